@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coordinator.c - jobs that are not over: taken in, started, taken up again. */
+/* coordinator.c - accepts jobs, starts them, and adopts jobs of an earlier process. */
 #include "services/coordinator/coordinator.h"
 
 #include "common/base/clock.h"
@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 enum {
-    CALLS_MAX = 1000, /* of clients that may wait for a kind of work */
+    CALLS_MAX = 1000, /* most calls of clients that may wait for one kind of task */
     CHECK_THREADS = 2,
     LOOK_THREADS = 2,
     PACKAGE_THREADS = 3,
@@ -50,7 +50,7 @@ static void hash_spec(const Psgd__V1__JobSpec *spec, char hex[PS_CONTENT_HASH_BY
     free(bytes);
 }
 
-/* A job on its way into the registry. */
+/* A submitted job that is being stored. */
 typedef struct submission {
     ps_change change;
     ps_coordinator *c;
@@ -58,15 +58,15 @@ typedef struct submission {
     char *request_id;
     char content[PS_CONTENT_HASH_BYTES];
     int64_t wall_us;
-    uint64_t memory_bytes; /* of its package */
-    ps_status place;       /* of ps_submit */
-    bool is_known;         /* the request has made job_id before */
+    uint64_t memory_bytes; /* that its package takes of the coordinator's memory */
+    ps_status place;       /* result of ps_submit */
+    bool is_known;         /* an earlier call with the same request id made the job */
     char job_id[PS_COORDINATOR_ID_MAX];
     ps_submitted_fn *then;
     void *arg;
 } submission;
 
-/* Finds the job that the same request has made. */
+/* Finds the job that an earlier call with the same request id made. */
 static ps_status find_request(submission *s, ps_registry *r)
 {
     char known[PS_CONTENT_HASH_BYTES];
@@ -154,7 +154,7 @@ void ps_coordinator_submit(ps_coordinator *c, const ps_submit *submit)
     s->record.job = ps_job_create(submit->spec, s->wall_us);
     s->record.job->no_queue = submit->no_queue;
     if (c->jobs.queued >= PS_QUEUE_FRONT &&
-        !submit->no_queue) { /* else it is told when the queue is looked at */
+        !submit->no_queue) { /* a job that may wait is told so at the next look at the queue */
         ps_text_set(&s->record.job->reason, "WAITING_FOR_NODES");
         ps_text_set(&s->record.job->message, PS_QUEUE_BEHIND);
     }
@@ -184,7 +184,7 @@ void ps_coordinator_schedule(ps_coordinator *c)
     }
 }
 
-/* What could not be stored when it changed. */
+/* Tries again to store the jobs whose last change could not be stored. */
 static void save_again(ps_coordinator *c)
 {
     for (ps_live *job = c->jobs.first; job && c->jobs.unsaved > 0; job = job->next) {
@@ -204,7 +204,7 @@ static void room_seen(ps_task *task)
     PS_CONTAINER_OF(task, ps_coordinator, room_task)->is_looking = false;
 }
 
-/* On a disk that hangs one look waits, and no other. */
+/* Starts a task that looks at the disk, unless one is running: a disk may hang for long. */
 static void start_look(ps_coordinator *c)
 {
     if (!c->is_looking) {
@@ -303,7 +303,7 @@ static void stop_threads(ps_coordinator *c)
     c->jobs.is_closed = true;
 }
 
-/* Who is told when a job changes, in this order. */
+/* Registers the observers of jobs, in the order in which they are told. */
 static void observe(ps_coordinator *c)
 {
     ps_jobs_observe(&c->jobs, ps_job_store_changed, &c->store);
@@ -313,14 +313,14 @@ static void observe(ps_coordinator *c)
     ps_jobs_observe(&c->jobs, ps_queue_changed, c);
 }
 
-/* The file that a process leaves which ends in order. */
+/* Writes the path of the file that a process leaves when it ends in order. */
 static void name_stopped(const ps_coordinator *c, char *path, size_t cap)
 {
     snprintf(path, cap, "%s/stopped", c->conf.data_dir);
 }
 
-/* Returns whether the process before this one ended in order. What comes next may crash, so the
- * file goes first. */
+/* Returns whether the earlier process ended in order. Removes the file at once, because this
+ * process may crash later. */
 static bool take_stopped(const ps_coordinator *c)
 {
     char path[900];
@@ -419,7 +419,7 @@ void ps_coordinator_destroy(ps_coordinator *c)
     if (!c) {
         return;
     }
-    assert(c->attempts == 0); /* their calls use the coordinator */
+    assert(c->attempts == 0); /* an attempt's calls use the coordinator */
     stop_threads(c);
     ps_jobs_fini(&c->jobs);
     ps_nodes_fini(&c->nodes);

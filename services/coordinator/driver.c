@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* driver.c - does what commit.h decides: an attempt's life, and what its nodes tell. */
+/* driver.c - carries out the decisions of commit.h: the life of an attempt, and the reports of
+ * its nodes. */
 #include "services/coordinator/attempt.h"
 
 #include "common/base/clock.h"
@@ -14,8 +15,8 @@
 
 enum {
     ABORT_US = 5000000,
-    FIND_US = 600000000, /* for files of any size on any disk */
-    MAKE_US = 60000000,  /* to draw the weights, and more for many of them: */
+    FIND_US = 600000000, /* enough to read files of any size from any disk */
+    MAKE_US = 60000000,  /* to draw the weights, and longer if there are many: */
     VALUES_PER_US = 5
 };
 
@@ -44,7 +45,8 @@ static void conf_of(const ps_attempt *a, ps_commit_conf *conf)
         .find_us = FIND_US,
         .can_commit_us = us_of_ms(t->can_commit_ms),
         .make_us = MAKE_US + (int64_t)(a->plan->layout.param_count / VALUES_PER_US),
-        .pre_commit_us = us_of_ms(t->pre_commit_cap_ms), /* until the bytes are known */
+        /* replaced when the size of the packages is known */
+        .pre_commit_us = us_of_ms(t->pre_commit_cap_ms),
         .ready_us = us_of_ms(t->ready_ms),
         .lease_us = us_of_ms(t->lease_ms),
         .collect_us = us_of_ms(t->collect_ms),
@@ -55,7 +57,7 @@ static void conf_of(const ps_attempt *a, ps_commit_conf *conf)
         .may_repeat = a->job->record.job->interrupted < PS_INTERRUPTED_MAX,
     };
     if (conf->lease_us < beats_us) {
-        conf->lease_us = beats_us; /* less than that no living node can keep */
+        conf->lease_us = beats_us; /* a lease must last for some heartbeats */
     }
     conf->late_us = beats_us;
     conf->silent_us =
@@ -65,7 +67,8 @@ static void conf_of(const ps_attempt *a, ps_commit_conf *conf)
     }
 }
 
-/* How long nodes have to take the package. Everything leaves through the coordinator's own link. */
+/* Returns how long nodes have to take the packages. All packages leave through the coordinator's
+ * own link. */
 static int64_t pre_commit_us(const ps_attempt *a)
 {
     uint64_t bytes =
@@ -76,14 +79,15 @@ static int64_t pre_commit_us(const ps_attempt *a)
     for (uint32_t rank = 0; rank < a->plan->spec->pservers; rank++) {
         bytes += ps_plan_package_bytes(a->plan, a->placement.owned_count[rank],
                                        ps_placement_value_count(&a->placement, rank));
-        for (size_t i = 0; i < a->package->tables.count; i++) { /* each takes its part of all */
+        /* each server gets its rows of every file, so all files are counted for each */
+        for (size_t i = 0; i < a->package->tables.count; i++) {
             bytes += a->package->tables.sizes[i];
         }
     }
     return ps_plan_pre_commit_us(a->plan, bytes);
 }
 
-/* A job that cannot be stored as FAILED is tried again by the scheduler. */
+/* Ends the job if its state is stored. If not, the scheduler will try the job again. */
 static void refused(void *arg, const ps_status *result)
 {
     ps_live *job = arg;
@@ -93,7 +97,7 @@ static void refused(void *arg, const ps_status *result)
     }
 }
 
-/* The job FAILED before it began. */
+/* Stores FAILED for a job that could not be started. */
 static void refuse(ps_live *job, const ps_status *why)
 {
     ps_live_store(job, PSGD__V1__JOB_STATE__JOB_STATE_FAILED, 0, "SPEC_REFUSED", why->text, refused,
@@ -115,7 +119,7 @@ static ps_attempt *create(ps_coordinator *c, ps_live *job)
         st = ps_plan_create(job->record.job->spec, NULL, NULL, &a->plan);
     }
     if (!ps_is_ok(&st)) {
-        /* It was checked when it was submitted; an older program may have. */
+        /* The specification was accepted at submission, but perhaps by an older program. */
         ps_log(PS_LOG_ERROR, "job", "%s: %s", a->job_id, st.text);
         refuse(job, &st);
         free(a);
@@ -153,7 +157,7 @@ static void make_nodes(ps_attempt *a)
     }
 }
 
-/* Nodes are asked when the start is stored and the package can be made. */
+/* Begins CanCommit when CAN_COMMIT is stored and the data and model are found. */
 static void ask_if_ready(ps_attempt *a)
 {
     if (a->job && a->is_stored && a->is_found) {
@@ -189,7 +193,7 @@ static void package_made(void *arg, ps_package *package)
     ps_attempt_settle(a);
 }
 
-/* The coordinator's own part. */
+/* Finds the data and the model for the packages, as a task. */
 static void find_package(ps_attempt *a)
 {
     ps_package_conf conf = {.plan = a->plan,
@@ -205,7 +209,8 @@ static void find_package(ps_attempt *a)
     ps_package_find(a->package, a->c->packages);
 }
 
-/* Frees the weights and gives back what they took: all nodes have them, or will not. */
+/* Frees the weights and returns their memory to the coordinator's budget. All nodes have them, or
+ * will not get them. */
 static void drop_weights(ps_attempt *a)
 {
     if (a->package) {
@@ -236,8 +241,8 @@ void ps_attempt_start(ps_coordinator *c, ps_live *job, const ps_member *members,
     ps_attempt_pump(a);
 }
 
-/* The process before this one ended while it prepared the job: that may have been the job's doing,
- * unless it was told to stop. */
+/* Adopts an attempt that an earlier process left before training. If the process was not told to
+ * stop, the job may be the cause of its end, so the interruption is counted. */
 static void adopt_unbegun(ps_attempt *a, const ps_commit_conf *conf, const ps_member *members,
                           size_t count, int64_t now_us)
 {
@@ -261,7 +266,7 @@ void ps_attempt_adopt(ps_coordinator *c, ps_live *job)
 {
     Psgd__V1__Job *msg = job->record.job;
     ps_member *members = ps_xcalloc(msg->n_placements + 1, sizeof *members);
-    size_t count = ps_job_members(msg, members); /* stored together with the state */
+    size_t count = ps_job_members(msg, members); /* placements are stored together with the state */
     int64_t now_us = ps_coordinator_now_us(c);
     ps_commit_conf conf;
     ps_attempt *a;
@@ -272,7 +277,8 @@ void ps_attempt_adopt(ps_coordinator *c, ps_live *job)
         return;
     }
     conf_of(a, &conf);
-    if (job->record.outcome != 0) { /* looks at a file: the loop does not run yet */
+    /* reads the disk on this thread, as the loop does not run yet */
+    if (job->record.outcome != 0) {
         ps_commit_adopt_end(&a->commit, &conf, members, count, msg->state, job->record.outcome,
                             msg->reason, msg->message,
                             ps_artifacts_size(a->folder, "manifest.json") > 0, now_us);
@@ -289,7 +295,7 @@ void ps_attempt_adopt(ps_coordinator *c, ps_live *job)
 
 /* --- the pump ---------------------------------------------------------------- */
 
-/* The start of the attempt is stored, or could not be. */
+/* Begins the attempt if CAN_COMMIT is stored, else sends the job back to the queue. */
 static void start_stored(void *arg, const ps_status *result)
 {
     ps_attempt *a = arg;
@@ -304,7 +310,7 @@ static void start_stored(void *arg, const ps_status *result)
     ps_attempt_settle(a);
 }
 
-/* The commit is in another state: users are told. */
+/* Publishes the commit's new state. */
 static void changed(ps_attempt *a)
 {
     Psgd__V1__Job *msg = a->job->record.job;
@@ -316,7 +322,8 @@ static void changed(ps_attempt *a)
                       a);
         return;
     case PSGD__V1__JOB_STATE__JOB_STATE_PRE_COMMIT:
-        ps_job_place(msg, a->commit.members, a->commit.count); /* all ids are known now */
+        /* now the ids of all nodes are known */
+        ps_job_place(msg, a->commit.members, a->commit.count);
         break;
     case PSGD__V1__JOB_STATE__JOB_STATE_DO_COMMIT:
         drop_weights(a);
@@ -346,7 +353,7 @@ static void saved(void *arg, const ps_status *result)
 }
 
 /* Saves what the commit has decided: the outcome while nodes still hold their files, the final
- * state when they are free. A process that comes after this one goes on from there. */
+ * state when they are released. A later process goes on from there. */
 static void save(ps_attempt *a)
 {
     const ps_commit *c = &a->commit;
@@ -368,7 +375,7 @@ static void save(ps_attempt *a)
     ps_live_store(a->job, closes ? c->outcome : c->state, outcome, c->reason, c->message, saved, a);
 }
 
-/* What a full disk holds up is shown as the job's reason, or behind that of its failure. */
+/* Shows what a full disk delays: as the job's reason, or after the reason of its failure. */
 static void tell_waits(ps_attempt *a)
 {
     const ps_commit *c = &a->commit;
@@ -391,8 +398,8 @@ static void tell_waits(ps_attempt *a)
     ps_live_tell(a->job, reason, message);
 }
 
-/* Nodes are free again, the end is stored; this attempt is only remembered by calls that have
- * not ended. */
+/* Ends the attempt: its end is stored and its nodes are free. The struct is freed when its last
+ * call has ended. */
 static void over(ps_attempt *a)
 {
     ps_live *job = a->job;
@@ -457,7 +464,7 @@ static void act(ps_attempt *a, ps_commit_action action, ps_attempt_node *p)
         save(a);
         break;
     case PS_COMMIT_NOTHING:
-    case PS_COMMIT_OVER: /* the pump's own */
+    case PS_COMMIT_OVER: /* the pump handles it itself */
         break;
     }
 }
@@ -472,7 +479,7 @@ void ps_attempt_pump(ps_attempt *a)
         return;
     }
     a->is_pumping = true;
-    a->pending++; /* an end within must not free it under our feet */
+    a->pending++; /* keeps the attempt from being freed during the loop */
     while ((action = ps_commit_next(&a->commit, &index)) != PS_COMMIT_NOTHING) {
         if (action == PS_COMMIT_OVER) {
             over(a);
@@ -542,9 +549,9 @@ void ps_attempt_drop(ps_attempt *a)
     ps_attempt_settle(a);
 }
 
-/* --- what nodes tell --------------------------------------------------------- */
+/* --- reports of nodes --------------------------------------------------------- */
 
-/* Tells a server which workers it need not wait for. */
+/* Writes into a server's answer the workers that it need not wait for. */
 static void name_lost(const ps_attempt *a, Psgd__V1__HeartbeatResponse *answer)
 {
     for (size_t i = 0; i < a->commit.count && answer->n_lost_workers < PS_LOST_MAX; i++) {
@@ -558,7 +565,7 @@ static void name_lost(const ps_attempt *a, Psgd__V1__HeartbeatResponse *answer)
     }
 }
 
-/* Returns whether a rank is at the last step. Where rounds vary it may have taken more steps. */
+/* Returns whether a rank is at the last step, or beyond it if rounds vary. */
 static bool is_at_end(const ps_attempt *a, const Psgd__V1__WorkerProgress *told)
 {
     uint64_t steps = a->plan->total_steps;
@@ -566,8 +573,8 @@ static bool is_at_end(const ps_attempt *a, const Psgd__V1__WorkerProgress *told)
     return told != NULL && (told->step == steps || (a->plan->rounds_vary && told->step > steps));
 }
 
-/* Checks a worker process that says that it has finished: by what it said of them, each of its
- * ranks must be at the end of the job, or where all workers end before that. */
+/* Checks the reports of a worker process that says it has finished: each of its ranks must be at
+ * the end of the job, or at the clock where all workers end early. */
 static void check_end(ps_attempt *a, size_t node, int64_t now_us)
 {
     const ps_member *m = &a->commit.members[node];
@@ -586,8 +593,8 @@ static void check_end(ps_attempt *a, size_t node, int64_t now_us)
     }
 }
 
-/* Takes what a server lacks. Returns whether it has all contributions of a job that ends early: the
- * server itself does not know the end. */
+/* Records the contributions that a server lacks. Returns whether it has all contributions of a job
+ * that ends early, whose end the server does not know. */
 static bool take_missing(ps_attempt *a, size_t node, const Psgd__V1__HeartbeatRequest *beat)
 {
     uint64_t early = ps_attempt_early_end(a);

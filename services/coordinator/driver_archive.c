@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* driver_archive.c - the last files of an attempt: what io/archive.h is to write. */
+/* driver_archive.c - gives io/archive.h what it needs to write the last files of an attempt. */
 #include "services/coordinator/attempt.h"
 
 #include "common/base/clock.h"
@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-/* Where each rank was that the worker carried. */
+/* Returns the last report of each rank that the worker carries. */
 static json_t *ranks_json(const ps_attempt *a, const ps_member *m)
 {
     json_t *ranks = json_array();
@@ -46,7 +46,7 @@ static json_t *nodes_json(const ps_attempt *a)
     return nodes;
 }
 
-/* The job as GetJob shows it, as it will be, and what each node did. */
+/* Makes summary.json: the job as GetJob will show it, and what each node did. */
 static char *make_summary(const ps_attempt *a)
 {
     Psgd__V1__Job job = *a->job->record.job;
@@ -61,7 +61,7 @@ static char *make_summary(const ps_attempt *a)
     job.reason = (char *)a->commit.reason;
     job.message = (char *)a->commit.message;
     job.end_time = &end;
-    job.n_artifacts = 0; /* the manifest has them */
+    job.n_artifacts = 0; /* the manifest lists them */
     job.n_placements = 0;
     root = ps_pb_to_json(&job.base, PS_PB_TERSE);
     if (job.start_time) {
@@ -75,7 +75,7 @@ static char *make_summary(const ps_attempt *a)
     return text ? text : ps_xstrdup("{}");
 }
 
-/* What is written is the job's; the commit saves the outcome next, before nodes are told. */
+/* Adds the written files to the job. The commit then saves the outcome, before nodes are told. */
 static void take(ps_attempt *a, const ps_archive *w)
 {
     Psgd__V1__Job *job = a->job->record.job;
@@ -109,7 +109,7 @@ void ps_archive_start(ps_attempt *a)
     w->plan = a->plan;
     w->placement = &a->placement;
     w->summary = make_summary(a);
-    w->wants_model = a->plan->mesh == NULL; /* else worker 0 brings the only one */
+    w->wants_model = a->plan->mesh == NULL; /* in a mesh worker 0 leaves the model */
     for (size_t i = 0; i < a->commit.count; i++) {
         const ps_member *m = &a->commit.members[i];
 

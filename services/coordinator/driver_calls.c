@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* driver_calls.c - the short calls to one node: CanCommit, DoCommit, Abort, and
- * the answer to its Ready.
+/* driver_calls.c - unary calls to one node: CanCommit, DoCommit, Abort, and the answer to its
+ * Ready.
  *
- * The calls of the three phases have no deadline of their own: the commit's ends them, which counts
- * only time in which the coordinator ran. */
+ * CanCommit, PreCommit and DoCommit have no deadlines of their own. The deadlines of the commit
+ * end them, because they count only the time during which the coordinator runs. */
 #include "services/coordinator/attempt.h"
 
 #include "common/node/node.h"
@@ -13,7 +13,8 @@
 
 static const ProtobufCServiceDescriptor *const node_service = &psgd__v1__node_service__descriptor;
 
-/* The node is this job's; one that was thought to be at its address is not. */
+/* Marks the node that answered as the job's. Frees the node that was expected at this address, if
+ * it is another one. */
 static void give_to_job(ps_attempt_node *p, const char *node_id)
 {
     ps_node_entry *thought = ps_nodes_find(&p->a->c->nodes, ps_attempt_node_member(p)->id);
@@ -27,7 +28,7 @@ static void give_to_job(ps_attempt_node *p, const char *node_id)
     }
 }
 
-/* Until it says otherwise the scheduler shall leave it alone. */
+/* Marks the node as busy until its next heartbeat, so that the scheduler does not choose it. */
 static void mark_busy(ps_attempt *a, const Psgd__V1__CanCommitResponse *r)
 {
     ps_node_entry *node = ps_nodes_find(&a->c->nodes, r->node_id);
@@ -40,7 +41,7 @@ static void mark_busy(ps_attempt *a, const Psgd__V1__CanCommitResponse *r)
     snprintf(node->job_id, sizeof node->job_id, "%.95s", r->held_by_job);
 }
 
-/* The disk of the node is full: the job goes to another one. */
+/* Marks the node's disk as full. The job goes back to the queue, or fails if it may not wait. */
 static void take_full(ps_attempt_node *p, const ps_status *why)
 {
     ps_node_entry *node = ps_nodes_find(&p->a->c->nodes, ps_attempt_node_member(p)->id);
@@ -91,7 +92,7 @@ void ps_attempt_node_ask(ps_attempt_node *p)
     q.attempt = p->a->number;
     q.role = ps_attempt_node_member(p)->role;
     q.coordinator = p->a->c->address;
-    /* Until the slowest of the others has answered, and the package is made. */
+    /* Time until the slowest node has answered and the packages are made. */
     q.reserve_ms = (uint32_t)((conf->can_commit_us + conf->make_us + conf->pre_commit_us) / 1000);
     p->a->pending++;
     p->asking = ps_unary_start(p->channel, node_service, "CanCommit", &q.base, PS_NO_TIMEOUT,
@@ -117,7 +118,7 @@ static void on_do_commit(void *arg, const ps_error *error, const ProtobufCMessag
     ps_attempt_node *p = arg;
     ps_attempt *a = p->a;
 
-    (void)reply; /* Ready tells of success */
+    (void)reply; /* Ready reports success */
     p->asking = NULL;
     if (a->job && !ps_is_ok(&error->status)) {
         ps_attempt_node_refused(p, error);
@@ -174,7 +175,7 @@ void ps_attempt_node_answer_ready(ps_attempt_node *p, const ps_status *why_not)
     }
 }
 
-/* Stops whatever runs with the node, but for its Abort. */
+/* Ends all calls with the node, but for its Abort. */
 void ps_attempt_node_let_go(ps_attempt_node *p, const char *why)
 {
     ps_status st = ps_fail(PS_ABORTED, "%s", why[0] ? why : "the attempt is over");
@@ -199,7 +200,8 @@ void ps_attempt_node_release(ps_attempt_node *p)
 
     snprintf(why, sizeof why, "%s", c->message[0] ? c->message : "the job is over");
     ps_attempt_node_let_go(p, why);
-    if (c->stage == PS_STAGE_GOING) { /* struck off: free for other jobs while this one goes on */
+    /* a node lost for this attempt is free for other jobs, although the attempt goes on */
+    if (c->stage == PS_STAGE_GOING) {
         ps_node_entry *node = ps_nodes_find(&p->a->c->nodes, ps_attempt_node_member(p)->id);
 
         if (node && strcmp(node->holder, p->a->job_id) == 0) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* driver_collect.c - the files of one node: its last counters, then Collect.
+/* driver_collect.c - collects the files of one node: first its last counters, then Collect.
  *
- * A node that is not over yet, or cannot be reached, is asked again until the
- * commit's deadline or lease says otherwise. Chunks are checked and written by tasks, one
- * after the other for a node, while the next are on their way.
+ * A node that is still running, or does not answer, is called again until the commit's deadline
+ * or lease ends this. Tasks check and write chunks, one after the other for each node, while the
+ * next chunks arrive.
  */
 #include "services/coordinator/attempt.h"
 
@@ -22,27 +22,27 @@ _Static_assert((int)PS_INTAKE_FILES_MAX >= (int)PS_NODE_FILES_MAX, "all files of
 enum {
     STATUS_US = 2000000,
     RETRY_US = 200000,
-    WRITING_MAX = 4 /* chunks of one node that wait for the disk */
+    WRITING_MAX = 4 /* most chunks of one node that wait for the disk */
 };
 
 struct ps_collect {
-    ps_attempt_node *node; /* NULL: stopped */
+    ps_attempt_node *node; /* NULL: the collection was stopped */
     ps_attempt *a;
     ps_unary *status_call;
     ps_stream *stream;
     ps_timer retry;
-    ps_strand *strand; /* the node's: whatever is written of it */
-    ps_intake intake;  /* the strand's */
-    size_t writing;    /* chunks that are with the strand */
-    bool is_paused;    /* no further chunk was asked for */
-    bool is_ending;    /* the stream has ended, as `end` says; the rest is up to the strand */
+    ps_strand *strand; /* the node's strand, on which all its files are written */
+    ps_intake intake;  /* used by tasks of the strand */
+    size_t writing;    /* chunks that tasks have not written yet */
+    bool is_paused;    /* no further chunk is requested until some are written */
+    bool is_ending;    /* the stream has ended with `end`; tasks are still writing */
     ps_error end;
     ps_task close;
-    ps_status closed;  /* of `close` */
-    ps_status failure; /* of a chunk: the stream was cancelled for it */
+    ps_status closed;  /* result of closing the files */
+    ps_status failure; /* failure of a chunk, for which the stream was cancelled */
 };
 
-/* A chunk on its way to the disk. */
+/* A chunk that a task writes. */
 typedef struct chunk {
     ps_task task;
     ps_collect *c;
@@ -63,7 +63,7 @@ static void drop(ps_collect *c)
     ps_attempt_settle(a);
 }
 
-/* Ends it: a disk is full, the commit asks again later. */
+/* Ends the collection because a disk is full. The commit repeats it later. */
 static void wait_for_room(ps_collect *c, bool is_its_disk, const ps_status *why)
 {
     ps_attempt *a = c->a;
@@ -74,7 +74,7 @@ static void wait_for_room(ps_collect *c, bool is_its_disk, const ps_status *why)
     drop(c);
 }
 
-/* Ends it and tells the commit. */
+/* Ends the collection and reports the result to the commit. */
 static void conclude(ps_collect *c, const ps_status *result)
 {
     ps_attempt *a = c->a;
@@ -107,7 +107,7 @@ static void write_chunk(ps_task *task)
     k->status = ps_intake_chunk(&k->c->intake, k->head, k->bytes, k->n);
 }
 
-/* A chunk is written, or could not be. */
+/* Handles the end of a task that wrote a chunk. */
 static void written(ps_task *task)
 {
     chunk *k = PS_CONTAINER_OF(task, chunk, task);
@@ -157,7 +157,7 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
     }
 }
 
-/* The files are the job's from now on. */
+/* Adds the collected files to the job. */
 static void list_files(ps_collect *c)
 {
     const ps_member *m = ps_attempt_node_member(c->node);
@@ -171,7 +171,8 @@ static void list_files(ps_collect *c)
     }
 }
 
-/* All that came is written, and what was begun is removed. */
+/* Handles the end of the task that closed the files: all chunks are written, and unfinished files
+ * are removed. */
 static void files_ended(ps_task *task)
 {
     ps_collect *c = PS_CONTAINER_OF(task, ps_collect, close);
@@ -309,6 +310,6 @@ void ps_collect_stop(ps_collect *collect)
     } else if (c->stream) {
         ps_stream_cancel(c->stream);
     } else if (!c->is_ending) {
-        ps_loop_after(c->a->c->loop, &c->retry, 0); /* it ends at its retry */
+        ps_loop_after(c->a->c->loop, &c->retry, 0); /* the timer frees it */
     }
 }

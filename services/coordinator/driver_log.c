@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* driver_log.c - the log of a node, which comes with its heartbeats.
+/* driver_log.c - stores the log of a node, which is sent with its heartbeats.
  *
- * A heartbeat is answered at once with what is stored so far; the node sends again what is not.
- * Of each node one piece is being stored at a time, so a slow disk costs no memory.
+ * The answer to a heartbeat says how many bytes are stored so far; the node sends the others
+ * again. Only one piece of each node is being stored at a time, so a slow disk costs no memory.
  */
 #include "services/coordinator/attempt.h"
 
@@ -52,7 +52,8 @@ static void stored(ps_task *task)
     if (is_ok) {
         p->log_known = true;
         p->log_stored = k->stored;
-    } else if (task->was_run && !p->log_waits) { /* the node keeps it and sends it again */
+        /* the node still has the piece, and sends it again */
+    } else if (task->was_run && !p->log_waits) {
         ps_log(PS_LOG_WARN, "job", "%s: log of %s: %s; it is stored later", a->job_id,
                ps_attempt_node_member(p)->id, k->status.text);
     }
@@ -90,7 +91,7 @@ void ps_attempt_node_take_log(ps_attempt_node *p, const Psgd__V1__HeartbeatReque
     bool has_room = ps_room_free(&a->c->room, NULL) >= PS_ROOM_LAST_BYTES;
     size_t n = has_room ? beat->log_bytes.len : 0;
 
-    if (a->commit.stage >= PS_STAGE_STORE) { /* the manifest has it as it is */
+    if (a->commit.stage >= PS_STAGE_STORE) { /* the manifest lists the log with its present size */
         answer->log_stored = beat->log_offset + beat->log_bytes.len;
         return;
     }

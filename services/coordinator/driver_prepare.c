@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* driver_prepare.c - PreCommit with one node: the packages in their order.
+/* driver_prepare.c - PreCommit with one node: sends the packages in their order.
  *
- * One message is under way at a time; the next is made when it is out. The
- * only answer that is waited for in between is that to the data set's offer. Files are read by
- * tasks, one piece ahead.
+ * The next message is made when the one before was sent. Of the node's answers only that to the
+ * offer of a data set is awaited before the end. Tasks read files, one piece ahead.
  */
 #include "services/coordinator/attempt.h"
 
@@ -20,33 +19,33 @@
 #include <xxhash.h>
 
 enum {
-    SLICES_MAX = 1024, /* of one message */
+    SLICES_MAX = 1024, /* most slices of one message */
     CHUNK_VALUES = PS_CHUNK_MAX / (int)sizeof(float)
 };
 
 struct ps_prepare {
-    ps_attempt_node *node; /* NULL: stopped */
+    ps_attempt_node *node; /* NULL: the PreCommit was stopped */
     ps_attempt *a;
     ps_stream *stream;
-    ps_package_step at; /* what is sent next, or whose answer is awaited */
-    bool awaits;        /* the answer to that package, before anything else is sent */
+    ps_package_step at; /* the package that is sent next, or whose answer is awaited */
+    bool awaits;        /* an answer must arrive before anything else is sent */
     bool prepared;      /* the seal was acknowledged */
-    bool has_failed;    /* and said so */
-    bool has_ended;     /* the stream has; freed when nothing is read */
-    ps_task read;       /* reads the next piece of a file; */
-    bool is_reading;    /* until it is done, what it uses is its own: */
-    bool has_piece;     /* it is in `chunk`, or read_status says why not */
+    bool has_failed;    /* the failure was reported to the commit */
+    bool has_ended;     /* the stream has ended; freed when no task is reading */
+    ps_task read;       /* reads the next piece of a file */
+    bool is_reading;    /* the task is running; what it uses then belongs to it */
+    bool has_piece;     /* the piece is in `chunk`; after a failure read_status says why not */
     ps_status read_status;
     size_t piece_bytes;
     size_t file;        /* index of the data file being sent */
-    ps_packed *open;    /* the file; NULL: not begun */
-    uint64_t file_sent; /* bytes of it */
-    uint32_t slice;     /* next one: in the layout (worker), in owned[rank] (server) */
-    size_t table;       /* file of sparse tables that is being sent */
+    ps_packed *open;    /* the file that is being sent; NULL: not begun */
+    uint64_t file_sent; /* bytes of it that were sent */
+    uint32_t slice;     /* the next slice: index in the layout (worker), in owned[rank] (server) */
+    size_t table;       /* index of the file of sparse tables that is being sent */
     FILE *table_open;   /* NULL: not begun */
     uint64_t table_sent;
-    XXH3_state_t *hash; /* over the weights and tables sent */
-    uint8_t *chunk;     /* PS_CHUNK_MAX, for files */
+    XXH3_state_t *hash; /* of all weights and tables sent so far */
+    uint8_t *chunk;     /* (PS_CHUNK_MAX) a piece of a file */
     ps_piece pieces[SLICES_MAX];
     uint32_t slices[SLICES_MAX];
 };
@@ -65,7 +64,7 @@ static void give_up(ps_prepare *p, ps_status why)
 {
     p->has_failed = true;
     ps_commit_refused(&p->a->commit, p->node->index, &why, ps_coordinator_now_us(p->a->c));
-    ps_attempt_pump(p->a); /* may stop this very stream */
+    ps_attempt_pump(p->a); /* may stop this stream */
 }
 
 static void send(ps_prepare *p, Psgd__V1__PreCommitRequest *q, const ps_piece *pieces, size_t n)
@@ -135,7 +134,7 @@ static void send_data(ps_prepare *p)
 
 static void go_on(ps_prepare *p);
 
-/* Reads the next bytes of the data file, which `left` bytes follow. */
+/* Reads the next bytes of the data file, of which `left` are left. */
 static ps_status read_data(ps_prepare *p, uint64_t left)
 {
     const ps_package *from = p->a->package;
@@ -175,7 +174,7 @@ static ps_status open_table(ps_prepare *p, const char *path)
     return st;
 }
 
-/* Reads the next bytes of the file of tables, which `left` bytes follow. */
+/* Reads the next bytes of the file of tables, of which `left` are left. */
 static ps_status read_table(ps_prepare *p, uint64_t left)
 {
     const char *path = p->a->package->tables.paths[p->table];
@@ -232,7 +231,7 @@ static void piece_read(ps_task *task)
     }
 }
 
-/* Returns whether the next piece is in `chunk`; else reads it and goes on later, or has failed. */
+/* Returns whether the next piece is in `chunk`. If not, starts to read it, or has failed. */
 static bool take_piece(ps_prepare *p)
 {
     if (p->is_reading) {
@@ -253,7 +252,7 @@ static bool take_piece(ps_prepare *p)
     return true;
 }
 
-/* The next piece of the data files; false: there was none, nothing was sent. */
+/* Sends the next piece of the data files. Returns false if nothing is left to send. */
 static bool send_file_piece(ps_prepare *p)
 {
     Psgd__V1__PreCommitRequest q = PSGD__V1__PRE_COMMIT_REQUEST__INIT;
@@ -277,12 +276,12 @@ static bool send_file_piece(ps_prepare *p)
     }
     send(p, &q, &(ps_piece){.data = p->chunk, .len = p->piece_bytes}, 1);
     if (p->file < from->files.count) {
-        take_piece(p); /* one ahead */
+        take_piece(p); /* starts to read the piece after it */
     }
     return true;
 }
 
-/* The next slices; false: there were none. */
+/* Sends the next slices. Returns false if there are none. */
 static bool send_weights(ps_prepare *p)
 {
     Psgd__V1__PreCommitRequest q = PSGD__V1__PRE_COMMIT_REQUEST__INIT;
@@ -318,7 +317,7 @@ static bool send_weights(ps_prepare *p)
     return true;
 }
 
-/* The next piece of the files of tables; false: there was none, nothing was sent. */
+/* Sends the next piece of the files of tables. Returns false if nothing is left to send. */
 static bool send_table_piece(ps_prepare *p)
 {
     Psgd__V1__PreCommitRequest q = PSGD__V1__PRE_COMMIT_REQUEST__INIT;
@@ -344,7 +343,7 @@ static bool send_table_piece(ps_prepare *p)
     }
     send(p, &q, &(ps_piece){.data = p->chunk, .len = p->piece_bytes}, 1);
     if (p->table < from->count) {
-        take_piece(p); /* one ahead */
+        take_piece(p); /* starts to read the piece after it */
     }
     return true;
 }
@@ -360,7 +359,7 @@ static void send_seal(ps_prepare *p)
     send(p, &q, NULL, 0);
 }
 
-/* Sends what comes next, unless an answer must come first. */
+/* Sends messages until an answer must come first or the stream is busy. */
 static void go_on(ps_prepare *p)
 {
     if (!p->node || p->has_failed || p->awaits || !ps_stream_can_send(p->stream)) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* driver_tables.c - acts on the sparse tables of a job on all its servers, at one step.
+/* driver_tables.c - runs an action on the sparse tables of a training job, on all servers at the
+ * same step.
  *
- * The step lies about three seconds ahead, so that every server knows of it before it begins. If
- * one hears of it too late, the others are told to forget it. */
+ * The step is about three seconds ahead, so that every server learns of it in time. If one learns
+ * of it too late, the others are told to forget it. */
 #include "services/coordinator/attempt.h"
 
 #include "common/base/clock.h"
@@ -16,11 +17,12 @@ enum { CALL_US = 5000000, AHEAD_S = 3, STEPS_AHEAD_MIN = 8 };
 
 typedef struct action {
     ps_attempt *a;
-    size_t waits; /* for answers of servers, and for the end of the loop that asks them */
+    size_t waits; /* answers of servers that are awaited, and 1 while the loop over servers runs */
     uint64_t clock;
-    ps_status status;   /* the first failure */
-    bool is_forgetting; /* it failed, and the servers that accepted it are told so */
-    bool *accepted;     /* (commit.count) */
+    ps_status status; /* the first failure */
+    /* the action failed, so the servers that accepted it are told to forget it */
+    bool is_forgetting;
+    bool *accepted; /* (commit.count) */
     ps_attempt_tables_fn *done;
     void *arg;
 } action;
@@ -65,7 +67,8 @@ static void on_answer(void *arg, const ps_error *error, const ProtobufCMessage *
     ps_attempt_settle(a);
 }
 
-/* Returns the steps a second, of the last second or since training began, whichever is faster. */
+/* Returns the steps per second: of the last second or since training began, whichever is
+ * greater. */
 static double rate_of(const ps_attempt *a, uint64_t step)
 {
     const Google__Protobuf__Timestamp *start = a->job->record.job->start_time;
@@ -84,7 +87,7 @@ static double rate_of(const ps_attempt *a, uint64_t step)
     return rate;
 }
 
-/* Returns a clock that no server has reached when it hears of it. */
+/* Returns a clock that no server will have reached when it learns of it. */
 static uint64_t clock_ahead(const ps_attempt *a)
 {
     const Psgd__V1__Progress *progress = a->job->record.job->progress;
@@ -110,7 +113,7 @@ static ps_status may_act(const ps_attempt *a, uint64_t clock)
     return ps_ok();
 }
 
-/* Sends the action to all servers, or to those that are to forget it, then settles x. */
+/* Sends the action to all servers; or, to forget it, to those that accepted it. Then settles x. */
 static void ask(action *x, Psgd__V1__TablesAction what)
 {
     Psgd__V1__ActOnTablesRequest q = PSGD__V1__ACT_ON_TABLES_REQUEST__INIT;

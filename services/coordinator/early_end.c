@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* early_end.c - ends a job before its last step: spec.stop_at, spec.max_seconds; and one
- * whose rounds vary, when its workers have taken all steps together.
+/* early_end.c - ends a job before its last step: by spec.stop_at, by spec.max_seconds, or, if
+ * rounds vary, when the workers together have taken all steps.
  *
- * The workers are held by the answers to their heartbeats. When each has said at which clock, they
- * are told the largest one: nobody has begun it, so all end there. A coordinator that was started
- * anew in between finds workers that are held, and does the same again.
+ * The answers to heartbeats tell the workers to hold. When each has reported the clock at which
+ * it is held, all are told the largest of these clocks. No worker has begun it, so all end there.
+ * If the coordinator restarts in between, it finds workers that are held and does the same again.
  */
 #include "services/coordinator/attempt.h"
 
@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Returns the value of the metric of stop_at in the job's result; NULL: there is none. */
+/* Returns the value of stop_at's metric in the job's result; NULL: it has none. */
 static const double *goal_value(const ps_attempt *a)
 {
     const Psgd__V1__Job *job = a->job->record.job;
@@ -29,8 +29,8 @@ static const double *goal_value(const ps_attempt *a)
     return NULL;
 }
 
-/* Returns whether the evaluation that was merged last has reached stop_at, where workers cannot
- * know it by themselves. */
+/* Returns whether the last merged evaluation reaches stop_at, in a job whose workers cannot decide
+ * this by themselves. */
 static bool is_reached(const ps_attempt *a)
 {
     const double *value = goal_value(a);
@@ -40,12 +40,12 @@ static bool is_reached(const ps_attempt *a)
         return false;
     }
     for (size_t i = 0; i < PS_METRICS_MAX; i++) {
-        values[i] = *value; /* one of them is looked at */
+        values[i] = *value; /* ps_stop_is_reached reads only the metric of stop_at */
     }
     return ps_stop_is_reached(a->plan, *value, values);
 }
 
-/* Returns whether the workers of a job whose rounds vary have taken all its steps. */
+/* Returns whether the workers of a job whose rounds vary have taken all steps together. */
 static bool has_all_iterations(const ps_attempt *a)
 {
     uint64_t iterations = 0;
@@ -79,7 +79,7 @@ static ps_stop_cause find_cause(const ps_attempt *a)
     return !is_held ? PS_STOP_NONE : has_goal ? PS_STOP_GOAL : PS_STOP_SECONDS;
 }
 
-/* Returns the largest clock at which a rank is held; 0: one has not said it yet. */
+/* Returns the largest clock at which a rank is held; 0: a rank has not reported its clock yet. */
 static uint64_t agreed_clock(const ps_attempt *a)
 {
     uint64_t clock = 0;
@@ -111,7 +111,8 @@ uint64_t ps_attempt_early_end(const ps_attempt *a)
     return a->end_clock > 0 ? a->end_clock : agreed_clock(a);
 }
 
-/* A coordinator that was started anew does not know the end that an earlier one has told. */
+/* A restarted coordinator does not know the end that the earlier one told the workers, so their
+ * reports count. */
 bool ps_attempt_ended_early(const ps_attempt *a, uint32_t rank)
 {
     const Psgd__V1__WorkerProgress *told = a->told[rank].progress;
@@ -155,7 +156,8 @@ void ps_attempt_limit(ps_attempt *a)
     }
     begun_s = (double)job->start_time->seconds + job->start_time->nanos * 1e-9;
     left_s = begun_s + limit_s - (double)ps_clock_wall_us() * 1e-6;
-    left_s = left_s < 0 ? 0 : left_s > limit_s ? limit_s : left_s; /* clocks are set */
+    /* the wall clock may have been set */
+    left_s = left_s < 0 ? 0 : left_s > limit_s ? limit_s : left_s;
     a->limit.event.fire = on_limit;
     ps_loop_after(a->c->loop, &a->limit, (int64_t)(left_s * 1e6));
 }

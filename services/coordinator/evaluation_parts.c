@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* evaluation_parts.c - makes one evaluation of the shares that workers evaluated. */
+/* evaluation_parts.c - merges the evaluations of the workers' shares of the test set. */
 #include "services/coordinator/attempt.h"
 
 #include "common/base/log.h"
@@ -7,7 +7,8 @@
 
 #include <inttypes.h>
 
-/* Whether everybody's part is of that evaluation: not, if somebody is further already. */
+/* Returns whether the parts of all ranks belong to this evaluation. They do not if a rank has done
+ * a later one already. */
 static bool has_all(const ps_attempt *a, uint32_t evaluation)
 {
     for (uint32_t r = 0; r < a->placement.rank_count; r++) {

@@ -14,24 +14,25 @@
 #include <stdlib.h>
 
 enum {
-    TRIES_MAX = 200 /* jobs that name their nodes, which are looked at one by one in one look */
+    TRIES_MAX = 200 /* most jobs that name their nodes and are tried in one look at the queue */
 };
 
-static const int64_t tell_us = 1000000; /* at the earliest a job is told again what it lacks */
+/* least time after which a job is told again what it lacks */
+static const int64_t tell_us = 1000000;
 
-/* One look at the queue. */
+/* The state of one look at the queue. */
 typedef struct look {
     ps_coordinator *c;
     int64_t now_us;
     ps_status room;
     ps_idle idle;
-    const char **held; /* NULL: to be made */
-    size_t position;   /* in the queue */
+    const char **held; /* NULL: not made yet */
+    size_t position;   /* position in the queue */
     unsigned tries;
-    uint64_t last_tried; /* number of the last job that names its nodes */
+    uint64_t last_tried; /* number of the last tried job that names its nodes */
 } look;
 
-/* Addresses that jobs have, registered or not, each with its job. */
+/* Returns the addresses of nodes that jobs hold, registered or not, each with its job. */
 static const char **held_addresses(const ps_coordinator *c)
 {
     size_t count = 0, at = 0;
@@ -50,7 +51,7 @@ static const char **held_addresses(const ps_coordinator *c)
     return held;
 }
 
-/* Counts again what is idle: at the beginning, and when a job has taken some. */
+/* Counts the idle nodes: at the beginning, and after a job has taken some. */
 static void count_again(look *l)
 {
     ps_schedule_count(&l->c->nodes, l->now_us, &l->idle);
@@ -64,22 +65,23 @@ static bool may_be_told(const look *l, const ps_live *job)
            (job->told_us == 0 || l->now_us - job->told_us >= tell_us);
 }
 
-/* Returns what the job's package takes of the coordinator's memory. The plan of a job of an earlier
- * process is made for it, once. */
+/* Returns the bytes of the coordinator's memory that the job's package takes. For a job of an
+ * earlier process this makes the plan, once. */
 static uint64_t memory_of(ps_live *job)
 {
     if (job->memory_bytes == 0) {
         ps_plan *plan = NULL;
         ps_status st = ps_plan_create(job->record.job->spec, NULL, NULL, &plan);
 
-        /* A job without a plan is refused when it starts. */
+        /* a job without a valid plan is refused when it starts */
         job->memory_bytes = ps_is_ok(&st) ? (uint64_t)plan->layout.param_count * sizeof(float) : 1;
         ps_plan_destroy(plan);
     }
     return job->memory_bytes;
 }
 
-/* A package that is larger than all of the memory is made alone. */
+/* Returns whether the package does not fit beside the others. A package larger than the whole
+ * budget is made when no other one is held. */
 static bool lacks_memory(const ps_coordinator *c, uint64_t bytes)
 {
     uint64_t max = c->conf.max_memory_bytes;
@@ -87,7 +89,7 @@ static bool lacks_memory(const ps_coordinator *c, uint64_t bytes)
     return max > 0 && c->memory_taken > 0 && bytes + c->memory_taken > max;
 }
 
-/* Returns whether there is memory for a package of `bytes`; else writes what is missing. */
+/* Returns whether there is memory for a package of `bytes`. If not, writes what is missing. */
 static bool has_memory(const ps_coordinator *c, uint64_t bytes, char *message, size_t cap)
 {
     uint64_t max = c->conf.max_memory_bytes;
@@ -103,7 +105,8 @@ static bool has_memory(const ps_coordinator *c, uint64_t bytes, char *message, s
     return false;
 }
 
-/* Fills `members` and returns true, or writes which nodes are missing. */
+/* Chooses the nodes of the job. Returns false and writes which nodes are missing if there are too
+ * few. */
 static bool has_nodes(look *l, const Psgd__V1__JobSpec *spec, ps_member *members, char *message,
                       size_t cap)
 {
@@ -126,10 +129,10 @@ static void refusal_stored(void *arg, const ps_status *result)
         return;
     }
     google__protobuf__timestamp__free_unpacked(job->record.job->end_time, NULL);
-    job->record.job->end_time = NULL; /* the next look tries again */
+    job->record.job->end_time = NULL; /* the next look tries again to store it */
 }
 
-/* The job would have to wait, which its submission does not allow. */
+/* Fails a job that would have to wait, although its submission does not allow this. */
 static void refuse_to_wait(ps_live *job, const char *message)
 {
     ps_time_set(&job->record.job->end_time, ps_clock_wall_us());
@@ -137,7 +140,7 @@ static void refuse_to_wait(ps_live *job, const char *message)
                   refusal_stored, job);
 }
 
-/* Starts the job, or says what it waits for. */
+/* Starts the job, or publishes what it waits for. */
 static void try_start(look *l, ps_live *job)
 {
     ps_coordinator *c = l->c;
@@ -170,7 +173,7 @@ static void try_start(look *l, ps_live *job)
     free(members);
 }
 
-/* Returns whether a try is worth its time. */
+/* Returns whether the job can possibly start now, so that a try is worth its time. */
 static bool is_worth_it(look *l, const ps_live *job)
 {
     const Psgd__V1__JobSpec *spec = job->record.job->spec;
@@ -184,7 +187,8 @@ static bool is_worth_it(look *l, const ps_live *job)
     if (spec->n_nodes == 0) {
         return ps_schedule_may_fit(&l->idle, spec);
     }
-    /* In turns, if there are many: the next look goes on behind the last one that was tried. */
+    /* If there are many, they take turns: the next look continues after the last one that was
+     * tried. */
     if (l->tries == TRIES_MAX || job->record.number <= l->c->named_tried) {
         return false;
     }
@@ -193,7 +197,7 @@ static bool is_worth_it(look *l, const ps_live *job)
     return true;
 }
 
-/* Tells the newest jobs, which were never told, that others are before them. */
+/* Tells the newest jobs, which were never told, that other jobs are before them. */
 static void tell_newest(ps_coordinator *c)
 {
     for (ps_live *job = c->jobs.last; job && !job->is_active && job->told_us == 0 &&

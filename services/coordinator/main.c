@@ -24,7 +24,8 @@
 
 enum { DEFAULT_PORT = 15386, EXIT_USAGE = 4 };
 
-static const int64_t grace_us = 2000000; /* for calls under way when it is told to stop */
+/* time for calls in progress when the coordinator is told to stop */
+static const int64_t grace_us = 2000000;
 
 typedef struct settings {
     const char *listen, *advertise, *data_dir, *data_path, *log_level, *log_format, *fault, *backup;
@@ -99,14 +100,14 @@ static const ps_command command = {
              "again when it is started again. A second signal ends it at once. " PS_CPU_HELP,
 };
 
-/* The process; everything in it belongs to the loop's thread. */
+/* The state of the process, used by the loop's thread only. */
 typedef struct program {
     ps_loop *loop;
     ps_coordinator *coordinator;
     ps_service service;
     ps_server *server;
     ps_event stop; /* posted by the first signal */
-    ps_event down; /* the server is */
+    ps_event down; /* posted when the server is down */
     ps_signals signals;
 } program;
 
@@ -162,7 +163,8 @@ static ps_status read_fault(const char *text, Psgd__V1__JobState *state)
     return ps_ok();
 }
 
-/* What nodes and users are told, and what is printed: where it is bound. */
+/* Finds the address that nodes and users are told: the given one, else the one to which the server
+ * is bound. */
 static ps_status find_address(const settings *s, const ps_address *bound, char *out, size_t cap)
 {
     char text[PS_ADDRESS_TEXT_BYTES], host[PS_ADDRESS_HOST_BYTES];
@@ -221,11 +223,11 @@ static ps_status serve(program *p, const settings *s)
     return ps_ok();
 }
 
-/* The default until 0.1.0, below the working directory. */
+/* The default up to version 0.1.0, relative to the working directory. */
 static const char former_data_dir[] = "psgd-data/coordinator";
 
-/* Returns the directory that is set; else the former default, if there are jobs in it; else one
- * beside those of nodes. */
+/* Finds the data directory: the given one, else the former default if it has jobs, else one beside
+ * those of nodes. */
 static ps_status find_data_dir(const settings *s, char *out, size_t cap)
 {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
@@ -248,7 +250,7 @@ static ps_status find_data_dir(const settings *s, char *out, size_t cap)
                                     : ps_fail(PS_INVALID_ARGUMENT, "--data-dir is too long");
 }
 
-/* --backup. */
+/* Makes the copy of --backup. */
 static ps_status back_up(const char *data_dir, const char *to)
 {
     ps_stamp stamp;
@@ -261,13 +263,13 @@ static ps_status back_up(const char *data_dir, const char *to)
     return ps_wrap(st, "--backup");
 }
 
-/* --max-memory, or half of what the process may have. */
+/* Returns the memory of --max-memory; by default half of what the process may have. */
 static uint64_t memory_bytes(int64_t mib)
 {
     return mib > 0 ? (uint64_t)mib << 20 : ps_memory_limit() / 2;
 }
 
-/* Runs until it is told to stop. */
+/* Runs the coordinator until it is told to stop. */
 static ps_status run(const settings *s, const char *data_dir)
 {
     ps_coordinator_conf conf = {.data_dir = data_dir,
@@ -281,7 +283,7 @@ static ps_status run(const settings *s, const char *data_dir)
     ps_status st = read_fault(s->fault, &conf.exit_at);
 
     ps_packed_set_limit((uint64_t)s->max_unpacked_mib << 20, "--max-unpacked");
-    /* Before any thread; GetServerInfo tells it too. */
+    /* Before threads start: initialises OpenBLAS. GetServerInfo reports the kernels too. */
     ps_log(PS_LOG_INFO, "main", "kernels: %s", ps_nn_kernels(kernels));
     if (ps_is_ok(&st)) {
         st = ps_loop_create(&p.loop);
@@ -311,7 +313,7 @@ static ps_status run(const settings *s, const char *data_dir)
     return st;
 }
 
-/* --recover. What it could not do is a failure. */
+/* Runs --recover. Fails if something could not be recovered. */
 static ps_status recover(const char *data_dir)
 {
     ps_recovery n;
@@ -330,7 +332,7 @@ static ps_status recover(const char *data_dir)
     return st;
 }
 
-/* Does what the settings say. */
+/* Runs --backup, --recover or the coordinator, as the settings say. */
 static ps_status act(const settings *s)
 {
     char data_dir[800];
@@ -361,7 +363,7 @@ static void start_log(const settings *s)
     ps_log_level level = PS_LOG_INFO;
     ps_log_format format = PS_LOG_TEXT;
 
-    ps_log_level_find(s->log_level, &level); /* the tables allow nothing else */
+    ps_log_level_find(s->log_level, &level); /* the option table allows valid levels only */
     ps_log_format_find(s->log_format, &format);
     ps_log_init("psgd-coordinator", level, format);
 }

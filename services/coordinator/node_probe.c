@@ -15,7 +15,7 @@
 #include <string.h>
 
 enum {
-    PROBES_MAX = 16, /* at a time */
+    PROBES_MAX = 16, /* most probes in progress */
     PROBE_US = 2000000
 };
 
@@ -78,7 +78,7 @@ void ps_probe_nodes(ps_coordinator *c)
     int64_t now_us = ps_coordinator_now_us(c);
     size_t first = c->probed, count = 0;
 
-    /* Begins behind the node that was asked last, so that all have their turn. */
+    /* Begins after the node that was probed last, so that each node gets its turn. */
     for (size_t i = 0; i < c->nodes.count && count < PROBES_MAX; i++) {
         size_t at = (first + i) % c->nodes.count;
         const ps_node_entry *node = c->nodes.entries[at];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* progress.c - sums up what the workers of an attempt tell of themselves. */
+/* progress.c - sums up what the workers of an attempt report. */
 #include "services/coordinator/attempt.h"
 
 #include "common/job/counts.h"
@@ -76,7 +76,7 @@ static bool waits_for_nodes(const Psgd__V1__WorkerProgress *p)
     return p->n_waits_for_servers + p->n_waits_for_workers > 0;
 }
 
-/* Takes what the first rank says that waits: for nodes, or for room on its disk. */
+/* Copies the words of the first rank that reports a wait: for nodes, or for room on its disk. */
 static void take_words(const ps_attempt *a, bool for_nodes, char *text, size_t cap)
 {
     for (uint32_t r = 0; r < a->placement.rank_count && text[0] == '\0'; r++) {
@@ -88,8 +88,8 @@ static void take_words(const ps_attempt *a, bool for_nodes, char *text, size_t c
     }
 }
 
-/* Finds whom the job waits for: a worker without room on its disk, else whom the commit finds from
- * what all nodes say, else whom a worker names. */
+/* Finds for whom the job waits: a worker without room on its disk, else the nodes that the commit
+ * finds by all reports, else those that a worker names. */
 static void find_waited_for(ps_attempt *a, Psgd__V1__Progress *sum)
 {
     char text[200] = "";
@@ -123,8 +123,8 @@ void ps_progress_waits(ps_attempt *a, int64_t now_us)
     }
 }
 
-/* Returns the value that a rank found for a metric in evaluation `number`, or NULL: it has not done
- * it, or has forgotten it. */
+/* Returns the value of a metric in a rank's evaluation `number`. Returns NULL if the rank has not
+ * done that evaluation or does not have it any more. */
 static const double *value_of(const Psgd__V1__WorkerProgress *p, uint32_t number,
                               const char *metric)
 {
@@ -145,8 +145,8 @@ static const double *value_of(const Psgd__V1__WorkerProgress *p, uint32_t number
     return NULL;
 }
 
-/* The mean of a metric in evaluation `number` over the ranks that live. Returns false if one of
- * them does not say it. */
+/* Computes the mean of a metric in evaluation `number` over all live ranks. Returns false if one of
+ * them has no value. */
 static bool mean_of(const ps_attempt *a, uint32_t number, const char *metric, double *mean)
 {
     double sum = 0;
@@ -167,8 +167,8 @@ static bool mean_of(const ps_attempt *a, uint32_t number, const char *metric, do
     return n > 0;
 }
 
-/* The job names its metrics: what else a node names is not stored. Returns whether evaluation
- * `number` is the result now. */
+/* Stores the means of the metrics that the job names; others that a node reports are ignored.
+ * Returns whether evaluation `number` is now the result. */
 static bool take_means(ps_attempt *a, uint32_t number)
 {
     bool is_taken = false;
@@ -185,7 +185,7 @@ static bool take_means(ps_attempt *a, uint32_t number)
     return is_taken;
 }
 
-/* Returns how many evaluations all ranks that live have done. */
+/* Returns the number of evaluations that every live rank has done. */
 static uint32_t evaluations_done(const ps_attempt *a)
 {
     uint32_t least = UINT32_MAX;
@@ -204,9 +204,9 @@ static uint32_t evaluations_done(const ps_attempt *a)
     return least == UINT32_MAX ? 0 : least;
 }
 
-/* The result is the mean over what the workers found in an evaluation, or what their parts of one
- * make together. Publishes each evaluation that all have done and that was not published yet; of
- * split ones the last. Returns whether there was one. */
+/* Updates the result from new evaluations: the mean over the workers, or the merged parts of a
+ * split one. Publishes each evaluation that all have done and that was not published; of split ones
+ * only the last. Returns whether there was one. */
 static bool publish_evaluations(ps_attempt *a)
 {
     const Psgd__V1__JobEventKind kind = PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_METRICS;
@@ -251,7 +251,8 @@ void ps_progress_take(ps_attempt *a, ps_attempt_node *node,
     if (m->role != PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER) {
         return;
     }
-    for (size_t i = 0; i < count; i++) { /* of ranks that it does not carry nothing is taken */
+    /* reports on ranks that the process does not carry are ignored */
+    for (size_t i = 0; i < count; i++) {
         uint32_t rank = progress[i]->rank;
 
         if (rank >= m->rank && rank - m->rank < m->rank_count && rank < a->placement.rank_count) {

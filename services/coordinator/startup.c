@@ -12,11 +12,12 @@
 #include <stdio.h>
 
 enum {
-    UNKNOWN_NAMES_MAX = 10, /* folders of unknown jobs named in the log */
-    ATTEMPTS_SKIPPED = 1000 /* of a job in a registry that is not the last one used */
+    UNKNOWN_NAMES_MAX = 10, /* most folders of unknown jobs that the log names */
+    /* attempt numbers that are skipped if the registry is not the one used last */
+    ATTEMPTS_SKIPPED = 1000
 };
 
-/* What to do about a registry that is not the right one. */
+/* What users are advised to do about a wrong registry. */
 #define ADVICE                                                                                     \
     "Stop the coordinator, and restore the right jobs.db or run psgd-coordinator --recover, "      \
     "which "                                                                                       \
@@ -32,10 +33,11 @@ static bool take_up(void *arg, ps_record *record)
     ps_coordinator *c = arg;
 
     if (record->is_damaged) {
-        ps_record_fini(record); /* nobody can say what it was */
+        ps_record_fini(record); /* its content cannot be read */
         return true;
     }
-    ps_jobs_prepend(&c->jobs, ps_live_create(record)); /* newest first: so this keeps the order */
+    /* records are read newest first, so prepending keeps their order */
+    ps_jobs_prepend(&c->jobs, ps_live_create(record));
     return true;
 }
 
@@ -48,8 +50,8 @@ static ps_status load_jobs(ps_coordinator *c)
     return ps_registry_each(c->registry, 0, states, take_up, c);
 }
 
-/* Ends a job that the registry has as not over though its folder has the files of its end: the
- * registry is older than they are. To run it again would write over them. */
+/* Ends a job that is not over in the registry, although its folder has the files of its end: the
+ * registry is older than the files. Running the job again would overwrite them. */
 static void take_end(ps_coordinator *c, ps_live *job)
 {
     const char *id = job->record.job->id;
@@ -74,9 +76,9 @@ static void take_end(ps_coordinator *c, ps_live *job)
     ps_record_fini(&record);
 }
 
-/* Raises the number of a job's last attempt above any that nodes may know: the registry is not the
- * one that has them. An attempt that runs by the registry keeps its number, to be taken up again.
- */
+/* Raises the number of a job's last attempt above all numbers that nodes may know, because the
+ * registry may be older. An attempt that is running by the registry keeps its number, so that it
+ * can be adopted. */
 static void skip_attempts(ps_live *job)
 {
     Psgd__V1__Job *msg = job->record.job;
@@ -108,11 +110,11 @@ static bool has_folder(void *arg, const char *job_id)
     return ps_artifacts_exist(c->conf.data_dir, job_id);
 }
 
-/* Looks below the data directory for what a crash has left. */
+/* A search of the data directory for what a crash has left. */
 typedef struct sweep {
     ps_coordinator *c;
     size_t unknown;  /* folders of jobs that the registry does not know */
-    ps_strbuf names; /* of the first of them */
+    ps_strbuf names; /* names of the first of them */
 } sweep;
 
 static ps_known is_known(void *arg, const char *job_id)
@@ -148,7 +150,7 @@ static void sweep_files(ps_coordinator *c)
     ps_strbuf_fini(&s.names);
 }
 
-/* Says what is different about the database, and what to do. */
+/* Logs what changed about the database, and what to do. */
 static void tell_news(const ps_coordinator *c)
 {
     const ps_database *d = ps_registry_database(c->registry);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* main.c - psgd-pserver: holds a share of the parameters of one job after the other. */
+/* main.c - psgd-pserver: a node that holds a shard of the parameters, of one job at a time. */
 #include "common/node/node_main.h"
 #include "services/pserver/pserver.h"
 

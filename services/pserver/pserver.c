@@ -2,8 +2,8 @@
 /* pserver.c - see pserver.h.
  *
  * Each thread has a store from prepare to release. The server has finished when every thread has
- * the contributions of all steps. It then still answers pulls. Collect may come before or after
- * that; from then on only the task of `save`, which writes them, touches the tables. */
+ * the contributions of all steps; it then still answers pulls. Collect may come before or after
+ * that. From Collect on only the task of `save`, which writes the tables, uses them. */
 #include "services/pserver/pserver.h"
 
 #include "common/base/files.h"
@@ -23,20 +23,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SAVES_MAX = 4 }; /* by call: their files lie in memory until the job ends */
+/* most tables saved by a call while the job trains; they lie in memory until the job ends */
+enum { SAVES_MAX = 4 };
 
 struct ps_pserver {
     ps_node *node;
     uint32_t thread_count;
     ps_server_thread **threads; /* (thread_count) */
 
-    bool is_open;          /* there is a session */
-    uint32_t incomplete;   /* threads without the contributions of all steps */
-    bool is_complete;      /* all threads have them */
-    ps_tables *tables;     /* for save(); NULL: the job has none, or Collect has not come */
-    uint32_t saves;        /* by call, of the session */
+    bool is_open;        /* a session exists */
+    uint32_t incomplete; /* threads without the contributions of all steps */
+    bool is_complete;    /* all threads have them */
+    /* tables that save() writes; NULL: the job has none, or Collect has not come */
+    ps_tables *tables;
+    uint32_t saves;        /* tables saved by calls in this session */
     uint32_t tables_saved; /* tables that save() has written */
-    /* what counters() lends to an answer */
+    /* Memory that counters() lends to an answer. */
     ps_server_counts counts;
     Psgd__V1__WorkerShare *shares, **share_ptrs; /* (worker_count) */
     uint32_t *missing;                           /* (worker_count), lent by missing() */
@@ -130,7 +132,7 @@ void ps_pserver_set_node(ps_pserver *p, ps_node *node)
     p->node = node;
 }
 
-/* Takes the tables that came with a session, or makes empty ones; NULL: the job has none. */
+/* Takes the session's tables, or creates empty ones. Returns NULL if the job has none. */
 static ps_tables *take_tables(ps_session *session)
 {
     ps_tables *tables = session->tables;
@@ -169,7 +171,8 @@ static ps_status prepare(void *state, ps_session *session)
         ps_server_thread_open(p->threads[t], session, t == 0 ? take_tables(session) : NULL);
         p->incomplete += ps_server_thread_is_used(p->threads[t]);
     }
-    p->is_complete = p->incomplete == 0; /* nothing is brought to a server that has nothing */
+    /* a server without slices and rows gets no contributions */
+    p->is_complete = p->incomplete == 0;
     p->is_open = true;
     return ps_ok();
 }
@@ -309,7 +312,7 @@ static ps_status copy_piece(void *arg, const void *bytes, size_t len)
     return ps_ok();
 }
 
-/* Writes a table to memory and keeps that for the end of the job. */
+/* Writes a table to memory, where it stays until the end of the job. */
 static ps_status save_table(ps_pserver *p, ps_table *table, uint32_t number, uint64_t clock)
 {
     enum { FRAME_BYTES = 64 << 10 }; /* heads and ends of sections */
@@ -333,7 +336,7 @@ static ps_status save_table(ps_pserver *p, ps_table *table, uint32_t number, uin
     return st;
 }
 
-/* A copy that fails is left out: the job goes on. */
+/* Saves the tables. A failure is logged and the job goes on. */
 static void save_tables(void *arg, ps_tables *tables, uint64_t clock)
 {
     ps_pserver *p = arg;
@@ -386,7 +389,7 @@ static void lose(void *state, uint32_t worker)
     }
     if (ps_is_ok(&st)) {
         ps_log(PS_LOG_WARN, "pserver", "worker %u is lost, going on without it", worker);
-    } else { /* the job ends, the coordinator says so next */
+    } else { /* the job is ending, as the coordinator will say next */
         ps_log(PS_LOG_WARN, "pserver", "%s", st.text);
     }
 }
@@ -415,7 +418,7 @@ static size_t missing(void *state, uint32_t **ranks, uint64_t *clock)
     return count;
 }
 
-/* Fills in what became of each worker's contributions, and the staleness of all. */
+/* Fills in what became of each worker's contributions, and the staleness. */
 static void fill_shares(ps_pserver *p, Psgd__V1__ServerCounters *out)
 {
     for (uint32_t w = 0; w < p->counts.worker_count; w++) {

@@ -15,19 +15,19 @@
 
 struct ps_server_thread {
     ps_server_thread_conf conf;
-    ps_loop_thread *thread; /* NULL: the home loop's */
+    ps_loop_thread *thread; /* NULL: this is the thread of the home loop */
     char instance[PS_GRPC_WIRE_INSTANCE_BYTES];
     ps_wire_server *wire;
-    uint64_t sessions; /* opened so far */
+    uint64_t sessions; /* number of sessions so far */
 
-    /* of the session; NULL and zeros without one */
+    /* Of the session; NULL and zeros if there is none. */
     const ps_session *session;
     uint32_t part;
-    ps_wire_parts parts; /* has one part, */
+    ps_wire_parts parts; /* with one part, */
     ps_store *store;     /* whose store this is */
 };
 
-/* Runs fn on the thread and waits for its end. */
+/* Runs fn on the thread and returns when it is done. */
 static void on_thread(ps_server_thread *t, void (*fn)(void *arg), void *arg)
 {
     if (t->thread == NULL) {
@@ -37,8 +37,8 @@ static void on_thread(ps_server_thread *t, void (*fn)(void *arg), void *arg)
     }
 }
 
-/* A report from the thread to the home loop: the part has the contributions of all steps, or one
- * cannot be used. */
+/* A report from the thread to the home loop: the part has the contributions of all steps, or a
+ * contribution cannot be used. */
 typedef struct news {
     ps_event event;
     ps_server_thread *t;
@@ -46,7 +46,7 @@ typedef struct news {
     ps_status why;    /* OK: the part is complete */
 } news;
 
-/* Passes a report on. On the home loop. */
+/* Passes a report on. Runs on the home loop. */
 static void tell(ps_server_thread *t, const ps_status *why)
 {
     if (ps_is_ok(why)) {
@@ -66,7 +66,7 @@ static void on_news(ps_event *self, bool ok)
     free(n);
 }
 
-/* Sends a report to the home loop. On the thread. */
+/* Sends a report to the home loop. Runs on the thread. */
 static void send_news(void *arg, const ps_status *why)
 {
     ps_server_thread *t = arg;
@@ -81,7 +81,7 @@ static void send_news(void *arg, const ps_status *why)
     ps_loop_post(t->conf.home, &n->event);
 }
 
-/* Reports that the part has the contributions of all steps. On the thread. */
+/* Reports that the part has the contributions of all steps. Runs on the thread. */
 static void complete(void *arg)
 {
     send_news(arg, &(ps_status){.code = PS_OK});
@@ -178,7 +178,7 @@ bool ps_server_thread_is_used(const ps_server_thread *t)
     return t->parts.part[0].count > 0 || ps_store_tables(t->store) != NULL;
 }
 
-/* ---- Losses ---- */
+/* ---- Lost workers ---- */
 
 typedef struct losing {
     ps_server_thread *t;
@@ -205,7 +205,7 @@ ps_status ps_server_thread_lose(ps_server_thread *t, uint32_t worker, bool *is_n
     return l.st;
 }
 
-/* ---- What is there ---- */
+/* ---- What the thread has ---- */
 
 typedef struct copying {
     ps_server_thread *t;
@@ -256,7 +256,7 @@ ps_tables *ps_server_thread_close_tables(ps_server_thread *t)
 ps_status ps_server_thread_at_clock(ps_server_thread *t, uint64_t clock, ps_store_at_clock_fn *fn,
                                     void *arg)
 {
-    assert(t->thread == NULL); /* it is the home loop's */
+    assert(t->thread == NULL); /* only called if the thread is that of the home loop */
     if (fn == NULL) {
         ps_store_forget_at_clock(t->store, clock);
         return ps_ok();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* main.c - psgd-worker: computes gradients for one job after the other. */
+/* main.c - psgd-worker: a node that computes gradients, for one job at a time. */
 #include "common/node/node_main.h"
 #include "services/worker/worker.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mesh_exchange.c - see mesh_exchange.h: the trainer's side, steps, and the end. */
+/* mesh_exchange.c - see mesh_exchange.h: the functions of the trainer, steps, and the end. */
 #include "services/worker/mesh_exchange_impl.h"
 
 #include "common/base/clock.h"
@@ -31,7 +31,7 @@ static bool begin(ps_exchange *exchange, uint64_t clock, uint32_t block, bool is
         }
         ps_gate_owe_ack(&x->me.gate, 0);
     }
-    (void)is_last; /* a step ends when all blocks are in it */
+    (void)is_last; /* a step ends when it has all blocks */
     ps_mesh_worker_claim(&x->me, clock, block);
     return ps_gate_is_open(&x->me.gate);
 }
@@ -61,8 +61,8 @@ static void begin_at(ps_exchange *exchange, uint64_t clock)
     ps_mesh_worker_start_at(&of(exchange)->me, clock);
 }
 
-/* No worker is overtaken: a step ends when all were heard, or a rescue has brought their blocks. So
- * may_be_overtaken and leave_out are NULL. */
+/* No worker is overtaken: a step ends when all blocks have arrived, from their workers or by a
+ * rescue. So may_be_overtaken and leave_out are NULL. */
 static const ps_exchange_ops ops = {
     .begin = begin,
     .ready = ready,
@@ -278,7 +278,8 @@ void exchange_end_if_over(ps_mesh_exchange *x)
     if (!x->is_over) {
         x->is_over = true;
         ps_loop_cancel(x->conf.loop, &x->patience);
-        ps_loop_post(x->conf.loop, &x->over); /* later: an outbox's callback may be running */
+        /* posted, because the callback of an outbox may be running */
+        ps_loop_post(x->conf.loop, &x->over);
     }
 }
 

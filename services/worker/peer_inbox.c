@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* peer_inbox.c - messages of peers until the machine can use them; see mesh_exchange.h.
+/* peer_inbox.c - keeps messages of peers until the machine can use them; see mesh_exchange.h.
  *
  * A stream is in order: all packets of a step arrive before those of the next one. So an early
- * message that waits in an inbox holds up nothing that the running step needs.
+ * message that waits in an inbox does not delay anything that the running step needs.
  */
 #include "services/worker/mesh_exchange_impl.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* peer_outbox.c - packets to one peer, and its acknowledgements; see mesh_exchange.h. */
+/* peer_outbox.c - sends packets to one peer and receives its acknowledgements; see
+ * mesh_exchange.h. */
 #include "services/worker/mesh_exchange_impl.h"
 
 #include "common/base/container_of.h"
@@ -135,7 +136,7 @@ static void open_stream(peer_outbox *outbox)
     }
     outbox->is_greeted = false;
     outbox->acked = 0;
-    outbox->sent = outbox->first; /* what was not acknowledged may not have arrived */
+    outbox->sent = outbox->first; /* packets without an acknowledgement are sent again */
     outbox->stream = ps_stream_open(outbox->channel, &psgd__v1__peer_service__descriptor,
                                     "Exchange", PS_NO_TIMEOUT, 0, &events, outbox);
     ps_stream_read(outbox->stream);
@@ -223,7 +224,7 @@ static void on_end(void *arg, const ps_error *error)
                     ps_placement_process(&outbox->x->conf.session->placement, outbox->to)->node_id,
                     error);
     if (outbox->x->stopping &&
-        !ps_gate_is_open(&outbox->x->me.gate)) { /* refused: the stream is not opened again */
+        !ps_gate_is_open(&outbox->x->me.gate)) { /* refused, so the stream is not opened again */
         ps_mesh_exchange_cut(outbox->x);
     }
 }

@@ -16,25 +16,25 @@ enum { HEAD_BYTES = 64 << 10, PACKET_BYTES_MAX = 4 * PS_CODEC_VALUES };
 typedef struct peer_in {
     ps_peer_receiver *receiver;
     uint32_t rank;
-    uint64_t newest; /* incarnation seen */
+    uint64_t newest; /* greatest incarnation of the peer so far */
     ps_call *call;   /* NULL: no stream is open */
     uint64_t taken;  /* packets of this stream that the exchange has taken */
-    uint64_t told;   /* of those, acknowledged */
-    size_t given;    /* packets of the message that the exchange holds; 0: none */
+    uint64_t told;   /* those of them that were acknowledged */
+    size_t given;    /* packets of the last message that the exchange still holds; 0: none */
 } peer_in;
 
 /* The streams of all peers to one rank of this process. */
 struct ps_peer_receiver {
-    ps_peer_receiver *next;    /* of the service's list; NULL: the last */
-    const ps_session *session; /* the rank's */
-    ps_wire_attempt attempt;   /* the session's */
+    ps_peer_receiver *next;    /* next in the service's list; NULL: the last */
+    const ps_session *session; /* the session of the rank */
+    ps_wire_attempt attempt;   /* the attempt of the session */
     ps_mesh_exchange *exchange;
     peer_in *in; /* (rank_count of the placement): by sender */
     ps_traffic traffic;
 };
 
 struct ps_peers {
-    ps_peer_receiver *receivers; /* NULL: closed */
+    ps_peer_receiver *receivers; /* list of open receivers; NULL: none */
 };
 
 /* --- messages ----------------------------------------------------------------- */
@@ -82,7 +82,7 @@ static ps_status read_packet(const peer_in *p, const Psgd__V1__PeerPacket *head,
     return ps_ok();
 }
 
-/* Makes all packets of a message. A failure leaves none. */
+/* Makes all packets of a message. If one fails, frees the others. */
 static ps_status read_all(const peer_in *p, const Psgd__V1__ExchangeRequest *req,
                           ps_payload *payload, ps_packet *packets[PEER_BATCH])
 {
@@ -132,7 +132,7 @@ static void on_message(void *arg, const ProtobufCMessage *message, ps_payload *p
     ps_refusal refusal;
     ps_status st;
 
-    if (req == NULL) { /* the peer has closed its side */
+    if (req == NULL) { /* the peer has ended its side of the stream */
         p->call = NULL;
         ps_call_finish(call);
         return;

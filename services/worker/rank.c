@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rank.c - see rank.h. A rank's life: created, running (exchange open, thread on), trained
- * (exchange closing), ended. */
+/* rank.c - see rank.h. A rank is created, runs (its exchange is open and its thread trains), has
+ * trained (its exchange closes), and ends. */
 #include "services/worker/rank.h"
 
 #include "common/artifact/events.h"
@@ -25,21 +25,22 @@
 
 struct ps_rank {
     ps_rank_conf conf;
-    ps_session session; /* the node's, as this rank sees it: its number, its weights */
+    ps_session session; /* the node's session with this rank's number and weights */
     ps_trainer *trainer;
     ps_exchange *exchange;      /* NULL before start and after the end */
     ps_mesh_exchange *mesh;     /* NULL: the job has servers */
     ps_peer_receiver *receiver; /* in a mesh */
-    ps_exchange_stats stats;    /* of an exchange that has ended */
+    ps_exchange_stats stats;    /* final stats of an exchange that has ended */
     double waited_s;
-    bool is_training; /* the thread runs */
-    uint64_t held_at; /* of a rank that has ended: where; 0: it was not held */
+    bool is_training; /* the trainer's thread runs */
+    uint64_t held_at; /* clock at which a rank that has ended was held; 0: it was not held */
     ps_event trained, closed;
 
-    /* lent by ps_rank_progress */
+    /* Memory that ps_rank_progress lends. */
     Psgd__V1__WorkerProgress progress;
     char whom[160];
-    uint32_t *waits; /* (wait_count) ranks of servers, in a mesh of workers, that it waits for */
+    /* (wait_count) ranks that this rank waits for: of servers, or of workers in a mesh */
+    uint32_t *waits;
     size_t wait_count;
     Psgd__V1__WorkerProgress__MetricsEntry metrics[1 + PS_METRICS_MAX],
         *metric_ptrs[1 + PS_METRICS_MAX];
@@ -56,14 +57,14 @@ struct ps_rank {
     uint64_t copied_step;
 };
 
-/* Notes whom the rank waits for, or waited for when it gave up. */
+/* Records for whom the rank waits, or waited when it gave up. */
 static void find_waits(ps_rank *r)
 {
     const ps_placement *placement = &r->session.placement;
     uint32_t n = r->mesh != NULL ? placement->rank_count : placement->server_count;
     ps_gate *gate = ps_exchange_gate(r->exchange);
     bool *owes = ps_xcalloc(n + 1, sizeof *owes);
-    bool one; /* of a mesh the gate knows a single server: all other workers together */
+    bool one; /* in a mesh the gate knows a single server, which stands for all other workers */
 
     r->wait_count = 0;
     if (r->mesh == NULL) {
@@ -104,7 +105,7 @@ static void on_closed(ps_event *self, bool ok)
     ps_rank *r = PS_CONTAINER_OF(self, ps_rank, closed);
 
     (void)ok;
-    if (r->mesh != NULL) { /* more was sent since: what peers still needed */
+    if (r->mesh != NULL) { /* the mesh has sent more since, for peers that still needed it */
         r->stats = ps_exchange_get_stats(r->exchange);
     }
     r->exchange = NULL;
@@ -253,7 +254,7 @@ void ps_rank_hold(ps_rank *r)
     if (r->is_training) {
         (void)ps_gate_hold(ps_exchange_gate(r->exchange));
     } else if (r->held_at == 0) {
-        r->held_at = r->session.plan->total_clocks; /* it has ended with the job */
+        r->held_at = r->session.plan->total_clocks; /* it ended with the job's last clock */
     }
 }
 
@@ -302,8 +303,8 @@ ps_status ps_rank_flush(const ps_rank *r)
     return ps_trainer_flush(r->trainer);
 }
 
-/* The loop's thread writes the weights of a mesh, so they are whole whenever it does something
- * else. */
+/* In a mesh the loop's thread writes the weights, so they are complete while this function runs on
+ * it. */
 void ps_rank_copy_model(ps_rank *r)
 {
     size_t bytes = r->session.plan->layout.param_count * sizeof(float);
@@ -398,7 +399,7 @@ static Psgd__V1__EvaluationPart *lend_part(ps_rank *r)
     return &r->part;
 }
 
-/* Fills what the table of counters has, and whom the exchange waits for. */
+/* Fills in the values of the table of counters, and for whom the exchange waits. */
 static void fill_counts(ps_rank *r, const ps_trainer_progress *progress)
 {
     ps_exchange_stats stats = r->stats;

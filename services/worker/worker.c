@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker.c - see worker.h. A session's life: prepared (ranks created), running, finished when all
- * ranks have ended. Release may come in any of them and ends when threads and streams have ended.
+/* worker.c - see worker.h. A session is prepared (its ranks are created), runs, and is finished
+ * when all ranks have ended. It may be released in any of these states; the release ends when all
+ * threads and streams have ended.
  */
 #include "services/worker/worker.h"
 
@@ -16,14 +17,14 @@ struct ps_worker {
     ps_loop *loop;
     ps_node *node;
     const ps_session *session; /* NULL: idle */
-    ps_peers *peers;           /* streams of other ranks */
+    ps_peers *peers;           /* the streams from ranks of other processes */
     uint32_t rank_count;
-    ps_rank **ranks;                     /* (rank_count) */
-    float **copies;                      /* (rank_count) weights; NULL: the session's own */
-    Psgd__V1__WorkerProgress **progress; /* (rank_count), lent by progress() */
+    ps_rank **ranks; /* (rank_count) */
+    float **copies;  /* (rank_count) weights; NULL: the rank uses the session's */
+    Psgd__V1__WorkerProgress **progress; /* (rank_count) lent by progress() */
     bool is_running;                     /* from run until all ranks have ended */
     bool releasing;
-    ps_status result; /* of the ranks that have ended: the first failure */
+    ps_status result; /* the first failure of the ranks that have ended */
 };
 
 static void drop_ranks(ps_worker *w)
@@ -182,14 +183,14 @@ static void release(void *state)
         finish_release(w);
         return;
     }
-    w->releasing = true; /* on_ended ends the release */
+    w->releasing = true; /* on_ended completes the release */
     for (uint32_t i = 0; i < w->rank_count; i++) {
         ps_rank_stop(w->ranks[i]);
     }
 }
 
-/* Registers the curves as far as they were written: files grow by whole rows. Without servers rank
- * 0 has the model, also of a job that it has not finished. */
+/* Registers the curves as far as they are written, which is up to a complete row. Without servers
+ * rank 0 has the model, also if the job was not finished. */
 static ps_status collect(void *state)
 {
     ps_worker *w = state;
@@ -203,8 +204,8 @@ static ps_status collect(void *state)
     return ps_ok();
 }
 
-/* Writes the rows of the curves that are still in memory. On a full disk what is written is given:
- * a worker that has finished waited for room itself. */
+/* Writes the rows of the curves that are still in memory. A full disk is no failure here: the rows
+ * written so far are collected. A worker that has finished has waited for room itself. */
 static ps_status save(void *state, const atomic_bool *stop)
 {
     ps_worker *w = state;

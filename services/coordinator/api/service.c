@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* service.c - the table of CoordinatorService, and what its handlers share. */
+/* service.c - the table of CoordinatorService, and functions that its handlers share. */
 #include "services/coordinator/api/service.h"
 #include "common/base/shorten.h"
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* service_files.c - ReclaimLogs: a job's files in chunks.
+/* service_files.c - ReclaimLogs: sends a job's files in chunks.
  *
- * Complete files are those that the job's record lists. Logs of a job that is
- * not over are files that still grow; with `follow` the stream stays with them
- * until the job is over, then sends what else there is. A task at a time lists or reads; the
- * next piece is read when the one before is out.
+ * The job's record lists its complete files. While the job is not over, its logs are files that
+ * grow. With `follow` the stream continues until the job is over, and then sends the other files.
+ * A task lists the files or reads a piece; the next piece is read when the one before was sent.
  */
 #include "common/base/buf.h"
 #include "common/base/container_of.h"
@@ -23,12 +22,13 @@
 
 enum { RECLAIMS_MAX = 200, RECLAIMS_OF_CLIENT_MAX = 50 };
 
-static const int64_t unread_us = 60 * INT64_C(1000000); /* a client may leave a piece unread */
+/* a client that leaves a piece unread for so long is disconnected */
+static const int64_t unread_us = 60 * INT64_C(1000000);
 
 typedef struct item {
     Psgd__V1__Artifact *artifact; /* a copy */
-    bool grows;                   /* a log of a job that is not over */
-    bool is_sent;                 /* its last chunk is out */
+    bool grows;                   /* a log of a job that is not over, so it grows */
+    bool is_sent;                 /* its last chunk was sent */
     uint64_t offset;
 } item;
 
@@ -36,29 +36,31 @@ struct ps_reclaim {
     ps_coordinator *c;
     ps_call *call;
     char client[PS_CLIENT_HOST_MAX];
-    int64_t sent_us; /* when the last piece was handed out */
+    int64_t sent_us; /* time at which the last piece was sent */
     char job_id[PS_COORDINATOR_ID_MAX];
     uint64_t number;
     char folder[PS_FOLDER_MAX];
-    uint32_t kinds; /* bits; all are set for any */
+    uint32_t kinds; /* wanted kinds as bits; all are set if the client wants any */
     char name[PS_NAME_MAX + 1];
     uint64_t offset;
     bool follows;
-    bool is_over;   /* the job is; the list is final */
-    bool is_listed; /* else the call may still be refused for what the list lacks */
-    bool is_stale;  /* there may be more than the list says */
+    bool is_over; /* the job is over, so the list is final */
+    /* the files were listed once; before that the call may be refused if a wanted file does not
+     * exist */
+    bool is_listed;
+    bool is_stale; /* there may be more files than the list has */
     item *items;
     size_t count;
 
-    ps_task task; /* lists, or reads a piece */
-    bool is_busy; /* the task is under way; what follows is its own until it is done */
-    bool is_gone; /* freed when the task is done */
+    ps_task task; /* lists the files, or reads a piece */
+    bool is_busy; /* the task is running; the members below then belong to it */
+    bool is_gone; /* the call has ended; freed when the task is done */
     bool was_live;
-    Psgd__V1__Artifact **logs; /* (log_count): that may grow; the task finds their sizes */
+    Psgd__V1__Artifact **logs; /* (log_count) logs that may grow, whose sizes the task finds */
     size_t log_count;
     ps_record record; /* of a job that is over */
-    size_t at;        /* item of the piece */
-    ps_buf *buf;      /* the piece; NULL: the task lists */
+    size_t at;        /* index of the item that the piece belongs to */
+    ps_buf *buf;      /* the piece; NULL: the task lists the files */
     ps_status status;
     ps_reclaim *prev, *next;
 };
@@ -101,7 +103,7 @@ static bool wants(const ps_reclaim *r, const char *name, Psgd__V1__ArtifactKind 
            (r->name[0] == '\0' || strcmp(r->name, name) == 0);
 }
 
-/* Adds the file, or replaces what was known of it. */
+/* Adds a file to the list, or updates its entry. */
 static void put_item(ps_reclaim *r, const Psgd__V1__Artifact *artifact, bool grows)
 {
     item *it = NULL;
@@ -136,7 +138,7 @@ static void start_task(ps_reclaim *r)
     ps_tasks_submit(r->c->tasks, NULL, &r->task);
 }
 
-/* Notes the logs that heartbeats are filling now. */
+/* Copies the list of logs that heartbeats are filling now. */
 static void note_logs(ps_reclaim *r, const Psgd__V1__Job *job)
 {
     Psgd__V1__Artifact artifact = PSGD__V1__ARTIFACT__INIT;
@@ -155,7 +157,7 @@ static void note_logs(ps_reclaim *r, const Psgd__V1__Job *job)
     }
 }
 
-/* Begins to list what there is now. */
+/* Starts a task that lists the files that exist now. */
 static void start_listing(ps_reclaim *r)
 {
     const ps_live *live = ps_jobs_find(&r->c->jobs, r->job_id);
@@ -188,7 +190,7 @@ static size_t left_of(const item *it)
     return left < PS_CHUNK_MAX ? (size_t)left : PS_CHUNK_MAX;
 }
 
-/* On a thread of the tasks. */
+/* Lists the files or reads a piece. Runs on a task's thread. */
 static void run_task(ps_task *task)
 {
     ps_reclaim *r = PS_CONTAINER_OF(task, ps_reclaim, task);
@@ -228,7 +230,8 @@ static void send_piece(ps_reclaim *r, ps_buf *buf)
                  1, on_sent, r);
 }
 
-/* Returns false after the call was refused for what the list has not. */
+/* Checks that the wanted files exist. Returns false if the call was refused because one does
+ * not. */
 static bool check_list(ps_reclaim *r)
 {
     r->is_listed = true;
@@ -248,7 +251,7 @@ static bool check_list(ps_reclaim *r)
     return true;
 }
 
-/* Takes what the task has listed; returns false after the call was refused. */
+/* Takes the result of a listing. Returns false if the call was refused. */
 static bool take_list(ps_reclaim *r)
 {
     for (size_t i = 0; i < r->log_count; i++) {
@@ -274,7 +277,7 @@ static void free_list(ps_reclaim *r)
     ps_record_fini(&r->record);
 }
 
-/* `goes_on`: the call was not refused. May free r. */
+/* Sends the piece, or goes on after a listing. `goes_on`: the call was not refused. May free r. */
 static void take_result(ps_reclaim *r, ps_buf *buf, bool goes_on)
 {
     if (!ps_is_ok(&r->status) && buf) {
@@ -339,7 +342,7 @@ static void pump(ps_reclaim *r)
     }
 }
 
-/* False after it has refused. */
+/* Reads the request. Returns false if the call was refused. */
 static bool read_request(ps_reclaim *r, const Psgd__V1__ReclaimLogsRequest *q)
 {
     for (size_t i = 0; i < q->n_kinds; i++) {

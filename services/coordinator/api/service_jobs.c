@@ -26,7 +26,7 @@
 /* Answers the call with the job. */
 typedef void answer_fn(ps_call *call, Psgd__V1__Job *job);
 
-/* A job that is over, on its way from the registry. */
+/* A call that waits until a finished job is read from the registry. */
 typedef struct lookup {
     ps_task task;
     ps_held held;
@@ -137,7 +137,7 @@ static bool is_request_id(const char *id)
     return n <= PS_REQUEST_ID_MAX;
 }
 
-/* Whatever is wrong with the model to start from is the field's fault. */
+/* Checks the model to start from. Every failure is reported as a fault of the field. */
 static ps_status check_init(const ps_coordinator *c, const ps_plan *plan, ps_error *error)
 {
     const char *field = "spec.init_from";
@@ -165,7 +165,8 @@ static void refuse_for_room(ps_coordinator *c, ps_call *call, const ps_status *s
     ps_call_fail_error(call, &error);
 }
 
-/* A status is short; the violation has room for all names. */
+/* Refuses a job that would have to wait. The names of all nodes fit only into the violation, not
+ * into the status. */
 static void refuse_to_wait(ps_call *call, const char *lacks)
 {
     ps_error error;
@@ -176,16 +177,18 @@ static void refuse_to_wait(ps_call *call, const char *lacks)
     ps_call_fail_error(call, &error);
 }
 
-/* A job that is being checked, then taken in. */
+/* A submitted job while it is checked and stored. */
 typedef struct submission {
     ps_task task;
     ps_held held;
     char *request_id;
-    Psgd__V1__JobSpec *spec, *full; /* as submitted; with what the files say, or NULL */
+    /* as submitted; and completed with what the files of the data set say, or NULL */
+    Psgd__V1__JobSpec *spec, *full;
     ps_plan *plan;
     bool no_queue;
-    char lacks[PS_COMMIT_MESSAGE_MAX]; /* what it would wait for, if that is not allowed; or "" */
-    ps_error error;                    /* of the check */
+    /* what the job would wait for, if it may not wait; else "" */
+    char lacks[PS_COMMIT_MESSAGE_MAX];
+    ps_error error; /* failure of the check */
 } submission;
 
 static void answer_submit(ps_call *call, Psgd__V1__Job *job)
@@ -207,7 +210,7 @@ static void free_submission(submission *s)
     free(s);
 }
 
-/* Looks at the data set, if that is needed; what is wrong with it is in s->error. */
+/* Reads the data set if the plan needs it. Writes a failure to s->error. */
 static ps_status look(submission *s)
 {
     ps_status st = ps_look_is_needed(s->spec)
@@ -221,13 +224,13 @@ static ps_status look(submission *s)
     return st;
 }
 
-/* Returns the bytes that a package of the plan takes. */
+/* Returns the bytes of the coordinator's memory that a package of the plan takes. */
 static uint64_t memory_of(const ps_plan *plan)
 {
     return (uint64_t)plan->layout.param_count * sizeof(float);
 }
 
-/* A model that is too large for --max-memory would wait for ever. */
+/* Refuses a model that is larger than --max-memory, because it would wait for ever. */
 static ps_status check_memory(submission *s)
 {
     uint64_t bytes = memory_of(s->plan), max = s->held.c->conf.max_memory_bytes;
@@ -348,11 +351,11 @@ void ps_serve_submit_job(void *service, const ProtobufCMessage *request, ps_payl
 
 /* --- CancelJob ---------------------------------------------------------------- */
 
-/* A call that waits until what was decided before is stored. */
+/* A call that waits until earlier decisions are stored. */
 typedef struct cancellation {
     ps_change change;
     ps_held held;
-    ps_live *live; /* QUEUED; else unused */
+    ps_live *live; /* a job in QUEUED; NULL: in another state */
 } cancellation;
 
 static void answer_cancel(ps_call *call, Psgd__V1__Job *job)
@@ -376,7 +379,7 @@ static ps_status change_nothing(ps_change *change, ps_registry *r)
     return ps_ok();
 }
 
-/* The decision was answered before. */
+/* Answers the call. The decision had been made before. */
 static void decided(ps_change *change)
 {
     cancellation *x = PS_CONTAINER_OF(change, cancellation, change);
@@ -443,7 +446,7 @@ typedef struct removal {
     ps_change change;
     ps_task task;
     ps_held held;
-    char folder[PS_FOLDER_MAX]; /* set aside; "": there is none */
+    char folder[PS_FOLDER_MAX]; /* the folder under its new name; "": there is none */
     ps_status status;
 } removal;
 
@@ -464,7 +467,8 @@ static void removed(ps_task *task)
     free(r);
 }
 
-/* Forgets the job and sets its folder aside: both or, also after a crash, none of it. */
+/* Deletes the job's row and renames its folder. After a crash either both have happened or
+ * neither. */
 static ps_status forget_job(ps_change *change, ps_registry *registry)
 {
     removal *r = PS_CONTAINER_OF(change, removal, change);
@@ -474,7 +478,7 @@ static ps_status forget_job(ps_change *change, ps_registry *registry)
     if (!ps_is_ok(&st)) {
         return st;
     }
-    st = ps_registry_remove(registry, job_id); /* then its id is one of ours */
+    st = ps_registry_remove(registry, job_id); /* a job with a row has a folder of this id */
     if (!ps_is_ok(&st)) {
         return ps_registry_end(registry, &st);
     }
@@ -503,7 +507,7 @@ static void forgotten(ps_change *change)
     bool has_files = ps_is_ok(&change->status) && r->folder[0] != '\0' && c->tasks;
 
     r->held.call = NULL;
-    if (has_files) { /* else a folder that is left is removed at the next start */
+    if (has_files) { /* if it fails, the next start removes the folder */
         ps_tasks_submit(c->tasks, NULL, &r->task);
     }
     if (call && ps_is_ok(&change->status)) {

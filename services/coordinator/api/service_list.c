@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* service_list.c - ListJobs: what the registry has, with the jobs that are not over as they are
- * now.
- */
+/* service_list.c - ListJobs: merges the registry's jobs with those that are not over. */
 #include "common/base/container_of.h"
 #include "common/base/xalloc.h"
 #include "services/coordinator/api/service.h"
@@ -10,27 +8,27 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { PAGE_BYTES_MAX = 2 << 20 }; /* what every client can take, with room */
+enum { PAGE_BYTES_MAX = 2 << 20 }; /* most bytes of a page: below the limit of every gRPC client */
 
 typedef struct listing {
     ps_task task;
     ps_held held;
-    uint64_t before; /* numbers below this one; 0: all */
-    uint32_t states; /* bits */
+    uint64_t before; /* only jobs with smaller numbers; 0: all */
+    uint32_t states; /* wanted states as bits */
     size_t size;
 
-    /* The task's, until done. */
+    /* The members below belong to the task until it is done. */
     ps_record *records; /* (size), newest first */
     size_t count, bytes;
-    bool has_more; /* below them */
+    bool has_more; /* the registry has more jobs with smaller numbers */
     ps_status status;
 } listing;
 
-/* What is answered: jobs of records, or live ones. */
+/* The page that is answered: jobs of records, and live ones. */
 typedef struct page {
     Psgd__V1__Job **jobs; /* (size) */
     size_t count, bytes;
-    uint64_t last; /* the next page begins below this number */
+    uint64_t last; /* smallest number on the page, below which the next page begins */
     bool has_more;
 } page;
 
@@ -79,7 +77,7 @@ static size_t next_record(const listing *l, size_t at)
     return at;
 }
 
-/* Appends the job; returns false if the page is full. */
+/* Appends a job. Returns false if the page is full. */
 static bool append(page *p, const listing *l, Psgd__V1__Job *job, uint64_t number)
 {
     p->bytes += bytes_of(job);
@@ -92,10 +90,10 @@ static bool append(page *p, const listing *l, Psgd__V1__Job *job, uint64_t numbe
     return true;
 }
 
-/* Merges both, newest first. A live job is shown as it is, not as it was stored. */
+/* Merges records and live jobs, newest first. A job that is both is shown as it is now. */
 static void fill(const listing *l, page *p)
 {
-    uint64_t end = l->has_more ? l->records[l->count - 1].number : 0; /* unknown below */
+    uint64_t end = l->has_more ? l->records[l->count - 1].number : 0; /* jobs below are not known */
     const ps_live *live = next_live(l, l->held.c->jobs.last);
     size_t i = next_record(l, 0);
     bool has_room = true;
@@ -149,7 +147,7 @@ static void page_read(ps_task *task)
     free(l);
 }
 
-/* Returns false after the call was refused. */
+/* Reads the request. Returns false if the call was refused. */
 static bool read_request(const Psgd__V1__ListJobsRequest *q, ps_call *call, listing *l)
 {
     char position[32];

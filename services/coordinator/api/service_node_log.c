@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* service_node_log.c - GetNodeLog: asks the node, and passes its answer on. */
+/* service_node_log.c - GetNodeLog: forwards the request to the node, and its answer to the
+ * client. */
 #include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 #include "common/node/node.h"
@@ -12,7 +13,7 @@ static const int64_t node_us = 5000000;
 
 /* A call that waits for a node. */
 typedef struct waiting {
-    ps_call *call; /* NULL: the client has gone */
+    ps_call *call; /* NULL: the client's call has ended */
     ps_channel *channel;
     ps_unary *asking;
 } waiting;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* service_nodes.c - ListNodes, and what nodes themselves call: RegisterNode,
- * Heartbeat, Ready. */
+/* service_nodes.c - ListNodes, and the calls of nodes: RegisterNode, Heartbeat, Ready. */
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/shorten.h"
@@ -158,7 +157,8 @@ void ps_serve_heartbeat(void *service, const ProtobufCMessage *request, ps_paylo
         (!told || !told->attempt || ps_attempt_number(told->attempt) != q->attempt ||
          !ps_attempt_has(told->attempt, q->node_id))) {
         reply.directive = PSGD__V1__NODE_DIRECTIVE__NODE_DIRECTIVE_ABORT;
-        reply.log_stored = q->log_offset + q->log_bytes.len; /* nobody wants it */
+        /* not wanted: the node must not send it again */
+        reply.log_stored = q->log_offset + q->log_bytes.len;
     }
     for (ps_live *job = c->jobs.active; job; job = next) {
         next = job->active_next;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* service_watch.c - WatchJob: a job's events as a stream.
+/* service_watch.c - WatchJob: sends a job's events as a stream.
  *
- * A watcher is a cursor, not a queue: stored events are read when the one
- * before is out, and of progress there is only the newest. So a slow client
- * costs no memory and loses nothing but superseded progress. Progress waits for
- * events that are being stored, which have lower numbers.
+ * A watcher is a cursor, not a queue. It reads the next stored event when the one before was
+ * sent; of progress events only the newest exists. So a slow client costs no memory and misses
+ * only superseded progress. A progress event waits for events with lower numbers that are still
+ * being stored.
  */
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
@@ -24,15 +24,16 @@ struct ps_watcher {
     ps_call *call;
     char client[PS_CLIENT_HOST_MAX];
     char job_id[PS_COORDINATOR_ID_MAX];
-    uint64_t number; /* 0: to be read */
+    uint64_t number; /* 0: not read yet */
     uint64_t cursor;
     ps_task task; /* reads the next event */
     bool is_reading;
-    bool is_gone;                      /* freed when it has read */
-    bool was_over;                     /* the job, when the task was begun */
-    uint64_t stored;                   /* sequence of the last stored event then; 0: unknown */
-    Psgd__V1__WatchJobResponse *event; /* the task's, until done; NULL: there is none */
-    ps_status status;                  /* the task's */
+    bool is_gone;    /* the call has ended; freed when the task is done */
+    bool was_over;   /* the job was over when the task began */
+    uint64_t stored; /* number of the last stored event when the task began; 0: unknown */
+    /* belongs to the task until it is done; NULL: there is no event */
+    Psgd__V1__WatchJobResponse *event;
+    ps_status status; /* belongs to the task */
     ps_watcher *prev, *next;
 };
 
@@ -112,7 +113,8 @@ static void take_event(ps_watcher *w)
         ps_call_finish(w->call);
         forget(w);
     } else {
-        w->cursor = w->stored > w->cursor ? w->stored : w->cursor; /* none of them can be read */
+        /* none of the events up to `stored` can be read */
+        w->cursor = w->stored > w->cursor ? w->stored : w->cursor;
         pump(w);
     }
     if (event) {
@@ -160,7 +162,7 @@ static void pump(ps_watcher *w)
     }
 }
 
-/* Returns false after the call was refused. */
+/* Checks that the client may watch the job. Returns false if the call was refused. */
 static bool may_watch(const ps_coordinator *c, ps_call *call, const char *job_id)
 {
     char client[PS_CLIENT_HOST_MAX];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* commit.c - one attempt of a job, as a state machine.
  *
- * The way forward is in commit.c, the way out in commit_end.c: every event
- * either brings a member one step on, or decides the outcome. When all members
- * that count have made the step, the state changes. Who is to blame for a failure
- * is decided in commit_blame.c.
+ * This file has the states from CAN_COMMIT to COLLECTING, commit_end.c has the end. Every event
+ * either brings a member to its next step, or decides the outcome. When all members that count
+ * have reached the step, the state changes. commit_blame.c decides which node is to blame for a
+ * failure.
  */
 #include "services/coordinator/domain/commit.h"
 
@@ -16,8 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Heartbeats in which a server may say, after all workers have finished, that contributions are
- * missing: one may have been under way, and what came last is counted on another thread. */
+/* Heartbeats in which a server may report missing contributions after all workers have finished.
+ * The first heartbeats may have been sent before, and the last contributions may be counted on
+ * another thread. */
 enum { OPEN_BEATS = 3 };
 
 static void enter(ps_commit *c, Psgd__V1__JobState state, int64_t deadline_us)
@@ -111,7 +112,7 @@ void ps_commit_fini(ps_commit *c)
     c->count = 0;
 }
 
-/* Whether all members that count have come as far as `step`. */
+/* Returns whether all members that are not lost have reached `step`. */
 static bool all_at(const ps_commit *c, ps_member_step step)
 {
     for (size_t i = 0; i < c->count; i++) {
@@ -202,7 +203,8 @@ void ps_commit_busy(ps_commit *c, size_t node, const char *id, const char *holde
     if (id[0] != '\0') {
         snprintf(m->id, sizeof m->id, "%s", id);
     }
-    m->is_releasing = m->is_released = true; /* holds nothing of ours */
+    /* the node does not hold the attempt, so there is nothing to release */
+    m->is_releasing = m->is_released = true;
     ps_commit_decide(c,
                      c->conf.nodes_are_named || c->conf.fails_if_busy
                          ? PSGD__V1__JOB_STATE__JOB_STATE_FAILED
@@ -210,7 +212,8 @@ void ps_commit_busy(ps_commit *c, size_t node, const char *id, const char *holde
                      "NODE_BUSY", now_us, "%s is held by %s", ps_member_name(m).text, holder);
 }
 
-/* What becomes of a job whose node does not answer CanCommit: other nodes may take it. */
+/* Returns the outcome of a job of which a node does not answer CanCommit: QUEUED, so that it gets
+ * other nodes; FAILED if the user named the nodes. */
 static Psgd__V1__JobState silence_outcome(const ps_commit *c)
 {
     return c->conf.nodes_are_named ? PSGD__V1__JOB_STATE__JOB_STATE_FAILED
@@ -235,7 +238,7 @@ void ps_commit_refused(ps_commit *c, size_t node, const ps_status *why, int64_t 
     const char *reason = "PRE_COMMIT_FAILED";
 
     if (c->stage != PS_STAGE_GOING || c->state > PSGD__V1__JOB_STATE__JOB_STATE_DO_COMMIT) {
-        return; /* once it runs, heartbeats tell */
+        return; /* while the job runs, heartbeats replace answers */
     }
     if (why->code == PS_UNAVAILABLE || why->code == PS_DEADLINE_EXCEEDED) {
         m->is_lost = true;
@@ -284,7 +287,8 @@ ps_status ps_commit_ready(ps_commit *c, size_t node, uint64_t incarnation, int64
     m->seen_us = now_us;
     if (c->state == PSGD__V1__JOB_STATE__JOB_STATE_RUNNING && m->step >= PS_MEMBER_RUNNING) {
         m->incarnation = incarnation;
-        ps_commit_do_at(c, node, PS_COMMIT_OPEN); /* the answer was lost */
+        /* the node calls again because it did not get the answer */
+        ps_commit_do_at(c, node, PS_COMMIT_OPEN);
         return ps_ok();
     }
     if (c->state != PSGD__V1__JOB_STATE__JOB_STATE_DO_COMMIT) {
@@ -312,7 +316,7 @@ static bool is_worker(const ps_member *m)
     return m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER;
 }
 
-/* Returns whether all workers that are left say that they have finished. */
+/* Returns whether all workers that are not lost have reported that they finished. */
 static bool have_workers_finished(const ps_commit *c)
 {
     for (size_t i = 0; i < c->count; i++) {
@@ -325,9 +329,9 @@ static bool have_workers_finished(const ps_commit *c)
     return true;
 }
 
-/* Returns whether all servers that are left have the contributions of all workers. One that has
- * said so often enough that it has not, since the workers said that they have finished, makes liars
- * of the workers whose contributions are missing. */
+/* Returns whether all servers that are not lost have the contributions of all workers. If a server
+ * reports missing contributions in OPEN_BEATS heartbeats after all workers have finished, the
+ * workers concerned reported wrongly and fail the attempt. */
 static bool have_servers_finished(ps_commit *c, int64_t now_us)
 {
     for (size_t i = 0; i < c->count && c->stage == PS_STAGE_GOING; i++) {
@@ -344,8 +348,8 @@ static bool have_servers_finished(ps_commit *c, int64_t now_us)
     return c->stage == PS_STAGE_GOING;
 }
 
-/* All workers that are left have finished, and all that they should have brought is there: time to
- * collect. */
+/* Begins to collect files, if all workers have finished and all servers have their
+ * contributions. */
 static void finish_run(ps_commit *c, int64_t now_us)
 {
     if (is_in(c, PSGD__V1__JOB_STATE__JOB_STATE_RUNNING) && have_workers_finished(c) &&
@@ -354,8 +358,8 @@ static void finish_run(ps_commit *c, int64_t now_us)
     }
 }
 
-/* A node that should hold the attempt says that it does not. One such beat may
- * have been under way when it was asked; two in a row are the truth. */
+/* Handles a heartbeat that says that the node does not hold the attempt. One may have been sent
+ * before the node was asked; two in a row are believed. */
 static void take_idle(ps_commit *c, size_t node, int64_t now_us)
 {
     ps_member *m = &c->members[node];
@@ -428,7 +432,8 @@ void ps_commit_restarted(ps_commit *c, size_t node, uint64_t incarnation, int64_
         return;
     }
     if (is_in(c, PSGD__V1__JOB_STATE__JOB_STATE_CAN_COMMIT) && m->step <= PS_MEMBER_ASKED) {
-        /* It was chosen by what its old process said; nothing is begun yet. */
+        /* The earlier process of the node was chosen. Nothing has begun, so the job can go back to
+         * the queue. */
         m->incarnation = 0;
         if (!c->conf.nodes_are_named) {
             ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_QUEUED, "NODE_RESTARTED", now_us,
@@ -437,7 +442,7 @@ void ps_commit_restarted(ps_commit *c, size_t node, uint64_t incarnation, int64_
         return;
     }
     if (c->stage == PS_STAGE_GOING && c->state < PSGD__V1__JOB_STATE__JOB_STATE_RUNNING) {
-        m->is_lost = true; /* this process holds nothing of it */
+        m->is_lost = true; /* the new process holds nothing of the attempt */
         ps_commit_interrupt(c, "NODE_RESTARTED", now_us, "%s was started anew",
                             ps_member_name(m).text);
         return;
@@ -468,7 +473,7 @@ void ps_commit_collected(ps_commit *c, size_t node, const ps_status *result, int
     ps_commit_settle(c, now_us);
 }
 
-/* The coordinator itself was too slow. */
+/* Fails the job because the coordinator did not make the packages in time. */
 static void expire_package(ps_commit *c, int64_t limit_us, int64_t now_us)
 {
     ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_FAILED, "PACKAGE_TIMEOUT", now_us,
@@ -502,11 +507,12 @@ static void expire(ps_commit *c, int64_t now_us)
                          c->conf.ready_us, now_us);
         break;
     default:
-        break; /* RUNNING has leases, COLLECTING is settled in commit_end.c */
+        break; /* RUNNING ends by leases, COLLECTING in commit_end.c */
     }
 }
 
-/* Until CanCommit is answered its own deadline governs. */
+/* Returns whether the member's lease counts. Before PRE_COMMIT only the deadline of CanCommit
+ * counts. */
 static bool lease_runs(const ps_commit *c, const ps_member *m)
 {
     return c->stage == PS_STAGE_GOING && !m->is_lost && m->files != PS_FILES_HERE &&

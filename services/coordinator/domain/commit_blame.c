@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* commit_blame.c - which node is to blame when nodes give up waiting for others.
+/* commit_blame.c - decides which node is to blame when nodes give up waiting for others.
  *
- * A worker that gives up names its neighbours, which may wait themselves. Who holds up all of them
- * follows from what all nodes say (waits.h) and from who is silent.
+ * A worker that gives up names the nodes for which it waits, but these may be waiting too. The
+ * node that holds up all of them follows from what all nodes report (waits.h) and from which
+ * nodes are silent.
  */
 #include "services/coordinator/domain/commit_end.h"
 
@@ -26,8 +27,8 @@ void ps_commit_init_waits(ps_commit *c)
     ps_waits_init(&c->who_waits, workers, servers);
 }
 
-/* Returns the vertex of a member's first rank, and writes how many it has: 0 if the ranks of the
- * members, which may have been read from a registry, leave gaps. */
+/* Returns the vertex of a member's first rank in the graph of waits. Writes the number of its
+ * ranks; 0 if the ranks leave gaps, which is possible if they were read from a registry. */
 static uint32_t vertex_of(const ps_commit *c, const ps_member *m, uint32_t *count)
 {
     const ps_waits *w = &c->who_waits;
@@ -50,8 +51,8 @@ void ps_commit_waits(ps_commit *c, size_t node, uint32_t rank, const uint32_t *s
     }
 }
 
-/* Returns whether nothing was heard of the member for silent_us: now, or in a pause that has ended
- * since the first node gave up. */
+/* Returns whether the member has been silent for silent_us: now, or during a pause that ended after
+ * the first node gave up. */
 static bool is_silent(const ps_commit *c, const ps_member *m, int64_t silent_us, int64_t now_us)
 {
     return now_us - m->seen_us >= silent_us ||
@@ -86,8 +87,8 @@ static bool find_roots(const ps_commit *c, int64_t silent_us, int64_t now_us, bo
     return any;
 }
 
-/* Notes who holds up the nodes that gave up, unless that is known. A node that gave up itself says
- * so in its own words. */
+/* Marks the members that hold up the nodes that gave up, unless they are marked already. A marked
+ * member that itself gave up fails with its own message. */
 static void find_culprits(ps_commit *c, int64_t now_us)
 {
     bool *is_root = ps_xcalloc(c->count, sizeof *is_root);
@@ -128,8 +129,7 @@ void ps_commit_take_failure(ps_commit *c, size_t node, const ps_status *error, i
     find_culprits(c, now_us);
 }
 
-/* Writes what is known of a culprit, as in "worker w2 (h:3) holds up the others: no heartbeat for
- * 2.3 s". */
+/* Describes a culprit, as in "worker w2 (h:3) holds up the others: no heartbeat for 2.3 s". */
 static void describe(const ps_commit *c, const ps_member *m, int64_t now_us, char *text, size_t cap)
 {
     char why[60] = "";
@@ -143,8 +143,8 @@ static void describe(const ps_commit *c, const ps_member *m, int64_t now_us, cha
     snprintf(text, cap, "%s holds up the others%s", ps_member_name(m).text, why);
 }
 
-/* Returns the node whose failure speaks for all that gave up: one that waits for a node that waits
- * for it, as at the two ends of a connection that is cut, else the first. */
+/* Returns the member whose message stands for all that gave up. This is one of two that wait for
+ * each other, as at both ends of a broken connection; if there are none, the first one. */
 static const ps_member *find_speaker(const ps_commit *c)
 {
     const ps_member *first = NULL;
@@ -166,7 +166,7 @@ static const ps_member *find_speaker(const ps_commit *c)
     return first;
 }
 
-/* Returns whether the job can go on without the culprits and those who gave up. */
+/* Returns whether the job can go on without the culprits and the nodes that gave up. */
 static bool can_spare(const ps_commit *c)
 {
     bool has_other = false;
@@ -183,7 +183,7 @@ static bool can_spare(const ps_commit *c)
     return c->conf.survives_loss && has_other;
 }
 
-/* Ends the attempt, or goes on without the culprits. */
+/* Ends the attempt because of the culprits, or goes on without them. */
 static void accuse(ps_commit *c, int64_t now_us)
 {
     char what[PS_COMMIT_MESSAGE_MAX] = "";
@@ -214,7 +214,8 @@ static void accuse(ps_commit *c, int64_t now_us)
     }
 }
 
-/* Returns whether everybody else was heard of twice since the first node gave up. */
+/* Returns whether every member that has not given up has sent two heartbeats since the first node
+ * gave up. */
 static bool all_were_heard(const ps_commit *c)
 {
     for (size_t i = 0; i < c->count; i++) {

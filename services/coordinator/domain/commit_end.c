@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* commit_end.c - how an attempt ends: the outcome, and the stages after it. What
- * is stored on the way is in commit_store.c. */
+/* commit_end.c - the end of an attempt: its outcome, and the stages after it. commit_store.c has
+ * the stages that store something. */
 #include "services/coordinator/domain/commit_end.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { NAMES_MAX = 4 }; /* nodes named in a message; the others are counted */
+enum { NAMES_MAX = 4 }; /* most nodes named in a message; the others are counted */
 
-/* What a job leaves behind that failed or was cancelled is worth less of a wait than a result. */
+/* Longest wait for the files of a failed or cancelled job, which are worth less than a result. */
 static const int64_t salvage_max_us = 10 * 1000 * 1000;
 
 ps_member_label ps_member_name(const ps_member *m)
@@ -82,11 +82,11 @@ static void release(ps_commit *c, size_t node)
     if (m->files == PS_FILES_ASKED || m->files == PS_FILES_HELD) {
         m->files = PS_FILES_LOST;
     }
-    m->todo = 1u << PS_COMMIT_RELEASE; /* whatever else was to be done with it */
+    m->todo = 1u << PS_COMMIT_RELEASE; /* instead of all other actions for the member */
 }
 
-/* Returns whether the node has files to give: a worker its reports as far as they go, a server its
- * weights as they are. */
+/* Returns whether the node has files to collect: a worker its reports so far, a server its present
+ * weights. */
 static bool has_files(const ps_member *m)
 {
     return m->step == PS_MEMBER_OVER || m->step == PS_MEMBER_RUNNING;
@@ -101,7 +101,7 @@ static bool may_salvage(const ps_commit *c, const ps_member *m)
            has_files(m) && m->files != PS_FILES_LOST && !m->is_releasing;
 }
 
-/* How long a failed or cancelled job waits for files. */
+/* Returns how long a failed or cancelled job waits for files. */
 static int64_t salvage_us(const ps_commit *c)
 {
     return c->conf.collect_us < salvage_max_us ? c->conf.collect_us : salvage_max_us;
@@ -137,12 +137,13 @@ void ps_commit_salvage(ps_commit *c, int64_t now_us)
     ps_commit_settle(c, now_us);
 }
 
-/* An outcome is there. FAILED and CANCELLED are saved before they are acted upon; DONE is so
- * only when its files are stored, and QUEUED is what a later process would make of it. */
+/* Begins the end that belongs to the outcome. FAILED and CANCELLED are saved before nodes are told.
+ * DONE is saved when its files are stored. QUEUED need not be saved, as a later process would
+ * decide the same. */
 static void begin_end(ps_commit *c, int64_t now_us)
 {
     c->blame_us = INT64_MAX;
-    c->retry_us = INT64_MAX; /* of files that wait: ps_commit_salvage goes on with them */
+    c->retry_us = INT64_MAX; /* ps_commit_salvage sets it again for files that wait for room */
     switch (c->outcome) {
     case PSGD__V1__JOB_STATE__JOB_STATE_DONE:
         c->stage = PS_STAGE_STORE;
@@ -196,7 +197,7 @@ void ps_commit_interrupt(ps_commit *c, const char *reason, int64_t now_us, const
     va_end(ap);
 }
 
-/* Appends the names of members for which `wants` holds; says how many there are. */
+/* Writes the names of members for which `wants` holds. Returns their number. */
 static size_t name_members(const ps_commit *c,
                            bool (*wants)(const ps_member *m, ps_member_step step),
                            ps_member_step step, char *buf, size_t cap)
@@ -253,14 +254,14 @@ void ps_commit_expire(ps_commit *c, Psgd__V1__JobState outcome, ps_member_step s
 
         if (is_short_of(m, step)) {
             m->is_silent = step == PS_MEMBER_RESERVED;
-            m->is_lost = true; /* released, but not waited for again */
+            m->is_lost = true; /* it is released, but nothing waits for it */
         }
     }
     ps_commit_decide(c, outcome, reason, now_us, "did not %s within %.1f s: %s", what,
                      (double)limit_us / 1e6, names);
 }
 
-/* Returns whether a worker other than `but` trains on: one that gave up does not. */
+/* Returns whether a worker other than `but` is still training. */
 static bool has_other_worker(const ps_commit *c, const ps_member *but)
 {
     for (size_t i = 0; i < c->count; i++) {
@@ -274,7 +275,7 @@ static bool has_other_worker(const ps_commit *c, const ps_member *but)
     return false;
 }
 
-/* A failed node lives, and may have files; so does one whose files are bad. */
+/* Returns the verb of a message about a node that is lost for the attempt. */
 static const char *verb_of(const char *reason)
 {
     if (strcmp(reason, "NODE_FAILED") == 0) {
@@ -315,7 +316,7 @@ void ps_commit_cancel(ps_commit *c, const char *why, int64_t now_us)
     } else if (name_members(c, is_held, 0, names, sizeof names) > 0) {
         for (size_t i = 0; i < c->count; i++) {
             if (is_held(&c->members[i], 0)) {
-                c->members[i].files = PS_FILES_LOST; /* who cancels does not wait for room */
+                c->members[i].files = PS_FILES_LOST; /* a cancelled job does not wait for room */
             }
         }
         ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_CANCELLED, "CANCELLED", now_us,
@@ -355,7 +356,7 @@ void ps_commit_released(ps_commit *c, size_t node, int64_t now_us)
     ps_commit_settle(c, now_us);
 }
 
-/* COLLECTING: all files are here, or time is over. */
+/* Ends COLLECTING if all files have been collected or the time is over. */
 static void settle_collecting(ps_commit *c, int64_t now_us)
 {
     char names[PS_COMMIT_MESSAGE_MAX - 100];
@@ -406,7 +407,8 @@ void ps_commit_settle(ps_commit *c, int64_t now_us)
         }
         c->stage = PS_STAGE_STORE;
         if (c->outcome == PSGD__V1__JOB_STATE__JOB_STATE_QUEUED) {
-            ps_commit_stored(c, &(ps_status){.code = PS_OK}, now_us); /* nothing to store */
+            /* nothing has to be stored for QUEUED */
+            ps_commit_stored(c, &(ps_status){.code = PS_OK}, now_us);
         } else {
             ps_commit_do(c, PS_COMMIT_STORE);
         }

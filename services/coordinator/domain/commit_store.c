@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* commit_store.c - what an attempt leaves is stored before its nodes are let go.
+/* commit_store.c - stores what an attempt leaves before its nodes are released.
  *
- * Three things can fail for want of room: the files of a node (PS_FILES_HELD), summary and
- * manifest (STORE), and the job's record (DECIDED, NOTE, CLOSE). All wait the same way: `waits`
- * says for what, `retry_us` when it is tried again. Nodes keep their files meanwhile, because
- * RELEASE comes after.
+ * Three things can fail because a disk is full: the files of a node (PS_FILES_HELD), summary and
+ * manifest (STORE), and the job's record (DECIDED, NOTE, CLOSE). All three wait in the same way:
+ * `waits` says for what, `retry_us` is the time of the next try. Nodes keep their files
+ * meanwhile, because they are released later.
  */
 #include "services/coordinator/domain/commit_end.h"
 
@@ -21,7 +21,7 @@ bool ps_commit_may_pass(ps_code code)
     case PS_NOT_FOUND:
     case PS_OUT_OF_RANGE:
     case PS_FAILED_PRECONDITION:
-        return false; /* it is about what is stored, not about where */
+        return false; /* the content is at fault, so a repetition would fail too */
     default:
         return true;
     }
@@ -70,7 +70,7 @@ void ps_commit_held(ps_commit *c, size_t node, bool is_its_disk, const ps_status
     }
     m->seen_us = now_us;
     if (c->outcome == PSGD__V1__JOB_STATE__JOB_STATE_CANCELLED) {
-        /* who cancels does not wait for room */
+        /* a cancelled job does not wait for room */
         char lost[sizeof(ps_member_label) + 64];
 
         m->files = PS_FILES_LOST;
@@ -94,7 +94,7 @@ void ps_commit_confess(ps_commit *c, const char *what, const char *why)
              why[0] ? ": " : "", why);
 }
 
-/* What a client gave up is not DONE. */
+/* Changes DONE to CANCELLED, if a client gave up files of the job. */
 static void give_up_done(ps_commit *c)
 {
     if (c->outcome == PSGD__V1__JOB_STATE__JOB_STATE_DONE) {
@@ -124,7 +124,7 @@ void ps_commit_give_up(ps_commit *c, const char *why, int64_t now_us)
         c->is_given_up = true;
         if (c->retry_us != INT64_MAX) {
             try_last(c);
-        } /* else the try that is under way may succeed */
+        } /* otherwise a try is running, which may succeed */
     } else if (c->stage == PS_STAGE_SALVAGE && ps_commit_is_held(c)) {
         c->is_given_up = true;
         ps_commit_uncollected(c, names, sizeof names);
@@ -162,7 +162,8 @@ void ps_commit_retry(ps_commit *c, int64_t now_us)
             ps_commit_do_at(c, i, PS_COMMIT_COLLECT);
         }
     }
-    c->deadline_us = now_us + c->conf.collect_us; /* the wait for room was not the nodes' */
+    /* nodes get their full time, as the wait was for the coordinator's disk */
+    c->deadline_us = now_us + c->conf.collect_us;
 }
 
 void ps_commit_stored(ps_commit *c, const ps_status *result, int64_t now_us)
@@ -220,7 +221,9 @@ void ps_commit_unstarted(ps_commit *c, const ps_status *why, int64_t now_us)
     if (c->stage != PS_STAGE_GOING) {
         return;
     }
-    for (size_t i = 0; i < c->count; i++) { /* they hold nothing, and must not learn its number */
+    /* nodes were not asked: they hold nothing, and must not learn of an attempt that is not
+     * stored */
+    for (size_t i = 0; i < c->count; i++) {
         c->members[i].is_releasing = c->members[i].is_released = true;
         c->members[i].todo = 0;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* job_message.c - building and changing messages whose memory is malloc's. */
+/* job_message.c - builds and changes messages that lie in malloc's memory. */
 #include "services/coordinator/domain/job_message.h"
 
 #include "common/base/xalloc.h"
@@ -38,7 +38,7 @@ ProtobufCMessage *ps_message_copy(const ProtobufCMessage *message)
     protobuf_c_message_pack(message, bytes);
     copy = protobuf_c_message_unpack(message->descriptor, NULL, n, bytes);
     free(bytes);
-    assert(copy); /* what was packed unpacks */
+    assert(copy); /* the bytes were packed here */
     return copy;
 }
 
@@ -198,7 +198,7 @@ bool ps_state_is_final(Psgd__V1__JobState state)
            state == PSGD__V1__JOB_STATE__JOB_STATE_CANCELLED;
 }
 
-/* A value's name without the prefix that all values of its enum have. */
+/* Returns the name of an enum's value without the prefix of all values. */
 static const char *enum_name(const ProtobufCEnumDescriptor *type, int value, const char *prefix)
 {
     const ProtobufCEnumValue *v = protobuf_c_enum_descriptor_get_value(type, value);

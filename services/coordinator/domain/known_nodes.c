@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* known_nodes.c - the nodes that have presented themselves, and their leases. */
+/* known_nodes.c - the nodes that have registered, and their leases. */
 #include "services/coordinator/domain/known_nodes.h"
 
 #include "common/base/address.h"
@@ -10,10 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MISSED_MAX = 3 /* heartbeats missed by a node that may still be chosen */ };
+enum { MISSED_MAX = 3 /* most heartbeats in a row that a node may have missed to be chosen */ };
 
 static const int64_t forget_us = 3600 * INT64_C(1000000);
-static const int64_t full_us = 10 * INT64_C(1000000); /* in which others are tried */
+/* a node with a full disk is not chosen for this time */
+static const int64_t full_us = 10 * INT64_C(1000000);
 
 void ps_nodes_init(ps_nodes *nodes, int64_t heartbeat_us, int64_t lease_us)
 {
@@ -34,7 +35,7 @@ const char *ps_role_name(Psgd__V1__NodeRole role)
     return role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER ? "worker" : "pserver";
 }
 
-/* Where `id` is, or would be. */
+/* Returns the index of `id` in the sorted list, or the index where it belongs. */
 static size_t place_of(const ps_nodes *nodes, const char *id)
 {
     size_t low = 0, high = nodes->count;
@@ -101,7 +102,8 @@ static ps_status check(const Psgd__V1__RegisterNodeRequest *req)
     return ps_wrap(st, "address");
 }
 
-/* Whether the node may be dropped for another: nobody has it, and it is not one that lives. */
+/* Returns whether the entry may be dropped for another node: no job holds the node, and the node is
+ * not alive. */
 static bool gives_way(const ps_nodes *nodes, const ps_node_entry *node, int64_t now_us)
 {
     return node->holder[0] == '\0' &&
@@ -117,7 +119,7 @@ static void drop(ps_nodes *nodes, size_t at)
             (nodes->count - at) * sizeof(ps_node_entry *));
 }
 
-/* Makes room for one more of `host`. */
+/* Makes room for one more node of `host`, by dropping an entry if need be. */
 static ps_status make_room(ps_nodes *nodes, const char *host, int64_t now_us)
 {
     size_t of_host = 0, oldest = nodes->count;
@@ -164,8 +166,9 @@ static void insert(ps_nodes *nodes, const char *id, ps_node_entry **out)
     snprintf((*out)->id, sizeof(*out)->id, "%s", id);
 }
 
-/* Two processes with one id would take it from each other for ever. One that is started again has
- * it at once at the address that it had, and else when the other one is no longer heard. */
+/* Refuses a second process with the id of a node that is alive, as the two would replace each other
+ * for ever. A restarted node is accepted: at once if it has the old address, else when the old
+ * process has missed two heartbeats. */
 static ps_status check_twin(const ps_nodes *nodes, const ps_node_entry *node,
                             const Psgd__V1__RegisterNodeRequest *req, int64_t now_us)
 {

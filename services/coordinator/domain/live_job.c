@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* live_job.c - a job that is not over: its record, its events, and their way to the registry. */
+/* live_job.c - a job that is not over: its record, its events, and the changes to be stored. */
 #include "services/coordinator/domain/live_job.h"
 
 #include "common/base/clock.h"
@@ -11,10 +11,12 @@
 #include <string.h>
 
 enum {
-    /* Progress events are not stored, but their numbers must not come twice after a crash: so many
-     * are put aside at a time, and the next when half of them are left. */
+    /* Progress events are not stored, but after a crash their numbers must not be used again. So
+     * the record stores a number that is ahead of the events. It is raised by SEQUENCE_BATCH before
+     * they reach it. */
     SEQUENCE_BATCH = 1000,
-    EVENTS_MAX = 64, /* of one job that wait for the disk; more are shown, but not stored */
+    /* most events of a job that wait for the disk; later ones are shown but not stored */
+    EVENTS_MAX = 64,
     PROGRESS_US = 250000
 };
 
@@ -36,13 +38,14 @@ void ps_live_destroy(ps_live *job)
     }
 }
 
-/* What is not stored is said once, not at every try. */
+/* Records whether the last change was stored. Publishes this when it changes, so a failure is
+ * logged once, not at every try. */
 static void note(ps_live *job, const ps_status *st)
 {
     bool was_unsaved = job->is_unsaved;
 
     if (job->is_over) {
-        return; /* nothing tries again */
+        return; /* the job ends, so nothing will be tried again */
     }
     job->is_unsaved = !ps_is_ok(st);
     job->jobs->unsaved += job->is_unsaved;
@@ -61,7 +64,7 @@ static void give_number(ps_live *job)
     }
 }
 
-/* To the watchers, as progress: nothing is stored. */
+/* Shows the job to watchers as a progress event, which is not stored. */
 static void show(ps_live *job)
 {
     give_number(job);
@@ -82,7 +85,7 @@ static void set(ps_live *job, Psgd__V1__JobState state, const char *reason, cons
     }
 }
 
-/* --- changes on their way ------------------------------------------------------- */
+/* --- changes that are being stored ------------------------------------------- */
 
 static void take_decision(ps_live *job, const ps_live_change *ch)
 {
@@ -131,7 +134,7 @@ void ps_live_stored(ps_live_change *ch, const ps_status *result)
     }
 }
 
-/* Makes a change of the job to `shown`, which may be about to become its message. */
+/* Creates a change of the job, to be stored with the message `shown`. */
 static ps_live_change *change_to(ps_live *job, const Psgd__V1__Job *shown)
 {
     ps_live_change *ch = ps_xcalloc(1, sizeof *ch);
@@ -148,7 +151,7 @@ static void add_event(ps_live_change *ch, Psgd__V1__JobEventKind kind)
     ps_live *job = ch->job;
 
     give_number(job);
-    job->progress_sequence = 0; /* superseded: this one is newer */
+    job->progress_sequence = 0; /* this event is newer, so the last progress event is superseded */
     job->events++;
     ch->has_event = true;
     ch->sequence = job->sequence;
@@ -176,7 +179,7 @@ static void publish(ps_live *job, Psgd__V1__JobEventKind kind, bool is_relaxed)
     ps_live_change *ch;
 
     if (job->decisions > 0) {
-        job->later = kind; /* behind the decision, which changes what is shown */
+        job->later = kind; /* after the decision is stored, because it changes what is shown */
         return;
     }
     if (job->events >= EVENTS_MAX && kind != PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_STATE) {

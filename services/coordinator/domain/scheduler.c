@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scheduler.c - which nodes a job may have now, or what it waits for. */
+/* scheduler.c - chooses the nodes for a job, or says what it waits for. */
 #include "services/coordinator/domain/scheduler.h"
 
 #include "common/base/strbuf.h"
@@ -9,8 +9,8 @@
 #include <string.h>
 
 enum {
-    NAMES_MAX = 5, /* busy nodes named in a message */
-    MISSED_MAX = 3 /* as ps_node_may_be_chosen */
+    NAMES_MAX = 5, /* most busy nodes named in a message */
+    MISSED_MAX = 3 /* as in known_nodes.c: most missed heartbeats of a chosen node */
 };
 
 static void take(ps_member *m, const ps_node_entry *node, uint32_t rank)
@@ -90,8 +90,8 @@ void ps_schedule_suspects(const ps_nodes *nodes, char *buf, size_t cap)
     }
 }
 
-/* Takes `want` idle nodes of a role: those first that have missed no heartbeat,
- * in the order of ids. On shortage appends a clause to `text`. */
+/* Takes `want` idle nodes of a role, in the order of ids, first those that have missed no
+ * heartbeat. If there are too few, appends a clause to `text`. */
 static bool pick(const ps_nodes *nodes, Psgd__V1__NodeRole role, uint32_t want, int64_t now_us,
                  ps_member *members, ps_strbuf *text)
 {
@@ -163,7 +163,7 @@ static const char *holder_of(const char *const *held, const char *address)
     return NULL;
 }
 
-/* Takes `want` nodes of a role from those that the job names, in its order. */
+/* Takes `want` nodes of a role from those that the job names, in the job's order. */
 static bool pick_named(const ps_nodes *nodes, const Psgd__V1__JobSpec *spec,
                        Psgd__V1__NodeRole role, uint32_t want, const char *const *held,
                        int64_t now_us, ps_member *members, ps_strbuf *text)
@@ -193,7 +193,7 @@ static bool pick_named(const ps_nodes *nodes, const Psgd__V1__JobSpec *spec,
             name_full(&full, &filled, node);
             continue;
         }
-        /* One of the other role is dialled as well, and refuses by name. */
+        /* A node of the other role is asked as well, and refuses with its name. */
         members[got] = (ps_member){.role = role, .rank = got, .rank_count = 1};
         snprintf(members[got].address, sizeof members[got].address, "%s", wanted->address);
         if (node) {
@@ -219,7 +219,7 @@ uint32_t ps_schedule_processes(const Psgd__V1__JobSpec *spec)
                : spec->workers;
 }
 
-/* Deals the ranks out in runs of neighbours, the longer runs first. */
+/* Gives each process a run of neighbouring ranks, the longer runs first. */
 static void deal_ranks(ps_member *members, uint32_t processes, uint32_t ranks)
 {
     uint32_t first = 0;

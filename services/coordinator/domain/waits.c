@@ -27,7 +27,7 @@ void ps_waits_fini(ps_waits *w)
     *w = (ps_waits){0};
 }
 
-/* Adds edges to the vertices first + ranks[i], of `count` such vertices. */
+/* Adds edges to the vertices first + ranks[i], for ranks below `count`. */
 static void add(ps_wait_list *list, bool *has, uint32_t first, uint32_t count,
                 const uint32_t *ranks, size_t n)
 {
@@ -53,7 +53,7 @@ void ps_waits_set(ps_waits *w, uint32_t vertex, const uint32_t *servers, size_t 
         list->whom = ps_xcalloc(vertices(w), sizeof *list->whom);
     }
     has = ps_xcalloc(vertices(w), sizeof *has);
-    has[vertex] = true; /* nobody waits for itself */
+    has[vertex] = true; /* a vertex does not wait for itself */
     add(list, has, w->workers, w->servers, servers, n_servers);
     add(list, has, 0, w->workers, workers, n_workers);
     free(has);

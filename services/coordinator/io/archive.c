@@ -18,13 +18,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The parts of all servers, which are read slice by slice: a server left its slices in the order in
- * which the model has them. */
+/* The weights that all servers left, read slice by slice: each server left its slices in the
+ * model's order. */
 typedef struct model_parts {
     const ps_placement *placement;
     int *fds;       /* (server_count) */
-    uint32_t slice; /* the next one */
-    uint32_t given; /* values of it that were read */
+    uint32_t slice; /* the slice that is read next */
+    uint32_t given; /* values of this slice that were read */
 } model_parts;
 
 static ps_status open_part(const ps_archive *w, uint32_t rank, int *fd)
@@ -88,7 +88,7 @@ static ps_status read_all(int fd, void *bytes, size_t n)
     return ps_ok();
 }
 
-/* Reads the model's next n values. */
+/* Reads the next n values of the model. */
 static ps_status read_values(void *arg, float *values, size_t n)
 {
     model_parts *p = arg;
@@ -160,10 +160,11 @@ static void remove_part(const ps_archive *w, void (*name_of)(char out[32], uint3
     name_of(part, rank);
     snprintf(path, sizeof path, "%s/%s", w->folder, part);
     st = ps_dir_remove(path);
-    (void)st; /* it only takes room */
+    (void)st; /* a failure does not matter: the file only takes disk space */
 }
 
-/* Without all of them, or with model and record made, they are of no use. */
+/* Removes what nodes left as parts: of no use if one is missing, or when model and record were made
+ * of them. */
 static void remove_parts(const ps_archive *w)
 {
     for (uint32_t rank = 0; rank < w->placement->server_count; rank++) {
@@ -184,7 +185,7 @@ static ps_status list_file(ps_archive *w, const char *name, Psgd__V1__ArtifactKi
     snprintf(path, sizeof path, "%s/%s", w->folder, name);
     st = ps_sha256_of_file(path, hex, &size);
     if (st.code == PS_NOT_FOUND) {
-        return ps_ok(); /* a node that never logged */
+        return ps_ok(); /* the node never logged */
     }
     if (ps_is_ok(&st)) {
         ps_job_add_artifact(w->job, name, kind, size, hex, node_id);
@@ -192,7 +193,7 @@ static ps_status list_file(ps_archive *w, const char *name, Psgd__V1__ArtifactKi
     return st;
 }
 
-/* Writes the record of rounds of what ranks left of it. */
+/* Makes the record of rounds of the parts that ranks left. */
 static ps_status write_rounds(ps_archive *w)
 {
     const ps_plan *plan = w->plan;
@@ -251,7 +252,7 @@ static ps_status write_manifest(ps_archive *w)
     return st;
 }
 
-/* All but the model. */
+/* Writes all files but the model. */
 static ps_status write_rest(ps_archive *w)
 {
     const Psgd__V1__ArtifactKind log = PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_LOG;
@@ -280,7 +281,8 @@ static void run(ps_task *task)
     ps_archive *w = PS_CONTAINER_OF(task, ps_archive, task);
     ps_status rest;
 
-    w->status = ps_dir_make(w->folder); /* it was made with the attempt, unless the disk was full */
+    /* exists already, unless the disk was full when the attempt began */
+    w->status = ps_dir_make(w->folder);
     if (ps_is_ok(&w->status) && w->wants_model) {
         w->status = write_model(w);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* artifacts.c - the files of jobs. */
+/* artifacts.c - the files of jobs in the data directory. */
 #include "services/coordinator/io/artifacts.h"
 
 #include "common/base/nonfinite.h"
@@ -35,10 +35,10 @@ static void drop(const char *folder, const char *name)
     if (ps_is_ok(&st)) {
         st = ps_dir_remove(path);
     }
-    (void)st; /* it only takes room */
+    (void)st; /* a failure does not matter: the folder only takes disk space */
 }
 
-/* As ps_file_writer names what it has not finished. */
+/* Returns whether the name is one that ps_file_writer gives to unfinished files. */
 static bool is_temporary(const char *name)
 {
     size_t n = strlen(name);
@@ -46,7 +46,7 @@ static bool is_temporary(const char *name)
     return name[0] == '.' && n > 4 && strcmp(name + n - 4, ".tmp") == 0;
 }
 
-/* Half-written files in the folder; `deeper`: also in the folders in it. */
+/* Removes unfinished files in the folder; with `deeper` also those in its folders. */
 static void sweep_job(const char *folder, bool deeper)
 {
     DIR *dir = opendir(folder);
@@ -70,8 +70,8 @@ static void sweep_job(const char *folder, bool deeper)
     }
 }
 
-/* A folder of this name is of a job that a client deleted. No job has such an id: a title begins
- * with no dot. */
+/* Prefix of the folder of a job that a client deleted. No job has such an id, because titles do not
+ * begin with a dot. */
 static const char deleted_prefix[] = ".deleted-";
 
 static ps_status deleted_folder(char out[PS_FOLDER_MAX], const char *data_dir, const char *job_id)
@@ -125,7 +125,8 @@ static bool is_folder(const char *path)
     return lstat(path, &s) == 0 && S_ISDIR(s.st_mode);
 }
 
-/* A deletion is over when the registry has forgotten the job. */
+/* Removes a folder of a deleted job, if the registry does not know the job any more. Otherwise
+ * gives the folder its old name. */
 static void sweep_deleted(const char *data_dir, const char *name, ps_known known)
 {
     char jobs[PS_FOLDER_MAX];
@@ -136,7 +137,7 @@ static void sweep_deleted(const char *data_dir, const char *name, ps_known known
     } else if (known == PS_JOB_KNOWN) {
         st = ps_artifacts_take_back(data_dir, name + sizeof deleted_prefix - 1);
     }
-    (void)st; /* it stays under its other name until the next start */
+    (void)st; /* it keeps this name until the next start */
 }
 
 /* Calls fn for each name below DATA_DIR/jobs that begins with the prefix. */
@@ -237,7 +238,7 @@ void ps_artifacts_rounds_name(char out[32], uint32_t rank)
     snprintf(out, 32, ".rounds-%u", rank);
 }
 
-/* Names in a folder are ours or were checked: they fit. */
+/* Writes the path of a file. Names were checked before, so the path fits. */
 static void path_of(char out[PS_FOLDER_MAX + PS_NAME_MAX + 2], const char *folder, const char *name)
 {
     snprintf(out, PS_FOLDER_MAX + PS_NAME_MAX + 2, "%.*s/%.*s", PS_FOLDER_MAX - 1, folder,
@@ -266,7 +267,8 @@ ps_status ps_artifacts_append(const char *folder, const char *name, uint64_t off
         return ps_ok();
     }
     if (have >= PS_LOG_BYTES_MAX) {
-        *stored = offset + n; /* enough: taken, not kept */
+        /* the log has its largest size: the bytes are acknowledged but not stored */
+        *stored = offset + n;
         return ps_ok();
     }
     skip = (size_t)(have - offset);
@@ -309,7 +311,7 @@ ps_status ps_artifacts_read(const char *folder, const char *name, uint64_t offse
     return st;
 }
 
-/* --- intake ----------------------------------------------------------------- */
+/* --- collected files -------------------------------------------------------- */
 
 void ps_intake_init(ps_intake *in, const char *folder, const char *log_name, const ps_leaver *who)
 {
@@ -328,7 +330,7 @@ void ps_intake_fini(ps_intake *in)
     ps_sha256_fini(&in->sha);
 }
 
-/* Under which name a file of the node is stored. */
+/* Writes the name under which a file of the node is stored. */
 static void stored_name(const ps_intake *in, const Psgd__V1__CollectResponse *head,
                         char out[PS_NAME_MAX + 1])
 {
@@ -347,7 +349,7 @@ static void stored_name(const ps_intake *in, const Psgd__V1__CollectResponse *he
                                  : head->name);
 }
 
-/* Whether the node may leave this file, and has not left it before. */
+/* Checks that the node may leave this file and has not left it before. */
 static ps_status check_file(const ps_intake *in, const Psgd__V1__CollectResponse *head)
 {
     if (!ps_file_name_is_safe(head->name)) {
@@ -387,7 +389,8 @@ static ps_status begin_file(ps_intake *in, const Psgd__V1__CollectResponse *head
         return st;
     }
     st = strcmp(in->now.name, in->part_name) == 0
-             ? ps_file_writer_open_passing(&in->writer, path) /* the model has its values soon */
+             /* the model takes its values soon, so it need not be made durable */
+             ? ps_file_writer_open_passing(&in->writer, path)
              : ps_file_writer_open(&in->writer, path);
     if (!ps_is_ok(&st)) {
         return st;
@@ -401,7 +404,7 @@ static ps_status begin_file(ps_intake *in, const Psgd__V1__CollectResponse *head
     return ps_ok();
 }
 
-/* The last chunk has the digest of the file. */
+/* Ends a file and checks its digest, which the last chunk has. */
 static ps_status end_file(ps_intake *in, const char *sha256)
 {
     ps_status st;
@@ -418,7 +421,7 @@ static ps_status end_file(ps_intake *in, const char *sha256)
     return st;
 }
 
-/* A server's weights become the model, in which every value is to be a finite number. */
+/* Checks that the weights of a server, which become the model, are finite. */
 static ps_status check_weights(const ps_intake *in, const uint8_t *bytes, size_t n)
 {
     size_t count = n / sizeof(float), first;

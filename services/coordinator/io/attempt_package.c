@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attempt_package.c - what PreCommit brings, made as a task. */
+/* attempt_package.c - makes the content of the packages of PreCommit, as tasks. */
 #include "services/coordinator/io/attempt_package.h"
 
 #include "common/artifact/weights.h"
@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Values of a block that the coordinator draws in its own memory: 2 GiB. */
+/* most values of a block that the coordinator draws in its own memory: 2 GiB */
 static const size_t values_max = (size_t)1 << 29;
 
-/* Where its files are; NOT_FOUND without a data path. */
+/* Finds the folder of the data set. Returns NOT_FOUND without a data path. */
 static ps_status find_folder(const ps_plan *plan, const char *data_path, char *folder, size_t cap)
 {
     if (ps_data_file_count(&plan->data_conf) == 0) {
@@ -39,7 +39,7 @@ uint64_t ps_package_data_bytes(const ps_package *package)
     return bytes;
 }
 
-/* A file that the coordinator stored must be the one that it stored. */
+/* Checks that a file of a job still has the digest that the coordinator stored. */
 static ps_status check_sum(const char *path, const char *sha256)
 {
     char hex[PS_SHA256_HEX_BYTES];
@@ -53,7 +53,7 @@ static ps_status check_sum(const char *path, const char *sha256)
     return st;
 }
 
-/* Finds the files to start from, and checks those that the coordinator stored. */
+/* Finds the files to start from. Checks those that the coordinator stored. */
 static ps_status find_inits(ps_package *p)
 {
     const ps_plan *plan = p->conf.plan;
@@ -125,7 +125,8 @@ static void find(ps_task *task)
     ps_package *p = PS_CONTAINER_OF(task, ps_package, task);
     ps_status st = ps_dir_make(p->conf.folder);
 
-    if (!ps_is_ok(&st)) { /* a full disk must not end a job: it is made when it is needed */
+    /* not a reason to fail the job: the folder is made again when it is needed */
+    if (!ps_is_ok(&st)) {
         ps_log(PS_LOG_ERROR, "job", "%s", st.text);
     }
     p->status = find_inits(p);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* database.c - the file jobs.db: opened, checked, brought up to date, known again. */
+/* database.c - the file jobs.db: opens it, checks it, updates its schema, and recognises it. */
 #include "services/coordinator/io/database.h"
 
 #include "common/base/files.h"
@@ -18,13 +18,13 @@
 
 enum { PATH_BYTES = 4096 };
 
-/* Step n leads from schema n to n + 1. */
+/* Step n converts schema n to n + 1. */
 static const char *const schema_sql[] = {
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;"
     "CREATE TABLE jobs ("
     " number INTEGER PRIMARY KEY AUTOINCREMENT,"
     " id TEXT NOT NULL UNIQUE,"
-    " request_id TEXT UNIQUE," /* NULL: none was given */
+    " request_id TEXT UNIQUE," /* NULL: the client gave none */
     " content TEXT NOT NULL,"  /* SHA-256 of the completed specification */
     " state INTEGER NOT NULL,"
     " outcome INTEGER NOT NULL,"
@@ -42,7 +42,7 @@ static const char *const schema_sql[] = {
     " PRIMARY KEY (number, sequence)"
     ") WITHOUT ROWID;",
 
-    /* XXH3 of the blobs; NULL: stored before there were sums. */
+    /* XXH3 of the blobs; NULL: stored by a program that made no sums */
     "ALTER TABLE jobs ADD COLUMN spec_sum INTEGER;"
     "ALTER TABLE jobs ADD COLUMN detail_sum INTEGER;"
     "CREATE TABLE identity (" /* one row, as ps_stamp */
@@ -73,8 +73,8 @@ static ps_status exec(sqlite3 *db, const char *sql, const char *what)
 
 static ps_status take_lock(ps_database *d, const char *folder)
 {
-    static const char *const entries[] = {"jobs",        "jobs.db", "jobs.db-wal",
-                                          "jobs.db-shm", "reserve", "stopped", NULL};
+    static const char *const entries[] = {"jobs",    "jobs.db", "jobs.db-wal", "jobs.db-shm",
+                                          "reserve", "stopped", NULL};
     ps_status st = ps_dir_lock(folder, entries, &d->lock_fd);
 
     return st.code == PS_UNAVAILABLE ? ps_fail(PS_FAILED_PRECONDITION,
@@ -82,7 +82,7 @@ static ps_status take_lock(ps_database *d, const char *folder)
                                      : st;
 }
 
-/* Reads the one value of the one row that the statement gives. */
+/* Reads the single value of the single row of a statement's result. */
 static ps_status read_number(sqlite3 *db, const char *sql, int64_t *out)
 {
     sqlite3_stmt *s = NULL;
@@ -115,7 +115,7 @@ ps_status ps_database_check(sqlite3 *db, const char *sql, const char *what)
     return st;
 }
 
-/* Copies the file before its first change by this program. */
+/* Copies the file before this program changes its schema. */
 static ps_status copy_before(ps_database *d, const char *folder)
 {
     char path[PATH_BYTES], name[40];
@@ -167,8 +167,8 @@ static ps_status draw_identity(ps_database *d)
     return exec(d->db, sql, "store the identity");
 }
 
-/* Compares the database with the stamp beside it, which is then made anew. `is_new`: there was no
- * schema in it. */
+/* Compares the database with the stamp beside it, then writes the stamp anew. `is_new`: the file
+ * had no schema. */
 static ps_status compare(ps_database *d, const char *folder, bool is_new)
 {
     ps_status st = ps_database_identity(d->db, &d->stamp);
@@ -181,7 +181,7 @@ static ps_status compare(ps_database *d, const char *folder, bool is_new)
     }
     st = ps_stamp_read(folder, &d->before);
     if (!ps_is_ok(&st) && st.code != PS_NOT_FOUND && st.code != PS_DATA_LOSS) {
-        return st; /* what cannot be read cannot be compared: it is made anew */
+        return st; /* an unreadable stamp cannot be compared; it is written anew */
     }
     if (!ps_is_ok(&st)) {
         d->news = PS_DATABASE_AS_BEFORE;
@@ -195,7 +195,8 @@ static ps_status compare(ps_database *d, const char *folder, bool is_new)
     return ps_stamp_write(folder, &d->stamp, &d->stamp_fd);
 }
 
-/* Reads before it writes: a damaged file stays as it is. */
+/* Opens the file. Reads and checks it before anything is written, so that a damaged file stays as
+ * it is. */
 static ps_status open_checked(ps_database *d, const char *path, int64_t *version)
 {
     ps_status st;
@@ -217,8 +218,8 @@ static ps_status open_checked(ps_database *d, const char *path, int64_t *version
                        SCHEMA);
     }
     if (ps_is_ok(&st) && *version > 0) {
-        /* every page of the table of jobs; events, which are many, are checked when they are read
-         */
+        /* checks every page of the table of jobs; events are many, and are checked when they are
+         * read */
         st = ps_database_check(d->db, "PRAGMA quick_check(jobs)", "check jobs.db");
     }
     if (ps_is_ok(&st)) {

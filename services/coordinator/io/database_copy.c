@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* database_copy.c - copies of jobs.db, made by SQLite's online backup. */
+/* database_copy.c - copies jobs.db by SQLite's online backup. */
 #include "services/coordinator/io/database_copy.h"
 
 #include "common/base/files.h"
@@ -35,7 +35,7 @@ ps_status ps_database_identity(sqlite3 *db, ps_stamp *out)
     return st;
 }
 
-/* Makes the copy one plain file, and checks it. */
+/* Converts the copy to one plain file, and checks it. */
 static ps_status finish_copy(sqlite3 *copy)
 {
     if (sqlite3_exec(copy, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL) != SQLITE_OK) {
@@ -52,7 +52,8 @@ static ps_status copy_pages(sqlite3 *from, sqlite3 *copy)
     if (!backup) {
         return ps_database_failed(copy, "copy jobs.db");
     }
-    code = sqlite3_backup_step(backup, -1); /* one read transaction; writers go on */
+    /* within one read transaction; writers are not blocked */
+    code = sqlite3_backup_step(backup, -1);
     sqlite3_backup_finish(backup);
     if (code == SQLITE_DONE) {
         return ps_ok();
@@ -82,7 +83,7 @@ static ps_status copy_to(sqlite3 *from, const char *path, ps_stamp *stamp)
     if (ps_is_ok(&st)) {
         ps_status none = ps_database_identity(copy, stamp);
 
-        (void)none; /* a schema without */
+        (void)none; /* fails for a schema without this table */
     }
     sqlite3_close(copy);
     return st;
@@ -107,7 +108,7 @@ ps_status ps_database_copy(sqlite3 *from, const char *to, ps_stamp *stamp)
     return st;
 }
 
-/* Only a database is written over, and not the one that is copied. */
+/* Checks that the target does not exist or is a database other than the one that is copied. */
 static ps_status check_target(const char *from, const char *to)
 {
     static const char magic[] = "SQLite format 3";

@@ -25,7 +25,8 @@ static bool is_model(const Psgd__V1__Artifact *artifact, const char *ending)
            strcmp(artifact->name + n - end, ending) == 0;
 }
 
-/* The servers' model before a worker's, which a codec may have rounded. */
+/* Returns the job's model: the servers', or if there is none a worker's, which a codec may have
+ * rounded. */
 static const Psgd__V1__Artifact *model_of(const Psgd__V1__Job *job)
 {
     static const char *const endings[] = {"-N(ps).safetensors", ".safetensors"};
@@ -40,7 +41,8 @@ static const Psgd__V1__Artifact *model_of(const Psgd__V1__Job *job)
     return NULL;
 }
 
-/* The record of a job that is over, and its folder; fini it, also after a failure. */
+/* Reads the record of a finished job and finds its folder. The caller frees the record, also after
+ * a failure. */
 static ps_status load_job(const ps_init_where *where, const char *job_id, ps_record *record,
                           char folder[PS_FOLDER_MAX])
 {
@@ -76,7 +78,7 @@ static ps_status find_of_job(const ps_init_where *where, const char *job_id,
     return st;
 }
 
-/* A path of the job's spec. */
+/* Finds the file of a path in the job's specification. */
 static ps_status find_below(const ps_init_where *where, const char *from,
                             char path[PS_INIT_PATH_MAX])
 {

@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-/* A change of a job in the writer's hands. */
+/* A change of a job that the writer is storing. */
 typedef struct stored_change {
     ps_change change;
     ps_live_change *of;

@@ -17,24 +17,26 @@
 #include <string.h>
 
 enum {
-    ROW_BYTES = 256, /* of a report or of the curves: what a row has beside its metrics, at most */
-    VALUE_BYTES = 128,     /* a metric in a row, with its name */
-    FRAME_BYTES = 1 << 20, /* what a file has beside its rows, at most */
-    ROW_SLOTS = 8          /* slots of state of any optimizer, at most */
+    ROW_BYTES = 256,   /* most bytes of a row of a report or of the curves, beside its metrics */
+    VALUE_BYTES = 128, /* most bytes of a metric in a row, with its name */
+    FRAME_BYTES = 1 << 20, /* most bytes of a file beside its rows */
+    ROW_SLOTS = 8          /* most slots of state of any optimizer */
 };
 
-/* A row for each step, and one for each evaluation, of which no step has two. */
+/* Returns the most bytes of the curves: one row a step and one an evaluation; there is at most one
+ * evaluation a step. */
 static uint64_t curve_bytes(const ps_plan *plan)
 {
     uint64_t rows = 2 * plan->total_steps + plan->spec->epochs;
 
-    if (plan->rounds_vary) { /* one worker may take all steps in every round */
+    if (plan->rounds_vary) { /* one worker may take all steps of every round */
         rows *= plan->update->local->steps(&plan->update_params, 0);
     }
     return FRAME_BYTES + rows * (ROW_BYTES + VALUE_BYTES * plan->metric_count);
 }
 
-/* An entry for each clock, and one for steps that none had. */
+/* Returns the most bytes of the record of rounds: an entry a clock, and one for steps of no
+ * clock. */
 static uint64_t rounds_bytes(const ps_plan *plan)
 {
     return PS_ROUND_HEAD_BYTES +
@@ -51,7 +53,7 @@ static uint64_t model_bytes(const ps_plan *plan)
     return PS_SAFETENSORS_HEADER_MAX + FRAME_BYTES + values * sizeof(float);
 }
 
-/* A line for each word; none for data sets without words. */
+/* Returns the most bytes of the file of words: a line a word; 0 for data sets without words. */
 static uint64_t word_bytes(const ps_plan *plan)
 {
     return plan->data->takes_vocabulary ? (uint64_t)plan->facts.vocabulary * (PS_WORD_BYTES_MAX + 1)
@@ -66,7 +68,7 @@ static uint64_t table_bytes(const ps_plan_table *table)
     return bytes < PS_TABLE_FILE_MAX ? bytes : PS_TABLE_FILE_MAX;
 }
 
-/* A kind of file that a worker leaves of each of its ranks. */
+/* A kind of file that a worker leaves for each of its ranks. */
 typedef struct rank_file {
     const char *prefix, *suffix;
     Psgd__V1__ArtifactKind kind;
@@ -84,7 +86,7 @@ static const rank_file rank_files[] = {
      rounds_bytes},
 };
 
-/* Returns whether a rank of the worker calls such a file so. */
+/* Returns whether a rank of the worker leaves a file of this kind and name. */
 static bool is_of_worker(const ps_leaver *who, const rank_file *file, const char *name,
                          uint32_t *rank)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* recover.c - jobs that are over, read back from the files in their folders. */
+/* recover.c - restores finished jobs from the files in their folders. */
 #include "services/coordinator/io/recover.h"
 
 #include "common/base/clock.h"
@@ -17,14 +17,15 @@
 #include <sys/stat.h>
 
 enum {
-    FILES_MAX = 4096,    /* of a manifest */
-    JSON_MAX = 64 << 20, /* bytes of one of the two files */
-    ID_MAX = 96          /* characters of a job's id, with its end */
+    FILES_MAX = 4096,    /* most files in a manifest */
+    JSON_MAX = 64 << 20, /* most bytes of each of the two files */
+    ID_MAX = 96          /* most bytes of a job's id, with its NUL */
 };
 
 /* --- one folder ------------------------------------------------------------------ */
 
-/* Only a regular file is opened: another could block. */
+/* Writes the path of a file and checks that it is a regular file: opening another kind could
+ * block. */
 static ps_status path_of(char out[PS_FOLDER_MAX], const char *folder, const char *name)
 {
     struct stat what;
@@ -55,7 +56,7 @@ static ps_status read_json(const char *folder, const char *name, json_t **out)
                                 : ps_fail(PS_DATA_LOSS, "%s:%d: %s", name, where.line, where.text);
 }
 
-/* What summary.json has beside the fields of a job. */
+/* Members of summary.json that are not fields of a job. */
 static const char *const more_members[] = {"seconds", "nodes"};
 
 static ps_status read_summary(const char *folder, const char *job_id, Psgd__V1__Job **out)
@@ -87,7 +88,7 @@ static ps_status read_summary(const char *folder, const char *job_id, Psgd__V1__
     }
     if (ps_is_ok(&st)) {
         ps_text_set(&ps_job_progress(job)->waiting_for,
-                    ""); /* the summary is written before the end */
+                    ""); /* the summary was written before the end was set */
         *out = job;
     } else {
         protobuf_c_message_free_unpacked(message, NULL);
@@ -112,7 +113,7 @@ static ps_status add_file(Psgd__V1__Job *job, json_t *json, size_t index)
     return ps_ok();
 }
 
-/* The manifest does not list itself. */
+/* Adds the manifest to the files of the job, as it does not list itself. */
 static ps_status add_manifest(const char *folder, Psgd__V1__Job *job)
 {
     char path[PS_FOLDER_MAX], hex[PS_SHA256_HEX_BYTES];
@@ -172,7 +173,7 @@ ps_status ps_recover_read(const char *data_dir, const char *job_id, ps_record *o
     return st;
 }
 
-/* Appends to `text` what is wrong with the job's files; how many are. */
+/* Appends to `text` which files of the job are wrong. Returns their number. */
 static size_t check_files(const char *data_dir, const Psgd__V1__Job *job, ps_strbuf *text)
 {
     char folder[PS_FOLDER_MAX], path[PS_FOLDER_MAX], hex[PS_SHA256_HEX_BYTES];
@@ -199,7 +200,7 @@ static size_t check_files(const char *data_dir, const Psgd__V1__Job *job, ps_str
     return wrong;
 }
 
-/* --- all of them ----------------------------------------------------------------- */
+/* --- all folders ----------------------------------------------------------------- */
 
 typedef struct found {
     char id[ID_MAX];
@@ -210,13 +211,14 @@ typedef struct recovery {
     const char *data_dir;
     FILE *out;
     ps_registry *registry;
-    bool is_older; /* rows may be of a time before the files */
+    bool is_older; /* the database was restored, so its rows may be older than the files */
     ps_recovery *totals;
     found *items; /* (count): folders to recover */
     size_t count;
 } recovery;
 
-/* Whether the registry needs the folder's files to know the job; says so if not. */
+/* Returns whether the job has to be restored from its folder, because the registry lacks it or its
+ * row is damaged. Writes a line if not. */
 static bool is_needed(recovery *r, const char *job_id)
 {
     ps_record record = {0};
@@ -294,7 +296,7 @@ static ps_status recover_one(recovery *r, const char *job_id)
     return st;
 }
 
-/* In the order of submission, for jobs are listed by their numbers. */
+/* Compares by the time of submission, because jobs are listed by their numbers. */
 static int by_time(const void *a, const void *b)
 {
     const found *x = a, *y = b;

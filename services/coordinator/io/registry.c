@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* registry.c - every job there is, kept in SQLite.
+/* registry.c - all jobs, in SQLite.
  *
- * A job is a row: what is searched for in columns, the rest as the packed
- * message, the specification apart because it never changes.
+ * A job is a row. It has columns for what is searched, the packed message for the rest, and the
+ * specification in a column of its own because it never changes.
  */
 #include "services/coordinator/io/registry.h"
 
@@ -71,17 +71,17 @@ static const char *const statement_sql[SQL_COUNT] = {
 };
 
 struct ps_registry {
-    pthread_mutex_t reading; /* held by each of the calls that readers may make */
+    pthread_mutex_t reading; /* held during each call that readers may make */
     ps_database file;
     sqlite3_stmt *statements[SQL_COUNT];
     uint64_t id_key;
-    bool (*is_taken)(void *arg, const char *job_id); /* NULL: no id is */
+    bool (*is_taken)(void *arg, const char *job_id); /* NULL: no id is taken by files */
     void *taken_arg;
     bool is_relaxed;
     uint64_t reported[REPORTED_MAX]; /* numbers of damaged rows that were logged */
     size_t reported_count;
-    unsigned depth;   /* of begin */
-    ps_status failed; /* the first failure within the outermost begin */
+    unsigned depth;   /* nesting depth of begin */
+    ps_status failed; /* the first failure since the outermost begin */
 };
 
 static ps_status sql_failed(ps_registry *r, const char *what)
@@ -98,7 +98,7 @@ static sqlite3_stmt *statement(ps_registry *r, int index)
     return s;
 }
 
-/* Runs a statement that gives no rows. */
+/* Runs a statement that returns no rows. */
 static ps_status run(ps_registry *r, sqlite3_stmt *s, const char *what)
 {
     int code = sqlite3_step(s);
@@ -122,8 +122,8 @@ static ps_status begin(ps_registry *r)
     return st;
 }
 
-/* Ends what begin began; the outermost commits if all was well, else rolls back.
- * Returns the first failure. */
+/* Ends a transaction level. The outermost one commits if nothing failed, else rolls back. Returns
+ * the first failure. */
 static ps_status end(ps_registry *r, ps_status st)
 {
     if (ps_is_ok(&r->failed)) {
@@ -173,7 +173,7 @@ void ps_registry_relax(ps_registry *r, bool relaxed)
                             relaxed ? "PRAGMA synchronous = NORMAL" : "PRAGMA synchronous = FULL",
                             NULL, NULL, NULL);
 
-    assert(code == SQLITE_OK || r->depth > 0); /* it cannot fail but within a transaction */
+    assert(code == SQLITE_OK || r->depth > 0); /* fails only within a transaction */
     (void)code;
     r->is_relaxed = relaxed;
 }
@@ -189,7 +189,7 @@ static ps_status prepare_all(ps_registry *r)
     return ps_ok();
 }
 
-/* What ids are scrambled with: drawn once for a database. */
+/* Loads the key that scrambles ids, which is drawn once for each database. */
 static ps_status load_key(ps_registry *r)
 {
     sqlite3_stmt *s = statement(r, SQL_META_GET);
@@ -264,8 +264,8 @@ void ps_registry_close(ps_registry *r)
     free(r);
 }
 
-/* A number below 2^40 as eight letters: a permutation (four rounds of Feistel
- * on 20 + 20 bits), so that ids neither repeat nor show how many there are. */
+/* Writes a number below 2^40 as eight letters. This is a permutation (four Feistel rounds on 20 +
+ * 20 bits), so ids do not repeat and do not show the number of jobs. */
 static void scramble(uint64_t key, uint64_t number, char out[9])
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz234567";
@@ -304,8 +304,8 @@ static bool is_taken(ps_registry *r, const char *id)
     return is_there || (r->is_taken && r->is_taken(r->taken_arg, id));
 }
 
-/* The next number and the id made of it. A database that was restored gives its numbers, and so
- * its ids, a second time: those that are taken are passed over. */
+/* Returns the next number, and the id made of it. A restored database would give numbers, and so
+ * ids, a second time; ids that are taken are skipped. */
 static uint64_t next_number(ps_registry *r, const char *title, char id[128])
 {
     sqlite3_stmt *s = statement(r, SQL_LAST);
@@ -377,7 +377,7 @@ ps_status ps_registry_find_request(ps_registry *r, const char *request_id, char 
     return st;
 }
 
-/* Updates the row of the record's number: by SQL_REPLACE all of it, by SQL_SAVE all but the
+/* Updates the row of the record's number: with SQL_REPLACE all columns, with SQL_SAVE all but the
  * specification. */
 static ps_status update(ps_registry *r, int index, const ps_record *record)
 {
@@ -430,8 +430,8 @@ ps_status ps_registry_save(ps_registry *r, const ps_record *record,
     return end(r, st);
 }
 
-/* Gives the record its number and the sequence of its only new event: those of the row of its id,
- * or new ones. Returns whether there is such a row. */
+/* Gives the record its number and the number of its only new event: those of its row, or new ones.
+ * Returns whether the row exists. */
 static bool find_place(ps_registry *r, ps_record *record)
 {
     sqlite3_stmt *s = statement(r, SQL_FIND);
@@ -460,7 +460,7 @@ ps_status ps_registry_put(ps_registry *r, ps_record *record, int64_t wall_us)
     if (!ps_is_ok(&st)) {
         return st;
     }
-    record->outcome = 0; /* the job is over */
+    record->outcome = 0; /* the job is over, so nothing is left to be decided */
     st = find_place(r, record) ? update(r, SQL_REPLACE, record) : insert_as(r, record, "", "");
     time.seconds = wall_us / 1000000;
     event.sequence = record->sequence;

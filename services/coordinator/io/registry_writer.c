@@ -17,10 +17,10 @@ typedef struct list {
 struct ps_writer {
     ps_registry *registry;
     ps_loop *loop;
-    ps_tasks *tasks; /* one thread */
-    ps_task task;    /* stores `batch`, and is under way while that is not empty */
+    ps_tasks *tasks; /* a pool with one thread */
+    ps_task task;    /* stores `batch`; running while `batch` is not empty */
     list waiting, batch;
-    ps_event late; /* answers what was stored by ps_writer_destroy, then frees the writer */
+    ps_event late; /* reports what ps_writer_destroy stored, then frees the writer */
 };
 
 static void append(list *l, ps_change *change)
@@ -35,11 +35,11 @@ static void append(list *l, ps_change *change)
 static void die_if_told(const ps_change *change)
 {
     if (change->kills && ps_is_ok(&change->status)) {
-        kill(getpid(), SIGKILL); /* a fault that a test asked for */
+        kill(getpid(), SIGKILL); /* a fault for tests */
     }
 }
 
-/* Makes the changes from `first` to before `end` in one transaction. */
+/* Makes the changes from `first` up to, but not including, `end` in one transaction. */
 static ps_status store(ps_registry *r, ps_change *first, const ps_change *end, bool is_relaxed)
 {
     ps_status st, ended;
@@ -57,7 +57,8 @@ static ps_status store(ps_registry *r, ps_change *first, const ps_change *end, b
     return ps_is_ok(&st) ? ended : st;
 }
 
-/* Stores the changes from `first` on that can share a transaction; returns the next one. */
+/* Stores those changes from `first` on that can share a transaction. Returns the first change after
+ * them. */
 static ps_change *store_run(ps_registry *r, ps_change *first)
 {
     ps_change *end = first;
@@ -82,7 +83,9 @@ static ps_change *store_run(ps_registry *r, ps_change *first)
     for (ps_change *at = first; at != end; at = at->next) {
         at->status = ps_is_ok(&st) || first->next == end
                          ? st
-                         : store(r, at, at->next, at->is_relaxed); /* one's fault is not all's */
+                         /* a failed transaction is repeated one change at a time, since one change
+                          * may be at fault */
+                         : store(r, at, at->next, at->is_relaxed);
         die_if_told(at);
     }
     return end;
@@ -128,7 +131,8 @@ static void done(ps_task *task)
 
     writer->batch = (list){0};
     if (writer->tasks && writer->waiting.first) {
-        begin_batch(writer); /* before the answers: the disk need not wait for them */
+        /* before the results are reported, so that the disk is not idle meanwhile */
+        begin_batch(writer);
     }
     answer(&stored);
 }
@@ -177,5 +181,5 @@ void ps_writer_destroy(ps_writer *writer)
     ps_tasks_destroy(writer->tasks);
     writer->tasks = NULL;
     store_all(writer->registry, writer->waiting.first);
-    ps_loop_post(writer->loop, &writer->late); /* behind the answer of the batch */
+    ps_loop_post(writer->loop, &writer->late); /* after the results of the batch */
 }

@@ -14,7 +14,7 @@ static uint64_t free_in(const char *folder)
     uint64_t bytes = UINT64_MAX;
     ps_status st = ps_disk_free(folder, &bytes);
 
-    return ps_is_ok(&st) ? bytes : UINT64_MAX; /* unknown is not low */
+    return ps_is_ok(&st) ? bytes : UINT64_MAX; /* an unknown size does not count as low */
 }
 
 static uint64_t reserve_bytes(const ps_room *room)
@@ -29,7 +29,7 @@ static void make_reserve(ps_room *room)
     int fd = open(room->reserve, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 
     if (fd < 0) {
-        return; /* there is no folder yet, or no room: at a later look */
+        return; /* the folder does not exist, or the disk is full: tried again at the next look */
     }
     room->has_reserve = posix_fallocate(fd, 0, (off_t)reserve_bytes(room)) == 0;
     close(fd);
@@ -67,7 +67,7 @@ uint64_t ps_room_free(ps_room *room, bool *is_low)
     return free_bytes;
 }
 
-/* Returns the free bytes, after the reserve is given back or made anew. */
+/* Returns the free bytes. Frees the reserve on a full disk, or makes it again. */
 static uint64_t keep_reserve(ps_room *room)
 {
     uint64_t free_bytes = free_in(room->folder);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* row.c - a job as a row of jobs.db, and back. */
+/* row.c - converts a job to a row of jobs.db and back. */
 #include "services/coordinator/io/row.h"
 
 #include "common/base/files.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-/* Columns of PS_ROW_COLUMNS. */
+/* Order of the columns in PS_ROW_COLUMNS. */
 enum { NUMBER, ID, STATE, OUTCOME, SEQUENCE, SPEC, DETAIL, SPEC_SUM, DETAIL_SUM };
 
 static uint8_t *pack(const ProtobufCMessage *message, size_t *len)
@@ -29,7 +29,7 @@ void ps_row_bind_message(sqlite3_stmt *s, int at, const ProtobufCMessage *messag
     size_t len;
     uint8_t *bytes = pack(message, &len);
 
-    sqlite3_bind_blob64(s, at, bytes, len, free); /* takes the bytes */
+    sqlite3_bind_blob64(s, at, bytes, len, free); /* SQLite takes ownership of the bytes */
 }
 
 static void bind_with_sum(sqlite3_stmt *s, int at, const ProtobufCMessage *message)
@@ -38,7 +38,7 @@ static void bind_with_sum(sqlite3_stmt *s, int at, const ProtobufCMessage *messa
     uint8_t *bytes = pack(message, &len);
 
     sqlite3_bind_int64(s, at + 1, (sqlite3_int64)XXH3_64bits(bytes, len));
-    sqlite3_bind_blob64(s, at, bytes, len, free); /* takes the bytes */
+    sqlite3_bind_blob64(s, at, bytes, len, free); /* SQLite takes ownership of the bytes */
 }
 
 void ps_row_bind_spec(sqlite3_stmt *s, int at, const Psgd__V1__Job *job)
@@ -54,7 +54,7 @@ void ps_row_bind_detail(sqlite3_stmt *s, int at, const Psgd__V1__Job *job)
     bind_with_sum(s, at, &bare.base);
 }
 
-/* Reads a blob and its sum, which rows of older programs do not have. */
+/* Reads a blob and checks its sum, which rows of older programs do not have. */
 static ps_status read_message(sqlite3_stmt *s, int at, int sum_at,
                               const ProtobufCMessageDescriptor *type, ProtobufCMessage **out)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stamp.c - which database a data directory was last used with. */
+/* stamp.c - the file that says which database a data directory was last used with. */
 #include "services/coordinator/io/stamp.h"
 
 #include "common/base/files.h"
@@ -15,10 +15,11 @@
 enum {
     PATH_BYTES = 4096,
     STAMP_MAX = 512,
-    COUNT_BYTES = 21 /* the count of changes and the end of its line */
+    COUNT_BYTES = 21 /* digits of the count of changes, and the newline */
 };
 
-/* The count has a fixed width and comes last: it is written over in place. */
+/* Writes the stamp's text. The count has a fixed width and comes last, so that it can be
+ * overwritten in place. */
 static int format(char text[STAMP_MAX], const ps_stamp *stamp)
 {
     return snprintf(text, STAMP_MAX, "psgd jobs.db\nid %s\ncreated %s\nchanges %020" PRIu64 "\n",

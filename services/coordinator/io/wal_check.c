@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wal_check.c - see wal_check.h. The formats are those of https://www.sqlite.org/fileformat2.html:
- * a log is a header and frames; a frame is a header and a page. */
+/* wal_check.c - see wal_check.h. The formats are those of
+ * https://www.sqlite.org/fileformat2.html: a write-ahead log has a header and frames; a frame has
+ * a header and a page. */
 #include "services/coordinator/io/wal_check.h"
 
 #include "common/base/files.h"
@@ -18,13 +19,13 @@
 
 enum {
     PATH_BYTES = 4096,
-    HEAD_BYTES = 32,       /* of the log */
-    FRAME_HEAD_BYTES = 24, /* of a frame */
+    HEAD_BYTES = 32,       /* bytes of the log's header */
+    FRAME_HEAD_BYTES = 24, /* bytes of a frame's header */
     PAGE_MAX = 65536,
     LEAF = 0x0d /* type of a page with rows */
 };
 
-/* What the log says of the table `identity`. */
+/* What the write-ahead log has of the table `identity`. */
 typedef struct counts {
     bool is_found, is_other;
     uint64_t first, last;
@@ -40,7 +41,7 @@ static uint64_t big_endian(const uint8_t *bytes, size_t n)
     return x;
 }
 
-/* Reads a number of 7 bits a byte. Returns false beyond the end. */
+/* Reads a number with 7 bits a byte. Returns false at the end of the page. */
 static bool take_varint(const uint8_t *page, size_t end, size_t *at, uint64_t *out)
 {
     *out = 0;
@@ -55,7 +56,8 @@ static bool take_varint(const uint8_t *page, size_t end, size_t *at, uint64_t *o
     return false;
 }
 
-/* Returns the length of a value of the record format; text only if it is odd. */
+/* Returns the length of a value of this type of the record format. Odd types from 13 on are
+ * text. */
 static size_t length_of(uint64_t type)
 {
     static const size_t lengths[] = {0, 1, 2, 3, 4, 6, 8, 8, 0, 0};
@@ -96,7 +98,7 @@ static bool read_row(const uint8_t *page, size_t size, ps_stamp *out)
     return true;
 }
 
-/* Looks at all frames of the log with the page `root`. */
+/* Reads all frames of the log that contain page `root`. */
 static void read_log(FILE *in, uint32_t root, const ps_stamp *own, counts *out)
 {
     uint8_t head[HEAD_BYTES], frame[FRAME_HEAD_BYTES], *page = NULL;
@@ -123,8 +125,8 @@ static void read_log(FILE *in, uint32_t root, const ps_stamp *own, counts *out)
     free(page);
 }
 
-/* Reads the identity in the database file alone, and the page that has it. Returns false if there
- * is none. */
+/* Reads the identity from the database file without its log, and the number of the page that has
+ * it. Returns false if there is none. */
 static bool read_own(const char *path, ps_stamp *out, uint32_t *root)
 {
     static const char sql[] = "SELECT rootpage FROM sqlite_master WHERE name = 'identity'";
@@ -135,7 +137,7 @@ static bool read_own(const char *path, ps_stamp *out, uint32_t *root)
     ps_status st;
 
     if (strpbrk(path, "?#%") != NULL) {
-        return false; /* not a path that a URI has as it is */
+        return false; /* the path would have to be escaped in a URI */
     }
     snprintf(uri, sizeof uri, "file:%s?immutable=1", path);
     if (sqlite3_open_v2(uri, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL) == SQLITE_OK &&
