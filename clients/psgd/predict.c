@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* predict.c - psgd predict --model FILE: writes the outputs of a model, a row for each sample. */
+/* predict.c - psgd predict --model FILE: writes the outputs of a model, a line for each sample. */
 #include "clients/psgd/eval_model.h"
 #include "clients/psgd/predict_csv.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* outlet.h - a file that grows row by row while a job runs; for common/artifact.
+/* outlet.h - a file that grows line by line while a job runs; for common/artifact.
  *
- * A full disk must not end a training that can still return its weights. Rows that cannot be
- * written wait in memory, at most PS_OUTLET_WAITING_MAX bytes, until there is room. One thread at a
- * time.
+ * A full disk must not end a training that can still return its weights. Lines that cannot be
+ * written wait in memory, at most PS_OUTLET_WAITING_MAX bytes, until there is room. One thread at
+ * a time.
  */
 #ifndef PS_COMMON_ARTIFACT_OUTLET_H
 #define PS_COMMON_ARTIFACT_OUTLET_H
@@ -19,25 +19,25 @@ typedef struct ps_outlet {
     int fd; /* -1: the file could not be created yet */
     char *path;
     bool makes_folder; /* makes the folder of the file */
-    ps_strbuf rows;    /* rows that are not written; callers append theirs here */
-    size_t whole;      /* bytes of `rows` that are whole rows */
-    double flushed_s;  /* time of the last row when writing was last tried */
+    ps_strbuf rows;    /* lines that are not written; callers append theirs here */
+    size_t whole;      /* bytes of `rows` that are complete lines */
+    double flushed_s;  /* time of the last line when writing was last tried */
     ps_status st;      /* result of the last write */
-    uint64_t lost;     /* rows that were dropped because memory for waiting rows was full */
+    uint64_t lost;     /* lines that were dropped because memory for waiting lines was full */
 } ps_outlet;
 
 /* Creates or empties the file, and makes its folder if `makes_folder`. A full disk is not a
  * failure: the file is created later. */
 PS_MUST_USE ps_status ps_outlet_open(ps_outlet *outlet, const char *path, bool makes_folder);
 
-/* Writes all waiting rows. Returns the failure if some cannot be written; those keep waiting. */
+/* Writes all waiting lines. Returns the failure if some cannot be written; those keep waiting. */
 ps_status ps_outlet_flush(ps_outlet *outlet);
 
-/* Counts the row that the caller has appended. `time_s` is in seconds of any clock. Writes all
- * rows when there are many, or when a second has passed since the last try. */
+/* Counts the line that the caller has appended. `time_s` is in seconds of any clock. Writes all
+ * lines when there are many, or when a second has passed since the last try. */
 void ps_outlet_row(ps_outlet *outlet, double time_s);
 
-/* Writes the rest and closes the file. Fails only if rows cannot be written now; rows that were
+/* Writes the rest and closes the file. Fails only if lines cannot be written now; lines that were
  * dropped earlier are logged. */
 PS_MUST_USE ps_status ps_outlet_close(ps_outlet *outlet);
 

@@ -14,7 +14,7 @@
 
 struct ps_report {
     ps_outlet out;
-    size_t value_count; /* number of metrics in a row */
+    size_t value_count; /* number of metrics in a line */
 };
 
 /* Opens a report whose header is `first`, the names of the metrics, `last`. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report.h - writes the CSV reports of a worker: a header, then a row at a time, in any locale. */
+/* report.h - writes the CSV reports of a worker: a header, then line by line, in any locale. */
 #ifndef PS_COMMON_ARTIFACT_REPORT_H
 #define PS_COMMON_ARTIFACT_REPORT_H
 
@@ -10,7 +10,7 @@
 
 typedef struct ps_report ps_report;
 
-/* A row of TR-{title}-N({id}).csv: time_s,epoch,batch,step,loss,accuracy,
+/* A line of TR-{title}-N({id}).csv: time_s,epoch,batch,step,loss,accuracy,
  * samples_per_s,bytes_up,bytes_down,wait_s, then further metrics by name */
 typedef struct ps_train_row {
     double time_s;  /* seconds since training began */
@@ -25,7 +25,7 @@ typedef struct ps_train_row {
     const double *values;          /* of the metrics, as many as the file was opened with */
 } ps_train_row;
 
-/* A row of EV-{title}-N({id}).csv: epoch, step, loss, the job's metrics by name, then
+/* A line of EV-{title}-N({id}).csv: epoch, step, loss, the job's metrics by name, then
  * time_s,bytes_up,bytes_down. Of a synchronous job all but the last three columns are equal on all
  * workers. */
 typedef struct ps_eval_row {
@@ -45,12 +45,12 @@ PS_MUST_USE ps_status ps_report_open_train(const char *path, const char *const *
 /* Creates or replaces an EV file with these metrics, as ps_report_open_train does. */
 PS_MUST_USE ps_status ps_report_open_eval(const char *path, const char *const *metrics,
                                           size_t metric_count, ps_report **out);
-/* Appends a row to a TR file. Rows are buffered for at most a second of rows, or until close. */
+/* Appends a line to a TR file. Lines are buffered for at most a second, or until close. */
 void ps_report_train(ps_report *report, const ps_train_row *row);
 
-/* Appends a row to an EV file and tries to write it at once. */
+/* Appends a line to an EV file and tries to write it at once. */
 void ps_report_eval(ps_report *report, const ps_eval_row *row);
-/* Writes buffered rows. Fails with RESOURCE_EXHAUSTED while the disk is full; the rows then
+/* Writes buffered lines. Fails with RESOURCE_EXHAUSTED while the disk is full; the lines then
  * wait. */
 PS_MUST_USE ps_status ps_report_flush(ps_report *report);
 /* Writes what is buffered and frees `report` in any case. Fails if the rest cannot be written. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* round_record.h - the record of a job's rounds: ROUND-{title}.csv, a row for each round.
+/* round_record.h - the record of a job's rounds: ROUND-{title}.csv, a line for each round.
  *
  * Each rank writes what it did in a part, a file of fixed-size entries. When the job is over, the
  * parts of all ranks that left one become the CSV: by the coordinator, or by psgd train. So a job

@@ -74,7 +74,7 @@ const ps_counter ps_counters[PS_COUNTERS] = {
     [PS_COUNT_STALENESS_SUM] = {"staleness_sum", "clocks", PS_COUNTER, S, PS_MERGE_NONE,
         "sum of the staleness of applied contributions"},
     [PS_COUNT_ROWS] = {"rows", "rows", PS_GAUGE, S | J, PS_MERGE_SUM,
-        "rows of sparse tables that are there"},
+        "rows that sparse tables have"},
     [PS_COUNT_ROWS_MET] = {"rows_met", "rows", PS_COUNTER, S | J, PS_MERGE_SUM,
         "ids that contributions brought to sparse tables, each once a step"},
     [PS_COUNT_ROWS_ADMITTED] = {"rows_admitted", "rows", PS_COUNTER, S | J, PS_MERGE_SUM,

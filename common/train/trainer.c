@@ -197,7 +197,7 @@ void ps_trainer_report_step(ps_trainer *t, uint32_t epoch, uint32_t batch)
     t->last_row_us = now_us;
     ps_step_metrics_close(&t->step_metrics);
     ps_trainer_record_step(t, row.loss);
-    /* the row of the last step is written at the end */
+    /* the line of the last step is written at the end */
     if (t->step < t->plan->total_steps || t->plan->rounds_vary) {
         ps_trainer_put_train(t, &row);
     } else {
@@ -439,7 +439,7 @@ static bool settle(ps_trainer *t)
            ps_gate_wait_weights(t->gate, 0, t->plan->layout.variable_count, t->clock);
 }
 
-/* Writes the row of the last step, with the traffic and the waits up to its acknowledgement. */
+/* Writes the line of the last step, with the traffic and the waits up to its acknowledgement. */
 static void put_last_row(ps_trainer *t)
 {
     char whom[8];

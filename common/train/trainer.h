@@ -127,8 +127,8 @@ PS_MUST_USE ps_status ps_trainer_start(ps_trainer *t, ps_exchange *exchange,
 /* Returns how training ended; CANCELLED if it was stopped. Call it after `done`. */
 ps_status ps_trainer_result(ps_trainer *t);
 
-/* Writes the rows of the reports that are still in memory, so that whoever reads the files now has
- * all steps. Returns RESOURCE_EXHAUSTED if the disk is full. Any thread; may wait for the disk. */
+/* Writes the lines of the reports that are still in memory, so that a reader of the files has all
+ * steps. Returns RESOURCE_EXHAUSTED if the disk is full. Any thread; may wait for the disk. */
 PS_MUST_USE ps_status ps_trainer_flush(ps_trainer *t);
 
 /* Joins the thread, which must have called `done` if it was started, and frees the trainer. NULL is

@@ -189,7 +189,7 @@ static void release(void *state)
     }
 }
 
-/* Registers the curves as far as they are written, which is up to a complete row. Without servers
+/* Registers the curves as far as they are written, which is up to a complete line. Without servers
  * rank 0 has the model, also if the job was not finished. */
 static ps_status collect(void *state)
 {

@@ -217,8 +217,9 @@ typedef struct recovery {
     size_t count;
 } recovery;
 
-/* Returns whether the job has to be restored from its folder, because the registry lacks it or its
- * row is damaged. Writes a line if not. */
+/* Returns whether the job has to be restored from its folder: the registry lacks it, its row is
+ * damaged, or its row is older than the files and says that the job is not over. Writes a line if
+ * not. */
 static bool is_needed(recovery *r, const char *job_id)
 {
     ps_record record = {0};
