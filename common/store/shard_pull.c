@@ -81,6 +81,11 @@ ps_status ps_store_pull_begin(ps_store *store, uint32_t worker, uint64_t clock)
     return ps_ok();
 }
 
+uint64_t ps_store_pull_clock(const ps_store *store, uint32_t worker)
+{
+    return store->pulls[worker].clock;
+}
+
 void ps_store_pull_whole(ps_store *store, uint32_t worker)
 {
     assert(worker < store->book.workers && store->pulls[worker].has_asked);

@@ -240,6 +240,9 @@ bool ps_store_is_in(const ps_store *store, uint64_t clock, uint32_t contributor)
  */
 PS_MUST_USE ps_status ps_store_pull_begin(ps_store *store, uint32_t worker, uint64_t clock);
 
+/* Returns the clock of the worker's last pull of slices. */
+uint64_t ps_store_pull_clock(const ps_store *store, uint32_t worker);
+
 /* Says, after ps_store_pull_begin, that the worker has lost what it was given before. The answer is
  * then complete: a store that broadcasts sends the weights as float32 instead of changes, and of a
  * fixed vocabulary all rows that were ever stepped come. */

@@ -48,7 +48,8 @@ typedef struct ps_exchange_ops {
     bool (*begin)(ps_exchange *x, uint64_t clock, uint32_t block, bool is_last);
 
     /* Says that the gradients of these variables are final, and that their weights are no longer
-     * read in this step. Of variables that are tables the rows are pushed. */
+     * read in this step. Of variables that are tables the rows are pushed, before the last table is
+     * ready. */
     void (*ready)(ps_exchange *x, uint32_t first_variable, uint32_t count);
 
     /* (optional; NULL: false) Returns whether a step may be made without this worker's

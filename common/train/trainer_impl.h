@@ -146,8 +146,9 @@ PS_MUST_USE ps_status ps_trainer_init_tables(ps_trainer *t);
 void ps_trainer_fini_tables(ps_trainer *t);
 /* Pulls the rows of the n gathered samples, and replaces ids in t->x by positions of these rows. */
 bool ps_trainer_pull_rows(ps_trainer *t, size_t n);
-/* Pushes the gradients of the rows of the contribution, whose last block has n samples. */
-void ps_trainer_push_rows(ps_trainer *t, size_t n);
+/* Notes that the gradients of these variables are final. With the last table among them, pushes the
+ * rows of the contribution. */
+void ps_trainer_push_rows(ps_trainer *t, uint32_t first_variable, uint32_t count);
 /* Gathers the block after the i-th of t->clock and requests its rows, which then arrive while the
  * i-th is computed. Does nothing if the exchange or the job does not prefetch. */
 void ps_trainer_go_ahead(ps_trainer *t, uint32_t epoch, uint32_t i);

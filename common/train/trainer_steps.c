@@ -87,6 +87,7 @@ static void ready(void *arg, uint32_t first_variable, uint32_t count)
         ps_trainer_turn_to_increments(t, first_variable, count);
     }
     ps_trainer_record_sent(t);
+    ps_trainer_push_rows(t, first_variable, count);
     ps_exchange_ready(t->exchange, first_variable, count);
 }
 
@@ -124,14 +125,8 @@ static bool train_block(ps_trainer *t, uint32_t epoch, uint32_t i)
     if (by_all && t->sends) {
         ps_trainer_clip_all(t, ps_trainer_gradients(t), share_of(t), ready);
     }
-    if (!ps_gate_is_open(t->gate) ||
-        !ps_trainer_is_finite(t, t->step + 1, t->score.loss_sum, size)) {
-        return false;
-    }
-    if (t->sends) {
-        ps_trainer_push_rows(t, size);
-    }
-    return true;
+    return ps_gate_is_open(t->gate) &&
+           ps_trainer_is_finite(t, t->step + 1, t->score.loss_sum, size);
 }
 
 /* Passes a step that other holders of this worker's blocks have completed: contributes nothing and

@@ -26,6 +26,7 @@ struct trainer_tables {
     uint32_t *shows, *clicks; /* (batch->count) */
 
     ps_met_rows *met; /* (tables): the rows to push */
+    uint32_t filled;  /* tables whose rows are in `met`, of this contribution */
     size_t cap;       /* rows for which `met` has room */
 };
 
@@ -232,10 +233,11 @@ void ps_trainer_log_tables(const ps_trainer *t)
 
 /* Counts how often the block has each id, and how often in samples of class 1, if there are two
  * classes. */
-static void count_clicks(ps_trainer *t, size_t n)
+static void count_clicks(ps_trainer *t)
 {
     const ps_data_facts *facts = &t->plan->facts;
     struct trainer_tables *x = t->tables;
+    size_t n = t->plan->spec->block_size;
 
     memset(x->shows, 0, x->batch->count * sizeof *x->shows);
     memset(x->clicks, 0, x->batch->count * sizeof *x->clicks);
@@ -270,18 +272,22 @@ static void fill(ps_trainer *t, uint32_t table)
     }
 }
 
-void ps_trainer_push_rows(ps_trainer *t, size_t n)
+void ps_trainer_push_rows(ps_trainer *t, uint32_t first_variable, uint32_t count)
 {
+    const ps_plan *plan = t->plan;
     struct trainer_tables *x = t->tables;
 
-    if (x == NULL) {
-        return;
+    for (uint32_t v = first_variable; x != NULL && v < first_variable + count; v++) {
+        if (plan->table_of[v] == PS_NO_TABLE) {
+            continue;
+        }
+        if (x->batch != NULL && x->filled == 0) {
+            count_clicks(t);
+        }
+        fill(t, plan->table_of[v]);
+        if (++x->filled == plan->table_count) {
+            x->filled = 0;
+            t->exchange->ops->push_rows(t->exchange, x->met);
+        }
     }
-    if (x->batch != NULL) {
-        count_clicks(t, n);
-    }
-    for (uint32_t i = 0; i < t->plan->table_count; i++) {
-        fill(t, i);
-    }
-    t->exchange->ops->push_rows(t->exchange, x->met);
 }

@@ -43,7 +43,7 @@ void ps_connection_init(ps_connection *conn, ps_wire_client *x, uint32_t part)
     choose_slices(conn, &x->placement->parts[part]);
     conn->is_used = conn->owned_count > 0 || conn->rows != NULL;
     conn->state = ps_xcalloc(conn->owned_count + 1, sizeof *conn->state);
-    conn->slices = ps_xcalloc(conn->owned_count + 1, sizeof *conn->slices);
+    conn->fresh = ps_xcalloc(x->placement->parts[part].owned_count + 1u, sizeof *conn->fresh);
     conn->got = ps_xcalloc(conn->owned_count + 1, sizeof *conn->got);
     conn->version = ps_xcalloc(conn->owned_count + 1, sizeof *conn->version);
     conn->message_bytes = x->transport->message_bytes;
@@ -62,7 +62,7 @@ void ps_connection_fini(ps_connection *conn)
     ps_connection_rows_destroy(conn->rows);
     free(conn->owned);
     free(conn->state);
-    free(conn->slices);
+    free(conn->fresh);
     free(conn->got);
     free(conn->version);
 }

@@ -2,7 +2,8 @@
 /* connection.h - the push and the pull stream between this worker and one thread of a server.
  *
  * Client's thread only. On the push stream a connection sends the ready parts of one contribution
- * at a time: slices ascending, then rows. On the pull stream it has at most one request for the
+ * at a time: slices ascending, then rows, of which the first go with the last slices if they fit.
+ * On the pull stream it has at most one request for the
  * slices of a clock and one for rows. A stream that breaks is opened again after a pause; the
  * connection then repeats a contribution that was not acknowledged, and its requests.
  */
@@ -67,7 +68,16 @@ typedef struct connection_rows {
     uint32_t *shows, *clicks; /* (most) */
     float *values_of_rows;    /* (most, width) */
     ps_encoding heads[CONNECTION_ROW_HEADS];
+    Psgd__V1__Encoding *head_ptrs[CONNECTION_ROW_HEADS];
+    Psgd__V1__RowGradients message;
 } connection_rows;
+
+/* A message of the contribution in hand, while it is filled. */
+typedef struct connection_message {
+    Psgd__V1__PushGradientRequest head;
+    size_t piece_count, bytes; /* of the payload: pieces in conn->pieces */
+    ps_buf *encoded;           /* the connection's, with what was encoded; NULL: nothing was */
+} connection_message;
 
 struct ps_connection {
     ps_wire_client *x;
@@ -110,8 +120,10 @@ struct ps_connection {
     /* scratch for one message */
     ps_encoding heads[CONNECTION_BATCH];
     Psgd__V1__Encoding *head_ptrs[CONNECTION_BATCH];
-    ps_piece pieces[CONNECTION_BATCH];
-    uint32_t *slices;   /* (owned_count): new slices of an answer */
+    ps_piece pieces[CONNECTION_BATCH + 1];
+    uint32_t *fresh; /* (fresh_count): slices that an answer brings, of those of the part */
+    uint32_t fresh_count;
+    bool has_weights;   /* the answer has slices, or rows that have changed */
     ps_buf *encoded[3]; /* reused when no message in flight holds them */
     ps_traffic counted; /* traffic of the part that the exchange has counted already */
 };

@@ -108,8 +108,9 @@ static ps_status take_slice(ps_connection *conn, const Psgd__V1__PullWeightsResp
     return st;
 }
 
-void ps_connection_took(ps_connection *conn, const uint32_t *slices, uint32_t count,
-                        uint64_t version)
+/* Hands the slices that an answer has brought to the trainer, and goes on to the next request if
+ * they complete this one. `version` is theirs. */
+static void took(ps_connection *conn, uint64_t version)
 {
     ps_wire_client *x = conn->x;
 
@@ -117,7 +118,8 @@ void ps_connection_took(ps_connection *conn, const uint32_t *slices, uint32_t co
     if (ps_merge_may_overtake(x->plan)) {
         ps_gate_overtake(&x->gate, conn->requested, version);
     }
-    ps_gate_delivered(&x->gate, conn->part, slices, count, conn->requested, !conn->request_open);
+    ps_gate_delivered(&x->gate, conn->part, conn->fresh, conn->fresh_count, conn->requested,
+                      !conn->request_open);
     if (!conn->request_open && x->asks_early) {
         ps_connection_request_slices(conn, conn->requested + 1);
     } else if (conn->request_left == 0 && !conn->request_rows && conn->request_bad > 0) {
@@ -126,12 +128,13 @@ void ps_connection_took(ps_connection *conn, const uint32_t *slices, uint32_t co
 }
 
 ps_status ps_connection_slices_take(ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply,
-                                    const ps_incoming *payload)
+                                    const ps_incoming *payload, size_t *at)
 {
-    uint32_t count = 0;
-    size_t at = 0;
     ps_status st;
 
+    if (reply->n_slices == 0) {
+        return ps_ok();
+    }
     if (!conn->request_open || reply->clock != conn->requested ||
         reply->n_slices > CONNECTION_BATCH || reply->n_slices > conn->request_left) {
         return ps_fail(PS_DATA_LOSS,
@@ -142,19 +145,17 @@ ps_status ps_connection_slices_take(ps_connection *conn, const Psgd__V1__PullWei
     for (size_t i = 0; i < reply->n_slices; i++) {
         bool is_new;
 
-        st = take_slice(conn, reply, i, payload, at, &is_new);
+        st = take_slice(conn, reply, i, payload, *at, &is_new);
         if (!ps_is_ok(&st)) {
             return st;
         }
-        at += reply->slices[i]->payload_bytes;
+        *at += reply->slices[i]->payload_bytes;
         if (is_new) {
-            conn->slices[count++] = reply->slices[i]->slice;
+            conn->fresh[conn->fresh_count++] = reply->slices[i]->slice;
         }
     }
     conn->request_left -= (uint32_t)reply->n_slices;
-    if (reply->n_slices > 0) {
-        ps_connection_took(conn, conn->slices, count, reply->version);
-    }
+    conn->has_weights = true;
     return ps_ok();
 }
 
@@ -162,15 +163,28 @@ static void on_message(void *arg, const ProtobufCMessage *head, const ps_incomin
 {
     ps_connection *conn = arg;
     const Psgd__V1__PullWeightsResponse *reply = (const Psgd__V1__PullWeightsResponse *)head;
-    const ps_piece_group *group = ps_piece_answered(reply);
-    ps_status st;
+    const char *what = NULL;
+    ps_status st = ps_ok();
+    size_t at = 0;
 
     ps_redial_works(&conn->pull.redial);
     ps_wire_client_count(conn->x, conn);
-    st = group->take(conn, reply, payload);
+    conn->fresh_count = 0;
+    conn->has_weights = false;
+    for (size_t i = 0; i < PS_PIECE_GROUPS && ps_is_ok(&st); i++) {
+        what = ps_piece_groups[i].name;
+        st = ps_piece_groups[i].take(conn, reply, payload, &at);
+    }
+    if (ps_is_ok(&st) && at != payload->len) {
+        what = "an answer";
+        st = ps_fail(PS_DATA_LOSS, "payload: %zu bytes that belong to no slice", payload->len - at);
+    }
     if (!ps_is_ok(&st)) {
-        ps_connection_refuse(conn, group->name, st);
+        ps_connection_refuse(conn, what, st);
         return;
+    }
+    if (conn->has_weights) {
+        took(conn, reply->version);
     }
     ps_connection_ask(conn);
     ps_link_read(conn->pull.link);

@@ -98,72 +98,58 @@ static ps_buf *encode_buffer(ps_connection *conn)
 }
 
 /* Appends bytes to the message's pieces; joins them to the last piece if they follow it in memory.
- * Returns the number of pieces. */
-static size_t add_piece(ps_piece *pieces, size_t count, ps_buf *buf, const void *data, size_t len)
+ */
+static void add_piece(ps_connection *conn, connection_message *m, ps_buf *buf, const void *data,
+                      size_t len)
 {
-    if (count > 0 && pieces[count - 1].buf == buf &&
-        (const uint8_t *)pieces[count - 1].data + pieces[count - 1].len == data) {
-        pieces[count - 1].len += len;
-        return count;
+    ps_piece *last = m->piece_count > 0 ? &conn->pieces[m->piece_count - 1] : NULL;
+
+    m->bytes += len;
+    if (last != NULL && last->buf == buf && (const uint8_t *)last->data + last->len == data) {
+        last->len += len;
+    } else if (len > 0) {
+        conn->pieces[m->piece_count++] = (ps_piece){.data = data, .len = len, .buf = buf};
     }
-    pieces[count] = (ps_piece){.data = data, .len = len, .buf = buf};
-    return count + 1;
 }
 
-/* Encodes the slice at `position` as encoding `i` of the message, and appends its bytes. Returns
- * the number of pieces. */
-static size_t encode_slice(ps_connection *conn, uint32_t position, size_t i, ps_buf **out,
-                           size_t piece_count)
+uint8_t *ps_connection_room(ps_connection *conn, connection_message *m)
+{
+    if (m->encoded == NULL) {
+        m->encoded = encode_buffer(conn);
+    }
+    return m->encoded->data + m->encoded->len;
+}
+
+void ps_connection_encoded(ps_connection *conn, connection_message *m, size_t bytes)
+{
+    add_piece(conn, m, m->encoded, m->encoded->data + m->encoded->len, bytes);
+    m->encoded->len += bytes;
+}
+
+/* Encodes the slice at `position`, and appends its head and bytes to the message. */
+static void put_slice(ps_connection *conn, connection_message *m, uint32_t position)
 {
     ps_wire_client *x = conn->x;
     const ps_slice *slice = &x->layout->slices[conn->owned[position]];
     const float *grad = gradient_of(conn, slice);
-    uint8_t *at;
-    size_t size;
+    ps_encoding *head = &conn->heads[m->head.n_slices++];
+    bool is_plain = ps_coder_is_plain(&x->coder, slice->index);
+    size_t size = ps_coder_encode(&x->coder, slice->index, conn->clock, conn->block, grad,
+                                  is_plain ? NULL : ps_connection_room(conn, m), head);
 
-    /* sent from the gradient block, without a copy */
-    if (ps_coder_is_plain(&x->coder, slice->index)) {
-        size = ps_coder_encode(&x->coder, slice->index, conn->clock, conn->block, grad, NULL,
-                               &conn->heads[i]);
-        return add_piece(conn->pieces, piece_count, x->grad, grad, size);
+    if (is_plain) { /* sent from the gradient block, without a copy */
+        add_piece(conn, m, x->grad, grad, size);
+    } else {
+        ps_connection_encoded(conn, m, size);
     }
-    if (*out == NULL) {
-        *out = encode_buffer(conn);
-    }
-    at = (*out)->data + (*out)->len;
-    size = ps_coder_encode(&x->coder, slice->index, conn->clock, conn->block, grad, at,
-                           &conn->heads[i]);
-    (*out)->len += size;
-    return size > 0 ? add_piece(conn->pieces, piece_count, *out, at, size) : piece_count;
 }
 
-void ps_connection_send(ps_connection *conn, Psgd__V1__PushGradientRequest *req, size_t pieces)
-{
-    Psgd__V1__WorkerIdentity identity;
-
-    req->worker = ps_connection_greet(&conn->push, &identity);
-    req->attempt = conn->x->conf.attempt.attempt;
-    req->clock = conn->clock;
-    req->block = conn->block;
-    ps_link_send(conn->push.link, &req->base, conn->pieces, pieces);
-}
-
-static void send_message(ps_connection *conn, size_t slices, size_t pieces)
-{
-    Psgd__V1__PushGradientRequest req = PSGD__V1__PUSH_GRADIENT_REQUEST__INIT;
-
-    req.slices = conn->head_ptrs;
-    req.n_slices = slices;
-    ps_connection_send(conn, &req, pieces);
-}
-
-/* Sends a contribution of zeros: a message without slices. */
-static void send_nothing(ps_connection *conn)
+/* Marks all slices as sent: a message without slices says that they are zeros. */
+static void put_nothing(ps_connection *conn)
 {
     memset(conn->state, SLICE_SENT, conn->owned_count);
     conn->unsent = 0;
     conn->ready = 0;
-    send_message(conn, 0, 0);
 }
 
 /* Returns how many slices, from this position on, the encoding of this slice contains. */
@@ -216,14 +202,15 @@ static size_t mark_sent(ps_connection *conn, uint32_t i, uint32_t count, size_t 
     return values;
 }
 
-/* Sends one message of ready slices, in order of position from conn->from on, then from 0. */
-static void send_ready(ps_connection *conn)
+/* Adds ready slices to the message, in order of position from conn->from on, then from 0. */
+static void put_ready(ps_connection *conn, connection_message *m)
 {
-    size_t bytes = 0, pieces = 0, n = 0, values = 0;
-    ps_buf *out = NULL;
     uint32_t from = conn->from;
+    size_t values = 0;
 
-    for (uint32_t k = 0; k < conn->owned_count && n < CONNECTION_BATCH && conn->ready > 0; k++) {
+    m->head.slices = conn->head_ptrs;
+    for (uint32_t k = 0;
+         k < conn->owned_count && m->head.n_slices < CONNECTION_BATCH && conn->ready > 0; k++) {
         uint32_t i = (from + k) % conn->owned_count;
         size_t size;
 
@@ -231,19 +218,13 @@ static void send_ready(ps_connection *conn)
             continue;
         }
         size = ps_coder_size(&conn->x->coder, conn->owned[i]);
-        if (bytes + size > conn->message_bytes && n > 0) {
+        if (m->bytes + size > conn->message_bytes && m->head.n_slices > 0) {
             conn->from = conn->x->transport->spreads ? i : 0;
             break;
         }
-        pieces = encode_slice(conn, i, n, &out, pieces);
-        bytes += conn->heads[n++].msg.payload_bytes;
+        put_slice(conn, m, i);
         values += mark_sent(conn, i, brings(conn, i), size);
     }
-    if (conn->sent_bytes == 0) {
-        conn->began_us = ps_clock_us();
-    }
-    conn->sent_bytes += bytes;
-    send_message(conn, n, pieces);
     atomic_fetch_add(&conn->x->base.count.float32_up, values * sizeof(float));
 }
 
@@ -260,17 +241,17 @@ static void ask_if_due(ps_connection *conn)
     }
 }
 
-bool ps_connection_slices_send(ps_connection *conn)
+bool ps_connection_slices_put(ps_connection *conn, connection_message *m)
 {
     if (conn->ready == 0) {
         return false;
     }
     if (conn->is_nothing) {
-        send_nothing(conn);
+        put_nothing(conn);
     } else if (conn->ready == conn->unsent ||
                conn->ready_bytes >= conn->x->transport->batch_bytes ||
                conn->ready_bytes >= conn->message_bytes) {
-        send_ready(conn);
+        put_ready(conn, m);
     } else {
         return false;
     }
@@ -280,12 +261,26 @@ bool ps_connection_slices_send(ps_connection *conn)
 /* Sends the next message of the contribution, if one can go now. Returns whether it did. */
 static bool send_next(ps_connection *conn)
 {
-    bool is_sent = false;
+    connection_message m = {.head = PSGD__V1__PUSH_GRADIENT_REQUEST__INIT};
+    Psgd__V1__WorkerIdentity identity;
+    bool is_any = false;
 
-    for (size_t i = 0; i < PS_PIECE_GROUPS && !is_sent; i++) {
-        is_sent = ps_piece_groups[i].send(conn);
+    for (size_t i = 0; i < PS_PIECE_GROUPS; i++) {
+        is_any |= ps_piece_groups[i].put(conn, &m);
     }
-    return is_sent;
+    if (!is_any) {
+        return false;
+    }
+    if (conn->sent_bytes == 0) {
+        conn->began_us = ps_clock_us();
+    }
+    conn->sent_bytes += m.bytes;
+    m.head.worker = ps_connection_greet(&conn->push, &identity);
+    m.head.attempt = conn->x->conf.attempt.attempt;
+    m.head.clock = conn->clock;
+    m.head.block = conn->block;
+    ps_link_send(conn->push.link, &m.head.base, conn->pieces, m.piece_count);
+    return true;
 }
 
 void ps_connection_pump(ps_connection *conn)

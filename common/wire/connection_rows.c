@@ -39,6 +39,9 @@ connection_rows *ps_connection_rows_create(const ps_connection *conn)
         r->width = plan->tables[t].width > r->width ? plan->tables[t].width : r->width;
     }
     r->values_of_rows = ps_xcalloc(r->most * r->width, sizeof *r->values_of_rows);
+    for (size_t i = 0; i < CONNECTION_ROW_HEADS; i++) {
+        r->head_ptrs[i] = &r->heads[i].msg;
+    }
     return r;
 }
 
@@ -109,35 +112,24 @@ void ps_connection_ask_rows(ps_connection *conn)
     ps_connection_ask(conn);
 }
 
-static ps_parts_reader reader_of(const Psgd__V1__PullWeightsResponse *reply,
-                                 const ps_incoming *payload)
-{
-    return (ps_parts_reader){.heads = reply->rows->values,
-                             .count = reply->rows->n_values,
-                             .view = payload->view,
-                             .arg = payload->arg,
-                             .bytes = payload->len};
-}
-
 /* Copies the requested rows to their places in wanted->rows. */
 static ps_status take_asked(ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply,
-                            const ps_incoming *payload)
+                            ps_parts_reader *reader)
 {
     const ps_plan *plan = conn->x->plan;
     const wanted_rows *wanted = &conn->x->wanted;
     connection_rows *r = conn->rows;
     float *to = wanted->rows;
-    ps_parts_reader reader = reader_of(reply, payload);
 
-    if (reply->n_slices > 0 || r == NULL || !r->is_pulling || r->asked == 0 ||
-        reply->clock != wanted->clock || reply->rows->count != r->asked) {
+    if (!r->is_pulling || r->asked == 0 || reply->clock != wanted->clock ||
+        reply->rows->count != r->asked) {
         return ps_fail(PS_DATA_LOSS, "%u rows of clock %llu, asked for %zu of clock %llu",
-                       reply->rows->count, (unsigned long long)reply->clock,
-                       r != NULL ? r->asked : 0, (unsigned long long)wanted->clock);
+                       reply->rows->count, (unsigned long long)reply->clock, r->asked,
+                       (unsigned long long)wanted->clock);
     }
     for (uint32_t t = 0; t < plan->table_count; t++) {
         size_t width = plan->tables[t].width;
-        ps_status st = ps_parts_read(&reader, plan->down[plan->tables[t].variable].codec,
+        ps_status st = ps_parts_read(reader, plan->down[plan->tables[t].variable].codec,
                                      r->values_of_rows, r->asked * width);
 
         if (!ps_is_ok(&st)) {
@@ -150,7 +142,20 @@ static ps_status take_asked(ps_connection *conn, const Psgd__V1__PullWeightsResp
         to += wanted->count * width;
         atomic_fetch_add(&conn->x->base.count.float32_down, r->asked * width * sizeof *to);
     }
-    return ps_parts_end(&reader);
+    return ps_ok();
+}
+
+/* Notes that the requested rows have arrived. The next request is for those that are left. */
+static void took_asked(ps_connection *conn)
+{
+    connection_rows *r = conn->rows;
+
+    r->at += r->asked;
+    r->asked = 0;
+    if (r->at == r->index_count) {
+        r->is_pulling = false;
+        ps_gate_rows_came(&conn->x->gate, conn->part);
+    }
 }
 
 /* Checks that the rows are of one table and of this part, and answer the open request. */
@@ -160,9 +165,8 @@ static ps_status check_changed(const ps_connection *conn,
     const ps_plan *plan = conn->x->plan;
     const Psgd__V1__RowValues *rows = reply->rows;
 
-    if (reply->n_slices > 0 || !conn->request_rows || reply->clock != conn->requested ||
-        rows->n_keys != rows->count || rows->count > conn->rows->most ||
-        rows->table >= plan->table_count) {
+    if (!conn->request_rows || reply->clock != conn->requested || rows->n_keys != rows->count ||
+        rows->count > conn->rows->most || rows->table >= plan->table_count) {
         return ps_fail(PS_DATA_LOSS, "%u rows of table %u for clock %llu, asked for clock %llu",
                        rows->count, rows->table, (unsigned long long)reply->clock,
                        (unsigned long long)conn->requested);
@@ -177,17 +181,21 @@ static ps_status check_changed(const ps_connection *conn,
     return ps_ok();
 }
 
+/* Returns false for rows that are sent again after a break: training may use the weights already.
+ */
+static bool is_new(const ps_connection *conn)
+{
+    return conn->rows->got < conn->requested;
+}
+
 /* Copies changed rows to their places in the weights. */
 static ps_status take_changed(ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply,
-                              const ps_incoming *payload)
+                              ps_parts_reader *reader)
 {
-    ps_wire_client *x = conn->x;
+    const ps_wire_client *x = conn->x;
     connection_rows *r = conn->rows;
     const Psgd__V1__RowValues *rows = reply->rows;
-    ps_parts_reader reader = reader_of(reply, payload);
     const ps_plan_table *table;
-    /* false: sent again after a break; training may use the weights already */
-    bool is_new = r->got < conn->requested;
     ps_status st = check_changed(conn, reply);
     float *to;
 
@@ -195,47 +203,61 @@ static ps_status take_changed(ps_connection *conn, const Psgd__V1__PullWeightsRe
         return st;
     }
     table = &x->plan->tables[rows->table];
-    st = ps_parts_read(&reader, x->plan->down[table->variable].codec, r->values_of_rows,
+    st = ps_parts_read(reader, x->plan->down[table->variable].codec, r->values_of_rows,
                        rows->n_keys * table->width);
-    if (ps_is_ok(&st)) {
-        st = ps_parts_end(&reader);
-    }
     to = x->weights + x->layout->variables[table->variable].at;
-    for (size_t i = 0; ps_is_ok(&st) && is_new && i < rows->n_keys; i++) {
+    for (size_t i = 0; ps_is_ok(&st) && is_new(conn) && i < rows->n_keys; i++) {
         memcpy(to + rows->keys[i] * table->width, r->values_of_rows + i * table->width,
                table->width * sizeof *to);
     }
-    if (!ps_is_ok(&st)) {
-        return st;
-    }
-    conn->request_rows = !rows->is_last;
-    if (rows->is_last && is_new) {
-        r->got = conn->requested;
-        atomic_fetch_add(&x->base.count.float32_down, r->values * sizeof *to);
-    }
-    ps_connection_took(conn, r->slices, rows->is_last && is_new ? r->slice_count : 0,
-                       reply->version);
     return st;
 }
 
-ps_status ps_connection_rows_take(ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply,
-                                  const ps_incoming *payload)
+/* Notes that changed rows have arrived. With the last of them their slices are complete. */
+static void took_changed(ps_connection *conn, bool is_last)
 {
     connection_rows *r = conn->rows;
+
+    conn->has_weights = true;
+    conn->request_rows = !is_last;
+    if (is_last && is_new(conn)) {
+        r->got = conn->requested;
+        memcpy(conn->fresh + conn->fresh_count, r->slices, r->slice_count * sizeof *r->slices);
+        conn->fresh_count += r->slice_count;
+        atomic_fetch_add(&conn->x->base.count.float32_down, r->values * sizeof(float));
+    }
+}
+
+ps_status ps_connection_rows_take(ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply,
+                                  const ps_incoming *payload, size_t *at)
+{
+    const Psgd__V1__RowValues *rows = reply->rows;
+    ps_parts_reader reader = {
+        .view = payload->view, .arg = payload->arg, .bytes = payload->len, .from = *at};
+    bool is_changed;
     ps_status st;
 
-    if (r != NULL && r->slice_count > 0) {
-        return take_changed(conn, reply, payload);
+    if (rows == NULL) {
+        return ps_ok();
     }
-    st = take_asked(conn, reply, payload);
+    if (conn->rows == NULL) {
+        return ps_fail(PS_DATA_LOSS, "%u rows; there are none of this server", rows->count);
+    }
+    reader.heads = rows->values;
+    reader.count = rows->n_values;
+    is_changed = conn->rows->slice_count > 0;
+    st = (is_changed ? take_changed : take_asked)(conn, reply, &reader);
+    if (ps_is_ok(&st)) {
+        st = ps_parts_end(&reader);
+    }
     if (!ps_is_ok(&st)) {
         return st;
     }
-    r->at += r->asked;
-    r->asked = 0;
-    if (r->at == r->index_count) {
-        r->is_pulling = false;
-        ps_gate_rows_came(&conn->x->gate, conn->part);
+    *at = reader.from;
+    if (is_changed) {
+        took_changed(conn, rows->is_last);
+    } else {
+        took_asked(conn);
     }
     return st;
 }
@@ -308,47 +330,62 @@ static bool is_rest_empty(const ps_connection *conn, uint32_t t, size_t from)
     return true;
 }
 
-static void send_part(ps_connection *conn, uint32_t t, size_t n)
+static const ps_codec_choice *up_of(const ps_connection *conn, uint32_t table)
 {
-    Psgd__V1__PushGradientRequest req = PSGD__V1__PUSH_GRADIENT_REQUEST__INIT;
-    Psgd__V1__RowGradients rows = PSGD__V1__ROW_GRADIENTS__INIT;
     const ps_plan *plan = conn->x->plan;
-    const ps_codec_choice *up = &plan->up[plan->tables[t].variable];
+
+    return &plan->up[plan->tables[table].variable];
+}
+
+/* Adds the n gathered rows to the message. */
+static void put_part(ps_connection *conn, connection_message *m, uint32_t t, size_t n)
+{
+    const ps_plan *plan = conn->x->plan;
+    const ps_codec_choice *up = up_of(conn, t);
     connection_rows *r = conn->rows;
-    size_t values = n * plan->tables[t].width, heads = ps_parts_count(values);
-    ps_buf *out = ps_buf_create(ps_parts_bytes(up->codec, &up->params, values) + 1);
+    Psgd__V1__RowGradients *rows = &r->message;
+    size_t values = n * plan->tables[t].width;
     uint64_t key = ps_draw_key(plan->spec->seed, PS_DRAW_UP, t, conn->clock,
                                ((uint64_t)r->part << 32) | conn->block);
-    Psgd__V1__Encoding *ptrs[CONNECTION_ROW_HEADS];
     bool has_seen = conn->x->met[t].shows != NULL;
 
-    out->len = ps_parts_encode(up->codec, &up->params, key, r->values_of_rows, values, out->data,
-                               r->heads);
-    for (size_t i = 0; i < heads; i++) {
-        ptrs[i] = &r->heads[i].msg;
-    }
-    rows.part = r->part++;
-    rows.table = t;
-    rows.keys = r->keys;
-    rows.n_keys = n;
-    rows.shows = r->shows;
-    rows.n_shows = has_seen ? n : 0;
-    rows.clicks = r->clicks;
-    rows.n_clicks = has_seen ? n : 0;
-    rows.is_last = r->is_sent;
-    rows.values = ptrs;
-    rows.n_values = heads;
-    req.rows = &rows;
-    conn->pieces[0] = (ps_piece){.data = out->data, .len = out->len, .buf = out};
+    ps_connection_encoded(conn, m,
+                          ps_parts_encode(up->codec, &up->params, key, r->values_of_rows, values,
+                                          ps_connection_room(conn, m), r->heads));
+    psgd__v1__row_gradients__init(rows);
+    rows->part = r->part++;
+    rows->table = t;
+    rows->keys = r->keys;
+    rows->n_keys = n;
+    rows->shows = r->shows;
+    rows->n_shows = has_seen ? n : 0;
+    rows->clicks = r->clicks;
+    rows->n_clicks = has_seen ? n : 0;
+    rows->is_last = r->is_sent;
+    rows->values = r->head_ptrs;
+    rows->n_values = ps_parts_count(values);
+    m->head.rows = rows;
     if (r->slice_count > 0) {
         values = r->is_sent ? r->values : 0;
     }
     atomic_fetch_add(&conn->x->base.count.float32_up, values * sizeof(float));
-    ps_connection_send(conn, &req, out->len > 0);
-    ps_buf_unref(out);
 }
 
-bool ps_connection_rows_send(ps_connection *conn)
+/* Returns whether the next rows fit into the message. How rows are cut into messages does not
+ * depend on the slices before them, because it changes what codecs round. */
+static bool fits(const ps_connection *conn, const connection_message *m)
+{
+    const connection_rows *r = conn->rows;
+    const ps_codec_choice *up = up_of(conn, r->table);
+    size_t left = conn->x->met[r->table].count - r->from, n = left < r->most ? left : r->most;
+
+    return m->head.n_slices == 0 ||
+           m->bytes + ps_parts_bytes(up->codec, &up->params,
+                                     n * conn->x->plan->tables[r->table].width) <=
+               conn->message_bytes;
+}
+
+bool ps_connection_rows_put(ps_connection *conn, connection_message *m)
 {
     connection_rows *r = conn->rows;
     uint32_t t;
@@ -358,6 +395,9 @@ bool ps_connection_rows_send(ps_connection *conn)
         return false;
     }
     do {
+        if (!fits(conn, m)) {
+            return false;
+        }
         t = r->table;
         n = gather(conn, t, &r->from);
         if (r->from == conn->x->met[t].count && t + 1 < conn->x->plan->table_count) {
@@ -366,6 +406,6 @@ bool ps_connection_rows_send(ps_connection *conn)
         }
     } while (n == 0 && r->table != t);
     r->is_sent = is_rest_empty(conn, r->table, r->from);
-    send_part(conn, t, n);
+    put_part(conn, m, t, n);
     return true;
 }

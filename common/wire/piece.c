@@ -78,7 +78,7 @@ const ps_piece_group ps_piece_groups[PS_PIECE_GROUPS] = {
     [PS_PIECE_SLICES] =
         {
             .name = "weights",
-            .send = ps_connection_slices_send,
+            .put = ps_connection_slices_put,
             .ask = ps_connection_slices_ask,
             .again = ps_connection_slices_again,
             .take = ps_connection_slices_take,
@@ -89,7 +89,7 @@ const ps_piece_group ps_piece_groups[PS_PIECE_GROUPS] = {
     [PS_PIECE_ROWS] =
         {
             .name = "rows",
-            .send = ps_connection_rows_send,
+            .put = ps_connection_rows_put,
             .ask = ps_connection_rows_ask,
             .again = ps_connection_rows_again,
             .take = ps_connection_rows_take,
@@ -102,9 +102,4 @@ const ps_piece_group ps_piece_groups[PS_PIECE_GROUPS] = {
 const ps_piece_group *ps_piece_asked(const Psgd__V1__PullWeightsRequest *req)
 {
     return &ps_piece_groups[req->n_keys > 0 ? PS_PIECE_ROWS : PS_PIECE_SLICES];
-}
-
-const ps_piece_group *ps_piece_answered(const Psgd__V1__PullWeightsResponse *reply)
-{
-    return &ps_piece_groups[reply->rows != NULL ? PS_PIECE_ROWS : PS_PIECE_SLICES];
 }

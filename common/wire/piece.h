@@ -2,8 +2,9 @@
 /* piece.h - the kinds of pieces that are sent, and what differs between them.
  *
  * Two tables hold the differences, so that senders and receivers need no branch on the kind. A
- * message carries slices or rows of sparse variables (ps_piece_group). A slice is pushed as one
- * kind and pulled as one kind; both follow from its variable and the job's update (ps_piece_kind).
+ * message carries slices, rows of sparse variables, or both (ps_piece_group). A slice is pushed as
+ * one kind and pulled as one kind; both follow from its variable and the job's update
+ * (ps_piece_kind).
  * Any thread.
  */
 #ifndef PS_COMMON_WIRE_PIECE_H
@@ -17,7 +18,9 @@
 
 #include "psgd/v1/parameter.pb-c.h"
 
+struct connection_message;
 struct ps_connection;
+struct wire_answer;
 struct wire_worker;
 
 /* A kind that is only pushed, or only pulled, has the functions of that direction only. */
@@ -68,21 +71,22 @@ extern const ps_piece_kind ps_piece_change;
 
 /* ---- Messages ---- */
 
-/* What messages do with slices, or with rows. */
+/* What messages do with slices, or with rows. What is due at the same time goes in one message. */
 typedef struct ps_piece_group {
     const char *name;
 
     /* ---- A worker's connection ---- */
 
-    /* Sends the next message of the contribution. Returns false if none is ready. */
-    bool (*send)(struct ps_connection *conn);
+    /* Adds what is ready of the contribution to a message. Returns whether there was anything. */
+    bool (*put)(struct ps_connection *conn, struct connection_message *m);
     /* Fills in the next request. Returns false if there is none. */
     bool (*ask)(struct ps_connection *conn, Psgd__V1__PullWeightsRequest *req);
     /* Prepares a repetition of what was sent or requested on a stream that has broken. */
     void (*again)(struct ps_connection *conn, ps_wire_stream stream);
-    /* Takes an answer. */
+    /* Takes the slices or rows of an answer. Their bytes begin at *at, which is moved behind them.
+     */
     ps_status (*take)(struct ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply,
-                      const ps_incoming *payload);
+                      const ps_incoming *payload, size_t *at);
 
     /* ---- A server ---- */
 
@@ -92,17 +96,16 @@ typedef struct ps_piece_group {
                        const ps_incoming *payload, size_t *at);
     /* Registers a request. */
     ps_refusal (*want)(struct wire_worker *w, const Psgd__V1__PullWeightsRequest *req);
-    /* Sends the next answer that is ready. Returns false if there is none. */
-    bool (*give)(struct wire_worker *w);
+    /* Adds what is ready to an answer. Returns whether there was anything. */
+    bool (*give)(struct wire_worker *w, struct wire_answer *answer);
 } ps_piece_group;
 
-/* The order of the messages of a contribution, and of the bytes in one. Requests and answers have
- * the reverse order, as rows are few bytes and the worker waits for them first. */
+/* The order of what a contribution sends, and of the bytes in any message. Requests and answers are
+ * filled in the reverse order, as rows are few bytes and the worker waits for them first. */
 enum { PS_PIECE_SLICES, PS_PIECE_ROWS, PS_PIECE_GROUPS };
 extern const ps_piece_group ps_piece_groups[PS_PIECE_GROUPS];
 
-/* Return the group that a request asks for, or that an answer holds. */
+/* Returns the group that a request asks for. */
 const ps_piece_group *ps_piece_asked(const Psgd__V1__PullWeightsRequest *req);
-const ps_piece_group *ps_piece_answered(const Psgd__V1__PullWeightsResponse *reply);
 
 #endif

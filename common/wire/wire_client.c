@@ -210,7 +210,8 @@ static bool nothing(ps_exchange *exchange, uint64_t clock)
     return ps_gate_is_open(&x->gate);
 }
 
-/* Returns about how many bytes the variable has in messages of slices. */
+/* Returns about how many bytes the variable has in messages of slices; rows are counted when they
+ * are pushed. */
 static size_t bytes_of(const ps_wire_client *x, uint32_t v)
 {
     return x->plan->table_of[v] != PS_NO_TABLE ? 0 : x->layout->variables[v].size * sizeof(float);
@@ -277,7 +278,10 @@ static void push_rows(ps_exchange *exchange, const ps_met_rows *met)
 
     pthread_mutex_lock(&x->box.mutex);
     x->box.met = met;
-    kick_and_unlock(x);
+    for (uint32_t i = 0; i < x->plan->table_count; i++) {
+        x->box.unseen_bytes += met[i].count * x->plan->tables[i].width * sizeof *met[i].grads;
+    }
+    pthread_mutex_unlock(&x->box.mutex); /* `ready` of the last table comes next */
 }
 
 static void put_kept(const ps_exchange *exchange, uint32_t variable, ps_state_out *out)

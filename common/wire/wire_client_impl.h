@@ -95,9 +95,9 @@ void ps_connection_refuse(ps_connection *conn, const char *what, ps_status why);
 /* connection_push.c, connection_pull.c */
 
 extern const ps_link_events ps_connection_push_events, ps_connection_pull_events;
-/* Sends a message of the contribution in hand, whose payload is the first `pieces` of the scratch.
- */
-void ps_connection_send(ps_connection *conn, Psgd__V1__PushGradientRequest *req, size_t pieces);
+/* Returns where the next bytes of the message are encoded; they then count as a piece of it. */
+uint8_t *ps_connection_room(ps_connection *conn, connection_message *m);
+void ps_connection_encoded(ps_connection *conn, connection_message *m, size_t bytes);
 /* Sends one open request, if the stream can send: for rows first, else for slices. */
 void ps_connection_ask(ps_connection *conn);
 /* Opens a request for the slices of `clock` and sends it when possible. Does nothing after the
@@ -106,10 +106,6 @@ void ps_connection_request_slices(ps_connection *conn, uint64_t clock);
 
 /* Expects all that a request for weights is answered with. */
 void ps_connection_expect(ps_connection *conn);
-/* Hands slices (count) of weights of this version, for the clock that was requested, to the
- * trainer, and goes on to the next request if they complete this one. */
-void ps_connection_took(ps_connection *conn, const uint32_t *slices, uint32_t count,
-                        uint64_t version);
 
 /* connection_rows.c. Creates the state for rows; returns NULL if the part has no rows. */
 connection_rows *ps_connection_rows_create(const ps_connection *conn);
@@ -119,17 +115,17 @@ void ps_connection_rows_destroy(connection_rows *rows); /* NULL is allowed */
 
 /* The functions of the table in piece.h: for slices in connection_push.c and connection_pull.c, for
  * rows in connection_rows.c. */
-bool ps_connection_slices_send(ps_connection *conn);
+bool ps_connection_slices_put(ps_connection *conn, connection_message *m);
 bool ps_connection_slices_ask(ps_connection *conn, Psgd__V1__PullWeightsRequest *req);
 void ps_connection_slices_again(ps_connection *conn, ps_wire_stream stream);
 PS_MUST_USE ps_status ps_connection_slices_take(ps_connection *conn,
                                                 const Psgd__V1__PullWeightsResponse *reply,
-                                                const ps_incoming *payload);
-bool ps_connection_rows_send(ps_connection *conn);
+                                                const ps_incoming *payload, size_t *at);
+bool ps_connection_rows_put(ps_connection *conn, connection_message *m);
 bool ps_connection_rows_ask(ps_connection *conn, Psgd__V1__PullWeightsRequest *req);
 void ps_connection_rows_again(ps_connection *conn, ps_wire_stream stream);
 PS_MUST_USE ps_status ps_connection_rows_take(ps_connection *conn,
                                               const Psgd__V1__PullWeightsResponse *reply,
-                                              const ps_incoming *payload);
+                                              const ps_incoming *payload, size_t *at);
 
 #endif

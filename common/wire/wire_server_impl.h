@@ -20,12 +20,22 @@ typedef struct wire_scratch {
     uint8_t bytes[PS_PAYLOAD_MAX]; /* copy of an encoding that lies in two received buffers */
     ps_store_piece pieces[WIRE_SERVER_BATCH];
     ps_encoding copies[WIRE_SERVER_BATCH]; /* of heads, which the store may change when unlocked */
-    ps_piece out[WIRE_SERVER_BATCH];
+    ps_piece out[WIRE_SERVER_BATCH + 1];
     Psgd__V1__Encoding *heads[WIRE_SERVER_BATCH];
     uint64_t checksums[WIRE_SERVER_BATCH];
+    Psgd__V1__RowValues rows;
     ps_encoding row_heads[WIRE_SERVER_ROW_HEADS];
     Psgd__V1__Encoding *row_head_ptrs[WIRE_SERVER_ROW_HEADS];
 } wire_scratch;
+
+/* An answer to a pull, while it is filled. Its payload are the slices' pieces in scratch->out, and
+ * then the rows. */
+typedef struct wire_answer {
+    Psgd__V1__PullWeightsResponse head;
+    size_t piece_count; /* of slices */
+    size_t bytes;       /* of slices and rows */
+    ps_buf *rows;       /* the answer's; NULL: none */
+} wire_answer;
 
 /* A server's state of one worker. If parts are shared, only that worker's thread uses it. */
 typedef struct wire_worker {
@@ -124,7 +134,7 @@ ps_refusal ps_wire_server_take_rows(wire_worker *w, const Psgd__V1__PushGradient
                                     const ps_incoming *payload, size_t *at);
 ps_refusal ps_wire_server_want_slices(wire_worker *w, const Psgd__V1__PullWeightsRequest *req);
 ps_refusal ps_wire_server_want_rows(wire_worker *w, const Psgd__V1__PullWeightsRequest *req);
-bool ps_wire_server_give_slices(wire_worker *w);
-bool ps_wire_server_give_rows(wire_worker *w);
+bool ps_wire_server_give_slices(wire_worker *w, wire_answer *answer);
+bool ps_wire_server_give_rows(wire_worker *w, wire_answer *answer);
 
 #endif

@@ -4,70 +4,71 @@
 
 #include "common/wire/piece.h"
 
-/* Takes from a part the next slices that the worker may have. Takes references of their bytes if
- * the parts are shared. Returns false if there are none. */
-static bool take_answer(wire_worker *w, ps_wire_part *part, ps_store_answer *answer)
+/* Slices beside rows: no more bytes than one slice has, as the worker waits for the rows first. */
+enum { BESIDE_ROWS = PS_SLICE_VALUES * sizeof(float) };
+
+/* Takes from a part the next slices that the worker may have and that fit into the answer. Takes
+ * references of their bytes if the parts are shared. Returns false if there are none. */
+static bool take_slices(wire_worker *w, ps_wire_part *part, const wire_answer *a,
+                        ps_store_answer *given)
 {
     wire_scratch *x = w->scratch;
     bool is_shared = w->server->parts->is_shared;
+    size_t room = a->rows != NULL ? BESIDE_ROWS : PS_PAYLOAD_MAX;
 
-    if (!ps_wire_server_enter(w, part)) {
+    *given = (ps_store_answer){0};
+    if (a->bytes + room > PS_PAYLOAD_MAX || !ps_wire_server_enter(w, part)) {
         return false;
     }
-    ps_store_pull_next(part->store, w->rank, PS_PAYLOAD_MAX, x->pieces, WIRE_SERVER_BATCH, answer);
-    for (size_t i = 0; i < answer->count && is_shared; i++) {
+    if (a->rows == NULL || ps_store_pull_clock(part->store, w->rank) == a->head.clock) {
+        ps_store_pull_next(part->store, w->rank, room, x->pieces, WIRE_SERVER_BATCH, given);
+    }
+    for (size_t i = 0; i < given->count && is_shared; i++) {
         ps_encoding_copy(&x->copies[i], x->pieces[i].head);
         x->pieces[i].head = &x->copies[i].msg;
         (void)ps_buf_ref(x->pieces[i].buf);
     }
     ps_wire_server_leave(w, part);
-    return answer->count > 0 || answer->is_last;
+    return given->count > 0;
 }
 
-static void send_answer(wire_worker *w, const ps_store_answer *answer)
+/* Adds these slices, at least one, to the answer. */
+static void put_slices(wire_worker *w, wire_answer *a, const ps_store_answer *given)
 {
-    Psgd__V1__PullWeightsResponse head = PSGD__V1__PULL_WEIGHTS_RESPONSE__INIT;
+    /* an answer has slices of kinds that are described alike */
+    const ps_piece_kind *kind = ps_piece_down(w->server->plan, w->scratch->pieces[0].head->slice);
+    Psgd__V1__PullWeightsResponse *head = &a->head;
     wire_scratch *x = w->scratch;
-    size_t pieces = 0, heads = 0;
 
-    for (size_t i = 0; i < answer->count; i++) {
+    for (size_t i = 0; i < given->count; i++) {
         const ps_store_piece *from = &x->pieces[i];
 
-        x->heads[heads] = (Psgd__V1__Encoding *)from->head;
-        x->checksums[heads++] = from->checksum;
+        x->heads[i] = (Psgd__V1__Encoding *)from->head;
+        x->checksums[i] = from->checksum;
         if (from->len > 0) {
-            x->out[pieces++] =
+            x->out[a->piece_count++] =
                 (ps_piece){.data = from->buf->data + from->at, .len = from->len, .buf = from->buf};
         }
     }
-    head.clock = answer->clock;
-    head.version = answer->version;
-    head.slices = x->heads;
-    head.n_slices = heads;
-    if (heads > 0) { /* an answer has slices of kinds that are described alike */
-        const ps_piece_kind *kind = ps_piece_down(w->server->plan, x->heads[0]->slice);
-
-        if (kind->describe != NULL) {
-            kind->describe(&head, answer, x->checksums, heads);
-        }
+    head->clock = given->clock;
+    head->version =
+        a->rows != NULL && head->version < given->version ? head->version : given->version;
+    head->slices = x->heads;
+    head->n_slices = given->count;
+    if (kind->describe != NULL) {
+        kind->describe(head, given, x->checksums, given->count);
     }
-    ps_traffic_count_out(&w->traffic, &head.base, answer->bytes);
-    ps_link_send(w->pull, &head.base, x->out, pieces);
+    a->bytes += given->bytes;
 }
 
-bool ps_wire_server_give_slices(wire_worker *w)
+bool ps_wire_server_give_slices(wire_worker *w, wire_answer *a)
 {
     ps_wire_parts *parts = w->server->parts;
-    ps_store_answer answer;
+    ps_store_answer given;
 
     for (uint32_t i = 0; i < parts->count; i++) {
-        ps_wire_part *part = &parts->part[w->next_part];
-
-        if (take_answer(w, part, &answer)) {
-            send_answer(w, &answer);
-            for (size_t k = 0; k < answer.count && parts->is_shared; k++) {
-                ps_buf_unref(w->scratch->pieces[k].buf);
-            }
+        if (take_slices(w, &parts->part[w->next_part], a, &given)) {
+            put_slices(w, a, &given);
             return true;
         }
         w->next_part = (w->next_part + 1) % parts->count;
@@ -75,15 +76,40 @@ bool ps_wire_server_give_slices(wire_worker *w)
     return false;
 }
 
+/* Sends the answer and drops the references that it has. */
+static void send_answer(wire_worker *w, wire_answer *a)
+{
+    bool is_shared = w->server->parts->is_shared;
+    wire_scratch *x = w->scratch;
+    size_t pieces = a->piece_count;
+
+    if (a->rows != NULL && a->rows->len > 0) {
+        x->out[pieces++] = (ps_piece){.data = a->rows->data, .len = a->rows->len, .buf = a->rows};
+    }
+    ps_traffic_count_out(&w->traffic, &a->head.base, a->bytes);
+    ps_link_send(w->pull, &a->head.base, x->out, pieces);
+    for (size_t i = 0; i < a->head.n_slices && is_shared; i++) {
+        ps_buf_unref(x->pieces[i].buf);
+    }
+    ps_buf_unref(a->rows);
+}
+
+/* Sends the worker's next answer, if its link can send and something is ready. */
 static bool give(wire_worker *w)
 {
-    bool is_given = false;
+    wire_answer a = {.head = PSGD__V1__PULL_WEIGHTS_RESPONSE__INIT};
+    bool is_any = false;
 
-    for (size_t i = PS_PIECE_GROUPS;
-         i-- > 0 && !is_given && w->pull != NULL && ps_link_can_send(w->pull);) {
-        is_given = ps_piece_groups[i].give(w);
+    if (w->pull == NULL || !ps_link_can_send(w->pull)) {
+        return false;
     }
-    return is_given;
+    for (size_t i = PS_PIECE_GROUPS; i-- > 0;) {
+        is_any |= ps_piece_groups[i].give(w, &a);
+    }
+    if (is_any) {
+        send_answer(w, &a);
+    }
+    return is_any;
 }
 
 void ps_wire_server_pump_one(wire_worker *w)

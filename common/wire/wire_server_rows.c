@@ -200,48 +200,46 @@ static ps_buf *encode(const wire_worker *w, const ps_store_rows_answer *answer, 
     return out;
 }
 
-static void send_rows(wire_worker *w, const ps_store_rows_answer *answer)
+/* Adds these rows to the answer. */
+static void put_rows(wire_worker *w, wire_answer *a, const ps_store_rows_answer *given)
 {
-    Psgd__V1__PullWeightsResponse head = PSGD__V1__PULL_WEIGHTS_RESPONSE__INIT;
-    Psgd__V1__RowValues values = PSGD__V1__ROW_VALUES__INIT;
     wire_scratch *x = w->scratch;
+    Psgd__V1__RowValues *rows = &x->rows;
     size_t heads;
-    ps_buf *out = encode(w, answer, &heads);
-    ps_piece piece = {.data = out->data, .len = out->len, .buf = out};
 
+    a->rows = encode(w, given, &heads);
+    a->bytes += a->rows->len;
     for (size_t i = 0; i < heads; i++) {
         x->row_head_ptrs[i] = &x->row_heads[i].msg;
     }
-    values.count = (uint32_t)answer->count;
-    values.values = x->row_head_ptrs;
-    values.n_values = heads;
-    values.table = answer->first_table;
-    values.keys = (uint64_t *)(uintptr_t)answer->keys;
-    values.n_keys = answer->keys != NULL ? answer->count : 0;
-    values.is_last = answer->is_last;
-    head.clock = answer->clock;
-    head.version = answer->version;
-    head.rows = &values;
-    ps_traffic_count_out(&w->traffic, &head.base, out->len);
-    ps_link_send(w->pull, &head.base, &piece, out->len > 0);
-    ps_buf_unref(out);
+    psgd__v1__row_values__init(rows);
+    rows->count = (uint32_t)given->count;
+    rows->values = x->row_head_ptrs;
+    rows->n_values = heads;
+    rows->table = given->first_table;
+    rows->keys = (uint64_t *)(uintptr_t)given->keys;
+    rows->n_keys = given->keys != NULL ? given->count : 0;
+    rows->is_last = given->is_last;
+    a->head.clock = given->clock;
+    a->head.version = given->version;
+    a->head.rows = rows;
 }
 
-bool ps_wire_server_give_rows(wire_worker *w)
+bool ps_wire_server_give_rows(wire_worker *w, wire_answer *a)
 {
     ps_wire_part *part = tables_part(w->server);
-    ps_store_rows_answer answer;
+    ps_store_rows_answer given;
     bool is_there;
 
     if (!ps_store_wants_rows(part->store, w->rank) || !ps_wire_server_enter(w, part)) {
         return false;
     }
-    is_there = ps_store_rows_next(part->store, w->rank, ps_table_keys_of_message(w->server->plan),
-                                  &answer);
+    is_there =
+        ps_store_rows_next(part->store, w->rank, ps_table_keys_of_message(w->server->plan), &given);
     ps_wire_server_leave(w, part);
     if (is_there) {
-        send_rows(w, &answer);
-        free(answer.values);
+        put_rows(w, a, &given);
+        free(given.values);
     }
     return is_there;
 }

@@ -291,6 +291,11 @@ static void of_bytes_that_are_not_there(answers *a)
     a->weights_bytes -= sizeof(float);
 }
 
+static void of_bytes_left_over(answers *a)
+{
+    a->weights_bytes += sizeof(float);
+}
+
 static void of_fewer_values(answers *a)
 {
     a->slices[2].payload_bytes -= 4;
@@ -309,6 +314,7 @@ static void weights_that_cannot_be_are_refused(void **state)
         {of_a_slice_twice, "with 5 slices, asked for clock 1 of 4"},
         {of_no_slice, "slice 4 is not of this server"},
         {of_bytes_that_are_not_there, "bytes are not in the message"},
+        {of_bytes_left_over, "payload: 4 bytes that belong to no slice"},
         {of_fewer_values, "slice 2"},
         {of_another_codec, "slice 0"},
     };

@@ -90,6 +90,7 @@ typedef struct outcome {
     float *weights; /* (bytes) of the servers, to be freed */
     size_t bytes;
     ps_exchange_stats stats; /* of worker 0 */
+    uint64_t steps;
 } outcome;
 
 static outcome train(uint32_t workers, uint32_t servers, uint32_t rows, const char *choices)
@@ -103,7 +104,8 @@ static outcome train(uint32_t workers, uint32_t servers, uint32_t rows, const ch
     tw_must_be_done(&w);
     o = (outcome){.weights = tw_served(&w),
                   .bytes = w.job.plan->layout.param_count * sizeof(float),
-                  .stats = w.workers[0].stats};
+                  .stats = w.workers[0].stats,
+                  .steps = w.job.plan->total_steps};
     tw_end(&w);
     return o;
 }
@@ -170,6 +172,17 @@ static void what_travels_is_that_of_the_rows_met(void **state)
     free(small.weights);
     free(large.weights);
     free(dense.weights);
+}
+
+static void rows_travel_with_the_slices_that_are_due_with_them(void **state)
+{
+    outcome o = train(1, 1, 2000, SGD "}");
+
+    (void)state;
+    /* In a step a push and a request, an acknowledgement and an answer. */
+    assert_in_range(o.stats.messages_up, 2 * o.steps, 2 * o.steps + 2);
+    assert_in_range(o.stats.messages_down, 2 * o.steps, 2 * o.steps + 2);
+    free(o.weights);
 }
 
 static void broken_streams_leave_no_row_behind(void **state)
@@ -469,6 +482,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_bits_are_those_of_whole_tables),
         cmocka_unit_test(a_lazy_rule_gives_one_model_on_either_side),
         cmocka_unit_test(what_travels_is_that_of_the_rows_met),
+        cmocka_unit_test(rows_travel_with_the_slices_that_are_due_with_them),
         cmocka_unit_test(broken_streams_leave_no_row_behind),
         cmocka_unit_test(policies_that_apply_give_a_worker_what_servers_have),
         cmocka_unit_test(a_sparse_table_ends_in_the_same_bits_however_it_is_served),
