@@ -23,11 +23,11 @@ typedef struct inprocess_worker {
     float *weights; /* (param_count) */
     ps_trainer *trainer;
     ps_exchange *exchange;
-    ps_transport *transport; /* the exchange's; NULL: it is among workers */
+    ps_transport *transport; /* of the exchange through the server; NULL in a mesh */
     ps_turn turn;
 } inprocess_worker;
 
-/* A file that is whole. */
+/* A complete file of the job. */
 typedef struct inprocess_file {
     Psgd__V1__Artifact artifact;
     char name[INPROCESS_NAME_BYTES], sha256[65], node_id[24];
@@ -37,27 +37,28 @@ struct ps_inprocess_job {
     ps_inprocess_job_conf conf;
     const ps_plan *plan;
     ps_dataset *data;
-    ps_placement placement; /* of one server, whatever the job says: bits do not depend on it */
-    ps_wire_server *server; /* NULL: workers exchange by mail */
+    /* of a single server, whatever the job says, as the bits do not depend on the number */
+    ps_placement placement;
+    ps_wire_server *server; /* NULL in a mesh */
     ps_wire_parts parts;    /* the server's */
     ps_direct_hub hub;
-    ps_inprocess_mail *mail; /* NULL: through the server */
+    ps_inprocess_mail *mail; /* NULL without a mesh */
     ps_turns turns;
     bool has_turns;
     uint32_t worker_count;
     inprocess_worker *workers;
-    atomic_uint running; /* workers */
-    FILE *log;           /* the sink of the process's log */
+    atomic_uint running; /* number of workers that have not ended */
+    FILE *log;           /* the log of the job, while it receives the process's log */
     char log_name[INPROCESS_NAME_BYTES];
 
     Psgd__V1__JobState state;
     ps_status result;
     char reason[PS_STOP_REASON_MAX], message[PS_STOP_TEXT_MAX]; /* of a job that is DONE */
-    int64_t limit_us;        /* end of max_seconds; INT64_MAX: none */
-    pthread_mutex_t mutex;   /* guards the two below */
-    ps_stop_cause cause;     /* why the workers were told where to end */
-    uint32_t checked;        /* evaluations that were compared with stop_at */
-    uint32_t evaluations;    /* returned by ps_inprocess_job_next_evaluation */
+    int64_t limit_us;      /* end of max_seconds; INT64_MAX: none */
+    pthread_mutex_t mutex; /* guards the two below */
+    ps_stop_cause cause;   /* why the job ends early */
+    uint32_t checked;      /* evaluations that were compared with stop_at */
+    uint32_t evaluations; /* number of evaluations that ps_inprocess_job_next_evaluation returned */
     ps_counts server_counts; /* of all servers, at the end */
     uint64_t staleness_bins[PS_STALENESS_BINS];
     int64_t began_wall_us, ended_wall_us;
@@ -66,7 +67,7 @@ struct ps_inprocess_job {
         uint64_t samples, step;
     } rate[2]; /* two points that are a second apart or more */
 
-    /* what ps_inprocess_job gives */
+    /* what ps_inprocess_job_now returns */
     Psgd__V1__Job job;
     Psgd__V1__Progress progress;
     Google__Protobuf__Timestamp began, ended;
@@ -77,14 +78,15 @@ struct ps_inprocess_job {
     Psgd__V1__Artifact **file_ptrs;
 };
 
-/* inprocess_files.c. The log becomes the process's sink; end gives that up. */
+/* Start and end the job's log, which receives the log of the process in between.
+ * inprocess_files.c. */
 PS_MUST_USE ps_status inprocess_log_begin(ps_inprocess_job *run);
 void inprocess_log_end(ps_inprocess_job *run);
-/* Everything that is left to write, and the list of all. */
+/* Writes all remaining files and makes the list of files. inprocess_files.c. */
 PS_MUST_USE ps_status inprocess_write_files(ps_inprocess_job *run);
 
-/* Called by a worker, arg, before each clock: ends the job if stop_at or max_seconds is reached.
- * inprocess_stop.c, as all below; any thread. */
+/* Ends the job if stop_at or max_seconds is reached. Called by a worker (arg) before each clock.
+ * This and all functions below are in inprocess_stop.c, for any thread, if nothing else is said. */
 void inprocess_look_for_end(void *arg);
 
 /* Merges the workers' parts of split evaluation `number`. Returns false if one of them has done

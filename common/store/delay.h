@@ -12,7 +12,7 @@
 
 typedef struct ps_delay {
     double lambda; /* 0: nothing is corrected */
-    double decay;  /* of m; 0: lambda is constant, and m not used */
+    double decay;  /* of m; 0: lambda is constant and m is not used */
 } ps_delay;
 
 /* Writes the corrected gradient to out (n), which may be g. `had` (n) is b. mean_square (n) is m:

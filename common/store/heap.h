@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* heap.h - rows of one table on a heap, until they are stepped: keys with gradients, shows and
- * clicks. A zeroed heap is an empty one. Private to the store. Letter: D the width of a row. */
+/* heap.h - rows of one table that wait to be stepped: keys with gradients, shows and clicks. A
+ * zeroed heap is empty. Private to common/store. Letter: D the width of a row. */
 #ifndef PS_COMMON_STORE_HEAP_H
 #define PS_COMMON_STORE_HEAP_H
 
@@ -16,14 +16,14 @@ typedef struct ps_heap {
 
 void ps_heap_fini(ps_heap *heap);
 
-/* Makes room for `more` rows behind the last. */
+/* Makes room for `more` rows after the last one. */
 void ps_heap_reserve(ps_heap *heap, size_t more, uint32_t width);
 
-/* Appends a copy of rows. */
+/* Appends a copy of `rows`. */
 void ps_heap_append(ps_heap *heap, const ps_heap *rows, uint32_t width);
 
-/* Appends to `sum`, which is empty, each key of `rows` once, ascending: gradients, shows and clicks
- * of equal keys added up in the order of rows, gradients times `scale`. */
+/* Appends each key of `rows` once to the empty `sum`, in ascending order. Gradients, shows and
+ * clicks of equal keys are added in the order of rows; gradients are multiplied by `scale`. */
 void ps_heap_add_up(ps_heap *sum, const ps_heap *rows, uint32_t width, float scale);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* park.h - contributions that wait, encoded, for their turn.
+/* park.h - keeps encoded contributions that wait for their turn.
  *
- * Buffers come in powers of two and go back to lists by size, so that a shard
- * in its stride never calls malloc. Private to the shard.
+ * Buffers have sizes of powers of two and are reused, so that a running shard does not call
+ * malloc. Private to the shard.
  */
 #ifndef PS_COMMON_STORE_PARK_H
 #define PS_COMMON_STORE_PARK_H
@@ -18,7 +18,7 @@ enum {
 };
 
 typedef struct ps_parked {
-    struct ps_parked *next; /* in the list of a slice, by ascending contributor; or in the pool */
+    struct ps_parked *next; /* in the list of a slice, ascending by contributor; or in the pool */
     uint32_t contributor;
     uint32_t size_class;
     size_t len;
@@ -28,8 +28,8 @@ typedef struct ps_parked {
 
 typedef struct ps_park {
     ps_parked *idle[PS_PARK_CLASSES];
-    uint64_t pool_bytes;     /* taken from malloc */
-    uint64_t now, bytes_now; /* parked */
+    uint64_t pool_bytes;     /* bytes obtained from malloc */
+    uint64_t now, bytes_now; /* number and bytes of parked contributions */
     uint64_t total, bytes_peak;
 } ps_park;
 
@@ -40,7 +40,7 @@ void ps_park_fini(ps_park *park); /* nothing may be parked */
 void ps_park_add(ps_park *park, ps_parked **list, uint32_t contributor,
                  const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len);
 
-/* Takes the first of the list out and gives its buffer back to the pool. */
+/* Removes the first contribution of the list and returns its buffer to the pool. */
 void ps_park_remove_first(ps_park *park, ps_parked **list);
 
 #endif

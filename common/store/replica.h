@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* replica.h - weights that servers and workers step alike.
  *
- * Under an update that broadcasts, servers send what the weights changed by,
- * encoded once for all workers, and step their own weights by what that decodes
- * to. Whoever began on the same bits and steps by the same changes in the same
- * order has the same bits ever after; the checksum proves it.
+ * Under an update that broadcasts, servers encode the change of the weights once for all workers,
+ * and step their own weights by the decoded change. Two nodes that begin with the same bits and
+ * apply the same changes in the same order always have the same bits. The checksum proves it.
  */
 #ifndef PS_COMMON_STORE_REPLICA_H
 #define PS_COMMON_STORE_REPLICA_H
@@ -12,10 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* w -= change. The same bits on every node. */
+/* Computes w -= change for n values, with the same bits on every node. */
 void ps_replica_step(float *w, const float *change, size_t n);
 
-/* XXH3-64 of the values as they lie in memory, little-endian. */
+/* Returns the XXH3-64 of the values in memory, little-endian. */
 uint64_t ps_replica_checksum(const float *w, size_t n);
 
 #endif

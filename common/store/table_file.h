@@ -22,7 +22,7 @@
 
 #include "common/store/table.h"
 
-/* Most bytes of a file: as many as a server can be expected to have room for. */
+/* Most bytes of a file, an estimate of what a server can have room for. */
 #define PS_TABLE_FILE_MAX (UINT64_C(64) << 30)
 
 typedef enum ps_table_kind { PS_TABLE_WHOLE, PS_TABLE_CHANGES } ps_table_kind;
@@ -32,41 +32,41 @@ enum { PS_TABLE_HEAD_BYTES = 80, PS_TABLE_SLOTS_MAX = 8 };
 typedef struct ps_table_head {
     uint32_t width, slots, rule, table, tick, sections;
     ps_table_kind kind;
-    bool here[PS_SHARDS]; /* what is in none of the sections has no rows */
+    /* virtual shards that the file covers; one without a section has no rows */
+    bool here[PS_SHARDS];
 } ps_table_head;
 
-/* May a file have so many bytes? INVALID_ARGUMENT: none, or more than PS_TABLE_FILE_MAX. */
+/* Checks the size of a file. Returns INVALID_ARGUMENT if it is 0 or more than PS_TABLE_FILE_MAX. */
 PS_MUST_USE ps_status ps_table_check_size(uint64_t bytes);
 
-/* Of a file's first bytes. DATA_LOSS: they are none. */
+/* Reads the head at the front of a file. Returns DATA_LOSS if the bytes are not a head. */
 PS_MUST_USE ps_status ps_table_read_head(const uint8_t *bytes, size_t len, ps_table_head *out);
 
-/* May a file with this head be taken in? FAILED_PRECONDITION as of ps_table_load. */
+/* Checks whether the table can load a file with this head. Fails with FAILED_PRECONDITION as
+ * ps_table_load does. */
 PS_MUST_USE ps_status ps_table_check_head(const ps_table *table, const ps_table_head *head);
 
 /* Takes the next bytes of the file. */
 typedef ps_status ps_table_write_fn(void *arg, const void *bytes, size_t len);
 
-/* Writes the table, or the rows that were pushed to, made or removed since the
- * last save of either kind that did not fail. A failure is `write`'s. */
+/* Writes the whole table, or the changes: rows that were pushed to, created or removed since the
+ * last save of either kind that succeeded. Fails as `write` does. */
 PS_MUST_USE ps_status ps_table_save(ps_table *table, ps_table_kind kind, ps_table_write_fn *write,
                                     void *arg);
 
-/* Takes a file in: its rows in place of those of the same keys, what it says is
- * removed is, its candidates' counts in place of theirs. Virtual shards that are
- * not here are left out, so each server may be given the files of all. A whole
- * file first, then changes in their order; the clock goes to the file's tick if
- * that is later. What was taken in is among the next changes.
+/* Loads a file. Its rows replace those of the same keys, the keys that it lists as removed lose
+ * their rows, and its candidates' counts replace those of the table. Virtual shards that the table
+ * does not have are skipped, so each server may be given the files of all servers. Load a whole
+ * file first, then changes in their order. The tick becomes the file's if that is later. Loaded
+ * rows count as changes at the next save. A call that fails changes nothing.
  *
  * DATA_LOSS            not such a file, cut, or damaged; names the offset
- * FAILED_PRECONDITION  rows of another width, or with the state of another optimizer
- *                      where that is wanted (conf.values_only: it is left out); keys from
- *                      conf.key_end on
- * RESOURCE_EXHAUSTED   more rows than rows_max
- * A call that fails has changed nothing. */
+ * FAILED_PRECONDITION  rows of another width; state of another optimizer, unless conf.values_only
+ * ignores it; keys from conf.key_end on RESOURCE_EXHAUSTED   more rows than rows_max
+ */
 PS_MUST_USE ps_status ps_table_load(ps_table *table, const uint8_t *bytes, size_t len);
 
-/* What the table is now counts as saved: the next changes are those from here on. */
+/* Makes the present table count as saved: the next save of changes begins here. */
 void ps_table_settle(ps_table *table);
 
 #endif

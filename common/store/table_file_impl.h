@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* table_file_impl.h - the parts of a table's file as they lie in it; for table_file.c,
- * table_load.c and table_state.c only. */
+/* table_file_impl.h - the structs of a table's file; for table_file.c, table_load.c and
+ * table_state.c only. */
 #ifndef PS_COMMON_STORE_TABLE_FILE_IMPL_H
 #define PS_COMMON_STORE_TABLE_FILE_IMPL_H
 
@@ -26,14 +26,14 @@ typedef struct section_head {
 typedef struct row_head {
     uint64_t key, steps;
     float show, click;
-    uint32_t age, flag; /* of a table's own file: 0 */
+    uint32_t age, flag; /* flag: 0 in a table's own file */
 } row_head;
 
 _Static_assert(sizeof(file_head) + SUM_BYTES == PS_TABLE_HEAD_BYTES && sizeof(section_head) == 16 &&
                    sizeof(row_head) == ROW_HEAD_BYTES,
                "nothing between the members");
 
-/* What a file says of an optimizer's rule. */
+/* Returns the number by which a file identifies an optimizer's rule. */
 uint32_t table_file_rule(const ps_optim *optim);
 
 #endif

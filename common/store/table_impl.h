@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* table_impl.h - what a table is made of; for table*.c only. */
+/* table_impl.h - the private structs of a table; for table*.c only. */
 #ifndef PS_COMMON_STORE_TABLE_IMPL_H
 #define PS_COMMON_STORE_TABLE_IMPL_H
 
 #include "common/store/keymap.h"
 #include "common/store/table.h"
 
-/* A row, `stride` bytes with its values. Show and click are as of tick `at`. */
+/* A row with its values: `stride` bytes. Show and click are those of tick `at`. */
 typedef struct table_row {
     uint64_t key;
-    uint64_t steps;   /* of its optimizer */
-    uint64_t changed; /* number of the save that will hold it next */
+    uint64_t steps;   /* steps of this row */
+    uint64_t changed; /* number of the save that writes it next */
     float show, click;
     uint32_t at; /* tick of the last push */
     uint32_t unused;
@@ -51,27 +51,28 @@ static inline table_row *table_row_at(const ps_table *t, const table_shard *s, u
     return (table_row *)(void *)(s->rows + t->stride * place);
 }
 
-/* What show and click of a row are multiplied by, to be those of now. */
+/* Returns the factor that decays show and click of a row to the present tick. */
 static inline float table_factor(const ps_table *t, const table_row *row)
 {
     uint32_t age = t->tick - row->at;
 
-    return age <= t->conf.unseen_max ? t->factor[age] : 0.0f; /* the next tick removes it */
+    /* so old that the next tick removes it */
+    return age <= t->conf.unseen_max ? t->factor[age] : 0.0f;
 }
 
-/* Makes room for all rows of a fixed vocabulary that belong here, so that they are laid without a
- * copy. */
+/* Allocates room for all rows of a fixed vocabulary in the table's virtual shards, so that adding
+ * them moves no row. */
 void table_reserve_fixed(ps_table *t);
-/* The row of a key, or NULL. */
+/* Returns the row of a key, or NULL. */
 table_row *table_find(const ps_table *t, uint64_t key);
-/* A row for a key that has none: values 0, everything else too. */
+/* Adds a row for a key that has none. All its values, state and counts are 0. */
 table_row *table_add(ps_table *t, uint64_t key);
-/* The row at `place` is another one afterwards, or behind the end. */
+/* Removes the row at `place`. The last row of the virtual shard moves there. */
 void table_remove(ps_table *t, table_shard *s, uint32_t place);
-/* A key that is counted; NULL when there are too many. */
+/* Returns the candidate of a key, new or not; NULL if there are too many. */
 table_candidate *table_candidate_of(ps_table *t, uint64_t key);
 void table_candidate_remove(ps_table *t, table_shard *s, uint32_t place);
-/* Notes a key for the next save. */
+/* Notes a removed key for the next save of changes. */
 void table_note_removed(table_shard *s, uint64_t key);
 
 #endif

@@ -14,14 +14,14 @@
 #include "common/base/state.h"
 #include "common/store/table.h"
 
-/* Puts what a virtual shard has. */
+/* Writes a virtual shard of the table. */
 void ps_table_put_shard(const ps_table *table, uint32_t shard, ps_state_out *out);
 
-/* Takes it: the shard must have no rows and no candidates. A failure is `in`'s; then the table is
- * only good for destroy. */
+/* Reads a virtual shard into a table that has no rows and candidates of it. Fails `in` if the bytes
+ * are wrong; the table can then only be destroyed. */
 void ps_table_take_shard(ps_table *table, uint32_t shard, ps_state_in *in);
 
-/* Says how old the table is, with all its virtual shards. */
+/* Sets the table's tick. */
 void ps_table_set_age(ps_table *table, uint32_t tick);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tables_file.h - files that the sparse tables of a job start from, one behind the other: whole
- * ones, then changes in their order, of any number of servers.
+/* tables_file.h - the files that the sparse tables of a job start from, in order: whole files,
+ * then changes, written by any number of servers.
  *
- * A file says of which table it is and which virtual shards were there when it was written
- * (table_file.h). Changes are of virtual shards that whole files have brought, and in the end
- * those must have brought all: so a server's file that is missing, or changes without what they
- * change, are told and not trained on. Pure; one thread at a time.
+ * A file names its table and the virtual shards that it covers (table_file.h). A file of changes
+ * must cover only virtual shards that whole files have covered before. In the end whole files
+ * must have covered all. So the lack of a server's file is an error, and so are changes without
+ * their origin. Pure; one thread at a time.
  */
 #ifndef PS_COMMON_STORE_TABLES_FILE_H
 #define PS_COMMON_STORE_TABLES_FILE_H
@@ -14,24 +14,24 @@
 
 typedef struct ps_tables_files ps_tables_files;
 
-/* The tables are borrowed until destroy, and were not pushed to. */
+/* Creates the state. The tables are borrowed until destroy and must not have been pushed to. */
 ps_tables_files *ps_tables_files_create(ps_tables *tables);
 void ps_tables_files_destroy(ps_tables_files *files); /* NULL is allowed */
 
-/* May this file come next? Its first PS_TABLE_HEAD_BYTES are enough; nothing is taken in, but
- * it counts as brought.
+/* Checks that this file may come next, by its first PS_TABLE_HEAD_BYTES at least. Loads nothing,
+ * but the file counts as present.
  *
  * DATA_LOSS            not such a file, cut, or damaged
- * FAILED_PRECONDITION  no such table, or as of ps_table_load; changes without the whole
+ * FAILED_PRECONDITION  no such table, or as ps_table_load; changes without their origin
  */
 PS_MUST_USE ps_status ps_tables_files_see(ps_tables_files *files, const uint8_t *bytes, size_t len);
 
-/* The same, and takes it in. Errors also as of ps_table_load. */
+/* Checks the file in the same way and loads it. Also fails as ps_table_load does. */
 PS_MUST_USE ps_status ps_tables_files_take(ps_tables_files *files, const uint8_t *bytes,
                                            size_t len);
 
-/* There are no more. FAILED_PRECONDITION names the table and virtual shard of which none has
- * come. What was taken in is no change. */
+/* Ends the list of files. Returns FAILED_PRECONDITION, with the table and the virtual shard, if
+ * whole files do not cover all. Loaded rows then do not count as changes. */
 PS_MUST_USE ps_status ps_tables_files_end(ps_tables_files *files);
 
 #endif

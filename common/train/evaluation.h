@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* evaluation.h - a pass over samples: the loss of a model, and a plan's metrics.
  *
- * Sums are exact and tallies know no order, so evaluations of parts of a set
- * merge to the bits of the whole, if the parts are cut between the same
- * batches: a model's outputs may depend in their last bits on how many samples it
- * is given at once. One thread at a time.
+ * Sums are exact, and tallies do not depend on an order. So evaluations of parts of a set merge
+ * to the bits of the whole, if the parts consist of the same batches: the last bits of a model's
+ * outputs may depend on the number of samples in a batch. One thread at a time.
  */
 #ifndef PS_COMMON_TRAIN_EVALUATION_H
 #define PS_COMMON_TRAIN_EVALUATION_H
@@ -19,11 +18,12 @@ typedef struct ps_evaluation {
     ps_tally tallies[PS_METRICS_MAX]; /* (plan->metric_count) */
 } ps_evaluation;
 
-void ps_evaluation_init(ps_evaluation *e, const ps_plan *plan); /* empty */
-void ps_evaluation_fini(ps_evaluation *e);                      /* of zeros too */
+void ps_evaluation_init(ps_evaluation *e, const ps_plan *plan); /* begins without samples */
+void ps_evaluation_fini(ps_evaluation *e);                      /* a zeroed struct is allowed */
 void ps_evaluation_clear(ps_evaluation *e);
 
-/* n <= the model's batch samples: x (n, features) and their targets. Their summed loss. */
+/* Adds n samples x (n, features), at most the model's batch, with their targets. Returns their
+ * summed loss. */
 double ps_evaluation_add(ps_evaluation *e, ps_model *model, const float *weights, const float *x,
                          ps_targets targets, size_t n);
 
@@ -31,26 +31,26 @@ double ps_evaluation_add(ps_evaluation *e, ps_model *model, const float *weights
  * outputs are logits, else the outputs. */
 void ps_evaluation_read(const ps_plan *plan, const float *row, double *p);
 
-/* Returns the class that a row of outputs says, as the metric accuracy decides it; -1 if an output
- * is NaN. */
+/* Returns the class that a row of outputs predicts, as the metric accuracy decides it; -1 if an
+ * output is NaN. */
 int64_t ps_evaluation_class(const ps_plan *plan, const float *row);
 
-/* Whether batch number `batch` of the test set is in the share of that worker. */
+/* Returns whether batch number `batch` of the test set is in the share of worker `rank`. */
 bool ps_evaluation_has(const ps_plan *plan, uint32_t rank, uint32_t batch);
 
-/* As if other's samples had been added; of the same plan. */
+/* Adds the samples of another evaluation of the same plan. */
 void ps_evaluation_merge(ps_evaluation *e, const ps_evaluation *other);
 
-/* The one form of what was seen: the loss (exact_sum.h), samples, then for each metric
- * the length of its tally and the tally (tally.h); lengths and counts of 8 bytes,
+/* Return the bytes of an evaluation, and write it: the loss (exact_sum.h), the samples, then for
+ * each metric the length of its tally and the tally (tally.h). Lengths and counts have 8 bytes,
  * little-endian. */
 size_t ps_evaluation_bytes(ps_evaluation *e);
 void ps_evaluation_write(ps_evaluation *e, uint8_t *bytes);
-/* Merges what an evaluation of the same plan wrote. DATA_LOSS when it is no such form; e is
- * unchanged then. */
+/* Adds what an evaluation of the same plan has written. Returns DATA_LOSS, and leaves e unchanged,
+ * if the bytes are wrong. */
 PS_MUST_USE ps_status ps_evaluation_merge_part(ps_evaluation *e, const uint8_t *bytes, size_t len);
 
-/* Means over the samples; NaN without any. values is (plan->metric_count). */
+/* Return the means over all samples; NaN without samples. values is (plan->metric_count). */
 double ps_evaluation_loss(const ps_evaluation *e);
 void ps_evaluation_values(ps_evaluation *e, double *values);
 

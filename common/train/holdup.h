@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* holdup.h - holds a trainer up as the job says (common/straggler).
+/* holdup.h - delays a trainer as the job's straggler says (common/straggler).
  *
- * What a worker computes in a step is taken to be the time since it was held up
- * last, less what it waited for others since.
+ * The time that a worker computes in a step is taken as the time since its last delay, minus the
+ * time for which it waited for others.
  */
 #ifndef PS_COMMON_TRAIN_HOLDUP_H
 #define PS_COMMON_TRAIN_HOLDUP_H
@@ -12,14 +12,14 @@
 
 typedef struct ps_holdup {
     bool has_begun;
-    uint64_t step; /* held up last */
-    int64_t at_us; /* when that was over */
+    uint64_t step; /* step of the last delay */
+    int64_t at_us; /* end of the last delay */
     int64_t waited_us;
 } ps_holdup;
 
-/* Trainer, between gradient and push: waits what `rank` has to in `step`, once a
- * step; false when the gate was closed meanwhile. Of the first step it does not
- * know how long it took. */
+/* Waits as long as the straggler delays `rank` in `step`; only the first call of a step waits. Call
+ * it on the trainer's thread between gradient and push. Returns false if the gate was stopped or
+ * failed meanwhile. In the first step the computing time is unknown. */
 bool ps_holdup_wait(ps_holdup *h, const ps_plan *plan, uint32_t rank, uint64_t step, ps_gate *gate);
 
 #endif

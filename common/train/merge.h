@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* merge.h - makes of a plan what merges contributions: the store of a server, its sparse tables. */
+/* merge.h - creates the state of a server from a plan: its store and its sparse tables. */
 #ifndef PS_COMMON_TRAIN_MERGE_H
 #define PS_COMMON_TRAIN_MERGE_H
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* wire_link_direct.h - links between workers and servers in one process.
  *
- * Nothing is packed and there is no thread beside the trainers'. What a worker sends is taken by
- * the server on the worker's thread, under the lock of each part that it is for. Answers are made
- * on the thread of the worker that they are for, in its waits at the gate; whoever may have more to
- * fetch is nudged. Bytes that count are those of messages as they would be packed.
+ * Nothing is packed, and the trainers' threads are the only ones. The server takes a message on
+ * the thread of the worker that sends it, under the lock of each part concerned. Answers are made
+ * on the thread of the worker that receives them, while it waits at the gate; a worker that may
+ * have more to fetch is nudged. Counted bytes are those of the packed messages.
  */
 #ifndef PS_COMMON_WIRE_WIRE_LINK_DIRECT_H
 #define PS_COMMON_WIRE_WIRE_LINK_DIRECT_H
@@ -17,28 +17,29 @@
 typedef struct ps_direct_hub {
     ps_wire_server *server; /* open; its parts are shared */
     uint32_t worker_count;
-    ps_gate **gates; /* (worker_count): who is told of news; NULL: nobody */
+    ps_gate **gates; /* (worker_count) gates that are nudged; NULL: the worker does not wait */
 } ps_direct_hub;
 
-/* The server is kept, and told who hears of news. */
+/* Initialises the hub and sets the server's news. Keeps the server. */
 void ps_direct_hub_init(ps_direct_hub *hub, ps_wire_server *server, uint32_t worker_count);
 void ps_direct_hub_fini(ps_direct_hub *hub); /* a zeroed one is allowed */
 
-/* What a worker does in its waits beside fetching, as of ps_gate_hooks; all optional. */
+/* A worker's transport. The functions are called during its waits, as those of ps_gate_hooks; all
+ * are optional. */
 typedef struct ps_direct_conf {
     ps_direct_hub *hub; /* kept */
     uint32_t rank;
-    void (*resume)(void *arg); /* it is awake again: before it fetches */
-    void (*rest)(void *arg);   /* it is going to sleep */
-    void (*yield)(void *arg);  /* it begins a clock */
+    void (*resume)(void *arg); /* called when the worker wakes up, before it fetches */
+    void (*rest)(void *arg);   /* called before the worker sleeps */
+    void (*yield)(void *arg);  /* called when the worker begins a clock */
     void *arg;
-    int64_t spin_us; /* so long it waits awake */
+    int64_t spin_us; /* time in microseconds for which it spins before it sleeps */
 } ps_direct_conf;
 
 ps_transport *ps_direct_transport_create(const ps_direct_conf *conf);
 
-/* The worker that uses this transport waits at that gate, or at none (NULL) any more. To be called
- * before threads start, and after they have ended. */
+/* Sets the gate at which the worker of this transport waits; NULL: none. Call it before threads
+ * start, and after they have ended. */
 void ps_direct_transport_attend(ps_transport *transport, ps_gate *gate);
 
 #endif

@@ -9,15 +9,15 @@
 
 enum { PS_GRPC_WIRE_INSTANCE_BYTES = 12 };
 
-/* Channels to the threads of the servers of a placement, kept; each is made when a link to it is
- * first opened. */
+/* Creates a transport. Keeps the placement. The channel to a thread of a server is created when a
+ * link to it is first opened. */
 ps_transport *ps_grpc_transport_create(ps_loop *loop, const ps_placement *placement);
 
-/* Writes the name of the instance of ParameterService that a server's thread is, from 1 on; thread
- * 0 is the service itself. */
+/* Writes the name of the instance of ParameterService that thread `thread` of a server serves, from
+ * 1 on. Thread 0 serves the service itself. */
 void ps_grpc_wire_instance(uint32_t thread, char text[PS_GRPC_WIRE_INSTANCE_BYTES]);
 
-/* ParameterService, whose streams are that server's; kept. */
+/* Returns the ParameterService whose streams the server accepts. Keeps the server. */
 ps_service ps_grpc_wire_service(ps_wire_server *server);
 
 #endif

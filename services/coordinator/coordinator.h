@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coordinator.h - the whole of it: jobs that are not over, nodes, the store,
- * and what ties them together. Loop thread.
+/* coordinator.h - the coordinator's state: jobs that are not over, nodes, the store, threads, and
+ * what connects them. Loop's thread.
  */
 #ifndef PS_COORDINATOR_COORDINATOR_H
 #define PS_COORDINATOR_COORDINATOR_H
@@ -19,7 +19,7 @@
 #include "services/coordinator/io/room.h"
 
 enum {
-    PS_LIVE_JOBS_MAX = 10000, /* queued or running at a time */
+    PS_LIVE_JOBS_MAX = 10000, /* most jobs that are queued or running */
     PS_COORDINATOR_ID_MAX = 96
 };
 
@@ -27,9 +27,11 @@ typedef struct ps_coordinator_conf {
     const char *data_dir;
     const char *data_path; /* where data sets lie; NULL: none */
     int64_t heartbeat_us, lease_us;
-    uint64_t max_memory_bytes;  /* for packages of all attempts together; 0: any */
-    uint64_t min_free_bytes;    /* room below which no job is taken in or started; 0: any will do */
-    Psgd__V1__JobState exit_at; /* fault for tests: SIGKILL oneself there; 0: never */
+    /* most bytes of the packages of all attempts together; 0: no limit */
+    uint64_t max_memory_bytes;
+    uint64_t min_free_bytes; /* least free bytes for accepting or starting a job; 0: no limit */
+    /* fault for tests: the state at which the process kills itself; 0: never */
+    Psgd__V1__JobState exit_at;
 } ps_coordinator_conf;
 
 typedef struct ps_watcher ps_watcher;
@@ -40,47 +42,46 @@ typedef struct ps_coordinator ps_coordinator;
 struct ps_coordinator {
     ps_loop *loop;
     ps_coordinator_conf conf;
-    char address[160]; /* told to nodes and users */
+    char address[160]; /* the address that nodes and users are told */
     int64_t start_wall_us;
     ps_registry *registry; /* used by `writer` only */
     ps_writer *writer;
-    ps_registry *reader; /* for reading; used by `reads` and by tasks */
+    ps_registry *reader; /* for reading only; used by `reads` and by tasks */
     ps_room room;
     ps_nodes nodes;
 
-    /* Threads by kind of work, so that none waits behind another kind. */
+    /* Threads for each kind of work, so that no kind waits for another. */
     ps_tasks *reads;          /* one thread: reads the registry for clients */
     ps_tasks *checks;         /* checks submitted specs */
     ps_tasks *looks;          /* reads data sets of submitted specs, which may take minutes */
     ps_tasks *packages;       /* makes packages: describes data sets, draws weights */
     ps_tasks *sends;          /* reads pieces of files for nodes */
     ps_tasks *tasks;          /* reads and writes files of jobs */
-    ps_data_cache data_cache; /* of packages */
-    uint64_t memory_taken;    /* bytes of packages, of conf.max_memory_bytes */
+    ps_data_cache data_cache; /* descriptions of the data sets of packages */
+    uint64_t memory_taken;    /* bytes of all packages, at most conf.max_memory_bytes */
 
-    ps_task room_task;    /* looks at the disk, */
-    bool is_looking;      /* and is under way */
-    ps_jobs jobs;         /* that are not over */
-    size_t submitted;     /* on their way into the registry */
-    size_t attempts;      /* not freed: going on, or over with calls under way */
-    uint64_t named_tried; /* number of a job in the queue: see job_queue.c */
-    ps_job_store store;   /* observer of jobs */
+    ps_task room_task; /* reads the free space of the disk */
+    bool is_looking;   /* room_task is running */
+    ps_jobs jobs;      /* that are not over */
+    size_t submitted;  /* jobs that are being stored for the first time */
+    size_t attempts;   /* attempts that are not freed: running, or ended with calls in progress */
+    uint64_t named_tried; /* number of a queued job: see job_queue.c */
+    ps_job_store store;   /* the observer that stores jobs */
     ps_watcher *watchers; /* streams of WatchJob */
-    ps_probe *probes;     /* calls of node_probe.c */
-    size_t probed;        /* index of the node to be asked next */
+    ps_probe *probes;     /* calls in progress of node_probe.c */
+    size_t probed;        /* index of the node that is probed next */
     ps_reclaim *reclaims; /* streams of ReclaimLogs */
 
-    ps_timer sweep; /* once a second: schedule, forget, look at the disk */
-    ps_timer pulse; /* reads the clock */
+    ps_timer sweep; /* fires once a second: schedule, forget nodes, read the free space */
+    ps_timer pulse; /* reads awake_clock.h often enough */
     ps_awake_clock awake;
-    ps_timer soon; /* schedule: several reasons at once are one */
+    ps_timer soon; /* schedules soon; several requests for it are one */
     bool is_open, is_stopping;
-    bool was_stopped; /* the process before this one ended in order */
+    bool was_stopped; /* the earlier process ended in order */
 };
 
-/* Creates a coordinator: opens the registry and loads the jobs of the process before it
- * (startup.h). Waits for the disk, so call it before the server starts. Copies `conf`, keeps its
- * texts. */
+/* Creates a coordinator: opens the registry and loads the jobs of the earlier process (startup.h).
+ * Waits for the disk, so call it before the server starts. Copies `conf`, keeps its texts. */
 PS_MUST_USE ps_status ps_coordinator_create(ps_loop *loop, const ps_coordinator_conf *conf,
                                             ps_coordinator **out);
 
@@ -91,7 +92,7 @@ void ps_coordinator_open(ps_coordinator *c, const char *address);
 ps_service ps_coordinator_service(ps_coordinator *c);
 
 /* Starts nothing from now on, and ends all calls: watchers, barriers, calls to nodes. Jobs stay as
- * they are stored, and nodes go on. */
+ * they are stored, and nodes continue. */
 void ps_coordinator_drain(ps_coordinator *c);
 
 /* Blocks until running tasks have ended. Call it after ps_coordinator_drain, while the loop runs.
@@ -102,37 +103,38 @@ void ps_coordinator_destroy(ps_coordinator *c);
 
 /* --- for the handlers ------------------------------------------------------- */
 
-/* Returns where models to start from are. */
+/* Returns where to find models to start from. */
 ps_init_where ps_coordinator_init_where(const ps_coordinator *c);
 
 /* Returns the time of awake_clock.h in microseconds: all deadlines and leases of jobs and nodes go
  * by it. */
 int64_t ps_coordinator_now_us(ps_coordinator *c);
 
-/* Gives back what a package has taken of the memory for packages. */
+/* Returns bytes of a package to the budget of packages. */
 void ps_coordinator_give_memory(ps_coordinator *c, uint64_t bytes);
 
-/* Receives the id of the job that is stored, or of the one that the same request made before. */
+/* Receives the id of the job that was stored, or that an earlier call with the same request id
+ * made. */
 typedef void ps_submitted_fn(void *arg, const ps_status *result, const char *job_id);
 
 typedef struct ps_submit {
-    const Psgd__V1__JobSpec *spec; /* checked and completed */
+    const Psgd__V1__JobSpec *spec; /* checked, with all defaults */
     const char *request_id;        /* "": none */
-    uint64_t memory_bytes;         /* that its package takes */
+    uint64_t memory_bytes;         /* memory that its package takes */
     bool no_queue;                 /* as in SubmitJobRequest */
-    ps_status place;               /* not OK: only a request that has made a job is answered */
+    ps_status place; /* OK; else only a call whose request id made a job already succeeds */
     ps_submitted_fn *then;
     void *arg;
 } ps_submit;
 
-/* Takes in a job. Calls `then` once, from the loop. Fails with ALREADY_EXISTS, with
- * RESOURCE_EXHAUSTED also when the disk is nearly full, or with `place`. */
+/* Accepts a job. Calls `then` once, on the loop. Fails with ALREADY_EXISTS; with
+ * RESOURCE_EXHAUSTED, also if the disk is nearly full; or with `place`. */
 void ps_coordinator_submit(ps_coordinator *c, const ps_submit *submit);
 
-/* Submits a task that writes files. After ps_coordinator_stop it is run at once. */
+/* Submits a task that writes files. After ps_coordinator_stop it runs at once. */
 void ps_coordinator_write(ps_coordinator *c, ps_strand *strand, ps_task *task);
 
-/* Starts the queued jobs that can start, and tells the others what they wait for. */
+/* Starts the queued jobs that can start, and publishes what the others wait for. */
 void ps_coordinator_schedule(ps_coordinator *c);
 
 /* The observer that logs the states of jobs: job_log.c. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* service.h - the handlers of CoordinatorService, by file; one loop's thread. */
+/* service.h - the handlers of CoordinatorService, by file, and functions that they share. Loop's
+ * thread. */
 #ifndef PS_COORDINATOR_SERVICE_H
 #define PS_COORDINATOR_SERVICE_H
 
@@ -21,31 +22,31 @@ ps_handler ps_serve_get_node_log;
 /* service_info.c */
 ps_handler ps_serve_list_presets, ps_serve_get_server_info;
 
-/* Observers of jobs, which send what is new; `arg` is the coordinator. */
+/* Observers of jobs that send news to watchers and downloads; `arg` is the coordinator. */
 ps_job_observer_fn ps_watchers_changed, ps_reclaims_changed;
 
 /* Ends downloads whose clients do not read. Call it once a second. */
 void ps_reclaims_check(ps_coordinator *c);
 
-/* Ends all of them with UNAVAILABLE. */
+/* End all of them with UNAVAILABLE. */
 void ps_watchers_end(ps_coordinator *c);
 void ps_reclaims_end(ps_coordinator *c);
 
 /* --- what handlers share (service.c) ------------------------------------------ */
 
-/* Ends the call with a code, a reason and the job's id. */
+/* Ends the call with a code, a reason and the job's id. The text follows as for printf. */
 PS_PRINTF(5, 6)
 void ps_refuse(ps_call *call, ps_code code, const char *reason, const char *job_id, const char *fmt,
                ...);
 
-/* The same from a status: reason JOB_NOT_FOUND if that is its code. */
+/* Does the same with a status. The reason is JOB_NOT_FOUND if that is the code. */
 void ps_refuse_status(ps_call *call, const ps_status *st, const char *job_id);
 
 /* Writes the host of the client, without its port: "ipv4:127.0.0.1". */
 enum { PS_CLIENT_HOST_MAX = PS_NODES_HOST_MAX };
 void ps_client_host(ps_call *call, char host[PS_CLIENT_HOST_MAX]);
 
-/* A call whose answer waits for a disk. `call` becomes NULL when the caller has gone. */
+/* A call that waits for a disk. `call` becomes NULL when the client's call has ended. */
 typedef struct ps_held {
     ps_coordinator *c;
     ps_call *call;
@@ -53,17 +54,20 @@ typedef struct ps_held {
 } ps_held;
 void ps_hold(ps_held *held, ps_coordinator *c, ps_call *call, const char *job_id);
 
-/* Refuses the call and returns false if too many questions wait for the registry already. */
+/* Returns whether the call may wait for the registry. Refuses the call and returns false if too
+ * many calls wait already. */
 bool ps_may_read(ps_coordinator *c, ps_call *call);
 
-/* Page sizes: 0 is 50, more than 1000 is 1000. False: negative, refused. */
+/* Writes the size of a page: 50 for 0, at most 1000. Refuses the call and returns false if `wanted`
+ * is negative. */
 bool ps_page_size(ps_call *call, int32_t wanted, size_t *size);
 
-/* A page token says where a list goes on, in hexadecimal with a check sum: it
- * is not for clients to read. */
+/* Makes the page token of a position: hexadecimal with a checksum, which clients need not
+ * understand. */
 enum { PS_PAGE_TOKEN_MAX = 2 * 80 + 16 };
 void ps_page_token_make(char token[PS_PAGE_TOKEN_MAX], const char *position);
-/* False: not one of ours. "" gives "". */
+/* Reads the position from a page token; "" gives "". Returns false if the token is not one of
+ * ours. */
 bool ps_page_token_read(const char *token, char *position, size_t cap);
 
 #endif

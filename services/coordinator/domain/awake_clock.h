@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* awake_clock.h - time without that in which the process did not run.
+/* awake_clock.h - a clock that stands still while the process does not run.
  *
- * A process that was frozen, or whose host slept, has not read what nodes sent meanwhile. Their
- * silence of that time must not count, so deadlines and leases go by this clock. Its owner reads it
- * at least every PS_AWAKE_PULSE_US, by a timer. Pauses above PS_AWAKE_PAUSE_US are left out. Pure.
+ * A process that was frozen, or whose host slept, has not read what nodes sent meanwhile. The
+ * nodes' silence of that time must not count, so deadlines and leases use this clock. Its owner
+ * reads it at least every PS_AWAKE_PULSE_US, by a timer. Pauses longer than PS_AWAKE_PAUSE_US are
+ * left out. Pure.
  */
 #ifndef PS_COORDINATOR_AWAKE_CLOCK_H
 #define PS_COORDINATOR_AWAKE_CLOCK_H
@@ -12,7 +13,7 @@
 
 enum {
     PS_AWAKE_PULSE_US = 100000,
-    PS_AWAKE_PAUSE_US = 1000000 /* a host that is merely busy pauses less */
+    PS_AWAKE_PAUSE_US = 1000000 /* longer than the pauses of a busy host */
 };
 
 typedef struct ps_awake_clock {

@@ -5,7 +5,7 @@
 
 #include "services/coordinator/domain/commit.h"
 
-/* "worker w1 (127.0.0.1:15387)". */
+/* A member for messages: "worker w1 (127.0.0.1:15387)". */
 typedef struct ps_member_label {
     char text[PS_COMMIT_NODE_ID_MAX + PS_COMMIT_ADDRESS_MAX + 24];
 } ps_member_label;
@@ -14,38 +14,40 @@ ps_member_label ps_member_name(const ps_member *m);
 void ps_commit_do(ps_commit *c, ps_commit_action action);
 void ps_commit_do_at(ps_commit *c, size_t node, ps_commit_action action);
 
-/* The first outcome stands. */
+/* Decides the outcome, unless one is decided already. The message follows as for printf. */
 PS_PRINTF(5, 6)
 void ps_commit_decide(ps_commit *c, Psgd__V1__JobState outcome, const char *reason, int64_t now_us,
                       const char *fmt, ...);
 
-/* Something happened before training that another attempt may not meet: QUEUED, or FAILED if the
- * attempt may not be repeated. */
+/* Interrupts the attempt before training, for a reason that another attempt may not meet: decides
+ * QUEUED, or FAILED if the attempt may not be repeated. */
 PS_PRINTF(4, 5)
 void ps_commit_interrupt(ps_commit *c, const char *reason, int64_t now_us, const char *fmt, ...);
 
-/* The node is gone for this attempt: struck off where the job survives that,
- * else the job FAILED for `reason`. */
+/* Handles the loss of a node for this attempt. Goes on without it if the policy survives that; else
+ * decides FAILED with `reason`. */
 void ps_commit_lose(ps_commit *c, size_t node, const char *reason, const char *why, int64_t now_us);
 
 /* --- commit_blame.c --------------------------------------------------------- */
 
-/* Makes the graph of who waits for whom, for the members. */
+/* Makes the graph of waits for the members. */
 void ps_commit_init_waits(ps_commit *c);
 
-/* Handles a node that says that it failed. Where another node may be the cause, that one gets the
- * time of a lease to be found, so that the message names the right one. */
+/* Handles a node that reports its failure. If another node may be the cause, waits for at most a
+ * lease to find that node, so that the message names the right one. */
 void ps_commit_take_failure(ps_commit *c, size_t node, const ps_status *error, int64_t now_us);
 
-/* Ends the attempt for the nodes that gave up, once everybody else was heard of twice since, or the
- * time is over: in the name of whoever holds them up, else in their own. */
+/* Ends the attempt for which nodes gave up, when all other nodes were heard of twice or the time is
+ * over. The message names the node that holds up the others; if there is none, the nodes that gave
+ * up. */
 void ps_commit_settle_blame(ps_commit *c, int64_t now_us);
 
-/* Fails the attempt in the name of the first worker whose contributions the server says are
- * missing, though it has finished. Does nothing if there is none. */
+/* Fails the attempt because of the first worker that has reported its end although the server lacks
+ * contributions of it. Does nothing if there is no such worker. */
 void ps_commit_accuse_missing(ps_commit *c, size_t server, int64_t now_us);
 
-/* Writes the nodes that hold up others while the job trains; else those that are silent. */
+/* Writes the nodes that hold up others while the job trains; if there are none, those that are
+ * silent. */
 void ps_commit_name_roots(const ps_commit *c, int64_t now_us, char *buf, size_t cap);
 
 /* --- commit_end.c ----------------------------------------------------------- */
@@ -74,16 +76,16 @@ void ps_commit_confess(ps_commit *c, const char *what, const char *why);
 /* Returns whether files of a member wait for room on the disk. */
 bool ps_commit_is_held(const ps_commit *c);
 
-/* Something was stored after all: unless files still wait, nothing does. */
+/* Notes that something was stored: ends the wait for room, unless files still wait. */
 void ps_commit_go_on(ps_commit *c);
 
-/* Tries again what waits for room. */
+/* Repeats whatever waits for room. */
 void ps_commit_retry(ps_commit *c, int64_t now_us);
 
-/* Ends the wait for room for files, after the end was decided; nothing if there is none. */
+/* Ends the wait for room of files, after the end was decided. Does nothing if no file waits. */
 void ps_commit_give_up(ps_commit *c, const char *why, int64_t now_us);
 
-/* Goes from stage to stage of the end as far as things are. */
+/* Advances through the stages of the end as far as possible. */
 void ps_commit_settle(ps_commit *c, int64_t now_us);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* job_message.h - building and changing messages whose memory is malloc's, so that
- * protobuf_c_message_free_unpacked(m, NULL) frees them whole. Pure.
+/* job_message.h - builds and changes messages that lie in malloc's memory, so that
+ * protobuf_c_message_free_unpacked(m, NULL) frees them completely. Pure.
  */
 #ifndef PS_COORDINATOR_JOB_MESSAGE_H
 #define PS_COORDINATOR_JOB_MESSAGE_H
@@ -16,32 +16,33 @@
 /* Replaces a string member by a copy of `text`. */
 void ps_text_set(char **member, const char *text);
 
-/* Sets a member of that type, making it if it is NULL. */
+/* Sets a member to a time; creates it if it is NULL. */
 void ps_time_set(Google__Protobuf__Timestamp **member, int64_t wall_us);
 
-/* A deep copy. */
+/* Returns a deep copy. */
 ProtobufCMessage *ps_message_copy(const ProtobufCMessage *message);
 
-/* A QUEUED job of a copy of `spec`. */
+/* Creates a QUEUED job with a copy of `spec`. */
 Psgd__V1__Job *ps_job_create(const Psgd__V1__JobSpec *spec, int64_t wall_us);
 
 /* Replaces the placements by the members that have an id or an address. */
 void ps_job_place(Psgd__V1__Job *job, const ps_member *members, size_t count);
 
-/* Fills members (n_placements at most) with what the job's placements say and returns how many
- * there are: workers that carry several ranks are one member. */
+/* Fills members (at most n_placements) from the job's placements. Returns their number. A worker
+ * that carries several ranks is one member. */
 size_t ps_job_members(const Psgd__V1__Job *job, ps_member *members);
 
 /* Sets one metric of the result. */
 void ps_job_set_result(Psgd__V1__Job *job, const char *metric, double value);
 
-/* Lists a complete file; one of the same name is replaced. */
+/* Adds a complete file to the job's list, or replaces the one of this name. */
 void ps_job_add_artifact(Psgd__V1__Job *job, const char *name, Psgd__V1__ArtifactKind kind,
                          uint64_t size, const char *sha256, const char *node_id);
 
-Psgd__V1__Progress *ps_job_progress(Psgd__V1__Job *job); /* made if it is not there */
+Psgd__V1__Progress *ps_job_progress(Psgd__V1__Job *job); /* creates the progress if there is none */
 
-/* The word for a kind in manifest.json: "model". Reading it: false if it is none. */
+/* Return the word for a kind in manifest.json, such as "model"; and find the kind of a word, false
+ * if there is none. */
 const char *ps_artifact_kind_name(Psgd__V1__ArtifactKind kind);
 bool ps_artifact_kind_find(const char *name, Psgd__V1__ArtifactKind *kind);
 

@@ -9,14 +9,14 @@
 #include <stdint.h>
 
 typedef struct ps_record {
-    uint64_t number;            /* ascending in the order of submission; never used again */
+    uint64_t number;            /* ascending in the order of submission, never reused */
     Psgd__V1__Job *job;         /* malloc's, for psgd__v1__job__free_unpacked(job, NULL) */
-    Psgd__V1__JobState outcome; /* decided and stored while the state is not final; else 0 */
-    uint64_t sequence;          /* numbers of events up to here may have been given out */
-    bool is_damaged;            /* the row cannot be read; job stands in for it */
+    Psgd__V1__JobState outcome; /* the outcome that was stored before its state is final; 0: none */
+    uint64_t sequence;          /* numbers of events up to this one may have been used */
+    bool is_damaged;            /* the row cannot be read; `job` only has what is known */
 } ps_record;
 
-/* Frees the job in it. */
+/* Frees the record's job. */
 void ps_record_fini(ps_record *record);
 
 #endif

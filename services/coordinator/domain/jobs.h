@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* jobs.h - the jobs that are not over, and who is told of their changes.
+/* jobs.h - the jobs that are not over, and the observers of their changes.
  *
- * Pure. Jobs stand in the order of their submission; one is found by its id without a walk. Those
- * that have an attempt are listed a second time, so that what concerns nodes does not walk through
+ * Pure. Jobs are listed in the order of their submission, and found by id through a hash table.
+ * Jobs with an attempt are also in a second list, so that events of nodes need not pass through
  * the queue.
  *
- * A change is published once, to all observers in the order in which they were added. The registry,
- * the log, the queue, watchers and downloads are observers; a job knows none of them.
+ * A change is published once to all observers, in the order in which they were added. The
+ * registry, the log, the queue, watchers and downloads are observers; jobs do not know them.
  */
 #ifndef PS_COORDINATOR_JOBS_H
 #define PS_COORDINATOR_JOBS_H
@@ -19,12 +19,12 @@ typedef struct ps_live ps_live;
 
 typedef enum ps_job_news {
     PS_JOB_TO_STORE, /* a change waits to be stored: ps_live_take_change */
-    PS_JOB_STATE,    /* the state is another, with its reason and message */
+    PS_JOB_STATE,    /* the state has changed, with its reason and message */
     PS_JOB_SAVING,   /* is_unsaved has changed: changes are stored again, or are not */
-    PS_JOB_EVENT,    /* there is an event to read: a stored one, or progress */
+    PS_JOB_EVENT,    /* an event can be read: a stored one, or progress */
     PS_JOB_FILES,    /* a file of the job has grown */
-    PS_JOB_QUEUED,   /* it has joined the queue, or is back in it */
-    PS_JOB_OVER      /* its final state is stored; ps_jobs_find finds it no more */
+    PS_JOB_QUEUED,   /* the job has joined the queue, or is back in it */
+    PS_JOB_OVER      /* the final state is stored; ps_jobs_find does not find the job any more */
 } ps_job_news;
 
 /* Receives one change of `job`, which is borrowed. Must not free the job. */
@@ -34,14 +34,14 @@ enum { PS_JOB_OBSERVERS_MAX = 8 };
 
 typedef struct ps_jobs {
     ps_live *first, *last;  /* oldest first */
-    ps_live *active;        /* those with an attempt, in no order */
-    size_t count, queued;   /* all; those without an attempt */
-    size_t named;           /* those that name their nodes */
-    size_t hurried;         /* those that may not wait: Job.no_queue */
-    size_t unsaved;         /* those with is_unsaved */
+    ps_live *active;        /* jobs with an attempt, in no order */
+    size_t count, queued;   /* all jobs; jobs without an attempt */
+    size_t named;           /* jobs that name their nodes */
+    size_t hurried;         /* jobs that may not wait: Job.no_queue */
+    size_t unsaved;         /* jobs with is_unsaved */
     ps_live **by_id;        /* chains by a hash of the id */
     int64_t (*clock)(void); /* monotonic microseconds */
-    bool is_closed;         /* nothing can be stored any more */
+    bool is_closed;         /* nothing is stored any more */
     struct {
         ps_job_observer_fn *on_changed;
         void *arg;
@@ -49,24 +49,25 @@ typedef struct ps_jobs {
     size_t observer_count;
 } ps_jobs;
 
-/* `clock` tells when progress was shown. */
+/* Initialises an empty list. `clock` returns the time in microseconds, for the rate of progress
+ * events. */
 void ps_jobs_init(ps_jobs *jobs, int64_t (*clock)(void));
 
-/* Frees all jobs, without a word to observers. */
+/* Frees all jobs without informing observers. */
 void ps_jobs_fini(ps_jobs *jobs);
 
 /* Adds an observer; `arg` is kept. */
 void ps_jobs_observe(ps_jobs *jobs, ps_job_observer_fn *on_changed, void *arg);
 
-/* Tells all observers. */
+/* Calls all observers. */
 void ps_jobs_publish(ps_jobs *jobs, ps_live *job, ps_job_news what);
 
-/* Adds a job behind (or before) all others; its number is higher (or lower) than theirs. Tells
- * nobody. */
+/* Add a job after (before) all others, whose numbers must be lower (higher). Observers are not
+ * called. */
 void ps_jobs_append(ps_jobs *jobs, ps_live *job);
 void ps_jobs_prepend(ps_jobs *jobs, ps_live *job);
 
-/* Takes a job out. The caller then owns it. */
+/* Removes a job from the list. The caller then owns it. */
 void ps_jobs_remove(ps_jobs *jobs, ps_live *job);
 
 /* Returns the job, or NULL if it is over or unknown. */
@@ -76,8 +77,8 @@ ps_live *ps_jobs_find(const ps_jobs *jobs, const char *job_id);
 void ps_jobs_activate(ps_jobs *jobs, ps_live *job);
 void ps_jobs_deactivate(ps_jobs *jobs, ps_live *job);
 
-/* The job has no attempt any more and its state is stored. If that is final, takes the job out,
- * publishes PS_JOB_OVER and frees it; else publishes PS_JOB_QUEUED. */
+/* Handles the end of a job's attempt, whose state is stored. If the state is final, removes the
+ * job, publishes PS_JOB_OVER and frees the job; else publishes PS_JOB_QUEUED. */
 void ps_jobs_settle(ps_jobs *jobs, ps_live *job);
 
 #endif

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* known_nodes.h - the nodes that have presented themselves, and their leases.
+/* known_nodes.h - the nodes that have registered, and their leases.
  *
- * Pure; times are monotonic microseconds, wall_us is for people. A node is
- * known until it has been silent for an hour; after a restart of the
- * coordinator nodes register again by themselves.
+ * Pure; times are monotonic microseconds, wall_us is for people. A node is known until it has
+ * been silent for an hour. After a restart of the coordinator nodes register again by themselves.
  */
 #ifndef PS_COORDINATOR_KNOWN_NODES_H
 #define PS_COORDINATOR_KNOWN_NODES_H
@@ -18,7 +17,7 @@
 
 enum {
     PS_NODES_MAX = 4096,
-    PS_NODES_OF_HOST_MAX = 2048, /* registered from one host */
+    PS_NODES_OF_HOST_MAX = 2048, /* most nodes registered from one host */
     PS_NODES_ID_MAX = 80,
     PS_NODES_ADDRESS_MAX = 160,
     PS_NODES_HOST_MAX = 64
@@ -30,33 +29,34 @@ typedef struct ps_node_entry {
     char address[PS_NODES_ADDRESS_MAX];
     char version[32];
     char kernels[160];
-    uint32_t threads; /* of a parameter server; 0: not said */
+    uint32_t threads; /* of a parameter server; 0: not known */
     uint64_t incarnation;
     char host[PS_NODES_HOST_MAX]; /* the host that registered it */
-    bool has_left;                /* has said so, and not registered since */
-    bool has_beaten;              /* has sent a heartbeat since it registered */
+    bool has_left;   /* the node has said that it leaves, and has not registered since */
+    bool has_beaten; /* has sent a heartbeat since it registered */
 
-    /* As its last heartbeat says. */
+    /* What its last heartbeat reported. */
     Psgd__V1__NodePhase phase;
     char job_id[96]; /* "" when idle */
     uint32_t attempt;
     int64_t seen_us, seen_wall_us;
 
-    /* The coordinator's: the job it was given to; "" for none. It counts as
-     * idle when it says so and no job has it. */
+    /* The job to which the coordinator gave the node; "": none. The node is idle if it reports so
+     * and no job holds it. */
     char holder[96];
 
-    bool is_suspect; /* it did not answer a call: chosen again when it has */
-    /* Its disk was full when a job was to begin: not chosen before that time, and not while it says
-     * itself that its disk is low. */
+    /* the node did not answer a call; it is not chosen until it has answered one */
+    bool is_suspect;
+    /* The node's disk was full when a job was to begin: it is not chosen before this time, nor
+     * while it reports that its disk is low. */
     int64_t full_until_us;
-    bool has_disk; /* it has said how much room there is: */
+    bool has_disk; /* the node has reported its free space */
     uint64_t disk_free_bytes, disk_needed_bytes;
     bool is_disk_low;
 } ps_node_entry;
 
 typedef struct ps_nodes {
-    ps_node_entry **entries; /* by id; a pointer stays valid until the entry is forgotten */
+    ps_node_entry **entries; /* sorted by id; a pointer is valid until the entry is forgotten */
     size_t count, cap;
     int64_t heartbeat_us, lease_us;
 } ps_nodes;
@@ -64,19 +64,20 @@ typedef struct ps_nodes {
 void ps_nodes_init(ps_nodes *nodes, int64_t heartbeat_us, int64_t lease_us);
 void ps_nodes_fini(ps_nodes *nodes);
 
-/* Checks the request of the host `host` and takes it in; *out is the entry, *is_new says whether
- * the process is another than before. If there are too many nodes, in all or of that host, one that
- * has never sent a heartbeat or is silent for longer than its lease gives way.
+/* Checks a registration from `host` and adds or updates the entry *out. *is_new: it is another
+ * process than before. If there are too many nodes, in all or of that host, an entry is dropped
+ * that never sent a heartbeat or has been silent for longer than its lease.
  *
  * INVALID_ARGUMENT     names the field
  * RESOURCE_EXHAUSTED   too many nodes
- * FAILED_PRECONDITION  a process at another address has the id and lives: it has missed fewer than
- *                      two heartbeats; or one that was started later has its lease */
+ * FAILED_PRECONDITION  a process at another address has the id and is alive: it has missed fewer
+ * than two heartbeats; or a process that was started later has its lease
+ */
 PS_MUST_USE ps_status ps_nodes_register(ps_nodes *nodes, const Psgd__V1__RegisterNodeRequest *req,
                                         const char *host, int64_t now_us, int64_t wall_us,
                                         ps_node_entry **out, bool *is_new);
 
-/* Notes what a heartbeat says. NOT_FOUND: an unknown node, or an older process. */
+/* Handles a heartbeat. Returns NOT_FOUND for an unknown node or an older process. */
 PS_MUST_USE ps_status ps_nodes_beat(ps_nodes *nodes, const Psgd__V1__HeartbeatRequest *req,
                                     int64_t now_us, int64_t wall_us, ps_node_entry **out);
 
@@ -86,11 +87,11 @@ ps_node_entry *ps_nodes_find_address(const ps_nodes *nodes, const char *address,
 bool ps_node_is_alive(const ps_nodes *nodes, const ps_node_entry *node, int64_t now_us);
 bool ps_node_is_idle(const ps_node_entry *node);
 
-/* Heartbeats that it has missed in a row: a node that was just stopped still
- * has its lease, but should be given no job. */
+/* Returns how many heartbeats in a row the node has missed. A node that was just stopped still has
+ * its lease, but should not be given a job. */
 unsigned ps_node_missed(const ps_nodes *nodes, const ps_node_entry *node, int64_t now_us);
 
-/* The node did not answer a call, or has answered one since. */
+/* Note that the node did not answer a call, and that it has answered one. */
 void ps_node_suspect(ps_node_entry *node);
 void ps_node_trust(ps_node_entry *node);
 
@@ -103,7 +104,7 @@ bool ps_node_lacks_room(const ps_node_entry *node, int64_t now_us);
  * disk, and it has missed fewer than three heartbeats. */
 bool ps_node_may_be_chosen(const ps_nodes *nodes, const ps_node_entry *node, int64_t now_us);
 
-/* The node answered Abort: what it said before no longer counts. */
+/* Notes that the node answered Abort, so that its earlier heartbeats no longer count. */
 void ps_node_mark_idle(ps_node_entry *node);
 
 /* Drops nodes that hold nothing and have been silent for an hour, or for their lease if they have

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* live_job.h - a job that is not over: its record, its events, its attempt.
  *
- * Pure. Every change is published to the observers of `jobs`. What is to be stored is handed to one
- * of them, in order (PS_JOB_TO_STORE), which answers by ps_live_stored; an event is shown when it
- * is stored. A change on the way is stored when there is room for it: a full disk must not end a
- * job. How an attempt begins and ends is stored before it is so (ps_live_store).
+ * Pure. Every change is published to the observers of `jobs`. Changes to be stored are published
+ * as PS_JOB_TO_STORE, in order; the observer that stores them calls ps_live_stored. An event is
+ * shown to watchers when it is stored. A change that cannot be stored while the job runs is
+ * stored later, because a full disk must not end a job. The beginning and the end of an attempt
+ * take effect only when they are stored (ps_live_store).
  */
 #ifndef PS_COORDINATOR_LIVE_JOB_H
 #define PS_COORDINATOR_LIVE_JOB_H
@@ -16,59 +17,59 @@
 typedef struct ps_attempt ps_attempt;
 typedef struct ps_live_change ps_live_change;
 
-/* Receives what became of ps_live_store. */
+/* Receives the result of ps_live_store. */
 typedef void ps_live_stored_fn(void *arg, const ps_status *result);
 
 struct ps_live {
-    ps_jobs *jobs; /* that it is one of */
+    ps_jobs *jobs; /* the list that has the job */
     ps_record record;
-    uint64_t sequence;            /* last number given to an event */
-    uint64_t reserved;            /* record.sequence as it is stored */
-    uint64_t stored_sequence;     /* last number of a stored event */
-    uint64_t progress_sequence;   /* of the newest progress event; 0: superseded */
-    int64_t progress_us;          /* when it was published */
-    ps_live_change *to_store;     /* not taken yet */
-    unsigned writes;              /* changes that are being stored; of these: */
-    unsigned events, decisions;   /* with an event; by ps_live_store */
-    Psgd__V1__JobEventKind later; /* to be published after the decisions; 0: nothing */
-    bool is_unsaved;              /* a change is only in memory: ps_live_save tries again */
+    uint64_t sequence;            /* number of the newest event */
+    uint64_t reserved;            /* record.sequence as it was stored last */
+    uint64_t stored_sequence;     /* number of the newest stored event */
+    uint64_t progress_sequence;   /* number of the newest progress event; 0: superseded */
+    int64_t progress_us;          /* when that event was published */
+    ps_live_change *to_store;     /* the change that PS_JOB_TO_STORE publishes; NULL: none */
+    unsigned writes;              /* changes that are being stored */
+    unsigned events, decisions;   /* of these: changes with an event; changes by ps_live_store */
+    Psgd__V1__JobEventKind later; /* the event to be published after the decisions; 0: none */
+    bool is_unsaved; /* the last change could not be stored: ps_live_save tries again */
     ps_status unsaved_why;
     bool is_over;          /* freed when its last change is stored */
     bool is_active;        /* has an attempt, and is in jobs->active */
-    uint64_t memory_bytes; /* that its package takes; 0: not known yet */
-    int64_t told_us;       /* when it was last published what it waits for in the queue */
-    ps_attempt *attempt;   /* NULL: QUEUED */
-    ps_live *prev, *next;  /* of `jobs`, as are */
+    uint64_t memory_bytes; /* memory of its package; 0: not known yet */
+    int64_t told_us;       /* when it was last told what it waits for in the queue */
+    ps_attempt *attempt;   /* NULL: the job is in the queue */
+    ps_live *prev, *next;  /* the neighbours in the list of `jobs` */
     ps_live *active_prev, *active_next, *same_bucket;
 };
 
-/* A change on its way to the registry. */
+/* A change that is being stored. */
 struct ps_live_change {
     ps_live *job;
-    ps_record record; /* as it is stored: a copy */
+    ps_record record; /* the record to be stored, with a copy of the job */
     bool has_event;
     bool is_relaxed;   /* need not survive a crash of the host */
-    uint64_t sequence; /* of the event */
+    uint64_t sequence; /* number of the event */
     Psgd__V1__JobEventKind kind;
-    ps_live_stored_fn *then; /* of ps_live_store; else NULL */
+    ps_live_stored_fn *then; /* the callback of ps_live_store; else NULL */
     void *arg;
 };
 
 /* Creates a job. Takes the members of *record. ps_jobs_append then adds it to the list of jobs. */
 ps_live *ps_live_create(const ps_record *record);
 
-/* Frees the job, which has no attempt, now or when its last change is stored. */
+/* Frees the job, which has no attempt: at once, or when its last change is stored. */
 void ps_live_destroy(ps_live *job);
 
-/* Returns the change that PS_JOB_TO_STORE is about. The caller answers it by ps_live_stored. */
+/* Returns the change that PS_JOB_TO_STORE announces. The caller answers it by ps_live_stored. */
 ps_live_change *ps_live_take_change(ps_live *job);
 
 /* Reports whether the change is durable. Frees it. May free the job. */
 void ps_live_stored(ps_live_change *change, const ps_status *result);
 
-/* Shows the job to the watchers as it is now, for STATE and METRICS when that is stored. What
- * cannot be stored is logged once, shown as progress and stored later (is_unsaved): the job goes
- * on. */
+/* Publishes the job's present message as an event of this kind; a STATE or METRICS event is shown
+ * when it is stored. An event that cannot be stored is logged once, shown as progress, and stored
+ * later (is_unsaved); the job goes on. */
 void ps_live_publish(ps_live *job, Psgd__V1__JobEventKind kind);
 
 /* Publishes a progress event, at most every 250 ms. */
@@ -78,8 +79,8 @@ void ps_live_progress(ps_live *job, int64_t now_us);
 void ps_live_set_state(ps_live *job, Psgd__V1__JobState state, const char *reason,
                        const char *message);
 
-/* Stores state and outcome with their reason. Then, if that worked, they become the job's and the
- * watchers are told, else the job stays as it was; then `then` is called, once, from the loop. */
+/* Stores state and outcome with their reason. If this succeeds, they become the job's, and watchers
+ * are informed; else the job stays as it was. Then calls `then` once, on the loop. */
 void ps_live_store(ps_live *job, Psgd__V1__JobState state, Psgd__V1__JobState outcome,
                    const char *reason, const char *message, ps_live_stored_fn *then, void *arg);
 
@@ -87,9 +88,9 @@ void ps_live_store(ps_live *job, Psgd__V1__JobState state, Psgd__V1__JobState ou
  * stored. */
 void ps_live_tell(ps_live *job, const char *reason, const char *message);
 
-/* Sets what a QUEUED job waits for, with the ids of nodes that do not answer ("": none), and
- * publishes it if it is news. The change need not survive a
- * crash of the host. Returns whether it was news. */
+/* Sets what a QUEUED job waits for, with the ids of nodes that do not answer ("": none). Publishes
+ * it if it has changed. The change need not survive a crash of the host. Returns whether it has
+ * changed. */
 bool ps_live_set_waiting(ps_live *job, const char *reason, const char *message,
                          const char *waiting_for);
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scheduler.h - which nodes a job may have now, or what it waits for.
+/* scheduler.h - chooses the nodes for a job, or says what it waits for.
  *
- * Pure. Jobs are asked about in the order of their submission, and one that
- * fits starts even if an older one still waits for more nodes. Every node
- * serves one job at a time.
+ * Pure. Jobs are tried in the order of their submission. A job that can start does so even if an
+ * older one waits for more nodes. Every node serves one job at a time.
  */
 #ifndef PS_COORDINATOR_SCHEDULER_H
 #define PS_COORDINATOR_SCHEDULER_H
@@ -20,18 +19,18 @@ typedef struct ps_idle {
 } ps_idle;
 void ps_schedule_count(const ps_nodes *nodes, int64_t now_us, ps_idle *out);
 
-/* Returns whether enough are idle for a job that names no nodes. */
+/* Returns whether enough nodes are idle for a job that names none. */
 bool ps_schedule_may_fit(const ps_idle *idle, const Psgd__V1__JobSpec *spec);
 
 /* Writes the ids of nodes that do not answer calls to buf[0..cap); "": there are none. */
 void ps_schedule_suspects(const ps_nodes *nodes, char *buf, size_t cap);
 
-/* Fills members (ps_schedule_processes + spec->pservers, workers first, in the
- * order of node ids or of spec->nodes; workers carry runs of ranks) and returns true; or returns
- * false and says in message[0..cap) what is missing: "needs 4 workers, 2 idle of 3 known;
- * busy: w1 (job x)". A node named by an address that nobody alive has
- * registered gets no id: it is to be dialled. `held` says which addresses jobs
- * have that are not registered: a NULL-terminated list of address, job id pairs. */
+/* Chooses the nodes of a job. Fills members (ps_schedule_processes + spec->pservers): workers
+ * first, in the order of node ids or of spec->nodes; each worker gets a run of ranks. Returns false
+ * if nodes are missing, and writes which, as in "needs 4 workers, 2 idle of 3 known; busy: w1
+ * (job x)". A named address that no live node has registered gives a member without an id, which is
+ * called to find out. `held` lists such addresses that jobs have already: pairs of address and job
+ * id, ended by NULL. */
 bool ps_schedule_job(const ps_nodes *nodes, const Psgd__V1__JobSpec *spec, const char *const *held,
                      int64_t now_us, ps_member *members, char *message, size_t cap);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* waits.h - who waits for whom in an attempt, and who holds up all others.
+/* waits.h - the graph of who waits for whom in an attempt; finds who holds up all others.
  *
- * A graph. Its vertices are the ranks of workers, 0 to W - 1, and behind them the servers, W to
- * W + S - 1. An edge goes from a rank to whom it waits for: a worker says which servers, or which
- * workers of a mesh, owe it something; a server says whose contributions are missing. A vertex that
- * others wait for, and that waits for nobody, holds them up: a root.
+ * Vertices are the ranks of workers, 0 to W - 1, then the servers, W to W + S - 1. An edge goes
+ * from a vertex to each one for which it waits. A worker reports the servers, or the workers of a
+ * mesh, that owe it something; a server reports the workers whose contributions are missing. A
+ * root is a vertex for which others wait and that waits for nobody: it holds them up.
  *
  * Pure.
  */
@@ -26,7 +26,7 @@ typedef struct ps_waits {
 } ps_waits;
 
 void ps_waits_init(ps_waits *w, uint32_t workers, uint32_t servers);
-/* A zeroed graph is allowed. */
+/* Frees the graph. A zeroed graph is allowed. */
 void ps_waits_fini(ps_waits *w);
 
 /* Replaces the edges of a vertex by those to the servers (n_servers) and the workers (n_workers)
@@ -34,9 +34,9 @@ void ps_waits_fini(ps_waits *w);
 void ps_waits_set(ps_waits *w, uint32_t vertex, const uint32_t *servers, size_t n_servers,
                   const uint32_t *workers, size_t n_workers);
 
-/* Writes into roots (W + S) which vertices hold up others, directly or not. The edges of a vertex
- * in is_silent are not followed: they are old. Vertices in is_gone do not count at all. Returns the
- * number of roots; 0: nobody waits, or those who wait do so in a circle. */
+/* Writes into roots (W + S) which vertices hold up others, directly or indirectly. Edges of
+ * vertices in is_silent are not followed, because they are outdated. Vertices in is_gone do not
+ * count. Returns the number of roots; 0 if nobody waits, or if all that wait form a circle. */
 uint32_t ps_waits_find_roots(const ps_waits *w, const bool *is_silent, const bool *is_gone,
                              bool *roots);
 

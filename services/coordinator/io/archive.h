@@ -24,7 +24,8 @@ struct ps_archive {
     char *summary;                 /* the text of summary.json; taken */
     bool wants_model;              /* write a model: the weights of all servers are in the folder */
     bool is_last_try;              /* leave out files for which the disk has no room */
-    void (*written)(ps_archive *w); /* called once, on the loop's thread; then w is freed */
+    /* called once, on the loop's thread; then the archive is freed */
+    void (*written)(ps_archive *w);
     void *arg;
 
     /* The result, for `written`. */

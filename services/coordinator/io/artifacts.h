@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* artifacts.h - the files of jobs, below DATA_DIR/jobs/ID/.
  *
- * Logs grow by heartbeats; collected files appear whole or not at all; summary
- * and manifest come last. What lies in the folder under a safe file name is the
- * truth, the job's record lists what is complete.
+ * Logs grow by heartbeats. Collected files appear whole or not at all. Summary and manifest are
+ * written last. Every file under a safe name in the folder is a file of the job; the job's record
+ * lists the complete ones.
  */
 #ifndef PS_COORDINATOR_ARTIFACTS_H
 #define PS_COORDINATOR_ARTIFACTS_H
@@ -21,13 +21,13 @@
 
 enum {
     PS_FOLDER_MAX = 1024,
-    PS_CHUNK_MAX = 1 << 20,      /* bytes of a file in one message */
-    PS_LOG_BYTES_MAX = 64 << 20, /* of one node; what comes after is not kept */
-    PS_INTAKE_FILES_MAX = 1056   /* of one node: as many as one may leave (node.h) */
+    PS_CHUNK_MAX = 1 << 20,      /* most bytes of a file in one message */
+    PS_LOG_BYTES_MAX = 64 << 20, /* most bytes of a node's log; later ones are not stored */
+    PS_INTAKE_FILES_MAX = 1056   /* most files of one node, as many as it may leave (node.h) */
 };
 
-/* Writes the path of a job's folder into `out`. job_id must be one that the registry has given, as
- * it is not checked. Returns OUT_OF_RANGE if the path is too long. */
+/* Writes the path of a job's folder into `out`. job_id must come from the registry, as it is not
+ * checked. Returns OUT_OF_RANGE if the path is too long. */
 PS_MUST_USE ps_status ps_artifacts_folder(char out[PS_FOLDER_MAX], const char *data_dir,
                                           const char *job_id);
 
@@ -37,18 +37,18 @@ bool ps_artifacts_exist(const char *data_dir, const char *job_id);
 /* Calls fn for every folder of a job, in no order. */
 void ps_artifacts_each(const char *data_dir, void (*fn)(void *arg, const char *job_id), void *arg);
 
-/* Whether the registry knows the job: the registry may also be unable to say. */
+/* Whether the registry knows a job; it may be unable to tell. */
 typedef enum ps_known { PS_JOB_KNOWN, PS_JOB_UNKNOWN, PS_JOB_UNSURE } ps_known;
 
-/* Tidies up below DATA_DIR/jobs after a crash. Removes half-written files of known jobs, and what
- * is left of jobs that a client deleted. Takes back a deletion that was not stored. Calls
- * `unknown` for the folder of each job that the registry does not know, and leaves it as it is:
- * the registry may be the one that is wrong. */
+/* Cleans up below DATA_DIR/jobs after a crash. Removes half-written files of known jobs, and
+ * folders of deleted jobs. Undoes a deletion that was not stored. Calls `unknown` for the folder of
+ * each job that the registry does not know, and leaves the folder as it is, because the registry
+ * may be wrong. */
 void ps_artifacts_sweep(const char *data_dir, ps_known (*known)(void *arg, const char *job_id),
                         void (*unknown)(void *arg, const char *job_id), void *arg);
 
-/* Gives the folder of a deleted job a name that ps_artifacts_sweep removes, in *out. What is in
- * the folder is removed by ps_dir_remove(out). NOT_FOUND: there is no folder. */
+/* Renames the folder of a deleted job to *out, a name that ps_artifacts_sweep removes. The caller
+ * removes it by ps_dir_remove(out). Returns NOT_FOUND if there is no folder. */
 PS_MUST_USE ps_status ps_artifacts_set_aside(const char *data_dir, const char *job_id,
                                              char out[PS_FOLDER_MAX]);
 
@@ -60,20 +60,20 @@ PS_MUST_USE ps_status ps_artifacts_take_back(const char *data_dir, const char *j
 void ps_artifacts_log_name(char out[PS_NAME_MAX + 1], const char *title, const char *node_id,
                            uint32_t attempt);
 
-/* Returns the bytes of the file, 0 if there is none. */
+/* Returns the bytes of the file; 0 if it does not exist. */
 uint64_t ps_artifacts_size(const char *folder, const char *name);
 
-/* Appends n bytes, which begin at byte `offset` of the node's log, to the file. Skips those that
- * the file has already; writes nothing if there would be a gap. *stored becomes the length of the
- * file. The folder must exist. */
+/* Appends n bytes, which begin at byte `offset` of the node's log, to the file. Skips bytes that
+ * the file has already; writes nothing if bytes before them are missing. *stored becomes the length
+ * of the file. The folder must exist. */
 PS_MUST_USE ps_status ps_artifacts_append(const char *folder, const char *name, uint64_t offset,
                                           const void *bytes, size_t n, uint64_t *stored);
 
-/* Reads up to n bytes at `offset`. NOT_FOUND if the file is gone. */
+/* Reads up to n bytes at `offset`. Returns NOT_FOUND if the file does not exist. */
 PS_MUST_USE ps_status ps_artifacts_read(const char *folder, const char *name, uint64_t offset,
                                         void *bytes, size_t n, size_t *got);
 
-/* --- what a node hands over ------------------------------------------------- */
+/* --- collected files ----------------------------------------------------------- */
 
 typedef struct ps_intake_file {
     char name[PS_NAME_MAX + 1]; /* in the job's folder */
@@ -82,8 +82,8 @@ typedef struct ps_intake_file {
     char sha256[PS_SHA256_HEX_BYTES];
 } ps_intake_file;
 
-/* Receives the chunks of Collect from one node, one file at a time. It never needs more disk than
- * the node sends. */
+/* Receives the chunks of Collect from one node, one file at a time. It needs no more disk than the
+ * node sends. */
 typedef struct ps_intake {
     ps_leaver who;
     char folder[PS_FOLDER_MAX];
@@ -91,7 +91,7 @@ typedef struct ps_intake {
     char part_name[32];             /* name under which weights.f32 is stored */
     ps_file_writer writer;
     bool is_open;
-    char at[PS_NAME_MAX + 1]; /* the node's name of the file that is being received */
+    char at[PS_NAME_MAX + 1]; /* the node's name of the file that is being received; "": none */
     uint64_t received;
     ps_sha256 sha;
     ps_intake_file now, files[PS_INTAKE_FILES_MAX];
@@ -102,11 +102,11 @@ void ps_intake_init(ps_intake *in, const char *folder, const char *log_name, con
 /* Removes an unfinished file and frees what the intake owns. */
 void ps_intake_fini(ps_intake *in);
 
-/* Stores the n bytes of a chunk. Fails, and stores nothing of the file:
+/* Stores the n bytes of a chunk. If it fails, nothing of the file is stored.
  *
  * DATA_LOSS         wrong checksum, or chunks out of order
- * INVALID_ARGUMENT  a file that such a node does not leave (left_files.h), or that it has sent
- * before INTERNAL          weights that are not finite
+ * INVALID_ARGUMENT  a file that such a node does not leave (left_files.h), or has sent before
+ * INTERNAL          weights that are not finite
  */
 PS_MUST_USE ps_status ps_intake_chunk(ps_intake *in, const Psgd__V1__CollectResponse *head,
                                       const uint8_t *bytes, size_t n);
@@ -117,8 +117,8 @@ PS_MUST_USE ps_status ps_intake_end(ps_intake *in);
  */
 void ps_artifacts_part_name(char out[32], uint32_t rank);
 
-/* Writes the name under which the part of a worker's rank in the record of rounds is stored until
- * that is written (common/artifact/round_record.h). */
+/* Writes the name under which a rank's part of the record of rounds is stored until the record is
+ * made (common/artifact/round_record.h). */
 void ps_artifacts_rounds_name(char out[32], uint32_t rank);
 
 #endif

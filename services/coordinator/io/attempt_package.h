@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attempt_package.h - what PreCommit brings to the nodes of an attempt, made once for all of them
- * as two tasks: what the data set is and which files to start from, before a node is asked; the
- * initial weights, which take memory, when all nodes are reserved.
+/* attempt_package.h - the content of PreCommit's packages, made once for all nodes of an attempt.
+ *
+ * Two tasks make it. The first describes the data set and finds the files to start from, before a
+ * node is asked. The second makes the initial weights, which take memory, when all nodes are
+ * reserved.
  */
 #ifndef PS_COORDINATOR_ATTEMPT_PACKAGE_H
 #define PS_COORDINATOR_ATTEMPT_PACKAGE_H
@@ -16,10 +18,11 @@
 typedef struct ps_package ps_package;
 
 typedef struct ps_package_conf {
-    const ps_plan *plan;  /* borrowed as long as the package */
-    ps_init_where where;  /* the registry and the folders of files */
-    const char *folder;   /* of the job's files, made if it is not there; borrowed likewise */
-    ps_data_cache *cache; /* likewise */
+    const ps_plan *plan; /* borrowed until the package is destroyed */
+    ps_init_where where; /* the registry and the folders of files */
+    /* of the job's files, created if it does not exist; borrowed until destroy */
+    const char *folder;
+    ps_data_cache *cache; /* borrowed until destroy */
     /* Called once after ps_package_find and once after ps_package_make, on the loop's thread. */
     void (*found)(void *arg, ps_package *package);
     void (*made)(void *arg, ps_package *package);
@@ -30,32 +33,32 @@ struct ps_package {
     ps_task task;
     ps_package_conf conf;
 
-    /* The result; status says whether the rest is there. */
+    /* The result. The members are valid if status is OK. */
     ps_status status;
-    const char *reason;    /* why not, for machines: "DATA_MISSING" */
+    const char *reason;    /* reason of a failure, for machines, such as "DATA_MISSING" */
     ps_init_tables tables; /* files that sparse tables start from */
     char data_folder[1024];
     ps_data_files files;
-    ps_buf *weights; /* the whole block, float32; NULL until it is made */
+    ps_buf *weights; /* all weights, float32; NULL until they are made */
 
-    /* Its own. */
-    char init_path[PS_INIT_PATH_MAX]; /* of the model to start from; "": drawn */
+    /* Private. */
+    char init_path[PS_INIT_PATH_MAX]; /* file of the model to start from; "": weights are drawn */
     char init_sha256[PS_SHA256_HEX_BYTES];
 };
 
 ps_package *ps_package_create(const ps_package_conf *conf);
-void ps_package_destroy(ps_package *package); /* while no task of it runs; NULL is allowed */
+void ps_package_destroy(ps_package *package); /* no task of it may be running; NULL is allowed */
 
-/* Finds, checks and describes files. */
+/* Submits the task that finds, checks and describes the files. */
 void ps_package_find(ps_package *package, ps_tasks *tasks);
 
-/* Makes the weights, after ps_package_find has succeeded. */
+/* Submits the task that makes the weights, after ps_package_find has succeeded. */
 void ps_package_make(ps_package *package, ps_tasks *tasks);
 
-/* Frees the weights: all nodes have them. */
+/* Frees the weights, when all nodes have them. */
 void ps_package_drop_weights(ps_package *package);
 
-/* Returns the bytes of data files, as found. */
+/* Returns the bytes of the data files that were found. */
 uint64_t ps_package_data_bytes(const ps_package *package);
 
 #endif

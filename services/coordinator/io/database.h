@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* database.h - the file jobs.db: opened by one process at a time, checked, brought up to date,
- * known again, copied.
+/* database.h - the file jobs.db: opened by one process at a time, checked, updated to the present
+ * schema, and compared with the one used before.
  *
- * One thread at a time. DATA_LOSS: the file is damaged; it was not changed.
+ * One thread at a time. DATA_LOSS means that the file is damaged; it was not changed.
  */
 #ifndef PS_COORDINATOR_DATABASE_H
 #define PS_COORDINATOR_DATABASE_H
@@ -13,44 +13,46 @@
 #include <sqlite3.h>
 #include <stdbool.h>
 
-/* How a database compares with the one that the directory was last used with. */
+/* How a database compares with the one that the directory was used with last. */
 typedef enum ps_database_news {
-    PS_DATABASE_AS_BEFORE, /* or the directory had none */
-    PS_DATABASE_EMPTY,     /* it has nothing, the one before had */
+    PS_DATABASE_AS_BEFORE, /* the same one, or the directory had none */
+    PS_DATABASE_EMPTY,     /* it is empty, the one before was not */
     PS_DATABASE_OTHER,     /* it has another identity */
-    PS_DATABASE_OLDER      /* it lacks changes that the directory has seen */
+    PS_DATABASE_OLDER      /* it lacks changes that the one before had */
 } ps_database_news;
 
 typedef struct ps_database {
     sqlite3 *db;
-    ps_stamp stamp;  /* its identity, and its changes so far */
-    ps_stamp before; /* of the database before; "" as id: there was none */
+    ps_stamp stamp;  /* its identity and its number of changes */
+    ps_stamp before; /* of the one used before; empty id: there was none */
     ps_database_news news;
     int lock_fd, stamp_fd; /* -1: not open */
 } ps_database;
 
-/* Opens or makes `folder`/jobs.db in a transaction log of its own (WAL, synchronous FULL), checks
- * the table of jobs, and brings an older schema up to date after it has copied the file to
- * jobs.db.before-vN. The caller closes *out, also after a failure.
+/* Opens or creates `folder`/jobs.db (WAL, synchronous FULL) and checks the table of jobs. Updates
+ * an older schema, after it has copied the file to jobs.db.before-vN. The caller closes *out, also
+ * after a failure.
  *
  * FAILED_PRECONDITION  another process has it open, or a newer program made it
- * DATA_LOSS            the file is damaged */
+ * DATA_LOSS            the file is damaged
+ */
 PS_MUST_USE ps_status ps_database_open(const char *folder, ps_database *out);
 
-/* Opens `folder`/jobs.db, which this process holds open already, once more to read. The caller
- * closes *out, also after a failure. */
+/* Opens `folder`/jobs.db, which this process has open already, a second time for reading. The
+ * caller closes *out, also after a failure. */
 PS_MUST_USE ps_status ps_database_open_reader(const char *folder, ps_database *out);
 void ps_database_close(ps_database *d);
 
-/* The failure that the connection reports: DATA_LOSS, RESOURCE_EXHAUSTED when the disk is full,
- * else INTERNAL. */
+/* Returns the failure that the connection reports: DATA_LOSS; RESOURCE_EXHAUSTED if the disk is
+ * full; else INTERNAL. */
 PS_MUST_USE ps_status ps_database_failed(sqlite3 *db, const char *what);
 
-/* Runs a check that answers with one row, "ok" or what is damaged (DATA_LOSS). */
+/* Runs a check that returns one row: "ok", or what is damaged. Returns DATA_LOSS if something
+ * is. */
 PS_MUST_USE ps_status ps_database_check(sqlite3 *db, const char *sql, const char *what);
 
-/* A transaction that counted itself in the table `identity` is committed. `durable`: it survives a
- * crash of the host. */
+/* Notes that a transaction was committed that counted itself in the table `identity`. `durable`: it
+ * survives a crash of the host. */
 void ps_database_changed(ps_database *d, bool durable);
 
 #endif

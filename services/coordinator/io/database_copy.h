@@ -13,12 +13,13 @@ PS_MUST_USE ps_status ps_database_identity(sqlite3 *db, ps_stamp *out);
  * identity of the copy, zeros if it has none. */
 PS_MUST_USE ps_status ps_database_copy(sqlite3 *from, const char *to, ps_stamp *stamp);
 
-/* Copies `folder`/jobs.db to the file `to` as one transaction sees it. A coordinator may use
- * jobs.db meanwhile. Replaces an older copy.
+/* Copies `folder`/jobs.db to the file `to`, as of one transaction. A coordinator may be using
+ * jobs.db. Replaces an older copy.
  *
  * NOT_FOUND       there is no jobs.db
  * ALREADY_EXISTS  `to` exists and is no SQLite database, or is jobs.db itself
- * DATA_LOSS       jobs.db is damaged */
+ * DATA_LOSS       jobs.db is damaged
+ */
 PS_MUST_USE ps_status ps_database_backup(const char *folder, const char *to, ps_stamp *stamp);
 
 #endif

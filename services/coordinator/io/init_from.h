@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* init_from.h - the model that a job starts from (JobSpec.init_from) and the rows of its sparse
- * tables (init_tables), as files here.
+/* init_from.h - finds the model that a job starts from (JobSpec.init_from) and the files of its
+ * sparse tables (init_tables).
  *
- * Looked up when the job is submitted, so that what is wrong is told at once,
- * and again at each attempt. Reads the registry and files: any thread but the loop's.
+ * They are looked up when the job is submitted, so that errors are reported at once, and again at
+ * each attempt. Reads the registry and files: any thread but the loop's.
  */
 #ifndef PS_COORDINATOR_INIT_FROM_H
 #define PS_COORDINATOR_INIT_FROM_H
@@ -14,40 +14,43 @@
 
 enum { PS_INIT_PATH_MAX = 2048 };
 
-/* Where files to start from are looked for. All borrowed. */
+/* Where to look for files to start from. All members are borrowed. */
 typedef struct ps_init_where {
-    ps_registry *reader;   /* knows the files of jobs, */
-    const char *data_dir;  /* which are below this folder */
-    const char *data_path; /* of other files; NULL or "": there are none */
+    ps_registry *reader;   /* knows the files of jobs */
+    const char *data_dir;  /* has the folders of jobs */
+    const char *data_path; /* has all other files; NULL or "": none */
 } ps_init_where;
 
-/* The file's path; "" when the job draws its weights. sha256: what the registry has of it, in
- * hexadecimal, "" for a file below the data path.
+/* Finds the model to start from. Writes its path; "" if the job draws its weights. sha256 is the
+ * digest that the registry has, in hexadecimal; "" for a file below the data path.
  *
  * NOT_FOUND            no such job or file, or no data path
  * FAILED_PRECONDITION  the job has left no model
- * INVALID_ARGUMENT     the path leads out of the data path */
+ * INVALID_ARGUMENT     the path leads out of the data path
+ */
 PS_MUST_USE ps_status ps_init_find(const ps_init_where *where, const ps_plan *plan,
                                    char path[PS_INIT_PATH_MAX], char sha256[PS_SHA256_HEX_BYTES]);
 
-/* The same, and the file's header is read: has it this model's variables? */
+/* Does the same, and checks by the file's header that it has the variables of this model. */
 PS_MUST_USE ps_status ps_init_check(const ps_init_where *where, const ps_plan *plan);
 
-/* Files that the job's sparse tables start from, in order. */
+/* The files that the job's sparse tables start from, in order. */
 typedef struct ps_init_tables {
     char **paths;                        /* (count) */
     uint64_t *sizes;                     /* (count): bytes */
-    char (*sha256)[PS_SHA256_HEX_BYTES]; /* (count): as the registry has it, "" if it does not */
+    char (*sha256)[PS_SHA256_HEX_BYTES]; /* (count) digest in the registry; "": it has none */
     size_t count;
 } ps_init_tables;
 
-/* Into a zeroed one, which fini frees, also after a failure. FAILED_PRECONDITION: a job has left
- * none; INVALID_ARGUMENT: of a size that none may have; else as ps_init_find. */
+/* Fills a zeroed *out, which ps_init_tables_fini frees, also after a failure. Returns
+ * FAILED_PRECONDITION if a job has left no tables, INVALID_ARGUMENT if a file is too large or
+ * empty; else fails as ps_init_find does. */
 PS_MUST_USE ps_status ps_init_find_tables(const ps_init_where *where, const ps_plan *plan,
                                           ps_init_tables *out);
 void ps_init_tables_fini(ps_init_tables *tables);
 
-/* The same, and the head of each is read: are they of this job's tables, and all there? */
+/* Does the same, and checks by the head of each file that the files are of this job's tables and
+ * complete. */
 PS_MUST_USE ps_status ps_init_check_tables(const ps_init_where *where, const ps_plan *plan);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* job_store.h - the observer of jobs that has their changes stored in the registry. Loop thread. */
+/* job_store.h - the observer of jobs that stores their changes in the registry. Loop's thread. */
 #ifndef PS_COORDINATOR_JOB_STORE_H
 #define PS_COORDINATOR_JOB_STORE_H
 
@@ -7,11 +7,12 @@
 #include "services/coordinator/io/registry_writer.h"
 
 typedef struct ps_job_store {
-    ps_writer *writer;          /* must live while changes are published */
-    Psgd__V1__JobState exit_at; /* fault for tests: SIGKILL oneself when that is stored; 0: never */
+    ps_writer *writer; /* must live while changes are published */
+    /* fault for tests: the process kills itself when this state is stored; 0: never */
+    Psgd__V1__JobState exit_at;
 } ps_job_store;
 
-/* Takes PS_JOB_TO_STORE; `arg` is the ps_job_store. */
+/* Handles PS_JOB_TO_STORE; `arg` is the ps_job_store. */
 ps_job_observer_fn ps_job_store_changed;
 
 #endif

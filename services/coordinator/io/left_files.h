@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* left_files.h - the files that a node may leave of an attempt: names and sizes.
+/* left_files.h - which files a node may leave of an attempt: names and sizes.
  *
- * A node's files become artifacts of the job. A name that belongs to another rank would replace
- * that rank's result, and a size that nothing bounds would fill the disk, so both are checked
- * before a byte is stored. Pure; any thread, while plan and placement live.
+ * A node's files become artifacts of the job. A name of another rank would replace that rank's
+ * result, and a file without a bound would fill the disk, so both are checked before a byte is
+ * stored. Pure; any thread, while plan and placement exist.
  */
 #ifndef PS_COORDINATOR_LEFT_FILES_H
 #define PS_COORDINATOR_LEFT_FILES_H
@@ -13,16 +13,16 @@
 
 #include "psgd/v1/node.pb-c.h"
 
-/* How a server calls its slices, in their order. */
+/* The name under which a server leaves its slices, in their order. */
 #define PS_WEIGHTS_FILE "weights.f32"
 
-/* Whose files they are. */
+/* The node that leaves files. */
 typedef struct ps_leaver {
     const ps_plan *plan;           /* kept */
     const ps_placement *placement; /* kept */
     bool is_server;
-    uint32_t rank;       /* a server's; the first of a worker, */
-    uint32_t rank_count; /* which carries so many from there on */
+    uint32_t rank;       /* a server's rank; the first rank of a worker */
+    uint32_t rank_count; /* number of the worker's ranks */
 } ps_leaver;
 
 /* Checks name, kind and size of a file that the node offers. Its log may have any name.
@@ -31,8 +31,8 @@ typedef struct ps_leaver {
 PS_MUST_USE ps_status ps_left_file_check(const ps_leaver *who, const char *name,
                                          Psgd__V1__ArtifactKind kind, uint64_t size);
 
-/* Returns whether that is how a rank of the worker calls its part of the record of rounds
- * (common/artifact/round_record.h), and sets *rank. */
+/* Returns whether this is the name under which a rank of the worker leaves its part of the record
+ * of rounds (common/artifact/round_record.h), and sets *rank. */
 bool ps_left_file_is_rounds(const ps_leaver *who, const char *name, uint32_t *rank);
 
 #endif

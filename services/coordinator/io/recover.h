@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* recover.h - jobs that are over, read back from the files in their folders.
+/* recover.h - restores finished jobs from the files in their folders.
  *
- * For a registry that was lost, or is older than the files. Nothing in a folder is changed.
+ * For a registry that was lost or is older than the files. Nothing in a folder is changed.
  */
 #ifndef PS_COORDINATOR_RECOVER_H
 #define PS_COORDINATOR_RECOVER_H
@@ -10,25 +10,26 @@
 
 #include <stdio.h>
 
-/* Reads the job from summary.json and manifest.json of its folder: all that GetJob shows but the
- * placements. The caller finis *out.
+/* Reads a job from summary.json and manifest.json of its folder: all that GetJob shows except the
+ * placements. The caller frees *out by ps_record_fini.
  *
- * NOT_FOUND  one of the two is not there: the job was not over
- * DATA_LOSS  names the file, and what is wrong with it */
+ * NOT_FOUND  one of the two does not exist: the job was not over
+ * DATA_LOSS  names the file, and what is wrong with it
+ */
 PS_MUST_USE ps_status ps_recover_read(const char *data_dir, const char *job_id, ps_record *out);
 
-/* How many folders there were, by what became of them. */
+/* The number of folders by result. */
 typedef struct ps_recovery {
-    size_t recovered; /* listed again, or brought up to date */
-    size_t differing; /* of these: have a file that is not as the manifest says */
-    size_t known;     /* the registry has them */
+    size_t recovered; /* restored, or updated */
+    size_t differing; /* of these: have a file that differs from the manifest */
+    size_t known;     /* the registry has the job already */
     size_t left;      /* cannot be read */
 } ps_recovery;
 
-/* Brings every job into the registry whose folder is there and whose row is not, is damaged, or
- * belongs to an older registry. Checks the SHA-256 of their files. Writes a line a folder to `out`.
- * Folders that cannot be read are left as they are. May be run again. NOT_FOUND: there
- * is no folder of jobs. Else errors of ps_registry_open and of storing. */
+/* Restores every job whose folder exists and whose row is missing, damaged, or from an older
+ * registry. Checks the SHA-256 of the files. Writes a line for each folder to `out`. Folders that
+ * cannot be read are left as they are. May be repeated. Returns NOT_FOUND if there is no folder of
+ * jobs; else fails as ps_registry_open does or if storing fails. */
 PS_MUST_USE ps_status ps_recover(const char *data_dir, FILE *out, ps_recovery *totals);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* registry_writer.h - stores changes in the registry on a thread of its own.
  *
- * Changes are stored in the order in which they were submitted. All that wait become one
- * transaction, so a slow disk costs one wait for many of them. Each is answered on the loop's
- * thread, in that order, when it is durable or has failed. Loop thread.
+ * Changes are stored in the order in which they were submitted. All that are waiting become one
+ * transaction, so a slow disk is waited for once. Each change's `done` is called on the loop's
+ * thread, in that order, when the change is durable or has failed. Loop's thread.
  */
 #ifndef PS_COORDINATOR_REGISTRY_WRITER_H
 #define PS_COORDINATOR_REGISTRY_WRITER_H
@@ -26,16 +26,16 @@ struct ps_change {
     bool is_alone;                   /* makes its own transactions: `apply` is called outside one */
     bool kills; /* fault for tests: the process kills itself once this change is stored */
 
-    ps_status status; /* for `done` */
-    ps_change *next;  /* the writer's */
+    ps_status status; /* result, for `done` */
+    ps_change *next;  /* private */
 };
 
 /* Starts the thread. Until ps_writer_destroy returns, only that thread may use `registry`. */
 PS_MUST_USE ps_status ps_writer_create(ps_loop *loop, ps_registry *registry, ps_writer **out);
 void ps_writer_submit(ps_writer *writer, ps_change *change);
 
-/* Blocks until all changes are stored or have failed. Their `done` come afterwards, for which the
- * loop must still run, and submit nothing. NULL is allowed. */
+/* Blocks until all changes are stored or have failed. Their `done` are called afterwards by the
+ * loop, which must still run; they must not submit changes. NULL is allowed. */
 void ps_writer_destroy(ps_writer *writer);
 
 #endif
