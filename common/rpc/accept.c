@@ -189,7 +189,7 @@ int accept4(int fd, __SOCKADDR_ARG address, socklen_t *restrict len, int flags)
         }
         found = system_accept(fd, address.__sockaddr__, len, flags);
         if (found >= 0 && (bound == 0 || found < bound)) {
-            answer = ps_guard_admit(found, len != NULL ? address.__sockaddr__ : NULL,
+            answer = ps_guard_admit(fd, found, len != NULL ? address.__sockaddr__ : NULL,
                                     len != NULL ? *len : 0);
         }
         if (found >= 0 && answer == PS_ADMITTED) {

@@ -114,7 +114,9 @@ int64_t ps_flood_wait_us(const ps_flood *flood, uint32_t neighbours)
 static bool take(ps_flood *flood, ps_flood_kind kind, uint32_t tokens)
 {
     flood->level[kind] -= (int64_t)tokens * MILLION;
-    return flood->level[kind] >= -(int64_t)ps_flood_bounds[kind].debt * MILLION;
+    flood->calls += kind == PS_FLOOD_CALLS ? tokens : 0;
+    return flood->level[kind] >=
+           -(int64_t)(ps_flood_bounds[kind].debt / share(flood, kind)) * MILLION;
 }
 
 /* Counts a frame of the headers of a call. Returns false if the headers are too long. Sets

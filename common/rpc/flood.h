@@ -39,7 +39,7 @@ typedef struct ps_flood_bound {
     uint32_t per_second;    /* tokens */
     uint32_t burst;         /* tokens that a bucket holds */
     uint32_t debt;          /* tokens that may be owed, by being paused; 0: closed instead */
-    uint32_t suspect_share; /* rate and burst are this part, 1/n, for a suspect */
+    uint32_t suspect_share; /* rate, burst and debt are this part, 1/n, for a suspect */
 } ps_flood_bound;
 
 /* The members behind PS_FLOOD_BUCKETS have a text only. */
@@ -58,6 +58,7 @@ typedef struct ps_flood {
     uint32_t skip;     /* bytes of the frame in hand that are still to come */
     uint32_t headers;  /* bytes of the headers in hand; 0: no headers are in hand */
     uint32_t begun;    /* calls before the settings were acknowledged */
+    uint32_t calls;    /* tokens of PS_FLOOD_CALLS taken so far; it may wrap around */
     bool acknowledged; /* the settings, which say how many calls there may be */
 } ps_flood;
 

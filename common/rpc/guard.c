@@ -5,6 +5,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
+#include "common/rpc/bar.h"
 #include "common/rpc/flood.h"
 
 #include <arpa/inet.h>
@@ -27,16 +28,22 @@ enum {
     PAUSE_LEAST_US = 1000,
     LOG_US = 10 * 1000000, /* least time between two lines of the log about closed connections */
     /* time after the last flood at which freed memory is returned to the system */
-    TRIM_US = 5 * 1000000
+    TRIM_US = 5 * 1000000,
+    HELD_MAX = 128,    /* connections that were closed by a bound and whose client does not know; */
+    HELD_US = 1000000, /* for so long. A client that waits for the end sends nothing */
+    HELD_BYTES = 4096, /* that the kernel keeps of what such a client sends */
+    TABLE_SLOTS = 1024
 };
 
 typedef struct connection {
     pthread_mutex_t mutex; /* guards the members below, up to `remote` */
     ps_flood flood;
     int64_t resume_us; /* gRPC is not told of data before this time */
-    bool is_closed;
-    ps_remote *remote; /* constant; NULL: the address is not counted */
+    atomic_bool is_closed;
+    ps_remote *remote;      /* constant; NULL: the address is not counted */
+    atomic_bool has_wasted; /* it is suspect from now on */
     char from[PS_GUARD_ADDRESS_BYTES];
+    struct connection *next; /* in the table; guarded by guard.mutex */
 } connection;
 
 /* A descriptor, by its number. */
@@ -60,6 +67,14 @@ static struct {
     ps_remotes remotes;
     slot *due;
     int64_t trim_us, logged_us; /* 0: never */
+    ps_bar bar;
+    connection *table[TABLE_SLOTS]; /* of lists, by hash_text(from) */
+    size_t held_count;
+    struct {
+        int fd;
+        ps_remote *remote;
+        int64_t until_us;
+    } held[HELD_MAX];
 } guard = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 static slot slots[PS_GUARD_DESCRIPTORS];
@@ -70,6 +85,7 @@ static struct {
     ssize_t (*recvmsg)(int fd, struct msghdr *message, int flags);
     int (*epoll_ctl)(int epoll, int op, int fd, struct epoll_event *event);
     int (*close)(int fd);
+    int (*shutdown)(int fd, int how);
 } next;
 
 /* Finds the next definition of a function by its name and stores it in *function. Returns whether
@@ -139,12 +155,39 @@ static int64_t look_again(int64_t now_us)
     return next_us;
 }
 
+/* Closes the held connections whose time is over. Returns when the next one is due, or INT64_MAX.
+ * Called with the mutex. */
+static int64_t release_held(int64_t now_us)
+{
+    int64_t next_us = INT64_MAX;
+
+    for (size_t i = 0; i < guard.held_count;) {
+        if (guard.held[i].until_us > now_us) {
+            next_us = guard.held[i].until_us < next_us ? guard.held[i].until_us : next_us;
+            i++;
+            continue;
+        }
+        next.close(guard.held[i].fd);
+        ps_remote_leave(guard.held[i].remote);
+        guard.held[i] = guard.held[--guard.held_count];
+    }
+    return next_us;
+}
+
+static int64_t earlier(int64_t a_us, int64_t b_us)
+{
+    return a_us < b_us ? a_us : b_us;
+}
+
 static void *run(void *arg)
 {
     (void)arg;
     pthread_mutex_lock(&guard.mutex);
     for (;;) {
-        int64_t now_us = ps_clock_us(), next_us = look_again(now_us);
+        int64_t now_us = ps_clock_us();
+        int64_t next_us = earlier(look_again(now_us), release_held(now_us));
+
+        next_us = earlier(next_us, ps_bar_expire(&guard.bar, now_us));
 
         if (guard.trim_us != 0 && guard.trim_us <= now_us) {
             guard.trim_us = 0;
@@ -179,7 +222,8 @@ void ps_guard_start(uint32_t most)
     pthread_cond_init(&guard.changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
     if (!find_next("recvmsg", &next.recvmsg) || !find_next("epoll_ctl", &next.epoll_ctl) ||
-        !find_next("close", &next.close) || pthread_create(&thread, NULL, run, NULL) != 0) {
+        !find_next("close", &next.close) || !find_next("shutdown", &next.shutdown) ||
+        pthread_create(&thread, NULL, run, NULL) != 0) {
         ps_log(PS_LOG_WARN, "rpc", "connections are not guarded: no thread could be started");
         return;
     }
@@ -239,13 +283,35 @@ int epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
 
 /* --- Connections ----------------------------------------------------------------- */
 
-ps_admission ps_guard_admit(int fd, const struct sockaddr *from, socklen_t len)
+static connection **list_of(const char *from)
+{
+    uint32_t hash = 2166136261U; /* FNV-1a */
+
+    for (; *from != '\0'; from++) {
+        hash = (hash ^ (uint8_t)*from) * 16777619U;
+    }
+    return &guard.table[hash % TABLE_SLOTS];
+}
+
+/* Bars an address that connects too fast. With the mutex. */
+static void bar(int listener, const struct sockaddr *from, int64_t now_us)
+{
+    uint8_t key[PS_BAR_KEY_BYTES];
+
+    if (ps_remotes_key(from, key)) {
+        ps_bar_add(&guard.bar, listener, key, now_us); /* else each connection is refused */
+        pthread_cond_signal(&guard.changed);
+    }
+}
+
+ps_admission ps_guard_admit(int listener, int fd, const struct sockaddr *from, socklen_t len)
 {
     slot *s = slot_of(fd);
     int64_t now_us = ps_clock_us();
     ps_remote *remote = NULL;
     ps_admission answer;
-    connection *c;
+    connection *c, **list;
+    int64_t wait_us = 0;
     bool is_suspect;
 
     if (!atomic_load(&guard.is_on)) {
@@ -260,6 +326,11 @@ ps_admission ps_guard_admit(int fd, const struct sockaddr *from, socklen_t len)
     pthread_mutex_lock(&guard.mutex);
     answer = ps_remotes_enter(&guard.remotes, from, guard.most, now_us, &remote);
     is_suspect = remote != NULL && ps_remote_is_suspect(remote, now_us);
+    if (is_suspect) {
+        wait_us = ps_remote_call(remote, 0, now_us);
+    } else if (answer == PS_TOO_FAST) {
+        bar(listener, from, now_us);
+    }
     s->epoll = 0;
     pthread_mutex_unlock(&guard.mutex);
     if (answer != PS_ADMITTED) {
@@ -269,28 +340,101 @@ ps_admission ps_guard_admit(int fd, const struct sockaddr *from, socklen_t len)
     pthread_mutex_init(&c->mutex, NULL);
     ps_flood_init(&c->flood, is_suspect, now_us);
     c->remote = remote;
+    c->resume_us = wait_us > 0 ? now_us + wait_us : 0;
     ps_guard_address(from, c->from);
+    list = list_of(c->from);
+    pthread_mutex_lock(&guard.mutex);
+    c->next = *list;
+    *list = c;
+    pthread_mutex_unlock(&guard.mutex);
     atomic_store(&s->connection, c);
     return PS_ADMITTED;
 }
 
-/* Replaces libc's function. Forgets the connection of the descriptor. */
+/* Takes the place of close for a connection that a bound has closed: its client learns of that a
+ * little later. Returns false if it is to be closed at once. With the mutex. */
+static bool hold(int fd, slot *s, ps_remote *remote)
+{
+    int bytes = HELD_BYTES;
+
+    if (guard.held_count == HELD_MAX || guard.held_count >= guard.most / 8) {
+        return false;
+    }
+    if (s->epoll != 0) {
+        next.epoll_ctl(s->epoll, EPOLL_CTL_DEL, fd, NULL); /* gRPC forgets this descriptor */
+        s->epoll = 0;
+    }
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
+    guard.held[guard.held_count].fd = fd;
+    guard.held[guard.held_count].remote = remote;
+    guard.held[guard.held_count++].until_us = ps_clock_us() + HELD_US;
+    pthread_cond_signal(&guard.changed);
+    return true;
+}
+
+/* Forgets a connection that gRPC closes. Returns whether the descriptor stays open for now. */
+static bool forget(int fd, slot *s, connection *c)
+{
+    connection **at = list_of(c->from);
+    bool is_held;
+
+    pthread_mutex_lock(&c->mutex); /* whoever has read from it has let go */
+    pthread_mutex_unlock(&c->mutex);
+    pthread_mutex_lock(&guard.mutex);
+    while (*at != c) {
+        at = &(*at)->next;
+    }
+    *at = c->next;
+    is_held = c->is_closed && hold(fd, s, c->remote);
+    if (!is_held) {
+        ps_remote_leave(c->remote);
+    }
+    pthread_mutex_unlock(&guard.mutex);
+    pthread_mutex_destroy(&c->mutex);
+    free(c);
+    return is_held;
+}
+
+/* Takes the place of libc's. */
 int close(int fd)
 {
     slot *s = slot_of(fd);
     connection *c = s != NULL ? atomic_exchange(&s->connection, NULL) : NULL;
 
-    if (c != NULL) {
-        /* waits until a thread that reads from it has left recvmsg */
-        pthread_mutex_lock(&c->mutex);
-        pthread_mutex_unlock(&c->mutex);
-        pthread_mutex_lock(&guard.mutex);
-        ps_remote_leave(c->remote);
-        pthread_mutex_unlock(&guard.mutex);
-        pthread_mutex_destroy(&c->mutex);
-        free(c);
+    if (c != NULL && forget(fd, s, c)) {
+        return 0;
     }
     return atomic_load(&guard.is_on) ? next.close(fd) : (int)syscall(SYS_close, fd);
+}
+
+/* Takes the place of libc's. gRPC shuts a connection down before it closes it, which would tell the
+ * client. */
+int shutdown(int fd, int how)
+{
+    slot *s = slot_of(fd);
+    connection *c = s != NULL ? atomic_load(&s->connection) : NULL;
+
+    if (c != NULL && atomic_load(&c->is_closed)) {
+        return 0;
+    }
+    return atomic_load(&guard.is_on) ? next.shutdown(fd, how) : (int)syscall(SYS_shutdown, fd, how);
+}
+
+void ps_guard_waste(const char *peer)
+{
+    const char *text = strchr(peer, ':'); /* after "ipv4" */
+    connection *c;
+
+    if (text == NULL || !atomic_load(&guard.is_on)) {
+        return;
+    }
+    pthread_mutex_lock(&guard.mutex);
+    for (c = *list_of(text + 1); c != NULL && strcmp(c->from, text + 1) != 0; c = c->next) {
+    }
+    if (c != NULL && c->remote != NULL && ps_remote_waste(c->remote, ps_clock_us())) {
+        atomic_store(&c->has_wasted, true);
+    }
+    pthread_mutex_unlock(&guard.mutex);
 }
 
 /* Counts a connection that is closed for a flood, and logs floods from time to time. */
@@ -326,8 +470,12 @@ static ssize_t look_at(connection *c, const struct msghdr *message, ssize_t n)
     ps_flood_verdict verdict = PS_FLOOD_PASS;
     ps_flood_kind kind = PS_FLOOD_KINDS;
     size_t left = (size_t)n;
+    int64_t wait_us;
+    uint32_t calls;
 
+    c->flood.is_suspect = c->flood.is_suspect || atomic_load(&c->has_wasted);
     ps_flood_fill(&c->flood, neighbours, now_us);
+    calls = c->flood.calls;
     for (size_t i = 0; left > 0 && verdict != PS_FLOOD_CLOSE; i++) {
         const struct iovec *part = &message->msg_iov[i];
         size_t len = part->iov_len < left ? part->iov_len : left;
@@ -340,9 +488,16 @@ static ssize_t look_at(connection *c, const struct msghdr *message, ssize_t n)
         note_closed(c, kind, now_us);
         return 0;
     }
-    if (verdict == PS_FLOOD_PAUSE) {
-        int64_t wait_us = ps_flood_wait_us(&c->flood, neighbours);
+    wait_us = ps_flood_wait_us(&c->flood, neighbours);
+    if (c->flood.is_suspect && c->flood.calls != calls && c->remote != NULL) {
+        int64_t for_all_us;
 
+        pthread_mutex_lock(&guard.mutex);
+        for_all_us = ps_remote_call(c->remote, c->flood.calls - calls, now_us);
+        pthread_mutex_unlock(&guard.mutex);
+        wait_us = for_all_us > wait_us ? for_all_us : wait_us;
+    }
+    if (wait_us > 0) {
         c->resume_us = now_us + (wait_us > PAUSE_LEAST_US ? wait_us : PAUSE_LEAST_US);
     }
     return n;

@@ -9,8 +9,8 @@
  * returns 0, as if the client had gone, and gRPC does not see what was read last.
  *
  * epoll_ctl is defined to learn how gRPC waits for a descriptor, so that a paused one can be waited
- * for again; close, to learn that a connection has ended. All three pass on what they are not
- * about.
+ * for again; close, to learn that a connection has ended; shutdown and close, to keep a client that
+ * was closed waiting for a second. All of them pass on what they are not about.
  *
  * Any thread, unless a function says otherwise.
  */
@@ -30,9 +30,13 @@ enum { PS_GUARD_DESCRIPTORS = 65536 /* accepted connections have descriptors bel
  * everybody. */
 void ps_guard_start(uint32_t most);
 
-/* Admits a new connection `fd` from an address, and watches it until it is closed. Otherwise the
- * caller closes it. */
-ps_admission ps_guard_admit(int fd, const struct sockaddr *from, socklen_t len);
+/* Admits a new connection `fd` of a listener from an address, and watches it until it is closed.
+ * Otherwise the caller closes it. */
+ps_admission ps_guard_admit(int listener, int fd, const struct sockaddr *from, socklen_t len);
+
+/* Counts a call in vain: nobody took it, or its client gave it up. `peer` is what gRPC calls the
+ * client, such as "ipv4:127.0.0.1:40312". A client with too many is suspect. */
+void ps_guard_waste(const char *peer);
 
 /* Has gRPC look at a listener again after `delay_us` microseconds, if it has connections then.
  * Returns false if nobody waits for this descriptor. */

@@ -14,8 +14,7 @@ enum {
     OF_IPV4 = 0xff
 };
 
-/* Writes the key of an address. Returns false if it is no IP address. */
-static bool make_key(const struct sockaddr *address, uint8_t key[8])
+bool ps_remotes_key(const struct sockaddr *address, uint8_t key[8])
 {
     memset(key, 0, 8);
     if (address->sa_family == AF_INET) {
@@ -36,6 +35,19 @@ static bool make_key(const struct sockaddr *address, uint8_t key[8])
         return true;
     }
     return false;
+}
+
+bool ps_remotes_key_is_ipv4(const uint8_t key[8])
+{
+    return key[0] == OF_IPV4;
+}
+
+void ps_remotes_network(const uint8_t key[8], uint8_t network[8])
+{
+    static const uint8_t loopback[8] = {1};
+
+    memcpy(network, key, 8);
+    network[0] = memcmp(key, loopback, 8) == 0 ? 0 : key[0];
 }
 
 /* Returns the entry of a key, made if need be; or NULL if there is no room. */
@@ -61,7 +73,11 @@ static ps_remote *find(ps_remotes *remotes, const uint8_t key[8], int64_t now_us
     if (oldest != NULL) {
         *oldest = (ps_remote){.level = (int64_t)PS_REMOTE_BURST * MILLION,
                               .calm = (int64_t)PS_REMOTE_CALM_BURST * MILLION,
-                              .filled_us = now_us};
+                              .waste = (int64_t)PS_REMOTE_WASTE_BURST * MILLION,
+                              .calls = (int64_t)PS_REMOTE_CALLS_BURST * MILLION,
+                              .filled_us = now_us,
+                              .wasted_us = now_us,
+                              .called_us = now_us};
         memcpy(oldest->key, key, 8);
     }
     return oldest;
@@ -71,7 +87,8 @@ static ps_remote *find(ps_remotes *remotes, const uint8_t key[8], int64_t now_us
  * of a token. */
 static void fill(int64_t *level, int64_t us, int64_t per_second, int64_t burst)
 {
-    *level = us >= burst * MILLION / per_second ? burst * MILLION : *level + us * per_second;
+    us = us < 3600 * (int64_t)MILLION ? us : 3600 * (int64_t)MILLION;
+    *level += us * per_second;
     *level = *level < burst * MILLION ? *level : burst * MILLION;
 }
 
@@ -82,7 +99,7 @@ ps_admission ps_remotes_enter(ps_remotes *remotes, const struct sockaddr *addres
     ps_remote *r;
 
     *out = NULL;
-    if (!make_key(address, key) || (r = find(remotes, key, now_us)) == NULL) {
+    if (!ps_remotes_key(address, key) || (r = find(remotes, key, now_us)) == NULL) {
         return PS_ADMITTED;
     }
     if (now_us > r->filled_us) {
@@ -108,6 +125,37 @@ void ps_remote_leave(ps_remote *remote)
     if (remote != NULL) {
         atomic_fetch_sub(&remote->connections, 1);
     }
+}
+
+/* Fills a bucket with what has come since *filled_us. */
+static void fill_until(int64_t *level, int64_t *filled_us, int64_t now_us, int64_t per_second,
+                       int64_t burst)
+{
+    if (now_us > *filled_us) {
+        fill(level, now_us - *filled_us, per_second, burst);
+        *filled_us = now_us;
+    }
+}
+
+bool ps_remote_waste(ps_remote *r, int64_t now_us)
+{
+    fill_until(&r->waste, &r->wasted_us, now_us, PS_REMOTE_WASTE_PER_SECOND, PS_REMOTE_WASTE_BURST);
+    if (r->waste >= MILLION) {
+        r->waste -= MILLION;
+        return false;
+    }
+    r->offended_us = now_us;
+    return true;
+}
+
+int64_t ps_remote_call(ps_remote *r, uint32_t calls, int64_t now_us)
+{
+    const int64_t lowest = -(int64_t)PS_REMOTE_CALLS_WAIT_US * PS_REMOTE_CALLS_PER_SECOND;
+
+    fill_until(&r->calls, &r->called_us, now_us, PS_REMOTE_CALLS_PER_SECOND, PS_REMOTE_CALLS_BURST);
+    r->calls -= (int64_t)calls * MILLION;
+    r->calls = r->calls > lowest ? r->calls : lowest;
+    return r->calls < 0 ? -r->calls / PS_REMOTE_CALLS_PER_SECOND : 0;
 }
 
 bool ps_remote_is_suspect(const ps_remote *remote, int64_t now_us)

@@ -5,6 +5,7 @@
 #include "common/base/container_of.h"
 #include "common/base/xalloc.h"
 #include "common/rpc/error_wire.h"
+#include "common/rpc/guard.h"
 
 #include <assert.h>
 #include <grpc/support/alloc.h>
@@ -78,6 +79,9 @@ static void on_closed(ps_event *self, bool ok)
     ps_call *call = PS_CONTAINER_OF(self, ps_call, closed);
 
     (void)ok;
+    if (!call->answered && call->cancelled != 0) {
+        ps_guard_waste(ps_call_peer(call));
+    }
     if (!call->answered && (call->gone != NULL || !call->handed)) {
         tell_gone(call);
     }
@@ -173,6 +177,7 @@ void ps_call_hang_up(ps_call *call, const ps_status *why)
 {
     ps_error error;
 
+    ps_guard_waste(ps_call_peer(call));
     ps_error_init(&error, *why, ps_wire_reason(why));
     ps_call_end(call, NULL, &error);
     tell_gone(call);
@@ -204,6 +209,7 @@ static void refuse_unknown_method(ps_call *call)
                   ps_fail(PS_UNIMPLEMENTED, "no method %.*s here", len,
                           (const char *)GRPC_SLICE_START_PTR(path)),
                   "UNKNOWN_METHOD");
+    ps_guard_waste(ps_call_peer(call));
     call->handed = true;
     ps_call_end(call, NULL, &error);
 }

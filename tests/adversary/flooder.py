@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """flooder.py - a client that floods one port over raw HTTP/2 connections, in a process of its own.
 
-    flooder.py KIND HOST PORT SECONDS [FROM]
+    flooder.py KIND HOST PORT SECONDS FROM
+    flooder.py KIND twin SHARE SECONDS FROM
 
 It opens two connections from the address FROM, opens one again as soon as it is closed, sends as
-fast as it may, and prints what it did as a line of JSON. KINDS lists the floods."""
+fast as it may, and prints what it did as a line of JSON. KINDS lists the floods. A twin sends the
+same to a thread of its own, which reads and discards it, and takes at most SHARE of a processor."""
 import collections
 import contextlib
 import json
@@ -13,6 +15,7 @@ import select
 import socket
 import struct
 import sys
+import threading
 import time
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -156,8 +159,9 @@ class Flood:
                         return
             yield (s, bool(self.kind.reads), 0.1)
 
-    def run(self, seconds):
-        end = time.monotonic() + seconds
+    def run(self, seconds, share=1.0):
+        began = time.monotonic()
+        end = began + seconds
         ones = [self.run_one(end) for _ in range(CONNECTIONS)]
         waits = {one: (None, False, 0) for one in ones}
         while waits:
@@ -172,10 +176,36 @@ class Flood:
                               min(w[2] for w in with_socket))
             elif waits and all(w[2] for w in waits.values()):
                 time.sleep(min(w[2] for w in waits.values()))
-        return {"bytes": self.bytes, "connections": self.connections, "refused": self.refused}
+            time.sleep(max(0, time.process_time() / share - (time.monotonic() - began)))
+        return {"bytes": self.bytes, "connections": self.connections, "refused": self.refused,
+                "share": time.process_time() / (time.monotonic() - began)}
+
+
+def discard(listener):
+    """Accepts connections, and reads what comes until nobody is left."""
+    open_ones = [listener]
+    while True:
+        for s in select.select(open_ones, [], [])[0]:
+            if s is listener:
+                open_ones.append(s.accept()[0])
+                continue
+            try:
+                is_over = not s.recv(1 << 18)
+            except OSError:
+                is_over = True
+            if is_over:
+                open_ones.remove(s)
+                s.close()
+
+
+def main(kind, host, port, seconds, source):
+    random.seed(1)
+    if host != "twin":
+        return Flood(kind, (host, int(port)), source).run(float(seconds))
+    listener = socket.create_server((source, 0), backlog=64)
+    threading.Thread(target=discard, args=(listener,), daemon=True).start()
+    return Flood(kind, listener.getsockname(), source).run(float(seconds), max(0.01, float(port)))
 
 
 if __name__ == "__main__":
-    flood = Flood(sys.argv[1], (sys.argv[2], int(sys.argv[3])), sys.argv[5] if len(sys.argv) > 5 else "")
-    random.seed(1)
-    print(json.dumps(flood.run(float(sys.argv[4]))))
+    print(json.dumps(main(*sys.argv[1:])))

@@ -152,6 +152,25 @@ static void a_suspect_has_smaller_buckets(void **state)
     assert_int_equal(w.verdict, PS_FLOOD_PASS);
     send_frame(&w, RST, 0, 4);
     assert_int_equal(w.verdict, PS_FLOOD_CLOSE);
+    w = connected(true, 0);
+    send_frames(&w, HEADERS, END_HEADERS, 200, 16 + 32);
+    assert_int_equal(w.verdict, PS_FLOOD_PAUSE);
+    send_frame(&w, HEADERS, END_HEADERS, 200); /* it may owe less, too */
+    assert_int_equal(w.verdict, PS_FLOOD_CLOSE);
+}
+
+/* Also in the midst of a connection. */
+static void who_grows_suspect_loses_what_its_buckets_hold(void **state)
+{
+    world w = connected(false, 0);
+
+    (void)state;
+    w.flood.is_suspect = true;
+    pass_time(&w, 0);
+    send_frames(&w, RST, 0, 4, 32);
+    assert_int_equal(w.verdict, PS_FLOOD_PASS);
+    send_frame(&w, RST, 0, 4);
+    assert_int_equal(w.verdict, PS_FLOOD_CLOSE);
 }
 
 static void headers_have_an_end(void **state)
@@ -230,6 +249,7 @@ int main(void)
         cmocka_unit_test(who_begins_calls_too_fast_is_paused),
         cmocka_unit_test(small_pieces_are_paused_and_large_ones_are_not),
         cmocka_unit_test(a_suspect_has_smaller_buckets),
+        cmocka_unit_test(who_grows_suspect_loses_what_its_buckets_hold),
         cmocka_unit_test(headers_have_an_end),
         cmocka_unit_test(who_does_not_acknowledge_the_settings_has_a_hundred_calls),
         cmocka_unit_test(another_protocol_is_seen_at_its_first_wrong_byte),

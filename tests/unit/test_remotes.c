@@ -100,6 +100,39 @@ static void an_offence_is_remembered_for_a_minute(void **state)
     assert_false(ps_remote_is_suspect(r, 2 * S + PS_REMOTE_OFFENDED_US));
 }
 
+/* So many calls that nobody takes are an offence. */
+static void calls_in_vain_are_an_offence_when_they_are_many(void **state)
+{
+    ps_remote *r = enter(*state, "10.0.0.1", S, PS_ADMITTED);
+
+    for (unsigned i = 0; i < PS_REMOTE_WASTE_BURST; i++) {
+        assert_false(ps_remote_waste(r, S));
+    }
+    assert_false(ps_remote_is_suspect(r, S));
+    assert_true(ps_remote_waste(r, S));
+    assert_true(ps_remote_is_suspect(r, S));
+    for (unsigned i = 0; i < PS_REMOTE_WASTE_PER_SECOND; i++) {
+        assert_false(ps_remote_waste(r, 2 * S));
+    }
+    assert_true(ps_remote_waste(r, 2 * S));
+}
+
+/* A new connection has no calls of its own, so nothing is gained by opening one. */
+static void suspect_connections_of_an_address_share_its_calls(void **state)
+{
+    ps_remote *r = enter(*state, "10.0.0.1", S, PS_ADMITTED);
+
+    assert_int_equal(ps_remote_call(r, PS_REMOTE_CALLS_BURST, S), 0);
+    assert_int_equal(ps_remote_call(r, 1, S), S / PS_REMOTE_CALLS_PER_SECOND);
+    assert_ptr_equal(r, enter(*state, "10.0.0.1", S, PS_ADMITTED));
+    assert_int_equal(ps_remote_call(r, 0, S), S / PS_REMOTE_CALLS_PER_SECOND);
+    assert_int_equal(ps_remote_call(r, 1000000, S), PS_REMOTE_CALLS_WAIT_US);
+    assert_int_equal(ps_remote_call(r, 0, S + PS_REMOTE_CALLS_WAIT_US), 0);
+    assert_int_equal(ps_remote_call(r, 1, S + PS_REMOTE_CALLS_WAIT_US),
+                     S / PS_REMOTE_CALLS_PER_SECOND);
+    assert_int_equal(ps_remote_call(r, PS_REMOTE_CALLS_BURST, 10 * S), 0);
+}
+
 /* Then those who come are not counted, and those whom it has stay in it. */
 static void a_full_table_admits_everybody(void **state)
 {
@@ -145,6 +178,8 @@ int main(void)
         CASE(of_ipv6_the_network_counts),
         CASE(who_connects_too_fast_is_refused_until_time_has_passed),
         CASE(an_offence_is_remembered_for_a_minute),
+        CASE(calls_in_vain_are_an_offence_when_they_are_many),
+        CASE(suspect_connections_of_an_address_share_its_calls),
         CASE(a_full_table_admits_everybody),
         CASE(who_has_gone_is_forgotten_first),
     };
