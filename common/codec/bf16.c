@@ -4,7 +4,7 @@
  * It has 7 bits of fraction and the range of binary32. A normal value loses at most 2^-8 of
  * itself. The largest values round to infinity; infinities and NaN are preserved.
  */
-#include "common/codec/codec.h"
+#include "common/codec/codec_type.h"
 
 #include "common/base/nonfinite.h"
 #include "common/codec/kernels.h"

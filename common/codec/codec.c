@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* codec.c - the registry: a const array made of common/codec/list.h. */
+/* codec.c - see codec.h. The registry is a const array made of common/codec/list.h. */
 #include "common/codec/codec.h"
 
 #include "common/base/nonfinite.h"

@@ -11,7 +11,7 @@
  * the mean is right for every value. The older systems turned values above it into 0.
  */
 #include "common/codec/bitpack.h"
-#include "common/codec/codec.h"
+#include "common/codec/codec_type.h"
 #include "common/codec/finite.h"
 #include "common/codec/huffman.h"
 #include "common/codec/kernels.h"

@@ -10,7 +10,7 @@
  * default), momentum correction and factor masking are in feedback.h. Infinities and NaN count
  * as the largest.
  */
-#include "common/codec/codec.h"
+#include "common/codec/codec_type.h"
 
 #include "common/base/draw.h"
 #include "common/codec/codec_state.h"

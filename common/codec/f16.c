@@ -4,7 +4,7 @@
  * It has 10 bits of fraction. A value from 2^-14 to 65504 loses at most 2^-11 of itself, a
  * smaller one at most 2^-25. 65520 and above become infinite; infinities and NaN are preserved.
  */
-#include "common/codec/codec.h"
+#include "common/codec/codec_type.h"
 
 #include "common/base/nonfinite.h"
 #include "common/codec/kernels.h"

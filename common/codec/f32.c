@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* f32.c - the identity codec: IEEE 754 binary32, little-endian. */
-#include "common/codec/codec.h"
+#include "common/codec/codec_type.h"
 
 #include "common/base/nonfinite.h"
 #include "common/codec/kernels.h"

@@ -12,7 +12,7 @@
 #ifndef PS_COMMON_CODEC_FACTORS_H
 #define PS_COMMON_CODEC_FACTORS_H
 
-#include "common/codec/codec.h"
+#include "common/codec/codec_type.h"
 
 #include <stdbool.h>
 #include <stddef.h>

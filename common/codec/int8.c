@@ -6,7 +6,7 @@
  * rounding error of float32 at m. NaN becomes 0, an infinity +-127. If the scale is 0 (m is 0,
  * or so small that m / 127 underflows), all bytes are 0.
  */
-#include "common/codec/codec.h"
+#include "common/codec/codec_type.h"
 #include "common/codec/kernels.h"
 #include "common/codec/wrap.h"
 

@@ -5,7 +5,7 @@
  * q is x / scale, rounded stochastically so that its mean is x / scale, or to nearest.
  */
 #include "common/codec/bitpack.h"
-#include "common/codec/codec.h"
+#include "common/codec/codec_type.h"
 #include "common/codec/finite.h"
 #include "common/codec/levels.h"
 #include "common/codec/wrap.h"

@@ -9,7 +9,7 @@
  * while exponents differ by at most 24. Magnitudes above 2^127 are clipped to that.
  */
 #include "common/codec/bitpack.h"
-#include "common/codec/codec.h"
+#include "common/codec/codec_type.h"
 #include "common/codec/finite.h"
 #include "common/codec/levels.h"
 #include "common/codec/wrap.h"

@@ -2,7 +2,7 @@
 /* largest.c - see largest.h: a radix selection, the highest digit first. */
 #include "common/codec/largest.h"
 
-#include "common/codec/codec.h"
+#include "common/codec/codec_type.h"
 
 /* The digits of a magnitude: 11, 10 and 10 bits. */
 static const struct {

@@ -4,7 +4,7 @@
 #ifndef PS_COMMON_CODEC_LEVELS_H
 #define PS_COMMON_CODEC_LEVELS_H
 
-#include "common/codec/codec.h"
+#include "common/codec/codec_type.h"
 
 #include <stdbool.h>
 

@@ -8,7 +8,7 @@
  * 2^127.
  */
 #include "common/codec/bitpack.h"
-#include "common/codec/codec.h"
+#include "common/codec/codec_type.h"
 #include "common/codec/finite.h"
 #include "common/codec/kernels.h"
 #include "common/codec/wrap.h"

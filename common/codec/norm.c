@@ -8,7 +8,7 @@
  * slice of zeros stays zeros, and the input is not modified.
  */
 #include "common/codec/bitpack.h"
-#include "common/codec/codec.h"
+#include "common/codec/codec_type.h"
 #include "common/codec/finite.h"
 #include "common/codec/kernels.h"
 #include "common/codec/levels.h"

@@ -4,7 +4,7 @@
  * Values without the sign bit become their mean, values with it become theirs. NaN counts as 0.
  */
 #include "common/codec/bitpack.h"
-#include "common/codec/codec.h"
+#include "common/codec/codec_type.h"
 #include "common/codec/finite.h"
 #include "common/codec/kernels.h"
 #include "common/codec/wrap.h"

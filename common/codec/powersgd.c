@@ -12,7 +12,7 @@
  * and Q of all workers before it goes on; here the contributions of workers are decoded and
  * added, a sum of projections. Error feedback is on by default.
  */
-#include "common/codec/codec.h"
+#include "common/codec/codec_type.h"
 
 #include "common/codec/codec_state.h"
 #include "common/codec/factors.h"

@@ -6,7 +6,7 @@
  * binary32, then the packed q + s.
  */
 #include "common/codec/bitpack.h"
-#include "common/codec/codec.h"
+#include "common/codec/codec_type.h"
 #include "common/codec/finite.h"
 #include "common/codec/kernels.h"
 #include "common/codec/levels.h"

@@ -6,7 +6,7 @@
  * is multiplied by the length of its run, so the slice is right on average; unscaled it suits
  * error feedback.
  */
-#include "common/codec/codec.h"
+#include "common/codec/codec_type.h"
 
 #include "common/base/draw.h"
 #include "common/base/nonfinite.h"

@@ -6,7 +6,7 @@
  * that of NaN is +.
  */
 #include "common/codec/bitpack.h"
-#include "common/codec/codec.h"
+#include "common/codec/codec_type.h"
 #include "common/codec/finite.h"
 #include "common/codec/kernels.h"
 #include "common/codec/wrap.h"

@@ -8,7 +8,7 @@
 #ifndef PS_COMMON_CODEC_STAGES_H
 #define PS_COMMON_CODEC_STAGES_H
 
-#include "common/codec/codec.h"
+#include "common/codec/codec_type.h"
 
 /* Encodes like ps_codec.encode, into out[0..codec->size(n)). `state` (optional) is not used if
  * rows are left out, because it belongs to the values of the whole slice. */

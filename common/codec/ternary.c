@@ -5,7 +5,7 @@
  * scale is the largest remaining magnitude. A value becomes its sign times the scale with
  * probability |x| / scale, else 0. Five values are one byte.
  */
-#include "common/codec/codec.h"
+#include "common/codec/codec_type.h"
 #include "common/codec/finite.h"
 #include "common/codec/kernels.h"
 #include "common/codec/trits.h"

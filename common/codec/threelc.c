@@ -5,7 +5,7 @@
  * are one byte as in trits.h. Then each run of 2 to 14 bytes of zeros becomes one byte: 243 for
  * two, 255 for fourteen. So the length depends on the data.
  */
-#include "common/codec/codec.h"
+#include "common/codec/codec_type.h"
 #include "common/codec/finite.h"
 #include "common/codec/trits.h"
 #include "common/codec/wrap.h"

@@ -4,7 +4,7 @@
  * The number of such values depends on the data. If they and their positions would take as much
  * as the whole slice, all values are sent.
  */
-#include "common/codec/codec.h"
+#include "common/codec/codec_type.h"
 #include "common/codec/kernels.h"
 #include "common/codec/sparse.h"
 #include "common/codec/wrap.h"

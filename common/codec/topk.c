@@ -4,7 +4,7 @@
  * k = ceil(fraction * n). Of equal magnitudes the first are taken. Infinities and NaN count as
  * the largest.
  */
-#include "common/codec/codec.h"
+#include "common/codec/codec_type.h"
 #include "common/codec/kernels.h"
 #include "common/codec/largest.h"
 #include "common/codec/sparse.h"

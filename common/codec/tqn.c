@@ -6,7 +6,7 @@
  * over a quarter of a long slice. The values are then drawn with it: the sign of x times a with
  * probability min(1, |x| / a). Values above a are clipped to it. Five values are one byte.
  */
-#include "common/codec/codec.h"
+#include "common/codec/codec_type.h"
 #include "common/codec/finite.h"
 #include "common/codec/kernels.h"
 #include "common/codec/trits.h"

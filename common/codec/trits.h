@@ -9,7 +9,7 @@
 #ifndef PS_COMMON_CODEC_TRITS_H
 #define PS_COMMON_CODEC_TRITS_H
 
-#include "common/codec/codec.h"
+#include "common/codec/codec_type.h"
 
 #include <stdbool.h>
 

@@ -8,7 +8,7 @@
 #ifndef PS_COMMON_CODEC_WRAP_H
 #define PS_COMMON_CODEC_WRAP_H
 
-#include "common/codec/codec.h"
+#include "common/codec/codec_type.h"
 
 enum {
     PS_WRAP_LOSSLESS,

@@ -11,6 +11,7 @@
 #include "common/base/clock.h"
 #include "common/base/draw.h"
 #include "common/base/xalloc.h"
+#include "common/codec/codec.h"
 #include "common/codec/factors.h"
 #include "common/codec/feedback.h"
 #include "common/codec/kernels.h"
