@@ -3,7 +3,7 @@
 #include "common/data/ahead.h"
 
 #include "common/base/xalloc.h"
-#include "common/data/samples.h"
+#include "common/data/dataset_impl.h"
 
 #include <assert.h>
 #include <pthread.h>

@@ -7,7 +7,7 @@
  */
 #include "common/base/xalloc.h"
 #include "common/data/packed.h"
-#include "common/data/samples.h"
+#include "common/data/dataset_impl.h"
 #include "common/data/spill.h"
 
 #include <stdlib.h>

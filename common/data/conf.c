@@ -3,7 +3,6 @@
 #include "common/data/conf.h"
 
 #include "common/base/files.h"
-#include "common/data/dataset.h"
 
 #include <assert.h>
 #include <stdio.h>

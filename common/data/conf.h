@@ -9,12 +9,7 @@
 #ifndef PS_COMMON_DATA_CONF_H
 #define PS_COMMON_DATA_CONF_H
 
-#include "common/base/param.h"
-#include "common/base/status.h"
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "common/data/source.h"
 
 enum {
     PS_DATA_FILES_MAX = 64,   /* entries: names of files, patterns and folders */
@@ -25,7 +20,6 @@ enum {
     PS_DATA_FOLDER_MAX = 192 /* bytes of the path of a folder below the data path, with its NUL */
 };
 
-typedef struct ps_data_source ps_data_source;
 typedef struct ps_column ps_column;
 
 /* A column of a table. */
@@ -35,7 +29,7 @@ typedef struct ps_data_column {
     ps_params params; /* in the order of the kind's table */
 } ps_data_column;
 
-typedef struct ps_data_conf {
+struct ps_data_conf {
     const ps_data_source *source;
     ps_params params; /* in the order of the source's table */
     /* number of samples used, from the front; 0: all */
@@ -48,7 +42,7 @@ typedef struct ps_data_conf {
     char vocabulary[PS_DATA_FILE_NAME_MAX]; /* file of the words in the order of ids; "": counted */
     ps_data_column columns[PS_DATA_COLUMNS_MAX];
     uint32_t column_count;
-} ps_data_conf;
+};
 
 /* Returns a conf of this source with the default numbers. */
 ps_data_conf ps_data_conf_of(const ps_data_source *source);

@@ -1,14 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dataset.c - see dataset.h and samples.h: functions that all forms of samples share. */
-#include "common/data/dataset.h"
+/* dataset.c - see dataset.h and dataset_impl.h: functions that all forms of samples share. */
+#include "common/data/dataset_impl.h"
 
 #include "common/base/draw.h"
 #include "common/base/xalloc.h"
-#include "common/data/samples.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+
+ps_status ps_data_get_facts(const ps_data_conf *conf, ps_data_facts *facts)
+{
+    *facts = (ps_data_facts){.features = 0};
+    return conf->source->facts(conf, facts);
+}
+
+ps_status ps_data_look(const char *folder, ps_data_conf *conf)
+{
+    return conf->source->look != NULL ? conf->source->look(folder, conf) : ps_ok();
+}
+
+ps_status ps_data_load(const ps_data_conf *conf, const char *folder, const char *scratch,
+                       ps_dataset **out)
+{
+    return conf->source->load(conf, folder, scratch, out);
+}
 
 ps_dataset *ps_dataset_create(const ps_data_facts *facts)
 {

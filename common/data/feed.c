@@ -4,7 +4,7 @@
 
 #include "common/base/draw.h"
 #include "common/base/xalloc.h"
-#include "common/data/samples.h"
+#include "common/data/dataset_impl.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -4,7 +4,6 @@
 
 #include "common/base/files.h"
 #include "common/base/xalloc.h"
-#include "common/data/dataset.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -7,9 +7,35 @@
 #ifndef PS_COMMON_DATA_IDENTIFY_H
 #define PS_COMMON_DATA_IDENTIFY_H
 
-#include "common/data/dataset.h"
+#include "common/data/conf.h"
 
 #include <time.h>
+
+/* A file of a data set, as on the wire. Size and checksum are of the unpacked content. */
+typedef struct ps_data_file {
+    char name[PS_DATA_FILE_NAME_MAX];
+    uint64_t size;
+    char sha256[65];
+} ps_data_file;
+
+/* The files of a data set. */
+typedef struct ps_data_files {
+    ps_data_file *at; /* (count) */
+    size_t count;
+    char sha256[65]; /* of the whole: SHA-256 over the lines "name size sha256\n" of all files */
+} ps_data_files;
+
+/* Frees the list. A zeroed one is allowed. */
+void ps_data_files_free(ps_data_files *files);
+
+/* Describes the (unpacked) files of a conf that exist in `folder`. A drawn source has no files; its
+ * checksum is the SHA-256 of "name:version". The caller frees *out after success. Returns NOT_FOUND
+ * with the first missing file and its folder, or as ps_file_list_open. */
+PS_MUST_USE ps_status ps_data_describe(const ps_data_conf *conf, const char *folder,
+                                       ps_data_files *out);
+
+/* Computes the checksum of the whole from those of the files. */
+void ps_data_files_sum(ps_data_files *files);
 
 enum { PS_DATA_CACHE_FILES = 256 };
 

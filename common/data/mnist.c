@@ -7,7 +7,8 @@
  */
 #include "common/base/xalloc.h"
 #include "common/data/idx.h"
-#include "common/data/samples.h"
+#include "common/data/dataset_impl.h"
+#include "common/data/nonzero.h"
 
 #include <stdlib.h>
 

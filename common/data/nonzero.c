@@ -6,9 +6,10 @@
  * per byte (1: not zero; lowest first), and the bytes whose bit is 1. spread.c makes floats of
  * it faster than of plain bytes.
  */
+#include "common/data/nonzero.h"
+
 #include "common/base/container_of.h"
 #include "common/base/xalloc.h"
-#include "common/data/samples.h"
 #include "common/data/spill.h"
 #include "common/data/spread.h"
 

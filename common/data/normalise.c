@@ -5,7 +5,7 @@
 
 #include "common/base/clones.h"
 #include "common/base/xalloc.h"
-#include "common/data/samples.h"
+#include "common/data/dataset_impl.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 #include "common/base/container_of.h"
 #include "common/base/draw.h"
 #include "common/base/xalloc.h"
-#include "common/data/samples.h"
+#include "common/data/dataset_impl.h"
 
 #include <math.h>
 #include <stdlib.h>

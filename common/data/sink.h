@@ -5,7 +5,7 @@
 #define PS_COMMON_DATA_SINK_H
 
 #include "common/data/lines.h"
-#include "common/data/samples.h"
+#include "common/data/dataset_impl.h"
 #include "common/data/spill.h"
 
 typedef struct ps_sink {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* source.c - the registry of data sources (list.h). */
-#include "common/data/dataset.h"
+/* source.c - see source.h. The registry is made of list.h. */
+#include "common/data/source.h"
 
 #include <string.h>
 
@@ -29,21 +29,4 @@ const ps_data_source *ps_data_source_find(const char *name)
         }
     }
     return NULL;
-}
-
-ps_status ps_data_get_facts(const ps_data_conf *conf, ps_data_facts *facts)
-{
-    *facts = (ps_data_facts){.features = 0};
-    return conf->source->facts(conf, facts);
-}
-
-ps_status ps_data_look(const char *folder, ps_data_conf *conf)
-{
-    return conf->source->look != NULL ? conf->source->look(folder, conf) : ps_ok();
-}
-
-ps_status ps_data_load(const ps_data_conf *conf, const char *folder, const char *scratch,
-                       ps_dataset **out)
-{
-    return conf->source->load(conf, folder, scratch, out);
 }

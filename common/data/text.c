@@ -5,7 +5,7 @@
 #include "common/base/shorten.h"
 #include "common/base/strbuf.h"
 #include "common/base/xalloc.h"
-#include "common/data/samples.h"
+#include "common/data/dataset_impl.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -9,7 +9,7 @@
 #define PS_COMMON_NODE_DATA_STORE_H
 
 #include "common/base/sha256.h"
-#include "common/data/dataset.h"
+#include "common/data/identify.h"
 
 #include <stdbool.h>
 

@@ -6,6 +6,7 @@
 #include "common/base/files.h"
 #include "common/base/shorten.h"
 #include "common/base/xalloc.h"
+#include "common/data/identify.h"
 #include "common/node/data_room.h"
 
 #include <assert.h>

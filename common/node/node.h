@@ -10,14 +10,10 @@
 #define PS_COMMON_NODE_NODE_H
 
 #include "common/base/buf.h"
-#include "common/job/plan.h"
-#include "common/node/agent.h"
 #include "common/node/fault.h"
-#include "common/placement/placement.h"
+#include "common/node/session.h"
 #include "common/rpc/client.h"
 #include "common/rpc/server.h"
-#include "common/store/tables.h"
-#include "common/wire/identity.h"
 
 #include "psgd/v1/coordinator.pb-c.h"
 #include "psgd/v1/node.pb-c.h"
@@ -37,34 +33,6 @@ enum { PS_NODE_LOG_KEPT = 1 << 20, PS_NODE_LOG_MAX = 256 << 10, PS_NODE_LOG_DEFA
 /* Reason of a CanCommit, PreCommit or Collect that failed because the node's disk is full. The
  * coordinator tries again: before training with another node, if there is one. */
 #define PS_NODE_NO_ROOM "NO_ROOM"
-
-/* An attempt as the packages of PreCommit describe it. The node owns it from prepare to release. */
-typedef struct ps_session {
-    char job_id[PS_JOB_ID_MAX];
-    uint32_t attempt;
-    uint32_t rank;       /* of a server; of a worker the first of its ranks */
-    uint32_t *ranks;     /* (rank_count): the ranks that a worker carries, ascending */
-    uint32_t rank_count; /* 0 on a server */
-    ps_plan *plan;
-    /* Initial weights as float32: a worker's whole block (param_count), a
-     * server's own slices one after the other in ascending order. */
-    float *weights;
-    size_t weight_count;
-    ps_tables *tables; /* of a server, with rows from files; NULL: no files, all rows begin anew.
-                        * A role that takes them over sets NULL */
-    ps_dataset *data;  /* NULL on a parameter server; owned by the node's cache */
-    ps_placement placement; /* of the plan's layout: all servers and all ranks */
-    char folder[512];       /* for the attempt's files; ps_node_keep says which are collected */
-} ps_session;
-
-/* Returns the attempt as streams between nodes identify it. Borrows the job's id. */
-static inline ps_wire_attempt ps_session_attempt(const ps_session *session)
-{
-    return (ps_wire_attempt){.job_id = session->job_id,
-                             .attempt = session->attempt,
-                             .worker_count = session->placement.rank_count,
-                             .layout_hash = session->plan->layout.hash};
-}
 
 /* What a role does. The loop's thread calls all hooks but `save`. */
 typedef struct ps_role_hooks {

@@ -8,6 +8,7 @@
 #include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 #include "common/node/node_impl.h"
+#include "common/rpc/serve.h"
 
 #include <assert.h>
 #include <dirent.h>
@@ -258,7 +259,7 @@ ps_status ps_node_start(ps_loop *loop, const ps_node_conf *conf, const ps_role_h
     node->datasets =
         ps_datasets_create(node->tasks, node->data_dir, conf->data_path, conf->data_cache_bytes);
     ps_datasets_on_idle(node->datasets, try_free, node);
-    st = ps_server_start(loop, node->services, node->service_count, conf->listen, &node->server);
+    st = ps_serve(loop, node->services, node->service_count, conf->listen, &node->server);
     if (!ps_is_ok(&st)) {
         destroy(node);
         return st;

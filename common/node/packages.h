@@ -7,8 +7,9 @@
 #ifndef PS_COMMON_NODE_PACKAGES_H
 #define PS_COMMON_NODE_PACKAGES_H
 
+#include "common/data/identify.h"
 #include "common/node/datasets.h"
-#include "common/node/node.h"
+#include "common/node/session.h"
 
 /* Fills plan, rank and placement of a zeroed session. */
 bool ps_package_settings(const Psgd__V1__SettingsPackage *package, Psgd__V1__NodeRole role,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* channel.c - connections, and how calls end; see client.h and channel.h. */
-#include "common/rpc/channel.h"
+/* channel.c - connections, and how calls end; see client.h and client_impl.h. */
+#include "common/rpc/client_impl.h"
 
 #include "common/base/xalloc.h"
 #include "common/rpc/args.h"

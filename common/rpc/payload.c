@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* payload.c - see payload.h. */
-#include "common/rpc/wire.h"
+#include "common/rpc/payload_impl.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  *
  * The reader continues after a wrong field, so that one answer names all of them.
  */
-#include "common/rpc/pbread.h"
+#include "common/rpc/pbjson_impl.h"
 
 #include "common/base/nearest.h"
 #include "common/base/shorten.h"

@@ -9,7 +9,7 @@
 #include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 #include "common/rpc/pbfield.h"
-#include "common/rpc/pbread.h"
+#include "common/rpc/pbjson_impl.h"
 
 #include <ctype.h>
 #include <errno.h>

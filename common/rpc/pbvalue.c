@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pbvalue.c - reads one value of a protobuf message from JSON; see pbjson.h. */
-#include "common/rpc/pbread.h"
+#include "common/rpc/pbjson_impl.h"
 
 #include "common/base/utf8.h"
 #include "common/base/xalloc.h"

@@ -11,10 +11,8 @@
 #include "common/rpc/accept_check.h"
 #include "common/rpc/args.h"
 #include "common/rpc/flood.h"
-#include "common/rpc/health.h"
 #include "common/rpc/listen.h"
-#include "common/rpc/reflection.h"
-#include "common/rpc/server_call.h"
+#include "common/rpc/server_impl.h"
 
 #include <assert.h>
 #include <grpc/grpc_security.h>
@@ -26,9 +24,8 @@
 enum {
     /* calls that gRPC may match at a time, for all methods that are not of an instance, */
     OUTSTANDING = 16,
-    OUTSTANDING_EACH = 4,   /* and for each method of an instance */
-    KEPT_CALL_US = 2000000, /* microseconds for which a handler may keep a call that is over */
-    OWN_SERVICES = 3        /* health, reflection v1 and v1alpha */
+    OUTSTANDING_EACH = 4,  /* and for each method of an instance */
+    KEPT_CALL_US = 2000000 /* microseconds for which a handler may keep a call that is over */
 };
 
 static uint32_t hash_path(const uint8_t *path, size_t len)
@@ -138,18 +135,17 @@ static void make_slots(ps_server *server, const ps_service *services, size_t cou
 
 static ps_status add_services(ps_server *server, const ps_service *services, size_t count)
 {
-    ps_service *all = ps_xcalloc(count + OWN_SERVICES, sizeof all[0]);
-    size_t own = 0, total = count + OWN_SERVICES, last = total;
+    const ps_server_own *own = &server->own;
+    size_t plain = 0, total = count + own->count, last = total;
+    ps_service *all = ps_xcalloc(total + 1, sizeof all[0]);
     ps_status st = ps_ok();
 
     for (size_t i = 0; i < count; i++) { /* instances after all other services */
-        all[services[i].instance != NULL ? --last : own++] = services[i];
+        all[services[i].instance != NULL ? --last : plain++] = services[i];
     }
-    server->health = ps_health_create(all, own);
-    all[own] = ps_health_service(server->health);
-    server->reflection = ps_reflection_create(all, own + 1);
-    all[own + 1] = ps_reflection_service_v1(server->reflection);
-    all[own + 2] = ps_reflection_service_v1alpha(server->reflection);
+    for (size_t i = 0; i < own->count; i++) {
+        all[plain++] = own->services[i];
+    }
     make_slots(server, all, total);
     for (size_t i = 0; i < total && ps_is_ok(&st); i++) {
         st = add_service(server, &all[i]);
@@ -171,8 +167,7 @@ static void server_free(ps_server *server)
     }
     free(server->slots);
     free(server->instances);
-    ps_reflection_destroy(server->reflection);
-    ps_health_destroy(server->health);
+    server->own.destroy(server->own.arg);
     free(server);
 }
 
@@ -301,13 +296,14 @@ static void end_process(void *arg, const ps_status *why)
 }
 
 ps_status ps_server_start(ps_loop *loop, const ps_service *services, size_t count,
-                          const char *address, ps_server **out)
+                          const ps_server_own *own, const char *address, ps_server **out)
 {
     grpc_server_credentials *creds = NULL;
     ps_server *server = ps_xcalloc(1, sizeof *server);
     ps_status st;
 
     server->loop = loop;
+    server->own = *own;
     server->down.fire = on_down;
     server->grace.event.fire = on_grace;
     st = add_services(server, services, count);
@@ -391,7 +387,7 @@ void ps_traffic_count_out(ps_traffic *traffic, const ProtobufCMessage *head, siz
 
 void ps_server_set_serving(ps_server *server, const char *service, bool serving)
 {
-    ps_health_set(server->health, service, serving);
+    server->own.set_serving(server->own.arg, service, serving);
 }
 
 void ps_server_stop(ps_server *server, int64_t grace_us, ps_event *done)
@@ -401,7 +397,7 @@ void ps_server_stop(ps_server *server, int64_t grace_us, ps_event *done)
     server->done = done;
     /* so that the end of listening does not look like a failure */
     ps_accept_check_stop(server->accept_check);
-    ps_health_stop(server->health);
+    server->own.stop(server->own.arg);
     ps_loop_after(server->loop, &server->grace, grace_us);
     grpc_server_shutdown_and_notify(server->grpc, ps_loop_cq(server->loop), &server->down);
 }

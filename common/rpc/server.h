@@ -3,8 +3,7 @@
  *
  * A service is its generated descriptor and a const table of handlers. The server does for all
  * methods what they share: paths, message types, bounded unpacking into an arena, packing, status
- * and the life of calls. Every server also serves health (Check, Watch) and reflection (v1,
- * v1alpha).
+ * and the life of calls. serve.h starts a server that also serves health and reflection.
  *
  * Instances. A service may be served several times by one server, each time on the thread of
  * another loop. A client chooses one by the path: "/psgd.v1.ParameterService/PushGradient/1" is
@@ -59,17 +58,29 @@ typedef struct ps_service {
     ps_loop *loop;
 } ps_service;
 
+/* What a server serves beside the services of its caller, and what that has to know of it. The
+ * server destroys it with itself, also if it cannot start. */
+typedef struct ps_server_own {
+    const ps_service *services; /* (count) */
+    size_t count;
+    void (*set_serving)(void *arg, const char *service, bool serving);
+    void (*stop)(void *arg); /* the server stops: ends calls that would delay that */
+    void (*destroy)(void *arg);
+    void *arg;
+} ps_server_own;
+
 /* Starts a server that listens on `address` and serves when the loop runs. "127.0.0.1:0" means
  * any port. `services` and their tables must outlive the server. Fails with FAILED_PRECONDITION
  * if a table lacks a method of its descriptor, with UNAVAILABLE if the address cannot be bound. */
 PS_MUST_USE ps_status ps_server_start(ps_loop *loop, const ps_service *services, size_t count,
-                                      const char *address, ps_server **out);
+                                      const ps_server_own *own, const char *address,
+                                      ps_server **out);
 
 /* Returns the port on which the server listens. */
 int ps_server_port(const ps_server *server);
 
-/* Sets the status that health reports for `service` ("" is the whole server). Every service
- * starts as SERVING. */
+/* Calls own->set_serving: sets the status that health reports for `service` ("" is the whole
+ * server). Every service starts as SERVING. */
 void ps_server_set_serving(ps_server *server, const char *service, bool serving);
 
 /* Stops and frees the server, then fires `done`. Health reports NOT_SERVING and new calls are

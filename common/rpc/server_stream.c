@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* server_stream.c - moves the messages of a call; see server_call.h. */
-#include "common/rpc/server_call.h"
+/* server_stream.c - moves the messages of a call; see server_impl.h. */
+#include "common/rpc/server_impl.h"
 
 #include "common/base/container_of.h"
 

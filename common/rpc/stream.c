@@ -6,7 +6,7 @@
  */
 #include "common/base/container_of.h"
 #include "common/base/xalloc.h"
-#include "common/rpc/channel.h"
+#include "common/rpc/client_impl.h"
 
 #include <assert.h>
 #include <stdlib.h>

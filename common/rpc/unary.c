@@ -2,7 +2,7 @@
 /* unary.c - see client.h. One batch of six operations, so one event. */
 #include "common/base/container_of.h"
 #include "common/base/xalloc.h"
-#include "common/rpc/channel.h"
+#include "common/rpc/client_impl.h"
 
 #include <assert.h>
 #include <stdlib.h>

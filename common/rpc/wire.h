@@ -9,7 +9,7 @@
 
 #include "common/base/arena.h"
 #include "common/base/status.h"
-#include "common/rpc/payload.h"
+#include "common/rpc/payload_impl.h"
 
 #include <grpc/byte_buffer.h>
 #include <grpc/slice.h>
@@ -32,16 +32,6 @@ enum {
     PS_WIRE_DEPTH_MAX = 16,        /* nesting of messages */
     PS_WIRE_ARENA_RATIO = 16,      /* memory for unpacking: 16 bytes for each received byte, */
     PS_WIRE_ARENA_EXTRA = 64 << 10 /* and this much in addition */
-};
-
-/* The part of a received message from the payload on. */
-struct ps_payload {
-    const grpc_slice *slices; /* all slices of the message */
-    size_t slice_count;
-    size_t begin; /* offset of the payload in the message */
-    size_t len;
-    /* Cache of the last view: slice `at` starts at byte `at_begin` of the message. */
-    size_t at, at_begin;
 };
 
 /* A received message and all memory that it needs. */

@@ -12,6 +12,7 @@
 #include "common/data/packed.h"
 #include "common/nn/blas.h"
 #include "common/rpc/process.h"
+#include "common/rpc/serve.h"
 #include "services/coordinator/coordinator.h"
 #include "services/coordinator/domain/job_message.h"
 #include "services/coordinator/io/database_copy.h"
@@ -202,7 +203,7 @@ static ps_status serve(program *p, const settings *s)
     }
     ps_address_format(&bound, listen);
     p->service = ps_coordinator_service(p->coordinator);
-    st = ps_server_start(p->loop, &p->service, 1, listen, &p->server);
+    st = ps_serve(p->loop, &p->service, 1, listen, &p->server);
     if (!ps_is_ok(&st)) {
         return st;
     }

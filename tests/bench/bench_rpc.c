@@ -11,7 +11,7 @@
 #include "common/base/container_of.h"
 #include "common/rpc/client.h"
 #include "common/rpc/process.h"
-#include "common/rpc/server.h"
+#include "common/rpc/serve.h"
 #include "tests/bench/bare.h"
 
 #include "echo.pb-c.h"
@@ -225,7 +225,7 @@ static void serve(int port_to, int keep)
 
     ps_rpc_init_process();
     must(ps_loop_create(&g.loop));
-    must(ps_server_start(g.loop, services, 1, "127.0.0.1:0", &g.server));
+    must(ps_serve(g.loop, services, 1, "127.0.0.1:0", &g.server));
     port = ps_server_port(g.server);
     pthread_create(&thread, NULL, wait_for_parent, &g);
     if (write(port_to, &port, sizeof port) != sizeof port) {

@@ -3,7 +3,7 @@
  * of the tests. Prints its port; ends when its standard input does. */
 #include "common/base/container_of.h"
 #include "common/rpc/process.h"
-#include "common/rpc/server.h"
+#include "common/rpc/serve.h"
 
 #include "kinds.pb-c.h"
 
@@ -65,7 +65,7 @@ int main(void)
     ps_rpc_init_process();
     st = ps_loop_create(&k.loop);
     if (ps_is_ok(&st)) {
-        st = ps_server_start(k.loop, &service, 1, "127.0.0.1:0", &k.server);
+        st = ps_serve(k.loop, &service, 1, "127.0.0.1:0", &k.server);
     }
     if (!ps_is_ok(&st)) {
         fprintf(stderr, "serve_kinds: %s\n", st.text);

@@ -8,6 +8,7 @@
 #include "common/base/xalloc.h"
 #include "common/rpc/pbjson.h"
 #include "common/rpc/process.h"
+#include "common/rpc/serve.h"
 #include "services/coordinator/domain/job_message.h"
 #include "tests/support/patience.h"
 
@@ -151,7 +152,7 @@ static void start_coordinator(void *arg)
     if (ps_is_ok(&st)) {
         w->service = ps_coordinator_service(w->c);
         snprintf(listen, sizeof listen, "127.0.0.1:%d", w->port);
-        st = ps_server_start(w->s.loop, &w->service, 1, listen, &w->server);
+        st = ps_serve(w->s.loop, &w->service, 1, listen, &w->server);
     }
     if (!ps_is_ok(&st)) {
         fprintf(stderr, "start the coordinator: %s\n", st.text);

@@ -4,6 +4,7 @@
 
 #include "common/base/xalloc.h"
 #include "common/rpc/pbjson.h"
+#include "common/rpc/serve.h"
 #include "common/train/merge.h"
 
 #include <assert.h>
@@ -113,7 +114,7 @@ static void serve(void *arg)
 {
     dp_server *s = arg;
 
-    must(ps_server_start(s->on->loop, &s->service, 1, s->address, &s->server));
+    must(ps_serve(s->on->loop, &s->service, 1, s->address, &s->server));
     snprintf(s->address, sizeof s->address, "127.0.0.1:%d", ps_server_port(s->server));
 }
 

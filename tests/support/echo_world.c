@@ -3,6 +3,7 @@
 #include "tests/support/echo_world.h"
 
 #include "common/base/container_of.h"
+#include "common/rpc/serve.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -264,7 +265,7 @@ void echo_world_begin(echo_world *w)
     memset(w, 0, sizeof *w);
     w->down.fire = on_down;
     must(ps_loop_create(&w->loop));
-    must(ps_server_start(w->loop, &service, 1, "127.0.0.1:0", &w->server));
+    must(ps_serve(w->loop, &service, 1, "127.0.0.1:0", &w->server));
     snprintf(target, sizeof target, "127.0.0.1:%d", ps_server_port(w->server));
     w->channel = ps_channel_create(w->loop, target);
 }

@@ -5,6 +5,7 @@
 #include "common/base/draw.h"
 #include "common/base/xalloc.h"
 #include "common/codec/feedback.h"
+#include "common/rpc/serve.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -144,7 +145,7 @@ static void describe(fake_worker *w, uint32_t rank)
 static void serve(void *arg)
 {
     fake_worker *w = arg;
-    ps_status st = ps_server_start(w->on->loop, &w->service, 1, w->address, &w->server);
+    ps_status st = ps_serve(w->on->loop, &w->service, 1, w->address, &w->server);
 
     assert(ps_is_ok(&st));
     (void)st;

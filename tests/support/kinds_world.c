@@ -2,6 +2,7 @@
 /* kinds_world.c - see kinds_world.h. */
 #include "tests/support/kinds_world.h"
 
+#include "common/rpc/serve.h"
 #include "tests/support/cmocka_all.h"
 
 #include "common/base/container_of.h"
@@ -43,7 +44,7 @@ void kinds_world_begin(kinds_world *w)
     w->down.fire = on_down;
     st = ps_loop_create(&w->loop);
     assert_true(ps_is_ok(&st));
-    st = ps_server_start(w->loop, &service, 1, "127.0.0.1:0", &w->server);
+    st = ps_serve(w->loop, &service, 1, "127.0.0.1:0", &w->server);
     assert_true(ps_is_ok(&st));
     snprintf(target, sizeof target, "127.0.0.1:%d", ps_server_port(w->server));
     w->channel = ps_channel_create(w->loop, target);

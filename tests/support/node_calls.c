@@ -6,6 +6,7 @@
 #include "common/base/clock.h"
 #include "common/base/sha256.h"
 #include "common/base/xalloc.h"
+#include "common/data/identify.h"
 #include "tests/support/patience.h"
 
 #include <stdlib.h>

@@ -8,6 +8,7 @@
 #include "common/node/node_impl.h" /* its helper */
 #include "common/rpc/pbjson.h"
 #include "common/rpc/process.h"
+#include "common/rpc/serve.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -290,7 +291,7 @@ static void coordinator_is_down(ps_event *event, bool ok)
 static void start_coordinator(void *arg)
 {
     nw_coordinator *c = arg;
-    ps_status st = ps_server_start(c->world->loop, &c->service, 1, c->address, &c->server);
+    ps_status st = ps_serve(c->world->loop, &c->service, 1, c->address, &c->server);
 
     if (!ps_is_ok(&st)) {
         fprintf(stderr, "%s\n", st.text);

@@ -3,7 +3,7 @@
 #include "tests/support/train_world.h"
 
 #include "common/base/xalloc.h"
-#include "common/data/samples.h"
+#include "common/data/dataset_impl.h"
 #include "tests/support/cmocka_all.h"
 #include "tests/support/data_rig.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_connection_answers.c - a server whose answers are made by hand: what a worker does not take
  * of weights and rows, and that it says whose they were. */
+#include "common/rpc/serve.h"
 #include "tests/support/cmocka_all.h"
 
 #include "tests/support/dataplane.h"
@@ -166,7 +167,7 @@ static void serve(void *arg)
         .method_count = sizeof methods / sizeof methods[0],
         .state = l,
     };
-    ps_status st = ps_server_start(l->on.loop, &service, 1, "127.0.0.1:0", &l->server);
+    ps_status st = ps_serve(l->on.loop, &service, 1, "127.0.0.1:0", &l->server);
 
     if (!ps_is_ok(&st)) {
         abort();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_rpc.c - unary calls, errors, and the server's life, on loopback. */
+#include "common/rpc/serve.h"
 #include "tests/support/cmocka_all.h"
 
 #include "common/base/container_of.h"
@@ -267,7 +268,7 @@ static void start_fails(const ps_service *service, const char *address, ps_code 
     ps_status st = ps_loop_create(&loop);
 
     assert_true(ps_is_ok(&st));
-    st = ps_server_start(loop, service, 1, address, &server);
+    st = ps_serve(loop, service, 1, address, &server);
     assert_int_equal(st.code, code);
     assert_string_equal(st.text, text);
     assert_null(server);
@@ -306,7 +307,7 @@ static void a_second_server_on_one_port_is_refused(void **state)
     (void)state;
     echo_world_begin(&w);
     snprintf(address, sizeof address, "127.0.0.1:%d", ps_server_port(w.server));
-    st = ps_server_start(w.loop, &service, 1, address, &second);
+    st = ps_serve(w.loop, &service, 1, address, &second);
     assert_int_equal(st.code, PS_UNAVAILABLE);
     assert_non_null(strstr(st.text, ": Address already in use"));
     assert_null(second);
@@ -335,7 +336,7 @@ static void on_back(ps_event *self, bool ok)
 
     assert_true(ok);
     snprintf(address, sizeof address, "127.0.0.1:%d", c->port);
-    st = ps_server_start(c->w.loop, &service, 1, address, &c->w.server);
+    st = ps_serve(c->w.loop, &service, 1, address, &c->w.server);
     assert_true(ps_is_ok(&st));
 }
 

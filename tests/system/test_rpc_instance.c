@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_rpc_instance.c - one server, two loops: calls of an instance stay on its loop's thread. */
+#include "common/rpc/serve.h"
 #include "tests/support/cmocka_all.h"
 
 #include "common/base/container_of.h"
@@ -48,7 +49,7 @@ static void begin(world *w)
     must(ps_loop_thread_start("there", &w->thread));
     services[0].instance = "1";
     services[0].loop = ps_loop_thread_loop(w->thread);
-    must(ps_server_start(w->here.loop, services, 2, "127.0.0.1:0", &w->here.server));
+    must(ps_serve(w->here.loop, services, 2, "127.0.0.1:0", &w->here.server));
     snprintf(w->target, sizeof w->target, "127.0.0.1:%d", ps_server_port(w->here.server));
     w->here.channel = ps_channel_create_instance(w->here.loop, w->target, "1");
 }

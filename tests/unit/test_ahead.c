@@ -2,7 +2,8 @@
 /* test_ahead.c - blocks read by another thread are the blocks, whatever is asked for when. */
 #include "common/base/xalloc.h"
 #include "common/data/ahead.h"
-#include "common/data/samples.h"
+#include "common/data/dataset_impl.h"
+#include "common/data/nonzero.h"
 #include "common/data/sink.h"
 
 #include "tests/support/data_rig.h"

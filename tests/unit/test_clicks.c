@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_clicks.c - lines of click logs, and sparse rows. */
-#include "common/data/samples.h"
+#include "common/data/dataset_impl.h"
 
 #include "tests/support/data_rig.h"
 

@@ -3,7 +3,8 @@
 #include "common/base/draw.h"
 #include "common/base/xalloc.h"
 #include "common/data/feed.h"
-#include "common/data/samples.h"
+#include "common/data/dataset_impl.h"
+#include "common/data/nonzero.h"
 
 #include "tests/support/close.h"
 #include "tests/support/data_rig.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_identify.c - data sets are described by their content; sources by name. */
+#include "common/data/dataset.h"
 #include "common/data/identify.h"
 
 #include "common/base/sha256.h"

@@ -2,9 +2,10 @@
 /* test_idx.c - IDX files load exactly or are refused with the place; the real
  * set is read where PSGD_DATA says it is. */
 #include "common/data/idx.h"
+#include "common/data/nonzero.h"
 
 #include "common/base/draw.h"
-#include "common/data/samples.h"
+#include "common/data/dataset_impl.h"
 #include "common/data/spread.h"
 
 #include "tests/support/data_rig.h"

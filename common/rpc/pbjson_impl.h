@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pbread.h - the reader behind ps_pb_from_json and ps_pb_set. Private to common/rpc. */
-#ifndef PS_COMMON_RPC_PBREAD_H
-#define PS_COMMON_RPC_PBREAD_H
+/* pbjson_impl.h - the reader behind ps_pb_from_json and ps_pb_set. Private to common/rpc. */
+#ifndef PS_COMMON_RPC_PBJSON_IMPL_H
+#define PS_COMMON_RPC_PBJSON_IMPL_H
 
 #include "common/base/strbuf.h"
 #include "common/rpc/error.h"

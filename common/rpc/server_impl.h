@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* server_call.h - the inside of a server and its calls. Private to common/rpc.
+/* server_impl.h - the inside of a server and its calls. Private to common/rpc.
  *
  * server.c listens, routes and stops. server_call.c begins and ends calls. server_stream.c moves
  * the messages between. A call belongs to the thread of its loop. What calls of several loops share
  * in the server is atomic; a call of an instance is counted as over on the server's own loop.
  */
-#ifndef PS_COMMON_RPC_SERVER_CALL_H
-#define PS_COMMON_RPC_SERVER_CALL_H
+#ifndef PS_COMMON_RPC_SERVER_IMPL_H
+#define PS_COMMON_RPC_SERVER_IMPL_H
 
 #include "common/rpc/server.h"
 #include "common/rpc/wire.h"
 
 #include <stdatomic.h>
 
-typedef struct ps_health ps_health;
-typedef struct ps_reflection ps_reflection;
 typedef struct ps_accept_check ps_accept_check;
 
 typedef struct ps_route {
@@ -31,8 +29,7 @@ struct ps_server {
     ps_loop *loop;
     grpc_server *grpc;
     int port;
-    ps_health *health;
-    ps_reflection *reflection;
+    ps_server_own own;
     ps_accept_check *accept_check; /* NULL: nobody checks */
     ps_event down;
     ps_timer grace;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* channel.h - the inside of a client's channel, and how its calls end. Private to common/rpc. */
-#ifndef PS_COMMON_RPC_CHANNEL_H
-#define PS_COMMON_RPC_CHANNEL_H
+/* client_impl.h - the inside of a client's channel, and how its calls end. Private to common/rpc. */
+#ifndef PS_COMMON_RPC_CLIENT_IMPL_H
+#define PS_COMMON_RPC_CLIENT_IMPL_H
 
 #include "common/rpc/client.h"
 #include "common/rpc/wire.h"
