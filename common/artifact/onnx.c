@@ -9,141 +9,12 @@
 #include "common/base/strbuf.h"
 #include "common/base/xalloc.h"
 
-#include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "raw_data has our byte order");
 
 enum { IR_VERSION = 7, OPSET = 13 };
 
 static const uint64_t bytes_max = INT32_MAX; /* protobuf's limit for a message */
-
-/* Returns an empty message, which is freed with the message that it is put into. */
-static void *make(const ProtobufCMessageDescriptor *type)
-{
-    ProtobufCMessage *message = ps_xmalloc(type->sizeof_message);
-
-    protobuf_c_message_init(type, message);
-    return message;
-}
-
-/* --- nodes ------------------------------------------------------------------- */
-
-const char *ps_onnx_name(const ps_onnx_layer *layer, const char *suffix, char out[PS_ONNX_NAME_MAX])
-{
-    int n = snprintf(out, PS_ONNX_NAME_MAX, "%s.%s", layer->name, suffix);
-
-    assert(n > 0 && n < PS_ONNX_NAME_MAX);
-    return out;
-}
-
-void ps_onnx_node(ps_onnx_graph *graph, const char *operator_name, const char *out)
-{
-    Onnx__NodeProto *node = make(&onnx__node_proto__descriptor);
-
-    node->name = ps_xstrdup(out);
-    node->op_type = ps_xstrdup(operator_name);
-    node->n_output = 1;
-    node->output = ps_xmalloc(sizeof *node->output);
-    node->output[0] = ps_xstrdup(out);
-    graph->node = ps_xrealloc(graph->node, (graph->n_node + 1) * sizeof(Onnx__NodeProto *));
-    graph->node[graph->n_node++] = node;
-}
-
-static Onnx__NodeProto *newest_node(const ps_onnx_graph *graph)
-{
-    assert(graph->n_node > 0);
-    return graph->node[graph->n_node - 1];
-}
-
-void ps_onnx_in(ps_onnx_graph *graph, const char *value)
-{
-    Onnx__NodeProto *node = newest_node(graph);
-
-    node->input = ps_xrealloc(node->input, (node->n_input + 1) * sizeof(char *));
-    node->input[node->n_input++] = ps_xstrdup(value);
-}
-
-static Onnx__AttributeProto *add_attribute(ps_onnx_graph *graph, const char *name,
-                                           Onnx__AttributeProto__AttributeType type)
-{
-    Onnx__AttributeProto *attribute = make(&onnx__attribute_proto__descriptor);
-    Onnx__NodeProto *node = newest_node(graph);
-
-    attribute->name = ps_xstrdup(name);
-    attribute->type = type;
-    node->attribute =
-        ps_xrealloc(node->attribute, (node->n_attribute + 1) * sizeof(Onnx__AttributeProto *));
-    node->attribute[node->n_attribute++] = attribute;
-    return attribute;
-}
-
-void ps_onnx_int(ps_onnx_graph *graph, const char *name, int64_t value)
-{
-    Onnx__AttributeProto *attribute =
-        add_attribute(graph, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT);
-
-    attribute->has_i = true;
-    attribute->i = value;
-}
-
-void ps_onnx_float(ps_onnx_graph *graph, const char *name, float value)
-{
-    Onnx__AttributeProto *attribute =
-        add_attribute(graph, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT);
-
-    attribute->has_f = true;
-    attribute->f = value;
-}
-
-void ps_onnx_ints(ps_onnx_graph *graph, const char *name, const int64_t *values, size_t n)
-{
-    Onnx__AttributeProto *attribute =
-        add_attribute(graph, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS);
-
-    attribute->n_ints = n;
-    attribute->ints = ps_xmalloc(n * sizeof *values);
-    memcpy(attribute->ints, values, n * sizeof *values);
-}
-
-/* --- constants --------------------------------------------------------------- */
-
-/* Adds a constant of n_bytes bytes. Takes ownership of `dims` and `values`. */
-static void add_tensor(ps_onnx_graph *graph, const char *name, Onnx__TensorProto__DataType type,
-                       int64_t *dims, size_t n_dims, void *values, size_t n_bytes)
-{
-    Onnx__TensorProto *tensor = make(&onnx__tensor_proto__descriptor);
-
-    tensor->name = ps_xstrdup(name);
-    tensor->data_type = (int32_t)type;
-    tensor->dims = dims;
-    tensor->n_dims = n_dims;
-    tensor->raw_data = (ProtobufCBinaryData){.data = values, .len = n_bytes};
-    graph->initializer =
-        ps_xrealloc(graph->initializer, (graph->n_initializer + 1) * sizeof(Onnx__TensorProto *));
-    graph->initializer[graph->n_initializer++] = tensor;
-}
-
-static void *copy_of(const void *bytes, size_t n)
-{
-    return memcpy(ps_xmalloc(n), bytes, n);
-}
-
-void ps_onnx_const_ints(ps_onnx_graph *graph, const char *name, const int64_t *values, size_t n)
-{
-    int64_t count = (int64_t)n;
-
-    add_tensor(graph, name, ONNX__TENSOR_PROTO__DATA_TYPE__INT64, copy_of(&count, sizeof count), 1,
-               copy_of(values, n * sizeof *values), n * sizeof *values);
-}
-
-void ps_onnx_const_float(ps_onnx_graph *graph, const char *name, float value)
-{
-    add_tensor(graph, name, ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, NULL, 0,
-               copy_of(&value, sizeof value), sizeof value);
-}
 
 /* Adds the model's variables. Their values stay in `block`. */
 static void add_variables(ps_onnx_graph *graph, const ps_model *model, const float *block)
@@ -155,7 +26,7 @@ static void add_variables(ps_onnx_graph *graph, const ps_model *model, const flo
         for (uint32_t d = 0; d < variable->shape.rank; d++) {
             dims[d] = variable->shape.dim[d];
         }
-        add_tensor(graph, variable->name, ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, dims,
+        ps_onnx_const(graph, variable->name, ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, dims,
                    variable->shape.rank, (void *)(block + variable->at),
                    variable->size * sizeof *block);
     }
@@ -175,14 +46,14 @@ static void take_values_back(ps_onnx_graph *graph, size_t n)
 static Onnx__ValueInfoProto **make_value(const char *name, ps_shape of)
 {
     Onnx__ValueInfoProto **list = ps_xmalloc(sizeof(Onnx__ValueInfoProto *));
-    Onnx__TypeProto__Tensor *tensor = make(&onnx__type_proto__tensor__descriptor);
-    Onnx__TensorShapeProto *shape = make(&onnx__tensor_shape_proto__descriptor);
-    Onnx__ValueInfoProto *value = make(&onnx__value_info_proto__descriptor);
+    Onnx__TypeProto__Tensor *tensor = ps_onnx_make(&onnx__type_proto__tensor__descriptor);
+    Onnx__TensorShapeProto *shape = ps_onnx_make(&onnx__tensor_shape_proto__descriptor);
+    Onnx__ValueInfoProto *value = ps_onnx_make(&onnx__value_info_proto__descriptor);
 
     shape->n_dim = of.rank + 1;
     shape->dim = ps_xcalloc(shape->n_dim, sizeof(Onnx__TensorShapeProto__Dimension *));
     for (uint32_t d = 0; d <= of.rank; d++) {
-        shape->dim[d] = make(&onnx__tensor_shape_proto__dimension__descriptor);
+        shape->dim[d] = ps_onnx_make(&onnx__tensor_shape_proto__dimension__descriptor);
         if (d == 0) {
             shape->dim[d]->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
             shape->dim[d]->dim_param = ps_xstrdup("N");
@@ -194,7 +65,7 @@ static Onnx__ValueInfoProto **make_value(const char *name, ps_shape of)
     tensor->elem_type = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
     tensor->shape = shape;
     value->name = ps_xstrdup(name);
-    value->type = make(&onnx__type_proto__descriptor);
+    value->type = ps_onnx_make(&onnx__type_proto__descriptor);
     value->type->value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
     value->type->tensor_type = tensor;
     list[0] = value;
@@ -269,13 +140,13 @@ static ps_status make_graph(const ps_model *model, const char *title, ps_onnx_gr
 /* Returns the message of a file whose graph is empty. */
 static Onnx__ModelProto *make_file(const ps_meta *meta, size_t meta_count)
 {
-    Onnx__ModelProto *file = make(&onnx__model_proto__descriptor);
-    Onnx__OperatorSetIdProto *opset = make(&onnx__operator_set_id_proto__descriptor);
+    Onnx__ModelProto *file = ps_onnx_make(&onnx__model_proto__descriptor);
+    Onnx__OperatorSetIdProto *opset = ps_onnx_make(&onnx__operator_set_id_proto__descriptor);
 
     file->ir_version = IR_VERSION;
     file->producer_name = ps_xstrdup("psgd");
     file->producer_version = ps_xstrdup(PS_VERSION);
-    file->graph = make(&onnx__graph_proto__descriptor);
+    file->graph = ps_onnx_make(&onnx__graph_proto__descriptor);
     opset->domain = ps_xstrdup("");
     opset->version = OPSET;
     file->n_opset_import = 1;
@@ -284,7 +155,7 @@ static Onnx__ModelProto *make_file(const ps_meta *meta, size_t meta_count)
     file->n_metadata_props = meta_count;
     file->metadata_props = ps_xcalloc(meta_count, sizeof(Onnx__StringStringEntryProto *));
     for (size_t i = 0; i < meta_count; i++) {
-        file->metadata_props[i] = make(&onnx__string_string_entry_proto__descriptor);
+        file->metadata_props[i] = ps_onnx_make(&onnx__string_string_entry_proto__descriptor);
         file->metadata_props[i]->key = ps_xstrdup(meta[i].key);
         file->metadata_props[i]->value = ps_xstrdup(meta[i].value);
     }

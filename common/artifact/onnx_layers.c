@@ -7,7 +7,16 @@
 #include "common/artifact/onnx_layers.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
+
+const char *ps_onnx_name(const ps_onnx_layer *layer, const char *suffix, char out[PS_ONNX_NAME_MAX])
+{
+    int n = snprintf(out, PS_ONNX_NAME_MAX, "%s.%s", layer->name, suffix);
+
+    assert(n > 0 && n < PS_ONNX_NAME_MAX);
+    return out;
+}
 
 /* Returns a number of the layer. */
 static double number(const ps_onnx_layer *l, const char *name)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* onnx_layers.h - writes layers as nodes of an ONNX graph.
  *
- * onnx_layers.c has a writer for each kind of layer; onnx.c has the functions with which writers
- * add nodes and constants. All texts and values are copied.
+ * There is a writer for each kind of layer.
  *
  * Names: the output of layer NAME is "NAME.out", an intermediate value is "NAME.SUFFIX". Variables
  * keep their names in the model, so no two names are equal.
@@ -10,14 +9,10 @@
 #ifndef PS_COMMON_ARTIFACT_ONNX_LAYERS_H
 #define PS_COMMON_ARTIFACT_ONNX_LAYERS_H
 
+#include "common/artifact/onnx_graph.h"
 #include "common/nn/model.h"
 
-#include "onnx/onnx.pb-c.h"
-
 enum { PS_ONNX_NAME_MAX = 96 };
-
-/* A graph that is being written. */
-typedef Onnx__GraphProto ps_onnx_graph;
 
 /* A layer that is being written. */
 typedef struct ps_onnx_layer {
@@ -38,24 +33,6 @@ typedef struct ps_onnx_kind {
 
 /* Returns the writer of this kind of layer, or NULL. */
 const ps_onnx_kind *ps_onnx_kind_find(const char *kind);
-
-/* Adds a node without inputs. Its name is that of its output. */
-void ps_onnx_node(ps_onnx_graph *graph, const char *operator_name, const char *out);
-/* Adds an input to the newest node. */
-void ps_onnx_in(ps_onnx_graph *graph, const char *value);
-/* Adds an integer attribute to the newest node. */
-void ps_onnx_int(ps_onnx_graph *graph, const char *name, int64_t value);
-
-/* Adds a float attribute to the newest node. */
-void ps_onnx_float(ps_onnx_graph *graph, const char *name, float value);
-
-/* Adds an attribute of n integers to the newest node. */
-void ps_onnx_ints(ps_onnx_graph *graph, const char *name, const int64_t *values, size_t n);
-
-/* Adds a constant: a vector of n integers. */
-void ps_onnx_const_ints(ps_onnx_graph *graph, const char *name, const int64_t *values, size_t n);
-/* Adds a constant: a scalar. */
-void ps_onnx_const_float(ps_onnx_graph *graph, const char *name, float value);
 
 /* Writes the name "layer.suffix" into `out` and returns `out`. */
 const char *ps_onnx_name(const ps_onnx_layer *layer, const char *suffix,

@@ -3,7 +3,7 @@
  * then turns each slot's text into the value of its member. */
 #include "common/base/config.h"
 
-#include "common/base/config_slots.h"
+#include "common/base/config_impl.h"
 #include "common/base/container_of.h"
 #include "common/base/nearest.h"
 #include "common/base/shorten.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* config_file.c - reads a settings file into the slots of options. */
-#include "common/base/config_slots.h"
+#include "common/base/config_impl.h"
 
 #include "common/base/document.h"
 #include "common/base/files.h"

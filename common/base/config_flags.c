@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* config_flags.c - reads argv into the slots of options. */
-#include "common/base/config_slots.h"
+#include "common/base/config_impl.h"
 #include "common/base/shorten.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* config_help.c - writes the text of --help from the tables. */
 #include "common/base/config.h"
-#include "common/base/config_slots.h"
+#include "common/base/config_impl.h"
 #include "common/base/scalar.h"
 
 #include <string.h>

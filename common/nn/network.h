@@ -7,18 +7,7 @@
 #ifndef PS_COMMON_NN_NETWORK_H
 #define PS_COMMON_NN_NETWORK_H
 
-#include "common/nn/model.h"
-
-/* The data that a network has to fit. */
-typedef struct ps_network_facts {
-    uint32_t features;   /* values of a sample; the last `ids` of them are ids */
-    uint32_t ids;        /* 0: no value is an id */
-    uint32_t vocabulary; /* ids are less than this */
-    uint32_t classes;    /* 0: targets are values */
-    uint32_t outputs;    /* one for each class or value */
-} ps_network_facts;
-
-typedef struct ps_network_build ps_network_build;
+#include "common/nn/network_build.h"
 
 typedef struct ps_network {
     const char *name;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* network_build.h - builds the list of layers of a network. For common/nn only.
+/* network_build.h - builds the list of layers of a network, which network.h finds by name.
  *
  * Numbers that are not set are the layer's defaults, except `init`: all weights and biases start as
  * in PyTorch.
@@ -7,14 +7,23 @@
 #ifndef PS_COMMON_NN_NETWORK_BUILD_H
 #define PS_COMMON_NN_NETWORK_BUILD_H
 
-#include "common/nn/network.h"
+#include "common/nn/model.h"
 
-struct ps_network_build {
+/* The data that a network has to fit. */
+typedef struct ps_network_facts {
+    uint32_t features;   /* values of a sample; the last `ids` of them are ids */
+    uint32_t ids;        /* 0: no value is an id */
+    uint32_t vocabulary; /* ids are less than this */
+    uint32_t classes;    /* 0: targets are values */
+    uint32_t outputs;    /* one for each class or value */
+} ps_network_facts;
+
+typedef struct ps_network_build {
     const ps_network_facts *facts;
     ps_params params; /* the network's own */
     ps_layer_spec *specs;
     size_t count; /* layers so far, and so the number of the last one, as in ps_layer_spec.inputs */
-};
+} ps_network_build;
 
 /* Appends a layer that reads the one before it, and returns it. name NULL: kind and position. */
 ps_layer_spec *ps_network_add(ps_network_build *net, const char *kind, const char *name);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* network_images.c - convolutional networks that are plain chains of layers. */
-#include "common/nn/network_build.h"
+#include "common/nn/network.h"
 
 /* clang-format off */
 static const ps_network_line cnn[] = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* network_linear.c - one dense layer: linear or logistic regression, depending on the loss. */
-#include "common/nn/network_build.h"
+#include "common/nn/network.h"
 
 static ps_status build(ps_network_build *net)
 {

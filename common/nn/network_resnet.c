@@ -6,7 +6,7 @@
  * on, the first block of a stage halves rows and columns and doubles channels. Its input then
  * takes one of three kinds of shortcut to the addition.
  */
-#include "common/nn/network_build.h"
+#include "common/nn/network.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* network_words.c - networks over ids: of words, and of hashed categories together with numbers. */
-#include "common/nn/network_build.h"
+#include "common/nn/network.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -24,20 +24,6 @@ enum {
     SPARE = 16 /* values behind each of the 16 matrices; see winograd_tiles.h */
 };
 
-const ps_winograd_tiles *ps_winograd_tiles_of(ps_cpu level)
-{
-#if defined(__x86_64__)
-    if (level >= PS_CPU_AVX512) {
-        return &ps_winograd_tiles_avx512;
-    }
-    if (level >= PS_CPU_AVX2) {
-        return &ps_winograd_tiles_avx2;
-    }
-#endif
-    (void)level;
-    return NULL;
-}
-
 /* Chooses the size of the blocks of a convolution. */
 static void cut(ps_winograd_way *way)
 {

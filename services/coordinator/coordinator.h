@@ -6,12 +6,11 @@
 #define PS_COORDINATOR_COORDINATOR_H
 
 #include "common/data/identify.h"
-#include "common/rpc/error.h"
 #include "common/rpc/server.h"
 #include "common/rpc/tasks.h"
 #include "services/coordinator/domain/awake_clock.h"
 #include "services/coordinator/domain/known_nodes.h"
-#include "services/coordinator/domain/live_job.h"
+#include "services/coordinator/domain/jobs.h"
 #include "services/coordinator/io/init_from.h"
 #include "services/coordinator/io/job_store.h"
 #include "services/coordinator/io/registry.h"
@@ -80,29 +79,6 @@ struct ps_coordinator {
     bool was_stopped; /* the earlier process ended in order */
 };
 
-/* Creates a coordinator: opens the registry and loads the jobs of the earlier process (startup.h).
- * Waits for the disk, so call it before the server starts. Copies `conf`, keeps its texts. */
-PS_MUST_USE ps_status ps_coordinator_create(ps_loop *loop, const ps_coordinator_conf *conf,
-                                            ps_coordinator **out);
-
-/* Sets the address that nodes are told, and lets jobs start. */
-void ps_coordinator_open(ps_coordinator *c, const char *address);
-
-/* Returns the service for ps_server_start. */
-ps_service ps_coordinator_service(ps_coordinator *c);
-
-/* Starts nothing from now on, and ends all calls: watchers, barriers, calls to nodes. Jobs stay as
- * they are stored, and nodes continue. */
-void ps_coordinator_drain(ps_coordinator *c);
-
-/* Blocks until running tasks have ended. Call it after ps_coordinator_drain, while the loop runs.
- */
-void ps_coordinator_stop(ps_coordinator *c);
-/* Frees the coordinator, when the loop has ended or has freed all attempts. NULL is allowed. */
-void ps_coordinator_destroy(ps_coordinator *c);
-
-/* --- for the handlers ------------------------------------------------------- */
-
 /* Returns where to find models to start from. */
 ps_init_where ps_coordinator_init_where(const ps_coordinator *c);
 
@@ -112,24 +88,6 @@ int64_t ps_coordinator_now_us(ps_coordinator *c);
 
 /* Returns bytes of a package to the budget of packages. */
 void ps_coordinator_give_memory(ps_coordinator *c, uint64_t bytes);
-
-/* Receives the id of the job that was stored, or that an earlier call with the same request id
- * made. */
-typedef void ps_submitted_fn(void *arg, const ps_status *result, const char *job_id);
-
-typedef struct ps_submit {
-    const Psgd__V1__JobSpec *spec; /* checked, with all defaults */
-    const char *request_id;        /* "": none */
-    uint64_t memory_bytes;         /* memory that its package takes */
-    bool no_queue;                 /* as in SubmitJobRequest */
-    ps_status place; /* OK; else only a call whose request id made a job already succeeds */
-    ps_submitted_fn *then;
-    void *arg;
-} ps_submit;
-
-/* Accepts a job. Calls `then` once, on the loop. Fails with ALREADY_EXISTS; with
- * RESOURCE_EXHAUSTED, also if the disk is nearly full; or with `place`. */
-void ps_coordinator_submit(ps_coordinator *c, const ps_submit *submit);
 
 /* Submits a task that writes files. After ps_coordinator_stop it runs at once. */
 void ps_coordinator_write(ps_coordinator *c, ps_strand *strand, ps_task *task);

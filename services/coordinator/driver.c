@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* driver.c - carries out the decisions of commit.h: the life of an attempt, and the reports of
  * its nodes. */
-#include "services/coordinator/attempt.h"
+#include "services/coordinator/driver_impl.h"
 
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
@@ -93,7 +93,7 @@ static void refused(void *arg, const ps_status *result)
     ps_live *job = arg;
 
     if (ps_is_ok(result)) {
-        ps_jobs_settle(job->jobs, job);
+        ps_jobs_settle(ps_jobs_of(job), job);
     }
 }
 
@@ -129,7 +129,7 @@ static ps_attempt *create(ps_coordinator *c, ps_live *job)
                       a->plan->spec->workers);
     c->attempts++;
     job->attempt = a;
-    ps_jobs_activate(job->jobs, job);
+    ps_jobs_activate(ps_jobs_of(job), job);
     return a;
 }
 
@@ -420,8 +420,8 @@ static void over(ps_attempt *a)
     job->attempt = NULL;
     ps_loop_cancel(a->c->loop, &a->timer);
     ps_loop_cancel(a->c->loop, &a->limit);
-    ps_jobs_deactivate(job->jobs, job);
-    ps_jobs_settle(job->jobs, job);
+    ps_jobs_deactivate(ps_jobs_of(job), job);
+    ps_jobs_settle(ps_jobs_of(job), job);
 }
 
 static void act(ps_attempt *a, ps_commit_action action, ps_attempt_node *p)
@@ -535,7 +535,7 @@ void ps_attempt_settle(ps_attempt *a)
 void ps_attempt_drop(ps_attempt *a)
 {
     a->pending++;
-    ps_jobs_deactivate(a->job->jobs, a->job);
+    ps_jobs_deactivate(ps_jobs_of(a->job), a->job);
     a->job->attempt = NULL;
     a->job = NULL;
     ps_loop_cancel(a->c->loop, &a->timer);

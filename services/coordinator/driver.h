@@ -14,7 +14,6 @@
 #include "services/coordinator/domain/live_job.h"
 
 typedef struct ps_coordinator ps_coordinator;
-#include "services/coordinator/domain/live_job.h"
 
 /* Starts a new attempt of a QUEUED job on these members, with the next attempt number. */
 void ps_attempt_start(ps_coordinator *c, ps_live *job, const ps_member *members, size_t count);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* driver_archive.c - gives io/archive.h what it needs to write the last files of an attempt. */
-#include "services/coordinator/attempt.h"
+#include "services/coordinator/driver_impl.h"
 
 #include "common/base/clock.h"
 #include "common/base/xalloc.h"

@@ -4,7 +4,7 @@
  *
  * CanCommit, PreCommit and DoCommit have no deadlines of their own. The deadlines of the commit
  * end them, because they count only the time during which the coordinator runs. */
-#include "services/coordinator/attempt.h"
+#include "services/coordinator/driver_impl.h"
 
 #include "common/node/node.h"
 

@@ -5,7 +5,7 @@
  * or lease ends this. Tasks check and write chunks, one after the other for each node, while the
  * next chunks arrive.
  */
-#include "services/coordinator/attempt.h"
+#include "services/coordinator/driver_impl.h"
 
 #include "common/base/clock.h"
 #include "common/base/container_of.h"

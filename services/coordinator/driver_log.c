@@ -4,7 +4,7 @@
  * The answer to a heartbeat says how many bytes are stored so far; the node sends the others
  * again. Only one piece of each node is being stored at a time, so a slow disk costs no memory.
  */
-#include "services/coordinator/attempt.h"
+#include "services/coordinator/driver_impl.h"
 
 #include "common/base/container_of.h"
 #include "common/base/log.h"
@@ -59,7 +59,7 @@ static void stored(ps_task *task)
     }
     p->log_waits = task->was_run && !is_ok;
     if (is_ok && k->n > 0 && a->job) {
-        ps_jobs_publish(a->job->jobs, a->job, PS_JOB_FILES);
+        ps_jobs_publish(a->job->board, a->job, PS_JOB_FILES);
     }
     free(k);
     if (a->store_waits && a->logging == 0 && a->job) {

@@ -4,7 +4,7 @@
  * The next message is made when the one before was sent. Of the node's answers only that to the
  * offer of a data set is awaited before the end. Tasks read files, one piece ahead.
  */
-#include "services/coordinator/attempt.h"
+#include "services/coordinator/driver_impl.h"
 
 #include "common/base/container_of.h"
 #include "common/base/files.h"

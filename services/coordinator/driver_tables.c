@@ -4,7 +4,7 @@
  *
  * The step is about three seconds ahead, so that every server learns of it in time. If one learns
  * of it too late, the others are told to forget it. */
-#include "services/coordinator/attempt.h"
+#include "services/coordinator/driver_impl.h"
 
 #include "common/base/clock.h"
 #include "common/base/xalloc.h"

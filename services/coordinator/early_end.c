@@ -6,7 +6,7 @@
  * it is held, all are told the largest of these clocks. No worker has begun it, so all end there.
  * If the coordinator restarts in between, it finds workers that are held and does the same again.
  */
-#include "services/coordinator/attempt.h"
+#include "services/coordinator/driver_impl.h"
 
 #include "common/base/clock.h"
 #include "common/base/container_of.h"

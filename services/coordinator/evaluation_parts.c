@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* evaluation_parts.c - merges the evaluations of the workers' shares of the test set. */
-#include "services/coordinator/attempt.h"
+#include "services/coordinator/driver_impl.h"
 
 #include "common/base/log.h"
 #include "common/train/evaluation.h"

@@ -125,7 +125,7 @@ static void refusal_stored(void *arg, const ps_status *result)
     ps_live *job = arg;
 
     if (ps_is_ok(result)) {
-        ps_jobs_settle(job->jobs, job);
+        ps_jobs_settle(ps_jobs_of(job), job);
         return;
     }
     google__protobuf__timestamp__free_unpacked(job->record.job->end_time, NULL);

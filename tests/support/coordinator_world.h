@@ -9,7 +9,8 @@
 #define PS_TESTS_SUPPORT_COORDINATOR_WORLD_H
 
 #include "common/node/node.h"
-#include "services/coordinator/coordinator.h"
+#include "services/coordinator/api/service.h"
+#include "services/coordinator/coordinator_life.h"
 #include "tests/support/side.h"
 #include "tests/support/temp_dir.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_jobs.c - the jobs that are not over: found, published, stored. */
-#include "services/coordinator/domain/live_job.h"
+#include "services/coordinator/domain/jobs.h"
 
 #include "services/coordinator/domain/job_message.h"
 #include "tests/support/cmocka_all.h"
@@ -85,8 +85,8 @@ static void begin(world *w)
     memset(w, 0, sizeof *w);
     now_us = 1000000;
     ps_jobs_init(&w->jobs, fake_clock);
-    ps_jobs_observe(&w->jobs, keep_changes, w);
-    ps_jobs_observe(&w->jobs, note, w);
+    ps_jobs_observe(&w->jobs.board, keep_changes, w);
+    ps_jobs_observe(&w->jobs.board, note, w);
 }
 
 static void on_stored(void *arg, const ps_status *result)
@@ -212,7 +212,7 @@ static void what_cannot_be_stored_is_said_once_and_shown(void **state)
         ps_live_publish(job, STATE_EVENT);
         answer_first(&w, PS_RESOURCE_EXHAUSTED);
         assert_true(job->is_unsaved);
-        assert_int_equal(w.jobs.unsaved, 1);
+        assert_int_equal(w.jobs.board.unsaved, 1);
         assert_int_equal(job->progress_sequence, job->sequence);
     }
     assert_int_equal(w.seen[PS_JOB_SAVING], 1);
@@ -220,7 +220,7 @@ static void what_cannot_be_stored_is_said_once_and_shown(void **state)
     ps_live_save(job);
     answer_first(&w, PS_OK);
     assert_int_equal(w.seen[PS_JOB_SAVING], 2);
-    assert_int_equal(w.jobs.unsaved, 0);
+    assert_int_equal(w.jobs.board.unsaved, 0);
     ps_jobs_fini(&w.jobs);
 }
 

@@ -22,6 +22,9 @@ ps_handler ps_serve_get_node_log;
 /* service_info.c */
 ps_handler ps_serve_list_presets, ps_serve_get_server_info;
 
+/* Returns the service for ps_server_start. */
+ps_service ps_coordinator_service(ps_coordinator *c);
+
 /* Observers of jobs that send news to watchers and downloads; `arg` is the coordinator. */
 ps_job_observer_fn ps_watchers_changed, ps_reclaims_changed;
 

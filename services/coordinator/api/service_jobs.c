@@ -15,6 +15,7 @@
 #include "services/coordinator/io/artifacts.h"
 #include "services/coordinator/io/init_from.h"
 #include "services/coordinator/job_queue.h"
+#include "services/coordinator/submission.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -305,7 +306,7 @@ static void take_in(submission *s)
                                            sizeof s->lacks)) {
         submit.place = ps_fail(PS_RESOURCE_EXHAUSTED, "the job would have to wait");
     }
-    ps_coordinator_submit(s->held.c, &submit);
+    ps_submit_job(s->held.c, &submit);
 }
 
 static void checked(ps_task *task)
@@ -396,7 +397,7 @@ static void cancelled(void *arg, const ps_status *result)
     Psgd__V1__Job *job = x->live->record.job;
 
     if (ps_is_ok(result)) {
-        ps_jobs_settle(x->live->jobs, x->live);
+        ps_jobs_settle(ps_jobs_of(x->live), x->live);
     } else {
         google__protobuf__timestamp__free_unpacked(job->end_time, NULL);
         job->end_time = NULL;

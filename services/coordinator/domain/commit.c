@@ -9,7 +9,7 @@
 #include "services/coordinator/domain/commit.h"
 
 #include "common/base/xalloc.h"
-#include "services/coordinator/domain/commit_end.h"
+#include "services/coordinator/domain/commit_impl.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
  * node that holds up all of them follows from what all nodes report (waits.h) and from which
  * nodes are silent.
  */
-#include "services/coordinator/domain/commit_end.h"
+#include "services/coordinator/domain/commit_impl.h"
 
 #include "common/base/xalloc.h"
 

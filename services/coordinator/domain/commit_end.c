@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* commit_end.c - the end of an attempt: its outcome, and the stages after it. commit_store.c has
  * the stages that store something. */
-#include "services/coordinator/domain/commit_end.h"
+#include "services/coordinator/domain/commit_impl.h"
 
 #include <stdarg.h>
 #include <stdio.h>

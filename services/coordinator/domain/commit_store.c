@@ -6,7 +6,7 @@
  * `waits` says for what, `retry_us` is the time of the next try. Nodes keep their files
  * meanwhile, because they are released later.
  */
-#include "services/coordinator/domain/commit_end.h"
+#include "services/coordinator/domain/commit_impl.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,9 +2,9 @@
 /* jobs.c - see jobs.h. */
 #include "services/coordinator/domain/jobs.h"
 
+#include "common/base/container_of.h"
 #include "common/base/xalloc.h"
 #include "services/coordinator/domain/job_message.h"
-#include "services/coordinator/domain/live_job.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ enum { BUCKETS = 1 << 14 }; /* more than there can be jobs */
 
 void ps_jobs_init(ps_jobs *jobs, int64_t (*clock)(void))
 {
-    *jobs = (ps_jobs){.clock = clock};
+    *jobs = (ps_jobs){.board.clock = clock};
     jobs->by_id = ps_xcalloc(BUCKETS, sizeof(ps_live *));
 }
 
@@ -28,20 +28,6 @@ void ps_jobs_fini(ps_jobs *jobs)
     }
     free(jobs->by_id);
     jobs->by_id = NULL;
-}
-
-void ps_jobs_observe(ps_jobs *jobs, ps_job_observer_fn *on_changed, void *arg)
-{
-    assert(jobs->observer_count < PS_JOB_OBSERVERS_MAX);
-    jobs->observers[jobs->observer_count].on_changed = on_changed;
-    jobs->observers[jobs->observer_count++].arg = arg;
-}
-
-void ps_jobs_publish(ps_jobs *jobs, ps_live *job, ps_job_news what)
-{
-    for (size_t i = 0; i < jobs->observer_count; i++) {
-        jobs->observers[i].on_changed(jobs->observers[i].arg, job, what);
-    }
 }
 
 /* FNV-1a. */
@@ -59,7 +45,7 @@ static void enter(ps_jobs *jobs, ps_live *job)
 {
     ps_live **bucket = bucket_of(jobs, job->record.job->id);
 
-    job->jobs = jobs;
+    job->board = &jobs->board;
     job->same_bucket = *bucket;
     *bucket = job;
     jobs->count++;
@@ -101,7 +87,7 @@ void ps_jobs_remove(ps_jobs *jobs, ps_live *job)
     jobs->queued--;
     jobs->named -= job->record.job->spec->n_nodes > 0;
     jobs->hurried -= job->record.job->no_queue != 0;
-    jobs->unsaved -= job->is_unsaved;
+    jobs->board.unsaved -= job->is_unsaved;
     job->is_unsaved = false;
 }
 
@@ -113,6 +99,11 @@ ps_live *ps_jobs_find(const ps_jobs *jobs, const char *job_id)
         at = at->same_bucket;
     }
     return at;
+}
+
+ps_jobs *ps_jobs_of(const ps_live *job)
+{
+    return PS_CONTAINER_OF(job->board, ps_jobs, board);
 }
 
 void ps_jobs_activate(ps_jobs *jobs, ps_live *job)
@@ -144,10 +135,10 @@ void ps_jobs_deactivate(ps_jobs *jobs, ps_live *job)
 void ps_jobs_settle(ps_jobs *jobs, ps_live *job)
 {
     if (!ps_state_is_final(job->record.job->state)) {
-        ps_jobs_publish(jobs, job, PS_JOB_QUEUED);
+        ps_jobs_publish(&jobs->board, job, PS_JOB_QUEUED);
         return;
     }
     ps_jobs_remove(jobs, job);
-    ps_jobs_publish(jobs, job, PS_JOB_OVER);
+    ps_jobs_publish(&jobs->board, job, PS_JOB_OVER);
     ps_live_destroy(job);
 }

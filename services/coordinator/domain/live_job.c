@@ -48,11 +48,11 @@ static void note(ps_live *job, const ps_status *st)
         return; /* the job ends, so nothing will be tried again */
     }
     job->is_unsaved = !ps_is_ok(st);
-    job->jobs->unsaved += job->is_unsaved;
-    job->jobs->unsaved -= was_unsaved;
+    job->board->unsaved += job->is_unsaved;
+    job->board->unsaved -= was_unsaved;
     job->unsaved_why = *st;
     if (job->is_unsaved != was_unsaved) {
-        ps_jobs_publish(job->jobs, job, PS_JOB_SAVING);
+        ps_jobs_publish(job->board, job, PS_JOB_SAVING);
     }
 }
 
@@ -69,8 +69,8 @@ static void show(ps_live *job)
 {
     give_number(job);
     job->progress_sequence = job->sequence;
-    job->progress_us = job->jobs->clock();
-    ps_jobs_publish(job->jobs, job, PS_JOB_EVENT);
+    job->progress_us = job->board->clock();
+    ps_jobs_publish(job->board, job, PS_JOB_EVENT);
 }
 
 static void set(ps_live *job, Psgd__V1__JobState state, const char *reason, const char *message)
@@ -81,7 +81,7 @@ static void set(ps_live *job, Psgd__V1__JobState state, const char *reason, cons
     ps_text_set(&job->record.job->reason, reason);
     ps_text_set(&job->record.job->message, message);
     if (is_other) {
-        ps_jobs_publish(job->jobs, job, PS_JOB_STATE);
+        ps_jobs_publish(job->board, job, PS_JOB_STATE);
     }
 }
 
@@ -113,11 +113,11 @@ void ps_live_stored(ps_live_change *ch, const ps_status *result)
         note(job, result);
     }
     if (is_ok && ch->has_event) {
-        ps_jobs_publish(job->jobs, job, PS_JOB_EVENT);
+        ps_jobs_publish(job->board, job, PS_JOB_EVENT);
     } else if (!is_ok && ch->has_event && !ch->then) {
         show(job);
     }
-    if (job->decisions == 0 && job->later != 0 && !job->is_over && !job->jobs->is_closed) {
+    if (job->decisions == 0 && job->later != 0 && !job->is_over && !job->board->is_closed) {
         Psgd__V1__JobEventKind kind = job->later;
 
         job->later = 0;
@@ -163,7 +163,7 @@ static void hand_over(ps_live_change *ch)
 {
     assert(!ch->job->to_store);
     ch->job->to_store = ch;
-    ps_jobs_publish(ch->job->jobs, ch->job, PS_JOB_TO_STORE);
+    ps_jobs_publish(ch->job->board, ch->job, PS_JOB_TO_STORE);
 }
 
 ps_live_change *ps_live_take_change(ps_live *job)
@@ -214,7 +214,7 @@ void ps_live_progress(ps_live *job, int64_t now_us)
         ps_live_save(job);
     }
     job->progress_sequence = job->sequence;
-    ps_jobs_publish(job->jobs, job, PS_JOB_EVENT);
+    ps_jobs_publish(job->board, job, PS_JOB_EVENT);
 }
 
 static bool is_shown(const ps_live *job, Psgd__V1__JobState state, const char *reason,

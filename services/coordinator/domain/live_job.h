@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* live_job.h - a job that is not over: its record, its events, its attempt.
  *
- * Pure. Every change is published to the observers of `jobs`. Changes to be stored are published
+ * Pure. Every change is published to the observers of `board`. Changes to be stored are published
  * as PS_JOB_TO_STORE, in order; the observer that stores them calls ps_live_stored. An event is
  * shown to watchers when it is stored. A change that cannot be stored while the job runs is
  * stored later, because a full disk must not end a job. The beginning and the end of an attempt
@@ -11,8 +11,8 @@
 #define PS_COORDINATOR_LIVE_JOB_H
 
 #include "common/base/status.h"
+#include "services/coordinator/domain/job_board.h"
 #include "services/coordinator/domain/job_record.h"
-#include "services/coordinator/domain/jobs.h"
 
 typedef struct ps_attempt ps_attempt;
 typedef struct ps_live_change ps_live_change;
@@ -21,7 +21,7 @@ typedef struct ps_live_change ps_live_change;
 typedef void ps_live_stored_fn(void *arg, const ps_status *result);
 
 struct ps_live {
-    ps_jobs *jobs; /* the list that has the job */
+    ps_job_board *board; /* of the list that it is in */
     ps_record record;
     uint64_t sequence;            /* number of the newest event */
     uint64_t reserved;            /* record.sequence as it was stored last */
@@ -35,11 +35,11 @@ struct ps_live {
     bool is_unsaved; /* the last change could not be stored: ps_live_save tries again */
     ps_status unsaved_why;
     bool is_over;          /* freed when its last change is stored */
-    bool is_active;        /* has an attempt, and is in jobs->active */
+    bool is_active;        /* has an attempt, and is in ps_jobs.active */
     uint64_t memory_bytes; /* memory of its package; 0: not known yet */
     int64_t told_us;       /* when it was last told what it waits for in the queue */
     ps_attempt *attempt;   /* NULL: the job is in the queue */
-    ps_live *prev, *next;  /* the neighbours in the list of `jobs` */
+    ps_live *prev, *next;  /* the neighbours in the list of jobs.h */
     ps_live *active_prev, *active_next, *same_bucket;
 };
 

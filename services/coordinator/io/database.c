@@ -4,6 +4,7 @@
 
 #include "common/base/files.h"
 #include "services/coordinator/io/database_copy.h"
+#include "services/coordinator/io/database_query.h"
 #include "services/coordinator/io/wal_check.h"
 
 #include <errno.h>
@@ -11,7 +12,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
@@ -54,17 +54,6 @@ static const char *const schema_sql[] = {
 
 enum { SCHEMA = sizeof schema_sql / sizeof schema_sql[0] };
 
-ps_status ps_database_failed(sqlite3 *db, const char *what)
-{
-    int code = sqlite3_errcode(db);
-
-    if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB) {
-        return ps_fail(PS_DATA_LOSS, "%s: jobs.db is damaged: %s", what, sqlite3_errmsg(db));
-    }
-    return ps_fail(code == SQLITE_FULL ? PS_RESOURCE_EXHAUSTED : PS_INTERNAL, "%s: %s", what,
-                   sqlite3_errmsg(db));
-}
-
 static ps_status exec(sqlite3 *db, const char *sql, const char *what)
 {
     return sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK ? ps_ok()
@@ -92,24 +81,6 @@ static ps_status read_number(sqlite3 *db, const char *sql, int64_t *out)
         *out = sqlite3_column_int64(s, 0);
     } else {
         st = ps_database_failed(db, "read jobs.db");
-    }
-    sqlite3_finalize(s);
-    return st;
-}
-
-ps_status ps_database_check(sqlite3 *db, const char *sql, const char *what)
-{
-    sqlite3_stmt *s = NULL;
-    const char *verdict;
-    ps_status st = ps_ok();
-
-    if (sqlite3_prepare_v2(db, sql, -1, &s, NULL) != SQLITE_OK || sqlite3_step(s) != SQLITE_ROW) {
-        st = ps_database_failed(db, what);
-    } else {
-        verdict = (const char *)sqlite3_column_text(s, 0);
-        if (!verdict || strcmp(verdict, "ok") != 0) {
-            st = ps_fail(PS_DATA_LOSS, "jobs.db is damaged: %s", verdict ? verdict : "no verdict");
-        }
     }
     sqlite3_finalize(s);
     return st;

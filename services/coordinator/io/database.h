@@ -43,14 +43,6 @@ PS_MUST_USE ps_status ps_database_open(const char *folder, ps_database *out);
 PS_MUST_USE ps_status ps_database_open_reader(const char *folder, ps_database *out);
 void ps_database_close(ps_database *d);
 
-/* Returns the failure that the connection reports: DATA_LOSS; RESOURCE_EXHAUSTED if the disk is
- * full; else INTERNAL. */
-PS_MUST_USE ps_status ps_database_failed(sqlite3 *db, const char *what);
-
-/* Runs a check that returns one row: "ok", or what is damaged. Returns DATA_LOSS if something
- * is. */
-PS_MUST_USE ps_status ps_database_check(sqlite3 *db, const char *sql, const char *what);
-
 /* Notes that a transaction was committed that counted itself in the table `identity`. `durable`: it
  * survives a crash of the host. */
 void ps_database_changed(ps_database *d, bool durable);

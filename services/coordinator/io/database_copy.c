@@ -13,28 +13,6 @@
 
 enum { PATH_BYTES = 4096 };
 
-ps_status ps_database_identity(sqlite3 *db, ps_stamp *out)
-{
-    sqlite3_stmt *s = NULL;
-    ps_status st = ps_ok();
-    int code = sqlite3_prepare_v2(db, "SELECT id, created, changes FROM identity", -1, &s, NULL);
-
-    if (code == SQLITE_OK) {
-        code = sqlite3_step(s);
-    }
-    if (code == SQLITE_ROW) {
-        snprintf(out->id, sizeof out->id, "%s", (const char *)sqlite3_column_text(s, 0));
-        snprintf(out->created, sizeof out->created, "%s", (const char *)sqlite3_column_text(s, 1));
-        out->changes = (uint64_t)sqlite3_column_int64(s, 2);
-    } else if (code == SQLITE_DONE) {
-        st = ps_fail(PS_NOT_FOUND, "jobs.db has no identity");
-    } else {
-        st = ps_database_failed(db, "read the identity");
-    }
-    sqlite3_finalize(s);
-    return st;
-}
-
 /* Converts the copy to one plain file, and checks it. */
 static ps_status finish_copy(sqlite3 *copy)
 {

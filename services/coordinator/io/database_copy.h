@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* database_copy.h - copies jobs.db by SQLite's online backup, and reads the identity of a copy. */
+/* database_copy.h - copies jobs.db by SQLite's online backup. */
 #ifndef PS_COORDINATOR_DATABASE_COPY_H
 #define PS_COORDINATOR_DATABASE_COPY_H
 
-#include "services/coordinator/io/database.h"
-
-/* Reads the identity of a database. Fails with NOT_FOUND if it has none yet. */
-PS_MUST_USE ps_status ps_database_identity(sqlite3 *db, ps_stamp *out);
+#include "services/coordinator/io/database_query.h"
 
 /* Copies the database of a connection to the file `to` (mode 0600), which it replaces. The copy is
  * complete and durable, or `to` stays as it was. Checks every page of the copy. *stamp becomes the

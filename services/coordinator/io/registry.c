@@ -12,6 +12,7 @@
 #include "common/base/xalloc.h"
 #include "common/rpc/wire.h"
 #include "services/coordinator/domain/job_message.h"
+#include "services/coordinator/io/database_query.h"
 #include "services/coordinator/io/row.h"
 
 #include <assert.h>

@@ -3,7 +3,8 @@
 #ifndef PS_COORDINATOR_ROW_H
 #define PS_COORDINATOR_ROW_H
 
-#include "services/coordinator/io/registry.h"
+#include "common/base/status.h"
+#include "services/coordinator/domain/job_record.h"
 
 #include <sqlite3.h>
 

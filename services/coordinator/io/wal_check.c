@@ -6,7 +6,7 @@
 
 #include "common/base/files.h"
 #include "common/base/log.h"
-#include "services/coordinator/io/database_copy.h"
+#include "services/coordinator/io/database_query.h"
 #include "services/coordinator/io/stamp.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* config_slots.h - every option with the texts that were given for it. Private to config*.c. */
-#ifndef PS_COMMON_BASE_CONFIG_SLOTS_H
-#define PS_COMMON_BASE_CONFIG_SLOTS_H
+/* config_impl.h - every option with the texts that were given for it. Private to config*.c. */
+#ifndef PS_COMMON_BASE_CONFIG_IMPL_H
+#define PS_COMMON_BASE_CONFIG_IMPL_H
 
 #include "common/base/arena.h"
 #include "common/base/config.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* commit_end.h - how an attempt ends; between commit.c, commit_end.c and commit_store.c only. */
-#ifndef PS_COORDINATOR_COMMIT_END_H
-#define PS_COORDINATOR_COMMIT_END_H
+/* commit_impl.h - how an attempt ends. Private to commit*.c. */
+#ifndef PS_COORDINATOR_COMMIT_IMPL_H
+#define PS_COORDINATOR_COMMIT_IMPL_H
 
 #include "services/coordinator/domain/commit.h"
 

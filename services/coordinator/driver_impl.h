@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attempt.h - what the files of the driver share; see driver.h. */
-#ifndef PS_COORDINATOR_ATTEMPT_H
-#define PS_COORDINATOR_ATTEMPT_H
+/* driver_impl.h - what the files of the driver share; see driver.h. */
+#ifndef PS_COORDINATOR_DRIVER_IMPL_H
+#define PS_COORDINATOR_DRIVER_IMPL_H
 
 #include "common/job/stop.h"
 #include "common/placement/placement.h"

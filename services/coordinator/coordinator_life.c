@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* coordinator_life.c - see coordinator_life.h. */
+#include "services/coordinator/coordinator_life.h"
+
+#include "common/base/clock.h"
+#include "common/base/container_of.h"
+#include "common/base/files.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+#include "services/coordinator/api/service.h"
+#include "services/coordinator/domain/job_message.h"
+#include "services/coordinator/driver.h"
+#include "services/coordinator/job_queue.h"
+#include "services/coordinator/node_probe.h"
+#include "services/coordinator/startup.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum {
+    CALLS_MAX = 1000, /* most calls of clients that may wait for one kind of task */
+    CHECK_THREADS = 2,
+    LOOK_THREADS = 2,
+    PACKAGE_THREADS = 3,
+    SEND_THREADS = 2,
+    FILE_THREADS = 4
+};
+
+static const int64_t sweep_us = 1000000;
+
+/* --- timers --------------------------------------------------------------------- */
+
+static void on_soon(ps_event *event, bool ok)
+{
+    if (ok) {
+        ps_queue_look(PS_CONTAINER_OF(event, ps_coordinator, soon.event));
+    }
+}
+
+/* Tries again to store the jobs whose last change could not be stored. */
+static void save_again(ps_coordinator *c)
+{
+    for (ps_live *job = c->jobs.first; job && c->jobs.board.unsaved > 0; job = job->next) {
+        if (job->is_unsaved && job->writes == 0) {
+            ps_live_save(job);
+        }
+    }
+}
+
+static void look_at_room(ps_task *task)
+{
+    ps_room_look(&PS_CONTAINER_OF(task, ps_coordinator, room_task)->room);
+}
+
+static void room_seen(ps_task *task)
+{
+    PS_CONTAINER_OF(task, ps_coordinator, room_task)->is_looking = false;
+}
+
+/* Starts a task that looks at the disk, unless one is running: a disk may hang for long. */
+static void start_look(ps_coordinator *c)
+{
+    if (!c->is_looking) {
+        c->is_looking = true;
+        c->room_task = (ps_task){.run = look_at_room, .done = room_seen};
+        ps_tasks_submit(c->tasks, NULL, &c->room_task);
+    }
+}
+
+static void on_sweep(ps_event *event, bool ok)
+{
+    ps_coordinator *c = PS_CONTAINER_OF(event, ps_coordinator, sweep.event);
+
+    if (!ok) {
+        return;
+    }
+    ps_nodes_forget(&c->nodes, ps_coordinator_now_us(c));
+    ps_reclaims_check(c);
+    ps_probe_nodes(c);
+    start_look(c);
+    save_again(c);
+    ps_queue_look(c);
+    ps_loop_after(c->loop, &c->sweep, sweep_us);
+}
+
+static void on_pulse(ps_event *event, bool ok)
+{
+    ps_coordinator *c = PS_CONTAINER_OF(event, ps_coordinator, pulse.event);
+
+    if (ok) {
+        ps_coordinator_now_us(c);
+        ps_loop_after(c->loop, &c->pulse, PS_AWAKE_PULSE_US);
+    }
+}
+
+/* --- life ---------------------------------------------------------------------- */
+
+static ps_status start_threads(ps_coordinator *c)
+{
+    const struct {
+        ps_tasks **out;
+        unsigned threads;
+    } kinds[] = {{&c->reads, 1},
+                 {&c->checks, CHECK_THREADS},
+                 {&c->looks, LOOK_THREADS},
+                 {&c->packages, PACKAGE_THREADS},
+                 {&c->sends, SEND_THREADS},
+                 {&c->tasks, FILE_THREADS}};
+    ps_status st = ps_registry_open_reader(c->conf.data_dir, c->registry, &c->reader);
+
+    if (ps_is_ok(&st)) {
+        st = ps_writer_create(c->loop, c->registry, &c->writer);
+        c->store = (ps_job_store){.writer = c->writer, .exit_at = c->conf.exit_at};
+    }
+    for (size_t i = 0; ps_is_ok(&st) && i < sizeof kinds / sizeof kinds[0]; i++) {
+        st = ps_tasks_create(c->loop, kinds[i].threads, CALLS_MAX, kinds[i].out);
+    }
+    return st;
+}
+
+static void stop_threads(ps_coordinator *c)
+{
+    ps_tasks **const kinds[] = {&c->tasks, &c->sends,  &c->packages,
+                                &c->looks, &c->checks, &c->reads};
+
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        ps_tasks_destroy(*kinds[i]);
+        *kinds[i] = NULL;
+    }
+    ps_writer_destroy(c->writer);
+    c->writer = c->store.writer = NULL;
+    c->jobs.board.is_closed = true;
+}
+
+/* Registers the observers of jobs, in the order in which they are told. */
+static void observe(ps_coordinator *c)
+{
+    ps_jobs_observe(&c->jobs.board, ps_job_store_changed, &c->store);
+    ps_jobs_observe(&c->jobs.board, ps_job_log_changed, NULL);
+    ps_jobs_observe(&c->jobs.board, ps_watchers_changed, c);
+    ps_jobs_observe(&c->jobs.board, ps_reclaims_changed, c);
+    ps_jobs_observe(&c->jobs.board, ps_queue_changed, c);
+}
+
+/* Writes the path of the file that a process leaves when it ends in order. */
+static void name_stopped(const ps_coordinator *c, char *path, size_t cap)
+{
+    snprintf(path, cap, "%s/stopped", c->conf.data_dir);
+}
+
+/* Returns whether the earlier process ended in order. Removes the file at once, because this
+ * process may crash later. */
+static bool take_stopped(const ps_coordinator *c)
+{
+    char path[900];
+
+    name_stopped(c, path, sizeof path);
+    return unlink(path) == 0;
+}
+
+static void leave_stopped(const ps_coordinator *c)
+{
+    char path[900];
+    ps_status st;
+
+    name_stopped(c, path, sizeof path);
+    st = ps_file_write(path, "", 0);
+    if (!ps_is_ok(&st)) {
+        ps_log(PS_LOG_WARN, "main", "%s; jobs that were being started count as interrupted",
+               st.text);
+    }
+}
+
+ps_status ps_coordinator_create(ps_loop *loop, const ps_coordinator_conf *conf,
+                                ps_coordinator **out)
+{
+    ps_coordinator *c = ps_xcalloc(1, sizeof *c);
+    ps_status st;
+
+    c->loop = loop;
+    c->conf = *conf;
+    c->start_wall_us = ps_clock_wall_us();
+    ps_awake_init(&c->awake, ps_clock_us());
+    c->sweep.event.fire = on_sweep;
+    c->soon.event.fire = on_soon;
+    c->pulse.event.fire = on_pulse;
+    ps_jobs_init(&c->jobs, ps_clock_us);
+    observe(c);
+    ps_nodes_init(&c->nodes, conf->heartbeat_us, conf->lease_us);
+    ps_room_init(&c->room, conf->data_dir, conf->min_free_bytes);
+    st = ps_registry_open(conf->data_dir, &c->registry);
+    if (ps_is_ok(&st)) {
+        c->was_stopped = take_stopped(c);
+        st = ps_startup(c);
+    }
+    if (ps_is_ok(&st)) {
+        st = start_threads(c);
+    }
+    if (!ps_is_ok(&st)) {
+        ps_coordinator_destroy(c);
+        return st;
+    }
+    *out = c;
+    return ps_ok();
+}
+
+void ps_coordinator_open(ps_coordinator *c, const char *address)
+{
+    ps_live *next;
+
+    snprintf(c->address, sizeof c->address, "%s", address);
+    c->is_open = true;
+    for (ps_live *job = c->jobs.first; job; job = next) {
+        next = job->next;
+        if (job->record.job->state == PSGD__V1__JOB_STATE__JOB_STATE_QUEUED) {
+            continue;
+        }
+        ps_log_with(PS_LOG_INFO, "job", PS_LOG_FIELDS(PS_LOG_STR("job", job->record.job->id)),
+                    "taken up again in %s", ps_state_name(job->record.job->state));
+        ps_attempt_adopt(c, job);
+    }
+    ps_loop_after(c->loop, &c->sweep, 0);
+    ps_loop_after(c->loop, &c->pulse, PS_AWAKE_PULSE_US);
+}
+
+void ps_coordinator_drain(ps_coordinator *c)
+{
+    c->is_stopping = true;
+    ps_loop_cancel(c->loop, &c->sweep);
+    ps_loop_cancel(c->loop, &c->pulse);
+    ps_loop_cancel(c->loop, &c->soon);
+    ps_watchers_end(c);
+    ps_reclaims_end(c);
+    ps_probes_end(c);
+    while (c->jobs.active) {
+        ps_attempt_drop(c->jobs.active->attempt);
+    }
+}
+
+void ps_coordinator_stop(ps_coordinator *c)
+{
+    stop_threads(c);
+    leave_stopped(c);
+}
+
+void ps_coordinator_destroy(ps_coordinator *c)
+{
+    if (!c) {
+        return;
+    }
+    assert(c->attempts == 0); /* an attempt's calls use the coordinator */
+    stop_threads(c);
+    ps_jobs_fini(&c->jobs);
+    ps_nodes_fini(&c->nodes);
+    ps_room_fini(&c->room);
+    ps_registry_close(c->reader);
+    ps_registry_close(c->registry);
+    free(c);
+}

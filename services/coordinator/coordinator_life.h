@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* coordinator_life.h - starts and ends a coordinator. Loop thread. */
+#ifndef PS_COORDINATOR_COORDINATOR_LIFE_H
+#define PS_COORDINATOR_COORDINATOR_LIFE_H
+
+#include "services/coordinator/coordinator.h"
+
+/* Creates a coordinator: opens the registry and loads the jobs of the earlier process (startup.h).
+ * Waits for the disk, so call it before the server starts. Copies `conf`, keeps its texts. */
+PS_MUST_USE ps_status ps_coordinator_create(ps_loop *loop, const ps_coordinator_conf *conf,
+                                            ps_coordinator **out);
+
+/* Sets the address that nodes are told, and lets jobs start. */
+void ps_coordinator_open(ps_coordinator *c, const char *address);
+
+/* Starts nothing from now on, and ends all calls: watchers, barriers, calls to nodes. Jobs stay as
+ * they are stored, and nodes continue. */
+void ps_coordinator_drain(ps_coordinator *c);
+
+/* Blocks until running tasks have ended. Call it after ps_coordinator_drain, while the loop runs.
+ */
+void ps_coordinator_stop(ps_coordinator *c);
+
+/* Frees the coordinator, when the loop has ended or has freed all attempts. NULL is allowed. */
+void ps_coordinator_destroy(ps_coordinator *c);
+
+#endif
