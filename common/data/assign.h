@@ -25,8 +25,9 @@ typedef struct ps_assignment {
     uint32_t *holders;    /* (block_count, redundancy): workers of each block, ascending */
     uint32_t *held_count; /* (workers): number of blocks of each worker */
     uint32_t **held;      /* (workers)(held_count): blocks of each worker, ascending */
-    /* block k takes the samples of the files whose number modulo block_count is k, instead of
-     * its part of the epoch's order */
+    /* each worker goes through the samples of its own files, those whose number modulo the workers
+     * is its own, in an order of its own: block k of step t is the samples [tS, (t+1)S) of its
+     * holder's order, which begins again when it ends before the epoch does */
     bool is_by_file;
     /* every worker goes through all samples in an epoch, in an order of its own: block k of step t
      * is the samples [tS, (t+1)S) of its holder's order, and a step takes S of an epoch's samples

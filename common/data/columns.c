@@ -128,6 +128,12 @@ bool ps_column_is_one_hot(const ps_data_column *column)
     return number_of(column, "one_hot", 0) == 1;
 }
 
+bool ps_column_learns(const ps_data_column *column)
+{
+    return column->kind->has_words || number_of(column, "scale", AS_IT_IS) != AS_IT_IS ||
+           number_of(column, "blank", 0) == 1;
+}
+
 uint32_t ps_category_hash(uint32_t column, const char *text, size_t len, uint32_t buckets)
 {
     uint64_t h = UINT64_C(0xcbf29ce484222325) + column; /* FNV-1a */

@@ -39,6 +39,10 @@ uint32_t ps_column_size(const ps_data_column *column);
 /* Returns whether each id of the column becomes a feature of its own, which is 0 or 1. */
 bool ps_column_is_one_hot(const ps_data_column *column);
 
+/* Returns whether the values of the column depend on all its training records: on their words, mean
+ * or bounds. */
+bool ps_column_learns(const ps_data_column *column);
+
 /* The learned properties of a column. */
 typedef struct ps_column_state {
     const ps_data_column *column;

@@ -34,7 +34,8 @@ bool ps_data_conf_same(const ps_data_conf *a, const ps_data_conf *b)
         a->train_limit != b->train_limit || a->test_limit != b->test_limit ||
         strcmp(a->folder, b->folder) != 0 || strcmp(a->vocabulary, b->vocabulary) != 0 ||
         a->train_files != b->train_files || a->test_files != b->test_files ||
-        a->column_count != b->column_count) {
+        a->column_count != b->column_count || a->share.of != b->share.of ||
+        a->share.first != b->share.first || a->share.count != b->share.count) {
         return false;
     }
     for (uint32_t i = 0; i < a->train_files + a->test_files; i++) {
@@ -50,6 +51,12 @@ bool ps_data_conf_same(const ps_data_conf *a, const ps_data_conf *b)
         }
     }
     return true;
+}
+
+bool ps_data_can_share(const ps_data_conf *conf)
+{
+    return conf->source->takes_files && conf->test_files > 0 &&
+           (conf->source->learns == NULL || !conf->source->learns(conf));
 }
 
 double ps_data_number(const ps_data_conf *conf, const char *name)

@@ -29,6 +29,14 @@ typedef struct ps_data_column {
     ps_params params; /* in the order of the kind's table */
 } ps_data_column;
 
+/* Which training files are read of a set whose files are dealt to workers by their numbers: those
+ * whose number modulo `of` is first to first + count - 1. train_limit is then the number of samples
+ * of an epoch, and no bound of what is loaded. Zeroed: files are not dealt, all are read. */
+typedef struct ps_data_share {
+    uint32_t of; /* workers */
+    uint32_t first, count;
+} ps_data_share;
+
 struct ps_data_conf {
     const ps_data_source *source;
     ps_params params; /* in the order of the source's table */
@@ -42,6 +50,7 @@ struct ps_data_conf {
     char vocabulary[PS_DATA_FILE_NAME_MAX]; /* file of the words in the order of ids; "": counted */
     ps_data_column columns[PS_DATA_COLUMNS_MAX];
     uint32_t column_count;
+    ps_data_share share;
 };
 
 /* Returns a conf of this source with the default numbers. */
@@ -49,6 +58,10 @@ ps_data_conf ps_data_conf_of(const ps_data_source *source);
 
 /* Returns whether two confs are equal. */
 bool ps_data_conf_same(const ps_data_conf *a, const ps_data_conf *b);
+
+/* Returns whether a process may do with its share of the training files: test samples have files of
+ * their own, and no sample depends on other files than its own. */
+bool ps_data_can_share(const ps_data_conf *conf);
 
 /* Returns the value of the source's number `name`, which must exist. */
 double ps_data_number(const ps_data_conf *conf, const char *name);

@@ -240,6 +240,16 @@ static void arrange(table *t)
     }
 }
 
+static bool learns(const ps_data_conf *conf)
+{
+    for (uint32_t c = 0; c < conf->column_count; c++) {
+        if (ps_column_learns(&conf->columns[c])) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static ps_status csv_facts(const ps_data_conf *conf, ps_data_facts *facts)
 {
     uint64_t numbers = 0, ids = 0, vocabulary = 0;
@@ -387,6 +397,7 @@ const ps_data_source ps_data_source_csv = {
     .params = params,
     .takes_files = true,
     .takes_columns = true,
+    .learns = learns,
     .facts = csv_facts,
     .look = look,
     .load = load,

@@ -182,6 +182,11 @@ const char *ps_dataset_words(const ps_dataset *data, size_t *bytes)
     return data->words;
 }
 
+uint32_t ps_dataset_file_count(const ps_dataset *data)
+{
+    return data->file_count;
+}
+
 uint32_t ps_dataset_file_number(const ps_dataset *data, uint32_t at)
 {
     uint32_t low = 0, high = data->file_count; /* the file is in [low, high) */
@@ -234,7 +239,9 @@ static ps_status found_count(const ps_data_conf *conf, const char *what, uint64_
 
 ps_status ps_data_found_counts(ps_data_conf *conf, uint64_t train, uint64_t test)
 {
-    ps_status st = found_count(conf, "training", train, &conf->train_limit);
+    uint32_t any = 0;
+    ps_status st =
+        found_count(conf, "training", train, conf->share.of > 0 ? &any : &conf->train_limit);
 
     return ps_is_ok(&st) ? found_count(conf, "test", test, &conf->test_limit) : st;
 }

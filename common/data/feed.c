@@ -20,7 +20,8 @@ struct ps_feed {
     bool is_folded;  /* the first transform of samples is affine, and the source applies it */
     uint32_t folded; /* its index in the list */
     ps_affine affine;
-    uint16_t *file_pool; /* (train_count): block of each sample if files are assigned to blocks */
+    uint32_t *own; /* (own_count): samples of the worker's files, if files are dealt; else NULL */
+    uint32_t own_count;
 };
 
 static ps_status plan_one(const ps_transform_choice *choice, ps_data_facts *facts)
@@ -48,11 +49,13 @@ ps_status ps_feed_facts(const ps_feed_conf *conf, ps_data_facts *facts, uint32_t
                          transform->name);
         }
         if (ps_is_ok(&st) && transform->deals_blocks && conf->assignment != NULL &&
-            conf->assignment->is_whole) {
+            (conf->assignment->is_whole || conf->assignment->is_by_file)) {
             st = ps_fail(PS_INVALID_ARGUMENT,
-                         "%s: it deals out samples to workers, of whom each has all samples with "
-                         "the assignment \"whole\"",
-                         transform->name);
+                         "%s: it deals out samples to workers, of whom each has %s with the "
+                         "assignment \"%s\"",
+                         transform->name,
+                         conf->assignment->is_whole ? "all samples" : "those of its files",
+                         conf->assignment->is_whole ? "whole" : "modulo");
         }
         has_pools = has_pools || transform->makes_pools;
     }
@@ -99,20 +102,27 @@ static ps_status begin_step(ps_feed *feed, uint32_t i, ps_data_facts *facts)
     return st;
 }
 
-/* Computes the block of each sample: its file number modulo the number of blocks. */
-static ps_status assign_files(ps_feed *feed)
+/* Lists the samples of the worker's own files. */
+static ps_status take_files(ps_feed *feed)
 {
-    uint32_t count = ps_dataset_count(feed->data, PS_TRAIN);
+    uint32_t count = ps_dataset_count(feed->data, PS_TRAIN), worker = feed->conf.worker;
+    uint32_t workers = feed->conf.assignment->workers;
 
     if (feed->data->file_count == 0) {
         return ps_fail(PS_INVALID_ARGUMENT, "the data set has no files whose names end in numbers");
     }
-    feed->file_pool = ps_xcalloc(count, sizeof *feed->file_pool);
+    feed->own = ps_xcalloc(count, sizeof *feed->own);
     for (uint32_t i = 0; i < count; i++) {
-        feed->file_pool[i] =
-            (uint16_t)(ps_dataset_file_number(feed->data, i) % feed->conf.assignment->block_count);
+        if (ps_dataset_file_number(feed->data, i) % workers == worker) {
+            feed->own[feed->own_count++] = i;
+        }
     }
-    return ps_pools_check(&feed->conf, "modulo", feed->file_pool, count);
+    if (feed->own_count == 0) {
+        return ps_fail(PS_FAILED_PRECONDITION,
+                       "modulo: the files whose numbers are %u modulo %u have no training samples",
+                       worker, workers);
+    }
+    return ps_ok();
 }
 
 ps_status ps_feed_create(const ps_dataset *data, const ps_feed_conf *conf, ps_feed **out)
@@ -130,7 +140,7 @@ ps_status ps_feed_create(const ps_dataset *data, const ps_feed_conf *conf, ps_fe
     }
     feed->facts = facts;
     if (ps_is_ok(&st) && conf->assignment->is_by_file) {
-        st = assign_files(feed);
+        st = take_files(feed);
     }
     if (ps_is_ok(&st)) {
         st = ps_dataset_status(data);
@@ -151,14 +161,13 @@ void ps_feed_destroy(ps_feed *feed)
     for (uint32_t i = 0; i < PS_TRANSFORMS_MAX; i++) {
         free(feed->steps[i].state);
     }
-    free(feed->file_pool);
+    free(feed->own);
     free(feed);
 }
 
-void ps_feed_order(const ps_feed *feed, uint64_t epoch, uint32_t *order)
+/* Writes the order of `count` samples. */
+static void arrange(const ps_feed *feed, uint64_t epoch, uint32_t *order, uint32_t count)
 {
-    uint32_t count = ps_dataset_count(feed->data, PS_TRAIN);
-
     if (feed->is_shuffled) {
         ps_worker_order(feed->conf.seed, epoch, feed->conf.worker, order, count);
     } else {
@@ -171,9 +180,23 @@ void ps_feed_order(const ps_feed *feed, uint64_t epoch, uint32_t *order)
             feed->steps[i].transform->arrange(&feed->steps[i], epoch, order, count);
         }
     }
-    if (feed->file_pool != NULL) {
-        ps_pools_arrange(&feed->conf, feed->file_pool, order, count);
+}
+
+void ps_feed_order(const ps_feed *feed, uint64_t epoch, uint32_t *order, uint32_t count)
+{
+    uint32_t *turn;
+
+    if (feed->own == NULL) {
+        assert(count == ps_dataset_count(feed->data, PS_TRAIN));
+        arrange(feed, epoch, order, count);
+        return;
     }
+    turn = ps_xcalloc(feed->own_count, sizeof *turn);
+    arrange(feed, epoch, turn, feed->own_count);
+    for (uint32_t i = 0; i < count; i++) {
+        order[i] = feed->own[turn[i % feed->own_count]];
+    }
+    free(turn);
 }
 
 /* Computes a key only for transforms that draw: it costs as much as a small transform. */

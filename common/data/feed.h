@@ -19,16 +19,18 @@ PS_MUST_USE ps_status ps_feed_facts(const ps_feed_conf *conf, ps_data_facts *fac
 
 /* Creates a feed. Keeps `data` and conf->assignment, copies conf. Reads the training samples if
  * a transform learns from them. Returns INVALID_ARGUMENT as ps_feed_facts, FAILED_PRECONDITION
- * if a block would have no samples, DATA_LOSS as ps_dataset_status. */
+ * if a block or conf->worker would have no samples, DATA_LOSS as ps_dataset_status. */
 PS_MUST_USE ps_status ps_feed_create(const ps_dataset *data, const ps_feed_conf *conf,
                                      ps_feed **out);
 /* Frees the feed. NULL is allowed. */
 void ps_feed_destroy(ps_feed *feed);
 
-/* Writes the order of an epoch to `order` (train_count): which training sample stands at each
- * place, the same on every node, or that of conf->worker. Without a transform of the order it is
- * that of ps_epoch_order. A sample may occur twice if blocks have pools of their own. */
-void ps_feed_order(const ps_feed *feed, uint64_t epoch, uint32_t *order);
+/* Writes the order of an epoch to `order` (count): which training sample stands at each place, the
+ * same on every node, or that of conf->worker. `count` is the number of training samples, and each
+ * occurs once unless blocks have pools of their own. Where files are dealt to workers, `count` is
+ * any and the samples of the worker's files stand there, again and again. Without a transform of
+ * the order it is that of ps_epoch_order. */
+void ps_feed_order(const ps_feed *feed, uint64_t epoch, uint32_t *order, uint32_t count);
 
 /* Gathers samples like ps_dataset_gather and transforms them; targets are (n, target_width) of
  * ps_feed_facts. Draws for test samples do not depend on the epoch. */

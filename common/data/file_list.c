@@ -283,6 +283,29 @@ static ps_status add_entry(names *list, const ps_data_conf *conf, const char *fo
     return st;
 }
 
+bool ps_file_is_shared(const ps_data_share *share, const char *name)
+{
+    uint32_t number;
+
+    return share->of == 0 || share->count == share->of || !ps_data_file_number(name, &number) ||
+           (number % share->of >= share->first && number % share->of - share->first < share->count);
+}
+
+/* Removes the training files of other shares, which are the first `train` names. Returns how many
+ * of these remain. */
+static uint32_t keep_share(const ps_data_share *share, names *list, uint32_t train)
+{
+    uint32_t kept = 0, all = list->count;
+
+    for (uint32_t i = 0; i < all; i++) {
+        if (i >= train || ps_file_is_shared(share, list->at[i])) {
+            memmove(list->at[kept++], list->at[i], sizeof *list->at);
+        }
+    }
+    list->count = kept;
+    return train - (all - kept);
+}
+
 ps_status ps_file_list_open(const ps_data_conf *conf, const char *folder, ps_file_list *out)
 {
     size_t count = ps_data_file_count(conf);
@@ -302,6 +325,15 @@ ps_status ps_file_list_open(const ps_data_conf *conf, const char *folder, ps_fil
         st = ps_fail(PS_NOT_FOUND, "data.%s: every file that \"%s\" stands for is another entry's",
                      train == 0 ? "files" : "test_files",
                      PS_SHORT(ps_data_file_name(conf, train == 0 ? 0 : conf->train_files), 80));
+    }
+    if (ps_is_ok(&st) && conf->share.of > 0) {
+        train = keep_share(&conf->share, &list, train);
+        if (train == 0) {
+            st = ps_fail(PS_INVALID_ARGUMENT,
+                         "data.files: none is of workers %u to %u of %u, by its number modulo %u",
+                         conf->share.first, conf->share.first + conf->share.count - 1,
+                         conf->share.of, conf->share.of);
+        }
     }
     *out = (ps_file_list){.train = train, .test = list.count - train};
     if (ps_is_ok(&st) && conf->vocabulary[0] != '\0') {
@@ -342,9 +374,9 @@ ps_status ps_file_list_check_numbers(const ps_file_list *list, uint32_t workers)
     for (uint32_t w = 0; w < workers && ps_is_ok(&st); w++) {
         if (!has_file[w]) {
             st = ps_fail(PS_INVALID_ARGUMENT,
-                         "data.files: none of %u files is worker %u's: a number that is %u modulo "
-                         "%u",
-                         list->train, w, w, workers);
+                         "data.files: none of %u files is worker %u's, of the %u of workers: a "
+                         "number that is %u modulo %u; name more files, or have fewer workers",
+                         list->train, w, workers, w, workers);
         }
     }
     free(has_file);

@@ -7,7 +7,8 @@
  * "day-1/part-*". Patterns and folders have the files that exist, in the order of the bytes of
  * their names, so part-10 stands before part-2. A final ".gz" of a file does not belong to its
  * name, as for ps_packed_open. Files whose names begin with a dot are left out. A pattern or folder
- * leaves out what another entry names, and patterns for training what test entries stand for.
+ * leaves out what another entry names, and patterns for training what test entries stand for. Of
+ * the training files the list has those of the conf's share.
  */
 #ifndef PS_COMMON_DATA_FILE_LIST_H
 #define PS_COMMON_DATA_FILE_LIST_H
@@ -37,6 +38,9 @@ void ps_file_list_close(ps_file_list *list);
 /* Returns whether the training files can be dealt by number: INVALID_ARGUMENT if the name of one
  * ends in no number, or a worker has no file whose number modulo `workers` is its own. */
 PS_MUST_USE ps_status ps_file_list_check_numbers(const ps_file_list *list, uint32_t workers);
+
+/* Returns whether a training file is read: all are but those of other shares. */
+bool ps_file_is_shared(const ps_data_share *share, const char *name);
 
 /* Returns whether an entry is a pattern, by its characters. */
 bool ps_file_is_pattern(const char *entry);

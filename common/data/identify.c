@@ -117,6 +117,18 @@ void ps_data_files_free(ps_data_files *files)
     *files = (ps_data_files){.count = 0};
 }
 
+void ps_data_files_share(const ps_data_files *files, const ps_data_share *share, ps_data_files *out)
+{
+    *out = (ps_data_files){.at = ps_xcalloc(files->count + 1, sizeof *out->at)};
+    for (size_t i = 0; i < files->count; i++) {
+        if (i >= files->train || ps_file_is_shared(share, files->at[i].name)) {
+            out->at[out->count++] = files->at[i];
+            out->train += i < files->train;
+        }
+    }
+    ps_data_files_sum(out);
+}
+
 void ps_data_files_sum(ps_data_files *files)
 {
     ps_strbuf lines = {0};
@@ -144,6 +156,7 @@ static ps_status describe_list(ps_data_cache *cache, const ps_data_conf *conf, c
             missing = one;
         } else if (ps_is_ok(&one)) {
             out->count++;
+            out->train += i < list->train;
         } else {
             st = one;
         }

@@ -22,6 +22,7 @@ typedef struct ps_data_file {
 typedef struct ps_data_files {
     ps_data_file *at; /* (count) */
     size_t count;
+    size_t train;    /* the first so many are training files */
     char sha256[65]; /* of the whole: SHA-256 over the lines "name size sha256\n" of all files */
 } ps_data_files;
 
@@ -33,6 +34,11 @@ void ps_data_files_free(ps_data_files *files);
  * with the first missing file and its folder, or as ps_file_list_open. */
 PS_MUST_USE ps_status ps_data_describe(const ps_data_conf *conf, const char *folder,
                                        ps_data_files *out);
+
+/* Writes to *out those files of a list, made by ps_data_describe, that a process with this share
+ * needs. The caller frees *out. */
+void ps_data_files_share(const ps_data_files *files, const ps_data_share *share,
+                         ps_data_files *out);
 
 /* Computes the checksum of the whole from those of the files. */
 void ps_data_files_sum(ps_data_files *files);

@@ -59,6 +59,12 @@ static ps_status libsvm_facts(const ps_data_conf *conf, ps_data_facts *facts)
     return ps_data_known_counts(conf, facts);
 }
 
+/* Returns whether the classes are those of the labels that occur. */
+static bool learns(const ps_data_conf *conf)
+{
+    return ps_data_count(conf, "values") == 0;
+}
+
 /* --- samples ------------------------------------------------------------------- */
 
 typedef struct entry {
@@ -342,6 +348,7 @@ const ps_data_source ps_data_source_libsvm = {
     .summary = "sparse records: label index:value index:value ..., as dense samples",
     .params = params,
     .takes_files = true,
+    .learns = learns,
     .facts = libsvm_facts,
     .look = look,
     .load = load,

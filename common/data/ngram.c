@@ -49,6 +49,11 @@ static void count_samples(void *arg, ps_split split, uint32_t words)
     c->samples[split] += words >= c->n ? words - c->n + 1 : 0;
 }
 
+static bool learns(const ps_data_conf *conf)
+{
+    return conf->vocabulary[0] == '\0';
+}
+
 static ps_status look(const char *folder, ps_data_conf *conf)
 {
     counts c = {.n = ps_data_count(conf, "n")};
@@ -105,6 +110,7 @@ const ps_data_source ps_data_source_ngram = {
     .takes_files = true,
     .takes_vocabulary = true,
     .folder = "text",
+    .learns = learns,
     .facts = ngram_facts,
     .look = look,
     .load = load,

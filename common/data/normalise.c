@@ -85,6 +85,11 @@ static void measure(const ps_transforming *at, learned *l)
     free(targets);
 }
 
+static bool learns(const ps_params *p)
+{
+    return p->v[PER] != GIVEN;
+}
+
 static ps_status learn(ps_transforming *at)
 {
     const ps_params *p = at->params;
@@ -153,6 +158,7 @@ const ps_transform ps_transform_normalise = {
     .summary = "(x - mean) / deviation of numbers",
     .params = params,
     .plan = plan,
+    .learns = learns,
     .learn = learn,
     .sample = sample,
     .is_affine = is_affine,

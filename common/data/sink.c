@@ -10,7 +10,7 @@
 void ps_sink_init(ps_sink *sink, const ps_data_conf *conf, const char *scratch, unsigned parts)
 {
     memset(sink, 0, sizeof *sink);
-    sink->limit[PS_TRAIN] = conf->train_limit;
+    sink->limit[PS_TRAIN] = conf->share.of > 0 ? 0 : conf->train_limit;
     sink->limit[PS_TEST] = conf->test_limit;
     for (size_t s = 0; parts > 0 && s < 2; s++) {
         sink->spill[s] = ps_spill_create(scratch, ps_split_memory((ps_split)s) / parts);
@@ -83,8 +83,11 @@ ps_status ps_sink_dataset(ps_sink *sink, const ps_data_conf *conf, ps_dataset **
     if (!ps_is_ok(&st)) {
         return st;
     }
+    if (conf->share.of > 0) {
+        facts.train_count = (uint32_t)sink->count[PS_TRAIN];
+    }
     data = ps_dataset_create(&facts);
-    ps_dataset_limit(data, conf->train_limit, conf->test_limit);
+    ps_dataset_limit(data, sink->limit[PS_TRAIN], conf->test_limit);
     if (!sink->has_unnumbered) {
         data->files = sink->files;
         data->file_count = sink->files_seen;

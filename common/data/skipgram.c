@@ -196,6 +196,13 @@ static void count_samples(void *arg, ps_split split, uint32_t words)
     }
 }
 
+/* Noise words are drawn by the counts of all words. */
+static bool learns(const ps_data_conf *conf)
+{
+    (void)conf;
+    return true;
+}
+
 static ps_status look(const char *folder, ps_data_conf *conf)
 {
     counts c = {.window = ps_data_count(conf, "window")};
@@ -260,6 +267,7 @@ const ps_data_source ps_data_source_skipgram = {
     .takes_files = true,
     .takes_vocabulary = true,
     .folder = "text",
+    .learns = learns,
     .facts = skipgram_facts,
     .look = look,
     .load = load,

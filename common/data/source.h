@@ -46,6 +46,10 @@ typedef struct ps_data_source {
     bool is_usual_unseen;
     uint32_t version; /* version of a drawn source; it changes when any sample changes */
 
+    /* (optional) Returns whether samples depend on other training files than their own, as the ids
+     * of words that are counted do. NULL: they do not. */
+    bool (*learns)(const ps_data_conf *conf);
+
     /* Writes the shapes to *facts, from the conf alone. Returns FAILED_PRECONDITION if only the
      * files tell them (call `look` first). Returns INVALID_ARGUMENT if numbers, columns
      * or files do not fit. */

@@ -57,6 +57,9 @@ struct ps_transform {
      * do not fit. */
     PS_MUST_USE ps_status (*plan)(const ps_params *params, ps_data_facts *facts);
 
+    /* (optional) Returns whether `learn` measures training samples. NULL: it does not. */
+    bool (*learns)(const ps_params *params);
+
     /* (optional) Learns from the training samples as the source gives them. The feed frees
      * at->state. */
     PS_MUST_USE ps_status (*learn)(ps_transforming *at);

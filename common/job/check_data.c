@@ -111,7 +111,9 @@ static void check_by_file(ps_check *check, const ps_plan *plan)
     for (uint32_t w = 0; w < workers; w++) {
         if (!has_file(conf, w, workers)) {
             ps_check_bad(check, "spec.data.files",
-                         "has none for worker %u: a number that is %u modulo %u", w, w, workers);
+                         "has none for worker %u of the %u of spec.workers: a number that is %u "
+                         "modulo %u; name more files, or have fewer workers",
+                         w, workers, w, workers);
             return;
         }
     }
@@ -130,7 +132,10 @@ bool ps_check_transforms(ps_check *check, ps_plan *plan)
     plan->feed_conf.block_size = plan->spec->block_size;
     plan->feed_conf.assignment = plan->assignment;
     if (plan->assignment->is_by_file) {
+        uint32_t workers = plan->assignment->workers;
+
         check_by_file(check, plan);
+        plan->data_conf.share = (ps_data_share){.of = workers, .count = workers};
     }
     st = ps_feed_facts(&plan->feed_conf, &plan->facts, &place);
     if (!ps_is_ok(&st)) {

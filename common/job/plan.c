@@ -392,11 +392,52 @@ bool ps_plan_is_data(const ps_plan *plan, const Psgd__V1__DataSpec *data)
     return is_same;
 }
 
+/* Returns whether each worker goes through samples in an order of its own. */
+static bool has_own_order(const ps_plan *plan)
+{
+    return plan->assignment->is_whole || plan->assignment->is_by_file;
+}
+
+uint32_t ps_plan_order_count(const ps_plan *plan)
+{
+    return plan->assignment->is_by_file ? plan->batches_per_epoch * plan->spec->block_size
+                                        : plan->train_count;
+}
+
+uint64_t ps_plan_order_place(const ps_plan *plan, uint64_t batch, uint32_t block)
+{
+    uint64_t at = has_own_order(plan) ? batch : batch * plan->assignment->block_count + block;
+
+    return at * plan->spec->block_size;
+}
+
+bool ps_plan_shares_files(const ps_plan *plan)
+{
+    if (!plan->assignment->is_by_file || !ps_data_can_share(&plan->data_conf)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < plan->feed_conf.transform_count; i++) {
+        const ps_transform_choice *choice = &plan->feed_conf.transforms[i];
+
+        if (choice->transform->learns != NULL && choice->transform->learns(&choice->params)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+ps_data_share ps_plan_share(const ps_plan *plan, uint32_t first, uint32_t count)
+{
+    return ps_plan_shares_files(plan)
+               ? (ps_data_share){.of = plan->spec->workers, .first = first, .count = count}
+               : plan->data_conf.share;
+}
+
 ps_status ps_plan_feed(const ps_plan *plan, const ps_dataset *data, uint32_t rank, ps_feed **out)
 {
     ps_feed_conf conf = plan->feed_conf;
 
-    conf.worker = plan->assignment->is_whole ? rank : 0;
+    conf.worker = has_own_order(plan) ? rank : 0;
     return ps_feed_create(data, &conf, out);
 }
 

@@ -158,6 +158,21 @@ uint64_t ps_plan_hash(const ps_plan *plan);
 /* Returns whether `data`, with all its numbers, is the data set of the plan. */
 bool ps_plan_is_data(const ps_plan *plan, const Psgd__V1__DataSpec *data);
 
+/* Returns how many places the order of an epoch has for a worker (ps_feed_order). */
+uint32_t ps_plan_order_count(const ps_plan *plan);
+
+/* Returns the place in a worker's order of the first sample of its block in a batch of the epoch.
+ */
+uint64_t ps_plan_order_place(const ps_plan *plan, uint64_t batch, uint32_t block);
+
+/* Returns whether a process needs no training files but those of the ranks that it carries:
+ * files are dealt to workers, and nothing is learned from all of them. */
+bool ps_plan_shares_files(const ps_plan *plan);
+
+/* Returns which training files the process needs that carries the ranks first to first + count - 1.
+ */
+ps_data_share ps_plan_share(const ps_plan *plan, uint32_t first, uint32_t count);
+
 /* Creates the feed of a loaded data set for a worker of the plan's job; keeps `data` and the plan.
  * Fails as ps_feed_create. */
 PS_MUST_USE ps_status ps_plan_feed(const ps_plan *plan, const ps_dataset *data, uint32_t rank,

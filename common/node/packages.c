@@ -243,9 +243,10 @@ static bool take_files(const Psgd__V1__DataPackage *package, const ps_plan *plan
     return true;
 }
 
-bool ps_package_data(const Psgd__V1__DataPackage *package, const ps_plan *plan,
+bool ps_package_data(const Psgd__V1__DataPackage *package, const ps_session *session,
                      ps_data_wanted *wanted, ps_data_files *files, ps_error *error)
 {
+    const ps_plan *plan = session->plan;
     const Psgd__V1__DataSpec *own = plan->spec->data, *data = package->data;
     ps_data_files listed = {.count = 0};
 
@@ -267,6 +268,8 @@ bool ps_package_data(const Psgd__V1__DataPackage *package, const ps_plan *plan,
     }
     *files = listed;
     wanted->conf = plan->data_conf;
+    wanted->conf.share = ps_plan_share(
+        plan, session->ranks[0], session->ranks[session->rank_count - 1] - session->ranks[0] + 1);
     snprintf(wanted->sha256, sizeof wanted->sha256, "%s", package->sha256);
     return true;
 }

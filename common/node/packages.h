@@ -15,9 +15,9 @@
 bool ps_package_settings(const Psgd__V1__SettingsPackage *package, Psgd__V1__NodeRole role,
                          ps_session *session, ps_error *error);
 
-/* Fills the data set that the job wants and its list of files; none if the program draws the set.
- * The caller frees *files after success. */
-bool ps_package_data(const Psgd__V1__DataPackage *package, const ps_plan *plan,
+/* Fills the data set that the session's ranks want and its list of files; none if the program draws
+ * the set. The caller frees *files after success. */
+bool ps_package_data(const Psgd__V1__DataPackage *package, const ps_session *session,
                      ps_data_wanted *wanted, ps_data_files *files, ps_error *error);
 
 #endif

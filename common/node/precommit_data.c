@@ -131,6 +131,14 @@ static void start_storing(ps_precommit *pc)
     submit(s, open_store, store_opened);
 }
 
+static void log_share(const ps_data_share *share, const ps_dataset *data)
+{
+    ps_log(PS_LOG_INFO, "node",
+           "data set loaded: %u training files with %u samples, of workers %u to %u of %u",
+           ps_dataset_file_count(data), ps_dataset_count(data, PS_TRAIN), share->first,
+           share->first + share->count - 1, share->of);
+}
+
 /* Handles the data set that was looked up after the offer, or loaded after it was sent. */
 static void data_arrived(void *arg, const ps_status *st, ps_dataset *data)
 {
@@ -148,6 +156,9 @@ static void data_arrived(void *arg, const ps_status *st, ps_dataset *data)
         return;
     }
     pc->session->data = data;
+    if (pc->wanted.conf.share.of > 0) {
+        log_share(&pc->wanted.conf.share, data);
+    }
     if (is_offer) {
         ps_precommit_acknowledge(pc, PSGD__V1__PACKAGE_KIND__PACKAGE_KIND_DATA, false, 0);
     } else if (pc->is_sealed) {
@@ -164,7 +175,7 @@ void ps_precommit_take_offer(ps_precommit *pc, const Psgd__V1__DataPackage *pack
         ps_precommit_acknowledge(pc, PSGD__V1__PACKAGE_KIND__PACKAGE_KIND_DATA, false, 0);
         return;
     }
-    if (!ps_package_data(package, pc->session->plan, &pc->wanted, &pc->files, &error)) {
+    if (!ps_package_data(package, pc->session, &pc->wanted, &pc->files, &error)) {
         ps_precommit_give_up(pc, &error);
         return;
     }

@@ -30,7 +30,7 @@ static ps_status take_memory(ps_trainer *t)
     t->grad = ps_buf_try_create(n * sizeof(float));
     t->x = calloc(t->batch * features, sizeof(float));
     t->targets = calloc(t->batch * plan->facts.target_width, sizeof *t->targets);
-    t->order = calloc(plan->train_count, sizeof *t->order);
+    t->order = calloc(ps_plan_order_count(plan), sizeof *t->order);
     if (has_state) {
         t->optim_state = calloc(n * plan->optim->slots, sizeof(float));
     }
@@ -136,7 +136,7 @@ ps_train_memory ps_trainer_memory(const ps_trainer *t)
         .activations = ps_model_memory(t->model),
         .samples =
             blocks * t->batch * ((size_t)facts->features + facts->target_width) * sizeof(float) +
-            t->plan->train_count * sizeof *t->order +
+            ps_plan_order_count(t->plan) * sizeof *t->order +
             (t->ahead != NULL ? ps_ahead_memory(t->ahead) : 0),
         .rounds = ps_trainer_rounds_memory(t),
     };
@@ -246,11 +246,8 @@ static const uint32_t *index_of(const ps_trainer *t, uint64_t number)
 {
     const ps_assignment *a = t->plan->assignment;
     uint32_t held = a->held_count[t->conf.rank], block = a->held[t->conf.rank][number % held];
-    size_t batch = number / held, size = t->plan->spec->block_size;
 
-    return a->is_whole ? t->order + batch * size
-                       /* batch t of B samples, block k of S samples */
-                       : t->order + (batch * a->block_count + block) * size;
+    return t->order + ps_plan_order_place(t->plan, number / held, block);
 }
 
 void ps_trainer_gather(ps_trainer *t, uint32_t epoch, uint64_t step, uint32_t i, float *x,
@@ -277,7 +274,7 @@ void ps_trainer_gather(ps_trainer *t, uint32_t epoch, uint64_t step, uint32_t i,
 void ps_trainer_order(ps_trainer *t, uint32_t epoch)
 {
     if (!t->has_order || t->order_epoch != epoch) {
-        ps_feed_order(t->feed, epoch, t->order);
+        ps_feed_order(t->feed, epoch, t->order, ps_plan_order_count(t->plan));
         t->has_order = true;
         t->order_epoch = epoch;
     }

@@ -64,7 +64,7 @@ struct ps_trainer {
     ps_ahead *ahead; /* NULL: samples are in memory */
     uint64_t
         next_wanted; /* first of this worker's blocks of the epoch that `ahead` was not told of */
-    uint32_t *order; /* (train_count) */
+    uint32_t *order; /* (ps_plan_order_count) */
     size_t batch;    /* rows of x */
     ps_evaluation evaluation;
     ps_step_metrics step_metrics;

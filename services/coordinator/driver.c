@@ -72,9 +72,9 @@ static void conf_of(const ps_attempt *a, ps_commit_conf *conf)
 static int64_t pre_commit_us(const ps_attempt *a)
 {
     uint64_t bytes =
-        a->plan->spec->workers *
-        (ps_plan_package_bytes(a->plan, a->plan->layout.slice_count, a->plan->layout.param_count) +
-         ps_package_data_bytes(a->package));
+        a->plan->spec->workers * ps_plan_package_bytes(a->plan, a->plan->layout.slice_count,
+                                                       a->plan->layout.param_count) +
+        ps_package_data_bytes(a->package, a->plan->spec->workers);
 
     for (uint32_t rank = 0; rank < a->plan->spec->pservers; rank++) {
         bytes += ps_plan_package_bytes(a->plan, a->placement.owned_count[rank],

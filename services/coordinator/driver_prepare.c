@@ -15,6 +15,7 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -37,12 +38,13 @@ struct ps_prepare {
     bool has_piece;     /* the piece is in `chunk`; after a failure read_status says why not */
     ps_status read_status;
     size_t piece_bytes;
-    size_t file;        /* index of the data file being sent */
-    ps_packed *open;    /* the file that is being sent; NULL: not begun */
-    uint64_t file_sent; /* bytes of it that were sent */
-    uint32_t slice;     /* the next slice: index in the layout (worker), in owned[rank] (server) */
-    size_t table;       /* index of the file of sparse tables that is being sent */
-    FILE *table_open;   /* NULL: not begun */
+    ps_data_files files; /* data files that the node needs */
+    size_t file;         /* index of the data file being sent */
+    ps_packed *open;     /* the file that is being sent; NULL: not begun */
+    uint64_t file_sent;  /* bytes of it that were sent */
+    uint32_t slice;      /* the next slice: index in the layout (worker), in owned[rank] (server) */
+    size_t table;        /* index of the file of sparse tables that is being sent */
+    FILE *table_open;    /* NULL: not begun */
     uint64_t table_sent;
     XXH3_state_t *hash; /* of all weights and tables sent so far */
     uint8_t *chunk;     /* (PS_CHUNK_MAX) a piece of a file */
@@ -104,11 +106,25 @@ static void send_settings(ps_prepare *p)
     free(settings.ranks);
 }
 
+/* Lists the data files that the node needs. */
+static void take_share(ps_prepare *p)
+{
+    const ps_data_files *all = &p->a->package->files;
+    ps_data_share share;
+
+    if (is_worker(p) && all->count > 0) {
+        share = ps_plan_share(p->a->plan, member(p)->rank, member(p)->rank_count);
+        ps_data_files_share(all, &share, &p->files);
+    } else { /* drawn, or not needed */
+        memcpy(p->files.sha256, all->sha256, sizeof p->files.sha256);
+    }
+}
+
 static void send_data(ps_prepare *p)
 {
     Psgd__V1__PreCommitRequest q = PSGD__V1__PRE_COMMIT_REQUEST__INIT;
     Psgd__V1__DataPackage package = PSGD__V1__DATA_PACKAGE__INIT;
-    const ps_data_files *from = &p->a->package->files;
+    const ps_data_files *from = &p->files;
     Psgd__V1__DataFile *files = ps_xcalloc(from->count + 1, sizeof *files);
     Psgd__V1__DataFile **list = ps_xcalloc(from->count + 1, sizeof *list);
 
@@ -138,7 +154,7 @@ static void go_on(ps_prepare *p);
 static ps_status read_data(ps_prepare *p, uint64_t left)
 {
     const ps_package *from = p->a->package;
-    const char *name = from->files.at[p->file].name;
+    const char *name = p->files.at[p->file].name;
     size_t n = left < PS_CHUNK_MAX ? (size_t)left : PS_CHUNK_MAX;
     ps_status st = ps_ok();
 
@@ -200,7 +216,7 @@ static void read_piece(ps_task *task)
     const ps_package *from = p->a->package;
 
     p->read_status = p->at == PS_PACKAGE_FILES
-                         ? read_data(p, from->files.at[p->file].size - p->file_sent)
+                         ? read_data(p, p->files.at[p->file].size - p->file_sent)
                          : read_table(p, from->tables.sizes[p->table] - p->table_sent);
 }
 
@@ -213,6 +229,7 @@ static void release(ps_prepare *p)
         fclose(p->table_open);
     }
     XXH3_freeState(p->hash);
+    ps_data_files_free(&p->files);
     free(p->chunk);
     free(p);
     ps_attempt_settle(a);
@@ -257,9 +274,8 @@ static bool send_file_piece(ps_prepare *p)
 {
     Psgd__V1__PreCommitRequest q = PSGD__V1__PRE_COMMIT_REQUEST__INIT;
     Psgd__V1__DataChunk chunk = PSGD__V1__DATA_CHUNK__INIT;
-    const ps_package *from = p->a->package;
 
-    if (p->file == from->files.count) {
+    if (p->file == p->files.count) {
         return false;
     }
     if (!take_piece(p)) {
@@ -270,12 +286,12 @@ static bool send_file_piece(ps_prepare *p)
     q.package_case = PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_DATA_CHUNK;
     q.data_chunk = &chunk;
     p->file_sent += p->piece_bytes;
-    if (p->file_sent == from->files.at[p->file].size) {
+    if (p->file_sent == p->files.at[p->file].size) {
         p->file_sent = 0;
         p->file++;
     }
     send(p, &q, &(ps_piece){.data = p->chunk, .len = p->piece_bytes}, 1);
-    if (p->file < from->files.count) {
+    if (p->file < p->files.count) {
         take_piece(p); /* starts to read the piece after it */
     }
     return true;
@@ -424,7 +440,7 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
     ps_commit_seen(&p->a->commit, p->node->index, now_us);
     if (r->package == PSGD__V1__PACKAGE_KIND__PACKAGE_KIND_DATA && p->awaits &&
         p->at == PS_PACKAGE_DATA) {
-        if (r->need_data && p->a->package->files.count == 0) {
+        if (r->need_data && p->files.count == 0) {
             give_up(p, ps_fail(PS_FAILED_PRECONDITION,
                                "the node draws data set %s differently: another version",
                                p->a->plan->data->name));
@@ -480,6 +496,7 @@ void ps_prepare_start(ps_attempt_node *node)
     p->hash = XXH3_createState();
     p->chunk = ps_xmalloc(PS_CHUNK_MAX);
     XXH3_64bits_reset(p->hash);
+    take_share(p);
     node->prepare = p;
     p->a->pending++;
     p->stream = ps_stream_open(node->channel, &psgd__v1__node_service__descriptor, "PreCommit",

@@ -144,9 +144,9 @@ static void world_init(world *at, const char *name)
     at->state = ps_xcalloc(n * plan->optim->slots, sizeof(float));
     at->x = ps_xaligned_alloc(batch * plan->facts.features * sizeof(float));
     at->targets = ps_xaligned_alloc(batch * plan->facts.target_width * sizeof(float));
-    at->order = ps_xcalloc(plan->train_count, sizeof *at->order);
+    at->order = ps_xcalloc(ps_plan_order_count(plan), sizeof *at->order);
     ps_model_init(at->model, 1, at->w);
-    ps_feed_order(at->feed, 0, at->order);
+    ps_feed_order(at->feed, 0, at->order, ps_plan_order_count(plan));
     ps_evaluation_init(&at->evaluation, plan);
 }
 
@@ -195,7 +195,7 @@ static void step(world *at)
 
 static void order(world *at)
 {
-    ps_feed_order(at->feed, at->turn++, at->order);
+    ps_feed_order(at->feed, at->turn++, at->order, ps_plan_order_count(at->plan));
 }
 
 /* The next batch of the test set. */

@@ -85,6 +85,113 @@ class ManyFiles(Text):
         self.assertAlmostEqual(local["result"]["loss"], job.result["loss"], places=12)
 
 
+class OwnFiles(Text):
+    """A trainer of PaddlePaddle v2 has the files of the list whose number modulo the trainers is its own,
+    and `word_dict.pickle`: SPLIT_COUNT files, each on the machine that trains on it."""
+
+    COUNT = 4
+    WORDS = ["<s>", "<e>", *(f"w{i}" for i in range(9))]
+
+    def setUp(self):
+        super().setUp()
+        self.give_words(f"{self.data}/text")
+
+    def give_words(self, folder):
+        with open(f"{folder}/words.txt", "w", encoding="utf-8") as f:
+            f.write("\n".join(self.WORDS) + "\n")
+
+    def own(self, count, **more):
+        names = [f"train.txt-{i:05}" for i in range(count)]
+        spec = self.spec(names, ["held"], assignment={"name": "modulo"}, epochs=3, **more)
+        spec["data"]["vocabulary"] = "words.txt"
+        return spec
+
+    def names(self, *numbers):
+        return sorted(["held", "words.txt", *(f"train.txt-{i:05}" for i in numbers)])
+
+    def held(self, c, worker):
+        """The files of the only set that a worker was sent."""
+        above = c.folder / worker / "datasets"
+        [folder] = os.listdir(above)
+        return sorted(os.listdir(above / folder))
+
+    def train_on(self, c, spec):
+        """Trains on a cluster, and gives that the same training in one process has the same result."""
+        self.folder = c.folder
+        job = c.wait(c.submit(spec).id)
+        self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+        local = json.loads(self.local({k: v for k, v in spec.items() if k != "nodes"}))
+        self.assertAlmostEqual(local["result"]["loss"], job.result["loss"], places=12)
+        self.assertAlmostEqual(local["result"]["accuracy"], job.result["accuracy"], places=12)
+        return job
+
+    def test_a_worker_is_sent_its_own_files_and_no_others(self):
+        c = self.cluster(workers=2, pservers=1, data=self.data)
+        job = self.train_on(c, self.own(4))
+        self.assertEqual(self.held(c, "worker-0"), self.names(0, 2))
+        self.assertEqual(self.held(c, "worker-1"), self.names(1, 3))
+        # 8 lines of 7 words are 40 samples, with both marks.
+        self.assertEqual(job.spec.data.train_limit, 4 * 40)
+        self.assertIn("data set loaded: 2 training files with 80 samples, of workers 0 to 0 of 2",
+                      c.workers[0].log())
+        self.assertIn("data set loaded: 2 training files with 80 samples, of workers 1 to 1 of 2",
+                      c.workers[1].log())
+        # An epoch has as many steps as all samples together give.
+        rows = c.files(job.id)["TR-text-N(1).csv"].decode().splitlines()[1:]
+        self.assertEqual(len(rows), 3 * (4 * 40 // (2 * 8)))
+
+    def test_three_files_on_two_workers(self):
+        c = self.cluster(workers=2, pservers=1, data=self.data)
+        self.train_on(c, self.own(3))
+        self.assertEqual(self.held(c, "worker-0"), self.names(0, 2))
+        self.assertEqual(self.held(c, "worker-1"), self.names(1))
+
+    def test_a_process_has_the_files_of_all_of_its_workers(self):
+        c = self.cluster(workers=2, pservers=1, data=self.data)
+        self.train_on(c, self.own(4, workers=4, workerProcesses=2))
+        self.assertEqual(sorted([self.held(c, "worker-0"), self.held(c, "worker-1")]),
+                         [self.names(0, 1), self.names(2, 3)])
+
+    def test_files_that_are_where_they_are_needed_are_not_sent(self):
+        """Each machine has its own; those of the others are not opened, whatever they are."""
+        places = {}
+        for i in range(2):
+            place = self.enterContext(tempfile.TemporaryDirectory())
+            shutil.copytree(f"{self.data}/text", f"{place}/text")
+            for number in (1 - i, 3 - i):
+                name = f"{place}/text/train.txt-{number:05}"
+                if number < 2:
+                    os.remove(name)
+                else:
+                    with open(name, "wb") as f:
+                        f.write(b"\0")
+            places[f"worker-{i}"] = {"PSGD_DATA": place}
+        c = self.cluster(workers=2, pservers=1, data=self.data,
+                         node_env=lambda name: places.get(name, {}))
+        spec = self.own(4)
+        spec["nodes"] = [{"role": "NODE_ROLE_WORKER", "address": w.address} for w in c.workers] + [
+            {"role": "NODE_ROLE_PSERVER", "address": c.pservers[0].address}]
+        self.train_on(c, spec)
+        for worker in c.workers:
+            self.assertNotIn("data set received", worker.log())
+            self.assertIn("data set loaded: 2 training files", worker.log())
+
+    def test_words_that_are_counted_are_counted_in_all_files(self):
+        c = self.cluster(workers=2, pservers=1, data=self.data)
+        spec = self.own(4)
+        del spec["data"]["vocabulary"]
+        self.train_on(c, spec)
+        self.assertEqual(len(self.held(c, "worker-0")), 4 + 1)
+        self.assertIn("data set loaded: 4 training files with 160 samples, of workers 0 to 1 of 2",
+                      c.workers[0].log())
+
+    def test_a_worker_without_a_file_is_refused(self):
+        self.folder = self.cluster(workers=0, pservers=0).folder
+        said = self.local(self.own(4, workers=5), code=ARGUMENTS)
+        self.assertIn("data.files: none of 4 files is worker 4's, of the 5 of workers: a number that "
+                      "is 4 modulo 5; name more files, or have fewer workers", said)
+
+
 class Vocabulary(Text):
     """word_dict.pickle: words have the same ids in every job that is given their list."""
 

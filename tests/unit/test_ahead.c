@@ -145,7 +145,7 @@ static void begin_with(rig *r, ps_samples *train, ps_samples *test)
     conf.transforms[0].params = ps_params_default(conf.transforms[0].transform->params);
     st = ps_feed_create(r->data, &conf, &r->feed);
     assert_string_equal(st.text, "");
-    ps_feed_order(r->feed, 0, r->order);
+    ps_feed_order(r->feed, 0, r->order, COUNT);
 }
 
 static void begin(rig *r, size_t memory)

@@ -3,6 +3,7 @@
 #include "common/base/draw.h"
 #include "common/base/xalloc.h"
 #include "common/data/feed.h"
+#include "common/data/identify.h"
 #include "common/data/dataset_impl.h"
 #include "common/data/nonzero.h"
 
@@ -11,6 +12,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 enum { SIDE = 4, CLASSES = 5, TRAIN = 1000, TEST = 20 };
 
@@ -111,7 +113,7 @@ static void without_transforms_it_is_the_data_set(void **state)
     (void)state;
     begin(&r, 4);
     start(&r);
-    ps_feed_order(r.feed, 3, r.order);
+    ps_feed_order(r.feed, 3, r.order, TRAIN);
     ps_epoch_order(9, 3, plain, TRAIN);
     assert_memory_equal(r.order, plain, sizeof plain);
     ps_feed_gather(r.feed, 3, PS_TRAIN, plain, 0, 2, a[0], y[0]);
@@ -130,18 +132,18 @@ static void shuffle_and_in_order_begin_the_order(void **state)
     begin(&r, 4);
     add(&r, "shuffle", NULL, 0);
     start(&r);
-    ps_feed_order(r.feed, 3, r.order);
+    ps_feed_order(r.feed, 3, r.order, TRAIN);
     ps_epoch_order(9, 3, plain, TRAIN);
     assert_memory_equal(r.order, plain, sizeof plain);
     r.conf.transforms[0].params.v[0] = 0; /* every_epoch */
     start(&r);
-    ps_feed_order(r.feed, 3, r.order);
+    ps_feed_order(r.feed, 3, r.order, TRAIN);
     ps_epoch_order(9, 0, plain, TRAIN);
     assert_memory_equal(r.order, plain, sizeof plain);
     r.conf.transform_count = 0;
     add(&r, "in_order", NULL, 0);
     start(&r);
-    ps_feed_order(r.feed, 3, r.order);
+    ps_feed_order(r.feed, 3, r.order, TRAIN);
     for (uint32_t i = 0; i < TRAIN; i++) {
         assert_int_equal(r.order[i], i);
     }
@@ -158,7 +160,7 @@ static void label_strata_follow_the_formula(void **state)
     add(&r, "in_order", NULL, 0);
     add(&r, "non_iid", NULL, 0);
     start(&r);
-    ps_feed_order(r.feed, 1, r.order);
+    ps_feed_order(r.feed, 1, r.order, TRAIN);
     assert_permutation(r.order);
     for (uint32_t t = 0; t < M; t++) { /* by its definition: sorted index j M + t */
         for (uint32_t j = 0; j < B; j++) {
@@ -196,10 +198,10 @@ static void disorder_shuffles_the_front_alone(void **state)
     add(&r, "in_order", NULL, 0);
     add(&r, "non_iid", NULL, 0);
     start(&r);
-    ps_feed_order(r.feed, 0, skewed);
+    ps_feed_order(r.feed, 0, skewed, TRAIN);
     r.conf.transforms[1].params.v[0] = 0.5;
     start(&r);
-    ps_feed_order(r.feed, 0, r.order);
+    ps_feed_order(r.feed, 0, r.order, TRAIN);
     assert_permutation(r.order);
     for (size_t i = 0; i < TRAIN; i++) {
         moved += i < TRAIN / 2 && r.order[i] != skewed[i];
@@ -213,7 +215,7 @@ static void disorder_shuffles_the_front_alone(void **state)
 static void class_shares(rig *r, double share[4][CLASSES])
 {
     memset(share, 0, 4 * sizeof *share);
-    ps_feed_order(r->feed, 2, r->order);
+    ps_feed_order(r->feed, 2, r->order, TRAIN);
     for (size_t i = 0; i < TRAIN; i++) {
         assert_true(r->order[i] < TRAIN);
         share[i / 10 % 4][r->order[i] % CLASSES] += 4.0 / TRAIN;
@@ -280,50 +282,173 @@ static void pools_are_taken_again_from_the_front(void **state)
     end(&r);
 }
 
+/* A set of four training files; targets say the file: 4 and 2 are the first of two workers', 3 and
+ * 5 the second's. */
+static ps_data_conf write_files(temp_dir *dir)
+{
+    ps_data_conf conf = ps_data_conf_of(ps_data_source_find("libsvm"));
+
+    strcpy(conf.files[0], "part-004");
+    strcpy(conf.files[1], "part-003");
+    strcpy(conf.files[2], "part-002");
+    strcpy(conf.files[3], "part-5");
+    strcpy(conf.files[4], "held");
+    conf.train_files = 4;
+    conf.test_files = 1;
+    ps_data_set(&conf, "values", 1);
+    data_rig_write(dir, "part-004", "4 1:1\n4 1:2\n4 1:3\n");
+    data_rig_write(dir, "part-003", "3 1:4\n3 1:5\n3 1:6\n3 1:7\n");
+    data_rig_write(dir, "part-002", "2 1:8\n2 1:9\n2 1:10\n2 1:11\n2 1:12\n");
+    data_rig_write(dir, "part-5", "5 1:13\n");
+    data_rig_write(dir, "held", "1 1:1\n");
+    return conf;
+}
+
+enum { PLACES = 16 };
+
+/* The samples of a worker's epoch, by their feature. */
+static void take_epoch(const ps_dataset *data, const ps_assignment *assignment, uint32_t worker,
+                       uint64_t epoch, float x[PLACES], float y[PLACES])
+{
+    ps_feed_conf conf = {.seed = 3, .block_size = 2, .assignment = assignment, .worker = worker};
+    uint32_t order[PLACES];
+    ps_feed *feed = NULL;
+    ps_status st = ps_feed_create(data, &conf, &feed);
+
+    assert_string_equal(st.text, "");
+    ps_feed_order(feed, epoch, order, PLACES);
+    ps_feed_gather(feed, epoch, PS_TRAIN, order, 0, PLACES, x, y);
+    ps_feed_destroy(feed);
+}
+
 static void files_go_to_workers_by_their_number(void **state)
 {
     const ps_assign *modulo = ps_assign_find("modulo");
     ps_params none = ps_params_default(NULL);
     ps_assignment *assignment = NULL;
     temp_dir dir = temp_dir_create();
-    ps_data_conf conf = ps_data_conf_of(ps_data_source_find("libsvm"));
-    ps_feed_conf feed_conf = {.seed = 3, .block_size = 2};
-    ps_dataset *data;
-    ps_feed *feed = NULL;
-    uint32_t order[12];
-    float x, y;
+    ps_data_conf conf = write_files(&dir);
+    ps_dataset *data = data_rig_open(&dir, &conf);
+    float x[PLACES], again[PLACES], y[PLACES];
     ps_status st = modulo->make(2, &none, &assignment);
 
     (void)state;
     assert_string_equal(st.text, "");
-    feed_conf.assignment = assignment;
-    /* Targets say the file: 4 and 2 are the first worker's, 3 the second's. */
-    strcpy(conf.files[0], "part-004");
-    strcpy(conf.files[1], "part-003");
-    strcpy(conf.files[2], "part-002");
-    strcpy(conf.files[3], "held");
-    conf.train_files = 3;
-    conf.test_files = 1;
-    ps_data_set(&conf, "values", 1);
-    data_rig_write(&dir, "part-004", "4 1:1\n4 1:1\n4 1:1\n");
-    data_rig_write(&dir, "part-003", "3 1:1\n3 1:1\n3 1:1\n3 1:1\n");
-    data_rig_write(&dir, "part-002", "2 1:1\n2 1:1\n2 1:1\n2 1:1\n2 1:1\n");
-    data_rig_write(&dir, "held", "1 1:1\n");
-    data = data_rig_open(&dir, &conf);
     assert_int_equal(ps_dataset_file_number(data, 0), 4);
     assert_int_equal(ps_dataset_file_number(data, 3), 3);
     assert_int_equal(ps_dataset_file_number(data, 11), 2);
-    st = ps_feed_create(data, &feed_conf, &feed);
-    assert_string_equal(st.text, "");
-    ps_feed_order(feed, 0, order);
-    for (uint32_t i = 0; i < 12; i++) {
-        ps_feed_gather(feed, 0, PS_TRAIN, &order[i], 0, 1, &x, &y);
-        assert_true(i / 2 % 2 == 0 ? y == 4 || y == 2 : y == 3);
+    for (uint32_t worker = 0; worker < 2; worker++) {
+        uint32_t times[16] = {0}, own = worker == 0 ? 8 : 5;
+
+        take_epoch(data, assignment, worker, 0, x, y);
+        for (uint32_t i = 0; i < PLACES; i++) {
+            assert_int_equal((uint32_t)y[i] % 2, worker);
+            assert_true(x[i] == x[i % own]); /* from the front again when it ends */
+            times[(uint32_t)x[i]]++;
+        }
+        for (uint32_t k = 1; k <= 13; k++) {
+            bool is_own = k < 4 || (k > 7 && k < 13) ? worker == 0 : worker == 1;
+
+            assert_true(is_own ? times[k] >= PLACES / own : times[k] == 0);
+        }
+        take_epoch(data, assignment, worker, 1, again, y);
+        assert_memory_not_equal(x, again, sizeof x);
     }
-    ps_feed_destroy(feed);
     ps_dataset_destroy(data);
     ps_assignment_destroy(assignment);
     temp_dir_destroy(&dir);
+}
+
+/* Who has its own files alone trains on what it would with all of them. */
+static void a_share_of_the_files_gives_the_same_epochs(void **state)
+{
+    const ps_assign *modulo = ps_assign_find("modulo");
+    ps_params none = ps_params_default(NULL);
+    ps_assignment *assignment = NULL;
+    temp_dir dir = temp_dir_create();
+    ps_data_conf conf = write_files(&dir), shared = conf;
+    ps_data_files all = {.count = 0}, listed = {.count = 0}, held = {.count = 0};
+    ps_dataset *data = data_rig_open(&dir, &conf), *share;
+    float x[2][PLACES], y[2][PLACES];
+    ps_status st = modulo->make(2, &none, &assignment);
+
+    (void)state;
+    assert_string_equal(st.text, "");
+    assert_true(ps_data_can_share(&conf));
+    st = ps_data_look(dir.path, &shared);
+    assert_string_equal(st.text, "");
+    assert_int_equal(shared.train_limit, 13);
+    st = ps_data_describe(&conf, dir.path, &all);
+    assert_string_equal(st.text, "");
+    assert_int_equal(all.train, 4);
+    for (uint32_t worker = 0; worker < 2; worker++) {
+        /* the other worker's files are not there */
+        assert_int_equal(unlink(temp_dir_file(&dir, worker == 0 ? "part-003" : "part-004")), 0);
+        assert_int_equal(unlink(temp_dir_file(&dir, worker == 0 ? "part-5" : "part-002")), 0);
+        shared.share = (ps_data_share){.of = 2, .first = worker, .count = 1};
+        assert_false(ps_data_conf_same(&conf, &shared));
+        ps_data_files_share(&all, &shared.share, &listed);
+        st = ps_data_describe(&shared, dir.path, &held);
+        assert_string_equal(st.text, "");
+        assert_int_equal(held.count, 3);
+        assert_int_equal(held.train, 2);
+        assert_string_equal(held.at[0].name, worker == 0 ? "part-004" : "part-003");
+        assert_string_equal(held.sha256, listed.sha256);
+        share = data_rig_open(&dir, &shared);
+        assert_int_equal(ps_dataset_count(share, PS_TRAIN), worker == 0 ? 8 : 5);
+        assert_int_equal(ps_dataset_count(share, PS_TEST), 1);
+        for (uint64_t epoch = 0; epoch < 3; epoch++) {
+            take_epoch(data, assignment, worker, epoch, x[0], y[0]);
+            take_epoch(share, assignment, worker, epoch, x[1], y[1]);
+            assert_memory_equal(x[0], x[1], sizeof x[0]);
+            assert_memory_equal(y[0], y[1], sizeof y[0]);
+        }
+        ps_dataset_destroy(share);
+        ps_data_files_free(&listed);
+        ps_data_files_free(&held);
+        (void)write_files(&dir);
+    }
+    shared.share = (ps_data_share){.of = 7, .first = 0, .count = 2};
+    st = ps_data_describe(&shared, dir.path, &held);
+    assert_string_equal(st.text,
+                        "data.files: none is of workers 0 to 1 of 7, by its number modulo 7");
+    ps_data_files_free(&all);
+    ps_dataset_destroy(data);
+    ps_assignment_destroy(assignment);
+    temp_dir_destroy(&dir);
+}
+
+/* A sample that depends on other files than its own needs all of them. */
+static void what_is_learned_needs_all_files(void **state)
+{
+    ps_data_conf conf = ps_data_conf_of(ps_data_source_find("ngram"));
+
+    (void)state;
+    conf.train_files = 2;
+    conf.test_files = 1;
+    assert_false(ps_data_can_share(&conf)); /* words are counted */
+    strcpy(conf.vocabulary, "words.txt");
+    assert_true(ps_data_can_share(&conf));
+    conf.test_files = 0; /* test samples lie in all files */
+    assert_false(ps_data_can_share(&conf));
+    conf = ps_data_conf_of(ps_data_source_find("csv"));
+    conf.train_files = conf.test_files = 1;
+    conf.column_count = 1;
+    conf.columns[0].kind = ps_column_find("hashed");
+    conf.columns[0].params = ps_params_default(conf.columns[0].kind->params);
+    assert_true(ps_data_can_share(&conf));
+    conf.columns[0].kind = ps_column_find("numeric"); /* scaled by its mean */
+    conf.columns[0].params = ps_params_default(conf.columns[0].kind->params);
+    assert_false(ps_data_can_share(&conf));
+    conf.columns[0].params.v[0] = 0;
+    assert_true(ps_data_can_share(&conf));
+    conf.columns[0].kind = ps_column_find("label"); /* classes are the labels that occur */
+    assert_false(ps_data_can_share(&conf));
+    conf = ps_data_conf_of(ps_data_source_find("slots"));
+    conf.train_files = conf.test_files = 1;
+    assert_true(ps_data_can_share(&conf));
+    conf = ps_data_conf_of(ps_data_source_find("mnist"));
+    assert_false(ps_data_can_share(&conf));
 }
 
 static void normalise_leaves_mean_0_and_deviation_1(void **state)
@@ -532,7 +657,7 @@ static void check_again(const ps_transform *transform, void *arg)
         begin(&r, 2);
         add(&r, transform->name, NULL, 0);
         start(&r);
-        ps_feed_order(r.feed, 1, order[i]);
+        ps_feed_order(r.feed, 1, order[i], TRAIN);
         width = strcmp(transform->name, "one_hot") == 0 ? CLASSES : 1;
         for (uint32_t k = 0; k < ROWS; k += i == 0 ? ROWS : 1) { /* at once, then one by one */
             ps_feed_gather(r.feed, 1, PS_TRAIN, order[i] + k, 0, i == 0 ? ROWS : 1, x[i] + k * 32,
@@ -575,11 +700,11 @@ static void every_worker_has_an_order_of_its_own_of_the_whole_set(void **state)
     for (int shuffles = 0; shuffles < 2; shuffles++) {
         r.conf.worker = 0;
         start(&r);
-        ps_feed_order(r.feed, 3, first);
+        ps_feed_order(r.feed, 3, first, TRAIN);
         assert_permutation(first);
         r.conf.worker = 1;
         start(&r);
-        ps_feed_order(r.feed, 3, second);
+        ps_feed_order(r.feed, 3, second, TRAIN);
         assert_permutation(second);
         assert_memory_not_equal(first, second, sizeof first);
         add(&r, "shuffle", NULL, 0);
@@ -605,6 +730,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(dirichlet_skews_labels_by_alpha),
         cmocka_unit_test(pools_are_taken_again_from_the_front),
         cmocka_unit_test(files_go_to_workers_by_their_number),
+        cmocka_unit_test(a_share_of_the_files_gives_the_same_epochs),
+        cmocka_unit_test(what_is_learned_needs_all_files),
         cmocka_unit_test(normalise_leaves_mean_0_and_deviation_1),
         cmocka_unit_test(one_hot_makes_values_of_classes),
         cmocka_unit_test(crops_are_cut_out_of_the_padded_image),

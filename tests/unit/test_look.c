@@ -76,7 +76,8 @@ static void transforms_and_files_have_to_go_together(void **state)
     assert_refused("{\"data\": {\"name\": \"slots\", \"train_limit\": 999, \"test_limit\": 1, "
                    "\"files\": [\"a1\", \"a3\"]}, \"workers\": 2, \"assignment\": {\"name\": "
                    "\"modulo\"}}",
-                   "spec.data.files", "has none for worker 0: a number that is 0 modulo 2");
+                   "spec.data.files",
+                   "has none for worker 0 of the 2 of spec.workers: a number that is 0 modulo 2");
 }
 
 static void a_look_makes_a_job_whole(void **state)

@@ -29,12 +29,13 @@ static ps_status find_folder(const ps_plan *plan, const char *data_path, char *f
     return ps_path_below(folder, cap, data_path, ps_data_folder(&plan->data_conf));
 }
 
-uint64_t ps_package_data_bytes(const ps_package *package)
+uint64_t ps_package_data_bytes(const ps_package *package, uint32_t workers)
 {
+    bool are_shared = ps_plan_shares_files(package->conf.plan);
     uint64_t bytes = 0;
 
     for (size_t i = 0; i < package->files.count; i++) {
-        bytes += package->files.at[i].size;
+        bytes += package->files.at[i].size * (are_shared && i < package->files.train ? 1 : workers);
     }
     return bytes;
 }

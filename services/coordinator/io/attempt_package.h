@@ -58,7 +58,7 @@ void ps_package_make(ps_package *package, ps_tasks *tasks);
 /* Frees the weights, when all nodes have them. */
 void ps_package_drop_weights(ps_package *package);
 
-/* Returns the bytes of the data files that were found. */
-uint64_t ps_package_data_bytes(const ps_package *package);
+/* Returns the bytes of data files that go to all `workers`, each alone in its process. */
+uint64_t ps_package_data_bytes(const ps_package *package, uint32_t workers);
 
 #endif

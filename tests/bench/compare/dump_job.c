@@ -151,12 +151,12 @@ static void dump_samples(const ps_plan *plan, const ps_feed *feed, ps_split spli
 
 static void dump_orders(const ps_plan *plan, const ps_feed *feed, const char *folder)
 {
-    uint32_t *order = ps_xcalloc(plan->train_count, sizeof *order);
+    uint32_t count = ps_plan_order_count(plan), *order = ps_xcalloc(count, sizeof *order);
     FILE *file = create(folder, "order.u32");
 
     for (uint32_t epoch = 0; epoch < plan->spec->epochs; epoch++) {
-        ps_feed_order(feed, epoch, order);
-        put(file, order, plan->train_count * sizeof *order);
+        ps_feed_order(feed, epoch, order, count);
+        put(file, order, count * sizeof *order);
     }
     finish(file);
     free(order);
