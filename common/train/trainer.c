@@ -172,6 +172,15 @@ void ps_trainer_see_outputs(void *trainer, const float *y, size_t n)
     ps_step_metrics_add(&t->step_metrics, y, ps_trainer_targets(t), n);
 }
 
+/* Writes the line that is held back, if any. */
+static void put_held_line(ps_trainer *t)
+{
+    if (t->last_row.step > 0) {
+        ps_trainer_put_train(t, &t->last_row);
+        t->last_row.step = 0;
+    }
+}
+
 void ps_trainer_report_step(ps_trainer *t, uint32_t epoch, uint32_t batch)
 {
     const ps_score *score = &t->score;
@@ -195,14 +204,10 @@ void ps_trainer_report_step(ps_trainer *t, uint32_t epoch, uint32_t batch)
     };
 
     t->last_row_us = now_us;
+    put_held_line(t); /* its values are those that are replaced now */
     ps_step_metrics_close(&t->step_metrics);
     ps_trainer_record_step(t, row.loss);
-    /* the line of the last step is written at the end */
-    if (t->step < t->plan->total_steps || t->plan->rounds_vary) {
-        ps_trainer_put_train(t, &row);
-    } else {
-        t->last_row = row;
-    }
+    t->last_row = row;
     pthread_mutex_lock(&t->mutex);
     t->progress.step = t->step;
     t->progress.epoch = epoch + 1;
@@ -405,7 +410,13 @@ bool ps_trainer_begin_clock(ps_trainer *t, bool *is_end)
     if (t->conf.beginning != NULL) {
         t->conf.beginning(t->conf.arg);
     }
-    return ps_gate_begin_clock(t->gate, t->clock, is_end);
+    if (!ps_gate_begin_clock(t->gate, t->clock, is_end)) {
+        return false;
+    }
+    if (!*is_end) {
+        put_held_line(t); /* the step before was not the last */
+    }
+    return true;
 }
 
 bool ps_trainer_evaluate_end(ps_trainer *t, uint32_t epoch)
@@ -446,7 +457,7 @@ static void put_last_row(ps_trainer *t)
         t->last_row.bytes_up = stats.bytes_up;
         t->last_row.bytes_down = stats.bytes_down;
         t->last_row.wait_s = ps_gate_waited_s(t->gate, whom, sizeof whom);
-        ps_trainer_put_train(t, &t->last_row);
+        put_held_line(t);
     }
 }
 

@@ -70,8 +70,10 @@ struct ps_trainer {
     ps_step_metrics step_metrics;
 
     ps_report *train_report, *eval_report;
-    ps_train_row last_row; /* of the last step, written when its exchange is over; step 0: none */
-    ps_events *events;     /* the reports as curves for TensorBoard */
+    /* of the step before, held back until it is known whether that was the last: then it is written
+     * when its exchange is over; step 0: none */
+    ps_train_row last_row;
+    ps_events *events; /* the reports as curves for TensorBoard */
     trainer_record record;
     int64_t began_us, last_row_us;
     uint64_t clock;        /* exchanges finished */

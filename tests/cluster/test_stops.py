@@ -56,7 +56,15 @@ class Stops(Fidelity):
             self.assertEqual(int(self.rows(files, "EV", rank)[-1]["step"]), steps[rank][-1])
         self.assertIn("MODEL-stopped-N(0).safetensors", files)
         self.assertEqual(way != "mesh", "MODEL-stopped-N(ps).safetensors" in files)
+        self.check_last_rows(files)
         return steps[0][-1]
+
+    def check_last_rows(self, files):
+        """The last row of each worker has its last exchange: together they are the job's traffic."""
+        last = [self.rows(files, "TR", rank)[-1] for rank in (0, 1)]
+        progress = json.loads(files["summary.json"])["progress"]
+        for way in ("bytes_up", "bytes_down"):
+            self.assertEqual(sum(int(row[way]) for row in last), int(progress[way]), way)
 
     def test_a_number_of_steps(self):
         for way, choice in WAYS.items():
