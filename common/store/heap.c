@@ -6,6 +6,7 @@
 #include "common/store/table_keys.h"
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,20 +45,117 @@ void ps_heap_append(ps_heap *heap, const ps_heap *rows, uint32_t width)
     heap->count += rows->count;
 }
 
-void ps_heap_add_up(ps_heap *sum, const ps_heap *rows, uint32_t width, float scale)
+void ps_heap_sort(ps_heap *heap, uint32_t width)
 {
-    uint32_t *place = ps_xcalloc(rows->count + 1, sizeof *place);
+    uint32_t *place = ps_xcalloc(heap->count + 1, sizeof *place);
+    ps_heap sorted = {0};
+
+    if (heap->count > 0) {
+        ps_heap_reserve(&sorted, heap->count, width);
+        sorted.count = ps_keys_unique(heap->keys, heap->count, sorted.keys, place);
+        assert(sorted.count == heap->count);
+        for (size_t i = 0; i < heap->count; i++) {
+            memcpy(sorted.grads + (size_t)place[i] * width, heap->grads + i * width,
+                   width * sizeof *heap->grads);
+            sorted.shows[place[i]] = heap->shows[i];
+            sorted.clicks[place[i]] = heap->clicks[i];
+        }
+        ps_heap_fini(heap);
+        *heap = sorted;
+    }
+    free(place);
+}
+
+/* ---- Merging ----
+ *
+ * Cursors that have rows left are a binary heap: none comes before its parent, the cursor at
+ * (i - 1) / 2. */
+
+static uint64_t key_of(const ps_heap_cursor *c)
+{
+    return c->rows->keys[c->at];
+}
+
+static bool is_before(const ps_heap_cursor *a, const ps_heap_cursor *b)
+{
+    return key_of(a) != key_of(b) ? key_of(a) < key_of(b) : a->order < b->order;
+}
+
+/* Moves cursor i down to where it belongs among the n cursors. */
+static void sift_down(ps_heap_cursor *cursors, size_t n, size_t i)
+{
+    for (size_t child = 2 * i + 1; child < n; child = 2 * i + 1) {
+        ps_heap_cursor held = cursors[i];
+
+        child += child + 1 < n && is_before(&cursors[child + 1], &cursors[child]);
+        if (!is_before(&cursors[child], &held)) {
+            return;
+        }
+        cursors[i] = cursors[child];
+        cursors[child] = held;
+        i = child;
+    }
+}
+
+/* Adds row `at` of `rows` to the last row of `sum`, which has its key. */
+static void add_row(ps_heap *sum, const ps_heap *rows, size_t at, uint32_t width)
+{
+    const float *from = rows->grads + at * width;
+    float *to = sum->grads + (sum->count - 1) * width;
+
+    for (uint32_t i = 0; i < width; i++) {
+        to[i] += from[i];
+    }
+    sum->shows[sum->count - 1] += rows->shows[at];
+    sum->clicks[sum->count - 1] += rows->clicks[at];
+}
+
+/* Appends a row of zeros. */
+static void open_row(ps_heap *sum, uint64_t key, uint32_t width)
+{
+    memset(sum->grads + sum->count * width, 0, width * sizeof *sum->grads);
+    sum->shows[sum->count] = sum->clicks[sum->count] = 0;
+    sum->keys[sum->count++] = key;
+}
+
+/* Drops cursors without rows and makes the others a heap. Returns how many there are. */
+static size_t begin(ps_heap_cursor *cursors, size_t n, size_t *rows)
+{
+    size_t left = 0;
+
+    *rows = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (cursors[i].rows->count > 0) {
+            *rows += cursors[i].rows->count;
+            cursors[left++] = (ps_heap_cursor){.rows = cursors[i].rows, .order = i};
+        }
+    }
+    for (size_t i = left / 2; i-- > 0;) {
+        sift_down(cursors, left, i);
+    }
+    return left;
+}
+
+void ps_heap_merge(ps_heap *sum, ps_heap_cursor *cursors, size_t n, uint32_t width, float scale)
+{
+    size_t rows;
 
     assert(sum->count == 0);
-    ps_heap_reserve(sum, rows->count, width);
-    if (rows->count > 0) {
-        sum->count = ps_keys_unique(rows->keys, rows->count, sum->keys, place);
-        ps_rows_merge(rows->grads, place, rows->count, width, sum->count, sum->grads);
-        ps_rows_merge(rows->shows, place, rows->count, 1, sum->count, sum->shows);
-        ps_rows_merge(rows->clicks, place, rows->count, 1, sum->count, sum->clicks);
+    n = begin(cursors, n, &rows);
+    ps_heap_reserve(sum, rows, width);
+    while (n > 0) {
+        uint64_t key = key_of(&cursors[0]);
+
+        if (sum->count == 0 || sum->keys[sum->count - 1] != key) {
+            open_row(sum, key, width);
+        }
+        add_row(sum, cursors[0].rows, cursors[0].at, width);
+        if (++cursors[0].at == cursors[0].rows->count) {
+            cursors[0] = cursors[--n];
+        }
+        sift_down(cursors, n, 0);
     }
     for (size_t i = 0; i < sum->count * width; i++) {
         sum->grads[i] *= scale;
     }
-    free(place);
 }

@@ -22,8 +22,18 @@ void ps_heap_reserve(ps_heap *heap, size_t more, uint32_t width);
 /* Appends a copy of `rows`. */
 void ps_heap_append(ps_heap *heap, const ps_heap *rows, uint32_t width);
 
-/* Appends each key of `rows` once to the empty `sum`, in ascending order. Gradients, shows and
- * clicks of equal keys are added in the order of rows; gradients are multiplied by `scale`. */
-void ps_heap_add_up(ps_heap *sum, const ps_heap *rows, uint32_t width, float scale);
+/* Puts the rows in ascending order of their keys, which differ. */
+void ps_heap_sort(ps_heap *heap, uint32_t width);
+
+/* A heap whose keys ascend, each once, while it is merged: rows[at] is next. */
+typedef struct ps_heap_cursor {
+    const ps_heap *rows;
+    size_t at, order;
+} ps_heap_cursor;
+
+/* Appends each key of the cursors' heaps (n) once to the empty `sum`, in ascending order.
+ * Gradients, shows and clicks of equal keys are added in the order of cursors; gradients are
+ * multiplied by `scale`. Of a cursor the caller sets `rows`. */
+void ps_heap_merge(ps_heap *sum, ps_heap_cursor *cursors, size_t n, uint32_t width, float scale);
 
 #endif

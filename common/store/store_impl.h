@@ -94,6 +94,9 @@ typedef struct store_rows {
     size_t width;           /* values of one id, summed over the tables */
     store_gift *sum;        /* contributions of the open sum; ascending if sums are in order */
     store_gift *idle;       /* unused ones, kept for their memory */
+    ps_heap *merged;        /* (tables): scratch of a step; empty between steps */
+    ps_heap_cursor *cursors; /* (cursor_cap): scratch of a step */
+    size_t cursor_cap;
     uint64_t ticked;        /* number of clocks for which rows have aged */
     ps_store_at_clock_fn *due_fn; /* of ps_store_at_clock; NULL: nothing is due */
     void *due_arg;

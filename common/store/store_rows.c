@@ -3,11 +3,11 @@
  * on complete ones, and ages rows. */
 #include "common/store/store_impl.h"
 
+#include "common/base/nonfinite.h"
 #include "common/base/xalloc.h"
 
 #include <assert.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +18,7 @@ void store_rows_init(ps_store *store, ps_tables *tables)
     r->tables = tables;
     r->column = store->slice_count;
     r->coming = ps_xcalloc(store->book.workers, sizeof *r->coming);
+    r->merged = ps_xcalloc(tables->table_count, sizeof *r->merged);
     r->pulls = ps_xcalloc(store->book.workers, sizeof *r->pulls);
     for (uint32_t i = 0; i < tables->table_count; i++) {
         r->width += ps_table_width(tables->tables[i]);
@@ -52,6 +53,11 @@ void store_rows_fini(ps_store *store)
         free(r->pulls[w].keys);
     }
     store_follow_fini(store);
+    for (uint32_t i = 0; i < r->tables->table_count; i++) {
+        ps_heap_fini(&r->merged[i]);
+    }
+    free(r->merged);
+    free(r->cursors);
     free(r->pulls);
     ps_tables_destroy(r->tables);
     free(r->coming);
@@ -128,13 +134,12 @@ static void append(ps_heap *h, const ps_store_rows *p, uint32_t width)
 
 static ps_status check_values(const ps_store_rows *p, uint32_t width)
 {
-    for (size_t i = 0; i < p->count * width; i++) {
-        if (!isfinite(p->grads[i])) {
-            return ps_fail(PS_INVALID_ARGUMENT,
-                           "rows: the gradient of key %" PRIu64
-                           " is %g; finite numbers are allowed",
-                           p->keys[i / width], (double)p->grads[i]);
-        }
+    size_t bad = ps_first_nonfinite(p->grads, p->count * width);
+
+    if (bad < p->count * width) {
+        return ps_fail(PS_INVALID_ARGUMENT,
+                       "rows: the gradient of key %" PRIu64 " is %g; finite numbers are allowed",
+                       p->keys[bad / width], (double)p->grads[bad]);
     }
     for (size_t i = 0; p->shows != NULL && p->clicks != NULL && i < p->count; i++) {
         if (p->clicks[i] > p->shows[i]) {
@@ -203,37 +208,47 @@ typedef struct rows_step {
     uint64_t t; /* the step number for the rule; 0: each row counts its own steps */
 } rows_step;
 
+/* Merges the rows of the list in r->merged[table]. */
+static const ps_heap *merge(store_rows *r, uint32_t table, const rows_step *at)
+{
+    ps_heap *sum = &r->merged[table];
+    size_t n = 0;
+
+    for (const store_gift *g = at->list; g != NULL; g = g->next) {
+        if (n == r->cursor_cap) {
+            r->cursor_cap += r->cursor_cap / 2 + 4;
+            r->cursors = ps_xrealloc(r->cursors, r->cursor_cap * sizeof *r->cursors);
+        }
+        r->cursors[n++].rows = &g->heaps[table];
+    }
+    sum->count = 0;
+    ps_heap_merge(sum, r->cursors, n, width_of(r, table), at->merge);
+    return sum;
+}
+
 /* Steps a table on the sum of the list. Gradients of the same key are added in the order of the
  * list. */
 static ps_status step_table(ps_store *store, uint32_t table, const rows_step *at)
 {
     store_rows *r = store->rows;
-    uint32_t width = width_of(r, table);
     bool descends = store->descent.optim != NULL;
     ps_params params = descends ? ps_descent_params(&store->descent, at->clock) : (ps_params){0};
-    ps_heap all = {0}, one = {0};
-    ps_status st;
+    const ps_heap *sum = merge(r, table, at);
+    ps_status st = ps_table_push_rows(r->tables->tables[table],
+                                      &(ps_table_push){.keys = sum->keys,
+                                                       .count = sum->count,
+                                                       .grads = sum->grads,
+                                                       .shows = sum->shows,
+                                                       .clicks = sum->clicks,
+                                                       .params = &params,
+                                                       .descent = descends ? &store->descent : NULL,
+                                                       .t = at->t,
+                                                       .share = at->share,
+                                                       .scale = at->scale});
 
-    for (const store_gift *g = at->list; g != NULL; g = g->next) {
-        ps_heap_append(&all, &g->heaps[table], width);
-    }
-    ps_heap_add_up(&one, &all, width, at->merge);
-    st = ps_table_push_rows(r->tables->tables[table],
-                            &(ps_table_push){.keys = one.keys,
-                                             .count = one.count,
-                                             .grads = one.grads,
-                                             .shows = one.shows,
-                                             .clicks = one.clicks,
-                                             .params = &params,
-                                             .descent = descends ? &store->descent : NULL,
-                                             .t = at->t,
-                                             .share = at->share,
-                                             .scale = at->scale});
     if (ps_is_ok(&st)) {
-        store_follow_changed(store, table, one.keys, one.count);
+        store_follow_changed(store, table, sum->keys, sum->count);
     }
-    ps_heap_fini(&all);
-    ps_heap_fini(&one);
     return st;
 }
 

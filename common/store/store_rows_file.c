@@ -185,6 +185,11 @@ ps_status store_rows_settle(const ps_store *store)
     const store_rows *r = store->rows;
     uint64_t clock = ps_book_clock_of(&store->book, r->column);
 
+    for (store_gift *g = r->sum; g != NULL; g = g->next) { /* they came by virtual shard */
+        for (uint32_t i = 0; i < r->tables->table_count; i++) {
+            ps_heap_sort(&g->heaps[i], ps_table_width(r->tables->tables[i]));
+        }
+    }
     return clock == UINT64_MAX || clock == r->ticked
                ? ps_ok()
                : ps_fail(PS_DATA_LOSS, "rows have aged by %" PRIu64 " clocks; %" PRIu64 " are over",

@@ -41,6 +41,7 @@ struct ps_table {
     size_t stride;      /* bytes of a row */
     uint64_t admit_key; /* of the draws that let keys in */
     uint64_t save;      /* number of the next save, from 1 */
+    uint64_t per_slice; /* of a fixed vocabulary: 2^40 / slice_rows, rounded up */
     uint32_t tick;
     ps_table_counters counters;
     table_shard shards[PS_SHARDS];

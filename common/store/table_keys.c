@@ -6,7 +6,6 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 typedef struct occurrence {
     uint64_t key;
@@ -38,17 +37,4 @@ size_t ps_keys_unique(const uint64_t *keys, size_t n, uint64_t *unique, uint32_t
     }
     free(list);
     return count;
-}
-
-void ps_rows_merge(const float *rows, const uint32_t *place, size_t n, size_t width, size_t count,
-                   float *merged)
-{
-    memset(merged, 0, count * width * sizeof *merged);
-    for (size_t i = 0; i < n; i++) {
-        float *to = merged + place[i] * width;
-
-        for (size_t d = 0; d < width; d++) {
-            to[d] += rows[i * width + d];
-        }
-    }
 }

@@ -24,18 +24,32 @@ bool ps_table_is_fixed(const ps_table *t)
     return t->conf.slice_rows > 0;
 }
 
+/* A division takes longer than the rest of finding a row, so this multiplies by 1 / slice_rows. The
+ * quotient is exact: keys are below 2^24, so the factor's error of less than slice_rows, at most
+ * 2^14, stays below 2^SLICE_BITS. */
+enum { SLICE_BITS = 40 };
+
+_Static_assert((uint64_t)PS_TABLE_KEYS_MAX *PS_TABLE_WIDTH_MAX < UINT64_C(1) << SLICE_BITS,
+               "the quotient is exact");
+
+/* Returns the slice that has the row of a key below key_end, from 0. */
+static uint64_t slice_of(const ps_table *t, uint64_t key)
+{
+    return key * t->per_slice >> SLICE_BITS;
+}
+
 uint32_t ps_table_home(const ps_table *t, uint64_t key)
 {
-    return ps_table_is_fixed(t)
-               ? (uint32_t)((t->conf.first_slice + key / t->conf.slice_rows) % PS_SHARDS)
-               : ps_table_shard_of(key);
+    return ps_table_is_fixed(t) ? (uint32_t)((t->conf.first_slice + slice_of(t, key)) % PS_SHARDS)
+                                : ps_table_shard_of(key);
 }
 
 /* Returns the place of a key's row. A virtual shard has its slices one after the other; they are
  * every PS_SHARDS-th slice of the table. */
 static int64_t fixed_place(const ps_table *t, const table_shard *s, uint64_t key)
 {
-    uint64_t rows = t->conf.slice_rows, place = key / rows / PS_SHARDS * rows + key % rows;
+    uint64_t rows = t->conf.slice_rows, slice = slice_of(t, key);
+    uint64_t place = slice / PS_SHARDS * rows + (key - slice * rows);
 
     return key < t->conf.key_end && place < s->row_count ? (int64_t)place : PS_KEYMAP_NONE;
 }
@@ -44,7 +58,12 @@ void table_reserve_fixed(ps_table *t)
 {
     uint64_t rows = t->conf.slice_rows;
 
-    for (uint64_t first = 0; ps_table_is_fixed(t) && first < t->conf.key_end; first += rows) {
+    if (!ps_table_is_fixed(t)) {
+        return;
+    }
+    assert(t->conf.key_end <= PS_TABLE_KEYS_MAX && rows <= PS_TABLE_WIDTH_MAX);
+    t->per_slice = ((UINT64_C(1) << SLICE_BITS) + rows - 1) / rows;
+    for (uint64_t first = 0; first < t->conf.key_end; first += rows) {
         uint32_t home = ps_table_home(t, first);
 
         if (t->owned[home]) {

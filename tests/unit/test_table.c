@@ -252,17 +252,12 @@ static void a_wrong_push_changes_nothing(void **state)
 static void occurrences_become_keys_and_back(void **state)
 {
     static const uint64_t keys[] = {7, 3, 7, UINT64_MAX, 3, 7};
-    static const float rows[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
-    static const float merged_want[] = {3 + 9, 4 + 10, 1 + 5 + 11, 2 + 6 + 12, 7, 8};
     uint64_t unique[6];
     uint32_t place[6];
-    float merged[6];
 
     (void)state;
     assert_int_equal(ps_keys_unique(keys, 6, unique, place), 3);
     assert_true(unique[0] == 3 && unique[1] == 7 && unique[2] == UINT64_MAX);
-    ps_rows_merge(rows, place, 6, 2, 3, merged);
-    assert_memory_equal(merged, merged_want, sizeof merged);
     for (size_t i = 0; i < 6; i++) {
         assert_true(unique[place[i]] == keys[i]);
     }
