@@ -40,6 +40,7 @@ typedef struct connection {
     ps_flood flood;
     int64_t resume_us; /* gRPC is not told of data before this time */
     atomic_bool is_closed;
+    bool was_paused;
     ps_remote *remote;      /* constant; NULL: the address is not counted */
     atomic_bool has_wasted; /* it is suspect from now on */
     char from[PS_GUARD_ADDRESS_BYTES];
@@ -385,6 +386,10 @@ static bool forget(int fd, slot *s, connection *c)
         at = &(*at)->next;
     }
     *at = c->next;
+    if (c->was_paused) {
+        guard.trim_us = ps_clock_us() + TRIM_US; /* it may have taken much */
+        pthread_cond_signal(&guard.changed);
+    }
     is_held = c->is_closed && hold(fd, s, c->remote);
     if (!is_held) {
         ps_remote_leave(c->remote);
@@ -498,6 +503,7 @@ static ssize_t look_at(connection *c, const struct msghdr *message, ssize_t n)
         wait_us = for_all_us > wait_us ? for_all_us : wait_us;
     }
     if (wait_us > 0) {
+        c->was_paused = true;
         c->resume_us = now_us + (wait_us > PAUSE_LEAST_US ? wait_us : PAUSE_LEAST_US);
     }
     return n;

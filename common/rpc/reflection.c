@@ -423,7 +423,8 @@ static const ps_method reflection_methods[] = {
     {.name = "ServerReflectionInfo",
      .handle = handle_info,
      .streams_in = true,
-     .streams_out = true},
+     .streams_out = true,
+     .bounds_unread = true},
 };
 
 ps_reflection *ps_reflection_create(const ps_service *services, size_t count)

@@ -13,6 +13,8 @@
 #include "common/rpc/flood.h"
 #include "common/rpc/listen.h"
 #include "common/rpc/server_impl.h"
+#include "common/rpc/unread.h"
+#include "common/rpc/unread.h"
 
 #include <assert.h>
 #include <grpc/grpc_security.h>
@@ -168,6 +170,7 @@ static void server_free(ps_server *server)
     free(server->slots);
     free(server->instances);
     server->own.destroy(server->own.arg);
+    ps_unread_destroy(server->unread);
     free(server);
 }
 
@@ -303,7 +306,9 @@ ps_status ps_server_start(ps_loop *loop, const ps_service *services, size_t coun
     ps_status st;
 
     server->loop = loop;
+    server->unread = ps_unread_create();
     server->own = *own;
+#include "common/rpc/unread.h"
     server->down.fire = on_down;
     server->grace.event.fire = on_grace;
     st = add_services(server, services, count);

@@ -40,6 +40,9 @@ typedef struct ps_method {
     const char *name; /* as in the .proto file */
     ps_handler *handle;
     bool streams_in, streams_out; /* protobuf-c's descriptors do not have this */
+    /* Of a stream: its messages count as unread answers (unread.h), as unary ones do. A client with
+     * too many begins no call and sends no message of such a method. The handler bounds others. */
+    bool bounds_unread;
     /* Bound in bytes of a request without its payload (payload.h); 0 means 64 KiB. A longer
      * request fails with RESOURCE_EXHAUSTED. gRPC bounds every message to 4 MiB. */
     size_t max_bytes;

@@ -6,6 +6,7 @@
 #include "common/base/xalloc.h"
 #include "common/rpc/error_wire.h"
 #include "common/rpc/guard.h"
+#include "common/rpc/unread.h"
 
 #include <assert.h>
 #include <grpc/support/alloc.h>
@@ -61,6 +62,48 @@ void ps_call_unpend(ps_call *call)
     }
 }
 
+/* --- unread answers ------------------------------------------------------------ */
+
+static bool bounds_unread(const ps_call *call)
+{
+    const ps_method *m = call->route->method;
+
+    return m->bounds_unread || (!m->streams_in && !m->streams_out);
+}
+
+void ps_call_count_unread(ps_call *call, grpc_byte_buffer *message)
+{
+    size_t bytes = ps_wire_bytes(message);
+
+    if (bytes >= PS_UNREAD_LEAST && bounds_unread(call)) {
+        call->unread = bytes;
+        ps_unread_add(call->server->unread, ps_call_peer(call), bytes);
+    }
+}
+
+void ps_call_count_read(ps_call *call)
+{
+    if (call->unread > 0) {
+        ps_unread_remove(call->server->unread, ps_call_peer(call), call->unread);
+        call->unread = 0;
+    }
+}
+
+bool ps_call_has_unread(ps_call *call, ps_error *error)
+{
+    if (ps_unread_is_low(call->server->unread) || !bounds_unread(call) ||
+        !ps_unread_is_full(call->server->unread, ps_call_peer(call))) {
+        return false;
+    }
+    ps_error_init(error,
+                  ps_fail(PS_RESOURCE_EXHAUSTED,
+                          "you have not read the answers before; a connection may have %d MiB of "
+                          "them: read them, or make fewer calls at a time",
+                          PS_UNREAD_CONNECTION >> 20),
+                  "UNREAD_ANSWERS");
+    return true;
+}
+
 /* --- the end ----------------------------------------------------------------- */
 
 static void tell_gone(ps_call *call)
@@ -90,8 +133,11 @@ static void on_closed(ps_event *self, bool ok)
 
 static void on_ended(ps_event *self, bool ok)
 {
+    ps_call *call = PS_CONTAINER_OF(self, ps_call, ended);
+
     (void)ok; /* if sending failed the client is gone; nobody is left to tell */
-    ps_call_unpend(PS_CONTAINER_OF(self, ps_call, ended));
+    ps_call_count_read(call);
+    ps_call_unpend(call);
 }
 
 void ps_call_end_now(ps_call *call, grpc_byte_buffer *reply, const ps_error *error)
@@ -109,6 +155,7 @@ void ps_call_end_now(ps_call *call, grpc_byte_buffer *reply, const ps_error *err
         ops[n].op = GRPC_OP_SEND_MESSAGE;
         ops[n++].data.send_message.send_message = reply;
         ps_server_count_out(call->server, reply);
+        ps_call_count_unread(call, reply);
     }
     ops[n].op = GRPC_OP_SEND_STATUS_FROM_SERVER;
     if (error != NULL) {
@@ -147,9 +194,15 @@ void ps_call_end(ps_call *call, grpc_byte_buffer *reply, const ps_error *error)
 void ps_call_reply(ps_call *call, const ProtobufCMessage *reply)
 {
     grpc_byte_buffer *buffer = ps_wire_pack(reply, NULL, 0);
+    ps_error error;
 
     assert(reply->descriptor == call->route->type->output && !call->headers_sent);
-    ps_call_end(call, buffer, NULL);
+    if (ps_wire_bytes(buffer) >= PS_UNREAD_LEAST && ps_call_has_unread(call, &error)) {
+        ps_guard_waste(ps_call_peer(call));
+        ps_call_end(call, NULL, &error);
+    } else {
+        ps_call_end(call, buffer, NULL);
+    }
     grpc_byte_buffer_destroy(buffer);
 }
 
@@ -177,9 +230,14 @@ void ps_call_hang_up(ps_call *call, const ps_status *why)
 {
     ps_error error;
 
-    ps_guard_waste(ps_call_peer(call));
     ps_error_init(&error, *why, ps_wire_reason(why));
-    ps_call_end(call, NULL, &error);
+    ps_call_refuse(call, &error);
+}
+
+void ps_call_refuse(ps_call *call, const ps_error *error)
+{
+    ps_guard_waste(ps_call_peer(call));
+    ps_call_end(call, NULL, error);
     tell_gone(call);
 }
 

@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 
 typedef struct ps_accept_check ps_accept_check;
+typedef struct ps_unread ps_unread;
 
 typedef struct ps_route {
     char *path; /* such as "/psgd.v1.NodeService/Abort"; NULL in an empty slot */
@@ -31,6 +32,7 @@ struct ps_server {
     int port;
     ps_server_own own;
     ps_accept_check *accept_check; /* NULL: nobody checks */
+    ps_unread *unread;
     ps_event down;
     ps_timer grace;
     ps_event *done;
@@ -64,7 +66,8 @@ struct ps_call {
     bool answered;     /* the handler has ended the call or was told that it is gone */
     bool headers_sent; /* sent or in flight */
     bool reading, sending;
-    bool drained; /* a read found no message; a second one was started */
+    size_t unread; /* bytes of the message in flight, as ps_unread counts them */
+    bool drained;  /* a read found no message; a second one was started */
 
     grpc_byte_buffer *incoming; /* written by gRPC while reading */
     ps_received in;
@@ -113,6 +116,18 @@ void ps_call_end(ps_call *call, grpc_byte_buffer *reply, const ps_error *error);
 
 /* Sends the end of a call. No message may be in flight. */
 void ps_call_end_now(ps_call *call, grpc_byte_buffer *reply, const ps_error *error);
+
+/* Counts a message that gRPC is given as unread; ps_call_count_read ends that. */
+void ps_call_count_unread(ps_call *call, grpc_byte_buffer *message);
+
+/* Counts the message in flight as written or dropped. */
+void ps_call_count_read(ps_call *call);
+
+/* Returns whether the client has to read answers before it gets others; *error says so. */
+bool ps_call_has_unread(ps_call *call, ps_error *error);
+
+/* Ends a call because of what its client does and tells the handler that it is gone. */
+void ps_call_refuse(ps_call *call, const ps_error *error);
 
 /* --- server_stream.c */
 

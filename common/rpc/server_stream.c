@@ -53,6 +53,7 @@ void ps_call_on_received(ps_event *self, bool ok)
 {
     ps_call *call = PS_CONTAINER_OF(self, ps_call, received);
     grpc_byte_buffer *buffer = call->incoming;
+    ps_error unread;
 
     (void)ok;
     call->incoming = NULL;
@@ -61,6 +62,9 @@ void ps_call_on_received(ps_event *self, bool ok)
         grpc_byte_buffer_destroy(buffer);
     } else if (buffer == NULL) {
         on_nothing(call);
+    } else if (ps_call_has_unread(call, &unread)) {
+        grpc_byte_buffer_destroy(buffer);
+        ps_call_refuse(call, &unread);
     } else {
         ps_status st;
 
@@ -105,6 +109,7 @@ void ps_call_send(ps_call *call, const ProtobufCMessage *head, const ps_piece *p
     call->on_sent = on_sent;
     call->sent_arg = arg;
     ps_server_count_out(call->server, buffer);
+    ps_call_count_unread(call, buffer);
     ps_call_batch(call, ops, n, &call->sent);
     grpc_byte_buffer_destroy(buffer);
 }
@@ -119,6 +124,7 @@ void ps_call_on_sent(ps_event *self, bool ok)
     ps_call *call = PS_CONTAINER_OF(self, ps_call, sent);
 
     call->sending = false;
+    ps_call_count_read(call);
     if (call->end_waits) {
         call->end_waits = false;
         ps_call_end_now(call, NULL, call->end_error);

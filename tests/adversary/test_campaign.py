@@ -45,7 +45,13 @@ class CampaignTest(ClusterTest):
             if node.process.poll() is None:
                 node.wait()  # it was told to stop
             since = time.time()
-            node.start()
+            try:
+                node.start()
+            except RuntimeError:
+                # Somebody else on this machine has been given its port meanwhile.
+                self.assertIn("Address already in use", node.log()[-300:])
+                node.port = 0
+                node.start()
             c.poll(f"{node.name} again", lambda: any(
                 n.id == node.name and n.last_seen.ToNanoseconds() > since * 1e9
                 for n in c.node_list()))

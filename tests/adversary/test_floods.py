@@ -136,10 +136,10 @@ class Floods(ClusterTest):
         os.sched_setaffinity(0, {THEIRS})  # of the clients too
         c = self.cluster(workers=1, pservers=1, place=lambda name: {"within": ["taskset", "-c", str(OURS)]})
         c.wait_nodes(2)
-        job = c.submit(ENDLESS)
-        c.wait(job.id, lambda j: j.progress.step > 20)
         sources = (f"127.0.{i}.2" for i in range(1, 255))
         for process in (c.coordinator, *c.nodes):
+            job = c.submit(ENDLESS)  # it has steps for a quarter of an hour
+            c.wait(job.id, lambda j: j.progress.step > 20)
             asker = Asker(process)
             asker.over.wait(1)
             print(f"{process.name}: p99 {asker.stop().p99() * 1e3:.1f} ms at rest, {memory(process) / MIB:.0f} MiB")
@@ -148,6 +148,8 @@ class Floods(ClusterTest):
                     self.one(c, job, process, kind, next(sources))
             self.assertRegex(process.log(), r"a connection from 127.0.[0-9]+.2:[0-9]+ is closed: it ")
             self.assertGreater(self.closed(c, process), 0)
+            c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id))
+            c.wait(job.id)
 
     def closed(self, c, process):
         """The connections that the process has closed for what was sent on them."""

@@ -18,7 +18,7 @@ static const ps_method methods[] = {
     {.name = "CancelJob", .handle = ps_serve_cancel_job},
     {.name = "ChangeTables", .handle = ps_serve_change_tables},
     {.name = "DeleteJob", .handle = ps_serve_delete_job},
-    {.name = "WatchJob", .handle = ps_serve_watch_job, .streams_out = true},
+    {.name = "WatchJob", .handle = ps_serve_watch_job, .streams_out = true, .bounds_unread = true},
     {.name = "ReclaimLogs", .handle = ps_serve_reclaim_logs, .streams_out = true},
     {.name = "ListNodes", .handle = ps_serve_list_nodes},
     {.name = "GetNodeLog", .handle = ps_serve_get_node_log},

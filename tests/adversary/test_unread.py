@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""test_unread.py - clients make as many calls with long answers as they may, and read none of them.
+
+What they leave unread is bounded in bytes. Who reads gets its answers all the same.
+"""
+import pathlib
+import select
+import socket
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cluster"))
+
+import grpc  # noqa: E402
+import flooder  # noqa: E402
+from harness import (PATIENCE, SLOW, SMALL, ClusterTest, coordinator_pb2, job_pb2,  # noqa: E402
+                     json_format, main)
+from test_floods import MIB, forget_peak, memory  # noqa: E402
+
+CLIENTS, CALLS = 20, 512
+MORE = 128 * MIB  # that they may take together: 64 MiB of answers, and what calls take beside them
+QUIET_S = 3  # a service that takes nothing for so long has taken all that it takes
+LIST = b"/psgd.v1.CoordinatorService/ListJobs"
+
+
+def message(request):
+    """A request as DATA carries it."""
+    packed = request.SerializeToString()
+    return b"\0" + len(packed).to_bytes(4, "big") + packed
+
+
+class UnreadTest(ClusterTest):
+    def leave(self, address, path, body):
+        """Connects so many clients, sends all calls of each, and reads nothing; the sockets."""
+        host, port = address.rsplit(":", 1)
+        streams = flooder.Streams(path, lambda i: flooder.frame(
+            flooder.DATA, flooder.END_STREAM, i, body), CALLS)
+        calls = streams()
+        left = {}
+        for _ in range(CLIENTS):
+            s = socket.create_connection((host, int(port)))
+            self.addCleanup(s.close)
+            s.setblocking(False)
+            left[s] = memoryview(flooder.PREFACE + flooder.frame(flooder.SETTINGS, 0, 0)
+                                 + flooder.SETTINGS_ACK + calls)
+        held = list(left)
+        moved = time.monotonic()
+        while left and time.monotonic() < moved + QUIET_S * PATIENCE:
+            for s in select.select([], list(left), [], QUIET_S)[1]:
+                try:
+                    left[s] = left[s][s.send(left[s]):]
+                    moved = time.monotonic()
+                except OSError:  # closed
+                    left[s] = b""
+                if not left[s]:
+                    del left[s]
+        return held
+
+    def settled(self, c, process):
+        """The most memory that the process had, when it takes no more."""
+        most, since = memory(process), time.monotonic()
+        while time.monotonic() < since + QUIET_S:
+            c.pause()
+            if memory(process) > most + MIB:
+                most, since = memory(process), time.monotonic()
+        return memory(process, "VmHWM")
+
+    def is_bounded(self, c, process, path, body):
+        before = memory(process)
+        forget_peak(process)
+        held = self.leave(process.address, path, body)
+        more = self.settled(c, process) - before
+        print(f"{process.name}: {more / MIB:+.0f} MiB for {CLIENTS} clients with {CALLS} calls of {path.decode()}",
+              flush=True)
+        if SLOW == 1:
+            self.assertLess(more, MORE)
+        self.assertIsNone(process.process.poll())
+        return held
+
+    def test_unary_answers(self):
+        c = self.cluster(workers=0, pservers=0)
+        request = coordinator_pb2.SubmitJobRequest(spec=json_format.ParseDict(SMALL, job_pb2.JobSpec()))
+        for _ in range(300):
+            c.api.SubmitJob(request)
+        ask = coordinator_pb2.ListJobsRequest(page_size=1000)
+        print(f"an answer has {c.api.ListJobs(ask).ByteSize() / 1024:.0f} KiB")
+        self.is_bounded(c, c.coordinator, LIST, message(ask))
+        # From the same address; a client that reads has them all, one after the other or at once.
+        self.assertEqual(len(c.api.ListJobs(ask).jobs), 300)
+        for answer in [c.api.ListJobs.future(ask) for _ in range(20)]:
+            self.assertEqual(len(answer.result(20 * PATIENCE).jobs), 300)
+
+    def test_streamed_answers(self):
+        c = self.cluster(workers=1, pservers=1)
+        c.wait_nodes(2)
+        for process in (c.coordinator, *c.nodes):
+            with self.subTest(process.name):
+                self.is_bounded(c, process, flooder.REFLECT, flooder.ASK)
+        job = c.wait(c.submit(SMALL).id)
+        self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+
+    def test_who_reads_late_is_told_and_goes_on(self):
+        c = self.cluster(workers=0, pservers=0)
+        request = coordinator_pb2.SubmitJobRequest(spec=json_format.ParseDict(SMALL, job_pb2.JobSpec()))
+        for _ in range(300):
+            c.api.SubmitJob(request)
+        ask = coordinator_pb2.ListJobsRequest(page_size=1000)
+        # More than a connection may leave unread, and none can be sent before the client reads.
+        answers = [c.api.ListJobs.future(ask) for _ in range(CALLS)]
+        codes = {answer.exception(20 * PATIENCE).code() for answer in answers if answer.exception(20 * PATIENCE)}
+        self.assertLessEqual(codes, {grpc.StatusCode.RESOURCE_EXHAUSTED})
+        self.assertEqual(len(c.api.ListJobs(ask).jobs), 300)
+
+
+if __name__ == "__main__":
+    main()
