@@ -55,7 +55,7 @@ static double log_gamma_draw(uint64_t key, double alpha)
         if (v > 0 && ps_steady_log(u) < 0.5 * x * x + d - d * v + d * ps_steady_log(v)) {
             break;
         }
-        v = 1; /* a try fails with less than 1 in 20; after TRIES failures the mode is used */
+        v = 1; /* a try fails with a probability below 1 in 20; after TRIES failures: the mode */
     }
     return ps_steady_log(d * v) + ps_steady_log(unit(key, 0)) / alpha;
 }

@@ -135,9 +135,10 @@ typedef struct ps_table_push {
 
 /* Steps each row by the rule: w -= scale * step(gradient).
  *
- * INVALID_ARGUMENT    keys do not ascend, are too many, no ids of the table, or of a virtual shard
- * that the table does not have; shows or clicks are negative or not finite RESOURCE_EXHAUSTED  more
- * rows than rows_max
+ * INVALID_ARGUMENT    keys do not ascend, are too many, are no ids of the table, or are of a
+ *                     virtual shard that the table does not have; shows or clicks are negative
+ *                     or not finite
+ * RESOURCE_EXHAUSTED  more rows than rows_max
  */
 PS_MUST_USE ps_status ps_table_push_rows(ps_table *table, const ps_table_push *push);
 

@@ -61,8 +61,9 @@ PS_MUST_USE ps_status ps_table_save(ps_table *table, ps_table_kind kind, ps_tabl
  * rows count as changes at the next save. A call that fails changes nothing.
  *
  * DATA_LOSS            not such a file, cut, or damaged; names the offset
- * FAILED_PRECONDITION  rows of another width; state of another optimizer, unless conf.values_only
- * ignores it; keys from conf.key_end on RESOURCE_EXHAUSTED   more rows than rows_max
+ * FAILED_PRECONDITION  rows of another width; state of another optimizer, unless
+ *                      conf.values_only ignores it; keys from conf.key_end on
+ * RESOURCE_EXHAUSTED   more rows than rows_max
  */
 PS_MUST_USE ps_status ps_table_load(ps_table *table, const uint8_t *bytes, size_t len);
 

@@ -70,8 +70,9 @@ void ps_nodes_fini(ps_nodes *nodes);
  *
  * INVALID_ARGUMENT     names the field
  * RESOURCE_EXHAUSTED   too many nodes
- * FAILED_PRECONDITION  a process at another address has the id and is alive: it has missed fewer
- * than two heartbeats; or a process that was started later has its lease
+ * FAILED_PRECONDITION  a process at another address has the id and is alive: it has missed
+ *                      fewer than two heartbeats; or a process that was started later has its
+ *                      lease
  */
 PS_MUST_USE ps_status ps_nodes_register(ps_nodes *nodes, const Psgd__V1__RegisterNodeRequest *req,
                                         const char *host, int64_t now_us, int64_t wall_us,
