@@ -48,8 +48,8 @@ typedef struct ps_cli {
     ps_channel *channel;
     ps_exit code;
     bool ended;
-    /* Called at the first Ctrl-C; it must lead to ps_cli_end. If NULL, the first Ctrl-C ends the
-     * program at once, as the second one always does. */
+    /* (optional) Called at the first Ctrl-C; it must lead to ps_cli_end. If NULL, the first Ctrl-C
+     * ends the program at once. The second Ctrl-C always does. */
     void (*on_interrupt)(void *arg);
     void *arg;
 } ps_cli;
@@ -62,11 +62,11 @@ typedef struct ps_subcommand {
     size_t options_size;
     bool is_local;  /* needs no coordinator: there is a loop but no channel */
     bool takes_job; /* has the flags of a job, also by the names of older systems */
-    /* optional. Checks the arguments before there is a connection. Returns false, after a
-     * message, if they are wrong. */
+    /* (optional) Checks the arguments before there is a connection. Returns false, after a message,
+     * if they are wrong. */
     bool (*prepare)(ps_cli *cli, void *options);
     void (*start)(ps_cli *cli, void *options); /* starts the work */
-    /* optional. Called instead of `start` if no coordinator was named and none answers. */
+    /* (optional) Called instead of `start` if no coordinator was named and none answers. */
     void (*start_alone)(ps_cli *cli, void *options);
     void (*fini)(void *options); /* optional; always called at the end */
 } ps_subcommand;
@@ -88,10 +88,10 @@ ps_exit ps_cli_status(const ps_status *st);
 /* Writes the failure and ends the program. */
 void ps_cli_fail(ps_cli *cli, const ps_error *error);
 
-/* Returns the JOB argument of subcommands whose first it is. */
+/* Returns the first argument, for subcommands where it is JOB. */
 const char *ps_cli_job(const ps_cli *cli);
 
-/* Returns argument i, which args_min promises. */
+/* Returns argument i, which exists because of args_min. */
 const char *ps_cli_argument(const ps_cli *cli, size_t i);
 
 /* Writes a message to stdout as one JSON document. */

@@ -34,10 +34,11 @@ typedef struct ps_eval_model {
     PS_OPTION_STRING(type, member.path, .name = "model", .letter = 'm', .metavar = "FILE",         \
                      .help = "the model file (safetensors)"),                                      \
     PS_OPTION_LIST(type, member.tables, .name = "table", .letter = 'T', .metavar = "FILE",         \
-                   .help = "file of a sparse table, of each server; changes behind what they "     \
-                           "change (default: those of the same job beside the model)"),            \
+                   .help = "file of a sparse table; give that of each server, and a file of "      \
+                           "changes after the file that it changes (default: those of the same "   \
+                           "job beside the model)"),                                               \
     PS_OPTION_STRING(type, member.job_path, .name = "job", .letter = 'j', .metavar = "FILE",       \
-                     .help = "job file with its network and data (default: what the model file "   \
+                     .help = "job file with the network and the data (default: as the model file " \
                              "says)"),                                                             \
     PS_OPTION_STRING(type, member.flags.data, .name = "data", .letter = 'D', .metavar = "NAME",    \
                      .help = "data set, instead of the job's"),                                    \

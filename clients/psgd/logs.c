@@ -50,9 +50,9 @@ static const ps_option options[] = {
     PS_OPTION_BOOL(logs, wants_follow, .name = "follow", .letter = 'f',
                    .help = "print new lines until the job has ended"),
     PS_OPTION_STRING(logs, node, .name = "node", .letter = 'n', .metavar = "ID",
-                     .help = "only lines of this node; without JOB the end of its whole log"),
+                     .help = "only lines of this node; without JOB: the end of its whole log"),
     PS_OPTION_INT(logs, max_bytes, .name = "bytes", .value = "65536", .min = 1, .max = 262144,
-                  .metavar = "N", .help = "most bytes of a node's whole log"),
+                  .metavar = "N", .help = "maximum of bytes from the end of a node's whole log"),
     PS_OPTION_END,
 };
 

@@ -37,7 +37,7 @@ static const ps_option options[] = {
                              "for each input of the network as the data set's transforms leave it; "
                              "no header"),
     PS_OPTION_STRING(prediction, output_path, .name = "output", .letter = 'o', .metavar = "FILE",
-                     .help = "file for the rows (default: stdout)"),
+                     .help = "file for the lines (default: stdout)"),
     PS_OPTION_END,
 };
 
@@ -275,10 +275,10 @@ const ps_subcommand ps_subcommand_predict = {
     .command = {.name = "psgd predict",
                 .summary =
                     "Writes the outputs of a model for the samples of a data set or of a CSV "
-                    "file, in this process, without a coordinator. Each sample has a row, in "
-                    "order: its index from 0, the outputs, for classes the class that they say, "
-                    "and the target if the samples are of a data set. Outputs are probabilities "
-                    "if the loss takes logits. Rows are CSV; JSON with --format json or jsonl.",
+                    "file, in this process, without a coordinator. Each sample has a line, in "
+                    "order: its index from 0, the outputs, for classes the predicted class, and "
+                    "the target if the samples are from a data set. Outputs are probabilities if "
+                    "the loss takes logits. Lines are CSV; JSON with --format json or jsonl.",
                 .usage = "[options] --model FILE",
                 .examples =
                     "psgd predict --model 'MODEL-mnist-N(0).safetensors' --data-path /srv/data\n"

@@ -27,7 +27,7 @@
     PS_OPTION_STRING(type, member.max_seconds, .name = "max-seconds", .metavar = "X",              \
                      .help = "seconds of training after which the job is done; 0: no limit"),      \
     PS_OPTION_STRING(type, member.stop_at, .name = "stop-at", .metavar = "METRIC=VALUE",           \
-                     .help = "the job is done at the evaluation that is as good, as "              \
+                     .help = "the job is done when an evaluation reaches the value, such as "      \
                              "accuracy=0.95 or loss=0.1"),                                         \
     PS_OPTION_STRING(type, member.block_size, .name = "block-size", .letter = 'b',                 \
                      .metavar = "N", .help = "samples in a block"),                                \
@@ -36,11 +36,11 @@
     PS_OPTION_STRING(type, member.model, .name = "model", .letter = 'm', .metavar = "NAME",        \
                      .help = "network: mlp, cnn, resnet20, ngram and others"),                     \
     PS_OPTION_STRING(type, member.widths, .name = "widths", .metavar = "N,N,...",                  \
-                     .help = "units of its hidden layers"),                                        \
+                     .help = "units of the hidden layers"),                                        \
     PS_OPTION_STRING(type, member.activation, .name = "activation", .metavar = "NAME",             \
-                     .help = "activation of its hidden layers: tanh, relu, sigmoid"),              \
+                     .help = "activation of the hidden layers: tanh, relu, sigmoid"),              \
     PS_OPTION_STRING(type, member.worker_threads, .name = "worker-threads", .metavar = "N",        \
-                     .help = "threads of a worker for its products (trainer_count); the bits do "  \
+                     .help = "threads of a worker for matrix products (trainer_count); results do "\
                              "not depend on it"),                                                  \
     PS_OPTION_STRING(type, member.data, .name = "data", .letter = 'D', .metavar = "NAME",          \
                      .help = "data set: mnist, glyphs, csv and others (psgd info data)"),          \
@@ -55,15 +55,15 @@
                      .metavar = "N", .help = "workers that hold each block"),                      \
     PS_OPTION_STRING(type, member.optimizer, .name = "optimizer", .letter = 'O',                   \
                      .metavar = "NAME",                                                            \
-                     .help = "optimizer: adam, sgd and others (psgd info optimizer); of "          \
-                             "workers that step by themselves (update losp and others) theirs"),   \
+                     .help = "optimizer: adam, sgd and others (psgd info optimizer); if workers "  \
+                             "take local steps (update losp and others), the workers' one"),       \
     PS_OPTION_STRING(type, member.lr, .name = "lr", .metavar = "X",                                \
                      .help = "learning rate of that optimizer"),                                   \
     PS_OPTION_BOOL(type, member.maximise, .name = "maximise",                                      \
-                   .help = "go up the gradient of the loss: gradient ascent"),                     \
+                   .help = "maximise the loss: gradient ascent"),                                  \
     PS_OPTION_STRING(type, member.server_optimizer, .name = "server-optimizer",                    \
                      .metavar = "NAME",                                                            \
-                     .help = "optimizer of the servers, also where workers have their own"),       \
+                     .help = "optimizer of the servers, also if workers take local steps"),        \
     PS_OPTION_STRING(type, member.server_lr, .name = "server-lr", .metavar = "X",                  \
                      .help = "learning rate of the servers' optimizer"),                           \
     PS_OPTION_STRING(type, member.optimizer_side, .name = "optimizer-side",                        \
@@ -71,10 +71,10 @@
     PS_OPTION_STRING(type, member.update, .name = "update", .metavar = "NAME",                     \
                      .help = "what workers send: gradient, localsgd, ... (psgd info update)"),     \
     PS_OPTION_STRING(type, member.local_steps, .name = "local-steps", .metavar = "N",              \
-                     .help = "steps of a worker by itself between exchanges (K, k_steps)"),        \
+                     .help = "local steps of a worker between exchanges (K, k_steps)"),            \
     PS_OPTION_STRING(type, member.compensation, .name = "compensation", .metavar = "X",            \
-                     .help = "share of its own steps that a worker of losp goes on from: "         \
-                             "gamma / learning rate"),                                             \
+                     .help = "update losp: factor of a worker's own increments in the weights "    \
+                             "that it continues from: gamma / learning rate"),                     \
     PS_OPTION_STRING(type, member.exchange, .name = "exchange", .metavar = "NAME",                 \
                      .help = "pserver, or among workers: plain, ndc, ccdc, ring, tree"),           \
     PS_OPTION_STRING(type, member.consistency, .name = "consistency", .metavar = "NAME",           \
@@ -90,11 +90,11 @@
     PS_OPTION_STRING(type, member.codec_down, .name = "codec-down", .metavar = "NAME",             \
                      .help = "codec of what servers send"),                                        \
     PS_OPTION_STRING(type, member.bandwidth, .name = "bandwidth", .metavar = "BYTES",              \
-                     .help = "bytes a second of a node's link; sets deadlines"),                   \
+                     .help = "bytes a second of a node's link, for computing deadlines"),          \
     PS_OPTION_LIST(type, member.metrics, .name = "metric", .letter = 'M', .metavar = "NAME",       \
-                   .help = "metric beside the loss, instead of the job's; may be repeated"),       \
+                   .help = "metric beside the loss, instead of the job's"),                        \
     PS_OPTION_LIST(type, member.set, .name = "set", .letter = 's', .metavar = "PATH=VALUE",        \
-                   .help = "set any field of the job, as timeouts.lease_ms=5000 or "               \
+                   .help = "set any field of the job, such as timeouts.lease_ms=5000 or "          \
                            "optimizer.rule.params.beta1=0.8")
 /* clang-format on */
 

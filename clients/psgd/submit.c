@@ -19,8 +19,9 @@ typedef struct submission {
 static const ps_option options[] = {
     PS_OPTION_BOOL(submission, wants_watch, .name = "watch", .letter = 'w',
                    .help = "follow the job to its end"),
-    PS_OPTION_BOOL(submission, no_queue, .name = "no-queue",
-                   .help = "refuse a job that cannot start at once, and name who holds its nodes"),
+    PS_OPTION_BOOL(
+        submission, no_queue, .name = "no-queue",
+        .help = "refuse a job that cannot start at once, and print which jobs use its nodes"),
     PS_SPEC_OPTIONS(submission, flags),
     PS_OPTION_STRING(submission, request_id, .name = "request-id", .value = "", .metavar = "ID",
                      .help = "makes submit idempotent: the same id and job give the same job"),

@@ -43,8 +43,8 @@ static const ps_option options[] = {
     PS_OPTION_STRING(training, job_id, .name = "job-id", .metavar = "ID",
                      .help = "id of the job in its files (default: TITLE-local)"),
     PS_OPTION_BOOL(training, plan_only, .name = "plan",
-                   .help = "print what would be done, the memory it takes and the model's "
-                           "variables, then exit"),
+                   .help = "print the plan of the job, its memory and the model's variables, then "
+                           "exit"),
     PS_OPTION_BOOL(training, init_only, .name = "init-only",
                    .help = "write the untrained model that the job starts from, then exit"),
     PS_SPEC_OPTIONS(training, flags),

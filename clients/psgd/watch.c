@@ -234,7 +234,7 @@ static void fini(void *options)
 
 static const ps_option options[] = {
     PS_OPTION_BOOL(ps_watch, with_workers, .name = "workers",
-                   .help = "show every worker too: its step, loss and time of waiting"),
+                   .help = "also show every worker: its step, loss and waiting time"),
     PS_OPTION_END,
 };
 

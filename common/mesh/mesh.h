@@ -87,8 +87,10 @@ typedef struct ps_mesh_conf {
     size_t n;                        /* values of a gradient; >= 1 */
     const ps_mesh_part *parts;       /* (part_count), ascending, disjoint, >= 1; kept */
     uint32_t part_count;
-    uint64_t seed;     /* of the job: for rounding */
-    int64_t window_us; /* time of a step until the rescue, and again until it fails; > 0 */
+    uint64_t seed; /* of the job: for rounding */
+    /* microseconds, > 0: time of a step until its rescue, and from the rescue until the step
+     * fails */
+    int64_t window_us;
 } ps_mesh_conf;
 
 /* One worker's part of an exchange. One thread at a time. */
@@ -102,7 +104,7 @@ struct ps_mesh {
      * the reason, for the user who submits the job. */
     PS_MUST_USE ps_status (*check)(const ps_mesh_conf *conf);
 
-    bool sends_sums; /* complete sums travel too, through the codec `down` of parts */
+    bool sends_sums; /* complete sums are sent too, through the codec `down` of parts */
 
     /* The members below are for mesh.c only. */
     size_t state_size;                /* bytes of state; zeroed before init */
@@ -110,7 +112,8 @@ struct ps_mesh {
     void (*fini)(ps_mesh_machine *m);
     /* Begins a step. With `ready`, no gradient is there yet; without it, all are. */
     PS_MUST_USE ps_status (*start)(ps_mesh_machine *m);
-    /* (optional) A part of a held block is final. NULL: a step begins when all parts are. */
+    /* (optional) Takes note that a part of a held block is final. NULL: a step begins when all
+     * parts are final. */
     PS_MUST_USE ps_status (*ready)(ps_mesh_machine *m, uint32_t held, uint32_t part);
     /* Takes a packet of the running step. */
     PS_MUST_USE ps_status (*take)(ps_mesh_machine *m, ps_packet *packet);
@@ -118,12 +121,12 @@ struct ps_mesh {
     bool (*is_done)(const ps_mesh_machine *m);
     /* Writes the result into sum (n). */
     void (*finish)(ps_mesh_machine *m, float *sum);
-    /* (optional) Sends what silent workers should have sent and this one holds. */
+    /* (optional) Sends what silent workers should have sent, as far as this worker has it. */
     void (*rescue)(ps_mesh_machine *m);
     /* Sets peers[i], of (workers) entries, for each worker that owes this one something. */
     void (*missing)(const ps_mesh_machine *m, bool *peers);
-    /* (optional, both or none) Write what the exchange keeps of a part from one step to the next,
-     * beside the states of codecs, and read it. */
+    /* (optional, both or none) Write, and read, what the exchange keeps of a part from one step to
+     * the next, besides the states of codecs. */
     void (*save)(const ps_mesh_machine *m, uint32_t part, ps_state_out *out);
     void (*load)(ps_mesh_machine *m, uint32_t part, ps_state_in *in);
 };
@@ -151,9 +154,9 @@ void ps_mesh_destroy(ps_mesh_machine *m);
  * early, and fails as ps_mesh_take does. */
 PS_MUST_USE ps_status ps_mesh_begin(ps_mesh_machine *m, uint64_t clock, const float *const *blocks);
 
-/* Says that a part of blocks[held] is final: once a step, each part in the order of blocks. The
- * window of the step begins with the last one. Fails as ps_mesh_take does, or with OUT_OF_RANGE if
- * a value cannot be encoded (ccdc). */
+/* Tells the machine that a part of blocks[held] is final: once a step, each part in the order of
+ * blocks. The window of the step begins with the last part. Fails as ps_mesh_take does, or with
+ * OUT_OF_RANGE if a value cannot be encoded (ccdc). */
 PS_MUST_USE ps_status ps_mesh_ready(ps_mesh_machine *m, uint32_t held, uint32_t part,
                                     int64_t now_us);
 
@@ -165,7 +168,7 @@ size_t ps_mesh_memory(const ps_mesh_machine *m);
  * worker must have ended the same steps. */
 void ps_mesh_save(const ps_mesh_machine *m, uint32_t part, ps_state_out *out);
 
-/* Reads the same into a machine of the same worker that has begun no step. */
+/* Reads what ps_mesh_save has written into a machine of the same worker that has begun no step. */
 void ps_mesh_load(ps_mesh_machine *m, uint32_t part, ps_state_in *in);
 
 /* Makes `clock` the first step of a machine that has begun none. */
@@ -181,12 +184,12 @@ void ps_mesh_start_at(ps_mesh_machine *m, uint64_t clock);
 PS_MUST_USE ps_status ps_mesh_take(ps_mesh_machine *m, ps_packet *packet);
 
 /* Tells the machine the time. Begins the rescue when the window of the step is over. Fails with
- * DEADLINE_EXCEEDED when the second window is over too. A call that comes half a window late or
- * more shows that this process was stopped and has not read its messages: then, once a step, the
- * second window is extended by another one. */
+ * DEADLINE_EXCEEDED when the second window is over too. If a call comes half a window late or more,
+ * this process was stopped and has not read its messages; then, once a step, the second window is
+ * extended by another one. */
 PS_MUST_USE ps_status ps_mesh_tick(ps_mesh_machine *m, int64_t now_us);
 
-/* Returns when ps_mesh_tick has to be called next; INT64_MAX: not at all. */
+/* Returns the time at which ps_mesh_tick has to be called next; INT64_MAX: not at all. */
 int64_t ps_mesh_deadline(const ps_mesh_machine *m);
 
 /* A packet to send, and its receivers. */

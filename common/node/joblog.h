@@ -19,15 +19,14 @@
 enum {
     PS_JOBLOG_MAX = 64 << 20,    /* bytes; later lines are dropped */
     PS_JOBLOG_WAITING = 4 << 20, /* bytes that wait for the disk; lines beyond it are dropped */
-    PS_JOBLOG_KEPT = 256 << 10   /* of the newest bytes, at least so many stay in memory */
+    PS_JOBLOG_KEPT = 256 << 10   /* at least so many of the newest bytes stay in memory */
 };
 
 typedef struct ps_joblog ps_joblog;
 
 typedef struct ps_joblog_conf {
     ps_tasks *tasks; /* write and read the file; kept */
-    /* Called on the loop's thread when bytes were read back for which ps_joblog_read had to
-     * wait. */
+    /* Called on the loop's thread when a task has read back bytes that ps_joblog_read needed. */
     void (*has_read)(void *arg);
     void *arg;
 } ps_joblog_conf;
@@ -43,11 +42,11 @@ void ps_joblog_close(ps_joblog *log);
 /* Returns the bytes logged so far: whole lines. */
 uint64_t ps_joblog_size(ps_joblog *log);
 
-/* Copies at most cap bytes from offset `at`. Returns how many. 0: there are none, or a task reads
- * them back from the file; has_read is called when it has. Never blocks. */
+/* Copies at most cap bytes from offset `at`, and returns how many. Returns 0 if there are none, or
+ * if a task reads them back from the file; has_read is called when the task has. Never blocks. */
 size_t ps_joblog_read(ps_joblog *log, uint64_t at, void *bytes, size_t cap);
 
-/* A request that the file has all lines logged so far. */
+/* A request to write all lines logged so far to the file. */
 typedef struct ps_joblog_flush {
     ps_task task;  /* the caller sets its `done` */
     uint64_t size; /* set for `done`: bytes in the file; fewer than logged if the disk is full */

@@ -270,51 +270,56 @@ int ps_node_main(int argc, char **argv, const ps_node_program *program)
     const ps_option options[] = {
         PS_OPTION_STRING(settings, listen, .name = "listen", .letter = 'l', .env = "PSGD_LISTEN",
                          .value = program->listen, .metavar = "HOST:PORT",
-                         .help = "where to listen; port 0 for any. A default port that is taken "
-                                 "gives way to a free one"),
+                         .help =
+                             "address to listen on; port 0: any free port; if the default port is "
+                             "in use, a free one"),
         PS_OPTION_STRING(settings, advertise, .name = "advertise", .env = "PSGD_ADVERTISE",
                          .metavar = "HOST[:PORT]",
-                         .help = "where others reach it, if not where it listens"),
+                         .help = "address at which others reach it (default: that of --listen)"),
         PS_OPTION_STRING(settings, coordinator, .name = "coordinator", .letter = 'c',
                          .env = "PSGD_COORDINATOR", .value = "127.0.0.1:15386",
-                         .metavar = "HOST:PORT", .help = "the coordinator to register with"),
-        PS_OPTION_STRING(settings, data_dir, .name = "data-dir", .letter = 'd',
-                         .env = "PSGD_DATA_DIR", .metavar = "DIR",
-                         .help = "for its id, data sets and running jobs; by default a free one "
-                                 "below $XDG_STATE_HOME/psgd or ~/.local/state/psgd"),
-        PS_OPTION_STRING(settings, data_path, .name = "data-path", .env = "PSGD_DATA",
-                         .metavar = "DIR", .help = "where data sets lie already, as DIR/mnist"),
+                         .metavar = "HOST:PORT", .help = "address of the coordinator"),
+        PS_OPTION_STRING(
+            settings, data_dir, .name = "data-dir", .letter = 'd', .env = "PSGD_DATA_DIR",
+            .metavar = "DIR",
+            .help = "folder for its id, data sets and running jobs (default: an unused one "
+                    "in $XDG_STATE_HOME/psgd or ~/.local/state/psgd)"),
+        PS_OPTION_STRING(
+            settings, data_path, .name = "data-path", .env = "PSGD_DATA", .metavar = "DIR",
+            .help = "folder of data sets that are there already, with DIR/mnist and others"),
         PS_OPTION_INT(settings, data_cache_mib, .name = "data-cache", .env = "PSGD_DATA_CACHE",
                       .value = "20480", .min = 0, .max = 1e9, .metavar = "MIB",
-                      .help = "disk for data sets that it was sent; the least recently used are "
-                              "removed, a larger one is refused; 0: any size, none is kept after "
-                              "its job"),
+                      .help =
+                          "disk space for data sets that it receives; the least recently used are "
+                          "removed, a larger one is refused; 0: no limit, but no set is kept "
+                          "after its job"),
         PS_OPTION_INT(settings, min_free_mib, .name = "min-free", .env = "PSGD_MIN_FREE",
                       .value = "64", .min = 0, .max = 1e9, .metavar = "MIB",
-                      .help = "room on the disk of --data-dir below which it is given no job; 0: "
-                              "do not look"),
-        PS_OPTION_STRING(settings, node_id, .name = "node-id", .env = "PSGD_NODE_ID",
-                         .metavar = "ID",
-                         .help = "its name; by default drawn at the first start and kept"),
+                      .help = "free space on the disk of --data-dir below which it gets no job; 0: "
+                              "no limit"),
+        PS_OPTION_STRING(
+            settings, node_id, .name = "node-id", .env = "PSGD_NODE_ID", .metavar = "ID",
+            .help = "its name (default: drawn at random at the first start, then kept)"),
         PS_OPTION_DURATION(settings, grace_us, .name = "grace", .env = "PSGD_GRACE", .value = "5s",
                            .min = 0, .max = 86400e6,
                            .help = "how long a running job may go on after SIGTERM"),
         PS_OPTION_STRING(settings, log_level, .name = "log-level", .env = "PSGD_LOG_LEVEL",
                          .value = "info", .choices = "error|warn|info|debug",
-                         .help = "least level of lines that are logged"),
+                         .help = "lowest level of lines that are logged"),
         PS_OPTION_STRING(settings, log_format, .name = "log-format", .env = "PSGD_LOG_FORMAT",
                          .choices = "json|text",
-                         .help = "by default text on a terminal, else json"),
+                         .help = "format of the log (default: text on a terminal, else json)"),
         PS_OPTION_LIST(settings, faults, .name = "fault", .env = "PSGD_FAULT", .metavar = "FAULT",
-                       .help = "for tests, fail on purpose: exit-at:PHASE, stop-at:PHASE or "
+                       .help = "for tests: fail on purpose by exit-at:PHASE, stop-at:PHASE or "
                                "drop-ack:N"),
         PS_OPTION_END,
     };
     const ps_option threads[] = {
         PS_OPTION_INT(settings, threads, .name = "threads", .letter = 'T', .env = "PSGD_THREADS",
                       .value = "0", .min = 0, .max = PS_THREADS_MAX, .metavar = "N",
-                      .help = "threads that share what it holds; 0: half as many as it has "
-                              "processors, at most 4"),
+                      .help =
+                          "threads, each with a part of its slices; 0: half as many as there are "
+                          "processors, at most 4"),
         PS_OPTION_END,
     };
     const ps_option_table tables[] = {
@@ -326,8 +331,8 @@ int ps_node_main(int argc, char **argv, const ps_node_program *program)
         .summary = program->summary,
         .tables = tables,
         .has_file = true,
-        .notes = "SIGTERM and SIGINT drain: no new job is taken, a running one has the time of "
-                 "--grace. A second signal ends the process at once. " PS_CPU_HELP,
+        .notes = "SIGTERM and SIGINT drain: no new job is accepted, and a running job may continue "
+                 "for the time of --grace. A second signal ends the process at once. " PS_CPU_HELP,
     };
     settings s = {0};
     void *bases[] = {&s, &s};

@@ -25,7 +25,8 @@ typedef struct ps_channel ps_channel;
  * to an unreachable target fail. */
 ps_channel *ps_channel_create(ps_loop *loop, const char *target);
 
-/* The same to an instance of the services there (server.h), by a connection of its own. */
+/* Returns a channel to an instance of the services at `target` (server.h), with a connection of its
+ * own. Otherwise as ps_channel_create. */
 ps_channel *ps_channel_create_instance(ps_loop *loop, const char *target, const char *instance);
 
 /* Forbids new calls and frees the channel when its last running call has ended. NULL is allowed. */

@@ -62,7 +62,7 @@ static void on_errand(ps_event *self, bool ok)
 {
     errand *e = PS_CONTAINER_OF(self, errand, event);
 
-    assert(ok); /* the last errand stops the loop, so none is cancelled */
+    assert(ok); /* the last function stops the loop, so no event is cancelled */
     (void)ok;
     e->fn(e->arg);
     pthread_mutex_lock(&e->mutex);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* loop_thread.h - a loop with a thread of its own.
  *
- * The thread that made it says what is to happen on the loop's thread, and waits for it. So what is
- * bound to the loop needs no lock.
+ * Another thread passes functions to the loop's thread and waits until they have returned. So
+ * objects that are bound to the loop need no lock.
  */
 #ifndef PS_COMMON_RPC_LOOP_THREAD_H
 #define PS_COMMON_RPC_LOOP_THREAD_H

@@ -143,7 +143,7 @@ typedef struct ps_store_conf {
     ps_descent descent; /* its optim may be NULL: workers send increments, w -= merged. With tables
                          * it is theirs too */
     float merge_scale;  /* of the update */
-    uint64_t seed;      /* of the job; rounding of snapshots */
+    uint64_t seed;      /* of the job; stochastic rounding of snapshots uses it */
     ps_delay delay;     /* with a policy that applies: gradients are corrected (delay.h) */
     bool broadcasts;    /* workers keep replicas: they are sent what a step changed (replica.h),
                          * by the codec for the way down */
@@ -309,12 +309,13 @@ typedef struct ps_store_rows_answer {
  * the worker's streams may call it at any time. */
 bool ps_store_wants_rows(const ps_store *store, uint32_t worker);
 
-/* Gives the next rows of the open pull if the policy admits them: all that were asked for, or at
- * most `most` of those that have changed. Returns false if it does not, or if no pull is open. */
+/* Gives the next rows of the open pull if the policy admits it: all that were asked for, or at most
+ * `most` of those that have changed. Returns false if the policy does not, or if no pull is
+ * open. */
 bool ps_store_rows_next(ps_store *store, uint32_t worker, size_t most,
                         ps_store_rows_answer *answer);
 
-/* ---- Time, losses, how far it is ---- */
+/* ---- Time, losses, progress ---- */
 
 /* Tells the store the (monotonic) time and closes clocks that are due. Call it before pushes and at
  * ps_store_deadline; then call ps_store_pull_next. */
@@ -346,7 +347,7 @@ uint64_t ps_store_open(const ps_store *store);
 const ps_store_counters *ps_store_counters_of(const ps_store *store);
 const ps_worker_counters *ps_store_worker_counters_of(const ps_store *store, uint32_t worker);
 
-/* ---- What is here ---- */
+/* ---- Contents ---- */
 
 size_t ps_store_value_count(const ps_store *store);
 
@@ -370,13 +371,13 @@ ps_tables *ps_store_tables(ps_store *store);
 /* Runs something once between two clocks of the rows. */
 typedef void ps_store_at_clock_fn(void *arg, ps_tables *tables, uint64_t clock);
 
-/* Calls fn(arg) when the contributions to all clocks before `clock` are in, in the call that brings
- * the last of them; the tables may be changed or read then. Never, if they do not come.
- * FAILED_PRECONDITION if they are in already, or another call is due. Not while the tables are
- * lent. */
+/* Arranges a call of fn(arg) when the contributions to all clocks before `clock` are in. The call
+ * comes within the function that brings the last of them; fn may read or change the tables. If they
+ * do not come, there is no call. Returns FAILED_PRECONDITION if they are in already, or if another
+ * call is arranged. Not while the tables are lent. */
 PS_MUST_USE ps_status ps_store_at_clock(ps_store *store, uint64_t clock, ps_store_at_clock_fn *fn,
                                         void *arg);
-/* Forgets the call that is due at `clock`, if there is one. */
+/* Cancels the call that is arranged for `clock`, if there is one. */
 void ps_store_forget_at_clock(ps_store *store, uint64_t clock);
 
 /* Returns what the tables have counted, until they are lent; zeros without tables, and of a fixed
@@ -392,23 +393,26 @@ void ps_store_lend_tables(ps_store *store);
 
 /* ---- Save and load ---- */
 
-/* Writes the store, whose tables are not lent. The failure is `write`'s. */
+/* Writes the store, whose tables are not lent. Returns the failure of `write`. */
 PS_MUST_USE ps_status ps_store_save(const ps_store *store, ps_state_write_fn *write, void *arg);
 
-/* Takes the virtual shards that are this store's out of a file, into a store that nothing was
- * pushed to. After a failure the store is only good for destroy.
+/* Reads this store's virtual shards from a file, into a store that nothing was pushed to. After a
+ * failure the caller may only destroy the store.
  *
- * DATA_LOSS            not such a file, cut, damaged, or with members that no store has written;
- *                      names the offset
- * FAILED_PRECONDITION  of another job, policy, optimizer, number of workers or contributors; a
- *                      virtual shard that has come before
+ *  DATA_LOSS            not such a file, cut, damaged, or with members that no store has
+ *                       written; names the offset
+ *  FAILED_PRECONDITION  of another job, policy, optimizer, number of workers or contributors;
+ *                       or a virtual shard that an earlier file had
+ *
  */
 PS_MUST_USE ps_status ps_store_load(ps_store *store, const uint8_t *bytes, size_t len);
 
-/* There are no more files: the store lives on from what they brought.
+/* Ends loading: there are no more files, and the store continues from what they brought.
  *
- * FAILED_PRECONDITION  names a virtual shard that none has brought
- * DATA_LOSS            the clocks of the rows do not fit together */
+ *  FAILED_PRECONDITION  names a virtual shard that no file had
+ *  DATA_LOSS            the clocks of the rows do not fit together
+ *
+ */
 PS_MUST_USE ps_status ps_store_load_end(ps_store *store);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* slow.c - makes each step of one worker, or of all, take `factor` times as long. */
+/* slow.c - makes each step of one worker, or of all, take `factor` times as long. A delay is at
+ * most PS_STRAGGLER_MAX_MS. */
 #include "common/straggler/straggler.h"
 
 enum { RANK, FACTOR };

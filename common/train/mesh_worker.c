@@ -18,7 +18,7 @@ static void init_gate(ps_mesh_worker *w, int64_t window_us)
     ps_placement_init(&w->one, &w->plan->layout, 1, 0);
     st = ps_placement_set_server(&w->one, 0, "the other workers", "-");
     assert(ps_is_ok(&st));
-    /* The machine's windows end before the gate's patience, and its error names the missing
+    /* The machine fails before the gate's wait times out, because its error names the missing
      * worker. */
     ps_gate_init(&w->gate, &w->one, 2 * window_us + GATE_SPARE_US);
 }

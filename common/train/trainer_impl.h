@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trainer_impl.h - what the files trainer*.c share; for them only. */
+/* trainer_impl.h - state and functions that the files trainer*.c share; for them only. */
 #ifndef PS_COMMON_TRAIN_TRAINER_IMPL_H
 #define PS_COMMON_TRAIN_TRAINER_IMPL_H
 
@@ -34,13 +34,14 @@ typedef struct trainer_rounds {
  * exchange of its round is over, which is while the next one is computed. */
 typedef struct trainer_record {
     ps_rounds *file;
-    ps_round_entry now;       /* of the round that is computed; its loss is a sum */
-    ps_round_entry before;    /* of the round that is exchanged; its round is 0: none */
-    bool is_sent;             /* the exchange of `now` has begun */
-    int64_t sent_us[2];       /* when that of `before` began, and that of `now`; 0: it did not */
-    int64_t began_us;         /* when `now` began; evaluations put it off */
-    int64_t waited_us;        /* of the gate, then */
-    ps_exchange_stats so_far; /* what entries that are written have of the traffic */
+    ps_round_entry now;    /* of the round that is computed; its loss is a sum */
+    ps_round_entry before; /* of the round that is exchanged; its round is 0 if there is none */
+    bool is_sent;          /* the exchange of `now` has begun */
+    /* time at which the exchange of `before` began, and that of `now`; 0: it did not */
+    int64_t sent_us[2];
+    int64_t began_us;         /* time at which `now` began; evaluations move it later */
+    int64_t waited_us;        /* the gate's waiting time at that moment */
+    ps_exchange_stats so_far; /* the traffic that the written entries contain */
 } trainer_record;
 
 struct ps_trainer {
@@ -65,13 +66,13 @@ struct ps_trainer {
     uint64_t
         next_wanted; /* first of this worker's blocks of the epoch that `ahead` was not told of */
     uint32_t *order; /* (ps_plan_order_count) */
-    size_t batch;    /* rows of x */
+    size_t batch;    /* samples that x holds */
     ps_evaluation evaluation;
     ps_step_metrics step_metrics;
 
     ps_report *train_report, *eval_report;
-    /* of the step before, held back until it is known whether that was the last: then it is written
-     * when its exchange is over; step 0: none */
+    /* of the step before. It is held back until it is known whether that step was the last; then
+     * it is written when its exchange is over. Its step is 0 if there is none */
     ps_train_row last_row;
     ps_events *events; /* the reports as curves for TensorBoard */
     trainer_record record;
@@ -100,8 +101,8 @@ static inline float *ps_trainer_gradients(ps_trainer *t)
     return (float *)(void *)t->grad->data;
 }
 
-/* Returns the touched rows (*count), ascending, of a variable whose gradient is zeros in all
- * others. NULL, and *count is 1: any value of the gradient may be something. */
+/* Returns the touched rows (*count), ascending, of a variable whose gradient is zero in all others.
+ * Returns NULL, with *count 1, if any value of the gradient may be nonzero. */
 static inline const uint32_t *ps_trainer_touched(ps_trainer *t, uint32_t variable, size_t *count)
 {
     *count = 1;
@@ -128,8 +129,8 @@ bool ps_trainer_evaluate(ps_trainer *t, uint32_t epoch);
 bool ps_trainer_is_due(const ps_trainer *t, uint64_t before, uint64_t now);
 /* Returns whether t->clock is that of ps_trainer_stop_at. */
 bool ps_trainer_is_at_stop(const ps_trainer *t);
-/* Call it before t->clock begins. Writes whether the job ends there, as was agreed upon while it
- * ran. */
+/* Writes whether the job ends at t->clock, as was agreed upon while the clock before ran. Call it
+ * before t->clock begins. */
 bool ps_trainer_begin_clock(ps_trainer *t, bool *is_end);
 /* Evaluates at the end of the job, unless the weights of t->clock are evaluated. */
 bool ps_trainer_evaluate_end(ps_trainer *t, uint32_t epoch);
@@ -142,8 +143,8 @@ PS_MUST_USE ps_status ps_trainer_init_rounds(ps_trainer *t);
 void ps_trainer_fini_rounds(ps_trainer *t);
 size_t ps_trainer_rounds_memory(const ps_trainer *t);
 
-/* Tables. Without them these functions do nothing and return true or OK; those that pull do nothing
- * if the vocabulary is fixed. */
+/* Sparse tables. Without tables these functions do nothing and return true or OK; those that pull
+ * do nothing if the vocabulary is fixed. */
 PS_MUST_USE ps_status ps_trainer_init_tables(ps_trainer *t);
 void ps_trainer_fini_tables(ps_trainer *t);
 /* Pulls the rows of the n gathered samples, and replaces ids in t->x by positions of these rows. */
@@ -176,14 +177,14 @@ void ps_trainer_clip(ps_trainer *t, float *g, uint32_t first_variable, uint32_t 
  */
 void ps_trainer_clip_all(ps_trainer *t, float *g, double share, ps_model_ready_fn *ready);
 
-/* The worker's files in the job's folder. */
+/* Open and close the worker's files in the job's folder. */
 PS_MUST_USE ps_status ps_trainer_open_reports(ps_trainer *t);
 PS_MUST_USE ps_status ps_trainer_close_reports(ps_trainer *t); /* closes those that are open */
 void ps_trainer_put_train(ps_trainer *t, const ps_train_row *row);
 /* Adds a line to the report. Logs also when the evaluation began and ended, in seconds of
  * training. */
 void ps_trainer_put_eval(ps_trainer *t, const ps_eval_row *row, int64_t began_us);
-/* The record of rounds, trainer_record.c. */
+/* Begins the record of rounds, trainer_record.c. */
 void ps_trainer_record_begin(ps_trainer *t);
 /* Notes a local step with its mean loss. */
 void ps_trainer_record_step(ps_trainer *t, double loss);

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* losp.c - OSP with local compensation (Wang et al., IEEE JSAC 39(8) 2021): the worker goes on
- * from V - gamma G_i, where G_i is the sum of its gradients of the round that is being
- * exchanged.
+/* losp.c - OSP with local compensation (Wang et al., IEEE JSAC 39(8) 2021): the worker continues
+ * from V - gamma G_i, where G_i is the sum of its gradients of the round that is being exchanged.
  *
- * With local sgd of rate eta its increments are P_i = eta G_i, so
+ * If the local rule is sgd with learning rate eta, the worker's increments are P_i = eta G_i. So
+ *
  *     w = w - mean P_i, x_i = V - (gamma / eta) P_i,
- * which holds for any local rule. The number `compensation` is gamma / eta. The paper uses 1.5
- * (0.0006 / 0.0004) for steps so small that a round is a small part of the way. Above 1 the
- * worker overshoots its own position, and oscillates if a round covers most of the way.
+ *
+ * and this form holds for any local rule. The number `compensation` is gamma / eta. The paper
+ * uses 1.5 (0.0006 / 0.0004) with steps so small that a round changes the weights little. With a
+ * number above 1 the worker moves further than its own steps do, and oscillates if a round
+ * changes the weights a lot.
  */
 #include "common/update/update.h"
 

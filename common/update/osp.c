@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* osp.c - overlap synchronization parallel (Wang et al., ICPP 2019): while the increments P_i
- * of a round travel, the worker trains on from the weights V that it has just received. V lacks
+/* osp.c - overlap synchronization parallel (Wang et al., ICPP 2019): while the increments P_i of
+ * a round are exchanged, the worker trains from the weights V that it has just received. V lacks
  * the P_i of all workers of that round, its own included:
+ *
  *     w = w - mean P_i, x_i = V.
  *
- * If a round covers the share c of the way to its optimum w*, then P = c (w of the round before
- * - w*), and a distance d becomes d_(t+1) = d_t - c d_(t-1). From c = 1/4 on it oscillates and
- * shrinks by sqrt(c) a round; with c = 1 it oscillates for ever with a period of six rounds. So
- * use few steps a round and a falling rate. Means over state of layers include the worker's own
- * part, see local.h.
+ * Suppose that a round moves the weights by the share c of their distance to an optimum w*: P = c
+ * (w of the round before - w*). Then the distance d obeys d_(t+1) = d_t - c d_(t-1). From c = 1/4
+ * on d oscillates and shrinks by the factor sqrt(c) a round; with c = 1 it oscillates for ever
+ * with a period of six rounds. So use few steps a round and a falling learning rate. Means over
+ * state of layers include the worker's own part, see local.h.
  */
 #include "common/update/update.h"
 

@@ -32,16 +32,17 @@ typedef struct ps_update {
      * blocks. */
     bool per_block;
 
-    /* gradient: 1/S; NULL if and only if `local` is not */
+    /* gives the factor of a block's gradient; gradient: 1/S; NULL if and only if `local` is not */
     float (*block_scale)(const ps_update_facts *f);
-    float (*merge_scale)(const ps_update_facts *f); /* gradient: 1/K */
+    /* gives the factor of a clock's sum; gradient: 1/K */
+    float (*merge_scale)(const ps_update_facts *f);
 
     /* (optional) Gives the numbers of common/store/delay.h, by which servers correct gradients
      * for their delay. Only with policies that apply. */
     void (*delay)(const ps_params *params, double *lambda, double *decay);
 
-    /* Servers send the change of the weights, encoded once for all workers, and step by the
-     * decoded change themselves; workers keep replicas with the same bits
+    /* Servers send the change of the weights, encoded once for all workers, and add the decoded
+     * change to their own weights. Workers keep replicas with the same bits
      * (common/store/replica.h). Only with policies that sum over all workers. */
     bool broadcasts;
 

@@ -38,50 +38,51 @@ typedef struct settings {
 static const ps_option options[] = {
     PS_OPTION_STRING(settings, listen, .name = "listen", .letter = 'l', .env = "PSGD_LISTEN",
                      .value = "127.0.0.1:15386", .metavar = "HOST:PORT",
-                     .help = "where to listen; port 0 takes any and prints it"),
+                     .help = "address to listen on; port 0: any free port, which is printed"),
     PS_OPTION_STRING(settings, advertise, .name = "advertise", .env = "PSGD_ADVERTISE",
                      .metavar = "HOST[:PORT]",
-                     .help = "the address that nodes are told; default: where it listens"),
+                     .help = "address that nodes are told (default: that of --listen)"),
     PS_OPTION_STRING(settings, data_dir, .name = "data-dir", .letter = 'd', .env = "PSGD_DATA_DIR",
                      .metavar = "DIR",
-                     .help = "keeps jobs and their files here (default: "
+                     .help = "folder for jobs and their files (default: "
                              "~/.local/state/psgd/psgd-coordinator)"),
     PS_OPTION_STRING(settings, data_path, .name = "data-path", .env = "PSGD_DATA", .metavar = "DIR",
-                     .help = "where data sets lie, as in DIR/mnist"),
+                     .help = "folder of the data sets, with DIR/mnist and others"),
     PS_OPTION_DURATION(settings, heartbeat_us, .name = "heartbeat", .env = "PSGD_HEARTBEAT",
                        .value = "500ms", .min = 10e3, .max = 60e6,
-                       .help = "how often nodes tell that they live"),
+                       .help = "time between two heartbeats of a node"),
     PS_OPTION_DURATION(settings, lease_us, .name = "lease", .env = "PSGD_LEASE", .value = "10s",
                        .min = 50e3, .max = 600e6,
-                       .help = "silence after which an idle node counts as lost; a job has its own "
-                               "(timeouts.lease_ms)"),
+                       .help =
+                           "time without a heartbeat after which an idle node counts as lost; a "
+                           "job has its own (timeouts.lease_ms)"),
     PS_OPTION_INT(settings, min_free_mib, .name = "min-free", .env = "PSGD_MIN_FREE", .value = "64",
                   .min = 0, .max = 1e9, .metavar = "MIB",
-                  .help = "room on the disk of --data-dir below which no job is taken in or "
-                          "started; those that run go on; 0: do not look"),
+                  .help = "free space on the disk of --data-dir below which no job is accepted or "
+                          "started; running jobs continue; 0: no limit"),
     PS_OPTION_INT(settings, max_memory_mib, .name = "max-memory", .env = "PSGD_MAX_MEMORY",
                   .value = "0", .min = 0, .max = 1e9, .metavar = "MIB",
                   .help = "memory for the initial weights of all jobs that are being started; "
-                          "others wait; 0: half of the host's, or of the limit of its control "
-                          "group (cgroup)"),
+                          "other jobs wait; 0: half of the host's memory, or of the limit of "
+                          "its control group (cgroup)"),
     PS_OPTION_INT(settings, max_unpacked_mib, .name = "max-unpacked", .env = "PSGD_MAX_UNPACKED",
                   .value = "65536", .min = 0, .max = 1e9, .metavar = "MIB",
-                  .help = "size to which a file of a data set may unpack; 0: any"),
+                  .help = "largest size of an unpacked file of a data set; 0: no limit"),
     PS_OPTION_STRING(settings, log_level, .name = "log-level", .env = "PSGD_LOG_LEVEL",
                      .value = "info", .choices = "error|warn|info|debug",
-                     .help = "how much to say on stderr"),
+                     .help = "lowest level of lines that are logged"),
     PS_OPTION_STRING(settings, log_format, .name = "log-format", .env = "PSGD_LOG_FORMAT",
-                     .value = "text", .choices = "text|json", .help = "how to say it"),
+                     .value = "text", .choices = "text|json",
+                     .help = "format of the log on stderr"),
     PS_OPTION_STRING(settings, backup, .name = "backup", .metavar = "FILE",
-                     .help = "copies the registry (jobs.db) to FILE and ends; works while a "
-                             "coordinator runs; replaces an older backup"),
+                     .help = "copy the registry (jobs.db) to FILE, replacing an older backup, and "
+                             "exit; a coordinator may be running"),
     PS_OPTION_BOOL(settings, recover, .name = "recover",
-                   .help =
-                       "brings jobs that the registry lacks back into it, from summary.json and "
-                       "manifest.json of their folders, says what it did, and ends; for "
-                       "while no coordinator runs"),
+                   .help = "add jobs that are missing from the registry, from summary.json and "
+                           "manifest.json of their folders, print them, and exit; no coordinator "
+                           "may be running"),
     PS_OPTION_STRING(settings, fault, .name = "fault", .metavar = "exit-at:STATE",
-                     .help = "for tests: kills itself when a job enters the state"),
+                     .help = "for tests: kill this process when a job enters the state"),
     PS_OPTION_END,
 };
 
@@ -89,8 +90,8 @@ static const ps_option_table tables[] = {{NULL, options}, {NULL, NULL}};
 
 static const ps_command command = {
     .name = "psgd-coordinator",
-    .summary = "Takes training jobs, starts them on workers and parameter servers, watches them "
-               "and keeps what they leave behind. It is the one address a user needs.",
+    .summary = "Accepts training jobs, starts them on workers and parameter servers, monitors "
+               "them and stores their results. Users need only its address.",
     .tables = tables,
     .has_file = true,
     .examples = "psgd-coordinator\n"
@@ -98,8 +99,8 @@ static const ps_command command = {
                 "psgd-coordinator --data-path ~/data --log-format json\n"
                 "psgd-coordinator --backup /srv/backup/jobs.db\n"
                 "psgd-coordinator --recover",
-    .notes = "SIGTERM or SIGINT stops it in order: jobs that run go on without it and are taken up "
-             "again when it is started again. A second signal ends it at once. " PS_CPU_HELP,
+    .notes = "SIGTERM or SIGINT stops it in order: running jobs continue without it, and it "
+             "monitors them again after a restart. A second signal ends it at once. " PS_CPU_HELP,
 };
 
 /* The state of the process, used by the loop's thread only. */
@@ -128,7 +129,7 @@ static void on_stop(ps_event *event, bool ok)
     if (!ok) {
         return;
     }
-    ps_log(PS_LOG_INFO, "main", "stopping; jobs that run go on without me");
+    ps_log(PS_LOG_INFO, "main", "stopping; running jobs continue without the coordinator");
     ps_coordinator_drain(p->coordinator);
     ps_server_stop(p->server, grace_us, &p->down);
 }
@@ -238,7 +239,8 @@ static ps_status find_data_dir(const settings *s, char *out, size_t cap)
     if (s->data_dir && s->data_dir[0] != '\0') {
         n = snprintf(out, cap, "%s", s->data_dir);
     } else if (access("psgd-data/coordinator/jobs.db", F_OK) == 0) {
-        ps_log(PS_LOG_INFO, "main", "keeps jobs in %s, because there are some; --data-dir says it",
+        ps_log(PS_LOG_INFO, "main",
+               "keeps jobs in %s, because it has jobs; --data-dir names another folder",
                former_data_dir);
         n = snprintf(out, cap, "%s", former_data_dir);
     } else if (state && state[0] == '/') {

@@ -5,11 +5,11 @@
 
 typedef struct ps_coordinator ps_coordinator;
 
-/* Asks suspected nodes that live, a few at a time. One that answers may be chosen again. Call it
- * once a second. */
+/* Calls suspected nodes whose heartbeats arrive, a few at a time. A node that answers may be chosen
+ * again. Call it once a second. */
 void ps_probe_nodes(ps_coordinator *c);
 
-/* Cancels the calls that are under way. */
+/* Cancels the calls in progress. */
 void ps_probes_end(ps_coordinator *c);
 
 #endif

@@ -5,12 +5,13 @@
 
 #include "services/coordinator/coordinator.h"
 
-/* Loads the jobs that are not over from the open registry, ends those whose files say so, and
- * removes temporary files that a crash has left.
+/* Loads the jobs that are not over from the open registry, ends those whose files show their end,
+ * and removes temporary files that a crash has left.
  *
- * It waits for the disk, on the thread that later runs the loop. That delays no answer: the caller
- * does it before the server binds its address, so there is no connection yet. A node or a client
- * that calls meanwhile is refused and tries again, as with a coordinator that is down. */
+ * The function waits for the disk, on the thread that later runs the loop. It delays no answer,
+ * because the caller calls it before the server binds its address: nobody is connected yet. A node
+ * or a client that calls meanwhile is refused and tries again, as with a coordinator that is
+ * down. */
 PS_MUST_USE ps_status ps_startup(ps_coordinator *c);
 
 #endif

@@ -2,9 +2,9 @@
 /* server_thread.h - one thread of a parameter server, with its part of a job and the streams of
  * workers to that part.
  *
- * Thread 0 runs the node's own loop, the home loop; each other thread has a loop of its own. Only
- * the thread itself touches its part. All functions are called on the home loop's thread. They post
- * their work to the thread and block until it is done.
+ * Thread 0 runs on the node's own loop, the home loop; each other thread has a loop of its own.
+ * Only the thread itself accesses its part. All functions are called on the home loop's thread.
+ * They post their work to the thread and block until the work is done.
  */
 #ifndef PS_SERVICES_PSERVER_SERVER_THREAD_H
 #define PS_SERVICES_PSERVER_SERVER_THREAD_H
@@ -15,7 +15,8 @@
 typedef struct ps_server_thread ps_server_thread;
 
 typedef struct ps_server_thread_conf {
-    ps_loop *home; /* NULL, for thread 0 only: there are no timers, so no sum closes by time */
+    /* NULL is allowed for thread 0 only. Then there are no timers, so no sum is closed by time */
+    ps_loop *home;
     uint32_t number;
     uint64_t drop_ack;           /* fault: see wire_server.h */
     void (*complete)(void *arg); /* called on the home loop when the part has all contributions */
@@ -58,7 +59,7 @@ void ps_server_thread_copy_weights(ps_server_thread *t, float *weights);
 ps_tables *ps_server_thread_close_tables(ps_server_thread *t);
 
 /* Calls fn(arg) on the home loop between two clocks of the tables, which thread 0 has; see
- * ps_store_at_clock. fn NULL forgets the call that is due at `clock`. */
+ * ps_store_at_clock. If fn is NULL, cancels the call that was arranged for `clock`. */
 PS_MUST_USE ps_status ps_server_thread_at_clock(ps_server_thread *t, uint64_t clock,
                                                 ps_store_at_clock_fn *fn, void *arg);
 

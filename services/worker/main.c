@@ -30,9 +30,8 @@ int main(int argc, char **argv)
 {
     static const ps_node_program program = {
         .name = "psgd-worker",
-        .summary =
-            "Computes gradients on its share of a job's data and exchanges them with the "
-            "parameter servers or with other workers. Stays up and serves one job after the other.",
+        .summary = "Computes gradients on its share of a job's data and exchanges them with the "
+                   "parameter servers or with other workers. Runs one job after the other.",
         .listen = "127.0.0.1:15387",
         .hooks = &ps_worker_hooks,
         .create = create,

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mesh_exchange.h - the exchange of a worker in a mesh: connects a machine of common/mesh to gRPC
- * streams, to the time and to the weights.
+ * streams, to the clock of the system and to the weights.
  *
  * Sending. There is an outbox for each peer. Its stream is opened with the first packet. Packets
- * stay in the outbox until the peer acknowledges them; if the stream breaks it is opened again and
- * they are sent again. For a peer that is more than two steps behind, which only a rescue can leave
- * there, an outbox keeps its share of PEER_LATE_BYTES.
+ * stay in the outbox until the peer acknowledges them. If the stream breaks, it is opened again
+ * and they are sent again. Only a rescue can leave a peer more than two steps behind; for such a
+ * peer the outbox keeps at most its share of PEER_LATE_BYTES.
  *
- * Receiving. There is an inbox for each peer, with room for one message. A message stays there
- * while the machine cannot use it because the peer is a step ahead; meanwhile the next message is
- * not read. Before a step begins here, packets of it are taken up to PEER_EARLY_BYTES in all.
+ * Receiving. There is an inbox for each peer, which holds one message. A message stays in the
+ * inbox while the machine cannot use it because the peer is a step ahead; meanwhile the next
+ * message is not read. Before a step begins here, packets of that step are taken up to
+ * PEER_EARLY_BYTES in all.
  *
  * common/train/mesh_worker.h has contributions, the step of the weights and the gate. The trainer
  * uses the ps_exchange (common/train/exchange.h). All functions here are for the loop's thread.
@@ -37,8 +38,8 @@ typedef struct ps_mesh_exchange_conf {
     uint64_t incarnation;
     float *weights; /* (param_count), of clock 0; kept: the loop's thread writes them */
     ps_buf *grad;   /* param_count floats; a reference is taken */
-    /* The machine has taken the message of a peer, or has refused it with *st; the next message may
-     * be given. */
+    /* Called when the machine has taken the message of a peer, or has refused it with *st. Then the
+     * next message may be given. */
     void (*taken)(void *arg, uint32_t from, const ps_status *st);
     void *arg;
 } ps_mesh_exchange_conf;
@@ -60,7 +61,7 @@ void ps_mesh_exchange_give(ps_mesh_exchange *x, uint32_t from, ps_packet *const 
  * follow. The peer sends again what was not acknowledged. */
 void ps_mesh_exchange_forget(ps_mesh_exchange *x, uint32_t from);
 
-/* Says how much the peers' streams to this worker have carried so far. */
+/* Notes the traffic of the peers' streams to this worker so far. */
 void ps_mesh_exchange_served(ps_mesh_exchange *x, const ps_traffic *traffic);
 
 /* Writes into peers (rank_count) for which workers the running step waits. */
@@ -74,7 +75,7 @@ void ps_mesh_exchange_name_missing(const ps_mesh_exchange *x, char *text, size_t
  * messages may be given. */
 void ps_mesh_exchange_stop(ps_mesh_exchange *x, ps_event *done);
 
-/* Cancels all streams out after ps_mesh_exchange_stop, instead of waiting for peers. */
+/* Cancels all streams to peers after ps_mesh_exchange_stop, instead of waiting for peers. */
 void ps_mesh_exchange_cut(ps_mesh_exchange *x);
 
 /* Frees an exchange that has ended, or that no trainer has used. NULL is allowed. */

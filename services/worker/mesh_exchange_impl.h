@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mesh_exchange_impl.h - what mesh_exchange.c, peer_inbox.c and peer_outbox.c share; for them only.
+/* mesh_exchange_impl.h - state and functions that mesh_exchange.c, peer_inbox.c and peer_outbox.c
+ * share; for them only.
  */
 #ifndef PS_SERVICES_WORKER_MESH_EXCHANGE_IMPL_H
 #define PS_SERVICES_WORKER_MESH_EXCHANGE_IMPL_H
@@ -28,7 +29,7 @@ typedef struct peer_outbox {
     ps_traffic counted; /* by the channel */
 } peer_outbox;
 
-/* One message of a peer, as far as the machine has not taken it. */
+/* One message of a peer, and how much of it the machine has taken. */
 typedef struct peer_inbox {
     ps_packet *packets[PEER_BATCH];
     size_t at, count;   /* [at, count) are not taken */
@@ -39,9 +40,9 @@ struct ps_mesh_exchange {
     ps_exchange base;
     ps_mesh_exchange_conf conf;
     const ps_plan *plan;
-    uint32_t peers; /* workers, including this one */
+    uint32_t peers; /* workers of the job, including this one */
     ps_mesh_worker me;
-    ps_event kick;      /* the trainer has given variables */
+    ps_event kick;      /* posted when the trainer has given variables */
     atomic_bool kicked; /* `kick` is posted */
 
     /* for the loop's thread */
@@ -66,13 +67,13 @@ struct ps_mesh_exchange {
  * until nothing changes. */
 void exchange_settle(ps_mesh_exchange *x);
 
-/* Fails the exchange: the trainer's waits return. */
+/* Fails the exchange: the trainer's waits return false. */
 void exchange_fail(ps_mesh_exchange *x, const ps_status *why);
 
 /* Posts `over` if all outboxes have ended. */
 void exchange_end_if_over(ps_mesh_exchange *x);
 
-/* Copies what was counted to the trainer's side. */
+/* Copies the counters to the trainer's side. */
 void exchange_publish(ps_mesh_exchange *x);
 
 /* peer_inbox.c */
@@ -87,7 +88,7 @@ void peer_forget_inboxes(ps_mesh_exchange *x);
 void peer_outbox_init(peer_outbox *outbox, ps_mesh_exchange *x, uint32_t to);
 void peer_outbox_fini(peer_outbox *outbox);
 
-/* Appends a packet, with a reference of its own. */
+/* Appends a packet and takes a reference of its own. */
 void peer_outbox_add(peer_outbox *outbox, ps_packet *packet);
 
 /* Drops packets of steps before `clock` that were not sent, if the outbox holds more than its share

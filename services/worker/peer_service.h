@@ -35,7 +35,8 @@ void ps_peers_open(ps_peers *peers, ps_peer_receiver *receiver, ps_mesh_exchange
  * are allowed. */
 void ps_peers_remove(ps_peers *peers, ps_peer_receiver *receiver, const char *why);
 
-/* The `taken` of ps_mesh_exchange_conf; arg is the ps_peer_receiver. */
+/* Ends the wait for a message: the `taken` of ps_mesh_exchange_conf. `arg` is the
+ * ps_peer_receiver. */
 void ps_peers_taken(void *arg, uint32_t from, const ps_status *st);
 
 #endif

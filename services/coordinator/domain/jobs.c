@@ -30,7 +30,7 @@ void ps_jobs_fini(ps_jobs *jobs)
     jobs->by_id = NULL;
 }
 
-/* FNV-1a. */
+/* Returns the bucket of an id, by its FNV-1a hash. */
 static ps_live **bucket_of(const ps_jobs *jobs, const char *id)
 {
     uint32_t hash = 2166136261u;

@@ -37,7 +37,7 @@ bool ps_artifacts_exist(const char *data_dir, const char *job_id);
 /* Calls fn for every folder of a job, in no order. */
 void ps_artifacts_each(const char *data_dir, void (*fn)(void *arg, const char *job_id), void *arg);
 
-/* Whether the registry knows a job; it may be unable to tell. */
+/* Tells whether the registry has a job. UNSURE: the registry cannot tell. */
 typedef enum ps_known { PS_JOB_KNOWN, PS_JOB_UNKNOWN, PS_JOB_UNSURE } ps_known;
 
 /* Cleans up below DATA_DIR/jobs after a crash. Removes half-written files of known jobs, and

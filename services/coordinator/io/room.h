@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* room.h - watches the free space on the disk of the data directory.
  *
- * Below min_free_bytes the room is low: no new job is accepted or started, so that running jobs can
- * end. A file `reserve` in the data directory occupies some space. When the disk is full the file
- * is removed, so that the registry can still store how jobs end and delete jobs. ps_room_look asks
- * the disk; the other functions return what it found last and never wait. Any thread.
+ * Below min_free_bytes the space is low: no new job is accepted or started, so that running jobs
+ * can end. A file `reserve` in the data directory occupies some space. When the disk is full the
+ * file is removed, so that the registry can still store how jobs end and delete jobs.
+ * ps_room_look asks the file system; the other functions return what it found last and never
+ * wait. Any thread.
  */
 #ifndef PS_COORDINATOR_ROOM_H
 #define PS_COORDINATOR_ROOM_H
@@ -23,31 +24,33 @@ enum {
 typedef struct ps_room {
     char reserve[900];       /* path of the file */
     const char *folder;      /* the data directory; kept */
-    uint64_t min_free_bytes; /* 0: never low, and no reserve */
+    uint64_t min_free_bytes; /* 0: never low, and no file `reserve` */
     bool has_reserve;        /* guarded by `looking` */
     pthread_mutex_t looking; /* held during ps_room_look */
     pthread_mutex_t lock;    /* guards the members below */
-    uint64_t free_bytes;     /* found by the last look; UINT64_MAX: unknown */
+    uint64_t free_bytes;     /* found by the last ps_room_look; UINT64_MAX: unknown */
     bool is_low;
 } ps_room;
 
-/* Initialises a room and looks for the first time. `folder` may not exist yet. */
+/* Initialises the struct and calls ps_room_look. `folder` may not exist yet. */
 void ps_room_init(ps_room *room, const char *folder, uint64_t min_free_bytes);
 void ps_room_fini(ps_room *room);
 
-/* Asks the disk for its free bytes. Removes the reserve if the disk is full, and creates it again
- * when there is room; logs a change of is_low. Waits for the disk: not on the loop's thread. */
+/* Asks the file system for the free bytes. Removes the file `reserve` if the disk is full, and
+ * creates it again when there is space; logs a change of is_low. Waits for the disk, so do not call
+ * it on the loop's thread. */
 void ps_room_look(ps_room *room);
 
-/* Returns the free bytes that the last look found; UINT64_MAX: unknown. Writes whether the room was
- * low to *is_low, which may be NULL. */
+/* Returns the free bytes that the last ps_room_look found; UINT64_MAX: unknown. Writes whether the
+ * space was low to *is_low, which may be NULL. */
 uint64_t ps_room_free(ps_room *room, bool *is_low);
 
-/* Returns RESOURCE_EXHAUSTED, with free and needed bytes, if the last look found the room low. */
+/* Returns RESOURCE_EXHAUSTED, with free and needed bytes, if the last ps_room_look found the space
+ * low. */
 PS_MUST_USE ps_status ps_room_check(ps_room *room);
 
 /* Returns RESOURCE_EXHAUSTED if a file of `bytes` in `folder` would leave less than
- * PS_ROOM_LAST_BYTES. Asks the disk itself. Any thread. */
+ * PS_ROOM_LAST_BYTES. Asks the file system. Any thread. */
 PS_MUST_USE ps_status ps_room_for(const char *folder, uint64_t bytes);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* row.h - a job as a row of jobs.db, and back. */
+/* row.h - converts between a job and its row of jobs.db. */
 #ifndef PS_COORDINATOR_ROW_H
 #define PS_COORDINATOR_ROW_H
 
@@ -8,22 +8,23 @@
 
 #include <sqlite3.h>
 
-/* What to do about a damaged row. */
+/* The advice to users about a damaged row. */
 #define PS_ROW_ADVICE                                                                              \
     "Stop the coordinator and run psgd-coordinator --recover: it reads the job from its files"
 
-/* What a statement selects for ps_row_read, in this order. */
+/* The columns that a statement must select for ps_row_read, in this order. */
 #define PS_ROW_COLUMNS "number, id, state, outcome, sequence, spec, detail, spec_sum, detail_sum"
 
-/* Reads the row that the statement stands on. DATA_LOSS says what is wrong with it: a sum, a
- * message that does not unpack, text that is not UTF-8, or columns that contradict the message. */
+/* Reads the current row of the statement. Returns DATA_LOSS, with the reason, if a sum is wrong, a
+ * message does not unpack, text is not UTF-8, or columns contradict the message. */
 PS_MUST_USE ps_status ps_row_read(sqlite3_stmt *s, ps_record *out);
 
 /* Makes a record that shows a damaged row to users: id and state as far as the columns have them,
  * and a message that says what is wrong and what to do. */
 void ps_row_stand_in(sqlite3_stmt *s, const ps_status *why, ps_record *out);
 
-/* Binds the job's specification, or the job without it, at `at`, and its sum at `at` + 1. */
+/* Each binds one message at parameter `at` and its sum at `at` + 1: the job's specification, or the
+ * job without its specification. */
 void ps_row_bind_spec(sqlite3_stmt *s, int at, const Psgd__V1__Job *job);
 void ps_row_bind_detail(sqlite3_stmt *s, int at, const Psgd__V1__Job *job);
 
