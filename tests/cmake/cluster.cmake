@@ -65,3 +65,9 @@ ps_script_test(adversary_unread adversary/test_unread.py)
 ps_script_test(adversary_start adversary/test_start.py)
 ps_script_test(adversary_disks adversary/test_disks.py)
 set_tests_properties(adversary_disks PROPERTIES SKIP_RETURN_CODE 77)
+
+# What they measure is how long others wait.
+set_tests_properties(adversary_floods adversary_queue PROPERTIES RUN_SERIAL ON)
+if(TEST cluster_slow_disk)
+    set_tests_properties(cluster_slow_disk PROPERTIES RUN_SERIAL ON)
+endif()
