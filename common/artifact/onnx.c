@@ -27,8 +27,8 @@ static void add_variables(ps_onnx_graph *graph, const ps_model *model, const flo
             dims[d] = variable->shape.dim[d];
         }
         ps_onnx_const(graph, variable->name, ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, dims,
-                   variable->shape.rank, (void *)(block + variable->at),
-                   variable->size * sizeof *block);
+                      variable->shape.rank, (void *)(block + variable->at),
+                      variable->size * sizeof *block);
     }
 }
 

@@ -111,12 +111,12 @@ void ps_onnx_const_ints(ps_onnx_graph *graph, const char *name, const int64_t *v
 {
     int64_t count = (int64_t)n;
 
-    ps_onnx_const(graph, name, ONNX__TENSOR_PROTO__DATA_TYPE__INT64, copy_of(&count, sizeof count), 1,
-               copy_of(values, n * sizeof *values), n * sizeof *values);
+    ps_onnx_const(graph, name, ONNX__TENSOR_PROTO__DATA_TYPE__INT64, copy_of(&count, sizeof count),
+                  1, copy_of(values, n * sizeof *values), n * sizeof *values);
 }
 
 void ps_onnx_const_float(ps_onnx_graph *graph, const char *name, float value)
 {
     ps_onnx_const(graph, name, ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, NULL, 0,
-               copy_of(&value, sizeof value), sizeof value);
+                  copy_of(&value, sizeof value), sizeof value);
 }

@@ -5,6 +5,7 @@
 #include "common/artifact/number.h"
 #include "common/artifact/outlet.h"
 #include "common/artifact/report.h"
+#include "common/base/bytes.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
@@ -36,18 +37,16 @@ static void put_u64(ps_strbuf *out, uint64_t x)
 {
     uint8_t bytes[8];
 
-    for (int i = 0; i < 8; i++) {
-        bytes[i] = (uint8_t)(x >> 8 * i);
-    }
+    ps_put_u64(bytes, x);
     ps_strbuf_append(out, bytes, sizeof bytes);
 }
 
 static void put_real(ps_strbuf *out, double x)
 {
-    uint64_t bits;
+    uint8_t bytes[8];
 
-    memcpy(&bits, &x, sizeof bits);
-    put_u64(out, bits);
+    ps_put_f64(bytes, x);
+    ps_strbuf_append(out, bytes, sizeof bytes);
 }
 
 ps_status ps_rounds_open(const char *path, size_t metric_count, ps_rounds **out)

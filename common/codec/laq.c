@@ -10,8 +10,8 @@
  * normal values. Sums are over a quarter of a long slice.
  */
 #include "common/codec/bitpack.h"
-#include "common/codec/codec_type.h"
 #include "common/codec/codec_state.h"
+#include "common/codec/codec_type.h"
 #include "common/codec/finite.h"
 #include "common/codec/kernels.h"
 #include "common/codec/levels.h"

@@ -6,8 +6,8 @@
  * what is there.
  */
 #include "common/base/xalloc.h"
-#include "common/data/packed.h"
 #include "common/data/dataset_impl.h"
+#include "common/data/packed.h"
 #include "common/data/spill.h"
 
 #include <stdlib.h>

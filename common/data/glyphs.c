@@ -10,8 +10,8 @@
 
 #include "common/base/draw.h"
 #include "common/base/xalloc.h"
-#include "common/data/glyph_shapes.h"
 #include "common/data/dataset_impl.h"
+#include "common/data/glyph_shapes.h"
 #include "common/data/nonzero.h"
 
 #include <math.h>

@@ -6,8 +6,8 @@
  * itself.
  */
 #include "common/base/xalloc.h"
-#include "common/data/idx.h"
 #include "common/data/dataset_impl.h"
+#include "common/data/idx.h"
 #include "common/data/nonzero.h"
 
 #include <stdlib.h>

@@ -4,8 +4,8 @@
 #ifndef PS_COMMON_DATA_SINK_H
 #define PS_COMMON_DATA_SINK_H
 
-#include "common/data/lines.h"
 #include "common/data/dataset_impl.h"
+#include "common/data/lines.h"
 #include "common/data/spill.h"
 
 typedef struct ps_sink {

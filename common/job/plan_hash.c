@@ -4,6 +4,7 @@
  * It covers the resolved names and numbers of plugins, not the specification. So two programs
  * that resolve a specification differently get different hashes.
  */
+#include "common/base/bytes.h"
 #include "common/job/plan.h"
 
 #include "common/job/table_numbers.h"
@@ -21,18 +22,16 @@ static void add_number(XXH3_state_t *hash, uint64_t x)
 {
     uint8_t bytes[8];
 
-    for (int i = 0; i < 8; i++) {
-        bytes[i] = (uint8_t)(x >> 8 * i);
-    }
+    ps_put_u64(bytes, x);
     add_bytes(hash, bytes, sizeof bytes);
 }
 
 static void add_real(XXH3_state_t *hash, double x)
 {
-    uint64_t bits;
+    uint8_t bytes[8];
 
-    memcpy(&bits, &x, sizeof bits);
-    add_number(hash, bits);
+    ps_put_f64(bytes, x);
+    add_bytes(hash, bytes, sizeof bytes);
 }
 
 /* Adds a plugin with its numbers. Name and count make the bytes unambiguous. A NULL name is no

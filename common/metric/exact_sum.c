@@ -2,7 +2,7 @@
 /* exact_sum.c - see exact_sum.h. */
 #include "common/metric/exact_sum.h"
 
-#include "common/metric/bytes.h"
+#include "common/base/bytes.h"
 
 #include <math.h>
 

@@ -2,8 +2,8 @@
 /* ranking.c - see ranking.h. */
 #include "common/metric/ranking.h"
 
+#include "common/base/bytes.h"
 #include "common/base/xalloc.h"
-#include "common/metric/bytes.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -6,8 +6,8 @@
  */
 #include "common/metric/tally.h"
 
+#include "common/base/bytes.h"
 #include "common/base/xalloc.h"
-#include "common/metric/bytes.h"
 
 #include <assert.h>
 #include <inttypes.h>

@@ -220,25 +220,32 @@ static void share(ps_team *team, const product *p)
     ps_team_run(team, s.parts, multiply_stripe, &s);
 }
 
+/* Returns the product a b, whose rows have no gaps. */
+static product product_of(size_t m, size_t n, size_t k, const float *a, const float *b, float keep,
+                          float *c)
+{
+    return (product){.m = m,
+                     .n = n,
+                     .k = k,
+                     .a = a,
+                     .b = b,
+                     .keep = keep,
+                     .c = c,
+                     .a_row = k,
+                     .b_row = n,
+                     .c_row = n};
+}
+
 void ps_gemm_nt(ps_team *team, size_t m, size_t n, size_t k, const float *a, const float *b,
                 float keep, float *c)
 {
     const ps_gemm *g = own();
-    /* With fewer terms, adding up the lanes costs more than packing. */
-    const product p = {.m = m,
-                       .n = n,
-                       .k = k,
-                       .a = a,
-                       .b = b,
-                       .keep = keep,
-                       .c = c,
-                       .turns_b = true,
-                       .is_own = g != NULL && k >= g->dots &&
-                                 (ps_gemm_fits(m, n, k) || is_thin(g, m, m * k)),
-                       .a_row = k,
-                       .b_row = k,
-                       .c_row = n};
+    product p = product_of(m, n, k, a, b, keep, c);
 
+    p.turns_b = true;
+    p.b_row = k;
+    /* With fewer terms, adding up the lanes costs more than packing. */
+    p.is_own = g != NULL && k >= g->dots && (ps_gemm_fits(m, n, k) || is_thin(g, m, m * k));
     share(team, &p);
 }
 
@@ -246,21 +253,11 @@ void ps_gemm_nn(ps_team *team, size_t m, size_t n, size_t k, const float *a, con
                 float keep, float *c)
 {
     const ps_gemm *g = own();
+    product p = product_of(m, n, k, a, b, keep, c);
+
     /* What has to stay in the cache: a stripe of b as wide as the kernel's tile, and as much again
      * of the other operands. */
-    const product p = {.m = m,
-                       .n = n,
-                       .k = k,
-                       .a = a,
-                       .b = b,
-                       .keep = keep,
-                       .c = c,
-                       .is_own =
-                           g != NULL && (ps_gemm_fits(m, n, k) || is_thin(g, m, 2 * g->thin * k)),
-                       .a_row = k,
-                       .b_row = n,
-                       .c_row = n};
-
+    p.is_own = g != NULL && (ps_gemm_fits(m, n, k) || is_thin(g, m, 2 * g->thin * k));
     share(team, &p);
 }
 
@@ -268,18 +265,10 @@ void ps_gemm_tn(ps_team *team, size_t m, size_t n, size_t k, const float *a, con
                 float keep, float *c)
 {
     const ps_gemm *g = own();
-    const product p = {.m = m,
-                       .n = n,
-                       .k = k,
-                       .a = a,
-                       .b = b,
-                       .keep = keep,
-                       .c = c,
-                       .turns_a = true,
-                       .is_own = g != NULL && (ps_gemm_fits(m, n, k) || is_thin(g, k, k * m)),
-                       .a_row = m,
-                       .b_row = n,
-                       .c_row = n};
+    product p = product_of(m, n, k, a, b, keep, c);
 
+    p.turns_a = true;
+    p.a_row = m;
+    p.is_own = g != NULL && (ps_gemm_fits(m, n, k) || is_thin(g, k, k * m));
     share(team, &p);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* client_impl.h - the inside of a client's channel, and how its calls end. Private to common/rpc. */
+/* client_impl.h - the inside of a client's channel, and how its calls end. Private to the files of
+ * client.h: channel.c, unary.c, stream.c. */
 #ifndef PS_COMMON_RPC_CLIENT_IMPL_H
 #define PS_COMMON_RPC_CLIENT_IMPL_H
 

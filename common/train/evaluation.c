@@ -2,7 +2,7 @@
 /* evaluation.c - see evaluation.h. */
 #include "common/train/evaluation.h"
 
-#include "common/metric/bytes.h"
+#include "common/base/bytes.h"
 #include "common/metric/outputs.h"
 
 #include <assert.h>

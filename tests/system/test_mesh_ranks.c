@@ -4,6 +4,7 @@
 #include "tests/support/cmocka_all.h"
 
 #include "tests/support/dataplane.h"
+#include "tests/support/kept_bytes.h"
 #include "tests/support/plan_rig.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/train_world.h"
@@ -17,34 +18,12 @@
 
 enum { RANKS = 3 };
 
-typedef struct bytes {
-    uint8_t *data;
-    size_t len;
-} bytes;
-
 typedef struct rank {
     float *weights;
     ps_trainer *trainer;
     ps_exchange *exchange;
     flag done;
 } rank;
-
-static ps_status append(void *arg, const void *data, size_t len)
-{
-    bytes *b = arg;
-
-    b->data = ps_xrealloc(b->data, b->len + len + 1);
-    memcpy(b->data + b->len, data, len);
-    b->len += len;
-    return ps_ok();
-}
-
-static void must(ps_status st, const char *what)
-{
-    if (!ps_is_ok(&st)) {
-        fail_msg("%s: %s", what, st.text);
-    }
-}
 
 /* The training thread's last act. */
 static void on_done(void *arg)
@@ -74,7 +53,8 @@ static void make_rank(rank *r, uint32_t i, const dp_job *job, ps_inprocess_mail 
 
 /* Trains from the states in `from` (NULL: from the beginning) to `stop_at`, and writes the states
  * to `to` unless that is NULL. Returns the weights of rank 0, to be freed. */
-static float *live(const char *json, const bytes *from, uint64_t stop_at, bytes *to, size_t *n)
+static float *live(const char *json, const kept_bytes *from, uint64_t stop_at, kept_bytes *to,
+                   size_t *n)
 {
     rank ranks[RANKS];
     dp_job job;
@@ -99,7 +79,7 @@ static float *live(const char *json, const bytes *from, uint64_t stop_at, bytes 
         must(ps_trainer_result(ranks[i].trainer), json);
     }
     for (uint32_t i = 0; i < RANKS && to != NULL; i++) {
-        must(ps_trainer_save(ranks[i].trainer, ranks[i].exchange, append, &to[i]), "save");
+        must(ps_trainer_save(ranks[i].trainer, ranks[i].exchange, kept_bytes_add, &to[i]), "save");
     }
     weights = ranks[0].weights;
     *n = job.plan->layout.param_count * sizeof *weights;
@@ -120,7 +100,7 @@ static float *live(const char *json, const bytes *from, uint64_t stop_at, bytes 
 
 static void must_go_on(const char *json, uint64_t clock)
 {
-    bytes states[RANKS] = {{0}};
+    kept_bytes states[RANKS] = {{0}};
     size_t n, m;
     float *whole = live(json, NULL, UINT64_MAX, NULL, &n);
     float *half = live(json, NULL, clock, states, &m), *rest;

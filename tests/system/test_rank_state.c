@@ -4,10 +4,9 @@
  * real servers; the servers' stores are saved and read anew at the same clock. */
 #include "tests/support/cmocka_all.h"
 
+#include "tests/support/kept_bytes.h"
 #include "tests/support/plan_rig.h"
 #include "tests/support/train_world.h"
-
-#include "common/base/xalloc.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,31 +14,9 @@
 
 enum { WORKERS = 2 };
 
-typedef struct bytes {
-    uint8_t *data;
-    size_t len;
-} bytes;
-
-static ps_status append(void *arg, const void *data, size_t len)
-{
-    bytes *b = arg;
-
-    b->data = ps_xrealloc(b->data, b->len + len + 1);
-    memcpy(b->data + b->len, data, len);
-    b->len += len;
-    return ps_ok();
-}
-
-static void must(ps_status st, const char *what)
-{
-    if (!ps_is_ok(&st)) {
-        fail_msg("%s: %s", what, st.text);
-    }
-}
-
 /* A life that ended at a clock: files of its stores and ranks. */
 typedef struct end {
-    bytes stores[TW_SERVERS_MAX], ranks[TW_WORKERS_MAX];
+    kept_bytes stores[TW_SERVERS_MAX], ranks[TW_WORKERS_MAX];
     uint32_t servers;
 } end;
 
@@ -65,7 +42,7 @@ static void save_rank(void *arg, uint32_t rank)
     ps_status st = ps_trainer_result(t->trainer);
 
     if (ps_is_ok(&st)) {
-        must(ps_trainer_save(t->trainer, t->exchange, append, &s->e->ranks[rank]), "save");
+        must(ps_trainer_save(t->trainer, t->exchange, kept_bytes_add, &s->e->ranks[rank]), "save");
     }
 }
 
@@ -89,7 +66,7 @@ static void live_to(const char *choices, uint32_t servers, uint64_t clock, end *
     }
     for (uint32_t i = 0; i < servers; i++) {
         dp_server_stop(&w.servers[i]);
-        must(ps_store_save(w.servers[i].store, append, &e->stores[i]), choices);
+        must(ps_store_save(w.servers[i].store, kept_bytes_add, &e->stores[i]), choices);
     }
     tw_end(&w);
 }
@@ -237,7 +214,8 @@ static void any_clock_will_do(void **state)
 
 /* ---- Files that are not what they should be ---- */
 
-static void must_be_refused(const char *choices, uint32_t rank, const bytes *file, const char *text)
+static void must_be_refused(const char *choices, uint32_t rank, const kept_bytes *file,
+                            const char *text)
 {
     train_world w;
     ps_exchange_ops ops = {0};
@@ -255,7 +233,7 @@ static void must_be_refused(const char *choices, uint32_t rank, const bytes *fil
 static void a_file_that_is_cut_damaged_or_another_s_is_refused(void **state)
 {
     end e;
-    bytes file;
+    kept_bytes file;
 
     (void)state;
     live_to(SHORT, 1, 3, &e);

@@ -2,9 +2,9 @@
 /* test_feed.c - transforms of samples and of their order, alone and in a list. */
 #include "common/base/draw.h"
 #include "common/base/xalloc.h"
+#include "common/data/dataset_impl.h"
 #include "common/data/feed.h"
 #include "common/data/identify.h"
-#include "common/data/dataset_impl.h"
 #include "common/data/nonzero.h"
 
 #include "tests/support/close.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_text.c - words counted and numbered; n-grams and skip-grams of text files. */
 #include "common/base/xalloc.h"
-#include "common/data/lines.h"
 #include "common/data/dataset_impl.h"
+#include "common/data/lines.h"
 #include "common/data/vocabulary.h"
 
 #include "tests/support/data_rig.h"

@@ -11,12 +11,12 @@
 #include "services/coordinator/domain/live_job.h"
 
 typedef struct ps_jobs {
-    ps_live *first, *last;  /* oldest first */
-    ps_live *active;        /* jobs with an attempt, in no order */
-    size_t count, queued;   /* all jobs; jobs without an attempt */
-    size_t named;           /* jobs that name their nodes */
-    size_t hurried;         /* jobs that may not wait: Job.no_queue */
-    ps_live **by_id;        /* chains by a hash of the id */
+    ps_live *first, *last; /* oldest first */
+    ps_live *active;       /* jobs with an attempt, in no order */
+    size_t count, queued;  /* all jobs; jobs without an attempt */
+    size_t named;          /* jobs that name their nodes */
+    size_t hurried;        /* jobs that may not wait: Job.no_queue */
+    ps_live **by_id;       /* chains by a hash of the id */
     ps_job_board board;
 } ps_jobs;
 

@@ -50,9 +50,10 @@
     X(REMOVE, "DELETE FROM jobs WHERE id = ?1")                                              \
     X(ADD_EVENT, "INSERT INTO events (number, sequence, time_us, kind, event)"               \
                  " VALUES (?1, ?2, ?3, ?4, ?5)")                                             \
-    X(TRIM_EVENTS, "DELETE FROM events WHERE number = ?1 AND sequence <= (SELECT sequence"   \
-                   " FROM events WHERE number = ?1 ORDER BY sequence DESC LIMIT 1 OFFSET ?2)") \
-    X(NEXT_EVENT, "SELECT event, sequence FROM events WHERE number = ?1 AND sequence > ?2"             \
+    X(TRIM_EVENTS, "DELETE FROM events WHERE number = ?1 AND sequence <="                    \
+                   " (SELECT sequence FROM events WHERE number = ?1"                         \
+                   " ORDER BY sequence DESC LIMIT 1 OFFSET ?2)")                             \
+    X(NEXT_EVENT, "SELECT event, sequence FROM events WHERE number = ?1 AND sequence > ?2"   \
                   " ORDER BY sequence")
 // clang-format on
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bytes.h - integers of serialised tallies, little-endian on every host. For common/metric and
- * for callers that pack tallies. */
-#ifndef PS_COMMON_METRIC_BYTES_H
-#define PS_COMMON_METRIC_BYTES_H
+/* bytes.h - numbers as bytes, little-endian on every host. */
+#ifndef PS_COMMON_BASE_BYTES_H
+#define PS_COMMON_BASE_BYTES_H
 
 #include <stdint.h>
+#include <string.h>
 
 /* Writes x to the 4 bytes at `at`. */
 static inline void ps_put_u32(uint8_t *at, uint32_t x)
@@ -19,6 +19,15 @@ static inline void ps_put_u64(uint8_t *at, uint64_t x)
 {
     ps_put_u32(at, (uint32_t)(x & UINT32_MAX));
     ps_put_u32(at + 4, (uint32_t)(x >> 32));
+}
+
+/* Writes the bits of x to the 8 bytes at `at`. */
+static inline void ps_put_f64(uint8_t *at, double x)
+{
+    uint64_t bits;
+
+    memcpy(&bits, &x, sizeof bits);
+    ps_put_u64(at, bits);
 }
 
 /* Reads the 4 bytes at `at`. */
