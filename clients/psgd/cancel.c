@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cancel.c - psgd cancel JOB. */
+/* cancel.c - psgd cancel JOB: cancels a job that is queued or running. */
 #include "clients/psgd/show.h"
 
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* change_tables.c - psgd tables JOB shrink|save. */
+/* change_tables.c - psgd tables JOB shrink|save: changes or saves the sparse tables of a running
+ * job. */
 #include "clients/psgd/show.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* delete.c - psgd delete JOB. */
+/* delete.c - psgd delete JOB: deletes a job that has ended, and its files. */
 #include "clients/psgd/cli.h"
 
 #include <stdio.h>

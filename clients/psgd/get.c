@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* get.c - psgd get JOB. */
+/* get.c - psgd get JOB: shows a job's state, nodes, result, files and specification. */
 #include "clients/psgd/show.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* list.c - psgd list [--state STATE] [--limit N]. */
+/* list.c - psgd list [--state STATE] [--limit N]: lists jobs, newest first. */
 #include "clients/psgd/listing.h"
 #include "clients/psgd/show.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nodes.c - psgd nodes. */
+/* nodes.c - psgd nodes: lists the registered workers and parameter servers, and the job of each. */
 #include "clients/psgd/listing.h"
 #include "clients/psgd/show.h"
 

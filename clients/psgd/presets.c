@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* presets.c - psgd presets. */
+/* presets.c - psgd presets: lists the presets. */
 #include "clients/psgd/cli.h"
 #include "clients/psgd/text_table.h"
 

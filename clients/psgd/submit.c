@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* submit.c - psgd submit [FILE] [flags]. */
+/* submit.c - psgd submit [FILE] [flags]: submits a job. */
 #include "clients/psgd/spec_options.h"
 #include "clients/psgd/watch.h"
 

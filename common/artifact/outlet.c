@@ -84,7 +84,8 @@ ps_status ps_outlet_close(ps_outlet *outlet)
     ps_status st = ps_outlet_flush(outlet);
 
     if (outlet->lost > 0) {
-        ps_log(PS_LOG_WARN, "files", "%s: %llu rows are lost for want of room",
+        ps_log(PS_LOG_WARN, "files",
+               "%s: %llu lines were dropped, because they could not be written in time",
                PS_PATH_SHOWN(outlet->path), (unsigned long long)outlet->lost);
     }
     if (outlet->fd >= 0 && close(outlet->fd) != 0 && ps_is_ok(&st)) {

@@ -21,7 +21,7 @@
 
 typedef enum ps_log_level {
     PS_LOG_ERROR, /* something that a user asked for has failed */
-    PS_LOG_WARN,  /* the program continues, but somebody should look */
+    PS_LOG_WARN,  /* the program continues, but an operator should investigate */
     PS_LOG_INFO,  /* what has happened; a few lines a minute */
     PS_LOG_DEBUG
 } ps_log_level;

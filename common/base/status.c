@@ -36,7 +36,7 @@ ps_status ps_fail(ps_code code, const char *fmt, ...)
     return st;
 }
 
-/* Appends ": " and the text; together they lose their middle if they are too long. */
+/* Appends ": " and the text. If the result is too long, its middle is left out. */
 static void append(ps_status *st, const char *text)
 {
     char both[2 * sizeof st->text + 2];

@@ -139,9 +139,9 @@ typedef struct ps_codec {
     PS_MUST_USE ps_status (*check)(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len,
                                    size_t n);
 
-    /* (optional) Returns a bound of the magnitude of what decode gives, for any content that check
-     * accepts; infinity if there is none. `in` is NULL if the bytes are compressed. Where the bound
-     * is finite, so are all values, and nobody looks at them. */
+    /* (optional) Returns a bound of the magnitude of the values that decode gives, for any content
+     * that check accepts; infinity if there is none. `in` is NULL if the bytes are compressed. If
+     * the bound is finite, all values are finite, and the receiver does not check them. */
     float (*most)(const Psgd__V1__Encoding *head, const uint8_t *in, size_t n);
     /* (optional) Returns the index of the first value that is not finite; n: there is none. Without
      * it the values are decoded and looked at. The encoding is one that check has accepted. */

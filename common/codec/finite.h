@@ -7,10 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Returns x[0..n) itself if all values are finite; else a copy in room (n values) with NaN
- * replaced by 0 and infinities by the largest finite magnitude of the slice. Sets *most to that
- * magnitude, or to 0 if it is below 2^-100: then the slice counts as zeros, and no quotient by
- * *most overflows. */
+/* Returns x[0..n) itself if all values are finite. Otherwise returns a copy in room (n values), in
+ * which NaN is 0, and an infinity is the largest finite magnitude of the slice with the infinity's
+ * sign. Sets *most to that magnitude, or to 0 if it is below 2^-100: then the slice counts as
+ * zeros, and no quotient by *most overflows. */
 const float *ps_finite(const float *x, size_t n, float *room, float *most);
 
 /* Returns the distance between the starts of the runs of 64 values that a fit uses: 64, so all

@@ -50,12 +50,13 @@ uint64_t ps_sample_key(uint64_t seed, uint64_t pass, ps_split split, uint32_t at
 /* For the sources: returns the smaller of `count` and `limit`; a limit of 0 is none. */
 uint32_t ps_data_limited(uint32_t count, uint32_t limit);
 
-/* For the sources that look: copies the counts of the conf to the facts. Returns
- * FAILED_PRECONDITION if they are not known. */
+/* For sources with a `look` function (source.h): copies the counts of the conf to the facts.
+ * Returns FAILED_PRECONDITION if they are not known. */
 PS_MUST_USE ps_status ps_data_known_counts(const ps_data_conf *conf, ps_data_facts *facts);
 
-/* For the sources that look: writes the counts that the files have to the limits that are 0.
- * Returns INVALID_ARGUMENT if a split has no samples, or fewer than its limit. */
+/* For sources with a `look` function: writes the numbers of samples that the files have to the
+ * limits that are 0. Returns INVALID_ARGUMENT if a split has no samples, or fewer than its
+ * limit. */
 PS_MUST_USE ps_status ps_data_found_counts(ps_data_conf *conf, uint64_t train, uint64_t test);
 
 /* Sets the number `name` that only the files tell, if it is 0. Returns INVALID_ARGUMENT if it

@@ -90,7 +90,8 @@ static void arrange(const ps_transforming *at, uint64_t epoch, uint32_t *order, 
 
 const ps_transform ps_transform_non_iid = {
     .name = "non_iid",
-    .summary = "blocks with few labels in batches with all: label strata, then some disorder",
+    .summary =
+        "each block has few labels, each batch has all: sorts by label, then shuffles a share",
     .params = params,
     .deals_blocks = true,
     .plan = plan,

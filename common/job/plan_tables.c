@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan_tables.c - what a plan says of tables that grow: their initial files, the sizes of
+/* plan_tables.c - the functions of plan.h on sparse tables: their initial files, the sizes of
  * messages, the names of files. */
 #include "common/base/files.h"
 #include "common/job/plan.h"

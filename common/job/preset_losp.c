@@ -17,8 +17,7 @@
 
 static const ps_preset presets[] = {
     PS_PRESET("localsgd",
-              "JSAC2020's localSGD in the order it was meant in: 16 steps a round, then the "
-              "mean",
+              "JSAC2020's localSGD in the intended order: 16 steps a round, then the mean",
               PS_UPDATE(PS_WITH("localsgd", "\"steps\":16")) PS_LOCAL("momentum", "0.05")),
     PS_PRESET("osp",
               "OSP (ICPP 2019): 4 steps while the round before is exchanged, at a falling rate",
@@ -26,8 +25,8 @@ static const ps_preset presets[] = {
     PS_PRESET("losp", "JSAC2020's LOSP: 16 steps while the round before is exchanged, compensated",
               PS_UPDATE(PS_WITH("losp", "\"steps\":16")) PS_LOCAL("adam", "0.002")),
     PS_PRESET("dqlosp",
-              "JSAC2020's DQLOSP: losp with 8 bits a value both ways, fed back, replicas "
-              "proved",
+              "JSAC2020's DQLOSP: losp with 8 bits a value both ways, error feedback, "
+              "replicas with checksums",
               PS_UPDATE(PS_WITH("dqlosp", "\"steps\":16")) PS_LOCAL("adam", "0.002")
                   PS_BOTH(EIGHT_FED, EIGHT_FED)),
 };

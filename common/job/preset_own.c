@@ -34,8 +34,8 @@ static const ps_preset presets[] = {
     PS_PRESET("int8", "the tutorial on glyphs, a byte a value both ways: a quarter of the traffic",
               PS_ADAM PS_BOTH(PS_PICK("int8"), PS_PICK("int8"))),
     PS_PRESET("dgc",
-              "Deep Gradient Compression (Lin et al. 2018): the largest hundredth up, "
-              "after a warm-up from a quarter",
+              "Deep Gradient Compression (Lin et al. 2018): the largest 1 % up, "
+              "after a warm-up from 25 %",
               CLIPPED PS_UP(COMPRESSED)),
     PS_PRESET(
         "diloco",

@@ -31,20 +31,21 @@ static const ps_preset presets[] = {
               "gradient",
               PS_ADAM PS_BSP),
     PS_PRESET("async",
-              "PaddlePaddle Fleet's a_sync with k_steps 0: each gradient applied as it comes",
+              "PaddlePaddle Fleet's a_sync with k_steps 0: each gradient applied on arrival",
               PS_ADAM PS_ASP),
     PS_PRESET("half_async",
-              "PaddlePaddle Fleet's half-async: a step on the sum of whatever has come",
+              "PaddlePaddle Fleet's half-async: a step on the sum of what has arrived",
               PS_ADAM PS_CONSISTENCY(PS_PICK("half_async"))),
     PS_PRESET("geo",
-              "PaddlePaddle Fleet's a_sync with k_steps 25: geo, the sum of all that workers "
-              "did by themselves, with lag",
+              "PaddlePaddle Fleet's a_sync with k_steps 25: geo, the sum of all local "
+              "changes of workers, with lag",
               PS_UPDATE(PS_WITH("geo_sum_lag", "\"steps\":25")) PS_LOCAL("sgd", "0.1") PS_ASP),
     {
         .name = "fleet_ctr",
-        .summary = "PaddlePaddle Fleet's wide & deep with its embeddings as sparse tables on the "
-                   "servers, on adult.csv: rows when they are met, each gradient applied as it "
-                   "comes",
+        .summary =
+            "PaddlePaddle Fleet's wide & deep with its embeddings as sparse tables on the "
+            "servers, on adult.csv: rows created when their id occurs, each gradient applied on "
+            "arrival",
         .json = CTR("fleet_ctr", "sparse") PS_RULE("adagrad", "0.01") PS_ASP "}",
     },
     {
@@ -58,7 +59,7 @@ static const ps_preset presets[] = {
               PS_ADAM PS_BSP),
     PS_PRESET("paddle_v2_async",
               "PaddlePaddle v2's is_async with async_lagged_grad_discard_ratio 1.5: applied "
-              "as it comes, dropped if it is late",
+              "on arrival, dropped if it is late",
               PS_ADAM PS_CONSISTENCY(PS_WITH("lag_discard", "\"ratio\":1.5"))),
     PS_PRESET("paddle_v2_average",
               "PaddlePaddle v2's center_parameter_update_method average with "

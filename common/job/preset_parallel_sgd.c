@@ -42,13 +42,15 @@ static const ps_preset presets[] = {
                     "Parallel-SGD's client plain: each block's gradient to all that lack it, "
                     "without a server",
                     "plain", "1"),
-    PS_PEERS_PRESET("unicast",
-                    "Parallel-SGD's client unicast: plain, which sends to each alone anyway",
-                    "plain", "1"),
-    PS_PEERS_PRESET("ndc",
-                    "Parallel-SGD's client ndc (naive duplication): each block on two workers, who "
-                    "say half of it each",
-                    "ndc", "2"),
+    PS_PEERS_PRESET(
+        "unicast",
+        "Parallel-SGD's client unicast: plain, which sends to each worker separately anyway",
+        "plain", "1"),
+    PS_PEERS_PRESET(
+        "ndc",
+        "Parallel-SGD's client ndc (naive duplication): each block on two workers, each "
+        "sends half of it",
+        "ndc", "2"),
     PS_PEERS_PRESET("ccdc",
                     "Parallel-SGD's client ccdc: each block on two workers, XOR-coded multicasts "
                     "(Li et al. 2018)",
@@ -56,12 +58,12 @@ static const ps_preset presets[] = {
     /* --- lossless ------------------------------------------------------------------- */
     PS_PRESET("ps",
               "Parallel-SGD's PS client with the server it had by default (grad): increments "
-              "added as they come",
+              "added on arrival",
               INCREMENTS),
     PS_PRESET("ps_client", "ps in Parallel-SGD 0.7", INCREMENTS),
     PS_PRESET("grad",
-              "Parallel-SGD r0.4's server codec grad: increments of all workers added as "
-              "they come",
+              "Parallel-SGD r0.4's server codec grad: increments of all workers added on "
+              "arrival",
               INCREMENTS),
     PS_PRESET("graddiff", "grad in Parallel-SGD r0.3", INCREMENTS),
     PS_PRESET("grad_diff", "grad in Parallel-SGD 0.7", INCREMENTS),
@@ -126,8 +128,8 @@ static const ps_preset presets[] = {
               "Parallel-SGD's quantization with QC and QS 8: uniform integers both ways",
               INCREMENTS PS_BOTH(PS_WITH("intn", "\"bits\":8"), FED("intn", "8"))),
     PS_PRESET("sgq",
-              "Parallel-SGD's sgq with 4 bits: cot grid and Huffman codes both ways, fed "
-              "back downwards",
+              "Parallel-SGD's sgq with 4 bits: cot grid and Huffman codes both ways, error "
+              "feedback down",
               INCREMENTS PS_BOTH(PS_WITH("cot", "\"bits\":4"), FED("cot", "4"))),
     PS_PRESET("q_ext", "Parallel-SGD's q_ext with QC and QS 6: cot grid both ways, packed",
               INCREMENTS PS_BOTH(PS_WITH("cot", "\"bits\":6,\"entropy\":0"),

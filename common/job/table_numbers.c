@@ -8,11 +8,11 @@
 static const ps_param sparse_params[] = {
     {"admit_probability", 1, 0, 1, false, "an id gets a row with this probability, decided once"},
     {"admit_count", 1, 1, 1e9, true, "an id gets a row with its n-th push"},
-    {"decay", 0.98, 0, 1, false, "of shows and clicks, each tick"},
-    {"unclicked", 0.1, 0, 1000, false, "of the score, for each show without a click"},
-    {"clicked", 1, 0, 1000, false, "of the score, for each click"},
-    {"least_score", 0, 0, 1e9, false, "rows below are removed at a tick"},
-    {"unseen_max", 65535, 0, 65535, true, "ticks after which a row that nobody met is removed"},
+    {"decay", 0.98, 0, 1, false, "factor of shows and clicks at each tick"},
+    {"unclicked", 0.1, 0, 1000, false, "part of a row's score for each show without a click"},
+    {"clicked", 1, 0, 1000, false, "part of a row's score for each click"},
+    {"least_score", 0, 0, 1e9, false, "rows with a lower score are removed at a tick"},
+    {"unseen_max", 65535, 0, 65535, true, "ticks without its id after which a row is removed"},
     {"tick", 0, 0, 1e9, true, "steps between ticks; 0: none"},
     {"rows_max", 1 << 25, 1, 1e9, true, "rows of a table on a server; more fail the job"},
     {"save_changes", 0, 0, 1, true, "1: files hold what changed since those the job started from"},
@@ -24,7 +24,8 @@ static const ps_param sparse_params[] = {
 
 static const ps_table_choice choices[] = {
     {"none", "tables are variables like others", NULL},
-    {"sparse", "rows on the servers, made when an id is met; a worker has those of its batch",
+    {"sparse",
+     "rows on the servers, created when an id first occurs; a worker has the rows of its batch",
      sparse_params},
 };
 

@@ -58,7 +58,7 @@ static ps_status check(const ps_mesh_conf *conf)
 
         if (!ps_codec_is_plain(up->codec, &up->params)) {
             return ps_fail(PS_INVALID_ARGUMENT,
-                           "says fixed-point numbers, so codec %s of %s cannot be used: f32 is "
+                           "sends fixed-point numbers, so codec %s of %s cannot be used: f32 is "
                            "allowed",
                            up->codec->name, conf->parts[p].name);
         }

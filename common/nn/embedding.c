@@ -166,7 +166,8 @@ static ps_status embedding_check(const ps_layer_plan *plan, const float *x, size
 
 const ps_layer ps_layer_embedding = {
     .kind = "embedding",
-    .summary = "y[i] = W[x[i]]; W (rows, width), x ids; the gradient is that of the rows met",
+    .summary =
+        "y[i] = W[x[i]]; W (rows, width), x ids; the gradient is nonzero in the touched rows only",
     .params = embedding_params,
     .plan = embedding_plan,
     .forward = embedding_forward,

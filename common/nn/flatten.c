@@ -16,6 +16,6 @@ static ps_status flatten_plan(ps_layer_plan *plan)
 
 const ps_layer ps_layer_flatten = {
     .kind = "flatten",
-    .summary = "y = x, as one row",
+    .summary = "y = x, as one dimension",
     .plan = flatten_plan,
 };

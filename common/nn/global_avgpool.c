@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* global_avgpool.c - the mean of each channel. The output is a row with one value a channel. */
+/* global_avgpool.c - computes the mean of each channel. The output has one value per channel. */
 #include "common/nn/layer.h"
 #include "common/nn/sums.h"
 

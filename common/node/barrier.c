@@ -55,7 +55,7 @@ static void answered(void *arg, const ps_error *error, const ProtobufCMessage *r
     ready->call = NULL;
     if (!is_over && error->status.code == PS_UNAVAILABLE) {
         if (ready->tries++ == 0) {
-            ps_log(PS_LOG_WARN, "node", "Ready: %s; trying on", error->status.text);
+            ps_log(PS_LOG_WARN, "node", "Ready: %s; trying again", error->status.text);
         }
         factor = 0.5 + ps_draw_unit(node->incarnation, ready->tries);
         ps_loop_after(node->loop, &ready->again, (int64_t)((double)pause_us * factor));

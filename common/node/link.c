@@ -90,7 +90,7 @@ static int64_t jittered(const ps_link *link, int64_t us)
 static void failed(ps_link *link, const ps_error *error, const char *what)
 {
     if (!link->is_away) {
-        ps_log(PS_LOG_WARN, "link", "coordinator %s: %s: %s; trying on", link->address, what,
+        ps_log(PS_LOG_WARN, "link", "coordinator %s: %s: %s; trying again", link->address, what,
                error->status.text);
     }
     link->is_away = true;
@@ -102,7 +102,7 @@ static void failed(ps_link *link, const ps_error *error, const char *what)
 static void succeeded(ps_link *link)
 {
     if (link->is_away) {
-        ps_log(PS_LOG_INFO, "link", "coordinator %s is there again", link->address);
+        ps_log(PS_LOG_INFO, "link", "coordinator %s answers again", link->address);
     }
     link->is_away = false;
     link->pause_us = first_pause_us;

@@ -66,7 +66,7 @@ struct ps_node {
     size_t service_count;
     struct {
         uint64_t min_free_bytes; /* below that the node takes no job */
-        uint64_t free_bytes;     /* found by the last look; UINT64_MAX: unknown */
+        uint64_t free_bytes;     /* found by the last reading; UINT64_MAX: unknown */
         int64_t looked_us;
         bool is_looking;
     } disk;
@@ -154,7 +154,8 @@ void ps_attempt_remove(ps_node *node);
 /* Looks for the first time. */
 void ps_node_disk_init(ps_node *node, uint64_t min_free_bytes);
 
-/* Fills *disk with what the last look found, and looks again in the background if that is old. */
+/* Fills *disk with the result of the last reading of the disk. Starts a new reading in the
+ * background if that is old. */
 void ps_node_disk_tell(ps_node *node, Psgd__V1__DiskInfo *disk);
 
 /* Returns whether a failure is one of a full disk. Asks the disk. */

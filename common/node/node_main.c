@@ -127,7 +127,7 @@ static ps_status start_node(running *r, const ps_node_program *program, void *st
     ps_status st = ps_node_start(r->loop, conf, program->hooks, state, extra, count, &r->node);
 
     if (st.code == PS_UNAVAILABLE && any_port) {
-        ps_log(PS_LOG_INFO, "main", "%s is taken, a free port does as well", conf->listen);
+        ps_log(PS_LOG_INFO, "main", "%s is in use; taking a free port", conf->listen);
         conf->listen = "127.0.0.1:0";
         st = ps_node_start(r->loop, conf, program->hooks, state, extra, count, &r->node);
     }

@@ -13,11 +13,16 @@ typedef struct ps_node_program {
     const char *name;    /* "psgd-worker" */
     const char *summary; /* for --help */
     const char *listen;  /* default of --listen */
-    bool has_threads;    /* --threads is a setting: conf->threads */
+    bool has_threads;    /* the program has the option --threads, which sets conf->threads */
     const ps_role_hooks *hooks;
+    /* Creates the role's state, on the loop's thread before the loop runs. */
     PS_MUST_USE ps_status (*create)(ps_loop *loop, const ps_node_conf *conf, void **state);
+    /* Gives the state its node. Called once, before the loop runs. */
     void (*set_node)(void *state, ps_node *node);
-    size_t (*services)(void *state, ps_service out[PS_NODE_SERVICES_MAX]); /* (optional) */
+    /* (optional) Writes the services that the server offers besides the node's own. Returns how
+     * many there are. */
+    size_t (*services)(void *state, ps_service out[PS_NODE_SERVICES_MAX]);
+    /* Frees the state after the loop has ended. */
     void (*destroy)(void *state);
 } ps_node_program;
 

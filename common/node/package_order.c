@@ -5,7 +5,8 @@
 static const struct {
     const char *name;
     Psgd__V1__PreCommitRequest__PackageCase package;
-    bool may_lack_worker, may_lack_server; /* a worker (a server) may not get this package */
+    /* whether a worker, or a server, may be sent no package of this step */
+    bool may_lack_worker, may_lack_server;
 } steps[] = {
     [PS_PACKAGE_SETTINGS] = {"settings", PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_SETTINGS, false,
                              false},

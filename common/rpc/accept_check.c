@@ -168,7 +168,8 @@ ps_accept_check *ps_accept_check_start(const char *address, int port, ps_accept_
         st = ps_fail_errno(err, "no thread");
     }
     if (!ps_is_ok(&st)) {
-        ps_log(PS_LOG_WARN, "rpc", "nobody sees whether %s accepts: %s", address, st.text);
+        ps_log(PS_LOG_WARN, "rpc", "%s is not checked for accepting connections: %s", address,
+               st.text);
         check_free(w);
         return NULL;
     }

@@ -35,7 +35,7 @@ static int64_t slow_delay_us(const ps_params *params, uint64_t seed, uint32_t ra
 
 const ps_straggler ps_straggler_slow = {
     .name = "slow",
-    .summary = "one worker takes `factor` times as long for its steps",
+    .summary = "makes the steps of one worker, or of all, `factor` times as long",
     .params = slow_params,
     .check = ps_straggler_check_rank,
     .delay_us = slow_delay_us,

@@ -377,7 +377,7 @@ bool ps_trainer_evaluate(ps_trainer *t, uint32_t epoch)
         return false;
     }
     if (ps_gate_is_overtaken(t->gate, t->clock)) {
-        ps_log(PS_LOG_INFO, "trainer", "epoch %u of %u: not evaluated, the others are further",
+        ps_log(PS_LOG_INFO, "trainer", "epoch %u of %u: not evaluated, the other workers are ahead",
                epoch + 1, t->plan->spec->epochs);
         return true;
     }

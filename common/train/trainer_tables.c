@@ -226,7 +226,7 @@ void ps_trainer_log_tables(const ps_trainer *t)
     if (x != NULL && x->asked > 0) {
         ps_log(PS_LOG_INFO, "trainer",
                "rows of %llu blocks were asked for while the block before was computed, of %llu "
-               "they were there when it was done",
+               "blocks they arrived in time",
                (unsigned long long)x->asked, (unsigned long long)x->there);
     }
 }

@@ -24,7 +24,8 @@ static const ps_local geo_average_local = {
 
 const ps_update ps_update_geo_average = {
     .name = "geo_average",
-    .summary = "sends its share of its increments, and goes on from all changes plus its own since",
+    .summary =
+        "sends its share of its increments, and continues from all changes plus its own since then",
     .params = geo_average_params,
     .merge_scale = ps_update_merge_sum,
     .local = &geo_average_local,

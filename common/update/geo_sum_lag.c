@@ -99,7 +99,8 @@ static const ps_local geo_sum_lag_local = {
 
 const ps_update ps_update_geo_sum_lag = {
     .name = "geo_sum_lag",
-    .summary = "sends a share of what it is ahead and keeps the rest: a sum with lag (Fleet's geo)",
+    .summary = "sends a share of its difference to the shared weights, keeps the rest: a sum with "
+               "lag (Fleet's geo)",
     .params = geo_sum_lag_params,
     .merge_scale = ps_update_merge_sum,
     .local = &geo_sum_lag_local,

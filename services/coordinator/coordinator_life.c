@@ -59,7 +59,8 @@ static void room_seen(ps_task *task)
     PS_CONTAINER_OF(task, ps_coordinator, room_task)->is_looking = false;
 }
 
-/* Starts a task that looks at the disk, unless one is running: a disk may hang for long. */
+/* Starts a task that reads the free space of the disk, unless one is running. A disk may hang for a
+ * long time. */
 static void start_look(ps_coordinator *c)
 {
     if (!c->is_looking) {
@@ -134,7 +135,7 @@ static void stop_threads(ps_coordinator *c)
     c->jobs.board.is_closed = true;
 }
 
-/* Registers the observers of jobs, in the order in which they are told. */
+/* Registers the observers of jobs, in the order in which they are called. */
 static void observe(ps_coordinator *c)
 {
     ps_jobs_observe(&c->jobs.board, ps_job_store_changed, &c->store);

@@ -80,7 +80,7 @@ static void conclude(ps_collect *c, const ps_status *result)
     ps_attempt *a = c->a;
 
     if (!ps_is_ok(result)) {
-        ps_log(PS_LOG_WARN, "job", "%s: the files of %s could not be had: %s", a->job_id,
+        ps_log(PS_LOG_WARN, "job", "%s: the files of %s could not be collected: %s", a->job_id,
                ps_attempt_node_member(c->node)->id, result->text);
     }
     c->node->collect = NULL;

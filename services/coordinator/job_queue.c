@@ -14,13 +14,13 @@
 #include <stdlib.h>
 
 enum {
-    TRIES_MAX = 200 /* most jobs that name their nodes and are tried in one look at the queue */
+    TRIES_MAX = 200 /* most jobs with named nodes that one pass over the queue tries */
 };
 
-/* least time after which a job is told again what it lacks */
+/* least time between two messages to a job about what it lacks */
 static const int64_t tell_us = 1000000;
 
-/* The state of one look at the queue. */
+/* The state of one pass over the queue. */
 typedef struct look {
     ps_coordinator *c;
     int64_t now_us;
@@ -129,7 +129,7 @@ static void refusal_stored(void *arg, const ps_status *result)
         return;
     }
     google__protobuf__timestamp__free_unpacked(job->record.job->end_time, NULL);
-    job->record.job->end_time = NULL; /* the next look tries again to store it */
+    job->record.job->end_time = NULL; /* the next pass tries again to store it */
 }
 
 /* Fails a job that would have to wait, although its submission does not allow this. */
@@ -187,7 +187,7 @@ static bool is_worth_it(look *l, const ps_live *job)
     if (spec->n_nodes == 0) {
         return ps_schedule_may_fit(&l->idle, spec);
     }
-    /* If there are many, they take turns: the next look continues after the last one that was
+    /* If there are many, they take turns: the next pass continues after the last one that was
      * tried. */
     if (l->tries == TRIES_MAX || job->record.number <= l->c->named_tried) {
         return false;

@@ -128,7 +128,8 @@ void ps_submit_job(ps_coordinator *c, const ps_submit *submit)
     s->record.job = ps_job_create(submit->spec, s->wall_us);
     s->record.job->no_queue = submit->no_queue;
     if (c->jobs.queued >= PS_QUEUE_FRONT &&
-        !submit->no_queue) { /* a job that may wait is told so at the next look at the queue */
+        /* a job that may wait gets the message in the next pass over the queue */
+        !submit->no_queue) {
         ps_text_set(&s->record.job->reason, "WAITING_FOR_NODES");
         ps_text_set(&s->record.job->message, PS_QUEUE_BEHIND);
     }

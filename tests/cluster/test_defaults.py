@@ -64,7 +64,7 @@ class Defaults(Fidelity):
             at = self.start("psgd-worker", "--coordinator", "127.0.0.1:9")
         self.assertFalse(at.endswith(":15387"))
         said = (self.folder / "psgd-worker.err").read_text()
-        self.assertIn("127.0.0.1:15387 is taken, a free port does as well", said)
+        self.assertIn("127.0.0.1:15387 is in use; taking a free port", said)
         self.assertNotIn("UNKNOWN", said)
 
 

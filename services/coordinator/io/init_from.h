@@ -14,7 +14,7 @@
 
 enum { PS_INIT_PATH_MAX = 2048 };
 
-/* Where to look for files to start from. All members are borrowed. */
+/* The places where files to start from are searched. All members are borrowed. */
 typedef struct ps_init_where {
     ps_registry *reader;   /* knows the files of jobs */
     const char *data_dir;  /* has the folders of jobs */

@@ -29,7 +29,7 @@ static void make_reserve(ps_room *room)
     int fd = open(room->reserve, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 
     if (fd < 0) {
-        return; /* the folder does not exist, or the disk is full: tried again at the next look */
+        return; /* the folder does not exist, or the disk is full: the next call tries again */
     }
     room->has_reserve = posix_fallocate(fd, 0, (off_t)reserve_bytes(room)) == 0;
     close(fd);
@@ -76,7 +76,8 @@ static uint64_t keep_reserve(ps_room *room)
         unlink(room->reserve);
         room->has_reserve = false;
         free_bytes = free_in(room->folder);
-        ps_log(PS_LOG_WARN, "disk", "full: the reserve is given back for what must be stored");
+        ps_log(PS_LOG_WARN, "disk",
+               "full: the file of --data-dir named reserve is removed to make space");
     } else if (!room->has_reserve && reserve_bytes(room) > 0 && free_bytes != UINT64_MAX &&
                free_bytes >= room->min_free_bytes + 2 * reserve_bytes(room)) {
         make_reserve(room);
@@ -101,7 +102,7 @@ void ps_room_look(ps_room *room)
 
         ps_log(PS_LOG_WARN, "disk", "%s", st.text);
     } else if (was_low && !is_low) {
-        ps_log(PS_LOG_INFO, "disk", "there is room again: jobs are taken in and started");
+        ps_log(PS_LOG_INFO, "disk", "free space again: jobs are accepted and started");
     }
     pthread_mutex_unlock(&room->looking);
 }
