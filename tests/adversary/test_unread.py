@@ -18,7 +18,7 @@ from harness import (PATIENCE, SLOW, SMALL, ClusterTest, coordinator_pb2, job_pb
 from test_floods import MIB, forget_peak, memory  # noqa: E402
 
 CLIENTS, CALLS = 20, 512
-MORE = 128 * MIB  # that they may take together: 64 MiB of answers, and what calls take beside them
+MORE = 192 * MIB  # that they may take together: 64 MiB of answers, and what 10,240 calls take beside them
 QUIET_S = 3  # a service that takes nothing for so long has taken all that it takes
 LIST = b"/psgd.v1.CoordinatorService/ListJobs"
 
