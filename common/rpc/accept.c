@@ -71,6 +71,11 @@ uint64_t ps_accept_count(void)
     return atomic_load(&room.accepted);
 }
 
+bool ps_accept_is_crowded(void)
+{
+    return ps_guard_open() >= (uint32_t)atomic_load(&room.first_refused) / 2;
+}
+
 uint64_t ps_accept_refused(void)
 {
     return atomic_load(&room.refused);
@@ -114,12 +119,7 @@ static void note_refused(const struct sockaddr *from, ps_admission why)
 
 static int system_accept(int fd, struct sockaddr *address, socklen_t *len, int flags)
 {
-    int found = (int)syscall(SYS_accept4, fd, address, len, flags);
-
-    if (found >= 0) {
-        atomic_fetch_add(&room.accepted, 1);
-    }
-    return found;
+    return (int)syscall(SYS_accept4, fd, address, len, flags);
 }
 
 /* Accepts and closes the next waiting connection by means of the spare descriptor. Returns false if
@@ -134,6 +134,7 @@ static bool refuse_without_room(int fd)
         refused = system_accept(fd, NULL, NULL, SOCK_CLOEXEC);
         if (refused >= 0) {
             close(refused);
+            atomic_fetch_add(&room.accepted, ps_accept_is_crowded() ? 1 : 0);
         }
     }
     room.spare = open_spare();
@@ -189,8 +190,11 @@ int accept4(int fd, __SOCKADDR_ARG address, socklen_t *restrict len, int flags)
         }
         found = system_accept(fd, address.__sockaddr__, len, flags);
         if (found >= 0 && (bound == 0 || found < bound)) {
+            atomic_fetch_add(&room.accepted, 1);
             answer = ps_guard_admit(fd, found, len != NULL ? address.__sockaddr__ : NULL,
                                     len != NULL ? *len : 0);
+        } else if (found >= 0) {
+            atomic_fetch_add(&room.accepted, ps_accept_is_crowded() ? 1 : 0);
         }
         if (found >= 0 && answer == PS_ADMITTED) {
             atomic_fetch_add(&taken, 1);

@@ -10,6 +10,7 @@
 #ifndef PS_COMMON_RPC_ACCEPT_H
 #define PS_COMMON_RPC_ACCEPT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum {
@@ -20,8 +21,15 @@ enum {
  * Call it before the process listens. */
 void ps_accept_init(void);
 
-/* Returns the connections that were accepted so far, refused ones too. Any thread. */
+/* Returns the connections that were accepted so far. Refused ones count too, unless they were
+ * refused for want of descriptors that connections do not have (ps_accept_is_crowded). Any thread.
+ */
 uint64_t ps_accept_count(void);
+
+/* Returns whether connections have at least half of the descriptors that are for them. If a process
+ * that is not crowded has no descriptor left, something else has taken them, or the limit was
+ * lowered: then waiting for clients to go does not help. Any thread. */
+bool ps_accept_is_crowded(void);
 
 /* Returns the connections that were refused so far. Any thread. */
 uint64_t ps_accept_refused(void);

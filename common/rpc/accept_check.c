@@ -75,8 +75,12 @@ static ps_status try_to_connect(ps_accept_check *w, uint64_t seen)
     socklen_t len = sizeof err;
     ps_status st = ps_ok();
 
+    if (fd < 0 && errno == EMFILE && !ps_accept_is_crowded()) {
+        return ps_fail_errno(errno, "%s has no descriptor for a connection, and clients have few",
+                             w->text);
+    }
     if (fd < 0) {
-        return st; /* no descriptor is left, so nothing was learned about the listener */
+        return st; /* nothing was learned about the listener */
     }
     if (connect(fd, w->at->ai_addr, w->at->ai_addrlen) != 0 && errno != EINPROGRESS) {
         err = errno;

@@ -63,6 +63,7 @@ static struct {
     atomic_bool is_on;
     uint32_t most;
     atomic_uint_fast64_t closed;
+    atomic_uint open;      /* connections that are in a slot, or held */
     pthread_mutex_t mutex; /* guards the members below, and the slots */
     pthread_cond_t changed;
     ps_remotes remotes;
@@ -102,6 +103,11 @@ static bool find_next(const char *name, void *function)
 static slot *slot_of(int fd)
 {
     return fd >= 0 && fd < PS_GUARD_DESCRIPTORS ? &slots[fd] : NULL;
+}
+
+uint32_t ps_guard_open(void)
+{
+    return atomic_load(&guard.open);
 }
 
 uint64_t ps_guard_closed(void)
@@ -169,6 +175,7 @@ static int64_t release_held(int64_t now_us)
             continue;
         }
         next.close(guard.held[i].fd);
+        atomic_fetch_sub(&guard.open, 1);
         ps_remote_leave(guard.held[i].remote);
         guard.held[i] = guard.held[--guard.held_count];
     }
@@ -347,6 +354,7 @@ ps_admission ps_guard_admit(int listener, int fd, const struct sockaddr *from, s
     pthread_mutex_lock(&guard.mutex);
     c->next = *list;
     *list = c;
+    atomic_fetch_add(&guard.open, 1);
     pthread_mutex_unlock(&guard.mutex);
     atomic_store(&s->connection, c);
     return PS_ADMITTED;
@@ -393,6 +401,7 @@ static bool forget(int fd, slot *s, connection *c)
     is_held = c->is_closed && hold(fd, s, c->remote);
     if (!is_held) {
         ps_remote_leave(c->remote);
+        atomic_fetch_sub(&guard.open, 1);
     }
     pthread_mutex_unlock(&guard.mutex);
     pthread_mutex_destroy(&c->mutex);

@@ -34,6 +34,9 @@ void ps_guard_start(uint32_t most);
  * Otherwise the caller closes it. */
 ps_admission ps_guard_admit(int listener, int fd, const struct sockaddr *from, socklen_t len);
 
+/* Returns the connections that are admitted and not closed. */
+uint32_t ps_guard_open(void);
+
 /* Counts a call in vain: nobody took it, or its client gave it up. `peer` is what gRPC calls the
  * client, such as "ipv4:127.0.0.1:40312". A client with too many is suspect. */
 void ps_guard_waste(const char *peer);
