@@ -22,7 +22,7 @@
 enum { BITS, STOCHASTIC, ENTROPY };
 enum { BITS_MAX = 7, TOP_MAX = (1 << (BITS_MAX - 1)) - 1, FITS = 3 };
 
-/* Share of the root mean square, for 2 to 7 bits. */
+/* First value of the fitted scale a, as a share of the root mean square, for 2 to 7 bits. */
 static const double first_share[] = {1.2, 0.5, 0.5, 0.4, 0.3, 0.25};
 
 static const ps_param cot_params[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernels.c - which kernels a processor runs. */
+/* kernels.c - chooses the kernels for the level of the processor. */
 #include "common/codec/kernels.h"
 
 const ps_kernels *ps_kernels_of(ps_cpu level)

@@ -119,7 +119,7 @@ PS_CLONES(gate_in_place, (y, dy, n), const float *restrict y, float *restrict dy
     }
 }
 
-/* The coefficients of a channel on the way back: dx = a dy - b - c (x - mean). */
+/* The coefficients of a channel in backward: dx = a dy - b - c (x - mean). */
 typedef struct way_back {
     float mean, a, b, c;
 } way_back;

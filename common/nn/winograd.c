@@ -4,7 +4,7 @@
  * A transformed image or gradient is 16 matrices (C or F, T), the transformed weights are 16
  * matrices (F, C). A block is as many tiles as fit a core's cache. For the gradient by x the
  * window is reversed. Its transform has the same 16 matrices in another order: reversing g
- * exchanges the first and the last row of G g.
+ * swaps the first and the last row of G g.
  */
 #include "common/nn/winograd.h"
 
@@ -77,7 +77,7 @@ bool ps_winograd_fits(const ps_window *window, size_t filters, ps_winograd *out)
 typedef struct matrices {
     float *w;       /* (16, F, C): the transformed weights, or their transformed gradient */
     float *turned;  /* (9, F, C): the weights, or their gradient, transposed */
-    float *between; /* (12, F, C): G g, or u G on the way back */
+    float *between; /* (12, F, C): G g, or u G in backward */
     /* (16, C, T) and (16, F, T), each of the 16 matrices followed by SPARE values */
     float *in, *out;
     float *plane; /* a padded image */

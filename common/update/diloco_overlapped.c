@@ -2,21 +2,27 @@
 /* diloco_overlapped.c - DiLoCo whose exchange runs during the next round, with eager updates
  * (Kale, Douillard, Donchev, arXiv 2502.12996).
  *
- * In eager updates every worker has an outer optimizer, with a replica and a momentum. While
- * the mean D_t of this round's P_i travels, worker i gives it
- *     E_t = a P_t + (D_(t-1) - a P_(t-1)):
- * its own part a P_t of D_t at once and the parts of the others a round later, so each part
- * counts once. The outer rule is Nesterov's, u = m u + E, x -= r (E + m u), which is linear. So
- * the means add up to w, which the servers keep. Of the rest, a P_t - a P_(t-1), all cancels
- * except the step on the worker's own part:
+ * In eager updates every worker has an outer optimizer, with a replica and a momentum. The mean
+ * D_t of this round's P_i is still being exchanged. So the outer optimizer of worker i gets
+ *
+ *     E_t = a P_t + (D_(t-1) - a P_(t-1)).
+ *
+ * That is the worker's own part a P_t of D_t, and the parts of the other workers one round later,
+ * so each part counts once. The outer rule is Nesterov's, u = m u + E, x -= r (E + m u), which is
+ * linear. So the steps on the means give w, which the servers keep. Of the steps on a P_t - a
+ * P_(t-1) all cancels except the step on the worker's own part:
+ *
  *     v = m v + a P_t, x = w - r (a P_t + m v).
  *
- * The delay of the other parts limits how far a round may go. If workers are alike and a round
- * covers the share c of the way to its optimum, this converges with m = 0.9 while c is below
+ * The delay of the other parts limits how far a round may move the weights. Suppose that workers
+ * are alike and that a round moves the weights by the share c of their distance to an optimum.
+ * Then the method converges with m = 0.9 while c is below
+ *
  *     r     2 workers  4     8     many
  *     0.7   1.09       0.59  0.45  0.36   the rate of DiLoCo itself
  *     0.4   1.92       1.03  0.80  0.63   the paper's for eager updates, with 2 workers
- *     0.2   3.84       2.07  1.60  1.26   the default: a round may cover the whole way
+ *     0.2   3.84       2.07  1.60  1.26   the default: c may be 1
+ *
  * If the momentum of the inner rule spans more steps than a round, it adds to the delay.
  */
 #include "common/update/update.h"
