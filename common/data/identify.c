@@ -198,16 +198,3 @@ ps_status ps_data_describe(const ps_data_conf *conf, const char *folder, ps_data
 {
     return ps_data_describe_cached(NULL, conf, folder, out);
 }
-
-uint64_t ps_data_bytes(const ps_data_conf *conf, const char *folder)
-{
-    ps_file_list list = {.train = 0};
-    ps_status st = ps_file_list_open(conf, folder, &list);
-    uint64_t bytes = 0;
-
-    for (size_t i = 0; ps_is_ok(&st) && i < ps_file_list_count(&list); i++) {
-        bytes += ps_packed_bytes(folder, list.names[i]);
-    }
-    ps_file_list_close(&list);
-    return bytes;
-}

@@ -61,8 +61,4 @@ typedef struct ps_data_cache {
 PS_MUST_USE ps_status ps_data_describe_cached(ps_data_cache *cache, const ps_data_conf *conf,
                                               const char *folder, ps_data_files *out);
 
-/* Estimates the unpacked bytes of the files of a conf in `folder` from their sizes and the
- * trailers of packed ones. Missing files count 0. Does not read the content. */
-uint64_t ps_data_bytes(const ps_data_conf *conf, const char *folder);
-
 #endif

@@ -71,27 +71,6 @@ void ps_packed_set_limit(uint64_t bytes, const char *flag)
     limit_flag = flag;
 }
 
-uint64_t ps_packed_bytes(const char *folder, const char *name)
-{
-    uint8_t magic[2], end[4];
-    struct stat held;
-    uint64_t bytes = 0;
-    int fd = -1;
-    ps_status st = open_either(folder, name, &fd, &held);
-
-    if (!ps_is_ok(&st)) {
-        return 0;
-    }
-    bytes = (uint64_t)held.st_size;
-    if (held.st_size > 18 && pread(fd, magic, 2, 0) == 2 && magic[0] == 0x1f && magic[1] == 0x8b &&
-        pread(fd, end, 4, held.st_size - 4) == 4) {
-        bytes = (uint64_t)end[0] | (uint64_t)end[1] << 8 | (uint64_t)end[2] << 16 |
-                (uint64_t)end[3] << 24;
-    }
-    close(fd);
-    return bytes;
-}
-
 /* limit of one gzread, which counts in int */
 enum { READ_BYTES_MAX = 1 << 30 };
 

@@ -26,10 +26,6 @@ PS_MUST_USE ps_status ps_packed_open(const char *folder, const char *name, ps_pa
  * is so until it is called. */
 void ps_packed_set_limit(uint64_t bytes, const char *flag);
 
-/* Returns the bytes of the unpacked content, for a .gz from its last four bytes (modulo 4 GiB);
- * 0 if the file does not exist. For estimates. */
-uint64_t ps_packed_bytes(const char *folder, const char *name);
-
 /* Reads n bytes, fewer only at the end of the content. Returns DATA_LOSS with file and offset
  * if the compressed data is damaged or truncated, RESOURCE_EXHAUSTED beyond the limit. */
 PS_MUST_USE ps_status ps_packed_read(ps_packed *file, void *bytes, size_t n, size_t *got);

@@ -135,37 +135,6 @@ void ps_tasks_submit(ps_tasks *tasks, ps_strand *strand, ps_task *task)
     pthread_mutex_unlock(&tasks->lock);
 }
 
-/* Removes `task` from a list. Returns whether it was there. */
-static bool take_out(ps_task **first, ps_task **last, const ps_task *task)
-{
-    ps_task *before = NULL;
-
-    for (ps_task *at = *first; at; before = at, at = at->next) {
-        if (at == task) {
-            *(before ? &before->next : first) = at->next;
-            *last = *last == at ? before : *last;
-            return true;
-        }
-    }
-    return false;
-}
-
-bool ps_tasks_cancel(ps_tasks *tasks, ps_task *task)
-{
-    bool was_waiting;
-
-    pthread_mutex_lock(&tasks->lock);
-    was_waiting = take_out(&tasks->first, &tasks->last, task);
-    if (was_waiting) {
-        advance(tasks, task->strand);
-    } else if (task->strand) {
-        was_waiting = take_out(&task->strand->first, &task->strand->last, task);
-    }
-    tasks->waiting -= was_waiting;
-    pthread_mutex_unlock(&tasks->lock);
-    return was_waiting;
-}
-
 bool ps_tasks_has_room(ps_tasks *tasks)
 {
     bool has_room;

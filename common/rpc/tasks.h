@@ -46,12 +46,8 @@ PS_MUST_USE ps_status ps_tasks_create(ps_loop *loop, unsigned threads, size_t li
                                       ps_tasks **out);
 
 /* Appends a task, to `strand` unless that is NULL. The queue owns the task until its `done` is
- * called or ps_tasks_cancel returns true. Any thread. */
+ * called. Any thread. */
 void ps_tasks_submit(ps_tasks *tasks, ps_strand *strand, ps_task *task);
-
-/* Takes back a task that has not begun; neither `run` nor `done` is then called. Returns false
- * if the task runs or has run; `done` is then called. Loop thread only. */
-bool ps_tasks_cancel(ps_tasks *tasks, ps_task *task);
 
 /* Returns whether fewer tasks than the limit wait and the queue is not being destroyed. Any
  * thread. */

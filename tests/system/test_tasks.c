@@ -210,32 +210,6 @@ static void as_many_tasks_run_at_a_time_as_there_are_threads(void **state)
     end(&r);
 }
 
-static void a_task_that_has_not_begun_can_be_taken_back(void **state)
-{
-    static rig r;
-    errand a, b, c, d;
-
-    (void)state;
-    begin(&r, 1, 2);
-    a = held(&r, 'a');
-    b = held(&r, 'b');
-    c = held(&r, 'c');
-    d = held(&r, 'd');
-    ps_tasks_submit(r.tasks, &r.strands[0], &a.task);
-    await_held(&r, 1);
-    ps_tasks_submit(r.tasks, &r.strands[0], &b.task); /* waits in the strand */
-    ps_tasks_submit(r.tasks, &r.strands[1], &c.task); /* is ready, and another behind it */
-    ps_tasks_submit(r.tasks, &r.strands[1], &d.task);
-    assert_false(ps_tasks_cancel(r.tasks, &a.task));
-    assert_true(ps_tasks_cancel(r.tasks, &b.task));
-    assert_true(ps_tasks_cancel(r.tasks, &c.task));
-    assert_false(ps_tasks_cancel(r.tasks, &c.task));
-    let_go(&r);
-    ps_loop_run(r.loop);
-    assert_string_equal(r.text, "ad");
-    end(&r);
-}
-
 static void there_is_no_room_when_as_many_wait_as_may(void **state)
 {
     static rig r;
@@ -307,7 +281,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(tasks_of_a_strand_run_and_are_answered_in_order),
         cmocka_unit_test(a_task_waits_for_that_before_it_in_its_strand_alone),
         cmocka_unit_test(as_many_tasks_run_at_a_time_as_there_are_threads),
-        cmocka_unit_test(a_task_that_has_not_begun_can_be_taken_back),
         cmocka_unit_test(there_is_no_room_when_as_many_wait_as_may),
         cmocka_unit_test(at_the_end_only_what_must_run_is_run_and_all_is_answered),
     };
