@@ -27,8 +27,8 @@ static double number(const ps_onnx_layer *l, const char *name)
     return l->plan->params.v[at];
 }
 
-/* Returns the name of the only input as rows: the input itself, or its Flatten, whose name is
- * written to `room`. */
+/* Returns the name of the layer's only input as (samples, values): the input itself, or the output
+ * of a Flatten node, whose name is written to `room`. */
 static const char *as_rows(ps_onnx_graph *g, const ps_onnx_layer *l, char room[PS_ONNX_NAME_MAX])
 {
     if (l->plan->in.rank == 1) {

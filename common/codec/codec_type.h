@@ -144,7 +144,7 @@ typedef struct ps_codec {
      * the bound is finite, all values are finite, and the receiver does not check them. */
     float (*most)(const Psgd__V1__Encoding *head, const uint8_t *in, size_t n);
     /* (optional) Returns the index of the first value that is not finite; n: there is none. Without
-     * it the values are decoded and looked at. The encoding is one that check has accepted. */
+     * it the values are decoded and checked. The encoding is one that check has accepted. */
     size_t (*first_nonfinite)(const Psgd__V1__Encoding *head, const uint8_t *in, size_t n);
 
     /* Decodes exactly n values from in[0..len) and sets y to them or adds them to y. `in` and

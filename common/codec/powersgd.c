@@ -6,11 +6,11 @@
  * largest singular vectors. Without state, and at first, Q is random. A matrix that two factors
  * would not make shorter is sent unchanged.
  *
- * The matrix of PowerSGD is a whole variable. On the way to servers that is so here too, with
- * the factors in one encoding of several slices (common/wire/matrix.h). This file encodes a
- * single slice, which is the matrix elsewhere, and where a job sets `columns`. PowerSGD sums P
- * and Q of all workers before it goes on; here the contributions of workers are decoded and
- * added, a sum of projections. Error feedback is on by default.
+ * In PowerSGD the matrix is a whole variable. So it is here on the way to servers, where one
+ * encoding of several slices has the factors (common/wire/matrix.h). This file encodes a single
+ * slice as a matrix, for other receivers and for jobs that set `columns`. PowerSGD sums P and Q
+ * of all workers before the iteration continues. Here the contributions of workers are decoded
+ * and added, which is a sum of projections. Error feedback is on by default.
  */
 #include "common/codec/codec_type.h"
 

@@ -2,8 +2,8 @@
 /* threelc.c - three values and runs of zeros (3LC, Lim, Andersen and Kaminsky 2019).
  *
  * scale = max|x| * sparsity. The value is scale, 0 or -scale, whichever is nearest. Five values
- * are one byte as in trits.h. Then each run of 2 to 14 bytes of zeros becomes one byte: 243 for
- * two, 255 for fourteen. So the length depends on the data.
+ * are one byte as in trits.h. Then each run of 2 to 14 bytes that encode zeros only becomes one
+ * byte: 243 for two, 255 for fourteen. So the length depends on the data.
  */
 #include "common/codec/codec_type.h"
 #include "common/codec/finite.h"

@@ -80,7 +80,8 @@ static void fini(ps_mesh_machine *m)
     free(s->parked);
 }
 
-/* Encodes a complete sum, takes for itself what the others will decode, and sends it. */
+/* Encodes a complete sum, replaces this worker's copy by the values that the others will decode,
+ * and sends the packet. */
 static ps_status complete(ps_mesh_machine *m, uint32_t cell)
 {
     float *sum = m->cells.sum + cell_of(m, cell)->at;

@@ -13,7 +13,7 @@
 
 enum { LISTS = 1024 };
 
-/* Of a connection, or of an address: then `name` has no port. */
+/* The bytes of a connection, or of an address: then `name` has no port. */
 typedef struct entry {
     size_t bytes; /* an entry without bytes is freed */
     struct entry *next;
@@ -35,7 +35,8 @@ static size_t address_len(const char *peer)
     return port != NULL ? (size_t)(port - peer) : strlen(peer);
 }
 
-/* Returns where the entry of a name is, or where it is to be linked. Called with the mutex. */
+/* Returns the link to the entry of a name, or the link where a new entry is to be added. The caller
+ * holds the mutex. */
 static entry **find(ps_unread *unread, const char *name, size_t len)
 {
     uint32_t hash = 2166136261U; /* FNV-1a */

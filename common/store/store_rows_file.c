@@ -93,7 +93,7 @@ static void take_progress(ps_store *store, ps_state_in *in)
     for (uint32_t i = 0; i < r->tables->table_count; i++) {
         ps_table_set_age(r->tables->tables[i], tick);
     }
-    /* read again with the book's column */
+    /* skips the next clocks of the contributors, which the column of the book has too */
     (void)ps_state_view(in, store->book.contributors * sizeof(uint64_t));
 }
 
