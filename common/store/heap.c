@@ -71,14 +71,9 @@ void ps_heap_sort(ps_heap *heap, uint32_t width)
  * Cursors that have rows left are a binary heap: none comes before its parent, the cursor at
  * (i - 1) / 2. */
 
-static uint64_t key_of(const ps_heap_cursor *c)
-{
-    return c->rows->keys[c->at];
-}
-
 static bool is_before(const ps_heap_cursor *a, const ps_heap_cursor *b)
 {
-    return key_of(a) != key_of(b) ? key_of(a) < key_of(b) : a->order < b->order;
+    return a->key != b->key ? a->key < b->key : a->order < b->order;
 }
 
 /* Moves cursor i down to where it belongs among the n cursors. */
@@ -127,7 +122,8 @@ static size_t begin(ps_heap_cursor *cursors, size_t n, size_t *rows)
     for (size_t i = 0; i < n; i++) {
         if (cursors[i].rows->count > 0) {
             *rows += cursors[i].rows->count;
-            cursors[left++] = (ps_heap_cursor){.rows = cursors[i].rows, .order = i};
+            cursors[left++] = (ps_heap_cursor){
+                .rows = cursors[i].rows, .order = i, .key = cursors[i].rows->keys[0]};
         }
     }
     for (size_t i = left / 2; i-- > 0;) {
@@ -144,14 +140,16 @@ void ps_heap_merge(ps_heap *sum, ps_heap_cursor *cursors, size_t n, uint32_t wid
     n = begin(cursors, n, &rows);
     ps_heap_reserve(sum, rows, width);
     while (n > 0) {
-        uint64_t key = key_of(&cursors[0]);
+        ps_heap_cursor *first = &cursors[0];
 
-        if (sum->count == 0 || sum->keys[sum->count - 1] != key) {
-            open_row(sum, key, width);
+        if (sum->count == 0 || sum->keys[sum->count - 1] != first->key) {
+            open_row(sum, first->key, width);
         }
-        add_row(sum, cursors[0].rows, cursors[0].at, width);
-        if (++cursors[0].at == cursors[0].rows->count) {
-            cursors[0] = cursors[--n];
+        add_row(sum, first->rows, first->at, width);
+        if (++first->at < first->rows->count) {
+            first->key = first->rows->keys[first->at];
+        } else {
+            *first = cursors[--n];
         }
         sift_down(cursors, n, 0);
     }

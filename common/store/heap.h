@@ -29,6 +29,7 @@ void ps_heap_sort(ps_heap *heap, uint32_t width);
 typedef struct ps_heap_cursor {
     const ps_heap *rows;
     size_t at, order;
+    uint64_t key; /* of rows[at] */
 } ps_heap_cursor;
 
 /* Appends each key of the cursors' heaps (n) once to the empty `sum`, in ascending order.
