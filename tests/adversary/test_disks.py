@@ -176,6 +176,9 @@ class DiskTest(ClusterTest):
         info = c.api.GetServerInfo(coordinator_pb2.GetServerInfoRequest())
         self.assertFalse(info.disk.is_low)
 
+    def test_full_while_it_runs(self):
+        self.full_while_it_runs("coordinator", 24)
+
     # --- a worker's disk ---------------------------------------------------------
 
     @staticmethod
@@ -200,16 +203,7 @@ class DiskTest(ClusterTest):
                          list(range(1, job.progress.total_steps + 1)))
 
     def test_worker_full_while_it_runs(self):
-        c, disk = self.small("worker-0", mib=4)
-        job = c.submit(JOB)
-        job = c.wait_state(job.id, RUNNING)
-        disk.hog()
-        c.wait(job.id, lambda j: j.state in FINAL or j.progress.epoch >= 6)
-        disk.room()
-        job = c.wait(job.id)
-        files = self.is_whole(c, job)
-        self.assertEqual([int(r["step"]) for r in self.rows(files, job)],
-                         list(range(1, job.progress.total_steps + 1)))
+        self.full_while_it_runs("worker-0", 4)
 
     def test_worker_cancelled_while_it_waits(self):
         c, disk = self.small("worker-0", mib=4)
@@ -225,32 +219,48 @@ class DiskTest(ClusterTest):
     def entry(self, c, name):
         return next(n for n in c.node_list() if n.id == name)
 
-    def test_worker_full_at_submission(self):
+    def node_full_at_submission(self, full, other):
         """It is given no job until it has room, and that is said."""
-        c, disk = self.small("worker-0", mib=4)
-        self.assertFalse(self.entry(c, "worker-0").disk.is_low)
+        c, disk = self.small(full, mib=4)
+        self.assertFalse(self.entry(c, full).disk.is_low)
         disk.hog()
-        c.poll("worker-0 says so", lambda: self.entry(c, "worker-0").disk.is_low)
-        self.assertEqual(self.entry(c, "worker-0").disk.needed_bytes, MIB)
+        c.poll(f"{full} says so", lambda: self.entry(c, full).disk.is_low)
+        self.assertEqual(self.entry(c, full).disk.needed_bytes, MIB)
         table = subprocess.run([BIN / "psgd", "nodes", "-c", c.coordinator.address],
                                capture_output=True, text=True, check=True).stdout
-        self.assertRegex(table, r"worker-0 .*LOW DISK")
-        self.assertNotRegex(table, r"pserver-0 .*LOW DISK")
+        self.assertRegex(table, rf"{full} .*LOW DISK")
+        self.assertNotRegex(table, rf"{other} .*LOW DISK")
         listed = json.loads(subprocess.run(
             [BIN / "psgd", "nodes", "-c", c.coordinator.address, "--format", "json"],
             capture_output=True, text=True, check=True).stdout)
-        self.assertEqual([n["id"] for n in listed if n.get("disk", {}).get("is_low")], ["worker-0"])
+        self.assertEqual([n["id"] for n in listed if n.get("disk", {}).get("is_low")], [full])
         job = c.submit(SMALL)
         job = c.wait(job.id, lambda j: j.state in FINAL or "low disk" in j.message)
         self.assertEqual(job.state, job_pb2.JOB_STATE_QUEUED, job.message)
         self.assertEqual(job.reason, "WAITING_FOR_NODES")
         self.assertRegex(job.message,
-                         rf"low disk: worker-0 \(\d+ bytes free, its --min-free is {MIB}\)")
+                         rf"low disk: {full} \(\d+ bytes free, its --min-free is {MIB}\)")
         disk.room()
-        job = c.wait(job.id)
+        self.has_all_steps(c, c.wait(job.id))
+
+    def has_all_steps(self, c, job):
         files = self.is_whole(c, job)
         self.assertEqual([int(r["step"]) for r in self.rows(files, job)],
                          list(range(1, job.progress.total_steps + 1)))
+
+    def full_while_it_runs(self, full, mib):
+        """No room from the first steps on, and room again before the last."""
+        c, disk = self.small(full, mib=mib)
+        job = c.submit(JOB)
+        job = c.wait_state(job.id, RUNNING)
+        disk.hog()
+        job = c.wait(job.id, lambda j: j.state in FINAL or j.progress.epoch >= 6)
+        self.assertEqual(job.state, RUNNING, job.message)
+        disk.room()
+        self.has_all_steps(c, c.wait(job.id))
+
+    def test_worker_full_at_submission(self):
+        self.node_full_at_submission("worker-0", "pserver-0")
 
     def test_another_worker_takes_the_job_of_a_full_one(self):
         c, disk = self.small("worker-0", mib=4, workers=2)
@@ -291,6 +301,12 @@ class DiskTest(ClusterTest):
         self.assertIn("worker-1", [p.node_id for p in job.placements])
 
     # --- a server's disk -----------------------------------------------------------
+
+    def test_server_full_at_submission(self):
+        self.node_full_at_submission("pserver-0", "worker-0")
+
+    def test_server_full_while_it_runs(self):
+        self.full_while_it_runs("pserver-0", 4)
 
     def test_server_full_at_the_end(self):
         data = pathlib.Path(tempfile.mkdtemp(prefix="psgd-words-"))

@@ -4,6 +4,7 @@
 Whatever happens to jobs.db, no file of a job is ever removed.
 """
 import hashlib
+import json
 import os
 import pathlib
 import re
@@ -519,6 +520,83 @@ class Recover(RegistryTest):
             self.c.files(job_id)
             self.assertEqual(self.files(), files)
             self.done()
+
+
+class Every(RegistryTest):
+    """Each fault of the registry, and then --recover: no file is deleted, all jobs are listed again,
+    and their files are as their manifests say."""
+
+    def verified(self, ids):
+        for job_id in ids:
+            files = self.c.files(job_id)
+            manifest = json.loads(files["manifest.json"])
+            self.assertGreater(len(manifest["files"]), 2)
+            for entry in manifest["files"]:
+                self.assertEqual(hashlib.sha256(files[entry["name"]]).hexdigest(), entry["sha256"],
+                                 entry["name"])
+
+    def fault(self, harm, is_refused=False):
+        first = self.done()
+        self.c.coordinator.stop()
+        self.copy(self.c.folder / "yesterday")
+        self.c.restart_coordinator()
+        self.c.wait_nodes(2)
+        ids = first + self.done(2)
+        files = self.files()
+        self.c.coordinator.stop()
+        harm(self.folder / "jobs.db")
+        if is_refused:
+            code, said = self.run_coordinator()
+            self.assertEqual(code, 1, said)
+            self.assertIn("cannot be used", said)
+            self.assertEqual(self.files(), files)
+            (self.folder / "jobs.db").rename(self.folder / "jobs.db.bad")  # as docs/operations.md says
+            self.remove_database()
+        else:
+            self.start_again()
+            self.assertEqual({name: self.files().get(name) for name in files}, files)
+            self.c.coordinator.stop()
+        code, said = self.run_coordinator("--recover")
+        self.assertEqual(code, 0, said)
+        self.start_again()
+        self.assertEqual(sorted(self.listed()), sorted(ids))
+        for job_id in ids:
+            self.assertEqual(self.c.get(job_id).state, job_pb2.JOB_STATE_DONE)
+        self.verified(ids)
+        self.assertEqual(self.files(), files)
+
+    def test_lost(self):
+        self.fault(lambda path: self.remove_database())
+
+    def test_restored_from_yesterday(self):
+        def restore(path):
+            self.remove_database()
+            for file in (self.c.folder / "yesterday").iterdir():
+                shutil.copy2(file, self.folder)
+
+        self.fault(restore)
+
+    def test_emptied(self):
+        def empty(path):
+            self.remove_database()
+            path.write_bytes(b"")
+
+        self.fault(empty)
+
+    def test_truncated(self):
+        self.fault(lambda path: path.write_bytes(path.read_bytes()[:path.stat().st_size // 2]), True)
+
+    def test_bits_flipped(self):
+        def flip(path):
+            db = self.database()
+            (size,), = db.execute("PRAGMA page_size").fetchall()
+            (page,), = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'jobs'").fetchall()
+            db.close()
+            whole = bytearray(path.read_bytes())
+            whole[(page - 1) * size] ^= 0x15
+            path.write_bytes(whole)
+
+        self.fault(flip, True)
 
 
 class Deleted(RegistryTest):
