@@ -50,7 +50,7 @@ static void pass(program *p)
     add(p, BPF_RET | BPF_K, UINT32_MAX, 0, 0);
 }
 
-/* Writes the filter of a listener. Returns false if it bars nobody. */
+/* Writes the filter of a listener. Returns false if no address is barred from it. */
 static bool write_filter(const ps_bar *bar, int listener, program *p)
 {
     unsigned short of_ipv4;

@@ -2,7 +2,7 @@
 /* remotes.h - counts connections by the address of the client. Private to common/rpc.
  *
  * An address is an IPv4 address or the first 64 bits of an IPv6 address. The table has a fixed
- * size; an address of which no connection is left makes room for others. Pure: no I/O, no clock.
+ * size. A new address replaces one that has no open connection. Pure: no I/O, no clock.
  */
 #ifndef PS_COMMON_RPC_REMOTES_H
 #define PS_COMMON_RPC_REMOTES_H
@@ -12,33 +12,41 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+/* The limits of an address. Rates are limited by token buckets: BURST is the size of the bucket,
+ * and PER_SECOND tokens are added a second. */
 enum {
-    PS_REMOTES_MAX = 1024,          /* addresses that are known */
-    PS_REMOTE_BURST = 512,          /* connections of an address at once, */
-    PS_REMOTE_PER_SECOND = 100,     /* and then a second; more are refused */
-    PS_REMOTE_CALM_BURST = 64,      /* at once, */
-    PS_REMOTE_CALM_PER_SECOND = 50, /* and then a second; more are suspect */
-    PS_REMOTE_OFFENDED_US =
-        60000000,                /* for which new ones are so after one was closed by a bound */
-    PS_REMOTE_WASTE_BURST = 512, /* calls in vain at once, */
-    PS_REMOTE_WASTE_PER_SECOND = 100, /* and then a second; more are an offence */
-    PS_REMOTE_CALLS_BURST = 32,       /* calls at once of all suspect connections together, */
-    PS_REMOTE_CALLS_PER_SECOND = 125, /* and then a second; ... */
-    PS_REMOTE_CALLS_WAIT_US = 2000000 /* ... for more they wait, no longer than this */
+    PS_REMOTES_MAX = 1024, /* entries of the table */
+    /* connections; without a token a connection is refused */
+    PS_REMOTE_BURST = 512,
+    PS_REMOTE_PER_SECOND = 100,
+    /* connections; without a token a connection is suspect */
+    PS_REMOTE_CALM_BURST = 64,
+    PS_REMOTE_CALM_PER_SECOND = 50,
+    /* time for which new connections are suspect after an offence: too many wasted calls, or a
+     * connection that was closed because it went beyond a limit (guard.h) */
+    PS_REMOTE_OFFENDED_US = 60000000,
+    /* wasted calls (ps_remote_waste) */
+    PS_REMOTE_WASTE_BURST = 512,
+    PS_REMOTE_WASTE_PER_SECOND = 100,
+    /* calls of all suspect connections together; calls without a token wait at most WAIT_US */
+    PS_REMOTE_CALLS_BURST = 32,
+    PS_REMOTE_CALLS_PER_SECOND = 125,
+    PS_REMOTE_CALLS_WAIT_US = 2000000
 };
 
+/* An address. Levels of token buckets are in millionths of a token. */
 typedef struct ps_remote {
     uint8_t key[8];
     atomic_uint connections;  /* open; any thread may read it */
-    int64_t level;            /* millionths of a connection that may come at once; */
-    int64_t calm;             /* and of one that is not suspect then */
-    int64_t filled_us;        /* 0: the entry is empty */
-    int64_t waste, wasted_us; /* millionths of a call in vain; when it was filled */
-    int64_t calls, called_us; /* millionths of a call of the suspect; when it was filled */
-    int64_t offended_us;      /* when it last went beyond a bound; 0: never */
+    int64_t level;            /* bucket of connections */
+    int64_t calm;             /* bucket of connections that are not suspect; below 0: suspect */
+    int64_t filled_us;        /* when these two were filled; 0: the entry is empty */
+    int64_t waste, wasted_us; /* bucket of wasted calls, and when it was filled */
+    int64_t calls, called_us; /* bucket of calls of suspect connections, and when it was filled */
+    int64_t offended_us;      /* time of the last offence; 0: none */
 } ps_remote;
 
-/* Zeroed memory is an empty table. */
+/* A zeroed struct is an empty table. */
 typedef struct ps_remotes {
     ps_remote slots[PS_REMOTES_MAX];
 } ps_remotes;
@@ -54,25 +62,25 @@ bool ps_remotes_key_is_ipv4(const uint8_t key[8]);
 /* Writes the first 8 bytes of the IPv6 addresses that have this key. */
 void ps_remotes_network(const uint8_t key[8], uint8_t network[8]);
 
-/* Admits a connection from `address`, or says why not. At most `most` may be open. *out is NULL if
- * the connection was not admitted; or if connections are not counted, as there is no IP address
- * or no room in the table. */
+/* Admits a connection from `address`, or returns why it is refused. At most `most` may be open.
+ * Sets *out to NULL if the connection is refused. Also if it is admitted but not counted, because
+ * it has no IP address or the table is full. */
 ps_admission ps_remotes_enter(ps_remotes *remotes, const struct sockaddr *address, uint32_t most,
                               int64_t now_us, ps_remote **out);
 
 /* Ends a connection. NULL is allowed. */
 void ps_remote_leave(ps_remote *remote);
 
-/* Counts a call in vain: nobody takes it, or its client gives it up. Returns whether these are too
- * many; the address has offended then. */
+/* Counts a wasted call: no service has its method, or its client cancels it. Returns true if the
+ * address has made too many, which is an offence. */
 bool ps_remote_waste(ps_remote *remote, int64_t now_us);
 
-/* Counts calls of a suspect connection. Returns microseconds for which those of the address are not
- * to be read; 0: they may. */
+/* Counts calls of a suspect connection. Returns the microseconds for which suspect connections of
+ * the address are not read; 0: they may be read. */
 int64_t ps_remote_call(ps_remote *remote, uint32_t calls, int64_t now_us);
 
-/* Returns whether the connection that was just admitted is suspect: its address has flooded, or
- * opens connections fast. */
+/* Returns whether the connection that was just admitted is suspect: after an offence of its
+ * address, or if the address opens connections too fast. */
 bool ps_remote_is_suspect(const ps_remote *remote, int64_t now_us);
 
 #endif
