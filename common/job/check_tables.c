@@ -206,8 +206,19 @@ static void check_inits(ps_check *check, const ps_plan *plan)
     }
 }
 
-/* Refuses methods that tables cannot have: contributions must be gradients of blocks, and only the
- * servers step. */
+/* Returns whether a worker has more than one block. */
+static bool holds_several(const ps_assignment *a)
+{
+    for (uint32_t w = 0; w < a->workers; w++) {
+        if (a->held_count[w] > 1) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Refuses methods that tables cannot have: contributions must be gradients of blocks or changes of
+ * a round's rows, and only the servers step the shared ones. */
 static void check_method(ps_check *check, const ps_plan *plan)
 {
     if (plan->mesh != NULL) {
@@ -215,9 +226,19 @@ static void check_method(ps_check *check, const ps_plan *plan)
                      "is \"%s\"; sparse tables live on servers: pserver is allowed",
                      plan->mesh->name);
     }
-    if (plan->update != NULL && strcmp(plan->update->name, "gradient") != 0) {
-        ps_check_bad(check, "spec.update.name", "is \"%s\"; with sparse tables gradient is allowed",
+    if (plan->update != NULL && strcmp(plan->update->name, "gradient") != 0 &&
+        (plan->update->local == NULL || plan->update->local->contribute_rows == NULL)) {
+        ps_check_bad(check, "spec.update.name",
+                     "is \"%s\"; with sparse tables gradient, localsgd, post_local, "
+                     "parameter_average, delta and geo_sum_lag are allowed",
                      plan->update->name);
+    }
+    if (plan->update != NULL && plan->update->local != NULL && plan->assignment != NULL &&
+        holds_several(plan->assignment)) {
+        ps_check_bad(check, "spec.assignment.name",
+                     "is \"%s\", with which a worker has several blocks; in local steps with "
+                     "sparse tables one is allowed",
+                     plan->assign->name);
     }
     if (plan->assignment != NULL && plan->assignment->redundancy > 1) {
         ps_check_bad(check, "spec.assignment.params.redundancy",

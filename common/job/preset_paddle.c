@@ -19,10 +19,6 @@
     "\",\"workers\":2,\"pservers\":2,\"epochs\":4,\"block_size\":32,"                              \
     "\"model\":{\"preset\":\"wide_deep\",\"table\":" PS_PICK(table) "}," ADULT                     \
     ",\"metrics\":[" PS_PICK("auc") "," PS_PICK("accuracy") "]"
-/* As in Fleet: each worker has all rows, and sends the rows that it touched. */
-#define CTR_ROWS                                                                                   \
-    ",\"codec\":{\"variables\":[{\"match\":\"embedding.weight\",\"up\":" PS_WITH(                 \
-        "f32", "\"rows\":1") "}]}"
 /* clang-format on */
 
 static const ps_preset presets[] = {
@@ -51,9 +47,9 @@ static const ps_preset presets[] = {
     {
         .name = "fleet_ctr_geo",
         .summary = "PaddlePaddle Fleet's wide & deep under geo with k_steps 25, on adult.csv: each "
-                   "worker trains a copy of all rows and sends what it changed, with lag",
-        .json = CTR("fleet_ctr_geo", "none") PS_UPDATE(PS_WITH("geo_sum_lag", "\"steps\":25"))
-            PS_LOCAL("adagrad", "0.01") PS_ASP CTR_ROWS "}",
+                   "worker trains the rows that it meets and sends what it changed",
+        .json = CTR("fleet_ctr_geo", "sparse") PS_UPDATE(PS_WITH("geo_sum_lag", "\"steps\":25"))
+            PS_LOCAL("adagrad", "0.01") PS_ASP "}",
     },
     PS_PRESET("paddle_v2_sync", "PaddlePaddle v2 without is_async: in step, the servers' rule",
               PS_ADAM PS_BSP),

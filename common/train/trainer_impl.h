@@ -26,6 +26,7 @@ typedef struct trainer_rounds {
     uint64_t **touched;    /* (variables): of sparse ones that are tracked; see ps_stretch */
     bool *is_in;           /* (workers): takes part in this round */
     ps_round now;
+    uint32_t tables_stepped;                           /* of those that grow, in the current step */
     uint64_t own_steps;                                /* taken by this worker */
     bool is_adopting, completes_step, completes_round; /* of the current block */
 } trainer_rounds;
@@ -149,6 +150,16 @@ PS_MUST_USE ps_status ps_trainer_init_tables(ps_trainer *t);
 void ps_trainer_fini_tables(ps_trainer *t);
 /* Pulls the rows of the n gathered samples, and replaces ids in t->x by positions of these rows. */
 bool ps_trainer_pull_rows(ps_trainer *t, size_t n);
+/* In rounds of local steps: puts the rows of the n gathered samples into the replica, and their
+ * state of the local rule into `state` (slots, param_count); pulls those that the round does not
+ * hold. Replaces ids in t->x by positions. */
+bool ps_trainer_take_round_rows(ps_trainer *t, float *state, size_t n);
+/* Returns how many local steps of the round the row at this position has taken. */
+uint64_t ps_trainer_row_steps(const ps_trainer *t, uint32_t position);
+/* Takes the rows back from the replica after the local step. */
+void ps_trainer_keep_round_rows(ps_trainer *t, const float *state);
+/* Pushes what the round has changed of its rows, before the last table is ready, and drops them. */
+void ps_trainer_push_round_rows(ps_trainer *t);
 /* Notes that the gradients of these variables are final. With the last table among them, pushes the
  * rows of the contribution. */
 void ps_trainer_push_rows(ps_trainer *t, uint32_t first_variable, uint32_t count);

@@ -6,6 +6,7 @@
  * contribution and writes weights into their block while this thread trains on the replica, with
  * gradients in another block. The two meet once a round, in exchange_round.
  */
+#include "common/train/round_rows.h"
 #include "common/train/trainer_impl.h"
 
 #include "common/base/draw.h"
@@ -72,7 +73,10 @@ size_t ps_trainer_rounds_memory(const ps_trainer *t)
 
     blocks += r->slots != NULL ? r->local->slots : 0;
     blocks += r->rule_state != NULL ? plan->local_optim->slots : 0;
-    return blocks * plan->layout.param_count * sizeof(float);
+    return blocks * plan->layout.param_count * sizeof(float) +
+           (r->local != NULL && plan->growing_count > 0
+                ? ps_round_rows_memory(plan, plan->local_optim->slots)
+                : 0);
 }
 
 static float *gradients_of(ps_trainer *t)
@@ -98,6 +102,13 @@ static ps_stretch stretch_of(ps_trainer *t, uint32_t v)
     };
 }
 
+/* Returns whether the variable is a table that grows: its rows are exchanged by id, those of a
+ * round at its end, and the blocks have rows of a batch only. */
+static bool grows(const ps_trainer *t, uint32_t v)
+{
+    return t->plan->growing_count > 0 && t->plan->layout.variables[v].is_sparse;
+}
+
 /* ---- One local step ---- */
 
 static void adopt(ps_trainer *t, uint32_t first_variable, uint32_t count)
@@ -105,7 +116,9 @@ static void adopt(ps_trainer *t, uint32_t first_variable, uint32_t count)
     for (uint32_t v = first_variable; v < first_variable + count; v++) {
         ps_stretch s = stretch_of(t, v);
 
-        ps_local_adopt(t->rounds.local, &t->rounds.now, &s);
+        if (!grows(t, v)) {
+            ps_local_adopt(t->rounds.local, &t->rounds.now, &s);
+        }
     }
 }
 
@@ -129,6 +142,9 @@ static void step_rows(ps_trainer *t, uint32_t v, const ps_stretch *s, ps_moment 
         ps_rows row = {.id = &ids[i], .count = 1, .width = width};
         float *g = s->g + ids[i] * width;
 
+        if (grows(t, v)) { /* its state began with the round */
+            at.t = ps_trainer_row_steps(t, ids[i]) + 1;
+        }
         ps_descent_step_rows(&t->plan->local_descent, at, &row, g, g, state, s->x, s->n);
         if (s->touched != NULL) {
             s->touched[ids[i]] = t->clock + 1;
@@ -167,6 +183,23 @@ static void step_variable(ps_trainer *t, uint32_t v)
     }
 }
 
+/* Returns whether the last tables that grow are among these variables, so that all have been
+ * stepped. */
+static bool completes_tables(ps_trainer *t, uint32_t first_variable, uint32_t count)
+{
+    trainer_rounds *r = &t->rounds;
+    uint32_t before = r->tables_stepped;
+
+    for (uint32_t v = first_variable; v < first_variable + count; v++) {
+        r->tables_stepped += grows(t, v);
+    }
+    if (r->tables_stepped == before || r->tables_stepped < t->plan->growing_count) {
+        return false;
+    }
+    r->tables_stepped = 0;
+    return true;
+}
+
 static void ready(void *arg, uint32_t first_variable, uint32_t count)
 {
     ps_trainer *t = arg;
@@ -181,10 +214,16 @@ static void ready(void *arg, uint32_t first_variable, uint32_t count)
     }
     for (uint32_t v = first_variable; r->completes_step && v < first_variable + count; v++) {
         step_variable(t, v);
-        if (r->completes_round && !r->local->is_overlapped) {
+        if (r->completes_round && !r->local->is_overlapped && !grows(t, v)) {
             ps_stretch s = stretch_of(t, v);
 
             r->local->contribute(&r->now, &s);
+        }
+    }
+    if (r->completes_step && completes_tables(t, first_variable, count)) {
+        ps_trainer_keep_round_rows(t, r->rule_state);
+        if (r->completes_round && !r->local->is_overlapped) {
+            ps_trainer_push_round_rows(t);
         }
     }
     if (r->completes_round && !r->local->is_overlapped) {
@@ -226,6 +265,9 @@ static bool local_step(ps_trainer *t, bool is_first, bool is_last)
         uint32_t block = a->held[t->conf.rank][i];
 
         ps_trainer_gather(t, epoch, t->step, i, t->x, t->targets);
+        if (!ps_trainer_take_round_rows(t, r->rule_state, size)) {
+            return false;
+        }
         r->is_adopting = is_first && i == 0;
         r->completes_step = i + 1 == held;
         r->completes_round = is_last && r->completes_step;
@@ -318,10 +360,13 @@ static bool exchange_round(ps_trainer *t)
         return false;
     }
     ps_trainer_record_sent(t);
+    ps_trainer_push_round_rows(t);
     for (uint32_t v = 0; v < plan->layout.variable_count; v++) {
         ps_stretch s = stretch_of(t, v);
 
-        r->local->contribute(&r->now, &s);
+        if (!grows(t, v)) {
+            r->local->contribute(&r->now, &s);
+        }
         if (r->local->sends_gradients && !plan->optim_on_server) {
             ps_trainer_turn_to_increments(t, v, 1);
         }

@@ -8,6 +8,7 @@
 #include "common/base/xalloc.h"
 #include "common/job/table_numbers.h"
 #include "common/train/batch_rows.h"
+#include "common/train/round_rows.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -24,6 +25,8 @@ struct trainer_tables {
     uint32_t block;
     uint64_t asked, there;    /* blocks requested ahead; those of them whose rows arrived in time */
     uint32_t *shows, *clicks; /* (batch->count) */
+    ps_round_rows *round;     /* rows of a round of local steps; NULL: every step is a clock */
+    uint64_t *missing;        /* (table_keys) ids of a batch whose rows `round` has not */
 
     ps_met_rows *met; /* (tables): the rows to push */
     uint32_t filled;  /* tables whose rows are in `met`, of this contribution */
@@ -83,6 +86,11 @@ ps_status ps_trainer_init_tables(ps_trainer *t)
     x->clicks = ps_xcalloc(plan->table_keys, sizeof *x->clicks);
     x->batch = &x->batches[0];
     st = ps_batch_rows_init(&x->batches[0], plan);
+    if (plan->update->local != NULL) {
+        x->round = ps_round_rows_create(plan, plan->local_optim->slots);
+        x->missing = ps_xcalloc(plan->table_keys, sizeof *x->missing);
+        return st;
+    }
     if (ps_is_ok(&st) && plan->table_params.v[PS_TABLE_PREFETCH] != 0) {
         st = init_ahead(t, x);
     }
@@ -102,6 +110,8 @@ void ps_trainer_fini_tables(ps_trainer *t)
         free(x->met[i].shows);
         free(x->met[i].clicks);
     }
+    ps_round_rows_destroy(x->round);
+    free(x->missing);
     free(x->met);
     free(x->shows);
     free(x->clicks);
@@ -290,4 +300,63 @@ void ps_trainer_push_rows(ps_trainer *t, uint32_t first_variable, uint32_t count
             t->exchange->ops->push_rows(t->exchange, x->met);
         }
     }
+}
+
+/* ---- Rounds of local steps ---- */
+
+bool ps_trainer_take_round_rows(ps_trainer *t, float *state, size_t n)
+{
+    struct trainer_tables *x = t->tables;
+    size_t missing;
+    ps_status st;
+
+    if (x == NULL || x->round == NULL) {
+        return true;
+    }
+    st = ps_batch_rows_read(x->batch, t->x, n);
+    if (!ps_is_ok(&st)) {
+        ps_gate_fail(t->gate, &st);
+        return false;
+    }
+    missing = ps_round_rows_missing(x->round, x->batch, x->missing);
+    if (missing > 0) {
+        if (!t->exchange->ops->pull_rows(t->exchange, t->clock, x->missing, missing,
+                                         x->batch->rows)) {
+            return false;
+        }
+        ps_round_rows_add(x->round, x->missing, missing, x->batch->rows);
+    }
+    ps_round_rows_get(x->round, x->batch, state);
+    ps_batch_rows_put(x->batch, t->rounds.replica, t->x, n);
+    count_clicks(t);
+    return true;
+}
+
+uint64_t ps_trainer_row_steps(const ps_trainer *t, uint32_t place)
+{
+    return ps_round_rows_steps(t->tables->round, t->tables->batch, place);
+}
+
+void ps_trainer_keep_round_rows(ps_trainer *t, const float *state)
+{
+    struct trainer_tables *x = t->tables;
+
+    if (x != NULL && x->round != NULL) {
+        ps_round_rows_put(x->round, x->batch, t->rounds.replica, state, x->shows, x->clicks);
+    }
+}
+
+void ps_trainer_push_round_rows(ps_trainer *t)
+{
+    struct trainer_tables *x = t->tables;
+
+    if (x == NULL || x->round == NULL) {
+        return;
+    }
+    reserve(t, ps_round_rows_count(x->round));
+    for (uint32_t i = 0; i < t->plan->table_count; i++) {
+        ps_round_rows_contribute(x->round, t->rounds.local, &t->rounds.now, i, &x->met[i]);
+    }
+    t->exchange->ops->push_rows(t->exchange, x->met);
+    ps_round_rows_clear(x->round);
 }

@@ -18,9 +18,7 @@ static void delta_contribute(const ps_round *round, const ps_stretch *v)
         ps_local_contribute_mean(round, v);
         return;
     }
-    for (size_t i = 0; i < v->n; i++) {
-        v->p[i] = v->w[i] - v->x[i];
-    }
+    ps_local_contribute_sum(round, v);
 }
 
 static const ps_local delta_local = {
@@ -28,6 +26,7 @@ static const ps_local delta_local = {
     .outer = PS_LOCAL_OUTER_PLAIN,
     .steps = ps_local_steps,
     .contribute = delta_contribute,
+    .contribute_rows = ps_local_contribute_sum,
 };
 
 const ps_update ps_update_delta = {

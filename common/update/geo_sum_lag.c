@@ -13,6 +13,9 @@
  * touched for `idle_rounds` rounds sends its whole remainder once, and all waiting rows do when
  * the training ends. Rows that are not sent are zeros, which a codec with rows (docs/codecs.md)
  * does not carry. State of layers is averaged, as in geo_average.
+ *
+ * Rows of tables that grow are held for one round only, so nothing of a remainder could be kept:
+ * their whole difference is sent at once, and the round after begins with what the servers have.
  */
 #include "common/update/update.h"
 
@@ -95,6 +98,7 @@ static const ps_local geo_sum_lag_local = {
     .steps = ps_local_steps,
     .adopt = ps_local_adopt_ahead,
     .contribute = geo_sum_lag_contribute,
+    .contribute_rows = ps_local_contribute_sum,
 };
 
 const ps_update ps_update_geo_sum_lag = {

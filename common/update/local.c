@@ -33,6 +33,14 @@ void ps_local_contribute_mean(const ps_round *round, const ps_stretch *v)
     }
 }
 
+void ps_local_contribute_sum(const ps_round *round, const ps_stretch *v)
+{
+    (void)round;
+    for (size_t i = 0; i < v->n; i++) {
+        v->p[i] = v->w[i] - v->x[i];
+    }
+}
+
 void ps_local_adopt_ahead(const ps_round *round, const ps_stretch *v)
 {
     (void)round;

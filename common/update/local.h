@@ -105,6 +105,9 @@ typedef struct ps_local {
     ps_local_fn *adjust;
     /* Sets p after the steps, and updates the slots; when overlapped, sets x too. */
     ps_local_fn *contribute;
+    /* (optional) Sets p of rows of tables that grow, which the worker holds for a round: x began as
+     * w, and there are no slots. NULL: such tables are refused. */
+    ps_local_fn *contribute_rows;
 } ps_local;
 
 /* For the plugins: the number `steps`, which must be the first in the table. */
@@ -123,6 +126,9 @@ void ps_local_adopt(const ps_local *local, const ps_round *round, const ps_stret
 
 /* Sets p = a_i (w - x), the contribution to a mean of replicas. */
 void ps_local_contribute_mean(const ps_round *round, const ps_stretch *v);
+
+/* Sets p = w - x: the sum of what all workers did. */
+ps_local_fn ps_local_contribute_sum;
 
 /* Sets x = w and copies it to the first slot. There this function and the next three keep x as
  * the round began with it. */

@@ -14,6 +14,7 @@ static const ps_local localsgd_local = {
     .outer = PS_LOCAL_OUTER_PLAIN,
     .steps = ps_local_steps,
     .contribute = ps_local_contribute_mean,
+    .contribute_rows = ps_local_contribute_mean,
 };
 
 const ps_update ps_update_localsgd = {

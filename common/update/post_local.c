@@ -32,6 +32,7 @@ static const ps_local post_local_local = {
     .steps = post_local_steps,
     .settles = post_local_settles,
     .contribute = ps_local_contribute_mean,
+    .contribute_rows = ps_local_contribute_mean,
 };
 
 const ps_update ps_update_post_local = {

@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 
 from fidelity import ARGUMENTS, OK, SERVER, Fidelity
-from harness import BIN, ENDLESS, PATIENCE, SMALL, data_path, job_pb2, main
+from harness import BIN, ENDLESS, PATIENCE, SMALL, data_path, job_pb2, main, rows_of, tensors
 
 
 class Text(Fidelity):
@@ -190,6 +190,79 @@ class OwnFiles(Text):
         said = self.local(self.own(4, workers=5), code=ARGUMENTS)
         self.assertIn("data.files: none of 4 files is worker 4's, of the 5 of workers: a number that "
                       "is 4 modulo 5; name more files, or have fewer workers", said)
+
+
+class SparseGeo(Text):
+    """Fleet's geo for sparse tables: a worker trains the rows that it meets for k_steps, and sends what has
+    changed."""
+
+    COUNT = 4
+    UPDATES = {"geo_sum_lag": {}, "localsgd": {}, "delta": {},
+               "parameter_average": {"optimizer": {"local": {"name": "adagrad", "params": {"lr": 0.05}}}}}
+
+    def growing(self, update, steps, **more):
+        spec = self.spec(["train.txt-*"], ["held"], **{
+            "epochs": 3, "update": {"name": update, "params": {"steps": steps}},
+            "optimizer": {"local": {"name": "sgd", "params": {"lr": 0.3}}}, **more})
+        spec["model"]["table"] = {"name": "sparse"}
+        return spec
+
+    def trained(self, spec):
+        """By psgd train: the job, and the rows that it left."""
+        shutil.rmtree(self.folder / "out", ignore_errors=True)
+        job = json.loads(self.local(spec))
+        self.assertEqual(job["state"], "JOB_STATE_DONE", job["message"])
+        return job, rows_of({p.name: p.read_bytes() for p in (self.folder / "out").iterdir()
+                             if p.is_file()})
+
+    def test_a_cluster_has_the_bits_of_one_process(self):
+        c = self.cluster(workers=2, pservers=2, data=self.data)
+        self.folder = c.folder
+        for update, more in self.UPDATES.items():
+            with self.subTest(update):
+                spec = self.growing(update, 4, **more)
+                spec["pservers"] = 2
+                job = c.wait(c.submit(spec).id)
+                self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+                files = c.files(job.id)
+                local, rows = self.trained(spec)
+                self.assertEqual(len(rows), 10)  # 9 words and <s>; <e> is only foretold
+                self.assertEqual(rows_of(files), rows)
+                name = "MODEL-text-N(ps).safetensors"
+                self.assertEqual(tensors(files[name]),
+                                 tensors((self.folder / "out" / name).read_bytes()))
+                self.assertAlmostEqual(local["result"]["loss"], job.result["loss"], places=12)
+                self.assertLess(job.result["loss"], 2.0)  # of 12 words: 2.48 is nothing learned
+
+    def test_rounds_of_one_step_are_steps(self):
+        self.folder = self.cluster(workers=0, pservers=0).folder
+        rounds, own = self.trained(self.growing("localsgd", 1))
+        spec = self.growing("localsgd", 1)
+        del spec["update"]
+        spec["optimizer"] = {"rule": {"name": "sgd", "params": {"lr": 0.3}}}
+        steps, rows = self.trained(spec)
+        self.assertEqual(own.keys(), rows.keys())
+        self.assertLess(abs(rounds["result"]["loss"] / steps["result"]["loss"] - 1), 1e-4)
+
+    def test_asp_and_the_end_of_a_job(self):
+        c = self.cluster(workers=2, pservers=1, data=self.data)
+        self.folder = c.folder
+        spec = self.growing("geo_sum_lag", 4, consistency={"name": "asp"}, epochs=200,
+                            stopAt={"metric": "loss", "value": 1.5})
+        job = c.wait(c.submit(spec).id)
+        self.assertEqual((job.state, job.reason), (job_pb2.JOB_STATE_DONE, "STOP_AT"), job.message)
+        self.assertEqual(len(rows_of(c.files(job.id))), 10)
+        self.assertEqual(self.trained(spec)[0]["reason"], "STOP_AT")
+
+    def test_refusals(self):
+        self.folder = self.cluster(workers=0, pservers=0).folder
+        said = self.local(self.growing("losp", 4), code=ARGUMENTS)
+        self.assertIn('spec.update.name: is "losp"; with sparse tables gradient, localsgd, post_local, '
+                      "parameter_average, delta and geo_sum_lag are allowed", said)
+        said = self.local(self.growing("localsgd", 4, assignment={"name": "uneven", "params": {
+            "ratio_1": 2, "ratio_2": 1}}), code=ARGUMENTS)
+        self.assertIn('is "uneven", with which a worker has several blocks; in local steps with sparse '
+                      "tables one is allowed", said)
 
 
 class Vocabulary(Text):

@@ -100,7 +100,13 @@ static void what_tables_do_not_go_with_is_refused(void **state)
         {WITH(",\"exchange\":{\"name\":\"ring\"}"), "spec.exchange.name", "pserver is allowed"},
         {JOB(TABLE_LAST, "", ",\"exchange\":{\"name\":\"plain\"}"), "spec.exchange.name",
          "pserver is allowed"},
-        {WITH(",\"update\":{\"name\":\"localsgd\"}"), "spec.update.name", "gradient is allowed"},
+        {WITH(",\"update\":{\"name\":\"losp\"}"), "spec.update.name",
+         "is \"losp\"; with sparse tables gradient, localsgd, post_local, parameter_average, delta "
+         "and "
+         "geo_sum_lag are allowed"},
+        {WITH(",\"update\":{\"name\":\"localsgd\"},\"assignment\":{\"name\":\"uneven\",\"params\":{"
+              "\"ratio_1\":2,\"ratio_2\":1}}"),
+         "spec.assignment.name", "several blocks"},
         {WITH(",\"assignment\":{\"name\":\"duplicate\",\"params\":{\"redundancy\":2}}"),
          "spec.assignment.params.redundancy", "1 is allowed"},
         {WITH(",\"optimizer\":{\"side\":\"OPTIMIZER_SIDE_WORKER\"}"), "spec.optimizer.side",
