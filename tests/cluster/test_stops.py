@@ -4,7 +4,9 @@ loss. Command lines are those of test_fidelity.py."""
 import csv
 import json
 import os
+import pathlib
 import shutil
+import tempfile
 import time
 
 from fidelity import ARGUMENTS, OK, Fidelity
@@ -198,6 +200,79 @@ class Stops(Fidelity):
             with self.subTest(flags=flags):
                 said = self.psgd("train", "--preset", "bsp", *flags, code=ARGUMENTS)
                 self.assertIn(words, said)
+
+
+# What ends a job, by its reason, beside jobs that would go on for long.
+BOUNDS = {"MAX_STEPS": {"maxSteps": 7, "epochs": 0}, "MAX_SECONDS": {"maxSeconds": 0.2, "epochs": 0},
+          "STOP_AT": {"stopAt": {"metric": "loss", "value": 100}, "epochs": 1000, "evalEverySteps": 5}}
+# What an update needs beside its name; others are as in JSAC2020 and Fleet.
+NEEDS = {"gradient": {}, "gradient_average": {}, "dc_asgd": {"consistency": {"name": "asp"}}}
+ROUND = 4  # local steps
+
+
+class EveryMethod(Fidelity):
+    """Each bound ends each update, and each exchange among workers, where it says it does."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+
+    def updates(self):
+        """Those of this build, with short rounds."""
+        for kind in json.loads(self.psgd("--format", "json", "info", "update")):
+            names = [number["name"] for number in kind.get("params", [])]
+            params = {"params": {"steps": ROUND}} if "steps" in names else {}
+            yield kind["name"], {"update": {"name": kind["name"], **params},
+                                 **NEEDS.get(kind["name"], {"optimizer": {}})}
+
+    def exchanges(self):
+        for kind in json.loads(self.psgd("--format", "json", "info", "exchange")):
+            if kind["name"] != "pserver":
+                mesh = {"exchange": {"name": kind["name"]}}
+                yield kind["name"], mesh
+                yield f"{kind['name']} in rounds", {**mesh, **LOCAL_ROUNDS}
+
+    def check(self, reason, choice):
+        shutil.rmtree(self.folder / "out", ignore_errors=True)
+        (self.folder / "job.json").write_text(json.dumps(
+            {**SMALL, "title": "stopped", "workers": 2, "pservers": 0 if "exchange" in choice else 1,
+             "data": {"name": "glyphs", "trainLimit": 600, "testLimit": 100}, **BOUNDS[reason], **choice}))
+        job = self.train("job.json")
+        self.assertEqual((job["state"], job["reason"]), ("JOB_STATE_DONE", reason), job["message"])
+        files = {p.name: p.read_text() for p in (self.folder / "out").glob("*.csv")}
+        ends = []
+        last = []
+        for rank in (0, 1):
+            rows = list(csv.DictReader(files[f"TR-stopped-N({rank}).csv"].splitlines()))
+            ends.append(int(rows[-1]["step"]))
+            last.append(rows[-1])
+            self.assertEqual([int(row["step"]) for row in rows], list(range(1, ends[-1] + 1)))
+            evaluated_at = list(csv.DictReader(files[f"EV-stopped-N({rank}).csv"].splitlines()))
+            self.assertEqual(int(evaluated_at[-1]["step"]), ends[-1])
+        self.assertEqual(ends[0], ends[1])
+        self.assertEqual(ends[0], int(job["progress"]["step"]))
+        if reason == "MAX_STEPS":
+            self.assertEqual(ends[0], 7)
+        elif reason == "STOP_AT":  # the first evaluation is enough
+            self.assertGreaterEqual(ends[0], ROUND)
+            if "consistency" not in choice:  # another worker may be further
+                self.assertLessEqual(ends[0], 5 + 2 * ROUND)
+        for way in ("bytes_up", "bytes_down"):
+            self.assertEqual(sum(int(row[way]) for row in last), int(job["progress"][way]), way)
+        self.assertTrue((self.folder / "out/MODEL-stopped-N(0).safetensors").exists())
+        self.assertEqual("exchange" not in choice,
+                         (self.folder / "out/MODEL-stopped-N(ps).safetensors").exists())
+
+    def test_updates(self):
+        for name, choice in self.updates():
+            for reason in BOUNDS:
+                with self.subTest(update=name, bound=reason):
+                    self.check(reason, choice)
+
+    def test_exchanges(self):
+        for name, choice in self.exchanges():
+            for reason in BOUNDS:
+                with self.subTest(exchange=name, bound=reason):
+                    self.check(reason, choice)
 
 
 class Ascent(Fidelity):
