@@ -68,7 +68,7 @@ ps_status ps_eval_tables(const ps_plan *plan, const char *model_path, const ps_o
     ps_status st;
 
     *out = NULL;
-    if (plan->growing_count == 0) {
+    if (ps_plan_table_files(plan) == 0) {
         return named->n == 0 ? ps_ok()
                              : ps_fail(PS_INVALID_ARGUMENT,
                                        "--table: the model has no sparse tables (model.table)");

@@ -252,7 +252,7 @@ static void make_server(ps_inprocess_job *run, const float *weights)
     ps_placement_init(&run->placement, &plan->layout, 1, 0);
     snprintf(run->placement.servers[0].node_id, PS_ENDPOINT_ID_MAX, "servers");
     ps_wire_parts_init_shared(&run->parts, plan, &run->placement, weights,
-                              plan->growing_count > 0 ? ps_merge_tables(plan, NULL, 0) : NULL);
+                              ps_merge_tables(plan, NULL, 0));
     run->server = ps_wire_server_create(NULL, 0, NULL, NULL);
     ps_wire_server_open(run->server, plan, &run->placement, &attempt, 0, &run->parts);
     ps_direct_hub_init(&run->hub, run->server, run->worker_count);
@@ -351,12 +351,12 @@ static size_t memory_of_rows(const ps_plan *plan)
     uint32_t slots = plan->optim_on_server ? (uint32_t)plan->optim->slots : 0;
     size_t bytes = 0;
 
-    for (uint32_t i = plan->growing_count; i < plan->table_count; i++) {
-        const ps_plan_table *t = &plan->tables[i];
-        size_t values = (size_t)t->width * (1 + slots) * sizeof(float);
+    for (uint32_t i = 0; i < plan->table_count; i++) {
+        uint32_t width = plan->tables[i].width, rows = ps_plan_first_rows(plan, i);
+        size_t values = (size_t)width * (1 + slots) * sizeof(float);
 
-        bytes += t->rows * (ps_table_row_bytes(t->width, slots) - values);
-        bytes += t->rows / 4 * plan->spec->workers;
+        bytes += rows * (ps_table_row_bytes(width, slots) - values);
+        bytes += (size_t)rows / 4 * plan->spec->workers;
     }
     return bytes;
 }

@@ -202,7 +202,7 @@ static ps_status write_tables(ps_inprocess_job *run)
     const ps_plan *plan = run->plan;
     ps_status st = ps_ok();
 
-    for (uint32_t t = 0; t < plan->growing_count && ps_is_ok(&st); t++) {
+    for (uint32_t t = 0; t < ps_plan_table_files(plan) && ps_is_ok(&st); t++) {
         char name[INPROCESS_NAME_BYTES], path[PATH_BYTES];
         ps_file_writer writer;
 
@@ -416,7 +416,7 @@ static ps_status write_manifest(ps_inprocess_job *run)
 ps_status inprocess_write_files(ps_inprocess_job *run)
 {
     size_t most =
-        (size_t)run->worker_count * FILES_OF_WORKER + FILES_OF_JOB + run->plan->growing_count;
+        (size_t)run->worker_count * FILES_OF_WORKER + FILES_OF_JOB + ps_plan_table_files(run->plan);
     ps_status st;
 
     assert(run->files == NULL);

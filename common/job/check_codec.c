@@ -291,21 +291,13 @@ static bool goes_by_id(const ps_plan *plan, uint32_t v)
             ps_wrap_of(up->codec, &up->params, PS_WRAP_ROWS) == var->shape.dim[1]);
 }
 
-/* Makes a variable a table with a fixed vocabulary, if it travels as rows by id. */
+/* Makes a variable a table with a fixed vocabulary, if it travels as rows by id and no table grows.
+ */
 static void fix_vocabulary(ps_plan *plan, uint32_t v)
 {
-    const ps_variable *var = &plan->layout.variables[v];
-
-    if (plan->growing_count > 0 || !goes_by_id(plan, v)) {
+    if (!goes_by_id(plan, v) || !ps_check_table_fixed(plan, v)) {
         return;
     }
-    plan->tables = ps_xrealloc(plan->tables, (plan->table_count + 1) * sizeof *plan->tables);
-    plan->table_of[v] = plan->table_count;
-    plan->tables[plan->table_count++] =
-        (ps_plan_table){.variable = v,
-                        .rows = var->shape.dim[0],
-                        .width = var->shape.dim[1],
-                        .slice_rows = ps_layout_slice_values(var) / var->shape.dim[1]};
     /* rows of zeros are not sent anyway */
     plan->up[v].params.v[plan->up[v].codec->own + PS_WRAP_ROWS] = 0;
     plan->down[v].params.v[plan->down[v].codec->own + PS_WRAP_ROWS] = 0;

@@ -122,7 +122,7 @@ void ps_check_mesh(ps_check *check, ps_plan *plan)
                      "is %u; at most timeouts.step_ms, %u, is allowed", window_ms, step_ms);
     }
     check_method(check, plan);
-    if (plan->layout.slice_count == 0 || plan->growing_count > 0 || plan->assignment == NULL ||
+    if (plan->layout.slice_count == 0 || plan->table_count > 0 || plan->assignment == NULL ||
         plan->update == NULL) {
         return; /* another error was reported; ps_check_tables reports those of sparse tables */
     }

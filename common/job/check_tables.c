@@ -147,7 +147,23 @@ void ps_check_tables_laid(ps_plan *plan)
                                 .init_bound = bound_of(&var->init)};
         }
     }
-    plan->growing_count = plan->table_count;
+}
+
+bool ps_check_table_fixed(ps_plan *plan, uint32_t variable)
+{
+    const ps_variable *var = &plan->layout.variables[variable];
+
+    if (plan->table_rows != NULL) {
+        return false;
+    }
+    plan->tables = ps_xrealloc(plan->tables, (plan->table_count + 1) * sizeof *plan->tables);
+    plan->table_of[variable] = plan->table_count;
+    plan->tables[plan->table_count++] =
+        (ps_plan_table){.variable = variable,
+                        .rows = var->shape.dim[0],
+                        .width = var->shape.dim[1],
+                        .slice_rows = ps_layout_slice_values(var) / var->shape.dim[1]};
+    return true;
 }
 
 /* ---- What tables exclude ---- */
@@ -256,7 +272,7 @@ void ps_check_tables(ps_check *check, const ps_plan *plan)
     const double *numbers = plan->table_params.v;
 
     check_inits(check, plan);
-    if (plan->growing_count == 0) {
+    if (ps_plan_table_files(plan) == 0) {
         return; /* the job has no tables that grow, or an error was reported */
     }
     check_method(check, plan);

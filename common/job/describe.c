@@ -16,7 +16,7 @@ char *ps_plan_describe(const ps_plan *plan)
     spec.data = plan->spec->data;
     spec.seed =
         /* rows that were never pulled are drawn from the seed */
-        plan->growing_count > 0 ? plan->spec->seed : 0;
+        ps_plan_table_files(plan) > 0 ? plan->spec->seed : 0;
     spec.n_metrics = plan->spec->n_metrics;
     spec.metrics = plan->spec->metrics;
     json = ps_pb_to_json(&spec.base, PS_PB_TERSE);

@@ -52,7 +52,7 @@ typedef struct ps_plan_table {
     uint32_t variable; /* growing, (table_keys, width): a worker's rows of a batch */
     uint32_t rows;     /* ids are less than this */
     uint32_t width;
-    uint32_t slice_rows; /* rows of a slice of the layout; 0: the table grows */
+    uint32_t slice_rows; /* fixed: rows of a slice of the layout */
     float init_bound;    /* growing: first values are uniform in [-init_bound, init_bound) */
 } ps_plan_table;
 
@@ -75,10 +75,9 @@ typedef struct ps_plan {
 
     ps_params table_params; /* common/job/table_numbers.h */
     uint32_t *table_rows;   /* (layer_count): ids of each embedding; NULL: no table grows */
-    uint32_t table_keys;    /* growing: most different ids of a batch */
+    uint32_t table_keys;    /* growing: most different ids of a batch; else 0 */
     ps_plan_table *tables;  /* (table_count): of the model's embeddings, in their order */
     uint32_t table_count;
-    uint32_t growing_count; /* table_count if tables grow, else 0: all do or none does */
     uint32_t *table_of;     /* (variable_count): index in tables, or PS_NO_TABLE */
 
     ps_metric_choice metrics[PS_METRICS_MAX]; /* (metric_count), each once */
@@ -193,7 +192,18 @@ uint64_t ps_plan_package_bytes(const ps_plan *plan, uint64_t slices, uint64_t va
  * + 1 s, between the floor and the cap of the spec. */
 int64_t ps_plan_pre_commit_us(const ps_plan *plan, uint64_t bytes);
 
-/* ---- Tables that grow ---- */
+/* ---- Tables ----
+ *
+ * A fixed vocabulary is a table whose ids all exist. All tables of a job have one, or all grow.
+ * These functions say what follows from that. */
+
+/* Returns how many tables have files of their own: all that grow. Rows of a fixed vocabulary are a
+ * part of the model's file. */
+uint32_t ps_plan_table_files(const ps_plan *plan);
+
+/* Returns how many rows a table has at the start of the job: with a fixed vocabulary all, else 0.
+ */
+uint32_t ps_plan_first_rows(const ps_plan *plan, uint32_t table);
 
 enum {
     PS_TABLE_INITS = 64,  /* most entries of JobSpec.init_tables */

@@ -42,6 +42,10 @@ bool ps_check_table(ps_check *check, ps_plan *plan, const ps_data_facts *facts);
 /* Fills plan->tables. After the layout. */
 void ps_check_tables_laid(ps_plan *plan);
 
+/* Makes a sparse variable a table with a fixed vocabulary. Returns false if the job's tables grow.
+ */
+bool ps_check_table_fixed(ps_plan *plan, uint32_t variable);
+
 /* Reports combinations with tables on servers that cannot work. After everything else. */
 void ps_check_tables(ps_check *check, const ps_plan *plan);
 

@@ -1,12 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan_tables.c - the functions of plan.h on sparse tables: their initial files, the sizes of
- * messages, the names of files. */
+/* plan_tables.c - what a plan says of tables: what follows from a fixed vocabulary, initial files,
+ * sizes of messages, names of files. */
 #include "common/base/files.h"
 #include "common/job/plan.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+uint32_t ps_plan_table_files(const ps_plan *plan)
+{
+    return plan->table_rows != NULL ? plan->table_count : 0;
+}
+
+uint32_t ps_plan_first_rows(const ps_plan *plan, uint32_t table)
+{
+    return plan->table_rows != NULL ? 0 : plan->tables[table].rows;
+}
 
 size_t ps_table_inits(const ps_plan *plan, char *const **out)
 {
@@ -22,7 +32,7 @@ size_t ps_table_keys_of_message(const ps_plan *plan)
     size_t width = 0, most, room = 8 * (plan->table_count + 64);
 
     for (uint32_t i = 0; i < plan->table_count; i++) {
-        width += plan->tables[i].slice_rows == 0 ? plan->tables[i].width : 0;
+        width += plan->table_rows != NULL ? plan->tables[i].width : 0;
         width = plan->tables[i].width > width ? plan->tables[i].width : width;
     }
     most = ((1 << 20) - room) / (width * sizeof(float));

@@ -56,7 +56,7 @@ static ps_status copy_dense(const ps_plan *plan, const float *weights, const ps_
 static void put_rows(const ps_plan *plan, const ps_plan *dense, const float *rows, uint64_t first,
                      size_t count, float *block)
 {
-    for (uint32_t t = 0; t < plan->growing_count; t++) {
+    for (uint32_t t = 0; t < ps_plan_table_files(plan); t++) {
         const ps_plan_table *table = &plan->tables[t];
         const ps_variable *to = find(&dense->layout, plan->layout.variables[table->variable].name);
 
@@ -73,7 +73,7 @@ static ps_status copy_rows(const ps_plan *plan, const ps_evaluation_rows *from,
     float *rows;
     ps_status st = ps_ok();
 
-    for (uint32_t t = 0; t < plan->growing_count; t++) {
+    for (uint32_t t = 0; t < ps_plan_table_files(plan); t++) {
         const char *name = plan->layout.variables[plan->tables[t].variable].name;
         const ps_variable *to = find(&dense->layout, name);
 

@@ -65,7 +65,7 @@ static ps_store_conf store_conf(const ps_plan *plan, const uint32_t *slices, uin
         const ps_variable *var = &plan->layout.variables[slice->variable];
         const ps_codec_choice *down = &plan->down[slice->variable];
         ps_codec_choice up = came_as(plan, slice->variable);
-        uint32_t t = plan->growing_count == 0 ? plan->table_of[slice->variable] : PS_NO_TABLE;
+        uint32_t t = plan->table_of[slice->variable]; /* tables that grow have no slices */
 
         list[i] = (ps_store_slice){
             .index = slice->index,
@@ -107,25 +107,67 @@ bool ps_merge_may_overtake(const ps_plan *plan)
 
 /* ---- Tables ---- */
 
-uint32_t ps_merge_part_of(const ps_plan *plan, const ps_placement *placement, uint32_t table,
-                          uint64_t key)
+/* Which part has which rows. */
+typedef struct rows_place {
+    uint32_t (*part_of)(const ps_plan *plan, const ps_placement *placement, uint32_t table,
+                        uint64_t key);
+    bool (*has_rows)(const ps_plan *plan, const ps_placement *placement, uint32_t part);
+} rows_place;
+
+static uint32_t part_of_shard(const ps_plan *plan, const ps_placement *placement, uint32_t table,
+                              uint64_t key)
+{
+    (void)plan;
+    (void)table;
+    return placement->first_part[placement->server_of_shard[ps_table_shard_of(key)]];
+}
+
+static bool is_first_part(const ps_plan *plan, const ps_placement *placement, uint32_t part)
+{
+    (void)plan;
+    return placement->parts[part].thread == 0;
+}
+
+/* Of tables that grow: the first part of each server has all of its server's. */
+static const rows_place by_shard = {.part_of = part_of_shard, .has_rows = is_first_part};
+
+static uint32_t part_of_slice(const ps_plan *plan, const ps_placement *placement, uint32_t table,
+                              uint64_t key)
 {
     const ps_plan_table *t = &plan->tables[table];
 
-    return t->slice_rows > 0
-               ? placement->part_of[plan->layout.first_slice[t->variable] + key / t->slice_rows]
-               : placement->first_part[placement->server_of_shard[ps_table_shard_of(key)]];
+    return placement->part_of[plan->layout.first_slice[t->variable] +
+                              (uint32_t)key / t->slice_rows]; /* ids are below 2^24 */
 }
 
-bool ps_merge_has_rows(const ps_plan *plan, const ps_placement *placement, uint32_t part)
+static bool has_slices(const ps_plan *plan, const ps_placement *placement, uint32_t part)
 {
     const ps_part *p = &placement->parts[part];
-    bool has = plan->growing_count > 0 && p->thread == 0;
+    bool has = false;
 
     for (uint32_t i = 0; i < p->owned_count && !has; i++) {
         has = plan->table_of[plan->layout.slices[p->owned[i]].variable] != PS_NO_TABLE;
     }
     return has;
+}
+
+/* Of a fixed vocabulary: parts have those of their slices. */
+static const rows_place by_slice = {.part_of = part_of_slice, .has_rows = has_slices};
+
+static const rows_place *place_of(const ps_plan *plan)
+{
+    return ps_plan_table_files(plan) > 0 ? &by_shard : &by_slice;
+}
+
+uint32_t ps_merge_part_of(const ps_plan *plan, const ps_placement *placement, uint32_t table,
+                          uint64_t key)
+{
+    return place_of(plan)->part_of(plan, placement, table, key);
+}
+
+bool ps_merge_has_rows(const ps_plan *plan, const ps_placement *placement, uint32_t part)
+{
+    return place_of(plan)->has_rows(plan, placement, part);
 }
 
 /* Returns what the configurations of all tables of a job have in common. */
@@ -223,7 +265,7 @@ static ps_tables *make_tables(const ps_plan *plan, const ps_placement *placement
 
 ps_tables *ps_merge_tables(const ps_plan *plan, const ps_placement *placement, uint32_t server)
 {
-    return make_tables(plan, placement, server, false);
+    return ps_plan_table_files(plan) > 0 ? make_tables(plan, placement, server, false) : NULL;
 }
 
 ps_tables *ps_merge_values(const ps_plan *plan)

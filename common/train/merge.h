@@ -17,8 +17,9 @@ ps_store *ps_merge_store(const ps_plan *plan, const uint32_t *slices, uint32_t c
  * contributed. */
 bool ps_merge_may_overtake(const ps_plan *plan);
 
-/* Creates the growing tables of a plan that has some, for the virtual shards that `placement` gives
- * `server`; with placement NULL for all virtual shards. The caller owns them. */
+/* Creates the growing tables of a plan, for the virtual shards that `placement` gives `server`;
+ * with placement NULL for all virtual shards. The caller owns them. Returns NULL if no table grows.
+ */
 ps_tables *ps_merge_tables(const ps_plan *plan, const ps_placement *placement, uint32_t server);
 
 /* Creates tables for reading only, for all virtual shards: files may bring rows without the

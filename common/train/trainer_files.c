@@ -270,7 +270,7 @@ static ps_status write_model(const ps_trainer *t, const float *weights, uint64_t
         st =
             ps_weights_write(path, layout->stored, layout->stored_count, weights, meta, meta_count);
     }
-    if (ps_is_ok(&st) && has_onnx && t->plan->growing_count > 0) {
+    if (ps_is_ok(&st) && has_onnx && ps_plan_table_files(t->plan) > 0) {
         ps_log(PS_LOG_WARN, "trainer", "no ONNX file: rows of sparse tables are on the servers");
     } else if (ps_is_ok(&st) && has_onnx) {
         st = write_onnx(t, meta, meta_count);

@@ -79,7 +79,7 @@ ps_status ps_trainer_init_tables(ps_trainer *t)
     }
     t->tables = x = ps_xcalloc(1, sizeof *x);
     x->met = ps_xcalloc(plan->table_count, sizeof *x->met);
-    if (plan->growing_count == 0) {
+    if (plan->table_keys == 0) { /* workers have all rows */
         return ps_ok();
     }
     x->shows = ps_xcalloc(plan->table_keys, sizeof *x->shows);

@@ -98,7 +98,7 @@ static uint64_t clock_ahead(const ps_attempt *a)
 
 static ps_status may_act(const ps_attempt *a, uint64_t clock)
 {
-    if (a->plan->growing_count == 0) {
+    if (ps_plan_table_files(a->plan) == 0) {
         return ps_fail(PS_FAILED_PRECONDITION,
                        "job %s has no sparse tables: its model.table is none", a->job_id);
     }

@@ -137,7 +137,7 @@ static ps_tables *take_tables(ps_session *session)
 {
     ps_tables *tables = session->tables;
 
-    if (tables == NULL && session->plan->growing_count > 0) {
+    if (tables == NULL) {
         tables = ps_merge_tables(session->plan, &session->placement, session->rank);
     }
     session->tables = NULL;
@@ -279,7 +279,7 @@ static ps_status collect(void *state)
     weights->len = bytes;
     ps_node_keep_bytes(p->node, "weights.f32", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL,
                        weights);
-    if (session->plan->growing_count > 0) {
+    if (ps_plan_table_files(session->plan) > 0) {
         p->tables = ps_server_thread_close_tables(p->threads[0]);
         name_tables(p);
     }

@@ -133,9 +133,8 @@ void dp_server_start(dp_server *s, side *on, dp_job *job, uint32_t rank, uint64_
     *s = (dp_server){.job = job, .on = on, .address = "127.0.0.1:0"};
     session_init(job, rank, &s->session);
     dp_gather(&job->placement, rank, job->weights, s->session.weights);
-    ps_wire_parts_init(
-        &s->parts, job->plan, &job->placement, rank, s->session.weights,
-        job->plan->growing_count > 0 ? ps_merge_tables(job->plan, &job->placement, rank) : NULL);
+    ps_wire_parts_init(&s->parts, job->plan, &job->placement, rank, s->session.weights,
+                       ps_merge_tables(job->plan, &job->placement, rank));
     s->store = s->parts.part[0].store;
     s->wire = ps_wire_server_create(on->loop, drop_ack, NULL, NULL);
     s->service = ps_grpc_wire_service(s->wire);

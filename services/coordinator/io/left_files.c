@@ -137,7 +137,7 @@ static bool find_of_server(const ps_leaver *who, const char *name, Psgd__V1__Art
         *most = ps_placement_value_count(who->placement, who->rank) * sizeof(float);
         return true;
     }
-    for (uint32_t t = 0; t < who->plan->growing_count; t++) {
+    for (uint32_t t = 0; t < ps_plan_table_files(who->plan); t++) {
         ps_table_file_name(who->plan, t, who->rank, mine, sizeof mine);
         if (strcmp(name, mine) == 0 || ps_table_is_saved_name(who->plan, t, who->rank, name)) {
             *most = table_bytes(&who->plan->tables[t]);
