@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* guard.h - watches what arrives on the connections that this process has accepted.
+/* guard.h - limits what clients send on the connections that this process has accepted.
  *
  * gRPC 1.51 bounds neither the rate of calls, resets and control frames of a connection, nor the
- * memory that they take. It has no place where a program could look at frames. So this room defines
- * recvmsg, as accept.h does accept4: the bytes that gRPC reads from an accepted connection go by a
- * machine that counts frames (flood.h), without a copy. A connection that is too fast is paused:
- * recvmsg fails with EAGAIN until its buckets have filled. One that floods is closed: recvmsg
- * returns 0, as if the client had gone, and gRPC does not see what was read last.
+ * memory that they take, and a program cannot inspect frames through its API. So this room
+ * defines recvmsg, as accept.h defines accept4. The bytes that gRPC reads from an accepted
+ * connection pass through a state machine that counts frames (flood.h), without a copy. A
+ * connection that is too fast is paused: recvmsg fails with EAGAIN until the token buckets of the
+ * connection are filled. A connection that floods is closed: recvmsg returns 0, as if the client
+ * had closed it, and gRPC does not see the bytes that were read last.
  *
- * epoll_ctl is defined to learn how gRPC waits for a descriptor, so that a paused one can be waited
- * for again; close, to learn that a connection has ended; shutdown and close, to keep a client that
- * was closed waiting for a second. All of them pass on what they are not about.
+ * This room also defines epoll_ctl, close and shutdown. epoll_ctl shows how gRPC waits for a
+ * descriptor, so that it can wait for a paused one again. close shows that a connection has
+ * ended. shutdown and close keep a client whose connection was closed waiting for a second. For
+ * all other descriptors these functions only call the system's.
  *
  * Any thread, unless a function says otherwise.
  */
@@ -26,8 +28,8 @@
 enum { PS_GUARD_DESCRIPTORS = 65536 /* accepted connections have descriptors below this */ };
 
 /* Starts to guard; `most` is how many connections one address may have. Call it before the process
- * listens; further calls change nothing. Without it the functions below do nothing and admit
- * everybody. */
+ * listens; further calls change nothing. Without this call the functions below do nothing and admit
+ * every connection. */
 void ps_guard_start(uint32_t most);
 
 /* Admits a new connection `fd` of a listener from an address, and watches it until it is closed.
@@ -37,15 +39,16 @@ ps_admission ps_guard_admit(int listener, int fd, const struct sockaddr *from, s
 /* Returns the connections that are admitted and not closed. */
 uint32_t ps_guard_open(void);
 
-/* Counts a call in vain: nobody took it, or its client gave it up. `peer` is what gRPC calls the
- * client, such as "ipv4:127.0.0.1:40312". A client with too many is suspect. */
+/* Counts a wasted call: no service has its method, or its client cancels it. `peer` is the remote
+ * as gRPC names it, such as "ipv4:127.0.0.1:40312". If its address makes too many, the connection
+ * and the next connections of the address are suspect (remotes.h). */
 void ps_guard_waste(const char *peer);
 
-/* Has gRPC look at a listener again after `delay_us` microseconds, if it has connections then.
- * Returns false if nobody waits for this descriptor. */
+/* Makes gRPC check a listener again after `delay_us` microseconds, if the listener has connections
+ * then. Returns false if nobody waits for this descriptor. */
 bool ps_guard_look_again(int fd, int64_t delay_us);
 
-/* Returns the connections that were closed because of what they sent. */
+/* Returns how many connections were closed because of what they sent. */
 uint64_t ps_guard_closed(void);
 
 /* Writes an address, such as "127.0.0.1:40312", for the log. */
