@@ -74,7 +74,7 @@ size_t ps_trainer_rounds_memory(const ps_trainer *t)
     blocks += r->slots != NULL ? r->local->slots : 0;
     blocks += r->rule_state != NULL ? plan->local_optim->slots : 0;
     return blocks * plan->layout.param_count * sizeof(float) +
-           (r->local != NULL && plan->growing_count > 0
+           (r->local != NULL && plan->table_count > 0
                 ? ps_round_rows_memory(plan, plan->local_optim->slots)
                 : 0);
 }
@@ -102,11 +102,12 @@ static ps_stretch stretch_of(ps_trainer *t, uint32_t v)
     };
 }
 
-/* Returns whether the variable is a table that grows: its rows are exchanged by id, those of a
- * round at its end, and the blocks have rows of a batch only. */
+/* Returns whether the variable is a table, which grows: in rounds sparse variables with a fixed
+ * vocabulary are exchanged like others. Rows of a table are exchanged by id, those of a round at
+ * its end, and the blocks have rows of a batch only. */
 static bool grows(const ps_trainer *t, uint32_t v)
 {
-    return t->plan->growing_count > 0 && t->plan->layout.variables[v].is_sparse;
+    return t->plan->table_of[v] != PS_NO_TABLE;
 }
 
 /* ---- One local step ---- */
@@ -193,7 +194,7 @@ static bool completes_tables(ps_trainer *t, uint32_t first_variable, uint32_t co
     for (uint32_t v = first_variable; v < first_variable + count; v++) {
         r->tables_stepped += grows(t, v);
     }
-    if (r->tables_stepped == before || r->tables_stepped < t->plan->growing_count) {
+    if (r->tables_stepped == before || r->tables_stepped < t->plan->table_count) {
         return false;
     }
     r->tables_stepped = 0;
