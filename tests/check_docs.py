@@ -43,7 +43,7 @@ SHARED = {"codec": ("lossless", "rows", "error_feedback", "difference", "momentu
 FOREIGN = set("""
     chrt logdir avx512_core jit nchw record_writer.py event.proto summary.proto autogroup job_submit.py
     init_server.py get_ps_lr main.py train.py fleetrun paddle server_num worker_num ports_num num_gradient_servers
-    max_merge_var_num batch_size manifest.json summary.json worker.json job.json ATEN_CPU_CAPABILITY ONEDNN_MAX_CPU_ISA
+    max_merge_var_num batch_size manifest.json summary.json state.json MANIFEST.json worker.json job.json ATEN_CPU_CAPABILITY ONEDNN_MAX_CPU_ISA
 """.split())
 
 

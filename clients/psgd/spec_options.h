@@ -29,6 +29,12 @@
     PS_OPTION_STRING(type, member.stop_at, .name = "stop-at", .metavar = "METRIC=VALUE",           \
                      .help = "the job is done when an evaluation reaches the value, such as "      \
                              "accuracy=0.95 or loss=0.1"),                                         \
+    PS_OPTION_STRING(type, member.checkpoint_every, .name = "checkpoint-every", .metavar = "N",    \
+                     .help = "steps from one checkpoint to the next; 0: none"),                    \
+    PS_OPTION_STRING(type, member.checkpoint_seconds, .name = "checkpoint-seconds",                \
+                     .metavar = "X", .help = "seconds from one checkpoint to the next; 0: none"),  \
+    PS_OPTION_STRING(type, member.checkpoint_keep, .name = "checkpoint-keep", .metavar = "N",      \
+                     .help = "how many of the newest checkpoints are kept"),                       \
     PS_OPTION_STRING(type, member.block_size, .name = "block-size", .letter = 'b',                 \
                      .metavar = "N", .help = "samples in a block"),                                \
     PS_OPTION_STRING(type, member.seed, .name = "seed", .metavar = "N",                            \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* manifest.h - writes manifest.json, which lists the files of a job for programs. It is written
- * last: if it exists, every file that it names is whole. */
+/* manifest.h - manifest.json, which lists the files of a job, or of a checkpoint, for programs. It
+ * is written last: if it exists, every file that it names is whole. */
 #ifndef PS_COMMON_ARTIFACT_MANIFEST_H
 #define PS_COMMON_ARTIFACT_MANIFEST_H
 
@@ -24,5 +24,13 @@ PS_MUST_USE ps_status ps_manifest_measure(const char *dir, ps_manifest_file *fil
 /* Writes {"files":[{"name","kind","size","sha256","node_id"}, ...]} atomically. */
 PS_MUST_USE ps_status ps_manifest_write(const char *path, const ps_manifest_file *files,
                                         size_t count);
+
+/* Reads such a list out of a text, which is n bytes of anything, and calls fn for each file; its
+ * texts are valid until fn returns. Names are safe (files.h), a SHA-256 is lower-case hex. Returns
+ * DATA_LOSS, which names the place, if the text is no list of at most `most` files, or the first
+ * failure of fn. */
+PS_MUST_USE ps_status ps_manifest_parse(const char *text, size_t n, size_t most,
+                                        ps_status (*fn)(void *arg, const ps_manifest_file *file),
+                                        void *arg);
 
 #endif

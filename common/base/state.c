@@ -23,13 +23,37 @@ typedef struct section_head {
     uint64_t bytes;
 } section_head;
 
-enum { SUM_BYTES = 8 };
+enum { SUM_BYTES = 8, WRITE_BUF_LEAST = 64 << 10 };
 
 _Static_assert(sizeof(file_head) == PS_STATE_HEAD_BYTES &&
                    sizeof(section_head) + SUM_BYTES == PS_STATE_SECTION_BYTES,
                "nothing between the members");
 
 /* ---- Writing ---- */
+
+ps_status ps_state_write_buf(void *arg, const void *bytes, size_t len)
+{
+    ps_buf **at = arg, *old = *at;
+    size_t in = old != NULL ? old->len : 0, cap = old != NULL ? old->cap : 0;
+
+    if (len > cap - in) {
+        size_t more = cap < WRITE_BUF_LEAST ? WRITE_BUF_LEAST : cap;
+        ps_buf *grown = ps_buf_try_create(in + len + more);
+
+        if (grown == NULL) {
+            return ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for %zu bytes of state", in + len);
+        }
+        if (in > 0) {
+            memcpy(grown->data, old->data, in);
+        }
+        grown->len = in;
+        ps_buf_unref(old);
+        *at = grown;
+    }
+    memcpy((*at)->data + in, bytes, len);
+    (*at)->len = in + len;
+    return ps_ok();
+}
 
 static void write_bytes(ps_state_out *out, const void *bytes, size_t len)
 {

@@ -15,6 +15,7 @@
 #ifndef PS_COMMON_BASE_STATE_H
 #define PS_COMMON_BASE_STATE_H
 
+#include "common/base/buf.h"
 #include "common/base/status.h"
 #include "common/base/strbuf.h"
 
@@ -32,6 +33,10 @@ enum {
 typedef ps_status ps_state_write_fn(void *arg, const void *bytes, size_t len);
 
 /* ---- Writing ---- */
+
+/* A ps_state_write_fn whose arg is a `ps_buf **`: appends to the buffer, which begins as NULL and
+ * is the caller's, also after a failure. RESOURCE_EXHAUSTED: there is no memory. */
+PS_MUST_USE ps_status ps_state_write_buf(void *arg, const void *bytes, size_t len);
 
 typedef struct ps_state_out {
     ps_state_write_fn *write;

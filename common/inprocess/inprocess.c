@@ -49,6 +49,15 @@ enum { PATH_BYTES = 1024 };
 /* Finds the file of a model to start from. */
 static ps_status find_init(const ps_inprocess_job *run, const char *from, char path[PATH_BYTES])
 {
+    char job[PS_CHECKPOINT_JOB_MAX];
+    uint64_t step;
+
+    if (ps_init_from_checkpoint(from, job, &step)) {
+        return ps_fail(PS_FAILED_PRECONDITION,
+                       "%s is of a coordinator: psgd resume goes on from it; here a path is "
+                       "allowed",
+                       PS_SHORT(from, 60));
+    }
     if (ps_init_from_job(from) != NULL) {
         return ps_fail(PS_FAILED_PRECONDITION,
                        "%s is a job of a coordinator; here a path is allowed", PS_SHORT(from, 60));
@@ -258,12 +267,28 @@ static void make_server(ps_inprocess_job *run, const float *weights)
     ps_direct_hub_init(&run->hub, run->server, run->worker_count);
 }
 
+/* Checkpoints are the coordinator's. */
+static ps_status check_checkpoint(const ps_inprocess_job *run)
+{
+    const Psgd__V1__CheckpointSpec *spec = run->plan->spec->checkpoint;
+    bool is_run = run->conf.folder != NULL; /* else only its plan is shown */
+
+    return !is_run || spec == NULL || (spec->every_steps == 0 && spec->every_seconds == 0)
+               ? ps_ok()
+               : ps_fail(PS_FAILED_PRECONDITION,
+                         "spec.checkpoint: a job in one process takes none; submit it to a "
+                         "coordinator, or leave checkpoint out");
+}
+
 static ps_status make_all(ps_inprocess_job *run)
 {
     const ps_plan *plan = run->plan;
     float *weights = NULL;
-    ps_status st = make_weights(run, &weights);
+    ps_status st = check_checkpoint(run);
 
+    if (ps_is_ok(&st)) {
+        st = make_weights(run, &weights);
+    }
     if (!ps_is_ok(&st)) {
         return st;
     }

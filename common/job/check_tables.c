@@ -270,6 +270,8 @@ void ps_check_tables(ps_check *check, const ps_plan *plan)
 {
     const Psgd__V1__JobSpec *spec = plan->spec;
     const double *numbers = plan->table_params.v;
+    char job[PS_CHECKPOINT_JOB_MAX];
+    uint64_t step;
 
     check_inits(check, plan);
     if (ps_plan_table_files(plan) == 0) {
@@ -277,7 +279,7 @@ void ps_check_tables(ps_check *check, const ps_plan *plan)
     }
     check_method(check, plan);
     if (spec->init_from[0] != '\0' && ps_init_from_job(spec->init_from) == NULL &&
-        spec->n_init_tables == 0) {
+        !ps_init_from_checkpoint(spec->init_from, job, &step) && spec->n_init_tables == 0) {
         ps_check_bad(check, "spec.init_tables",
                      "is empty, and init_from a file, which has no rows of sparse tables: their "
                      "files are needed too");

@@ -68,6 +68,34 @@ const char *ps_init_from_job(const char *init_from)
     return strncmp(init_from, "job:", 4) == 0 ? init_from + 4 : NULL;
 }
 
+bool ps_init_from_checkpoint(const char *init_from, char job_id[PS_CHECKPOINT_JOB_MAX],
+                             uint64_t *step)
+{
+    static const char prefix[] = "checkpoint:";
+    const char *id = init_from + sizeof prefix - 1, *at, *digits;
+    size_t n;
+
+    if (strncmp(init_from, prefix, sizeof prefix - 1) != 0) {
+        return false;
+    }
+    job_id[0] = '\0';
+    *step = UINT64_MAX;
+    at = strrchr(id, '@');
+    n = at != NULL ? (size_t)(at - id) : 0;
+    digits = at != NULL ? at + 1 : "";
+    if (n == 0 || n >= PS_CHECKPOINT_JOB_MAX || strspn(digits, "0123456789") != strlen(digits) ||
+        strlen(digits) < 1 || strlen(digits) > 13) {
+        return true;
+    }
+    memcpy(job_id, id, n);
+    job_id[n] = '\0';
+    *step = 0;
+    for (; *digits != '\0'; digits++) {
+        *step = *step * 10 + (uint64_t)(*digits - '0');
+    }
+    return true;
+}
+
 static bool is_job_id(const char *id)
 {
     size_t n = strspn(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
@@ -78,7 +106,16 @@ static bool is_job_id(const char *id)
 void ps_check_init(ps_check *check, const char *field, const char *from, bool may_be_empty)
 {
     const char *job = ps_init_from_job(from);
+    char id[PS_CHECKPOINT_JOB_MAX];
+    uint64_t step;
 
+    if (may_be_empty && ps_init_from_checkpoint(from, id, &step)) { /* of the job, not of tables */
+        if (!is_job_id(id)) {
+            ps_check_bad(check, field, "is \"%s\"; \"checkpoint:ID@STEP\" is allowed",
+                         PS_SHORT(from, 80));
+        }
+        return;
+    }
     if (!(from[0] == '\0' ? may_be_empty : job != NULL ? is_job_id(job) : ps_path_is_safe(from))) {
         ps_check_bad(check, field,
                      "is \"%s\"; \"job:ID\" is allowed, or a path below the data path of "
@@ -330,6 +367,7 @@ ps_status ps_plan_create(const Psgd__V1__JobSpec *spec, ps_violate_fn *violate, 
     ps_check_descent(&check, plan);
     ps_check_split(&check, plan);
     ps_check_tables(&check, plan);
+    ps_check_checkpoint(&check, plan);
     if (check.count > 0) {
         ps_plan_destroy(plan);
         if (check.count == 1) {

@@ -140,6 +140,15 @@ typedef struct ps_plan {
 /* Returns the ID of an init_from "job:ID", a part of it; NULL if it is a path. */
 const char *ps_init_from_job(const char *init_from);
 
+/* Returns why a job of this plan cannot have checkpoints; NULL: it can. */
+const char *ps_plan_checkpoint_lacks(const ps_plan *plan);
+
+/* Reads "checkpoint:JOB@STEP". Returns false if init_from does not begin with "checkpoint:". Sets
+ * *step to UINT64_MAX, and *job_id to "", if what follows is not a job's id, @ and a number. */
+enum { PS_CHECKPOINT_JOB_MAX = 96 };
+bool ps_init_from_checkpoint(const char *init_from, char job_id[PS_CHECKPOINT_JOB_MAX],
+                             uint64_t *step);
+
 /* Completes a copy of `spec` (preset, defaults), checks and resolves it. Fails with
  * INVALID_ARGUMENT after it has called `violate` (may be NULL) for every wrong field and every
  * combination that cannot work. */

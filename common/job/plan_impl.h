@@ -49,7 +49,11 @@ bool ps_check_table_fixed(ps_plan *plan, uint32_t variable);
 /* Reports combinations with tables on servers that cannot work. After everything else. */
 void ps_check_tables(ps_check *check, const ps_plan *plan);
 
-/* Checks what a job or its tables start from: "job:ID", or a path below the data path. */
+/* Checks spec.checkpoint. After everything else. */
+void ps_check_checkpoint(ps_check *check, ps_plan *plan);
+
+/* Checks what a job or its tables start from: "job:ID", or a path below the data path; the job also
+ * "checkpoint:ID@STEP". */
 void ps_check_init(ps_check *check, const char *field, const char *from, bool may_be_empty);
 
 /* Checks the update and its local rule, and sets the optimizer's defaults that the update changes.

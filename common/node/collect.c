@@ -124,6 +124,20 @@ static item *add(ps_collect *c, const char *name, Psgd__V1__ArtifactKind kind)
     return it;
 }
 
+/* The files of the node's checkpoint, which are in memory. */
+static void list_checkpoint(ps_collect *c)
+{
+    const ps_node *node = c->node;
+
+    for (uint32_t i = 0; i < node->checkpoint.count; i++) {
+        const ps_kept *file = &node->checkpoint.files[i];
+        item *it = add(c, file->name, file->kind);
+
+        it->bytes = ps_buf_ref(file->bytes);
+        it->size = file->bytes->len;
+    }
+}
+
 static void list(ps_collect *c)
 {
     const ps_node *node = c->node;
@@ -443,6 +457,35 @@ static bool may_collect(const ps_node *node, const Psgd__V1__CollectRequest *req
     return false;
 }
 
+static ps_collect *begin(ps_node *node, ps_call *call)
+{
+    ps_collect *c = ps_xcalloc(1, sizeof *c);
+
+    c->node = node;
+    c->call = call;
+    c->status = ps_ok();
+    memcpy(c->folder, node->folder, sizeof c->folder);
+    c->next = node->collects;
+    node->collects = c;
+    node->alive++;
+    ps_call_on_gone(call, gone, c);
+    return c;
+}
+
+static void collect_checkpoint(ps_node *node, uint64_t clock, ps_call *call)
+{
+    ps_collect *c;
+
+    if (!node->checkpoint.is_complete || clock != node->checkpoint.clock) {
+        ps_call_fail(call, ps_fail(PS_NOT_FOUND, "node %s has no checkpoint at clock %llu",
+                                   node->node_id, (unsigned long long)clock));
+        return;
+    }
+    c = begin(node, call);
+    list_checkpoint(c);
+    advance(c);
+}
+
 void ps_collect_handle(void *service, const ProtobufCMessage *message, ps_payload *payload,
                        ps_call *call)
 {
@@ -455,19 +498,16 @@ void ps_collect_handle(void *service, const ProtobufCMessage *message, ps_payloa
     if (!may_collect(node, request, call)) {
         return;
     }
+    if (request->checkpoint > 0) {
+        collect_checkpoint(node, request->checkpoint, call);
+        return;
+    }
     st = node->hooks->collect != NULL ? node->hooks->collect(node->state) : ps_ok();
     if (!ps_is_ok(&st)) {
         ps_call_fail(call, cannot_collect(st));
         return;
     }
-    c = ps_xcalloc(1, sizeof *c);
-    c->node = node;
-    c->call = call;
-    memcpy(c->folder, node->folder, sizeof c->folder);
-    c->next = node->collects;
-    node->collects = c;
-    node->alive++;
-    ps_call_on_gone(call, gone, c);
+    c = begin(node, call);
     if (node->hooks->save != NULL) {
         node->saves++;
         submit(c, save, saved);

@@ -184,6 +184,7 @@ static void obey(ps_link *link, const Psgd__V1__HeartbeatResponse *reply)
             node->hooks->end_at(node->state, reply->end_clock);
         }
     }
+    ps_checkpoint_obey(node, reply);
     if (reply->directive == PSGD__V1__NODE_DIRECTIVE__NODE_DIRECTIVE_ABORT && !node->is_releasing) {
         ps_node_act(node, ps_agent_abort(&node->agent, link->job_id, link->attempt),
                     "the coordinator no longer has this attempt");
@@ -261,6 +262,7 @@ static void fill_attempt(ps_link *link, Psgd__V1__HeartbeatRequest *request)
         request->n_missing_workers =
             node->hooks->missing(node->state, &request->missing_workers, &request->missing_clock);
     }
+    ps_checkpoint_tell(node, request);
     if (node->log != NULL) {
         n = ps_joblog_read(node->log, node->log_shipped, link->log_piece, LOG_PIECE_BYTES);
         request->log_offset = node->log_shipped;

@@ -95,6 +95,7 @@ void ps_session_destroy(ps_session *session, ps_datasets *datasets)
     ps_plan_destroy(session->plan);
     free(session->weights);
     ps_tables_destroy(session->tables);
+    ps_session_drop_states(session);
     ps_placement_fini(&session->placement);
     free(session->ranks);
     free(session);
@@ -111,6 +112,7 @@ ps_status ps_node_take_session(ps_node *node, ps_session *session, int64_t wait_
         node->session = session;
         st = ps_agent_sealed(&node->agent, ps_clock_us(), wait_us);
         assert(ps_is_ok(&st)); /* the stream of PreCommit keeps the attempt in PREPARING */
+        ps_checkpoint_begin(node);
         ps_node_changed(node);
     }
     return st;
@@ -204,6 +206,7 @@ void ps_node_released(ps_node *node)
         ps_buf_unref(node->kept[i].bytes);
     }
     node->kept_count = 0;
+    ps_checkpoint_drop(node);
     ps_attempt_remove(node); /* ps_node_become_idle follows */
 }
 

@@ -73,6 +73,11 @@ typedef struct ps_role_hooks {
      * Called while the role runs. Fails with FAILED_PRECONDITION if that is over, or another call
      * is due. */
     PS_MUST_USE ps_status (*tables)(void *state, Psgd__V1__TablesAction action, uint64_t clock);
+    /* (optional) Takes a checkpoint at the beginning of `clock`, in place of one that was asked for
+     * and has not been taken; 0: of none. The role gives its files by ps_node_checkpoint_add and
+     * then calls ps_node_checkpoint_end, or ps_node_checkpoint_fail. Called while there is a
+     * session, also before `run`. */
+    void (*cut)(void *state, uint64_t clock);
     /* (optional) Fills counters for GetStatus. Called while there is a session. Lists in it stay
      * valid until the next call. */
     void (*counters)(void *state, Psgd__V1__ServerCounters *counters);
@@ -124,6 +129,13 @@ void ps_node_keep_if_there(ps_node *node, const char *name, Psgd__V1__ArtifactKi
  */
 void ps_node_keep_bytes(ps_node *node, const char *name, Psgd__V1__ArtifactKind kind,
                         ps_buf *bytes);
+
+/* Adds a file, `bytes`, to the checkpoint at `clock`; takes over the reference. */
+void ps_node_checkpoint_add(ps_node *node, uint64_t clock, const char *name, ps_buf *bytes);
+
+/* Says that the checkpoint at `clock` is complete, or why it cannot be had. */
+void ps_node_checkpoint_end(ps_node *node, uint64_t clock);
+void ps_node_checkpoint_fail(ps_node *node, uint64_t clock, const ps_status *why);
 
 /* Sends a heartbeat now, because metrics or phase have changed. */
 void ps_node_hurry(ps_node *node);

@@ -10,6 +10,7 @@
  *   precommit*.c    the packages of PreCommit, in order
  *   packages.c      what is in each package, against the node's own plan
  *   collect.c       the files of an attempt, in chunks
+ *   held_checkpoint.c the checkpoint that the node holds
  *   disk.c          the room on its disk
  *
  * An attempt begins with CanCommit (ps_attempt_begin) and ends with ps_node_release. Its
@@ -26,7 +27,8 @@
 enum {
     PS_NODE_ID_MAX = 80,
     PS_NODE_CALLS_MAX = 64, /* calls that wait for the end of a release; more are refused */
-    PS_NODE_KEPT_MAX = PS_NODE_FILES_MAX - 1 /* files of an attempt, without its log */
+    PS_NODE_KEPT_MAX = PS_NODE_FILES_MAX - 1, /* files of an attempt, without its log */
+    PS_NODE_CHECKPOINT_FILES = 256            /* of a checkpoint: one a rank, or one a thread */
 };
 
 typedef struct ps_link ps_link;
@@ -91,6 +93,14 @@ struct ps_node {
     ps_session *session;
     size_t kept_count;
     ps_kept kept[PS_NODE_KEPT_MAX];
+    /* The checkpoint that is being taken, or waits to be collected. */
+    struct {
+        uint64_t clock;   /* of it; 0: none */
+        uint64_t missed;  /* clock at which the last one could not be taken; 0: none */
+        bool is_complete; /* it waits to be collected */
+        uint32_t count;   /* files so far, of which */
+        ps_kept *files;   /* (PS_NODE_CHECKPOINT_FILES), all in memory */
+    } checkpoint;
     ps_collect *collects; /* list */
     size_t saves;         /* of the role, queued or running; release waits for them */
     atomic_bool stop_saving;
@@ -148,6 +158,21 @@ void ps_attempt_begin(ps_node *node, const char *coordinator);
 
 /* Ends the log and starts to remove the folder. Ends in ps_node_become_idle. */
 void ps_attempt_remove(ps_node *node);
+
+/* --- held_checkpoint.c ------------------------------------------------------------ */
+
+/* Asks the role for the first checkpoint of a job that has them by steps. When it is prepared:
+ * other nodes may begin to run before this one. */
+void ps_checkpoint_begin(ps_node *node);
+
+/* Does what an answer to a heartbeat says about checkpoints. */
+void ps_checkpoint_obey(ps_node *node, const Psgd__V1__HeartbeatResponse *reply);
+
+/* Tells the coordinator which checkpoint is there. */
+void ps_checkpoint_tell(const ps_node *node, Psgd__V1__HeartbeatRequest *request);
+
+/* Forgets the checkpoint, because the attempt is over. The role is told nothing. */
+void ps_checkpoint_drop(ps_node *node);
 
 /* --- disk.c ---------------------------------------------------------------- */
 

@@ -15,6 +15,7 @@ static const struct {
                           true},
     [PS_PACKAGE_WEIGHTS] = {"weights", PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_WEIGHTS, true, true},
     [PS_PACKAGE_TABLES] = {"tables", PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_TABLE, true, true},
+    [PS_PACKAGE_STATE] = {"state", PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_STATE, true, true},
     [PS_PACKAGE_SEAL] = {"the seal", PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_SEAL, false, false},
     [PS_PACKAGE_NONE] = {"nothing", PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE__NOT_SET, false, false},
 };

@@ -9,14 +9,15 @@
 
 #include <stdbool.h>
 
-/* The order of packages. There may be any number of messages with data files, weights or tables,
- * also none. */
+/* The order of packages. There may be any number of messages with data files, weights, tables or
+ * state, also none. */
 typedef enum ps_package_step {
     PS_PACKAGE_SETTINGS,
     PS_PACKAGE_DATA, /* the offer; its answer says whether to send the files */
     PS_PACKAGE_FILES,
     PS_PACKAGE_WEIGHTS,
     PS_PACKAGE_TABLES,
+    PS_PACKAGE_STATE, /* files of a checkpoint */
     PS_PACKAGE_SEAL,
     PS_PACKAGE_NONE /* no package follows the seal; also the step of a message without a package */
 } ps_package_step;

@@ -151,6 +151,14 @@ bool ps_package_settings(const Psgd__V1__SettingsPackage *package, Psgd__V1__Nod
     if (!ps_is_ok(&st)) {
         return refuse(error, st, "BAD_PLACEMENTS");
     }
+    if (package->first_clock > 0 && package->first_clock >= session->plan->total_clocks) {
+        return refuse(error,
+                      ps_fail(PS_INVALID_ARGUMENT,
+                              "first_clock: %" PRIu64 " of a job with %" PRIu64 " clocks",
+                              package->first_clock, session->plan->total_clocks),
+                      "BAD_CHECKPOINT");
+    }
+    session->first_clock = package->first_clock;
     return true;
 }
 

@@ -156,6 +156,11 @@ static void take_seal(ps_precommit *pc, const Psgd__V1__SealPackage *package)
         ps_precommit_fail(pc, st, "BAD_TABLES");
         return;
     }
+    st = ps_precommit_end_states(pc);
+    if (!ps_is_ok(&st)) {
+        ps_precommit_fail(pc, st, "BAD_CHECKPOINT");
+        return;
+    }
     if (pc->request != NULL) {
         pc->is_sealed = true; /* data_arrived then acknowledges the seal */
         return;
@@ -189,7 +194,8 @@ static void take(ps_precommit *pc, const Psgd__V1__PreCommitRequest *request, ps
         return;
     }
     if (!ps_package_may_come(pc->expected, package, ps_precommit_is_worker(pc)) ||
-        (package == PS_PACKAGE_TABLES && !ps_precommit_wants_tables(pc))) {
+        (package == PS_PACKAGE_TABLES && !ps_precommit_wants_tables(pc)) ||
+        (package == PS_PACKAGE_STATE && !ps_precommit_wants_states(pc))) {
         ps_precommit_fail(pc,
                           ps_fail(PS_INVALID_ARGUMENT, "package %d out of order: %s expected",
                                   (int)request->package_case, ps_package_name(pc->expected)),
@@ -212,6 +218,9 @@ static void take(ps_precommit *pc, const Psgd__V1__PreCommitRequest *request, ps
         break;
     case PS_PACKAGE_TABLES:
         ps_precommit_take_table(pc, request->table, payload);
+        break;
+    case PS_PACKAGE_STATE:
+        ps_precommit_take_state(pc, request->state, payload);
         break;
     case PS_PACKAGE_SEAL:
         take_seal(pc, request->seal);

@@ -2,7 +2,8 @@
 /* precommit_impl.h - a running PreCommit. For precommit*.c only.
  *
  * precommit.c checks the order of packages and ends the stream; precommit_weights.c receives
- * weights, precommit_data.c data sets, precommit_tables.c the files of sparse tables.
+ * weights, precommit_data.c data sets, precommit_tables.c the files of sparse tables,
+ * precommit_state.c those of a checkpoint.
  */
 #ifndef PS_COMMON_NODE_PRECOMMIT_IMPL_H
 #define PS_COMMON_NODE_PRECOMMIT_IMPL_H
@@ -39,6 +40,7 @@ struct ps_precommit {
     ps_buf *table_file;      /* the file being received; NULL: none */
     uint32_t table_files;    /* received */
     ps_loading *load;        /* loads the complete table_file; NULL: not running */
+    uint32_t state_files;    /* files of a checkpoint that have been received */
     XXH3_state_t *hash;
 };
 
@@ -85,5 +87,14 @@ void ps_precommit_take_table(ps_precommit *pc, const Psgd__V1__TableChunk *chunk
 void ps_precommit_leave_tables(ps_precommit *pc);
 /* Ends the files of tables. Fails with FAILED_PRECONDITION if some are missing. */
 PS_MUST_USE ps_status ps_precommit_end_tables(ps_precommit *pc);
+
+/* --- precommit_state.c ----------------------------------------------------- */
+
+/* Returns whether the node is to receive files of a checkpoint. */
+bool ps_precommit_wants_states(const ps_precommit *pc);
+void ps_precommit_take_state(ps_precommit *pc, const Psgd__V1__StateChunk *chunk,
+                             ps_payload *payload);
+/* Fails with FAILED_PRECONDITION if files of the checkpoint are missing. */
+PS_MUST_USE ps_status ps_precommit_end_states(const ps_precommit *pc);
 
 #endif

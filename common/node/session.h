@@ -3,6 +3,7 @@
 #ifndef PS_COMMON_NODE_SESSION_H
 #define PS_COMMON_NODE_SESSION_H
 
+#include "common/base/buf.h"
 #include "common/job/plan.h"
 #include "common/node/agent.h"
 #include "common/placement/placement.h"
@@ -10,6 +11,8 @@
 #include "common/wire/identity.h"
 
 #include "psgd/v1/node.pb-c.h"
+
+#include <stdlib.h>
 
 /* An attempt as the packages of PreCommit describe it. The node owns it from prepare to release. */
 typedef struct ps_session {
@@ -25,7 +28,12 @@ typedef struct ps_session {
     size_t weight_count;
     ps_tables *tables; /* of a server, with rows from files; NULL: no files, all rows begin anew.
                         * A role that takes them over sets NULL */
-    ps_dataset *data;  /* NULL on a parameter server; owned by the node's cache */
+    /* Files of the checkpoint that the job goes on from: of each rank of a worker in their order,
+     * of all servers. */
+    ps_buf **states;        /* (state_count) */
+    uint32_t state_count;   /* 0: the job begins at step 0 */
+    uint64_t first_clock;   /* of the checkpoint */
+    ps_dataset *data;       /* NULL on a parameter server; owned by the node's cache */
     ps_placement placement; /* of the plan's layout: all servers and all ranks */
     char folder[512];       /* for the attempt's files; ps_node_keep says which are collected */
 } ps_session;
@@ -37,6 +45,17 @@ static inline ps_wire_attempt ps_session_attempt(const ps_session *session)
                              .attempt = session->attempt,
                              .worker_count = session->placement.rank_count,
                              .layout_hash = session->plan->layout.hash};
+}
+
+/* Frees the files of the checkpoint: the role has read them. */
+static inline void ps_session_drop_states(ps_session *session)
+{
+    for (uint32_t i = 0; i < session->state_count; i++) {
+        ps_buf_unref(session->states[i]);
+    }
+    free(session->states);
+    session->states = NULL;
+    session->state_count = 0;
 }
 
 #endif

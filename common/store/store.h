@@ -69,6 +69,8 @@
  *
  *   - Under bsp a save belongs between two clocks or anywhere else: open sums and what waits for
  *     its turn are in the file.
+ *   - Threads of a server may have the slices and the rows of one virtual shard apart. A store
+ * takes the sections that are about what it has.
  *   - Slices stand for themselves: files of different clocks go together. Rows of all virtual
  *     shards share their clocks: files go together when they are of the same ones.
  *   - Not in the file: open pulls (workers pull again), parts of a contribution of rows that
@@ -77,12 +79,13 @@
  *   - Policies that look at the time go on where the save left them: tell the time
  *     (ps_store_tick) before a save and before a load.
  *
- * The file is one of common/base/state.h, magic "PSGDSTO1", version 1:
+ * The file is one of common/base/state.h, magic "PSGDSTO1", version 2:
  *
  *   kind 1, first     u64 job; text policy, text optimizer ("": none); u32 workers, contributors,
  *                     state floats of a value, tables, whether changes are broadcast;
  *                     (workers) u8 whether it is lost
- *   kind 2, by shard  u32 slices, each as below; u32 tables, and where there are some: rows
+ *   kind 2, by shard  u32 slices, each as below; only of shards with slices
+ *   kind 3, by shard  u32 tables; rows; only of shards that can have rows here
  *
  *   slice  u32 index, values (n), parts, turn; column; f32 n weights; f32 slots * n of the
  *          optimizer; then the parts that there are, lowest bit first:

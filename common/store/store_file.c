@@ -7,18 +7,22 @@
 
 #define MAGIC "PSGDSTO1"
 
-enum { VERSION = 1, HEAD = 1, SHARD = 2 };
+enum { VERSION = 2, HEAD = 1, SLICES = 2, ROWS = 3 };
 
 /* Returns whether the store can have rows of a virtual shard. */
 static bool has_rows(const ps_store *store, uint32_t shard)
 {
-    return store->rows != NULL && ps_table_owns(store->rows->tables->tables[0], shard);
-}
+    const ps_table *first = store->rows != NULL ? store->rows->tables->tables[0] : NULL;
 
-/* Returns whether the store can have anything of a virtual shard. */
-static bool has_any(const ps_store *store, uint32_t shard)
-{
-    return has_rows(store, shard) || shard_count(store, shard) > 0;
+    if (first == NULL || !ps_table_is_fixed(first)) {
+        return first != NULL && ps_table_owns(first, shard);
+    }
+    for (uint32_t t = 0; t < store->rows->tables->table_count; t++) {
+        if (ps_table_rows_of(store->rows->tables->tables[t], shard) > 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static const char *optim_name(const ps_store *store)
@@ -61,16 +65,17 @@ ps_status ps_store_save(const ps_store *store, ps_state_write_fn *write, void *a
     ps_state_out_init(&out, MAGIC, VERSION, write, arg);
     put_head(store, &out);
     for (uint32_t i = 0; i < PS_SHARDS && ps_is_ok(&out.status); i++) {
-        if (!has_any(store, i)) {
-            continue;
+        if (shard_count(store, i) > 0) {
+            ps_state_begin(&out, SLICES, i);
+            shard_put(store, i, &out);
+            ps_state_finish(&out);
         }
-        ps_state_begin(&out, SHARD, i);
-        shard_put(store, i, &out);
-        ps_state_put_u32(&out, table_count(store));
-        if (store->rows != NULL) {
+        if (has_rows(store, i)) {
+            ps_state_begin(&out, ROWS, i);
+            ps_state_put_u32(&out, table_count(store));
             store_rows_put(store, i, &out);
+            ps_state_finish(&out);
         }
-        ps_state_finish(&out);
     }
     return ps_state_out_end(&out);
 }
@@ -111,6 +116,7 @@ static ps_status take_head(ps_store *store, ps_state_in *in)
     uint32_t slots = store->descent.optim != NULL ? store->descent.optim->slots : 0;
     char policy[PS_STATE_TEXT + 1], optim[PS_STATE_TEXT + 1];
     uint64_t job = ps_state_take_u64(in);
+    enum { TABLES = 3 }; /* a server, or a thread of one, may have none of the job's */
     uint32_t counts[5];
     const struct {
         const char *what;
@@ -138,27 +144,33 @@ static ps_status take_head(ps_store *store, ps_state_in *in)
         return other("optimizer", optim, optim_name(store));
     }
     for (size_t i = 0; i < sizeof wants / sizeof wants[0]; i++) {
-        if (counts[i] != wants[i].mine) {
+        bool may_lack = i == TABLES && (counts[i] == 0 || wants[i].mine == 0);
+
+        if (counts[i] != wants[i].mine && !may_lack) {
             return other_count(wants[i].what, counts[i], wants[i].mine);
         }
     }
     return take_lost(store, in);
 }
 
-static ps_status take_shard(ps_store *store, uint32_t shard, ps_state_in *in)
+static ps_status take_shard(ps_store *store, uint32_t kind, uint32_t shard, ps_state_in *in)
 {
+    bool *has_come = kind == SLICES ? store->slices_came : store->rows_came;
     uint32_t tables;
 
-    if (store->has_come[shard]) {
+    if (has_come[shard]) {
         return ps_fail(PS_FAILED_PRECONDITION, "virtual shard %" PRIu32 " has come before", shard);
     }
-    store->has_come[shard] = true;
-    shard_take(store, shard, in);
+    has_come[shard] = true;
+    if (kind == SLICES) {
+        shard_take(store, shard, in);
+        return ps_state_done(in);
+    }
     tables = ps_state_take_u32(in);
     if (ps_state_is_ok(in) && tables != table_count(store)) {
         ps_state_fail(in, "%" PRIu32 " sparse tables of virtual shard %" PRIu32, tables, shard);
     }
-    if (ps_state_is_ok(in) && store->rows != NULL) {
+    if (ps_state_is_ok(in)) {
         store_rows_take(store, shard, in);
     }
     return ps_state_done(in);
@@ -176,17 +188,17 @@ static ps_status take_shards(ps_store *store, ps_state_in *in)
         if (!ps_is_ok(&st) || kind == 0) {
             return st;
         }
-        if (kind != SHARD || index >= PS_SHARDS) {
+        if ((kind != SLICES && kind != ROWS) || index >= PS_SHARDS) {
             ps_state_fail(in, "section %" PRIu32 " of kind %" PRIu32, index, kind);
             return in->status;
         }
-        if (!has_any(store, index)) {
+        if (kind == SLICES ? shard_count(store, index) == 0 : !has_rows(store, index)) {
             ps_state_skip(in);
             continue;
         }
         st = ps_state_check(in);
         if (ps_is_ok(&st)) {
-            st = take_shard(store, index, in);
+            st = take_shard(store, kind, index, in);
         }
         if (!ps_is_ok(&st)) {
             return st;
@@ -208,8 +220,13 @@ ps_status ps_store_load(ps_store *store, const uint8_t *bytes, size_t len)
 ps_status ps_store_load_end(ps_store *store)
 {
     for (uint32_t i = 0; i < PS_SHARDS; i++) {
-        if (has_any(store, i) && !store->has_come[i]) {
-            return ps_fail(PS_FAILED_PRECONDITION, "no file has virtual shard %" PRIu32, i);
+        if (shard_count(store, i) > 0 && !store->slices_came[i]) {
+            return ps_fail(PS_FAILED_PRECONDITION,
+                           "no file has the slices of virtual shard %" PRIu32, i);
+        }
+        if (has_rows(store, i) && !store->rows_came[i]) {
+            return ps_fail(PS_FAILED_PRECONDITION, "no file has the rows of virtual shard %" PRIu32,
+                           i);
         }
     }
     for (uint32_t w = 0; w < store->book.workers; w++) {

@@ -87,17 +87,17 @@ typedef struct store_rows_pull {
 typedef struct store_rows {
     ps_tables *tables;
     ps_table_counters counted; /* when they were lent */
-    bool is_lent;           /* another thread writes the tables to files; rows are not used here */
-    uint32_t column;        /* of the book */
-    store_coming *coming;   /* (W) */
-    store_rows_pull *pulls; /* (W) */
-    size_t width;           /* values of one id, summed over the tables */
-    store_gift *sum;        /* contributions of the open sum; ascending if sums are in order */
-    store_gift *idle;       /* unused ones, kept for their memory */
-    ps_heap *merged;        /* (tables): scratch of a step; empty between steps */
+    bool is_lent;            /* another thread writes the tables to files; rows are not used here */
+    uint32_t column;         /* of the book */
+    store_coming *coming;    /* (W) */
+    store_rows_pull *pulls;  /* (W) */
+    size_t width;            /* values of one id, summed over the tables */
+    store_gift *sum;         /* contributions of the open sum; ascending if sums are in order */
+    store_gift *idle;        /* unused ones, kept for their memory */
+    ps_heap *merged;         /* (tables): scratch of a step; empty between steps */
     ps_heap_cursor *cursors; /* (cursor_cap): scratch of a step */
     size_t cursor_cap;
-    uint64_t ticked;        /* number of clocks for which rows have aged */
+    uint64_t ticked;              /* number of clocks for which rows have aged */
     ps_store_at_clock_fn *due_fn; /* of ps_store_at_clock; NULL: nothing is due */
     void *due_arg;
     uint64_t due_clock;
@@ -150,8 +150,9 @@ struct ps_store {
     ps_park park;
     ps_store_counters counters;
 
-    bool has_come[PS_SHARDS]; /* virtual shards that were read from files */
-    bool *is_lost;            /* (W): workers that a file that was read lists as lost */
+    /* Virtual shards that were read from files. */
+    bool slices_came[PS_SHARDS], rows_came[PS_SHARDS];
+    bool *is_lost; /* (W): workers that a file that was read lists as lost */
 };
 
 /* store_rows.c */

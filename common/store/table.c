@@ -202,6 +202,11 @@ bool ps_table_owns(const ps_table *table, uint32_t shard)
     return table->owned[shard];
 }
 
+uint32_t ps_table_rows_of(const ps_table *table, uint32_t shard)
+{
+    return table->shards[shard].row_count;
+}
+
 uint64_t ps_table_key_end(const ps_table *table)
 {
     return table->conf.key_end;

@@ -149,6 +149,8 @@ PS_MUST_USE ps_status ps_table_check_keys(const ps_table *table, const uint64_t 
 size_t ps_table_row_bytes(uint32_t width, uint32_t slots);
 uint32_t ps_table_width(const ps_table *table);
 uint64_t ps_table_key_end(const ps_table *table);
+/* Returns the rows of a virtual shard that are there. */
+uint32_t ps_table_rows_of(const ps_table *table, uint32_t shard);
 bool ps_table_owns(const ps_table *table, uint32_t shard); /* shard: a virtual shard */
 
 /* Copies the values of the rows to out (C, D). Returns INVALID_ARGUMENT for keys that

@@ -378,6 +378,29 @@ bool ps_gate_wait_weights(ps_gate *gate, uint32_t first_variable, uint32_t count
     return wait_for(gate, &w);
 }
 
+bool ps_gate_cut_at(ps_gate *gate, uint64_t clock)
+{
+    bool is_ahead;
+
+    pthread_mutex_lock(&gate->mutex);
+    is_ahead = clock == 0 || clock >= gate->cuts_seen;
+    gate->cut_at = is_ahead ? clock : 0;
+    pthread_mutex_unlock(&gate->mutex);
+    return is_ahead;
+}
+
+bool ps_gate_take_cut(ps_gate *gate, uint64_t clock)
+{
+    bool is_due;
+
+    pthread_mutex_lock(&gate->mutex);
+    is_due = gate->cut_at != 0 && gate->cut_at == clock;
+    gate->cut_at = is_due ? 0 : gate->cut_at;
+    gate->cuts_seen = clock + 1;
+    pthread_mutex_unlock(&gate->mutex);
+    return is_due;
+}
+
 bool ps_gate_wait_acks(ps_gate *gate)
 {
     ps_gate_want w = {.acks = true};

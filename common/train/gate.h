@@ -67,6 +67,8 @@ typedef struct ps_gate {
     uint64_t begun;     /* clocks that the trainer has begun */
     uint64_t held_at;   /* it begins no clock from this one on; 0: it is not held */
     uint64_t end_at;    /* where it ends; 0: not known before the end of the job */
+    uint64_t cut_at;    /* clock of the next checkpoint; 0: none is asked for */
+    uint64_t cuts_seen; /* 1 + the last clock for which the trainer has asked about cut_at */
 
     atomic_uint_fast64_t nudges; /* number of nudges so far */
     atomic_bool sleeping;        /* a nudge has to wake the trainer */
@@ -135,6 +137,15 @@ void ps_gate_end_at(ps_gate *gate, uint64_t clock);
  * does not count as waiting. Writes whether the job ends here instead. Returns false if the gate
  * was stopped or has failed. */
 bool ps_gate_begin_clock(ps_gate *gate, uint64_t clock, bool *is_end);
+
+/* ---- Checkpoints ---- */
+
+/* Any thread. Asks for a checkpoint at the beginning of `clock`, in place of one that was asked for
+ * and has not been taken; 0: of none. Returns false, and asks for none, if that is over. */
+bool ps_gate_cut_at(ps_gate *gate, uint64_t clock);
+/* Trainer. Call it before the trainer begins `clock`. Returns whether a checkpoint is to be taken
+ * there; it is then asked for no more. */
+bool ps_gate_take_cut(ps_gate *gate, uint64_t clock);
 
 /* Sets the hooks; optional, before the trainer starts. They are called on the trainer's thread,
  * without the gate's mutex. */

@@ -405,10 +405,46 @@ bool ps_trainer_evaluate(ps_trainer *t, uint32_t epoch)
     return true;
 }
 
+/* Blocks until all contributions are acknowledged and the weights of the clock have arrived.
+ * Returns false if stopped or failed. */
+static bool settle(ps_trainer *t)
+{
+    return ps_gate_wait_acks(t->gate) && ps_gate_wait_rows(t->gate, t->clock) &&
+           ps_gate_wait_weights(t->gate, 0, t->plan->layout.variable_count, t->clock);
+}
+
+/* Saves the rank at t->clock in memory. */
+static bool cut(ps_trainer *t)
+{
+    ps_buf *state = NULL;
+    int64_t began_us;
+    ps_status st;
+
+    if (!settle(t)) {
+        return false;
+    }
+    began_us = ps_clock_us();
+    st = ps_trainer_save(t, t->exchange, ps_state_write_buf, &state);
+    if (!ps_is_ok(&st)) {
+        ps_log(PS_LOG_ERROR, "trainer", "no checkpoint at step %llu: %s",
+               (unsigned long long)t->step, st.text);
+        ps_buf_unref(state);
+        state = NULL;
+    } else {
+        ps_log(PS_LOG_INFO, "trainer", "checkpoint at step %llu: %zu bytes in %.1f ms",
+               (unsigned long long)t->step, state->len, (double)(ps_clock_us() - began_us) * 1e-3);
+    }
+    t->conf.saved(t->conf.arg, t->clock, state);
+    return true;
+}
+
 bool ps_trainer_begin_clock(ps_trainer *t, bool *is_end)
 {
     if (t->conf.beginning != NULL) {
         t->conf.beginning(t->conf.arg);
+    }
+    if (t->conf.saved != NULL && ps_gate_take_cut(t->gate, t->clock) && !cut(t)) {
+        return false;
     }
     if (!ps_gate_begin_clock(t->gate, t->clock, is_end)) {
         return false;
@@ -437,14 +473,6 @@ bool ps_trainer_is_at_stop(const ps_trainer *t)
 static bool train(ps_trainer *t)
 {
     return t->plan->update->local != NULL ? ps_trainer_train_rounds(t) : ps_trainer_train_steps(t);
-}
-
-/* Blocks until all contributions are acknowledged and the weights of the clock have arrived.
- * Returns false if stopped or failed. */
-static bool settle(ps_trainer *t)
-{
-    return ps_gate_wait_acks(t->gate) && ps_gate_wait_rows(t->gate, t->clock) &&
-           ps_gate_wait_weights(t->gate, 0, t->plan->layout.variable_count, t->clock);
 }
 
 /* Writes the line of the last step, with the traffic and the waits up to its acknowledgement. */

@@ -54,6 +54,9 @@ typedef struct ps_trainer_conf {
     /* (optional) Called on the trainer's thread before each clock; it may hold the gates of the
      * job's workers and say where they end (gate.h). */
     void (*beginning)(void *arg);
+    /* (optional) Called on the trainer's thread with the rank as ps_trainer_save writes it, at the
+     * clock for which ps_gate_cut_at has asked; takes the reference. NULL: there was no memory. */
+    void (*saved)(void *arg, uint64_t clock, ps_buf *state);
     void *arg;
 } ps_trainer_conf;
 
@@ -96,8 +99,8 @@ void ps_trainer_stop_at(ps_trainer *t, uint64_t clock);
 /* Writes what the rank keeps from one clock to the next: its copy of the shared weights, the
  * optimizer's state, the replica with the method's state and the local rule's, and what the
  * exchange keeps (residuals, estimates). Draws follow from the clock, so they are not in it. Call
- * it when the thread has ended by ps_trainer_stop_at; in a mesh all ranks must have ended at the
- * same clock. Fails as `write` does.
+ * it when the thread has ended by ps_trainer_stop_at, or on it between two clocks when nothing is
+ * in flight; in a mesh all ranks must have ended at the same clock. Fails as `write` does.
  *
  * The file is one of common/base/state.h, magic "PSGDRNK1", version 1:
  *   kind 1, first        u64 hash of the plan; u32 rank, variables; u64 clock, step, own steps of

@@ -84,6 +84,31 @@ void ps_wire_server_set_failed(ps_wire_server *s, void (*failed)(void *arg, cons
     s->failed_arg = arg;
 }
 
+/* ---- Checkpoints ---- */
+
+void ps_wire_server_cut_at(ps_wire_server *s, uint64_t clock, ps_wire_cut_fn *cut, void *arg)
+{
+    s->cut_at = cut != NULL ? clock : UINT64_MAX;
+    s->cut = cut;
+    s->cut_arg = arg;
+    s->is_cut_due = false;
+    if (cut != NULL && ps_store_clock(s->parts->part[0].store) > clock) {
+        ps_wire_server_cut(s);
+    }
+}
+
+void ps_wire_server_cut(ps_wire_server *s)
+{
+    ps_store *store = s->parts->part[0].store;
+    uint64_t clock = ps_store_clock(store), at = s->cut_at;
+
+    s->is_cut_due = clock < at;
+    if (!s->is_cut_due) {
+        s->cut_at = UINT64_MAX;
+        s->cut(s->cut_arg, at, clock == at ? store : NULL);
+    }
+}
+
 /* ---- The parts ---- */
 
 bool ps_wire_server_enter(wire_worker *w, ps_wire_part *part)
@@ -293,6 +318,8 @@ void ps_wire_server_open(ps_wire_server *s, const ps_plan *plan, const ps_placem
     s->workers = ps_xcalloc(s->worker_count, sizeof *s->workers);
     s->scratch = parts->is_shared ? NULL : ps_xmalloc(sizeof *s->scratch);
     s->is_complete = false;
+    s->cut_at = UINT64_MAX;
+    s->is_cut_due = false;
     for (uint32_t i = 0; i < s->worker_count; i++) {
         wire_worker *w = &s->workers[i];
 

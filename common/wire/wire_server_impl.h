@@ -80,6 +80,12 @@ struct ps_wire_server {
     void (*failed)(void *arg, const ps_status *why); /* NULL: failures are not reported */
     void *failed_arg;
     ps_timer due; /* fires at the earliest deadline of all parts */
+
+    /* The checkpoint that is asked for. */
+    uint64_t cut_at; /* UINT64_MAX: none is */
+    bool is_cut_due; /* somebody pushes to it, others have not come so far */
+    ps_wire_cut_fn *cut;
+    void *cut_arg;
 };
 
 /* Returns the attempt that the server serves; NULL: it is closed. */
@@ -105,6 +111,10 @@ void ps_wire_server_refuse(ps_wire_link **slot, const ps_refusal *r);
 /* Returns the refusal for a status of the store: its reason is a stable name, such as
  * "WRONG_CLOCK". */
 ps_refusal ps_wire_server_refusal(ps_status why);
+
+/* Calls `cut` if everything before its clock is in; call it when a push to that clock, or a later
+ * one, has come, and after every push while is_cut_due. */
+void ps_wire_server_cut(ps_wire_server *s);
 
 /* Sends the worker's next answer, if one is ready and its link can send. */
 void ps_wire_server_pump_one(wire_worker *w);

@@ -204,7 +204,13 @@ static void on_message(void *arg, const ProtobufCMessage *message, const ps_inco
     may_complete = req->clock + 1 >= s->plan->total_clocks;
     w->may_be_in = w->is_poisoned = false;
     ps_wire_server_tick(s);
+    if (req->clock >= s->cut_at) {
+        ps_wire_server_cut(s);
+    }
     r = take(w, req, payload);
+    if (s->is_cut_due) {
+        ps_wire_server_cut(s);
+    }
     if (w->is_poisoned) {
         r.why = ps_wrap(r.why, "worker %u", w->rank);
         if (s->failed != NULL) {

@@ -83,6 +83,12 @@ static int64_t pre_commit_us(const ps_attempt *a)
         for (size_t i = 0; i < a->package->tables.count; i++) {
             bytes += a->package->tables.sizes[i];
         }
+        for (size_t i = 0; i < a->package->servers.count; i++) {
+            bytes += a->package->servers.sizes[i];
+        }
+    }
+    for (size_t i = 0; i < a->package->ranks.count; i++) {
+        bytes += a->package->ranks.sizes[i];
     }
     return ps_plan_pre_commit_us(a->plan, bytes);
 }
@@ -290,6 +296,9 @@ void ps_attempt_adopt(ps_coordinator *c, ps_live *job)
     }
     free(members);
     make_nodes(a);
+    if (a->commit.state == PSGD__V1__JOB_STATE__JOB_STATE_RUNNING) {
+        ps_checkpoints_begin(a);
+    }
     ps_attempt_pump(a);
 }
 
@@ -334,6 +343,7 @@ static void changed(ps_attempt *a)
             ps_time_set(&msg->start_time, ps_clock_wall_us());
         }
         ps_attempt_limit(a);
+        ps_checkpoints_begin(a);
         break;
     default:
         break;
@@ -416,6 +426,7 @@ static void over(ps_attempt *a)
         }
         ps_attempt_node_let_go(&a->nodes[i], a->commit.message);
     }
+    ps_checkpoints_end(a);
     a->job = NULL;
     job->attempt = NULL;
     ps_loop_cancel(a->c->loop, &a->timer);
@@ -523,6 +534,7 @@ void ps_attempt_settle(ps_attempt *a)
         }
     }
     free(a->told);
+    ps_checkpoints_fini(a);
     ps_commit_fini(&a->commit);
     drop_weights(a);
     a->c->attempts--;
@@ -639,6 +651,7 @@ void ps_attempt_beat(ps_attempt *a, const Psgd__V1__HeartbeatRequest *beat,
             ps_progress_take(a, &a->nodes[i], beat->progress, beat->n_progress, ps_clock_us());
             ps_attempt_guide(a, answer);
         }
+        ps_checkpoints_beat(a, i, beat, answer);
     }
     if (holds && beat->phase == PSGD__V1__NODE_PHASE__NODE_PHASE_FINISHED &&
         beat->incarnation == a->commit.members[i].incarnation &&

@@ -44,6 +44,10 @@ typedef void ps_attempt_tables_fn(void *arg, const ps_status *st, uint64_t step)
 void ps_attempt_act_on_tables(ps_attempt *a, Psgd__V1__TablesAction what,
                               ps_attempt_tables_fn *done, void *arg);
 
+/* Takes a checkpoint of the job; writes the clock at whose beginning. FAILED_PRECONDITION: the job
+ * does not train, cannot have checkpoints, or ends before. */
+PS_MUST_USE ps_status ps_attempt_take_checkpoint(ps_attempt *a, uint64_t *clock);
+
 /* Returns whether the node is a member of this attempt and not lost. */
 bool ps_attempt_has(const ps_attempt *a, const char *node_id);
 uint32_t ps_attempt_number(const ps_attempt *a);

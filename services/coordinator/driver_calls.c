@@ -189,6 +189,9 @@ void ps_attempt_node_let_go(ps_attempt_node *p, const char *why)
     if (p->collect) {
         ps_collect_stop(p->collect);
     }
+    if (p->saving) {
+        ps_collect_stop(p->saving);
+    }
     ps_attempt_node_answer_ready(p, &st);
 }
 

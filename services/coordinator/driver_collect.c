@@ -4,6 +4,8 @@
  * A node that is still running, or does not answer, is called again until the commit's deadline
  * or lease ends this. Tasks check and write chunks, one after the other for each node, while the
  * next chunks arrive.
+ *
+ * The files of a node's checkpoint come in the same way while the job trains, but only once.
  */
 #include "services/coordinator/driver_impl.h"
 
@@ -31,11 +33,14 @@ struct ps_collect {
     ps_unary *status_call;
     ps_stream *stream;
     ps_timer retry;
-    ps_strand *strand; /* the node's strand, on which all its files are written */
-    ps_intake intake;  /* used by tasks of the strand */
-    size_t writing;    /* chunks that tasks have not written yet */
-    bool is_paused;    /* no further chunk is requested until some are written */
-    bool is_ending;    /* the stream has ended with `end`; tasks are still writing */
+    uint64_t
+        checkpoint;     /* clock of the checkpoint that is collected; 0: the files of the attempt */
+    const char *folder; /* for its files */
+    ps_strand *strand;  /* the node's strand, on which all its files are written */
+    ps_intake intake;   /* used by tasks of the strand */
+    size_t writing;     /* chunks that tasks have not written yet */
+    bool is_paused;     /* no further chunk is requested until some are written */
+    bool is_ending;     /* the stream has ended with `end`; tasks are still writing */
     ps_error end;
     ps_task close;
     ps_status closed;  /* result of closing the files */
@@ -61,6 +66,16 @@ static void drop(ps_collect *c)
 
     free(c);
     ps_attempt_settle(a);
+}
+
+/* Ends the collection of a checkpoint. */
+static void conclude_checkpoint(ps_collect *c, const ps_status *result)
+{
+    ps_attempt_node *node = c->node;
+
+    node->saving = NULL;
+    ps_checkpoint_collected(node, result, c->intake.files, c->intake.file_count);
+    drop(c);
 }
 
 /* Ends the collection because a disk is full. The commit repeats it later. */
@@ -140,7 +155,9 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
     if (!c->node || !ps_is_ok(&c->failure)) {
         return;
     }
-    ps_commit_seen(&c->a->commit, c->node->index, ps_coordinator_now_us(c->a->c));
+    if (c->checkpoint == 0) {
+        ps_commit_seen(&c->a->commit, c->node->index, ps_coordinator_now_us(c->a->c));
+    }
     k = ps_xmalloc(sizeof *k + n);
     *k = (chunk){.task = {.run = write_chunk, .done = written}, .c = c, .n = n};
     k->status = ps_fail(PS_CANCELLED, "the coordinator is stopping");
@@ -186,6 +203,11 @@ static void files_ended(ps_task *task)
     }
     if (ps_is_ok(&st)) {
         st = c->closed;
+    }
+    if (c->checkpoint > 0) {
+        st = ps_is_ok(&c->failure) ? st : c->failure;
+        conclude_checkpoint(c, &st);
+        return;
     }
     if (!ps_is_ok(&c->failure) && ps_commit_may_pass(c->failure.code)) {
         wait_for_room(c, false, &c->failure);
@@ -248,15 +270,17 @@ static void open_stream(ps_collect *c)
         .is_server = m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER,
         .rank = m->rank,
         .rank_count = m->rank_count,
+        .is_checkpoint = c->checkpoint > 0,
     };
 
-    ps_intake_init(&c->intake, c->a->folder, c->node->log_name, &who);
+    ps_intake_init(&c->intake, c->folder, c->node->log_name, &who);
     c->is_paused = false;
     c->failure = ps_ok();
     c->stream = ps_stream_open(c->node->channel, &psgd__v1__node_service__descriptor, "Collect",
                                c->a->commit.conf.collect_us, 0, &events, c);
     q.job_id = c->a->job_id;
     q.attempt = c->a->number;
+    q.checkpoint = c->checkpoint;
     ps_stream_send(c->stream, &q.base, NULL, 0);
     ps_stream_half_close(c->stream);
     ps_stream_read(c->stream);
@@ -285,16 +309,33 @@ static void on_status(void *arg, const ps_error *error, const ProtobufCMessage *
     open_stream(c);
 }
 
-void ps_collect_start(ps_attempt_node *node)
+static ps_collect *begin(ps_attempt_node *node, const char *folder)
 {
-    Psgd__V1__GetStatusRequest q = PSGD__V1__GET_STATUS_REQUEST__INIT;
     ps_collect *c = ps_xcalloc(1, sizeof *c);
 
     c->node = node;
     c->a = node->a;
     c->strand = &node->files;
-    node->collect = c;
+    c->folder = folder;
     c->a->pending++;
+    return c;
+}
+
+void ps_collect_checkpoint(ps_attempt_node *node, uint64_t clock, const char *folder)
+{
+    ps_collect *c = begin(node, folder);
+
+    c->checkpoint = clock;
+    node->saving = c;
+    open_stream(c);
+}
+
+void ps_collect_start(ps_attempt_node *node)
+{
+    Psgd__V1__GetStatusRequest q = PSGD__V1__GET_STATUS_REQUEST__INIT;
+    ps_collect *c = begin(node, node->a->folder);
+
+    node->collect = c;
     c->status_call = ps_unary_start(node->channel, &psgd__v1__node_service__descriptor, "GetStatus",
                                     &q.base, STATUS_US, on_status, c);
 }
@@ -303,7 +344,7 @@ void ps_collect_stop(ps_collect *collect)
 {
     ps_collect *c = collect;
 
-    c->node->collect = NULL;
+    *(c->checkpoint > 0 ? &c->node->saving : &c->node->collect) = NULL;
     c->node = NULL;
     if (c->status_call) {
         ps_unary_cancel(c->status_call);

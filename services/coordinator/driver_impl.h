@@ -7,6 +7,7 @@
 #include "common/placement/placement.h"
 #include "common/rpc/client.h"
 #include "services/coordinator/coordinator.h"
+#include "services/coordinator/domain/checkpoints.h"
 #include "services/coordinator/domain/job_message.h"
 #include "services/coordinator/driver.h"
 #include "services/coordinator/io/artifacts.h"
@@ -28,6 +29,7 @@ typedef struct ps_attempt_node {
     ps_unary *aborting;
     ps_prepare *prepare;
     ps_collect *collect;
+    ps_collect *saving;  /* of a checkpoint */
     ps_call *ready;      /* the node's Ready, which waits at the barrier; NULL: none */
     bool logs_known;     /* log_name is set */
     ps_strand files;     /* order of the tasks that write the node's log and files */
@@ -72,6 +74,15 @@ struct ps_attempt {
     bool store_waits;                /* PS_COMMIT_STORE waits until `logging` is 0 */
     size_t pending;                  /* calls and tasks that have not come back */
 
+    struct {
+        ps_cuts cuts;
+        bool is_running;            /* from RUNNING on; cuts is set */
+        bool has_skipped;           /* the job says that the last one was skipped */
+        char folder[PS_FOLDER_MAX]; /* in which files are gathered */
+        ps_intake_file *files;      /* (count): of all nodes so far */
+        size_t count;
+    } checkpoints;
+
     uint32_t evaluations; /* number of evaluations that every live worker has finished */
     struct {
         int64_t us;
@@ -112,6 +123,34 @@ void ps_prepare_stop(ps_prepare *prepare);
  * stopped. Reports to `commit` success, and failures that a repetition cannot mend. */
 void ps_collect_start(ps_attempt_node *node);
 void ps_collect_stop(ps_collect *collect);
+
+/* Collects the files of a node's checkpoint into a folder, whose path is kept; ends in
+ * ps_checkpoint_collected, unless it is stopped. */
+void ps_collect_checkpoint(ps_attempt_node *node, uint64_t clock, const char *folder);
+
+/* --- driver_checkpoint.c ----------------------------------------------------------- */
+
+/* Begins with checkpoints. When the job runs. */
+void ps_checkpoints_begin(ps_attempt *a);
+
+/* Takes what a heartbeat says about the node's checkpoint, goes on with the one under way, and
+ * tells the node which one to take. */
+void ps_checkpoints_beat(ps_attempt *a, size_t node, const Psgd__V1__HeartbeatRequest *beat,
+                         Psgd__V1__HeartbeatResponse *answer);
+
+/* The files (count) of a node's checkpoint are stored, or why not. */
+void ps_checkpoint_collected(ps_attempt_node *node, const ps_status *result,
+                             const ps_intake_file *files, size_t count);
+
+/* Gives up the checkpoint whose files are being collected. When the attempt is over. */
+void ps_checkpoints_end(ps_attempt *a);
+
+/* Frees what is known of checkpoints. When the attempt is freed. */
+void ps_checkpoints_fini(ps_attempt *a);
+
+/* Returns the steps a second, of the last second or since training began, whichever is faster.
+ * `step` is that of the job's progress. */
+double ps_attempt_rate(const ps_attempt *a, uint64_t step);
 
 /* Returns whether the process that carries the rank is lost. */
 bool ps_rank_is_lost(const ps_attempt *a, uint32_t rank);

@@ -43,7 +43,7 @@ struct ps_prepare {
     ps_packed *open;     /* the file that is being sent; NULL: not begun */
     uint64_t file_sent;  /* bytes of it that were sent */
     uint32_t slice;      /* the next slice: index in the layout (worker), in owned[rank] (server) */
-    size_t table;        /* index of the file of sparse tables that is being sent */
+    size_t table;        /* index of the file of tables, or of a checkpoint, that is being sent */
     FILE *table_open;    /* NULL: not begun */
     uint64_t table_sent;
     XXH3_state_t *hash; /* of all weights and tables sent so far */
@@ -99,6 +99,7 @@ static void send_settings(ps_prepare *p)
     settings.n_server_of_shard = p->a->placement.server_count > 0 ? PS_SHARDS : 0;
     settings.placement_epoch = p->a->placement.epoch;
     settings.plan_hash = ps_plan_hash(p->a->plan);
+    settings.first_clock = p->a->package->first_clock;
     settings.deadline_ms = ms > UINT32_MAX ? UINT32_MAX : (uint32_t)ms;
     q.package_case = PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_SETTINGS;
     q.settings = &settings;
@@ -190,10 +191,30 @@ static ps_status open_table(ps_prepare *p, const char *path)
     return st;
 }
 
-/* Reads the next bytes of the file of tables, of which `left` are left. */
-static ps_status read_table(ps_prepare *p, uint64_t left)
+/* The files that the receiver is sent in this step, of tables or of a checkpoint: those from *first
+ * on, *count of them. */
+static const ps_init_tables *files_to_send(const ps_prepare *p, size_t *first, size_t *count)
 {
-    const char *path = p->a->package->tables.paths[p->table];
+    const ps_package *from = p->a->package;
+    const ps_init_tables *files = p->at == PS_PACKAGE_TABLES ? &from->tables
+                                  : is_worker(p)             ? &from->ranks
+                                                             : &from->servers;
+    bool is_of_ranks = files == &from->ranks && files->count > 0;
+
+    *first = is_of_ranks ? member(p)->rank : 0;
+    *count = is_of_ranks                                  ? member(p)->rank_count
+             : p->at == PS_PACKAGE_TABLES && is_worker(p) ? 0
+                                                          : files->count;
+    return files;
+}
+
+/* Reads the next bytes of such a file. */
+static ps_status read_table(ps_prepare *p)
+{
+    size_t first, count;
+    const ps_init_tables *files = files_to_send(p, &first, &count);
+    uint64_t left = files->sizes[first + p->table] - p->table_sent;
+    const char *path = files->paths[first + p->table];
     size_t n = left < PS_CHUNK_MAX ? (size_t)left : PS_CHUNK_MAX;
     ps_status st = p->table_open ? ps_ok() : open_table(p, path);
 
@@ -207,17 +228,16 @@ static ps_status read_table(ps_prepare *p, uint64_t left)
         fclose(p->table_open);
         p->table_open = NULL;
     }
-    return ps_wrap(st, "init_tables");
+    return ps_wrap(st, p->at == PS_PACKAGE_TABLES ? "init_tables" : "init_from");
 }
 
 static void read_piece(ps_task *task)
 {
     ps_prepare *p = PS_CONTAINER_OF(task, ps_prepare, read);
-    const ps_package *from = p->a->package;
 
     p->read_status = p->at == PS_PACKAGE_FILES
                          ? read_data(p, p->files.at[p->file].size - p->file_sent)
-                         : read_table(p, from->tables.sizes[p->table] - p->table_sent);
+                         : read_table(p);
 }
 
 static void release(ps_prepare *p)
@@ -333,32 +353,42 @@ static bool send_weights(ps_prepare *p)
     return true;
 }
 
-/* Sends the next piece of the files of tables. Returns false if nothing is left to send. */
+/* Sends the next piece of the files of tables, or of a checkpoint. Returns false if nothing is left
+ * to send. */
 static bool send_table_piece(ps_prepare *p)
 {
     Psgd__V1__PreCommitRequest q = PSGD__V1__PRE_COMMIT_REQUEST__INIT;
-    Psgd__V1__TableChunk chunk = PSGD__V1__TABLE_CHUNK__INIT;
-    const ps_init_tables *from = &p->a->package->tables;
+    Psgd__V1__TableChunk table = PSGD__V1__TABLE_CHUNK__INIT;
+    Psgd__V1__StateChunk state = PSGD__V1__STATE_CHUNK__INIT;
+    size_t first, count;
+    const ps_init_tables *from = files_to_send(p, &first, &count);
 
-    if (is_worker(p) || p->table == from->count) {
+    if (p->table == count) {
+        p->table = 0;
         return false;
     }
     if (!take_piece(p)) {
         return true;
     }
-    chunk.file = (uint32_t)p->table;
-    chunk.size = from->sizes[p->table];
-    chunk.offset = p->table_sent;
-    q.package_case = PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_TABLE;
-    q.table = &chunk;
+    table.file = state.file = (uint32_t)p->table;
+    table.size = state.size = from->sizes[first + p->table];
+    table.offset = state.offset = p->table_sent;
+    state.files = (uint32_t)count;
+    if (p->at == PS_PACKAGE_TABLES) {
+        q.package_case = PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_TABLE;
+        q.table = &table;
+    } else {
+        q.package_case = PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_STATE;
+        q.state = &state;
+    }
     XXH3_64bits_update(p->hash, p->chunk, p->piece_bytes);
     p->table_sent += p->piece_bytes;
-    if (p->table_sent == chunk.size) {
+    if (p->table_sent == table.size) {
         p->table_sent = 0;
         p->table++;
     }
     send(p, &q, &(ps_piece){.data = p->chunk, .len = p->piece_bytes}, 1);
-    if (p->table < from->count) {
+    if (p->table < count) {
         take_piece(p); /* starts to read the piece after it */
     }
     return true;
@@ -403,6 +433,12 @@ static void go_on(ps_prepare *p)
         p->at = PS_PACKAGE_TABLES;
         /* fall through */
     case PS_PACKAGE_TABLES:
+        if (send_table_piece(p)) {
+            break;
+        }
+        p->at = PS_PACKAGE_STATE;
+        /* fall through */
+    case PS_PACKAGE_STATE:
         if (send_table_piece(p)) {
             break;
         }

@@ -67,9 +67,7 @@ static void on_answer(void *arg, const ps_error *error, const ProtobufCMessage *
     ps_attempt_settle(a);
 }
 
-/* Returns the steps per second: of the last second or since training began, whichever is
- * greater. */
-static double rate_of(const ps_attempt *a, uint64_t step)
+double ps_attempt_rate(const ps_attempt *a, uint64_t step)
 {
     const Google__Protobuf__Timestamp *start = a->job->record.job->start_time;
     double recent_s = (double)(a->rate[1].us - a->rate[0].us) / 1e6, rate = 0;
@@ -93,7 +91,7 @@ static uint64_t clock_ahead(const ps_attempt *a)
     const Psgd__V1__Progress *progress = a->job->record.job->progress;
     uint64_t step = progress != NULL ? progress->step : 0;
 
-    return step + STEPS_AHEAD_MIN + (uint64_t)(AHEAD_S * rate_of(a, step));
+    return step + STEPS_AHEAD_MIN + (uint64_t)(AHEAD_S * ps_attempt_rate(a, step));
 }
 
 static ps_status may_act(const ps_attempt *a, uint64_t clock)

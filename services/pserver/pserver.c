@@ -9,6 +9,7 @@
 #include "common/base/files.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
+#include "common/job/checkpoint_clocks.h"
 #include "common/job/counts.h"
 #include "common/job/plan.h"
 #include "common/rpc/accept.h"
@@ -42,6 +43,13 @@ struct ps_pserver {
     ps_server_counts counts;
     Psgd__V1__WorkerShare *shares, **share_ptrs; /* (worker_count) */
     uint32_t *missing;                           /* (worker_count), lent by missing() */
+
+    struct {
+        uint64_t clock;   /* 0: no checkpoint is asked for */
+        uint32_t left;    /* threads that have not saved their part */
+        ps_buf *weights;  /* slices as collect() gives them */
+        ps_status status; /* the first failure */
+    } cut;
 };
 
 static void finish(ps_pserver *p)
@@ -150,6 +158,7 @@ static ps_status prepare(void *state, ps_session *session)
     const ps_placement *placement = &session->placement;
     uint32_t threads =
         placement->first_part[session->rank + 1] - placement->first_part[session->rank];
+    ps_status st = ps_ok();
 
     if (threads != p->thread_count) {
         return ps_fail(PS_FAILED_PRECONDITION, "placements say %u threads; this server has %u",
@@ -168,13 +177,104 @@ static ps_status prepare(void *state, ps_session *session)
     p->share_ptrs = ps_xcalloc(placement->rank_count, sizeof *p->share_ptrs);
     p->missing = ps_xcalloc(placement->rank_count, sizeof *p->missing);
     for (uint32_t t = 0; t < threads; t++) {
-        ps_server_thread_open(p->threads[t], session, t == 0 ? take_tables(session) : NULL);
+        ps_status opened =
+            ps_server_thread_open(p->threads[t], session, t == 0 ? take_tables(session) : NULL);
+
+        st = ps_is_ok(&st) ? opened : st;
         p->incomplete += ps_server_thread_is_used(p->threads[t]);
+    }
+    for (uint32_t t = 0; t < threads && !ps_is_ok(&st); t++) {
+        ps_server_thread_close(p->threads[t]);
     }
     /* a server without slices and rows gets no contributions */
     p->is_complete = p->incomplete == 0;
-    p->is_open = true;
-    return ps_ok();
+    p->is_open = ps_is_ok(&st);
+    ps_session_drop_states(session);
+    return st;
+}
+
+/* --- checkpoints --------------------------------------------------------------------- */
+
+static void forget_cut(ps_pserver *p)
+{
+    for (uint32_t t = 0; p->is_open && p->cut.clock > 0 && t < p->thread_count; t++) {
+        ps_server_thread_cut_at(p->threads[t], 0, NULL, NULL, NULL);
+    }
+    ps_buf_unref(p->cut.weights);
+    p->cut.weights = NULL;
+    p->cut.clock = 0;
+}
+
+/* Gives the node the checkpoint when all threads have answered. */
+static void end_cut(ps_pserver *p)
+{
+    uint64_t clock = p->cut.clock;
+
+    if (clock == 0 || p->cut.left > 0) {
+        return;
+    }
+    p->cut.clock = 0;
+    if (ps_is_ok(&p->cut.status)) {
+        ps_node_checkpoint_add(p->node, clock, "weights.f32", p->cut.weights);
+        p->cut.weights = NULL;
+        ps_node_checkpoint_end(p->node, clock);
+    } else {
+        ps_buf_unref(p->cut.weights);
+        p->cut.weights = NULL;
+        ps_node_checkpoint_fail(p->node, clock, &p->cut.status);
+    }
+}
+
+static void part_saved(void *arg, const ps_server_cut *cut)
+{
+    ps_pserver *p = arg;
+    char name[PS_CHECKPOINT_NAME_MAX];
+
+    if (cut->clock != p->cut.clock) {
+        return;
+    }
+    if (!ps_is_ok(&cut->status) && ps_is_ok(&p->cut.status)) {
+        p->cut.status = cut->status;
+    }
+    if (ps_is_ok(&cut->status)) {
+        ps_checkpoint_store_name(name, ps_node_session(p->node)->rank, cut->number);
+        ps_node_checkpoint_add(p->node, cut->clock, name, ps_buf_ref(cut->state));
+    }
+    p->cut.left--;
+    end_cut(p);
+}
+
+static void cut(void *state, uint64_t clock)
+{
+    ps_pserver *p = state;
+    const ps_session *session = ps_node_session(p->node);
+    size_t bytes = ps_placement_value_count(&session->placement, session->rank) * sizeof(float);
+
+    forget_cut(p);
+    if (clock == 0 || !p->is_open) {
+        return;
+    }
+    p->cut.clock = clock;
+    p->cut.status = ps_ok();
+    p->cut.left = 0;
+    p->cut.weights = ps_buf_try_create(bytes);
+    if (p->cut.weights == NULL) {
+        p->cut.status =
+            ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for a copy of %zu bytes of weights", bytes);
+        end_cut(p);
+        return;
+    }
+    p->cut.weights->len = bytes;
+    for (uint32_t t = 0; t < p->thread_count; t++) {
+        p->cut.left += ps_server_thread_is_used(p->threads[t]);
+    }
+    for (uint32_t t = 0; t < p->thread_count; t++) {
+        if (ps_server_thread_is_used(p->threads[t])) {
+            ps_server_thread_cut_at(p->threads[t], clock, (float *)(void *)p->cut.weights->data,
+                                    part_saved, p);
+        }
+    }
+    end_cut(p);
 }
 
 /* Streams have been open since prepare, so all contributions may be there already: with few steps
@@ -188,6 +288,7 @@ static void release(void *state)
 {
     ps_pserver *p = state;
 
+    forget_cut(p);
     for (uint32_t t = 0; p->is_open && t < p->thread_count; t++) {
         ps_server_thread_close(p->threads[t]);
     }
@@ -487,6 +588,7 @@ const ps_role_hooks ps_pserver_hooks = {
     .save = save,
     .lose = lose,
     .tables = tables,
+    .cut = cut,
     .missing = missing,
     .counters = counters,
 };

@@ -2,13 +2,16 @@
 /* server_thread.c - see server_thread.h. */
 #include "services/pserver/server_thread.h"
 
+#include "common/base/clock.h"
 #include "common/base/container_of.h"
+#include "common/base/log.h"
 #include "common/base/xalloc.h"
 #include "common/rpc/loop_thread.h"
 #include "common/wire/wire_link_grpc.h"
 #include "common/wire/wire_server.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +28,10 @@ struct ps_server_thread {
     uint32_t part;
     ps_wire_parts parts; /* with one part, */
     ps_store *store;     /* whose store this is */
+
+    float *cut_weights; /* of ps_server_thread_cut_at */
+    ps_server_cut_fn *cut_done;
+    void *cut_arg;
 };
 
 /* Runs fn on the thread and returns when it is done. */
@@ -134,7 +141,22 @@ ps_service ps_server_thread_service(ps_server_thread *t)
 typedef struct opening {
     ps_server_thread *t;
     ps_tables *tables;
+    ps_status st;
 } opening;
+
+/* Reads the store out of the files of the checkpoint. */
+static ps_status load(ps_server_thread *t)
+{
+    const ps_session *s = t->session;
+    ps_status st = ps_ok();
+
+    for (uint32_t i = 0; i < s->state_count && ps_is_ok(&st); i++) {
+        st = ps_wrap(ps_store_load(t->store, s->states[i]->data, s->states[i]->len),
+                     "checkpoint, file %" PRIu32 " of servers", i);
+    }
+    return s->state_count > 0 && ps_is_ok(&st) ? ps_wrap(ps_store_load_end(t->store), "checkpoint")
+                                               : st;
+}
 
 static void open_part(void *arg)
 {
@@ -145,10 +167,17 @@ static void open_part(void *arg)
 
     ps_wire_parts_init(&t->parts, s->plan, &s->placement, t->part, s->weights, o->tables);
     t->store = t->parts.part[0].store;
+    o->st = load(t);
+    if (ps_is_ok(&o->st) && s->state_count > 0 && ps_server_thread_is_used(t) &&
+        ps_store_clock(t->store) != s->first_clock) {
+        o->st = ps_fail(PS_FAILED_PRECONDITION,
+                        "checkpoint: servers are at clock %" PRIu64 ", %" PRIu64 " is expected",
+                        ps_store_clock(t->store), s->first_clock);
+    }
     ps_wire_server_open(t->wire, s->plan, &s->placement, &attempt, t->part, &t->parts);
 }
 
-void ps_server_thread_open(ps_server_thread *t, const ps_session *session, ps_tables *tables)
+ps_status ps_server_thread_open(ps_server_thread *t, const ps_session *session, ps_tables *tables)
 {
     opening o = {.t = t, .tables = tables};
 
@@ -156,6 +185,7 @@ void ps_server_thread_open(ps_server_thread *t, const ps_session *session, ps_ta
     t->part = session->placement.first_part[session->rank] + t->conf.number;
     t->sessions++;
     on_thread(t, open_part, &o);
+    return o.st;
 }
 
 static void close_part(void *arg)
@@ -262,6 +292,82 @@ ps_status ps_server_thread_at_clock(ps_server_thread *t, uint64_t clock, ps_stor
         return ps_ok();
     }
     return ps_store_at_clock(t->store, clock, fn, arg);
+}
+
+/* ---- Checkpoints ---- */
+
+/* A part that is saved, on its way to the home loop. */
+typedef struct saving {
+    ps_event event;
+    ps_server_thread *t;
+    uint64_t session;
+    ps_server_cut cut;
+} saving;
+
+static void on_saved(ps_event *self, bool ok)
+{
+    saving *x = PS_CONTAINER_OF(self, saving, event);
+    ps_server_thread *t = x->t;
+
+    if (ok && t->session != NULL && x->session == t->sessions && t->cut_done != NULL) {
+        t->cut_done(t->cut_arg, &x->cut);
+    }
+    ps_buf_unref(x->cut.state);
+    free(x);
+}
+
+/* On the thread. */
+static void save_part(void *arg, uint64_t clock, ps_store *store)
+{
+    ps_server_thread *t = arg;
+    saving *x = ps_xcalloc(1, sizeof *x);
+    copying c = {.t = t, .weights = t->cut_weights};
+
+    x->event.fire = on_saved;
+    x->t = t;
+    x->session = t->sessions;
+    x->cut = (ps_server_cut){.clock = clock, .number = t->conf.number};
+    if (store == NULL) {
+        x->cut.status = ps_fail(PS_FAILED_PRECONDITION, "the server is further already");
+    } else {
+        int64_t began_us = ps_clock_us();
+
+        x->cut.status = ps_store_save(store, ps_state_write_buf, &x->cut.state);
+        copy_weights(&c);
+        ps_log(PS_LOG_INFO, "pserver", "checkpoint at clock %" PRIu64 ": %zu bytes in %.1f ms",
+               clock, x->cut.state != NULL ? x->cut.state->len : 0,
+               (double)(ps_clock_us() - began_us) * 1e-3);
+    }
+    if (!ps_is_ok(&x->cut.status)) {
+        ps_buf_unref(x->cut.state);
+        x->cut.state = NULL;
+    }
+    ps_loop_post(t->conf.home, &x->event);
+}
+
+typedef struct cutting {
+    ps_server_thread *t;
+    uint64_t clock;
+    float *weights;
+    bool is_forgotten;
+} cutting;
+
+static void set_cut(void *arg)
+{
+    const cutting *c = arg;
+
+    c->t->cut_weights = c->weights;
+    ps_wire_server_cut_at(c->t->wire, c->clock, c->is_forgotten ? NULL : save_part, c->t);
+}
+
+void ps_server_thread_cut_at(ps_server_thread *t, uint64_t clock, float *weights,
+                             ps_server_cut_fn *done, void *arg)
+{
+    cutting c = {.t = t, .clock = clock, .weights = weights, .is_forgotten = done == NULL};
+
+    t->cut_done = done;
+    t->cut_arg = arg;
+    on_thread(t, set_cut, &c);
 }
 
 typedef struct finding {

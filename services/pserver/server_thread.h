@@ -37,8 +37,10 @@ void ps_server_thread_destroy(ps_server_thread *t);
 ps_service ps_server_thread_service(ps_server_thread *t);
 
 /* Creates the thread's part of `session` and accepts streams of its workers. Keeps the session;
- * takes `tables`, which may be NULL. */
-void ps_server_thread_open(ps_server_thread *t, const ps_session *session, ps_tables *tables);
+ * takes `tables`, which may be NULL. The part goes on from the session's checkpoint, if it has one:
+ * fails as ps_store_load and ps_store_load_end; close it then too. */
+PS_MUST_USE ps_status ps_server_thread_open(ps_server_thread *t, const ps_session *session,
+                                            ps_tables *tables);
 
 /* Ends all streams and frees the part. */
 void ps_server_thread_close(ps_server_thread *t);
@@ -62,6 +64,23 @@ ps_tables *ps_server_thread_close_tables(ps_server_thread *t);
  * ps_store_at_clock. If fn is NULL, cancels the call that was arranged for `clock`. */
 PS_MUST_USE ps_status ps_server_thread_at_clock(ps_server_thread *t, uint64_t clock,
                                                 ps_store_at_clock_fn *fn, void *arg);
+
+/* What a part saved for a checkpoint. */
+typedef struct ps_server_cut {
+    uint64_t clock;
+    uint32_t number; /* of the thread */
+    ps_buf *state;   /* as ps_store_save writes it; a reference; NULL: see status */
+    ps_status status;
+} ps_server_cut;
+
+/* Called on the home loop. */
+typedef void ps_server_cut_fn(void *arg, const ps_server_cut *cut);
+
+/* Saves the part at `clock` (ps_wire_server_cut_at), and its weights as
+ * ps_server_thread_copy_weights does, then calls done(arg). The part must be used. `weights` must
+ * stay until then, or until it is forgotten: done NULL forgets it. */
+void ps_server_thread_cut_at(ps_server_thread *t, uint64_t clock, float *weights,
+                             ps_server_cut_fn *done, void *arg);
 
 /* Marks in is_missing (rank_count) the workers whose contributions to the part's oldest clock that
  * is not complete have not come. Lowers *clock to that clock. Does nothing if all have come. */

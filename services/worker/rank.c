@@ -18,6 +18,7 @@
 #include "common/wire/wire_link_grpc.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +36,7 @@ struct ps_rank {
     bool is_training; /* the trainer's thread runs */
     uint64_t held_at; /* clock at which a rank that has ended was held; 0: it was not held */
     ps_event trained, closed;
+    uint64_t cut_at; /* of a rank that has not started: ps_rank_cut_at */
 
     /* Memory that ps_rank_progress lends. */
     Psgd__V1__WorkerProgress progress;
@@ -133,6 +135,35 @@ static ps_status make_mesh(ps_rank *r)
     return st;
 }
 
+/* A rank that is saved, on its way to the loop. */
+typedef struct saving {
+    ps_event event;
+    ps_rank *rank;
+    uint64_t clock;
+    ps_buf *state; /* NULL: it could not be saved */
+} saving;
+
+static void on_saved(ps_event *self, bool ok)
+{
+    saving *x = PS_CONTAINER_OF(self, saving, event);
+
+    if (ok) { /* the rank is there: `trained` comes after it */
+        x->rank->conf.saved(x->rank->conf.arg, x->rank->conf.rank, x->clock, x->state);
+    }
+    ps_buf_unref(x->state);
+    free(x);
+}
+
+/* Called on the trainer's thread. */
+static void post_saved(void *arg, uint64_t clock, ps_buf *state)
+{
+    ps_rank *r = arg;
+    saving *x = ps_xcalloc(1, sizeof *x);
+
+    *x = (saving){.event.fire = on_saved, .rank = r, .clock = clock, .state = state};
+    ps_loop_post(r->conf.loop, &x->event);
+}
+
 ps_status ps_rank_create(const ps_rank_conf *conf, ps_rank **out)
 {
     ps_rank *r = ps_xcalloc(1, sizeof *r);
@@ -143,10 +174,13 @@ ps_status ps_rank_create(const ps_rank_conf *conf, ps_rank **out)
         .plan = conf->session->plan,
         .data = conf->session->data,
         .weights = conf->weights,
+        .saved = post_saved,
+        .arg = r,
     };
     ps_status st;
 
     r->conf = *conf;
+    r->conf.state = conf->state != NULL ? ps_buf_ref(conf->state) : NULL;
     r->session = *conf->session;
     r->session.rank = conf->rank;
     r->session.weights = conf->weights;
@@ -177,6 +211,7 @@ void ps_rank_destroy(ps_rank *r)
     }
     assert(r->exchange == NULL);
     ps_buf_unref(r->part_buf);
+    ps_buf_unref(r->conf.state);
     ps_peers_remove(r->conf.peers, r->receiver, "the attempt is over");
     if (r->mesh != NULL) {
         ps_mesh_exchange_destroy(r->mesh);
@@ -213,24 +248,54 @@ ps_exchange *ps_rank_connect(ps_loop *loop, const ps_session *session, uint64_t 
     return ps_wire_client_create(&conf);
 }
 
-static void open_exchange(ps_rank *r)
+/* Reads the rank's file of the checkpoint, before the exchange begins. */
+static ps_status load(ps_rank *r)
 {
+    ps_status st = ps_ok();
+
+    if (r->conf.state != NULL) {
+        st = ps_wrap(
+            ps_trainer_load(r->trainer, r->exchange, r->conf.state->data, r->conf.state->len),
+            "checkpoint of rank %" PRIu32, r->conf.rank);
+    }
+    ps_buf_unref(r->conf.state);
+    r->conf.state = NULL;
+    return st;
+}
+
+static ps_status open_exchange(ps_rank *r)
+{
+    ps_status st = ps_ok();
+
     if (r->mesh != NULL) {
         r->exchange = ps_mesh_exchange_base(r->mesh);
     } else {
         r->exchange = ps_rank_connect(r->conf.loop, &r->session, ps_node_incarnation(r->conf.node),
                                       ps_trainer_grad(r->trainer));
+        st = load(r);
         ps_wire_client_start(r->exchange);
     }
+    (void)ps_gate_cut_at(ps_exchange_gate(r->exchange), r->cut_at);
+    return st;
+}
+
+bool ps_rank_cut_at(ps_rank *r, uint64_t clock)
+{
+    if (r->is_training) {
+        return ps_gate_cut_at(ps_exchange_gate(r->exchange), clock);
+    }
+    r->cut_at = clock; /* of a rank that has ended nothing comes of it */
+    return clock == 0 || r->exchange == NULL;
 }
 
 void ps_rank_start(ps_rank *r)
 {
-    ps_status st;
+    ps_status st = open_exchange(r);
 
-    open_exchange(r);
     r->is_training = true;
-    st = ps_trainer_start(r->trainer, r->exchange, post_trained, r);
+    if (ps_is_ok(&st)) {
+        st = ps_trainer_start(r->trainer, r->exchange, post_trained, r);
+    }
     if (!ps_is_ok(&st)) {
         ps_gate_fail(ps_exchange_gate(r->exchange), &st);
         ps_loop_post(r->conf.loop, &r->trained);

@@ -21,7 +21,12 @@ typedef struct ps_rank_conf {
     /* Called once after ps_rank_start, when the rank has ended: its thread has ended, its streams
      * are closed, and the result is known. */
     void (*ended)(void *arg);
+    /* Called for each checkpoint with the rank's file (trainer.h), which is lent; NULL: it could
+     * not be saved. */
+    void (*saved)(void *arg, uint32_t rank, uint64_t clock, ps_buf *state);
     void *arg;
+    ps_buf *state; /* the rank's file, from which it goes on; a reference is taken. NULL: it begins
+                    * at clock 0 */
 } ps_rank_conf;
 
 /* Creates a rank with the memory of its trainer. In a mesh it receives messages of peers from now
@@ -43,6 +48,10 @@ void ps_rank_hold(ps_rank *rank);
 
 /* Lets the rank go on to `clock` and end there, as at the end of the job. */
 void ps_rank_end_at(ps_rank *rank, uint64_t clock);
+
+/* Asks for a checkpoint of the rank at the beginning of `clock`, in place of an earlier one; 0: of
+ * none. Returns false if that is over. */
+bool ps_rank_cut_at(ps_rank *rank, uint64_t clock);
 
 /* Returns whether the rank was started and has not ended. */
 bool ps_rank_is_running(const ps_rank *rank);

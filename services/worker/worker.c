@@ -6,6 +6,7 @@
 #include "services/worker/worker.h"
 
 #include "common/base/xalloc.h"
+#include "common/job/checkpoint_clocks.h"
 #include "services/worker/peer_service.h"
 #include "services/worker/rank.h"
 
@@ -24,7 +25,9 @@ struct ps_worker {
     Psgd__V1__WorkerProgress **progress; /* (rank_count) lent by progress() */
     bool is_running;                     /* from run until all ranks have ended */
     bool releasing;
-    ps_status result; /* the first failure of the ranks that have ended */
+    ps_status result;  /* the first failure of the ranks that have ended */
+    uint64_t cut;      /* clock of the checkpoint that is being taken; 0: none */
+    uint32_t cut_left; /* ranks that have not been saved for it */
 };
 
 static void drop_ranks(ps_worker *w)
@@ -116,6 +119,47 @@ void ps_worker_set_node(ps_worker *worker, ps_node *node)
     worker->node = node;
 }
 
+/* --- checkpoints ----------------------------------------------------------- */
+
+static void on_saved(void *arg, uint32_t rank, uint64_t clock, ps_buf *state)
+{
+    ps_worker *w = arg;
+    ps_status why = ps_fail(PS_RESOURCE_EXHAUSTED, "rank %u could not be saved", rank);
+    char name[PS_CHECKPOINT_NAME_MAX];
+
+    if (clock != w->cut) {
+        return;
+    }
+    if (state == NULL) {
+        w->cut = 0;
+        ps_node_checkpoint_fail(w->node, clock, &why);
+        return;
+    }
+    ps_checkpoint_rank_name(name, rank);
+    ps_node_checkpoint_add(w->node, clock, name, ps_buf_ref(state));
+    if (--w->cut_left == 0) {
+        w->cut = 0;
+        ps_node_checkpoint_end(w->node, clock);
+    }
+}
+
+static void cut(void *state, uint64_t clock)
+{
+    ps_worker *w = state;
+    ps_status late = ps_fail(PS_FAILED_PRECONDITION, "a rank is further already");
+    bool is_ahead = true;
+
+    w->cut = clock;
+    w->cut_left = w->rank_count;
+    for (uint32_t i = 0; i < w->rank_count; i++) {
+        is_ahead = ps_rank_cut_at(w->ranks[i], clock) && is_ahead;
+    }
+    if (!is_ahead) { /* what other ranks save for it is not wanted */
+        w->cut = 0;
+        ps_node_checkpoint_fail(w->node, clock, &late);
+    }
+}
+
 /* Creates rank i of the session. Each exchange writes weights of its own; the first rank uses the
  * session's. */
 static ps_status make_rank(ps_worker *w, const ps_session *session, uint32_t i)
@@ -129,7 +173,9 @@ static ps_status make_rank(ps_worker *w, const ps_session *session, uint32_t i)
         .weights = session->weights,
         .peers = w->peers,
         .ended = on_ended,
+        .saved = on_saved,
         .arg = w,
+        .state = session->state_count > 0 ? session->states[i] : NULL,
     };
 
     if (i > 0) {
@@ -155,9 +201,16 @@ static ps_status prepare(void *state, ps_session *session)
     w->copies = ps_xcalloc(w->rank_count, sizeof *w->copies);
     w->progress = ps_xcalloc(w->rank_count, sizeof *w->progress);
     w->result = ps_ok();
+    w->cut = 0;
+    if (session->state_count > 0 && session->state_count != w->rank_count) {
+        st = ps_fail(PS_FAILED_PRECONDITION,
+                     "%u files of a checkpoint for %u ranks; one for each rank is expected",
+                     session->state_count, w->rank_count);
+    }
     for (uint32_t i = 0; i < w->rank_count && ps_is_ok(&st); i++) {
         st = make_rank(w, session, i);
     }
+    ps_session_drop_states(session);
     if (!ps_is_ok(&st)) {
         drop_ranks(w);
     }
@@ -257,5 +310,6 @@ const ps_role_hooks ps_worker_hooks = {
     .save = save,
     .hold = hold,
     .end_at = end_at,
+    .cut = cut,
     .progress = progress,
 };

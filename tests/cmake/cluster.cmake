@@ -22,6 +22,7 @@ function(ps_cluster_test name)
 endfunction()
 
 ps_cluster_test(basic)
+ps_cluster_test(checkpoints)
 ps_cluster_test(codecs)
 ps_cluster_test(consistency)
 ps_cluster_test(data)

@@ -184,6 +184,8 @@ static const ps_method coordinator_methods[] = {
     {.name = "CancelJob", .handle = not_here},
     {.name = "DeleteJob", .handle = not_here},
     {.name = "ChangeTables", .handle = not_here},
+    {.name = "TakeCheckpoint", .handle = not_here},
+    {.name = "ListCheckpoints", .handle = not_here},
     {.name = "WatchJob", .handle = not_here, .streams_out = true},
     {.name = "ReclaimLogs", .handle = not_here, .streams_out = true},
     {.name = "ListNodes", .handle = not_here},

@@ -11,9 +11,13 @@ static void a_worker_gets_settings_then_data_then_the_rest(void **state)
         [PS_PACKAGE_SETTINGS] = {[PS_PACKAGE_SETTINGS] = true},
         [PS_PACKAGE_DATA] = {[PS_PACKAGE_DATA] = true},
         [PS_PACKAGE_FILES] = {[PS_PACKAGE_FILES] = true},
-        [PS_PACKAGE_WEIGHTS] =
-            {[PS_PACKAGE_WEIGHTS] = true, [PS_PACKAGE_TABLES] = true, [PS_PACKAGE_SEAL] = true},
-        [PS_PACKAGE_TABLES] = {[PS_PACKAGE_TABLES] = true, [PS_PACKAGE_SEAL] = true},
+        [PS_PACKAGE_WEIGHTS] = {[PS_PACKAGE_WEIGHTS] = true,
+                                [PS_PACKAGE_TABLES] = true,
+                                [PS_PACKAGE_STATE] = true,
+                                [PS_PACKAGE_SEAL] = true},
+        [PS_PACKAGE_TABLES] =
+            {[PS_PACKAGE_TABLES] = true, [PS_PACKAGE_STATE] = true, [PS_PACKAGE_SEAL] = true},
+        [PS_PACKAGE_STATE] = {[PS_PACKAGE_STATE] = true, [PS_PACKAGE_SEAL] = true},
         [PS_PACKAGE_SEAL] = {[PS_PACKAGE_SEAL] = true},
     };
 

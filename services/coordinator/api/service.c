@@ -17,6 +17,8 @@ static const ps_method methods[] = {
     {.name = "ListJobs", .handle = ps_serve_list_jobs},
     {.name = "CancelJob", .handle = ps_serve_cancel_job},
     {.name = "ChangeTables", .handle = ps_serve_change_tables},
+    {.name = "TakeCheckpoint", .handle = ps_serve_take_checkpoint},
+    {.name = "ListCheckpoints", .handle = ps_serve_list_checkpoints},
     {.name = "DeleteJob", .handle = ps_serve_delete_job},
     {.name = "WatchJob", .handle = ps_serve_watch_job, .streams_out = true, .bounds_unread = true},
     {.name = "ReclaimLogs", .handle = ps_serve_reclaim_logs, .streams_out = true},

@@ -10,6 +10,8 @@
 ps_handler ps_serve_submit_job, ps_serve_get_job, ps_serve_cancel_job, ps_serve_delete_job;
 /* service_tables.c */
 ps_handler ps_serve_change_tables;
+/* service_checkpoints.c */
+ps_handler ps_serve_take_checkpoint, ps_serve_list_checkpoints;
 /* service_list.c */
 ps_handler ps_serve_list_jobs;
 /* service_watch.c */

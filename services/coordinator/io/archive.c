@@ -27,15 +27,16 @@ typedef struct model_parts {
     uint32_t given; /* values of this slice that were read */
 } model_parts;
 
-static ps_status open_part(const ps_archive *w, uint32_t rank, int *fd)
+static ps_status open_part(const ps_placement *placement, const char *folder, uint32_t rank,
+                           int *fd)
 {
-    off_t want = (off_t)(ps_placement_value_count(w->placement, rank) * sizeof(float));
+    off_t want = (off_t)(ps_placement_value_count(placement, rank) * sizeof(float));
     char name[32], path[PS_FOLDER_MAX + 40];
     struct stat facts;
     ps_status st;
 
     ps_artifacts_part_name(name, rank);
-    snprintf(path, sizeof path, "%s/%s", w->folder, name);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
     st = ps_file_open(path, fd, &facts);
     if (ps_is_ok(&st) && facts.st_size != want) {
         st = ps_fail(PS_DATA_LOSS, "weights of server %u have %lld bytes instead of %lld", rank,
@@ -54,17 +55,17 @@ static void close_parts(model_parts *p)
     free(p->fds);
 }
 
-static ps_status open_parts(const ps_archive *w, model_parts *p)
+static ps_status open_parts(const ps_placement *placement, const char *folder, model_parts *p)
 {
-    uint32_t count = w->placement->server_count;
+    uint32_t count = placement->server_count;
     ps_status st = ps_ok();
 
-    *p = (model_parts){.placement = w->placement, .fds = ps_xcalloc(count, sizeof *p->fds)};
+    *p = (model_parts){.placement = placement, .fds = ps_xcalloc(count, sizeof *p->fds)};
     for (uint32_t rank = 0; rank < count; rank++) {
         p->fds[rank] = -1;
     }
     for (uint32_t rank = 0; rank < count && ps_is_ok(&st); rank++) {
-        st = open_part(w, rank, &p->fds[rank]);
+        st = open_part(placement, folder, rank, &p->fds[rank]);
     }
     return st;
 }
@@ -111,19 +112,21 @@ static ps_status read_values(void *arg, float *values, size_t n)
     return st;
 }
 
-static ps_status write_weights(const ps_archive *w, const char *name, ps_written *written)
+ps_status ps_archive_write_weights(const ps_plan *plan, const ps_placement *placement,
+                                   const char *job_id, const char *folder, const char *name,
+                                   ps_written *written)
 {
-    const ps_layout *layout = &w->plan->layout;
-    char path[PS_FOLDER_MAX + PS_NAME_MAX + 2], *spec = ps_plan_describe(w->plan);
-    const ps_meta meta[] = {{"job", w->job->id},
-                            {"title", w->plan->spec->title},
+    const ps_layout *layout = &plan->layout;
+    char path[PS_FOLDER_MAX + PS_NAME_MAX + 2], *spec = ps_plan_describe(plan);
+    const ps_meta meta[] = {{"job", job_id},
+                            {"title", plan->spec->title},
                             {"producer", "psgd-coordinator " PS_VERSION},
                             {PS_DESCRIPTION_KEY, spec}};
     model_parts p;
     const ps_tensor_source source = {.read = read_values, .arg = &p};
-    ps_status st = open_parts(w, &p);
+    ps_status st = open_parts(placement, folder, &p);
 
-    snprintf(path, sizeof path, "%s/%s", w->folder, name);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
     if (ps_is_ok(&st)) {
         st = ps_weights_write_from(path, layout->stored, layout->stored_count, meta,
                                    sizeof meta / sizeof meta[0], &source, written);
@@ -142,7 +145,7 @@ static ps_status write_model(ps_archive *w)
     ps_artifact_name(name, sizeof name, "MODEL", w->plan->spec->title, "ps", ".safetensors");
     st = ps_wrap(ps_room_for(w->folder, w->plan->layout.param_count * sizeof(float)), "%s", name);
     if (ps_is_ok(&st)) {
-        st = write_weights(w, name, &written);
+        st = ps_archive_write_weights(w->plan, w->placement, w->job->id, w->folder, name, &written);
     }
     if (ps_is_ok(&st)) {
         ps_job_add_artifact(w->job, name, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL,

@@ -8,6 +8,7 @@
 #ifndef PS_COORDINATOR_ARCHIVE_H
 #define PS_COORDINATOR_ARCHIVE_H
 
+#include "common/artifact/safetensors.h"
 #include "common/job/plan.h"
 #include "common/placement/placement.h"
 #include "common/rpc/tasks.h"
@@ -42,6 +43,12 @@ struct ps_archive {
 /* Creates an archive for a copy of `job`, whose files are in `folder`, with room for `log_cap`
  * logs. */
 ps_archive *ps_archive_create(const Psgd__V1__Job *job, const char *folder, size_t log_cap);
+
+/* Writes the model `folder`/`name` of the weights of all servers, whose parts are in the folder
+ * (ps_artifacts_part_name). Any thread; waits for the disk. */
+PS_MUST_USE ps_status ps_archive_write_weights(const ps_plan *plan, const ps_placement *placement,
+                                               const char *job_id, const char *folder,
+                                               const char *name, ps_written *written);
 
 /* Adds the log of a node to the files to list; a log that does not exist is left out. Set `plan`
  * before. */

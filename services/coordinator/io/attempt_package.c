@@ -64,6 +64,10 @@ static ps_status find_inits(ps_package *p)
     if (ps_is_ok(&st)) {
         st = check_sum(p->init_path, p->init_sha256);
     }
+    if (ps_is_ok(&st)) {
+        st = ps_init_find_checkpoint(&p->conf.where, plan, true, &p->servers, &p->ranks,
+                                     &p->first_clock);
+    }
     if (!ps_is_ok(&st)) {
         return ps_wrap(st, "init_from");
     }
@@ -197,6 +201,8 @@ void ps_package_destroy(ps_package *package)
     }
     ps_buf_unref(package->weights);
     ps_init_tables_fini(&package->tables);
+    ps_init_tables_fini(&package->servers);
+    ps_init_tables_fini(&package->ranks);
     ps_data_files_free(&package->files);
     free(package);
 }

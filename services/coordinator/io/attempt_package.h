@@ -35,8 +35,10 @@ struct ps_package {
 
     /* The result. The members are valid if status is OK. */
     ps_status status;
-    const char *reason;    /* reason of a failure, for machines, such as "DATA_MISSING" */
-    ps_init_tables tables; /* files that sparse tables start from */
+    const char *reason;            /* reason of a failure, for machines, such as "DATA_MISSING" */
+    ps_init_tables tables;         /* files that sparse tables start from */
+    ps_init_tables servers, ranks; /* files of the checkpoint that the job goes on from */
+    uint64_t first_clock;          /* of that checkpoint; 0: the job begins anew */
     char data_folder[1024];
     ps_data_files files;
     ps_buf *weights; /* all weights, float32; NULL until they are made */

@@ -6,16 +6,35 @@
 #include "common/base/files.h"
 #include "common/base/shorten.h"
 #include "common/base/xalloc.h"
+#include "common/job/checkpoint_clocks.h"
 #include "common/job/plan.h"
 #include "common/train/merge.h"
 #include "services/coordinator/domain/job_message.h"
 #include "services/coordinator/io/artifacts.h"
+#include "services/coordinator/io/checkpoint_store.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+
+/* Reads the checkpoint that the plan names; fini it after success. */
+static ps_status read_checkpoint(const ps_init_where *where, const char *job_id, uint64_t step,
+                                 bool is_thorough, ps_checkpoint *out)
+{
+    char folder[PS_FOLDER_MAX];
+    ps_record record = {0};
+    ps_status st = ps_registry_load(where->reader, job_id, &record);
+
+    if (ps_is_ok(&st)) {
+        st = ps_artifacts_folder(folder, where->data_dir, job_id);
+    }
+    ps_record_fini(&record);
+    return ps_is_ok(&st) ? ps_wrap(ps_checkpoint_read(folder, step, is_thorough, out), "job %s",
+                                   PS_SHORT(job_id, 60))
+                         : st;
+}
 
 static bool is_model(const Psgd__V1__Artifact *artifact, const char *ending)
 {
@@ -78,6 +97,21 @@ static ps_status find_of_job(const ps_init_where *where, const char *job_id,
     return st;
 }
 
+static ps_status find_of_checkpoint(const ps_init_where *where, const char *job_id, uint64_t step,
+                                    char path[PS_INIT_PATH_MAX], char sha256[PS_SHA256_HEX_BYTES])
+{
+    ps_checkpoint c;
+    ps_status st = read_checkpoint(where, job_id, step, false, &c);
+
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    st = ps_path_join(path, PS_INIT_PATH_MAX, c.folder, PS_CHECKPOINT_MODEL);
+    snprintf(sha256, PS_SHA256_HEX_BYTES, "%s", ps_checkpoint_sha256(&c, PS_CHECKPOINT_MODEL));
+    ps_checkpoint_fini(&c);
+    return st;
+}
+
 /* Finds the file of a path in the job's specification. */
 static ps_status find_below(const ps_init_where *where, const char *from,
                             char path[PS_INIT_PATH_MAX])
@@ -92,12 +126,29 @@ ps_status ps_init_find(const ps_init_where *where, const ps_plan *plan, char pat
                        char sha256[PS_SHA256_HEX_BYTES])
 {
     const char *from = plan->spec->init_from, *job_id = ps_init_from_job(from);
+    char of[PS_CHECKPOINT_JOB_MAX];
+    uint64_t step;
 
     path[0] = sha256[0] = '\0';
     if (from[0] == '\0') {
         return ps_ok();
     }
+    if (ps_init_from_checkpoint(from, of, &step)) {
+        return find_of_checkpoint(where, of, step, path, sha256);
+    }
     return job_id ? find_of_job(where, job_id, path, sha256) : find_below(where, from, path);
+}
+
+/* Whether a checkpoint that the job goes on from is there, and its own. */
+static ps_status check_checkpoint(const ps_init_where *where, const ps_plan *plan)
+{
+    ps_init_tables servers = {0}, ranks = {0};
+    uint64_t clock;
+    ps_status st = ps_init_find_checkpoint(where, plan, false, &servers, &ranks, &clock);
+
+    ps_init_tables_fini(&servers);
+    ps_init_tables_fini(&ranks);
+    return st;
 }
 
 ps_status ps_init_check(const ps_init_where *where, const ps_plan *plan)
@@ -105,6 +156,9 @@ ps_status ps_init_check(const ps_init_where *where, const ps_plan *plan)
     char path[PS_INIT_PATH_MAX], sha256[PS_SHA256_HEX_BYTES];
     ps_status st = ps_init_find(where, plan, path, sha256);
 
+    if (ps_is_ok(&st)) {
+        st = check_checkpoint(where, plan);
+    }
     if (!ps_is_ok(&st) || path[0] == '\0') {
         return st;
     }
@@ -112,6 +166,16 @@ ps_status ps_init_check(const ps_init_where *where, const ps_plan *plan)
 }
 
 /* --- sparse tables ---------------------------------------------------------------- */
+
+static void add_path(ps_init_tables *out, const char *path, uint64_t size, const char *sha256)
+{
+    out->paths = ps_xrealloc(out->paths, (out->count + 1) * sizeof *out->paths);
+    out->sizes = ps_xrealloc(out->sizes, (out->count + 1) * sizeof *out->sizes);
+    out->sha256 = ps_xrealloc(out->sha256, (out->count + 1) * sizeof *out->sha256);
+    snprintf(out->sha256[out->count], sizeof *out->sha256, "%s", sha256);
+    out->paths[out->count] = ps_xstrdup(path);
+    out->sizes[out->count++] = size;
+}
 
 static ps_status add_table(ps_init_tables *out, const char *path, const char *sha256)
 {
@@ -128,13 +192,8 @@ static ps_status add_table(ps_init_tables *out, const char *path, const char *sh
     if (!ps_is_ok(&st)) {
         return ps_wrap(st, "%s", PS_PATH_SHOWN(path));
     }
-    out->paths = ps_xrealloc(out->paths, (out->count + 1) * sizeof *out->paths);
-    out->sizes = ps_xrealloc(out->sizes, (out->count + 1) * sizeof *out->sizes);
-    out->sha256 = ps_xrealloc(out->sha256, (out->count + 1) * sizeof *out->sha256);
-    snprintf(out->sha256[out->count], sizeof *out->sha256, "%s", sha256);
-    out->paths[out->count] = ps_xstrdup(path);
-    out->sizes[out->count++] = (uint64_t)what.st_size;
-    return ps_ok();
+    add_path(out, path, (uint64_t)what.st_size, sha256);
+    return st;
 }
 
 static ps_status add_tables_of_job(const ps_init_where *where, const char *job_id,
@@ -207,5 +266,106 @@ ps_status ps_init_check_tables(const ps_init_where *where, const ps_plan *plan)
     st = ps_merge_read_tables(tables, (const char *const *)found.paths, found.count, true);
     ps_tables_destroy(tables);
     ps_init_tables_fini(&found);
+    return st;
+}
+
+/* --- checkpoints ------------------------------------------------------------------- */
+
+/* A job goes on only where it computes the same. */
+static ps_status check_facts(const ps_checkpoint_facts *facts, const ps_plan *plan,
+                             const char *job_id)
+{
+    if (strcmp(facts->job_id, job_id) != 0) {
+        return ps_fail(PS_FAILED_PRECONDITION, "the checkpoint is of job %s, which is not %s",
+                       PS_SHORT(facts->job_id, 40), PS_SHORT(job_id, 40));
+    }
+    if (facts->ranks != plan->spec->workers) {
+        return ps_fail(PS_FAILED_PRECONDITION,
+                       "the checkpoint has %u ranks and this job %u workers; as many are needed, "
+                       "and worker_processes may differ",
+                       facts->ranks, plan->spec->workers);
+    }
+    if (facts->plan_hash != ps_plan_hash(plan)) {
+        return ps_fail(PS_FAILED_PRECONDITION,
+                       "this job computes something else than the checkpoint's; pservers, "
+                       "worker_processes, title and others may differ: docs/checkpoints.md");
+    }
+    if (facts->clock == 0 || facts->clock >= plan->total_clocks) {
+        return ps_fail(PS_FAILED_PRECONDITION, "the checkpoint is at clock %llu of %llu",
+                       (unsigned long long)facts->clock, (unsigned long long)plan->total_clocks);
+    }
+    return ps_ok();
+}
+
+static ps_status add_state(const ps_checkpoint *c, const ps_manifest_file *file,
+                           ps_init_tables *out)
+{
+    char path[PS_INIT_PATH_MAX];
+    ps_status st = ps_path_join(path, sizeof path, c->folder, file->name);
+
+    if (ps_is_ok(&st)) {
+        add_path(out, path, file->size, file->sha256);
+    }
+    return st;
+}
+
+/* Adds the files of all ranks, in their order. */
+static ps_status add_ranks(const ps_checkpoint *c, uint32_t ranks, ps_init_tables *out)
+{
+    ps_status st = ps_ok();
+
+    for (uint32_t rank = 0; rank < ranks && ps_is_ok(&st); rank++) {
+        char name[PS_CHECKPOINT_NAME_MAX];
+        size_t i = 0;
+
+        ps_checkpoint_rank_name(name, rank);
+        while (i < c->count && strcmp(c->files[i].name, name) != 0) {
+            i++;
+        }
+        st = i < c->count ? add_state(c, &c->files[i], out)
+                          : ps_fail(PS_DATA_LOSS, "the checkpoint lacks %s", name);
+    }
+    return st;
+}
+
+static ps_status add_servers(const ps_checkpoint *c, ps_init_tables *out)
+{
+    ps_status st = ps_ok();
+
+    for (size_t i = 0; i < c->count && ps_is_ok(&st); i++) {
+        if (strncmp(c->files[i].name, "server-", strlen("server-")) == 0) {
+            st = add_state(c, &c->files[i], out);
+        }
+    }
+    return ps_is_ok(&st) && out->count == 0
+               ? ps_fail(PS_DATA_LOSS, "the checkpoint lacks the files of servers")
+               : st;
+}
+
+ps_status ps_init_find_checkpoint(const ps_init_where *where, const ps_plan *plan, bool is_thorough,
+                                  ps_init_tables *servers, ps_init_tables *ranks, uint64_t *clock)
+{
+    char job_id[PS_CHECKPOINT_JOB_MAX];
+    ps_checkpoint c;
+    uint64_t step;
+    ps_status st;
+
+    *clock = 0;
+    if (!ps_init_from_checkpoint(plan->spec->init_from, job_id, &step)) {
+        return ps_ok();
+    }
+    st = read_checkpoint(where, job_id, step, is_thorough, &c);
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    st = check_facts(&c.facts, plan, job_id);
+    if (ps_is_ok(&st)) {
+        st = add_ranks(&c, plan->spec->workers, ranks);
+    }
+    if (ps_is_ok(&st)) {
+        st = add_servers(&c, servers);
+    }
+    *clock = c.facts.clock;
+    ps_checkpoint_fini(&c);
     return st;
 }

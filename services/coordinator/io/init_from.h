@@ -34,7 +34,7 @@ PS_MUST_USE ps_status ps_init_find(const ps_init_where *where, const ps_plan *pl
 /* Does the same, and checks by the file's header that it has the variables of this model. */
 PS_MUST_USE ps_status ps_init_check(const ps_init_where *where, const ps_plan *plan);
 
-/* The files that the job's sparse tables start from, in order. */
+/* Files that a job starts from, in order: of its sparse tables, or of a checkpoint. */
 typedef struct ps_init_tables {
     char **paths;                        /* (count) */
     uint64_t *sizes;                     /* (count): bytes */
@@ -48,6 +48,17 @@ typedef struct ps_init_tables {
 PS_MUST_USE ps_status ps_init_find_tables(const ps_init_where *where, const ps_plan *plan,
                                           ps_init_tables *out);
 void ps_init_tables_fini(ps_init_tables *tables);
+
+/* The files of the checkpoint that the job goes on from, and its clock. Into zeroed ones, which
+ * fini frees, also after a failure; none without a checkpoint. Sizes are checked, and with
+ * is_thorough every SHA-256.
+ *
+ * NOT_FOUND            no such job or checkpoint
+ * DATA_LOSS            it is damaged; names the file
+ * FAILED_PRECONDITION  it is of a job that computes something else, or of another one */
+PS_MUST_USE ps_status ps_init_find_checkpoint(const ps_init_where *where, const ps_plan *plan,
+                                              bool is_thorough, ps_init_tables *servers,
+                                              ps_init_tables *ranks, uint64_t *clock);
 
 /* Does the same, and checks by the head of each file that the files are of this job's tables and
  * complete. */

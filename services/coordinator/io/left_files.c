@@ -9,6 +9,7 @@
 #include "common/base/files.h"
 #include "common/base/shorten.h"
 #include "common/data/vocabulary.h"
+#include "common/job/checkpoint_clocks.h"
 #include "common/job/plan.h"
 #include "common/node/joblog.h"
 #include "common/store/table_file.h"
@@ -17,8 +18,10 @@
 #include <string.h>
 
 enum {
-    ROW_BYTES = 256,   /* most bytes of a row of a report or of the curves, beside its metrics */
-    VALUE_BYTES = 128, /* most bytes of a metric in a row, with its name */
+    ROW_BYTES = 256,    /* most bytes of a row of a report or of the curves, beside its metrics */
+    VALUE_BYTES = 128,  /* most bytes of a metric in a row, with its name */
+    STATE_BLOCKS = 32,  /* most copies of the weights in a state */
+    SLICE_BYTES = 4096, /* most bytes of the state of a slice beside its values */
     FRAME_BYTES = 1 << 20, /* most bytes of a file beside its rows */
     ROW_SLOTS = 8          /* most slots of state of any optimizer */
 };
@@ -147,14 +150,53 @@ static bool find_of_server(const ps_leaver *who, const char *name, Psgd__V1__Art
     return false;
 }
 
+/* Most bytes that the state of so many values has: weights, optimizer, sums, residuals and
+ * replicas, of each worker where servers keep that. */
+static uint64_t state_bytes(const ps_leaver *who)
+{
+    uint64_t values = who->plan->layout.param_count, bytes = FRAME_BYTES;
+
+    bytes += values * sizeof(float) * (STATE_BLOCKS + who->plan->spec->workers);
+    bytes += (uint64_t)who->plan->layout.slice_count * SLICE_BYTES * (1 + who->plan->spec->workers);
+    for (uint32_t t = 0; t < ps_plan_table_files(who->plan); t++) {
+        bytes += 2 * table_bytes(&who->plan->tables[t]);
+    }
+    return bytes;
+}
+
+static bool find_of_checkpoint(const ps_leaver *who, const char *name, Psgd__V1__ArtifactKind kind,
+                               uint64_t *most)
+{
+    char mine[PS_CHECKPOINT_NAME_MAX];
+    uint32_t count = who->is_server ? PS_THREADS_MAX : who->rank_count;
+
+    if (kind != PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (who->is_server) {
+            ps_checkpoint_store_name(mine, who->rank, i);
+        } else {
+            ps_checkpoint_rank_name(mine, who->rank + i);
+        }
+        if (strcmp(name, mine) == 0) {
+            *most = state_bytes(who);
+            return true;
+        }
+    }
+    return who->is_server && strcmp(name, PS_WEIGHTS_FILE) == 0 &&
+           find_of_server(who, name, kind, most);
+}
+
 ps_status ps_left_file_check(const ps_leaver *who, const char *name, Psgd__V1__ArtifactKind kind,
                              uint64_t size)
 {
     uint64_t most = PS_JOBLOG_MAX;
 
-    if (kind != PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_LOG &&
-        !(who->is_server ? find_of_server(who, name, kind, &most)
-                         : find_of_worker(who, name, kind, &most))) {
+    if (who->is_checkpoint ? !find_of_checkpoint(who, name, kind, &most)
+                           : kind != PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_LOG &&
+                                 !(who->is_server ? find_of_server(who, name, kind, &most)
+                                                  : find_of_worker(who, name, kind, &most))) {
         return ps_fail(PS_INVALID_ARGUMENT, "%s %u leaves no file %s of kind %d",
                        who->is_server ? "server" : "worker", who->rank, PS_SHORT(name, 60),
                        (int)kind);

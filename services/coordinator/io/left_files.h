@@ -23,6 +23,7 @@ typedef struct ps_leaver {
     bool is_server;
     uint32_t rank;       /* a server's rank; the first rank of a worker */
     uint32_t rank_count; /* number of the worker's ranks */
+    bool is_checkpoint;  /* the files of a checkpoint, not of the attempt */
 } ps_leaver;
 
 /* Checks name, kind and size of a file that the node offers. Its log may have any name.

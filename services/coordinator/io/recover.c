@@ -2,6 +2,7 @@
 /* recover.c - restores finished jobs from the files in their folders. */
 #include "services/coordinator/io/recover.h"
 
+#include "common/artifact/manifest.h"
 #include "common/base/clock.h"
 #include "common/base/files.h"
 #include "common/base/sha256.h"
@@ -37,16 +38,21 @@ static ps_status path_of(char out[PS_FOLDER_MAX], const char *folder, const char
     return st;
 }
 
-static ps_status read_json(const char *folder, const char *name, json_t **out)
+static ps_status read_text(const char *folder, const char *name, char **text, size_t *n)
 {
-    char path[PS_FOLDER_MAX], *text = NULL;
-    json_error_t where;
-    size_t n = 0;
+    char path[PS_FOLDER_MAX];
     ps_status st = path_of(path, folder, name);
 
-    if (ps_is_ok(&st)) {
-        st = ps_file_read(path, JSON_MAX, &text, &n);
-    }
+    return ps_is_ok(&st) ? ps_file_read(path, JSON_MAX, text, n) : st;
+}
+
+static ps_status read_json(const char *folder, const char *name, json_t **out)
+{
+    char *text = NULL;
+    json_error_t where;
+    size_t n = 0;
+    ps_status st = read_text(folder, name, &text, &n);
+
     if (!ps_is_ok(&st)) {
         return st;
     }
@@ -96,20 +102,15 @@ static ps_status read_summary(const char *folder, const char *job_id, Psgd__V1__
     return st;
 }
 
-static ps_status add_file(Psgd__V1__Job *job, json_t *json, size_t index)
+static ps_status add_file(void *arg, const ps_manifest_file *file)
 {
-    const char *name = NULL, *kind_name = NULL, *sha256 = NULL, *node_id = "";
     Psgd__V1__ArtifactKind kind;
-    json_int_t size = -1;
 
-    if (json_unpack(json, "{s:s, s:s, s:I, s:s, s?s}", "name", &name, "kind", &kind_name, "size",
-                    &size, "sha256", &sha256, "node_id", &node_id) != 0 ||
-        !ps_file_name_is_safe(name) || !ps_artifact_kind_find(kind_name, &kind) || size < 0 ||
-        strlen(sha256) != PS_SHA256_HEX_BYTES - 1 ||
-        strspn(sha256, "0123456789abcdef") != PS_SHA256_HEX_BYTES - 1) {
-        return ps_fail(PS_DATA_LOSS, "manifest.json: files[%zu] is no file of a job", index);
+    if (!ps_artifact_kind_find(file->kind, &kind)) {
+        return ps_fail(PS_DATA_LOSS, "manifest: %s is of kind \"%s\", which no file has",
+                       PS_SHORT(file->name, 60), PS_SHORT(file->kind, 30));
     }
-    ps_job_add_artifact(job, name, kind, (uint64_t)size, sha256, node_id);
+    ps_job_add_artifact(arg, file->name, kind, file->size, file->sha256, file->node_id);
     return ps_ok();
 }
 
@@ -132,21 +133,14 @@ static ps_status add_manifest(const char *folder, Psgd__V1__Job *job)
 
 static ps_status read_manifest(const char *folder, Psgd__V1__Job *job)
 {
-    json_t *json = NULL, *files;
-    ps_status st = read_json(folder, "manifest.json", &json);
+    char *text = NULL;
+    size_t n = 0;
+    ps_status st = read_text(folder, "manifest.json", &text, &n);
 
-    if (!ps_is_ok(&st)) {
-        json_decref(json);
-        return st;
+    if (ps_is_ok(&st)) {
+        st = ps_manifest_parse(text, n, FILES_MAX, add_file, job);
     }
-    files = json_object_get(json, "files");
-    if (!json_is_array(files) || json_array_size(files) > FILES_MAX) {
-        st = ps_fail(PS_DATA_LOSS, "manifest.json: files is no list of at most %d", FILES_MAX);
-    }
-    for (size_t i = 0; ps_is_ok(&st) && i < json_array_size(files); i++) {
-        st = add_file(job, json_array_get(files, i), i);
-    }
-    json_decref(json);
+    free(text);
     return ps_is_ok(&st) ? add_manifest(folder, job) : st;
 }
 

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* check_checkpoint.c - see plan_impl.h: spec.checkpoint, and a checkpoint that a job goes on from.
+ */
+#include "common/job/plan_impl.h"
+
+#include <inttypes.h>
+
+enum { KEEP_DEFAULT = 3, KEEP_MAX = 1000 };
+static const uint64_t steps_max = UINT64_C(1000000000000);
+static const double seconds_min = 1, seconds_max = 1e9;
+
+const char *ps_plan_checkpoint_lacks(const ps_plan *plan)
+{
+    if (plan->mesh != NULL) {
+        return "the exchange is among workers; exchange pserver is allowed";
+    }
+    if (!plan->policy->is_deterministic) {
+        return "only consistency bsp is allowed";
+    }
+    if (plan->assignment->redundancy > 1) {
+        return "only assignments with redundancy 1 are allowed";
+    }
+    if (plan->update->local != NULL && ps_plan_table_files(plan) > 0) {
+        return "sparse tables together with rounds of local steps are not saved yet";
+    }
+    if (plan->rounds_vary) {
+        return "rounds of the same length on every worker are expected: at_most 0 of the update";
+    }
+    return NULL;
+}
+
+/* Checks a checkpoint that the job goes on from. */
+static void check_init(ps_check *check, const ps_plan *plan, const char *lacks)
+{
+    char job[PS_CHECKPOINT_JOB_MAX];
+    uint64_t step;
+
+    if (!ps_init_from_checkpoint(plan->spec->init_from, job, &step)) {
+        return;
+    }
+    if (lacks != NULL) {
+        ps_check_bad(check, "spec.init_from", "a job cannot go on from a checkpoint: %s", lacks);
+    }
+    if (plan->spec->n_init_tables > 0) {
+        ps_check_bad(check, "spec.init_tables",
+                     "has %zu files, and init_from a checkpoint, which has all rows; leave "
+                     "init_tables out",
+                     plan->spec->n_init_tables);
+    }
+}
+
+void ps_check_checkpoint(ps_check *check, ps_plan *plan)
+{
+    Psgd__V1__CheckpointSpec *spec = plan->spec->checkpoint;
+    const char *lacks =
+        check->count == 0 /* all plugins are known */ ? ps_plan_checkpoint_lacks(plan) : NULL;
+
+    check_init(check, plan, lacks);
+    if (spec == NULL) {
+        return;
+    }
+    if (spec->every_steps > steps_max) {
+        ps_check_bad(check, "spec.checkpoint.every_steps",
+                     "is %" PRIu64 "; 1 to %" PRIu64 " are allowed, or 0 for none",
+                     spec->every_steps, steps_max);
+    }
+    if (spec->every_seconds != 0 &&
+        !(spec->every_seconds >= seconds_min && spec->every_seconds <= seconds_max)) {
+        ps_check_bad(check, "spec.checkpoint.every_seconds",
+                     "is %.15g; %.15g to %.15g are allowed, or 0 for none", spec->every_seconds,
+                     seconds_min, seconds_max);
+    }
+    if (spec->keep_every > steps_max) {
+        ps_check_bad(check, "spec.checkpoint.keep_every",
+                     "is %" PRIu64 "; 1 to %" PRIu64 " are allowed, or 0 for none",
+                     spec->keep_every, steps_max);
+    }
+    ps_check_u32(check, "spec.checkpoint.keep", &spec->keep, KEEP_DEFAULT, 1, KEEP_MAX);
+    if (lacks != NULL) {
+        ps_check_bad(check, "spec.checkpoint", "cannot be: %s", lacks);
+    }
+}

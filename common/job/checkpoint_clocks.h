@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* checkpoint_clocks.h - the checkpoints of a job as its plan has them: at which clocks they are
+ * due, and what their files are called. Pure; any thread. */
+#ifndef PS_COMMON_JOB_CHECKPOINT_CLOCKS_H
+#define PS_COMMON_JOB_CHECKPOINT_CLOCKS_H
+
+#include "common/job/plan.h"
+
+/* Returns the first clock after `clock` at which the job's steps have reached another multiple of
+ * spec.checkpoint.every_steps; 0: there is none before the end of the job, or the job has no
+ * checkpoints by steps. */
+uint64_t ps_checkpoint_next(const ps_plan *plan, uint64_t clock);
+
+/* Returns the steps of a worker that the first `clock` clocks have. */
+uint64_t ps_checkpoint_step(const ps_plan *plan, uint64_t clock);
+
+/* Returns the first clock at which `step` steps are over. */
+uint64_t ps_checkpoint_clock(const ps_plan *plan, uint64_t step);
+
+/* Writes the name of the file with the state of a server's thread, or of a rank. */
+enum { PS_CHECKPOINT_NAME_MAX = 40 };
+void ps_checkpoint_store_name(char out[PS_CHECKPOINT_NAME_MAX], uint32_t server, uint32_t thread);
+void ps_checkpoint_rank_name(char out[PS_CHECKPOINT_NAME_MAX], uint32_t rank);
+
+#endif

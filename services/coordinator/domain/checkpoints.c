@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* checkpoints.c - see checkpoints.h. */
+#include "services/coordinator/domain/checkpoints.h"
+
+#include "common/base/xalloc.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { AHEAD_BEATS = 3, AHEAD_LEAST = 2, MISSES_MAX = 8 };
+
+void ps_cuts_init(ps_cuts *cuts, size_t nodes, uint64_t clock, int64_t now_us)
+{
+    *cuts = (ps_cuts){.count = nodes, .since_us = now_us};
+    cuts->has = ps_xcalloc(nodes + 1, sizeof *cuts->has);
+    if (clock > 0) {
+        ps_cuts_name(cuts, clock);
+    }
+}
+
+void ps_cuts_fini(ps_cuts *cuts)
+{
+    free(cuts->has);
+    *cuts = (ps_cuts){0};
+}
+
+bool ps_cuts_is_due(const ps_cuts *cuts, int64_t every_us, int64_t now_us)
+{
+    return cuts->stage <= PS_CUT_NAMED &&
+           (cuts->is_wanted || (every_us > 0 && now_us - cuts->since_us >= every_us));
+}
+
+uint64_t ps_cuts_ahead(const ps_cuts *cuts, double clocks_a_second, int64_t heartbeat_us)
+{
+    double ahead = AHEAD_LEAST + AHEAD_BEATS * clocks_a_second * (double)heartbeat_us * 1e-6;
+
+    return (uint64_t)ahead << (cuts->misses < MISSES_MAX ? cuts->misses : MISSES_MAX);
+}
+
+void ps_cuts_name(ps_cuts *cuts, uint64_t clock)
+{
+    assert(clock > cuts->done &&
+           (cuts->stage == PS_CUT_NONE || (cuts->stage == PS_CUT_NAMED && clock < cuts->clock)));
+    cuts->stage = PS_CUT_NAMED;
+    cuts->clock = clock;
+    cuts->at = 0;
+    memset(cuts->has, 0, cuts->count * sizeof *cuts->has);
+}
+
+static void end(ps_cuts *cuts, int64_t now_us)
+{
+    cuts->stage = PS_CUT_NONE;
+    cuts->done = cuts->clock;
+    cuts->since_us = now_us;
+}
+
+bool ps_cuts_told(ps_cuts *cuts, size_t node, uint64_t has, uint64_t missed, int64_t now_us)
+{
+    if (cuts->stage != PS_CUT_NAMED) {
+        return false;
+    }
+    if (missed == cuts->clock) {
+        int64_t since_us = cuts->since_us; /* the time for it goes on */
+
+        cuts->misses++;
+        end(cuts, now_us);
+        cuts->since_us = since_us;
+        return false;
+    }
+    cuts->has[node] = has == cuts->clock;
+    for (size_t i = 0; i < cuts->count; i++) {
+        if (!cuts->has[i]) {
+            return false;
+        }
+    }
+    cuts->stage = PS_CUT_COLLECTING;
+    return true;
+}
+
+bool ps_cuts_collected(ps_cuts *cuts)
+{
+    assert(cuts->stage == PS_CUT_COLLECTING);
+    if (++cuts->at < cuts->count) {
+        return true;
+    }
+    cuts->stage = PS_CUT_STORING;
+    return false;
+}
+
+void ps_cuts_stored(ps_cuts *cuts, int64_t now_us)
+{
+    assert(cuts->stage == PS_CUT_STORING);
+    cuts->is_wanted = false;
+    cuts->misses = 0;
+    end(cuts, now_us);
+}
+
+void ps_cuts_give_up(ps_cuts *cuts, int64_t now_us)
+{
+    if (cuts->stage != PS_CUT_NONE) {
+        cuts->is_wanted = false;
+        end(cuts, now_us);
+    }
+}
+
+void ps_checkpoints_choose(const uint64_t *steps, size_t count, uint32_t keep, uint64_t keep_every,
+                           bool *drop)
+{
+    for (size_t i = 0; i < count; i++) {
+        drop[i] =
+            count - i > keep && count - i > 1 && (keep_every == 0 || steps[i] % keep_every != 0);
+    }
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* checkpoints.h - when an attempt takes checkpoints, and which of a job's are kept.
+ *
+ * Pure: no I/O; time is passed in. One checkpoint is under way at a time. It is named: a clock that
+ * no node has begun, which heartbeats tell all nodes. Each takes it, or says that it could not;
+ * then it is given up and a later one is named, further ahead. When all have it, their files are
+ * collected one node after the other, then stored. All nodes are told up to which clock they may
+ * forget theirs.
+ */
+#ifndef PS_COORDINATOR_CHECKPOINTS_H
+#define PS_COORDINATOR_CHECKPOINTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum ps_cut_stage {
+    PS_CUT_NONE,
+    PS_CUT_NAMED,      /* nodes take it */
+    PS_CUT_COLLECTING, /* all have it */
+    PS_CUT_STORING     /* all files are here */
+} ps_cut_stage;
+
+typedef struct ps_cuts {
+    ps_cut_stage stage;
+    uint64_t clock;   /* of the one under way, or of the last one */
+    uint64_t done;    /* nodes forget those up to this clock */
+    bool is_wanted;   /* a user has asked for one that has not been stored yet */
+    unsigned misses;  /* in a row: how often a clock was named too late */
+    int64_t since_us; /* when the last one was stored or given up, or training began */
+    size_t count;     /* nodes */
+    bool *has;        /* (count): the node has it; its files wait, or are collected */
+    size_t at;        /* node whose files are collected */
+} ps_cuts;
+
+/* Begins: `clock` is the one that all nodes take by themselves (ps_checkpoint_next); 0: none. */
+void ps_cuts_init(ps_cuts *cuts, size_t nodes, uint64_t clock, int64_t now_us);
+void ps_cuts_fini(ps_cuts *cuts);
+
+/* Returns whether one is to be named soon: `every_us` is over since the last one (0: never by
+ * time), or a user wants one. Never while files of one are collected or stored. */
+bool ps_cuts_is_due(const ps_cuts *cuts, int64_t every_us, int64_t now_us);
+
+/* Returns how many clocks ahead one is named where so many are begun in a second: as many as three
+ * heartbeats have, so that each node hears of it before, and more after misses. */
+uint64_t ps_cuts_ahead(const ps_cuts *cuts, double clocks_a_second, int64_t heartbeat_us);
+
+/* Names one, while none is under way, or in place of a later one that is named. */
+void ps_cuts_name(ps_cuts *cuts, uint64_t clock);
+
+/* Takes what a node says: the clock of the checkpoint that it has, and of the one that it missed;
+ * 0: none. Returns whether that was the last one: the files of node cuts->at are to be collected.
+ */
+bool ps_cuts_told(ps_cuts *cuts, size_t node, uint64_t has, uint64_t missed, int64_t now_us);
+
+/* The files of node cuts->at are here. Returns whether there is another node, which is then
+ * cuts->at; else the checkpoint is to be stored. */
+bool ps_cuts_collected(ps_cuts *cuts);
+
+/* It is stored. */
+void ps_cuts_stored(ps_cuts *cuts, int64_t now_us);
+
+/* It is given up, in any stage, for another reason than that it was named too late. What a user
+ * wanted is not tried again. */
+void ps_cuts_give_up(ps_cuts *cuts, int64_t now_us);
+
+/* ---- Retention ---- */
+
+/* Marks in drop (count) the checkpoints that are not kept, of steps (count), ascending, all of
+ * which were read back: the newest `keep`, >= 1, stay, and those whose step is a multiple of
+ * keep_every (0: none). At least the newest one stays. */
+void ps_checkpoints_choose(const uint64_t *steps, size_t count, uint32_t keep, uint64_t keep_every,
+                           bool *drop);
+
+#endif

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* driver_checkpoint.c - does what domain/checkpoints.h decides: names checkpoints by heartbeats,
+ * collects the files of all nodes one after the other while the job trains, and stores them.
+ *
+ * Nothing that goes wrong here ends the job: the checkpoint is skipped, the job says so and trains
+ * on. */
+#include "services/coordinator/driver_impl.h"
+
+#include "common/base/container_of.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+#include "common/job/checkpoint_clocks.h"
+#include "services/coordinator/io/checkpoint_store.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void ps_checkpoints_begin(ps_attempt *a)
+{
+    uint64_t first = a->package != NULL ? a->package->first_clock : 0;
+
+    if (ps_plan_checkpoint_lacks(a->plan) != NULL || a->checkpoints.is_running) {
+        return;
+    }
+    a->checkpoints.is_running = true;
+    /* An adopted attempt does not know what its nodes have done so far: a later clock is named. */
+    ps_cuts_init(&a->checkpoints.cuts, a->commit.count,
+                 a->package != NULL ? ps_checkpoint_next(a->plan, first) : 0,
+                 ps_coordinator_now_us(a->c));
+}
+
+void ps_checkpoints_fini(ps_attempt *a)
+{
+    if (a->checkpoints.is_running) {
+        ps_cuts_fini(&a->checkpoints.cuts);
+    }
+    free(a->checkpoints.files);
+    a->checkpoints.files = NULL;
+}
+
+static void forget_files(ps_attempt *a)
+{
+    free(a->checkpoints.files);
+    a->checkpoints.files = NULL;
+    a->checkpoints.count = 0;
+}
+
+static uint64_t step_of(const ps_attempt *a)
+{
+    return ps_checkpoint_step(a->plan, a->checkpoints.cuts.clock);
+}
+
+/* Shows in the job why a checkpoint was skipped; NULL: the last one is stored. */
+static void tell(ps_attempt *a, const char *why)
+{
+    if (why == NULL && !a->checkpoints.has_skipped) {
+        return;
+    }
+    a->checkpoints.has_skipped = why != NULL;
+    if (a->commit.state != PSGD__V1__JOB_STATE__JOB_STATE_RUNNING) {
+        return;
+    }
+    ps_live_tell(a->job, why != NULL ? "CHECKPOINT_SKIPPED" : a->commit.reason,
+                 why != NULL ? why : a->commit.message);
+}
+
+static void skip(ps_attempt *a, const ps_status *why)
+{
+    char text[PS_STATUS_TEXT_BYTES + 80];
+
+    snprintf(text, sizeof text, "checkpoint of step %" PRIu64 " skipped: %s", step_of(a),
+             why->text);
+    ps_log_with(PS_LOG_WARN, "job", PS_LOG_FIELDS(PS_LOG_STR("job", a->job_id)), "%s", text);
+    tell(a, text);
+    ps_cuts_give_up(&a->checkpoints.cuts, ps_coordinator_now_us(a->c));
+    forget_files(a);
+}
+
+/* --- storing ------------------------------------------------------------------------ */
+
+/* A checkpoint that is stored, or whose gathered files are removed. */
+typedef struct storing {
+    ps_task task;
+    ps_attempt *a;
+    char job_folder[PS_FOLDER_MAX], gathered[PS_FOLDER_MAX];
+    ps_checkpoint_conf conf;
+    ps_intake_file *files;
+    ps_status status;
+} storing;
+
+static void run_store(ps_task *task)
+{
+    storing *s = PS_CONTAINER_OF(task, storing, task);
+
+    s->status = ps_checkpoint_store(&s->conf);
+}
+
+static void stored(ps_task *task)
+{
+    storing *s = PS_CONTAINER_OF(task, storing, task);
+    ps_attempt *a = s->a;
+
+    if (a->job && !ps_is_ok(&s->status)) {
+        skip(a, &s->status);
+    } else if (a->job) {
+        ps_log_with(PS_LOG_INFO, "job", PS_LOG_FIELDS(PS_LOG_STR("job", a->job_id)),
+                    "checkpoint of step %" PRIu64 " stored", s->conf.facts.step);
+        ps_cuts_stored(&a->checkpoints.cuts, ps_coordinator_now_us(a->c));
+        tell(a, NULL);
+    }
+    free(s->files);
+    free(s);
+    ps_attempt_settle(a);
+}
+
+static void run_discard(ps_task *task)
+{
+    ps_checkpoint_discard(PS_CONTAINER_OF(task, storing, task)->gathered);
+}
+
+static void discarded(ps_task *task)
+{
+    storing *s = PS_CONTAINER_OF(task, storing, task);
+    ps_attempt *a = s->a;
+
+    free(s);
+    ps_attempt_settle(a);
+}
+
+static void submit(ps_attempt *a, storing *s, ps_strand *strand, void (*run)(ps_task *task),
+                   void (*done)(ps_task *task))
+{
+    s->a = a;
+    s->task = (ps_task){.run = run, .done = done};
+    s->status = ps_fail(PS_CANCELLED, "the coordinator is stopping");
+    snprintf(s->job_folder, sizeof s->job_folder, "%s", a->folder);
+    snprintf(s->gathered, sizeof s->gathered, "%s", a->checkpoints.folder);
+    a->pending++;
+    ps_tasks_submit(a->c->tasks, strand, &s->task);
+}
+
+/* Removes what was gathered, after what is still being written of node `at`. */
+static void discard(ps_attempt *a)
+{
+    submit(a, ps_xcalloc(1, sizeof(storing)), &a->nodes[a->checkpoints.cuts.at].files, run_discard,
+           discarded);
+}
+
+void ps_checkpoints_end(ps_attempt *a)
+{
+    if (a->checkpoints.is_running && a->checkpoints.cuts.stage == PS_CUT_COLLECTING) {
+        discard(a);
+        ps_cuts_give_up(&a->checkpoints.cuts, ps_coordinator_now_us(a->c));
+    }
+}
+
+static void start_store(ps_attempt *a)
+{
+    storing *s = ps_xcalloc(1, sizeof *s);
+
+    s->files = a->checkpoints.files;
+    a->checkpoints.files = NULL;
+    s->conf = (ps_checkpoint_conf){
+        .job_folder = s->job_folder,
+        .gathered = s->gathered,
+        .plan = a->plan,
+        .placement = &a->placement,
+        .facts = {.step = step_of(a),
+                  .clock = a->checkpoints.cuts.clock,
+                  .plan_hash = ps_plan_hash(a->plan),
+                  .ranks = a->plan->spec->workers,
+                  .seed = a->plan->spec->seed,
+                  .version = PS_VERSION},
+        .files = s->files,
+        .count = a->checkpoints.count,
+    };
+    snprintf(s->conf.facts.job_id, sizeof s->conf.facts.job_id, "%s", a->job_id);
+    a->checkpoints.count = 0;
+    submit(a, s, NULL, run_store, stored);
+}
+
+/* --- collecting --------------------------------------------------------------------- */
+
+static void collect_next(ps_attempt *a)
+{
+    const ps_cuts *cuts = &a->checkpoints.cuts;
+
+    ps_collect_checkpoint(&a->nodes[cuts->at], cuts->clock, a->checkpoints.folder);
+}
+
+static void start_collecting(ps_attempt *a)
+{
+    ps_status st = ps_checkpoint_gather(a->checkpoints.folder, a->folder, step_of(a), a->number);
+
+    if (ps_is_ok(&st)) {
+        st = ps_room_check(&a->c->room);
+    }
+    if (!ps_is_ok(&st)) {
+        skip(a, &st);
+        return;
+    }
+    forget_files(a);
+    collect_next(a);
+}
+
+void ps_checkpoint_collected(ps_attempt_node *node, const ps_status *result,
+                             const ps_intake_file *files, size_t count)
+{
+    ps_attempt *a = node->a;
+    size_t had = a->checkpoints.count;
+    ps_status why;
+
+    if (!ps_is_ok(result)) {
+        why = ps_wrap(*result, "files of %s", ps_attempt_node_member(node)->id);
+        discard(a);
+        skip(a, &why);
+        return;
+    }
+    a->checkpoints.files =
+        ps_xrealloc(a->checkpoints.files, (had + count + 1) * sizeof *a->checkpoints.files);
+    memcpy(a->checkpoints.files + had, files, count * sizeof *files);
+    a->checkpoints.count += count;
+    if (ps_cuts_collected(&a->checkpoints.cuts)) {
+        collect_next(a);
+    } else {
+        start_store(a);
+    }
+}
+
+/* --- naming ------------------------------------------------------------------------- */
+
+/* Returns the first clock that no node has begun when it hears of it. */
+static uint64_t clock_ahead(const ps_attempt *a)
+{
+    const Psgd__V1__Progress *progress = a->job->record.job->progress;
+    uint64_t step = progress != NULL ? progress->step : 0;
+    uint64_t clock = ps_checkpoint_clock(a->plan, step);
+    double steps_a_clock = clock > 0 ? (double)step / (double)clock : 1;
+
+    return clock + ps_cuts_ahead(&a->checkpoints.cuts, ps_attempt_rate(a, step) / steps_a_clock,
+                                 a->c->conf.heartbeat_us);
+}
+
+static int64_t every_us(const ps_attempt *a)
+{
+    const Psgd__V1__CheckpointSpec *spec = a->plan->spec->checkpoint;
+
+    return spec != NULL ? (int64_t)(spec->every_seconds * 1e6) : 0;
+}
+
+/* Names the next checkpoint if one is due, by time or by steps. */
+static void name_next(ps_attempt *a)
+{
+    ps_cuts *cuts = &a->checkpoints.cuts;
+    uint64_t ahead = clock_ahead(a), clock = 0;
+
+    if (ps_cuts_is_due(cuts, every_us(a), ps_coordinator_now_us(a->c))) {
+        clock = ahead;
+    } else if (cuts->stage == PS_CUT_NONE) {
+        clock = ps_checkpoint_next(a->plan, ahead - 1);
+    }
+    if (cuts->stage == PS_CUT_NAMED && clock >= cuts->clock) {
+        return; /* the one that is named comes first */
+    }
+    if (clock > cuts->done && clock < a->plan->total_clocks) {
+        ps_cuts_name(cuts, clock);
+    }
+}
+
+static bool is_training(const ps_attempt *a)
+{
+    return a->checkpoints.is_running && a->commit.stage == PS_STAGE_GOING &&
+           a->commit.state == PSGD__V1__JOB_STATE__JOB_STATE_RUNNING;
+}
+
+void ps_checkpoints_beat(ps_attempt *a, size_t node, const Psgd__V1__HeartbeatRequest *beat,
+                         Psgd__V1__HeartbeatResponse *answer)
+{
+    ps_cuts *cuts = &a->checkpoints.cuts;
+
+    if (!is_training(a)) {
+        return;
+    }
+    if (ps_cuts_told(cuts, node, beat->checkpoint, beat->checkpoint_missed,
+                     ps_coordinator_now_us(a->c))) {
+        start_collecting(a);
+    }
+    name_next(a);
+    answer->checkpoint = cuts->stage == PS_CUT_NAMED ? cuts->clock : 0;
+    answer->checkpoint_done = cuts->done;
+}
+
+ps_status ps_attempt_take_checkpoint(ps_attempt *a, uint64_t *clock)
+{
+    const char *lacks = ps_plan_checkpoint_lacks(a->plan);
+    ps_cuts *cuts = &a->checkpoints.cuts;
+
+    if (lacks != NULL) {
+        return ps_fail(PS_FAILED_PRECONDITION, "job %s cannot have checkpoints: %s", a->job_id,
+                       lacks);
+    }
+    if (!is_training(a)) {
+        return ps_fail(PS_FAILED_PRECONDITION, "job %s does not train", a->job_id);
+    }
+    if (clock_ahead(a) >= a->plan->total_clocks) {
+        return ps_fail(PS_FAILED_PRECONDITION, "job %s ends before all nodes could take one",
+                       a->job_id);
+    }
+    cuts->is_wanted = true;
+    name_next(a);
+    *clock = cuts->clock;
+    return ps_ok();
+}

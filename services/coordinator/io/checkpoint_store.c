@@ -1,0 +1,511 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* checkpoint_store.c - see checkpoint_store.h. */
+#include "services/coordinator/io/checkpoint_store.h"
+
+#include "common/base/clock.h"
+#include "common/base/files.h"
+#include "common/base/log.h"
+#include "common/base/shorten.h"
+#include "common/base/strbuf.h"
+#include "common/base/xalloc.h"
+#include "services/coordinator/domain/checkpoints.h"
+#include "services/coordinator/io/archive.h"
+#include "services/coordinator/io/room.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define FACTS "state.json"
+#define MANIFEST "MANIFEST.json"
+#define KIND "checkpoint"
+
+enum { FORMAT = 1, STEP_DIGITS = 13, FACTS_MAX = 64 << 10, MANIFEST_MAX = 4 << 20 };
+
+/* --- names ------------------------------------------------------------------------ */
+
+static ps_status folder_of(char out[PS_FOLDER_MAX], const char *job_folder)
+{
+    return ps_path_join(out, PS_FOLDER_MAX, job_folder, "checkpoints");
+}
+
+static ps_status path_at(char out[PS_FOLDER_MAX], const char *job_folder, const char *name)
+{
+    char folder[PS_FOLDER_MAX];
+    ps_status st = folder_of(folder, job_folder);
+
+    return ps_is_ok(&st) ? ps_path_join(out, PS_FOLDER_MAX, folder, name) : st;
+}
+
+static void name_step(char out[STEP_DIGITS + 1], uint64_t step)
+{
+    snprintf(out, STEP_DIGITS + 1, "%0*" PRIu64, STEP_DIGITS, step % UINT64_C(10000000000000));
+}
+
+ps_status ps_checkpoint_gather(char out[PS_FOLDER_MAX], const char *job_folder, uint64_t step,
+                               uint32_t attempt)
+{
+    char name[64];
+
+    snprintf(name, sizeof name, ".%" PRIu64 "-%" PRIu32 ".tmp", step, attempt);
+    return path_at(out, job_folder, name);
+}
+
+void ps_checkpoint_discard(const char *gathered)
+{
+    ps_status st = ps_dir_remove(gathered);
+
+    (void)st; /* it only takes room, until the next start */
+}
+
+/* --- facts ------------------------------------------------------------------------ */
+
+static ps_status write_facts(const char *folder, const ps_checkpoint_facts *facts)
+{
+    char path[PS_FOLDER_MAX], hash[24], seed[24], *text;
+    json_t *json;
+    ps_status st = ps_path_join(path, sizeof path, folder, FACTS);
+
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    snprintf(hash, sizeof hash, "%016" PRIx64, facts->plan_hash);
+    snprintf(seed, sizeof seed, "%" PRIu64, facts->seed);
+    json = json_pack("{s:i, s:s, s:I, s:I, s:s, s:I, s:s, s:s}", "format", FORMAT, "job",
+                     facts->job_id, "step", (json_int_t)facts->step, "clock",
+                     (json_int_t)facts->clock, "plan_hash", hash, "ranks", (json_int_t)facts->ranks,
+                     "seed", seed, "version", facts->version);
+    text = json_dumps(json, JSON_INDENT(2));
+    st = ps_file_write(path, text, strlen(text));
+    free(text);
+    json_decref(json);
+    return st;
+}
+
+static bool take_count(const json_t *json, const char *name, uint64_t most, uint64_t *out)
+{
+    const json_t *value = json_object_get(json, name);
+
+    *out = json_is_integer(value) ? (uint64_t)json_integer_value(value) : UINT64_MAX;
+    return json_is_integer(value) && json_integer_value(value) >= 0 && *out <= most;
+}
+
+static bool take_number(const json_t *json, const char *name, int base, uint64_t *out)
+{
+    const char *text = json_string_value(json_object_get(json, name));
+    const char *digits = base == 16 ? "0123456789abcdef" : "0123456789";
+    char *end;
+
+    if (text == NULL || text[0] == '\0' || strspn(text, digits) != strlen(text)) {
+        return false;
+    }
+    errno = 0;
+    *out = strtoull(text, &end, base);
+    return errno == 0 && *end == '\0';
+}
+
+static bool take_text(const json_t *json, const char *name, char *out, size_t cap)
+{
+    const char *text = json_string_value(json_object_get(json, name));
+
+    return text != NULL && ps_name_is_safe(text) && (size_t)snprintf(out, cap, "%s", text) < cap;
+}
+
+/* Returns the first member that is missing or wrong, or NULL. */
+static const char *take_facts(const json_t *json, ps_checkpoint_facts *out)
+{
+    const uint64_t steps_max = UINT64_C(1000000000000);
+    uint64_t ranks = 0;
+
+    if (!take_text(json, "job", out->job_id, sizeof out->job_id)) {
+        return "job";
+    }
+    if (!take_count(json, "step", steps_max, &out->step)) {
+        return "step";
+    }
+    if (!take_count(json, "clock", steps_max, &out->clock)) {
+        return "clock";
+    }
+    if (!take_number(json, "plan_hash", 16, &out->plan_hash)) {
+        return "plan_hash";
+    }
+    if (!take_count(json, "ranks", 256, &ranks)) {
+        return "ranks";
+    }
+    out->ranks = (uint32_t)ranks;
+    if (!take_number(json, "seed", 10, &out->seed)) {
+        return "seed";
+    }
+    return take_text(json, "version", out->version, sizeof out->version) ? NULL : "version";
+}
+
+ps_status ps_checkpoint_parse(const char *text, size_t n, ps_checkpoint_facts *out)
+{
+    json_error_t where;
+    json_t *json = json_loadb(text, n, JSON_REJECT_DUPLICATES, &where);
+    uint64_t format = 0;
+    const char *wrong;
+    ps_status st = ps_ok();
+
+    *out = (ps_checkpoint_facts){0};
+    if (json == NULL) {
+        return ps_fail(PS_DATA_LOSS, FACTS ":%d: %s", where.line, where.text);
+    }
+    if (!take_count(json, "format", UINT32_MAX, &format) || format != FORMAT) {
+        st = ps_fail(PS_DATA_LOSS, FACTS ": format is not %d", FORMAT);
+    } else if ((wrong = take_facts(json, out)) != NULL) {
+        st = ps_fail(PS_DATA_LOSS, FACTS ": %s is missing, or no such value", wrong);
+    }
+    json_decref(json);
+    return st;
+}
+
+/* --- reading ----------------------------------------------------------------------- */
+
+static ps_status add_file(void *arg, const ps_manifest_file *file)
+{
+    ps_checkpoint *c = arg;
+    ps_manifest_file *copy = &c->files[c->count];
+
+    if (strchr(file->name, '/') != NULL) {
+        return ps_fail(PS_DATA_LOSS, MANIFEST ": %s is in another folder",
+                       PS_SHORT(file->name, 60));
+    }
+    *copy = *file;
+    copy->name = ps_xstrdup(file->name);
+    copy->kind = KIND;
+    copy->node_id = "";
+    c->bytes += file->size;
+    c->count++;
+    return ps_ok();
+}
+
+static ps_status read_text(const char *folder, const char *name, size_t most, char **text,
+                           size_t *n)
+{
+    char path[PS_FOLDER_MAX];
+    ps_status st = ps_path_join(path, sizeof path, folder, name);
+
+    if (ps_is_ok(&st)) {
+        st = ps_file_read(path, most, text, n);
+    }
+    return st.code == PS_NOT_FOUND ? ps_fail(PS_DATA_LOSS, "%s is missing", name) : st;
+}
+
+static ps_status check_file(const char *folder, const ps_manifest_file *file, bool is_thorough)
+{
+    char path[PS_FOLDER_MAX], hex[PS_SHA256_HEX_BYTES];
+    struct stat facts;
+    uint64_t size = 0;
+    ps_status st = ps_path_join(path, sizeof path, folder, file->name);
+
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    if (lstat(path, &facts) != 0 || !S_ISREG(facts.st_mode)) {
+        return ps_fail(PS_DATA_LOSS, "%s is missing", file->name);
+    }
+    if ((uint64_t)facts.st_size != file->size) {
+        return ps_fail(PS_DATA_LOSS, "%s has %lld bytes; its manifest says %" PRIu64, file->name,
+                       (long long)facts.st_size, file->size);
+    }
+    st = is_thorough ? ps_sha256_of_file(path, hex, &size) : ps_ok();
+    if (is_thorough && ps_is_ok(&st) && strcmp(hex, file->sha256) != 0) {
+        st = ps_fail(PS_DATA_LOSS, "%s is damaged: its SHA-256 is not the stored one", file->name);
+    }
+    return st;
+}
+
+static ps_status read_manifest(ps_checkpoint *c)
+{
+    char *text = NULL;
+    size_t n = 0;
+    ps_status st = read_text(c->folder, MANIFEST, MANIFEST_MAX, &text, &n);
+
+    if (ps_is_ok(&st)) {
+        c->files = ps_xcalloc(PS_CHECKPOINT_FILES_MAX, sizeof *c->files);
+        st = ps_manifest_parse(text, n, PS_CHECKPOINT_FILES_MAX, add_file, c);
+    }
+    free(text);
+    return st;
+}
+
+static ps_status read_facts(ps_checkpoint *c)
+{
+    char *text = NULL;
+    size_t n = 0;
+    ps_status st = read_text(c->folder, FACTS, FACTS_MAX, &text, &n);
+
+    if (ps_is_ok(&st)) {
+        st = ps_checkpoint_parse(text, n, &c->facts);
+    }
+    free(text);
+    return st;
+}
+
+/* Reads the checkpoint in c->folder. */
+static ps_status read_folder(ps_checkpoint *c, bool is_thorough)
+{
+    ps_status st = read_manifest(c);
+
+    for (size_t i = 0; ps_is_ok(&st) && i < c->count; i++) {
+        st = check_file(c->folder, &c->files[i], is_thorough);
+    }
+    if (ps_is_ok(&st) && (ps_checkpoint_sha256(c, FACTS) == NULL ||
+                          ps_checkpoint_sha256(c, PS_CHECKPOINT_MODEL) == NULL)) {
+        st = ps_fail(PS_DATA_LOSS, MANIFEST " lacks " FACTS " or " PS_CHECKPOINT_MODEL);
+    }
+    return ps_is_ok(&st) ? read_facts(c) : st;
+}
+
+ps_status ps_checkpoint_read(const char *job_folder, uint64_t step, bool is_thorough,
+                             ps_checkpoint *out)
+{
+    char name[STEP_DIGITS + 1];
+    struct stat what;
+    ps_status st;
+
+    *out = (ps_checkpoint){0};
+    name_step(name, step);
+    st = path_at(out->folder, job_folder, name);
+    if (ps_is_ok(&st) && (lstat(out->folder, &what) != 0 || !S_ISDIR(what.st_mode))) {
+        return ps_fail(PS_NOT_FOUND, "there is no checkpoint of step %" PRIu64, step);
+    }
+    out->stored_s = ps_is_ok(&st) ? (int64_t)what.st_mtime : 0;
+    if (ps_is_ok(&st)) {
+        st = read_folder(out, is_thorough);
+    }
+    if (ps_is_ok(&st) && out->facts.step != step) {
+        st = ps_fail(PS_DATA_LOSS, FACTS " is of step %" PRIu64, out->facts.step);
+    }
+    if (!ps_is_ok(&st)) {
+        ps_checkpoint_fini(out);
+        return ps_wrap(st, "checkpoint of step %" PRIu64, step);
+    }
+    return st;
+}
+
+void ps_checkpoint_fini(ps_checkpoint *c)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        free((char *)c->files[i].name);
+    }
+    free(c->files);
+    c->files = NULL;
+    c->count = 0;
+}
+
+const char *ps_checkpoint_sha256(const ps_checkpoint *c, const char *name)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        if (strcmp(c->files[i].name, name) == 0) {
+            return c->files[i].sha256;
+        }
+    }
+    return NULL;
+}
+
+static int by_step(const void *a, const void *b)
+{
+    const uint64_t *x = a, *y = b;
+
+    return *x < *y ? -1 : *x > *y;
+}
+
+size_t ps_checkpoint_list(const char *job_folder, uint64_t **steps)
+{
+    char folder[PS_FOLDER_MAX];
+    ps_status st = folder_of(folder, job_folder);
+    DIR *dir = ps_is_ok(&st) ? opendir(folder) : NULL;
+    const struct dirent *at;
+    size_t count = 0;
+
+    *steps = NULL;
+    while (dir != NULL && (at = readdir(dir)) != NULL) {
+        if (strlen(at->d_name) == STEP_DIGITS && strspn(at->d_name, "0123456789") == STEP_DIGITS) {
+            *steps = ps_xrealloc(*steps, (count + 1) * sizeof **steps);
+            (*steps)[count++] = strtoull(at->d_name, NULL, 10);
+        }
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+    if (count > 1) {
+        qsort(*steps, count, sizeof **steps, by_step);
+    }
+    return count;
+}
+
+/* --- writing ----------------------------------------------------------------------- */
+
+static void drop_parts(const ps_checkpoint_conf *conf)
+{
+    for (uint32_t rank = 0; rank < conf->placement->server_count; rank++) {
+        char name[32], path[PS_FOLDER_MAX];
+        ps_status st;
+
+        ps_artifacts_part_name(name, rank);
+        st = ps_path_join(path, sizeof path, conf->gathered, name);
+        if (ps_is_ok(&st)) {
+            st = ps_dir_remove(path);
+        }
+        (void)st; /* a manifest does not list it */
+    }
+}
+
+static ps_status write_manifest(const ps_checkpoint_conf *conf, const ps_written *model)
+{
+    ps_manifest_file *files = ps_xcalloc(conf->count + 2, sizeof *files);
+    char path[PS_FOLDER_MAX];
+    size_t count = 0;
+    ps_status st = ps_path_join(path, sizeof path, conf->gathered, MANIFEST);
+
+    for (size_t i = 0; i < conf->count; i++) {
+        if (conf->files[i].name[0] != '.') {
+            files[count] = (ps_manifest_file){.name = conf->files[i].name,
+                                              .kind = KIND,
+                                              .node_id = "",
+                                              .size = conf->files[i].size};
+            memcpy(files[count++].sha256, conf->files[i].sha256, PS_SHA256_HEX_BYTES);
+        }
+    }
+    files[count] = (ps_manifest_file){
+        .name = PS_CHECKPOINT_MODEL, .kind = KIND, .node_id = "", .size = model->size};
+    memcpy(files[count++].sha256, model->sha256, PS_SHA256_HEX_BYTES);
+    files[count] = (ps_manifest_file){.name = FACTS, .kind = KIND, .node_id = ""};
+    if (ps_is_ok(&st)) {
+        st = ps_manifest_measure(conf->gathered, &files[count++]);
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_manifest_write(path, files, count);
+    }
+    free(files);
+    return st;
+}
+
+/* Gives the folder its name. One of the same step, of an earlier attempt, is replaced. */
+static ps_status give_name(const ps_checkpoint_conf *conf, const char *name)
+{
+    char to[PS_FOLDER_MAX], aside[PS_FOLDER_MAX], old[64];
+    struct stat what;
+    ps_status st = path_at(to, conf->job_folder, name);
+
+    snprintf(old, sizeof old, ".%s-old.tmp", name);
+    if (ps_is_ok(&st)) {
+        st = path_at(aside, conf->job_folder, old);
+    }
+    if (ps_is_ok(&st) && lstat(to, &what) == 0 && rename(to, aside) != 0) {
+        st = ps_fail_errno(errno, "move %s", PS_PATH_SHOWN(to));
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_file_replace(conf->gathered, to);
+    }
+    if (ps_is_ok(&st)) {
+        ps_checkpoint_discard(aside);
+    }
+    return st;
+}
+
+static void forget(const char *job_folder, uint64_t step)
+{
+    char name[STEP_DIGITS + 1], aside[64], from[PS_FOLDER_MAX], to[PS_FOLDER_MAX];
+    ps_status st;
+
+    name_step(name, step);
+    snprintf(aside, sizeof aside, ".%s-del.tmp", name);
+    st = path_at(from, job_folder, name);
+    if (ps_is_ok(&st)) {
+        st = path_at(to, job_folder, aside);
+    }
+    if (ps_is_ok(&st) && rename(from, to) == 0) {
+        ps_checkpoint_discard(to);
+    }
+}
+
+/* Removes what the job does not keep. Only checkpoints that are whole count as kept. */
+static void retain(const ps_checkpoint_conf *conf)
+{
+    const Psgd__V1__CheckpointSpec *spec = conf->plan->spec->checkpoint;
+    uint64_t *steps, *whole;
+    size_t count = ps_checkpoint_list(conf->job_folder, &steps), n = 0;
+    bool *drop = ps_xcalloc(count + 1, sizeof *drop);
+
+    if (spec == NULL) { /* taken by hand: all stay */
+        free(steps);
+        free(drop);
+        return;
+    }
+    whole = ps_xcalloc(count + 1, sizeof *whole);
+    for (size_t i = 0; i < count; i++) {
+        ps_checkpoint c;
+        ps_status st = ps_checkpoint_read(conf->job_folder, steps[i], false, &c);
+
+        if (ps_is_ok(&st)) {
+            whole[n++] = steps[i];
+            ps_checkpoint_fini(&c);
+        }
+    }
+    ps_checkpoints_choose(whole, n, spec->keep, spec->keep_every, drop);
+    for (size_t i = 0; i < n; i++) {
+        if (drop[i]) {
+            forget(conf->job_folder, whole[i]);
+        }
+    }
+    free(steps);
+    free(whole);
+    free(drop);
+}
+
+static ps_status set_latest(const ps_checkpoint_conf *conf, const char *name)
+{
+    char path[PS_FOLDER_MAX], text[STEP_DIGITS + 2];
+    ps_status st = path_at(path, conf->job_folder, "LATEST");
+    int n = snprintf(text, sizeof text, "%s\n", name);
+
+    return ps_is_ok(&st) ? ps_file_write(path, text, (size_t)n) : st;
+}
+
+ps_status ps_checkpoint_store(const ps_checkpoint_conf *conf)
+{
+    char name[STEP_DIGITS + 1];
+    ps_checkpoint back;
+    ps_written model = {0};
+    ps_status st =
+        ps_room_for(conf->gathered, conf->plan->layout.param_count * sizeof(float) + FACTS_MAX);
+
+    name_step(name, conf->facts.step);
+    if (ps_is_ok(&st)) {
+        st = ps_archive_write_weights(conf->plan, conf->placement, conf->facts.job_id,
+                                      conf->gathered, PS_CHECKPOINT_MODEL, &model);
+    }
+    if (ps_is_ok(&st)) {
+        drop_parts(conf);
+        st = write_facts(conf->gathered, &conf->facts);
+    }
+    if (ps_is_ok(&st)) {
+        st = write_manifest(conf, &model);
+    }
+    if (ps_is_ok(&st)) {
+        st = give_name(conf, name);
+    }
+    if (!ps_is_ok(&st)) {
+        ps_checkpoint_discard(conf->gathered);
+        return st;
+    }
+    st = ps_checkpoint_read(conf->job_folder, conf->facts.step, true, &back);
+    if (!ps_is_ok(&st)) {
+        forget(conf->job_folder, conf->facts.step);
+        return st;
+    }
+    ps_checkpoint_fini(&back);
+    st = set_latest(conf, name);
+    if (ps_is_ok(&st)) {
+        retain(conf);
+    }
+    return st;
+}

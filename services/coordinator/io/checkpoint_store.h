@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* checkpoint_store.h - checkpoints as folders, below DATA_DIR/jobs/ID/checkpoints/STEP/.
+ *
+ *   model.safetensors           the servers' weights
+ *   server-RANK-THREAD.state    slices and rows by virtual shard (common/store/store.h)
+ *   rank-RANK.state             what a rank keeps (common/train/trainer.h)
+ *   state.json                  where the job was, and what it computes
+ *   MANIFEST.json               every other file with size and SHA-256; written last
+ *
+ * A folder is made under another name and gets its own when all of its files are on the disk.
+ * LATEST beside it names the newest one that was read back. Waits for the disk: not on the loop's
+ * thread.
+ */
+#ifndef PS_COORDINATOR_CHECKPOINT_STORE_H
+#define PS_COORDINATOR_CHECKPOINT_STORE_H
+
+#include "common/artifact/manifest.h"
+#include "common/job/plan.h"
+#include "common/placement/placement.h"
+#include "services/coordinator/io/artifacts.h"
+
+#define PS_CHECKPOINT_MODEL "model.safetensors"
+
+enum { PS_CHECKPOINT_FILES_MAX = 64 * 64 + 256 + 8 };
+
+/* What state.json says. */
+typedef struct ps_checkpoint_facts {
+    char job_id[96];
+    uint64_t step, clock;
+    uint64_t plan_hash; /* of what the job computes (ps_plan_hash) */
+    uint32_t ranks;
+    uint64_t seed;
+    char version[32]; /* of psgd */
+} ps_checkpoint_facts;
+
+/* A checkpoint that was read. */
+typedef struct ps_checkpoint {
+    ps_checkpoint_facts facts;
+    char folder[PS_FOLDER_MAX];
+    int64_t stored_s; /* seconds since 1970 */
+    uint64_t bytes;   /* of all files */
+    size_t count;
+    ps_manifest_file *files; /* (count); their names are the checkpoint's */
+} ps_checkpoint;
+
+/* Writes the path of the folder in which the files of a checkpoint are gathered: a name that
+ * ps_artifacts_sweep removes after a crash. */
+PS_MUST_USE ps_status ps_checkpoint_gather(char out[PS_FOLDER_MAX], const char *job_folder,
+                                           uint64_t step, uint32_t attempt);
+
+/* What is to be stored. All borrowed. */
+typedef struct ps_checkpoint_conf {
+    const char *job_folder, *gathered; /* the folder of ps_checkpoint_gather, with the files */
+    const ps_plan *plan;
+    const ps_placement *placement;
+    ps_checkpoint_facts facts;
+    const ps_intake_file *files; /* (count): states of servers and ranks; weights are left out */
+    size_t count;
+} ps_checkpoint_conf;
+
+/* Makes a checkpoint of gathered files: writes model, facts and manifest, gives the folder its
+ * name, reads all back, then sets LATEST and removes the checkpoints that spec.checkpoint does not
+ * keep. After a failure there is no new checkpoint, and all old ones stay. Fails with the errors of
+ * files, also of fsync; DATA_LOSS: what was read back is not what was written. */
+PS_MUST_USE ps_status ps_checkpoint_store(const ps_checkpoint_conf *conf);
+
+/* Removes gathered files. */
+void ps_checkpoint_discard(const char *gathered);
+
+/* Reads facts and manifest of the checkpoint at `step`, and checks that the files are there with
+ * their sizes; with `is_thorough` also their SHA-256. Fini it after success.
+ *
+ * NOT_FOUND  there is no such checkpoint
+ * DATA_LOSS  names the file and what is wrong with it */
+PS_MUST_USE ps_status ps_checkpoint_read(const char *job_folder, uint64_t step, bool is_thorough,
+                                         ps_checkpoint *out);
+void ps_checkpoint_fini(ps_checkpoint *checkpoint);
+
+/* Returns the SHA-256 of a file; NULL: the checkpoint does not have it. */
+const char *ps_checkpoint_sha256(const ps_checkpoint *checkpoint, const char *name);
+
+/* Lists the steps of which there is a folder, ascending. The caller frees *steps. */
+size_t ps_checkpoint_list(const char *job_folder, uint64_t **steps);
+
+/* Reads facts out of the text of a state.json, which is n bytes of anything. DATA_LOSS names the
+ * member that is missing or wrong. */
+PS_MUST_USE ps_status ps_checkpoint_parse(const char *text, size_t n, ps_checkpoint_facts *out);
+
+#endif

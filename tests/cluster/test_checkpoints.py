@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""test_checkpoints.py - checkpoints of a job: taken while it trains, listed, kept, and gone on from,
+on other numbers of processes and with the bits of a run that nothing interrupted."""
+import csv
+import hashlib
+import io
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+
+import grpc
+from harness import BIN, PATIENCE, SMALL, ClusterTest, coordinator_pb2, evaluated, job_pb2, main, rows_of, tensors
+
+# 10 steps an epoch; slow enough that a checkpoint is stored long before the end.
+JOB = {**SMALL, "title": "cut", "workers": 4, "epochs": 4, "seed": 5}
+SLOW_STEPS = {"straggler": {"name": "fixed", "params": {"rank": -1, "ms": 100}}}
+
+KINDS = {
+    "f32": {},
+    "int8 with error feedback": {"codec": {"up": {"name": "int8", "params": {"error_feedback": 1}},
+                                           "down": {"name": "int8"}}},
+    "top-k with error feedback": {"codec": {"up": {"name": "topk", "params": {"fraction": 0.1,
+                                                                              "error_feedback": 1}}}},
+    "powersgd": {"codec": {"up": {"name": "powersgd"}}},
+    "losp": {"update": {"name": "losp", "params": {"steps": 2}}, "optimizer": {}},
+    "dqlosp": {"update": {"name": "dqlosp", "params": {"steps": 2}}, "optimizer": {}},
+}
+
+
+def hashed(name):
+    return {"name": name, "kind": "hashed", "params": {"buckets": 500}}
+
+
+# Rows of a table of clicks, 10 steps an epoch for 4 workers.
+CLICKS = {
+    "model": {"preset": "wide_deep", "params": {"hidden": 8, "layers": 1}},
+    "optimizer": {"rule": {"name": "adam", "params": {"lr": 0.01}}}, "epochs": 2, "blockSize": 10,
+    "data": {"name": "csv", "folder": "clicks", "files": ["clicks.csv"], "trainLimit": 400,
+             "testLimit": 50, "columns": [{"name": "age"}, hashed("site"), hashed("user"),
+                                          {"name": "click", "kind": "label"}]},
+}
+
+
+def write_clicks(folder):
+    """Writes such a table below `folder`: many users come once, some sites often."""
+    (folder / "clicks").mkdir()
+    with open(folder / "clicks" / "clicks.csv", "w") as out:
+        out.write("age,site,user,click\n")
+        for i in range(600):
+            out.write(f"{i * 7 % 60},s{i * i % 23},u{i * 31 % 217},{i * i % 7 // 4}\n")
+
+
+def model_of(files):
+    """The tensors of the servers' model."""
+    return tensors(next(data for name, data in files.items() if name.endswith("-N(ps).safetensors")))
+
+
+def rows(report):
+    """Rows of an EV file without what was measured."""
+    return evaluated(report).splitlines()[1:]
+
+
+def losses(report):
+    """{step: (loss, accuracy)} of a TR file."""
+    return {int(r["step"]): (r["loss"], r["accuracy"])
+            for r in csv.DictReader(io.StringIO(report.decode()))}
+
+
+class Checkpoints(ClusterTest):
+    def done(self, c, job_id):
+        job = c.wait(job_id, seconds=120)
+        self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, f"{job.reason} {job.message}")
+        return c.files(job_id)
+
+    def listed(self, c, job_id):
+        return c.api.ListCheckpoints(coordinator_pb2.ListCheckpointsRequest(job_id=job_id),
+                                     timeout=10 * PATIENCE).checkpoints
+
+    def wait_for(self, c, job_id, step):
+        return c.poll(f"a checkpoint of step {step} of {job_id}",
+                      lambda: [p for p in self.listed(c, job_id) if p.step == step], seconds=60)[0]
+
+    def folder(self, c, job_id):
+        return c.folder / "coordinator" / "jobs" / job_id / "checkpoints"
+
+    def cut(self, c, spec, step=10):
+        """A job that is cancelled when its checkpoint is stored; the id."""
+        job = c.submit({**spec, **SLOW_STEPS}, pservers=1, checkpoint={"everySteps": step})
+        self.wait_for(c, job.id, step)
+        c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id), timeout=10 * PATIENCE)
+        c.wait(job.id)
+        return job.id
+
+    def resume(self, c, spec, job_id, step=10):
+        return c.submit({**spec, **SLOW_STEPS}, pservers=3, workerProcesses=2,
+                        initFrom=f"checkpoint:{job_id}@{step}").id
+
+    def test_a_job_goes_on_to_the_bits_of_a_straight_run(self):
+        c = self.cluster(workers=4, pservers=3)
+        for name, extra in KINDS.items():
+            with self.subTest(name):
+                spec = {**JOB, "epochs": 2, **extra}
+                straight = self.done(c, c.submit(spec, pservers=1).id)
+                files = self.done(c, self.resume(c, spec, self.cut(c, spec)))
+                self.assertEqual(model_of(files), model_of(straight))
+                for rank in range(4):
+                    ev = f"EV-cut-N({rank}).csv"
+                    self.assertEqual(rows(files[ev]), rows(straight[ev])[-1:])
+                    after = losses(files[f"TR-cut-N({rank}).csv"])
+                    whole = losses(straight[f"TR-cut-N({rank}).csv"])
+                    self.assertEqual(after, {s: whole[s] for s in whole if s > 10})
+
+    def test_rows_of_tables_go_on_with_their_ages(self):
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-clicks-"))
+        self.addCleanup(shutil.rmtree, folder)
+        write_clicks(folder)
+        c = self.cluster(workers=4, pservers=0, data=str(folder))
+        c.pservers = [c.add("pserver", i, ["--threads", n]) for i, n in enumerate((2, 1, 2))]
+        growing = {"name": "sparse", "params": {"admit_count": 2, "tick": 3, "decay": 0.9,
+                                                "unseen_max": 4}}
+        for name, table in {"growing": {"table": growing}, "of a fixed vocabulary": {}}.items():
+            with self.subTest(name):
+                spec = {**JOB, **CLICKS, "model": {**CLICKS["model"], **table}}
+                straight = self.done(c, c.submit(spec, pservers=1).id)
+                files = self.done(c, self.resume(c, spec, self.cut(c, spec)))
+                self.assertEqual(model_of(files), model_of(straight))
+                self.assertEqual(rows_of(files), rows_of(straight))
+                self.assertEqual(bool(rows_of(files)), "table" in table)
+                self.assertEqual(rows(files["EV-cut-N(0).csv"]), rows(straight["EV-cut-N(0).csv"])[-1:])
+
+
+    def test_the_newest_and_every_nth_are_kept_and_read_by_other_programs(self):
+        c = self.cluster(workers=2, pservers=2)
+        job = c.submit({**JOB, **SLOW_STEPS}, workers=2, pservers=2,
+                       checkpoint={"everySteps": 8, "keep": 1, "keepEvery": 16})
+        self.done(c, job.id)
+        stored = [int(s) for s in re.findall(r"checkpoint of step (\d+) stored", c.coordinator.log())]
+        self.assertEqual(stored[0], 8)
+        self.assertGreater(len(stored), 2)
+        found = self.listed(c, job.id)
+        steps = [p.step for p in found]
+        self.assertEqual(steps, [s for s in stored if s % 16 == 0 or s == stored[-1]])
+        folder = self.folder(c, job.id)
+        self.assertEqual((folder / "LATEST").read_text(), f"{steps[-1]:013d}\n")
+        self.assertEqual(sorted(p.name for p in folder.iterdir()),
+                         [f"{s:013d}" for s in steps] + ["LATEST"])
+        at = folder / f"{steps[0]:013d}"
+        listed = json.loads((at / "MANIFEST.json").read_text())["files"]
+        self.assertEqual(sorted([f["name"] for f in listed] + ["MANIFEST.json"]),
+                         sorted(p.name for p in at.iterdir()))
+        self.assertEqual(sum(f["size"] for f in listed), found[0].bytes)
+        for f in listed:
+            self.assertEqual(hashlib.sha256((at / f["name"]).read_bytes()).hexdigest(), f["sha256"])
+        state = json.loads((at / "state.json").read_text())
+        self.assertEqual((state["job"], state["step"], state["ranks"], state["seed"]),
+                         (job.id, steps[0], 2, "5"))
+        self.assertIn("dense0.weight", tensors((at / "model.safetensors").read_bytes()))
+
+    def psgd(self, c, *arguments, code=0):
+        run = subprocess.run([BIN / "psgd", *arguments, "--coordinator", c.coordinator.address],
+                             capture_output=True, text=True, timeout=120 * PATIENCE)
+        self.assertEqual(run.returncode, code, run.stdout + run.stderr)
+        return run.stdout + run.stderr
+
+    def test_a_user_takes_one_lists_it_and_resumes(self):
+        c = self.cluster(workers=2, pservers=1)
+        spec = {**JOB, **SLOW_STEPS, "workers": 2, "epochs": 8}
+        straight = self.done(c, c.submit({**JOB, "workers": 2, "epochs": 8}).id)
+        job = c.submit(spec)
+        c.wait(job.id, lambda j: j.progress.step > 2)
+        self.assertIn("no checkpoints", self.psgd(c, "checkpoints", job.id))
+        self.assertIn("take a checkpoint", self.psgd(c, "checkpoint", job.id))
+        step = c.poll("a checkpoint", lambda: self.listed(c, job.id))[0].step
+        self.psgd(c, "cancel", job.id)
+        c.wait(job.id)
+        self.assertIn("does not train", self.psgd(c, "checkpoint", job.id, code=1))
+        self.assertRegex(self.psgd(c, "checkpoints", job.id), rf"(?m)^{step} .* whole$")
+        out = self.psgd(c, "resume", job.id, "--workers", "1", "--watch")
+        self.assertIn(f"from step {step} of {job.id}", out)
+        resumed = out.split()[1].rstrip(",")
+        self.assertEqual(c.get(resumed).spec.init_from, f"checkpoint:{job.id}@{step}")
+        self.assertEqual(model_of(c.files(resumed)), model_of(straight))
+        self.assertIn("no checkpoint", self.psgd(c, "resume", f"{job.id}@{step + 1}", code=4))
+
+    def test_what_is_damaged_or_another_job_s_is_refused_by_name(self):
+        c = self.cluster(workers=4, pservers=3)
+        job_id = self.cut(c, JOB)
+        at = self.folder(c, job_id) / f"{10:013d}"
+        rank, manifest, facts = (at / n for n in ("rank-00002.state", "MANIFEST.json", "state.json"))
+
+        def refused(text, **fields):
+            with self.assertRaises(grpc.RpcError) as e:
+                self.resume(c, {**JOB, **fields}, job_id)
+            self.assertIn(text, e.exception.details())
+
+        refused("computes something else", seed=6)
+        refused("4 ranks and this job 3 workers", workers=3)
+        whole = rank.read_bytes()
+        rank.write_bytes(whole[:-1])
+        refused(f"rank-00002.state has {len(whole) - 1} bytes")
+        self.assertIn("rank-00002.state has", self.listed(c, job_id)[0].damage)
+        rank.write_bytes(whole[:100] + bytes([whole[100] ^ 1]) + whole[101:])
+        job = c.wait(self.resume(c, JOB, job_id))
+        self.assertEqual((job.state, job.reason), (job_pb2.JOB_STATE_FAILED, "INIT_REFUSED"))
+        self.assertIn("rank-00002.state is damaged: its SHA-256", job.message)
+        rank.unlink()
+        refused("rank-00002.state is missing")
+        rank.write_bytes(whole)
+        text = facts.read_text()
+        for name, wrong in (("clock", '"clock": -1'), ("ranks", '"ranks": 1000'), ("format", '"format": 2')):
+            facts.write_text(re.sub(rf'"{name}": \d+', wrong.ljust(len(f'"{name}": 10')), text))
+            if facts.stat().st_size == len(text):
+                refused(f"state.json: {name}")
+        facts.write_text(text)
+        for wrong, says in (("{", "manifest:1"), ("[]", "no object"), ('{"files": 1}', "no list")):
+            manifest.write_text(wrong)
+            refused(says)
+        manifest.unlink()
+        refused("MANIFEST.json is missing")
+        shutil.rmtree(at)
+        refused("there is no checkpoint of step 10")
+
+    def test_a_job_that_cannot_have_checkpoints_is_told_why(self):
+        c = self.cluster(workers=0, pservers=0)
+        for fields, text in (({"exchange": {"name": "ring"}}, "exchange pserver is allowed"),
+                             ({"consistency": {"name": "asp"}}, "only consistency bsp"),
+                             ({"assignment": {"name": "duplicate", "params": {"redundancy": 2}}},
+                              "redundancy 1"),
+                             ({"checkpoint": {"keep": 1001}}, "keep: is 1001"),
+                             ({"checkpoint": {"everySeconds": 0.5}}, "every_seconds: is 0.5")):
+            with self.subTest(text), self.assertRaises(grpc.RpcError) as e:
+                c.submit({**JOB, "checkpoint": {"everySteps": 5}, **fields})
+            self.assertIn(text, e.exception.details())
+
+    def test_a_coordinator_that_dies_meanwhile_takes_later_ones(self):
+        c = self.cluster(workers=2, pservers=1)
+        job = c.submit({**JOB, **SLOW_STEPS}, workers=2, pservers=1, epochs=12,
+                       checkpoint={"everySteps": 10})
+        self.wait_for(c, job.id, 10)
+        half = self.folder(c, job.id) / ".20-1.tmp"
+        c.coordinator.kill()
+        half.mkdir()
+        (half / "rank-00000.state").write_bytes(b"half")
+        c.restart_coordinator()
+        later = c.poll("a later one", lambda: [p for p in self.listed(c, job.id) if p.step > 10])[0]
+        self.assertEqual((later.step % 10, later.damage), (0, ""))
+        self.assertFalse(half.exists())
+        self.done(c, job.id)
+
+
+if __name__ == "__main__":
+    main()
