@@ -81,8 +81,8 @@ static void put_header(prediction *p)
     ps_strbuf_putc(&p->text, '\n');
 }
 
-/* Appends a number as "%.9g", which keeps every bit of a float32. JSON has no other numbers than
- * finite ones. */
+/* Appends a number as "%.9g", which keeps every bit of a float32. JSON has no NaN and no infinity,
+ * so there they are null. */
 static void put_number(prediction *p, double value)
 {
     if (!isfinite(value) && p->cli->format != PS_FORMAT_TEXT) {

@@ -50,8 +50,8 @@ void ps_report_train(ps_report *report, const ps_train_row *row);
 
 /* Appends a line to an EV file and tries to write it at once. */
 void ps_report_eval(ps_report *report, const ps_eval_row *row);
-/* Writes buffered lines. Fails with RESOURCE_EXHAUSTED while the disk is full; the lines then
- * wait. */
+/* Writes the buffered lines. While the disk is full it fails with RESOURCE_EXHAUSTED and keeps the
+ * lines for the next call. */
 PS_MUST_USE ps_status ps_report_flush(ps_report *report);
 /* Writes what is buffered and frees `report` in any case. Fails if the rest cannot be written. */
 PS_MUST_USE ps_status ps_report_close(ps_report *report);

@@ -32,8 +32,8 @@ const ps_column *ps_column_find(const char *name);
 /* Calls `fn` for every kind of column, in a fixed order. */
 void ps_column_each(void (*fn)(const ps_column *column, void *arg), void *arg);
 
-/* Returns the number of ids, or classes, of a column as its numbers say; 0 if only the files
- * tell it. */
+/* Returns the number of ids, or classes, of a column, if its parameters fix it; 0 if only the files
+ * tell it, or if the column has no ids. */
 uint32_t ps_column_size(const ps_data_column *column);
 
 /* Returns whether each id of the column becomes a feature of its own, which is 0 or 1. */

@@ -15,8 +15,8 @@ typedef struct ps_presets {
     size_t count;
 } ps_presets;
 
-extern const ps_presets ps_presets_own;          /* tutorials, and a few choices by name */
-extern const ps_presets ps_presets_parallel_sgd; /* Parallel-SGD, all its generations */
+extern const ps_presets ps_presets_own;          /* tutorials, and presets of a single choice */
+extern const ps_presets ps_presets_parallel_sgd; /* names of all versions of Parallel-SGD */
 extern const ps_presets ps_presets_losp;         /* JSAC2020 and its companion of ICPP 2019 */
 extern const ps_presets ps_presets_paddle;       /* PaddlePaddle v2 and Fleet */
 

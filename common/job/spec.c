@@ -275,7 +275,7 @@ void ps_spec_apply_preset(Psgd__V1__JobSpec *spec)
     if (preset != NULL) {
         under = ps_spec_of_preset(preset->json);
         if (spec->max_steps > 0 || spec->max_seconds > 0) {
-            /* the epochs of the preset are not to end a job with a bound of its own */
+            /* the job has a bound: the preset's epochs must not end it earlier */
             under->epochs = 0;
         }
         ps_spec_underlay(spec, under);

@@ -45,7 +45,7 @@ typedef struct ps_packet {
     atomic_uint refs;
     uint64_t clock;       /* of its step */
     uint32_t from;        /* sender */
-    uint32_t what, piece; /* which piece of the step; each exchange has its own numbering */
+    uint32_t what, piece; /* which message of the step; each mesh plugin numbers its own */
     uint32_t n;           /* values that it represents; only of packets of this worker */
     ps_encoding head;     /* of `bytes`; unset in ccdc, which has a coding of its own */
     ps_buf *buf;          /* holds `bytes`; other packets may share it */

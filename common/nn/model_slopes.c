@@ -66,7 +66,8 @@ static bool goes_over(const planner *p, const ps_placed *at, uint32_t k, int dy)
     return at->runs->slope_in_place && p->slots[dy].users == 1 && k + 1 == at->input_count;
 }
 
-/* Plans the gradient of one input. Offsets hold the number of a slot until `place` is called. */
+/* Plans the gradient of one input. input->to and input->old hold numbers of slots until `place`
+ * turns them into offsets. */
 static void plan_input(planner *p, const ps_placed *at, int dy, ps_placed_input *input)
 {
     bool passes = at->runs->passes_slope;

@@ -8,13 +8,14 @@
  *   node_service.c  NodeService but for its streams
  *   link.c          registration and heartbeat with one coordinator
  *   precommit*.c    the packages of PreCommit, in order
- *   packages.c      what is in each package, against the node's own plan
+ *   packages.c      checks each package against the node's own plan
  *   collect.c       the files of an attempt, in chunks
  *   held_checkpoint.c the checkpoint that the node holds
  *   disk.c          the room on its disk
  *
  * An attempt begins with CanCommit (ps_attempt_begin) and ends with ps_node_release. Its
- * session exists from the seal on. Everything is for the loop's thread.
+ * session exists from the last package of PreCommit, the seal, on. Everything is for the loop's
+ * thread.
  */
 #ifndef PS_COMMON_NODE_NODE_IMPL_H
 #define PS_COMMON_NODE_NODE_IMPL_H

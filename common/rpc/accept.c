@@ -21,7 +21,7 @@ enum {
     FAILURES_MAX = 64,     /* most failures of accept in a row within one call */
     TAKEN_MAX = 16,        /* connections that are accepted in a row, ... */
     REFUSED_MAX = 64, /* ... or refused in a row, before other work of the thread has its turn */
-    TURN_US = 5000    /* then the listener waits for this time */
+    TURN_US = 5000    /* after such a turn the listener rests for this time */
 };
 
 /* The state of the process, since the limit of descriptors is one of the process. */

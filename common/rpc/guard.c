@@ -70,7 +70,7 @@ static struct {
     slot *due;
     int64_t trim_us, logged_us; /* 0: never */
     ps_bar bar;
-    connection *table[TABLE_SLOTS]; /* of lists, by hash_text(from) */
+    connection *table[TABLE_SLOTS]; /* heads of lists, by hash_text(from) */
     size_t held_count;
     struct {
         int fd;

@@ -159,14 +159,15 @@ void ps_book_gave(ps_book *book, uint32_t column, uint32_t worker);
 
 /* ---- How far it is ---- */
 
-/* Returns whether all columns have this contribution. True without columns. */
+/* Returns whether all columns have this contribution, or it was left out. True without columns. */
 bool ps_book_is_in(const ps_book *book, uint64_t clock, uint32_t contributor);
 
 /* Returns the oldest clock that is not complete in every column (with rounds: not closed);
  * UINT64_MAX without columns or when nobody is waited for. */
 uint64_t ps_book_clock(const ps_book *book);
 
-/* Returns the same for one column. */
+/* Returns the oldest clock that is not complete (with rounds: not closed) in one column;
+ * UINT64_MAX if it waits for nobody. */
 uint64_t ps_book_clock_of(const ps_book *book, uint32_t column);
 
 /* Returns the clock of the column's open sum. */

@@ -225,7 +225,8 @@ static struct timespec timespec_of(int64_t us)
                              .tv_nsec = (long)(us % 1000000 * 1000)};
 }
 
-/* Sleeps until something changes. Returns false if until_us comes without a change. */
+/* Sleeps until the loop signals a change or the time is until_us. Returns false if the time came
+ * first. True does not mean that `w` is there. */
 static bool sleep_until(ps_gate *gate, const ps_gate_want *w, int64_t until_us)
 {
     struct timespec until = timespec_of(until_us);

@@ -192,8 +192,8 @@ void ps_trainer_clip_all(ps_trainer *t, float *g, double share, ps_model_ready_f
 PS_MUST_USE ps_status ps_trainer_open_reports(ps_trainer *t);
 PS_MUST_USE ps_status ps_trainer_close_reports(ps_trainer *t); /* closes those that are open */
 void ps_trainer_put_train(ps_trainer *t, const ps_train_row *row);
-/* Adds a line to the report. Logs also when the evaluation began and ended, in seconds of
- * training. */
+/* Adds a line to the report. Also logs when the evaluation began and ended, in seconds
+ * since training began. */
 void ps_trainer_put_eval(ps_trainer *t, const ps_eval_row *row, int64_t began_us);
 /* Begins the record of rounds, trainer_record.c. */
 void ps_trainer_record_begin(ps_trainer *t);

@@ -42,7 +42,8 @@ typedef struct ps_round {
     double compensation_factor; /* factor of the number `compensation` in this round */
 } ps_round;
 
-/* A variable in a round. Arrays are (n) and do not overlap, except that g may be p. */
+/* A variable, or a part of one, in a round. Arrays are (n) and do not overlap, except that g may be
+ * p. */
 typedef struct ps_stretch {
     size_t n;
     bool is_state;  /* state of a layer: g is a decrement, and x -= g has been done */

@@ -59,9 +59,9 @@ bool ps_wire_part_try_lock(const ps_wire_parts *parts, ps_wire_part *part);
 /* Unlocks a part, if the parts are shared. */
 void ps_wire_part_unlock(const ps_wire_parts *parts, ps_wire_part *part);
 
-/* Copies the weights to their places in `block` (param_count). Frees the slices of each part before
- * it goes to the next one, so that this needs no more memory than training did. After it only links
- * may be ended and ps_wire_parts_fini be called. */
+/* Copies the weights to their places in `block` (param_count). Frees the slices of a part before it
+ * copies the next part, so this needs no more memory than training did. Afterwards only end links,
+ * read counters and call ps_wire_parts_fini. */
 void ps_wire_parts_take_weights(ps_wire_parts *parts, float *block);
 
 /* Returns the counters, summed over all parts. */

@@ -40,7 +40,8 @@ void ps_attempt_cancel(ps_attempt *a, const char *why);
 /* Called once: with OK and the step before which all servers act, or with the failure. */
 typedef void ps_attempt_tables_fn(void *arg, const ps_status *st, uint64_t step);
 
-/* Runs an action on the sparse tables of the job, on all servers at the same step. */
+/* Has all servers act on the sparse tables of the job before the same step. Calls `done` when all
+ * have agreed to the step. */
 void ps_attempt_act_on_tables(ps_attempt *a, Psgd__V1__TablesAction what,
                               ps_attempt_tables_fn *done, void *arg);
 

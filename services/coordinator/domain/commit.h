@@ -51,8 +51,8 @@ typedef struct ps_commit_conf {
     int64_t collect_us;    /* to collect the files of all nodes */
     int64_t abort_us;      /* to release all; those who have not answered are left to their beats */
     bool survives_loss;    /* goes on as long as a worker and all servers are alive */
-    bool nodes_are_named;  /* the user chose the nodes: a busy or silent one fails the job, which
-                            * else goes back to the queue */
+    bool nodes_are_named;  /* the user chose the nodes: a busy or silent one fails the job;
+                            * false: the job goes back to the queue */
     bool fails_if_busy;    /* a busy node fails the job, named or not */
     bool may_repeat;       /* an interruption before training sends the job back to the queue */
 } ps_commit_conf;
@@ -213,8 +213,8 @@ void ps_commit_beat(ps_commit *c, size_t node, uint64_t incarnation, bool holds,
  * server's own rank is `rank`. Call it before ps_commit_beat of the same heartbeat. */
 void ps_commit_waits(ps_commit *c, size_t node, uint32_t rank, const uint32_t *servers,
                      size_t n_servers, const uint32_t *workers, size_t n_workers);
-/* Handles a node that says that it has finished, though it has not: `why`. Fails the attempt, even
- * if it could go on without the node. */
+/* Handles a node that says that it has finished, though it has not. `why` becomes part of the job's
+ * message. Fails the attempt, even if it could go on without the node. */
 void ps_commit_lied(ps_commit *c, size_t node, const char *why, int64_t now_us);
 /* Handles another sign of life of the node, such as the acknowledgement of a package. */
 void ps_commit_seen(ps_commit *c, size_t node, int64_t now_us);

@@ -100,7 +100,7 @@ static sqlite3_stmt *statement(ps_registry *r, int index)
     return s;
 }
 
-/* Runs a statement that returns no rows. */
+/* Runs a bound statement that returns no rows, and resets it. `what` is for the error. */
 static ps_status run(ps_registry *r, sqlite3_stmt *s, const char *what)
 {
     int code = sqlite3_step(s);
