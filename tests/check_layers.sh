@@ -35,7 +35,8 @@ common/artifact      common/base/ common/nn/ common/artifact/ onnx/ tensorboard/
 common/consistency   common/base/ common/consistency/
 common/straggler     common/base/ common/straggler/
 common/update        common/base/ common/update/
-common/rpc           common/base/ common/rpc/ grpc/ protobuf-c/ google/ openssl/
+common/pki           common/base/ common/pki/ openssl/
+common/rpc           common/base/ common/pki/ common/rpc/ grpc/ protobuf-c/ google/ openssl/
 common/job           common/base/ common/codec/ common/optim/ common/nn/ common/metric/ common/data/ common/consistency/ common/straggler/ common/update/ common/mesh/ common/job/ common/rpc/pbjson common/rpc/error psgd/ protobuf-c/
 common/placement     common/base/ common/job/layout common/placement/
 common/store         common/base/ common/codec/ common/optim/ common/consistency/ common/store/ psgd/v1/codec protobuf-c/
@@ -50,7 +51,7 @@ services/coordinator/io     common/ services/coordinator/domain/ services/coordi
 services/coordinator/api    common/ services/coordinator/ psgd/ protobuf-c/ google/
 services/pserver     common/ services/pserver/ psgd/ protobuf-c/
 services/worker      common/ services/worker/ psgd/ protobuf-c/
-clients/psgd         common/base/ common/rpc/ common/artifact/weights common/job/ common/train/evaluation common/inprocess/inprocess.h clients/psgd/ psgd/ protobuf-c/ google/
+clients/psgd         common/base/ common/pki/ common/rpc/ common/artifact/weights common/job/ common/train/evaluation common/inprocess/inprocess.h clients/psgd/ psgd/ protobuf-c/ google/
 MAP
 
 report() { # what, lines found

@@ -140,14 +140,14 @@ static char *temporary_name(const char *path)
     return ps_strbuf_take(&name);
 }
 
-ps_status ps_file_writer_open(ps_file_writer *writer, const char *path)
+static ps_status open_writer(ps_file_writer *writer, const char *path, mode_t mode)
 {
     *writer = (ps_file_writer){.fd = -1, .path = ps_xstrdup(path)};
     /* a name that exists belongs to another thread in this microsecond, or to a dead process */
     do {
         free(writer->temporary);
         writer->temporary = temporary_name(path);
-        writer->fd = open(writer->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+        writer->fd = open(writer->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     } while (writer->fd < 0 && errno == EEXIST);
     if (writer->fd < 0) {
         ps_status st = ps_fail_errno(errno, "make a file beside %s", PS_PATH_SHOWN(path));
@@ -156,6 +156,11 @@ ps_status ps_file_writer_open(ps_file_writer *writer, const char *path)
         return st;
     }
     return ps_ok();
+}
+
+ps_status ps_file_writer_open(ps_file_writer *writer, const char *path)
+{
+    return open_writer(writer, path, 0644);
 }
 
 ps_status ps_file_writer_open_passing(ps_file_writer *writer, const char *path)
@@ -239,10 +244,10 @@ ps_status ps_file_writer_commit(ps_file_writer *writer)
     return st;
 }
 
-ps_status ps_file_write(const char *path, const void *bytes, size_t n)
+static ps_status write_whole(const char *path, const void *bytes, size_t n, mode_t mode)
 {
     ps_file_writer writer;
-    ps_status st = ps_file_writer_open(&writer, path);
+    ps_status st = open_writer(&writer, path, mode);
 
     if (!ps_is_ok(&st)) {
         return st;
@@ -253,6 +258,16 @@ ps_status ps_file_write(const char *path, const void *bytes, size_t n)
         return st;
     }
     return ps_file_writer_commit(&writer);
+}
+
+ps_status ps_file_write(const char *path, const void *bytes, size_t n)
+{
+    return write_whole(path, bytes, n, 0644);
+}
+
+ps_status ps_file_write_private(const char *path, const void *bytes, size_t n)
+{
+    return write_whole(path, bytes, n, 0600);
 }
 
 ps_status ps_file_replace(const char *from, const char *to)

@@ -29,6 +29,9 @@ PS_MUST_USE ps_status ps_file_read(const char *path, size_t max_bytes, char **by
  * directory. Mode 0644 under the umask, which services set (ps_files_private). */
 PS_MUST_USE ps_status ps_file_write(const char *path, const void *bytes, size_t n);
 
+/* Does the same with mode 0600 from the first byte on, for what only its owner may read. */
+PS_MUST_USE ps_status ps_file_write_private(const char *path, const void *bytes, size_t n);
+
 /* Writes a file in pieces, with the guarantee of ps_file_write. After open come any number of
  * adds, then commit or abandon. Commit ends the writer even if it fails. After a failed add only
  * abandon is allowed. */
