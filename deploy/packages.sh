@@ -21,12 +21,13 @@ build  libjansson-dev         JSON
 build  libyaml-dev            YAML
 build  libsqlite3-dev         the coordinator's registry
 build  libxxhash-dev          checksums
-build  libssl-dev             SHA-256
+build  libssl-dev             SHA-256, keys, certificates and TLS handshakes
 build  zlib1g-dev             .gz data files and CRC-32
 build  liblz4-dev             compressed gradients
 build  libzstd-dev            compressed gradients
 test   libcmocka-dev          unit tests
 test   sqlite3                looks into the registry
+test   openssl                sees what TLS handshakes agree on
 test   python3-grpcio         a foreign client
 test   python3-grpc-tools     a foreign client
 test   python3-protobuf       a foreign client

@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <string.h>
 
 void ps_cli_end(ps_cli *cli, ps_exit code)
 {
@@ -89,7 +90,12 @@ ps_exit ps_cli_status(const ps_status *st)
 
 void ps_cli_fail(ps_cli *cli, const ps_error *error)
 {
-    ps_cli_end(cli, ps_cli_error(error));
+    ps_exit code = ps_cli_error(error);
+
+    if (cli->tls == NULL && strcmp(error->reason, "UNREACHABLE") == 0) {
+        fputs("It accepts connections. If it speaks TLS, say --tls-dir DIR.\n", stderr);
+    }
+    ps_cli_end(cli, code);
 }
 
 const char *ps_cli_job(const ps_cli *cli)
@@ -123,10 +129,10 @@ void ps_cli_json(ps_cli *cli, const ProtobufCMessage *message)
 
 const char *ps_cli_self(const ps_cli *cli, char *text, size_t cap)
 {
-    if (cli->is_default_coordinator) {
-        snprintf(text, cap, "%s", cli->program);
-    } else {
-        snprintf(text, cap, "%s --coordinator %s", cli->program, cli->general.coordinator);
-    }
+    const char *tls_dir = cli->tls != NULL ? cli->general.tls_dir : "";
+
+    snprintf(text, cap, "%s%s%s%s%s", cli->program, tls_dir[0] != '\0' ? " --tls-dir " : "",
+             tls_dir, cli->is_default_coordinator ? "" : " --coordinator ",
+             cli->is_default_coordinator ? "" : cli->general.coordinator);
     return text;
 }

@@ -12,6 +12,7 @@
 
 #include "common/base/config.h"
 #include "common/rpc/client.h"
+#include "common/rpc/tls.h"
 
 #include "psgd/v1/coordinator.pb-c.h"
 
@@ -33,7 +34,7 @@ typedef enum ps_format { PS_FORMAT_TEXT, PS_FORMAT_JSON, PS_FORMAT_JSONL } ps_fo
 /* Options of every subcommand. */
 typedef struct ps_general {
     const char *coordinator;
-    const char *format;
+    const char *format, *tls_dir;
     int64_t timeout_us;
 } ps_general;
 
@@ -44,6 +45,7 @@ typedef struct ps_cli {
     const char *program;     /* argv[0], for hints: "build/bin/psgd" */
     bool is_default_coordinator;
     bool is_coordinator_named; /* by a flag or the environment */
+    ps_tls *tls;               /* NULL: plaintext */
     ps_loop *loop;
     ps_channel *channel;
     ps_exit code;

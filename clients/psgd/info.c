@@ -166,6 +166,8 @@ static void show(ps_cli *cli, const Psgd__V1__GetServerInfoResponse *info, const
         printf("kernels     %s\n", info->kernels);
         if (info->start_time != NULL) { /* missing if psgd itself answers, without a server */
             printf("address     %s\n", info->address);
+            printf("links       %s\n",
+                   ps_show_enum(&psgd__v1__link_protection__descriptor, (int)info->links));
             printf("started     %s\n", ps_show_time(info->start_time, text));
             printf("max chunk   %u bytes\n", info->max_chunk_bytes);
         }

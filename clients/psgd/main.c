@@ -38,6 +38,9 @@ static const ps_option general_options[] = {
     PS_OPTION_STRING(ps_general, coordinator, .name = "coordinator", .letter = 'c',
                      .env = "PSGD_COORDINATOR", .value = "127.0.0.1:15386", .metavar = "HOST:PORT",
                      .help = "address of the coordinator"),
+    PS_OPTION_STRING(
+        ps_general, tls_dir, .name = "tls-dir", .env = "PSGD_TLS_DIR", .metavar = "DIR",
+        .help = "mutual TLS, with root.pem and identity.pem of this folder (psgd pki)"),
     PS_OPTION_STRING(ps_general, format, .name = "format", .env = "PSGD_FORMAT", .value = "text",
                      .choices = "text|json|jsonl",
                      .help = "json: one document on stdout; jsonl: one a line"),
@@ -126,6 +129,30 @@ static void on_signal(void *arg, int signo)
     ps_loop_post(i->cli->loop, &i->event);
 }
 
+/* Makes the channel to the coordinator. Under TLS it is tried first, because gRPC would not say why
+ * one side does not take the other. */
+static ps_status open_channel(ps_cli *cli, const char *coordinator)
+{
+    const char *dir = cli->general.tls_dir;
+    ps_status st = ps_ok();
+
+    if (dir != NULL && dir[0] != '\0') {
+        st = ps_tls_create(dir, &cli->tls);
+        if (!ps_is_ok(&st)) {
+            return ps_wrap(st, "--tls-dir");
+        }
+        st = ps_tls_probe(cli->tls, coordinator, PS_PRINCIPAL_COORDINATOR, "",
+                          cli->general.timeout_us);
+        if (!ps_is_ok(&st)) {
+            return ps_wrap(st, "coordinator");
+        }
+        ps_loop_use_tls(cli->loop, cli->tls);
+    }
+    cli->channel = ps_channel_create(cli->loop, coordinator);
+    ps_channel_expect(cli->channel, PS_PRINCIPAL_COORDINATOR, "");
+    return st;
+}
+
 /* Connects and runs the subcommand on a loop until it has ended. */
 static ps_exit run(ps_cli *cli, const ps_subcommand *sub, void *options)
 {
@@ -150,11 +177,11 @@ static ps_exit run(ps_cli *cli, const ps_subcommand *sub, void *options)
     if (ps_is_ok(&st)) {
         st = ps_loop_create(&cli->loop);
     }
+    if (ps_is_ok(&st) && !sub->is_local && begin != sub->start_alone) {
+        st = open_channel(cli, coordinator);
+    }
     if (ps_is_ok(&st)) {
         atomic_store(&i.has_loop, true);
-        cli->channel = sub->is_local || begin == sub->start_alone
-                           ? NULL
-                           : ps_channel_create(cli->loop, coordinator);
         begin(cli, options);
         ps_loop_run(cli->loop);
         if (fflush(stdout) != 0 && cli->code == PS_EXIT_OK) {
@@ -166,6 +193,7 @@ static ps_exit run(ps_cli *cli, const ps_subcommand *sub, void *options)
     }
     ps_signals_stop(&signals);
     ps_loop_destroy(cli->loop);
+    ps_tls_release(cli->tls);
     return cli->code;
 }
 
@@ -187,6 +215,9 @@ static void take_general(ps_cli *cli, const ps_general *own)
         cli->general.coordinator = own->coordinator;
         cli->is_default_coordinator = false;
         cli->is_coordinator_named = true;
+    }
+    if (ps_config_source_of(config, "tls-dir") == PS_FROM_FLAG) {
+        cli->general.tls_dir = own->tls_dir;
     }
     if (ps_config_source_of(config, "format") == PS_FROM_FLAG) {
         cli->general.format = own->format;

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-enum { PS_TEXT_TABLE_COLUMNS_MAX = 9 };
+enum { PS_TEXT_TABLE_COLUMNS_MAX = 10 };
 
 typedef struct ps_text_table {
     size_t n_columns; /* at most PS_TEXT_TABLE_COLUMNS_MAX */

@@ -159,6 +159,7 @@ static void do_register(ps_link *link)
     request.version = (char *)PS_VERSION;
     request.kernels = ps_nn_kernels(kernels);
     request.threads = link->node->threads;
+    request.links = (Psgd__V1__LinkProtection)link->node->links;
     link->call = ps_unary_start(link->channel, &psgd__v1__coordinator_service__descriptor,
                                 "RegisterNode", &request.base, call_timeout_us, registered, link);
 }
@@ -310,6 +311,7 @@ ps_link *ps_link_open(ps_node *node, const char *address)
     node->alive++;
     snprintf(link->address, sizeof link->address, "%s", address);
     link->channel = ps_channel_create(node->loop, address);
+    ps_channel_expect(link->channel, PS_PRINCIPAL_COORDINATOR, "");
     link->timer.event.fire = its_time;
     link->pause_us = first_pause_us;
     link->log_piece = ps_xmalloc(LOG_PIECE_BYTES);

@@ -24,6 +24,7 @@
 #include "common/node/datasets.h"
 #include "common/node/joblog.h"
 #include "common/node/node.h"
+#include "common/rpc/protect.h"
 
 enum {
     PS_NODE_ID_MAX = 80,
@@ -60,6 +61,7 @@ struct ps_node {
     void *state; /* the hooks' */
     ps_faults faults;
     uint32_t threads; /* as of ps_node_conf */
+    ps_protection links;
     char *data_dir;
     char node_id[PS_NODE_ID_MAX];
     char address[PS_NODE_ADDRESS_MAX]; /* by which others reach it */

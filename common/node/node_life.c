@@ -144,7 +144,8 @@ static ps_status find_address(ps_node *node, const ps_node_conf *conf)
         snprintf(node->address, sizeof node->address, "%.*s", (int)sizeof node->address - 1, text);
         printf("%s %s listening on %s\n", node->hooks->service, PS_VERSION, bound);
         fflush(stdout);
-        if (!ps_address_is_loopback(&listen)) {
+        node->links = ps_protection_of(node->loop, bound);
+        if (node->links == PS_PROTECTION_INSECURE) {
             ps_log(PS_LOG_WARN, "node",
                    "listening on %s: the link is not protected, anybody who reaches it can use it",
                    bound);

@@ -17,6 +17,7 @@
 #include "common/base/signals.h"
 #include "common/nn/blas.h"
 #include "common/rpc/process.h"
+#include "common/rpc/protect.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -34,9 +35,12 @@ enum {
     COORDINATOR_PORT = 15386
 };
 
+static const int64_t probe_us = 2000000; /* a coordinator that does not answer holds up no start */
+
 typedef struct settings {
     const char *listen, *advertise, *coordinator, *data_dir, *data_path, *node_id;
-    const char *log_level, *log_format;
+    const char *log_level, *log_format, *tls_dir;
+    bool insecure;
     int64_t grace_us, threads, data_cache_mib, min_free_mib;
     ps_option_list faults;
 } settings;
@@ -44,6 +48,7 @@ typedef struct settings {
 /* Settings in the types that the node takes. */
 typedef struct chosen {
     ps_node_conf conf;
+    ps_protect_conf protect;
     char listen[PS_ADDRESS_TEXT_BYTES], coordinator[PS_ADDRESS_TEXT_BYTES];
 } chosen;
 
@@ -134,13 +139,42 @@ static ps_status start_node(running *r, const ps_node_program *program, void *st
     return st;
 }
 
-static int run(const ps_node_program *program, ps_node_conf *conf, int64_t grace_us, bool any_port)
+/* Has the node's links protected. The certificate says which node it is. */
+static ps_status protect(ps_loop *loop, const chosen *c, ps_node_conf *conf, ps_tls **tls)
+{
+    ps_status st = ps_protect_loop(loop, &c->protect, tls);
+    const char *name;
+
+    if (!ps_is_ok(&st) || *tls == NULL) {
+        return st;
+    }
+    name = ps_tls_own(*tls)->subject.who.name;
+    if (conf->node_id != NULL && conf->node_id[0] != '\0' && strcmp(conf->node_id, name) != 0) {
+        return ps_fail(PS_INVALID_ARGUMENT,
+                       "--node-id %s: the certificate in --tls-dir is of node/%s; leave --node-id "
+                       "out, or get a certificate of node/%s",
+                       conf->node_id, name, conf->node_id);
+    }
+    conf->node_id = name;
+    st = ps_tls_probe(*tls, conf->coordinator, PS_PRINCIPAL_COORDINATOR, "", probe_us);
+    if (!ps_is_ok(&st)) { /* the link tries on, but learns no reason from gRPC */
+        ps_log(PS_LOG_WARN, "main", "coordinator %s", st.text);
+    }
+    return ps_ok();
+}
+
+static int run(const ps_node_program *program, const chosen *c, ps_node_conf *conf,
+               int64_t grace_us, bool any_port)
 {
     running r = {.grace_us = grace_us, .stop.fire = begin_stop, .stopped.fire = end_loop};
     ps_signals signals;
     void *state = NULL;
+    ps_tls *tls = NULL;
     ps_status st = ps_loop_create(&r.loop);
 
+    if (ps_is_ok(&st)) {
+        st = protect(r.loop, c, conf, &tls);
+    }
     if (ps_is_ok(&st)) {
         st = program->create(r.loop, conf, &state);
     }
@@ -160,6 +194,7 @@ static int run(const ps_node_program *program, ps_node_conf *conf, int64_t grace
     ps_signals_stop(&signals);
     ps_loop_destroy(r.loop);
     program->destroy(state);
+    ps_tls_release(tls);
     return EXIT_GOOD;
 }
 
@@ -230,6 +265,14 @@ static ps_status take_settings(const ps_node_program *program, const settings *s
         .min_free_bytes = (uint64_t)s->min_free_mib << 20,
         .threads = program->has_threads ? threads_of(s->threads) : 0,
     };
+    out->protect = (ps_protect_conf){.program = program->name,
+                                     .listen = out->listen,
+                                     .tls_dir = s->tls_dir,
+                                     .is_insecure = s->insecure,
+                                     .kind = PS_PRINCIPAL_NODE};
+    if (ps_is_ok(&st)) {
+        st = ps_protect_check(&out->protect);
+    }
     for (size_t i = 0; i < s->faults.n && ps_is_ok(&st); i++) {
         st = ps_faults_add(&out->conf.faults, s->faults.items[i]);
     }
@@ -259,7 +302,7 @@ static int run_with(const ps_node_program *program, const settings *s, const ps_
         return EXIT_CANNOT;
     }
     c.conf.data_dir = data_dir;
-    code = run(program, &c.conf, s->grace_us,
+    code = run(program, &c, &c.conf, s->grace_us,
                ps_config_source_of(config, "listen") == PS_FROM_DEFAULT);
     close(lock);
     return code;
@@ -276,6 +319,10 @@ int ps_node_main(int argc, char **argv, const ps_node_program *program)
         PS_OPTION_STRING(settings, advertise, .name = "advertise", .env = "PSGD_ADVERTISE",
                          .metavar = "HOST[:PORT]",
                          .help = "address at which others reach it (default: that of --listen)"),
+        PS_OPTION_STRING(settings, tls_dir, .name = "tls-dir", .env = "PSGD_TLS_DIR",
+                         .metavar = "DIR", .help = PS_PROTECT_TLS_HELP),
+        PS_OPTION_BOOL(settings, insecure, .name = "insecure", .env = "PSGD_INSECURE",
+                       .help = PS_PROTECT_INSECURE_HELP),
         PS_OPTION_STRING(settings, coordinator, .name = "coordinator", .letter = 'c',
                          .env = "PSGD_COORDINATOR", .value = "127.0.0.1:15386",
                          .metavar = "HOST:PORT", .help = "address of the coordinator"),

@@ -389,19 +389,23 @@ static void describe_node(void *service, const ProtobufCMessage *request, ps_pay
 }
 
 const ps_method ps_node_methods[] = {
-    {.name = "CanCommit", .handle = can_commit},
+    {.name = "CanCommit", .handle = can_commit, .may = PS_MAY_COORDINATOR},
     {.name = "PreCommit",
      .handle = ps_precommit_handle,
+     .may = PS_MAY_COORDINATOR,
      .streams_in = true,
      .streams_out = true,
      /* large enough for a spec with many nodes and a model with many variables */
      .max_bytes = 1 << 20},
-    {.name = "DoCommit", .handle = do_commit},
-    {.name = "Abort", .handle = abort_attempt},
-    {.name = "GetStatus", .handle = get_status},
-    {.name = "Collect", .handle = ps_collect_handle, .streams_out = true},
-    {.name = "ActOnTables", .handle = act_on_tables},
-    {.name = "DescribeNode", .handle = describe_node},
-    {.name = "GetLog", .handle = get_log},
+    {.name = "DoCommit", .handle = do_commit, .may = PS_MAY_COORDINATOR},
+    {.name = "Abort", .handle = abort_attempt, .may = PS_MAY_COORDINATOR},
+    {.name = "GetStatus", .handle = get_status, .may = PS_MAY_SEE | PS_MAY_COORDINATOR},
+    {.name = "Collect",
+     .handle = ps_collect_handle,
+     .may = PS_MAY_COORDINATOR,
+     .streams_out = true},
+    {.name = "ActOnTables", .handle = act_on_tables, .may = PS_MAY_COORDINATOR},
+    {.name = "DescribeNode", .handle = describe_node, .may = PS_MAY_SEE | PS_MAY_COORDINATOR},
+    {.name = "GetLog", .handle = get_log, .may = PS_MAY_COORDINATOR},
 };
 const size_t ps_node_method_count = sizeof ps_node_methods / sizeof ps_node_methods[0];

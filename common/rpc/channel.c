@@ -33,10 +33,13 @@ ps_channel *ps_channel_create(ps_loop *loop, const char *target)
         {GRPC_ARG_ENABLE_HTTP_PROXY, 0}, /* else gRPC reads it from the environment */
     };
     ps_channel *channel = ps_xcalloc(1, sizeof *channel);
-    grpc_channel_credentials *creds = grpc_insecure_credentials_create();
+    ps_tls *tls = ps_loop_tls(loop);
+    grpc_channel_credentials *creds;
     grpc_arg args[PS_INT_ARGS_MAX];
     grpc_channel_args all = ps_int_args(args, table, sizeof table / sizeof table[0]);
 
+    creds = tls != NULL ? ps_tls_channel_credentials(tls, &channel->expected)
+                        : grpc_insecure_credentials_create();
     channel->loop = loop;
     channel->target = ps_xstrdup(target);
     channel->grpc = grpc_channel_create(target, creds, &all);
@@ -52,12 +55,20 @@ ps_channel *ps_channel_create_instance(ps_loop *loop, const char *target, const 
     return channel;
 }
 
+void ps_channel_expect(ps_channel *channel, ps_principal_kind kind, const char *name)
+{
+    if (channel->expected != NULL) {
+        ps_tls_expect(channel->expected, kind, name);
+    }
+}
+
 static void free_if_over(ps_channel *channel)
 {
     if (channel->destroyed && channel->calls == 0) {
         grpc_channel_destroy(channel->grpc);
         free(channel->target);
         free(channel->instance);
+        ps_tls_expected_release(channel->expected);
         free(channel);
     }
 }
@@ -168,9 +179,14 @@ void ps_outcome_read(const ps_outcome *o, const ps_channel *channel, ps_error *e
         }
     }
     if (o->code == GRPC_STATUS_DEADLINE_EXCEEDED && !is_connected(channel)) {
+        char why[PS_TLS_PROBLEM_BYTES] = "";
+
+        if (channel->expected != NULL) {
+            ps_tls_problem(channel->expected, why);
+        }
         ps_error_init(error,
-                      ps_fail(PS_UNAVAILABLE, "%s: cannot be reached within the time allowed",
-                              channel->target),
+                      ps_fail(PS_UNAVAILABLE, "%s: cannot be reached within the time allowed%s%s",
+                              channel->target, why[0] != '\0' ? ": " : "", why),
                       "UNREACHABLE");
         return;
     }

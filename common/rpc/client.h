@@ -11,6 +11,7 @@
 #ifndef PS_COMMON_RPC_CLIENT_H
 #define PS_COMMON_RPC_CLIENT_H
 
+#include "common/pki/principal.h"
 #include "common/rpc/error.h"
 #include "common/rpc/loop.h"
 #include "common/rpc/payload.h"
@@ -28,6 +29,11 @@ ps_channel *ps_channel_create(ps_loop *loop, const char *target);
 /* Returns a channel to an instance of the services at `target` (server.h), with a connection of its
  * own. Otherwise as ps_channel_create. */
 ps_channel *ps_channel_create_instance(ps_loop *loop, const char *target, const char *instance);
+
+/* Says whose certificate the channel takes; an empty `name` stands for any of the kind. Under TLS
+ * (ps_loop_use_tls) nobody is taken without this; in plaintext it means nothing. Call it before the
+ * first call. */
+void ps_channel_expect(ps_channel *channel, ps_principal_kind kind, const char *name);
 
 /* Forbids new calls and frees the channel when its last running call has ended. NULL is allowed. */
 void ps_channel_destroy(ps_channel *channel);

@@ -5,6 +5,7 @@
 #define PS_COMMON_RPC_CLIENT_IMPL_H
 
 #include "common/rpc/client.h"
+#include "common/rpc/tls_impl.h"
 #include "common/rpc/wire.h"
 
 /* A call waits until the connection is ready, or until its deadline. */
@@ -15,8 +16,9 @@ struct ps_channel {
     ps_loop *loop;
     grpc_channel *grpc;
     char *target;
-    char *instance; /* NULL: the services themselves */
-    size_t calls;   /* calls that have not ended */
+    char *instance;            /* NULL: the services themselves */
+    ps_tls_expected *expected; /* NULL: plaintext */
+    size_t calls;              /* calls that have not ended */
     bool destroyed;
     ps_traffic traffic;
 };

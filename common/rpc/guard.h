@@ -32,6 +32,15 @@ enum { PS_GUARD_DESCRIPTORS = 65536 /* accepted connections have descriptors bel
  * every connection. */
 void ps_guard_start(uint32_t most);
 
+/* Has the guard look at no bytes any more, because they are encrypted: connections and addresses
+ * are bounded as before, frames are not. A process that serves TLS serves nothing else. */
+void ps_guard_pass_bytes(void);
+
+/* Returns the address of the accepted connection from which this thread has read last under
+ * ps_guard_pass_bytes; "" if it has read from another one since, or from none. For the log: gRPC
+ * says why a handshake failed, but not whose. */
+const char *ps_guard_reading(void);
+
 /* Admits a new connection `fd` of a listener from an address, and watches it until it is closed.
  * Otherwise the caller closes it. */
 ps_admission ps_guard_admit(int listener, int fd, const struct sockaddr *from, socklen_t len);

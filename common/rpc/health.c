@@ -221,8 +221,8 @@ static void handle_watch(void *state, const ProtobufCMessage *request, ps_payloa
 }
 
 static const ps_method health_methods[] = {
-    {.name = "Check", .handle = handle_check},
-    {.name = "Watch", .handle = handle_watch, .streams_out = true},
+    {.name = "Check", .handle = handle_check, .may = PS_MAY_ALL},
+    {.name = "Watch", .handle = handle_watch, .may = PS_MAY_ALL, .streams_out = true},
 };
 
 ps_service ps_health_service(ps_health *health)

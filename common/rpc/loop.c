@@ -19,7 +19,8 @@
 struct ps_loop {
     grpc_completion_queue *cq;
     bool stopping;
-    ps_timer timers; /* ring, earliest first */
+    struct ps_tls *tls; /* NULL: plaintext */
+    ps_timer timers;    /* ring, earliest first */
 
     grpc_channel *lame;
     pthread_mutex_t mutex; /* guards the members below */
@@ -103,6 +104,16 @@ void ps_loop_destroy(ps_loop *loop)
      * of gRPC sleeps in epoll_wait (run_poller in tcp_posix.cc). */
     pthread_mutex_destroy(&loop->mutex);
     free(loop);
+}
+
+void ps_loop_use_tls(ps_loop *loop, struct ps_tls *tls)
+{
+    loop->tls = tls;
+}
+
+struct ps_tls *ps_loop_tls(const ps_loop *loop)
+{
+    return loop->tls;
 }
 
 static void unlink_timer(ps_timer *t)

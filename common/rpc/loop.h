@@ -64,6 +64,14 @@ void ps_loop_after(ps_loop *loop, ps_timer *timer, int64_t delay_us);
  * only. */
 void ps_loop_cancel(ps_loop *loop, ps_timer *timer);
 
+/* Has every server and channel that is made on this loop from now on speak mutual TLS (tls.h);
+ * without it they speak plaintext. Borrowed: it must outlive them. */
+struct ps_tls;
+void ps_loop_use_tls(ps_loop *loop, struct ps_tls *tls);
+
+/* Returns what ps_loop_use_tls has set, or NULL. */
+struct ps_tls *ps_loop_tls(const ps_loop *loop);
+
 /* Returns the queue for operations of gRPC whose tags are events of this loop. */
 grpc_completion_queue *ps_loop_cq(ps_loop *loop);
 

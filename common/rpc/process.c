@@ -4,9 +4,12 @@
 
 #include "common/base/log.h"
 #include "common/rpc/accept.h"
+#include "common/rpc/tls_impl.h"
 
 #include <grpc/support/log.h>
 #include <malloc.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -18,18 +21,41 @@ enum {
  * failure with its cause, and may try another address (listen.h). */
 static const char not_bound[] = "No address added out of total";
 
+/* gRPC's error for a handshake, with libssl's reason behind "routines::". */
+static const char no_handshake[] = "Handshake failed with fatal error";
+
+/* A client has asked for a host that the certificate does not have: psgd's own look at the
+ * principal, so it means nothing. */
+static const char no_host[] = "No match found for server name";
+
+/* Logs a failed handshake. Returns false if the message is about something else. */
+static bool write_handshake(const char *message)
+{
+    const char *reason = strstr(message, "routines::");
+    char text[128];
+
+    if (strstr(message, no_handshake) == NULL) {
+        return false;
+    }
+    reason = reason != NULL ? reason + strlen("routines::") : message;
+    snprintf(text, sizeof text, "%.*s", (int)strcspn(reason, "."), reason);
+    ps_tls_note_failed(text);
+    return true;
+}
+
 /* Logs an error of gRPC as a warning, and its details (from the first brace on) at debug level.
  * The error concerns one connection or call, whose own error says more. */
 static void write_log(gpr_log_func_args *args)
 {
     const char *details = strstr(args->message, " {");
     int len = (int)(details != NULL ? (size_t)(details - args->message) : strlen(args->message));
+    bool is_nothing;
 
-    if (args->severity != GPR_LOG_SEVERITY_ERROR) {
+    if (args->severity != GPR_LOG_SEVERITY_ERROR || write_handshake(args->message)) {
         return;
     }
-    ps_log(strstr(args->message, not_bound) != NULL ? PS_LOG_DEBUG : PS_LOG_WARN, "grpc", "%.*s",
-           len, args->message);
+    is_nothing = strstr(args->message, not_bound) != NULL || strstr(args->message, no_host) != NULL;
+    ps_log(is_nothing ? PS_LOG_DEBUG : PS_LOG_WARN, "grpc", "%.*s", len, args->message);
     if (details != NULL) {
         ps_log(PS_LOG_DEBUG, "grpc", "%s", details + 1);
     }

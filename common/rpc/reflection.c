@@ -422,6 +422,7 @@ static void handle_info(void *state, const ProtobufCMessage *request, ps_payload
 static const ps_method reflection_methods[] = {
     {.name = "ServerReflectionInfo",
      .handle = handle_info,
+     .may = PS_MAY_ALL,
      .streams_in = true,
      .streams_out = true,
      .bounds_unread = true},

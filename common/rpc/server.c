@@ -11,9 +11,10 @@
 #include "common/rpc/accept_check.h"
 #include "common/rpc/args.h"
 #include "common/rpc/flood.h"
+#include "common/rpc/guard.h"
 #include "common/rpc/listen.h"
 #include "common/rpc/server_impl.h"
-#include "common/rpc/unread.h"
+#include "common/rpc/tls_impl.h"
 #include "common/rpc/unread.h"
 
 #include <assert.h>
@@ -109,6 +110,9 @@ static ps_status add_service(ps_server *server, const ps_service *service)
         if (m == NULL) {
             return ps_fail(PS_FAILED_PRECONDITION, "%s: no handler for %s", type->name,
                            type->methods[i].name);
+        }
+        if (m->may == 0) {
+            return ps_fail(PS_FAILED_PRECONDITION, "%s: nobody may call %s", type->name, m->name);
         }
         add_route(server, service, &type->methods[i], m);
     }
@@ -317,7 +321,12 @@ ps_status ps_server_start(ps_loop *loop, const ps_service *services, size_t coun
     }
     server->grpc = create_grpc();
     grpc_server_register_completion_queue(server->grpc, ps_loop_cq(loop), NULL);
-    creds = grpc_insecure_server_credentials_create();
+    if (ps_loop_tls(loop) != NULL) {
+        ps_guard_pass_bytes();
+        creds = ps_tls_server_credentials(ps_loop_tls(loop));
+    } else {
+        creds = grpc_insecure_server_credentials_create();
+    }
     server->port = grpc_server_add_http2_port(server->grpc, address, creds);
     if (server->port == 0) {
         st = ps_listen_failure(address);

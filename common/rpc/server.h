@@ -14,6 +14,7 @@
 #ifndef PS_COMMON_RPC_SERVER_H
 #define PS_COMMON_RPC_SERVER_H
 
+#include "common/pki/principal.h"
 #include "common/rpc/error.h"
 #include "common/rpc/loop.h"
 #include "common/rpc/payload.h"
@@ -36,9 +37,22 @@ typedef struct ps_call ps_call; /* a call that is being answered, unary or strea
 typedef void ps_handler(void *service, const ProtobufCMessage *request, ps_payload *payload,
                         ps_call *call);
 
+/* Who may call a method, if the server speaks TLS (tls.h); in plaintext anybody may. */
+typedef enum ps_may {
+    PS_MAY_ADMIN = 1 << PS_PRINCIPAL_ADMIN,
+    PS_MAY_SUBMITTER = 1 << PS_PRINCIPAL_SUBMITTER,
+    PS_MAY_OBSERVER = 1 << PS_PRINCIPAL_OBSERVER,
+    PS_MAY_NODE = 1 << PS_PRINCIPAL_NODE,
+    PS_MAY_COORDINATOR = 1 << PS_PRINCIPAL_COORDINATOR,
+    PS_MAY_CHANGE = PS_MAY_ADMIN | PS_MAY_SUBMITTER, /* users that act */
+    PS_MAY_SEE = PS_MAY_CHANGE | PS_MAY_OBSERVER,    /* all users */
+    PS_MAY_ALL = PS_MAY_SEE | PS_MAY_NODE | PS_MAY_COORDINATOR
+} ps_may;
+
 typedef struct ps_method {
     const char *name; /* as in the .proto file */
     ps_handler *handle;
+    ps_may may;                   /* without it no server starts */
     bool streams_in, streams_out; /* protobuf-c's descriptors do not have this */
     /* Of a stream: its messages count as unread answers (unread.h), as unary ones do. A client with
      * too many begins no call and sends no message of such a method. The handler bounds others. */
@@ -74,7 +88,8 @@ typedef struct ps_server_own {
 
 /* Starts a server that listens on `address` and serves when the loop runs. "127.0.0.1:0" means
  * any port. `services` and their tables must outlive the server. Fails with FAILED_PRECONDITION
- * if a table lacks a method of its descriptor, with UNAVAILABLE if the address cannot be bound. */
+ * if a table lacks a method of its descriptor or does not say who may call one, with UNAVAILABLE if
+ * the address cannot be bound. */
 PS_MUST_USE ps_status ps_server_start(ps_loop *loop, const ps_service *services, size_t count,
                                       const ps_server_own *own, const char *address,
                                       ps_server **out);
@@ -135,6 +150,10 @@ void ps_call_finish(ps_call *call);
 
 /* Returns the address of the client, such as "ipv4:127.0.0.1:40312". Valid as long as the call. */
 const char *ps_call_peer(ps_call *call);
+
+/* Returns whose certificate the client has; its kind is NONE in plaintext. Valid as long as the
+ * call. */
+const ps_principal *ps_call_caller(const ps_call *call);
 
 /* Returns the traffic of all calls of this server so far. */
 ps_traffic ps_server_traffic(const ps_server *server);

@@ -6,10 +6,12 @@
 #include "common/base/xalloc.h"
 #include "common/rpc/error_wire.h"
 #include "common/rpc/guard.h"
+#include "common/rpc/tls_impl.h"
 #include "common/rpc/unread.h"
 
 #include <assert.h>
 #include <grpc/support/alloc.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -255,6 +257,11 @@ const char *ps_call_peer(ps_call *call)
     return call->peer;
 }
 
+const ps_principal *ps_call_caller(const ps_call *call)
+{
+    return &call->caller;
+}
+
 /* --- the beginning ----------------------------------------------------------- */
 
 static void refuse_unknown_method(ps_call *call)
@@ -270,6 +277,46 @@ static void refuse_unknown_method(ps_call *call)
     ps_guard_waste(ps_call_peer(call));
     call->handed = true;
     ps_call_end(call, NULL, &error);
+}
+
+/* Writes "admin, submitter" for a set of kinds. */
+static void write_kinds(ps_may may, char *out, size_t cap)
+{
+    size_t n = 0;
+
+    out[0] = '\0';
+    for (ps_principal_kind k = PS_PRINCIPAL_ADMIN; k <= PS_PRINCIPAL_COORDINATOR; k++) {
+        if ((may & (1U << k)) != 0 && n < cap) {
+            n += (size_t)snprintf(out + n, cap - n, "%s%s", n > 0 ? ", " : "",
+                                  ps_principal_kind_name(k));
+        }
+    }
+}
+
+/* Reads who calls, and ends the call if it may not. */
+static bool is_allowed(ps_call *call)
+{
+    ps_tls *tls = ps_loop_tls(call->server->loop);
+    char who[PS_PRINCIPAL_TEXT_BYTES], kinds[80];
+    ps_error error;
+    ps_status st;
+
+    if (tls == NULL) {
+        return true;
+    }
+    st = ps_tls_caller(tls, call->grpc, &call->caller);
+    if (ps_is_ok(&st) && (call->route->method->may & (1U << call->caller.kind)) != 0) {
+        return true;
+    }
+    if (ps_is_ok(&st)) {
+        write_kinds(call->route->method->may, kinds, sizeof kinds);
+        st = ps_fail(PS_PERMISSION_DENIED, "%s may not call %s; allowed: %s",
+                     ps_principal_text(&call->caller, who), call->route->type->name, kinds);
+    }
+    ps_error_init(&error, st, st.code == PS_PERMISSION_DENIED ? "NOT_ALLOWED" : "NOT_A_MEMBER");
+    call->handed = true;
+    ps_call_end(call, NULL, &error);
+    return false;
 }
 
 static void on_matched(ps_event *self, bool ok)
@@ -292,7 +339,7 @@ static void on_matched(ps_event *self, bool ok)
     }
     if (call->route == NULL) {
         refuse_unknown_method(call);
-    } else {
+    } else if (is_allowed(call)) {
         ps_call_receive(call);
     }
 }

@@ -81,7 +81,8 @@ struct ps_call {
 
     void (*gone)(void *arg, ps_call *call);
     void *gone_arg;
-    char *peer; /* from gRPC; NULL until it is asked for */
+    ps_principal caller; /* NONE in plaintext */
+    char *peer;          /* from gRPC; NULL until it is asked for */
 };
 
 /* --- server.c */

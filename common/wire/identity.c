@@ -74,6 +74,23 @@ ps_refusal ps_identity_check_newest(const Psgd__V1__WorkerIdentity *who, uint64_
     return (ps_refusal){0};
 }
 
+ps_refusal ps_identity_check_node(const ps_placement *placement, uint32_t rank, const char *node_id)
+{
+    const char *placed;
+
+    if (node_id == NULL) {
+        return (ps_refusal){0};
+    }
+    placed = ps_placement_process(placement, rank)->node_id;
+    if (strcmp(placed, node_id) != 0) {
+        return refusal("WRONG_NODE",
+                       ps_fail(PS_PERMISSION_DENIED,
+                               "worker.rank: %u is on node/%s; the certificate is of node/%s", rank,
+                               placed, node_id));
+    }
+    return (ps_refusal){0};
+}
+
 void ps_identity_refuse(ps_call *call, const char *reason, ps_status why)
 {
     ps_error error;

@@ -8,6 +8,7 @@
 #ifndef PS_COMMON_WIRE_IDENTITY_H
 #define PS_COMMON_WIRE_IDENTITY_H
 
+#include "common/placement/placement.h"
 #include "common/rpc/server.h"
 
 #include "psgd/v1/parameter.pb-c.h"
@@ -42,6 +43,12 @@ ps_refusal ps_identity_check(const ps_wire_attempt *held, const Psgd__V1__Worker
 /* Checks that no newer process of that worker has opened a stream. *newest is the newest
  * incarnation so far; it becomes that of `who` if the check passes. */
 ps_refusal ps_identity_check_newest(const Psgd__V1__WorkerIdentity *who, uint64_t *newest);
+
+/* Checks that the client is the node on which the coordinator has placed the worker. `node_id` is
+ * that of the client's certificate; NULL, in plaintext and within a process: nothing is checked.
+ * The rank was checked. */
+ps_refusal ps_identity_check_node(const ps_placement *placement, uint32_t rank,
+                                  const char *node_id);
 
 /* Ends a call with a status and a reason for machines. */
 void ps_identity_refuse(ps_call *call, const char *reason, ps_status why);

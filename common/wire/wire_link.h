@@ -71,6 +71,8 @@ struct ps_wire_link {
     const ps_link_ops *ops;
     const ps_link_events *events; /* of the link's user */
     void *arg;                    /* passed to events */
+    /* At a server's end: the node of the client's certificate. NULL: it has none. */
+    const char *node_id;
 };
 
 static inline bool ps_link_can_send(const ps_wire_link *link)

@@ -118,15 +118,19 @@ static grpc_transport *transport_of(const ps_transport *t)
  * instances of it. */
 static ps_channel *channel_to(const grpc_transport *t, uint32_t part)
 {
-    const char *address = ps_placement_server(t->placement, part)->address;
+    const ps_endpoint *server = ps_placement_server(t->placement, part);
     uint32_t thread = t->placement->parts[part].thread;
     char instance[PS_GRPC_WIRE_INSTANCE_BYTES];
+    ps_channel *channel;
 
     if (thread == 0) {
-        return ps_channel_create(t->base.loop, address);
+        channel = ps_channel_create(t->base.loop, server->address);
+    } else {
+        ps_grpc_wire_instance(thread, instance);
+        channel = ps_channel_create_instance(t->base.loop, server->address, instance);
     }
-    ps_grpc_wire_instance(thread, instance);
-    return ps_channel_create_instance(t->base.loop, address, instance);
+    ps_channel_expect(channel, PS_PRINCIPAL_NODE, server->node_id);
+    return channel;
 }
 
 static ps_wire_link *open_link(ps_transport *transport, uint32_t part, ps_wire_stream stream,
@@ -272,6 +276,8 @@ static void accept_stream(ps_wire_server *server, ps_wire_stream stream,
     ps_incoming in = incoming_of(payload);
 
     link->base.ops = &server_ops;
+    link->base.node_id =
+        ps_call_caller(call)->kind == PS_PRINCIPAL_NODE ? ps_call_caller(call)->name : NULL;
     link->call = call;
     ps_call_on_gone(call, on_gone, link);
     ps_wire_server_accept(server, stream, &link->base, request, &in);
@@ -292,11 +298,13 @@ static void handle_pull(void *service, const ProtobufCMessage *request, ps_paylo
 static const ps_method methods[] = {
     {.name = "PushGradient",
      .handle = handle_push,
+     .may = PS_MAY_NODE,
      .streams_in = true,
      .streams_out = true,
      .max_bytes = HEAD_BYTES},
     {.name = "PullWeights",
      .handle = handle_pull,
+     .may = PS_MAY_NODE,
      .streams_in = true,
      .streams_out = true,
      .max_bytes = HEAD_BYTES},

@@ -288,6 +288,9 @@ void ps_wire_server_accept(ps_wire_server *s, ps_wire_stream stream, ps_wire_lin
     wire_worker *w;
 
     if (r.reason == NULL) {
+        r = ps_identity_check_node(s->placement, who->rank, link->node_id);
+    }
+    if (r.reason == NULL) {
         r = ps_identity_check_newest(who, &s->workers[who->rank].incarnation);
     }
     if (!ps_wire_server_allows(&link, &r)) {

@@ -29,6 +29,7 @@ typedef struct ps_coordinator_conf {
     /* most bytes of the packages of all attempts together; 0: no limit */
     uint64_t max_memory_bytes;
     uint64_t min_free_bytes; /* least free bytes for accepting or starting a job; 0: no limit */
+    Psgd__V1__LinkProtection links;
     /* fault for tests: the state at which the process kills itself; 0: never */
     Psgd__V1__JobState exit_at;
 } ps_coordinator_conf;

@@ -157,6 +157,7 @@ static void make_nodes(ps_attempt *a)
         p->a = a;
         p->index = i;
         p->channel = ps_channel_create(a->c->loop, m->address);
+        ps_channel_expect(p->channel, PS_PRINCIPAL_NODE, m->id);
         if (node) {
             snprintf(node->holder, sizeof node->holder, "%s", a->job_id);
         }

@@ -12,6 +12,7 @@
 #include "common/data/packed.h"
 #include "common/nn/blas.h"
 #include "common/rpc/process.h"
+#include "common/rpc/protect.h"
 #include "common/rpc/serve.h"
 #include "services/coordinator/api/service.h"
 #include "services/coordinator/coordinator_life.h"
@@ -31,8 +32,9 @@ static const int64_t grace_us = 2000000;
 
 typedef struct settings {
     const char *listen, *advertise, *data_dir, *data_path, *log_level, *log_format, *fault, *backup;
+    const char *tls_dir;
     int64_t heartbeat_us, lease_us, min_free_mib, max_memory_mib, max_unpacked_mib;
-    bool recover;
+    bool recover, insecure;
 } settings;
 
 static const ps_option options[] = {
@@ -42,6 +44,10 @@ static const ps_option options[] = {
     PS_OPTION_STRING(settings, advertise, .name = "advertise", .env = "PSGD_ADVERTISE",
                      .metavar = "HOST[:PORT]",
                      .help = "address that nodes are told (default: that of --listen)"),
+    PS_OPTION_STRING(settings, tls_dir, .name = "tls-dir", .env = "PSGD_TLS_DIR", .metavar = "DIR",
+                     .help = PS_PROTECT_TLS_HELP),
+    PS_OPTION_BOOL(settings, insecure, .name = "insecure", .env = "PSGD_INSECURE",
+                   .help = PS_PROTECT_INSECURE_HELP),
     PS_OPTION_STRING(settings, data_dir, .name = "data-dir", .letter = 'd', .env = "PSGD_DATA_DIR",
                      .metavar = "DIR",
                      .help = "folder for jobs and their files (default: "
@@ -95,7 +101,8 @@ static const ps_command command = {
     .tables = tables,
     .has_file = true,
     .examples = "psgd-coordinator\n"
-                "psgd-coordinator --listen 0.0.0.0:15386 --advertise coordinator.example:15386\n"
+                "psgd-coordinator --listen 0.0.0.0:15386 --advertise coordinator.example:15386 "
+                "--tls-dir /etc/psgd/tls\n"
                 "psgd-coordinator --data-path ~/data --log-format json\n"
                 "psgd-coordinator --backup /srv/backup/jobs.db\n"
                 "psgd-coordinator --recover",
@@ -194,16 +201,16 @@ static ps_status find_address(const settings *s, const ps_address *bound, char *
     return ps_ok();
 }
 
-static ps_status serve(program *p, const settings *s)
+static ps_status serve(program *p, const settings *s, const char *at)
 {
     ps_address bound;
     char listen[PS_ADDRESS_TEXT_BYTES], address[160];
-    ps_status st = ps_address_parse(s->listen, "127.0.0.1", DEFAULT_PORT, &bound);
+    ps_status st = ps_address_parse(at, "127.0.0.1", DEFAULT_PORT, &bound);
 
     if (!ps_is_ok(&st)) {
-        return ps_wrap(st, "--listen");
+        return st;
     }
-    ps_address_format(&bound, listen);
+    snprintf(listen, sizeof listen, "%s", at);
     p->service = ps_coordinator_service(p->coordinator);
     st = ps_serve(p->loop, &p->service, 1, listen, &p->server);
     if (!ps_is_ok(&st)) {
@@ -217,7 +224,7 @@ static ps_status serve(program *p, const settings *s)
     }
     printf("psgd-coordinator %s listening on %s\n", PS_VERSION, listen);
     fflush(stdout);
-    if (!ps_address_is_loopback(&bound)) {
+    if (ps_protection_of(p->loop, listen) == PS_PROTECTION_INSECURE) {
         ps_log(PS_LOG_WARN, "main",
                "listening on %s: the link is not protected, anybody who reaches it can use it",
                listen);
@@ -283,21 +290,37 @@ static ps_status run(const settings *s, const char *data_dir)
                                 .max_memory_bytes = memory_bytes(s->max_memory_mib),
                                 .min_free_bytes = (uint64_t)s->min_free_mib << 20};
     program p = {.stop.fire = on_stop, .down.fire = on_down};
-    char kernels[PS_NN_KERNELS_BYTES];
+    char kernels[PS_NN_KERNELS_BYTES], listen[PS_ADDRESS_TEXT_BYTES];
+    ps_protect_conf protect = {.program = "psgd-coordinator",
+                               .listen = listen,
+                               .tls_dir = s->tls_dir,
+                               .is_insecure = s->insecure,
+                               .kind = PS_PRINCIPAL_COORDINATOR};
+    ps_tls *tls = NULL;
     ps_status st = read_fault(s->fault, &conf.exit_at);
 
     ps_packed_set_limit((uint64_t)s->max_unpacked_mib << 20, "--max-unpacked");
     /* Before threads start: initialises OpenBLAS. GetServerInfo reports the kernels too. */
     ps_log(PS_LOG_INFO, "main", "kernels: %s", ps_nn_kernels(kernels));
     if (ps_is_ok(&st)) {
+        st = ps_address_complete("--listen", s->listen, "127.0.0.1", DEFAULT_PORT, listen);
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_protect_check(&protect);
+    }
+    if (ps_is_ok(&st)) {
         st = ps_loop_create(&p.loop);
     }
     if (!ps_is_ok(&st)) {
         return st;
     }
-    st = ps_coordinator_create(p.loop, &conf, &p.coordinator);
+    st = ps_protect_loop(p.loop, &protect, &tls);
     if (ps_is_ok(&st)) {
-        st = serve(&p, s);
+        conf.links = (Psgd__V1__LinkProtection)ps_protection_of(p.loop, listen);
+        st = ps_coordinator_create(p.loop, &conf, &p.coordinator);
+    }
+    if (ps_is_ok(&st)) {
+        st = serve(&p, s, listen);
     }
     if (ps_is_ok(&st)) {
         st = ps_signals_start(&p.signals, on_signal, &p);
@@ -314,6 +337,7 @@ static ps_status run(const settings *s, const char *data_dir)
     }
     ps_coordinator_destroy(p.coordinator);
     ps_loop_destroy(p.loop);
+    ps_tls_release(tls);
     return st;
 }
 

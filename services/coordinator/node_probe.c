@@ -57,6 +57,7 @@ static void start(ps_coordinator *c, const ps_node_entry *node)
     probe->incarnation = node->incarnation;
     PS_LINK_FIRST(c->probes, probe);
     probe->channel = ps_channel_create(c->loop, node->address);
+    ps_channel_expect(probe->channel, PS_PRINCIPAL_NODE, node->id);
     probe->call = ps_unary_start(probe->channel, &psgd__v1__node_service__descriptor, "GetStatus",
                                  &q.base, PROBE_US, on_status, probe);
 }

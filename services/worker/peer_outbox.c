@@ -131,8 +131,10 @@ static void open_stream(peer_outbox *outbox)
     const ps_session *session = outbox->x->conf.session;
 
     if (outbox->channel == NULL) {
-        outbox->channel = ps_channel_create(
-            outbox->x->conf.loop, ps_placement_process(&session->placement, outbox->to)->address);
+        const ps_endpoint *to = ps_placement_process(&session->placement, outbox->to);
+
+        outbox->channel = ps_channel_create(outbox->x->conf.loop, to->address);
+        ps_channel_expect(outbox->channel, PS_PRINCIPAL_NODE, to->node_id);
     }
     outbox->is_greeted = false;
     outbox->acked = 0;

@@ -220,8 +220,13 @@ static void handle_exchange(void *service, const ProtobufCMessage *request, ps_p
     ps_peer_receiver *receiver = find_receiver(peers, req->to);
     ps_refusal refusal = ps_identity_check(
         peers->receivers != NULL ? &peers->receivers->attempt : NULL, req->worker, req->attempt);
+    const ps_principal *caller = ps_call_caller(call);
     peer_in *p;
 
+    if (refusal.reason == NULL) {
+        refusal = ps_identity_check_node(&peers->receivers->session->placement, req->worker->rank,
+                                         caller->kind == PS_PRINCIPAL_NODE ? caller->name : NULL);
+    }
     if (!ps_identity_allows(call, &refusal)) {
         return;
     }
@@ -253,6 +258,7 @@ static void handle_exchange(void *service, const ProtobufCMessage *request, ps_p
 static const ps_method methods[] = {
     {.name = "Exchange",
      .handle = handle_exchange,
+     .may = PS_MAY_NODE,
      .streams_in = true,
      .streams_out = true,
      .max_bytes = HEAD_BYTES},

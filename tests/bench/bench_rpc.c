@@ -162,10 +162,14 @@ static void handle_unary(void *state, const ProtobufCMessage *message, ps_payloa
 }
 
 static const ps_method methods[] = {
-    {.name = "Unary", .handle = handle_unary},
-    {.name = "Upload", .handle = handle_upload, .streams_in = true},
-    {.name = "Download", .handle = handle_download, .streams_out = true},
-    {.name = "Chat", .handle = handle_chat, .streams_in = true, .streams_out = true},
+    {.name = "Unary", .handle = handle_unary, .may = PS_MAY_ALL},
+    {.name = "Upload", .handle = handle_upload, .may = PS_MAY_ALL, .streams_in = true},
+    {.name = "Download", .handle = handle_download, .may = PS_MAY_ALL, .streams_out = true},
+    {.name = "Chat",
+     .handle = handle_chat,
+     .may = PS_MAY_ALL,
+     .streams_in = true,
+     .streams_out = true},
 };
 
 /* The server is a child; it ends when its pipe does. */

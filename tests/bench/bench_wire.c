@@ -17,7 +17,9 @@
  * and the server on another, as are the two ends of the bare connections. Printed are medians of
  * the rounds.
  *
- *     bench_wire [rounds [clocks a round]]
+ *     bench_wire [rounds [clocks a round [tls]]]
+ *
+ * With `tls` all links are mutual TLS; the bare connections stay as they are.
  */
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
@@ -25,10 +27,12 @@
 #include "common/base/log.h"
 #include "common/rpc/pbjson.h"
 #include "common/rpc/process.h"
+#include "common/rpc/tls.h"
 #include "common/wire/wire_client.h"
 #include "services/worker/rank.h"
 #include "tests/bench/bare.h"
 #include "tests/bench/services.h"
+#include "tests/support/members.h"
 
 #include "psgd/v1/parameter.pb-c.h"
 
@@ -402,6 +406,7 @@ static void run(void *state)
         w->clock = 0;
         w->round = 0;
         w->channel = ps_channel_create(w->loop, w->session->placement.servers[0].address);
+        ps_channel_expect(w->channel, PS_PRINCIPAL_NODE, "ps");
         start_pings(w);
     } else {
         start_exchange(w);
@@ -515,6 +520,41 @@ static void init(world *w, int argc, char **argv)
     }
 }
 
+/* Starts coordinator and server. Under TLS this program is two members: a node, and the admin who
+ * submits, whose channel is made first. */
+static void start_services(world *w, bool is_tls)
+{
+    static const char *const principals[] = {"coordinator/bench", "node/ps", "admin/bench",
+                                             "node/bench"};
+    const char *flag = is_tls ? "--tls-dir" : NULL;
+    char dirs[4][256];
+    ps_tls *admin = NULL, *node = NULL;
+    members m;
+
+    if (is_tls) {
+        members_create(&m, w->folder);
+        for (size_t i = 0; i < 4; i++) {
+            members_join(&m, principals[i], 3600, dirs[i]);
+        }
+    }
+    ps_bare_place(1);
+    bench_service_start(&w->coordinator, "psgd-coordinator", w->folder,
+                        (const char *[]){flag, dirs[0], NULL});
+    bench_service_start(
+        &w->server, "psgd-pserver", w->folder,
+        (const char *[]){"--coordinator", w->coordinator.address, flag, dirs[1], NULL});
+    ps_bare_place(0);
+    must(w, ps_loop_create(&w->loop));
+    if (is_tls) {
+        must(w, ps_tls_create(dirs[2], &admin));
+        must(w, ps_tls_create(dirs[3], &node));
+        ps_loop_use_tls(w->loop, admin);
+    }
+    w->to_coordinator = ps_channel_create(w->loop, w->coordinator.address);
+    ps_channel_expect(w->to_coordinator, PS_PRINCIPAL_COORDINATOR, "");
+    ps_loop_use_tls(w->loop, node);
+}
+
 int main(int argc, char **argv)
 {
     static world w;
@@ -525,17 +565,11 @@ int main(int argc, char **argv)
     ps_rpc_init_process();
     ps_log_init("bench_wire", PS_LOG_ERROR, PS_LOG_TEXT);
     init(&w, argc, argv);
-    ps_bare_place(1);
-    bench_service_start(&w.coordinator, "psgd-coordinator", w.folder, (const char *[]){NULL});
-    bench_service_start(&w.server, "psgd-pserver", w.folder,
-                        (const char *[]){"--coordinator", w.coordinator.address, NULL});
-    ps_bare_place(0);
+    start_services(&w, argc > 3 && strcmp(argv[3], "tls") == 0);
     snprintf(data, sizeof data, "%s/bench", w.folder);
     conf.coordinator = w.coordinator.address;
-    must(&w, ps_loop_create(&w.loop));
     must(&w, ps_node_start(w.loop, &conf, &hooks, &w, NULL, 0, &w.node));
     ps_loop_after(w.loop, &w.patience, PATIENCE_S * INT64_C(1000000));
-    w.to_coordinator = ps_channel_create(w.loop, w.coordinator.address);
     submit(&w);
     ps_loop_run(w.loop);
     ps_loop_destroy(w.loop);

@@ -92,7 +92,8 @@ class Process:
         log = open(self.log_path, "ab")
         self.process = subprocess.Popen(
             [*self.within, self.bin / self.program, "--listen", f"{self.host}:{self.port}", "--data-dir",
-             self.folder / self.name, *map(str, self.args)],
+             self.folder / self.name, *map(str, self.args),
+             *([] if self.host.startswith("127.") or "--tls-dir" in self.args else ["--insecure"])],
             stdout=subprocess.PIPE, stderr=log, env=env)
         log.close()
         self.first_line = line = self._first_line(20 * PATIENCE)
@@ -200,8 +201,13 @@ class Cluster:
         self.workers = [self.add("worker", i) for i in range(workers)]
         self.connect()
 
+    @staticmethod
+    def dial(address):
+        """A channel to one of its services."""
+        return grpc.insecure_channel(address)
+
     def connect(self):
-        self.channel = grpc.insecure_channel(self.coordinator.address)
+        self.channel = self.dial(self.coordinator.address)
         self.api = coordinator_pb2_grpc.CoordinatorServiceStub(self.channel)
 
     def add(self, role, i, extra=(), env=None):
@@ -311,14 +317,14 @@ class Cluster:
     def wait_idle(self, nodes=None, seconds=20):
         """Until these processes (default: all that run) say themselves that they are idle."""
         for p in nodes or [n for n in self.nodes if n.process.poll() is None]:
-            with grpc.insecure_channel(p.address) as channel:
+            with self.dial(p.address) as channel:
                 stub = node_pb2_grpc.NodeServiceStub(channel)
                 self.poll(f"{p.name} idle",
                           lambda: stub.GetStatus(node_pb2.GetStatusRequest(), timeout=2 * PATIENCE).node.phase ==
                           coordinator_pb2.NODE_PHASE_IDLE, seconds)
 
     def status(self, process):
-        with grpc.insecure_channel(process.address) as channel:
+        with self.dial(process.address) as channel:
             return node_pb2_grpc.NodeServiceStub(channel).GetStatus(
                 node_pb2.GetStatusRequest(), timeout=10 * PATIENCE)
 

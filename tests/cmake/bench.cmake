@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Benchmarks between real processes; see tests/bench/README.md. Not run by ctest.
-add_executable(bench_wire bench/bench_wire.c bench/bare.c bench/services.c)
+add_executable(bench_wire bench/bench_wire.c bench/bare.c bench/services.c support/members.c)
 target_link_libraries(bench_wire PRIVATE ps_worker m)
 foreach(service IN ITEMS psgd-coordinator psgd-pserver)
     if(TARGET ${service})

@@ -48,6 +48,7 @@ if(NOT SANITIZE) # their libraries must be loaded first
 endif()
 ps_cluster_test(tables)
 ps_cluster_test(threads)
+ps_cluster_test(tls)
 ps_cluster_test(updates)
 
 ps_script_test(adversary_blame adversary/test_blame.py)

@@ -26,6 +26,8 @@ ps_test(system test_rpc ps_echo_world)
 ps_test(system test_rpc_stream ps_echo_world)
 ps_test(system test_rpc_flow ps_echo_world)
 ps_test(system test_rpc_instance ps_echo_world)
+ps_test(system test_rpc_tls ps_echo_world)
+target_sources(test_rpc_tls PRIVATE support/members.c)
 
 add_executable(bench_rpc bench/bench_rpc.c bench/bare.c)
 target_link_libraries(bench_rpc PRIVATE ps_rpc ps_echo_proto m)

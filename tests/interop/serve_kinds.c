@@ -55,7 +55,7 @@ static void *wait_for_end(void *arg)
 
 int main(void)
 {
-    static const ps_method methods[] = {{.name = "Echo", .handle = handle_echo}};
+    static const ps_method methods[] = {{.name = "Echo", .handle = handle_echo, .may = PS_MAY_ALL}};
     static const ps_service service = {
         .type = &psgd__test__kinds_service__descriptor, .methods = methods, .method_count = 1};
     keeper k = {.closed.fire = on_closed, .down.fire = on_down};

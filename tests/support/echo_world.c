@@ -225,10 +225,14 @@ static void handle_chat(void *state, const ProtobufCMessage *message, ps_payload
 }
 
 static const ps_method echo_methods[] = {
-    {.name = "Unary", .handle = handle_unary},
-    {.name = "Upload", .handle = handle_upload, .streams_in = true},
-    {.name = "Download", .handle = handle_download, .streams_out = true},
-    {.name = "Chat", .handle = handle_chat, .streams_in = true, .streams_out = true},
+    {.name = "Unary", .handle = handle_unary, .may = PS_MAY_ALL},
+    {.name = "Upload", .handle = handle_upload, .may = PS_MAY_ALL, .streams_in = true},
+    {.name = "Download", .handle = handle_download, .may = PS_MAY_ALL, .streams_out = true},
+    {.name = "Chat",
+     .handle = handle_chat,
+     .may = PS_MAY_ALL,
+     .streams_in = true,
+     .streams_out = true},
 };
 
 ps_service echo_service(echo_world *w)

@@ -21,7 +21,7 @@ static void handle_echo(void *state, const ProtobufCMessage *request, ps_payload
     ps_call_reply(call, request);
 }
 
-static const ps_method methods[] = {{.name = "Echo", .handle = handle_echo}};
+static const ps_method methods[] = {{.name = "Echo", .handle = handle_echo, .may = PS_MAY_ALL}};
 
 static const ps_service service = {
     .type = &psgd__test__kinds_service__descriptor, .methods = methods, .method_count = 1};

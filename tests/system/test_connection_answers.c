@@ -149,8 +149,8 @@ static void handle_pull(void *service, const ProtobufCMessage *request, ps_paylo
 
 #define STREAM(called, handler)                                                                    \
     {                                                                                              \
-        .name = called, .handle = handler, .streams_in = true, .streams_out = true,                \
-        .max_bytes = 64 << 10,                                                                     \
+        .name = called, .handle = handler, .may = PS_MAY_ALL, .streams_in = true,                  \
+        .streams_out = true, .max_bytes = 64 << 10,                                                \
     }
 
 static const ps_method methods[] = {

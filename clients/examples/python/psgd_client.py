@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """psgd_client.py - submits a job to a psgd coordinator, follows it, saves its files.
 
-    psgd_client.py [--coordinator HOST:PORT] [--output DIR] JOB.json
+    psgd_client.py [--coordinator HOST:PORT] [--tls-dir DIR] [--output DIR] JOB.json
 
 JOB.json is a JobSpec in protobuf's JSON form. Nothing of psgd is needed but its
 .proto files; python3-grpcio and python3-grpc-tools (or pip's grpcio and
@@ -39,6 +39,15 @@ def load_messages(proto=PROTO):
                     f"--grpc_python_out={out}", *files]) != 0:
         sys.exit("protoc failed")
     sys.path.insert(0, out)
+
+
+def connect(address, tls_dir):
+    """A channel to the coordinator. Under TLS its certificate must name the host of `address`."""
+    if tls_dir is None:
+        return grpc.insecure_channel(address)
+    identity = (tls_dir / "identity.pem").read_bytes()  # both the key and the certificate
+    return grpc.secure_channel(
+        address, grpc.ssl_channel_credentials((tls_dir / "root.pem").read_bytes(), identity, identity))
 
 
 def watch(api, pb, job_pb2, job_id):
@@ -88,6 +97,8 @@ def save_files(api, pb, job_id, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--coordinator", default="127.0.0.1:15386", metavar="HOST:PORT")
+    parser.add_argument("--tls-dir", type=pathlib.Path, metavar="DIR",
+                        help="root.pem and identity.pem, as 'psgd pki install' leaves them; default: plaintext")
     parser.add_argument("--output", type=pathlib.Path, metavar="DIR", help="default: the job's id")
     parser.add_argument("job", type=pathlib.Path, metavar="JOB.json")
     arguments = parser.parse_args()
@@ -101,7 +112,7 @@ def main():
     except (OSError, json_format.ParseError) as error:
         print(f"{arguments.job}: {error}", file=sys.stderr)
         return 4
-    with grpc.insecure_channel(arguments.coordinator) as channel:
+    with connect(arguments.coordinator, arguments.tls_dir) as channel:
         api = coordinator_pb2_grpc.CoordinatorServiceStub(channel)
         try:
             job = api.SubmitJob(pb.SubmitJobRequest(spec=spec), timeout=10).job

@@ -12,23 +12,33 @@
 enum { SPEC_MAX = 256 << 10 }; /* bytes of a SubmitJob: a spec that names 320 nodes fits */
 
 static const ps_method methods[] = {
-    {.name = "SubmitJob", .handle = ps_serve_submit_job, .max_bytes = SPEC_MAX},
-    {.name = "GetJob", .handle = ps_serve_get_job},
-    {.name = "ListJobs", .handle = ps_serve_list_jobs},
-    {.name = "CancelJob", .handle = ps_serve_cancel_job},
-    {.name = "ChangeTables", .handle = ps_serve_change_tables},
-    {.name = "TakeCheckpoint", .handle = ps_serve_take_checkpoint},
-    {.name = "ListCheckpoints", .handle = ps_serve_list_checkpoints},
-    {.name = "DeleteJob", .handle = ps_serve_delete_job},
-    {.name = "WatchJob", .handle = ps_serve_watch_job, .streams_out = true, .bounds_unread = true},
-    {.name = "ReclaimLogs", .handle = ps_serve_reclaim_logs, .streams_out = true},
-    {.name = "ListNodes", .handle = ps_serve_list_nodes},
-    {.name = "GetNodeLog", .handle = ps_serve_get_node_log},
-    {.name = "ListPresets", .handle = ps_serve_list_presets},
-    {.name = "GetServerInfo", .handle = ps_serve_get_server_info},
-    {.name = "RegisterNode", .handle = ps_serve_register_node},
-    {.name = "Heartbeat", .handle = ps_serve_heartbeat},
-    {.name = "Ready", .handle = ps_serve_ready},
+    {.name = "SubmitJob",
+     .handle = ps_serve_submit_job,
+     .may = PS_MAY_CHANGE,
+     .max_bytes = SPEC_MAX},
+    {.name = "GetJob", .handle = ps_serve_get_job, .may = PS_MAY_SEE},
+    {.name = "ListJobs", .handle = ps_serve_list_jobs, .may = PS_MAY_SEE},
+    {.name = "CancelJob", .handle = ps_serve_cancel_job, .may = PS_MAY_CHANGE},
+    {.name = "ChangeTables", .handle = ps_serve_change_tables, .may = PS_MAY_CHANGE},
+    {.name = "TakeCheckpoint", .handle = ps_serve_take_checkpoint, .may = PS_MAY_CHANGE},
+    {.name = "ListCheckpoints", .handle = ps_serve_list_checkpoints, .may = PS_MAY_SEE},
+    {.name = "DeleteJob", .handle = ps_serve_delete_job, .may = PS_MAY_CHANGE},
+    {.name = "WatchJob",
+     .handle = ps_serve_watch_job,
+     .may = PS_MAY_SEE,
+     .streams_out = true,
+     .bounds_unread = true},
+    {.name = "ReclaimLogs",
+     .handle = ps_serve_reclaim_logs,
+     .may = PS_MAY_SEE,
+     .streams_out = true},
+    {.name = "ListNodes", .handle = ps_serve_list_nodes, .may = PS_MAY_SEE},
+    {.name = "GetNodeLog", .handle = ps_serve_get_node_log, .may = PS_MAY_ADMIN},
+    {.name = "ListPresets", .handle = ps_serve_list_presets, .may = PS_MAY_SEE},
+    {.name = "GetServerInfo", .handle = ps_serve_get_server_info, .may = PS_MAY_SEE},
+    {.name = "RegisterNode", .handle = ps_serve_register_node, .may = PS_MAY_NODE},
+    {.name = "Heartbeat", .handle = ps_serve_heartbeat, .may = PS_MAY_NODE},
+    {.name = "Ready", .handle = ps_serve_ready, .may = PS_MAY_NODE},
 };
 
 ps_service ps_coordinator_service(ps_coordinator *c)
@@ -54,6 +64,19 @@ void ps_refuse(ps_call *call, ps_code code, const char *reason, const char *job_
         ps_error_meta(&error, "job_id", "%.90s", job_id);
     }
     ps_call_fail_error(call, &error);
+}
+
+bool ps_speaks_for(ps_call *call, const char *node_id)
+{
+    const ps_principal *caller = ps_call_caller(call);
+
+    if (caller->kind == PS_PRINCIPAL_NONE || strcmp(caller->name, node_id) == 0) {
+        return true;
+    }
+    ps_refuse(call, PS_PERMISSION_DENIED, "WRONG_NODE", NULL,
+              "node_id: %s; the certificate is of node/%s, which speaks for itself only",
+              PS_SHORT(node_id, 80), caller->name);
+    return false;
 }
 
 void ps_refuse_status(ps_call *call, const ps_status *st, const char *job_id)

@@ -44,6 +44,10 @@ PS_PRINTF(5, 6)
 void ps_refuse(ps_call *call, ps_code code, const char *reason, const char *job_id, const char *fmt,
                ...);
 
+/* Returns whether a node speaks for itself: its certificate is of `node_id`, or the link is
+ * plaintext. Otherwise it ends the call. */
+bool ps_speaks_for(ps_call *call, const char *node_id);
+
 /* Does the same with a status. The reason is JOB_NOT_FOUND if that is the code. */
 void ps_refuse_status(ps_call *call, const ps_status *st, const char *job_id);
 

@@ -37,6 +37,7 @@ void ps_serve_get_server_info(void *service, const ProtobufCMessage *request, ps
     reply->disk->needed_bytes = c->room.min_free_bytes;
     reply->disk->is_low = is_low;
     reply->connections_refused = ps_accept_refused();
+    reply->links = c->conf.links;
     reply->connections_closed = ps_guard_closed();
     ps_call_reply(call, &reply->base);
     psgd__v1__get_server_info_response__free_unpacked(reply, NULL);

@@ -72,6 +72,7 @@ void ps_serve_get_node_log(void *service, const ProtobufCMessage *request, ps_pa
     w = ps_xcalloc(1, sizeof *w);
     w->call = call;
     w->channel = ps_channel_create(c->loop, node->address);
+    ps_channel_expect(w->channel, PS_PRINCIPAL_NODE, node->id);
     ps_call_on_gone(call, client_gone, w);
     ask.max_bytes = q->max_bytes;
     w->asking = ps_unary_start(w->channel, &psgd__v1__node_service__descriptor, "GetLog", &ask.base,

@@ -26,6 +26,7 @@ static void describe(const ps_coordinator *c, const ps_node_entry *from, int64_t
     node->version = (char *)from->version;
     node->kernels = (char *)from->kernels;
     node->threads = from->threads;
+    node->links = from->links;
     node->alive = ps_node_is_alive(&c->nodes, from, now_us);
     node->left = from->has_left;
     node->job_id = (char *)(from->job_id[0] ? from->job_id : from->holder);
@@ -100,6 +101,9 @@ void ps_serve_register_node(void *service, const ProtobufCMessage *request, ps_p
     ps_status st;
 
     (void)payload;
+    if (!ps_speaks_for(call, q->node_id)) {
+        return;
+    }
     if (q->threads > PS_THREADS_MAX) {
         ps_call_fail(call, ps_fail(PS_INVALID_ARGUMENT, "threads: %u; at most %d are allowed",
                                    q->threads, PS_THREADS_MAX));
@@ -145,6 +149,9 @@ void ps_serve_heartbeat(void *service, const ProtobufCMessage *request, ps_paylo
     ps_status st;
 
     (void)payload;
+    if (!ps_speaks_for(call, q->node_id)) {
+        return;
+    }
     st = ps_nodes_beat(&c->nodes, q, ps_coordinator_now_us(c), ps_clock_wall_us(), &node);
     if (!ps_is_ok(&st)) {
         ps_refuse(call, st.code, st.code == PS_NOT_FOUND ? "NOT_REGISTERED" : NULL, q->job_id, "%s",
@@ -181,6 +188,9 @@ void ps_serve_ready(void *service, const ProtobufCMessage *request, ps_payload *
     ps_live *job = ps_jobs_find(&c->jobs, q->job_id);
 
     (void)payload;
+    if (!ps_speaks_for(call, q->node_id)) {
+        return;
+    }
     if (!job || !job->attempt || ps_attempt_number(job->attempt) != q->attempt) {
         ps_refuse(call, PS_ABORTED, "STALE_ATTEMPT", q->job_id,
                   "attempt %u of job %s is not what runs now", q->attempt, PS_SHORT(q->job_id, 96));

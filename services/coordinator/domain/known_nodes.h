@@ -29,7 +29,8 @@ typedef struct ps_node_entry {
     char address[PS_NODES_ADDRESS_MAX];
     char version[32];
     char kernels[160];
-    uint32_t threads; /* of a parameter server; 0: not known */
+    Psgd__V1__LinkProtection links; /* as registered */
+    uint32_t threads;               /* of a parameter server; 0: not known */
     uint64_t incarnation;
     char host[PS_NODES_HOST_MAX]; /* the host that registered it */
     bool has_left;   /* the node has said that it leaves, and has not registered since */

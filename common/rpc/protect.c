@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* protect.c - see protect.h. */
+#include "common/rpc/protect.h"
+
+#include "common/base/address.h"
+#include "common/base/log.h"
+
+static bool has_dir(const ps_protect_conf *conf)
+{
+    return conf->tls_dir != NULL && conf->tls_dir[0] != '\0';
+}
+
+/* Returns whether only this host can connect. */
+static bool is_loopback(const char *listen)
+{
+    ps_address address;
+    ps_status st = ps_address_parse(listen, "127.0.0.1", 0, &address);
+
+    return ps_is_ok(&st) && ps_address_is_loopback(&address);
+}
+
+ps_status ps_protect_check(const ps_protect_conf *conf)
+{
+    const char *kind = ps_principal_kind_name(conf->kind);
+
+    if (has_dir(conf) && conf->is_insecure) {
+        return ps_fail(PS_INVALID_ARGUMENT, "--tls-dir and --insecure exclude each other");
+    }
+    if (has_dir(conf) || conf->is_insecure || is_loopback(conf->listen)) {
+        return ps_ok();
+    }
+    return ps_fail(PS_INVALID_ARGUMENT,
+                   "--listen %s: other hosts could connect, and the link is not protected. Get a "
+                   "certificate (docs/tls.md), then start with it:\n"
+                   "  psgd pki request %s/NAME --host HOST --tls-dir DIR\n"
+                   "  %s --listen %s --tls-dir DIR\n"
+                   "On a network where everybody is trusted, --insecure does without",
+                   PS_SHORT(conf->listen, 80), kind, conf->program, PS_SHORT(conf->listen, 80));
+}
+
+ps_status ps_protect_loop(ps_loop *loop, const ps_protect_conf *conf, ps_tls **tls)
+{
+    const ps_certificate *own;
+    char who[PS_PRINCIPAL_TEXT_BYTES], until[PS_PKI_TIME_BYTES];
+    ps_status st;
+
+    *tls = NULL;
+    if (!has_dir(conf)) {
+        return ps_ok();
+    }
+    st = ps_tls_create(conf->tls_dir, tls);
+    if (!ps_is_ok(&st)) {
+        return ps_wrap(st, "--tls-dir");
+    }
+    own = ps_tls_own(*tls);
+    if (own->subject.who.kind != conf->kind) {
+        st = ps_fail(PS_FAILED_PRECONDITION,
+                     "--tls-dir %s: its certificate is of %s; %s needs one "
+                     "of %s/NAME",
+                     PS_SHORT(conf->tls_dir, 160), ps_principal_text(&own->subject.who, who),
+                     conf->program, ps_principal_kind_name(conf->kind));
+        ps_tls_release(*tls);
+        *tls = NULL;
+        return st;
+    }
+    ps_loop_use_tls(loop, *tls);
+    ps_log(PS_LOG_INFO, "tls", "TLS as %s, certificate %s until %s",
+           ps_principal_text(&own->subject.who, who), own->serial,
+           ps_pki_time(own->not_after, until));
+    return ps_ok();
+}
+
+ps_protection ps_protection_of(const ps_loop *loop, const char *listen)
+{
+    return ps_loop_tls(loop) != NULL ? PS_PROTECTION_TLS
+           : is_loopback(listen)     ? PS_PROTECTION_LOOPBACK
+                                     : PS_PROTECTION_INSECURE;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* protect.h - how a service protects its links, by its flags --tls-dir and --insecure. */
+#ifndef PS_COMMON_RPC_PROTECT_H
+#define PS_COMMON_RPC_PROTECT_H
+
+#include "common/rpc/loop.h"
+#include "common/rpc/tls.h"
+
+/* The values are those of LinkProtection (coordinator.proto). */
+typedef enum ps_protection {
+    PS_PROTECTION_LOOPBACK = 1, /* plaintext, on loopback */
+    PS_PROTECTION_INSECURE = 2, /* plaintext, open to other hosts because of --insecure */
+    PS_PROTECTION_TLS = 3
+} ps_protection;
+
+#define PS_PROTECT_TLS_HELP                                                                        \
+    "mutual TLS on every link, with root.pem and identity.pem of this folder (psgd pki)"
+#define PS_PROTECT_INSECURE_HELP                                                                   \
+    "allow other hosts to connect without TLS: whoever reaches the port can use it"
+
+/* What a service was told. */
+typedef struct ps_protect_conf {
+    const char *program; /* "psgd-worker" */
+    const char *listen;  /* complete host:port */
+    const char *tls_dir; /* NULL or "": none */
+    bool is_insecure;
+    ps_principal_kind kind; /* whose certificate the service needs */
+} ps_protect_conf;
+
+/* Checks that a service may listen where it was told to: beyond loopback it needs TLS, or
+ * --insecure. Fails with INVALID_ARGUMENT, which says what to do. */
+PS_MUST_USE ps_status ps_protect_check(const ps_protect_conf *conf);
+
+/* Opens the folder, if there is one, and has the loop use it. *tls is NULL in plaintext, and is
+ * released by the caller behind the loop. Fails with FAILED_PRECONDITION if the certificate is of
+ * another kind, and as ps_tls_create does. */
+PS_MUST_USE ps_status ps_protect_loop(ps_loop *loop, const ps_protect_conf *conf, ps_tls **tls);
+
+/* Returns how a service on this loop that listens on `listen` is protected. */
+ps_protection ps_protection_of(const ps_loop *loop, const char *listen);
+
+#endif

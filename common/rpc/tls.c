@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tls.c - see tls.h and tls_impl.h.
+ *
+ * gRPC's file watcher reads identity.pem both as key and as certificate, so that both change at
+ * once. The chain is verified by libssl, within gRPC; who it is, and whether it was revoked, by the
+ * verifier here.
+ */
+#include "common/rpc/tls_impl.h"
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/sha256.h"
+#include "common/base/xalloc.h"
+#include "common/rpc/guard.h"
+
+#include <assert.h>
+#include <grpc/grpc_security_constants.h>
+#include <grpc/support/alloc.h>
+#include <grpc/support/string_util.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SEEN = 256,        /* certificates whose serial number is remembered */
+    FAILED_LINES = 10, /* of the log, in ... */
+    FAILED_LOG_US = 10 * 1000000
+};
+
+/* A certificate in PEM, by its SHA-256, and its serial number. */
+typedef struct seen {
+    char digest[PS_SHA256_HEX_BYTES];
+    char serial[PS_PKI_SERIAL_BYTES];
+} seen;
+
+struct ps_tls {
+    atomic_uint refs;
+    char dir[PS_PATH_MAX];
+    ps_certificate own;
+    grpc_tls_certificate_provider *files;
+    pthread_mutex_t mutex; /* guards the members below */
+    ps_revoked *revoked;   /* NULL: none */
+    struct timespec crl_time;
+    int64_t looked_us; /* when crl.pem was last looked at */
+    seen seen[SEEN];
+};
+
+struct ps_tls_expected {
+    grpc_tls_certificate_verifier_external external;
+    atomic_uint refs;
+    ps_tls *tls;
+    bool is_server;
+    pthread_mutex_t mutex; /* guards the members below */
+    ps_principal_kind kind;
+    char name[PS_PRINCIPAL_NAME_BYTES];
+    char problem[PS_TLS_PROBLEM_BYTES];
+};
+
+/* --- revoked certificates ------------------------------------------------------------ */
+
+/* Reads crl.pem again if it has changed, once a second at most. With the mutex. A list that cannot
+ * be read leaves the one before. */
+static void refresh(ps_tls *tls)
+{
+    int64_t now_us = ps_clock_us();
+    ps_credentials_paths at;
+    ps_revoked *revoked;
+    struct stat facts;
+    ps_status st;
+
+    if (tls->looked_us != 0 && now_us - tls->looked_us < 1000000) {
+        return;
+    }
+    tls->looked_us = now_us;
+    st = ps_credentials_find(tls->dir, &at);
+    if (!ps_is_ok(&st) || stat(at.crl, &facts) != 0 ||
+        (facts.st_mtim.tv_sec == tls->crl_time.tv_sec &&
+         facts.st_mtim.tv_nsec == tls->crl_time.tv_nsec)) {
+        return;
+    }
+    tls->crl_time = facts.st_mtim;
+    st = ps_revoked_read(tls->dir, &revoked);
+    if (!ps_is_ok(&st)) {
+        ps_log(PS_LOG_WARN, "tls", "%s; the list before stays", st.text);
+        return;
+    }
+    ps_revoked_destroy(tls->revoked);
+    tls->revoked = revoked;
+    ps_log(PS_LOG_INFO, "tls", "read the list of revoked certificates, %s", PS_PATH_SHOWN(at.crl));
+}
+
+/* Returns whether any certificate was revoked. */
+static bool has_revoked(ps_tls *tls)
+{
+    bool has;
+
+    pthread_mutex_lock(&tls->mutex);
+    refresh(tls);
+    has = tls->revoked != NULL;
+    pthread_mutex_unlock(&tls->mutex);
+    return has;
+}
+
+static bool is_revoked(ps_tls *tls, const char *serial)
+{
+    bool is;
+
+    pthread_mutex_lock(&tls->mutex);
+    refresh(tls);
+    is = ps_revoked_has(tls->revoked, serial);
+    pthread_mutex_unlock(&tls->mutex);
+    return is;
+}
+
+ps_status ps_tls_check_peer(ps_tls *tls, const char *pem, ps_principal_kind kind, const char *name,
+                            ps_principal *out)
+{
+    char has[PS_PRINCIPAL_TEXT_BYTES], wanted[PS_PRINCIPAL_TEXT_BYTES];
+    ps_principal expected = {.kind = kind};
+    ps_certificate facts;
+    ps_status st = ps_certificate_read("its certificate", pem, strlen(pem), &facts);
+
+    if (!ps_is_ok(&st)) {
+        st.code = PS_UNAUTHENTICATED;
+        return st;
+    }
+    *out = facts.subject.who;
+    snprintf(expected.name, sizeof expected.name, "%s", name[0] != '\0' ? name : out->name);
+    if (kind != PS_PRINCIPAL_NONE && !ps_principal_is(out, kind, expected.name)) {
+        return ps_fail(PS_UNAUTHENTICATED, "its certificate is of %s; %s is expected",
+                       ps_principal_text(out, has),
+                       name[0] != '\0' ? ps_principal_text(&expected, wanted)
+                                       : ps_principal_kind_name(kind));
+    }
+    if (is_revoked(tls, facts.serial)) {
+        return ps_fail(PS_UNAUTHENTICATED, "the certificate %s of %s was revoked", facts.serial,
+                       ps_principal_text(out, has));
+    }
+    return ps_ok();
+}
+
+/* --- gRPC's verifier ------------------------------------------------------------------ */
+
+void ps_tls_note_failed(const char *why)
+{
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    static int64_t began_us; /* of the lines that are counted */
+    static unsigned lines, unsaid;
+    int64_t now_us = ps_clock_us();
+    const char *from = ps_guard_reading();
+    char more[48] = "";
+    bool is_due;
+
+    pthread_mutex_lock(&mutex);
+    if (began_us == 0 || now_us - began_us >= FAILED_LOG_US) {
+        began_us = now_us;
+        lines = 0;
+    }
+    is_due = lines++ < FAILED_LINES;
+    unsaid += !is_due;
+    if (is_due && unsaid > 0) {
+        snprintf(more, sizeof more, "; %u more before", unsaid);
+        unsaid = 0;
+    }
+    pthread_mutex_unlock(&mutex);
+    if (is_due && from[0] != '\0') {
+        ps_log(PS_LOG_WARN, "tls", "a client at %s is refused: %s%s", from, why, more);
+    } else if (is_due) {
+        ps_log(PS_LOG_WARN, "tls", "a handshake with a server failed: %s%s", why, more);
+    }
+}
+
+/* Checks the peer of a handshake whose chain is good. */
+static int verify(void *arg, grpc_tls_custom_verification_check_request *request,
+                  grpc_tls_on_custom_verification_check_done_cb done, void *done_arg,
+                  grpc_status_code *code, char **details)
+{
+    ps_tls_expected *e = arg;
+    const char *pem = request->peer_info.peer_cert;
+    char name[PS_PRINCIPAL_NAME_BYTES];
+    ps_principal_kind kind;
+    ps_principal who;
+    ps_status st;
+
+    (void)done;
+    (void)done_arg;
+    pthread_mutex_lock(&e->mutex);
+    kind = e->kind;
+    memcpy(name, e->name, sizeof name);
+    pthread_mutex_unlock(&e->mutex);
+    if (!e->is_server && kind == PS_PRINCIPAL_NONE) {
+        st = ps_fail(PS_UNAUTHENTICATED, "nobody is expected there");
+    } else if (pem == NULL) {
+        st = ps_fail(PS_UNAUTHENTICATED, "it has no certificate");
+    } else {
+        st = ps_tls_check_peer(e->tls, pem, kind, name, &who);
+    }
+    pthread_mutex_lock(&e->mutex);
+    snprintf(e->problem, sizeof e->problem, "%s", st.text);
+    pthread_mutex_unlock(&e->mutex);
+    if (!ps_is_ok(&st) && e->is_server) {
+        ps_tls_note_failed(st.text);
+    }
+    *code = (grpc_status_code)st.code;
+    *details = ps_is_ok(&st) ? NULL : gpr_strdup(st.text);
+    return 1; /* decided at once */
+}
+
+static void cancel(void *arg, grpc_tls_custom_verification_check_request *request)
+{
+    (void)arg;
+    (void)request;
+}
+
+void ps_tls_expected_release(ps_tls_expected *e)
+{
+    if (e != NULL && atomic_fetch_sub(&e->refs, 1) == 1) {
+        ps_tls_release(e->tls);
+        pthread_mutex_destroy(&e->mutex);
+        free(e);
+    }
+}
+
+static void destruct(void *arg)
+{
+    ps_tls_expected_release(arg);
+}
+
+void ps_tls_expect(ps_tls_expected *e, ps_principal_kind kind, const char *name)
+{
+    pthread_mutex_lock(&e->mutex);
+    e->kind = kind;
+    snprintf(e->name, sizeof e->name, "%s", name);
+    pthread_mutex_unlock(&e->mutex);
+}
+
+void ps_tls_problem(ps_tls_expected *e, char out[PS_TLS_PROBLEM_BYTES])
+{
+    pthread_mutex_lock(&e->mutex);
+    memcpy(out, e->problem, PS_TLS_PROBLEM_BYTES);
+    pthread_mutex_unlock(&e->mutex);
+}
+
+/* Returns options with the files and a verifier; *e has one reference of gRPC's and one of the
+ * caller. */
+static grpc_tls_credentials_options *make_options(ps_tls *tls, bool is_server,
+                                                  ps_tls_expected **out)
+{
+    grpc_tls_credentials_options *options = grpc_tls_credentials_options_create();
+    ps_tls_expected *e = ps_xcalloc(1, sizeof *e);
+    grpc_tls_certificate_verifier *verifier;
+
+    atomic_init(&e->refs, 2);
+    atomic_fetch_add(&tls->refs, 1);
+    e->tls = tls;
+    e->is_server = is_server;
+    pthread_mutex_init(&e->mutex, NULL);
+    e->external = (grpc_tls_certificate_verifier_external){e, verify, cancel, destruct};
+    verifier = grpc_tls_certificate_verifier_external_create(&e->external);
+    grpc_tls_credentials_options_set_certificate_provider(options, tls->files);
+    grpc_tls_credentials_options_watch_root_certs(options);
+    grpc_tls_credentials_options_watch_identity_key_cert_pairs(options);
+    grpc_tls_credentials_options_set_certificate_verifier(options, verifier);
+    grpc_tls_certificate_verifier_release(verifier);
+    *out = e;
+    return options;
+}
+
+grpc_server_credentials *ps_tls_server_credentials(ps_tls *tls)
+{
+    ps_tls_expected *e;
+    grpc_tls_credentials_options *options = make_options(tls, true, &e);
+
+    ps_tls_expected_release(e); /* gRPC has the other one */
+    grpc_tls_credentials_options_set_cert_request_type(
+        options, GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+    return grpc_tls_server_credentials_create(options);
+}
+
+grpc_channel_credentials *ps_tls_channel_credentials(ps_tls *tls, ps_tls_expected **expected)
+{
+    grpc_tls_credentials_options *options = make_options(tls, false, expected);
+
+    grpc_tls_credentials_options_set_verify_server_cert(options, 1);
+    grpc_tls_credentials_options_set_check_call_host(options, 0); /* the principal counts */
+    return grpc_tls_credentials_create(options);
+}
+
+/* --- calls ------------------------------------------------------------------------------ */
+
+/* Returns the serial number of a certificate of `n` bytes, which was read before if it is
+ * remembered. */
+static ps_status serial_of(ps_tls *tls, const char *pem, size_t n, char out[PS_PKI_SERIAL_BYTES])
+{
+    char digest[PS_SHA256_HEX_BYTES];
+    ps_certificate facts;
+    seen *s;
+    bool is_known;
+    ps_status st;
+
+    ps_sha256_of(pem, n, digest);
+    s = &tls->seen[strtoul((char[]){digest[0], digest[1], '\0'}, NULL, 16) % SEEN];
+    pthread_mutex_lock(&tls->mutex);
+    is_known = memcmp(s->digest, digest, sizeof digest) == 0;
+    if (is_known) {
+        memcpy(out, s->serial, sizeof s->serial);
+    }
+    pthread_mutex_unlock(&tls->mutex);
+    if (is_known) {
+        return ps_ok();
+    }
+    st = ps_certificate_read("its certificate", pem, n, &facts);
+    if (ps_is_ok(&st)) {
+        memcpy(out, facts.serial, sizeof facts.serial);
+        pthread_mutex_lock(&tls->mutex);
+        memcpy(s->digest, digest, sizeof digest);
+        memcpy(s->serial, facts.serial, sizeof s->serial);
+        pthread_mutex_unlock(&tls->mutex);
+    }
+    return st;
+}
+
+/* Returns the first property of a name, or NULL. */
+static const grpc_auth_property *find_property(const grpc_auth_context *context, const char *name)
+{
+    grpc_auth_property_iterator i = grpc_auth_context_find_properties_by_name(context, name);
+
+    return grpc_auth_property_iterator_next(&i);
+}
+
+ps_status ps_tls_caller(ps_tls *tls, grpc_call *call, ps_principal *out)
+{
+    grpc_auth_context *context = grpc_call_auth_context(call);
+    const grpc_auth_property *uri = NULL, *pem = NULL;
+    char text[PS_PRINCIPAL_URI_BYTES] = "", serial[PS_PKI_SERIAL_BYTES];
+    bool is_gone = false;
+    ps_status st;
+
+    if (context != NULL) {
+        uri = find_property(context, GRPC_PEER_URI_PROPERTY_NAME);
+        pem = find_property(context, GRPC_X509_PEM_CERT_PROPERTY_NAME);
+    }
+    if (uri != NULL && uri->value_length < sizeof text) {
+        memcpy(text, uri->value, uri->value_length);
+    }
+    st = ps_principal_parse_uri(text, out);
+    if (ps_is_ok(&st) && has_revoked(tls)) {
+        st = pem != NULL ? serial_of(tls, pem->value, pem->value_length, serial)
+                         : ps_fail(PS_UNAUTHENTICATED, "no certificate");
+        is_gone = ps_is_ok(&st) && is_revoked(tls, serial);
+    }
+    if (is_gone) {
+        st = ps_fail(PS_UNAUTHENTICATED, "the certificate %s of %s was revoked", serial,
+                     ps_principal_text(out, text));
+    }
+    if (!ps_is_ok(&st)) {
+        st.code = PS_UNAUTHENTICATED;
+    }
+    grpc_auth_context_release(context);
+    return st;
+}
+
+/* --- life --------------------------------------------------------------------------------- */
+
+ps_status ps_tls_create(const char *dir, ps_tls **out)
+{
+    ps_tls *tls = ps_xcalloc(1, sizeof *tls);
+    ps_credentials_paths at;
+    ps_status st = ps_credentials_check(dir, &tls->own);
+
+    if (ps_is_ok(&st)) {
+        st = ps_credentials_find(dir, &at);
+    }
+    if (!ps_is_ok(&st)) {
+        free(tls);
+        return st;
+    }
+    atomic_init(&tls->refs, 1);
+    snprintf(tls->dir, sizeof tls->dir, "%s", dir);
+    pthread_mutex_init(&tls->mutex, NULL);
+    tls->files = grpc_tls_certificate_provider_file_watcher_create(at.identity, at.identity,
+                                                                   at.root, PS_TLS_REFRESH_S);
+    *out = tls;
+    return ps_ok();
+}
+
+void ps_tls_release(ps_tls *tls)
+{
+    if (tls != NULL && atomic_fetch_sub(&tls->refs, 1) == 1) {
+        grpc_tls_certificate_provider_release(tls->files);
+        ps_revoked_destroy(tls->revoked);
+        pthread_mutex_destroy(&tls->mutex);
+        free(tls);
+    }
+}
+
+const char *ps_tls_dir(const ps_tls *tls)
+{
+    return tls->dir;
+}
+
+const ps_certificate *ps_tls_own(const ps_tls *tls)
+{
+    return &tls->own;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tls.h - mutual TLS for the servers and channels of a loop.
+ *
+ * Both ends prove who they are by a certificate of one authority (common/pki/credentials.h). A
+ * server takes any member; what each may call is in its tables (server.h). A channel says whom it
+ * expects, because addresses prove nothing: the principal of the certificate counts, not its hosts.
+ * TLS 1.2 and 1.3, ALPN h2.
+ *
+ * Files are read again when they change, within PS_TLS_REFRESH_S seconds; connections that are open
+ * stay open. Revoked certificates are refused at handshakes and at the begin of calls.
+ */
+#ifndef PS_COMMON_RPC_TLS_H
+#define PS_COMMON_RPC_TLS_H
+
+#include "common/pki/credentials.h"
+
+enum { PS_TLS_REFRESH_S = 2 };
+
+typedef struct ps_tls ps_tls;
+
+/* Reads and checks the folder `dir`; *out is released by ps_tls_release. The process must have a
+ * loop. Errors are those of ps_credentials_check. */
+PS_MUST_USE ps_status ps_tls_create(const char *dir, ps_tls **out);
+
+/* Releases it; it lives on as long as a server or channel uses it. NULL is allowed. */
+void ps_tls_release(ps_tls *tls);
+
+/* Returns what the program's own certificate said when it was created. */
+const ps_certificate *ps_tls_own(const ps_tls *tls);
+
+/* Connects to host:port and shakes hands, within `timeout_us` of waiting. Fails with UNAVAILABLE if
+ * nobody listens, and with UNAUTHENTICATED if one side does not take the other; the text says which
+ * and why. Blocks; any thread. */
+PS_MUST_USE ps_status ps_tls_probe(const ps_tls *tls, const char *address, ps_principal_kind kind,
+                                   const char *name, int64_t timeout_us);
+
+#endif

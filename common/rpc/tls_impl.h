@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tls_impl.h - TLS as gRPC takes it. Private to common/rpc. */
+#ifndef PS_COMMON_RPC_TLS_IMPL_H
+#define PS_COMMON_RPC_TLS_IMPL_H
+
+#include "common/rpc/tls.h"
+
+#include <grpc/grpc_security.h>
+
+/* Whom a channel expects at the other end, and why the last one there was not taken. Shared by the
+ * channel and gRPC's threads. */
+typedef struct ps_tls_expected ps_tls_expected;
+
+/* Returns the folder of the files. */
+const char *ps_tls_dir(const ps_tls *tls);
+
+/* Returns credentials of a server, which the caller releases. */
+grpc_server_credentials *ps_tls_server_credentials(ps_tls *tls);
+
+/* Returns credentials of a channel, which the caller releases. Until ps_tls_expect nobody is taken.
+ * *expected is released by ps_tls_expected_release. */
+grpc_channel_credentials *ps_tls_channel_credentials(ps_tls *tls, ps_tls_expected **expected);
+
+/* Sets whom the channel expects; an empty name stands for any of the kind. */
+void ps_tls_expect(ps_tls_expected *expected, ps_principal_kind kind, const char *name);
+
+/* Writes why the last one was not taken, "" if nobody was refused. */
+enum { PS_TLS_PROBLEM_BYTES = PS_STATUS_TEXT_BYTES };
+void ps_tls_problem(ps_tls_expected *expected, char out[PS_TLS_PROBLEM_BYTES]);
+
+void ps_tls_expected_release(ps_tls_expected *expected);
+
+/* Reads who is at the other end of a call, from its connection. Fails with UNAUTHENTICATED if the
+ * certificate names nobody or was revoked. */
+PS_MUST_USE ps_status ps_tls_caller(ps_tls *tls, grpc_call *call, ps_principal *out);
+
+/* Logs that the handshake failed which this thread has just read, with the address of the client.
+ * At most 10 lines in 10 s; the others are counted. */
+void ps_tls_note_failed(const char *why);
+
+/* Checks a certificate that gRPC has verified, against the revoked ones and whom a channel expects
+ * (kind NONE: anybody). Fails with UNAUTHENTICATED. */
+PS_MUST_USE ps_status ps_tls_check_peer(ps_tls *tls, const char *pem, ps_principal_kind kind,
+                                        const char *name, ps_principal *out);
+
+#endif
