@@ -41,6 +41,7 @@ typedef struct connection {
     int64_t resume_us; /* gRPC is not told of data before this time */
     atomic_bool is_closed;
     bool was_paused;
+    bool has_gone;          /* gRPC was told that the client has ended it */
     ps_remote *remote;      /* constant; NULL: the address is not counted */
     atomic_bool has_wasted; /* it is suspect from now on */
     char from[PS_GUARD_ADDRESS_BYTES];
@@ -410,6 +411,9 @@ static bool forget(int fd, slot *s, connection *c)
         guard.trim_us = ps_clock_us() + TRIM_US; /* it may have taken much */
         pthread_cond_signal(&guard.changed);
     }
+    if (!c->has_gone && !c->is_closed && c->remote != NULL) {
+        ps_remote_charge(c->remote);
+    }
     is_held = c->is_closed && hold(fd, s, c->remote);
     if (!is_held) {
         ps_remote_leave(c->remote);
@@ -574,6 +578,7 @@ ssize_t recvmsg(int fd, struct msghdr *message, int flags)
         n = -1;
     } else if (!c->is_closed) {
         n = next.recvmsg(fd, message, flags);
+        c->has_gone = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
         n = n > 0 ? look_at(c, message, n) : n;
     }
     pthread_mutex_unlock(&c->mutex);

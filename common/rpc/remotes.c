@@ -137,6 +137,11 @@ static void fill_until(int64_t *level, int64_t *filled_us, int64_t now_us, int64
     }
 }
 
+void ps_remote_charge(ps_remote *r)
+{
+    r->level -= r->level > 0 ? (int64_t)PS_REMOTE_BROKEN_COST * MILLION : 0;
+}
+
 bool ps_remote_waste(ps_remote *r, int64_t now_us)
 {
     fill_until(&r->waste, &r->wasted_us, now_us, PS_REMOTE_WASTE_PER_SECOND, PS_REMOTE_WASTE_BURST);

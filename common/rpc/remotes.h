@@ -19,6 +19,8 @@ enum {
     /* connections; without a token a connection is refused */
     PS_REMOTE_BURST = 512,
     PS_REMOTE_PER_SECOND = 100,
+    /* tokens that a connection costs which gRPC has to end (ps_remote_charge) */
+    PS_REMOTE_BROKEN_COST = 20,
     /* connections; without a token a connection is suspect */
     PS_REMOTE_CALM_BURST = 64,
     PS_REMOTE_CALM_PER_SECOND = 50,
@@ -70,6 +72,10 @@ ps_admission ps_remotes_enter(ps_remotes *remotes, const struct sockaddr *addres
 
 /* Ends a connection. NULL is allowed. */
 void ps_remote_leave(ps_remote *remote);
+
+/* Counts a connection that gRPC had to end, because its client broke the rules of HTTP/2 or did not
+ * answer. It costs PS_REMOTE_BROKEN_COST tokens of the address's connections. */
+void ps_remote_charge(ps_remote *remote);
 
 /* Counts a wasted call: no service has its method, or its client cancels it. Returns true if the
  * address has made too many, which is an offence. */

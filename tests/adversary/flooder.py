@@ -87,6 +87,9 @@ KINDS = {
     "priorities": Kind(lambda: again(frame(PRIORITY, 0, 1, b"\0\0\0\0\1"), opened())),
     "empty data": Kind(lambda: again(frame(DATA, 0, 1), opened())),
     "tiny data": Kind(lambda: again(frame(DATA, 0, 1, b"\0"), opened())),
+    "data of no call": Kind(lambda: again(frame(DATA, 0, 1, b"\0" * 16000), opened(UNKNOWN))),
+    "messages without end": Kind(lambda: again(
+        frame(DATA, 0, 1, b"\0\0\0\x3e\x7b" + b"x" * 15995), opened())),
     "continuation": Kind(lambda: again(
         frame(CONTINUATION, 0, 1, b"\0\1a\x7f\x80\x07" + b"v" * 1000), frame(HEADERS, 0, 1, literals(REFLECT)))),
     "resets": Kind(lambda: Streams(UNKNOWN, reset)),

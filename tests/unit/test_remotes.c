@@ -100,6 +100,20 @@ static void an_offence_is_remembered_for_a_minute(void **state)
     assert_false(ps_remote_is_suspect(r, 2 * S + PS_REMOTE_OFFENDED_US));
 }
 
+/* Whose connections the service has to end opens fewer of them. */
+static void connections_that_the_service_ends_count_as_many(void **state)
+{
+    ps_remote *r = enter(*state, "10.0.0.1", S, PS_ADMITTED);
+
+    for (unsigned i = 0; i <= PS_REMOTE_BURST / PS_REMOTE_BROKEN_COST; i++) {
+        ps_remote_charge(r);
+    }
+    ps_remote_charge(r); /* no debt without end */
+    enter(*state, "10.0.0.1", S, PS_TOO_FAST);
+    enter(*state, "10.0.0.1", S + (PS_REMOTE_BROKEN_COST + 1) * (S / PS_REMOTE_PER_SECOND),
+          PS_ADMITTED);
+}
+
 /* So many calls that nobody takes are an offence. */
 static void calls_in_vain_are_an_offence_when_they_are_many(void **state)
 {
@@ -178,6 +192,7 @@ int main(void)
         CASE(of_ipv6_the_network_counts),
         CASE(who_connects_too_fast_is_refused_until_time_has_passed),
         CASE(an_offence_is_remembered_for_a_minute),
+        CASE(connections_that_the_service_ends_count_as_many),
         CASE(calls_in_vain_are_an_offence_when_they_are_many),
         CASE(suspect_connections_of_an_address_share_its_calls),
         CASE(a_full_table_admits_everybody),
