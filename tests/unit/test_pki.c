@@ -449,7 +449,7 @@ static void requests_that_are_wrong_are_refused(void **state)
 {
     static const char huge[PS_PKI_FILE_MAX + 1];
     world w;
-    ps_request out;
+    ps_request out, honest;
     ps_status st;
     size_t flips = 0;
     char *request;
@@ -457,14 +457,16 @@ static void requests_that_are_wrong_are_refused(void **state)
     (void)state;
     set_up(&w);
     request = ask(w.tls, "node/worker-1");
-    st = ps_request_read("r", request, strlen(request), &out);
+    st = ps_request_read("r", request, strlen(request), &honest);
     assert_string_equal(st.text, "");
     for (size_t i = 0; i + 1 < strlen(request); i++) { /* any bit is covered by the signature */
         char was = request[i];
 
         request[i] = (char)(was ^ 1);
         st = ps_request_read("r", request, strlen(request), &out);
-        if (was != '\n') {
+        if (ps_is_ok(&st)) { /* bits of base64 that stand for nothing */
+            assert_string_equal(out.key_fingerprint, honest.key_fingerprint);
+        } else {
             assert_int_equal(st.code, PS_INVALID_ARGUMENT);
             flips++;
         }
