@@ -411,7 +411,7 @@ static bool forget(int fd, slot *s, connection *c)
         guard.trim_us = ps_clock_us() + TRIM_US; /* it may have taken much */
         pthread_cond_signal(&guard.changed);
     }
-    if (!c->has_gone && !c->is_closed && c->remote != NULL) {
+    if (!c->has_gone && !c->is_closed && c->remote != NULL && !atomic_load(&guard.passes_bytes)) {
         ps_remote_charge(c->remote);
     }
     is_held = c->is_closed && hold(fd, s, c->remote);

@@ -31,10 +31,9 @@ ps_status ps_protect_check(const ps_protect_conf *conf)
     }
     return ps_fail(PS_INVALID_ARGUMENT,
                    "--listen %s: other hosts could connect, and the link is not protected. Get a "
-                   "certificate (docs/tls.md), then start with it:\n"
-                   "  psgd pki request %s/NAME --host HOST --tls-dir DIR\n"
-                   "  %s --listen %s --tls-dir DIR\n"
-                   "On a network where everybody is trusted, --insecure does without",
+                   "certificate by 'psgd pki request %s/NAME --host HOST --tls-dir DIR' "
+                   "(docs/tls.md), then start by '%s --listen %s --tls-dir DIR'. On a network where "
+                   "everybody is trusted, --insecure does without a certificate",
                    PS_SHORT(conf->listen, 80), kind, conf->program, PS_SHORT(conf->listen, 80));
 }
 
