@@ -21,6 +21,7 @@ def weights(model):
 # What a job of the tests below is trained on, and two ways of exchange.
 STOPPED = {**SMALL, "title": "stopped", "workers": 2}
 WAYS = {"servers": {"pservers": 2}, "mesh": {"exchange": {"name": "ring"}}}
+LATE_BYTES = 64  # of a mesh of two workers, without values
 LOCAL_ROUNDS = {"update": {"name": "localsgd", "params": {"steps": 4}},
                 "optimizer": {"local": {"name": "sgd", "params": {"lr": 0.1}},
                               "rule": {"name": "sgd", "params": {"lr": 1}}}}
@@ -58,15 +59,17 @@ class Stops(Fidelity):
             self.assertEqual(int(self.rows(files, "EV", rank)[-1]["step"]), steps[rank][-1])
         self.assertIn("MODEL-stopped-N(0).safetensors", files)
         self.assertEqual(way != "mesh", "MODEL-stopped-N(ps).safetensors" in files)
-        self.check_last_rows(files)
+        self.check_last_rows(files, LATE_BYTES if way == "mesh" else 0)
         return steps[0][-1]
 
-    def check_last_rows(self, files):
-        """The last row of each worker has its last exchange: together they are the job's traffic."""
+    def check_last_rows(self, files, late):
+        """The last row of each worker has its last exchange: together they are the job's traffic, but for what
+        slower peers needed `late`, messages without values."""
         last = [self.rows(files, "TR", rank)[-1] for rank in (0, 1)]
         progress = json.loads(files["summary.json"])["progress"]
         for way in ("bytes_up", "bytes_down"):
-            self.assertEqual(sum(int(row[way]) for row in last), int(progress[way]), way)
+            behind = int(progress[way]) - sum(int(row[way]) for row in last)
+            self.assertTrue(0 <= behind <= late, f"{way}: {behind} bytes are missing")
 
     def test_a_number_of_steps(self):
         for way, choice in WAYS.items():

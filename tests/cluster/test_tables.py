@@ -340,7 +340,7 @@ class Tables(ClusterTest):
 
     def test_what_does_not_go_together_is_refused(self):
         c = self.cluster(workers=1, pservers=1, data=self.data())
-        wrong = {"spec.update.name": {"update": {"name": "localsgd"}},
+        wrong = {"spec.update.name": {"update": {"name": "losp"}},
                  "spec.exchange.name": {"exchange": {"name": "ring"}, "pservers": 0},
                  "spec.optimizer.side": {"optimizer": {**ADAGRAD, "side": "OPTIMIZER_SIDE_WORKER"}},
                  "spec.codec.up.params": {"codec": {"up": {"name": "int8",
