@@ -21,7 +21,6 @@ from collections import Counter, defaultdict
 
 # Circles that are one idea all the same: the members, and why.
 ALLOWED = {
-    frozenset(("common/store/table", "common/store/table_file")): "a table and its form as a file",
     frozenset(("common/wire/coder", "common/wire/connection", "common/wire/piece", "common/wire/wire_client",
                "common/wire/wire_server")): "both ends of a stream, with the kinds of pieces that they share",
 }

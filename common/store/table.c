@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* table.c - see table.h: pushes, pulls and ageing. */
-#include "common/store/table_file.h"
 #include "common/store/table_impl.h"
 
 #include "common/base/draw.h"
@@ -85,7 +84,7 @@ ps_table *ps_table_create(const ps_table_conf *conf)
 
     assert(conf->width >= 1 && conf->width <= PS_TABLE_WIDTH_MAX);
     assert(conf->admit_count > 0 && conf->unseen_max <= PS_TABLE_UNSEEN_MAX);
-    assert(conf->optim->slots <= PS_TABLE_SLOTS_MAX); /* a file with more state could not be read */
+    assert(conf->optim->slots <= PS_TABLE_SLOTS_MAX);
     assert(conf->rows_max < UINT32_MAX && conf->candidates_max < UINT32_MAX);
     t->conf = *conf;
     for (uint32_t i = 0; i < PS_SHARDS; i++) {

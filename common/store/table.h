@@ -48,6 +48,7 @@
 
 enum {
     PS_TABLE_WIDTH_MAX = 16384,
+    PS_TABLE_SLOTS_MAX = 8, /* floats of optimizer state for each value */
     PS_TABLE_UNSEEN_MAX = 65535,
     /* most keys of a call, and of a table: float32 holds them exactly */
     PS_TABLE_KEYS_MAX = 1 << 24
@@ -63,8 +64,8 @@ typedef struct ps_table_conf {
     uint32_t table; /* number of the table in the job, for draws */
     uint32_t width; /* D, 1 to PS_TABLE_WIDTH_MAX */
     uint64_t seed;
-    float init_bound; /* initial values are uniform in +-init_bound */
-    const ps_optim *optim;
+    float init_bound;      /* initial values are uniform in +-init_bound */
+    const ps_optim *optim; /* of at most PS_TABLE_SLOTS_MAX slots */
     ps_params optim_params;
 
     ps_table_admission admission;

@@ -27,7 +27,7 @@
 
 typedef enum ps_table_kind { PS_TABLE_WHOLE, PS_TABLE_CHANGES } ps_table_kind;
 
-enum { PS_TABLE_HEAD_BYTES = 80, PS_TABLE_SLOTS_MAX = 8 };
+enum { PS_TABLE_HEAD_BYTES = 80 };
 
 typedef struct ps_table_head {
     uint32_t width, slots, rule, table, tick, sections;
