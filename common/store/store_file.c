@@ -9,22 +9,6 @@
 
 enum { VERSION = 2, HEAD = 1, SLICES = 2, ROWS = 3 };
 
-/* Returns whether the store can have rows of a virtual shard. */
-static bool has_rows(const ps_store *store, uint32_t shard)
-{
-    const ps_table *first = store->rows != NULL ? store->rows->tables->tables[0] : NULL;
-
-    if (first == NULL || !ps_table_is_fixed(first)) {
-        return first != NULL && ps_table_owns(first, shard);
-    }
-    for (uint32_t t = 0; t < store->rows->tables->table_count; t++) {
-        if (ps_table_rows_of(store->rows->tables->tables[t], shard) > 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static const char *optim_name(const ps_store *store)
 {
     return store->descent.optim != NULL ? store->descent.optim->name : "";
@@ -33,6 +17,17 @@ static const char *optim_name(const ps_store *store)
 static uint32_t table_count(const ps_store *store)
 {
     return store->rows != NULL ? store->rows->tables->table_count : 0;
+}
+
+/* Returns whether the store has rows of a virtual shard or can get some. */
+static bool has_rows(const ps_store *store, uint32_t shard)
+{
+    for (uint32_t t = 0; t < table_count(store); t++) {
+        if (ps_table_can_have_rows(store->rows->tables->tables[t], shard)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* ---- Save ---- */

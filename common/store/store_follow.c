@@ -31,7 +31,7 @@ void store_follow_init(ps_store *store)
     store_rows *r = store->rows;
     uint32_t count = r->tables->table_count;
 
-    if (!ps_table_is_fixed(r->tables->tables[0])) {
+    if (!ps_table_is_followed(r->tables->tables[0])) {
         return;
     }
     /* A contribution counts once for each slice of a fixed vocabulary, so that counters do not

@@ -196,16 +196,6 @@ ps_status ps_table_check_keys(const ps_table *t, const uint64_t *keys, size_t co
     return ps_ok();
 }
 
-bool ps_table_owns(const ps_table *table, uint32_t shard)
-{
-    return table->owned[shard];
-}
-
-uint32_t ps_table_rows_of(const ps_table *table, uint32_t shard)
-{
-    return table->shards[shard].row_count;
-}
-
 uint64_t ps_table_key_end(const ps_table *table)
 {
     return table->conf.key_end;

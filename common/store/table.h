@@ -104,8 +104,9 @@ uint32_t ps_table_shard_of(uint64_t key);
 /* Returns the virtual shard of a key of this table. */
 uint32_t ps_table_home(const ps_table *table, uint64_t key);
 
-/* Returns whether the table has a fixed vocabulary. */
-bool ps_table_is_fixed(const ps_table *table);
+/* Returns whether workers keep all rows, so that they are given those that change. They keep the
+ * rows of a fixed vocabulary. */
+bool ps_table_is_followed(const ps_table *table);
 
 /* Adds the rows [first, first + count) of a fixed vocabulary, which are one slice, with these
  * values (count, D). The slices of a virtual shard must be added in ascending order. */
@@ -150,9 +151,8 @@ PS_MUST_USE ps_status ps_table_check_keys(const ps_table *table, const uint64_t 
 size_t ps_table_row_bytes(uint32_t width, uint32_t slots);
 uint32_t ps_table_width(const ps_table *table);
 uint64_t ps_table_key_end(const ps_table *table);
-/* Returns the rows of a virtual shard that are there. */
-uint32_t ps_table_rows_of(const ps_table *table, uint32_t shard);
-bool ps_table_owns(const ps_table *table, uint32_t shard); /* shard: a virtual shard */
+/* Returns whether the table has rows of a virtual shard or can get some. */
+bool ps_table_can_have_rows(const ps_table *table, uint32_t shard);
 
 /* Copies the values of the rows to out (C, D). Returns INVALID_ARGUMENT for keys that
  * ps_table_push_rows would refuse. */

@@ -64,6 +64,9 @@ static inline float table_factor(const ps_table *t, const table_row *row)
 /* Allocates room for all rows of a fixed vocabulary in the table's virtual shards, so that adding
  * them moves no row. */
 void table_reserve_fixed(ps_table *t);
+/* Returns whether a saved virtual shard with so many rows can be of this table. A table that grows
+ * can have any number of rows, a fixed vocabulary only its own. */
+bool table_can_restore(const ps_table *t, const table_shard *s, uint32_t rows);
 /* Returns the row of a key, or NULL. */
 table_row *table_find(const ps_table *t, uint64_t key);
 /* Adds a row for a key that has none. All its values, state and counts are 0. */

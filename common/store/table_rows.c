@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* table_rows.c - memory of the rows and candidates of a table. */
+/* table_rows.c - memory of the rows and candidates of a table, and what differs if its vocabulary
+ * is fixed. */
 #include "common/store/table_impl.h"
 
 #include "common/base/xalloc.h"
@@ -19,9 +20,24 @@ static void *more(void *array, uint32_t count, uint32_t *cap, size_t bytes)
 
 /* ---- A fixed vocabulary ---- */
 
-bool ps_table_is_fixed(const ps_table *t)
+static bool is_fixed(const ps_table *t)
 {
     return t->conf.slice_rows > 0;
+}
+
+bool ps_table_is_followed(const ps_table *t)
+{
+    return is_fixed(t);
+}
+
+bool ps_table_can_have_rows(const ps_table *t, uint32_t shard)
+{
+    return is_fixed(t) ? t->shards[shard].row_count > 0 : t->owned[shard];
+}
+
+bool table_can_restore(const ps_table *t, const table_shard *s, uint32_t rows)
+{
+    return !is_fixed(t) || rows == s->row_count;
 }
 
 /* A division takes longer than the rest of finding a row, so this multiplies by 1 / slice_rows. The
@@ -40,8 +56,8 @@ static uint64_t slice_of(const ps_table *t, uint64_t key)
 
 uint32_t ps_table_home(const ps_table *t, uint64_t key)
 {
-    return ps_table_is_fixed(t) ? (uint32_t)((t->conf.first_slice + slice_of(t, key)) % PS_SHARDS)
-                                : ps_table_shard_of(key);
+    return is_fixed(t) ? (uint32_t)((t->conf.first_slice + slice_of(t, key)) % PS_SHARDS)
+                       : ps_table_shard_of(key);
 }
 
 /* Returns the place of a key's row. A virtual shard has its slices one after the other; they are
@@ -58,7 +74,7 @@ void table_reserve_fixed(ps_table *t)
 {
     uint64_t rows = t->conf.slice_rows;
 
-    if (!ps_table_is_fixed(t)) {
+    if (!is_fixed(t)) {
         return;
     }
     assert(t->conf.key_end <= PS_TABLE_KEYS_MAX && rows <= PS_TABLE_WIDTH_MAX);
@@ -120,7 +136,7 @@ void ps_table_each_stepped(const ps_table *t, void (*fn)(void *arg, uint64_t key
 table_row *table_find(const ps_table *t, uint64_t key)
 {
     const table_shard *s = &t->shards[ps_table_home(t, key)];
-    int64_t place = ps_table_is_fixed(t) ? fixed_place(t, s, key) : ps_keymap_find(&s->row_of, key);
+    int64_t place = is_fixed(t) ? fixed_place(t, s, key) : ps_keymap_find(&s->row_of, key);
 
     return place == PS_KEYMAP_NONE ? NULL : table_row_at(t, s, (uint32_t)place);
 }

@@ -56,9 +56,11 @@ static bool check_key(const ps_table *t, uint32_t shard, uint64_t key, ps_state_
     return ps_state_is_ok(in);
 }
 
-/* Reads row number `place` of a virtual shard. With a fixed vocabulary the row exists already. */
+/* Reads row number `place` of a virtual shard. With a fixed vocabulary the row is there already. In
+ * a table that grows, only the rows before it are there. */
 static void take_row(ps_table *t, uint32_t shard, uint32_t place, ps_state_in *in)
 {
+    const table_shard *s = &t->shards[shard];
     row_head head;
     table_row *row, *has;
 
@@ -66,7 +68,7 @@ static void take_row(ps_table *t, uint32_t shard, uint32_t place, ps_state_in *i
     if (!ps_state_is_ok(in) || !check_key(t, shard, head.key, in)) {
         return;
     }
-    has = ps_table_is_fixed(t) ? table_row_at(t, &t->shards[shard], place) : NULL;
+    has = place < s->row_count ? table_row_at(t, s, place) : NULL;
     if (head.age > t->tick || head.flag > 1 || !isfinite(head.show) || !isfinite(head.click) ||
         head.show < 0 || head.click < 0) {
         ps_state_fail(in, "age, show or click of key %" PRIu64 " cannot be", head.key);
@@ -121,7 +123,7 @@ void ps_table_take_shard(ps_table *t, uint32_t shard, ps_state_in *in)
                       " values and steps by %s",
                       width, slots, rule, t->conf.table, t->conf.width, t->conf.optim->name);
     }
-    if (ps_state_is_ok(in) && ps_table_is_fixed(t) && rows != t->shards[shard].row_count) {
+    if (ps_state_is_ok(in) && !table_can_restore(t, &t->shards[shard], rows)) {
         ps_state_fail(in, "%" PRIu32 " rows of virtual shard %" PRIu32 "; table %" PRIu32 " has %u",
                       rows, shard, t->conf.table, t->shards[shard].row_count);
     }

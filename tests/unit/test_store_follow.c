@@ -9,6 +9,7 @@
 #include "common/base/draw.h"
 #include "common/optim/rows.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,7 @@ enum { WIDTH = 5, ROWS = 60, SLICE_ROWS = 40, N = WIDTH * ROWS, WORKERS = 3, DEN
 typedef struct job {
     world w;
     bool has_rows; /* else the table's slices are dense */
+    uint32_t rows; /* of the table, SLICE_ROWS to ROWS */
     ps_store *store;
     float has[WORKERS][N];
 } job;
@@ -26,7 +28,7 @@ static ps_store *create(const job *t)
 {
     static const float weights[N + DENSE];
     static const uint32_t index[] = {10, 11, 30};
-    static const uint32_t sizes[] = {SLICE_ROWS * WIDTH, (ROWS - SLICE_ROWS) * WIDTH, DENSE};
+    const uint32_t sizes[] = {SLICE_ROWS * WIDTH, (t->rows - SLICE_ROWS) * WIDTH, DENSE};
     ps_store_slice slices[3];
     ps_store_conf conf = t->w.conf;
     ps_table_conf table = ps_table_conf_default(
@@ -42,7 +44,7 @@ static ps_store *create(const job *t)
     }
     table.slice_rows = SLICE_ROWS;
     table.first_slice = index[0];
-    table.key_end = ROWS;
+    table.key_end = t->rows;
     table.optim_params = conf.descent.params;
     conf.slices = slices;
     conf.weights = weights;
@@ -60,6 +62,7 @@ static void begin(job *t, const char *policy, const char *optim, bool has_rows)
     }
     t->w.conf.merge_scale = 1.0f / 3.0f;
     t->has_rows = has_rows;
+    t->rows = ROWS;
     t->store = create(t);
 }
 
@@ -348,6 +351,36 @@ static void a_fixed_vocabulary_can_be_saved_at_any_time(void **state)
     a_saved_vocabulary_goes_on("bsp", NULL);
 }
 
+static void a_saved_vocabulary_of_another_size_is_refused(void **state)
+{
+    static const uint32_t sizes[][2] = {{ROWS, ROWS - 1}, {ROWS - 1, ROWS}};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        static job t;
+        farm_file file = {0};
+        char text[80];
+        ps_status st;
+
+        begin(&t, "bsp", "adam", true);
+        for (size_t k = 0; k < 2; k++) {
+            end(&t);
+            t.rows = sizes[i][k];
+            t.store = create(&t);
+            if (k == 0) {
+                must(ps_store_save(t.store, farm_write, &file));
+            }
+        }
+        st = ps_store_load(t.store, file.bytes, file.len);
+        assert_int_equal(st.code, PS_DATA_LOSS);
+        (void)snprintf(text, sizeof text, "%u rows of virtual shard 11; table 0 has %u",
+                       sizes[i][0] - SLICE_ROWS, sizes[i][1] - SLICE_ROWS);
+        assert_non_null(strstr(st.text, text));
+        free(file.bytes);
+        end(&t);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -357,6 +390,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(an_answer_that_was_lost_comes_again),
         cmocka_unit_test(a_worker_that_took_the_first_of_two_answers_misses_nothing),
         cmocka_unit_test(a_fixed_vocabulary_can_be_saved_at_any_time),
+        cmocka_unit_test(a_saved_vocabulary_of_another_size_is_refused),
     };
 
     if (argc > 1) {
