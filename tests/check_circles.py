@@ -19,11 +19,6 @@ import re
 import sys
 from collections import Counter, defaultdict
 
-# Circles that are one idea all the same: the members, and why.
-ALLOWED = {
-    frozenset(("common/wire/coder", "common/wire/connection", "common/wire/piece", "common/wire/wire_client",
-               "common/wire/wire_server")): "both ends of a stream, with the kinds of pieces that they share",
-}
 ROOMS = ("clients", "common", "services")
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
@@ -132,7 +127,7 @@ def circles(needs):
 def main():
     os.chdir(sys.argv[1])
     needs = needs_of(read_tree())
-    found = [circle for circle in circles(needs) if not any(set(circle) <= idea for idea in ALLOWED)]
+    found = circles(needs)
     for circle in found:
         print("circle of " + ", ".join(circle) + ":", file=sys.stderr)
         for name in circle:

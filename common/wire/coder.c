@@ -6,7 +6,6 @@
 #include "common/base/xalloc.h"
 #include "common/codec/feedback.h"
 #include "common/store/replica.h"
-#include "common/wire/piece.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -24,26 +23,116 @@ static bool is_stateless(const ps_plan *plan)
     return plan->update->per_block && plan->update_facts.redundancy > 1;
 }
 
-static size_t floats_of(const ps_plan *plan, uint32_t slice)
-{
-    return is_stateless(plan) ? 0 : ps_piece_up(plan, slice)->kept(plan, slice);
-}
+/* ---- Slices on their own, and slices of variables that are sent whole ---- */
 
-size_t ps_coder_kept_run(const ps_plan *plan, uint32_t slice)
+typedef struct kind {
+    /* Returns the floats that a worker keeps of the slice from one contribution to the next. */
+    size_t (*kept)(const ps_plan *plan, uint32_t slice);
+    /* Does what ps_coder_size does. */
+    size_t (*size)(const ps_coder *coder, uint32_t slice);
+    /* Does what ps_coder_encode does. `contributor` is a part of the key of the draws. */
+    size_t (*encode)(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t contributor,
+                     const float *x, uint8_t *out, ps_encoding *head);
+} kind;
+
+static size_t kept_run(const ps_plan *plan, uint32_t slice)
 {
     const ps_codec_choice *up = up_of(plan, slice);
 
     return ps_feedback_floats(up->codec, &up->params, plan->layout.slices[slice].n);
 }
 
-size_t ps_coder_kept_matrix(const ps_plan *plan, uint32_t slice)
+static size_t kept_matrix(const ps_plan *plan, uint32_t slice)
 {
     const ps_codec_choice *up = up_of(plan, slice);
 
     /* without the codec's own state, which for a matrix is in its factors */
-    return ps_coder_kept_run(plan, slice) -
+    return kept_run(plan, slice) -
            ps_codec_state_floats(up->codec, &up->params, plan->layout.slices[slice].n);
 }
+
+static size_t size_run(const ps_coder *coder, uint32_t slice)
+{
+    const ps_codec_choice *up = up_of(coder->plan, slice);
+
+    return up->codec->size(&up->params, coder->plan->layout.slices[slice].n);
+}
+
+static size_t size_matrix(const ps_coder *coder, uint32_t slice)
+{
+    return ps_matrix_slices(coder->plan, coder->placement, slice) > 0
+               ? ps_matrix_size(coder->plan, coder->placement, slice)
+               : 0;
+}
+
+static size_t encode_run(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t contributor,
+                         const float *x, uint8_t *out, ps_encoding *head)
+{
+    const ps_plan *plan = coder->plan;
+    const ps_codec_choice *up = up_of(plan, slice);
+    uint64_t key = ps_draw_key(plan->spec->seed, PS_DRAW_UP, slice, clock, contributor);
+
+    return ps_feedback_encode(up->codec, &up->params, coder->kept_of[slice], key, slice, x,
+                              plan->layout.slices[slice].n, out, head);
+}
+
+/* Returns the factors of variable v for the present contribution; computes them at the first call.
+ * Keeps what they leave out of each slice as its residual. x is the variable's gradient. */
+static const ps_factors *factor(ps_coder *coder, uint32_t v, uint64_t key, const float *x)
+{
+    const ps_plan *plan = coder->plan;
+    const ps_layout *layout = &plan->layout;
+    ps_factors *f = &coder->factors[v];
+    float y[PS_SLICE_VALUES];
+
+    if (coder->is_factored[v]) {
+        return f;
+    }
+    if (is_stateless(plan)) {
+        memset(f->q, 0, f->rank * f->stride * sizeof *f->q);
+    }
+    ps_factors_step(f, key, x);
+    for (uint32_t s = layout->first_slice[v]; s < layout->first_slice[v + 1]; s++) {
+        const ps_slice *at = &layout->slices[s];
+
+        assert(coder->kept_of[s] == NULL || coder->is_carried[s]);
+        if (coder->kept_of[s] != NULL) {
+            ps_matrix_values(plan, s, f, y);
+            ps_feedback_keep(plan->up[v].codec, &plan->up[v].params, coder->kept_of[s],
+                             x + (at->at - layout->variables[v].at), y, at->n);
+        }
+    }
+    coder->is_factored[v] = true;
+    return f;
+}
+
+static size_t encode_matrix(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t contributor,
+                            const float *x, uint8_t *out, ps_encoding *head)
+{
+    const ps_plan *plan = coder->plan;
+    const ps_slice *at = &plan->layout.slices[slice];
+    uint64_t key = ps_draw_key(plan->spec->seed, PS_DRAW_UP, plan->layout.first_slice[at->variable],
+                               clock, contributor);
+    const ps_factors *f =
+        factor(coder, at->variable, key, x - (at->at - plan->layout.variables[at->variable].at));
+
+    return ps_matrix_write(plan, coder->placement, slice, f, out, head);
+}
+
+static const kind run = {.kept = kept_run, .size = size_run, .encode = encode_run};
+static const kind matrix = {.kept = kept_matrix, .size = size_matrix, .encode = encode_matrix};
+
+static const kind *kind_of(const ps_plan *plan, uint32_t slice)
+{
+    return plan->by_matrix[plan->layout.slices[slice].variable] ? &matrix : &run;
+}
+
+static size_t floats_of(const ps_plan *plan, uint32_t slice)
+{
+    return is_stateless(plan) ? 0 : kind_of(plan, slice)->kept(plan, slice);
+}
+
+/* ---- The state between contributions ---- */
 
 void ps_coder_init(ps_coder *coder, const ps_plan *plan, const ps_placement *placement,
                    uint32_t rank)
@@ -152,75 +241,7 @@ bool ps_coder_is_plain(const ps_coder *coder, uint32_t slice)
 
 size_t ps_coder_size(const ps_coder *coder, uint32_t slice)
 {
-    return ps_piece_up(coder->plan, slice)->size(coder, slice);
-}
-
-size_t ps_coder_size_run(const ps_coder *coder, uint32_t slice)
-{
-    const ps_codec_choice *up = up_of(coder->plan, slice);
-
-    return up->codec->size(&up->params, coder->plan->layout.slices[slice].n);
-}
-
-size_t ps_coder_size_matrix(const ps_coder *coder, uint32_t slice)
-{
-    return ps_matrix_slices(coder->plan, coder->placement, slice) > 0
-               ? ps_matrix_size(coder->plan, coder->placement, slice)
-               : 0;
-}
-
-/* Returns the factors of variable v for the present contribution; computes them at the first call.
- * Keeps what they leave out of each slice as its residual. x is the variable's gradient. */
-static const ps_factors *factor(ps_coder *coder, uint32_t v, uint64_t key, const float *x)
-{
-    const ps_plan *plan = coder->plan;
-    const ps_layout *layout = &plan->layout;
-    ps_factors *f = &coder->factors[v];
-    float y[PS_SLICE_VALUES];
-
-    if (coder->is_factored[v]) {
-        return f;
-    }
-    if (is_stateless(plan)) {
-        memset(f->q, 0, f->rank * f->stride * sizeof *f->q);
-    }
-    ps_factors_step(f, key, x);
-    for (uint32_t s = layout->first_slice[v]; s < layout->first_slice[v + 1]; s++) {
-        const ps_slice *at = &layout->slices[s];
-
-        assert(coder->kept_of[s] == NULL || coder->is_carried[s]);
-        if (coder->kept_of[s] != NULL) {
-            ps_matrix_values(plan, s, f, y);
-            ps_feedback_keep(plan->up[v].codec, &plan->up[v].params, coder->kept_of[s],
-                             x + (at->at - layout->variables[v].at), y, at->n);
-        }
-    }
-    coder->is_factored[v] = true;
-    return f;
-}
-
-size_t ps_coder_encode_matrix(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t contributor,
-                              const float *x, uint8_t *out, ps_encoding *head)
-{
-    const ps_plan *plan = coder->plan;
-    const ps_slice *at = &plan->layout.slices[slice];
-    uint64_t key = ps_draw_key(plan->spec->seed, PS_DRAW_UP, plan->layout.first_slice[at->variable],
-                               clock, contributor);
-    const ps_factors *f =
-        factor(coder, at->variable, key, x - (at->at - plan->layout.variables[at->variable].at));
-
-    return ps_matrix_write(plan, coder->placement, slice, f, out, head);
-}
-
-size_t ps_coder_encode_run(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t contributor,
-                           const float *x, uint8_t *out, ps_encoding *head)
-{
-    const ps_plan *plan = coder->plan;
-    const ps_codec_choice *up = up_of(plan, slice);
-    uint64_t key = ps_draw_key(plan->spec->seed, PS_DRAW_UP, slice, clock, contributor);
-
-    return ps_feedback_encode(up->codec, &up->params, coder->kept_of[slice], key, slice, x,
-                              plan->layout.slices[slice].n, out, head);
+    return kind_of(coder->plan, slice)->size(coder, slice);
 }
 
 size_t ps_coder_encode(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t block,
@@ -236,7 +257,7 @@ size_t ps_coder_encode(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t
         head->msg.payload_bytes = (uint32_t)(n * sizeof *x);
         return n * sizeof *x;
     }
-    return ps_piece_up(plan, slice)
+    return kind_of(plan, slice)
         ->encode(coder, slice, clock, plan->update->per_block ? block : coder->rank, x, out, head);
 }
 

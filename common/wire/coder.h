@@ -64,18 +64,6 @@ size_t ps_coder_size(const ps_coder *coder, uint32_t slice);
 size_t ps_coder_encode(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t block,
                        const float *x, uint8_t *out, ps_encoding *head);
 
-/* The functions of the table in piece.h, for the floats of state, the size and the encoding: _run
- * of a slice that is sent on its own, _matrix of a variable that is sent whole. `contributor` is a
- * part of the key of the draws. */
-size_t ps_coder_kept_run(const ps_plan *plan, uint32_t slice);
-size_t ps_coder_kept_matrix(const ps_plan *plan, uint32_t slice);
-size_t ps_coder_size_run(const ps_coder *coder, uint32_t slice);
-size_t ps_coder_size_matrix(const ps_coder *coder, uint32_t slice);
-size_t ps_coder_encode_run(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t contributor,
-                           const float *x, uint8_t *out, ps_encoding *head);
-size_t ps_coder_encode_matrix(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t contributor,
-                              const float *x, uint8_t *out, ps_encoding *head);
-
 /* Returns whether the bytes of an answer are the slice's float32 weights themselves. */
 bool ps_coder_brings_plain(const ps_plan *plan, const Psgd__V1__Encoding *head, uint32_t slice);
 

@@ -1,12 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* connection.c - see connection.h: opens, reopens and ends a connection's two streams. */
-#include "common/wire/wire_client_impl.h"
+#include "common/wire/connection_impl.h"
 
 #include "common/base/container_of.h"
 #include "common/base/xalloc.h"
-#include "common/wire/piece.h"
 
 #include <stdlib.h>
+
+const connection_group ps_connection_groups[PS_PIECE_GROUPS] = {
+    [PS_PIECE_SLICES] =
+        {
+            .name = "weights",
+            .put = ps_connection_slices_put,
+            .ask = ps_connection_slices_ask,
+            .again = ps_connection_slices_again,
+            .take = ps_connection_slices_take,
+        },
+    [PS_PIECE_ROWS] =
+        {
+            .name = "rows",
+            .put = ps_connection_rows_put,
+            .ask = ps_connection_rows_ask,
+            .again = ps_connection_rows_again,
+            .take = ps_connection_rows_take,
+        },
+};
 
 static void on_retry(ps_event *self, bool ok);
 
@@ -19,7 +37,7 @@ static void init_stream(ps_connection *conn, connection_stream *s)
 /* Lists the slices that travel as slices. Those of a fixed vocabulary travel as rows. */
 static void choose_slices(ps_connection *conn, const ps_part *part)
 {
-    ps_wire_client *x = conn->x;
+    connection_exchange *x = conn->x;
 
     conn->owned = ps_xcalloc(part->owned_count + 1u, sizeof *conn->owned);
     for (uint32_t i = 0; i < part->owned_count; i++) {
@@ -35,7 +53,7 @@ static void choose_slices(ps_connection *conn, const ps_part *part)
     }
 }
 
-void ps_connection_init(ps_connection *conn, ps_wire_client *x, uint32_t part)
+void ps_connection_init(ps_connection *conn, connection_exchange *x, uint32_t part)
 {
     conn->x = x;
     conn->part = part;
@@ -130,19 +148,31 @@ const char *ps_connection_server(const ps_connection *conn)
 
 Psgd__V1__WorkerIdentity *ps_connection_greet(connection_stream *s, Psgd__V1__WorkerIdentity *who)
 {
-    const ps_wire_client_conf *conf = &s->conn->x->conf;
+    const connection_exchange *x = s->conn->x;
 
     if (s->greeted) {
         return NULL;
     }
     s->greeted = true;
-    ps_identity_fill(who, &conf->attempt, conf->rank, conf->incarnation);
+    ps_identity_fill(who, &x->attempt, x->rank, x->incarnation);
     return who;
 }
 
 bool ps_connection_can_send(const connection_stream *s)
 {
     return !s->conn->stopping && s->link != NULL && ps_link_can_send(s->link);
+}
+
+void ps_connection_count(ps_connection *conn)
+{
+    connection_exchange *x = conn->x;
+    ps_traffic now = x->transport->ops->traffic(x->transport, conn->part), before = conn->counted;
+
+    atomic_fetch_add(&x->exchange.count.bytes_up, now.bytes_out - before.bytes_out);
+    atomic_fetch_add(&x->exchange.count.bytes_down, now.bytes_in - before.bytes_in);
+    atomic_fetch_add(&x->exchange.count.messages_up, now.messages_out - before.messages_out);
+    atomic_fetch_add(&x->exchange.count.messages_down, now.messages_in - before.messages_in);
+    conn->counted = now;
 }
 
 void ps_connection_refuse(ps_connection *conn, const char *what, ps_status why)
@@ -158,7 +188,7 @@ void ps_connection_stream_ended(connection_stream *s, const char *what, const ps
 
     s->link = NULL;
     if (conn->stopping) {
-        ps_wire_client_ended(conn->x);
+        conn->x->over(conn->x);
         return;
     }
     ps_redial_ended(&s->redial, what, ps_connection_server(conn), error);
@@ -173,7 +203,7 @@ static void on_retry(ps_event *self, bool ok)
         return;
     }
     for (size_t i = 0; i < PS_PIECE_GROUPS; i++) {
-        ps_piece_groups[i].again(conn, s == &conn->push ? PS_WIRE_PUSH : PS_WIRE_PULL);
+        ps_connection_groups[i].again(conn, s == &conn->push ? PS_WIRE_PUSH : PS_WIRE_PULL);
     }
     open_stream(s);
 }

@@ -10,8 +10,14 @@
 #ifndef PS_COMMON_WIRE_CONNECTION_H
 #define PS_COMMON_WIRE_CONNECTION_H
 
+#include "common/base/buf.h"
+#include "common/job/plan.h"
+#include "common/placement/placement.h"
+#include "common/train/exchange.h"
+#include "common/wire/coder.h"
+#include "common/wire/identity.h"
 #include "common/wire/redial.h"
-#include "common/wire/wire_client.h"
+#include "common/wire/wire_link.h"
 
 #include "psgd/v1/parameter.pb-c.h"
 
@@ -28,7 +34,46 @@ enum {
 typedef enum connection_slice_state { SLICE_WAITS, SLICE_READY, SLICE_SENT } connection_slice_state;
 
 typedef struct ps_connection ps_connection;
-typedef struct ps_wire_client ps_wire_client;
+
+/* A request of the trainer for rows. */
+typedef struct wanted_rows {
+    uint64_t number; /* number of requests so far, with this one */
+    uint64_t clock;
+    const uint64_t *keys; /* (count) */
+    size_t count;
+    float *rows; /* written: (count, width) for each table in turn */
+} wanted_rows;
+
+/* An exchange through servers, as its connections use it: what they share. wire_client.c fills it
+ * and frees what it owns. */
+typedef struct connection_exchange connection_exchange;
+struct connection_exchange {
+    ps_exchange exchange; /* the connections add to its counters */
+    const ps_plan *plan;
+    const ps_layout *layout;
+    const ps_placement *placement;
+    ps_wire_attempt attempt;
+    uint32_t rank;
+    uint64_t incarnation; /* of this process */
+    ps_transport *transport;
+    float *weights;
+    ps_buf *grad;
+    ps_gate gate;
+    uint64_t begins_at;     /* clock of the weights at the start */
+    ps_coder coder;         /* each connection uses its own slices */
+    const ps_met_rows *met; /* rows of the contribution in hand; NULL: not pushed yet. Valid while
+                             * acknowledgements are owed */
+    wanted_rows wanted;     /* the newest request; valid while rows are owed */
+
+    /* Requests for the next weights are sent before this worker's contribution. Safe only if no
+     * answer can arrive before that contribution, so if no other worker may bring it. */
+    bool asks_early;
+    uint32_t *position; /* (slices): index in `owned` of the slice's connection, or
+                         * CONNECTION_NO_POSITION */
+
+    /* Called when a stream of a stopped connection has ended. */
+    void (*over)(connection_exchange *x);
+};
 
 /* One of a connection's two streams. It is opened again whenever it breaks. */
 typedef struct connection_stream {
@@ -80,7 +125,7 @@ typedef struct connection_message {
 } connection_message;
 
 struct ps_connection {
-    ps_wire_client *x;
+    connection_exchange *x;
     connection_rows *rows; /* NULL: the part has no rows of sparse variables */
     uint32_t part;         /* of the placement: the thread at the other end */
     uint32_t *owned;       /* (owned_count): slices of the part that travel, ascending */
@@ -129,12 +174,12 @@ struct ps_connection {
 };
 
 /* Initialises a connection to a part of the placement. `x` is kept. */
-void ps_connection_init(ps_connection *conn, ps_wire_client *x, uint32_t part);
+void ps_connection_init(ps_connection *conn, connection_exchange *x, uint32_t part);
 /* Frees what the connection owns. Both streams must have ended. */
 void ps_connection_fini(ps_connection *conn);
 /* Opens both streams, unless the part has nothing of this job. */
 void ps_connection_open(ps_connection *conn);
-/* Ends both streams. ps_wire_client_ended is called for each when it has ended. */
+/* Ends both streams. x->over is called for each when it has ended. */
 void ps_connection_stop(ps_connection *conn);
 /* Returns whether both streams have ended. */
 bool ps_connection_is_over(const ps_connection *conn);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* connection_pull.c - the pull stream of a connection: requests out, weights in. */
-#include "common/wire/wire_client_impl.h"
+#include "common/wire/connection_impl.h"
 
 #include "common/base/log.h"
 #include "common/train/merge.h"
-#include "common/wire/piece.h"
 
 #include <string.h>
 
@@ -28,11 +27,11 @@ void ps_connection_ask(ps_connection *conn)
     bool is_any = false;
 
     for (size_t i = PS_PIECE_GROUPS; i-- > 0 && !is_any && ps_connection_can_send(&conn->pull);) {
-        is_any = ps_piece_groups[i].ask(conn, &req);
+        is_any = ps_connection_groups[i].ask(conn, &req);
     }
     if (is_any) {
         req.worker = ps_connection_greet(&conn->pull, &identity);
-        req.attempt = conn->x->conf.attempt.attempt;
+        req.attempt = conn->x->attempt.attempt;
         ps_link_send(conn->pull.link, &req.base, NULL, 0);
     }
 }
@@ -67,20 +66,38 @@ void ps_connection_request_slices(ps_connection *conn, uint64_t clock)
 /* Requests all slices as weights, because an answer left the replica wrong. */
 static void resync(ps_connection *conn)
 {
-    atomic_fetch_add(&conn->x->base.count.resyncs, 1);
+    atomic_fetch_add(&conn->x->exchange.count.resyncs, 1);
     ps_log(PS_LOG_WARN, "wire",
            "clock %llu: %u slices of the replica are not what %s has; asking for the weights",
            (unsigned long long)conn->requested, conn->request_bad, ps_connection_server(conn));
     open_request(conn, true);
 }
 
+/* Decodes slice i of an answer into the worker's block. */
+static ps_status apply_weights(ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply,
+                               size_t i, const ps_incoming *payload, size_t at, bool *is_new)
+{
+    const connection_exchange *x = conn->x;
+    const Psgd__V1__Encoding *head = reply->slices[i];
+    const ps_slice *slice = &x->layout->slices[head->slice];
+    uint8_t scratch[PS_SLICE_VALUES * sizeof(float)];
+    float *to = x->weights + slice->at;
+    /* A plain slice is copied only once, from the message into the block. */
+    const uint8_t *from =
+        ps_incoming_view(payload, at, head->payload_bytes,
+                         ps_coder_brings_plain(x->plan, head, head->slice) ? (void *)to : scratch);
+    ps_status st = ps_coder_decode(x->plan, head, head->slice, from, to);
+
+    *is_new = ps_is_ok(&st);
+    return st;
+}
+
 /* Takes one slice of an answer. *is_new: its weights were written. */
 static ps_status take_slice(ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply,
                             size_t i, const ps_incoming *payload, size_t at, bool *is_new)
 {
-    const ps_wire_client *x = conn->x;
+    const connection_exchange *x = conn->x;
     const Psgd__V1__Encoding *head = reply->slices[i];
-    const ps_piece_kind *kind;
     uint32_t position;
     ps_status st;
 
@@ -94,15 +111,15 @@ static ps_status take_slice(ps_connection *conn, const Psgd__V1__PullWeightsResp
         return ps_fail(PS_DATA_LOSS, "slice %u: %u bytes are not in the message", head->slice,
                        head->payload_bytes);
     }
-    kind = ps_piece_down(x->plan, head->slice);
     position = x->position[head->slice];
     if (conn->got[position] >= conn->requested) {
         return ps_ok(); /* sent again after a break; training may use the weights already */
     }
-    st = kind->apply(conn, reply, i, payload, at, is_new);
+    st = (x->plan->update->broadcasts ? ps_connection_apply_replica
+                                      : apply_weights)(conn, reply, i, payload, at, is_new);
     if (*is_new) {
         conn->got[position] = conn->requested;
-        atomic_fetch_add(&conn->x->base.count.float32_down,
+        atomic_fetch_add(&conn->x->exchange.count.float32_down,
                          x->layout->slices[head->slice].n * sizeof(float));
     }
     return st;
@@ -112,7 +129,7 @@ static ps_status take_slice(ps_connection *conn, const Psgd__V1__PullWeightsResp
  * they complete this one. `version` is theirs. */
 static void took(ps_connection *conn, uint64_t version)
 {
-    ps_wire_client *x = conn->x;
+    connection_exchange *x = conn->x;
 
     conn->request_open = conn->request_left > 0 || conn->request_rows || conn->request_bad > 0;
     if (ps_merge_may_overtake(x->plan)) {
@@ -168,12 +185,12 @@ static void on_message(void *arg, const ProtobufCMessage *head, const ps_incomin
     size_t at = 0;
 
     ps_redial_works(&conn->pull.redial);
-    ps_wire_client_count(conn->x, conn);
+    ps_connection_count(conn);
     conn->fresh_count = 0;
     conn->has_weights = false;
     for (size_t i = 0; i < PS_PIECE_GROUPS && ps_is_ok(&st); i++) {
-        what = ps_piece_groups[i].name;
-        st = ps_piece_groups[i].take(conn, reply, payload, &at);
+        what = ps_connection_groups[i].name;
+        st = ps_connection_groups[i].take(conn, reply, payload, &at);
     }
     if (ps_is_ok(&st) && at != payload->len) {
         what = "an answer";

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* connection_push.c - the push stream of a connection: contributions out, acknowledgements in. */
-#include "common/wire/wire_client_impl.h"
-
-#include "common/wire/piece.h"
+#include "common/wire/connection_impl.h"
 
 #include "common/base/clock.h"
 
@@ -129,7 +127,7 @@ void ps_connection_encoded(ps_connection *conn, connection_message *m, size_t by
 /* Encodes the slice at `position`, and appends its head and bytes to the message. */
 static void put_slice(ps_connection *conn, connection_message *m, uint32_t position)
 {
-    ps_wire_client *x = conn->x;
+    connection_exchange *x = conn->x;
     const ps_slice *slice = &x->layout->slices[conn->owned[position]];
     const float *grad = gradient_of(conn, slice);
     ps_encoding *head = &conn->heads[m->head.n_slices++];
@@ -155,10 +153,10 @@ static void put_nothing(ps_connection *conn)
 /* Returns how many slices, from this position on, the encoding of this slice contains. */
 static uint32_t brings(const ps_connection *conn, uint32_t position)
 {
-    const ps_wire_client *x = conn->x;
+    const connection_exchange *x = conn->x;
     uint32_t slice = conn->owned[position];
 
-    return ps_piece_up(x->plan, slice)->brings(x->plan, x->placement, slice);
+    return ps_matrix_slices(x->plan, x->placement, slice);
 }
 
 /* Returns whether the slice is ready and has an encoding of its own. */
@@ -171,8 +169,8 @@ static bool is_to_send(const ps_connection *conn, uint32_t position)
  * spreads. */
 static void spread(ps_connection *conn)
 {
-    const ps_wire_client *x = conn->x;
-    uint64_t skip = (uint64_t)conn->ready * x->conf.rank / x->plan->spec->workers;
+    const connection_exchange *x = conn->x;
+    uint64_t skip = (uint64_t)conn->ready * x->rank / x->plan->spec->workers;
 
     conn->from = 0;
     for (uint32_t i = 0; x->transport->spreads && i < conn->owned_count; i++) {
@@ -225,7 +223,7 @@ static void put_ready(ps_connection *conn, connection_message *m)
         put_slice(conn, m, i);
         values += mark_sent(conn, i, brings(conn, i), size);
     }
-    atomic_fetch_add(&conn->x->base.count.float32_up, values * sizeof(float));
+    atomic_fetch_add(&conn->x->exchange.count.float32_up, values * sizeof(float));
 }
 
 /* Requests the next weights if that is due. Not before the whole contribution was sent, because the
@@ -266,7 +264,7 @@ static bool send_next(ps_connection *conn)
     bool is_any = false;
 
     for (size_t i = 0; i < PS_PIECE_GROUPS; i++) {
-        is_any |= ps_piece_groups[i].put(conn, &m);
+        is_any |= ps_connection_groups[i].put(conn, &m);
     }
     if (!is_any) {
         return false;
@@ -276,7 +274,7 @@ static bool send_next(ps_connection *conn)
     }
     conn->sent_bytes += m.bytes;
     m.head.worker = ps_connection_greet(&conn->push, &identity);
-    m.head.attempt = conn->x->conf.attempt.attempt;
+    m.head.attempt = conn->x->attempt.attempt;
     m.head.clock = conn->clock;
     m.head.block = conn->block;
     ps_link_send(conn->push.link, &m.head.base, conn->pieces, m.piece_count);
@@ -295,11 +293,11 @@ static void on_message(void *arg, const ProtobufCMessage *head, const ps_incomin
 {
     ps_connection *conn = arg;
     const Psgd__V1__PushGradientResponse *ack = (const Psgd__V1__PushGradientResponse *)head;
-    ps_wire_client *x = conn->x;
+    connection_exchange *x = conn->x;
 
     (void)payload;
     ps_redial_works(&conn->push.redial);
-    ps_wire_client_count(x, conn);
+    ps_connection_count(conn);
     /* An acknowledgement of an earlier contribution answers a message that was sent twice. */
     if (conn->has_contribution && ack->clock == conn->clock && ack->block == conn->block) {
         conn->has_contribution = false;

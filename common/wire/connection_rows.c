@@ -10,7 +10,7 @@
  * When a stream breaks, a pull goes on with the keys whose rows have not arrived, and a push
  * begins again.
  */
-#include "common/wire/wire_client_impl.h"
+#include "common/wire/connection_impl.h"
 
 #include "common/base/draw.h"
 #include "common/base/xalloc.h"
@@ -140,7 +140,7 @@ static ps_status take_asked(ps_connection *conn, const Psgd__V1__PullWeightsResp
                    width * sizeof *to);
         }
         to += wanted->count * width;
-        atomic_fetch_add(&conn->x->base.count.float32_down, r->asked * width * sizeof *to);
+        atomic_fetch_add(&conn->x->exchange.count.float32_down, r->asked * width * sizeof *to);
     }
     return ps_ok();
 }
@@ -192,7 +192,7 @@ static bool is_new(const ps_connection *conn)
 static ps_status take_changed(ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply,
                               ps_parts_reader *reader)
 {
-    const ps_wire_client *x = conn->x;
+    const connection_exchange *x = conn->x;
     connection_rows *r = conn->rows;
     const Psgd__V1__RowValues *rows = reply->rows;
     const ps_plan_table *table;
@@ -224,7 +224,7 @@ static void took_changed(ps_connection *conn, bool is_last)
         r->got = conn->requested;
         memcpy(conn->fresh + conn->fresh_count, r->slices, r->slice_count * sizeof *r->slices);
         conn->fresh_count += r->slice_count;
-        atomic_fetch_add(&conn->x->base.count.float32_down, r->values * sizeof(float));
+        atomic_fetch_add(&conn->x->exchange.count.float32_down, r->values * sizeof(float));
     }
 }
 
@@ -368,7 +368,7 @@ static void put_part(ps_connection *conn, connection_message *m, uint32_t t, siz
     if (r->slice_count > 0) {
         values = r->is_sent ? r->values : 0;
     }
-    atomic_fetch_add(&conn->x->base.count.float32_up, values * sizeof(float));
+    atomic_fetch_add(&conn->x->exchange.count.float32_up, values * sizeof(float));
 }
 
 /* Returns whether the next rows fit into the message. How rows are cut into messages does not

@@ -2,26 +2,91 @@
 /* wire_client.c - see wire_client.h: the box through which the trainer gives the loop work, and
  * the creation and end of connections.
  */
-#include "common/wire/wire_client_impl.h"
+#include "common/wire/wire_client.h"
 
 #include "common/base/container_of.h"
 #include "common/base/xalloc.h"
 #include "common/train/merge.h"
+#include "common/wire/connection.h"
 
 #include <assert.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* What the trainer hands to the client's thread. */
+typedef struct exchange_box {
+    pthread_mutex_t mutex; /* guards all below */
+    bool kicked;           /* the event `kick` was posted and has not fired */
+    uint64_t number;       /* number of contributions begun */
+    uint64_t clock;
+    uint32_t block;
+    bool is_last;
+    bool is_skip;    /* the clock is skipped: nothing is sent */
+    bool is_nothing; /* the contribution is all zeros and goes without slices */
+    uint32_t *ready; /* (variables): final ones, in the order in which they became so */
+    uint32_t ready_count;
+    size_t unseen_bytes;    /* float32 bytes that became ready since the last kick */
+    const ps_met_rows *met; /* the contribution's rows; NULL: not pushed yet */
+    wanted_rows wanted;
+} exchange_box;
+
+typedef struct ps_wire_client {
+    connection_exchange base;
+    exchange_box box;
+    ps_event kick;
+    uint64_t seen;        /* number of the contribution that the connections send */
+    uint64_t seen_wanted; /* number of the request for rows that they have */
+    uint32_t taken;       /* variables of box.ready that they have */
+    uint32_t *fresh;      /* (variables): copied from the box */
+    uint32_t connection_count;
+    ps_connection *connections; /* (connection_count), by part; unused ones stay closed */
+
+    bool stopping;
+    ps_event over;
+    bool over_posted;
+    ps_event *done;
+} ps_wire_client;
+
 static ps_wire_client *of(ps_exchange *exchange)
 {
-    return PS_CONTAINER_OF(exchange, ps_wire_client, base);
+    return PS_CONTAINER_OF(exchange, ps_wire_client, base.exchange);
+}
+
+/* Posts `over`, which frees the client, once it is stopping, all streams have ended and no `kick`
+ * is under way. */
+static void post_if_over(ps_wire_client *x)
+{
+    bool kicked;
+
+    if (!x->stopping || x->over_posted) {
+        return;
+    }
+    pthread_mutex_lock(&x->box.mutex);
+    kicked = x->box.kicked;
+    pthread_mutex_unlock(&x->box.mutex);
+    for (uint32_t i = 0; i < x->connection_count; i++) {
+        if (!ps_connection_is_over(&x->connections[i])) {
+            return;
+        }
+    }
+    if (!kicked) {
+        x->over_posted = true;
+        /* posted, because this may run within a callback of a link */
+        x->base.transport->ops->post(x->base.transport, &x->over);
+    }
+}
+
+static void on_connection_over(connection_exchange *base)
+{
+    post_if_over(PS_CONTAINER_OF(base, ps_wire_client, base));
 }
 
 static void begin_connections(ps_wire_client *x, const exchange_box *now)
 {
     x->seen = now->number;
-    x->met = NULL;
-    ps_coder_begin(&x->coder);
+    x->base.met = NULL;
+    ps_coder_begin(&x->base.coder);
     for (uint32_t i = 0; i < x->connection_count; i++) {
         if (now->is_skip) {
             ps_connection_skip(&x->connections[i], now->clock);
@@ -35,7 +100,7 @@ static void begin_connections(ps_wire_client *x, const exchange_box *now)
 static void ask_rows_of_all(ps_wire_client *x, const exchange_box *now)
 {
     x->seen_wanted = now->wanted.number;
-    x->wanted = now->wanted;
+    x->base.wanted = now->wanted;
     for (uint32_t i = 0; i < x->connection_count; i++) {
         ps_connection_ask_rows(&x->connections[i]);
     }
@@ -58,14 +123,14 @@ static void on_kick(ps_event *self, bool ok)
     while (x->taken < x->box.ready_count) {
         uint32_t v = x->box.ready[x->taken++];
 
-        if (x->plan->table_of[v] == PS_NO_TABLE) {
+        if (x->base.plan->table_of[v] == PS_NO_TABLE) {
             x->fresh[fresh_count++] = v;
         }
     }
     pthread_mutex_unlock(&x->box.mutex);
 
     if (!ok || x->stopping) {
-        ps_wire_client_ended(x);
+        post_if_over(x);
         return;
     }
     if (now.number != x->seen) {
@@ -77,12 +142,14 @@ static void on_kick(ps_event *self, bool ok)
     for (uint32_t i = 0; i < fresh_count; i++) {
         uint32_t v = x->fresh[i];
 
-        for (uint32_t s = x->layout->first_slice[v]; s < x->layout->first_slice[v + 1]; s++) {
-            ps_connection_slice_ready(&x->connections[x->placement->part_of[s]], x->position[s]);
+        for (uint32_t s = x->base.layout->first_slice[v]; s < x->base.layout->first_slice[v + 1];
+             s++) {
+            ps_connection_slice_ready(&x->connections[x->base.placement->part_of[s]],
+                                      x->base.position[s]);
         }
     }
-    if (now.met != NULL && x->met == NULL) {
-        x->met = now.met;
+    if (now.met != NULL && x->base.met == NULL) {
+        x->base.met = now.met;
         for (uint32_t i = 0; i < x->connection_count; i++) {
             ps_connection_rows_ready(&x->connections[i]);
         }
@@ -100,14 +167,14 @@ static void on_over(ps_event *self, bool ok)
     for (uint32_t i = 0; i < x->connection_count; i++) {
         ps_connection_fini(&x->connections[i]);
     }
-    x->transport->ops->destroy(x->transport);
-    ps_gate_fini(&x->gate);
-    ps_coder_fini(&x->coder);
+    x->base.transport->ops->destroy(x->base.transport);
+    ps_gate_fini(&x->base.gate);
+    ps_coder_fini(&x->base.coder);
     pthread_mutex_destroy(&x->box.mutex);
-    ps_buf_unref(x->grad);
+    ps_buf_unref(x->base.grad);
     free(x->box.ready);
     free(x->fresh);
-    free(x->position);
+    free(x->base.position);
     free(x->connections);
     free(x);
     done->fire(done, ok);
@@ -115,9 +182,8 @@ static void on_over(ps_event *self, bool ok)
 
 static bool may_be_overtaken(const ps_exchange *exchange)
 {
-    const ps_wire_client *x = PS_CONTAINER_OF(exchange, const ps_wire_client, base);
-
-    return ps_merge_may_overtake(x->plan);
+    return ps_merge_may_overtake(
+        PS_CONTAINER_OF(exchange, const connection_exchange, exchange)->plan);
 }
 
 /* Puts a contribution, a skip or a contribution of zeros into the box. Returns with the mutex
@@ -145,7 +211,7 @@ static void kick_and_unlock(ps_wire_client *x)
     x->box.unseen_bytes = 0;
     pthread_mutex_unlock(&x->box.mutex);
     if (kick) {
-        x->transport->ops->post(x->transport, &x->kick);
+        x->base.transport->ops->post(x->base.transport, &x->kick);
     }
 }
 
@@ -154,7 +220,7 @@ static void owe_acks(ps_wire_client *x)
 {
     for (uint32_t i = 0; i < x->connection_count; i++) {
         if (x->connections[i].is_used) {
-            ps_gate_owe_ack(&x->gate, i);
+            ps_gate_owe_ack(&x->base.gate, i);
         }
     }
 }
@@ -163,8 +229,8 @@ static void owe_acks(ps_wire_client *x)
  * ever make this worker wait. */
 static void yield(ps_wire_client *x, uint64_t clock)
 {
-    if (x->transport->ops->yield != NULL && (x->box.number == 0 || x->box.clock != clock)) {
-        x->transport->ops->yield(x->transport);
+    if (x->base.transport->ops->yield != NULL && (x->box.number == 0 || x->box.clock != clock)) {
+        x->base.transport->ops->yield(x->base.transport);
     }
 }
 
@@ -172,7 +238,7 @@ static bool begin(ps_exchange *exchange, uint64_t clock, uint32_t block, bool is
 {
     ps_wire_client *x = of(exchange);
 
-    if (!ps_gate_wait_acks(&x->gate)) {
+    if (!ps_gate_wait_acks(&x->base.gate)) {
         return false;
     }
     yield(x, clock);
@@ -186,7 +252,7 @@ static bool leave_out(ps_exchange *exchange, uint64_t clock)
 {
     ps_wire_client *x = of(exchange);
 
-    if (!ps_gate_wait_acks(&x->gate)) {
+    if (!ps_gate_wait_acks(&x->base.gate)) {
         return false;
     }
     open_box(x, clock, 0, true);
@@ -199,7 +265,7 @@ static bool nothing(ps_exchange *exchange, uint64_t clock)
 {
     ps_wire_client *x = of(exchange);
 
-    if (!ps_gate_wait_acks(&x->gate)) {
+    if (!ps_gate_wait_acks(&x->base.gate)) {
         return false;
     }
     yield(x, clock);
@@ -207,14 +273,16 @@ static bool nothing(ps_exchange *exchange, uint64_t clock)
     open_box(x, clock, 0, true);
     x->box.is_nothing = true;
     kick_and_unlock(x);
-    return ps_gate_is_open(&x->gate);
+    return ps_gate_is_open(&x->base.gate);
 }
 
 /* Returns about how many bytes the variable has in messages of slices; rows are counted when they
  * are pushed. */
 static size_t bytes_of(const ps_wire_client *x, uint32_t v)
 {
-    return x->plan->table_of[v] != PS_NO_TABLE ? 0 : x->layout->variables[v].size * sizeof(float);
+    return x->base.plan->table_of[v] != PS_NO_TABLE
+               ? 0
+               : x->base.layout->variables[v].size * sizeof(float);
 }
 
 static void ready(ps_exchange *exchange, uint32_t first_variable, uint32_t count)
@@ -223,13 +291,13 @@ static void ready(ps_exchange *exchange, uint32_t first_variable, uint32_t count
 
     pthread_mutex_lock(&x->box.mutex);
     for (uint32_t v = first_variable; v < first_variable + count; v++) {
-        assert(x->box.ready_count < x->layout->variable_count);
+        assert(x->box.ready_count < x->base.layout->variable_count);
         x->box.ready[x->box.ready_count++] = v;
         x->box.unseen_bytes += bytes_of(x, v);
     }
     /* Waking the loop costs a context switch, so it is woken only when it would send. */
-    if (x->box.unseen_bytes >= x->transport->batch_bytes ||
-        x->box.ready_count == x->layout->variable_count) {
+    if (x->box.unseen_bytes >= x->base.transport->batch_bytes ||
+        x->box.ready_count == x->base.layout->variable_count) {
         kick_and_unlock(x);
     } else {
         pthread_mutex_unlock(&x->box.mutex);
@@ -243,11 +311,11 @@ static void ask_rows(ps_exchange *exchange, uint64_t clock, const uint64_t *keys
     bool *owes = ps_xcalloc(x->connection_count, sizeof *owes);
 
     for (size_t i = 0; i < count; i++) {
-        owes[ps_merge_part_of(x->plan, x->placement, 0, keys[i])] = true;
+        owes[ps_merge_part_of(x->base.plan, x->base.placement, 0, keys[i])] = true;
     }
     for (uint32_t i = 0; i < x->connection_count; i++) {
         if (owes[i]) {
-            ps_gate_owe_rows(&x->gate, i);
+            ps_gate_owe_rows(&x->base.gate, i);
         }
     }
     free(owes);
@@ -278,25 +346,26 @@ static void push_rows(ps_exchange *exchange, const ps_met_rows *met)
 
     pthread_mutex_lock(&x->box.mutex);
     x->box.met = met;
-    for (uint32_t i = 0; i < x->plan->table_count; i++) {
-        x->box.unseen_bytes += met[i].count * x->plan->tables[i].width * sizeof *met[i].grads;
+    for (uint32_t i = 0; i < x->base.plan->table_count; i++) {
+        x->box.unseen_bytes += met[i].count * x->base.plan->tables[i].width * sizeof *met[i].grads;
     }
     pthread_mutex_unlock(&x->box.mutex); /* `ready` of the last table comes next */
 }
 
 static void put_kept(const ps_exchange *exchange, uint32_t variable, ps_state_out *out)
 {
-    ps_coder_put(&PS_CONTAINER_OF(exchange, const ps_wire_client, base)->coder, variable, out);
+    ps_coder_put(&PS_CONTAINER_OF(exchange, const connection_exchange, exchange)->coder, variable,
+                 out);
 }
 
 static void take_kept(ps_exchange *exchange, uint32_t variable, ps_state_in *in)
 {
-    ps_coder_take(&PS_CONTAINER_OF(exchange, ps_wire_client, base)->coder, variable, in);
+    ps_coder_take(&PS_CONTAINER_OF(exchange, connection_exchange, exchange)->coder, variable, in);
 }
 
 static void begin_at(ps_exchange *exchange, uint64_t clock)
 {
-    of(exchange)->begins_at = clock;
+    of(exchange)->base.begins_at = clock;
 }
 
 static const ps_exchange_ops ops = {
@@ -319,30 +388,33 @@ ps_exchange *ps_wire_client_create(const ps_wire_client_conf *conf)
     const ps_layout *layout = &plan->layout;
     ps_wire_client *x = ps_xcalloc(1, sizeof *x);
 
-    x->base.ops = &ops;
-    x->base.gate = &x->gate;
-    x->conf = *conf;
-    x->transport = conf->transport;
-    x->plan = plan;
-    x->layout = layout;
-    x->placement = conf->placement;
-    ps_coder_init(&x->coder, plan, conf->placement, conf->rank);
-    x->asks_early = plan->policy->asks_early && !may_be_overtaken(&x->base);
-    x->weights = conf->weights;
-    x->grad = ps_buf_ref(conf->grad);
+    x->base.exchange.ops = &ops;
+    x->base.exchange.gate = &x->base.gate;
+    x->base.over = on_connection_over;
+    x->base.attempt = conf->attempt;
+    x->base.rank = conf->rank;
+    x->base.incarnation = conf->incarnation;
+    x->base.transport = conf->transport;
+    x->base.plan = plan;
+    x->base.layout = layout;
+    x->base.placement = conf->placement;
+    ps_coder_init(&x->base.coder, plan, conf->placement, conf->rank);
+    x->base.asks_early = plan->policy->asks_early && !may_be_overtaken(&x->base.exchange);
+    x->base.weights = conf->weights;
+    x->base.grad = ps_buf_ref(conf->grad);
     x->kick.fire = on_kick;
     x->over.fire = on_over;
     pthread_mutex_init(&x->box.mutex, NULL);
     x->box.ready = ps_xcalloc(layout->variable_count, sizeof *x->box.ready);
     x->fresh = ps_xcalloc(layout->variable_count, sizeof *x->fresh);
-    x->position = ps_xcalloc(layout->slice_count, sizeof *x->position);
-    ps_gate_init(&x->gate, x->placement, conf->patience_us);
-    x->connection_count = x->placement->part_count;
+    x->base.position = ps_xcalloc(layout->slice_count, sizeof *x->base.position);
+    ps_gate_init(&x->base.gate, x->base.placement, conf->patience_us);
+    x->connection_count = x->base.placement->part_count;
     x->connections = ps_xcalloc(x->connection_count, sizeof *x->connections);
     for (uint32_t i = 0; i < x->connection_count; i++) {
-        ps_connection_init(&x->connections[i], x, i);
+        ps_connection_init(&x->connections[i], &x->base, i);
     }
-    return &x->base;
+    return &x->base.exchange;
 }
 
 void ps_wire_client_start(ps_exchange *exchange)
@@ -361,49 +433,16 @@ void ps_wire_client_stop(ps_exchange *exchange, ps_event *done)
     assert(!x->stopping);
     x->stopping = true;
     x->done = done;
-    /* keeps ps_wire_client_ended from posting while links are still being stopped */
+    /* keeps post_if_over from posting while links are still being stopped */
     x->over_posted = true;
     for (uint32_t i = 0; i < x->connection_count; i++) {
         ps_connection_stop(&x->connections[i]);
     }
     x->over_posted = false;
-    ps_wire_client_ended(x);
-}
-
-void ps_wire_client_ended(ps_wire_client *x)
-{
-    bool kicked;
-
-    if (!x->stopping || x->over_posted) {
-        return;
-    }
-    pthread_mutex_lock(&x->box.mutex);
-    kicked = x->box.kicked;
-    pthread_mutex_unlock(&x->box.mutex);
-    for (uint32_t i = 0; i < x->connection_count; i++) {
-        if (!ps_connection_is_over(&x->connections[i])) {
-            return;
-        }
-    }
-    if (!kicked) {
-        x->over_posted = true;
-        /* posted, because this may run within a callback of a link */
-        x->transport->ops->post(x->transport, &x->over);
-    }
-}
-
-void ps_wire_client_count(ps_wire_client *x, ps_connection *conn)
-{
-    ps_traffic now = x->transport->ops->traffic(x->transport, conn->part), before = conn->counted;
-
-    atomic_fetch_add(&x->base.count.bytes_up, now.bytes_out - before.bytes_out);
-    atomic_fetch_add(&x->base.count.bytes_down, now.bytes_in - before.bytes_in);
-    atomic_fetch_add(&x->base.count.messages_up, now.messages_out - before.messages_out);
-    atomic_fetch_add(&x->base.count.messages_down, now.messages_in - before.messages_in);
-    conn->counted = now;
+    post_if_over(x);
 }
 
 size_t ps_wire_client_feedback(const ps_exchange *exchange)
 {
-    return ps_coder_memory(&PS_CONTAINER_OF(exchange, const ps_wire_client, base)->coder);
+    return ps_coder_memory(&PS_CONTAINER_OF(exchange, const connection_exchange, exchange)->coder);
 }

@@ -10,6 +10,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+const wire_server_group ps_wire_server_groups[PS_PIECE_GROUPS] = {
+    [PS_PIECE_SLICES] =
+        {
+            .push = ps_wire_server_take_slices,
+            .want = ps_wire_server_want_slices,
+            .give = ps_wire_server_give_slices,
+        },
+    [PS_PIECE_ROWS] =
+        {
+            .push = ps_wire_server_take_rows,
+            .want = ps_wire_server_want_rows,
+            .give = ps_wire_server_give_rows,
+        },
+};
+
 void ps_wire_server_tick(ps_wire_server *s)
 {
     for (uint32_t i = 0; i < s->parts->count && !s->parts->is_shared; i++) {

@@ -6,6 +6,7 @@
 #include "common/wire/wire_server.h"
 
 #include "common/job/plan.h"
+#include "common/wire/piece.h"
 
 #include "psgd/v1/parameter.pb-c.h"
 
@@ -101,6 +102,20 @@ static inline uint32_t wire_server_contributor(const wire_worker *w,
     return w->server->plan->update->per_block ? req->block : w->rank;
 }
 
+/* What the server does with one group of pieces. */
+typedef struct wire_server_group {
+    /* Takes the slices or rows of a push message. Their bytes begin at *at, which is moved behind
+     * them. If one is refused, those before it stay; a repetition of the message is harmless. */
+    ps_refusal (*push)(wire_worker *w, const Psgd__V1__PushGradientRequest *req,
+                       const ps_incoming *payload, size_t *at);
+    /* Registers a request. */
+    ps_refusal (*want)(wire_worker *w, const Psgd__V1__PullWeightsRequest *req);
+    /* Adds what is ready to an answer. Returns whether there was anything. */
+    bool (*give)(wire_worker *w, wire_answer *answer);
+} wire_server_group;
+
+extern const wire_server_group ps_wire_server_groups[PS_PIECE_GROUPS];
+
 extern const ps_link_events ps_wire_server_push_events, ps_wire_server_pull_events;
 
 /* Returns true if `r` has no reason. Else refuses the link in `slot`, sets the slot to NULL and
@@ -136,7 +151,7 @@ void ps_wire_server_cancel(wire_worker *w);
  * completed all clocks. Call it after changes of the stores. */
 void ps_wire_server_changed(ps_wire_server *s);
 
-/* The functions of the table in piece.h: for slices in wire_server_push.c and wire_server_pull.c,
+/* The functions of ps_wire_server_groups: for slices in wire_server_push.c and wire_server_pull.c,
  * for rows in wire_server_rows.c. */
 ps_refusal ps_wire_server_take_slices(wire_worker *w, const Psgd__V1__PushGradientRequest *req,
                                       const ps_incoming *payload, size_t *at);

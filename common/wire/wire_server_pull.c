@@ -2,8 +2,6 @@
 /* wire_server_pull.c - see wire_server.h: receives requests, sends weights and rows. */
 #include "common/wire/wire_server_impl.h"
 
-#include "common/wire/piece.h"
-
 /* Slices beside rows: no more bytes than one slice has, as the worker waits for the rows first. */
 enum { BESIDE_ROWS = PS_SLICE_VALUES * sizeof(float) };
 
@@ -35,8 +33,6 @@ static bool take_slices(wire_worker *w, ps_wire_part *part, const wire_answer *a
 /* Adds these slices, at least one, to the answer. */
 static void put_slices(wire_worker *w, wire_answer *a, const ps_store_answer *given)
 {
-    /* an answer has slices of kinds that are described alike */
-    const ps_piece_kind *kind = ps_piece_down(w->server->plan, w->scratch->pieces[0].head->slice);
     Psgd__V1__PullWeightsResponse *head = &a->head;
     wire_scratch *x = w->scratch;
 
@@ -55,8 +51,10 @@ static void put_slices(wire_worker *w, wire_answer *a, const ps_store_answer *gi
         a->rows != NULL && head->version < given->version ? head->version : given->version;
     head->slices = x->heads;
     head->n_slices = given->count;
-    if (kind->describe != NULL) {
-        kind->describe(head, given, x->checksums, given->count);
+    if (w->server->plan->update->broadcasts) { /* to replicas (common/store/replica.h) */
+        head->is_change = given->is_change;
+        head->checksums = x->checksums;
+        head->n_checksums = given->count;
     }
     a->bytes += given->bytes;
 }
@@ -104,7 +102,7 @@ static bool give(wire_worker *w)
         return false;
     }
     for (size_t i = PS_PIECE_GROUPS; i-- > 0;) {
-        is_any |= ps_piece_groups[i].give(w, &a);
+        is_any |= ps_wire_server_groups[i].give(w, &a);
     }
     if (is_any) {
         send_answer(w, &a);
@@ -191,7 +189,7 @@ static void on_message(void *arg, const ProtobufCMessage *message, const ps_inco
     ps_traffic_count_in(&w->traffic, message, 0);
     r = ps_identity_check_attempt(wire_server_held(s), req->attempt);
     if (r.reason == NULL) {
-        r = ps_piece_asked(req)->want(w, req);
+        r = ps_wire_server_groups[req->n_keys > 0 ? PS_PIECE_ROWS : PS_PIECE_SLICES].want(w, req);
     }
     if (!ps_wire_server_allows(&w->pull, &r)) {
         ps_wire_server_cancel(w);

@@ -3,7 +3,7 @@
 #include "common/wire/wire_server_impl.h"
 
 #include "common/base/log.h"
-#include "common/wire/piece.h"
+#include "common/wire/matrix.h"
 
 _Static_assert((int)PS_MATRIX_BYTES_MAX <= (int)PS_PAYLOAD_MAX, "it is one encoding of a message");
 
@@ -44,13 +44,6 @@ static ps_status take_slice(void *arg, const Psgd__V1__Encoding *head, const uin
     return st;
 }
 
-/* Returns the kind of the piece that an encoding carries. A slice number out of range counts as a
- * run, and the store refuses it. */
-static const ps_piece_kind *kind_of(const ps_plan *plan, const Psgd__V1__Encoding *head)
-{
-    return head->slice < plan->layout.slice_count ? ps_piece_up(plan, head->slice) : &ps_piece_run;
-}
-
 static ps_status take_slices(wire_worker *w, const Psgd__V1__PushGradientRequest *req,
                              const ps_incoming *payload, size_t *at)
 {
@@ -67,13 +60,13 @@ static ps_status take_slices(wire_worker *w, const Psgd__V1__PushGradientRequest
                            "slices[%zu].payload_bytes: %u, %zu bytes are left in the payload", i,
                            head->payload_bytes, payload->len - *at);
         }
-        st = kind_of(s->plan, head)
-                 ->admit(
-                     s->plan, s->placement, s->part, head,
-                     head->payload_bytes == 0
-                         ? NULL
-                         : ps_incoming_view(payload, *at, head->payload_bytes, w->scratch->bytes),
-                     head->payload_bytes, take_slice, &c);
+        /* passes a slice number out of range on: the store refuses it */
+        st = ps_matrix_push(
+            s->plan, s->placement, s->part, head,
+            head->payload_bytes == 0
+                ? NULL
+                : ps_incoming_view(payload, *at, head->payload_bytes, w->scratch->bytes),
+            head->payload_bytes, take_slice, &c);
         *at += head->payload_bytes;
     }
     return st;
@@ -115,7 +108,7 @@ static ps_refusal take(wire_worker *w, const Psgd__V1__PushGradientRequest *req,
                                               plan->assignment->block_count));
     }
     for (size_t i = 0; i < PS_PIECE_GROUPS && r.reason == NULL; i++) {
-        r = ps_piece_groups[i].push(w, req, payload, &at);
+        r = ps_wire_server_groups[i].push(w, req, payload, &at);
     }
     if (r.reason == NULL && at != payload->len) {
         r = ps_wire_server_refusal(

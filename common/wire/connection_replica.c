@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* piece_change.c - weights that are sent as changes. The worker's block is a replica of the
+/* connection_replica.c - weights that are sent as changes. The worker's block is a replica of the
  * servers' weights and takes the same steps; a checksum of each slice proves that it is equal. */
-#include "common/wire/piece.h"
+#include "common/wire/connection_impl.h"
 
 #include "common/store/replica.h"
-#include "common/wire/wire_client_impl.h"
 
-/* Applies a change or weights. If the replica is wrong afterwards, adds 1 to request_bad and leaves
- * *is_new false. */
-static ps_status apply(ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply, size_t i,
-                       const ps_incoming *payload, size_t at, bool *is_new)
+ps_status ps_connection_apply_replica(ps_connection *conn,
+                                      const Psgd__V1__PullWeightsResponse *reply, size_t i,
+                                      const ps_incoming *payload, size_t at, bool *is_new)
 {
-    ps_wire_client *x = conn->x;
+    connection_exchange *x = conn->x;
     const Psgd__V1__Encoding *head = reply->slices[i];
     const ps_slice *slice = &x->layout->slices[head->slice];
     uint32_t position = x->position[head->slice];
@@ -46,21 +44,7 @@ static ps_status apply(ps_connection *conn, const Psgd__V1__PullWeightsResponse 
         conn->version[position] = UINT64_MAX - 1; /* no version: no later change fits it */
         return ps_ok();
     }
-    atomic_fetch_add(&x->base.count.verified, 1);
+    atomic_fetch_add(&x->exchange.count.verified, 1);
     *is_new = true;
     return ps_ok();
 }
-
-static void describe(Psgd__V1__PullWeightsResponse *head, const ps_store_answer *answer,
-                     uint64_t *checksums, size_t n)
-{
-    head->is_change = answer->is_change;
-    head->checksums = checksums;
-    head->n_checksums = n;
-}
-
-const ps_piece_kind ps_piece_change = {
-    .name = "change",
-    .describe = describe,
-    .apply = apply,
-};
