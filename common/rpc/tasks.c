@@ -17,7 +17,9 @@ struct ps_tasks {
     pthread_cond_t wake;
     ps_task *first, *last; /* ready to run */
     size_t waiting;        /* waiting tasks, in the list and in strands */
+    size_t unanswered;     /* tasks that have ended and whose `done` has not been called */
     bool is_stopping;
+    bool is_destroyed; /* the last answer frees the queue */
     unsigned thread_count;
     pthread_t threads[];
 };
@@ -56,12 +58,28 @@ static void advance(ps_tasks *tasks, ps_strand *strand)
     }
 }
 
+static void free_queue(ps_tasks *tasks)
+{
+    pthread_cond_destroy(&tasks->wake);
+    pthread_mutex_destroy(&tasks->lock);
+    free(tasks);
+}
+
 static void answer(ps_event *event, bool ok)
 {
     ps_task *task = PS_CONTAINER_OF(event, ps_task, event);
+    ps_tasks *tasks = task->queue;
+    bool is_last;
 
     (void)ok; /* if the loop stops, `done` still frees what the task holds */
     task->done(task);
+    pthread_mutex_lock(&tasks->lock);
+    is_last = --tasks->unanswered == 0 && tasks->is_destroyed;
+    pthread_cond_signal(&tasks->wake);
+    pthread_mutex_unlock(&tasks->lock);
+    if (is_last) {
+        free_queue(tasks);
+    }
 }
 
 static void *serve(void *arg)
@@ -72,7 +90,8 @@ static void *serve(void *arg)
     for (;;) {
         ps_task *task;
 
-        while (!tasks->first && !tasks->is_stopping) {
+        while ((!tasks->first || tasks->unanswered >= PS_TASKS_UNANSWERED) &&
+               !tasks->is_stopping) {
             pthread_cond_wait(&tasks->wake, &tasks->lock);
         }
         if (!tasks->first) {
@@ -89,6 +108,7 @@ static void *serve(void *arg)
         /* before the answer is posted, because it may free the strand */
         advance(tasks, task->strand);
         /* under the lock, so that it comes before the answer of the next task */
+        tasks->unanswered++;
         ps_loop_post(tasks->loop, &task->event);
     }
     pthread_mutex_unlock(&tasks->lock);
@@ -120,6 +140,7 @@ ps_status ps_tasks_create(ps_loop *loop, unsigned threads, size_t limit, ps_task
 void ps_tasks_submit(ps_tasks *tasks, ps_strand *strand, ps_task *task)
 {
     task->event = (ps_event){.fire = answer};
+    task->queue = tasks;
     task->strand = strand;
     task->was_run = false;
     pthread_mutex_lock(&tasks->lock);
@@ -147,6 +168,8 @@ bool ps_tasks_has_room(ps_tasks *tasks)
 
 void ps_tasks_destroy(ps_tasks *tasks)
 {
+    bool has_answers;
+
     if (!tasks) {
         return;
     }
@@ -157,7 +180,11 @@ void ps_tasks_destroy(ps_tasks *tasks)
     for (unsigned i = 0; i < tasks->thread_count; i++) {
         pthread_join(tasks->threads[i], NULL);
     }
-    pthread_cond_destroy(&tasks->wake);
-    pthread_mutex_destroy(&tasks->lock);
-    free(tasks);
+    pthread_mutex_lock(&tasks->lock);
+    tasks->is_destroyed = true;
+    has_answers = tasks->unanswered > 0;
+    pthread_mutex_unlock(&tasks->lock);
+    if (!has_answers) {
+        free_queue(tasks);
+    }
 }

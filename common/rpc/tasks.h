@@ -6,6 +6,8 @@
  * of one strand run one after the other, and their `done` is called in the same order. Other tasks
  * may run at the same time, one on each thread.
  *
+ * Results wait in memory for the loop: while PS_TASKS_UNANSWERED of them do, no further task begins.
+ *
  * A caller that submits for a client asks ps_tasks_has_room first. A caller that submits for itself
  * must bound its tasks by other means.
  */
@@ -16,6 +18,8 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+
+enum { PS_TASKS_UNANSWERED = 16 };
 
 typedef struct ps_tasks ps_tasks;
 typedef struct ps_task ps_task;
@@ -28,6 +32,7 @@ struct ps_task {
 
     /* set by the queue for `done`: false if the queue was destroyed before the task ran */
     bool was_run;
+    ps_tasks *queue;
     ps_event event;
     ps_strand *strand;
     ps_task *next;

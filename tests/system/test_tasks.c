@@ -232,6 +232,43 @@ static void there_is_no_room_when_as_many_wait_as_may(void **state)
     end(&r);
 }
 
+static atomic_uint ended;
+
+static void run_to_end(ps_task *task)
+{
+    (void)task;
+    atomic_fetch_add(&ended, 1);
+}
+
+static void take_result(ps_task *task)
+{
+    count_down(PS_CONTAINER_OF(task, errand, task)->r);
+}
+
+static void no_task_begins_while_many_results_wait_for_the_loop(void **state)
+{
+    static rig r;
+    errand all[PS_TASKS_UNANSWERED + LIMIT];
+
+    (void)state;
+    begin(&r, 1, PS_TASKS_UNANSWERED + LIMIT);
+    for (unsigned i = 0; i < PS_TASKS_UNANSWERED + LIMIT; i++) {
+        all[i] = (errand){.task = {.run = run_to_end, .done = take_result}, .r = &r};
+        ps_tasks_submit(r.tasks, NULL, &all[i].task);
+    }
+    while (atomic_load(&ended) < PS_TASKS_UNANSWERED) {
+        sched_yield();
+    }
+    for (unsigned i = 0; i < 10000; i++) {
+        sched_yield();
+        assert_false(ps_tasks_has_room(r.tasks));
+    }
+    assert_int_equal(atomic_load(&ended), PS_TASKS_UNANSWERED);
+    ps_loop_run(r.loop);
+    assert_int_equal(atomic_load(&ended), PS_TASKS_UNANSWERED + LIMIT);
+    end(&r);
+}
+
 /* --- the end ------------------------------------------------------------------------- */
 
 /* Lets go when the queue is being destroyed: then it has no room. */
@@ -282,6 +319,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_task_waits_for_that_before_it_in_its_strand_alone),
         cmocka_unit_test(as_many_tasks_run_at_a_time_as_there_are_threads),
         cmocka_unit_test(there_is_no_room_when_as_many_wait_as_may),
+        cmocka_unit_test(no_task_begins_while_many_results_wait_for_the_loop),
         cmocka_unit_test(at_the_end_only_what_must_run_is_run_and_all_is_answered),
     };
 

@@ -18,8 +18,8 @@ typedef struct listing {
     size_t size;
 
     /* The members below belong to the task until it is done. */
-    ps_record *records; /* (size), newest first */
-    size_t count, bytes;
+    ps_record *records; /* (count), newest first */
+    size_t count, room, bytes;
     bool has_more; /* the registry has more jobs with smaller numbers */
     ps_status status;
 } listing;
@@ -46,6 +46,10 @@ static bool take_record(void *arg, ps_record *record)
         ps_record_fini(record);
         l->has_more = true;
         return false;
+    }
+    if (l->count == l->room) {
+        l->room = l->room > 0 ? 2 * l->room : 16;
+        l->records = ps_xrealloc(l->records, l->room * sizeof *l->records);
     }
     l->records[l->count++] = *record;
     return true;
@@ -185,7 +189,6 @@ void ps_serve_list_jobs(void *service, const ProtobufCMessage *request, ps_paylo
     }
     l->task.run = read_page;
     l->task.done = page_read;
-    l->records = ps_xcalloc(l->size, sizeof *l->records);
     l->status = ps_fail(PS_UNAVAILABLE, "the coordinator is stopping");
     ps_hold(&l->held, c, call, "");
     ps_tasks_submit(c->reads, NULL, &l->task);
