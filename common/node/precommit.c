@@ -59,6 +59,16 @@ void ps_precommit_fail(ps_precommit *pc, ps_status st, const char *reason)
     ps_precommit_give_up(pc, &error);
 }
 
+void ps_precommit_copy(ps_precommit *pc, ps_payload *payload, size_t at, size_t n, void *to)
+{
+    const void *from = ps_payload_view(payload, at, n, to);
+
+    if (from != to) {
+        memcpy(to, from, n);
+    }
+    (void)XXH3_64bits_update(pc->hash, to, n);
+}
+
 static void gone(void *arg, ps_call *call)
 {
     ps_precommit *pc = arg;

@@ -49,6 +49,9 @@ struct ps_precommit {
 /* Ends the stream and the attempt, and frees pc. */
 void ps_precommit_give_up(ps_precommit *pc, const ps_error *error);
 void ps_precommit_fail(ps_precommit *pc, ps_status st, const char *reason);
+
+/* Brings n bytes of the payload, from `at` on, to `to`, and adds them to the hash of the package. */
+void ps_precommit_copy(ps_precommit *pc, ps_payload *payload, size_t at, size_t n, void *to);
 /* Sends an acknowledgement, then reads the next message. */
 void ps_precommit_acknowledge(ps_precommit *pc, Psgd__V1__PackageKind package, bool need_data,
                               uint32_t file);

@@ -5,7 +5,6 @@
 #include "common/node/precommit_impl.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 enum { FILES_MAX = 64 * 64 }; /* of servers: one for each thread; of a worker: one for each rank */
 static const uint64_t file_max = UINT64_C(1) << 36;
@@ -53,7 +52,6 @@ static ps_status take_piece(ps_precommit *pc, const Psgd__V1__StateChunk *chunk,
     ps_buf *to = current(s, pc->state_files);
     size_t n = ps_payload_len(payload), in = to != NULL ? to->len : 0;
     ps_status st = ps_ok();
-    const uint8_t *from;
 
     if (n == 0 || chunk->file != pc->state_files || chunk->offset != in ||
         (s->states != NULL && (chunk->files != s->state_count || chunk->file >= s->state_count)) ||
@@ -73,11 +71,7 @@ static ps_status take_piece(ps_precommit *pc, const Psgd__V1__StateChunk *chunk,
     if (!ps_is_ok(&st)) {
         return st;
     }
-    from = ps_payload_view(payload, 0, n, to->data + in);
-    if (from != to->data + in) {
-        memcpy(to->data + in, from, n);
-    }
-    (void)XXH3_64bits_update(pc->hash, to->data + in, n);
+    ps_precommit_copy(pc, payload, 0, n, to->data + in);
     to->len += n;
     pc->state_files += to->len == to->cap;
     return st;

@@ -119,8 +119,6 @@ static ps_status take_piece(ps_precommit *pc, const Psgd__V1__TableChunk *chunk,
 {
     size_t n = ps_payload_len(payload), in = pc->table_file != NULL ? pc->table_file->len : 0;
     ps_status st = ps_ok();
-    uint8_t *to;
-    const uint8_t *from;
 
     if (n == 0 || chunk->file != pc->table_files || chunk->offset != in ||
         (pc->table_file != NULL && chunk->size != pc->table_file->cap)) {
@@ -139,12 +137,7 @@ static ps_status take_piece(ps_precommit *pc, const Psgd__V1__TableChunk *chunk,
     if (!ps_is_ok(&st)) {
         return st;
     }
-    to = pc->table_file->data + in;
-    from = ps_payload_view(payload, 0, n, to);
-    if (from != to) {
-        memcpy(to, from, n);
-    }
-    (void)XXH3_64bits_update(pc->hash, to, n);
+    ps_precommit_copy(pc, payload, 0, n, pc->table_file->data + in);
     pc->table_file->len += n;
     return st;
 }

@@ -56,12 +56,8 @@ static void take_slice(ps_precommit *pc, ps_payload *payload, size_t *at)
     const ps_slice *slice = slice_at(pc, pc->slices_in);
     size_t bytes = slice->n * sizeof(float);
     float *to = pc->session->weights + (ps_precommit_is_worker(pc) ? slice->at : pc->values_in);
-    const uint8_t *from = ps_payload_view(payload, *at, bytes, to);
 
-    if ((const void *)from != to) {
-        memcpy(to, from, bytes);
-    }
-    (void)XXH3_64bits_update(pc->hash, to, bytes);
+    ps_precommit_copy(pc, payload, *at, bytes, to);
     pc->slices_in++;
     pc->values_in += slice->n;
     *at += bytes;
