@@ -3,6 +3,7 @@
 #include "common/rpc/guard.h"
 
 #include "common/base/clock.h"
+#include "common/base/free_memory.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
 #include "common/rpc/bar.h"
@@ -12,7 +13,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <malloc.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -27,8 +27,10 @@
 enum {
     PAUSE_LEAST_US = 1000,
     LOG_US = 10 * 1000000, /* least time between two lines of the log about closed connections */
-    /* time after the last flood at which freed memory is returned to the system */
-    TRIM_US = 5 * 1000000,
+    /* Time after the last flood at which freed memory is returned to the system, and for how long
+     * the threads return theirs. */
+    RETURN_US = 5 * 1000000,
+    RETURNING_US = 2 * 1000000,
     HELD_MAX = 128,    /* connections that were closed by a bound and whose client does not know; */
     HELD_US = 1000000, /* for so long. A client that waits for the end sends nothing */
     HELD_BYTES = 4096, /* that the kernel keeps of what such a client sends */
@@ -69,7 +71,7 @@ static struct {
     pthread_cond_t changed;
     ps_remotes remotes;
     slot *due;
-    int64_t trim_us, logged_us; /* 0: never */
+    int64_t return_us, keep_us, logged_us; /* 0: never */
     ps_bar bar;
     connection *table[TABLE_SLOTS]; /* heads of lists, by hash_text(from) */
     size_t held_count;
@@ -190,6 +192,29 @@ static int64_t earlier(int64_t a_us, int64_t b_us)
     return a_us < b_us ? a_us : b_us;
 }
 
+/* Returns memory after a flood, if it is time. Returns when it is to be called next, or INT64_MAX.
+ * Called with the mutex, which it gives up meanwhile. */
+static int64_t return_memory(int64_t now_us)
+{
+    bool returns = guard.return_us != 0 && guard.return_us <= now_us;
+    bool keeps = !returns && guard.keep_us != 0 && guard.keep_us <= now_us;
+
+    if (returns) {
+        guard.return_us = 0;
+        guard.keep_us = now_us + RETURNING_US;
+    } else if (keeps) {
+        guard.keep_us = 0;
+    }
+    if (returns || keeps) {
+        pthread_mutex_unlock(&guard.mutex);
+        (returns ? ps_free_memory_return : ps_free_memory_keep)();
+        pthread_mutex_lock(&guard.mutex);
+        return now_us; /* what is due may have changed */
+    }
+    return earlier(guard.return_us != 0 ? guard.return_us : INT64_MAX,
+                   guard.keep_us != 0 ? guard.keep_us : INT64_MAX);
+}
+
 static void *run(void *arg)
 {
     (void)arg;
@@ -199,15 +224,7 @@ static void *run(void *arg)
         int64_t next_us = earlier(look_again(now_us), release_held(now_us));
 
         next_us = earlier(next_us, ps_bar_expire(&guard.bar, now_us));
-
-        if (guard.trim_us != 0 && guard.trim_us <= now_us) {
-            guard.trim_us = 0;
-            pthread_mutex_unlock(&guard.mutex);
-            malloc_trim(0);
-            pthread_mutex_lock(&guard.mutex);
-            continue;
-        }
-        next_us = guard.trim_us != 0 && guard.trim_us < next_us ? guard.trim_us : next_us;
+        next_us = earlier(next_us, return_memory(now_us));
         if (next_us == INT64_MAX) {
             pthread_cond_wait(&guard.changed, &guard.mutex);
         } else {
@@ -408,7 +425,7 @@ static bool forget(int fd, slot *s, connection *c)
     }
     *at = c->next;
     if (c->was_paused) {
-        guard.trim_us = ps_clock_us() + TRIM_US; /* it may have taken much */
+        guard.return_us = ps_clock_us() + RETURN_US; /* it may have taken much */
         pthread_cond_signal(&guard.changed);
     }
     if (!c->has_gone && !c->is_closed && c->remote != NULL && !atomic_load(&guard.passes_bytes)) {
@@ -478,7 +495,7 @@ static void note_closed(connection *c, ps_flood_kind kind, int64_t now_us)
     if (is_due) {
         guard.logged_us = now_us;
     }
-    guard.trim_us = now_us + TRIM_US;
+    guard.return_us = now_us + RETURN_US;
     if (c->remote != NULL && kind != PS_FLOOD_NOT_HTTP2) {
         c->remote->offended_us = now_us;
     }

@@ -2,20 +2,15 @@
 /* process.c - see process.h. */
 #include "common/rpc/process.h"
 
+#include "common/base/free_memory.h"
 #include "common/base/log.h"
 #include "common/rpc/accept.h"
 #include "common/rpc/tls_impl.h"
 
 #include <grpc/support/log.h>
-#include <malloc.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-
-enum {
-    KEEP_BYTES = 64 << 20, /* bytes of free memory at the top of the heap that malloc keeps */
-    MMAP_BYTES = 32 << 20  /* smaller blocks come from the heap; glibc allows no larger bound */
-};
 
 /* gRPC's error for an address that cannot be bound. The caller that starts the server gets this
  * failure with its cause, and may try another address (listen.h). */
@@ -63,10 +58,7 @@ static void write_log(gpr_log_func_args *args)
 
 void ps_rpc_init_process(void)
 {
-    /* Setting one of them fixes the others at their small defaults, so set all. */
-    mallopt(M_TOP_PAD, KEEP_BYTES);
-    mallopt(M_TRIM_THRESHOLD, 2 * KEEP_BYTES);
-    mallopt(M_MMAP_THRESHOLD, MMAP_BYTES);
+    ps_free_memory_keep();
     gpr_set_log_function(write_log);
     ps_accept_init();
 }
