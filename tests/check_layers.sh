@@ -46,7 +46,7 @@ common/inprocess     common/base/ common/nn/ common/metric/ common/data/ common/
 common/node          common/ psgd/ protobuf-c/
 common/wire          common/base/ common/codec/ common/optim/ common/rpc/ common/job/ common/placement/ common/store/ common/train/ common/wire/ psgd/ protobuf-c/
 services/coordinator common/ services/coordinator/ psgd/ protobuf-c/ google/ sqlite3.h
-services/coordinator/domain common/base/ services/coordinator/domain/ psgd/ protobuf-c/ google/
+services/coordinator/domain common/base/ common/pki/principal services/coordinator/domain/ psgd/ protobuf-c/ google/
 services/coordinator/io     common/ services/coordinator/domain/ services/coordinator/io/ psgd/ protobuf-c/ google/ sqlite3.h
 services/coordinator/api    common/ services/coordinator/ psgd/ protobuf-c/ google/
 services/pserver     common/ services/pserver/ psgd/ protobuf-c/

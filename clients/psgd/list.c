@@ -34,6 +34,7 @@ static void add_row(ps_text_table *table, const Psgd__V1__Job *job)
 
     ps_text_table_add(table, job->id);
     ps_text_table_add(table, ps_show_state(job->state));
+    ps_text_table_add(table, job->owner[0] != '\0' ? PS_PLAIN(job->owner, 80) : "-");
     ps_text_table_add(table, ps_show_time(job->create_time, time));
     if (p != NULL && p->total_steps > 0) {
         snprintf(text, sizeof text, "%.0f%%", 100 * (double)p->step / (double)p->total_steps);
@@ -122,7 +123,7 @@ static bool prepare(ps_cli *cli, void *arg)
 
 static void start(ps_cli *cli, void *arg)
 {
-    static const char *const head[] = {"JOB", "STATE", "CREATED", "STEPS", "RESULT"};
+    static const char *const head[] = {"JOB", "STATE", "OWNER", "CREATED", "STEPS", "RESULT"};
     listing *l = arg;
 
     ps_listing_init(&l->rows, cli, head, sizeof head / sizeof head[0]);

@@ -191,6 +191,9 @@ void ps_show_job(const Psgd__V1__Job *job)
     ps_show_state_line(job, text, sizeof text);
     printf("state     %s\n", text);
     printf("created   %s\n", ps_show_time(job->create_time, time));
+    if (job->owner[0] != '\0') {
+        printf("owner     %s\n", PS_PLAIN(job->owner, 80));
+    }
     if (job->start_time != NULL && job->end_time != NULL) {
         printf("took      %.1f s\n",
                ps_show_seconds(job->end_time) - ps_show_seconds(job->start_time));

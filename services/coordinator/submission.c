@@ -7,6 +7,7 @@
 #include "common/base/log.h"
 #include "common/base/sha256.h"
 #include "common/base/xalloc.h"
+#include "services/coordinator/domain/access.h"
 #include "services/coordinator/domain/job_message.h"
 #include "services/coordinator/job_queue.h"
 
@@ -24,12 +25,24 @@ static void hash_spec(const Psgd__V1__JobSpec *spec, char hex[PS_CONTENT_HASH_BY
     free(bytes);
 }
 
+/* Returns the request id as the registry has it: that of one owner never finds another's job. */
+static char *scope_request(const char *owner, const char *request_id)
+{
+    size_t n = strlen(owner) + strlen(request_id) + 2;
+    char *text = ps_xmalloc(n);
+
+    snprintf(text, n, "%s%s%s", request_id[0] != '\0' ? owner : "",
+             request_id[0] != '\0' && owner[0] != '\0' ? " " : "", request_id);
+    return text;
+}
+
 /* A submitted job that is being stored. */
 typedef struct submission {
     ps_change change;
     ps_coordinator *c;
     ps_record record;
     char *request_id;
+    const char *shown_id; /* as the client gave it */
     char content[PS_CONTENT_HASH_BYTES];
     int64_t wall_us;
     uint64_t memory_bytes; /* that its package takes of the coordinator's memory */
@@ -51,8 +64,8 @@ static ps_status find_request(submission *s, ps_registry *r)
     }
     s->is_known = ps_is_ok(&st);
     if (ps_is_ok(&st) && strcmp(known, s->content) != 0) {
-        st = ps_fail(PS_ALREADY_EXISTS, "request_id %s made job %s, which is another",
-                     s->request_id, s->job_id);
+        st = ps_fail(PS_ALREADY_EXISTS, "request_id %s made job %s, which is another", s->shown_id,
+                     s->job_id);
     }
     return st;
 }
@@ -108,6 +121,7 @@ static void added(ps_change *change)
 
 void ps_submit_job(ps_coordinator *c, const ps_submit *submit)
 {
+    char owner[PS_PRINCIPAL_TEXT_BYTES];
     submission *s;
     ps_status st;
 
@@ -127,13 +141,16 @@ void ps_submit_job(ps_coordinator *c, const ps_submit *submit)
     s->wall_us = ps_clock_wall_us();
     s->record.job = ps_job_create(submit->spec, s->wall_us);
     s->record.job->no_queue = submit->no_queue;
+    s->record.job->parameters = submit->parameters;
+    ps_text_set(&s->record.job->owner, ps_access_owner(submit->owner, owner));
     if (c->jobs.queued >= PS_QUEUE_FRONT &&
         /* a job that may wait gets the message in the next pass over the queue */
         !submit->no_queue) {
         ps_text_set(&s->record.job->reason, "WAITING_FOR_NODES");
         ps_text_set(&s->record.job->message, PS_QUEUE_BEHIND);
     }
-    s->request_id = ps_xstrdup(submit->request_id);
+    s->request_id = scope_request(owner, submit->request_id);
+    s->shown_id = s->request_id + strlen(s->request_id) - strlen(submit->request_id);
     s->memory_bytes = submit->memory_bytes;
     s->place = submit->place;
     s->then = submit->then;

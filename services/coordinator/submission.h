@@ -12,7 +12,9 @@ typedef void ps_submitted_fn(void *arg, const ps_status *result, const char *job
 
 typedef struct ps_submit {
     const Psgd__V1__JobSpec *spec; /* checked, with all defaults */
-    const char *request_id;        /* "": none */
+    const ps_principal *owner;     /* who submits it */
+    const char *request_id;        /* "": none; each owner has its own */
+    uint64_t parameters;           /* of its model */
     uint64_t memory_bytes;         /* memory that its package takes */
     bool no_queue;                 /* as in SubmitJobRequest */
     ps_status place; /* OK; else only a call whose request id made a job already succeeds */

@@ -50,6 +50,7 @@ ps_cluster_test(tables)
 ps_cluster_test(threads)
 ps_cluster_test(tls)
 ps_cluster_test(updates)
+ps_cluster_test(users)
 
 ps_script_test(adversary_blame adversary/test_blame.py)
 ps_script_test(adversary_campaign adversary/test_campaign.py)

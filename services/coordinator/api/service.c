@@ -81,8 +81,21 @@ bool ps_speaks_for(ps_call *call, const char *node_id)
 
 void ps_refuse_status(ps_call *call, const ps_status *st, const char *job_id)
 {
-    ps_refuse(call, st->code, st->code == PS_NOT_FOUND ? "JOB_NOT_FOUND" : NULL, job_id, "%s",
-              st->text);
+    const char *reason = st->code == PS_NOT_FOUND           ? "JOB_NOT_FOUND"
+                         : st->code == PS_PERMISSION_DENIED ? "NOT_OWNER"
+                                                            : NULL;
+
+    ps_refuse(call, st->code, reason, job_id, "%s", st->text);
+}
+
+bool ps_may_access(ps_call *call, const Psgd__V1__Job *job, ps_access what)
+{
+    ps_status st = ps_access_check(ps_call_caller(call), job, what);
+
+    if (!ps_is_ok(&st)) {
+        ps_refuse_status(call, &st, job->id);
+    }
+    return ps_is_ok(&st);
 }
 
 void ps_client_host(ps_call *call, char host[PS_CLIENT_HOST_MAX])

@@ -5,6 +5,7 @@
 #define PS_COORDINATOR_SERVICE_H
 
 #include "services/coordinator/coordinator.h"
+#include "services/coordinator/domain/access.h"
 
 /* service_jobs.c */
 ps_handler ps_serve_submit_job, ps_serve_get_job, ps_serve_cancel_job, ps_serve_delete_job;
@@ -48,7 +49,10 @@ void ps_refuse(ps_call *call, ps_code code, const char *reason, const char *job_
  * plaintext. Otherwise it ends the call. */
 bool ps_speaks_for(ps_call *call, const char *node_id);
 
-/* Does the same with a status. The reason is JOB_NOT_FOUND if that is the code. */
+/* Returns whether the caller may do this to the job. Otherwise it ends the call. */
+bool ps_may_access(ps_call *call, const Psgd__V1__Job *job, ps_access what);
+
+/* Ends the call with a status. The reason is JOB_NOT_FOUND or NOT_OWNER if its code says so. */
 void ps_refuse_status(ps_call *call, const ps_status *st, const char *job_id);
 
 /* Writes the host of the client, without its port: "ipv4:127.0.0.1". */

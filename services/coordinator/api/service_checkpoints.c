@@ -22,6 +22,9 @@ void ps_serve_take_checkpoint(void *service, const ProtobufCMessage *request, ps
                 PS_SHORT(q->job_id, 80));
 
     (void)payload;
+    if (live && !ps_may_access(call, live->record.job, PS_ACCESS_CHANGE)) {
+        return;
+    }
     if (live && live->attempt) {
         st = ps_attempt_take_checkpoint(live->attempt, &reply.clock);
     }
@@ -35,6 +38,7 @@ void ps_serve_take_checkpoint(void *service, const ProtobufCMessage *request, ps
 typedef struct listing {
     ps_task task;
     ps_held held;
+    ps_principal caller;
     size_t count;
     Psgd__V1__Checkpoint *items; /* (count) */
     ps_status status;
@@ -65,6 +69,9 @@ static void list(ps_task *task)
     ps_record record = {0};
 
     l->status = ps_registry_load(l->held.c->reader, l->held.job_id, &record);
+    if (ps_is_ok(&l->status)) {
+        l->status = ps_access_check(&l->caller, record.job, PS_ACCESS_SEE);
+    }
     if (ps_is_ok(&l->status)) {
         l->status = ps_artifacts_folder(folder, l->held.c->conf.data_dir, l->held.job_id);
     }
@@ -124,6 +131,7 @@ void ps_serve_list_checkpoints(void *service, const ProtobufCMessage *request, p
         return;
     }
     l = ps_xcalloc(1, sizeof *l);
+    l->caller = *ps_call_caller(call);
     l->task.run = list;
     l->task.done = listed;
     l->status = ps_fail(PS_UNAVAILABLE, "the coordinator is stopping");

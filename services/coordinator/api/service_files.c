@@ -35,6 +35,7 @@ typedef struct item {
 struct ps_reclaim {
     ps_coordinator *c;
     ps_call *call;
+    ps_principal caller;
     char client[PS_CLIENT_HOST_MAX];
     int64_t sent_us; /* time at which the last piece was sent */
     char job_id[PS_COORDINATOR_ID_MAX];
@@ -207,6 +208,9 @@ static void run_task(ps_task *task)
         }
     } else if (!r->buf && !r->was_live) {
         r->status = ps_registry_load(r->c->reader, r->job_id, &r->record);
+        if (ps_is_ok(&r->status)) {
+            r->status = ps_access_check(&r->caller, r->record.job, PS_ACCESS_SEE);
+        }
     }
     for (size_t i = 0; i < r->log_count; i++) {
         r->logs[i]->size = ps_artifacts_size(r->folder, r->logs[i]->name);
@@ -375,11 +379,16 @@ void ps_serve_reclaim_logs(void *service, const ProtobufCMessage *request, ps_pa
 {
     const Psgd__V1__ReclaimLogsRequest *q = (const void *)request;
     ps_coordinator *c = service;
-    ps_reclaim *r = ps_xcalloc(1, sizeof *r);
+    const ps_live *live = ps_jobs_find(&c->jobs, q->job_id);
     size_t count = 0, of_client = 0;
+    ps_reclaim *r;
     ps_status st;
 
     (void)payload;
+    if (live && !ps_may_access(call, live->record.job, PS_ACCESS_SEE)) {
+        return;
+    }
+    r = ps_xcalloc(1, sizeof *r);
     ps_client_host(call, r->client);
     for (const ps_reclaim *other = c->reclaims; other; other = other->next) {
         count++;
@@ -387,6 +396,7 @@ void ps_serve_reclaim_logs(void *service, const ProtobufCMessage *request, ps_pa
     }
     r->c = c;
     r->call = call;
+    r->caller = *ps_call_caller(call);
     PS_LINK_FIRST(c->reclaims, r);
     snprintf(r->job_id, sizeof r->job_id, "%.95s", q->job_id);
     st = ps_artifacts_folder(r->folder, c->conf.data_dir, r->job_id);

@@ -32,6 +32,7 @@ typedef struct lookup {
     ps_task task;
     ps_held held;
     answer_fn *answer;
+    ps_access what;
     ps_record record;
     ps_status status;
 } lookup;
@@ -47,23 +48,27 @@ static void loaded(ps_task *task)
 {
     lookup *l = PS_CONTAINER_OF(task, lookup, task);
 
-    if (l->held.call && ps_is_ok(&l->status)) {
-        l->answer(l->held.call, l->record.job);
-    } else if (l->held.call) {
+    if (l->held.call && !ps_is_ok(&l->status)) {
         ps_refuse_status(l->held.call, &l->status, l->held.job_id);
+    } else if (l->held.call && ps_may_access(l->held.call, l->record.job, l->what)) {
+        l->answer(l->held.call, l->record.job);
     }
     ps_record_fini(&l->record);
     free(l);
 }
 
-/* Answers the call with the job as it is now, or as the registry has it. */
-static void answer_job(ps_coordinator *c, ps_call *call, const char *job_id, answer_fn *answer)
+/* Answers the call with the job as it is now, or as the registry has it, if the caller may do
+ * `what`. */
+static void answer_job(ps_coordinator *c, ps_call *call, const char *job_id, ps_access what,
+                       answer_fn *answer)
 {
     ps_live *live = ps_jobs_find(&c->jobs, job_id);
     lookup *l;
 
     if (live) {
-        answer(call, live->record.job);
+        if (ps_may_access(call, live->record.job, what)) {
+            answer(call, live->record.job);
+        }
         return;
     }
     if (!ps_may_read(c, call)) {
@@ -73,6 +78,7 @@ static void answer_job(ps_coordinator *c, ps_call *call, const char *job_id, ans
     l->task.run = load;
     l->task.done = loaded;
     l->answer = answer;
+    l->what = what;
     l->status = ps_fail(PS_UNAVAILABLE, "the coordinator is stopping");
     ps_hold(&l->held, c, call, job_id);
     ps_tasks_submit(c->reads, NULL, &l->task);
@@ -112,10 +118,10 @@ void ps_serve_get_job(void *service, const ProtobufCMessage *request, ps_payload
     ps_live *live = q->workers ? ps_jobs_find(&c->jobs, q->job_id) : NULL;
 
     (void)payload;
-    if (live && live->attempt) {
+    if (!live || !live->attempt) {
+        answer_job(c, call, q->job_id, PS_ACCESS_SEE, answer_get);
+    } else if (ps_may_access(call, live->record.job, PS_ACCESS_SEE)) {
         answer_with_workers(live, call);
-    } else {
-        answer_job(c, call, q->job_id, answer_get);
     }
 }
 
@@ -139,11 +145,15 @@ static bool is_request_id(const char *id)
 }
 
 /* Checks the model to start from. Every failure is reported as a fault of the field. */
-static ps_status check_init(const ps_coordinator *c, const ps_plan *plan, ps_error *error)
+static ps_status check_init(const ps_coordinator *c, const ps_principal *owner, const ps_plan *plan,
+                            ps_error *error)
 {
     const char *field = "spec.init_from";
-    const ps_init_where where = ps_coordinator_init_where(c);
-    ps_status st = ps_init_check(&where, plan);
+    ps_init_where where = ps_coordinator_init_where(c);
+    ps_status st;
+
+    where.caller = owner;
+    st = ps_init_check(&where, plan);
 
     if (ps_is_ok(&st)) {
         field = plan->spec->n_init_tables > 0 ? "spec.init_tables" : field;
@@ -186,6 +196,7 @@ typedef struct submission {
     /* as submitted; and completed with what the files of the data set say, or NULL */
     Psgd__V1__JobSpec *spec, *full;
     ps_plan *plan;
+    ps_principal owner;
     bool no_queue;
     /* what the job would wait for, if it may not wait; else "" */
     char lacks[PS_COMMIT_MESSAGE_MAX];
@@ -258,7 +269,7 @@ static void check(ps_task *task)
     ps_error_init(&s->error, ps_fail(PS_INVALID_ARGUMENT, "wrong fields"), "BAD_JOB_SPEC");
     st = ps_plan_create(s->full ? s->full : s->spec, note_violation, &s->error, &s->plan);
     if (ps_is_ok(&st)) {
-        st = check_init(s->held.c, s->plan, &s->error);
+        st = check_init(s->held.c, &s->owner, s->plan, &s->error);
     }
     if (!is_request_id(s->request_id)) {
         ps_error_violate(&s->error, "request_id", "at most %d printable ASCII characters",
@@ -279,7 +290,7 @@ static void submitted(void *arg, const ps_status *result, const char *job_id)
 
     ps_room_free(&s->held.c->room, &is_low);
     if (call && ps_is_ok(result)) {
-        answer_job(s->held.c, call, job_id, answer_submit);
+        answer_job(s->held.c, call, job_id, PS_ACCESS_SEE, answer_submit);
     } else if (call && result->code == PS_RESOURCE_EXHAUSTED && is_low) {
         refuse_for_room(s->held.c, call, result);
     } else if (call && result->code == PS_RESOURCE_EXHAUSTED && s->lacks[0] != '\0') {
@@ -295,6 +306,8 @@ static void submitted(void *arg, const ps_status *result, const char *job_id)
 static void take_in(submission *s)
 {
     ps_submit submit = {.spec = s->plan->spec,
+                        .owner = &s->owner,
+                        .parameters = s->plan->layout.param_count,
                         .request_id = s->request_id,
                         .memory_bytes = memory_of(s->plan),
                         .no_queue = s->no_queue,
@@ -344,6 +357,7 @@ void ps_serve_submit_job(void *service, const ProtobufCMessage *request, ps_payl
     s->task.done = checked;
     s->request_id = ps_xstrdup(q->request_id);
     s->no_queue = q->no_queue;
+    s->owner = *ps_call_caller(call);
     s->spec = (Psgd__V1__JobSpec *)ps_message_copy(&spec->base);
     ps_error_init(&s->error, ps_fail(PS_UNAVAILABLE, "the coordinator is stopping"), "STOPPING");
     ps_hold(&s->held, c, call, "");
@@ -386,7 +400,7 @@ static void decided(ps_change *change)
     cancellation *x = PS_CONTAINER_OF(change, cancellation, change);
 
     if (x->held.call) {
-        answer_job(x->held.c, x->held.call, x->held.job_id, answer_cancel);
+        answer_job(x->held.c, x->held.call, x->held.job_id, PS_ACCESS_CHANGE, answer_cancel);
     }
     free(x);
 }
@@ -403,7 +417,7 @@ static void cancelled(void *arg, const ps_status *result)
         job->end_time = NULL;
     }
     if (x->held.call && ps_is_ok(result)) {
-        answer_job(x->held.c, x->held.call, x->held.job_id, answer_cancel);
+        answer_job(x->held.c, x->held.call, x->held.job_id, PS_ACCESS_CHANGE, answer_cancel);
     } else if (x->held.call) {
         ps_refuse_status(x->held.call, result, x->held.job_id);
     }
@@ -416,24 +430,30 @@ void ps_serve_cancel_job(void *service, const ProtobufCMessage *request, ps_payl
     const Psgd__V1__CancelJobRequest *q = (const void *)request;
     ps_coordinator *c = service;
     ps_live *live = ps_jobs_find(&c->jobs, q->job_id);
+    char who[PS_PRINCIPAL_TEXT_BYTES], why[PS_PRINCIPAL_TEXT_BYTES + 20];
     cancellation *x;
 
     (void)payload;
     if (!live) {
-        answer_job(c, call, q->job_id, refuse_over);
+        answer_job(c, call, q->job_id, PS_ACCESS_CHANGE, refuse_over);
         return;
     }
+    if (!ps_may_access(call, live->record.job, PS_ACCESS_CHANGE)) {
+        return;
+    }
+    ps_access_owner(ps_call_caller(call), who);
+    snprintf(why, sizeof why, "cancelled by %s", who[0] != '\0' ? who : "a client");
     x = ps_xcalloc(1, sizeof *x);
     ps_hold(&x->held, c, call, q->job_id);
     if (!live->attempt && live->decisions == 0) {
         x->live = live;
         ps_time_set(&live->record.job->end_time, ps_clock_wall_us());
-        ps_live_store(live, PSGD__V1__JOB_STATE__JOB_STATE_CANCELLED, 0, "CANCELLED",
-                      "cancelled by a client", cancelled, x);
+        ps_live_store(live, PSGD__V1__JOB_STATE__JOB_STATE_CANCELLED, 0, "CANCELLED", why,
+                      cancelled, x);
         return;
     }
     if (live->attempt) {
-        ps_attempt_cancel(live->attempt, "cancelled by a client");
+        ps_attempt_cancel(live->attempt, why);
     }
     x->change.apply = change_nothing;
     x->change.done = decided;
@@ -447,6 +467,7 @@ typedef struct removal {
     ps_change change;
     ps_task task;
     ps_held held;
+    ps_principal caller;
     char folder[PS_FOLDER_MAX]; /* the folder under its new name; "": there is none */
     ps_status status;
 } removal;
@@ -468,14 +489,32 @@ static void removed(ps_task *task)
     free(r);
 }
 
+/* Checks that the caller may delete the job. A row that is damaged has no owner, so only those who
+ * may delete all jobs can delete it. */
+static ps_status check_owner(const removal *r, ps_registry *registry)
+{
+    ps_record record = {0};
+    ps_status st = ps_ok();
+
+    if (!ps_access_has(&r->caller, "", PS_ACCESS_CHANGE)) {
+        st = ps_registry_load(registry, r->held.job_id, &record);
+        st = ps_is_ok(&st) ? ps_access_check(&r->caller, record.job, PS_ACCESS_CHANGE) : st;
+        ps_record_fini(&record);
+    }
+    return st;
+}
+
 /* Deletes the job's row and renames its folder. After a crash either both have happened or
  * neither. */
 static ps_status forget_job(ps_change *change, ps_registry *registry)
 {
     removal *r = PS_CONTAINER_OF(change, removal, change);
     const char *data_dir = r->held.c->conf.data_dir, *job_id = r->held.job_id;
-    ps_status st = ps_registry_begin(registry), moved;
+    ps_status st = check_owner(r, registry), moved;
 
+    if (ps_is_ok(&st)) {
+        st = ps_registry_begin(registry);
+    }
     if (!ps_is_ok(&st)) {
         return st;
     }
@@ -530,6 +569,9 @@ void ps_serve_delete_job(void *service, const ProtobufCMessage *request, ps_payl
     removal *r;
 
     (void)payload;
+    if (live && !ps_may_access(call, live->record.job, PS_ACCESS_CHANGE)) {
+        return;
+    }
     if (live) {
         ps_refuse(call, PS_FAILED_PRECONDITION, "JOB_IS_NOT_OVER", q->job_id,
                   "job %s is %s; cancel it first", PS_SHORT(q->job_id, 96),
@@ -540,6 +582,7 @@ void ps_serve_delete_job(void *service, const ProtobufCMessage *request, ps_payl
     r->change.apply = forget_job;
     r->change.done = forgotten;
     r->change.is_alone = true;
+    r->caller = *ps_call_caller(call);
     r->task.run = remove_files;
     r->task.done = removed;
     ps_hold(&r->held, c, call, q->job_id);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* service_list.c - ListJobs: merges the registry's jobs with those that are not over. */
+/* service_list.c - ListJobs: merges the registry's jobs with those that are not over, as far as the
+ * caller may see them. */
 #include "common/base/container_of.h"
 #include "common/base/xalloc.h"
 #include "services/coordinator/api/service.h"
@@ -8,7 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { PAGE_BYTES_MAX = 2 << 20 }; /* most bytes of a page: below the limit of every gRPC client */
+enum {
+    PAGE_BYTES_MAX = 2 << 20, /* most bytes of a page: below the limit of every gRPC client */
+    UNSEEN_MAX = 2000         /* jobs of others that a call reads: it then ends its page */
+};
 
 typedef struct listing {
     ps_task task;
@@ -16,10 +20,12 @@ typedef struct listing {
     uint64_t before; /* only jobs with smaller numbers; 0: all */
     uint32_t states; /* wanted states as bits */
     size_t size;
+    ps_principal caller;
 
     /* The members below belong to the task until it is done. */
     ps_record *records; /* (count), newest first */
-    size_t count, room, bytes;
+    size_t count, room, bytes, unseen;
+    uint64_t end;  /* number of the last job that was read */
     bool has_more; /* the registry has more jobs with smaller numbers */
     ps_status status;
 } listing;
@@ -41,6 +47,12 @@ static bool take_record(void *arg, ps_record *record)
 {
     listing *l = arg;
 
+    if (!ps_access_has(&l->caller, record->job->owner, PS_ACCESS_SEE)) {
+        l->end = record->number;
+        ps_record_fini(record);
+        l->has_more = ++l->unseen == UNSEEN_MAX;
+        return !l->has_more;
+    }
     l->bytes += bytes_of(record->job);
     if (l->count == l->size || (l->count > 0 && l->bytes > PAGE_BYTES_MAX)) {
         ps_record_fini(record);
@@ -52,6 +64,7 @@ static bool take_record(void *arg, ps_record *record)
         l->records = ps_xrealloc(l->records, l->room * sizeof *l->records);
     }
     l->records[l->count++] = *record;
+    l->end = record->number;
     return true;
 }
 
@@ -66,7 +79,8 @@ static void read_page(ps_task *task)
 static const ps_live *next_live(const listing *l, const ps_live *at)
 {
     while (at && ((l->before > 0 && at->record.number >= l->before) ||
-                  !(l->states >> (unsigned)at->record.job->state & 1))) {
+                  !(l->states >> (unsigned)at->record.job->state & 1) ||
+                  !ps_access_has(&l->caller, at->record.job->owner, PS_ACCESS_SEE))) {
         at = at->prev;
     }
     return at;
@@ -97,7 +111,7 @@ static bool append(page *p, const listing *l, Psgd__V1__Job *job, uint64_t numbe
 /* Merges records and live jobs, newest first. A job that is both is shown as it is now. */
 static void fill(const listing *l, page *p)
 {
-    uint64_t end = l->has_more ? l->records[l->count - 1].number : 0; /* jobs below are not known */
+    uint64_t end = l->has_more ? l->end : 0; /* jobs below are not known */
     const ps_live *live = next_live(l, l->held.c->jobs.last);
     size_t i = next_record(l, 0);
     bool has_room = true;
@@ -187,6 +201,7 @@ void ps_serve_list_jobs(void *service, const ProtobufCMessage *request, ps_paylo
         free(l);
         return;
     }
+    l->caller = *ps_call_caller(call);
     l->task.run = read_page;
     l->task.done = page_read;
     l->status = ps_fail(PS_UNAVAILABLE, "the coordinator is stopping");

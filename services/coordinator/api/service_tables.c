@@ -37,6 +37,9 @@ void ps_serve_change_tables(void *service, const ProtobufCMessage *request, ps_p
                   (int)q->action);
         return;
     }
+    if (live && !ps_may_access(call, live->record.job, PS_ACCESS_CHANGE)) {
+        return;
+    }
     if (!live || !live->attempt) {
         ps_refuse(call, PS_FAILED_PRECONDITION, "JOB_DOES_NOT_TRAIN", q->job_id,
                   "job %s does not train: psgd get shows its state", PS_SHORT(q->job_id, 80));

@@ -23,6 +23,7 @@ struct ps_watcher {
     ps_coordinator *c;
     ps_call *call;
     char client[PS_CLIENT_HOST_MAX];
+    ps_principal caller;
     char job_id[PS_COORDINATOR_ID_MAX];
     uint64_t number; /* 0: not read yet */
     uint64_t cursor;
@@ -91,7 +92,10 @@ static void read_event(ps_task *task)
 
     if (w->number == 0) {
         w->status = ps_registry_load(w->c->reader, w->job_id, &record);
-        w->number = record.number;
+        if (ps_is_ok(&w->status)) {
+            w->number = record.number;
+            w->status = ps_access_check(&w->caller, record.job, PS_ACCESS_SEE);
+        }
         ps_record_fini(&record);
     }
     if (ps_is_ok(&w->status)) {
@@ -195,12 +199,14 @@ void ps_serve_watch_job(void *service, const ProtobufCMessage *request, ps_paylo
     ps_watcher *w;
 
     (void)payload;
-    if (!may_watch(c, call, q->job_id)) {
+    if (!may_watch(c, call, q->job_id) ||
+        (live && !ps_may_access(call, live->record.job, PS_ACCESS_SEE))) {
         return;
     }
     w = ps_xcalloc(1, sizeof *w);
     w->c = c;
     w->call = call;
+    w->caller = *ps_call_caller(call);
     w->number = live ? live->record.number : 0;
     w->cursor = q->after_sequence;
     ps_client_host(call, w->client);

@@ -9,6 +9,7 @@
 #include "common/job/checkpoint_clocks.h"
 #include "common/job/plan.h"
 #include "common/train/merge.h"
+#include "services/coordinator/domain/access.h"
 #include "services/coordinator/domain/job_message.h"
 #include "services/coordinator/io/artifacts.h"
 #include "services/coordinator/io/checkpoint_store.h"
@@ -19,13 +20,22 @@
 #include <string.h>
 #include <sys/stat.h>
 
+/* Reads the record of a job that the caller may see. */
+static ps_status load_seen(const ps_init_where *where, const char *job_id, ps_record *out)
+{
+    ps_status st = ps_registry_load(where->reader, job_id, out);
+
+    return ps_is_ok(&st) && where->caller ? ps_access_check(where->caller, out->job, PS_ACCESS_SEE)
+                                          : st;
+}
+
 /* Reads the checkpoint that the plan names; fini it after success. */
 static ps_status read_checkpoint(const ps_init_where *where, const char *job_id, uint64_t step,
                                  bool is_thorough, ps_checkpoint *out)
 {
     char folder[PS_FOLDER_MAX];
     ps_record record = {0};
-    ps_status st = ps_registry_load(where->reader, job_id, &record);
+    ps_status st = load_seen(where, job_id, &record);
 
     if (ps_is_ok(&st)) {
         st = ps_artifacts_folder(folder, where->data_dir, job_id);
@@ -65,7 +75,7 @@ static const Psgd__V1__Artifact *model_of(const Psgd__V1__Job *job)
 static ps_status load_job(const ps_init_where *where, const char *job_id, ps_record *record,
                           char folder[PS_FOLDER_MAX])
 {
-    ps_status st = ps_registry_load(where->reader, job_id, record);
+    ps_status st = load_seen(where, job_id, record);
 
     if (ps_is_ok(&st) && !ps_state_is_final(record->job->state)) {
         st = ps_fail(PS_FAILED_PRECONDITION, "job %s is %s; one that is over is expected",

@@ -10,21 +10,24 @@
 
 #include "common/base/sha256.h"
 #include "common/job/plan.h"
+#include "common/pki/principal.h"
 #include "services/coordinator/io/registry.h"
 
 enum { PS_INIT_PATH_MAX = 2048 };
 
 /* The places where files to start from are searched. All members are borrowed. */
 typedef struct ps_init_where {
-    ps_registry *reader;   /* knows the files of jobs */
-    const char *data_dir;  /* has the folders of jobs */
-    const char *data_path; /* has all other files; NULL or "": none */
+    ps_registry *reader;        /* knows the files of jobs */
+    const char *data_dir;       /* has the folders of jobs */
+    const char *data_path;      /* has all other files; NULL or "": none */
+    const ps_principal *caller; /* must be allowed to see the jobs; NULL: nobody asks */
 } ps_init_where;
 
 /* Finds the model to start from. Writes its path; "" if the job draws its weights. sha256 is the
  * digest that the registry has, in hexadecimal; "" for a file below the data path.
  *
  * NOT_FOUND            no such job or file, or no data path
+ * PERMISSION_DENIED    the caller may not see the job
  * FAILED_PRECONDITION  the job has left no model
  * INVALID_ARGUMENT     the path leads out of the data path
  */

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* access.c - see access.h. */
+#include "services/coordinator/domain/access.h"
+
+#include "common/base/shorten.h"
+
+#include <string.h>
+
+bool ps_access_has(const ps_principal *caller, const char *owner, ps_access what)
+{
+    char text[PS_PRINCIPAL_TEXT_BYTES];
+
+    switch (caller->kind) {
+    case PS_PRINCIPAL_NONE:
+    case PS_PRINCIPAL_ADMIN:
+        return true;
+    case PS_PRINCIPAL_OBSERVER:
+        return what == PS_ACCESS_SEE;
+    case PS_PRINCIPAL_SUBMITTER:
+        return strcmp(ps_principal_text(caller, text), owner) == 0;
+    case PS_PRINCIPAL_NODE:
+    case PS_PRINCIPAL_COORDINATOR:
+        break;
+    }
+    return false;
+}
+
+ps_status ps_access_check(const ps_principal *caller, const Psgd__V1__Job *job, ps_access what)
+{
+    char who[PS_PRINCIPAL_TEXT_BYTES];
+
+    if (ps_access_has(caller, job->owner, what)) {
+        return ps_ok();
+    }
+    return ps_fail(PS_PERMISSION_DENIED, "job %s is not of %s, who may %s own jobs only",
+                   PS_SHORT(job->id, 40), ps_principal_text(caller, who),
+                   what == PS_ACCESS_SEE ? "see" : "change");
+}
+
+const char *ps_access_owner(const ps_principal *caller, char out[PS_PRINCIPAL_TEXT_BYTES])
+{
+    out[0] = '\0';
+    return caller->kind == PS_PRINCIPAL_NONE ? out : ps_principal_text(caller, out);
+}
