@@ -4,6 +4,20 @@
 
 #include <stdio.h>
 
+typedef struct cancelling {
+    bool wants_checkpoint;
+    int64_t within_us;
+} cancelling;
+
+static const ps_option options[] = {
+    PS_OPTION_BOOL(cancelling, wants_checkpoint, .name = "checkpoint",
+                   .help = "take a checkpoint first; if none is stored in time, the job is not "
+                           "cancelled"),
+    PS_OPTION_DURATION(cancelling, within_us, .name = "within", .value = "60s", .min = 1e6,
+                       .max = 3600e6, .help = "longest wait for the checkpoint"),
+    PS_OPTION_END,
+};
+
 static void on_job(void *arg, const ps_error *error, const ProtobufCMessage *reply)
 {
     ps_cli *cli = arg;
@@ -17,20 +31,24 @@ static void on_job(void *arg, const ps_error *error, const ProtobufCMessage *rep
         ps_show_reply(cli, answer->job);
         return;
     }
-    if (ps_show_is_over(answer->job->state)) {
-        printf("%s is %s\n", PS_PLAIN(answer->job->id, 255), ps_show_state(answer->job->state));
-    } else {
-        printf("%s is being stopped\n", PS_PLAIN(answer->job->id, 255));
-    }
+    printf("%s is %s: %s\n", PS_PLAIN(answer->job->id, 255),
+           ps_show_is_over(answer->job->state) ? ps_show_state(answer->job->state)
+                                               : "being stopped",
+           PS_PLAIN(answer->job->message, 255));
     ps_cli_end(cli, PS_EXIT_OK);
 }
 
-static void start(ps_cli *cli, void *options)
+static void start(ps_cli *cli, void *arg)
 {
     Psgd__V1__CancelJobRequest request = PSGD__V1__CANCEL_JOB_REQUEST__INIT;
+    const cancelling *c = arg;
 
-    (void)options;
     request.job_id = (char *)ps_cli_job(cli);
+    request.checkpoint = c->wants_checkpoint;
+    if (c->wants_checkpoint) { /* the answer comes when that is stored */
+        request.checkpoint_ms = (uint32_t)(c->within_us / 1000);
+        cli->general.timeout_us += c->within_us;
+    }
     ps_cli_call(cli, "CancelJob", &request.base, on_job, cli);
 }
 
@@ -40,6 +58,11 @@ const ps_subcommand ps_subcommand_cancel = {
                     "Cancels a job that is queued or running. A job that has ended is unchanged.",
                 .usage = "[options] JOB",
                 .args_min = 1,
-                .args_max = 1},
+                .args_max = 1,
+                .examples = "psgd cancel mnist-1a2b3c4d\n"
+                            "psgd cancel mnist-1a2b3c4d --checkpoint\n"
+                            "psgd resume mnist-1a2b3c4d"},
+    .options = options,
+    .options_size = sizeof(cancelling),
     .start = start,
 };

@@ -56,6 +56,12 @@ void ps_checkpoint_begin(ps_node *node)
     }
 }
 
+bool ps_checkpoint_is_wanted(const ps_node *node)
+{
+    return has_session(node) && node->agent.phase == PS_PHASE_RUNNING &&
+           node->session->plan->spec->checkpoint != NULL;
+}
+
 void ps_checkpoint_obey(ps_node *node, const Psgd__V1__HeartbeatResponse *reply)
 {
     if (!has_session(node) || node->agent.phase != PS_PHASE_RUNNING) {
@@ -67,12 +73,16 @@ void ps_checkpoint_obey(ps_node *node, const Psgd__V1__HeartbeatResponse *reply)
     } else if (node->checkpoint.clock > 0 && reply->checkpoint_done >= node->checkpoint.clock) {
         ask(node, 0);
     }
+    if (reply->checkpoint_settled) {
+        ps_node_last_checkpoint(node, reply->checkpoint_step);
+    }
 }
 
 void ps_checkpoint_tell(const ps_node *node, Psgd__V1__HeartbeatRequest *request)
 {
     request->checkpoint = node->checkpoint.is_complete ? node->checkpoint.clock : 0;
     request->checkpoint_missed = node->checkpoint.missed;
+    request->wants_checkpoint = node->wants_checkpoint;
 }
 
 void ps_node_checkpoint_add(ps_node *node, uint64_t clock, const char *name, ps_buf *bytes)

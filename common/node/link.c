@@ -87,6 +87,11 @@ static int64_t jittered(const ps_link *link, int64_t us)
                      (0.75 + 0.5 * ps_draw_unit(link->node->incarnation, link->failures)));
 }
 
+static bool is_session_link(const ps_link *link)
+{
+    return link->node->link == link;
+}
+
 static void failed(ps_link *link, const ps_error *error, const char *what)
 {
     if (!link->is_away) {
@@ -94,6 +99,9 @@ static void failed(ps_link *link, const ps_error *error, const char *what)
                error->status.text);
     }
     link->is_away = true;
+    if (is_session_link(link)) { /* nobody is there who could store one */
+        ps_node_last_checkpoint(link->node, 0);
+    }
     link->failures++;
     ps_loop_after(link->node->loop, &link->timer, jittered(link, link->pause_us));
     link->pause_us = 2 * link->pause_us < longest_pause_us ? 2 * link->pause_us : longest_pause_us;
@@ -106,11 +114,6 @@ static void succeeded(ps_link *link)
     }
     link->is_away = false;
     link->pause_us = first_pause_us;
-}
-
-static bool is_session_link(const ps_link *link)
-{
-    return link->node->link == link;
 }
 
 /* Returns whether the node still shows the attempt of the last heartbeat. */

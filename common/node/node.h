@@ -141,9 +141,12 @@ void ps_node_checkpoint_fail(ps_node *node, uint64_t clock, const ps_status *why
 void ps_node_hurry(ps_node *node);
 
 /* Stops the node, as on SIGTERM. Refuses new jobs. A running job may go on for at most grace_us,
- * until its files are collected; then the node tells its coordinator and ends the job. Fires `done`
+ * until its files are collected; then the node tells its coordinator and ends the job. If the job's
+ * specification has `checkpoint`, the node asks the coordinator for one first: it ends the job when
+ * that is stored, at most after the longer of checkpoint_us and grace_us; grace_us alone holds if
+ * there can be none. Fires `done`
  * when everything has ended and the node is freed. Before that the node tells the coordinator that
  * it leaves; one that cannot be reached within a second notices by the lease. */
-void ps_node_stop(ps_node *node, int64_t grace_us, ps_event *done);
+void ps_node_stop(ps_node *node, int64_t grace_us, int64_t checkpoint_us, ps_event *done);
 
 #endif

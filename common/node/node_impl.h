@@ -117,8 +117,10 @@ struct ps_node {
     /* Objects that outlive their part: links closing, collects saving and hashing, tables
      * loading, Ready being cancelled. The node is freed when there are none. */
     size_t alive;
-    bool is_stopping; /* refuses new jobs */
-    bool is_closing;  /* ends everything */
+    bool is_stopping;      /* refuses new jobs */
+    bool wants_checkpoint; /* before it stops */
+    int64_t grace_end_us;  /* monotonic; when a job without a checkpoint ends */
+    bool is_closing;       /* ends everything */
     ps_timer grace;
     ps_event server_down;
     ps_event *stopped;
@@ -173,6 +175,13 @@ void ps_checkpoint_obey(ps_node *node, const Psgd__V1__HeartbeatResponse *reply)
 
 /* Tells the coordinator which checkpoint is there. */
 void ps_checkpoint_tell(const ps_node *node, Psgd__V1__HeartbeatRequest *request);
+
+/* Returns whether the job that runs is to have checkpoints. */
+bool ps_checkpoint_is_wanted(const ps_node *node);
+
+/* Ends the wait for the last checkpoint before the node stops: it is stored at `step`; 0: there is
+ * none. Does nothing if the node does not wait. In node_life.c. */
+void ps_node_last_checkpoint(ps_node *node, uint64_t step);
 
 /* Forgets the checkpoint, because the attempt is over. The role is told nothing. */
 void ps_checkpoint_drop(ps_node *node);

@@ -307,27 +307,49 @@ static void end_attempt(ps_node *node)
 
 /* Fails a running job and reports this to the coordinator, which then need not wait for the lease
  * and does not count the node as lost. */
-static void give_up(ps_node *node)
+static void give_up(ps_node *node, ps_status st)
 {
-    ps_status st;
-
+    node->wants_checkpoint = false;
     if (node->agent.phase != PS_PHASE_RUNNING) {
         end_attempt(node);
         return;
     }
-    st = ps_fail(PS_CANCELLED, "it was told to stop, and the job did not end within its --grace");
     ps_node_finished(node, &st);
     ps_loop_after(node->loop, &node->grace, farewell_us);
 }
 
 static void grace_is_over(ps_event *event, bool ok)
 {
+    ps_node *node = PS_CONTAINER_OF(event, ps_node, grace.event);
+
     if (ok) {
-        give_up(PS_CONTAINER_OF(event, ps_node, grace.event));
+        give_up(node, ps_fail(PS_CANCELLED,
+                              node->wants_checkpoint
+                                  ? "it was told to stop, and no checkpoint was stored within its "
+                                    "--checkpoint-grace"
+                                  : "it was told to stop, and the job did not end within its "
+                                    "--grace"));
     }
 }
 
-void ps_node_stop(ps_node *node, int64_t grace_us, ps_event *done)
+void ps_node_last_checkpoint(ps_node *node, uint64_t step)
+{
+    int64_t left_us = node->grace_end_us - ps_clock_us();
+
+    if (!node->wants_checkpoint) {
+        return;
+    }
+    node->wants_checkpoint = false;
+    if (step > 0) {
+        give_up(node,
+                ps_fail(PS_CANCELLED, "it was told to stop; the checkpoint of step %llu is stored",
+                        (unsigned long long)step));
+    } else {
+        ps_loop_after(node->loop, &node->grace, left_us > 0 ? left_us : 0);
+    }
+}
+
+void ps_node_stop(ps_node *node, int64_t grace_us, int64_t checkpoint_us, ps_event *done)
 {
     assert(!node->is_stopping);
     node->is_stopping = true;
@@ -341,9 +363,15 @@ void ps_node_stop(ps_node *node, int64_t grace_us, ps_event *done)
         if (!node->is_releasing) {
             ps_node_shut(node);
         }
+    } else if (checkpoint_us > 0 && ps_checkpoint_is_wanted(node)) {
+        node->wants_checkpoint = true;
+        node->grace_end_us = ps_clock_us() + grace_us;
+        ps_loop_after(node->loop, &node->grace,
+                      checkpoint_us > grace_us ? checkpoint_us : grace_us);
+        ps_node_hurry(node);
     } else if (node->agent.phase >= PS_PHASE_RUNNING && grace_us > 0) {
         ps_loop_after(node->loop, &node->grace, grace_us);
     } else {
-        give_up(node);
+        give_up(node, ps_fail(PS_CANCELLED, "it was told to stop"));
     }
 }

@@ -41,7 +41,7 @@ typedef struct settings {
     const char *listen, *advertise, *coordinator, *data_dir, *data_path, *node_id;
     const char *log_level, *log_format, *tls_dir;
     bool insecure;
-    int64_t grace_us, threads, data_cache_mib, min_free_mib;
+    int64_t grace_us, checkpoint_us, threads, data_cache_mib, min_free_mib;
     ps_option_list faults;
 } settings;
 
@@ -55,7 +55,7 @@ typedef struct chosen {
 typedef struct running {
     ps_loop *loop;
     ps_node *node;
-    int64_t grace_us;
+    int64_t grace_us, checkpoint_us;
     ps_event stop, stopped;
 } running;
 
@@ -74,7 +74,7 @@ static void begin_stop(ps_event *event, bool ok)
     running *r = PS_CONTAINER_OF(event, running, stop);
 
     if (ok) {
-        ps_node_stop(r->node, r->grace_us, &r->stopped);
+        ps_node_stop(r->node, r->grace_us, r->checkpoint_us, &r->stopped);
     }
 }
 
@@ -164,9 +164,12 @@ static ps_status protect(ps_loop *loop, const chosen *c, ps_node_conf *conf, ps_
 }
 
 static int run(const ps_node_program *program, const chosen *c, ps_node_conf *conf,
-               int64_t grace_us, bool any_port)
+               const settings *s, bool any_port)
 {
-    running r = {.grace_us = grace_us, .stop.fire = begin_stop, .stopped.fire = end_loop};
+    running r = {.grace_us = s->grace_us,
+                 .checkpoint_us = s->checkpoint_us,
+                 .stop.fire = begin_stop,
+                 .stopped.fire = end_loop};
     ps_signals signals;
     void *state = NULL;
     ps_tls *tls = NULL;
@@ -302,8 +305,7 @@ static int run_with(const ps_node_program *program, const settings *s, const ps_
         return EXIT_CANNOT;
     }
     c.conf.data_dir = data_dir;
-    code = run(program, &c, &c.conf, s->grace_us,
-               ps_config_source_of(config, "listen") == PS_FROM_DEFAULT);
+    code = run(program, &c, &c.conf, s, ps_config_source_of(config, "listen") == PS_FROM_DEFAULT);
     close(lock);
     return code;
 }
@@ -350,6 +352,11 @@ int ps_node_main(int argc, char **argv, const ps_node_program *program)
         PS_OPTION_DURATION(settings, grace_us, .name = "grace", .env = "PSGD_GRACE", .value = "5s",
                            .min = 0, .max = 86400e6,
                            .help = "how long a running job may go on after SIGTERM"),
+        PS_OPTION_DURATION(settings, checkpoint_us, .name = "checkpoint-grace",
+                           .env = "PSGD_CHECKPOINT_GRACE", .value = "30s", .min = 0, .max = 86400e6,
+                           .help = "after SIGTERM, longest wait for a last checkpoint of a running "
+                                   "job that has checkpoints; it ends when that is stored; 0: "
+                                   "takes none"),
         PS_OPTION_STRING(settings, log_level, .name = "log-level", .env = "PSGD_LOG_LEVEL",
                          .value = "info", .choices = "error|warn|info|debug",
                          .help = "lowest level of lines that are logged"),

@@ -226,6 +226,64 @@ void ps_coordinator_open(ps_coordinator *c, const char *address)
     ps_loop_after(c->loop, &c->pulse, PS_AWAKE_PULSE_US);
 }
 
+/* The checkpoints that are taken before the coordinator stops. */
+typedef struct last_checkpoints {
+    ps_loop *loop;
+    ps_event *done;
+    size_t left;
+} last_checkpoints;
+
+typedef struct last_checkpoint {
+    ps_checkpoint_wait wait;
+    last_checkpoints *all;
+    char job_id[PS_COORDINATOR_ID_MAX];
+} last_checkpoint;
+
+static void count_last(last_checkpoints *all)
+{
+    if (--all->left == 0) {
+        ps_loop_post(all->loop, all->done);
+        free(all);
+    }
+}
+
+static void last_is_told(ps_checkpoint_wait *wait, const ps_status *result, uint64_t step)
+{
+    last_checkpoint *last = PS_CONTAINER_OF(wait, last_checkpoint, wait);
+
+    (void)step; /* the driver has logged it */
+    if (!ps_is_ok(result)) {
+        ps_log_with(PS_LOG_WARN, "job", PS_LOG_FIELDS(PS_LOG_STR("job", last->job_id)),
+                    "no checkpoint before the coordinator stops: %s", result->text);
+    }
+    count_last(last->all);
+    free(last);
+}
+
+void ps_coordinator_last_checkpoints(ps_coordinator *c, int64_t within_us, ps_event *done)
+{
+    last_checkpoints *all = ps_xcalloc(1, sizeof *all);
+    ps_live *next;
+
+    *all = (last_checkpoints){.loop = c->loop, .done = done, .left = 1};
+    c->is_stopping = true;
+    for (ps_live *job = c->jobs.active; job; job = next) {
+        last_checkpoint *last;
+
+        next = job->active_next;
+        if (!ps_attempt_has_checkpoints(job->attempt)) {
+            continue;
+        }
+        last = ps_xcalloc(1, sizeof *last);
+        last->wait.told = last_is_told;
+        last->all = all;
+        snprintf(last->job_id, sizeof last->job_id, "%s", job->record.job->id);
+        all->left++;
+        ps_attempt_await_checkpoint(job->attempt, within_us, &last->wait);
+    }
+    count_last(all);
+}
+
 void ps_coordinator_drain(ps_coordinator *c)
 {
     c->is_stopping = true;

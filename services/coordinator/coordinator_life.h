@@ -13,6 +13,10 @@ PS_MUST_USE ps_status ps_coordinator_create(ps_loop *loop, const ps_coordinator_
 /* Sets the address that nodes are told, and lets jobs start. */
 void ps_coordinator_open(ps_coordinator *c, const char *address);
 
+/* Takes a checkpoint of each running job whose specification has `checkpoint`, and posts `done`
+ * when all are stored or given up, at most after within_us. Starts no job from now on. */
+void ps_coordinator_last_checkpoints(ps_coordinator *c, int64_t within_us, ps_event *done);
+
 /* Starts nothing from now on, and ends all calls: watchers, barriers, calls to nodes. Jobs stay as
  * they are stored, and nodes continue. */
 void ps_coordinator_drain(ps_coordinator *c);

@@ -413,6 +413,7 @@ static void tell_waits(ps_attempt *a)
  * call has ended. */
 static void over(ps_attempt *a)
 {
+    ps_status ended = ps_fail(PS_FAILED_PRECONDITION, "job %s has ended before", a->job_id);
     ps_live *job = a->job;
 
     for (size_t i = 0; i < a->commit.count; i++) {
@@ -427,7 +428,7 @@ static void over(ps_attempt *a)
         }
         ps_attempt_node_let_go(&a->nodes[i], a->commit.message);
     }
-    ps_checkpoints_end(a);
+    ps_checkpoints_end(a, &ended);
     a->job = NULL;
     job->attempt = NULL;
     ps_loop_cancel(a->c->loop, &a->timer);
@@ -547,7 +548,10 @@ void ps_attempt_settle(ps_attempt *a)
 
 void ps_attempt_drop(ps_attempt *a)
 {
+    ps_status stops = ps_fail(PS_UNAVAILABLE, "the coordinator is stopping");
+
     a->pending++;
+    ps_checkpoints_tell(a, &stops);
     ps_jobs_deactivate(ps_jobs_of(a->job), a->job);
     a->job->attempt = NULL;
     a->job = NULL;

@@ -49,6 +49,29 @@ void ps_attempt_act_on_tables(ps_attempt *a, Psgd__V1__TablesAction what,
  * does not train, cannot have checkpoints, or ends before. */
 PS_MUST_USE ps_status ps_attempt_take_checkpoint(ps_attempt *a, uint64_t *clock);
 
+/* Somebody who waits for a checkpoint. */
+typedef struct ps_checkpoint_wait ps_checkpoint_wait;
+struct ps_checkpoint_wait {
+    /* Called once: OK and the step of the checkpoint that is stored, or why there is none. May free
+     * the wait; may end the attempt if the result is OK. */
+    void (*told)(ps_checkpoint_wait *wait, const ps_status *result, uint64_t step);
+
+    /* the driver's */
+    ps_attempt *a;
+    uint64_t after; /* clock after which the checkpoint is */
+    ps_timer timer;
+    ps_checkpoint_wait *next;
+};
+
+/* Takes a checkpoint of the job and tells `wait`, which is kept until then, maybe at once. Fails
+ * with DEADLINE_EXCEEDED after within_us (0: never), with FAILED_PRECONDITION as
+ * ps_attempt_take_checkpoint and if the job ends before, with UNAVAILABLE if the coordinator stops,
+ * and as the storing of the checkpoint does. */
+void ps_attempt_await_checkpoint(ps_attempt *a, int64_t within_us, ps_checkpoint_wait *wait);
+
+/* Returns whether the job's specification asks for checkpoints. */
+bool ps_attempt_has_checkpoints(const ps_attempt *a);
+
 /* Returns whether the node is a member of this attempt and not lost. */
 bool ps_attempt_has(const ps_attempt *a, const char *node_id);
 uint32_t ps_attempt_number(const ps_attempt *a);

@@ -66,6 +66,47 @@ static void tell(ps_attempt *a, const char *why)
                  why != NULL ? why : a->commit.message);
 }
 
+/* --- those who wait ------------------------------------------------------------------ */
+
+/* Tells those who wait for a checkpoint at a clock up to `clock`. One of them may end the
+ * attempt and so change the list. */
+static void tell_waits(ps_attempt *a, uint64_t clock, const ps_status *result, uint64_t step)
+{
+    ps_checkpoint_wait **at = &a->checkpoints.waits, *wait;
+
+    while ((wait = *at) != NULL) {
+        if (wait->after >= clock) {
+            at = &wait->next;
+            continue;
+        }
+        *at = wait->next;
+        ps_loop_cancel(a->c->loop, &wait->timer);
+        wait->told(wait, result, step);
+        at = &a->checkpoints.waits;
+    }
+}
+
+void ps_checkpoints_tell(ps_attempt *a, const ps_status *why)
+{
+    tell_waits(a, UINT64_MAX, why, 0);
+}
+
+static void wait_is_over(ps_event *event, bool ok)
+{
+    ps_checkpoint_wait *wait = PS_CONTAINER_OF(event, ps_checkpoint_wait, timer.event);
+    ps_checkpoint_wait **at = &wait->a->checkpoints.waits;
+    ps_status late = ps_fail(PS_DEADLINE_EXCEEDED, "no checkpoint was stored in time");
+
+    if (!ok) {
+        return;
+    }
+    while (*at != wait) {
+        at = &(*at)->next;
+    }
+    *at = wait->next;
+    wait->told(wait, &late, 0);
+}
+
 static void skip(ps_attempt *a, const ps_status *why)
 {
     char text[PS_STATUS_TEXT_BYTES + 80];
@@ -76,6 +117,7 @@ static void skip(ps_attempt *a, const ps_status *why)
     tell(a, text);
     ps_cuts_give_up(&a->checkpoints.cuts, ps_coordinator_now_us(a->c));
     forget_files(a);
+    tell_waits(a, a->checkpoints.cuts.clock, why, 0);
 }
 
 /* --- storing ------------------------------------------------------------------------ */
@@ -109,6 +151,7 @@ static void stored(ps_task *task)
                     "checkpoint of step %" PRIu64 " stored", s->conf.facts.step);
         ps_cuts_stored(&a->checkpoints.cuts, ps_coordinator_now_us(a->c));
         tell(a, NULL);
+        tell_waits(a, s->conf.facts.clock, &s->status, s->conf.facts.step);
     }
     free(s->files);
     free(s);
@@ -148,8 +191,9 @@ static void discard(ps_attempt *a)
            discarded);
 }
 
-void ps_checkpoints_end(ps_attempt *a)
+void ps_checkpoints_end(ps_attempt *a, const ps_status *why)
 {
+    ps_checkpoints_tell(a, why);
     if (a->checkpoints.is_running && a->checkpoints.cuts.stage == PS_CUT_COLLECTING) {
         discard(a);
         ps_cuts_give_up(&a->checkpoints.cuts, ps_coordinator_now_us(a->c));
@@ -250,13 +294,29 @@ static int64_t every_us(const ps_attempt *a)
     return spec != NULL ? (int64_t)(spec->every_seconds * 1e6) : 0;
 }
 
+static ps_status ends_before(const ps_attempt *a)
+{
+    return ps_fail(PS_FAILED_PRECONDITION, "job %s ends before all nodes could take a checkpoint",
+                   a->job_id);
+}
+
+static ps_status does_not_train(const ps_attempt *a)
+{
+    return ps_fail(PS_FAILED_PRECONDITION, "job %s does not train", a->job_id);
+}
+
 /* Names the next checkpoint if one is due, by time or by steps. */
 static void name_next(ps_attempt *a)
 {
     ps_cuts *cuts = &a->checkpoints.cuts;
     uint64_t ahead = clock_ahead(a), clock = 0;
 
-    if (ps_cuts_is_due(cuts, every_us(a), ps_coordinator_now_us(a->c))) {
+    if (cuts->stage == PS_CUT_NONE && cuts->is_wanted && ahead >= a->plan->total_clocks) {
+        ps_status ends = ends_before(a);
+
+        cuts->is_wanted = false;
+        ps_checkpoints_tell(a, &ends);
+    } else if (ps_cuts_is_due(cuts, every_us(a), ps_coordinator_now_us(a->c))) {
         clock = ahead;
     } else if (cuts->stage == PS_CUT_NONE) {
         clock = ps_checkpoint_next(a->plan, ahead - 1);
@@ -275,12 +335,32 @@ static bool is_training(const ps_attempt *a)
            a->commit.state == PSGD__V1__JOB_STATE__JOB_STATE_RUNNING;
 }
 
+static void last_is_told(ps_checkpoint_wait *wait, const ps_status *result, uint64_t step)
+{
+    ps_attempt_node *node = PS_CONTAINER_OF(wait, ps_attempt_node, last.wait);
+
+    node->last.is_told = true;
+    node->last.step = ps_is_ok(result) ? step : 0;
+}
+
+/* Takes a checkpoint for a node that was told to stop. */
+static void take_last(ps_attempt_node *node)
+{
+    if (!node->last.is_asked) {
+        node->last.is_asked = true;
+        node->last.wait.told = last_is_told;
+        ps_attempt_await_checkpoint(node->a, 0, &node->last.wait);
+    }
+}
+
 void ps_checkpoints_beat(ps_attempt *a, size_t node, const Psgd__V1__HeartbeatRequest *beat,
                          Psgd__V1__HeartbeatResponse *answer)
 {
     ps_cuts *cuts = &a->checkpoints.cuts;
+    ps_status ended = does_not_train(a);
 
     if (!is_training(a)) {
+        ps_checkpoints_tell(a, &ended);
         return;
     }
     if (ps_cuts_told(cuts, node, beat->checkpoint, beat->checkpoint_missed,
@@ -290,6 +370,11 @@ void ps_checkpoints_beat(ps_attempt *a, size_t node, const Psgd__V1__HeartbeatRe
     name_next(a);
     answer->checkpoint = cuts->stage == PS_CUT_NAMED ? cuts->clock : 0;
     answer->checkpoint_done = cuts->done;
+    if (beat->wants_checkpoint) {
+        take_last(&a->nodes[node]);
+    }
+    answer->checkpoint_settled = a->nodes[node].last.is_told;
+    answer->checkpoint_step = a->nodes[node].last.step;
 }
 
 ps_status ps_attempt_take_checkpoint(ps_attempt *a, uint64_t *clock)
@@ -302,14 +387,38 @@ ps_status ps_attempt_take_checkpoint(ps_attempt *a, uint64_t *clock)
                        lacks);
     }
     if (!is_training(a)) {
-        return ps_fail(PS_FAILED_PRECONDITION, "job %s does not train", a->job_id);
+        return does_not_train(a);
     }
     if (clock_ahead(a) >= a->plan->total_clocks) {
-        return ps_fail(PS_FAILED_PRECONDITION, "job %s ends before all nodes could take one",
-                       a->job_id);
+        return ends_before(a);
     }
-    cuts->is_wanted = true;
+    (void)ps_cuts_want(cuts);
     name_next(a);
-    *clock = cuts->clock;
+    /* one that is being collected is too old: the next is named when it is stored */
+    *clock = cuts->stage == PS_CUT_NAMED ? cuts->clock : clock_ahead(a);
     return ps_ok();
+}
+
+void ps_attempt_await_checkpoint(ps_attempt *a, int64_t within_us, ps_checkpoint_wait *wait)
+{
+    uint64_t clock;
+    ps_status st = ps_attempt_take_checkpoint(a, &clock);
+
+    wait->a = a;
+    if (!ps_is_ok(&st)) {
+        wait->told(wait, &st, 0);
+        return;
+    }
+    wait->after = a->checkpoints.cuts.wanted_after;
+    wait->timer.event.fire = wait_is_over;
+    wait->next = a->checkpoints.waits;
+    a->checkpoints.waits = wait;
+    if (within_us > 0) {
+        ps_loop_after(a->c->loop, &wait->timer, within_us);
+    }
+}
+
+bool ps_attempt_has_checkpoints(const ps_attempt *a)
+{
+    return a->plan->spec->checkpoint != NULL;
 }

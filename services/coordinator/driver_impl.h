@@ -39,6 +39,11 @@ typedef struct ps_attempt_node {
     uint64_t log_stored; /* bytes of its log that are stored */
     char log_name[PS_NAME_MAX + 1];
     Psgd__V1__ServerCounters *counters; /* of a server, at its end */
+    struct {
+        ps_checkpoint_wait wait;
+        bool is_asked, is_told;
+        uint64_t step; /* 0: it was told that there is none */
+    } last;            /* the checkpoint that the node asks for before it stops */
 } ps_attempt_node;
 
 /* The last report of a rank. */
@@ -81,6 +86,7 @@ struct ps_attempt {
         char folder[PS_FOLDER_MAX]; /* in which files are gathered */
         ps_intake_file *files;      /* (count): of all nodes so far */
         size_t count;
+        ps_checkpoint_wait *waits;
     } checkpoints;
 
     uint32_t evaluations; /* number of evaluations that every live worker has finished */
@@ -142,8 +148,12 @@ void ps_checkpoints_beat(ps_attempt *a, size_t node, const Psgd__V1__HeartbeatRe
 void ps_checkpoint_collected(ps_attempt_node *node, const ps_status *result,
                              const ps_intake_file *files, size_t count);
 
-/* Gives up the checkpoint whose files are being collected. When the attempt is over. */
-void ps_checkpoints_end(ps_attempt *a);
+/* Gives up the checkpoint whose files are being collected, and tells those who wait for one `why`.
+ * When the attempt is over or dropped. */
+void ps_checkpoints_end(ps_attempt *a, const ps_status *why);
+
+/* Tells all who wait for a checkpoint that there is none. */
+void ps_checkpoints_tell(ps_attempt *a, const ps_status *why);
 
 /* Frees what is known of checkpoints. When the attempt is freed. */
 void ps_checkpoints_fini(ps_attempt *a);

@@ -33,7 +33,7 @@ static const int64_t grace_us = 2000000;
 typedef struct settings {
     const char *listen, *advertise, *data_dir, *data_path, *log_level, *log_format, *fault, *backup;
     const char *tls_dir;
-    int64_t heartbeat_us, lease_us, min_free_mib, max_memory_mib, max_unpacked_mib;
+    int64_t heartbeat_us, lease_us, checkpoint_us, min_free_mib, max_memory_mib, max_unpacked_mib;
     bool recover, insecure;
 } settings;
 
@@ -62,6 +62,10 @@ static const ps_option options[] = {
                        .help =
                            "time without a heartbeat after which an idle node counts as lost; a "
                            "job has its own (timeouts.lease_ms)"),
+    PS_OPTION_DURATION(settings, checkpoint_us, .name = "checkpoint-grace",
+                       .env = "PSGD_CHECKPOINT_GRACE", .value = "0s", .min = 0, .max = 86400e6,
+                       .help = "when it is stopped by SIGTERM: longest wait for a last checkpoint "
+                               "of the running jobs that have checkpoints; 0: takes none"),
     PS_OPTION_INT(settings, min_free_mib, .name = "min-free", .env = "PSGD_MIN_FREE", .value = "64",
                   .min = 0, .max = 1e9, .metavar = "MIB",
                   .help = "free space on the disk of --data-dir below which no job is accepted or "
@@ -106,8 +110,9 @@ static const ps_command command = {
                 "psgd-coordinator --data-path ~/data --log-format json\n"
                 "psgd-coordinator --backup /srv/backup/jobs.db\n"
                 "psgd-coordinator --recover",
-    .notes = "SIGTERM or SIGINT stops it in order: running jobs continue without it, and it "
-             "monitors them again after a restart. A second signal ends it at once. " PS_CPU_HELP,
+    .notes = "SIGTERM or SIGINT stops it in order: running jobs continue without it, maybe after a "
+             "checkpoint (--checkpoint-grace), and it monitors them again after a restart. A "
+             "second signal ends it at once. " PS_CPU_HELP,
 };
 
 /* The state of the process, used by the loop's thread only. */
@@ -116,8 +121,10 @@ typedef struct program {
     ps_coordinator *coordinator;
     ps_service service;
     ps_server *server;
-    ps_event stop; /* posted by the first signal */
-    ps_event down; /* posted when the server is down */
+    int64_t checkpoint_us;
+    ps_event stop;  /* posted by the first signal */
+    ps_event saved; /* posted when there are last checkpoints */
+    ps_event down;  /* posted when the server is down */
     ps_signals signals;
 } program;
 
@@ -129,6 +136,12 @@ static void on_signal(void *arg, int signo)
     ps_loop_post(p->loop, &p->stop);
 }
 
+static void stop_now(program *p)
+{
+    ps_coordinator_drain(p->coordinator);
+    ps_server_stop(p->server, grace_us, &p->down);
+}
+
 static void on_stop(ps_event *event, bool ok)
 {
     program *p = PS_CONTAINER_OF(event, program, stop);
@@ -137,8 +150,18 @@ static void on_stop(ps_event *event, bool ok)
         return;
     }
     ps_log(PS_LOG_INFO, "main", "stopping; running jobs continue without the coordinator");
-    ps_coordinator_drain(p->coordinator);
-    ps_server_stop(p->server, grace_us, &p->down);
+    if (p->checkpoint_us > 0) {
+        ps_coordinator_last_checkpoints(p->coordinator, p->checkpoint_us, &p->saved);
+    } else {
+        stop_now(p);
+    }
+}
+
+static void on_saved(ps_event *event, bool ok)
+{
+    if (ok) {
+        stop_now(PS_CONTAINER_OF(event, program, saved));
+    }
 }
 
 static void on_down(ps_event *event, bool ok)
@@ -289,7 +312,10 @@ static ps_status run(const settings *s, const char *data_dir)
                                 .lease_us = s->lease_us,
                                 .max_memory_bytes = memory_bytes(s->max_memory_mib),
                                 .min_free_bytes = (uint64_t)s->min_free_mib << 20};
-    program p = {.stop.fire = on_stop, .down.fire = on_down};
+    program p = {.checkpoint_us = s->checkpoint_us,
+                 .stop.fire = on_stop,
+                 .saved.fire = on_saved,
+                 .down.fire = on_down};
     char kernels[PS_NN_KERNELS_BYTES], listen[PS_ADDRESS_TEXT_BYTES];
     ps_protect_conf protect = {.program = "psgd-coordinator",
                                .listen = listen,

@@ -389,7 +389,7 @@ static void end_job(world *w)
     }
     ps_channel_destroy(w->to_coordinator);
     ps_loop_cancel(w->loop, &w->patience);
-    ps_node_stop(w->node, 0, &w->node_down);
+    ps_node_stop(w->node, 0, 0, &w->node_down);
 }
 
 static ps_status prepare(void *state, ps_session *session)

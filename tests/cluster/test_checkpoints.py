@@ -185,6 +185,58 @@ class Checkpoints(ClusterTest):
         self.assertEqual(model_of(c.files(resumed)), model_of(straight))
         self.assertIn("no checkpoint", self.psgd(c, "resume", f"{job.id}@{step + 1}", code=4))
 
+    def test_cancel_takes_one_before(self):
+        c = self.cluster(workers=2, pservers=1)
+        spec = {**JOB, **SLOW_STEPS, "workers": 2, "epochs": 8}
+        straight = self.done(c, c.submit({**JOB, "workers": 2, "epochs": 8}).id)
+        job = c.submit(spec)
+        c.wait(job.id, lambda j: j.progress.step > 2)
+        c.workers[0].freeze()
+        self.assertIn("no checkpoint was stored in time; the job is not cancelled",
+                      self.psgd(c, "cancel", job.id, "--checkpoint", "--within", "1s", code=3))
+        c.workers[0].thaw()
+        out = self.psgd(c, "cancel", job.id, "--checkpoint")
+        step = int(re.search(r"being stopped: cancelled by a client; the checkpoint of step (\d+) is stored", out).group(1))
+        ended = c.wait(job.id)
+        self.assertEqual(ended.state, job_pb2.JOB_STATE_CANCELLED)
+        self.assertIn(f"checkpoint of step {step}", ended.message)
+        self.assertIn((step, ""), [(p.step, p.damage) for p in self.listed(c, job.id)])
+        resumed = c.submit(spec, initFrom=f"checkpoint:{job.id}@{step}").id
+        self.assertEqual(model_of(self.done(c, resumed)), model_of(straight))
+        queued = c.submit(spec, workers=8)
+        self.assertIn("does not train", self.psgd(c, "cancel", queued.id, "--checkpoint", code=1))
+        self.assertEqual(c.get(queued.id).state, job_pb2.JOB_STATE_QUEUED)
+        short = c.submit({**spec, "epochs": 1, "blockSize": 200},  # 5 steps
+                         straggler={"name": "fixed", "params": {"rank": -1, "ms": 2000}})
+        c.wait(short.id, lambda j: j.progress.step > 2)
+        self.assertIn("ends before all nodes could take a checkpoint; the job is not cancelled",
+                      self.psgd(c, "cancel", short.id, "--checkpoint", code=1))
+        self.done(c, short.id)
+
+    def test_a_service_that_is_stopped_has_one_taken_before(self):
+        c = self.cluster(workers=4, pservers=2, coordinator_args=["--checkpoint-grace", "60s"])
+        spec = {**JOB, **SLOW_STEPS, "workers": 2, "epochs": 40, "checkpoint": {"keep": 2}}
+        for role in ("worker", "pserver"):
+            with self.subTest(role):
+                job = c.submit(spec, pservers=1)
+                at = c.wait(job.id, lambda j: j.progress.step > 2)
+                name = next(p.node_id for p in at.placements if p.node_id.startswith(role))
+                victim = next(p for p in c.nodes if p.name == name)
+                self.assertEqual(victim.stop(), 0)
+                ended = c.wait(job.id)
+                self.assertEqual((ended.state, ended.reason), (job_pb2.JOB_STATE_FAILED, "NODE_FAILED"))
+                step = int(re.search(r"told to stop; the checkpoint of step (\d+) is stored",
+                                     ended.message).group(1))
+                self.assertEqual([(p.step, p.damage) for p in self.listed(c, job.id)], [(step, "")])
+        with self.subTest("coordinator"):
+            job = c.submit(spec, pservers=1)
+            c.wait(job.id, lambda j: j.progress.step > 2)
+            self.assertEqual(c.coordinator.stop(), 0)
+            c.restart_coordinator()
+            self.assertEqual([p.damage for p in self.listed(c, job.id)], [""])
+            c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id), timeout=10 * PATIENCE)
+            c.wait(job.id)
+
     def test_what_is_damaged_or_another_job_s_is_refused_by_name(self):
         c = self.cluster(workers=4, pservers=3)
         job_id = self.cut(c, JOB)

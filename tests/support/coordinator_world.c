@@ -227,7 +227,7 @@ static void stop_node(void *arg)
 {
     cw_node *n = arg;
 
-    ps_node_stop(n->node, 0, &n->down.event);
+    ps_node_stop(n->node, 0, 0, &n->down.event);
 }
 
 void cw_stop_node(coordinator_world *w, size_t index)

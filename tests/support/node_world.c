@@ -426,7 +426,7 @@ static void stop_node(void *arg)
 {
     ending *e = arg;
 
-    ps_node_stop(e->w->node, e->grace_us, &e->w->node_down);
+    ps_node_stop(e->w->node, e->grace_us, 0, &e->w->node_down);
 }
 
 static bool is_down(node_world *w)

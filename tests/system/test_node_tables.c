@@ -158,7 +158,7 @@ static void stop_node(void *arg)
 {
     node_world *w = arg;
 
-    ps_node_stop(w->node, 0, &w->node_down);
+    ps_node_stop(w->node, 0, 0, &w->node_down);
 }
 
 static bool is_down(node_world *w)

@@ -120,7 +120,7 @@ static void one_that_a_node_missed_is_named_later(void **state)
 
     (void)state;
     ps_cuts_init(&c, 2, 0, 0);
-    c.is_wanted = true;
+    assert_int_equal(ps_cuts_want(&c), 0);
     assert_true(ps_cuts_is_due(&c, 0, 0));
     assert_int_equal(ps_cuts_ahead(&c, 10, 1000000), 32);
     ps_cuts_name(&c, 100);
@@ -137,6 +137,25 @@ static void one_that_a_node_missed_is_named_later(void **state)
     ps_cuts_give_up(&c, 3);
     assert_int_equal(c.done, 300);
     assert_false(ps_cuts_is_due(&c, 0, 3)); /* the user is told; nobody tries again */
+    ps_cuts_fini(&c);
+}
+
+static void one_that_is_collected_is_too_old_for_a_later_wish(void **state)
+{
+    ps_cuts c;
+
+    (void)state;
+    ps_cuts_init(&c, 1, 10, 0);
+    assert_int_equal(ps_cuts_want(&c), 0); /* the one that is named will do */
+    assert_true(ps_cuts_told(&c, 0, 10, 0, 1));
+    assert_int_equal(ps_cuts_want(&c), 10);
+    assert_false(ps_cuts_collected(&c));
+    ps_cuts_stored(&c, 2);
+    assert_true(ps_cuts_is_due(&c, 0, 2));
+    ps_cuts_name(&c, 20);
+    assert_true(ps_cuts_told(&c, 0, 20, 0, 3));
+    ps_cuts_give_up(&c, 3);
+    assert_false(ps_cuts_is_due(&c, 0, 4));
     ps_cuts_fini(&c);
 }
 
@@ -254,6 +273,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_name_of_a_checkpoint_is_a_job_and_a_step),
         cmocka_unit_test(all_nodes_have_it_before_files_are_collected),
         cmocka_unit_test(one_that_a_node_missed_is_named_later),
+        cmocka_unit_test(one_that_is_collected_is_too_old_for_a_later_wish),
         cmocka_unit_test(the_newest_and_multiples_are_kept),
         cmocka_unit_test(facts_are_read_or_refused_by_name),
         cmocka_unit_test(a_manifest_is_read_or_refused_by_place),

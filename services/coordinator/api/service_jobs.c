@@ -366,11 +366,16 @@ void ps_serve_submit_job(void *service, const ProtobufCMessage *request, ps_payl
 
 /* --- CancelJob ---------------------------------------------------------------- */
 
-/* A call that waits until earlier decisions are stored. */
+/* how long a call waits for a checkpoint, and at most */
+enum { CHECKPOINT_MS = 60000, CHECKPOINT_MS_MAX = 3600000 };
+
+/* A call that waits for a checkpoint, and until earlier decisions are stored. */
 typedef struct cancellation {
     ps_change change;
     ps_held held;
     ps_live *live; /* a job in QUEUED; NULL: in another state */
+    ps_checkpoint_wait wait;
+    char why[PS_PRINCIPAL_TEXT_BYTES + 20]; /* "cancelled by ..." */
 } cancellation;
 
 static void answer_cancel(ps_call *call, Psgd__V1__Job *job)
@@ -424,6 +429,60 @@ static void cancelled(void *arg, const ps_status *result)
     free(x);
 }
 
+/* Answers when what was decided is stored. */
+static void answer_decided(cancellation *x)
+{
+    x->change.apply = change_nothing;
+    x->change.done = decided;
+    x->change.is_relaxed = true;
+    ps_writer_submit(x->held.c->writer, &x->change);
+}
+
+/* Cancels the job, also if its client has gone; without a checkpoint the job trains on. */
+static void checkpointed(ps_checkpoint_wait *wait, const ps_status *result, uint64_t step)
+{
+    cancellation *x = PS_CONTAINER_OF(wait, cancellation, wait);
+    char why[sizeof x->why + 60];
+
+    if (ps_is_ok(result)) {
+        snprintf(why, sizeof why, "%s; the checkpoint of step %llu is stored", x->why,
+                 (unsigned long long)step);
+        ps_attempt_cancel(wait->a, why);
+        answer_decided(x);
+        return;
+    }
+    if (x->held.call) {
+        ps_refuse(x->held.call, result->code, "NO_CHECKPOINT", x->held.job_id,
+                  "%s; the job is not cancelled: cancel it without a checkpoint", result->text);
+    }
+    free(x);
+}
+
+static void cancel_after_checkpoint(ps_coordinator *c, ps_call *call, ps_live *live,
+                                    const Psgd__V1__CancelJobRequest *q, const char *why)
+{
+    uint32_t ms = q->checkpoint_ms > 0 ? q->checkpoint_ms : CHECKPOINT_MS;
+    cancellation *x;
+
+    if (ms > CHECKPOINT_MS_MAX) {
+        ps_refuse(call, PS_INVALID_ARGUMENT, "BAD_CHECKPOINT_MS", live->record.job->id,
+                  "checkpoint_ms is %u; 1 to %d are allowed, 0 stands for %d", ms,
+                  CHECKPOINT_MS_MAX, CHECKPOINT_MS);
+        return;
+    }
+    if (!live->attempt) {
+        ps_refuse(call, PS_FAILED_PRECONDITION, "NO_CHECKPOINT", live->record.job->id,
+                  "job %s does not train; the job is not cancelled: cancel it without a checkpoint",
+                  live->record.job->id);
+        return;
+    }
+    x = ps_xcalloc(1, sizeof *x);
+    ps_hold(&x->held, c, call, live->record.job->id);
+    x->wait.told = checkpointed;
+    snprintf(x->why, sizeof x->why, "%s", why);
+    ps_attempt_await_checkpoint(live->attempt, (int64_t)ms * 1000, &x->wait);
+}
+
 void ps_serve_cancel_job(void *service, const ProtobufCMessage *request, ps_payload *payload,
                          ps_call *call)
 {
@@ -443,6 +502,10 @@ void ps_serve_cancel_job(void *service, const ProtobufCMessage *request, ps_payl
     }
     ps_access_owner(ps_call_caller(call), who);
     snprintf(why, sizeof why, "cancelled by %s", who[0] != '\0' ? who : "a client");
+    if (q->checkpoint) {
+        cancel_after_checkpoint(c, call, live, q, why);
+        return;
+    }
     x = ps_xcalloc(1, sizeof *x);
     ps_hold(&x->held, c, call, q->job_id);
     if (!live->attempt && live->decisions == 0) {
@@ -455,10 +518,7 @@ void ps_serve_cancel_job(void *service, const ProtobufCMessage *request, ps_payl
     if (live->attempt) {
         ps_attempt_cancel(live->attempt, why);
     }
-    x->change.apply = change_nothing;
-    x->change.done = decided;
-    x->change.is_relaxed = true;
-    ps_writer_submit(c->writer, &x->change);
+    answer_decided(x);
 }
 
 /* --- DeleteJob ---------------------------------------------------------------- */

@@ -25,6 +25,13 @@ void ps_cuts_fini(ps_cuts *cuts)
     *cuts = (ps_cuts){0};
 }
 
+uint64_t ps_cuts_want(ps_cuts *cuts)
+{
+    cuts->is_wanted = true;
+    cuts->wanted_after = cuts->stage > PS_CUT_NAMED ? cuts->clock : cuts->done;
+    return cuts->wanted_after;
+}
+
 bool ps_cuts_is_due(const ps_cuts *cuts, int64_t every_us, int64_t now_us)
 {
     return cuts->stage <= PS_CUT_NAMED &&
@@ -53,6 +60,13 @@ static void end(ps_cuts *cuts, int64_t now_us)
     cuts->stage = PS_CUT_NONE;
     cuts->done = cuts->clock;
     cuts->since_us = now_us;
+}
+
+/* Ends the one under way, after which nobody tries again what was wanted. */
+static void settle(ps_cuts *cuts, int64_t now_us)
+{
+    cuts->is_wanted = cuts->is_wanted && cuts->clock <= cuts->wanted_after;
+    end(cuts, now_us);
 }
 
 bool ps_cuts_told(ps_cuts *cuts, size_t node, uint64_t has, uint64_t missed, int64_t now_us)
@@ -91,16 +105,14 @@ bool ps_cuts_collected(ps_cuts *cuts)
 void ps_cuts_stored(ps_cuts *cuts, int64_t now_us)
 {
     assert(cuts->stage == PS_CUT_STORING);
-    cuts->is_wanted = false;
     cuts->misses = 0;
-    end(cuts, now_us);
+    settle(cuts, now_us);
 }
 
 void ps_cuts_give_up(ps_cuts *cuts, int64_t now_us)
 {
     if (cuts->stage != PS_CUT_NONE) {
-        cuts->is_wanted = false;
-        end(cuts, now_us);
+        settle(cuts, now_us);
     }
 }
 

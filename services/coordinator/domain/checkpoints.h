@@ -23,22 +23,27 @@ typedef enum ps_cut_stage {
 
 typedef struct ps_cuts {
     ps_cut_stage stage;
-    uint64_t clock;   /* of the one under way, or of the last one */
-    uint64_t done;    /* nodes forget those up to this clock */
-    bool is_wanted;   /* a user has asked for one that has not been stored yet */
-    unsigned misses;  /* in a row: how often a clock was named too late */
-    int64_t since_us; /* when the last one was stored or given up, or training began */
-    size_t count;     /* nodes */
-    bool *has;        /* (count): the node has it; its files wait, or are collected */
-    size_t at;        /* node whose files are collected */
+    uint64_t clock; /* of the one under way, or of the last one */
+    uint64_t done;  /* nodes forget those up to this clock */
+    bool is_wanted; /* somebody has asked for one that has not been stored yet: ps_cuts_want */
+    uint64_t wanted_after; /* it is of a later clock than this */
+    unsigned misses;       /* in a row: how often a clock was named too late */
+    int64_t since_us;      /* when the last one was stored or given up, or training began */
+    size_t count;          /* nodes */
+    bool *has;             /* (count): the node has it; its files wait, or are collected */
+    size_t at;             /* node whose files are collected */
 } ps_cuts;
 
 /* Begins: `clock` is the one that all nodes take by themselves (ps_checkpoint_next); 0: none. */
 void ps_cuts_init(ps_cuts *cuts, size_t nodes, uint64_t clock, int64_t now_us);
 void ps_cuts_fini(ps_cuts *cuts);
 
+/* Asks for one. Returns the clock after which it is: a checkpoint whose files are being collected
+ * already is too old for it. */
+uint64_t ps_cuts_want(ps_cuts *cuts);
+
 /* Returns whether one is to be named soon: `every_us` is over since the last one (0: never by
- * time), or a user wants one. Never while files of one are collected or stored. */
+ * time), or one is wanted. Never while files of one are collected or stored. */
 bool ps_cuts_is_due(const ps_cuts *cuts, int64_t every_us, int64_t now_us);
 
 /* Returns how many clocks ahead one is named where so many are begun in a second: as many as three
@@ -60,8 +65,8 @@ bool ps_cuts_collected(ps_cuts *cuts);
 /* It is stored. */
 void ps_cuts_stored(ps_cuts *cuts, int64_t now_us);
 
-/* It is given up, in any stage, for another reason than that it was named too late. What a user
- * wanted is not tried again. */
+/* It is given up, in any stage, for another reason than that it was named too late. If it
+ * was wanted, it is not tried again. */
 void ps_cuts_give_up(ps_cuts *cuts, int64_t now_us);
 
 /* ---- Retention ---- */
