@@ -349,7 +349,7 @@ static ps_status read_issued(const authority *a, const char *name, ps_issued *ou
     size_t n = 0;
     ps_status st;
 
-    snprintf(relative, sizeof relative, "issued/%s", name);
+    snprintf(relative, sizeof relative, "issued/%.*s", PS_NAME_MAX, name);
     st = read_file(a->dir, relative, PS_PKI_FILE_MAX, path, &bytes, &n);
     if (ps_is_ok(&st)) {
         st = ps_certificate_read(PS_PATH_SHOWN(path), bytes, n, &out->certificate);
