@@ -487,6 +487,7 @@ static void put_last_row(ps_trainer *t)
         t->last_row.wait_s = ps_gate_waited_s(t->gate, whom, sizeof whom);
         put_held_line(t);
     }
+    ps_trainer_end_train(t);
 }
 
 static void *run(void *arg)

@@ -13,6 +13,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const int64_t first_pause_us = 250000, longest_pause_us = 5000000;
 
@@ -102,8 +103,10 @@ ps_status ps_trainer_open_reports(ps_trainer *t)
     return ps_is_ok(&st) ? open_events(t) : st;
 }
 
-void ps_trainer_put_train(ps_trainer *t, const ps_train_row *row)
+/* Writes a row to the report and to the curves. The caller holds files_mutex. */
+static void write_train(ps_trainer *t, const trainer_curve_row *kept)
 {
+    const ps_train_row *row = &kept->row;
     ps_scalar curves[6 + PS_METRICS_MAX] = {
         {"train/loss", row->loss},
         {"speed/samples_per_s", row->samples_per_s},
@@ -121,10 +124,65 @@ void ps_trainer_put_train(ps_trainer *t, const ps_train_row *row)
         snprintf(tags[i], sizeof tags[i], "train/%s", t->step_metrics.names[i]);
         curves[count++] = (ps_scalar){tags[i], row->values[i]};
     }
+    ps_report_train(t->train_report, row);
+    ps_events_add(t->events, kept->wall_s, row->step, curves, count);
+    t->curve.written = row->step;
+}
+
+/* Writes the rows that are kept of the present window, in order. The caller holds files_mutex. */
+static void write_window(ps_trainer *t)
+{
+    trainer_curve *c = &t->curve;
+    bool falls = c->greatest.row.step < c->least.row.step;
+
+    write_train(t, falls ? &c->greatest : &c->least);
+    if (c->least.row.step != c->greatest.row.step) {
+        write_train(t, falls ? &c->least : &c->greatest);
+    }
+}
+
+static void keep(const ps_trainer *t, const ps_train_row *row, double now_s, trainer_curve_row *out)
+{
+    out->row = *row;
+    out->wall_s = now_s;
+    out->row.values = out->values;
+    if (t->step_metrics.count > 0) {
+        memcpy(out->values, row->values, t->step_metrics.count * sizeof *out->values);
+    }
+}
+
+void ps_trainer_put_train(ps_trainer *t, const ps_train_row *row)
+{
+    trainer_curve *c = &t->curve;
+    double now_s = wall_s();
+    unsigned what;
 
     pthread_mutex_lock(&t->files_mutex);
-    ps_report_train(t->train_report, row);
-    ps_events_add(t->events, wall_s(), row->step, curves, count);
+    what = ps_thin_add(&c->thin, row->loss);
+    if (what & PS_THIN_LEAST) {
+        keep(t, row, now_s, &c->least);
+    }
+    if (what & PS_THIN_GREATEST) {
+        keep(t, row, now_s, &c->greatest);
+    }
+    if (what & PS_THIN_END) {
+        write_window(t);
+    }
+    keep(t, row, now_s, &c->last);
+    pthread_mutex_unlock(&t->files_mutex);
+}
+
+void ps_trainer_end_train(ps_trainer *t)
+{
+    trainer_curve *c = &t->curve;
+
+    pthread_mutex_lock(&t->files_mutex);
+    if (c->thin.rows > 0) {
+        write_window(t);
+    }
+    if (c->last.row.step > c->written) {
+        write_train(t, &c->last);
+    }
     pthread_mutex_unlock(&t->files_mutex);
 }
 

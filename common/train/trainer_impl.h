@@ -8,6 +8,7 @@
 #include "common/artifact/events.h"
 #include "common/artifact/report.h"
 #include "common/artifact/round_record.h"
+#include "common/artifact/thin.h"
 #include "common/data/ahead.h"
 #include "common/train/evaluation.h"
 #include "common/train/holdup.h"
@@ -45,6 +46,21 @@ typedef struct trainer_record {
     ps_exchange_stats so_far; /* the traffic that the written entries contain */
 } trainer_record;
 
+/* A row of the curves that may be written. */
+typedef struct trainer_curve_row {
+    ps_train_row row;
+    double values[PS_METRICS_MAX]; /* row.values */
+    double wall_s;
+} trainer_curve_row;
+
+/* Which rows of the steps are written (common/artifact/thin.h). */
+typedef struct trainer_curve {
+    ps_thin thin;
+    trainer_curve_row least, greatest; /* rows that are kept of the present window */
+    trainer_curve_row last;            /* the last row of all */
+    uint64_t written;                  /* step of the last row that was written; 0: none */
+} trainer_curve;
+
 struct ps_trainer {
     ps_trainer_conf conf;
     const ps_plan *plan;
@@ -72,6 +88,7 @@ struct ps_trainer {
     ps_step_metrics step_metrics;
 
     ps_report *train_report, *eval_report;
+    trainer_curve curve;
     /* of the step before. It is held back until it is known whether that step was the last; then
      * it is written when its exchange is over. Its step is 0 if there is none */
     ps_train_row last_row;
@@ -191,7 +208,10 @@ void ps_trainer_clip_all(ps_trainer *t, float *g, double share, ps_model_ready_f
 /* Open and close the worker's files in the job's folder. */
 PS_MUST_USE ps_status ps_trainer_open_reports(ps_trainer *t);
 PS_MUST_USE ps_status ps_trainer_close_reports(ps_trainer *t); /* closes those that are open */
+/* Adds a row to the report and to the curves. Both keep few rows of long jobs (thin.h). */
 void ps_trainer_put_train(ps_trainer *t, const ps_train_row *row);
+/* Writes what is held back of the rows; the last row is always written. */
+void ps_trainer_end_train(ps_trainer *t);
 /* Adds a line to the report. Also logs when the evaluation began and ended, in seconds
  * since training began. */
 void ps_trainer_put_eval(ps_trainer *t, const ps_eval_row *row, int64_t began_us);

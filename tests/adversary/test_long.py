@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_long.py - a job of very many steps: only its files grow with them (docs/monitoring.md)."""
+import csv
+import io
 import pathlib
 import re
 import sqlite3
@@ -14,6 +16,7 @@ MIB = 1 << 20
 GROWN_MAX = 2 * MIB if SLOW == 1 else 300 * MIB
 # 20,000 steps of next to no work, each an exchange with the server; 100 evaluations.
 STEPS = 20000
+WHOLE = 16384  # so many steps have a row each
 MANY = {
     "title": "many", "model": {"preset": "mlp", "widths": [2]}, "epochs": 100, "blockSize": 1,
     "data": {"name": "simlin", "trainLimit": STEPS // 100, "testLimit": 10},
@@ -56,8 +59,15 @@ class LongTest(ClusterTest):
         print(f"{events} events of {event_bytes} bytes, a row of {row_bytes} bytes")
         self.assertLess(events, 200)
         self.assertLess(row_bytes, 8192)
-        rows = c.files(job.id)["TR-many-N(0).csv"].decode().splitlines()
-        self.assertEqual(len(rows), 1 + STEPS)  # the file has all of them
+        rows = list(csv.DictReader(io.StringIO(c.files(job.id)["TR-many-N(0).csv"].decode())))
+        steps = [int(row["step"]) for row in rows]
+        print(f"{len(rows)} rows of {STEPS} steps")
+        self.assertEqual(steps[:WHOLE], list(range(1, WHOLE + 1)))
+        self.assertEqual(steps, sorted(set(steps)))
+        self.assertEqual(steps[-1], STEPS)
+        # Of the others two of four are kept, or one that is both the least and the greatest.
+        self.assertLessEqual(len(steps), WHOLE + (STEPS - WHOLE) // 2 + 1)
+        self.assertGreater(len(steps), WHOLE + (STEPS - WHOLE) // 4 - 1)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 foreach(name IN ITEMS test_events test_manifest test_onnx test_report test_rounds_record
-        test_safetensors test_weights)
+        test_safetensors test_thin test_weights)
     ps_test(unit ${name} ps_artifact)
 endforeach()
 
