@@ -10,6 +10,11 @@ static bool has_dir(const ps_protect_conf *conf)
     return conf->tls_dir != NULL && conf->tls_dir[0] != '\0';
 }
 
+static bool has_tokens(const ps_protect_conf *conf)
+{
+    return conf->tokens != NULL && conf->tokens[0] != '\0';
+}
+
 /* Returns whether only this host can connect. */
 static bool is_loopback(const char *listen)
 {
@@ -26,15 +31,20 @@ ps_status ps_protect_check(const ps_protect_conf *conf)
     if (has_dir(conf) && conf->is_insecure) {
         return ps_fail(PS_INVALID_ARGUMENT, "--tls-dir and --insecure exclude each other");
     }
+    if (has_tokens(conf) && !has_dir(conf)) {
+        return ps_fail(PS_INVALID_ARGUMENT,
+                       "--tokens needs --tls-dir: in plaintext everybody could read a token");
+    }
     if (has_dir(conf) || conf->is_insecure || is_loopback(conf->listen)) {
         return ps_ok();
     }
-    return ps_fail(PS_INVALID_ARGUMENT,
-                   "--listen %s: other hosts could connect, and the link is not protected. Get a "
-                   "certificate by 'psgd pki request %s/NAME --host HOST --tls-dir DIR' "
-                   "(docs/tls.md), then start by '%s --listen %s --tls-dir DIR'. On a network where "
-                   "everybody is trusted, --insecure does without a certificate",
-                   PS_SHORT(conf->listen, 80), kind, conf->program, PS_SHORT(conf->listen, 80));
+    return ps_fail(
+        PS_INVALID_ARGUMENT,
+        "--listen %s: other hosts could connect, and the link is not protected. Get a "
+        "certificate by 'psgd pki request %s/NAME --host HOST --tls-dir DIR' "
+        "(docs/tls.md), then start by '%s --listen %s --tls-dir DIR'. On a network where "
+        "everybody is trusted, --insecure does without a certificate",
+        PS_SHORT(conf->listen, 80), kind, conf->program, PS_SHORT(conf->listen, 80));
 }
 
 ps_status ps_protect_loop(ps_loop *loop, const ps_protect_conf *conf, ps_tls **tls)
@@ -58,6 +68,10 @@ ps_status ps_protect_loop(ps_loop *loop, const ps_protect_conf *conf, ps_tls **t
                      "of %s/NAME",
                      PS_SHORT(conf->tls_dir, 160), ps_principal_text(&own->subject.who, who),
                      conf->program, ps_principal_kind_name(conf->kind));
+    } else if (has_tokens(conf)) {
+        st = ps_wrap(ps_tls_take_tokens(*tls, conf->tokens), "--tokens");
+    }
+    if (!ps_is_ok(&st)) {
         ps_tls_release(*tls);
         *tls = NULL;
         return st;

@@ -23,6 +23,7 @@ typedef struct ps_protect_conf {
     const char *program; /* "psgd-worker" */
     const char *listen;  /* complete host:port */
     const char *tls_dir; /* NULL or "": none */
+    const char *tokens;  /* file of the tokens of users; NULL or "": none */
     bool is_insecure;
     ps_principal_kind kind; /* whose certificate the service needs */
 } ps_protect_conf;

@@ -6,6 +6,7 @@
  * loop of a call before it hands the call over.
  */
 #include "common/base/container_of.h"
+#include "common/base/linked.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
 #include "common/rpc/accept_check.h"
@@ -28,6 +29,7 @@ enum {
     /* calls that gRPC may match at a time, for all methods that are not of an instance, */
     OUTSTANDING = 16,
     OUTSTANDING_EACH = 4,  /* and for each method of an instance */
+    MEMBERS_US = 1000000,  /* between two looks at who is out */
     KEPT_CALL_US = 2000000 /* microseconds for which a handler may keep a call that is over */
 };
 
@@ -87,6 +89,7 @@ static void add_route(ps_server *server, const ps_service *service,
                     .type = type,
                     .method = method,
                     .state = service->state,
+                    .audit = method->changes ? service->audit : NULL,
                     .loop = service->loop != NULL ? service->loop : server->loop};
 }
 
@@ -174,6 +177,7 @@ static void server_free(ps_server *server)
     free(server->slots);
     free(server->instances);
     server->own.destroy(server->own.arg);
+    pthread_mutex_destroy(&server->mutex);
     ps_unread_destroy(server->unread);
     free(server);
 }
@@ -205,6 +209,48 @@ static void on_down(ps_event *self, bool ok)
     server->is_down = true;
     ps_loop_after(server->loop, &server->grace, KEPT_CALL_US);
     end_if_over(server);
+}
+
+void ps_server_list_stream(ps_call *call)
+{
+    ps_server *server = call->server;
+
+    pthread_mutex_lock(&server->mutex);
+    call->is_listed = true;
+    PS_LINK_FIRST(server->streams, call);
+    pthread_mutex_unlock(&server->mutex);
+}
+
+void ps_server_drop_stream(ps_call *call)
+{
+    ps_server *server = call->server;
+
+    if (call->is_listed) { /* written by this thread only */
+        pthread_mutex_lock(&server->mutex);
+        PS_UNLINK(server->streams, call);
+        pthread_mutex_unlock(&server->mutex);
+    }
+}
+
+/* Ends the streams of those who are no members any more. */
+static void on_members(ps_event *self, bool ok)
+{
+    ps_server *server = PS_CONTAINER_OF(self, ps_server, members.event);
+    ps_tls *tls = ps_loop_tls(server->loop);
+
+    if (!ok) {
+        return;
+    }
+    pthread_mutex_lock(&server->mutex);
+    for (ps_call *c = ps_tls_may_refuse(tls) ? server->streams : NULL; c != NULL; c = c->next) {
+        ps_status st = ps_tls_check_identity(tls, &c->caller);
+
+        if (!ps_is_ok(&st)) { /* any thread may do this, and the call's loop is told */
+            (void)grpc_call_cancel_with_status(c->grpc, GRPC_STATUS_UNAUTHENTICATED, st.text, NULL);
+        }
+    }
+    pthread_mutex_unlock(&server->mutex);
+    ps_loop_after(server->loop, &server->members, MEMBERS_US);
 }
 
 static void on_grace(ps_event *self, bool ok)
@@ -315,6 +361,8 @@ ps_status ps_server_start(ps_loop *loop, const ps_service *services, size_t coun
 #include "common/rpc/unread.h"
     server->down.fire = on_down;
     server->grace.event.fire = on_grace;
+    server->members.event.fire = on_members;
+    pthread_mutex_init(&server->mutex, NULL);
     st = add_services(server, services, count);
     if (!ps_is_ok(&st)) {
         goto out;
@@ -335,6 +383,9 @@ ps_status ps_server_start(ps_loop *loop, const ps_service *services, size_t coun
     register_instances(server);
     grpc_server_start(server->grpc);
     request_calls(server);
+    if (ps_loop_tls(loop) != NULL) {
+        ps_loop_after(loop, &server->members, MEMBERS_US);
+    }
     server->accept_check = ps_accept_check_start(
         address, server->port,
         (ps_accept_check_times){PS_ACCEPT_CHECK_US, PS_ACCEPT_CHECK_PATIENCE_US,
@@ -412,6 +463,7 @@ void ps_server_stop(ps_server *server, int64_t grace_us, ps_event *done)
     /* so that the end of listening does not look like a failure */
     ps_accept_check_stop(server->accept_check);
     server->own.stop(server->own.arg);
+    ps_loop_cancel(server->loop, &server->members);
     ps_loop_after(server->loop, &server->grace, grace_us);
     grpc_server_shutdown_and_notify(server->grpc, ps_loop_cq(server->loop), &server->down);
 }

@@ -54,6 +54,7 @@ typedef struct ps_method {
     ps_handler *handle;
     ps_may may;                   /* without it no server starts */
     bool streams_in, streams_out; /* protobuf-c's descriptors do not have this */
+    bool changes; /* changes something: the end of each call goes to the service's `audit` */
     /* Of a stream: its messages count as unread answers (unread.h), as unary ones do. A client with
      * too many begins no call and sends no message of such a method. The handler bounds others. */
     bool bounds_unread;
@@ -62,11 +63,25 @@ typedef struct ps_method {
     size_t max_bytes;
 } ps_method;
 
+/* A call that has ended, for an audit. Texts are valid for the callback. */
+typedef struct ps_ended_call {
+    const char *method;         /* "CancelJob" */
+    const ps_principal *caller; /* NONE in plaintext */
+    const char *credential;     /* serial number of its certificate, id of its token, or "" */
+    const char *from;           /* as ps_call_peer */
+    const char *about;          /* as ps_call_about, or "" */
+    ps_code code;               /* CANCELLED: the client was gone before; it may have been done */
+    const char *reason;         /* of a failure, or "" */
+} ps_ended_call;
+
 typedef struct ps_service {
     const ProtobufCServiceDescriptor *type;
     const ps_method *methods;
     size_t method_count;
     void *state; /* passed to handlers; not owned */
+    /* (optional) Told once of each call of a method that `changes`, also of those that are refused.
+     */
+    void (*audit)(void *state, const ps_ended_call *end);
 
     /* An instance, and the loop on whose thread its handlers are called; must run until the server
      * has stopped. NULL for both: the service itself, on the server's loop. Health and reflection
@@ -147,6 +162,9 @@ bool ps_call_can_send(const ps_call *call);
 
 /* Ends a server stream with OK after the message in flight. */
 void ps_call_finish(ps_call *call);
+
+/* Says what the call is about, such as the id of a job; for the audit. Cut after 95 bytes. */
+void ps_call_about(ps_call *call, const char *what);
 
 /* Returns the address of the client, such as "ipv4:127.0.0.1:40312". Valid as long as the call. */
 const char *ps_call_peer(ps_call *call);

@@ -6,7 +6,6 @@
 #include "common/base/xalloc.h"
 #include "common/rpc/error_wire.h"
 #include "common/rpc/guard.h"
-#include "common/rpc/tls_impl.h"
 #include "common/rpc/unread.h"
 
 #include <assert.h>
@@ -35,6 +34,7 @@ static void call_free(ps_call *call)
     grpc_call_details_destroy(&call->details);
     gpr_free(call->peer);
     free(call->end_error);
+    ps_server_drop_stream(call);
     if (call->grpc != NULL) {
         grpc_call_unref(call->grpc);
         atomic_fetch_sub(&server->live, 1);
@@ -108,6 +108,25 @@ bool ps_call_has_unread(ps_call *call, ps_error *error)
 
 /* --- the end ----------------------------------------------------------------- */
 
+/* Tells the audit how a call has ended. */
+static void tell_audit(ps_call *call, ps_code code, const char *reason)
+{
+    const ps_route *r = call->route;
+    const ps_tls_identity *who = &call->caller;
+
+    if (r != NULL && r->audit != NULL) {
+        const ps_ended_call end = {.method = r->type->name,
+                                   .caller = &who->who,
+                                   .credential = who->serial[0] != '\0' ? who->serial : who->token,
+                                   .from = ps_call_peer(call),
+                                   .about = call->about,
+                                   .code = code,
+                                   .reason = reason};
+
+        r->audit(r->state, &end);
+    }
+}
+
 static void tell_gone(ps_call *call)
 {
     void (*gone)(void *arg, ps_call *call) = call->gone;
@@ -128,6 +147,7 @@ static void on_closed(ps_event *self, bool ok)
         ps_guard_waste(ps_call_peer(call));
     }
     if (!call->answered && (call->gone != NULL || !call->handed)) {
+        tell_audit(call, PS_CANCELLED, "");
         tell_gone(call);
     }
     ps_call_unpend(call);
@@ -181,6 +201,8 @@ void ps_call_end(ps_call *call, grpc_byte_buffer *reply, const ps_error *error)
 {
     assert(!call->answered);
     call->answered = true;
+    tell_audit(call, error != NULL ? error->status.code : PS_OK,
+               error != NULL ? error->reason : "");
     if (!call->sending) {
         ps_call_end_now(call, reply, error);
         return;
@@ -249,6 +271,11 @@ void ps_call_on_gone(ps_call *call, void (*gone)(void *arg, ps_call *call), void
     call->gone_arg = arg;
 }
 
+void ps_call_about(ps_call *call, const char *what)
+{
+    snprintf(call->about, sizeof call->about, "%s", what);
+}
+
 const char *ps_call_peer(ps_call *call)
 {
     if (call->peer == NULL) {
@@ -259,7 +286,7 @@ const char *ps_call_peer(ps_call *call)
 
 const ps_principal *ps_call_caller(const ps_call *call)
 {
-    return &call->caller;
+    return &call->caller.who;
 }
 
 /* --- the beginning ----------------------------------------------------------- */
@@ -304,16 +331,22 @@ static bool is_allowed(ps_call *call)
     if (tls == NULL) {
         return true;
     }
-    st = ps_tls_caller(tls, call->grpc, &call->caller);
-    if (ps_is_ok(&st) && (call->route->method->may & (1U << call->caller.kind)) != 0) {
+    st = ps_tls_caller(tls, call->grpc, &call->metadata, &call->caller);
+    if (ps_is_ok(&st) && (call->route->method->may & (1U << call->caller.who.kind)) != 0) {
+        if (call->route->method->streams_in || call->route->method->streams_out) {
+            ps_server_list_stream(call);
+        }
         return true;
     }
     if (ps_is_ok(&st)) {
         write_kinds(call->route->method->may, kinds, sizeof kinds);
         st = ps_fail(PS_PERMISSION_DENIED, "%s may not call %s; allowed: %s",
-                     ps_principal_text(&call->caller, who), call->route->type->name, kinds);
+                     ps_principal_text(&call->caller.who, who), call->route->type->name, kinds);
     }
     ps_error_init(&error, st, st.code == PS_PERMISSION_DENIED ? "NOT_ALLOWED" : "NOT_A_MEMBER");
+    if (st.code == PS_UNAUTHENTICATED) {
+        ps_guard_waste(ps_call_peer(call));
+    }
     call->handed = true;
     ps_call_end(call, NULL, &error);
     return false;

@@ -9,8 +9,10 @@
 #define PS_COMMON_RPC_SERVER_IMPL_H
 
 #include "common/rpc/server.h"
+#include "common/rpc/tls_impl.h"
 #include "common/rpc/wire.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 typedef struct ps_accept_check ps_accept_check;
@@ -22,6 +24,7 @@ typedef struct ps_route {
     const ProtobufCMethodDescriptor *type;
     const ps_method *method;
     void *state;
+    void (*audit)(void *state, const ps_ended_call *end); /* NULL: nobody is told */
     ps_loop *loop;
     void *registered; /* of an instance: gRPC's name of the method; else NULL */
 } ps_route;
@@ -36,6 +39,9 @@ struct ps_server {
     ps_event down;
     ps_timer grace;
     ps_event *done;
+    ps_timer members;      /* fires once a second under TLS: ends streams of who is out */
+    pthread_mutex_t mutex; /* guards the list of streams */
+    ps_call *streams;      /* calls of several messages under TLS, of all loops */
     atomic_bool stopping;
     bool is_down;
     atomic_size_t calls; /* that gRPC has not matched yet, and matched ones that are not freed */
@@ -81,8 +87,11 @@ struct ps_call {
 
     void (*gone)(void *arg, ps_call *call);
     void *gone_arg;
-    ps_principal caller; /* NONE in plaintext */
-    char *peer;          /* from gRPC; NULL until it is asked for */
+    ps_tls_identity caller; /* of NONE in plaintext */
+    bool is_listed;         /* among the streams of the server, ... */
+    ps_call *prev, *next;   /* ... guarded by its mutex */
+    char about[96];
+    char *peer; /* from gRPC; NULL until it is asked for */
 };
 
 /* --- server.c */
@@ -96,6 +105,10 @@ void ps_server_call_over(ps_server *server);
 /* Adds a message to the server's traffic. Any loop. */
 void ps_server_count_in(ps_server *server, grpc_byte_buffer *message);
 void ps_server_count_out(ps_server *server, grpc_byte_buffer *message);
+
+/* Add a stream to those that end when its client is no member any more, and remove it. Any loop. */
+void ps_server_list_stream(ps_call *call);
+void ps_server_drop_stream(ps_call *call);
 
 /* --- server_call.c */
 

@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 enum {
     SEEN = 256,        /* certificates whose serial number is remembered */
@@ -37,13 +38,15 @@ typedef struct seen {
 
 struct ps_tls {
     atomic_uint refs;
-    char dir[PS_PATH_MAX];
+    char dir[PS_PATH_MAX], tokens_file[PS_PATH_MAX]; /* tokens_file "": none are taken */
     ps_certificate own;
     grpc_tls_certificate_provider *files;
     pthread_mutex_t mutex; /* guards the members below */
     ps_revoked *revoked;   /* NULL: none */
     struct timespec crl_time;
-    int64_t looked_us; /* when crl.pem was last looked at */
+    ps_tokens tokens;
+    struct timespec tokens_time;
+    int64_t looked_us; /* when the files were last looked at */
     seen seen[SEEN];
 };
 
@@ -60,27 +63,59 @@ struct ps_tls_expected {
 
 /* --- revoked certificates ------------------------------------------------------------ */
 
-/* Reads crl.pem again if it has changed, once a second at most. With the mutex. A list that cannot
- * be read leaves the one before. */
+/* Returns whether a file was changed since it was last looked at, and remembers when. One that is
+ * not there was not changed. */
+static bool has_changed(const char *path, struct timespec *time)
+{
+    struct stat facts;
+
+    if (stat(path, &facts) != 0 ||
+        (facts.st_mtim.tv_sec == time->tv_sec && facts.st_mtim.tv_nsec == time->tv_nsec)) {
+        return false;
+    }
+    *time = facts.st_mtim;
+    return true;
+}
+
+/* Reads the tokens if they have changed. Those that cannot be read leave the ones before. */
+static ps_status read_tokens(ps_tls *tls)
+{
+    ps_tokens tokens;
+    ps_status st = ps_ok();
+
+    if (tls->tokens_file[0] != '\0' && has_changed(tls->tokens_file, &tls->tokens_time)) {
+        st = ps_tokens_read(tls->tokens_file, &tokens);
+        if (ps_is_ok(&st)) {
+            ps_tokens_fini(&tls->tokens);
+            tls->tokens = tokens;
+            ps_log(PS_LOG_INFO, "tls", "read %zu tokens, %s", tokens.count,
+                   PS_PATH_SHOWN(tls->tokens_file));
+        }
+    }
+    return st;
+}
+
+/* Reads the files again that have changed, once a second at most. With the mutex. A list that
+ * cannot be read leaves the one before. */
 static void refresh(ps_tls *tls)
 {
     int64_t now_us = ps_clock_us();
     ps_credentials_paths at;
     ps_revoked *revoked;
-    struct stat facts;
     ps_status st;
 
     if (tls->looked_us != 0 && now_us - tls->looked_us < 1000000) {
         return;
     }
     tls->looked_us = now_us;
+    st = read_tokens(tls);
+    if (!ps_is_ok(&st)) {
+        ps_log(PS_LOG_WARN, "tls", "%s; the tokens before stay", st.text);
+    }
     st = ps_credentials_find(tls->dir, &at);
-    if (!ps_is_ok(&st) || stat(at.crl, &facts) != 0 ||
-        (facts.st_mtim.tv_sec == tls->crl_time.tv_sec &&
-         facts.st_mtim.tv_nsec == tls->crl_time.tv_nsec)) {
+    if (!ps_is_ok(&st) || !has_changed(at.crl, &tls->crl_time)) {
         return;
     }
-    tls->crl_time = facts.st_mtim;
     st = ps_revoked_read(tls->dir, &revoked);
     if (!ps_is_ok(&st)) {
         ps_log(PS_LOG_WARN, "tls", "%s; the list before stays", st.text);
@@ -91,16 +126,15 @@ static void refresh(ps_tls *tls)
     ps_log(PS_LOG_INFO, "tls", "read the list of revoked certificates, %s", PS_PATH_SHOWN(at.crl));
 }
 
-/* Returns whether any certificate was revoked. */
-static bool has_revoked(ps_tls *tls)
+bool ps_tls_may_refuse(ps_tls *tls)
 {
-    bool has;
+    bool may;
 
     pthread_mutex_lock(&tls->mutex);
     refresh(tls);
-    has = tls->revoked != NULL;
+    may = tls->revoked != NULL || tls->tokens_file[0] != '\0';
     pthread_mutex_unlock(&tls->mutex);
-    return has;
+    return may;
 }
 
 static bool is_revoked(ps_tls *tls, const char *serial)
@@ -192,6 +226,8 @@ static int verify(void *arg, grpc_tls_custom_verification_check_request *request
     pthread_mutex_unlock(&e->mutex);
     if (!e->is_server && kind == PS_PRINCIPAL_NONE) {
         st = ps_fail(PS_UNAUTHENTICATED, "nobody is expected there");
+    } else if (pem == NULL && e->is_server && e->tls->tokens_file[0] != '\0') {
+        st = ps_ok(); /* its calls need a token */
     } else if (pem == NULL) {
         st = ps_fail(PS_UNAUTHENTICATED, "it has no certificate");
     } else {
@@ -275,7 +311,9 @@ grpc_server_credentials *ps_tls_server_credentials(ps_tls *tls)
 
     ps_tls_expected_release(e); /* gRPC has the other one */
     grpc_tls_credentials_options_set_cert_request_type(
-        options, GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+        options, tls->tokens_file[0] != '\0'
+                     ? GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_AND_VERIFY
+                     : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
     return grpc_tls_server_credentials_create(options);
 }
 
@@ -330,30 +368,102 @@ static const grpc_auth_property *find_property(const grpc_auth_context *context,
     return grpc_auth_property_iterator_next(&i);
 }
 
-ps_status ps_tls_caller(ps_tls *tls, grpc_call *call, ps_principal *out)
+ps_status ps_tls_check_identity(ps_tls *tls, const ps_tls_identity *identity)
+{
+    char text[PS_PRINCIPAL_TEXT_BYTES];
+    bool has;
+
+    if (identity->serial[0] != '\0' && is_revoked(tls, identity->serial)) {
+        return ps_fail(PS_UNAUTHENTICATED, "the certificate %s of %s was revoked", identity->serial,
+                       ps_principal_text(&identity->who, text));
+    }
+    if (identity->serial[0] != '\0') {
+        return ps_ok();
+    }
+    pthread_mutex_lock(&tls->mutex);
+    refresh(tls);
+    has = ps_tokens_has(&tls->tokens, identity->token, ps_clock_wall_us() / 1000000);
+    pthread_mutex_unlock(&tls->mutex);
+    return has ? ps_ok()
+               : ps_fail(PS_UNAUTHENTICATED, "the token %s of %s was revoked or has ended",
+                         identity->token, ps_principal_text(&identity->who, text));
+}
+
+/* Finds a call's token, the text behind "authorization: Bearer ". *n is 0 if it has none. */
+static const char *find_bearer(const grpc_metadata_array *metadata, size_t *n)
+{
+    static const char key[] = "authorization", scheme[] = "bearer ";
+
+    *n = 0;
+    for (size_t i = 0; i < metadata->count; i++) {
+        const grpc_slice value = metadata->metadata[i].value;
+        const char *text = (const char *)GRPC_SLICE_START_PTR(value);
+
+        if (grpc_slice_str_cmp(metadata->metadata[i].key, key) == 0 &&
+            GRPC_SLICE_LENGTH(value) >= sizeof scheme &&
+            strncasecmp(text, scheme, sizeof scheme - 1) == 0) {
+            *n = GRPC_SLICE_LENGTH(value) - (sizeof scheme - 1);
+            return text + sizeof scheme - 1;
+        }
+    }
+    return "";
+}
+
+/* Reads who has the token of a call. */
+static ps_status take_bearer(ps_tls *tls, const grpc_metadata_array *metadata, ps_tls_identity *out)
+{
+    const ps_token *token;
+    const char *text;
+    size_t n;
+
+    if (tls->tokens_file[0] == '\0') {
+        return ps_fail(PS_UNAUTHENTICATED, "no certificate");
+    }
+    text = find_bearer(metadata, &n);
+    if (n == 0) {
+        return ps_fail(PS_UNAUTHENTICATED,
+                       "neither a certificate nor a token: send the metadata 'authorization' with "
+                       "'Bearer TOKEN'");
+    }
+    pthread_mutex_lock(&tls->mutex);
+    refresh(tls);
+    token = ps_tokens_find(&tls->tokens, text, n);
+    if (token != NULL) {
+        out->who = token->who;
+        memcpy(out->token, token->id, sizeof out->token);
+    }
+    pthread_mutex_unlock(&tls->mutex);
+    return token != NULL ? ps_tls_check_identity(tls, out)
+                         : ps_fail(PS_UNAUTHENTICATED,
+                                   "the token is not known; 'psgd token create' makes one");
+}
+
+ps_status ps_tls_caller(ps_tls *tls, grpc_call *call, const grpc_metadata_array *metadata,
+                        ps_tls_identity *out)
 {
     grpc_auth_context *context = grpc_call_auth_context(call);
     const grpc_auth_property *uri = NULL, *pem = NULL;
-    char text[PS_PRINCIPAL_URI_BYTES] = "", serial[PS_PKI_SERIAL_BYTES];
-    bool is_gone = false;
+    char text[PS_PRINCIPAL_URI_BYTES] = "";
     ps_status st;
 
+    *out = (ps_tls_identity){0};
     if (context != NULL) {
         uri = find_property(context, GRPC_PEER_URI_PROPERTY_NAME);
         pem = find_property(context, GRPC_X509_PEM_CERT_PROPERTY_NAME);
     }
-    if (uri != NULL && uri->value_length < sizeof text) {
-        memcpy(text, uri->value, uri->value_length);
-    }
-    st = ps_principal_parse_uri(text, out);
-    if (ps_is_ok(&st) && has_revoked(tls)) {
-        st = pem != NULL ? serial_of(tls, pem->value, pem->value_length, serial)
-                         : ps_fail(PS_UNAUTHENTICATED, "no certificate");
-        is_gone = ps_is_ok(&st) && is_revoked(tls, serial);
-    }
-    if (is_gone) {
-        st = ps_fail(PS_UNAUTHENTICATED, "the certificate %s of %s was revoked", serial,
-                     ps_principal_text(out, text));
+    if (pem == NULL) {
+        st = take_bearer(tls, metadata, out);
+    } else {
+        if (uri != NULL && uri->value_length < sizeof text) {
+            memcpy(text, uri->value, uri->value_length);
+        }
+        st = ps_principal_parse_uri(text, &out->who);
+        if (ps_is_ok(&st)) {
+            st = serial_of(tls, pem->value, pem->value_length, out->serial);
+        }
+        if (ps_is_ok(&st)) {
+            st = ps_tls_check_identity(tls, out);
+        }
     }
     if (!ps_is_ok(&st)) {
         st.code = PS_UNAUTHENTICATED;
@@ -391,9 +501,29 @@ void ps_tls_release(ps_tls *tls)
     if (tls != NULL && atomic_fetch_sub(&tls->refs, 1) == 1) {
         grpc_tls_certificate_provider_release(tls->files);
         ps_revoked_destroy(tls->revoked);
+        ps_tokens_fini(&tls->tokens);
         pthread_mutex_destroy(&tls->mutex);
         free(tls);
     }
+}
+
+ps_status ps_tls_take_tokens(ps_tls *tls, const char *file)
+{
+    ps_status st;
+
+    if (strlen(file) >= sizeof tls->tokens_file) {
+        return ps_fail(PS_INVALID_ARGUMENT, "%s: at most %d bytes of a path are allowed",
+                       PS_PATH_SHOWN(file), PS_PATH_MAX - 1);
+    }
+    snprintf(tls->tokens_file, sizeof tls->tokens_file, "%s", file);
+    pthread_mutex_lock(&tls->mutex);
+    st = read_tokens(tls);
+    if (ps_is_ok(&st) && tls->tokens.items == NULL) {
+        st = ps_fail(PS_NOT_FOUND, "%s: there is no such file; 'psgd token create' makes it",
+                     PS_PATH_SHOWN(file));
+    }
+    pthread_mutex_unlock(&tls->mutex);
+    return st;
 }
 
 const char *ps_tls_dir(const ps_tls *tls)

@@ -7,7 +7,11 @@
  * TLS 1.2 and 1.3, ALPN h2.
  *
  * Files are read again when they change, within PS_TLS_REFRESH_S seconds; connections that are open
- * stay open. Revoked certificates are refused at handshakes and at the begin of calls.
+ * stay open. Revoked certificates are refused at handshakes and at the begin of calls, and streams
+ * of their members are ended.
+ *
+ * A server may take users without a certificate, by tokens (common/pki/tokens.h): then every call
+ * brings "authorization: Bearer TOKEN".
  */
 #ifndef PS_COMMON_RPC_TLS_H
 #define PS_COMMON_RPC_TLS_H
@@ -21,6 +25,10 @@ typedef struct ps_tls ps_tls;
 /* Reads and checks the folder `dir`; *out is released by ps_tls_release. The process must have a
  * loop. Errors are those of ps_credentials_check. */
 PS_MUST_USE ps_status ps_tls_create(const char *dir, ps_tls **out);
+
+/* Has servers that are made from now on take users by the tokens of a file, which is read again
+ * when it changes. Errors are those of ps_tokens_read. */
+PS_MUST_USE ps_status ps_tls_take_tokens(ps_tls *tls, const char *file);
 
 /* Releases it; it lives on as long as a server or channel uses it. NULL is allowed. */
 void ps_tls_release(ps_tls *tls);

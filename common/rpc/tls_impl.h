@@ -3,6 +3,7 @@
 #ifndef PS_COMMON_RPC_TLS_IMPL_H
 #define PS_COMMON_RPC_TLS_IMPL_H
 
+#include "common/pki/tokens.h"
 #include "common/rpc/tls.h"
 
 #include <grpc/grpc_security.h>
@@ -30,9 +31,24 @@ void ps_tls_problem(ps_tls_expected *expected, char out[PS_TLS_PROBLEM_BYTES]);
 
 void ps_tls_expected_release(ps_tls_expected *expected);
 
-/* Reads who is at the other end of a call, from its connection. Fails with UNAUTHENTICATED if the
- * certificate names nobody or was revoked. */
-PS_MUST_USE ps_status ps_tls_caller(ps_tls *tls, grpc_call *call, ps_principal *out);
+/* Who makes a call, and by what it is known. */
+typedef struct ps_tls_identity {
+    ps_principal who;
+    char serial[PS_PKI_SERIAL_BYTES]; /* of its certificate; "": it has a token */
+    char token[PS_TOKEN_ID_BYTES];    /* the id of the token, else "" */
+} ps_tls_identity;
+
+/* Reads who is at the other end of a call: from the certificate of its connection, or if it has
+ * none from a token among the call's metadata. Fails with UNAUTHENTICATED if the certificate names
+ * nobody or was revoked, or if the token is not known or has ended. */
+PS_MUST_USE ps_status ps_tls_caller(ps_tls *tls, grpc_call *call,
+                                    const grpc_metadata_array *metadata, ps_tls_identity *out);
+
+/* Checks that who was taken before would be taken now. The error is that of ps_tls_caller. */
+PS_MUST_USE ps_status ps_tls_check_identity(ps_tls *tls, const ps_tls_identity *identity);
+
+/* Returns whether ps_tls_check_identity may refuse anybody now. */
+bool ps_tls_may_refuse(ps_tls *tls);
 
 /* Logs that the handshake failed which this thread has just read, with the address of the client.
  * At most 10 lines in 10 s; the others are counted. */

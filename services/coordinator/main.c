@@ -32,7 +32,7 @@ static const int64_t grace_us = 2000000;
 
 typedef struct settings {
     const char *listen, *advertise, *data_dir, *data_path, *log_level, *log_format, *fault, *backup;
-    const char *tls_dir;
+    const char *tls_dir, *tokens;
     int64_t heartbeat_us, lease_us, checkpoint_us, min_free_mib, max_memory_mib, max_unpacked_mib;
     bool recover, insecure;
 } settings;
@@ -46,6 +46,9 @@ static const ps_option options[] = {
                      .help = "address that nodes are told (default: that of --listen)"),
     PS_OPTION_STRING(settings, tls_dir, .name = "tls-dir", .env = "PSGD_TLS_DIR", .metavar = "DIR",
                      .help = PS_PROTECT_TLS_HELP),
+    PS_OPTION_STRING(settings, tokens, .name = "tokens", .env = "PSGD_TOKENS", .metavar = "FILE",
+                     .help = "users may also prove who they are by a token of this file (psgd "
+                             "token) instead of a certificate; needs --tls-dir"),
     PS_OPTION_BOOL(settings, insecure, .name = "insecure", .env = "PSGD_INSECURE",
                    .help = PS_PROTECT_INSECURE_HELP),
     PS_OPTION_STRING(settings, data_dir, .name = "data-dir", .letter = 'd', .env = "PSGD_DATA_DIR",
@@ -320,6 +323,7 @@ static ps_status run(const settings *s, const char *data_dir)
     ps_protect_conf protect = {.program = "psgd-coordinator",
                                .listen = listen,
                                .tls_dir = s->tls_dir,
+                               .tokens = s->tokens,
                                .is_insecure = s->insecure,
                                .kind = PS_PRINCIPAL_COORDINATOR};
     ps_tls *tls = NULL;

@@ -517,6 +517,25 @@ class Hostile(unittest.TestCase):
             self.assertEqual(len(out.splitlines()), 4)
 
 
+def node_example(test):
+    """The command of the example in JavaScript; skips the test where npm cannot bring what it needs."""
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if not node or not npm:
+        test.skipTest("no node or npm")
+    # What npm brings stays in the build's folder for the next time.
+    home = BIN.parent / "tests" / "node-example"
+    home.mkdir(parents=True, exist_ok=True)
+    for name in ("package.json", "index.js"):
+        shutil.copy(ROOT / "clients/examples/node" / name, home)
+    if not (home / "node_modules/@grpc/grpc-js").is_dir():
+        p = subprocess.run([npm, "install", "--silent", "--no-audit", "--no-fund",
+                            "--ignore-scripts", "--no-package-lock"], cwd=home,
+                           capture_output=True, text=True, timeout=300)
+        if p.returncode != 0:
+            test.skipTest("npm cannot get @grpc/grpc-js: " + (p.stdout + p.stderr)[-300:])
+    return [node, str(home / "index.js"), "--proto", str(ROOT / "proto")]
+
+
 class Foreign(CliTest):
     SPEC = {"title": "foreign", "epochs": 1, "blockSize": 50, "model": {"preset": "mlp", "widths": [16]},
             "data": {"name": "glyphs", "trainLimit": 2000, "testLimit": 500}}
@@ -551,22 +570,8 @@ class Foreign(CliTest):
         self.check_example(c, [sys.executable, str(ROOT / "clients/examples/python/psgd_client.py")])
 
     def test_the_example_in_javascript(self):
-        node, npm = shutil.which("node"), shutil.which("npm")
-        if not node or not npm:
-            self.skipTest("no node or npm")
-        # What npm brings stays in the build's folder for the next time.
-        home = BIN.parent / "tests" / "node-example"
-        home.mkdir(parents=True, exist_ok=True)
-        for name in ("package.json", "index.js"):
-            shutil.copy(ROOT / "clients/examples/node" / name, home)
-        if not (home / "node_modules/@grpc/grpc-js").is_dir():
-            p = subprocess.run([npm, "install", "--silent", "--no-audit", "--no-fund",
-                                "--ignore-scripts", "--no-package-lock"], cwd=home,
-                               capture_output=True, text=True, timeout=300)
-            if p.returncode != 0:
-                self.skipTest("npm cannot get @grpc/grpc-js: " + (p.stdout + p.stderr)[-300:])
-        c = self.cluster(workers=1, pservers=1)
-        self.check_example(c, [node, str(home / "index.js"), "--proto", str(ROOT / "proto")])
+        command = node_example(self)
+        self.check_example(self.cluster(workers=1, pservers=1), command)
 
     def test_a_client_by_reflection_alone(self):
         c = self.cluster(workers=1, pservers=1)

@@ -1,13 +1,21 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_users.py - users of a coordinator with TLS: whose a job is, who may see and change it."""
+"""test_users.py - users of a coordinator with TLS: whose a job is, who may see and change it, and tokens."""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
 import sys
+import tempfile
+import time
 
 import grpc
 from google.protobuf import json_format
 
-from harness import PATIENCE, SMALL, coordinator_pb2 as pb, job_pb2, main
-from tls_cluster import DENIED, TlsTest
+from harness import BIN, PATIENCE, ROOT, SMALL, coordinator_pb2 as pb, coordinator_pb2_grpc, job_pb2, main
+from test_clients import node_example
+from tls_cluster import DENIED, TlsTest, psgd
 
 SUE, BOB, OTTO, ANNA = "submitter/sue", "submitter/bob", "observer/otto", "admin/anna"
 WAIT = {"timeout": 20 * PATIENCE}
@@ -133,6 +141,143 @@ class Owners(TlsTest):
         c.api.CancelJob(pb.CancelJobRequest(job_id=job.id), **WAIT)
         self.assertEqual(c.get(job.id).message, "cancelled by a client")
 
+
+UNKNOWN = grpc.StatusCode.UNAUTHENTICATED
+
+
+class Tokens(TlsTest):
+    """A coordinator that takes tokens, and clients that have only its root certificate."""
+
+    def setUp(self):
+        super().setUp()
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-tokens-"))
+        self.addCleanup(shutil.rmtree, folder, True)
+        self.file = folder / "tokens"
+        self.token = self.create(SUE)
+
+    def create(self, who, *args):
+        return self.manage("create", who, *args)["token"]
+
+    def manage(self, *args):
+        told = psgd("token", *args, "--tokens", self.file, "--format", "json")
+        self.assertEqual(told.returncode, 0, told.stderr)
+        return json.loads(told.stdout)
+
+    def with_token(self, c, token):
+        credentials = grpc.ssl_channel_credentials((c.admin / "root.pem").read_bytes())
+        if token is not None:
+            credentials = grpc.composite_channel_credentials(credentials, grpc.access_token_call_credentials(token))
+        channel = grpc.secure_channel(c.coordinator.address, credentials)
+        self.addCleanup(channel.close)
+        return coordinator_pb2_grpc.CoordinatorServiceStub(channel)
+
+    def start(self, **options):
+        return self.tls_cluster(coordinator_args=["--tokens", self.file], **options)
+
+    def test_a_user_calls_with_a_token(self):
+        c = self.start(workers=0, pservers=0)
+        sue = self.with_token(c, self.token)
+        job = submit(sue)
+        self.assertEqual(job.owner, SUE)
+        self.denied(sue.GetNodeLog, pb.GetNodeLogRequest(node_id="n"), "submitter/sue may not call GetNodeLog")
+        self.assertEqual([j.id for j in self.stub(c, SUE).ListJobs(pb.ListJobsRequest(), **WAIT).jobs], [job.id])
+        otto = self.with_token(c, self.create(OTTO))
+        c.poll("the file is read again", lambda: self.code_of(otto) == grpc.StatusCode.OK)
+        self.denied(otto.CancelJob, pb.CancelJobRequest(job_id=job.id), "observer/otto may not call CancelJob")
+        self.assertEqual(self.file.stat().st_mode & 0o777, 0o600)
+        self.assertNotIn(self.token.removeprefix("psgd_"), self.file.read_text())
+        self.assertRegex(self.token, "^psgd_[0-9a-f]{64}$")
+        self.assertNotIn(self.token, c.coordinator.log())
+        node = self.stub(c, "node/worker-9")  # a certificate counts, also beside a token
+        self.refused(lambda: node.ListJobs(pb.ListJobsRequest(), metadata=[
+            ("authorization", "Bearer " + self.token)], **WAIT), DENIED)
+
+    def denied(self, method, request, text):
+        told = self.refused(lambda: method(request, **WAIT), DENIED)
+        self.assertIn(text, told)
+
+    @staticmethod
+    def code_of(api):
+        try:
+            api.ListJobs(pb.ListJobsRequest(), **WAIT)
+        except grpc.RpcError as e:
+            return e.code()
+        return grpc.StatusCode.OK
+
+    def test_without_a_good_token_nothing_is_answered(self):
+        short = self.create(BOB, "--valid", "1s")
+        c = self.start(workers=0, pservers=0)
+        wrong = self.token[:-1] + ("0" if self.token[-1] != "0" else "1")
+        c.poll("the token has ended", lambda: self.code_of(self.with_token(c, short)) == UNKNOWN)
+        for token, why in ((None, "neither a certificate nor a token"), (wrong, "the token is not known"),
+                           ("", "neither a certificate nor a token"), (short, "was revoked or has ended"),
+                           (self.token + "0", "the token is not known"), ("x" * 5000, "the token is not known")):
+            told = self.refused(lambda: self.with_token(c, token).ListJobs(pb.ListJobsRequest(), **WAIT), UNKNOWN)
+            self.assertIn(why, told)
+        self.assertNotIn(wrong, c.coordinator.log())
+
+    def test_a_revoked_token_ends_what_it_has_open(self):
+        c = self.start(workers=0, pservers=0)
+        sue = self.with_token(c, self.token)
+        watch = sue.WatchJob(pb.WatchJobRequest(job_id=submit(sue).id))
+        next(watch)
+        began = time.monotonic()
+        self.assertEqual(self.manage("revoke", SUE), {"revoked": 1})
+        self.assertIn("was revoked or has ended", self.refused(lambda: list(watch), UNKNOWN))
+        self.assertLess(time.monotonic() - began, 5)
+        self.assertEqual(self.code_of(sue), UNKNOWN)
+        self.assertEqual(self.manage("list"), [])
+
+    def test_without_the_flag_a_certificate_is_needed(self):
+        c = self.tls_cluster(workers=0, pservers=0)
+        self.refused(lambda: self.with_token(c, self.token).ListJobs(pb.ListJobsRequest(), **WAIT),
+                     grpc.StatusCode.UNAVAILABLE)
+
+    def test_the_file_is_checked(self):
+        told = psgd("token", "create", "node/n", "--tokens", self.file)
+        self.assertEqual(told.returncode, 4)
+        self.assertIn("node/n has no tokens; admin, submitter and observer have them", told.stderr)
+        told = psgd("token", "revoke", "deadbeef", "--tokens", self.file)
+        self.assertIn("has no token deadbeef", told.stderr)
+        c = self.start(workers=0, pservers=0)
+        good = self.file.read_text()
+        for mode, text, why in ((0o622, good, "others may write it, mode 0622; 0600 is allowed"),
+                                (0o600, good + "x", "tokens:3: KIND/NAME, seconds since 1970 and 64 digits"),
+                                (0o600, good.replace("submitter/", "node/"), "node/sue: admin, submitter and")):
+            new = self.file.with_suffix(".new")
+            new.write_text(text)
+            new.chmod(mode)
+            new.rename(self.file)
+            api = self.with_token(c, self.token)
+            c.poll("the reason is logged", lambda: self.code_of(api) == grpc.StatusCode.OK and
+                   why in c.coordinator.log())
+            self.assertIn("the tokens before stay", c.coordinator.log())
+        told = subprocess.run([BIN / "psgd-coordinator", "--tokens", self.file, "--listen", "127.0.0.1:0"],
+                              capture_output=True, text=True, timeout=20 * PATIENCE, env={"HOME": str(c.folder)})
+        self.assertEqual(told.returncode, 4, told.stderr)
+        self.assertIn("--tokens needs --tls-dir", told.stderr)
+
+    def check_example(self, *command):
+        c = self.start(workers=1, pservers=1)
+        c.wait_nodes(2)
+        at = c.folder / "root"
+        at.mkdir()
+        shutil.copy(c.admin / "root.pem", at)
+        spec = c.folder / "job.json"
+        spec.write_text(json.dumps({**SMALL, "epochs": 1, "workers": 1}))
+        for token, code in ((self.token, 0), ("psgd_wrong", 1)):
+            done = subprocess.run([*command, "--coordinator", c.coordinator.address, "--tls-dir", at, "--output",
+                                   c.folder / "out", spec], capture_output=True, text=True,
+                                  timeout=120 * PATIENCE, env={**os.environ, "PSGD_TOKEN": token})
+            self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        self.assertIn("the token is not known", done.stderr)
+        self.assertEqual([j.owner for j in c.api.ListJobs(pb.ListJobsRequest(), **WAIT).jobs], [SUE])
+
+    def test_the_example_in_python_has_a_token(self):
+        self.check_example("/usr/bin/python3", ROOT / "clients/examples/python/psgd_client.py")
+
+    def test_the_example_in_javascript_has_a_token(self):
+        self.check_example(*node_example(self))
 
 
 if __name__ == "__main__":

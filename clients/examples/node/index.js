@@ -2,7 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // index.js - submits a job to a psgd coordinator, follows it, saves its files.
 //
-//     node index.js [--coordinator HOST:PORT] [--output DIR] [--proto DIR] JOB.json
+//     node index.js [--coordinator HOST:PORT] [--tls-dir DIR] [--output DIR] [--proto DIR] JOB.json
+//
+// With --tls-dir the link is TLS: DIR has root.pem, and identity.pem unless the environment has a
+// token of 'psgd token' in PSGD_TOKEN.
 //
 // JOB.json is a JobSpec in protobuf's JSON form. Nothing of psgd is needed but
 // its .proto files. Exit code: 0 done, 1 the job failed, 2 no connection, 4 a bad
@@ -17,11 +20,28 @@ const grpc = require('@grpc/grpc-js');
 const protoLoader = require('@grpc/proto-loader');
 
 function usage(message) {
-  console.error(`${message}\nnode index.js [--coordinator HOST:PORT] [--output DIR] JOB.json`);
+  console.error(`${message}\nnode index.js [--coordinator HOST:PORT] [--tls-dir DIR] [--output DIR] JOB.json`);
   process.exit(4);
 }
 
-function connect(address, proto) {
+// Under TLS the coordinator's certificate must name the host of its address.
+function credentials(tlsDir) {
+  if (tlsDir === undefined) return grpc.credentials.createInsecure();
+  const root = fs.readFileSync(path.join(tlsDir, 'root.pem'));
+  const token = process.env.PSGD_TOKEN;
+  if (!token) {
+    const identity = fs.readFileSync(path.join(tlsDir, 'identity.pem')); // the key and the certificate
+    return grpc.credentials.createSsl(root, identity, identity);
+  }
+  const bearer = grpc.credentials.createFromMetadataGenerator((_, done) => {
+    const metadata = new grpc.Metadata();
+    metadata.set('authorization', `Bearer ${token}`);
+    done(null, metadata);
+  });
+  return grpc.credentials.combineChannelCredentials(grpc.credentials.createSsl(root), bearer);
+}
+
+function connect(address, tlsDir, proto) {
   const definition = protoLoader.loadSync('psgd/v1/coordinator.proto', {
     includeDirs: [proto],
     longs: Number, // sizes and steps stay below 2^53
@@ -29,7 +49,7 @@ function connect(address, proto) {
     defaults: true,
   });
   const { psgd } = grpc.loadPackageDefinition(definition);
-  return new psgd.v1.CoordinatorService(address, grpc.credentials.createInsecure());
+  return new psgd.v1.CoordinatorService(address, credentials(tlsDir));
 }
 
 // A unary call as a promise.
@@ -119,6 +139,7 @@ async function main() {
     allowPositionals: true,
     options: {
       coordinator: { type: 'string', default: '127.0.0.1:15386' },
+      'tls-dir': { type: 'string' },
       output: { type: 'string' },
       proto: { type: 'string', default: path.join(__dirname, '..', '..', '..', 'proto') },
     },
@@ -126,7 +147,7 @@ async function main() {
   if (positionals.length !== 1) usage('one JOB.json is wanted');
   const spec = JSON.parse(fs.readFileSync(positionals[0], 'utf8'));
 
-  const api = connect(values.coordinator, values.proto);
+  const api = connect(values.coordinator, values['tls-dir'], values.proto);
   let { job } = await call(api, 'SubmitJob', { spec });
   console.log('job', job.id);
   job = await watch(api, job.id);

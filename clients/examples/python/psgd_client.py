@@ -4,6 +4,8 @@
 
     psgd_client.py [--coordinator HOST:PORT] [--tls-dir DIR] [--output DIR] JOB.json
 
+With --tls-dir the link is TLS: DIR has root.pem, and identity.pem unless the environment has a
+token of 'psgd token' in PSGD_TOKEN.
 JOB.json is a JobSpec in protobuf's JSON form. Nothing of psgd is needed but its
 .proto files; python3-grpcio and python3-grpc-tools (or pip's grpcio and
 grpcio-tools) are. Exit code: 0 done, 1 the job failed, 2 no connection,
@@ -11,6 +13,7 @@ grpcio-tools) are. Exit code: 0 done, 1 the job failed, 2 no connection,
 """
 import argparse
 import hashlib
+import os
 import pathlib
 import re
 import sys
@@ -45,9 +48,12 @@ def connect(address, tls_dir):
     """A channel to the coordinator. Under TLS its certificate must name the host of `address`."""
     if tls_dir is None:
         return grpc.insecure_channel(address)
+    root, token = (tls_dir / "root.pem").read_bytes(), os.environ.get("PSGD_TOKEN")
+    if token:  # every call brings "authorization: Bearer TOKEN"
+        return grpc.secure_channel(address, grpc.composite_channel_credentials(
+            grpc.ssl_channel_credentials(root), grpc.access_token_call_credentials(token)))
     identity = (tls_dir / "identity.pem").read_bytes()  # both the key and the certificate
-    return grpc.secure_channel(
-        address, grpc.ssl_channel_credentials((tls_dir / "root.pem").read_bytes(), identity, identity))
+    return grpc.secure_channel(address, grpc.ssl_channel_credentials(root, identity, identity))
 
 
 def watch(api, pb, job_pb2, job_id):
@@ -98,7 +104,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--coordinator", default="127.0.0.1:15386", metavar="HOST:PORT")
     parser.add_argument("--tls-dir", type=pathlib.Path, metavar="DIR",
-                        help="root.pem and identity.pem, as 'psgd pki install' leaves them; default: plaintext")
+                        help="root.pem, and identity.pem if there is no PSGD_TOKEN; default: plaintext")
     parser.add_argument("--output", type=pathlib.Path, metavar="DIR", help="default: the job's id")
     parser.add_argument("job", type=pathlib.Path, metavar="JOB.json")
     arguments = parser.parse_args()
