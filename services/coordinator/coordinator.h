@@ -8,6 +8,7 @@
 #include "common/data/identify.h"
 #include "common/rpc/server.h"
 #include "common/rpc/tasks.h"
+#include "services/coordinator/audit.h"
 #include "services/coordinator/domain/awake_clock.h"
 #include "services/coordinator/domain/jobs.h"
 #include "services/coordinator/domain/known_nodes.h"
@@ -47,6 +48,7 @@ struct ps_coordinator {
     ps_registry *registry; /* used by `writer` only */
     ps_writer *writer;
     ps_registry *reader; /* for reading only; used by `reads` and by tasks */
+    ps_audit *audit;     /* lines of calls that change something */
     ps_room room;
     ps_nodes nodes;
 

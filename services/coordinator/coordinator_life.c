@@ -115,6 +115,9 @@ static ps_status start_threads(ps_coordinator *c)
         st = ps_writer_create(c->loop, c->registry, &c->writer);
         c->store = (ps_job_store){.writer = c->writer, .exit_at = c->conf.exit_at};
     }
+    if (ps_is_ok(&st)) {
+        st = ps_audit_create(c->loop, c->conf.data_dir, &c->audit);
+    }
     for (size_t i = 0; ps_is_ok(&st) && i < sizeof kinds / sizeof kinds[0]; i++) {
         st = ps_tasks_create(c->loop, kinds[i].threads, CALLS_MAX, kinds[i].out);
     }
@@ -130,6 +133,7 @@ static void stop_threads(ps_coordinator *c)
         ps_tasks_destroy(*kinds[i]);
         *kinds[i] = NULL;
     }
+    ps_audit_stop(c->audit);
     ps_writer_destroy(c->writer);
     c->writer = c->store.writer = NULL;
     c->jobs.board.is_closed = true;
@@ -314,6 +318,7 @@ void ps_coordinator_destroy(ps_coordinator *c)
     ps_jobs_fini(&c->jobs);
     ps_nodes_fini(&c->nodes);
     ps_room_fini(&c->room);
+    ps_audit_destroy(c->audit);
     ps_registry_close(c->reader);
     ps_registry_close(c->registry);
     free(c);

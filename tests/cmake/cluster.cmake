@@ -21,6 +21,7 @@ function(ps_cluster_test name)
     ps_script_test(cluster_${name} cluster/test_${name}.py)
 endfunction()
 
+ps_cluster_test(audit)
 ps_cluster_test(basic)
 ps_cluster_test(checkpoints)
 ps_cluster_test(codecs)

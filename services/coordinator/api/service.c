@@ -15,14 +15,21 @@ static const ps_method methods[] = {
     {.name = "SubmitJob",
      .handle = ps_serve_submit_job,
      .may = PS_MAY_CHANGE,
+     .changes = true,
      .max_bytes = SPEC_MAX},
     {.name = "GetJob", .handle = ps_serve_get_job, .may = PS_MAY_SEE},
     {.name = "ListJobs", .handle = ps_serve_list_jobs, .may = PS_MAY_SEE},
-    {.name = "CancelJob", .handle = ps_serve_cancel_job, .may = PS_MAY_CHANGE},
-    {.name = "ChangeTables", .handle = ps_serve_change_tables, .may = PS_MAY_CHANGE},
-    {.name = "TakeCheckpoint", .handle = ps_serve_take_checkpoint, .may = PS_MAY_CHANGE},
+    {.name = "CancelJob", .handle = ps_serve_cancel_job, .may = PS_MAY_CHANGE, .changes = true},
+    {.name = "ChangeTables",
+     .handle = ps_serve_change_tables,
+     .may = PS_MAY_CHANGE,
+     .changes = true},
+    {.name = "TakeCheckpoint",
+     .handle = ps_serve_take_checkpoint,
+     .may = PS_MAY_CHANGE,
+     .changes = true},
     {.name = "ListCheckpoints", .handle = ps_serve_list_checkpoints, .may = PS_MAY_SEE},
-    {.name = "DeleteJob", .handle = ps_serve_delete_job, .may = PS_MAY_CHANGE},
+    {.name = "DeleteJob", .handle = ps_serve_delete_job, .may = PS_MAY_CHANGE, .changes = true},
     {.name = "WatchJob",
      .handle = ps_serve_watch_job,
      .may = PS_MAY_SEE,
@@ -36,17 +43,23 @@ static const ps_method methods[] = {
     {.name = "GetNodeLog", .handle = ps_serve_get_node_log, .may = PS_MAY_ADMIN},
     {.name = "ListPresets", .handle = ps_serve_list_presets, .may = PS_MAY_SEE},
     {.name = "GetServerInfo", .handle = ps_serve_get_server_info, .may = PS_MAY_SEE},
-    {.name = "RegisterNode", .handle = ps_serve_register_node, .may = PS_MAY_NODE},
+    {.name = "RegisterNode", .handle = ps_serve_register_node, .may = PS_MAY_NODE, .changes = true},
     {.name = "Heartbeat", .handle = ps_serve_heartbeat, .may = PS_MAY_NODE},
     {.name = "Ready", .handle = ps_serve_ready, .may = PS_MAY_NODE},
 };
+
+static void tell_audit(void *state, const ps_ended_call *end)
+{
+    ps_audit_add(((ps_coordinator *)state)->audit, end);
+}
 
 ps_service ps_coordinator_service(ps_coordinator *c)
 {
     return (ps_service){.type = &psgd__v1__coordinator_service__descriptor,
                         .methods = methods,
                         .method_count = sizeof methods / sizeof *methods,
-                        .state = c};
+                        .state = c,
+                        .audit = tell_audit};
 }
 
 void ps_refuse(ps_call *call, ps_code code, const char *reason, const char *job_id, const char *fmt,

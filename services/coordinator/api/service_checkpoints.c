@@ -22,6 +22,7 @@ void ps_serve_take_checkpoint(void *service, const ProtobufCMessage *request, ps
                 PS_SHORT(q->job_id, 80));
 
     (void)payload;
+    ps_call_about(call, q->job_id);
     if (live && !ps_may_access(call, live->record.job, PS_ACCESS_CHANGE)) {
         return;
     }

@@ -208,6 +208,7 @@ static void answer_submit(ps_call *call, Psgd__V1__Job *job)
     Psgd__V1__SubmitJobResponse reply = PSGD__V1__SUBMIT_JOB_RESPONSE__INIT;
 
     reply.job = job;
+    ps_call_about(call, job->id);
     ps_call_reply(call, &reply.base);
 }
 
@@ -493,6 +494,7 @@ void ps_serve_cancel_job(void *service, const ProtobufCMessage *request, ps_payl
     cancellation *x;
 
     (void)payload;
+    ps_call_about(call, q->job_id);
     if (!live) {
         answer_job(c, call, q->job_id, PS_ACCESS_CHANGE, refuse_over);
         return;
@@ -629,6 +631,7 @@ void ps_serve_delete_job(void *service, const ProtobufCMessage *request, ps_payl
     removal *r;
 
     (void)payload;
+    ps_call_about(call, q->job_id);
     if (live && !ps_may_access(call, live->record.job, PS_ACCESS_CHANGE)) {
         return;
     }

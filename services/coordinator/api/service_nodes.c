@@ -101,6 +101,7 @@ void ps_serve_register_node(void *service, const ProtobufCMessage *request, ps_p
     ps_status st;
 
     (void)payload;
+    ps_call_about(call, q->node_id);
     if (!ps_speaks_for(call, q->node_id)) {
         return;
     }

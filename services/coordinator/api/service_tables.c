@@ -30,6 +30,7 @@ void ps_serve_change_tables(void *service, const ProtobufCMessage *request, ps_p
     ps_held *held;
 
     (void)payload;
+    ps_call_about(call, q->job_id);
     if (q->action != PSGD__V1__TABLES_ACTION__TABLES_ACTION_SHRINK &&
         q->action != PSGD__V1__TABLES_ACTION__TABLES_ACTION_SAVE) {
         ps_refuse(call, PS_INVALID_ARGUMENT, "BAD_ACTION", q->job_id,
