@@ -9,6 +9,7 @@
 #include "common/rpc/server.h"
 #include "common/rpc/tasks.h"
 #include "services/coordinator/audit.h"
+#include "services/coordinator/call_shares.h"
 #include "services/coordinator/domain/awake_clock.h"
 #include "services/coordinator/domain/jobs.h"
 #include "services/coordinator/domain/known_nodes.h"
@@ -59,6 +60,8 @@ struct ps_coordinator {
     ps_tasks *packages;       /* makes packages: describes data sets, draws weights */
     ps_tasks *sends;          /* reads pieces of files for nodes */
     ps_tasks *tasks;          /* reads and writes files of jobs */
+    ps_shares reading;        /* calls that wait for `reads` */
+    ps_shares submitting;     /* calls that wait for `checks` and `looks` */
     ps_data_cache data_cache; /* descriptions of the data sets of packages */
     uint64_t memory_taken;    /* bytes of all packages, at most conf.max_memory_bytes */
 

@@ -20,7 +20,9 @@
 #include <unistd.h>
 
 enum {
-    CALLS_MAX = 1000, /* most calls of clients that may wait for one kind of task */
+    /* most calls of clients that may wait for one kind of task; call_shares.h has less for an
+     * address, and for all that have more than one */
+    CALLS_MAX = 2 * PS_SHARES_MAX,
     CHECK_THREADS = 2,
     LOOK_THREADS = 2,
     PACKAGE_THREADS = 3,

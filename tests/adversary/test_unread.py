@@ -6,6 +6,7 @@ What they leave unread is bounded in bytes. Who reads gets its answers all the s
 import pathlib
 import select
 import socket
+import sqlite3
 import sys
 import time
 
@@ -19,6 +20,7 @@ from test_floods import MIB, forget_peak, memory  # noqa: E402
 
 CLIENTS, CALLS = 20, 512
 MORE = 192 * MIB  # that they may take together: 64 MiB of answers, and what 10,240 calls take beside them
+ROWS = 20000  # of the registry, so that to read them takes longer than to refuse a call
 QUIET_S = 3  # a service that takes nothing for so long has taken all that it takes
 LIST = b"/psgd.v1.CoordinatorService/ListJobs"
 
@@ -30,7 +32,7 @@ def message(request):
 
 
 class UnreadTest(ClusterTest):
-    def leave(self, address, path, body):
+    def leave(self, address, path, body, source="127.0.0.1"):
         """Connects so many clients, sends all calls of each, and reads nothing; the sockets."""
         host, port = address.rsplit(":", 1)
         streams = flooder.Streams(path, lambda i: flooder.frame(
@@ -38,7 +40,7 @@ class UnreadTest(ClusterTest):
         calls = streams()
         left = {}
         for _ in range(CLIENTS):
-            s = socket.create_connection((host, int(port)))
+            s = socket.create_connection((host, int(port)), source_address=(source, 0))
             self.addCleanup(s.close)
             s.setblocking(False)
             left[s] = memoryview(flooder.PREFACE + flooder.frame(flooder.SETTINGS, 0, 0)
@@ -101,6 +103,52 @@ class UnreadTest(ClusterTest):
         self.assertEqual(self.jobs_of(c, ask), 300)
         for answer in [c.api.ListJobs.future(ask) for _ in range(20)]:
             self.assertEqual(len(answer.result(20 * PATIENCE).jobs), 300)
+
+    def answers(self, sockets, rest):
+        """Reads what has arrived, and adds what is no whole frame to `rest`; how many messages of DATA
+        have arrived since the last time."""
+        count = 0
+        for s in sockets:
+            try:
+                while more := s.recv(1 << 20):
+                    rest[s] = rest.get(s, b"") + more
+            except OSError:
+                pass
+            got, at = rest.get(s, b""), 0
+            while at + 9 <= len(got) and at + 9 + int.from_bytes(got[at:at + 3], "big") <= len(got):
+                count += got[at + 3] == flooder.DATA
+                at += 9 + int.from_bytes(got[at:at + 3], "big")
+            rest[s] = got[at:]
+        return count
+
+    def test_addresses_take_turns_at_the_registry(self):
+        """One address has as many calls waiting for the registry as it may. A call of another one
+        waits for none of them but the one that is being read."""
+        c = self.cluster(workers=0, pservers=0)
+        job = c.submit(SMALL)
+        c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id))
+        c.coordinator.stop()
+        db = sqlite3.connect(c.folder / "coordinator/jobs.db")
+        names = [row[1] for row in db.execute("PRAGMA table_info(jobs)")]
+        others = ", ".join(n for n in names if n not in ("number", "id", "request_id"))
+        db.execute(f"INSERT INTO jobs (id, {others}) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 "
+                   f"FROM n LIMIT {ROWS}) SELECT 'old-' || i, {others} FROM jobs, n")
+        db.commit()
+        db.close()
+        c.restart_coordinator()
+        # All rows are looked at, and the answer is short.
+        ask = coordinator_pb2.ListJobsRequest(states=[job_pb2.JOB_STATE_DONE])
+        rest, later = {}, 0
+        crowd = self.leave(c.coordinator.address, LIST, message(ask), "127.0.9.1")
+        c.api.ListJobs(ask, timeout=60 * PATIENCE)  # it is not told to try again
+        answered = self.answers(crowd, rest)
+        moved = time.monotonic()
+        while time.monotonic() < moved + QUIET_S:
+            c.pause()
+            if more := self.answers(crowd, rest):
+                later, moved = later + more, time.monotonic()
+        print(f"{answered} calls of the crowd were answered before, {later} after", flush=True)
+        self.assertGreater(later, 100)
 
     def test_streamed_answers(self):
         c = self.cluster(workers=1, pservers=1)

@@ -136,14 +136,28 @@ void ps_hold(ps_held *held, ps_coordinator *c, ps_call *call, const char *job_id
     ps_call_on_gone(call, held_gone, held);
 }
 
-bool ps_may_read(ps_coordinator *c, ps_call *call)
+bool ps_may_wait(ps_tasks *tasks, ps_shares *shares, const char *what, ps_call *call,
+                 ps_held *held)
 {
-    if (ps_tasks_has_room(c->reads)) {
+    char host[PS_CLIENT_HOST_MAX];
+
+    ps_client_host(call, host);
+    held->share = ps_tasks_has_room(tasks) ? ps_shares_enter(shares, host) : NULL;
+    if (held->share) {
         return true;
     }
     ps_refuse(call, PS_RESOURCE_EXHAUSTED, NULL, NULL,
-              "too many calls wait for the registry; try again later");
+              "too many calls wait for the %s: %d of an address and %d of all are allowed; try "
+              "again later",
+              what, PS_SHARE_MAX, PS_SHARES_MAX);
     return false;
+}
+
+void ps_hold_for_read(ps_held *held, ps_coordinator *c, ps_call *call, const char *job_id,
+                      ps_task *task)
+{
+    ps_hold(held, c, call, job_id);
+    ps_tasks_submit(c->reads, &held->share->strand, task);
 }
 
 bool ps_page_size(ps_call *call, int32_t wanted, size_t *size)

@@ -63,13 +63,20 @@ void ps_client_host(ps_call *call, char host[PS_CLIENT_HOST_MAX]);
 typedef struct ps_held {
     ps_coordinator *c;
     ps_call *call;
+    ps_share *share; /* of the client's address; NULL: the call is not counted */
     char job_id[PS_COORDINATOR_ID_MAX];
 } ps_held;
 void ps_hold(ps_held *held, ps_coordinator *c, ps_call *call, const char *job_id);
 
-/* Returns whether the call may wait for the registry. Refuses the call and returns false if too
- * many calls wait already. */
-bool ps_may_read(ps_coordinator *c, ps_call *call);
+/* Counts a call that is to wait for one of `tasks`, which are for `what`, and sets held->share.
+ * Refuses the call and returns false if too many calls, or too many of its address, wait. */
+bool ps_may_wait(ps_tasks *tasks, ps_shares *shares, const char *what, ps_call *call,
+                 ps_held *held);
+
+/* Lets the call wait while `task` reads the registry; ps_may_wait has counted it in c->reading.
+ * Addresses take turns. */
+void ps_hold_for_read(ps_held *held, ps_coordinator *c, ps_call *call, const char *job_id,
+                      ps_task *task);
 
 /* Writes the size of a page: 50 for 0, at most 1000. Refuses the call and returns false if `wanted`
  * is negative. */

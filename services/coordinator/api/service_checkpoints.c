@@ -117,6 +117,7 @@ static void listed(ps_task *task)
         free(l->items[i].time);
     }
     free(l->items);
+    ps_shares_leave(&l->held.c->reading, l->held.share);
     free(l);
 }
 
@@ -128,14 +129,14 @@ void ps_serve_list_checkpoints(void *service, const ProtobufCMessage *request, p
     listing *l;
 
     (void)payload;
-    if (!ps_may_read(c, call)) {
+    l = ps_xcalloc(1, sizeof *l);
+    if (!ps_may_wait(c->reads, &c->reading, "registry", call, &l->held)) {
+        free(l);
         return;
     }
-    l = ps_xcalloc(1, sizeof *l);
     l->caller = *ps_call_caller(call);
     l->task.run = list;
     l->task.done = listed;
     l->status = ps_fail(PS_UNAVAILABLE, "the coordinator is stopping");
-    ps_hold(&l->held, c, call, q->job_id);
-    ps_tasks_submit(c->reads, NULL, &l->task);
+    ps_hold_for_read(&l->held, c, call, q->job_id, &l->task);
 }

@@ -54,6 +54,7 @@ static void loaded(ps_task *task)
         l->answer(l->held.call, l->record.job);
     }
     ps_record_fini(&l->record);
+    ps_shares_leave(&l->held.c->reading, l->held.share);
     free(l);
 }
 
@@ -71,17 +72,17 @@ static void answer_job(ps_coordinator *c, ps_call *call, const char *job_id, ps_
         }
         return;
     }
-    if (!ps_may_read(c, call)) {
+    l = ps_xcalloc(1, sizeof *l);
+    if (!ps_may_wait(c->reads, &c->reading, "registry", call, &l->held)) {
+        free(l);
         return;
     }
-    l = ps_xcalloc(1, sizeof *l);
     l->task.run = load;
     l->task.done = loaded;
     l->answer = answer;
     l->what = what;
     l->status = ps_fail(PS_UNAVAILABLE, "the coordinator is stopping");
-    ps_hold(&l->held, c, call, job_id);
-    ps_tasks_submit(c->reads, NULL, &l->task);
+    ps_hold_for_read(&l->held, c, call, job_id, &l->task);
 }
 
 static void answer_get(ps_call *call, Psgd__V1__Job *job)
@@ -327,6 +328,7 @@ static void checked(ps_task *task)
 {
     submission *s = PS_CONTAINER_OF(task, submission, task);
 
+    ps_shares_leave(&s->held.c->submitting, s->held.share);
     if (s->held.call && ps_is_ok(&s->error.status)) {
         take_in(s);
         return;
@@ -348,12 +350,11 @@ void ps_serve_submit_job(void *service, const ProtobufCMessage *request, ps_payl
     submission *s;
 
     (void)payload;
-    if (!ps_tasks_has_room(tasks)) {
-        ps_refuse(call, PS_RESOURCE_EXHAUSTED, NULL, NULL,
-                  "too many calls wait for the disk; try again later");
+    s = ps_xcalloc(1, sizeof *s);
+    if (!ps_may_wait(tasks, &c->submitting, "disk", call, &s->held)) {
+        free(s);
         return;
     }
-    s = ps_xcalloc(1, sizeof *s);
     s->task.run = check;
     s->task.done = checked;
     s->request_id = ps_xstrdup(q->request_id);

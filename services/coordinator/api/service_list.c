@@ -162,6 +162,7 @@ static void page_read(ps_task *task)
         ps_record_fini(&l->records[i]);
     }
     free(l->records);
+    ps_shares_leave(&l->held.c->reading, l->held.share);
     free(l);
 }
 
@@ -197,7 +198,8 @@ void ps_serve_list_jobs(void *service, const ProtobufCMessage *request, ps_paylo
     listing *l = ps_xcalloc(1, sizeof *l);
 
     (void)payload;
-    if (!read_request((const void *)request, call, l) || !ps_may_read(c, call)) {
+    if (!read_request((const void *)request, call, l) ||
+        !ps_may_wait(c->reads, &c->reading, "registry", call, &l->held)) {
         free(l);
         return;
     }
@@ -205,6 +207,5 @@ void ps_serve_list_jobs(void *service, const ProtobufCMessage *request, ps_paylo
     l->task.run = read_page;
     l->task.done = page_read;
     l->status = ps_fail(PS_UNAVAILABLE, "the coordinator is stopping");
-    ps_hold(&l->held, c, call, "");
-    ps_tasks_submit(c->reads, NULL, &l->task);
+    ps_hold_for_read(&l->held, c, call, "", &l->task);
 }
