@@ -2,12 +2,17 @@
 """test_values.py - a member of a job leaves values that are no finite numbers, and says that all is
 well."""
 import pathlib
+import re
 import struct
+import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cluster"))
 
-from harness import FINAL, SMALL, ClusterTest, coordinator_pb2, job_pb2, main  # noqa: E402
+import grpc  # noqa: E402
+from harness import (BIN, FINAL, SMALL, ClusterTest, coordinator_pb2, job_pb2,  # noqa: E402
+                     json_format, main)
+from psgd.v1 import codec_pb2, parameter_pb2, parameter_pb2_grpc  # noqa: E402
 from rogue import PSERVER, Rogue  # noqa: E402
 
 ASYNC = {**SMALL, "title": "wild", "epochs": 1, "model": {"preset": "mlp", "widths": [4]},
@@ -43,6 +48,49 @@ class ValueTest(ClusterTest):
         self.assertIn("it broke", job.message)
         self.assertIn("weights.f32 is not finite", job.message)
         nodes[0].claims = {}
+
+    def layout_hash(self, spec):
+        """The hash with which a member of the job says of which model it is."""
+        text = re.sub(r': "(\d+)"', r": \1", json_format.MessageToJson(spec))
+        ran = subprocess.run([BIN.parent / "tests/layout_hash"], capture_output=True, input=text.encode(),
+                             check=True)
+        return int(ran.stdout, 16)
+
+    def test_a_worker_s_push_of_nan_is_refused(self):
+        """Then it says that it has trained to the end, and the job fails in its name all the same."""
+        c = self.cluster(workers=0, pservers=0)
+        c.pservers.append(c.add("pserver", 0, ["--threads", "1"]))
+        node = Rogue(c.coordinator.address)
+        self.addCleanup(node.close)
+        server = c.pservers[0].address
+        ended = []
+
+        def run():
+            who = parameter_pb2.WorkerIdentity(
+                job_id=node.job_id, rank=0, incarnation=node.incarnation,
+                layout_hash=self.layout_hash(node.settings.spec))
+            bias = codec_pb2.Encoding(slice=1, payload_bytes=16, f32=codec_pb2.F32())
+            push = parameter_pb2.PushGradientRequest(
+                worker=who, attempt=node.attempt, slices=[bias],
+                payload=struct.pack("<4f", 0, 0, float("nan"), 0))
+            with grpc.insecure_channel(server) as channel:
+                answers = parameter_pb2_grpc.ParameterServiceStub(channel).PushGradient(
+                    iter([push]), timeout=20)
+                try:
+                    ended.append(list(answers))
+                except grpc.RpcError as e:
+                    ended.append((e.code(), e.details()))
+            steps = node.settings.spec.epochs * 40
+            node.claims = {"progress": [coordinator_pb2.WorkerProgress(step=steps, total_steps=steps)]}
+
+        node.run = run
+        c.wait_nodes(2)
+        job = c.wait(c.submit(ASYNC).id, lambda j: j.state in FINAL)
+        self.assertEqual(job_pb2.JobState.Name(job.state), "JOB_STATE_FAILED", job.message)
+        (answer,) = ended
+        self.assertEqual(answer[0], grpc.StatusCode.INVALID_ARGUMENT, answer)
+        for text in (answer[1], job.message):
+            self.assertIn("worker 0: slice 1: value 2 is not finite", text)
 
 
 if __name__ == "__main__":
