@@ -5,7 +5,8 @@
 #include "common/base/draw.h"
 #include "common/base/shorten.h"
 #include "common/data/dataset.h"
-#include "common/data/lines.h"
+#include "common/data/decimal.h"
+#include "common/data/learned.h"
 
 #include <assert.h>
 #include <math.h>
@@ -128,12 +129,6 @@ bool ps_column_is_one_hot(const ps_data_column *column)
     return number_of(column, "one_hot", 0) == 1;
 }
 
-bool ps_column_learns(const ps_data_column *column)
-{
-    return column->kind->has_words || number_of(column, "scale", AS_IT_IS) != AS_IT_IS ||
-           number_of(column, "blank", 0) == 1;
-}
-
 uint32_t ps_category_hash(uint32_t column, const char *text, size_t len, uint32_t buckets)
 {
     uint64_t h = UINT64_C(0xcbf29ce484222325) + column; /* FNV-1a */
@@ -225,6 +220,44 @@ ps_status ps_column_learn(ps_column_state *state, uint32_t *size)
                        PS_SHORT(column->name, 48), *size, ONE_HOT_MAX);
     }
     return ps_ok();
+}
+
+/* Returns whether the values of the column depend on the mean or the bounds of all. */
+static bool is_scaled(const ps_data_column *column)
+{
+    return number_of(column, "scale", AS_IT_IS) != AS_IT_IS || number_of(column, "blank", 0) == 1;
+}
+
+void ps_column_keep(const ps_column_state *s, ps_learned *learned)
+{
+    if (s->words != NULL) {
+        ps_learned_put_words(learned, s->number, s->words, s->kept,
+                             "data.columns: size or cutoff bounds the categories of a column");
+    } else if (is_scaled(s->column)) {
+        ps_learned_put_column(
+            learned, s->number,
+            &(ps_learned_column){s->count, s->mean, s->squares, s->least, s->most});
+    }
+}
+
+ps_status ps_column_recall(ps_column_state *s, ps_learned *learned)
+{
+    ps_learned_column column = {.count = 0};
+    ps_status st;
+
+    if (s->words != NULL) {
+        return ps_learned_take_words(learned, s->number, &s->words);
+    }
+    if (!is_scaled(s->column)) {
+        return ps_ok();
+    }
+    st = ps_learned_take_column(learned, s->number, &column);
+    s->count = column.count;
+    s->mean = column.mean;
+    s->squares = column.squares;
+    s->least = column.least;
+    s->most = column.most;
+    return st;
 }
 
 static float scaled(const ps_column_state *state, double value)

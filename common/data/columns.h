@@ -39,10 +39,6 @@ uint32_t ps_column_size(const ps_data_column *column);
 /* Returns whether each id of the column becomes a feature of its own, which is 0 or 1. */
 bool ps_column_is_one_hot(const ps_data_column *column);
 
-/* Returns whether the values of the column depend on all its training records: on their words, mean
- * or bounds. */
-bool ps_column_learns(const ps_data_column *column);
-
 /* The learned properties of a column. */
 typedef struct ps_column_state {
     const ps_data_column *column;
@@ -66,6 +62,11 @@ PS_MUST_USE ps_status ps_column_see(ps_column_state *state, const char *text, si
 /* Ends learning, after all training records. Sets *size to the number of ids or classes (0 for
  * numbers). Returns INVALID_ARGUMENT if there are none, or more than are allowed. */
 PS_MUST_USE ps_status ps_column_learn(ps_column_state *state, uint32_t *size);
+
+/* Keeps what was learned, or takes what was learned from all files instead of ps_column_see; the
+ * first is due after ps_column_learn, the second before it (learned.h). */
+void ps_column_keep(const ps_column_state *state, ps_learned *learned);
+PS_MUST_USE ps_status ps_column_recall(ps_column_state *state, ps_learned *learned);
 
 /* Turns a field of any record into its value. Returns INVALID_ARGUMENT with what is expected. */
 PS_MUST_USE ps_status ps_column_read(const ps_column_state *state, const char *text, size_t len,

@@ -53,10 +53,9 @@ bool ps_data_conf_same(const ps_data_conf *a, const ps_data_conf *b)
     return true;
 }
 
-bool ps_data_can_share(const ps_data_conf *conf)
+bool ps_data_is_part(const ps_data_conf *conf)
 {
-    return conf->source->takes_files && conf->test_files > 0 &&
-           (conf->source->learns == NULL || !conf->source->learns(conf));
+    return conf->share.count < conf->share.of;
 }
 
 double ps_data_number(const ps_data_conf *conf, const char *name)

@@ -37,6 +37,8 @@ typedef struct ps_data_share {
     uint32_t first, count;
 } ps_data_share;
 
+typedef struct ps_learned ps_learned; /* learned.h */
+
 struct ps_data_conf {
     const ps_data_source *source;
     ps_params params; /* in the order of the source's table */
@@ -51,6 +53,8 @@ struct ps_data_conf {
     ps_data_column columns[PS_DATA_COLUMNS_MAX];
     uint32_t column_count;
     ps_data_share share;
+    ps_learned
+        *learned; /* borrowed while a look learns or a share is loaded (learned.h); or NULL */
 };
 
 /* Returns a conf of this source with the default numbers. */
@@ -59,9 +63,9 @@ ps_data_conf ps_data_conf_of(const ps_data_source *source);
 /* Returns whether two confs are equal. */
 bool ps_data_conf_same(const ps_data_conf *a, const ps_data_conf *b);
 
-/* Returns whether a process may do with its share of the training files: test samples have files of
- * their own, and no sample depends on other files than its own. */
-bool ps_data_can_share(const ps_data_conf *conf);
+/* Returns whether the share lacks training files, so that what was learned from all of them comes
+ * with it (learned.h). */
+bool ps_data_is_part(const ps_data_conf *conf);
 
 /* Returns the value of the source's number `name`, which must exist. */
 double ps_data_number(const ps_data_conf *conf, const char *name);

@@ -11,6 +11,7 @@
  */
 #include "common/base/xalloc.h"
 #include "common/data/columns.h"
+#include "common/data/decimal.h"
 #include "common/data/sink.h"
 
 #include <stdlib.h>

@@ -10,6 +10,7 @@
 #include "common/base/strbuf.h"
 #include "common/base/xalloc.h"
 #include "common/data/columns.h"
+#include "common/data/learned.h"
 #include "common/data/sink.h"
 
 #include <stdlib.h>
@@ -240,16 +241,6 @@ static void arrange(table *t)
     }
 }
 
-static bool learns(const ps_data_conf *conf)
-{
-    for (uint32_t c = 0; c < conf->column_count; c++) {
-        if (ps_column_learns(&conf->columns[c])) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static ps_status csv_facts(const ps_data_conf *conf, ps_data_facts *facts)
 {
     uint64_t numbers = 0, ids = 0, vocabulary = 0;
@@ -300,7 +291,8 @@ static ps_status csv_facts(const ps_data_conf *conf, ps_data_facts *facts)
 
 /* --- from files --------------------------------------------------------------- */
 
-/* The first pass: learns the columns and writes what the conf leaves open to it. */
+/* The first pass: learns the columns and writes what the conf leaves open to it. A part has no
+ * first pass. */
 static ps_status learn(table *t, ps_data_conf *conf, const char *folder)
 {
     char who[PS_DATA_WHO_BYTES];
@@ -312,18 +304,26 @@ static ps_status learn(table *t, ps_data_conf *conf, const char *folder)
     for (uint32_t c = 0; c < conf->column_count; c++) {
         ps_column_state_init(&t->states[c], &conf->columns[c], c);
     }
-    st = ps_lines_walk(conf, folder, &rule, take_line, t);
+    st = ps_has_learned(conf) ? ps_ok() : ps_lines_walk(conf, folder, &rule, take_line, t);
     for (uint32_t c = 0; c < conf->column_count && ps_is_ok(&st); c++) {
         ps_data_column *column = &conf->columns[c];
         int at = ps_param_find(column->kind->params,
                                column->kind->role == PS_ROLE_LABEL ? "classes" : "size");
         uint32_t size = 0;
 
-        st = ps_column_learn(&t->states[c], &size);
+        if (ps_has_learned(conf)) {
+            st = ps_column_recall(&t->states[c], conf->learned);
+        }
+        if (ps_is_ok(&st)) {
+            st = ps_column_learn(&t->states[c], &size);
+        }
         if (!ps_is_ok(&st)) {
             st = ps_wrap(st, "%s", ps_data_who(conf, who));
         } else if (at >= 0) {
             column->params.v[at] = size;
+        }
+        if (ps_is_ok(&st) && ps_is_learning(conf)) {
+            ps_column_keep(&t->states[c], conf->learned);
         }
     }
     return st;
@@ -397,7 +397,6 @@ const ps_data_source ps_data_source_csv = {
     .params = params,
     .takes_files = true,
     .takes_columns = true,
-    .learns = learns,
     .facts = csv_facts,
     .look = look,
     .load = load,

@@ -4,6 +4,7 @@
 
 #include "common/base/draw.h"
 #include "common/base/xalloc.h"
+#include "common/data/learned.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -23,6 +24,7 @@ ps_status ps_data_look(const char *folder, ps_data_conf *conf)
 ps_status ps_data_load(const ps_data_conf *conf, const char *folder, const char *scratch,
                        ps_dataset **out)
 {
+    assert(!ps_data_is_part(conf));
     return conf->source->load(conf, folder, scratch, out);
 }
 
@@ -44,6 +46,10 @@ void ps_dataset_destroy(ps_dataset *data)
             data->split[s]->destroy(data->split[s]);
         }
     }
+    for (size_t i = 0; data->measured != NULL && i < PS_LEARNED_VALUES_MAX; i++) {
+        free(data->measured[i].at);
+    }
+    free(data->measured);
     free(data->files);
     free(data->words);
     free(data);
@@ -115,7 +121,9 @@ static void make_sample(const ps_dataset *data, const ps_gathering *g, uint32_t 
                         const void *stored, float *x, float *targets)
 {
     const ps_samples *from = data->split[g->split];
-    uint64_t key = from->draws ? ps_sample_key(g->seed, g->pass, g->split, at) : 0;
+    uint64_t key = from->draws ? ps_sample_key(g->seed, g->pass, g->split,
+                                               ps_dataset_place(data, g->split, at))
+                               : 0;
 
     if (stored == NULL) {
         memset(x, 0, data->facts.features * sizeof *x);
@@ -187,7 +195,8 @@ uint32_t ps_dataset_file_count(const ps_dataset *data)
     return data->file_count;
 }
 
-uint32_t ps_dataset_file_number(const ps_dataset *data, uint32_t at)
+/* Returns the file that training sample `at` came from. */
+static const ps_file_start *file_of(const ps_dataset *data, uint32_t at)
 {
     uint32_t low = 0, high = data->file_count; /* the file is in [low, high) */
 
@@ -201,7 +210,23 @@ uint32_t ps_dataset_file_number(const ps_dataset *data, uint32_t at)
             low = middle;
         }
     }
-    return data->files[low].number;
+    return &data->files[low];
+}
+
+uint32_t ps_dataset_file_number(const ps_dataset *data, uint32_t at)
+{
+    return file_of(data, at)->number;
+}
+
+uint32_t ps_dataset_place(const ps_dataset *data, ps_split split, uint32_t at)
+{
+    const ps_file_start *file;
+
+    if (!data->is_part || split == PS_TEST) {
+        return at;
+    }
+    file = file_of(data, at);
+    return file->place + (at - file->first);
 }
 
 /* --- for the sources -------------------------------------------------------- */

@@ -23,7 +23,7 @@ typedef enum ps_split { PS_TRAIN, PS_TEST } ps_split;
 PS_MUST_USE ps_status ps_data_get_facts(const ps_data_conf *conf, ps_data_facts *facts);
 /* Calls source->look for a conf; does nothing if the source has none. */
 PS_MUST_USE ps_status ps_data_look(const char *folder, ps_data_conf *conf);
-/* Calls source->load for a conf. */
+/* Calls source->load for a conf whose training files are all there. */
 PS_MUST_USE ps_status ps_data_load(const ps_data_conf *conf, const char *folder,
                                    const char *scratch, ps_dataset **out);
 

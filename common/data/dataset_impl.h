@@ -9,10 +9,13 @@
 
 #include <stdatomic.h>
 
+typedef struct ps_learned_values ps_learned_values; /* learned.h */
+
 /* Where the samples of a training file begin. */
 typedef struct ps_file_start {
     uint32_t first;  /* index of its first sample */
     uint32_t number; /* in its name */
+    uint32_t place;  /* index of its first sample among those of all files */
 } ps_file_start;
 
 struct ps_dataset {
@@ -22,6 +25,9 @@ struct ps_dataset {
     uint32_t file_count;
     char *words; /* (word_bytes) as of ps_dataset_words; NULL: none */
     size_t word_bytes;
+    bool is_part; /* other processes have more training files */
+    ps_learned_values
+        *measured;       /* (PS_LEARNED_VALUES_MAX) of a part: what transforms measured of all */
     atomic_bool is_lost; /* a sample could not be read back */
 };
 
@@ -46,6 +52,10 @@ void ps_dataset_gather_pass(const ps_dataset *data, const ps_gathering *g, float
 
 /* Returns the key of the random draws for a sample in a pass over the data. */
 uint64_t ps_sample_key(uint64_t seed, uint64_t pass, ps_split split, uint32_t at);
+
+/* Returns the index of a sample among those of all files; that is its own unless it is a training
+ * sample of a part. */
+uint32_t ps_dataset_place(const ps_dataset *data, ps_split split, uint32_t at);
 
 /* For the sources: returns the smaller of `count` and `limit`; a limit of 0 is none. */
 uint32_t ps_data_limited(uint32_t count, uint32_t limit);

@@ -5,6 +5,7 @@
 #include "common/base/draw.h"
 #include "common/base/xalloc.h"
 #include "common/data/dataset_impl.h"
+#include "common/data/learned.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -75,6 +76,11 @@ static bool may_fold(ps_feed *feed, const ps_transforming *at)
            at->transform->is_affine(at, &feed->affine);
 }
 
+static bool measures(const ps_transform_choice *choice)
+{
+    return choice->transform->learns != NULL && choice->transform->learns(&choice->params);
+}
+
 static ps_status begin_step(ps_feed *feed, uint32_t i, ps_data_facts *facts)
 {
     const ps_transform_choice *choice = &feed->conf.transforms[i];
@@ -88,6 +94,15 @@ static ps_status begin_step(ps_feed *feed, uint32_t i, ps_data_facts *facts)
                             .conf = &feed->conf,
                             .data = feed->data};
     st = plan_one(choice, facts);
+    if (ps_is_ok(&st) && measures(choice) && feed->data->is_part) {
+        at->known = feed->data->measured[i].at;
+        at->known_count = feed->data->measured[i].count;
+        if (at->known == NULL) {
+            st = ps_fail(PS_INVALID_ARGUMENT,
+                         "what was learned from all files: values[%u] are not there; %s needs them",
+                         i, choice->transform->name);
+        }
+    }
     if (ps_is_ok(&st) && choice->transform->learn != NULL) {
         st = choice->transform->learn(at);
     }
@@ -203,7 +218,9 @@ void ps_feed_order(const ps_feed *feed, uint64_t epoch, uint32_t *order, uint32_
 static void transform(const ps_feed *feed, ps_split split, uint64_t pass, uint32_t at, float *x,
                       float *targets)
 {
-    uint64_t key = feed->draws ? ps_sample_key(feed->conf.seed, pass, split, at) : 0;
+    uint64_t key = feed->draws ? ps_sample_key(feed->conf.seed, pass, split,
+                                               ps_dataset_place(feed->data, split, at))
+                               : 0;
 
     for (uint32_t k = 0; k < feed->conf.transform_count; k++) {
         const ps_transforming *step = &feed->steps[k];
@@ -291,6 +308,14 @@ void ps_feed_gather_fetched(const ps_feed *feed, uint64_t epoch, const uint32_t 
 ps_status ps_feed_status(const ps_feed *feed)
 {
     return ps_dataset_status(feed->data);
+}
+
+const float *ps_feed_measured(const ps_feed *feed, uint32_t place, size_t *count)
+{
+    *count = 0;
+    return measures(&feed->conf.transforms[place])
+               ? feed->conf.transforms[place].transform->measured(&feed->steps[place], count)
+               : NULL;
 }
 
 const char *ps_feed_words(const ps_feed *feed, size_t *bytes)

@@ -55,6 +55,10 @@ bool ps_feed_is_far(const ps_feed *feed);
 /* Returns the words of the data set as ps_dataset_words. */
 const char *ps_feed_words(const ps_feed *feed, size_t *bytes);
 
+/* Returns what transform `place` of the list has measured on the training samples, (*count), valid
+ * as long as the feed; NULL if it measures nothing. */
+const float *ps_feed_measured(const ps_feed *feed, uint32_t place, size_t *count);
+
 /* Returns DATA_LOSS as ps_dataset_status. */
 PS_MUST_USE ps_status ps_feed_status(const ps_feed *feed);
 

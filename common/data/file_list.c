@@ -4,6 +4,7 @@
 
 #include "common/base/files.h"
 #include "common/base/xalloc.h"
+#include "common/data/learned.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -90,12 +91,13 @@ bool ps_file_list_may_have(const ps_data_conf *conf, const char *name)
             return true;
         }
     }
-    return strcmp(conf->vocabulary, name) == 0;
+    return strcmp(conf->vocabulary, name) == 0 || strcmp(name, PS_LEARNED_FACTS) == 0 ||
+           strcmp(name, PS_LEARNED_TEST) == 0;
 }
 
 uint32_t ps_file_list_count(const ps_file_list *list)
 {
-    return list->train + list->test + list->words;
+    return list->train + list->test + list->words + list->learned;
 }
 
 /* --- what is in a folder ---------------------------------------------------------- */
@@ -339,6 +341,13 @@ ps_status ps_file_list_open(const ps_data_conf *conf, const char *folder, ps_fil
     if (ps_is_ok(&st) && conf->vocabulary[0] != '\0') {
         out->words = 1;
         st = add(&list, conf->vocabulary);
+    }
+    if (ps_is_ok(&st) && ps_data_is_part(conf)) {
+        uint32_t before = list.count;
+
+        st = conf->test_files == 0 ? add(&list, PS_LEARNED_TEST) : st;
+        st = ps_is_ok(&st) ? add(&list, PS_LEARNED_FACTS) : st;
+        out->learned = list.count - before;
     }
     if (!ps_is_ok(&st)) {
         free(list.at);

@@ -15,10 +15,11 @@
 
 #include "common/data/conf.h"
 
-/* The names of the training files, then of the test files, then of the file of words, if any. */
+/* The names of the training files, then of the test files, then of the file of words, if any, then
+ * of what was learned from all files, if the share lacks some (learned.h). */
 typedef struct ps_file_list {
-    char (*names)[PS_DATA_FILE_NAME_MAX]; /* (train + test + words) */
-    uint32_t train, test, words;
+    char (*names)[PS_DATA_FILE_NAME_MAX]; /* (train + test + words + learned) */
+    uint32_t train, test, words, learned;
 } ps_file_list;
 
 /* Returns the number of all files of a list. */
@@ -49,8 +50,8 @@ bool ps_file_is_pattern(const char *entry);
  * of fewer than PS_DATA_FILE_NAME_MAX bytes, in which '*' and '?' stand for characters of names. */
 bool ps_file_entry_is_safe(const char *entry);
 
-/* Returns whether the file `name` is the conf's file of words, or one of its entries is it or
- * stands for it. */
+/* Returns whether the file `name` is the conf's file of words, or one that was learned, or one of
+ * the conf's entries is it or stands for it. */
 bool ps_file_list_may_have(const ps_data_conf *conf, const char *name);
 
 #endif

@@ -129,6 +129,13 @@ void ps_data_files_share(const ps_data_files *files, const ps_data_share *share,
     ps_data_files_sum(out);
 }
 
+void ps_data_files_add_learned(ps_data_files *files, const ps_data_file *file)
+{
+    files->at = ps_xrealloc(files->at, (files->count + 1) * sizeof *files->at);
+    files->at[files->count++] = *file;
+    files->learned++;
+}
+
 void ps_data_files_sum(ps_data_files *files)
 {
     ps_strbuf lines = {0};
@@ -143,20 +150,23 @@ void ps_data_files_sum(ps_data_files *files)
 
 /* Describes those files of the list that exist. */
 static ps_status describe_list(ps_data_cache *cache, const ps_data_conf *conf, const char *folder,
-                               const ps_file_list *list, ps_data_files *out)
+                               const char *learned_folder, const ps_file_list *list,
+                               ps_data_files *out)
 {
     ps_status st = ps_ok(), missing = ps_ok();
-    size_t names = ps_file_list_count(list);
+    size_t names = ps_file_list_count(list), own = names - list->learned;
 
     out->at = ps_xcalloc(names, sizeof *out->at);
-    for (size_t i = 0; i < names && ps_is_ok(&st); i++) {
-        ps_status one = describe_file(cache, folder, list->names[i], &out->at[out->count]);
+    for (size_t i = 0; i < (learned_folder != NULL ? names : own) && ps_is_ok(&st); i++) {
+        ps_status one = describe_file(cache, i < own ? folder : learned_folder, list->names[i],
+                                      &out->at[out->count]);
 
         if (one.code == PS_NOT_FOUND && conf->source->some_files_suffice) {
             missing = one;
         } else if (ps_is_ok(&one)) {
             out->count++;
             out->train += i < list->train;
+            out->learned += i >= own;
         } else {
             st = one;
         }
@@ -164,8 +174,8 @@ static ps_status describe_list(ps_data_cache *cache, const ps_data_conf *conf, c
     return out->count == 0 && ps_is_ok(&st) ? missing : st;
 }
 
-ps_status ps_data_describe_cached(ps_data_cache *cache, const ps_data_conf *conf,
-                                  const char *folder, ps_data_files *out)
+static ps_status describe(ps_data_cache *cache, const ps_data_conf *conf, const char *folder,
+                          const char *learned_folder, ps_data_files *out)
 {
     ps_data_files files = {.count = 0};
     ps_file_list list = {.train = 0};
@@ -182,7 +192,7 @@ ps_status ps_data_describe_cached(ps_data_cache *cache, const ps_data_conf *conf
     }
     st = ps_file_list_open(conf, folder, &list);
     if (ps_is_ok(&st)) {
-        st = describe_list(cache, conf, folder, &list, &files);
+        st = describe_list(cache, conf, folder, learned_folder, &list, &files);
     }
     ps_file_list_close(&list);
     if (!ps_is_ok(&st)) {
@@ -194,7 +204,19 @@ ps_status ps_data_describe_cached(ps_data_cache *cache, const ps_data_conf *conf
     return st;
 }
 
+ps_status ps_data_describe_cached(ps_data_cache *cache, const ps_data_conf *conf,
+                                  const char *folder, ps_data_files *out)
+{
+    return describe(cache, conf, folder, folder, out);
+}
+
 ps_status ps_data_describe(const ps_data_conf *conf, const char *folder, ps_data_files *out)
 {
-    return ps_data_describe_cached(NULL, conf, folder, out);
+    return describe(NULL, conf, folder, folder, out);
+}
+
+ps_status ps_data_describe_share(const ps_data_conf *conf, const char *folder,
+                                 const char *learned_folder, ps_data_files *out)
+{
+    return describe(NULL, conf, folder, learned_folder, out);
 }

@@ -23,6 +23,7 @@ typedef struct ps_data_files {
     ps_data_file *at; /* (count) */
     size_t count;
     size_t train;    /* the first so many are training files */
+    size_t learned;  /* the last so many were learned from all files (learned.h) */
     char sha256[65]; /* of the whole: SHA-256 over the lines "name size sha256\n" of all files */
 } ps_data_files;
 
@@ -35,10 +36,17 @@ void ps_data_files_free(ps_data_files *files);
 PS_MUST_USE ps_status ps_data_describe(const ps_data_conf *conf, const char *folder,
                                        ps_data_files *out);
 
+/* Does the same with the files that were learned in a folder of their own. NULL: without them. */
+PS_MUST_USE ps_status ps_data_describe_share(const ps_data_conf *conf, const char *folder,
+                                             const char *learned_folder, ps_data_files *out);
+
 /* Writes to *out those files of a list, made by ps_data_describe, that a process with this share
- * needs. The caller frees *out. */
+ * needs, without what is learned. The caller frees *out. */
 void ps_data_files_share(const ps_data_files *files, const ps_data_share *share,
                          ps_data_files *out);
+
+/* Appends a file that was learned. ps_data_files_sum is due then. */
+void ps_data_files_add_learned(ps_data_files *files, const ps_data_file *file);
 
 /* Computes the checksum of the whole from those of the files. */
 void ps_data_files_sum(ps_data_files *files);

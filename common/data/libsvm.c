@@ -7,6 +7,8 @@
  */
 #include "common/base/container_of.h"
 #include "common/base/xalloc.h"
+#include "common/data/decimal.h"
+#include "common/data/learned.h"
 #include "common/data/sink.h"
 #include "common/data/vocabulary.h"
 
@@ -57,12 +59,6 @@ static ps_status libsvm_facts(const ps_data_conf *conf, ps_data_facts *facts)
     facts->classes = are_values ? 0 : classes;
     facts->target_width = 1;
     return ps_data_known_counts(conf, facts);
-}
-
-/* Returns whether the classes are those of the labels that occur. */
-static bool learns(const ps_data_conf *conf)
-{
-    return ps_data_count(conf, "values") == 0;
 }
 
 /* --- samples ------------------------------------------------------------------- */
@@ -266,7 +262,12 @@ static ps_status learn(loading *l, const char *folder)
     ps_status st;
 
     l->is_learning = true;
-    st = ps_lines_walk(l->conf, folder, &rule, take_line, l);
+    if (!ps_has_learned(l->conf)) {
+        st = ps_lines_walk(l->conf, folder, &rule, take_line, l);
+    } else {
+        l->features = given;
+        st = l->are_values ? ps_ok() : ps_learned_take_words(l->conf->learned, 0, &l->labels);
+    }
     if (!ps_is_ok(&st)) {
         return st;
     }
@@ -282,6 +283,9 @@ static ps_status learn(loading *l, const char *folder)
     }
     l->features = given > 0 ? given : l->features;
     ps_data_set(l->conf, "features", l->features);
+    if (ps_is_learning(l->conf) && !l->are_values) {
+        ps_learned_put_words(l->conf->learned, 0, l->labels, classes, "data.params.classes");
+    }
     return l->are_values ? st : ps_data_found(l->conf, "classes", classes);
 }
 
@@ -348,7 +352,6 @@ const ps_data_source ps_data_source_libsvm = {
     .summary = "sparse records: label index:value index:value ..., as dense samples",
     .params = params,
     .takes_files = true,
-    .learns = learns,
     .facts = libsvm_facts,
     .look = look,
     .load = load,

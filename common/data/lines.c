@@ -7,10 +7,9 @@
 #include "common/base/strbuf.h"
 #include "common/base/xalloc.h"
 #include "common/data/file_list.h"
+#include "common/data/learned.h"
 #include "common/data/packed.h"
 
-#include <float.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +25,7 @@ typedef struct reader {
     size_t at, end, cap;
     uint64_t number; /* number of lines returned */
     bool is_over;    /* the rest of the file is in the buffer */
+    bool has_parts;  /* lines that are one NUL separate parts, as in PS_LEARNED_TEST */
 } reader;
 
 bool ps_record_is_test(uint64_t record, double share)
@@ -43,46 +43,6 @@ ps_status ps_line_bad(const ps_line *line, const char *fmt, ...)
     va_end(ap);
     return ps_fail(PS_INVALID_ARGUMENT, "%s: line %llu: %s", PS_SHORT(line->file, 48),
                    (unsigned long long)line->number, text);
-}
-
-bool ps_text_number(const char *text, size_t len, double *value)
-{
-    char copy[64], *end = NULL;
-    double v;
-
-    while (len > 0 && *text == ' ') {
-        text++;
-        len--;
-    }
-    while (len > 0 && text[len - 1] == ' ') {
-        len--;
-    }
-    if (len == 0 || len >= sizeof copy) {
-        return false;
-    }
-    memcpy(copy, text, len); /* the text need not end with a NUL */
-    copy[len] = '\0';
-    /* strtod would also accept nan, inf and 0x; only decimal numbers are allowed. */
-    if (strspn(copy, "0123456789+-.eE") < len) {
-        return false;
-    }
-    v = strtod(copy, &end);
-    if (*end != '\0' || end == copy || !isfinite(v)) {
-        return false;
-    }
-    *value = v;
-    return true;
-}
-
-bool ps_text_float(const char *text, size_t len, float *value)
-{
-    double number;
-
-    if (!ps_text_number(text, len, &number) || fabs(number) > (double)FLT_MAX) {
-        return false;
-    }
-    *value = (float)number;
-    return true;
 }
 
 /* Reads more of the file behind the unread bytes of the buffer. */
@@ -109,6 +69,12 @@ static ps_status fill(reader *r)
         r->is_over = got < CHUNK_BYTES;
     }
     return st;
+}
+
+/* Returns whether a line separates two parts. */
+static bool is_border(const reader *r, const char *line, size_t len)
+{
+    return r->has_parts && len == 1 && line[0] == '\0';
 }
 
 /* Returns the next line of the file; NULL at the end. */
@@ -142,12 +108,15 @@ static ps_status next_line(reader *r, char **line, size_t *len)
         n--;
     }
     (*line)[n] = '\0'; /* the buffer has room for one byte more than is read into it */
+    *len = n;
+    if (is_border(r, *line, n)) {
+        return ps_ok();
+    }
     if (n > PS_LINE_BYTES_MAX || memchr(*line, '\0', n) != NULL) {
         return ps_fail(PS_INVALID_ARGUMENT, "%s: line %llu: %s, expected lines of text",
                        PS_SHORT(r->name, 48), (unsigned long long)r->number,
                        n > PS_LINE_BYTES_MAX ? "longer than 1 MiB" : "has a NUL byte");
     }
-    *len = n;
     return ps_ok();
 }
 
@@ -175,7 +144,7 @@ static ps_status join(reader *r, const ps_line_rule *rule, ps_line *line, ps_str
         if (!ps_is_ok(&st)) {
             return st;
         }
-        if (text == NULL || joined->len + len > PS_LINE_BYTES_MAX) {
+        if (text == NULL || is_border(r, text, len) || joined->len + len > PS_LINE_BYTES_MAX) {
             return ps_line_bad(line, "a quoted field has no closing quote%s",
                                text == NULL ? "" : " within 1 MiB");
         }
@@ -189,12 +158,33 @@ static ps_status join(reader *r, const ps_line_rule *rule, ps_line *line, ps_str
 }
 
 typedef struct walk {
+    const ps_data_conf *conf; /* NULL: of one file, not of a set */
     const ps_line_rule *rule;
     ps_line_fn *fn;
     void *arg;
     double test_share; /* 0 if there are test files */
     ps_strbuf joined;
 } walk;
+
+/* Hands a record to the source. A test record that lies in a training file of a part is left out,
+ * because PS_LEARNED_TEST has those of all files. */
+static ps_status hand_over(walk *w, ps_line *line)
+{
+    ps_status st = ps_ok();
+
+    if (w->conf != NULL && ps_is_learning(w->conf) &&
+        (w->conf->test_files == 0 || line->split == PS_TRAIN)) {
+        st =
+            ps_learned_see(w->conf->learned, &(ps_learned_record){.file = line->file_index,
+                                                                  .is_header = line->is_header,
+                                                                  .is_test = line->split == PS_TEST,
+                                                                  .text = line->text,
+                                                                  .len = line->len});
+    } else if (line->learned != NULL && line->split == PS_TEST) {
+        return st;
+    }
+    return ps_is_ok(&st) ? w->fn(w->arg, line) : st;
+}
 
 static ps_status read_file(walk *w, reader *r, ps_line *line)
 {
@@ -210,6 +200,10 @@ static ps_status read_file(walk *w, reader *r, ps_line *line)
             break;
         }
         line->number = r->number;
+        if (is_border(r, line->text, line->len)) {
+            is_first = true;
+            continue;
+        }
         if (r->number == 1 && strncmp(line->text, mark, 3) == 0) {
             line->text += 3;
             line->len -= 3;
@@ -227,7 +221,7 @@ static ps_status read_file(walk *w, reader *r, ps_line *line)
             split == PS_TRAIN && !line->is_header && ps_record_is_test(line->record, w->test_share)
                 ? PS_TEST
                 : split;
-        st = w->fn(w->arg, line);
+        st = hand_over(w, line);
         if (!ps_is_ok(&st)) {
             break;
         }
@@ -240,10 +234,60 @@ static ps_status read_file(walk *w, reader *r, ps_line *line)
     return st;
 }
 
+/* Sets the number of a file's first record, if the files before it are not all there. */
+static ps_status place_file(const walk *w, ps_line *line)
+{
+    if (!ps_has_learned(w->conf) || line->split == PS_TEST) {
+        line->learned = NULL;
+        return ps_ok();
+    }
+    line->learned = ps_learned_find(w->conf->learned, line->file);
+    if (line->learned == NULL) {
+        return ps_fail(PS_INVALID_ARGUMENT, "%s: is none of the files that were learned from",
+                       PS_SHORT(line->file, 80));
+    }
+    line->record = line->learned->first_record;
+    return ps_ok();
+}
+
+/* Checks that a file of a part has the records that it had where it was learned from. */
+static ps_status check_file(const ps_line *line)
+{
+    const ps_learned_file *f = line->learned;
+
+    if (f != NULL && line->record - f->first_record != f->records) {
+        return ps_fail(PS_INVALID_ARGUMENT, "%s: has %llu records, %llu are expected",
+                       PS_SHORT(line->file, 80),
+                       (unsigned long long)(line->record - f->first_record),
+                       (unsigned long long)f->records);
+    }
+    return ps_ok();
+}
+
+/* Reads a file of the set; line->split says of which kind. */
+static ps_status walk_file(walk *w, reader *r, const char *folder, const char *name, ps_line *line)
+{
+    ps_split split = line->split;
+    ps_status st;
+
+    *r = (reader){.name = name, .buffer = r->buffer, .cap = r->cap, .has_parts = r->has_parts};
+    line->file = name;
+    st = place_file(w, line);
+    if (ps_is_ok(&st)) {
+        st = ps_packed_open(folder, name, &r->file, NULL);
+    }
+    if (ps_is_ok(&st)) {
+        st = read_file(w, r, line);
+        ps_packed_close(r->file);
+    }
+    line->split = split;
+    return ps_is_ok(&st) ? check_file(line) : st;
+}
+
 ps_status ps_lines_walk(const ps_data_conf *conf, const char *folder, const ps_line_rule *rule,
                         ps_line_fn *fn, void *arg)
 {
-    walk w = {.rule = rule, .fn = fn, .arg = arg};
+    walk w = {.conf = conf, .rule = rule, .fn = fn, .arg = arg};
     reader r = {.cap = 2 * CHUNK_BYTES + 1};
     ps_line line = {.record = 0};
     ps_file_list list = {.train = 0};
@@ -255,16 +299,17 @@ ps_status ps_lines_walk(const ps_data_conf *conf, const char *folder, const ps_l
         if (i == list.train) {
             line.record = 0;
         }
-        r = (reader){.name = list.names[i], .buffer = r.buffer, .cap = r.cap};
-        line.file = list.names[i];
         line.split = i < list.train ? PS_TRAIN : PS_TEST;
         line.file_index = line.split == PS_TRAIN ? i : i - list.train;
-        st = ps_packed_open(folder, r.name, &r.file, NULL);
-        if (ps_is_ok(&st)) {
-            st = read_file(&w, &r, &line);
-            line.split = PS_TRAIN;
-        }
-        ps_packed_close(r.file);
+        st = walk_file(&w, &r, folder, list.names[i], &line);
+    }
+    if (ps_is_ok(&st) && ps_has_learned(conf) && conf->test_files == 0) {
+        line = (ps_line){.split = PS_TEST};
+        r.has_parts = true;
+        st = walk_file(&w, &r, conf->learned->folder, PS_LEARNED_TEST, &line);
+    }
+    if (ps_is_ok(&st) && ps_is_learning(conf)) {
+        conf->learned->has_walked = true;
     }
     free(r.buffer);
     ps_file_list_close(&list);

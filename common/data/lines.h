@@ -11,11 +11,14 @@
 
 enum { PS_LINE_BYTES_MAX = 1 << 20 };
 
+typedef struct ps_learned_file ps_learned_file; /* learned.h */
+
 /* One line, or one record if records may span lines. */
 typedef struct ps_line {
     const char *file;
-    uint32_t file_index; /* index among the training files, or among the test files */
-    uint64_t number;     /* number in its file of the record's first line, from 1 */
+    const ps_learned_file *learned; /* of a training file of a part; else NULL */
+    uint32_t file_index;            /* index among the training files, or among the test files */
+    uint64_t number;                /* number in its file of the record's first line, from 1 */
     /* number of the record among all records of the training files, or of the test files */
     uint64_t record;
     ps_split split;
@@ -39,7 +42,8 @@ typedef struct ps_line_rule {
 
 /* Calls `fn` for every record of the conf's files in `folder`. If there are no test files, a
  * hash of the record's number decides which records are test records, a share of `test_share`,
- * a number of the source (0.2: 80/20). Stops at the first failure and returns it. */
+ * a number of the source (0.2: 80/20); those of a part are in PS_LEARNED_TEST. Stops at the first
+ * failure and returns it. */
 PS_MUST_USE ps_status ps_lines_walk(const ps_data_conf *conf, const char *folder,
                                     const ps_line_rule *rule, ps_line_fn *fn, void *arg);
 
@@ -53,12 +57,5 @@ PS_MUST_USE PS_PRINTF(2, 3) ps_status ps_line_bad(const ps_line *line, const cha
 /* Returns whether record number `record` is a test record, for a share of test records of `share`.
  */
 bool ps_record_is_test(uint64_t record, double share);
-
-/* Converts text (len) to a number. Returns false if it is empty, not finite, or not a number as
- * a whole. The result does not depend on locale or host. */
-bool ps_text_number(const char *text, size_t len, double *value);
-
-/* Does the same for a float; the value must be finite as a float32. */
-bool ps_text_float(const char *text, size_t len, float *value);
 
 #endif

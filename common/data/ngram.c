@@ -37,28 +37,16 @@ static ps_status ngram_facts(const ps_data_conf *conf, ps_data_facts *facts)
     return ps_data_known_counts(conf, facts);
 }
 
-typedef struct counts {
-    uint32_t n;
-    uint64_t samples[2];
-} counts;
-
-static void count_samples(void *arg, ps_split split, uint32_t words)
+static uint64_t samples_of(const ps_data_conf *conf, uint32_t words)
 {
-    counts *c = arg;
+    uint32_t n = ps_data_count(conf, "n");
 
-    c->samples[split] += words >= c->n ? words - c->n + 1 : 0;
-}
-
-static bool learns(const ps_data_conf *conf)
-{
-    return conf->vocabulary[0] == '\0';
+    return words >= n ? words - n + 1 : 0;
 }
 
 static ps_status look(const char *folder, ps_data_conf *conf)
 {
-    counts c = {.n = ps_data_count(conf, "n")};
-
-    return ps_text_look(conf, folder, true, count_samples, &c, c.samples);
+    return ps_text_look(conf, folder, true, false, samples_of);
 }
 
 typedef struct loading {
@@ -90,7 +78,7 @@ static ps_status load(const ps_data_conf *conf, const char *folder, const char *
     ps_status st;
 
     l->n = ps_data_count(conf, "n");
-    st = ps_text_load(&l->text, &l->sink, conf, folder, scratch, true, add_line, l, out);
+    st = ps_text_load(&l->text, &l->sink, conf, folder, scratch, true, false, add_line, l, out);
     if (ps_is_ok(&st)) {
         for (size_t s = 0; s < 2; s++) {
             (*out)->split[s] =
@@ -110,7 +98,6 @@ const ps_data_source ps_data_source_ngram = {
     .takes_files = true,
     .takes_vocabulary = true,
     .folder = "text",
-    .learns = learns,
     .facts = ngram_facts,
     .look = look,
     .load = load,

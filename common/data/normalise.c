@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { PER, MEAN, DEVIATION };
 enum { GIVEN, BY_CHANNEL, BY_FEATURE };
@@ -105,10 +106,25 @@ static ps_status learn(ps_transforming *at)
     if (p->v[PER] == GIVEN) {
         l->mean[0] = (float)p->v[MEAN];
         l->mean[1] = (float)(1 / p->v[DEVIATION]);
+    } else if (at->known != NULL) {
+        if (at->known_count != 2 * groups) {
+            return ps_fail(PS_INVALID_ARGUMENT,
+                           "what was learned from all files: values[%u] are %zu; %zu are expected",
+                           at->place, at->known_count, 2 * groups);
+        }
+        memcpy(l->mean, at->known, 2 * groups * sizeof l->mean[0]);
     } else {
         measure(at, l);
     }
     return ps_ok();
+}
+
+static const float *measured(const ps_transforming *at, size_t *count)
+{
+    const learned *l = at->state;
+
+    *count = 2 * l->groups;
+    return l->mean;
 }
 
 /* Normalises n values that share one mean. Every vector width gives the same bits. */
@@ -160,6 +176,7 @@ const ps_transform ps_transform_normalise = {
     .plan = plan,
     .learns = learns,
     .learn = learn,
+    .measured = measured,
     .sample = sample,
     .is_affine = is_affine,
 };

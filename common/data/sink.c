@@ -2,7 +2,9 @@
 /* sink.c - see sink.h. */
 #include "common/data/sink.h"
 
+#include "common/base/shorten.h"
 #include "common/base/xalloc.h"
+#include "common/data/learned.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +14,7 @@ void ps_sink_init(ps_sink *sink, const ps_data_conf *conf, const char *scratch, 
     memset(sink, 0, sizeof *sink);
     sink->limit[PS_TRAIN] = conf->share.of > 0 ? 0 : conf->train_limit;
     sink->limit[PS_TEST] = conf->test_limit;
+    sink->learner = ps_is_learning(conf) ? conf->learned : NULL;
     for (size_t s = 0; parts > 0 && s < 2; s++) {
         sink->spill[s] = ps_spill_create(scratch, ps_split_memory((ps_split)s) / parts);
     }
@@ -36,6 +39,7 @@ static void begin_file(ps_sink *sink, const ps_line *line)
         sink->files_cap = sink->files_cap == 0 ? 64 : 2 * sink->files_cap;
         sink->files = ps_xrealloc(sink->files, sink->files_cap * sizeof *sink->files);
     }
+    start.place = line->learned != NULL ? line->learned->first : start.first;
     if (!ps_data_file_number(line->file, &start.number)) {
         sink->has_unnumbered = true;
     }
@@ -59,6 +63,9 @@ ps_status ps_sink_add(ps_sink *sink, const ps_line *line, const void *record, si
         }
     }
     sink->count[line->split]++;
+    if (sink->learner != NULL && line->split == PS_TRAIN) {
+        ps_learned_count(sink->learner, line->file_index, 1);
+    }
     return wants ? ps_spill_add(sink->spill[line->split], record, n) : ps_ok();
 }
 
@@ -74,6 +81,34 @@ ps_status ps_sink_end(ps_sink *sink, ps_data_conf *conf)
     return st;
 }
 
+/* Checks that each file has made the samples that it made where it was learned from. */
+static ps_status check_places(const ps_sink *sink, const ps_data_conf *conf)
+{
+    uint32_t i = 0;
+
+    for (uint32_t k = 0; k < conf->learned->file_count; k++) {
+        const ps_learned_file *f = &conf->learned->files[k];
+        const ps_file_start *start = &sink->files[i];
+        uint64_t end = i + 1 < sink->files_seen ? start[1].first : sink->count[PS_TRAIN];
+
+        if (i == sink->files_seen || f->samples == 0 || f->first != start->place) {
+            continue; /* a file of others, or without samples */
+        }
+        if (end - start->first != f->samples) {
+            return ps_fail(PS_INVALID_ARGUMENT, "%s: has %llu training samples, %u are expected",
+                           PS_SHORT(f->name, 80), (unsigned long long)(end - start->first),
+                           f->samples);
+        }
+        i++;
+    }
+    if (i < sink->files_seen) {
+        return ps_fail(PS_INVALID_ARGUMENT,
+                       "the file with number %u has training samples, none are expected",
+                       sink->files[i].number);
+    }
+    return ps_ok();
+}
+
 ps_status ps_sink_dataset(ps_sink *sink, const ps_data_conf *conf, ps_dataset **out)
 {
     ps_data_facts facts;
@@ -82,6 +117,12 @@ ps_status ps_sink_dataset(ps_sink *sink, const ps_data_conf *conf, ps_dataset **
 
     if (!ps_is_ok(&st)) {
         return st;
+    }
+    if (ps_has_learned(conf)) {
+        st = check_places(sink, conf);
+        if (!ps_is_ok(&st)) {
+            return st;
+        }
     }
     if (conf->share.of > 0) {
         facts.train_count = (uint32_t)sink->count[PS_TRAIN];

@@ -16,6 +16,7 @@ typedef struct ps_sink {
     uint32_t files_seen, files_cap;
     uint32_t next_file;  /* a training file with this index or a greater one has not begun */
     bool has_unnumbered; /* the name of one of them ends in no number */
+    ps_learned *learner; /* NULL: nobody learns how many samples files have */
 } ps_sink;
 
 /* Initialises a sink. With `parts` 0 it only counts; else it keeps samples, and each spill may hold

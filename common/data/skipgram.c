@@ -179,35 +179,24 @@ static void context_of(uint32_t i, uint32_t words, uint32_t window, uint32_t *fr
     *to = words - i <= window ? words : i + window + 1;
 }
 
-typedef struct counts {
-    uint32_t window;
-    uint64_t samples[2];
-} counts;
-
-static void count_samples(void *arg, ps_split split, uint32_t words)
+static uint64_t samples_of(const ps_data_conf *conf, uint32_t words)
 {
-    counts *c = arg;
+    uint32_t window = ps_data_count(conf, "window");
+    uint64_t samples = 0;
 
     for (uint32_t i = 0; i < words; i++) {
         uint32_t from, to;
 
-        context_of(i, words, c->window, &from, &to);
-        c->samples[split] += to - from - 1;
+        context_of(i, words, window, &from, &to);
+        samples += to - from - 1;
     }
+    return samples;
 }
 
 /* Noise words are drawn by the counts of all words. */
-static bool learns(const ps_data_conf *conf)
-{
-    (void)conf;
-    return true;
-}
-
 static ps_status look(const char *folder, ps_data_conf *conf)
 {
-    counts c = {.window = ps_data_count(conf, "window")};
-
-    return ps_text_look(conf, folder, false, count_samples, &c, c.samples);
+    return ps_text_look(conf, folder, false, true, samples_of);
 }
 
 typedef struct loading {
@@ -243,7 +232,7 @@ static ps_status load(const ps_data_conf *conf, const char *folder, const char *
     ps_status st;
 
     l->window = ps_data_count(conf, "window");
-    st = ps_text_load(&l->text, &l->sink, conf, folder, scratch, false, add_line, l, out);
+    st = ps_text_load(&l->text, &l->sink, conf, folder, scratch, false, true, add_line, l, out);
     if (ps_is_ok(&st)) {
         noise *n = noise_create(&l->text);
 
@@ -267,7 +256,6 @@ const ps_data_source ps_data_source_skipgram = {
     .takes_files = true,
     .takes_vocabulary = true,
     .folder = "text",
-    .learns = learns,
     .facts = skipgram_facts,
     .look = look,
     .load = load,

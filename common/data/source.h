@@ -46,10 +46,6 @@ typedef struct ps_data_source {
     bool is_usual_unseen;
     uint32_t version; /* version of a drawn source; it changes when any sample changes */
 
-    /* (optional) Returns whether samples depend on other training files than their own, as the ids
-     * of words that are counted do. NULL: they do not. */
-    bool (*learns)(const ps_data_conf *conf);
-
     /* Writes the shapes to *facts, from the conf alone. Returns FAILED_PRECONDITION if only the
      * files tell them (call `look` first). Returns INVALID_ARGUMENT if numbers, columns
      * or files do not fit. */
@@ -57,11 +53,13 @@ typedef struct ps_data_source {
 
     /* (optional) Reads the files and fills in the values of the conf that are 0 and that only
      * the files tell, limits included. Other values must agree with the files. Errors as of
-     * load. */
+     * load. If the conf says so, it also keeps what samples depend on besides their own file
+     * (learned.h). */
     PS_MUST_USE ps_status (*look)(const char *folder, ps_data_conf *conf);
 
     /* Loads the samples from `folder`, up to the conf's limits. `scratch` as in spill.h. The
      * caller destroys *out. Any thread.
+     * If the conf is that of a part, nothing is learned from its files; see learned.h.
      *   NOT_FOUND          a file does not exist
      *   INVALID_ARGUMENT   the content is wrong: file, offset or line, what is expected
      *   DATA_LOSS          a .gz is damaged or truncated */

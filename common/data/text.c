@@ -6,6 +6,7 @@
 #include "common/base/strbuf.h"
 #include "common/base/xalloc.h"
 #include "common/data/dataset_impl.h"
+#include "common/data/learned.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -36,8 +37,8 @@ static bool next_word(const char **at, const char **word, size_t *len)
 
 typedef struct counting {
     ps_text *text;
-    void (*each)(void *arg, ps_split split, uint32_t words);
-    void *arg;
+    ps_text_samples_fn *each;
+    uint64_t *samples; /* (2) */
 } counting;
 
 static ps_status count_line(void *arg, ps_line *line)
@@ -69,7 +70,12 @@ static ps_status count_line(void *arg, ps_line *line)
                        (unsigned long long)line->number);
     }
     if (c->each != NULL) {
-        c->each(c->arg, line->split, n);
+        uint64_t samples = c->each(c->text->conf, n);
+
+        c->samples[line->split] += samples;
+        if (ps_is_learning(c->text->conf) && line->split == PS_TRAIN) {
+            ps_learned_count(c->text->conf->learned, line->file_index, samples);
+        }
     }
     return st;
 }
@@ -97,22 +103,30 @@ static ps_status give_word(void *arg, ps_line *line)
 }
 
 ps_status ps_text_open(ps_text *text, const ps_data_conf *conf, const char *folder, bool has_marks,
-                       void (*each)(void *arg, ps_split split, uint32_t words), void *arg)
+                       bool needs_counts, ps_text_samples_fn *each, uint64_t samples[2])
 {
-    counting c = {.text = text, .each = each, .arg = arg};
+    counting c = {.text = text, .each = each, .samples = samples};
     uint32_t most = ps_data_count(conf, "most");
-    ps_status st;
+    bool is_given = conf->vocabulary[0] != '\0', is_learned = needs_counts || !is_given;
+    ps_status st = ps_ok();
 
     *text = (ps_text){.conf = conf, .has_marks = has_marks, .words = ps_vocabulary_create()};
     text->lowers = ps_data_count(conf, "lower") == 1;
-    st = conf->vocabulary[0] != '\0' ? ps_lines_of_file(folder, conf->vocabulary, give_word, text)
-                                     : ps_ok();
-    if (ps_is_ok(&st)) {
+    if (ps_has_learned(conf) && is_learned) {
+        st = ps_learned_take_words(conf->learned, 0, &text->words);
+    } else if (is_given) {
+        st = ps_lines_of_file(folder, conf->vocabulary, give_word, text);
+    }
+    if (ps_is_ok(&st) && !ps_has_learned(conf)) {
         st = ps_lines_walk(conf, folder, &ps_text_rule, count_line, &c);
     }
     if (ps_is_ok(&st)) {
         text->unknown = ps_vocabulary_order(text->words, PS_BY_COUNT, ps_data_count(conf, "cutoff"),
                                             most > 1 ? most - 1 : most);
+    }
+    if (ps_is_ok(&st) && ps_is_learning(conf) && is_learned) {
+        ps_learned_put_words(conf->learned, 0, text->words, text->unknown,
+                             "data.params.most, cutoff (or data.vocabulary) bounds the words");
     }
     return st;
 }
@@ -168,12 +182,12 @@ uint64_t ps_text_times(const ps_text *text, uint32_t id)
     return ps_vocabulary_total(text->words) - known;
 }
 
-ps_status ps_text_look(ps_data_conf *conf, const char *folder, bool has_marks,
-                       void (*each)(void *arg, ps_split split, uint32_t words), void *arg,
-                       const uint64_t samples[2])
+ps_status ps_text_look(ps_data_conf *conf, const char *folder, bool has_marks, bool needs_counts,
+                       ps_text_samples_fn *each)
 {
+    uint64_t samples[2] = {0, 0};
     ps_text text;
-    ps_status st = ps_text_open(&text, conf, folder, has_marks, each, arg);
+    ps_status st = ps_text_open(&text, conf, folder, has_marks, needs_counts, each, samples);
 
     if (ps_is_ok(&st)) {
         st = ps_data_found(conf, "words", (uint64_t)text.unknown + 1);
@@ -203,14 +217,14 @@ static void keep_words(const ps_text *text, ps_dataset *data)
 }
 
 ps_status ps_text_load(ps_text *text, ps_sink *sink, const ps_data_conf *conf, const char *folder,
-                       const char *scratch, bool has_marks,
+                       const char *scratch, bool has_marks, bool needs_counts,
                        ps_status (*add_line)(void *arg, ps_line *line), void *arg, ps_dataset **out)
 {
     ps_data_conf found = *conf;
     ps_status st;
 
     ps_sink_init(sink, conf, scratch, 1);
-    st = ps_text_open(text, conf, folder, has_marks, NULL, NULL);
+    st = ps_text_open(text, conf, folder, has_marks, needs_counts, NULL, NULL);
     if (ps_is_ok(&st)) {
         st = ps_data_found(&found, "words", (uint64_t)text->unknown + 1);
     }

@@ -30,12 +30,15 @@ typedef struct ps_text {
 /* How lines.h reads the lines of a text. */
 extern const ps_line_rule ps_text_rule;
 
-/* Opens a text: counts its words and gives them ids. `each` (optional) is called with the
- * number of words of every line, marks included. */
+/* Returns how many samples a line of so many words makes, marks included. */
+typedef uint64_t ps_text_samples_fn(const ps_data_conf *conf, uint32_t words);
+
+/* Opens a text: counts its words, or takes those that were learned if it is a part, and gives them
+ * ids. Adds what `each` (optional) returns for each line to `samples` (train, test).
+ * `needs_counts`: also those of a given vocabulary are needed. */
 PS_MUST_USE ps_status ps_text_open(ps_text *text, const ps_data_conf *conf, const char *folder,
-                                   bool has_marks,
-                                   void (*each)(void *arg, ps_split split, uint32_t words),
-                                   void *arg);
+                                   bool has_marks, bool needs_counts, ps_text_samples_fn *each,
+                                   uint64_t samples[2]);
 /* Frees the words and ids of a text. */
 void ps_text_close(ps_text *text);
 
@@ -44,17 +47,16 @@ PS_MUST_USE ps_status ps_text_read(ps_text *text, ps_line *line);
 
 /* ---- The common part of a source of text; sources differ in how a line makes samples ---- */
 
-/* Fills in the conf's numbers of words and samples. `each` as in ps_text_open; it adds to
- * `samples` (train, test) how many samples a line makes. */
+/* Fills in the conf's numbers of words and samples. The arguments are those of ps_text_open. */
 PS_MUST_USE ps_status ps_text_look(ps_data_conf *conf, const char *folder, bool has_marks,
-                                   void (*each)(void *arg, ps_split split, uint32_t words),
-                                   void *arg, const uint64_t samples[2]);
+                                   bool needs_counts, ps_text_samples_fn *each);
 
 /* Opens the text and calls add_line(arg, line) for every line. That reads the line with
  * ps_text_read and adds samples to the sink. *out is then a data set whose splits the caller
  * makes from the sink. The caller closes text and sink in any case. */
 PS_MUST_USE ps_status ps_text_load(ps_text *text, ps_sink *sink, const ps_data_conf *conf,
                                    const char *folder, const char *scratch, bool has_marks,
+                                   bool needs_counts,
                                    ps_status (*add_line)(void *arg, ps_line *line), void *arg,
                                    ps_dataset **out);
 

@@ -41,6 +41,8 @@ typedef struct ps_transforming {
     ps_data_facts facts; /* shapes of the samples before it */
     const ps_feed_conf *conf;
     const ps_dataset *data;
+    const float *known; /* (known_count) what was measured of all samples, if `data` is a part */
+    size_t known_count;
     void *state; /* what it learned: one allocation, or NULL */
 } ps_transforming;
 
@@ -61,8 +63,12 @@ struct ps_transform {
     bool (*learns)(const ps_params *params);
 
     /* (optional) Learns from the training samples as the source gives them. The feed frees
-     * at->state. */
+     * at->state. If at->known is not NULL it takes that instead of measuring a part of the samples;
+     * returns INVALID_ARGUMENT if it does not fit. */
     PS_MUST_USE ps_status (*learn)(ps_transforming *at);
+
+    /* With `learns`: lends what it has measured, (*count). */
+    const float *(*measured)(const ps_transforming *at, size_t *count);
 
     /* (optional) Changes one sample in place: x (features), targets (target_width after it; the
      * values before it are filled in). If `draws`, `key` determines its random draws. */

@@ -3,7 +3,7 @@
 #include "common/data/vocabulary.h"
 
 #include "common/base/xalloc.h"
-#include "common/data/lines.h"
+#include "common/data/decimal.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -147,6 +147,11 @@ ps_status ps_vocabulary_give(ps_vocabulary *v, const char *text, size_t len)
         v->words[v->count - 1].id = v->numbered++;
     }
     return st;
+}
+
+void ps_vocabulary_count_rest(ps_vocabulary *v, uint64_t times)
+{
+    v->total += times;
 }
 
 /* --- order ------------------------------------------------------------------ */

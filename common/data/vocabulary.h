@@ -37,6 +37,9 @@ PS_MUST_USE ps_status ps_vocabulary_count(ps_vocabulary *v, const char *word, si
  * Returns INVALID_ARGUMENT if the word has a number, else as ps_vocabulary_count. */
 PS_MUST_USE ps_status ps_vocabulary_give(ps_vocabulary *v, const char *word, size_t len);
 
+/* Adds `times` to the sum of all counts alone. */
+void ps_vocabulary_count_rest(ps_vocabulary *v, uint64_t times);
+
 /* The order of the numbers. */
 typedef enum ps_word_order {
     PS_BY_COUNT, /* falling count, then bytes */

@@ -3,7 +3,8 @@
  *
  * Some shapes follow from files: how many batches of CIFAR-10 there are, how many words a text has.
  * The coordinator reads them once, when a job is submitted, before ps_plan_create. The
- * specification then has the facts, and nodes make their plans without files.
+ * specification then has the facts, and nodes make their plans without files. What samples of one
+ * file depend on in others travels with the files (common/data/learned.h).
  */
 #ifndef PS_COMMON_JOB_LOOK_H
 #define PS_COMMON_JOB_LOOK_H

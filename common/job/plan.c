@@ -449,24 +449,9 @@ uint64_t ps_plan_order_place(const ps_plan *plan, uint64_t batch, uint32_t block
     return at * plan->spec->block_size;
 }
 
-bool ps_plan_shares_files(const ps_plan *plan)
-{
-    if (!plan->assignment->is_by_file || !ps_data_can_share(&plan->data_conf)) {
-        return false;
-    }
-    for (uint32_t i = 0; i < plan->feed_conf.transform_count; i++) {
-        const ps_transform_choice *choice = &plan->feed_conf.transforms[i];
-
-        if (choice->transform->learns != NULL && choice->transform->learns(&choice->params)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 ps_data_share ps_plan_share(const ps_plan *plan, uint32_t first, uint32_t count)
 {
-    return ps_plan_shares_files(plan)
+    return plan->assignment->is_by_file
                ? (ps_data_share){.of = plan->spec->workers, .first = first, .count = count}
                : plan->data_conf.share;
 }

@@ -78,7 +78,7 @@ typedef struct ps_plan {
     uint32_t table_keys;    /* growing: most different ids of a batch; else 0 */
     ps_plan_table *tables;  /* (table_count): of the model's embeddings, in their order */
     uint32_t table_count;
-    uint32_t *table_of;     /* (variable_count): index in tables, or PS_NO_TABLE */
+    uint32_t *table_of; /* (variable_count): index in tables, or PS_NO_TABLE */
 
     ps_metric_choice metrics[PS_METRICS_MAX]; /* (metric_count), each once */
     size_t metric_count;
@@ -173,12 +173,8 @@ uint32_t ps_plan_order_count(const ps_plan *plan);
  */
 uint64_t ps_plan_order_place(const ps_plan *plan, uint64_t batch, uint32_t block);
 
-/* Returns whether a process needs no training files but those of the ranks that it carries:
- * files are dealt to workers, and nothing is learned from all of them. */
-bool ps_plan_shares_files(const ps_plan *plan);
-
-/* Returns which training files the process needs that carries the ranks first to first + count - 1.
- */
+/* Returns which training files the process needs that carries the ranks first to first + count - 1:
+ * if files are dealt to workers, those of these ranks. */
 ps_data_share ps_plan_share(const ps_plan *plan, uint32_t first, uint32_t count);
 
 /* Creates the feed of a loaded data set for a worker of the plan's job; keeps `data` and the plan.

@@ -7,11 +7,13 @@
 #include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 #include "common/data/identify.h"
+#include "common/data/learn.h"
 #include "common/node/data_room.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,6 +45,7 @@ struct ps_data_request {
     void *arg;
     /* For the task's thread until it is done. */
     ps_status status;
+    bool has_own;
     ps_dataset *data;
 };
 
@@ -248,34 +251,41 @@ ps_status ps_datasets_folder(const ps_datasets *sets, const char *sha256, char *
 
 /* --- on the thread of the tasks --------------------------------------------- */
 
-/* Returns whether the folder has the wanted set, by its checksum. */
-static bool holds(const ps_data_wanted *wanted, const char *folder)
+/* Returns whether the folders have the wanted files, by their checksum; without `learned_folder`
+ * those without what was learned. */
+static bool holds(const ps_data_wanted *wanted, const char *folder, const char *learned_folder)
 {
     ps_data_files files = {.count = 0};
-    ps_status st = ps_data_describe(&wanted->conf, folder, &files);
-    bool is_wanted = ps_is_ok(&st) && strcmp(files.sha256, wanted->sha256) == 0;
+    ps_status st = ps_data_describe_share(&wanted->conf, folder, learned_folder, &files);
+    bool is_wanted =
+        ps_is_ok(&st) &&
+        strcmp(files.sha256, learned_folder != NULL ? wanted->sha256 : wanted->own_sha256) == 0;
 
     ps_data_files_free(&files);
     return is_wanted;
 }
 
-static ps_status locate(const ps_datasets *sets, const ps_data_wanted *wanted, char *folder,
-                        size_t cap)
+/* Finds the folder of the files. What was learned is in `sent`, the folder of what was sent. */
+static ps_status locate(const ps_datasets *sets, const ps_data_wanted *wanted, const char *sent,
+                        char *folder, size_t cap, bool *has_own)
 {
-    ps_status st = ps_datasets_folder(sets, wanted->sha256, folder, cap);
+    ps_status st;
 
+    snprintf(folder, cap, "%s", sent);
     if (ps_data_file_count(&wanted->conf) == 0) { /* a set that is drawn has no files */
         return ps_ok();
     }
-    if (ps_is_ok(&st) && holds(wanted, folder)) {
-        ps_data_room_touch(folder);
+    if (holds(wanted, sent, sent)) {
+        ps_data_room_touch(sent);
         return ps_ok();
     }
     if (sets->data_path != NULL) {
         st = ps_path_below(folder, cap, sets->data_path, ps_data_folder(&wanted->conf));
-        if (ps_is_ok(&st) && holds(wanted, folder)) {
+        if (ps_is_ok(&st) && holds(wanted, folder, sent)) {
+            ps_data_room_touch(sent);
             return ps_ok();
         }
+        *has_own = ps_is_ok(&st) && ps_data_is_part(&wanted->conf) && holds(wanted, folder, NULL);
     }
     return ps_fail(PS_NOT_FOUND, "no data set %s with checksum %s here", wanted->conf.source->name,
                    PS_SHORT(wanted->sha256, 12));
@@ -284,12 +294,16 @@ static ps_status locate(const ps_datasets *sets, const ps_data_wanted *wanted, c
 static void find_and_load(ps_task *task)
 {
     ps_data_request *request = PS_CONTAINER_OF(task, ps_data_request, task);
-    char folder[512];
+    char folder[512], sent[512];
 
-    request->status = locate(request->sets, &request->wanted, folder, sizeof folder);
+    request->status = ps_datasets_folder(request->sets, request->wanted.sha256, sent, sizeof sent);
     if (ps_is_ok(&request->status)) {
         request->status =
-            ps_data_load(&request->wanted.conf, folder, request->sets->data_dir, &request->data);
+            locate(request->sets, &request->wanted, sent, folder, sizeof folder, &request->has_own);
+    }
+    if (ps_is_ok(&request->status)) {
+        request->status = ps_data_load_share(&request->wanted.conf, folder, sent,
+                                             request->sets->data_dir, &request->data);
     }
 }
 
@@ -317,7 +331,7 @@ static void loaded(ps_task *task)
         }
     }
     if (request->fn != NULL) {
-        request->fn(request->arg, &request->status, data);
+        request->fn(request->arg, &request->status, request->has_own, data);
     } else {
         ps_datasets_put(sets, data);
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* datasets.h - finds, checks and loads the data sets of a node, and keeps them for the next job.
  *
- * A set that a coordinator has sent is in data_dir/datasets/<sha256>. Their bytes are bounded: the
+ * A set that a coordinator has sent is in data_dir/datasets/<sha256>; if the node has the files of
+ * a set in data_path, only what was learned from all files is there. Their bytes are bounded: the
  * least recently used are removed (data_room.h). A set in data_path/<folder> is used where it is,
  * if it has the wanted checksum, and never removed. Hashing, loading and removing are tasks. Unless
  * a comment says otherwise, the functions are for the loop's thread.
@@ -17,12 +18,14 @@ typedef struct ps_datasets ps_datasets;
 /* The data set that a job wants. */
 typedef struct ps_data_wanted {
     ps_data_conf conf;
-    char sha256[65];
+    char sha256[65];     /* of all files that the node needs */
+    char own_sha256[65]; /* of those without what was learned from all files (learned.h) */
 } ps_data_wanted;
 
 /* Called with the result of ps_datasets_get. On OK `data` is a reference, to be given back by
- * ps_datasets_put; else NULL. NOT_FOUND: this node has no such data set. */
-typedef void ps_datasets_fn(void *arg, const ps_status *st, ps_dataset *data);
+ * ps_datasets_put; else NULL. NOT_FOUND: this node has no such data set; `has_own`: but it has the
+ * files, and lacks only what was learned from all. */
+typedef void ps_datasets_fn(void *arg, const ps_status *st, bool has_own, ps_dataset *data);
 
 typedef struct ps_data_request ps_data_request;
 

@@ -7,6 +7,7 @@
 #include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 #include "common/data/file_list.h"
+#include "common/data/learned.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -209,9 +210,13 @@ static bool read_files(const Psgd__V1__DataPackage *package, const ps_data_conf 
         const Psgd__V1__DataFile *f = package->files[i];
         ps_data_file *file = &files->at[i];
 
-        if (!ps_file_name_is_safe(f->name) || strlen(f->name) >= sizeof file->name ||
-            !ps_file_list_may_have(conf, f->name) || !is_sha256(f->sha256) || f->size == 0 ||
-            f->size > data_max_bytes || (total += f->size) > data_max_bytes) {
+        bool is_learned =
+            strcmp(f->name, PS_LEARNED_FACTS) == 0 || strcmp(f->name, PS_LEARNED_TEST) == 0;
+
+        if ((!is_learned && !ps_file_name_is_safe(f->name)) ||
+            strlen(f->name) >= sizeof file->name || !ps_file_list_may_have(conf, f->name) ||
+            !is_sha256(f->sha256) || f->size == 0 || f->size > data_max_bytes ||
+            (total += f->size) > data_max_bytes) {
             return refuse(error,
                           ps_fail(PS_INVALID_ARGUMENT,
                                   "file %zu, \"%s\", is none of %s, has no sha256, or is too big",
@@ -222,6 +227,7 @@ static bool read_files(const Psgd__V1__DataPackage *package, const ps_data_conf 
         snprintf(file->sha256, sizeof file->sha256, "%s", f->sha256);
         file->size = f->size;
         files->count++;
+        files->learned += is_learned;
     }
     return check_doubles(files, error);
 }
@@ -251,6 +257,27 @@ static bool take_files(const Psgd__V1__DataPackage *package, const ps_plan *plan
     return true;
 }
 
+/* Checks that what was learned from all files comes last, where it is needed and nowhere else. */
+static bool take_learned(const ps_data_files *files, ps_data_wanted *wanted, ps_error *error)
+{
+    ps_data_files own = *files;
+    size_t needed = !ps_data_is_part(&wanted->conf) ? 0 : wanted->conf.test_files == 0 ? 2 : 1;
+
+    if (files->learned != needed ||
+        (needed > 0 && strcmp(files->at[files->count - 1].name, PS_LEARNED_FACTS) != 0) ||
+        (needed > 1 && strcmp(files->at[files->count - 2].name, PS_LEARNED_TEST) != 0)) {
+        return refuse(error,
+                      ps_fail(PS_INVALID_ARGUMENT,
+                              "files: %zu of them were learned from all; %zu are allowed%s",
+                              files->learned, needed, needed > 0 ? ", at the end" : ""),
+                      "BAD_DATA");
+    }
+    own.count -= needed;
+    ps_data_files_sum(&own);
+    snprintf(wanted->own_sha256, sizeof wanted->own_sha256, "%s", own.sha256);
+    return true;
+}
+
 bool ps_package_data(const Psgd__V1__DataPackage *package, const ps_session *session,
                      ps_data_wanted *wanted, ps_data_files *files, ps_error *error)
 {
@@ -274,10 +301,14 @@ bool ps_package_data(const Psgd__V1__DataPackage *package, const ps_session *ses
         ps_data_files_free(&listed);
         return false;
     }
-    *files = listed;
     wanted->conf = plan->data_conf;
     wanted->conf.share = ps_plan_share(
         plan, session->ranks[0], session->ranks[session->rank_count - 1] - session->ranks[0] + 1);
+    if (!take_learned(&listed, wanted, error)) {
+        ps_data_files_free(&listed);
+        return false;
+    }
     snprintf(wanted->sha256, sizeof wanted->sha256, "%s", package->sha256);
+    *files = listed;
     return true;
 }

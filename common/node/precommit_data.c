@@ -20,7 +20,8 @@ struct ps_storing {
     ps_precommit *pc; /* NULL: the PreCommit has ended */
     bool is_running;  /* a task runs; the members below then belong to its thread */
     ps_data_wanted wanted;
-    ps_data_files files;
+    ps_data_files files; /* those of the package from `from` on */
+    uint32_t from;
     ps_data_store store;
     uint8_t *piece; /* (PS_PAYLOAD_MAX): n bytes of file `file` at `offset` */
     size_t n;
@@ -112,11 +113,12 @@ static void store_opened(ps_task *task)
 
     if (goes_on(s)) {
         s->pc->expected = PS_PACKAGE_FILES;
-        ps_precommit_acknowledge(s->pc, PSGD__V1__PACKAGE_KIND__PACKAGE_KIND_DATA, true, 0);
+        ps_precommit_acknowledge(s->pc, PSGD__V1__PACKAGE_KIND__PACKAGE_KIND_DATA, true, s->from);
     }
 }
 
-static void start_storing(ps_precommit *pc)
+/* Starts to receive the files; with `has_own` only what was learned from all files. */
+static void start_storing(ps_precommit *pc, bool has_own)
 {
     ps_storing *s = ps_xcalloc(1, sizeof *s);
 
@@ -126,6 +128,11 @@ static void start_storing(ps_precommit *pc)
     s->wanted = pc->wanted;
     s->files = pc->files;
     pc->files = (ps_data_files){.count = 0};
+    if (has_own) {
+        s->from = (uint32_t)(s->files.count - s->files.learned);
+        s->files.count = s->files.learned;
+        memmove(s->files.at, s->files.at + s->from, s->files.count * sizeof *s->files.at);
+    }
     s->piece = ps_xmalloc(PS_PAYLOAD_MAX);
     pc->storing = s;
     submit(s, open_store, store_opened);
@@ -140,7 +147,7 @@ static void log_share(const ps_data_share *share, const ps_dataset *data)
 }
 
 /* Handles the data set that was looked up after the offer, or loaded after it was sent. */
-static void data_arrived(void *arg, const ps_status *st, ps_dataset *data)
+static void data_arrived(void *arg, const ps_status *st, bool has_own, ps_dataset *data)
 {
     ps_precommit *pc = arg;
     bool is_offer = pc->is_offer;
@@ -148,7 +155,7 @@ static void data_arrived(void *arg, const ps_status *st, ps_dataset *data)
     pc->request = NULL;
     pc->is_offer = false;
     if (is_offer && st->code == PS_NOT_FOUND && pc->files.count > 0) {
-        start_storing(pc);
+        start_storing(pc, has_own);
         return;
     }
     if (!ps_is_ok(st)) {
@@ -207,7 +214,7 @@ static void load_received(ps_precommit *pc)
     ps_log_with(PS_LOG_INFO, "node",
                 PS_LOG_FIELDS(PS_LOG_STR("data", pc->wanted.conf.source->name),
                               PS_LOG_STR("sha256", pc->wanted.sha256)),
-                "data set received");
+                pc->storing->from == 0 ? "data set received" : "learned facts received");
     pc->expected = PS_PACKAGE_WEIGHTS;
     pc->request = ps_datasets_get(pc->node->datasets, &pc->wanted, data_arrived, pc);
 }
@@ -224,7 +231,7 @@ static void piece_written(ps_task *task)
     }
     if (s->is_complete) {
         ps_precommit_acknowledge(s->pc, PSGD__V1__PACKAGE_KIND__PACKAGE_KIND_DATA_FILE, false,
-                                 s->file);
+                                 s->from + s->file);
     } else {
         ps_precommit_read(s->pc);
     }
@@ -245,7 +252,7 @@ void ps_precommit_take_data(ps_precommit *pc, const Psgd__V1__DataChunk *chunk, 
     if (bytes != s->piece) {
         memcpy(s->piece, bytes, s->n);
     }
-    s->file = chunk->file;
+    s->file = chunk->file - s->from; /* one before them is no file that is received */
     s->offset = chunk->offset;
     submit(s, write_piece, piece_written);
 }

@@ -111,11 +111,9 @@ static void send_settings(ps_prepare *p)
 static void take_share(ps_prepare *p)
 {
     const ps_data_files *all = &p->a->package->files;
-    ps_data_share share;
 
     if (is_worker(p) && all->count > 0) {
-        share = ps_plan_share(p->a->plan, member(p)->rank, member(p)->rank_count);
-        ps_data_files_share(all, &share, &p->files);
+        ps_package_files_of(p->a->package, member(p)->rank, member(p)->rank_count, &p->files);
     } else { /* drawn, or not needed */
         memcpy(p->files.sha256, all->sha256, sizeof p->files.sha256);
     }
@@ -151,6 +149,18 @@ static void send_data(ps_prepare *p)
 
 static void go_on(ps_prepare *p);
 
+/* Reads the next bytes of a file that was learned. */
+static ps_status read_learned(ps_prepare *p, size_t i, uint64_t left)
+{
+    const ps_learned_part *part = &p->a->package->learned.at[i];
+
+    p->piece_bytes = left < PS_CHUNK_MAX ? (size_t)left : PS_CHUNK_MAX;
+    if (!ps_spill_read(part->content, part->size - left, p->piece_bytes, p->chunk)) {
+        return ps_fail(PS_DATA_LOSS, "what was learned from the data set cannot be read back");
+    }
+    return ps_ok();
+}
+
 /* Reads the next bytes of the data file, of which `left` are left. */
 static ps_status read_data(ps_prepare *p, uint64_t left)
 {
@@ -159,6 +169,9 @@ static ps_status read_data(ps_prepare *p, uint64_t left)
     size_t n = left < PS_CHUNK_MAX ? (size_t)left : PS_CHUNK_MAX;
     ps_status st = ps_ok();
 
+    if (p->file >= p->files.count - p->files.learned) {
+        return read_learned(p, p->file - (p->files.count - p->files.learned), left);
+    }
     if (!p->open) {
         st = ps_packed_open(from->data_folder, name, &p->open, NULL);
     }
@@ -482,7 +495,14 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
                                p->a->plan->data->name));
             return;
         }
+        if (r->need_data && r->file >= p->files.count) {
+            give_up(p, ps_fail(PS_INVALID_ARGUMENT,
+                               "the node asks for data file %u; it has %zu, from 0 on", r->file,
+                               p->files.count));
+            return;
+        }
         p->awaits = false;
+        p->file = r->file;
         p->at = r->need_data ? PS_PACKAGE_FILES : PS_PACKAGE_WEIGHTS;
     }
     ps_stream_read(p->stream);

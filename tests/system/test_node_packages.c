@@ -159,6 +159,34 @@ static void write_mnist(const char *folder)
     }
 }
 
+/* A worker that has a part of the training files needs what was learned from all. */
+static void a_part_of_the_files_comes_with_what_was_learned_from_all(void **state)
+{
+    static const char *const on_parts =
+        "{\"data\":{\"name\":\"libsvm\",\"files\":[\"part-0\",\"part-1\"],\"test_files\":[\"held\"]"
+        ","
+        "\"train_limit\":2,\"test_limit\":1,\"params\":{\"features\":1,\"classes\":2}},"
+        "\"model\":{\"widths\":[8]},\"workers\":2,\"block_size\":1,"
+        "\"assignment\":{\"name\":\"modulo\"}}";
+    temp_dir dir = temp_dir_create();
+    node_world w;
+    job j = worker_job_of(on_parts, "job-1", 1);
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        static const char *const names[] = {"part-0", "part-1", "held"};
+        ps_status st = ps_file_write(temp_dir_file(&dir, names[i]), "1 1:1\n", 6);
+
+        assert_string_equal(st.text, "");
+    }
+    j.packages.folder = dir.path;
+    nw_begin(&w, &nw_worker_hooks, NULL, NULL, 0, NULL);
+    assert_spoilt(&w, j.packages, PS_INVALID_ARGUMENT, "BAD_DATA");
+    nw_end(&w);
+    job_fini(&j);
+    temp_dir_destroy(&dir);
+}
+
 static void a_data_set_travels_only_when_the_node_has_none(void **state)
 {
     static const char *const on_mnist =
@@ -228,6 +256,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(packages_out_of_order_are_refused),
         cmocka_unit_test(packages_of_an_attempt_not_reserved_are_refused),
         cmocka_unit_test(a_broken_stream_leaves_nothing),
+        cmocka_unit_test(a_part_of_the_files_comes_with_what_was_learned_from_all),
         cmocka_unit_test(a_data_set_travels_only_when_the_node_has_none),
     };
 

@@ -4,7 +4,6 @@
 #include "common/base/xalloc.h"
 #include "common/data/dataset_impl.h"
 #include "common/data/feed.h"
-#include "common/data/identify.h"
 #include "common/data/nonzero.h"
 
 #include "tests/support/close.h"
@@ -12,7 +11,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 enum { SIDE = 4, CLASSES = 5, TRAIN = 1000, TEST = 20 };
 
@@ -359,98 +357,6 @@ static void files_go_to_workers_by_their_number(void **state)
     temp_dir_destroy(&dir);
 }
 
-/* Who has its own files alone trains on what it would with all of them. */
-static void a_share_of_the_files_gives_the_same_epochs(void **state)
-{
-    const ps_assign *modulo = ps_assign_find("modulo");
-    ps_params none = ps_params_default(NULL);
-    ps_assignment *assignment = NULL;
-    temp_dir dir = temp_dir_create();
-    ps_data_conf conf = write_files(&dir), shared = conf;
-    ps_data_files all = {.count = 0}, listed = {.count = 0}, held = {.count = 0};
-    ps_dataset *data = data_rig_open(&dir, &conf), *share;
-    float x[2][PLACES], y[2][PLACES];
-    ps_status st = modulo->make(2, &none, &assignment);
-
-    (void)state;
-    assert_string_equal(st.text, "");
-    assert_true(ps_data_can_share(&conf));
-    st = ps_data_look(dir.path, &shared);
-    assert_string_equal(st.text, "");
-    assert_int_equal(shared.train_limit, 13);
-    st = ps_data_describe(&conf, dir.path, &all);
-    assert_string_equal(st.text, "");
-    assert_int_equal(all.train, 4);
-    for (uint32_t worker = 0; worker < 2; worker++) {
-        /* the other worker's files are not there */
-        assert_int_equal(unlink(temp_dir_file(&dir, worker == 0 ? "part-003" : "part-004")), 0);
-        assert_int_equal(unlink(temp_dir_file(&dir, worker == 0 ? "part-5" : "part-002")), 0);
-        shared.share = (ps_data_share){.of = 2, .first = worker, .count = 1};
-        assert_false(ps_data_conf_same(&conf, &shared));
-        ps_data_files_share(&all, &shared.share, &listed);
-        st = ps_data_describe(&shared, dir.path, &held);
-        assert_string_equal(st.text, "");
-        assert_int_equal(held.count, 3);
-        assert_int_equal(held.train, 2);
-        assert_string_equal(held.at[0].name, worker == 0 ? "part-004" : "part-003");
-        assert_string_equal(held.sha256, listed.sha256);
-        share = data_rig_open(&dir, &shared);
-        assert_int_equal(ps_dataset_count(share, PS_TRAIN), worker == 0 ? 8 : 5);
-        assert_int_equal(ps_dataset_count(share, PS_TEST), 1);
-        for (uint64_t epoch = 0; epoch < 3; epoch++) {
-            take_epoch(data, assignment, worker, epoch, x[0], y[0]);
-            take_epoch(share, assignment, worker, epoch, x[1], y[1]);
-            assert_memory_equal(x[0], x[1], sizeof x[0]);
-            assert_memory_equal(y[0], y[1], sizeof y[0]);
-        }
-        ps_dataset_destroy(share);
-        ps_data_files_free(&listed);
-        ps_data_files_free(&held);
-        (void)write_files(&dir);
-    }
-    shared.share = (ps_data_share){.of = 7, .first = 0, .count = 2};
-    st = ps_data_describe(&shared, dir.path, &held);
-    assert_string_equal(st.text,
-                        "data.files: none is of workers 0 to 1 of 7, by its number modulo 7");
-    ps_data_files_free(&all);
-    ps_dataset_destroy(data);
-    ps_assignment_destroy(assignment);
-    temp_dir_destroy(&dir);
-}
-
-/* A sample that depends on other files than its own needs all of them. */
-static void what_is_learned_needs_all_files(void **state)
-{
-    ps_data_conf conf = ps_data_conf_of(ps_data_source_find("ngram"));
-
-    (void)state;
-    conf.train_files = 2;
-    conf.test_files = 1;
-    assert_false(ps_data_can_share(&conf)); /* words are counted */
-    strcpy(conf.vocabulary, "words.txt");
-    assert_true(ps_data_can_share(&conf));
-    conf.test_files = 0; /* test samples lie in all files */
-    assert_false(ps_data_can_share(&conf));
-    conf = ps_data_conf_of(ps_data_source_find("csv"));
-    conf.train_files = conf.test_files = 1;
-    conf.column_count = 1;
-    conf.columns[0].kind = ps_column_find("hashed");
-    conf.columns[0].params = ps_params_default(conf.columns[0].kind->params);
-    assert_true(ps_data_can_share(&conf));
-    conf.columns[0].kind = ps_column_find("numeric"); /* scaled by its mean */
-    conf.columns[0].params = ps_params_default(conf.columns[0].kind->params);
-    assert_false(ps_data_can_share(&conf));
-    conf.columns[0].params.v[0] = 0;
-    assert_true(ps_data_can_share(&conf));
-    conf.columns[0].kind = ps_column_find("label"); /* classes are the labels that occur */
-    assert_false(ps_data_can_share(&conf));
-    conf = ps_data_conf_of(ps_data_source_find("slots"));
-    conf.train_files = conf.test_files = 1;
-    assert_true(ps_data_can_share(&conf));
-    conf = ps_data_conf_of(ps_data_source_find("mnist"));
-    assert_false(ps_data_can_share(&conf));
-}
-
 static void normalise_leaves_mean_0_and_deviation_1(void **state)
 {
     rig r;
@@ -730,8 +636,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(dirichlet_skews_labels_by_alpha),
         cmocka_unit_test(pools_are_taken_again_from_the_front),
         cmocka_unit_test(files_go_to_workers_by_their_number),
-        cmocka_unit_test(a_share_of_the_files_gives_the_same_epochs),
-        cmocka_unit_test(what_is_learned_needs_all_files),
         cmocka_unit_test(normalise_leaves_mean_0_and_deviation_1),
         cmocka_unit_test(one_hot_makes_values_of_classes),
         cmocka_unit_test(crops_are_cut_out_of_the_padded_image),

@@ -2,6 +2,7 @@
 /* test_text.c - words counted and numbered; n-grams and skip-grams of text files. */
 #include "common/base/xalloc.h"
 #include "common/data/dataset_impl.h"
+#include "common/data/decimal.h"
 #include "common/data/lines.h"
 #include "common/data/vocabulary.h"
 

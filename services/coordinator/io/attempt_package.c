@@ -7,6 +7,7 @@
 #include "common/base/files.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
+#include "common/data/learn.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,13 +32,33 @@ static ps_status find_folder(const ps_plan *plan, const char *data_path, char *f
 
 uint64_t ps_package_data_bytes(const ps_package *package, uint32_t workers)
 {
-    bool are_shared = ps_plan_shares_files(package->conf.plan);
+    bool are_shared = package->conf.plan->assignment->is_by_file;
     uint64_t bytes = 0;
 
     for (size_t i = 0; i < package->files.count; i++) {
         bytes += package->files.at[i].size * (are_shared && i < package->files.train ? 1 : workers);
     }
+    for (size_t i = 0; i < package->learned.count; i++) {
+        bytes += package->learned.at[i].size * workers;
+    }
     return bytes;
+}
+
+void ps_package_files_of(const ps_package *package, uint32_t first, uint32_t count,
+                         ps_data_files *out)
+{
+    ps_data_share share = ps_plan_share(package->conf.plan, first, count);
+
+    ps_data_files_share(&package->files, &share, out);
+    for (size_t i = 0; share.count < share.of && i < package->learned.count; i++) {
+        const ps_learned_part *part = &package->learned.at[i];
+        ps_data_file file = {.size = part->size};
+
+        snprintf(file.name, sizeof file.name, "%s", part->name);
+        memcpy(file.sha256, part->sha256, sizeof file.sha256);
+        ps_data_files_add_learned(out, &file);
+    }
+    ps_data_files_sum(out);
 }
 
 /* Checks that a file of a job still has the digest that the coordinator stored. */
@@ -122,6 +143,11 @@ static ps_status describe_data(ps_package *p)
                                      &p->files);
     }
     p->reason = st.code == PS_NOT_FOUND ? "DATA_MISSING" : "PACKAGE_FAILED";
+    if (ps_is_ok(&st) && p->conf.plan->assignment->is_by_file &&
+        p->conf.plan->spec->worker_processes > 1) {
+        st = ps_data_learn(&p->conf.plan->data_conf, &p->conf.plan->feed_conf, p->data_folder,
+                           p->conf.folder, &p->learned);
+    }
     return st;
 }
 
@@ -204,5 +230,6 @@ void ps_package_destroy(ps_package *package)
     ps_init_tables_fini(&package->servers);
     ps_init_tables_fini(&package->ranks);
     ps_data_files_free(&package->files);
+    ps_learned_parts_free(&package->learned);
     free(package);
 }

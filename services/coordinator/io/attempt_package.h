@@ -11,6 +11,7 @@
 #include "common/base/buf.h"
 #include "common/base/sha256.h"
 #include "common/data/identify.h"
+#include "common/data/learned.h"
 #include "common/job/plan.h"
 #include "common/rpc/tasks.h"
 #include "services/coordinator/io/init_from.h"
@@ -41,6 +42,8 @@ struct ps_package {
     uint64_t first_clock;          /* of that checkpoint; 0: the job begins anew */
     char data_folder[1024];
     ps_data_files files;
+    /* what was learned from them, for workers with a part of them; none if every worker has all */
+    ps_learned_parts learned;
     ps_buf *weights; /* all weights, float32; NULL until they are made */
 
     /* Private. */
@@ -59,6 +62,11 @@ void ps_package_make(ps_package *package, ps_tasks *tasks);
 
 /* Frees the weights, when all nodes have them. */
 void ps_package_drop_weights(ps_package *package);
+
+/* Lists the data files that the process needs that carries the ranks first to first + count - 1.
+ * The caller frees *out. */
+void ps_package_files_of(const ps_package *package, uint32_t first, uint32_t count,
+                         ps_data_files *out);
 
 /* Returns the bytes of data files that go to all `workers`, each alone in its process. */
 uint64_t ps_package_data_bytes(const ps_package *package, uint32_t workers);

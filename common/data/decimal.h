@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* decimal.h - reads numbers as the files of data sets have them. */
+#ifndef PS_COMMON_DATA_DECIMAL_H
+#define PS_COMMON_DATA_DECIMAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Converts text (len) to a number. Returns false if it is empty, not finite, or not a number as
+ * a whole. The result does not depend on locale or host. */
+bool ps_text_number(const char *text, size_t len, double *value);
+
+/* Does the same for a float; the value must be finite as a float32. */
+bool ps_text_float(const char *text, size_t len, float *value);
+
+#endif
