@@ -183,6 +183,33 @@ void ps_show_worker(const Psgd__V1__Job *job, const Psgd__V1__WorkerProgress *wo
     ps_show_plain(text);
 }
 
+void ps_show_recovery(const Psgd__V1__Recovery *r, char *text, size_t cap)
+{
+    unsigned long long repeated = r->step > r->from_step ? r->step - r->from_step : 0;
+    char names[LINE_BYTES / 2] = "", all[LINE_BYTES];
+    size_t len = 0;
+
+    for (size_t i = 0; i < r->n_node_ids && len < sizeof names; i++) {
+        int n = snprintf(names + len, sizeof names - len, "%s%s", len > 0 ? ", " : "",
+                         r->node_ids[i]);
+
+        len += n > 0 ? (size_t)n : 0;
+    }
+    snprintf(all, sizeof all, "recovered %s (%s), back after %.1f s, %llu step%s repeated",
+             names[0] != '\0' ? names : "from a failure", r->reason, r->seconds, repeated,
+             repeated == 1 ? "" : "s");
+    ps_shorten(text, cap, all);
+    ps_show_plain(text);
+}
+
+void ps_show_goodput(const Psgd__V1__Job *job)
+{
+    if (job->restarts > 0 && job->goodput > 0) {
+        printf("goodput   %.0f %% of the time, %u restart%s\n", job->goodput * 100, job->restarts,
+               job->restarts == 1 ? "" : "s");
+    }
+}
+
 void ps_show_job(const Psgd__V1__Job *job)
 {
     char text[LINE_BYTES], time[PS_SHOW_BYTES];
@@ -207,6 +234,13 @@ void ps_show_job(const Psgd__V1__Job *job)
         ps_show_result(job, text, sizeof text);
         printf("result    %s\n", text);
     }
+    for (size_t i = 0; i < job->n_recoveries; i++) {
+        if (job->recoveries[i]->seconds > 0) {
+            ps_show_recovery(job->recoveries[i], text, sizeof text);
+            printf("%s\n", text);
+        }
+    }
+    ps_show_goodput(job);
     if (job->progress != NULL && job->progress->rows_met > 0) {
         printf("rows      %llu there, %llu admitted, %llu removed; %llu met\n",
                (unsigned long long)job->progress->rows,

@@ -30,6 +30,12 @@ void ps_show_result(const Psgd__V1__Job *job, char *text, size_t cap);
 /* Writes "QUEUED: NOT_ENOUGH_NODES: waits for 1 more worker". */
 void ps_show_state_line(const Psgd__V1__Job *job, char *text, size_t cap);
 
+/* Writes "recovered worker-3 (NODE_LOST), back after 1.2 s, 4 steps repeated". */
+void ps_show_recovery(const Psgd__V1__Recovery *r, char *text, size_t cap);
+
+/* Prints the share of useful time of a job that is over and has recovered. */
+void ps_show_goodput(const Psgd__V1__Job *job);
+
 /* Prints everything about a job. */
 void ps_show_job(const Psgd__V1__Job *job);
 

@@ -35,6 +35,11 @@
                      .metavar = "X", .help = "seconds from one checkpoint to the next; 0: none"),  \
     PS_OPTION_STRING(type, member.checkpoint_keep, .name = "checkpoint-keep", .metavar = "N",      \
                      .help = "how many of the newest checkpoints are kept"),                       \
+    PS_OPTION_STRING(type, member.recovery, .name = "recovery", .metavar = "restart|fail",         \
+                     .help = "what the loss of a worker or server does to the job; default: "      \
+                             "restart under bsp, else fail"),                                      \
+    PS_OPTION_STRING(type, member.max_restarts, .name = "max-restarts", .metavar = "N",            \
+                     .help = "how often the job may go on by itself"),                             \
     PS_OPTION_STRING(type, member.block_size, .name = "block-size", .letter = 'b',                 \
                      .metavar = "N", .help = "samples in a block"),                                \
     PS_OPTION_STRING(type, member.seed, .name = "seed", .metavar = "N",                            \

@@ -25,6 +25,7 @@ static void show_end(const ps_watch *w, const Psgd__V1__Job *job)
         ps_show_result(job, text, sizeof text);
         printf("result    %s\n", text);
     }
+    ps_show_goodput(job);
     ps_show_files(job);
     puts("Next:");
     if (!is_done) {
@@ -118,6 +119,22 @@ static void ask_for_workers(ps_watch *w)
     ps_cli_call(w->cli, "GetJob", &request.base, on_workers, w);
 }
 
+/* Shows the losses after which the job goes on, each once. */
+static void show_recoveries(ps_watch *w, const Psgd__V1__Job *job)
+{
+    char text[sizeof w->shown];
+
+    for (size_t i = 0; i < job->n_recoveries; i++) {
+        const Psgd__V1__Recovery *r = job->recoveries[i];
+
+        if (r->seconds > 0 && r->attempt > w->recovered) {
+            w->recovered = r->attempt;
+            ps_show_recovery(r, text, sizeof text);
+            ps_live_line(&w->live, "%s", text);
+        }
+    }
+}
+
 static void show_event(ps_watch *w, const Psgd__V1__WatchJobResponse *event)
 {
     const Psgd__V1__Job *job = event->job;
@@ -129,6 +146,7 @@ static void show_event(ps_watch *w, const Psgd__V1__WatchJobResponse *event)
         memcpy(w->shown, text, sizeof text);
         ps_live_line(&w->live, "%s", text);
     }
+    show_recoveries(w, job);
     if (job->state == PSGD__V1__JOB_STATE__JOB_STATE_RUNNING && job->n_placements > 0 &&
         !w->has_shown_nodes) {
         ps_show_nodes(job);

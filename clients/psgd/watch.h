@@ -16,6 +16,7 @@ typedef struct ps_watch {
     bool is_detached;
     bool with_workers;    /* shows every worker too; set before ps_watch_start, which keeps it */
     bool has_shown_nodes; /* the nodes of the job */
+    uint32_t recovered;   /* attempt of the last recovery that was shown */
     bool is_asking;       /* for the workers */
     bool is_over;         /* the events have ended; the job is asked for when the workers came */
     int64_t asked_us;     /* when the workers were asked for last; 0: never */

@@ -3,7 +3,6 @@
 #include "common/artifact/events.h"
 
 #include "common/artifact/crc32c.h"
-#include "common/artifact/outlet.h"
 #include "common/base/xalloc.h"
 
 #include "tensorboard/event.pb-c.h"
@@ -100,6 +99,11 @@ void ps_events_add(ps_events *events, double wall_s, uint64_t step, const ps_sca
 ps_status ps_events_flush(ps_events *events)
 {
     return ps_outlet_flush(&events->out);
+}
+
+ps_outlet *ps_events_outlet(ps_events *events)
+{
+    return &events->out;
 }
 
 ps_status ps_events_close(ps_events *events)

@@ -10,6 +10,7 @@
 #ifndef PS_COMMON_ARTIFACT_EVENTS_H
 #define PS_COMMON_ARTIFACT_EVENTS_H
 
+#include "common/artifact/outlet.h"
 #include "common/base/status.h"
 
 #include <stddef.h>
@@ -40,5 +41,7 @@ PS_MUST_USE ps_status ps_events_flush(ps_events *events);
 
 /* Writes what is buffered and frees `events` in any case. Fails if the rest cannot be written. */
 PS_MUST_USE ps_status ps_events_close(ps_events *events);
+/* Returns the file, to copy and replace its content (outlet.h). */
+ps_outlet *ps_events_outlet(ps_events *events);
 
 #endif

@@ -46,11 +46,10 @@ static void take_row(ps_outlet *outlet)
     outlet->whole = outlet->rows.len;
 }
 
-ps_status ps_outlet_flush(ps_outlet *outlet)
+static void write_rows(ps_outlet *outlet)
 {
     size_t done = 0;
 
-    take_row(outlet);
     outlet->st = outlet->fd < 0 ? make_file(outlet) : ps_ok();
     while (done < outlet->rows.len && ps_is_ok(&outlet->st)) {
         ssize_t n = write(outlet->fd, outlet->rows.data + done, outlet->rows.len - done);
@@ -66,7 +65,39 @@ ps_status ps_outlet_flush(ps_outlet *outlet)
         ps_strbuf_truncate(&outlet->rows, outlet->rows.len - done);
         outlet->whole = outlet->rows.len;
     }
+}
+
+ps_status ps_outlet_flush(ps_outlet *outlet)
+{
+    take_row(outlet);
+    write_rows(outlet);
     return outlet->st;
+}
+
+ps_status ps_outlet_copy(const ps_outlet *outlet, ps_strbuf *out)
+{
+    char *text = NULL;
+    size_t n = 0;
+    ps_status st = outlet->fd >= 0 ? ps_file_read(outlet->path, SIZE_MAX, &text, &n) : ps_ok();
+
+    if (ps_is_ok(&st)) {
+        ps_strbuf_append(out, text, n);
+        ps_strbuf_append(out, outlet->rows.data, outlet->whole);
+    }
+    free(text);
+    return st;
+}
+
+void ps_outlet_replace(ps_outlet *outlet, const void *bytes, size_t len)
+{
+    if (outlet->fd >= 0) {
+        close(outlet->fd);
+        outlet->fd = -1; /* made anew, and so empty, by the next write */
+    }
+    ps_strbuf_clear(&outlet->rows);
+    ps_strbuf_append(&outlet->rows, bytes, len);
+    outlet->whole = len;
+    write_rows(outlet);
 }
 
 void ps_outlet_row(ps_outlet *outlet, double time_s)

@@ -37,6 +37,13 @@ ps_status ps_outlet_flush(ps_outlet *outlet);
  * lines when there are many, or when a second has passed since the last try. */
 void ps_outlet_row(ps_outlet *outlet, double time_s);
 
+/* Appends to *out all lines so far, written or waiting. Reads the file. */
+PS_MUST_USE ps_status ps_outlet_copy(const ps_outlet *outlet, ps_strbuf *out);
+
+/* Replaces all lines so far by these bytes, which are complete lines. A full disk is not a failure:
+ * they are written later. */
+void ps_outlet_replace(ps_outlet *outlet, const void *bytes, size_t len);
+
 /* Writes the rest and closes the file. Fails only if lines cannot be written now; lines that were
  * dropped earlier are logged. */
 PS_MUST_USE ps_status ps_outlet_close(ps_outlet *outlet);

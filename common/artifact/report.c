@@ -3,7 +3,6 @@
 #include "common/artifact/report.h"
 
 #include "common/artifact/number.h"
-#include "common/artifact/outlet.h"
 #include "common/base/files.h"
 #include "common/base/xalloc.h"
 
@@ -96,6 +95,11 @@ void ps_report_eval(ps_report *report, const ps_eval_row *row)
 ps_status ps_report_flush(ps_report *report)
 {
     return ps_outlet_flush(&report->out);
+}
+
+ps_outlet *ps_report_outlet(ps_report *report)
+{
+    return &report->out;
 }
 
 ps_status ps_report_close(ps_report *report)

@@ -3,6 +3,7 @@
 #ifndef PS_COMMON_ARTIFACT_REPORT_H
 #define PS_COMMON_ARTIFACT_REPORT_H
 
+#include "common/artifact/outlet.h"
 #include "common/base/status.h"
 
 #include <stddef.h>
@@ -55,6 +56,8 @@ void ps_report_eval(ps_report *report, const ps_eval_row *row);
 PS_MUST_USE ps_status ps_report_flush(ps_report *report);
 /* Writes what is buffered and frees `report` in any case. Fails if the rest cannot be written. */
 PS_MUST_USE ps_status ps_report_close(ps_report *report);
+/* Returns the file, to copy and replace its content (outlet.h). */
+ps_outlet *ps_report_outlet(ps_report *report);
 
 /* Writes a name such as "TR-{title}-N({id}).csv" into name[0..cap), cap > PS_NAME_MAX. The
  * result is a safe file name (files.h): other characters of title and id become '_', and a long

@@ -3,7 +3,6 @@
 #include "common/artifact/round_record.h"
 
 #include "common/artifact/number.h"
-#include "common/artifact/outlet.h"
 #include "common/artifact/report.h"
 #include "common/base/bytes.h"
 #include "common/base/files.h"
@@ -91,6 +90,11 @@ void ps_rounds_add(ps_rounds *rounds, const ps_round_entry *e)
 ps_status ps_rounds_flush(ps_rounds *rounds)
 {
     return ps_outlet_flush(&rounds->out);
+}
+
+ps_outlet *ps_rounds_outlet(ps_rounds *rounds)
+{
+    return &rounds->out;
 }
 
 ps_status ps_rounds_close(ps_rounds *rounds)

@@ -12,6 +12,7 @@
 #ifndef PS_COMMON_ARTIFACT_ROUND_RECORD_H
 #define PS_COMMON_ARTIFACT_ROUND_RECORD_H
 
+#include "common/artifact/outlet.h"
 #include "common/base/status.h"
 
 #include <stdbool.h>
@@ -49,6 +50,8 @@ void ps_rounds_add(ps_rounds *rounds, const ps_round_entry *entry);
 PS_MUST_USE ps_status ps_rounds_flush(ps_rounds *rounds);
 /* Writes what is buffered and frees `rounds` in any case. */
 PS_MUST_USE ps_status ps_rounds_close(ps_rounds *rounds);
+/* Returns the file, to copy and replace its content (outlet.h). */
+ps_outlet *ps_rounds_outlet(ps_rounds *rounds);
 
 /* The parts of a job. */
 typedef struct ps_rounds_parts {

@@ -140,6 +140,9 @@ typedef struct ps_plan {
 /* Returns the ID of an init_from "job:ID", a part of it; NULL if it is a path. */
 const char *ps_init_from_job(const char *init_from);
 
+/* Default of spec.recovery.wait_seconds. */
+#define PS_RECOVERY_WAIT_S 600.0
+
 /* Returns why a job of this plan cannot have checkpoints; NULL: it can. */
 const char *ps_plan_checkpoint_lacks(const ps_plan *plan);
 

@@ -52,6 +52,9 @@ void ps_check_tables(ps_check *check, const ps_plan *plan);
 /* Checks spec.checkpoint. After everything else. */
 void ps_check_checkpoint(ps_check *check, ps_plan *plan);
 
+/* Checks spec.recovery and fills in its defaults. After everything else. */
+void ps_check_recovery(ps_check *check, ps_plan *plan);
+
 /* Checks what a job or its tables start from: "job:ID", or a path below the data path; the job also
  * "checkpoint:ID@STEP". */
 void ps_check_init(ps_check *check, const char *field, const char *from, bool may_be_empty);

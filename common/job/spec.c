@@ -88,6 +88,10 @@ void ps_spec_complete(Psgd__V1__JobSpec *spec)
         spec->timeouts = ps_xmalloc(sizeof *spec->timeouts);
         psgd__v1__timeout_spec__init(spec->timeouts);
     }
+    if (spec->recovery == NULL) {
+        spec->recovery = ps_xmalloc(sizeof *spec->recovery);
+        psgd__v1__recovery_spec__init(spec->recovery);
+    }
     complete_choice(&spec->model->table);
     complete_choice(&spec->assignment);
     complete_choice(&spec->optimizer->rule);

@@ -110,6 +110,7 @@ void ps_trainer_destroy(ps_trainer *t)
     ps_buf_unref(t->part);
     ps_model_destroy(t->model);
     ps_trainer_fini_rounds(t);
+    ps_trainer_fini_earlier(t);
     ps_trainer_fini_tables(t);
     ps_buf_unref(t->grad);
     free(t->optim_state);
@@ -172,8 +173,7 @@ void ps_trainer_see_outputs(void *trainer, const float *y, size_t n)
     ps_step_metrics_add(&t->step_metrics, y, ps_trainer_targets(t), n);
 }
 
-/* Writes the line that is held back, if any. */
-static void put_held_line(ps_trainer *t)
+void ps_trainer_put_held_line(ps_trainer *t)
 {
     if (t->last_row.step > 0) {
         ps_trainer_put_train(t, &t->last_row);
@@ -185,7 +185,7 @@ void ps_trainer_report_step(ps_trainer *t, uint32_t epoch, uint32_t batch)
 {
     const ps_score *score = &t->score;
     char whom[8];
-    ps_exchange_stats stats = ps_exchange_get_stats(t->exchange);
+    ps_exchange_stats stats = ps_trainer_all_stats(t);
     int64_t now_us = ps_clock_us();
     ps_train_row row = {
         .time_s = (double)(now_us - t->began_us) * 1e-6,
@@ -199,12 +199,12 @@ void ps_trainer_report_step(ps_trainer *t, uint32_t epoch, uint32_t batch)
         .samples_per_s = (double)score->samples * 1e6 / (double)(now_us - t->last_row_us + 1),
         .bytes_up = stats.bytes_up,
         .bytes_down = stats.bytes_down,
-        .wait_s = ps_gate_waited_s(t->gate, whom, sizeof whom),
+        .wait_s = ps_gate_waited_s(t->gate, whom, sizeof whom) + t->earlier.wait_s,
         .values = t->step_metrics.values,
     };
 
     t->last_row_us = now_us;
-    put_held_line(t); /* its values are those that are replaced now */
+    ps_trainer_put_held_line(t); /* its values are those that are replaced now */
     ps_step_metrics_close(&t->step_metrics);
     ps_trainer_record_step(t, row.loss);
     t->last_row = row;
@@ -316,7 +316,7 @@ static ps_buf *written(ps_evaluation *e)
 /* Reports the results of an evaluation. */
 static void report_evaluation(ps_trainer *t, uint32_t epoch, int64_t began_us)
 {
-    ps_exchange_stats stats = ps_exchange_get_stats(t->exchange);
+    ps_exchange_stats stats = ps_trainer_all_stats(t);
     double values[PS_METRICS_MAX];
     ps_trainer_evaluation *past;
     bool is_reached;
@@ -450,7 +450,7 @@ bool ps_trainer_begin_clock(ps_trainer *t, bool *is_end)
         return false;
     }
     if (!*is_end) {
-        put_held_line(t); /* the step before was not the last */
+        ps_trainer_put_held_line(t); /* the step before was not the last */
     }
     return true;
 }
@@ -479,13 +479,13 @@ static bool train(ps_trainer *t)
 static void put_last_row(ps_trainer *t)
 {
     char whom[8];
-    ps_exchange_stats stats = ps_exchange_get_stats(t->exchange);
+    ps_exchange_stats stats = ps_trainer_all_stats(t);
 
     if (t->last_row.step > 0) {
         t->last_row.bytes_up = stats.bytes_up;
         t->last_row.bytes_down = stats.bytes_down;
-        t->last_row.wait_s = ps_gate_waited_s(t->gate, whom, sizeof whom);
-        put_held_line(t);
+        t->last_row.wait_s = ps_gate_waited_s(t->gate, whom, sizeof whom) + t->earlier.wait_s;
+        ps_trainer_put_held_line(t);
     }
     ps_trainer_end_train(t);
 }
@@ -495,10 +495,12 @@ static void *run(void *arg)
     ps_trainer *t = arg;
     ps_status st = ps_trainer_open_reports(t), end;
 
-    t->began_us = t->last_row_us = ps_clock_us();
+    t->last_row_us = ps_clock_us();
+    t->began_us = t->last_row_us - (int64_t)(t->earlier.seconds * 1e6);
     if (ps_is_ok(&st)) {
         bool is_trained;
 
+        ps_trainer_restore_reports(t);
         ps_trainer_record_begin(t);
         is_trained = train(t) && (!ps_trainer_is_at_stop(t) || settle(t));
 

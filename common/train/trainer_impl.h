@@ -9,6 +9,7 @@
 #include "common/artifact/report.h"
 #include "common/artifact/round_record.h"
 #include "common/artifact/thin.h"
+#include "common/base/state.h"
 #include "common/data/ahead.h"
 #include "common/train/evaluation.h"
 #include "common/train/holdup.h"
@@ -61,6 +62,15 @@ typedef struct trainer_curve {
     uint64_t written;                  /* step of the last row that was written; 0: none */
 } trainer_curve;
 
+enum { PS_TRAINER_FILES = 4 };
+
+/* The reports of a job up to the checkpoint that it goes on from. */
+typedef struct trainer_earlier {
+    double seconds, wait_s;          /* of training */
+    uint64_t bytes_up, bytes_down;   /* of the exchange */
+    ps_buf *files[PS_TRAINER_FILES]; /* the contents of TR, EV, ROUND and TB; NULL: none */
+} trainer_earlier;
+
 struct ps_trainer {
     ps_trainer_conf conf;
     const ps_plan *plan;
@@ -95,6 +105,7 @@ struct ps_trainer {
     ps_events *events; /* the reports as curves for TensorBoard */
     trainer_record record;
     int64_t began_us, last_row_us;
+    trainer_earlier earlier; /* what the job has had before the checkpoint that it goes on from */
     uint64_t clock;        /* exchanges finished */
     uint64_t step;         /* steps finished; equal to `clock` without local steps */
     uint64_t evaluated_at; /* 1 + clock of the last evaluation; 0: none */
@@ -207,6 +218,18 @@ void ps_trainer_clip_all(ps_trainer *t, float *g, double share, ps_model_ready_f
 
 /* Open and close the worker's files in the job's folder. */
 PS_MUST_USE ps_status ps_trainer_open_reports(ps_trainer *t);
+
+/* trainer_earlier.c */
+
+/* Writes the rank's reports so far to a checkpoint. Does nothing while no reports are open. */
+void ps_trainer_put_earlier(ps_trainer *t, ps_state_out *out);
+/* Takes a section of a checkpoint's reports. Those of another job are skipped. */
+ps_status ps_trainer_take_earlier(ps_trainer *t, ps_state_in *in, uint32_t kind, uint32_t index);
+/* Puts what was taken into the open reports, which then go on behind it. */
+void ps_trainer_restore_reports(ps_trainer *t);
+void ps_trainer_fini_earlier(ps_trainer *t);
+/* Returns the exchange's statistics with those of the job before its checkpoint. */
+ps_exchange_stats ps_trainer_all_stats(const ps_trainer *t);
 PS_MUST_USE ps_status ps_trainer_close_reports(ps_trainer *t); /* closes those that are open */
 /* Adds a row to the report and to the curves. Both keep few rows of long jobs (thin.h). */
 void ps_trainer_put_train(ps_trainer *t, const ps_train_row *row);
@@ -224,6 +247,10 @@ void ps_trainer_record_step(ps_trainer *t, double loss);
 void ps_trainer_record_sent(ps_trainer *t);
 /* Notes the end of the round whose exchange leads to t->clock. */
 void ps_trainer_record_round(ps_trainer *t);
+/* Writes the line of TR that is held back until it is known whether its step was the last. */
+void ps_trainer_put_held_line(ps_trainer *t);
+/* Completes and writes the entry of the round that was exchanged last, if it is not written yet. */
+void ps_trainer_record_finish(ps_trainer *t);
 /* Notes an evaluation of the weights of t->clock that began at `began_us` and ends now. */
 void ps_trainer_record_evaluation(ps_trainer *t, const ps_eval_row *row, int64_t began_us);
 /* Writes the last entries: of the round that is exchanged, and of steps that are part of none. */

@@ -35,8 +35,7 @@ static void write_entry(ps_trainer *t)
     t->record.before = (ps_round_entry){0};
 }
 
-/* Completes and writes the entry of the round that was exchanged last, if it is not written yet. */
-static void finish(ps_trainer *t)
+void ps_trainer_record_finish(ps_trainer *t)
 {
     trainer_record *r = &t->record;
     ps_round_entry *e = &r->before;
@@ -62,7 +61,7 @@ void ps_trainer_record_sent(ps_trainer *t)
     trainer_record *r = &t->record;
 
     if (!r->is_sent) {
-        finish(t);
+        ps_trainer_record_finish(t);
         r->is_sent = true;
         r->sent_us[OF_NOW] = ps_clock_us();
     }
@@ -73,7 +72,7 @@ static void end_round(ps_trainer *t, uint64_t round)
     trainer_record *r = &t->record;
     int64_t now_us = ps_clock_us(), waited_us = ps_gate_waited_us(t->gate);
 
-    finish(t); /* only a round that sent nothing leaves the entry before it unwritten */
+    ps_trainer_record_finish(t); /* only a round that sent nothing leaves the entry before it unwritten */
     r->before = r->now;
     r->before.round = round;
     r->before.loss /= (double)r->now.steps;
@@ -112,5 +111,5 @@ void ps_trainer_record_end(ps_trainer *t)
         end_round(t, t->clock + 1);
     }
     r->before.wait_s += (double)(ps_gate_waited_us(t->gate) - r->waited_us) * 1e-6;
-    finish(t);
+    ps_trainer_record_finish(t);
 }

@@ -91,6 +91,7 @@ ps_status ps_trainer_save(ps_trainer *t, ps_exchange *exchange, ps_state_write_f
         }
         ps_state_finish(&out);
     }
+    ps_trainer_put_earlier(t, &out);
     return ps_state_out_end(&out);
 }
 
@@ -194,6 +195,10 @@ ps_status ps_trainer_load(ps_trainer *t, ps_exchange *exchange, const uint8_t *b
         st = ps_state_next(&in, true, &kind, &index);
         if (ps_is_ok(&st) && kind == 0) {
             return take_end(t, exchange, next);
+        }
+        if (ps_is_ok(&st) && next == t->plan->layout.variable_count && kind != VARIABLE) {
+            st = ps_trainer_take_earlier(t, &in, kind, index);
+            continue;
         }
         if (ps_is_ok(&st) &&
             (kind != VARIABLE || index != next || index >= t->plan->layout.variable_count)) {

@@ -4,6 +4,8 @@
 
 #include "common/base/log.h"
 
+#include <string.h>
+
 enum { PAUSE_FIRST_US = 50000, PAUSE_LAST_US = 2000000 };
 
 void ps_redial_init(ps_redial *redial, ps_loop *loop, ps_gate *gate,
@@ -25,13 +27,25 @@ static bool may_pass(ps_code code)
     return code == PS_OK || code == PS_UNAVAILABLE || code == PS_CANCELLED || code == PS_UNKNOWN;
 }
 
+/* Returns the failure as the job sees it. A server that was started anew holds no job, or another
+ * one by now: the attempt is over, and the job is not to blame. */
+static ps_status as_seen(const ps_error *error)
+{
+    ps_status st = error->status;
+
+    if (strcmp(error->reason, "NO_JOB") == 0 || strcmp(error->reason, "WRONG_JOB") == 0) {
+        st.code = PS_ABORTED;
+    }
+    return st;
+}
+
 void ps_redial_ended(ps_redial *redial, const char *what, const char *who, const ps_error *error)
 {
     if (!ps_gate_is_open(redial->gate)) {
         return;
     }
     if (redial->loop == NULL || !may_pass(error->status.code)) {
-        ps_status st = ps_wrap(error->status, "%s to %s", what, who);
+        ps_status st = ps_wrap(as_seen(error), "%s to %s", what, who);
 
         ps_gate_fail(redial->gate, &st);
         return;

@@ -7,6 +7,7 @@
 #include "common/base/container_of.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
+#include "services/coordinator/domain/recoveries.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -39,6 +40,11 @@ static void on_timer(ps_event *event, bool ok)
 static void conf_of(const ps_attempt *a, ps_commit_conf *conf)
 {
     const Psgd__V1__TimeoutSpec *t = a->plan->spec->timeouts;
+    const Psgd__V1__RecoverySpec *recovery = a->plan->spec->recovery;
+    const Psgd__V1__Job *msg = a->job->record.job;
+    const Psgd__V1__LossAction restart = PSGD__V1__LOSS_ACTION__LOSS_ACTION_RESTART;
+    bool may_restart = msg->restarts < recovery->max_restarts;
+    bool is_first = !ps_recovery_is_open(msg); /* what it has begun once it does not lose */
     int64_t beats_us = 3 * a->c->conf.heartbeat_us;
 
     *conf = (ps_commit_conf){
@@ -52,9 +58,12 @@ static void conf_of(const ps_attempt *a, ps_commit_conf *conf)
         .collect_us = us_of_ms(t->collect_ms),
         .abort_us = ABORT_US,
         .survives_loss = a->plan->policy->survives_loss,
-        .nodes_are_named = a->plan->spec->n_nodes > 0,
-        .fails_if_busy = a->job->record.job->no_queue,
-        .may_repeat = a->job->record.job->interrupted < PS_INTERRUPTED_MAX,
+        .nodes_are_named = a->plan->spec->n_nodes > 0 && is_first,
+        .fails_if_busy = msg->no_queue && is_first,
+        .may_repeat = msg->interrupted < PS_INTERRUPTED_MAX,
+        .restarts_workers = may_restart && recovery->on_worker_loss == restart,
+        .restarts_servers = may_restart && recovery->on_server_loss == restart,
+        .fails_alike = ps_recovery_fails_alike(msg),
     };
     if (conf->lease_us < beats_us) {
         conf->lease_us = beats_us; /* a lease must last for some heartbeats */
@@ -110,7 +119,23 @@ static void refuse(ps_live *job, const ps_status *why)
                   job);
 }
 
-static ps_attempt *create(ps_coordinator *c, ps_live *job)
+/* Makes the plan of an attempt on these members, which may be fewer than the job wants. */
+static ps_status make_plan(ps_attempt *a, const ps_member *members, size_t count)
+{
+    Psgd__V1__JobSpec spec = *a->job->record.job->spec; /* its members stay the job's */
+    uint32_t workers = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        workers += members[i].role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER;
+    }
+    if (count > 0) {
+        spec.worker_processes = workers;
+        spec.pservers = (uint32_t)count - workers;
+    }
+    return ps_plan_create(&spec, NULL, NULL, &a->plan);
+}
+
+static ps_attempt *create(ps_coordinator *c, ps_live *job, const ps_member *members, size_t count)
 {
     ps_attempt *a = ps_xcalloc(1, sizeof *a);
     ps_status st;
@@ -122,7 +147,7 @@ static ps_attempt *create(ps_coordinator *c, ps_live *job)
     a->timer.event.fire = on_timer;
     st = ps_artifacts_folder(a->folder, a->c->conf.data_dir, a->job_id);
     if (ps_is_ok(&st)) {
-        st = ps_plan_create(job->record.job->spec, NULL, NULL, &a->plan);
+        st = make_plan(a, members, count);
     }
     if (!ps_is_ok(&st)) {
         /* The specification was accepted at submission, but perhaps by an older program. */
@@ -206,6 +231,7 @@ static void find_package(ps_attempt *a)
     ps_package_conf conf = {.plan = a->plan,
                             .where = ps_coordinator_init_where(a->c),
                             .folder = a->folder,
+                            .job_id = a->number > 1 ? a->job_id : NULL,
                             .cache = &a->c->data_cache,
                             .found = package_found,
                             .made = package_made,
@@ -234,7 +260,7 @@ void ps_attempt_start(ps_coordinator *c, ps_live *job, const ps_member *members,
     ps_attempt *a;
 
     msg->attempt++;
-    a = create(c, job);
+    a = create(c, job, members, count);
     if (!a) {
         return;
     }
@@ -278,7 +304,7 @@ void ps_attempt_adopt(ps_coordinator *c, ps_live *job)
     ps_commit_conf conf;
     ps_attempt *a;
 
-    a = create(c, job);
+    a = create(c, job, members, count);
     if (!a) {
         free(members);
         return;
@@ -343,6 +369,7 @@ static void changed(ps_attempt *a)
         if (!msg->start_time) {
             ps_time_set(&msg->start_time, ps_clock_wall_us());
         }
+        ps_attempt_trains(a);
         ps_attempt_limit(a);
         ps_checkpoints_begin(a);
         break;
@@ -378,6 +405,9 @@ static void save(ps_attempt *a)
     }
     if (closes && c->is_interrupted) {
         msg->interrupted++;
+    }
+    if (closes && c->is_recovery) {
+        ps_attempt_note_loss(a);
     }
     if (closes && msg->progress) {
         ps_text_set(&msg->progress->waiting_for, "");
@@ -422,7 +452,7 @@ static void over(ps_attempt *a)
         if (node && strcmp(node->holder, a->job_id) == 0) {
             node->holder[0] = '\0';
         }
-        if (node && a->commit.members[i].is_silent &&
+        if (node && (a->commit.members[i].is_silent || a->commit.members[i].is_lost) &&
             node->incarnation == a->commit.members[i].incarnation) {
             ps_node_suspect(node);
         }
@@ -468,6 +498,7 @@ static void act(ps_attempt *a, ps_commit_action action, ps_attempt_node *p)
         break;
     case PS_COMMIT_STORE:
         ps_attempt_describe_end(a);
+        ps_attempt_sum_up(a);
         a->store_waits = a->logging > 0;
         if (!a->store_waits) {
             ps_archive_start(a);

@@ -67,6 +67,8 @@ struct ps_attempt {
     uint64_t memory_bytes;  /* of the package, counted in the coordinator's budget */
     bool is_stored;         /* CAN_COMMIT is stored */
     bool is_found;          /* the data and the model for the package have been found */
+    bool is_noted;          /* the job has a recovery for its end */
+    bool is_summed_up;      /* the job has its goodput */
     ps_attempt_node *nodes; /* (commit.count) */
     ps_told *told;          /* (placement.rank_count), by rank */
     ps_timer timer;         /* fires at the deadline of `commit` */
@@ -157,6 +159,16 @@ void ps_checkpoints_tell(ps_attempt *a, const ps_status *why);
 
 /* Frees what is known of checkpoints. When the attempt is freed. */
 void ps_checkpoints_fini(ps_attempt *a);
+
+/* --- driver_recovery.c ------------------------------------------------------------- */
+
+/* Notes that the attempt trains: what was lost before is mended. */
+void ps_attempt_trains(ps_attempt *a);
+/* Notes the loss that ends the attempt, once. Attempts that are lost one after the other before
+ * they train begin after growing pauses. */
+void ps_attempt_note_loss(ps_attempt *a);
+/* Counts the useful time of the job, once, before its summary is written. */
+void ps_attempt_sum_up(ps_attempt *a);
 
 /* Returns the steps a second, of the last second or since training began, whichever is faster.
  * `step` is that of the job's progress. */

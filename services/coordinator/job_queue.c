@@ -7,6 +7,7 @@
 #include "common/job/plan.h"
 #include "services/coordinator/coordinator.h"
 #include "services/coordinator/domain/job_message.h"
+#include "services/coordinator/domain/recoveries.h"
 #include "services/coordinator/domain/scheduler.h"
 #include "services/coordinator/driver.h"
 
@@ -107,17 +108,16 @@ static bool has_memory(const ps_coordinator *c, uint64_t bytes, char *message, s
 
 /* Chooses the nodes of the job. Returns false and writes which nodes are missing if there are too
  * few. */
-static bool has_nodes(look *l, const Psgd__V1__JobSpec *spec, ps_member *members, char *message,
-                      size_t cap)
+static bool has_nodes(look *l, const ps_want *want, ps_member *members, size_t *count,
+                      char *message, size_t cap)
 {
     l->held = l->held ? l->held : held_addresses(l->c);
-    return ps_schedule_job(&l->c->nodes, spec, l->held, l->now_us, members, message, cap);
+    return ps_schedule_job(&l->c->nodes, want, l->held, l->now_us, members, count, message, cap);
 }
 
-static ps_member *members_for(const Psgd__V1__JobSpec *spec, size_t *count)
+static ps_member *members_for(const Psgd__V1__JobSpec *spec)
 {
-    *count = (size_t)ps_schedule_processes(spec) + spec->pservers;
-    return ps_xcalloc(*count, sizeof(ps_member));
+    return ps_xcalloc((size_t)ps_schedule_processes(spec) + spec->pservers, sizeof(ps_member));
 }
 
 static void refusal_stored(void *arg, const ps_status *result)
@@ -132,26 +132,59 @@ static void refusal_stored(void *arg, const ps_status *result)
     job->record.job->end_time = NULL; /* the next pass tries again to store it */
 }
 
-/* Fails a job that would have to wait, although its submission does not allow this. */
-static void refuse_to_wait(ps_live *job, const char *message)
+/* Fails a job that waits in the queue. */
+static void fail(ps_live *job, const char *reason, const char *message)
 {
     ps_time_set(&job->record.job->end_time, ps_clock_wall_us());
-    ps_live_store(job, PSGD__V1__JOB_STATE__JOB_STATE_FAILED, 0, "WOULD_WAIT", message,
-                  refusal_stored, job);
+    ps_live_store(job, PSGD__V1__JOB_STATE__JOB_STATE_FAILED, 0, reason, message, refusal_stored,
+                  job);
+}
+
+/* Fails a job that has waited for too long for nodes after a loss. */
+static void give_up(ps_live *job, double waited_s, const char *lacks)
+{
+    const Psgd__V1__Job *msg = job->record.job;
+    const Psgd__V1__Recovery *last = msg->recoveries[msg->n_recoveries - 1];
+    char message[2 * PS_COMMIT_MESSAGE_MAX];
+
+    snprintf(message, sizeof message,
+             "%.300s; no other attempt could begin within %.1f s (recovery.wait_seconds): %.250s",
+             last->message, waited_s, lacks);
+    fail(job, last->reason, message);
+}
+
+/* Returns the longest wait for nodes after a loss, in seconds. A job of an older program has none
+ * in its specification. */
+static double wait_s(const ps_live *job)
+{
+    const Psgd__V1__RecoverySpec *recovery = job->record.job->spec->recovery;
+
+    return recovery != NULL ? recovery->wait_seconds : PS_RECOVERY_WAIT_S;
+}
+
+/* Returns how long the job may still wait for nodes after a loss, in seconds. Begins to count at
+ * the first call; after a restart of the coordinator anew. */
+static double patience_s(const look *l, ps_live *job)
+{
+    if (job->lost_us == 0) {
+        job->lost_us = l->now_us;
+    }
+    return wait_s(job) - (double)(l->now_us - job->lost_us) * 1e-6;
 }
 
 /* Starts the job, or publishes what it waits for. */
 static void try_start(look *l, ps_live *job)
 {
     ps_coordinator *c = l->c;
-    const Psgd__V1__JobSpec *spec = job->record.job->spec;
-    size_t count;
-    ps_member *members = members_for(spec, &count);
+    const ps_want want = {.spec = job->record.job->spec,
+                          .is_after_loss = ps_recovery_is_open(job->record.job)};
+    size_t count = 0;
+    ps_member *members = members_for(want.spec);
     const char *reason = "WAITING_FOR_NODES";
     char message[PS_COMMIT_MESSAGE_MAX], suspects[200];
     bool fits;
 
-    fits = has_nodes(l, spec, members, message, sizeof message);
+    fits = has_nodes(l, &want, members, &count, message, sizeof message);
     if (!ps_is_ok(&l->room)) {
         snprintf(message, sizeof message, "%s", l->room.text);
         reason = "WAITING_FOR_ROOM";
@@ -163,8 +196,10 @@ static void try_start(look *l, ps_live *job)
     if (fits) {
         ps_attempt_start(c, job, members, count);
         count_again(l);
-    } else if (job->record.job->no_queue) {
-        refuse_to_wait(job, message);
+    } else if (want.is_after_loss && patience_s(l, job) <= 0) {
+        give_up(job, wait_s(job), message);
+    } else if (job->record.job->no_queue && !want.is_after_loss) {
+        fail(job, "WOULD_WAIT", message); /* its submission does not allow it to wait */
     } else if (may_be_told(l, job)) {
         job->told_us = l->now_us;
         ps_schedule_suspects(&c->nodes, suspects, sizeof suspects);
@@ -178,7 +213,8 @@ static bool is_worth_it(look *l, const ps_live *job)
 {
     const Psgd__V1__JobSpec *spec = job->record.job->spec;
 
-    if (may_be_told(l, job) || job->record.job->no_queue) {
+    if (may_be_told(l, job) || job->record.job->no_queue ||
+        ps_recovery_is_open(job->record.job)) {
         return true;
     }
     if (!ps_is_ok(&l->room) || lacks_memory(l->c, job->memory_bytes)) {
@@ -222,8 +258,11 @@ void ps_queue_look(ps_coordinator *c)
             continue;
         }
         l.position++;
+        if (l.now_us < job->not_before_us) {
+            continue;
+        }
         if (l.position > PS_QUEUE_FRONT && l.idle.workers == 0 && c->jobs.named == 0 &&
-            c->jobs.hurried == 0) {
+            c->jobs.hurried == 0 && !ps_recovery_is_open(job->record.job)) {
             tell_newest(c);
             break;
         }
@@ -239,10 +278,11 @@ bool ps_queue_may_start(ps_coordinator *c, const Psgd__V1__JobSpec *spec, uint64
                         char *message, size_t cap)
 {
     look l = {.c = c, .now_us = ps_coordinator_now_us(c)};
+    const ps_want want = {.spec = spec};
+    ps_member *members = members_for(spec);
     size_t count;
-    ps_member *members = members_for(spec, &count);
-    bool may =
-        has_nodes(&l, spec, members, message, cap) && has_memory(c, memory_bytes, message, cap);
+    bool may = has_nodes(&l, &want, members, &count, message, cap) &&
+               has_memory(c, memory_bytes, message, cap);
 
     free(l.held);
     free(members);

@@ -411,8 +411,9 @@ SMALL = {
     "trainLimit": 2000, "testLimit": 500}, "epochs": 8, "blockSize": 50,
     "optimizer": {"rule": {"name": "adam", "params": {"lr": 0.002}}},
 }
-# One that goes on until it is stopped.
-ENDLESS = {**SMALL, "title": "endless", "epochs": 100000}
+# One that goes on until it is stopped, or loses a node: who is to blame for its end can be tested.
+FRAGILE = {"recovery": {"onWorkerLoss": "LOSS_ACTION_FAIL", "onServerLoss": "LOSS_ACTION_FAIL"}}
+ENDLESS = {**SMALL, **FRAGILE, "title": "endless", "epochs": 100000}
 
 
 def main():

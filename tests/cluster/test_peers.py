@@ -11,7 +11,7 @@ import tempfile
 
 import grpc
 
-from harness import BIN, ENDLESS, PATIENCE, SLOW, SMALL, ClusterTest, evaluated, job_pb2, main
+from harness import BIN, ENDLESS, FRAGILE, PATIENCE, SLOW, SMALL, ClusterTest, evaluated, job_pb2, main
 
 WORKERS = 4
 JOB = {**SMALL, "workers": WORKERS}
@@ -264,7 +264,7 @@ class Peers(ClusterTest):
     def test_a_worker_that_says_nothing_is_named(self):
         c = self.cluster(workers=3, pservers=0)
         window_ms = int(700 * SLOW)
-        job = c.wait(c.submit({**JOB, "workers": 3}, **shape("plain", window_ms=window_ms),
+        job = c.wait(c.submit({**JOB, **FRAGILE, "workers": 3}, **shape("plain", window_ms=window_ms),
                               straggler={"name": "fixed", "params": {"rank": 2, "ms": 20000}}).id)
         self.assertEqual(job.state, job_pb2.JOB_STATE_FAILED)
         self.assertIn(f"step 0: nothing for 2 x {window_ms} ms from worker 2", job.message)

@@ -41,6 +41,7 @@ ps_cluster_test(networks)
 ps_cluster_test(numbers)
 ps_cluster_test(peers)
 ps_cluster_test(ranks)
+ps_cluster_test(recovery)
 if(NOT SANITIZE) # their libraries must be loaded first
     add_library(slow_disk MODULE support/slow_disk.c)
     set_target_properties(slow_disk PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)

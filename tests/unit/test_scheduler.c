@@ -16,6 +16,8 @@ typedef struct world {
     Psgd__V1__JobSpec spec;
     Psgd__V1__NodeAddress named[MEMBERS], *list[MEMBERS];
     ps_member members[MEMBERS];
+    size_t count;
+    bool is_after_loss;
     char message[200];
 } world;
 
@@ -61,10 +63,17 @@ static void hold(world *w, const char *id, const char *job)
     snprintf(node->holder, sizeof node->holder, "%s", job);
 }
 
+static bool ask_beside(world *w, const char *const *held, int64_t now_us)
+{
+    const ps_want want = {.spec = &w->spec, .is_after_loss = w->is_after_loss};
+
+    return ps_schedule_job(&w->nodes, &want, held, now_us, w->members, &w->count, w->message,
+                           sizeof w->message);
+}
+
 static bool ask(world *w, int64_t now_us)
 {
-    return ps_schedule_job(&w->nodes, &w->spec, NULL, now_us, w->members, w->message,
-                           sizeof w->message);
+    return ask_beside(w, NULL, now_us);
 }
 
 static void idle_nodes_are_taken_in_the_order_of_ids(void **state)
@@ -243,10 +252,51 @@ static void a_named_node_of_another_job_is_waited_for(void **state)
     name(&w, WORKER, "h:1");
     name(&w, WORKER, "h:2");
     name(&w, PSERVER, "h:9");
-    assert_false(
-        ps_schedule_job(&w.nodes, &w.spec, held, 10 * S, w.members, w.message, sizeof w.message));
+    assert_false(ask_beside(&w, held, 10 * S));
     assert_string_equal(w.message, "needs 2 workers, 0 free of those named; busy: w1 (job job-x), "
                                    "h:2 (job job-y)");
+    ps_nodes_fini(&w.nodes);
+}
+
+static void after_a_loss_fewer_nodes_will_do(void **state)
+{
+    world w;
+
+    (void)state;
+    begin(&w, 5, 2);
+    add(&w, "w1", WORKER, "h:1");
+    add(&w, "w2", WORKER, "h:2");
+    add(&w, "p1", PSERVER, "h:9");
+    assert_false(ask(&w, 10 * S));
+    w.is_after_loss = true;
+    assert_true(ask(&w, 10 * S));
+    assert_int_equal(w.count, 3);
+    assert_int_equal(w.members[0].rank_count, 3);
+    assert_int_equal(w.members[1].rank, 3);
+    assert_int_equal(w.members[1].rank_count, 2);
+    assert_string_equal(w.members[2].id, "p1");
+    hold(&w, "p1", "job-x");
+    assert_false(ask(&w, 10 * S)); /* one of each role is needed */
+    assert_string_equal(w.message, "needs 5 workers, 2 idle of 2 known; needs 2 pservers, 0 idle "
+                                   "of 1 known; busy: p1 (job job-x)");
+    ps_nodes_fini(&w.nodes);
+}
+
+static void after_a_loss_named_nodes_are_waited_for(void **state)
+{
+    world w;
+
+    (void)state;
+    begin(&w, 1, 1);
+    add(&w, "w1", WORKER, "h:1");
+    name(&w, WORKER, "h:1");
+    name(&w, PSERVER, "h:9");
+    assert_true(ask(&w, 10 * S)); /* h:9 is called to find out */
+    w.is_after_loss = true;
+    assert_false(ask(&w, 10 * S));
+    assert_string_equal(w.message, "needs 1 pserver, 0 free of those named; not back yet: h:9");
+    add(&w, "p1", PSERVER, "h:9");
+    assert_true(ask(&w, 10 * S));
     ps_nodes_fini(&w.nodes);
 }
 
@@ -262,6 +312,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(more_may_be_named_than_are_needed),
         cmocka_unit_test(a_named_node_of_another_job_is_waited_for),
         cmocka_unit_test(nodes_without_room_are_not_taken),
+        cmocka_unit_test(after_a_loss_fewer_nodes_will_do),
+        cmocka_unit_test(after_a_loss_named_nodes_are_waited_for),
     };
 
     if (argc > 1) {

@@ -252,8 +252,15 @@ void ps_commit_refused(ps_commit *c, size_t node, const ps_status *why, int64_t 
     } else if (c->state == PSGD__V1__JOB_STATE__JOB_STATE_DO_COMMIT) {
         reason = "DO_COMMIT_FAILED";
     }
-    ps_commit_decide(c, outcome, reason, now_us, "%s: %s: %s", ps_member_name(m).text,
-                     ps_code_name(why->code), why->text);
+    if (m->is_lost && outcome == PSGD__V1__JOB_STATE__JOB_STATE_FAILED && !m->is_silent) {
+        bool is_worker = m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER;
+
+        ps_commit_decide_loss(c, is_worker, !is_worker, reason, now_us, "%s: %s: %s",
+                              ps_member_name(m).text, ps_code_name(why->code), why->text);
+    } else {
+        ps_commit_decide(c, outcome, reason, now_us, "%s: %s: %s", ps_member_name(m).text,
+                         ps_code_name(why->code), why->text);
+    }
 }
 
 void ps_commit_prepared(ps_commit *c, size_t node, int64_t now_us)
@@ -410,6 +417,7 @@ void ps_commit_beat(ps_commit *c, size_t node, uint64_t incarnation, bool holds,
         } else if (c->stage == PS_STAGE_GOING &&
                    c->state < PSGD__V1__JOB_STATE__JOB_STATE_RUNNING &&
                    phase == PSGD__V1__NODE_PHASE__NODE_PHASE_FAILED) {
+            m->error = *error;
             ps_commit_lose(c, node, "NODE_FAILED", error->text, now_us);
         }
     }

@@ -55,6 +55,11 @@ typedef struct ps_commit_conf {
                             * false: the job goes back to the queue */
     bool fails_if_busy;    /* a busy node fails the job, named or not */
     bool may_repeat;       /* an interruption before training sends the job back to the queue */
+    /* The loss of a worker, or of a server, sends the job back to the queue for another attempt;
+     * false: it fails the job. */
+    bool restarts_workers, restarts_servers;
+    bool fails_alike; /* attempts have failed and got no further, without a lost node: another
+                       * failure of that kind fails the job */
 } ps_commit_conf;
 
 /* Actions that the caller carries out. */
@@ -155,6 +160,7 @@ typedef struct ps_commit {
     bool has_packages;   /* the packages are made */
     bool barrier_begun;  /* the first Ready has arrived */
     bool is_interrupted; /* the outcome is QUEUED because of an interruption before training */
+    bool is_recovery;    /* the outcome is QUEUED because of a loss, which another attempt mends */
     unsigned todo;
 
     char waits[PS_COMMIT_WAITS_MAX]; /* what a full disk delays; "": nothing */

@@ -189,6 +189,7 @@ static void accuse(ps_commit *c, int64_t now_us)
     char what[PS_COMMIT_MESSAGE_MAX] = "";
     const ps_member *speaker = find_speaker(c);
     bool spares = can_spare(c);
+    bool of_workers = false, of_servers = false;
     size_t len = 0;
 
     for (size_t i = 0; i < c->count; i++) {
@@ -198,6 +199,7 @@ static void accuse(ps_commit *c, int64_t now_us)
         if (!m->is_culprit || m->is_lost) {
             continue;
         }
+        *(m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER ? &of_workers : &of_servers) = true;
         m->is_culprit = !spares;
         describe(c, m, now_us, one, sizeof one);
         if (spares) {
@@ -207,9 +209,9 @@ static void accuse(ps_commit *c, int64_t now_us)
         }
     }
     if (!spares && speaker != NULL) {
-        ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_FAILED, "NODE_STALLED", now_us,
-                         "%.300s; %s failed: %s", what, ps_member_name(speaker).text,
-                         speaker->error.text);
+        ps_commit_decide_loss(c, of_workers, of_servers, "NODE_STALLED", now_us,
+                              "%.300s; %s failed: %s", what, ps_member_name(speaker).text,
+                              speaker->error.text);
         ps_commit_settle(c, now_us);
     }
 }

@@ -181,6 +181,32 @@ void ps_commit_decide(ps_commit *c, Psgd__V1__JobState outcome, const char *reas
     va_end(ap);
 }
 
+/* Returns whether another attempt follows the loss of such nodes. */
+static bool may_restart(const ps_commit *c, bool of_workers, bool of_servers)
+{
+    return (!of_workers || c->conf.restarts_workers) && (!of_servers || c->conf.restarts_servers);
+}
+
+static Psgd__V1__JobState outcome_of_loss(ps_commit *c, bool of_workers, bool of_servers)
+{
+    c->is_recovery = may_restart(c, of_workers, of_servers);
+    return c->is_recovery ? PSGD__V1__JOB_STATE__JOB_STATE_QUEUED
+                          : PSGD__V1__JOB_STATE__JOB_STATE_FAILED;
+}
+
+void ps_commit_decide_loss(ps_commit *c, bool of_workers, bool of_servers, const char *reason,
+                           int64_t now_us, const char *fmt, ...)
+{
+    va_list ap;
+
+    if (c->stage != PS_STAGE_GOING) {
+        return;
+    }
+    va_start(ap, fmt);
+    decide(c, outcome_of_loss(c, of_workers, of_servers), reason, now_us, fmt, ap);
+    va_end(ap);
+}
+
 void ps_commit_interrupt(ps_commit *c, const char *reason, int64_t now_us, const char *fmt, ...)
 {
     va_list ap;
@@ -192,7 +218,7 @@ void ps_commit_interrupt(ps_commit *c, const char *reason, int64_t now_us, const
     va_start(ap, fmt);
     decide(c,
            c->conf.may_repeat ? PSGD__V1__JOB_STATE__JOB_STATE_QUEUED
-                              : PSGD__V1__JOB_STATE__JOB_STATE_FAILED,
+                              : outcome_of_loss(c, true, true),
            reason, now_us, fmt, ap);
     va_end(ap);
 }
@@ -247,6 +273,7 @@ void ps_commit_expire(ps_commit *c, Psgd__V1__JobState outcome, ps_member_step s
                       const char *reason, const char *what, int64_t limit_us, int64_t now_us)
 {
     char names[PS_COMMIT_MESSAGE_MAX - 100];
+    bool of_workers = false, of_servers = false;
 
     name_members(c, is_short_of, step, names, sizeof names);
     for (size_t i = 0; i < c->count; i++) {
@@ -255,10 +282,16 @@ void ps_commit_expire(ps_commit *c, Psgd__V1__JobState outcome, ps_member_step s
         if (is_short_of(m, step)) {
             m->is_silent = step == PS_MEMBER_RESERVED;
             m->is_lost = true; /* it is released, but nothing waits for it */
+            *(m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER ? &of_workers : &of_servers) = true;
         }
     }
-    ps_commit_decide(c, outcome, reason, now_us, "did not %s within %.1f s: %s", what,
-                     (double)limit_us / 1e6, names);
+    if (outcome == PSGD__V1__JOB_STATE__JOB_STATE_FAILED && step > PS_MEMBER_RESERVED) {
+        ps_commit_decide_loss(c, of_workers, of_servers, reason, now_us,
+                              "did not %s within %.1f s: %s", what, (double)limit_us / 1e6, names);
+    } else {
+        ps_commit_decide(c, outcome, reason, now_us, "did not %s within %.1f s: %s", what,
+                         (double)limit_us / 1e6, names);
+    }
 }
 
 /* Returns whether a worker other than `but` is still training. */
@@ -284,6 +317,18 @@ static const char *verb_of(const char *reason)
     return strcmp(reason, "COLLECT_FAILED") == 0 ? "gave no good files" : "is lost";
 }
 
+/* Returns whether the end of a node for this reason is no fault of the job: it was lost, or it
+ * failed for want of another node or of room on its disk. */
+static bool is_mendable(const ps_commit *c, const ps_member *m, const char *reason)
+{
+    ps_code code = m->error.code;
+
+    return strcmp(reason, "NODE_LOST") == 0 || strcmp(reason, "NODE_STALLED") == 0 ||
+           (strcmp(reason, "NODE_FAILED") == 0 && !c->conf.fails_alike &&
+            (code == PS_UNAVAILABLE || code == PS_DEADLINE_EXCEEDED || code == PS_ABORTED ||
+             code == PS_RESOURCE_EXHAUSTED));
+}
+
 void ps_commit_lose(ps_commit *c, size_t node, const char *reason, const char *why, int64_t now_us)
 {
     ps_member *m = &c->members[node];
@@ -302,8 +347,15 @@ void ps_commit_lose(ps_commit *c, size_t node, const char *reason, const char *w
         release(c, node);
         return;
     }
-    ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_FAILED, reason, now_us, "%s %s: %s",
-                     ps_member_name(m).text, verb_of(reason), why);
+    if (is_mendable(c, m, reason)) {
+        bool is_worker = m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER;
+
+        ps_commit_decide_loss(c, is_worker, !is_worker, reason, now_us, "%s %s: %s",
+                              ps_member_name(m).text, verb_of(reason), why);
+    } else {
+        ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_FAILED, reason, now_us, "%s %s: %s",
+                         ps_member_name(m).text, verb_of(reason), why);
+    }
     ps_commit_settle(c, now_us);
 }
 
@@ -361,6 +413,7 @@ static void settle_collecting(ps_commit *c, int64_t now_us)
 {
     char names[PS_COMMIT_MESSAGE_MAX - 100];
     size_t missing = ps_commit_uncollected(c, names, sizeof names);
+    bool of_workers = false, of_servers = false, are_silent = true;
 
     if (missing == 0) {
         ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_DONE, "", now_us, "%s", "");
@@ -370,14 +423,24 @@ static void settle_collecting(ps_commit *c, int64_t now_us)
         return;
     }
     for (size_t i = 0; i < c->count; i++) {
-        if (is_uncollected(&c->members[i], 0)) {
-            c->members[i].files = PS_FILES_LOST;
-            c->members[i].is_lost = true;
+        ps_member *m = &c->members[i];
+
+        if (is_uncollected(m, 0)) {
+            m->files = PS_FILES_LOST;
+            m->is_lost = true;
+            *(m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER ? &of_workers : &of_servers) = true;
+            are_silent = are_silent && now_us - m->seen_us >= c->conf.silent_us;
         }
     }
-    ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_FAILED, "COLLECT_TIMEOUT", now_us,
-                     "files were not collected within %.1f s from %s",
-                     (double)c->conf.collect_us / 1e6, names);
+    if (are_silent) {
+        ps_commit_decide_loss(c, of_workers, of_servers, "COLLECT_TIMEOUT", now_us,
+                              "files were not collected within %.1f s from %s",
+                              (double)c->conf.collect_us / 1e6, names);
+    } else { /* they answer, but too slowly: another attempt would end the same way */
+        ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_FAILED, "COLLECT_TIMEOUT", now_us,
+                         "files were not collected within %.1f s from %s",
+                         (double)c->conf.collect_us / 1e6, names);
+    }
 }
 
 static bool has_nodes(const ps_commit *c)

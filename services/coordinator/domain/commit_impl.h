@@ -19,13 +19,19 @@ PS_PRINTF(5, 6)
 void ps_commit_decide(ps_commit *c, Psgd__V1__JobState outcome, const char *reason, int64_t now_us,
                       const char *fmt, ...);
 
+/* Decides the end of an attempt that lost workers or servers: QUEUED if the job restarts after such
+ * a loss, else FAILED. */
+PS_PRINTF(6, 7)
+void ps_commit_decide_loss(ps_commit *c, bool of_workers, bool of_servers, const char *reason,
+                           int64_t now_us, const char *fmt, ...);
+
 /* Interrupts the attempt before training, for a reason that another attempt may not meet: decides
- * QUEUED, or FAILED if the attempt may not be repeated. */
+ * QUEUED, or if the attempt may not be repeated as ps_commit_decide_loss does. */
 PS_PRINTF(4, 5)
 void ps_commit_interrupt(ps_commit *c, const char *reason, int64_t now_us, const char *fmt, ...);
 
 /* Handles the loss of a node for this attempt. Goes on without it if the policy survives that; else
- * decides FAILED with `reason`. */
+ * decides the end with `reason`: QUEUED if another attempt can mend it, else FAILED. */
 void ps_commit_lose(ps_commit *c, size_t node, const char *reason, const char *why, int64_t now_us);
 
 /* --- commit_blame.c --------------------------------------------------------- */
@@ -52,8 +58,8 @@ void ps_commit_name_roots(const ps_commit *c, int64_t now_us, char *buf, size_t 
 
 /* --- commit_end.c ----------------------------------------------------------- */
 
-/* Ends the attempt with `outcome` because the time of its state is over. The message names the
- * nodes that have not reached `step`. */
+/* Ends the attempt because the time of its state is over: with `outcome`, or if that is FAILED as
+ * ps_commit_decide_loss does. The message names the nodes that have not reached `step`. */
 void ps_commit_expire(ps_commit *c, Psgd__V1__JobState outcome, ps_member_step step,
                       const char *reason, const char *what, int64_t limit_us, int64_t now_us);
 

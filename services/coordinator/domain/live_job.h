@@ -38,6 +38,9 @@ struct ps_live {
     bool is_active;        /* has an attempt, and is in ps_jobs.active */
     uint64_t memory_bytes; /* memory of its package; 0: not known yet */
     int64_t told_us;       /* when it was last told what it waits for in the queue */
+    int64_t lost_us;       /* since when it waits for nodes after a loss; 0: it does not */
+    int64_t not_before_us; /* its next attempt begins not before */
+    int64_t pause_us;      /* between its last attempts, which were lost before they trained */
     ps_attempt *attempt;   /* NULL: the job is in the queue */
     ps_live *prev, *next;  /* the neighbours in the list of jobs.h */
     ps_live *active_prev, *active_next, *same_bucket;

@@ -90,10 +90,10 @@ void ps_schedule_suspects(const ps_nodes *nodes, char *buf, size_t cap)
     }
 }
 
-/* Takes `want` idle nodes of a role, in the order of ids, first those that have missed no
- * heartbeat. If there are too few, appends a clause to `text`. */
-static bool pick(const ps_nodes *nodes, Psgd__V1__NodeRole role, uint32_t want, int64_t now_us,
-                 ps_member *members, ps_strbuf *text)
+/* Takes up to `want` idle nodes of a role, in the order of ids, first those that have missed no
+ * heartbeat. If there are fewer, appends a clause to `text`. Returns their number. */
+static uint32_t pick(const ps_nodes *nodes, Psgd__V1__NodeRole role, uint32_t want, int64_t now_us,
+                     ps_member *members, ps_strbuf *text)
 {
     uint32_t idle = 0, known = 0, silent = 0;
     ps_strbuf busy = {0}, suspects = {0}, full = {0};
@@ -150,7 +150,7 @@ static bool pick(const ps_nodes *nodes, Psgd__V1__NodeRole role, uint32_t want, 
     ps_strbuf_fini(&busy);
     ps_strbuf_fini(&suspects);
     ps_strbuf_fini(&full);
-    return idle >= want;
+    return idle < want ? idle : want;
 }
 
 static const char *holder_of(const char *const *held, const char *address)
@@ -163,14 +163,16 @@ static const char *holder_of(const char *const *held, const char *address)
     return NULL;
 }
 
-/* Takes `want` nodes of a role from those that the job names, in the job's order. */
-static bool pick_named(const ps_nodes *nodes, const Psgd__V1__JobSpec *spec,
-                       Psgd__V1__NodeRole role, uint32_t want, const char *const *held,
-                       int64_t now_us, ps_member *members, ps_strbuf *text)
+/* Takes `want` nodes of a role from those that the job names, in the job's order. After a loss only
+ * those that may be chosen: the others are waited for. */
+static bool pick_named(const ps_nodes *nodes, const ps_want *job, Psgd__V1__NodeRole role,
+                       uint32_t want, const char *const *held, int64_t now_us, ps_member *members,
+                       ps_strbuf *text)
 {
+    const Psgd__V1__JobSpec *spec = job->spec;
     uint32_t got = 0, named = 0;
-    unsigned filled = 0;
-    ps_strbuf busy = {0}, full = {0};
+    unsigned filled = 0, silent = 0;
+    ps_strbuf busy = {0}, full = {0}, away = {0};
 
     for (size_t i = 0; i < spec->n_nodes && got < want; i++) {
         const Psgd__V1__NodeAddress *wanted = spec->nodes[i];
@@ -193,6 +195,13 @@ static bool pick_named(const ps_nodes *nodes, const Psgd__V1__JobSpec *spec,
             name_full(&full, &filled, node);
             continue;
         }
+        if (job->is_after_loss && (!node || !ps_node_may_be_chosen(nodes, node, now_us))) {
+            if (silent++ < NAMES_MAX) {
+                ps_strbuf_printf(&away, "%s%s", silent == 1 ? "; not back yet: " : ", ",
+                                 wanted->address);
+            }
+            continue;
+        }
         /* A node of the other role is asked as well, and refuses with its name. */
         members[got] = (ps_member){.role = role, .rank = got, .rank_count = 1};
         snprintf(members[got].address, sizeof members[got].address, "%s", wanted->address);
@@ -203,10 +212,11 @@ static bool pick_named(const ps_nodes *nodes, const Psgd__V1__JobSpec *spec,
         got++;
     }
     if (got < want) {
-        ps_strbuf_printf(text, "%sneeds %" PRIu32 " %s%s, %" PRIu32 " free of those named%s%s",
+        ps_strbuf_printf(text, "%sneeds %" PRIu32 " %s%s, %" PRIu32 " free of those named%s%s%s",
                          text->len ? "; " : "", want, ps_role_name(role), want == 1 ? "" : "s", got,
-                         ps_strbuf_text(&busy), ps_strbuf_text(&full));
+                         ps_strbuf_text(&busy), ps_strbuf_text(&full), ps_strbuf_text(&away));
     }
+    ps_strbuf_fini(&away);
     ps_strbuf_fini(&full);
     ps_strbuf_fini(&busy);
     return got >= want;
@@ -231,26 +241,32 @@ static void deal_ranks(ps_member *members, uint32_t processes, uint32_t ranks)
     }
 }
 
-bool ps_schedule_job(const ps_nodes *nodes, const Psgd__V1__JobSpec *spec, const char *const *held,
-                     int64_t now_us, ps_member *members, char *message, size_t cap)
+bool ps_schedule_job(const ps_nodes *nodes, const ps_want *want, const char *const *held,
+                     int64_t now_us, ps_member *members, size_t *count, char *message, size_t cap)
 {
     const Psgd__V1__NodeRole worker = PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER;
     const Psgd__V1__NodeRole pserver = PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER;
-    uint32_t processes = ps_schedule_processes(spec);
+    const Psgd__V1__JobSpec *spec = want->spec;
+    uint32_t processes = ps_schedule_processes(spec), servers = spec->pservers, got = processes,
+             got_servers = servers;
     ps_strbuf text = {0};
     bool fits = true;
 
     if (spec->n_nodes > 0) {
-        fits = pick_named(nodes, spec, worker, processes, held, now_us, members, &text);
-        fits = pick_named(nodes, spec, pserver, spec->pservers, held, now_us, members + processes,
+        fits = pick_named(nodes, want, worker, processes, held, now_us, members, &text);
+        fits = pick_named(nodes, want, pserver, servers, held, now_us, members + processes,
                           &text) &&
                fits;
     } else {
-        fits = pick(nodes, worker, processes, now_us, members, &text);
-        fits = pick(nodes, pserver, spec->pservers, now_us, members + processes, &text) && fits;
+        got = pick(nodes, worker, processes, now_us, members, &text);
+        got_servers = pick(nodes, pserver, servers, now_us, members + processes, &text);
+        fits = want->is_after_loss ? got > 0 && (got_servers > 0 || servers == 0)
+                                   : got == processes && got_servers == servers;
     }
     if (fits) {
-        deal_ranks(members, processes, spec->workers);
+        memmove(members + got, members + processes, got_servers * sizeof *members);
+        deal_ranks(members, got, spec->workers);
+        *count = (size_t)got + got_servers;
     } else {
         snprintf(message, cap, "%s", ps_strbuf_text(&text));
     }

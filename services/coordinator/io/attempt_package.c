@@ -6,9 +6,13 @@
 #include "common/base/container_of.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
+#include "common/base/strbuf.h"
 #include "common/base/xalloc.h"
 #include "common/data/learn.h"
+#include "common/job/spec.h"
+#include "services/coordinator/io/checkpoint_store.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,6 +103,55 @@ static ps_status find_inits(ps_package *p)
     return ps_wrap(st, plan->spec->n_init_tables > 0 ? "init_tables" : "init_from");
 }
 
+/* Replaces what the job starts from. `from` is malloc's. Without tables of its own. */
+static void start_from(ps_package *p, char *from)
+{
+    Psgd__V1__JobSpec *spec = p->conf.plan->spec;
+
+    ps_spec_set(&spec->init_from, from);
+    free(from);
+    ps_init_tables_fini(&p->tables);
+    ps_init_tables_fini(&p->servers);
+    ps_init_tables_fini(&p->ranks);
+    p->first_clock = 0;
+}
+
+/* Finds the files to go on from: those of the newest checkpoint of the job's own that is whole.
+ * Returns NOT_FOUND if there is none; the plan then is as before. */
+static ps_status find_own(ps_package *p)
+{
+    Psgd__V1__JobSpec *spec = p->conf.plan->spec;
+    char *given = ps_xstrdup(spec->init_from);
+    size_t tables = spec->n_init_tables;
+    uint64_t *steps = NULL;
+    ps_status st = ps_fail(PS_NOT_FOUND, "the job has no checkpoint");
+
+    for (size_t i = ps_checkpoint_list(p->conf.folder, &steps); i-- > 0 && !ps_is_ok(&st);) {
+        ps_strbuf from = {0};
+
+        ps_strbuf_printf(&from, "checkpoint:%s@%" PRIu64, p->conf.job_id, steps[i]);
+        start_from(p, ps_strbuf_take(&from));
+        spec->n_init_tables = 0;
+        st = find_inits(p);
+        if (!ps_is_ok(&st)) {
+            ps_log(PS_LOG_WARN, "job", "%s: cannot go on from step %" PRIu64 ": %s",
+                   p->conf.job_id, steps[i], st.text);
+            spec->n_init_tables = tables;
+            start_from(p, ps_xstrdup(given));
+        }
+    }
+    for (size_t i = 0; ps_is_ok(&st) && i < tables; i++) {
+        free(spec->init_tables[i]);
+    }
+    if (ps_is_ok(&st) && tables > 0) {
+        free(spec->init_tables);
+        spec->init_tables = NULL;
+    }
+    free(steps);
+    free(given);
+    return st;
+}
+
 static ps_status make_weights(ps_package *p)
 {
     const ps_layout *layout = &p->conf.plan->layout;
@@ -160,7 +213,10 @@ static void find(ps_task *task)
     if (!ps_is_ok(&st)) {
         ps_log(PS_LOG_ERROR, "job", "%s", st.text);
     }
-    p->status = find_inits(p);
+    p->status = p->conf.job_id != NULL ? find_own(p) : ps_fail(PS_NOT_FOUND, "a first attempt");
+    if (!ps_is_ok(&p->status)) {
+        p->status = find_inits(p);
+    }
     if (ps_is_ok(&p->status)) {
         p->status = describe_data(p);
     }

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* trainer_earlier.c - the reports of a rank as a part of its checkpoint (trainer.h). If the same job
+ * goes on from the checkpoint, its reports begin with what they had there, so that they are those
+ * of a whole run, wherever the files of the attempt before are. */
+#include "common/train/trainer_impl.h"
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TOTALS = 3, REPORT = 4 }; /* kinds of sections */
+
+/* Writes the files, in the order of their sections. All are open. */
+static void list_outlets(ps_trainer *t, ps_outlet *out[PS_TRAINER_FILES])
+{
+    out[0] = ps_report_outlet(t->train_report);
+    out[1] = ps_report_outlet(t->eval_report);
+    out[2] = ps_rounds_outlet(t->record.file);
+    out[3] = ps_events_outlet(t->events);
+}
+
+ps_exchange_stats ps_trainer_all_stats(const ps_trainer *t)
+{
+    ps_exchange_stats stats = ps_exchange_get_stats(t->exchange);
+
+    stats.bytes_up += t->earlier.bytes_up;
+    stats.bytes_down += t->earlier.bytes_down;
+    return stats;
+}
+
+/* Reads or writes a member of the curve. */
+typedef void member_fn(void *arg, void *member, size_t bytes);
+
+static void each_of_row(trainer_curve_row *kept, member_fn *fn, void *arg)
+{
+    ps_train_row *row = &kept->row;
+
+    fn(arg, &row->time_s, sizeof row->time_s);
+    fn(arg, &row->epoch, sizeof row->epoch);
+    fn(arg, &row->batch, sizeof row->batch);
+    fn(arg, &row->step, sizeof row->step);
+    fn(arg, &row->loss, sizeof row->loss);
+    fn(arg, &row->accuracy, sizeof row->accuracy);
+    fn(arg, &row->samples_per_s, sizeof row->samples_per_s);
+    fn(arg, &row->bytes_up, sizeof row->bytes_up);
+    fn(arg, &row->bytes_down, sizeof row->bytes_down);
+    fn(arg, &row->wait_s, sizeof row->wait_s);
+    fn(arg, kept->values, sizeof kept->values);
+    fn(arg, &kept->wall_s, sizeof kept->wall_s);
+}
+
+/* Visits what the curve keeps of rows that are not written yet, in the order of the file. */
+static void each_of_curve(trainer_curve *c, member_fn *fn, void *arg)
+{
+    fn(arg, &c->thin.doublings, sizeof c->thin.doublings);
+    fn(arg, &c->thin.kept, sizeof c->thin.kept);
+    fn(arg, &c->thin.rows, sizeof c->thin.rows);
+    fn(arg, &c->thin.least, sizeof c->thin.least);
+    fn(arg, &c->thin.greatest, sizeof c->thin.greatest);
+    fn(arg, &c->written, sizeof c->written);
+    each_of_row(&c->least, fn, arg);
+    each_of_row(&c->greatest, fn, arg);
+    each_of_row(&c->last, fn, arg);
+}
+
+static void put_member(void *arg, void *member, size_t bytes)
+{
+    ps_state_put(arg, member, bytes);
+}
+
+static void take_member(void *arg, void *member, size_t bytes)
+{
+    ps_state_take(arg, member, bytes);
+}
+
+static void put_totals(ps_trainer *t, ps_state_out *out)
+{
+    ps_exchange_stats stats = ps_trainer_all_stats(t);
+    double seconds = (double)(ps_clock_us() - t->began_us) * 1e-6;
+    double wait_s = (double)ps_gate_waited_us(t->gate) * 1e-6 + t->earlier.wait_s;
+
+    ps_state_begin(out, TOTALS, 0);
+    ps_state_put(out, &seconds, sizeof seconds);
+    ps_state_put(out, &wait_s, sizeof wait_s);
+    ps_state_put_u64(out, stats.bytes_up);
+    ps_state_put_u64(out, stats.bytes_down);
+    each_of_curve(&t->curve, put_member, out);
+    ps_state_finish(out);
+}
+
+void ps_trainer_put_earlier(ps_trainer *t, ps_state_out *out)
+{
+    ps_outlet *files[PS_TRAINER_FILES];
+
+    if (t->events == NULL) { /* it is opened last */
+        return;
+    }
+    ps_trainer_put_held_line(t);
+    ps_trainer_record_finish(t);
+    put_totals(t, out);
+    pthread_mutex_lock(&t->files_mutex);
+    list_outlets(t, files);
+    for (uint32_t i = 0; i < PS_TRAINER_FILES; i++) {
+        ps_strbuf bytes = {0};
+        ps_status st = ps_outlet_copy(files[i], &bytes);
+
+        if (ps_is_ok(&st)) {
+            ps_state_begin(out, REPORT, i);
+            ps_state_put(out, bytes.data, bytes.len);
+            ps_state_finish(out);
+        } else { /* a report is worth less than a checkpoint */
+            ps_log(PS_LOG_WARN, "trainer", "a checkpoint without a report: %s", st.text);
+        }
+        ps_strbuf_fini(&bytes);
+    }
+    pthread_mutex_unlock(&t->files_mutex);
+}
+
+/* Returns whether the checkpoint is one of this very job. */
+static bool is_own(const ps_trainer *t)
+{
+    char job[PS_CHECKPOINT_JOB_MAX];
+    uint64_t step;
+
+    return ps_init_from_checkpoint(t->plan->spec->init_from, job, &step) &&
+           strcmp(job, t->conf.job_id) == 0;
+}
+
+static ps_status take_totals(ps_trainer *t, ps_state_in *in)
+{
+    trainer_earlier e = {0};
+    trainer_curve curve = {0};
+
+    ps_state_take(in, &e.seconds, sizeof e.seconds);
+    ps_state_take(in, &e.wait_s, sizeof e.wait_s);
+    e.bytes_up = ps_state_take_u64(in);
+    e.bytes_down = ps_state_take_u64(in);
+    each_of_curve(&curve, take_member, in);
+    if (curve.thin.doublings >= 64) {
+        ps_state_fail(in, "windows of 2^%u rows; less than 2^64 are allowed", curve.thin.doublings);
+    }
+    if (!(e.seconds >= 0 && e.seconds <= 1e9 && e.wait_s >= 0 && e.wait_s <= 1e9)) {
+        ps_state_fail(in, "%g s of training, %g s of waits; 0 to 1e9 are allowed", e.seconds,
+                      e.wait_s);
+    }
+    if (ps_state_is_ok(in) && is_own(t)) {
+        memcpy(e.files, t->earlier.files, sizeof e.files);
+        t->earlier = e;
+        t->curve = curve;
+        t->curve.least.row.values = t->curve.least.values;
+        t->curve.greatest.row.values = t->curve.greatest.values;
+        t->curve.last.row.values = t->curve.last.values;
+    }
+    return ps_state_done(in);
+}
+
+static ps_status take_report(ps_trainer *t, ps_state_in *in, uint32_t index)
+{
+    size_t n = in->end - in->at;
+    const uint8_t *bytes = ps_state_view(in, n);
+
+    if (bytes != NULL && is_own(t) && t->earlier.files[index] == NULL) {
+        t->earlier.files[index] = ps_buf_try_create(n + 1);
+        if (t->earlier.files[index] == NULL) {
+            return ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for a report of %zu bytes", n);
+        }
+        memcpy(t->earlier.files[index]->data, bytes, n);
+        t->earlier.files[index]->len = n;
+    }
+    return ps_state_done(in);
+}
+
+ps_status ps_trainer_take_earlier(ps_trainer *t, ps_state_in *in, uint32_t kind, uint32_t index)
+{
+    if (kind == TOTALS && index == 0) {
+        return take_totals(t, in);
+    }
+    if (kind == REPORT && index < PS_TRAINER_FILES) {
+        return take_report(t, in, index);
+    }
+    ps_state_fail(in, "section %" PRIu32 " of kind %" PRIu32 ", which there is not", index, kind);
+    return in->status;
+}
+
+void ps_trainer_restore_reports(ps_trainer *t)
+{
+    ps_outlet *files[PS_TRAINER_FILES];
+
+    pthread_mutex_lock(&t->files_mutex);
+    list_outlets(t, files);
+    for (uint32_t i = 0; i < PS_TRAINER_FILES; i++) {
+        const ps_buf *kept = t->earlier.files[i];
+
+        if (kept != NULL) {
+            ps_outlet_replace(files[i], kept->data, kept->len);
+        }
+    }
+    pthread_mutex_unlock(&t->files_mutex);
+    ps_trainer_fini_earlier(t);
+}
+
+void ps_trainer_fini_earlier(ps_trainer *t)
+{
+    for (uint32_t i = 0; i < PS_TRAINER_FILES; i++) {
+        ps_buf_unref(t->earlier.files[i]);
+        t->earlier.files[i] = NULL;
+    }
+}

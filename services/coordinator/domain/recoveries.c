@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* recoveries.c - see recoveries.h. */
+#include "services/coordinator/domain/recoveries.h"
+
+#include "common/base/xalloc.h"
+#include "services/coordinator/domain/job_message.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static double seconds_of(const Google__Protobuf__Timestamp *time)
+{
+    return time != NULL ? (double)time->seconds + time->nanos * 1e-9 : 0;
+}
+
+static double at_least_0(double x)
+{
+    return x > 0 ? x : 0; /* the wall clock may have been set back */
+}
+
+/* Returns the newest recovery that is closed; NULL: there is none. */
+static const Psgd__V1__Recovery *last_closed(const Psgd__V1__Job *job)
+{
+    for (size_t i = job->n_recoveries; i-- > 0;) {
+        if (job->recoveries[i]->seconds > 0) {
+            return job->recoveries[i];
+        }
+    }
+    return NULL;
+}
+
+/* Returns when the running attempt began to train, in seconds since 1970. */
+static double trains_since(const Psgd__V1__Job *job)
+{
+    const Psgd__V1__Recovery *last = last_closed(job);
+
+    return last != NULL ? seconds_of(last->notice_time) + last->seconds
+                        : seconds_of(job->start_time);
+}
+
+bool ps_recovery_is_open(const Psgd__V1__Job *job)
+{
+    return job->n_recoveries > 0 && job->recoveries[job->n_recoveries - 1]->seconds <= 0;
+}
+
+/* Makes room for one more at the end of the list, and returns the place. */
+static Psgd__V1__Recovery **grow(Psgd__V1__Job *job)
+{
+    if (job->n_recoveries == PS_RECOVERIES_KEPT) {
+        psgd__v1__recovery__free_unpacked(job->recoveries[0], NULL);
+        job->n_recoveries--;
+        memmove(job->recoveries, job->recoveries + 1,
+                job->n_recoveries * sizeof(Psgd__V1__Recovery *));
+    }
+    job->recoveries =
+        ps_xrealloc(job->recoveries, (job->n_recoveries + 1) * sizeof(Psgd__V1__Recovery *));
+    return &job->recoveries[job->n_recoveries++];
+}
+
+static void name_lost(Psgd__V1__Recovery *r, const ps_commit *commit, int64_t now_us)
+{
+    r->node_ids = ps_xcalloc(commit->count, sizeof *r->node_ids);
+    for (size_t i = 0; i < commit->count; i++) {
+        const ps_member *m = &commit->members[i];
+        double silent_s = (double)(now_us - m->seen_us) * 1e-6;
+
+        if (m->is_lost || m->is_culprit) {
+            r->node_ids[r->n_node_ids++] = ps_xstrdup(m->id[0] ? m->id : m->address);
+            r->silent_seconds = silent_s > r->silent_seconds ? silent_s : r->silent_seconds;
+        }
+    }
+}
+
+void ps_recovery_add(Psgd__V1__Job *job, const ps_commit *commit, int64_t now_us, int64_t wall_us)
+{
+    bool has_trained = commit->state >= PSGD__V1__JOB_STATE__JOB_STATE_RUNNING;
+    double since_s = trains_since(job);
+    Psgd__V1__Recovery **at = grow(job), *r = ps_xmalloc(sizeof *r);
+
+    *at = r;
+    psgd__v1__recovery__init(r);
+    r->attempt = job->attempt;
+    ps_text_set(&r->reason, commit->reason);
+    ps_text_set(&r->message, commit->message);
+    name_lost(r, commit, now_us);
+    ps_time_set(&r->notice_time, wall_us);
+    r->step = job->progress != NULL ? job->progress->step : 0;
+    r->train_seconds = has_trained ? at_least_0((double)wall_us * 1e-6 - since_s) : 0;
+    job->restarts++;
+}
+
+/* Returns how many of the seconds that an attempt trained are useful, if the next one begins at
+ * `from_step`. */
+static double useful_of(const Psgd__V1__Recovery *r, uint64_t began_step, uint64_t from_step)
+{
+    double steps = (double)r->step - (double)began_step;
+    double kept = (double)from_step - (double)began_step;
+
+    return steps > 0 && kept > 0 ? r->train_seconds * (kept < steps ? kept / steps : 1) : 0;
+}
+
+void ps_recovery_close(Psgd__V1__Job *job, uint64_t from_step, int64_t wall_us)
+{
+    const Psgd__V1__Recovery *last = last_closed(job);
+    uint64_t began_step = last != NULL ? last->from_step : 0;
+
+    for (size_t i = 0; i < job->n_recoveries; i++) {
+        Psgd__V1__Recovery *r = job->recoveries[i];
+        double seconds;
+
+        if (r->seconds > 0) {
+            continue;
+        }
+        seconds = at_least_0((double)wall_us * 1e-6 - seconds_of(r->notice_time));
+        r->seconds = seconds > 1e-6 ? seconds : 1e-6; /* 0 stands for an open one */
+        r->from_step = from_step;
+        job->useful_seconds += useful_of(r, began_step, from_step);
+    }
+}
+
+bool ps_recovery_fails_alike(const Psgd__V1__Job *job)
+{
+    size_t n = job->n_recoveries;
+    const Psgd__V1__Recovery *first;
+
+    if (n < PS_ALIKE_MAX) {
+        return false;
+    }
+    first = job->recoveries[n - PS_ALIKE_MAX];
+    for (size_t i = n - PS_ALIKE_MAX; i < n; i++) {
+        const Psgd__V1__Recovery *r = job->recoveries[i];
+
+        if (r->n_node_ids > 0 || r->step > first->step) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void ps_recovery_sum_up(Psgd__V1__Job *job, int64_t wall_us)
+{
+    double now_s = (double)wall_us * 1e-6, all_s;
+
+    if (job->start_time == NULL) {
+        return;
+    }
+    all_s = at_least_0(now_s - seconds_of(job->start_time));
+    if (!ps_recovery_is_open(job)) {
+        job->useful_seconds += at_least_0(now_s - trains_since(job));
+    }
+    job->goodput = all_s > 0 ? job->useful_seconds / all_s : 1;
+    job->goodput = job->goodput < 1 ? job->goodput : 1;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* recoveries.h - what a job keeps of its losses: Job.recoveries, and the time that they cost.
+ *
+ * Pure. A recovery is open from the loss until the next attempt trains; several may be open, if
+ * attempts are lost before they train. Wall times are microseconds since 1970. The messages lie in
+ * malloc's memory, as those of job_message.h do.
+ */
+#ifndef PS_COORDINATOR_RECOVERIES_H
+#define PS_COORDINATOR_RECOVERIES_H
+
+#include "services/coordinator/domain/commit.h"
+
+enum { PS_RECOVERIES_KEPT = 100 };
+
+/* Adds the loss that ends an attempt: the commit's outcome is QUEUED, because of it. `now_us` is
+ * the commit's time. */
+void ps_recovery_add(Psgd__V1__Job *job, const ps_commit *commit, int64_t now_us, int64_t wall_us);
+
+/* Returns whether the job waits for an attempt that goes on after a loss. */
+bool ps_recovery_is_open(const Psgd__V1__Job *job);
+
+/* Closes all open recoveries: an attempt that began at `from_step` trains. Counts what is useful of
+ * the attempt before. */
+void ps_recovery_close(Psgd__V1__Job *job, uint64_t from_step, int64_t wall_us);
+
+/* Returns whether the last PS_ALIKE_MAX recoveries were of failures without a lost node, none of
+ * which came further than the job had been before them. */
+enum { PS_ALIKE_MAX = 5 };
+bool ps_recovery_fails_alike(const Psgd__V1__Job *job);
+
+/* Sets useful_seconds and goodput of a job that ends now. */
+void ps_recovery_sum_up(Psgd__V1__Job *job, int64_t wall_us);
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* driver_recovery.c - what an attempt notes in its job about losses (domain/recoveries.h). */
+#include "services/coordinator/driver_impl.h"
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/job/checkpoint_clocks.h"
+#include "services/coordinator/domain/recoveries.h"
+
+enum {
+    FIRST_PAUSE_US = 100000, /* between attempts that are lost before they train */
+    LONGEST_PAUSE_US = 5000000
+};
+
+void ps_attempt_trains(ps_attempt *a)
+{
+    ps_live *job = a->job;
+    Psgd__V1__Job *msg = job->record.job;
+    uint64_t step = ps_checkpoint_step(a->plan, a->package ? a->package->first_clock : 0);
+
+    if (ps_recovery_is_open(msg)) {
+        ps_recovery_close(msg, step, ps_clock_wall_us());
+        ps_job_progress(msg)->step = step;
+        ps_log_with(PS_LOG_INFO, "job", PS_LOG_FIELDS(PS_LOG_STR("job", a->job_id)),
+                    "trains again after %.1f s, from step %llu",
+                    msg->recoveries[msg->n_recoveries - 1]->seconds, (unsigned long long)step);
+    }
+    job->lost_us = job->pause_us = job->not_before_us = 0;
+}
+
+void ps_attempt_note_loss(ps_attempt *a)
+{
+    ps_live *job = a->job;
+    int64_t now_us = ps_coordinator_now_us(a->c);
+
+    if (a->is_noted) {
+        return; /* its end could not be stored before, and is tried again */
+    }
+    a->is_noted = true;
+    if (a->commit.state < PSGD__V1__JOB_STATE__JOB_STATE_RUNNING) {
+        job->pause_us = job->pause_us == 0 ? FIRST_PAUSE_US : 2 * job->pause_us;
+        job->pause_us = job->pause_us < LONGEST_PAUSE_US ? job->pause_us : LONGEST_PAUSE_US;
+        job->not_before_us = now_us + job->pause_us;
+    }
+    ps_recovery_add(job->record.job, &a->commit, now_us, ps_clock_wall_us());
+    ps_log_with(PS_LOG_WARN, "job", PS_LOG_FIELDS(PS_LOG_STR("job", a->job_id)),
+                "attempt %u is lost: %s; another one follows", a->number, a->commit.message);
+}
+
+void ps_attempt_sum_up(ps_attempt *a)
+{
+    if (!a->is_summed_up) {
+        a->is_summed_up = true;
+        ps_recovery_sum_up(a->job->record.job, ps_clock_wall_us());
+    }
+}

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""test_recovery.py - a process of a synchronous job dies or freezes, and the job goes on by itself:
+from its last checkpoint, on the nodes that are there, to the bits of a run that nothing disturbed."""
+import csv
+import io
+import json
+import subprocess
+
+from harness import (BIN, FRAGILE, PATIENCE, SLOW, SMALL, ClusterTest, coordinator_pb2, evaluated,
+                     job_pb2, main, tensors)
+
+LEASE_MS = int(2000 * SLOW)
+# 10 steps an epoch.
+JOB = {**SMALL, "title": "lost", "workers": 4, "epochs": 3, "seed": 5,
+       "timeouts": {"leaseMs": LEASE_MS, "canCommitMs": LEASE_MS, "readyMs": 5 * LEASE_MS}}
+PACE = {"straggler": {"name": "fixed", "params": {"rank": -1, "ms": 100}}}
+QUEUED, RUNNING, DONE, FAILED = (job_pb2.JOB_STATE_QUEUED, job_pb2.JOB_STATE_RUNNING,
+                                 job_pb2.JOB_STATE_DONE, job_pb2.JOB_STATE_FAILED)
+
+
+def model_of(files):
+    """The tensors of the servers' model."""
+    return tensors(next(data for name, data in files.items() if name.endswith("-N(ps).safetensors")))
+
+
+def trained(report):
+    """Rows of a TR file without what was measured."""
+    return [(r["epoch"], r["batch"], r["step"], r["loss"], r["accuracy"])
+            for r in csv.DictReader(io.StringIO(report.decode()))]
+
+
+def times(report):
+    return [float(r["time_s"]) for r in csv.DictReader(io.StringIO(report.decode()))]
+
+
+class Recovery(ClusterTest):
+    def straight(self, c, **fields):
+        job = c.wait(c.submit({**JOB, "straggler": {"name": "none"}, **fields}).id)
+        self.assertEqual(job.state, DONE, job.message)
+        self.assertEqual((job.restarts, job.goodput), (0, 1.0))
+        return c.files(job.id)
+
+    def must_be_whole(self, c, job, straight):
+        """The job is done, and its files are those of the straight run."""
+        self.assertEqual(job.state, DONE, f"{job.reason} {job.message}")
+        files = c.files(job.id)
+        self.assertEqual(model_of(files), model_of(straight))
+        for rank in range(4):
+            ev, tr = f"EV-lost-N({rank}).csv", f"TR-lost-N({rank}).csv"
+            self.assertEqual(evaluated(files[ev]), evaluated(straight[ev]))
+            self.assertEqual(trained(files[tr]), trained(straight[tr]))
+            self.assertEqual(times(files[tr]), sorted(times(files[tr])))
+        rounds = [line.split(",")[0] for line in files["ROUND-lost.csv"].decode().splitlines()]
+        self.assertEqual(rounds, [line.split(",")[0]
+                                  for line in straight["ROUND-lost.csv"].decode().splitlines()])
+        said = json.loads(files["summary.json"])
+        self.assertEqual(len(said["recoveries"]), job.restarts)
+        self.assertAlmostEqual(said["goodput"], job.goodput)
+        return files
+
+    def stored(self, c, job_id, step):
+        c.poll(f"a checkpoint of step {step}", lambda: any(
+            p.step >= step for p in c.api.ListCheckpoints(
+                coordinator_pb2.ListCheckpointsRequest(job_id=job_id), timeout=10 * PATIENCE).checkpoints))
+
+    def test_killed_workers_and_servers(self):
+        """First with checkpoints; then from the beginning. Fewer processes are left each time."""
+        c = self.cluster(workers=4, pservers=2)
+        c.wait_nodes(6)
+        straight = self.straight(c, pservers=2)
+        job = c.submit({**JOB, **PACE}, pservers=2, checkpoint={"everySteps": 5})
+        self.stored(c, job.id, 10)
+        c.workers[3].kill()
+        job = c.wait(job.id, lambda j: j.restarts == 1 and j.state == RUNNING)
+        r = job.recoveries[0]
+        self.assertEqual((r.attempt, r.reason, list(r.node_ids)), (1, "NODE_LOST", ["worker-3"]))
+        self.assertGreaterEqual(r.from_step, 10)
+        self.assertGreaterEqual(r.step, r.from_step)
+        self.assertEqual(len({p.node_id for p in job.placements}), 5)
+        c.pservers[0].kill()
+        job = c.wait(job.id)
+        self.must_be_whole(c, job, straight)
+        self.assertEqual(job.restarts, 2)
+        self.assertTrue(0 < job.goodput < 1, job.goodput)
+        out = subprocess.run([BIN / "psgd", "watch", job.id, "--coordinator", c.coordinator.address],
+                             capture_output=True, text=True, timeout=60 * PATIENCE).stdout
+        self.assertRegex(out, r"recovered worker-3 \(NODE_LOST\), back after \d+\.\d s, \d+ steps? repeated")
+        self.assertRegex(out, r"goodput +\d+ %")
+        # Without checkpoints it begins anew.
+        job = c.submit({**JOB, **PACE}, workerProcesses=2, pservers=1)
+        c.wait(job.id, lambda j: j.progress.step > 3)
+        c.workers[0].kill()
+        job = c.wait(job.id)
+        self.must_be_whole(c, job, straight)
+        self.assertEqual([r.from_step for r in job.recoveries], [0])
+
+    def test_a_frozen_worker_does_not_come_back_into_the_job(self):
+        c = self.cluster(workers=4, pservers=1)
+        c.wait_nodes(5)
+        straight = self.straight(c)
+        job = c.submit({**JOB, **PACE}, checkpoint={"everySteps": 5})
+        self.stored(c, job.id, 5)
+        c.workers[1].freeze()
+        job = c.wait(job.id, lambda j: j.restarts == 1 and j.state == RUNNING)
+        self.assertGreater(job.recoveries[0].silent_seconds, LEASE_MS / 1000 - 0.5)
+        c.workers[1].thaw()
+        job = c.wait(job.id)
+        self.assertEqual(job.restarts, 1)
+        self.must_be_whole(c, job, straight)
+        c.wait_idle()
+
+    def test_it_waits_for_what_it_cannot_do_without(self):
+        """Also over the end of the coordinator; and no longer than it was told to."""
+        c = self.cluster(workers=4, pservers=1)
+        c.wait_nodes(5)
+        straight = self.straight(c)
+        job = c.submit({**JOB, **PACE}, checkpoint={"everySteps": 5})
+        self.stored(c, job.id, 5)
+        c.pservers[0].kill()
+        job = c.wait(job.id, lambda j: j.state == QUEUED and j.reason == "WAITING_FOR_NODES")
+        self.assertIn("needs 1 pserver, 0 idle", job.message)
+        c.coordinator.kill()
+        c.restart_coordinator()
+        c.pservers[0].start()
+        job = c.wait(job.id)
+        self.must_be_whole(c, job, straight)
+        job = c.submit({**JOB, **PACE, "recovery": {"waitSeconds": 1}})
+        c.wait(job.id, lambda j: j.progress.step > 1)
+        c.pservers[0].kill()
+        job = c.wait(job.id)
+        self.assertEqual((job.state, job.reason), (FAILED, "NODE_LOST"))
+        self.assertIn("pserver-0", job.message)
+        self.assertIn("within 1.0 s (recovery.wait_seconds): needs 1 pserver", job.message)
+
+    def test_only_so_often_and_only_if_it_may(self):
+        c = self.cluster(workers=4, pservers=1)
+        c.wait_nodes(5)
+        job = c.submit({**JOB, **PACE, "epochs": 1000, "recovery": {"maxRestarts": 1}})
+        c.wait(job.id, lambda j: j.progress.step > 1)
+        c.workers[0].kill()
+        c.wait(job.id, lambda j: j.restarts == 1 and j.state == RUNNING)
+        c.workers[1].kill()
+        job = c.wait(job.id)
+        self.assertEqual((job.state, job.reason), (FAILED, "NODE_LOST"))
+        self.assertIn("worker-1", job.message)
+        for w in c.workers[:2]:
+            w.start()
+        c.wait_idle()
+        c.wait_nodes(5)
+        job = c.submit({**JOB, **PACE, **FRAGILE})
+        c.wait(job.id, lambda j: j.progress.step > 1)
+        c.workers[0].kill()
+        job = c.wait(job.id)
+        self.assertEqual((job.state, job.reason, job.restarts), (FAILED, "NODE_LOST", 0))
+
+
+if __name__ == "__main__":
+    main()

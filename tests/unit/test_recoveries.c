@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_recoveries.c - which losses send a job back to the queue, and what it keeps of them. */
+#include "services/coordinator/domain/job_message.h"
+#include "services/coordinator/domain/recoveries.h"
+#include "tests/support/commit_world.h"
+
+#include <string.h>
+
+static ps_commit_conf with_restarts(bool workers, bool servers)
+{
+    ps_commit_conf conf = cm_conf;
+
+    conf.restarts_workers = workers;
+    conf.restarts_servers = servers;
+    return conf;
+}
+
+static void expect(const cm_world *w, Psgd__V1__JobState outcome, const char *reason)
+{
+    assert_int_equal(w->c.outcome, outcome);
+    assert_string_equal(w->c.reason, reason);
+    assert_int_equal(w->c.is_recovery, outcome == STATE(QUEUED));
+}
+
+static void freeze(cm_world *w, size_t node)
+{
+    for (unsigned k = 0; k < 9 && w->c.outcome == 0; k++) {
+        for (size_t i = 0; i < NODES; i++) {
+            if (i != node) {
+                cm_beat(w, i, PHASE(RUNNING));
+            }
+        }
+        cm_tick(w, S);
+    }
+}
+
+static void a_lost_node_sends_the_job_back_to_the_queue(void **state)
+{
+    (void)state;
+    for (size_t node = 0; node < NODES; node++) {
+        for (unsigned on = 0; on < 4; on++) {
+            ps_commit_conf conf = with_restarts(on & 1, on & 2);
+            bool is_on = node == PS0 ? conf.restarts_servers : conf.restarts_workers;
+            cm_world w;
+
+            cm_run(&w, &conf);
+            freeze(&w, node);
+            expect(&w, is_on ? STATE(QUEUED) : STATE(FAILED), "NODE_LOST");
+            assert_true(w.c.members[node].is_lost);
+            if (is_on) {
+                assert_int_equal(w.collected[W0], 0); /* another attempt makes the files */
+                cm_release_all(&w);
+                assert_int_equal(w.c.state, STATE(QUEUED));
+                assert_int_equal(w.stored, 0);
+                assert_int_equal(w.over, 1);
+            }
+            ps_commit_fini(&w.c);
+        }
+    }
+}
+
+static void fail_with(cm_world *w, ps_code code)
+{
+    ps_commit_conf conf = with_restarts(true, true);
+    ps_status why = {.code = code, .text = "why"};
+
+    cm_run(w, &conf);
+    ps_commit_beat(&w->c, W1, 8, true, PHASE(FAILED), &why, w->now);
+    for (unsigned k = 0; k < 2; k++) {
+        cm_beat(w, W0, PHASE(RUNNING));
+        cm_beat(w, PS0, PHASE(RUNNING));
+    }
+}
+
+static void only_failures_that_another_attempt_can_mend_do(void **state)
+{
+    cm_world w;
+
+    (void)state;
+    for (ps_code code = PS_CANCELLED; code <= PS_UNAUTHENTICATED; code++) {
+        bool mends = code == PS_UNAVAILABLE || code == PS_DEADLINE_EXCEEDED || code == PS_ABORTED ||
+                     code == PS_RESOURCE_EXHAUSTED;
+
+        fail_with(&w, code);
+        expect(&w, mends ? STATE(QUEUED) : STATE(FAILED), "NODE_FAILED");
+        ps_commit_fini(&w.c);
+    }
+}
+
+static void before_training_too(void **state)
+{
+    const ps_commit_conf conf = with_restarts(true, true);
+    const ps_status away = {.code = PS_UNAVAILABLE, .text = "away"};
+    const ps_status bad = {.code = PS_INVALID_ARGUMENT, .text = "bad"};
+    cm_world w;
+
+    (void)state;
+    cm_begin(&w, &conf);
+    cm_reserve_all(&w);
+    ps_commit_refused(&w.c, W1, &away, w.now);
+    cm_take(&w);
+    expect(&w, STATE(QUEUED), "NODE_UNREACHABLE");
+    ps_commit_fini(&w.c);
+
+    cm_begin(&w, &conf);
+    cm_reserve_all(&w);
+    ps_commit_refused(&w.c, W1, &bad, w.now); /* the job's own fault */
+    cm_take(&w);
+    expect(&w, STATE(FAILED), "PRE_COMMIT_FAILED");
+    ps_commit_fini(&w.c);
+
+    cm_begin(&w, &conf);
+    cm_reserve_all(&w);
+    cm_prepare_all(&w);
+    cm_ready_one(&w, W0);
+    for (unsigned k = 0; k < 11 && w.c.outcome == 0; k++) {
+        for (size_t i = 0; i < NODES; i++) {
+            cm_beat(&w, i, PHASE(READY));
+        }
+        cm_tick(&w, S);
+    }
+    expect(&w, STATE(QUEUED), "READY_TIMEOUT");
+    ps_commit_fini(&w.c);
+}
+
+static void a_cancelled_or_lying_one_does_not(void **state)
+{
+    const ps_commit_conf conf = with_restarts(true, true);
+    cm_world w;
+
+    (void)state;
+    cm_run(&w, &conf);
+    ps_commit_cancel(&w.c, "cancelled by a client", w.now);
+    expect(&w, STATE(CANCELLED), "CANCELLED");
+    ps_commit_fini(&w.c);
+
+    cm_run(&w, &conf);
+    ps_commit_lied(&w.c, W0, "it has not", w.now);
+    expect(&w, STATE(FAILED), "NODE_FAILED");
+    ps_commit_fini(&w.c);
+}
+
+/* --- what the job keeps ------------------------------------------------------- */
+
+static Psgd__V1__Job *new_job(void)
+{
+    const Psgd__V1__JobSpec spec = PSGD__V1__JOB_SPEC__INIT;
+    Psgd__V1__Job *job = ps_job_create(&spec, 0);
+
+    ps_time_set(&job->start_time, 100 * S);
+    return job;
+}
+
+static void lose(Psgd__V1__Job *job, int64_t wall_us, uint64_t step)
+{
+    const ps_commit_conf conf = with_restarts(true, true);
+    cm_world w;
+
+    cm_run(&w, &conf);
+    freeze(&w, W1);
+    job->attempt++;
+    ps_job_progress(job)->step = step;
+    ps_recovery_add(job, &w.c, w.now, wall_us);
+    ps_commit_fini(&w.c);
+}
+
+static void the_time_that_losses_cost_is_counted(void **state)
+{
+    Psgd__V1__Job *job = new_job();
+    const Psgd__V1__Recovery *r;
+
+    (void)state;
+    assert_false(ps_recovery_is_open(job));
+    lose(job, 110 * S, 100); /* 10 s for 100 steps */
+    assert_true(ps_recovery_is_open(job));
+    r = job->recoveries[0];
+    assert_string_equal(r->reason, "NODE_LOST");
+    assert_int_equal(r->n_node_ids, 1);
+    assert_string_equal(r->node_ids[0], "w1");
+    assert_float_equal(r->silent_seconds, 8, 1e-6);
+    assert_int_equal(r->step, 100);
+    assert_float_equal(r->train_seconds, 10, 1e-6);
+    ps_recovery_close(job, 60, 112 * S); /* 60 of them are kept */
+    assert_false(ps_recovery_is_open(job));
+    assert_float_equal(r->seconds, 2, 1e-6);
+    assert_int_equal(r->from_step, 60);
+    assert_float_equal(job->useful_seconds, 6, 1e-6);
+    lose(job, 116 * S, 140); /* 4 s for 80 steps */
+    lose(job, 117 * S, 140); /* before it trained */
+    ps_recovery_close(job, 60, 118 * S);
+    assert_float_equal(job->useful_seconds, 6, 1e-6); /* nothing of them is kept */
+    ps_recovery_sum_up(job, 124 * S);
+    assert_float_equal(job->useful_seconds, 12, 1e-6);
+    assert_float_equal(job->goodput, 0.5, 1e-6);
+    assert_int_equal(job->restarts, 3);
+    psgd__v1__job__free_unpacked(job, NULL);
+}
+
+static void the_newest_recoveries_are_kept_and_all_are_counted(void **state)
+{
+    Psgd__V1__Job *job = new_job();
+
+    (void)state;
+    for (unsigned k = 0; k < PS_RECOVERIES_KEPT + 2; k++) {
+        lose(job, (200 + k) * (int64_t)S, k);
+        ps_recovery_close(job, k, (200 + k) * (int64_t)S);
+    }
+    assert_int_equal(job->n_recoveries, PS_RECOVERIES_KEPT);
+    assert_int_equal(job->restarts, PS_RECOVERIES_KEPT + 2);
+    assert_int_equal(job->recoveries[0]->step, 2);
+    assert_false(ps_recovery_is_open(job)); /* however short it was */
+    psgd__v1__job__free_unpacked(job, NULL);
+}
+
+static void failures_that_lead_nowhere_come_to_an_end(void **state)
+{
+    Psgd__V1__Job *job = new_job();
+    ps_commit_conf conf = with_restarts(true, true);
+    const ps_status why = {.code = PS_DEADLINE_EXCEEDED, .text = "no weights for 1 s"};
+    cm_world w;
+
+    (void)state;
+    ps_job_progress(job)->step = 7;
+    for (unsigned k = 0; k < PS_ALIKE_MAX; k++) {
+        assert_false(ps_recovery_fails_alike(job));
+        fail_with(&w, PS_DEADLINE_EXCEEDED);
+        ps_recovery_add(job, &w.c, w.now, 110 * S);
+        ps_recovery_close(job, 0, 111 * S);
+        ps_commit_fini(&w.c);
+    }
+    assert_int_equal(job->recoveries[0]->n_node_ids, 0);
+    assert_true(ps_recovery_fails_alike(job));
+    job->recoveries[PS_ALIKE_MAX - 1]->step++; /* it came further */
+    assert_false(ps_recovery_fails_alike(job));
+    psgd__v1__job__free_unpacked(job, NULL);
+
+    conf.fails_alike = true;
+    cm_run(&w, &conf);
+    ps_commit_beat(&w.c, W1, 8, true, PHASE(FAILED), &why, w.now);
+    for (unsigned k = 0; k < 2; k++) {
+        cm_beat(&w, W0, PHASE(RUNNING));
+        cm_beat(&w, PS0, PHASE(RUNNING));
+    }
+    expect(&w, STATE(FAILED), "NODE_FAILED");
+    ps_commit_fini(&w.c);
+}
+
+static void an_undisturbed_job_has_only_useful_time(void **state)
+{
+    Psgd__V1__Job *job = new_job();
+
+    (void)state;
+    ps_recovery_sum_up(job, 103 * S);
+    assert_float_equal(job->useful_seconds, 3, 1e-6);
+    assert_float_equal(job->goodput, 1, 1e-6);
+    psgd__v1__job__free_unpacked(job, NULL);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_lost_node_sends_the_job_back_to_the_queue),
+        cmocka_unit_test(only_failures_that_another_attempt_can_mend_do),
+        cmocka_unit_test(before_training_too),
+        cmocka_unit_test(a_cancelled_or_lying_one_does_not),
+        cmocka_unit_test(the_time_that_losses_cost_is_counted),
+        cmocka_unit_test(the_newest_recoveries_are_kept_and_all_are_counted),
+        cmocka_unit_test(failures_that_lead_nowhere_come_to_an_end),
+        cmocka_unit_test(an_undisturbed_job_has_only_useful_time),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
