@@ -18,6 +18,7 @@
 #include "services/coordinator/io/registry.h"
 #include "services/coordinator/io/registry_writer.h"
 #include "services/coordinator/io/room.h"
+#include "services/coordinator/quotas.h"
 
 enum {
     PS_LIVE_JOBS_MAX = 10000, /* most jobs that are queued or running */
@@ -30,6 +31,7 @@ typedef struct ps_coordinator_conf {
     int64_t heartbeat_us, lease_us;
     /* most bytes of the packages of all attempts together; 0: no limit */
     uint64_t max_memory_bytes;
+    const char *quotas;      /* file of the quotas of submitters; NULL or "": none */
     uint64_t min_free_bytes; /* least free bytes for accepting or starting a job; 0: no limit */
     Psgd__V1__LinkProtection links;
     /* fault for tests: the state at which the process kills itself; 0: never */
@@ -39,6 +41,7 @@ typedef struct ps_coordinator_conf {
 typedef struct ps_watcher ps_watcher;
 typedef struct ps_reclaim ps_reclaim;
 typedef struct ps_probe ps_probe;
+typedef struct ps_submission ps_submission;
 
 typedef struct ps_coordinator ps_coordinator;
 struct ps_coordinator {
@@ -65,11 +68,13 @@ struct ps_coordinator {
     ps_data_cache data_cache; /* descriptions of the data sets of packages */
     uint64_t memory_taken;    /* bytes of all packages, at most conf.max_memory_bytes */
 
-    ps_task room_task; /* reads the free space of the disk */
-    bool is_looking;   /* room_task is running */
-    ps_jobs jobs;      /* that are not over */
-    size_t submitted;  /* jobs that are being stored for the first time */
-    size_t attempts;   /* attempts that are not freed: running, or ended with calls in progress */
+    ps_task room_task;          /* reads the free space of the disk */
+    bool is_looking;            /* room_task is running */
+    ps_jobs jobs;               /* that are not over */
+    size_t submitted;           /* jobs that are being stored for the first time */
+    ps_submission *submissions; /* these jobs */
+    ps_quotas *quotas;          /* NULL: none */
+    size_t attempts; /* attempts that are not freed: running, or ended with calls in progress */
     uint64_t named_tried; /* number of a queued job: see job_queue.c */
     ps_job_store store;   /* the observer that stores jobs */
     ps_watcher *watchers; /* streams of WatchJob */

@@ -197,7 +197,12 @@ ps_status ps_coordinator_create(ps_loop *loop, const ps_coordinator_conf *conf,
     observe(c);
     ps_nodes_init(&c->nodes, conf->heartbeat_us, conf->lease_us);
     ps_room_init(&c->room, conf->data_dir, conf->min_free_bytes);
-    st = ps_registry_open(conf->data_dir, &c->registry);
+    st = conf->quotas && conf->quotas[0] != '\0'
+             ? ps_wrap(ps_quotas_create(conf->quotas, &c->quotas), "--quotas")
+             : ps_ok();
+    if (ps_is_ok(&st)) {
+        st = ps_registry_open(conf->data_dir, &c->registry);
+    }
     if (ps_is_ok(&st)) {
         c->was_stopped = take_stopped(c);
         st = ps_startup(c);
@@ -321,6 +326,7 @@ void ps_coordinator_destroy(ps_coordinator *c)
     ps_nodes_fini(&c->nodes);
     ps_room_fini(&c->room);
     ps_audit_destroy(c->audit);
+    ps_quotas_destroy(c->quotas);
     ps_registry_close(c->reader);
     ps_registry_close(c->registry);
     free(c);

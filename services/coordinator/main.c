@@ -32,7 +32,7 @@ static const int64_t grace_us = 2000000;
 
 typedef struct settings {
     const char *listen, *advertise, *data_dir, *data_path, *log_level, *log_format, *fault, *backup;
-    const char *tls_dir, *tokens;
+    const char *tls_dir, *tokens, *quotas;
     int64_t heartbeat_us, lease_us, checkpoint_us, min_free_mib, max_memory_mib, max_unpacked_mib;
     bool recover, insecure;
 } settings;
@@ -49,6 +49,9 @@ static const ps_option options[] = {
     PS_OPTION_STRING(settings, tokens, .name = "tokens", .env = "PSGD_TOKENS", .metavar = "FILE",
                      .help = "users may also prove who they are by a token of this file (psgd "
                              "token) instead of a certificate; needs --tls-dir"),
+    PS_OPTION_STRING(settings, quotas, .name = "quotas", .env = "PSGD_QUOTAS", .metavar = "FILE",
+                     .help = "how many jobs, workers, parameters and bytes of files each submitter "
+                             "may have (docs/security.md); needs --tls-dir"),
     PS_OPTION_BOOL(settings, insecure, .name = "insecure", .env = "PSGD_INSECURE",
                    .help = PS_PROTECT_INSECURE_HELP),
     PS_OPTION_STRING(settings, data_dir, .name = "data-dir", .letter = 'd', .env = "PSGD_DATA_DIR",
@@ -311,6 +314,7 @@ static ps_status run(const settings *s, const char *data_dir)
 {
     ps_coordinator_conf conf = {.data_dir = data_dir,
                                 .data_path = s->data_path,
+                                .quotas = s->quotas,
                                 .heartbeat_us = s->heartbeat_us,
                                 .lease_us = s->lease_us,
                                 .max_memory_bytes = memory_bytes(s->max_memory_mib),
@@ -337,6 +341,10 @@ static ps_status run(const settings *s, const char *data_dir)
     }
     if (ps_is_ok(&st)) {
         st = ps_protect_check(&protect);
+    }
+    if (ps_is_ok(&st) && s->quotas && s->quotas[0] != '\0' && (!s->tls_dir || !s->tls_dir[0])) {
+        st = ps_fail(PS_INVALID_ARGUMENT,
+                     "--quotas needs --tls-dir: in plaintext nobody knows who submits");
     }
     if (ps_is_ok(&st)) {
         st = ps_loop_create(&p.loop);

@@ -4,6 +4,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
+#include "common/base/linked.h"
 #include "common/base/log.h"
 #include "common/base/sha256.h"
 #include "common/base/xalloc.h"
@@ -37,7 +38,7 @@ static char *scope_request(const char *owner, const char *request_id)
 }
 
 /* A submitted job that is being stored. */
-typedef struct submission {
+struct ps_submission {
     ps_change change;
     ps_coordinator *c;
     ps_record record;
@@ -51,10 +52,11 @@ typedef struct submission {
     char job_id[PS_COORDINATOR_ID_MAX];
     ps_submitted_fn *then;
     void *arg;
-} submission;
+    ps_submission *prev, *next; /* in the coordinator's list */
+};
 
 /* Finds the job that an earlier call with the same request id made. */
-static ps_status find_request(submission *s, ps_registry *r)
+static ps_status find_request(ps_submission *s, ps_registry *r)
 {
     char known[PS_CONTENT_HASH_BYTES];
     ps_status st = ps_fail(PS_NOT_FOUND, "no request");
@@ -72,7 +74,7 @@ static ps_status find_request(submission *s, ps_registry *r)
 
 static ps_status add_job(ps_change *change, ps_registry *r)
 {
-    submission *s = PS_CONTAINER_OF(change, submission, change);
+    ps_submission *s = PS_CONTAINER_OF(change, ps_submission, change);
     Psgd__V1__WatchJobResponse event = PSGD__V1__WATCH_JOB_RESPONSE__INIT;
     Google__Protobuf__Timestamp time = GOOGLE__PROTOBUF__TIMESTAMP__INIT;
     ps_status st = find_request(s, r);
@@ -99,11 +101,12 @@ static ps_status add_job(ps_change *change, ps_registry *r)
 
 static void added(ps_change *change)
 {
-    submission *s = PS_CONTAINER_OF(change, submission, change);
+    ps_submission *s = PS_CONTAINER_OF(change, ps_submission, change);
     ps_coordinator *c = s->c;
     ps_live *live;
 
     c->submitted--;
+    PS_UNLINK(c->submissions, s);
     if (ps_is_ok(&change->status) && !s->is_known) {
         snprintf(s->job_id, sizeof s->job_id, "%s", s->record.job->id);
         live = ps_live_create(&s->record);
@@ -119,10 +122,36 @@ static void added(ps_change *change)
     free(s);
 }
 
+static void count_job(const Psgd__V1__Job *job, const char *owner, ps_amounts *used)
+{
+    if (strcmp(job->owner, owner) != 0) {
+        return;
+    }
+    used->of[PS_QUOTA_JOBS]++;
+    used->of[PS_QUOTA_WORKERS] += job->spec->workers;
+    used->of[PS_QUOTA_PARAMETERS] += job->parameters;
+    for (size_t i = 0; i < job->n_artifacts; i++) {
+        used->of[PS_QUOTA_ARTIFACT_BYTES] += job->artifacts[i]->size;
+    }
+}
+
+void ps_submit_count(const ps_coordinator *c, const ps_principal *owner, ps_amounts *used)
+{
+    char text[PS_PRINCIPAL_TEXT_BYTES];
+
+    ps_access_owner(owner, text);
+    for (const ps_submission *s = c->submissions; s; s = s->next) {
+        count_job(s->record.job, text, used);
+    }
+    for (const ps_live *live = c->jobs.first; live; live = live->next) {
+        count_job(live->record.job, text, used);
+    }
+}
+
 void ps_submit_job(ps_coordinator *c, const ps_submit *submit)
 {
     char owner[PS_PRINCIPAL_TEXT_BYTES];
-    submission *s;
+    ps_submission *s;
     ps_status st;
 
     st = ps_room_check(&c->room);
@@ -157,5 +186,6 @@ void ps_submit_job(ps_coordinator *c, const ps_submit *submit)
     s->arg = submit->arg;
     hash_spec(submit->spec, s->content);
     c->submitted++;
+    PS_LINK_FIRST(c->submissions, s);
     ps_writer_submit(c->writer, &s->change);
 }

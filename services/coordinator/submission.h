@@ -22,6 +22,10 @@ typedef struct ps_submit {
     void *arg;
 } ps_submit;
 
+/* Adds to *used what a submitter has of the amounts of quotas.h: in jobs that are being stored,
+ * that wait and that run. */
+void ps_submit_count(const ps_coordinator *c, const ps_principal *owner, ps_amounts *used);
+
 /* Accepts a job. Calls `then` once, on the loop. Fails with ALREADY_EXISTS; with
  * RESOURCE_EXHAUSTED, also if the disk is nearly full; or with `place`. */
 void ps_submit_job(ps_coordinator *c, const ps_submit *submit);

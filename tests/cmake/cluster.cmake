@@ -40,6 +40,7 @@ ps_cluster_test(local)
 ps_cluster_test(networks)
 ps_cluster_test(numbers)
 ps_cluster_test(peers)
+ps_cluster_test(quotas)
 ps_cluster_test(ranks)
 ps_cluster_test(recovery)
 if(NOT SANITIZE) # their libraries must be loaded first

@@ -198,6 +198,8 @@ typedef struct submission {
     Psgd__V1__JobSpec *spec, *full;
     ps_plan *plan;
     ps_principal owner;
+    uint64_t stored_bytes; /* of the files of the owner's jobs that are over, if they are bounded */
+    ps_error quota;        /* what the owner would exceed; else OK */
     bool no_queue;
     /* what the job would wait for, if it may not wait; else "" */
     char lacks[PS_COMMIT_MESSAGE_MAX];
@@ -259,6 +261,35 @@ static ps_status check_memory(submission *s)
                    s->plan->layout.param_count, (unsigned long long)bytes, (unsigned long long)max);
 }
 
+static bool add_files(void *arg, ps_record *record)
+{
+    submission *s = arg;
+    char owner[PS_PRINCIPAL_TEXT_BYTES];
+
+    if (strcmp(record->job->owner, ps_access_owner(&s->owner, owner)) == 0) {
+        for (size_t i = 0; i < record->job->n_artifacts; i++) {
+            s->stored_bytes += record->job->artifacts[i]->size;
+        }
+    }
+    ps_record_fini(record);
+    return true;
+}
+
+/* Sums up the files of the owner's jobs that are over. */
+static ps_status count_files(submission *s)
+{
+    const uint32_t over = 1u << PSGD__V1__JOB_STATE__JOB_STATE_DONE |
+                          1u << PSGD__V1__JOB_STATE__JOB_STATE_FAILED |
+                          1u << PSGD__V1__JOB_STATE__JOB_STATE_CANCELLED;
+    ps_amounts most;
+
+    ps_quotas_refresh(s->held.c->quotas);
+    ps_quotas_of(s->held.c->quotas, &s->owner, &most);
+    return most.of[PS_QUOTA_ARTIFACT_BYTES] == UINT64_MAX
+               ? ps_ok()
+               : ps_registry_each(s->held.c->reader, 0, over, add_files, s);
+}
+
 static void check(ps_task *task)
 {
     submission *s = PS_CONTAINER_OF(task, submission, task);
@@ -281,7 +312,8 @@ static void check(ps_task *task)
                          PS_REQUEST_ID_MAX);
         }
     }
-    s->error.status = ps_is_ok(&st) ? check_memory(s) : st;
+    st = ps_is_ok(&st) ? check_memory(s) : st;
+    s->error.status = ps_is_ok(&st) ? count_files(s) : st;
 }
 
 static void submitted(void *arg, const ps_status *result, const char *job_id)
@@ -293,6 +325,8 @@ static void submitted(void *arg, const ps_status *result, const char *job_id)
     ps_room_free(&s->held.c->room, &is_low);
     if (call && ps_is_ok(result)) {
         answer_job(s->held.c, call, job_id, PS_ACCESS_SEE, answer_submit);
+    } else if (call && result->code == PS_RESOURCE_EXHAUSTED && !ps_is_ok(&s->quota.status)) {
+        ps_call_fail_error(call, &s->quota);
     } else if (call && result->code == PS_RESOURCE_EXHAUSTED && is_low) {
         refuse_for_room(s->held.c, call, result);
     } else if (call && result->code == PS_RESOURCE_EXHAUSTED && s->lacks[0] != '\0') {
@@ -303,6 +337,31 @@ static void submitted(void *arg, const ps_status *result, const char *job_id)
         ps_refuse_status(call, result, job_id);
     }
     free_submission(s);
+}
+
+/* Checks what the owner may have. Writes a failure to s->quota. */
+static void check_quota(submission *s)
+{
+    ps_coordinator *c = s->held.c;
+    const ps_amounts wanted = {.of = {[PS_QUOTA_JOBS] = 1,
+                                      [PS_QUOTA_WORKERS] = s->plan->spec->workers,
+                                      [PS_QUOTA_PARAMETERS] = s->plan->layout.param_count,
+                                      [PS_QUOTA_ARTIFACT_BYTES] = 1}}; /* not known, some */
+    ps_amounts most, used = {.of = {[PS_QUOTA_ARTIFACT_BYTES] = s->stored_bytes}};
+    ps_quota kind = PS_QUOTA_JOBS;
+    ps_status st;
+
+    s->quota.status = ps_ok();
+    ps_quotas_of(c->quotas, &s->owner, &most);
+    ps_submit_count(c, &s->owner, &used);
+    st = ps_quotas_check(&s->owner, &most, &used, &wanted, &kind);
+    if (!ps_is_ok(&st)) {
+        ps_error_init(&s->quota, st, "QUOTA_EXCEEDED");
+        ps_error_meta(&s->quota, "quota", "%s", ps_quota_name(kind));
+        ps_error_meta(&s->quota, "allowed", "%" PRIu64, most.of[kind]);
+        ps_error_meta(&s->quota, "used", "%" PRIu64, used.of[kind]);
+        ps_error_meta(&s->quota, "wanted", "%" PRIu64, wanted.of[kind]);
+    }
 }
 
 static void take_in(submission *s)
@@ -320,6 +379,10 @@ static void take_in(submission *s)
     if (s->no_queue && !ps_queue_may_start(s->held.c, submit.spec, submit.memory_bytes, s->lacks,
                                            sizeof s->lacks)) {
         submit.place = ps_fail(PS_RESOURCE_EXHAUSTED, "the job would have to wait");
+    }
+    check_quota(s);
+    if (!ps_is_ok(&s->quota.status)) {
+        submit.place = s->quota.status;
     }
     ps_submit_job(s->held.c, &submit);
 }
