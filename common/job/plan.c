@@ -5,6 +5,7 @@
 #include "common/base/address.h"
 #include "common/base/files.h"
 #include "common/base/nearest.h"
+#include "common/base/plain_name.h"
 #include "common/base/shorten.h"
 #include "common/base/strbuf.h"
 #include "common/base/xalloc.h"
@@ -32,9 +33,7 @@ static const uint64_t bandwidth_default = 12500000, bandwidth_min = 1000,
 
 static bool is_title(const char *title)
 {
-    size_t n = strspn(title, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
-
-    return n > 0 && n <= TITLE_MAX_BYTES && title[n] == '\0' && title[0] != '.';
+    return ps_plain_name_is_valid(title, TITLE_MAX_BYTES) && title[0] != '.';
 }
 
 static void check_scalars(ps_check *check, ps_plan *plan)
@@ -98,9 +97,7 @@ bool ps_init_from_checkpoint(const char *init_from, char job_id[PS_CHECKPOINT_JO
 
 static bool is_job_id(const char *id)
 {
-    size_t n = strspn(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
-
-    return n > 0 && n < JOB_ID_BYTES && id[n] == '\0';
+    return ps_plain_name_is_valid(id, JOB_ID_BYTES - 1);
 }
 
 void ps_check_init(ps_check *check, const char *field, const char *from, bool may_be_empty)

@@ -96,9 +96,6 @@ typedef struct ps_node_conf {
     ps_faults faults;          /* for tests; all 0: none */
 } ps_node_conf;                /* borrowed until ps_node_start returns */
 
-/* Returns whether `id` is 1 to 64 of A-Z a-z 0-9 . _ -. */
-bool ps_node_id_is_valid(const char *id);
-
 /* Starts a node: binds its address, prints "psgd-worker VERSION listening on HOST:PORT" to stdout
  * (flushed) and keeps itself registered. `extra` are further services, such as the parameter
  * server's; they are copied. Removes what an earlier process left unfinished in data_dir. Fails

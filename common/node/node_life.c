@@ -5,6 +5,7 @@
 #include "common/base/container_of.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
+#include "common/base/plain_name.h"
 #include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 #include "common/node/node_impl.h"
@@ -25,13 +26,6 @@ static const int64_t farewell_us = 1000000;
 
 /* --- start ----------------------------------------------------------------- */
 
-bool ps_node_id_is_valid(const char *id)
-{
-    size_t n = strspn(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
-
-    return n >= 1 && n <= 64 && id[n] == '\0';
-}
-
 /* Sets the node's id: the given one, else the one that an earlier start stored, else a new one. */
 static ps_status find_node_id(ps_node *node, const char *given)
 {
@@ -41,7 +35,7 @@ static ps_status find_node_id(ps_node *node, const char *given)
     ps_status st = ps_path_join(path, sizeof path, node->data_dir, "node-id");
 
     if (given != NULL && given[0] != '\0') {
-        if (!ps_node_id_is_valid(given)) {
+        if (!ps_plain_name_is_valid(given, PS_PLAIN_NAME_NODE)) {
             return ps_fail(PS_INVALID_ARGUMENT,
                            "node id \"%s\"; 1 to 64 of A-Z a-z 0-9 . _ - are allowed",
                            PS_SHORT(given, 64));
@@ -55,7 +49,7 @@ static ps_status find_node_id(ps_node *node, const char *given)
     st = ps_file_read(path, 256, &bytes, &n);
     if (ps_is_ok(&st)) {
         bytes[strcspn(bytes, "\r\n")] = '\0';
-        if (ps_node_id_is_valid(bytes)) {
+        if (ps_plain_name_is_valid(bytes, PS_PLAIN_NAME_NODE)) {
             snprintf(node->node_id, sizeof node->node_id, "%s", bytes);
             free(bytes);
             return ps_ok();

@@ -13,6 +13,7 @@
 #include "common/base/cpu.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
+#include "common/base/plain_name.h"
 #include "common/base/shorten.h"
 #include "common/base/signals.h"
 #include "common/nn/blas.h"
@@ -253,7 +254,7 @@ static ps_status take_settings(const ps_node_program *program, const settings *s
         st = ps_address_complete("--advertise", s->advertise, listen.host, listen.port, advertise);
     }
     if (ps_is_ok(&st) && s->node_id != NULL && s->node_id[0] != '\0' &&
-        !ps_node_id_is_valid(s->node_id)) {
+        !ps_plain_name_is_valid(s->node_id, PS_PLAIN_NAME_NODE)) {
         st = ps_fail(PS_INVALID_ARGUMENT,
                      "--node-id: \"%s\": 1 to 64 of A-Z a-z 0-9 . _ - are allowed",
                      PS_SHORT(s->node_id, 80));

@@ -22,15 +22,6 @@ const char *ps_principal_kind_name(ps_principal_kind kind)
     return (size_t)kind < KINDS ? names[kind] : names[PS_PRINCIPAL_NONE];
 }
 
-/* Returns whether `name` is 1 to 64 of A-Z a-z 0-9 . _ -. */
-static bool is_name(const char *name)
-{
-    size_t n = strlen(name);
-
-    return n > 0 && n < PS_PRINCIPAL_NAME_BYTES &&
-           strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == n;
-}
-
 ps_status ps_principal_parse(const char *text, ps_principal *out)
 {
     const char *slash = strchr(text, '/');
@@ -38,7 +29,8 @@ ps_status ps_principal_parse(const char *text, ps_principal *out)
     for (size_t kind = PS_PRINCIPAL_NONE + 1; slash != NULL && kind < KINDS; kind++) {
         size_t n = (size_t)(slash - text);
 
-        if (strlen(names[kind]) == n && strncmp(names[kind], text, n) == 0 && is_name(slash + 1)) {
+        if (strlen(names[kind]) == n && strncmp(names[kind], text, n) == 0 &&
+            ps_plain_name_is_valid(slash + 1, PS_PLAIN_NAME_NODE)) {
             *out = (ps_principal){.kind = (ps_principal_kind)kind};
             snprintf(out->name, sizeof out->name, "%s", slash + 1);
             return ps_ok();

@@ -6,6 +6,7 @@
 #ifndef PS_COMMON_PKI_PRINCIPAL_H
 #define PS_COMMON_PKI_PRINCIPAL_H
 
+#include "common/base/plain_name.h"
 #include "common/base/status.h"
 
 /* X(constant, name) */
@@ -24,9 +25,9 @@ typedef enum ps_principal_kind {
 } ps_principal_kind;
 
 enum {
-    PS_PRINCIPAL_NAME_BYTES = 65,   /* 64 of A-Z a-z 0-9 . _ - and the NUL */
-    PS_PRINCIPAL_TEXT_BYTES = 80,   /* KIND/NAME and the NUL */
-    PS_PRINCIPAL_URI_BYTES = 7 + 80 /* psgd://KIND/NAME and the NUL */
+    PS_PRINCIPAL_NAME_BYTES = PS_PLAIN_NAME_NODE + 1, /* with the NUL */
+    PS_PRINCIPAL_TEXT_BYTES = 80,                     /* KIND/NAME and the NUL */
+    PS_PRINCIPAL_URI_BYTES = 7 + 80                   /* psgd://KIND/NAME and the NUL */
 };
 
 typedef struct ps_principal {

@@ -3,6 +3,7 @@
 #include "services/coordinator/domain/known_nodes.h"
 
 #include "common/base/address.h"
+#include "common/base/plain_name.h"
 #include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 
@@ -70,19 +71,12 @@ ps_node_entry *ps_nodes_find_address(const ps_nodes *nodes, const char *address,
     return NULL;
 }
 
-static bool is_id(const char *id)
-{
-    size_t n = strspn(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
-
-    return n >= 1 && n <= 64 && id[n] == '\0';
-}
-
 static ps_status check(const Psgd__V1__RegisterNodeRequest *req)
 {
     ps_address address;
     ps_status st;
 
-    if (!is_id(req->node_id)) {
+    if (!ps_plain_name_is_valid(req->node_id, PS_PLAIN_NAME_NODE)) {
         return ps_fail(PS_INVALID_ARGUMENT, "node_id: 1 to 64 of A-Z a-z 0-9 . _ -");
     }
     if (req->role != PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER &&
