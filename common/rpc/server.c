@@ -407,26 +407,6 @@ int ps_server_port(const ps_server *server)
     return server->port;
 }
 
-ps_traffic ps_server_traffic(const ps_server *server)
-{
-    return (ps_traffic){.bytes_in = atomic_load(&server->traffic.bytes_in),
-                        .bytes_out = atomic_load(&server->traffic.bytes_out),
-                        .messages_in = atomic_load(&server->traffic.messages_in),
-                        .messages_out = atomic_load(&server->traffic.messages_out)};
-}
-
-void ps_server_count_in(ps_server *server, grpc_byte_buffer *message)
-{
-    atomic_fetch_add(&server->traffic.bytes_in, ps_wire_bytes(message));
-    atomic_fetch_add(&server->traffic.messages_in, 1);
-}
-
-void ps_server_count_out(ps_server *server, grpc_byte_buffer *message)
-{
-    atomic_fetch_add(&server->traffic.bytes_out, ps_wire_bytes(message));
-    atomic_fetch_add(&server->traffic.messages_out, 1);
-}
-
 /* Returns the bytes of a message on the wire: prefix, head, and payload with its tag and length. */
 static size_t message_bytes(const ProtobufCMessage *head, size_t payload)
 {

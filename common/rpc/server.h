@@ -173,15 +173,10 @@ const char *ps_call_peer(ps_call *call);
  * call. */
 const ps_principal *ps_call_caller(const ps_call *call);
 
-/* Returns the traffic of all calls of this server so far. */
-ps_traffic ps_server_traffic(const ps_server *server);
-
-/* Adds a received message to `traffic`; for callers that count some calls only. `payload` is in
- * bytes. */
+/* Adds a received message to `traffic`. `payload` is in bytes. */
 void ps_traffic_count_in(ps_traffic *traffic, const ProtobufCMessage *head, size_t payload);
 
-/* Adds a sent message to `traffic`; for callers that count some calls only. `payload` is in
- * bytes. */
+/* Adds a sent message to `traffic`. `payload` is in bytes. */
 void ps_traffic_count_out(ps_traffic *traffic, const ProtobufCMessage *head, size_t payload);
 
 #endif

@@ -176,7 +176,6 @@ void ps_call_end_now(ps_call *call, grpc_byte_buffer *reply, const ps_error *err
     if (reply != NULL) {
         ops[n].op = GRPC_OP_SEND_MESSAGE;
         ops[n++].data.send_message.send_message = reply;
-        ps_server_count_out(call->server, reply);
         ps_call_count_unread(call, reply);
     }
     ops[n].op = GRPC_OP_SEND_STATUS_FROM_SERVER;

@@ -46,11 +46,8 @@ struct ps_server {
     bool is_down;
     atomic_size_t calls; /* that gRPC has not matched yet, and matched ones that are not freed */
     atomic_size_t live;  /* of them those that are matched */
-    struct {
-        atomic_uint_fast64_t bytes_in, bytes_out, messages_in, messages_out;
-    } traffic;
-    size_t slot_count; /* a power of 2, at least twice the number of methods */
-    ps_route *slots;   /* open addressing by hash of path */
+    size_t slot_count;   /* a power of 2, at least twice the number of methods */
+    ps_route *slots;     /* open addressing by hash of path */
     size_t instance_count;
     ps_route *instances; /* (instance_count): methods of instances, which gRPC finds itself */
 };
@@ -101,10 +98,6 @@ const ps_route *ps_server_route(const ps_server *server, const uint8_t *path, si
 
 /* Counts a call as over, and frees a stopped server after its last one. Server's loop. */
 void ps_server_call_over(ps_server *server);
-
-/* Adds a message to the server's traffic. Any loop. */
-void ps_server_count_in(ps_server *server, grpc_byte_buffer *message);
-void ps_server_count_out(ps_server *server, grpc_byte_buffer *message);
 
 /* Add a stream to those that end when its client is no member any more, and remove it. Any loop. */
 void ps_server_list_stream(ps_call *call);

@@ -68,7 +68,6 @@ void ps_call_on_received(ps_event *self, bool ok)
     } else {
         ps_status st;
 
-        ps_server_count_in(call->server, buffer);
         st = ps_received_unpack(&call->in, buffer, call->route->type->input,
                                 call->route->method->max_bytes, PS_SPLIT);
         if (ps_is_ok(&st)) {
@@ -108,7 +107,6 @@ void ps_call_send(ps_call *call, const ProtobufCMessage *head, const ps_piece *p
     call->sending = true;
     call->on_sent = on_sent;
     call->sent_arg = arg;
-    ps_server_count_out(call->server, buffer);
     ps_call_count_unread(call, buffer);
     ps_call_batch(call, ops, n, &call->sent);
     grpc_byte_buffer_destroy(buffer);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* traffic.h - counts of gRPC messages in and out: of a server, a channel, or some calls. */
+/* traffic.h - counts of gRPC messages in and out: of a channel, or of some calls of a server. */
 #ifndef PS_COMMON_RPC_TRAFFIC_H
 #define PS_COMMON_RPC_TRAFFIC_H
 

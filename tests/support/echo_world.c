@@ -277,7 +277,6 @@ void echo_world_begin(echo_world *w)
 void echo_world_one_over(echo_world *w)
 {
     if (--w->to_come == 0) {
-        w->server_traffic = ps_server_traffic(w->server);
         w->client_traffic = ps_channel_traffic(w->channel);
         ps_channel_destroy(w->channel);
         ps_server_stop(w->server, 0, &w->down);

@@ -33,7 +33,7 @@ typedef struct echo_world {
     unsigned bad_payloads;                 /* whose bytes were not echo_byte's */
 
     /* What was counted when the last call was over. */
-    ps_traffic server_traffic, client_traffic;
+    ps_traffic client_traffic;
 } echo_world;
 
 /* Byte i of every payload that the tests send. */
