@@ -57,10 +57,10 @@ static void increment_rows(const ps_params *params, uint64_t t, const ps_rows *r
     factors f = factors_of(params, t);
 
     for (size_t r = 0; r < rows->count; r++) {
-        ps_row_part p = ps_row_part_of(rows, r, n);
+        size_t at = rows->id[r] * rows->width, from = r * rows->width;
 
-        increments(f, g + p.from, w + p.at, slot_at(state, 0, p.at), slot_at(state, 1, n + p.at),
-                   d + p.from, p.n);
+        increments(f, g + from, w + at, slot_at(state, 0, at), slot_at(state, 1, n + at), d + from,
+                   rows->width);
     }
 }
 
@@ -70,9 +70,10 @@ static void step_rows(const ps_params *params, uint64_t t, const ps_rows *rows, 
     factors f = factors_of(params, t);
 
     for (size_t r = 0; r < rows->count; r++) {
-        ps_row_part p = ps_row_part_of(rows, r, n);
+        size_t at = rows->id[r] * rows->width;
 
-        steps(f, g + p.from, slot_at(state, 0, p.at), slot_at(state, 1, n + p.at), w + p.at, p.n);
+        steps(f, g + r * rows->width, slot_at(state, 0, at), slot_at(state, 1, n + at), w + at,
+              rows->width);
     }
 }
 

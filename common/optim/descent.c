@@ -55,12 +55,13 @@ const float *ps_descent_penalised(const ps_descent *descent, double share, const
 
 /* Does what ps_descent_penalised does, for rows. */
 static const float *penalised_rows(const ps_descent *descent, double share, const ps_rows *rows,
-                                   const float *g, const float *w, float *out, size_t n)
+                                   const float *g, const float *w, float *out)
 {
     for (size_t r = 0; has_penalty(descent) && r < rows->count; r++) {
-        ps_row_part p = ps_row_part_of(rows, r, n);
+        size_t from = r * rows->width;
 
-        (void)ps_descent_penalised(descent, share, g + p.from, w + p.at, out + p.from, p.n);
+        (void)ps_descent_penalised(descent, share, g + from, w + rows->id[r] * rows->width,
+                                   out + from, rows->width);
     }
     return has_penalty(descent) ? out : g;
 }
@@ -88,7 +89,7 @@ void ps_descent_increment_rows(const ps_descent *descent, ps_moment at, const ps
 {
     ps_params params = ps_descent_params(descent, at.step);
 
-    g = penalised_rows(descent, at.share, rows, g, w, d, n);
+    g = penalised_rows(descent, at.share, rows, g, w, d);
     descent->optim->increment_rows(&params, at.t, rows, g, w, state, d, n);
 }
 
@@ -97,6 +98,6 @@ void ps_descent_step_rows(const ps_descent *descent, ps_moment at, const ps_rows
 {
     ps_params params = ps_descent_params(descent, at.step);
 
-    g = penalised_rows(descent, at.share, rows, g, w, scratch, n);
+    g = penalised_rows(descent, at.share, rows, g, w, scratch);
     descent->optim->step_rows(&params, at.t, rows, g, state, w, n);
 }

@@ -33,10 +33,10 @@ typedef struct ps_optim {
     void (*step)(const ps_params *params, uint64_t t, const float *g, float *state, float *w,
                  size_t n);
 
-    /* The same as `increment`, for touched rows only. n is the number of values of the stretch
-     * of a variable that w and state hold (rows.h): w (n) and state (slots, n) as above. g and
-     * d are the packed rows (count, D). Other rows are neither read nor written, so the cost
-     * depends on the touched rows only. t is the step count of the stretch, not of a row.
+    /* The same as `increment`, for touched rows only (rows.h). w (n) and state (slots, n) are of
+     * the whole variable, as above. g and d are the packed rows (count, D). Other rows are neither
+     * read nor written, so the cost depends on the touched rows only. t is the step count of the
+     * variable, not of a row.
      *
      * If rests_at_zero, an untouched row is the same as a gradient of zero. Else the rule is
      * lazy, like TensorFlow's sparse and lazy optimizers and PyTorch's SparseAdam: until a row

@@ -102,53 +102,6 @@ static void every_optimizer_steps_touched_rows_as_small_dense_variables(void **s
     assert_true(count >= 9);
 }
 
-/* Every stretch has its own state (slots, n), as the slices of a server have. */
-static void step_stretch(const ps_optim *optim, const ps_params *params, uint64_t t, world *at,
-                         size_t first, size_t n)
-{
-    float slots[SLOTS_MAX * N];
-    size_t skip;
-    ps_rows part = ps_rows_within(&at->rows, first, n, &skip);
-
-    for (unsigned k = 0; k < optim->slots; k++) {
-        memcpy(slots + k * n, at->state + k * N + first, n * sizeof(float));
-    }
-    optim->step_rows(params, t, &part, at->g + skip * D, slots, at->w + first, n);
-    for (unsigned k = 0; k < optim->slots; k++) {
-        memcpy(at->state + k * N + first, slots + k * n, n * sizeof(float));
-    }
-}
-
-static void check_stretches(const ps_optim *optim, void *arg)
-{
-    static world at;
-    ps_params params = ps_params_default(optim->params);
-    uint64_t key = ps_draw_key(seed, PS_DRAW_TEST, 2, 0, 0);
-
-    (void)arg;
-    start(&at);
-    for (uint64_t t = 1; t <= STEPS; t++) {
-        size_t first = 0;
-
-        touch(&at, t);
-        for (uint64_t i = 0; first < N; i++) {
-            size_t n = 1 + (size_t)ps_draw_below(key, 1000 * t + i, t % 4 == 0 ? 3 : 60);
-
-            n = n < N - first ? n : N - first;
-            step_stretch(optim, &params, t, &at, first, n);
-            first += n;
-        }
-        step_twin(optim, &params, t, &at);
-        compare_twin(optim, &at);
-    }
-}
-
-static void slices_that_cut_rows_give_the_same_bits(void **state)
-{
-    (void)state;
-    ps_optim_each(check_stretches, NULL);
-}
-
 static void check_increment(const ps_optim *optim, void *arg)
 {
     static world stepped, counted;
@@ -247,40 +200,13 @@ static void rows_that_are_not_touched_are_neither_read_nor_written(void **state)
     ps_optim_each(check_alone, NULL);
 }
 
-static void a_stretch_finds_its_rows(void **state)
-{
-    static const uint32_t id[] = {0, 3, 4, 9};
-    const ps_rows all = {.id = id, .count = 4, .width = 10};
-    ps_row_part part;
-    ps_rows rows;
-    size_t skip;
-
-    (void)state;
-    rows = ps_rows_within(&all, 35, 10, &skip); /* the end of row 3, the front of row 4 */
-    assert_true(rows.count == 2 && skip == 1 && rows.id == id + 1 && rows.first == 35);
-    part = ps_row_part_of(&rows, 0, 10);
-    assert_true(part.at == 0 && part.from == 5 && part.n == 5);
-    part = ps_row_part_of(&rows, 1, 10);
-    assert_true(part.at == 5 && part.from == 10 && part.n == 5);
-    rows = ps_rows_within(&all, 50, 40, &skip); /* rows 5 to 8 */
-    assert_true(rows.count == 0);
-    rows = ps_rows_within(&all, 90, 0, &skip);
-    assert_true(rows.count == 0);
-    rows = ps_rows_within(&all, 0, 100, &skip);
-    assert_true(rows.count == 4 && skip == 0);
-    part = ps_row_part_of(&all, 3, 90); /* row 9 is behind 90 values */
-    assert_true(part.n == 0);
-}
-
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_optimizer_steps_touched_rows_as_small_dense_variables),
-        cmocka_unit_test(slices_that_cut_rows_give_the_same_bits),
         cmocka_unit_test(increments_of_rows_have_the_bits_of_their_steps),
         cmocka_unit_test(rules_that_rest_at_zero_and_no_others_equal_their_dense_form),
         cmocka_unit_test(rows_that_are_not_touched_are_neither_read_nor_written),
-        cmocka_unit_test(a_stretch_finds_its_rows),
     };
 
     cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
