@@ -69,12 +69,10 @@ static inline uint64_t ps_assignment_step(const ps_assignment *a, uint32_t block
     return (uint64_t)block_size * (a->is_whole ? 1 : a->block_count);
 }
 
-/* Writes a worker's own order of an epoch to `order` (count); that of worker 0 is that of
- * ps_epoch_order. */
+/* Writes the order of the samples of an epoch to `order` (count): a permutation of 0..count-1.
+ * Every node can draw the order of every worker again. Workers that share the samples use the order
+ * of worker 0. */
 void ps_worker_order(uint64_t seed, uint64_t epoch, uint32_t worker, uint32_t *order,
                      uint32_t count);
-/* Writes the order of the samples of an epoch to `order` (count): a permutation of 0..count-1,
- * the same on every node. */
-void ps_epoch_order(uint64_t seed, uint64_t epoch, uint32_t *order, uint32_t count);
 
 #endif

@@ -29,7 +29,7 @@ void ps_feed_destroy(ps_feed *feed);
  * same on every node, or that of conf->worker. `count` is the number of training samples, and each
  * occurs once unless blocks have pools of their own. Where files are dealt to workers, `count` is
  * any and the samples of the worker's files stand there, again and again. Without a transform of
- * the order it is that of ps_epoch_order. */
+ * the order it is that of ps_worker_order. */
 void ps_feed_order(const ps_feed *feed, uint64_t epoch, uint32_t *order, uint32_t count);
 
 /* Gathers samples like ps_dataset_gather and transforms them; targets are (n, target_width) of

@@ -9,8 +9,3 @@ void ps_worker_order(uint64_t seed, uint64_t epoch, uint32_t worker, uint32_t *o
 {
     ps_draw_permutation(ps_draw_key(seed, PS_DRAW_ORDER, epoch, worker, 0), order, count);
 }
-
-void ps_epoch_order(uint64_t seed, uint64_t epoch, uint32_t *order, uint32_t count)
-{
-    ps_worker_order(seed, epoch, 0, order, count);
-}

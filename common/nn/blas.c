@@ -84,11 +84,6 @@ void ps_nn_init_process(void)
     pthread_once(&once, init_process);
 }
 
-const char *ps_nn_core(void)
-{
-    return openblas_get_corename();
-}
-
 char *ps_nn_kernels(char text[PS_NN_KERNELS_BYTES])
 {
     ps_cpu level = ps_cpu_level();

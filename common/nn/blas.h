@@ -22,9 +22,6 @@
  * precedence. */
 void ps_nn_init_process(void);
 
-/* Returns OpenBLAS's name of the kernels for large products, such as "SkylakeX". Static text. */
-const char *ps_nn_core(void);
-
 enum { PS_NN_KERNELS_BYTES = 160 };
 
 /* Initialises, and writes the kernels of this process for people: "avx512, OpenBLAS SkylakeX, own

@@ -118,19 +118,9 @@ ps_model_layer ps_model_layer_at(const ps_model *model, size_t index)
                             .inputs = at->reads};
 }
 
-ps_shape ps_model_in(const ps_model *model)
-{
-    return model->in;
-}
-
 size_t ps_model_output_width(const ps_model *model)
 {
     return ps_shape_size(&model->layers[model->layer_count - 1].plan.out);
-}
-
-size_t ps_model_batch(const ps_model *model)
-{
-    return model->batch;
 }
 
 size_t ps_model_activations(const ps_model *model)

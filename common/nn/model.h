@@ -50,9 +50,7 @@ void ps_model_destroy(ps_model *model);
 size_t ps_model_param_count(const ps_model *model); /* values in the block */
 size_t ps_model_variable_count(const ps_model *model);
 const ps_variable *ps_model_variable(const ps_model *model, size_t index);
-ps_shape ps_model_in(const ps_model *model); /* of a sample */
 size_t ps_model_output_width(const ps_model *model);
-size_t ps_model_batch(const ps_model *model);
 
 /* A planned layer, for code that writes the model in another format. */
 typedef struct ps_model_layer {

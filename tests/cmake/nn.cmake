@@ -28,7 +28,7 @@ foreach(level IN ITEMS avx2 baseline)
 endforeach()
 
 add_executable(bench_engine bench/engine/bench_engine.c)
-target_link_libraries(bench_engine PRIVATE ps_nn ps_optim)
+target_link_libraries(bench_engine PRIVATE ps_nn ps_optim PkgConfig::openblas)
 
 # oneDNN (libdnnl-dev) is a peer of this one where it is installed.
 add_executable(bench_kernels bench/engine/bench_kernels.c)

@@ -173,7 +173,7 @@ static json_t *write_case(const char *folder, const char *name, ps_model *model,
     const ps_meta meta[] = {{"job", "onnx-12345678"}, {"step", "7"}};
     ps_model_layer last = ps_model_layer_at(model, ps_model_layer_count(model) - 1);
     size_t width = ps_shape_size(&last.plan->out);
-    ps_shape in = ps_model_in(model);
+    ps_shape in = ps_model_layer_at(model, 0).plan->in;
     float *block = weights_of(model), *x = input_of(facts);
     char path[512];
 

@@ -392,8 +392,8 @@ static void twin_run(twin *at, double share)
         uint32_t batch = (uint32_t)(clock % plan->batches_per_epoch);
         ps_moment moment = {.t = clock + 1, .step = clock, .share = 1};
 
-        ps_epoch_order(plan->spec->seed, (uint32_t)(clock / plan->batches_per_epoch), order,
-                       plan->train_count);
+        ps_worker_order(plan->spec->seed, (uint32_t)(clock / plan->batches_per_epoch), 0, order,
+                        plan->train_count);
         for (uint32_t k = 0; k < 2; k++) {
             twin_worker(at, order + (size_t)batch * 2 * plan->spec->block_size, clock, k, share);
         }

@@ -112,7 +112,7 @@ static void without_transforms_it_is_the_data_set(void **state)
     begin(&r, 4);
     start(&r);
     ps_feed_order(r.feed, 3, r.order, TRAIN);
-    ps_epoch_order(9, 3, plain, TRAIN);
+    ps_worker_order(9, 3, 0, plain, TRAIN);
     assert_memory_equal(r.order, plain, sizeof plain);
     ps_feed_gather(r.feed, 3, PS_TRAIN, plain, 0, 2, a[0], y[0]);
     ps_dataset_gather(r.data, PS_TRAIN, plain, 0, 2, b[0], y[1]);
@@ -131,12 +131,12 @@ static void shuffle_and_in_order_begin_the_order(void **state)
     add(&r, "shuffle", NULL, 0);
     start(&r);
     ps_feed_order(r.feed, 3, r.order, TRAIN);
-    ps_epoch_order(9, 3, plain, TRAIN);
+    ps_worker_order(9, 3, 0, plain, TRAIN);
     assert_memory_equal(r.order, plain, sizeof plain);
     r.conf.transforms[0].params.v[0] = 0; /* every_epoch */
     start(&r);
     ps_feed_order(r.feed, 3, r.order, TRAIN);
-    ps_epoch_order(9, 0, plain, TRAIN);
+    ps_worker_order(9, 0, 0, plain, TRAIN);
     assert_memory_equal(r.order, plain, sizeof plain);
     r.conf.transform_count = 0;
     add(&r, "in_order", NULL, 0);

@@ -17,7 +17,7 @@ static void an_order_has_every_sample_once(void **state)
     (void)state;
     assert_non_null(order);
     assert_non_null(seen);
-    ps_epoch_order(7, 3, order, COUNT);
+    ps_worker_order(7, 3, 0, order, COUNT);
     for (size_t i = 0; i < COUNT; i++) {
         assert_true(order[i] < COUNT && seen[order[i]] == 0);
         seen[order[i]] = 1;
@@ -33,7 +33,7 @@ static void orders_are_what_they_were(void **state)
     uint32_t order[1000];
 
     (void)state;
-    ps_epoch_order(42, 1, order, 1000);
+    ps_worker_order(42, 1, 0, order, 1000);
     assert_memory_equal(order, first, sizeof first);
 }
 
@@ -42,12 +42,12 @@ static void seed_and_epoch_both_matter(void **state)
     uint32_t a[100], b[100];
 
     (void)state;
-    ps_epoch_order(1, 1, a, 100);
-    ps_epoch_order(1, 1, b, 100);
+    ps_worker_order(1, 1, 0, a, 100);
+    ps_worker_order(1, 1, 0, b, 100);
     assert_memory_equal(a, b, sizeof a);
-    ps_epoch_order(1, 2, b, 100);
+    ps_worker_order(1, 2, 0, b, 100);
     assert_memory_not_equal(a, b, sizeof a);
-    ps_epoch_order(2, 1, b, 100);
+    ps_worker_order(2, 1, 0, b, 100);
     assert_memory_not_equal(a, b, sizeof a);
 }
 
@@ -56,9 +56,9 @@ static void small_counts_work(void **state)
     uint32_t order[1] = {9};
 
     (void)state;
-    ps_epoch_order(1, 1, order, 0);
+    ps_worker_order(1, 1, 0, order, 0);
     assert_int_equal(order[0], 9);
-    ps_epoch_order(1, 1, order, 1);
+    ps_worker_order(1, 1, 0, order, 1);
     assert_int_equal(order[0], 0);
 }
 

@@ -565,7 +565,6 @@ static void a_model_of_the_plan_has_its_parameters(void **state)
     (void)state;
     assert_true(ps_is_ok(&st));
     assert_int_equal(ps_model_param_count(model), plan->layout.param_count);
-    assert_int_equal(ps_model_batch(model), 64);
     ps_model_destroy(model);
     ps_plan_destroy(plan);
 }

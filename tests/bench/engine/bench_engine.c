@@ -19,6 +19,7 @@
 #include "common/nn/network.h"
 #include "common/optim/optim.h"
 
+#include <cblas.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -266,7 +267,7 @@ int main(int argc, char **argv)
 
     if (argc == 2 && strcmp(argv[1], "core") == 0) {
         ps_nn_init_process();
-        puts(ps_nn_core());
+        puts(openblas_get_corename());
         return 0;
     }
     if (argc == 2 && strcmp(argv[1], "kernels") == 0) {
