@@ -77,11 +77,13 @@ static void add_route(ps_server *server, const ps_service *service,
 {
     const char *instance = service->instance != NULL ? service->instance : "";
     size_t size = strlen(service->type->name) + strlen(type->name) + strlen(instance) + 4;
-    char *path = ps_xmalloc(size);
+    char *path = ps_xmalloc(size), kinds[PS_MAY_BYTES];
     ps_route *r;
 
     snprintf(path, size, "/%s/%s%s%s", service->type->name, type->name,
              service->instance != NULL ? "/" : "", instance);
+    ps_log(PS_LOG_DEBUG, "rpc", "%s may be called by %s%s", path, ps_may_text(method->may, kinds),
+           method->changes ? "; the audit has a line of it" : "");
     r = service->instance != NULL ? &server->instances[server->instance_count++]
                                   : empty_slot(server, path);
     *r = (ps_route){.path = path,

@@ -305,25 +305,25 @@ static void refuse_unknown_method(ps_call *call)
     ps_call_end(call, NULL, &error);
 }
 
-/* Writes "admin, submitter" for a set of kinds. */
-static void write_kinds(ps_may may, char *out, size_t cap)
+const char *ps_may_text(ps_may may, char out[PS_MAY_BYTES])
 {
     size_t n = 0;
 
     out[0] = '\0';
     for (ps_principal_kind k = PS_PRINCIPAL_ADMIN; k <= PS_PRINCIPAL_COORDINATOR; k++) {
-        if ((may & (1U << k)) != 0 && n < cap) {
-            n += (size_t)snprintf(out + n, cap - n, "%s%s", n > 0 ? ", " : "",
+        if ((may & (1U << k)) != 0 && n < PS_MAY_BYTES) {
+            n += (size_t)snprintf(out + n, PS_MAY_BYTES - n, "%s%s", n > 0 ? ", " : "",
                                   ps_principal_kind_name(k));
         }
     }
+    return out;
 }
 
 /* Reads who calls, and ends the call if it may not. */
 static bool is_allowed(ps_call *call)
 {
     ps_tls *tls = ps_loop_tls(call->server->loop);
-    char who[PS_PRINCIPAL_TEXT_BYTES], kinds[80];
+    char who[PS_PRINCIPAL_TEXT_BYTES], kinds[PS_MAY_BYTES];
     ps_error error;
     ps_status st;
 
@@ -338,9 +338,9 @@ static bool is_allowed(ps_call *call)
         return true;
     }
     if (ps_is_ok(&st)) {
-        write_kinds(call->route->method->may, kinds, sizeof kinds);
         st = ps_fail(PS_PERMISSION_DENIED, "%s may not call %s; allowed: %s",
-                     ps_principal_text(&call->caller.who, who), call->route->type->name, kinds);
+                     ps_principal_text(&call->caller.who, who), call->route->type->name,
+                     ps_may_text(call->route->method->may, kinds));
     }
     ps_error_init(&error, st, st.code == PS_PERMISSION_DENIED ? "NOT_ALLOWED" : "NOT_A_MEMBER");
     if (st.code == PS_UNAUTHENTICATED) {

@@ -105,6 +105,10 @@ void ps_server_drop_stream(ps_call *call);
 
 /* --- server_call.c */
 
+/* Writes "admin, submitter" for a set of kinds. Returns `out`. */
+enum { PS_MAY_BYTES = 80 };
+const char *ps_may_text(ps_may may, char out[PS_MAY_BYTES]);
+
 /* Asks gRPC for one further call, unless the server stops: of an instance's method, or with NULL of
  * anything else. On the loop of the call; or before the server has started. */
 void ps_server_request_call(ps_server *server, const ps_route *instance);
