@@ -84,6 +84,10 @@ typedef struct ps_exchange_ops {
      */
     void (*put)(const ps_exchange *x, uint32_t variable, ps_state_out *out);
     void (*take)(ps_exchange *x, uint32_t variable, ps_state_in *in);
+    /* (optional; NULL: nothing is left to send) Blocks, after the last contribution, until the
+     * other workers have all that this worker sends them, at most for step_ms. The traffic is not
+     * counted any further. */
+    void (*drain)(ps_exchange *x);
     /* (optional) Begins at `clock`, to which the first contribution goes; its weights have been
      * loaded. */
     void (*begin_at)(ps_exchange *x, uint64_t clock);
@@ -122,6 +126,13 @@ static inline bool ps_exchange_may_be_overtaken(const ps_exchange *x)
 static inline bool ps_exchange_skip(ps_exchange *x, uint64_t clock)
 {
     return x->ops->leave_out != NULL ? x->ops->leave_out(x, clock) : ps_gate_is_open(x->gate);
+}
+
+static inline void ps_exchange_drain(ps_exchange *x)
+{
+    if (x->ops->drain != NULL) {
+        x->ops->drain(x);
+    }
 }
 
 /* Any thread. */

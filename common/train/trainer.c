@@ -475,7 +475,7 @@ static bool train(ps_trainer *t)
     return t->plan->update->local != NULL ? ps_trainer_train_rounds(t) : ps_trainer_train_steps(t);
 }
 
-/* Writes the line of the last step, with the traffic and the waits up to its acknowledgement. */
+/* Writes the line of the last step, with all traffic and waits of the job. */
 static void put_last_row(ps_trainer *t)
 {
     char whom[8];
@@ -503,7 +503,9 @@ static void *run(void *arg)
         ps_trainer_restore_reports(t);
         ps_trainer_record_begin(t);
         is_trained = train(t) && (!ps_trainer_is_at_stop(t) || settle(t));
-
+        if (is_trained) {
+            ps_exchange_drain(t->exchange);
+        }
         put_last_row(t);
         ps_trainer_record_end(t);
         if (is_trained) {

@@ -45,6 +45,18 @@ static void ready(ps_exchange *exchange, uint32_t first_variable, uint32_t count
     }
 }
 
+/* The gate waits for an acknowledgement that stands for those of all outboxes. */
+static void drain(ps_exchange *exchange)
+{
+    ps_mesh_exchange *x = of(exchange);
+
+    if (ps_gate_wait_acks(&x->me.gate)) {
+        ps_gate_owe_ack(&x->me.gate, 0);
+        ps_loop_post(x->conf.loop, &x->drain);
+        (void)ps_gate_wait_acks(&x->me.gate);
+    }
+}
+
 static void put_kept(const ps_exchange *exchange, uint32_t variable, ps_state_out *out)
 {
     ps_mesh_worker_save(&PS_CONTAINER_OF(exchange, const ps_mesh_exchange, base)->me, variable,
@@ -68,6 +80,7 @@ static const ps_exchange_ops ops = {
     .ready = ready,
     .put = put_kept,
     .take = take_kept,
+    .drain = drain,
     .begin_at = begin_at,
 };
 
@@ -78,6 +91,9 @@ void exchange_publish(ps_mesh_exchange *x)
     const ps_mesh_counters *c = ps_mesh_counters_of(x->me.mesh);
     ps_traffic sum = x->served;
 
+    if (x->is_over) {
+        return;
+    }
     for (uint32_t i = 0; i < x->peers; i++) {
         const ps_traffic *sent = &x->outboxes[i].counted;
 
@@ -278,16 +294,17 @@ void exchange_end_if_over(ps_mesh_exchange *x)
     if (!x->is_over) {
         x->is_over = true;
         ps_loop_cancel(x->conf.loop, &x->patience);
-        /* posted, because the callback of an outbox may be running */
-        ps_loop_post(x->conf.loop, &x->over);
+        ps_gate_acked(&x->me.gate, 0);
+        if (x->done != NULL) { /* posted, because the callback of an outbox may be running */
+            ps_loop_post(x->conf.loop, &x->over);
+        }
     }
 }
 
-void ps_mesh_exchange_stop(ps_mesh_exchange *x, ps_event *done)
+/* Ends the outboxes when they have sent what they have. */
+static void begin_end(ps_mesh_exchange *x)
 {
-    assert(!x->stopping);
     x->stopping = true;
-    x->done = done;
     ps_loop_cancel(x->conf.loop, &x->due);
     if (!ps_gate_is_open(&x->me.gate)) {
         ps_mesh_exchange_cut(x);
@@ -298,6 +315,28 @@ void ps_mesh_exchange_stop(ps_mesh_exchange *x, ps_event *done)
         peer_outbox_pump(&x->outboxes[i]);
     }
     exchange_end_if_over(x);
+}
+
+static void on_drain(ps_event *self, bool ok)
+{
+    ps_mesh_exchange *x = PS_CONTAINER_OF(self, ps_mesh_exchange, drain);
+
+    if (ok && !x->stopping) {
+        begin_end(x);
+    }
+}
+
+void ps_mesh_exchange_stop(ps_mesh_exchange *x, ps_event *done)
+{
+    assert(x->done == NULL);
+    x->done = done;
+    if (x->is_over) {
+        ps_loop_post(x->conf.loop, &x->over);
+    } else if (!x->stopping) {
+        begin_end(x);
+    } else if (!ps_gate_is_open(&x->me.gate)) {
+        ps_mesh_exchange_cut(x);
+    }
 }
 
 void ps_mesh_exchange_cut(ps_mesh_exchange *x)
@@ -330,6 +369,7 @@ ps_status ps_mesh_exchange_create(const ps_mesh_exchange_conf *conf, ps_mesh_exc
     x->plan = plan;
     x->peers = conf->session->placement.rank_count;
     x->kick.fire = on_kick;
+    x->drain.fire = on_drain;
     x->due.event.fire = on_due;
     x->patience.event.fire = on_patience;
     x->over.fire = on_over;

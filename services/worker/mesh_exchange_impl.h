@@ -44,16 +44,18 @@ struct ps_mesh_exchange {
     ps_mesh_worker me;
     ps_event kick;      /* posted when the trainer has given variables */
     atomic_bool kicked; /* `kick` is posted */
+    ps_event drain;     /* posted when the trainer has made its last contribution */
 
     /* for the loop's thread */
     bool has_failed;
     ps_timer due;
     peer_outbox *outboxes; /* (peers) */
     peer_inbox *inboxes;   /* (peers) */
-    bool stopping, is_cut, is_over;
-    ps_timer patience; /* limits the wait for outboxes after stop */
-    ps_event over;
-    ps_event *done;
+    bool stopping; /* no step begins any more: the outboxes send what they have */
+    bool is_cut, is_over;
+    ps_timer patience; /* limits the wait for outboxes */
+    ps_event over;     /* posted when they are over and the exchange was stopped */
+    ps_event *done;    /* NULL: it was not stopped */
     ps_traffic served; /* of peers' streams to this worker */
 
     /* scratch for one message */
@@ -70,10 +72,10 @@ void exchange_settle(ps_mesh_exchange *x);
 /* Fails the exchange: the trainer's waits return false. */
 void exchange_fail(ps_mesh_exchange *x, const ps_status *why);
 
-/* Posts `over` if all outboxes have ended. */
+/* If all outboxes have ended, tells the trainer that drains them, and posts `over`. */
 void exchange_end_if_over(ps_mesh_exchange *x);
 
-/* Copies the counters to the trainer's side. */
+/* Copies the counters to the trainer's side, until the exchange is over. */
 void exchange_publish(ps_mesh_exchange *x);
 
 /* peer_inbox.c */

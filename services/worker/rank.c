@@ -107,7 +107,7 @@ static void on_closed(ps_event *self, bool ok)
     ps_rank *r = PS_CONTAINER_OF(self, ps_rank, closed);
 
     (void)ok;
-    if (r->mesh != NULL) { /* after the last step the mesh has sent more, for slower peers */
+    if (r->mesh != NULL) { /* a failed rank has not drained its mesh, which has sent more */
         r->stats = ps_exchange_get_stats(r->exchange);
     }
     r->exchange = NULL;
