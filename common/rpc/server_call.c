@@ -112,12 +112,11 @@ bool ps_call_has_unread(ps_call *call, ps_error *error)
 static void tell_audit(ps_call *call, ps_code code, const char *reason)
 {
     const ps_route *r = call->route;
-    const ps_tls_identity *who = &call->caller;
 
     if (r != NULL && r->audit != NULL) {
         const ps_ended_call end = {.method = r->type->name,
-                                   .caller = &who->who,
-                                   .credential = who->serial[0] != '\0' ? who->serial : who->token,
+                                   .caller = &call->caller.who,
+                                   .credential = ps_call_credential(call),
                                    .from = ps_call_peer(call),
                                    .about = call->about,
                                    .code = code,
@@ -286,6 +285,11 @@ const char *ps_call_peer(ps_call *call)
 const ps_principal *ps_call_caller(const ps_call *call)
 {
     return &call->caller.who;
+}
+
+const char *ps_call_credential(const ps_call *call)
+{
+    return call->caller.serial[0] != '\0' ? call->caller.serial : call->caller.token;
 }
 
 /* --- the beginning ----------------------------------------------------------- */

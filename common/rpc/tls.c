@@ -137,7 +137,7 @@ bool ps_tls_may_refuse(ps_tls *tls)
     return may;
 }
 
-static bool is_revoked(ps_tls *tls, const char *serial)
+bool ps_tls_has_revoked(ps_tls *tls, const char *serial)
 {
     bool is;
 
@@ -168,7 +168,7 @@ ps_status ps_tls_check_peer(ps_tls *tls, const char *pem, ps_principal_kind kind
                        name[0] != '\0' ? ps_principal_text(&expected, wanted)
                                        : ps_principal_kind_name(kind));
     }
-    if (is_revoked(tls, facts.serial)) {
+    if (ps_tls_has_revoked(tls, facts.serial)) {
         return ps_fail(PS_UNAUTHENTICATED, "the certificate %s of %s was revoked", facts.serial,
                        ps_principal_text(out, has));
     }
@@ -373,7 +373,7 @@ ps_status ps_tls_check_identity(ps_tls *tls, const ps_tls_identity *identity)
     char text[PS_PRINCIPAL_TEXT_BYTES];
     bool has;
 
-    if (identity->serial[0] != '\0' && is_revoked(tls, identity->serial)) {
+    if (identity->serial[0] != '\0' && ps_tls_has_revoked(tls, identity->serial)) {
         return ps_fail(PS_UNAUTHENTICATED, "the certificate %s of %s was revoked", identity->serial,
                        ps_principal_text(&identity->who, text));
     }

@@ -36,6 +36,10 @@ void ps_tls_release(ps_tls *tls);
 /* Returns what the program's own certificate said when it was created. */
 const ps_certificate *ps_tls_own(const ps_tls *tls);
 
+/* Returns whether the certificate of this serial number, as in ps_certificate, was revoked. Any
+ * thread. */
+bool ps_tls_has_revoked(ps_tls *tls, const char *serial);
+
 /* Connects to host:port and shakes hands, within `timeout_us` of waiting. Fails with UNAVAILABLE if
  * nobody listens, and with UNAUTHENTICATED if one side does not take the other; the text says which
  * and why. Blocks; any thread. */

@@ -80,6 +80,7 @@ static void on_sweep(ps_event *event, bool ok)
         return;
     }
     ps_nodes_forget(&c->nodes, ps_coordinator_now_us(c));
+    ps_nodes_expel_revoked(c);
     ps_reclaims_check(c);
     ps_probe_nodes(c);
     start_look(c);

@@ -699,6 +699,18 @@ void ps_attempt_beat(ps_attempt *a, const Psgd__V1__HeartbeatRequest *beat,
     ps_attempt_pump(a);
 }
 
+void ps_attempt_expel(ps_attempt *a, const char *node_id)
+{
+    size_t i = ps_commit_find(&a->commit, node_id);
+    int64_t now_us = ps_coordinator_now_us(a->c);
+
+    if (i < a->commit.count) {
+        ps_commit_seen(&a->commit, i, now_us - a->commit.conf.lease_us);
+        ps_commit_tick(&a->commit, now_us);
+        ps_attempt_pump(a);
+    }
+}
+
 void ps_attempt_registered(ps_attempt *a, const ps_node_entry *node)
 {
     size_t i = ps_commit_find(&a->commit, node->id);

@@ -33,6 +33,8 @@ void ps_attempt_beat(ps_attempt *a, const Psgd__V1__HeartbeatRequest *beat,
                      Psgd__V1__HeartbeatResponse *answer);
 /* Handles a registration of a member. Another incarnation is another process. */
 void ps_attempt_registered(ps_attempt *a, const ps_node_entry *node);
+/* Ends the lease of a member whose certificate was revoked. */
+void ps_attempt_expel(ps_attempt *a, const char *node_id);
 /* Keeps the call until the barrier opens, or fails it. */
 void ps_attempt_ready(ps_attempt *a, const Psgd__V1__ReadyRequest *request, ps_call *call);
 void ps_attempt_cancel(ps_attempt *a, const char *why);

@@ -43,6 +43,8 @@ ps_cluster_test(numbers)
 ps_cluster_test(peers)
 ps_cluster_test(quotas)
 ps_cluster_test(ranks)
+ps_cluster_test(rogue)
+ps_cluster_test(rotation)
 ps_cluster_test(recovery)
 if(NOT SANITIZE) # their libraries must be loaded first
     add_library(slow_disk MODULE support/slow_disk.c)

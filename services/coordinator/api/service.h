@@ -31,6 +31,9 @@ ps_service ps_coordinator_service(ps_coordinator *c);
 /* Observers of jobs that send news to watchers and downloads; `arg` is the coordinator. */
 ps_job_observer_fn ps_watchers_changed, ps_reclaims_changed;
 
+/* Takes nodes whose certificates were revoked as lost. Call it once a second. */
+void ps_nodes_expel_revoked(ps_coordinator *c);
+
 /* Ends downloads whose clients do not read. Call it once a second. */
 void ps_reclaims_check(ps_coordinator *c);
 

@@ -5,6 +5,7 @@
 #include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 #include "common/placement/placement.h"
+#include "common/rpc/tls.h"
 #include "services/coordinator/api/service.h"
 #include "services/coordinator/driver.h"
 
@@ -88,6 +89,37 @@ void ps_serve_list_nodes(void *service, const ProtobufCMessage *request, ps_payl
     free(disks);
 }
 
+/* Remembers by which certificate the node has called. */
+static void note_credential(ps_node_entry *node, const ps_call *call)
+{
+    snprintf(node->credential, sizeof node->credential, "%s", ps_call_credential(call));
+}
+
+void ps_nodes_expel_revoked(ps_coordinator *c)
+{
+    ps_tls *tls = ps_loop_tls(c->loop);
+    int64_t now_us = ps_coordinator_now_us(c);
+    ps_live *next;
+
+    for (size_t i = 0; tls && i < c->nodes.count; i++) {
+        ps_node_entry *node = c->nodes.entries[i];
+
+        if (!ps_node_is_alive(&c->nodes, node, now_us) ||
+            !ps_tls_has_revoked(tls, node->credential)) {
+            continue;
+        }
+        ps_log_with(PS_LOG_WARN, "nodes", PS_LOG_FIELDS(PS_LOG_STR("node", node->id)),
+                    "lost: its certificate %s was revoked", node->credential);
+        ps_nodes_expel(&c->nodes, node, now_us);
+        for (ps_live *job = c->jobs.active; job; job = next) {
+            next = job->active_next;
+            if (ps_attempt_has(job->attempt, node->id)) {
+                ps_attempt_expel(job->attempt, node->id);
+            }
+        }
+    }
+}
+
 void ps_serve_register_node(void *service, const ProtobufCMessage *request, ps_payload *payload,
                             ps_call *call)
 {
@@ -117,6 +149,7 @@ void ps_serve_register_node(void *service, const ProtobufCMessage *request, ps_p
         ps_call_fail(call, st);
         return;
     }
+    note_credential(node, call);
     if (is_new) {
         ps_log_with(
             PS_LOG_INFO, "nodes",
@@ -159,6 +192,7 @@ void ps_serve_heartbeat(void *service, const ProtobufCMessage *request, ps_paylo
                   st.text);
         return;
     }
+    note_credential(node, call);
     reply.lost_workers = lost;
     told = q->job_id[0] ? ps_jobs_find(&c->jobs, q->job_id) : NULL;
     if (q->job_id[0] != '\0' &&

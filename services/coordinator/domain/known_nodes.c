@@ -251,6 +251,11 @@ bool ps_node_is_alive(const ps_nodes *nodes, const ps_node_entry *node, int64_t 
     return !node->has_left && now_us - node->seen_us < nodes->lease_us;
 }
 
+void ps_nodes_expel(const ps_nodes *nodes, ps_node_entry *node, int64_t now_us)
+{
+    node->seen_us = now_us - nodes->lease_us;
+}
+
 unsigned ps_node_missed(const ps_nodes *nodes, const ps_node_entry *node, int64_t now_us)
 {
     int64_t late_us = now_us - node->seen_us - nodes->heartbeat_us / 2;

@@ -33,8 +33,9 @@ typedef struct ps_node_entry {
     uint32_t threads;               /* of a parameter server; 0: not known */
     uint64_t incarnation;
     char host[PS_NODES_HOST_MAX]; /* the host that registered it */
-    bool has_left;   /* the node has said that it leaves, and has not registered since */
-    bool has_beaten; /* has sent a heartbeat since it registered */
+    char credential[48]; /* serial number of the certificate of its last call; "" in plaintext */
+    bool has_left;       /* the node has said that it leaves, and has not registered since */
+    bool has_beaten;     /* has sent a heartbeat since it registered */
 
     /* What its last heartbeat reported. */
     Psgd__V1__NodePhase phase;
@@ -108,6 +109,9 @@ bool ps_node_may_be_chosen(const ps_nodes *nodes, const ps_node_entry *node, int
 
 /* Notes that the node answered Abort, so that its earlier heartbeats no longer count. */
 void ps_node_mark_idle(ps_node_entry *node);
+
+/* Ends the lease of a node whose certificate was revoked. */
+void ps_nodes_expel(const ps_nodes *nodes, ps_node_entry *node, int64_t now_us);
 
 /* Drops nodes that hold nothing and have been silent for an hour, or for their lease if they have
  * never sent a heartbeat. */
