@@ -51,6 +51,7 @@ const ps_layer ps_layer_add = {
     .summary = "y = the sum of all inputs, of one shape",
     .inputs_max = PS_LAYER_INPUTS_MAX,
     .passes_slope = true,
+    .forward_by_sample = true,
     .plan = add_plan,
     .forward_many = add_forward,
 };

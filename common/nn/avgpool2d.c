@@ -82,6 +82,8 @@ const ps_layer ps_layer_avgpool2d = {
     .kind = "avgpool2d",
     .summary = "y = the mean of each window of kernel x kernel, zeros of the padding included",
     .params = avgpool2d_params,
+    .forward_by_sample = true,
+    .backward_by_sample = true,
     .plan = avgpool2d_plan,
     .forward = avgpool2d_forward,
     .backward = avgpool2d_backward,

@@ -188,35 +188,80 @@ static line line_of(const ps_layer_plan *plan, const float *const *w, size_t c, 
 
 typedef void finish_fn(const ps_pass *pass, const float *x, line of, size_t at, float *y, size_t n);
 
+/* The operands of forward, whose channels threads share. */
+typedef struct way_out {
+    const ps_layer_plan *plan;
+    const ps_pass *pass;
+    const float *const *w;
+    const float *x;
+    float *y, *tape;
+    size_t n, channels, plane, size;
+    finish_fn *finish;
+} way_out;
+
+/* Computes channels [first, first + some), at most CHANNELS. */
+static void forward_some(const way_out *of, size_t first, size_t some)
+{
+    const ps_pass *pass = of->pass;
+    double means[CHANNELS], squares[CHANNELS], count = (double)of->n * (double)of->plane;
+    line lines[CHANNELS];
+
+    if (pass->is_training) {
+        measure(of->x + first * of->plane, of->n, some, of->plane, of->size, means, squares);
+    }
+    for (size_t k = 0; k < some; k++) {
+        size_t c = first + k;
+        float *mean = &of->tape[c], *variance = &of->tape[of->channels + c];
+
+        if (pass->is_training) {
+            *mean = (float)means[k];
+            *variance = (float)(squares[k] / count);
+        }
+        lines[k] = line_of(of->plan, of->w, c, pass->is_training ? *mean : of->w[MEAN][c],
+                           pass->is_training ? *variance : of->w[VARIANCE][c]);
+    }
+    for (size_t i = 0; i < of->n * some; i++) {
+        size_t at = i / some * of->size + (first + i % some) * of->plane;
+
+        of->finish(pass, of->x, lines[i % some], at, of->y, of->plane);
+    }
+}
+
+static void forward_channels(void *arg, size_t from, size_t to)
+{
+    for (size_t first = from; first < to; first += CHANNELS) {
+        forward_some(arg, first, to - first < CHANNELS ? to - first : CHANNELS);
+    }
+}
+
+/* Shares the channels of n samples. Where a channel has one value, a thread's channels fill whole
+ * cache lines. */
+static void share(const ps_pass *pass, size_t n, size_t channels, size_t plane, ps_range_fn *fn,
+                  void *arg)
+{
+    if (n > 0) {
+        ps_team_ranges(ps_team_for(pass->team, n * channels * plane, PS_TEAM_VALUES), channels,
+                       plane > 1 ? 1 : 16, fn, arg);
+    }
+}
+
 static void forward(const ps_layer_plan *plan, const ps_pass *pass, const float *const *w,
                     const float *x, float *y, float *tape, size_t n, finish_fn *finish)
 {
-    size_t size = ps_shape_size(&plan->in), channels = plan->in.dim[0], plane = size / channels;
-    double means[CHANNELS], squares[CHANNELS], count = (double)n * (double)plane;
-    line lines[CHANNELS];
+    size_t size = ps_shape_size(&plan->in), channels = plan->in.dim[0];
+    way_out of = {.plan = plan,
+                  .pass = pass,
+                  .w = w,
+                  .x = x,
+                  .y = y,
+                  .tape = tape,
+                  .n = n,
+                  .channels = channels,
+                  .plane = size / channels,
+                  .size = size,
+                  .finish = finish};
 
-    for (size_t first = 0; n > 0 && first < channels; first += CHANNELS) {
-        size_t some = channels - first < CHANNELS ? channels - first : CHANNELS;
-
-        if (pass->is_training) {
-            measure(x + first * plane, n, some, plane, size, means, squares);
-        }
-        for (size_t k = 0; k < some; k++) {
-            float *mean = &tape[first + k], *variance = &tape[channels + first + k];
-
-            if (pass->is_training) {
-                *mean = (float)means[k];
-                *variance = (float)(squares[k] / count);
-            }
-            lines[k] = line_of(plan, w, first + k, pass->is_training ? *mean : w[MEAN][first + k],
-                               pass->is_training ? *variance : w[VARIANCE][first + k]);
-        }
-        for (size_t i = 0; i < n * some; i++) {
-            size_t at = i / some * size + (first + i % some) * plane;
-
-            finish(pass, x, lines[i % some], at, y, plane);
-        }
-    }
+    share(pass, n, channels, of.plane, forward_channels, &of);
 }
 
 static void finish_bare(const ps_pass *pass, const float *x, line of, size_t at, float *y, size_t n)
@@ -250,9 +295,11 @@ static void relu_forward(const ps_layer_plan *plan, const ps_pass *pass, const f
 /* The operands of backward. */
 typedef struct step {
     const ps_pass *pass;
+    const ps_layer_plan *plan;
     bool has_relu;
-    const float *x, *y, *dy;
-    float *dx;
+    const float *const *w;
+    const float *x, *y, *dy, *tape;
+    float *dx, *const *dw;
     size_t n, channels, plane, size;
 } step;
 
@@ -334,76 +381,83 @@ static void write_slopes(const step *of, size_t first, size_t some, const line *
     }
 }
 
-static void backward(const ps_layer_plan *plan, const float *const *w, const float *tape,
-                     float *const *dw, const step *of)
+/* Computes channels [first, first + some), at most CHANNELS. */
+static void backward_some(const step *of, size_t first, size_t some)
 {
+    const float *tape = of->tape, *const *w = of->w;
+    float *const *dw = of->dw;
     double count = (double)of->n * (double)of->plane;
     double unbias = count > 1.0 ? count / (count - 1.0) : 1.0;
-    double move = plan->params.v[MOMENTUM] * (double)of->pass->scale * (double)of->n;
+    double move = of->plan->params.v[MOMENTUM] * (double)of->pass->scale * (double)of->n;
     double sum[CHANNELS], product[CHANNELS];
     line lines[CHANNELS];
     way_back back[CHANNELS];
 
-    for (size_t first = 0; of->n > 0 && first < of->channels; first += CHANNELS) {
-        size_t some = of->channels - first < CHANNELS ? of->channels - first : CHANNELS;
+    for (size_t k = 0, c = first; k < some; k++, c++) {
+        lines[k] = line_of(of->plan, w, c, tape[c], tape[of->channels + c]);
+    }
+    sum_slopes(of, first, some, lines, sum, product);
+    for (size_t k = 0, c = first; k < some; k++, c++) {
+        double mean = (double)tape[c], variance = (double)tape[of->channels + c];
+        double inverse = 1.0 / sqrt(variance + of->plan->params.v[EPSILON]);
+        double a = (double)w[GAMMA][c] * inverse;
 
-        for (size_t k = 0, c = first; k < some; k++, c++) {
-            lines[k] = line_of(plan, w, c, tape[c], tape[of->channels + c]);
-        }
-        sum_slopes(of, first, some, lines, sum, product);
-        for (size_t k = 0, c = first; k < some; k++, c++) {
-            double mean = (double)tape[c], variance = (double)tape[of->channels + c];
-            double inverse = 1.0 / sqrt(variance + plan->params.v[EPSILON]);
-            double a = (double)w[GAMMA][c] * inverse;
-
-            dw[GAMMA][c] += (float)(product[k] * inverse);
-            dw[BETA][c] += (float)sum[k];
-            dw[MEAN][c] += (float)(move * ((double)w[MEAN][c] - mean));
-            dw[VARIANCE][c] += (float)(move * ((double)w[VARIANCE][c] - unbias * variance));
-            back[k] = (way_back){.mean = tape[c],
-                                 .a = (float)a,
-                                 .b = (float)(a * sum[k] / count),
-                                 .c = (float)(a * product[k] * inverse * inverse / count)};
-        }
-        if (of->dx != NULL) {
-            write_slopes(of, first, some, lines, back);
-        }
+        dw[GAMMA][c] += (float)(product[k] * inverse);
+        dw[BETA][c] += (float)sum[k];
+        dw[MEAN][c] += (float)(move * ((double)w[MEAN][c] - mean));
+        dw[VARIANCE][c] += (float)(move * ((double)w[VARIANCE][c] - unbias * variance));
+        back[k] = (way_back){.mean = tape[c],
+                             .a = (float)a,
+                             .b = (float)(a * sum[k] / count),
+                             .c = (float)(a * product[k] * inverse * inverse / count)};
+    }
+    if (of->dx != NULL) {
+        write_slopes(of, first, some, lines, back);
     }
 }
 
-static step step_of(const ps_layer_plan *plan, const ps_pass *pass, const float *x, const float *y,
-                    const float *dy, float *dx, size_t n)
+static void backward_channels(void *arg, size_t from, size_t to)
+{
+    for (size_t first = from; first < to; first += CHANNELS) {
+        backward_some(arg, first, to - first < CHANNELS ? to - first : CHANNELS);
+    }
+}
+
+static void backward(bool has_relu, const ps_layer_plan *plan, const ps_pass *pass,
+                     const float *const *w, const float *x, const float *y, const float *tape,
+                     const float *dy, float *const *dw, float *dx, size_t n)
 {
     size_t size = ps_shape_size(&plan->in), channels = plan->in.dim[0];
+    step of = {.pass = pass,
+               .plan = plan,
+               .has_relu = has_relu,
+               .w = w,
+               .x = x,
+               .y = y,
+               .dy = dy,
+               .tape = tape,
+               .dx = dx,
+               .dw = dw,
+               .n = n,
+               .channels = channels,
+               .plane = size / channels,
+               .size = size};
 
-    return (step){.pass = pass,
-                  .x = x,
-                  .y = y,
-                  .dy = dy,
-                  .dx = dx,
-                  .n = n,
-                  .channels = channels,
-                  .plane = size / channels,
-                  .size = size};
+    share(pass, n, channels, of.plane, backward_channels, &of);
 }
 
 static void batch_norm_backward(const ps_layer_plan *plan, const ps_pass *pass,
                                 const float *const *w, const float *x, const float *y, float *tape,
                                 const float *dy, float *const *dw, float *dx, size_t n)
 {
-    step of = step_of(plan, pass, x, y, dy, dx, n);
-
-    backward(plan, w, tape, dw, &of);
+    backward(false, plan, pass, w, x, y, tape, dy, dw, dx, n);
 }
 
 static void relu_backward(const ps_layer_plan *plan, const ps_pass *pass, const float *const *w,
                           const float *x, const float *y, float *tape, const float *dy,
                           float *const *dw, float *dx, size_t n)
 {
-    step of = step_of(plan, pass, x, y, dy, dx, n);
-
-    of.has_relu = true;
-    backward(plan, w, tape, dw, &of);
+    backward(true, plan, pass, w, x, y, tape, dy, dw, dx, n);
 }
 
 static const ps_layer with_relu = {

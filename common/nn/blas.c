@@ -21,26 +21,50 @@ extern void gotoblas_dynamic_quit(void) __attribute__((weak));
 static const char variable[] = "OPENBLAS_CORETYPE";
 
 /* OpenBLAS's names of its kernels for each level. The first name of a level is the one that is
- * requested. Kernels that are not listed belong to lower levels. */
+ * requested. Kernels that are not listed belong to lower levels.
+ *
+ * `cuts`: a stripe of a product has the bits of the whole (tests/unit/test_team.c). Of the kernels
+ * for AVX2 it has not: how they sum a value depends on its place and on the product's size. */
 static const struct core {
     ps_cpu level;
     const char *name;
+    bool cuts;
 } cores[] = {
-    {PS_CPU_AVX512, "SkylakeX"},   {PS_CPU_AVX512, "Cooperlake"}, {PS_CPU_AVX512, "SapphireRapids"},
-    {PS_CPU_AVX2, "Haswell"},      {PS_CPU_AVX2, "Zen"},          {PS_CPU_AVX2, "Excavator"},
-    {PS_CPU_BASELINE, "Prescott"},
+    {PS_CPU_AVX512, "SkylakeX", true},
+    {PS_CPU_AVX512, "Cooperlake", true},
+    {PS_CPU_AVX512, "SapphireRapids", true},
+    {PS_CPU_AVX2, "Haswell", false},
+    {PS_CPU_AVX2, "Zen", false},
+    {PS_CPU_AVX2, "Excavator", false},
+    {PS_CPU_BASELINE, "Prescott", true},
 };
 
 enum { CORES = sizeof cores / sizeof cores[0] };
 
-static ps_cpu level_of(const char *name)
+/* Returns the kernels with this name, or NULL. */
+static const struct core *find_core(const char *name)
 {
     for (size_t i = 0; i < CORES; i++) {
         if (strcmp(cores[i].name, name) == 0) {
-            return cores[i].level;
+            return &cores[i];
         }
     }
-    return PS_CPU_BASELINE;
+    return NULL;
+}
+
+static ps_cpu level_of(const char *name)
+{
+    const struct core *core = find_core(name);
+
+    return core != NULL ? core->level : PS_CPU_BASELINE;
+}
+
+/* Returns whether a stripe of a product by OpenBLAS has the bits of the whole. */
+static bool cuts(void)
+{
+    const struct core *core = find_core(openblas_get_corename());
+
+    return core != NULL && core->cuts;
 }
 
 static const char *core_of(ps_cpu level)
@@ -156,10 +180,12 @@ static void multiply(const product *p)
 }
 
 /* Stripes begin at multiples of ALIGN rows or columns, of OWN_ALIGN rows for our own kernels, so
- * that the kernels' tiles lie as in the whole product. A stripe has at least STRIPE
- * multiplications. Below, OpenBLAS could choose its kernels for small matrices, which sum in
- * another order. */
-enum { ALIGN = 64, OWN_ALIGN = 16, STRIPE = 1 << 21 };
+ * that the kernels' tiles lie as in the whole product. A stripe of OpenBLAS has at least STRIPE
+ * multiplications: below, it could choose its kernels for small matrices, which sum in another
+ * order. One of our own has at least OWN_STRIPE: below, sharing costs more than it gains. */
+enum { ALIGN = 64, OWN_ALIGN = 8, STRIPE = 1 << 21, OWN_STRIPE = PS_TEAM_PRODUCTS / 2 };
+
+_Static_assert((int)OWN_ALIGN % (int)PS_GEMM_CUT == 0, "stripes of our own kernels keep the bits");
 
 /* A product that is cut into stripes. */
 typedef struct striped {
@@ -169,21 +195,14 @@ typedef struct striped {
     uint32_t parts;
 } striped;
 
-/* Returns where part `part` of `size` rows or columns begins. */
-static size_t stripe_at(const striped *s, size_t size, uint32_t part)
-{
-    size_t units = (size + s->align - 1) / s->align, at = units * part / s->parts * s->align;
-
-    return at < size ? at : size;
-}
-
-static void multiply_stripe(void *arg, uint32_t part)
+static void multiply_stripe(void *arg, uint32_t part, uint32_t thread)
 {
     const striped *s = arg;
     product p = s->whole;
-    size_t size = s->over_rows ? p.m : p.n, from = stripe_at(s, size, part);
-    size_t count = stripe_at(s, size, part + 1) - from;
+    size_t size = s->over_rows ? p.m : p.n, from = ps_part_at(size, s->align, s->parts, part);
+    size_t count = ps_part_at(size, s->align, s->parts, part + 1) - from;
 
+    (void)thread;
     if (s->over_rows) {
         p.m = count;
         p.a += p.turns_a ? from : from * p.a_row;
@@ -203,11 +222,11 @@ static void share(ps_team *team, const product *p)
                  .over_rows = p->is_own || p->m >= p->n,
                  .align = p->is_own ? OWN_ALIGN : ALIGN};
     size_t size = s.over_rows ? p->m : p->n, parts = ps_team_threads(team);
-    double most = (double)p->m * (double)p->n * (double)p->k / STRIPE;
+    double most = (double)p->m * (double)p->n * (double)p->k / (p->is_own ? OWN_STRIPE : STRIPE);
 
     parts = (double)parts < most ? parts : (size_t)most;
     parts = parts < size / s.align ? parts : size / s.align;
-    if (parts < 2) {
+    if (parts < 2 || !(p->is_own || cuts())) {
         multiply(p);
         return;
     }

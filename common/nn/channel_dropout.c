@@ -48,7 +48,7 @@ static void apply(const ps_layer_plan *plan, const ps_pass *pass, const float *x
         return;
     }
     for (size_t i = 0; i < n * channels; i++) {
-        if (ps_draw_u32(key, (uint32_t)i) < limit) {
+        if (ps_draw_u32(key, (uint32_t)(pass->first * channels + i)) < limit) {
             memset(y + i * plane, 0, plane * sizeof *y);
         } else {
             scale_values((float)(1.0 / (1.0 - rate)), x + i * plane, y + i * plane, plane);
@@ -86,6 +86,8 @@ const ps_layer ps_layer_channel_dropout = {
         "in training y = 0 for a share `rate` of the channels, x / (1 - rate) for the others; "
         "else y = x",
     .params = channel_dropout_params,
+    .forward_by_sample = true,
+    .backward_by_sample = true,
     .plan = channel_dropout_plan,
     .forward = channel_dropout_forward,
     .backward = channel_dropout_backward,

@@ -66,6 +66,8 @@ const ps_layer ps_layer_concat = {
     .kind = "concat",
     .summary = "y = all inputs side by side; shapes differ in the first dimension at most",
     .inputs_max = PS_LAYER_INPUTS_MAX,
+    .forward_by_sample = true,
+    .backward_by_sample = true,
     .plan = concat_plan,
     .forward_many = concat_forward,
     .backward_many = concat_backward,

@@ -190,6 +190,54 @@ static ps_status conv2d_plan(ps_layer_plan *plan)
     return ps_ok();
 }
 
+PS_CLONES(add_value, (value, y, n), float value, float *y, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        y[i] += value;
+    }
+}
+
+/* A pass over n samples by products with col. The team shares the groups: as many at once as there
+ * are threads, each with a scratch memory of its own. Products whose sum goes on from group to
+ * group are shared themselves. */
+typedef struct job {
+    shape at;
+    ps_team *team;
+    const float *w, *bias, *x, *dy;
+    float *y, *dw, *dbias, *dx, *tape;
+    size_t n, first; /* the first sample of the groups at hand */
+    uint32_t count;  /* how many groups these are */
+} job;
+
+/* A group of samples, with its scratch memory. */
+typedef struct group {
+    scratch of;
+    size_t first, count, columns;
+} group;
+
+static group group_at(const job *j, uint32_t number)
+{
+    const shape *at = &j->at;
+    size_t first = j->first + number * at->group;
+    size_t count = j->n - first < at->group ? j->n - first : at->group;
+
+    return (group){.of = scratch_of(at, ps_team_scratch(j->team, number, j->tape)),
+                   .first = first,
+                   .count = count,
+                   .columns = at->places * count};
+}
+
+/* Goes on to the next groups. Returns false if there are none. */
+static bool next_groups(job *j)
+{
+    size_t left, threads = ps_team_threads(j->team);
+
+    j->first += j->count * j->at.group;
+    left = (j->n - j->first + j->at.group - 1) / j->at.group;
+    j->count = (uint32_t)(left < threads ? left : threads);
+    return j->count > 0;
+}
+
 static void gather(const shape *at, const scratch *of, const float *x, size_t count)
 {
     if (at->group > 1) {
@@ -199,59 +247,138 @@ static void gather(const shape *at, const scratch *of, const float *x, size_t co
     ps_im2col(&at->window, x, count, of->col);
 }
 
-PS_CLONES(add_value, (value, y, n), float value, float *y, size_t n)
+static void forward_group(void *arg, uint32_t item, uint32_t thread)
 {
-    for (size_t i = 0; i < n; i++) {
-        y[i] += value;
+    const job *j = arg;
+    const shape *at = &j->at;
+    group g = group_at(j, item);
+    float *rows = at->group > 1 ? g.of.rows : j->y + g.first * at->out;
+
+    (void)thread;
+    gather(at, &g.of, j->x + g.first * at->in, g.count);
+    /* A single group has the team for its product. */
+    ps_gemm_nn(j->count > 1 ? NULL : j->team, at->filters, g.columns, at->depth, j->w, g.of.col,
+               0.0f, rows);
+    for (size_t f = 0; j->bias != NULL && f < at->filters; f++) {
+        add_value(j->bias[f], rows + f * g.columns, g.columns);
     }
+    if (at->group > 1) {
+        ps_transpose(rows, at->out, g.count, j->y + g.first * at->out);
+    }
+}
+
+/* Returns the gradients (F, columns) of a group. */
+static const float *slopes_of(const job *j, const group *g)
+{
+    return j->at.group > 1 ? g->of.rows : j->dy + g->first * j->at.out;
+}
+
+static void gather_group(void *arg, uint32_t item, uint32_t thread)
+{
+    const job *j = arg;
+    group g = group_at(j, item);
+
+    (void)thread;
+    if (j->at.group > 1) {
+        ps_transpose(j->dy + g.first * j->at.out, g.count, j->at.out, g.of.rows);
+    }
+    gather(&j->at, &g.of, j->x + g.first * j->at.in, g.count);
+}
+
+/* Adds to dw and dbias the gradients of the groups at hand, in their order. */
+static void add_groups(job *j)
+{
+    const shape *at = &j->at;
+
+    for (uint32_t i = 0; i < j->count; i++) {
+        group g = group_at(j, i);
+        const float *slopes = slopes_of(j, &g);
+
+        for (size_t f = 0; j->dbias != NULL && f < at->filters; f++) {
+            j->dbias[f] += ps_sum_f32(slopes + f * g.columns, g.columns);
+        }
+        ps_gemm_nt(j->team, at->filters, at->depth, g.columns, slopes, g.of.col, 1.0f, j->dw);
+    }
+}
+
+/* Computes dx of a group. */
+static void return_group(void *arg, uint32_t item, uint32_t thread)
+{
+    const job *j = arg;
+    const shape *at = &j->at;
+    group g = group_at(j, item);
+    float *dx = j->dx + g.first * at->in;
+
+    (void)thread;
+    ps_gemm_tn(j->count > 1 ? NULL : j->team, at->depth, g.columns, at->filters, j->w,
+               slopes_of(j, &g), 0.0f, g.of.col);
+    ps_col2im(&at->window, g.of.col, g.count, at->group > 1 ? g.of.turned : dx);
+    if (at->group > 1) {
+        ps_transpose(g.of.turned, at->in, g.count, dx);
+    }
+}
+
+/* Returns the team, or NULL if the convolution of n samples is too small to share. */
+static ps_team *team_of(const ps_pass *pass, const shape *at, size_t n)
+{
+    return ps_team_for(pass->team, n * at->filters * at->places * at->depth, PS_TEAM_PRODUCTS);
 }
 
 static void conv2d_forward(const ps_layer_plan *plan, const ps_pass *pass, const float *const *w,
                            const float *x, float *y, float *tape, size_t n)
 {
-    shape at = shape_of(plan);
-    scratch of = scratch_of(&at, tape);
+    const float *bias = plan->var_count > BIAS ? w[BIAS] : NULL;
+    job j = {.at = shape_of(plan), .w = w[WEIGHT], .bias = bias, .x = x, .y = y, .tape = tape};
     ps_conv_small small;
     ps_conv_strips strips;
     ps_winograd winograd;
 
-    if (ps_conv_small_fits(&at.window, at.filters, n, &small)) {
-        ps_conv_small_forward(&small, w[WEIGHT], plan->var_count > BIAS ? w[BIAS] : NULL, x, y,
-                              tape, n);
+    j.n = n;
+    j.team = team_of(pass, &j.at, n);
+    if (ps_conv_small_fits(&j.at.window, j.at.filters, n, &small)) {
+        ps_conv_small_forward(&small, j.team, w[WEIGHT], bias, x, y, tape, n);
         return;
     }
-    if (ps_winograd_fits(&at.window, at.filters, &winograd)) {
-        ps_winograd_forward(&winograd, w[WEIGHT], plan->var_count > BIAS ? w[BIAS] : NULL, x, y,
-                            tape, n);
+    if (ps_winograd_fits(&j.at.window, j.at.filters, &winograd)) {
+        ps_winograd_forward(&winograd, j.team, w[WEIGHT], bias, x, y, tape, n);
         return;
     }
-    if (ps_conv_strips_fits(&at.window, at.filters, plan->batch, &strips)) {
-        ps_conv_strips_forward(&strips, w[WEIGHT], plan->var_count > BIAS ? w[BIAS] : NULL, x, y,
-                               tape, n);
+    if (ps_conv_strips_fits(&j.at.window, j.at.filters, plan->batch, &strips)) {
+        ps_conv_strips_forward(&strips, j.team, w[WEIGHT], bias, x, y, tape, n);
         return;
     }
-    for (size_t i = 0; i < n; i += at.group) {
-        size_t count = n - i < at.group ? n - i : at.group, columns = at.places * count;
-        float *rows = at.group > 1 ? of.rows : y + i * at.out;
+    while (next_groups(&j)) {
+        ps_team_run(j.team, j.count, forward_group, &j);
+    }
+}
 
-        gather(&at, &of, x + i * at.in, count);
-        ps_gemm_nn(pass->team, at.filters, columns, at.depth, w[WEIGHT], of.col, 0.0f, rows);
-        for (size_t f = 0; plan->var_count > BIAS && f < at.filters; f++) {
-            add_value(w[BIAS][f], rows + f * columns, columns);
-        }
-        if (at.group > 1) {
-            ps_transpose(rows, at.out, count, y + i * at.out);
+/* The gradient of the bias, and what it is computed from. */
+typedef struct bias_slopes {
+    const float *dy;
+    float *dbias;
+    size_t n, filters, places;
+} bias_slopes;
+
+/* Adds the gradient of the bias of filters [from, to), sample by sample. */
+static void add_bias(void *arg, size_t from, size_t to)
+{
+    const bias_slopes *of = arg;
+
+    for (size_t i = 0; i < of->n; i++) {
+        for (size_t f = from; f < to; f++) {
+            of->dbias[f] += ps_sum_f32(of->dy + (i * of->filters + f) * of->places, of->places);
         }
     }
 }
 
-/* Adds the gradient of the bias, sample by sample. */
-static void add_bias_slopes(const ps_layer_plan *plan, const float *dy, float *const *dw, size_t n)
+static void add_bias_slopes(ps_team *team, const shape *at, const float *dy, float *dbias, size_t n)
 {
-    size_t filters = plan->out.dim[0], places = (size_t)plan->out.dim[1] * plan->out.dim[2];
+    bias_slopes of = {
+        .dy = dy, .dbias = dbias, .n = n, .filters = at->filters, .places = at->places};
 
-    for (size_t i = 0; plan->var_count > BIAS && i < n * filters; i++) {
-        dw[BIAS][i % filters] += ps_sum_f32(dy + i * places, places);
+    if (dbias != NULL) {
+        ps_team_ranges(ps_team_for(team, n * at->out, PS_TEAM_VALUES), at->filters, 1, add_bias,
+                       &of);
     }
 }
 
@@ -259,48 +386,41 @@ static void conv2d_backward(const ps_layer_plan *plan, const ps_pass *pass, cons
                             const float *x, const float *y, float *tape, const float *dy,
                             float *const *dw, float *dx, size_t n)
 {
-    shape at = shape_of(plan);
-    scratch of = scratch_of(&at, tape);
+    float *dbias = plan->var_count > BIAS ? dw[BIAS] : NULL;
+    job j = {.at = shape_of(plan),
+             .w = w[WEIGHT],
+             .x = x,
+             .dy = dy,
+             .dw = dw[WEIGHT],
+             .dbias = dbias,
+             .dx = dx,
+             .tape = tape,
+             .n = n};
     ps_conv_small small;
     ps_conv_strips strips;
     ps_winograd winograd;
 
     (void)y;
-    if (ps_conv_small_fits(&at.window, at.filters, n, &small)) {
-        ps_conv_small_backward(&small, w[WEIGHT], x, dy, dw[WEIGHT],
-                               plan->var_count > BIAS ? dw[BIAS] : NULL, dx, tape, n);
+    j.team = team_of(pass, &j.at, n);
+    if (ps_conv_small_fits(&j.at.window, j.at.filters, n, &small)) {
+        ps_conv_small_backward(&small, j.team, w[WEIGHT], x, dy, dw[WEIGHT], dbias, dx, tape, n);
         return;
     }
-    if (ps_winograd_fits(&at.window, at.filters, &winograd)) {
-        add_bias_slopes(plan, dy, dw, n);
-        ps_winograd_backward(&winograd, w[WEIGHT], x, dy, dw[WEIGHT], dx, tape, n);
+    if (ps_winograd_fits(&j.at.window, j.at.filters, &winograd)) {
+        add_bias_slopes(j.team, &j.at, dy, dbias, n);
+        ps_winograd_backward(&winograd, j.team, w[WEIGHT], x, dy, dw[WEIGHT], dx, tape, n);
         return;
     }
-    if (ps_conv_strips_fits(&at.window, at.filters, plan->batch, &strips)) {
-        add_bias_slopes(plan, dy, dw, n);
-        ps_conv_strips_backward(&strips, w[WEIGHT], x, dy, dw[WEIGHT], dx, tape, n);
+    if (ps_conv_strips_fits(&j.at.window, j.at.filters, plan->batch, &strips)) {
+        add_bias_slopes(j.team, &j.at, dy, dbias, n);
+        ps_conv_strips_backward(&strips, j.team, w[WEIGHT], x, dy, dw[WEIGHT], dx, tape, n);
         return;
     }
-    for (size_t i = 0; i < n; i += at.group) {
-        size_t count = n - i < at.group ? n - i : at.group, columns = at.places * count;
-        const float *slope = dy + i * at.out;
-
-        if (at.group > 1) {
-            ps_transpose(slope, count, at.out, of.rows);
-            slope = of.rows;
-        }
-        for (size_t f = 0; plan->var_count > BIAS && f < at.filters; f++) {
-            dw[BIAS][f] += ps_sum_f32(slope + f * columns, columns);
-        }
-        gather(&at, &of, x + i * at.in, count);
-        ps_gemm_nt(pass->team, at.filters, at.depth, columns, slope, of.col, 1.0f, dw[WEIGHT]);
-        if (dx == NULL) {
-            continue;
-        }
-        ps_gemm_tn(pass->team, at.depth, columns, at.filters, w[WEIGHT], slope, 0.0f, of.col);
-        ps_col2im(&at.window, of.col, count, at.group > 1 ? of.turned : dx + i * at.in);
-        if (at.group > 1) {
-            ps_transpose(of.turned, at.in, count, dx + i * at.in);
+    while (next_groups(&j)) {
+        ps_team_run(j.team, j.count, gather_group, &j);
+        add_groups(&j);
+        if (dx != NULL) {
+            ps_team_run(j.team, j.count, return_group, &j);
         }
     }
 }

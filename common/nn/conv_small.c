@@ -205,32 +205,6 @@ static void take_terms(const parts *of, size_t sum, ps_gemm_sum *into)
     into->terms = of->from[sum + 1] - of->from[sum];
 }
 
-/* Computes of->y = w x. Adds it to of->y if has_bias, as of->y holds the bias then. */
-static void multiply(const ps_conv_small *at, const parts *of, const float *w, bool has_bias,
-                     size_t s)
-{
-    size_t taps = taps_of(at), channels = at->window.channels, places = places_of(at);
-    size_t block = BLOCK_VALUES / (values_of(at) * s) + 1;
-    ps_gemm_sum sum = {.n = s,
-                       .a_row = channels * taps,
-                       .a_step = taps,
-                       .b_step = values_of(at) * s,
-                       .c_row = places * s};
-
-    list_terms(at, of, (kind){places, place_of, term_of_place}, s);
-    for (size_t f = 0; f < at->filters; f += ROWS) {
-        sum.m = up_to(ROWS, at->filters - f);
-        for (size_t c = 0; c < channels; c += block) {
-            sum.steps = up_to(block, channels - c);
-            for (size_t p = 0; p < places; p++) {
-                take_terms(of, p, &sum);
-                at->gemm->by_terms(&sum, w + (f * channels + c) * taps, of->x + c * sum.b_step,
-                                   has_bias || c > 0, of->y + (f * places + p) * s);
-            }
-        }
-    }
-}
-
 static void fill(float value, float *to, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -238,111 +212,201 @@ static void fill(float value, float *to, size_t n)
     }
 }
 
-void ps_conv_small_forward(const ps_conv_small *at, const float *w, const float *bias,
-                           const float *x, float *y, float *scratch, size_t n)
+/* A group of s samples of a pass that a team shares. */
+typedef struct job {
+    const ps_conv_small *at;
+    ps_team *team;
+    parts of;
+    float *scratch;
+    const float *w, *bias, *x, *dy; /* x and dy of the group */
+    float *y, *dw, *dbias, *dx;     /* y and dx of the group */
+    size_t s;
+} job;
+
+enum { LINE = 16 }; /* floats of a cache line */
+
+static size_t in_of(const ps_conv_small *at)
 {
-    size_t in = at->window.channels * values_of(at), out = at->filters * places_of(at), floats;
-    parts of = parts_of(at, scratch, &floats);
+    return at->window.channels * values_of(at);
+}
 
-    find_pairs(at, of.pairs);
-    for (size_t i = 0; i < n; i += at->group) {
-        size_t s = up_to(at->group, n - i), columns = places_of(at) * s;
+static size_t out_of(const ps_conv_small *at)
+{
+    return at->filters * places_of(at);
+}
 
-        ps_transpose(x + i * in, s, in, of.x);
-        for (size_t f = 0; bias != NULL && f < at->filters; f++) {
-            fill(bias[f], of.y + f * columns, columns);
+/* The transposes of the samples and back, for values [from, to) of a sample. */
+static void turn_x(void *arg, size_t from, size_t to)
+{
+    const job *j = arg;
+
+    ps_turn(j->x + from, in_of(j->at), j->s, to - from, j->of.x + from * j->s, j->s);
+}
+
+static void turn_dy(void *arg, size_t from, size_t to)
+{
+    const job *j = arg;
+
+    ps_turn(j->dy + from, out_of(j->at), j->s, to - from, j->of.y + from * j->s, j->s);
+}
+
+static void return_y(void *arg, size_t from, size_t to)
+{
+    const job *j = arg;
+
+    ps_turn(j->of.y + from * j->s, j->s, to - from, j->s, j->y + from, out_of(j->at));
+}
+
+static void return_dx(void *arg, size_t from, size_t to)
+{
+    const job *j = arg;
+
+    ps_turn(j->of.dx + from * j->s, j->s, to - from, j->s, j->dx + from, in_of(j->at));
+}
+
+/* Computes of.y = w x + bias for the filters of an item, ROWS each. */
+static void multiply(void *arg, uint32_t item, uint32_t thread)
+{
+    const job *j = arg;
+    const ps_conv_small *at = j->at;
+    size_t taps = taps_of(at), channels = at->window.channels, places = places_of(at), s = j->s;
+    size_t block = BLOCK_VALUES / (values_of(at) * s) + 1, f = (size_t)item * ROWS;
+    ps_gemm_sum sum = {.m = up_to(ROWS, at->filters - f),
+                       .n = s,
+                       .a_row = channels * taps,
+                       .a_step = taps,
+                       .b_step = values_of(at) * s,
+                       .c_row = places * s};
+
+    (void)thread;
+    for (size_t i = f; j->bias != NULL && i < f + sum.m; i++) {
+        fill(j->bias[i], j->of.y + i * places * s, places * s);
+    }
+    for (size_t c = 0; c < channels; c += block) {
+        sum.steps = up_to(block, channels - c);
+        for (size_t p = 0; p < places; p++) {
+            take_terms(&j->of, p, &sum);
+            at->gemm->by_terms(&sum, j->w + (f * channels + c) * taps, j->of.x + c * sum.b_step,
+                               j->bias != NULL || c > 0, j->of.y + (f * places + p) * s);
         }
-        multiply(at, &of, w, bias != NULL, s);
-        ps_transpose(of.y, out, s, y + i * out);
     }
 }
 
-/* Computes of->dx = w^T dy, with dy in of->y. */
-static void multiply_back(const ps_conv_small *at, const parts *of, const float *w, size_t s)
+static uint32_t items_of(size_t size, size_t of_item)
 {
-    size_t taps = taps_of(at), channels = at->window.channels, values = values_of(at);
-    size_t block = BLOCK_VALUES / (places_of(at) * s) + 1;
-    ps_gemm_sum sum = {.n = s,
+    return (uint32_t)((size + of_item - 1) / of_item);
+}
+
+void ps_conv_small_forward(const ps_conv_small *at, ps_team *team, const float *w,
+                           const float *bias, const float *x, float *y, float *scratch, size_t n)
+{
+    size_t floats;
+    job j = {.at = at,
+             .team = team,
+             .of = parts_of(at, scratch, &floats),
+             .scratch = scratch,
+             .w = w,
+             .bias = bias};
+
+    find_pairs(at, j.of.pairs);
+    for (size_t i = 0; i < n; i += at->group) {
+        j.s = up_to(at->group, n - i);
+        j.x = x + i * in_of(at);
+        j.y = y + i * out_of(at);
+        ps_team_ranges(team, in_of(at), LINE, turn_x, &j);
+        list_terms(at, &j.of, (kind){places_of(at), place_of, term_of_place}, j.s);
+        ps_team_run(team, items_of(at->filters, ROWS), multiply, &j);
+        ps_team_ranges(team, out_of(at), LINE, return_y, &j);
+    }
+}
+
+/* Computes of.dx = w^T dy for the channels of an item, ROWS each, with dy in of.y. */
+static void multiply_back(void *arg, uint32_t item, uint32_t thread)
+{
+    const job *j = arg;
+    const ps_conv_small *at = j->at;
+    size_t taps = taps_of(at), channels = at->window.channels, values = values_of(at), s = j->s;
+    size_t block = BLOCK_VALUES / (places_of(at) * s) + 1, c = (size_t)item * ROWS;
+    ps_gemm_sum sum = {.m = up_to(ROWS, channels - c),
+                       .n = s,
                        .a_row = taps,
                        .a_step = channels * taps,
                        .b_step = places_of(at) * s,
                        .c_row = values * s};
 
-    list_terms(at, of, (kind){values, value_of, term_of_value}, s);
+    (void)thread;
     for (size_t f = 0; f < at->filters; f += block) {
         sum.steps = up_to(block, at->filters - f);
-        for (size_t c = 0; c < channels; c += ROWS) {
-            sum.m = up_to(ROWS, channels - c);
-            for (size_t q = 0; q < values; q++) {
-                take_terms(of, q, &sum);
-                at->gemm->by_terms(&sum, w + (f * channels + c) * taps, of->y + f * sum.b_step,
-                                   f > 0, of->dx + (c * values + q) * s);
-            }
+        for (size_t q = 0; q < values; q++) {
+            take_terms(&j->of, q, &sum);
+            at->gemm->by_terms(&sum, j->w + (f * channels + c) * taps, j->of.y + f * sum.b_step,
+                               f > 0, j->of.dx + (c * values + q) * s);
         }
     }
 }
 
-/* Writes of->slopes, the gradients in of->y with filters innermost. */
-static void turn_slopes(const ps_conv_small *at, const parts *of, size_t s)
+/* Adds to dw and dbias the gradients by the weights and the bias of the filters of an item, FILTERS
+ * each. Their gradients are transposed first, filters innermost. */
+static void add_up(void *arg, uint32_t item, uint32_t thread)
 {
-    size_t places = places_of(at);
-
-    for (size_t f = 0; f < at->filters; f += FILTERS) {
-        for (size_t p = 0; p < places; p++) {
-            ps_turn(of->y + (f * places + p) * s, places * s, up_to(FILTERS, at->filters - f), s,
-                    of->slopes + (f * places + p * FILTERS) * s, FILTERS);
-        }
-    }
-}
-
-/* Adds to dw the gradient by the weights of a group of s samples. */
-static void add_up(const ps_conv_small *at, const parts *of, float *dw, size_t s)
-{
-    size_t taps = taps_of(at), channels = at->window.channels, places = places_of(at);
-    ps_gemm_sum sum = {.steps = s,
+    const job *j = arg;
+    const ps_conv_small *at = j->at;
+    size_t taps = taps_of(at), channels = at->window.channels, places = places_of(at), s = j->s;
+    size_t f = (size_t)item * FILTERS, floats;
+    float *slopes = j->of.slopes + f * places * s;
+    float *block = parts_of(at, ps_team_scratch(j->team, thread, j->scratch), &floats).block;
+    ps_gemm_sum sum = {.n = up_to(FILTERS, at->filters - f),
+                       .steps = s,
                        .a_row = values_of(at) * s,
                        .a_step = 1,
                        .b_step = FILTERS,
                        .c_row = taps * FILTERS};
 
-    turn_slopes(at, of, s);
-    list_terms(at, of, (kind){taps, tap_of, term_of_tap}, s);
-    for (size_t f = 0; f < at->filters; f += FILTERS) {
-        sum.n = up_to(FILTERS, at->filters - f);
-        for (size_t c = 0; c < channels; c += ROWS) {
-            sum.m = up_to(ROWS, channels - c);
-            for (size_t k = 0; k < taps; k++) {
-                take_terms(of, k, &sum);
-                at->gemm->by_terms(&sum, of->x + c * sum.a_row, of->slopes + f * places * s, false,
-                                   of->block + k * FILTERS);
-            }
-            ps_turn_onto(of->block, FILTERS, sum.m * taps, sum.n, dw + (f * channels + c) * taps,
-                         channels * taps);
+    for (size_t i = f; j->dbias != NULL && i < f + sum.n; i++) {
+        j->dbias[i] += ps_sum_f32(j->of.y + i * places * s, places * s);
+    }
+    for (size_t p = 0; p < places; p++) {
+        ps_turn(j->of.y + (f * places + p) * s, places * s, sum.n, s, slopes + p * FILTERS * s,
+                FILTERS);
+    }
+    for (size_t c = 0; c < channels; c += ROWS) {
+        sum.m = up_to(ROWS, channels - c);
+        for (size_t k = 0; k < taps; k++) {
+            take_terms(&j->of, k, &sum);
+            at->gemm->by_terms(&sum, j->of.x + c * sum.a_row, slopes, false, block + k * FILTERS);
         }
+        ps_turn_onto(block, FILTERS, sum.m * taps, sum.n, j->dw + (f * channels + c) * taps,
+                     channels * taps);
     }
 }
 
-void ps_conv_small_backward(const ps_conv_small *at, const float *w, const float *x,
+void ps_conv_small_backward(const ps_conv_small *at, ps_team *team, const float *w, const float *x,
                             const float *dy, float *dw, float *dbias, float *dx, float *scratch,
                             size_t n)
 {
-    size_t places = places_of(at);
-    size_t in = at->window.channels * values_of(at), out = at->filters * places, floats;
-    parts of = parts_of(at, scratch, &floats);
+    size_t floats;
+    job j = {.at = at,
+             .team = team,
+             .of = parts_of(at, scratch, &floats),
+             .scratch = scratch,
+             .w = w,
+             .dw = dw,
+             .dbias = dbias};
 
-    find_pairs(at, of.pairs);
+    find_pairs(at, j.of.pairs);
     for (size_t i = 0; i < n; i += at->group) {
-        size_t s = up_to(at->group, n - i);
-
-        ps_transpose(x + i * in, s, in, of.x);
-        ps_transpose(dy + i * out, s, out, of.y);
-        for (size_t f = 0; dbias != NULL && f < at->filters; f++) {
-            dbias[f] += ps_sum_f32(of.y + f * places * s, places * s);
-        }
-        add_up(at, &of, dw, s);
+        j.s = up_to(at->group, n - i);
+        j.x = x + i * in_of(at);
+        j.dy = dy + i * out_of(at);
+        ps_team_ranges(team, in_of(at), LINE, turn_x, &j);
+        ps_team_ranges(team, out_of(at), LINE, turn_dy, &j);
+        list_terms(at, &j.of, (kind){taps_of(at), tap_of, term_of_tap}, j.s);
+        ps_team_run(team, items_of(at->filters, FILTERS), add_up, &j);
         if (dx != NULL) {
-            multiply_back(at, &of, w, s);
-            ps_transpose(of.dx, in, s, dx + i * in);
+            j.dx = dx + i * in_of(at);
+            list_terms(at, &j.of, (kind){values_of(at), value_of, term_of_value}, j.s);
+            ps_team_run(team, items_of(at->window.channels, ROWS), multiply_back, &j);
+            ps_team_ranges(team, in_of(at), LINE, return_dx, &j);
         }
     }
 }

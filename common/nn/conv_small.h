@@ -24,6 +24,7 @@
 
 #include "common/nn/gemm.h"
 #include "common/nn/im2col.h"
+#include "common/nn/team.h"
 
 typedef struct ps_conv_small {
     const ps_gemm *gemm;
@@ -37,17 +38,18 @@ typedef struct ps_conv_small {
  * so, *out is what the functions below need. */
 bool ps_conv_small_fits(const ps_window *window, size_t filters, size_t batch, ps_conv_small *out);
 
-/* Returns the floats of `scratch` below. */
+/* Returns the floats of `scratch` below. A team has as many for each of its other threads. */
 size_t ps_conv_small_scratch(const ps_conv_small *at);
 
-/* Computes y, as a layer's forward. n is at most the batch of ps_conv_small_fits. Shapes here and
- * below: x and dx (n, channels, rows, columns), y and dy (n, filters, out_rows, out_columns), w and
- * dw (filters, channels, kernel, kernel), bias and dbias (filters); bias, dbias and dx may be NULL.
+/* Computes y, as a layer's forward. The bits do not depend on the team. n is at most the batch of
+ * ps_conv_small_fits. Shapes here and below: x and dx (n, channels, rows, columns), y and dy (n,
+ * filters, out_rows, out_columns), w and dw (filters, channels, kernel, kernel), bias and dbias
+ * (filters); bias, dbias and dx may be NULL.
  */
-void ps_conv_small_forward(const ps_conv_small *at, const float *w, const float *bias,
-                           const float *x, float *y, float *scratch, size_t n);
+void ps_conv_small_forward(const ps_conv_small *at, ps_team *team, const float *w,
+                           const float *bias, const float *x, float *y, float *scratch, size_t n);
 /* Adds the gradients by weights and bias to dw and dbias. Writes the gradient by x to dx. */
-void ps_conv_small_backward(const ps_conv_small *at, const float *w, const float *x,
+void ps_conv_small_backward(const ps_conv_small *at, ps_team *team, const float *w, const float *x,
                             const float *dy, float *dw, float *dbias, float *dx, float *scratch,
                             size_t n);
 

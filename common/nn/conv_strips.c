@@ -61,7 +61,9 @@ typedef struct parts {
     float *product; /* (F, places), or (C, L) */
     /* (s, s, C, F, weights that meet the strip): the weights for the gradient by x */
     float *turned;
-    uint32_t *at; /* (C or F, K, K): offsets of the rows of a product's second matrix */
+    /* Offsets of the rows of a product's second matrix: of x's strips (C, K, K), and of dy's (F,
+     * weights that meet the strip). */
+    uint32_t *rows, *slope_rows;
 } parts;
 
 static size_t most_of(const ps_conv_strips *at)
@@ -85,7 +87,7 @@ size_t ps_conv_strips_scratch(const ps_conv_strips *at)
     size_t taps = at->window.kernel * at->window.kernel, channels = at->window.channels;
 
     return channels * at->reach + slopes_of(at) + most_of(at) * at->strip +
-           channels * at->filters * taps + most_of(at) * taps;
+           channels * at->filters * taps + (channels + at->filters) * taps;
 }
 
 static parts parts_of(const ps_conv_strips *at, float *scratch)
@@ -97,8 +99,47 @@ static parts parts_of(const ps_conv_strips *at, float *scratch)
     of.product = of.dy + slopes_of(at);
     of.dy += ALIGN - first_of(at) % ALIGN; /* aligns the first place */
     of.turned = of.product + most_of(at) * at->strip;
-    of.at = (uint32_t *)(void *)(of.turned + channels * at->filters * taps);
+    of.rows = (uint32_t *)(void *)(of.turned + channels * at->filters * taps);
+    of.slope_rows = of.rows + channels * taps;
     return of;
+}
+
+/* A pass over n samples that a team shares. The offsets and the turned weights in `scratch` are
+ * read by all threads; strips and products are those of a scratch memory of the team. */
+typedef struct job {
+    const ps_conv_strips *at;
+    ps_team *team;
+    const float *w, *bias, *x, *dy;
+    float *y, *dw, *dx, *scratch;
+    parts common; /* of `scratch` */
+    size_t n;
+    size_t first;   /* in backward: the first sample whose strips are stored */
+    uint32_t count; /* and how many groups of samples these are */
+} job;
+
+static size_t in_of(const ps_conv_strips *at)
+{
+    return at->window.channels * at->window.rows * at->window.columns;
+}
+
+static size_t out_of(const ps_conv_strips *at)
+{
+    return at->filters * at->window.out_rows * at->window.out_columns;
+}
+
+static size_t depth_of(const ps_conv_strips *at)
+{
+    return at->window.channels * at->window.kernel * at->window.kernel;
+}
+
+/* Returns the parts of a scratch memory of the team, with the common offsets and weights. */
+static parts parts_at(const job *of, uint32_t number)
+{
+    parts own = parts_of(of->at, ps_team_scratch(of->team, number, of->scratch));
+
+    own.turned = of->common.turned;
+    own.rows = of->common.rows;
+    return own;
 }
 
 /* Writes, for each channel and weight of the window, the offset in x's strips of the value that the
@@ -260,31 +301,51 @@ static void take_places(const ps_conv_strips *at, const float *product, const fl
     }
 }
 
-void ps_conv_strips_forward(const ps_conv_strips *at, const float *w, const float *bias,
-                            const float *x, float *y, float *scratch, size_t n)
+static void clear_x(void *arg, uint32_t item, uint32_t thread)
 {
-    const ps_window *window = &at->window;
-    size_t in = window->channels * window->rows * window->columns;
-    size_t out = at->filters * window->out_rows * window->out_columns;
-    size_t depth = window->channels * window->kernel * window->kernel;
-    size_t size = window->out_rows * window->out_columns;
-    ps_gemm_grid grid = grid_of(at);
-    parts of = parts_of(at, scratch);
+    const job *of = arg;
 
-    locate(at, of.at);
-    memset(of.x, 0, window->channels * at->reach * sizeof *of.x);
-    for (size_t i = 0; i < n; i++) {
-        lay(at, x + i * in, 1, of.x);
-        if (!reads(at, &grid)) {
-            at->gemm->by_windows(at->filters, at->places, depth, w, of.x, of.at, of.product);
-            take_places(at, of.product, bias, y + i * out);
-            continue;
-        }
-        for (size_t f = 0; bias != NULL && f < at->filters; f++) {
-            fill(bias[f], y + i * out + f * size, size);
-        }
-        at->gemm->by_grids(at->filters, depth, &grid, w, of.x, of.at, bias != NULL, y + i * out);
+    (void)thread;
+    memset(parts_at(of, item).x, 0, of->at->window.channels * of->at->reach * sizeof(float));
+}
+
+static void forward_sample(void *arg, uint32_t item, uint32_t thread)
+{
+    const job *of = arg;
+    const ps_conv_strips *at = of->at;
+    size_t size = at->window.out_rows * at->window.out_columns, depth = depth_of(at);
+    float *y = of->y + item * out_of(at);
+    ps_gemm_grid grid = grid_of(at);
+    parts own = parts_at(of, thread);
+
+    lay(at, of->x + item * in_of(at), 1, own.x);
+    if (!reads(at, &grid)) {
+        at->gemm->by_windows(at->filters, at->places, depth, of->w, own.x, own.rows, own.product);
+        take_places(at, own.product, of->bias, y);
+        return;
     }
+    for (size_t f = 0; of->bias != NULL && f < at->filters; f++) {
+        fill(of->bias[f], y + f * size, size);
+    }
+    at->gemm->by_grids(at->filters, depth, &grid, of->w, own.x, own.rows, of->bias != NULL, y);
+}
+
+void ps_conv_strips_forward(const ps_conv_strips *at, ps_team *team, const float *w,
+                            const float *bias, const float *x, float *y, float *scratch, size_t n)
+{
+    job of = {.at = at,
+              .team = team,
+              .w = w,
+              .bias = bias,
+              .x = x,
+              .y = y,
+              .scratch = scratch,
+              .common = parts_of(at, scratch),
+              .n = n};
+
+    locate(at, of.common.rows);
+    ps_team_run(team, ps_team_threads(team), clear_x, &of);
+    ps_team_run(team, (uint32_t)n, forward_sample, &of);
 }
 
 /* Returns how many of the window's K rows (columns) meet a strip with this row (column) modulo the
@@ -377,11 +438,11 @@ static void back_to_strip(const ps_conv_strips *at, const parts *of, const ps_ge
     const float *slopes = of->dy + s * at->strip;
 
     if (reads(at, grid)) {
-        at->gemm->by_grids(at->window.channels, depth, grid, weights, slopes, of->at, false,
+        at->gemm->by_grids(at->window.channels, depth, grid, weights, slopes, of->slope_rows, false,
                            of->product);
     } else {
-        at->gemm->by_windows(at->window.channels, reach_of(grid), depth, weights, slopes, of->at,
-                             of->product);
+        at->gemm->by_windows(at->window.channels, reach_of(grid), depth, weights, slopes,
+                             of->slope_rows, of->product);
     }
 }
 
@@ -403,7 +464,7 @@ static void back_to_x(const ps_conv_strips *at, const parts *of, size_t count, f
             .rows = down.to - down.from, .columns = across.to - across.from, .pitch = at->pitch};
 
         if (depth > 0 && grid.rows > 0 && grid.columns > 0) {
-            locate_slopes(at, a, b, down.from, across.from, of->at);
+            locate_slopes(at, a, b, down.from, across.from, of->slope_rows);
             for (size_t s = 0; s < count; s++) {
                 back_to_strip(at, of, &grid, depth, weights, s);
                 spread(at, of->product,
@@ -415,38 +476,92 @@ static void back_to_x(const ps_conv_strips *at, const parts *of, size_t count, f
     }
 }
 
-void ps_conv_strips_backward(const ps_conv_strips *at, const float *w, const float *x,
-                             const float *dy, float *dw, float *dx, float *scratch, size_t n)
+static void clear_both(void *arg, uint32_t item, uint32_t thread)
 {
-    const ps_window *window = &at->window;
-    size_t in = window->channels * window->rows * window->columns;
-    size_t out = at->filters * window->out_rows * window->out_columns;
-    size_t depth = window->channels * window->kernel * window->kernel;
-    ps_gemm_grids grids = {
-        .grid = grid_of(at), .a_row = out / at->filters, .a_image = out, .b_image = at->strip};
-    parts of = parts_of(at, scratch);
+    parts own = parts_at(arg, item);
 
-    memset(of.x, 0, (size_t)(of.product - of.x) * sizeof *of.x);
-    if (dx != NULL) {
-        turn(at, w, of.turned);
+    (void)thread;
+    memset(own.x, 0, (size_t)(own.product - own.x) * sizeof *own.x);
+}
+
+/* Returns the first sample of a group whose strips are stored, and how many it has. */
+static size_t group_at(const job *of, uint32_t number, size_t *count)
+{
+    size_t first = of->first + number * of->at->group, left = of->n - first;
+
+    *count = left < of->at->group ? left : of->at->group;
+    return first;
+}
+
+/* Stores the strips of a group and computes dx of its samples. */
+static void lay_group(void *arg, uint32_t item, uint32_t thread)
+{
+    const job *of = arg;
+    const ps_conv_strips *at = of->at;
+    ps_gemm_grid grid = grid_of(at);
+    parts own = parts_at(of, item);
+    size_t count, first = group_at(of, item, &count);
+
+    (void)thread;
+    lay(at, of->x + first * in_of(at), count, own.x);
+    if (of->dx != NULL || !reads(at, &grid)) {
+        lay_slopes(at, of->dy + first * out_of(at), count, own.dy);
     }
-    for (size_t i = 0; i < n; i += at->group) {
-        size_t count = n - i < at->group ? n - i : at->group;
+    if (of->dx != NULL) {
+        back_to_x(at, &own, count, of->dx + first * in_of(at));
+    }
+}
 
-        lay(at, x + i * in, count, of.x);
-        locate(at, of.at);
-        if (dx != NULL || !reads(at, &grids.grid)) {
-            lay_slopes(at, dy + i * out, count, of.dy);
-        }
+/* Adds to dw of filters [from, to) the gradients of the stored groups, in their order. */
+static void add_weights(void *arg, size_t from, size_t to)
+{
+    const job *of = arg;
+    const ps_conv_strips *at = of->at;
+    size_t depth = depth_of(at), out = out_of(at), size = out / at->filters;
+    ps_gemm_grids grids = {
+        .grid = grid_of(at), .a_row = size, .a_image = out, .b_image = at->strip};
+    float *dw = of->dw + from * depth;
+
+    for (uint32_t i = 0; i < of->count; i++) {
+        parts own = parts_at(of, i);
+        size_t count, first = group_at(of, i, &count);
+
         if (reads(at, &grids.grid)) {
             grids.images = count;
-            at->gemm->onto_grids(at->filters, depth, &grids, dy + i * out, of.x, of.at, dw);
+            at->gemm->onto_grids(to - from, depth, &grids, of->dy + first * out + from * size,
+                                 own.x, own.rows, dw);
         } else {
-            at->gemm->onto_windows(at->filters, depth, (count - 1) * at->strip + at->places,
-                                   of.dy + first_of(at), at->slopes, of.x, of.at, dw);
+            at->gemm->onto_windows(to - from, depth, (count - 1) * at->strip + at->places,
+                                   own.dy + first_of(at) + from * at->slopes, at->slopes, own.x,
+                                   own.rows, dw);
         }
-        if (dx != NULL) {
-            back_to_x(at, &of, count, dx + i * in);
-        }
+    }
+}
+
+void ps_conv_strips_backward(const ps_conv_strips *at, ps_team *team, const float *w,
+                             const float *x, const float *dy, float *dw, float *dx, float *scratch,
+                             size_t n)
+{
+    job of = {.at = at,
+              .team = team,
+              .x = x,
+              .dy = dy,
+              .dw = dw,
+              .dx = dx,
+              .scratch = scratch,
+              .common = parts_of(at, scratch),
+              .n = n};
+
+    ps_team_run(team, ps_team_threads(team), clear_both, &of);
+    locate(at, of.common.rows);
+    if (dx != NULL) {
+        turn(at, w, of.common.turned);
+    }
+    for (; of.first < n; of.first += of.count * at->group) {
+        size_t groups = (n - of.first + at->group - 1) / at->group;
+
+        of.count = groups < ps_team_threads(team) ? (uint32_t)groups : ps_team_threads(team);
+        ps_team_run(team, of.count, lay_group, &of);
+        ps_team_ranges(team, at->filters, PS_GEMM_CUT, add_weights, &of);
     }
 }

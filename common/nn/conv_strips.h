@@ -22,6 +22,7 @@
 
 #include "common/nn/gemm.h"
 #include "common/nn/im2col.h"
+#include "common/nn/team.h"
 
 typedef struct ps_conv_strips {
     const ps_gemm *gemm;
@@ -42,16 +43,17 @@ typedef struct ps_conv_strips {
 bool ps_conv_strips_fits(const ps_window *window, size_t filters, size_t batch,
                          ps_conv_strips *out);
 
-/* Returns the floats of `scratch` below. */
+/* Returns the floats of `scratch` below. A team has as many for each of its other threads. */
 size_t ps_conv_strips_scratch(const ps_conv_strips *at);
 
-/* Computes y, as a layer's forward. Shapes here and below: x and dx (n, channels, rows, columns), y
- * and dy (n, filters, out_rows, out_columns), w and dw (filters, channels, kernel, kernel), bias
- * (filters) or NULL. */
-void ps_conv_strips_forward(const ps_conv_strips *at, const float *w, const float *bias,
-                            const float *x, float *y, float *scratch, size_t n);
+/* Computes y, as a layer's forward. The bits do not depend on the team. Shapes here and below: x
+ * and dx (n, channels, rows, columns), y and dy (n, filters, out_rows, out_columns), w and dw
+ * (filters, channels, kernel, kernel), bias (filters) or NULL. */
+void ps_conv_strips_forward(const ps_conv_strips *at, ps_team *team, const float *w,
+                            const float *bias, const float *x, float *y, float *scratch, size_t n);
 /* Adds the gradient by the weights to dw. Writes the gradient by x to dx unless dx is NULL. */
-void ps_conv_strips_backward(const ps_conv_strips *at, const float *w, const float *x,
-                             const float *dy, float *dw, float *dx, float *scratch, size_t n);
+void ps_conv_strips_backward(const ps_conv_strips *at, ps_team *team, const float *w,
+                             const float *x, const float *dy, float *dw, float *dx, float *scratch,
+                             size_t n);
 
 #endif

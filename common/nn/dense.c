@@ -53,41 +53,69 @@ static ps_status dense_plan(ps_layer_plan *plan)
     return ps_ok();
 }
 
+/* The bias of n samples, or its gradient; both are `width` wide. */
+typedef struct rows {
+    const float *bias, *dy;
+    float *y, *dbias;
+    size_t n, width;
+} rows;
+
+/* Writes the bias to samples [from, to) of y. */
+static void put_bias(void *arg, size_t from, size_t to)
+{
+    const rows *of = arg;
+
+    for (size_t i = from; i < to; i++) {
+        memcpy(of->y + i * of->width, of->bias, of->width * sizeof *of->y);
+    }
+}
+
 static void dense_forward(const ps_layer_plan *plan, const ps_pass *pass, const float *const *w,
                           const float *x, float *y, float *tape, size_t n)
 {
     size_t in = ps_shape_size(&plan->in), out = ps_shape_size(&plan->out);
+    rows of = {.bias = w[BIAS], .y = y, .n = n, .width = out};
 
     (void)tape;
-    for (size_t i = 0; i < n; i++) {
-        memcpy(y + i * out, w[BIAS], out * sizeof *y);
-    }
+    ps_team_ranges(ps_team_for(pass->team, n * out, PS_TEAM_VALUES), n, 1, put_bias, &of);
     ps_gemm_nt(pass->team, n, out, in, x, w[WEIGHT], 1.0f, y);
 }
 
-/* Adds to sum (width) the sum of the rows of a (n, width), in row order. */
-PS_CLONES(add_rows, (a, n, width, sum), const float *restrict a, size_t n, size_t width,
-          float *restrict sum)
+/* Adds to sum (columns) the sum of the rows of a (n, columns), in row order. Rows of a are `width`
+ * values apart. */
+PS_CLONES(add_rows, (a, n, width, columns, sum), const float *restrict a, size_t n, size_t width,
+          size_t columns, float *restrict sum)
 {
     for (size_t i = 0; i < n; i++) {
         const float *row = a + i * width;
 
-        for (size_t j = 0; j < width; j++) {
+        for (size_t j = 0; j < columns; j++) {
             sum[j] += row[j];
         }
     }
 }
+
+/* Adds the gradient of outputs [from, to) to that of the bias. */
+static void add_bias(void *arg, size_t from, size_t to)
+{
+    const rows *of = arg;
+
+    add_rows(of->dy + from, of->n, of->width, to - from, of->dbias + from);
+}
+
+enum { LINE = 16 }; /* floats of a cache line */
 
 static void dense_backward(const ps_layer_plan *plan, const ps_pass *pass, const float *const *w,
                            const float *x, const float *y, float *tape, const float *dy,
                            float *const *dw, float *dx, size_t n)
 {
     size_t in = ps_shape_size(&plan->in), out = ps_shape_size(&plan->out);
+    rows of = {.dy = dy, .dbias = dw[BIAS], .n = n, .width = out};
 
     (void)y;
     (void)tape;
     ps_gemm_tn(pass->team, out, in, n, dy, x, 1.0f, dw[WEIGHT]);
-    add_rows(dy, n, out, dw[BIAS]);
+    ps_team_ranges(ps_team_for(pass->team, n * out, PS_TEAM_VALUES), out, LINE, add_bias, &of);
     if (dx != NULL) {
         ps_gemm_nn(pass->team, n, in, out, dy, w[WEIGHT], 0.0f, dx);
     }

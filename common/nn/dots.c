@@ -70,6 +70,8 @@ const ps_layer ps_layer_dots = {
     .kind = "dots",
     .summary = "y[k] = sum_j a[j] b[k, j] of two inputs, a vector and a matrix",
     .inputs_max = 2,
+    .forward_by_sample = true,
+    .backward_by_sample = true,
     .plan = dots_plan,
     .forward_many = dots_forward,
     .backward_many = dots_backward,

@@ -28,29 +28,29 @@ static ps_status dropout_plan(ps_layer_plan *plan)
     return ps_ok();
 }
 
-/* Computes y = x * scale where the draw is at least `limit`, else 0. */
-PS_CLONES(thin, (key, limit, scale, x, y, n), uint32_t key, uint32_t limit, float scale,
-          const float *restrict x, float *restrict y, uint32_t n)
+/* Computes y = x * scale where the draw is at least `limit`, else 0. Draws go from `first` on. */
+PS_CLONES(thin, (key, first, limit, scale, x, y, n), uint32_t key, uint32_t first, uint32_t limit,
+          float scale, const float *restrict x, float *restrict y, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         float kept = scale * x[i];
 
-        y[i] = ps_draw_u32(key, i) < limit ? 0.0f : kept;
+        y[i] = ps_draw_u32(key, first + i) < limit ? 0.0f : kept;
     }
 }
 
 static void apply(const ps_layer_plan *plan, const ps_pass *pass, const float *x, float *y,
                   size_t n)
 {
-    size_t count = n * ps_shape_size(&plan->in);
+    size_t size = ps_shape_size(&plan->in), count = n * size;
     double rate = plan->params.v[RATE];
 
     if (!pass->is_training) {
         memcpy(y, x, count * sizeof *y);
         return;
     }
-    thin((uint32_t)(pass->key >> 32), (uint32_t)(rate * 4294967296.0), (float)(1.0 / (1.0 - rate)),
-         x, y, (uint32_t)count);
+    thin((uint32_t)(pass->key >> 32), (uint32_t)(pass->first * size),
+         (uint32_t)(rate * 4294967296.0), (float)(1.0 / (1.0 - rate)), x, y, (uint32_t)count);
 }
 
 static void dropout_forward(const ps_layer_plan *plan, const ps_pass *pass, const float *const *w,
@@ -80,6 +80,8 @@ const ps_layer ps_layer_dropout = {
     .summary = "in training y = 0 for a share `rate` of the values, x / (1 - rate) for the others; "
                "else y = x",
     .params = dropout_params,
+    .forward_by_sample = true,
+    .backward_by_sample = true,
     .plan = dropout_plan,
     .forward = dropout_forward,
     .backward = dropout_backward,

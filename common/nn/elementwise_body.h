@@ -40,4 +40,5 @@ static void elementwise_backward(const ps_layer_plan *plan, const ps_pass *pass,
 }
 
 #define PS_ELEMENTWISE                                                                             \
-    .plan = elementwise_plan, .forward = elementwise_forward, .backward = elementwise_backward
+    .forward_by_sample = true, .backward_by_sample = true, .plan = elementwise_plan,               \
+    .forward = elementwise_forward, .backward = elementwise_backward

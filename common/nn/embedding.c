@@ -169,6 +169,7 @@ const ps_layer ps_layer_embedding = {
     .summary =
         "y[i] = W[x[i]]; W (rows, width), x ids; the gradient is nonzero in the touched rows only",
     .params = embedding_params,
+    .forward_by_sample = true,
     .plan = embedding_plan,
     .forward = embedding_forward,
     .backward = embedding_backward,

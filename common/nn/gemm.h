@@ -58,6 +58,11 @@ typedef struct ps_gemm_grids {
     size_t a_image, b_image; /* values from an image to the next, in a and in b */
 } ps_gemm_grids;
 
+/* A product may be computed in stripes of rows that begin at multiples of this: the bits are those
+ * of the whole. Products by columns and onto windows or grids end their sums in tiles of so many
+ * rows; the others may begin a stripe at any row. */
+enum { PS_GEMM_CUT = 4 };
+
 typedef struct ps_gemm {
     const char *name; /* "avx2", "avx512" */
     size_t lanes;     /* floats of a vector */

@@ -53,6 +53,8 @@ static void global_avgpool_backward(const ps_layer_plan *plan, const ps_pass *pa
 const ps_layer ps_layer_global_avgpool = {
     .kind = "global_avgpool",
     .summary = "y = the mean of each channel",
+    .forward_by_sample = true,
+    .backward_by_sample = true,
     .plan = global_avgpool_plan,
     .forward = global_avgpool_forward,
     .backward = global_avgpool_backward,

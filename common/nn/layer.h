@@ -55,7 +55,8 @@ typedef struct ps_pass {
     bool is_training; /* false: no draws, and no statistics of the batch */
     uint64_t key;     /* key of the layer's draws; the same key gives the same draws */
     float scale;      /* dy is the gradient of scale * sum of losses; unused in forward */
-    ps_team *team;    /* threads for products; NULL: the caller's alone */
+    ps_team *team;    /* threads that share the layer; NULL: the caller's alone */
+    size_t first;     /* number in the batch of the first sample: draws go by it */
 
     /* For a layer that ends with a relu (ps_layer.with_relu); both have y's shape. */
     const float *added; /* is added before the relu; NULL: nothing */
@@ -70,8 +71,10 @@ typedef struct ps_layer_plan {
     ps_params params;
     unsigned var_count;
     ps_layer_var vars[PS_LAYER_VARS_MAX];
-    size_t tape_floats;   /* kept from forward to backward, for a batch */
-    bool tape_is_scratch; /* not kept: used only within a call, so that layers share it */
+    size_t tape_floats; /* kept from forward to backward, for a batch */
+    /* not kept: used only within a call, so that layers share it; each thread of the team has as
+     * much (ps_team_scratch) */
+    bool tape_is_scratch;
 } ps_layer_plan;
 
 typedef struct ps_layer ps_layer;
@@ -82,6 +85,9 @@ struct ps_layer {
     uint32_t inputs_max;    /* 0: the layer has one input; else the most inputs */
     bool passes_slope;      /* the gradient of every input equals dy; backward_many is NULL */
     bool slope_in_place;    /* dx of backward may be dy */
+    /* Each sample is computed by itself and has its own part of the tape, so that threads may call
+     * forward, or backward, for different samples of a batch at once. */
+    bool forward_by_sample, backward_by_sample;
 
     /* (optional) The same layer followed by y = max(0, y + pass->added), in the same passes over
      * memory. Plan, variables and tape are this layer's. It is in no list: a model uses it where a

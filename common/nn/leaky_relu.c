@@ -65,6 +65,8 @@ const ps_layer ps_layer_leaky_relu = {
     .kind = "leaky_relu",
     .summary = "y = x above zero, slope * x below",
     .params = leaky_relu_params,
+    .forward_by_sample = true,
+    .backward_by_sample = true,
     .plan = leaky_relu_plan,
     .forward = leaky_relu_forward,
     .backward = leaky_relu_backward,

@@ -130,6 +130,8 @@ const ps_layer ps_layer_maxpool2d = {
     .kind = "maxpool2d",
     .summary = "y = the greatest value of each window of kernel x kernel",
     .params = maxpool2d_params,
+    .forward_by_sample = true,
+    .backward_by_sample = true,
     .plan = maxpool2d_plan,
     .forward = maxpool2d_forward,
     .backward = maxpool2d_backward,

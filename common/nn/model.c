@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { LANES = 16 }; /* values of a cache line: where parts of a tensor begin */
+
 static ps_status add_rows(ps_model *model)
 {
     model->rows = ps_xcalloc(model->var_count + 1, sizeof(ps_rowset *));
@@ -132,7 +134,7 @@ size_t ps_model_memory(const ps_model *model)
 {
     size_t bytes = sizeof *model + model->layer_count * sizeof *model->layers +
                    model->layer_count * PS_LAYER_VARS_MAX * sizeof *model->vars +
-                   ps_model_activations(model);
+                   ps_model_activations(model) + ps_team_memory(model->team);
 
     for (size_t v = 0; v < model->var_count; v++) {
         bytes += model->vars[v].is_sparse ? ps_rowset_bytes(model->vars[v].shape.dim[0]) : 0;
@@ -151,8 +153,15 @@ void ps_model_init(const ps_model *model, uint64_t seed, float *block)
 
 void ps_model_set_threads(ps_model *model, uint32_t threads)
 {
+    size_t floats = 0;
+
     assert(model->team == NULL);
-    model->team = threads > 1 ? ps_team_create(threads) : NULL;
+    for (size_t i = 0; i < model->layer_count; i++) {
+        const ps_layer_plan *plan = &model->layers[i].plan;
+
+        floats = plan->tape_is_scratch && plan->tape_floats > floats ? plan->tape_floats : floats;
+    }
+    model->team = threads > 1 ? ps_team_create(threads, floats) : NULL;
 }
 
 void ps_model_set_draws(ps_model *model, uint64_t key)
@@ -195,9 +204,10 @@ static const float *forward(ps_model *model, const float *weights, const float *
     assert(n <= model->batch);
     for (size_t i = 0; i < model->layer_count; i++) {
         ps_placed *at = &model->layers[i];
-        const float *w[PS_LAYER_VARS_MAX] = {NULL}, *in[PS_LAYER_INPUTS_MAX];
-        ps_pass pass = pass_of(model, i, is_training, 0.0f);
-        float *y = model->block + at->y_at;
+        ps_layer_call call = {.pass = pass_of(model, i, is_training, 0.0f),
+                              .y = model->block + at->y_at,
+                              .tape = model->block + at->tape_at,
+                              .n = n};
 
         if (at->root != i) {
             continue;
@@ -205,14 +215,12 @@ static const float *forward(ps_model *model, const float *weights, const float *
         if (hooks != NULL && hooks->need != NULL && at->plan.var_count > 0) {
             hooks->need(hooks->arg, at->first_variable, at->plan.var_count);
         }
-        inputs_of(model, at, x, in);
-        if (at->runs->forward_many != NULL) {
-            at->runs->forward_many(&at->plan, in, y, n);
-            continue;
+        inputs_of(model, at, x, call.x);
+        locate(model, at, weights, call.w);
+        if (at->input_count > at->plan.input_count) {
+            call.pass.added = call.x[at->plan.input_count];
         }
-        locate(model, at, weights, w);
-        pass.added = at->input_count > at->plan.input_count ? in[at->plan.input_count] : NULL;
-        at->runs->forward(&at->plan, &pass, w, in[0], y, model->block + at->tape_at, n);
+        ps_model_call_forward(at, &call);
     }
     return ps_model_output_of(model, model->layers[model->layer_count - 1].root, x);
 }
@@ -229,6 +237,16 @@ static void clear_rows(const ps_model *model, size_t variable, float *grad)
     }
 }
 
+static void clear_range(void *values, size_t from, size_t to)
+{
+    memset((float *)values + from, 0, (to - from) * sizeof(float));
+}
+
+static void clear(ps_team *team, float *values, size_t n)
+{
+    ps_team_ranges(ps_team_for(team, n, PS_TEAM_VALUES), n, LANES, clear_range, values);
+}
+
 /* Clears the gradients of a layer's variables, before the layer adds to them. */
 static void clear_gradient(const ps_model *model, const ps_placed *at, float *grad)
 {
@@ -238,7 +256,7 @@ static void clear_gradient(const ps_model *model, const ps_placed *at, float *gr
         if (var->is_sparse && model->keeps_rows) {
             clear_rows(model, v, grad);
         } else {
-            memset(grad + var->at, 0, var->size * sizeof *grad);
+            clear(model->team, grad + var->at, var->size);
         }
         if (var->is_sparse) {
             ps_rowset_clear(model->rows[v]);
@@ -274,6 +292,23 @@ PS_CLONES(add_both, (a, b, sum, n), const float *a, const float *b, float *restr
     }
 }
 
+/* A sum of two tensors of gradients. */
+typedef struct sum {
+    const float *a, *b; /* a NULL: b is added to `to` */
+    float *to;
+} sum;
+
+static void add_range(void *arg, size_t from, size_t to)
+{
+    const sum *of = arg;
+
+    if (of->a == NULL) {
+        add_to(of->b + from, of->to + from, to - from);
+    } else {
+        add_both(of->a + from, of->b + from, of->to + from, to - from);
+    }
+}
+
 typedef struct step {
     const float *weights, *x;
     size_t n;
@@ -286,37 +321,34 @@ typedef struct step {
 static void backward_layer(ps_model *model, size_t index, const step *of)
 {
     const ps_placed *at = &model->layers[index];
-    const float *w[PS_LAYER_VARS_MAX] = {NULL}, *in[PS_LAYER_INPUTS_MAX];
-    float *dy = model->block + at->dy_at;
-    float *dw[PS_LAYER_VARS_MAX] = {NULL}, *dx[PS_LAYER_INPUTS_MAX] = {NULL};
-    ps_pass pass = pass_of(model, index, true, of->scale);
+    ps_layer_call call = {.pass = pass_of(model, index, true, of->scale),
+                          .y = model->block + at->y_at,
+                          .tape = model->block + at->tape_at,
+                          .dy = model->block + at->dy_at,
+                          .n = of->n};
 
     if (at->runs->passes_slope) {
         return;
     }
-    inputs_of(model, at, of->x, in);
+    inputs_of(model, at, of->x, call.x);
     for (uint32_t k = 0; k < at->input_count; k++) {
         if (at->inputs[k].way != PS_SLOPE_NONE) {
-            dx[k] = at->inputs[k].way == PS_SLOPE_OVER ? dy : model->block + at->inputs[k].to;
+            call.dx[k] =
+                at->inputs[k].way == PS_SLOPE_OVER ? call.dy : model->block + at->inputs[k].to;
         }
     }
-    if (at->runs->backward_many != NULL) {
-        at->runs->backward_many(&at->plan, in, dy, dx, of->n);
-        return;
-    }
     if (at->layer->touch != NULL) {
-        at->layer->touch(&at->plan, in[0], of->n, model->rows[at->first_variable]);
+        at->layer->touch(&at->plan, call.x[0], of->n, model->rows[at->first_variable]);
     }
-    locate(model, at, of->weights, w);
+    locate(model, at, of->weights, call.w);
     for (unsigned v = 0; v < at->plan.var_count; v++) {
-        dw[v] = of->grad + model->vars[at->first_variable + v].at;
+        call.dw[v] = of->grad + model->vars[at->first_variable + v].at;
     }
     if (at->input_count > at->plan.input_count) {
-        pass.added = in[at->plan.input_count];
-        pass.dadded = dx[at->plan.input_count];
+        call.pass.added = call.x[at->plan.input_count];
+        call.pass.dadded = call.dx[at->plan.input_count];
     }
-    at->runs->backward(&at->plan, &pass, w, in[0], model->block + at->y_at,
-                       model->block + at->tape_at, dy, dw, dx[0], of->n);
+    ps_model_call_backward(at, &call);
 }
 
 /* Adds to the gradients of the inputs what later layers have computed for the same inputs. */
@@ -327,12 +359,13 @@ static void merge_slopes(ps_model *model, const ps_placed *at, size_t n)
     for (uint32_t k = 0; k < at->input_count; k++) {
         const ps_placed_input *input = &at->inputs[k];
         size_t values = n * ps_shape_size(&at->plan.ins[k]);
-        const float *old = model->block + input->old;
+        sum of = {.a = input->way == PS_SLOPE_SUM ? dy : NULL,
+                  .b = model->block + input->old,
+                  .to = model->block + input->to};
 
-        if (input->way == PS_SLOPE_ADD) {
-            add_to(old, model->block + input->to, values);
-        } else if (input->way == PS_SLOPE_SUM) {
-            add_both(dy, old, model->block + input->to, values);
+        if (input->way == PS_SLOPE_ADD || input->way == PS_SLOPE_SUM) {
+            ps_team_ranges(ps_team_for(model->team, values, PS_TEAM_VALUES), values, LANES,
+                           add_range, &of);
         }
     }
 }

@@ -92,9 +92,9 @@ typedef struct ps_model_hooks {
     void *arg;
 } ps_model_hooks;
 
-/* Sets the number of threads (1 to PS_TEAM_MAX) that compute the products of dense layers and of
- * convolutions that are products. The bits do not depend on the number. Call it once, before the
- * first pass. Without this call, or if the system gives no more threads, there is one. */
+/* Sets the number of threads (1 to PS_TEAM_MAX) that compute each layer together. The bits do not
+ * depend on the number. Call it once, before the first pass. Without this call, or if the system
+ * gives no more threads or no scratch memory for them, there is one. */
 void ps_model_set_threads(ps_model *model, uint32_t threads);
 
 /* Sets the key of the draws (dropout) in later calls of ps_model_train; 0 at first. The same key

@@ -73,6 +73,19 @@ struct ps_model {
     ps_team *team;    /* NULL: one thread */
 };
 
+/* The arguments of a layer's forward or backward; letters as in layer.h. */
+typedef struct ps_layer_call {
+    ps_pass pass;
+    const float *w[PS_LAYER_VARS_MAX], *x[PS_LAYER_INPUTS_MAX];
+    float *y, *tape;
+    float *dy, *dw[PS_LAYER_VARS_MAX], *dx[PS_LAYER_INPUTS_MAX]; /* of backward */
+    size_t n;
+} ps_layer_call;
+
+/* Call forward or backward of what the layer runs, on the threads of the pass's team. */
+void ps_model_call_forward(const ps_placed *at, const ps_layer_call *call);
+void ps_model_call_backward(const ps_placed *at, const ps_layer_call *call);
+
 /* Returns the output of a layer that is no view, or the model's input. */
 static inline const float *ps_model_output_of(const ps_model *model, uint32_t root, const float *x)
 {

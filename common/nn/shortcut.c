@@ -107,6 +107,8 @@ const ps_layer ps_layer_shortcut = {
     .kind = "shortcut",
     .summary = "y[c, r, k] = x[c, r stride, k stride], 0 for channels that x has not",
     .params = shortcut_params,
+    .forward_by_sample = true,
+    .backward_by_sample = true,
     .plan = shortcut_plan,
     .forward = shortcut_forward,
     .backward = shortcut_backward,

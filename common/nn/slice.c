@@ -80,6 +80,8 @@ const ps_layer ps_layer_slice = {
     .kind = "slice",
     .summary = "y = x[first .. first + count), along the first dimension",
     .params = slice_params,
+    .forward_by_sample = true,
+    .backward_by_sample = true,
     .plan = slice_plan,
     .forward = slice_forward,
     .backward = slice_backward,

@@ -64,6 +64,8 @@ static void softmax_backward(const ps_layer_plan *plan, const ps_pass *pass, con
 const ps_layer ps_layer_softmax = {
     .kind = "softmax",
     .summary = "y_j = e^x_j / sum_k e^x_k over all values of a sample",
+    .forward_by_sample = true,
+    .backward_by_sample = true,
     .plan = softmax_plan,
     .forward = softmax_forward,
     .backward = softmax_backward,

@@ -149,42 +149,72 @@ PS_CLONES(collect, (u, apart, g0, g1, g2, n), const float *restrict u, size_t ap
     }
 }
 
-/* Computes of->w = G g G^T for each window g of w. */
-static void turn_weights(const float *w, size_t pairs, const matrices *of)
-{
-    ps_transpose(w, pairs, WINDOW, of->turned);
-    for (size_t j = 0; j < SIDE; j++) {
-        const float *g = of->turned + j * pairs;
+/* Weights, or their gradient, on their way to or from the 16 matrices. */
+typedef struct turning {
+    matrices of;
+    size_t pairs;
+    const float *w;
+    float *dw;
+} turning;
 
-        spread(g, g + SIDE * pairs, g + 2 * SIDE * pairs, of->between + j * pairs, SIDE * pairs,
-               pairs);
+/* Computes of.w = G g G^T for the windows g of pairs [from, to). */
+static void turn_pairs(void *arg, size_t from, size_t to)
+{
+    const turning *at = arg;
+    size_t pairs = at->pairs, n = to - from;
+
+    ps_turn(at->w + from * WINDOW, WINDOW, n, WINDOW, at->of.turned + from, pairs);
+    for (size_t j = 0; j < SIDE; j++) {
+        const float *g = at->of.turned + j * pairs + from;
+
+        spread(g, g + SIDE * pairs, g + 2 * SIDE * pairs, at->of.between + j * pairs + from,
+               SIDE * pairs, n);
     }
     for (size_t i = 0; i < SIDE + 1; i++) {
-        const float *g = of->between + i * SIDE * pairs;
+        const float *g = at->of.between + i * SIDE * pairs + from;
 
-        spread(g, g + pairs, g + 2 * pairs, of->w + i * (SIDE + 1) * pairs, pairs, pairs);
+        spread(g, g + pairs, g + 2 * pairs, at->of.w + i * (SIDE + 1) * pairs + from, pairs, n);
     }
 }
 
-/* Adds G^T u G to dw for each window; u is its transformed gradient in of->w. */
-static void turn_back(const matrices *of, size_t pairs, float *dw)
+/* Adds G^T u G to dw for the windows of pairs [from, to); u is its transformed gradient in of.w. */
+static void return_pairs(void *arg, size_t from, size_t to)
 {
-    for (size_t i = 0; i < SIDE + 1; i++) {
-        float *g = of->between + i * SIDE * pairs;
+    const turning *at = arg;
+    size_t pairs = at->pairs, n = to - from;
 
-        collect(of->w + i * (SIDE + 1) * pairs, pairs, g, g + pairs, g + 2 * pairs, pairs);
+    for (size_t i = 0; i < SIDE + 1; i++) {
+        float *g = at->of.between + i * SIDE * pairs + from;
+
+        collect(at->of.w + i * (SIDE + 1) * pairs + from, pairs, g, g + pairs, g + 2 * pairs, n);
     }
     for (size_t j = 0; j < SIDE; j++) {
-        float *g = of->turned + j * pairs;
+        float *g = at->of.turned + j * pairs + from;
 
-        collect(of->between + j * pairs, SIDE * pairs, g, g + SIDE * pairs, g + 2 * SIDE * pairs,
-                pairs);
+        collect(at->of.between + j * pairs + from, SIDE * pairs, g, g + SIDE * pairs,
+                g + 2 * SIDE * pairs, n);
     }
-    for (size_t p = 0; p < pairs; p++) {
+    for (size_t p = from; p < to; p++) {
         for (size_t k = 0; k < WINDOW; k++) {
-            dw[p * WINDOW + k] += of->turned[k * pairs + p];
+            at->dw[p * WINDOW + k] += at->of.turned[k * pairs + p];
         }
     }
+}
+
+enum {
+    PAIRS_MIN = 512, /* fewer windows are transformed by one thread */
+    PAIRS_ALIGN = 16 /* pairs whose numbers fill a cache line */
+};
+
+static void turn_weights(ps_team *team, turning *at)
+{
+    ps_team_ranges(ps_team_for(team, at->pairs, PAIRS_MIN), at->pairs, PAIRS_ALIGN, turn_pairs, at);
+}
+
+static void return_weights(ps_team *team, turning *at)
+{
+    ps_team_ranges(ps_team_for(team, at->pairs, PAIRS_MIN), at->pairs, PAIRS_ALIGN, return_pairs,
+                   at);
 }
 
 /* A block of tiles: of each of `images` images from `image` on, `band` rows of tiles from `row`
@@ -193,19 +223,26 @@ typedef struct block {
     size_t image, images, row, band, tiles;
 } block;
 
-/* Advances to the next block. Returns false if there is none. */
-static bool next_block(const ps_winograd_way *way, size_t n, block *at)
+static size_t bands_of(const ps_winograd_way *way)
 {
-    if (at->row + at->band < way->down) {
-        at->row += at->band;
-    } else {
-        at->image += at->images;
-        at->row = 0;
-    }
-    at->band = way->down - at->row < way->band ? way->down - at->row : way->band;
-    at->images = n - at->image < way->images ? n - at->image : way->images;
-    at->tiles = at->images * at->band * way->across;
-    return at->image < n;
+    return (way->down + way->band - 1) / way->band;
+}
+
+/* Returns the number of blocks of n images. */
+static uint32_t blocks_of(const ps_winograd_way *way, size_t n)
+{
+    return (uint32_t)((n + way->images - 1) / way->images * bands_of(way));
+}
+
+static block block_at(const ps_winograd_way *way, size_t n, size_t number)
+{
+    block at = {.image = number / bands_of(way) * way->images,
+                .row = number % bands_of(way) * way->band};
+
+    at.band = way->down - at.row < way->band ? way->down - at.row : way->band;
+    at.images = n - at.image < way->images ? n - at.image : way->images;
+    at.tiles = at.images * at.band * way->across;
+    return at;
 }
 
 /* Copies to `plane` the rows of an image (rows, columns) that tiles [row, row + band) read. Writes
@@ -288,70 +325,144 @@ static void write_images(const ps_winograd *of, const ps_winograd_way *way, cons
     }
 }
 
-void ps_winograd_forward(const ps_winograd *at, const float *w, const float *bias, const float *x,
-                         float *y, float *scratch, size_t n)
-{
-    const ps_winograd_way *way = &at->forward;
-    size_t pairs = way->channels * way->filters, floats;
-    matrices of = matrices_of(at, scratch, &floats);
-    block here = {0};
+/* A convolution block by block: forward, or the gradient by x. Threads share the blocks; a block's
+ * matrices lie in the scratch memory of its thread. */
+typedef struct sweep {
+    const ps_winograd *at;
+    const ps_winograd_way *way;
+    ps_team *team;
+    const float *w; /* the transformed weights */
+    bool is_back;   /* they are those of forward: transposed, and windows reversed */
+    const float *from, *bias;
+    float *to, *scratch;
+    size_t n;
+} sweep;
 
-    turn_weights(w, pairs, &of);
-    while (next_block(way, n, &here)) {
-        read_images(at, way, x, &here, &of);
-        for (size_t k = 0; k < NUMBERS; k++) {
-            at->gemm->over_rows(way->filters, here.tiles, way->channels, of.w + k * pairs,
-                                way->channels, 1, of.in + k * (way->channels * here.tiles + SPARE),
-                                false, of.out + k * (way->filters * here.tiles + SPARE));
-        }
-        write_images(at, way, &here, &of, bias, y);
-    }
-}
-
-static void back_to_x(const ps_winograd *at, const float *w, const float *dy, float *dx,
-                      const matrices *of, size_t n)
+static void compute_block(void *arg, uint32_t item, uint32_t thread)
 {
     static const unsigned char turned[SIDE + 1] = {3, 1, 2, 0};
-    const ps_winograd_way *way = &at->back;
+    const sweep *of = arg;
+    const ps_winograd_way *way = of->way;
+    size_t pairs = way->channels * way->filters, floats;
+    matrices own = matrices_of(of->at, ps_team_scratch(of->team, thread, of->scratch), &floats);
+    block here = block_at(way, of->n, item);
+
+    read_images(of->at, way, of->from, &here, &own);
+    for (size_t k = 0; k < NUMBERS; k++) {
+        size_t window = of->is_back ? (size_t)turned[k / 4] * 4 + turned[k % 4] : k;
+
+        of->at->gemm->over_rows(way->filters, here.tiles, way->channels, of->w + window * pairs,
+                                of->is_back ? 1 : way->channels, of->is_back ? way->filters : 1,
+                                own.in + k * (way->channels * here.tiles + SPARE), false,
+                                own.out + k * (way->filters * here.tiles + SPARE));
+    }
+    write_images(of->at, way, &here, &own, of->bias, of->to);
+}
+
+void ps_winograd_forward(const ps_winograd *at, ps_team *team, const float *w, const float *bias,
+                         const float *x, float *y, float *scratch, size_t n)
+{
+    const ps_winograd_way *way = &at->forward;
+    size_t floats;
+    turning weights = {
+        .of = matrices_of(at, scratch, &floats), .pairs = way->channels * way->filters, .w = w};
+    sweep of = {.at = at,
+                .way = way,
+                .team = team,
+                .w = weights.of.w,
+                .from = x,
+                .bias = bias,
+                .to = y,
+                .scratch = scratch,
+                .n = n};
+
+    turn_weights(team, &weights);
+    ps_team_run(team, blocks_of(way, n), compute_block, &of);
+}
+
+/* The gradient by the weights. As many blocks as there are threads are transformed at once. Then
+ * each of the 16 products is added up over these blocks, in their order, by one thread. */
+typedef struct slopes {
+    const ps_winograd *at;
+    ps_team *team;
+    const float *x, *dy;
+    float *w, *scratch;
+    size_t n;
+    uint32_t first, count; /* the blocks that are transformed */
+} slopes;
+
+/* Returns the matrices of the block with this number among those that are transformed. */
+static matrices matrices_at(const slopes *of, uint32_t number)
+{
+    size_t floats;
+
+    return matrices_of(of->at, ps_team_scratch(of->team, number, of->scratch), &floats);
+}
+
+static void transform_block(void *arg, uint32_t item, uint32_t thread)
+{
+    const slopes *of = arg;
+    const ps_winograd_way *way = &of->at->forward;
+    matrices own = matrices_at(of, item);
+    block here = block_at(way, of->n, of->first + item);
+
+    (void)thread;
+    read_images(of->at, way, of->x, &here, &own);
+    turn_images(way, of->at->tiles->from_slope, of->dy, way->filters, way->out_rows,
+                way->out_columns, 0, &here, own.plane, own.out);
+}
+
+static void add_product(void *arg, uint32_t item, uint32_t thread)
+{
+    const slopes *of = arg;
+    const ps_winograd_way *way = &of->at->forward;
     size_t pairs = way->channels * way->filters;
-    block here = {0};
+    float *w = of->w + item * pairs;
 
-    turn_weights(w, pairs, of);
-    while (next_block(way, n, &here)) {
-        read_images(at, way, dy, &here, of);
-        for (size_t k = 0; k < NUMBERS; k++) {
-            size_t window = (size_t)turned[k / 4] * 4 + turned[k % 4];
+    (void)thread;
+    if (of->first == 0) {
+        memset(w, 0, pairs * sizeof *w);
+    }
+    for (uint32_t i = 0; i < of->count; i++) {
+        matrices own = matrices_at(of, i);
+        block here = block_at(way, of->n, of->first + i);
 
-            at->gemm->over_rows(way->filters, here.tiles, way->channels, of->w + window * pairs, 1,
-                                way->filters, of->in + k * (way->channels * here.tiles + SPARE),
-                                false, of->out + k * (way->filters * here.tiles + SPARE));
-        }
-        write_images(at, way, &here, of, NULL, dx);
+        of->at->gemm->by_columns(way->filters, way->channels, here.tiles,
+                                 own.out + item * (way->filters * here.tiles + SPARE),
+                                 own.in + item * (way->channels * here.tiles + SPARE), true, w);
     }
 }
 
-void ps_winograd_backward(const ps_winograd *at, const float *w, const float *x, const float *dy,
-                          float *dw, float *dx, float *scratch, size_t n)
+void ps_winograd_backward(const ps_winograd *at, ps_team *team, const float *w, const float *x,
+                          const float *dy, float *dw, float *dx, float *scratch, size_t n)
 {
     const ps_winograd_way *way = &at->forward;
-    size_t pairs = way->channels * way->filters, floats;
-    matrices of = matrices_of(at, scratch, &floats);
-    block here = {0};
+    size_t floats;
+    turning weights = {.of = matrices_of(at, scratch, &floats),
+                       .pairs = way->channels * way->filters,
+                       .w = w,
+                       .dw = dw};
+    slopes of = {
+        .at = at, .team = team, .x = x, .dy = dy, .w = weights.of.w, .scratch = scratch, .n = n};
+    sweep back = {.at = at,
+                  .way = &at->back,
+                  .team = team,
+                  .w = weights.of.w,
+                  .is_back = true,
+                  .from = dy,
+                  .to = dx,
+                  .scratch = scratch,
+                  .n = n};
+    uint32_t blocks = blocks_of(way, n), threads = ps_team_threads(team);
 
-    memset(of.w, 0, NUMBERS * pairs * sizeof *of.w);
-    while (next_block(way, n, &here)) {
-        read_images(at, way, x, &here, &of);
-        turn_images(way, at->tiles->from_slope, dy, way->filters, way->out_rows, way->out_columns,
-                    0, &here, of.plane, of.out);
-        for (size_t k = 0; k < NUMBERS; k++) {
-            at->gemm->by_columns(way->filters, way->channels, here.tiles,
-                                 of.out + k * (way->filters * here.tiles + SPARE),
-                                 of.in + k * (way->channels * here.tiles + SPARE), true,
-                                 of.w + k * pairs);
-        }
+    for (; of.first < blocks; of.first += of.count) {
+        of.count = blocks - of.first < threads ? blocks - of.first : threads;
+        ps_team_run(team, of.count, transform_block, &of);
+        ps_team_run(team, NUMBERS, add_product, &of);
     }
-    turn_back(&of, pairs, dw);
+    return_weights(team, &weights);
     if (dx != NULL) {
-        back_to_x(at, w, dy, dx, &of, n);
+        turn_weights(team, &weights);
+        ps_team_run(team, blocks_of(&at->back, n), compute_block, &back);
     }
 }

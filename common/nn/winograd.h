@@ -22,6 +22,7 @@
 
 #include "common/nn/gemm.h"
 #include "common/nn/im2col.h"
+#include "common/nn/team.h"
 #include "common/nn/winograd_tiles.h"
 
 /* One convolution, cut into tiles of its output and into blocks of tiles that fit in a cache. */
@@ -46,16 +47,16 @@ typedef struct ps_winograd {
  * filters and columns are in the range where this is faster than im2col. If so, fills *out. */
 bool ps_winograd_fits(const ps_window *window, size_t filters, ps_winograd *out);
 
-/* Returns the floats of `scratch` below. */
+/* Returns the floats of `scratch` below. A team has as many for each of its other threads. */
 size_t ps_winograd_scratch(const ps_winograd *at);
 
-/* Computes y, as a layer's forward. Shapes here and below: x and dx (n, channels, rows, columns), y
- * and dy (n, filters, out_rows, out_columns), w and dw (filters, channels, 3, 3), bias (filters) or
- * NULL. */
-void ps_winograd_forward(const ps_winograd *at, const float *w, const float *bias, const float *x,
-                         float *y, float *scratch, size_t n);
+/* Computes y, as a layer's forward. The bits do not depend on the team. Shapes here and below: x
+ * and dx (n, channels, rows, columns), y and dy (n, filters, out_rows, out_columns), w and dw
+ * (filters, channels, 3, 3), bias (filters) or NULL. */
+void ps_winograd_forward(const ps_winograd *at, ps_team *team, const float *w, const float *bias,
+                         const float *x, float *y, float *scratch, size_t n);
 /* Adds the gradient by the weights to dw, and writes that by x to dx unless dx is NULL. */
-void ps_winograd_backward(const ps_winograd *at, const float *w, const float *x, const float *dy,
-                          float *dw, float *dx, float *scratch, size_t n);
+void ps_winograd_backward(const ps_winograd *at, ps_team *team, const float *w, const float *x,
+                          const float *dy, float *dw, float *dx, float *scratch, size_t n);
 
 #endif

@@ -60,6 +60,15 @@ static void keep_rows(ps_trainer *t)
     }
 }
 
+/* Lets as many threads compute as the job asks for. More than there are processors would only wait
+ * for each other; the bits do not depend on the number. */
+static void set_threads(ps_trainer *t)
+{
+    uint32_t wanted = t->plan->spec->worker_threads, most = ps_team_processors();
+
+    ps_model_set_threads(t->model, wanted < most ? wanted : most);
+}
+
 ps_status ps_trainer_create(const ps_trainer_conf *conf, ps_trainer **out)
 {
     const ps_plan *plan = conf->plan;
@@ -76,7 +85,7 @@ ps_status ps_trainer_create(const ps_trainer_conf *conf, ps_trainer **out)
     ps_step_metrics_init(&t->step_metrics, plan);
     st = ps_plan_model(plan, t->batch, &t->model);
     if (ps_is_ok(&st)) {
-        ps_model_set_threads(t->model, plan->spec->worker_threads);
+        set_threads(t);
         st = take_memory(t);
     }
     if (ps_is_ok(&st)) {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-foreach(name IN ITEMS test_activation test_conv test_core test_fused test_gemm test_graph test_image test_layer test_loss test_model test_sparse test_team test_winograd)
+foreach(name IN ITEMS test_activation test_conv test_core test_fused test_gemm test_graph test_image test_layer test_loss test_model test_sparse test_team test_threads test_winograd)
     ps_test(unit ${name} ps_nn)
 endforeach()
 foreach(name IN ITEMS test_conv test_fused test_image test_layer)
@@ -16,7 +16,7 @@ foreach(name IN ITEMS test_golden test_golden_networks)
 endforeach()
 # All levels of processors on one (common/base/cpu.h); what it lacks is skipped.
 foreach(level IN ITEMS avx2 baseline)
-    foreach(name IN ITEMS test_activation test_conv test_fused test_graph test_image test_layer test_team test_golden_networks)
+    foreach(name IN ITEMS test_activation test_conv test_fused test_graph test_image test_layer test_team test_threads test_golden_networks)
         if(NOT (SANITIZE AND name STREQUAL test_golden_networks))
             add_test(NAME ${name}_${level} COMMAND ${name})
             set_tests_properties(${name}_${level} PROPERTIES TIMEOUT ${ps_test_seconds} LABELS unit

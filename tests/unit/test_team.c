@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_team.c - products by several threads have the bits of one. */
+/* test_team.c - a team computes each item once, and products by several threads have the bits of
+ * one. test_threads.c has whole models. */
 #include "common/nn/blas.h"
 
 #include "common/base/draw.h"
@@ -7,9 +8,11 @@
 
 #include "tests/support/cmocka_all.h"
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef void product_fn(ps_team *team, size_t m, size_t n, size_t k, const float *a, const float *b,
                         float keep, float *c);
@@ -24,8 +27,6 @@ static float *fill(size_t n, uint32_t which)
     }
     return x;
 }
-
-static atomic_uint shared_runs;
 
 static void check(ps_team *team, size_t m, size_t n, size_t k, float keep)
 {
@@ -55,14 +56,14 @@ static void check(ps_team *team, size_t m, size_t n, size_t k, float keep)
  * beyond the caches that decide on kernels. */
 static void bits_do_not_depend_on_the_number_of_threads(void **state)
 {
-    static const size_t shapes[][3] = {{64, 128, 784},  {128, 784, 64},   {64, 784, 128},
-                                       {32, 5003, 256}, {5003, 256, 32},  {32, 256, 5003},
-                                       {333, 515, 777}, {777, 333, 515},  {1, 4096, 2048},
-                                       {200, 200, 200}, {2048, 1024, 65}, {65, 1024, 2048}};
+    static const size_t shapes[][3] = {
+        {64, 128, 784},   {128, 784, 64},   {64, 784, 128},  {32, 5003, 256}, {5003, 256, 32},
+        {32, 256, 5003},  {333, 515, 777},  {777, 333, 515}, {1, 4096, 2048}, {200, 200, 200},
+        {2048, 1024, 65}, {65, 1024, 2048}, {16, 2051, 515}, {515, 2051, 31}, {2051, 515, 16}};
 
     (void)state;
     for (uint32_t threads = 2; threads <= 5; threads++) {
-        ps_team *team = ps_team_create(threads);
+        ps_team *team = ps_team_create(threads, 0);
 
         assert_non_null(team);
         for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
@@ -72,30 +73,115 @@ static void bits_do_not_depend_on_the_number_of_threads(void **state)
     }
 }
 
-static void count_run(void *arg, uint32_t part)
-{
-    unsigned *by_part = arg;
+enum { ITEMS = 50, RUNS = 3000 };
 
-    by_part[part]++;
-    atomic_fetch_add(&shared_runs, 1);
+typedef struct counts {
+    atomic_uint by_item[ITEMS];
+    uint32_t threads;
+    atomic_uint foreign; /* calls with a number that no thread of the team has */
+} counts;
+
+static void count_item(void *arg, uint32_t item, uint32_t thread)
+{
+    counts *of = arg;
+
+    atomic_fetch_add(&of->by_item[item], 1);
+    if (thread >= of->threads) {
+        atomic_fetch_add(&of->foreign, 1);
+    }
 }
 
-static void every_part_is_run_once(void **state)
+/* A run has returned when all of its items are computed, and no thread that comes late takes one of
+ * a run that is over. */
+static void every_item_is_computed_once(void **state)
 {
-    ps_team *team = ps_team_create(4);
-    unsigned by_part[4] = {0};
+    (void)state;
+    for (uint32_t threads = 1; threads <= 4; threads++) {
+        ps_team *team = threads == 1 ? NULL : ps_team_create(threads, 0);
+        counts of = {.threads = threads};
+
+        assert_int_equal(ps_team_threads(team), threads);
+        for (unsigned run = 1; run <= RUNS; run++) {
+            uint32_t items = run % (ITEMS + 1);
+
+            ps_team_run(team, items, count_item, &of);
+            for (uint32_t i = 0; i < items; i++) {
+                assert_int_equal(atomic_exchange(&of.by_item[i], 0), 1);
+            }
+        }
+        assert_int_equal(atomic_load(&of.foreign), 0);
+        ps_team_destroy(team);
+    }
+}
+
+/* Items that wait for each other end only if several threads compute. */
+static void wait_for_others(void *arg, uint32_t item, uint32_t thread)
+{
+    counts *of = arg;
+
+    (void)item;
+    (void)thread;
+    atomic_fetch_add(&of->by_item[0], 1);
+    while (atomic_load(&of->by_item[0]) < of->threads) {
+        sched_yield();
+    }
+}
+
+static void each_thread_has_a_part_in_the_work(void **state)
+{
+    ps_team *team = ps_team_create(3, 0);
+    counts of = {.threads = 3};
 
     (void)state;
-    assert_int_equal(ps_team_threads(NULL), 1);
-    assert_int_equal(ps_team_threads(team), 4);
-    for (uint32_t i = 0; i < 3000; i++) {
-        ps_team_run(team, 1 + i % 4, count_run, by_part);
+    alarm(60); /* without the helpers the first item waits forever */
+    ps_team_run(team, 3, wait_for_others, &of);
+    alarm(0);
+    ps_team_destroy(team);
+}
+
+static void count_values(void *arg, size_t from, size_t to)
+{
+    atomic_uint *by_value = arg;
+
+    for (size_t i = from; i < to; i++) {
+        atomic_fetch_add(&by_value[i], 1);
     }
-    assert_int_equal(by_part[0], 3000);
-    assert_int_equal(by_part[1], 2250);
-    assert_int_equal(by_part[2], 1500);
-    assert_int_equal(by_part[3], 750);
-    assert_int_equal(atomic_load(&shared_runs), 7500);
+}
+
+static void ranges_cover_every_value_once(void **state)
+{
+    ps_team *team = ps_team_create(3, 0);
+    atomic_uint by_value[ITEMS] = {0};
+
+    (void)state;
+    for (size_t size = 0; size <= ITEMS; size++) {
+        for (size_t align = 1; align <= 16; align *= 4) {
+            ps_team_ranges(team, size, align, count_values, by_value);
+            for (size_t i = 0; i < ITEMS; i++) {
+                assert_int_equal(atomic_exchange(&by_value[i], 0), i < size);
+            }
+        }
+    }
+    assert_int_equal(ps_part_at(50, 16, 3, 1), 16);
+    assert_int_equal(ps_part_at(50, 16, 3, 2), 32);
+    assert_int_equal(ps_part_at(50, 16, 3, 3), 50);
+    ps_team_destroy(team);
+}
+
+static void every_thread_has_scratch_memory(void **state)
+{
+    enum { FLOATS = 33 };
+    ps_team *team = ps_team_create(3, FLOATS);
+    float own[FLOATS];
+
+    (void)state;
+    assert_int_equal(ps_team_memory(NULL), 0);
+    assert_int_equal(ps_team_memory(team), 2 * 48 * sizeof(float)); /* whole cache lines */
+    assert_ptr_equal(ps_team_scratch(NULL, 0, own), own);
+    assert_ptr_equal(ps_team_scratch(team, 0, own), own);
+    memset(ps_team_scratch(team, 1, own), 1, FLOATS * sizeof(float));
+    memset(ps_team_scratch(team, 2, own), 2, FLOATS * sizeof(float));
+    assert_int_equal(*(unsigned char *)ps_team_scratch(team, 1, own), 1);
     ps_team_destroy(team);
 }
 
@@ -103,9 +189,13 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bits_do_not_depend_on_the_number_of_threads),
-        cmocka_unit_test(every_part_is_run_once),
+        cmocka_unit_test(every_item_is_computed_once),
+        cmocka_unit_test(each_thread_has_a_part_in_the_work),
+        cmocka_unit_test(ranges_cover_every_value_once),
+        cmocka_unit_test(every_thread_has_scratch_memory),
     };
 
+    ps_nn_init_process(); /* else OpenBLAS has threads of its own */
     cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -84,8 +84,8 @@ static void compare(const ps_winograd *at, const numbers *of, const numbers *wan
         scratch[i] = NAN;
     }
     memset(of->dw, 0, weights * sizeof *of->dw);
-    ps_winograd_forward(at, of->w, of->bias, of->x, of->y, scratch, n);
-    ps_winograd_backward(at, of->w, of->x, of->dy, of->dw, of->dx, scratch, n);
+    ps_winograd_forward(at, NULL, of->w, of->bias, of->x, of->y, scratch, n);
+    ps_winograd_backward(at, NULL, of->w, of->x, of->dy, of->dw, of->dx, scratch, n);
     must_be("y", of->y, want->y, out);
     must_be("dx", of->dx, want->dx, in);
     must_be("dw", of->dw, want->dw, weights);

@@ -251,24 +251,25 @@ static void by_small(void *arg)
 {
     conv *c = arg;
 
-    ps_conv_small_forward(&c->small, c->w, c->bias, c->x, c->y, c->scratch, BATCH);
-    ps_conv_small_backward(&c->small, c->w, c->x, c->y, c->dw, NULL, c->dx, c->scratch, BATCH);
+    ps_conv_small_forward(&c->small, NULL, c->w, c->bias, c->x, c->y, c->scratch, BATCH);
+    ps_conv_small_backward(&c->small, NULL, c->w, c->x, c->y, c->dw, NULL, c->dx, c->scratch,
+                           BATCH);
 }
 
 static void by_strips(void *arg)
 {
     conv *c = arg;
 
-    ps_conv_strips_forward(&c->strips, c->w, c->bias, c->x, c->y, c->scratch, BATCH);
-    ps_conv_strips_backward(&c->strips, c->w, c->x, c->y, c->dw, c->dx, c->scratch, BATCH);
+    ps_conv_strips_forward(&c->strips, NULL, c->w, c->bias, c->x, c->y, c->scratch, BATCH);
+    ps_conv_strips_backward(&c->strips, NULL, c->w, c->x, c->y, c->dw, c->dx, c->scratch, BATCH);
 }
 
 static void by_winograd(void *arg)
 {
     conv *c = arg;
 
-    ps_winograd_forward(&c->winograd, c->w, c->bias, c->x, c->y, c->scratch, BATCH);
-    ps_winograd_backward(&c->winograd, c->w, c->x, c->y, c->dw, c->dx, c->scratch, BATCH);
+    ps_winograd_forward(&c->winograd, NULL, c->w, c->bias, c->x, c->y, c->scratch, BATCH);
+    ps_winograd_backward(&c->winograd, NULL, c->w, c->x, c->y, c->dw, c->dx, c->scratch, BATCH);
 }
 
 static void multiply(bool a_turned, bool b_turned, size_t m, size_t n, size_t k, const float *a,
