@@ -14,6 +14,7 @@ from harness import ENDLESS, PATIENCE, SLOW, SMALL, coordinator_pb2 as pb, job_p
 from tls_cluster import TlsTest
 
 ROUNDS = 100 if os.environ.get("PSGD_TEST_LONG", "0") == "1" else 6
+PACE_MS = 100 if ROUNDS < 100 else 180
 OUT_S = 5 * SLOW  # in which a revoked member is out
 WAIT = {"timeout": 20 * PATIENCE}
 
@@ -41,10 +42,10 @@ class Rotation(TlsTest):
         c.wait_idle()
 
         members = ["coordinator/main", "admin/anna", *(f"node/{p.name}" for p in c.nodes)]
-        job = c.submit(shape, workers=2, pservers=1, nodes=nodes, **paced(100))
+        job = c.submit(shape, workers=2, pservers=1, nodes=nodes, **paced(PACE_MS))
         c.wait_state(job.id, job_pb2.JOB_STATE_RUNNING)
         eve = self.stub(c, "observer/eve")
-        watch = eve.WatchJob(pb.WatchJobRequest(job_id=c.submit(SMALL, workers=9).id), **WAIT)
+        watch = eve.WatchJob(pb.WatchJobRequest(job_id=c.submit(SMALL, workers=9).id), timeout=3600)
         next(watch)  # of a job that waits: nothing follows
         for i in range(ROUNDS):
             for who in members:
