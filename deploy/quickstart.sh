@@ -1,19 +1,22 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# quickstart.sh [--keep] [--workers N] [--pservers N] [--epochs N] - builds psgd,
+# quickstart.sh [--keep] [--tls] [--workers N] [--pservers N] [--epochs N] - builds psgd,
 # starts a small cluster on this machine, trains the tutorial network on it and
 # shows what came out.
 #   --keep   leaves the services running and says how to stop them
+#   --tls    makes an authority and certificates; every link is mutual TLS, and the
+#            job is that of a submitter
 # Data: the MNIST files in $PSGD_DATA/mnist if set, else a download, else the
 # digits that psgd draws itself.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-keep=0 workers=2 pservers=2 epochs=2
-usage() { sed -n '3,8s/^# \{0,1\}//p' "$0"; }
+keep=0 tls=0 workers=2 pservers=2 epochs=2
+usage() { sed -n '3,10s/^# \{0,1\}//p' "$0"; }
 while [ $# -gt 0 ]; do
     case $1 in
     --keep) keep=1 ;;
+    --tls) tls=1 ;;
     --workers) workers=${2:?--workers needs a number}; shift ;;
     --pservers) pservers=${2:?--pservers needs a number}; shift ;;
     --epochs) epochs=${2:?--epochs needs a number}; shift ;;
@@ -68,6 +71,24 @@ stop_all() {
 trap stop_all EXIT
 trap 'echo; echo "Stopping the services, and the job with them."; exit 130' INT TERM
 
+# join PRINCIPAL - makes a member of the authority; sets `flags` to what its program is told. In
+# plaintext there is nothing to tell.
+flags=()
+join() {
+    local at=$run/tls/${1/\//-}
+    [ "$tls" = 1 ] || return 0
+    {
+        build/bin/psgd pki request "$1" --host 127.0.0.1 --tls-dir "$at"
+        build/bin/psgd pki approve "$at/request.pem" "$1" --pki "$run/pki" --out "$at/answer.pem"
+        build/bin/psgd pki install "$at/answer.pem" --tls-dir "$at" --fingerprint "$fingerprint"
+    } >"$run/join.log" 2>&1 || { cat "$run/join.log" >&2; exit 1; }
+    flags=(--tls-dir "$at")
+}
+if [ "$tls" = 1 ]; then
+    fingerprint=$(build/bin/psgd pki init --pki "$run/pki" | sed -n 's/^fingerprint *//p')
+    echo "Made an authority in ${run#"$PWD"/}/pki; every link is TLS."
+fi
+
 # start NAME PROGRAM OPTIONS... - sets `address` to where it listens.
 start() {
     local name=$1 program=$2 line=
@@ -88,17 +109,21 @@ start() {
 }
 
 echo "Starting one coordinator, $pservers parameter servers and $workers workers:"
-start coordinator psgd-coordinator
+join coordinator/main
+start coordinator psgd-coordinator "${flags[@]}"
 coordinator=$address
 for ((i = 0; i < pservers; i++)); do
-    start "pserver-$i" psgd-pserver --coordinator "$coordinator" --node-id "ps-$i"
+    join "node/ps-$i"
+    start "pserver-$i" psgd-pserver --coordinator "$coordinator" --node-id "ps-$i" "${flags[@]}"
 done
 for ((i = 0; i < workers; i++)); do
-    start "worker-$i" psgd-worker --coordinator "$coordinator" --node-id "worker-$i"
+    join "node/worker-$i"
+    start "worker-$i" psgd-worker --coordinator "$coordinator" --node-id "worker-$i" "${flags[@]}"
 done
 
 # --- the job ------------------------------------------------------------------
-psgd="build/bin/psgd --coordinator $coordinator"
+join submitter/you
+psgd="build/bin/psgd --coordinator $coordinator${flags[*]:+ ${flags[*]}}"
 status=0
 echo
 $psgd submit --preset tutorial --data "$data" --workers "$workers" --pservers "$pservers" \
