@@ -234,3 +234,14 @@ ps_service ps_health_service(ps_health *health)
         .state = health,
     };
 }
+
+ps_stream *ps_health_watch(ps_channel *channel, const ps_stream_events *events, void *arg)
+{
+    check_request request = GRPC__HEALTH__V1__HEALTH_CHECK_REQUEST__INIT;
+    ps_stream *stream = ps_stream_open(channel, &grpc__health__v1__health__descriptor, "Watch",
+                                       PS_NO_TIMEOUT, 0, events, arg);
+
+    ps_stream_send(stream, &request.base, NULL, 0);
+    ps_stream_half_close(stream);
+    return stream;
+}

@@ -7,6 +7,7 @@
 #ifndef PS_COMMON_RPC_HEALTH_H
 #define PS_COMMON_RPC_HEALTH_H
 
+#include "common/rpc/client.h"
 #include "common/rpc/server.h"
 
 typedef struct ps_health ps_health;
@@ -28,5 +29,9 @@ void ps_health_stop(ps_health *health);
 
 /* Returns the entry for the table of a server. `health` must outlive its calls. */
 ps_service ps_health_service(ps_health *health);
+
+/* Opens a stream that ends with the process at the other end: Watch of its health. Messages say
+ * whether it serves; read them. As ps_stream_open. */
+ps_stream *ps_health_watch(ps_channel *channel, const ps_stream_events *events, void *arg);
 
 #endif

@@ -4,13 +4,11 @@
  * gRPC tells a caller only that it could not connect. This connects beside it, and reads until the
  * server has said something: under TLS 1.3 a server refuses a client after the client's handshake.
  */
-#include "common/base/address.h"
 #include "common/base/clock.h"
 #include "common/base/strbuf.h"
+#include "common/rpc/dial.h"
 #include "common/rpc/tls_impl.h"
 
-#include <errno.h>
-#include <netdb.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
@@ -40,41 +38,12 @@ static bool wait_for(const probe *p, short events)
 
 static ps_status connect_to(probe *p)
 {
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list = NULL;
-    ps_address a;
-    char port[8];
-    int err = ECONNREFUSED, code;
-    ps_status st = ps_address_parse(p->address, "127.0.0.1", 0, &a);
+    ps_status st = ps_dial(p->address, p->until_us - ps_clock_us(), &p->fd);
 
-    if (!ps_is_ok(&st)) {
-        return st;
+    if (st.code == PS_NOT_FOUND) {
+        st.code = PS_UNAVAILABLE;
     }
-    snprintf(port, sizeof port, "%u", (unsigned)a.port);
-    code = getaddrinfo(a.host, port, &hints, &list);
-    if (code != 0) {
-        return ps_fail(PS_UNAVAILABLE, "%s", gai_strerror(code));
-    }
-    for (struct addrinfo *at = list; at != NULL && err != 0; at = at->ai_next) {
-        socklen_t size = sizeof err;
-
-        p->fd = socket(at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-        if (p->fd < 0) {
-            err = errno;
-            continue;
-        }
-        err = connect(p->fd, at->ai_addr, at->ai_addrlen) == 0 ? 0 : errno;
-        if (err == EINPROGRESS && !wait_for(p, POLLOUT)) {
-            err = ETIMEDOUT;
-        } else if (err == EINPROGRESS) {
-            getsockopt(p->fd, SOL_SOCKET, SO_ERROR, &err, &size);
-        }
-        if (err != 0) {
-            close(p->fd);
-            p->fd = -1;
-        }
-    }
-    freeaddrinfo(list);
-    return err == 0 ? ps_ok() : ps_fail(PS_UNAVAILABLE, "%s", strerror(err));
+    return st;
 }
 
 /* Waits for what SSL wants. Returns false if it has failed or the deadline has passed. */

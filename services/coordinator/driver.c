@@ -326,6 +326,9 @@ void ps_attempt_adopt(ps_coordinator *c, ps_live *job)
     if (a->commit.state == PSGD__V1__JOB_STATE__JOB_STATE_RUNNING) {
         ps_checkpoints_begin(a);
     }
+    for (size_t i = 0; i < a->commit.count && a->commit.stage == PS_STAGE_GOING; i++) {
+        ps_presence_start(&a->nodes[i]);
+    }
     ps_attempt_pump(a);
 }
 
@@ -478,6 +481,7 @@ static void act(ps_attempt *a, ps_commit_action action, ps_attempt_node *p)
         ps_package_make(a->package, a->c->packages);
         break;
     case PS_COMMIT_PREPARE:
+        ps_presence_start(p);
         ps_prepare_start(p);
         break;
     case PS_COMMIT_START:

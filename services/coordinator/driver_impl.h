@@ -19,6 +19,7 @@
 
 typedef struct ps_prepare ps_prepare; /* a running PreCommit; driver_prepare.c */
 typedef struct ps_collect ps_collect; /* a running Collect; driver_collect.c */
+typedef struct ps_presence ps_presence; /* a stream that breaks with the node; driver_presence.c */
 
 /* The driver's state of a member of the attempt. */
 typedef struct ps_attempt_node {
@@ -30,6 +31,7 @@ typedef struct ps_attempt_node {
     ps_prepare *prepare;
     ps_collect *collect;
     ps_collect *saving;  /* of a checkpoint */
+    ps_presence *presence;
     ps_call *ready;      /* the node's Ready, which waits at the barrier; NULL: none */
     bool logs_known;     /* log_name is set */
     ps_strand files;     /* order of the tasks that write the node's log and files */
@@ -131,6 +133,10 @@ void ps_prepare_stop(ps_prepare *prepare);
  * stopped. Reports to `commit` success, and failures that a repetition cannot mend. */
 void ps_collect_start(ps_attempt_node *node);
 void ps_collect_stop(ps_collect *collect);
+
+/* Begins to watch the node's process. Reports to `commit` that it is gone, unless it is stopped. */
+void ps_presence_start(ps_attempt_node *node);
+void ps_presence_stop(ps_presence *presence);
 
 /* Collects the files of a node's checkpoint into a folder, whose path is kept; ends in
  * ps_checkpoint_collected, unless it is stopped. */

@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import subprocess
+import time
 
 from harness import (BIN, FRAGILE, PATIENCE, SLOW, SMALL, ClusterTest, coordinator_pb2, evaluated,
                      job_pb2, main, tensors)
@@ -93,6 +94,28 @@ class Recovery(ClusterTest):
         job = c.wait(job.id)
         self.must_be_whole(c, job, straight)
         self.assertEqual([r.from_step for r in job.recoveries], [0])
+
+    def test_a_killed_process_is_noticed_long_before_its_lease(self):
+        c = self.cluster(workers=2, pservers=2)
+        c.wait_nodes(4)
+        for victim in (c.workers[1], c.pservers[0]):
+            job = c.submit({**JOB, **PACE, "workers": 2, "epochs": 1000,
+                            "timeouts": {"leaseMs": 60000}})
+            c.wait(job.id, lambda j: j.progress.step > 3)
+            killed = time.time()
+            victim.kill()
+            job = c.wait(job.id, lambda j: j.restarts == 1 and j.state == RUNNING)
+            r = job.recoveries[0]
+            took = r.notice_time.seconds + r.notice_time.nanos * 1e-9 - killed
+            print(f"{victim.name}: noticed after {took:.3f} s, trains again {r.seconds:.3f} s later",
+                  flush=True)
+            self.assertLess(took, SLOW)
+            self.assertIn("nothing listens there any more", r.message)
+            c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id), timeout=10 * PATIENCE)
+            c.wait(job.id)
+            victim.start()
+            c.wait_idle()
+            c.wait_nodes(4)
 
     def test_a_frozen_worker_does_not_come_back_into_the_job(self):
         c = self.cluster(workers=4, pservers=1)

@@ -123,6 +123,33 @@ static void before_training_too(void **state)
     ps_commit_fini(&w.c);
 }
 
+static void a_process_that_is_gone_is_lost_at_once(void **state)
+{
+    const ps_commit_conf conf = with_restarts(true, true);
+    cm_world w;
+
+    (void)state;
+    cm_run(&w, &conf);
+    ps_commit_gone(&w.c, PS0, w.now);
+    cm_take(&w);
+    expect(&w, STATE(QUEUED), "NODE_LOST");
+    assert_string_equal(w.c.message, "parameter server ps0 (h:3) is lost: its connection broke, and "
+                                     "nothing listens there any more");
+    assert_true(w.c.members[PS0].is_lost);
+    ps_commit_gone(&w.c, W0, w.now); /* the end is decided */
+    assert_string_equal(w.c.reason, "NODE_LOST");
+    ps_commit_fini(&w.c);
+
+    cm_run(&w, &cm_conf);
+    cm_finish_workers(&w);
+    ps_commit_collected(&w.c, W0, &cm_ok, w.now);
+    ps_commit_gone(&w.c, W0, w.now); /* its files are here */
+    assert_int_equal(w.c.outcome, 0);
+    ps_commit_gone(&w.c, W1, w.now);
+    expect(&w, STATE(FAILED), "NODE_LOST");
+    ps_commit_fini(&w.c);
+}
+
 static void a_cancelled_or_lying_one_does_not(void **state)
 {
     const ps_commit_conf conf = with_restarts(true, true);
@@ -262,6 +289,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_lost_node_sends_the_job_back_to_the_queue),
         cmocka_unit_test(only_failures_that_another_attempt_can_mend_do),
         cmocka_unit_test(before_training_too),
+        cmocka_unit_test(a_process_that_is_gone_is_lost_at_once),
         cmocka_unit_test(a_cancelled_or_lying_one_does_not),
         cmocka_unit_test(the_time_that_losses_cost_is_counted),
         cmocka_unit_test(the_newest_recoveries_are_kept_and_all_are_counted),

@@ -431,6 +431,19 @@ void ps_commit_seen(ps_commit *c, size_t node, int64_t now_us)
     c->members[node].seen_us = now_us;
 }
 
+void ps_commit_gone(ps_commit *c, size_t node, int64_t now_us)
+{
+    ps_member *m = &c->members[node];
+
+    if (m->is_lost || m->files == PS_FILES_HERE || c->stage >= PS_STAGE_STORE) {
+        return;
+    }
+    ps_commit_lose(c, node, "NODE_LOST", "its connection broke, and nothing listens there any more",
+                   now_us);
+    finish_run(c, now_us);
+    ps_commit_settle(c, now_us);
+}
+
 void ps_commit_restarted(ps_commit *c, size_t node, uint64_t incarnation, int64_t now_us)
 {
     ps_member *m = &c->members[node];

@@ -224,6 +224,9 @@ void ps_commit_waits(ps_commit *c, size_t node, uint32_t rank, const uint32_t *s
 void ps_commit_lied(ps_commit *c, size_t node, const char *why, int64_t now_us);
 /* Handles another sign of life of the node, such as the acknowledgement of a package. */
 void ps_commit_seen(ps_commit *c, size_t node, int64_t now_us);
+/* Handles a node whose connection broke, while nothing listens at its address any more: it is
+ * lost. */
+void ps_commit_gone(ps_commit *c, size_t node, int64_t now_us);
 /* Handles a node that has restarted: it has another incarnation. */
 void ps_commit_restarted(ps_commit *c, size_t node, uint64_t incarnation, int64_t now_us);
 /* Handles the end of Collect. */
