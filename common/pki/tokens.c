@@ -40,7 +40,7 @@ static void set_id(ps_token *t)
 }
 
 /* Reads "PRINCIPAL SECONDS DIGEST". */
-static ps_status read_line(const char *file, size_t number, const char *line, ps_token *out)
+static ps_status read_line(const char *what, size_t number, const char *line, ps_token *out)
 {
     char who[PS_PRINCIPAL_TEXT_BYTES], more;
     long long not_after;
@@ -52,7 +52,7 @@ static ps_status read_line(const char *file, size_t number, const char *line, ps
         return ps_fail(PS_INVALID_ARGUMENT,
                        "%s:%zu: KIND/NAME, seconds since 1970 and 64 digits of a SHA-256 are "
                        "expected",
-                       PS_PATH_SHOWN(file), number);
+                       what, number);
     }
     st = ps_principal_parse(who, &out->who);
     if (ps_is_ok(&st) && !is_user(out->who.kind)) {
@@ -60,10 +60,10 @@ static ps_status read_line(const char *file, size_t number, const char *line, ps
     }
     out->not_after = not_after;
     set_id(out);
-    return ps_wrap(st, "%s:%zu", PS_PATH_SHOWN(file), number);
+    return ps_wrap(st, "%s:%zu", what, number);
 }
 
-static ps_status read_lines(const char *file, char *text, ps_tokens *out)
+static ps_status read_lines(const char *what, char *text, ps_tokens *out)
 {
     size_t number = 0;
     ps_status st = ps_ok();
@@ -78,11 +78,33 @@ static ps_status read_lines(const char *file, char *text, ps_tokens *out)
             continue;
         }
         if (out->count == PS_TOKENS_MAX) {
-            return ps_fail(PS_INVALID_ARGUMENT, "%s:%zu: at most %d tokens are allowed",
-                           PS_PATH_SHOWN(file), number, PS_TOKENS_MAX);
+            return ps_fail(PS_INVALID_ARGUMENT, "%s:%zu: at most %d tokens are allowed", what,
+                           number, PS_TOKENS_MAX);
         }
-        st = read_line(file, number, line, &out->items[out->count]);
+        st = read_line(what, number, line, &out->items[out->count]);
         out->count += ps_is_ok(&st);
+    }
+    return st;
+}
+
+ps_status ps_tokens_parse(const char *what, const char *text, size_t n, ps_tokens *out)
+{
+    char *copy;
+    ps_status st;
+
+    *out = (ps_tokens){0};
+    if (n > FILE_MAX_BYTES || memchr(text, '\0', n) != NULL) {
+        return ps_fail(PS_INVALID_ARGUMENT, "%s: a text of at most %d bytes is expected", what,
+                       FILE_MAX_BYTES);
+    }
+    copy = ps_xmalloc(n + 1);
+    memcpy(copy, text, n);
+    copy[n] = '\0';
+    out->items = ps_xcalloc(PS_TOKENS_MAX, sizeof out->items[0]);
+    st = read_lines(what, copy, out);
+    free(copy);
+    if (!ps_is_ok(&st)) {
+        ps_tokens_fini(out);
     }
     return st;
 }
@@ -107,17 +129,10 @@ ps_status ps_tokens_read(const char *file, ps_tokens *out)
                        PS_PATH_SHOWN(file), (unsigned)(facts.st_mode & 07777));
     }
     st = ps_file_read(file, FILE_MAX_BYTES, &text, &n);
-    if (ps_is_ok(&st) && memchr(text, '\0', n) != NULL) {
-        st = ps_fail(PS_INVALID_ARGUMENT, "%s: it is no text", PS_PATH_SHOWN(file));
-    }
     if (ps_is_ok(&st)) {
-        out->items = ps_xcalloc(PS_TOKENS_MAX, sizeof out->items[0]);
-        st = read_lines(file, text, out);
+        st = ps_tokens_parse(PS_PATH_SHOWN(file), text, n, out);
     }
     free(text);
-    if (!ps_is_ok(&st)) {
-        ps_tokens_fini(out);
-    }
     return st;
 }
 

@@ -40,6 +40,10 @@ typedef struct ps_tokens {
 PS_MUST_USE ps_status ps_tokens_read(const char *file, ps_tokens *out);
 void ps_tokens_fini(ps_tokens *tokens);
 
+/* Reads the content of a file, `n` bytes; `what` is how errors begin. Otherwise as ps_tokens_read.
+ */
+PS_MUST_USE ps_status ps_tokens_parse(const char *what, const char *text, size_t n, ps_tokens *out);
+
 /* Returns the token with this text of n bytes, or NULL; it may have ended. Takes the same time
  * whatever the text has in common with a token. */
 const ps_token *ps_tokens_find(const ps_tokens *tokens, const char *text, size_t n);
