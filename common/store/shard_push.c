@@ -5,7 +5,6 @@
 
 #include "common/base/nonfinite.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,8 +15,9 @@
 static ps_status check_clock(const ps_store *store, uint32_t s, uint32_t k, uint64_t clock,
                              bool *is_in)
 {
-    return ps_wrap(ps_book_check_clock(&store->book, s, k, clock, is_in), "slice %u",
-                   store->slices[s].conf.index);
+    ps_status st = ps_book_check_clock(&store->book, s, k, clock, is_in);
+
+    return ps_is_ok(&st) ? st : ps_wrap(st, "slice %u", store->slices[s].conf.index);
 }
 
 /* Returns the memory that a plain contribution's values are combined with next: the open sum or the
@@ -76,6 +76,20 @@ static ps_store_outcome take(ps_store *store, uint32_t s, uint32_t worker, uint3
     return outcome;
 }
 
+/* Counts a contribution of `came` bytes that was checked, and takes it unless it is in already. */
+static ps_store_outcome accept(ps_store *store, uint32_t s, uint32_t worker, uint32_t k,
+                               uint64_t clock, bool is_in, size_t came,
+                               const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len)
+{
+    store->counters.bytes_in += came;
+    store->counters.f32_bytes_in += store->slices[s].conf.n * sizeof(float);
+    if (is_in) {
+        store->counters.duplicates++;
+        return PS_STORE_DUPLICATE;
+    }
+    return take(store, s, worker, k, clock, head, bytes, len);
+}
+
 uint32_t shard_find_slice(const ps_store *store, uint32_t index)
 {
     uint32_t lo = 0, hi = store->slice_count;
@@ -130,15 +144,8 @@ static ps_status push(ps_store *store, uint32_t worker, uint64_t clock, uint32_t
             return st;
         }
     }
-    store->counters.bytes_in += came;
-    store->counters.f32_bytes_in += slice->conf.n * sizeof(float);
-    if (is_in) {
-        store->counters.duplicates++;
-        *outcome = PS_STORE_DUPLICATE;
-    } else {
-        *outcome = take(store, s, worker, contributor, clock, head, bytes, len);
-    }
-    return ps_ok();
+    *outcome = accept(store, s, worker, contributor, clock, is_in, came, head, bytes, len);
+    return st;
 }
 
 ps_status ps_store_push(ps_store *store, uint32_t worker, uint64_t clock, uint32_t contributor,
@@ -168,14 +175,11 @@ ps_status ps_store_push_zeros(ps_store *store, uint32_t worker, uint64_t clock,
         return st;
     }
     for (uint32_t s = 0; s < store->slice_count; s++) {
-        ps_store_outcome outcome;
-
-        if (in < store->slice_count && clock < ps_book_next(&store->book, s, contributor)) {
-            continue; /* this slice has the contribution already */
+        is_in = clock < ps_book_next(&store->book, s, contributor);
+        if (!is_in || in == store->slice_count) { /* all are in: it is a repetition */
+            zeros.slice = store->slices[s].conf.index;
+            (void)accept(store, s, worker, contributor, clock, is_in, 0, &zeros, NULL, 0);
         }
-        zeros.slice = store->slices[s].conf.index;
-        st = push(store, worker, clock, contributor, &zeros, NULL, 0, &outcome);
-        assert(ps_is_ok(&st));
     }
     return st;
 }
