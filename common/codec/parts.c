@@ -36,6 +36,16 @@ size_t ps_parts_encode(const ps_codec *codec, const ps_params *params, uint64_t 
     return bytes;
 }
 
+void ps_parts_heads(const ps_codec *codec, const ps_params *params, size_t n, ps_encoding *heads)
+{
+    uint8_t none[1];
+
+    for (size_t i = 0; i < ps_parts_count(n); i++) {
+        ps_codec_encode(codec, params, 0, (uint32_t)i, NULL, 0, none, &heads[i]);
+        heads[i].msg.payload_bytes = (uint32_t)(values_of(n, i) * sizeof(float));
+    }
+}
+
 ps_status ps_parts_read(ps_parts_reader *r, const ps_codec *codec, float *y, size_t n)
 {
     uint8_t scratch[PS_CODEC_VALUES * sizeof(float) + 8];

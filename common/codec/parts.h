@@ -16,6 +16,10 @@ size_t ps_parts_bytes(const ps_codec *codec, const ps_params *params, size_t n);
 size_t ps_parts_encode(const ps_codec *codec, const ps_params *params, uint64_t key, const float *x,
                        size_t n, uint8_t *out, ps_encoding *heads);
 
+/* Writes the heads (ps_parts_count) of n values that are sent as they are, by a codec that is plain
+ * (ps_codec_is_plain). */
+void ps_parts_heads(const ps_codec *codec, const ps_params *params, size_t n, ps_encoding *heads);
+
 /* The position of reading in a message. */
 typedef struct ps_parts_reader {
     Psgd__V1__Encoding **heads; /* (count) */

@@ -304,7 +304,7 @@ typedef struct ps_store_rows_answer {
     size_t count;                      /* of keys */
     const uint64_t *keys; /* (count), the store's until the worker pulls again; NULL: those asked
                            * for */
-    float *values;        /* of each of the tables in turn (count, width); the caller frees it */
+    ps_buf *values;       /* float32 of each of the tables in turn (count, width); the caller's */
     bool is_last;         /* the pull is answered */
 } ps_store_rows_answer;
 

@@ -184,9 +184,10 @@ bool store_follow_next(ps_store *store, uint32_t worker, size_t most, ps_store_r
     answer->table_count = 1;
     answer->keys = pull->keys + pull->at;
     answer->count = pull->count - pull->at < most ? pull->count - pull->at : most;
-    answer->values =
-        ps_xmalloc((answer->count * ps_table_width(table) + 1) * sizeof *answer->values);
-    st = ps_table_pull_rows(table, answer->keys, answer->count, answer->values);
+    answer->values = ps_buf_create(answer->count * ps_table_width(table) * sizeof(float));
+    answer->values->len = answer->values->cap;
+    st = ps_table_pull_rows(table, answer->keys, answer->count,
+                            (float *)(void *)answer->values->data);
     assert(ps_is_ok(&st)); /* only keys that were pushed to the table are listed */
     pull->at += answer->count;
     answer->is_last = pull->at == pull->count && next == r->tables->table_count;

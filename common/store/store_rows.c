@@ -479,8 +479,9 @@ static bool next_asked(ps_store *store, uint32_t worker, ps_store_rows_answer *a
     answer->table_count = r->tables->table_count;
     answer->count = pull->count;
     answer->is_last = true;
-    answer->values = ps_xmalloc((pull->count * r->width + 1) * sizeof *answer->values);
-    st = ps_tables_pull(r->tables, pull->keys, pull->count, answer->values);
+    answer->values = ps_buf_create(pull->count * r->width * sizeof(float));
+    answer->values->len = answer->values->cap;
+    st = ps_tables_pull(r->tables, pull->keys, pull->count, (float *)(void *)answer->values->data);
     assert(ps_is_ok(&st)); /* the keys were checked by ps_store_rows_begin */
     pull->is_open = false;
     ps_book_gave(&store->book, r->column, worker);

@@ -169,26 +169,62 @@ ps_refusal ps_wire_server_want_rows(wire_worker *w, const Psgd__V1__PullWeightsR
     return refusal_of(st);
 }
 
+static const ps_codec_choice *down_of(const ps_plan *plan, uint32_t table)
+{
+    return &plan->down[plan->tables[table].variable];
+}
+
+/* Returns whether all rows of an answer are sent as they are. */
+static bool is_plain(const ps_plan *plan, const ps_store_rows_answer *answer)
+{
+    bool is = true;
+
+    for (uint32_t t = 0; t < answer->table_count && is; t++) {
+        const ps_codec_choice *down = down_of(plan, answer->first_table + t);
+
+        is = ps_codec_is_plain(down->codec, &down->params);
+    }
+    return is;
+}
+
+/* Returns the bytes of an answer that is plain, without a copy, and writes the heads into the
+ * scratch. */
+static ps_buf *share(const wire_worker *w, const ps_store_rows_answer *answer, size_t *heads)
+{
+    const ps_plan *plan = w->server->plan;
+
+    *heads = 0;
+    for (uint32_t t = 0; t < answer->table_count; t++) {
+        uint32_t table = answer->first_table + t;
+        const ps_codec_choice *down = down_of(plan, table);
+        size_t n = answer->count * plan->tables[table].width;
+
+        ps_parts_heads(down->codec, &down->params, n, w->scratch->row_heads + *heads);
+        *heads += ps_parts_count(n);
+    }
+    return ps_buf_ref(answer->values);
+}
+
 /* Encodes the rows of an answer into a new buffer and the heads into the scratch. Workers that are
  * given the same rows get the same bytes. */
 static ps_buf *encode(const wire_worker *w, const ps_store_rows_answer *answer, size_t *heads)
 {
     const ps_plan *plan = w->server->plan;
-    const float *rows = answer->values;
+    const float *rows = (const float *)(const void *)answer->values->data;
     size_t count = answer->count, bytes = 0;
     uint32_t end = answer->first_table + answer->table_count;
     uint64_t whose = answer->keys == NULL ? w->rank : count > 0 ? answer->keys[0] : 0;
     ps_buf *out;
 
     for (uint32_t t = answer->first_table; t < end; t++) {
-        const ps_codec_choice *down = &plan->down[plan->tables[t].variable];
+        const ps_codec_choice *down = down_of(plan, t);
 
         bytes += ps_parts_bytes(down->codec, &down->params, count * plan->tables[t].width);
     }
     out = ps_buf_create(bytes + 1);
     *heads = 0;
     for (uint32_t t = answer->first_table; t < end; t++) {
-        const ps_codec_choice *down = &plan->down[plan->tables[t].variable];
+        const ps_codec_choice *down = down_of(plan, t);
         size_t n = count * plan->tables[t].width;
         uint64_t key = ps_draw_key(plan->spec->seed, PS_DRAW_DOWN, t, answer->clock, whose);
 
@@ -207,7 +243,7 @@ static void put_rows(wire_worker *w, wire_answer *a, const ps_store_rows_answer 
     Psgd__V1__RowValues *rows = &x->rows;
     size_t heads;
 
-    a->rows = encode(w, given, &heads);
+    a->rows = (is_plain(w->server->plan, given) ? share : encode)(w, given, &heads);
     a->bytes += a->rows->len;
     for (size_t i = 0; i < heads; i++) {
         x->row_head_ptrs[i] = &x->row_heads[i].msg;
@@ -239,7 +275,7 @@ bool ps_wire_server_give_rows(wire_worker *w, wire_answer *a)
     ps_wire_server_leave(w, part);
     if (is_there) {
         put_rows(w, a, &given);
-        free(given.values);
+        ps_buf_unref(given.values);
     }
     return is_there;
 }

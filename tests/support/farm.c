@@ -244,8 +244,8 @@ uint64_t farm_pull_rows(const farm *f, uint32_t worker, uint64_t clock)
             ps_store_pull_cancel(store, worker);
             return 0;
         }
-        sum = sum * 31 + XXH3_64bits(answer.values, (2 * FARM_WIDTH + 1) * sizeof *answer.values);
-        free(answer.values);
+        sum = sum * 31 + XXH3_64bits(answer.values->data, (2 * FARM_WIDTH + 1) * sizeof(float));
+        ps_buf_unref(answer.values);
     }
     return sum;
 }

@@ -158,11 +158,12 @@ static size_t pull(job *t, uint32_t worker, uint64_t clock, bool is_lost)
         assert_true(ps_store_rows_next(t->store, worker, MOST, &rows));
         assert_true(rows.count <= MOST && rows.clock == clock);
         for (size_t i = 0; i < rows.count && !is_lost; i++) {
-            memcpy(t->has[worker] + rows.keys[i] * WIDTH, rows.values + i * WIDTH,
-                   WIDTH * sizeof *rows.values);
+            memcpy(t->has[worker] + rows.keys[i] * WIDTH,
+                   (const float *)(const void *)rows.values->data + i * WIDTH,
+                   WIDTH * sizeof(float));
         }
         count += rows.count;
-        free(rows.values);
+        ps_buf_unref(rows.values);
     }
     assert_false(ps_store_is_waiting(t->store, worker));
     return count;

@@ -107,8 +107,8 @@ static bool may_pull(ps_store *t, uint32_t worker, uint64_t clock)
         return false;
     }
     assert_true(answer.clock == clock && answer.count == 1);
-    assert_true(answer.values[0] == value_of(t, 0, 7));
-    free(answer.values);
+    assert_true(((const float *)(const void *)answer.values->data)[0] == value_of(t, 0, 7));
+    ps_buf_unref(answer.values);
     return true;
 }
 
