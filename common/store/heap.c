@@ -105,12 +105,18 @@ static void add_row(ps_heap *sum, const ps_heap *rows, size_t at, uint32_t width
     sum->clicks[sum->count - 1] += rows->clicks[at];
 }
 
-/* Appends a row of zeros. */
-static void open_row(ps_heap *sum, uint64_t key, uint32_t width)
+/* Appends row `at` of `rows`. Every sum begins with 0, so that a gradient of -0 becomes 0. */
+static void open_row(ps_heap *sum, const ps_heap *rows, size_t at, uint32_t width)
 {
-    memset(sum->grads + sum->count * width, 0, width * sizeof *sum->grads);
-    sum->shows[sum->count] = sum->clicks[sum->count] = 0;
-    sum->keys[sum->count++] = key;
+    const float *from = rows->grads + at * width;
+    float *to = sum->grads + sum->count * width;
+
+    for (uint32_t i = 0; i < width; i++) {
+        to[i] = 0.0f + from[i];
+    }
+    sum->shows[sum->count] = rows->shows[at];
+    sum->clicks[sum->count] = rows->clicks[at];
+    sum->keys[sum->count++] = rows->keys[at];
 }
 
 /* Drops cursors without rows and makes the others a heap. Returns how many there are. */
@@ -143,9 +149,10 @@ void ps_heap_merge(ps_heap *sum, ps_heap_cursor *cursors, size_t n, uint32_t wid
         ps_heap_cursor *first = &cursors[0];
 
         if (sum->count == 0 || sum->keys[sum->count - 1] != first->key) {
-            open_row(sum, first->key, width);
+            open_row(sum, first->rows, first->at, width);
+        } else {
+            add_row(sum, first->rows, first->at, width);
         }
-        add_row(sum, first->rows, first->at, width);
         if (++first->at < first->rows->count) {
             first->key = first->rows->keys[first->at];
         } else {

@@ -7,7 +7,6 @@
 
 #include <assert.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -208,17 +207,6 @@ uint32_t ps_table_width(const ps_table *table)
 
 /* ---- Pushes ---- */
 
-static ps_status check_seen(const char *what, const float *x, size_t count)
-{
-    for (size_t i = 0; x != NULL && i < count; i++) {
-        if (!isfinite(x[i]) || x[i] < 0) {
-            return ps_fail(PS_INVALID_ARGUMENT, "%s[%zu] is %g; 0 or more is allowed", what, i,
-                           (double)x[i]);
-        }
-    }
-    return ps_ok();
-}
-
 /* Returns whether the key will have a row after this push. */
 static bool gets_row(const ps_table *t, uint64_t key)
 {
@@ -310,17 +298,8 @@ static void push_row(ps_table *t, const ps_table_push *push, size_t i)
 
 ps_status ps_table_push_rows(ps_table *table, const ps_table_push *push)
 {
-    ps_status st = ps_table_check_keys(table, push->keys, push->count);
+    ps_status st = check_room(table, push);
 
-    if (ps_is_ok(&st)) {
-        st = check_seen("shows", push->shows, push->count);
-    }
-    if (ps_is_ok(&st)) {
-        st = check_seen("clicks", push->clicks, push->count);
-    }
-    if (ps_is_ok(&st)) {
-        st = check_room(table, push);
-    }
     for (size_t i = 0; ps_is_ok(&st) && i < push->count; i++) {
         push_row(table, push, i);
     }

@@ -112,6 +112,9 @@ bool ps_table_is_followed(const ps_table *table);
  * values (count, D). The slices of a virtual shard must be added in ascending order. */
 void ps_table_lay(ps_table *table, uint64_t first, size_t count, const float *values);
 
+/* Copies the values of the rows of these keys, which the table has, to out (count, D). */
+void ps_table_copy_rows(const ps_table *table, const uint64_t *keys, size_t count, float *out);
+
 /* Copies the values of these rows of a fixed vocabulary, which the table has, to out (count, D). */
 void ps_table_copy(const ps_table *table, uint64_t first, size_t count, float *out);
 
@@ -121,13 +124,13 @@ void ps_table_each_stepped(const ps_table *table, void (*fn)(void *arg, uint64_t
 /* The rule of tables to which decrements are pushed: w -= decrement. */
 extern const ps_optim ps_table_as_is;
 
-/* Rows of one push. Keys ascend, each once. */
+/* Rows of one push. The caller has checked the keys (ps_table_check_keys) and the numbers. */
 typedef struct ps_table_push {
-    const uint64_t *keys;      /* (C) */
+    const uint64_t *keys;      /* (C), ascending, each once */
     size_t count;              /* C, at most PS_TABLE_KEYS_MAX */
-    const float *grads;        /* (C, D) */
-    const float *shows;        /* (C), not negative; NULL: 1 each */
-    const float *clicks;       /* (C), not negative; NULL: 0 each */
+    const float *grads;        /* (C, D), finite */
+    const float *shows;        /* (C), finite and not negative; NULL: 1 each */
+    const float *clicks;       /* (C), finite and not negative; NULL: 0 each */
     const ps_params *params;   /* parameters of the rule for this push; NULL: the table's */
     const ps_descent *descent; /* its penalties are added; NULL: none */
     double share;              /* as ps_moment.share */
@@ -135,16 +138,12 @@ typedef struct ps_table_push {
     uint64_t t;                /* step number for the rule; 0: each row counts its own steps */
 } ps_table_push;
 
-/* Steps each row by the rule: w -= scale * step(gradient).
- *
- * INVALID_ARGUMENT    keys do not ascend, are too many, are no ids of the table, or are of a
- *                     virtual shard that the table does not have; shows or clicks are negative
- *                     or not finite
- * RESOURCE_EXHAUSTED  more rows than rows_max
- */
+/* Steps each row by the rule: w -= scale * step(gradient). Returns RESOURCE_EXHAUSTED if the table
+ * would have more than rows_max rows. */
 PS_MUST_USE ps_status ps_table_push_rows(ps_table *table, const ps_table_push *push);
 
-/* Checks keys for a push or pull. Returns INVALID_ARGUMENT as ps_table_push_rows does. */
+/* Checks keys for a push or pull. Returns INVALID_ARGUMENT if they do not ascend, are too many, are
+ * no ids of the table, or are of a virtual shard that the table does not have. */
 PS_MUST_USE ps_status ps_table_check_keys(const ps_table *table, const uint64_t *keys,
                                           size_t count);
 /* Returns the bytes of a row of `width` values with `slots` values of state for each. */
@@ -155,7 +154,7 @@ uint64_t ps_table_key_end(const ps_table *table);
 bool ps_table_can_have_rows(const ps_table *table, uint32_t shard);
 
 /* Copies the values of the rows to out (C, D). Returns INVALID_ARGUMENT for keys that
- * ps_table_push_rows would refuse. */
+ * ps_table_check_keys refuses. */
 PS_MUST_USE ps_status ps_table_pull_rows(const ps_table *table, const uint64_t *keys, size_t count,
                                          float *out);
 

