@@ -32,7 +32,11 @@ static const ps_subcommand *const subcommands[] = {
 #undef PS_SUBCOMMAND
 };
 
-enum { SUBCOMMANDS = sizeof subcommands / sizeof subcommands[0], DEFAULT_PORT = 15386 };
+enum {
+    SUBCOMMANDS = sizeof subcommands / sizeof subcommands[0],
+    DEFAULT_PORT = 15386,
+    CONNECT_US = 2000000 /* after it, psgd looks why there is no connection yet */
+};
 
 static const ps_option general_options[] = {
     PS_OPTION_STRING(ps_general, coordinator, .name = "coordinator", .letter = 'c',
@@ -52,22 +56,15 @@ static const ps_option general_options[] = {
 
 static const ps_option_table general_tables[] = {{"Options", general_options}, {NULL, NULL}};
 
-/* Checks at once whether a coordinator listens; a channel would wait until one does. Writes the
- * full address of `said` to `target`. */
-static ps_status probe(const char *said, int64_t timeout_us, char target[PS_ADDRESS_TEXT_BYTES])
+/* Says what is wrong with the address of a coordinator that could not be connected to. */
+static ps_status look(const ps_address *address, const char *target, int64_t timeout_us)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list = NULL;
-    ps_address address;
-    ps_status st = ps_address_parse(said, "127.0.0.1", DEFAULT_PORT, &address);
     char port[8];
     int err = ECONNREFUSED, code;
 
-    if (!ps_is_ok(&st)) {
-        return ps_wrap(st, "--coordinator");
-    }
-    ps_address_format(&address, target);
-    snprintf(port, sizeof port, "%u", (unsigned)address.port);
-    code = getaddrinfo(address.host, port, &hints, &list);
+    snprintf(port, sizeof port, "%u", (unsigned)address->port);
+    code = getaddrinfo(address->host, port, &hints, &list);
     if (code != 0) {
         return ps_fail(PS_UNAVAILABLE, "coordinator %s: %s", target, gai_strerror(code));
     }
@@ -129,27 +126,71 @@ static void on_signal(void *arg, int signo)
     ps_loop_post(i->cli->loop, &i->event);
 }
 
-/* Makes the channel to the coordinator. Under TLS it is tried first, because gRPC would not say why
- * one side does not take the other. */
-static ps_status open_channel(ps_cli *cli, const char *coordinator)
-{
-    const char *dir = cli->general.tls_dir;
-    ps_status st = ps_ok();
+/* A subcommand that begins when the coordinator is reached. */
+typedef struct beginning {
+    ps_cli *cli;
+    const ps_subcommand *sub;
+    void *options;
+    ps_address address;
+    char coordinator[PS_ADDRESS_TEXT_BYTES];
+} beginning;
 
+/* Says why there is no connection, which gRPC does not: nobody listens, or one side does not take
+ * the other. Fails with UNAVAILABLE in the first case. OK: it goes by now, or will in time. */
+static ps_status find_problem(const beginning *b)
+{
+    int64_t timeout_us = b->cli->general.timeout_us;
+    ps_status st = look(&b->address, b->coordinator, timeout_us);
+
+    if (ps_is_ok(&st) && b->cli->tls != NULL) {
+        st = ps_wrap(
+            ps_tls_probe(b->cli->tls, b->coordinator, PS_PRINCIPAL_COORDINATOR, "", timeout_us),
+            "coordinator");
+    }
+    return st;
+}
+
+static void on_connected(void *arg, bool is_connected)
+{
+    const beginning *b = arg;
+    ps_cli *cli = b->cli;
+    ps_status st = is_connected ? ps_ok() : find_problem(b);
+
+    if (ps_is_ok(&st)) {
+        b->sub->start(cli, b->options);
+    } else if (st.code == PS_UNAVAILABLE && b->sub->start_alone != NULL &&
+               !cli->is_coordinator_named) {
+        fprintf(stderr, "psgd: %s; showing what is built into psgd " PS_VERSION "\n", st.text);
+        b->sub->start_alone(cli, b->options);
+    } else {
+        ps_cli_end(cli, ps_cli_status(&st));
+    }
+}
+
+/* Makes the channel to the coordinator, and begins when it is connected. */
+static ps_status open_channel(beginning *b)
+{
+    ps_cli *cli = b->cli;
+    const char *dir = cli->general.tls_dir;
+    ps_status st =
+        ps_address_parse(cli->general.coordinator, "127.0.0.1", DEFAULT_PORT, &b->address);
+
+    if (!ps_is_ok(&st)) {
+        return ps_wrap(st, "--coordinator");
+    }
+    ps_address_format(&b->address, b->coordinator);
     if (dir != NULL && dir[0] != '\0') {
         st = ps_tls_create(dir, &cli->tls);
         if (!ps_is_ok(&st)) {
             return ps_wrap(st, "--tls-dir");
         }
-        st = ps_tls_probe(cli->tls, coordinator, PS_PRINCIPAL_COORDINATOR, "",
-                          cli->general.timeout_us);
-        if (!ps_is_ok(&st)) {
-            return ps_wrap(st, "coordinator");
-        }
         ps_loop_use_tls(cli->loop, cli->tls);
     }
-    cli->channel = ps_channel_create(cli->loop, coordinator);
+    cli->channel = ps_channel_create(cli->loop, b->coordinator);
     ps_channel_expect(cli->channel, PS_PRINCIPAL_COORDINATOR, "");
+    ps_channel_connect(cli->channel,
+                       cli->general.timeout_us < CONNECT_US ? cli->general.timeout_us : CONNECT_US,
+                       on_connected, b);
     return st;
 }
 
@@ -157,8 +198,7 @@ static ps_status open_channel(ps_cli *cli, const char *coordinator)
 static ps_exit run(ps_cli *cli, const ps_subcommand *sub, void *options)
 {
     interrupt i = {.event.fire = on_interrupt, .cli = cli};
-    void (*begin)(ps_cli *, void *) = sub->start;
-    char coordinator[PS_ADDRESS_TEXT_BYTES];
+    beginning b = {.cli = cli, .sub = sub, .options = options};
     ps_signals signals;
     ps_status st = ps_signals_start(&signals, on_signal, &i);
 
@@ -166,23 +206,15 @@ static ps_exit run(ps_cli *cli, const ps_subcommand *sub, void *options)
         ps_cli_status(&st);
         return PS_EXIT_BUG;
     }
-    if (!sub->is_local) {
-        st = probe(cli->general.coordinator, cli->general.timeout_us, coordinator);
-    }
-    if (!ps_is_ok(&st) && sub->start_alone != NULL && !cli->is_coordinator_named) {
-        fprintf(stderr, "psgd: %s; showing what is built into psgd " PS_VERSION "\n", st.text);
-        begin = sub->start_alone;
-        st = ps_ok();
-    }
-    if (ps_is_ok(&st)) {
-        st = ps_loop_create(&cli->loop);
-    }
-    if (ps_is_ok(&st) && !sub->is_local && begin != sub->start_alone) {
-        st = open_channel(cli, coordinator);
+    st = ps_loop_create(&cli->loop);
+    if (ps_is_ok(&st) && !sub->is_local) {
+        st = open_channel(&b);
     }
     if (ps_is_ok(&st)) {
         atomic_store(&i.has_loop, true);
-        begin(cli, options);
+        if (sub->is_local) {
+            sub->start(cli, options);
+        }
         ps_loop_run(cli->loop);
         if (fflush(stdout) != 0 && cli->code == PS_EXIT_OK) {
             fprintf(stderr, "psgd: stdout: %s\n", strerror(errno));

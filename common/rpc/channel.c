@@ -2,6 +2,7 @@
 /* channel.c - connections, and how calls end; see client.h and client_impl.h. */
 #include "common/rpc/client_impl.h"
 
+#include "common/base/container_of.h"
 #include "common/base/xalloc.h"
 #include "common/rpc/args.h"
 #include "common/rpc/error_wire.h"
@@ -80,6 +81,55 @@ void ps_channel_destroy(ps_channel *channel)
         channel->destroyed = true;
         free_if_over(channel);
     }
+}
+
+/* A channel that is being connected. */
+typedef struct connecting {
+    ps_event event;
+    ps_channel *channel;
+    gpr_timespec deadline;
+    ps_connected_fn *fn;
+    void *arg;
+} connecting;
+
+/* Waits until the state is another one than `state`. */
+static void watch(connecting *c, grpc_connectivity_state state)
+{
+    grpc_channel_watch_connectivity_state(c->channel->grpc, state, c->deadline,
+                                          ps_loop_cq(c->channel->loop), &c->event);
+}
+
+static void on_state(ps_event *self, bool ok)
+{
+    connecting *c = PS_CONTAINER_OF(self, connecting, event);
+    grpc_connectivity_state state = grpc_channel_check_connectivity_state(c->channel->grpc, 0);
+    bool is_over = state == GRPC_CHANNEL_READY || state == GRPC_CHANNEL_TRANSIENT_FAILURE ||
+                   state == GRPC_CHANNEL_SHUTDOWN || !ok;
+
+    if (!is_over) {
+        watch(c, state);
+        return;
+    }
+    ps_tls_hush(false);
+    c->fn(c->arg, state == GRPC_CHANNEL_READY);
+    c->channel->calls--;
+    free_if_over(c->channel);
+    free(c);
+}
+
+void ps_channel_connect(ps_channel *channel, int64_t timeout_us, ps_connected_fn *fn, void *arg)
+{
+    connecting *c = ps_xcalloc(1, sizeof *c);
+
+    *c = (connecting){.event.fire = on_state,
+                      .channel = channel,
+                      .deadline = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                                               gpr_time_from_micros(timeout_us, GPR_TIMESPAN)),
+                      .fn = fn,
+                      .arg = arg};
+    channel->calls++;
+    ps_tls_hush(true);
+    watch(c, grpc_channel_check_connectivity_state(channel->grpc, 1));
 }
 
 ps_traffic ps_channel_traffic(const ps_channel *channel)

@@ -35,6 +35,12 @@ ps_channel *ps_channel_create_instance(ps_loop *loop, const char *target, const 
  * first call. */
 void ps_channel_expect(ps_channel *channel, ps_principal_kind kind, const char *name);
 
+/* Connects, which the first call would do otherwise, and calls fn(arg) later, never from within:
+ * when the channel is connected, when the first attempt has failed, or after `timeout_us`. The
+ * channel goes on trying; handshakes that fail until then are not logged. */
+typedef void ps_connected_fn(void *arg, bool is_connected);
+void ps_channel_connect(ps_channel *channel, int64_t timeout_us, ps_connected_fn *fn, void *arg);
+
 /* Forbids new calls and frees the channel when its last running call has ended. NULL is allowed. */
 void ps_channel_destroy(ps_channel *channel);
 

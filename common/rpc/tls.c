@@ -177,6 +177,38 @@ ps_status ps_tls_check_peer(ps_tls *tls, const char *pem, ps_principal_kind kind
 
 /* --- gRPC's verifier ------------------------------------------------------------------ */
 
+static atomic_bool is_hushed;
+
+void ps_tls_hush(bool is)
+{
+    atomic_store(&is_hushed, is);
+}
+
+/* The folder of the process. It has one, and reads it again every PS_TLS_REFRESH_S seconds. */
+static struct {
+    pthread_mutex_t mutex; /* guards the members below */
+    char dir[PS_PATH_MAX];
+    int64_t unread_us; /* when gRPC last could not read a file there */
+} watched = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+void ps_tls_note_unread(void)
+{
+    int64_t now_us = ps_clock_us();
+    bool is_new;
+
+    pthread_mutex_lock(&watched.mutex);
+    is_new = watched.unread_us == 0 ||
+             now_us - watched.unread_us > 5 * PS_TLS_REFRESH_S * INT64_C(1000000);
+    watched.unread_us = now_us;
+    if (is_new) {
+        ps_log(PS_LOG_WARN, "tls",
+               "root.pem and identity.pem in %s cannot be read; what was read before stays until "
+               "they can: put them back, or see 'psgd pki request'",
+               PS_PATH_SHOWN(watched.dir));
+    }
+    pthread_mutex_unlock(&watched.mutex);
+}
+
 void ps_tls_note_failed(const char *why)
 {
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -187,6 +219,9 @@ void ps_tls_note_failed(const char *why)
     char more[48] = "";
     bool is_due;
 
+    if (from[0] == '\0' && atomic_load(&is_hushed)) {
+        return;
+    }
     pthread_mutex_lock(&mutex);
     if (began_us == 0 || now_us - began_us >= FAILED_LOG_US) {
         began_us = now_us;
@@ -490,6 +525,9 @@ ps_status ps_tls_create(const char *dir, ps_tls **out)
     atomic_init(&tls->refs, 1);
     snprintf(tls->dir, sizeof tls->dir, "%s", dir);
     pthread_mutex_init(&tls->mutex, NULL);
+    pthread_mutex_lock(&watched.mutex);
+    snprintf(watched.dir, sizeof watched.dir, "%s", dir);
+    pthread_mutex_unlock(&watched.mutex);
     tls->files = grpc_tls_certificate_provider_file_watcher_create(at.identity, at.identity,
                                                                    at.root, PS_TLS_REFRESH_S);
     *out = tls;

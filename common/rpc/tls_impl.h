@@ -54,6 +54,14 @@ bool ps_tls_may_refuse(ps_tls *tls);
  * At most 10 lines in 10 s; the others are counted. */
 void ps_tls_note_failed(const char *why);
 
+/* Leaves out (or no longer) the lines about handshakes with servers, because the caller says what
+ * is wrong. For the process. */
+void ps_tls_hush(bool is_hushed);
+
+/* Notes that gRPC could not read a certificate again: one line of the log until they can be read.
+ */
+void ps_tls_note_unread(void);
+
 /* Checks a certificate that gRPC has verified, against the revoked ones and whom a channel expects
  * (kind NONE: anybody). Fails with UNAUTHENTICATED. */
 PS_MUST_USE ps_status ps_tls_check_peer(ps_tls *tls, const char *pem, ps_principal_kind kind,

@@ -5,10 +5,14 @@ import hashlib
 import json
 import pathlib
 import re
+import select
 import shutil
+import socket
+import socketserver
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import grpc
@@ -103,6 +107,43 @@ class Links(TlsTest):
         for _ in range(60):
             told = c.psgd("list")
             self.assertEqual(told.returncode, 0, told.stderr)
+
+
+    def test_a_command_makes_one_connection(self):
+        c = self.tls_cluster(workers=0, pservers=0)
+        host, port = c.coordinator.address.rsplit(":", 1)
+        seen = []
+
+        class Relay(socketserver.BaseRequestHandler):
+            def handle(self):
+                seen.append(self.client_address)
+                with socket.create_connection((host, int(port))) as there:
+                    ends = {self.request: there, there: self.request}
+                    while True:
+                        for end in select.select(list(ends), [], [])[0]:
+                            if not (some := end.recv(65536)):
+                                return
+                            ends[end].sendall(some)
+
+        with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Relay) as relay:
+            relay.daemon_threads = True
+            threading.Thread(target=relay.serve_forever, daemon=True).start()
+            told = psgd("--tls-dir", c.admin, "--coordinator", f"127.0.0.1:{relay.server_address[1]}", "list")
+            relay.shutdown()
+        self.assertEqual(told.returncode, 0, told.stderr)
+        self.assertEqual(len(seen), 1)
+
+    def test_a_folder_that_is_gone_is_said_once(self):
+        c = self.tls_cluster(workers=0, pservers=0)
+        folder = pathlib.Path(re.search(r"--tls-dir (\S+)", " ".join(map(str, c.coordinator.args))).group(1))
+        shutil.move(folder, c.folder / "moved")
+        since = c.coordinator.log_end()
+        said = "root.pem and identity.pem in "
+        c.poll("the folder is missed", lambda: said in c.coordinator.log(since))
+        time.sleep(7)  # three more looks at it
+        log = c.coordinator.log(since)
+        self.assertEqual((log.count(said), log.count('"room":"grpc"')), (1, 0), log)
+        self.assertEqual(c.psgd("list").returncode, 0)  # by those that were read before
 
 
 class Strangers(TlsTest):
