@@ -123,6 +123,19 @@ void ps_state_finish(ps_state_out *out)
     out->sections++;
 }
 
+ps_status ps_state_out_part(ps_state_out *out)
+{
+    ps_strbuf_fini(&out->section);
+    return out->status;
+}
+
+void ps_state_put_part(ps_state_out *out, const uint8_t *part, size_t len, uint32_t sections)
+{
+    assert(len >= sizeof(file_head));
+    write_bytes(out, part + sizeof(file_head), len - sizeof(file_head));
+    out->sections += sections;
+}
+
 ps_status ps_state_out_end(ps_state_out *out)
 {
     ps_state_begin(out, 0, out->sections);

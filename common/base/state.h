@@ -68,6 +68,13 @@ void ps_state_put_text(ps_state_out *out, const char *text);
 /* Ends the section: writes it with its length and checksum. */
 void ps_state_finish(ps_state_out *out);
 
+/* Ends a part of a file: frees the writer's memory, but writes no last section. The sections of the
+ * part may be put into another file. Returns the first failure of `write`. */
+PS_MUST_USE ps_status ps_state_out_part(ps_state_out *out);
+
+/* Puts the sections of such a part, (len) bytes with the head, behind those of the file. */
+void ps_state_put_part(ps_state_out *out, const uint8_t *part, size_t len, uint32_t sections);
+
 /* Writes the last section and frees the writer's memory. Returns the first failure of `write`. */
 PS_MUST_USE ps_status ps_state_out_end(ps_state_out *out);
 

@@ -25,9 +25,9 @@
 typedef struct item {
     char name[PS_NAME_MAX + 1];
     Psgd__V1__ArtifactKind kind;
-    const char *file; /* its name in the folder; NULL: `bytes` has the content */
-    int fd;           /* -1: not open */
-    ps_buf *bytes;    /* a reference; NULL: `file` has the content */
+    const char *file; /* its name in the folder; NULL: it is in memory */
+    int fd;           /* of `file`, or of a file in memory; -1: not open */
+    ps_buf *bytes;    /* a reference; NULL: fd has the content */
     bool is_optional; /* left out if the file does not exist */
     uint64_t size;
 } item;
@@ -124,18 +124,23 @@ static item *add(ps_collect *c, const char *name, Psgd__V1__ArtifactKind kind)
     return it;
 }
 
-/* The files of the node's checkpoint, which are in memory. */
-static void list_checkpoint(ps_collect *c)
+/* The files of the node's checkpoint, which are in memory. Fails if there are too few
+ * descriptors. */
+static ps_status list_checkpoint(ps_collect *c)
 {
     const ps_node *node = c->node;
 
     for (uint32_t i = 0; i < node->checkpoint.count; i++) {
-        const ps_kept *file = &node->checkpoint.files[i];
-        item *it = add(c, file->name, file->kind);
+        const ps_held_file *file = &node->checkpoint.files[i];
+        item *it = add(c, file->name, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL);
 
-        it->bytes = ps_buf_ref(file->bytes);
-        it->size = file->bytes->len;
+        it->fd = fcntl(file->content.fd, F_DUPFD_CLOEXEC, 0);
+        it->size = ps_snapshot_size(&file->content);
+        if (it->fd < 0) {
+            return ps_fail_errno(errno, "open %s", file->name);
+        }
     }
+    return ps_ok();
 }
 
 static void list(ps_collect *c)
@@ -475,6 +480,7 @@ static ps_collect *begin(ps_node *node, ps_call *call)
 static void collect_checkpoint(ps_node *node, uint64_t clock, ps_call *call)
 {
     ps_collect *c;
+    ps_status st;
 
     if (!node->checkpoint.is_complete || clock != node->checkpoint.clock) {
         ps_call_fail(call, ps_fail(PS_NOT_FOUND, "node %s has no checkpoint at clock %llu",
@@ -482,8 +488,12 @@ static void collect_checkpoint(ps_node *node, uint64_t clock, ps_call *call)
         return;
     }
     c = begin(node, call);
-    list_checkpoint(c);
-    advance(c);
+    st = list_checkpoint(c);
+    if (ps_is_ok(&st)) {
+        advance(c);
+    } else {
+        fail(c, st);
+    }
 }
 
 void ps_collect_handle(void *service, const ProtobufCMessage *message, ps_payload *payload,

@@ -3,6 +3,7 @@
  * collected it or does not want it any more. It holds one at a time: the coordinator names the next
  * one when that is stored. Only the first, whose step follows from the job, every node takes by
  * itself. */
+#include "common/base/container_of.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
 #include "common/job/checkpoint_clocks.h"
@@ -13,13 +14,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* longest time for a file of a checkpoint to be written in memory */
+static const int64_t file_us = 120000000;
+
 static void free_files(ps_node *node)
 {
     for (uint32_t i = 0; i < node->checkpoint.count; i++) {
-        ps_buf_unref(node->checkpoint.files[i].bytes);
+        ps_snapshot_drop(&node->checkpoint.files[i].content);
     }
-    node->checkpoint.count = 0;
-    node->checkpoint.is_complete = false;
+    node->checkpoint.count = node->checkpoint.pending = 0;
+    node->checkpoint.has_all = node->checkpoint.is_complete = false;
 }
 
 void ps_checkpoint_drop(ps_node *node)
@@ -85,27 +89,76 @@ void ps_checkpoint_tell(const ps_node *node, Psgd__V1__HeartbeatRequest *request
     request->wants_checkpoint = node->wants_checkpoint;
 }
 
-void ps_node_checkpoint_add(ps_node *node, uint64_t clock, const char *name, ps_buf *bytes)
+/* A file that is being written. */
+typedef struct writing {
+    ps_task task;
+    ps_node *node;
+    uint64_t clock;
+    ps_held_file file;
+    ps_status status;
+} writing;
+
+static void wait_for_file(ps_task *task)
 {
-    ps_kept *file;
+    writing *w = PS_CONTAINER_OF(task, writing, task);
+
+    w->status = ps_snapshot_wait(&w->file.content, file_us);
+}
+
+/* Tells the coordinator when all files are written. */
+static void look(ps_node *node)
+{
+    if (node->checkpoint.has_all && node->checkpoint.pending == 0) {
+        node->checkpoint.is_complete = true;
+        ps_node_hurry(node);
+    }
+}
+
+static void is_written(ps_task *task)
+{
+    writing *w = PS_CONTAINER_OF(task, writing, task);
+    ps_node *node = w->node;
+
+    if (w->clock != node->checkpoint.clock) { /* it is not wanted any more */
+        ps_snapshot_drop(&w->file.content);
+    } else if (!ps_is_ok(&w->status)) {
+        ps_snapshot_drop(&w->file.content);
+        ps_node_checkpoint_fail(node, w->clock, &w->status);
+    } else {
+        assert(node->checkpoint.count < PS_NODE_CHECKPOINT_FILES);
+        node->checkpoint.files[node->checkpoint.count++] = w->file;
+        node->checkpoint.pending--;
+        look(node);
+    }
+    free(w);
+    ps_node_gone(node);
+}
+
+void ps_node_checkpoint_add(ps_node *node, uint64_t clock, const char *name, ps_snapshot content)
+{
+    writing *w;
 
     if (clock != node->checkpoint.clock) {
-        ps_buf_unref(bytes);
+        ps_snapshot_drop(&content);
         return;
     }
-    assert(node->checkpoint.count < PS_NODE_CHECKPOINT_FILES);
-    file = &node->checkpoint.files[node->checkpoint.count++];
-    memset(file, 0, sizeof *file);
-    snprintf(file->name, sizeof file->name, "%s", name);
-    file->kind = PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL;
-    file->bytes = bytes;
+    w = ps_xcalloc(1, sizeof *w);
+    w->task = (ps_task){.run = wait_for_file, .done = is_written};
+    w->node = node;
+    w->clock = clock;
+    w->status = ps_fail(PS_CANCELLED, "the node is stopping");
+    snprintf(w->file.name, sizeof w->file.name, "%s", name);
+    w->file.content = content;
+    node->checkpoint.pending++;
+    node->alive++;
+    ps_tasks_submit(node->cut_tasks, NULL, &w->task);
 }
 
 void ps_node_checkpoint_end(ps_node *node, uint64_t clock)
 {
     if (clock == node->checkpoint.clock) {
-        node->checkpoint.is_complete = true;
-        ps_node_hurry(node);
+        node->checkpoint.has_all = true;
+        look(node);
     }
 }
 

@@ -10,6 +10,7 @@
 #define PS_COMMON_NODE_NODE_H
 
 #include "common/base/buf.h"
+#include "common/base/snapshot.h"
 #include "common/node/fault.h"
 #include "common/node/session.h"
 #include "common/rpc/client.h"
@@ -127,10 +128,10 @@ void ps_node_keep_if_there(ps_node *node, const char *name, Psgd__V1__ArtifactKi
 void ps_node_keep_bytes(ps_node *node, const char *name, Psgd__V1__ArtifactKind kind,
                         ps_buf *bytes);
 
-/* Adds a file, `bytes`, to the checkpoint at `clock`; takes over the reference. */
-void ps_node_checkpoint_add(ps_node *node, uint64_t clock, const char *name, ps_buf *bytes);
+/* Adds a file to the checkpoint at `clock`, which may still be being written; takes it over. */
+void ps_node_checkpoint_add(ps_node *node, uint64_t clock, const char *name, ps_snapshot content);
 
-/* Says that the checkpoint at `clock` is complete, or why it cannot be had. */
+/* Says that the checkpoint at `clock` has all its files, or why it cannot be had. */
 void ps_node_checkpoint_end(ps_node *node, uint64_t clock);
 void ps_node_checkpoint_fail(ps_node *node, uint64_t clock, const ps_status *why);
 

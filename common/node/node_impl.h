@@ -21,6 +21,7 @@
 #define PS_COMMON_NODE_NODE_IMPL_H
 
 #include "common/base/files.h"
+#include "common/base/snapshot.h"
 #include "common/node/datasets.h"
 #include "common/node/joblog.h"
 #include "common/node/node.h"
@@ -30,7 +31,7 @@ enum {
     PS_NODE_ID_MAX = 80,
     PS_NODE_CALLS_MAX = 64, /* calls that wait for the end of a release; more are refused */
     PS_NODE_KEPT_MAX = PS_NODE_FILES_MAX - 1, /* files of an attempt, without its log */
-    PS_NODE_CHECKPOINT_FILES = 256            /* of a checkpoint: one a rank, or one a thread */
+    PS_NODE_CHECKPOINT_FILES = 256 + 1 /* of a checkpoint: one a rank or a thread, and weights */
 };
 
 typedef struct ps_link ps_link;
@@ -45,6 +46,12 @@ typedef struct ps_kept {
     ps_buf *bytes;    /* NULL: a file */
     bool is_optional; /* it is left out if it is not there */
 } ps_kept;
+
+/* A file of a checkpoint. */
+typedef struct ps_held_file {
+    char name[PS_NAME_MAX + 1];
+    ps_snapshot content; /* written, once the checkpoint is complete */
+} ps_held_file;
 
 /* A call that is answered when the node is idle, or when the files of its attempt are made:
  * CanCommit or Abort. */
@@ -98,12 +105,15 @@ struct ps_node {
     ps_kept kept[PS_NODE_KEPT_MAX];
     /* The checkpoint that is being taken, or waits to be collected. */
     struct {
-        uint64_t clock;   /* of it; 0: none */
-        uint64_t missed;  /* clock at which the last one could not be taken; 0: none */
-        bool is_complete; /* it waits to be collected */
-        uint32_t count;   /* files so far, of which */
-        ps_kept *files;   /* (PS_NODE_CHECKPOINT_FILES), all in memory */
+        uint64_t clock;      /* of it; 0: none */
+        uint64_t missed;     /* clock at which the last one could not be taken; 0: none */
+        bool has_all;        /* the role has given all files */
+        bool is_complete;    /* it waits to be collected */
+        uint32_t pending;    /* files that are being written */
+        uint32_t count;      /* files so far, of which */
+        ps_held_file *files; /* (PS_NODE_CHECKPOINT_FILES) */
     } checkpoint;
+    ps_tasks *cut_tasks;  /* one thread, which waits for the files of checkpoints */
     ps_collect *collects; /* list */
     size_t saves;         /* of the role, queued or running; release waits for them */
     atomic_bool stop_saving;

@@ -184,6 +184,7 @@ static void destroy(ps_node *node)
     ps_datasets_destroy(node->datasets);
     ps_tasks_destroy(node->tasks);
     ps_tasks_destroy(node->log_tasks);
+    ps_tasks_destroy(node->cut_tasks);
     free(node->services);
     free(node->data_dir);
     free(node);
@@ -246,6 +247,9 @@ ps_status ps_node_start(ps_loop *loop, const ps_node_conf *conf, const ps_role_h
     }
     if (ps_is_ok(&st)) {
         st = ps_tasks_create(loop, 1, SIZE_MAX, &node->log_tasks);
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_tasks_create(loop, 1, SIZE_MAX, &node->cut_tasks);
     }
     if (!ps_is_ok(&st)) {
         destroy(node);

@@ -422,27 +422,32 @@ static bool settle(ps_trainer *t)
            ps_gate_wait_weights(t->gate, 0, t->plan->layout.variable_count, t->clock);
 }
 
-/* Saves the rank at t->clock in memory. */
+/* Writes the rank, in a copy of the process. */
+static ps_status write_rank(void *arg, int fd)
+{
+    ps_trainer *t = arg;
+
+    return ps_trainer_save_kept(t, t->exchange, ps_snapshot_write, &fd);
+}
+
+/* Begins to save the rank at t->clock in memory. */
 static bool cut(ps_trainer *t)
 {
-    ps_buf *state = NULL;
+    ps_snapshot state;
     int64_t began_us;
-    ps_status st;
 
     if (!settle(t)) {
         return false;
     }
     began_us = ps_clock_us();
-    st = ps_trainer_save(t, t->exchange, ps_state_write_buf, &state);
-    if (!ps_is_ok(&st)) {
-        ps_log(PS_LOG_ERROR, "trainer", "no checkpoint at step %llu: %s",
-               (unsigned long long)t->step, st.text);
-        ps_buf_unref(state);
-        state = NULL;
-    } else {
-        ps_log(PS_LOG_INFO, "trainer", "checkpoint at step %llu: %zu bytes in %.1f ms",
-               (unsigned long long)t->step, state->len, (double)(ps_clock_us() - began_us) * 1e-3);
-    }
+    ps_trainer_keep_reports(t);
+    state = ps_snapshot_begin(write_rank, t);
+    ps_trainer_drop_reports(t);
+    state.stood_us = ps_clock_us() - began_us;
+    ps_log(PS_LOG_INFO, "trainer",
+           "checkpoint at step %llu: stood still for %.1f ms, computed for %.1f ms",
+           (unsigned long long)t->step, (double)state.stood_us * 1e-3,
+           (double)state.spent_us * 1e-3);
     t->conf.saved(t->conf.arg, t->clock, state);
     return true;
 }

@@ -14,6 +14,7 @@
 #define PS_COMMON_TRAIN_TRAINER_H
 
 #include "common/base/buf.h"
+#include "common/base/snapshot.h"
 #include "common/data/dataset.h"
 #include "common/job/plan.h"
 #include "common/train/exchange.h"
@@ -55,8 +56,9 @@ typedef struct ps_trainer_conf {
      * job's workers and say where they end (gate.h). */
     void (*beginning)(void *arg);
     /* (optional) Called on the trainer's thread with the rank as ps_trainer_save writes it, at the
-     * clock for which ps_gate_cut_at has asked; takes the reference. NULL: there was no memory. */
-    void (*saved)(void *arg, uint64_t clock, ps_buf *state);
+     * clock for which ps_gate_cut_at has asked; takes over the file, which may still be being
+     * written. */
+    void (*saved)(void *arg, uint64_t clock, ps_snapshot state);
     void *arg;
 } ps_trainer_conf;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trainer_earlier.c - the reports of a rank as a part of its checkpoint (trainer.h). If the same job
- * goes on from the checkpoint, its reports begin with what they had there, so that they are those
- * of a whole run, wherever the files of the attempt before are. */
+/* trainer_earlier.c - the reports of a rank as a part of its checkpoint (trainer.h). If the same
+ * job goes on from the checkpoint, its reports begin with what they had there, so that they are
+ * those of a whole run, wherever the files of the attempt before are. */
 #include "common/train/trainer_impl.h"
 
 #include "common/base/clock.h"
@@ -91,13 +91,10 @@ static void put_totals(ps_trainer *t, ps_state_out *out)
     ps_state_finish(out);
 }
 
-void ps_trainer_put_earlier(ps_trainer *t, ps_state_out *out)
+static void put_reports(ps_trainer *t, ps_state_out *out)
 {
     ps_outlet *files[PS_TRAINER_FILES];
 
-    if (t->events == NULL) { /* it is opened last */
-        return;
-    }
     ps_trainer_put_held_line(t);
     ps_trainer_record_finish(t);
     put_totals(t, out);
@@ -117,6 +114,40 @@ void ps_trainer_put_earlier(ps_trainer *t, ps_state_out *out)
         ps_strbuf_fini(&bytes);
     }
     pthread_mutex_unlock(&t->files_mutex);
+}
+
+void ps_trainer_drop_reports(ps_trainer *t)
+{
+    ps_buf_unref(t->reports);
+    t->reports = NULL;
+    t->report_sections = 0;
+}
+
+void ps_trainer_keep_reports(ps_trainer *t)
+{
+    ps_state_out out;
+    ps_status st;
+
+    ps_trainer_drop_reports(t);
+    if (t->events == NULL) { /* it is opened last */
+        return;
+    }
+    ps_state_out_init(&out, "PSGDPART", 1, ps_state_write_buf, &t->reports);
+    put_reports(t, &out);
+    t->report_sections = out.sections;
+    st = ps_state_out_part(&out);
+    if (!ps_is_ok(&st)) { /* a report is worth less than a checkpoint */
+        ps_log(PS_LOG_WARN, "trainer", "a checkpoint without reports: %s", st.text);
+        ps_trainer_drop_reports(t);
+    }
+}
+
+void ps_trainer_put_earlier(ps_trainer *t, ps_state_out *out)
+{
+    if (t->reports != NULL) {
+        ps_state_put_part(out, t->reports->data, t->reports->len, t->report_sections);
+    }
+    ps_trainer_drop_reports(t);
 }
 
 /* Returns whether the checkpoint is one of this very job. */

@@ -105,13 +105,15 @@ struct ps_trainer {
     ps_events *events; /* the reports as curves for TensorBoard */
     trainer_record record;
     int64_t began_us, last_row_us;
+    ps_buf *reports; /* the part of a checkpoint with the reports; NULL: none */
+    uint32_t report_sections;
     trainer_earlier earlier; /* what the job has had before the checkpoint that it goes on from */
-    uint64_t clock;        /* exchanges finished */
-    uint64_t step;         /* steps finished; equal to `clock` without local steps */
-    uint64_t evaluated_at; /* 1 + clock of the last evaluation; 0: none */
-    uint64_t stop_at;      /* clock at which the thread ends; UINT64_MAX: at the end of the job */
-    bool sends;            /* the current block completes a contribution */
-    ps_score score;        /* of the blocks of the running step so far */
+    uint64_t clock;          /* exchanges finished */
+    uint64_t step;           /* steps finished; equal to `clock` without local steps */
+    uint64_t evaluated_at;   /* 1 + clock of the last evaluation; 0: none */
+    uint64_t stop_at;        /* clock at which the thread ends; UINT64_MAX: at the end of the job */
+    bool sends;              /* the current block completes a contribution */
+    ps_score score;          /* of the blocks of the running step so far */
     bool has_order;
     uint32_t order_epoch; /* epoch of `order` */
     trainer_rounds rounds;
@@ -221,8 +223,16 @@ PS_MUST_USE ps_status ps_trainer_open_reports(ps_trainer *t);
 
 /* trainer_earlier.c */
 
-/* Writes the rank's reports so far to a checkpoint. Does nothing while no reports are open. */
+/* Makes the part of a checkpoint with the reports, as they are now. Changes what the reports hold
+ * back and locks the files, so a copy of the process cannot do it. */
+void ps_trainer_keep_reports(ps_trainer *t);
+/* Writes that part behind the rank's sections, and forgets it. */
 void ps_trainer_put_earlier(ps_trainer *t, ps_state_out *out);
+/* Forgets that part. */
+void ps_trainer_drop_reports(ps_trainer *t);
+/* Does what ps_trainer_save does after ps_trainer_keep_reports. */
+PS_MUST_USE ps_status ps_trainer_save_kept(ps_trainer *t, ps_exchange *exchange,
+                                           ps_state_write_fn *write, void *arg);
 /* Takes a section of a checkpoint's reports. Those of another job are skipped. */
 ps_status ps_trainer_take_earlier(ps_trainer *t, ps_state_in *in, uint32_t kind, uint32_t index);
 /* Puts what was taken into the open reports, which then go on behind it. */

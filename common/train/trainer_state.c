@@ -75,6 +75,13 @@ static void put_head(const ps_trainer *t, ps_state_out *out)
 
 ps_status ps_trainer_save(ps_trainer *t, ps_exchange *exchange, ps_state_write_fn *write, void *arg)
 {
+    ps_trainer_keep_reports(t);
+    return ps_trainer_save_kept(t, exchange, write, arg);
+}
+
+ps_status ps_trainer_save_kept(ps_trainer *t, ps_exchange *exchange, ps_state_write_fn *write,
+                               void *arg)
+{
     ps_state_out out;
 
     ps_state_out_init(&out, MAGIC, VERSION, write, arg);

@@ -45,10 +45,10 @@ struct ps_pserver {
     uint32_t *missing;                           /* (worker_count), lent by missing() */
 
     struct {
-        uint64_t clock;   /* 0: no checkpoint is asked for */
-        uint32_t left;    /* threads that have not saved their part */
-        ps_buf *weights;  /* slices as collect() gives them */
-        ps_status status; /* the first failure */
+        uint64_t clock;      /* 0: no checkpoint is asked for */
+        uint32_t left;       /* threads that have not saved their part */
+        ps_snapshot weights; /* slices as collect() gives them */
+        ps_status status;    /* the first failure */
     } cut;
 };
 
@@ -86,6 +86,7 @@ ps_status ps_pserver_create(ps_loop *loop, uint32_t threads, uint64_t drop_ack, 
     ps_status st = ps_ok();
 
     assert(threads >= 1 && threads <= PS_THREADS_MAX && (loop != NULL || threads == 1));
+    p->cut.weights = (ps_snapshot){.fd = -1, .copy_fd = -1};
     p->threads = ps_xcalloc(threads, sizeof *p->threads);
     for (uint32_t t = 0; t < threads && ps_is_ok(&st); t++) {
         ps_server_thread_conf conf = {.home = loop,
@@ -198,10 +199,9 @@ static ps_status prepare(void *state, ps_session *session)
 static void forget_cut(ps_pserver *p)
 {
     for (uint32_t t = 0; p->is_open && p->cut.clock > 0 && t < p->thread_count; t++) {
-        ps_server_thread_cut_at(p->threads[t], 0, NULL, NULL, NULL);
+        ps_server_thread_cut_at(p->threads[t], 0, -1, NULL, NULL);
     }
-    ps_buf_unref(p->cut.weights);
-    p->cut.weights = NULL;
+    ps_snapshot_drop(&p->cut.weights);
     p->cut.clock = 0;
 }
 
@@ -216,21 +216,21 @@ static void end_cut(ps_pserver *p)
     p->cut.clock = 0;
     if (ps_is_ok(&p->cut.status)) {
         ps_node_checkpoint_add(p->node, clock, "weights.f32", p->cut.weights);
-        p->cut.weights = NULL;
+        p->cut.weights = (ps_snapshot){.fd = -1, .copy_fd = -1};
         ps_node_checkpoint_end(p->node, clock);
     } else {
-        ps_buf_unref(p->cut.weights);
-        p->cut.weights = NULL;
+        ps_snapshot_drop(&p->cut.weights);
         ps_node_checkpoint_fail(p->node, clock, &p->cut.status);
     }
 }
 
-static void part_saved(void *arg, const ps_server_cut *cut)
+static void part_saved(void *arg, ps_server_cut *cut)
 {
     ps_pserver *p = arg;
     char name[PS_CHECKPOINT_NAME_MAX];
 
     if (cut->clock != p->cut.clock) {
+        ps_snapshot_drop(&cut->state);
         return;
     }
     if (!ps_is_ok(&cut->status) && ps_is_ok(&p->cut.status)) {
@@ -238,7 +238,7 @@ static void part_saved(void *arg, const ps_server_cut *cut)
     }
     if (ps_is_ok(&cut->status)) {
         ps_checkpoint_store_name(name, ps_node_session(p->node)->rank, cut->number);
-        ps_node_checkpoint_add(p->node, cut->clock, name, ps_buf_ref(cut->state));
+        ps_node_checkpoint_add(p->node, cut->clock, name, cut->state);
     }
     p->cut.left--;
     end_cut(p);
@@ -255,23 +255,18 @@ static void cut(void *state, uint64_t clock)
         return;
     }
     p->cut.clock = clock;
-    p->cut.status = ps_ok();
     p->cut.left = 0;
-    p->cut.weights = ps_buf_try_create(bytes);
-    if (p->cut.weights == NULL) {
-        p->cut.status =
-            ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for a copy of %zu bytes of weights", bytes);
+    p->cut.status = ps_snapshot_blank(bytes, &p->cut.weights);
+    if (!ps_is_ok(&p->cut.status)) {
         end_cut(p);
         return;
     }
-    p->cut.weights->len = bytes;
     for (uint32_t t = 0; t < p->thread_count; t++) {
         p->cut.left += ps_server_thread_is_used(p->threads[t]);
     }
     for (uint32_t t = 0; t < p->thread_count; t++) {
         if (ps_server_thread_is_used(p->threads[t])) {
-            ps_server_thread_cut_at(p->threads[t], clock, (float *)(void *)p->cut.weights->data,
-                                    part_saved, p);
+            ps_server_thread_cut_at(p->threads[t], clock, p->cut.weights.fd, part_saved, p);
         }
     }
     end_cut(p);

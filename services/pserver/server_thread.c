@@ -29,7 +29,7 @@ struct ps_server_thread {
     ps_wire_parts parts; /* with one part, */
     ps_store *store;     /* whose store this is */
 
-    float *cut_weights; /* of ps_server_thread_cut_at */
+    int cut_weights; /* of ps_server_thread_cut_at */
     ps_server_cut_fn *cut_done;
     void *cut_arg;
 };
@@ -242,23 +242,45 @@ typedef struct copying {
     float *weights;
 } copying;
 
-static void copy_weights(void *arg)
+/* Calls fn(arg, place, at, n) for each slice of the part: its place in the store, and where its n
+ * values begin among those of the server. */
+static ps_status each_slice(const ps_server_thread *t,
+                            ps_status (*fn)(void *arg, uint32_t place, size_t at, uint32_t n),
+                            void *arg)
 {
-    const copying *c = arg;
-    const ps_placement *placement = &c->t->session->placement;
-    uint32_t server = placement->parts[c->t->part].server;
-    float *to = c->weights;
+    const ps_placement *placement = &t->session->placement;
+    uint32_t server = placement->parts[t->part].server;
+    ps_status st = ps_ok();
     uint32_t place = 0;
+    size_t at = 0;
 
-    for (uint32_t i = 0; i < placement->owned_count[server]; i++) {
+    for (uint32_t i = 0; i < placement->owned_count[server] && ps_is_ok(&st); i++) {
         uint32_t slice = placement->owned[server][i];
         uint32_t n = placement->layout->slices[slice].n;
 
-        if (placement->part_of[slice] == c->t->part) {
-            ps_store_copy_slice(c->t->store, place++, to);
+        if (placement->part_of[slice] == t->part) {
+            st = fn(arg, place++, at, n);
         }
-        to += n;
+        at += n;
     }
+    return st;
+}
+
+static ps_status copy_slice(void *arg, uint32_t place, size_t at, uint32_t n)
+{
+    const copying *c = arg;
+
+    (void)n;
+    ps_store_copy_slice(c->t->store, place, c->weights + at);
+    return ps_ok();
+}
+
+static void copy_weights(void *arg)
+{
+    const copying *c = arg;
+    ps_status st = each_slice(c->t, copy_slice, arg);
+
+    (void)st; /* copying in memory does not fail */
 }
 
 void ps_server_thread_copy_weights(ps_server_thread *t, float *weights)
@@ -311,9 +333,28 @@ static void on_saved(ps_event *self, bool ok)
 
     if (ok && t->session != NULL && x->session == t->sessions && t->cut_done != NULL) {
         t->cut_done(t->cut_arg, &x->cut);
+    } else {
+        ps_snapshot_drop(&x->cut.state);
     }
-    ps_buf_unref(x->cut.state);
     free(x);
+}
+
+static ps_status write_slice(void *arg, uint32_t place, size_t at, uint32_t n)
+{
+    const ps_server_thread *t = arg;
+    float values[PS_CODEC_VALUES];
+
+    ps_store_copy_slice(t->store, place, values);
+    return ps_snapshot_put(t->cut_weights, at * sizeof *values, values, n * sizeof *values);
+}
+
+/* Writes the part, in a copy of the process. */
+static ps_status write_part(void *arg, int fd)
+{
+    ps_server_thread *t = arg;
+    ps_status st = ps_store_save(t->store, ps_snapshot_write, &fd);
+
+    return ps_is_ok(&st) ? each_slice(t, write_slice, t) : st;
 }
 
 /* On the thread. */
@@ -321,26 +362,20 @@ static void save_part(void *arg, uint64_t clock, ps_store *store)
 {
     ps_server_thread *t = arg;
     saving *x = ps_xcalloc(1, sizeof *x);
-    copying c = {.t = t, .weights = t->cut_weights};
 
     x->event.fire = on_saved;
     x->t = t;
     x->session = t->sessions;
-    x->cut = (ps_server_cut){.clock = clock, .number = t->conf.number};
+    x->cut = (ps_server_cut){
+        .clock = clock, .number = t->conf.number, .state = {.fd = -1, .copy_fd = -1}};
     if (store == NULL) {
         x->cut.status = ps_fail(PS_FAILED_PRECONDITION, "the server is further already");
     } else {
-        int64_t began_us = ps_clock_us();
-
-        x->cut.status = ps_store_save(store, ps_state_write_buf, &x->cut.state);
-        copy_weights(&c);
-        ps_log(PS_LOG_INFO, "pserver", "checkpoint at clock %" PRIu64 ": %zu bytes in %.1f ms",
-               clock, x->cut.state != NULL ? x->cut.state->len : 0,
-               (double)(ps_clock_us() - began_us) * 1e-3);
-    }
-    if (!ps_is_ok(&x->cut.status)) {
-        ps_buf_unref(x->cut.state);
-        x->cut.state = NULL;
+        x->cut.status = ps_ok();
+        x->cut.state = ps_snapshot_begin(write_part, t);
+        ps_log(PS_LOG_INFO, "pserver",
+               "checkpoint at clock %" PRIu64 ": stood still for %.1f ms, computed for %.1f ms",
+               clock, (double)x->cut.state.stood_us * 1e-3, (double)x->cut.state.spent_us * 1e-3);
     }
     ps_loop_post(t->conf.home, &x->event);
 }
@@ -348,7 +383,7 @@ static void save_part(void *arg, uint64_t clock, ps_store *store)
 typedef struct cutting {
     ps_server_thread *t;
     uint64_t clock;
-    float *weights;
+    int weights;
     bool is_forgotten;
 } cutting;
 
@@ -360,7 +395,7 @@ static void set_cut(void *arg)
     ps_wire_server_cut_at(c->t->wire, c->clock, c->is_forgotten ? NULL : save_part, c->t);
 }
 
-void ps_server_thread_cut_at(ps_server_thread *t, uint64_t clock, float *weights,
+void ps_server_thread_cut_at(ps_server_thread *t, uint64_t clock, int weights,
                              ps_server_cut_fn *done, void *arg)
 {
     cutting c = {.t = t, .clock = clock, .weights = weights, .is_forgotten = done == NULL};

@@ -68,18 +68,19 @@ PS_MUST_USE ps_status ps_server_thread_at_clock(ps_server_thread *t, uint64_t cl
 /* What a part saved for a checkpoint. */
 typedef struct ps_server_cut {
     uint64_t clock;
-    uint32_t number; /* of the thread */
-    ps_buf *state;   /* as ps_store_save writes it; a reference; NULL: see status */
+    uint32_t number;   /* of the thread */
+    ps_snapshot state; /* as ps_store_save writes it; only if status is OK */
     ps_status status;
 } ps_server_cut;
 
-/* Called on the home loop. */
-typedef void ps_server_cut_fn(void *arg, const ps_server_cut *cut);
+/* Called on the home loop; takes over cut->state. */
+typedef void ps_server_cut_fn(void *arg, ps_server_cut *cut);
 
-/* Saves the part at `clock` (ps_wire_server_cut_at), and its weights as
- * ps_server_thread_copy_weights does, then calls done(arg). The part must be used. `weights` must
- * stay until then, or until it is forgotten: done NULL forgets it. */
-void ps_server_thread_cut_at(ps_server_thread *t, uint64_t clock, float *weights,
+/* Begins to save the part at `clock` (ps_wire_server_cut_at), and its weights into the file
+ * `weights`, at the places of ps_server_thread_copy_weights; then calls done(arg). Both are written
+ * when cut->state is. The part must be used. `weights` must stay open until `done` is called, or
+ * until it is forgotten: done NULL forgets it. */
+void ps_server_thread_cut_at(ps_server_thread *t, uint64_t clock, int weights,
                              ps_server_cut_fn *done, void *arg);
 
 /* Marks in is_missing (rank_count) the workers whose contributions to the part's oldest clock that

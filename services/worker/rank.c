@@ -140,7 +140,7 @@ typedef struct saving {
     ps_event event;
     ps_rank *rank;
     uint64_t clock;
-    ps_buf *state; /* NULL: it could not be saved */
+    ps_snapshot state;
 } saving;
 
 static void on_saved(ps_event *self, bool ok)
@@ -149,13 +149,14 @@ static void on_saved(ps_event *self, bool ok)
 
     if (ok) { /* the rank is there: `trained` comes after it */
         x->rank->conf.saved(x->rank->conf.arg, x->rank->conf.rank, x->clock, x->state);
+    } else {
+        ps_snapshot_drop(&x->state);
     }
-    ps_buf_unref(x->state);
     free(x);
 }
 
 /* Called on the trainer's thread. */
-static void post_saved(void *arg, uint64_t clock, ps_buf *state)
+static void post_saved(void *arg, uint64_t clock, ps_snapshot state)
 {
     ps_rank *r = arg;
     saving *x = ps_xcalloc(1, sizeof *x);

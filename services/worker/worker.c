@@ -121,22 +121,17 @@ void ps_worker_set_node(ps_worker *worker, ps_node *node)
 
 /* --- checkpoints ----------------------------------------------------------- */
 
-static void on_saved(void *arg, uint32_t rank, uint64_t clock, ps_buf *state)
+static void on_saved(void *arg, uint32_t rank, uint64_t clock, ps_snapshot state)
 {
     ps_worker *w = arg;
-    ps_status why = ps_fail(PS_RESOURCE_EXHAUSTED, "rank %u could not be saved", rank);
     char name[PS_CHECKPOINT_NAME_MAX];
 
     if (clock != w->cut) {
-        return;
-    }
-    if (state == NULL) {
-        w->cut = 0;
-        ps_node_checkpoint_fail(w->node, clock, &why);
+        ps_snapshot_drop(&state);
         return;
     }
     ps_checkpoint_rank_name(name, rank);
-    ps_node_checkpoint_add(w->node, clock, name, ps_buf_ref(state));
+    ps_node_checkpoint_add(w->node, clock, name, state);
     if (--w->cut_left == 0) {
         w->cut = 0;
         ps_node_checkpoint_end(w->node, clock);

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* snapshot.h - writes what a thread has in memory as it is now, while the thread goes on and
+ * changes it.
+ *
+ * A copy of the process (fork) writes: the kernel copies a page when either of the two changes it.
+ * So the thread stands still for the fork alone, about a millisecond for each 100 MB of the
+ * process, whatever the state is made of. The copy has no other thread. It reads what the thread
+ * that took it owns, writes a file in memory and ends; it uses no lock of other threads but those
+ * of malloc, which fork() leaves in order, and nothing of gRPC. It dies with the thread that took
+ * it, and is the first that the kernel ends for want of memory.
+ *
+ * Where no copy can be made, the thread writes the file itself.
+ */
+#ifndef PS_COMMON_BASE_SNAPSHOT_H
+#define PS_COMMON_BASE_SNAPSHOT_H
+
+#include "common/base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+typedef struct ps_snapshot {
+    int fd;           /* the file, in memory; -1: there is none */
+    pid_t copy;       /* the process that writes; 0: none */
+    int copy_fd;      /* the same as a descriptor; -1: none */
+    ps_code result;   /* of what was written without a copy */
+    int64_t stood_us; /* for so long the thread stood still, */
+    int64_t spent_us; /* and computed for it: less, if others had the processors */
+} ps_snapshot;
+
+/* Writes into `fd`, by ps_snapshot_write, what `arg` stands for. */
+typedef ps_status ps_snapshot_fn(void *arg, int fd);
+
+/* Begins a snapshot: has write(arg, fd) called in a copy of the process, or at once. Never fails:
+ * ps_snapshot_wait does. */
+ps_snapshot ps_snapshot_begin(ps_snapshot_fn *write, void *arg);
+
+/* Makes a snapshot of a file of `size` zeros, which others write by ps_snapshot_put. Fails with
+ * RESOURCE_EXHAUSTED. */
+PS_MUST_USE ps_status ps_snapshot_blank(size_t size, ps_snapshot *out);
+
+/* Blocks until the file is written. Any thread. Then fd is to be read by pread. Fails with
+ * RESOURCE_EXHAUSTED if there was no memory or process, with DEADLINE_EXCEEDED after wait_us, with
+ * INTERNAL if the copy was killed. */
+PS_MUST_USE ps_status ps_snapshot_wait(ps_snapshot *s, int64_t wait_us);
+
+/* Ends the copy, if it still writes, and closes the file. */
+void ps_snapshot_drop(ps_snapshot *s);
+
+/* Returns the bytes of the file. */
+uint64_t ps_snapshot_size(const ps_snapshot *s);
+
+/* Appends to the file: a ps_state_write_fn (state.h) whose arg is a pointer to the fd. */
+PS_MUST_USE ps_status ps_snapshot_write(void *fd, const void *bytes, size_t len);
+
+/* Writes at an offset of the file. */
+PS_MUST_USE ps_status ps_snapshot_put(int fd, uint64_t at, const void *bytes, size_t len);
+
+#endif

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_snapshot.c - a snapshot has what was in memory when it was begun, whatever the process does
+ * afterwards; what goes wrong with it is an error. */
+#include "tests/support/cmocka_all.h"
+
+#include "common/base/clock.h"
+#include "common/base/snapshot.h"
+#include "common/base/state.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { VALUES = 1 << 20 };
+static const int64_t patience_us = 60000000;
+
+static uint32_t values[VALUES];
+
+static void fill(uint32_t with)
+{
+    for (uint32_t i = 0; i < VALUES; i++) {
+        values[i] = with + i;
+    }
+}
+
+/* In sections, which take memory. */
+static ps_status write_values(void *arg, int fd)
+{
+    ps_state_out out;
+
+    (void)arg;
+    ps_state_out_init(&out, "PSGDTEST", 1, ps_snapshot_write, &fd);
+    ps_state_begin(&out, 1, 0);
+    ps_state_put(&out, values, sizeof values);
+    ps_state_finish(&out);
+    return ps_state_out_end(&out);
+}
+
+static void check_values(const ps_snapshot *s, uint32_t with)
+{
+    size_t len = ps_snapshot_size(s);
+    uint8_t *bytes = malloc(len);
+    uint32_t kind, index;
+    ps_state_in in;
+    ps_status st;
+
+    assert_int_equal(pread(s->fd, bytes, len, 0), len);
+    st = ps_state_in_init(&in, "PSGDTEST", 1, bytes, len);
+    assert_string_equal(st.text, "");
+    st = ps_state_next(&in, true, &kind, &index);
+    assert_string_equal(st.text, "");
+    for (uint32_t i = 0; i < VALUES; i++) {
+        assert_int_equal(ps_state_take_u32(&in), with + i);
+    }
+    free(bytes);
+}
+
+static atomic_bool stop;
+
+/* Takes and returns memory all the time, as other threads of a service do. */
+static void *use_memory(void *arg)
+{
+    while (!atomic_load(&stop)) {
+        void *p = malloc(100 + (size_t)(ps_clock_us() % 5000));
+
+        free(p);
+    }
+    return arg;
+}
+
+static void it_has_what_was_in_memory_when_it_was_begun(void **state)
+{
+    enum { ROUNDS = 8 };
+    pthread_t other;
+    ps_snapshot s[ROUNDS];
+
+    (void)state;
+    atomic_store(&stop, false);
+    assert_int_equal(pthread_create(&other, NULL, use_memory, NULL), 0);
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        fill(i * 7919);
+        s[i] = ps_snapshot_begin(write_values, NULL);
+        fill(1);
+    }
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        ps_status st = ps_snapshot_wait(&s[i], patience_us);
+
+        assert_string_equal(st.text, "");
+        check_values(&s[i], i * 7919);
+        ps_snapshot_drop(&s[i]);
+        assert_int_equal(s[i].fd, -1);
+    }
+    atomic_store(&stop, true);
+    pthread_join(other, NULL);
+}
+
+static ps_status fail_to_write(void *arg, int fd)
+{
+    (void)arg;
+    (void)fd;
+    return ps_fail(PS_RESOURCE_EXHAUSTED, "no memory");
+}
+
+static ps_status never_end(void *arg, int fd)
+{
+    (void)arg;
+    (void)fd;
+    for (;;) {
+        pause();
+    }
+    return ps_ok();
+}
+
+static void what_goes_wrong_is_an_error(void **state)
+{
+    ps_snapshot s = ps_snapshot_begin(fail_to_write, NULL);
+
+    (void)state;
+    assert_int_equal(ps_snapshot_wait(&s, patience_us).code, PS_RESOURCE_EXHAUSTED);
+    ps_snapshot_drop(&s);
+    s = ps_snapshot_begin(never_end, NULL);
+    assert_int_equal(ps_snapshot_wait(&s, 10000).code, PS_DEADLINE_EXCEEDED);
+    assert_int_equal(kill(s.copy, SIGKILL), 0);
+    assert_int_equal(ps_snapshot_wait(&s, patience_us).code, PS_INTERNAL);
+    ps_snapshot_drop(&s);
+    s = ps_snapshot_begin(never_end, NULL);
+    ps_snapshot_drop(&s); /* ends it */
+    assert_int_equal(s.copy, 0);
+}
+
+static ps_status write_second_half(void *arg, int fd)
+{
+    (void)fd;
+    return ps_snapshot_put(*(const int *)arg, sizeof values / 2, values + VALUES / 2,
+                           sizeof values / 2);
+}
+
+static void several_write_into_one_file(void **state)
+{
+    ps_snapshot file, s;
+    uint32_t back[2];
+    ps_status st = ps_snapshot_blank(sizeof values, &file);
+
+    (void)state;
+    assert_string_equal(st.text, "");
+    fill(5);
+    s = ps_snapshot_begin(write_second_half, &file.fd);
+    fill(0);
+    st = ps_snapshot_wait(&s, patience_us);
+    assert_string_equal(st.text, "");
+    assert_int_equal(ps_snapshot_size(&s), 0);
+    assert_int_equal(ps_snapshot_size(&file), sizeof values);
+    assert_int_equal(pread(file.fd, back, sizeof back, sizeof values / 2 - 4), sizeof back);
+    assert_int_equal(back[0], 0);
+    assert_int_equal(back[1], 5 + VALUES / 2);
+    ps_snapshot_drop(&s);
+    ps_snapshot_drop(&file);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_has_what_was_in_memory_when_it_was_begun),
+        cmocka_unit_test(what_goes_wrong_is_an_error),
+        cmocka_unit_test(several_write_into_one_file),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
