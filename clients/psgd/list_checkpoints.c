@@ -7,13 +7,18 @@
 
 static void add_row(ps_text_table *table, const Psgd__V1__Checkpoint *c)
 {
-    char time[PS_SHOW_BYTES], step[PS_SHOW_BYTES], bytes[PS_SHOW_BYTES];
+    char time[PS_SHOW_BYTES], step[PS_SHOW_BYTES], bytes[PS_SHOW_BYTES], value[PS_SHOW_BYTES] = "-";
 
     snprintf(step, sizeof step, "%llu", (unsigned long long)c->step);
     snprintf(bytes, sizeof bytes, "%llu", (unsigned long long)c->bytes);
     ps_text_table_add(table, step);
     ps_text_table_add(table, ps_show_time(c->time, time));
     ps_text_table_add(table, bytes);
+    if (c->metric[0] != '\0') {
+        snprintf(value, sizeof value, "%s %.6g%s", PS_PLAIN(c->metric, 30), c->value,
+                 c->is_best ? ", the best" : "");
+    }
+    ps_text_table_add(table, value);
     ps_text_table_add(table, c->damage[0] == '\0' ? "whole" : c->damage);
 }
 
@@ -37,7 +42,7 @@ static void on_list(void *arg, const ps_error *error, const ProtobufCMessage *re
 
 static void start(ps_cli *cli, void *arg)
 {
-    static const char *const head[] = {"STEP", "TIME", "BYTES", "STATE"};
+    static const char *const head[] = {"STEP", "TIME", "BYTES", "EVALUATED", "STATE"};
     Psgd__V1__ListCheckpointsRequest request = PSGD__V1__LIST_CHECKPOINTS_REQUEST__INIT;
     ps_listing *rows = arg;
 

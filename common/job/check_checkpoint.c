@@ -3,7 +3,10 @@
  */
 #include "common/job/plan_impl.h"
 
+#include "common/base/shorten.h"
+
 #include <inttypes.h>
+#include <string.h>
 
 enum { KEEP_DEFAULT = 3, KEEP_MAX = 1000 };
 static const uint64_t steps_max = UINT64_C(1000000000000);
@@ -49,6 +52,26 @@ static void check_init(ps_check *check, const ps_plan *plan, const char *lacks)
     }
 }
 
+/* Checks best_by and min_or_max. */
+static void check_best(ps_check *check, ps_plan *plan, const Psgd__V1__CheckpointSpec *spec)
+{
+    bool is_min = strcmp(spec->min_or_max, "min") == 0;
+
+    if (spec->best_by[0] != '\0') {
+        plan->best_metric = ps_check_metric(check, plan, "spec.checkpoint.best_by", spec->best_by,
+                                            &plan->best_is_cost);
+    } else if (spec->min_or_max[0] != '\0') {
+        ps_check_bad(check, "spec.checkpoint.min_or_max",
+                     "is set, but best_by is not: set both, or leave both out");
+    }
+    if (spec->min_or_max[0] != '\0' && !is_min && strcmp(spec->min_or_max, "max") != 0) {
+        ps_check_bad(check, "spec.checkpoint.min_or_max", "is \"%s\"; min or max is allowed",
+                     PS_SHORT(spec->min_or_max, 40));
+    } else if (spec->min_or_max[0] != '\0') {
+        plan->best_is_cost = is_min;
+    }
+}
+
 void ps_check_checkpoint(ps_check *check, ps_plan *plan)
 {
     Psgd__V1__CheckpointSpec *spec = plan->spec->checkpoint;
@@ -74,6 +97,9 @@ void ps_check_checkpoint(ps_check *check, ps_plan *plan)
         ps_check_bad(check, "spec.checkpoint.keep_every",
                      "is %" PRIu64 "; 1 to %" PRIu64 " are allowed, or 0 for none",
                      spec->keep_every, steps_max);
+    }
+    if (check->count == 0) { /* the metrics are known */
+        check_best(check, plan, spec);
     }
     ps_check_u32(check, "spec.checkpoint.keep", &spec->keep, KEEP_DEFAULT, 1, KEEP_MAX);
     if (lacks != NULL) {

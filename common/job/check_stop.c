@@ -45,7 +45,7 @@ void ps_check_bounds(ps_check *check, ps_plan *plan)
     }
 }
 
-/* Appends the names that stop_at may have, and collects them for comparison. */
+/* Appends the names that a metric may have, and collects them for comparison. */
 static size_t list_names(const ps_plan *plan, ps_strbuf *text, const char **names)
 {
     size_t count = 0;
@@ -60,12 +60,33 @@ static size_t list_names(const ps_plan *plan, ps_strbuf *text, const char **name
     return count;
 }
 
+size_t ps_check_metric(ps_check *check, const ps_plan *plan, const char *field, const char *name,
+                       bool *is_cost)
+{
+    const char *names[1 + PS_METRICS_MAX], *meant;
+    ps_strbuf text = {0};
+    size_t count = list_names(plan, &text, names), at = 0;
+
+    while (at < count && strcmp(names[at], name) != 0) {
+        at++;
+    }
+    if (at == count) {
+        meant = ps_nearest(name, names, count);
+        ps_check_bad(check, field,
+                     "is \"%s\"%s%s%s; allowed: %s (loss, and the metrics of the job: --metric or "
+                     "spec.metrics adds others)",
+                     PS_SHORT(name, 40), meant != NULL ? "; did you mean \"" : "",
+                     meant != NULL ? meant : "", meant != NULL ? "\"?" : "", ps_strbuf_text(&text));
+        at = 0;
+    }
+    *is_cost = at == 0 ? !plan->spec->optimizer->maximise : plan->metrics[at - 1].metric->is_cost;
+    ps_strbuf_fini(&text);
+    return at;
+}
+
 void ps_check_stop(ps_check *check, ps_plan *plan)
 {
     Psgd__V1__StopSpec *stop = plan->spec->stop_at;
-    const char *names[1 + PS_METRICS_MAX], *meant;
-    ps_strbuf text = {0};
-    size_t count, at = 0;
 
     if (stop == NULL) {
         return;
@@ -76,21 +97,6 @@ void ps_check_stop(ps_check *check, ps_plan *plan)
     if (stop->metric[0] == '\0' && plan->metric_count > 0) {
         ps_spec_set(&stop->metric, plan->metrics[0].metric->name);
     }
-    count = list_names(plan, &text, names);
-    while (at < count && strcmp(names[at], stop->metric) != 0) {
-        at++;
-    }
-    if (at == count) {
-        meant = ps_nearest(stop->metric, names, count);
-        ps_check_bad(check, "spec.stop_at.metric",
-                     "is \"%s\"%s%s%s; allowed: %s (loss, and the metrics of the job: --metric or "
-                     "spec.metrics adds others)",
-                     PS_SHORT(stop->metric, 40), meant != NULL ? "; did you mean \"" : "",
-                     meant != NULL ? meant : "", meant != NULL ? "\"?" : "", ps_strbuf_text(&text));
-    } else {
-        plan->stop_metric = at;
-        plan->stop_is_cost =
-            at == 0 ? !plan->spec->optimizer->maximise : plan->metrics[at - 1].metric->is_cost;
-    }
-    ps_strbuf_fini(&text);
+    plan->stop_metric =
+        ps_check_metric(check, plan, "spec.stop_at.metric", stop->metric, &plan->stop_is_cost);
 }

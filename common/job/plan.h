@@ -86,6 +86,9 @@ typedef struct ps_plan {
 
     size_t stop_metric; /* of spec.stop_at: 0: the loss, i + 1: metrics[i] */
     bool stop_is_cost;  /* of it: less is better */
+    /* of spec.checkpoint.best_by, numbered as stop_metric */
+    size_t best_metric;
+    bool best_is_cost; /* the least value is the best */
 
     const ps_assign *assign;
     ps_params assign_params;

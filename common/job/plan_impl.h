@@ -49,6 +49,11 @@ bool ps_check_table_fixed(ps_plan *plan, uint32_t variable);
 /* Reports combinations with tables on servers that cannot work. After everything else. */
 void ps_check_tables(ps_check *check, const ps_plan *plan);
 
+/* Returns the number of a metric by its name: 0: the loss, i + 1: plan->metrics[i]; 0 after a
+ * complaint. Writes whether less is better. */
+size_t ps_check_metric(ps_check *check, const ps_plan *plan, const char *field, const char *name,
+                       bool *is_cost);
+
 /* Checks spec.checkpoint. After everything else. */
 void ps_check_checkpoint(ps_check *check, ps_plan *plan);
 

@@ -354,10 +354,12 @@ static void report_evaluation(ps_trainer *t, uint32_t epoch, int64_t began_us)
     ps_buf_unref(t->part);
     t->part = part;
     t->progress.evaluations++;
+    t->progress.evaluated_step = row.step;
     t->progress.eval_loss = row.loss;
     memcpy(t->progress.eval_values, values, t->plan->metric_count * sizeof *values);
     past = &t->past[t->progress.evaluations % PS_EVALUATIONS_KEPT];
-    *past = (ps_trainer_evaluation){.number = t->progress.evaluations, .loss = row.loss};
+    *past = (ps_trainer_evaluation){
+        .number = t->progress.evaluations, .step = row.step, .loss = row.loss};
     memcpy(past->values, values, t->plan->metric_count * sizeof *values);
     pthread_mutex_unlock(&t->mutex);
     /* so that the evaluation does not count as time of the next step */

@@ -26,6 +26,7 @@ enum { PS_EVALUATIONS_KEPT = 32 };
 /* The results of an evaluation. */
 typedef struct ps_trainer_evaluation {
     uint32_t number;                     /* from 1 */
+    uint64_t step;                       /* steps that the evaluated weights are after */
     double loss, values[PS_METRICS_MAX]; /* values: of the plan's metrics */
 } ps_trainer_evaluation;
 
@@ -38,8 +39,9 @@ typedef struct ps_trainer_progress {
     uint64_t iterations;                    /* steps that this rank computed */
     char waiting_for[PS_STATUS_TEXT_BYTES]; /* error of the write that a full disk delays; "": none
                                              */
-    uint64_t behind;      /* local steps during all of which an exchange was in flight */
-    uint32_t evaluations; /* number of evaluations so far */
+    uint64_t behind;         /* local steps during all of which an exchange was in flight */
+    uint32_t evaluations;    /* number of evaluations so far */
+    uint64_t evaluated_step; /* steps that the weights of the last one are after */
     double eval_loss, eval_values[PS_METRICS_MAX]; /* of the last evaluation; the plan's metrics */
     bool reached_stop; /* the last evaluation has reached spec.stop_at */
 } ps_trainer_progress;

@@ -13,6 +13,7 @@
 #include "services/coordinator/io/checkpoint_store.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,36 @@ void ps_checkpoints_fini(ps_attempt *a)
     }
     free(a->checkpoints.files);
     a->checkpoints.files = NULL;
+    free(a->checkpoints.scores);
+    a->checkpoints.scores = NULL;
+}
+
+void ps_checkpoints_evaluated(ps_attempt *a, uint64_t step, double value)
+{
+    size_t count = a->checkpoints.score_count;
+
+    if (a->plan->spec->checkpoint == NULL || a->plan->spec->checkpoint->best_by[0] == '\0' ||
+        !isfinite(value) || ps_plan_checkpoint_lacks(a->plan) != NULL) {
+        return;
+    }
+    a->checkpoints.scores =
+        ps_xrealloc(a->checkpoints.scores, (count + 1) * sizeof *a->checkpoints.scores);
+    a->checkpoints.scores[count].step = step;
+    a->checkpoints.scores[count].value = value;
+    a->checkpoints.score_count++;
+}
+
+/* Fills in the last evaluation up to the checkpoint's step, if there is one. */
+static void fill_score(const ps_attempt *a, ps_checkpoint_facts *facts)
+{
+    for (size_t i = 0; i < a->checkpoints.score_count; i++) {
+        if (a->checkpoints.scores[i].step <= facts->step) {
+            snprintf(facts->metric, sizeof facts->metric, "%s", a->plan->spec->checkpoint->best_by);
+            facts->is_cost = a->plan->best_is_cost;
+            facts->value = a->checkpoints.scores[i].value;
+            facts->evaluated_step = a->checkpoints.scores[i].step;
+        }
+    }
 }
 
 static void forget_files(ps_attempt *a)
@@ -221,6 +252,7 @@ static void start_store(ps_attempt *a)
         .count = a->checkpoints.count,
     };
     snprintf(s->conf.facts.job_id, sizeof s->conf.facts.job_id, "%s", a->job_id);
+    fill_score(a, &s->conf.facts);
     a->checkpoints.count = 0;
     submit(a, s, NULL, run_store, stored);
 }

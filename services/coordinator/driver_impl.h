@@ -91,6 +91,11 @@ struct ps_attempt {
         ps_intake_file *files;      /* (count): of all nodes so far */
         size_t count;
         ps_checkpoint_wait *waits;
+        struct ps_scored {
+            uint64_t step;
+            double value; /* of the metric of best_by */
+        } * scores;       /* (score_count) of the evaluations that all ranks have done, in order */
+        size_t score_count;
     } checkpoints;
 
     uint32_t evaluations; /* number of evaluations that every live worker has finished */
@@ -155,6 +160,9 @@ void ps_checkpoints_beat(ps_attempt *a, size_t node, const Psgd__V1__HeartbeatRe
 /* The files (count) of a node's checkpoint are stored, or why not. */
 void ps_checkpoint_collected(ps_attempt_node *node, const ps_status *result,
                              const ps_intake_file *files, size_t count);
+
+/* Notes an evaluation that all ranks have done: `value` is of the metric of best_by. */
+void ps_checkpoints_evaluated(ps_attempt *a, uint64_t step, double value);
 
 /* Gives up the checkpoint whose files are being collected, and tells those who wait for one `why`.
  * When the attempt is over or dropped. */

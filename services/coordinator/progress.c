@@ -167,6 +167,34 @@ static bool mean_of(const ps_attempt *a, uint32_t number, const char *metric, do
     return n > 0;
 }
 
+/* Returns the step of a rank's evaluation `number`; 0: it is not known. */
+static uint64_t step_of(const Psgd__V1__WorkerProgress *p, uint32_t number)
+{
+    if (p == NULL || p->evaluations == number) {
+        return p != NULL ? p->evaluated_step : 0;
+    }
+    for (size_t i = 0; i < p->n_past; i++) {
+        if (p->past[i]->number == number) {
+            return p->past[i]->step;
+        }
+    }
+    return 0;
+}
+
+/* Notes the value by which the best checkpoint is chosen. */
+static void note_score(ps_attempt *a, uint32_t number)
+{
+    const char *by = a->plan->spec->checkpoint != NULL ? a->plan->spec->checkpoint->best_by : "";
+    const Psgd__V1__Job *job = a->job->record.job;
+    uint64_t step = step_of(a->told[0].progress, number);
+
+    for (size_t i = 0; step > 0 && i < job->n_result; i++) {
+        if (strcmp(job->result[i]->key, by) == 0) {
+            ps_checkpoints_evaluated(a, step, job->result[i]->value);
+        }
+    }
+}
+
 /* Stores the means of the metrics that the job names; others that a node reports are ignored.
  * Returns whether evaluation `number` is now the result. */
 static bool take_means(ps_attempt *a, uint32_t number)
@@ -215,12 +243,14 @@ static bool publish_evaluations(ps_attempt *a)
     if (done > before && a->plan->spec->split_evaluation) {
         if (ps_evaluation_parts_merge(a, done)) {
             a->evaluations = done;
+            note_score(a, done);
             ps_live_publish(a->job, kind);
         }
         return a->evaluations > before;
     }
     while (a->evaluations < done) {
         if (take_means(a, ++a->evaluations)) {
+            note_score(a, a->evaluations);
             ps_live_publish(a->job, kind);
         }
     }

@@ -423,6 +423,7 @@ static void fill_past(const ps_plan *plan, const ps_trainer_evaluation *from, st
 {
     psgd__v1__worker_evaluation__init(&out->message);
     out->message.number = from->number;
+    out->message.step = from->step;
     out->message.n_metrics = 1 + plan->metric_count;
     out->message.metrics = out->metric_ptrs;
     for (size_t i = 0; i < out->message.n_metrics; i++) {
@@ -513,6 +514,7 @@ Psgd__V1__WorkerProgress *ps_rank_progress(ps_rank *r)
                  PS_SHORT(ps_placement_process(&r->session.placement, r->conf.rank)->node_id, 40),
                  PS_SHORT(p.waiting_for, 90));
     }
+    out->evaluated_step = p.evaluated_step;
     if (p.evaluations > 0) {
         fill_metric(&r->metrics[0], "loss", p.eval_loss);
         for (size_t i = 0; i < plan->metric_count; i++) {

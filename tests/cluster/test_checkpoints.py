@@ -159,6 +159,31 @@ class Checkpoints(ClusterTest):
                          (job.id, steps[0], 2, "5"))
         self.assertIn("dense0.weight", tensors((at / "model.safetensors").read_bytes()))
 
+    def test_the_best_by_a_metric_is_kept_and_listed(self):
+        c = self.cluster(workers=2, pservers=1)
+        for metric, extra in (("accuracy", {}), ("loss", {"minOrMax": "max"})):  # the most: against its table
+            with self.subTest(metric):
+                since = c.coordinator.log_end()
+                job = c.submit({**JOB, **SLOW_STEPS}, workers=2, pservers=1, epochs=3, evalEverySteps=15,
+                               checkpoint={"everySteps": 15, "keep": 1, "bestBy": metric, **extra})
+                files = self.done(c, job.id)
+                at = {int(r["step"]): float(r[metric]) for r in
+                      csv.DictReader(io.StringIO(files["EV-cut-N(0).csv"].decode()))}
+                stored = [int(s) for s in re.findall(r"checkpoint of step (\d+) stored", c.coordinator.log(since))]
+                found = {p.step: p for p in self.listed(c, job.id)}
+                self.assertGreater(len(stored), 1)
+                best = max(stored, key=lambda s: at[s])
+                self.assertEqual(sorted(found), sorted({best, stored[-1]}))
+                for step, p in found.items():
+                    self.assertEqual((p.metric, p.evaluated_step, p.is_best), (metric, step, step == best))
+                self.assertIn(f"{metric} ", self.psgd(c, "checkpoints", job.id))
+                self.assertIn(", the best", self.psgd(c, "checkpoints", job.id))
+        for fields, text in (({"bestBy": "accuracyy"}, 'did you mean "accuracy"'), ({"minOrMax": "max"}, "best_by is not"),
+                             ({"bestBy": "loss", "minOrMax": "least"}, "min or max is allowed")):
+            with self.subTest(text), self.assertRaises(grpc.RpcError) as e:
+                c.submit({**JOB, "checkpoint": {"everySteps": 5, **fields}})
+            self.assertIn(text, e.exception.details())
+
     def psgd(self, c, *arguments, code=0):
         run = subprocess.run([BIN / "psgd", *arguments, "--coordinator", c.coordinator.address],
                              capture_output=True, text=True, timeout=120 * PATIENCE)

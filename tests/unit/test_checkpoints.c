@@ -8,6 +8,7 @@
 
 #include "tests/support/cmocka_all.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -165,14 +166,27 @@ static void the_newest_and_multiples_are_kept(void **state)
     bool drop[5];
 
     (void)state;
-    ps_checkpoints_choose(steps, 5, 2, 0, drop);
+    ps_checkpoints_choose(steps, 5, 2, 0, 5, drop);
     assert_memory_equal(drop, ((bool[]){true, true, true, false, false}), sizeof drop);
-    ps_checkpoints_choose(steps, 5, 1, 20, drop);
+    ps_checkpoints_choose(steps, 5, 1, 20, 5, drop);
     assert_memory_equal(drop, ((bool[]){true, false, true, true, false}), sizeof drop);
-    ps_checkpoints_choose(steps, 5, 9, 0, drop);
+    ps_checkpoints_choose(steps, 5, 9, 0, 5, drop);
     assert_memory_equal(drop, ((bool[]){false, false, false, false, false}), sizeof drop);
-    ps_checkpoints_choose(steps, 1, 0, 0, drop);
+    ps_checkpoints_choose(steps, 5, 1, 0, 2, drop);
+    assert_memory_equal(drop, ((bool[]){true, true, false, true, false}), sizeof drop);
+    ps_checkpoints_choose(steps, 1, 0, 0, 1, drop);
     assert_false(drop[0]); /* never none */
+}
+
+static void the_best_is_the_first_of_equal_ones(void **state)
+{
+    static const double values[] = {NAN, 0.5, 0.9, 0.9, 0.2, NAN};
+
+    (void)state;
+    assert_int_equal(ps_checkpoints_best(values, 6, false), 2);
+    assert_int_equal(ps_checkpoints_best(values, 6, true), 4);
+    assert_int_equal(ps_checkpoints_best(values, 1, true), 1);
+    assert_int_equal(ps_checkpoints_best(values, 0, true), 0);
 }
 
 #define FACTS                                                                                      \
@@ -275,6 +289,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(one_that_a_node_missed_is_named_later),
         cmocka_unit_test(one_that_is_collected_is_too_old_for_a_later_wish),
         cmocka_unit_test(the_newest_and_multiples_are_kept),
+        cmocka_unit_test(the_best_is_the_first_of_equal_ones),
         cmocka_unit_test(facts_are_read_or_refused_by_name),
         cmocka_unit_test(a_manifest_is_read_or_refused_by_place),
     };

@@ -45,7 +45,9 @@ typedef struct listing {
     ps_status status;
 } listing;
 
-static void fill(const char *folder, uint64_t step, Psgd__V1__Checkpoint *out)
+/* Reads a checkpoint. Returns whether it is whole; then *facts is set. */
+static bool fill(const char *folder, uint64_t step, Psgd__V1__Checkpoint *out,
+                 ps_checkpoint_facts *facts)
 {
     ps_checkpoint c;
     ps_status st = ps_checkpoint_read(folder, step, false, &c);
@@ -54,12 +56,34 @@ static void fill(const char *folder, uint64_t step, Psgd__V1__Checkpoint *out)
     out->step = step;
     if (!ps_is_ok(&st)) {
         ps_text_set(&out->damage, st.text);
-        return;
+        return false;
     }
     out->clock = c.facts.clock;
     out->bytes = c.bytes;
     ps_time_set(&out->time, c.stored_s * 1000000);
+    *facts = c.facts;
+    ps_text_set(&out->metric, facts->metric);
+    out->value = facts->value;
+    out->evaluated_step = facts->evaluated_step;
     ps_checkpoint_fini(&c);
+    return true;
+}
+
+static void fill_all(const char *folder, const uint64_t *steps, listing *l)
+{
+    ps_checkpoint_facts *facts = ps_xcalloc(l->count + 1, sizeof *facts);
+    size_t *item = ps_xcalloc(l->count + 1, sizeof *item), n = 0, best;
+
+    for (size_t i = 0; i < l->count; i++) {
+        item[n] = i;
+        n += fill(folder, steps[i], &l->items[i], &facts[n]);
+    }
+    best = ps_checkpoint_best(facts, n);
+    if (best < n) {
+        l->items[item[best]].is_best = true;
+    }
+    free(facts);
+    free(item);
 }
 
 static void list(ps_task *task)
@@ -81,9 +105,7 @@ static void list(ps_task *task)
         l->count = ps_checkpoint_list(folder, &steps);
     }
     l->items = ps_xcalloc(l->count + 1, sizeof *l->items);
-    for (size_t i = 0; i < l->count; i++) {
-        fill(folder, steps[i], &l->items[i]);
-    }
+    fill_all(folder, steps, l);
     free(steps);
 }
 
@@ -113,6 +135,9 @@ static void listed(ps_task *task)
     for (size_t i = 0; i < l->count; i++) {
         if (l->items[i].damage != protobuf_c_empty_string) {
             free(l->items[i].damage);
+        }
+        if (l->items[i].metric != protobuf_c_empty_string) {
+            free(l->items[i].metric);
         }
         free(l->items[i].time);
     }

@@ -5,6 +5,7 @@
 #include "common/base/xalloc.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -116,11 +117,24 @@ void ps_cuts_give_up(ps_cuts *cuts, int64_t now_us)
     }
 }
 
+size_t ps_checkpoints_best(const double *values, size_t count, bool is_cost)
+{
+    size_t best = count;
+
+    for (size_t i = 0; i < count; i++) {
+        if (!isnan(values[i]) &&
+            (best == count || (is_cost ? values[i] < values[best] : values[i] > values[best]))) {
+            best = i;
+        }
+    }
+    return best;
+}
+
 void ps_checkpoints_choose(const uint64_t *steps, size_t count, uint32_t keep, uint64_t keep_every,
-                           bool *drop)
+                           size_t best, bool *drop)
 {
     for (size_t i = 0; i < count; i++) {
-        drop[i] =
-            count - i > keep && count - i > 1 && (keep_every == 0 || steps[i] % keep_every != 0);
+        drop[i] = count - i > keep && count - i > 1 && i != best &&
+                  (keep_every == 0 || steps[i] % keep_every != 0);
     }
 }

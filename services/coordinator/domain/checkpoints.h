@@ -71,10 +71,14 @@ void ps_cuts_give_up(ps_cuts *cuts, int64_t now_us);
 
 /* ---- Retention ---- */
 
+/* Returns the index of the best of values (count); NaN: not evaluated. Of equal ones it is the
+ * first. `count`: none was evaluated. */
+size_t ps_checkpoints_best(const double *values, size_t count, bool is_cost);
+
 /* Marks in drop (count) the checkpoints that are not kept, of steps (count), ascending, all of
- * which were read back: the newest `keep`, >= 1, stay, and those whose step is a multiple of
- * keep_every (0: none). At least the newest one stays. */
+ * which were read back: the newest `keep`, >= 1, stay, those whose step is a multiple of
+ * keep_every (0: none), and number `best` (count: none). At least the newest one stays. */
 void ps_checkpoints_choose(const uint64_t *steps, size_t count, uint32_t keep, uint64_t keep_every,
-                           bool *drop);
+                           size_t best, bool *drop);
 
 #endif

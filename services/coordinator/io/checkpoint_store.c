@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,6 +81,13 @@ static ps_status write_facts(const char *folder, const ps_checkpoint_facts *fact
                      facts->job_id, "step", (json_int_t)facts->step, "clock",
                      (json_int_t)facts->clock, "plan_hash", hash, "ranks", (json_int_t)facts->ranks,
                      "seed", seed, "version", facts->version);
+    if (facts->metric[0] != '\0') {
+        json_object_set_new(json, "metric", json_string(facts->metric));
+        json_object_set_new(json, "best", json_string(facts->is_cost ? "min" : "max"));
+        json_object_set_new(json, "value", json_real(facts->value));
+        json_object_set_new(json, "evaluated_step",
+                            json_integer((json_int_t)facts->evaluated_step));
+    }
     text = json_dumps(json, JSON_INDENT(2));
     st = ps_file_write(path, text, strlen(text));
     free(text);
@@ -116,6 +124,31 @@ static bool take_text(const json_t *json, const char *name, char *out, size_t ca
     return text != NULL && ps_name_is_safe(text) && (size_t)snprintf(out, cap, "%s", text) < cap;
 }
 
+/* Takes what the last evaluation said. Returns the first member that is missing or wrong, or NULL,
+ * also if there is none of them. */
+static const char *take_value(const json_t *json, uint64_t steps_max, ps_checkpoint_facts *out)
+{
+    const json_t *value = json_object_get(json, "value");
+    const char *best = json_string_value(json_object_get(json, "best"));
+
+    if (json_object_get(json, "metric") == NULL) {
+        return NULL;
+    }
+    if (!take_text(json, "metric", out->metric, sizeof out->metric)) {
+        return "metric";
+    }
+    if (!json_is_number(value) || !isfinite(json_number_value(value))) {
+        return "value";
+    }
+    if (best == NULL || (strcmp(best, "min") != 0 && strcmp(best, "max") != 0)) {
+        return "best";
+    }
+    out->value = json_number_value(value);
+    out->is_cost = strcmp(best, "min") == 0;
+    return take_count(json, "evaluated_step", steps_max, &out->evaluated_step) ? NULL
+                                                                               : "evaluated_step";
+}
+
 /* Returns the first member that is missing or wrong, or NULL. */
 static const char *take_facts(const json_t *json, ps_checkpoint_facts *out)
 {
@@ -141,7 +174,10 @@ static const char *take_facts(const json_t *json, ps_checkpoint_facts *out)
     if (!take_number(json, "seed", 10, &out->seed)) {
         return "seed";
     }
-    return take_text(json, "version", out->version, sizeof out->version) ? NULL : "version";
+    if (!take_text(json, "version", out->version, sizeof out->version)) {
+        return "version";
+    }
+    return take_value(json, steps_max, out);
 }
 
 ps_status ps_checkpoint_parse(const char *text, size_t n, ps_checkpoint_facts *out)
@@ -310,6 +346,22 @@ const char *ps_checkpoint_sha256(const ps_checkpoint *c, const char *name)
     return NULL;
 }
 
+size_t ps_checkpoint_best(const ps_checkpoint_facts *facts, size_t count)
+{
+    const ps_checkpoint_facts *last = count > 0 ? &facts[count - 1] : NULL;
+    double *values = ps_xcalloc(count + 1, sizeof *values);
+    size_t best;
+
+    for (size_t i = 0; i < count; i++) {
+        bool has = facts[i].metric[0] != '\0' && strcmp(facts[i].metric, last->metric) == 0;
+
+        values[i] = has ? facts[i].value : NAN;
+    }
+    best = ps_checkpoints_best(values, count, last != NULL && last->is_cost);
+    free(values);
+    return best;
+}
+
 static int by_step(const void *a, const void *b)
 {
     const uint64_t *x = a, *y = b;
@@ -432,6 +484,7 @@ static void retain(const ps_checkpoint_conf *conf)
 {
     const Psgd__V1__CheckpointSpec *spec = conf->plan->spec->checkpoint;
     uint64_t *steps, *whole;
+    ps_checkpoint_facts *facts;
     size_t count = ps_checkpoint_list(conf->job_folder, &steps), n = 0;
     bool *drop = ps_xcalloc(count + 1, sizeof *drop);
 
@@ -441,16 +494,19 @@ static void retain(const ps_checkpoint_conf *conf)
         return;
     }
     whole = ps_xcalloc(count + 1, sizeof *whole);
+    facts = ps_xcalloc(count + 1, sizeof *facts);
     for (size_t i = 0; i < count; i++) {
         ps_checkpoint c;
         ps_status st = ps_checkpoint_read(conf->job_folder, steps[i], false, &c);
 
         if (ps_is_ok(&st)) {
+            facts[n] = c.facts;
             whole[n++] = steps[i];
             ps_checkpoint_fini(&c);
         }
     }
-    ps_checkpoints_choose(whole, n, spec->keep, spec->keep_every, drop);
+    ps_checkpoints_choose(whole, n, spec->keep, spec->keep_every, ps_checkpoint_best(facts, n),
+                          drop);
     for (size_t i = 0; i < n; i++) {
         if (drop[i]) {
             forget(conf->job_folder, whole[i]);
@@ -458,6 +514,7 @@ static void retain(const ps_checkpoint_conf *conf)
     }
     free(steps);
     free(whole);
+    free(facts);
     free(drop);
 }
 

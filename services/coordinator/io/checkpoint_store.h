@@ -31,6 +31,12 @@ typedef struct ps_checkpoint_facts {
     uint32_t ranks;
     uint64_t seed;
     char version[32]; /* of psgd */
+    /* With best_by: the metric, its value in the last evaluation up to the step, and the step of
+     * that. "": no evaluation was over. */
+    char metric[64];
+    bool is_cost; /* less is better */
+    double value;
+    uint64_t evaluated_step;
 } ps_checkpoint_facts;
 
 /* A checkpoint that was read. */
@@ -78,6 +84,10 @@ void ps_checkpoint_fini(ps_checkpoint *checkpoint);
 
 /* Returns the SHA-256 of a file; NULL: the checkpoint does not have it. */
 const char *ps_checkpoint_sha256(const ps_checkpoint *checkpoint, const char *name);
+
+/* Returns the index, of facts (count) by step, of the best one by the metric of the last; count:
+ * none was evaluated. */
+size_t ps_checkpoint_best(const ps_checkpoint_facts *facts, size_t count);
 
 /* Lists the steps of which there is a folder, ascending. The caller frees *steps. */
 size_t ps_checkpoint_list(const char *job_folder, uint64_t **steps);
