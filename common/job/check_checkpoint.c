@@ -14,10 +14,7 @@ static const double seconds_min = 1, seconds_max = 1e9;
 
 const char *ps_plan_checkpoint_lacks(const ps_plan *plan)
 {
-    if (plan->mesh != NULL) {
-        return "the exchange is among workers; exchange pserver is allowed";
-    }
-    if (!plan->policy->is_deterministic) {
+    if (plan->mesh == NULL && !plan->policy->is_deterministic) {
         return "only consistency bsp is allowed";
     }
     if (plan->assignment->redundancy > 1) {

@@ -424,17 +424,28 @@ static bool settle(ps_trainer *t)
            ps_gate_wait_weights(t->gate, 0, t->plan->layout.variable_count, t->clock);
 }
 
+typedef struct rank_cut {
+    ps_trainer *t;
+    ps_snapshot weights;
+} rank_cut;
+
 /* Writes the rank, in a copy of the process. */
 static ps_status write_rank(void *arg, int fd)
 {
-    ps_trainer *t = arg;
+    const rank_cut *c = arg;
+    ps_status st = ps_trainer_save_kept(c->t, c->t->exchange, ps_snapshot_write, &fd);
 
-    return ps_trainer_save_kept(t, t->exchange, ps_snapshot_write, &fd);
+    return ps_is_ok(&st) && c->weights.fd >= 0
+               ? ps_snapshot_put(c->weights.fd, 0, c->t->weights,
+                                 c->t->plan->layout.param_count * sizeof *c->t->weights)
+               : st;
 }
 
 /* Begins to save the rank at t->clock in memory. */
 static bool cut(ps_trainer *t)
 {
+    rank_cut c = {.t = t, .weights = {.fd = -1, .copy_fd = -1}};
+    ps_status st = ps_ok();
     ps_snapshot state;
     int64_t began_us;
 
@@ -442,15 +453,21 @@ static bool cut(ps_trainer *t)
         return false;
     }
     began_us = ps_clock_us();
+    if (t->plan->mesh != NULL && t->conf.rank == 0) {
+        st = ps_snapshot_blank(t->plan->layout.param_count * sizeof *t->weights, &c.weights);
+    }
+    if (!ps_is_ok(&st)) { /* the coordinator finds that a file is missing */
+        ps_log(PS_LOG_WARN, "trainer", "a checkpoint without weights: %s", st.text);
+    }
     ps_trainer_keep_reports(t);
-    state = ps_snapshot_begin(write_rank, t);
+    state = ps_snapshot_begin(write_rank, &c);
     ps_trainer_drop_reports(t);
     state.stood_us = ps_clock_us() - began_us;
     ps_log(PS_LOG_INFO, "trainer",
            "checkpoint at step %llu: stood still for %.1f ms, computed for %.1f ms",
            (unsigned long long)t->step, (double)state.stood_us * 1e-3,
            (double)state.spent_us * 1e-3);
-    t->conf.saved(t->conf.arg, t->clock, state);
+    t->conf.saved(t->conf.arg, t->clock, state, c.weights);
     return true;
 }
 

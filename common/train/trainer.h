@@ -58,9 +58,10 @@ typedef struct ps_trainer_conf {
      * job's workers and say where they end (gate.h). */
     void (*beginning)(void *arg);
     /* (optional) Called on the trainer's thread with the rank as ps_trainer_save writes it, at the
-     * clock for which ps_gate_cut_at has asked; takes over the file, which may still be being
-     * written. */
-    void (*saved)(void *arg, uint64_t clock, ps_snapshot state);
+     * clock for which ps_gate_cut_at has asked; takes over the files, which may still be being
+     * written. `weights` is a file of the weights as float32 if this is rank 0 of a mesh, whose
+     * ranks all have the same; else it has no fd. */
+    void (*saved)(void *arg, uint64_t clock, ps_snapshot state, ps_snapshot weights);
     void *arg;
 } ps_trainer_conf;
 
@@ -113,9 +114,9 @@ void ps_trainer_stop_at(ps_trainer *t, uint64_t clock);
  *                        f32 size replica, f32 slots * size of the method, f32 slots * size of the
  *                        local rule, if there are rounds; u64 rows: the last round that touched
  *                        each, if that is tracked; what the exchange keeps (coder.h, mesh_worker.h)
- *   kind 3               f64 seconds of training and of waits; u64 bytes up, down; the curve with its
- *                        rows that are not written yet; only while reports are open
- *   kind 4, by file      the content of TR, EV, ROUND and TB so far, to its step
+ *   kind 3               f64 seconds of training and of waits; u64 bytes up, down; the curve with
+ * its rows that are not written yet; only while reports are open kind 4, by file      the content
+ * of TR, EV, ROUND and TB so far, to its step
  */
 PS_MUST_USE ps_status ps_trainer_save(ps_trainer *t, ps_exchange *exchange,
                                       ps_state_write_fn *write, void *arg);

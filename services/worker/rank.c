@@ -114,6 +114,20 @@ static void on_closed(ps_event *self, bool ok)
     r->conf.ended(r->conf.arg);
 }
 
+/* Reads the rank's file of the checkpoint, before the exchange begins. */
+static ps_status load(ps_rank *r, ps_exchange *exchange)
+{
+    ps_status st = ps_ok();
+
+    if (r->conf.state != NULL) {
+        st = ps_wrap(ps_trainer_load(r->trainer, exchange, r->conf.state->data, r->conf.state->len),
+                     "checkpoint of rank %" PRIu32, r->conf.rank);
+    }
+    ps_buf_unref(r->conf.state);
+    r->conf.state = NULL;
+    return st;
+}
+
 static ps_status make_mesh(ps_rank *r)
 {
     ps_mesh_exchange_conf conf = {
@@ -129,6 +143,9 @@ static ps_status make_mesh(ps_rank *r)
     r->receiver = ps_peer_receiver_create(&r->session);
     conf.arg = r->receiver;
     st = ps_mesh_exchange_create(&conf, &r->mesh);
+    if (ps_is_ok(&st)) { /* before packets of others come, which may be ahead */
+        st = load(r, ps_mesh_exchange_base(r->mesh));
+    }
     if (ps_is_ok(&st)) {
         ps_peers_open(r->conf.peers, r->receiver, r->mesh);
     }
@@ -140,7 +157,7 @@ typedef struct saving {
     ps_event event;
     ps_rank *rank;
     uint64_t clock;
-    ps_snapshot state;
+    ps_snapshot state, weights;
 } saving;
 
 static void on_saved(ps_event *self, bool ok)
@@ -148,20 +165,22 @@ static void on_saved(ps_event *self, bool ok)
     saving *x = PS_CONTAINER_OF(self, saving, event);
 
     if (ok) { /* the rank is there: `trained` comes after it */
-        x->rank->conf.saved(x->rank->conf.arg, x->rank->conf.rank, x->clock, x->state);
+        x->rank->conf.saved(x->rank->conf.arg, x->rank->conf.rank, x->clock, x->state, x->weights);
     } else {
         ps_snapshot_drop(&x->state);
+        ps_snapshot_drop(&x->weights);
     }
     free(x);
 }
 
 /* Called on the trainer's thread. */
-static void post_saved(void *arg, uint64_t clock, ps_snapshot state)
+static void post_saved(void *arg, uint64_t clock, ps_snapshot state, ps_snapshot weights)
 {
     ps_rank *r = arg;
     saving *x = ps_xcalloc(1, sizeof *x);
 
-    *x = (saving){.event.fire = on_saved, .rank = r, .clock = clock, .state = state};
+    *x = (saving){
+        .event.fire = on_saved, .rank = r, .clock = clock, .state = state, .weights = weights};
     ps_loop_post(r->conf.loop, &x->event);
 }
 
@@ -249,21 +268,6 @@ ps_exchange *ps_rank_connect(ps_loop *loop, const ps_session *session, uint64_t 
     return ps_wire_client_create(&conf);
 }
 
-/* Reads the rank's file of the checkpoint, before the exchange begins. */
-static ps_status load(ps_rank *r)
-{
-    ps_status st = ps_ok();
-
-    if (r->conf.state != NULL) {
-        st = ps_wrap(
-            ps_trainer_load(r->trainer, r->exchange, r->conf.state->data, r->conf.state->len),
-            "checkpoint of rank %" PRIu32, r->conf.rank);
-    }
-    ps_buf_unref(r->conf.state);
-    r->conf.state = NULL;
-    return st;
-}
-
 static ps_status open_exchange(ps_rank *r)
 {
     ps_status st = ps_ok();
@@ -273,7 +277,7 @@ static ps_status open_exchange(ps_rank *r)
     } else {
         r->exchange = ps_rank_connect(r->conf.loop, &r->session, ps_node_incarnation(r->conf.node),
                                       ps_trainer_grad(r->trainer));
-        st = load(r);
+        st = load(r, r->exchange);
         ps_wire_client_start(r->exchange);
     }
     (void)ps_gate_cut_at(ps_exchange_gate(r->exchange), r->cut_at);

@@ -21,8 +21,8 @@ typedef struct ps_rank_conf {
     /* Called once after ps_rank_start, when the rank has ended: its thread has ended, its streams
      * are closed, and the result is known. */
     void (*ended)(void *arg);
-    /* Called for each checkpoint with the rank's file (trainer.h); takes it over. */
-    void (*saved)(void *arg, uint32_t rank, uint64_t clock, ps_snapshot state);
+    /* Called for each checkpoint with the rank's files (trainer.h); takes them over. */
+    void (*saved)(void *arg, uint32_t rank, uint64_t clock, ps_snapshot state, ps_snapshot weights);
     void *arg;
     ps_buf *state; /* the rank's file, from which it goes on; a reference is taken. NULL: it begins
                     * at clock 0 */

@@ -121,17 +121,22 @@ void ps_worker_set_node(ps_worker *worker, ps_node *node)
 
 /* --- checkpoints ----------------------------------------------------------- */
 
-static void on_saved(void *arg, uint32_t rank, uint64_t clock, ps_snapshot state)
+static void on_saved(void *arg, uint32_t rank, uint64_t clock, ps_snapshot state,
+                     ps_snapshot weights)
 {
     ps_worker *w = arg;
     char name[PS_CHECKPOINT_NAME_MAX];
 
     if (clock != w->cut) {
         ps_snapshot_drop(&state);
+        ps_snapshot_drop(&weights);
         return;
     }
     ps_checkpoint_rank_name(name, rank);
     ps_node_checkpoint_add(w->node, clock, name, state);
+    if (weights.fd >= 0) {
+        ps_node_checkpoint_add(w->node, clock, "weights.f32", weights);
+    }
     if (--w->cut_left == 0) {
         w->cut = 0;
         ps_node_checkpoint_end(w->node, clock);

@@ -30,6 +30,15 @@ KINDS = {
 }
 
 
+MESHES = {
+    "ring": {"exchange": {"name": "ring"}},
+    "ring, int8 with error feedback": {
+        "exchange": {"name": "ring"},
+        "codec": {"up": {"name": "int8", "params": {"error_feedback": 1}}, "down": {"name": "int8"}}},
+    "tree": {"exchange": {"name": "tree"}},
+}
+
+
 def hashed(name):
     return {"name": name, "kind": "hashed", "params": {"buckets": 500}}
 
@@ -54,8 +63,9 @@ def write_clicks(folder):
 
 
 def model_of(files):
-    """The tensors of the servers' model."""
-    return tensors(next(data for name, data in files.items() if name.endswith("-N(ps).safetensors")))
+    """The tensors of the servers' model, or in a mesh of worker 0's."""
+    return tensors(next(files[name] for end in ("-N(ps).safetensors", "-N(0).safetensors")
+                        for name in files if name.endswith(end)))
 
 
 def rows(report):
@@ -112,6 +122,25 @@ class Checkpoints(ClusterTest):
                     after = losses(files[f"TR-cut-N({rank}).csv"])
                     whole = losses(straight[f"TR-cut-N({rank}).csv"])
                     self.assertEqual(after, {s: whole[s] for s in whole if s > 10})
+
+    def test_a_job_of_a_mesh_goes_on_to_the_bits_of_a_straight_run(self):
+        c = self.cluster(workers=4, pservers=0)
+        for name, extra in MESHES.items():
+            with self.subTest(name):
+                spec = {**JOB, "epochs": 2, **extra, **SLOW_STEPS}
+                straight = self.done(c, c.submit(spec).id)
+                job = c.submit(spec, checkpoint={"everySteps": 10})
+                self.wait_for(c, job.id, 10)
+                c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id), timeout=10 * PATIENCE)
+                c.wait(job.id)
+                at = self.folder(c, job.id) / f"{10:013d}"
+                self.assertEqual(sorted(p.name for p in at.iterdir()),
+                                 ["MANIFEST.json", "model.safetensors"]
+                                 + [f"rank-{r:05d}.state" for r in range(4)] + ["state.json"])
+                files = self.done(c, c.submit(spec, workerProcesses=2,
+                                              initFrom=f"checkpoint:{job.id}@10").id)
+                self.assertEqual(model_of(files), model_of(straight))
+                self.assertEqual(rows(files["EV-cut-N(0).csv"]), rows(straight["EV-cut-N(0).csv"])[-1:])
 
     def test_rows_of_tables_go_on_with_their_ages(self):
         folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-clicks-"))
@@ -302,8 +331,7 @@ class Checkpoints(ClusterTest):
 
     def test_a_job_that_cannot_have_checkpoints_is_told_why(self):
         c = self.cluster(workers=0, pservers=0)
-        for fields, text in (({"exchange": {"name": "ring"}}, "exchange pserver is allowed"),
-                             ({"consistency": {"name": "asp"}}, "only consistency bsp"),
+        for fields, text in (({"consistency": {"name": "asp"}}, "only consistency bsp"),
                              ({"assignment": {"name": "duplicate", "params": {"redundancy": 2}}},
                               "redundancy 1"),
                              ({"checkpoint": {"keep": 1001}}, "keep: is 1001"),
@@ -311,6 +339,38 @@ class Checkpoints(ClusterTest):
             with self.subTest(text), self.assertRaises(grpc.RpcError) as e:
                 c.submit({**JOB, "checkpoint": {"everySteps": 5}, **fields})
             self.assertIn(text, e.exception.details())
+
+    def test_what_the_disk_refuses_is_no_checkpoint(self):
+        library = BIN.parent / "tests" / "bad_disk.so"
+        if not library.exists():
+            self.skipTest("a sanitizer's library must be loaded first")
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-bad-disk-"))
+        self.addCleanup(shutil.rmtree, folder)
+        on = folder / "on"
+        c = self.cluster(workers=2, pservers=1, coordinator_env={"LD_PRELOAD": str(library), "BAD_DISK_ON": str(on)})
+        job = c.submit({**JOB, **SLOW_STEPS}, workers=2, pservers=1, epochs=400)
+        c.wait(job.id, lambda j: j.progress.step > 2)
+        self.psgd(c, "checkpoint", job.id)
+        first = c.poll("a checkpoint", lambda: self.listed(c, job.id))[0].step
+        at = self.folder(c, job.id)
+        for what in ("fsync:rank-00001.state", "write:server-00000-00.state", "fsync:model.safetensors",
+                     "write:state.json", "fsync:MANIFEST.json", "rename:checkpoints/0000", "fsync:/checkpoints$",
+                     "rename:LATEST", "write:LATEST"):
+            with self.subTest(what):
+                c.poll("no reason", lambda: c.get(job.id).reason != "CHECKPOINT_SKIPPED" or not on.exists())
+                on.write_text(what)
+                self.psgd(c, "cancel", job.id, "--checkpoint", code=1)  # tells what has become of it
+                found = c.get(job.id)
+                self.assertEqual((found.state, found.reason), (job_pb2.JOB_STATE_RUNNING, "CHECKPOINT_SKIPPED"))
+                self.assertIn("skipped", found.message)
+                on.unlink()
+                self.assertEqual((at / "LATEST").read_text(), f"{first:013d}\n")
+                self.assertEqual([(p.step, p.damage) for p in self.listed(c, job.id)], [(first, "")])
+                c.poll("nothing half", lambda: sorted(p.name for p in at.iterdir()) == [f"{first:013d}", "LATEST"])
+        self.psgd(c, "cancel", job.id, "--checkpoint")
+        self.assertEqual([p.damage for p in self.listed(c, job.id)], ["", ""])
+        c.wait(job.id)
+        self.assertEqual(int((at / "LATEST").read_text()), self.listed(c, job.id)[1].step)
 
     def test_a_coordinator_that_dies_meanwhile_takes_later_ones(self):
         c = self.cluster(workers=2, pservers=1)

@@ -395,9 +395,9 @@ size_t ps_checkpoint_list(const char *job_folder, uint64_t **steps)
 
 /* --- writing ----------------------------------------------------------------------- */
 
-static void drop_parts(const ps_checkpoint_conf *conf)
+static void drop_parts(const ps_checkpoint_conf *conf, uint32_t count)
 {
-    for (uint32_t rank = 0; rank < conf->placement->server_count; rank++) {
+    for (uint32_t rank = 0; rank < count; rank++) {
         char name[32], path[PS_FOLDER_MAX];
         ps_status st;
 
@@ -408,6 +408,33 @@ static void drop_parts(const ps_checkpoint_conf *conf)
         }
         (void)st; /* a manifest does not list it */
     }
+}
+
+/* Writes the model of the weights that servers left; in a mesh worker 0 left all. */
+static ps_status write_model(const ps_checkpoint_conf *conf, ps_written *model)
+{
+    const ps_placement *of = conf->placement;
+    ps_placement one;
+    ps_status st;
+
+    if (conf->plan->mesh != NULL) {
+        ps_placement_init(&one, &conf->plan->layout, 1, 0);
+        st = ps_placement_set_server(&one, 0, "worker 0", "-");
+        of = &one;
+    } else {
+        st = ps_ok();
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_archive_write_weights(conf->plan, of, conf->facts.job_id, conf->gathered,
+                                      PS_CHECKPOINT_MODEL, model);
+    }
+    if (ps_is_ok(&st)) {
+        drop_parts(conf, of->server_count);
+    }
+    if (of == &one) {
+        ps_placement_fini(&one);
+    }
+    return st;
 }
 
 static ps_status write_manifest(const ps_checkpoint_conf *conf, const ps_written *model)
@@ -440,27 +467,25 @@ static ps_status write_manifest(const ps_checkpoint_conf *conf, const ps_written
     return st;
 }
 
-/* Gives the folder its name. One of the same step, of an earlier attempt, is replaced. */
-static ps_status give_name(const ps_checkpoint_conf *conf, const char *name)
+/* Gives the folder its name. One of the same step, of an earlier attempt, is moved to `aside`,
+ * whose path is "" if there is none. */
+static ps_status give_name(const ps_checkpoint_conf *conf, const char *name,
+                           char aside[PS_FOLDER_MAX])
 {
-    char to[PS_FOLDER_MAX], aside[PS_FOLDER_MAX], old[64];
+    char to[PS_FOLDER_MAX], old[64];
     struct stat what;
     ps_status st = path_at(to, conf->job_folder, name);
 
-    snprintf(old, sizeof old, ".%s-old.tmp", name);
-    if (ps_is_ok(&st)) {
+    aside[0] = '\0';
+    if (ps_is_ok(&st) && lstat(to, &what) == 0) {
+        snprintf(old, sizeof old, ".%s-old.tmp", name);
         st = path_at(aside, conf->job_folder, old);
+        if (ps_is_ok(&st) && rename(to, aside) != 0) {
+            st = ps_fail_errno(errno, "move %s", PS_PATH_SHOWN(to));
+            aside[0] = '\0';
+        }
     }
-    if (ps_is_ok(&st) && lstat(to, &what) == 0 && rename(to, aside) != 0) {
-        st = ps_fail_errno(errno, "move %s", PS_PATH_SHOWN(to));
-    }
-    if (ps_is_ok(&st)) {
-        st = ps_file_replace(conf->gathered, to);
-    }
-    if (ps_is_ok(&st)) {
-        ps_checkpoint_discard(aside);
-    }
-    return st;
+    return ps_is_ok(&st) ? ps_file_replace(conf->gathered, to) : st;
 }
 
 static void forget(const char *job_folder, uint64_t step)
@@ -527,42 +552,67 @@ static ps_status set_latest(const ps_checkpoint_conf *conf, const char *name)
     return ps_is_ok(&st) ? ps_file_write(path, text, (size_t)n) : st;
 }
 
-ps_status ps_checkpoint_store(const ps_checkpoint_conf *conf)
+/* Removes a checkpoint that could not be stored, and gives the one that it replaces its name back.
+ */
+static void take_back(const ps_checkpoint_conf *conf, const char *name, const char *aside)
 {
-    char name[STEP_DIGITS + 1];
-    ps_checkpoint back;
+    char to[PS_FOLDER_MAX];
+    struct stat what;
+    ps_status st = path_at(to, conf->job_folder, name);
+
+    if (lstat(conf->gathered, &what) == 0) {
+        ps_checkpoint_discard(conf->gathered);
+    } else { /* it has got its name already */
+        forget(conf->job_folder, conf->facts.step);
+    }
+    if (ps_is_ok(&st) && aside[0] != '\0' && rename(aside, to) != 0) {
+        ps_log(PS_LOG_ERROR, "job", "the checkpoint of step %" PRIu64 " before is lost: %s",
+               conf->facts.step, strerror(errno));
+    }
+}
+
+/* Writes the files that the coordinator adds to those that were gathered. */
+static ps_status complete(const ps_checkpoint_conf *conf)
+{
     ps_written model = {0};
     ps_status st =
         ps_room_for(conf->gathered, conf->plan->layout.param_count * sizeof(float) + FACTS_MAX);
 
-    name_step(name, conf->facts.step);
     if (ps_is_ok(&st)) {
-        st = ps_archive_write_weights(conf->plan, conf->placement, conf->facts.job_id,
-                                      conf->gathered, PS_CHECKPOINT_MODEL, &model);
+        st = write_model(conf, &model);
     }
     if (ps_is_ok(&st)) {
-        drop_parts(conf);
         st = write_facts(conf->gathered, &conf->facts);
     }
-    if (ps_is_ok(&st)) {
-        st = write_manifest(conf, &model);
-    }
-    if (ps_is_ok(&st)) {
-        st = give_name(conf, name);
-    }
+    return ps_is_ok(&st) ? write_manifest(conf, &model) : st;
+}
+
+ps_status ps_checkpoint_store(const ps_checkpoint_conf *conf)
+{
+    char name[STEP_DIGITS + 1], aside[PS_FOLDER_MAX];
+    ps_checkpoint back = {0};
+    ps_status st = complete(conf);
+
+    name_step(name, conf->facts.step);
     if (!ps_is_ok(&st)) {
         ps_checkpoint_discard(conf->gathered);
         return st;
     }
-    st = ps_checkpoint_read(conf->job_folder, conf->facts.step, true, &back);
+    st = give_name(conf, name, aside);
+    if (ps_is_ok(&st)) {
+        st = ps_checkpoint_read(conf->job_folder, conf->facts.step, true, &back);
+        ps_checkpoint_fini(&back);
+    }
+    if (ps_is_ok(&st)) {
+        st = set_latest(conf, name);
+    }
     if (!ps_is_ok(&st)) {
-        forget(conf->job_folder, conf->facts.step);
+        take_back(conf, name, aside);
         return st;
     }
-    ps_checkpoint_fini(&back);
-    st = set_latest(conf, name);
-    if (ps_is_ok(&st)) {
-        retain(conf);
+    if (aside[0] != '\0') {
+        ps_checkpoint_discard(aside);
     }
+    retain(conf);
     return st;
 }

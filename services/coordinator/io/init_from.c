@@ -372,7 +372,7 @@ ps_status ps_init_find_checkpoint(const ps_init_where *where, const ps_plan *pla
     if (ps_is_ok(&st)) {
         st = add_ranks(&c, plan->spec->workers, ranks);
     }
-    if (ps_is_ok(&st)) {
+    if (ps_is_ok(&st) && plan->mesh == NULL) {
         st = add_servers(&c, servers);
     }
     *clock = c.facts.clock;

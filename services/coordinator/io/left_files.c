@@ -184,6 +184,10 @@ static bool find_of_checkpoint(const ps_leaver *who, const char *name, Psgd__V1_
             return true;
         }
     }
+    if (who->plan->mesh != NULL && who->rank == 0 && strcmp(name, PS_WEIGHTS_FILE) == 0) {
+        *most = who->plan->layout.param_count * sizeof(float);
+        return true;
+    }
     return who->is_server && strcmp(name, PS_WEIGHTS_FILE) == 0 &&
            find_of_server(who, name, kind, most);
 }
