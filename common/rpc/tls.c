@@ -431,13 +431,14 @@ static const char *find_bearer(const grpc_metadata_array *metadata, size_t *n)
 
     *n = 0;
     for (size_t i = 0; i < metadata->count; i++) {
-        const grpc_slice value = metadata->metadata[i].value;
-        const char *text = (const char *)GRPC_SLICE_START_PTR(value);
+        /* not a copy: a short slice has its bytes in itself */
+        const grpc_slice *value = &metadata->metadata[i].value;
+        const char *text = (const char *)GRPC_SLICE_START_PTR(*value);
 
         if (grpc_slice_str_cmp(metadata->metadata[i].key, key) == 0 &&
-            GRPC_SLICE_LENGTH(value) >= sizeof scheme &&
+            GRPC_SLICE_LENGTH(*value) >= sizeof scheme &&
             strncasecmp(text, scheme, sizeof scheme - 1) == 0) {
-            *n = GRPC_SLICE_LENGTH(value) - (sizeof scheme - 1);
+            *n = GRPC_SLICE_LENGTH(*value) - (sizeof scheme - 1);
             return text + sizeof scheme - 1;
         }
     }
