@@ -40,6 +40,12 @@ static bool is_too_early(const ps_store *store, uint64_t clock)
     return false;
 }
 
+/* Returns whether rows are due to the worker that follow its pull of slices. */
+static bool is_following(const ps_store *store, uint32_t worker)
+{
+    return store->rows != NULL && store->rows->way->is_following(store, worker);
+}
+
 ps_status ps_store_pull_begin(ps_store *store, uint32_t worker, uint64_t clock)
 {
     shard_pull *pull;
@@ -55,7 +61,7 @@ ps_status ps_store_pull_begin(ps_store *store, uint32_t worker, uint64_t clock)
         return ps_fail(PS_OUT_OF_RANGE, "clock %llu asked for after %llu",
                        (unsigned long long)clock, (unsigned long long)pull->clock);
     }
-    if (clock > pull->clock && (pull->is_open || store_follow_is_open(store, worker))) {
+    if (clock > pull->clock && (pull->is_open || is_following(store, worker))) {
         return ps_fail(PS_FAILED_PRECONDITION, "clock %llu asked for, %llu is not answered yet",
                        (unsigned long long)clock, (unsigned long long)pull->clock);
     }
@@ -63,7 +69,9 @@ ps_status ps_store_pull_begin(ps_store *store, uint32_t worker, uint64_t clock)
         return ps_fail(PS_OUT_OF_RANGE, "clock %llu asked for, %llu is not complete",
                        (unsigned long long)clock, (unsigned long long)ps_store_clock(store));
     }
-    store_follow_ask(store, worker, clock);
+    if (store->rows != NULL) {
+        store->rows->way->follow(store, worker, clock);
+    }
     store->waiting += !pull->is_open && store->slice_count > 0;
     pull->clock = clock;
     pull->has_asked = true;
@@ -91,7 +99,7 @@ void ps_store_pull_whole(ps_store *store, uint32_t worker)
     assert(worker < store->book.workers && store->pulls[worker].has_asked);
     store->pulls[worker].is_whole = true;
     if (store->rows != NULL) {
-        store_follow_all(store, worker);
+        store->rows->way->changed_all(store, worker);
     }
 }
 

@@ -26,14 +26,11 @@ static uint64_t *bits(uint64_t *const *sets, const store_rows *r, uint32_t worke
     return sets[(size_t)worker * r->tables->table_count + table];
 }
 
-void store_follow_init(ps_store *store)
+static void init(ps_store *store)
 {
     store_rows *r = store->rows;
     uint32_t count = r->tables->table_count;
 
-    if (!ps_table_is_followed(r->tables->tables[0])) {
-        return;
-    }
     /* A contribution counts once for each slice of a fixed vocabulary, so that counters do not
      * depend on how slices are dealt to threads. */
     store->book.column[r->column].weight = store->place_count - store->slice_count;
@@ -45,11 +42,11 @@ void store_follow_init(ps_store *store)
     }
 }
 
-void store_follow_fini(ps_store *store)
+static void fini(ps_store *store)
 {
     store_rows *r = store->rows;
 
-    for (uint32_t i = 0; r->owed != NULL && i < store->book.workers * r->tables->table_count; i++) {
+    for (uint32_t i = 0; i < store->book.workers * r->tables->table_count; i++) {
         free(r->owed[i]);
         free(r->sent[i]);
     }
@@ -57,11 +54,16 @@ void store_follow_fini(ps_store *store)
     free(r->sent);
 }
 
-void store_follow_changed(ps_store *store, uint32_t table, const uint64_t *keys, size_t count)
+static uint64_t step_number(uint64_t version)
+{
+    return version + 1;
+}
+
+static void changed(ps_store *store, uint32_t table, const uint64_t *keys, size_t count)
 {
     const store_rows *r = store->rows;
 
-    for (uint32_t w = 0; r->owed != NULL && w < store->book.workers; w++) {
+    for (uint32_t w = 0; w < store->book.workers; w++) {
         uint64_t *owed = bits(r->owed, r, w, table);
 
         for (size_t i = 0; i < count; i++) {
@@ -75,29 +77,25 @@ static void add_key(void *arg, uint64_t key)
     ((uint64_t *)arg)[key / 64] |= UINT64_C(1) << (key % 64);
 }
 
-void store_follow_all(ps_store *store, uint32_t worker)
+static void changed_all(ps_store *store, uint32_t worker)
 {
     const store_rows *r = store->rows;
 
-    for (uint32_t i = 0; r->owed != NULL && i < r->tables->table_count; i++) {
+    for (uint32_t i = 0; i < r->tables->table_count; i++) {
         ps_table_each_stepped(r->tables->tables[i], add_key, bits(r->owed, r, worker, i));
     }
 }
 
-bool store_follow_is_open(const ps_store *store, uint32_t worker)
+static bool is_following(const ps_store *store, uint32_t worker)
 {
-    return store->rows != NULL && store->rows->owed != NULL && store->rows->pulls[worker].is_open;
+    return store->rows->pulls[worker].is_open;
 }
 
-void store_follow_ask(ps_store *store, uint32_t worker, uint64_t clock)
+static void follow(ps_store *store, uint32_t worker, uint64_t clock)
 {
     store_rows *r = store->rows;
-    store_rows_pull *pull;
+    store_rows_pull *pull = &r->pulls[worker];
 
-    if (r == NULL || r->owed == NULL) {
-        return;
-    }
-    pull = &r->pulls[worker];
     for (uint32_t i = 0; clock > pull->clock && i < r->tables->table_count; i++) {
         memset(bits(r->sent, r, worker, i), 0, word_count(r, i) * sizeof **r->sent);
     }
@@ -105,6 +103,25 @@ void store_follow_ask(ps_store *store, uint32_t worker, uint64_t clock)
     pull->is_open = true;
     pull->is_listed = false;
     pull->clock = clock;
+}
+
+static ps_status ask(ps_store *store, uint32_t worker, uint64_t clock, const uint64_t *keys,
+                     size_t count)
+{
+    (void)store;
+    (void)worker;
+    (void)clock;
+    (void)keys;
+    (void)count;
+    return ps_fail(PS_FAILED_PRECONDITION,
+                   "keys; of a fixed vocabulary the rows that have changed come with weights");
+}
+
+/* Rows of a fixed vocabulary are counted as values of slices. */
+static ps_table_counters count_none(const ps_tables *tables)
+{
+    (void)tables;
+    return (ps_table_counters){0};
 }
 
 /* Adds the owed rows to the rows of the answer. The first answer for a clock clears `owed`. */
@@ -157,12 +174,12 @@ static uint32_t find_table(const store_rows *r, uint32_t worker, uint32_t table)
     return table;
 }
 
-bool store_follow_next(ps_store *store, uint32_t worker, size_t most, ps_store_rows_answer *answer)
+static bool next(ps_store *store, uint32_t worker, size_t most, ps_store_rows_answer *answer)
 {
     store_rows *r = store->rows;
     store_rows_pull *pull = &r->pulls[worker];
     const ps_table *table;
-    uint32_t next;
+    uint32_t then;
 
     if (!pull->is_listed) {
         if (!ps_book_may_pull(&store->book, r->column, worker, pull->clock)) {
@@ -173,10 +190,10 @@ bool store_follow_next(ps_store *store, uint32_t worker, size_t most, ps_store_r
         ps_book_gave(&store->book, r->column, worker);
         list(r, worker, 0);
     }
-    next = find_table(r, worker, pull->table + 1);
-    if (pull->at == pull->count && next < r->tables->table_count) {
-        list(r, worker, next);
-        next = find_table(r, worker, next + 1);
+    then = find_table(r, worker, pull->table + 1);
+    if (pull->at == pull->count && then < r->tables->table_count) {
+        list(r, worker, then);
+        then = find_table(r, worker, then + 1);
     }
     table = r->tables->tables[pull->table];
     answer->first_table = pull->table;
@@ -187,7 +204,20 @@ bool store_follow_next(ps_store *store, uint32_t worker, size_t most, ps_store_r
     answer->values->len = answer->values->cap;
     ps_table_copy_rows(table, answer->keys, answer->count, (float *)(void *)answer->values->data);
     pull->at += answer->count;
-    answer->is_last = pull->at == pull->count && next == r->tables->table_count;
+    answer->is_last = pull->at == pull->count && then == r->tables->table_count;
     pull->is_open = !answer->is_last;
     return true;
 }
+
+const store_rows_way store_rows_followed = {
+    .init = init,
+    .fini = fini,
+    .step_number = step_number,
+    .changed = changed,
+    .changed_all = changed_all,
+    .follow = follow,
+    .is_following = is_following,
+    .ask = ask,
+    .next = next,
+    .count = count_none,
+};

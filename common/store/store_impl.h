@@ -84,7 +84,35 @@ typedef struct store_rows_pull {
     size_t at;
 } store_rows_pull;
 
+/* How workers come to rows: the one place that says what differs between tables that grow, whose
+ * rows are pulled by key, and a fixed vocabulary, of which workers have all rows and follow the
+ * changes. */
+typedef struct store_rows_way {
+    /* Allocate and free what the other functions need. */
+    void (*init)(ps_store *store);
+    void (*fini)(ps_store *store);
+    /* Returns the number of a step for the rule; 0: each row counts its own steps. */
+    uint64_t (*step_number)(uint64_t version);
+    /* Notes that rows of a table were stepped. */
+    void (*changed)(ps_store *store, uint32_t table, const uint64_t *keys, size_t count);
+    /* Notes that the worker may lack any row that was ever stepped. */
+    void (*changed_all)(ps_store *store, uint32_t worker);
+    /* Follows a pull of slices for `clock`: opens a pull of the rows that were stepped since the
+     * worker was given them. Says that the answer for an earlier clock has arrived. */
+    void (*follow)(ps_store *store, uint32_t worker, uint64_t clock);
+    /* Returns whether such a pull is open. */
+    bool (*is_following)(const ps_store *store, uint32_t worker);
+    /* Opens a pull of these keys. */
+    ps_status (*ask)(ps_store *store, uint32_t worker, uint64_t clock, const uint64_t *keys,
+                     size_t count);
+    /* Does what ps_store_rows_next does for the open pull. */
+    bool (*next)(ps_store *store, uint32_t worker, size_t most, ps_store_rows_answer *answer);
+    /* Returns what ps_store_table_counters does. */
+    ps_table_counters (*count)(const ps_tables *tables);
+} store_rows_way;
+
 typedef struct store_rows {
+    const store_rows_way *way;
     ps_tables *tables;
     ps_table_counters counted; /* when they were lent */
     bool is_lent;            /* another thread writes the tables to files; rows are not used here */
@@ -103,7 +131,7 @@ typedef struct store_rows {
     uint64_t due_clock;
     ps_status broken; /* failure of a step; every later push returns it */
     bool has_taken;   /* at least one virtual shard was read from a file */
-    uint64_t **owed;  /* (W, tables) bits of rows, store_follow.c; NULL: no fixed vocabulary */
+    uint64_t **owed;  /* (W, tables) bits of rows; of store_follow.c only */
     uint64_t **sent;  /* likewise */
 } store_rows;
 
@@ -171,20 +199,7 @@ store_gift *store_rows_open(ps_store *store, uint32_t contributor);
 
 /* store_follow.c: rows of a fixed vocabulary, all of which each worker has. */
 
-void store_follow_init(ps_store *store);
-void store_follow_fini(ps_store *store);
-/* Notes that rows of a table were stepped. Does nothing without a fixed vocabulary. */
-void store_follow_changed(ps_store *store, uint32_t table, const uint64_t *keys, size_t count);
-/* Notes that the worker may lack any row that was ever stepped. Does nothing without a fixed
- * vocabulary. */
-void store_follow_all(ps_store *store, uint32_t worker);
-/* Returns whether the worker has an open pull of such rows. */
-bool store_follow_is_open(const ps_store *store, uint32_t worker);
-/* Opens a pull of the rows that were stepped since the worker was given them. Says that the answer
- * for an earlier clock has arrived. Does nothing without a fixed vocabulary. */
-void store_follow_ask(ps_store *store, uint32_t worker, uint64_t clock);
-/* Does what ps_store_rows_next does for such a pull, which is open. */
-bool store_follow_next(ps_store *store, uint32_t worker, size_t most, ps_store_rows_answer *answer);
+extern const store_rows_way store_rows_followed;
 
 /* store_rows_file.c: writes rows to a saved state and reads them back; store.h has the layout. */
 

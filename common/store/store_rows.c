@@ -11,6 +11,107 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* ---- Rows that are pulled by key ---- */
+
+static void nothing(ps_store *store)
+{
+    (void)store;
+}
+
+static uint64_t step_number(uint64_t version)
+{
+    (void)version;
+    return 0;
+}
+
+static void changed(ps_store *store, uint32_t table, const uint64_t *keys, size_t count)
+{
+    (void)store;
+    (void)table;
+    (void)keys;
+    (void)count;
+}
+
+static void changed_all(ps_store *store, uint32_t worker)
+{
+    (void)store;
+    (void)worker;
+}
+
+static void follow(ps_store *store, uint32_t worker, uint64_t clock)
+{
+    (void)store;
+    (void)worker;
+    (void)clock;
+}
+
+static bool is_following(const ps_store *store, uint32_t worker)
+{
+    (void)store;
+    (void)worker;
+    return false;
+}
+
+static ps_status ask(ps_store *store, uint32_t worker, uint64_t clock, const uint64_t *keys,
+                     size_t count)
+{
+    const store_rows *r = store->rows;
+    store_rows_pull *pull = &r->pulls[worker];
+    ps_status st = ps_ok();
+
+    if (pull->is_open) {
+        return ps_fail(PS_FAILED_PRECONDITION, "keys: those asked for before are not answered yet");
+    }
+    for (uint32_t i = 0; ps_is_ok(&st) && i < r->tables->table_count; i++) {
+        st = ps_table_check_keys(r->tables->tables[i], keys, count);
+    }
+    if (ps_is_ok(&st)) {
+        pull->is_open = true;
+        pull->clock = clock;
+        pull->count = count;
+        pull->keys = ps_xrealloc(pull->keys, (count + 1) * sizeof *keys);
+        memcpy(pull->keys, keys, count * sizeof *keys);
+    }
+    return st;
+}
+
+static bool next_asked(ps_store *store, uint32_t worker, size_t most, ps_store_rows_answer *answer)
+{
+    const store_rows *r = store->rows;
+    store_rows_pull *pull = &r->pulls[worker];
+    ps_status st;
+
+    (void)most; /* requests are as small as answers may be */
+    if (!ps_book_admits(&store->book, r->column, worker, pull->clock)) {
+        return false;
+    }
+    answer->table_count = r->tables->table_count;
+    answer->count = pull->count;
+    answer->is_last = true;
+    answer->values = ps_buf_create(pull->count * r->width * sizeof(float));
+    answer->values->len = answer->values->cap;
+    st = ps_tables_pull(r->tables, pull->keys, pull->count, (float *)(void *)answer->values->data);
+    assert(ps_is_ok(&st)); /* the keys were checked by ps_store_rows_begin */
+    pull->is_open = false;
+    ps_book_gave(&store->book, r->column, worker);
+    return true;
+}
+
+static const store_rows_way by_key = {
+    .init = nothing,
+    .fini = nothing,
+    .step_number = step_number,
+    .changed = changed,
+    .changed_all = changed_all,
+    .follow = follow,
+    .is_following = is_following,
+    .ask = ask,
+    .next = next_asked,
+    .count = ps_tables_count,
+};
+
+/* ---- Life ---- */
+
 void store_rows_init(ps_store *store, ps_tables *tables)
 {
     store_rows *r = store->rows = ps_xcalloc(1, sizeof *r);
@@ -23,7 +124,8 @@ void store_rows_init(ps_store *store, ps_tables *tables)
     for (uint32_t i = 0; i < tables->table_count; i++) {
         r->width += ps_table_width(tables->tables[i]);
     }
-    store_follow_init(store);
+    r->way = ps_table_is_followed(tables->tables[0]) ? &store_rows_followed : &by_key;
+    r->way->init(store);
 }
 
 static void free_gifts(const store_rows *r, store_gift *list)
@@ -52,7 +154,7 @@ void store_rows_fini(ps_store *store)
         free_gifts(r, r->coming[w].gift);
         free(r->pulls[w].keys);
     }
-    store_follow_fini(store);
+    r->way->fini(store);
     for (uint32_t i = 0; i < r->tables->table_count; i++) {
         ps_heap_fini(&r->merged[i]);
     }
@@ -247,7 +349,7 @@ static ps_status step_table(ps_store *store, uint32_t table, const rows_step *at
                                                        .scale = at->scale});
 
     if (ps_is_ok(&st)) {
-        store_follow_changed(store, table, sum->keys, sum->count);
+        r->way->changed(store, table, sum->keys, sum->count);
     }
     return st;
 }
@@ -259,7 +361,7 @@ static void step(ps_store *store, rows_step at)
     ps_book_column *column = &store->book.column[r->column];
     ps_status st = r->broken;
 
-    at.t = r->owed != NULL ? column->version + 1 : 0;
+    at.t = r->way->step_number(column->version);
     for (uint32_t i = 0; i < r->tables->table_count && ps_is_ok(&st); i++) {
         st = ps_wrap(step_table(store, i, &at), "table %" PRIu32, i);
     }
@@ -434,8 +536,6 @@ ps_status ps_store_rows_begin(ps_store *store, uint32_t worker, uint64_t clock,
                               const uint64_t *keys, size_t count)
 {
     store_rows *r = rows_of(store);
-    ps_status st = ps_ok();
-    store_rows_pull *pull;
 
     if (worker >= store->book.workers) {
         return ps_fail(PS_INVALID_ARGUMENT, "worker %u of %u", worker, store->book.workers);
@@ -443,49 +543,10 @@ ps_status ps_store_rows_begin(ps_store *store, uint32_t worker, uint64_t clock,
     if (r == NULL) {
         return ps_fail(PS_FAILED_PRECONDITION, "rows; there are no sparse tables");
     }
-    if (r->owed != NULL) {
-        return ps_fail(PS_FAILED_PRECONDITION,
-                       "keys; of a fixed vocabulary the rows that have changed come with weights");
-    }
     if (store->book.worker[worker].is_lost) {
         return ps_fail(PS_FAILED_PRECONDITION, "worker %u is lost", worker);
     }
-    pull = &r->pulls[worker];
-    if (pull->is_open) {
-        return ps_fail(PS_FAILED_PRECONDITION, "keys: those asked for before are not answered yet");
-    }
-    for (uint32_t i = 0; ps_is_ok(&st) && i < r->tables->table_count; i++) {
-        st = ps_table_check_keys(r->tables->tables[i], keys, count);
-    }
-    if (ps_is_ok(&st)) {
-        pull->is_open = true;
-        pull->clock = clock;
-        pull->count = count;
-        pull->keys = ps_xrealloc(pull->keys, (count + 1) * sizeof *keys);
-        memcpy(pull->keys, keys, count * sizeof *keys);
-    }
-    return st;
-}
-
-static bool next_asked(ps_store *store, uint32_t worker, ps_store_rows_answer *answer)
-{
-    const store_rows *r = store->rows;
-    store_rows_pull *pull = &r->pulls[worker];
-    ps_status st;
-
-    if (!ps_book_admits(&store->book, r->column, worker, pull->clock)) {
-        return false;
-    }
-    answer->table_count = r->tables->table_count;
-    answer->count = pull->count;
-    answer->is_last = true;
-    answer->values = ps_buf_create(pull->count * r->width * sizeof(float));
-    answer->values->len = answer->values->cap;
-    st = ps_tables_pull(r->tables, pull->keys, pull->count, (float *)(void *)answer->values->data);
-    assert(ps_is_ok(&st)); /* the keys were checked by ps_store_rows_begin */
-    pull->is_open = false;
-    ps_book_gave(&store->book, r->column, worker);
-    return true;
+    return r->way->ask(store, worker, clock, keys, count);
 }
 
 bool ps_store_rows_next(ps_store *store, uint32_t worker, size_t most, ps_store_rows_answer *answer)
@@ -497,8 +558,7 @@ bool ps_store_rows_next(ps_store *store, uint32_t worker, size_t most, ps_store_
     }
     *answer = (ps_store_rows_answer){.clock = r->pulls[worker].clock,
                                      .version = store->book.column[r->column].version};
-    return r->owed != NULL ? store_follow_next(store, worker, most, answer)
-                           : next_asked(store, worker, answer);
+    return r->way->next(store, worker, most, answer);
 }
 
 /* ---- The tables ---- */
@@ -546,7 +606,7 @@ bool ps_store_has_rows(const ps_store *store)
 void ps_store_lend_tables(ps_store *store)
 {
     if (store->rows != NULL) {
-        store->rows->counted = ps_tables_count(store->rows->tables);
+        store->rows->counted = store->rows->way->count(store->rows->tables);
         store->rows->is_lent = true;
     }
 }
@@ -555,8 +615,5 @@ ps_table_counters ps_store_table_counters(const ps_store *store)
 {
     const store_rows *r = store->rows;
 
-    if (r == NULL || r->owed != NULL) {
-        return (ps_table_counters){0};
-    }
-    return r->is_lent ? r->counted : ps_tables_count(r->tables);
+    return r == NULL ? (ps_table_counters){0} : r->is_lent ? r->counted : r->way->count(r->tables);
 }
