@@ -112,6 +112,7 @@ typedef struct rows_place {
     uint32_t (*part_of)(const ps_plan *plan, const ps_placement *placement, uint32_t table,
                         uint64_t key);
     bool (*has_rows)(const ps_plan *plan, const ps_placement *placement, uint32_t part);
+    bool is_followed; /* workers have all rows and are given those that change */
 } rows_place;
 
 static uint32_t part_of_shard(const ps_plan *plan, const ps_placement *placement, uint32_t table,
@@ -152,7 +153,8 @@ static bool has_slices(const ps_plan *plan, const ps_placement *placement, uint3
 }
 
 /* Of a fixed vocabulary: parts have those of their slices. */
-static const rows_place by_slice = {.part_of = part_of_slice, .has_rows = has_slices};
+static const rows_place by_slice = {
+    .part_of = part_of_slice, .has_rows = has_slices, .is_followed = true};
 
 static const rows_place *place_of(const ps_plan *plan)
 {
@@ -163,6 +165,11 @@ uint32_t ps_merge_part_of(const ps_plan *plan, const ps_placement *placement, ui
                           uint64_t key)
 {
     return place_of(plan)->part_of(plan, placement, table, key);
+}
+
+bool ps_merge_rows_are_followed(const ps_plan *plan)
+{
+    return place_of(plan)->is_followed;
 }
 
 bool ps_merge_has_rows(const ps_plan *plan, const ps_placement *placement, uint32_t part)

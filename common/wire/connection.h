@@ -83,8 +83,13 @@ typedef struct connection_stream {
     ps_redial redial;
 } connection_stream;
 
+/* What differs between rows that are pulled by key and rows of a fixed vocabulary, of which workers
+ * have all and follow the changes (connection_rows.c). */
+typedef struct connection_rows_way connection_rows_way;
+
 /* The rows of sparse variables that a connection pulls and pushes (connection_rows.c). */
 typedef struct connection_rows {
+    const connection_rows_way *way;
     size_t most;  /* limit of keys in a message */
     size_t width; /* values in a row of the widest table */
 

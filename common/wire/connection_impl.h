@@ -3,6 +3,7 @@
 #ifndef PS_COMMON_WIRE_CONNECTION_IMPL_H
 #define PS_COMMON_WIRE_CONNECTION_IMPL_H
 
+#include "common/codec/parts.h"
 #include "common/wire/connection.h"
 #include "common/wire/piece.h"
 
@@ -54,6 +55,17 @@ void ps_connection_request_slices(ps_connection *conn, uint64_t clock);
 
 /* Expects all that a request for weights is answered with. */
 void ps_connection_expect(ps_connection *conn);
+
+struct connection_rows_way {
+    bool come_with_weights; /* a request for weights is answered with changed rows too */
+    /* Copies the rows of an answer to their places. */
+    ps_status (*take)(ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply,
+                      ps_parts_reader *reader);
+    /* Notes that the rows have arrived; is_last: with them the answer is complete. */
+    void (*took)(ps_connection *conn, bool is_last);
+    /* Returns the values for which a sent message with so many values of rows stands. */
+    size_t (*sent)(const connection_rows *rows, size_t values);
+};
 
 /* connection_rows.c. Creates the state for rows; returns NULL if the part has no rows. */
 connection_rows *ps_connection_rows_create(const ps_connection *conn);

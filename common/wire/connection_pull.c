@@ -49,12 +49,13 @@ static void open_request(ps_connection *conn, bool is_whole)
 void ps_connection_expect(ps_connection *conn)
 {
     conn->request_left = conn->owned_count;
-    conn->request_rows = conn->rows != NULL && conn->rows->slice_count > 0;
+    conn->request_rows = conn->rows != NULL && conn->rows->way->come_with_weights;
 }
 
 void ps_connection_request_slices(ps_connection *conn, uint64_t clock)
 {
-    bool is_any = conn->owned_count > 0 || (conn->rows != NULL && conn->rows->slice_count > 0);
+    bool is_any =
+        conn->owned_count > 0 || (conn->rows != NULL && conn->rows->way->come_with_weights);
 
     if (!is_any || clock > conn->x->plan->total_clocks) {
         return; /* the part has nothing of the job, or the job ends before this clock */

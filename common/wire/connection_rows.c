@@ -14,12 +14,13 @@
 
 #include "common/base/draw.h"
 #include "common/base/xalloc.h"
-#include "common/codec/parts.h"
 #include "common/job/plan.h"
 #include "common/train/merge.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+static const connection_rows_way by_key, followed;
 
 connection_rows *ps_connection_rows_create(const ps_connection *conn)
 {
@@ -30,6 +31,7 @@ connection_rows *ps_connection_rows_create(const ps_connection *conn)
         return NULL;
     }
     r = ps_xcalloc(1, sizeof *r);
+    r->way = ps_merge_rows_are_followed(plan) ? &followed : &by_key;
     r->most = ps_table_keys_of_message(plan);
     r->index = ps_xcalloc(plan->table_keys + 1u, sizeof *r->index);
     r->keys = ps_xcalloc(r->most, sizeof *r->keys);
@@ -146,10 +148,11 @@ static ps_status take_asked(ps_connection *conn, const Psgd__V1__PullWeightsResp
 }
 
 /* Notes that the requested rows have arrived. The next request is for those that are left. */
-static void took_asked(ps_connection *conn)
+static void took_asked(ps_connection *conn, bool is_last)
 {
     connection_rows *r = conn->rows;
 
+    (void)is_last;
     r->at += r->asked;
     r->asked = 0;
     if (r->at == r->index_count) {
@@ -234,7 +237,6 @@ ps_status ps_connection_rows_take(ps_connection *conn, const Psgd__V1__PullWeigh
     const Psgd__V1__RowValues *rows = reply->rows;
     ps_parts_reader reader = {
         .view = payload->view, .arg = payload->arg, .bytes = payload->len, .from = *at};
-    bool is_changed;
     ps_status st;
 
     if (rows == NULL) {
@@ -245,8 +247,7 @@ ps_status ps_connection_rows_take(ps_connection *conn, const Psgd__V1__PullWeigh
     }
     reader.heads = rows->values;
     reader.count = rows->n_values;
-    is_changed = conn->rows->slice_count > 0;
-    st = (is_changed ? take_changed : take_asked)(conn, reply, &reader);
+    st = conn->rows->way->take(conn, reply, &reader);
     if (ps_is_ok(&st)) {
         st = ps_parts_end(&reader);
     }
@@ -254,11 +255,7 @@ ps_status ps_connection_rows_take(ps_connection *conn, const Psgd__V1__PullWeigh
         return st;
     }
     *at = reader.from;
-    if (is_changed) {
-        took_changed(conn, rows->is_last);
-    } else {
-        took_asked(conn);
-    }
+    conn->rows->way->took(conn, rows->is_last);
     return st;
 }
 
@@ -337,6 +334,23 @@ static const ps_codec_choice *up_of(const ps_connection *conn, uint32_t table)
     return &plan->up[plan->tables[table].variable];
 }
 
+static size_t sent_by_key(const connection_rows *r, size_t values)
+{
+    (void)r;
+    return values;
+}
+
+static size_t sent_of_slices(const connection_rows *r, size_t values)
+{
+    (void)values;
+    return r->is_sent ? r->values : 0;
+}
+
+static const connection_rows_way by_key = {
+    .take = take_asked, .took = took_asked, .sent = sent_by_key};
+static const connection_rows_way followed = {
+    .take = take_changed, .took = took_changed, .sent = sent_of_slices, .come_with_weights = true};
+
 /* Adds the n gathered rows to the message. */
 static void put_part(ps_connection *conn, connection_message *m, uint32_t t, size_t n)
 {
@@ -365,10 +379,7 @@ static void put_part(ps_connection *conn, connection_message *m, uint32_t t, siz
     rows->values = r->head_ptrs;
     rows->n_values = ps_parts_count(values);
     m->head.rows = rows;
-    if (r->slice_count > 0) {
-        values = r->is_sent ? r->values : 0;
-    }
-    atomic_fetch_add(&conn->x->exchange.count.float32_up, values * sizeof(float));
+    atomic_fetch_add(&conn->x->exchange.count.float32_up, r->way->sent(r, values) * sizeof(float));
 }
 
 /* Returns whether the next rows fit into the message. How rows are cut into messages does not
