@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 
 import grpc
-from harness import BIN, PATIENCE, SMALL, ClusterTest, coordinator_pb2, evaluated, job_pb2, main, rows_of, tensors
+from harness import BIN, FRAGILE, PATIENCE, SMALL, ClusterTest, coordinator_pb2, evaluated, job_pb2, main, rows_of, tensors
 
 # 10 steps an epoch; slow enough that a checkpoint is stored long before the end.
 JOB = {**SMALL, "title": "cut", "workers": 4, "epochs": 4, "seed": 5}
@@ -269,7 +269,7 @@ class Checkpoints(ClusterTest):
 
     def test_a_service_that_is_stopped_has_one_taken_before(self):
         c = self.cluster(workers=4, pservers=2, coordinator_args=["--checkpoint-grace", "60s"])
-        spec = {**JOB, **SLOW_STEPS, "workers": 2, "epochs": 40, "checkpoint": {"keep": 2}}
+        spec = {**JOB, **SLOW_STEPS, **FRAGILE, "workers": 2, "epochs": 40, "checkpoint": {"keep": 2}}
         for role in ("worker", "pserver"):
             with self.subTest(role):
                 job = c.submit(spec, pservers=1)

@@ -61,6 +61,8 @@ ps_cluster_test(tls)
 ps_cluster_test(updates)
 ps_cluster_test(users)
 
+ps_script_test(chaos chaos/campaign.py)
+
 ps_script_test(adversary_blame adversary/test_blame.py)
 ps_script_test(adversary_campaign adversary/test_campaign.py)
 ps_script_test(adversary_long adversary/test_long.py)

@@ -79,7 +79,7 @@ static void only_failures_that_another_attempt_can_mend_do(void **state)
     (void)state;
     for (ps_code code = PS_CANCELLED; code <= PS_UNAUTHENTICATED; code++) {
         bool mends = code == PS_UNAVAILABLE || code == PS_DEADLINE_EXCEEDED || code == PS_ABORTED ||
-                     code == PS_RESOURCE_EXHAUSTED;
+                     code == PS_CANCELLED || code == PS_RESOURCE_EXHAUSTED;
 
         fail_with(&w, code);
         expect(&w, mends ? STATE(QUEUED) : STATE(FAILED), "NODE_FAILED");

@@ -317,8 +317,8 @@ static const char *verb_of(const char *reason)
     return strcmp(reason, "COLLECT_FAILED") == 0 ? "gave no good files" : "is lost";
 }
 
-/* Returns whether the end of a node for this reason is no fault of the job: it was lost, or it
- * failed for want of another node or of room on its disk. */
+/* Returns whether the end of a node for this reason is no fault of the job: it was lost or told to
+ * stop, or it failed for want of another node or of room on its disk. */
 static bool is_mendable(const ps_commit *c, const ps_member *m, const char *reason)
 {
     ps_code code = m->error.code;
@@ -326,7 +326,7 @@ static bool is_mendable(const ps_commit *c, const ps_member *m, const char *reas
     return strcmp(reason, "NODE_LOST") == 0 || strcmp(reason, "NODE_STALLED") == 0 ||
            (strcmp(reason, "NODE_FAILED") == 0 && !c->conf.fails_alike &&
             (code == PS_UNAVAILABLE || code == PS_DEADLINE_EXCEEDED || code == PS_ABORTED ||
-             code == PS_RESOURCE_EXHAUSTED));
+             code == PS_CANCELLED || code == PS_RESOURCE_EXHAUSTED));
 }
 
 void ps_commit_lose(ps_commit *c, size_t node, const char *reason, const char *why, int64_t now_us)

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""recovery.py - how long a synchronous job stands still when a process of it is killed or frozen, and
+its goodput at a kill every ten seconds. The figures of docs/fault-tolerance.md.
+
+    PSGD_BIN=build/bin tests/bench/recovery.py [REPETITIONS]
+"""
+import pathlib
+import statistics
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cluster"))
+from harness import SMALL, Cluster, coordinator_pb2, job_pb2  # noqa: E402
+
+LEASE_MS = 2000
+# Steps of 20 ms and a checkpoint each 10 of them, on 4 workers and 2 servers.
+JOB = {**SMALL, "workers": 4, "pservers": 2, "epochs": 100000, "checkpoint": {"everySteps": 10},
+       "straggler": {"name": "fixed", "params": {"rank": -1, "ms": 20}}, "timeouts": {"leaseMs": LEASE_MS},
+       "recovery": {"maxRestarts": 100000}}
+RUNNING = job_pb2.JOB_STATE_RUNNING
+
+
+def seconds(stamp):
+    return stamp.seconds + stamp.nanos * 1e-9
+
+
+def one(c, job_id, victim, how):
+    """(until it was noticed, until the job trained, until its next clock was reported)"""
+    before = c.get(job_id)
+    c.wait(job_id, lambda j: j.state == RUNNING and j.progress.step > before.progress.step + 15)
+    harmed = time.time()
+    victim.kill() if how == "kill" else victim.freeze()
+    job = c.wait(job_id, lambda j: j.restarts > before.restarts and j.state == RUNNING)
+    r = job.recoveries[-1]
+    c.wait(job_id, lambda j: j.progress.step > r.from_step)
+    clock_s = time.time() - harmed
+    if how == "kill":
+        victim.start()
+    else:
+        victim.thaw()
+    c.wait_idle([victim])
+    noticed_s = seconds(r.notice_time) - harmed
+    return noticed_s, noticed_s + r.seconds, clock_s
+
+
+def main():
+    repetitions = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    c = Cluster(workers=5, pservers=3, coordinator_args=["--heartbeat", "50ms"])
+    try:
+        c.wait_nodes(8)
+        job_id = c.submit(JOB).id
+        for role, how in (("worker", "kill"), ("pserver", "kill"), ("worker", "freeze"), ("pserver", "freeze")):
+            rows = []
+            for _ in range(repetitions):
+                of_job = {p.node_id for p in c.wait(job_id, lambda j: j.state == RUNNING).placements}
+                rows.append(one(c, job_id, next(p for p in c.nodes if p.name in of_job and
+                                                p.name.startswith(role)), how))
+            print(f"{how} {role}: " + ", ".join(
+                f"{what} {statistics.median(x):.3f} s (at most {max(x):.3f})" for what, x in
+                zip(("noticed", "trains again", "next clock reported"), zip(*rows))), flush=True)
+        c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job_id))
+        c.wait(job_id)
+        job = c.submit({**JOB, "maxSteps": 2500})
+        kills = 0
+        while True:
+            until = time.monotonic() + 10
+            while time.monotonic() < until and c.get(job.id).state <= job_pb2.JOB_STATE_COLLECTING:
+                c.pause()
+            job = c.get(job.id)
+            if job.state > job_pb2.JOB_STATE_COLLECTING:
+                break
+            of_job = sorted(p.node_id for p in job.placements)
+            victim = next(p for p in c.nodes if p.name == of_job[kills % len(of_job)])
+            victim.kill()
+            victim.start()
+            kills += 1
+        print(f"a kill every 10 s: {job_pb2.JobState.Name(job.state)}, {kills} kills, {job.restarts} restarts, "
+              f"goodput {job.goodput:.3f} of {seconds(job.end_time) - seconds(job.start_time):.0f} s", flush=True)
+    finally:
+        c.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""campaign.py - kills, freezes and stops the processes of synchronous jobs at random, while they train.
+
+One seed decides victim, signal, instant and the delay of the restart. Each job must end with the
+SHA-256 and the reports of the same job that nobody disturbs, and must leave nothing behind. A failure
+prints the seed; --seed repeats the draws.
+
+    tests/chaos/campaign.py --seed 7 --faults 100
+"""
+import argparse
+import hashlib
+import pathlib
+import random
+import shutil
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cluster"))
+from harness import SLOW, ClusterTest, evaluated, job_pb2, rows_of  # noqa: E402
+from test_checkpoints import CLICKS, JOB, KINDS, losses, model_of, write_clicks  # noqa: E402
+
+DONE = job_pb2.JOB_STATE_DONE
+LEASE_MS = int(1500 * SLOW)
+# 30 steps, which take at least 3 s.
+RUN = {**JOB, "title": "chaos", "epochs": 3,
+       "timeouts": {"leaseMs": LEASE_MS, "canCommitMs": 2 * LEASE_MS, "readyMs": 10 * LEASE_MS}}
+DISTURBED = {"straggler": {"name": "fixed", "params": {"rank": -1, "ms": 100}},
+             "checkpoint": {"everySteps": 4}, "recovery": {"maxRestarts": 100000}}
+TABLE = {"name": "sparse", "params": {"admit_count": 2, "tick": 3, "decay": 0.9, "unseen_max": 4}}
+JOBS = {**KINDS, "sparse tables": {**CLICKS, "epochs": 3, "model": {**CLICKS["model"], "table": TABLE}}}
+ARGS = argparse.Namespace(seed=1, faults=14)
+
+
+def digest(files):
+    """The SHA-256 of what the job has computed: the servers' tensors, and the rows of tables."""
+    h = hashlib.sha256()
+    for name, (shape, data) in sorted(model_of(files).items()):
+        h.update(f"{name} {shape}".encode() + data)
+    for key, row in sorted(rows_of(files).items()):
+        h.update(repr(key).encode() + row)
+    return h.hexdigest()
+
+
+class Campaign(ClusterTest):
+    def done(self, c, job_id):
+        job = c.wait(job_id, seconds=120)
+        self.assertEqual(job.state, DONE, f"{job.reason} {job.message}")
+        return job, c.files(job_id)
+
+    def must_be_alike(self, files, straight):
+        self.assertEqual(digest(files), digest(straight))
+        for rank in range(4):
+            ev, tr = f"EV-chaos-N({rank}).csv", f"TR-chaos-N({rank}).csv"
+            self.assertEqual(evaluated(files[ev]), evaluated(straight[ev]))
+            self.assertEqual(losses(files[tr]), losses(straight[tr]))
+            self.assertEqual(files[tr].count(b"\n"), straight[tr].count(b"\n"))
+
+    def sleep(self, c, seconds):
+        until = time.monotonic() + seconds
+        c.poll("the moment", lambda: time.monotonic() > until)
+
+    def harm(self, c, draw):
+        """One fault, and its end. Says what it was."""
+        victim = draw.choice([c.coordinator, *c.workers, *c.pservers])
+        how, after_s, for_s = draw.choice(("kill", "freeze", "stop")), draw.uniform(0, 0.8), draw.uniform(0, 0.6)
+        self.sleep(c, after_s)
+        if how != "freeze":
+            victim.kill() if how == "kill" else victim.stop()
+            self.sleep(c, for_s)
+            if victim is c.coordinator:
+                c.restart_coordinator()
+            else:
+                victim.start()
+        else:
+            victim.freeze()
+            self.sleep(c, LEASE_MS / 1000 + for_s)
+            victim.thaw()
+        return f"{how} {victim.name} after {after_s:.2f} s, for {for_s:.2f} s"
+
+    def must_leave_nothing(self, c):
+        c.wait_idle(seconds=60)
+        c.poll("all nodes are known and free", lambda: sum(
+            n.alive and not n.job_id for n in c.node_list()) == len(c.nodes), seconds=60)
+        for p in c.nodes:
+            sessions = c.folder / p.name / "sessions"
+            c.poll(f"no sessions of {p.name}",
+                   lambda s=sessions: not s.exists() or not list(s.iterdir()))
+        self.assertEqual(list((c.folder / "coordinator" / "jobs").glob("*/checkpoints/.*")), [])
+
+    def test_faults(self):
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-clicks-"))
+        self.addCleanup(shutil.rmtree, folder)
+        write_clicks(folder)
+        draw = random.Random(ARGS.seed)
+        c = self.cluster(workers=4, pservers=2, data=str(folder), node_args=["--grace", "100ms"])
+        c.wait_nodes(6)
+        straight, left, restarts, began = {}, ARGS.faults, 0, time.monotonic()
+        order = sorted(JOBS)
+        draw.shuffle(order)
+        while left > 0:
+            name = order[(ARGS.faults - left) // 2 % len(order)]
+            spec = {**RUN, **JOBS[name], "title": "chaos"}
+            with self.subTest(seed=ARGS.seed, fault=ARGS.faults - left, job=name):
+                if name not in straight:
+                    straight[name] = self.done(c, c.submit(spec, pservers=2).id)[1]
+                job = c.submit({**spec, **DISTURBED}, pservers=2)
+                said = []
+                for _ in range(min(2, left)):
+                    said.append(self.harm(c, draw))
+                    left -= 1
+                job, files = self.done(c, job.id)
+                restarts += job.restarts
+                print(f"{name}: {'; '.join(said)}: {job.restarts} restarts, goodput "
+                      f"{job.goodput:.2f}", flush=True)
+                self.must_be_alike(files, straight[name])
+                self.must_leave_nothing(c)
+        print(f"seed {ARGS.seed}: {ARGS.faults} faults, {restarts} restarts, "
+              f"{time.monotonic() - began:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--seed", type=int, default=ARGS.seed)
+    parser.add_argument("--faults", type=int, default=ARGS.faults)
+    ARGS = parser.parse_args()
+    unittest.main(argv=sys.argv[:1], verbosity=2)
