@@ -252,6 +252,9 @@ static void start_store(ps_attempt *a)
         .count = a->checkpoints.count,
     };
     snprintf(s->conf.facts.job_id, sizeof s->conf.facts.job_id, "%s", a->job_id);
+    if (a->package != NULL) {
+        snprintf(s->conf.facts.data, sizeof s->conf.facts.data, "%s", a->package->files.sha256);
+    }
     fill_score(a, &s->conf.facts);
     a->checkpoints.count = 0;
     submit(a, s, NULL, run_store, stored);

@@ -340,6 +340,24 @@ class Checkpoints(ClusterTest):
                 c.submit({**JOB, "checkpoint": {"everySteps": 5}, **fields})
             self.assertIn(text, e.exception.details())
 
+    def test_another_data_set_is_refused(self):
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-clicks-"))
+        self.addCleanup(shutil.rmtree, folder)
+        write_clicks(folder)
+        c = self.cluster(workers=4, pservers=3, data=str(folder))
+        spec = {**JOB, **CLICKS}
+        job_id = self.cut(c, spec)
+        state = json.loads((self.folder(c, job_id) / f"{10:013d}" / "state.json").read_text())
+        self.assertRegex(state["data"], "^[0-9a-f]{64}$")
+        file = folder / "clicks" / "clicks.csv"
+        text = file.read_text()
+        file.write_text(text.replace("\n7,s1,", "\n8,s1,", 1))
+        job = c.wait(self.resume(c, spec, job_id))
+        self.assertEqual((job.state, job.reason), (job_pb2.JOB_STATE_FAILED, "INIT_REFUSED"))
+        self.assertIn(f"that of the checkpoint {state['data'][:16]}", job.message)
+        file.write_text(text)
+        self.done(c, self.resume(c, spec, job_id))
+
     def test_what_the_disk_refuses_is_no_checkpoint(self):
         library = BIN.parent / "tests" / "bad_disk.so"
         if not library.exists():

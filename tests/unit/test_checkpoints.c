@@ -201,6 +201,9 @@ static void facts_are_read_or_refused_by_name(void **state)
         const char *from, *to, *says;
     } wrongs[] = {
         {"\"format\": 1", "\"format\": 2", "format"},
+        {"\"ranks\"", "\"data\": \"0g\", \"ranks\"", "data"},
+        {"\"ranks\"", "\"metric\": \"loss\", \"value\": \"1\", \"ranks\"", "value"},
+        {"\"ranks\"", "\"metric\": \"loss\", \"value\": 1, \"best\": \"no\", \"ranks\"", "best"},
         {"\"a-1\"", "\"../a\"", "job"},
         {"12", "-1", "step"},
         {"12", "1e3", "step"},

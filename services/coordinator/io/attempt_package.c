@@ -134,8 +134,8 @@ static ps_status find_own(ps_package *p)
         spec->n_init_tables = 0;
         st = find_inits(p);
         if (!ps_is_ok(&st)) {
-            ps_log(PS_LOG_WARN, "job", "%s: cannot go on from step %" PRIu64 ": %s",
-                   p->conf.job_id, steps[i], st.text);
+            ps_log(PS_LOG_WARN, "job", "%s: cannot go on from step %" PRIu64 ": %s", p->conf.job_id,
+                   steps[i], st.text);
             spec->n_init_tables = tables;
             start_from(p, ps_xstrdup(given));
         }
@@ -219,6 +219,10 @@ static void find(ps_task *task)
     }
     if (ps_is_ok(&p->status)) {
         p->status = describe_data(p);
+    }
+    if (ps_is_ok(&p->status)) {
+        p->status = ps_init_check_data(&p->conf.where, p->conf.plan, p->files.sha256);
+        p->reason = "INIT_REFUSED";
     }
 }
 

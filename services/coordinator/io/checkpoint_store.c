@@ -81,6 +81,9 @@ static ps_status write_facts(const char *folder, const ps_checkpoint_facts *fact
                      facts->job_id, "step", (json_int_t)facts->step, "clock",
                      (json_int_t)facts->clock, "plan_hash", hash, "ranks", (json_int_t)facts->ranks,
                      "seed", seed, "version", facts->version);
+    if (facts->data[0] != '\0') {
+        json_object_set_new(json, "data", json_string(facts->data));
+    }
     if (facts->metric[0] != '\0') {
         json_object_set_new(json, "metric", json_string(facts->metric));
         json_object_set_new(json, "best", json_string(facts->is_cost ? "min" : "max"));
@@ -176,6 +179,11 @@ static const char *take_facts(const json_t *json, ps_checkpoint_facts *out)
     }
     if (!take_text(json, "version", out->version, sizeof out->version)) {
         return "version";
+    }
+    if (json_object_get(json, "data") != NULL &&
+        (!take_text(json, "data", out->data, sizeof out->data) ||
+         strspn(out->data, "0123456789abcdef") != sizeof out->data - 1)) {
+        return "data";
     }
     return take_value(json, steps_max, out);
 }

@@ -30,7 +30,8 @@ typedef struct ps_checkpoint_facts {
     uint64_t plan_hash; /* of what the job computes (ps_plan_hash) */
     uint32_t ranks;
     uint64_t seed;
-    char version[32]; /* of psgd */
+    char version[32];               /* of psgd */
+    char data[PS_SHA256_HEX_BYTES]; /* of the data set (identify.h); "": it is not known */
     /* With best_by: the metric, its value in the last evaluation up to the step, and the step of
      * that. "": no evaluation was over. */
     char metric[64];

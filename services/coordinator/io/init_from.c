@@ -379,3 +379,24 @@ ps_status ps_init_find_checkpoint(const ps_init_where *where, const ps_plan *pla
     ps_checkpoint_fini(&c);
     return st;
 }
+
+ps_status ps_init_check_data(const ps_init_where *where, const ps_plan *plan, const char *sha256)
+{
+    char job_id[PS_CHECKPOINT_JOB_MAX];
+    ps_checkpoint c = {0};
+    uint64_t step;
+    ps_status st;
+
+    if (!ps_init_from_checkpoint(plan->spec->init_from, job_id, &step)) {
+        return ps_ok();
+    }
+    st = read_checkpoint(where, job_id, step, false, &c);
+    if (ps_is_ok(&st) && c.facts.data[0] != '\0' && strcmp(c.facts.data, sha256) != 0) {
+        st = ps_fail(PS_FAILED_PRECONDITION,
+                     "the data set has SHA-256 %.16s..., that of the checkpoint %.16s...: put the "
+                     "files back that job %s was trained on",
+                     sha256, c.facts.data, PS_SHORT(job_id, 60));
+    }
+    ps_checkpoint_fini(&c);
+    return st;
+}

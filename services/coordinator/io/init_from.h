@@ -67,4 +67,9 @@ PS_MUST_USE ps_status ps_init_find_checkpoint(const ps_init_where *where, const 
  * complete. */
 PS_MUST_USE ps_status ps_init_check_tables(const ps_init_where *where, const ps_plan *plan);
 
+/* Compares the SHA-256 of the job's data set with that of the checkpoint that the job goes on from,
+ * if both are known. FAILED_PRECONDITION: they differ; else fails as ps_init_find_checkpoint. */
+PS_MUST_USE ps_status ps_init_check_data(const ps_init_where *where, const ps_plan *plan,
+                                         const char *sha256);
+
 #endif
