@@ -10,6 +10,7 @@
 #include "services/coordinator/api/service.h"
 #include "services/coordinator/domain/job_message.h"
 #include "services/coordinator/driver.h"
+#include "services/coordinator/io/registry_sqlite.h"
 #include "services/coordinator/job_queue.h"
 #include "services/coordinator/node_probe.h"
 #include "services/coordinator/startup.h"
@@ -112,7 +113,7 @@ static ps_status start_threads(ps_coordinator *c)
                  {&c->packages, PACKAGE_THREADS},
                  {&c->sends, SEND_THREADS},
                  {&c->tasks, FILE_THREADS}};
-    ps_status st = ps_registry_open_reader(c->conf.data_dir, c->registry, &c->reader);
+    ps_status st = ps_registry_open_reader(c->registry, &c->reader);
 
     if (ps_is_ok(&st)) {
         st = ps_writer_create(c->loop, c->registry, &c->writer);
@@ -202,7 +203,7 @@ ps_status ps_coordinator_create(ps_loop *loop, const ps_coordinator_conf *conf,
              ? ps_wrap(ps_quotas_create(conf->quotas, &c->quotas), "--quotas")
              : ps_ok();
     if (ps_is_ok(&st)) {
-        st = ps_registry_open(conf->data_dir, &c->registry);
+        st = ps_registry_open_sqlite(conf->data_dir, &c->registry);
     }
     if (ps_is_ok(&st)) {
         c->was_stopped = take_stopped(c);

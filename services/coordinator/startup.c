@@ -91,9 +91,11 @@ static void skip_attempts(ps_live *job)
 
 static void take_ends(ps_coordinator *c)
 {
+    const ps_database *d = ps_registry_database(c->registry);
+
     ps_live *next;
 
-    if (ps_registry_database(c->registry)->news == PS_DATABASE_AS_BEFORE) {
+    if (!d || d->news == PS_DATABASE_AS_BEFORE) {
         return;
     }
     for (ps_live *job = c->jobs.first; job; job = next) {
@@ -156,6 +158,9 @@ static void tell_news(const ps_coordinator *c)
     const ps_database *d = ps_registry_database(c->registry);
     char what[400];
 
+    if (!d) {
+        return;
+    }
     switch (d->news) {
     case PS_DATABASE_AS_BEFORE:
         return;

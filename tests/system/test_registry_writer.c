@@ -4,6 +4,7 @@
 
 #include "common/base/container_of.h"
 #include "services/coordinator/domain/job_message.h"
+#include "services/coordinator/io/registry_sqlite.h"
 #include "tests/support/side.h"
 #include "tests/support/temp_dir.h"
 
@@ -91,7 +92,7 @@ static void begin(world *w)
 
     memset(w, 0, sizeof *w);
     w->dir = temp_dir_create();
-    st = ps_registry_open(w->dir.path, &w->registry);
+    st = ps_registry_open_sqlite(w->dir.path, &w->registry);
     assert_string_equal(st.text, "");
     pthread_mutex_init(&w->gate, NULL);
     flag_init(&w->answered);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_registry.c - jobs on disk: what is stored is there again. */
-#include "services/coordinator/io/registry.h"
+#include "services/coordinator/io/registry_sqlite.h"
 
 #include "services/coordinator/domain/job_message.h"
 #include "tests/support/cmocka_all.h"
@@ -26,7 +26,7 @@ static void open_again(world *w)
 
     ps_registry_close(w->r);
     w->r = NULL;
-    st = ps_registry_open(w->dir.path, &w->r);
+    st = ps_registry_open_sqlite(w->dir.path, &w->r);
     if (!ps_is_ok(&st)) {
         fail_msg("open: %s", st.text);
     }
@@ -319,7 +319,7 @@ static void a_folder_has_one_process_at_a_time(void **state)
 {
     world *w = *state;
     ps_registry *second = NULL;
-    ps_status st = ps_registry_open(w->dir.path, &second);
+    ps_status st = ps_registry_open_sqlite(w->dir.path, &second);
 
     assert_int_equal(st.code, PS_FAILED_PRECONDITION);
     assert_null(second);
@@ -339,7 +339,7 @@ static void a_newer_schema_is_left_alone(void **state)
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
     assert_int_equal(sqlite3_exec(db, "PRAGMA user_version = 99", NULL, NULL, NULL), SQLITE_OK);
     sqlite3_close(db);
-    st = ps_registry_open(w->dir.path, &w->r);
+    st = ps_registry_open_sqlite(w->dir.path, &w->r);
     assert_int_equal(st.code, PS_FAILED_PRECONDITION);
     assert_null(w->r);
 }

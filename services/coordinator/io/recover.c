@@ -12,6 +12,7 @@
 #include "common/rpc/pbjson.h"
 #include "services/coordinator/domain/job_message.h"
 #include "services/coordinator/io/artifacts.h"
+#include "services/coordinator/io/registry_sqlite.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -310,7 +311,7 @@ ps_status ps_recover(const char *data_dir, FILE *out, ps_recovery *totals)
     if (!ps_artifacts_exist(data_dir, "")) {
         return ps_fail(PS_NOT_FOUND, "there is no folder %s/jobs", PS_PATH_SHOWN(data_dir));
     }
-    st = ps_registry_open(data_dir, &r.registry);
+    st = ps_registry_open_sqlite(data_dir, &r.registry);
     if (!ps_is_ok(&st)) {
         return st;
     }

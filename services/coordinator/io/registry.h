@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* registry.h - the store of all jobs, in SQLite.
+/* registry.h - the store of all jobs.
  *
- * One database (WAL, synchronous FULL) in the data directory, for one process at a time. What a
- * call has stored survives a crash right after it. All calls wait for the disk, so the loop's
- * thread makes none while it serves. One thread changes the registry; any thread may read,
- * through a registry of ps_registry_open_reader. Failures of the disk are INTERNAL;
+ * There are two kinds: SQLite's file jobs.db in the data directory, for one
+ * process at a time (registry_sqlite.h); and etcd, for several coordinators of which one leads
+ * (registry_etcd.h). What
+ * a call has stored survives a crash right after it. All calls wait for the disk or for etcd, so
+ * the loop's thread makes none while it serves. One thread changes the registry; any thread may
+ * read, through a registry of ps_registry_open_reader. Failures of the disk are INTERNAL;
  * RESOURCE_EXHAUSTED if it is full; DATA_LOSS if the file is damaged.
  */
 #ifndef PS_COORDINATOR_REGISTRY_H
@@ -28,18 +30,18 @@ enum {
 
 typedef struct ps_registry ps_registry;
 
-/* Opens or creates `folder`/jobs.db, as ps_database_open does. */
-PS_MUST_USE ps_status ps_registry_open(const char *folder, ps_registry **out);
-
-/* Opens `folder`/jobs.db, which `of` has open, a second time: for ps_registry_load,
- * ps_registry_each and ps_registry_next_event, on any thread. It reads what is stored and does not
- * wait for the writer. It does not log damaged rows that `of` has logged. */
-PS_MUST_USE ps_status ps_registry_open_reader(const char *folder, const ps_registry *of,
-                                              ps_registry **out);
+/* Opens what `of` has open a second time: for ps_registry_load, ps_registry_each and
+ * ps_registry_next_event, on any thread. It reads what is stored and does not wait for the writer.
+ * It does not log damaged rows that `of` has logged. */
+PS_MUST_USE ps_status ps_registry_open_reader(ps_registry *of, ps_registry **out);
 void ps_registry_close(ps_registry *r); /* NULL is allowed */
 
-/* Returns the registry's database, with what was noticed when it was opened. */
+/* Returns the registry's database, with what was noticed when it was opened; NULL if the data
+ * directory has none. */
 const ps_database *ps_registry_database(const ps_registry *r);
+
+/* Returns how many changes of ps_registry_add and ps_registry_save one transaction takes. */
+size_t ps_registry_changes_max(const ps_registry *r);
 
 /* Begin and end a transaction. `end` commits it, or rolls it back if a call in it failed or *st is
  * a failure. Returns the first failure. */
@@ -92,5 +94,42 @@ PS_MUST_USE ps_status ps_registry_each(ps_registry *r, uint64_t before, uint32_t
  * caller frees it with psgd__v1__watch_job_response__free_unpacked(*out, NULL). */
 PS_MUST_USE ps_status ps_registry_next_event(ps_registry *r, uint64_t number, uint64_t sequence,
                                              Psgd__V1__WatchJobResponse **out);
+
+/* --- a kind of registry -------------------------------------------------------- */
+
+/* What a kind of registry has to do. Each kind is one const object; a registry of it begins with a
+ * ps_registry. The functions are those above. */
+typedef struct ps_registry_type {
+    size_t changes_max; /* most changes (add, save) in one transaction */
+
+    /* Changes. One thread. */
+    ps_status (*begin)(ps_registry *r);
+    ps_status (*end)(ps_registry *r, const ps_status *st);
+    void (*relax)(ps_registry *r, bool relaxed);
+    void (*avoid)(ps_registry *r, bool (*is_taken)(void *arg, const char *job_id), void *arg);
+    ps_status (*add)(ps_registry *r, ps_record *record, const char *title, const char *request_id,
+                     const char *content);
+    ps_status (*find_request)(ps_registry *r, const char *request_id, char *job_id, size_t cap,
+                              char content[PS_CONTENT_HASH_BYTES]);
+    ps_status (*put)(ps_registry *r, ps_record *record, int64_t wall_us);
+    ps_status (*save)(ps_registry *r, const ps_record *record,
+                      const Psgd__V1__WatchJobResponse *event);
+    ps_status (*remove)(ps_registry *r, const char *job_id);
+
+    /* Reads; of a reader on any thread. */
+    ps_status (*load)(ps_registry *r, const char *job_id, ps_record *out);
+    ps_status (*each)(ps_registry *r, uint64_t before, uint32_t states, ps_registry_fn *fn,
+                      void *arg);
+    ps_status (*next_event)(ps_registry *r, uint64_t number, uint64_t sequence,
+                            Psgd__V1__WatchJobResponse **out);
+
+    ps_status (*open_reader)(ps_registry *of, ps_registry **out);
+    void (*close)(ps_registry *r);
+} ps_registry_type;
+
+struct ps_registry {
+    const ps_registry_type *type;
+    const ps_database *database; /* NULL: the data directory has none */
+};
 
 #endif

@@ -62,6 +62,7 @@ static ps_status store(ps_registry *r, ps_change *first, const ps_change *end, b
 static ps_change *store_run(ps_registry *r, ps_change *first)
 {
     ps_change *end = first;
+    size_t left = ps_registry_changes_max(r);
     bool is_relaxed = true;
     ps_status st;
 
@@ -70,7 +71,7 @@ static ps_change *store_run(ps_registry *r, ps_change *first)
         first->status = first->apply(first, r);
         return first->next;
     }
-    while (end && !end->is_alone) {
+    for (; end && !end->is_alone && left > 0; left--) {
         bool kills = end->kills;
 
         is_relaxed = is_relaxed && end->is_relaxed;
