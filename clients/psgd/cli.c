@@ -4,26 +4,131 @@
 
 #include "clients/psgd/show_progress.h"
 
+#include "common/base/clock.h"
+#include "common/base/container_of.h"
+#include "common/base/xalloc.h"
 #include "common/rpc/pbjson.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+
+enum {
+    TRY_US = 3000000, /* for one of several coordinators to answer, at least */
+    AGAIN_US = 150000 /* until the next one is asked */
+};
 
 void ps_cli_end(ps_cli *cli, ps_exit code)
 {
     assert(!cli->ended);
     cli->ended = true;
     cli->code = code;
-    ps_channel_destroy(cli->channel);
+    ps_follow_destroy(cli->follow);
     ps_loop_stop(cli->loop);
+}
+
+int64_t ps_cli_try_us(const ps_cli *cli, int64_t left_us)
+{
+    int64_t third_us = cli->general.timeout_us / 3, try_us = third_us > TRY_US ? third_us : TRY_US;
+
+    return ps_follow_has_others(cli->follow) && left_us > try_us ? try_us
+           : left_us > 1                                         ? left_us
+                                                                 : 1;
+}
+
+/* A call that is made until a coordinator answers that leads. */
+typedef struct asking {
+    ps_cli *cli;
+    ps_timer timer; /* between two tries */
+    const char *method;
+    ProtobufCMessage *request;
+    int64_t end_us; /* when the time is over */
+    ps_reply_fn *on_reply;
+    void *arg;
+} asking;
+
+static void ask(asking *a);
+
+static void on_again(ps_event *event, bool ok)
+{
+    asking *a = PS_CONTAINER_OF(event, asking, timer.event);
+
+    if (ok) {
+        ask(a);
+    } else {
+        protobuf_c_message_free_unpacked(a->request, NULL);
+        free(a);
+    }
+}
+
+static void on_answer(void *arg, const ps_error *error, const ProtobufCMessage *reply)
+{
+    asking *a = arg;
+
+    if (!ps_is_ok(&error->status) && ps_follow_failed(a->cli->follow, error) &&
+        ps_clock_us() + AGAIN_US < a->end_us) {
+        ps_loop_after(a->cli->loop, &a->timer, AGAIN_US);
+        return;
+    }
+    protobuf_c_message_free_unpacked(a->request, NULL);
+    a->on_reply(a->arg, error, reply);
+    free(a);
+}
+
+static void ask(asking *a)
+{
+    (void)ps_unary_start(ps_follow_channel(a->cli->follow),
+                         &psgd__v1__coordinator_service__descriptor, a->method, a->request,
+                         ps_cli_try_us(a->cli, a->end_us - ps_clock_us()), on_answer, a);
+}
+
+static ProtobufCMessage *copy_of(const ProtobufCMessage *message)
+{
+    size_t n = protobuf_c_message_get_packed_size(message);
+    uint8_t *bytes = ps_xmalloc(n + 1);
+    ProtobufCMessage *copy;
+
+    protobuf_c_message_pack(message, bytes);
+    copy = protobuf_c_message_unpack(message->descriptor, NULL, n, bytes);
+    assert(copy != NULL);
+    free(bytes);
+    return copy;
+}
+
+/* Gives a submission an id, if it has none: made twice, it then still makes one job. */
+static void name_submission(ProtobufCMessage *message)
+{
+    Psgd__V1__SubmitJobRequest *request = (Psgd__V1__SubmitJobRequest *)message;
+    uint64_t bits[2];
+    char id[40];
+
+    if (message->descriptor != &psgd__v1__submit_job_request__descriptor ||
+        request->request_id[0] != '\0' || getrandom(bits, sizeof bits, 0) != sizeof bits) {
+        return;
+    }
+    snprintf(id, sizeof id, "%016" PRIx64 "%016" PRIx64, bits[0], bits[1]);
+    request->request_id = ps_xstrdup(id);
 }
 
 void ps_cli_call(ps_cli *cli, const char *method, const ProtobufCMessage *request,
                  ps_reply_fn *on_reply, void *arg)
 {
-    (void)ps_unary_start(cli->channel, &psgd__v1__coordinator_service__descriptor, method, request,
-                         cli->general.timeout_us, on_reply, arg);
+    asking *a = ps_xcalloc(1, sizeof *a);
+
+    a->cli = cli;
+    a->timer.event.fire = on_again;
+    a->method = method;
+    a->request = copy_of(request);
+    if (ps_follow_has_others(cli->follow)) {
+        name_submission(a->request);
+    }
+    a->end_us = ps_clock_us() + cli->general.timeout_us;
+    a->on_reply = on_reply;
+    a->arg = arg;
+    ask(a);
 }
 
 static ps_exit exit_of(ps_code code)

@@ -12,6 +12,7 @@
 
 #include "common/base/config.h"
 #include "common/rpc/client.h"
+#include "common/rpc/follow.h"
 #include "common/rpc/tls.h"
 
 #include "psgd/v1/coordinator.pb-c.h"
@@ -47,7 +48,7 @@ typedef struct ps_cli {
     bool is_coordinator_named; /* by a flag or the environment */
     ps_tls *tls;               /* NULL: plaintext */
     ps_loop *loop;
-    ps_channel *channel;
+    ps_follow *follow; /* NULL: the subcommand is local */
     ps_exit code;
     bool ended;
     /* (optional) Called at the first Ctrl-C; it must lead to ps_cli_end. If NULL, the first Ctrl-C
@@ -77,9 +78,15 @@ typedef struct ps_subcommand {
  * this is. */
 void ps_cli_end(ps_cli *cli, ps_exit code);
 
-/* Starts a unary call of CoordinatorService with the timeout of --timeout. */
+/* Starts a unary call of CoordinatorService with the timeout of --timeout. A call that gets no
+ * answer is made again where another coordinator may lead: several of --coordinator are followed.
+ */
 void ps_cli_call(ps_cli *cli, const char *method, const ProtobufCMessage *request,
                  ps_reply_fn *on_reply, void *arg);
+
+/* Returns how long one try of a call may take that has `left_us` of its time left: all of it,
+ * unless another coordinator may answer. */
+int64_t ps_cli_try_us(const ps_cli *cli, int64_t left_us);
 
 /* Writes a failure with its violations to stderr and returns the exit code for it. */
 ps_exit ps_cli_error(const ps_error *error);

@@ -40,8 +40,10 @@ enum {
 
 static const ps_option general_options[] = {
     PS_OPTION_STRING(ps_general, coordinator, .name = "coordinator", .letter = 'c',
-                     .env = "PSGD_COORDINATOR", .value = "127.0.0.1:15386", .metavar = "HOST:PORT",
-                     .help = "address of the coordinator"),
+                     .env = "PSGD_COORDINATOR", .value = "127.0.0.1:15386",
+                     .metavar = "HOST:PORT,...",
+                     .help = "address of the coordinator; of several, the one that leads is "
+                             "followed"),
     PS_OPTION_STRING(
         ps_general, tls_dir, .name = "tls-dir", .env = "PSGD_TLS_DIR", .metavar = "DIR",
         .help = "mutual TLS, with root.pem and identity.pem of this folder (psgd pki)"),
@@ -57,14 +59,19 @@ static const ps_option general_options[] = {
 static const ps_option_table general_tables[] = {{"Options", general_options}, {NULL, NULL}};
 
 /* Says what is wrong with the address of a coordinator that could not be connected to. */
-static ps_status look(const ps_address *address, const char *target, int64_t timeout_us)
+static ps_status look(const char *target, int64_t timeout_us)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list = NULL;
+    ps_address address;
+    ps_status st = ps_address_parse(target, "", 0, &address);
     char port[8];
     int err = ECONNREFUSED, code;
 
-    snprintf(port, sizeof port, "%u", (unsigned)address->port);
-    code = getaddrinfo(address->host, port, &hints, &list);
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    snprintf(port, sizeof port, "%u", (unsigned)address.port);
+    code = getaddrinfo(address.host, port, &hints, &list);
     if (code != 0) {
         return ps_fail(PS_UNAVAILABLE, "coordinator %s: %s", target, gai_strerror(code));
     }
@@ -131,31 +138,39 @@ typedef struct beginning {
     ps_cli *cli;
     const ps_subcommand *sub;
     void *options;
-    ps_address address;
-    char coordinator[PS_ADDRESS_TEXT_BYTES];
+    size_t left; /* coordinators that were not tried yet */
+    char coordinators[PS_FOLLOW_LIST_BYTES];
 } beginning;
 
 /* Says why there is no connection, which gRPC does not: nobody listens, or one side does not take
  * the other. Fails with UNAVAILABLE in the first case. OK: it goes by now, or will in time. */
 static ps_status find_problem(const beginning *b)
 {
+    const char *address = ps_follow_address(b->cli->follow);
     int64_t timeout_us = b->cli->general.timeout_us;
-    ps_status st = look(&b->address, b->coordinator, timeout_us);
+    ps_status st = look(address, timeout_us);
 
     if (ps_is_ok(&st) && b->cli->tls != NULL) {
-        st = ps_wrap(
-            ps_tls_probe(b->cli->tls, b->coordinator, PS_PRINCIPAL_COORDINATOR, "", timeout_us),
-            "coordinator");
+        st = ps_wrap(ps_tls_probe(b->cli->tls, address, PS_PRINCIPAL_COORDINATOR, "", timeout_us),
+                     "coordinator");
     }
     return st;
 }
 
+static void connect_next(beginning *b);
+
 static void on_connected(void *arg, bool is_connected)
 {
-    const beginning *b = arg;
+    beginning *b = arg;
     ps_cli *cli = b->cli;
     ps_status st = is_connected ? ps_ok() : find_problem(b);
+    ps_error error;
 
+    ps_error_init(&error, st, NULL);
+    if (!ps_is_ok(&st) && b->left > 0 && ps_follow_failed(cli->follow, &error)) {
+        connect_next(b);
+        return;
+    }
     if (ps_is_ok(&st)) {
         b->sub->start(cli, b->options);
     } else if (st.code == PS_UNAVAILABLE && b->sub->start_alone != NULL &&
@@ -167,18 +182,31 @@ static void on_connected(void *arg, bool is_connected)
     }
 }
 
+/* Connects to the coordinator that is followed now. */
+static void connect_next(beginning *b)
+{
+    int64_t timeout_us = b->cli->general.timeout_us;
+
+    b->left--;
+    ps_channel_connect(ps_follow_channel(b->cli->follow),
+                       timeout_us < CONNECT_US ? timeout_us : CONNECT_US, on_connected, b);
+}
+
 /* Makes the channel to the coordinator, and begins when it is connected. */
 static ps_status open_channel(beginning *b)
 {
     ps_cli *cli = b->cli;
     const char *dir = cli->general.tls_dir;
-    ps_status st =
-        ps_address_parse(cli->general.coordinator, "127.0.0.1", DEFAULT_PORT, &b->address);
+    ps_status st = ps_follow_complete("--coordinator", cli->general.coordinator, "127.0.0.1",
+                                      DEFAULT_PORT, b->coordinators);
 
     if (!ps_is_ok(&st)) {
-        return ps_wrap(st, "--coordinator");
+        return st;
     }
-    ps_address_format(&b->address, b->coordinator);
+    b->left = 1;
+    for (const char *at = b->coordinators; *at != '\0'; at++) {
+        b->left += *at == ',';
+    }
     if (dir != NULL && dir[0] != '\0') {
         st = ps_tls_create(dir, &cli->tls);
         if (!ps_is_ok(&st)) {
@@ -186,11 +214,8 @@ static ps_status open_channel(beginning *b)
         }
         ps_loop_use_tls(cli->loop, cli->tls);
     }
-    cli->channel = ps_channel_create(cli->loop, b->coordinator);
-    ps_channel_expect(cli->channel, PS_PRINCIPAL_COORDINATOR, "");
-    ps_channel_connect(cli->channel,
-                       cli->general.timeout_us < CONNECT_US ? cli->general.timeout_us : CONNECT_US,
-                       on_connected, b);
+    cli->follow = ps_follow_create(cli->loop, b->coordinators);
+    connect_next(b);
     return st;
 }
 

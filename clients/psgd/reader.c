@@ -48,6 +48,7 @@ static void on_end(void *arg, const ps_error *error)
     } else if (!is_lost) {
         r->events->on_end(r->arg, error);
     } else {
+        (void)ps_follow_failed(r->cli->follow, error);
         if (r->lost_us == 0 || ps_clock_us() - r->opened_us > SETTLED_US) {
             r->lost_us = ps_clock_us();
             fflush(stdout);
@@ -63,8 +64,9 @@ static const ps_stream_events stream_events = {.on_message = on_message, .on_end
 static void open_stream(ps_reader *r)
 {
     r->opened_us = ps_clock_us();
-    r->stream = ps_stream_open(r->cli->channel, &psgd__v1__coordinator_service__descriptor,
-                               r->method, PS_NO_TIMEOUT, r->max_bytes, &stream_events, r);
+    r->stream = ps_stream_open(ps_follow_channel(r->cli->follow),
+                               &psgd__v1__coordinator_service__descriptor, r->method, PS_NO_TIMEOUT,
+                               r->max_bytes, &stream_events, r);
     ps_stream_send(r->stream, r->events->on_open(r->arg), NULL, 0);
     ps_stream_half_close(r->stream);
     ps_stream_read(r->stream);
@@ -83,6 +85,7 @@ static void on_answer(void *arg, const ps_error *error, const ProtobufCMessage *
     } else if (error->status.code != PS_UNAVAILABLE && error->status.code != PS_DEADLINE_EXCEEDED) {
         r->events->on_end(r->arg, error);
     } else if (ps_clock_us() - r->lost_us < PS_READER_PATIENCE_US) {
+        (void)ps_follow_failed(r->cli->follow, error);
         ps_loop_after(r->cli->loop, &r->timer, PAUSE_US);
     } else {
         end(r, ps_fail(PS_UNAVAILABLE, "the coordinator at %s did not come back",
@@ -104,8 +107,9 @@ static void on_timer(ps_event *self, bool ok)
         return;
     }
     request.job_id = (char *)r->job_id;
-    r->question = ps_unary_start(r->cli->channel, &psgd__v1__coordinator_service__descriptor,
-                                 "GetJob", &request.base, left_us > 1 ? left_us : 1, on_answer, r);
+    r->question = ps_unary_start(ps_follow_channel(r->cli->follow),
+                                 &psgd__v1__coordinator_service__descriptor, "GetJob",
+                                 &request.base, ps_cli_try_us(r->cli, left_us), on_answer, r);
 }
 
 void ps_reader_open(ps_reader *reader, ps_cli *cli, const char *method, const char *job_id,

@@ -74,9 +74,8 @@ static void files_made(ps_task *task)
     node->log = b->log;
     node->log_shipped = 0;
     if (ps_is_ok(&st) && !node->is_releasing) {
-        node->link = strcmp(ps_link_address(node->home), b->coordinator) == 0
-                         ? node->home
-                         : ps_link_open(node, b->coordinator);
+        node->link = ps_link_knows(node->home, b->coordinator) ? node->home
+                                                               : ps_link_open(node, b->coordinator);
     }
     free(b);
     if (node->is_releasing) {

@@ -23,7 +23,8 @@ struct ps_ready {
     ps_unary *call; /* NULL: no call is in progress */
     ps_timer again;
     unsigned tries;
-    bool is_over; /* the attempt has ended */
+    bool is_repeated; /* the call was cancelled, to be made again */
+    bool is_over;     /* the attempt has ended */
 };
 
 int64_t ps_node_ready_us(const ps_node *node)
@@ -49,11 +50,14 @@ static void answered(void *arg, const ps_error *error, const ProtobufCMessage *r
     ps_ready *ready = arg;
     ps_node *node = ready->node;
     bool is_over = ready->is_over, opened = ps_is_ok(&error->status);
+    bool again = error->status.code == PS_UNAVAILABLE ||
+                 (error->status.code == PS_CANCELLED && ready->is_repeated);
     double factor;
 
     (void)reply;
     ready->call = NULL;
-    if (!is_over && error->status.code == PS_UNAVAILABLE) {
+    ready->is_repeated = false;
+    if (!is_over && again) {
         if (ready->tries++ == 0) {
             ps_log(PS_LOG_WARN, "node", "Ready: %s; trying again", error->status.text);
         }
@@ -102,6 +106,14 @@ void ps_ready_begin(ps_node *node)
     node->ready = ready;
     node->alive++;
     say(ready);
+}
+
+void ps_ready_repeat(ps_ready *ready)
+{
+    if (ready->call != NULL) {
+        ready->is_repeated = true;
+        ps_unary_cancel(ready->call);
+    }
 }
 
 void ps_ready_cancel(ps_ready *ready)

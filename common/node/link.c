@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* link.c - a node's registration with one coordinator: it registers, then sends heartbeats at the
- * interval it was given, and at once after a change.
+/* link.c - a node's registration with one coordinator, or with that of several which leads: it
+ * registers, then sends heartbeats at the interval it was given, and at once after a change.
  *
  * One call is in progress at a time. If a coordinator does not answer, the node tries again for
- * ever, with growing pauses. Only the loss and the return of a coordinator are logged.
+ * ever, with growing pauses; of several it tries the next. Only the loss and the return of a
+ * coordinator are logged.
  */
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
@@ -13,6 +14,7 @@
 #include "common/base/xalloc.h"
 #include "common/nn/blas.h"
 #include "common/node/node_impl.h"
+#include "common/rpc/follow.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +23,8 @@
 enum { LOG_PIECE_BYTES = 32 << 10 };
 static const int64_t call_timeout_us = 5000000;
 static const int64_t first_pause_us = 200000, longest_pause_us = 5000000;
+/* the same where another coordinator may answer: it takes over within seconds */
+static const int64_t call_timeout_of_several_us = 1500000, longest_pause_of_several_us = 500000;
 /* longest wait for a coordinator's answer when the node stops */
 static const int64_t farewell_us = 1000000;
 /* pause between heartbeats while log lines wait; each takes 32 KiB of them */
@@ -31,8 +35,7 @@ static const int64_t held_us = 20000;
 
 struct ps_link {
     ps_node *node;
-    char address[PS_NODE_ADDRESS_MAX];
-    ps_channel *channel;
+    ps_follow *follow; /* NULL: closed */
     ps_timer timer;
     ps_unary *call; /* in progress; NULL: none */
     bool is_registered;
@@ -48,14 +51,19 @@ struct ps_link {
     char *log_piece; /* (LOG_PIECE_BYTES) */
 };
 
-const char *ps_link_address(const ps_link *link)
+bool ps_link_knows(const ps_link *link, const char *address)
 {
-    return link->address;
+    return ps_follow_knows(link->follow, address);
 }
 
 ps_channel *ps_link_channel(const ps_link *link)
 {
-    return link->channel;
+    return ps_follow_channel(link->follow);
+}
+
+static int64_t call_timeout(const ps_link *link)
+{
+    return ps_follow_has_others(link->follow) ? call_timeout_of_several_us : call_timeout_us;
 }
 
 static void free_link(ps_link *link)
@@ -94,23 +102,30 @@ static bool is_session_link(const ps_link *link)
 
 static void failed(ps_link *link, const ps_error *error, const char *what)
 {
+    int64_t longest_us =
+        ps_follow_has_others(link->follow) ? longest_pause_of_several_us : longest_pause_us;
+
     if (!link->is_away) {
-        ps_log(PS_LOG_WARN, "link", "coordinator %s: %s: %s; trying again", link->address, what,
-               error->status.text);
+        ps_log(PS_LOG_WARN, "link", "coordinator %s: %s: %s; trying again",
+               ps_follow_address(link->follow), what, error->status.text);
     }
     link->is_away = true;
     if (is_session_link(link)) { /* nobody is there who could store one */
         ps_node_last_checkpoint(link->node, 0);
     }
     link->failures++;
+    if (ps_follow_failed(link->follow, error) && is_session_link(link) && link->node->ready) {
+        ps_ready_repeat(link->node->ready);
+    }
     ps_loop_after(link->node->loop, &link->timer, jittered(link, link->pause_us));
-    link->pause_us = 2 * link->pause_us < longest_pause_us ? 2 * link->pause_us : longest_pause_us;
+    link->pause_us = 2 * link->pause_us < longest_us ? 2 * link->pause_us : longest_us;
 }
 
 static void succeeded(ps_link *link)
 {
     if (link->is_away) {
-        ps_log(PS_LOG_INFO, "link", "coordinator %s answers again", link->address);
+        ps_log(PS_LOG_INFO, "link", "coordinator %s answers again",
+               ps_follow_address(link->follow));
     }
     link->is_away = false;
     link->pause_us = first_pause_us;
@@ -146,7 +161,8 @@ static void registered(void *arg, const ps_error *error, const ProtobufCMessage 
     link->heartbeat_ms = reply->heartbeat_ms < 10      ? 10
                          : reply->heartbeat_ms > 60000 ? 60000
                                                        : reply->heartbeat_ms;
-    ps_log(PS_LOG_INFO, "link", "registered with %s as %s", link->address, link->node->node_id);
+    ps_log(PS_LOG_INFO, "link", "registered with %s as %s", ps_follow_address(link->follow),
+           link->node->node_id);
     ps_loop_after(link->node->loop, &link->timer, 0);
 }
 
@@ -163,8 +179,9 @@ static void do_register(ps_link *link)
     request.kernels = ps_nn_kernels(kernels);
     request.threads = link->node->threads;
     request.links = (Psgd__V1__LinkProtection)link->node->links;
-    link->call = ps_unary_start(link->channel, &psgd__v1__coordinator_service__descriptor,
-                                "RegisterNode", &request.base, call_timeout_us, registered, link);
+    link->call =
+        ps_unary_start(ps_link_channel(link), &psgd__v1__coordinator_service__descriptor,
+                       "RegisterNode", &request.base, call_timeout(link), registered, link);
 }
 
 /* --- heartbeat ------------------------------------------------------------- */
@@ -286,8 +303,8 @@ static void do_heartbeat(ps_link *link)
     request.incarnation = link->node->incarnation;
     fill_attempt(link, &request);
     link->call =
-        ps_unary_start(link->channel, &psgd__v1__coordinator_service__descriptor, "Heartbeat",
-                       &request.base, call_timeout_us, heartbeat_answered, link);
+        ps_unary_start(ps_link_channel(link), &psgd__v1__coordinator_service__descriptor,
+                       "Heartbeat", &request.base, call_timeout(link), heartbeat_answered, link);
 }
 
 /* --- life ------------------------------------------------------------------ */
@@ -306,15 +323,13 @@ static void its_time(ps_event *event, bool ok)
     }
 }
 
-ps_link *ps_link_open(ps_node *node, const char *address)
+ps_link *ps_link_open(ps_node *node, const char *addresses)
 {
     ps_link *link = ps_xcalloc(1, sizeof *link);
 
     link->node = node;
     node->alive++;
-    snprintf(link->address, sizeof link->address, "%s", address);
-    link->channel = ps_channel_create(node->loop, address);
-    ps_channel_expect(link->channel, PS_PRINCIPAL_COORDINATOR, "");
+    link->follow = ps_follow_create(node->loop, addresses);
     link->timer.event.fire = its_time;
     link->pause_us = first_pause_us;
     link->log_piece = ps_xmalloc(LOG_PIECE_BYTES);
@@ -324,8 +339,8 @@ ps_link *ps_link_open(ps_node *node, const char *address)
 
 static void end_link(ps_link *link)
 {
-    ps_channel_destroy(link->channel);
-    link->channel = NULL;
+    ps_follow_destroy(link->follow);
+    link->follow = NULL;
     if (link->call != NULL) {
         ps_unary_cancel(link->call); /* its answer frees the link */
     } else {
@@ -352,7 +367,7 @@ static void say_farewell(ps_link *link)
     request.incarnation = link->node->incarnation;
     request.phase = PSGD__V1__NODE_PHASE__NODE_PHASE_IDLE;
     request.leaving = true;
-    link->call = ps_unary_start(link->channel, &psgd__v1__coordinator_service__descriptor,
+    link->call = ps_unary_start(ps_link_channel(link), &psgd__v1__coordinator_service__descriptor,
                                 "Heartbeat", &request.base, farewell_us, farewell_answered, link);
 }
 

@@ -246,13 +246,17 @@ int64_t ps_node_ready_us(const ps_node *node);
 /* Calls Ready, again and again, until the barrier opens or the time is over. */
 void ps_ready_begin(ps_node *node);
 
+/* Makes the call of Ready again, because another coordinator may lead now. */
+void ps_ready_repeat(ps_ready *ready);
+
 /* Ends the calls of Ready. */
 void ps_ready_cancel(ps_ready *ready);
 
 /* --- link.c ---------------------------------------------------------------- */
 
-/* Opens a link: registers with the coordinator and sends heartbeats until it is closed. */
-ps_link *ps_link_open(ps_node *node, const char *address);
+/* Opens a link: registers with the coordinator and sends heartbeats until it is closed. Of several
+ * addresses, "host:port,host:port", the one that leads is followed. */
+ps_link *ps_link_open(ps_node *node, const char *addresses);
 
 /* Closes and later frees the link. NULL is allowed. */
 void ps_link_close(ps_link *link);
@@ -262,7 +266,8 @@ void ps_link_leave(ps_link *link);
 /* Sends a heartbeat now. */
 void ps_link_hurry(ps_link *link);
 ps_channel *ps_link_channel(const ps_link *link);
-const char *ps_link_address(const ps_link *link);
+/* Returns whether the link is with a coordinator at this address, or follows it when it leads. */
+bool ps_link_knows(const ps_link *link, const char *address);
 
 /* --- precommit.c ----------------------------------------------------------- */
 

@@ -17,6 +17,7 @@
 #include "common/base/shorten.h"
 #include "common/base/signals.h"
 #include "common/nn/blas.h"
+#include "common/rpc/follow.h"
 #include "common/rpc/process.h"
 #include "common/rpc/protect.h"
 
@@ -50,7 +51,7 @@ typedef struct settings {
 typedef struct chosen {
     ps_node_conf conf;
     ps_protect_conf protect;
-    char listen[PS_ADDRESS_TEXT_BYTES], coordinator[PS_ADDRESS_TEXT_BYTES];
+    char listen[PS_ADDRESS_TEXT_BYTES], coordinator[PS_FOLLOW_LIST_BYTES];
 } chosen;
 
 typedef struct running {
@@ -140,6 +141,25 @@ static ps_status start_node(running *r, const ps_node_program *program, void *st
     return st;
 }
 
+/* Logs why TLS to a coordinator does not work: the link tries on, but learns no reason from gRPC.
+ */
+static void try_coordinators(const ps_tls *tls, const char *list)
+{
+    char one[PS_ADDRESS_TEXT_BYTES];
+
+    while (list[0] != '\0') {
+        size_t n = strcspn(list, ",");
+        ps_status st;
+
+        snprintf(one, sizeof one, "%.*s", (int)n, list);
+        st = ps_tls_probe(tls, one, PS_PRINCIPAL_COORDINATOR, "", probe_us);
+        if (!ps_is_ok(&st)) {
+            ps_log(PS_LOG_WARN, "main", "coordinator %s", st.text);
+        }
+        list += n + (list[n] == ',');
+    }
+}
+
 /* Has the node's links protected. The certificate says which node it is. */
 static ps_status protect(ps_loop *loop, const chosen *c, ps_node_conf *conf, ps_tls **tls)
 {
@@ -157,10 +177,7 @@ static ps_status protect(ps_loop *loop, const chosen *c, ps_node_conf *conf, ps_
                        conf->node_id, name, conf->node_id);
     }
     conf->node_id = name;
-    st = ps_tls_probe(*tls, conf->coordinator, PS_PRINCIPAL_COORDINATOR, "", probe_us);
-    if (!ps_is_ok(&st)) { /* the link tries on, but learns no reason from gRPC */
-        ps_log(PS_LOG_WARN, "main", "coordinator %s", st.text);
-    }
+    try_coordinators(*tls, conf->coordinator);
     return ps_ok();
 }
 
@@ -247,8 +264,8 @@ static ps_status take_settings(const ps_node_program *program, const settings *s
         st = ps_address_complete("--listen", s->listen, listen.host, listen.port, out->listen);
     }
     if (ps_is_ok(&st)) {
-        st = ps_address_complete("--coordinator", s->coordinator, "127.0.0.1", COORDINATOR_PORT,
-                                 out->coordinator);
+        st = ps_follow_complete("--coordinator", s->coordinator, "127.0.0.1", COORDINATOR_PORT,
+                                out->coordinator);
     }
     if (ps_is_ok(&st) && s->advertise != NULL && s->advertise[0] != '\0') {
         st = ps_address_complete("--advertise", s->advertise, listen.host, listen.port, advertise);
@@ -328,7 +345,9 @@ int ps_node_main(int argc, char **argv, const ps_node_program *program)
                        .help = PS_PROTECT_INSECURE_HELP),
         PS_OPTION_STRING(settings, coordinator, .name = "coordinator", .letter = 'c',
                          .env = "PSGD_COORDINATOR", .value = "127.0.0.1:15386",
-                         .metavar = "HOST:PORT", .help = "address of the coordinator"),
+                         .metavar = "HOST:PORT,...",
+                         .help = "address of the coordinator; of several, the one that leads is "
+                                 "followed"),
         PS_OPTION_STRING(
             settings, data_dir, .name = "data-dir", .letter = 'd', .env = "PSGD_DATA_DIR",
             .metavar = "DIR",

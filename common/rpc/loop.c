@@ -19,8 +19,10 @@
 struct ps_loop {
     grpc_completion_queue *cq;
     bool stopping;
-    struct ps_tls *tls; /* NULL: plaintext */
-    ps_timer timers;    /* ring, earliest first */
+    struct ps_tls *tls;       /* NULL: plaintext */
+    void (*check)(void *arg); /* NULL: none */
+    void *check_arg;
+    ps_timer timers; /* ring, earliest first */
 
     grpc_channel *lame;
     pthread_mutex_t mutex; /* guards the members below */
@@ -116,6 +118,19 @@ struct ps_tls *ps_loop_tls(const ps_loop *loop)
     return loop->tls;
 }
 
+void ps_loop_check(ps_loop *loop, void (*check)(void *arg), void *arg)
+{
+    loop->check = check;
+    loop->check_arg = arg;
+}
+
+static void before_event(const ps_loop *loop)
+{
+    if (loop->check != NULL) {
+        loop->check(loop->check_arg);
+    }
+}
+
 static void unlink_timer(ps_timer *t)
 {
     t->prev->next = t->next;
@@ -131,6 +146,7 @@ static gpr_timespec fire_timers(ps_loop *loop)
     ps_timer *t;
 
     while ((t = loop->timers.next) != &loop->timers && t->at_us <= now_us) {
+        before_event(loop);
         unlink_timer(t);
         t->event.fire(&t->event, true);
     }
@@ -154,6 +170,7 @@ void ps_loop_run(ps_loop *loop)
         case GRPC_QUEUE_SHUTDOWN:
             return;
         case GRPC_OP_COMPLETE:
+            before_event(loop);
             event = ev.tag; /* every tag is a ps_event: loop.h */
             event->fire(event, ev.success != 0);
             break;

@@ -64,6 +64,10 @@ void ps_loop_after(ps_loop *loop, ps_timer *timer, int64_t delay_us);
  * only. */
 void ps_loop_cancel(ps_loop *loop, ps_timer *timer);
 
+/* Has the loop call check(arg) before each event that it fires: for a process that must not act on
+ * what it knew before it was stopped. NULL: nothing is called. Loop thread, or before it runs. */
+void ps_loop_check(ps_loop *loop, void (*check)(void *arg), void *arg);
+
 /* Has every server and channel that is made on this loop from now on speak mutual TLS (tls.h);
  * without it they speak plaintext. Borrowed: it must outlive them. */
 struct ps_tls;

@@ -90,6 +90,7 @@ static void add_route(ps_server *server, const ps_service *service,
                     .hash = hash_path((const uint8_t *)path, strlen(path)),
                     .type = type,
                     .method = method,
+                    .admit = service->admit,
                     .state = service->state,
                     .audit = method->changes ? service->audit : NULL,
                     .loop = service->loop != NULL ? service->loop : server->loop};

@@ -83,6 +83,9 @@ typedef struct ps_service {
      */
     void (*audit)(void *state, const ps_ended_call *end);
 
+    /* (optional) Returns whether a call may go to its handler; else it has ended the call. */
+    bool (*admit)(void *state, ps_call *call);
+
     /* An instance, and the loop on whose thread its handlers are called; must run until the server
      * has stopped. NULL for both: the service itself, on the server's loop. Health and reflection
      * name the service itself only. */

@@ -23,6 +23,7 @@ typedef struct ps_route {
     uint32_t hash;
     const ProtobufCMethodDescriptor *type;
     const ps_method *method;
+    bool (*admit)(void *state, ps_call *call); /* NULL: every call */
     void *state;
     void (*audit)(void *state, const ps_ended_call *end); /* NULL: nobody is told */
     ps_loop *loop;

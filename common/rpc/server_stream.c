@@ -25,7 +25,9 @@ static void hand_over(ps_call *call)
 
     if (!call->handed) {
         call->handed = true;
-        call->route->method->handle(call->route->state, call->in.message, payload, call);
+        if (call->route->admit == NULL || call->route->admit(call->route->state, call)) {
+            call->route->method->handle(call->route->state, call->in.message, payload, call);
+        }
     } else {
         call->on_message(call->message_arg, call->in.message, payload, call);
     }
