@@ -34,6 +34,8 @@ test   python3-protobuf       a foreign client
 test   python3-onnx           checks ONNX files
 test   nodejs                 a foreign client, buf, and onnxruntime
 test   npm                    a foreign client, buf, and onnxruntime
+test   etcd-server            the store of several coordinators
+test   etcd-client            looks into it
 test   iproute2               counts bytes in a network of its own
 fuzz   clang                  the fuzzers' compiler
 fuzz   libclang-rt-14-dev     the fuzzers' runtime

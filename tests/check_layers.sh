@@ -12,7 +12,7 @@ bad=0
 
 while read -r dir allowed; do
     [ -d "$dir" ] || continue
-    for header in $(grep -rhoE '^#include [<"](common|services|clients|grpc|protobuf-c|psgd|google|cblas|openssl|onnx|tensorboard|sqlite3)[^>"]*' "$dir" |
+    for header in $(grep -rhoE '^#include [<"](common|services|clients|grpc|protobuf-c|psgd|google|cblas|openssl|onnx|tensorboard|sqlite3|etcd)[^>"]*' "$dir" |
         sed 's/^#include .//' | sort -u); do
         ok=0
         for a in $allowed; do
@@ -45,9 +45,9 @@ common/train         common/base/ common/nn/ common/metric/ common/data/ common/
 common/inprocess     common/base/ common/nn/ common/metric/ common/data/ common/artifact/ common/optim/ common/update/ common/mesh/ common/codec/ common/consistency/ common/straggler/ common/store/ common/job/ common/placement/ common/train/ common/wire/ common/inprocess/ common/rpc/pbjson psgd/ protobuf-c/ google/
 common/node          common/ psgd/ protobuf-c/
 common/wire          common/base/ common/codec/ common/optim/ common/rpc/ common/job/ common/placement/ common/store/ common/train/ common/wire/ psgd/ protobuf-c/
-services/coordinator common/ services/coordinator/ psgd/ protobuf-c/ google/ sqlite3.h
+services/coordinator common/ services/coordinator/ psgd/ protobuf-c/ google/ sqlite3.h etcd/
 services/coordinator/domain common/base/ common/pki/principal services/coordinator/domain/ psgd/ protobuf-c/ google/
-services/coordinator/io     common/ services/coordinator/domain/ services/coordinator/io/ psgd/ protobuf-c/ google/ sqlite3.h
+services/coordinator/io     common/ services/coordinator/domain/ services/coordinator/io/ psgd/ protobuf-c/ google/ sqlite3.h etcd/
 services/coordinator/api    common/ services/coordinator/ psgd/ protobuf-c/ google/
 services/pserver     common/ services/pserver/ psgd/ protobuf-c/
 services/worker      common/ services/worker/ psgd/ protobuf-c/

@@ -197,7 +197,8 @@ void ps_cli_fail(ps_cli *cli, const ps_error *error)
 {
     ps_exit code = ps_cli_error(error);
 
-    if (cli->tls == NULL && strcmp(error->reason, "UNREACHABLE") == 0) {
+    if (cli->tls == NULL && strcmp(error->reason, "UNREACHABLE") == 0 &&
+        !ps_follow_has_others(cli->follow)) {
         fputs("It accepts connections. If it speaks TLS, say --tls-dir DIR.\n", stderr);
     }
     ps_cli_end(cli, code);

@@ -15,6 +15,7 @@
 #include "services/coordinator/domain/known_nodes.h"
 #include "services/coordinator/io/init_from.h"
 #include "services/coordinator/io/job_store.h"
+#include "services/coordinator/io/leadership.h"
 #include "services/coordinator/io/registry.h"
 #include "services/coordinator/io/registry_writer.h"
 #include "services/coordinator/io/room.h"
@@ -26,9 +27,15 @@ enum {
 };
 
 typedef struct ps_coordinator_conf {
+    /* how etcd is reached, whose leader keeps its jobs there; NULL: jobs are in data_dir */
+    ps_etcd *etcd;
+    const char *temp_dir; /* for the copy of what is in etcd */
+    /* The leadership is lost: has the process start again, or returns if it ends. Any thread. */
+    void (*lost)(void *arg, const char *why);
+    void *lost_arg;
     const char *data_dir;
     const char *data_path; /* where data sets lie; NULL: none */
-    int64_t heartbeat_us, lease_us;
+    int64_t heartbeat_us, lease_us, leader_lease_us;
     /* most bytes of the packages of all attempts together; 0: no limit */
     uint64_t max_memory_bytes;
     const char *quotas;      /* file of the quotas of submitters; NULL or "": none */
@@ -49,7 +56,8 @@ struct ps_coordinator {
     ps_coordinator_conf conf;
     char address[160]; /* the address that nodes and users are told */
     int64_t start_wall_us;
-    ps_registry *registry; /* used by `writer` only */
+    ps_leadership *leadership; /* NULL: the only coordinator of its registry */
+    ps_registry *registry;     /* used by `writer` only */
     ps_writer *writer;
     ps_registry *reader; /* for reading only; used by `reads` and by tasks */
     ps_audit *audit;     /* lines of calls that change something */

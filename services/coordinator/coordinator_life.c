@@ -10,6 +10,7 @@
 #include "services/coordinator/api/service.h"
 #include "services/coordinator/domain/job_message.h"
 #include "services/coordinator/driver.h"
+#include "services/coordinator/io/registry_etcd.h"
 #include "services/coordinator/io/registry_sqlite.h"
 #include "services/coordinator/job_queue.h"
 #include "services/coordinator/node_probe.h"
@@ -18,6 +19,7 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 enum {
@@ -182,6 +184,16 @@ static void leave_stopped(const ps_coordinator *c)
     }
 }
 
+/* Loads the jobs from the registry, and starts what works with it. */
+static ps_status load(ps_coordinator *c)
+{
+    ps_status st;
+
+    c->was_stopped = take_stopped(c);
+    st = ps_startup(c);
+    return ps_is_ok(&st) ? start_threads(c) : st;
+}
+
 ps_status ps_coordinator_create(ps_loop *loop, const ps_coordinator_conf *conf,
                                 ps_coordinator **out)
 {
@@ -203,14 +215,11 @@ ps_status ps_coordinator_create(ps_loop *loop, const ps_coordinator_conf *conf,
              ? ps_wrap(ps_quotas_create(conf->quotas, &c->quotas), "--quotas")
              : ps_ok();
     if (ps_is_ok(&st)) {
-        st = ps_registry_open_sqlite(conf->data_dir, &c->registry);
+        st = conf->etcd ? ps_dir_make(conf->data_dir)
+                        : ps_registry_open_sqlite(conf->data_dir, &c->registry);
     }
-    if (ps_is_ok(&st)) {
-        c->was_stopped = take_stopped(c);
-        st = ps_startup(c);
-    }
-    if (ps_is_ok(&st)) {
-        st = start_threads(c);
+    if (ps_is_ok(&st) && !conf->etcd) {
+        st = load(c);
     }
     if (!ps_is_ok(&st)) {
         ps_coordinator_destroy(c);
@@ -220,11 +229,11 @@ ps_status ps_coordinator_create(ps_loop *loop, const ps_coordinator_conf *conf,
     return ps_ok();
 }
 
-void ps_coordinator_open(ps_coordinator *c, const char *address)
+/* Goes on with the jobs of the earlier process, and starts others. */
+static void begin(ps_coordinator *c)
 {
     ps_live *next;
 
-    snprintf(c->address, sizeof c->address, "%s", address);
     c->is_open = true;
     for (ps_live *job = c->jobs.first; job; job = next) {
         next = job->next;
@@ -237,6 +246,101 @@ void ps_coordinator_open(ps_coordinator *c, const char *address)
     }
     ps_loop_after(c->loop, &c->sweep, 0);
     ps_loop_after(c->loop, &c->pulse, PS_AWAKE_PULSE_US);
+}
+
+/* --- leadership ---------------------------------------------------------------- */
+
+static void lost(void *arg, const char *why)
+{
+    const ps_coordinator *c = arg;
+
+    c->conf.lost(c->conf.lost_arg, why);
+}
+
+static int64_t lasts_until_us(void *arg)
+{
+    return ps_leadership_lasts_until_us(((ps_coordinator *)arg)->leadership);
+}
+
+static void check_leadership(void *arg)
+{
+    ps_leadership_check(((ps_coordinator *)arg)->leadership);
+}
+
+/* Opens the registry in etcd and goes on with its jobs. */
+static void elected(void *arg)
+{
+    ps_coordinator *c = arg;
+    ps_registry_etcd_conf conf = {.etcd = c->conf.etcd,
+                                  .temp_dir = c->conf.temp_dir,
+                                  .leadership = ps_leadership_revision(c->leadership),
+                                  .lasts_until_us = lasts_until_us,
+                                  .lost = lost,
+                                  .arg = c};
+    ps_status st;
+
+    if (c->is_stopping) {
+        return;
+    }
+    ps_log(PS_LOG_INFO, "leader", "leads from now on, by revision %lld of etcd",
+           (long long)conf.leadership);
+    ps_loop_check(c->loop, check_leadership, c);
+    st = ps_registry_open_etcd(&conf, &c->registry);
+    if (ps_is_ok(&st)) {
+        st = load(c);
+    }
+    if (!ps_is_ok(&st)) {
+        lost(c, st.text);
+        return;
+    }
+    begin(c);
+}
+
+bool ps_coordinator_admits(void *state, ps_call *call)
+{
+    ps_coordinator *c = state;
+    char leader[PS_LEADER_ADDRESS_MAX];
+    ps_status why;
+    ps_error error;
+
+    if (c->is_open || !c->leadership) {
+        return true;
+    }
+    ps_leadership_leader(c->leadership, leader, &why);
+    if (strcmp(leader, c->address) == 0) {
+        ps_error_init(&error, ps_fail(PS_UNAVAILABLE, "this coordinator begins to lead"),
+                      "NOT_LEADER");
+    } else if (leader[0] != '\0') {
+        ps_error_init(&error, ps_fail(PS_UNAVAILABLE, "this coordinator follows; %s leads", leader),
+                      "NOT_LEADER");
+        ps_error_meta(&error, "leader", "%s", leader);
+    } else {
+        ps_error_init(&error,
+                      ps_is_ok(&why)
+                          ? ps_fail(PS_UNAVAILABLE, "no coordinator leads just now")
+                          : ps_fail(PS_UNAVAILABLE, "no coordinator leads: %s", why.text),
+                      "NOT_LEADER");
+    }
+    ps_call_fail_error(call, &error);
+    return false;
+}
+
+ps_status ps_coordinator_open(ps_coordinator *c, const char *address)
+{
+    ps_leadership_conf conf = {.etcd = c->conf.etcd,
+                               .address = c->address,
+                               .ttl_s = c->conf.leader_lease_us / 1000000,
+                               .loop = c->loop,
+                               .elected = elected,
+                               .lost = lost,
+                               .arg = c};
+
+    snprintf(c->address, sizeof c->address, "%s", address);
+    if (c->conf.etcd) {
+        return ps_leadership_start(&conf, &c->leadership);
+    }
+    begin(c);
+    return ps_ok();
 }
 
 /* The checkpoints that are taken before the coordinator stops. */
@@ -314,7 +418,9 @@ void ps_coordinator_drain(ps_coordinator *c)
 void ps_coordinator_stop(ps_coordinator *c)
 {
     stop_threads(c);
-    leave_stopped(c);
+    if (c->is_open) { /* a follower has left nothing in disorder */
+        leave_stopped(c);
+    }
 }
 
 void ps_coordinator_destroy(ps_coordinator *c)
@@ -324,6 +430,7 @@ void ps_coordinator_destroy(ps_coordinator *c)
     }
     assert(c->attempts == 0); /* an attempt's calls use the coordinator */
     stop_threads(c);
+    ps_leadership_stop(c->leadership);
     ps_jobs_fini(&c->jobs);
     ps_nodes_fini(&c->nodes);
     ps_room_fini(&c->room);

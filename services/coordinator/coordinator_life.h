@@ -5,13 +5,19 @@
 
 #include "services/coordinator/coordinator.h"
 
-/* Creates a coordinator: opens the registry and loads the jobs of the earlier process (startup.h).
- * Waits for the disk, so call it before the server starts. Copies `conf`, keeps its texts. */
+/* Creates a coordinator. Unless several share their registry (conf->etcd), opens the registry and
+ * loads the jobs of the earlier process (startup.h). Waits for the disk, so call it before the
+ * server starts. Copies `conf`, keeps its texts. */
 PS_MUST_USE ps_status ps_coordinator_create(ps_loop *loop, const ps_coordinator_conf *conf,
                                             ps_coordinator **out);
 
-/* Sets the address that nodes are told, and lets jobs start. */
-void ps_coordinator_open(ps_coordinator *c, const char *address);
+/* Sets the address that nodes are told, and lets jobs start: at once, or when this coordinator is
+ * elected. Until then ps_coordinator_admits refuses all calls. */
+PS_MUST_USE ps_status ps_coordinator_open(ps_coordinator *c, const char *address);
+
+/* Returns whether this coordinator leads, so that handlers may answer; else refuses the call with
+ * NOT_LEADER and the leader's address. `state` is the coordinator: ps_service.admit. */
+bool ps_coordinator_admits(void *state, ps_call *call);
 
 /* Takes a checkpoint of each running job whose specification has `checkpoint`, and posts `done`
  * when all are stored or given up, at most after within_us. Starts no job from now on. */
@@ -25,7 +31,7 @@ void ps_coordinator_drain(ps_coordinator *c);
  */
 void ps_coordinator_stop(ps_coordinator *c);
 
-/* Frees the coordinator, when the loop has ended or has freed all attempts. NULL is allowed. */
+/* Gives the leadership up and frees the coordinator, when the loop has ended or has freed all attempts. NULL is allowed. */
 void ps_coordinator_destroy(ps_coordinator *c);
 
 #endif

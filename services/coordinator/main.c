@@ -20,6 +20,9 @@
 #include "services/coordinator/io/database_copy.h"
 #include "services/coordinator/io/recover.h"
 
+#include <errno.h>
+#include <linux/close_range.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,13 +30,15 @@
 
 enum { DEFAULT_PORT = 15386, EXIT_USAGE = 4 };
 
-/* time for calls in progress when the coordinator is told to stop */
-static const int64_t grace_us = 2000000;
+/* time for calls in progress when the coordinator is told to stop; less if another one can lead and
+ * clients follow it */
+static const int64_t grace_us = 2000000, grace_of_several_us = 300000;
 
 typedef struct settings {
     const char *listen, *advertise, *data_dir, *data_path, *log_level, *log_format, *fault, *backup;
-    const char *tls_dir, *tokens, *quotas;
-    int64_t heartbeat_us, lease_us, checkpoint_us, min_free_mib, max_memory_mib, max_unpacked_mib;
+    const char *tls_dir, *tokens, *quotas, *registry;
+    int64_t heartbeat_us, lease_us, leader_lease_us, checkpoint_us, min_free_mib, max_memory_mib;
+    int64_t max_unpacked_mib;
     bool recover, insecure;
 } settings;
 
@@ -58,6 +63,15 @@ static const ps_option options[] = {
                      .metavar = "DIR",
                      .help = "folder for jobs and their files (default: "
                              "~/.local/state/psgd/psgd-coordinator)"),
+    PS_OPTION_STRING(settings, registry, .name = "registry", .env = "PSGD_REGISTRY",
+                     .value = "sqlite:", .metavar = "URL",
+                     .help = "where jobs are stored: sqlite: (jobs.db in --data-dir), or "
+                             "etcd://HOST:PORT,.../PREFIX for several coordinators, of which one "
+                             "leads and all share the folder --data-dir"),
+    PS_OPTION_DURATION(settings, leader_lease_us, .name = "leader-lease",
+                       .env = "PSGD_LEADER_LEASE", .value = "2s", .min = 2e6, .max = 60e6,
+                       .help = "with etcd: time after which another coordinator leads if the "
+                               "leader is gone; whole seconds"),
     PS_OPTION_STRING(settings, data_path, .name = "data-path", .env = "PSGD_DATA", .metavar = "DIR",
                      .help = "folder of the data sets, with DIR/mnist and others"),
     PS_OPTION_DURATION(settings, heartbeat_us, .name = "heartbeat", .env = "PSGD_HEARTBEAT",
@@ -114,6 +128,8 @@ static const ps_command command = {
                 "psgd-coordinator --listen 0.0.0.0:15386 --advertise coordinator.example:15386 "
                 "--tls-dir /etc/psgd/tls\n"
                 "psgd-coordinator --data-path ~/data --log-format json\n"
+                "psgd-coordinator --registry etcd://10.0.0.1:2379,10.0.0.2:2379,10.0.0.3:2379 "
+                "--data-dir /shared/psgd\n"
                 "psgd-coordinator --backup /srv/backup/jobs.db\n"
                 "psgd-coordinator --recover",
     .notes = "SIGTERM or SIGINT stops it in order: running jobs continue without it, maybe after a "
@@ -132,6 +148,9 @@ typedef struct program {
     ps_event saved; /* posted when there are last checkpoints */
     ps_event down;  /* posted when the server is down */
     ps_signals signals;
+    ps_etcd *etcd;           /* NULL: no other coordinator has this registry */
+    char **argv;             /* to start again with */
+    atomic_bool is_stopping; /* has been told to stop */
 } program;
 
 static void on_signal(void *arg, int signo)
@@ -142,10 +161,27 @@ static void on_signal(void *arg, int signo)
     ps_loop_post(p->loop, &p->stop);
 }
 
+/* Starts the program again, as one that follows: what this process knows is not what the new leader
+ * stores. Returns if the process ends anyway. Any thread. */
+static void start_again(void *arg, const char *why)
+{
+    const program *p = arg;
+
+    if (atomic_load(&p->is_stopping)) {
+        return;
+    }
+    ps_log(PS_LOG_WARN, "leader", "leads no longer: %s; starts again, to follow", why);
+    fflush(stdout);
+    (void)close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
+    execv(strchr(p->argv[0], '/') ? p->argv[0] : "/proc/self/exe", p->argv);
+    ps_log(PS_LOG_ERROR, "leader", "cannot start again: %s", strerror(errno));
+    _exit(EXIT_FAILURE);
+}
+
 static void stop_now(program *p)
 {
     ps_coordinator_drain(p->coordinator);
-    ps_server_stop(p->server, grace_us, &p->down);
+    ps_server_stop(p->server, p->etcd ? grace_of_several_us : grace_us, &p->down);
 }
 
 static void on_stop(ps_event *event, bool ok)
@@ -156,6 +192,7 @@ static void on_stop(ps_event *event, bool ok)
         return;
     }
     ps_log(PS_LOG_INFO, "main", "stopping; running jobs continue without the coordinator");
+    atomic_store(&p->is_stopping, true);
     if (p->checkpoint_us > 0) {
         ps_coordinator_last_checkpoints(p->coordinator, p->checkpoint_us, &p->saved);
     } else {
@@ -241,6 +278,7 @@ static ps_status serve(program *p, const settings *s, const char *at)
     }
     snprintf(listen, sizeof listen, "%s", at);
     p->service = ps_coordinator_service(p->coordinator);
+    p->service.admit = p->etcd ? ps_coordinator_admits : NULL;
     st = ps_serve(p->loop, &p->service, 1, listen, &p->server);
     if (!ps_is_ok(&st)) {
         return st;
@@ -258,8 +296,7 @@ static ps_status serve(program *p, const settings *s, const char *at)
                "listening on %s: the link is not protected, anybody who reaches it can use it",
                listen);
     }
-    ps_coordinator_open(p->coordinator, address);
-    return ps_ok();
+    return ps_coordinator_open(p->coordinator, address);
 }
 
 /* The default up to version 0.1.0, relative to the working directory. */
@@ -309,20 +346,46 @@ static uint64_t memory_bytes(int64_t mib)
     return mib > 0 ? (uint64_t)mib << 20 : ps_memory_limit() / 2;
 }
 
-/* Runs the coordinator until it is told to stop. */
-static ps_status run(const settings *s, const char *data_dir)
+/* Connects to etcd, if --registry names it. */
+static ps_status open_etcd(program *p, const settings *s, const char *listen)
 {
+    ps_address address;
+    ps_status st;
+
+    if (strcmp(s->registry, "sqlite:") == 0) {
+        return ps_ok();
+    }
+    if (strncmp(s->registry, "etcd://", 7) != 0) {
+        return ps_fail(PS_INVALID_ARGUMENT,
+                       "--registry %s: sqlite: or etcd://HOST:PORT,... is allowed",
+                       PS_SHORT(s->registry, 50));
+    }
+    st = ps_address_parse(listen, "127.0.0.1", DEFAULT_PORT, &address);
+    if (ps_is_ok(&st) && address.port == 0) {
+        st = ps_fail(PS_INVALID_ARGUMENT, "--listen: with etcd, a coordinator needs a port that "
+                                          "stays, because the others tell its address");
+    }
+    return ps_is_ok(&st) ? ps_etcd_create(s->registry, &p->etcd) : st;
+}
+
+/* Runs the coordinator until it is told to stop. `argv` starts the program again. */
+static ps_status run(const settings *s, const char *data_dir, char **argv)
+{
+    const char *temp_dir = getenv("TMPDIR");
     ps_coordinator_conf conf = {.data_dir = data_dir,
                                 .data_path = s->data_path,
                                 .quotas = s->quotas,
                                 .heartbeat_us = s->heartbeat_us,
                                 .lease_us = s->lease_us,
+                                .leader_lease_us = s->leader_lease_us,
+                                .temp_dir = temp_dir && temp_dir[0] == '/' ? temp_dir : "/tmp",
                                 .max_memory_bytes = memory_bytes(s->max_memory_mib),
                                 .min_free_bytes = (uint64_t)s->min_free_mib << 20};
     program p = {.checkpoint_us = s->checkpoint_us,
                  .stop.fire = on_stop,
                  .saved.fire = on_saved,
-                 .down.fire = on_down};
+                 .down.fire = on_down,
+                 .argv = argv};
     char kernels[PS_NN_KERNELS_BYTES], listen[PS_ADDRESS_TEXT_BYTES];
     ps_protect_conf protect = {.program = "psgd-coordinator",
                                .listen = listen,
@@ -354,6 +417,12 @@ static ps_status run(const settings *s, const char *data_dir)
     }
     st = ps_protect_loop(p.loop, &protect, &tls);
     if (ps_is_ok(&st)) {
+        st = open_etcd(&p, s, listen);
+    }
+    if (ps_is_ok(&st)) {
+        conf.etcd = p.etcd;
+        conf.lost = start_again;
+        conf.lost_arg = &p;
         conf.links = (Psgd__V1__LinkProtection)ps_protection_of(p.loop, listen);
         st = ps_coordinator_create(p.loop, &conf, &p.coordinator);
     }
@@ -373,7 +442,9 @@ static ps_status run(const settings *s, const char *data_dir)
     } else if (p.coordinator) {
         ps_coordinator_stop(p.coordinator);
     }
+    atomic_store(&p.is_stopping, true);
     ps_coordinator_destroy(p.coordinator);
+    ps_etcd_destroy(p.etcd);
     ps_loop_destroy(p.loop);
     ps_tls_release(tls);
     return st;
@@ -399,7 +470,7 @@ static ps_status recover(const char *data_dir)
 }
 
 /* Runs --backup, --recover or the coordinator, as the settings say. */
-static ps_status act(const settings *s)
+static ps_status act(const settings *s, char **argv)
 {
     char data_dir[800];
     ps_status st = find_data_dir(s, data_dir, sizeof data_dir);
@@ -407,12 +478,16 @@ static ps_status act(const settings *s)
     if (ps_is_ok(&st) && s->backup && s->recover) {
         st = ps_fail(PS_INVALID_ARGUMENT, "--backup and --recover exclude each other");
     }
+    if (ps_is_ok(&st) && (s->backup || s->recover) && strcmp(s->registry, "sqlite:") != 0) {
+        st = ps_fail(PS_INVALID_ARGUMENT, "--backup and --recover are for sqlite:; etcd is backed "
+                                          "up by etcdctl snapshot save");
+    }
     if (!ps_is_ok(&st)) {
         return st;
     }
     st = s->backup    ? back_up(data_dir, s->backup)
          : s->recover ? recover(data_dir)
-                      : run(s, data_dir);
+                      : run(s, data_dir, argv);
     if (st.code == PS_DATA_LOSS) {
         ps_log(
             PS_LOG_ERROR, "main",
@@ -463,7 +538,7 @@ int main(int argc, char **argv)
         start_log(&s);
         st = ps_cpu_init();
         if (ps_is_ok(&st)) {
-            st = act(&s);
+            st = act(&s, argv);
         }
         if (!ps_is_ok(&st)) {
             ps_log(PS_LOG_ERROR, "main", "%s", st.text);

@@ -75,13 +75,14 @@ def data_path():
 
 class Process:
     """One service. `address` is where it listens; `within`: a command that runs it elsewhere;
-    `bin`: the folder of its program."""
+    `bin`: the folder of its program; `data_dir`: its folder, if that is shared."""
 
     def __init__(self, program, name, folder, args, env=None, port=0, host="127.0.0.1", within=(),
-                 bin=BIN):
+                 bin=BIN, data_dir=None):
         self.program, self.name, self.folder = program, name, folder
         self.args, self.env, self.port = list(args), env or {}, port
         self.host, self.within, self.bin = host, list(within), bin
+        self.data_dir = data_dir or folder / name
         self.process = None
         self.start()
 
@@ -92,7 +93,7 @@ class Process:
         log = open(self.log_path, "ab")
         self.process = subprocess.Popen(
             [*self.within, self.bin / self.program, "--listen", f"{self.host}:{self.port}", "--data-dir",
-             self.folder / self.name, *map(str, self.args),
+             self.data_dir, *map(str, self.args),
              *([] if self.host.startswith("127.") or "--tls-dir" in self.args else ["--insecure"])],
             stdout=subprocess.PIPE, stderr=log, env=env)
         log.close()

@@ -160,7 +160,8 @@ static void start_coordinator(void *arg)
     }
     w->port = ps_server_port(w->server);
     snprintf(w->address, sizeof w->address, "127.0.0.1:%d", w->port);
-    ps_coordinator_open(w->c, w->address);
+    st = ps_coordinator_open(w->c, w->address);
+    assert_int_equal(st.code, PS_OK);
 }
 
 static void drain_coordinator(void *arg)

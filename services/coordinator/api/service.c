@@ -50,7 +50,11 @@ static const ps_method methods[] = {
 
 static void tell_audit(void *state, const ps_ended_call *end)
 {
-    ps_audit_add(((ps_coordinator *)state)->audit, end);
+    const ps_coordinator *c = state;
+
+    if (c->audit) { /* one that does not lead refuses all calls, and leaves the file to the leader */
+        ps_audit_add(c->audit, end);
+    }
 }
 
 ps_service ps_coordinator_service(ps_coordinator *c)

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* leadership.c - see leadership.h.
+ *
+ * Times are of CLOCK_MONOTONIC, which goes on while a process is stopped. A host that sleeps stops
+ * it; etcd then still refuses what the former leader wants to store.
+ */
+#include "services/coordinator/io/leadership.h"
+
+#include "common/base/clock.h"
+#include "common/base/container_of.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+#include "services/coordinator/io/etcd_txn.h"
+#include "services/coordinator/io/registry_etcd.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const int64_t look_us = 200000;    /* between two looks at who leads */
+static const int64_t again_us = 50000;    /* before a renewal that failed is tried again */
+static const int64_t answer_us = 1500000; /* for etcd to answer a candidate */
+static const int64_t farewell_us = 1000000;
+
+struct ps_leadership {
+    ps_leadership_conf conf;
+    char key[PS_ETCD_KEY_MAX];
+    pthread_t thread;
+    ps_event elected;
+    int64_t lease; /* 0: none. The thread's */
+    int64_t ttl_us;
+    int64_t lease_until_us; /* when the lease may end. The thread's */
+    atomic_int_fast64_t revision, leads_until_us;
+    pthread_mutex_t mutex; /* guards the members below */
+    pthread_cond_t changed;
+    bool is_stopping;
+    char leader[PS_LEADER_ADDRESS_MAX];
+    ps_status why; /* why no leader is known */
+};
+
+/* --- what other threads ask ---------------------------------------------------- */
+
+int64_t ps_leadership_revision(const ps_leadership *l)
+{
+    return atomic_load(&l->revision);
+}
+
+int64_t ps_leadership_lasts_until_us(const ps_leadership *l)
+{
+    return atomic_load(&l->leads_until_us);
+}
+
+void ps_leadership_check(ps_leadership *l)
+{
+    int64_t until_us = atomic_load(&l->leads_until_us);
+
+    if (until_us != 0 && ps_clock_us() >= until_us) {
+        l->conf.lost(l->conf.arg, "its lease was not renewed in time");
+    }
+}
+
+void ps_leadership_leader(ps_leadership *l, char address[PS_LEADER_ADDRESS_MAX], ps_status *why)
+{
+    pthread_mutex_lock(&l->mutex);
+    snprintf(address, PS_LEADER_ADDRESS_MAX, "%s", l->leader);
+    *why = l->why;
+    pthread_mutex_unlock(&l->mutex);
+}
+
+/* --- the thread ---------------------------------------------------------------- */
+
+static void know(ps_leadership *l, const char *leader, const ps_status *why)
+{
+    pthread_mutex_lock(&l->mutex);
+    snprintf(l->leader, sizeof l->leader, "%s", leader);
+    l->why = *why;
+    pthread_mutex_unlock(&l->mutex);
+}
+
+/* Waits; returns false if the thread is to end. */
+static bool pause_for(ps_leadership *l, int64_t us)
+{
+    int64_t at_us = ps_clock_us() + us;
+    struct timespec at = {.tv_sec = at_us / 1000000, .tv_nsec = at_us % 1000000 * 1000};
+    bool goes_on;
+    int err = 0;
+
+    pthread_mutex_lock(&l->mutex);
+    while (!l->is_stopping && err != ETIMEDOUT) {
+        err = pthread_cond_timedwait(&l->changed, &l->mutex, &at);
+    }
+    goes_on = !l->is_stopping;
+    pthread_mutex_unlock(&l->mutex);
+    return goes_on;
+}
+
+static void take_lease(void *arg, const ProtobufCMessage *reply)
+{
+    const Etcdserverpb__LeaseGrantResponse *r = (const void *)reply;
+    ps_leadership *l = arg;
+
+    l->lease = r->id;
+    l->ttl_us = r->ttl * 1000000;
+}
+
+/* Gets a lease. */
+static ps_status grant(ps_leadership *l)
+{
+    Etcdserverpb__LeaseGrantRequest q = ETCDSERVERPB__LEASE_GRANT_REQUEST__INIT;
+    int64_t sent_us = ps_clock_us();
+    ps_status st;
+
+    q.ttl = l->conf.ttl_s;
+    st = ps_etcd_call(l->conf.etcd, &etcdserverpb__lease__descriptor, "LeaseGrant", &q.base,
+                      sent_us + answer_us, take_lease, l);
+    if (ps_is_ok(&st)) {
+        l->lease_until_us = sent_us + l->ttl_us;
+    } else {
+        l->lease = 0;
+    }
+    return st;
+}
+
+/* Gives a lease back, and so deletes the key that it keeps. */
+static void revoke(ps_leadership *l, int64_t lease)
+{
+    Etcdserverpb__LeaseRevokeRequest q = ETCDSERVERPB__LEASE_REVOKE_REQUEST__INIT;
+    ps_status st;
+
+    q.id = lease;
+    st = ps_etcd_call(l->conf.etcd, &etcdserverpb__lease__descriptor, "LeaseRevoke", &q.base,
+                      ps_clock_us() + farewell_us, NULL, NULL);
+    if (!ps_is_ok(&st) && st.code != PS_NOT_FOUND) { /* then etcd ends it, later */
+        ps_log(PS_LOG_WARN, "leader", "give a lease back: %s", st.text);
+    }
+}
+
+/* Renews the lease. Returns NOT_FOUND if it has ended. */
+static ps_status renew(ps_leadership *l)
+{
+    int64_t sent_us = ps_clock_us(), ttl_s = 0;
+    ps_status st = ps_etcd_keep_alive(l->conf.etcd, l->lease, l->lease_until_us, &ttl_s);
+
+    if (ps_is_ok(&st) && ttl_s <= 0) {
+        st = ps_fail(PS_NOT_FOUND, "its lease has ended");
+    }
+    if (ps_is_ok(&st)) {
+        l->lease_until_us = sent_us + l->ttl_us;
+    }
+    return st;
+}
+
+/* What the key of the leader says. */
+typedef struct holder {
+    bool is_there;
+    int64_t lease, revision;
+    char address[PS_LEADER_ADDRESS_MAX];
+} holder;
+
+static void take_holder(void *arg, const ProtobufCMessage *reply)
+{
+    const Etcdserverpb__RangeResponse *r = (const void *)reply;
+    holder *h = arg;
+
+    if (r->n_kvs != 1) {
+        return;
+    }
+    h->is_there = true;
+    h->lease = r->kvs[0]->lease;
+    h->revision = r->kvs[0]->create_revision;
+    snprintf(h->address, sizeof h->address, "%.*s", (int)r->kvs[0]->value.len,
+             (const char *)r->kvs[0]->value.data);
+}
+
+static ps_status look(ps_leadership *l, holder *h)
+{
+    Etcdserverpb__RangeRequest q = ETCDSERVERPB__RANGE_REQUEST__INIT;
+
+    *h = (holder){0};
+    q.key = (ProtobufCBinaryData){strlen(l->key), (uint8_t *)l->key};
+    return ps_etcd_call(l->conf.etcd, &etcdserverpb__kv__descriptor, "Range", &q.base,
+                        ps_clock_us() + answer_us, take_holder, h);
+}
+
+/* Creates the key, unless there is one. An answer that was lost shows in the next look. */
+static ps_status create_key(ps_leadership *l)
+{
+    ps_etcd_txn *txn = ps_etcd_txn_create();
+    bool is_done = false;
+    int64_t revision = 0;
+    ps_status st;
+
+    ps_etcd_txn_put_bytes(txn, l->key, l->conf.address, strlen(l->conf.address), l->lease);
+    st = ps_etcd_txn_commit(txn, l->conf.etcd, l->key, 0, ps_clock_us() + answer_us, &is_done,
+                            &revision);
+    ps_etcd_txn_destroy(txn);
+    return st;
+}
+
+/* Tries to lead, once. Returns whether this coordinator leads now. */
+static bool stand(ps_leadership *l)
+{
+    const ps_status ok = ps_ok();
+    holder h;
+    ps_status st = look(l, &h);
+
+    if (ps_is_ok(&st) && !h.is_there) {
+        st = create_key(l);
+        if (ps_is_ok(&st)) {
+            st = look(l, &h);
+        }
+    }
+    if (!ps_is_ok(&st)) {
+        know(l, "", &st);
+        return false;
+    }
+    if (!h.is_there) {
+        return false;
+    }
+    if (h.lease == l->lease) {
+        know(l, l->conf.address, &ok);
+        atomic_store(&l->leads_until_us, l->lease_until_us);
+        atomic_store(&l->revision, h.revision);
+        return true;
+    }
+    if (strcmp(h.address, l->conf.address) == 0) {
+        /* an earlier process at this address, which has ended: nobody else listens there */
+        revoke(l, h.lease);
+        return false;
+    }
+    know(l, h.address, &ok);
+    return false;
+}
+
+/* Stands for election until it is elected. Returns false if the thread is to end. */
+static bool campaign(ps_leadership *l)
+{
+    for (;;) {
+        int64_t now_us = ps_clock_us();
+        ps_status st = ps_ok();
+
+        if (l->lease == 0 || now_us >= l->lease_until_us) {
+            st = grant(l);
+        } else if (now_us > l->lease_until_us - l->ttl_us / 2) {
+            st = renew(l);
+        }
+        if (!ps_is_ok(&st)) {
+            l->lease = 0;
+            know(l, "", &st);
+        } else if (stand(l)) {
+            return true;
+        }
+        if (!pause_for(l, look_us)) {
+            return false;
+        }
+    }
+}
+
+/* Renews the lease until the leadership is given up or lost. */
+static void keep(ps_leadership *l)
+{
+    int64_t pause_us = l->ttl_us / 5;
+
+    while (pause_for(l, pause_us)) {
+        ps_status st = renew(l);
+
+        if (ps_is_ok(&st)) {
+            atomic_store(&l->leads_until_us, l->lease_until_us);
+            pause_us = l->ttl_us / 5;
+        } else if (st.code == PS_NOT_FOUND) {
+            l->conf.lost(l->conf.arg, st.text);
+            return;
+        } else if (ps_clock_us() >= l->lease_until_us) {
+            st = ps_fail(PS_UNAVAILABLE, "its lease was not renewed in time (%.80s)", st.text);
+            l->conf.lost(l->conf.arg, st.text);
+            return;
+        } else {
+            pause_us = again_us;
+        }
+    }
+}
+
+static void *run(void *arg)
+{
+    ps_leadership *l = arg;
+
+    if (campaign(l)) {
+        ps_loop_post(l->conf.loop, &l->elected);
+        keep(l);
+    }
+    return NULL;
+}
+
+/* --- life ---------------------------------------------------------------------- */
+
+static void on_elected(ps_event *event, bool ok)
+{
+    ps_leadership *l = PS_CONTAINER_OF(event, ps_leadership, elected);
+
+    if (ok) {
+        l->conf.elected(l->conf.arg);
+    }
+}
+
+ps_status ps_leadership_start(const ps_leadership_conf *conf, ps_leadership **out)
+{
+    ps_leadership *l = ps_xcalloc(1, sizeof *l);
+    pthread_condattr_t attr;
+
+    l->conf = *conf;
+    l->elected.fire = on_elected;
+    l->why =
+        ps_fail(PS_UNAVAILABLE, "etcd at %.60s was not asked yet", ps_etcd_members(conf->etcd));
+    snprintf(l->key, sizeof l->key, "%s" PS_LEADER_KEY, ps_etcd_prefix(conf->etcd));
+    pthread_mutex_init(&l->mutex, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* that of ps_clock_us */
+    pthread_cond_init(&l->changed, &attr);
+    pthread_condattr_destroy(&attr);
+    if (pthread_create(&l->thread, NULL, run, l) != 0) {
+        free(l);
+        return ps_fail(PS_RESOURCE_EXHAUSTED, "cannot start the thread of the leadership");
+    }
+    (void)pthread_setname_np(l->thread, "leadership");
+    *out = l;
+    return ps_ok();
+}
+
+void ps_leadership_stop(ps_leadership *l)
+{
+    if (!l) {
+        return;
+    }
+    pthread_mutex_lock(&l->mutex);
+    l->is_stopping = true;
+    pthread_cond_signal(&l->changed);
+    pthread_mutex_unlock(&l->mutex);
+    pthread_join(l->thread, NULL);
+    if (l->lease != 0) {
+        revoke(l, l->lease);
+    }
+    pthread_cond_destroy(&l->changed);
+    pthread_mutex_destroy(&l->mutex);
+    free(l);
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* leadership.h - decides by etcd which of several coordinators leads.
+ *
+ * The leader is the coordinator that has created the key PS_LEADER_KEY, with its address as value,
+ * by a lease that it renews. The revision of this creation is its fencing token: whatever the
+ * leader stores, it stores on the condition that the key still has it. The lease ends when it was
+ * not renewed for its time to live; etcd then deletes the key, and the next coordinator creates it.
+ * The leader knows, by its own clock, when its lease may have ended, and stops before.
+ *
+ * A thread of its own does all this, so no disk and no loop delays a renewal.
+ */
+#ifndef PS_COORDINATOR_LEADERSHIP_H
+#define PS_COORDINATOR_LEADERSHIP_H
+
+#include "common/rpc/loop.h"
+#include "services/coordinator/io/etcd.h"
+
+#include <stdbool.h>
+
+enum { PS_LEADER_ADDRESS_MAX = 160 };
+
+typedef struct ps_leadership ps_leadership;
+
+typedef struct ps_leadership_conf {
+    ps_etcd *etcd;
+    const char *address; /* host:port of this coordinator; borrowed */
+    int64_t ttl_s;       /* time to live of the lease; etcd may make it longer */
+    ps_loop *loop;
+    void (*elected)(void *arg); /* called once, on the loop's thread */
+    /* The lease may have ended, or etcd has refused to renew it. Called on any thread; need not
+     * return. */
+    void (*lost)(void *arg, const char *why);
+    void *arg;
+} ps_leadership_conf;
+
+/* Starts the thread, which stands for election until it is elected. Copies `conf`. */
+PS_MUST_USE ps_status ps_leadership_start(const ps_leadership_conf *conf, ps_leadership **out);
+
+/* Gives the leadership up, so that the next coordinator leads at once, and frees it. Blocks until
+ * etcd has answered, for at most a second. The loop must still run, or have ended. NULL is
+ * allowed. */
+void ps_leadership_stop(ps_leadership *leadership);
+
+/* Returns the create revision of the leader's key; 0 before the election. Any thread. */
+int64_t ps_leadership_revision(const ps_leadership *leadership);
+
+/* Returns the time of ps_clock_us until which this coordinator leads at least; 0 before the
+ * election. Any thread. */
+int64_t ps_leadership_lasts_until_us(const ps_leadership *leadership);
+
+/* Calls conf.lost if this coordinator was elected and its lease may have ended. A process that was
+ * stopped or slept calls this before it acts on what it knew. Any thread. */
+void ps_leadership_check(ps_leadership *leadership);
+
+/* Writes the address of the coordinator that leads, "" if none is known, and why not. Any
+ * thread. */
+void ps_leadership_leader(ps_leadership *leadership, char address[PS_LEADER_ADDRESS_MAX],
+                          ps_status *why);
+
+#endif

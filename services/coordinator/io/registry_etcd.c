@@ -1,0 +1,621 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* registry_etcd.c - see registry_etcd.h.
+ *
+ * Keys, behind the prefix; N is a job's number, S an event's sequence number, 16 hexadecimal digits
+ * each, so that etcd sorts them as numbers:
+ *
+ *   meta       StoredMeta
+ *   last       the number that was given last, as text
+ *   spec/N     StoredSpec
+ *   job/N      StoredJob
+ *   event/N/S  WatchJobResponse
+ */
+#include "services/coordinator/io/registry_etcd.h"
+
+#include "common/base/clock.h"
+#include "common/base/container_of.h"
+#include "common/base/files.h"
+#include "common/base/log.h"
+#include "common/base/shorten.h"
+#include "common/base/xalloc.h"
+#include "common/rpc/wire.h"
+#include "services/coordinator/domain/job_message.h"
+#include "services/coordinator/io/etcd_txn.h"
+#include "services/coordinator/io/registry_sqlite.h"
+
+#include "psgd/registry/v1/stored.pb-c.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+enum {
+    CHANGES_MAX = 16, /* of up to 6 operations each */
+    PAGE_MAX = 256,   /* keys of one Range; fewer if their values are long */
+    LAYOUT = 1,       /* StoredMeta.version */
+    NUMBER_DIGITS = 16
+};
+
+typedef struct etcd_registry {
+    ps_registry base;
+    ps_registry_etcd_conf conf;
+    ps_registry *copy; /* of SQLite */
+    char folder[800];  /* of the copy; "": removed already */
+    ps_etcd_txn *txn;
+    unsigned depth;   /* nesting depth of begin */
+    ps_status failed; /* the first failure since the outermost begin */
+} etcd_registry;
+
+static const ps_registry_type etcd_type;
+
+static etcd_registry *etcd_of(ps_registry *r)
+{
+    return PS_CONTAINER_OF(r, etcd_registry, base);
+}
+
+/* --- keys ---------------------------------------------------------------------- */
+
+typedef char etcd_key[PS_ETCD_KEY_MAX];
+
+static const char *key_of(const etcd_registry *r, etcd_key key, const char *name)
+{
+    snprintf(key, PS_ETCD_KEY_MAX, "%s%s", ps_etcd_prefix(r->conf.etcd), name);
+    return key;
+}
+
+static const char *key_of_job(const etcd_registry *r, etcd_key key, const char *kind,
+                              uint64_t number)
+{
+    snprintf(key, PS_ETCD_KEY_MAX, "%s%s/%016" PRIx64, ps_etcd_prefix(r->conf.etcd), kind, number);
+    return key;
+}
+
+static const char *key_of_event(const etcd_registry *r, etcd_key key, uint64_t number,
+                                uint64_t sequence)
+{
+    snprintf(key, PS_ETCD_KEY_MAX, "%sevent/%016" PRIx64 "/%016" PRIx64,
+             ps_etcd_prefix(r->conf.etcd), number, sequence);
+    return key;
+}
+
+/* --- changes ------------------------------------------------------------------- */
+
+static void put_spec(etcd_registry *r, const ps_record *record, const char *request_id,
+                     const char *content)
+{
+    Psgd__Registry__V1__StoredSpec stored = PSGD__REGISTRY__V1__STORED_SPEC__INIT;
+    char last[24];
+    etcd_key key;
+
+    stored.number = record->number;
+    stored.id = record->job->id;
+    stored.request_id = (char *)request_id;
+    stored.content = (char *)content;
+    stored.spec = record->job->spec;
+    ps_etcd_txn_put(r->txn, key_of_job(r, key, "spec", record->number), &stored.base);
+    snprintf(last, sizeof last, "%" PRIu64, record->number);
+    ps_etcd_txn_put_bytes(r->txn, key_of(r, key, "last"), last, strlen(last), 0);
+}
+
+static void put_job(etcd_registry *r, const ps_record *record)
+{
+    Psgd__Registry__V1__StoredJob stored = PSGD__REGISTRY__V1__STORED_JOB__INIT;
+    Psgd__V1__Job bare = *record->job;
+    etcd_key key;
+
+    bare.spec = NULL;
+    stored.outcome = record->outcome;
+    stored.sequence = record->sequence;
+    stored.job = &bare;
+    ps_etcd_txn_put(r->txn, key_of_job(r, key, "job", record->number), &stored.base);
+}
+
+/* Puts an event, and deletes those that the copy has dropped for it. */
+static void put_event(etcd_registry *r, uint64_t number, const Psgd__V1__WatchJobResponse *event)
+{
+    uint64_t first = ps_sqlite_first_event(r->copy, number);
+    etcd_key key, end;
+
+    ps_etcd_txn_put(r->txn, key_of_event(r, key, number, event->sequence), &event->base);
+    if (first > 1) {
+        ps_etcd_txn_delete(r->txn, key_of_event(r, key, number, 0),
+                           key_of_event(r, end, number, first));
+    }
+}
+
+static ps_status etcd_begin(ps_registry *base)
+{
+    etcd_registry *r = etcd_of(base);
+    ps_status st = ps_registry_begin(r->copy);
+
+    if (ps_is_ok(&st) && r->depth++ == 0) {
+        ps_etcd_txn_clear(r->txn);
+        r->failed = ps_ok();
+    }
+    return st;
+}
+
+/* Stores the changes in etcd, if this coordinator still leads. */
+static ps_status commit(etcd_registry *r)
+{
+    etcd_key key;
+    bool is_done = false;
+    int64_t revision;
+    ps_status st =
+        ps_etcd_txn_commit(r->txn, r->conf.etcd, key_of(r, key, PS_LEADER_KEY), r->conf.leadership,
+                           r->conf.lasts_until_us(r->conf.arg), &is_done, &revision);
+
+    while (st.code == PS_UNAVAILABLE && ps_clock_us() < r->conf.lasts_until_us(r->conf.arg)) {
+        st = ps_etcd_txn_commit(r->txn, r->conf.etcd, key, r->conf.leadership,
+                                r->conf.lasts_until_us(r->conf.arg), &is_done, &revision);
+    }
+    if (st.code == PS_UNAVAILABLE) {
+        r->conf.lost(r->conf.arg, st.text);
+        return ps_fail(PS_ABORTED, "%s", st.text);
+    }
+    if (ps_is_ok(&st) && !is_done) {
+        st = ps_fail(PS_ABORTED, "etcd refused to store: another coordinator leads");
+        r->conf.lost(r->conf.arg, st.text);
+    }
+    return st;
+}
+
+/* Ends a transaction level: the outermost one is stored in etcd, then in the copy. If the copy
+ * cannot store what etcd has, it is worth nothing any more. */
+static ps_status etcd_end(ps_registry *base, const ps_status *result)
+{
+    etcd_registry *r = etcd_of(base);
+    ps_status st, copied;
+
+    if (ps_is_ok(&r->failed)) {
+        r->failed = *result;
+    }
+    if (--r->depth > 0) {
+        st = *result;
+        copied = ps_registry_end(r->copy, &st);
+        return ps_is_ok(&st) ? copied : st;
+    }
+    st = r->failed;
+    if (ps_is_ok(&st)) {
+        st = commit(r);
+    }
+    copied = ps_registry_end(r->copy, &st);
+    if (ps_is_ok(&st) && !ps_is_ok(&copied)) {
+        r->conf.lost(r->conf.arg, copied.text);
+        return ps_fail(PS_ABORTED, "the copy of the registry: %s", PS_SHORT(copied.text, 80));
+    }
+    return st;
+}
+
+static void etcd_relax(ps_registry *base, bool relaxed)
+{
+    (void)base; /* etcd's members agree on each transaction, and the copy need not survive */
+    (void)relaxed;
+}
+
+static void etcd_avoid(ps_registry *base, bool (*is_taken)(void *arg, const char *job_id),
+                       void *arg)
+{
+    ps_registry_avoid(etcd_of(base)->copy, is_taken, arg);
+}
+
+static ps_status etcd_add(ps_registry *base, ps_record *record, const char *title,
+                          const char *request_id, const char *content)
+{
+    etcd_registry *r = etcd_of(base);
+    ps_status st = etcd_begin(base);
+
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    st = ps_registry_add(r->copy, record, title, request_id, content);
+    if (ps_is_ok(&st)) {
+        put_spec(r, record, request_id, content);
+        put_job(r, record);
+    }
+    return etcd_end(base, &st);
+}
+
+static ps_status etcd_find_request(ps_registry *base, const char *request_id, char *job_id,
+                                   size_t cap, char content[PS_CONTENT_HASH_BYTES])
+{
+    return ps_registry_find_request(etcd_of(base)->copy, request_id, job_id, cap, content);
+}
+
+static ps_status etcd_save(ps_registry *base, const ps_record *record,
+                           const Psgd__V1__WatchJobResponse *event)
+{
+    etcd_registry *r = etcd_of(base);
+    ps_status st = etcd_begin(base);
+
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    st = ps_registry_save(r->copy, record, event);
+    if (ps_is_ok(&st)) {
+        put_job(r, record);
+    }
+    if (ps_is_ok(&st) && event) {
+        put_event(r, record->number, event);
+    }
+    return etcd_end(base, &st);
+}
+
+static ps_status etcd_put(ps_registry *base, ps_record *record, int64_t wall_us)
+{
+    (void)base;
+    (void)record;
+    (void)wall_us;
+    return ps_fail(PS_UNIMPLEMENTED, "jobs are not read from their files into etcd");
+}
+
+static ps_status etcd_remove(ps_registry *base, const char *job_id)
+{
+    etcd_registry *r = etcd_of(base);
+    ps_record record = {0};
+    etcd_key key, end;
+    ps_status st = etcd_begin(base);
+
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    st = ps_registry_load(r->copy, job_id, &record);
+    if (ps_is_ok(&st)) {
+        st = ps_registry_remove(r->copy, job_id);
+    }
+    if (ps_is_ok(&st)) {
+        ps_etcd_txn_delete(r->txn, key_of_job(r, key, "spec", record.number), "");
+        ps_etcd_txn_delete(r->txn, key_of_job(r, key, "job", record.number), "");
+        ps_etcd_txn_delete(r->txn, key_of_event(r, key, record.number, 0),
+                           key_of_event(r, end, record.number, UINT64_MAX));
+    }
+    ps_record_fini(&record);
+    return etcd_end(base, &st);
+}
+
+/* --- reads --------------------------------------------------------------------- */
+
+static ps_status etcd_load(ps_registry *base, const char *job_id, ps_record *out)
+{
+    return ps_registry_load(etcd_of(base)->copy, job_id, out);
+}
+
+static ps_status etcd_each(ps_registry *base, uint64_t before, uint32_t states, ps_registry_fn *fn,
+                           void *arg)
+{
+    return ps_registry_each(etcd_of(base)->copy, before, states, fn, arg);
+}
+
+static ps_status etcd_next_event(ps_registry *base, uint64_t number, uint64_t sequence,
+                                 Psgd__V1__WatchJobResponse **out)
+{
+    return ps_registry_next_event(etcd_of(base)->copy, number, sequence, out);
+}
+
+/* Removes the folder of the copy. Its files stay as long as they are open, so that nothing is left
+ * behind by a process that is killed. */
+static void remove_folder(etcd_registry *r)
+{
+    ps_status st = r->folder[0] != '\0' ? ps_dir_remove(r->folder) : ps_ok();
+
+    if (!ps_is_ok(&st)) {
+        ps_log(PS_LOG_WARN, "registry", "%s", st.text);
+    }
+    r->folder[0] = '\0';
+}
+
+static ps_status etcd_open_reader(ps_registry *of, ps_registry **out)
+{
+    etcd_registry *r = etcd_of(of);
+    ps_status st = ps_registry_open_reader(r->copy, out);
+
+    remove_folder(r);
+    return st;
+}
+
+static void etcd_close(ps_registry *base)
+{
+    etcd_registry *r = etcd_of(base);
+
+    ps_registry_close(r->copy);
+    remove_folder(r);
+    ps_etcd_txn_destroy(r->txn);
+    free(r);
+}
+
+static const ps_registry_type etcd_type = {
+    .changes_max = CHANGES_MAX,
+    .begin = etcd_begin,
+    .end = etcd_end,
+    .relax = etcd_relax,
+    .avoid = etcd_avoid,
+    .add = etcd_add,
+    .find_request = etcd_find_request,
+    .put = etcd_put,
+    .save = etcd_save,
+    .load = etcd_load,
+    .remove = etcd_remove,
+    .each = etcd_each,
+    .next_event = etcd_next_event,
+    .open_reader = etcd_open_reader,
+    .close = etcd_close,
+};
+
+/* --- opening ------------------------------------------------------------------- */
+
+/* A walk over the keys of one kind, page by page, at one revision. */
+typedef struct walk {
+    etcd_registry *r;
+    ps_status (*take)(etcd_registry *r, uint64_t number, const ProtobufCMessage *message);
+    const ProtobufCMessageDescriptor *type;
+    etcd_key next, end;
+    int64_t revision; /* 0: the newest, until the first page has come */
+    size_t taken;     /* keys of this page */
+    bool more;
+    ps_status status;
+} walk;
+
+/* Reads the number behind "prefix/kind/". */
+static uint64_t number_of(const walk *w, const ProtobufCBinaryData *key)
+{
+    size_t at = strlen(w->end); /* as long as "prefix/kind/" */
+    char digits[NUMBER_DIGITS + 1] = "";
+
+    if (key->len < at + NUMBER_DIGITS) {
+        return 0;
+    }
+    memcpy(digits, key->data + at, NUMBER_DIGITS);
+    return strtoull(digits, NULL, 16);
+}
+
+/* Unpacks a value. One that is damaged is logged and left out. */
+static void take_value(walk *w, const Etcdserverpb__KeyValue *kv)
+{
+    ps_status st = ps_wire_check(w->type, kv->value.data, kv->value.len);
+    ProtobufCMessage *message =
+        ps_is_ok(&st) ? protobuf_c_message_unpack(w->type, NULL, kv->value.len, kv->value.data)
+                      : NULL;
+
+    if (message) {
+        w->status = w->take(w->r, number_of(w, &kv->key), message);
+    } else {
+        ps_log(PS_LOG_ERROR, "registry", "the value of %.*s in etcd is damaged and left out",
+               kv->key.len < PS_ETCD_KEY_MAX ? (int)kv->key.len : PS_ETCD_KEY_MAX,
+               (const char *)kv->key.data);
+    }
+    protobuf_c_message_free_unpacked(message, NULL);
+}
+
+static void take_page(void *arg, const ProtobufCMessage *reply)
+{
+    const Etcdserverpb__RangeResponse *page = (const void *)reply;
+    walk *w = arg;
+
+    w->more = page->more && page->n_kvs > 0;
+    w->taken = page->n_kvs;
+    w->revision = w->revision == 0 && page->header ? page->header->revision : w->revision;
+    for (size_t i = 0; i < page->n_kvs && ps_is_ok(&w->status); i++) {
+        take_value(w, page->kvs[i]);
+    }
+    if (w->more) { /* the first key behind the last one is that with a byte 0 appended */
+        const ProtobufCBinaryData *last = &page->kvs[page->n_kvs - 1]->key;
+
+        if (last->len + 2 > sizeof w->next) {
+            w->status = ps_fail(PS_DATA_LOSS, "a key in etcd of %zu bytes, which psgd did not put",
+                                last->len);
+            return;
+        }
+        memcpy(w->next, last->data, last->len);
+        w->next[last->len] = '\x01'; /* keys are text: none lies between */
+        w->next[last->len + 1] = '\0';
+    }
+}
+
+static ps_status range(walk *w, int64_t limit)
+{
+    Etcdserverpb__RangeRequest q = ETCDSERVERPB__RANGE_REQUEST__INIT;
+    ps_status st;
+
+    q.key = (ProtobufCBinaryData){strlen(w->next), (uint8_t *)w->next};
+    q.range_end = (ProtobufCBinaryData){strlen(w->end), (uint8_t *)w->end};
+    q.limit = limit;
+    q.revision = w->revision;
+    st = ps_etcd_call(w->r->conf.etcd, &etcdserverpb__kv__descriptor, "Range", &q.base,
+                      w->r->conf.lasts_until_us(w->r->conf.arg), take_page, w);
+    return ps_is_ok(&st) ? w->status : st;
+}
+
+/* Takes the values of all keys "prefix/kind/...", in their order. */
+static ps_status
+each_value(etcd_registry *r, const char *kind, const ProtobufCMessageDescriptor *type,
+           ps_status (*take)(etcd_registry *r, uint64_t number, const ProtobufCMessage *message))
+{
+    walk w = {.r = r, .take = take, .type = type, .more = true, .status = ps_ok()};
+    int64_t limit = PAGE_MAX;
+    ps_status st = ps_ok();
+
+    snprintf(w.next, sizeof w.next, "%s%s/", ps_etcd_prefix(r->conf.etcd), kind);
+    snprintf(w.end, sizeof w.end, "%s%s0", ps_etcd_prefix(r->conf.etcd), kind); /* '/' + 1 */
+    while (w.more && ps_is_ok(&st)) {
+        st = range(&w, limit);
+        if (!ps_is_ok(&st) && ps_is_ok(&w.status) && limit > 1 &&
+            st.code == PS_RESOURCE_EXHAUSTED) {
+            limit /= 2; /* the page was longer than a message may be */
+            st = ps_ok();
+        }
+    }
+    return st;
+}
+
+static ps_status take_spec(etcd_registry *r, uint64_t number, const ProtobufCMessage *message)
+{
+    const Psgd__Registry__V1__StoredSpec *stored = (const void *)message;
+    Psgd__V1__Job job = PSGD__V1__JOB__INIT;
+    ps_record record = {.number = number, .job = &job};
+
+    if (stored->number != number || !stored->spec) {
+        ps_log(PS_LOG_ERROR, "registry", "job %" PRIu64 " in etcd is damaged and left out", number);
+        return ps_ok();
+    }
+    job.id = stored->id;
+    job.spec = stored->spec;
+    return ps_sqlite_insert(r->copy, &record, stored->request_id, stored->content);
+}
+
+static ps_status take_job(etcd_registry *r, uint64_t number, const ProtobufCMessage *message)
+{
+    const Psgd__Registry__V1__StoredJob *stored = (const void *)message;
+    ps_record record = {.number = number,
+                        .job = stored->job,
+                        .outcome = stored->outcome,
+                        .sequence = stored->sequence};
+
+    return stored->job ? ps_registry_save(r->copy, &record, NULL) : ps_ok();
+}
+
+static ps_status take_event(etcd_registry *r, uint64_t number, const ProtobufCMessage *message)
+{
+    return ps_sqlite_insert_event(r->copy, number, (const void *)message);
+}
+
+/* What the keys "meta" and "last" say. */
+typedef struct known {
+    Psgd__Registry__V1__StoredMeta *meta; /* NULL: nothing was stored yet */
+    uint64_t last;
+} known;
+
+static void take_meta(void *arg, const ProtobufCMessage *reply)
+{
+    const Etcdserverpb__RangeResponse *r = (const void *)reply;
+    known *k = arg;
+
+    if (r->n_kvs == 1 && !k->meta) {
+        k->meta = psgd__registry__v1__stored_meta__unpack(NULL, r->kvs[0]->value.len,
+                                                          r->kvs[0]->value.data);
+    }
+}
+
+static void take_last(void *arg, const ProtobufCMessage *reply)
+{
+    const Etcdserverpb__RangeResponse *r = (const void *)reply;
+    char text[24];
+
+    if (r->n_kvs == 1 && r->kvs[0]->value.len < sizeof text) {
+        memcpy(text, r->kvs[0]->value.data, r->kvs[0]->value.len);
+        text[r->kvs[0]->value.len] = '\0';
+        ((known *)arg)->last = strtoull(text, NULL, 10);
+    }
+}
+
+static ps_status get(etcd_registry *r, const char *name, ps_etcd_take_fn *take, known *k)
+{
+    Etcdserverpb__RangeRequest q = ETCDSERVERPB__RANGE_REQUEST__INIT;
+    etcd_key key;
+
+    key_of(r, key, name);
+    q.key = (ProtobufCBinaryData){strlen(key), (uint8_t *)key};
+    return ps_etcd_call(r->conf.etcd, &etcdserverpb__kv__descriptor, "Range", &q.base,
+                        r->conf.lasts_until_us(r->conf.arg), take, k);
+}
+
+/* Stores the key of ids the first time, and has the copy use it. */
+static ps_status take_key(etcd_registry *r, const known *k)
+{
+    Psgd__Registry__V1__StoredMeta meta = PSGD__REGISTRY__V1__STORED_META__INIT;
+    etcd_key key;
+    ps_status st;
+
+    if (k->meta) {
+        if (k->meta->version != LAYOUT) {
+            return ps_fail(PS_FAILED_PRECONDITION,
+                           "the registry in etcd has layout %u, this program knows %d",
+                           k->meta->version, LAYOUT);
+        }
+        return ps_sqlite_set_key(r->copy, k->meta->id_key);
+    }
+    meta.version = LAYOUT;
+    if (getrandom(&meta.id_key, sizeof meta.id_key, 0) != sizeof meta.id_key) {
+        return ps_fail_errno(errno, "draw a key");
+    }
+    ps_etcd_txn_clear(r->txn);
+    ps_etcd_txn_put(r->txn, key_of(r, key, "meta"), &meta.base);
+    st = commit(r);
+    return ps_is_ok(&st) ? ps_sqlite_set_key(r->copy, meta.id_key) : st;
+}
+
+/* Fills the copy, within a transaction of it. */
+static ps_status fill(etcd_registry *r)
+{
+    known k = {0};
+    ps_status st = get(r, "meta", take_meta, &k);
+
+    if (ps_is_ok(&st)) {
+        st = get(r, "last", take_last, &k);
+    }
+    if (ps_is_ok(&st)) {
+        st = take_key(r, &k);
+    }
+    if (ps_is_ok(&st)) {
+        st = each_value(r, "spec", &psgd__registry__v1__stored_spec__descriptor, take_spec);
+    }
+    if (ps_is_ok(&st)) {
+        st = each_value(r, "job", &psgd__registry__v1__stored_job__descriptor, take_job);
+    }
+    if (ps_is_ok(&st)) {
+        st = each_value(r, "event", &psgd__v1__watch_job_response__descriptor, take_event);
+    }
+    if (ps_is_ok(&st) && k.last > 0) {
+        st = ps_sqlite_set_last(r->copy, k.last);
+    }
+    psgd__registry__v1__stored_meta__free_unpacked(k.meta, NULL);
+    return st;
+}
+
+static ps_status open_copy(etcd_registry *r)
+{
+    ps_status st;
+
+    snprintf(r->folder, sizeof r->folder, "%.700s/psgd-coordinator-XXXXXX", r->conf.temp_dir);
+    if (!mkdtemp(r->folder)) {
+        st = ps_fail_errno(errno, "make the folder %s", PS_PATH_SHOWN(r->folder));
+        r->folder[0] = '\0';
+        return st;
+    }
+    st = ps_registry_open_sqlite(r->folder, &r->copy);
+    if (ps_is_ok(&st)) {
+        ps_registry_relax(r->copy, true);
+    }
+    return st;
+}
+
+ps_status ps_registry_open_etcd(const ps_registry_etcd_conf *conf, ps_registry **out)
+{
+    etcd_registry *r = ps_xcalloc(1, sizeof *r);
+    int64_t begin_us = ps_clock_us();
+    ps_status st;
+
+    r->base.type = &etcd_type;
+    r->conf = *conf;
+    r->txn = ps_etcd_txn_create();
+    st = open_copy(r);
+    if (ps_is_ok(&st)) {
+        st = ps_registry_begin(r->copy);
+    }
+    if (ps_is_ok(&st)) {
+        ps_status filled = fill(r);
+
+        st = ps_registry_end(r->copy, &filled);
+    }
+    if (ps_is_ok(&st)) {
+        ps_log(PS_LOG_INFO, "registry", "read from etcd at %s in %.3f s",
+               ps_etcd_members(conf->etcd), (double)(ps_clock_us() - begin_us) * 1e-6);
+        *out = &r->base;
+    } else {
+        ps_registry_close(&r->base);
+    }
+    return st;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* registry_etcd.h - the registry in etcd, of the coordinator that leads.
+ *
+ * etcd has the truth. The leader reads all of it when it opens the registry, into a file of SQLite
+ * of its own that nobody else sees, and answers all reads from there. A transaction goes to etcd
+ * first, on the condition that the key of the leadership is still this leader's; then to the file.
+ * So a coordinator that no longer leads stores nothing, and never shows what is not stored.
+ *
+ * A transaction that gets no answer is sent again while the leadership lasts: the leader is the
+ * only one that writes, so this changes nothing. If the leadership ends before there is an answer,
+ * nobody here can know whether it was stored: then conf.lost is called, and the process starts
+ * again.
+ */
+#ifndef PS_COORDINATOR_REGISTRY_ETCD_H
+#define PS_COORDINATOR_REGISTRY_ETCD_H
+
+#include "services/coordinator/io/etcd.h"
+#include "services/coordinator/io/registry.h"
+
+typedef struct ps_registry_etcd_conf {
+    ps_etcd *etcd;
+    const char *temp_dir; /* for the copy, which takes about as much room as the jobs in etcd */
+    int64_t leadership;   /* create revision of the key PS_LEADER_KEY */
+    /* Returns the time of ps_clock_us until which the leadership lasts. Any thread. */
+    int64_t (*lasts_until_us)(void *arg);
+    /* The leadership is over. The caller fails with ABORTED if this returns. Any thread. */
+    void (*lost)(void *arg, const char *why);
+    void *arg;
+} ps_registry_etcd_conf;
+
+/* Behind the prefix: the key that the leader holds by its lease. */
+#define PS_LEADER_KEY "leader"
+
+/* Reads all jobs from etcd. Copies `conf`; `etcd` must live longer. Blocks. Fails with ABORTED if
+ * the leadership is over, with FAILED_PRECONDITION if a newer program stored there. */
+PS_MUST_USE ps_status ps_registry_open_etcd(const ps_registry_etcd_conf *conf, ps_registry **out);
+
+#endif
