@@ -280,6 +280,28 @@ static bool take_batch(translation *t, const flag *f)
     return true;
 }
 
+/* Replaces the steps of all workers together by those of each. */
+static bool take_iterations(translation *t, const flag *f)
+{
+    char text[NAME_BYTES];
+    int64_t all = 0;
+
+    if (!ps_scalar_int(f->value, &all) || all < 1 || t->workers == 0) {
+        fputs("psgd: --all_iterations were the steps of all workers together: give 1 or more, and "
+              "the workers (-W N); or --max-steps, the steps of each\n",
+              stderr);
+        return false;
+    }
+    snprintf(text, sizeof text, "%llu", (unsigned long long)(((uint64_t)all - 1) / t->workers + 1));
+    fprintf(stderr,
+            "psgd: --all_iterations %s of all workers together is --max-steps %s of each of the "
+            "%llu today\n",
+            f->value, text, (unsigned long long)t->workers);
+    add_owned(t->out, "--max-steps");
+    add_owned(t->out, text);
+    return true;
+}
+
 /* Returns whether the value is a negative number, which as a rate meant a gradient ascent. */
 static bool is_negative(const char *value)
 {
@@ -309,6 +331,9 @@ static bool translate(translation *t, const flag *f)
     }
     if (is_flag(f, "batch-size", 0)) {
         return take_batch(t, f);
+    }
+    if (is_flag(f, "all-iterations", 0)) {
+        return take_iterations(t, f);
     }
     if (is_flag(f, "lr", 0) && is_negative(f->value)) {
         take_ascent(t, f);

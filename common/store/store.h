@@ -376,8 +376,8 @@ typedef void ps_store_at_clock_fn(void *arg, ps_tables *tables, uint64_t clock);
 
 /* Arranges a call of fn(arg) when the contributions to all clocks before `clock` are in. The call
  * comes within the function that brings the last of them; fn may read or change the tables. If they
- * do not come, there is no call. Returns FAILED_PRECONDITION if they are in already, or if another
- * call is arranged. Not while the tables are lent. */
+ * do not come, there is no call. Returns OUT_OF_RANGE if they are in already, FAILED_PRECONDITION if
+ * another call is arranged. Not while the tables are lent. */
 PS_MUST_USE ps_status ps_store_at_clock(ps_store *store, uint64_t clock, ps_store_at_clock_fn *fn,
                                         void *arg);
 /* Cancels the call that is arranged for `clock`, if there is one. */

@@ -581,7 +581,7 @@ ps_status ps_store_at_clock(ps_store *store, uint64_t clock, ps_store_at_clock_f
                        r->due_clock);
     }
     if (clock <= r->ticked) {
-        return ps_fail(PS_FAILED_PRECONDITION,
+        return ps_fail(PS_OUT_OF_RANGE,
                        "step %" PRIu64 " is over, the tables are at step %" PRIu64 "; call again",
                        clock, r->ticked);
     }

@@ -3,7 +3,8 @@
  * same step.
  *
  * The step is about three seconds ahead, so that every server learns of it in time. If one learns
- * of it too late, the others are told to forget it. */
+ * of it too late, the others are told to forget it, and a later step is tried: what is known of a
+ * job that has just begun is little. */
 #include "services/coordinator/driver_impl.h"
 
 #include "common/base/clock.h"
@@ -13,12 +14,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CALL_US = 5000000, AHEAD_S = 3, STEPS_AHEAD_MIN = 8 };
+enum { CALL_US = 5000000, AHEAD_S = 3, STEPS_AHEAD_MIN = 8, TRIES = 5, LATER = 8 };
 
 typedef struct action {
     ps_attempt *a;
     size_t waits; /* answers of servers that are awaited, and 1 while the loop over servers runs */
     uint64_t clock;
+    Psgd__V1__TablesAction what;
+    unsigned tries;
+    uint64_t more;    /* steps that are added to the estimate; LATER times as many with each try */
     ps_status status; /* the first failure */
     /* the action failed, so the servers that accepted it are told to forget it */
     bool is_forgetting;
@@ -35,6 +39,7 @@ typedef struct asking {
 } asking;
 
 static void ask(action *x, Psgd__V1__TablesAction what);
+static bool ask_later(action *x);
 
 static void settle(action *x)
 {
@@ -44,7 +49,7 @@ static void settle(action *x)
     if (!ps_is_ok(&x->status) && !x->is_forgetting) {
         x->is_forgetting = true;
         ask(x, PSGD__V1__TABLES_ACTION__TABLES_ACTION_UNSPECIFIED);
-    } else {
+    } else if (ps_is_ok(&x->status) || !ask_later(x)) {
         x->done(x->arg, &x->status, x->clock);
         free(x->accepted);
         free(x);
@@ -141,6 +146,32 @@ static void ask(action *x, Psgd__V1__TablesAction what)
     settle(x);
 }
 
+/* Asks for a later step, if a server was there too late for the one before. Returns false if not:
+ * the status says why. */
+static bool ask_later(action *x)
+{
+    ps_attempt *a = x->a;
+    uint64_t clock;
+    ps_status st;
+
+    if (x->status.code != PS_OUT_OF_RANGE || ++x->tries >= TRIES || a->job == NULL) {
+        return false;
+    }
+    x->more *= LATER;
+    clock = clock_ahead(a) + x->more;
+    st = may_act(a, clock);
+    if (!ps_is_ok(&st)) {
+        x->status = st;
+        return false;
+    }
+    x->clock = clock;
+    x->status = ps_ok();
+    x->is_forgetting = false;
+    memset(x->accepted, 0, a->commit.count * sizeof *x->accepted);
+    ask(x, x->what);
+    return true;
+}
+
 void ps_attempt_act_on_tables(ps_attempt *a, Psgd__V1__TablesAction what,
                               ps_attempt_tables_fn *done, void *arg)
 {
@@ -153,7 +184,7 @@ void ps_attempt_act_on_tables(ps_attempt *a, Psgd__V1__TablesAction what,
         return;
     }
     x = ps_xcalloc(1, sizeof *x);
-    *x = (action){.a = a, .clock = clock, .done = done, .arg = arg};
+    *x = (action){.a = a, .clock = clock, .what = what, .more = 1, .done = done, .arg = arg};
     x->accepted = ps_xcalloc(a->commit.count, sizeof *x->accepted);
     ask(x, what);
 }

@@ -98,6 +98,8 @@ OLD = [
     ("--preset bsp --model_type CNN --dataset_type MNIST",
      {"model.preset": "cnn", "data.name": "mnist"}, "--data MNIST is mnist"),
     ("--preset bsp --trainer_count 4", {"worker_threads": 4}, "--trainer_count 4 is --worker-threads 4"),
+    ("--preset losp -W 4 --all_iterations 1001", {"max_steps": 251},
+     "--all_iterations 1001 of all workers together is --max-steps 251 of each of the 4 today"),
     ("--preset geo --k_steps 50", {"update.params.steps": 50}, "--k_steps 50 is --local-steps 50"),
 ]
 
@@ -126,6 +128,8 @@ class OldNames(Fidelity):
         self.folder = self.cluster(workers=0, pservers=0).folder
         said = self.psgd("train", "--preset", "bsp", "-n", 3, "--batch_size", 64, code=ARGUMENTS)
         self.assertIn("give a multiple of --node-count, or --block-size", said)
+        said = self.psgd("train", "--preset", "losp", "--all_iterations", 64, code=ARGUMENTS)
+        self.assertIn("the steps of all workers together: give 1 or more, and the workers (-W N)", said)
 
     def test_names_of_data_that_is_not_here(self):
         """What is missing is named by today's word."""

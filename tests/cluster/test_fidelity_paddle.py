@@ -558,6 +558,18 @@ class TablesByCall(Fidelity):
             "initTables": names}))
         self.psgd("train", "job.json", "-o", "out", "--data-path", self.folder / "d")
 
+    def test_a_job_that_has_just_begun_is_asked_again(self):
+        """Its step is not known yet; the servers are further than what is first asked for."""
+        for _ in range(2):
+            job = self.c.submit({
+                "preset": "fleet_ctr", "epochs": 1000, "consistency": {"name": "bsp"},
+                "data": {"trainLimit": 6400, "testLimit": 640}})
+            self.c.wait_state(job.id, job_pb2.JOB_STATE_RUNNING)
+            self.step_of(self.call(job.id, "shrink"))
+            self.psgd("cancel", job.id, coordinator=self.c.coordinator.address)
+            self.c.wait(job.id)
+            self.c.wait_idle()
+
     def test_refusals_say_why(self):
         job = self.c.submit({**ENDLESS, "workers": 2, "pservers": 2}).id
         self.c.wait(job, lambda j: j.progress.step >= 20)

@@ -439,7 +439,7 @@ static void a_call_comes_once_between_two_clocks(void **state)
     assert_true(s.value != before); /* the step of clock 1 is in */
     assert_float_equal(s.value, value_of(t, 0, 5), 0);
     assert_int_equal(ps_table_count(ps_tables_at(ps_store_tables(t), 0)).ticks, 1);
-    must_fail(ps_store_at_clock(t, 2, look_between, &s), PS_FAILED_PRECONDITION,
+    must_fail(ps_store_at_clock(t, 2, look_between, &s), PS_OUT_OF_RANGE,
               "step 2 is over, the tables are at step 2");
     st = ps_store_at_clock(t, 3, look_between, &s);
     assert_string_equal(st.text, "");
