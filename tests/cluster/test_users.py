@@ -211,7 +211,8 @@ class Tokens(TlsTest):
         c.poll("the token has ended", lambda: self.code_of(self.with_token(c, short)) == UNKNOWN)
         for token, why in ((None, "neither a certificate nor a token"), (wrong, "the token is not known"),
                            ("", "neither a certificate nor a token"), (short, "was revoked or has ended"),
-                           (self.token + "0", "the token is not known"), ("x" * 5000, "the token is not known")):
+                           (self.token + "0", "the token is not known"), ("x", "the token is not known"),
+                           ("x" * 5000, "the token is not known")):
             told = self.refused(lambda: self.with_token(c, token).ListJobs(pb.ListJobsRequest(), **WAIT), UNKNOWN)
             self.assertIn(why, told)
         self.assertNotIn(wrong, c.coordinator.log())
