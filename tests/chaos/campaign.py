@@ -18,8 +18,8 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cluster"))
-from harness import SLOW, ClusterTest, evaluated, job_pb2, rows_of  # noqa: E402
-from test_checkpoints import CLICKS, JOB, KINDS, losses, model_of, write_clicks  # noqa: E402
+from harness import SLOW, ClusterTest, evaluated, job_pb2, rows_of, tensors  # noqa: E402
+from test_checkpoints import CLICKS, JOB, KINDS, losses, write_clicks  # noqa: E402
 
 DONE = job_pb2.JOB_STATE_DONE
 LEASE_MS = int(1500 * SLOW)
@@ -29,14 +29,16 @@ RUN = {**JOB, "title": "chaos", "epochs": 3,
 DISTURBED = {"straggler": {"name": "fixed", "params": {"rank": -1, "ms": 100}},
              "checkpoint": {"everySteps": 4}, "recovery": {"maxRestarts": 100000}}
 TABLE = {"name": "sparse", "params": {"admit_count": 2, "tick": 3, "decay": 0.9, "unseen_max": 4}}
-JOBS = {**KINDS, "sparse tables": {**CLICKS, "epochs": 3, "model": {**CLICKS["model"], "table": TABLE}}}
-ARGS = argparse.Namespace(seed=1, faults=14)
+JOBS = {**KINDS, "ring": {"exchange": {"name": "ring"}}, "sparse tables": {**CLICKS, "epochs": 3, "model": {**CLICKS["model"], "table": TABLE}}}
+ARGS = argparse.Namespace(seed=1, faults=16)
 
 
 def digest(files):
-    """The SHA-256 of what the job has computed: the servers' tensors, and the rows of tables."""
+    """The SHA-256 of what the job has computed: the tensors of its model, and the rows of tables."""
     h = hashlib.sha256()
-    for name, (shape, data) in sorted(model_of(files).items()):
+    models = {name: data for name, data in files.items() if name.endswith(").safetensors")}
+    model = models.get("MODEL-chaos-N(ps).safetensors", models.get("MODEL-chaos-N(0).safetensors"))
+    for name, (shape, data) in sorted(tensors(model).items()):
         h.update(f"{name} {shape}".encode() + data)
     for key, row in sorted(rows_of(files).items()):
         h.update(repr(key).encode() + row)
