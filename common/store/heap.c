@@ -158,7 +158,9 @@ void ps_heap_merge(ps_heap *sum, ps_heap_cursor *cursors, size_t n, uint32_t wid
         } else {
             *first = cursors[--n];
         }
-        sift_down(cursors, n, 0);
+        if (n > 1) {
+            sift_down(cursors, n, 0);
+        }
     }
     for (size_t i = 0; i < sum->count * width; i++) {
         sum->grads[i] *= scale;
