@@ -48,7 +48,7 @@ static void read_name(const char *text, size_t n)
     memcpy(given, text, n);
     if (ps_init_from_checkpoint(given, job, &step)) {
         assert(strncmp(given, "checkpoint:", 11) == 0);
-        assert(job[0] == '\0' ? step == UINT64_MAX : strstr(given, job) == given + 11);
+        assert(job[0] == '\0' ? step == UINT64_MAX : strncmp(given + 11, job, strlen(job)) == 0);
     }
     free(given);
 }
