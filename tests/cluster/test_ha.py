@@ -230,6 +230,22 @@ class Leadership(HaTest):
         self.assertEqual(c.get(job_id).state, job_pb2.JOB_STATE_QUEUED)
         self.assertEqual(c.submit(SMALL, "handed over").id, job_id)  # the request id is known
 
+    def test_etcd_refuses_what_a_former_leader_stores(self):
+        etcd = self.etcd()
+        c = self.cluster(etcd, workers=0, pservers=0)
+        first = c.leader()
+        # its lease goes on, so it does not know that its key is another's now
+        self.assertIn("1", etcd.ctl("del", "psgd/leader").stdout)
+        request = coordinator_pb2.SubmitJobRequest(
+            spec=json_format.ParseDict(SMALL, job_pb2.JobSpec()), request_id="once")
+        with self.assertRaises(grpc.RpcError):
+            c.stub(first).SubmitJob(request, timeout=10 * PATIENCE)
+        self.assertIn("etcd refused to store: another coordinator leads", first.log())
+        jobs = lambda: c.call("ListJobs", coordinator_pb2.ListJobsRequest()).jobs
+        self.assertEqual(len(jobs()), 0)
+        job_id = c.submit(SMALL, "once").id
+        self.assertEqual([j.id for j in jobs()], [job_id])
+
     def taken_over(self, disturb, undo, takes=TAKEOVER_S):
         """The leader is disturbed while a job trains: it goes on, and another one leads."""
         c = self.cluster(self.etcd(), workers=2)
