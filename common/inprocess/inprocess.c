@@ -490,7 +490,7 @@ void ps_inprocess_job_stop(ps_inprocess_job *run)
 
 /* Returns the first failure in the order of ranks. A worker's stop counts only if no worker failed
  * otherwise. */
-static ps_status result_of(const ps_inprocess_job *run)
+static ps_status result_of(ps_inprocess_job *run)
 {
     ps_status all = ps_ok();
 
@@ -499,6 +499,7 @@ static ps_status result_of(const ps_inprocess_job *run)
 
         if (!ps_is_ok(&st) && (ps_is_ok(&all) || all.code == PS_CANCELLED)) {
             all = st.code == PS_CANCELLED && !ps_is_ok(&all) ? all : st;
+            run->has_diverged |= ps_trainer_has_diverged(run->workers[i].trainer);
         }
     }
     return all;

@@ -260,6 +260,7 @@ static ps_status write_model(ps_inprocess_job *run)
     st = ps_path_join(path, sizeof path, run->conf.folder, name);
     if (ps_is_ok(&st) && !is_finite(block, layout->param_count)) {
         st = ps_fail(PS_DATA_LOSS, "no model: its weights are not finite");
+        run->has_diverged = true;
     }
     if (ps_is_ok(&st)) {
         st = ps_weights_check_finite(layout->stored, layout->stored_count, block);

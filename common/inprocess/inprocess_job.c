@@ -142,7 +142,9 @@ const Psgd__V1__Job *ps_inprocess_job_now(ps_inprocess_job *run)
     job->state = run->state;
     job->attempt = 1;
     if (!ps_is_ok(&run->result)) {
-        job->reason = (char *)(run->result.code == PS_CANCELLED ? "CANCELLED" : "FAILED");
+        job->reason = (char *)(run->result.code == PS_CANCELLED ? "CANCELLED"
+                               : run->has_diverged              ? PS_DIVERGED
+                                                                : "FAILED");
         job->message = run->result.text;
     } else {
         job->reason = run->reason;

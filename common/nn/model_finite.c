@@ -30,8 +30,11 @@ static ps_status check_layer(const ps_model *model, uint32_t index, const float 
     }
     i = ps_first_nonfinite(y, n * size);
     if (ps_is_ok(&st) && i < n * size) {
-        st = ps_fail(PS_INTERNAL, "output %zu of sample %zu is %g", i % size, i / size,
-                     (double)y[i]);
+        bool has_variables = at->plan.var_count > 0;
+
+        st = ps_fail(PS_INTERNAL, "output %zu of sample %zu is %g%s%s", i % size, i / size,
+                     (double)y[i], has_variables ? ", by " : "",
+                     has_variables ? model->vars[at->first_variable].name : "");
     }
     return ps_is_ok(&st) ? st : ps_wrap(st, "layer %u (%s)", index, at->name);
 }

@@ -73,6 +73,7 @@ static ps_agent_action release(ps_agent *agent)
     agent->attempt = 0;
     agent->deadline_us = INT64_MAX;
     agent->error = ps_ok();
+    agent->has_diverged = false;
     return PS_AGENT_RELEASE;
 }
 

@@ -42,6 +42,7 @@ typedef struct ps_agent {
     uint32_t attempt;
     int64_t deadline_us;          /* when ps_agent_tick releases; INT64_MAX: never */
     ps_status error;              /* why, if FAILED */
+    bool has_diverged;            /* FAILED because a number of the training is not finite */
     char last_job[PS_JOB_ID_MAX]; /* the fence: older attempts of this job are refused */
     uint32_t last_attempt;
     bool last_aborted; /* the fence itself was aborted and is refused too */

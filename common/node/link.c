@@ -271,6 +271,7 @@ static void fill_attempt(ps_link *link, Psgd__V1__HeartbeatRequest *request)
     }
     if (shown->phase == PS_PHASE_FAILED) {
         request->error_code = (uint32_t)shown->error.code;
+        request->diverged = shown->has_diverged;
         request->error = (char *)shown->error.text;
         if (!ps_utf8_is_valid(shown->error.text, strlen(shown->error.text))) {
             request->error = (char *)ps_code_name(shown->error.code);

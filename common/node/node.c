@@ -149,6 +149,12 @@ void ps_node_finished(ps_node *node, const ps_status *result)
     ps_node_changed(node);
 }
 
+void ps_node_diverged(ps_node *node, const ps_status *why)
+{
+    node->agent.has_diverged = true;
+    ps_node_finished(node, why);
+}
+
 void ps_node_heard(ps_node *node)
 {
     ps_agent_keep_until(&node->agent, ps_clock_us() + keep_files_us);

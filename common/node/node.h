@@ -115,6 +115,9 @@ const char *ps_node_address(const ps_node *node);
 
 /* Says that the role's work has ended. Its files must be closed: Collect may follow. */
 void ps_node_finished(ps_node *node, const ps_status *result);
+
+/* The same for a failure because a loss, gradient or weight is not finite. */
+void ps_node_diverged(ps_node *node, const ps_status *why);
 void ps_node_released(ps_node *node);
 
 /* Adds a file of session->folder to those of Collect. The name must be safe (files.h). */

@@ -545,6 +545,24 @@ void ps_gate_fail(ps_gate *gate, const ps_status *why)
     pthread_mutex_unlock(&gate->mutex);
 }
 
+void ps_gate_diverge(ps_gate *gate, const ps_status *why)
+{
+    pthread_mutex_lock(&gate->mutex);
+    gate->has_diverged |= ps_is_ok(&gate->failure);
+    fail_locked(gate, why);
+    pthread_mutex_unlock(&gate->mutex);
+}
+
+bool ps_gate_has_diverged(ps_gate *gate)
+{
+    bool has_diverged;
+
+    pthread_mutex_lock(&gate->mutex);
+    has_diverged = gate->has_diverged;
+    pthread_mutex_unlock(&gate->mutex);
+    return has_diverged;
+}
+
 void ps_gate_stop(ps_gate *gate)
 {
     pthread_mutex_lock(&gate->mutex);

@@ -19,6 +19,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* The reason, for machines, of a failure because a loss, gradient or weight is not finite: of a
+ * refused push and of a job. */
+#define PS_DIVERGED "DIVERGED"
+
 /* What the trainer waits for. */
 typedef struct ps_gate_want {
     bool acks;             /* true: all acknowledgements */
@@ -54,6 +58,7 @@ typedef struct ps_gate {
     bool gave_up;       /* a wait has reached its deadline */
     ps_gate_want want;  /* what it waits for, while `waiting`; what it waited for, if it gave up */
     ps_status failure;  /* the first one */
+    bool has_diverged;  /* it is that of ps_gate_diverge */
     uint64_t *arrived;  /* (variables): slices that have arrived, summed over all clocks */
     uint64_t *whole;    /* (parts): newest clock of which all weights of the part have arrived */
     bool *owes_ack;     /* (parts): the part has not acknowledged the current contribution */
@@ -167,6 +172,10 @@ void ps_gate_overtake(ps_gate *gate, uint64_t clock, uint64_t version);
 
 /* Any thread. Fails the gate and ends the wait. Later failures are ignored. */
 void ps_gate_fail(ps_gate *gate, const ps_status *why);
+/* Any thread. Does the same because a loss, gradient or weight is not finite. */
+void ps_gate_diverge(ps_gate *gate, const ps_status *why);
+/* Any thread. Returns whether the first failure is a divergence. */
+bool ps_gate_has_diverged(ps_gate *gate);
 /* Any thread. Stops the gate and ends the wait. */
 void ps_gate_stop(ps_gate *gate);
 /* Any thread. Returns whether the gate was neither stopped nor has failed. */

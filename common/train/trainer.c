@@ -241,6 +241,7 @@ static bool data_is_whole(ps_trainer *t)
 bool ps_trainer_is_finite(ps_trainer *t, uint64_t step, double loss, size_t n)
 {
     ps_status st;
+    bool has_diverged;
 
     if (isfinite(loss)) {
         return data_is_whole(t);
@@ -249,8 +250,14 @@ bool ps_trainer_is_finite(ps_trainer *t, uint64_t step, double loss, size_t n)
     if (ps_is_ok(&st)) {
         st = ps_fail(PS_INTERNAL, "all outputs are finite");
     }
-    st = ps_wrap(st, "step %llu: the loss is not finite", (unsigned long long)step);
-    ps_gate_fail(t->gate, &st);
+    has_diverged = st.code != PS_INVALID_ARGUMENT; /* else the layer cannot take a sample's value */
+    st = ps_wrap(st, "rank %u, step %llu: the loss is not finite", t->conf.rank,
+                 (unsigned long long)step);
+    if (has_diverged) {
+        ps_gate_diverge(t->gate, &st);
+    } else {
+        ps_gate_fail(t->gate, &st);
+    }
     return false;
 }
 
@@ -550,6 +557,7 @@ static void *run(void *arg)
             }
         } else {
             st = ps_gate_failure(t->gate);
+            t->has_diverged = ps_gate_has_diverged(t->gate);
             if (ps_is_ok(&st)) {
                 st = ps_fail(PS_CANCELLED, "stopped at step %llu", (unsigned long long)t->step);
             }
@@ -577,6 +585,11 @@ ps_status ps_trainer_start(ps_trainer *t, ps_exchange *exchange, void (*done)(vo
     }
     t->started = true;
     return ps_ok();
+}
+
+bool ps_trainer_has_diverged(const ps_trainer *t)
+{
+    return t->has_diverged;
 }
 
 ps_status ps_trainer_result(ps_trainer *t)

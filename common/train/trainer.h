@@ -138,6 +138,10 @@ PS_MUST_USE ps_status ps_trainer_start(ps_trainer *t, ps_exchange *exchange,
 /* Returns how training ended; CANCELLED if it was stopped. Call it after `done`. */
 ps_status ps_trainer_result(ps_trainer *t);
 
+/* Returns whether it failed because a loss, gradient or weight is not finite. Call it after `done`.
+ */
+bool ps_trainer_has_diverged(const ps_trainer *t);
+
 /* Writes the lines of the reports that are still in memory, so that a reader of the files has all
  * steps. Returns RESOURCE_EXHAUSTED if the disk is full. Any thread; may wait for the disk. */
 PS_MUST_USE ps_status ps_trainer_flush(ps_trainer *t);

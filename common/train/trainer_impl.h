@@ -81,6 +81,7 @@ struct ps_trainer {
     pthread_t thread;
     bool started;
     ps_status result;
+    bool has_diverged; /* result is the failure of a number that is not finite */
 
     ps_model *model;
     float *weights;     /* (param_count) */

@@ -4,8 +4,10 @@
 #include "common/train/trainer_impl.h"
 
 #include "common/base/draw.h"
+#include "common/base/nonfinite.h"
 
 #include <math.h>
+#include <string.h>
 
 static void need(void *arg, uint32_t first_variable, uint32_t count)
 {
@@ -74,11 +76,40 @@ void ps_trainer_turn_to_increments(ps_trainer *t, uint32_t first_variable, uint3
     }
 }
 
+/* Fails the gate if a gradient is not finite and its codec would hide that: a server sees what f32
+ * carries, and the rows of tables. Returns whether it did not. */
+static bool are_finite(ps_trainer *t, uint32_t first_variable, uint32_t count)
+{
+    for (uint32_t v = first_variable; v < first_variable + count; v++) {
+        const ps_variable *var = &t->plan->layout.variables[v];
+        const float *g = ps_trainer_gradients(t) + var->at;
+        size_t i;
+        ps_status st;
+
+        if (var->is_sparse || strcmp(t->plan->up[v].codec->name, "f32") == 0) {
+            continue;
+        }
+        i = ps_first_nonfinite(g, var->size);
+        if (i < var->size) {
+            st = ps_fail(PS_INTERNAL,
+                         "rank %u, step %llu: value %zu of the gradient of %s is %g, which is not "
+                         "finite",
+                         t->conf.rank, (unsigned long long)t->step + 1, i, var->name, (double)g[i]);
+            ps_gate_diverge(t->gate, &st);
+            return false;
+        }
+    }
+    return true;
+}
+
 static void ready(void *arg, uint32_t first_variable, uint32_t count)
 {
     ps_trainer *t = arg;
 
     if (!t->sends || !isfinite(t->score.loss_sum)) { /* the step will fail because of its loss */
+        return;
+    }
+    if (!are_finite(t, first_variable, count)) {
         return;
     }
     (void)ps_holdup_wait(&t->holdup, t->plan, t->conf.rank, t->step, t->gate);

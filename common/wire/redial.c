@@ -47,7 +47,11 @@ void ps_redial_ended(ps_redial *redial, const char *what, const char *who, const
     if (redial->loop == NULL || !may_pass(error->status.code)) {
         ps_status st = ps_wrap(as_seen(error), "%s to %s", what, who);
 
-        ps_gate_fail(redial->gate, &st);
+        if (strcmp(error->reason, PS_DIVERGED) == 0) {
+            ps_gate_diverge(redial->gate, &st);
+        } else {
+            ps_gate_fail(redial->gate, &st);
+        }
         return;
     }
     ps_log(PS_LOG_WARN, "redial", "%s to %s broke (%s), opening again in %lld ms", what, who,

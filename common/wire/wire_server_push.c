@@ -3,6 +3,7 @@
 #include "common/wire/wire_server_impl.h"
 
 #include "common/base/log.h"
+#include "common/train/gate.h"
 #include "common/wire/matrix.h"
 
 _Static_assert((int)PS_MATRIX_BYTES_MAX <= (int)PS_PAYLOAD_MAX, "it is one encoding of a message");
@@ -67,6 +68,11 @@ static ps_status take_slices(wire_worker *w, const Psgd__V1__PushGradientRequest
                 ? NULL
                 : ps_incoming_view(payload, *at, head->payload_bytes, w->scratch->bytes),
             head->payload_bytes, take_slice, &c);
+        if (w->is_poisoned && head->slice < s->plan->layout.slice_count) {
+            uint32_t v = s->plan->layout.slices[head->slice].variable;
+
+            st = ps_wrap(st, "%s", s->plan->layout.variables[v].name);
+        }
         *at += head->payload_bytes;
     }
     return st;
@@ -205,7 +211,8 @@ static void on_message(void *arg, const ProtobufCMessage *message, const ps_inco
         ps_wire_server_cut(s);
     }
     if (w->is_poisoned) {
-        r.why = ps_wrap(r.why, "worker %u", w->rank);
+        r.reason = PS_DIVERGED;
+        r.why = ps_wrap(r.why, "rank %u, clock %llu", w->rank, (unsigned long long)req->clock);
         if (s->failed != NULL) {
             s->failed(s->failed_arg, &r.why);
         }

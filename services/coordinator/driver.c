@@ -676,6 +676,9 @@ void ps_attempt_beat(ps_attempt *a, const Psgd__V1__HeartbeatRequest *beat,
                                                                        : PS_UNKNOWN;
 
         error = ps_fail(code, "%s", beat->error[0] ? beat->error : "it does not say why");
+        if (holds && beat->diverged) {
+            ps_commit_diverged(&a->commit, i);
+        }
     }
     if (holds) {
         ps_attempt_node_take_log(&a->nodes[i], beat, answer);

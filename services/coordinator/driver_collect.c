@@ -98,6 +98,9 @@ static void conclude(ps_collect *c, const ps_status *result)
         ps_log(PS_LOG_WARN, "job", "%s: the files of %s could not be collected: %s", a->job_id,
                ps_attempt_node_member(c->node)->id, result->text);
     }
+    if (c->intake.has_diverged) {
+        ps_commit_diverged(&a->commit, c->node->index);
+    }
     c->node->collect = NULL;
     ps_commit_collected(&a->commit, c->node->index, result, ps_coordinator_now_us(a->c));
     ps_attempt_pump(a);

@@ -76,7 +76,7 @@ static void fail(void *arg, const ps_status *why)
     ps_pserver *p = arg;
 
     if (ps_node_phase(p->node) == PS_PHASE_RUNNING) {
-        ps_node_finished(p->node, why);
+        ps_node_diverged(p->node, why);
     }
 }
 

@@ -345,6 +345,11 @@ ps_status ps_rank_result(const ps_rank *r)
     return ps_trainer_result(r->trainer);
 }
 
+bool ps_rank_has_diverged(const ps_rank *r)
+{
+    return ps_trainer_has_diverged(r->trainer);
+}
+
 /* Registers a file of the trainer with the node, if it exists. */
 static void keep(const ps_rank *r, const char *prefix, const char *suffix,
                  Psgd__V1__ArtifactKind kind)

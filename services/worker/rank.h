@@ -58,6 +58,9 @@ bool ps_rank_is_running(const ps_rank *rank);
 /* Returns how training ended. OK also if it was stopped. */
 ps_status ps_rank_result(const ps_rank *rank);
 
+/* Returns whether it failed because a loss, gradient or weight is not finite. */
+bool ps_rank_has_diverged(const ps_rank *rank);
+
 /* Registers the rank's curves, as far as they were written, with the node for Collect. */
 void ps_rank_keep_curves(const ps_rank *rank);
 

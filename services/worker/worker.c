@@ -26,6 +26,7 @@ struct ps_worker {
     bool is_running;                     /* from run until all ranks have ended */
     bool releasing;
     ps_status result;  /* the first failure of the ranks that have ended */
+    bool has_diverged; /* it is because a loss, gradient or weight is not finite */
     uint64_t cut;      /* clock of the checkpoint that is being taken; 0: none */
     uint32_t cut_left; /* ranks that have not been saved for it */
 };
@@ -77,6 +78,7 @@ static void on_ended(void *arg)
             running++;
         } else if (!ps_is_ok(&st) && ps_is_ok(&w->result)) {
             w->result = st;
+            w->has_diverged = ps_rank_has_diverged(w->ranks[i]);
         }
     }
     for (uint32_t i = 0; i < w->rank_count && !ps_is_ok(&w->result); i++) {
@@ -91,7 +93,11 @@ static void on_ended(void *arg)
         return;
     }
     keep_files(w);
-    ps_node_finished(w->node, &w->result);
+    if (w->has_diverged) {
+        ps_node_diverged(w->node, &w->result);
+    } else {
+        ps_node_finished(w->node, &w->result);
+    }
 }
 
 ps_worker *ps_worker_create(ps_loop *loop)
@@ -201,6 +207,7 @@ static ps_status prepare(void *state, ps_session *session)
     w->copies = ps_xcalloc(w->rank_count, sizeof *w->copies);
     w->progress = ps_xcalloc(w->rank_count, sizeof *w->progress);
     w->result = ps_ok();
+    w->has_diverged = false;
     w->cut = 0;
     if (session->state_count > 0 && session->state_count != w->rank_count) {
         st = ps_fail(PS_FAILED_PRECONDITION,

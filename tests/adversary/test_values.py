@@ -33,6 +33,7 @@ class ValueTest(ClusterTest):
         job = c.wait(c.submit(ASYNC).id, lambda j: j.state in FINAL)
         self.assertEqual(job_pb2.JobState.Name(job.state), "JOB_STATE_FAILED", job.message)
         self.assertIn("server", job.message)
+        self.assertEqual(job.reason, "DIVERGED")
         self.assertIn(f"value {VALUES - 1} of weights.f32 is not finite", job.message)
         self.assertFalse([name for name in c.files(job.id) if name.startswith("MODEL-")])
         # A job that failed for another reason says so too.

@@ -236,8 +236,9 @@ static void a_loss_that_is_not_finite_stops_with_the_step_and_the_layer_named(vo
     tw_start(&w);
     tw_join(&w);
     assert_int_equal(w.workers[0].result.code, PS_INTERNAL);
-    assert_string_equal(w.workers[0].result.text, "step 1: the loss is not finite: layer 0 "
-                                                  "(dense0): output 0 of sample 0 is nan");
+    assert_string_equal(w.workers[0].result.text,
+                        "rank 0, step 1: the loss is not finite: layer 0 (dense0): output 0 of "
+                        "sample 0 is nan, by dense0.weight");
     assert_int_equal(w.workers[0].progress.step, 0);
     assert_null(content(&w, "MODEL-t-N(0).safetensors"));
     tw_end(&w);

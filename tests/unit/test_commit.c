@@ -512,6 +512,36 @@ static void files_that_nobody_could_keep_are_their_node_s_fault(void **state)
     ps_commit_fini(&w.c);
 }
 
+/* Whatever the code, and even if the job could go on without the node or be tried again. */
+static void a_divergence_fails_the_job_with_a_reason_of_its_own(void **state)
+{
+    static const ps_code codes[] = {PS_INTERNAL, PS_INVALID_ARGUMENT, PS_UNAVAILABLE};
+    ps_commit_conf survivor = cm_conf;
+
+    (void)state;
+    survivor.survives_loss = true;
+    for (size_t i = 0; i < 6; i++) {
+        ps_status nan = ps_fail(codes[i % 3], "rank 1, step 12: the loss is not finite");
+        cm_world w;
+
+        cm_run(&w, i < 3 ? &cm_conf : &survivor);
+        ps_commit_diverged(&w.c, W1);
+        ps_commit_beat(&w.c, W1, 8, true, PHASE(FAILED), &nan, w.now);
+        cm_take(&w);
+        assert_int_equal(w.c.outcome, STATE(FAILED));
+        assert_string_equal(w.c.reason, "DIVERGED");
+        assert_string_equal(w.c.message, "worker w1 (h:2): training has diverged: rank 1, step 12: "
+                                         "the loss is not finite");
+        ps_commit_fini(&w.c);
+        cm_run(&w, &cm_conf); /* and a model that is not finite */
+        cm_finish_workers(&w);
+        ps_commit_diverged(&w.c, PS0);
+        ps_commit_collected(&w.c, PS0, &nan, w.now);
+        assert_string_equal(w.c.reason, "DIVERGED");
+        ps_commit_fini(&w.c);
+    }
+}
+
 static void a_node_s_own_failure_ends_the_job_and_its_files_are_saved(void **state)
 {
     ps_status nan = ps_fail(PS_DATA_LOSS, "loss is not finite at step 12");
@@ -741,6 +771,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(asp_goes_on_without_a_lost_worker),
         cmocka_unit_test(asp_collects_when_the_last_unfinished_worker_is_lost),
         cmocka_unit_test(asp_fails_without_workers_and_without_a_server),
+        cmocka_unit_test(a_divergence_fails_the_job_with_a_reason_of_its_own),
         cmocka_unit_test(a_node_s_own_failure_ends_the_job_and_its_files_are_saved),
         cmocka_unit_test(a_cancelled_job_gives_its_files_before_its_nodes_are_let_go),
         cmocka_unit_test(a_failure_blamed_on_a_peer_waits_to_see_who_is_dead),

@@ -117,6 +117,7 @@ typedef struct ps_member {
     bool is_silent;       /* did not answer CanCommit */
     bool is_blamed;       /* reports that it failed because of another node; see blame_us */
     bool is_culprit;      /* holds up the nodes that are blamed */
+    bool has_diverged;    /* fails because a number of the training is not finite */
     unsigned idle_beats;  /* heartbeats in a row without this attempt, while it should run */
     unsigned beats;       /* heartbeats since blame_us was set */
     unsigned open_beats;  /* of a server: heartbeats since all workers have finished */
@@ -215,6 +216,11 @@ PS_MUST_USE ps_status ps_commit_ready(ps_commit *c, size_t node, uint64_t incarn
  * in phase FAILED. */
 void ps_commit_beat(ps_commit *c, size_t node, uint64_t incarnation, bool holds,
                     Psgd__V1__NodePhase phase, const ps_status *error, int64_t now_us);
+/* Notes that the node's failure is a loss, gradient or weight that is not finite, or that its
+ * weights are such a model: the job fails with the reason DIVERGED, even if it could go on without
+ * the node, and is not tried again. Call it before ps_commit_beat of the same heartbeat, or before
+ * ps_commit_collected. */
+void ps_commit_diverged(ps_commit *c, size_t node);
 /* Notes whom a rank of the node waits for: servers (n_servers) and workers (n_workers) by rank. A
  * server's own rank is `rank`. Call it before ps_commit_beat of the same heartbeat. */
 void ps_commit_waits(ps_commit *c, size_t node, uint32_t rank, const uint32_t *servers,

@@ -110,8 +110,9 @@ static void find_culprits(ps_commit *c, int64_t now_us)
 void ps_commit_take_failure(ps_commit *c, size_t node, const ps_status *error, int64_t now_us)
 {
     ps_member *m = &c->members[node];
-    bool blames_others = error->code == PS_UNAVAILABLE || error->code == PS_DEADLINE_EXCEEDED ||
-                         error->code == PS_ABORTED;
+    bool blames_others =
+        !m->has_diverged && (error->code == PS_UNAVAILABLE || error->code == PS_DEADLINE_EXCEEDED ||
+                             error->code == PS_ABORTED);
 
     m->error = *error;
     m->step = PS_MEMBER_OVER;

@@ -329,6 +329,11 @@ static bool is_mendable(const ps_commit *c, const ps_member *m, const char *reas
              code == PS_CANCELLED || code == PS_RESOURCE_EXHAUSTED));
 }
 
+void ps_commit_diverged(ps_commit *c, size_t node)
+{
+    c->members[node].has_diverged = true;
+}
+
 void ps_commit_lose(ps_commit *c, size_t node, const char *reason, const char *why, int64_t now_us)
 {
     ps_member *m = &c->members[node];
@@ -336,6 +341,12 @@ void ps_commit_lose(ps_commit *c, size_t node, const char *reason, const char *w
                     c->state >= PSGD__V1__JOB_STATE__JOB_STATE_RUNNING &&
                     m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER && has_other_worker(c, m);
 
+    if (m->has_diverged) {
+        ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_FAILED, "DIVERGED", now_us,
+                         "%s: training has diverged: %s", ps_member_name(m).text, why);
+        ps_commit_settle(c, now_us);
+        return;
+    }
     if (survives || strcmp(reason, "NODE_LOST") == 0) {
         m->is_lost = true;
         if (m->files == PS_FILES_ASKED || m->files == PS_FILES_HELD) {

@@ -422,7 +422,7 @@ static ps_status end_file(ps_intake *in, const char *sha256)
 }
 
 /* Checks that the weights of a server, which become the model, are finite. */
-static ps_status check_weights(const ps_intake *in, const uint8_t *bytes, size_t n)
+static ps_status check_weights(ps_intake *in, const uint8_t *bytes, size_t n)
 {
     size_t count = n / sizeof(float), first;
 
@@ -431,6 +431,7 @@ static ps_status check_weights(const ps_intake *in, const uint8_t *bytes, size_t
                        PS_SHORT(in->at, 60), n);
     }
     first = ps_first_nonfinite(bytes, count);
+    in->has_diverged |= first < count;
     return first == count
                ? ps_ok()
                : ps_fail(PS_OUT_OF_RANGE, "the model is of no use: value %llu of %s is not finite",

@@ -96,6 +96,7 @@ typedef struct ps_intake {
     ps_sha256 sha;
     ps_intake_file now, files[PS_INTAKE_FILES_MAX];
     size_t file_count;
+    bool has_diverged; /* weights that were received are not finite */
 } ps_intake;
 
 void ps_intake_init(ps_intake *in, const char *folder, const char *log_name, const ps_leaver *who);
@@ -106,7 +107,7 @@ void ps_intake_fini(ps_intake *in);
  *
  * DATA_LOSS         wrong checksum, or chunks out of order
  * INVALID_ARGUMENT  a file that such a node does not leave (left_files.h), or has sent before
- * INTERNAL          weights that are not finite
+ * OUT_OF_RANGE      weights that are not finite; has_diverged is set
  */
 PS_MUST_USE ps_status ps_intake_chunk(ps_intake *in, const Psgd__V1__CollectResponse *head,
                                       const uint8_t *bytes, size_t n);
