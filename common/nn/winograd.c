@@ -81,7 +81,16 @@ typedef struct matrices {
     /* (16, C, T) and (16, F, T), each of the 16 matrices followed by SPARE values */
     float *in, *out;
     float *plane; /* a padded image */
+    float *sums;  /* (16, F, C): a block's part of the gradient of w; see has_sums */
 } matrices;
+
+/* Returns whether the parts of the gradient by the weights are smaller than the transformed blocks
+ * that they are made of. Then each thread makes the part of its block by itself, and hands over
+ * that part instead of its block. */
+static bool has_sums(const ps_winograd_way *way)
+{
+    return 2 * way->channels * way->filters <= way->tiles * (way->channels + way->filters);
+}
 
 static size_t numbers_of(size_t channels, size_t tiles)
 {
@@ -104,7 +113,8 @@ static matrices matrices_of(const ps_winograd *at, float *scratch, size_t *float
     of.in = of.between + 4 * SIDE * pairs;
     of.out = of.in + most(numbers_of(f->channels, f->tiles), numbers_of(b->channels, b->tiles));
     of.plane = of.out + most(numbers_of(f->filters, f->tiles), numbers_of(b->filters, b->tiles));
-    *floats = (size_t)(of.plane - scratch) + most(f->plane, b->plane);
+    of.sums = of.plane + most(f->plane, b->plane);
+    *floats = (size_t)(of.sums - scratch) + (has_sums(f) ? NUMBERS * pairs : 0);
     return of;
 }
 
@@ -381,13 +391,16 @@ void ps_winograd_forward(const ps_winograd *at, ps_team *team, const float *w, c
 }
 
 /* The gradient by the weights. As many blocks as there are threads are transformed at once. Then
- * each of the 16 products is added up over these blocks, in their order, by one thread. */
+ * each of the 16 products is added up over these blocks, in their order, by one thread. With sums,
+ * the products are computed together with the transforms, and each value of their sum is added up
+ * in the order of blocks. */
 typedef struct slopes {
     const ps_winograd *at;
     ps_team *team;
     const float *x, *dy;
     float *w, *scratch;
     size_t n;
+    bool by_sums;
     uint32_t first, count; /* the blocks that are transformed */
 } slopes;
 
@@ -410,6 +423,33 @@ static void transform_block(void *arg, uint32_t item, uint32_t thread)
     read_images(of->at, way, of->x, &here, &own);
     turn_images(way, of->at->tiles->from_slope, of->dy, way->filters, way->out_rows,
                 way->out_columns, 0, &here, own.plane, own.out);
+    for (size_t k = 0; of->by_sums && k < NUMBERS; k++) {
+        of->at->gemm->by_columns(way->filters, way->channels, here.tiles,
+                                 own.out + k * (way->filters * here.tiles + SPARE),
+                                 own.in + k * (way->channels * here.tiles + SPARE), false,
+                                 own.sums + k * way->channels * way->filters);
+    }
+}
+
+PS_CLONES(add_values, (a, to, n), const float *restrict a, float *restrict to, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        to[i] += a[i];
+    }
+}
+
+/* Adds values [from, to) of the sums of the blocks to w. As w begins at +0 it is never -0, and so
+ * has the bits that by_columns leaves when it adds to w itself. */
+static void add_sums(void *arg, size_t from, size_t to)
+{
+    const slopes *of = arg;
+
+    if (of->first == 0) {
+        memset(of->w + from, 0, (to - from) * sizeof *of->w);
+    }
+    for (uint32_t i = 0; i < of->count; i++) {
+        add_values(matrices_at(of, i).sums + from, of->w + from, to - from);
+    }
 }
 
 static void add_product(void *arg, uint32_t item, uint32_t thread)
@@ -455,10 +495,16 @@ void ps_winograd_backward(const ps_winograd *at, ps_team *team, const float *w, 
                   .n = n};
     uint32_t blocks = blocks_of(way, n), threads = ps_team_threads(team);
 
+    of.by_sums = threads > 1 && has_sums(way);
     for (; of.first < blocks; of.first += of.count) {
         of.count = blocks - of.first < threads ? blocks - of.first : threads;
         ps_team_run(team, of.count, transform_block, &of);
-        ps_team_run(team, NUMBERS, add_product, &of);
+        if (of.by_sums) {
+            ps_team_ranges(ps_team_for(team, NUMBERS * weights.pairs, PS_TEAM_VALUES),
+                           NUMBERS * weights.pairs, PAIRS_ALIGN, add_sums, &of);
+        } else {
+            ps_team_run(team, NUMBERS, add_product, &of);
+        }
     }
     return_weights(team, &weights);
     if (dx != NULL) {
