@@ -143,6 +143,23 @@ class DiskTest(ClusterTest):
         self.assertEqual(c.get(job.id).state, job_pb2.JOB_STATE_CANCELLED)
         c.api.DeleteJob(coordinator_pb2.DeleteJobRequest(job_id=job.id))
 
+    def test_checkpoints_are_skipped_while_it_is_low(self):
+        c, disk = self.small("coordinator")
+        job = c.submit({**ENDLESS, "straggler": {"name": "fixed", "params": {"rank": -1, "ms": 100}}},
+                       workers=1, checkpoint={"everySeconds": 1})
+        kept = lambda: c.api.ListCheckpoints(  # noqa: E731
+            coordinator_pb2.ListCheckpointsRequest(job_id=job.id)).checkpoints
+        c.poll("a checkpoint", kept)
+        disk.fill(leave=2 * MIB)
+        told = c.wait(job.id, lambda j: j.reason == "CHECKPOINT_SKIPPED")
+        self.assertRegex(told.message, r"checkpoint of step \d+ skipped: .*bytes free")
+        steps = [p.step for p in kept()]
+        self.assertEqual([p.damage for p in kept()], [""] * len(steps))
+        disk.room()
+        c.wait(job.id, lambda j: j.reason == "" and any(p.step > steps[-1] for p in kept()))
+        c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id))
+        c.wait(job.id)
+
     def test_cancelled_while_nothing_can_be_stored(self):
         c, disk = self.small("coordinator")
         job = c.submit(JOB)
