@@ -16,8 +16,8 @@ typedef struct op {
 
 struct ps_etcd_txn {
     op ops[PS_ETCD_OPS_MAX];
-    size_t count;   /* may be more than PS_ETCD_OPS_MAX: then the commit fails */
-    size_t dropped; /* operations that did not fit */
+    size_t count;
+    size_t dropped; /* operations that did not fit: the commit then fails */
 };
 
 ps_etcd_txn *ps_etcd_txn_create(void)
