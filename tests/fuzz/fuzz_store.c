@@ -36,8 +36,7 @@ static void make_job(farm_job *job, uint32_t which)
         if (which == 2 && s == 0) { /* 100 values */
             slice->up = slice->down = ps_codec_find("f32");
             slice->up_params = slice->down_params = ps_params_default(slice->up->params);
-            slice->up_params.v[slice->up->own + PS_WRAP_ROWS] = slice->row = 4;
-            slice->gives_rows = true;
+            slice->up_params.v[slice->up->own + PS_WRAP_ROWS] = 4;
         }
     }
 }
