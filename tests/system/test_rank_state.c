@@ -71,6 +71,27 @@ static void live_to(const char *choices, uint32_t servers, uint64_t clock, end *
     tw_end(&w);
 }
 
+/* What a server loads. */
+typedef struct loading {
+    ps_store *store;
+    const end *e;
+    ps_status st;
+} loading;
+
+/* On the loop's thread, which owns the store. */
+static void load(void *arg)
+{
+    loading *l = arg;
+
+    l->st = ps_ok();
+    for (uint32_t i = 0; i < l->e->servers && ps_is_ok(&l->st); i++) {
+        l->st = ps_store_load(l->store, l->e->stores[i].data, l->e->stores[i].len);
+    }
+    if (ps_is_ok(&l->st)) {
+        l->st = ps_store_load_end(l->store);
+    }
+}
+
 /* Goes on from there, on other servers, to the end of the job. Returns the weights, to be freed. */
 static float *live_on(const char *choices, uint32_t servers, const end *e, size_t *n)
 {
@@ -79,10 +100,10 @@ static float *live_on(const char *choices, uint32_t servers, const end *e, size_
 
     tw_begin(&w, WORKERS, servers, choices);
     for (uint32_t i = 0; i < servers; i++) {
-        for (uint32_t j = 0; j < e->servers; j++) {
-            must(ps_store_load(w.servers[i].store, e->stores[j].data, e->stores[j].len), choices);
-        }
-        must(ps_store_load_end(w.servers[i].store), choices);
+        loading l = {.store = w.servers[i].store, .e = e};
+
+        side_run(w.servers[i].on, load, &l);
+        must(l.st, choices);
     }
     for (uint32_t i = 0; i < WORKERS; i++) {
         w.workers[i].state = e->ranks[i].data;
