@@ -19,7 +19,7 @@ enum {
     /* The least values for which a layer that reads and writes each once uses the team. */
     PS_TEAM_VALUES = 1 << 15,
     /* The least products of two values for which a layer of products uses the team. */
-    PS_TEAM_PRODUCTS = 1 << 21,
+    PS_TEAM_PRODUCTS = 1 << 23,
 };
 
 /* Returns the number of processors that this process may use, at least 1. */
