@@ -28,7 +28,8 @@ typedef enum ps_counter_merge {
     PS_MERGE_LEAST,
     PS_MERGE_LARGEST,
     PS_MERGE_MEAN,
-    PS_MERGE_MEAN_AT_STEP /* over the ranks that are at the job's step: numbers of one step */
+    PS_MERGE_MEAN_AT_STEP /* the mean over the ranks that are at the job's step; for values that belong
+                           * to one step, such as the loss */
 } ps_counter_merge;
 
 typedef struct ps_counter {

@@ -29,7 +29,7 @@ static void be_the_first(void)
     if (fd >= 0) {
         ssize_t n = write(fd, "1000", 4);
 
-        (void)n; /* then it counts as the others */
+        (void)n; /* if it failed, the kernel chooses this process no sooner than others */
         close(fd);
     }
 }

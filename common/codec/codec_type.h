@@ -4,8 +4,8 @@
  * A codec is a const table of functions without state. codec.h encodes and decodes slices with
  * any of them. To add one:
  * - add a message to proto/psgd/v1/codec.proto with its line in Encoding's oneof;
- * - write common/codec/NAME.c, which defines `const ps_codec ps_codec_NAME` with a table of
- * numbers that ends with PS_WRAP_PARAMS (wrap.h);
+ * - write common/codec/NAME.c, which defines `const ps_codec ps_codec_NAME` with a table of numbers
+ *   that ends with PS_WRAP_PARAMS (wrap.h);
  * - add a line to common/codec/list.h and one to CMakeLists.txt;
  * - write its golden bytes once, with PSGD_WRITE_GOLDEN=1 test_codec_golden;
  * - state its bits in test_codec.c and in docs/codecs.md.

@@ -2,10 +2,10 @@
 /* dirichlet.c - label skew between blocks: block k gets the share p_k of each class, drawn from
  * Dirichlet(alpha, ..., alpha) (Hsu, Qi, Brown 2019, arXiv 1909.06335, by class).
  *
- * A share is a Gamma(alpha) draw divided by the sum of them (Marsaglia and Tsang 2000). Draws
- * are by counter and use only operations that every host rounds alike. Logarithms are compared,
- * because a small alpha gives shares below the least float. A block repeats its own samples;
- * their number does not change how many samples it trains on.
+ * A share is a Gamma(alpha) draw divided by the sum of them (Marsaglia and Tsang 2000). Draws are by
+ * counter and use only operations that every host rounds alike. They are drawn as logarithms, whose
+ * greatest is subtracted, because a small alpha gives draws below the least float. A block repeats
+ * its own samples; their number does not change how many samples it trains on.
  */
 #include "common/data/transform.h"
 

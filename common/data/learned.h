@@ -7,8 +7,8 @@
  *   PS_LEARNED_FACTS  the records and samples of each training file; the words of texts, labels and
  *                     categories with their counts; means and bounds of columns; what transforms
  *                     measured. Sections of state.h
- *   PS_LEARNED_TEST   the test records, if the set has no test files. Before those of each file is
- * a line that is one NUL, then the file's header, if it has one
+ *   PS_LEARNED_TEST   the test records, if the set has no test files. Those of each file come behind
+ *                     a line that is one NUL, and the file's header, if it has one
  *
  * A source calls the functions below in both cases: while its look learns, and while it loads a
  * share. conf->learned tells which; it is NULL where nothing of this is needed.
@@ -25,7 +25,7 @@
 
 enum {
     PS_LEARNED_BYTES_MAX = 64 << 20, /* limit of the facts; words take most of them */
-    PS_LEARNED_VALUES_MAX = 16       /* most transforms */
+    PS_LEARNED_VALUES_MAX = 16       /* most transforms whose values are kept */
 };
 
 /* Names that no file of a user has, since a dot is in front. */

@@ -46,8 +46,8 @@ typedef struct ps_metric_choice {
 } ps_metric_choice;
 
 /* A sparse variable, which travels as rows by id. Without spec.model.table its vocabulary is fixed:
- * every id has a row, and workers have them all. With it, the table grows: rows are made on the
- * servers when ids are met. */
+ * every id has a row, and workers have them all. With it, the table grows: a server makes a
+ * row when the first push of its id arrives. */
 typedef struct ps_plan_table {
     uint32_t variable; /* growing, (table_keys, width): a worker's rows of a batch */
     uint32_t rows;     /* ids are less than this */

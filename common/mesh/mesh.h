@@ -148,10 +148,9 @@ PS_MUST_USE ps_status ps_mesh_create(const ps_mesh_conf *conf, ps_mesh_machine *
 void ps_mesh_destroy(ps_mesh_machine *m);
 
 /* Begins step `clock`: the first (0, or that of ps_mesh_start_at), or the one after the step that
- * has ended. blocks[i] (n) is the mean
- * gradient of the i-th block that the worker holds, in the order of the assignment; each part is
- * read from when it is ready, and borrowed until the step has ended. Takes packets that arrived
- * early, and fails as ps_mesh_take does. */
+ * has ended. blocks[i] (n) is the mean gradient of the i-th block that the worker holds, in the order
+ * of the assignment; each part is read from when it is ready, and borrowed until the step has ended.
+ * Takes packets that arrived early, and fails as ps_mesh_take does. */
 PS_MUST_USE ps_status ps_mesh_begin(ps_mesh_machine *m, uint64_t clock, const float *const *blocks);
 
 /* Tells the machine that a part of blocks[held] is final: once a step, each part in the order of

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* binary_accuracy.c - share of single outputs that are right: above the threshold if the target
- * is 1, not above it if the target is 0. */
+/* binary_accuracy.c - share of samples whose single output is right: above the threshold, a number of
+ * the metric, if the target is 1, and not above it if the target is 0. */
 #include "common/metric/outputs.h"
 #include "common/metric/tally.h"
 

@@ -42,7 +42,7 @@ double ps_tally_value(ps_tally *tally);
 size_t ps_tally_bytes(ps_tally *tally);
 /* Serialises the tally to ps_tally_bytes bytes. Equal samples give equal bytes, in any order. */
 void ps_tally_write(ps_tally *tally, uint8_t *bytes);
-/* Replaces the tally by one that a tally of the same metric wrote. Returns DATA_LOSS if the
+/* Gives the tally the values that ps_tally_write has written of a tally of the same metric. Returns DATA_LOSS if the
  * bytes are not of that form; the tally is then unchanged. */
 PS_MUST_USE ps_status ps_tally_read(ps_tally *tally, const uint8_t *bytes, size_t len);
 

@@ -6,7 +6,7 @@
  *
  *   IDLE -> RESERVED -> PREPARING -> PREPARED -> READY -> RUNNING -> FINISHED
  *
- * An abort, a newer attempt or a deadline leads from every phase back to IDLE. A failure of the
+ * An abort, of this or of a newer attempt, or a deadline leads from every phase back to IDLE. A failure of the
  * node's own work leads from READY or RUNNING to FAILED. In FINISHED and FAILED the node keeps the
  * attempt's files until the coordinator has collected them and aborts.
  *

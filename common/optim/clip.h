@@ -25,7 +25,7 @@ typedef enum ps_clip_unit {
     PS_CLIP_ALL
 } ps_clip_unit;
 
-enum { PS_CLIP_LIMIT }; /* the only number, of all but `none` */
+enum { PS_CLIP_LIMIT }; /* index of the only number that a clipping has; `none` has none */
 
 typedef struct ps_clip {
     const char *name;

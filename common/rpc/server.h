@@ -177,8 +177,7 @@ const char *ps_call_peer(ps_call *call);
 const ps_principal *ps_call_caller(const ps_call *call);
 
 /* Returns by what the client is known: the serial number of its certificate, the id of its token,
- * or
- * "" in plaintext. Valid as long as the call. */
+ * or "" in plaintext. Valid as long as the call. */
 const char *ps_call_credential(const ps_call *call);
 
 /* Adds a received message to `traffic`. `payload` is in bytes. */

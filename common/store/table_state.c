@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Returns the floats of a row, with its state. */
+/* Returns how many floats a row has, with its optimizer's state. */
 static size_t float_count(const ps_table *t)
 {
     return (size_t)t->conf.width * (1 + t->conf.optim->slots);

@@ -25,7 +25,7 @@ typedef struct ps_mesh_worker_conf {
     uint32_t rank;
     float *weights;    /* (param_count): initial weights; kept, every step writes them */
     ps_buf *grad;      /* param_count floats; a reference is taken */
-    int64_t window_us; /* of the machine (mesh.h) */
+    int64_t window_us; /* time of a step until the machine begins its rescue (mesh.h) */
 } ps_mesh_worker_conf;
 
 typedef struct ps_mesh_worker {

@@ -115,8 +115,8 @@ void ps_trainer_stop_at(ps_trainer *t, uint64_t clock);
  *                        local rule, if there are rounds; u64 rows: the last round that touched
  *                        each, if that is tracked; what the exchange keeps (coder.h, mesh_worker.h)
  *   kind 3               f64 seconds of training and of waits; u64 bytes up, down; the curve with
- * its rows that are not written yet; only while reports are open kind 4, by file      the content
- * of TR, EV, ROUND and TB so far, to its step
+ *                        its rows that are not written yet; only while reports are open
+ *   kind 4, by file      the content of TR, EV, ROUND and TB so far, to its step
  */
 PS_MUST_USE ps_status ps_trainer_save(ps_trainer *t, ps_exchange *exchange,
                                       ps_state_write_fn *write, void *arg);

@@ -23,8 +23,8 @@ typedef struct trainer_rounds {
     const ps_local *local; /* NULL: no local steps; the rest is unused */
     float *replica;        /* (param_count) x */
     float *grad;           /* (param_count) g; NULL: it is in the exchange's block */
-    float *slots;          /* (slots, param_count) of the method */
-    float *rule_state;     /* (slots, param_count) of the local rule */
+    float *slots;          /* state of the update: (its slots, param_count) */
+    float *rule_state;     /* state of the local optimizer: (its slots, param_count) */
     uint64_t **touched;    /* (variables): of sparse ones that are tracked; see ps_stretch */
     bool *is_in;           /* (workers): takes part in this round */
     ps_round now;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* driver_log.c - stores the log of a node, which is sent with its heartbeats.
  *
- * The answer to a heartbeat says how many bytes are stored so far; the node sends the others
- * again. Only one piece of each node is being stored at a time, so a slow disk costs no memory.
+ * The answer to a heartbeat says how many bytes are stored so far; the node sends the
+ * rest again. Of each node one part is being stored at a time, so a slow disk costs no memory.
  */
 #include "services/coordinator/driver_impl.h"
 

@@ -33,7 +33,7 @@ typedef struct peer_outbox {
 typedef struct peer_inbox {
     ps_packet *packets[PEER_BATCH];
     size_t at, count;   /* [at, count) are not taken */
-    size_t early_bytes; /* taken, of the step that has not begun */
+    size_t early_bytes; /* of packets that were taken for a step that has not begun here */
 } peer_inbox;
 
 struct ps_mesh_exchange {

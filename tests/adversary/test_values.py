@@ -18,6 +18,7 @@ from rogue import PSERVER, Rogue  # noqa: E402
 ASYNC = {**SMALL, "title": "wild", "epochs": 1, "model": {"preset": "mlp", "widths": [4]},
          "consistency": {"name": "asp"}}
 VALUES = 784 * 4 + 4 + 4 * 10 + 10
+STEPS = 40  # of its epoch
 
 
 class ValueTest(ClusterTest):
@@ -30,6 +31,7 @@ class ValueTest(ClusterTest):
         nodes[1].leaves = [("weights.f32", job_pb2.ARTIFACT_KIND_MODEL,
                             weights + struct.pack("<f", float("inf")))]
         c.wait_nodes(2)
+        nodes[0].claims = {"progress": [coordinator_pb2.WorkerProgress(step=STEPS, total_steps=STEPS)]}
         job = c.wait(c.submit(ASYNC).id, lambda j: j.state in FINAL)
         self.assertEqual(job_pb2.JobState.Name(job.state), "JOB_STATE_FAILED", job.message)
         self.assertIn("server", job.message)
@@ -81,7 +83,7 @@ class ValueTest(ClusterTest):
                     ended.append(list(answers))
                 except grpc.RpcError as e:
                     ended.append((e.code(), e.details()))
-            steps = node.settings.spec.epochs * 40
+            steps = node.settings.spec.epochs * STEPS
             node.claims = {"progress": [coordinator_pb2.WorkerProgress(step=steps, total_steps=steps)]}
 
         node.run = run
@@ -91,7 +93,7 @@ class ValueTest(ClusterTest):
         (answer,) = ended
         self.assertEqual(answer[0], grpc.StatusCode.INVALID_ARGUMENT, answer)
         for text in (answer[1], job.message):
-            self.assertIn("worker 0: slice 1: value 2 is not finite", text)
+            self.assertIn("rank 0, clock 0: dense0.bias: slice 1: value 2 is not finite", text)
 
 
 if __name__ == "__main__":

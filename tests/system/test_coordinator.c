@@ -516,7 +516,10 @@ static void a_stopped_node_is_named(void **state)
     (void)state;
     cw_begin(&w, 1, 1);
     w.nodes[0].finishes = w.nodes[1].finishes = false;
-    cw_submit(&w, "{\"workers\":1,\"pservers\":1," PLAIN TIMEOUTS(",\"lease_ms\":3000") "}", id);
+    cw_submit(&w,
+              "{\"workers\":1,\"pservers\":1," PLAIN TIMEOUTS(",\"lease_ms\":3000")
+              ",\"recovery\":{\"on_server_loss\":\"LOSS_ACTION_FAIL\"}}",
+              id);
     assert_int_equal(cw_await(&w, id, STATE(RUNNING)), STATE(RUNNING));
     cw_stop_node(&w, 1);
     assert_int_equal(cw_await(&w, id, STATE(FAILED)), STATE(FAILED));

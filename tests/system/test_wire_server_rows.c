@@ -211,7 +211,7 @@ static void what_cannot_be_is_refused_and_the_next_push_works(void **state)
         {no_such_id, PS_INVALID_ARGUMENT, "BAD_ROWS"},
         {too_many_keys, PS_RESOURCE_EXHAUSTED, "TOO_MANY_ROWS"},
         {no_shows, PS_INVALID_ARGUMENT, "BAD_ROWS"},
-        {a_gradient_that_is_no_number, PS_INVALID_ARGUMENT, "BAD_ROWS"},
+        {a_gradient_that_is_no_number, PS_INVALID_ARGUMENT, "DIVERGED"},
         {rows_cut, PS_DATA_LOSS, "BAD_ROWS"},
         {bytes_left_over, PS_DATA_LOSS, "BAD_ROWS"},
         {no_rows, PS_DATA_LOSS, "BAD_ROWS"},

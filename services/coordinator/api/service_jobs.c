@@ -145,7 +145,8 @@ static bool is_request_id(const char *id)
     return n <= PS_REQUEST_ID_MAX;
 }
 
-/* Checks the model to start from. Every failure is reported as a fault of the field. */
+/* Checks the model to start from. Every failure is reported as a violation of
+ * spec.init_from. */
 static ps_status check_init(const ps_coordinator *c, const ps_principal *owner, const ps_plan *plan,
                             ps_error *error)
 {
@@ -464,7 +465,7 @@ static ps_status change_nothing(ps_change *change, ps_registry *r)
     return ps_ok();
 }
 
-/* Answers the call. The decision had been made before. */
+/* Answers a CancelJob of a job whose end was decided before it, once that end is stored. */
 static void decided(ps_change *change)
 {
     cancellation *x = PS_CONTAINER_OF(change, cancellation, change);

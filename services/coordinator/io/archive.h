@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* archive.h - writes the last files of an attempt as a task: the servers' weights as one model, the
+/* archive.h - a task that writes the last files of an attempt: the servers' weights as one model, the
  * record of rounds, the summary, the manifest.
  *
  * The task's thread reads only copies and immutable data: the job as a message, the plan, the

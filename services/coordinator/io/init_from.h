@@ -34,7 +34,8 @@ typedef struct ps_init_where {
 PS_MUST_USE ps_status ps_init_find(const ps_init_where *where, const ps_plan *plan,
                                    char path[PS_INIT_PATH_MAX], char sha256[PS_SHA256_HEX_BYTES]);
 
-/* Does the same, and checks by the file's header that it has the variables of this model. */
+/* Finds the model as ps_init_find does, and checks by its header that it has the variables of the
+ * plan's model. */
 PS_MUST_USE ps_status ps_init_check(const ps_init_where *where, const ps_plan *plan);
 
 /* Files that a job starts from, in order: of its sparse tables, or of a checkpoint. */

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* registry.h - the store of all jobs.
  *
- * There are two kinds: SQLite's file jobs.db in the data directory, for one
- * process at a time (registry_sqlite.h); and etcd, for several coordinators of which one leads
- * (registry_etcd.h). What
- * a call has stored survives a crash right after it. All calls wait for the disk or for etcd, so
+ * There are two kinds: SQLite's file jobs.db in the data directory, for one process at a time
+ * (registry_sqlite.h); and etcd, for several coordinators of which one leads (registry_etcd.h).
+ * What a call has stored survives a crash right after it. All calls wait for the disk or for etcd, so
  * the loop's thread makes none while it serves. One thread changes the registry; any thread may
  * read, through a registry of ps_registry_open_reader. Failures of the disk are INTERNAL;
  * RESOURCE_EXHAUSTED if it is full; DATA_LOSS if the file is damaged.
