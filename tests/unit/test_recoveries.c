@@ -272,6 +272,45 @@ static void failures_that_lead_nowhere_come_to_an_end(void **state)
     ps_commit_fini(&w.c);
 }
 
+/* Runs an attempt in which w0 gives up because w1 lives but brings nothing. */
+static void stall(cm_world *w, const ps_commit_conf *conf)
+{
+    const ps_status why = {.code = PS_DEADLINE_EXCEEDED, .text = "no weights from ps0"};
+    const uint32_t server = 0, rank = 1; /* the server waits for w1 */
+
+    cm_run(w, conf);
+    ps_commit_waits(&w->c, W0, 0, &server, 1, NULL, 0);
+    ps_commit_waits(&w->c, PS0, 0, NULL, 0, &rank, 1);
+    ps_commit_beat(&w->c, W0, 7, true, PHASE(FAILED), &why, w->now);
+    for (unsigned k = 0; k < 2; k++) {
+        cm_beat(w, W1, PHASE(RUNNING));
+        cm_beat(w, PS0, PHASE(RUNNING));
+    }
+}
+
+static void a_node_that_stalls_in_each_attempt_fails_the_job(void **state)
+{
+    Psgd__V1__Job *job = new_job();
+    ps_commit_conf conf = with_restarts(true, true);
+    cm_world w;
+
+    (void)state;
+    for (unsigned k = 0; k < PS_ALIKE_MAX; k++) {
+        assert_false(ps_recovery_fails_alike(job));
+        stall(&w, &conf);
+        expect(&w, STATE(QUEUED), "NODE_STALLED");
+        ps_recovery_add(job, &w.c, w.now, 110 * S);
+        ps_recovery_close(job, 0, 111 * S);
+        ps_commit_fini(&w.c);
+    }
+    assert_true(ps_recovery_fails_alike(job));
+    psgd__v1__job__free_unpacked(job, NULL);
+    conf.fails_alike = true;
+    stall(&w, &conf);
+    expect(&w, STATE(FAILED), "NODE_STALLED");
+    ps_commit_fini(&w.c);
+}
+
 static void an_undisturbed_job_has_only_useful_time(void **state)
 {
     Psgd__V1__Job *job = new_job();
@@ -294,6 +333,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_time_that_losses_cost_is_counted),
         cmocka_unit_test(the_newest_recoveries_are_kept_and_all_are_counted),
         cmocka_unit_test(failures_that_lead_nowhere_come_to_an_end),
+        cmocka_unit_test(a_node_that_stalls_in_each_attempt_fails_the_job),
         cmocka_unit_test(an_undisturbed_job_has_only_useful_time),
     };
 

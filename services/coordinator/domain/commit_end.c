@@ -197,13 +197,17 @@ static Psgd__V1__JobState outcome_of_loss(ps_commit *c, bool of_workers, bool of
 void ps_commit_decide_loss(ps_commit *c, bool of_workers, bool of_servers, const char *reason,
                            int64_t now_us, const char *fmt, ...)
 {
+    bool fails = c->conf.fails_alike && strcmp(reason, "NODE_STALLED") == 0;
     va_list ap;
 
     if (c->stage != PS_STAGE_GOING) {
         return;
     }
     va_start(ap, fmt);
-    decide(c, outcome_of_loss(c, of_workers, of_servers), reason, now_us, fmt, ap);
+    decide(c,
+           fails ? PSGD__V1__JOB_STATE__JOB_STATE_FAILED
+                 : outcome_of_loss(c, of_workers, of_servers),
+           reason, now_us, fmt, ap);
     va_end(ap);
 }
 

@@ -118,6 +118,12 @@ void ps_recovery_close(Psgd__V1__Job *job, uint64_t from_step, int64_t wall_us)
     }
 }
 
+/* Returns whether a node was lost. One that stalled is there, and would stall again. */
+static bool is_of_lost_node(const Psgd__V1__Recovery *r)
+{
+    return r->n_node_ids > 0 && strcmp(r->reason, "NODE_STALLED") != 0;
+}
+
 bool ps_recovery_fails_alike(const Psgd__V1__Job *job)
 {
     size_t n = job->n_recoveries;
@@ -130,7 +136,7 @@ bool ps_recovery_fails_alike(const Psgd__V1__Job *job)
     for (size_t i = n - PS_ALIKE_MAX; i < n; i++) {
         const Psgd__V1__Recovery *r = job->recoveries[i];
 
-        if (r->n_node_ids > 0 || r->step > first->step) {
+        if (is_of_lost_node(r) || r->step > first->step) {
             return false;
         }
     }
