@@ -101,7 +101,7 @@ static void written(ps_archive *w)
 
 void ps_archive_start(ps_attempt *a)
 {
-    ps_archive *w = ps_archive_create(a->job->record.job, a->folder, a->commit.count);
+    ps_archive *w = ps_archive_create(a->job->record.job, a->folder);
 
     w->written = written;
     w->arg = a;
@@ -115,9 +115,6 @@ void ps_archive_start(ps_attempt *a)
 
         if (m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER && m->files != PS_FILES_HERE) {
             w->wants_model = false;
-        }
-        if (m->id[0] != '\0') {
-            ps_archive_add_log(w, m->id, a->number);
         }
     }
     a->pending++;

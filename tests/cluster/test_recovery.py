@@ -80,8 +80,11 @@ class Recovery(ClusterTest):
         self.assertEqual(len({p.node_id for p in job.placements}), 5)
         c.pservers[0].kill()
         job = c.wait(job.id)
-        self.must_be_whole(c, job, straight)
+        files = self.must_be_whole(c, job, straight)
         self.assertEqual(job.restarts, 2)
+        # The logs of the lost attempts are there: of the first, that of the killed worker too.
+        for attempt, node in (("", "worker-3"), (".2", "pserver-0"), (".3", "pserver-1")):
+            self.assertIn(f"LOG-lost-N({node}){attempt}.jsonl", files)
         self.assertTrue(0 < job.goodput < 1, job.goodput)
         out = subprocess.run([BIN / "psgd", "watch", job.id, "--coordinator", c.coordinator.address],
                              capture_output=True, text=True, timeout=60 * PATIENCE).stdout

@@ -10,6 +10,7 @@
 #include "common/base/xalloc.h"
 #include "common/job/describe.h"
 #include "services/coordinator/domain/job_message.h"
+#include "services/coordinator/io/log_files.h"
 #include "services/coordinator/io/room.h"
 
 #include <errno.h>
@@ -187,9 +188,6 @@ static ps_status list_file(ps_archive *w, const char *name, Psgd__V1__ArtifactKi
 
     snprintf(path, sizeof path, "%s/%s", w->folder, name);
     st = ps_sha256_of_file(path, hex, &size);
-    if (st.code == PS_NOT_FOUND) {
-        return ps_ok(); /* the node never logged */
-    }
     if (ps_is_ok(&st)) {
         ps_job_add_artifact(w->job, name, kind, size, hex, node_id);
     }
@@ -255,17 +253,28 @@ static ps_status write_manifest(ps_archive *w)
     return st;
 }
 
+static ps_status list_logs(ps_archive *w)
+{
+    ps_log_file *logs = NULL;
+    size_t count = 0;
+    ps_status st =
+        ps_log_files_list(w->folder, w->plan->spec->title, w->job->attempt, &logs, &count);
+
+    for (size_t i = 0; ps_is_ok(&st) && i < count; i++) {
+        st = list_file(w, logs[i].name, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_LOG,
+                       logs[i].node_id);
+    }
+    free(logs);
+    return st;
+}
+
 /* Writes all files but the model. */
 static ps_status write_rest(ps_archive *w)
 {
-    const Psgd__V1__ArtifactKind log = PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_LOG;
     const Psgd__V1__ArtifactKind summary = PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_SUMMARY;
     char path[PS_FOLDER_MAX + 20];
-    ps_status st = ps_ok();
+    ps_status st = list_logs(w);
 
-    for (size_t i = 0; ps_is_ok(&st) && i < w->log_count; i++) {
-        st = list_file(w, w->logs[i], log, w->log_nodes[i]);
-    }
     snprintf(path, sizeof path, "%s/summary.json", w->folder);
     if (ps_is_ok(&st)) {
         st = ps_file_write(path, w->summary, strlen(w->summary));
@@ -309,12 +318,10 @@ static void done(ps_task *task)
     w->written(w);
     psgd__v1__job__free_unpacked(w->job, NULL);
     free(w->summary);
-    free(w->logs);
-    free(w->log_nodes);
     free(w);
 }
 
-ps_archive *ps_archive_create(const Psgd__V1__Job *job, const char *folder, size_t log_cap)
+ps_archive *ps_archive_create(const Psgd__V1__Job *job, const char *folder)
 {
     ps_archive *w = ps_xcalloc(1, sizeof *w);
 
@@ -323,13 +330,5 @@ ps_archive *ps_archive_create(const Psgd__V1__Job *job, const char *folder, size
     w->status = ps_fail(PS_CANCELLED, "the coordinator is stopping");
     w->job = (Psgd__V1__Job *)ps_message_copy(&job->base);
     snprintf(w->folder, sizeof w->folder, "%s", folder);
-    w->logs = ps_xcalloc(log_cap, sizeof *w->logs);
-    w->log_nodes = ps_xcalloc(log_cap, sizeof *w->log_nodes);
     return w;
-}
-
-void ps_archive_add_log(ps_archive *w, const char *node_id, uint32_t attempt)
-{
-    ps_artifacts_log_name(w->logs[w->log_count], w->plan->spec->title, node_id, attempt);
-    snprintf(w->log_nodes[w->log_count++], sizeof *w->log_nodes, "%s", node_id);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* archive.h - a task that writes the last files of an attempt: the servers' weights as one model, the
- * record of rounds, the summary, the manifest.
+/* archive.h - a task that writes the last files of an attempt: the servers' weights as one model,
+ * the record of rounds, the summary, the manifest. It also lists the logs, those of lost attempts
+ * too (log_files.h).
  *
  * The task's thread reads only copies and immutable data: the job as a message, the plan, the
  * folder. The result is the job with the files that were added.
@@ -35,23 +36,15 @@ struct ps_archive {
 
     /* Private. */
     char folder[PS_FOLDER_MAX];
-    char (*logs)[PS_NAME_MAX + 1];            /* (log_count): names of log files */
-    char (*log_nodes)[PS_COMMIT_NODE_ID_MAX]; /* (log_count): node ids of the same */
-    size_t log_count;
 };
 
-/* Creates an archive for a copy of `job`, whose files are in `folder`, with room for `log_cap`
- * logs. */
-ps_archive *ps_archive_create(const Psgd__V1__Job *job, const char *folder, size_t log_cap);
+/* Creates an archive for a copy of `job`, whose files are in `folder`. */
+ps_archive *ps_archive_create(const Psgd__V1__Job *job, const char *folder);
 
 /* Writes the model `folder`/`name` of the weights of all servers, whose parts are in the folder
  * (ps_artifacts_part_name). Any thread; waits for the disk. */
 PS_MUST_USE ps_status ps_archive_write_weights(const ps_plan *plan, const ps_placement *placement,
                                                const char *job_id, const char *folder,
                                                const char *name, ps_written *written);
-
-/* Adds the log of a node to the files to list; a log that does not exist is left out. Set `plan`
- * before. */
-void ps_archive_add_log(ps_archive *w, const char *node_id, uint32_t attempt);
 
 #endif
