@@ -604,7 +604,9 @@ class Deleted(RegistryTest):
         first, second = self.done(2)
         kept = {name: sum for name, sum in self.files().items() if second in name}
         self.c.api.DeleteJob(coordinator_pb2.DeleteJobRequest(job_id=first))
-        self.c.poll("the files are gone", lambda: self.files() == kept)
+        jobs = self.folder / "jobs"
+        self.c.poll("the files are gone", lambda: [p.name for p in jobs.iterdir()] == [second])
+        self.assertEqual(self.files(), kept)
         log = self.start_again_after_stop()
         self.assertNotIn("does not know", log)
         self.assertEqual(self.files(), kept)
