@@ -24,6 +24,7 @@ static void free_files(ps_node *node)
     }
     node->checkpoint.count = node->checkpoint.pending = 0;
     node->checkpoint.has_all = node->checkpoint.is_complete = false;
+    node->cut_number++;
 }
 
 void ps_checkpoint_drop(ps_node *node)
@@ -93,7 +94,7 @@ void ps_checkpoint_tell(const ps_node *node, Psgd__V1__HeartbeatRequest *request
 typedef struct writing {
     ps_task task;
     ps_node *node;
-    uint64_t clock;
+    uint64_t number; /* value of node->cut_number when it began */
     ps_held_file file;
     ps_status status;
 } writing;
@@ -119,11 +120,11 @@ static void is_written(ps_task *task)
     writing *w = PS_CONTAINER_OF(task, writing, task);
     ps_node *node = w->node;
 
-    if (w->clock != node->checkpoint.clock) { /* it is not wanted any more */
+    if (w->number != node->cut_number) { /* its checkpoint is not wanted any more */
         ps_snapshot_drop(&w->file.content);
     } else if (!ps_is_ok(&w->status)) {
         ps_snapshot_drop(&w->file.content);
-        ps_node_checkpoint_fail(node, w->clock, &w->status);
+        ps_node_checkpoint_fail(node, node->checkpoint.clock, &w->status);
     } else {
         assert(node->checkpoint.count < PS_NODE_CHECKPOINT_FILES);
         node->checkpoint.files[node->checkpoint.count++] = w->file;
@@ -145,7 +146,7 @@ void ps_node_checkpoint_add(ps_node *node, uint64_t clock, const char *name, ps_
     w = ps_xcalloc(1, sizeof *w);
     w->task = (ps_task){.run = wait_for_file, .done = is_written};
     w->node = node;
-    w->clock = clock;
+    w->number = node->cut_number;
     w->status = ps_fail(PS_CANCELLED, "the node is stopping");
     snprintf(w->file.name, sizeof w->file.name, "%s", name);
     w->file.content = content;

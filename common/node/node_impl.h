@@ -113,6 +113,7 @@ struct ps_node {
         uint32_t count;      /* files so far, of which */
         ps_held_file *files; /* (PS_NODE_CHECKPOINT_FILES) */
     } checkpoint;
+    uint64_t cut_number;  /* grows when files are freed: one still being written is dropped */
     ps_tasks *cut_tasks;  /* one thread, which waits for the files of checkpoints */
     ps_collect *collects; /* list */
     size_t saves;         /* of the role, queued or running; release waits for them */
