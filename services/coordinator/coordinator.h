@@ -70,6 +70,7 @@ struct ps_coordinator {
     ps_tasks *looks;          /* reads data sets of submitted specs, which may take minutes */
     ps_tasks *packages;       /* makes packages: describes data sets, draws weights */
     ps_tasks *sends;          /* reads pieces of files for nodes */
+    ps_tasks *knocks;         /* connects to nodes, to see whether their processes are there */
     ps_tasks *tasks;          /* reads and writes files of jobs */
     ps_shares reading;        /* calls that wait for `reads` */
     ps_shares submitting;     /* calls that wait for `checks` and `looks` */

@@ -30,6 +30,7 @@ enum {
     LOOK_THREADS = 2,
     PACKAGE_THREADS = 3,
     SEND_THREADS = 2,
+    KNOCK_THREADS = 4,
     FILE_THREADS = 4
 };
 
@@ -114,6 +115,7 @@ static ps_status start_threads(ps_coordinator *c)
                  {&c->looks, LOOK_THREADS},
                  {&c->packages, PACKAGE_THREADS},
                  {&c->sends, SEND_THREADS},
+                 {&c->knocks, KNOCK_THREADS},
                  {&c->tasks, FILE_THREADS}};
     ps_status st = ps_registry_open_reader(c->registry, &c->reader);
 
@@ -132,7 +134,7 @@ static ps_status start_threads(ps_coordinator *c)
 
 static void stop_threads(ps_coordinator *c)
 {
-    ps_tasks **const kinds[] = {&c->tasks, &c->sends,  &c->packages,
+    ps_tasks **const kinds[] = {&c->tasks, &c->knocks, &c->sends, &c->packages,
                                 &c->looks, &c->checks, &c->reads};
 
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {

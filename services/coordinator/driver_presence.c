@@ -147,7 +147,7 @@ static void look(ps_presence *p)
     p->is_looking = true;
     p->is_refused = false;
     p->knock = (ps_task){.run = knock, .done = knocked};
-    ps_tasks_submit(p->a->c->tasks, NULL, &p->knock);
+    ps_tasks_submit(p->a->c->knocks, NULL, &p->knock);
 }
 
 void ps_presence_start(ps_attempt_node *node)
