@@ -406,11 +406,12 @@ static void save(ps_attempt *a)
     if (closes && c->outcome != PSGD__V1__JOB_STATE__JOB_STATE_QUEUED) {
         ps_time_set(&msg->end_time, ps_clock_wall_us());
     }
-    if (closes && c->is_interrupted) {
-        msg->interrupted++;
-    }
-    if (closes && c->is_recovery) {
-        ps_attempt_note_loss(a);
+    if (closes && !a->is_noted) { /* else its end could not be stored before, and is tried again */
+        a->is_noted = true;
+        msg->interrupted += c->is_interrupted;
+        if (c->is_recovery) {
+            ps_attempt_note_loss(a);
+        }
     }
     if (closes && msg->progress) {
         ps_text_set(&msg->progress->waiting_for, "");

@@ -17,8 +17,8 @@
 
 #include "psgd/v1/node.pb-c.h"
 
-typedef struct ps_prepare ps_prepare; /* a running PreCommit; driver_prepare.c */
-typedef struct ps_collect ps_collect; /* a running Collect; driver_collect.c */
+typedef struct ps_prepare ps_prepare;   /* a running PreCommit; driver_prepare.c */
+typedef struct ps_collect ps_collect;   /* a running Collect; driver_collect.c */
 typedef struct ps_presence ps_presence; /* a stream that breaks with the node; driver_presence.c */
 
 /* The driver's state of a member of the attempt. */
@@ -30,7 +30,7 @@ typedef struct ps_attempt_node {
     ps_unary *aborting;
     ps_prepare *prepare;
     ps_collect *collect;
-    ps_collect *saving;  /* of a checkpoint */
+    ps_collect *saving; /* of a checkpoint */
     ps_presence *presence;
     ps_call *ready;      /* the node's Ready, which waits at the barrier; NULL: none */
     bool logs_known;     /* log_name is set */
@@ -69,7 +69,7 @@ struct ps_attempt {
     uint64_t memory_bytes;  /* of the package, counted in the coordinator's budget */
     bool is_stored;         /* CAN_COMMIT is stored */
     bool is_found;          /* the data and the model for the package have been found */
-    bool is_noted;          /* the job has a recovery for its end */
+    bool is_noted;          /* its end is noted in the job */
     bool is_summed_up;      /* the job has its goodput */
     ps_attempt_node *nodes; /* (commit.count) */
     ps_told *told;          /* (placement.rank_count), by rank */
@@ -178,8 +178,8 @@ void ps_checkpoints_fini(ps_attempt *a);
 
 /* Notes that the attempt trains: what was lost before is mended. */
 void ps_attempt_trains(ps_attempt *a);
-/* Notes the loss that ends the attempt, once. Attempts that are lost one after the other before
- * they train begin after growing pauses. */
+/* Notes the loss that ends the attempt. Call it once. Attempts that are lost one after the other
+ * before they train begin after growing pauses. */
 void ps_attempt_note_loss(ps_attempt *a);
 /* Counts the useful time of the job, once, before its summary is written. */
 void ps_attempt_sum_up(ps_attempt *a);

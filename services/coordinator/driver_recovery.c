@@ -33,10 +33,6 @@ void ps_attempt_note_loss(ps_attempt *a)
     ps_live *job = a->job;
     int64_t now_us = ps_coordinator_now_us(a->c);
 
-    if (a->is_noted) {
-        return; /* its end could not be stored before, and is tried again */
-    }
-    a->is_noted = true;
     if (a->commit.state < PSGD__V1__JOB_STATE__JOB_STATE_RUNNING) {
         job->pause_us = job->pause_us == 0 ? FIRST_PAUSE_US : 2 * job->pause_us;
         job->pause_us = job->pause_us < LONGEST_PAUSE_US ? job->pause_us : LONGEST_PAUSE_US;
