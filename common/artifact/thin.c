@@ -2,8 +2,6 @@
 /* thin.c - see thin.h. */
 #include "common/artifact/thin.h"
 
-enum { DOUBLINGS_MAX = 60 };
-
 static uint64_t window_rows(const ps_thin *thin)
 {
     return thin->doublings == 0 ? 1 : (uint64_t)2 << thin->doublings;
@@ -13,7 +11,7 @@ static void end_window(ps_thin *thin)
 {
     thin->rows = 0;
     thin->kept += thin->doublings == 0 ? 1 : 2;
-    if (thin->kept >= PS_THIN_ROWS && thin->doublings < DOUBLINGS_MAX) {
+    if (thin->kept >= PS_THIN_ROWS && thin->doublings < PS_THIN_DOUBLINGS_MAX) {
         thin->kept = 0;
         thin->doublings++;
     }

@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-enum { PS_THIN_ROWS = 16384 };
+enum { PS_THIN_ROWS = 16384, PS_THIN_DOUBLINGS_MAX = 60 };
 
 /* What to do with a row; a set of these. */
 enum {

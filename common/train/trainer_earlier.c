@@ -170,8 +170,9 @@ static ps_status take_totals(ps_trainer *t, ps_state_in *in)
     e.bytes_up = ps_state_take_u64(in);
     e.bytes_down = ps_state_take_u64(in);
     each_of_curve(&curve, take_member, in);
-    if (curve.thin.doublings >= 64) {
-        ps_state_fail(in, "windows of 2^%u rows; less than 2^64 are allowed", curve.thin.doublings);
+    if (curve.thin.doublings > PS_THIN_DOUBLINGS_MAX) {
+        ps_state_fail(in, "windows of rows that doubled %u times; 0 to %d are allowed",
+                      curve.thin.doublings, PS_THIN_DOUBLINGS_MAX);
     }
     if (!(e.seconds >= 0 && e.seconds <= 1e9 && e.wait_s >= 0 && e.wait_s <= 1e9)) {
         ps_state_fail(in, "%g s of training, %g s of waits; 0 to 1e9 are allowed", e.seconds,
