@@ -72,7 +72,8 @@ static void end_round(ps_trainer *t, uint64_t round)
     trainer_record *r = &t->record;
     int64_t now_us = ps_clock_us(), waited_us = ps_gate_waited_us(t->gate);
 
-    ps_trainer_record_finish(t); /* only a round that sent nothing leaves the entry before it unwritten */
+    /* only a round that sent nothing leaves the entry before it unwritten */
+    ps_trainer_record_finish(t);
     r->before = r->now;
     r->before.round = round;
     r->before.loss /= (double)r->now.steps;
