@@ -241,7 +241,7 @@ static void share(const ps_pass *pass, size_t n, size_t channels, size_t plane, 
 {
     if (n > 0) {
         ps_team_ranges(ps_team_for(pass->team, n * channels * plane, PS_TEAM_VALUES), channels,
-                       plane > 1 ? 1 : 16, fn, arg);
+                       plane > 1 ? 1 : PS_TEAM_LINE, fn, arg);
     }
 }
 

@@ -103,8 +103,6 @@ static void add_bias(void *arg, size_t from, size_t to)
     add_rows(of->dy + from, of->n, of->width, to - from, of->dbias + from);
 }
 
-enum { LINE = 16 }; /* floats of a cache line */
-
 static void dense_backward(const ps_layer_plan *plan, const ps_pass *pass, const float *const *w,
                            const float *x, const float *y, float *tape, const float *dy,
                            float *const *dw, float *dx, size_t n)
@@ -115,7 +113,8 @@ static void dense_backward(const ps_layer_plan *plan, const ps_pass *pass, const
     (void)y;
     (void)tape;
     ps_gemm_tn(pass->team, out, in, n, dy, x, 1.0f, dw[WEIGHT]);
-    ps_team_ranges(ps_team_for(pass->team, n * out, PS_TEAM_VALUES), out, LINE, add_bias, &of);
+    ps_team_ranges(ps_team_for(pass->team, n * out, PS_TEAM_VALUES), out, PS_TEAM_LINE, add_bias,
+                   &of);
     if (dx != NULL) {
         ps_gemm_nn(pass->team, n, in, out, dy, w[WEIGHT], 0.0f, dx);
     }

@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LANES = 16 }; /* values of a cache line: where parts of a tensor begin */
-
 static ps_status add_rows(ps_model *model)
 {
     model->rows = ps_xcalloc(model->var_count + 1, sizeof(ps_rowset *));
@@ -244,7 +242,7 @@ static void clear_range(void *values, size_t from, size_t to)
 
 static void clear(ps_team *team, float *values, size_t n)
 {
-    ps_team_ranges(ps_team_for(team, n, PS_TEAM_VALUES), n, LANES, clear_range, values);
+    ps_team_ranges(ps_team_for(team, n, PS_TEAM_VALUES), n, PS_TEAM_LINE, clear_range, values);
 }
 
 /* Clears the gradients of a layer's variables, before the layer adds to them. */
@@ -364,7 +362,7 @@ static void merge_slopes(ps_model *model, const ps_placed *at, size_t n)
                   .to = model->block + input->to};
 
         if (input->way == PS_SLOPE_ADD || input->way == PS_SLOPE_SUM) {
-            ps_team_ranges(ps_team_for(model->team, values, PS_TEAM_VALUES), values, LANES,
+            ps_team_ranges(ps_team_for(model->team, values, PS_TEAM_VALUES), values, PS_TEAM_LINE,
                            add_range, &of);
         }
     }

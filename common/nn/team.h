@@ -16,6 +16,8 @@ typedef struct ps_team ps_team;
 
 enum {
     PS_TEAM_MAX = 64,
+    /* Floats of a cache line: where parts of a tensor begin. */
+    PS_TEAM_LINE = 16,
     /* The least values for which a layer that reads and writes each once uses the team. */
     PS_TEAM_VALUES = 1 << 15,
     /* The least products of two values for which a layer of products uses the team. */
