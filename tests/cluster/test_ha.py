@@ -21,6 +21,7 @@ import tempfile
 import threading
 import time
 import unittest
+import urllib.request
 
 import grpc
 from google.protobuf import json_format
@@ -33,7 +34,9 @@ LEASE_S = 2
 # The next leader: the lease, a look of each candidate, and the time to read the registry. On a
 # machine at rest; this one may have other work, and PSGD_HA_STRICT says that it has none.
 TAKEOVER_S = 3 * SLOW * (1 if os.environ.get("PSGD_HA_STRICT") else PATIENCE)
-DONE = job_pb2.JOB_STATE_DONE
+DONE, CANCELLED = job_pb2.JOB_STATE_DONE, job_pb2.JOB_STATE_CANCELLED
+# What a member of etcd counts: the transactions that it has answered.
+TXNS = 'grpc_server_handled_total{grpc_code="OK",grpc_method="Txn"'
 SHORT = {**SMALL, "epochs": 1, "data": {"name": "glyphs", "trainLimit": 200, "testLimit": 50}}
 # Trains for some ten seconds, whatever the machine.
 PACED = {**SMALL, "title": "paced", "epochs": 5,
@@ -60,6 +63,12 @@ class Etcd:
             self.start(i)
         self.url = "etcd://" + ",".join(f"127.0.0.1:{p}" for p in self.clients)
         self.wait()
+
+    def metric(self, i, text):
+        """A figure that member `i` shows of itself."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.clients[i]}/metrics", timeout=5) as page:
+            lines = page.read().decode().splitlines()
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(text))
 
     def start(self, i):
         peer, client = (f"http://127.0.0.1:{p[i]}" for p in (self.peers, self.clients))
@@ -98,6 +107,48 @@ class Etcd:
     def close(self):
         self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Relay:
+    """Carries connections to a member of etcd. Once `late` is set, it lets through what a client sends
+    within `window` seconds of the next byte, and drops all behind it, the client's good-bye too: for
+    the member the client still waits. While it is `mute`, answers are dropped."""
+
+    window = 0.2
+
+    def __init__(self, port):
+        self.to, self.late, self.mute = port, False, False
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self.socket.getsockname()[1]
+        self.open, self.carried = [], threading.Event()
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        with contextlib.suppress(OSError):  # closed
+            while True:
+                near, _ = self.socket.accept()
+                far = socket.create_connection(("127.0.0.1", self.to))
+                self.open += [near, far]
+                threading.Thread(target=self.carry, args=(near, far, True), daemon=True).start()
+                threading.Thread(target=self.carry, args=(far, near, False), daemon=True).start()
+
+    def carry(self, a, b, is_request):
+        until = None
+        with contextlib.suppress(OSError):
+            while data := a.recv(65536):
+                if is_request and self.late:
+                    until = until or time.monotonic() + self.window
+                    if time.monotonic() > until:
+                        return
+                    self.carried.set()
+                if is_request or not self.mute:
+                    b.sendall(data)
+            if not self.late:
+                b.shutdown(socket.SHUT_WR)
+
+    def close(self):
+        for s in (self.socket, *self.open):
+            s.close()
 
 
 class HaCluster(harness.Cluster):
@@ -245,6 +296,48 @@ class Leadership(HaTest):
         self.assertEqual(len(jobs()), 0)
         job_id = c.submit(SMALL, "once").id
         self.assertEqual([j.id for j in jobs()], [job_id])
+
+    def relayed(self):
+        """A coordinator that reaches three members of etcd through relays; the member that it asks."""
+        etcd = self.etcd(3)
+        relays = [Relay(port) for port in etcd.clients]
+        for relay in relays:
+            self.addCleanup(relay.close)
+        etcd.url = "etcd://" + ",".join(f"127.0.0.1:{r.port}" for r in relays)
+        c = self.cluster(etcd, coordinators=1, workers=0, pservers=0)
+        c.submit(SMALL, "first")
+        handled = [etcd.metric(i, TXNS) for i in range(3)]
+        asked = handled.index(max(handled))
+        return c, etcd, relays[asked], asked, handled[asked]
+
+    def test_a_transaction_that_etcd_carries_out_late_changes_nothing(self):
+        """A member freezes with a submission in its socket; the leader makes it again at the next
+        member and stores a later change there. Then the first member wakes."""
+        c, etcd, relay, asked, handled = self.relayed()
+        relay.late = True
+        etcd.members[asked].send_signal(signal.SIGSTOP)
+        try:
+            job_id = c.submit(SMALL, "late").id
+            self.assertTrue(relay.carried.is_set())
+            c.call("CancelJob", coordinator_pb2.CancelJobRequest(job_id=job_id))
+            self.assertEqual(c.get(job_id).state, CANCELLED)
+        finally:
+            etcd.members[asked].send_signal(signal.SIGCONT)
+        c.poll("the member has answered the first call", lambda: etcd.metric(asked, TXNS) > handled)
+        c.coordinator.kill()
+        c.coordinator.start()  # reads what is in etcd
+        c.leader()
+        self.assertEqual(c.get(job_id).state, CANCELLED)
+        self.assertNotEqual(c.submit(SMALL, "after").id, job_id)
+
+    def test_a_transaction_whose_answer_is_lost_is_known_to_be_stored(self):
+        c, etcd, relay, asked, handled = self.relayed()
+        relay.mute = True
+        job_id = c.submit(SMALL, "mute").id
+        self.assertGreater(etcd.metric(asked, TXNS), handled)  # it was stored there
+        c.call("CancelJob", coordinator_pb2.CancelJobRequest(job_id=job_id))
+        self.assertNotIn("leads no longer", c.coordinator.log())
+        self.assertEqual(len(c.call("ListJobs", coordinator_pb2.ListJobsRequest()).jobs), 2)
 
     def taken_over(self, disturb, undo, takes=TAKEOVER_S):
         """The leader is disturbed while a job trains: it goes on, and another one leads."""

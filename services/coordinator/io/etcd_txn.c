@@ -110,10 +110,13 @@ static ProtobufCBinaryData text_of(char *text)
 /* The messages of one commit. */
 typedef struct request {
     Etcdserverpb__TxnRequest txn;
-    Etcdserverpb__Compare fence, *fences[1];
+    Etcdserverpb__Compare conditions[2], *listed[2];
     Etcdserverpb__RequestOp ops[PS_ETCD_OPS_MAX], *list[PS_ETCD_OPS_MAX];
     Etcdserverpb__PutRequest puts[PS_ETCD_OPS_MAX];
     Etcdserverpb__DeleteRangeRequest deletes[PS_ETCD_OPS_MAX];
+    Etcdserverpb__RequestOp look, *looks[1]; /* after a refusal: reads the mark */
+    Etcdserverpb__RangeRequest mark;
+    char key[PS_ETCD_KEY_MAX], order_key[PS_ETCD_KEY_MAX];
 } request;
 
 static void fill_op(request *q, size_t i, op *o)
@@ -136,18 +139,28 @@ static void fill_op(request *q, size_t i, op *o)
     q->ops[i].request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE;
 }
 
-static void fill(request *q, ps_etcd_txn *txn, char *key, int64_t revision)
+static Etcdserverpb__Compare *add_condition(request *q, char *key)
 {
+    Etcdserverpb__Compare *c = &q->conditions[q->txn.n_compare];
+
+    etcdserverpb__compare__init(c);
+    c->result = ETCDSERVERPB__COMPARE__COMPARE_RESULT__EQUAL;
+    c->key = text_of(key);
+    q->listed[q->txn.n_compare++] = c;
+    return c;
+}
+
+static void fill(request *q, ps_etcd_txn *txn, const char *key, int64_t revision)
+{
+    Etcdserverpb__Compare *fence;
+
     etcdserverpb__txn_request__init(&q->txn);
-    etcdserverpb__compare__init(&q->fence);
-    q->fence.result = ETCDSERVERPB__COMPARE__COMPARE_RESULT__EQUAL;
-    q->fence.target = ETCDSERVERPB__COMPARE__COMPARE_TARGET__CREATE;
-    q->fence.key = text_of(key);
-    q->fence.target_union_case = ETCDSERVERPB__COMPARE__TARGET_UNION_CREATE_REVISION;
-    q->fence.create_revision = revision;
-    q->fences[0] = &q->fence;
-    q->txn.compare = q->fences;
-    q->txn.n_compare = 1;
+    q->txn.compare = q->listed;
+    memcpy(q->key, key, strlen(key) + 1);
+    fence = add_condition(q, q->key);
+    fence->target = ETCDSERVERPB__COMPARE__COMPARE_TARGET__CREATE;
+    fence->target_union_case = ETCDSERVERPB__COMPARE__TARGET_UNION_CREATE_REVISION;
+    fence->create_revision = revision;
     q->txn.success = q->list;
     q->txn.n_success = txn->count;
     for (size_t i = 0; i < txn->count; i++) {
@@ -155,34 +168,84 @@ static void fill(request *q, ps_etcd_txn *txn, char *key, int64_t revision)
     }
 }
 
+static void fill_order(request *q, const ps_etcd_order *order)
+{
+    Etcdserverpb__Compare *last;
+
+    memcpy(q->order_key, order->key, strlen(order->key) + 1);
+    last = add_condition(q, q->order_key);
+    last->target = ETCDSERVERPB__COMPARE__COMPARE_TARGET__MOD;
+    last->target_union_case = ETCDSERVERPB__COMPARE__TARGET_UNION_MOD_REVISION;
+    last->mod_revision = order->revision;
+    etcdserverpb__range_request__init(&q->mark);
+    q->mark.key = text_of(q->order_key);
+    etcdserverpb__request_op__init(&q->look);
+    q->look.request_range = &q->mark;
+    q->look.request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_RANGE;
+    q->looks[0] = &q->look;
+    q->txn.failure = q->looks;
+    q->txn.n_failure = 1;
+}
+
 typedef struct answer {
-    bool succeeded;
-    int64_t revision;
+    const ps_etcd_order *order; /* NULL: none */
+    bool is_done;
+    int64_t revision; /* of the transaction; 0: not known */
 } answer;
+
+/* Returns the key of `order` with the mark of this transaction, or NULL. */
+static const Etcdserverpb__KeyValue *marked(const ps_etcd_order *order,
+                                            const Etcdserverpb__TxnResponse *r)
+{
+    const Etcdserverpb__RangeResponse *found =
+        order && r->n_responses == 1 &&
+                r->responses[0]->response_case == ETCDSERVERPB__RESPONSE_OP__RESPONSE_RESPONSE_RANGE
+            ? r->responses[0]->response_range
+            : NULL;
+    const Etcdserverpb__KeyValue *kv = found && found->n_kvs == 1 ? found->kvs[0] : NULL;
+
+    return kv && kv->value.len == strlen(order->mark) &&
+                   memcmp(kv->value.data, order->mark, kv->value.len) == 0
+               ? kv
+               : NULL;
+}
 
 static void take(void *arg, const ProtobufCMessage *reply)
 {
     const Etcdserverpb__TxnResponse *r = (const void *)reply;
+    answer *a = arg;
 
-    *(answer *)arg = (answer){r->succeeded, r->header ? r->header->revision : 0};
+    if (r->succeeded) {
+        a->is_done = true;
+        a->revision = r->header ? r->header->revision : 0;
+    } else {
+        const Etcdserverpb__KeyValue *kv = marked(a->order, r);
+
+        a->is_done = kv != NULL; /* by an earlier call that got no answer */
+        a->revision = kv ? kv->mod_revision : 0;
+    }
 }
 
 ps_status ps_etcd_txn_commit(ps_etcd_txn *txn, ps_etcd *etcd, const char *key, int64_t revision,
-                             int64_t deadline_us, bool *is_done, int64_t *at_revision)
+                             ps_etcd_order *order, int64_t deadline_us, bool *is_done)
 {
-    char fence[PS_ETCD_KEY_MAX];
+    answer a = {.order = order};
     request *q;
-    answer a = {0};
     size_t bytes;
     ps_status st;
 
+    if (order) {
+        ps_etcd_txn_put_bytes(txn, order->key, order->mark, strlen(order->mark), 0);
+    }
     if (txn->dropped > 0) {
         return ps_fail(PS_RESOURCE_EXHAUSTED, "%zu operations; etcd takes %d in a transaction",
                        txn->count + txn->dropped, PS_ETCD_OPS_MAX);
     }
     q = ps_xmalloc(sizeof *q);
-    memcpy(fence, key, strlen(key) + 1);
-    fill(q, txn, fence, revision);
+    fill(q, txn, key, revision);
+    if (order) {
+        fill_order(q, order);
+    }
     bytes = etcdserverpb__txn_request__get_packed_size(&q->txn);
     st = bytes <= PS_ETCD_REQUEST_MAX
              ? ps_etcd_call(etcd, &etcdserverpb__kv__descriptor, "Txn", &q->txn.base, deadline_us,
@@ -191,8 +254,10 @@ ps_status ps_etcd_txn_commit(ps_etcd_txn *txn, ps_etcd *etcd, const char *key, i
                        PS_ETCD_REQUEST_MAX);
     free(q);
     if (ps_is_ok(&st)) {
-        *is_done = a.succeeded;
-        *at_revision = a.revision;
+        *is_done = a.is_done;
+        if (order && a.is_done) {
+            order->revision = a.revision;
+        }
     }
     return st;
 }

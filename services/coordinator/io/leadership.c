@@ -192,12 +192,11 @@ static ps_status create_key(ps_leadership *l)
 {
     ps_etcd_txn *txn = ps_etcd_txn_create();
     bool is_done = false;
-    int64_t revision = 0;
     ps_status st;
 
     ps_etcd_txn_put_bytes(txn, l->key, l->conf.address, strlen(l->conf.address), l->lease);
-    st = ps_etcd_txn_commit(txn, l->conf.etcd, l->key, 0, ps_clock_us() + answer_us, &is_done,
-                            &revision);
+    st = ps_etcd_txn_commit(txn, l->conf.etcd, l->key, 0, NULL, ps_clock_us() + answer_us,
+                            &is_done);
     ps_etcd_txn_destroy(txn);
     return st;
 }

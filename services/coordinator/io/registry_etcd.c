@@ -6,6 +6,7 @@
  *
  *   meta       StoredMeta
  *   last       the number that was given last, as text
+ *   order      the mark of the newest transaction (ps_etcd_order), as text
  *   spec/N     StoredSpec
  *   job/N      StoredJob
  *   event/N/S  WatchJobResponse
@@ -46,6 +47,8 @@ typedef struct etcd_registry {
     ps_registry *copy; /* of SQLite */
     char folder[800];  /* of the copy; "": removed already */
     ps_etcd_txn *txn;
+    int64_t newest; /* revision of the newest transaction; 0: nothing was stored yet */
+    uint64_t count; /* transactions of this leadership */
     unsigned depth;   /* nesting depth of begin */
     ps_status failed; /* the first failure since the outermost begin */
 } etcd_registry;
@@ -142,17 +145,19 @@ static ps_status etcd_begin(ps_registry *base)
 /* Stores the changes in etcd, if this coordinator still leads. */
 static ps_status commit(etcd_registry *r)
 {
-    etcd_key key;
+    etcd_key key, order_key;
+    char mark[48];
+    ps_etcd_order order = {key_of(r, order_key, "order"), mark, r->newest};
     bool is_done = false;
-    int64_t revision;
-    ps_status st =
-        ps_etcd_txn_commit(r->txn, r->conf.etcd, key_of(r, key, PS_LEADER_KEY), r->conf.leadership,
-                           r->conf.lasts_until_us(r->conf.arg), &is_done, &revision);
+    ps_status st;
 
-    while (st.code == PS_UNAVAILABLE && ps_clock_us() < r->conf.lasts_until_us(r->conf.arg)) {
-        st = ps_etcd_txn_commit(r->txn, r->conf.etcd, key, r->conf.leadership,
-                                r->conf.lasts_until_us(r->conf.arg), &is_done, &revision);
-    }
+    key_of(r, key, PS_LEADER_KEY);
+    snprintf(mark, sizeof mark, "%" PRId64 " %" PRIu64, r->conf.leadership, ++r->count);
+    do {
+        st = ps_etcd_txn_commit(r->txn, r->conf.etcd, key, r->conf.leadership, &order,
+                                r->conf.lasts_until_us(r->conf.arg), &is_done);
+    } while (st.code == PS_UNAVAILABLE && ps_clock_us() < r->conf.lasts_until_us(r->conf.arg));
+    r->newest = order.revision;
     if (st.code == PS_UNAVAILABLE) {
         r->conf.lost(r->conf.arg, st.text);
         return ps_fail(PS_ABORTED, "%s", st.text);
@@ -482,8 +487,9 @@ static ps_status take_event(etcd_registry *r, uint64_t number, const ProtobufCMe
     return ps_sqlite_insert_event(r->copy, number, (const void *)message);
 }
 
-/* What the keys "meta" and "last" say. */
+/* What the keys "meta", "last" and "order" say. */
 typedef struct known {
+    int64_t newest; /* revision of the newest transaction; 0: none */
     Psgd__Registry__V1__StoredMeta *meta; /* NULL: nothing was stored yet */
     uint64_t last;
 } known;
@@ -509,6 +515,13 @@ static void take_last(void *arg, const ProtobufCMessage *reply)
         text[r->kvs[0]->value.len] = '\0';
         ((known *)arg)->last = strtoull(text, NULL, 10);
     }
+}
+
+static void take_order(void *arg, const ProtobufCMessage *reply)
+{
+    const Etcdserverpb__RangeResponse *r = (const void *)reply;
+
+    ((known *)arg)->newest = r->n_kvs == 1 ? r->kvs[0]->mod_revision : 0;
 }
 
 static ps_status get(etcd_registry *r, const char *name, ps_etcd_take_fn *take, known *k)
@@ -551,8 +564,12 @@ static ps_status take_key(etcd_registry *r, const known *k)
 static ps_status fill(etcd_registry *r)
 {
     known k = {0};
-    ps_status st = get(r, "meta", take_meta, &k);
+    ps_status st = get(r, "order", take_order, &k);
 
+    r->newest = k.newest;
+    if (ps_is_ok(&st)) {
+        st = get(r, "meta", take_meta, &k);
+    }
     if (ps_is_ok(&st)) {
         st = get(r, "last", take_last, &k);
     }

@@ -6,11 +6,10 @@
  * first, on the condition that the key of the leadership is still this leader's; then to the file.
  * So a coordinator that no longer leads stores nothing, and never shows what is not stored.
  *
- * A transaction that gets no answer is sent again while the leadership lasts: applied twice in a row
- * it changes nothing. A member that holds the first one back until a later transaction of this
- * leader is stored can still apply it (docs/high-availability.md). If the leadership ends before
- * there is an answer, nobody here can know whether it was stored: then conf.lost is called, and the
- * process starts again.
+ * A transaction that gets no answer is sent again while the leadership lasts. A second condition,
+ * that the transaction before it is still the newest, lets etcd carry it out once only, and never
+ * after a later one. If the leadership ends before there is an answer, nobody here can know whether
+ * it was stored: then conf.lost is called, and the process starts again.
  */
 #ifndef PS_COORDINATOR_REGISTRY_ETCD_H
 #define PS_COORDINATOR_REGISTRY_ETCD_H
