@@ -275,7 +275,8 @@ void ps_attempt_start(ps_coordinator *c, ps_live *job, const ps_member *members,
 }
 
 /* Adopts an attempt that an earlier process left before training. If the process was not told to
- * stop, the job may be the cause of its end, so the interruption is counted. */
+ * stop, the job may be the cause of its end, so the interruption is counted. One of several
+ * coordinators may just have lost its leadership: then it is not. */
 static void adopt_unbegun(ps_attempt *a, const ps_commit_conf *conf, const ps_member *members,
                           size_t count, int64_t now_us)
 {
@@ -283,7 +284,7 @@ static void adopt_unbegun(ps_attempt *a, const ps_commit_conf *conf, const ps_me
     Psgd__V1__JobState outcome = PSGD__V1__JOB_STATE__JOB_STATE_QUEUED;
     char message[200] = "the coordinator was started anew before training began";
 
-    msg->interrupted += !a->c->was_stopped;
+    msg->interrupted += !a->c->was_stopped && !a->c->conf.etcd;
     if (msg->interrupted >= PS_INTERRUPTED_MAX) {
         outcome = PSGD__V1__JOB_STATE__JOB_STATE_FAILED;
         snprintf(message, sizeof message,

@@ -41,8 +41,8 @@ void ps_etcd_txn_destroy(ps_etcd_txn *txn)
     }
 }
 
-/* Returns the place of an earlier operation on this key, or a new place. NULL: PS_ETCD_OPS_MAX are in
- * use. etcd refuses a transaction with two puts of one key. */
+/* Returns the place of an earlier operation on this key, or a new place. NULL: PS_ETCD_OPS_MAX are
+ * in use. etcd refuses a transaction with two puts of one key. */
 static op *op_for(ps_etcd_txn *txn, const char *key, bool is_put)
 {
     op *o;

@@ -27,19 +27,19 @@ void ps_etcd_txn_put_bytes(ps_etcd_txn *txn, const char *key, const void *bytes,
 /* Adds the deletion of all keys from `key` up to, but not including, `end`; "": only `key`. */
 void ps_etcd_txn_delete(ps_etcd_txn *txn, const char *key, const char *end);
 
-/* A condition that puts the transactions of one writer in order. Each of them puts a mark of its own
- * as the value of `key`, if this key was last put at `revision`. So etcd carries out no transaction
- * twice, and none after a later one. A refusal shows by the mark whether an earlier call of the same
- * transaction was carried out. */
+/* A condition that puts the transactions of one writer in order. Each of them puts a mark of its
+ * own as the value of `key`, if this key was last put at `revision`. So etcd carries out no
+ * transaction twice, and none after a later one. A refusal shows by the mark whether an earlier
+ * call of the same transaction was carried out. */
 typedef struct ps_etcd_order {
     const char *key;
     const char *mark; /* no other transaction's */
     int64_t revision; /* 0: there is no such key; becomes that of this transaction */
 } ps_etcd_order;
 
-/* Commits the operations if the create revision of `key` is `revision` (0: there is no such key) and,
- * unless `order` is NULL, if `order` holds. *is_done becomes false if a condition does not hold;
- * nothing is stored then. RESOURCE_EXHAUSTED: more operations or bytes than etcd takes. */
+/* Commits the operations if the create revision of `key` is `revision` (0: there is no such key)
+ * and, unless `order` is NULL, if `order` holds. *is_done becomes false if a condition does not
+ * hold; nothing is stored then. RESOURCE_EXHAUSTED: more operations or bytes than etcd takes. */
 PS_MUST_USE ps_status ps_etcd_txn_commit(ps_etcd_txn *txn, ps_etcd *etcd, const char *key,
                                          int64_t revision, ps_etcd_order *order,
                                          int64_t deadline_us, bool *is_done);

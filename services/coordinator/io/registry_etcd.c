@@ -47,8 +47,8 @@ typedef struct etcd_registry {
     ps_registry *copy; /* of SQLite */
     char folder[800];  /* of the copy; "": removed already */
     ps_etcd_txn *txn;
-    int64_t newest; /* revision of the newest transaction; 0: nothing was stored yet */
-    uint64_t count; /* transactions of this leadership */
+    int64_t newest;   /* revision of the newest transaction; 0: nothing was stored yet */
+    uint64_t count;   /* transactions of this leadership */
     unsigned depth;   /* nesting depth of begin */
     ps_status failed; /* the first failure since the outermost begin */
 } etcd_registry;
@@ -489,7 +489,7 @@ static ps_status take_event(etcd_registry *r, uint64_t number, const ProtobufCMe
 
 /* What the keys "meta", "last" and "order" say. */
 typedef struct known {
-    int64_t newest; /* revision of the newest transaction; 0: none */
+    int64_t newest;                       /* revision of the newest transaction; 0: none */
     Psgd__Registry__V1__StoredMeta *meta; /* NULL: nothing was stored yet */
     uint64_t last;
 } known;
