@@ -37,6 +37,7 @@ test   npm                    a foreign client, buf, and onnxruntime
 test   etcd-server            the store of several coordinators
 test   etcd-client            looks into it
 test   iproute2               counts bytes in a network of its own
+test   nftables               cuts machines off each other in a network of their own
 fuzz   clang                  the fuzzers' compiler
 fuzz   libclang-rt-14-dev     the fuzzers' runtime
 bench  python3-torch          the peer in benchmarks
