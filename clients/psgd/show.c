@@ -190,14 +190,19 @@ void ps_show_recovery(const Psgd__V1__Recovery *r, char *text, size_t cap)
     size_t len = 0;
 
     for (size_t i = 0; i < r->n_node_ids && len < sizeof names; i++) {
-        int n = snprintf(names + len, sizeof names - len, "%s%s", len > 0 ? ", " : "",
-                         r->node_ids[i]);
+        int n =
+            snprintf(names + len, sizeof names - len, "%s%s", len > 0 ? ", " : "", r->node_ids[i]);
 
         len += n > 0 ? (size_t)n : 0;
     }
-    snprintf(all, sizeof all, "recovered %s (%s), back after %.1f s, %llu step%s repeated",
-             names[0] != '\0' ? names : "from a failure", r->reason, r->seconds, repeated,
-             repeated == 1 ? "" : "s");
+    if (r->is_planned) {
+        snprintf(all, sizeof all, "%s (%s): stood still for %.1f s, %llu step%s repeated",
+                 r->message, r->reason, r->seconds, repeated, repeated == 1 ? "" : "s");
+    } else {
+        snprintf(all, sizeof all, "recovered %s (%s), back after %.1f s, %llu step%s repeated",
+                 names[0] != '\0' ? names : "from a failure", r->reason, r->seconds, repeated,
+                 repeated == 1 ? "" : "s");
+    }
     ps_shorten(text, cap, all);
     ps_show_plain(text);
 }

@@ -40,15 +40,16 @@ static bool has_session(const ps_node *node)
 }
 
 /* Begins to take a checkpoint; 0: forgets the one that there is. */
-static void ask(ps_node *node, uint64_t clock)
+static void ask(ps_node *node, uint64_t clock, bool stays)
 {
     free_files(node);
     node->checkpoint.clock = clock;
+    node->checkpoint.stays = stays;
     if (clock > 0 && node->checkpoint.files == NULL) {
         node->checkpoint.files =
             ps_xcalloc(PS_NODE_CHECKPOINT_FILES, sizeof *node->checkpoint.files);
     }
-    node->hooks->cut(node->state, clock);
+    node->hooks->cut(node->state, clock, stays);
 }
 
 void ps_checkpoint_begin(ps_node *node)
@@ -57,7 +58,7 @@ void ps_checkpoint_begin(ps_node *node)
         has_session(node) ? ps_checkpoint_next(node->session->plan, node->session->first_clock) : 0;
 
     if (clock > 0) {
-        ask(node, clock);
+        ask(node, clock, false);
     }
 }
 
@@ -67,6 +68,13 @@ bool ps_checkpoint_is_wanted(const ps_node *node)
            node->session->plan->spec->checkpoint != NULL;
 }
 
+/* Returns whether the node stays at a checkpoint at which the coordinator does not want it any
+ * more; perhaps it is another coordinator, which does not know of it. */
+static bool is_let_go(const ps_node *node, const Psgd__V1__HeartbeatResponse *reply)
+{
+    return node->checkpoint.stays && !reply->checkpoint_stays;
+}
+
 void ps_checkpoint_obey(ps_node *node, const Psgd__V1__HeartbeatResponse *reply)
 {
     if (!has_session(node) || node->agent.phase != PS_PHASE_RUNNING) {
@@ -74,9 +82,10 @@ void ps_checkpoint_obey(ps_node *node, const Psgd__V1__HeartbeatResponse *reply)
     }
     if (reply->checkpoint > 0 && reply->checkpoint != node->checkpoint.clock &&
         reply->checkpoint != node->checkpoint.missed) {
-        ask(node, reply->checkpoint);
-    } else if (node->checkpoint.clock > 0 && reply->checkpoint_done >= node->checkpoint.clock) {
-        ask(node, 0);
+        ask(node, reply->checkpoint, reply->checkpoint_stays);
+    } else if (node->checkpoint.clock > 0 &&
+               (reply->checkpoint_done >= node->checkpoint.clock || is_let_go(node, reply))) {
+        ask(node, 0, false);
     }
     if (reply->checkpoint_settled) {
         ps_node_last_checkpoint(node, reply->checkpoint_step);
@@ -173,5 +182,9 @@ void ps_node_checkpoint_fail(ps_node *node, uint64_t clock, const ps_status *why
     free_files(node);
     node->checkpoint.clock = 0;
     node->checkpoint.missed = clock;
+    if (node->checkpoint.stays && has_session(node)) { /* of other ranks, which have taken it */
+        node->checkpoint.stays = false;
+        node->hooks->cut(node->state, 0, false);
+    }
     ps_node_hurry(node);
 }

@@ -238,7 +238,8 @@ static void heartbeat_answered(void *arg, const ps_error *error, const ProtobufC
     has_more = is_session_link(link) && is_same_attempt(link) && node->log != NULL &&
                reply->log_stored > node->log_shipped &&
                reply->log_stored + LOG_PIECE_BYTES / 2 < ps_joblog_size(node->log);
-    is_held = reply->directive == PSGD__V1__NODE_DIRECTIVE__NODE_DIRECTIVE_HOLD;
+    is_held = reply->directive == PSGD__V1__NODE_DIRECTIVE__NODE_DIRECTIVE_HOLD ||
+              reply->checkpoint_stays;
     ps_loop_after(node->loop, &link->timer,
                   link->again ? 0
                   : is_held   ? held_us

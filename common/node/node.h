@@ -75,10 +75,11 @@ typedef struct ps_role_hooks {
      * is due. */
     PS_MUST_USE ps_status (*tables)(void *state, Psgd__V1__TablesAction action, uint64_t clock);
     /* (optional) Takes a checkpoint at the beginning of `clock`, in place of one that was asked for
-     * and has not been taken; 0: of none. The role gives its files by ps_node_checkpoint_add and
-     * then calls ps_node_checkpoint_end, or ps_node_checkpoint_fail. Called while there is a
-     * session, also before `run`. */
-    void (*cut)(void *state, uint64_t clock);
+     * and has not been taken; 0: of none. If it `stays`, a worker does not begin that clock until
+     * the next call; a server takes it now, as all workers have. The role gives its files by
+     * ps_node_checkpoint_add and then calls ps_node_checkpoint_end, or ps_node_checkpoint_fail.
+     * Called while there is a session, also before `run`. */
+    void (*cut)(void *state, uint64_t clock, bool stays);
     /* (optional) Fills counters for GetStatus. Called while there is a session. Lists in it stay
      * valid until the next call. */
     void (*counters)(void *state, Psgd__V1__ServerCounters *counters);

@@ -107,6 +107,7 @@ struct ps_node {
     struct {
         uint64_t clock;      /* of it; 0: none */
         uint64_t missed;     /* clock at which the last one could not be taken; 0: none */
+        bool stays;          /* the session does not go on after it */
         bool has_all;        /* the role has given all files */
         bool is_complete;    /* it waits to be collected */
         uint32_t pending;    /* files that are being written */

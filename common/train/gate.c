@@ -299,8 +299,10 @@ bool ps_gate_pause(ps_gate *gate, int64_t us)
 /* Returns whether the gate is held at this clock. The caller holds the mutex. */
 static bool is_held(const ps_gate *gate, uint64_t clock)
 {
-    return gate->held_at > 0 && clock >= gate->held_at && gate->end_at == 0 && !gate->stopped &&
-           ps_is_ok(&gate->failure);
+    bool is_at_hold = gate->held_at > 0 && clock >= gate->held_at && gate->end_at == 0;
+    bool is_at_stay = gate->stay_at > 0 && clock >= gate->stay_at;
+
+    return (is_at_hold || is_at_stay) && !gate->stopped && ps_is_ok(&gate->failure);
 }
 
 bool ps_gate_begin_clock(ps_gate *gate, uint64_t clock, bool *is_end)
@@ -379,13 +381,15 @@ bool ps_gate_wait_weights(ps_gate *gate, uint32_t first_variable, uint32_t count
     return wait_for(gate, &w);
 }
 
-bool ps_gate_cut_at(ps_gate *gate, uint64_t clock)
+bool ps_gate_cut_at(ps_gate *gate, uint64_t clock, bool stays)
 {
     bool is_ahead;
 
     pthread_mutex_lock(&gate->mutex);
     is_ahead = clock == 0 || clock >= gate->cuts_seen;
     gate->cut_at = is_ahead ? clock : 0;
+    gate->stay_at = stays ? gate->cut_at : 0;
+    pthread_cond_broadcast(&gate->changed);
     pthread_mutex_unlock(&gate->mutex);
     return is_ahead;
 }

@@ -73,6 +73,7 @@ typedef struct ps_gate {
     uint64_t held_at;   /* it begins no clock from this one on; 0: it is not held */
     uint64_t end_at;    /* where it ends; 0: not known before the end of the job */
     uint64_t cut_at;    /* clock of the next checkpoint; 0: none is asked for */
+    uint64_t stay_at;   /* a checkpoint after which no clock begins from this one on; 0: none */
     uint64_t cuts_seen; /* 1 + the last clock for which the trainer has asked about cut_at */
 
     atomic_uint_fast64_t nudges; /* number of nudges so far */
@@ -138,16 +139,17 @@ uint64_t ps_gate_hold(ps_gate *gate);
 uint64_t ps_gate_held_at(ps_gate *gate);
 /* Any thread. Lets the trainer go on to `clock` and end there. Only the first call counts. */
 void ps_gate_end_at(ps_gate *gate, uint64_t clock);
-/* Trainer. Call it before the trainer begins `clock`. Blocks while the gate is held there; that
- * does not count as waiting. Writes whether the job ends here instead. Returns false if the gate
- * was stopped or has failed. */
+/* Trainer. Call it before the trainer begins `clock`. Blocks while the gate is held there, or stays
+ * there after a checkpoint; that does not count as waiting. Writes whether the job ends here
+ * instead. Returns false if the gate was stopped or has failed. */
 bool ps_gate_begin_clock(ps_gate *gate, uint64_t clock, bool *is_end);
 
 /* ---- Checkpoints ---- */
 
 /* Any thread. Asks for a checkpoint at the beginning of `clock`, in place of one that was asked for
- * and has not been taken; 0: of none. Returns false, and asks for none, if that is over. */
-bool ps_gate_cut_at(ps_gate *gate, uint64_t clock);
+ * and has not been taken; 0: of none. If it `stays`, the trainer does not begin that clock until
+ * the next call of this function. Returns false, and asks for none, if that is over. */
+bool ps_gate_cut_at(ps_gate *gate, uint64_t clock, bool stays);
 /* Trainer. Call it before the trainer begins `clock`. Returns whether a checkpoint is to be taken
  * there; it is then asked for no more. */
 bool ps_gate_take_cut(ps_gate *gate, uint64_t clock);

@@ -101,13 +101,14 @@ void ps_wire_server_set_failed(ps_wire_server *s, void (*failed)(void *arg, cons
 
 /* ---- Checkpoints ---- */
 
-void ps_wire_server_cut_at(ps_wire_server *s, uint64_t clock, ps_wire_cut_fn *cut, void *arg)
+void ps_wire_server_cut_at(ps_wire_server *s, uint64_t clock, bool is_now, ps_wire_cut_fn *cut,
+                           void *arg)
 {
     s->cut_at = cut != NULL ? clock : UINT64_MAX;
     s->cut = cut;
     s->cut_arg = arg;
     s->is_cut_due = false;
-    if (cut != NULL && ps_store_clock(s->parts->part[0].store) > clock) {
+    if (cut != NULL && (is_now || ps_store_clock(s->parts->part[0].store) > clock)) {
         ps_wire_server_cut(s);
     }
 }

@@ -51,12 +51,14 @@ void ps_wire_server_set_failed(ps_wire_server *s, void (*failed)(void *arg, cons
                                void *arg);
 
 /* Calls cut(arg, clock, store) once when everything before `clock` is in and somebody pushes to it:
- * before what is pushed changes anything. All snapshots of that clock that a worker has pulled are
- * made then. The store is to be saved; NULL: the server is further already. Not for shared parts;
- * only under a deterministic policy. Replaces an earlier call that has not come; `cut` NULL forgets
- * it. */
+ * before what is pushed changes anything. If `is_now`, nobody will push to it: it is called as soon
+ * as everything before is in, maybe at once; all workers have pulled the weights of `clock`. All
+ * snapshots of that clock that a worker has pulled are made then. The store is to be saved; NULL:
+ * the server is further already. Not for shared parts; only under a deterministic policy. Replaces
+ * an earlier call that has not come; `cut` NULL forgets it. */
 typedef void ps_wire_cut_fn(void *arg, uint64_t clock, ps_store *store);
-void ps_wire_server_cut_at(ps_wire_server *s, uint64_t clock, ps_wire_cut_fn *cut, void *arg);
+void ps_wire_server_cut_at(ps_wire_server *s, uint64_t clock, bool is_now, ps_wire_cut_fn *cut,
+                           void *arg);
 
 /* Sends all answers that a worker may get now, on that worker's thread. Unless `is_thorough`,
  * passes over parts that other threads have locked. Returns the monotonic time in microseconds at

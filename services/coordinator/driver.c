@@ -412,6 +412,8 @@ static void save(ps_attempt *a)
         msg->interrupted += c->is_interrupted;
         if (c->is_recovery) {
             ps_attempt_note_loss(a);
+        } else if (c->is_move) {
+            ps_attempt_note_move(a);
         }
     }
     if (closes && msg->progress) {
@@ -469,6 +471,7 @@ static void over(ps_attempt *a)
     ps_loop_cancel(a->c->loop, &a->timer);
     ps_loop_cancel(a->c->loop, &a->limit);
     ps_jobs_deactivate(ps_jobs_of(job), job);
+    job->returns = a->commit.is_move;
     ps_jobs_settle(ps_jobs_of(job), job);
 }
 

@@ -58,6 +58,10 @@ struct ps_checkpoint_wait {
      * the wait; may end the attempt if the result is OK. */
     void (*told)(ps_checkpoint_wait *wait, const ps_status *result, uint64_t step);
 
+    /* Workers stop at the checkpoint, because the job is to go on with other nodes: the caller
+     * calls ps_attempt_move if the result is OK. */
+    bool stays;
+
     /* the driver's */
     ps_attempt *a;
     uint64_t after; /* clock after which the checkpoint is */
@@ -70,6 +74,11 @@ struct ps_checkpoint_wait {
  * ps_attempt_take_checkpoint and if the job ends before, with UNAVAILABLE if the coordinator stops,
  * and as the storing of the checkpoint does. */
 void ps_attempt_await_checkpoint(ps_attempt *a, int64_t within_us, ps_checkpoint_wait *wait);
+
+/* Ends the attempt, whose workers stay at the checkpoint of `step`, for one with other nodes.
+ * Reason and message are those of Job.recoveries. Does nothing if the end of the attempt is
+ * decided. */
+void ps_attempt_move(ps_attempt *a, const char *reason, const char *message, uint64_t step);
 
 /* Returns whether the job's specification asks for checkpoints. */
 bool ps_attempt_has_checkpoints(const ps_attempt *a);

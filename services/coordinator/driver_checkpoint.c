@@ -6,6 +6,7 @@
  * on. */
 #include "services/coordinator/driver_impl.h"
 
+#include "common/base/clock.h"
 #include "common/base/container_of.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
@@ -99,14 +100,15 @@ static void tell(ps_attempt *a, const char *why)
 
 /* --- those who wait ------------------------------------------------------------------ */
 
-/* Tells those who wait for a checkpoint at a clock up to `clock`. One of them may end the
- * attempt and so change the list. */
-static void tell_waits(ps_attempt *a, uint64_t clock, const ps_status *result, uint64_t step)
+/* Tells those who wait for a checkpoint at a clock up to `clock`; `stayed`: workers stay at it. One
+ * of them may end the attempt and so change the list. */
+static void tell_waits(ps_attempt *a, uint64_t clock, bool stayed, const ps_status *result,
+                       uint64_t step)
 {
     ps_checkpoint_wait **at = &a->checkpoints.waits, *wait;
 
     while ((wait = *at) != NULL) {
-        if (wait->after >= clock) {
+        if (wait->after >= clock || (ps_is_ok(result) && wait->stays && !stayed)) {
             at = &wait->next;
             continue;
         }
@@ -119,7 +121,7 @@ static void tell_waits(ps_attempt *a, uint64_t clock, const ps_status *result, u
 
 void ps_checkpoints_tell(ps_attempt *a, const ps_status *why)
 {
-    tell_waits(a, UINT64_MAX, why, 0);
+    tell_waits(a, UINT64_MAX, false, why, 0);
 }
 
 static void wait_is_over(ps_event *event, bool ok)
@@ -148,7 +150,7 @@ static void skip(ps_attempt *a, const ps_status *why)
     tell(a, text);
     ps_cuts_give_up(&a->checkpoints.cuts, ps_coordinator_now_us(a->c));
     forget_files(a);
-    tell_waits(a, a->checkpoints.cuts.clock, why, 0);
+    tell_waits(a, a->checkpoints.cuts.clock, false, why, 0);
 }
 
 /* --- storing ------------------------------------------------------------------------ */
@@ -174,6 +176,7 @@ static void stored(ps_task *task)
 {
     storing *s = PS_CONTAINER_OF(task, storing, task);
     ps_attempt *a = s->a;
+    bool stayed = a->checkpoints.cuts.stays;
 
     if (a->job && !ps_is_ok(&s->status)) {
         skip(a, &s->status);
@@ -182,7 +185,7 @@ static void stored(ps_task *task)
                     "checkpoint of step %" PRIu64 " stored", s->conf.facts.step);
         ps_cuts_stored(&a->checkpoints.cuts, ps_coordinator_now_us(a->c));
         tell(a, NULL);
-        tell_waits(a, s->conf.facts.clock, &s->status, s->conf.facts.step);
+        tell_waits(a, s->conf.facts.clock, stayed, &s->status, s->conf.facts.step);
     }
     free(s->files);
     free(s);
@@ -388,6 +391,36 @@ static void take_last(ps_attempt_node *node)
     }
 }
 
+static bool is_server(const ps_attempt *a, size_t node)
+{
+    return a->commit.members[node].role == PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER;
+}
+
+/* Returns whether the node is told of the checkpoint that is named. If workers stay at it, servers
+ * are told when all workers have it: nobody then sends them anything of that clock. */
+static bool is_told(const ps_attempt *a, size_t node)
+{
+    const ps_cuts *cuts = &a->checkpoints.cuts;
+    bool have_all = true;
+
+    for (size_t i = 0; i < cuts->count; i++) {
+        have_all = have_all && (cuts->has[i] || is_server(a, i));
+    }
+    return cuts->stage == PS_CUT_NAMED && (have_all || !cuts->stays || !is_server(a, node));
+}
+
+/* Notes when the first worker stays at the checkpoint. */
+static void note_stay(ps_attempt *a, uint64_t has)
+{
+    const ps_cuts *cuts = &a->checkpoints.cuts;
+
+    if (cuts->stage == PS_CUT_NAMED && cuts->stays && has == cuts->clock &&
+        has != a->move.stood_clock) {
+        a->move.stood_clock = has;
+        a->move.stood_wall_us = ps_clock_wall_us();
+    }
+}
+
 void ps_checkpoints_beat(ps_attempt *a, size_t node, const Psgd__V1__HeartbeatRequest *beat,
                          Psgd__V1__HeartbeatResponse *answer)
 {
@@ -396,14 +429,17 @@ void ps_checkpoints_beat(ps_attempt *a, size_t node, const Psgd__V1__HeartbeatRe
 
     if (!is_training(a)) {
         ps_checkpoints_tell(a, &ended);
+        answer->checkpoint_stays = a->commit.is_move;
         return;
     }
+    note_stay(a, beat->checkpoint);
     if (ps_cuts_told(cuts, node, beat->checkpoint, beat->checkpoint_missed,
                      ps_coordinator_now_us(a->c))) {
         start_collecting(a);
     }
     name_next(a);
-    answer->checkpoint = cuts->stage == PS_CUT_NAMED ? cuts->clock : 0;
+    answer->checkpoint = is_told(a, node) ? cuts->clock : 0;
+    answer->checkpoint_stays = cuts->stage != PS_CUT_NONE && cuts->stays;
     answer->checkpoint_done = cuts->done;
     if (beat->wants_checkpoint) {
         take_last(&a->nodes[node]);
@@ -412,7 +448,8 @@ void ps_checkpoints_beat(ps_attempt *a, size_t node, const Psgd__V1__HeartbeatRe
     answer->checkpoint_step = a->nodes[node].last.step;
 }
 
-ps_status ps_attempt_take_checkpoint(ps_attempt *a, uint64_t *clock)
+/* As ps_attempt_take_checkpoint; `stays`: workers stop at it. */
+static ps_status ask_for(ps_attempt *a, bool stays, uint64_t *clock)
 {
     const char *lacks = ps_plan_checkpoint_lacks(a->plan);
     ps_cuts *cuts = &a->checkpoints.cuts;
@@ -427,17 +464,25 @@ ps_status ps_attempt_take_checkpoint(ps_attempt *a, uint64_t *clock)
     if (clock_ahead(a) >= a->plan->total_clocks) {
         return ends_before(a);
     }
-    (void)ps_cuts_want(cuts);
+    if (stays && !cuts->wants_stay) {
+        a->move.asked_wall_us = ps_clock_wall_us();
+    }
+    (void)ps_cuts_want(cuts, stays);
     name_next(a);
     /* one that is being collected is too old: the next is named when it is stored */
     *clock = cuts->stage == PS_CUT_NAMED ? cuts->clock : clock_ahead(a);
     return ps_ok();
 }
 
+ps_status ps_attempt_take_checkpoint(ps_attempt *a, uint64_t *clock)
+{
+    return ask_for(a, false, clock);
+}
+
 void ps_attempt_await_checkpoint(ps_attempt *a, int64_t within_us, ps_checkpoint_wait *wait)
 {
     uint64_t clock;
-    ps_status st = ps_attempt_take_checkpoint(a, &clock);
+    ps_status st = ask_for(a, wait->stays, &clock);
 
     wait->a = a;
     if (!ps_is_ok(&st)) {

@@ -98,6 +98,13 @@ struct ps_attempt {
         size_t score_count;
     } checkpoints;
 
+    struct {
+        int64_t asked_wall_us; /* when the change of nodes was asked for that is under way */
+        uint64_t stood_clock;  /* checkpoint at which the workers stay, or stayed last */
+        int64_t stood_wall_us; /* when the first of them had taken it */
+        uint64_t step;         /* of the checkpoint from which the next attempt goes on */
+    } move;
+
     uint32_t evaluations; /* number of evaluations that every live worker has finished */
     struct {
         int64_t us;
@@ -181,6 +188,8 @@ void ps_attempt_trains(ps_attempt *a);
 /* Notes the loss that ends the attempt. Call it once. Attempts that are lost one after the other
  * before they train begin after growing pauses. */
 void ps_attempt_note_loss(ps_attempt *a);
+/* Notes the change of nodes that ends the attempt. Call it once. */
+void ps_attempt_note_move(ps_attempt *a);
 /* Counts the useful time of the job, once, before its summary is written. */
 void ps_attempt_sum_up(ps_attempt *a);
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* driver_recovery.c - what an attempt notes in its job about losses (domain/recoveries.h). */
+/* driver_recovery.c - what an attempt notes in its job about losses and changes of its nodes
+ * (domain/recoveries.h). */
 #include "services/coordinator/driver_impl.h"
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/base/xalloc.h"
 #include "common/job/checkpoint_clocks.h"
 #include "services/coordinator/domain/recoveries.h"
 
@@ -41,6 +43,29 @@ void ps_attempt_note_loss(ps_attempt *a)
     ps_recovery_add(job->record.job, &a->commit, now_us, ps_clock_wall_us());
     ps_log_with(PS_LOG_WARN, "job", PS_LOG_FIELDS(PS_LOG_STR("job", a->job_id)),
                 "attempt %u is lost: %s; another one follows", a->number, a->commit.message);
+}
+
+void ps_attempt_move(ps_attempt *a, const char *reason, const char *message, uint64_t step)
+{
+    a->move.step = step;
+    ps_commit_move(&a->commit, reason, message, ps_coordinator_now_us(a->c));
+    ps_attempt_pump(a);
+}
+
+void ps_attempt_note_move(ps_attempt *a)
+{
+    Psgd__V1__Recovery *r = ps_recovery_add_move(a->job->record.job, &a->commit, a->move.step,
+                                                 a->move.asked_wall_us, a->move.stood_wall_us);
+
+    r->node_ids = ps_xcalloc(a->commit.count, sizeof *r->node_ids);
+    for (size_t i = 0; i < a->commit.count; i++) {
+        if (a->nodes[i].last.is_asked) {
+            r->node_ids[r->n_node_ids++] = ps_xstrdup(a->commit.members[i].id);
+        }
+    }
+    ps_log_with(PS_LOG_INFO, "job", PS_LOG_FIELDS(PS_LOG_STR("job", a->job_id)),
+                "attempt %u ends at step %llu: %s; another one follows", a->number,
+                (unsigned long long)a->move.step, a->commit.message);
 }
 
 void ps_attempt_sum_up(ps_attempt *a)

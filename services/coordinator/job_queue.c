@@ -176,14 +176,16 @@ static double patience_s(const look *l, ps_live *job)
 static void try_start(look *l, ps_live *job)
 {
     ps_coordinator *c = l->c;
-    const ps_want want = {.spec = job->record.job->spec,
-                          .is_after_loss = ps_recovery_is_open(job->record.job)};
+    Psgd__V1__JobSpec spec;
+    const ps_want want = {.spec = &spec, .is_after_loss = ps_recovery_is_open(job->record.job)};
     size_t count = 0;
-    ps_member *members = members_for(want.spec);
+    ps_member *members;
     const char *reason = "WAITING_FOR_NODES";
     char message[PS_COMMIT_MESSAGE_MAX], suspects[200];
     bool fits;
 
+    ps_job_spec_now(job->record.job, &spec);
+    members = members_for(&spec);
     fits = has_nodes(l, &want, members, &count, message, sizeof message);
     if (!ps_is_ok(&l->room)) {
         snprintf(message, sizeof message, "%s", l->room.text);
@@ -211,17 +213,17 @@ static void try_start(look *l, ps_live *job)
 /* Returns whether the job can possibly start now, so that a try is worth its time. */
 static bool is_worth_it(look *l, const ps_live *job)
 {
-    const Psgd__V1__JobSpec *spec = job->record.job->spec;
+    Psgd__V1__JobSpec spec;
 
-    if (may_be_told(l, job) || job->record.job->no_queue ||
-        ps_recovery_is_open(job->record.job)) {
+    if (may_be_told(l, job) || job->record.job->no_queue || ps_recovery_is_open(job->record.job)) {
         return true;
     }
     if (!ps_is_ok(&l->room) || lacks_memory(l->c, job->memory_bytes)) {
         return false;
     }
-    if (spec->n_nodes == 0) {
-        return ps_schedule_may_fit(&l->idle, spec);
+    ps_job_spec_now(job->record.job, &spec);
+    if (spec.n_nodes == 0) {
+        return ps_schedule_may_fit(&l->idle, &spec);
     }
     /* If there are many, they take turns: the next pass continues after the last one that was
      * tried. */
@@ -289,9 +291,25 @@ bool ps_queue_may_start(ps_coordinator *c, const Psgd__V1__JobSpec *spec, uint64
     return may;
 }
 
+/* Starts a job that has just left its nodes to go on with others, before jobs that wait for longer
+ * take these nodes; or publishes what it waits for. */
+static void go_on(ps_coordinator *c, ps_live *job)
+{
+    look l = {.c = c, .now_us = ps_coordinator_now_us(c), .room = ps_room_check(&c->room)};
+
+    if (c->is_open && !c->is_stopping && !job->is_active && job->decisions == 0) {
+        count_again(&l);
+        try_start(&l, job);
+        free(l.held);
+    }
+}
+
 void ps_queue_changed(void *arg, ps_live *job, ps_job_news what)
 {
-    (void)job;
+    if (what == PS_JOB_QUEUED && job->returns) {
+        job->returns = false;
+        go_on(arg, job);
+    }
     if (what == PS_JOB_QUEUED || what == PS_JOB_OVER) {
         ps_coordinator_schedule(arg);
     }

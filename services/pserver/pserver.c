@@ -199,7 +199,7 @@ static ps_status prepare(void *state, ps_session *session)
 static void forget_cut(ps_pserver *p)
 {
     for (uint32_t t = 0; p->is_open && p->cut.clock > 0 && t < p->thread_count; t++) {
-        ps_server_thread_cut_at(p->threads[t], 0, -1, NULL, NULL);
+        ps_server_thread_cut_at(p->threads[t], 0, false, -1, NULL, NULL);
     }
     ps_snapshot_drop(&p->cut.weights);
     p->cut.clock = 0;
@@ -244,7 +244,7 @@ static void part_saved(void *arg, ps_server_cut *cut)
     end_cut(p);
 }
 
-static void cut(void *state, uint64_t clock)
+static void cut(void *state, uint64_t clock, bool stays)
 {
     ps_pserver *p = state;
     const ps_session *session = ps_node_session(p->node);
@@ -266,7 +266,7 @@ static void cut(void *state, uint64_t clock)
     }
     for (uint32_t t = 0; t < p->thread_count; t++) {
         if (ps_server_thread_is_used(p->threads[t])) {
-            ps_server_thread_cut_at(p->threads[t], clock, p->cut.weights.fd, part_saved, p);
+            ps_server_thread_cut_at(p->threads[t], clock, stays, p->cut.weights.fd, part_saved, p);
         }
     }
     end_cut(p);

@@ -384,7 +384,7 @@ typedef struct cutting {
     ps_server_thread *t;
     uint64_t clock;
     int weights;
-    bool is_forgotten;
+    bool is_now, is_forgotten;
 } cutting;
 
 static void set_cut(void *arg)
@@ -392,13 +392,15 @@ static void set_cut(void *arg)
     const cutting *c = arg;
 
     c->t->cut_weights = c->weights;
-    ps_wire_server_cut_at(c->t->wire, c->clock, c->is_forgotten ? NULL : save_part, c->t);
+    ps_wire_server_cut_at(c->t->wire, c->clock, c->is_now, c->is_forgotten ? NULL : save_part,
+                          c->t);
 }
 
-void ps_server_thread_cut_at(ps_server_thread *t, uint64_t clock, int weights,
+void ps_server_thread_cut_at(ps_server_thread *t, uint64_t clock, bool is_now, int weights,
                              ps_server_cut_fn *done, void *arg)
 {
-    cutting c = {.t = t, .clock = clock, .weights = weights, .is_forgotten = done == NULL};
+    cutting c = {
+        .t = t, .clock = clock, .weights = weights, .is_now = is_now, .is_forgotten = done == NULL};
 
     t->cut_done = done;
     t->cut_arg = arg;

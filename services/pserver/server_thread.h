@@ -80,7 +80,7 @@ typedef void ps_server_cut_fn(void *arg, ps_server_cut *cut);
  * `weights`, at the places of ps_server_thread_copy_weights; then calls done(arg). Both are written
  * when cut->state is. The part must be used. `weights` must stay open until `done` is called, or
  * until it is forgotten: done NULL forgets it. */
-void ps_server_thread_cut_at(ps_server_thread *t, uint64_t clock, int weights,
+void ps_server_thread_cut_at(ps_server_thread *t, uint64_t clock, bool is_now, int weights,
                              ps_server_cut_fn *done, void *arg);
 
 /* Marks in is_missing (rank_count) the workers whose contributions to the part's oldest clock that

@@ -37,6 +37,7 @@ struct ps_rank {
     uint64_t held_at; /* clock at which a rank that has ended was held; 0: it was not held */
     ps_event trained, closed;
     uint64_t cut_at; /* of a rank that has not started: ps_rank_cut_at */
+    bool stays;      /* the same */
 
     /* Memory that ps_rank_progress lends. */
     Psgd__V1__WorkerProgress progress;
@@ -280,16 +281,17 @@ static ps_status open_exchange(ps_rank *r)
         st = load(r, r->exchange);
         ps_wire_client_start(r->exchange);
     }
-    (void)ps_gate_cut_at(ps_exchange_gate(r->exchange), r->cut_at);
+    (void)ps_gate_cut_at(ps_exchange_gate(r->exchange), r->cut_at, r->stays);
     return st;
 }
 
-bool ps_rank_cut_at(ps_rank *r, uint64_t clock)
+bool ps_rank_cut_at(ps_rank *r, uint64_t clock, bool stays)
 {
     if (r->is_training) {
-        return ps_gate_cut_at(ps_exchange_gate(r->exchange), clock);
+        return ps_gate_cut_at(ps_exchange_gate(r->exchange), clock, stays);
     }
     r->cut_at = clock; /* of a rank that has ended nothing comes of it */
+    r->stays = stays;
     return clock == 0 || r->exchange == NULL;
 }
 

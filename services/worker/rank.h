@@ -49,8 +49,9 @@ void ps_rank_hold(ps_rank *rank);
 void ps_rank_end_at(ps_rank *rank, uint64_t clock);
 
 /* Asks for a checkpoint of the rank at the beginning of `clock`, in place of an earlier one; 0: of
- * none. Returns false if that is over. */
-bool ps_rank_cut_at(ps_rank *rank, uint64_t clock);
+ * none. If it `stays`, the rank does not begin that clock until the next call. Returns false if
+ * that is over. */
+bool ps_rank_cut_at(ps_rank *rank, uint64_t clock, bool stays);
 
 /* Returns whether the rank was started and has not ended. */
 bool ps_rank_is_running(const ps_rank *rank);

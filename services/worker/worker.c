@@ -149,7 +149,7 @@ static void on_saved(void *arg, uint32_t rank, uint64_t clock, ps_snapshot state
     }
 }
 
-static void cut(void *state, uint64_t clock)
+static void cut(void *state, uint64_t clock, bool stays)
 {
     ps_worker *w = state;
     ps_status late = ps_fail(PS_FAILED_PRECONDITION, "a rank is further already");
@@ -158,7 +158,7 @@ static void cut(void *state, uint64_t clock)
     w->cut = clock;
     w->cut_left = w->rank_count;
     for (uint32_t i = 0; i < w->rank_count; i++) {
-        is_ahead = ps_rank_cut_at(w->ranks[i], clock) && is_ahead;
+        is_ahead = ps_rank_cut_at(w->ranks[i], clock, stays) && is_ahead;
     }
     if (!is_ahead) { /* what other ranks save for it is not wanted */
         w->cut = 0;

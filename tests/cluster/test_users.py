@@ -34,6 +34,7 @@ def calls_on(api, job_id):
            "ReclaimLogs": lambda: list(api.ReclaimLogs(pb.ReclaimLogsRequest(job_id=job_id), **WAIT)),
            "ListCheckpoints": lambda: api.ListCheckpoints(pb.ListCheckpointsRequest(job_id=job_id), **WAIT)}
     change = {"TakeCheckpoint": lambda: api.TakeCheckpoint(pb.TakeCheckpointRequest(job_id=job_id), **WAIT),
+              "ScaleJob": lambda: api.ScaleJob(pb.ScaleJobRequest(job_id=job_id, pservers=1), **WAIT),
               "ChangeTables": lambda: api.ChangeTables(pb.ChangeTablesRequest(
                   job_id=job_id, action=job_pb2.TABLES_ACTION_SAVE), **WAIT),
               "DeleteJob": lambda: api.DeleteJob(pb.DeleteJobRequest(job_id=job_id), **WAIT),
@@ -72,7 +73,7 @@ class Owners(TlsTest):
         self.assertEqual(self.refused(calls_on(bob, job.id)[1]["CancelJob"], DENIED),
                          f"job {job.id} is not of submitter/bob, who may change own jobs only")
         # ReclaimLogs and ListCheckpoints of a queued job have nothing to give, but are answered.
-        check(["TakeCheckpoint", "ChangeTables", "DeleteJob", "CancelJob"])
+        check(["TakeCheckpoint", "ScaleJob", "ChangeTables", "DeleteJob", "CancelJob"])
         calls_on(sue, job.id)[1]["CancelJob"]()
         self.assertEqual(c.get(job.id).message, "cancelled by submitter/sue")
         over()

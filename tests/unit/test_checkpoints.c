@@ -121,7 +121,7 @@ static void one_that_a_node_missed_is_named_later(void **state)
 
     (void)state;
     ps_cuts_init(&c, 2, 0, 0);
-    assert_int_equal(ps_cuts_want(&c), 0);
+    assert_int_equal(ps_cuts_want(&c, false), 0);
     assert_true(ps_cuts_is_due(&c, 0, 0));
     assert_int_equal(ps_cuts_ahead(&c, 10, 1000000), 32);
     ps_cuts_name(&c, 100);
@@ -147,9 +147,9 @@ static void one_that_is_collected_is_too_old_for_a_later_wish(void **state)
 
     (void)state;
     ps_cuts_init(&c, 1, 10, 0);
-    assert_int_equal(ps_cuts_want(&c), 0); /* the one that is named will do */
+    assert_int_equal(ps_cuts_want(&c, false), 0); /* the one that is named will do */
     assert_true(ps_cuts_told(&c, 0, 10, 0, 1));
-    assert_int_equal(ps_cuts_want(&c), 10);
+    assert_int_equal(ps_cuts_want(&c, false), 10);
     assert_false(ps_cuts_collected(&c));
     ps_cuts_stored(&c, 2);
     assert_true(ps_cuts_is_due(&c, 0, 2));
@@ -157,6 +157,37 @@ static void one_that_is_collected_is_too_old_for_a_later_wish(void **state)
     assert_true(ps_cuts_told(&c, 0, 20, 0, 3));
     ps_cuts_give_up(&c, 3);
     assert_false(ps_cuts_is_due(&c, 0, 4));
+    ps_cuts_fini(&c);
+}
+
+static void one_at_which_workers_stay_is_one_of_its_own(void **state)
+{
+    ps_cuts c;
+
+    (void)state;
+    ps_cuts_init(&c, 1, 10, 0);
+    assert_int_equal(ps_cuts_want(&c, true), 0);
+    assert_false(c.stays); /* the one that is named is not such a one, and comes first */
+    assert_true(ps_cuts_told(&c, 0, 10, 0, 1));
+    assert_false(ps_cuts_collected(&c));
+    ps_cuts_stored(&c, 2);
+    assert_true(ps_cuts_is_due(&c, 0, 2));
+    ps_cuts_name(&c, 20);
+    assert_true(c.stays);
+    assert_true(ps_cuts_told(&c, 0, 20, 0, 3));
+    assert_int_equal(ps_cuts_want(&c, true), 19); /* nobody is beyond it */
+    assert_int_equal(ps_cuts_want(&c, false), 20);
+    assert_false(ps_cuts_collected(&c));
+    ps_cuts_stored(&c, 4);
+    ps_cuts_name(&c, 30); /* for the second wish, at which nobody stays */
+    assert_false(c.stays);
+    ps_cuts_give_up(&c, 5);
+    assert_int_equal(ps_cuts_want(&c, true), 30);
+    ps_cuts_name(&c, 40);
+    ps_cuts_give_up(&c, 6);
+    assert_false(ps_cuts_is_due(&c, 0, 6));
+    ps_cuts_name(&c, 50);
+    assert_false(c.stays);
     ps_cuts_fini(&c);
 }
 
@@ -291,6 +322,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(all_nodes_have_it_before_files_are_collected),
         cmocka_unit_test(one_that_a_node_missed_is_named_later),
         cmocka_unit_test(one_that_is_collected_is_too_old_for_a_later_wish),
+        cmocka_unit_test(one_at_which_workers_stay_is_one_of_its_own),
         cmocka_unit_test(the_newest_and_multiples_are_kept),
         cmocka_unit_test(the_best_is_the_first_of_equal_ones),
         cmocka_unit_test(facts_are_read_or_refused_by_name),

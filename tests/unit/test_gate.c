@@ -7,6 +7,7 @@
 #include "common/base/clock.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -215,6 +216,54 @@ static void a_held_worker_ends_when_the_gate_closes(void **state)
     assert_int_equal(pthread_create(&w.thread, NULL, begin_clock, &b), 0);
     ps_gate_stop(&w.gate);
     assert_false(finish(&w));
+    end(&w);
+}
+
+static void note_rest(void *arg)
+{
+    atomic_store((atomic_bool *)arg, true);
+}
+
+static uint64_t begun(ps_gate *gate)
+{
+    uint64_t clock;
+
+    pthread_mutex_lock(&gate->mutex);
+    clock = gate->begun;
+    pthread_mutex_unlock(&gate->mutex);
+    return clock;
+}
+
+static void a_worker_stays_at_a_checkpoint_until_the_next_word(void **state)
+{
+    atomic_bool rested = false;
+    const ps_gate_hooks hooks = {.rest = note_rest, .arg = &rested};
+    bool is_end;
+    beginning b;
+    world w;
+
+    (void)state;
+    begin(&w, 0);
+    ps_gate_set_hooks(&w.gate, &hooks);
+    assert_true(ps_gate_cut_at(&w.gate, 1, true));
+    assert_false(ps_gate_take_cut(&w.gate, 0));
+    assert_true(ps_gate_begin_clock(&w.gate, 0, &is_end));
+    assert_true(ps_gate_take_cut(&w.gate, 1));
+    b = (beginning){.w = &w, .clock = 1};
+    assert_int_equal(pthread_create(&w.thread, NULL, begin_clock, &b), 0);
+    assert_int_equal(ps_gate_held_at(&w.gate), 0); /* the job does not end there */
+    while (!atomic_load(&rested) && begun(&w.gate) == 1) {
+        sched_yield();
+    }
+    assert_true(atomic_load(&rested));
+    assert_int_equal(begun(&w.gate), 1);
+    assert_true(ps_gate_cut_at(&w.gate, 2, false));
+    assert_true(finish(&w));
+    assert_false(b.is_end);
+    assert_true(ps_gate_take_cut(&w.gate, 2));
+    assert_true(ps_gate_begin_clock(&w.gate, 2, &is_end)); /* it does not stay at this one */
+    assert_false(ps_gate_cut_at(&w.gate, 2, true));        /* too late: it goes on */
+    assert_true(ps_gate_begin_clock(&w.gate, 3, &is_end));
     end(&w);
 }
 
@@ -528,6 +577,7 @@ int main(void)
         cmocka_unit_test(a_held_worker_goes_on_to_where_it_ends),
         cmocka_unit_test(a_worker_is_held_before_its_first_clock_too),
         cmocka_unit_test(a_held_worker_ends_when_the_gate_closes),
+        cmocka_unit_test(a_worker_stays_at_a_checkpoint_until_the_next_word),
         cmocka_unit_test(a_pause_lasts_and_is_no_wait),
         cmocka_unit_test(a_pause_ends_when_the_gate_closes),
         cmocka_unit_test(a_variable_is_there_when_all_its_slices_are),

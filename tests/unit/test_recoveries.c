@@ -133,8 +133,9 @@ static void a_process_that_is_gone_is_lost_at_once(void **state)
     ps_commit_gone(&w.c, PS0, w.now);
     cm_take(&w);
     expect(&w, STATE(QUEUED), "NODE_LOST");
-    assert_string_equal(w.c.message, "parameter server ps0 (h:3) is lost: its connection broke, and "
-                                     "nothing listens there any more");
+    assert_string_equal(w.c.message,
+                        "parameter server ps0 (h:3) is lost: its connection broke, and "
+                        "nothing listens there any more");
     assert_true(w.c.members[PS0].is_lost);
     ps_commit_gone(&w.c, W0, w.now); /* the end is decided */
     assert_string_equal(w.c.reason, "NODE_LOST");
@@ -311,6 +312,38 @@ static void a_node_that_stalls_in_each_attempt_fails_the_job(void **state)
     ps_commit_fini(&w.c);
 }
 
+static void a_change_of_nodes_is_no_loss(void **state)
+{
+    Psgd__V1__Job *job = new_job();
+    const ps_commit_conf conf = with_restarts(false, false);
+    const Psgd__V1__Recovery *r;
+    cm_world w;
+
+    (void)state;
+    for (unsigned k = 0; k < PS_ALIKE_MAX; k++) { /* so many of them are no failures alike */
+        cm_run(&w, &conf);
+        ps_commit_move(&w.c, "SCALED", "to 1 worker", w.now);
+        ps_commit_move(&w.c, "JOINED", "too late", w.now);
+        cm_take(&w);
+        assert_int_equal(w.c.outcome, STATE(QUEUED));
+        assert_true(w.c.is_move && !w.c.is_recovery);
+        assert_string_equal(w.c.reason, "SCALED");
+        r = ps_recovery_add_move(job, &w.c, 50, 108 * S, 110 * S);
+        ps_recovery_close(job, 50, 111 * S);
+        cm_release_all(&w);
+        assert_int_equal(w.over, 1);
+        ps_commit_fini(&w.c);
+    }
+    r = job->recoveries[0];
+    assert_true(r->is_planned);
+    assert_int_equal(r->ask_time->seconds, 108);
+    assert_int_equal(r->step, 50);
+    assert_float_equal(r->seconds, 1, 1e-6);
+    assert_int_equal(job->restarts, 0);
+    assert_false(ps_recovery_fails_alike(job));
+    psgd__v1__job__free_unpacked(job, NULL);
+}
+
 static void an_undisturbed_job_has_only_useful_time(void **state)
 {
     Psgd__V1__Job *job = new_job();
@@ -334,6 +367,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_newest_recoveries_are_kept_and_all_are_counted),
         cmocka_unit_test(failures_that_lead_nowhere_come_to_an_end),
         cmocka_unit_test(a_node_that_stalls_in_each_attempt_fails_the_job),
+        cmocka_unit_test(a_change_of_nodes_is_no_loss),
         cmocka_unit_test(an_undisturbed_job_has_only_useful_time),
     };
 

@@ -28,6 +28,7 @@ static const ps_method methods[] = {
      .handle = ps_serve_take_checkpoint,
      .may = PS_MAY_CHANGE,
      .changes = true},
+    {.name = "ScaleJob", .handle = ps_serve_scale_job, .may = PS_MAY_CHANGE, .changes = true},
     {.name = "ListCheckpoints", .handle = ps_serve_list_checkpoints, .may = PS_MAY_SEE},
     {.name = "DeleteJob", .handle = ps_serve_delete_job, .may = PS_MAY_CHANGE, .changes = true},
     {.name = "WatchJob",
@@ -52,7 +53,8 @@ static void tell_audit(void *state, const ps_ended_call *end)
 {
     const ps_coordinator *c = state;
 
-    if (c->audit) { /* one that does not lead refuses all calls, and leaves the file to the leader */
+    if (c->audit) { /* one that does not lead refuses all calls, and leaves the file to the leader
+                     */
         ps_audit_add(c->audit, end);
     }
 }
@@ -140,8 +142,7 @@ void ps_hold(ps_held *held, ps_coordinator *c, ps_call *call, const char *job_id
     ps_call_on_gone(call, held_gone, held);
 }
 
-bool ps_may_wait(ps_tasks *tasks, ps_shares *shares, const char *what, ps_call *call,
-                 ps_held *held)
+bool ps_may_wait(ps_tasks *tasks, ps_shares *shares, const char *what, ps_call *call, ps_held *held)
 {
     char host[PS_CLIENT_HOST_MAX];
 

@@ -13,6 +13,8 @@ ps_handler ps_serve_submit_job, ps_serve_get_job, ps_serve_cancel_job, ps_serve_
 ps_handler ps_serve_change_tables;
 /* service_checkpoints.c */
 ps_handler ps_serve_take_checkpoint, ps_serve_list_checkpoints;
+/* service_scale.c */
+ps_handler ps_serve_scale_job;
 /* service_list.c */
 ps_handler ps_serve_list_jobs;
 /* service_watch.c */
@@ -92,5 +94,8 @@ void ps_page_token_make(char token[PS_PAGE_TOKEN_MAX], const char *position);
 /* Reads the position from a page token; "" gives "". Returns false if the token is not one of
  * ours. */
 bool ps_page_token_read(const char *token, char *position, size_t cap);
+
+/* Answers a call that would change a job that is not live: it is over, or there is no such job. */
+void ps_answer_over(ps_coordinator *c, ps_call *call, const char *job_id);
 
 #endif

@@ -458,6 +458,11 @@ static void refuse_over(ps_call *call, Psgd__V1__Job *job)
               ps_state_name(job->state));
 }
 
+void ps_answer_over(ps_coordinator *c, ps_call *call, const char *job_id)
+{
+    answer_job(c, call, job_id, PS_ACCESS_CHANGE, refuse_over);
+}
+
 static ps_status change_nothing(ps_change *change, ps_registry *r)
 {
     (void)change;
@@ -561,7 +566,7 @@ void ps_serve_cancel_job(void *service, const ProtobufCMessage *request, ps_payl
     (void)payload;
     ps_call_about(call, q->job_id);
     if (!live) {
-        answer_job(c, call, q->job_id, PS_ACCESS_CHANGE, refuse_over);
+        ps_answer_over(c, call, q->job_id);
         return;
     }
     if (!ps_may_access(call, live->record.job, PS_ACCESS_CHANGE)) {

@@ -26,9 +26,13 @@ void ps_cuts_fini(ps_cuts *cuts)
     *cuts = (ps_cuts){0};
 }
 
-uint64_t ps_cuts_want(ps_cuts *cuts)
+uint64_t ps_cuts_want(ps_cuts *cuts, bool stays)
 {
+    if (stays && cuts->stays && cuts->stage != PS_CUT_NONE) {
+        return cuts->clock - 1;
+    }
     cuts->is_wanted = true;
+    cuts->wants_stay |= stays;
     cuts->wanted_after = cuts->stage > PS_CUT_NAMED ? cuts->clock : cuts->done;
     return cuts->wanted_after;
 }
@@ -52,6 +56,7 @@ void ps_cuts_name(ps_cuts *cuts, uint64_t clock)
            (cuts->stage == PS_CUT_NONE || (cuts->stage == PS_CUT_NAMED && clock < cuts->clock)));
     cuts->stage = PS_CUT_NAMED;
     cuts->clock = clock;
+    cuts->stays = cuts->is_wanted && cuts->wants_stay;
     cuts->at = 0;
     memset(cuts->has, 0, cuts->count * sizeof *cuts->has);
 }
@@ -63,10 +68,11 @@ static void end(ps_cuts *cuts, int64_t now_us)
     cuts->since_us = now_us;
 }
 
-/* Ends the one under way, after which nobody tries again what was wanted. */
-static void settle(ps_cuts *cuts, int64_t now_us)
+/* Ends the one under way. If it `serves`, nobody tries again what was wanted. */
+static void settle(ps_cuts *cuts, bool serves, int64_t now_us)
 {
-    cuts->is_wanted = cuts->is_wanted && cuts->clock <= cuts->wanted_after;
+    cuts->is_wanted = cuts->is_wanted && (cuts->clock <= cuts->wanted_after || !serves);
+    cuts->wants_stay = cuts->wants_stay && cuts->is_wanted && !cuts->stays;
     end(cuts, now_us);
 }
 
@@ -107,13 +113,13 @@ void ps_cuts_stored(ps_cuts *cuts, int64_t now_us)
 {
     assert(cuts->stage == PS_CUT_STORING);
     cuts->misses = 0;
-    settle(cuts, now_us);
+    settle(cuts, cuts->stays || !cuts->wants_stay, now_us);
 }
 
 void ps_cuts_give_up(ps_cuts *cuts, int64_t now_us)
 {
     if (cuts->stage != PS_CUT_NONE) {
-        settle(cuts, now_us);
+        settle(cuts, true, now_us);
     }
 }
 

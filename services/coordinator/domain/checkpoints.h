@@ -27,6 +27,8 @@ typedef struct ps_cuts {
     uint64_t done;  /* nodes forget those up to this clock */
     bool is_wanted; /* somebody has asked for one that has not been stored yet: ps_cuts_want */
     uint64_t wanted_after; /* it is of a later clock than this */
+    bool wants_stay;       /* the one that is wanted is one at which workers stay */
+    bool stays;            /* workers stay at the one under way */
     unsigned misses;       /* in a row: how often a clock was named too late */
     int64_t since_us;      /* when the last one was stored or given up, or training began */
     size_t count;          /* nodes */
@@ -38,9 +40,9 @@ typedef struct ps_cuts {
 void ps_cuts_init(ps_cuts *cuts, size_t nodes, uint64_t clock, int64_t now_us);
 void ps_cuts_fini(ps_cuts *cuts);
 
-/* Asks for one. Returns the clock after which it is: a checkpoint whose files are being collected
- * already is too old for it. */
-uint64_t ps_cuts_want(ps_cuts *cuts);
+/* Asks for one; `stays`: workers begin no clock after it. Returns the clock after which it is: a
+ * checkpoint whose files are being collected already is too old, unless workers stay at it. */
+uint64_t ps_cuts_want(ps_cuts *cuts, bool stays);
 
 /* Returns whether one is to be named soon: `every_us` is over since the last one (0: never by
  * time), or one is wanted. Never while files of one are collected or stored. */

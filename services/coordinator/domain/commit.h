@@ -162,6 +162,7 @@ typedef struct ps_commit {
     bool barrier_begun;  /* the first Ready has arrived */
     bool is_interrupted; /* the outcome is QUEUED because of an interruption before training */
     bool is_recovery;    /* the outcome is QUEUED because of a loss, which another attempt mends */
+    bool is_move;        /* the outcome is QUEUED, and another attempt goes on with other nodes */
     unsigned todo;
 
     char waits[PS_COMMIT_WAITS_MAX]; /* what a full disk delays; "": nothing */
@@ -255,6 +256,9 @@ void ps_commit_released(ps_commit *c, size_t node, int64_t now_us);
 /* Cancels the attempt. If the outcome is decided already, this only gives up the files that wait
  * for room: the others are stored, and `message` says what is lost. */
 void ps_commit_cancel(ps_commit *c, const char *why, int64_t now_us);
+/* Ends an attempt that trains, for another one with other nodes, which goes on where the workers
+ * stand. Does nothing if the outcome is decided. */
+void ps_commit_move(ps_commit *c, const char *reason, const char *message, int64_t now_us);
 /* Fails the attempt because of the coordinator itself. */
 void ps_commit_fail(ps_commit *c, const char *reason, const ps_status *why, int64_t now_us);
 /* Gives an outcome DONE that says nothing a reason and a message: which bound ended the job. */

@@ -394,6 +394,14 @@ void ps_commit_cancel(ps_commit *c, const char *why, int64_t now_us)
     }
 }
 
+void ps_commit_move(ps_commit *c, const char *reason, const char *message, int64_t now_us)
+{
+    if (c->stage == PS_STAGE_GOING) {
+        c->is_move = true;
+        ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_QUEUED, reason, now_us, "%s", message);
+    }
+}
+
 void ps_commit_fail(ps_commit *c, const char *reason, const ps_status *why, int64_t now_us)
 {
     ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_FAILED, reason, now_us, "%s", why->text);

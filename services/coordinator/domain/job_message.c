@@ -215,3 +215,14 @@ const char *ps_phase_text(Psgd__V1__NodePhase phase)
 {
     return enum_name(&psgd__v1__node_phase__descriptor, (int)phase, "NODE_PHASE_");
 }
+
+void ps_job_spec_now(const Psgd__V1__Job *job, Psgd__V1__JobSpec *out)
+{
+    *out = *job->spec;
+    if (job->scaled_processes > 0) {
+        out->worker_processes = job->scaled_processes;
+    }
+    if (job->scaled_pservers > 0) {
+        out->pservers = job->scaled_pservers;
+    }
+}

@@ -50,4 +50,8 @@ bool ps_state_is_final(Psgd__V1__JobState state);
 const char *ps_state_name(Psgd__V1__JobState state);  /* "RUNNING" */
 const char *ps_phase_text(Psgd__V1__NodePhase phase); /* "RUNNING" */
 
+/* Writes the job's specification with the numbers of processes that it has now. The members stay
+ * the job's. */
+void ps_job_spec_now(const Psgd__V1__Job *job, Psgd__V1__JobSpec *out);
+
 #endif

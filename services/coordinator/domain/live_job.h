@@ -35,6 +35,7 @@ struct ps_live {
     bool is_unsaved; /* the last change could not be stored: ps_live_save tries again */
     ps_status unsaved_why;
     bool is_over;          /* freed when its last change is stored */
+    bool returns;          /* has left its nodes to go on with others at once */
     bool is_active;        /* has an attempt, and is in ps_jobs.active */
     uint64_t memory_bytes; /* memory of its package; 0: not known yet */
     int64_t told_us;       /* when it was last told what it waits for in the queue */

@@ -71,7 +71,8 @@ static void name_lost(Psgd__V1__Recovery *r, const ps_commit *commit, int64_t no
     }
 }
 
-void ps_recovery_add(Psgd__V1__Job *job, const ps_commit *commit, int64_t now_us, int64_t wall_us)
+/* Adds what a loss and a change of nodes have in common. */
+static Psgd__V1__Recovery *add(Psgd__V1__Job *job, const ps_commit *commit, int64_t wall_us)
 {
     bool has_trained = commit->state >= PSGD__V1__JOB_STATE__JOB_STATE_RUNNING;
     double since_s = trains_since(job);
@@ -82,11 +83,27 @@ void ps_recovery_add(Psgd__V1__Job *job, const ps_commit *commit, int64_t now_us
     r->attempt = job->attempt;
     ps_text_set(&r->reason, commit->reason);
     ps_text_set(&r->message, commit->message);
-    name_lost(r, commit, now_us);
     ps_time_set(&r->notice_time, wall_us);
     r->step = job->progress != NULL ? job->progress->step : 0;
     r->train_seconds = has_trained ? at_least_0((double)wall_us * 1e-6 - since_s) : 0;
+    return r;
+}
+
+void ps_recovery_add(Psgd__V1__Job *job, const ps_commit *commit, int64_t now_us, int64_t wall_us)
+{
+    name_lost(add(job, commit, wall_us), commit, now_us);
     job->restarts++;
+}
+
+Psgd__V1__Recovery *ps_recovery_add_move(Psgd__V1__Job *job, const ps_commit *commit, uint64_t step,
+                                         int64_t asked_wall_us, int64_t wall_us)
+{
+    Psgd__V1__Recovery *r = add(job, commit, wall_us);
+
+    r->is_planned = true;
+    r->step = r->step > step ? r->step : step;
+    ps_time_set(&r->ask_time, asked_wall_us);
+    return r;
 }
 
 /* Returns how many of the seconds that an attempt trained are useful, if the next one begins at
@@ -136,7 +153,7 @@ bool ps_recovery_fails_alike(const Psgd__V1__Job *job)
     for (size_t i = n - PS_ALIKE_MAX; i < n; i++) {
         const Psgd__V1__Recovery *r = job->recoveries[i];
 
-        if (is_of_lost_node(r) || r->step > first->step) {
+        if (r->is_planned || is_of_lost_node(r) || r->step > first->step) {
             return false;
         }
     }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* recoveries.h - what a job keeps of its losses: Job.recoveries, and the time that they cost.
+/* recoveries.h - what a job keeps of its losses and of changes of its nodes: Job.recoveries, and
+ * the time that they cost.
  *
- * Pure. A recovery is open from the loss until the next attempt trains; several may be open, if
- * attempts are lost before they train. Wall times are microseconds since 1970. The messages lie in
- * malloc's memory, as those of job_message.h do.
+ * Pure. A recovery is open from the loss or change until the next attempt trains; several may be
+ * open, if attempts are lost before they train. Wall times are microseconds since 1970. The
+ * messages lie in malloc's memory, as those of job_message.h do.
  */
 #ifndef PS_COORDINATOR_RECOVERIES_H
 #define PS_COORDINATOR_RECOVERIES_H
@@ -16,7 +17,12 @@ enum { PS_RECOVERIES_KEPT = 100 };
  * the commit's time. */
 void ps_recovery_add(Psgd__V1__Job *job, const ps_commit *commit, int64_t now_us, int64_t wall_us);
 
-/* Returns whether the job waits for an attempt that goes on after a loss. */
+/* Adds the change of nodes that ends an attempt (ps_commit_move): asked for and begun at these
+ * times, with `step` steps finished. The caller adds node_ids to what is returned. */
+Psgd__V1__Recovery *ps_recovery_add_move(Psgd__V1__Job *job, const ps_commit *commit, uint64_t step,
+                                         int64_t asked_wall_us, int64_t wall_us);
+
+/* Returns whether the job waits for an attempt that goes on after a loss or a change of nodes. */
 bool ps_recovery_is_open(const Psgd__V1__Job *job);
 
 /* Closes all open recoveries: an attempt that began at `from_step` trains. Counts what is useful of

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""test_elastic.py - the processes of a synchronous job become more or fewer while it trains: by psgd
+scale. The model has the bits of a run that nothing disturbed, and no step is repeated."""
+import json
+import subprocess
+
+import grpc
+
+from harness import (BIN, PATIENCE, SMALL, ClusterTest, coordinator_pb2, evaluated, job_pb2, main, tensors)
+
+# 10 steps an epoch.
+JOB = {**SMALL, "title": "moved", "workers": 4, "epochs": 8, "seed": 5}
+PACE = {"straggler": {"name": "fixed", "params": {"rank": -1, "ms": 100}}}
+TOP_K = {"codec": {"up": {"name": "topk", "params": {"fraction": 0.1, "error_feedback": 1}},
+                   "down": {"name": "int8", "params": {"error_feedback": 1}}}}
+QUEUED, RUNNING, DONE, FAILED = (job_pb2.JOB_STATE_QUEUED, job_pb2.JOB_STATE_RUNNING,
+                                 job_pb2.JOB_STATE_DONE, job_pb2.JOB_STATE_FAILED)
+
+
+def model_of(files):
+    """The tensors of the job's model."""
+    return tensors(next(data for name, data in sorted(files.items()) if name.startswith("MODEL-") and
+                        name.endswith(("-N(ps).safetensors", "-N(0).safetensors"))))
+
+
+def seconds(stamp):
+    return stamp.seconds + stamp.nanos * 1e-9
+
+
+class ElasticTest(ClusterTest):
+    def straight(self, c, **fields):
+        job = c.wait(c.submit({**JOB, **fields}).id)
+        self.assertEqual(job.state, DONE, job.message)
+        return c.files(job.id)
+
+    def scale(self, c, job_id, **numbers):
+        return c.api.ScaleJob(coordinator_pb2.ScaleJobRequest(job_id=job_id, **numbers), timeout=60 * PATIENCE).job
+
+    def refused(self, c, job_id, **numbers):
+        """Code, reason and text."""
+        with self.assertRaises(grpc.RpcError) as caught:
+            self.scale(c, job_id, **numbers)
+        return caught.exception.code().name, caught.exception.details()
+
+    def back(self, c, job_id, moves):
+        """The job, when it trains after so many changes."""
+        return c.wait(job_id, lambda j: j.state == RUNNING and len(j.recoveries) == moves and
+                      j.recoveries[-1].seconds > 0 and j.progress.step > j.recoveries[-1].from_step)
+
+    def processes(self, job):
+        """Worker processes and servers of its attempt."""
+        of = {role: {p.node_id for p in job.placements if p.role == role}
+              for role in (job_pb2.NODE_ROLE_WORKER, job_pb2.NODE_ROLE_PSERVER)}
+        return tuple(len(ids) for ids in of.values())
+
+    def must_be_whole(self, c, job, straight, reasons):
+        """The job is done, its files are those of the straight run, and no step was repeated."""
+        self.assertEqual(job.state, DONE, f"{job.reason} {job.message}")
+        files = c.files(job.id)
+        self.assertEqual(model_of(files), model_of(straight))
+        for rank in range(job.spec.workers):
+            ev = f"EV-moved-N({rank}).csv"
+            self.assertEqual(evaluated(files[ev]), evaluated(straight[ev]))
+        self.assertEqual([r.reason for r in job.recoveries], reasons)
+        self.assertEqual([r.step - r.from_step for r in job.recoveries], [0] * len(reasons))
+        self.assertEqual((job.restarts, [r.is_planned for r in job.recoveries]), (0, [True] * len(reasons)))
+        self.assertEqual([r["reason"] for r in json.loads(files["summary.json"])["recoveries"]], reasons)
+        return files
+
+
+class Scale(ElasticTest):
+    def run_one(self, c, steps, **fields):
+        straight = self.straight(c, **{"pservers": 1, **fields})
+        job = c.submit({**JOB, **PACE, **fields})
+        c.wait(job.id, lambda j: j.progress.step > 1)
+        for i, (numbers, wanted) in enumerate(steps):
+            self.scale(c, job.id, **numbers)
+            job = self.back(c, job.id, i + 1)
+            self.assertEqual(self.processes(job), wanted)
+            r = job.recoveries[-1]
+            self.assertGreaterEqual(seconds(r.notice_time), seconds(r.ask_time))
+            print(f"{numbers}: stood still after {seconds(r.notice_time) - seconds(r.ask_time):.3f} s for "
+                  f"{r.seconds:.3f} s", flush=True)
+        job = c.wait(job.id)
+        self.must_be_whole(c, job, straight, ["SCALED"] * len(steps))
+        return job
+
+    def test_workers_and_servers_become_more_and_fewer(self):
+        c = self.cluster(workers=4, pservers=3)
+        c.wait_nodes(7)
+        steps = [(dict(worker_processes=2), (2, 1)), (dict(pservers=3), (2, 3)),
+                 (dict(worker_processes=4, pservers=1), (4, 1))]
+        job = self.run_one(c, steps)
+        out = subprocess.run([BIN / "psgd", "watch", job.id, "--coordinator", c.coordinator.address],
+                             capture_output=True, text=True, timeout=60 * PATIENCE).stdout
+        self.assertRegex(out, r"scaled by a client to 2 worker processes and 3 servers \(SCALED\): stood still for "
+                              r"\d+\.\d s, 0 steps repeated")
+        self.run_one(c, steps, codec={"up": {"name": "int8"}, "down": {"name": "int8"}})
+        self.run_one(c, steps, **TOP_K)
+
+    def test_exchanges_among_workers(self):
+        c = self.cluster(workers=4, pservers=0)
+        c.wait_nodes(4)
+        self.run_one(c, [(dict(worker_processes=2), (2, 0)), (dict(worker_processes=4), (4, 0))],
+                     exchange={"name": "ring"})
+
+    def test_a_queued_job_has_its_numbers_at_once(self):
+        c = self.cluster(workers=2, pservers=1)
+        c.wait_nodes(3)
+        job = c.submit(JOB)
+        c.wait(job.id, lambda j: j.state == QUEUED and "needs 4 workers, 2 idle" in j.message)
+        job = self.scale(c, job.id, worker_processes=2)
+        self.assertEqual((job.scaled_processes, job.scaled_pservers, job.spec.worker_processes), (2, 1, 4))
+        job = c.wait(job.id)
+        self.assertEqual((job.state, self.processes(job), len(job.recoveries)), (DONE, (2, 1), 0))
+
+    def test_what_cannot_be_is_refused_by_name(self):
+        c = self.cluster(workers=4, pservers=1)
+        c.wait_nodes(5)
+        job = c.submit({**JOB, **PACE, "epochs": 1000})
+        c.wait(job.id, lambda j: j.progress.step > 1)
+        for numbers, code, text in (
+                (dict(), "INVALID_ARGUMENT", "are both 0"),
+                (dict(worker_processes=5), "INVALID_ARGUMENT", "worker_processes is 5; 1 to 4 are allowed"),
+                (dict(pservers=65), "INVALID_ARGUMENT", "pservers is 65; 1 to 64 are allowed"),
+                (dict(pservers=1, checkpoint_ms=3600001), "INVALID_ARGUMENT", "checkpoint_ms is 3600001"),
+                (dict(pservers=3), "FAILED_PRECONDITION", "4 workers and 3 servers are wanted; the job has, or "
+                                                          "could have, 4 and 1")):
+            said = self.refused(c, job.id, **numbers)
+            self.assertEqual(said[0], code)
+            self.assertIn(text, said[1])
+        # One that cannot be taken in time changes nothing.
+        self.assertIn("no checkpoint was stored in time; the job goes on with its processes as before",
+                      self.refused(c, job.id, worker_processes=2, checkpoint_ms=1)[1])
+        job = c.wait(job.id, lambda j, at=c.get(job.id).progress.step: j.progress.step > at + 20)
+        self.assertEqual((job.state, job.attempt, self.processes(job)), (RUNNING, 1, (4, 1)))
+        out = subprocess.run([BIN / "psgd", "scale", job.id, "--coordinator", c.coordinator.address],
+                             capture_output=True, text=True, timeout=60 * PATIENCE)
+        self.assertIn("give --workers P, --pservers M, or both", out.stderr)
+        c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id), timeout=10 * PATIENCE)
+        c.wait(job.id)
+        self.assertEqual(self.refused(c, job.id, pservers=1),
+                         ("FAILED_PRECONDITION", f"job {job.id} is CANCELLED already"))
+        c.wait_idle()
+        for fields, text in (({"consistency": {"name": "asp"}}, "cannot have checkpoints: "),
+                             ({"exchange": {"name": "ring"}}, "exchange among themselves (ring): it has no servers")):
+            job = c.submit({**JOB, **PACE, "epochs": 1000, **fields})
+            c.wait(job.id, lambda j: j.progress.step > 1)
+            self.assertIn(text, self.refused(c, job.id, pservers=1)[1])
+            c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id), timeout=10 * PATIENCE)
+            c.wait(job.id)
+            c.wait_idle()
+
+
+if __name__ == "__main__":
+    main()
