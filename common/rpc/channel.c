@@ -6,6 +6,7 @@
 #include "common/base/xalloc.h"
 #include "common/rpc/args.h"
 #include "common/rpc/error_wire.h"
+#include "common/rpc/tls_files.h"
 
 #include <assert.h>
 #include <grpc/grpc_security.h>
@@ -13,7 +14,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-ps_channel *ps_channel_create(ps_loop *loop, const char *target)
+/* Takes `creds`, and owns `expected`. */
+static ps_channel *create(ps_loop *loop, const char *target, grpc_channel_credentials *creds,
+                          ps_tls_expected *expected)
 {
     static const ps_int_arg table[] = {
         {GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, PS_MESSAGE_MAX},
@@ -34,18 +37,30 @@ ps_channel *ps_channel_create(ps_loop *loop, const char *target)
         {GRPC_ARG_ENABLE_HTTP_PROXY, 0}, /* else gRPC reads it from the environment */
     };
     ps_channel *channel = ps_xcalloc(1, sizeof *channel);
-    ps_tls *tls = ps_loop_tls(loop);
-    grpc_channel_credentials *creds;
     grpc_arg args[PS_INT_ARGS_MAX];
     grpc_channel_args all = ps_int_args(args, table, sizeof table / sizeof table[0]);
 
-    creds = tls != NULL ? ps_tls_channel_credentials(tls, &channel->expected)
-                        : grpc_insecure_credentials_create();
     channel->loop = loop;
+    channel->expected = expected;
     channel->target = ps_xstrdup(target);
     channel->grpc = grpc_channel_create(target, creds, &all);
     grpc_channel_credentials_release(creds);
     return channel;
+}
+
+ps_channel *ps_channel_create(ps_loop *loop, const char *target)
+{
+    ps_tls *tls = ps_loop_tls(loop);
+    ps_tls_expected *expected = NULL;
+    grpc_channel_credentials *creds = tls != NULL ? ps_tls_channel_credentials(tls, &expected)
+                                                  : grpc_insecure_credentials_create();
+
+    return create(loop, target, creds, expected);
+}
+
+ps_channel *ps_channel_create_files(ps_loop *loop, const char *target, ps_tls_files *files)
+{
+    return create(loop, target, ps_tls_files_credentials(files), NULL);
 }
 
 ps_channel *ps_channel_create_instance(ps_loop *loop, const char *target, const char *instance)

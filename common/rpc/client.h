@@ -20,11 +20,16 @@
 #include <protobuf-c/protobuf-c.h>
 
 typedef struct ps_channel ps_channel;
+struct ps_tls_files; /* tls_files.h */
 
 /* Returns a channel to `target` (host:port); release it by ps_channel_destroy. It reconnects
  * with a back-off of 0.1 s to 2 s and pings every 20 s while calls are open. Never fails: calls
  * to an unreachable target fail. */
 ps_channel *ps_channel_create(ps_loop *loop, const char *target);
+
+/* Returns a channel to a server that is no member of psgd's authority, by TLS with these files.
+ * Otherwise as ps_channel_create. */
+ps_channel *ps_channel_create_files(ps_loop *loop, const char *target, struct ps_tls_files *files);
 
 /* Returns a channel to an instance of the services at `target` (server.h), with a connection of its
  * own. Otherwise as ps_channel_create. */

@@ -36,7 +36,7 @@ static const int64_t grace_us = 2000000, grace_of_several_us = 300000;
 
 typedef struct settings {
     const char *listen, *advertise, *data_dir, *data_path, *log_level, *log_format, *fault, *backup;
-    const char *tls_dir, *tokens, *quotas, *registry;
+    const char *tls_dir, *tokens, *quotas, *registry, *etcd_ca, *etcd_cert, *etcd_key;
     int64_t heartbeat_us, lease_us, leader_lease_us, checkpoint_us, min_free_mib, max_memory_mib;
     int64_t max_unpacked_mib;
     bool recover, insecure;
@@ -67,7 +67,14 @@ static const ps_option options[] = {
                      .value = "sqlite:", .metavar = "URL",
                      .help = "where jobs are stored: sqlite: (jobs.db in --data-dir), or "
                              "etcd://HOST:PORT,.../PREFIX for several coordinators, of which one "
-                             "leads and all share the folder --data-dir"),
+                             "leads and all share the folder --data-dir; etcds://... by TLS"),
+    PS_OPTION_STRING(settings, etcd_ca, .name = "etcd-ca", .env = "PSGD_ETCD_CA", .metavar = "FILE",
+                     .help = "with etcds://: certificates of the authorities of etcd, in PEM"),
+    PS_OPTION_STRING(settings, etcd_cert, .name = "etcd-cert", .env = "PSGD_ETCD_CERT",
+                     .metavar = "FILE",
+                     .help = "with etcds://: the certificate that etcd is shown, in PEM"),
+    PS_OPTION_STRING(settings, etcd_key, .name = "etcd-key", .env = "PSGD_ETCD_KEY",
+                     .metavar = "FILE", .help = "with --etcd-cert: its private key, in PEM"),
     PS_OPTION_DURATION(settings, leader_lease_us, .name = "leader-lease",
                        .env = "PSGD_LEADER_LEASE", .value = "2s", .min = 2e6, .max = 60e6,
                        .help = "with etcd: time after which another coordinator leads if the "
@@ -349,15 +356,17 @@ static uint64_t memory_bytes(int64_t mib)
 /* Connects to etcd, if --registry names it. */
 static ps_status open_etcd(program *p, const settings *s, const char *listen)
 {
+    ps_tls_files_conf files = {.ca = s->etcd_ca, .cert = s->etcd_cert, .key = s->etcd_key};
     ps_address address;
     ps_status st;
 
     if (strcmp(s->registry, "sqlite:") == 0) {
         return ps_ok();
     }
-    if (strncmp(s->registry, "etcd://", 7) != 0) {
+    if (!ps_etcd_is_url(s->registry)) {
         return ps_fail(PS_INVALID_ARGUMENT,
-                       "--registry %s: sqlite: or etcd://HOST:PORT,... is allowed",
+                       "--registry %s: sqlite:, etcd://HOST:PORT,... or etcds://HOST:PORT,... is "
+                       "allowed",
                        PS_SHORT(s->registry, 50));
     }
     st = ps_address_parse(listen, "127.0.0.1", DEFAULT_PORT, &address);
@@ -365,7 +374,7 @@ static ps_status open_etcd(program *p, const settings *s, const char *listen)
         st = ps_fail(PS_INVALID_ARGUMENT, "--listen: with etcd, a coordinator needs a port that "
                                           "stays, because the others tell its address");
     }
-    return ps_is_ok(&st) ? ps_etcd_create(s->registry, &p->etcd) : st;
+    return ps_is_ok(&st) ? ps_etcd_create(s->registry, &files, &p->etcd) : st;
 }
 
 /* Runs the coordinator until it is told to stop. `argv` starts the program again. */

@@ -42,11 +42,42 @@ def free_ports(count):
     return ports
 
 
+class Certificates:
+    """An authority and certificates for loopback, by openssl, in a folder."""
+
+    def __init__(self, folder):
+        self.folder, self.ca, self.known = folder, folder / "ca.pem", {}
+        folder.mkdir()
+        self.openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days",
+                     "2", "-subj", "/CN=authority", "-keyout", folder / "ca.key", "-out", self.ca)
+
+    @staticmethod
+    def openssl(*args):
+        subprocess.run(["openssl", *map(str, args)], check=True, capture_output=True)
+
+    def of(self, name, days=2):
+        """(certificate, key) of this name, made when it is first asked for."""
+        if name not in self.known:
+            cert, key, request, more = (self.folder / f"{name}.{end}" for end in ("pem", "key", "csr", "ext"))
+            more.write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\nextendedKeyUsage=serverAuth,clientAuth\n")
+            self.openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj",
+                         f"/CN={name}", "-keyout", key, "-out", request)
+            self.openssl("x509", "-req", "-in", request, "-CA", self.ca, "-CAkey", self.folder / "ca.key",
+                         "-CAcreateserial", "-days", days, "-extfile", more, "-out", cert)
+            self.known[name] = (cert, key)
+        return self.known[name]
+
+    def args(self, name):
+        """What a coordinator of this name is told."""
+        return ["--etcd-ca", self.ca, "--etcd-cert", self.of(name)[0], "--etcd-key", self.of(name)[1]]
+
+
 class Etcd:
     """A cluster of etcd with `count` members; `place(i)`: the host of a member, and a command that
-    runs it there, if it is not to be on loopback."""
+    runs it there, if it is not to be on loopback; `tls`: the Certificates of TLS with its clients."""
 
-    def __init__(self, count=1, place=None):
+    def __init__(self, count=1, place=None, tls=None):
+        self.tls, self.scheme = tls, "https" if tls else "http"
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-etcd-"))
         ports = free_ports(2 * count) if place is None else [2379] * count + [2380] * count
         place = place or (lambda i: ("127.0.0.1", []))
@@ -57,7 +88,7 @@ class Etcd:
         self.members = [None] * count
         for i in range(count):
             self.start(i)
-        self.url = "etcd://" + ",".join(self.clients)
+        self.url = ("etcds://" if tls else "etcd://") + ",".join(self.clients)
         self.wait()
 
     def metric(self, i, text):
@@ -67,19 +98,24 @@ class Etcd:
         return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(text))
 
     def start(self, i):
-        peer, client = (f"http://{p[i]}" for p in (self.peers, self.clients))
+        peer, client = f"http://{self.peers[i]}", f"{self.scheme}://{self.clients[i]}"
+        tls = ["--client-cert-auth", "--trusted-ca-file", self.tls.ca, "--cert-file", self.tls.of("etcd")[0],
+               "--key-file", self.tls.of("etcd")[1]] if self.tls else []
         log = open(self.folder / f"etcd-{i}.log", "ab")
         self.members[i] = subprocess.Popen(
             [*self.within[i], "etcd", "--name", f"m{i}", "--data-dir", self.folder / f"m{i}", "--logger", "zap",
              "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
              "--listen-client-urls", client, "--advertise-client-urls", client,
-             "--initial-cluster", ",".join(f"m{k}=http://{p}" for k, p in enumerate(self.peers))],
+             "--initial-cluster", ",".join(f"m{k}=http://{p}" for k, p in enumerate(self.peers)),
+             *tls],
             stdout=log, stderr=log)
         log.close()
 
     def ctl(self, *args):
         return subprocess.run(
-            ["etcdctl", "--endpoints", ",".join(self.clients), *args],
+            ["etcdctl", "--endpoints", ",".join(f"{self.scheme}://{c}" for c in self.clients),
+             *(["--cacert", self.tls.ca, "--cert", self.tls.of("user")[0], "--key", self.tls.of("user")[1]]
+               if self.tls else []), *args],
             env={**os.environ, "ETCDCTL_API": "3"}, capture_output=True, text=True)
 
     def wait(self, seconds=20):
@@ -201,8 +237,8 @@ class HaCluster(harness.Cluster):
 
 @unittest.skipUnless(shutil.which("etcd") and shutil.which("etcdctl"), "no etcd-server, etcd-client")
 class HaTest(ClusterTest):
-    def etcd(self, count=1, place=None):
-        etcd = Etcd(count, place)
+    def etcd(self, count=1, place=None, tls=None):
+        etcd = Etcd(count, place, tls)
         self.addCleanup(etcd.close)
         return etcd
 

@@ -9,10 +9,13 @@ By hand, longer, on a machine at rest:
 import contextlib
 import json
 import os
+import pathlib
 import random
+import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 
@@ -20,8 +23,10 @@ import grpc
 from google.protobuf import json_format
 
 import harness
-from ha_cluster import CANCELLED, DONE, LEASE_S, PACED, SHORT, TAKEOVER_S, HaTest, Submitter
-from harness import ENDLESS, PATIENCE, SLOW, SMALL, coordinator_pb2, job_pb2, main
+from ha_cluster import (CANCELLED, DONE, LEASE_S, PACED, SHORT, TAKEOVER_S, Certificates, HaTest, Submitter,
+                        free_ports)
+from harness import (ENDLESS, PATIENCE, SLOW, SMALL, coordinator_pb2, coordinator_pb2_grpc, job_pb2,
+                     main)
 
 # What a member of etcd counts: the transactions that it has answered.
 TXNS = 'grpc_server_handled_total{grpc_code="OK",grpc_method="Txn"'
@@ -252,6 +257,89 @@ class Leadership(HaTest):
         c.leader()
         end = c.wait(job_id)
         self.assertEqual((end.state, end.attempt), (DONE, before.attempt), end.message)
+
+
+class Tls(HaTest):
+    """etcd takes only clients with a certificate of its authority."""
+
+    def setUp(self):
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-etcd-tls-"))
+        self.addCleanup(shutil.rmtree, folder)
+        self.ours, self.others = Certificates(folder / "ours"), Certificates(folder / "others")
+
+    def test_jobs_train_and_certificates_change(self):
+        etcd = self.etcd(tls=self.ours)
+        c = self.cluster(etcd, workers=1, extra=self.ours.args("coordinator"))
+        c.wait_nodes(2)
+        job = c.wait(c.submit(SMALL).id)
+        self.assertEqual(job.state, DONE, job.message)
+        # etcd asks for a certificate of another authority from now on, and shows one of it; the
+        # coordinators' files are replaced.
+        for name in ("coordinator", "etcd"):
+            for old, new in zip(self.ours.of(name), self.others.of(name)):
+                shutil.copy(new, old)
+        shutil.copy(self.others.ca, self.ours.ca)
+        self.ours.known.pop("user", None)
+        shutil.copy(self.others.folder / "ca.key", self.ours.folder / "ca.key")
+        etcd.kill()
+        etcd.start(0)
+        etcd.wait()
+        job = c.wait(c.submit(SMALL, "with other files").id)
+        self.assertEqual(job.state, DONE, job.message)
+
+    def refused(self, etcd, *args):
+        """What a coordinator with these files says while it cannot use etcd."""
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-refused-"))
+        self.addCleanup(shutil.rmtree, folder)
+        p = harness.Process("psgd-coordinator", "coordinator", folder,
+                            ["--registry", etcd.url, *args], port=free_ports(1)[0])
+        self.addCleanup(p.stop)
+        with grpc.insecure_channel(p.address) as channel:
+            stub = coordinator_pb2_grpc.CoordinatorServiceStub(channel)
+
+            def why():
+                try:
+                    stub.ListJobs(coordinator_pb2.ListJobsRequest(), timeout=PATIENCE)
+                except grpc.RpcError as e:
+                    return e.details() if "certificate" in e.details() else None
+                raise AssertionError("it leads")
+            said = harness.Cluster.poll(harness.Cluster, "it says why", why)
+        self.assertIn("no coordinator leads: etcd at " + etcd.clients[0], said)
+        self.assertEqual(p.log().count("registry: etcd at"), 1, p.log())  # once, not at each try
+        return said
+
+    def test_who_is_kept_out_is_told_why(self):
+        etcd = self.etcd(tls=self.ours)
+        ca, (cert, key) = self.ours.ca, self.ours.of("coordinator")
+        self.assertRegex(self.refused(etcd, "--etcd-ca", self.others.ca, "--etcd-cert", cert, "--etcd-key", key),
+                         "its certificate is not taken here: .*certificate.*--etcd-ca .*others/ca.pem")
+        self.assertIn("it does not take a client without a certificate; set --etcd-cert and --etcd-key",
+                      self.refused(etcd, "--etcd-ca", ca))
+        other = self.others.of("coordinator")
+        self.assertRegex(self.refused(etcd, "--etcd-ca", ca, "--etcd-cert", other[0], "--etcd-key", other[1]),
+                         r"it does not take the certificate .*others/coordinator.pem \(--etcd-cert\): ")
+
+    def test_files_that_cannot_be_used_are_named(self):
+        ca, (cert, key) = self.ours.ca, self.ours.of("coordinator")
+        other = self.others.of("coordinator")[1]
+        junk = self.ours.folder / "junk.pem"
+        junk.write_text("junk")
+        for url, args, why in (
+                ("etcds://127.0.0.1:1", [], "--etcd-ca is missing"),
+                ("etcds://127.0.0.1:1", ["--etcd-ca", ca, "--etcd-cert", cert], "--etcd-key is missing"),
+                ("etcds://127.0.0.1:1", ["--etcd-ca", ca, "--etcd-key", key], "--etcd-cert is missing"),
+                ("etcds://127.0.0.1:1", ["--etcd-ca", "/nowhere"], "--etcd-ca: .*/nowhere"),
+                ("etcds://127.0.0.1:1", ["--etcd-ca", junk], "--etcd-ca .*junk.pem: "),
+                ("etcds://127.0.0.1:1", ["--etcd-ca", ca, "--etcd-cert", cert, "--etcd-key", other],
+                 "--etcd-key .*others/coordinator.key: key values mismatch"),
+                ("etcd://127.0.0.1:1", ["--etcd-ca", ca], "etcds://HOST:PORT,... is allowed"),
+                ("http://127.0.0.1:1", [], "etcd://HOST:PORT,... or etcds://HOST:PORT,... is allowed")):
+            with self.subTest(args=args):
+                p = subprocess.run([harness.BIN / "psgd-coordinator", "--listen", "127.0.0.1:1", "--data-dir",
+                                    self.ours.folder / "data", "--registry", url, *args],
+                                   capture_output=True, text=True, timeout=20 * PATIENCE)
+                self.assertNotEqual(p.returncode, 0)
+                self.assertRegex(p.stderr, why)
 
 
 class Campaign(HaTest):

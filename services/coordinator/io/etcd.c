@@ -5,6 +5,7 @@
 #include "common/base/address.h"
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
+#include "common/base/log.h"
 #include "common/base/shorten.h"
 #include "common/base/strbuf.h"
 #include "common/base/xalloc.h"
@@ -13,6 +14,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -21,6 +23,9 @@ enum { ETCD_PORT = 2379, STREAM_BYTES = 4096 };
 
 static const int64_t try_us = 700000;  /* for one member to answer */
 static const int64_t pause_us = 30000; /* before the next member is asked */
+static const int64_t probe_us = 500000;
+
+static const char plain[] = "etcd://", protected[] = "etcds://";
 
 struct ps_etcd {
     ps_loop_thread *thread;
@@ -28,9 +33,12 @@ struct ps_etcd {
     size_t count;
     char *listed; /* all members, as text */
     char prefix[PS_ETCD_PREFIX_MAX];
-    ps_channel *channel; /* to members[at]; NULL: none yet. Loop's thread */
-    size_t at;           /* loop's thread */
-    uint64_t turns;      /* times that `at` has moved on. Loop's thread */
+    ps_tls_files *files;  /* NULL: plaintext */
+    atomic_bool answered; /* a member has answered, ever */
+    atomic_bool has_said; /* the log has what is wrong with a handshake */
+    ps_channel *channel;  /* to members[at]; NULL: none yet. Loop's thread */
+    size_t at;            /* loop's thread */
+    uint64_t turns;       /* times that `at` has moved on. Loop's thread */
 };
 
 /* One try of one call. The thread that makes it waits until is_done. */
@@ -60,8 +68,11 @@ static ps_channel *channel_for(errand *e)
 
     e->turn = etcd->turns;
     if (!etcd->channel) {
-        etcd->channel =
-            ps_channel_create(ps_loop_thread_loop(etcd->thread), etcd->members[etcd->at]);
+        ps_loop *loop = ps_loop_thread_loop(etcd->thread);
+        const char *member = etcd->members[etcd->at];
+
+        etcd->channel = etcd->files ? ps_channel_create_files(loop, member, etcd->files)
+                                    : ps_channel_create(loop, member);
     }
     return etcd->channel;
 }
@@ -76,6 +87,9 @@ static bool is_silence(const ps_status *st)
 static void end(errand *e, const ps_status *st)
 {
     e->status = *st;
+    if (ps_is_ok(st)) {
+        atomic_store(&e->etcd->answered, true);
+    }
     if (is_silence(st) && e->turn == e->etcd->turns) { /* else another call has moved on already */
         ps_channel_destroy(e->etcd->channel);
         e->etcd->channel = NULL;
@@ -166,6 +180,26 @@ static int64_t min_us(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* Says that no member answers. gRPC does not tell what is wrong with a handshake; until the first
+ * answer a probe of each member does. */
+static ps_status silent(const errand *e)
+{
+    ps_etcd *etcd = e->etcd;
+    ps_status st = ps_ok();
+
+    for (size_t i = 0; etcd->files && !atomic_load(&etcd->answered) && i < etcd->count; i++) {
+        st = ps_tls_files_probe(etcd->files, etcd->members[i], probe_us);
+        if (st.code == PS_UNAUTHENTICATED || st.code == PS_FAILED_PRECONDITION) {
+            if (!atomic_exchange(&etcd->has_said, true)) {
+                ps_log(PS_LOG_WARN, "registry", "etcd at %s", st.text);
+            }
+            return ps_fail(PS_UNAVAILABLE, "etcd at %s", st.text);
+        }
+    }
+    return ps_fail(PS_UNAVAILABLE, "etcd at %s does not answer: %s", PS_SHORT(etcd->listed, 50),
+                   PS_SHORT(e->status.text, 50));
+}
+
 /* Runs the errand, at one member after the other, until one answers or the time is over. */
 static ps_status run(errand *e, int64_t deadline_us)
 {
@@ -195,10 +229,7 @@ static ps_status run(errand *e, int64_t deadline_us)
     }
     pthread_cond_destroy(&e->changed);
     pthread_mutex_destroy(&e->mutex);
-    return is_silence(&e->status)
-               ? ps_fail(PS_UNAVAILABLE, "etcd at %s does not answer: %s",
-                         PS_SHORT(e->etcd->listed, 50), PS_SHORT(e->status.text, 50))
-               : e->status;
+    return is_silence(&e->status) ? silent(e) : e->status;
 }
 
 ps_status ps_etcd_call(ps_etcd *etcd, const ProtobufCServiceDescriptor *service, const char *method,
@@ -282,17 +313,46 @@ static ps_status take_prefix(ps_etcd *etcd, const char *url, const char *text)
     return ps_ok();
 }
 
+static bool is_protected(const char *url)
+{
+    return strncmp(url, protected, strlen(protected)) == 0;
+}
+
+bool ps_etcd_is_url(const char *text)
+{
+    return is_protected(text) || strncmp(text, plain, strlen(plain)) == 0;
+}
+
+static bool is_given(const char *file)
+{
+    return file && file[0] != '\0';
+}
+
+/* Reads the files of etcds://; etcd:// has none. */
+static ps_status read_files(ps_etcd *etcd, const char *url, const ps_tls_files_conf *files)
+{
+    ps_tls_files_conf conf = *files;
+
+    conf.flags = "--etcd";
+    if (is_protected(url)) {
+        return ps_tls_files_create(&conf, &etcd->files);
+    }
+    return is_given(conf.ca) || is_given(conf.cert) || is_given(conf.key)
+               ? wrong(url, "with --etcd-ca, --etcd-cert or --etcd-key, etcds://HOST:PORT,... is "
+                            "allowed")
+               : ps_ok();
+}
+
 static ps_status read_url(ps_etcd *etcd, const char *url)
 {
-    static const char scheme[] = "etcd://";
     const char *prefix = "psgd";
     char *text, *slash;
     ps_status st;
 
-    if (strncmp(url, scheme, strlen(scheme)) != 0) {
-        return wrong(url, "etcd://HOST:PORT,... is allowed");
+    if (!ps_etcd_is_url(url)) {
+        return wrong(url, "etcd://HOST:PORT,... or etcds://HOST:PORT,... is allowed");
     }
-    text = ps_xstrdup(url + strlen(scheme));
+    text = ps_xstrdup(url + strlen(is_protected(url) ? protected : plain));
     slash = strchr(text, '/');
     if (slash) {
         *slash = '\0';
@@ -306,11 +366,14 @@ static ps_status read_url(ps_etcd *etcd, const char *url)
     return st;
 }
 
-ps_status ps_etcd_create(const char *url, ps_etcd **out)
+ps_status ps_etcd_create(const char *url, const ps_tls_files_conf *files, ps_etcd **out)
 {
     ps_etcd *etcd = ps_xcalloc(1, sizeof *etcd);
     ps_status st = read_url(etcd, url);
 
+    if (ps_is_ok(&st)) {
+        st = read_files(etcd, url, files);
+    }
     if (ps_is_ok(&st)) {
         st = ps_loop_thread_start("etcd", &etcd->thread);
     }
@@ -342,6 +405,7 @@ void ps_etcd_destroy(ps_etcd *etcd)
     for (size_t i = 0; i < etcd->count; i++) {
         free(etcd->members[i]);
     }
+    ps_tls_files_destroy(etcd->files);
     free(etcd->listed);
     free(etcd);
 }

@@ -10,9 +10,11 @@
 #define PS_COORDINATOR_ETCD_H
 
 #include "common/base/status.h"
+#include "common/rpc/tls_files.h"
 
 #include "etcd/kv.pb-c.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum {
@@ -25,10 +27,14 @@ enum {
 
 typedef struct ps_etcd ps_etcd;
 
+/* Returns whether a text begins as that of an etcd does: etcd:// in plaintext, etcds:// by TLS. */
+bool ps_etcd_is_url(const char *text);
+
 /* Connects to the members of "etcd://host:port,host:port/prefix"; a port that is missing is 2379,
- * the prefix is "psgd" unless it is said. Fails with INVALID_ARGUMENT if the text is wrong. Does
- * not wait for etcd. */
-PS_MUST_USE ps_status ps_etcd_create(const char *url, ps_etcd **out);
+ * the prefix is "psgd" unless it is said. `files` are for etcds://; flags is set here. Fails with
+ * INVALID_ARGUMENT if the text is wrong, or as ps_tls_files_create. Does not wait for etcd. */
+PS_MUST_USE ps_status ps_etcd_create(const char *url, const ps_tls_files_conf *files,
+                                     ps_etcd **out);
 void ps_etcd_destroy(ps_etcd *etcd); /* no call may run; NULL is allowed */
 
 /* Returns the members, "host:port,host:port", and the prefix of all keys, "psgd/". */
