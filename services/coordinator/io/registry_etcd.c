@@ -36,7 +36,7 @@
 
 enum {
     CHANGES_MAX = 16, /* of up to 6 operations each */
-    PAGE_MAX = 256,   /* keys of one Range; fewer if their values are long */
+    PAGE_MAX = 1024,  /* keys of one Range; fewer if their values are long */
     LAYOUT = 1,       /* StoredMeta.version */
     NUMBER_DIGITS = 16
 };

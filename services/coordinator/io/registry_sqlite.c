@@ -420,19 +420,27 @@ static ps_status update(sqlite_registry *r, int index, const ps_record *record)
     return run(r, s, "store the job");
 }
 
-static ps_status add_event(sqlite_registry *r, uint64_t number,
-                           const Psgd__V1__WatchJobResponse *event)
+/* Stores an event, however many there are. */
+static ps_status insert_event(sqlite_registry *r, uint64_t number,
+                              const Psgd__V1__WatchJobResponse *event)
 {
     sqlite3_stmt *s = statement(r, SQL_ADD_EVENT);
     int64_t time_us = event->time ? event->time->seconds * 1000000 + event->time->nanos / 1000 : 0;
-    ps_status st;
 
     sqlite3_bind_int64(s, 1, (sqlite3_int64)number);
     sqlite3_bind_int64(s, 2, (sqlite3_int64)event->sequence);
     sqlite3_bind_int64(s, 3, time_us);
     sqlite3_bind_int(s, 4, (int)event->kind);
     ps_row_bind_message(s, 5, &event->base);
-    st = run(r, s, "store the event");
+    return run(r, s, "store the event");
+}
+
+static ps_status add_event(sqlite_registry *r, uint64_t number,
+                           const Psgd__V1__WatchJobResponse *event)
+{
+    ps_status st = insert_event(r, number, event);
+    sqlite3_stmt *s;
+
     if (!ps_is_ok(&st)) {
         return st;
     }
@@ -715,7 +723,7 @@ ps_status ps_sqlite_insert_event(ps_registry *base, uint64_t number,
     sqlite3_bind_int64(s, 1, (sqlite3_int64)number);
     is_there = sqlite3_step(s) == SQLITE_ROW;
     sqlite3_reset(s);
-    return is_there ? add_event(r, number, event) : ps_ok();
+    return is_there ? insert_event(r, number, event) : ps_ok();
 }
 
 uint64_t ps_sqlite_first_event(ps_registry *base, uint64_t number)
