@@ -62,10 +62,22 @@ void ps_checkpoint_begin(ps_node *node)
     }
 }
 
+/* Returns whether the job goes on without the node, from a checkpoint. */
+static bool goes_on(const ps_node *node)
+{
+    const Psgd__V1__RecoverySpec *recovery = node->session->plan->spec->recovery;
+    Psgd__V1__LossAction action = node->hooks->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER
+                                      ? recovery->on_worker_loss
+                                      : recovery->on_server_loss;
+
+    return action == PSGD__V1__LOSS_ACTION__LOSS_ACTION_RESTART &&
+           ps_plan_checkpoint_lacks(node->session->plan) == NULL;
+}
+
 bool ps_checkpoint_is_wanted(const ps_node *node)
 {
     return has_session(node) && node->agent.phase == PS_PHASE_RUNNING &&
-           node->session->plan->spec->checkpoint != NULL;
+           (node->session->plan->spec->checkpoint != NULL || goes_on(node));
 }
 
 /* Returns whether the node stays at a checkpoint at which the coordinator does not want it any

@@ -375,8 +375,8 @@ int ps_node_main(int argc, char **argv, const ps_node_program *program)
         PS_OPTION_DURATION(settings, checkpoint_us, .name = "checkpoint-grace",
                            .env = "PSGD_CHECKPOINT_GRACE", .value = "30s", .min = 0, .max = 86400e6,
                            .help = "after SIGTERM, longest wait for a last checkpoint of a running "
-                                   "job that has checkpoints; it ends when that is stored; 0: "
-                                   "takes none"),
+                                   "job, which then goes on without this node, or ends; 0: takes "
+                                   "none"),
         PS_OPTION_STRING(settings, log_level, .name = "log-level", .env = "PSGD_LOG_LEVEL",
                          .value = "info", .choices = "error|warn|info|debug",
                          .help = "lowest level of lines that are logged"),

@@ -373,12 +373,32 @@ static bool is_training(const ps_attempt *a)
            a->commit.state == PSGD__V1__JOB_STATE__JOB_STATE_RUNNING;
 }
 
+static bool is_server(const ps_attempt *a, size_t node)
+{
+    return a->commit.members[node].role == PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER;
+}
+
 static void last_is_told(ps_checkpoint_wait *wait, const ps_status *result, uint64_t step)
 {
     ps_attempt_node *node = PS_CONTAINER_OF(wait, ps_attempt_node, last.wait);
 
+    if (ps_is_ok(result) && wait->stays) {
+        ps_attempt_drain(node, step);
+        return;
+    }
     node->last.is_told = true;
     node->last.step = ps_is_ok(result) ? step : 0;
+}
+
+/* Returns whether the job goes on after the loss of such a node, and so without a node that stops.
+ */
+static bool goes_on_without(const ps_attempt_node *node)
+{
+    const Psgd__V1__RecoverySpec *recovery = node->a->plan->spec->recovery;
+
+    return (is_server(node->a, node->index)
+                ? recovery->on_server_loss
+                : recovery->on_worker_loss) == PSGD__V1__LOSS_ACTION__LOSS_ACTION_RESTART;
 }
 
 /* Takes a checkpoint for a node that was told to stop. */
@@ -387,13 +407,9 @@ static void take_last(ps_attempt_node *node)
     if (!node->last.is_asked) {
         node->last.is_asked = true;
         node->last.wait.told = last_is_told;
+        node->last.wait.stays = goes_on_without(node);
         ps_attempt_await_checkpoint(node->a, 0, &node->last.wait);
     }
-}
-
-static bool is_server(const ps_attempt *a, size_t node)
-{
-    return a->commit.members[node].role == PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER;
 }
 
 /* Returns whether the node is told of the checkpoint that is named. If workers stay at it, servers

@@ -190,6 +190,9 @@ void ps_attempt_trains(ps_attempt *a);
 void ps_attempt_note_loss(ps_attempt *a);
 /* Notes the change of nodes that ends the attempt. Call it once. */
 void ps_attempt_note_move(ps_attempt *a);
+/* Ends the attempt, whose workers stay at the checkpoint of `step`, because the node was told to
+ * stop. */
+void ps_attempt_drain(ps_attempt_node *node, uint64_t step);
 /* Counts the useful time of the job, once, before its summary is written. */
 void ps_attempt_sum_up(ps_attempt *a);
 

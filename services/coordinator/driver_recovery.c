@@ -9,6 +9,8 @@
 #include "common/job/checkpoint_clocks.h"
 #include "services/coordinator/domain/recoveries.h"
 
+#include <stdio.h>
+
 enum {
     FIRST_PAUSE_US = 100000, /* between attempts that are lost before they train */
     LONGEST_PAUSE_US = 5000000
@@ -50,6 +52,14 @@ void ps_attempt_move(ps_attempt *a, const char *reason, const char *message, uin
     a->move.step = step;
     ps_commit_move(&a->commit, reason, message, ps_coordinator_now_us(a->c));
     ps_attempt_pump(a);
+}
+
+void ps_attempt_drain(ps_attempt_node *node, uint64_t step)
+{
+    char text[PS_COMMIT_NODE_ID_MAX + 40];
+
+    snprintf(text, sizeof text, "%s was told to stop", ps_attempt_node_member(node)->id);
+    ps_attempt_move(node->a, "DRAINED", text, step);
 }
 
 void ps_attempt_note_move(ps_attempt *a)

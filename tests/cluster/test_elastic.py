@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_elastic.py - the processes of a synchronous job become more or fewer while it trains: by psgd
-scale. The model has the bits of a run that nothing disturbed, and no step is repeated."""
+scale, and because nodes are told to stop. The model has the bits of a run that nothing disturbed, and no step is repeated."""
 import json
 import subprocess
 
@@ -150,6 +150,52 @@ class Scale(ElasticTest):
             c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id), timeout=10 * PATIENCE)
             c.wait(job.id)
             c.wait_idle()
+
+
+class Drain(ElasticTest):
+    def drained(self, c, job_id, names):
+        """The job, when it has gone on after these nodes, which are told to stop at the same time, have left."""
+        moves = len(c.get(job_id).recoveries)
+        victims = [p for p in c.nodes if p.name in names]
+        for victim in victims:
+            victim.process.terminate()
+        for victim in victims:
+            victim.wait()
+            self.assertEqual(victim.process.returncode, 0)
+        job = self.back(c, job_id, moves + 1)
+        self.assertEqual((job.recoveries[-1].reason, sorted(job.recoveries[-1].node_ids)), ("DRAINED", names))
+        self.assertFalse({p.node_id for p in job.placements} & set(names))
+        return job
+
+    def test_nodes_that_are_told_to_stop_leave_and_the_job_goes_on(self):
+        """To spares; to those that are left; two at once. Of a job that never asked for checkpoints."""
+        c = self.cluster(workers=4, pservers=2)
+        c.wait_nodes(6)
+        straight = self.straight(c)
+        job = c.submit({**JOB, **PACE})
+        c.wait(job.id, lambda j: j.progress.step > 1)
+        server = next(p.node_id for p in c.get(job.id).placements if p.role == job_pb2.NODE_ROLE_PSERVER)
+        job = self.drained(c, job.id, [server])
+        self.assertEqual(self.processes(job), (4, 1))
+        self.assertRegex(job.recoveries[0].message, f"^{server} was told to stop$")
+        job = self.drained(c, job.id, ["worker-2"])
+        self.assertEqual(self.processes(job), (3, 1))
+        job = self.drained(c, job.id, ["worker-0", "worker-3"])
+        self.assertEqual(self.processes(job), (1, 1))
+        job = c.wait(job.id)
+        self.must_be_whole(c, job, straight, ["DRAINED"] * 3)
+
+    def test_the_last_one_is_waited_for(self):
+        c = self.cluster(workers=4, pservers=1)
+        c.wait_nodes(5)
+        straight = self.straight(c)
+        job = c.submit({**JOB, **PACE})
+        c.wait(job.id, lambda j: j.progress.step > 1)
+        self.assertEqual(c.pservers[0].stop(), 0)
+        job = c.wait(job.id, lambda j: j.state == QUEUED and j.reason == "WAITING_FOR_NODES")
+        self.assertIn("needs 1 pserver, 0 idle", job.message)
+        c.pservers[0].start()
+        self.must_be_whole(c, c.wait(job.id), straight, ["DRAINED"])
 
 
 if __name__ == "__main__":

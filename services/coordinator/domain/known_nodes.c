@@ -202,6 +202,7 @@ ps_status ps_nodes_register(ps_nodes *nodes, const Psgd__V1__RegisterNodeRequest
         ps_node_mark_idle(node);
         ps_node_trust(node);
         node->has_beaten = false;
+        node->is_stopping = false;
     }
     node->has_left = false;
     node->incarnation = req->incarnation;
@@ -233,6 +234,7 @@ ps_status ps_nodes_beat(ps_nodes *nodes, const Psgd__V1__HeartbeatRequest *req, 
     node->seen_wall_us = wall_us;
     node->has_beaten = true;
     node->has_left = req->leaving;
+    node->is_stopping |= req->wants_checkpoint;
     node->phase = req->phase;
     snprintf(node->job_id, sizeof node->job_id, "%s", req->job_id);
     node->attempt = req->attempt;
@@ -271,8 +273,8 @@ bool ps_node_is_idle(const ps_node_entry *node)
 
 bool ps_node_may_be_chosen(const ps_nodes *nodes, const ps_node_entry *node, int64_t now_us)
 {
-    return ps_node_is_idle(node) && !node->is_suspect && !ps_node_lacks_room(node, now_us) &&
-           ps_node_is_alive(nodes, node, now_us) &&
+    return ps_node_is_idle(node) && !node->is_suspect && !node->is_stopping &&
+           !ps_node_lacks_room(node, now_us) && ps_node_is_alive(nodes, node, now_us) &&
            ps_node_missed(nodes, node, now_us) < MISSED_MAX;
 }
 

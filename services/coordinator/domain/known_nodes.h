@@ -35,6 +35,7 @@ typedef struct ps_node_entry {
     char host[PS_NODES_HOST_MAX]; /* the host that registered it */
     char credential[48]; /* serial number of the certificate of its last call; "" in plaintext */
     bool has_left;       /* the node has said that it leaves, and has not registered since */
+    bool is_stopping;    /* it was told to stop, and waits for a checkpoint of its job */
     bool has_beaten;     /* has sent a heartbeat since it registered */
 
     /* What its last heartbeat reported. */
@@ -103,8 +104,8 @@ void ps_node_set_full(ps_node_entry *node, int64_t now_us);
 /* Returns whether the node has no room for a job. */
 bool ps_node_lacks_room(const ps_node_entry *node, int64_t now_us);
 
-/* Returns whether the node may be given a job now: alive, idle, not suspected, with room on its
- * disk, and it has missed fewer than three heartbeats. */
+/* Returns whether the node may be given a job now: alive, idle, not suspected, not about to stop,
+ * with room on its disk, and it has missed fewer than three heartbeats. */
 bool ps_node_may_be_chosen(const ps_nodes *nodes, const ps_node_entry *node, int64_t now_us);
 
 /* Notes that the node answered Abort, so that its earlier heartbeats no longer count. */
