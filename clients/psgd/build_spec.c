@@ -11,10 +11,12 @@
 #include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 #include "common/job/numbers.h"
+#include "common/job/plan.h"
 #include "common/job/spec.h"
 #include "common/rpc/pbjson.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +29,7 @@ typedef struct field {
     const char *local;  /* path of the field if workers step by optimizer.local; NULL: `path` */
     /* Refuse 0: on the wire it means the default, which is not what the user asked for. */
     bool zero_is_unset;
+    uint64_t max; /* whole numbers from 1 to here are allowed; 0: the field has its own bounds */
 } field;
 
 #define FLAG(member, text, field_path)                                                             \
@@ -37,6 +40,11 @@ typedef struct field {
     {                                                                                              \
         .offset = offsetof(ps_spec_flags, member), .flag = (text), .path = (field_path),           \
         .zero_is_unset = true                                                                      \
+    }
+#define BOUNDED(member, text, field_path, most)                                                    \
+    {                                                                                              \
+        .offset = offsetof(ps_spec_flags, member), .flag = (text), .path = (field_path),           \
+        .max = (most)                                                                              \
     }
 #define NAME(member, text, choice_path)                                                            \
     {                                                                                              \
@@ -63,10 +71,8 @@ static const field fields[] = {
     FLAG(max_seconds, "--max-seconds", "max_seconds"),
     FLAG(checkpoint_every, "--checkpoint-every", "checkpoint.every_steps"),
     FLAG(checkpoint_seconds, "--checkpoint-seconds", "checkpoint.every_seconds"),
-    FLAG(checkpoint_keep, "--checkpoint-keep", "checkpoint.keep"),
-    FLAG(recovery, "--recovery", "recovery.on_worker_loss"),
-    FLAG(recovery, "--recovery", "recovery.on_server_loss"),
-    COUNT(max_restarts, "--max-restarts", "recovery.max_restarts"),
+    BOUNDED(checkpoint_keep, "--checkpoint-keep", "checkpoint.keep", PS_CHECKPOINTS_KEPT_MAX),
+    BOUNDED(max_restarts, "--max-restarts", "recovery.max_restarts", PS_RESTARTS_MAX),
     COUNT(block_size, "--block-size", "block_size"),
     FLAG(seed, "--seed", "seed"),
     FLAG(model, "--model", "model.preset"),
@@ -152,6 +158,18 @@ static bool is_zero(const char *text)
     return text[0] != '\0' && text[strspn(text, "0")] == '\0';
 }
 
+static bool is_number(const char *text)
+{
+    return text[0] != '\0' && text[strspn(text, "0123456789")] == '\0';
+}
+
+/* Returns whether the text is a whole number of 1 to max. */
+static bool is_within(const char *text, uint64_t max)
+{
+    return is_number(text) && strlen(text) <= 18 && !is_zero(text) &&
+           strtoull(text, NULL, 10) <= max;
+}
+
 /* Sets the fields of the flags: those of the learning rule if `that_learn`, else all others. */
 static void set_fields(Psgd__V1__JobSpec *spec, const ps_spec_flags *flags, bool that_learn,
                        bool is_local, ps_error *error)
@@ -167,6 +185,11 @@ static void set_fields(Psgd__V1__JobSpec *spec, const ps_spec_flags *flags, bool
         if (f->zero_is_unset && is_zero(text)) {
             ps_error_violate(error, f->flag, "is '%s'; allowed: a whole number from 1 on",
                              PS_SHORT(text, 40));
+            continue;
+        }
+        if (f->max > 0 && !is_within(text, f->max)) {
+            ps_error_violate(error, f->flag, "is '%s'; allowed: a whole number from 1 to %" PRIu64,
+                             PS_SHORT(text, 40), f->max);
             continue;
         }
         text = ps_old_value(f->flag, text, i == 0 || f->offset != f[-1].offset);
@@ -215,6 +238,21 @@ static void set_goal(Psgd__V1__JobSpec *spec, const char *text, ps_error *error)
     }
 }
 
+/* Sets what the loss of a worker and that of a server do, by --recovery. */
+static void set_recovery(Psgd__V1__JobSpec *spec, const char *text, ps_error *error)
+{
+    if (text == NULL) {
+        return;
+    }
+    if (strcmp(text, "restart") != 0 && strcmp(text, "fail") != 0) {
+        ps_error_violate(error, "--recovery", "is '%s'; allowed: restart or fail",
+                         PS_SHORT(text, 40));
+        return;
+    }
+    set(spec, "--recovery", "recovery.on_worker_loss", text, error);
+    set(spec, "--recovery", "recovery.on_server_loss", text, error);
+}
+
 static void set_paths(Psgd__V1__JobSpec *spec, const ps_option_list *sets, ps_error *error)
 {
     for (size_t i = 0; i < sets->n; i++) {
@@ -255,6 +293,7 @@ static void set_flags(Psgd__V1__JobSpec *spec, const ps_spec_flags *flags, ps_er
     set_fields(spec, flags, false, false, error);
     set_metrics(spec, flags, error);
     set_goal(spec, flags->stop_at, error);
+    set_recovery(spec, flags->recovery, error);
     if (flags->maximise) {
         set(spec, "--maximise", "optimizer.maximise", "true", error);
     }
@@ -265,11 +304,6 @@ static void set_flags(Psgd__V1__JobSpec *spec, const ps_spec_flags *flags, ps_er
     check_servers(whole, flags, error);
     ps_spec_free(whole);
     set_paths(spec, &flags->set, error);
-}
-
-static bool is_number(const char *text)
-{
-    return text[0] != '\0' && text[strspn(text, "0123456789")] == '\0';
 }
 
 /* Reads how many entries of a worker.json to take; 0 if the flag was not given. */

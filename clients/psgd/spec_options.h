@@ -29,17 +29,6 @@
     PS_OPTION_STRING(type, member.stop_at, .name = "stop-at", .metavar = "METRIC=VALUE",           \
                      .help = "the job is done when an evaluation reaches the value, such as "      \
                              "accuracy=0.95 or loss=0.1"),                                         \
-    PS_OPTION_STRING(type, member.checkpoint_every, .name = "checkpoint-every", .metavar = "N",    \
-                     .help = "steps from one checkpoint to the next; 0: none"),                    \
-    PS_OPTION_STRING(type, member.checkpoint_seconds, .name = "checkpoint-seconds",                \
-                     .metavar = "X", .help = "seconds from one checkpoint to the next; 0: none"),  \
-    PS_OPTION_STRING(type, member.checkpoint_keep, .name = "checkpoint-keep", .metavar = "N",      \
-                     .help = "how many of the newest checkpoints are kept"),                       \
-    PS_OPTION_STRING(type, member.recovery, .name = "recovery", .metavar = "restart|fail",         \
-                     .help = "what the loss of a worker or server does to the job; default: "      \
-                             "restart under bsp, else fail"),                                      \
-    PS_OPTION_STRING(type, member.max_restarts, .name = "max-restarts", .metavar = "N",            \
-                     .help = "how often the job may go on by itself"),                             \
     PS_OPTION_STRING(type, member.block_size, .name = "block-size", .letter = 'b',                 \
                      .metavar = "N", .help = "samples in a block"),                                \
     PS_OPTION_STRING(type, member.seed, .name = "seed", .metavar = "N",                            \
@@ -107,6 +96,25 @@
     PS_OPTION_LIST(type, member.set, .name = "set", .letter = 's', .metavar = "PATH=VALUE",        \
                    .help = "set any field of the job, such as timeouts.lease_ms=5000 or "          \
                            "optimizer.rule.params.beta1=0.8")
+
+/* The flags of checkpoints and recovery; `help_of` is PS_SHOWN, or PS_HIDDEN where they are refused. */
+#define PS_SHOWN(text) text
+#define PS_HIDDEN(text) NULL
+#define PS_LOSS_OPTIONS(type, member, help_of)                                                     \
+    PS_OPTION_STRING(type, member.checkpoint_every, .name = "checkpoint-every", .metavar = "N",    \
+                     .help = help_of("steps from one checkpoint to the next; 0: none")),           \
+    PS_OPTION_STRING(type, member.checkpoint_seconds, .name = "checkpoint-seconds",                \
+                     .metavar = "X",                                                               \
+                     .help = help_of("seconds from one checkpoint to the next; 0: none")),         \
+    PS_OPTION_STRING(type, member.checkpoint_keep, .name = "checkpoint-keep", .metavar = "N",      \
+                     .help = help_of("how many of the newest checkpoints are kept, 1 to 1000; "    \
+                                     "default: 3")),                                               \
+    PS_OPTION_STRING(type, member.recovery, .name = "recovery", .metavar = "restart|fail",         \
+                     .help = help_of("what the loss of a worker or server does to the job; "       \
+                                     "default: restart under bsp, else fail")),                    \
+    PS_OPTION_STRING(type, member.max_restarts, .name = "max-restarts", .metavar = "N",            \
+                     .help = help_of("how often the job may go on by itself, 1 to 100000; "        \
+                                     "default: 1000"))
 /* clang-format on */
 
 #endif

@@ -23,6 +23,7 @@ static const ps_option options[] = {
         submission, no_queue, .name = "no-queue",
         .help = "refuse a job that cannot start at once, and print which jobs use its nodes"),
     PS_SPEC_OPTIONS(submission, flags),
+    PS_LOSS_OPTIONS(submission, flags, PS_SHOWN),
     PS_OPTION_STRING(submission, request_id, .name = "request-id", .value = "", .metavar = "ID",
                      .help = "makes submit idempotent: the same id and job give the same job"),
     PS_OPTION_END,

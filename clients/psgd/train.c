@@ -48,6 +48,7 @@ static const ps_option options[] = {
     PS_OPTION_BOOL(training, init_only, .name = "init-only",
                    .help = "write the untrained model that the job starts from, then exit"),
     PS_SPEC_OPTIONS(training, flags),
+    PS_LOSS_OPTIONS(training, flags, PS_HIDDEN),
     PS_OPTION_END,
 };
 
@@ -88,6 +89,31 @@ static bool make_plan(training *t, const char *path)
     return true;
 }
 
+/* Refuses the flags of checkpoints and recovery, which only services have. */
+static bool refuse_loss_flags(const ps_spec_flags *flags)
+{
+    const struct {
+        const char *flag, *text;
+    } refused[] = {
+        {"--checkpoint-every", flags->checkpoint_every},
+        {"--checkpoint-seconds", flags->checkpoint_seconds},
+        {"--checkpoint-keep", flags->checkpoint_keep},
+        {"--recovery", flags->recovery},
+        {"--max-restarts", flags->max_restarts},
+    };
+
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        if (refused[i].text != NULL) {
+            fprintf(stderr,
+                    "psgd: %s: psgd train runs in one process, without checkpoints and recovery; "
+                    "leave the flag out, or run the job on services by psgd submit\n",
+                    refused[i].flag);
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool prepare(ps_cli *cli, void *arg)
 {
     training *t = arg;
@@ -100,7 +126,7 @@ static bool prepare(ps_cli *cli, void *arg)
               stderr);
         return false;
     }
-    if (!make_plan(t, path)) {
+    if (refuse_loss_flags(&t->flags) || !make_plan(t, path)) {
         return false;
     }
     if (t->threads == 0) {

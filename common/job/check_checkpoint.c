@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { KEEP_DEFAULT = 3, KEEP_MAX = 1000 };
+enum { KEEP_DEFAULT = 3 };
 static const uint64_t steps_max = UINT64_C(1000000000000);
 static const double seconds_min = 1, seconds_max = 1e9;
 
@@ -98,7 +98,8 @@ void ps_check_checkpoint(ps_check *check, ps_plan *plan)
     if (check->count == 0) { /* the metrics are known */
         check_best(check, plan, spec);
     }
-    ps_check_u32(check, "spec.checkpoint.keep", &spec->keep, KEEP_DEFAULT, 1, KEEP_MAX);
+    ps_check_u32(check, "spec.checkpoint.keep", &spec->keep, KEEP_DEFAULT, 1,
+                 PS_CHECKPOINTS_KEPT_MAX);
     if (lacks != NULL) {
         ps_check_bad(check, "spec.checkpoint", "cannot be: %s", lacks);
     }

@@ -2,7 +2,7 @@
 /* check_recovery.c - see plan_impl.h: spec.recovery. */
 #include "common/job/plan_impl.h"
 
-enum { RESTARTS_DEFAULT = 1000, RESTARTS_MAX = 100000 };
+enum { RESTARTS_DEFAULT = 1000 };
 static const double wait_min = 1, wait_max = 1e9;
 
 static void check_action(ps_check *check, const char *field, Psgd__V1__LossAction *action,
@@ -28,7 +28,7 @@ void ps_check_recovery(ps_check *check, ps_plan *plan)
     bool is_on = plan->policy != NULL && plan->policy->is_deterministic;
 
     ps_check_u32(check, "spec.recovery.max_restarts", &spec->max_restarts, RESTARTS_DEFAULT, 1,
-                 RESTARTS_MAX);
+                 PS_RESTARTS_MAX);
     check_action(check, "spec.recovery.on_worker_loss", &spec->on_worker_loss, is_on);
     check_action(check, "spec.recovery.on_server_loss", &spec->on_server_loss, is_on);
     if (spec->wait_seconds == 0) {

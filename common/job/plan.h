@@ -146,6 +146,9 @@ const char *ps_init_from_job(const char *init_from);
 /* Default of spec.recovery.wait_seconds. */
 #define PS_RECOVERY_WAIT_S 600.0
 
+/* The largest spec.recovery.max_restarts and spec.checkpoint.keep; the smallest is 1. */
+enum { PS_RESTARTS_MAX = 100000, PS_CHECKPOINTS_KEPT_MAX = 1000 };
+
 /* Returns why a job of this plan cannot have checkpoints; NULL: it can. */
 const char *ps_plan_checkpoint_lacks(const ps_plan *plan);
 

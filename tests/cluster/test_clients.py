@@ -320,6 +320,23 @@ class ExitCodes(CliTest):
         for args in [("--help",), ("--version",), ("submit", "--help"), ("list", "--version")]:
             self.assertEqual(cli.run(*args)[0], OK, args)
 
+    def test_flags_of_checkpoints_and_recovery(self):
+        cli = Cli("127.0.0.1:1", "/")
+        self.assertEqual(cli.run("submit", "--recovery", "maybe")[2],
+                         "psgd: --recovery: is 'maybe'; allowed: restart or fail\n")
+        for flag, most in (("--max-restarts", 100000), ("--checkpoint-keep", 1000)):
+            for wrong in ("0", "-1", "x", str(most + 1), "9" * 30):
+                self.assertEqual(cli.run("submit", flag, wrong)[::2], (
+                    ARGUMENTS, f"psgd: {flag}: is '{wrong}'; allowed: a whole number from 1 to {most}\n"))
+            self.assertIn("no coordinator", cli.run("submit", flag, most)[2])
+        shown = cli.run("train", "--help")[1]
+        for flag in ("--checkpoint-every", "--checkpoint-seconds", "--checkpoint-keep",
+                     "--recovery", "--max-restarts"):
+            self.assertNotIn(flag, shown)
+            code, _, err = cli.run("train", flag, "1", "--plan")
+            self.assertEqual(code, ARGUMENTS)
+            self.assertRegex(err, rf"^psgd: {flag}: psgd train runs in one process, .* psgd submit\n$")
+
     def test_a_service_names_the_flag_that_is_wrong(self):
         for program, args in [("psgd-worker", ("--listen", "15387")),
                               ("psgd-pserver", ("--listen", "127.0.0.1:99999")),
