@@ -273,6 +273,25 @@ static void failures_that_lead_nowhere_come_to_an_end(void **state)
     ps_commit_fini(&w.c);
 }
 
+static void a_node_that_was_told_to_stop_is_named_and_no_sign_of_a_faulty_job(void **state)
+{
+    Psgd__V1__Job *job = new_job();
+    cm_world w;
+
+    (void)state;
+    for (unsigned k = 0; k < PS_ALIKE_MAX; k++) {
+        fail_with(&w, PS_CANCELLED);
+        expect(&w, STATE(QUEUED), "NODE_FAILED");
+        ps_recovery_add(job, &w.c, w.now, 110 * S);
+        ps_recovery_close(job, 0, 111 * S);
+        assert_int_equal(job->recoveries[k]->n_node_ids, 1);
+        assert_string_equal(job->recoveries[k]->node_ids[0], "w1");
+        ps_commit_fini(&w.c);
+    }
+    assert_false(ps_recovery_fails_alike(job));
+    psgd__v1__job__free_unpacked(job, NULL);
+}
+
 /* Runs an attempt in which w0 gives up because w1 lives but brings nothing. */
 static void stall(cm_world *w, const ps_commit_conf *conf)
 {
@@ -366,6 +385,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_time_that_losses_cost_is_counted),
         cmocka_unit_test(the_newest_recoveries_are_kept_and_all_are_counted),
         cmocka_unit_test(failures_that_lead_nowhere_come_to_an_end),
+        cmocka_unit_test(a_node_that_was_told_to_stop_is_named_and_no_sign_of_a_faulty_job),
         cmocka_unit_test(a_node_that_stalls_in_each_attempt_fails_the_job),
         cmocka_unit_test(a_change_of_nodes_is_no_loss),
         cmocka_unit_test(an_undisturbed_job_has_only_useful_time),

@@ -117,6 +117,7 @@ typedef struct ps_member {
     bool is_silent;       /* did not answer CanCommit */
     bool is_blamed;       /* reports that it failed because of another node; see blame_us */
     bool is_culprit;      /* holds up the nodes that are blamed */
+    bool has_left;        /* it was told to stop, which ended the attempt */
     bool has_diverged;    /* fails because a number of the training is not finite */
     unsigned idle_beats;  /* heartbeats in a row without this attempt, while it should run */
     unsigned beats;       /* heartbeats since blame_us was set */

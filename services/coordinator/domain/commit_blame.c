@@ -200,7 +200,7 @@ static void accuse(ps_commit *c, int64_t now_us)
         if (!m->is_culprit || m->is_lost) {
             continue;
         }
-        *(m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER ? &of_workers : &of_servers) = true;
+        ps_commit_note_role(m, &of_workers, &of_servers);
         m->is_culprit = !spares;
         describe(c, m, now_us, one, sizeof one);
         if (spares) {

@@ -273,6 +273,15 @@ size_t ps_commit_uncollected(const ps_commit *c, char *names, size_t cap)
     return name_members(c, is_uncollected, 0, names, cap);
 }
 
+void ps_commit_note_role(const ps_member *m, bool *of_workers, bool *of_servers)
+{
+    if (m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER) {
+        *of_workers = true;
+    } else {
+        *of_servers = true;
+    }
+}
+
 void ps_commit_expire(ps_commit *c, Psgd__V1__JobState outcome, ps_member_step step,
                       const char *reason, const char *what, int64_t limit_us, int64_t now_us)
 {
@@ -286,7 +295,7 @@ void ps_commit_expire(ps_commit *c, Psgd__V1__JobState outcome, ps_member_step s
         if (is_short_of(m, step)) {
             m->is_silent = step == PS_MEMBER_RESERVED;
             m->is_lost = true; /* it is released, but nothing waits for it */
-            *(m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER ? &of_workers : &of_servers) = true;
+            ps_commit_note_role(m, &of_workers, &of_servers);
         }
     }
     if (outcome == PSGD__V1__JOB_STATE__JOB_STATE_FAILED && step > PS_MEMBER_RESERVED) {
@@ -363,9 +372,11 @@ void ps_commit_lose(ps_commit *c, size_t node, const char *reason, const char *w
         return;
     }
     if (is_mendable(c, m, reason)) {
-        bool is_worker = m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER;
+        bool of_workers = false, of_servers = false;
 
-        ps_commit_decide_loss(c, is_worker, !is_worker, reason, now_us, "%s %s: %s",
+        m->has_left = m->error.code == PS_CANCELLED;
+        ps_commit_note_role(m, &of_workers, &of_servers);
+        ps_commit_decide_loss(c, of_workers, of_servers, reason, now_us, "%s %s: %s",
                               ps_member_name(m).text, verb_of(reason), why);
     } else {
         ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_FAILED, reason, now_us, "%s %s: %s",
@@ -451,7 +462,7 @@ static void settle_collecting(ps_commit *c, int64_t now_us)
         if (is_uncollected(m, 0)) {
             m->files = PS_FILES_LOST;
             m->is_lost = true;
-            *(m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER ? &of_workers : &of_servers) = true;
+            ps_commit_note_role(m, &of_workers, &of_servers);
             are_silent = are_silent && now_us - m->seen_us >= c->conf.silent_us;
         }
     }

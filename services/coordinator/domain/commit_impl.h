@@ -58,6 +58,9 @@ void ps_commit_name_roots(const ps_commit *c, int64_t now_us, char *buf, size_t 
 
 /* --- commit_end.c ----------------------------------------------------------- */
 
+/* Sets the flag of the member's role. */
+void ps_commit_note_role(const ps_member *m, bool *of_workers, bool *of_servers);
+
 /* Ends the attempt because the time of its state is over: with `outcome`, or if that is FAILED as
  * ps_commit_decide_loss does. The message names the nodes that have not reached `step`. */
 void ps_commit_expire(ps_commit *c, Psgd__V1__JobState outcome, ps_member_step step,

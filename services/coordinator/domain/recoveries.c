@@ -64,7 +64,7 @@ static void name_lost(Psgd__V1__Recovery *r, const ps_commit *commit, int64_t no
         const ps_member *m = &commit->members[i];
         double silent_s = (double)(now_us - m->seen_us) * 1e-6;
 
-        if (m->is_lost || m->is_culprit) {
+        if (m->is_lost || m->is_culprit || m->has_left) {
             r->node_ids[r->n_node_ids++] = ps_xstrdup(m->id[0] ? m->id : m->address);
             r->silent_seconds = silent_s > r->silent_seconds ? silent_s : r->silent_seconds;
         }
