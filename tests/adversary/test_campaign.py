@@ -20,6 +20,9 @@ LIMIT_MS = int(2000 * SLOW)
 LIMITS = {"canCommitMs": LIMIT_MS, "leaseMs": 2 * LIMIT_MS, "stepMs": 20 * LIMIT_MS}
 # Others give up before the lease is over.
 IMPATIENT = {"canCommitMs": LIMIT_MS, "leaseMs": 20 * LIMIT_MS, "stepMs": LIMIT_MS}
+RECOVERS = {"recovery": {"onWorkerLoss": "LOSS_ACTION_RESTART",
+                         "onServerLoss": "LOSS_ACTION_RESTART"},
+            "checkpoint": {"everySteps": 10}}
 QUICK = {**SMALL, "epochs": 2}
 PACE = {"name": "fixed", "params": {"rank": -1, "ms": 5}}
 
@@ -37,8 +40,8 @@ class CampaignTest(ClusterTest):
         else:
             node.stop()
 
-    def mend(self, c, node, how):
-        """The node is there again, and idle."""
+    def revive(self, c, node, how):
+        """The node is there again."""
         if how == "freeze":
             node.thaw()
         else:
@@ -55,6 +58,8 @@ class CampaignTest(ClusterTest):
             c.poll(f"{node.name} again", lambda: any(
                 n.id == node.name and n.last_seen.ToNanoseconds() > since * 1e9
                 for n in c.node_list()))
+
+    def wait_idle_nodes(self, c):
         c.poll("all nodes idle", lambda: sum(
             n.alive and not n.job_id and n.phase == coordinator_pb2.NODE_PHASE_IDLE
             for n in c.node_list()) == len(c.nodes))
@@ -73,23 +78,48 @@ class CampaignTest(ClusterTest):
                 job = c.wait(c.submit(QUICK, workers=2, timeouts=LIMITS).id)
                 self.assertEqual(job_pb2.JobState.Name(job.state), "JOB_STATE_DONE",
                                  f"{job.reason} {job.message}")
-            self.mend(c, node, how)
+            self.revive(c, node, how)
+            self.wait_idle_nodes(c)
+
+    def must_blame(self, node, reason, message):
+        self.assertRegex(message, rf"^(worker|parameter server) {node.name} ", reason)
+
+    def must_fail(self, c, job_id, node):
+        job = c.wait(job_id)
+        self.assertEqual(job_pb2.JobState.Name(job.state), "JOB_STATE_FAILED", job.message)
+        self.must_blame(node, job.reason, job.message)
+
+    def must_recover(self, c, job_id, node):
+        """The first recovery blames the node, and the job trains again. Mended meanwhile."""
+        job = c.wait(job_id, lambda j: j.state in FINAL or (
+            len(j.recoveries) > 0 and j.recoveries[-1].seconds > 0))
+        self.assertNotIn(job.state, FINAL, f"{job.reason} {job.message}")
+        for recovery in job.recoveries:
+            self.must_blame(node, recovery.reason, recovery.message)
+            self.assertEqual(list(recovery.node_ids), [node.name], recovery.message)
+        c.wait(job_id, lambda j: j.state in FINAL or j.progress.step > recovery.from_step)
+        c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job_id))
+        job = c.wait(job_id)
+        self.assertEqual(job_pb2.JobState.Name(job.state), "JOB_STATE_CANCELLED", job.message)
 
     def test_nodes_fall_while_jobs_train(self):
-        """Each job ends in the name of the node that fell, and the next one is done."""
+        """Each job ends in the name of the node that fell, or recovers from its loss; the next one
+        is done."""
         c = self.cluster(workers=3, pservers=2, node_args=["--grace", "100ms"])
         c.wait_nodes(5)
         for i in range(COUNT):
             node = self.draw.choice(c.nodes)
             how = self.draw.choice(("kill", "stop", "freeze", "impatient freeze"))
-            policy = self.draw.choice(("bsp", "ssp"))
+            policy = self.draw.choice(("bsp", "ssp", "bsp that recovers"))
             if policy == "ssp" and node in c.workers and how != "impatient freeze":
                 policy = "bsp"  # ssp goes on without a worker
+            recovers = policy == "bsp that recovers"
             after_s = self.draw.uniform(0, 1)
             with self.subTest(fault=i, node=node.name, how=how, policy=policy):
                 job = c.submit({**ENDLESS, "workers": 3, "pservers": 2, "straggler": PACE,
-                                "consistency": {"name": policy},
-                                "timeouts": IMPATIENT if how == "impatient freeze" else LIMITS})
+                                "consistency": {"name": policy.split()[0]},
+                                "timeouts": IMPATIENT if how == "impatient freeze" else LIMITS,
+                                **(RECOVERS if recovers else {})})
                 job = c.wait(job.id, lambda j: j.state in FINAL or j.progress.step > 3)
                 past = time.monotonic() + after_s
                 c.poll("the moment", lambda: time.monotonic() > past)
@@ -100,11 +130,17 @@ class CampaignTest(ClusterTest):
                             c.poll(f"{worker.name} gives up", lambda w=worker: c.status(
                                 w).node.phase == coordinator_pb2.NODE_PHASE_FAILED)
                     node.thaw()
-                job = c.wait(job.id)
-                self.assertEqual(job_pb2.JobState.Name(job.state), "JOB_STATE_FAILED", job.message)
-                self.assertRegex(job.message, rf"^(worker|parameter server) {node.name} ",
-                                 job.reason)
-            self.mend(c, node, how.split()[-1])
+                if recovers:
+                    # All nodes are needed: the next attempt waits for the one that fell.
+                    c.wait(job.id, lambda j: j.state in FINAL or len(j.recoveries) > 0)
+                    if how != "impatient freeze":
+                        self.revive(c, node, how)
+                    self.must_recover(c, job.id, node)
+                else:
+                    self.must_fail(c, job.id, node)
+            if not recovers:
+                self.revive(c, node, how.split()[-1])
+            self.wait_idle_nodes(c)
             job = c.wait(c.submit(QUICK, workers=3, pservers=2).id)
             self.assertEqual(job_pb2.JobState.Name(job.state), "JOB_STATE_DONE",
                              f"after fault {i}: {job.reason} {job.message}")
