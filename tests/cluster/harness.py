@@ -37,6 +37,8 @@ SLOW = float(os.environ.get("PSGD_TEST_SLOW", "1"))
 # So much longer than on a machine that is at rest a wait may last before what it is for
 # counts as lost: only a test that fails takes so long.
 PATIENCE = 6 * SLOW
+# Where coordinators keep their jobs: in jobs.db, or each cluster in an etcd of its own.
+REGISTRY = os.environ.get("PSGD_TEST_REGISTRY", "sqlite")
 
 
 def _messages():
@@ -193,11 +195,19 @@ class Cluster:
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-cluster-"))
         self.node_args, self.node_data, self.node_env = list(node_args), node_data, node_env
         prepare(self.folder)
+        self.etcd, registry = None, {}
+        if REGISTRY == "etcd":
+            import ha_cluster  # which imports this
+
+            if not shutil.which("etcd"):
+                raise unittest.SkipTest("no etcd-server")
+            self.etcd, registry = ha_cluster.Etcd(), {"port": ha_cluster.free_ports(1)[0]}
+            coordinator_args = [*coordinator_args, "--registry", self.etcd.url]
         self.coordinator = Process(
             "psgd-coordinator", "coordinator", self.folder,
             ["--heartbeat", "200ms", "--lease", f"{int(3000 * SLOW)}ms", *coordinator_args],
             {**({"PSGD_DATA": data} if data else {}), **(coordinator_env or {})},
-            **self.place("coordinator"))
+            **registry, **self.place("coordinator"))
         self.pservers = [self.add("pserver", i) for i in range(pservers)]
         self.workers = [self.add("worker", i) for i in range(workers)]
         self.connect()
@@ -210,6 +220,9 @@ class Cluster:
     def connect(self):
         self.channel = self.dial(self.coordinator.address)
         self.api = coordinator_pb2_grpc.CoordinatorServiceStub(self.channel)
+        if self.etcd:
+            self.poll("the coordinator leads", lambda: self.api.GetServerInfo(
+                coordinator_pb2.GetServerInfoRequest(), timeout=2 * PATIENCE))
 
     def add(self, role, i, extra=(), env=None):
         merged = {"PSGD_DATA": self.node_data} if self.node_data else {}
@@ -244,6 +257,8 @@ class Cluster:
             for p in [self.coordinator, *self.nodes]:
                 print(f"--- {p.name}\n{p.log()[-1500:]}", file=sys.stderr)
         shutil.rmtree(self.folder, ignore_errors=True)
+        if self.etcd:
+            self.etcd.close()
         if sanitizer:
             raise AssertionError("a sanitizer reported:\n" + sanitizer[0])
         if errors:

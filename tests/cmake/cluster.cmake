@@ -50,6 +50,10 @@ ps_cluster_test(ranks)
 ps_cluster_test(rogue)
 ps_cluster_test(rotation)
 ps_cluster_test(recovery)
+foreach(name recovery checkpoints) # again, with a registry in etcd
+    ps_script_test(cluster_${name}_etcd cluster/test_${name}.py)
+    set_property(TEST cluster_${name}_etcd APPEND PROPERTY ENVIRONMENT "PSGD_TEST_REGISTRY=etcd")
+endforeach()
 if(NOT SANITIZE) # their libraries must be loaded first
     add_library(slow_disk MODULE support/slow_disk.c)
     set_target_properties(slow_disk PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
