@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { BLOCK = 4096, FETCHED = 512, LINE = 64, EXPONENT_F32 = 0x7f800000 };
+enum { BLOCK = 4096, EXPONENT_F32 = 0x7f800000 };
 
 PS_CLONES(count32, (bytes, n, count), const uint8_t *restrict bytes, size_t n,
           uint32_t *restrict count)
@@ -21,6 +21,21 @@ PS_CLONES(count32, (bytes, n, count), const uint8_t *restrict bytes, size_t n,
         found += (bits & EXPONENT_F32) == EXPONENT_F32;
     }
     *count = found;
+}
+
+PS_CLONES(copy32, (to, from, n, found), uint8_t *restrict to, const uint8_t *restrict from,
+          size_t n, uint32_t *restrict found)
+{
+    uint32_t any = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+
+        memcpy(&bits, from + i * sizeof bits, sizeof bits);
+        memcpy(to + i * sizeof bits, &bits, sizeof bits);
+        any |= (bits & EXPONENT_F32) == EXPONENT_F32;
+    }
+    *found = any;
 }
 
 PS_CLONES(count16, (bytes, n, exponent, count), const uint8_t *restrict bytes, size_t n,
@@ -67,23 +82,12 @@ size_t ps_first_nonfinite(const void *floats, size_t n)
     return n;
 }
 
-size_t ps_first_nonfinite_before(const void *floats, size_t n, const float *next)
+bool ps_copy_finite(void *restrict to, const void *restrict floats, size_t n)
 {
-    const uint8_t *bytes = floats;
+    uint32_t found;
 
-    for (size_t at = 0; at < n; at += FETCHED) {
-        size_t some = n - at < FETCHED ? n - at : FETCHED;
-        uint32_t count;
-
-        for (size_t i = 0; i < some; i += LINE / sizeof(float)) {
-            __builtin_prefetch(next + at + i);
-        }
-        count32(bytes + at * sizeof(float), some, &count);
-        if (count > 0) {
-            return at + search(bytes + at * sizeof(float), some, sizeof(float), EXPONENT_F32);
-        }
-    }
-    return n;
+    copy32(to, floats, n, &found);
+    return found == 0;
 }
 
 size_t ps_first_nonfinite16(const void *values, size_t n, uint16_t exponent)

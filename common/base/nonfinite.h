@@ -6,6 +6,7 @@
 #ifndef PS_COMMON_BASE_NONFINITE_H
 #define PS_COMMON_BASE_NONFINITE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,9 +18,9 @@ enum {
 /* Returns the index of the first of n float32 values that is NaN or infinite; n: all are finite. */
 size_t ps_first_nonfinite(const void *floats, size_t n);
 
-/* Does the same, and meanwhile fetches the n float32 values at `next` into the processor's cache:
- * what the caller reads them with comes next. Both streams of memory then run at the same time. */
-size_t ps_first_nonfinite_before(const void *floats, size_t n, const float *next);
+/* Copies n float32 values and returns whether all of them are finite. It takes hardly longer than a
+ * copy alone. The memory does not overlap. */
+bool ps_copy_finite(void *restrict to, const void *restrict floats, size_t n);
 
 /* Does the same as ps_first_nonfinite for 16-bit values with these exponent bits. */
 size_t ps_first_nonfinite16(const void *values, size_t n, uint16_t exponent);

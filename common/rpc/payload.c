@@ -2,6 +2,8 @@
 /* payload.c - see payload.h. */
 #include "common/rpc/payload_impl.h"
 
+#include "common/base/nonfinite.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,9 +22,28 @@ static size_t slice_len(const ps_payload *p, size_t i)
     return GRPC_SLICE_LENGTH(p->slices[i]);
 }
 
-const uint8_t *ps_payload_view(ps_payload *p, size_t at, size_t len, void *scratch)
+/* Copies n bytes of float32 values to `to`, which has the `done` bytes before them. Returns whether
+ * the values that are whole now, and were not before, are finite. */
+static bool copy_floats(uint8_t *to, size_t done, const uint8_t *from, size_t n)
 {
-    size_t begin = p->begin + at, offset, have;
+    size_t begun = (sizeof(float) - done % sizeof(float)) % sizeof(float);
+    size_t first = n < begun ? n : begun, whole = (n - first) / sizeof(float);
+    size_t last = n - first - whole * sizeof(float);
+    bool are_finite;
+
+    memcpy(to + done, from, first);
+    are_finite = ps_copy_finite(to + done + first, from + first, whole);
+    memcpy(to + done + n - last, from + n - last, last);
+    if (first > 0 && first == begun) {
+        are_finite &= ps_first_nonfinite(to + done + first - sizeof(float), 1) == 1;
+    }
+    return are_finite;
+}
+
+/* Does what ps_payload_view_floats does, or, if are_finite is NULL, ps_payload_view. */
+static const uint8_t *view(ps_payload *p, size_t at, size_t len, void *scratch, bool *are_finite)
+{
+    size_t begin = p->begin + at, offset, done = 0;
     uint8_t *to = scratch;
 
     if (at > p->len || len > p->len - at) {
@@ -39,22 +60,38 @@ const uint8_t *ps_payload_view(ps_payload *p, size_t at, size_t len, void *scrat
         p->at++;
     }
     offset = begin - p->at_begin;
-    have = slice_len(p, p->at) - offset;
-    if (have >= len) {
+    if (slice_len(p, p->at) - offset >= len) {
         return slice_bytes(p, p->at) + offset;
     }
+    if (are_finite != NULL) {
+        *are_finite = true;
+    }
     for (;;) {
-        size_t n = have < len ? have : len;
+        size_t have = slice_len(p, p->at) - offset, n = have < len - done ? have : len - done;
 
-        memcpy(to, slice_bytes(p, p->at) + offset, n);
-        to += n;
-        len -= n;
-        if (len == 0) {
+        if (are_finite != NULL) {
+            *are_finite &= copy_floats(to, done, slice_bytes(p, p->at) + offset, n);
+        } else {
+            memcpy(to + done, slice_bytes(p, p->at) + offset, n);
+        }
+        done += n;
+        if (done == len) {
             return scratch;
         }
         p->at_begin += slice_len(p, p->at);
         p->at++;
         offset = 0;
-        have = slice_len(p, p->at);
     }
+}
+
+const uint8_t *ps_payload_view(ps_payload *payload, size_t at, size_t len, void *scratch)
+{
+    return view(payload, at, len, scratch, NULL);
+}
+
+const uint8_t *ps_payload_view_floats(ps_payload *payload, size_t at, size_t len, void *scratch,
+                                      bool *are_finite)
+{
+    *are_finite = false;
+    return view(payload, at, len, scratch, are_finite);
 }

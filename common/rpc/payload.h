@@ -12,6 +12,7 @@
 #include "common/base/buf.h"
 #include "common/base/status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -37,5 +38,10 @@ size_t ps_payload_len(const ps_payload *payload);
  * at least `len` bytes. Reading in ascending order of `at` is O(1) a call. Aborts if at + len
  * exceeds ps_payload_len, so check lengths first. */
 const uint8_t *ps_payload_view(ps_payload *payload, size_t at, size_t len, void *scratch);
+
+/* Does the same with bytes that are float32 values. Sets *are_finite to whether they were copied
+ * and all of them are finite. If it is false, the values were not looked at, or one is not. */
+const uint8_t *ps_payload_view_floats(ps_payload *payload, size_t at, size_t len, void *scratch,
+                                      bool *are_finite);
 
 #endif

@@ -361,7 +361,6 @@ ps_status ps_server_start(ps_loop *loop, const ps_service *services, size_t coun
     server->loop = loop;
     server->unread = ps_unread_create();
     server->own = *own;
-#include "common/rpc/unread.h"
     server->down.fire = on_down;
     server->grace.event.fire = on_grace;
     server->members.event.fire = on_members;

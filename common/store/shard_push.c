@@ -3,8 +3,6 @@
  * the policy what becomes of the contribution. */
 #include "common/store/store_impl.h"
 
-#include "common/base/nonfinite.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,33 +16,6 @@ static ps_status check_clock(const ps_store *store, uint32_t s, uint32_t k, uint
     ps_status st = ps_book_check_clock(&store->book, s, k, clock, is_in);
 
     return ps_is_ok(&st) ? st : ps_wrap(st, "slice %u", store->slices[s].conf.index);
-}
-
-/* Returns the memory that a plain contribution's values are combined with next: the open sum or the
- * weights. Returns NULL if the rule has state: it then reads so much more that prefetching gains
- * nothing. */
-static const float *read_next(const ps_store *store, const shard_slice *slice)
-{
-    if (store->descent.optim != NULL && store->descent.optim->slots > 0) {
-        return NULL;
-    }
-    return store->sums != NULL ? store->sums + slice->at
-                               : (const float *)(const void *)slice->weights->data;
-}
-
-/* Checks that all values of a contribution are finite. For a plain contribution this also
- * prefetches the memory that the step will combine with its values. */
-static ps_status check_finite(const ps_store *store, const shard_slice *slice,
-                              const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len)
-{
-    const float *next = read_next(store, slice);
-    size_t n = slice->conf.n;
-
-    if (next != NULL && len > 0 && ps_encoding_is_plain(head) &&
-        ps_first_nonfinite_before(bytes, n, next) == n) {
-        return ps_ok();
-    }
-    return ps_codec_check_finite(slice->conf.up, head, bytes, len, n, store->scratch);
 }
 
 /* Takes a contribution that was checked and is new. */
@@ -107,9 +78,10 @@ uint32_t shard_find_slice(const ps_store *store, uint32_t index)
                                                                             : store->slice_count;
 }
 
+/* Takes a slice as ps_store_push does. are_finite: its values need no look. */
 static ps_status push(ps_store *store, uint32_t worker, uint64_t clock, uint32_t contributor,
                       const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len,
-                      ps_store_outcome *outcome)
+                      bool are_finite, ps_store_outcome *outcome)
 {
     ps_status st = ps_book_check_worker(&store->book, worker, contributor);
     const shard_slice *slice;
@@ -137,8 +109,8 @@ static ps_status push(ps_store *store, uint32_t worker, uint64_t clock, uint32_t
     if (!ps_is_ok(&st)) {
         return st;
     }
-    if (!is_in) {
-        st = check_finite(store, slice, head, bytes, len);
+    if (!is_in && !are_finite) {
+        st = ps_codec_check_finite(slice->conf.up, head, bytes, len, slice->conf.n, store->scratch);
         if (!ps_is_ok(&st)) {
             *outcome = PS_STORE_NOT_FINITE;
             return st;
@@ -148,14 +120,27 @@ static ps_status push(ps_store *store, uint32_t worker, uint64_t clock, uint32_t
     return st;
 }
 
+/* Counts a push that was refused. Returns its status. */
+static ps_status count_refused(ps_store *store, ps_status st)
+{
+    store->counters.refused += !ps_is_ok(&st);
+    return st;
+}
+
 ps_status ps_store_push(ps_store *store, uint32_t worker, uint64_t clock, uint32_t contributor,
                         const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len,
                         ps_store_outcome *outcome)
 {
-    ps_status st = push(store, worker, clock, contributor, head, bytes, len, outcome);
+    return count_refused(store,
+                         push(store, worker, clock, contributor, head, bytes, len, false, outcome));
+}
 
-    store->counters.refused += !ps_is_ok(&st);
-    return st;
+ps_status ps_store_push_finite(ps_store *store, uint32_t worker, uint64_t clock,
+                               uint32_t contributor, const Psgd__V1__Encoding *head,
+                               const uint8_t *bytes, size_t len, ps_store_outcome *outcome)
+{
+    return count_refused(store,
+                         push(store, worker, clock, contributor, head, bytes, len, true, outcome));
 }
 
 ps_status ps_store_push_zeros(ps_store *store, uint32_t worker, uint64_t clock,

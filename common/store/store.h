@@ -194,6 +194,13 @@ PS_MUST_USE ps_status ps_store_push(ps_store *store, uint32_t worker, uint64_t c
                                     uint32_t contributor, const Psgd__V1__Encoding *head,
                                     const uint8_t *bytes, size_t len, ps_store_outcome *outcome);
 
+/* Does the same with a slice that is not encoded and whose float32 values are known to be finite:
+ * does not look at them again. */
+PS_MUST_USE ps_status ps_store_push_finite(ps_store *store, uint32_t worker, uint64_t clock,
+                                           uint32_t contributor, const Psgd__V1__Encoding *head,
+                                           const uint8_t *bytes, size_t len,
+                                           ps_store_outcome *outcome);
+
 /* Takes zeros for every slice of a contribution that is not in yet; if all are in it is a
  * repetition. Fails as ps_store_push does, for all slices or for none. */
 PS_MUST_USE ps_status ps_store_push_zeros(ps_store *store, uint32_t worker, uint64_t clock,

@@ -28,6 +28,10 @@ typedef struct ps_incoming {
     size_t len;
     /* Returns the bytes [at, at + len) as ps_payload_view does, with its scratch and bounds. */
     const uint8_t *(*view)(void *arg, size_t at, size_t len, void *scratch);
+    /* Returns float32 values as ps_payload_view_floats does. NULL: `view` returns them, and nothing
+     * looks at them. */
+    const uint8_t *(*view_floats)(void *arg, size_t at, size_t len, void *scratch,
+                                  bool *are_finite);
     void *arg;
 } ps_incoming;
 
@@ -35,6 +39,15 @@ static inline const uint8_t *ps_incoming_view(const ps_incoming *in, size_t at, 
                                               void *scratch)
 {
     return in->view(in->arg, at, len, scratch);
+}
+
+/* Returns float32 values as ps_payload_view_floats does. */
+static inline const uint8_t *ps_incoming_view_floats(const ps_incoming *in, size_t at, size_t len,
+                                                     void *scratch, bool *are_finite)
+{
+    *are_finite = false;
+    return in->view_floats != NULL ? in->view_floats(in->arg, at, len, scratch, are_finite)
+                                   : in->view(in->arg, at, len, scratch);
 }
 
 typedef struct ps_link_events {

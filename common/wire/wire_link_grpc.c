@@ -28,9 +28,15 @@ static const uint8_t *view(void *arg, size_t at, size_t len, void *scratch)
     return ps_payload_view(arg, at, len, scratch);
 }
 
+static const uint8_t *view_floats(void *arg, size_t at, size_t len, void *scratch, bool *are_finite)
+{
+    return ps_payload_view_floats(arg, at, len, scratch, are_finite);
+}
+
 static ps_incoming incoming_of(ps_payload *payload)
 {
-    return (ps_incoming){.len = ps_payload_len(payload), .view = view, .arg = payload};
+    return (ps_incoming){
+        .len = ps_payload_len(payload), .view = view, .view_floats = view_floats, .arg = payload};
 }
 
 /* ---- A worker's end ---- */

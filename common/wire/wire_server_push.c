@@ -13,6 +13,7 @@ typedef struct contribution {
     wire_worker *w;
     uint32_t contributor;
     uint64_t clock;
+    bool are_finite; /* the values of the slice in hand, as far as anything has looked at them */
 } contribution;
 
 /* Notes what a part did with a slice or rows. Under a deterministic policy pulls can go on only
@@ -37,12 +38,27 @@ static ps_status take_slice(void *arg, const Psgd__V1__Encoding *head, const uin
 
     (void)ps_wire_server_enter(c->w, part);
     steps = ps_store_counters_of(part->store)->steps;
-    st = ps_store_push(part->store, c->w->rank, c->clock, c->contributor, head, bytes, len,
-                       &outcome);
+    st = (c->are_finite ? ps_store_push_finite : ps_store_push)(
+        part->store, c->w->rank, c->clock, c->contributor, head, bytes, len, &outcome);
     note(c, part, steps);
     ps_wire_server_leave(c->w, part);
     c->w->is_poisoned |= outcome == PS_STORE_NOT_FINITE;
     return st;
+}
+
+/* Returns the bytes of a slice. */
+static const uint8_t *view_slice(contribution *c, const Psgd__V1__Encoding *head,
+                                 const ps_incoming *payload, size_t at)
+{
+    uint8_t *scratch = c->w->scratch->bytes;
+
+    c->are_finite = false;
+    if (head->payload_bytes == 0) {
+        return NULL;
+    }
+    return ps_encoding_is_plain(head)
+               ? ps_incoming_view_floats(payload, at, head->payload_bytes, scratch, &c->are_finite)
+               : ps_incoming_view(payload, at, head->payload_bytes, scratch);
 }
 
 static ps_status take_slices(wire_worker *w, const Psgd__V1__PushGradientRequest *req,
@@ -62,12 +78,9 @@ static ps_status take_slices(wire_worker *w, const Psgd__V1__PushGradientRequest
                            head->payload_bytes, payload->len - *at);
         }
         /* passes a slice number out of range on: the store refuses it */
-        st = ps_matrix_push(
-            s->plan, s->placement, s->part, head,
-            head->payload_bytes == 0
-                ? NULL
-                : ps_incoming_view(payload, *at, head->payload_bytes, w->scratch->bytes),
-            head->payload_bytes, take_slice, &c);
+        st =
+            ps_matrix_push(s->plan, s->placement, s->part, head, view_slice(&c, head, payload, *at),
+                           head->payload_bytes, take_slice, &c);
         if (w->is_poisoned && head->slice < s->plan->layout.slice_count) {
             uint32_t v = s->plan->layout.slices[head->slice].variable;
 

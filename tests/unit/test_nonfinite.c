@@ -12,9 +12,10 @@
 enum { N = 9000 };
 
 static uint8_t bytes[N * sizeof(float) + 1];
-static float values[N];
+static uint8_t copy[N * sizeof(float) + 3];
 
-/* Puts `value` at place `at` of n ones, from the byte `shift` on, and looks. */
+/* Puts `value` at place `at` of n ones, from the byte `shift` on, and looks, also while it copies
+ * them. */
 static size_t look32(float value, size_t at, size_t n, size_t shift)
 {
     const float one = -1;
@@ -22,8 +23,10 @@ static size_t look32(float value, size_t at, size_t n, size_t shift)
     for (size_t i = 0; i < n; i++) {
         memcpy(bytes + shift + i * sizeof one, i == at ? &value : &one, sizeof one);
     }
-    assert_int_equal(ps_first_nonfinite_before(bytes + shift, n, values),
-                     ps_first_nonfinite(bytes + shift, n));
+    memset(copy, 0, sizeof copy);
+    assert_int_equal(ps_copy_finite(copy + 3 - shift, bytes + shift, n),
+                     ps_first_nonfinite(bytes + shift, n) == n);
+    assert_memory_equal(copy + 3 - shift, bytes + shift, n * sizeof one);
     return ps_first_nonfinite(bytes + shift, n);
 }
 

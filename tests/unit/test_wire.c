@@ -7,7 +7,9 @@
 #include "common/rpc/wire.h"
 #include "tests/support/echo_world.h"
 
+#include <float.h>
 #include <grpc/grpc.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -142,6 +144,41 @@ static void head_and_payload_part_wherever_the_slices_are_cut(void **state)
     }
     ps_received_fini(&in);
     free(bytes);
+}
+
+/* Values are finite if they were copied and none of them is infinite, also one that is cut. */
+static void floats_are_looked_at_while_they_are_copied(void **state)
+{
+    enum { N = 9, BEGIN = 3, BYTES = BEGIN + N * sizeof(float) };
+    float x[N], scratch[N];
+    uint8_t bytes[BYTES] = {0};
+
+    (void)state;
+    for (size_t bad = 0; bad <= N; bad++) {
+        for (size_t i = 0; i < N; i++) {
+            x[i] = i == bad ? -INFINITY : FLT_MAX;
+        }
+        memcpy(bytes + BEGIN, x, sizeof x);
+        for (size_t cut = 0; cut < BYTES; cut++) {
+            grpc_byte_buffer *buffer = buffer_of(bytes, BYTES, cut);
+            const grpc_slice_buffer *slices = &buffer->data.raw.slice_buffer;
+            ps_payload p = {.slices = slices->slices,
+                            .slice_count = slices->count,
+                            .begin = BEGIN,
+                            .len = sizeof x};
+
+            for (size_t i = 0; i < N; i += 4) {
+                size_t n = N - i < 4 ? N - i : 4;
+                bool are_finite = true;
+                const void *view = ps_payload_view_floats(&p, i * sizeof(float), n * sizeof(float),
+                                                          scratch, &are_finite);
+
+                assert_memory_equal(view, x + i, n * sizeof(float));
+                assert_int_equal(are_finite, view == scratch && (bad < i || bad >= i + n));
+            }
+            grpc_byte_buffer_destroy(buffer);
+        }
+    }
 }
 
 static void every_cut_off_message_is_refused(void **state)
@@ -331,6 +368,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_is_packed_is_plain_protobuf),
         cmocka_unit_test(neighbours_in_one_buffer_become_one_slice),
         cmocka_unit_test(head_and_payload_part_wherever_the_slices_are_cut),
+        cmocka_unit_test(floats_are_looked_at_while_they_are_copied),
         cmocka_unit_test(every_cut_off_message_is_refused),
         cmocka_unit_test(what_is_wrong_with_a_message_is_said),
         cmocka_unit_test(a_message_of_too_many_parts_is_refused),
