@@ -22,6 +22,7 @@ build  libyaml-dev            YAML
 build  libsqlite3-dev         the coordinator's registry
 build  libxxhash-dev          checksums
 build  libssl-dev             SHA-256, keys, certificates and TLS handshakes
+build  libmicrohttpd-dev      the HTTP server of --ops
 build  zlib1g-dev             .gz data files and CRC-32
 build  liblz4-dev             compressed gradients
 build  libzstd-dev            compressed gradients
@@ -36,6 +37,7 @@ test   nodejs                 a foreign client, buf, and onnxruntime
 test   npm                    a foreign client, buf, and onnxruntime
 test   etcd-server            the store of several coordinators
 test   etcd-client            looks into it
+test   prometheus             reads metrics, and checks their text
 test   iproute2               counts bytes in a network of its own
 test   nftables               cuts machines off each other in a network of their own
 fuzz   clang                  the fuzzers' compiler

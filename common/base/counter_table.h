@@ -3,7 +3,8 @@
  *
  * A counter has one line here. Its name is its field in WorkerProgress, ServerCounters and Progress
  * (proto/psgd/v1), and its key in summary.json. Loops over the table fill these messages
- * (common/job/counts.h), sum up a job, and check docs/monitoring.md. To add a counter: a line here,
+ * (common/job/counts.h), sum up a job, write /metrics (common/ops/metrics.h) and check
+ * docs/monitoring.md. To add a counter: a line here,
  * a field in the messages that have it, a row in the document.
  */
 #ifndef PS_COMMON_BASE_COUNTER_TABLE_H
@@ -39,6 +40,8 @@ typedef struct ps_counter {
     unsigned of; /* PS_OF_... */
     ps_counter_merge merge;
     const char *help;
+    const char *metric; /* what /metrics calls it, behind psgd_worker_ and so on; NULL: not there. A
+                         * name that ends in _total is a counter there */
 } ps_counter;
 
 enum {

@@ -61,6 +61,11 @@ ps_channel *ps_link_channel(const ps_link *link)
     return ps_follow_channel(link->follow);
 }
 
+bool ps_link_is_registered(const ps_link *link)
+{
+    return link->is_registered && !link->is_away;
+}
+
 static int64_t call_timeout(const ps_link *link)
 {
     return ps_follow_has_others(link->follow) ? call_timeout_of_several_us : call_timeout_us;

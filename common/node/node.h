@@ -88,6 +88,7 @@ typedef struct ps_role_hooks {
 typedef struct ps_node_conf {
     const char *listen;      /* host:port, port 0 allowed */
     const char *advertise;   /* host[:port]; NULL: the bound address */
+    const char *ops;         /* host:port of /metrics (common/ops/ops.h); NULL: none */
     const char *coordinator; /* host:port, or several with commas between */
     const char *node_id;     /* NULL: that of data_dir/node-id, created at the first start */
     const char *data_dir;

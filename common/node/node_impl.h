@@ -12,6 +12,7 @@
  *   collect.c       the files of an attempt, in chunks
  *   held_checkpoint.c the checkpoint that the node holds
  *   disk.c          the room on its disk
+ *   node_metrics.c  what /metrics and /readyz say
  *
  * An attempt begins with CanCommit (ps_attempt_begin) and ends with ps_node_release. Its
  * session exists from the last package of PreCommit, the seal, on. Everything is for the loop's
@@ -25,6 +26,7 @@
 #include "common/node/datasets.h"
 #include "common/node/joblog.h"
 #include "common/node/node.h"
+#include "common/ops/ops.h"
 #include "common/rpc/protect.h"
 
 enum {
@@ -74,6 +76,7 @@ struct ps_node {
     char address[PS_NODE_ADDRESS_MAX]; /* by which others reach it */
     uint64_t incarnation;
     ps_server *server;
+    ps_ops *ops; /* NULL: none */
     ps_service *services;
     size_t service_count;
     struct {
@@ -210,6 +213,11 @@ void ps_node_disk_tell(ps_node *node, Psgd__V1__DiskInfo *disk);
 /* Returns whether a failure is one of a full disk. Asks the disk. */
 bool ps_node_disk_is_full(const ps_node *node, const ps_status *st);
 
+/* --- node_metrics.c -------------------------------------------------------- */
+
+/* Starts to serve /metrics, /healthz and /readyz on an address, unless it is NULL or "". */
+PS_MUST_USE ps_status ps_node_start_ops(ps_node *node, const char *listen);
+
 /* --- node_life.c ----------------------------------------------------------- */
 
 /* Ends everything of a node that is idle and stopping. */
@@ -268,6 +276,8 @@ void ps_link_leave(ps_link *link);
 /* Sends a heartbeat now. */
 void ps_link_hurry(ps_link *link);
 ps_channel *ps_link_channel(const ps_link *link);
+/* Returns whether the coordinator has registered the node and still knows it. */
+bool ps_link_is_registered(const ps_link *link);
 /* Returns whether the link is with a coordinator at this address, or follows it when it leads. */
 bool ps_link_knows(const ps_link *link, const char *address);
 

@@ -181,6 +181,7 @@ static void start_services(ps_node *node, const ps_service *extra, size_t extra_
 
 static void destroy(ps_node *node)
 {
+    ps_ops_stop(node->ops);
     ps_datasets_destroy(node->datasets);
     ps_tasks_destroy(node->tasks);
     ps_tasks_destroy(node->log_tasks);
@@ -264,6 +265,9 @@ ps_status ps_node_start(ps_loop *loop, const ps_node_conf *conf, const ps_role_h
         return st;
     }
     st = find_address(node, conf);
+    if (ps_is_ok(&st)) {
+        st = ps_node_start_ops(node, conf->ops);
+    }
     if (!ps_is_ok(&st)) {
         ps_node_shut(node);
         return st;

@@ -17,6 +17,7 @@
 #include "common/base/shorten.h"
 #include "common/base/signals.h"
 #include "common/nn/blas.h"
+#include "common/ops/ops.h"
 #include "common/rpc/follow.h"
 #include "common/rpc/process.h"
 #include "common/rpc/protect.h"
@@ -41,7 +42,7 @@ static const int64_t probe_us = 2000000; /* a coordinator that does not answer h
 
 typedef struct settings {
     const char *listen, *advertise, *coordinator, *data_dir, *data_path, *node_id;
-    const char *log_level, *log_format, *tls_dir;
+    const char *log_level, *log_format, *tls_dir, *ops;
     bool insecure;
     int64_t grace_us, checkpoint_us, threads, data_cache_mib, min_free_mib;
     ps_option_list faults;
@@ -51,7 +52,8 @@ typedef struct settings {
 typedef struct chosen {
     ps_node_conf conf;
     ps_protect_conf protect;
-    char listen[PS_ADDRESS_TEXT_BYTES], coordinator[PS_FOLLOW_LIST_BYTES];
+    char listen[PS_ADDRESS_TEXT_BYTES], ops[PS_ADDRESS_TEXT_BYTES];
+    char coordinator[PS_FOLLOW_LIST_BYTES];
 } chosen;
 
 typedef struct running {
@@ -276,8 +278,12 @@ static ps_status take_settings(const ps_node_program *program, const settings *s
                      "--node-id: \"%s\": 1 to 64 of A-Z a-z 0-9 . _ - are allowed",
                      PS_SHORT(s->node_id, 80));
     }
+    if (ps_is_ok(&st) && s->ops != NULL && s->ops[0] != '\0') {
+        st = ps_ops_check(s->ops, s->insecure, out->ops);
+    }
     out->conf = (ps_node_conf){
         .listen = out->listen,
+        .ops = out->ops,
         .advertise = s->advertise,
         .coordinator = out->coordinator,
         .node_id = s->node_id,
@@ -339,6 +345,8 @@ int ps_node_main(int argc, char **argv, const ps_node_program *program)
         PS_OPTION_STRING(settings, advertise, .name = "advertise", .env = "PSGD_ADVERTISE",
                          .metavar = "HOST[:PORT]",
                          .help = "address at which others reach it (default: that of --listen)"),
+        PS_OPTION_STRING(settings, ops, .name = "ops", .env = "PSGD_OPS", .metavar = "HOST:PORT",
+                         .help = PS_OPS_HELP),
         PS_OPTION_STRING(settings, tls_dir, .name = "tls-dir", .env = "PSGD_TLS_DIR",
                          .metavar = "DIR", .help = PS_PROTECT_TLS_HELP),
         PS_OPTION_BOOL(settings, insecure, .name = "insecure", .env = "PSGD_INSECURE",

@@ -23,7 +23,8 @@
 
 enum {
     PS_LIVE_JOBS_MAX = 10000, /* most jobs that are queued or running */
-    PS_COORDINATOR_ID_MAX = 96
+    PS_COORDINATOR_ID_MAX = 96,
+    PS_COORDINATOR_STATES = PSGD__V1__JOB_STATE__JOB_STATE_CANCELLED + 1 /* of JobState */
 };
 
 typedef struct ps_coordinator_conf {
@@ -95,6 +96,7 @@ struct ps_coordinator {
     ps_timer pulse; /* reads awake_clock.h often enough */
     ps_awake_clock awake;
     ps_timer soon; /* schedules soon; several requests for it are one */
+    uint64_t ended[PS_COORDINATOR_STATES]; /* jobs that are over, by state, for /metrics */
     bool is_open, is_stopping;
     bool was_stopped; /* the earlier process ended in order */
 };

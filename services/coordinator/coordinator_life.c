@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coordinator_life.c - see coordinator_life.h. */
 #include "services/coordinator/coordinator_life.h"
+#include "services/coordinator/coordinator_metrics.h"
 
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
@@ -155,6 +156,7 @@ static void observe(ps_coordinator *c)
     ps_jobs_observe(&c->jobs.board, ps_watchers_changed, c);
     ps_jobs_observe(&c->jobs.board, ps_reclaims_changed, c);
     ps_jobs_observe(&c->jobs.board, ps_queue_changed, c);
+    ps_jobs_observe(&c->jobs.board, ps_metrics_job_changed, c);
 }
 
 /* Writes the path of the file that a process leaves when it ends in order. */

@@ -16,6 +16,7 @@
 #include "common/rpc/serve.h"
 #include "services/coordinator/api/service.h"
 #include "services/coordinator/coordinator_life.h"
+#include "services/coordinator/coordinator_metrics.h"
 #include "services/coordinator/domain/job_message.h"
 #include "services/coordinator/io/database_copy.h"
 #include "services/coordinator/io/recover.h"
@@ -36,7 +37,8 @@ static const int64_t grace_us = 2000000, grace_of_several_us = 300000;
 
 typedef struct settings {
     const char *listen, *advertise, *data_dir, *data_path, *log_level, *log_format, *fault, *backup;
-    const char *tls_dir, *tokens, *quotas, *registry, *etcd_ca, *etcd_cert, *etcd_key;
+    const char *tls_dir, *tokens, *quotas, *registry, *ops;
+    const char *etcd_ca, *etcd_cert, *etcd_key;
     int64_t heartbeat_us, lease_us, leader_lease_us, checkpoint_us, min_free_mib, max_memory_mib;
     int64_t max_unpacked_mib;
     bool recover, insecure;
@@ -49,6 +51,8 @@ static const ps_option options[] = {
     PS_OPTION_STRING(settings, advertise, .name = "advertise", .env = "PSGD_ADVERTISE",
                      .metavar = "HOST[:PORT]",
                      .help = "address that nodes are told (default: that of --listen)"),
+    PS_OPTION_STRING(settings, ops, .name = "ops", .env = "PSGD_OPS", .metavar = "HOST:PORT",
+                     .help = PS_OPS_HELP),
     PS_OPTION_STRING(settings, tls_dir, .name = "tls-dir", .env = "PSGD_TLS_DIR", .metavar = "DIR",
                      .help = PS_PROTECT_TLS_HELP),
     PS_OPTION_STRING(settings, tokens, .name = "tokens", .env = "PSGD_TOKENS", .metavar = "FILE",
@@ -150,6 +154,7 @@ typedef struct program {
     ps_coordinator *coordinator;
     ps_service service;
     ps_server *server;
+    ps_ops *ops; /* NULL: none */
     int64_t checkpoint_us;
     ps_event stop;  /* posted by the first signal */
     ps_event saved; /* posted when there are last checkpoints */
@@ -220,6 +225,8 @@ static void on_down(ps_event *event, bool ok)
 
     (void)ok;
     p->server = NULL;
+    ps_ops_stop(p->ops);
+    p->ops = NULL;
     ps_coordinator_stop(p->coordinator);
     ps_loop_stop(p->loop);
 }
@@ -274,6 +281,21 @@ static ps_status find_address(const settings *s, const ps_address *bound, char *
     return ps_ok();
 }
 
+/* Serves /metrics if --ops is set. */
+static ps_status serve_ops(program *p, const settings *s)
+{
+    ps_ops_source source = ps_coordinator_ops(p->coordinator);
+    char listen[PS_ADDRESS_TEXT_BYTES];
+    ps_status st;
+
+    if (!s->ops || s->ops[0] == '\0') {
+        return ps_ok();
+    }
+    st = ps_ops_check(s->ops, s->insecure, listen);
+    return ps_is_ok(&st) ? ps_ops_start(p->loop, listen, "psgd-coordinator", &source, &p->ops)
+                         : st;
+}
+
 static ps_status serve(program *p, const settings *s, const char *at)
 {
     ps_address bound;
@@ -303,7 +325,8 @@ static ps_status serve(program *p, const settings *s, const char *at)
                "listening on %s: the link is not protected, anybody who reaches it can use it",
                listen);
     }
-    return ps_coordinator_open(p->coordinator, address);
+    st = serve_ops(p, s);
+    return ps_is_ok(&st) ? ps_coordinator_open(p->coordinator, address) : st;
 }
 
 /* The default up to version 0.1.0, relative to the working directory. */

@@ -160,17 +160,26 @@ bool ps_recovery_fails_alike(const Psgd__V1__Job *job)
     return true;
 }
 
-void ps_recovery_sum_up(Psgd__V1__Job *job, int64_t wall_us)
+double ps_recovery_goodput(const Psgd__V1__Job *job, int64_t wall_us, double *useful_s)
 {
-    double now_s = (double)wall_us * 1e-6, all_s;
+    double now_s = (double)wall_us * 1e-6, useful = job->useful_seconds, all_s;
 
     if (job->start_time == NULL) {
-        return;
+        return 1;
     }
     all_s = at_least_0(now_s - seconds_of(job->start_time));
     if (!ps_recovery_is_open(job)) {
-        job->useful_seconds += at_least_0(now_s - trains_since(job));
+        useful += at_least_0(now_s - trains_since(job));
     }
-    job->goodput = all_s > 0 ? job->useful_seconds / all_s : 1;
-    job->goodput = job->goodput < 1 ? job->goodput : 1;
+    if (useful_s != NULL) {
+        *useful_s = useful;
+    }
+    return useful < all_s ? useful / all_s : 1;
+}
+
+void ps_recovery_sum_up(Psgd__V1__Job *job, int64_t wall_us)
+{
+    if (job->start_time != NULL) {
+        job->goodput = ps_recovery_goodput(job, wall_us, &job->useful_seconds);
+    }
 }

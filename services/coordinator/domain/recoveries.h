@@ -34,6 +34,10 @@ void ps_recovery_close(Psgd__V1__Job *job, uint64_t from_step, int64_t wall_us);
 enum { PS_ALIKE_MAX = 5 };
 bool ps_recovery_fails_alike(const Psgd__V1__Job *job);
 
+/* Returns the share of the time since the job first trained in which it got on, 0 to 1; 1 before
+ * that. *useful_s, which may be NULL, is that time. */
+double ps_recovery_goodput(const Psgd__V1__Job *job, int64_t wall_us, double *useful_s);
+
 /* Sets useful_seconds and goodput of a job that ends now. */
 void ps_recovery_sum_up(Psgd__V1__Job *job, int64_t wall_us);
 

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ops.c - see ops.h.
+ *
+ * A request waits on a condition variable until the loop has written its page. The page belongs to
+ * the loop while `is_asked`, else to the thread of libmicrohttpd. If the loop is late, the thread
+ * gives up; later requests do too, until the loop has fired the event.
+ */
+#include "common/ops/ops.h"
+
+#include "common/base/address.h"
+#include "common/base/container_of.h"
+#include "common/base/log.h"
+#include "common/base/shorten.h"
+#include "common/base/xalloc.h"
+#include "common/ops/metrics.h"
+#include "common/rpc/accept.h"
+#include "common/rpc/guard.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+#include <netdb.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PORT_DEFAULT = 0, CONNECTION_BYTES = 16384 };
+
+typedef unsigned write_fn(ps_ops *ops);
+
+struct ps_ops {
+    ps_loop *loop;
+    ps_ops_source source;
+    struct MHD_Daemon *daemon;
+    ps_event asked;
+
+    pthread_mutex_t mutex; /* for all that follows */
+    pthread_cond_t changed;
+    write_fn *write;  /* of the page that is asked for */
+    ps_strbuf page;   /* what it has written */
+    unsigned code;    /* its HTTP status; 0: it is not written yet */
+    bool is_asked;    /* the event is posted */
+    bool is_stopping; /* nobody waits any more */
+};
+
+/* --- pages, on the loop's thread ------------------------------------------------ */
+
+static unsigned write_metrics(ps_ops *ops)
+{
+    ps_metrics_process(&ops->page);
+    ps_metrics_one(&ops->page, "psgd_connections_refused_total", "counter",
+                   "connections refused: too many, or too fast", (double)ps_accept_refused());
+    ps_metrics_one(&ops->page, "psgd_connections_closed_total", "counter",
+                   "connections closed for what the client sent", (double)ps_guard_closed());
+    ops->source.metrics(ops->source.state, &ops->page);
+    return MHD_HTTP_OK;
+}
+
+static unsigned write_health(ps_ops *ops)
+{
+    ps_strbuf_puts(&ops->page, "ok\n");
+    return MHD_HTTP_OK;
+}
+
+static unsigned write_ready(ps_ops *ops)
+{
+    ps_status st = ops->source.ready(ops->source.state);
+
+    ps_strbuf_printf(&ops->page, "%s\n", ps_is_ok(&st) ? "ok" : st.text);
+    return ps_is_ok(&st) ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE;
+}
+
+static const struct {
+    const char *path, *type;
+    write_fn *write;
+} pages[] = {
+    {"/metrics", "text/plain; version=0.0.4; charset=utf-8", write_metrics},
+    {"/healthz", "text/plain; charset=utf-8", write_health},
+    {"/readyz", "text/plain; charset=utf-8", write_ready},
+};
+
+enum { PAGES = sizeof pages / sizeof pages[0] };
+
+static void destroy(ps_ops *ops)
+{
+    pthread_cond_destroy(&ops->changed);
+    pthread_mutex_destroy(&ops->mutex);
+    ps_strbuf_fini(&ops->page);
+    free(ops);
+}
+
+static void on_asked(ps_event *event, bool ok)
+{
+    ps_ops *ops = PS_CONTAINER_OF(event, ps_ops, asked);
+    bool is_last;
+
+    pthread_mutex_lock(&ops->mutex);
+    ops->is_asked = false;
+    is_last = ops->is_stopping;
+    if (ok && !is_last) {
+        ps_strbuf_clear(&ops->page);
+        ops->code = ops->write(ops);
+        pthread_cond_signal(&ops->changed);
+    }
+    pthread_mutex_unlock(&ops->mutex);
+    if (is_last) {
+        destroy(ops);
+    }
+}
+
+/* --- requests, on the thread of libmicrohttpd ------------------------------------- */
+
+static void until(struct timespec *at, int64_t ms)
+{
+    clock_gettime(CLOCK_MONOTONIC, at);
+    at->tv_sec += ms / 1000;
+    at->tv_nsec += ms % 1000 * 1000000;
+    if (at->tv_nsec >= 1000000000) {
+        at->tv_sec++;
+        at->tv_nsec -= 1000000000;
+    }
+}
+
+/* Has the loop write a page, and copies it to *text, which the caller frees. Returns its HTTP
+ * status. */
+static unsigned ask(ps_ops *ops, write_fn *write, char **text, size_t *length)
+{
+    struct timespec end;
+    unsigned code;
+    int rc = 0;
+
+    until(&end, PS_OPS_WAIT_MS);
+    pthread_mutex_lock(&ops->mutex);
+    if (!ops->is_asked && !ops->is_stopping) {
+        ops->write = write;
+        ops->code = 0;
+        ops->is_asked = true;
+        ps_loop_post(ops->loop, &ops->asked);
+        while (ops->code == 0 && !ops->is_stopping && rc == 0) {
+            rc = pthread_cond_timedwait(&ops->changed, &ops->mutex, &end);
+        }
+    }
+    code = ops->is_asked || ops->is_stopping ? 0 : ops->code;
+    if (code != 0) {
+        *length = ops->page.len;
+        *text = ps_strbuf_take(&ops->page);
+    }
+    pthread_mutex_unlock(&ops->mutex);
+    if (code == 0) {
+        ps_strbuf late = {0};
+
+        ps_strbuf_printf(&late, "the service has not answered for %d ms\n", PS_OPS_WAIT_MS);
+        *length = late.len;
+        *text = ps_strbuf_take(&late);
+        code = MHD_HTTP_SERVICE_UNAVAILABLE;
+    }
+    return code;
+}
+
+static enum MHD_Result reply(struct MHD_Connection *connection, unsigned code, const char *type,
+                             char *text, size_t length)
+{
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(length, text, MHD_RESPMEM_MUST_FREE);
+    enum MHD_Result result;
+
+    if (response == NULL) {
+        free(text);
+        return MHD_NO;
+    }
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+    if (code == MHD_HTTP_METHOD_NOT_ALLOWED) {
+        MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+    }
+    result = MHD_queue_response(connection, code, response);
+    MHD_destroy_response(response);
+    return result;
+}
+
+static enum MHD_Result refuse(struct MHD_Connection *connection, unsigned code, const char *why)
+{
+    ps_strbuf text = {0};
+
+    ps_strbuf_printf(&text, "%s\n", why);
+    return reply(connection, code, "text/plain; charset=utf-8", text.data, text.len);
+}
+
+static enum MHD_Result answer(void *state, struct MHD_Connection *connection, const char *url,
+                              const char *method, const char *version, const char *upload,
+                              size_t *upload_size, void **per_request)
+{
+    static int begun; /* only its address counts */
+    ps_ops *ops = state;
+
+    (void)version;
+    (void)upload;
+    if (*per_request == NULL) { /* the head of the request is read; its body, if any, is not */
+        *per_request = &begun;
+        return MHD_YES;
+    }
+    *upload_size = 0;
+    if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0) {
+        return refuse(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "GET and HEAD are allowed");
+    }
+    for (size_t i = 0; i < PAGES; i++) {
+        if (strcmp(url, pages[i].path) == 0) {
+            size_t length = 0;
+            char *text = NULL;
+            unsigned code = ask(ops, pages[i].write, &text, &length);
+
+            return reply(connection, code, pages[i].type, text, length);
+        }
+    }
+    return refuse(connection, MHD_HTTP_NOT_FOUND, "there are /metrics, /healthz and /readyz");
+}
+
+static void log_line(void *arg, const char *format, va_list list)
+{
+    char line[256];
+
+    (void)arg;
+    vsnprintf(line, sizeof line, format, list);
+    line[strcspn(line, "\r\n")] = '\0';
+    ps_log(PS_LOG_DEBUG, "ops", "%s", line);
+}
+
+/* --- life ------------------------------------------------------------------------- */
+
+ps_status ps_ops_check(const char *listen, bool is_insecure, char *out)
+{
+    ps_address address;
+    ps_status st = ps_address_complete("--ops", listen, "127.0.0.1", PORT_DEFAULT, out);
+
+    if (ps_is_ok(&st)) {
+        st = ps_address_parse(out, "127.0.0.1", PORT_DEFAULT, &address);
+    }
+    if (ps_is_ok(&st) && !is_insecure && !ps_address_is_loopback(&address)) {
+        st = ps_fail(PS_INVALID_ARGUMENT,
+                     "--ops %s: other hosts could read names and numbers of jobs, because HTTP is "
+                     "not protected. Listen on 127.0.0.1 and have a proxy on this host pass it on; "
+                     "on a network where everybody is trusted, add --insecure",
+                     PS_SHORT(out, 80));
+    }
+    return st;
+}
+
+/* Looks the host up. *found is freed by freeaddrinfo. */
+static ps_status look_up(const ps_address *address, struct addrinfo **found)
+{
+    struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICSERV,
+                             .ai_socktype = SOCK_STREAM,
+                             .ai_family = AF_UNSPEC};
+    char port[8];
+    int rc;
+
+    snprintf(port, sizeof port, "%u", address->port);
+    rc = getaddrinfo(address->host, port, &hints, found);
+    return rc == 0 ? ps_ok()
+                   : ps_fail(PS_FAILED_PRECONDITION, "--ops: no host %s: %s", PS_SHORT(address->host, 80),
+                             gai_strerror(rc));
+}
+
+static ps_status listen_at(ps_ops *ops, ps_address *address)
+{
+    const union MHD_DaemonInfo *info;
+    struct addrinfo *found = NULL;
+    char text[PS_ADDRESS_TEXT_BYTES];
+    unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL | MHD_USE_ERROR_LOG;
+    ps_status st = look_up(address, &found);
+
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    if (found->ai_family == AF_INET6) {
+        flags |= MHD_USE_IPv6;
+    }
+    errno = 0;
+    ops->daemon = MHD_start_daemon(
+        flags, address->port, NULL, NULL, answer, ops, MHD_OPTION_EXTERNAL_LOGGER, log_line, NULL,
+        MHD_OPTION_SOCK_ADDR, found->ai_addr, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)PS_OPS_CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+        (unsigned)PS_OPS_CONNECTIONS_OF_HOST, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)PS_OPS_SILENCE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
+        MHD_OPTION_END);
+    freeaddrinfo(found);
+    if (ops->daemon == NULL) {
+        ps_address_format(address, text);
+        return ps_fail(PS_FAILED_PRECONDITION, "--ops: cannot listen on %s: %s", PS_SHORT(text, 80),
+                       strerror(errno));
+    }
+    info = MHD_get_daemon_info(ops->daemon, MHD_DAEMON_INFO_BIND_PORT);
+    if (info != NULL) {
+        address->port = info->port;
+    }
+    return st;
+}
+
+ps_status ps_ops_start(ps_loop *loop, const char *listen, const char *program,
+                       const ps_ops_source *source, ps_ops **out)
+{
+    ps_address address;
+    char text[PS_ADDRESS_TEXT_BYTES];
+    pthread_condattr_t monotonic;
+    ps_ops *ops;
+    ps_status st = ps_address_parse(listen, "127.0.0.1", PORT_DEFAULT, &address);
+
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    ops = ps_xcalloc(1, sizeof *ops);
+    ops->loop = loop;
+    ops->source = *source;
+    ops->asked.fire = on_asked;
+    pthread_mutex_init(&ops->mutex, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&ops->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    st = listen_at(ops, &address);
+    if (!ps_is_ok(&st)) {
+        destroy(ops);
+        return st;
+    }
+    ps_address_format(&address, text);
+    printf("%s metrics on http://%s/metrics\n", program, text);
+    fflush(stdout);
+    *out = ops;
+    return ps_ok();
+}
+
+void ps_ops_stop(ps_ops *ops)
+{
+    bool is_asked;
+
+    if (ops == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&ops->mutex);
+    ops->is_stopping = true;
+    pthread_cond_signal(&ops->changed);
+    pthread_mutex_unlock(&ops->mutex);
+    MHD_stop_daemon(ops->daemon);
+    pthread_mutex_lock(&ops->mutex);
+    is_asked = ops->is_asked;
+    pthread_mutex_unlock(&ops->mutex);
+    if (!is_asked) { /* else the event does it */
+        destroy(ops);
+    }
+}
