@@ -224,8 +224,9 @@ class Documents(unittest.TestCase):
         source = "\n".join(lines("common/base/counter_table.c"))
         who = {"W": "worker", "S": "server", "J": "job"}
         rows = [f"| `{name}` | {unit or '–'} | {kind.lower()} | {', '.join(who[o] for o in of.split(' | '))} | "
-                f"{'–' if merge == 'NONE' else merge.lower()} | {help} |" for name, unit, kind, of, merge, help in re.findall(
-                    r'\{"(\w+)", "([^"]*)", PS_(\w+), ([WSJ |]+), PS_MERGE_(\w+),\s+"([^"]*)"\}', source)]
+                f"{'–' if merge == 'NONE' else merge.lower()} | {help} | {f'`{metric}`' if metric else '–'} |"
+                for name, unit, kind, of, merge, help, metric in re.findall(
+                    r'\{"(\w+)", "([^"]*)", PS_(\w+), ([WSJ |]+), PS_MERGE_(\w+),\s+"([^"]*)",\s+(?:NULL|"(\w+)")\}', source)]
         self.assertEqual(len(rows), source.count("[PS_COUNT_"))
         self.assertEqual([line for line in lines("docs/monitoring.md") if re.match(r"\| `\w+` \| .* \| (counter|gauge) ", line)],
                          rows)

@@ -292,6 +292,10 @@ static ps_status listen_at(ps_ops *ops, ps_address *address)
         return ps_fail(PS_FAILED_PRECONDITION, "--ops: cannot listen on %s: %s", PS_SHORT(text, 80),
                        strerror(errno));
     }
+    info = MHD_get_daemon_info(ops->daemon, MHD_DAEMON_INFO_LISTEN_FD);
+    if (info != NULL) { /* this room bounds its connections itself */
+        ps_accept_leave(info->listen_fd);
+    }
     info = MHD_get_daemon_info(ops->daemon, MHD_DAEMON_INFO_BIND_PORT);
     if (info != NULL) {
         address->port = info->port;
@@ -344,6 +348,7 @@ void ps_ops_stop(ps_ops *ops)
     pthread_cond_signal(&ops->changed);
     pthread_mutex_unlock(&ops->mutex);
     MHD_stop_daemon(ops->daemon);
+    ps_accept_leave(-1);
     pthread_mutex_lock(&ops->mutex);
     is_asked = ops->is_asked;
     pthread_mutex_unlock(&ops->mutex);

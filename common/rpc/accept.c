@@ -32,7 +32,8 @@ static struct {
     /* closed to accept and refuse a connection if no other descriptor is left; -1: not open */
     int spare;
     int64_t logged_us;
-} room = {.mutex = PTHREAD_MUTEX_INITIALIZER, .spare = -1};
+    atomic_int left; /* a listener that is not gRPC's; -1: none */
+} room = {.mutex = PTHREAD_MUTEX_INITIALIZER, .spare = -1, .left = -1};
 
 static int open_spare(void)
 {
@@ -64,6 +65,11 @@ void ps_accept_init(void)
     atomic_store(&room.first_refused, bound);
     room.spare = open_spare();
     ps_guard_start((uint32_t)bound / 2);
+}
+
+void ps_accept_leave(int listener)
+{
+    atomic_store(&room.left, listener);
 }
 
 uint64_t ps_accept_count(void)
@@ -179,6 +185,9 @@ int accept4(int fd, __SOCKADDR_ARG address, socklen_t *restrict len, int flags)
     socklen_t room_for_address = len != NULL ? *len : 0;
     unsigned failures = 0, refused = 0;
 
+    if (fd == atomic_load(&room.left)) {
+        return system_accept(fd, address.__sockaddr__, len, flags);
+    }
     for (;;) {
         int bound = atomic_load(&room.first_refused), found;
         ps_admission answer = PS_TOO_MANY;

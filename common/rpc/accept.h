@@ -21,6 +21,10 @@ enum {
  * Call it before the process listens. */
 void ps_accept_init(void);
 
+/* Leaves the connections of one listener to its owner, who bounds them: they are accepted as libc
+ * does, and are not counted. -1: of none. Any thread. */
+void ps_accept_leave(int listener);
+
 /* Returns the connections that were accepted so far. Refused ones count too, unless they were
  * refused for want of descriptors that connections do not have (ps_accept_is_crowded). Any thread.
  */

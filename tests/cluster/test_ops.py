@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""/metrics, /healthz and /readyz, read by a real Prometheus with the configuration, alert rules and
+dashboard that are shipped."""
+import http.client
+import json
+import re
+import shutil
+import socket
+import subprocess
+import urllib.error
+import urllib.parse
+import urllib.request
+
+from harness import ENDLESS, PATIENCE, ROOT, ClusterTest, main
+
+def get(url, method="GET", seconds=10):
+    """Status, headers and text."""
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, method=method), timeout=seconds * PATIENCE) as r:
+            return r.status, r.headers, r.read().decode()
+    except urllib.error.HTTPError as e:
+        return e.code, e.headers, e.read().decode()
+
+
+def ops_of(process):
+    """The address in the second line of a service that has --ops."""
+    if not hasattr(process, "ops"):
+        process.ops = re.search(r"metrics on http://(\S+)/metrics", process.process.stdout.readline().decode()).group(1)
+    return process.ops
+
+
+def samples(text):
+    """{name: {labels as text: value}}"""
+    found = {}
+    for name, labels, value in re.findall(r"^(\w+)(?:\{(.*)\})? (\S+)$", text, re.M):
+        found.setdefault(name, {})[labels] = float(value)
+    return found
+
+
+class Ops(ClusterTest):
+    def setUp(self):
+        self.c = self.cluster(workers=2, pservers=1, coordinator_args=["--ops", "127.0.0.1:0"],
+                              node_args=["--ops", "127.0.0.1:0"])
+        self.c.wait_nodes(3)
+        self.services = [self.c.coordinator, *self.c.nodes]
+
+    def read(self, process, path="/metrics"):
+        return get(f"http://{ops_of(process)}{path}")
+
+    def run_job(self):
+        job = self.c.submit({**ENDLESS, "workers": 2})
+        self.c.wait(job.id, until=lambda j: j.progress.step > 20)
+        return job
+
+    def test_metrics_are_those_of_status_calls(self):
+        job = self.run_job()
+        for p in self.services:
+            status, headers, text = self.read(p)
+            self.assertEqual((status, headers["Content-Type"]), (200, "text/plain; version=0.0.4; charset=utf-8"))
+            lint = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True)
+            self.assertEqual((lint.returncode, lint.stdout + lint.stderr), (0, ""), p.name)
+        before = self.c.get(job.id)
+        of_job = samples(self.read(self.c.coordinator)[2])
+        after = self.c.get(job.id)
+        label = f'job_id="{job.id}"'
+        self.assertEqual(of_job["psgd_jobs"]['state="RUNNING"'], 1)
+        self.assertEqual(of_job["psgd_node_up"]['node="worker-1",role="worker"'], 1)
+        self.assertEqual(of_job["psgd_nodes"]['role="worker",state="busy"'], 2)
+        self.assertEqual(of_job["psgd_job_goal_steps"][label], before.progress.total_steps)
+        for metric, field in (("step", "step"), ("up_bytes", "bytes_up"), ("down_float32_bytes", "bytes_down_float32")):
+            value = of_job[f"psgd_job_{metric}"][label]
+            self.assertLessEqual(getattr(before.progress, field), value)
+            self.assertLessEqual(value, getattr(after.progress, field))
+        for rank, worker in enumerate(self.c.workers):
+            said = samples(self.read(worker)[2])
+            own = next(labels for labels in said["psgd_worker_step"])
+            self.assertEqual(re.sub(r'rank="\d"', "", own), f"{label},")
+            self.assertGreater(said["psgd_worker_samples_total"][own], 0)
+            self.assertEqual(said["psgd_node_phase"]['phase="RUNNING"'], 1)
+        said = samples(self.read(self.c.pservers[0])[2])
+        applied = said["psgd_server_applied_total"][f'{label},rank="0"']
+        self.assertEqual(said["psgd_server_staleness_clocks_count"][f'{label},rank="0"'], applied)
+
+    def test_ready_says_why_not(self):
+        for p in self.services:
+            self.assertEqual(self.read(p, "/healthz")[::2], (200, "ok\n"))
+            self.assertEqual(self.read(p, "/readyz")[::2], (200, "ok\n"))
+        self.c.coordinator.kill()
+        worker = self.c.workers[0]
+        self.c.poll("not ready", lambda: self.read(worker, "/readyz")[::2] ==
+                    (503, "no coordinator has registered the node\n"))
+        self.assertEqual(self.read(worker, "/healthz")[0], 200)
+
+    def test_a_process_that_is_frozen_is_not_healthy(self):
+        worker = self.c.workers[0]
+        self.read(worker, "/healthz")
+        worker.freeze()
+        with self.assertRaises((TimeoutError, socket.timeout)):
+            get(f"http://{ops_of(worker)}/healthz", seconds=1 / PATIENCE)
+        worker.thaw()
+        self.assertEqual(self.read(worker, "/healthz")[0], 200)
+
+    def test_other_requests_are_refused_and_connections_bounded(self):
+        worker = self.c.workers[0]
+        at = ops_of(worker)
+        self.assertEqual(self.read(worker, "/x")[::2], (404, "there are /metrics, /healthz and /readyz\n"))
+        self.assertEqual(self.read(worker, "/../etc/passwd")[0], 404)
+        self.assertEqual(get(f"http://{at}/metrics", "HEAD")[::2], (200, ""))
+        status, headers, text = get(f"http://{at}/metrics", "POST")
+        self.assertEqual((status, headers["Allow"], text), (405, "GET, HEAD", "GET and HEAD are allowed\n"))
+        host, port = at.rsplit(":", 1)
+        with socket.create_connection((host, int(port)), 10 * PATIENCE) as s:  # a head without an end
+            s.sendall(b"GET /metrics HTTP/1.1\r\n" + b"x: " + b"y" * (1 << 20))
+            s.settimeout(10 * PATIENCE)
+            said = b""
+            try:
+                while piece := s.recv(4096):
+                    said += piece
+            except ConnectionError:
+                pass
+            self.assertNotIn(b"200 OK", said)
+        idle = [socket.create_connection((host, int(port)), 10 * PATIENCE) for _ in range(64)]
+        kept = 0
+        for s in idle:
+            s.settimeout(0.2)
+            try:
+                kept += s.recv(1) != b""
+            except (TimeoutError, socket.timeout):
+                kept += 1  # open, and nothing was said
+            except ConnectionError:
+                pass
+        self.assertLessEqual(kept, 8)
+        for s in idle:
+            s.close()
+        self.c.poll("an answer", lambda: self.answers(at))
+
+    @staticmethod
+    def answers(at):
+        try:
+            return get(f"http://{at}/healthz")[0] == 200
+        except (OSError, http.client.HTTPException):
+            return False
+
+    def test_addresses_that_are_refused(self):
+        for args, text in ((["--ops", "0.0.0.0:0"], "--ops 0.0.0.0:0: other hosts could read names and numbers of jobs"),
+                           (["--ops", "unix:80"], "--ops"),
+                           (["--ops", ops_of(self.c.workers[0])], "Address already in use")):
+            said = subprocess.run(
+                [self.c.workers[0].bin / "psgd-worker", "--listen", "127.0.0.1:0", "--coordinator", self.c.coordinator.address,
+                 "--data-dir", self.c.folder / "other", *args], capture_output=True, text=True, timeout=20 * PATIENCE)
+            self.assertIn(text, said.stderr)
+            self.assertNotEqual(said.returncode, 0)
+
+    # --- Prometheus ----------------------------------------------------------------
+
+    def prometheus(self):
+        """A real one, with what is shipped; scrapes each second. Returns the base of its API."""
+        folder = self.c.folder / "prometheus"
+        shutil.copytree(ROOT / "deploy/prometheus", folder)
+        config = (folder / "prometheus.yml").read_text()
+        (folder / "prometheus.yml").write_text(re.sub(r"(interval): 15s", r"\1: 1s", config))
+        (folder / "targets.json").write_text(json.dumps([{"targets": [ops_of(p) for p in self.services]}]))
+        check = subprocess.run(["promtool", "check", "config", folder / "prometheus.yml"], capture_output=True, text=True)
+        self.assertEqual(check.returncode, 0, check.stdout + check.stderr)
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            port = s.getsockname()[1]
+        log = open(self.c.folder / "prometheus.log", "wb")
+        process = subprocess.Popen(
+            ["prometheus", f"--config.file={folder}/prometheus.yml", f"--web.listen-address=127.0.0.1:{port}",
+             f"--storage.tsdb.path={folder}/data"], stdout=log, stderr=log)
+        log.close()
+
+        def end():
+            process.terminate()
+            process.wait(20 * PATIENCE)
+
+        self.addCleanup(end)
+        return f"http://127.0.0.1:{port}/api/v1"
+
+    def ask(self, api, path, **query):
+        try:
+            return json.loads(get(f"{api}/{path}?{urllib.parse.urlencode(query)}")[2]).get("data")
+        except (OSError, http.client.HTTPException, ValueError):
+            return None
+
+    def series(self, api, expression):
+        data = self.ask(api, "query", query=expression)
+        return data["result"] if data else []
+
+    def test_a_prometheus_finds_every_series_and_a_lost_node(self):
+        rules = dict(re.findall(r"- alert: (\w+)\n +expr: (.+)", (ROOT / "deploy/prometheus/alerts.yml").read_text()))
+        board = json.loads((ROOT / "deploy/grafana/psgd.json").read_text())
+        shown = [t["expr"].replace('job_id=~"$job_id"', 'job_id=~".*"').replace("$__rate_interval", "30s")
+                 for p in board["panels"] for t in p["targets"]]
+        # An alert that is silent has no series: what it compares must have some.
+        watched = [side for rule in rules.values() for side in re.sub(r" (==|<|>) [\d.e+]+", "", rule).split(" or ")]
+        self.assertGreater(len(shown), 20)
+        self.assertGreater(len(rules), 8)
+        job = self.run_job()
+        api = self.prometheus()
+        for expression in [*shown, *watched]:
+            self.c.poll(expression, lambda: self.series(api, expression), seconds=30)
+        self.assertEqual([a["labels"]["alertname"] for a in self.ask(api, "alerts")["alerts"]
+                          if a["labels"]["alertname"] in ("NodeLost", "NoLeader", "DiskLow")], [])
+        self.c.workers[1].kill()
+
+        def lost():
+            return [a["labels"]["node"] for a in self.ask(api, "alerts")["alerts"]
+                    if a["labels"]["alertname"] == "NodeLost" and a["state"] == "firing"]
+
+        self.c.poll("NodeLost fires", lost, seconds=30)
+        self.assertEqual(lost(), ["worker-1"])
+
+
+if __name__ == "__main__":
+    main()
