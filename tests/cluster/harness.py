@@ -202,7 +202,7 @@ class Cluster:
             if not shutil.which("etcd"):
                 raise unittest.SkipTest("no etcd-server")
             self.etcd, registry = ha_cluster.Etcd(), {"port": ha_cluster.free_ports(1)[0]}
-            coordinator_args = [*coordinator_args, "--registry", self.etcd.url]
+            coordinator_args = ["--registry", self.etcd.url, *coordinator_args]
         self.coordinator = Process(
             "psgd-coordinator", "coordinator", self.folder,
             ["--heartbeat", "200ms", "--lease", f"{int(3000 * SLOW)}ms", *coordinator_args],
