@@ -41,6 +41,9 @@ static void add_row(ps_text_table *table, const Psgd__V1__Node *node)
     ps_text_table_add(table, threads);
     ps_text_table_add(table,
                       ps_show_enum(&psgd__v1__link_protection__descriptor, (int)node->links));
+    ps_text_table_add(table, node->certificate_expires != NULL
+                                 ? ps_show_time(node->certificate_expires, time)
+                                 : "-");
     ps_text_table_add(table, ps_show_time(node->last_seen, time));
 }
 
@@ -88,8 +91,9 @@ static void ask_for_page(ps_listing *rows, const char *token)
 
 static void start(ps_cli *cli, void *arg)
 {
-    static const char *const head[] = {"NODE",    "ROLE", "ADDRESS", "PHASE", "JOB",
-                                       "VERSION", "CPU",  "THREADS", "LINKS", "LAST SEEN"};
+    static const char *const head[] = {"NODE",  "ROLE",       "ADDRESS",  "PHASE",
+                                       "JOB",   "VERSION",    "CPU",      "THREADS",
+                                       "LINKS", "CERT UNTIL", "LAST SEEN"};
 
     ps_listing_init(arg, cli, head, sizeof head / sizeof head[0]);
     ask_for_page(arg, "");

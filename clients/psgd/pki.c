@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pki.c - psgd pki ACTION: keys and certificates of a cluster, without a coordinator.
  *
- * init, approve, list and revoke are for whoever has the authority; request, install and renew for
- * the machine of which the certificate is. Private keys never leave their machine.
+ * init, approve, token, list and revoke are for whoever has the authority; request, install and
+ * renew for the machine of which the certificate is. Private keys never leave their machine.
  */
 #include "clients/psgd/cli.h"
 #include "clients/psgd/text_table.h"
@@ -11,6 +11,7 @@
 #include "common/base/nearest.h"
 #include "common/pki/authority.h"
 #include "common/pki/credentials.h"
+#include "common/pki/join.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@
 
 typedef struct pki_options {
     const char *pki, *out, *fingerprint;
-    int64_t valid_us;
+    int64_t valid_us, join_port;
     ps_option_list hosts;
 } pki_options;
 
@@ -29,14 +30,18 @@ static const double day_us = 86400e6;
 static const ps_option options[] = {
     PS_OPTION_STRING(pki_options, pki, .name = "pki", .env = "PSGD_PKI", .value = "psgd-pki",
                      .metavar = "DIR",
-                     .help = "init, approve, list, revoke: the folder of the authority"),
+                     .help = "init, approve, token, list, revoke: the folder of the authority"),
     PS_OPTION_LIST(pki_options, hosts, .name = "host", .metavar = "HOST",
                    .help = "request: a name or address at which others reach it; may be given "
                            "several times"),
     PS_OPTION_DURATION(pki_options, valid_us, .name = "valid", .min = 1e6, .max = 36500 * day_us,
                        .metavar = "DURATION",
                        .help = "init: how long the root is valid, by default 3650d; approve: how "
-                               "long the certificate is, by default 365d"),
+                               "long the certificate is, by default 365d; token: how long it can "
+                               "be used, by default 10m"),
+    PS_OPTION_INT(pki_options, join_port, .name = "join-port", .value = "15389", .min = 1,
+                  .max = 65535, .metavar = "PORT",
+                  .help = "token: the port of the coordinator's --join-listen"),
     PS_OPTION_STRING(pki_options, out, .name = "out", .letter = 'o', .metavar = "FILE",
                      .help = "approve: where the answer goes, by default KIND-NAME.pem"),
     PS_OPTION_STRING(pki_options, fingerprint, .name = "fingerprint", .metavar = "SHA256",
@@ -160,6 +165,30 @@ static ps_status approve(turn *t)
     }
     ps_strbuf_fini(&answer);
     free(pem);
+    return st;
+}
+
+static ps_status token(turn *t)
+{
+    int64_t life_s = t->options->valid_us > 0 ? t->options->valid_us / 1000000 : PS_JOIN_VALID_S;
+    char text[PS_JOIN_TOKEN_BYTES], who[PS_PRINCIPAL_TEXT_BYTES];
+    ps_principal principal;
+    ps_status st = ps_principal_parse(ps_cli_argument(t->cli, 1), &principal);
+
+    if (ps_is_ok(&st) && life_s > PS_JOIN_VALID_MAX_S) {
+        st = ps_fail(PS_INVALID_ARGUMENT, "--valid: a join token is valid for a day at most");
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_join_token_add(t->options->pki, &principal, (uint16_t)t->options->join_port, life_s,
+                               text);
+    }
+    if (ps_is_ok(&st)) {
+        put(t, "principal", "principal", ps_principal_text(&principal, who));
+        put_time(t, "valid_until", "valid until", (int64_t)time(NULL) + life_s);
+        put(t, "token", "token", text);
+        hint(t, "It can be used once. On the machine of the node: psgd-worker --join TOKEN "
+                "--coordinator HOST:PORT\n(or psgd-pserver). Nobody can show the token again.");
+    }
     return st;
 }
 
@@ -319,6 +348,7 @@ static const action actions[] = {
     {"init", "", 0, {"pki", "valid"}, init},
     {"request", " PRINCIPAL", 1, {"host"}, request},
     {"approve", " FILE PRINCIPAL", 2, {"pki", "valid", "out"}, approve},
+    {"token", " PRINCIPAL", 1, {"pki", "valid", "join-port"}, token},
     {"install", " FILE", 1, {"fingerprint"}, install},
     {"list", "", 0, {"pki"}, list},
     {"revoke", " SERIAL|PRINCIPAL", 1, {"pki"}, revoke},
@@ -400,22 +430,23 @@ static void start(ps_cli *cli, void *arg)
 }
 
 const ps_subcommand ps_subcommand_pki = {
-    .command = {.name = "psgd pki",
-                .summary =
-                    "Makes the keys and certificates with which the programs of a cluster know "
-                    "each other. The authority: init, approve, list, revoke. Members: request, "
-                    "install, renew. PRINCIPAL is KIND/NAME, such as node/worker-1; KIND is "
-                    "admin, submitter, observer, node or coordinator.",
-                .usage = "[options] ACTION [FILE] [PRINCIPAL]",
-                .args_min = 1,
-                .args_max = 3,
-                .examples =
-                    "psgd pki init\n"
-                    "psgd pki request node/worker-1 --host 10.0.0.7 --tls-dir tls\n"
-                    "psgd pki approve tls/request.pem node/worker-1\n"
-                    "psgd pki install node-worker-1.pem --tls-dir tls --fingerprint AB:CD:...\n"
-                    "psgd pki list\n"
-                    "psgd pki revoke node/worker-1"},
+    .command =
+        {.name = "psgd pki",
+         .summary =
+             "Makes the keys and certificates with which the programs of a cluster know "
+             "each other. The authority: init, approve, token, list, revoke. Members: request, "
+             "install, renew. PRINCIPAL is KIND/NAME, such as node/worker-1; KIND is "
+             "admin, submitter, observer, node or coordinator.",
+         .usage = "[options] ACTION [FILE] [PRINCIPAL]",
+         .args_min = 1,
+         .args_max = 3,
+         .examples = "psgd pki init\n"
+                     "psgd pki request node/worker-1 --host 10.0.0.7 --tls-dir tls\n"
+                     "psgd pki approve tls/request.pem node/worker-1\n"
+                     "psgd pki install node-worker-1.pem --tls-dir tls --fingerprint AB:CD:...\n"
+                     "psgd pki token node/worker-2\n"
+                     "psgd pki list\n"
+                     "psgd pki revoke node/worker-1"},
     .options = options,
     .options_size = sizeof(pki_options),
     .is_local = true,

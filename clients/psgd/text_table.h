@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-enum { PS_TEXT_TABLE_COLUMNS_MAX = 10 };
+enum { PS_TEXT_TABLE_COLUMNS_MAX = 12 };
 
 typedef struct ps_text_table {
     size_t n_columns; /* at most PS_TEXT_TABLE_COLUMNS_MAX */

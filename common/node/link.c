@@ -66,6 +66,11 @@ bool ps_link_is_registered(const ps_link *link)
     return link->is_registered && !link->is_away;
 }
 
+const char *ps_link_address(const ps_link *link)
+{
+    return ps_follow_address(link->follow);
+}
+
 static int64_t call_timeout(const ps_link *link)
 {
     return ps_follow_has_others(link->follow) ? call_timeout_of_several_us : call_timeout_us;

@@ -91,6 +91,7 @@ typedef struct ps_node_conf {
     const char *ops;         /* host:port of /metrics (common/ops/ops.h); NULL: none */
     const char *coordinator; /* host:port, or several with commas between */
     const char *node_id;     /* NULL: that of data_dir/node-id, created at the first start */
+    const char *tls_dir;     /* where its certificate is renewed; NULL: plaintext */
     const char *data_dir;
     const char *data_path;     /* where data sets lie already; NULL: none */
     uint64_t data_cache_bytes; /* bound of the sets that were sent; 0: none is kept after its job */

@@ -6,6 +6,7 @@
  *   barrier.c       Ready
  *   node_life.c     start and stop
  *   node_service.c  NodeService but for its streams
+ *   renewal.c       asks for another certificate before the node's own ends
  *   link.c          registration and heartbeat with one coordinator
  *   precommit*.c    the packages of PreCommit, in order
  *   packages.c      checks each package against the node's own plan
@@ -37,6 +38,7 @@ enum {
 };
 
 typedef struct ps_link ps_link;
+typedef struct ps_renewal ps_renewal;
 typedef struct ps_precommit ps_precommit;
 typedef struct ps_collect ps_collect;
 typedef struct ps_beginning ps_beginning;
@@ -93,6 +95,7 @@ struct ps_node {
     ps_timer tick;      /* at agent.deadline_us */
     ps_phase announced; /* the phase that log and links were told last */
 
+    ps_renewal *renewal; /* NULL: plaintext */
     ps_link *home;
     ps_link *link; /* to the attempt's coordinator; may be `home`; NULL: no attempt */
 
@@ -140,6 +143,15 @@ struct ps_node {
     ps_event server_down;
     ps_event *stopped;
 };
+
+/* --- renewal.c -------------------------------------------------------------- */
+
+/* Keeps the certificate in the folder `dir` valid: asks the coordinator for another after two
+ * thirds of its life. `dir` is copied. */
+ps_renewal *ps_renewal_start(ps_node *node, const char *dir);
+
+/* Ends that; it is freed when what it waits for has ended. NULL is allowed. */
+void ps_renewal_stop(ps_renewal *renewal);
 
 /* --- node.c ---------------------------------------------------------------- */
 
@@ -278,6 +290,9 @@ void ps_link_hurry(ps_link *link);
 ps_channel *ps_link_channel(const ps_link *link);
 /* Returns whether the coordinator has registered the node and still knows it. */
 bool ps_link_is_registered(const ps_link *link);
+
+/* Returns the address of the coordinator that the link follows. The link must be open. */
+const char *ps_link_address(const ps_link *link);
 /* Returns whether the link is with a coordinator at this address, or follows it when it leads. */
 bool ps_link_knows(const ps_link *link, const char *address);
 

@@ -273,6 +273,9 @@ ps_status ps_node_start(ps_loop *loop, const ps_node_conf *conf, const ps_role_h
         return st;
     }
     node->home = ps_link_open(node, conf->coordinator);
+    if (conf->tls_dir != NULL) {
+        node->renewal = ps_renewal_start(node, conf->tls_dir);
+    }
     *out = node;
     return ps_ok();
 }
@@ -294,6 +297,8 @@ void ps_node_shut(ps_node *node)
     node->is_closing = true;
     ps_loop_cancel(node->loop, &node->tick);
     ps_loop_cancel(node->loop, &node->grace);
+    ps_renewal_stop(node->renewal);
+    node->renewal = NULL;
     ps_link_leave(node->home);
     node->home = NULL;
     ps_server_stop(node->server, server_grace_us, &node->server_down);

@@ -17,8 +17,10 @@
 #include "common/base/shorten.h"
 #include "common/base/signals.h"
 #include "common/nn/blas.h"
+#include "common/node/join_cluster.h"
 #include "common/ops/ops.h"
 #include "common/rpc/follow.h"
+#include "common/rpc/join_client.h"
 #include "common/rpc/process.h"
 #include "common/rpc/protect.h"
 
@@ -42,7 +44,7 @@ static const int64_t probe_us = 2000000; /* a coordinator that does not answer h
 
 typedef struct settings {
     const char *listen, *advertise, *coordinator, *data_dir, *data_path, *node_id;
-    const char *log_level, *log_format, *tls_dir, *ops;
+    const char *log_level, *log_format, *tls_dir, *ops, *join;
     bool insecure;
     int64_t grace_us, checkpoint_us, threads, data_cache_mib, min_free_mib;
     ps_option_list faults;
@@ -54,6 +56,7 @@ typedef struct chosen {
     ps_protect_conf protect;
     char listen[PS_ADDRESS_TEXT_BYTES], ops[PS_ADDRESS_TEXT_BYTES];
     char coordinator[PS_FOLLOW_LIST_BYTES];
+    char data_dir[512], tls_dir[PS_PATH_MAX];
 } chosen;
 
 typedef struct running {
@@ -131,14 +134,23 @@ static ps_status take_data_dir(const char *given, const char *name, char *path, 
 static ps_status start_node(running *r, const ps_node_program *program, void *state,
                             ps_node_conf *conf, bool any_port)
 {
+    char free_port[PS_ADDRESS_TEXT_BYTES];
+    ps_node_conf elsewhere = *conf;
+    ps_address address;
     ps_service extra[PS_NODE_SERVICES_MAX];
     size_t count = program->services != NULL ? program->services(state, extra) : 0;
     ps_status st = ps_node_start(r->loop, conf, program->hooks, state, extra, count, &r->node);
 
     if (st.code == PS_UNAVAILABLE && any_port) {
         ps_log(PS_LOG_INFO, "main", "%s is in use; taking a free port", conf->listen);
-        conf->listen = "127.0.0.1:0";
-        st = ps_node_start(r->loop, conf, program->hooks, state, extra, count, &r->node);
+        st = ps_address_parse(conf->listen, "", 0, &address);
+        address.port = 0;
+        ps_address_format(&address, free_port);
+        elsewhere.listen = free_port;
+        if (!ps_is_ok(&st)) {
+            return st;
+        }
+        st = ps_node_start(r->loop, &elsewhere, program->hooks, state, extra, count, &r->node);
     }
     return st;
 }
@@ -255,9 +267,50 @@ static uint32_t threads_of(int64_t setting)
     return count > THREADS_DEFAULT ? THREADS_DEFAULT : count > 0 ? (uint32_t)count : 1;
 }
 
-/* Checks what the option table does not, and fills *out. */
-static ps_status take_settings(const ps_node_program *program, const settings *s, chosen *out)
+/* Has the node listen at the address by which it reaches the (first) coordinator, because others
+ * reach it there. */
+static ps_status listen_as_seen(chosen *c)
 {
+    char first[PS_ADDRESS_TEXT_BYTES], host[PS_LOCAL_HOST_BYTES];
+    ps_address listen;
+    ps_status st = ps_address_parse(c->listen, "", 0, &listen);
+
+    snprintf(first, sizeof first, "%.*s", (int)strcspn(c->coordinator, ","), c->coordinator);
+    if (ps_is_ok(&st)) {
+        st = ps_wrap(ps_join_local_host(first, host), "--coordinator");
+    }
+    if (ps_is_ok(&st)) {
+        snprintf(listen.host, sizeof listen.host, "%s", host);
+        ps_address_format(&listen, c->listen);
+    }
+    return st;
+}
+
+/* Gets a certificate by the token of --join. */
+static ps_status join(const settings *s, chosen *c)
+{
+    ps_join_token token;
+    ps_status st = ps_ok();
+
+    if (s->tls_dir == NULL || s->tls_dir[0] == '\0') {
+        st = ps_path_join(c->tls_dir, sizeof c->tls_dir, c->data_dir, "tls");
+        c->protect.tls_dir = c->tls_dir;
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_join_token_parse(s->join, &token);
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_join_cluster(&token, c->coordinator, c->protect.tls_dir);
+    }
+    return ps_wrap(st, "--join");
+}
+
+/* Checks what the option table does not, and fills *out. */
+static ps_status take_settings(const ps_node_program *program, const settings *s,
+                               bool is_default_listen, chosen *out)
+{
+    bool joins = s->join != NULL && s->join[0] != '\0';
+    ps_join_token token;
     ps_address listen;
     char advertise[PS_ADDRESS_TEXT_BYTES];
     ps_status st = ps_address_parse(program->listen, "", 0, &listen);
@@ -268,6 +321,12 @@ static ps_status take_settings(const ps_node_program *program, const settings *s
     if (ps_is_ok(&st)) {
         st = ps_follow_complete("--coordinator", s->coordinator, "127.0.0.1", COORDINATOR_PORT,
                                 out->coordinator);
+    }
+    if (ps_is_ok(&st) && joins) {
+        st = ps_wrap(ps_join_token_parse(s->join, &token), "--join");
+    }
+    if (ps_is_ok(&st) && joins && is_default_listen) {
+        st = listen_as_seen(out);
     }
     if (ps_is_ok(&st) && s->advertise != NULL && s->advertise[0] != '\0') {
         st = ps_address_complete("--advertise", s->advertise, listen.host, listen.port, advertise);
@@ -292,11 +351,12 @@ static ps_status take_settings(const ps_node_program *program, const settings *s
         .min_free_bytes = (uint64_t)s->min_free_mib << 20,
         .threads = program->has_threads ? threads_of(s->threads) : 0,
     };
-    out->protect = (ps_protect_conf){.program = program->name,
-                                     .listen = out->listen,
-                                     .tls_dir = s->tls_dir,
-                                     .is_insecure = s->insecure,
-                                     .kind = PS_PRINCIPAL_NODE};
+    out->protect = (ps_protect_conf){
+        .program = program->name,
+        .listen = out->listen,
+        .tls_dir = joins && (s->tls_dir == NULL || s->tls_dir[0] == '\0') ? "tls" : s->tls_dir,
+        .is_insecure = s->insecure,
+        .kind = PS_PRINCIPAL_NODE};
     if (ps_is_ok(&st)) {
         st = ps_protect_check(&out->protect);
     }
@@ -308,11 +368,11 @@ static ps_status take_settings(const ps_node_program *program, const settings *s
 
 static int run_with(const ps_node_program *program, const settings *s, const ps_config *config)
 {
+    bool is_default_listen = ps_config_source_of(config, "listen") == PS_FROM_DEFAULT;
     chosen c;
-    char data_dir[512];
     char kernels[PS_NN_KERNELS_BYTES];
     int lock = -1, code;
-    ps_status st = take_settings(program, s, &c);
+    ps_status st = take_settings(program, s, is_default_listen, &c);
 
     if (ps_is_ok(&st)) {
         st = ps_cpu_init();
@@ -323,15 +383,40 @@ static int run_with(const ps_node_program *program, const settings *s, const ps_
     ps_nn_init_process();
     start_log(program, s);
     ps_log(PS_LOG_INFO, "main", "kernels: %s", ps_nn_kernels(kernels));
-    st = take_data_dir(s->data_dir, program->name, data_dir, sizeof data_dir, &lock);
+    st = take_data_dir(s->data_dir, program->name, c.data_dir, sizeof c.data_dir, &lock);
+    if (ps_is_ok(&st) && s->join != NULL && s->join[0] != '\0') {
+        st = join(s, &c);
+    }
     if (!ps_is_ok(&st)) {
         fprintf(stderr, "%s: %s\n", program->name, st.text);
         return EXIT_CANNOT;
     }
-    c.conf.data_dir = data_dir;
-    code = run(program, &c, &c.conf, s, ps_config_source_of(config, "listen") == PS_FROM_DEFAULT);
+    c.conf.data_dir = c.data_dir;
+    c.conf.tls_dir =
+        c.protect.tls_dir != NULL && c.protect.tls_dir[0] != '\0' ? c.protect.tls_dir : NULL;
+    code = run(program, &c, &c.conf, s, is_default_listen);
     close(lock);
     return code;
+}
+
+/* Copies a join token, and hides it in the command line, which other users of the host can read. */
+static void take_join(settings *s, char **argv, char join[PS_JOIN_TOKEN_BYTES])
+{
+    static const char scheme[] = "psgd-join:";
+
+    if (s->join == NULL) {
+        return;
+    }
+    snprintf(join, PS_JOIN_TOKEN_BYTES, "%s", s->join);
+    s->join = join;
+    for (char **at = argv; *at != NULL; at++) {
+        char *token = strstr(*at, scheme);
+
+        if (token != NULL) {
+            token += sizeof scheme - 1;
+            memset(token, '-', strlen(token));
+        }
+    }
 }
 
 int ps_node_main(int argc, char **argv, const ps_node_program *program)
@@ -349,6 +434,10 @@ int ps_node_main(int argc, char **argv, const ps_node_program *program)
                          .help = PS_OPS_HELP),
         PS_OPTION_STRING(settings, tls_dir, .name = "tls-dir", .env = "PSGD_TLS_DIR",
                          .metavar = "DIR", .help = PS_PROTECT_TLS_HELP),
+        PS_OPTION_STRING(settings, join, .name = "join", .env = "PSGD_JOIN", .metavar = "TOKEN",
+                         .help = "get a certificate from the coordinator by this token (psgd pki "
+                                 "token), unless --tls-dir has one; listen where the coordinator "
+                                 "can reach it, unless --listen says otherwise"),
         PS_OPTION_BOOL(settings, insecure, .name = "insecure", .env = "PSGD_INSECURE",
                        .help = PS_PROTECT_INSECURE_HELP),
         PS_OPTION_STRING(settings, coordinator, .name = "coordinator", .letter = 'c',
@@ -422,6 +511,7 @@ int ps_node_main(int argc, char **argv, const ps_node_program *program)
     ps_strbuf text = {0};
     ps_status st;
     int code = EXIT_GOOD;
+    char join[PS_JOIN_TOKEN_BYTES];
 
     ps_signals_block();
     ps_rpc_init_process();
@@ -430,6 +520,7 @@ int ps_node_main(int argc, char **argv, const ps_node_program *program)
     if (!ps_is_ok(&st)) {
         return complain(program, &st);
     }
+    take_join(&s, argv, join);
     if (config->wants_help || config->wants_version) {
         if (config->wants_help) {
             ps_config_help(&command, &text);

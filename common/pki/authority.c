@@ -3,13 +3,17 @@
 #include "common/pki/authority.h"
 
 #include "common/base/files.h"
+#include "common/base/shorten.h"
 #include "common/base/xalloc.h"
+#include "common/pki/authority_impl.h"
 #include "common/pki/certificate_impl.h"
+#include "common/pki/credentials.h"
 #include "common/pki/request_impl.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <openssl/rand.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,9 +22,10 @@
 
 enum {
     SERIAL_BITS = 127,   /* at most 16 bytes, and never negative */
-    EARLY_S = 300,       /* a clock that is late still takes a new certificate */
     ISSUED_MAX = 100000, /* certificates that a list takes */
-    CRL_VALID_S = 10 * 365 * 86400
+    CRL_VALID_S = 10 * 365 * 86400,
+    LOCK_TRIES = 250, /* others hold the lock for milliseconds: gives up after 5 s */
+    LOCK_PAUSE_MS = 20
 };
 
 /* An open authority. */
@@ -77,6 +82,20 @@ static ps_status read_crl(authority *a)
     return st;
 }
 
+ps_status ps_authority_lock(const char *dir, int *lock)
+{
+    ps_status st = ps_ok();
+
+    for (int i = 0; i < LOCK_TRIES; i++) {
+        st = ps_dir_lock(dir, entries, lock);
+        if (st.code != PS_UNAVAILABLE) {
+            return st;
+        }
+        poll(NULL, 0, LOCK_PAUSE_MS);
+    }
+    return st;
+}
+
 static ps_status open_authority(const char *dir, authority *a)
 {
     char path[PS_PATH_MAX], *bytes = NULL;
@@ -92,11 +111,11 @@ static ps_status open_authority(const char *dir, authority *a)
     if (ps_is_ok(&st)) {
         st = ps_x509_read_key(PS_PATH_SHOWN(path), bytes, n, &a->key);
     }
-    free(bytes);
+    ps_credentials_forget(bytes, n);
     if (!ps_is_ok(&st)) {
         return st;
     }
-    st = ps_dir_lock(dir, entries, &a->lock);
+    st = ps_authority_lock(dir, &a->lock);
     bytes = NULL;
     if (ps_is_ok(&st)) {
         st = read_file(dir, "root.pem", PS_PKI_FILE_MAX, path, &bytes, &n);
@@ -110,6 +129,22 @@ static ps_status open_authority(const char *dir, authority *a)
                           PS_PATH_SHOWN(path));
     }
     return ps_is_ok(&st) ? read_crl(a) : st;
+}
+
+ps_status ps_authority_fingerprint(const char *dir, char out[PS_FINGERPRINT_BYTES])
+{
+    authority a;
+    ps_certificate root;
+    ps_status st = open_authority(dir, &a);
+
+    if (ps_is_ok(&st)) {
+        st = ps_x509_facts("root.pem", a.root, true, &root);
+    }
+    if (ps_is_ok(&st)) {
+        memcpy(out, root.fingerprint, sizeof root.fingerprint);
+    }
+    close_authority(&a);
+    return st;
 }
 
 /* --- certificates ---------------------------------------------------------------- */
@@ -157,7 +192,7 @@ static ps_status make_root(EVP_PKEY *key, int64_t valid_s, X509 **out)
 
     *out = root;
     if (root == NULL ||
-        !set_fields(root, root, "psgd root", key, now - EARLY_S, now + (time_t)valid_s) ||
+        !set_fields(root, root, "psgd root", key, now - PS_PKI_EARLY_S, now + (time_t)valid_s) ||
         !add_extension(root, root, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") ||
         !add_extension(root, root, NID_key_usage, "critical,keyCertSign,cRLSign") ||
         !add_extension(root, root, NID_subject_key_identifier, "hash") ||
@@ -243,7 +278,7 @@ static ps_status issue(authority *a, const ps_subject *subject, EVP_PKEY *key, i
     }
     end = end > (time_t)root.not_after ? (time_t)root.not_after : end;
     if (certificate == NULL ||
-        !set_fields(certificate, a->root, subject->who.name, key, now - EARLY_S, end) ||
+        !set_fields(certificate, a->root, subject->who.name, key, now - PS_PKI_EARLY_S, end) ||
         !add_extension(certificate, a->root, NID_basic_constraints, "critical,CA:FALSE") ||
         !add_extension(certificate, a->root, NID_key_usage, "critical,digitalSignature") ||
         !add_extension(certificate, a->root, NID_ext_key_usage,
@@ -272,6 +307,32 @@ static ps_status store(const authority *a, const ps_certificate *facts, const ps
     return ps_is_ok(&st) ? ps_file_write_private(path, pem->data, pem->len) : st;
 }
 
+/* Issues a certificate for `key`, stores it and appends the answer. */
+static ps_status answer_with(authority *a, const ps_subject *subject, EVP_PKEY *key,
+                             int64_t valid_s, ps_strbuf *answer, ps_certificate *out)
+{
+    X509 *certificate = NULL;
+    ps_status st = issue(a, subject, key, valid_s, &certificate);
+
+    if (ps_is_ok(&st)) {
+        st = ps_x509_facts("the certificate", certificate, false, out);
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_x509_put(answer, certificate);
+    }
+    if (ps_is_ok(&st)) {
+        st = store(a, out, answer);
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_x509_put(answer, a->root);
+    }
+    if (ps_is_ok(&st) && a->crl != NULL) {
+        st = ps_x509_put_crl(answer, a->crl);
+    }
+    X509_free(certificate);
+    return st;
+}
+
 ps_status ps_authority_approve(const char *dir, const char *what, const char *pem, size_t n,
                                const ps_principal *who, int64_t valid_s, ps_strbuf *answer,
                                ps_certificate *out)
@@ -280,7 +341,6 @@ ps_status ps_authority_approve(const char *dir, const char *what, const char *pe
     authority a = {.lock = -1};
     ps_request request;
     EVP_PKEY *key = NULL;
-    X509 *certificate = NULL;
     ps_status st = ps_request_take(what, pem, n, &request, &key);
 
     if (ps_is_ok(&st) && !ps_principal_is(&request.subject.who, who->kind, who->name)) {
@@ -292,24 +352,8 @@ ps_status ps_authority_approve(const char *dir, const char *what, const char *pe
         st = open_authority(dir, &a);
     }
     if (ps_is_ok(&st)) {
-        st = issue(&a, &request.subject, key, valid_s, &certificate);
+        st = answer_with(&a, &request.subject, key, valid_s, answer, out);
     }
-    if (ps_is_ok(&st)) {
-        st = ps_x509_facts("the certificate", certificate, false, out);
-    }
-    if (ps_is_ok(&st)) {
-        st = ps_x509_put(answer, certificate);
-    }
-    if (ps_is_ok(&st)) {
-        st = store(&a, out, answer);
-    }
-    if (ps_is_ok(&st)) {
-        st = ps_x509_put(answer, a.root);
-    }
-    if (ps_is_ok(&st) && a.crl != NULL) {
-        st = ps_x509_put_crl(answer, a.crl);
-    }
-    X509_free(certificate);
     EVP_PKEY_free(key);
     close_authority(&a);
     return st;
@@ -459,7 +503,8 @@ static ps_status revoke_all(authority *a, const char *which, const ps_issued *al
         bool is_meant = strcmp(c->serial, which) == 0 ||
                         strcmp(ps_principal_text(&c->subject.who, text), which) == 0;
 
-        if (is_meant && !all[i].is_revoked && c->not_after > (int64_t)now) {
+        /* Expired ones too: a connection that began with one may still be open. */
+        if (is_meant && !all[i].is_revoked) {
             ok = add_revoked(a->crl, c, at);
             ++*count;
         }
@@ -476,7 +521,7 @@ static ps_status revoke_all(authority *a, const char *which, const ps_issued *al
     }
     return *count > 0 ? ps_ok()
                       : ps_fail(PS_NOT_FOUND,
-                                "%s: no certificate that is valid has this serial number or "
+                                "%s: no certificate that can be revoked has this serial number or "
                                 "principal; 'psgd pki list' shows all",
                                 PS_SHORT(which, 100));
 }
@@ -504,6 +549,85 @@ ps_status ps_authority_revoke(const char *dir, const char *which, size_t *count)
     }
     ps_strbuf_fini(&pem);
     free(all);
+    close_authority(&a);
+    return st;
+}
+
+/* --- renewal ------------------------------------------------------------------------- */
+
+/* Reads a certificate that was issued here. */
+static ps_status find_issued(const authority *a, const char *serial, ps_certificate *out)
+{
+    char name[PS_PKI_SERIAL_BYTES + 16], path[PS_PATH_MAX], *pem = NULL;
+    size_t n = 0;
+    ps_status st = ps_ok();
+
+    if (serial[0] == '\0' || strspn(serial, "0123456789ABCDEF") != strlen(serial) ||
+        strlen(serial) >= PS_PKI_SERIAL_BYTES) {
+        return ps_fail(PS_INVALID_ARGUMENT, "\"%s\" is no serial number", PS_SHORT(serial, 48));
+    }
+    snprintf(name, sizeof name, "issued/%s.pem", serial);
+    st = read_file(a->dir, name, PS_PKI_FILE_MAX, path, &pem, &n);
+    if (st.code == PS_NOT_FOUND) {
+        st = ps_fail(PS_NOT_FOUND, "the certificate %s was not issued by the authority here",
+                     serial);
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_certificate_read(PS_PATH_SHOWN(path), pem, n, out);
+    }
+    free(pem);
+    return st;
+}
+
+static bool is_same_subject(const ps_subject *a, const ps_subject *b)
+{
+    bool is = ps_principal_is(&a->who, b->who.kind, b->who.name) && a->host_count == b->host_count;
+
+    for (size_t i = 0; is && i < a->host_count; i++) {
+        is = strcmp(a->hosts[i], b->hosts[i]) == 0;
+    }
+    return is;
+}
+
+ps_status ps_authority_renew(const char *dir, const char *what, const char *pem, size_t n,
+                             const char *serial, int64_t valid_s, ps_strbuf *answer,
+                             ps_certificate *out)
+{
+    char has[PS_PRINCIPAL_TEXT_BYTES], asked[PS_PRINCIPAL_TEXT_BYTES];
+    authority a = {.lock = -1};
+    ps_request request;
+    ps_certificate old;
+    EVP_PKEY *key = NULL;
+    ps_status st = ps_request_take(what, pem, n, &request, &key);
+
+    if (ps_is_ok(&st)) {
+        st = open_authority(dir, &a);
+    }
+    if (ps_is_ok(&st)) {
+        st = find_issued(&a, serial, &old);
+    }
+    if (ps_is_ok(&st) && is_revoked(&a, &old)) {
+        st = ps_fail(PS_PERMISSION_DENIED, "the certificate %s of %s was revoked", serial,
+                     ps_principal_text(&old.subject.who, has));
+    }
+    if (ps_is_ok(&st) && old.not_after <= (int64_t)time(NULL)) {
+        st = ps_fail(PS_PERMISSION_DENIED,
+                     "the certificate %s of %s has expired; the node has to join again "
+                     "('psgd pki token')",
+                     serial, ps_principal_text(&old.subject.who, has));
+    }
+    if (ps_is_ok(&st) && !is_same_subject(&old.subject, &request.subject)) {
+        st = ps_fail(PS_PERMISSION_DENIED,
+                     "%s: it asks for %s with %zu hosts; the certificate %s is of %s with %zu, and "
+                     "renewing it changes neither",
+                     what, ps_principal_text(&request.subject.who, asked),
+                     request.subject.host_count, serial, ps_principal_text(&old.subject.who, has),
+                     old.subject.host_count);
+    }
+    if (ps_is_ok(&st)) {
+        st = answer_with(&a, &old.subject, key, valid_s, answer, out);
+    }
+    EVP_PKEY_free(key);
     close_authority(&a);
     return st;
 }

@@ -18,6 +18,7 @@ enum {
     PS_PKI_FILE_MAX =
         64 << 10,              /* bytes of a file of certificates; a list of the revoked has more */
     PS_CRL_FILE_MAX = 4 << 20, /* about 100,000 revoked certificates */
+    PS_PKI_EARLY_S = 300,      /* certificates begin earlier, for clocks that are late */
     PS_PKI_HOSTS_MAX = 16,
     PS_PKI_HOST_BYTES = 254,  /* the longest DNS name and the NUL */
     PS_PKI_SERIAL_BYTES = 41, /* 20 bytes in hexadecimal and the NUL */

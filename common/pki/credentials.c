@@ -193,6 +193,26 @@ ps_status ps_credentials_check(const char *dir, ps_certificate *own)
     return st;
 }
 
+ps_status ps_credentials_fingerprint(const char *dir, char out[PS_FINGERPRINT_BYTES])
+{
+    ps_credentials_paths at;
+    ps_certificate facts;
+    X509 *root = NULL;
+    ps_status st = ps_credentials_find(dir, &at);
+
+    if (ps_is_ok(&st)) {
+        st = read_root(at.root, false, &root);
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_x509_facts(PS_PATH_SHOWN(at.root), root, true, &facts);
+    }
+    if (ps_is_ok(&st)) {
+        memcpy(out, facts.fingerprint, sizeof facts.fingerprint);
+    }
+    X509_free(root);
+    return st;
+}
+
 /* --- installation -------------------------------------------------------------------- */
 
 /* What an answer has. */

@@ -41,6 +41,9 @@ PS_MUST_USE ps_status ps_credentials_install(const char *dir, const char *what, 
  * reason: missing, others may read the key, not signed by the root, expired, not valid yet. */
 PS_MUST_USE ps_status ps_credentials_check(const char *dir, ps_certificate *own);
 
+/* Writes the fingerprint of root.pem. */
+PS_MUST_USE ps_status ps_credentials_fingerprint(const char *dir, char out[PS_FINGERPRINT_BYTES]);
+
 /* Overwrites and frees bytes that have a key in them. NULL is allowed. */
 void ps_credentials_forget(char *bytes, size_t n);
 

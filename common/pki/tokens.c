@@ -5,18 +5,18 @@
 #include "common/base/files.h"
 #include "common/base/strbuf.h"
 #include "common/base/xalloc.h"
+#include "common/pki/secret.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/crypto.h>
-#include <openssl/rand.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
 
-enum { FILE_MAX_BYTES = 256 << 10, SECRET_BYTES = 32, HEX = PS_SHA256_HEX_BYTES - 1 };
+enum { FILE_MAX_BYTES = 256 << 10, HEX = PS_SHA256_HEX_BYTES - 1 };
 
 static const char prefix[] = "psgd_";
 
@@ -227,17 +227,8 @@ bool ps_tokens_has(const ps_tokens *tokens, const char *id, int64_t now_s)
 
 static ps_status draw(char token[PS_TOKEN_BYTES])
 {
-    unsigned char secret[SECRET_BYTES];
-
-    if (RAND_priv_bytes(secret, sizeof secret) != 1) {
-        return ps_fail(PS_INTERNAL, "no random bytes");
-    }
     memcpy(token, prefix, sizeof prefix);
-    for (size_t i = 0; i < sizeof secret; i++) {
-        snprintf(token + sizeof prefix - 1 + 2 * i, 3, "%02x", secret[i]);
-    }
-    OPENSSL_cleanse(secret, sizeof secret);
-    return ps_ok();
+    return ps_secret_draw(token + sizeof prefix - 1);
 }
 
 ps_status ps_tokens_add(const char *file, const ps_principal *who, int64_t not_after,

@@ -180,6 +180,9 @@ const ps_principal *ps_call_caller(const ps_call *call);
  * or "" in plaintext. Valid as long as the call. */
 const char *ps_call_credential(const ps_call *call);
 
+/* Returns when the client's certificate ends, in seconds since 1970; 0: it has none. */
+int64_t ps_call_expires(const ps_call *call);
+
 /* Adds a received message to `traffic`. `payload` is in bytes. */
 void ps_traffic_count_in(ps_traffic *traffic, const ProtobufCMessage *head, size_t payload);
 

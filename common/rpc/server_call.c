@@ -292,6 +292,11 @@ const char *ps_call_credential(const ps_call *call)
     return call->caller.serial[0] != '\0' ? call->caller.serial : call->caller.token;
 }
 
+int64_t ps_call_expires(const ps_call *call)
+{
+    return call->caller.not_after;
+}
+
 /* --- the beginning ----------------------------------------------------------- */
 
 static void refuse_unknown_method(ps_call *call)

@@ -30,10 +30,11 @@ enum {
     FAILED_LOG_US = 10 * 1000000
 };
 
-/* A certificate in PEM, by its SHA-256, and its serial number. */
+/* A certificate in PEM, by its SHA-256, its serial number and its end. */
 typedef struct seen {
     char digest[PS_SHA256_HEX_BYTES];
     char serial[PS_PKI_SERIAL_BYTES];
+    int64_t not_after;
 } seen;
 
 struct ps_tls {
@@ -363,9 +364,9 @@ grpc_channel_credentials *ps_tls_channel_credentials(ps_tls *tls, ps_tls_expecte
 
 /* --- calls ------------------------------------------------------------------------------ */
 
-/* Returns the serial number of a certificate of `n` bytes, which was read before if it is
+/* Writes serial number and end of a certificate of `n` bytes, which was read before if it is
  * remembered. */
-static ps_status serial_of(ps_tls *tls, const char *pem, size_t n, char out[PS_PKI_SERIAL_BYTES])
+static ps_status read_peer(ps_tls *tls, const char *pem, size_t n, ps_tls_identity *out)
 {
     char digest[PS_SHA256_HEX_BYTES];
     ps_certificate facts;
@@ -378,7 +379,8 @@ static ps_status serial_of(ps_tls *tls, const char *pem, size_t n, char out[PS_P
     pthread_mutex_lock(&tls->mutex);
     is_known = memcmp(s->digest, digest, sizeof digest) == 0;
     if (is_known) {
-        memcpy(out, s->serial, sizeof s->serial);
+        memcpy(out->serial, s->serial, sizeof s->serial);
+        out->not_after = s->not_after;
     }
     pthread_mutex_unlock(&tls->mutex);
     if (is_known) {
@@ -386,10 +388,12 @@ static ps_status serial_of(ps_tls *tls, const char *pem, size_t n, char out[PS_P
     }
     st = ps_certificate_read("its certificate", pem, n, &facts);
     if (ps_is_ok(&st)) {
-        memcpy(out, facts.serial, sizeof facts.serial);
+        memcpy(out->serial, facts.serial, sizeof facts.serial);
+        out->not_after = facts.not_after;
         pthread_mutex_lock(&tls->mutex);
         memcpy(s->digest, digest, sizeof digest);
         memcpy(s->serial, facts.serial, sizeof s->serial);
+        s->not_after = facts.not_after;
         pthread_mutex_unlock(&tls->mutex);
     }
     return st;
@@ -495,7 +499,7 @@ ps_status ps_tls_caller(ps_tls *tls, grpc_call *call, const grpc_metadata_array 
         }
         st = ps_principal_parse_uri(text, &out->who);
         if (ps_is_ok(&st)) {
-            st = serial_of(tls, pem->value, pem->value_length, out->serial);
+            st = read_peer(tls, pem->value, pem->value_length, out);
         }
         if (ps_is_ok(&st)) {
             st = ps_tls_check_identity(tls, out);

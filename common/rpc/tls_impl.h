@@ -36,6 +36,7 @@ typedef struct ps_tls_identity {
     ps_principal who;
     char serial[PS_PKI_SERIAL_BYTES]; /* of its certificate; "": it has a token */
     char token[PS_TOKEN_ID_BYTES];    /* the id of the token, else "" */
+    int64_t not_after;                /* of its certificate, in seconds since 1970; else 0 */
 } ps_tls_identity;
 
 /* Reads who is at the other end of a call: from the certificate of its connection, or if it has

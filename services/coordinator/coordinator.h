@@ -40,6 +40,8 @@ typedef struct ps_coordinator_conf {
     /* most bytes of the packages of all attempts together; 0: no limit */
     uint64_t max_memory_bytes;
     const char *quotas;      /* file of the quotas of submitters; NULL or "": none */
+    const char *pki;         /* folder of the authority that renews certificates of nodes, or "" */
+    int64_t cert_life_s;     /* how long these are valid */
     uint64_t min_free_bytes; /* least free bytes for accepting or starting a job; 0: no limit */
     Psgd__V1__LinkProtection links;
     /* fault for tests: the state at which the process kills itself; 0: never */
@@ -78,6 +80,7 @@ struct ps_coordinator {
     ps_data_cache data_cache; /* descriptions of the data sets of packages */
     uint64_t memory_taken;    /* bytes of all packages, at most conf.max_memory_bytes */
 
+    ps_strand renewals;         /* certificates are issued one after the other */
     ps_task room_task;          /* reads the free space of the disk */
     bool is_looking;            /* room_task is running */
     ps_jobs jobs;               /* that are not over */

@@ -11,6 +11,7 @@
 #include "common/base/signals.h"
 #include "common/data/packed.h"
 #include "common/nn/blas.h"
+#include "common/pki/join.h"
 #include "common/rpc/process.h"
 #include "common/rpc/protect.h"
 #include "common/rpc/serve.h"
@@ -20,6 +21,7 @@
 #include "services/coordinator/domain/job_message.h"
 #include "services/coordinator/io/database_copy.h"
 #include "services/coordinator/io/recover.h"
+#include "services/coordinator/joins.h"
 
 #include <errno.h>
 #include <linux/close_range.h>
@@ -39,8 +41,9 @@ typedef struct settings {
     const char *listen, *advertise, *data_dir, *data_path, *log_level, *log_format, *fault, *backup;
     const char *tls_dir, *tokens, *quotas, *registry, *ops;
     const char *etcd_ca, *etcd_cert, *etcd_key;
+    const char *pki, *join_listen;
     int64_t heartbeat_us, lease_us, leader_lease_us, checkpoint_us, min_free_mib, max_memory_mib;
-    int64_t max_unpacked_mib;
+    int64_t max_unpacked_mib, cert_life_us;
     bool recover, insecure;
 } settings;
 
@@ -58,6 +61,19 @@ static const ps_option options[] = {
     PS_OPTION_STRING(settings, tokens, .name = "tokens", .env = "PSGD_TOKENS", .metavar = "FILE",
                      .help = "users may also prove who they are by a token of this file (psgd "
                              "token) instead of a certificate; needs --tls-dir"),
+    PS_OPTION_STRING(settings, pki, .name = "pki", .env = "PSGD_PKI", .metavar = "DIR",
+                     .help = "folder of the authority (psgd pki init): nodes may join by a token "
+                             "(psgd pki token), and the certificates of nodes are renewed; needs "
+                             "--tls-dir"),
+    PS_OPTION_STRING(settings, join_listen, .name = "join-listen", .env = "PSGD_JOIN_LISTEN",
+                     .metavar = "HOST:PORT",
+                     .help = "with --pki: where nodes join (default: the host of --listen, port "
+                             "15389)"),
+    PS_OPTION_DURATION(settings, cert_life_us, .name = "node-cert-life",
+                       .env = "PSGD_NODE_CERT_LIFE", .value = "1d", .min = 20e6,
+                       .max = 365 * 86400e6,
+                       .help = "with --pki: how long certificates of nodes are valid; a node asks "
+                               "for another after two thirds of it"),
     PS_OPTION_STRING(settings, quotas, .name = "quotas", .env = "PSGD_QUOTAS", .metavar = "FILE",
                      .help = "how many jobs, workers, parameters and bytes of files each submitter "
                              "may have (docs/security.md); needs --tls-dir"),
@@ -155,6 +171,7 @@ typedef struct program {
     ps_service service;
     ps_server *server;
     ps_ops *ops; /* NULL: none */
+    ps_joins *joins; /* NULL: nobody may join */
     int64_t checkpoint_us;
     ps_event stop;  /* posted by the first signal */
     ps_event saved; /* posted when there are last checkpoints */
@@ -225,6 +242,8 @@ static void on_down(ps_event *event, bool ok)
 
     (void)ok;
     p->server = NULL;
+    ps_joins_stop(p->joins);
+    p->joins = NULL;
     ps_ops_stop(p->ops);
     p->ops = NULL;
     ps_coordinator_stop(p->coordinator);
@@ -296,6 +315,27 @@ static ps_status serve_ops(program *p, const settings *s)
                          : st;
 }
 
+/* Has nodes join, if there is an authority. */
+static ps_status let_join(program *p, const settings *s, const ps_address *bound)
+{
+    char listen[PS_ADDRESS_TEXT_BYTES];
+    ps_address address = *bound;
+    ps_status st = ps_ok();
+
+    if (!s->pki || s->pki[0] == '\0') {
+        return ps_ok();
+    }
+    address.port = PS_JOIN_PORT;
+    if (s->join_listen && s->join_listen[0] != '\0') {
+        st = ps_address_parse(s->join_listen, bound->host, PS_JOIN_PORT, &address);
+    }
+    if (ps_is_ok(&st)) {
+        ps_address_format(&address, listen);
+        st = ps_joins_start(p->coordinator, listen, s->tls_dir, &p->joins);
+    }
+    return st;
+}
+
 static ps_status serve(program *p, const settings *s, const char *at)
 {
     ps_address bound;
@@ -315,6 +355,10 @@ static ps_status serve(program *p, const settings *s, const char *at)
     bound.port = (uint16_t)ps_server_port(p->server);
     ps_address_format(&bound, listen);
     st = find_address(s, &bound, address, sizeof address);
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    st = let_join(p, s, &bound);
     if (!ps_is_ok(&st)) {
         return st;
     }
@@ -407,6 +451,8 @@ static ps_status run(const settings *s, const char *data_dir, char **argv)
     ps_coordinator_conf conf = {.data_dir = data_dir,
                                 .data_path = s->data_path,
                                 .quotas = s->quotas,
+                                .pki = s->pki,
+                                .cert_life_s = s->cert_life_us / 1000000,
                                 .heartbeat_us = s->heartbeat_us,
                                 .lease_us = s->lease_us,
                                 .leader_lease_us = s->leader_lease_us,
@@ -440,6 +486,10 @@ static ps_status run(const settings *s, const char *data_dir, char **argv)
     if (ps_is_ok(&st) && s->quotas && s->quotas[0] != '\0' && (!s->tls_dir || !s->tls_dir[0])) {
         st = ps_fail(PS_INVALID_ARGUMENT,
                      "--quotas needs --tls-dir: in plaintext nobody knows who submits");
+    }
+    if (ps_is_ok(&st) && s->pki && s->pki[0] != '\0' && (!s->tls_dir || !s->tls_dir[0])) {
+        st = ps_fail(PS_INVALID_ARGUMENT, "--pki needs --tls-dir: without TLS there are no "
+                                          "certificates that nodes could get");
     }
     if (ps_is_ok(&st)) {
         st = ps_loop_create(&p.loop);

@@ -105,9 +105,11 @@ def call_as(at, address):
 class TlsCluster(Cluster):
     """A cluster whose members have certificates of an authority of its own."""
 
-    def __init__(self, coordinator_args=(), **options):
+    def __init__(self, coordinator_args=(), has_pki=False, **options):
         self.authority = Authority()
         self.admin = self.authority.join("admin/anna")
+        if has_pki:  # nodes may join, and their certificates are renewed
+            coordinator_args = ["--pki", self.authority.pki, "--join-listen", "127.0.0.1:0", *coordinator_args]
         super().__init__(coordinator_args=["--tls-dir", self.authority.join("coordinator/main"), *coordinator_args],
                          **options)
 
@@ -117,6 +119,14 @@ class TlsCluster(Cluster):
     def add(self, role, i, extra=(), env=None):
         at = self.authority.join(f"node/{role}-{i}")
         return super().add(role, i, [*extra, "--tls-dir", at], env)
+
+    @property
+    def join_port(self):
+        return int(re.search(r"nodes may join on port (\d+)", self.coordinator.log()).group(1))
+
+    def token(self, principal, *args):
+        return self.authority.run("token", principal, "--pki", self.authority.pki, "--join-port", self.join_port,
+                                  *args)["token"]
 
     def psgd(self, *args, who=None):
         return psgd("--tls-dir", who or self.admin, "--coordinator", self.coordinator.address, *args)

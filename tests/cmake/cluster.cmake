@@ -50,6 +50,7 @@ ps_cluster_test(quotas)
 ps_cluster_test(ranks)
 ps_cluster_test(rogue)
 ps_cluster_test(rotation)
+ps_cluster_test(join)
 ps_cluster_test(recovery)
 foreach(name recovery checkpoints) # again, with a registry in etcd
     ps_script_test(cluster_${name}_etcd cluster/test_${name}.py)

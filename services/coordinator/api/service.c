@@ -47,6 +47,10 @@ static const ps_method methods[] = {
     {.name = "RegisterNode", .handle = ps_serve_register_node, .may = PS_MAY_NODE, .changes = true},
     {.name = "Heartbeat", .handle = ps_serve_heartbeat, .may = PS_MAY_NODE},
     {.name = "Ready", .handle = ps_serve_ready, .may = PS_MAY_NODE},
+    {.name = "RenewCertificate",
+     .handle = ps_serve_renew_certificate,
+     .may = PS_MAY_NODE,
+     .changes = true},
 };
 
 static void tell_audit(void *state, const ps_ended_call *end)

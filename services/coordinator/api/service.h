@@ -24,6 +24,8 @@ ps_handler ps_serve_reclaim_logs;
 /* service_nodes.c */
 ps_handler ps_serve_list_nodes, ps_serve_register_node, ps_serve_heartbeat, ps_serve_ready;
 ps_handler ps_serve_get_node_log;
+/* service_certificates.c */
+ps_handler ps_serve_renew_certificate;
 /* service_info.c */
 ps_handler ps_serve_list_presets, ps_serve_get_server_info;
 

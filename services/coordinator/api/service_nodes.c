@@ -15,7 +15,7 @@
 
 static void describe(const ps_coordinator *c, const ps_node_entry *from, int64_t now_us,
                      Psgd__V1__Node *node, Google__Protobuf__Timestamp *seen,
-                     Psgd__V1__DiskInfo *disk)
+                     Google__Protobuf__Timestamp *ends, Psgd__V1__DiskInfo *disk)
 {
     psgd__v1__node__init(node);
     google__protobuf__timestamp__init(seen);
@@ -39,6 +39,9 @@ static void describe(const ps_coordinator *c, const ps_node_entry *from, int64_t
     disk->needed_bytes = from->disk_needed_bytes;
     disk->is_low = ps_node_lacks_room(from, now_us);
     node->disk = from->has_disk ? disk : NULL;
+    google__protobuf__timestamp__init(ends);
+    ends->seconds = from->certificate_ends_s;
+    node->certificate_expires = from->certificate_ends_s > 0 ? ends : NULL;
 }
 
 void ps_serve_list_nodes(void *service, const ProtobufCMessage *request, ps_payload *payload,
@@ -48,7 +51,7 @@ void ps_serve_list_nodes(void *service, const ProtobufCMessage *request, ps_payl
     Psgd__V1__ListNodesResponse reply = PSGD__V1__LIST_NODES_RESPONSE__INIT;
     ps_coordinator *c = service;
     char after[PS_NODES_ID_MAX], token[PS_PAGE_TOKEN_MAX];
-    Google__Protobuf__Timestamp *seen;
+    Google__Protobuf__Timestamp *seen, *ends;
     Psgd__V1__DiskInfo *disks;
     int64_t now_us = ps_coordinator_now_us(c);
     Psgd__V1__Node *nodes, **list;
@@ -66,6 +69,7 @@ void ps_serve_list_nodes(void *service, const ProtobufCMessage *request, ps_payl
     nodes = ps_xcalloc(size, sizeof *nodes);
     list = ps_xcalloc(size, sizeof(Psgd__V1__Node *));
     seen = ps_xcalloc(size, sizeof *seen);
+    ends = ps_xcalloc(size, sizeof *ends);
     disks = ps_xcalloc(size, sizeof *disks);
     for (size_t i = 0; i < c->nodes.count; i++) {
         if (strcmp(c->nodes.entries[i]->id, after) <= 0) {
@@ -76,7 +80,8 @@ void ps_serve_list_nodes(void *service, const ProtobufCMessage *request, ps_payl
             reply.next_page_token = token;
             break;
         }
-        describe(c, c->nodes.entries[i], now_us, &nodes[count], &seen[count], &disks[count]);
+        describe(c, c->nodes.entries[i], now_us, &nodes[count], &seen[count], &ends[count],
+                 &disks[count]);
         list[count] = &nodes[count];
         count++;
     }
@@ -86,12 +91,17 @@ void ps_serve_list_nodes(void *service, const ProtobufCMessage *request, ps_payl
     free(nodes);
     free(list);
     free(seen);
+    free(ends);
     free(disks);
 }
 
-/* Remembers by which certificate the node has called. */
+/* Remembers by which certificate the node has called. A connection keeps the one with which it
+ * began, so the end of a renewed one stays until the node connects again. */
 static void note_credential(ps_node_entry *node, const ps_call *call)
 {
+    if (strcmp(node->credential, ps_call_credential(call)) != 0) {
+        node->certificate_ends_s = ps_call_expires(call);
+    }
     snprintf(node->credential, sizeof node->credential, "%s", ps_call_credential(call));
 }
 

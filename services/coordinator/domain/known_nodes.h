@@ -34,9 +34,11 @@ typedef struct ps_node_entry {
     uint64_t incarnation;
     char host[PS_NODES_HOST_MAX]; /* the host that registered it */
     char credential[48]; /* serial number of the certificate of its last call; "" in plaintext */
-    bool has_left;       /* the node has said that it leaves, and has not registered since */
-    bool is_stopping;    /* it was told to stop, and waits for a checkpoint of its job */
-    bool has_beaten;     /* has sent a heartbeat since it registered */
+    int64_t certificate_ends_s; /* seconds since 1970; 0: it has none */
+    int64_t renewed_us;         /* when it was last given another; 0: never */
+    bool has_left;              /* the node has said that it leaves, and has not registered since */
+    bool is_stopping;           /* it was told to stop, and waits for a checkpoint of its job */
+    bool has_beaten;            /* has sent a heartbeat since it registered */
 
     /* What its last heartbeat reported. */
     Psgd__V1__NodePhase phase;
