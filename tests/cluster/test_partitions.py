@@ -1,3 +1,4 @@
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """test_partitions.py - leaders are killed, frozen and cut off, on a network of their own.
 
