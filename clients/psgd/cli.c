@@ -236,9 +236,11 @@ void ps_cli_json(ps_cli *cli, const ProtobufCMessage *message)
 const char *ps_cli_self(const ps_cli *cli, char *text, size_t cap)
 {
     const char *tls_dir = cli->tls != NULL ? cli->general.tls_dir : "";
+    const char *token = cli->tls != NULL && cli->general.token_file ? cli->general.token_file : "";
 
-    snprintf(text, cap, "%s%s%s%s%s", cli->program, tls_dir[0] != '\0' ? " --tls-dir " : "",
-             tls_dir, cli->is_default_coordinator ? "" : " --coordinator ",
+    snprintf(text, cap, "%s%s%s%s%s%s%s", cli->program, tls_dir[0] != '\0' ? " --tls-dir " : "",
+             tls_dir, token[0] != '\0' ? " --token-file " : "", token,
+             cli->is_default_coordinator ? "" : " --coordinator ",
              cli->is_default_coordinator ? "" : cli->general.coordinator);
     return text;
 }

@@ -35,7 +35,7 @@ typedef enum ps_format { PS_FORMAT_TEXT, PS_FORMAT_JSON, PS_FORMAT_JSONL } ps_fo
 /* Options of every subcommand. */
 typedef struct ps_general {
     const char *coordinator;
-    const char *format, *tls_dir;
+    const char *format, *tls_dir, *token_file;
     int64_t timeout_us;
 } ps_general;
 

@@ -47,6 +47,10 @@ static const ps_option general_options[] = {
     PS_OPTION_STRING(
         ps_general, tls_dir, .name = "tls-dir", .env = "PSGD_TLS_DIR", .metavar = "DIR",
         .help = "mutual TLS, with root.pem and identity.pem of this folder (psgd pki)"),
+    PS_OPTION_STRING(ps_general, token_file, .name = "token-file", .env = "PSGD_TOKEN_FILE",
+                     .metavar = "FILE",
+                     .help = "be known by the token in this file (psgd token) instead of "
+                             "identity.pem; of --tls-dir only root.pem is needed"),
     PS_OPTION_STRING(ps_general, format, .name = "format", .env = "PSGD_FORMAT", .value = "text",
                      .choices = "text|json|jsonl",
                      .help = "json: one document on stdout; jsonl: one a line"),
@@ -196,7 +200,8 @@ static void connect_next(beginning *b)
 static ps_status open_channel(beginning *b)
 {
     ps_cli *cli = b->cli;
-    const char *dir = cli->general.tls_dir;
+    const char *dir = cli->general.tls_dir, *token = cli->general.token_file;
+    bool has_tls = dir != NULL && dir[0] != '\0', has_token = token != NULL && token[0] != '\0';
     ps_status st = ps_follow_complete("--coordinator", cli->general.coordinator, "127.0.0.1",
                                       DEFAULT_PORT, b->coordinators);
 
@@ -207,10 +212,16 @@ static ps_status open_channel(beginning *b)
     for (const char *at = b->coordinators; *at != '\0'; at++) {
         b->left += *at == ',';
     }
-    if (dir != NULL && dir[0] != '\0') {
-        st = ps_tls_create(dir, &cli->tls);
+    if (has_token && !has_tls) {
+        return ps_fail(PS_INVALID_ARGUMENT,
+                       "--token-file needs --tls-dir DIR, a folder with the root.pem of the "
+                       "coordinator's authority: in plaintext everybody could read the token");
+    }
+    if (has_tls) {
+        st = has_token ? ps_wrap(ps_tls_create_guest(dir, token, &cli->tls), "--token-file")
+                       : ps_wrap(ps_tls_create(dir, &cli->tls), "--tls-dir");
         if (!ps_is_ok(&st)) {
-            return ps_wrap(st, "--tls-dir");
+            return st;
         }
         ps_loop_use_tls(cli->loop, cli->tls);
     }
@@ -275,6 +286,9 @@ static void take_general(ps_cli *cli, const ps_general *own)
     }
     if (ps_config_source_of(config, "tls-dir") == PS_FROM_FLAG) {
         cli->general.tls_dir = own->tls_dir;
+    }
+    if (ps_config_source_of(config, "token-file") == PS_FROM_FLAG) {
+        cli->general.token_file = own->token_file;
     }
     if (ps_config_source_of(config, "format") == PS_FROM_FLAG) {
         cli->general.format = own->format;

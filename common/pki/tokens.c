@@ -136,6 +136,46 @@ ps_status ps_tokens_read(const char *file, ps_tokens *out)
     return st;
 }
 
+ps_status ps_token_read(const char *file, char token[PS_TOKEN_BYTES])
+{
+    struct stat facts;
+    char *text = NULL;
+    size_t n = 0, digits = sizeof prefix - 1;
+    int fd = -1;
+    ps_status st = ps_file_open(file, &fd, &facts);
+
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    close(fd);
+    if ((facts.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+        return ps_fail(PS_FAILED_PRECONDITION,
+                       "%s: it has a token and mode %04o; 0600 is allowed: chmod 600 it",
+                       PS_PATH_SHOWN(file), (unsigned)(facts.st_mode & 07777));
+    }
+    st = ps_file_read(file, 4 * PS_TOKEN_BYTES, &text, &n);
+    if (ps_is_ok(&st)) {
+        size_t begin = strspn(text, " \t\r\n"), len = strcspn(text + begin, " \t\r\n");
+
+        if (len != PS_TOKEN_BYTES - 1 ||
+            text[begin + len + strspn(text + begin + len, " \t\r\n")] ||
+            memcmp(text + begin, prefix, digits) != 0 ||
+            strspn(text + begin + digits, "0123456789abcdef") < HEX) {
+            st = ps_fail(
+                PS_INVALID_ARGUMENT,
+                "%s: one token is expected, psgd_ and 64 hexadecimal digits, as 'psgd token "
+                "create' prints it",
+                PS_PATH_SHOWN(file));
+        } else {
+            memcpy(token, text + begin, len);
+            token[len] = '\0';
+        }
+        OPENSSL_cleanse(text, n);
+    }
+    free(text);
+    return st;
+}
+
 static ps_status write_file(const char *file, const ps_tokens *tokens)
 {
     char who[PS_PRINCIPAL_TEXT_BYTES];

@@ -31,6 +31,10 @@ typedef struct ps_token {
     char id[PS_TOKEN_ID_BYTES];
 } ps_token;
 
+/* Reads a user's own token: a file with nothing else, for which others have no rights. Errors name
+ * the file and do not repeat its content. */
+PS_MUST_USE ps_status ps_token_read(const char *file, char token[PS_TOKEN_BYTES]);
+
 typedef struct ps_tokens {
     ps_token *items; /* (count), in the order of the file */
     size_t count;

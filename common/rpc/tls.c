@@ -42,8 +42,10 @@ struct ps_tls {
     char dir[PS_PATH_MAX], tokens_file[PS_PATH_MAX]; /* tokens_file "": none are taken */
     ps_certificate own;
     grpc_tls_certificate_provider *files;
-    pthread_mutex_t mutex; /* guards the members below */
-    ps_revoked *revoked;   /* NULL: none */
+    bool is_guest;              /* has no certificate, but ... */
+    char token[PS_TOKEN_BYTES]; /* which each call brings */
+    pthread_mutex_t mutex;      /* guards the members below */
+    ps_revoked *revoked;        /* NULL: none */
     struct timespec crl_time;
     ps_tokens tokens;
     struct timespec tokens_time;
@@ -333,7 +335,9 @@ static grpc_tls_credentials_options *make_options(ps_tls *tls, bool is_server,
     verifier = grpc_tls_certificate_verifier_external_create(&e->external);
     grpc_tls_credentials_options_set_certificate_provider(options, tls->files);
     grpc_tls_credentials_options_watch_root_certs(options);
-    grpc_tls_credentials_options_watch_identity_key_cert_pairs(options);
+    if (!tls->is_guest) {
+        grpc_tls_credentials_options_watch_identity_key_cert_pairs(options);
+    }
     grpc_tls_credentials_options_set_certificate_verifier(options, verifier);
     grpc_tls_certificate_verifier_release(verifier);
     *out = e;
@@ -356,10 +360,20 @@ grpc_server_credentials *ps_tls_server_credentials(ps_tls *tls)
 grpc_channel_credentials *ps_tls_channel_credentials(ps_tls *tls, ps_tls_expected **expected)
 {
     grpc_tls_credentials_options *options = make_options(tls, false, expected);
+    grpc_channel_credentials *link, *both;
+    grpc_call_credentials *token;
 
     grpc_tls_credentials_options_set_verify_server_cert(options, 1);
     grpc_tls_credentials_options_set_check_call_host(options, 0); /* the principal counts */
-    return grpc_tls_credentials_create(options);
+    link = grpc_tls_credentials_create(options);
+    if (!tls->is_guest) {
+        return link;
+    }
+    token = grpc_access_token_credentials_create(tls->token, NULL);
+    both = grpc_composite_channel_credentials_create(link, token, NULL);
+    grpc_call_credentials_release(token);
+    grpc_channel_credentials_release(link);
+    return both;
 }
 
 /* --- calls ------------------------------------------------------------------------------ */
@@ -514,15 +528,12 @@ ps_status ps_tls_caller(ps_tls *tls, grpc_call *call, const grpc_metadata_array 
 
 /* --- life --------------------------------------------------------------------------------- */
 
-ps_status ps_tls_create(const char *dir, ps_tls **out)
+/* Begins to watch the files of `dir`, which were checked. */
+static ps_status watch_files(ps_tls *tls, const char *dir, ps_tls **out)
 {
-    ps_tls *tls = ps_xcalloc(1, sizeof *tls);
     ps_credentials_paths at;
-    ps_status st = ps_credentials_check(dir, &tls->own);
+    ps_status st = ps_credentials_find(dir, &at);
 
-    if (ps_is_ok(&st)) {
-        st = ps_credentials_find(dir, &at);
-    }
     if (!ps_is_ok(&st)) {
         free(tls);
         return st;
@@ -533,10 +544,40 @@ ps_status ps_tls_create(const char *dir, ps_tls **out)
     pthread_mutex_lock(&watched.mutex);
     snprintf(watched.dir, sizeof watched.dir, "%s", dir);
     pthread_mutex_unlock(&watched.mutex);
-    tls->files = grpc_tls_certificate_provider_file_watcher_create(at.identity, at.identity,
-                                                                   at.root, PS_TLS_REFRESH_S);
+    tls->files = grpc_tls_certificate_provider_file_watcher_create(
+        tls->is_guest ? NULL : at.identity, tls->is_guest ? NULL : at.identity, at.root,
+        PS_TLS_REFRESH_S);
     *out = tls;
     return ps_ok();
+}
+
+ps_status ps_tls_create(const char *dir, ps_tls **out)
+{
+    ps_tls *tls = ps_xcalloc(1, sizeof *tls);
+    ps_status st = ps_credentials_check(dir, &tls->own);
+
+    if (!ps_is_ok(&st)) {
+        free(tls);
+        return st;
+    }
+    return watch_files(tls, dir, out);
+}
+
+ps_status ps_tls_create_guest(const char *dir, const char *token, ps_tls **out)
+{
+    ps_tls *tls = ps_xcalloc(1, sizeof *tls);
+    char fingerprint[PS_FINGERPRINT_BYTES];
+    ps_status st = ps_token_read(token, tls->token);
+
+    if (ps_is_ok(&st)) {
+        st = ps_credentials_fingerprint(dir, fingerprint); /* root.pem can be read */
+    }
+    if (!ps_is_ok(&st)) {
+        free(tls);
+        return st;
+    }
+    tls->is_guest = true;
+    return watch_files(tls, dir, out);
 }
 
 void ps_tls_release(ps_tls *tls)
@@ -545,6 +586,7 @@ void ps_tls_release(ps_tls *tls)
         grpc_tls_certificate_provider_release(tls->files);
         ps_revoked_destroy(tls->revoked);
         ps_tokens_fini(&tls->tokens);
+        explicit_bzero(tls->token, sizeof tls->token);
         pthread_mutex_destroy(&tls->mutex);
         free(tls);
     }

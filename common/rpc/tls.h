@@ -26,6 +26,10 @@ typedef struct ps_tls ps_tls;
  * loop. Errors are those of ps_credentials_check. */
 PS_MUST_USE ps_status ps_tls_create(const char *dir, ps_tls **out);
 
+/* The same for a user without a certificate: of the folder only root.pem is read, and every call
+ * brings the token of the file `token` (ps_token_read). There is no own certificate. */
+PS_MUST_USE ps_status ps_tls_create_guest(const char *dir, const char *token, ps_tls **out);
+
 /* Has servers that are made from now on take users by the tokens of a file, which is read again
  * when it changes. Errors are those of ps_tokens_read. */
 PS_MUST_USE ps_status ps_tls_take_tokens(ps_tls *tls, const char *file);
@@ -33,7 +37,7 @@ PS_MUST_USE ps_status ps_tls_take_tokens(ps_tls *tls, const char *file);
 /* Releases it; it lives on as long as a server or channel uses it. NULL is allowed. */
 void ps_tls_release(ps_tls *tls);
 
-/* Returns what the program's own certificate said when it was created. */
+/* Returns what the program's own certificate said when it was created; all 0 without one. */
 const ps_certificate *ps_tls_own(const ps_tls *tls);
 
 /* Returns whether the certificate of this serial number, as in ps_certificate, was revoked. Any

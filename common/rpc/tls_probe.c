@@ -32,11 +32,18 @@ static ps_status word(const void *arg, const ps_handshake_end *end)
     if (end->is_plaintext) {
         return ps_fail(PS_UNAUTHENTICATED, "it does not speak TLS; start it with --tls-dir");
     }
+    if (ps_tls_own(e->tls)->subject.who.kind == PS_PRINCIPAL_NONE) {
+        return ps_fail(
+            PS_UNAUTHENTICATED,
+            "it takes nobody without a certificate: psgd-coordinator --tokens lets users "
+            "with a token in (%s)",
+            end->reason);
+    }
     return ps_fail(PS_UNAUTHENTICATED, "it does not take the certificate of %s (--tls-dir): %s",
                    ps_principal_text(&ps_tls_own(e->tls)->subject.who, who), end->reason);
 }
 
-static ps_status make_context(const char *dir, SSL_CTX **out)
+static ps_status make_context(const char *dir, bool is_guest, SSL_CTX **out)
 {
     ps_credentials_paths at;
     ps_status st = ps_credentials_find(dir, &at);
@@ -47,8 +54,8 @@ static ps_status make_context(const char *dir, SSL_CTX **out)
     }
     context = SSL_CTX_new(TLS_client_method());
     if (context == NULL || SSL_CTX_load_verify_locations(context, at.root, NULL) != 1 ||
-        SSL_CTX_use_certificate_file(context, at.identity, SSL_FILETYPE_PEM) != 1 ||
-        SSL_CTX_use_PrivateKey_file(context, at.identity, SSL_FILETYPE_PEM) != 1) {
+        (!is_guest && (SSL_CTX_use_certificate_file(context, at.identity, SSL_FILETYPE_PEM) != 1 ||
+                       SSL_CTX_use_PrivateKey_file(context, at.identity, SSL_FILETYPE_PEM) != 1))) {
         ERR_clear_error();
         SSL_CTX_free(context);
         return ps_fail(PS_FAILED_PRECONDITION, "%s cannot be used", PS_PATH_SHOWN(dir));
@@ -62,7 +69,8 @@ ps_status ps_tls_probe(const ps_tls *tls, const char *address, ps_principal_kind
 {
     expected e = {tls, kind, name};
     ps_handshake h = {.address = address, .check = check, .word = word, .arg = &e};
-    ps_status st = make_context(ps_tls_dir(tls), &h.context);
+    ps_status st = make_context(ps_tls_dir(tls),
+                                ps_tls_own(tls)->subject.who.kind == PS_PRINCIPAL_NONE, &h.context);
 
     if (!ps_is_ok(&st)) {
         return ps_wrap(st, "%s", address);

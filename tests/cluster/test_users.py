@@ -259,6 +259,38 @@ class Tokens(TlsTest):
         self.assertEqual(told.returncode, 4, told.stderr)
         self.assertIn("--tokens needs --tls-dir", told.stderr)
 
+    def test_psgd_itself_takes_a_token(self):
+        c = self.start(workers=0, pservers=0)
+        at = c.folder / "root"
+        at.mkdir()
+        shutil.copy(c.admin / "root.pem", at)
+        file = c.folder / "sue.token"
+        file.touch(0o600)
+
+        def told(token, *args, address=c.coordinator.address):
+            file.write_text(token + "\n")
+            return psgd("--tls-dir", at, "--coordinator", address, "--token-file", file, *args)
+        made = told(self.token, "submit", "--preset", "tutorial-glyphs", "--format", "json")
+        self.assertEqual(made.returncode, 0, made.stderr)
+        self.assertEqual([j.owner for j in c.api.ListJobs(pb.ListJobsRequest(), **WAIT).jobs], [SUE])
+        self.assertEqual(told(self.token, "list").returncode, 0)
+        self.assertIn("submitter/sue may not call GetNodeLog", told(self.token, "logs", "--node", "n").stderr)
+        wrong = self.token[:-1] + ("0" if self.token[-1] != "0" else "1")
+        for token, why in ((wrong, "the token is not known"), ("x", "one token is expected, psgd_ and 64")):
+            done = told(token, "list")
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(why, done.stderr)
+            self.assertNotIn(wrong, done.stderr)
+        file.chmod(0o644)
+        self.assertIn("it has a token and mode 0644; 0600 is allowed", told(self.token, "list").stderr)
+        file.chmod(0o600)
+        plain = psgd("--coordinator", c.coordinator.address, "--token-file", file, "list")
+        self.assertIn("--token-file needs --tls-dir DIR", plain.stderr)
+        strict = self.tls_cluster(workers=0, pservers=0)
+        shutil.copy(strict.admin / "root.pem", at)
+        self.assertIn("it takes nobody without a certificate: psgd-coordinator --tokens",
+                      told(self.token, "list", address=strict.coordinator.address).stderr)
+
     def check_example(self, *command):
         c = self.start(workers=1, pservers=1)
         c.wait_nodes(2)

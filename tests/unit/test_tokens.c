@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const ps_principal sue = {.kind = PS_PRINCIPAL_SUBMITTER, .name = "sue"};
 static const ps_principal otto = {.kind = PS_PRINCIPAL_OBSERVER, .name = "otto"};
@@ -156,6 +157,50 @@ static void lines_are_checked(void **state)
     }
 }
 
+static void write_own(const world *w, const char *text, mode_t mode)
+{
+    ps_status st = ps_file_write_private(w->file, text, strlen(text));
+
+    assert_string_equal(st.text, "");
+    assert_int_equal(chmod(w->file, mode), 0);
+}
+
+static void a_user_s_own_token_is_read_from_a_private_file(void **state)
+{
+    static const char good[] =
+        "psgd_0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+    static const char *const wrong[] = {
+        "",
+        "\n",
+        "psgd_0123",
+        "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+        "psgd_0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0",
+        "psgd_0123456789ABCDEF0123456789abcdef0123456789abcdef0123456789abcdef",
+        "psgd_0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef x"};
+    char token[PS_TOKEN_BYTES], text[200];
+    ps_status st;
+    world w;
+
+    (void)state;
+    begin(&w);
+    snprintf(text, sizeof text, " %s\r\n", good);
+    write_own(&w, text, 0600);
+    st = ps_token_read(w.file, token);
+    assert_string_equal(st.text, "");
+    assert_string_equal(token, good);
+    write_own(&w, text, 0640);
+    st = ps_token_read(w.file, token);
+    assert_int_equal(st.code, PS_FAILED_PRECONDITION);
+    assert_non_null(strstr(st.text, "it has a token and mode 0640"));
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        write_own(&w, wrong[i], 0600);
+        st = ps_token_read(w.file, token);
+        assert_int_equal(st.code, PS_INVALID_ARGUMENT);
+        assert_null(strstr(st.text, "0123456789"));
+    }
+    end(&w);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -163,6 +208,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(tokens_go_by_id_or_principal),
         cmocka_unit_test(only_users_have_tokens),
         cmocka_unit_test(lines_are_checked),
+        cmocka_unit_test(a_user_s_own_token_is_read_from_a_private_file),
     };
 
     if (argc > 1) {
