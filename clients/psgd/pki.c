@@ -236,16 +236,42 @@ static ps_status list(turn *t)
     return st;
 }
 
+/* Installs the authority's list of revoked certificates in a member's folder. */
+static ps_status install_list(turn *t, const char *tls_dir)
+{
+    char path[PS_PATH_MAX], *pem = NULL;
+    ps_certificate own;
+    size_t n = 0;
+    ps_status st = ps_path_join(path, sizeof path, t->options->pki, "crl.pem");
+
+    if (ps_is_ok(&st)) {
+        st = ps_file_read(path, PS_CRL_FILE_MAX, &pem, &n);
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_credentials_install(tls_dir, PS_PATH_SHOWN(path), pem, n, NULL, &own);
+    }
+    if (ps_is_ok(&st)) {
+        put(t, "installed", "installed", tls_dir);
+    }
+    free(pem);
+    return st;
+}
+
 static ps_status revoke(turn *t)
 {
+    const char *tls_dir = t->cli->general.tls_dir;
     size_t count = 0;
     ps_status st = ps_authority_revoke(t->options->pki, ps_cli_argument(t->cli, 1), &count);
 
+    if (ps_is_ok(&st) && tls_dir != NULL && tls_dir[0] != '\0') {
+        st = ps_wrap(install_list(t, tls_dir),
+                     "%zu certificates are revoked, but the list is not installed", count);
+    }
     if (ps_is_ok(&st)) {
         json_object_set_new(t->json, "revoked", json_integer((json_int_t)count));
         ps_strbuf_printf(&t->text, "%-12s %zu\n%-12s %s/crl.pem\n", "revoked", count, "list",
                          t->options->pki);
-        hint(t, "Install the list on every member: psgd pki install crl.pem --tls-dir DIR");
+        hint(t, "Install the list on every (other) member: psgd pki install crl.pem --tls-dir DIR");
     }
     return st;
 }

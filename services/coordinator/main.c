@@ -61,7 +61,7 @@ static const ps_option options[] = {
     PS_OPTION_STRING(settings, tokens, .name = "tokens", .env = "PSGD_TOKENS", .metavar = "FILE",
                      .help = "users may also prove who they are by a token of this file (psgd "
                              "token) instead of a certificate; needs --tls-dir"),
-    PS_OPTION_STRING(settings, pki, .name = "pki", .env = "PSGD_PKI", .metavar = "DIR",
+    PS_OPTION_STRING(settings, pki, .name = "pki", .env = "PSGD_COORDINATOR_PKI", .metavar = "DIR",
                      .help = "folder of the authority (psgd pki init): nodes may join by a token "
                              "(psgd pki token), and the certificates of nodes are renewed; needs "
                              "--tls-dir"),
@@ -170,7 +170,7 @@ typedef struct program {
     ps_coordinator *coordinator;
     ps_service service;
     ps_server *server;
-    ps_ops *ops; /* NULL: none */
+    ps_ops *ops;     /* NULL: none */
     ps_joins *joins; /* NULL: nobody may join */
     int64_t checkpoint_us;
     ps_event stop;  /* posted by the first signal */
@@ -311,8 +311,7 @@ static ps_status serve_ops(program *p, const settings *s)
         return ps_ok();
     }
     st = ps_ops_check(s->ops, s->insecure, listen);
-    return ps_is_ok(&st) ? ps_ops_start(p->loop, listen, "psgd-coordinator", &source, &p->ops)
-                         : st;
+    return ps_is_ok(&st) ? ps_ops_start(p->loop, listen, "psgd-coordinator", &source, &p->ops) : st;
 }
 
 /* Has nodes join, if there is an authority. */

@@ -188,6 +188,17 @@ class Join(TlsTest):
                                                            "revoked", c.workers[0].log()), 60 * PATIENCE)
         self.assertNotIn("has a new certificate", c.workers[0].log())
 
+    def test_one_command_beside_the_coordinator_puts_a_node_out(self):
+        c = self.join_cluster()
+        self.add(c, "worker", "n")
+        c.wait_nodes(1)
+        began = time.monotonic()
+        told = c.authority.run("revoke", "node/n", "--pki", c.authority.pki, "--tls-dir",
+                               c.authority.dir_of("coordinator/main"))
+        self.assertEqual(told["revoked"], 1)
+        c.poll("the node is out", lambda: not any(n.alive for n in c.node_list()))
+        self.assertLess(time.monotonic() - began, 5 * SLOW)
+
     def test_a_node_renews_nothing_but_its_own(self):
         c = self.join_cluster()
         for name in ("n", "m"):
