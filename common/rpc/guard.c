@@ -8,6 +8,7 @@
 #include "common/base/xalloc.h"
 #include "common/rpc/bar.h"
 #include "common/rpc/flood.h"
+#include "common/rpc/guard_impl.h"
 
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -44,6 +45,8 @@ typedef struct connection {
     atomic_bool is_closed;
     bool was_paused;
     bool has_gone;          /* gRPC was told that the client has ended it */
+    bool has_frames;        /* frames of it were counted */
+    uint64_t id;            /* constant; no other connection of the process has it */
     ps_remote *remote;      /* constant; NULL: the address is not counted */
     atomic_bool has_wasted; /* it is suspect from now on */
     char from[PS_GUARD_ADDRESS_BYTES];
@@ -63,7 +66,7 @@ typedef struct slot {
 
 /* The state of the process, since descriptors belong to the process. */
 static struct {
-    atomic_bool is_on, passes_bytes;
+    atomic_bool is_on, has_tls;
     uint32_t most;
     atomic_uint_fast64_t closed;
     atomic_uint open;      /* connections that are in a slot, or held */
@@ -73,6 +76,7 @@ static struct {
     slot *due;
     int64_t return_us, keep_us, logged_us; /* 0: never */
     ps_bar bar;
+    uint64_t last_id;               /* of a connection */
     connection *table[TABLE_SLOTS]; /* heads of lists, by hash_text(from) */
     size_t held_count;
     struct {
@@ -84,7 +88,12 @@ static struct {
 
 static slot slots[PS_GUARD_DESCRIPTORS];
 
-static _Thread_local char reading[PS_GUARD_ADDRESS_BYTES]; /* ps_guard_reading */
+/* What this thread has read last under TLS. */
+static _Thread_local struct {
+    char from[PS_GUARD_ADDRESS_BYTES]; /* ps_guard_reading */
+    ps_guard_ref ref;
+    const uint8_t *bytes; /* the first one of the last read; NULL: nothing was read */
+} reading;
 
 /* The functions that those of this file replace: libc's, or those of a sanitizer, which has to see
  * the calls. Set before is_on. */
@@ -259,14 +268,22 @@ void ps_guard_start(uint32_t most)
     atomic_store(&guard.is_on, true);
 }
 
-void ps_guard_pass_bytes(void)
+void ps_guard_expect_tls(void)
 {
-    atomic_store(&guard.passes_bytes, true);
+    if (!ps_guard_find_tls()) {
+        ps_log(PS_LOG_WARN, "rpc", "frames under TLS are not bounded: libssl is not found");
+    }
+    atomic_store(&guard.has_tls, true);
+}
+
+bool ps_guard_has_tls(void)
+{
+    return atomic_load(&guard.has_tls);
 }
 
 const char *ps_guard_reading(void)
 {
-    return reading;
+    return reading.from;
 }
 
 /* Puts a descriptor on the list for due_us. Returns false if gRPC does not wait for it. The caller
@@ -384,6 +401,7 @@ ps_admission ps_guard_admit(int listener, int fd, const struct sockaddr *from, s
     pthread_mutex_lock(&guard.mutex);
     c->next = *list;
     *list = c;
+    c->id = ++guard.last_id;
     atomic_fetch_add(&guard.open, 1);
     pthread_mutex_unlock(&guard.mutex);
     atomic_store(&s->connection, c);
@@ -428,7 +446,8 @@ static bool forget(int fd, slot *s, connection *c)
         guard.return_us = ps_clock_us() + RETURN_US; /* it may have taken much */
         pthread_cond_signal(&guard.changed);
     }
-    if (!c->has_gone && !c->is_closed && c->remote != NULL && !atomic_load(&guard.passes_bytes)) {
+    if (!c->has_gone && !c->is_closed && c->remote != NULL &&
+        (c->has_frames || !atomic_load(&guard.has_tls))) {
         ps_remote_charge(c->remote);
     }
     is_held = c->is_closed && hold(fd, s, c->remote);
@@ -508,39 +527,45 @@ static void note_closed(connection *c, ps_flood_kind kind, int64_t now_us)
     }
 }
 
-/* Feeds n received bytes to the bounds of the connection. Returns n, or 0 if the connection shall
- * end. */
-static ssize_t look_at(connection *c, const struct msghdr *message, ssize_t n)
+/* Counts the frames in received bytes, after ps_flood_fill. Returns false if the connection shall
+ * end. Called with the mutex of the connection. */
+static bool count_frames(connection *c, ps_flood *flood, const uint8_t *bytes, size_t n,
+                         int64_t now_us)
 {
-    int64_t now_us = ps_clock_us();
-    uint32_t neighbours = c->remote != NULL ? atomic_load(&c->remote->connections) : 1;
-    ps_flood_verdict verdict = PS_FLOOD_PASS;
     ps_flood_kind kind = PS_FLOOD_KINDS;
-    size_t left = (size_t)n;
-    int64_t wait_us;
-    uint32_t calls;
 
-    c->flood.is_suspect = c->flood.is_suspect || atomic_load(&c->has_wasted);
-    ps_flood_fill(&c->flood, neighbours, now_us);
-    calls = c->flood.calls;
-    for (size_t i = 0; left > 0 && verdict != PS_FLOOD_CLOSE; i++) {
-        const struct iovec *part = &message->msg_iov[i];
-        size_t len = part->iov_len < left ? part->iov_len : left;
-
-        verdict = ps_flood_read(&c->flood, part->iov_base, len, &kind);
-        left -= len;
-    }
-    if (verdict == PS_FLOOD_CLOSE) {
+    c->has_frames = true;
+    if (ps_flood_read(flood, bytes, n, &kind) == PS_FLOOD_CLOSE) {
         c->is_closed = true;
         note_closed(c, kind, now_us);
-        return 0;
+        return false;
     }
-    wait_us = ps_flood_wait_us(&c->flood, neighbours);
-    if (c->flood.is_suspect && c->flood.calls != calls && c->remote != NULL) {
+    return true;
+}
+
+static uint32_t neighbours_of(const connection *c)
+{
+    return c->remote != NULL ? atomic_load(&c->remote->connections) : 1;
+}
+
+/* Fills the buckets of a connection. Called with its mutex. */
+static void fill(connection *c, ps_flood *flood, int64_t now_us)
+{
+    flood->is_suspect = flood->is_suspect || c->flood.is_suspect || atomic_load(&c->has_wasted);
+    ps_flood_fill(flood, neighbours_of(c), now_us);
+}
+
+/* Pauses a connection if its buckets are empty; `calls` is flood->calls before the frames were
+ * counted. Called with its mutex. */
+static void pause_if_due(connection *c, const ps_flood *flood, uint32_t calls, int64_t now_us)
+{
+    int64_t wait_us = ps_flood_wait_us(flood, neighbours_of(c));
+
+    if (flood->is_suspect && flood->calls != calls && c->remote != NULL) {
         int64_t for_all_us;
 
         pthread_mutex_lock(&guard.mutex);
-        for_all_us = ps_remote_call(c->remote, c->flood.calls - calls, now_us);
+        for_all_us = ps_remote_call(c->remote, flood->calls - calls, now_us);
         pthread_mutex_unlock(&guard.mutex);
         wait_us = for_all_us > wait_us ? for_all_us : wait_us;
     }
@@ -548,7 +573,67 @@ static ssize_t look_at(connection *c, const struct msghdr *message, ssize_t n)
         c->was_paused = true;
         c->resume_us = now_us + (wait_us > PAUSE_LEAST_US ? wait_us : PAUSE_LEAST_US);
     }
+}
+
+/* Feeds n received bytes to the bounds of the connection. Returns n, or 0 if the connection shall
+ * end. */
+static ssize_t look_at(connection *c, const struct msghdr *message, ssize_t n)
+{
+    int64_t now_us = ps_clock_us();
+    size_t left = (size_t)n;
+    uint32_t calls;
+
+    fill(c, &c->flood, now_us);
+    calls = c->flood.calls;
+    for (size_t i = 0; left > 0; i++) {
+        const struct iovec *part = &message->msg_iov[i];
+        size_t len = part->iov_len < left ? part->iov_len : left;
+
+        if (!count_frames(c, &c->flood, part->iov_base, len, now_us)) {
+            return 0;
+        }
+        left -= len;
+    }
+    pause_if_due(c, &c->flood, calls, now_us);
     return n;
+}
+
+bool ps_guard_fed(const void *bytes, size_t n, ps_guard_ref *out)
+{
+    const uint8_t *first = bytes;
+
+    if (reading.bytes == NULL || reading.bytes < first || reading.bytes >= first + n) {
+        return false;
+    }
+    *out = reading.ref;
+    return true;
+}
+
+bool ps_guard_take(const ps_guard_ref *ref, ps_flood *flood, const uint8_t *bytes, size_t n)
+{
+    slot *s = slot_of(ref->fd);
+    connection *c = s != NULL ? atomic_load(&s->connection) : NULL;
+    int64_t now_us = ps_clock_us();
+    uint32_t calls;
+    bool goes_on;
+
+    if (c == NULL || c->id != ref->id) {
+        return true; /* gRPC has closed it */
+    }
+    pthread_mutex_lock(&c->mutex);
+    goes_on = !c->is_closed;
+    if (goes_on) {
+        fill(c, flood, now_us);
+        calls = flood->calls;
+        goes_on = count_frames(c, flood, bytes, n, now_us);
+        if (goes_on) {
+            pause_if_due(c, flood, calls, now_us);
+        } else {
+            next.shutdown(ref->fd, SHUT_RD); /* gRPC reads its end; the client learns nothing */
+        }
+    }
+    pthread_mutex_unlock(&c->mutex);
+    return goes_on;
 }
 
 /* Returns whether the connection is paused. If so, gRPC polls it again when the pause is over. */
@@ -571,6 +656,16 @@ static bool is_paused(connection *c, slot *s)
     return false;
 }
 
+/* Remembers what this thread has read of a connection under TLS, for ps_guard_fed. */
+static void note_read(int fd, const connection *c, const struct msghdr *message, ssize_t n)
+{
+    memcpy(reading.from, c->from, sizeof reading.from);
+    if (n > 0) {
+        reading.ref = (ps_guard_ref){.fd = fd, .id = c->id};
+        reading.bytes = message->msg_iov[0].iov_base;
+    }
+}
+
 /* Replaces libc's function. gRPC reads a connection by one thread at a time, and does not close it
  * during a read. */
 ssize_t recvmsg(int fd, struct msghdr *message, int flags)
@@ -582,11 +677,9 @@ ssize_t recvmsg(int fd, struct msghdr *message, int flags)
     if (!atomic_load(&guard.is_on)) {
         return syscall(SYS_recvmsg, fd, message, flags);
     }
-    if (atomic_load(&guard.passes_bytes)) {
-        memcpy(reading, c != NULL ? c->from : "", c != NULL ? sizeof reading : 1);
-        return next.recvmsg(fd, message, flags);
-    }
     if (c == NULL || flags != 0) {
+        reading.from[0] = '\0';
+        reading.bytes = NULL;
         return next.recvmsg(fd, message, flags);
     }
     pthread_mutex_lock(&c->mutex);
@@ -596,7 +689,11 @@ ssize_t recvmsg(int fd, struct msghdr *message, int flags)
     } else if (!c->is_closed) {
         n = next.recvmsg(fd, message, flags);
         c->has_gone = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
-        n = n > 0 ? look_at(c, message, n) : n;
+        if (atomic_load(&guard.has_tls)) {
+            note_read(fd, c, message, n);
+        } else if (n > 0) {
+            n = look_at(c, message, n);
+        }
     }
     pthread_mutex_unlock(&c->mutex);
     return n;

@@ -9,6 +9,9 @@
  * connection are filled. A connection that floods is closed: recvmsg returns 0, as if the client
  * had closed it, and gRPC does not see the bytes that were read last.
  *
+ * Under TLS the bytes of recvmsg are encrypted. Then the frames are counted in what SSL_read
+ * returns, which this room defines too (guard_tls.c).
+ *
  * This room also defines epoll_ctl, close and shutdown. epoll_ctl shows how gRPC waits for a
  * descriptor, so that it can wait for a paused one again. close shows that a connection has
  * ended. shutdown and close keep a client whose connection was closed waiting for a second. For
@@ -32,12 +35,12 @@ enum { PS_GUARD_DESCRIPTORS = 65536 /* accepted connections have descriptors bel
  * every connection. */
 void ps_guard_start(uint32_t most);
 
-/* Has the guard look at no bytes any more, because they are encrypted: connections and addresses
- * are bounded as before, frames are not. A process that serves TLS serves nothing else. */
-void ps_guard_pass_bytes(void);
+/* Has the guard count the frames that SSL_read returns, instead of those that recvmsg reads: what
+ * connections bring is encrypted. A process that serves TLS serves nothing else. */
+void ps_guard_expect_tls(void);
 
 /* Returns the address of the accepted connection from which this thread has read last under
- * ps_guard_pass_bytes; "" if it has read from another one since, or from none. For the log: gRPC
+ * ps_guard_expect_tls; "" if it has read from another one since, or from none. For the log: gRPC
  * says why a handshake failed, but not whose. */
 const char *ps_guard_reading(void);
 

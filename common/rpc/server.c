@@ -372,7 +372,7 @@ ps_status ps_server_start(ps_loop *loop, const ps_service *services, size_t coun
     server->grpc = create_grpc();
     grpc_server_register_completion_queue(server->grpc, ps_loop_cq(loop), NULL);
     if (ps_loop_tls(loop) != NULL) {
-        ps_guard_pass_bytes();
+        ps_guard_expect_tls();
         creds = ps_tls_server_credentials(ps_loop_tls(loop));
     } else {
         creds = grpc_insecure_server_credentials_create();
