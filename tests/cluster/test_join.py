@@ -12,12 +12,13 @@ import ssl
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import grpc
 
 from harness import BIN, PATIENCE, SLOW, SMALL, Process, coordinator_pb2 as pb, job_pb2, main, tensors
-from tls_cluster import DENIED, TlsTest, credentials, psgd
+from tls_cluster import DENIED, Authority, TlsTest, credentials
 
 SERVES_S = 10 * SLOW  # from the start of a bare node to its registration
 LIFE = "20s"  # of certificates; the least that is allowed
@@ -55,6 +56,32 @@ def raw(port, message, head=None):
                 return answer[4:] or None
         except (ssl.SSLError, ConnectionError):
             return None
+
+
+class Impostor(threading.Thread):
+    """A TLS server with a chain of its own; `got` is what it was sent behind a handshake."""
+
+    def __init__(self, chain):
+        super().__init__(daemon=True)
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(chain)
+        self.context.set_alpn_protocols(["psgd-join/1"])
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port, self.got = self.listener.getsockname()[1], b""
+
+    def run(self):
+        with contextlib.suppress(OSError):
+            plain, _ = self.listener.accept()
+            with plain, self.context.wrap_socket(plain, server_side=True) as s:
+                self.got = s.recv(1000)
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.join(20 * PATIENCE)
+        self.listener.close()
 
 
 class Join(TlsTest):
@@ -150,6 +177,22 @@ class Join(TlsTest):
         c.authority.run("request", "node/n", "--host", "coordinator.example", "--tls-dir", at)
         answer = raw(c.join_port, f"psgd-join 1 {secret}\n".encode() + (at / "request.pem").read_bytes())
         self.assertIn(b"names 1 hosts", answer)
+
+    def test_who_listens_there_instead_gets_no_secret(self):
+        c = self.join_cluster()
+        other = Authority()
+        self.addCleanup(other.close)
+        for whose, principal, why in ((other, "coordinator/main", "its certificate is not taken: "),
+                                      (c.authority, "node/mallory", "its certificate is of node/mallory; a coordinator"),
+                                      (c.authority, "admin/mallory", "its certificate is not taken: ")):
+            at = whose.join(principal)
+            chain = c.folder / "chain.pem"  # with the true root behind it
+            chain.write_bytes((at / "identity.pem").read_bytes() + (c.admin / "root.pem").read_bytes())
+            with Impostor(chain) as impostor:
+                token = c.authority.run("token", "node/n", "--pki", c.authority.pki, "--join-port",
+                                        impostor.port)["token"]
+                self.assertIn(why, refused(c, "worker", "--join", token))
+            self.assertEqual(impostor.got, b"", "it was sent something")
 
     def test_junk_and_guesses_are_bounded_and_honest_calls_answered(self):
         c = self.join_cluster()
