@@ -73,6 +73,8 @@ static const field fields[] = {
     FLAG(checkpoint_seconds, "--checkpoint-seconds", "checkpoint.every_seconds"),
     BOUNDED(checkpoint_keep, "--checkpoint-keep", "checkpoint.keep", PS_CHECKPOINTS_KEPT_MAX),
     BOUNDED(max_restarts, "--max-restarts", "recovery.max_restarts", PS_RESTARTS_MAX),
+    FLAG(on_divergence, "--on-divergence", "recovery.on_divergence"),
+    BOUNDED(max_rollbacks, "--max-rollbacks", "recovery.max_rollbacks", PS_ROLLBACKS_MAX),
     COUNT(block_size, "--block-size", "block_size"),
     FLAG(seed, "--seed", "seed"),
     FLAG(model, "--model", "model.preset"),

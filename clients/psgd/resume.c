@@ -78,6 +78,9 @@ static void on_job(void *arg, const ps_error *error, const ProtobufCMessage *rep
     spec.init_from = from;
     spec.n_init_tables = 0;
     spec.n_nodes = 0;
+    if (spec.recovery != NULL) {
+        spec.recovery->halvings += answer->job->rollbacks;
+    }
     if (r->processes > 0) {
         spec.worker_processes = (uint32_t)r->processes;
     }

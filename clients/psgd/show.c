@@ -198,6 +198,12 @@ void ps_show_recovery(const Psgd__V1__Recovery *r, char *text, size_t cap)
     if (r->is_planned) {
         snprintf(all, sizeof all, "%s (%s): stood still for %.1f s, %llu step%s repeated",
                  r->message, r->reason, r->seconds, repeated, repeated == 1 ? "" : "s");
+    } else if (strcmp(r->reason, "DIVERGED") == 0) {
+        snprintf(all, sizeof all,
+                 "rolled back to step %llu, rate halved (%s), back after %.1f s, %llu step%s "
+                 "repeated",
+                 (unsigned long long)r->from_step, r->reason, r->seconds, repeated,
+                 repeated == 1 ? "" : "s");
     } else {
         snprintf(all, sizeof all, "recovered %s (%s), back after %.1f s, %llu step%s repeated",
                  names[0] != '\0' ? names : "from a failure", r->reason, r->seconds, repeated,
@@ -209,9 +215,10 @@ void ps_show_recovery(const Psgd__V1__Recovery *r, char *text, size_t cap)
 
 void ps_show_goodput(const Psgd__V1__Job *job)
 {
-    if (job->restarts > 0 && job->goodput > 0) {
-        printf("goodput   %.0f %% of the time, %u restart%s\n", job->goodput * 100, job->restarts,
-               job->restarts == 1 ? "" : "s");
+    if (job->restarts + job->rollbacks > 0 && job->goodput > 0) {
+        printf("goodput   %.0f %% of the time, %u restart%s, %u rollback%s\n", job->goodput * 100,
+               job->restarts, job->restarts == 1 ? "" : "s", job->rollbacks,
+               job->rollbacks == 1 ? "" : "s");
     }
 }
 

@@ -30,9 +30,10 @@ void ps_show_result(const Psgd__V1__Job *job, char *text, size_t cap);
 /* Writes "QUEUED: NOT_ENOUGH_NODES: waits for 1 more worker". */
 void ps_show_state_line(const Psgd__V1__Job *job, char *text, size_t cap);
 
-/* Writes "recovered worker-3 (NODE_LOST), back after 1.2 s, 4 steps repeated"; of a planned change
- * "scaled by a client to 2 worker processes and 1 server (SCALED): stood still for 0.2 s, 0 steps
- * repeated". */
+/* Writes "recovered worker-3 (NODE_LOST), back after 1.2 s, 4 steps repeated", or
+ * "rolled back to step 40, rate halved (DIVERGED), back after 0.2 s, 4 steps repeated"; of a
+ * planned change "scaled by a client to 2 worker processes and 1 server (SCALED): stood still for
+ * 0.2 s, 0 steps repeated". */
 void ps_show_recovery(const Psgd__V1__Recovery *r, char *text, size_t cap);
 
 /* Prints the share of useful time of a job that is over and has recovered. */

@@ -114,7 +114,14 @@
                                      "default: restart under bsp, else fail")),                    \
     PS_OPTION_STRING(type, member.max_restarts, .name = "max-restarts", .metavar = "N",            \
                      .help = help_of("how often the job may go on by itself, 1 to 100000; "        \
-                                     "default: 1000"))
+                                     "default: 1000")),                                            \
+    PS_OPTION_STRING(type, member.on_divergence, .name = "on-divergence",                          \
+                     .metavar = "fail|rollback",                                                   \
+                     .help = help_of("what a loss or weight that is not finite does; rollback: "   \
+                                     "the job goes back to a checkpoint at half the rate; "        \
+                                     "default: fail")),                                            \
+    PS_OPTION_STRING(type, member.max_rollbacks, .name = "max-rollbacks", .metavar = "N",          \
+                     .help = help_of("how often the job may go back, 1 to 30; default: 3"))
 /* clang-format on */
 
 #endif

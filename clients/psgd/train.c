@@ -100,6 +100,8 @@ static bool refuse_loss_flags(const ps_spec_flags *flags)
         {"--checkpoint-keep", flags->checkpoint_keep},
         {"--recovery", flags->recovery},
         {"--max-restarts", flags->max_restarts},
+        {"--on-divergence", flags->on_divergence},
+        {"--max-rollbacks", flags->max_rollbacks},
     };
 
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {

@@ -267,11 +267,18 @@ static void make_server(ps_inprocess_job *run, const float *weights)
     ps_direct_hub_init(&run->hub, run->server, run->worker_count);
 }
 
-/* Checkpoints are the coordinator's. */
+/* Checkpoints are the coordinator's, and so is going back to them. */
 static ps_status check_checkpoint(const ps_inprocess_job *run)
 {
     const Psgd__V1__CheckpointSpec *spec = run->plan->spec->checkpoint;
     bool is_run = run->conf.folder != NULL; /* else only its plan is shown */
+
+    if (is_run && run->plan->spec->recovery->on_divergence ==
+                      PSGD__V1__DIVERGENCE_ACTION__DIVERGENCE_ACTION_ROLLBACK) {
+        return ps_fail(PS_FAILED_PRECONDITION,
+                       "spec.recovery.on_divergence: a job in one process cannot roll back; submit "
+                       "it to a coordinator, or leave on_divergence out");
+    }
 
     return !is_run || spec == NULL || (spec->every_steps == 0 && spec->every_seconds == 0)
                ? ps_ok()

@@ -31,6 +31,7 @@ static void fill(ps_plan *plan, const ps_schedule *schedule, const ps_params *pa
     own->schedule_params = *params;
     own->l1 = spec->l1;
     own->l2 = spec->l2;
+    own->halvings = plan->spec->recovery->halvings;
 }
 
 static const ps_schedule *check_schedule(ps_check *check, const char *field,

@@ -2,7 +2,7 @@
 /* check_recovery.c - see plan_impl.h: spec.recovery. */
 #include "common/job/plan_impl.h"
 
-enum { RESTARTS_DEFAULT = 1000 };
+enum { RESTARTS_DEFAULT = 1000, ROLLBACKS_DEFAULT = 3 };
 static const double wait_min = 1, wait_max = 1e9;
 
 static void check_action(ps_check *check, const char *field, Psgd__V1__LossAction *action,
@@ -22,6 +22,38 @@ static void check_action(ps_check *check, const char *field, Psgd__V1__LossActio
     }
 }
 
+static void check_divergence(ps_check *check, const ps_plan *plan, Psgd__V1__RecoverySpec *spec)
+{
+    const char *lacks =
+        check->count == 0 /* all plugins are known */ ? ps_plan_checkpoint_lacks(plan) : NULL;
+
+    switch (spec->on_divergence) {
+    case PSGD__V1__DIVERGENCE_ACTION__DIVERGENCE_ACTION_UNSPECIFIED:
+        spec->on_divergence = PSGD__V1__DIVERGENCE_ACTION__DIVERGENCE_ACTION_FAIL;
+        break;
+    case PSGD__V1__DIVERGENCE_ACTION__DIVERGENCE_ACTION_FAIL:
+        break;
+    case PSGD__V1__DIVERGENCE_ACTION__DIVERGENCE_ACTION_ROLLBACK:
+        if (lacks != NULL) {
+            ps_check_bad(check, "spec.recovery.on_divergence",
+                         "cannot be DIVERGENCE_ACTION_ROLLBACK, as the job cannot have "
+                         "checkpoints: %s",
+                         lacks);
+        }
+        break;
+    default:
+        ps_check_bad(check, "spec.recovery.on_divergence",
+                     "is %d; DIVERGENCE_ACTION_FAIL and DIVERGENCE_ACTION_ROLLBACK are allowed",
+                     (int)spec->on_divergence);
+    }
+    ps_check_u32(check, "spec.recovery.max_rollbacks", &spec->max_rollbacks, ROLLBACKS_DEFAULT, 1,
+                 PS_ROLLBACKS_MAX);
+    if (spec->halvings > PS_HALVINGS_MAX) {
+        ps_check_bad(check, "spec.recovery.halvings", "is %u; 0 to %u are allowed", spec->halvings,
+                     (unsigned)PS_HALVINGS_MAX);
+    }
+}
+
 void ps_check_recovery(ps_check *check, ps_plan *plan)
 {
     Psgd__V1__RecoverySpec *spec = plan->spec->recovery;
@@ -38,4 +70,5 @@ void ps_check_recovery(ps_check *check, ps_plan *plan)
         ps_check_bad(check, "spec.recovery.wait_seconds", "is %.15g; %.15g to %.15g are allowed",
                      spec->wait_seconds, wait_min, wait_max);
     }
+    check_divergence(check, plan, spec);
 }

@@ -143,11 +143,14 @@ typedef struct ps_plan {
 /* Returns the ID of an init_from "job:ID", a part of it; NULL if it is a path. */
 const char *ps_init_from_job(const char *init_from);
 
+/* Most halvings of the learning rate, by spec.recovery.halvings and rollbacks together. */
+enum { PS_HALVINGS_MAX = 60 };
+
 /* Default of spec.recovery.wait_seconds. */
 #define PS_RECOVERY_WAIT_S 600.0
 
 /* The largest spec.recovery.max_restarts and spec.checkpoint.keep; the smallest is 1. */
-enum { PS_RESTARTS_MAX = 100000, PS_CHECKPOINTS_KEPT_MAX = 1000 };
+enum { PS_RESTARTS_MAX = 100000, PS_CHECKPOINTS_KEPT_MAX = 1000, PS_ROLLBACKS_MAX = 30 };
 
 /* Returns why a job of this plan cannot have checkpoints; NULL: it can. */
 const char *ps_plan_checkpoint_lacks(const ps_plan *plan);

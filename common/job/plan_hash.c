@@ -2,7 +2,8 @@
 /* plan_hash.c - a hash of everything in a plan that decides the bits of a job.
  *
  * It covers the resolved names and numbers of plugins, not the specification. So two programs
- * that resolve a specification differently get different hashes.
+ * that resolve a specification differently get different hashes. Halvings of the learning rate are
+ * left out, because a job goes on from its checkpoint with more of them.
  */
 #include "common/base/bytes.h"
 #include "common/job/plan.h"

@@ -4,6 +4,8 @@
 
 #include "common/base/clones.h"
 
+#include <math.h>
+
 static const unsigned rate_at = 0; /* index of `lr`, the first number of every rule */
 
 static double factor_of(const ps_descent *descent, uint64_t step)
@@ -16,7 +18,7 @@ static double factor_of(const ps_descent *descent, uint64_t step)
 
 double ps_descent_rate(const ps_descent *descent, uint64_t step)
 {
-    return descent->params.v[rate_at] * factor_of(descent, step);
+    return ldexp(descent->params.v[rate_at] * factor_of(descent, step), -(int)descent->halvings);
 }
 
 ps_params ps_descent_params(const ps_descent *descent, uint64_t step)

@@ -4,8 +4,8 @@
  * The gradient g of the loss becomes g + l2 * w + l1 * sign(w), with sign(0) = 0. That is the
  * gradient of the loss plus l2 / 2 * sum w^2 + l1 * sum |w|. PyTorch's weight_decay is l2; that
  * of adamw is a number of its rule and no part of the gradient. The rule makes the increment at
- * the rate lr * factor(step). Servers and workers compute the same bits. Immutable; any thread
- * may use it.
+ * the rate lr * factor(step) / 2^halvings. Servers and workers compute the same bits. Immutable;
+ * any thread may use it.
  */
 #ifndef PS_COMMON_OPTIM_DESCENT_H
 #define PS_COMMON_OPTIM_DESCENT_H
@@ -20,6 +20,7 @@ typedef struct ps_descent {
     ps_params schedule_params;
     uint64_t total_steps; /* number of steps of the job */
     double l1, l2;
+    uint32_t halvings; /* how often the rate is halved: a job that diverged goes on so */
 } ps_descent;
 
 /* The position of a step. */

@@ -63,6 +63,7 @@ static void conf_of(const ps_attempt *a, ps_commit_conf *conf)
         .may_repeat = msg->interrupted < PS_INTERRUPTED_MAX,
         .restarts_workers = may_restart && recovery->on_worker_loss == restart,
         .restarts_servers = may_restart && recovery->on_server_loss == restart,
+        .rolls_back = ps_attempt_may_roll_back(a),
         .fails_alike = ps_recovery_fails_alike(msg),
     };
     if (conf->lease_us < beats_us) {
@@ -123,7 +124,10 @@ static void refuse(ps_live *job, const ps_status *why)
 static ps_status make_plan(ps_attempt *a, const ps_member *members, size_t count)
 {
     Psgd__V1__JobSpec spec = *a->job->record.job->spec; /* its members stay the job's */
+    Psgd__V1__RecoverySpec recovery;
     uint32_t workers = 0;
+
+    ps_attempt_halve_rate(a, &spec, &recovery);
 
     for (size_t i = 0; i < count; i++) {
         workers += members[i].role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER;
@@ -232,6 +236,7 @@ static void find_package(ps_attempt *a)
                             .where = ps_coordinator_init_where(a->c),
                             .folder = a->folder,
                             .job_id = a->number > 1 ? a->job_id : NULL,
+                            .rollback_limit = ps_recovery_rollback_limit(a->job->record.job),
                             .cache = &a->c->data_cache,
                             .found = package_found,
                             .made = package_made,

@@ -147,6 +147,7 @@ static void skip(ps_attempt *a, const ps_status *why)
     snprintf(text, sizeof text, "checkpoint of step %" PRIu64 " skipped: %s", step_of(a),
              why->text);
     ps_log_with(PS_LOG_WARN, "job", PS_LOG_FIELDS(PS_LOG_STR("job", a->job_id)), "%s", text);
+    ps_job_progress(a->job->record.job)->checkpoints_skipped++;
     tell(a, text);
     ps_cuts_give_up(&a->checkpoints.cuts, ps_coordinator_now_us(a->c));
     forget_files(a);
@@ -183,6 +184,7 @@ static void stored(ps_task *task)
     } else if (a->job) {
         ps_log_with(PS_LOG_INFO, "job", PS_LOG_FIELDS(PS_LOG_STR("job", a->job_id)),
                     "checkpoint of step %" PRIu64 " stored", s->conf.facts.step);
+        ps_job_progress(a->job->record.job)->checkpoints++;
         ps_cuts_stored(&a->checkpoints.cuts, ps_coordinator_now_us(a->c));
         tell(a, NULL);
         tell_waits(a, s->conf.facts.clock, stayed, &s->status, s->conf.facts.step);

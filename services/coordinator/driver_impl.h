@@ -185,6 +185,12 @@ void ps_checkpoints_fini(ps_attempt *a);
 
 /* Notes that the attempt trains: what was lost before is mended. */
 void ps_attempt_trains(ps_attempt *a);
+/* Returns whether a divergence sends the job back to a checkpoint, at half the rate. */
+bool ps_attempt_may_roll_back(const ps_attempt *a);
+/* Halves the rate of the attempt's specification once for each rollback of the job. *spec shares its
+ * members with the job; *recovery replaces one of them. */
+void ps_attempt_halve_rate(const ps_attempt *a, Psgd__V1__JobSpec *spec,
+                           Psgd__V1__RecoverySpec *recovery);
 /* Notes the loss that ends the attempt. Call it once. Attempts that are lost one after the other
  * before they train begin after growing pauses. */
 void ps_attempt_note_loss(ps_attempt *a);

@@ -32,6 +32,25 @@ void ps_attempt_trains(ps_attempt *a)
     job->lost_us = job->pause_us = job->not_before_us = 0;
 }
 
+bool ps_attempt_may_roll_back(const ps_attempt *a)
+{
+    const Psgd__V1__RecoverySpec *recovery = a->plan->spec->recovery;
+
+    return recovery->on_divergence == PSGD__V1__DIVERGENCE_ACTION__DIVERGENCE_ACTION_ROLLBACK &&
+           a->job->record.job->rollbacks < recovery->max_rollbacks &&
+           recovery->halvings < PS_HALVINGS_MAX;
+}
+
+void ps_attempt_halve_rate(const ps_attempt *a, Psgd__V1__JobSpec *spec,
+                           Psgd__V1__RecoverySpec *recovery)
+{
+    if (spec->recovery != NULL) { /* else the job is of an older program */
+        *recovery = *spec->recovery;
+        recovery->halvings += a->job->record.job->rollbacks;
+        spec->recovery = recovery;
+    }
+}
+
 void ps_attempt_note_loss(ps_attempt *a)
 {
     ps_live *job = a->job;
@@ -44,7 +63,8 @@ void ps_attempt_note_loss(ps_attempt *a)
     }
     ps_recovery_add(job->record.job, &a->commit, now_us, ps_clock_wall_us());
     ps_log_with(PS_LOG_WARN, "job", PS_LOG_FIELDS(PS_LOG_STR("job", a->job_id)),
-                "attempt %u is lost: %s; another one follows", a->number, a->commit.message);
+                "attempt %u %s: %s; another one follows", a->number,
+                a->commit.is_rollback ? "has diverged" : "is lost", a->commit.message);
 }
 
 void ps_attempt_move(ps_attempt *a, const char *reason, const char *message, uint64_t step)

@@ -118,6 +118,8 @@ static void check_plain(const ps_optim *optim, void *arg)
         assert_true(untouched[1] == 0.0f);
     }
     assert_true(ps_descent_rate(&d, 12345) == d.params.v[0]);
+    d.halvings = 3;
+    assert_true(ps_descent_rate(&d, 12345) == d.params.v[0] / 8);
 }
 
 static void without_them_it_is_the_rule_to_the_bit(void **state)

@@ -224,6 +224,91 @@ static void the_time_that_losses_cost_is_counted(void **state)
     psgd__v1__job__free_unpacked(job, NULL);
 }
 
+static void recoveries_are_counted_with_what_they_cost(void **state)
+{
+    Psgd__V1__Job *job = new_job();
+    const Psgd__V1__Progress *p;
+
+    (void)state;
+    lose(job, 110 * S, 100); /* 10 s for 100 steps */
+    ps_recovery_close(job, 60, 112 * S);
+    lose(job, 116 * S, 140); /* 4 s for 80 steps */
+    lose(job, 117 * S, 140); /* before it trained */
+    ps_recovery_close(job, 60, 118 * S);
+    p = job->progress;
+    assert_int_equal(p->recoveries, 3);
+    assert_int_equal(p->rollbacks, 0);
+    assert_int_equal(p->steps_repeated, 40 + 80);
+    /* 4 s of 10 s and 2 s without training, then 4 s of 4 s, 1 s of 1 s and 2 s */
+    assert_float_equal(p->seconds_lost, 4 + 2 + 4 + 5 + 2, 1e-6);
+    psgd__v1__job__free_unpacked(job, NULL);
+}
+
+static void diverge(Psgd__V1__Job *job, uint64_t step)
+{
+    const ps_status nan = ps_fail(PS_INTERNAL, "rank 1, step 12: the loss is not finite");
+    ps_commit_conf conf = with_restarts(true, true);
+    cm_world w;
+
+    conf.rolls_back = true;
+    cm_run(&w, &conf);
+    ps_commit_diverged(&w.c, W1);
+    ps_commit_beat(&w.c, W1, 8, true, PHASE(FAILED), &nan, w.now);
+    cm_take(&w);
+    expect(&w, STATE(QUEUED), "DIVERGED");
+    assert_true(w.c.is_rollback);
+    cm_release_all(&w);
+    assert_int_equal(w.c.state, STATE(QUEUED));
+    ps_job_progress(job)->step = step;
+    ps_recovery_add(job, &w.c, w.now, 110 * S);
+    ps_commit_fini(&w.c);
+}
+
+static void a_divergence_goes_back_and_is_no_restart(void **state)
+{
+    Psgd__V1__Job *job = new_job();
+
+    (void)state;
+    for (unsigned k = 0; k < PS_ALIKE_MAX; k++) {
+        diverge(job, 7);
+        ps_recovery_close(job, 7, 111 * S);
+    }
+    assert_int_equal(job->rollbacks, PS_ALIKE_MAX);
+    assert_int_equal(job->progress->rollbacks, PS_ALIKE_MAX);
+    assert_int_equal(job->restarts, 0);
+    assert_false(ps_recovery_fails_alike(job)); /* it has a bound of its own */
+    psgd__v1__job__free_unpacked(job, NULL);
+}
+
+static void each_rollback_goes_back_twice_as_far(void **state)
+{
+    Psgd__V1__Job *job = new_job();
+
+    (void)state;
+    assert_true(ps_recovery_rollback_limit(job) == UINT64_MAX);
+    lose(job, 110 * S, 90);
+    assert_true(ps_recovery_rollback_limit(job) == UINT64_MAX); /* not of a loss */
+    ps_recovery_close(job, 80, 111 * S);
+    diverge(job, 105);
+    assert_true(ps_recovery_rollback_limit(job) == UINT64_MAX); /* the newest */
+    ps_recovery_close(job, 100, 111 * S);
+    assert_true(ps_recovery_rollback_limit(job) == UINT64_MAX);
+    diverge(job, 109);
+    assert_int_equal(ps_recovery_rollback_limit(job), 99);
+    lose(job, 110 * S, 109); /* before the attempt at half the rate trained */
+    assert_int_equal(ps_recovery_rollback_limit(job), 99);
+    ps_recovery_close(job, 90, 111 * S);
+    lose(job, 110 * S, 95);
+    assert_true(ps_recovery_rollback_limit(job) == UINT64_MAX);
+    ps_recovery_close(job, 90, 111 * S);
+    diverge(job, 120);
+    assert_int_equal(ps_recovery_rollback_limit(job), 120 - 2 * 19);
+    ps_recovery_close(job, 10, 111 * S);
+    diverge(job, 20);
+    assert_int_equal(ps_recovery_rollback_limit(job), 0);
+    psgd__v1__job__free_unpacked(job, NULL);
+}
+
 static void the_newest_recoveries_are_kept_and_all_are_counted(void **state)
 {
     Psgd__V1__Job *job = new_job();
@@ -384,6 +469,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_cancelled_or_lying_one_does_not),
         cmocka_unit_test(the_time_that_losses_cost_is_counted),
         cmocka_unit_test(the_newest_recoveries_are_kept_and_all_are_counted),
+        cmocka_unit_test(recoveries_are_counted_with_what_they_cost),
+        cmocka_unit_test(a_divergence_goes_back_and_is_no_restart),
+        cmocka_unit_test(each_rollback_goes_back_twice_as_far),
         cmocka_unit_test(failures_that_lead_nowhere_come_to_an_end),
         cmocka_unit_test(a_node_that_was_told_to_stop_is_named_and_no_sign_of_a_faulty_job),
         cmocka_unit_test(a_node_that_stalls_in_each_attempt_fails_the_job),

@@ -58,6 +58,7 @@ typedef struct ps_commit_conf {
     /* The loss of a worker, or of a server, sends the job back to the queue for another attempt;
      * false: it fails the job. */
     bool restarts_workers, restarts_servers;
+    bool rolls_back;  /* a divergence sends the job back to the queue, for half the rate */
     bool fails_alike; /* attempts have failed and got no further, without a lost node: another
                        * failure of that kind fails the job */
 } ps_commit_conf;
@@ -164,6 +165,7 @@ typedef struct ps_commit {
     bool is_interrupted; /* the outcome is QUEUED because of an interruption before training */
     bool is_recovery;    /* the outcome is QUEUED because of a loss, which another attempt mends */
     bool is_move;        /* the outcome is QUEUED, and another attempt goes on with other nodes */
+    bool is_rollback;    /* so it is, because of a divergence */
     unsigned todo;
 
     char waits[PS_COMMIT_WAITS_MAX]; /* what a full disk delays; "": nothing */
@@ -219,9 +221,9 @@ PS_MUST_USE ps_status ps_commit_ready(ps_commit *c, size_t node, uint64_t incarn
 void ps_commit_beat(ps_commit *c, size_t node, uint64_t incarnation, bool holds,
                     Psgd__V1__NodePhase phase, const ps_status *error, int64_t now_us);
 /* Notes that the node's failure is a loss, gradient or weight that is not finite, or that its
- * weights are such a model: the job fails with the reason DIVERGED, even if it could go on without
- * the node, and is not tried again. Call it before ps_commit_beat of the same heartbeat, or before
- * ps_commit_collected. */
+ * weights are such a model. The attempt ends with the reason DIVERGED, even if it could go on
+ * without the node. The job fails, or goes back to the queue if conf.rolls_back. Call it before
+ * ps_commit_beat of the same heartbeat, or before ps_commit_collected. */
 void ps_commit_diverged(ps_commit *c, size_t node);
 /* Notes whom a rank of the node waits for: servers (n_servers) and workers (n_workers) by rank. A
  * server's own rank is `rank`. Call it before ps_commit_beat of the same heartbeat. */

@@ -347,6 +347,20 @@ void ps_commit_diverged(ps_commit *c, size_t node)
     c->members[node].has_diverged = true;
 }
 
+static void end_diverged(ps_commit *c, const ps_member *m, const char *why, int64_t now_us)
+{
+    bool goes_back = c->conf.rolls_back && c->stage == PS_STAGE_GOING;
+
+    c->is_recovery |= goes_back;
+    c->is_rollback |= goes_back;
+    ps_commit_decide(c,
+                     goes_back ? PSGD__V1__JOB_STATE__JOB_STATE_QUEUED
+                               : PSGD__V1__JOB_STATE__JOB_STATE_FAILED,
+                     "DIVERGED", now_us, "%s: training has diverged: %s%s", ps_member_name(m).text,
+                     why, goes_back ? "; it goes back at half the rate" : "");
+    ps_commit_settle(c, now_us);
+}
+
 void ps_commit_lose(ps_commit *c, size_t node, const char *reason, const char *why, int64_t now_us)
 {
     ps_member *m = &c->members[node];
@@ -355,9 +369,7 @@ void ps_commit_lose(ps_commit *c, size_t node, const char *reason, const char *w
                     m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER && has_other_worker(c, m);
 
     if (m->has_diverged) {
-        ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_FAILED, "DIVERGED", now_us,
-                         "%s: training has diverged: %s", ps_member_name(m).text, why);
-        ps_commit_settle(c, now_us);
+        end_diverged(c, m, why, now_us);
         return;
     }
     if (survives || strcmp(reason, "NODE_LOST") == 0) {

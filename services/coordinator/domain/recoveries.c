@@ -86,13 +86,15 @@ static Psgd__V1__Recovery *add(Psgd__V1__Job *job, const ps_commit *commit, int6
     ps_time_set(&r->notice_time, wall_us);
     r->step = job->progress != NULL ? job->progress->step : 0;
     r->train_seconds = has_trained ? at_least_0((double)wall_us * 1e-6 - since_s) : 0;
+    ps_job_progress(job)->recoveries++;
     return r;
 }
 
 void ps_recovery_add(Psgd__V1__Job *job, const ps_commit *commit, int64_t now_us, int64_t wall_us)
 {
     name_lost(add(job, commit, wall_us), commit, now_us);
-    job->restarts++;
+    *(commit->is_rollback ? &job->rollbacks : &job->restarts) += 1;
+    ps_job_progress(job)->rollbacks = job->rollbacks;
 }
 
 Psgd__V1__Recovery *ps_recovery_add_move(Psgd__V1__Job *job, const ps_commit *commit, uint64_t step,
@@ -119,11 +121,13 @@ static double useful_of(const Psgd__V1__Recovery *r, uint64_t began_step, uint64
 void ps_recovery_close(Psgd__V1__Job *job, uint64_t from_step, int64_t wall_us)
 {
     const Psgd__V1__Recovery *last = last_closed(job);
-    uint64_t began_step = last != NULL ? last->from_step : 0;
+    Psgd__V1__Progress *counts = ps_job_progress(job);
+    uint64_t began_step = last != NULL ? last->from_step : 0, repeated = 0;
+    double longest = 0;
 
     for (size_t i = 0; i < job->n_recoveries; i++) {
         Psgd__V1__Recovery *r = job->recoveries[i];
-        double seconds;
+        double seconds, useful;
 
         if (r->seconds > 0) {
             continue;
@@ -131,14 +135,28 @@ void ps_recovery_close(Psgd__V1__Job *job, uint64_t from_step, int64_t wall_us)
         seconds = at_least_0((double)wall_us * 1e-6 - seconds_of(r->notice_time));
         r->seconds = seconds > 1e-6 ? seconds : 1e-6; /* 0 stands for an open one */
         r->from_step = from_step;
-        job->useful_seconds += useful_of(r, began_step, from_step);
+        useful = useful_of(r, began_step, from_step);
+        job->useful_seconds += useful;
+        counts->seconds_lost += r->train_seconds - useful;
+        /* several that are closed at once share the steps and the time without training */
+        repeated = r->step > from_step + repeated ? r->step - from_step : repeated;
+        longest = r->seconds > longest ? r->seconds : longest;
     }
+    counts->steps_repeated += repeated;
+    counts->seconds_lost += longest;
 }
 
 /* Returns whether a node was lost. One that stalled is there, and would stall again. */
 static bool is_of_lost_node(const Psgd__V1__Recovery *r)
 {
     return r->n_node_ids > 0 && strcmp(r->reason, "NODE_STALLED") != 0;
+}
+
+/* Returns whether the job went back at half the rate, of which spec.recovery.max_rollbacks is the
+ * bound. */
+static bool is_of_divergence(const Psgd__V1__Recovery *r)
+{
+    return strcmp(r->reason, "DIVERGED") == 0;
 }
 
 bool ps_recovery_fails_alike(const Psgd__V1__Job *job)
@@ -153,11 +171,32 @@ bool ps_recovery_fails_alike(const Psgd__V1__Job *job)
     for (size_t i = n - PS_ALIKE_MAX; i < n; i++) {
         const Psgd__V1__Recovery *r = job->recoveries[i];
 
-        if (r->is_planned || is_of_lost_node(r) || r->step > first->step) {
+        if (r->is_planned || is_of_lost_node(r) || is_of_divergence(r) || r->step > first->step) {
             return false;
         }
     }
     return true;
+}
+
+uint64_t ps_recovery_rollback_limit(const Psgd__V1__Job *job)
+{
+    const Psgd__V1__Recovery *now = NULL, *before = NULL;
+    uint64_t back;
+
+    for (size_t i = job->n_recoveries; i-- > 0 && before == NULL;) {
+        const Psgd__V1__Recovery *r = job->recoveries[i];
+
+        if (is_of_divergence(r) && r->seconds <= 0) {
+            now = r;
+        } else if (is_of_divergence(r) && now != NULL) {
+            before = r;
+        }
+    }
+    if (before == NULL) {
+        return UINT64_MAX;
+    }
+    back = before->step > before->from_step ? 2 * (before->step - before->from_step) : 0;
+    return now->step > back ? now->step - back : 0;
 }
 
 double ps_recovery_goodput(const Psgd__V1__Job *job, int64_t wall_us, double *useful_s)

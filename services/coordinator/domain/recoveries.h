@@ -34,6 +34,11 @@ void ps_recovery_close(Psgd__V1__Job *job, uint64_t from_step, int64_t wall_us);
 enum { PS_ALIKE_MAX = 5 };
 bool ps_recovery_fails_alike(const Psgd__V1__Job *job);
 
+/* Returns the step up to which the checkpoint is to be from which the next attempt begins, after a
+ * divergence: twice as far back from it as the rollback before was, because a checkpoint shortly
+ * before a divergence may have weights that have grown too large. UINT64_MAX: any checkpoint. */
+uint64_t ps_recovery_rollback_limit(const Psgd__V1__Job *job);
+
 /* Returns the share of the time since the job first trained in which it got on, 0 to 1; 1 before
  * that. *useful_s, which may be NULL, is that time. */
 double ps_recovery_goodput(const Psgd__V1__Job *job, int64_t wall_us, double *useful_s);

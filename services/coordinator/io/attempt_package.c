@@ -116,8 +116,9 @@ static void start_from(ps_package *p, char *from)
     p->first_clock = 0;
 }
 
-/* Finds the files to go on from: those of the newest checkpoint of the job's own that is whole.
- * Returns NOT_FOUND if there is none; the plan then is as before. */
+/* Finds the files to go on from: those of the newest checkpoint of the job's own that is whole and
+ * not after conf.rollback_limit, or of its oldest. Returns NOT_FOUND if there is none; the plan
+ * then is as before. */
 static ps_status find_own(ps_package *p)
 {
     Psgd__V1__JobSpec *spec = p->conf.plan->spec;
@@ -129,6 +130,9 @@ static ps_status find_own(ps_package *p)
     for (size_t i = ps_checkpoint_list(p->conf.folder, &steps); i-- > 0 && !ps_is_ok(&st);) {
         ps_strbuf from = {0};
 
+        if (steps[i] > p->conf.rollback_limit && i > 0) {
+            continue;
+        }
         ps_strbuf_printf(&from, "checkpoint:%s@%" PRIu64, p->conf.job_id, steps[i]);
         start_from(p, ps_strbuf_take(&from));
         spec->n_init_tables = 0;
@@ -138,6 +142,8 @@ static ps_status find_own(ps_package *p)
                    steps[i], st.text);
             spec->n_init_tables = tables;
             start_from(p, ps_xstrdup(given));
+        } else if (p->conf.rollback_limit != UINT64_MAX) {
+            st = ps_checkpoint_go_back(p->conf.folder, steps[i]);
         }
     }
     for (size_t i = 0; ps_is_ok(&st) && i < tables; i++) {

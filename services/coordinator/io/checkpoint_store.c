@@ -551,13 +551,31 @@ static void retain(const ps_checkpoint_conf *conf)
     free(drop);
 }
 
-static ps_status set_latest(const ps_checkpoint_conf *conf, const char *name)
+static ps_status set_latest(const char *job_folder, const char *name)
 {
     char path[PS_FOLDER_MAX], text[STEP_DIGITS + 2];
-    ps_status st = path_at(path, conf->job_folder, "LATEST");
+    ps_status st = path_at(path, job_folder, "LATEST");
     int n = snprintf(text, sizeof text, "%s\n", name);
 
     return ps_is_ok(&st) ? ps_file_write(path, text, (size_t)n) : st;
+}
+
+ps_status ps_checkpoint_go_back(const char *job_folder, uint64_t step)
+{
+    char name[STEP_DIGITS + 1];
+    uint64_t *steps;
+    size_t count = ps_checkpoint_list(job_folder, &steps);
+    ps_status st;
+
+    name_step(name, step);
+    st = set_latest(job_folder, name);
+    for (size_t i = 0; i < count && ps_is_ok(&st); i++) {
+        if (steps[i] > step) {
+            forget(job_folder, steps[i]);
+        }
+    }
+    free(steps);
+    return st;
 }
 
 /* Removes a checkpoint that could not be stored, and gives the one that it replaces its name back.
@@ -612,7 +630,7 @@ ps_status ps_checkpoint_store(const ps_checkpoint_conf *conf)
         ps_checkpoint_fini(&back);
     }
     if (ps_is_ok(&st)) {
-        st = set_latest(conf, name);
+        st = set_latest(conf->job_folder, name);
     }
     if (!ps_is_ok(&st)) {
         take_back(conf, name, aside);

@@ -71,6 +71,10 @@ typedef struct ps_checkpoint_conf {
  * files, also of fsync; DATA_LOSS: what was read back is not what was written. */
 PS_MUST_USE ps_status ps_checkpoint_store(const ps_checkpoint_conf *conf);
 
+/* Removes the checkpoints after `step`, from which the job goes on: they are of steps that it takes
+ * anew at another rate. LATEST names `step` before. */
+PS_MUST_USE ps_status ps_checkpoint_go_back(const char *job_folder, uint64_t step);
+
 /* Removes gathered files. */
 void ps_checkpoint_discard(const char *gathered);
 
