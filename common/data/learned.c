@@ -395,7 +395,11 @@ ps_status ps_learned_open(const char *folder, const ps_data_conf *conf, ps_learn
     }
     if (!ps_is_ok(&st)) {
         ps_learned_destroy(l);
-        return ps_wrap(st, "what was learned from all files");
+        return st.code == PS_NOT_FOUND
+                   ? ps_fail(PS_NOT_FOUND,
+                             PS_LEARNED_FACTS " is missing, which comes from the coordinator with "
+                                              "a share of the files; submit the job again")
+                   : ps_wrap(st, "what was learned from all files");
     }
     *out = l;
     return st;

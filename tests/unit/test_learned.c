@@ -352,6 +352,27 @@ static void refused(set *s, lie *l, const char *text)
     assert_null(data);
 }
 
+static void facts_that_are_not_there_are_refused_with_advice(void **state)
+{
+    ps_dataset *data = NULL;
+    ps_data_conf part;
+    ps_status st;
+    set s;
+
+    (void)state;
+    begin(&s, "libsvm", true);
+    write_set(&s, "", points, POINTS);
+    learn(&s);
+    assert_int_equal(unlink(temp_dir_file(&s.learned, PS_LEARNED_FACTS)), 0);
+    part = s.conf;
+    part.share = (ps_data_share){.of = WORKERS, .first = 0, .count = 1};
+    st = ps_data_load_share(&part, s.dir.path, s.learned.path, NULL, &data);
+    assert_int_equal(st.code, PS_NOT_FOUND);
+    assert_non_null(strstr(st.text, ".learned is missing"));
+    assert_non_null(strstr(st.text, "submit the job again"));
+    end(&s);
+}
+
 static void facts_that_cannot_be_are_refused(void **state)
 {
     char name[PS_WORD_BYTES_MAX + 2];
@@ -489,6 +510,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(files_may_have_their_columns_in_another_order),
         cmocka_unit_test(labels_are_those_of_all_files),
         cmocka_unit_test(samples_are_measured_in_all_files),
+        cmocka_unit_test(facts_that_are_not_there_are_refused_with_advice),
         cmocka_unit_test(facts_that_cannot_be_are_refused),
         cmocka_unit_test(files_of_other_sizes_than_were_learned_are_refused),
         cmocka_unit_test(what_is_learned_is_bounded),
