@@ -150,8 +150,7 @@ void ps_trainer_put_earlier(ps_trainer *t, ps_state_out *out)
     ps_trainer_drop_reports(t);
 }
 
-/* Returns whether the checkpoint is one of this very job. */
-static bool is_own(const ps_trainer *t)
+bool ps_trainer_is_own(const ps_trainer *t)
 {
     char job[PS_CHECKPOINT_JOB_MAX];
     uint64_t step;
@@ -160,7 +159,7 @@ static bool is_own(const ps_trainer *t)
            strcmp(job, t->conf.job_id) == 0;
 }
 
-static ps_status take_totals(ps_trainer *t, ps_state_in *in)
+static ps_status take_totals(ps_trainer *t, ps_state_in *in, bool is_own)
 {
     trainer_earlier e = {0};
     trainer_curve curve = {0};
@@ -178,7 +177,7 @@ static ps_status take_totals(ps_trainer *t, ps_state_in *in)
         ps_state_fail(in, "%g s of training, %g s of waits; 0 to 1e9 are allowed", e.seconds,
                       e.wait_s);
     }
-    if (ps_state_is_ok(in) && is_own(t)) {
+    if (ps_state_is_ok(in) && is_own) {
         memcpy(e.files, t->earlier.files, sizeof e.files);
         t->earlier = e;
         t->curve = curve;
@@ -189,12 +188,12 @@ static ps_status take_totals(ps_trainer *t, ps_state_in *in)
     return ps_state_done(in);
 }
 
-static ps_status take_report(ps_trainer *t, ps_state_in *in, uint32_t index)
+static ps_status take_report(ps_trainer *t, ps_state_in *in, uint32_t index, bool is_own)
 {
     size_t n = in->end - in->at;
     const uint8_t *bytes = ps_state_view(in, n);
 
-    if (bytes != NULL && is_own(t) && t->earlier.files[index] == NULL) {
+    if (bytes != NULL && is_own && t->earlier.files[index] == NULL) {
         t->earlier.files[index] = ps_buf_try_create(n + 1);
         if (t->earlier.files[index] == NULL) {
             return ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for a report of %zu bytes", n);
@@ -205,13 +204,14 @@ static ps_status take_report(ps_trainer *t, ps_state_in *in, uint32_t index)
     return ps_state_done(in);
 }
 
-ps_status ps_trainer_take_earlier(ps_trainer *t, ps_state_in *in, uint32_t kind, uint32_t index)
+ps_status ps_trainer_take_earlier(ps_trainer *t, ps_state_in *in, uint32_t kind, uint32_t index,
+                                  bool is_own)
 {
     if (kind == TOTALS && index == 0) {
-        return take_totals(t, in);
+        return take_totals(t, in, is_own);
     }
     if (kind == REPORT && index < PS_TRAINER_FILES) {
-        return take_report(t, in, index);
+        return take_report(t, in, index, is_own);
     }
     ps_state_fail(in, "section %" PRIu32 " of kind %" PRIu32 ", which there is not", index, kind);
     return in->status;

@@ -234,8 +234,11 @@ void ps_trainer_drop_reports(ps_trainer *t);
 /* Does what ps_trainer_save does after ps_trainer_keep_reports. */
 PS_MUST_USE ps_status ps_trainer_save_kept(ps_trainer *t, ps_exchange *exchange,
                                            ps_state_write_fn *write, void *arg);
-/* Takes a section of a checkpoint's reports. Those of another job are skipped. */
-ps_status ps_trainer_take_earlier(ps_trainer *t, ps_state_in *in, uint32_t kind, uint32_t index);
+/* Returns whether the checkpoint that the job goes on from is one of this very job. */
+bool ps_trainer_is_own(const ps_trainer *t);
+/* Takes a section of a checkpoint's reports. Unless `is_own` they are skipped. */
+ps_status ps_trainer_take_earlier(ps_trainer *t, ps_state_in *in, uint32_t kind, uint32_t index,
+                                  bool is_own);
 /* Puts what was taken into the open reports, which then go on behind it. */
 void ps_trainer_restore_reports(ps_trainer *t);
 void ps_trainer_fini_earlier(ps_trainer *t);

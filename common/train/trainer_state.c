@@ -192,6 +192,7 @@ static ps_status take_end(const ps_trainer *t, ps_exchange *exchange, uint32_t v
 ps_status ps_trainer_load(ps_trainer *t, ps_exchange *exchange, const uint8_t *bytes, size_t len)
 {
     uint32_t kind, index, next = 0;
+    bool is_own = ps_trainer_is_own(t);
     ps_state_in in;
     ps_status st = ps_state_open(&in, MAGIC, VERSION, HEAD, bytes, len);
 
@@ -204,7 +205,7 @@ ps_status ps_trainer_load(ps_trainer *t, ps_exchange *exchange, const uint8_t *b
             return take_end(t, exchange, next);
         }
         if (ps_is_ok(&st) && next == t->plan->layout.variable_count && kind != VARIABLE) {
-            st = ps_trainer_take_earlier(t, &in, kind, index);
+            st = ps_trainer_take_earlier(t, &in, kind, index, is_own);
             continue;
         }
         if (ps_is_ok(&st) &&
