@@ -67,9 +67,20 @@ static ps_status write_all(int fd, const char *bytes, size_t n)
     return ps_ok();
 }
 
+/* Ends the last line of the file if a write was cut off in it, as by a full disk. */
+static ps_status end_line(int fd, off_t size)
+{
+    char last = '\n';
+
+    if (size > 0 && pread(fd, &last, 1, size - 1) < 0) {
+        return ps_fail_errno(errno, "audit.jsonl");
+    }
+    return last == '\n' ? ps_ok() : write_all(fd, "\n", 1);
+}
+
 static ps_status append(const ps_audit *audit, const ps_strbuf *lines)
 {
-    int fd = open(audit->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK,
+    int fd = open(audit->path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK,
                   0600);
     struct stat facts;
     ps_status st = ps_ok();
@@ -80,7 +91,8 @@ static ps_status append(const ps_audit *audit, const ps_strbuf *lines)
         st = ps_fail(PS_FAILED_PRECONDITION, "%s: it is no regular file",
                      PS_PATH_SHOWN(audit->path));
     } else {
-        st = write_all(fd, lines->data, lines->len);
+        st = end_line(fd, facts.st_size);
+        st = ps_is_ok(&st) ? write_all(fd, lines->data, lines->len) : st;
     }
     if (fd >= 0) {
         close(fd);

@@ -107,6 +107,17 @@ class Audit(TlsTest):
         c.api.SubmitJob(pb.SubmitJobRequest(spec=job_pb2.JobSpec(title="again")), **WAIT)
         c.poll("the audit goes on", lambda: path.exists() and "again-" in path.read_text())
 
+    def test_a_line_that_was_cut_off_spoils_no_other(self):
+        c = self.cluster(workers=0, pservers=0)
+        path = c.coordinator.folder / c.coordinator.name / "audit.jsonl"
+        path.write_text('{"time":"2026-11')  # as a full disk leaves it
+        jobs = [c.api.SubmitJob(pb.SubmitJobRequest(spec=job_pb2.JobSpec(title="next")), **WAIT).job.id
+                for _ in range(3)]
+        self.assertEqual(c.coordinator.stop(), 0)
+        cut, *lines = path.read_text().splitlines()
+        self.assertEqual(cut, '{"time":"2026-11')
+        self.assertEqual([json.loads(x)["about"] for x in lines], jobs)
+
     def test_what_waits_is_written_at_the_end(self):
         c = self.cluster(workers=0, pservers=0)
         path = c.coordinator.folder / c.coordinator.name / "audit.jsonl"
