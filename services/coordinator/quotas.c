@@ -30,9 +30,11 @@ typedef struct table {
 
 struct ps_quotas {
     char file[PS_PATH_MAX];
-    pthread_mutex_t mutex; /* guards the members below */
+    pthread_mutex_t reading; /* held while the file is read; guards time and why */
+    struct timespec time;    /* of the file that was read last */
+    ps_status why;           /* of the last read; a failure is logged when it changes */
+    pthread_mutex_t mutex;   /* guards the table, and is never held while a disk is waited for */
     table table;
-    struct timespec time;
 };
 
 static const char *const names[] = {
@@ -138,24 +140,26 @@ static ps_status read_table(const char *file, table *out)
     return ps_wrap(st, "%s", PS_PATH_SHOWN(file));
 }
 
-/* Reads the file if it has changed. With the mutex, or before others have the quotas. */
+/* Reads the file if it has changed since it was last read without a failure. The caller holds
+ * `reading`, or others do not have the quotas yet. */
 static ps_status read_changed(ps_quotas *quotas)
 {
-    struct stat facts;
-    table changed;
+    struct stat facts = {0};
+    table changed, old;
     ps_status st;
 
-    if (stat(quotas->file, &facts) == 0) {
-        if (facts.st_mtim.tv_sec == quotas->time.tv_sec &&
-            facts.st_mtim.tv_nsec == quotas->time.tv_nsec) {
-            return ps_ok();
-        }
-        quotas->time = facts.st_mtim;
+    if (stat(quotas->file, &facts) == 0 && facts.st_mtim.tv_sec == quotas->time.tv_sec &&
+        facts.st_mtim.tv_nsec == quotas->time.tv_nsec) {
+        return ps_ok();
     }
     st = read_table(quotas->file, &changed);
     if (ps_is_ok(&st)) {
-        free(quotas->table.entries);
+        pthread_mutex_lock(&quotas->mutex);
+        old = quotas->table;
         quotas->table = changed;
+        pthread_mutex_unlock(&quotas->mutex);
+        free(old.entries);
+        quotas->time = facts.st_mtim; /* before the read: a change meanwhile is read next time */
         ps_log(PS_LOG_INFO, "quotas", "read %zu entries, %s", changed.count,
                PS_PATH_SHOWN(quotas->file));
     }
@@ -167,7 +171,9 @@ ps_status ps_quotas_create(const char *file, ps_quotas **out)
     ps_quotas *quotas = ps_xcalloc(1, sizeof *quotas);
     ps_status st = ps_ok();
 
+    pthread_mutex_init(&quotas->reading, NULL);
     pthread_mutex_init(&quotas->mutex, NULL);
+    quotas->why = ps_ok();
     if (strlen(file) >= sizeof quotas->file) {
         st = ps_fail(PS_INVALID_ARGUMENT, "the path has more than %d bytes", PS_PATH_MAX - 1);
     } else {
@@ -186,6 +192,7 @@ void ps_quotas_destroy(ps_quotas *quotas)
 {
     if (quotas != NULL) {
         pthread_mutex_destroy(&quotas->mutex);
+        pthread_mutex_destroy(&quotas->reading);
         free(quotas->table.entries);
         free(quotas);
     }
@@ -198,12 +205,14 @@ void ps_quotas_refresh(ps_quotas *quotas)
     if (quotas == NULL) {
         return;
     }
-    pthread_mutex_lock(&quotas->mutex);
+    pthread_mutex_lock(&quotas->reading);
     st = read_changed(quotas);
-    pthread_mutex_unlock(&quotas->mutex);
-    if (!ps_is_ok(&st)) {
-        ps_log(PS_LOG_WARN, "quotas", "%s; the quotas before stay", st.text);
+    if (!ps_is_ok(&st) && strcmp(st.text, quotas->why.text) != 0) {
+        ps_log(PS_LOG_WARN, "quotas", "%s; the quotas before stay, and each submission tries again",
+               st.text);
     }
+    quotas->why = st;
+    pthread_mutex_unlock(&quotas->reading);
 }
 
 /* --- amounts --------------------------------------------------------------------------- */

@@ -45,8 +45,9 @@ typedef struct ps_quotas ps_quotas;
 PS_MUST_USE ps_status ps_quotas_create(const char *file, ps_quotas **out);
 void ps_quotas_destroy(ps_quotas *quotas); /* NULL is allowed */
 
-/* Reads the file again if it has changed. If it cannot be used, this logs why, and the quotas
- * before stay. Blocks on the disk. NULL is allowed. */
+/* Reads the file again if it has changed, or could not be used the last time. If it cannot be used,
+ * this logs why once, and the quotas before stay. Blocks on the disk; no other function does. NULL
+ * is allowed. */
 void ps_quotas_refresh(ps_quotas *quotas);
 
 /* Writes what a caller may have; UINT64_MAX is no limit. NULL: nobody has a limit. */

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """test_quotas.py - how much a submitter may have at a time, by the file of --quotas."""
+import os
 import pathlib
 import re
 import shutil
@@ -104,6 +105,25 @@ class Quotas(TlsTest):
         self.write("default: {jobs: 1}\nsubmitter/bob: {jobs: 2}\n")
         self.submit("bob")
         self.is_full("bob", "jobs: submitter/bob may have 2, has 2 and asks for 1 more")
+
+    def test_a_read_that_failed_is_tried_again(self):
+        """Also if the file has the time that it had then."""
+        c = self.start("default: {jobs: 1}\n", workers=0, pservers=0)
+        self.submit("bob")
+        since = c.coordinator.log_end()
+        text = self.file.read_text()
+        self.file.unlink()
+        self.file.mkdir()  # of the same time as the file that follows
+        self.is_full("bob", "jobs: submitter/bob may have 1")
+        self.is_full("bob", "jobs: submitter/bob may have 1")
+        self.assertEqual(c.coordinator.log(since).count("the quotas before stay"), 1)
+        times = self.file.stat().st_atime_ns, self.file.stat().st_mtime_ns
+        self.file.rmdir()
+        new = self.file.with_suffix(".new")
+        new.write_text(text.replace("1", "2"))
+        os.utime(new, ns=times)
+        new.rename(self.file)
+        self.submit("bob")
 
     def test_a_file_that_is_wrong_at_the_start_is_refused(self):
         folder = self.file.parent
