@@ -424,6 +424,9 @@ static void save(ps_attempt *a)
     if (closes && msg->progress) {
         ps_text_set(&msg->progress->waiting_for, "");
     }
+    if (closes && msg->progress && c->outcome == PSGD__V1__JOB_STATE__JOB_STATE_QUEUED) {
+        msg->progress->samples_per_second = msg->progress->eta_seconds = 0; /* nobody trains */
+    }
     a->pending++;
     ps_live_store(a->job, closes ? c->outcome : c->state, outcome, c->reason, c->message, saved, a);
 }

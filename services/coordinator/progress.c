@@ -50,6 +50,9 @@ static void measure_rate(ps_attempt *a, Psgd__V1__Progress *sum, int64_t now_us)
             samples += a->told[r].progress->samples;
         }
     }
+    if (samples == 0 || sum->step == 0) {
+        return; /* a rank that goes on from a checkpoint reports step 0 until it has loaded it */
+    }
     if (a->rate[1].us == 0 || now_us - a->rate[1].us >= RATE_US) {
         a->rate[0] = a->rate[1];
         a->rate[1].us = now_us;

@@ -135,6 +135,33 @@ class Recovery(ClusterTest):
         self.must_be_whole(c, job, straight)
         c.wait_idle()
 
+    def test_what_is_shown_of_a_job_that_recovers(self):
+        """What it waits for, and a time that remains which fits the pace of its steps."""
+        c = self.cluster(workers=1, pservers=1)
+        c.wait_nodes(2)
+        job = c.submit({**JOB, **PACE, "epochs": 3, "workers": 1,
+                        "checkpoint": {"everySteps": 10}}, pservers=1)
+        c.wait(job.id, lambda j: j.progress.step >= 40 and j.result)
+        self.stored(c, job.id, 40)
+        c.pservers[0].kill()
+        waits = c.wait(job.id, lambda j: j.reason == "WAITING_FOR_NODES")
+        self.assertEqual((waits.progress.eta_seconds, waits.progress.samples_per_second), (0, 0))
+        shown = subprocess.run([BIN / "psgd", "--coordinator", c.coordinator.address, "list"],
+                               capture_output=True, text=True, timeout=20 * PATIENCE).stdout
+        self.assertIn(waits.message[:40], shown)
+        c.pservers[0].start()
+        etas = []
+
+        def look(j):
+            if j.state == RUNNING and j.progress.eta_seconds > 0:
+                etas.append((j.progress.step, j.progress.eta_seconds))
+            return j.progress.step >= 80
+        c.wait(job.id, look)
+        self.assertTrue(etas)
+        for step, eta in etas:  # 40 steps an epoch, of at least 0.1 s
+            self.assertGreater(eta, 0.05 * (120 - step), etas)
+        c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id), timeout=10 * PATIENCE)
+
     def test_it_waits_for_what_it_cannot_do_without(self):
         """Also over the end of the coordinator; and no longer than it was told to."""
         c = self.cluster(workers=4, pservers=1)
