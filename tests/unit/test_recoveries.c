@@ -134,8 +134,7 @@ static void a_process_that_is_gone_is_lost_at_once(void **state)
     cm_take(&w);
     expect(&w, STATE(QUEUED), "NODE_LOST");
     assert_string_equal(w.c.message,
-                        "parameter server ps0 (h:3) is lost: its connection broke, and "
-                        "nothing listens there any more");
+                        "parameter server ps0 (h:3) is lost: its process has ended");
     assert_true(w.c.members[PS0].is_lost);
     ps_commit_gone(&w.c, W0, w.now); /* the end is decided */
     assert_string_equal(w.c.reason, "NODE_LOST");

@@ -431,6 +431,9 @@ void ps_commit_seen(ps_commit *c, size_t node, int64_t now_us)
     c->members[node].seen_us = now_us;
 }
 
+/* Says the same whether the end was noticed, or the process that a supervisor started after it. */
+static const char process_ended[] = "its process has ended";
+
 void ps_commit_gone(ps_commit *c, size_t node, int64_t now_us)
 {
     ps_member *m = &c->members[node];
@@ -438,8 +441,7 @@ void ps_commit_gone(ps_commit *c, size_t node, int64_t now_us)
     if (m->is_lost || m->files == PS_FILES_HERE || c->stage >= PS_STAGE_STORE) {
         return;
     }
-    ps_commit_lose(c, node, "NODE_LOST", "its connection broke, and nothing listens there any more",
-                   now_us);
+    ps_commit_lose(c, node, "NODE_LOST", process_ended, now_us);
     finish_run(c, now_us);
     ps_commit_settle(c, now_us);
 }
@@ -468,7 +470,7 @@ void ps_commit_restarted(ps_commit *c, size_t node, uint64_t incarnation, int64_
                             ps_member_name(m).text);
         return;
     }
-    ps_commit_lose(c, node, "NODE_LOST", "its process was started anew", now_us);
+    ps_commit_lose(c, node, "NODE_LOST", process_ended, now_us);
     finish_run(c, now_us);
     ps_commit_settle(c, now_us);
 }
