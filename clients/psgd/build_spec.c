@@ -75,6 +75,8 @@ static const field fields[] = {
     BOUNDED(max_restarts, "--max-restarts", "recovery.max_restarts", PS_RESTARTS_MAX),
     FLAG(on_divergence, "--on-divergence", "recovery.on_divergence"),
     BOUNDED(max_rollbacks, "--max-rollbacks", "recovery.max_rollbacks", PS_ROLLBACKS_MAX),
+    BOUNDED(workers_min, "--workers-min", "workers_min", 256),
+    BOUNDED(workers_max, "--workers-max", "workers_max", 256),
     COUNT(block_size, "--block-size", "block_size"),
     FLAG(seed, "--seed", "seed"),
     FLAG(model, "--model", "model.preset"),

@@ -83,6 +83,9 @@ static void on_job(void *arg, const ps_error *error, const ProtobufCMessage *rep
     }
     if (r->processes > 0) {
         spec.worker_processes = (uint32_t)r->processes;
+        spec.workers_max = 0; /* another name of it */
+        spec.workers_min =
+            spec.workers_min < spec.worker_processes ? spec.workers_min : spec.worker_processes;
     }
     if (r->pservers > 0) {
         spec.pservers = (uint32_t)r->pservers;

@@ -102,6 +102,8 @@ static bool refuse_loss_flags(const ps_spec_flags *flags)
         {"--max-restarts", flags->max_restarts},
         {"--on-divergence", flags->on_divergence},
         {"--max-rollbacks", flags->max_rollbacks},
+        {"--workers-min", flags->workers_min},
+        {"--workers-max", flags->workers_max},
     };
 
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {

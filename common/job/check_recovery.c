@@ -54,6 +54,29 @@ static void check_divergence(ps_check *check, const ps_plan *plan, Psgd__V1__Rec
     }
 }
 
+/* Checks the bounds between which the number of worker processes may change. */
+static void check_elastic(ps_check *check, const ps_plan *plan)
+{
+    const Psgd__V1__JobSpec *spec = plan->spec;
+    const char *field = spec->workers_min > 0 ? "spec.workers_min" : "spec.workers_max";
+    const char *lacks;
+
+    if (spec->workers_min == 0 && spec->workers_max == 0) {
+        return;
+    }
+    if (spec->workers_min > spec->worker_processes) {
+        ps_check_bad(check, field, "is %u; 1 to %u (worker_processes) are allowed",
+                     spec->workers_min, spec->worker_processes);
+    }
+    if (spec->n_nodes > 0) {
+        ps_check_bad(check, field, "is given, and the job names its nodes; give one of the two");
+    }
+    lacks = check->count == 0 /* all plugins are known */ ? ps_plan_checkpoint_lacks(plan) : NULL;
+    if (lacks != NULL) {
+        ps_check_bad(check, field, "is given, and this job cannot have checkpoints: %s", lacks);
+    }
+}
+
 void ps_check_recovery(ps_check *check, ps_plan *plan)
 {
     Psgd__V1__RecoverySpec *spec = plan->spec->recovery;
@@ -71,4 +94,5 @@ void ps_check_recovery(ps_check *check, ps_plan *plan)
                      spec->wait_seconds, wait_min, wait_max);
     }
     check_divergence(check, plan, spec);
+    check_elastic(check, plan);
 }

@@ -49,6 +49,17 @@ static void check_scalars(ps_check *check, ps_plan *plan)
                      PS_SHORT(spec->title, 80), TITLE_MAX_BYTES);
     }
     ps_check_u32(check, "spec.workers", &spec->workers, 1, 1, WORKERS_MAX);
+    if (spec->workers_max > 0 && spec->worker_processes > 0 &&
+        spec->workers_max != spec->worker_processes) {
+        ps_check_bad(check, "spec.workers_max",
+                     "is %u, and worker_processes is %u; give one of them", spec->workers_max,
+                     spec->worker_processes);
+    } else if (spec->workers_max > spec->workers) {
+        ps_check_bad(check, "spec.workers_max", "is %u; 1 to %u (workers) are allowed",
+                     spec->workers_max, spec->workers);
+    } else if (spec->workers_max > 0) {
+        spec->worker_processes = spec->workers_max;
+    }
     ps_check_u32(check, "spec.worker_processes", &spec->worker_processes, spec->workers, 1,
                  spec->workers);
     ps_check_u32(check, "spec.worker_threads", &spec->worker_threads, 1, 1, PS_TEAM_MAX);

@@ -37,6 +37,7 @@ typedef struct ps_coordinator_conf {
     const char *data_dir;
     const char *data_path; /* where data sets lie; NULL: none */
     int64_t heartbeat_us, lease_us, leader_lease_us;
+    int64_t grow_us; /* shortest time between two changes because idle workers join a job */
     /* most bytes of the packages of all attempts together; 0: no limit */
     uint64_t max_memory_bytes;
     const char *quotas;      /* file of the quotas of submitters; NULL or "": none */

@@ -134,6 +134,7 @@ static ps_status make_plan(ps_attempt *a, const ps_member *members, size_t count
     }
     if (count > 0) {
         spec.worker_processes = workers;
+        spec.workers_min = spec.workers_max = 0; /* this attempt has these */
         spec.pservers = (uint32_t)count - workers;
     }
     return ps_plan_create(&spec, NULL, NULL, &a->plan);

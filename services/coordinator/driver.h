@@ -80,6 +80,11 @@ void ps_attempt_await_checkpoint(ps_attempt *a, int64_t within_us, ps_checkpoint
  * decided. */
 void ps_attempt_move(ps_attempt *a, const char *reason, const char *message, uint64_t step);
 
+/* Has `count` idle workers join the job: ends the attempt as ps_attempt_move does, at a checkpoint.
+ * Returns false if it has not trained for the interval between two such changes, or does not
+ * train. Returns true while that is under way, too. */
+bool ps_attempt_grow(ps_attempt *a, uint32_t count);
+
 /* Returns whether the job's specification asks for checkpoints. */
 bool ps_attempt_has_checkpoints(const ps_attempt *a);
 

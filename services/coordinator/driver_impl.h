@@ -99,10 +99,14 @@ struct ps_attempt {
     } checkpoints;
 
     struct {
-        int64_t asked_wall_us; /* when the change of nodes was asked for that is under way */
-        uint64_t stood_clock;  /* checkpoint at which the workers stay, or stayed last */
-        int64_t stood_wall_us; /* when the first of them had taken it */
-        uint64_t step;         /* of the checkpoint from which the next attempt goes on */
+        int64_t asked_wall_us;   /* when the change of nodes was asked for that is under way */
+        uint64_t stood_clock;    /* checkpoint at which the workers stay, or stayed last */
+        int64_t stood_wall_us;   /* when the first of them had taken it */
+        uint64_t step;           /* of the checkpoint from which the next attempt goes on */
+        ps_checkpoint_wait wait; /* for idle workers */
+        bool grows;              /* that one is under way */
+        uint32_t idle_count;     /* idle workers, when it began */
+        int64_t since_us;        /* since when the attempt has trained, or join has failed */
     } move;
 
     uint32_t evaluations; /* number of evaluations that every live worker has finished */

@@ -30,6 +30,7 @@ void ps_attempt_trains(ps_attempt *a)
                     msg->recoveries[msg->n_recoveries - 1]->seconds, (unsigned long long)step);
     }
     job->lost_us = job->pause_us = job->not_before_us = 0;
+    a->move.since_us = ps_coordinator_now_us(a->c);
 }
 
 bool ps_attempt_may_roll_back(const ps_attempt *a)
@@ -80,6 +81,38 @@ void ps_attempt_drain(ps_attempt_node *node, uint64_t step)
 
     snprintf(text, sizeof text, "%s was told to stop", ps_attempt_node_member(node)->id);
     ps_attempt_move(node->a, "DRAINED", text, step);
+}
+
+static void may_grow(ps_checkpoint_wait *wait, const ps_status *result, uint64_t step)
+{
+    ps_attempt *a = wait->a;
+    char text[80];
+
+    a->move.grows = false;
+    a->move.since_us = ps_coordinator_now_us(a->c);
+    if (ps_is_ok(result)) {
+        snprintf(text, sizeof text, "%u idle worker%s joined", a->move.idle_count,
+                 a->move.idle_count == 1 ? "" : "s");
+        ps_attempt_move(a, "JOINED", text, step);
+    }
+}
+
+bool ps_attempt_grow(ps_attempt *a, uint32_t count)
+{
+    bool is_training = a->commit.stage == PS_STAGE_GOING &&
+                       a->commit.state == PSGD__V1__JOB_STATE__JOB_STATE_RUNNING;
+
+    if (!is_training ||
+        (!a->move.grows && ps_coordinator_now_us(a->c) - a->move.since_us < a->c->conf.grow_us)) {
+        return false;
+    }
+    if (!a->move.grows) {
+        a->move.grows = true;
+        a->move.idle_count = count;
+        a->move.wait = (ps_checkpoint_wait){.told = may_grow, .stays = true};
+        ps_attempt_await_checkpoint(a, 0, &a->move.wait);
+    }
+    return true;
 }
 
 void ps_attempt_note_move(ps_attempt *a)

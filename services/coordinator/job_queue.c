@@ -198,7 +198,7 @@ static void try_start(look *l, ps_live *job)
     if (fits) {
         ps_attempt_start(c, job, members, count);
         count_again(l);
-    } else if (want.is_after_loss && patience_s(l, job) <= 0) {
+    } else if (want.is_after_loss && spec.workers_min == 0 && patience_s(l, job) <= 0) {
         give_up(job, wait_s(job), message);
     } else if (job->record.job->no_queue && !want.is_after_loss) {
         fail(job, "WOULD_WAIT", message); /* its submission does not allow it to wait */
@@ -245,6 +245,40 @@ static void tell_newest(ps_coordinator *c)
     }
 }
 
+/* Returns the number of worker processes that the job wants beside those that it has. */
+static uint32_t wants_more(const ps_live *job)
+{
+    const Psgd__V1__JobSpec *spec = job->record.job->spec;
+    Psgd__V1__JobSpec now;
+    uint32_t has = 0, wants;
+
+    if (spec->workers_min == 0 && spec->workers_max == 0) {
+        return 0;
+    }
+    ps_job_spec_now(job->record.job, &now);
+    wants = ps_schedule_processes(&now);
+    for (size_t i = 0; i < ps_attempt_count(job->attempt); i++) {
+        has += ps_attempt_member(job->attempt, i)->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER;
+    }
+    return wants > has ? wants - has : 0;
+}
+
+/* Gives the workers that no queued job waits for to jobs that want more. */
+static void grow(look *l)
+{
+    ps_live *next;
+
+    for (ps_live *job = l->c->jobs.active; job && l->idle.workers > 0; job = next) {
+        uint32_t more = wants_more(job);
+
+        next = job->active_next;
+        more = more < l->idle.workers ? more : l->idle.workers;
+        if (more > 0 && ps_attempt_grow(job->attempt, more)) {
+            l->idle.workers -= more;
+        }
+    }
+}
+
 void ps_queue_look(ps_coordinator *c)
 {
     look l = {.c = c, .now_us = ps_coordinator_now_us(c), .room = ps_room_check(&c->room)};
@@ -273,6 +307,9 @@ void ps_queue_look(ps_coordinator *c)
         }
     }
     c->named_tried = l.tries == TRIES_MAX ? l.last_tried : 0;
+    if (l.position == 0) {
+        grow(&l);
+    }
     free(l.held);
 }
 

@@ -42,7 +42,8 @@ typedef struct settings {
     const char *tls_dir, *tokens, *quotas, *registry, *ops;
     const char *etcd_ca, *etcd_cert, *etcd_key;
     const char *pki, *join_listen;
-    int64_t heartbeat_us, lease_us, leader_lease_us, checkpoint_us, min_free_mib, max_memory_mib;
+    int64_t heartbeat_us, lease_us, leader_lease_us, checkpoint_us, grow_us;
+    int64_t min_free_mib, max_memory_mib;
     int64_t max_unpacked_mib, cert_life_us;
     bool recover, insecure;
 } settings;
@@ -113,6 +114,10 @@ static const ps_option options[] = {
                        .env = "PSGD_CHECKPOINT_GRACE", .value = "0s", .min = 0, .max = 86400e6,
                        .help = "when it is stopped by SIGTERM: longest wait for a last checkpoint "
                                "of the running jobs that have checkpoints; 0: takes none"),
+    PS_OPTION_DURATION(settings, grow_us, .name = "grow-interval", .env = "PSGD_GROW_INTERVAL",
+                       .value = "60s", .min = 0, .max = 86400e6,
+                       .help = "time for which a job trains before idle workers join it "
+                               "(workers_min, workers_max), so that this costs less than it gives"),
     PS_OPTION_INT(settings, min_free_mib, .name = "min-free", .env = "PSGD_MIN_FREE", .value = "64",
                   .min = 0, .max = 1e9, .metavar = "MIB",
                   .help = "free space on the disk of --data-dir below which no job is accepted or "
@@ -455,6 +460,7 @@ static ps_status run(const settings *s, const char *data_dir, char **argv)
                                 .heartbeat_us = s->heartbeat_us,
                                 .lease_us = s->lease_us,
                                 .leader_lease_us = s->leader_lease_us,
+                                .grow_us = s->grow_us,
                                 .temp_dir = temp_dir && temp_dir[0] == '/' ? temp_dir : "/tmp",
                                 .max_memory_bytes = memory_bytes(s->max_memory_mib),
                                 .min_free_bytes = (uint64_t)s->min_free_mib << 20};

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_elastic.py - the processes of a synchronous job become more or fewer while it trains: by psgd
-scale, and because nodes are told to stop. The model has the bits of a run that nothing disturbed, and no step is repeated."""
+scale, because nodes are told to stop, and because idle workers join it. The model has the bits of a run that nothing disturbed, and no step is repeated."""
 import json
 import subprocess
+import time
 
 import grpc
 
@@ -196,6 +197,84 @@ class Drain(ElasticTest):
         self.assertIn("needs 1 pserver, 0 idle", job.message)
         c.pservers[0].start()
         self.must_be_whole(c, c.wait(job.id), straight, ["DRAINED"])
+
+
+class Join(ElasticTest):
+    def add_worker(self, c, i):
+        c.workers.append(c.add("worker", i))
+        return c.workers[-1]
+
+    def test_a_job_begins_with_few_workers_idle_ones_join_and_it_waits_for_lost_ones(self):
+        c = self.cluster(workers=4, pservers=1, coordinator_args=["--grow-interval", "1s"])
+        c.wait_nodes(5)
+        straight = self.straight(c)
+        for worker in c.workers[2:]:
+            self.assertEqual(worker.stop(), 0)
+        job = c.submit({**JOB, **PACE, "workersMin": 3, "workersMax": 4, "recovery": {"waitSeconds": 1}},
+                       checkpoint={"everySteps": 5})
+        self.assertEqual(job.spec.worker_processes, 4)
+        wanted = "waits for 1 more worker (workers_min): needs 3 workers, 2 idle of 4 known"
+        job = c.wait(job.id, lambda j: j.state == QUEUED and j.message.startswith(wanted))
+        self.assertEqual(job.reason, "WAITING_FOR_NODES")
+        c.workers[2].start()
+        job = c.wait(job.id, lambda j: j.state == RUNNING)
+        self.assertEqual(self.processes(job), (3, 1))
+        c.workers[3].start()
+        job = self.back(c, job.id, 1)
+        self.assertEqual((self.processes(job), job.recoveries[0].reason, job.recoveries[0].message),
+                         ((4, 1), "JOINED", "1 idle worker joined"))
+        r = job.recoveries[0]
+        self.assertGreaterEqual(seconds(r.ask_time) - seconds(job.start_time), 0.9)
+        self.assertEqual((job.restarts, r.step - r.from_step), (0, 0))
+        c.workers[0].kill()
+        job = c.wait(job.id, lambda j: j.restarts == 1 and j.state == RUNNING)  # three are left
+        self.assertEqual(self.processes(job), (3, 1))
+        c.workers[1].kill()
+        job = c.wait(job.id, lambda j: j.state == QUEUED and
+                     j.message.startswith("waits for 1 more worker (workers_min): needs 3 workers, 2 idle"))
+        waited = time.monotonic() + 1.5  # longer than wait_seconds
+        c.poll("time", lambda: time.monotonic() > waited)
+        self.assertEqual(c.get(job.id).state, QUEUED)
+        c.workers[1].start()
+        job = c.wait(job.id)
+        self.assertEqual((job.state, job.restarts), (DONE, 2))
+        self.assertEqual(model_of(c.files(job.id)), model_of(straight))
+
+    def test_none_joins_a_job_that_does_not_ask_or_while_others_wait(self):
+        c = self.cluster(workers=2, pservers=1, coordinator_args=["--grow-interval", "10ms"])
+        c.wait_nodes(3)
+        job = c.submit({**JOB, **PACE}, workerProcesses=2)
+        elastic = {"workersMin": 1}
+        waiting = c.submit({**JOB, "title": "waits"}, workers=8)
+        c.wait(job.id, lambda j: j.progress.step > 1)
+        self.add_worker(c, 2)
+        c.wait_nodes(4)
+        job = c.wait(job.id)
+        self.assertEqual((job.state, job.attempt), (DONE, 1))
+        c.wait_idle()
+        c.workers[2].kill()
+        c.poll("it is lost", lambda: sum(n.alive for n in c.node_list()) == 3)
+        job = c.submit({**JOB, **PACE, **elastic})
+        c.wait(job.id, lambda j: j.progress.step > 1)
+        c.workers[2].start()
+        c.wait_nodes(4)
+        c.wait(job.id, lambda j, at=c.get(job.id).progress.step: j.progress.step > at + 15)
+        self.assertEqual(c.get(job.id).attempt, 1)  # the queue comes first
+        c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=waiting.id), timeout=10 * PATIENCE)
+        self.assertEqual(self.processes(self.back(c, job.id, 1)), (3, 1))
+
+    def test_bounds_that_cannot_be_are_refused(self):
+        c = self.cluster(workers=0, pservers=0)
+        for fields, field, text in (
+                ({"workersMin": 5}, "spec.workers_min", "is 5; 1 to 4 (worker_processes) are allowed"),
+                ({"workersMax": 5}, "spec.workers_max", "is 5; 1 to 4 (workers) are allowed"),
+                ({"workersMax": 3, "workerProcesses": 2}, "spec.workers_max", "give one of them"),
+                ({"workersMin": 2, "consistency": {"name": "asp"}}, "spec.workers_min",
+                 "this job cannot have checkpoints: only consistency bsp is allowed")):
+            with self.assertRaises(grpc.RpcError) as caught:
+                c.submit({**JOB, **fields})
+            self.assertIn(f"{field}: {text}" if text.startswith("is") else text, caught.exception.details())
+            self.assertIn(field, caught.exception.details())
 
 
 if __name__ == "__main__":

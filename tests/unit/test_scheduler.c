@@ -277,8 +277,7 @@ static void after_a_loss_fewer_nodes_will_do(void **state)
     assert_string_equal(w.members[2].id, "p1");
     hold(&w, "p1", "job-x");
     assert_false(ask(&w, 10 * S)); /* one of each role is needed */
-    assert_string_equal(w.message, "needs 5 workers, 2 idle of 2 known; needs 2 pservers, 0 idle "
-                                   "of 1 known; busy: p1 (job job-x)");
+    assert_string_equal(w.message, "needs 1 pserver, 0 idle of 1 known; busy: p1 (job job-x)");
     ps_nodes_fini(&w.nodes);
 }
 
@@ -300,9 +299,37 @@ static void after_a_loss_named_nodes_are_waited_for(void **state)
     ps_nodes_fini(&w.nodes);
 }
 
+static void a_job_begins_with_workers_min_processes(void **state)
+{
+    world w;
+
+    (void)state;
+    begin(&w, 4, 1);
+    w.spec.worker_processes = 3;
+    w.spec.workers_min = 2;
+    add(&w, "w0", WORKER, "h:1");
+    add(&w, "ps0", PSERVER, "h:2");
+    for (unsigned k = 0; k < 2; k++) { /* after a loss too */
+        w.is_after_loss = k == 1;
+        assert_false(ask(&w, 10 * S));
+        assert_string_equal(w.message, "waits for 1 more worker (workers_min): needs 2 workers, 1 "
+                                       "idle of 1 known");
+    }
+    add(&w, "w1", WORKER, "h:3");
+    assert_true(ask(&w, 10 * S));
+    assert_int_equal(w.count, 3);
+    assert_int_equal(w.members[1].rank, 2);
+    add(&w, "w2", WORKER, "h:4");
+    add(&w, "w3", WORKER, "h:5");
+    assert_true(ask(&w, 10 * S));
+    assert_int_equal(w.count, 4); /* and no more than worker_processes */
+    ps_nodes_fini(&w.nodes);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_job_begins_with_workers_min_processes),
         cmocka_unit_test(idle_nodes_are_taken_in_the_order_of_ids),
         cmocka_unit_test(a_shortage_says_how_many_and_who_is_busy),
         cmocka_unit_test(both_roles_are_told_of),

@@ -34,9 +34,27 @@ void ps_schedule_count(const ps_nodes *nodes, int64_t now_us, ps_idle *out)
     }
 }
 
+uint32_t ps_schedule_processes(const Psgd__V1__JobSpec *spec)
+{
+    return spec->worker_processes > 0 && spec->worker_processes < spec->workers
+               ? spec->worker_processes
+               : spec->workers;
+}
+
+/* Returns with how many worker processes the job can begin, or go on after a loss. */
+static uint32_t least_processes(const Psgd__V1__JobSpec *spec, bool is_after_loss)
+{
+    uint32_t most = ps_schedule_processes(spec);
+
+    if (spec->workers_min > 0) {
+        return spec->workers_min < most ? spec->workers_min : most;
+    }
+    return is_after_loss ? 1 : most;
+}
+
 bool ps_schedule_may_fit(const ps_idle *idle, const Psgd__V1__JobSpec *spec)
 {
-    return ps_schedule_processes(spec) <= idle->workers && spec->pservers <= idle->pservers;
+    return least_processes(spec, false) <= idle->workers && spec->pservers <= idle->pservers;
 }
 
 static void name_busy(ps_strbuf *text, unsigned *named, const ps_node_entry *node)
@@ -91,9 +109,9 @@ void ps_schedule_suspects(const ps_nodes *nodes, char *buf, size_t cap)
 }
 
 /* Takes up to `want` idle nodes of a role, in the order of ids, first those that have missed no
- * heartbeat. If there are fewer, appends a clause to `text`. Returns their number. */
-static uint32_t pick(const ps_nodes *nodes, Psgd__V1__NodeRole role, uint32_t want, int64_t now_us,
-                     ps_member *members, ps_strbuf *text)
+ * heartbeat. If there are fewer than `least`, appends a clause to `text`. Returns their number. */
+static uint32_t pick(const ps_nodes *nodes, Psgd__V1__NodeRole role, uint32_t want, uint32_t least,
+                     int64_t now_us, ps_member *members, ps_strbuf *text)
 {
     uint32_t idle = 0, known = 0, silent = 0;
     ps_strbuf busy = {0}, suspects = {0}, full = {0};
@@ -127,9 +145,9 @@ static uint32_t pick(const ps_nodes *nodes, Psgd__V1__NodeRole role, uint32_t wa
             name_full(&full, &filled, node);
         }
     }
-    if (idle < want) {
+    if (idle < least) {
         ps_strbuf_printf(text, "%sneeds %" PRIu32 " %s%s, %" PRIu32 " idle of %" PRIu32 " known",
-                         text->len ? "; " : "", want, ps_role_name(role), want == 1 ? "" : "s",
+                         text->len ? "; " : "", least, ps_role_name(role), least == 1 ? "" : "s",
                          idle, known);
         if (silent > 0) {
             ps_strbuf_printf(text, ", %" PRIu32 " silent", silent);
@@ -222,13 +240,6 @@ static bool pick_named(const ps_nodes *nodes, const ps_want *job, Psgd__V1__Node
     return got >= want;
 }
 
-uint32_t ps_schedule_processes(const Psgd__V1__JobSpec *spec)
-{
-    return spec->worker_processes > 0 && spec->worker_processes < spec->workers
-               ? spec->worker_processes
-               : spec->workers;
-}
-
 /* Gives each process a run of neighbouring ranks, the longer runs first. */
 static void deal_ranks(ps_member *members, uint32_t processes, uint32_t ranks)
 {
@@ -248,25 +259,29 @@ bool ps_schedule_job(const ps_nodes *nodes, const ps_want *want, const char *con
     const Psgd__V1__NodeRole pserver = PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER;
     const Psgd__V1__JobSpec *spec = want->spec;
     uint32_t processes = ps_schedule_processes(spec), servers = spec->pservers, got = processes,
-             got_servers = servers;
+             got_servers = servers, least = least_processes(spec, want->is_after_loss),
+             least_servers = want->is_after_loss && servers > 0 ? 1 : servers;
     ps_strbuf text = {0};
     bool fits = true;
 
     if (spec->n_nodes > 0) {
         fits = pick_named(nodes, want, worker, processes, held, now_us, members, &text);
-        fits = pick_named(nodes, want, pserver, servers, held, now_us, members + processes,
-                          &text) &&
-               fits;
+        fits =
+            pick_named(nodes, want, pserver, servers, held, now_us, members + processes, &text) &&
+            fits;
     } else {
-        got = pick(nodes, worker, processes, now_us, members, &text);
-        got_servers = pick(nodes, pserver, servers, now_us, members + processes, &text);
-        fits = want->is_after_loss ? got > 0 && (got_servers > 0 || servers == 0)
-                                   : got == processes && got_servers == servers;
+        got = pick(nodes, worker, processes, least, now_us, members, &text);
+        got_servers =
+            pick(nodes, pserver, servers, least_servers, now_us, members + processes, &text);
+        fits = got >= least && got_servers >= least_servers;
     }
     if (fits) {
         memmove(members + got, members + processes, got_servers * sizeof *members);
         deal_ranks(members, got, spec->workers);
         *count = (size_t)got + got_servers;
+    } else if (spec->workers_min > 0 && got < least) {
+        snprintf(message, cap, "waits for %" PRIu32 " more worker%s (workers_min): %s", least - got,
+                 least - got == 1 ? "" : "s", ps_strbuf_text(&text));
     } else {
         snprintf(message, cap, "%s", ps_strbuf_text(&text));
     }

@@ -28,8 +28,8 @@ void ps_schedule_suspects(const ps_nodes *nodes, char *buf, size_t cap);
 /* A job that wants nodes. */
 typedef struct ps_want {
     const Psgd__V1__JobSpec *spec;
-    /* The job goes on after a loss: with fewer nodes, at least one of each role, if it names none.
-     * Of those that it names it waits for the ones that are not back. */
+    /* The job goes on after a loss: with fewer nodes, at least one of each role and workers_min, if
+     * it names none. Of those that it names it waits for the ones that are not back. */
     bool is_after_loss;
 } ps_want;
 
