@@ -121,7 +121,7 @@
                                      "the job goes back to a checkpoint at half the rate; "        \
                                      "default: fail")),                                            \
     PS_OPTION_STRING(type, member.max_rollbacks, .name = "max-rollbacks", .metavar = "N",          \
-                     .help = help_of("how often the job may go back, 1 to 30; default: 3")),                  \
+                     .help = help_of("how often the job may go back, 1 to 30; default: 3")),       \
     PS_OPTION_STRING(type, member.workers_min, .name = "workers-min", .metavar = "N",              \
                      .help = help_of("worker processes with which the job begins, and goes on "    \
                                      "after a loss; it waits for them")),                          \

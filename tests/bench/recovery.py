@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""recovery.py - how long a synchronous job stands still when a process of it is killed or frozen, and
-its goodput at a kill every ten seconds. The figures of docs/fault-tolerance.md.
+"""recovery.py - how long a synchronous job stands still when a process of it is killed or frozen,
+and when processes leave and join, and its goodput at a kill every ten seconds. The figures of docs/fault-tolerance.md.
 
     PSGD_BIN=build/bin tests/bench/recovery.py [REPETITIONS]
 """
@@ -43,12 +43,36 @@ def one(c, job_id, victim, how):
     return noticed_s, noticed_s + r.seconds, clock_s
 
 
+def move(c, job_id, processes):
+    """(from the call until the workers stopped, until the job trained, steps repeated)"""
+    moves = len(c.get(job_id).recoveries)
+    c.wait(job_id, lambda j: j.state == RUNNING and j.progress.step > 15)
+    asked = time.time()
+    c.api.ScaleJob(coordinator_pb2.ScaleJobRequest(job_id=job_id, worker_processes=processes))
+    job = c.wait(job_id, lambda j: len(j.recoveries) > moves and j.state == RUNNING and j.recoveries[-1].seconds > 0)
+    r = job.recoveries[-1]
+    return seconds(r.notice_time) - asked, r.seconds, r.step - r.from_step
+
+
+def moves(c, job_id, repetitions):
+    """Workers leave and join."""
+    for what, processes in (("2 of 4 workers leave", 2), ("2 workers join", 4)):
+        rows = []
+        for _ in range(repetitions):
+            move(c, job_id, 6 - processes) if rows or processes == 4 else None
+            rows.append(move(c, job_id, processes))
+        print(f"{what}: " + ", ".join(
+            f"{name} {statistics.median(x):.3f} (at most {max(x):.3f})" for name, x in
+            zip(("stopped after s", "stood still for s", "steps repeated"), zip(*rows))), flush=True)
+
+
 def main():
     repetitions = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     c = Cluster(workers=5, pservers=3, coordinator_args=["--heartbeat", "50ms"])
     try:
         c.wait_nodes(8)
         job_id = c.submit(JOB).id
+        moves(c, job_id, repetitions)
         for role, how in (("worker", "kill"), ("pserver", "kill"), ("worker", "freeze"), ("pserver", "freeze")):
             rows = []
             for _ in range(repetitions):
