@@ -74,7 +74,8 @@ void ps_wire_server_close(ps_wire_server *s, const char *why);
  * if the policy does not survive the loss. */
 PS_MUST_USE ps_status ps_wire_server_lose(ps_wire_server *s, uint32_t worker);
 
-/* Returns the traffic since open. Bytes are of messages with their 5-byte prefix. */
+/* Returns the traffic since open; zeros if parts are shared. Bytes are of messages with their
+ * 5-byte prefix. */
 ps_traffic ps_wire_server_traffic(const ps_wire_server *s);
 
 /* Returns the number of pulls since open that could not be answered completely at once. */
