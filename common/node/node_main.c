@@ -369,7 +369,7 @@ static ps_status take_settings(const ps_node_program *program, const settings *s
 static int run_with(const ps_node_program *program, const settings *s, const ps_config *config)
 {
     bool is_default_listen = ps_config_source_of(config, "listen") == PS_FROM_DEFAULT;
-    chosen c;
+    chosen c = {.listen = ""}; /* without --ops, `ops` stays empty */
     char kernels[PS_NN_KERNELS_BYTES];
     int lock = -1, code;
     ps_status st = take_settings(program, s, is_default_listen, &c);
