@@ -113,7 +113,7 @@ class Join(TlsTest):
         c.poll("all are idle", lambda: all(n.phase == pb.NODE_PHASE_IDLE for n in c.node_list()))
         # 8 epochs of 20 steps for two workers
         job = c.submit(SMALL, workers=2, pservers=1,
-                       straggler={"name": "fixed", "params": {"rank": -1, "ms": 600}})
+                       straggler={"name": "fixed", "params": {"rank": -1, "ms": 400}})
         self.assertEqual(self.bits(c, job), expected)
         renewed = {p.name: len(re.findall("has a new certificate", p.log())) for p in c.nodes}
         print(f"renewals: {renewed}; SHA-256 {expected[:16]}...", file=sys.stderr)
