@@ -42,7 +42,7 @@ static void check(int result, const char *what)
     }
 }
 
-static void connect_pair(int pair[2])
+void ps_bare_connect(int pair[2])
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof at;
@@ -94,8 +94,7 @@ typedef struct peer {
     size_t of, bytes, count;
 } peer;
 
-/* Every page of its own: what calloc gives would all be one page of zeros. */
-static uint8_t *block_of(size_t bytes)
+uint8_t *ps_bare_block(size_t bytes)
 {
     uint8_t *block = malloc(bytes);
 
@@ -107,7 +106,7 @@ static uint8_t *block_of(size_t bytes)
 static void *receive(void *arg)
 {
     const peer *p = arg;
-    uint8_t *block = block_of(p->of);
+    uint8_t *block = ps_bare_block(p->of);
     size_t at = 0;
 
     ps_bare_place(1);
@@ -132,14 +131,14 @@ static void *echo(void *arg)
 
 double ps_bare_stream(size_t of, size_t bytes, size_t count)
 {
-    uint8_t *block = block_of(of);
+    uint8_t *block = ps_bare_block(of);
     size_t at = 0;
     pthread_t thread;
     double begin;
     int pair[2];
     peer p;
 
-    connect_pair(pair);
+    ps_bare_connect(pair);
     p = (peer){pair[1], of, bytes, count};
     pthread_create(&thread, NULL, receive, &p);
     begin = now();
@@ -162,7 +161,7 @@ void ps_bare_echo(double *us, size_t count)
     int pair[2];
     peer p;
 
-    connect_pair(pair);
+    ps_bare_connect(pair);
     p = (peer){.fd = pair[1]};
     pthread_create(&thread, NULL, echo, &p);
     for (size_t i = 0; i < count; i++) {

@@ -20,6 +20,17 @@ void ps_bare_place(unsigned side);
  * caches is then the same as for the parameters that it is compared with. */
 double ps_bare_stream(size_t of, size_t bytes, size_t count);
 
+/* The same by libssl, TLS 1.3, with the certificate of the member whose folder is `dir` at both ends,
+ * after the handshake: the measure of what TLS costs without gRPC. */
+double ps_bare_tls_stream(const char *dir, size_t of, size_t bytes, size_t count);
+
+/* Connects two sockets over loopback. */
+void ps_bare_connect(int pair[2]);
+
+/* Returns a block of memory whose pages are all its own: what calloc gives would all be one page of
+ * zeros. The caller frees it. */
+uint8_t *ps_bare_block(size_t bytes);
+
 /* us[i] becomes the round trip in microseconds of echo i of 16 bytes. */
 void ps_bare_echo(double *us, size_t count);
 

@@ -19,7 +19,8 @@
  *
  *     bench_wire [rounds [clocks a round [tls]]]
  *
- * With `tls` all links are mutual TLS; the bare connections stay as they are.
+ * With `tls` all links are mutual TLS; the bare connections stay as they are, and libssl alone
+ * does the same beside them.
  */
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
@@ -56,7 +57,7 @@ enum {
 static const float gradient = 0x1p-8f, rate = 0x1p-10f; /* exact in float32 */
 
 typedef enum bench_job { ASP, BSP, EMPTY, JOBS } bench_job;
-enum { BARE, PUSH, PULL, CLOCK, RATES };
+enum { BARE, BARE_TLS, PUSH, PULL, CLOCK, RATES };
 
 typedef struct world {
     ps_loop *loop;
@@ -87,6 +88,8 @@ typedef struct world {
     unsigned waits_for; /* events until the next ping */
     int64_t begun_us;
     double us[PINGS];
+
+    char tls_dir[256]; /* "": links are plaintext */
 
     double rates[RATES][ROUNDS_MAX];                                  /* GB/s */
     double cpu_here[RATES][ROUNDS_MAX], cpu_there[RATES][ROUNDS_MAX]; /* us for each MiB */
@@ -184,16 +187,18 @@ static void store(world *w, int row, size_t round, double bytes, const cost *sum
     w->cpu_there[row][round] = sum->there * (1 << 20) / bytes;
 }
 
-/* The plain loop; its sender is this thread, "there" is its receiver. */
-static void run_bare(world *w, size_t round, size_t count)
+/* The plain loop, or that under TLS; its sender is this thread, "there" is its receiver. */
+static void run_bare(world *w, int row, size_t round, size_t count)
 {
     double sender = clock_of(CLOCK_THREAD_CPUTIME_ID);
     cost before = now(w), sum;
 
-    sum.wall = ps_bare_stream(BARE_BLOCK, BARE_BYTES, count) * 1e6;
+    sum.wall = (row == BARE ? ps_bare_stream(BARE_BLOCK, BARE_BYTES, count)
+                            : ps_bare_tls_stream(w->tls_dir, BARE_BLOCK, BARE_BYTES, count)) *
+               1e6;
     sum.here = clock_of(CLOCK_THREAD_CPUTIME_ID) - sender;
     sum.there = now(w).here - before.here - sum.here;
-    store(w, BARE, round, (double)(count * BARE_BYTES), &sum);
+    store(w, row, round, (double)(count * BARE_BYTES), &sum);
 }
 
 static bool run_round(world *w, size_t round)
@@ -202,7 +207,10 @@ static bool run_round(world *w, size_t round)
     cost push = {0}, pull = {0}, zero = {0};
 
     if (w->job == ASP) {
-        run_bare(w, round, (size_t)bytes / BARE_BYTES);
+        run_bare(w, BARE, round, (size_t)bytes / BARE_BYTES);
+        if (w->tls_dir[0] != '\0') {
+            run_bare(w, BARE_TLS, round, (size_t)bytes / BARE_BYTES);
+        }
     }
     for (size_t i = 0; i < w->clocks; i++) {
         if (!run_clock(w, &push, &pull)) {
@@ -497,6 +505,9 @@ static void print_latency(world *w, const char *what, double *p50, double *p99)
 static void print(world *w)
 {
     print_rate(w, "plain send/recv, 16 MiB, 1 MiB a call", BARE);
+    if (w->tls_dir[0] != '\0') {
+        print_rate(w, "the same by libssl, without gRPC", BARE_TLS);
+    }
     print_rate(w, "PushGradient, f32, 16 MiB, decoded, stepped", PUSH);
     print_rate(w, "PullWeights, f32, 16 MiB, encoded, decoded", PULL);
     print_rate(w, "both overlapped (bsp), both ways together", CLOCK);
@@ -553,6 +564,7 @@ static void start_services(world *w, bool is_tls)
     w->to_coordinator = ps_channel_create(w->loop, w->coordinator.address);
     ps_channel_expect(w->to_coordinator, PS_PRINCIPAL_COORDINATOR, "");
     ps_loop_use_tls(w->loop, node);
+    snprintf(w->tls_dir, sizeof w->tls_dir, "%s", is_tls ? dirs[3] : "");
 }
 
 int main(int argc, char **argv)

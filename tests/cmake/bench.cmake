@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Benchmarks between real processes; see tests/bench/README.md. Not run by ctest.
-add_executable(bench_wire bench/bench_wire.c bench/bare.c bench/services.c support/members.c)
-target_link_libraries(bench_wire PRIVATE ps_worker m)
+add_executable(bench_wire bench/bench_wire.c bench/bare.c bench/bare_tls.c bench/services.c support/members.c)
+target_link_libraries(bench_wire PRIVATE ps_worker PkgConfig::libssl PkgConfig::libcrypto m)
 foreach(service IN ITEMS psgd-coordinator psgd-pserver)
     if(TARGET ${service})
         add_dependencies(bench_wire ${service})
