@@ -22,6 +22,7 @@ from harness import SLOW, ClusterTest, evaluated, job_pb2, rows_of, tensors  # n
 from test_checkpoints import CLICKS, JOB, KINDS, losses, write_clicks  # noqa: E402
 
 DONE = job_pb2.JOB_STATE_DONE
+LOADING = (job_pb2.JOB_STATE_CAN_COMMIT, job_pb2.JOB_STATE_PRE_COMMIT, job_pb2.JOB_STATE_DO_COMMIT)
 LEASE_MS = int(1500 * SLOW)
 # 30 steps, which take at least 3 s.
 RUN = {**JOB, "title": "chaos", "epochs": 3,
@@ -29,7 +30,9 @@ RUN = {**JOB, "title": "chaos", "epochs": 3,
 DISTURBED = {"straggler": {"name": "fixed", "params": {"rank": -1, "ms": 100}},
              "checkpoint": {"everySteps": 4}, "recovery": {"maxRestarts": 100000}}
 TABLE = {"name": "sparse", "params": {"admit_count": 2, "tick": 3, "decay": 0.9, "unseen_max": 4}}
-JOBS = {**KINDS, "ring": {"exchange": {"name": "ring"}}, "sparse tables": {**CLICKS, "epochs": 3, "model": {**CLICKS["model"], "table": TABLE}}}
+JOBS = {**KINDS, "ring": {"exchange": {"name": "ring"}},
+        "diloco": {"update": {"name": "diloco", "params": {"steps": 2}}, "optimizer": {}},
+        "sparse tables": {**CLICKS, "epochs": 3, "model": {**CLICKS["model"], "table": TABLE}}}
 ARGS = argparse.Namespace(seed=1, faults=16)
 
 
@@ -63,23 +66,65 @@ class Campaign(ClusterTest):
         until = time.monotonic() + seconds
         c.poll("the moment", lambda: time.monotonic() > until)
 
-    def harm(self, c, draw):
-        """One fault, and its end. Says what it was."""
-        victim = draw.choice([c.coordinator, *c.workers, *c.pservers])
-        how, after_s, for_s = draw.choice(("kill", "freeze", "stop")), draw.uniform(0, 0.8), draw.uniform(0, 0.6)
-        self.sleep(c, after_s)
-        if how != "freeze":
-            victim.kill() if how == "kill" else victim.stop()
-            self.sleep(c, for_s)
-            if victim is c.coordinator:
-                c.restart_coordinator()
-            else:
-                victim.start()
-        else:
-            victim.freeze()
-            self.sleep(c, LEASE_MS / 1000 + for_s)
+    def reach(self, c, job_id, moment):
+        """Waits until a checkpoint is being gathered; or kills a worker and waits until nodes load one. Gives up after 2 s, as the
+        job may be over."""
+        checkpoints = c.folder / "coordinator" / "jobs" / job_id / "checkpoints"
+        until = time.monotonic() + 2
+
+        def is_there():
+            if moment == "saving" and list(checkpoints.glob(".*")):
+                return True
+            state = c.get(job_id).state if moment == "loading" else job_pb2.JOB_STATE_RUNNING
+            return state in LOADING or time.monotonic() > until
+
+        c.poll(f"the moment of {moment}", is_there)
+
+    def tear(self, c, job_id, draw):
+        """Cuts a file of the newest checkpoint off, as a disk does that lost its last write."""
+        checkpoints = c.folder / "coordinator" / "jobs" / job_id / "checkpoints"
+        whole = sorted(p for p in checkpoints.glob("[0-9]*") if p.is_dir())
+        if not whole:
+            return "nothing to tear"
+        file = draw.choice(sorted(p for p in whole[-1].iterdir() if p.stat().st_size > 1))
+        with open(file, "r+b") as torn:
+            torn.truncate(file.stat().st_size // 2)
+        return f"tore {whole[-1].name}/{file.name}"
+
+    def strike(self, victim, how):
+        victim.freeze() if how == "freeze" else victim.kill() if how == "kill" else victim.stop()
+
+    def revive(self, c, victim, how, loses_disk):
+        if how == "freeze":
             victim.thaw()
-        return f"{how} {victim.name} after {after_s:.2f} s, for {for_s:.2f} s"
+        elif victim is c.coordinator:
+            c.restart_coordinator()
+        else:
+            if loses_disk:
+                shutil.rmtree(c.folder / victim.name / "sessions", ignore_errors=True)
+            victim.start()
+
+    def harm(self, c, draw, job_id):
+        """One fault, and its end. Says what it was. Two processes may be struck at once; a node may come back without its
+        disk; the newest checkpoint may be torn before."""
+        victims = draw.sample([c.coordinator, *c.workers, *c.pservers], draw.choice((1, 1, 2)))
+        how, after_s, for_s = draw.choice(("kill", "freeze", "stop")), draw.uniform(0, 0.8), draw.uniform(0, 0.6)
+        moment, loses_disk, tears = draw.choice(("", "", "saving", "loading")), draw.random() < 0.3, draw.random() < 0.15
+        self.sleep(c, after_s)
+        if moment == "loading":
+            first = draw.choice([worker for worker in c.workers if worker not in victims])
+            first.kill()
+            first.start()
+        if moment:
+            self.reach(c, job_id, moment)
+        torn = self.tear(c, job_id, draw) + ", " if tears else ""
+        for victim in victims:
+            self.strike(victim, how)
+        self.sleep(c, for_s + (LEASE_MS / 1000 if how == "freeze" else 0))
+        for victim in victims:
+            self.revive(c, victim, how, loses_disk)
+        names = " and ".join(victim.name for victim in victims)
+        return f"{torn}{how} {names} after {after_s:.2f} s{' ' + moment if moment else ''}, for {for_s:.2f} s"
 
     def must_leave_nothing(self, c):
         c.wait_idle(seconds=60)
@@ -110,7 +155,7 @@ class Campaign(ClusterTest):
                 job = c.submit({**spec, **DISTURBED}, pservers=2)
                 said = []
                 for _ in range(min(2, left)):
-                    said.append(self.harm(c, draw))
+                    said.append(self.harm(c, draw, job.id))
                     left -= 1
                 job, files = self.done(c, job.id)
                 restarts += job.restarts
