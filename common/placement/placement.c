@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NOWHERE = UINT32_MAX }; /* process of a rank that is not placed yet */
+static const uint32_t nowhere = UINT32_MAX; /* process of a rank that is not placed yet */
 
 typedef struct shard_size {
     uint32_t shard;
@@ -170,7 +170,7 @@ void ps_placement_init(ps_placement *placement, const ps_layout *layout, uint32_
     placement->process_of = ps_xcalloc((size_t)ranks + 1, sizeof *placement->process_of);
     placement->processes = ps_xcalloc((size_t)ranks + 1, sizeof *placement->processes);
     for (uint32_t rank = 0; rank < ranks; rank++) {
-        placement->process_of[rank] = NOWHERE;
+        placement->process_of[rank] = nowhere;
     }
     placement->first_part = ps_xcalloc((size_t)servers + 1, sizeof *placement->first_part);
     placement->part_of = ps_xcalloc(layout->slice_count + 1u, sizeof *placement->part_of);
@@ -269,7 +269,7 @@ ps_status ps_placement_set_rank(ps_placement *placement, uint32_t rank, const ch
     uint32_t process = 0;
     ps_status st = ps_ok();
 
-    if (rank >= placement->rank_count || placement->process_of[rank] != NOWHERE) {
+    if (rank >= placement->rank_count || placement->process_of[rank] != nowhere) {
         return ps_fail(PS_INVALID_ARGUMENT, "rank %u of %u is %s", rank, placement->rank_count,
                        rank >= placement->rank_count ? "not of this job" : "placed twice");
     }
@@ -291,7 +291,7 @@ ps_status ps_placement_set_rank(ps_placement *placement, uint32_t rank, const ch
 
 const ps_endpoint *ps_placement_process(const ps_placement *placement, uint32_t rank)
 {
-    assert(rank < placement->rank_count && placement->process_of[rank] != NOWHERE);
+    assert(rank < placement->rank_count && placement->process_of[rank] != nowhere);
     return &placement->processes[placement->process_of[rank]];
 }
 
