@@ -192,8 +192,8 @@ ps_status ps_state_open(ps_state_in *in, const char *magic, uint32_t version, ui
     if (ps_is_ok(&st)) {
         st = ps_state_next(in, true, &first, &index);
     }
-    if (ps_is_ok(&st) && first != kind) {
-        ps_state_fail(in, "the first section is of kind %" PRIu32, first);
+    if (ps_is_ok(&st) && (first != kind || index != 0)) {
+        ps_state_fail(in, "the first section is number %" PRIu32 " of kind %" PRIu32, index, first);
         st = in->status;
     }
     return st;

@@ -93,7 +93,7 @@ PS_MUST_USE ps_status ps_state_in_init(ps_state_in *in, const char *magic, uint3
                                        const uint8_t *bytes, size_t len);
 
 /* Does the same and moves to the first section, whose checksum is verified. Fails also as
- * ps_state_next does, and with DATA_LOSS if the section is of another kind. */
+ * ps_state_next does, and with DATA_LOSS if the section is of another kind or not its number 0. */
 PS_MUST_USE ps_status ps_state_open(ps_state_in *in, const char *magic, uint32_t version,
                                     uint32_t kind, const uint8_t *bytes, size_t len);
 

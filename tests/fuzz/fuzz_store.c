@@ -2,13 +2,13 @@
 /* fuzz_store.c - the file of a store with bytes that are others, under checksums that are right:
  * the store refuses it with the offset, or goes on from what it says. The first byte of the input
  * chooses a job; each three bytes behind it are a place in the file and what stands there. */
+#include "tests/fuzz/state_fuzz.h"
 #include "tests/support/farm.h"
 
 #include "common/codec/wrap.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 enum { JOBS = 6, WORKERS = 3, SLICES = 3, STEPS = 4 };
 
@@ -93,24 +93,6 @@ static const farm_file *file_of(const farm_job *jobs, uint32_t which)
     return &files[which];
 }
 
-/* Makes the checksums right again, as far as the sections can be followed. */
-static void mend(uint8_t *bytes, size_t len)
-{
-    size_t at = PS_STATE_HEAD_BYTES;
-
-    while (len - at >= PS_STATE_SECTION_BYTES) {
-        uint64_t payload, sum;
-
-        memcpy(&payload, bytes + at + 8, sizeof payload);
-        if (payload > len - at - PS_STATE_SECTION_BYTES) {
-            return;
-        }
-        sum = XXH3_64bits(bytes + at, 16 + (size_t)payload);
-        memcpy(bytes + at + 16 + payload, &sum, sizeof sum);
-        at += PS_STATE_SECTION_BYTES + (size_t)payload;
-    }
-}
-
 static void go_on(const farm *f)
 {
     uint64_t got[WORLD_SLICES];
@@ -151,10 +133,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     memcpy(bytes, file->bytes, file->len);
-    for (size_t i = 1; i + 2 < size; i += 3) {
-        bytes[(data[i] | (size_t)data[i + 1] << 8) % file->len] = data[i + 2];
+    if (size > 0) {
+        state_fuzz_change(bytes, file->len, data + 1, size - 1);
     }
-    mend(bytes, file->len);
     farm_begin(&f, &jobs[which], 1);
     farm_tick(&f, 500);
     st = ps_store_load(f.stores[0], bytes, file->len);
