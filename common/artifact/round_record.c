@@ -4,6 +4,7 @@
 
 #include "common/artifact/number.h"
 #include "common/artifact/report.h"
+#include "common/artifact/thin.h"
 #include "common/base/bytes.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
@@ -23,6 +24,7 @@ enum { FIXED_WORDS = 11, ROW_BYTES_KEPT = 1 << 16 };
 struct ps_rounds {
     ps_outlet out;
     size_t metric_count;
+    ps_round_entry waiting; /* stands for rounds whose last one is still to come; round 0: none */
 };
 
 size_t ps_round_entry_bytes(size_t metric_count)
@@ -66,7 +68,49 @@ ps_status ps_rounds_open(const char *path, size_t metric_count, ps_rounds **out)
     return ps_ok();
 }
 
-void ps_rounds_add(ps_rounds *rounds, const ps_round_entry *e)
+/* Returns the last of the rounds for which one entry stands with this round. */
+static uint64_t last_of(uint64_t round)
+{
+    uint64_t first = 0, rounds = 1; /* of an entry, behind round `first` */
+
+    while (round - first > PS_THIN_ROWS * rounds && rounds < (uint64_t)1 << PS_THIN_DOUBLINGS_MAX / 2) {
+        first += PS_THIN_ROWS * rounds;
+        rounds *= 2;
+    }
+    return first + (round - first + rounds - 1) / rounds * rounds;
+}
+
+/* Adds b to the sum of what was measured; NaN: it was not. */
+static double sum_of(double a, double b)
+{
+    return isnan(a) ? b : isnan(b) ? a : a + b;
+}
+
+/* Has *all stand for the round of `e` too. */
+static void join(ps_round_entry *all, const ps_round_entry *e)
+{
+    if (e->steps > 0) {
+        all->loss = all->steps > 0
+                        ? (all->loss * (double)all->steps + e->loss * (double)e->steps) /
+                              (double)(all->steps + e->steps)
+                        : e->loss;
+    }
+    all->round = e->round;
+    all->steps += e->steps;
+    all->bytes_up += e->bytes_up;
+    all->bytes_down += e->bytes_down;
+    all->time_s = isnan(e->time_s) ? all->time_s : e->time_s;
+    all->compute_s = sum_of(all->compute_s, e->compute_s);
+    all->exchange_s = sum_of(all->exchange_s, e->exchange_s);
+    all->wait_s = sum_of(all->wait_s, e->wait_s);
+    if (e->is_evaluated) {
+        all->is_evaluated = true;
+        all->test_loss = e->test_loss;
+        memcpy(all->values, e->values, sizeof all->values);
+    }
+}
+
+static void put_entry(ps_rounds *rounds, const ps_round_entry *e)
 {
     ps_strbuf *out = &rounds->out.rows;
 
@@ -87,6 +131,31 @@ void ps_rounds_add(ps_rounds *rounds, const ps_round_entry *e)
     ps_outlet_row(&rounds->out, isnan(e->time_s) ? rounds->out.flushed_s : e->time_s);
 }
 
+void ps_rounds_settle(ps_rounds *rounds)
+{
+    if (rounds->waiting.round > 0) {
+        put_entry(rounds, &rounds->waiting);
+        rounds->waiting = (ps_round_entry){0};
+    }
+}
+
+void ps_rounds_add(ps_rounds *rounds, const ps_round_entry *e)
+{
+    uint64_t last = last_of(e->round);
+
+    if (rounds->waiting.round > 0 && last_of(rounds->waiting.round) != last) {
+        ps_rounds_settle(rounds);
+    }
+    if (rounds->waiting.round == 0) {
+        rounds->waiting = *e;
+    } else {
+        join(&rounds->waiting, e);
+    }
+    if (e->round == last) {
+        ps_rounds_settle(rounds);
+    }
+}
+
 ps_status ps_rounds_flush(ps_rounds *rounds)
 {
     return ps_outlet_flush(&rounds->out);
@@ -99,8 +168,10 @@ ps_outlet *ps_rounds_outlet(ps_rounds *rounds)
 
 ps_status ps_rounds_close(ps_rounds *rounds)
 {
-    ps_status st = ps_outlet_close(&rounds->out);
+    ps_status st;
 
+    ps_rounds_settle(rounds);
+    st = ps_outlet_close(&rounds->out);
     free(rounds);
     return st;
 }

@@ -5,6 +5,11 @@
  * parts of all ranks that left one become the CSV: by the coordinator, or by psgd train. So a job
  * that failed or was cancelled has a record too, and memory holds one entry for each rank.
  *
+ * Of a long job an entry stands for several rounds: the first PS_THIN_ROWS rounds (thin.h) have one
+ * each, the entries after them stand for 2 rounds, then 4, and so on, PS_THIN_ROWS entries of each
+ * kind. Which rounds these are depends on their numbers alone, so the entries of all ranks match.
+ * Of n rounds at most PS_THIN_ROWS * (1 + log2(1 + n / PS_THIN_ROWS)) entries are kept.
+ *
  * A part is "PSGDRND1" | u64 metrics | entries, all little-endian; an entry is
  *     u64 round, steps, bytes_up, bytes_down | f64 time_s, loss, compute_s, exchange_s, wait_s |
  *     u64 1 if the round was evaluated, else 0 | f64 test loss | f64 for each metric
@@ -44,8 +49,12 @@ typedef struct ps_rounds ps_rounds;
 
 /* Creates or replaces a part. One thread at a time. Fails as ps_outlet_open (outlet.h). */
 PS_MUST_USE ps_status ps_rounds_open(const char *path, size_t metric_count, ps_rounds **out);
-/* Appends an entry; rounds ascend. Entries are buffered for at most a second, or until close. */
+/* Appends the entry of one round; rounds ascend. It may be added to others to one that stands for
+ * them all: sums, the mean loss over all steps, the last time and the last evaluation. Entries are
+ * buffered for at most a second, or until close. */
 void ps_rounds_add(ps_rounds *rounds, const ps_round_entry *entry);
+/* Appends the entry that waits for further rounds, if there is one: before the file is copied. */
+void ps_rounds_settle(ps_rounds *rounds);
 /* Writes buffered entries. Fails with RESOURCE_EXHAUSTED while the disk is full. */
 PS_MUST_USE ps_status ps_rounds_flush(ps_rounds *rounds);
 /* Writes what is buffered and frees `rounds` in any case. */

@@ -16,6 +16,7 @@
 #include "common/rpc/accept.h"
 #include "common/rpc/guard.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <microhttpd.h>
 #include <netdb.h>
@@ -27,6 +28,49 @@
 #include <unistd.h>
 
 enum { PORT_DEFAULT = 0, CONNECTION_BYTES = 16384 };
+
+/* libmicrohttpd brings GnuTLS and eight libraries more, 2.3 MB of memory in each process. So it is
+ * loaded when a service is asked to serve, and not linked. It stays loaded. */
+static const char library[] = "libmicrohttpd.so.12";
+
+static struct {
+    __typeof__(&MHD_start_daemon) start;
+    __typeof__(&MHD_stop_daemon) stop;
+    __typeof__(&MHD_get_daemon_info) info;
+    __typeof__(&MHD_create_response_from_buffer) create;
+    __typeof__(&MHD_add_response_header) add;
+    __typeof__(&MHD_queue_response) queue;
+    __typeof__(&MHD_destroy_response) destroy;
+} mhd;
+
+static ps_status load(void)
+{
+    const struct {
+        const char *name;
+        void *at;
+    } functions[] = {{"MHD_start_daemon", &mhd.start},
+                     {"MHD_stop_daemon", &mhd.stop},
+                     {"MHD_get_daemon_info", &mhd.info},
+                     {"MHD_create_response_from_buffer", &mhd.create},
+                     {"MHD_add_response_header", &mhd.add},
+                     {"MHD_queue_response", &mhd.queue},
+                     {"MHD_destroy_response", &mhd.destroy}};
+    void *loaded = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+
+    for (size_t i = 0; loaded != NULL && i < sizeof functions / sizeof functions[0]; i++) {
+        void *found = dlsym(loaded, functions[i].name);
+
+        if (found == NULL) {
+            loaded = NULL;
+        } else {
+            memcpy(functions[i].at, &found, sizeof found);
+        }
+    }
+    return loaded != NULL ? ps_ok()
+                          : ps_fail(PS_FAILED_PRECONDITION,
+                                    "--ops: %s; Debian has it in libmicrohttpd12",
+                                    PS_SHORT(dlerror(), 160));
+}
 
 typedef unsigned write_fn(ps_ops *ops);
 
@@ -163,21 +207,21 @@ static enum MHD_Result reply(struct MHD_Connection *connection, unsigned code, c
                              char *text, size_t length)
 {
     struct MHD_Response *response =
-        MHD_create_response_from_buffer(length, text, MHD_RESPMEM_MUST_FREE);
+        mhd.create(length, text, MHD_RESPMEM_MUST_FREE);
     enum MHD_Result result;
 
     if (response == NULL) {
         free(text);
         return MHD_NO;
     }
-    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
-    MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
-    MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+    mhd.add(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+    mhd.add(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    mhd.add(response, "X-Content-Type-Options", "nosniff");
     if (code == MHD_HTTP_METHOD_NOT_ALLOWED) {
-        MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+        mhd.add(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
     }
-    result = MHD_queue_response(connection, code, response);
-    MHD_destroy_response(response);
+    result = mhd.queue(connection, code, response);
+    mhd.destroy(response);
     return result;
 }
 
@@ -270,8 +314,11 @@ static ps_status listen_at(ps_ops *ops, ps_address *address)
     struct addrinfo *found = NULL;
     char text[PS_ADDRESS_TEXT_BYTES];
     unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL | MHD_USE_ERROR_LOG;
-    ps_status st = look_up(address, &found);
+    ps_status st = load();
 
+    if (ps_is_ok(&st)) {
+        st = look_up(address, &found);
+    }
     if (!ps_is_ok(&st)) {
         return st;
     }
@@ -279,7 +326,7 @@ static ps_status listen_at(ps_ops *ops, ps_address *address)
         flags |= MHD_USE_IPv6;
     }
     errno = 0;
-    ops->daemon = MHD_start_daemon(
+    ops->daemon = mhd.start(
         flags, address->port, NULL, NULL, answer, ops, MHD_OPTION_EXTERNAL_LOGGER, log_line, NULL,
         MHD_OPTION_SOCK_ADDR, found->ai_addr, MHD_OPTION_CONNECTION_LIMIT,
         (unsigned)PS_OPS_CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
@@ -292,11 +339,11 @@ static ps_status listen_at(ps_ops *ops, ps_address *address)
         return ps_fail(PS_FAILED_PRECONDITION, "--ops: cannot listen on %s: %s", PS_SHORT(text, 80),
                        strerror(errno));
     }
-    info = MHD_get_daemon_info(ops->daemon, MHD_DAEMON_INFO_LISTEN_FD);
+    info = mhd.info(ops->daemon, MHD_DAEMON_INFO_LISTEN_FD);
     if (info != NULL) { /* this room bounds its connections itself */
         ps_accept_leave(info->listen_fd);
     }
-    info = MHD_get_daemon_info(ops->daemon, MHD_DAEMON_INFO_BIND_PORT);
+    info = mhd.info(ops->daemon, MHD_DAEMON_INFO_BIND_PORT);
     if (info != NULL) {
         address->port = info->port;
     }
@@ -347,7 +394,7 @@ void ps_ops_stop(ps_ops *ops)
     ops->is_stopping = true;
     pthread_cond_signal(&ops->changed);
     pthread_mutex_unlock(&ops->mutex);
-    MHD_stop_daemon(ops->daemon);
+    mhd.stop(ops->daemon);
     ps_accept_leave(-1);
     pthread_mutex_lock(&ops->mutex);
     is_asked = ops->is_asked;

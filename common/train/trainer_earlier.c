@@ -99,6 +99,7 @@ static void put_reports(ps_trainer *t, ps_state_out *out)
     ps_trainer_record_finish(t);
     put_totals(t, out);
     pthread_mutex_lock(&t->files_mutex);
+    ps_rounds_settle(t->record.file);
     list_outlets(t, files);
     for (uint32_t i = 0; i < PS_TRAINER_FILES; i++) {
         ps_strbuf bytes = {0};

@@ -55,7 +55,7 @@ static char *merged(const temp_dir *dir, bool has_shares)
     snprintf(out, sizeof out, "%s", temp_dir_file(dir, "ROUND.csv"));
     expect_ok(ps_rounds_merge(&parts, out, &is_written));
     if (is_written) {
-        expect_ok(ps_file_read(out, 1 << 22, &text, &n));
+        expect_ok(ps_file_read(out, 1 << 24, &text, &n));
     }
     return text;
 }
@@ -177,6 +177,62 @@ static void long_jobs_are_merged_row_by_row(void **state)
     temp_dir_destroy(&dir);
 }
 
+/* Reads the number in a column, from 0, of a line of CSV. */
+static double cell(const char *line, int column)
+{
+    for (; column > 0; column--) {
+        line = strchr(line, ',') + 1;
+    }
+    return strtod(line, NULL);
+}
+
+static void a_line_of_a_long_job_stands_for_several_rounds(void **state)
+{
+    enum { ROUNDS = 16384 * 7 + 2 }; /* lines of 1, 2 and 4 rounds, and one that is cut off */
+    temp_dir dir = temp_dir_create();
+    ps_rounds *part[2];
+    double up = 0, compute_s = 0, loss = 0;
+    uint64_t lines = 0, last = 0;
+    char *text, *at;
+
+    (void)state;
+    expect_ok(ps_rounds_open(temp_dir_file(&dir, "0"), 1, &part[0]));
+    expect_ok(ps_rounds_open(temp_dir_file(&dir, "1"), 1, &part[1]));
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        ps_round_entry e = entry_of(round, 1 + round % 3, (double)(round % 5));
+
+        e.exchange_s = round % 2 == 0 ? (double)NAN : 0.25;
+        ps_rounds_add(part[0], &e);
+        ps_rounds_add(part[1], &e);
+        loss += 2 * e.loss * (double)e.steps;
+    }
+    expect_ok(ps_rounds_close(part[0]));
+    expect_ok(ps_rounds_close(part[1]));
+    text = merged(&dir, false);
+    for (at = strchr(text, '\n') + 1; *at != '\0'; at = strchr(at, '\n') + 1) {
+        uint64_t round = (uint64_t)cell(at, 0);
+
+        lines++;
+        assert_int_equal(round - last, lines <= 16384       ? 1
+                                       : lines <= 2 * 16384 ? 2
+                                       : lines <= 3 * 16384 ? 4
+                                                            : 2);
+        assert_true(cell(at, 2) == (double)round);
+        assert_true(lines <= 16384 || cell(at, 6) == 0.25 * (double)(round - last) / 2);
+        last = round;
+        loss -= cell(at, 3) * cell(at, 4);
+        compute_s += cell(at, 5);
+        up += cell(at, 8);
+    }
+    assert_int_equal(lines, 3 * 16384 + 1);
+    assert_int_equal(last, ROUNDS);
+    assert_true(up == 2 * 100.0 * ROUNDS);
+    assert_true(compute_s == 0.5 * ROUNDS);
+    assert_true(fabs(loss) < 1);
+    free(text);
+    temp_dir_destroy(&dir);
+}
+
 static void the_name_is_the_job_s(void **state)
 {
     char name[PS_NAME_MAX + 1], title[300];
@@ -197,6 +253,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_rank_that_left_nothing_has_empty_cells),
         cmocka_unit_test(the_rest_of_a_damaged_part_is_left_out),
         cmocka_unit_test(long_jobs_are_merged_row_by_row),
+        cmocka_unit_test(a_line_of_a_long_job_stands_for_several_rounds),
         cmocka_unit_test(the_name_is_the_job_s),
     };
 
