@@ -71,7 +71,7 @@ typedef struct model_node {
 
 typedef struct model_job {
     Psgd__V1__Job *msg;
-    bool is_acknowledged, is_live, is_over, is_adopted;
+    bool is_acknowledged, is_live, is_over;
     ps_commit commit;
     unsigned attempt, ended; /* how often it became final */
     unsigned counts[SW_ATTEMPTS], files[SW_ATTEMPTS];

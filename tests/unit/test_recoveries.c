@@ -376,6 +376,38 @@ static void a_node_that_was_told_to_stop_is_named_and_no_sign_of_a_faulty_job(vo
     psgd__v1__job__free_unpacked(job, NULL);
 }
 
+static void a_node_that_an_earlier_coordinator_released_is_not_to_blame(void **state)
+{
+    const Psgd__V1__JobState states[] = {STATE(RUNNING), STATE(COLLECTING)};
+    ps_commit_conf conf = with_restarts(true, true);
+
+    (void)state;
+    for (unsigned s = 0; s < 2; s++) {
+        Psgd__V1__Job *job = new_job();
+        cm_world w;
+
+        for (unsigned k = 0; k < PS_ALIKE_MAX; k++) {
+            memset(&w, 0, sizeof w);
+            w.now = 100 * S;
+            ps_commit_adopt(&w.c, &conf, cm_nodes, NODES, states[s], w.now);
+            cm_take(&w);
+            for (unsigned beats = 0; beats < 2; beats++) {
+                assert_int_equal(w.c.outcome, 0);
+                ps_commit_beat(&w.c, W1, cm_nodes[W1].incarnation, false, PHASE(IDLE), &cm_ok,
+                               w.now);
+            }
+            expect(&w, STATE(QUEUED), "COORDINATOR_RESTARTED");
+            assert_false(w.c.members[W1].is_lost);
+            ps_recovery_add(job, &w.c, w.now, 110 * S);
+            ps_recovery_close(job, 0, 111 * S);
+            assert_int_equal(job->recoveries[k]->n_node_ids, 0);
+            ps_commit_fini(&w.c);
+        }
+        assert_false(ps_recovery_fails_alike(job));
+        psgd__v1__job__free_unpacked(job, NULL);
+    }
+}
+
 /* Runs an attempt in which w0 gives up because w1 lives but brings nothing. */
 static void stall(cm_world *w, const ps_commit_conf *conf)
 {
@@ -473,6 +505,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(each_rollback_goes_back_twice_as_far),
         cmocka_unit_test(failures_that_lead_nowhere_come_to_an_end),
         cmocka_unit_test(a_node_that_was_told_to_stop_is_named_and_no_sign_of_a_faulty_job),
+        cmocka_unit_test(a_node_that_an_earlier_coordinator_released_is_not_to_blame),
         cmocka_unit_test(a_node_that_stalls_in_each_attempt_fails_the_job),
         cmocka_unit_test(a_change_of_nodes_is_no_loss),
         cmocka_unit_test(an_undisturbed_job_has_only_useful_time),

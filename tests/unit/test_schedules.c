@@ -92,7 +92,6 @@ static void begin_attempt(world *w, unsigned at, ps_member *members, size_t coun
         j->count = count;
     }
     j->is_live = true;
-    j->is_adopted = count == 0;
     for (size_t i = 0; i < j->commit.count; i++) {
         ps_node_entry *n = ps_nodes_find(&w->nodes, j->commit.members[i].id);
 
@@ -133,8 +132,7 @@ static void check_end(world *w, model_job *j)
                 continue;
             }
             total.lost++;
-            /* a coordinator that died while it released the nodes of an attempt finds them idle */
-            if (!w->dropped && !j->is_adopted) {
+            if (!w->dropped) {
                 if (!w->node[k].is_hurt) {
                     show(w);
                 }

@@ -74,6 +74,7 @@ void ps_commit_adopt(ps_commit *c, const ps_commit_conf *conf, const ps_member *
                      size_t count, Psgd__V1__JobState state, int64_t now_us)
 {
     start(c, conf, members, count, now_us);
+    c->is_adopted = true;
     for (size_t i = 0; i < count; i++) {
         c->members[i].step = PS_MEMBER_RUNNING;
     }
@@ -378,6 +379,8 @@ static void take_idle(ps_commit *c, size_t node, int64_t now_us)
     if (++m->idle_beats >= 2 && c->state < PSGD__V1__JOB_STATE__JOB_STATE_RUNNING) {
         ps_commit_interrupt(c, "RESERVATION_LOST", now_us, "%s no longer holds the job",
                             ps_member_name(m).text);
+    } else if (m->idle_beats >= 2 && c->is_adopted) {
+        ps_commit_found_released(c, node, now_us);
     } else if (m->idle_beats >= 2) {
         ps_commit_lose(c, node, "NODE_LOST", "it no longer holds the job", now_us);
     }

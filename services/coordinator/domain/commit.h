@@ -162,6 +162,7 @@ typedef struct ps_commit {
     bool has_asked;      /* CanCommit was sent */
     bool has_packages;   /* the packages are made */
     bool barrier_begun;  /* the first Ready has arrived */
+    bool is_adopted;     /* an earlier process began it, and may have released nodes */
     bool is_interrupted; /* the outcome is QUEUED because of an interruption before training */
     bool is_recovery;    /* the outcome is QUEUED because of a loss, which another attempt mends */
     bool is_move;        /* the outcome is QUEUED, and another attempt goes on with other nodes */
@@ -182,7 +183,8 @@ void ps_commit_begin(ps_commit *c, const ps_commit_conf *conf, const ps_member *
                      size_t count, int64_t now_us);
 
 /* Adopts an attempt that an earlier process left in RUNNING or COLLECTING. A node that is silent
- * for lease_us from now on is lost. */
+ * for lease_us from now on is lost. A node that no longer holds the attempt was released by the
+ * earlier process: the attempt ends as after a loss, but the node is not to blame. */
 void ps_commit_adopt(ps_commit *c, const ps_commit_conf *conf, const ps_member *members,
                      size_t count, Psgd__V1__JobState state, int64_t now_us);
 

@@ -361,12 +361,44 @@ static void end_diverged(ps_commit *c, const ps_member *m, const char *why, int6
     ps_commit_settle(c, now_us);
 }
 
+/* Returns whether the attempt goes on without the member. */
+static bool survives_without(const ps_commit *c, const ps_member *m)
+{
+    return c->stage == PS_STAGE_GOING && c->conf.survives_loss &&
+           c->state >= PSGD__V1__JOB_STATE__JOB_STATE_RUNNING &&
+           m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER && has_other_worker(c, m);
+}
+
+/* Gives up the files of a member that are not here. */
+static void lose_files(ps_commit *c, ps_member *m)
+{
+    if (m->files == PS_FILES_ASKED || m->files == PS_FILES_HELD) {
+        m->files = PS_FILES_LOST;
+        ps_commit_go_on(c);
+    }
+}
+
+void ps_commit_found_released(ps_commit *c, size_t node, int64_t now_us)
+{
+    ps_member *m = &c->members[node];
+    bool of_workers = false, of_servers = false;
+
+    if (survives_without(c, m)) {
+        ps_commit_lose(c, node, "NODE_LOST", "it no longer holds the job", now_us);
+        return;
+    }
+    lose_files(c, m);
+    ps_commit_note_role(m, &of_workers, &of_servers);
+    ps_commit_decide_loss(c, of_workers, of_servers, "COORDINATOR_RESTARTED", now_us,
+                          "%s no longer holds the job, which an earlier coordinator had started",
+                          ps_member_name(m).text);
+    ps_commit_settle(c, now_us);
+}
+
 void ps_commit_lose(ps_commit *c, size_t node, const char *reason, const char *why, int64_t now_us)
 {
     ps_member *m = &c->members[node];
-    bool survives = c->stage == PS_STAGE_GOING && c->conf.survives_loss &&
-                    c->state >= PSGD__V1__JOB_STATE__JOB_STATE_RUNNING &&
-                    m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER && has_other_worker(c, m);
+    bool survives = survives_without(c, m);
 
     if (m->has_diverged) {
         end_diverged(c, m, why, now_us);
@@ -374,10 +406,7 @@ void ps_commit_lose(ps_commit *c, size_t node, const char *reason, const char *w
     }
     if (survives || strcmp(reason, "NODE_LOST") == 0) {
         m->is_lost = true;
-        if (m->files == PS_FILES_ASKED || m->files == PS_FILES_HELD) {
-            m->files = PS_FILES_LOST;
-            ps_commit_go_on(c);
-        }
+        lose_files(c, m);
     }
     if (survives) {
         release(c, node);

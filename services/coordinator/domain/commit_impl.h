@@ -34,6 +34,10 @@ void ps_commit_interrupt(ps_commit *c, const char *reason, int64_t now_us, const
  * decides the end with `reason`: QUEUED if another attempt can mend it, else FAILED. */
 void ps_commit_lose(ps_commit *c, size_t node, const char *reason, const char *why, int64_t now_us);
 
+/* Handles a node that an earlier coordinator released, of an attempt that was adopted: ends the
+ * attempt as ps_commit_lose does, but does not name the node as lost. */
+void ps_commit_found_released(ps_commit *c, size_t node, int64_t now_us);
+
 /* --- commit_blame.c --------------------------------------------------------- */
 
 /* Makes the graph of waits for the members. */

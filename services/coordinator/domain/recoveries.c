@@ -146,10 +146,12 @@ void ps_recovery_close(Psgd__V1__Job *job, uint64_t from_step, int64_t wall_us)
     counts->seconds_lost += longest;
 }
 
-/* Returns whether a node was lost. One that stalled is there, and would stall again. */
+/* Returns whether a node or the coordinator was lost. A node that stalled is there, and would stall
+ * again. */
 static bool is_of_lost_node(const Psgd__V1__Recovery *r)
 {
-    return r->n_node_ids > 0 && strcmp(r->reason, "NODE_STALLED") != 0;
+    return (r->n_node_ids > 0 && strcmp(r->reason, "NODE_STALLED") != 0) ||
+           strcmp(r->reason, "COORDINATOR_RESTARTED") == 0;
 }
 
 /* Returns whether the job went back at half the rate, of which spec.recovery.max_rollbacks is the
