@@ -175,8 +175,9 @@ typedef struct program {
     ps_coordinator *coordinator;
     ps_service service;
     ps_server *server;
-    ps_ops *ops;     /* NULL: none */
-    ps_joins *joins; /* NULL: nobody may join */
+    char ops_at[PS_ADDRESS_TEXT_BYTES]; /* --ops with all parts; empty: none */
+    ps_ops *ops;                        /* NULL: none */
+    ps_joins *joins;                    /* NULL: nobody may join */
     int64_t checkpoint_us;
     ps_event stop;  /* posted by the first signal */
     ps_event saved; /* posted when there are last checkpoints */
@@ -306,17 +307,13 @@ static ps_status find_address(const settings *s, const ps_address *bound, char *
 }
 
 /* Serves /metrics if --ops is set. */
-static ps_status serve_ops(program *p, const settings *s)
+static ps_status serve_ops(program *p)
 {
     ps_ops_source source = ps_coordinator_ops(p->coordinator);
-    char listen[PS_ADDRESS_TEXT_BYTES];
-    ps_status st;
 
-    if (!s->ops || s->ops[0] == '\0') {
-        return ps_ok();
-    }
-    st = ps_ops_check(s->ops, s->insecure, listen);
-    return ps_is_ok(&st) ? ps_ops_start(p->loop, listen, "psgd-coordinator", &source, &p->ops) : st;
+    return p->ops_at[0] != '\0'
+               ? ps_ops_start(p->loop, p->ops_at, "psgd-coordinator", &source, &p->ops)
+               : ps_ok();
 }
 
 /* Has nodes join, if there is an authority. */
@@ -373,7 +370,7 @@ static ps_status serve(program *p, const settings *s, const char *at)
                "listening on %s: the link is not protected, anybody who reaches it can use it",
                listen);
     }
-    st = serve_ops(p, s);
+    st = serve_ops(p);
     return ps_is_ok(&st) ? ps_coordinator_open(p->coordinator, address) : st;
 }
 
@@ -487,6 +484,9 @@ static ps_status run(const settings *s, const char *data_dir, char **argv)
     }
     if (ps_is_ok(&st)) {
         st = ps_protect_check(&protect);
+    }
+    if (ps_is_ok(&st) && s->ops && s->ops[0] != '\0') {
+        st = ps_ops_check(s->ops, s->insecure, p.ops_at);
     }
     if (ps_is_ok(&st) && s->quotas && s->quotas[0] != '\0' && (!s->tls_dir || !s->tls_dir[0])) {
         st = ps_fail(PS_INVALID_ARGUMENT,

@@ -152,6 +152,15 @@ class Ops(ClusterTest):
             self.assertIn(text, said.stderr)
             self.assertNotEqual(said.returncode, 0)
 
+    def test_the_coordinator_refuses_an_address_before_it_does_anything(self):
+        folder = self.c.folder / "other"
+        for at in ("0.0.0.0:0", "unix:80"):
+            said = subprocess.run([self.c.coordinator.bin / "psgd-coordinator", "--listen", "127.0.0.1:0", "--data-dir",
+                                   folder, "--ops", at], capture_output=True, text=True, timeout=20 * PATIENCE)
+            self.assertIn("main: --ops", said.stderr)
+            self.assertIn(at, said.stderr)
+            self.assertEqual((said.returncode, said.stdout, folder.exists()), (4, "", False))
+
     # --- Prometheus ----------------------------------------------------------------
 
     def prometheus(self):
