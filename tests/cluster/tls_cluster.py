@@ -87,10 +87,13 @@ def credentials(at):
 
 
 def s_client(address, *args):
-    """What openssl sees of a handshake."""
-    return subprocess.run(["openssl", "s_client", "-connect", address, "-alpn", "h2", *map(str, args)],
+    """What openssl sees of a handshake. Fails, with the reason, if openssl had no connection."""
+    done = subprocess.run(["openssl", "s_client", "-connect", address, "-alpn", "h2", *map(str, args)],
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
-                          timeout=20 * PATIENCE).stdout
+                          timeout=20 * PATIENCE)
+    if "CONNECTED(" not in done.stdout:
+        raise AssertionError(f"openssl s_client {address}: status {done.returncode}: {done.stdout}{done.stderr}")
+    return done.stdout
 
 
 def call_as(at, address):
