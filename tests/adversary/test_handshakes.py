@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_handshakes.py - clients that never finish a TLS handshake, or send junk instead of one: others are answered
 meanwhile, and the memory of the service stays bounded."""
+import os
 import pathlib
 import random
 import re
@@ -9,6 +10,7 @@ import socket
 import sys
 import threading
 import time
+from unittest import mock
 
 import grpc
 
@@ -20,8 +22,8 @@ SEED = 20261122
 SECONDS = 8 * SLOW
 ANSWER_S = 1 * SLOW  # in which others are answered
 EACH = 40            # connections of each kind at a time
-# AddressSanitizer keeps 256 MiB of what was freed; with a quarantine of 16 MiB it grows by 50.
-GROWTH_MIB = 64 if SLOW == 1 else 64 + 256
+QUARANTINE_MIB = 16  # what AddressSanitizer keeps of what was freed, instead of 256
+GROWTH_MIB = 64 if SLOW == 1 else 64 + QUARANTINE_MIB
 
 
 def client_hello():
@@ -110,7 +112,9 @@ def memory_mib(process):
 
 class Handshakes(TlsTest):
     def test_others_are_answered_meanwhile(self):
-        c = self.tls_cluster(workers=0, pservers=0)
+        options = f"{os.environ.get('ASAN_OPTIONS', '')}:quarantine_size_mb={QUARANTINE_MIB}"
+        with mock.patch.dict(os.environ, ASAN_OPTIONS=options):
+            c = self.tls_cluster(workers=0, pservers=0)
         request = pb.ListJobsRequest()
         c.api.ListJobs(request, timeout=60)
         before = memory_mib(c.coordinator)
