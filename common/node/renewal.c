@@ -21,7 +21,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { LOOK_S = 3600, RETRY_MAX_S = 600 };
+enum { LOOK_S = 3600, RETRY_MAX_S = 600, RETRY_UNREAD_S = 5 };
 static const int64_t call_timeout_us = 10000000;
 
 struct ps_renewal {
@@ -83,17 +83,18 @@ static void look_after(ps_renewal *r, int64_t seconds)
                       INT64_C(1000000));
 }
 
-/* Tries again soon, several times in what is left of the certificate. */
+/* Tries again soon, several times in what is left of the certificate if it could be read. */
 static void failed(ps_renewal *r, const char *why)
 {
     char until[PS_PKI_TIME_BYTES];
-    int64_t pause_s = life_s(&r->own) / 15;
+    bool is_read = r->own.not_after != 0;
+    int64_t pause_s = is_read ? life_s(&r->own) / 15 : RETRY_UNREAD_S;
 
     if (strcmp(why, r->said) != 0) {
         snprintf(r->said, sizeof r->said, "%s", why);
         ps_log(PS_LOG_WARN, "tls",
                "the certificate, valid until %s, is not renewed: %s; tries again",
-               ps_pki_time(r->own.not_after, until), why);
+               is_read ? ps_pki_time(r->own.not_after, until) : "an unknown time", why);
     }
     look_after(r, pause_s < RETRY_MAX_S ? pause_s : RETRY_MAX_S);
 }
