@@ -686,13 +686,7 @@ void ps_attempt_beat(ps_attempt *a, const Psgd__V1__HeartbeatRequest *beat,
         return;
     }
     if (beat->phase == PSGD__V1__NODE_PHASE__NODE_PHASE_FAILED) {
-        ps_code code = beat->error_code >= 1 && beat->error_code <= 16 ? (ps_code)beat->error_code
-                                                                       : PS_UNKNOWN;
-
-        error = ps_fail(code, "%s", beat->error[0] ? beat->error : "it does not say why");
-        if (holds && beat->diverged) {
-            ps_commit_diverged(&a->commit, i);
-        }
+        error = ps_attempt_note_failure(a, i, beat, holds);
     }
     if (holds) {
         ps_attempt_node_take_log(&a->nodes[i], beat, answer);

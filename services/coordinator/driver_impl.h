@@ -195,6 +195,10 @@ bool ps_attempt_may_roll_back(const ps_attempt *a);
  * members with the job; *recovery replaces one of them. */
 void ps_attempt_halve_rate(const ps_attempt *a, Psgd__V1__JobSpec *spec,
                            Psgd__V1__RecoverySpec *recovery);
+/* Returns why the node failed, as its heartbeat says. If the node holds the attempt, notes whether
+ * training has diverged and whether the node's disk is nearly full. */
+ps_status ps_attempt_note_failure(ps_attempt *a, size_t i, const Psgd__V1__HeartbeatRequest *beat,
+                                  bool holds);
 /* Notes the loss that ends the attempt. Call it once. Attempts that are lost one after the other
  * before they train begin after growing pauses. */
 void ps_attempt_note_loss(ps_attempt *a);

@@ -52,6 +52,21 @@ void ps_attempt_halve_rate(const ps_attempt *a, Psgd__V1__JobSpec *spec,
     }
 }
 
+ps_status ps_attempt_note_failure(ps_attempt *a, size_t i, const Psgd__V1__HeartbeatRequest *beat,
+                                  bool holds)
+{
+    ps_code code =
+        beat->error_code >= 1 && beat->error_code <= 16 ? (ps_code)beat->error_code : PS_UNKNOWN;
+
+    if (holds && beat->diverged) {
+        ps_commit_diverged(&a->commit, i);
+    }
+    if (holds && beat->disk != NULL && beat->disk->is_low) {
+        ps_commit_low_disk(&a->commit, i);
+    }
+    return ps_fail(code, "%s", beat->error[0] ? beat->error : "it does not say why");
+}
+
 void ps_attempt_note_loss(ps_attempt *a)
 {
     ps_live *job = a->job;

@@ -376,6 +376,33 @@ static void a_node_that_was_told_to_stop_is_named_and_no_sign_of_a_faulty_job(vo
     psgd__v1__job__free_unpacked(job, NULL);
 }
 
+static void a_node_whose_disk_is_full_is_named_and_one_without_memory_is_not(void **state)
+{
+    (void)state;
+    for (unsigned is_disk = 0; is_disk < 2; is_disk++) {
+        Psgd__V1__Job *job = new_job();
+        cm_world w;
+
+        for (unsigned k = 0; k < PS_ALIKE_MAX; k++) {
+            fail_with(&w, PS_RESOURCE_EXHAUSTED);
+            if (is_disk) {
+                ps_commit_low_disk(&w.c, W1);
+            }
+            ps_commit_low_disk(&w.c, W0); /* it has not failed */
+            expect(&w, STATE(QUEUED), "NODE_FAILED");
+            ps_recovery_add(job, &w.c, w.now, 110 * S);
+            ps_recovery_close(job, 0, 111 * S);
+            assert_int_equal(job->recoveries[k]->n_node_ids, is_disk);
+            ps_commit_fini(&w.c);
+        }
+        if (is_disk) {
+            assert_string_equal(job->recoveries[0]->node_ids[0], "w1");
+        }
+        assert_int_equal(ps_recovery_fails_alike(job), !is_disk);
+        psgd__v1__job__free_unpacked(job, NULL);
+    }
+}
+
 static void a_node_that_an_earlier_coordinator_released_is_not_to_blame(void **state)
 {
     const Psgd__V1__JobState states[] = {STATE(RUNNING), STATE(COLLECTING)};
@@ -505,6 +532,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(each_rollback_goes_back_twice_as_far),
         cmocka_unit_test(failures_that_lead_nowhere_come_to_an_end),
         cmocka_unit_test(a_node_that_was_told_to_stop_is_named_and_no_sign_of_a_faulty_job),
+        cmocka_unit_test(a_node_whose_disk_is_full_is_named_and_one_without_memory_is_not),
         cmocka_unit_test(a_node_that_an_earlier_coordinator_released_is_not_to_blame),
         cmocka_unit_test(a_node_that_stalls_in_each_attempt_fails_the_job),
         cmocka_unit_test(a_change_of_nodes_is_no_loss),

@@ -119,6 +119,7 @@ typedef struct ps_member {
     bool is_blamed;       /* reports that it failed because of another node; see blame_us */
     bool is_culprit;      /* holds up the nodes that are blamed */
     bool has_left;        /* it was told to stop, which ended the attempt */
+    bool has_low_disk;    /* reports that its disk is nearly full */
     bool has_diverged;    /* fails because a number of the training is not finite */
     unsigned idle_beats;  /* heartbeats in a row without this attempt, while it should run */
     unsigned beats;       /* heartbeats since blame_us was set */
@@ -227,6 +228,9 @@ void ps_commit_beat(ps_commit *c, size_t node, uint64_t incarnation, bool holds,
  * without the node. The job fails, or goes back to the queue if conf.rolls_back. Call it before
  * ps_commit_beat of the same heartbeat, or before ps_commit_collected. */
 void ps_commit_diverged(ps_commit *c, size_t node);
+/* Notes that the node reports a disk that is nearly full. If the node has failed or fails with
+ * RESOURCE_EXHAUSTED, the recovery names it. */
+void ps_commit_low_disk(ps_commit *c, size_t node);
 /* Notes whom a rank of the node waits for: servers (n_servers) and workers (n_workers) by rank. A
  * server's own rank is `rank`. Call it before ps_commit_beat of the same heartbeat. */
 void ps_commit_waits(ps_commit *c, size_t node, uint32_t rank, const uint32_t *servers,

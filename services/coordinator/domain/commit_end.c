@@ -347,6 +347,11 @@ void ps_commit_diverged(ps_commit *c, size_t node)
     c->members[node].has_diverged = true;
 }
 
+void ps_commit_low_disk(ps_commit *c, size_t node)
+{
+    c->members[node].has_low_disk = true;
+}
+
 static void end_diverged(ps_commit *c, const ps_member *m, const char *why, int64_t now_us)
 {
     bool goes_back = c->conf.rolls_back && c->stage == PS_STAGE_GOING;

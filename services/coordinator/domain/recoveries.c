@@ -63,8 +63,9 @@ static void name_lost(Psgd__V1__Recovery *r, const ps_commit *commit, int64_t no
     for (size_t i = 0; i < commit->count; i++) {
         const ps_member *m = &commit->members[i];
         double silent_s = (double)(now_us - m->seen_us) * 1e-6;
+        bool is_full = m->has_low_disk && m->error.code == PS_RESOURCE_EXHAUSTED;
 
-        if (m->is_lost || m->is_culprit || m->has_left) {
+        if (m->is_lost || m->is_culprit || m->has_left || is_full) {
             r->node_ids[r->n_node_ids++] = ps_xstrdup(m->id[0] ? m->id : m->address);
             r->silent_seconds = silent_s > r->silent_seconds ? silent_s : r->silent_seconds;
         }
