@@ -96,6 +96,7 @@ static void begin_attempt(world *w, unsigned at, ps_member *members, size_t coun
         ps_node_entry *n = ps_nodes_find(&w->nodes, j->commit.members[i].id);
 
         if (n != NULL) {
+            MUST(count == 0 || n->holder[0] == '\0'); /* no other attempt has the node */
             snprintf(n->holder, sizeof n->holder, "%u", at);
         }
     }
@@ -125,7 +126,12 @@ static void look_for_nodes(world *w)
 static void check_end(world *w, model_job *j)
 {
     const ps_commit *c = &j->commit;
+    bool has_lost = false;
 
+    for (size_t i = 0; i < c->count; i++) {
+        has_lost = has_lost || c->members[i].is_lost;
+    }
+    MUST(has_lost || strcmp(c->reason, "NODE_LOST") != 0); /* the lost node is marked */
     for (size_t i = 0; i < c->count; i++) {
         for (unsigned k = 0; k < SW_NODES; k++) {
             if (strcmp(w->node[k].id, c->members[i].id) != 0 || !c->members[i].is_lost) {
@@ -320,6 +326,7 @@ static void take_beat(world *w, const message *m)
         sw_post(w, back);
         return;
     }
+    MUST(entry->incarnation == m->incarnation); /* it is the node's own beat */
     ps_node_trust(entry);
     for (unsigned at = 0; at < SW_JOBS; at++) {
         model_job *j = &w->job[at];
