@@ -108,8 +108,9 @@ static const ps_option options[] = {
     PS_OPTION_DURATION(settings, lease_us, .name = "lease", .env = "PSGD_LEASE", .value = "10s",
                        .min = 50e3, .max = 600e6,
                        .help =
-                           "time without a heartbeat after which an idle node counts as lost; a "
-                           "job has its own (timeouts.lease_ms)"),
+                           "time without a heartbeat after which an idle node counts as lost, at "
+                           "least three times --heartbeat; a job has its own "
+                           "(timeouts.lease_ms)"),
     PS_OPTION_DURATION(settings, checkpoint_us, .name = "checkpoint-grace",
                        .env = "PSGD_CHECKPOINT_GRACE", .value = "0s", .min = 0, .max = 86400e6,
                        .help = "when it is stopped by SIGTERM: longest wait for a last checkpoint "
@@ -487,6 +488,12 @@ static ps_status run(const settings *s, const char *data_dir, char **argv)
     }
     if (ps_is_ok(&st) && s->ops && s->ops[0] != '\0') {
         st = ps_ops_check(s->ops, s->insecure, p.ops_at);
+    }
+    if (ps_is_ok(&st) && s->lease_us < 3 * s->heartbeat_us) {
+        st = ps_fail(PS_INVALID_ARGUMENT,
+                     "--lease %lldms: is less than three times --heartbeat %lldms, so that a late "
+                     "heartbeat would cost a node",
+                     (long long)(s->lease_us / 1000), (long long)(s->heartbeat_us / 1000));
     }
     if (ps_is_ok(&st) && s->quotas && s->quotas[0] != '\0' && (!s->tls_dir || !s->tls_dir[0])) {
         st = ps_fail(PS_INVALID_ARGUMENT,

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 
 from fidelity import ARGUMENTS, CONNECTION, SERVER, Fidelity
-from harness import BIN, SMALL, main
+from harness import BIN, PATIENCE, SMALL, main
 
 
 class Defaults(Fidelity):
@@ -66,6 +66,23 @@ class Defaults(Fidelity):
         said = (self.folder / "psgd-worker.err").read_text()
         self.assertIn("127.0.0.1:15387 is in use; taking a free port", said)
         self.assertNotIn("UNKNOWN", said)
+
+
+class Times(Fidelity):
+    """Times that cannot work together."""
+
+    def test_a_lease_is_at_least_three_heartbeats(self):
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+
+        def started(lease):
+            return subprocess.run(
+                [BIN / "psgd-coordinator", "--listen", "192.0.2.1:1", "--insecure", "--heartbeat", "2s", "--lease", lease,
+                 "--data-dir", folder], capture_output=True, text=True, timeout=20 * PATIENCE)
+
+        refused = started("5s")
+        self.assertEqual(refused.returncode, 4)
+        self.assertIn("--lease 5000ms: is less than three times --heartbeat 2000ms", refused.stderr)
+        self.assertNotIn("--lease", started("6s").stderr)  # it fails for the address alone
 
 
 class Watching(Fidelity):
