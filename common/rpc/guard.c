@@ -28,11 +28,12 @@
 enum {
     PAUSE_LEAST_US = 1000,
     LOG_US = 10 * 1000000, /* least time between two lines of the log about closed connections */
-    /* Time after the last flood at which freed memory is returned to the system, and for how long
-     * the threads return theirs. */
+    /* Time after the last flood, or the end of a connection that sent much, at which freed memory is
+     * returned to the system, and for how long the threads return theirs. */
     RETURN_US = 5 * 1000000,
     RETURNING_US = 2 * 1000000,
-    HELD_MAX = 128,    /* connections that were closed by a bound and whose client does not know; */
+    MUCH_BYTES = 8 << 20, /* a connection that sent so much may leave as much free memory */
+    HELD_MAX = 128,       /* connections that were closed by a bound and whose client does not know; */
     HELD_US = 1000000, /* for so long. A client that waits for the end sends nothing */
     HELD_BYTES = 4096, /* that the kernel keeps of what such a client sends */
     TABLE_SLOTS = 1024
@@ -44,6 +45,7 @@ typedef struct connection {
     int64_t resume_us; /* gRPC is not told of data before this time */
     atomic_bool is_closed;
     bool was_paused;
+    uint64_t received;      /* bytes */
     bool has_gone;          /* gRPC was told that the client has ended it */
     bool has_frames;        /* frames of it were counted */
     uint64_t id;            /* constant; no other connection of the process has it */
@@ -442,7 +444,7 @@ static bool forget(int fd, slot *s, connection *c)
         at = &(*at)->next;
     }
     *at = c->next;
-    if (c->was_paused) {
+    if (c->was_paused || c->received >= MUCH_BYTES) {
         guard.return_us = ps_clock_us() + RETURN_US; /* it may have taken much */
         pthread_cond_signal(&guard.changed);
     }
@@ -689,6 +691,7 @@ ssize_t recvmsg(int fd, struct msghdr *message, int flags)
     } else if (!c->is_closed) {
         n = next.recvmsg(fd, message, flags);
         c->has_gone = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+        c->received += n > 0 ? (uint64_t)n : 0;
         if (atomic_load(&guard.has_tls)) {
             note_read(fd, c, message, n);
         } else if (n > 0) {
