@@ -90,17 +90,20 @@ static void only_failures_that_another_attempt_can_mend_do(void **state)
 static void before_training_too(void **state)
 {
     const ps_commit_conf conf = with_restarts(true, true);
-    const ps_status away = {.code = PS_UNAVAILABLE, .text = "away"};
+    /* of no process, of a frozen one, and of one that is being stopped, in a call or before it */
+    const ps_code away[] = {PS_UNAVAILABLE, PS_DEADLINE_EXCEEDED, PS_CANCELLED, PS_ABORTED};
     const ps_status bad = {.code = PS_INVALID_ARGUMENT, .text = "bad"};
     cm_world w;
 
     (void)state;
-    cm_begin(&w, &conf);
-    cm_reserve_all(&w);
-    ps_commit_refused(&w.c, W1, &away, w.now);
-    cm_take(&w);
-    expect(&w, STATE(QUEUED), "NODE_UNREACHABLE");
-    ps_commit_fini(&w.c);
+    for (size_t i = 0; i < sizeof away / sizeof away[0]; i++) {
+        cm_begin(&w, &conf);
+        cm_reserve_all(&w);
+        ps_commit_refused(&w.c, W1, &(ps_status){.code = away[i], .text = "away"}, w.now);
+        cm_take(&w);
+        expect(&w, STATE(QUEUED), "NODE_UNREACHABLE");
+        ps_commit_fini(&w.c);
+    }
 
     cm_begin(&w, &conf);
     cm_reserve_all(&w);

@@ -232,6 +232,14 @@ void ps_commit_full(ps_commit *c, size_t node, const ps_status *why, int64_t now
     }
 }
 
+/* Returns whether an answer with this code is of a node that is gone: nobody answers, or the process
+ * is being stopped and has dropped the call or, once it held the attempt, the attempt. */
+static bool is_of_gone_node(const ps_commit *c, ps_code code)
+{
+    return code == PS_UNAVAILABLE || code == PS_DEADLINE_EXCEEDED || code == PS_CANCELLED ||
+           (code == PS_ABORTED && c->state > PSGD__V1__JOB_STATE__JOB_STATE_CAN_COMMIT);
+}
+
 void ps_commit_refused(ps_commit *c, size_t node, const ps_status *why, int64_t now_us)
 {
     ps_member *m = &c->members[node];
@@ -241,7 +249,7 @@ void ps_commit_refused(ps_commit *c, size_t node, const ps_status *why, int64_t 
     if (c->stage != PS_STAGE_GOING || c->state > PSGD__V1__JOB_STATE__JOB_STATE_DO_COMMIT) {
         return; /* while the job runs, heartbeats replace answers */
     }
-    if (why->code == PS_UNAVAILABLE || why->code == PS_DEADLINE_EXCEEDED) {
+    if (is_of_gone_node(c, why->code)) {
         m->is_lost = true;
         reason = "NODE_UNREACHABLE";
         if (c->state == PSGD__V1__JOB_STATE__JOB_STATE_CAN_COMMIT) {
