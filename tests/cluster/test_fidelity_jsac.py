@@ -92,8 +92,10 @@ class Records(Fidelity):
                 self.assertIn(job.state, (job_pb2.JOB_STATE_CANCELLED, job_pb2.JOB_STATE_FAILED))
                 rounds = self.rows(self.c.files(job.id), "ROUND-endless.csv")
                 self.assertGreater(len(rounds), 20)
-                self.assertEqual([row["steps_0"] for row in rounds[:-1]],
-                                 ["1"] * (len(rounds) - 1))
+                # A rank that is stopped within a step has sent its part of it, but does not count it;
+                # the other may have begun the next one.
+                self.assertEqual([row["steps_0"] for row in rounds[:-2]],
+                                 ["1"] * (len(rounds) - 2))
                 self.assertEqual(rounds[5]["steps_1"], "" if name == "kill" else "1")
                 self.assertGreaterEqual(int(rounds[-1]["iterations"]), len(rounds))
 
