@@ -14,6 +14,7 @@
 #include "common/base/xalloc.h"
 #include "common/ops/metrics.h"
 #include "common/rpc/accept.h"
+#include "common/rpc/dial.h"
 #include "common/rpc/guard.h"
 
 #include <dlfcn.h>
@@ -292,22 +293,6 @@ ps_status ps_ops_check(const char *listen, bool is_insecure, char *out)
     return st;
 }
 
-/* Looks the host up. *found is freed by freeaddrinfo. */
-static ps_status look_up(const ps_address *address, struct addrinfo **found)
-{
-    struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICSERV,
-                             .ai_socktype = SOCK_STREAM,
-                             .ai_family = AF_UNSPEC};
-    char port[8];
-    int rc;
-
-    snprintf(port, sizeof port, "%u", address->port);
-    rc = getaddrinfo(address->host, port, &hints, found);
-    return rc == 0 ? ps_ok()
-                   : ps_fail(PS_FAILED_PRECONDITION, "--ops: no host %s: %s", PS_SHORT(address->host, 80),
-                             gai_strerror(rc));
-}
-
 static ps_status listen_at(ps_ops *ops, ps_address *address)
 {
     const union MHD_DaemonInfo *info;
@@ -317,9 +302,11 @@ static ps_status listen_at(ps_ops *ops, ps_address *address)
     ps_status st = load();
 
     if (ps_is_ok(&st)) {
-        st = look_up(address, &found);
+        ps_address_format(address, text);
+        st = ps_wrap(ps_dial_look_up(text, SOCK_STREAM, &found), "--ops %s", PS_SHORT(text, 80));
     }
     if (!ps_is_ok(&st)) {
+        st.code = PS_FAILED_PRECONDITION;
         return st;
     }
     if (found->ai_family == AF_INET6) {
@@ -335,7 +322,6 @@ static ps_status listen_at(ps_ops *ops, ps_address *address)
         MHD_OPTION_END);
     freeaddrinfo(found);
     if (ops->daemon == NULL) {
-        ps_address_format(address, text);
         return ps_fail(PS_FAILED_PRECONDITION, "--ops: cannot listen on %s: %s", PS_SHORT(text, 80),
                        strerror(errno));
     }

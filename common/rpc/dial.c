@@ -27,23 +27,32 @@ static int finish(int fd, int64_t until_us)
     return err;
 }
 
-ps_status ps_dial(const char *address, int64_t timeout_us, int *fd)
+ps_status ps_dial_look_up(const char *address, int type, struct addrinfo **list)
 {
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list = NULL;
-    int64_t until_us = ps_clock_us() + timeout_us;
+    struct addrinfo hints = {.ai_socktype = type};
     ps_address a;
     char port[8];
-    int err = ECONNREFUSED, code;
+    int code;
     ps_status st = ps_address_parse(address, "127.0.0.1", 0, &a);
 
-    *fd = -1;
     if (!ps_is_ok(&st)) {
         return st;
     }
     snprintf(port, sizeof port, "%u", (unsigned)a.port);
-    code = getaddrinfo(a.host, port, &hints, &list);
-    if (code != 0) {
-        return ps_fail(PS_UNAVAILABLE, "%s", gai_strerror(code));
+    code = getaddrinfo(a.host, port, &hints, list);
+    return code == 0 ? ps_ok() : ps_fail(PS_UNAVAILABLE, "%s", gai_strerror(code));
+}
+
+ps_status ps_dial(const char *address, int64_t timeout_us, int *fd)
+{
+    struct addrinfo *list = NULL;
+    int64_t until_us = ps_clock_us() + timeout_us;
+    int err = ECONNREFUSED;
+    ps_status st = ps_dial_look_up(address, SOCK_STREAM, &list);
+
+    *fd = -1;
+    if (!ps_is_ok(&st)) {
+        return st;
     }
     for (struct addrinfo *at = list; at != NULL && *fd < 0; at = at->ai_next) {
         int s = socket(at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);

@@ -5,8 +5,14 @@
 
 #include "common/base/status.h"
 
+#include <netdb.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+/* Looks host:port up for sockets of a type, such as SOCK_STREAM. *list is freed by freeaddrinfo.
+ * Fails with INVALID_ARGUMENT if the address has no such form, and with UNAVAILABLE. Any thread that
+ * may wait. */
+PS_MUST_USE ps_status ps_dial_look_up(const char *address, int type, struct addrinfo **list);
 
 /* Connects to host:port within timeout_us; a name is looked up first, which may take longer. Writes
  * the socket, which does not block. Any thread that may wait.

@@ -2,10 +2,10 @@
 /* join_client.c - see join_client.h. */
 #include "common/rpc/join_client.h"
 
-#include "common/base/address.h"
 #include "common/base/clock.h"
 #include "common/pki/certificate.h"
 #include "common/rpc/dial.h"
+#include "common/rpc/tls_handshake.h"
 
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -13,7 +13,6 @@
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -126,18 +125,9 @@ static int verify(X509_STORE_CTX *found, void *arg)
 
 /* --- the connection -------------------------------------------------------------------- */
 
-/* Waits for what SSL wants. Returns false if it has failed or the deadline has passed. */
 static bool wait_for_ssl(const joining *j, int result, bool *timed_out)
 {
-    int error = SSL_get_error(j->ssl, result);
-    struct pollfd pfd = {.fd = j->fd, .events = error == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT};
-    int64_t left_us = j->until_us - ps_clock_us();
-
-    if (error != SSL_ERROR_WANT_READ && error != SSL_ERROR_WANT_WRITE) {
-        return false;
-    }
-    *timed_out = left_us <= 0 || poll(&pfd, 1, (int)(left_us / 1000) + 1) != 1;
-    return !*timed_out;
+    return ps_handshake_wait(j->ssl, j->fd, j->until_us, result, timed_out);
 }
 
 static ps_status ended(bool timed_out, const char *what)
@@ -275,21 +265,14 @@ ps_status ps_join_call(const char *address, const char *fingerprint, const char 
 
 ps_status ps_join_local_host(const char *address, char out[PS_LOCAL_HOST_BYTES])
 {
-    struct addrinfo hints = {.ai_socktype = SOCK_DGRAM}, *list = NULL;
+    struct addrinfo *list = NULL;
     struct sockaddr_storage local;
     socklen_t size = sizeof local;
-    ps_address a;
-    char port[8];
-    int fd = -1, code;
-    ps_status st = ps_address_parse(address, "127.0.0.1", 0, &a);
+    int fd = -1;
+    ps_status st = ps_dial_look_up(address, SOCK_DGRAM, &list);
 
     if (!ps_is_ok(&st)) {
-        return st;
-    }
-    snprintf(port, sizeof port, "%u", (unsigned)a.port);
-    code = getaddrinfo(a.host, port, &hints, &list);
-    if (code != 0) {
-        return ps_fail(PS_UNAVAILABLE, "%s: %s", address, gai_strerror(code));
+        return ps_wrap(st, "%s", address);
     }
     st = ps_fail(PS_UNAVAILABLE, "%s cannot be reached from here", address);
     for (struct addrinfo *at = list; at != NULL && !ps_is_ok(&st); at = at->ai_next) {

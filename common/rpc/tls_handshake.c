@@ -21,13 +21,15 @@ typedef struct attempt {
     SSL *ssl;
 } attempt;
 
-/* Waits until the socket can be read (or written). Returns false at the deadline. */
-static bool wait_for(const attempt *t, short events)
+bool ps_handshake_wait(SSL *ssl, int fd, int64_t until_us, int result, bool *timed_out)
 {
-    struct pollfd pfd = {.fd = t->fd, .events = events};
-    int64_t left_us = t->until_us - ps_clock_us();
+    int error = SSL_get_error(ssl, result);
+    struct pollfd pfd = {.fd = fd, .events = error == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT};
+    int64_t left_us = until_us - ps_clock_us();
+    bool wants = error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE;
 
-    return left_us > 0 && poll(&pfd, 1, (int)(left_us / 1000) + 1) == 1;
+    *timed_out = wants && (left_us <= 0 || poll(&pfd, 1, (int)(left_us / 1000) + 1) != 1);
+    return wants && !*timed_out;
 }
 
 static ps_status connect_to(attempt *t)
@@ -40,14 +42,9 @@ static ps_status connect_to(attempt *t)
     return st;
 }
 
-/* Waits for what SSL wants. Returns false if it has failed or the deadline has passed. */
 static bool wait_for_ssl(const attempt *t, int result, bool *timed_out)
 {
-    int error = SSL_get_error(t->ssl, result);
-    bool wants = error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE;
-
-    *timed_out = wants && !wait_for(t, error == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT);
-    return wants && !*timed_out;
+    return ps_handshake_wait(t->ssl, t->fd, t->until_us, result, timed_out);
 }
 
 /* Says why a handshake has failed, by what is on libssl's list of errors. */

@@ -35,4 +35,8 @@ typedef struct ps_handshake {
  * listens or answers. Blocks; any thread. */
 PS_MUST_USE ps_status ps_handshake_try(const ps_handshake *handshake, int64_t timeout_us);
 
+/* Waits for what SSL wants after a call of it that gave `result`, on a socket that does not block.
+ * Returns false if SSL has failed or the deadline, of ps_clock_us, has passed. */
+bool ps_handshake_wait(SSL *ssl, int fd, int64_t until_us, int result, bool *timed_out);
+
 #endif
