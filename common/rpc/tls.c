@@ -30,6 +30,19 @@ enum {
     FAILED_LOG_US = 10 * 1000000
 };
 
+/* Which state of a file was read: a file that replaces it has another inode, even within the same
+ * tick of the clock. */
+typedef struct stamp {
+    struct timespec time;
+    ino_t inode;
+    off_t size;
+} stamp;
+
+/* A file that is read again when it changes. */
+typedef struct watched_file {
+    stamp read, said; /* what is in memory; what a warning was about */
+} watched_file;
+
 /* A certificate in PEM, by its SHA-256, its serial number and its end. */
 typedef struct seen {
     char digest[PS_SHA256_HEX_BYTES];
@@ -46,9 +59,9 @@ struct ps_tls {
     char token[PS_TOKEN_BYTES]; /* which each call brings */
     pthread_mutex_t mutex;      /* guards the members below */
     ps_revoked *revoked;        /* NULL: none */
-    struct timespec crl_time;
+    watched_file crl_file;
     ps_tokens tokens;
-    struct timespec tokens_time;
+    watched_file token_file;
     int64_t looked_us; /* when the files were last looked at */
     seen seen[SEEN];
 };
@@ -66,27 +79,44 @@ struct ps_tls_expected {
 
 /* --- revoked certificates ------------------------------------------------------------ */
 
-/* Returns whether a file was changed since it was last looked at, and remembers when. One that is
- * not there was not changed. */
-static bool has_changed(const char *path, struct timespec *time)
+static bool is_same_stamp(const stamp *a, const stamp *b)
+{
+    return a->time.tv_sec == b->time.tv_sec && a->time.tv_nsec == b->time.tv_nsec &&
+           a->inode == b->inode && a->size == b->size;
+}
+
+/* Returns whether the file is another one than what was read. One that is not there is not. */
+static bool has_changed(const char *path, const watched_file *file, stamp *now)
 {
     struct stat facts;
 
-    if (stat(path, &facts) != 0 ||
-        (facts.st_mtim.tv_sec == time->tv_sec && facts.st_mtim.tv_nsec == time->tv_nsec)) {
+    if (stat(path, &facts) != 0) {
         return false;
     }
-    *time = facts.st_mtim;
-    return true;
+    *now = (stamp){facts.st_mtim, facts.st_ino, facts.st_size};
+    return !is_same_stamp(now, &file->read);
+}
+
+/* Notes whether the file, as it is `now`, could be read. If not, it is read again a second later,
+ * as the reason may pass, such as a lack of descriptors; the log has one line about it. */
+static void note_read(watched_file *file, const stamp *now, const ps_status *st, const char *stays)
+{
+    if (ps_is_ok(st)) {
+        file->read = *now;
+    } else if (!is_same_stamp(now, &file->said)) {
+        ps_log(PS_LOG_WARN, "tls", "%s; %s until it can be read", st->text, stays);
+        file->said = *now;
+    }
 }
 
 /* Reads the tokens if they have changed. Those that cannot be read leave the ones before. */
 static ps_status read_tokens(ps_tls *tls)
 {
     ps_tokens tokens;
+    stamp now;
     ps_status st = ps_ok();
 
-    if (tls->tokens_file[0] != '\0' && has_changed(tls->tokens_file, &tls->tokens_time)) {
+    if (tls->tokens_file[0] != '\0' && has_changed(tls->tokens_file, &tls->token_file, &now)) {
         st = ps_tokens_read(tls->tokens_file, &tokens);
         if (ps_is_ok(&st)) {
             ps_tokens_fini(&tls->tokens);
@@ -94,39 +124,44 @@ static ps_status read_tokens(ps_tls *tls)
             ps_log(PS_LOG_INFO, "tls", "read %zu tokens, %s", tokens.count,
                    PS_PATH_SHOWN(tls->tokens_file));
         }
+        note_read(&tls->token_file, &now, &st, "the tokens before stay");
     }
     return st;
 }
 
-/* Reads the files again that have changed, once a second at most. With the mutex. A list that
- * cannot be read leaves the one before. */
+/* Reads the list of revoked certificates if it has changed. One that cannot be read leaves the one
+ * before. */
+static void read_revoked(ps_tls *tls)
+{
+    ps_credentials_paths at;
+    ps_revoked *revoked;
+    stamp now;
+    ps_status st = ps_credentials_find(tls->dir, &at);
+
+    if (!ps_is_ok(&st) || !has_changed(at.crl, &tls->crl_file, &now)) {
+        return;
+    }
+    st = ps_revoked_read(tls->dir, &revoked);
+    if (ps_is_ok(&st) && revoked != NULL) { /* NULL: it was removed meanwhile */
+        ps_revoked_destroy(tls->revoked);
+        tls->revoked = revoked;
+        ps_log(PS_LOG_INFO, "tls", "read the list of revoked certificates, %s",
+               PS_PATH_SHOWN(at.crl));
+    }
+    note_read(&tls->crl_file, &now, &st, "the list before stays");
+}
+
+/* Reads the files again that have changed, once a second at most. With the mutex. */
 static void refresh(ps_tls *tls)
 {
     int64_t now_us = ps_clock_us();
-    ps_credentials_paths at;
-    ps_revoked *revoked;
-    ps_status st;
 
     if (tls->looked_us != 0 && now_us - tls->looked_us < 1000000) {
         return;
     }
     tls->looked_us = now_us;
-    st = read_tokens(tls);
-    if (!ps_is_ok(&st)) {
-        ps_log(PS_LOG_WARN, "tls", "%s; the tokens before stay", st.text);
-    }
-    st = ps_credentials_find(tls->dir, &at);
-    if (!ps_is_ok(&st) || !has_changed(at.crl, &tls->crl_time)) {
-        return;
-    }
-    st = ps_revoked_read(tls->dir, &revoked);
-    if (!ps_is_ok(&st)) {
-        ps_log(PS_LOG_WARN, "tls", "%s; the list before stays", st.text);
-        return;
-    }
-    ps_revoked_destroy(tls->revoked);
-    tls->revoked = revoked;
-    ps_log(PS_LOG_INFO, "tls", "read the list of revoked certificates, %s", PS_PATH_SHOWN(at.crl));
+    (void)read_tokens(tls);
+    read_revoked(tls);
 }
 
 bool ps_tls_may_refuse(ps_tls *tls)
@@ -554,8 +589,13 @@ static ps_status watch_files(ps_tls *tls, const char *dir, ps_tls **out)
 ps_status ps_tls_create(const char *dir, ps_tls **out)
 {
     ps_tls *tls = ps_xcalloc(1, sizeof *tls);
+    ps_revoked *revoked = NULL;
     ps_status st = ps_credentials_check(dir, &tls->own);
 
+    if (ps_is_ok(&st)) { /* a list that cannot be read must not let in those it names */
+        st = ps_revoked_read(dir, &revoked);
+    }
+    ps_revoked_destroy(revoked);
     if (!ps_is_ok(&st)) {
         free(tls);
         return st;

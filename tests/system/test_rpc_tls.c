@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_rpc_tls.c - calls over mutual TLS: who is expected, who may call. */
+#include "common/base/clock.h"
+#include "common/base/files.h"
 #include "common/rpc/protect.h"
 #include "common/rpc/serve.h"
+#include "common/rpc/tls.h"
 #include "tests/support/cmocka_all.h"
 #include "tests/support/echo_world.h"
 #include "tests/support/members.h"
 #include "tests/support/temp_dir.h"
 
+#include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 static const int64_t refused_us = 1500 * MS; /* for calls that find nobody whom they expect */
 
@@ -146,6 +152,80 @@ static void a_user_cannot_be_a_service(void **state)
     assert_int_equal(reply.error.status.code, PS_UNAVAILABLE);
 }
 
+/* Asks until the answer is yes, or for `us`: a folder's files are looked at once a second. */
+static bool has_revoked_within(ps_tls *tls, const char *serial, int64_t us)
+{
+    int64_t until_us = ps_clock_us() + us;
+    bool has;
+
+    while (!(has = ps_tls_has_revoked(tls, serial)) && ps_clock_us() < until_us) {
+        poll(NULL, 0, 10);
+    }
+    return has;
+}
+
+static void a_list_that_could_not_be_read_is_read_later(void **state)
+{
+    struct rlimit before, none;
+    temp_dir dir = temp_dir_create();
+    char at[256], gone[256], from[PS_PATH_MAX], *pem;
+    ps_certificate lost, own;
+    members m;
+    ps_tls *tls;
+    size_t count, n;
+    ps_status st;
+
+    (void)state;
+    members_create(&m, dir.path);
+    members_join(&m, "node/a", 3600, at);
+    members_join(&m, "node/b", 3600, gone);
+    st = ps_credentials_check(gone, &lost);
+    assert_string_equal(st.text, "");
+    st = ps_tls_create(at, &tls);
+    assert_string_equal(st.text, "");
+    assert_false(ps_tls_has_revoked(tls, lost.serial));
+    st = ps_authority_revoke(m.pki, "node/b", &count);
+    assert_string_equal(st.text, "");
+    st = ps_path_join(from, sizeof from, m.pki, "crl.pem");
+    assert_true(ps_is_ok(&st));
+    st = ps_file_read(from, PS_CRL_FILE_MAX, &pem, &n);
+    assert_string_equal(st.text, "");
+    st = ps_credentials_install(at, from, pem, n, NULL, &own);
+    assert_string_equal(st.text, "");
+    free(pem);
+    /* no descriptor is left for a moment */
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = (struct rlimit){0, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    assert_false(has_revoked_within(tls, lost.serial, 1200 * MS));
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_true(has_revoked_within(tls, lost.serial, TIMEOUT_US));
+    ps_tls_release(tls);
+    temp_dir_destroy(&dir);
+}
+
+static void a_list_that_cannot_be_read_starts_nothing(void **state)
+{
+    temp_dir dir = temp_dir_create();
+    ps_credentials_paths paths;
+    char at[256];
+    members m;
+    ps_tls *tls;
+    ps_status st;
+
+    (void)state;
+    members_create(&m, dir.path);
+    members_join(&m, "node/a", 3600, at);
+    st = ps_credentials_find(at, &paths);
+    assert_true(ps_is_ok(&st));
+    st = ps_file_write_private(paths.crl, "junk\n", 5);
+    assert_true(ps_is_ok(&st));
+    st = ps_tls_create(at, &tls);
+    assert_int_equal(st.code, PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(st.text, "crl.pem: no list of revoked certificates in PEM"));
+    temp_dir_destroy(&dir);
+}
+
 static void a_method_without_callers_starts_no_server(void **state)
 {
     ps_method methods[8];
@@ -175,6 +255,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(another_kind_is_not_taken),
         cmocka_unit_test(a_channel_that_expects_nobody_takes_nobody),
         cmocka_unit_test(a_user_cannot_be_a_service),
+        cmocka_unit_test(a_list_that_could_not_be_read_is_read_later),
+        cmocka_unit_test(a_list_that_cannot_be_read_starts_nothing),
         cmocka_unit_test(a_method_without_callers_starts_no_server),
     };
 
