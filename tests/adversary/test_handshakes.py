@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_handshakes.py - clients that never finish a TLS handshake, or send junk instead of one: others are answered
 meanwhile, and the memory of the service stays bounded."""
-import os
 import pathlib
 import random
 import re
@@ -10,19 +9,17 @@ import socket
 import sys
 import threading
 import time
-from unittest import mock
 
 import grpc
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cluster"))
 from harness import SLOW, coordinator_pb2 as pb, coordinator_pb2_grpc, main  # noqa: E402
-from tls_cluster import TlsTest, credentials, s_client  # noqa: E402
+from tls_cluster import QUARANTINE_MIB, TlsTest, credentials, s_client, small_quarantine  # noqa: E402
 
 SEED = 20261122
 SECONDS = 8 * SLOW
 ANSWER_S = 1 * SLOW  # in which others are answered
 EACH = 40            # connections of each kind at a time
-QUARANTINE_MIB = 16  # what AddressSanitizer keeps of what was freed, instead of 256
 GROWTH_MIB = 64 if SLOW == 1 else 64 + QUARANTINE_MIB
 
 
@@ -112,8 +109,7 @@ def memory_mib(process):
 
 class Handshakes(TlsTest):
     def test_others_are_answered_meanwhile(self):
-        options = f"{os.environ.get('ASAN_OPTIONS', '')}:quarantine_size_mb={QUARANTINE_MIB}"
-        with mock.patch.dict(os.environ, ASAN_OPTIONS=options):
+        with small_quarantine():
             c = self.tls_cluster(workers=0, pservers=0)
         request = pb.ListJobsRequest()
         c.api.ListJobs(request, timeout=60)

@@ -15,12 +15,11 @@ import grpc
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cluster"))
 from harness import SLOW, coordinator_pb2 as pb, coordinator_pb2_grpc, main, node_pb2, node_pb2_grpc  # noqa: E402
 from flooder import KINDS, PREFACE, SETTINGS_ACK, Flood, frame  # noqa: E402
-from tls_cluster import TlsTest, credentials  # noqa: E402
+from tls_cluster import QUARANTINE_MIB, TlsTest, credentials, small_quarantine  # noqa: E402
 
 SECONDS = 3 * SLOW
 ANSWER_S = 1 * SLOW  # in which others are answered
-# AddressSanitizer keeps 256 MiB of what was freed.
-GROWTH_MIB = 64 if SLOW == 1 else 64 + 256 + 64
+GROWTH_MIB = 64 if SLOW == 1 else 64 + QUARANTINE_MIB
 # Floods that a bound of the connection ends, and those that it slows down.
 CLOSED = ("pings", "settings", "empty data", "resets", "resets unacknowledged", "continuation", "garbage", "http1")
 SLOWED = ("tiny data", "unknown methods")
@@ -112,7 +111,8 @@ class TlsFloods(TlsTest):
         return flood, longest
 
     def test_members_cannot_flood(self):
-        c = self.tls_cluster(workers=1, pservers=0)
+        with small_quarantine():
+            c = self.tls_cluster(workers=1, pservers=0)
         member = c.authority.join("observer/oscar")
         admin, coordinator = c.admin, c.authority.dir_of("coordinator/main")
         for p, process in enumerate((c.coordinator, c.workers[0])):
