@@ -260,17 +260,29 @@ static ps_status install_list(turn *t, const char *tls_dir)
 static ps_status revoke(turn *t)
 {
     const char *tls_dir = t->cli->general.tls_dir;
-    size_t count = 0;
-    ps_status st = ps_authority_revoke(t->options->pki, ps_cli_argument(t->cli, 1), &count);
+    const char *which = ps_cli_argument(t->cli, 1);
+    size_t count = 0, ended = 0;
+    ps_status st = ps_join_tokens_end(t->options->pki, which, &ended); /* first: none is used now */
+    bool is_list = false;
 
-    if (ps_is_ok(&st) && tls_dir != NULL && tls_dir[0] != '\0') {
+    if (ps_is_ok(&st)) {
+        st = ps_authority_revoke(t->options->pki, which, &count);
+        is_list = ps_is_ok(&st);
+        if (st.code == PS_NOT_FOUND && ended > 0) { /* the node has not joined yet */
+            st = ps_ok();
+        }
+    }
+    if (is_list && tls_dir != NULL && tls_dir[0] != '\0') {
         st = ps_wrap(install_list(t, tls_dir),
                      "%zu certificates are revoked, but the list is not installed", count);
     }
     if (ps_is_ok(&st)) {
         json_object_set_new(t->json, "revoked", json_integer((json_int_t)count));
-        ps_strbuf_printf(&t->text, "%-12s %zu\n%-12s %s/crl.pem\n", "revoked", count, "list",
-                         t->options->pki);
+        json_object_set_new(t->json, "join_tokens", json_integer((json_int_t)ended));
+        ps_strbuf_printf(&t->text, "%-12s %zu\n%-12s %zu\n", "revoked", count, "join tokens", ended);
+    }
+    if (ps_is_ok(&st) && is_list) {
+        ps_strbuf_printf(&t->text, "%-12s %s/crl.pem\n", "list", t->options->pki);
         hint(t, "Install the list on every (other) member: psgd pki install crl.pem --tls-dir DIR");
     }
     return st;

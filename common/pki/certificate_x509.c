@@ -3,6 +3,7 @@
 #include "common/pki/certificate_impl.h"
 
 #include "common/base/shorten.h"
+#include "common/pki/secret.h"
 
 #include <arpa/inet.h>
 #include <openssl/ec.h>
@@ -94,6 +95,7 @@ ps_status ps_x509_read_key(const char *what, const char *pem, size_t n, EVP_PKEY
     BIO *bio = BIO_new_mem_buf(pem, (int)n);
     ps_status st;
 
+    ps_secret_keep_from_dumps();
     *out = PEM_read_bio_PrivateKey(bio, NULL, no_passphrase, NULL);
     BIO_free(bio);
     if (*out == NULL) {
@@ -127,6 +129,7 @@ ps_status ps_x509_read_crl(const char *what, const char *pem, size_t n, X509_CRL
 
 ps_status ps_x509_new_key(EVP_PKEY **out)
 {
+    ps_secret_keep_from_dumps();
     *out = EVP_EC_gen("P-256");
     return *out != NULL ? ps_ok() : ps_x509_fail(PS_INTERNAL, "a key cannot be drawn");
 }

@@ -60,6 +60,7 @@ ps_status ps_join_token_parse(const char *text, ps_join_token *out)
     unsigned port;
     ps_status st;
 
+    ps_secret_keep_from_dumps();
     memset(out, 0, sizeof *out);
     if (strnlen(text, PS_JOIN_TOKEN_BYTES) >= PS_JOIN_TOKEN_BYTES ||
         strncmp(text, scheme, sizeof scheme - 1) != 0 ||
@@ -232,6 +233,40 @@ ps_status ps_join_token_add(const char *dir, const ps_principal *who, uint16_t p
         st = write_lines(path, all);
     }
     OPENSSL_cleanse(secret, sizeof secret);
+    if (lock >= 0) {
+        close(lock);
+    }
+    free(all);
+    return st;
+}
+
+ps_status ps_join_tokens_end(const char *dir, const char *which, size_t *count)
+{
+    char path[PS_PATH_MAX], who[PS_PRINCIPAL_TEXT_BYTES];
+    int64_t now_s = (int64_t)time(NULL);
+    lines *all = NULL;
+    int lock = -1;
+    ps_status st = ps_path_join(path, sizeof path, dir, "join-tokens");
+
+    *count = 0;
+    if (ps_is_ok(&st)) {
+        st = ps_authority_lock(dir, &lock);
+    }
+    if (ps_is_ok(&st)) {
+        all = ps_xcalloc(1, sizeof *all);
+        st = read_lines(path, now_s, all);
+    }
+    for (size_t i = 0; ps_is_ok(&st) && i < all->count; i++) {
+        line *l = &all->items[i];
+
+        if (strcmp(ps_principal_text(&l->who, who), which) == 0 && l->not_after > now_s) {
+            *count += !l->is_used;
+            l->not_after = now_s;
+        }
+    }
+    if (ps_is_ok(&st) && *count > 0) {
+        st = write_lines(path, all);
+    }
     if (lock >= 0) {
         close(lock);
     }

@@ -49,6 +49,10 @@ PS_MUST_USE ps_status ps_join_token_parse(const char *text, ps_join_token *out);
 PS_MUST_USE ps_status ps_join_token_add(const char *dir, const ps_principal *who, uint16_t port,
                                         int64_t valid_s, char token[PS_JOIN_TOKEN_BYTES]);
 
+/* Ends the tokens of the principal `which`, such as "node/worker-1": nobody joins by them any more.
+ * *count is how many could have been used. */
+PS_MUST_USE ps_status ps_join_tokens_end(const char *dir, const char *which, size_t *count);
+
 /* Appends a node's request, whose PEM is `n` bytes. */
 void ps_join_put_request(ps_strbuf *out, const char *secret, const char *pem, size_t n);
 

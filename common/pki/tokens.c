@@ -144,6 +144,7 @@ ps_status ps_token_read(const char *file, char token[PS_TOKEN_BYTES])
     int fd = -1;
     ps_status st = ps_file_open(file, &fd, &facts);
 
+    ps_secret_keep_from_dumps();
     if (!ps_is_ok(&st)) {
         return st;
     }

@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import socket
 import ssl
 import subprocess
@@ -241,6 +242,28 @@ class Join(TlsTest):
         self.assertEqual(told["revoked"], 1)
         c.poll("the node is out", lambda: not any(n.alive for n in c.node_list()))
         self.assertLess(time.monotonic() - began, 5 * SLOW)
+
+    def test_revoking_a_node_ends_the_tokens_that_wait(self):
+        c = self.join_cluster()
+        token = c.token("node/n")
+        told = c.authority.run("revoke", "node/n", "--pki", c.authority.pki, "--tls-dir",
+                               c.authority.dir_of("coordinator/main"))
+        self.assertEqual((told["revoked"], told["join_tokens"]), (0, 1))
+        self.assertIn("the join token of node/n ended at", refused(c, "worker", "--join", token))
+
+    def test_who_has_keys_or_tokens_writes_no_core_dump(self):
+        before = resource.getrlimit(resource.RLIMIT_CORE)
+        if before[1] == 0:
+            self.skipTest("no process here may write a core dump")
+        resource.setrlimit(resource.RLIMIT_CORE, (before[1], before[1]))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_CORE, before)
+        c = self.join_cluster()
+        self.add(c, "worker", "w")
+        self.add(c, "pserver", "s")
+        c.wait_nodes(2)
+        for p in (c.coordinator, *c.nodes):
+            limits = pathlib.Path(f"/proc/{p.process.pid}/limits").read_text()
+            self.assertRegex(limits, r"Max core file size +0 +0 ", p.name)
 
     def test_a_node_renews_nothing_but_its_own(self):
         c = self.join_cluster()

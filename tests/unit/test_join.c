@@ -327,6 +327,29 @@ static void an_expired_certificate_is_not_renewed_but_can_be_revoked(void **stat
     tear_down(&w);
 }
 
+static void who_is_revoked_does_not_join_by_a_token_that_waits(void **state)
+{
+    ps_join_token waits, others;
+    size_t count;
+    world w;
+    ps_status st;
+
+    (void)state;
+    set_up(&w);
+    waits = make(&w, "node/worker-1", 60);
+    others = make(&w, "node/worker-2", 60);
+    st = ps_join_tokens_end(w.pki, "node/worker-1", &count);
+    assert_string_equal(st.text, "");
+    assert_int_equal(count, 1);
+    expect_refused(&w, waits.secret, "node/worker-1", NULL, PS_UNAUTHENTICATED, "ended at");
+    st = join(&w, others.secret, "node/worker-2", NULL);
+    assert_string_equal(st.text, "");
+    st = ps_join_tokens_end(w.pki, "node/worker-1", &count);
+    assert_string_equal(st.text, "");
+    assert_int_equal(count, 0);
+    tear_down(&w);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -337,6 +360,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_is_no_token_is_refused_without_repeating_it),
         cmocka_unit_test(a_renewal_changes_neither_name_nor_hosts),
         cmocka_unit_test(an_expired_certificate_is_not_renewed_but_can_be_revoked),
+        cmocka_unit_test(who_is_revoked_does_not_join_by_a_token_that_waits),
     };
 
     if (argc > 1) {
