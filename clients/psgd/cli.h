@@ -46,6 +46,7 @@ typedef struct ps_cli {
     const char *program;     /* argv[0], for hints: "build/bin/psgd" */
     bool is_default_coordinator;
     bool is_coordinator_named; /* by a flag or the environment */
+    bool is_local;             /* needs no coordinator; ps_subcommand.prepare may change it */
     ps_tls *tls;               /* NULL: plaintext */
     ps_loop *loop;
     ps_follow *follow; /* NULL: the subcommand is local */

@@ -243,12 +243,12 @@ static ps_exit run(ps_cli *cli, const ps_subcommand *sub, void *options)
         return PS_EXIT_BUG;
     }
     st = ps_loop_create(&cli->loop);
-    if (ps_is_ok(&st) && !sub->is_local) {
+    if (ps_is_ok(&st) && !cli->is_local) {
         st = open_channel(&b);
     }
     if (ps_is_ok(&st)) {
         atomic_store(&i.has_loop, true);
-        if (sub->is_local) {
+        if (cli->is_local) {
             sub->start(cli, options);
         }
         ps_loop_run(cli->loop);
@@ -332,6 +332,7 @@ static ps_exit run_subcommand(ps_cli *cli, const ps_subcommand *sub, int argc, c
     } else {
         cli->config = config;
         take_general(cli, &own);
+        cli->is_local = sub->is_local;
         code = sub->prepare == NULL || sub->prepare(cli, options) ? run(cli, sub, options)
                                                                   : PS_EXIT_ARGUMENTS;
         if (sub->fini != NULL) {

@@ -30,9 +30,9 @@ static json_t *nodes_json(const ps_attempt *a)
 
     for (size_t i = 0; i < a->commit.count; i++) {
         const ps_member *m = &a->commit.members[i];
-        json_t *node =
-            json_pack("{s:s, s:s, s:s, s:i, s:b}", "node_id", m->id, "address", m->address, "role",
-                      ps_role_name(m->role), "rank", (int)m->rank, "lost", (int)m->is_lost);
+        json_t *node = json_pack("{s:s, s:s, s:s, s:i, s:b, s:s}", "node_id", m->id, "address",
+                                 m->address, "role", ps_role_name(m->role), "rank", (int)m->rank,
+                                 "lost", (int)m->is_lost, "version", m->version);
 
         if (m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER) {
             json_object_set_new(node, "ranks", ranks_json(a, m));

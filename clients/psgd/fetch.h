@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fetch.h - fetches files of a job into a folder and verifies them. Each is written whole or not at
+ * all. */
+#ifndef PS_CLIENTS_PSGD_FETCH_H
+#define PS_CLIENTS_PSGD_FETCH_H
+
+#include "clients/psgd/reader.h"
+
+#include "common/base/files.h"
+#include "common/base/sha256.h"
+
+enum { PS_FETCH_KINDS_MAX = 8 };
+
+typedef struct ps_fetched {
+    char *name;
+    uint64_t size;
+    char sha256[PS_SHA256_HEX_BYTES];
+    bool is_verified; /* compared with the server's checksum */
+} ps_fetched;
+
+/* Reports the end. The code is CANCELLED after ps_fetch_cancel. */
+typedef void ps_fetch_done_fn(void *arg, const ps_error *error);
+
+typedef struct ps_fetch {
+    ps_cli *cli;
+    const char *folder; /* exists; must live until the end */
+    Psgd__V1__ReclaimLogsRequest request;
+    Psgd__V1__ArtifactKind kinds[PS_FETCH_KINDS_MAX];
+    ps_fetch_done_fn *done;
+    void *arg;
+    /* The files that were fetched, by all calls of ps_fetch_start. */
+    ps_fetched *files;
+    size_t n_files;
+    /* Private. */
+    size_t cap;
+    ps_reader reader;
+    uint8_t *scratch;
+    bool is_open;
+    ps_file_writer writer;
+    ps_sha256 sha;
+    char *name; /* of the file that is being received */
+    uint64_t offset;
+    ps_status failure; /* why it was given up */
+    bool is_cancelled;
+} ps_fetch;
+
+/* Initialises a fetch of files of these kinds (n_kinds of 0: of all). Texts are borrowed. */
+void ps_fetch_init(ps_fetch *fetch, ps_cli *cli, const char *job_id, const char *folder,
+                   const Psgd__V1__ArtifactKind *kinds, size_t n_kinds, ps_fetch_done_fn *done,
+                   void *arg);
+
+/* Starts to fetch the file `name`, or all if it is NULL. May be called again when it is done. */
+void ps_fetch_start(ps_fetch *fetch, const char *name);
+
+/* Gives up. `done` is still called. */
+void ps_fetch_cancel(ps_fetch *fetch);
+
+/* Frees what the fetch holds; a zeroed one is allowed. */
+void ps_fetch_fini(ps_fetch *fetch);
+
+#endif
