@@ -134,8 +134,9 @@ class Death(ClusterTest):
         c.wait_idle()
 
     def test_a_coordinator_frozen_while_it_asks_goes_on_when_it_thaws(self):
-        """For longer than nodes have to answer; they have, but it has not listened."""
-        c = self.cluster(workers=1, pservers=1)
+        """For longer than nodes have to answer; they have, but it has not listened. With a registry in
+        etcd its leadership outlasts that: another attempt would freeze the worker again."""
+        c = self.cluster(workers=1, pservers=1, coordinator_args=["--leader-lease", "60s"])
         c.workers.append(c.add("worker", 1, ["--fault", "stop-at:RESERVED"]))
         c.wait_nodes(3)
         ask_s = 4 * SLOW
