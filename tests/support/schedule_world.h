@@ -54,7 +54,8 @@ typedef struct message {
     int holds; /* the job that the node holds; -1: none */
     Psgd__V1__NodePhase phase;
     uint64_t step;
-    unsigned number; /* of changes to be stored: their order */
+    unsigned number;   /* of changes to be stored: their order */
+    unsigned restarts; /* of the job, as it is to be stored */
     Psgd__V1__JobState state, outcome;
 } message;
 
@@ -78,7 +79,7 @@ typedef struct model_job {
     uint64_t steps[SW_ATTEMPTS], firsts[SW_ATTEMPTS];
     uint64_t checkpoint; /* the newest; 0: none */
     /* what the disk has */
-    unsigned number, stored_number, stored_attempt;
+    unsigned number, stored_number, stored_attempt, stored_restarts;
     Psgd__V1__JobState state, stored_state, stored_outcome;
     ps_member members[SW_NODES];
     size_t count;

@@ -185,6 +185,7 @@ static void store(world *w, unsigned at, kind how, Psgd__V1__JobState state,
                          .job = at,
                          .attempt = j->attempt,
                          .number = ++j->number,
+                         .restarts = j->msg->restarts,
                          .state = state,
                          .outcome = outcome});
 }
@@ -400,6 +401,7 @@ static void take_stored(world *w, const message *m)
         j->stored_attempt = m->attempt;
         j->stored_state = m->state;
         j->stored_outcome = m->outcome;
+        j->stored_restarts = m->restarts;
     }
     if (m->kind == STORED_START) {
         ps_commit_started(&j->commit, w->now);
@@ -437,6 +439,16 @@ static void arrive(world *w, const message *m)
 
 /* --- the scheduler of everything --------------------------------------------------- */
 
+/* Drops the recoveries that were not stored. */
+static void forget_recoveries(model_job *j)
+{
+    for (; j->msg->restarts > j->stored_restarts; j->msg->restarts--) {
+        if (j->msg->n_recoveries > 0) {
+            psgd__v1__recovery__free_unpacked(j->msg->recoveries[--j->msg->n_recoveries], NULL);
+        }
+    }
+}
+
 static void crash_coordinator(world *w)
 {
     size_t kept = 0;
@@ -448,6 +460,7 @@ static void crash_coordinator(world *w)
             ps_commit_fini(&w->job[at].commit);
             w->job[at].is_live = false;
         }
+        forget_recoveries(&w->job[at]);
     }
     ps_nodes_fini(&w->nodes);
     for (size_t i = 0; i < w->n; i++) { /* what was not stored is lost */
