@@ -338,6 +338,8 @@ ps_verdict ps_book_arrive(ps_book *book, uint32_t column, uint32_t worker, uint3
         book->worker[worker].share.dropped += weight;
     } else {
         count_applied(book, &a, *is_late, weight);
+        book->column[column].ledger.count++;
+        book->column[column].ledger.hash += ps_book_hash(clock, contributor);
     }
     count_left_out(book, worker, (clock - ps_book_next(book, column, contributor)) * weight);
     return verdict;
@@ -402,6 +404,36 @@ void ps_book_close(ps_book *book, uint32_t column)
     book->column[column].in = 0;
     book->column[column].due = 0;
     book->column[column].clock++;
+}
+
+/* Mixes the bits of a number (splitmix64). */
+static uint64_t mix(uint64_t x)
+{
+    x += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return x ^ (x >> 31);
+}
+
+uint64_t ps_book_hash(uint64_t clock, uint32_t contributor)
+{
+    return mix(mix(clock) + contributor);
+}
+
+uint32_t ps_book_ledger(const ps_book *book, bool *is_first, ps_ledger *ledger)
+{
+    uint32_t differ = 0;
+
+    for (uint32_t c = 0; c < book->columns; c++) {
+        const ps_ledger *l = &book->column[c].ledger;
+
+        if (*is_first) {
+            *is_first = false;
+            *ledger = *l;
+        }
+        differ += l->count != ledger->count || l->hash != ledger->hash;
+    }
+    return differ;
 }
 
 /* ---- A worker's requests ---- */
@@ -563,6 +595,8 @@ void ps_book_put(const ps_book *book, uint32_t column, ps_state_out *out)
     ps_state_put_u32(out, at->due);
     ps_state_put_u64(out, (uint64_t)(book->now_us - at->behind_us));
     ps_state_put_u64(out, (uint64_t)at->first_us);
+    ps_state_put_u64(out, at->ledger.count);
+    ps_state_put_u64(out, at->ledger.hash);
     ps_state_put(out, at->words, book->word_count * sizeof *at->words);
     for (uint32_t k = 0; k < book->contributors; k++) {
         ps_state_put_u64(out, ps_book_next(book, column, k));
@@ -574,7 +608,7 @@ void ps_book_put(const ps_book *book, uint32_t column, ps_state_out *out)
 size_t ps_book_bytes(const ps_book *book)
 {
     return 2 * sizeof(uint32_t) +
-           (4 + book->word_count + book->contributors + book->workers) * sizeof(uint64_t);
+           (6 + book->word_count + book->contributors + book->workers) * sizeof(uint64_t);
 }
 
 /* Checks the clocks that were read: no contributor is further ahead of the open round than the
@@ -614,6 +648,8 @@ void ps_book_take(ps_book *book, uint32_t column, ps_state_in *in)
     at->due = ps_state_take_u32(in);
     policy_us = (int64_t)ps_state_take_u64(in);
     at->first_us = (int64_t)ps_state_take_u64(in);
+    at->ledger.count = ps_state_take_u64(in);
+    at->ledger.hash = ps_state_take_u64(in);
     ps_state_take(in, at->words, book->word_count * sizeof *at->words);
     for (uint32_t k = 0; k < book->contributors; k++) {
         book->next[(size_t)k * book->columns + column] = ps_state_take_u64(in);

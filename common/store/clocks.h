@@ -42,6 +42,14 @@ typedef struct ps_book_conf {
     ps_store_counters *counters; /* kept; the book counts contributions in it */
 } ps_book_conf;
 
+/* What has counted in a column since the beginning of the job. Without a policy that drops, and
+ * with every contribution counted exactly once, the ledger after T clocks of K contributors is
+ * count T * K and the sum of ps_book_hash over them all. */
+typedef struct ps_ledger {
+    uint64_t count; /* contributions that were stepped on or added to a sum */
+    uint64_t hash;  /* sum of their ps_book_hash, modulo 2^64 */
+} ps_ledger;
+
 typedef struct ps_book_column {
     uint64_t version; /* number of updates; the owner increments it */
     uint64_t least;   /* least of `done` over the workers; UINT64_MAX: nobody is waited for */
@@ -53,6 +61,7 @@ typedef struct ps_book_column {
         behind_us;   /* the policy's time is now_us - behind_us: it goes on where a save left it */
     uint64_t *words; /* the policy's state; NULL: it has none */
     uint32_t weight; /* contributions that one counts as; 1 unless the owner sets it */
+    ps_ledger ledger;
 } ps_book_column;
 
 typedef struct ps_book_worker {
@@ -146,6 +155,14 @@ bool ps_book_is_whole(const ps_book *book, uint32_t column, float *scale);
 /* Closes the open sum. The next one is of the next clock, and empty. */
 void ps_book_close(ps_book *book, uint32_t column);
 
+/* Returns what identifies a contribution in a ledger. Its sums differ if one is missing or counts
+ * twice, but for an accident of 1 in 2^64. */
+uint64_t ps_book_hash(uint64_t clock, uint32_t contributor);
+
+/* Compares the ledgers of all columns with *ledger; with *is_first, *ledger becomes that of the
+ * first column. Returns the number of columns that differ from it. */
+uint32_t ps_book_ledger(const ps_book *book, bool *is_first, ps_ledger *ledger);
+
 /* ---- A worker asks ---- */
 
 /* Returns whether the policy lets the worker begin `clock`, as far as this column goes. */
@@ -195,8 +212,8 @@ PS_MUST_USE ps_status ps_book_lose(ps_book *book, uint32_t worker);
 
 /* ---- Save and load ---- */
 
-/* Writes a column: u64 version, clock; u32 in, due; i64 time of the policy, first_us; (words) u64;
- * (K) u64 next; (W) u64 given. Does not write which workers are lost. */
+/* Writes a column: u64 version, clock; u32 in, due; i64 time of the policy, first_us; u64 count and
+ * hash of the ledger; (words) u64; (K) u64 next; (W) u64 given. Does not write which workers are lost. */
 void ps_book_put(const ps_book *book, uint32_t column, ps_state_out *out);
 
 /* Reads a column; the policy's time goes on from the saved one. Fails `in` if this policy cannot

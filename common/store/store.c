@@ -237,6 +237,11 @@ const ps_store_counters *ps_store_counters_of(const ps_store *store)
     return &store->counters;
 }
 
+uint32_t ps_store_ledger(const ps_store *store, bool *is_first, ps_ledger *ledger)
+{
+    return ps_book_ledger(&store->book, is_first, ledger);
+}
+
 const ps_worker_counters *ps_store_worker_counters_of(const ps_store *store, uint32_t worker)
 {
     assert(worker < store->book.workers);

@@ -79,7 +79,7 @@
  *   - Policies that look at the time go on where the save left them: tell the time
  *     (ps_store_tick) before a save and before a load.
  *
- * The file is one of common/base/state.h, magic "PSGDSTO1", version 2:
+ * The file is one of common/base/state.h, magic "PSGDSTO1", version 3:
  *
  *   kind 1, first     u64 job; text policy, text optimizer ("": none); u32 workers, contributors,
  *                     state floats of a value, tables, whether changes are broadcast;
@@ -355,6 +355,9 @@ uint32_t ps_store_waits_for(const ps_store *store, uint32_t *workers, uint32_t c
 uint64_t ps_store_open(const ps_store *store);
 
 const ps_store_counters *ps_store_counters_of(const ps_store *store);
+
+/* Compares the ledgers of slices and rows; as ps_book_ledger. */
+uint32_t ps_store_ledger(const ps_store *store, bool *is_first, ps_ledger *ledger);
 const ps_worker_counters *ps_store_worker_counters_of(const ps_store *store, uint32_t worker);
 
 /* ---- Contents ---- */

@@ -7,7 +7,7 @@
 
 #define MAGIC "PSGDSTO1"
 
-enum { VERSION = 2, HEAD = 1, SLICES = 2, ROWS = 3 };
+enum { VERSION = 3, HEAD = 1, SLICES = 2, ROWS = 3 };
 
 static const char *optim_name(const ps_store *store)
 {

@@ -20,6 +20,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,11 +53,47 @@ struct ps_pserver {
     } cut;
 };
 
+static void count(ps_pserver *p)
+{
+    ps_server_counts *c = &p->counts;
+
+    c->store = (ps_store_counters){0};
+    c->rows = (ps_table_counters){0};
+    c->traffic = (ps_traffic){0};
+    c->waits = c->open = 0;
+    c->clock = UINT64_MAX;
+    c->has_no_ledger = true;
+    c->ledgers_differ = 0;
+    memset(c->workers, 0, c->worker_count * sizeof *c->workers);
+    memset(c->is_lost, 0, c->worker_count * sizeof *c->is_lost);
+    for (uint32_t t = 0; t < p->thread_count; t++) {
+        ps_server_thread_add_counts(p->threads[t], c);
+    }
+}
+
+/* Logs what has counted since the beginning of the job, where each contribution has to. */
+static void tell_ledger(ps_pserver *p)
+{
+    const ps_server_counts *c = &p->counts;
+
+    count(p);
+    if (c->has_no_ledger) {
+        return;
+    }
+    ps_log(c->ledgers_differ == 0 ? PS_LOG_INFO : PS_LOG_ERROR, "pserver",
+           "ledger: %" PRIu64 " contributions to each slice, hash %016" PRIx64
+           "; %" PRIu32 " slices differ",
+           c->ledger.count, c->ledger.hash, c->ledgers_differ);
+}
+
 static void finish(ps_pserver *p)
 {
     ps_status result = ps_ok();
 
     if (p->is_complete && ps_node_phase(p->node) == PS_PHASE_RUNNING) {
+        if (ps_node_session(p->node)->plan->policy->is_deterministic) {
+            tell_ledger(p);
+        }
         ps_node_finished(p->node, &result);
     }
 }
@@ -531,22 +568,6 @@ static void fill_shares(ps_pserver *p, Psgd__V1__ServerCounters *out)
     out->n_staleness_bins = PS_STALENESS_BINS;
     out->workers = p->share_ptrs;
     out->n_workers = p->counts.worker_count;
-}
-
-static void count(ps_pserver *p)
-{
-    ps_server_counts *c = &p->counts;
-
-    c->store = (ps_store_counters){0};
-    c->rows = (ps_table_counters){0};
-    c->traffic = (ps_traffic){0};
-    c->waits = c->open = 0;
-    c->clock = UINT64_MAX;
-    memset(c->workers, 0, c->worker_count * sizeof *c->workers);
-    memset(c->is_lost, 0, c->worker_count * sizeof *c->is_lost);
-    for (uint32_t t = 0; t < p->thread_count; t++) {
-        ps_server_thread_add_counts(p->threads[t], c);
-    }
 }
 
 static void counters(void *state, Psgd__V1__ServerCounters *out)

@@ -460,6 +460,7 @@ static void add_counts(void *arg)
     sum->traffic.messages_out += traffic.messages_out;
     sum->waits += ps_wire_server_waits(c->t->wire);
     sum->open += ps_store_open(store);
+    sum->ledgers_differ += ps_store_ledger(store, &sum->has_no_ledger, &sum->ledger);
     if (ps_store_value_count(store) > 0 && ps_store_clock(store) < sum->clock) {
         sum->clock = ps_store_clock(store);
     }

@@ -97,6 +97,9 @@ typedef struct ps_server_counts {
     uint32_t worker_count;
     ps_worker_counters *workers; /* (worker_count) */
     bool *is_lost;               /* (worker_count) */
+    bool has_no_ledger;          /* no column was seen yet */
+    ps_ledger ledger;            /* of the first column */
+    uint32_t ledgers_differ;     /* columns whose ledger is another one */
 } ps_server_counts;
 
 /* Adds this thread's counters of the session to *sum. */

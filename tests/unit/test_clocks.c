@@ -3,6 +3,8 @@
  * comes late or not at all, and who is lost. No values: policies' answers are taken as they are. */
 #include "tests/support/cmocka_all.h"
 
+#include "common/base/buf.h"
+#include "common/base/state.h"
 #include "common/store/clocks.h"
 
 #include <string.h>
@@ -281,6 +283,65 @@ static void settle_finds_the_same_anew(void **state)
     }
 }
 
+/* Saves all columns of one book and reads them into the other. */
+static void move_columns(const shelf *from, shelf *to)
+{
+    ps_buf *file = NULL;
+    ps_state_out out;
+    ps_state_in in;
+    ps_status st;
+
+    ps_state_out_init(&out, "PSGDTEST", 1, ps_state_write_buf, &file);
+    ps_state_begin(&out, 1, 0);
+    for (uint32_t c = 0; c < COLUMNS; c++) {
+        ps_book_put(&from->book, c, &out);
+    }
+    ps_state_finish(&out);
+    st = ps_state_out_end(&out);
+    assert_string_equal(st.text, "");
+    st = ps_state_open(&in, "PSGDTEST", 1, 1, file->data, file->len);
+    assert_string_equal(st.text, "");
+    for (uint32_t c = 0; c < COLUMNS; c++) {
+        ps_book_take(&to->book, c, &in);
+    }
+    assert_true(ps_state_is_ok(&in));
+    ps_book_settle(&to->book);
+    ps_buf_unref(file);
+}
+
+static void a_ledger_has_each_contribution_once_and_outlasts_a_save(void **state)
+{
+    enum { CLOCKS = 6, SAVED_AT = 4 };
+    ps_ledger all = {CLOCKS * WORKERS, 0}, found = {0}, other = {0};
+    bool is_first = true;
+    shelf s, later;
+
+    (void)state;
+    init(&s, "bsp", 0);
+    init(&later, "bsp", 0);
+    for (uint64_t clock = 0; clock < CLOCKS; clock++) {
+        if (clock == SAVED_AT) {
+            move_columns(&s, &later);
+        }
+        for (uint32_t k = WORKERS; k-- > 0;) {
+            shelf *to = clock < SAVED_AT ? &s : &later;
+
+            bring_all(to, k, clock);
+            assert_true(bring(to, 1, k, clock)); /* repeated: it does not count */
+            all.hash += ps_book_hash(clock, k);
+        }
+    }
+    assert_int_equal(ps_book_ledger(&later.book, &is_first, &found), 0);
+    assert_true(!is_first && found.count == all.count && found.hash == all.hash);
+    is_first = true;
+    assert_int_equal(ps_book_ledger(&s.book, &is_first, &other), 0);
+    assert_true(other.count == SAVED_AT * WORKERS && other.hash != found.hash);
+    assert_int_equal(ps_book_ledger(&later.book, &is_first, &other), COLUMNS); /* all differ from it */
+    assert_int_not_equal(ps_book_hash(1, 2), ps_book_hash(2, 1));
+    ps_book_fini(&s.book);
+    ps_book_fini(&later.book);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -293,6 +354,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(with_redundancy_the_first_holder_counts),
         cmocka_unit_test(times_go_on_where_a_save_left_them),
         cmocka_unit_test(settle_finds_the_same_anew),
+        cmocka_unit_test(a_ledger_has_each_contribution_once_and_outlasts_a_save),
     };
 
     if (argc > 1) {
