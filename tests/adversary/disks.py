@@ -9,12 +9,20 @@ import sys
 import threading
 
 
-def enter():
-    """Goes on in a namespace of mounts; a process that may not leaves with 77, "skipped"."""
-    if os.environ.get("PSGD_OWN_MOUNTS"):
+def is_here():
+    """Whether this process is in a namespace of mounts of its own."""
+    return bool(os.environ.get("PSGD_OWN_MOUNTS"))
+
+
+def enter(is_required=True):
+    """Goes on in a namespace of mounts. A process that may not leaves with 77, "skipped", or goes on
+    without one if it can."""
+    if is_here():
         return
     if not shutil.which("unshare") or subprocess.run(
             ["unshare", "-rm", "true"], capture_output=True).returncode != 0:
+        if not is_required:
+            return
         print("skipped: no namespace of mounts is to be had")
         sys.exit(77)
     os.environ["PSGD_OWN_MOUNTS"] = "1"
