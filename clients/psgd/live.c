@@ -2,34 +2,56 @@
 /* live.c - see live.h. */
 #include "clients/psgd/live.h"
 
+#include <langinfo.h>
+#include <locale.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { LINE_BYTES = 512, COLUMNS = 80 };
+enum { LINE_BYTES = 512, COLUMNS = 80, ROWS = 24 };
+
+/* Returns whether the environment's locale has UTF-8. */
+static bool has_utf8(void)
+{
+    locale_t locale = newlocale(LC_CTYPE_MASK, "", (locale_t)0);
+    bool found = false;
+
+    if (locale != (locale_t)0) {
+        found = strcmp(nl_langinfo_l(CODESET, locale), "UTF-8") == 0;
+        freelocale(locale);
+    }
+    return found;
+}
 
 void ps_live_init(ps_live *live)
 {
-    *live = (ps_live){.is_terminal = isatty(STDOUT_FILENO) == 1};
+    *live = (ps_live){.is_terminal = isatty(STDOUT_FILENO) == 1, .is_utf8 = has_utf8()};
 }
 
-static size_t columns(void)
+static struct winsize screen(void)
 {
     struct winsize size;
 
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
-        return size.ws_col;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) {
+        size = (struct winsize){0};
     }
-    return COLUMNS;
+    size.ws_col = size.ws_col > 0 ? size.ws_col : COLUMNS;
+    size.ws_row = size.ws_row > 0 ? size.ws_row : ROWS;
+    return size;
 }
 
 void ps_live_clear(ps_live *live)
 {
     if (live->is_shown) {
-        fputs("\r\033[K", stdout);
+        if (live->above > 0) {
+            printf("\033[%zuA", live->above);
+        }
+        fputs("\r\033[J", stdout);
         fflush(stdout);
         live->is_shown = false;
+        live->above = 0;
     }
 }
 
@@ -38,7 +60,7 @@ void ps_live_progress(ps_live *live, const Psgd__V1__Progress *progress, int64_t
     char text[LINE_BYTES];
 
     if (live->is_terminal) {
-        size_t width = columns();
+        size_t width = screen().ws_col;
 
         ps_show_progress(progress, width - 1, text, sizeof text);
         printf("\r%.*s\033[K", (int)(width - 1), text);
@@ -50,6 +72,51 @@ void ps_live_progress(ps_live *live, const Psgd__V1__Progress *progress, int64_t
         live->last_us = now_us;
     }
     fflush(stdout);
+}
+
+void ps_live_curves(ps_live *live, const Psgd__V1__Progress *progress, const ps_curves *curves,
+                    int64_t now_us)
+{
+    struct winsize size = screen();
+    size_t width = size.ws_col, above;
+    ps_strbuf lines = {0}, out = {0};
+    char text[LINE_BYTES];
+
+    if (!live->is_terminal) {
+        ps_live_progress(live, progress, now_us);
+        return;
+    }
+    /* a line as wide as the screen would move the cursor; the last line is that of progress */
+    above = ps_curves_draw(&lines, curves, width - 1, size.ws_row - 1U, live->is_utf8);
+    if (live->is_shown && live->columns != width) {
+        ps_strbuf_puts(&out, "\033[H\033[J"); /* what wrapped cannot be counted */
+    } else if (live->is_shown && live->above > 0) {
+        ps_strbuf_printf(&out, "\033[%zuA", live->above);
+    }
+    ps_strbuf_putc(&out, '\r');
+    for (const char *at = ps_strbuf_text(&lines); *at != '\0'; at = strchr(at, '\n') + 1) {
+        ps_strbuf_append(&out, at, strcspn(at, "\n"));
+        ps_strbuf_puts(&out, "\033[K\n");
+    }
+    ps_show_progress(progress, width - 1, text, sizeof text);
+    ps_strbuf_printf(&out, "%.*s\033[J", (int)(width - 1), text);
+    fwrite(out.data, 1, out.len, stdout);
+    fflush(stdout);
+    live->is_shown = true;
+    live->above = above;
+    live->columns = width;
+    ps_strbuf_fini(&lines);
+    ps_strbuf_fini(&out);
+}
+
+void ps_live_keep(ps_live *live)
+{
+    if (live->is_shown) {
+        putchar('\n');
+        fflush(stdout);
+        live->is_shown = false;
+        live->above = 0;
+    }
 }
 
 void ps_live_line(ps_live *live, const char *fmt, ...)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* live.h - shows progress on stdout: on a terminal a last line that is rewritten in place,
- * elsewhere a line every PS_LIVE_PERIOD_US. */
+ * below curves if they are wanted; elsewhere a line every PS_LIVE_PERIOD_US. */
 #ifndef PS_CLIENTS_PSGD_LIVE_H
 #define PS_CLIENTS_PSGD_LIVE_H
 
+#include "clients/psgd/curves.h"
 #include "clients/psgd/show.h"
 
 enum { PS_LIVE_PERIOD_US = 2 * 1000 * 1000 };
@@ -11,6 +12,9 @@ enum { PS_LIVE_PERIOD_US = 2 * 1000 * 1000 };
 typedef struct ps_live {
     bool is_terminal;
     bool is_shown;   /* the line is on the terminal */
+    size_t above;    /* lines of curves above it, on the terminal */
+    size_t columns;  /* of the terminal when they were drawn */
+    bool is_utf8;    /* the locale is */
     int64_t last_us; /* time of the last line off a terminal; 0: none yet */
 } ps_live;
 
@@ -19,10 +23,18 @@ void ps_live_init(ps_live *live);
 /* Shows progress. `now_us` is monotonic time in microseconds. */
 void ps_live_progress(ps_live *live, const Psgd__V1__Progress *progress, int64_t now_us);
 
+/* Shows progress below curves; off a terminal, progress alone. What was shown before is written
+ * over in one piece, without clearing it first. */
+void ps_live_curves(ps_live *live, const Psgd__V1__Progress *progress, const ps_curves *curves,
+                    int64_t now_us);
+
+/* Leaves what is shown on the terminal; the next output begins below it. */
+void ps_live_keep(ps_live *live);
+
 /* Writes a line that stays. */
 PS_PRINTF(2, 3) void ps_live_line(ps_live *live, const char *fmt, ...);
 
-/* Clears the line. Call it before anything else is written. */
+/* Clears the line and the curves above it. Call it before anything else is written. */
 void ps_live_clear(ps_live *live);
 
 #endif

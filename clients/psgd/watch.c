@@ -5,6 +5,7 @@
 #include "common/base/clock.h"
 #include "common/base/xalloc.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,6 +136,38 @@ static void show_recoveries(ps_watch *w, const Psgd__V1__Job *job)
     }
 }
 
+/* Returns a metric of the job's result; NaN if it has none. */
+static double result_of(const Psgd__V1__Job *job, const char *name)
+{
+    for (size_t i = 0; i < job->n_result; i++) {
+        if (strcmp(job->result[i]->key, name) == 0) {
+            return job->result[i]->value;
+        }
+    }
+    return (double)NAN;
+}
+
+static void add_test(ps_watch *w, const Psgd__V1__Job *job)
+{
+    if (w->with_curves && job->progress != NULL) {
+        ps_curves_add(&w->curves, true, (double)job->progress->step, result_of(job, "loss"),
+                      result_of(job, "accuracy"));
+    }
+}
+
+static void show_progress(ps_watch *w, const Psgd__V1__Progress *progress)
+{
+    if (!w->with_curves) {
+        ps_live_progress(&w->live, progress, ps_clock_us());
+        return;
+    }
+    if (progress->step > 0) {
+        ps_curves_add(&w->curves, false, (double)progress->step, progress->loss,
+                      progress->accuracy);
+    }
+    ps_live_curves(&w->live, progress, &w->curves, ps_clock_us());
+}
+
 static void show_event(ps_watch *w, const Psgd__V1__WatchJobResponse *event)
 {
     const Psgd__V1__Job *job = event->job;
@@ -144,6 +177,9 @@ static void show_event(ps_watch *w, const Psgd__V1__WatchJobResponse *event)
     if (event->kind != PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_PROGRESS &&
         strcmp(text, w->shown) != 0) {
         memcpy(w->shown, text, sizeof text);
+        if (w->with_curves && job->state != PSGD__V1__JOB_STATE__JOB_STATE_RUNNING) {
+            ps_live_keep(&w->live);
+        }
         ps_live_line(&w->live, "%s", text);
     }
     show_recoveries(w, job);
@@ -153,12 +189,15 @@ static void show_event(ps_watch *w, const Psgd__V1__WatchJobResponse *event)
         w->has_shown_nodes = true;
     }
     if (event->kind == PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_METRICS && job->n_result > 0) {
-        ps_show_result(job, text, sizeof text);
-        ps_live_line(&w->live, "test set: %s", text);
+        add_test(w, job);
+        if (!w->with_curves || !w->live.is_terminal) {
+            ps_show_result(job, text, sizeof text);
+            ps_live_line(&w->live, "test set: %s", text);
+        }
     }
     if (job->progress != NULL && job->progress->total_steps > 0 &&
         job->state == PSGD__V1__JOB_STATE__JOB_STATE_RUNNING) {
-        ps_live_progress(&w->live, job->progress, ps_clock_us());
+        show_progress(w, job->progress);
     }
 }
 
@@ -183,6 +222,9 @@ static void on_end(void *arg, const ps_error *error)
 {
     ps_watch *w = arg;
 
+    if (w->with_curves) {
+        ps_live_keep(&w->live);
+    }
     ps_live_clear(&w->live);
     if (w->is_detached) {
         char self[SELF_BYTES];
@@ -223,8 +265,10 @@ void ps_watch_start(ps_watch *watch, ps_cli *cli, const char *job_id)
 {
     static const ps_reader_events events = {on_open, on_event, on_end};
 
-    *watch =
-        (ps_watch){.cli = cli, .job_id = ps_xstrdup(job_id), .with_workers = watch->with_workers};
+    *watch = (ps_watch){.cli = cli,
+                        .job_id = ps_xstrdup(job_id),
+                        .with_workers = watch->with_workers,
+                        .with_curves = watch->with_curves};
     psgd__v1__watch_job_request__init(&watch->request);
     watch->request.job_id = watch->job_id;
     ps_live_init(&watch->live);
@@ -236,13 +280,33 @@ void ps_watch_start(ps_watch *watch, ps_cli *cli, const char *job_id)
 void ps_watch_fini(ps_watch *watch)
 {
     free(watch->job_id);
+    ps_curves_fini(&watch->curves);
 }
 
 /* --- the subcommand ------------------------------------------------------------- */
 
+static bool prepare(ps_cli *cli, void *options)
+{
+    const ps_watch *w = options;
+
+    if (w->with_curves && cli->format != PS_FORMAT_TEXT) {
+        fprintf(stderr, "psgd: --curves draws text; leave it or --format %s out\n",
+                cli->general.format);
+        return false;
+    }
+    return true;
+}
+
 static void start(ps_cli *cli, void *options)
 {
-    ps_watch_start(options, cli, ps_cli_job(cli));
+    ps_watch *w = options;
+
+    ps_watch_start(w, cli, ps_cli_job(cli));
+    if (w->with_curves && !w->live.is_terminal) {
+        fputs("psgd: --curves draws on a terminal, and stdout is none: progress is printed as "
+              "lines\n",
+              stderr);
+    }
 }
 
 static void fini(void *options)
@@ -253,6 +317,9 @@ static void fini(void *options)
 static const ps_option options[] = {
     PS_OPTION_BOOL(ps_watch, with_workers, .name = "workers",
                    .help = "also show every worker: its step, loss and waiting time"),
+    PS_OPTION_BOOL(ps_watch, with_curves, .name = "curves",
+                   .help = "draw loss and accuracy on the terminal, in Braille, or in ASCII if "
+                           "the locale has no UTF-8"),
     PS_OPTION_END,
 };
 
@@ -266,6 +333,7 @@ const ps_subcommand ps_subcommand_watch = {
                 .args_max = 1},
     .options = options,
     .options_size = sizeof(ps_watch),
+    .prepare = prepare,
     .start = start,
     .fini = fini,
 };

@@ -14,7 +14,9 @@ typedef struct ps_watch {
     Psgd__V1__WatchJobRequest request; /* its after_sequence is the last event that was received */
     char shown[1200];                  /* the last line about the job's state */
     bool is_detached;
-    bool with_workers;    /* shows every worker too; set before ps_watch_start, which keeps it */
+    bool with_workers; /* shows every worker too; set before ps_watch_start, which keeps it */
+    bool with_curves;  /* draws curves above the progress; likewise */
+    ps_curves curves;
     bool has_shown_nodes; /* the nodes of the job */
     uint32_t recovered;   /* attempt of the last recovery that was shown */
     bool is_asking;       /* for the workers */

@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""psgd plot: files that need nothing else, of jobs of a cluster and of folders."""
+"""psgd plot: files that need nothing else, of jobs of a cluster and of folders; psgd watch --curves."""
+import fcntl
 import json
+import os
 import pathlib
+import pty
 import re
 import shutil
+import struct
 import subprocess
 import tempfile
+import termios
 import xml.etree.ElementTree as ElementTree
 
 from harness import BIN, ENDLESS, PATIENCE, SMALL, ClusterTest, main
@@ -103,6 +108,48 @@ class Plot(ClusterTest):
         code, _, err = self.run_psgd("plot", "empty")
         self.assertNotEqual(code, 0)
         self.assertIn("has no reports", err)
+
+    def watch(self, c, job, rows, columns, locale):
+        """What psgd watch --curves writes to a terminal of that size."""
+        main_end, end = pty.openpty()
+        fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        p = subprocess.Popen([BIN / "psgd", "-c", c.coordinator.address, "watch", "--curves", job], stdout=end,
+                             stderr=subprocess.DEVNULL, env={"LC_ALL": locale})
+        os.close(end)
+        said = b""
+        with open(main_end, "rb", buffering=0) as f:
+            try:
+                while piece := f.read(65536):
+                    said += piece
+            except OSError:  # the other end is closed
+                pass
+        self.assertEqual(p.wait(60 * PATIENCE), 0)
+        return said.decode()
+
+    def test_curves_on_a_terminal(self):
+        c = self.cluster(workers=2, pservers=1)
+        long = {**SMALL, "workers": 2, "epochs": 100000, "maxSeconds": 4}
+        for rows, columns, locale in ((24, 80, "C.UTF-8"), (50, 120, "C.UTF-8"), (24, 80, "C")):
+            with self.subTest(rows=rows, columns=columns, locale=locale):
+                said = self.watch(c, c.submit(long).id, rows, columns, locale)
+                frames = [f for f in said.split("\x1b[J") if "accuracy 0." in f and "loss " in f and "step " in f]
+                self.assertGreater(len(frames), 1)
+                for line in re.sub(r"\x1b\[\d*[A-Z]", "", said).replace("\r", "\n").split("\n"):
+                    if "|" in line or "\u2502" in line:
+                        self.assertLess(len(line), columns)
+                self.assertNotIn("\x1b[2J", said)
+                self.assertRegex(said, r"\r\nCOLLECTING")  # the last curves stay
+                self.assertEqual(bool(re.search("[\u2801-\u28ff]", said)), locale != "C")
+                self.assertEqual(said.isascii(), locale == "C")
+                for up in re.findall(r"\x1b\[(\d+)A", said):
+                    self.assertLess(int(up), rows)
+        job = c.submit({**SMALL, "workers": 2}).id
+        code, out, err = self.run_psgd("watch", "--curves", job, coordinator=c.coordinator.address)
+        self.assertEqual(code, 0)
+        self.assertIn("--curves draws on a terminal", err)
+        self.assertNotIn("\x1b", out)
+        code, _, err = self.run_psgd("--format", "json", "watch", "--curves", job, coordinator=c.coordinator.address)
+        self.assertEqual(code, 4, err)
 
 
 if __name__ == "__main__":

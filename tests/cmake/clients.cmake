@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The command line, and clients in other languages, against a real cluster.
+ps_test(unit test_curves ps_cli)
 ps_test(unit test_nodes_file ps_cli)
 ps_test(unit test_plot ps_cli)
 ps_test(unit test_show_progress ps_cli)

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* curves.h - draws the loss and the accuracy of a job that trains as text. Pure.
+ *
+ * With UTF-8 a character of Braille has two by four dots; without, a character is one dot. */
+#ifndef PS_CLIENTS_PSGD_CURVES_H
+#define PS_CLIENTS_PSGD_CURVES_H
+
+#include "clients/psgd/plot_job.h"
+
+#include "common/base/strbuf.h"
+
+#include <stdbool.h>
+
+enum { PS_CURVES_POINTS_MAX = 8192, PS_CURVES_ROWS_LEAST = 9 };
+
+/* What is known so far; rows have step, loss and accuracy. A zeroed struct is empty. */
+typedef struct ps_curves {
+    ps_plot_rows train, tests;
+} ps_curves;
+
+/* Adds a point of training, or of a test. Values that are not finite are not drawn. Of more than
+ * PS_CURVES_POINTS_MAX points, those with the least and the greatest loss of neighbours are kept. A
+ * step before the last one, to which a job went back, removes the points behind it. */
+void ps_curves_add(ps_curves *curves, bool is_test, double step, double loss, double accuracy);
+
+/* Appends lines, each ended by \n and at most `columns` wide, for a screen that has `rows` left.
+ * Returns how many: 0 if there are fewer than PS_CURVES_ROWS_LEAST rows, 40 columns, or two points.
+ * Accuracy stands beside the loss, or below it if there is room. */
+size_t ps_curves_draw(ps_strbuf *out, const ps_curves *curves, size_t columns, size_t rows,
+                      bool is_utf8);
+
+/* Frees the points. */
+void ps_curves_fini(ps_curves *curves);
+
+#endif
