@@ -3,15 +3,19 @@
 #include "common/node/join_cluster.h"
 
 #include "common/base/address.h"
+#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/pki/credentials.h"
 #include "common/rpc/join_client.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const int64_t call_us = 10000000; /* a coordinator may wait 5 s for its authority */
+static const int64_t call_us = 10000000;     /* a coordinator may wait 5 s for its authority */
+static const int64_t patience_us = 20000000; /* begins no turn after it; a new leader takes 10 s */
+enum { PAUSE_MS = 250 };                     /* between two turns */
 
 /* Returns whether the folder has the files of this member, of this root. */
 static bool is_member(const ps_join_token *token, const char *tls_dir)
@@ -44,9 +48,10 @@ static ps_status ask(const ps_join_token *token, const char *address, const ps_s
     return st;
 }
 
-/* Asks them in turn until one answers. */
-static ps_status ask_any(const ps_join_token *token, const char *coordinators,
-                         const ps_strbuf *request, ps_strbuf *answer)
+/* Asks each of them until one answers. */
+static ps_status ask_each(const ps_join_token *token, const char *coordinators,
+                          const ps_strbuf *request, ps_strbuf *answer, const char **chain,
+                          size_t *chain_n)
 {
     char one[PS_ADDRESS_TEXT_BYTES];
     ps_status st = ps_fail(PS_INVALID_ARGUMENT, "no coordinator to ask");
@@ -57,12 +62,39 @@ static ps_status ask_any(const ps_join_token *token, const char *coordinators,
         snprintf(one, sizeof one, "%.*s", (int)n, coordinators);
         ps_strbuf_clear(answer);
         st = ask(token, one, request, answer);
+        if (ps_is_ok(&st)) {
+            st = ps_join_read_answer(ps_strbuf_text(answer), answer->len, chain, chain_n);
+        }
         if (st.code != PS_UNAVAILABLE) {
             break;
         }
         coordinators += n + (coordinators[n] == ',');
     }
     return st;
+}
+
+/* Asks them in turn until one answers; nobody leads for a moment when the leader changes. The
+ * certificate is *chain, within `answer`. */
+static ps_status ask_any(const ps_join_token *token, const char *coordinators,
+                         const ps_strbuf *request, ps_strbuf *answer, const char **chain,
+                         size_t *chain_n)
+{
+    int64_t until_us = ps_clock_us() + patience_us;
+    bool is_said = false;
+    ps_status st;
+
+    for (;;) {
+        st = ask_each(token, coordinators, request, answer, chain, chain_n);
+        if (st.code != PS_UNAVAILABLE || ps_clock_us() >= until_us) {
+            return st;
+        }
+        if (!is_said) {
+            ps_log(PS_LOG_INFO, "join", "%s; asks again for %d s", st.text,
+                   (int)(patience_us / 1000000));
+            is_said = true;
+        }
+        poll(NULL, 0, PAUSE_MS);
+    }
 }
 
 ps_status ps_join_cluster(const ps_join_token *token, const char *coordinators, const char *tls_dir)
@@ -91,10 +123,7 @@ ps_status ps_join_cluster(const ps_join_token *token, const char *coordinators, 
     }
     if (ps_is_ok(&st)) {
         ps_join_put_request(&request, token->secret, pem, n);
-        st = ask_any(token, coordinators, &request, &answer);
-    }
-    if (ps_is_ok(&st)) {
-        st = ps_join_read_answer(ps_strbuf_text(&answer), answer.len, &chain, &chain_n);
+        st = ask_any(token, coordinators, &request, &answer, &chain, &chain_n);
     }
     if (ps_is_ok(&st)) {
         st = ps_credentials_install(tls_dir, "the coordinator's answer", chain, chain_n,

@@ -7,8 +7,8 @@
 
 /* Makes the folder `tls_dir` that of a member: draws a key there, and has one of the coordinators
  * (host:port, several with commas between) answer the request. Does nothing if there is a
- * certificate of the same node and root already that can be used. Blocks for a few seconds at
- * most. */
+ * certificate of the same node and root already that can be used. Asks in turn for 20 s if none of
+ * them can be reached or leads, and blocks meanwhile. */
 PS_MUST_USE ps_status ps_join_cluster(const ps_join_token *token, const char *coordinators,
                                       const char *tls_dir);
 

@@ -30,7 +30,7 @@ enum {
 
 static const char scheme[] = "psgd-join:";
 static const char greeting[] = "psgd-join 1 ";
-static const char granted[] = "ok\n", refused[] = "refused\n";
+static const char granted[] = "ok\n", refused[] = "refused\n", put_off[] = "later\n";
 
 typedef struct line {
     ps_principal who;
@@ -350,7 +350,7 @@ void ps_join_put_request(ps_strbuf *out, const char *secret, const char *pem, si
 
 void ps_join_put_refusal(ps_strbuf *out, const ps_status *why)
 {
-    ps_strbuf_printf(out, "%s%s", refused, why->text);
+    ps_strbuf_printf(out, "%s%s", why->code == PS_UNAVAILABLE ? put_off : refused, why->text);
 }
 
 ps_status ps_join_read_request(const char *request, size_t n, char secret[PS_SHA256_HEX_BYTES],
@@ -374,14 +374,21 @@ ps_status ps_join_read_request(const char *request, size_t n, char secret[PS_SHA
                : ps_fail(PS_INVALID_ARGUMENT, "the secret to join has 64 hexadecimal digits");
 }
 
+/* Reads an answer that begins with one of the words for a refusal. */
+static ps_status read_refusal(ps_code code, const char *text, size_t n)
+{
+    return ps_fail(code, "%.*s", (int)(n < PS_STATUS_TEXT_BYTES ? n : PS_STATUS_TEXT_BYTES), text);
+}
+
 ps_status ps_join_read_answer(const char *answer, size_t n, const char **pem, size_t *pem_n)
 {
-    size_t ok = sizeof granted - 1, no = sizeof refused - 1;
+    size_t ok = sizeof granted - 1, no = sizeof refused - 1, later = sizeof put_off - 1;
 
     if (n >= no && memcmp(answer, refused, no) == 0) {
-        size_t text = n - no < PS_STATUS_TEXT_BYTES ? n - no : PS_STATUS_TEXT_BYTES;
-
-        return ps_fail(PS_PERMISSION_DENIED, "%.*s", (int)text, answer + no);
+        return read_refusal(PS_PERMISSION_DENIED, answer + no, n - no);
+    }
+    if (n >= later && memcmp(answer, put_off, later) == 0) {
+        return read_refusal(PS_UNAVAILABLE, answer + later, n - later);
     }
     if (n < ok || memcmp(answer, granted, ok) != 0) {
         return ps_fail(PS_INTERNAL, "the coordinator's answer is none to a request to join");

@@ -62,11 +62,11 @@ PS_MUST_USE ps_status ps_join_read_request(const char *request, size_t n,
                                            char secret[PS_SHA256_HEX_BYTES], const char **pem,
                                            size_t *pem_n);
 
-/* Appends a refusal, as the answer. */
+/* Appends a refusal, as the answer. UNAVAILABLE: the node may ask again, here or elsewhere. */
 void ps_join_put_refusal(ps_strbuf *out, const ps_status *why);
 
 /* Reads an answer of `n` bytes: *pem is the part for ps_credentials_install. A refusal is returned
- * as PERMISSION_DENIED with its text. */
+ * as PERMISSION_DENIED with its text, one that may be asked again as UNAVAILABLE. */
 PS_MUST_USE ps_status ps_join_read_answer(const char *answer, size_t n, const char **pem,
                                           size_t *pem_n);
 

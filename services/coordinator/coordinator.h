@@ -21,6 +21,8 @@
 #include "services/coordinator/io/room.h"
 #include "services/coordinator/quotas.h"
 
+#include <stdatomic.h>
+
 enum {
     PS_LIVE_JOBS_MAX = 10000, /* most jobs that are queued or running */
     PS_COORDINATOR_ID_MAX = 96,
@@ -99,9 +101,10 @@ struct ps_coordinator {
     ps_timer sweep; /* fires once a second: schedule, forget nodes, read the free space */
     ps_timer pulse; /* reads awake_clock.h often enough */
     ps_awake_clock awake;
-    ps_timer soon; /* schedules soon; several requests for it are one */
+    ps_timer soon;                         /* schedules soon; several requests for it are one */
     uint64_t ended[PS_COORDINATOR_STATES]; /* jobs that are over, by state, for /metrics */
-    bool is_open, is_stopping;
+    atomic_bool is_open; /* leads, and has read the registry; joins.c asks on its own thread */
+    bool is_stopping;
     bool was_stopped; /* the earlier process ended in order */
 };
 

@@ -22,6 +22,15 @@ struct ps_joins {
     ps_join_server *server;
 };
 
+/* Puts off who asks a coordinator that does not lead: the audit is the leader's. */
+static void put_off(ps_strbuf *out)
+{
+    const ps_status why = ps_fail(PS_UNAVAILABLE, "this coordinator does not lead now; the token "
+                                                  "was not used");
+
+    ps_join_put_refusal(out, &why);
+}
+
 /* A request that was answered, on its way to the audit. */
 typedef struct answered {
     ps_event event;
@@ -54,10 +63,15 @@ static void note(ps_event *event, bool ok)
 static bool answer(void *arg, const char *from, const char *request, size_t n, ps_strbuf *out)
 {
     ps_joins *joins = arg;
-    answered *a = ps_xcalloc(1, sizeof *a);
+    answered *a;
     char who[PS_PRINCIPAL_TEXT_BYTES], until[PS_PKI_TIME_BYTES];
     bool is_in;
 
+    if (!joins->coordinator->is_open) {
+        put_off(out);
+        return true;
+    }
+    a = ps_xcalloc(1, sizeof *a);
     a->event.fire = note;
     a->coordinator = joins->coordinator;
     snprintf(a->from, sizeof a->from, "%s:%s", from[0] == '[' ? "ipv6" : "ipv4", from);

@@ -151,6 +151,27 @@ static void a_token_gives_one_node_one_certificate(void **state)
     tear_down(&w);
 }
 
+static void who_is_put_off_may_ask_again(void **state)
+{
+    const ps_status later = ps_fail(PS_UNAVAILABLE, "it follows"),
+                    never = ps_fail(PS_NOT_FOUND, "no");
+    ps_strbuf text = {0};
+    const char *pem;
+    size_t n;
+    ps_status st;
+
+    (void)state;
+    ps_join_put_refusal(&text, &later);
+    st = ps_join_read_answer(ps_strbuf_text(&text), text.len, &pem, &n);
+    assert_int_equal(st.code, PS_UNAVAILABLE);
+    assert_string_equal(st.text, "it follows");
+    ps_strbuf_clear(&text);
+    ps_join_put_refusal(&text, &never);
+    st = ps_join_read_answer(ps_strbuf_text(&text), text.len, &pem, &n);
+    assert_int_equal(st.code, PS_PERMISSION_DENIED);
+    ps_strbuf_fini(&text);
+}
+
 static void who_may_not_join_is_told_why(void **state)
 {
     char guess[PS_SHA256_HEX_BYTES];
@@ -355,6 +376,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_token_gives_one_node_one_certificate),
         cmocka_unit_test(who_may_not_join_is_told_why),
+        cmocka_unit_test(who_is_put_off_may_ask_again),
         cmocka_unit_test(tokens_that_wait_are_bounded),
         cmocka_unit_test(tokens_that_have_ended_make_room),
         cmocka_unit_test(what_is_no_token_is_refused_without_repeating_it),
