@@ -17,6 +17,7 @@
 #include "services/coordinator/io/job_store.h"
 #include "services/coordinator/io/leadership.h"
 #include "services/coordinator/io/registry.h"
+#include "services/coordinator/io/registry_ahead.h"
 #include "services/coordinator/io/registry_writer.h"
 #include "services/coordinator/io/room.h"
 #include "services/coordinator/quotas.h"
@@ -63,6 +64,7 @@ struct ps_coordinator {
     char address[160]; /* the address that nodes and users are told */
     int64_t start_wall_us;
     ps_leadership *leadership; /* NULL: the only coordinator of its registry */
+    ps_registry_ahead *ahead;  /* reads jobs until this coordinator leads; NULL: it leads */
     ps_registry *registry;     /* used by `writer` only */
     ps_writer *writer;
     ps_registry *reader; /* for reading only; used by `reads` and by tasks */

@@ -271,7 +271,7 @@ static void check_leadership(void *arg)
     ps_leadership_check(((ps_coordinator *)arg)->leadership);
 }
 
-/* Opens the registry in etcd and goes on with its jobs. */
+/* Completes what was read of the registry in etcd, and goes on with its jobs. */
 static void elected(void *arg)
 {
     ps_coordinator *c = arg;
@@ -289,7 +289,9 @@ static void elected(void *arg)
     ps_log(PS_LOG_INFO, "leader", "leads from now on, by revision %lld of etcd",
            (long long)conf.leadership);
     ps_loop_check(c->loop, check_leadership, c);
-    st = ps_registry_open_etcd(&conf, &c->registry);
+    c->registry = ps_registry_ahead_take(c->ahead);
+    c->ahead = NULL;
+    st = ps_registry_etcd_lead(c->registry, &conf);
     if (ps_is_ok(&st)) {
         st = load(c);
     }
@@ -341,7 +343,9 @@ ps_status ps_coordinator_open(ps_coordinator *c, const char *address)
 
     snprintf(c->address, sizeof c->address, "%s", address);
     if (c->conf.etcd) {
-        return ps_leadership_start(&conf, &c->leadership);
+        ps_status st = ps_registry_ahead_start(c->conf.etcd, c->conf.temp_dir, &c->ahead);
+
+        return ps_is_ok(&st) ? ps_leadership_start(&conf, &c->leadership) : st;
     }
     begin(c);
     return ps_ok();
@@ -435,6 +439,7 @@ void ps_coordinator_destroy(ps_coordinator *c)
     assert(c->attempts == 0); /* an attempt's calls use the coordinator */
     stop_threads(c);
     ps_leadership_stop(c->leadership);
+    ps_registry_close(ps_registry_ahead_take(c->ahead));
     ps_jobs_fini(&c->jobs);
     ps_nodes_fini(&c->nodes);
     ps_room_fini(&c->room);

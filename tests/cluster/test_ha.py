@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import socket
@@ -211,6 +212,63 @@ class Leadership(HaTest):
             return ""
         except grpc.RpcError as e:
             return e.details()
+
+    def test_the_next_leader_has_read_the_jobs_before(self):
+        """What was stored, changed and deleted before and after it read is as the leader before had it."""
+        etcd = self.etcd()
+        c = self.cluster(etcd, workers=1, extra=["--log-level", "debug"])
+        c.wait_nodes(2)
+        leader = c.leader()
+        (other,) = [p for p in c.coordinators if p is not leader]
+
+        def events(job_id):
+            return [e.SerializeToString() for e in c.stub(c.leader()).WatchJob(
+                coordinator_pb2.WatchJobRequest(job_id=job_id), timeout=20 * PATIENCE)]
+
+        def jobs(count):
+            ids = [c.submit(SHORT, title=f"short{i}").id for i in range(count)]
+            for job_id in ids:
+                self.assertEqual(c.wait(job_id).state, DONE)
+            return ids
+
+        early = jobs(3)
+        newest = etcd.ctl("get", "psgd/order", "--write-out=json").stdout
+        revision = json.loads(newest)["kvs"][0]["mod_revision"]
+        c.poll("the other one has read them", lambda: any(
+            int(r) >= revision for r in re.findall(r"read ahead to revision (\d+)", other.log())))
+        late = jobs(1)
+        for gone in (early[1], late[0]):
+            c.call("DeleteJob", coordinator_pb2.DeleteJobRequest(job_id=gone))
+        late += jobs(1)
+        kept = [early[0], early[2], late[1]]
+        told = {job_id: events(job_id) for job_id in kept}
+        leader.kill()
+        self.assertIs(c.leader(but=leader), other)
+        self.assertIn("read what is new from etcd", other.log())
+        self.assertEqual({job_id: events(job_id) for job_id in kept}, told)
+        self.assertEqual([j.id for j in c.call("ListJobs", coordinator_pb2.ListJobsRequest()).jobs], kept[::-1])
+        self.assertEqual(c.wait(c.submit(SMALL).id).state, DONE)
+
+    def test_what_was_read_of_an_etcd_that_was_replaced_is_forgotten(self):
+        """The jobs of the etcd before are not those of the new one, which has fewer revisions."""
+        etcd = self.etcd()
+        c = self.cluster(etcd, workers=1, extra=["--log-level", "debug"])
+        c.wait_nodes(2)
+        for i in range(3):
+            self.assertEqual(c.wait(c.submit(SHORT, title=f"before{i}").id).state, DONE)
+        first = c.leader()
+        (other,) = [p for p in c.coordinators if p is not first]
+        c.poll("the other one has read them", lambda: "read ahead to revision" in other.log())
+        other.freeze()
+        etcd.kill()
+        shutil.rmtree(etcd.folder / "m0")
+        etcd.start(0)
+        etcd.wait()
+        submitted = c.submit(SHORT, title="after").id
+        other.thaw()
+        first.kill()
+        c.leader(but=first)
+        self.assertEqual([j.id for j in c.call("ListJobs", coordinator_pb2.ListJobsRequest()).jobs], [submitted])
 
     def test_a_frozen_leader_wakes_as_a_follower(self):
         c, first = self.taken_over(lambda p: p.freeze(), lambda p: p.thaw())

@@ -26,8 +26,8 @@ from google.protobuf import json_format
 
 import slow_links
 from ha_cluster import PACED, SHORT, TAKEOVER_S, HaTest, Submitter
-from harness import (ENDLESS, PATIENCE, coordinator_pb2, job_pb2, main, node_pb2,
-                     node_pb2_grpc)
+from harness import (ENDLESS, PATIENCE, SLOW, coordinator_pb2, job_pb2, main, node_pb2,
+                     node_pb2_grpc, tensors)
 
 INSIDE = "PSGD_HA_NETWORK"     # the network's name, for the part that runs in the hub's namespace
 NOT_HERE = "PSGD_HA_NOT_HERE"  # why there is none
@@ -257,6 +257,34 @@ class Partitions(HaTest):
               flush=True)
         self.assertLess(max(s for some in took.values() for s in some), TAKEOVER_S)
         self.assertGreater(ratio, RATE)
+
+
+    def test_a_job_goes_on_when_its_leader_reaches_the_nodes_again(self):
+        """A leader that is cut off from all nodes, but not from etcd, leads on. The job counts as lost after
+        its lease, and goes on from its checkpoint when the link heals, to the same bits."""
+        self.network = Network(os.environ[INSIDE])
+        etcd = self.etcd(1, lambda i: (HOSTS[f"etcd-{i}"], self.network.within(f"etcd-{i}")))
+        c = self.cluster(etcd, coordinators=2, workers=2, pservers=1, place=self.network.place)
+        c.wait_nodes(3)
+        spec = {**PACED, "workers": 2, "timeouts": {"leaseMs": int(1500 * SLOW)}, "checkpoint": {"everySteps": 5}}
+        straight = c.wait(c.submit({**spec, "straggler": {"name": "none"}}).id)
+        leader = c.leader()
+        job = c.submit(spec)
+        c.wait(job.id, lambda j: j.progress.step > 10)
+        self.network.cut(leader.name, ips("pserver", "worker"))
+        lost = c.wait(job.id, lambda j: j.restarts > 0)
+        self.assertEqual((lost.state, lost.recoveries[0].reason), (job_pb2.JOB_STATE_QUEUED, "NODE_LOST"))
+        self.assertIs(c.leader(), leader)
+        healed = time.monotonic()
+        self.network.join(leader.name)
+        back = c.wait(job.id, lambda j: j.state == job_pb2.JOB_STATE_RUNNING)
+        print(f"  cut_from_nodes past the lease: trains again {time.monotonic() - healed:.2f} s after the link healed",
+              flush=True)
+        self.assertGreater(back.recoveries[0].from_step, 0)
+        end = c.wait(job.id)
+        self.assertEqual((end.state, end.restarts), (job_pb2.JOB_STATE_DONE, 1), end.message)
+        models = [tensors(c.files(j.id)["MODEL-paced-N(ps).safetensors"]) for j in (straight, end)]
+        self.assertEqual(*models)
 
 
 def on_its_own_network():

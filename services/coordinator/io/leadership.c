@@ -22,7 +22,7 @@
 #include <string.h>
 #include <time.h>
 
-static const int64_t look_us = 200000;    /* between two looks at who leads */
+static const int64_t look_us = 100000;    /* between two looks at who leads */
 static const int64_t again_us = 50000;    /* before a renewal that failed is tried again */
 static const int64_t answer_us = 1500000; /* for etcd to answer a candidate */
 static const int64_t farewell_us = 1000000;

@@ -44,16 +44,30 @@ enum {
 typedef struct etcd_registry {
     ps_registry base;
     ps_registry_etcd_conf conf;
-    ps_registry *copy; /* of SQLite */
-    char folder[800];  /* of the copy; "": removed already */
+    ps_registry *copy;   /* of SQLite */
+    ps_registry *reader; /* of the copy, for etcd_open_reader; NULL: it was given away */
+    int64_t seen;        /* revision up to which the copy has everything; 0: it is empty */
+    uint64_t cluster;    /* id of the etcd that the copy is of */
+    const atomic_bool *is_stopping; /* ends ps_registry_etcd_read early */
     ps_etcd_txn *txn;
     int64_t newest;   /* revision of the newest transaction; 0: nothing was stored yet */
     uint64_t count;   /* transactions of this leadership */
     unsigned depth;   /* nesting depth of begin */
     ps_status failed; /* the first failure since the outermost begin */
+    uint64_t *numbers; /* (number_cap): scratch of read_jobs */
+    size_t number_count, number_cap;
 } etcd_registry;
 
 static const ps_registry_type etcd_type;
+
+static const int64_t answer_us = 700000; /* for etcd to answer one that follows */
+
+/* Returns the time until which a call may last. */
+static int64_t until_us(const etcd_registry *r)
+{
+    return r->conf.leadership != 0 ? r->conf.lasts_until_us(r->conf.arg)
+                                   : ps_clock_us() + answer_us;
+}
 
 static etcd_registry *etcd_of(ps_registry *r)
 {
@@ -301,34 +315,24 @@ static ps_status etcd_next_event(ps_registry *base, uint64_t number, uint64_t se
     return ps_registry_next_event(etcd_of(base)->copy, number, sequence, out);
 }
 
-/* Removes the folder of the copy. Its files stay as long as they are open, so that nothing is left
- * behind by a process that is killed. */
-static void remove_folder(etcd_registry *r)
-{
-    ps_status st = r->folder[0] != '\0' ? ps_dir_remove(r->folder) : ps_ok();
-
-    if (!ps_is_ok(&st)) {
-        ps_log(PS_LOG_WARN, "registry", "%s", st.text);
-    }
-    r->folder[0] = '\0';
-}
-
 static ps_status etcd_open_reader(ps_registry *of, ps_registry **out)
 {
     etcd_registry *r = etcd_of(of);
-    ps_status st = ps_registry_open_reader(r->copy, out);
 
-    remove_folder(r);
-    return st;
+    assert(r->reader != NULL);
+    *out = r->reader;
+    r->reader = NULL;
+    return ps_ok();
 }
 
 static void etcd_close(ps_registry *base)
 {
     etcd_registry *r = etcd_of(base);
 
+    ps_registry_close(r->reader);
     ps_registry_close(r->copy);
-    remove_folder(r);
     ps_etcd_txn_destroy(r->txn);
+    free(r->numbers);
     free(r);
 }
 
@@ -356,9 +360,10 @@ static const ps_registry_type etcd_type = {
 typedef struct walk {
     etcd_registry *r;
     ps_status (*take)(etcd_registry *r, uint64_t number, const ProtobufCMessage *message);
-    const ProtobufCMessageDescriptor *type;
+    const ProtobufCMessageDescriptor *type; /* NULL: keys only */
     etcd_key next, end;
-    int64_t revision; /* 0: the newest, until the first page has come */
+    int64_t revision; /* at which all pages are read */
+    int64_t since;    /* only keys that were put later */
     size_t taken;     /* keys of this page */
     bool more;
     ps_status status;
@@ -380,11 +385,17 @@ static uint64_t number_of(const walk *w, const ProtobufCBinaryData *key)
 /* Unpacks a value. One that is damaged is logged and left out. */
 static void take_value(walk *w, const Etcdserverpb__KeyValue *kv)
 {
-    ps_status st = ps_wire_check(w->type, kv->value.data, kv->value.len);
-    ProtobufCMessage *message =
-        ps_is_ok(&st) ? protobuf_c_message_unpack(w->type, NULL, kv->value.len, kv->value.data)
-                      : NULL;
+    ProtobufCMessage *message = NULL;
+    ps_status st;
 
+    if (!w->type) {
+        w->status = w->take(w->r, number_of(w, &kv->key), NULL);
+        return;
+    }
+    st = ps_wire_check(w->type, kv->value.data, kv->value.len);
+    if (ps_is_ok(&st)) {
+        message = protobuf_c_message_unpack(w->type, NULL, kv->value.len, kv->value.data);
+    }
     if (message) {
         w->status = w->take(w->r, number_of(w, &kv->key), message);
     } else {
@@ -402,7 +413,6 @@ static void take_page(void *arg, const ProtobufCMessage *reply)
 
     w->more = page->more && page->n_kvs > 0;
     w->taken = page->n_kvs;
-    w->revision = w->revision == 0 && page->header ? page->header->revision : w->revision;
     for (size_t i = 0; i < page->n_kvs && ps_is_ok(&w->status); i++) {
         take_value(w, page->kvs[i]);
     }
@@ -429,24 +439,25 @@ static ps_status range(walk *w, int64_t limit)
     q.range_end = (ProtobufCBinaryData){strlen(w->end), (uint8_t *)w->end};
     q.limit = limit;
     q.revision = w->revision;
+    q.keys_only = w->type == NULL;
+    q.min_mod_revision = w->since > 0 ? w->since + 1 : 0;
     st = ps_etcd_call(w->r->conf.etcd, &etcdserverpb__kv__descriptor, "Range", &q.base,
-                      w->r->conf.lasts_until_us(w->r->conf.arg), take_page, w);
+                      until_us(w->r), take_page, w);
     return ps_is_ok(&st) ? w->status : st;
 }
 
-/* Takes the values of all keys "prefix/kind/...", in their order. */
-static ps_status
-each_value(etcd_registry *r, const char *kind, const ProtobufCMessageDescriptor *type,
-           ps_status (*take)(etcd_registry *r, uint64_t number, const ProtobufCMessage *message))
+/* Takes the values of all keys "prefix/kind/...", in their order. `w` says how. */
+static ps_status each_value(const char *kind, walk w)
 {
-    walk w = {.r = r, .take = take, .type = type, .more = true, .status = ps_ok()};
     int64_t limit = PAGE_MAX;
     ps_status st = ps_ok();
 
-    snprintf(w.next, sizeof w.next, "%s%s/", ps_etcd_prefix(r->conf.etcd), kind);
-    snprintf(w.end, sizeof w.end, "%s%s0", ps_etcd_prefix(r->conf.etcd), kind); /* '/' + 1 */
+    w.more = true;
+    snprintf(w.next, sizeof w.next, "%s%s/", ps_etcd_prefix(w.r->conf.etcd), kind);
+    snprintf(w.end, sizeof w.end, "%s%s0", ps_etcd_prefix(w.r->conf.etcd), kind); /* '/' + 1 */
     while (w.more && ps_is_ok(&st)) {
-        st = range(&w, limit);
+        st = w.r->is_stopping && atomic_load(w.r->is_stopping) ? ps_fail(PS_CANCELLED, "stopped")
+                                                               : range(&w, limit);
         if (!ps_is_ok(&st) && ps_is_ok(&w.status) && limit > 1 &&
             st.code == PS_RESOURCE_EXHAUSTED) {
             limit /= 2; /* the page was longer than a message may be */
@@ -487,8 +498,22 @@ static ps_status take_event(etcd_registry *r, uint64_t number, const ProtobufCMe
     return ps_sqlite_insert_event(r->copy, number, (const void *)message);
 }
 
+/* The numbers of all jobs that etcd has. */
+static ps_status take_number(etcd_registry *r, uint64_t number, const ProtobufCMessage *message)
+{
+    (void)message;
+    if (r->number_count == r->number_cap) {
+        r->number_cap = 2 * r->number_cap + 64;
+        r->numbers = ps_xrealloc(r->numbers, r->number_cap * sizeof *r->numbers);
+    }
+    r->numbers[r->number_count++] = number;
+    return ps_ok();
+}
+
 /* What the keys "meta", "last" and "order" say. */
 typedef struct known {
+    int64_t revision;                     /* at which "order" was read */
+    uint64_t cluster;                     /* id of etcd's cluster */
     int64_t newest;                       /* revision of the newest transaction; 0: none */
     Psgd__Registry__V1__StoredMeta *meta; /* NULL: nothing was stored yet */
     uint64_t last;
@@ -522,6 +547,8 @@ static void take_order(void *arg, const ProtobufCMessage *reply)
     const Etcdserverpb__RangeResponse *r = (const void *)reply;
 
     ((known *)arg)->newest = r->n_kvs == 1 ? r->kvs[0]->mod_revision : 0;
+    ((known *)arg)->revision = r->header ? r->header->revision : 0;
+    ((known *)arg)->cluster = r->header ? r->header->cluster_id : 0;
 }
 
 static ps_status get(etcd_registry *r, const char *name, ps_etcd_take_fn *take, known *k)
@@ -532,7 +559,7 @@ static ps_status get(etcd_registry *r, const char *name, ps_etcd_take_fn *take, 
     key_of(r, key, name);
     q.key = (ProtobufCBinaryData){strlen(key), (uint8_t *)key};
     return ps_etcd_call(r->conf.etcd, &etcdserverpb__kv__descriptor, "Range", &q.base,
-                        r->conf.lasts_until_us(r->conf.arg), take, k);
+                        until_us(r), take, k);
 }
 
 /* Stores the key of ids the first time, and has the copy use it. */
@@ -550,6 +577,9 @@ static ps_status take_key(etcd_registry *r, const known *k)
         }
         return ps_sqlite_set_key(r->copy, k->meta->id_key);
     }
+    if (r->conf.leadership == 0) {
+        return ps_ok(); /* the leader will store it */
+    }
     meta.version = LAYOUT;
     if (getrandom(&meta.id_key, sizeof meta.id_key, 0) != sizeof meta.id_key) {
         return ps_fail_errno(errno, "draw a key");
@@ -560,79 +590,156 @@ static ps_status take_key(etcd_registry *r, const known *k)
     return ps_is_ok(&st) ? ps_sqlite_set_key(r->copy, meta.id_key) : st;
 }
 
-/* Fills the copy, within a transaction of it. */
-static ps_status fill(etcd_registry *r)
+/* Reads the jobs that were stored since r->seen, at the revision of `k`, and removes from the copy
+ * those that etcd no longer has. */
+static ps_status read_jobs(etcd_registry *r, const known *k)
+{
+    const walk walks[] = {{.type = &psgd__registry__v1__stored_spec__descriptor, .take = take_spec},
+                          {.type = &psgd__registry__v1__stored_job__descriptor, .take = take_job},
+                          {.type = &psgd__v1__watch_job_response__descriptor, .take = take_event}};
+    static const char *const kinds[] = {"spec", "job", "event"};
+    walk keys = {.r = r, .take = take_number, .revision = k->revision, .status = ps_ok()};
+    ps_status st = ps_ok();
+
+    r->number_count = 0;
+    if (r->seen > 0) {
+        st = each_value("spec", keys);
+    }
+    if (ps_is_ok(&st) && r->seen > 0) {
+        st = ps_sqlite_keep_only(r->copy, r->numbers, r->number_count);
+    }
+    for (size_t i = 0; i < sizeof walks / sizeof walks[0] && ps_is_ok(&st); i++) {
+        walk w = walks[i];
+
+        w.r = r;
+        w.revision = k->revision;
+        w.since = r->seen;
+        w.status = ps_ok();
+        st = each_value(kinds[i], w);
+    }
+    return st;
+}
+
+/* Checks that what the copy has is of this etcd, and not of one that was replaced by a backup. */
+static ps_status check_same(const etcd_registry *r, const known *k)
+{
+    return r->seen > 0 && (k->cluster != r->cluster || k->revision < r->seen)
+               ? ps_fail(PS_ABORTED, "etcd is another one than before, or was restored")
+               : ps_ok();
+}
+
+/* Brings the copy up to date, within a transaction of it. */
+static ps_status fill(etcd_registry *r, known *k)
+{
+    ps_status st = get(r, "order", take_order, k);
+
+    if (ps_is_ok(&st)) {
+        st = check_same(r, k);
+    }
+    r->newest = k->newest;
+    if (ps_is_ok(&st)) {
+        st = get(r, "meta", take_meta, k);
+    }
+    if (ps_is_ok(&st)) {
+        st = get(r, "last", take_last, k);
+    }
+    if (ps_is_ok(&st)) {
+        st = take_key(r, k);
+    }
+    /* what was stored last lies between "order" and the keys that were read after it: without a
+     * change since then there is nothing to read */
+    if (ps_is_ok(&st) && (k->newest == 0 || k->newest > r->seen)) {
+        st = read_jobs(r, k);
+    }
+    if (ps_is_ok(&st) && k->last > 0) {
+        st = ps_sqlite_set_last(r->copy, k->last);
+    }
+    psgd__registry__v1__stored_meta__free_unpacked(k->meta, NULL);
+    return st;
+}
+
+/* Brings the copy up to date. */
+static ps_status catch_up(etcd_registry *r)
 {
     known k = {0};
-    ps_status st = get(r, "order", take_order, &k);
+    ps_status st = ps_registry_begin(r->copy), filled;
 
-    r->newest = k.newest;
-    if (ps_is_ok(&st)) {
-        st = get(r, "meta", take_meta, &k);
-    }
-    if (ps_is_ok(&st)) {
-        st = get(r, "last", take_last, &k);
-    }
-    if (ps_is_ok(&st)) {
-        st = take_key(r, &k);
-    }
-    if (ps_is_ok(&st)) {
-        st = each_value(r, "spec", &psgd__registry__v1__stored_spec__descriptor, take_spec);
-    }
-    if (ps_is_ok(&st)) {
-        st = each_value(r, "job", &psgd__registry__v1__stored_job__descriptor, take_job);
-    }
-    if (ps_is_ok(&st)) {
-        st = each_value(r, "event", &psgd__v1__watch_job_response__descriptor, take_event);
-    }
-    if (ps_is_ok(&st) && k.last > 0) {
-        st = ps_sqlite_set_last(r->copy, k.last);
-    }
-    psgd__registry__v1__stored_meta__free_unpacked(k.meta, NULL);
-    return st;
-}
-
-static ps_status open_copy(etcd_registry *r)
-{
-    ps_status st;
-
-    snprintf(r->folder, sizeof r->folder, "%.700s/psgd-coordinator-XXXXXX", r->conf.temp_dir);
-    if (!mkdtemp(r->folder)) {
-        st = ps_fail_errno(errno, "make the folder %s", PS_PATH_SHOWN(r->folder));
-        r->folder[0] = '\0';
+    if (!ps_is_ok(&st)) {
         return st;
     }
-    st = ps_registry_open_sqlite(r->folder, &r->copy);
+    filled = fill(r, &k);
+    st = ps_registry_end(r->copy, &filled);
     if (ps_is_ok(&st)) {
-        ps_registry_relax(r->copy, true);
+        r->seen = k.revision;
+        r->cluster = k.cluster;
     }
     return st;
 }
 
-ps_status ps_registry_open_etcd(const ps_registry_etcd_conf *conf, ps_registry **out)
+/* Opens the copy and its reader in a folder, which is removed at once: the files stay as long as
+ * they are open, so that nothing is left behind by a process that is killed. */
+static ps_status open_copy(etcd_registry *r)
+{
+    char folder[800];
+    ps_status st, removed;
+
+    snprintf(folder, sizeof folder, "%.700s/psgd-coordinator-XXXXXX", r->conf.temp_dir);
+    if (!mkdtemp(folder)) {
+        return ps_fail_errno(errno, "make the folder %s", PS_PATH_SHOWN(folder));
+    }
+    st = ps_registry_open_sqlite(folder, &r->copy);
+    if (ps_is_ok(&st)) {
+        ps_registry_relax(r->copy, true);
+        st = ps_registry_open_reader(r->copy, &r->reader);
+    }
+    removed = ps_dir_remove(folder);
+    if (!ps_is_ok(&removed)) {
+        ps_log(PS_LOG_WARN, "registry", "%s", removed.text);
+    }
+    return st;
+}
+
+ps_status ps_registry_etcd_follow(ps_etcd *etcd, const char *temp_dir,
+                                  const atomic_bool *is_stopping, ps_registry **out)
 {
     etcd_registry *r = ps_xcalloc(1, sizeof *r);
-    int64_t begin_us = ps_clock_us();
     ps_status st;
 
     r->base.type = &etcd_type;
-    r->conf = *conf;
+    r->conf = (ps_registry_etcd_conf){.etcd = etcd, .temp_dir = temp_dir};
+    r->is_stopping = is_stopping;
     r->txn = ps_etcd_txn_create();
     st = open_copy(r);
     if (ps_is_ok(&st)) {
-        st = ps_registry_begin(r->copy);
-    }
-    if (ps_is_ok(&st)) {
-        ps_status filled = fill(r);
-
-        st = ps_registry_end(r->copy, &filled);
-    }
-    if (ps_is_ok(&st)) {
-        ps_log(PS_LOG_INFO, "registry", "read from etcd at %s in %.3f s",
-               ps_etcd_members(conf->etcd), (double)(ps_clock_us() - begin_us) * 1e-6);
         *out = &r->base;
     } else {
         ps_registry_close(&r->base);
+    }
+    return st;
+}
+
+ps_status ps_registry_etcd_read(ps_registry *base, int64_t *revision)
+{
+    ps_status st = catch_up(etcd_of(base));
+
+    *revision = etcd_of(base)->newest;
+    return st;
+}
+
+ps_status ps_registry_etcd_lead(ps_registry *base, const ps_registry_etcd_conf *conf)
+{
+    etcd_registry *r = etcd_of(base);
+    int64_t begin_us = ps_clock_us();
+    bool is_ahead = r->seen > 0;
+    ps_status st;
+
+    r->conf = *conf;
+    r->is_stopping = NULL;
+    st = catch_up(r);
+    if (ps_is_ok(&st)) {
+        ps_log(PS_LOG_INFO, "registry", "%s from etcd at %s in %.3f s",
+               is_ahead ? "read what is new" : "read", ps_etcd_members(conf->etcd),
+               (double)(ps_clock_us() - begin_us) * 1e-6);
     }
     return st;
 }

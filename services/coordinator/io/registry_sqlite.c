@@ -56,6 +56,8 @@
                    " ORDER BY sequence DESC LIMIT 1 OFFSET ?2)")                             \
     X(FIRST_EVENT, "SELECT coalesce(min(sequence), 0) FROM events WHERE number = ?1")        \
     X(HAS_NUMBER, "SELECT 1 FROM jobs WHERE number = ?1")                                    \
+    X(NEXT_NUMBER, "SELECT number FROM jobs WHERE number > ?1 ORDER BY number LIMIT 1")      \
+    X(REMOVE_NUMBER, "DELETE FROM jobs WHERE number = ?1")                                   \
     X(DROP_LAST, "DELETE FROM sqlite_sequence WHERE name = 'jobs'")                          \
     X(SET_LAST, "INSERT INTO sqlite_sequence (name, seq) VALUES ('jobs', ?1)")               \
     X(NEXT_EVENT, "SELECT event, sequence FROM events WHERE number = ?1 AND sequence > ?2"   \
@@ -724,6 +726,40 @@ ps_status ps_sqlite_insert_event(ps_registry *base, uint64_t number,
     is_there = sqlite3_step(s) == SQLITE_ROW;
     sqlite3_reset(s);
     return is_there ? insert_event(r, number, event) : ps_ok();
+}
+
+/* Returns the least number of a job above `number`; 0: there is none. */
+static uint64_t number_above(sqlite_registry *r, uint64_t number)
+{
+    sqlite3_stmt *s = statement(r, SQL_NEXT_NUMBER);
+    uint64_t next = 0;
+
+    sqlite3_bind_int64(s, 1, (sqlite3_int64)number);
+    if (sqlite3_step(s) == SQLITE_ROW) {
+        next = (uint64_t)sqlite3_column_int64(s, 0);
+    }
+    sqlite3_reset(s);
+    return next;
+}
+
+ps_status ps_sqlite_keep_only(ps_registry *base, const uint64_t *numbers, size_t count)
+{
+    sqlite_registry *r = sqlite_of(base);
+    ps_status st = ps_ok();
+    size_t i = 0;
+
+    for (uint64_t n = number_above(r, 0); n > 0 && ps_is_ok(&st); n = number_above(r, n)) {
+        while (i < count && numbers[i] < n) {
+            i++;
+        }
+        if (i == count || numbers[i] != n) {
+            sqlite3_stmt *s = statement(r, SQL_REMOVE_NUMBER);
+
+            sqlite3_bind_int64(s, 1, (sqlite3_int64)n);
+            st = run(r, s, "remove the job");
+        }
+    }
+    return st;
 }
 
 uint64_t ps_sqlite_first_event(ps_registry *base, uint64_t number)

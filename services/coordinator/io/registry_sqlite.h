@@ -26,6 +26,9 @@ PS_MUST_USE ps_status ps_sqlite_insert(ps_registry *r, const ps_record *record,
 PS_MUST_USE ps_status ps_sqlite_insert_event(ps_registry *r, uint64_t number,
                                              const Psgd__V1__WatchJobResponse *event);
 
+/* Deletes the jobs whose numbers are not among these, which ascend. */
+PS_MUST_USE ps_status ps_sqlite_keep_only(ps_registry *r, const uint64_t *numbers, size_t count);
+
 /* Returns the sequence number of the first event of a job that is still stored; 0: none is. */
 uint64_t ps_sqlite_first_event(ps_registry *r, uint64_t number);
 
