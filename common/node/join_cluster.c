@@ -15,7 +15,7 @@
 
 static const int64_t call_us = 10000000;     /* a coordinator may wait 5 s for its authority */
 static const int64_t patience_us = 20000000; /* begins no turn after it; a new leader takes 10 s */
-enum { PAUSE_MS = 250 };                     /* between two turns */
+enum { PAUSE_MS = 1000 };                    /* between two turns */
 
 /* Returns whether the folder has the files of this member, of this root. */
 static bool is_member(const ps_join_token *token, const char *tls_dir)

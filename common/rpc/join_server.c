@@ -29,9 +29,10 @@
 enum {
     JOINS_MAX = 64,
     JOINS_OF_ONE = 8,
-    REFUSALS_MAX = 10, /* of an address, within ... */
-    REFUSED_US = 60 * 1000000,
-    HOSTS = 256, /* addresses whose refusals are counted; the oldest is forgotten */
+    CONNECTIONS_MAX = 600, /* of an address, one after the other, and ... */
+    REFUSALS_MAX = 10,     /* within ... */
+    VISITS_US = 60 * 1000000,
+    HOSTS = 256, /* addresses that are counted; the oldest is forgotten */
     JOIN_US = 10 * 1000000,
     CONTEXT_US = 1000000,
     DEAF_US = 100000,
@@ -44,11 +45,12 @@ typedef struct host {
     unsigned char bytes[16];
 } host;
 
-typedef struct refusals {
+/* What an address has done within a minute. */
+typedef struct visits {
     host from;
-    int64_t began_us;
-    unsigned count;
-} refusals;
+    int64_t began_us; /* 0: a free place */
+    unsigned connections, refusals;
+} visits;
 
 /* A connection; fd < 0: a free place. */
 typedef struct joining {
@@ -75,7 +77,7 @@ struct ps_join_server {
     int64_t context_us;    /* when it was made */
     int64_t deaf_until_us; /* no connection is taken before; 0: now */
     joining joins[JOINS_MAX];
-    refusals hosts[HOSTS];
+    visits hosts[HOSTS];
 };
 
 /* --- addresses ----------------------------------------------------------------------------- */
@@ -101,43 +103,51 @@ static bool is_same(const host *a, const host *b)
     return memcmp(a, b, sizeof *a) == 0;
 }
 
-/* Returns the entry of an address, or the one that it may have. */
-static refusals *find_refusals(ps_join_server *s, const host *from)
+/* Returns the entry of an address for the minute that it is in. */
+static visits *visits_of(ps_join_server *s, const host *from)
 {
-    refusals *oldest = &s->hosts[0];
+    visits *found = &s->hosts[0];
+    int64_t now_us = ps_clock_us();
 
     for (size_t i = 0; i < HOSTS; i++) {
-        if (s->hosts[i].count > 0 && is_same(&s->hosts[i].from, from)) {
-            return &s->hosts[i];
+        visits *v = &s->hosts[i];
+
+        if (v->began_us != 0 && is_same(&v->from, from)) {
+            found = v;
+            break;
         }
-        if (s->hosts[i].began_us < oldest->began_us) {
-            oldest = &s->hosts[i];
+        if (v->began_us < found->began_us) {
+            found = v; /* the oldest, which is forgotten */
         }
     }
-    return oldest;
+    if (!is_same(&found->from, from) || now_us - found->began_us >= VISITS_US) {
+        *found = (visits){.from = *from, .began_us = now_us};
+    }
+    return found;
 }
 
-static bool is_barred(ps_join_server *s, const host *from)
+/* Counts a connection. Returns whether the address may have it. */
+static bool may_visit(ps_join_server *s, const host *from, const char *peer)
 {
-    const refusals *r = find_refusals(s, from);
+    visits *v = visits_of(s, from);
 
-    return r->count >= REFUSALS_MAX && is_same(&r->from, from) &&
-           ps_clock_us() - r->began_us < REFUSED_US;
+    if (++v->connections == CONNECTIONS_MAX + 1) {
+        ps_log(PS_LOG_WARN, "join",
+               "%d connections within a minute; further ones of the address of %s are closed",
+               CONNECTIONS_MAX, peer);
+    }
+    return v->connections <= CONNECTIONS_MAX && v->refusals < REFUSALS_MAX;
 }
 
 static void count_refusal(ps_join_server *s, const joining *j)
 {
-    refusals *r = find_refusals(s, &j->from);
-    int64_t now_us = ps_clock_us();
+    visits *v = visits_of(s, &j->from);
 
-    if (r->count == 0 || !is_same(&r->from, &j->from) || now_us - r->began_us >= REFUSED_US) {
-        *r = (refusals){.from = j->from, .began_us = now_us};
-    }
-    if (++r->count == REFUSALS_MAX) {
+    if (++v->refusals == REFUSALS_MAX) {
         ps_log(PS_LOG_WARN, "join",
                "%u requests to join were refused; the address of %s waits a "
                "minute",
-               r->count, j->peer);
+               v->refusals, j->peer);
     }
 }
 
@@ -233,19 +243,26 @@ static void end_join(joining *j)
 static void begin_join(ps_join_server *s, int fd, const struct sockaddr *address)
 {
     host from = host_of(address);
+    char peer[PS_GUARD_ADDRESS_BYTES];
     joining *place = NULL;
     unsigned of_one = 0;
+    bool may;
 
-    for (size_t i = 0; i < JOINS_MAX; i++) {
+    ps_guard_address(address, peer);
+    may = may_visit(s, &from, peer);
+
+    for (size_t i = 0; may && i < JOINS_MAX; i++) {
         if (s->joins[i].fd < 0) {
             place = &s->joins[i];
         } else {
             of_one += is_same(&s->joins[i].from, &from);
         }
     }
-    refresh_context(s);
-    if (place == NULL || of_one >= JOINS_OF_ONE || is_barred(s, &from) ||
-        fcntl(fd, F_SETFL, O_NONBLOCK) != 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {
+    if (may) {
+        refresh_context(s);
+    }
+    if (place == NULL || of_one >= JOINS_OF_ONE || fcntl(fd, F_SETFL, O_NONBLOCK) != 0 ||
+        fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {
         close(fd);
         return;
     }
@@ -254,7 +271,7 @@ static void begin_join(ps_join_server *s, int fd, const struct sockaddr *address
                        .until_us = ps_clock_us() + JOIN_US,
                        .ssl = SSL_new(s->context),
                        .wants = POLLIN};
-    ps_guard_address(address, place->peer);
+    memcpy(place->peer, peer, sizeof peer);
     if (place->ssl == NULL || SSL_set_fd(place->ssl, fd) != 1) {
         end_join(place);
         return;

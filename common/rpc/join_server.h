@@ -8,7 +8,7 @@
  * behind it, the root, so that the client can compare its fingerprint before it sends anything.
  *
  * Bounds: JOINS_MAX connections, JOINS_OF_ONE of an address, 10 s each, PS_JOIN_MESSAGE_MAX bytes
- * of a request; after REFUSALS_MAX refusals an address waits a minute.
+ * of a request; CONNECTIONS_MAX connections and REFUSALS_MAX refusals of an address within a minute.
  */
 #ifndef PS_COMMON_RPC_JOIN_SERVER_H
 #define PS_COMMON_RPC_JOIN_SERVER_H

@@ -42,14 +42,28 @@ def refused(c, role, *args):
     return done.stderr
 
 
-def raw(port, message, head=None):
-    """Sends bytes to the port where nodes join; the answer, or None if there is none."""
+def join_context():
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_alpn_protocols(["psgd-join/1"])
+    return context
+
+
+def shakes_hands(port, source):
+    """Whether the port where nodes join speaks with this address."""
+    with socket.create_connection(("127.0.0.1", port), timeout=20 * PATIENCE, source_address=(source, 0)) as plain:
+        try:
+            join_context().wrap_socket(plain).close()
+            return True
+        except (ssl.SSLError, ConnectionError):
+            return False
+
+
+def raw(port, message, head=None):
+    """Sends bytes to the port where nodes join; the answer, or None if there is none."""
     with socket.create_connection(("127.0.0.1", port), timeout=20 * PATIENCE) as plain:
         try:
-            with context.wrap_socket(plain) as s:
+            with join_context().wrap_socket(plain) as s:
                 s.sendall((len(message).to_bytes(4, "big") if head is None else head) + message)
                 answer = b""
                 while (got := s.recv(1 << 16)):
@@ -221,6 +235,15 @@ class Join(TlsTest):
             raw(port, b"psgd-join 1 " + b"0" * 64 + b"\n")
         self.assertIsNone(raw(port, b"psgd-join 1 " + b"0" * 64 + b"\n"), "beyond ten refusals an address waits")
         c.poll("it is logged", lambda: "requests to join were refused; the address" in c.coordinator.log())
+
+    def test_an_address_that_connects_again_and_again_is_put_off(self):
+        c = self.join_cluster()
+        port = c.join_port
+        for _ in range(600):
+            socket.create_connection(("127.0.0.1", port), source_address=("127.0.9.9", 0)).close()
+        c.poll("another address is served", lambda: shakes_hands(port, "127.0.9.8"))
+        self.assertFalse(shakes_hands(port, "127.0.9.9"))
+        self.assertIn("further ones of the address of 127.0.9.9", c.coordinator.log())
 
     def test_a_revoked_node_gets_no_other_certificate(self):
         c = self.join_cluster(coordinator_args=["--node-cert-life", LIFE])
