@@ -40,6 +40,12 @@ test   etcd-client            looks into it
 test   prometheus             reads metrics, and checks their text
 test   iproute2               counts bytes in a network of its own
 test   nftables               cuts machines off each other in a network of their own
+test   help2man               manual pages of the packages
+test   dpkg-dev               finds what the packages depend on
+test   lintian                checks the packages
+test   mmdebstrap             a clean Debian for the packages
+test   systemd                checks units
+test   systemd-container      boots the clean Debian
 fuzz   clang                  the fuzzers' compiler
 fuzz   libclang-rt-14-dev     the fuzzers' runtime
 bench  python3-torch          the peer in benchmarks

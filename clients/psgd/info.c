@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* info.c - psgd info [KIND]: shows the server and its plugins. */
+#include "clients/psgd/job_fields.h"
 #include "clients/psgd/show.h"
 #include "clients/psgd/text_table.h"
 
@@ -222,7 +223,20 @@ static void refuse(const Psgd__V1__GetServerInfoResponse *info, const char *kind
     for (size_t i = 0; i < n; i++) {
         fprintf(stderr, "%s %s", i > 0 ? "," : "", kinds[i]);
     }
-    fputc('\n', stderr);
+    fputs(", fields\n", stderr);
+}
+
+static void show_fields(ps_cli *cli)
+{
+    json_t *list;
+
+    if (cli->format == PS_FORMAT_TEXT) {
+        ps_job_fields_show();
+        return;
+    }
+    list = ps_job_fields_json();
+    ps_cli_json_value(cli, list);
+    json_decref(list);
 }
 
 static ps_exit answer(ps_cli *cli, const Psgd__V1__GetServerInfoResponse *info)
@@ -230,6 +244,10 @@ static ps_exit answer(ps_cli *cli, const Psgd__V1__GetServerInfoResponse *info)
     const char *kind = cli->config->n_args > 0 ? cli->config->args[0] : NULL;
     bool is_known = kind == NULL;
 
+    if (kind != NULL && strcmp(kind, "fields") == 0) {
+        show_fields(cli);
+        return PS_EXIT_OK;
+    }
     for (size_t i = 0; i < info->n_plugins && !is_known; i++) {
         is_known = is_named(info->plugins[i]->kind, kind);
         kind = is_known ? info->plugins[i]->kind : kind;
@@ -275,10 +293,11 @@ const ps_subcommand ps_subcommand_info = {
     .command = {.name = "psgd info",
                 .summary = "Shows version and limits of the coordinator and every plugin with its "
                            "numbers: codecs, optimizers, layers, consistency policies, ... Without "
-                           "a coordinator it shows what is built into psgd.",
+                           "a coordinator it shows what is built into psgd. KIND fields lists the "
+                           "fields of a job.",
                 .usage = "[options] [KIND]",
                 .args_max = 1,
-                .examples = "psgd info\npsgd info codecs"},
+                .examples = "psgd info\npsgd info codecs\npsgd info fields"},
     .start = start,
     .start_alone = start_alone,
 };

@@ -10,6 +10,7 @@
 #include "common/base/nearest.h"
 #include "common/base/signals.h"
 #include "common/base/xalloc.h"
+#include "common/job/catalogue.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -265,6 +266,19 @@ static ps_exit run(ps_cli *cli, const ps_subcommand *sub, void *options)
     return cli->code;
 }
 
+static void print_version(const ps_command *command)
+{
+    Psgd__V1__GetServerInfoResponse *info = ps_catalogue_info();
+    ps_strbuf text = {0};
+    ps_command psgd = *command;
+
+    psgd.name = "psgd"; /* not the subcommand */
+    ps_config_version(&psgd, info->kernels, &text);
+    fputs(ps_strbuf_text(&text), stdout);
+    ps_strbuf_fini(&text);
+    psgd__v1__get_server_info_response__free_unpacked(info, NULL);
+}
+
 static void print_help(const ps_command *command)
 {
     ps_strbuf text = {0};
@@ -328,7 +342,7 @@ static ps_exit run_subcommand(ps_cli *cli, const ps_subcommand *sub, int argc, c
     } else if (config->wants_help) {
         print_help(&command);
     } else if (config->wants_version) {
-        puts("psgd " PS_VERSION);
+        print_version(&command);
     } else {
         cli->config = config;
         take_general(cli, &own);
@@ -412,7 +426,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "psgd: %s\nSee 'psgd --help'.\n", st.text);
         code = PS_EXIT_ARGUMENTS;
     } else if (config->wants_version) {
-        puts("psgd " PS_VERSION);
+        print_version(&command);
     } else if (config->wants_help || config->n_args == 0) {
         print_help(&command);
         code = config->wants_help ? PS_EXIT_OK : PS_EXIT_ARGUMENTS;

@@ -74,7 +74,8 @@ ps_config_source ps_config_source_of(const ps_config *config, const char *name);
  * Lines have at most 80 columns. */
 void ps_config_help(const ps_command *command, ps_strbuf *out);
 
-/* Appends "psgd-worker 0.1.0\n". */
-void ps_config_version(const ps_command *command, ps_strbuf *out);
+/* Appends "psgd-worker 0.1.0\n", the commit that was built ("commit 147dde3f2a61\n") if the build
+ * knew it, and "kernels: " with the given text (ps_nn_kernels). */
+void ps_config_version(const ps_command *command, const char *kernels, ps_strbuf *out);
 
 #endif

@@ -172,7 +172,11 @@ void ps_config_help(const ps_command *command, ps_strbuf *out)
     }
 }
 
-void ps_config_version(const ps_command *command, ps_strbuf *out)
+void ps_config_version(const ps_command *command, const char *kernels, ps_strbuf *out)
 {
     ps_strbuf_printf(out, "%s %s\n", command->name, PS_VERSION);
+#ifdef PS_COMMIT
+    ps_strbuf_puts(out, "commit " PS_COMMIT "\n");
+#endif
+    ps_strbuf_printf(out, "kernels: %s\n", kernels);
 }

@@ -23,6 +23,7 @@
 #include "common/rpc/join_client.h"
 #include "common/rpc/process.h"
 #include "common/rpc/protect.h"
+#include "common/rpc/supervisor.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -64,6 +65,7 @@ typedef struct running {
     ps_node *node;
     int64_t grace_us, checkpoint_us;
     ps_event stop, stopped;
+    ps_supervisor supervisor;
 } running;
 
 /* --- signals --------------------------------------------------------------- */
@@ -81,6 +83,7 @@ static void begin_stop(ps_event *event, bool ok)
     running *r = PS_CONTAINER_OF(event, running, stop);
 
     if (ok) {
+        ps_supervisor_stopping();
         ps_node_stop(r->node, r->grace_us, r->checkpoint_us, &r->stopped);
     }
 }
@@ -225,6 +228,7 @@ static int run(const ps_node_program *program, const chosen *c, ps_node_conf *co
         fprintf(stderr, "%s: %s\n", program->name, st.text);
         return EXIT_CANNOT;
     }
+    ps_supervisor_ready(&r.supervisor, r.loop);
     ps_loop_run(r.loop);
     ps_signals_stop(&signals);
     ps_loop_destroy(r.loop);
@@ -509,6 +513,7 @@ int ps_node_main(int argc, char **argv, const ps_node_program *program)
     void *bases[] = {&s, &s};
     ps_config *config = NULL;
     ps_strbuf text = {0};
+    char kernels[PS_NN_KERNELS_BYTES];
     ps_status st;
     int code = EXIT_GOOD;
     char join[PS_JOIN_TOKEN_BYTES];
@@ -525,7 +530,7 @@ int ps_node_main(int argc, char **argv, const ps_node_program *program)
         if (config->wants_help) {
             ps_config_help(&command, &text);
         } else {
-            ps_config_version(&command, &text);
+            ps_config_version(&command, ps_nn_kernels(kernels), &text);
         }
         fputs(ps_strbuf_text(&text), stdout);
         ps_strbuf_fini(&text);

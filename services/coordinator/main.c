@@ -15,6 +15,7 @@
 #include "common/rpc/process.h"
 #include "common/rpc/protect.h"
 #include "common/rpc/serve.h"
+#include "common/rpc/supervisor.h"
 #include "services/coordinator/api/service.h"
 #include "services/coordinator/coordinator_life.h"
 #include "services/coordinator/coordinator_metrics.h"
@@ -184,6 +185,7 @@ typedef struct program {
     ps_event saved; /* posted when there are last checkpoints */
     ps_event down;  /* posted when the server is down */
     ps_signals signals;
+    ps_supervisor supervisor;
     ps_etcd *etcd;           /* NULL: no other coordinator has this registry */
     char **argv;             /* to start again with */
     atomic_bool is_stopping; /* has been told to stop */
@@ -227,6 +229,7 @@ static void on_stop(ps_event *event, bool ok)
     if (!ok) {
         return;
     }
+    ps_supervisor_stopping();
     ps_log(PS_LOG_INFO, "main", "stopping; running jobs continue without the coordinator");
     atomic_store(&p->is_stopping, true);
     if (p->checkpoint_us > 0) {
@@ -527,6 +530,7 @@ static ps_status run(const settings *s, const char *data_dir, char **argv)
         st = ps_signals_start(&p.signals, on_signal, &p);
     }
     if (ps_is_ok(&st)) {
+        ps_supervisor_ready(&p.supervisor, p.loop);
         ps_loop_run(p.loop);
         ps_signals_stop(&p.signals);
     } else if (p.server) {
@@ -609,6 +613,7 @@ int main(int argc, char **argv)
     void *const bases[] = {&s};
     ps_config *config = NULL;
     ps_strbuf text = {0};
+    char kernels[PS_NN_KERNELS_BYTES];
     ps_status st;
     int code = EXIT_SUCCESS;
 
@@ -624,7 +629,7 @@ int main(int argc, char **argv)
         if (config->wants_help) {
             ps_config_help(&command, &text);
         } else {
-            ps_config_version(&command, &text);
+            ps_config_version(&command, ps_nn_kernels(kernels), &text);
         }
         fputs(ps_strbuf_text(&text), stdout);
         ps_strbuf_fini(&text);

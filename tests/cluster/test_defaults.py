@@ -94,7 +94,7 @@ class Watching(Fidelity):
         self.folder = self.c.folder
 
     def test_nodes_and_versions_of_a_job(self):
-        version = self.psgd("--version").split()[-1]
+        version = self.psgd("--version").split()[1]
         said = self.psgd("submit", "--preset", "bsp", "-W", 2, "-P", 1, "--max-steps", 5, "--watch",
                          coordinator=self.c.coordinator.address)
         for p in self.c.nodes:
