@@ -4,18 +4,23 @@
 whose optimizer has about 100 MB of state, by default. The job runs without checkpoints and with
 one every EVERY steps, in turn, to the same bits. Printed: how long a rank and a thread of the
 server stood still for a checkpoint and computed for it (less, if others had the processors), and by how much the steps with a checkpoint under way are
-longer than the others of the same run."""
+longer than the others of the same run.
+
+--disk does another thing: it takes one checkpoint of about 1 GB of a job with a worker and a server, goes
+on from it, and writes and reads as many bytes by dd in the same folder."""
 import argparse
 import csv
 import io
 import pathlib
 import re
 import statistics
+import subprocess
 import sys
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "cluster"))
-from harness import Cluster, job_pb2, tensors  # noqa: E402
+from harness import Cluster, coordinator_pb2, job_pb2, tensors  # noqa: E402
 
 
 def step_times(files):
@@ -49,6 +54,73 @@ def run(cluster, o, every):
     return model, step_times(files), still, stored, size
 
 
+def seconds(stamp):
+    return stamp.seconds + stamp.nanos * 1e-9
+
+
+def copied(*arguments):
+    """Seconds that dd takes."""
+    began = time.monotonic()
+    subprocess.run(["dd", "bs=1M", "status=none", *arguments], check=True)
+    return time.monotonic() - began
+
+
+def until_it_trains(cluster, job_id):
+    """Seconds from the beginning of the job's first attempt until it trains."""
+    cluster.wait_state(job_id, job_pb2.JOB_STATE_RUNNING, seconds=600)
+    at = {}
+    for event in cluster.api.WatchJob(coordinator_pb2.WatchJobRequest(job_id=job_id)):
+        if event.kind == coordinator_pb2.JOB_EVENT_KIND_STATE:
+            at.setdefault(event.job.state, seconds(event.time))
+        if job_pb2.JOB_STATE_RUNNING in at:
+            return at[job_pb2.JOB_STATE_RUNNING] - at[job_pb2.JOB_STATE_CAN_COMMIT]
+    sys.exit("the job is over before it trains")
+
+
+def disk(o):
+    cluster = Cluster(workers=1, pservers=1, node_args=["--log-level", "info"])
+    spec = {"title": "large", "seed": 3, "workers": 1, "pservers": 1, "epochs": 1, "blockSize": 16,
+            "model": {"preset": "mlp", "widths": [o.width, o.width]},
+            "data": {"name": "glyphs", "trainLimit": 16 * 1000, "testLimit": 100},
+            "optimizer": {"rule": {"name": "momentum", "params": {"lr": 0.01}}}}
+    rows = []
+    try:
+        cluster.wait_nodes(2)
+        for _ in range(o.rounds):
+            job = cluster.submit({**spec, "checkpoint": {"keep": 1}})
+            plain = until_it_trains(cluster, job.id)
+            cluster.wait(job.id, lambda j: j.progress.step > 2)
+            cluster.api.TakeCheckpoint(coordinator_pb2.TakeCheckpointRequest(job_id=job.id), timeout=60)
+            (taken,) = cluster.poll("a checkpoint", lambda: cluster.api.ListCheckpoints(
+                coordinator_pb2.ListCheckpointsRequest(job_id=job.id), timeout=60).checkpoints, seconds=600)
+            cluster.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id), timeout=60)
+            cluster.wait(job.id, seconds=600)
+            # the time of the file of the server's memory, and of LATEST, which names the checkpoint at the end
+            cut = re.findall(r"(?m)^.*checkpoint at clock.*$", cluster.pservers[0].log())[-1]
+            at = re.search(r"T(\d+):(\d+):([\d.]+)Z", cut)
+            began = int(at[1]) * 3600 + int(at[2]) * 60 + float(at[3])
+            latest = cluster.folder / "coordinator" / "jobs" / job.id / "checkpoints" / "LATEST"
+            saved = (latest.stat().st_mtime - began) % 86400
+            resumed = cluster.submit({**spec, "initFrom": f"checkpoint:{job.id}@{taken.step}"})
+            loaded = until_it_trains(cluster, resumed.id)
+            cluster.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=resumed.id), timeout=60)
+            cluster.wait(resumed.id, seconds=600)
+            file, blocks = cluster.folder / "dd", taken.bytes >> 20
+            written = copied("if=/dev/zero", f"of={file}", f"count={blocks}", "conv=fsync")
+            read = copied(f"if={file}", "of=/dev/null")
+            file.unlink()
+            cluster.api.DeleteJob(coordinator_pb2.DeleteJobRequest(job_id=resumed.id), timeout=60)
+            cluster.api.DeleteJob(coordinator_pb2.DeleteJobRequest(job_id=job.id), timeout=60)
+            rows.append((taken.bytes / 1e9, saved, written, loaded, plain, read))
+            print("  %.2f GB: saved in %.2f s, dd with fsync %.2f s; trains after %.2f s from it and %.2f s without, "
+                  "dd reads in %.2f s" % rows[-1], flush=True)
+    finally:
+        cluster.close()
+    middle = [statistics.median(column) for column in zip(*rows)]
+    print("| GB | saved, s | dd with fsync, s | trains from it after, s | trains from the beginning after, s | "
+          "dd reads, s |\n| --- | --- | --- | --- | --- | --- |\n| " + " | ".join(f"{x:.2f}" for x in middle) + " |")
+
+
 def main():
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--rounds", type=int, default=3)
@@ -56,7 +128,12 @@ def main():
     options.add_argument("--steps", type=int, default=40)
     options.add_argument("--every", type=int, default=10)
     options.add_argument("--require", type=float, default=0, help="fail if a rank or thread computed for longer, in ms")
+    options.add_argument("--disk", action="store_true")
     o = options.parse_args()
+    if o.disk:
+        o.width = 7400 if o.width == options.get_default("width") else o.width
+        disk(o)
+        return
     cluster = Cluster(workers=2, pservers=1, node_args=["--log-level", "info"])
     still = {(kind, what): [] for kind in ("rank", "server") for what in ("stood still", "computed")}
     longer, plain, models = [], [], []
