@@ -4,6 +4,7 @@
 #include "common/job/counts.h"
 #include "common/node/node_impl.h"
 #include "common/ops/metrics.h"
+#include "common/train/gate.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,8 +23,7 @@ static void add_node(ps_node *node, ps_strbuf *out)
                    node->home != NULL && ps_link_is_registered(node->home));
     ps_metrics_begin(out, "psgd_node_phase", "gauge", "1 for the phase that the node is in");
     for (int phase = PS_PHASE_IDLE; phase <= PS_PHASE_FAILED; phase++) {
-        ps_metrics_add(out, "psgd_node_phase",
-                       PS_LABELS({"phase", ps_phase_name((ps_phase)phase)}),
+        ps_metrics_add(out, "psgd_node_phase", PS_LABELS({"phase", ps_phase_name((ps_phase)phase)}),
                        shown->phase == (ps_phase)phase);
     }
     ps_node_disk_tell(node, &disk);
@@ -107,6 +107,11 @@ static void write_metrics(void *state, ps_strbuf *out)
     ps_node *node = state;
 
     add_node(node, out);
+    if (node->hooks->progress != NULL) { /* a worker */
+        ps_metrics_begin(out, "psgd_worker_wait_seconds", "histogram",
+                         "single waits of training for weights or acknowledgements");
+        ps_metrics_histogram(out, "psgd_worker_wait_seconds", NULL, ps_gate_waits());
+    }
     if (node->session == NULL || node->is_releasing) {
         return;
     }

@@ -64,6 +64,36 @@ void ps_metrics_one(ps_strbuf *out, const char *name, const char *type, const ch
     ps_metrics_add(out, name, NULL, value);
 }
 
+void ps_metrics_histogram(ps_strbuf *out, const char *name, const ps_label *labels,
+                          const ps_histogram *histogram)
+{
+    enum { LABELS = 4, NAME_BYTES = 96 };
+    ps_label with[LABELS + 2] = {{NULL, NULL}};
+    char line[NAME_BYTES], edge[24];
+    uint64_t sum = 0;
+    size_t n = 0;
+
+    for (; labels != NULL && n < LABELS && labels[n].name != NULL; n++) {
+        with[n] = labels[n];
+    }
+    with[n] = (ps_label){"le", edge};
+    snprintf(line, sizeof line, "%s_bucket", name);
+    for (int i = 0; i <= PS_HISTOGRAM_EDGES; i++) {
+        sum += atomic_load_explicit(&histogram->counts[i], memory_order_relaxed);
+        if (i < PS_HISTOGRAM_EDGES) {
+            snprintf(edge, sizeof edge, "%g", (double)ps_histogram_edges_us[i] / 1e6);
+        } else {
+            snprintf(edge, sizeof edge, "+Inf");
+        }
+        ps_metrics_add(out, line, with, (double)sum);
+    }
+    snprintf(line, sizeof line, "%s_sum", name);
+    ps_metrics_add(out, line, labels,
+                   (double)atomic_load_explicit(&histogram->sum_us, memory_order_relaxed) / 1e6);
+    snprintf(line, sizeof line, "%s_count", name);
+    ps_metrics_add(out, line, labels, (double)sum);
+}
+
 /* --- the table of counters --------------------------------------------------------- */
 
 static const char total[] = "_total";
@@ -154,8 +184,7 @@ static double start_time(void)
     for (int field = 0; at != NULL && field < 20; field++) {
         at = strchr(at + 1, ' ');
     }
-    if (at != NULL && sscanf(at, "%llu", &ticks) == 1 &&
-        clock_gettime(CLOCK_BOOTTIME, &up) == 0) {
+    if (at != NULL && sscanf(at, "%llu", &ticks) == 1 && clock_gettime(CLOCK_BOOTTIME, &up) == 0) {
         double now = (double)ps_clock_wall_us() / 1e6;
 
         found = now - ((double)up.tv_sec + (double)up.tv_nsec / 1e9) +

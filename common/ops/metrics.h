@@ -8,6 +8,7 @@
 #define PS_COMMON_OPS_METRICS_H
 
 #include "common/base/counter_table.h"
+#include "common/base/histogram.h"
 #include "common/base/strbuf.h"
 
 /* A label of a sample. */
@@ -19,7 +20,10 @@ typedef struct ps_label {
 #define PS_LABELS(...)                                                                             \
     (const ps_label[])                                                                             \
     {                                                                                              \
-        __VA_ARGS__, { NULL, NULL }                                                                \
+        __VA_ARGS__,                                                                               \
+        {                                                                                          \
+            NULL, NULL                                                                             \
+        }                                                                                          \
     }
 
 /* Begins a metric. `type` is "counter", "gauge" or "histogram". All samples of a metric follow one
@@ -28,6 +32,11 @@ void ps_metrics_begin(ps_strbuf *out, const char *name, const char *type, const 
 
 /* Appends a sample. `labels` NULL: none. Not finite values are written as NaN, +Inf, -Inf. */
 void ps_metrics_add(ps_strbuf *out, const char *name, const ps_label *labels, double value);
+
+/* Adds the samples of a histogram of durations, in seconds, to a metric that was begun. At most
+ * four labels; NULL: none. */
+void ps_metrics_histogram(ps_strbuf *out, const char *name, const ps_label *labels,
+                          const ps_histogram *histogram);
 
 /* Begins and adds a metric that has one sample. */
 void ps_metrics_one(ps_strbuf *out, const char *name, const char *type, const char *help,

@@ -15,6 +15,7 @@
 #include "common/ops/metrics.h"
 #include "common/rpc/accept.h"
 #include "common/rpc/dial.h"
+#include "common/rpc/durations.h"
 #include "common/rpc/guard.h"
 
 #include <dlfcn.h>
@@ -92,13 +93,42 @@ struct ps_ops {
 
 /* --- pages, on the loop's thread ------------------------------------------------ */
 
+typedef struct durations {
+    ps_strbuf *out;
+    bool is_begun;
+} durations;
+
+/* Adds a method that was called. */
+static void add_duration(void *arg, const char *method, const ps_histogram *histogram)
+{
+    static const char name[] = "psgd_rpc_duration_seconds";
+    durations *d = arg;
+    bool was_called = false;
+
+    for (int i = 0; i <= PS_HISTOGRAM_EDGES; i++) {
+        was_called = was_called || atomic_load(&histogram->counts[i]) > 0;
+    }
+    if (!was_called) {
+        return;
+    }
+    if (!d->is_begun) {
+        ps_metrics_begin(d->out, name, "histogram",
+                         "unary calls that were answered, from the request to the answer");
+        d->is_begun = true;
+    }
+    ps_metrics_histogram(d->out, name, PS_LABELS({"method", method}), histogram);
+}
+
 static unsigned write_metrics(ps_ops *ops)
 {
+    durations called = {.out = &ops->page};
+
     ps_metrics_process(&ops->page);
     ps_metrics_one(&ops->page, "psgd_connections_refused_total", "counter",
                    "connections refused: too many, or too fast", (double)ps_accept_refused());
     ps_metrics_one(&ops->page, "psgd_connections_closed_total", "counter",
                    "connections closed for what the client sent", (double)ps_guard_closed());
+    ps_durations_each(add_duration, &called);
     ops->source.metrics(ops->source.state, &ops->page);
     return MHD_HTTP_OK;
 }

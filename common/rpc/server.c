@@ -77,13 +77,14 @@ static void add_route(ps_server *server, const ps_service *service,
 {
     const char *instance = service->instance != NULL ? service->instance : "";
     size_t size = strlen(service->type->name) + strlen(type->name) + strlen(instance) + 4;
-    char *path = ps_xmalloc(size), kinds[PS_MAY_BYTES];
+    char *path = ps_xmalloc(size), kinds[PS_MAY_BYTES], name[128];
     ps_route *r;
 
     snprintf(path, size, "/%s/%s%s%s", service->type->name, type->name,
              service->instance != NULL ? "/" : "", instance);
     ps_log(PS_LOG_DEBUG, "rpc", "%s may be called by %s%s", path, ps_may_text(method->may, kinds),
            method->changes ? "; the audit has a line of it" : "");
+    snprintf(name, sizeof name, "%s/%s", service->type->short_name, type->name);
     r = service->instance != NULL ? &server->instances[server->instance_count++]
                                   : empty_slot(server, path);
     *r = (ps_route){.path = path,
@@ -93,6 +94,8 @@ static void add_route(ps_server *server, const ps_service *service,
                     .admit = service->admit,
                     .state = service->state,
                     .audit = method->changes ? service->audit : NULL,
+                    .durations =
+                        method->streams_in || method->streams_out ? NULL : ps_durations_of(name),
                     .loop = service->loop != NULL ? service->loop : server->loop};
 }
 

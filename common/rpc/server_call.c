@@ -2,6 +2,7 @@
 /* server_call.c - begins and ends calls; see server_impl.h. */
 #include "common/rpc/server_impl.h"
 
+#include "common/base/clock.h"
 #include "common/base/container_of.h"
 #include "common/base/xalloc.h"
 #include "common/rpc/error_wire.h"
@@ -199,6 +200,9 @@ void ps_call_end(ps_call *call, grpc_byte_buffer *reply, const ps_error *error)
 {
     assert(!call->answered);
     call->answered = true;
+    if (call->route != NULL && call->route->durations != NULL) {
+        ps_histogram_add(call->route->durations, ps_clock_us() - call->begun_us);
+    }
     tell_audit(call, error != NULL ? error->status.code : PS_OK,
                error != NULL ? error->reason : "");
     if (!call->sending) {
@@ -370,6 +374,7 @@ static void on_matched(ps_event *self, bool ok)
         return;
     }
     atomic_fetch_add(&call->server->live, 1);
+    call->begun_us = ps_clock_us();
     ps_server_request_call(call->server, call->route);
 
     op.data.recv_close_on_server.cancelled = &call->cancelled;

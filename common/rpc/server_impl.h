@@ -8,6 +8,7 @@
 #ifndef PS_COMMON_RPC_SERVER_IMPL_H
 #define PS_COMMON_RPC_SERVER_IMPL_H
 
+#include "common/rpc/durations.h"
 #include "common/rpc/server.h"
 #include "common/rpc/tls_impl.h"
 #include "common/rpc/wire.h"
@@ -26,6 +27,7 @@ typedef struct ps_route {
     bool (*admit)(void *state, ps_call *call); /* NULL: every call */
     void *state;
     void (*audit)(void *state, const ps_ended_call *end); /* NULL: nobody is told */
+    ps_histogram *durations; /* NULL: a stream */
     ps_loop *loop;
     void *registered; /* of an instance: gRPC's name of the method; else NULL */
 } ps_route;
@@ -65,6 +67,7 @@ struct ps_call {
     grpc_metadata_array metadata;
     ps_event matched, closed, received, sent, ended;
     unsigned pending; /* events in flight, without `matched` */
+    int64_t begun_us; /* when its head arrived */
     int cancelled;
     bool handed;       /* the first message went to the handler */
     bool answered;     /* the handler has ended the call or was told that it is gone */

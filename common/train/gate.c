@@ -248,9 +248,16 @@ static bool sleep_until(ps_gate *gate, const ps_gate_want *w, int64_t until_us)
     return in_time || again_us < until_us;
 }
 
+static ps_histogram waits; /* of all gates of this process */
+
+const ps_histogram *ps_gate_waits(void)
+{
+    return &waits;
+}
+
 static bool wait_for(ps_gate *gate, const ps_gate_want *w)
 {
-    int64_t began_us, until_us;
+    int64_t began_us, until_us, ended_us;
     bool open;
 
     pthread_mutex_lock(&gate->mutex);
@@ -265,7 +272,9 @@ static bool wait_for(ps_gate *gate, const ps_gate_want *w)
             }
         }
         gate->waiting = false;
-        gate->waited_us += ps_clock_us() - began_us;
+        ended_us = ps_clock_us();
+        gate->waited_us += ended_us - began_us;
+        ps_histogram_add(&waits, ended_us - began_us);
     }
     open = !gate->stopped && ps_is_ok(&gate->failure);
     pthread_mutex_unlock(&gate->mutex);

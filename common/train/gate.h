@@ -11,6 +11,7 @@
 #ifndef PS_COMMON_TRAIN_GATE_H
 #define PS_COMMON_TRAIN_GATE_H
 
+#include "common/base/histogram.h"
 #include "common/base/status.h"
 #include "common/placement/placement.h"
 
@@ -171,6 +172,9 @@ void ps_gate_delivered(ps_gate *gate, uint32_t part, const uint32_t *slices, uin
 /* Loop. Reports the version of weights that were requested for `clock`, before ps_gate_delivered of
  * them. A version above `clock` means that their server went on without this worker. */
 void ps_gate_overtake(ps_gate *gate, uint64_t clock, uint64_t version);
+
+/* Returns the waits of all gates of this process by their lengths. Any thread. */
+const ps_histogram *ps_gate_waits(void);
 
 /* Any thread. Fails the gate and ends the wait. Later failures are ignored. */
 void ps_gate_fail(ps_gate *gate, const ps_status *why);

@@ -5,6 +5,7 @@
 #ifndef PS_COORDINATOR_COORDINATOR_H
 #define PS_COORDINATOR_COORDINATOR_H
 
+#include "common/base/histogram.h"
 #include "common/data/identify.h"
 #include "common/rpc/server.h"
 #include "common/rpc/tasks.h"
@@ -105,6 +106,7 @@ struct ps_coordinator {
     ps_awake_clock awake;
     ps_timer soon;                         /* schedules soon; several requests for it are one */
     uint64_t ended[PS_COORDINATOR_STATES]; /* jobs that are over, by state, for /metrics */
+    ps_histogram phases[PS_COORDINATOR_STATES]; /* how long jobs were in states of the commit */
     atomic_bool is_open; /* leads, and has read the registry; joins.c asks on its own thread */
     bool is_stopping;
     bool was_stopped; /* the earlier process ended in order */

@@ -16,11 +16,34 @@
 
 enum { QUEUED = PSGD__V1__JOB_STATE__JOB_STATE_QUEUED };
 
+/* Returns whether the commit is in a phase that metrics have the durations of. */
+static bool is_phase(int state)
+{
+    return (state >= PSGD__V1__JOB_STATE__JOB_STATE_CAN_COMMIT &&
+            state <= PSGD__V1__JOB_STATE__JOB_STATE_DO_COMMIT) ||
+           state == PSGD__V1__JOB_STATE__JOB_STATE_COLLECTING;
+}
+
+/* Counts how long the job was in the state that it leaves. */
+static void count_phase(ps_coordinator *c, ps_live *job, Psgd__V1__JobState state)
+{
+    int64_t now_us = ps_clock_us();
+
+    if (job->state_us > 0 && is_phase((int)job->state_seen)) {
+        ps_histogram_add(&c->phases[job->state_seen], now_us - job->state_us);
+    }
+    job->state_seen = state;
+    job->state_us = now_us;
+}
+
 void ps_metrics_job_changed(void *arg, ps_live *job, ps_job_news what)
 {
     ps_coordinator *c = arg;
     Psgd__V1__JobState state = job->record.job->state;
 
+    if (what == PS_JOB_STATE) {
+        count_phase(c, job, state);
+    }
     if (what == PS_JOB_OVER && (int)state < PS_COORDINATOR_STATES) {
         c->ended[state]++;
     }
@@ -50,6 +73,39 @@ static void add_states(const ps_coordinator *c, ps_strbuf *out)
             ps_metrics_add(out, "psgd_jobs_ended_total",
                            PS_LABELS({"state", ps_state_name((Psgd__V1__JobState)s)}),
                            (double)c->ended[s]);
+        }
+    }
+}
+
+static void add_phases(const ps_coordinator *c, ps_strbuf *out)
+{
+    static const char name[] = "psgd_commit_phase_seconds";
+
+    ps_metrics_begin(out, name, "histogram", "how long jobs were in the phases of the commit");
+    for (int s = QUEUED; s < PS_COORDINATOR_STATES; s++) {
+        if (is_phase(s)) {
+            ps_metrics_histogram(out, name,
+                                 PS_LABELS({"phase", ps_state_name((Psgd__V1__JobState)s)}),
+                                 &c->phases[s]);
+        }
+    }
+}
+
+/* Adds when the last checkpoint of each job was stored, where that is known. */
+static void add_checkpoints(const ps_coordinator *c, ps_strbuf *out)
+{
+    static const char name[] = "psgd_job_checkpoint_timestamp_seconds";
+    bool is_begun = false;
+
+    for (const ps_live *job = c->jobs.active; job; job = job->active_next) {
+        if (job->checkpoint_wall_us > 0 && !is_begun) {
+            ps_metrics_begin(out, name, "gauge",
+                             "when the last checkpoint was stored, in seconds since 1970");
+            is_begun = true;
+        }
+        if (job->checkpoint_wall_us > 0) {
+            ps_metrics_add(out, name, PS_LABELS({"job_id", job->record.job->id}),
+                           (double)job->checkpoint_wall_us / 1e6);
         }
     }
 }
@@ -112,6 +168,7 @@ static void add_jobs(const ps_coordinator *c, ps_strbuf *out)
         add_of_jobs(c, out, "psgd_job_goodput_ratio", "gauge",
                     "share of the time since it first trained in which it got on", goodput_of);
     }
+    add_checkpoints(c, out);
 }
 
 /* --- nodes ------------------------------------------------------------------------ */
@@ -169,6 +226,28 @@ static void add_nodes(const ps_coordinator *c, int64_t now_us, ps_strbuf *out)
     }
 }
 
+/* Adds when the certificates of nodes end, of those that have one. */
+static void add_certificates(const ps_coordinator *c, ps_strbuf *out)
+{
+    static const char name[] = "psgd_node_certificate_expiry_timestamp_seconds";
+    bool is_begun = false;
+
+    for (size_t i = 0; i < c->nodes.count; i++) {
+        const ps_node_entry *node = c->nodes.entries[i];
+
+        if (node->has_left || node->certificate_ends_s <= 0) {
+            continue;
+        }
+        if (!is_begun) {
+            ps_metrics_begin(out, name, "gauge",
+                             "when the certificate of the node ends, in seconds since 1970");
+            is_begun = true;
+        }
+        ps_metrics_add(out, name, PS_LABELS({"node", node->id}, {"role", ps_role_name(node->role)}),
+                       (double)node->certificate_ends_s);
+    }
+}
+
 /* --- the coordinator -------------------------------------------------------------- */
 
 static void write_metrics(void *state, ps_strbuf *out)
@@ -179,8 +258,8 @@ static void write_metrics(void *state, ps_strbuf *out)
 
     ps_metrics_one(out, "psgd_leader", "gauge", "1 if this coordinator leads", c->is_open);
     if (free_bytes != UINT64_MAX) {
-        ps_metrics_one(out, "psgd_disk_free_bytes", "gauge",
-                       "free space on the disk of --data-dir", (double)free_bytes);
+        ps_metrics_one(out, "psgd_disk_free_bytes", "gauge", "free space on the disk of --data-dir",
+                       (double)free_bytes);
     }
     ps_metrics_one(out, "psgd_disk_low", "gauge",
                    "1 while no job is accepted, because of --min-free", is_low);
@@ -188,8 +267,10 @@ static void write_metrics(void *state, ps_strbuf *out)
                    "jobs with a change that the registry could not store yet",
                    (double)c->jobs.board.unsaved);
     add_states(c, out);
+    add_phases(c, out);
     add_jobs(c, out);
     add_nodes(c, ps_coordinator_now_us(c), out);
+    add_certificates(c, out);
 }
 
 static ps_status is_ready(void *state)

@@ -185,6 +185,7 @@ static void stored(ps_task *task)
         ps_log_with(PS_LOG_INFO, "job", PS_LOG_FIELDS(PS_LOG_STR("job", a->job_id)),
                     "checkpoint of step %" PRIu64 " stored", s->conf.facts.step);
         ps_job_progress(a->job->record.job)->checkpoints++;
+        a->job->checkpoint_wall_us = ps_clock_wall_us();
         ps_cuts_stored(&a->checkpoints.cuts, ps_coordinator_now_us(a->c));
         tell(a, NULL);
         tell_waits(a, s->conf.facts.clock, stayed, &s->status, s->conf.facts.step);

@@ -8,11 +8,14 @@ import re
 import shutil
 import socket
 import subprocess
+import tempfile
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
 
-from harness import ENDLESS, PATIENCE, ROOT, ClusterTest, main
+import tls_cluster
+from harness import ENDLESS, PATIENCE, ROOT, SMALL, ClusterTest, main
 
 def get(url, method="GET", seconds=10):
     """Status, headers and text."""
@@ -81,6 +84,36 @@ class Ops(ClusterTest):
         said = samples(self.read(self.c.pservers[0])[2])
         applied = said["psgd_server_applied_total"][f'{label},rank="0"']
         self.assertEqual(said["psgd_server_staleness_clocks_count"][f'{label},rank="0"'], applied)
+
+    def test_histograms_of_calls_phases_and_waits(self):
+        job = self.c.submit({**SMALL, "workers": 2})
+        self.c.wait(job.id)
+        said = samples(self.read(self.c.coordinator)[2])
+        for phase in ("CAN_COMMIT", "PRE_COMMIT", "DO_COMMIT", "COLLECTING"):
+            self.assertEqual(said["psgd_commit_phase_seconds_count"][f'phase="{phase}"'], 1, phase)
+        self.assertEqual(said["psgd_rpc_duration_seconds_count"]['method="CoordinatorService/SubmitJob"'], 1)
+        self.assertGreater(said["psgd_rpc_duration_seconds_sum"]['method="CoordinatorService/Heartbeat"'], 0)
+        self.assertNotIn('method="CoordinatorService/WatchJob"', said["psgd_rpc_duration_seconds_count"])
+        ranks = {}
+        for rank, worker in enumerate(self.c.workers):
+            text = self.read(worker)[2]
+            said = samples(text)
+            self.assertEqual(said["psgd_rpc_duration_seconds_count"]['method="NodeService/DoCommit"'], 1)
+            buckets = list(said["psgd_worker_wait_seconds_bucket"].values())
+            self.assertEqual(buckets, sorted(buckets))
+            self.assertEqual(buckets[-1], said["psgd_worker_wait_seconds_count"][""])
+            ranks[worker.name] = said["psgd_worker_wait_seconds_sum"][""]
+        waited = {n["node_id"]: n["ranks"][0]["seconds_waiting"]
+                  for n in json.loads(self.c.files(job.id)["summary.json"])["nodes"] if n["role"] == "worker"}
+        for name, seconds in waited.items():
+            self.assertAlmostEqual(ranks[name], seconds, delta=0.05 * seconds + 0.01)
+
+    def test_when_the_last_checkpoint_was_stored(self):
+        before = time.time()
+        job = self.c.submit({**ENDLESS, "workers": 2, "checkpoint": {"everySteps": 50}})
+        self.c.wait(job.id, until=lambda j: j.progress.checkpoints > 0)
+        stamp = samples(self.read(self.c.coordinator)[2])["psgd_job_checkpoint_timestamp_seconds"][f'job_id="{job.id}"']
+        self.assertTrue(before < stamp < time.time(), stamp)
 
     def test_ready_says_why_not(self):
         for p in self.services:
@@ -204,10 +237,12 @@ class Ops(ClusterTest):
         shown = [t["expr"].replace('job_id=~"$job_id"', 'job_id=~".*"').replace("$__rate_interval", "30s")
                  for p in board["panels"] for t in p["targets"]]
         # An alert that is silent has no series: what it compares must have some.
+        del rules["CertificateExpiring"]  # has series with TLS only: see Certificates
         watched = [side for rule in rules.values() for side in re.sub(r" (==|<|>) [\d.e+]+", "", rule).split(" or ")]
         self.assertGreater(len(shown), 20)
         self.assertGreater(len(rules), 8)
-        job = self.run_job()
+        job = self.c.submit({**ENDLESS, "workers": 2, "checkpoint": {"everySteps": 500}})
+        self.c.wait(job.id, until=lambda j: j.progress.checkpoints > 0)
         api = self.prometheus()
         for expression in [*shown, *watched]:
             self.c.poll(expression, lambda: self.series(api, expression), seconds=30)
@@ -221,6 +256,30 @@ class Ops(ClusterTest):
 
         self.c.poll("NodeLost fires", lost, seconds=30)
         self.assertEqual(lost(), ["worker-1"])
+
+
+class Certificates(tls_cluster.TlsTest):
+    def test_when_certificates_of_nodes_end(self):
+        c = self.tls_cluster(coordinator_args=["--ops", "127.0.0.1:0"], workers=1, pservers=0)
+        c.wait_nodes(1)
+        said = samples(get(f"http://{ops_of(c.coordinator)}/metrics")[2])
+        ends = said["psgd_node_certificate_expiry_timestamp_seconds"]['node="worker-0",role="worker"']
+        self.assertAlmostEqual(ends, time.time() + 365 * 86400, delta=600)
+
+    def test_the_alert_fires_before_a_certificate_ends(self):
+        with tempfile.TemporaryDirectory(prefix="psgd-rules-") as folder:
+            series = {"series": 'psgd_node_certificate_expiry_timestamp_seconds{node="w",role="worker"}', "values": "18000x120"}
+            description = re.search(r'ends in.*\n +description: "(.*)"', (ROOT / "deploy/prometheus/alerts.yml").read_text())[1]
+            fired = {"exp_labels": {"severity": "warning", "node": "w", "role": "worker"}, "exp_annotations": {
+                "summary": "the certificate of worker w ends in 3h 50m 0s", "description": description}}
+            tests = [{"interval": "1m", "input_series": [series], "alert_rule_test": [
+                {"eval_time": "55m", "alertname": "CertificateExpiring", "exp_alerts": []},
+                {"eval_time": "70m", "alertname": "CertificateExpiring", "exp_alerts": [fired]}]}]
+            path = f"{folder}/test.yml"
+            with open(path, "w", encoding="utf-8") as f:
+                json.dump({"rule_files": [str(ROOT / "deploy/prometheus/alerts.yml")], "tests": tests}, f)
+            done = subprocess.run(["promtool", "test", "rules", path], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
 
 if __name__ == "__main__":
