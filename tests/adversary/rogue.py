@@ -44,7 +44,7 @@ class Rogue(node_pb2_grpc.NodeServiceServicer):
     def register(self):
         return self.api.RegisterNode(C.RegisterNodeRequest(
             node_id=self.node_id, incarnation=self.incarnation, role=self.role,
-            address=self.address, version="0.0.0", kernels="none"), timeout=20)
+            address=self.address, kernels="none"), timeout=20)
 
     def heartbeat(self, **fields):
         return self.api.Heartbeat(C.HeartbeatRequest(**{

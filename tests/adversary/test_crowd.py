@@ -22,7 +22,7 @@ class CrowdTest(ClusterTest):
             try:
                 c.api.RegisterNode(coordinator_pb2.RegisterNodeRequest(
                     node_id=f"ghost-{i}", role=job_pb2.NODE_ROLE_WORKER, incarnation=1,
-                    address=f"127.0.0.1:{1 + i}", version="0"))
+                    address=f"127.0.0.1:{1 + i}"))
             except grpc.RpcError as e:
                 self.assertEqual(e.code(), grpc.StatusCode.RESOURCE_EXHAUSTED)
                 refused += 1

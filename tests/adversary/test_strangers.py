@@ -42,7 +42,7 @@ class StrangerTest(ClusterTest):
                 self.assertEqual(code, grpc.StatusCode.INVALID_ARGUMENT, text)
                 code, text = self.refusal(lambda a=address: c.api.RegisterNode(
                     coordinator_pb2.RegisterNodeRequest(node_id="n", role=WORKER, incarnation=1,
-                                                        address=a, version="0"), timeout=10 * PATIENCE))
+                                                        address=a), timeout=10 * PATIENCE))
                 self.assertEqual(code, grpc.StatusCode.INVALID_ARGUMENT, text)
         with self.assertRaises(BlockingIOError):
             listener.accept()

@@ -20,7 +20,7 @@ static ps_status present_from(ps_nodes *nodes, const char *peer, const char *id,
     q.incarnation = incarnation;
     q.role = PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER;
     q.address = (char *)address;
-    q.version = (char *)"0.1.0";
+    q.version = (char *)PS_VERSION;
     return ps_nodes_register(nodes, &q, peer, now_us, now_us, &node, is_new);
 }
 
@@ -71,6 +71,47 @@ static void a_node_that_leaves_is_gone_at_once_until_it_registers(void **state)
     assert_int_equal(st.code, PS_OK);
     assert_true(ps_node_is_alive(&nodes, node, S) && !node->has_left);
     ps_nodes_fini(&nodes);
+}
+
+static void a_node_of_another_minor_version_is_refused(void **state)
+{
+    static const struct {
+        const char *version;
+        ps_code code;
+    } cases[] = {
+        {PS_VERSION, PS_OK},
+        {"0.1.77", PS_OK},
+        {"0.1", PS_OK},
+        {"", PS_OK}, /* not psgd's own */
+        {"0.2.0", PS_FAILED_PRECONDITION},
+        {"0.10.0", PS_FAILED_PRECONDITION},
+        {"1.1.0", PS_FAILED_PRECONDITION},
+        {"0", PS_FAILED_PRECONDITION},
+        {".", PS_FAILED_PRECONDITION},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        Psgd__V1__RegisterNodeRequest q = PSGD__V1__REGISTER_NODE_REQUEST__INIT;
+        ps_node_entry *node;
+        ps_nodes nodes;
+        bool is_new;
+        ps_status st;
+
+        ps_nodes_init(&nodes, BEAT, LEASE);
+        q.node_id = (char *)"a";
+        q.incarnation = 1;
+        q.role = PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER;
+        q.address = (char *)"h:1";
+        q.version = (char *)cases[i].version;
+        st = ps_nodes_register(&nodes, &q, "ipv4:h", 0, 0, &node, &is_new);
+        assert_int_equal(st.code, cases[i].code);
+        if (st.code != PS_OK) { /* both versions are named */
+            assert_non_null(strstr(st.text, cases[i].version));
+            assert_non_null(strstr(st.text, "psgd " PS_VERSION));
+        }
+        ps_nodes_fini(&nodes);
+    }
 }
 
 static void nodes_are_kept_by_id(void **state)
@@ -371,6 +412,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_node_that_leaves_is_gone_at_once_until_it_registers),
+        cmocka_unit_test(a_node_of_another_minor_version_is_refused),
         cmocka_unit_test(nodes_are_kept_by_id),
         cmocka_unit_test(of_two_processes_with_one_id_the_first_keeps_it_while_it_lives),
         cmocka_unit_test(a_process_that_is_started_again_has_its_id_at_once),

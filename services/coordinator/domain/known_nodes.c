@@ -71,6 +71,31 @@ ps_node_entry *ps_nodes_find_address(const ps_nodes *nodes, const char *address,
     return NULL;
 }
 
+/* Returns the length of "0.1" in "0.1.4": what must agree. Without a second dot it is all of it. */
+static size_t minor_length(const char *version)
+{
+    size_t major = strcspn(version, ".");
+
+    return version[major] == '\0' ? major : major + 1 + strcspn(version + major + 1, ".");
+}
+
+/* Refuses a node of another minor version, whose protocol may be another one. A node that names no
+ * version is not psgd's own; it is taken. */
+static ps_status check_version(const Psgd__V1__RegisterNodeRequest *req)
+{
+    size_t n = minor_length(req->version);
+
+    if (req->version[0] == '\0' ||
+        (n == minor_length(PS_VERSION) && strncmp(req->version, PS_VERSION, n) == 0)) {
+        return ps_ok();
+    }
+    return ps_fail(PS_FAILED_PRECONDITION,
+                   "version: node %s is psgd %s, the coordinator is psgd %s; both need the same "
+                   "minor version, %.*s",
+                   req->node_id, PS_SHORT(req->version, 30), PS_VERSION,
+                   (int)minor_length(PS_VERSION), PS_VERSION);
+}
+
 static ps_status check(const Psgd__V1__RegisterNodeRequest *req)
 {
     ps_address address;
@@ -93,7 +118,8 @@ static ps_status check(const Psgd__V1__RegisterNodeRequest *req)
     if (ps_is_ok(&st) && (address.host[0] == '\0' || address.port == 0)) {
         st = ps_fail(PS_INVALID_ARGUMENT, "host and port are wanted");
     }
-    return ps_wrap(st, "address");
+    st = ps_wrap(st, "address");
+    return ps_is_ok(&st) ? check_version(req) : st;
 }
 
 /* Returns whether the entry may be dropped for another node: no job holds the node, and the node is
