@@ -333,9 +333,10 @@ static ps_status answer_with(authority *a, const ps_subject *subject, EVP_PKEY *
     return st;
 }
 
-ps_status ps_authority_approve(const char *dir, const char *what, const char *pem, size_t n,
-                               const ps_principal *who, int64_t valid_s, ps_strbuf *answer,
-                               ps_certificate *out)
+ps_status ps_authority_approve_if(const char *dir, const char *what, const char *pem, size_t n,
+                                  const ps_principal *who, int64_t valid_s,
+                                  ps_authority_permit *permit, void *arg, ps_strbuf *answer,
+                                  ps_certificate *out)
 {
     char wanted[PS_PRINCIPAL_TEXT_BYTES], asked[PS_PRINCIPAL_TEXT_BYTES];
     authority a = {.lock = -1};
@@ -351,12 +352,22 @@ ps_status ps_authority_approve(const char *dir, const char *what, const char *pe
     if (ps_is_ok(&st)) {
         st = open_authority(dir, &a);
     }
+    if (ps_is_ok(&st) && permit != NULL) {
+        st = permit(arg);
+    }
     if (ps_is_ok(&st)) {
         st = answer_with(&a, &request.subject, key, valid_s, answer, out);
     }
     EVP_PKEY_free(key);
     close_authority(&a);
     return st;
+}
+
+ps_status ps_authority_approve(const char *dir, const char *what, const char *pem, size_t n,
+                               const ps_principal *who, int64_t valid_s, ps_strbuf *answer,
+                               ps_certificate *out)
+{
+    return ps_authority_approve_if(dir, what, pem, n, who, valid_s, NULL, NULL, answer, out);
 }
 
 /* --- list and revoke --------------------------------------------------------------- */

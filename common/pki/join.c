@@ -302,21 +302,25 @@ static ps_status check_line(const line *l, const ps_principal *who, int64_t now_
     return ps_ok();
 }
 
-/* Uses up the token with this secret, if `who` may. It is used up even if no certificate can be
- * issued then: rather a token too few than one that works twice. */
-static ps_status use_token(const char *dir, const char *secret, const ps_principal *who)
+/* Who wants to use which token. */
+typedef struct use {
+    const char *dir, *secret;
+    const ps_principal *who;
+    bool is_look; /* the token is not used up yet */
+} use;
+
+/* Uses up the token, if `who` may and it is no look. It is used up even if no certificate can be
+ * issued then: rather a token too few than one that works twice. With the lock. */
+static ps_status use_token(void *arg)
 {
+    const use *u = arg;
     char path[PS_PATH_MAX], digest[PS_SHA256_HEX_BYTES];
     int64_t now_s = (int64_t)time(NULL);
     lines *all = NULL;
     line *found = NULL;
-    int lock = -1;
-    ps_status st = ps_path_join(path, sizeof path, dir, "join-tokens");
+    ps_status st = ps_path_join(path, sizeof path, u->dir, "join-tokens");
 
-    ps_sha256_of(secret, HEX, digest);
-    if (ps_is_ok(&st)) {
-        st = ps_authority_lock(dir, &lock);
-    }
+    ps_sha256_of(u->secret, HEX, digest);
     if (ps_is_ok(&st)) {
         all = ps_xcalloc(1, sizeof *all);
         st = read_lines(path, now_s, all);
@@ -327,16 +331,29 @@ static ps_status use_token(const char *dir, const char *secret, const ps_princip
         }
     }
     if (ps_is_ok(&st)) {
-        st = check_line(found, who, now_s);
+        st = check_line(found, u->who, now_s);
     }
-    if (ps_is_ok(&st)) {
+    if (ps_is_ok(&st) && !u->is_look) {
         found->is_used = true;
         st = write_lines(path, all);
+    }
+    free(all);
+    return st;
+}
+
+/* Returns why a token may not be used, before the authority's key is read for it. */
+static ps_status look_at_token(use u)
+{
+    int lock = -1;
+    ps_status st = ps_authority_lock(u.dir, &lock);
+
+    u.is_look = true;
+    if (ps_is_ok(&st)) {
+        st = use_token(&u);
     }
     if (lock >= 0) {
         close(lock);
     }
-    free(all);
     return st;
 }
 
@@ -406,6 +423,7 @@ ps_status ps_join_answer(const char *dir, const char *request, size_t n, int64_t
     const char *pem = NULL;
     size_t pem_n = 0, before = answer->len;
     ps_request asked;
+    use u;
     ps_status st;
 
     memset(out, 0, sizeof *out);
@@ -422,12 +440,13 @@ ps_status ps_join_answer(const char *dir, const char *request, size_t n, int64_t
                     what, asked.subject.host_count);
     }
     if (ps_is_ok(&st)) {
-        st = use_token(dir, secret, &out->who);
+        u = (use){.dir = dir, .secret = secret, .who = &out->who};
+        st = look_at_token(u);
     }
     if (ps_is_ok(&st)) {
         ps_strbuf_puts(answer, granted);
-        st = ps_authority_approve(dir, what, pem, pem_n, &out->who, valid_s, answer,
-                                  &out->certificate);
+        st = ps_authority_approve_if(dir, what, pem, pem_n, &out->who, valid_s, use_token, &u,
+                                     answer, &out->certificate);
     }
     OPENSSL_cleanse(secret, sizeof secret);
     if (!ps_is_ok(&st)) {

@@ -151,6 +151,28 @@ static void a_token_gives_one_node_one_certificate(void **state)
     tear_down(&w);
 }
 
+static void a_token_is_not_used_up_while_the_authority_cannot_be_used(void **state)
+{
+    char key[PS_PATH_MAX], away[PS_PATH_MAX];
+    ps_join_token token;
+    world w;
+    ps_status st;
+
+    (void)state;
+    set_up(&w);
+    token = make(&w, "node/worker-1", minute_s);
+    st = ps_path_join(key, sizeof key, w.pki, "root.key");
+    assert_true(ps_is_ok(&st));
+    st = ps_path_join(away, sizeof away, w.pki, "root.away");
+    assert_true(ps_is_ok(&st));
+    assert_int_equal(rename(key, away), 0);
+    expect_refused(&w, token.secret, "node/worker-1", NULL, PS_NOT_FOUND, "no authority in");
+    assert_int_equal(rename(away, key), 0);
+    st = join(&w, token.secret, "node/worker-1", NULL);
+    assert_string_equal(st.text, "");
+    tear_down(&w);
+}
+
 static void who_is_put_off_may_ask_again(void **state)
 {
     const ps_status later = ps_fail(PS_UNAVAILABLE, "it follows"),
@@ -376,6 +398,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_token_gives_one_node_one_certificate),
         cmocka_unit_test(who_may_not_join_is_told_why),
+        cmocka_unit_test(a_token_is_not_used_up_while_the_authority_cannot_be_used),
         cmocka_unit_test(who_is_put_off_may_ask_again),
         cmocka_unit_test(tokens_that_wait_are_bounded),
         cmocka_unit_test(tokens_that_have_ended_make_room),
