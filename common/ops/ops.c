@@ -12,73 +12,26 @@
 #include "common/base/log.h"
 #include "common/base/shorten.h"
 #include "common/base/xalloc.h"
+#include "common/ops/http.h"
 #include "common/ops/metrics.h"
 #include "common/rpc/accept.h"
-#include "common/rpc/dial.h"
 #include "common/rpc/durations.h"
 #include "common/rpc/guard.h"
 
-#include <dlfcn.h>
-#include <errno.h>
-#include <microhttpd.h>
-#include <netdb.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { PORT_DEFAULT = 0, CONNECTION_BYTES = 16384 };
-
-/* libmicrohttpd brings GnuTLS and eight libraries more, 2.3 MB of memory in each process. So it is
- * loaded when a service is asked to serve, and not linked. It stays loaded. */
-static const char library[] = "libmicrohttpd.so.12";
-
-static struct {
-    __typeof__(&MHD_start_daemon) start;
-    __typeof__(&MHD_stop_daemon) stop;
-    __typeof__(&MHD_get_daemon_info) info;
-    __typeof__(&MHD_create_response_from_buffer) create;
-    __typeof__(&MHD_add_response_header) add;
-    __typeof__(&MHD_queue_response) queue;
-    __typeof__(&MHD_destroy_response) destroy;
-} mhd;
-
-static ps_status load(void)
-{
-    const struct {
-        const char *name;
-        void *at;
-    } functions[] = {{"MHD_start_daemon", &mhd.start},
-                     {"MHD_stop_daemon", &mhd.stop},
-                     {"MHD_get_daemon_info", &mhd.info},
-                     {"MHD_create_response_from_buffer", &mhd.create},
-                     {"MHD_add_response_header", &mhd.add},
-                     {"MHD_queue_response", &mhd.queue},
-                     {"MHD_destroy_response", &mhd.destroy}};
-    void *loaded = dlopen(library, RTLD_NOW | RTLD_LOCAL);
-
-    for (size_t i = 0; loaded != NULL && i < sizeof functions / sizeof functions[0]; i++) {
-        void *found = dlsym(loaded, functions[i].name);
-
-        if (found == NULL) {
-            loaded = NULL;
-        } else {
-            memcpy(functions[i].at, &found, sizeof found);
-        }
-    }
-    return loaded != NULL ? ps_ok()
-                          : ps_fail(PS_FAILED_PRECONDITION,
-                                    "--ops: %s; Debian has it in libmicrohttpd12",
-                                    PS_SHORT(dlerror(), 160));
-}
 
 typedef unsigned write_fn(ps_ops *ops);
 
 struct ps_ops {
     ps_loop *loop;
     ps_ops_source source;
+    ps_http http;
     struct MHD_Daemon *daemon;
     ps_event asked;
 
@@ -234,34 +187,36 @@ static unsigned ask(ps_ops *ops, write_fn *write, char **text, size_t *length)
     return code;
 }
 
-static enum MHD_Result reply(struct MHD_Connection *connection, unsigned code, const char *type,
-                             char *text, size_t length)
+static enum MHD_Result reply(const ps_ops *ops, struct MHD_Connection *connection, unsigned code,
+                             const char *type, char *text, size_t length)
 {
+    const ps_http *http = &ops->http;
     struct MHD_Response *response =
-        mhd.create(length, text, MHD_RESPMEM_MUST_FREE);
+        http->create_response_from_buffer(length, text, MHD_RESPMEM_MUST_FREE);
     enum MHD_Result result;
 
     if (response == NULL) {
         free(text);
         return MHD_NO;
     }
-    mhd.add(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
-    mhd.add(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
-    mhd.add(response, "X-Content-Type-Options", "nosniff");
+    http->add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+    http->add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    http->add_response_header(response, "X-Content-Type-Options", "nosniff");
     if (code == MHD_HTTP_METHOD_NOT_ALLOWED) {
-        mhd.add(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+        http->add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
     }
-    result = mhd.queue(connection, code, response);
-    mhd.destroy(response);
+    result = http->queue_response(connection, code, response);
+    http->destroy_response(response);
     return result;
 }
 
-static enum MHD_Result refuse(struct MHD_Connection *connection, unsigned code, const char *why)
+static enum MHD_Result refuse(const ps_ops *ops, struct MHD_Connection *connection, unsigned code,
+                              const char *why)
 {
     ps_strbuf text = {0};
 
     ps_strbuf_printf(&text, "%s\n", why);
-    return reply(connection, code, "text/plain; charset=utf-8", text.data, text.len);
+    return reply(ops, connection, code, "text/plain; charset=utf-8", text.data, text.len);
 }
 
 static enum MHD_Result answer(void *state, struct MHD_Connection *connection, const char *url,
@@ -279,7 +234,7 @@ static enum MHD_Result answer(void *state, struct MHD_Connection *connection, co
     }
     *upload_size = 0;
     if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0) {
-        return refuse(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "GET and HEAD are allowed");
+        return refuse(ops, connection, MHD_HTTP_METHOD_NOT_ALLOWED, "GET and HEAD are allowed");
     }
     for (size_t i = 0; i < PAGES; i++) {
         if (strcmp(url, pages[i].path) == 0) {
@@ -287,20 +242,10 @@ static enum MHD_Result answer(void *state, struct MHD_Connection *connection, co
             char *text = NULL;
             unsigned code = ask(ops, pages[i].write, &text, &length);
 
-            return reply(connection, code, pages[i].type, text, length);
+            return reply(ops, connection, code, pages[i].type, text, length);
         }
     }
-    return refuse(connection, MHD_HTTP_NOT_FOUND, "there are /metrics, /healthz and /readyz");
-}
-
-static void log_line(void *arg, const char *format, va_list list)
-{
-    char line[256];
-
-    (void)arg;
-    vsnprintf(line, sizeof line, format, list);
-    line[strcspn(line, "\r\n")] = '\0';
-    ps_log(PS_LOG_DEBUG, "ops", "%s", line);
+    return refuse(ops, connection, MHD_HTTP_NOT_FOUND, "there are /metrics, /healthz and /readyz");
 }
 
 /* --- life ------------------------------------------------------------------------- */
@@ -325,45 +270,16 @@ ps_status ps_ops_check(const char *listen, bool is_insecure, char *out)
 
 static ps_status listen_at(ps_ops *ops, ps_address *address)
 {
-    const union MHD_DaemonInfo *info;
-    struct addrinfo *found = NULL;
-    char text[PS_ADDRESS_TEXT_BYTES];
-    unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL | MHD_USE_ERROR_LOG;
-    ps_status st = load();
+    ps_http_conf conf = {.flag = "--ops",
+                         .connections = PS_OPS_CONNECTIONS,
+                         .of_host = PS_OPS_CONNECTIONS_OF_HOST,
+                         .silence_s = PS_OPS_SILENCE_S,
+                         .memory = CONNECTION_BYTES,
+                         .answer = answer,
+                         .arg = ops};
+    ps_status st = ps_http_load(conf.flag, &ops->http);
 
-    if (ps_is_ok(&st)) {
-        ps_address_format(address, text);
-        st = ps_wrap(ps_dial_look_up(text, SOCK_STREAM, &found), "--ops %s", PS_SHORT(text, 80));
-    }
-    if (!ps_is_ok(&st)) {
-        st.code = PS_FAILED_PRECONDITION;
-        return st;
-    }
-    if (found->ai_family == AF_INET6) {
-        flags |= MHD_USE_IPv6;
-    }
-    errno = 0;
-    ops->daemon = mhd.start(
-        flags, address->port, NULL, NULL, answer, ops, MHD_OPTION_EXTERNAL_LOGGER, log_line, NULL,
-        MHD_OPTION_SOCK_ADDR, found->ai_addr, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)PS_OPS_CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
-        (unsigned)PS_OPS_CONNECTIONS_OF_HOST, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)PS_OPS_SILENCE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
-        MHD_OPTION_END);
-    freeaddrinfo(found);
-    if (ops->daemon == NULL) {
-        return ps_fail(PS_FAILED_PRECONDITION, "--ops: cannot listen on %s: %s", PS_SHORT(text, 80),
-                       strerror(errno));
-    }
-    info = mhd.info(ops->daemon, MHD_DAEMON_INFO_LISTEN_FD);
-    if (info != NULL) { /* this room bounds its connections itself */
-        ps_accept_leave(info->listen_fd);
-    }
-    info = mhd.info(ops->daemon, MHD_DAEMON_INFO_BIND_PORT);
-    if (info != NULL) {
-        address->port = info->port;
-    }
-    return st;
+    return ps_is_ok(&st) ? ps_http_start(&ops->http, &conf, address, &ops->daemon) : st;
 }
 
 ps_status ps_ops_start(ps_loop *loop, const char *listen, const char *program,
@@ -410,8 +326,7 @@ void ps_ops_stop(ps_ops *ops)
     ops->is_stopping = true;
     pthread_cond_signal(&ops->changed);
     pthread_mutex_unlock(&ops->mutex);
-    mhd.stop(ops->daemon);
-    ps_accept_leave(-1);
+    ps_http_stop(&ops->http, ops->daemon);
     pthread_mutex_lock(&ops->mutex);
     is_asked = ops->is_asked;
     pthread_mutex_unlock(&ops->mutex);

@@ -32,8 +32,8 @@ static struct {
     /* closed to accept and refuse a connection if no other descriptor is left; -1: not open */
     int spare;
     int64_t logged_us;
-    atomic_int left; /* a listener that is not gRPC's; -1: none */
-} room = {.mutex = PTHREAD_MUTEX_INITIALIZER, .spare = -1, .left = -1};
+    atomic_int left[PS_ACCEPT_LEFT_MAX]; /* 1 + a listener that is not gRPC's; 0: none */
+} room = {.mutex = PTHREAD_MUTEX_INITIALIZER, .spare = -1};
 
 static int open_spare(void)
 {
@@ -69,7 +69,32 @@ void ps_accept_init(void)
 
 void ps_accept_leave(int listener)
 {
-    atomic_store(&room.left, listener);
+    for (int i = 0; i < PS_ACCEPT_LEFT_MAX; i++) {
+        int none = 0;
+
+        if (atomic_compare_exchange_strong(&room.left[i], &none, listener + 1)) {
+            return;
+        }
+    }
+}
+
+void ps_accept_resume(int listener)
+{
+    for (int i = 0; i < PS_ACCEPT_LEFT_MAX; i++) {
+        int left = listener + 1;
+
+        atomic_compare_exchange_strong(&room.left[i], &left, 0);
+    }
+}
+
+static bool is_left(int listener)
+{
+    for (int i = 0; i < PS_ACCEPT_LEFT_MAX; i++) {
+        if (atomic_load(&room.left[i]) == listener + 1) {
+            return true;
+        }
+    }
+    return false;
 }
 
 uint64_t ps_accept_count(void)
@@ -185,7 +210,7 @@ int accept4(int fd, __SOCKADDR_ARG address, socklen_t *restrict len, int flags)
     socklen_t room_for_address = len != NULL ? *len : 0;
     unsigned failures = 0, refused = 0;
 
-    if (fd == atomic_load(&room.left)) {
+    if (is_left(fd)) {
         return system_accept(fd, address.__sockaddr__, len, flags);
     }
     for (;;) {

@@ -14,7 +14,9 @@
 #include <stdint.h>
 
 enum {
-    PS_ACCEPT_RESERVE = 64 /* descriptors that connections leave free; a quarter of a lower limit */
+    /* descriptors that connections leave free; a quarter of a lower limit */
+    PS_ACCEPT_RESERVE = 64,
+    PS_ACCEPT_LEFT_MAX = 2 /* listeners that their owners bound */
 };
 
 /* Raises the process's bound of descriptors to what it may be, and sets the bound for connections.
@@ -22,8 +24,11 @@ enum {
 void ps_accept_init(void);
 
 /* Leaves the connections of one listener to its owner, who bounds them: they are accepted as libc
- * does, and are not counted. -1: of none. Any thread. */
+ * does, and are not counted. At most PS_ACCEPT_LEFT_MAX at a time. Any thread. */
 void ps_accept_leave(int listener);
+
+/* Ends ps_accept_leave, before the owner closes the listener. Any thread. */
+void ps_accept_resume(int listener);
 
 /* Returns the connections that were accepted so far. Refused ones count too, unless they were
  * refused for want of descriptors that connections do not have (ps_accept_is_crowded). Any thread.

@@ -23,6 +23,7 @@
 #include "services/coordinator/io/database_copy.h"
 #include "services/coordinator/io/recover.h"
 #include "services/coordinator/joins.h"
+#include "services/coordinator/web/web.h"
 
 #include <errno.h>
 #include <linux/close_range.h>
@@ -40,7 +41,7 @@ static const int64_t grace_us = 2000000, grace_of_several_us = 300000;
 
 typedef struct settings {
     const char *listen, *advertise, *data_dir, *data_path, *log_level, *log_format, *fault, *backup;
-    const char *tls_dir, *tokens, *quotas, *registry, *ops;
+    const char *tls_dir, *tokens, *quotas, *registry, *ops, *web;
     const char *etcd_ca, *etcd_cert, *etcd_key;
     const char *pki, *join_listen;
     int64_t heartbeat_us, lease_us, leader_lease_us, checkpoint_us, grow_us;
@@ -58,6 +59,8 @@ static const ps_option options[] = {
                      .help = "address that nodes are told (default: that of --listen)"),
     PS_OPTION_STRING(settings, ops, .name = "ops", .env = "PSGD_OPS", .metavar = "HOST:PORT",
                      .help = PS_OPS_HELP),
+    PS_OPTION_STRING(settings, web, .name = "web", .env = "PSGD_WEB", .metavar = "HOST:PORT",
+                     .help = PS_WEB_HELP),
     PS_OPTION_STRING(settings, tls_dir, .name = "tls-dir", .env = "PSGD_TLS_DIR", .metavar = "DIR",
                      .help = PS_PROTECT_TLS_HELP),
     PS_OPTION_STRING(settings, tokens, .name = "tokens", .env = "PSGD_TOKENS", .metavar = "FILE",
@@ -179,6 +182,9 @@ typedef struct program {
     ps_server *server;
     char ops_at[PS_ADDRESS_TEXT_BYTES]; /* --ops with all parts; empty: none */
     ps_ops *ops;                        /* NULL: none */
+    char web_at[PS_ADDRESS_TEXT_BYTES]; /* where the page is served; empty: nowhere */
+    bool is_web_asked;                  /* --web is set */
+    ps_web *web;                        /* NULL: no page */
     ps_joins *joins;                    /* NULL: nobody may join */
     int64_t checkpoint_us;
     ps_event stop;  /* posted by the first signal */
@@ -256,6 +262,8 @@ static void on_down(ps_event *event, bool ok)
     p->joins = NULL;
     ps_ops_stop(p->ops);
     p->ops = NULL;
+    ps_web_stop(p->web);
+    p->web = NULL;
     ps_coordinator_stop(p->coordinator);
     ps_loop_stop(p->loop);
 }
@@ -320,6 +328,29 @@ static ps_status serve_ops(program *p)
                : ps_ok();
 }
 
+/* Serves the page. One that nobody asked for goes without its port: a second coordinator of a host
+ * finds it taken. */
+static ps_status serve_page(program *p, const ps_address *bound)
+{
+    ps_address self = *bound;
+    char target[PS_ADDRESS_TEXT_BYTES];
+    ps_status st;
+
+    if (p->web_at[0] == '\0') {
+        return ps_ok();
+    }
+    if (ps_address_is_any(&self)) {
+        snprintf(self.host, sizeof self.host, "%s", strchr(self.host, ':') ? "::1" : "127.0.0.1");
+    }
+    ps_address_format(&self, target);
+    st = ps_web_start(p->web_at, target, &p->service, &p->web);
+    if (!ps_is_ok(&st) && !p->is_web_asked) {
+        ps_log(PS_LOG_INFO, "web", "no page: %s", st.text);
+        return ps_ok();
+    }
+    return st;
+}
+
 /* Has nodes join, if there is an authority. */
 static ps_status let_join(program *p, const settings *s, const ps_address *bound)
 {
@@ -375,6 +406,9 @@ static ps_status serve(program *p, const settings *s, const char *at)
                listen);
     }
     st = serve_ops(p);
+    if (ps_is_ok(&st)) {
+        st = serve_page(p, &bound);
+    }
     return ps_is_ok(&st) ? ps_coordinator_open(p->coordinator, address) : st;
 }
 
@@ -491,6 +525,11 @@ static ps_status run(const settings *s, const char *data_dir, char **argv)
     }
     if (ps_is_ok(&st) && s->ops && s->ops[0] != '\0') {
         st = ps_ops_check(s->ops, s->insecure, p.ops_at);
+    }
+    if (ps_is_ok(&st)) {
+        p.is_web_asked = s->web && s->web[0] != '\0';
+        st = ps_web_check(s->web, listen, s->tls_dir && s->tls_dir[0] != '\0', s->insecure,
+                          p.web_at);
     }
     if (ps_is_ok(&st) && s->lease_us < 3 * s->heartbeat_us) {
         st = ps_fail(PS_INVALID_ARGUMENT,

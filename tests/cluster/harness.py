@@ -90,6 +90,7 @@ class Process:
 
     def start(self):
         env = {k: v for k, v in os.environ.items() if not k.startswith("PSGD_")}
+        env["PSGD_WEB"] = "off"  # its usual port is one for all
         env.update(self.env)
         self.log_path = self.folder / f"{self.name}.log"
         log = open(self.log_path, "ab")

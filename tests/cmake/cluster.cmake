@@ -72,6 +72,7 @@ ps_cluster_test(threads)
 ps_cluster_test(tls)
 ps_cluster_test(updates)
 ps_cluster_test(users)
+ps_cluster_test(web_api)
 
 ps_script_test(chaos chaos/campaign.py)
 

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* http.c - see http.h. */
+#include "common/ops/http.h"
+
+#include "common/base/log.h"
+#include "common/base/shorten.h"
+#include "common/rpc/accept.h"
+#include "common/rpc/dial.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char library[] = "libmicrohttpd.so.12";
+
+ps_status ps_http_load(const char *flag, ps_http *out)
+{
+    const struct {
+        const char *name;
+        void *at;
+    } functions[] = {
+        {"MHD_start_daemon", &out->start_daemon},
+        {"MHD_stop_daemon", &out->stop_daemon},
+        {"MHD_get_daemon_info", &out->get_daemon_info},
+        {"MHD_create_response_from_buffer", &out->create_response_from_buffer},
+        {"MHD_create_response_from_callback", &out->create_response_from_callback},
+        {"MHD_add_response_header", &out->add_response_header},
+        {"MHD_queue_response", &out->queue_response},
+        {"MHD_destroy_response", &out->destroy_response},
+        {"MHD_lookup_connection_value", &out->lookup_connection_value},
+        {"MHD_get_connection_values", &out->get_connection_values},
+        {"MHD_suspend_connection", &out->suspend_connection},
+        {"MHD_resume_connection", &out->resume_connection},
+    };
+    void *loaded = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+
+    for (size_t i = 0; loaded != NULL && i < sizeof functions / sizeof functions[0]; i++) {
+        void *found = dlsym(loaded, functions[i].name);
+
+        if (found == NULL) {
+            loaded = NULL;
+        } else {
+            memcpy(functions[i].at, &found, sizeof found);
+        }
+    }
+    return loaded != NULL ? ps_ok()
+                          : ps_fail(PS_FAILED_PRECONDITION,
+                                    "%s: %s; Debian has it in libmicrohttpd12", flag,
+                                    PS_SHORT(dlerror(), 160));
+}
+
+static void log_line(void *arg, const char *format, va_list list)
+{
+    char line[256];
+
+    (void)arg;
+    vsnprintf(line, sizeof line, format, list);
+    line[strcspn(line, "\r\n")] = '\0';
+    ps_log(PS_LOG_DEBUG, "http", "%s", line);
+}
+
+static int listener_of(const ps_http *http, struct MHD_Daemon *daemon)
+{
+    const union MHD_DaemonInfo *info = http->get_daemon_info(daemon, MHD_DAEMON_INFO_LISTEN_FD);
+
+    return info != NULL ? info->listen_fd : -1;
+}
+
+ps_status ps_http_start(const ps_http *http, const ps_http_conf *conf, ps_address *address,
+                        struct MHD_Daemon **out)
+{
+    const union MHD_DaemonInfo *info;
+    struct addrinfo *found = NULL;
+    char text[PS_ADDRESS_TEXT_BYTES];
+    unsigned flags =
+        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL | MHD_USE_ERROR_LOG | conf->flags;
+    ps_status st;
+
+    ps_address_format(address, text);
+    st = ps_wrap(ps_dial_look_up(text, SOCK_STREAM, &found), "%s %s", conf->flag,
+                 PS_SHORT(text, 80));
+    if (!ps_is_ok(&st)) {
+        st.code = PS_FAILED_PRECONDITION;
+        return st;
+    }
+    if (found->ai_family == AF_INET6) {
+        flags |= MHD_USE_IPv6;
+    }
+    errno = 0;
+    *out = http->start_daemon(
+        flags, address->port, NULL, NULL, conf->answer, conf->arg, MHD_OPTION_EXTERNAL_LOGGER,
+        log_line, NULL, MHD_OPTION_SOCK_ADDR, found->ai_addr, MHD_OPTION_CONNECTION_LIMIT,
+        conf->connections, MHD_OPTION_PER_IP_CONNECTION_LIMIT, conf->of_host,
+        MHD_OPTION_CONNECTION_TIMEOUT, conf->silence_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        conf->memory, MHD_OPTION_NOTIFY_COMPLETED, conf->completed, conf->arg, MHD_OPTION_END);
+    freeaddrinfo(found);
+    if (*out == NULL) {
+        return ps_fail(PS_FAILED_PRECONDITION, "%s: cannot listen on %s: %s", conf->flag,
+                       PS_SHORT(text, 80), strerror(errno));
+    }
+    ps_accept_leave(listener_of(http, *out)); /* the caller bounds its connections */
+    info = http->get_daemon_info(*out, MHD_DAEMON_INFO_BIND_PORT);
+    if (info != NULL) {
+        address->port = info->port;
+    }
+    return st;
+}
+
+void ps_http_stop(const ps_http *http, struct MHD_Daemon *daemon)
+{
+    int listener = listener_of(http, daemon);
+
+    http->stop_daemon(daemon);
+    ps_accept_resume(listener);
+}
