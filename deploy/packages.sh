@@ -22,7 +22,8 @@ build  libyaml-dev            YAML
 build  libsqlite3-dev         the coordinator's registry
 build  libxxhash-dev          checksums
 build  libssl-dev             SHA-256, keys, certificates and TLS handshakes
-build  libmicrohttpd-dev      the HTTP server of --ops
+build  libmicrohttpd-dev      the HTTP server of --ops and --web
+build  libjs-dygraphs         the charts of the coordinator's page
 build  zlib1g-dev             .gz data files and CRC-32
 build  liblz4-dev             compressed gradients
 build  libzstd-dev            compressed gradients
@@ -38,6 +39,9 @@ test   npm                    a foreign client, buf, and onnxruntime
 test   etcd-server            the store of several coordinators
 test   etcd-client            looks into it
 test   prometheus             reads metrics, and checks their text
+test   chromium               looks at the coordinator's page
+test   chromium-driver        drives it
+test   python3-selenium       drives it
 test   iproute2               counts bytes in a network of its own
 test   nftables               cuts machines off each other in a network of their own
 test   help2man               manual pages of the packages

@@ -121,6 +121,9 @@ for ((i = 0; i < workers; i++)); do
     start "worker-$i" psgd-worker --coordinator "$coordinator" --node-id "worker-$i" "${flags[@]}"
 done
 
+page=$(sed -n 's,.*page at \(http://[^ ]*\),\1,p' "$run/coordinator.log" | head -n 1)
+[ -z "$page" ] || echo "The page: $page"
+
 # --- the job ------------------------------------------------------------------
 join submitter/you
 psgd="build/bin/psgd --coordinator $coordinator${flags[*]:+ ${flags[*]}}"

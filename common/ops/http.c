@@ -45,10 +45,10 @@ ps_status ps_http_load(const char *flag, ps_http *out)
             memcpy(functions[i].at, &found, sizeof found);
         }
     }
-    return loaded != NULL ? ps_ok()
-                          : ps_fail(PS_FAILED_PRECONDITION,
-                                    "%s: %s; Debian has it in libmicrohttpd12", flag,
-                                    PS_SHORT(dlerror(), 160));
+    return loaded != NULL
+               ? ps_ok()
+               : ps_fail(PS_FAILED_PRECONDITION, "%s: %s; Debian has it in libmicrohttpd12", flag,
+                         PS_SHORT(dlerror(), 160));
 }
 
 static void log_line(void *arg, const char *format, va_list list)

@@ -30,12 +30,12 @@ typedef struct ps_http {
 
 /* How a program serves HTTP. */
 typedef struct ps_http_conf {
-    const char *flag;      /* for the texts of errors, such as "--ops" */
-    unsigned flags;        /* MHD_FLAG beside those that all use */
-    unsigned connections;  /* most that are open */
-    unsigned of_host;      /* of these, from one address */
-    unsigned silence_s;    /* after which a connection is closed */
-    size_t memory;         /* bytes of a connection */
+    const char *flag;     /* for the texts of errors, such as "--ops" */
+    unsigned flags;       /* MHD_FLAG beside those that all use */
+    unsigned connections; /* most that are open */
+    unsigned of_host;     /* of these, from one address */
+    unsigned silence_s;   /* after which a connection is closed */
+    size_t memory;        /* bytes of a connection */
     MHD_AccessHandlerCallback answer;
     MHD_RequestCompletedCallback completed; /* (optional) */
     void *arg;                              /* of both */

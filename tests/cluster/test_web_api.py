@@ -103,7 +103,7 @@ class Api(Web):
         self.assertEqual(self.error("/api/v1/Heartbeat", {})[0], 404)  # of nodes
         self.assertEqual(self.error("/api/v1/CancelJob?job_id=x")[0], 405)
         self.assertEqual(self.error("/api/v1/ListJobs?page=1")[0], 400)
-        self.assertEqual(self.error("/api/v1/GetJob", b"{")[1]["reason"], "BAD_JSON")
+        self.assertIn("the body is not JSON: line 1", self.error("/api/v1/GetJob", b"{")[1]["message"])
         self.assertEqual(self.error("/api/v1/GetJob", b" " * (600 << 10))[0], 413)
         self.assertEqual(self.error("/api/v1/GetJob", method="DELETE")[0], 405)
         self.assertEqual(self.error("/nothing")[0], 404)

@@ -73,6 +73,15 @@ ps_cluster_test(tls)
 ps_cluster_test(updates)
 ps_cluster_test(users)
 ps_cluster_test(web_api)
+if(NOT SANITIZE) # Chromium's patience does not grow with what the programs need
+    ps_cluster_test(web_page)
+    set(axe ${PROJECT_BINARY_DIR}/tests/axe)
+    add_test(NAME axe_get COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/interop/npm_get.sh ${axe} axe-core@4.10.2)
+    set_tests_properties(axe_get PROPERTIES FIXTURES_SETUP axe LABELS cluster)
+    set_tests_properties(cluster_web_page PROPERTIES FIXTURES_REQUIRED axe)
+    set_property(TEST cluster_web_page APPEND PROPERTY
+        ENVIRONMENT "PSGD_AXE=${axe}/node_modules/axe-core/axe.min.js")
+endif()
 
 ps_script_test(chaos chaos/campaign.py)
 

@@ -78,15 +78,15 @@ static enum MHD_Result refuse_error(const ps_web *web, struct MHD_Connection *co
 
 /* Answers with an error of the page itself. */
 static enum MHD_Result refuse(const ps_web *web, struct MHD_Connection *connection, unsigned code,
-                              const char *reason, const char *text)
+                              const char *text)
 {
     ps_error error;
 
-    ps_error_init(&error,
-                  ps_fail(code == MHD_HTTP_SERVICE_UNAVAILABLE ? PS_UNAVAILABLE
-                                                               : PS_INVALID_ARGUMENT,
-                          "%s", text),
-                  reason);
+    ps_error_init(
+        &error,
+        ps_fail(code == MHD_HTTP_SERVICE_UNAVAILABLE ? PS_UNAVAILABLE : PS_INVALID_ARGUMENT, "%s",
+                text),
+        NULL);
     return refuse_error(web, connection, code, &error);
 }
 
@@ -184,10 +184,9 @@ static const ps_method *find_method(const ps_service *service, const char *name)
 
 static ps_web_kind kind_of(const ps_method *method, const ProtobufCMessageDescriptor *output)
 {
-    return !method->streams_out ? PS_WEB_UNARY
-           : protobuf_c_message_descriptor_get_field_by_name(output, "payload")
-               ? PS_WEB_FILE
-               : PS_WEB_EVENTS;
+    return !method->streams_out                                                 ? PS_WEB_UNARY
+           : protobuf_c_message_descriptor_get_field_by_name(output, "payload") ? PS_WEB_FILE
+                                                                                : PS_WEB_EVENTS;
 }
 
 typedef struct query {
@@ -221,7 +220,7 @@ static ps_status read_message(ps_web_request *r, const ProtobufCMessageDescripto
         ps_status st = ps_fail(PS_INVALID_ARGUMENT, "the body is not JSON: line %d: %s", why.line,
                                PS_SHORT(why.text, 100));
 
-        ps_error_init(error, st, "BAD_JSON");
+        ps_error_init(error, st, NULL);
         return st;
     }
     q.status = ps_pb_from_json(type, json, "", error, &r->message);
@@ -252,7 +251,7 @@ static enum MHD_Result hand_over(ps_web_request *r)
         ps_web_post(r);
     }
     pthread_mutex_unlock(&web->mutex);
-    return is_refused ? refuse(web, r->connection, MHD_HTTP_SERVICE_UNAVAILABLE, "BUSY",
+    return is_refused ? refuse(web, r->connection, MHD_HTTP_SERVICE_UNAVAILABLE,
                                "the page is being stopped, or sends too many files; try again")
                       : MHD_YES;
 }
@@ -271,11 +270,11 @@ static enum MHD_Result call(ps_web_request *r, const char *name, bool has_body)
 
         r->method = find_method(web->service, name);
         if (!r->method) {
-            return refuse(web, r->connection, MHD_HTTP_NOT_FOUND, "NO_SUCH_METHOD",
+            return refuse(web, r->connection, MHD_HTTP_NOT_FOUND,
                           "no method of CoordinatorService for users; docs/web.md lists them");
         }
         if (!has_body && r->method->changes) {
-            return refuse(web, r->connection, MHD_HTTP_METHOD_NOT_ALLOWED, "NEEDS_POST",
+            return refuse(web, r->connection, MHD_HTTP_METHOD_NOT_ALLOWED,
                           "the method changes something: POST it as application/json");
         }
         type = protobuf_c_service_descriptor_get_method_by_name(web->service->type, name);
@@ -285,13 +284,10 @@ static enum MHD_Result call(ps_web_request *r, const char *name, bool has_body)
     st = read_message(r, input, has_body, &error);
     if (!ps_is_ok(&st)) {
         error.status = st;
-        if (error.reason[0] == '\0') {
-            snprintf(error.reason, sizeof error.reason, "BAD_REQUEST");
-        }
         return refuse_error(web, r->connection, 0, &error);
     }
     if (r->kind == PS_WEB_FILE && ((Psgd__V1__ReclaimLogsRequest *)r->message)->name[0] == '\0') {
-        return refuse(web, r->connection, MHD_HTTP_BAD_REQUEST, "NEEDS_NAME",
+        return refuse(web, r->connection, MHD_HTTP_BAD_REQUEST,
                       "name: the name of one file is needed");
     }
     return hand_over(r);
@@ -354,8 +350,8 @@ static enum MHD_Result answer_call(ps_web_request *r)
         return answer_text(web, r->connection, code, "application/json; charset=utf-8",
                            text ? text : ps_xstrdup(""), length);
     }
-    response = web->http.create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES, read_out, r,
-                                                       NULL);
+    response =
+        web->http.create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES, read_out, r, NULL);
     if (!response) {
         return MHD_NO;
     }
@@ -376,31 +372,29 @@ static enum MHD_Result route(ps_web_request *r, const char *url, const char *met
     const ps_web_asset *asset;
 
     if (fault) {
-        return refuse(web, r->connection, MHD_HTTP_FORBIDDEN, "FOREIGN", fault);
+        return refuse(web, r->connection, MHD_HTTP_FORBIDDEN, fault);
     }
     if (r->body.len > PS_WEB_BODY_MAX) {
-        return refuse(web, r->connection, MHD_HTTP_CONTENT_TOO_LARGE, "TOO_LONG",
+        return refuse(web, r->connection, MHD_HTTP_CONTENT_TOO_LARGE,
                       "the body has more than 524288 bytes");
     }
     if (strncmp(url, api, sizeof api - 1) == 0) {
         if (!is_post && !is_get) {
-            return refuse(web, r->connection, MHD_HTTP_METHOD_NOT_ALLOWED, "BAD_METHOD",
+            return refuse(web, r->connection, MHD_HTTP_METHOD_NOT_ALLOWED,
                           "GET and POST are allowed");
         }
         if (is_post && !is_json(header(web, r->connection, MHD_HTTP_HEADER_CONTENT_TYPE))) {
-            return refuse(web, r->connection, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, "NEEDS_JSON",
+            return refuse(web, r->connection, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
                           "Content-Type: application/json is needed");
         }
         return call(r, url + sizeof api - 1, is_post);
     }
     if (!is_get && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0) {
-        return refuse(web, r->connection, MHD_HTTP_METHOD_NOT_ALLOWED, "BAD_METHOD",
-                      "GET and HEAD are allowed");
+        return refuse(web, r->connection, MHD_HTTP_METHOD_NOT_ALLOWED, "GET and HEAD are allowed");
     }
     asset = ps_web_asset_find(url);
     return asset ? answer_asset(web, r->connection, asset)
-                 : refuse(web, r->connection, MHD_HTTP_NOT_FOUND, "NOT_FOUND",
-                          "there are / and /api/v1/METHOD");
+                 : refuse(web, r->connection, MHD_HTTP_NOT_FOUND, "there are / and /api/v1/METHOD");
 }
 
 static enum MHD_Result answer(void *state, struct MHD_Connection *connection, const char *url,

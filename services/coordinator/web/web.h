@@ -9,9 +9,9 @@
  *   /api/v1/ReclaimLogs   the bytes of one file
  *   /api/v1/curves        the progress of a job since the page began to serve
  *
- * The page is a client: each request becomes a call of the coordinator's own gRPC service, so roles,
- * limits and the audit are those of any other client. libmicrohttpd reads and writes on a thread of
- * its own, calls are made on a second one, and the coordinator's loop sees only calls.
+ * The page is a client: each request becomes a call of the coordinator's own gRPC service, so
+ * roles, limits and the audit are those of any other client. libmicrohttpd reads and writes on a
+ * thread of its own, calls are made on a second one, and the coordinator's loop sees only calls.
  */
 #ifndef PS_COORDINATOR_WEB_H
 #define PS_COORDINATOR_WEB_H
@@ -35,8 +35,8 @@ enum {
 typedef struct ps_web ps_web;
 
 /* Finds out from the settings where the page is served and writes it to `out`, which has room for
- * PS_ADDRESS_TEXT_BYTES; "" if nowhere. `web` is the flag, NULL if it was not given. Beyond loopback
- * the page needs --insecure. Fails with INVALID_ARGUMENT. */
+ * PS_ADDRESS_TEXT_BYTES; "" if nowhere. `web` is the flag, NULL if it was not given. Beyond
+ * loopback the page needs --insecure. Fails with INVALID_ARGUMENT. */
 PS_MUST_USE ps_status ps_web_check(const char *web, const char *listen, bool has_tls,
                                    bool is_insecure, char *out);
 

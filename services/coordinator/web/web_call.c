@@ -87,8 +87,9 @@ json_t *ps_web_error_json(const ps_error *error, unsigned *http_code)
         json_object_set_new(meta, error->meta[i].key, json_string(error->meta[i].value));
     }
     for (size_t i = 0; i < error->violation_count; i++) {
-        json_array_append_new(violations, json_pack("{s:s, s:s}", "field", error->violations[i].field,
-                                                    "description", error->violations[i].text));
+        json_array_append_new(violations,
+                              json_pack("{s:s, s:s}", "field", error->violations[i].field,
+                                        "description", error->violations[i].text));
     }
     return json_pack("{s:{s:i, s:s, s:s, s:o, s:o}}", "error", "code", (int)error->status.code,
                      "reason", error->reason, "message", error->status.text, "metadata", meta,
@@ -183,6 +184,7 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
 {
     ps_web_request *r = arg;
 
+    r->is_reading = false;
     pthread_mutex_lock(&r->web->mutex);
     if (!r->is_begun) {
         r->is_begun = true;
@@ -250,6 +252,7 @@ static void begin(ps_web_request *r)
                                EVENT_BYTES, &stream_events, r);
     ps_stream_send(r->stream, r->message, NULL, 0);
     ps_stream_half_close(r->stream);
+    r->is_reading = true;
     ps_stream_read(r->stream);
 }
 
@@ -291,7 +294,8 @@ void ps_web_posted(ps_event *event, bool ok)
         }
     } else if (is_closed) {
         cancel(r);
-    } else if (wants_more && r->stream) {
+    } else if (wants_more && r->stream && !r->is_reading) { /* a comment may have been sent */
+        r->is_reading = true;
         ps_stream_read(r->stream);
     }
 }

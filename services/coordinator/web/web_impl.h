@@ -8,8 +8,8 @@
 #ifndef PS_COORDINATOR_WEB_IMPL_H
 #define PS_COORDINATOR_WEB_IMPL_H
 
-#include "services/coordinator/web/curves.h"
 #include "services/coordinator/web/web.h"
+#include "services/coordinator/web/web_curves.h"
 
 #include "common/base/strbuf.h"
 #include "common/ops/http.h"
@@ -25,23 +25,24 @@ typedef struct ps_web_request ps_web_request;
 struct ps_web_request {
     ps_web *web;
     struct MHD_Connection *connection;
-    ps_strbuf body;      /* HTTP thread */
-    bool is_routed;      /* HTTP thread: the call is made, or the answer is queued */
-    ps_web_kind kind;    /* this and the next two: set before the request is posted */
+    ps_strbuf body;   /* HTTP thread */
+    bool is_routed;   /* HTTP thread: the call is made, or the answer is queued */
+    ps_web_kind kind; /* this and the next two: set before the request is posted */
     const ps_method *method;
     ProtobufCMessage *message;
 
-    ps_unary *unary;                   /* loop: the call, if it runs */
-    ps_stream *stream;                 /* loop: the same of a stream */
-    ps_web_request *prev, *next;       /* loop: all requests whose calls run */
+    ps_unary *unary;             /* loop: the call, if it runs */
+    ps_stream *stream;           /* loop: the same of a stream */
+    bool is_reading;             /* loop: the stream's next message is asked for */
+    ps_web_request *prev, *next; /* loop: all requests whose calls run */
     ps_event posted;
 
     /* under web->mutex */
     int holders; /* threads that have the request: 2, 1; freed at 0 */
     bool is_suspended, is_posted;
-    bool is_begun; /* `code` and the first bytes are there */
-    bool is_ended; /* nothing follows */
-    bool is_closed; /* the client has gone */
+    bool is_begun;   /* `code` and the first bytes are there */
+    bool is_ended;   /* nothing follows */
+    bool is_closed;  /* the client has gone */
     bool wants_more; /* the stream may be read on */
     unsigned code;
     ps_strbuf out; /* bytes to send, of which `sent` are sent */
@@ -64,13 +65,13 @@ struct ps_web {
     ps_loop_thread *thread;
     ps_loop *loop;
     ps_channel *channel;
-    ps_timer beat;              /* loop */
-    ps_web_request *requests;   /* loop */
-    unsigned beats;             /* loop */
-    ps_curves *curves;          /* loop */
-    ps_unary *list;             /* loop: asks for the running jobs; NULL: not now */
-    bool is_draining;           /* loop: no call is made any more */
-    size_t bodies;              /* HTTP thread: bytes of the bodies of all requests */
+    ps_timer beat;            /* loop */
+    ps_web_request *requests; /* loop */
+    unsigned beats;           /* loop */
+    ps_curves *curves;        /* loop */
+    ps_unary *list;           /* loop: asks for the running jobs; NULL: not now */
+    bool is_draining;         /* loop: no call is made any more */
+    size_t bodies;            /* HTTP thread: bytes of the bodies of all requests */
 
     pthread_mutex_t mutex; /* guards the members below, and those of requests */
     pthread_cond_t idle;

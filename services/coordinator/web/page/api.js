@@ -1,1 +1,66 @@
-// x
+// SPDX-License-Identifier: Apache-2.0
+// api.js - calls of CoordinatorService.
+
+export class CallError extends Error {
+  constructor(status, error) {
+    super(error?.message ?? `the coordinator answered ${status}`);
+    this.status = status;
+    this.reason = error?.reason;
+    this.violations = error?.violations ?? [];
+  }
+}
+
+/** Calls a method with a request as JSON. Throws CallError. */
+export async function call(method, request = {}) {
+  let answer;
+  try {
+    answer = await fetch(`/api/v1/${method}`, {
+      method: 'POST', headers: {'Content-Type': 'application/json'}, body: JSON.stringify(request),
+    });
+  } catch {
+    throw new CallError(0, {message: 'the coordinator does not answer'});
+  }
+  const said = await answer.json().catch(() => ({}));
+  if (!answer.ok) throw new CallError(answer.status, said.error);
+  return said;
+}
+
+export async function curves(jobId) {
+  const answer = await fetch(`/api/v1/curves?job_id=${encodeURIComponent(jobId)}`);
+  if (!answer.ok) throw new CallError(answer.status, {});
+  return answer.json();
+}
+
+export const fileUrl = (jobId, name) =>
+  `/api/v1/ReclaimLogs?job_id=${encodeURIComponent(jobId)}&name=${encodeURIComponent(name)}`;
+
+export async function fileText(jobId, name) {
+  const answer = await fetch(fileUrl(jobId, name));
+  if (!answer.ok) throw new CallError(answer.status, (await answer.json().catch(() => ({}))).error);
+  return answer.text();
+}
+
+/** Follows a job until it is over or stop() is called; resumes by itself. A page that is hidden holds no connection. */
+export function watch(jobId, onEvent, onLink) {
+  let source = null, last = 0, isOver = false;
+  const open = () => {
+    if (source || isOver || document.hidden) return;
+    source = new EventSource(`/api/v1/WatchJob?job_id=${encodeURIComponent(jobId)}&after_sequence=${last}`);
+    source.onopen = () => onLink(true);
+    source.onmessage = (e) => {
+      last = Number(e.lastEventId) || last;
+      onEvent(JSON.parse(e.data));
+    };
+    source.addEventListener('end', () => { isOver = true; close(); });
+    source.onerror = () => {
+      onLink(false);
+      close();
+      setTimeout(open, 1000);
+    };
+  };
+  const close = () => { source?.close(); source = null; };
+  const visible = () => (document.hidden ? close() : open());
+  document.addEventListener('visibilitychange', visible);
+  open();
+  return () => { isOver = true; close(); document.removeEventListener('visibilitychange', visible); };
+}

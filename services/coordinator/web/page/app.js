@@ -1,1 +1,43 @@
-// x
+// SPDX-License-Identifier: Apache-2.0
+// app.js - which view is shown, by the part of the address behind #.
+import {call} from './api.js';
+import {h} from './dom.js';
+import {compareView} from './compare.js';
+import {jobView} from './job.js';
+import {jobsView} from './jobs.js';
+import {nodesView} from './nodes.js';
+import {submitView} from './submit.js';
+
+const views = {jobs: jobsView, job: jobView, compare: compareView, nodes: nodesView, submit: submitView};
+const main = document.getElementById('main');
+let leave = null, turn = 0;
+
+async function show() {
+  const [path, query] = location.hash.replace(/^#\/?/, '').split('?');
+  const [name, ...rest] = (path || 'jobs').split('/').map(decodeURIComponent);
+  const mine = ++turn;
+  leave?.();
+  leave = null;
+  for (const a of document.querySelectorAll('#nav a')) {
+    const at = a.getAttribute('href').slice(2);
+    if (at === name || (at === 'jobs' && ['job', 'compare'].includes(name))) a.setAttribute('aria-current', 'page');
+    else a.removeAttribute('aria-current');
+  }
+  const view = h('div');
+  main.replaceChildren(view);
+  try {
+    const done = await (views[name] ?? jobsView)(view, rest, new URLSearchParams(query));
+    if (mine === turn) leave = done;
+    else done?.();
+  } catch (e) {
+    view.replaceChildren(h('section', {class: 'card'}, h('h1', {}, 'This could not be shown'), h('p', {}, e.message),
+      h('button', {on: {click: show}}, 'Try again')));
+  }
+  document.title = `${main.querySelector('h1')?.textContent ?? 'psgd'} · psgd`;
+}
+
+addEventListener('hashchange', () => show().then(() => { scrollTo(0, 0); main.focus({preventScroll: true}); }));
+show();
+call('GetServerInfo').then((info) => {
+  document.getElementById('server').textContent = `${info.address} · version ${info.version}`;
+}, () => {});

@@ -1,1 +1,127 @@
-// x
+// SPDX-License-Identifier: Apache-2.0
+// job.js - one job, live.
+import {call, fileText, fileUrl, watch} from './api.js';
+import {chart} from './chart.js';
+import {axes, Curves} from './curves.js';
+import {accuracyOf, bytes, count, facts, h, isOver, notice, percent, saving, seconds, short, state, stateName, table, traffic, trainedSeconds} from './dom.js';
+
+const phases = {QUEUED: 'queued', CAN_COMMIT: 'ask nodes', PRE_COMMIT: 'send packages', DO_COMMIT: 'start', RUNNING: 'train', COLLECTING: 'collect files', DONE: 'done'};
+const EVERY_MS = 2000, LOG_BYTES = 20000, EVENTS = 200, ROUNDS = 240;
+
+export async function jobView(view, [id]) {
+  let job = (await call('GetJob', {job_id: id})).job;
+  const curves = new Curves(job);
+  const charts = [chart('Loss'), chart('Accuracy', percent), chart('Samples a second'), chart('Bytes on the wire', bytes)];
+  const axis = h('select', {id: 'axis'}, Object.keys(axes).map((a) => h('option', {value: a}, a)));
+  const at = {head: h('div', {class: 'row'}), phases: h('ol', {class: 'phases', 'aria-label': 'Phases'}), facts: h('div'), message: h('p', {}),
+    workers: h('div'), heat: h('div'), events: h('ol', {class: 'small'}), files: h('div'), log: h('pre', {tabindex: 0}), link: h('span', {class: 'soft small'})};
+  const act = (name, request, said) => async (e) => {
+    e.target.disabled = true;
+    try { await call(name, {job_id: id, ...request}); notice(said); } catch (error) { notice(error.message); }
+    e.target.disabled = false;
+  };
+  const cancel = h('button', {class: 'danger', id: 'cancel', on: {click: act('CancelJob', {}, 'The job is being cancelled.')}}, 'Cancel');
+  const checkpoint = h('button', {on: {click: act('TakeCheckpoint', {}, 'A checkpoint is being taken.')}}, 'Checkpoint');
+  let timer = 0, logTimer = 0, isGone = false, isDue = false, drawTimer = 0;
+
+  view.append(h('div', {class: 'row head'}, h('div', {}, h('h1', {}, id), h('div', {class: 'row'}, at.head, at.link)),
+    h('div', {class: 'row'}, cancel, checkpoint, h('a', {class: 'button', href: `#/submit?from=${encodeURIComponent(id)}`}, 'Resubmit with changes'))),
+  at.phases, at.message, at.facts, h('div', {class: 'row head'}, h('h2', {}, 'Curves'), h('div', {class: 'row'}, h('label', {for: 'axis'}, 'Against'), axis)),
+  h('div', {class: 'grid'}, charts.map((c) => c.element)), h('section', {class: 'card'}, h('h2', {}, 'Workers'), at.workers, at.heat),
+  h('div', {class: 'grid'}, h('section', {class: 'card'}, h('h2', {}, 'Events'), at.events),
+    h('section', {class: 'card'}, h('h2', {}, 'Log'), at.log)),
+  h('section', {class: 'card'}, h('h2', {}, 'Files'), at.files));
+
+  function drawHead() {
+    const p = job.progress ?? {}, now = stateName(job), names = Object.keys(phases), reached = names.indexOf(now);
+    at.head.replaceChildren(state(job), job.owner ? h('span', {class: 'soft'}, job.owner) : '');
+    at.phases.replaceChildren(...names.map((n, i) => h('li', {class: i < reached || now === 'DONE' ? 'past' : null, 'aria-current': n === now ? 'step' : null}, phases[n])));
+    at.message.textContent = [job.reason, job.message].filter(Boolean).join(': ');
+    at.facts.replaceChildren(facts([['Step', `${count(p.step)} of ${count(p.total_steps)}`], ['Epoch', p.epoch ?? '–'], ['Time left', isOver(job) ? null : seconds(p.eta_seconds ?? NaN)],
+      ['Trained for', seconds(trainedSeconds(job))], ['Loss', short(job.result?.loss ?? p.loss ?? NaN)], ['Accuracy', percent(accuracyOf(job))], ['Samples a second', count(Math.round(p.samples_per_second ?? 0))],
+      ['Traffic', traffic(p)], ['Against float32', saving(p)], ['Goodput', job.goodput ? percent(job.goodput) : null], ['Waits for', p.waiting_for || null], ['Restarts', job.restarts || null]]));
+    cancel.hidden = checkpoint.hidden = isOver(job);
+  }
+  function drawCurves() {
+    isDue = false;
+    const x = axis.value, both = (f) => [{name: 'training', points: curves.line(f, x)}, {name: 'test', points: curves.testLine(f, x)}].filter((s, i) => i === 0 || s.points.length > 0);
+    charts[0].set(both('loss'), x);
+    charts[1].set(both('accuracy'), x);
+    charts[2].set([{name: 'all workers', points: curves.line('speed', x)}], x);
+    charts[3].set([{name: 'up and down', points: curves.line('bytes', x)}], x);
+  }
+  const drawSoon = () => { if (!isDue) { isDue = true; drawTimer = setTimeout(drawCurves, 250); } };
+
+  function drawFiles() {
+    at.files.replaceChildren((job.artifacts ?? []).length === 0 ? h('p', {class: 'soft'}, 'Files are here when the job is over.')
+      : table(['File', 'Size', 'From'], job.artifacts.map((a) => [h('a', {href: fileUrl(id, a.name), download: a.name.replaceAll('/', '_')}, a.name), bytes(a.size), a.node_id ?? 'coordinator']), 'Files'));
+  }
+  async function drawWorkers() {
+    const got = await call('GetJob', {job_id: id, workers: true});
+    const rows = got.workers ?? [], spent = trainedSeconds(got.job);
+    at.workers.replaceChildren(rows.length === 0 ? h('p', {class: 'soft'}, 'No worker reports now.')
+      : table(['Rank', 'Step', 'Loss', 'Waited', 'Share of time', 'Sent', 'Received', 'Waits now for'], rows.map((w) => [String(w.rank ?? 0), count(w.step), short(w.loss ?? NaN),
+        seconds(w.seconds_waiting ?? 0), percent((w.seconds_waiting ?? 0) / spent), bytes(w.bytes_up ?? 0), bytes(w.bytes_down ?? 0), w.waiting_for ?? '–']), 'Workers'));
+  }
+  async function drawHeat() {
+    const file = (job.artifacts ?? []).find((a) => a.name.startsWith('ROUND-'));
+    if (!file || Number(file.size) > 32 << 20) return;
+    const lines = (await fileText(id, file.name)).trim().split('\n').map((l) => l.split(','));
+    const ranks = lines[0].map((n, i) => (/^wait_s_\d+$/.test(n) ? i : -1)).filter((i) => i >= 0), rounds = lines.slice(1);
+    const sum = (name) => rounds.reduce((a, r) => a + Number(r[name] || 0), 0), column = (n, k) => lines[0].indexOf(`${n}_s_${k}`);
+    const width = Math.min(ROUNDS, rounds.length), cells = ranks.map(() => new Array(width).fill(0));
+    rounds.forEach((r, i) => ranks.forEach((c, k) => { const x = Math.floor((i * width) / rounds.length); cells[k][x] = Math.max(cells[k][x], Number(r[c] || 0)); }));
+    const most = Math.max(...cells.flat(), 1e-9), canvas = h('canvas', {class: 'heat', width, height: ranks.length * 8, role: 'img', 'aria-label': `Longest wait by rank and round, up to ${seconds(most)}`});
+    const pen = canvas.getContext('2d');
+    cells.forEach((row, k) => row.forEach((v, x) => { pen.fillStyle = `rgba(208,96,32,${(v / most).toFixed(3)})`; pen.fillRect(x, k * 8, 1, 7); }));
+    at.heat.replaceChildren(h('h2', {}, 'Where the time went'), table(['Rank', 'Compute', 'Exchange', 'Wait'], ranks.map((c, k) => [String(k), ...['compute', 'exchange', 'wait'].map((n) => seconds(sum(column(n, k))))]), 'Time of each rank'),
+      h('p', {class: 'soft small'}, `Waits, a line for each rank from 0 down, rounds 1 to ${rounds.length} from left to right; darkest: ${seconds(most)}`), canvas);
+  }
+  async function drawLog() {
+    try {
+      const node = (job.placements ?? []).find((p) => p.role === 'NODE_ROLE_WORKER')?.node_id;
+      if (node) {
+        const text = await fileText(id, `LOG-${job.spec?.title ?? id.replace(/-[^-]*$/, '')}-N(${node}).jsonl`);
+        at.log.textContent = text.slice(-LOG_BYTES).trim().split('\n').map((line) => {
+          try { const l = JSON.parse(line); return `${l.time.slice(11, 19)} ${l.level} ${l.room}: ${l.msg}`; } catch { return line; }
+        }).join('\n');
+        at.log.scrollTop = at.log.scrollHeight;
+      }
+    } catch { /* not there yet */ }
+    if (!isGone && !isOver(job)) logTimer = setTimeout(drawLog, 2 * EVERY_MS);
+  }
+  async function poll() {
+    if (!document.hidden && !isOver(job)) await drawWorkers().catch(() => {});
+    if (!isGone && !isOver(job)) timer = setTimeout(poll, EVERY_MS);
+  }
+  async function finish() {
+    job = (await call('GetJob', {job_id: id})).job;
+    curves.job = job;
+    await curves.load();
+    drawHead(); drawCurves(); drawFiles();
+    await Promise.allSettled([drawHeat(), drawWorkers(), drawLog()]);
+  }
+  function onEvent(event) {
+    const artifacts = event.job.artifacts ?? job.artifacts;
+    job = {...event.job, spec: event.job.spec ?? job.spec, artifacts};
+    curves.take(event);
+    if (event.kind !== 'JOB_EVENT_KIND_PROGRESS') {
+      const time = new Date(event.time).toLocaleTimeString(), r = job.result ?? {};
+      const said = event.kind === 'JOB_EVENT_KIND_METRICS' ? `evaluation: ${Object.entries(r).map(([k, v]) => `${k} ${short(v)}`).join(', ')}`
+        : [stateName(job).replaceAll('_', ' ').toLowerCase(), job.reason, job.message].filter(Boolean).join(' · ');
+      at.events.append(h('li', {}, h('span', {class: 'soft'}, `${time} `), said));
+      while (at.events.children.length > EVENTS) at.events.firstChild.remove();
+    }
+    drawHead(); drawSoon();
+    if (isOver(job) && event.kind === 'JOB_EVENT_KIND_STATE') finish().catch((e) => notice(e.message));
+  }
+
+  drawHead(); drawFiles();
+  await curves.load();
+  drawCurves();
+  axis.addEventListener('change', drawCurves);
+  const stop = watch(id, onEvent, (isUp) => { at.link.textContent = isUp ? '' : 'The coordinator does not answer; trying again…'; });
+  await poll();
+  drawLog();
+  return () => { isGone = true; stop(); [timer, logTimer, drawTimer].forEach(clearTimeout); charts.forEach((c) => c.destroy()); };
+}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* curves.h - the progress of jobs over time, in bounded memory.
+/* web_curves.h - the progress of jobs over time, in bounded memory.
  *
  * A job has at most PS_CURVE_POINTS points. When there are more, two neighbours become one, which
  * keeps the least and the greatest loss of both. Of the jobs the newest PS_CURVES_MAX are kept. One

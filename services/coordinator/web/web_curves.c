@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* curves.c - see curves.h. */
-#include "services/coordinator/web/curves.h"
+/* web_curves.c - see web_curves.h. */
+#include "services/coordinator/web/web_curves.h"
 
 #include "common/base/xalloc.h"
 
@@ -26,10 +26,19 @@ typedef enum column {
     COLUMNS
 } column;
 
-static const char *const names[COLUMNS] = {
-    "step",  "seconds",  "epoch",      "loss",       "loss_min",        "loss_max",
-    "accuracy", "samples_per_second", "bytes_up", "bytes_down", "bytes_up_float32",
-    "bytes_down_float32", "seconds_waiting"};
+static const char *const names[COLUMNS] = {"step",
+                                           "seconds",
+                                           "epoch",
+                                           "loss",
+                                           "loss_min",
+                                           "loss_max",
+                                           "accuracy",
+                                           "samples_per_second",
+                                           "bytes_up",
+                                           "bytes_down",
+                                           "bytes_up_float32",
+                                           "bytes_down_float32",
+                                           "seconds_waiting"};
 
 typedef struct curve {
     char *job_id;
@@ -129,13 +138,14 @@ void ps_curves_add(ps_curves *curves, const Psgd__V1__Job *job, int64_t wall_us)
     curve *c = find(curves, job->id);
     double point[COLUMNS];
 
-    if (!p || p->step == 0 || (c && c->count > 0 && c->points[c->count - 1][STEP] == (double)p->step)) {
+    if (!p || p->step == 0 ||
+        (c && c->count > 0 && c->points[c->count - 1][STEP] == (double)p->step)) {
         return;
     }
     if (!c) {
-        int64_t began_us = job->start_time ? job->start_time->seconds * 1000000 +
-                                                 job->start_time->nanos / 1000
-                                           : wall_us;
+        int64_t began_us = job->start_time
+                               ? job->start_time->seconds * 1000000 + job->start_time->nanos / 1000
+                               : wall_us;
         c = add_curve(curves, job->id, began_us);
     }
     c->used = ++curves->clock;

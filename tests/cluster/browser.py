@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""browser.py - the coordinator's page in a real Chromium, for tests and for pictures of it."""
+import json
+
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+
+FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
+         "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync")
+
+
+class Browser:
+    """Chromium at a page; `address` is host:port."""
+
+    def __init__(self, address, width=1440, height=1000, dark=False):
+        options = webdriver.ChromeOptions()
+        for flag in FLAGS:
+            options.add_argument(flag)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+        self.base = f"http://{address}/"
+        self.driver = webdriver.Chrome(service=Service("/usr/bin/chromedriver"), options=options)
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
+                                    {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
+        if dark:
+            self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia",
+                                        {"features": [{"name": "prefers-color-scheme", "value": "dark"}]})
+
+    def open(self, view=""):
+        self.driver.get(self.base + view)
+
+    def close(self):
+        self.driver.quit()
+
+    def find(self, css):
+        return self.driver.find_elements(By.CSS_SELECTOR, css)
+
+    def run(self, script, *args):
+        return self.driver.execute_script(script, *args)
+
+    def text(self):
+        return self.run("return document.body.innerText")
+
+    def points(self):
+        """How many points each chart has."""
+        return self.run("return [...document.querySelectorAll('.chart')].map((c) => Number(c.dataset.points ?? 0))")
+
+    def console(self):
+        """What the console has said since it was asked last."""
+        return [e["message"] for e in self.driver.get_log("browser")]
+
+    def requests(self):
+        """Every URL that was asked for since this was asked last."""
+        events = (json.loads(e["message"])["message"] for e in self.driver.get_log("performance"))
+        return [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]

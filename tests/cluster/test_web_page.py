@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The coordinator's page in a real Chromium: what a user sees and does there."""
+import gzip
+import os
+import pathlib
+import re
+import unittest
+
+from browser import Browser
+from harness import ENDLESS, job_pb2, main
+from test_web_api import Web
+
+QUICK = {"workers": 2, "epochs": 1, "data": {"name": "glyphs", "train_limit": 2048, "test_limit": 256}}
+SLOW = {**ENDLESS, "workers": 2, "straggler": {"name": "fixed", "params": {"ms": 5}}}
+MARKUP = "<img src=x onerror=document.title='bad'>"
+
+
+class Page(Web):
+    def setUp(self):
+        super().setUp()
+        self.b = self.browser()
+
+    def browser(self, **look):
+        b = Browser(self.at, **look)
+        self.addCleanup(b.close)
+        return b
+
+    def until(self, what, ask):
+        return self.c.poll(what, ask, seconds=15)
+
+    def silent(self, b=None):
+        """No error on the console, no request to another host."""
+        b = b or self.b
+        self.assertEqual(b.console(), [])
+        asked = b.requests()
+        self.assertGreater(len(asked), 5)
+        self.assertEqual([url for url in asked if not url.startswith((b.base, "data:"))], [])
+
+    def test_curves_of_a_job_grow_and_it_is_cancelled(self):
+        job = self.c.submit(SLOW)
+        self.b.open()
+        self.until("the job is listed", lambda: [a for a in self.b.find("td.name a") if a.text == job.id])[0].click()
+        first = self.until("points", lambda: (p := self.b.points()) and min(p) > 1 and p)
+        self.until("more points", lambda: min(a - b for a, b in zip(self.b.points(), first)) > 2)
+        self.assertIn("train", self.b.find(".phases [aria-current]")[0].text)
+        self.until("workers", lambda: "Waits now for" in self.b.text())
+        later = self.browser()  # a page that is opened now has the curve from its beginning
+        later.open(f"#/job/{job.id}")
+        self.until("earlier points", lambda: len(later.points()) == 4 and later.points()[0] >= first[0])
+        self.b.find("#cancel")[0].click()
+        self.until("cancelled", lambda: self.b.find(".state.CANCELLED"))
+        self.c.wait_state(job.id, job_pb2.JOB_STATE_CANCELLED)
+        self.until("files", lambda: [a for a in self.b.find("td a") if a.text.startswith("TR-")])
+        self.silent()
+
+    def test_the_page_goes_on_after_the_coordinator_is_restarted(self):
+        self.c.coordinator.args = [self.at if a == "127.0.0.1:0" else a for a in self.c.coordinator.args]
+        job = self.c.submit(SLOW)
+        self.b.open(f"#/job/{job.id}")
+        self.until("points", lambda: (p := self.b.points()) and min(p) > 1)
+        self.silent()
+        self.c.coordinator.kill()
+        self.until("it says so", lambda: "does not answer" in self.b.text())
+        self.c.restart_coordinator()
+        before = self.b.points()
+        self.until("more points", lambda: min(a - b for a, b in zip(self.b.points(), before)) > 2)
+        self.assertNotIn("does not answer", self.b.text())
+
+    def test_two_jobs_are_compared(self):
+        jobs = [self.c.submit({**QUICK, "title": name, "codec": {"up": {"name": name}}}) for name in ("int8", "f16")]
+        for job in jobs:
+            self.c.wait(job.id)
+        self.b.open()
+        for job in jobs:
+            self.until("a box", lambda: self.b.find(f"#choose-{job.id}"))[0].click()
+        [b for b in self.b.find("button") if b.text == "Compare 2"][0].click()
+        self.until("curves", lambda: (p := self.b.points()) and p[0] > 10)
+        said = self.b.text()
+        for part in ("What differs", "codec.up.name", "int8", "f16", *(j.id for j in jobs)):
+            self.assertIn(part, said)
+        self.assertNotIn("model.preset", said)
+        self.b.run("const a = document.getElementById('axis'); a.value = 'bytes'; a.dispatchEvent(new Event('change'))")
+        self.until("against bytes", lambda: "by bytes" in self.b.find(".chart")[0].get_attribute("aria-label"))
+        self.silent()
+
+    def test_a_job_is_submitted_with_errors_at_their_fields(self):
+        self.b.open("#/submit")
+        field = self.until("the form", lambda: self.b.find("#f-workers"))[0]
+        field.send_keys("2000")
+        self.b.find("button.first")[0].click()
+        self.until("the error", lambda: "1 to 256 are allowed" in self.b.find("#f-workers-error")[0].text)
+        self.assertEqual(self.b.run("return document.activeElement.id"), "f-workers")
+        self.assertEqual(field.get_attribute("aria-invalid"), "true")
+        self.assertEqual(len([m for m in self.b.console() if "400 (Bad Request)" not in m]), 0)
+        field.clear()
+        field.send_keys("2")
+        self.b.find("#f-epochs")[0].send_keys("1")
+        self.b.find("#f-data-train_limit")[0].send_keys("1024")
+        self.assertEqual(self.b.find("#command")[0].text, "psgd submit --workers 2 --epochs 1 --train-limit 1024 --watch")
+        self.b.find("button.first")[0].click()
+        job_id = self.until("its page", lambda: (m := re.search(r"#/job/(.+)", self.b.driver.current_url)) and m.group(1))
+        self.assertEqual(self.c.wait(job_id).spec.data.train_limit, 1024)
+        self.until("done", lambda: self.b.find(".state.DONE"))
+        [a for a in self.b.find("a.button") if a.text.startswith("Resubmit")][0].click()
+        self.until("filled in", lambda: (f := self.b.find("#f-data-train_limit")) and f[0].get_attribute("value") == "1024")
+        self.silent()
+
+    def test_text_is_never_markup(self):
+        self.b.open("#/submit")
+        self.until("the form", lambda: self.b.find("#f-title"))[0].send_keys(MARKUP)
+        self.b.find("button.first")[0].click()
+        self.until("the error", lambda: "<img src=x" in self.b.find("#f-title-error")[0].text)
+        self.b.open("#/job/" + MARKUP.replace(" ", "%20"))
+        self.until("the error", lambda: "<img src=x" in self.b.text())
+        self.assertEqual(self.b.find("main img"), [])
+        self.assertNotEqual(self.b.driver.title, "bad")
+
+    def test_it_is_small(self):
+        self.b.open()
+        self.until("the page", lambda: self.b.find("h1"))
+        size = 0
+        for url in {u for u in self.b.requests() if "/api/" not in u and u.startswith(self.b.base)}:
+            status, headers, content = self.ask(url[len(self.b.base) - 1:], headers={"Accept-Encoding": "gzip"})
+            self.assertEqual(status, 200, url)
+            self.assertIn("default-src 'none'", headers["Content-Security-Policy"])
+            self.assertNotIn("unsafe", headers["Content-Security-Policy"])
+            size += len(content)
+            plain = self.ask(url[len(self.b.base) - 1:])[2]
+            self.assertEqual(gzip.decompress(content) if headers["Content-Encoding"] == "gzip" else content, plain)
+        self.assertGreater(size, 40000)
+        self.assertLess(size, 400 << 10)
+        self.assertLess(self.b.run("return performance.getEntriesByName('first-contentful-paint')[0].startTime"), 1000 * 6)
+
+    @unittest.skipUnless(os.environ.get("PSGD_AXE"), "no axe-core")
+    def test_axe_finds_no_serious_fault(self):
+        job = self.c.submit({**QUICK, "title": "axe"})
+        self.c.wait(job.id)
+        axe = pathlib.Path(os.environ["PSGD_AXE"]).read_text(encoding="utf-8")
+        for look in ({}, {"dark": True}, {"width": 390, "height": 844}):
+            b = self.browser(**look)
+            for view in ("#/jobs", f"#/job/{job.id}", f"#/compare?jobs={job.id}", "#/nodes", "#/submit"):
+                b.open(view)
+                self.until(view, lambda: b.find("h1") and b.text().count("\n") > 8)
+                if "job/" in view:
+                    self.until("its files", lambda: "Where the time went" in b.text())
+                b.driver.execute_cdp_cmd("Runtime.evaluate", {"expression": axe})
+                found = b.driver.execute_async_script("axe.run().then(arguments[0])")
+                self.assertEqual([(v["id"], [n["html"][:120] for n in v["nodes"]][:4]) for v in found["violations"]
+                                  if v["impact"] in ("serious", "critical")], [], (look, view))
+                self.assertEqual(b.run("return document.documentElement.scrollWidth > innerWidth"), False, (look, view))
+
+
+if __name__ == "__main__":
+    main()

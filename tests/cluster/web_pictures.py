@@ -1,0 +1,36 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""web_pictures.py - makes docs/images/web-*.png: a job on the page, light and dark, 390 and 1440 pixels wide.
+
+    PSGD_BIN=build/bin python3 tests/cluster/web_pictures.py
+"""
+from browser import Browser
+from harness import ROOT, Cluster
+from test_web_api import page_of
+
+SPEC = {"title": "digits", "workers": 2, "epochs": 60, "codec": {"up": {"name": "int8"}, "down": {"name": "int8"}},
+        "straggler": {"name": "fixed", "params": {"ms": 2}}}
+
+
+def main():
+    cluster = Cluster(workers=2, pservers=1, coordinator_args=["--web", "127.0.0.1:0"])
+    try:
+        cluster.wait_nodes(3)
+        job = cluster.submit(SPEC)
+        cluster.wait(job.id, until=lambda j: j.progress.epoch >= 7)
+        for width, height in ((1440, 900), (390, 844)):
+            for name, dark in (("light", False), ("dark", True)):
+                browser = Browser(page_of(cluster), width, height, dark)
+                browser.open(f"#/job/{job.id}")
+                cluster.poll("curves", lambda: len(p := browser.points()) == 4 and min(p) > 5)
+                cluster.poll("tests", lambda: "test" in browser.find(".legend")[0].text)
+                path = ROOT / f"docs/images/web-job-{name}-{width}.png"
+                browser.driver.save_screenshot(str(path))
+                browser.close()
+                print(path)
+    finally:
+        cluster.close()
+
+
+if __name__ == "__main__":
+    main()
