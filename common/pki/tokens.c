@@ -10,13 +10,19 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/crypto.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
 
-enum { FILE_MAX_BYTES = 256 << 10, HEX = PS_SHA256_HEX_BYTES - 1 };
+enum {
+    FILE_MAX_BYTES = 256 << 10,
+    HEX = PS_SHA256_HEX_BYTES - 1,
+    LOCK_TRIES = 250, /* others hold the lock for milliseconds: gives up after 5 s */
+    LOCK_PAUSE_MS = 20
+};
 
 static const char prefix[] = "psgd_";
 
@@ -209,10 +215,20 @@ static ps_status lock_beside(const char *file, int *fd)
         return st;
     }
     *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (*fd < 0 || flock(*fd, LOCK_EX) != 0) {
-        st = ps_fail_errno(errno, "%s", PS_PATH_SHOWN(path));
+    if (*fd < 0) {
+        return ps_fail_errno(errno, "%s", PS_PATH_SHOWN(path));
     }
-    return st;
+    for (int i = 0; flock(*fd, LOCK_EX | LOCK_NB) != 0; i++) {
+        if (errno != EWOULDBLOCK && errno != EINTR) {
+            return ps_fail_errno(errno, "%s", PS_PATH_SHOWN(path));
+        }
+        if (i == LOCK_TRIES) {
+            return ps_fail(PS_UNAVAILABLE, "%s: another program holds it; try again later",
+                           PS_PATH_SHOWN(path));
+        }
+        poll(NULL, 0, LOCK_PAUSE_MS);
+    }
+    return ps_ok();
 }
 
 /* Locks and reads the file; one that is not there has no tokens. */

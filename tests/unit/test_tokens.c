@@ -5,10 +5,13 @@
 #include "tests/support/cmocka_all.h"
 #include "tests/support/temp_dir.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static const ps_principal sue = {.kind = PS_PRINCIPAL_SUBMITTER, .name = "sue"};
 static const ps_principal otto = {.kind = PS_PRINCIPAL_OBSERVER, .name = "otto"};
@@ -201,6 +204,30 @@ static void a_user_s_own_token_is_read_from_a_private_file(void **state)
     end(&w);
 }
 
+static void a_file_that_others_hold_is_not_waited_for_without_end(void **state)
+{
+    char token[PS_TOKEN_BYTES], lock[300];
+    ps_token made;
+    world w;
+    ps_status st;
+    int fd;
+
+    (void)state;
+    begin(&w);
+    snprintf(lock, sizeof lock, "%s.lock", w.file);
+    fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    assert_int_equal(flock(fd, LOCK_EX), 0);
+    alarm(60); /* ends the test if it waits on */
+    st = ps_tokens_add(w.file, &sue, 1000, token, &made);
+    alarm(0);
+    assert_int_equal(st.code, PS_UNAVAILABLE);
+    assert_non_null(strstr(st.text, "another program holds it"));
+    close(fd);
+    st = ps_tokens_add(w.file, &sue, 1000, token, &made);
+    assert_string_equal(st.text, "");
+    end(&w);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -209,6 +236,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(only_users_have_tokens),
         cmocka_unit_test(lines_are_checked),
         cmocka_unit_test(a_user_s_own_token_is_read_from_a_private_file),
+        cmocka_unit_test(a_file_that_others_hold_is_not_waited_for_without_end),
     };
 
     if (argc > 1) {
