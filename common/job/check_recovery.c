@@ -17,7 +17,7 @@ static void check_action(ps_check *check, const char *field, Psgd__V1__LossActio
     case PSGD__V1__LOSS_ACTION__LOSS_ACTION_FAIL:
         return;
     default:
-        ps_check_bad(check, field, "is %d; LOSS_ACTION_RESTART and LOSS_ACTION_FAIL are allowed",
+        ps_check_bad(check, field, "is %d; RESTART and FAIL are allowed",
                      (int)*action);
     }
 }
@@ -36,14 +36,12 @@ static void check_divergence(ps_check *check, const ps_plan *plan, Psgd__V1__Rec
     case PSGD__V1__DIVERGENCE_ACTION__DIVERGENCE_ACTION_ROLLBACK:
         if (lacks != NULL) {
             ps_check_bad(check, "spec.recovery.on_divergence",
-                         "cannot be DIVERGENCE_ACTION_ROLLBACK, as the job cannot have "
-                         "checkpoints: %s",
-                         lacks);
+                         "cannot be ROLLBACK, as the job cannot have checkpoints: %s", lacks);
         }
         break;
     default:
         ps_check_bad(check, "spec.recovery.on_divergence",
-                     "is %d; DIVERGENCE_ACTION_FAIL and DIVERGENCE_ACTION_ROLLBACK are allowed",
+                     "is %d; FAIL and ROLLBACK are allowed",
                      (int)spec->on_divergence);
     }
     ps_check_u32(check, "spec.recovery.max_rollbacks", &spec->max_rollbacks, ROLLBACKS_DEFAULT, 1,

@@ -115,6 +115,15 @@ class Scale(ElasticTest):
         job = c.wait(job.id)
         self.assertEqual((job.state, self.processes(job), len(job.recoveries)), (DONE, (2, 1), 0))
 
+    def test_the_same_numbers_change_nothing(self):
+        c = self.cluster(workers=2, pservers=1)
+        job = c.submit({**JOB, **PACE, "workers": 2, "epochs": 3})
+        c.wait(job.id, lambda j: j.progress.step > 1)
+        scaled = self.scale(c, job.id, worker_processes=2, pservers=1)
+        self.assertEqual((scaled.state, scaled.scaled_processes, scaled.scaled_pservers), (RUNNING, 2, 1))
+        job = c.wait(job.id)
+        self.assertEqual((job.state, len(job.recoveries)), (DONE, 0), job.message)
+
     def test_what_cannot_be_is_refused_by_name(self):
         c = self.cluster(workers=4, pservers=1)
         c.wait_nodes(5)

@@ -123,23 +123,32 @@ static bool check(ps_call *call, const Psgd__V1__Job *job, const Psgd__V1__Scale
                                             has_names ? ": as many servers as the job names" : ""));
 }
 
+/* Counts the nodes of the attempt that are not lost. */
+static ps_idle count_members(const ps_live *live)
+{
+    ps_idle n = {0};
+
+    for (size_t i = 0; i < ps_attempt_count(live->attempt); i++) {
+        const ps_member *m = ps_attempt_member(live->attempt, i);
+
+        *(m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER ? &n.workers : &n.pservers) +=
+            !m->is_lost;
+    }
+    return n;
+}
+
 /* Returns whether there are nodes for the numbers: those that the job has, and idle ones. If not,
  * refuses the call. */
 static bool has_nodes(ps_coordinator *c, ps_call *call, const ps_live *live, const scaling *s)
 {
-    ps_idle there;
-    size_t count = ps_attempt_count(live->attempt);
+    ps_idle there, here = count_members(live);
 
     if (live->record.job->spec->n_nodes > 0) {
         return true; /* they are waited for */
     }
     ps_schedule_count(&c->nodes, ps_coordinator_now_us(c), &there);
-    for (size_t i = 0; i < count; i++) {
-        const ps_member *m = ps_attempt_member(live->attempt, i);
-
-        *(m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER ? &there.workers : &there.pservers) +=
-            !m->is_lost;
-    }
+    there.workers += here.workers;
+    there.pservers += here.pservers;
     if (s->processes <= there.workers && s->pservers <= there.pservers) {
         return true;
     }
@@ -188,7 +197,12 @@ void ps_serve_scale_job(void *service, const ProtobufCMessage *request, ps_paylo
         return;
     }
     if (live->attempt) {
-        if (has_nodes(c, call, live, &s)) {
+        ps_idle here = count_members(live);
+
+        if (here.workers == s.processes && here.pservers == s.pservers) {
+            set_numbers(live->record.job, s.processes, s.pservers);
+            answer(call, live->record.job); /* it has them already */
+        } else if (has_nodes(c, call, live, &s)) {
             begin(c, call, live, q, &s);
         }
         return;
