@@ -65,7 +65,8 @@ static double read_slowly(const char *text, size_t n)
     memcpy(copy, text, n);
     copy[n] = '\0';
     value = strtod(copy, &rest);
-    return *rest == '\0' && rest != copy ? value : (double)NAN;
+    return *rest == '\0' && rest != copy && fabs(value) <= PS_PLOT_CSV_LARGEST ? value
+                                                                               : (double)NAN;
 }
 
 /* Reads a number. Up to 15 digits without an exponent, which nearly all are, need no strtod: digits

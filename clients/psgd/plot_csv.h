@@ -8,6 +8,8 @@
 
 enum { PS_PLOT_CSV_COLUMNS_MAX = 4096, PS_PLOT_CSV_NAME_BYTES = 64 };
 
+#define PS_PLOT_CSV_LARGEST 1e100
+
 typedef struct ps_plot_csv {
     const char *at, *end; /* what is left of the text */
     char (*names)[PS_PLOT_CSV_NAME_BYTES];
@@ -21,8 +23,9 @@ bool ps_plot_csv_init(ps_plot_csv *csv, const char *text, size_t n);
 /* Returns the column of that name; n_columns if there is none. */
 size_t ps_plot_csv_find(const ps_plot_csv *csv, const char *name);
 
-/* Reads the next line. values (n_columns): NaN where a field is empty, missing or no number.
- * Returns false at the end. A last line without its end is left out: a report that grows ends so.
+/* Reads the next line. values (n_columns): NaN where a field is empty, missing, no number, or one
+ * beyond PS_PLOT_CSV_LARGEST: sums of values stay finite. Returns false at the end. A last line
+ * without its end is left out: a report that grows ends so.
  */
 bool ps_plot_csv_next(ps_plot_csv *csv, double *values);
 

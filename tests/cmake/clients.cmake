@@ -3,6 +3,7 @@
 ps_test(unit test_curves ps_cli)
 ps_test(unit test_nodes_file ps_cli)
 ps_test(unit test_plot ps_cli)
+ps_fuzzer(fuzz_plot 2000 ps_cli)
 ps_test(unit test_show_progress ps_cli)
 ps_test(unit test_spec ps_cli)
 

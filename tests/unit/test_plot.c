@@ -142,10 +142,15 @@ static void halved_rows_keep_the_least_and_the_greatest_loss(void **state)
 
 static void numbers_of_reports_have_all_their_bits(void **state)
 {
-    static const char *const numbers[] = {
-        "0.309652949", "221491869", "-1.5e-08",           "0",
-        "1e300",       "-0.25",     "123456789012345678", "0.1234567890123456789",
-        "inf"};
+    static const char *const numbers[] = {"0.309652949",
+                                          "221491869",
+                                          "-1.5e-08",
+                                          "0",
+                                          "1e99",
+                                          "-0.25",
+                                          "123456789012345678",
+                                          "0.1234567890123456789",
+                                          "7"};
     double value;
 
     (void)state;
@@ -163,7 +168,7 @@ static void numbers_of_reports_have_all_their_bits(void **state)
 
 static void odd_reports_are_read_or_refused(void **state)
 {
-    static const char odd[] = "a,b\n1,\nx,2,3\n\n4";
+    static const char odd[] = "a,b\n1,1e101\ninf,2,3\n\n4";
     double values[2];
     ps_plot_csv csv;
 
