@@ -26,9 +26,9 @@ typedef struct resumption {
 static const ps_option options[] = {
     PS_OPTION_INT(resumption, processes, .name = "workers", .letter = 'W', .value = "0", .min = 0,
                   .max = 256, .metavar = "P",
-                  .help = "worker processes that carry the ranks; 0: as before"),
+                  .help = "worker processes that carry the ranks; 0: as the job had last"),
     PS_OPTION_INT(resumption, pservers, .name = "pservers", .letter = 'P', .value = "0", .min = 0,
-                  .max = 64, .metavar = "M", .help = "parameter servers; 0: as before"),
+                  .max = 64, .metavar = "M", .help = "parameter servers; 0: as the job had last"),
     PS_OPTION_BOOL(resumption, wants_watch, .name = "watch", .letter = 'w',
                    .help = "follow the job to its end"),
     PS_OPTION_END,
@@ -62,6 +62,7 @@ static void on_job(void *arg, const ps_error *error, const ProtobufCMessage *rep
     const Psgd__V1__GetJobResponse *answer = (const Psgd__V1__GetJobResponse *)reply;
     Psgd__V1__SubmitJobRequest request = PSGD__V1__SUBMIT_JOB_REQUEST__INIT;
     Psgd__V1__JobSpec spec;
+    uint32_t processes, pservers;
     char from[FROM_BYTES];
     resumption *r = arg;
 
@@ -81,14 +82,16 @@ static void on_job(void *arg, const ps_error *error, const ProtobufCMessage *rep
     if (spec.recovery != NULL) {
         spec.recovery->halvings += answer->job->rollbacks;
     }
-    if (r->processes > 0) {
-        spec.worker_processes = (uint32_t)r->processes;
+    processes = r->processes > 0 ? (uint32_t)r->processes : answer->job->scaled_processes;
+    pservers = r->pservers > 0 ? (uint32_t)r->pservers : answer->job->scaled_pservers;
+    if (processes > 0) {
+        spec.worker_processes = processes;
         spec.workers_max = 0; /* another name of it */
         spec.workers_min =
             spec.workers_min < spec.worker_processes ? spec.workers_min : spec.worker_processes;
     }
-    if (r->pservers > 0) {
-        spec.pservers = (uint32_t)r->pservers;
+    if (pservers > 0) {
+        spec.pservers = pservers;
     }
     request.spec = &spec;
     ps_cli_call(r->cli, "SubmitJob", &request.base, on_submitted, r);

@@ -124,6 +124,20 @@ class Scale(ElasticTest):
         job = c.wait(job.id)
         self.assertEqual((job.state, len(job.recoveries)), (DONE, 0), job.message)
 
+    def test_a_resumed_job_has_the_numbers_that_it_had_last(self):
+        c = self.cluster(workers=2, pservers=2)
+        job = c.submit({**JOB, **PACE, "workers": 2, "pservers": 2})
+        c.wait(job.id, lambda j: j.progress.step > 1)
+        self.scale(c, job.id, worker_processes=1, pservers=1)
+        self.back(c, job.id, 1)
+        c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id))
+        c.wait(job.id)
+        for flags, wanted in (([], (1, 1)), (["--workers", "2"], (2, 1))):
+            out = subprocess.run([BIN / "psgd", "resume", job.id, "--coordinator", c.coordinator.address, *flags],
+                                 capture_output=True, text=True, timeout=60 * PATIENCE, check=True).stdout
+            spec = c.get(out.split()[1].rstrip(",")).spec
+            self.assertEqual((spec.worker_processes, spec.pservers), wanted)
+
     def test_what_cannot_be_is_refused_by_name(self):
         c = self.cluster(workers=4, pservers=1)
         c.wait_nodes(5)
