@@ -11,7 +11,8 @@ import subprocess
 import threading
 import urllib.parse
 
-from harness import ENDLESS, PATIENCE, ClusterTest, job_pb2, main
+from harness import ENDLESS, PATIENCE, SLOW, ClusterTest, job_pb2, main
+from tls_cluster import QUARANTINE_MIB, small_quarantine
 
 
 def page_of(cluster):
@@ -24,7 +25,8 @@ class Web(ClusterTest):
     web = ["--web", "127.0.0.1:0"]
 
     def setUp(self):
-        self.c = self.cluster(workers=2, pservers=1, coordinator_args=self.web)
+        with small_quarantine():  # memory is measured
+            self.c = self.cluster(workers=2, pservers=1, coordinator_args=self.web)
         self.c.wait_nodes(3)
         self.at = page_of(self.c)
 
@@ -152,7 +154,8 @@ class Api(Web):
         for t in threads:
             t.join(60 * PATIENCE)
         self.assertEqual(min(heard) >= 12, True, sorted(heard)[:5])
-        self.assertLess(memory() - before, 64)
+        # Measured: 28 MiB; a sanitizer puts its own memory around each block, and keeps freed ones.
+        self.assertLess(memory() - before, 48 if SLOW == 1 else 112 + QUARANTINE_MIB)
         step = self.c.get(job.id).progress.step
         self.c.wait(job.id, until=lambda j: j.progress.step > step + 100)
         self.assertEqual(self.call("GetJob", job_id=job.id)["job"]["state"], "JOB_STATE_RUNNING")
