@@ -45,7 +45,7 @@ SHARED = {"codec": ("lossless", "rows", "error_feedback", "difference", "momentu
 FOREIGN = set("""
     chrt logdir avx512_core jit nchw record_writer.py event.proto summary.proto autogroup job_submit.py
     init_server.py get_ps_lr main.py train.py fleetrun paddle server_num worker_num ports_num num_gradient_servers
-    max_merge_var_num batch_size manifest.json summary.json state.json MANIFEST.json worker.json job.json ATEN_CPU_CAPABILITY ONEDNN_MAX_CPU_ISA
+    max_merge_var_num batch_size manifest.json summary.json state.json MANIFEST.json worker.json job.json ATEN_CPU_CAPABILITY ONEDNN_MAX_CPU_ISA DESTDIR
 """.split())
 
 
@@ -257,7 +257,7 @@ class Documents(unittest.TestCase):
         for name in tracked():
             if re.match(r"(common/(rpc|node)|services)/.*\.c$", name):
                 found |= set(re.findall(r'"((?:[A-Z]+_)+[A-Z]+)"', "\n".join(lines(name))))
-        known = {r for r in found if not r.startswith(("PSGD_", "GRPC_", "XDG_"))}
+        known = {r for r in found if not r.startswith(("PSGD_", "GRPC_", "XDG_", "NOTIFY_", "WATCHDOG_"))}
         self.assertGreater(len(known), 50)
         for reason in sorted(known):
             self.expect(f"`{reason}`" in document, "docs/wire.md", 1, f"no reason {reason}")
@@ -336,7 +336,7 @@ class Documents(unittest.TestCase):
                 known |= flags("\n".join(lines(n)))
         for name in documents():
             for i, span in code_spans(name):
-                if not re.match(r"(chrt|tensorboard|fleetrun|paddle) ", span):
+                if not re.match(r"(chrt|cmake|tensorboard|fleetrun|paddle) ", span):
                     for flag in flags(span) - known:
                         self.expect(False, name, i, f"no program has {flag}")
 
