@@ -25,8 +25,10 @@ enum {
 };
 
 struct ps_prepare {
-    ps_attempt_node *node; /* NULL: the PreCommit was stopped */
+    ps_attempt_node *node; /* NULL: the PreCommit was stopped; not for tasks, as that may be now */
     ps_attempt *a;
+    bool is_worker;
+    uint32_t rank, rank_count; /* of the node */
     ps_stream *stream;
     ps_package_step at; /* the package that is sent next, or whose answer is awaited */
     bool awaits;        /* an answer must arrive before anything else is sent */
@@ -52,16 +54,6 @@ struct ps_prepare {
     uint32_t slices[SLICES_MAX];
 };
 
-static const ps_member *member(const ps_prepare *p)
-{
-    return &p->a->commit.members[p->node->index];
-}
-
-static bool is_worker(const ps_prepare *p)
-{
-    return member(p)->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER;
-}
-
 static void give_up(ps_prepare *p, ps_status why)
 {
     p->has_failed = true;
@@ -84,14 +76,14 @@ static void send_settings(ps_prepare *p)
     int64_t ms = p->a->commit.conf.pre_commit_us / 1000;
 
     settings.spec = p->a->plan->spec;
-    if (is_worker(p)) {
-        settings.n_ranks = member(p)->rank_count;
+    if (p->is_worker) {
+        settings.n_ranks = p->rank_count;
         settings.ranks = ps_xcalloc(settings.n_ranks, sizeof *settings.ranks);
         for (uint32_t k = 0; k < settings.n_ranks; k++) {
-            settings.ranks[k] = member(p)->rank + k;
+            settings.ranks[k] = p->rank + k;
         }
     } else {
-        settings.rank = member(p)->rank;
+        settings.rank = p->rank;
     }
     settings.n_placements = job->n_placements;
     settings.placements = job->placements;
@@ -112,8 +104,8 @@ static void take_share(ps_prepare *p)
 {
     const ps_data_files *all = &p->a->package->files;
 
-    if (is_worker(p) && all->count > 0) {
-        ps_package_files_of(p->a->package, member(p)->rank, member(p)->rank_count, &p->files);
+    if (p->is_worker && all->count > 0) {
+        ps_package_files_of(p->a->package, p->rank, p->rank_count, &p->files);
     } else { /* drawn, or not needed */
         memcpy(p->files.sha256, all->sha256, sizeof p->files.sha256);
     }
@@ -210,13 +202,13 @@ static const ps_init_tables *files_to_send(const ps_prepare *p, size_t *first, s
 {
     const ps_package *from = p->a->package;
     const ps_init_tables *files = p->at == PS_PACKAGE_TABLES ? &from->tables
-                                  : is_worker(p)             ? &from->ranks
+                                  : p->is_worker             ? &from->ranks
                                                              : &from->servers;
     bool is_of_ranks = files == &from->ranks && files->count > 0;
 
-    *first = is_of_ranks ? member(p)->rank : 0;
-    *count = is_of_ranks                                  ? member(p)->rank_count
-             : p->at == PS_PACKAGE_TABLES && is_worker(p) ? 0
+    *first = is_of_ranks ? p->rank : 0;
+    *count = is_of_ranks                                  ? p->rank_count
+             : p->at == PS_PACKAGE_TABLES && p->is_worker ? 0
                                                           : files->count;
     return files;
 }
@@ -336,13 +328,13 @@ static bool send_weights(ps_prepare *p)
     Psgd__V1__PreCommitRequest q = PSGD__V1__PRE_COMMIT_REQUEST__INIT;
     Psgd__V1__WeightsChunk chunk = PSGD__V1__WEIGHTS_CHUNK__INIT;
     const ps_layout *layout = &p->a->plan->layout;
-    uint32_t rank = member(p)->rank;
-    uint32_t count = is_worker(p) ? layout->slice_count : p->a->placement.owned_count[rank];
+    uint32_t rank = p->rank;
+    uint32_t count = p->is_worker ? layout->slice_count : p->a->placement.owned_count[rank];
     const float *block = (const void *)p->a->package->weights->data;
     size_t values = 0, n = 0;
 
     while (p->slice < count && n < SLICES_MAX) {
-        uint32_t index = is_worker(p) ? p->slice : p->a->placement.owned[rank][p->slice];
+        uint32_t index = p->is_worker ? p->slice : p->a->placement.owned[rank][p->slice];
         const ps_slice *s = &layout->slices[index];
 
         if (values + s->n > CHUNK_VALUES) {
@@ -545,10 +537,14 @@ void ps_prepare_start(ps_attempt_node *node)
     static const ps_stream_events events = {
         .on_message = on_message, .on_sent = on_sent, .on_end = on_end};
     ps_prepare *p = ps_xcalloc(1, sizeof *p);
+    const ps_member *member = &node->a->commit.members[node->index];
 
     assert(!node->prepare);
     p->node = node;
     p->a = node->a;
+    p->is_worker = member->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER;
+    p->rank = member->rank;
+    p->rank_count = member->rank_count;
     p->hash = XXH3_createState();
     p->chunk = ps_xmalloc(PS_CHUNK_MAX);
     XXH3_64bits_reset(p->hash);

@@ -185,6 +185,25 @@ class Recovery(ClusterTest):
         self.assertIn("pserver-0", job.message)
         self.assertIn("within 1.0 s (recovery.wait_seconds): needs 1 pserver", job.message)
 
+    def test_nodes_die_while_the_coordinator_reads_a_checkpoint_for_the_others(self):
+        """An attempt that is given up while its files are read ends, and the coordinator goes on."""
+        deaths = 8
+        c = self.cluster(workers=3, pservers=2)
+        mortal = c.add("worker", 9, ["--fault", "exit-at:PREPARING"])
+        c.wait_nodes(6)
+        job = c.submit({**JOB, **PACE, "epochs": 1000, "model": {"preset": "mlp", "widths": [600, 600]}},
+                       workerProcesses=3, pservers=2, checkpoint={"everySteps": 5}, recovery={"maxRestarts": 100000})
+        for n in range(deaths):
+            c.wait(job.id, lambda j: j.state == RUNNING and j.progress.step > 6)
+            worker = c.workers[n % 3]
+            worker.kill()  # the job needs the other one
+            c.poll("the other one has died", lambda: mortal.process.poll() is not None)
+            mortal.process.stdout.close()
+            worker.start()
+            mortal.start()
+            self.assertIsNone(c.coordinator.process.poll(), f"after {n + 1} deaths")
+        self.assertEqual(mortal.stop(), 0)
+
     def test_only_so_often_and_only_if_it_may(self):
         c = self.cluster(workers=4, pservers=1)
         c.wait_nodes(5)
