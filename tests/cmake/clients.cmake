@@ -2,6 +2,7 @@
 # The command line, and clients in other languages, against a real cluster.
 ps_test(unit test_curves ps_cli)
 ps_test(unit test_nodes_file ps_cli)
+ps_test(unit test_explain ps_cli)
 ps_test(unit test_plot ps_cli)
 ps_fuzzer(fuzz_plot 2000 ps_cli)
 ps_test(unit test_show_progress ps_cli)

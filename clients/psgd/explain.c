@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* explain.c - psgd explain JOB: says what bounds a job that is over, and what would change it. */
+#include "clients/psgd/explain_cause.h"
+#include "clients/psgd/plot_read.h"
+#include "clients/psgd/show.h"
+#include "clients/psgd/text_table.h"
+
+#include "common/base/strbuf.h"
+#include "common/base/xalloc.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { ROWS_MAX = 4096, CELL_BYTES = 64 };
+
+typedef struct explaining {
+    ps_cli *cli;
+    ps_plot_job job;
+    ps_plot_read read;
+} explaining;
+
+static const char *const cause_names[] = {[PS_EXPLAIN_COMPUTE] = "compute",
+                                          [PS_EXPLAIN_STRAGGLER] = "straggler",
+                                          [PS_EXPLAIN_EXCHANGE] = "exchange",
+                                          [PS_EXPLAIN_OTHER] = "other"};
+static const char *const surety_names[] = {
+    [PS_EXPLAIN_UNSURE] = "unsure", [PS_EXPLAIN_LIKELY] = "likely", [PS_EXPLAIN_SURE] = "sure"};
+
+/* Returns the last row of a rank. */
+static const double *last_row(const ps_plot_rank *rank)
+{
+    return rank->train.values + (rank->train.n - 1) * rank->train.stride;
+}
+
+static bool is_time(double seconds)
+{
+    return isfinite(seconds) && seconds >= 0;
+}
+
+/* Reads what the ranks measured. */
+static ps_status take_ranks(const ps_plot_job *job, ps_explain_rank *ranks)
+{
+    for (size_t r = 0; r < job->n_ranks; r++) {
+        const ps_plot_rank *rank = &job->ranks[r];
+        const double *row = rank->train.n > 0 ? last_row(rank) : NULL;
+
+        if (row == NULL || !(row[PS_PLOT_STEP] >= 1) || !(row[PS_PLOT_STEP] < 0x1p53) ||
+            !is_time(row[PS_PLOT_TIME]) || row[PS_PLOT_TIME] == 0 || !is_time(row[PS_PLOT_WAIT]) ||
+            !is_time(rank->compute_s)) {
+            return ps_fail(PS_NOT_FOUND,
+                           "worker %zu: its times are not known; TR- and ROUND- files of every "
+                           "worker are needed",
+                           r);
+        }
+        ranks[r] = (ps_explain_rank){.steps = (uint64_t)row[PS_PLOT_STEP],
+                                     .seconds = row[PS_PLOT_TIME],
+                                     .compute_s = rank->compute_s,
+                                     .wait_s = row[PS_PLOT_WAIT]};
+    }
+    return ps_ok();
+}
+
+/* Returns the id of the node that carried a rank last, "" if the summary does not tell. */
+static const char *node_of(const ps_plot_job *job, size_t rank)
+{
+    const json_t *node, *one;
+    size_t i, r;
+
+    json_array_foreach(json_object_get(job->summary, "nodes"), i, node)
+    {
+        json_array_foreach(json_object_get(node, "ranks"), r, one)
+        {
+            const json_t *number = json_object_get(one, "rank");
+            const char *id = json_string_value(json_object_get(node, "node_id"));
+
+            if (json_is_integer(number) && json_integer_value(number) == (json_int_t)rank &&
+                id != NULL) {
+                return id;
+            }
+        }
+    }
+    return "";
+}
+
+/* Writes a number with three digits, or as a whole one, into text (cap) and returns it. */
+static const char *shown(char *text, size_t cap, double value)
+{
+    snprintf(text, cap, value >= 100 ? "%.0f" : "%.3g", value);
+    return text;
+}
+
+#define SHOWN(value) shown((char[CELL_BYTES]){0}, CELL_BYTES, value)
+
+/* Prints what bounds the job, and the evidence. */
+static void print_cause(const ps_explanation *e, const char *node)
+{
+    switch (e->cause) {
+    case PS_EXPLAIN_COMPUTE:
+        printf("Computing bounds this job: it takes %.0f %% of a step.\n", 100 * e->compute);
+        printf("Worker %zu computes longest, and waits for %.0f %% of its time.\n", e->slowest,
+               100 * e->exchange);
+        break;
+    case PS_EXPLAIN_STRAGGLER:
+        printf("A straggler bounds this job: worker %zu%s%s.\n", e->slowest,
+               node[0] != '\0' ? ", node " : "", PS_PLAIN(node, 128));
+        printf("What it computes longer than the others is %.0f %% of a step, and they wait "
+               "meanwhile.\n",
+               100 * e->straggler);
+        break;
+    case PS_EXPLAIN_EXCHANGE:
+        printf("The exchange bounds this job: links, servers or their disks.\n");
+        printf("Even worker %zu, which computes longest, waits for %.0f %% of its time.\n",
+               e->slowest, 100 * e->exchange);
+        break;
+    case PS_EXPLAIN_OTHER:
+        printf("Neither computing nor waiting bounds this job: %.0f %% of its time is neither.\n",
+               100 * e->other);
+        printf("That is evaluating, saving checkpoints or reading data.\n");
+        break;
+    }
+}
+
+/* Prints how sure that is, what would change it, and what that could bring. */
+static void print_advice(const ps_explanation *e, uint64_t steps)
+{
+    static const char *const advice[] = {
+        [PS_EXPLAIN_COMPUTE] = "Faster processors, a smaller model or smaller batches would help; "
+                               "codecs and faster links would not.",
+        [PS_EXPLAIN_STRAGGLER] = "Look at what else runs on that worker's machine, or let the job "
+                                 "not wait for it: consistency 'backup', 'ssp' or 'asp'.",
+        [PS_EXPLAIN_EXCHANGE] = "A codec with fewer bytes, rounds of several local steps or more "
+                                "servers would help; faster processors would not.",
+        [PS_EXPLAIN_OTHER] = "Evaluate and save less often, or on smaller sets.",
+    };
+
+    printf("This is %s: measured over %llu steps.\n", surety_names[e->surety],
+           (unsigned long long)steps);
+    printf("%s\n", advice[e->cause]);
+    switch (e->cause) {
+    case PS_EXPLAIN_COMPUTE:
+        printf("It makes %s steps/s; with an exchange that costs nothing at most %s.\n",
+               SHOWN(e->steps_per_s), SHOWN(ps_explain_without(e, e->exchange)));
+        break;
+    case PS_EXPLAIN_STRAGGLER:
+        printf("It makes %s steps/s; were worker %zu as fast as the others, about %s.\n",
+               SHOWN(e->steps_per_s), e->slowest, SHOWN(ps_explain_without(e, e->straggler)));
+        break;
+    case PS_EXPLAIN_EXCHANGE:
+        printf("It makes %s steps/s; with half the waits %s, with none at most %s.\n",
+               SHOWN(e->steps_per_s), SHOWN(ps_explain_without(e, e->exchange / 2)),
+               SHOWN(ps_explain_without(e, e->exchange)));
+        break;
+    case PS_EXPLAIN_OTHER:
+        printf("It makes %s steps/s; without that at most %s.\n", SHOWN(e->steps_per_s),
+               SHOWN(ps_explain_without(e, e->other)));
+        break;
+    }
+}
+
+static void add_cell(ps_text_table *table, double value)
+{
+    ps_text_table_add(table, SHOWN(value));
+}
+
+static void print_table(const ps_plot_job *job, const ps_explain_rank *ranks)
+{
+    static const char *const heads[] = {"worker",     "node",    "steps/s", "step ms",
+                                        "compute ms", "wait ms", "up MB/s", "down MB/s"};
+    ps_text_table table = {.n_columns = sizeof heads / sizeof heads[0]};
+
+    for (size_t i = 0; i < table.n_columns; i++) {
+        ps_text_table_add(&table, heads[i]);
+    }
+    for (size_t r = 0; r < job->n_ranks; r++) {
+        const double *row = last_row(&job->ranks[r]);
+        double steps = (double)ranks[r].steps;
+        char cell[CELL_BYTES];
+
+        snprintf(cell, sizeof cell, "%zu", r);
+        ps_text_table_add(&table, cell);
+        ps_text_table_add(&table, node_of(job, r));
+        add_cell(&table, steps / ranks[r].seconds);
+        add_cell(&table, 1e3 * ranks[r].seconds / steps);
+        add_cell(&table, 1e3 * ranks[r].compute_s / steps);
+        add_cell(&table, 1e3 * ranks[r].wait_s / steps);
+        add_cell(&table, 1e-6 * row[PS_PLOT_UP] / ranks[r].seconds);
+        add_cell(&table, 1e-6 * row[PS_PLOT_DOWN] / ranks[r].seconds);
+    }
+    ps_text_table_print(&table);
+    ps_text_table_fini(&table);
+}
+
+static void print_json(explaining *x, const ps_explanation *e, const ps_explain_rank *ranks)
+{
+    json_t *workers = json_array();
+    json_t *json;
+
+    for (size_t r = 0; r < x->job.n_ranks; r++) {
+        json_array_append_new(workers, json_pack("{s:I, s:I, s:f, s:f, s:f}", "rank", (json_int_t)r,
+                                                 "steps", (json_int_t)ranks[r].steps, "seconds",
+                                                 ranks[r].seconds, "compute_s", ranks[r].compute_s,
+                                                 "wait_s", ranks[r].wait_s));
+    }
+    json = json_pack("{s:s, s:s, s:I, s:f, s:{s:f, s:f, s:f, s:f}, s:o}", "cause",
+                     cause_names[e->cause], "surety", surety_names[e->surety], "slowest_rank",
+                     (json_int_t)e->slowest, "steps_per_second", e->steps_per_s, "shares",
+                     "compute", e->compute, "straggler", e->straggler, "exchange", e->exchange,
+                     "other", e->other, "workers", workers);
+    ps_cli_json_value(x->cli, json);
+    json_decref(json);
+}
+
+static void finish(void *arg)
+{
+    explaining *x = arg;
+    ps_explain_rank *ranks = ps_xcalloc(x->job.n_ranks, sizeof *ranks);
+    ps_status st = take_ranks(&x->job, ranks);
+
+    if (ps_is_ok(&st)) {
+        ps_explanation e = ps_explain(ranks, x->job.n_ranks);
+
+        if (x->cli->format == PS_FORMAT_TEXT) {
+            print_cause(&e, node_of(&x->job, e.slowest));
+            print_advice(&e, ranks[e.slowest].steps);
+            printf("\n");
+            print_table(&x->job, ranks);
+        } else {
+            print_json(x, &e, ranks);
+        }
+    }
+    free(ranks);
+    ps_cli_end(x->cli, ps_is_ok(&st) ? PS_EXIT_OK : ps_cli_status(&st));
+}
+
+static bool prepare(ps_cli *cli, void *arg)
+{
+    explaining *x = arg;
+
+    x->cli = cli;
+    cli->is_local = ps_plot_read_is_local(cli);
+    return true;
+}
+
+static void start(ps_cli *cli, void *arg)
+{
+    explaining *x = arg;
+
+    x->read =
+        (ps_plot_read){.cli = cli, .jobs = &x->job, .rows_max = ROWS_MAX, .done = finish, .arg = x};
+    ps_plot_read_start(&x->read);
+}
+
+static void fini(void *arg)
+{
+    explaining *x = arg;
+
+    ps_plot_read_fini(&x->read);
+    ps_plot_job_fini(&x->job);
+}
+
+static const ps_option options[] = {PS_OPTION_END};
+
+const ps_subcommand ps_subcommand_explain = {
+    .command = {.name = "psgd explain",
+                .summary = "Says what bounds a job that is over: computing, a straggler, or the "
+                           "exchange; how sure that is, and what would change it. JOB is an id or "
+                           "title, or a folder that psgd train or psgd download has left.",
+                .usage = "[options] JOB",
+                .args_min = 1,
+                .args_max = 1,
+                .examples = "psgd explain JOB\n"
+                            "psgd train job.yaml --out run1 && psgd explain run1"},
+    .options = options,
+    .options_size = sizeof(explaining),
+    .prepare = prepare,
+    .start = start,
+    .fini = fini,
+};

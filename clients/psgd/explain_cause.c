@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "clients/psgd/explain_cause.h"
+
+#include "common/base/xalloc.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+/* A cause other than computing is named from this share of a step on. */
+static const double named_from = 0.2;
+/* A share of this size leaves no doubt; one below named_from + margin may be chance. */
+static const double sure_from = 0.5, margin = 0.1;
+enum { STEPS_FEW = 20, STEPS_ENOUGH = 100 };
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Sorts values[0..n) and returns the median, the lower one of two. */
+static double median(double *values, size_t n)
+{
+    qsort(values, n, sizeof *values, ascending);
+    return values[(n - 1) / 2];
+}
+
+static size_t find_slowest(const ps_explain_rank *ranks, size_t n)
+{
+    size_t slowest = 0;
+
+    for (size_t r = 1; r < n; r++) {
+        if (ranks[r].compute_s / (double)ranks[r].steps >
+            ranks[slowest].compute_s / (double)ranks[slowest].steps) {
+            slowest = r;
+        }
+    }
+    return slowest;
+}
+
+/* Returns the seconds of a step by which the slowest rank holds up the others: at most what it
+ * computes longer than the median of them, and at most what they wait longer than it does. */
+static double held_up_s(const ps_explain_rank *ranks, size_t n, size_t slowest)
+{
+    double *compute = ps_xcalloc(n, sizeof *compute), *wait = ps_xcalloc(n, sizeof *wait);
+    double longer, waited;
+    size_t others = 0;
+
+    for (size_t r = 0; r < n; r++) {
+        if (r != slowest) {
+            compute[others] = ranks[r].compute_s / (double)ranks[r].steps;
+            wait[others++] = ranks[r].wait_s / (double)ranks[r].steps;
+        }
+    }
+    longer = waited = 0;
+    if (others > 0) {
+        double steps = (double)ranks[slowest].steps;
+
+        longer = ranks[slowest].compute_s / steps - median(compute, others);
+        waited = median(wait, others) - ranks[slowest].wait_s / steps;
+    }
+    free(compute);
+    free(wait);
+    return fmax(0, fmin(longer, waited));
+}
+
+static ps_explain_cause name_cause(const ps_explanation *e)
+{
+    double most = fmax(e->straggler, fmax(e->exchange, e->other));
+
+    if (most < named_from) {
+        return PS_EXPLAIN_COMPUTE;
+    }
+    return most == e->straggler  ? PS_EXPLAIN_STRAGGLER
+           : most == e->exchange ? PS_EXPLAIN_EXCHANGE
+                                 : PS_EXPLAIN_OTHER;
+}
+
+static ps_explain_surety weigh(const ps_explanation *e, uint64_t steps)
+{
+    double share = e->cause == PS_EXPLAIN_COMPUTE     ? e->compute
+                   : e->cause == PS_EXPLAIN_STRAGGLER ? e->straggler
+                   : e->cause == PS_EXPLAIN_EXCHANGE  ? e->exchange
+                                                      : e->other;
+
+    if (steps < STEPS_FEW || share < named_from + margin) {
+        return PS_EXPLAIN_UNSURE;
+    }
+    return steps >= STEPS_ENOUGH && share >= sure_from ? PS_EXPLAIN_SURE : PS_EXPLAIN_LIKELY;
+}
+
+ps_explanation ps_explain(const ps_explain_rank *ranks, size_t n)
+{
+    ps_explanation e = {0};
+    const ps_explain_rank *slowest;
+    double computed;
+
+    assert(n >= 1);
+    e.slowest = find_slowest(ranks, n);
+    slowest = &ranks[e.slowest];
+    assert(slowest->steps > 0 && slowest->seconds > 0);
+    e.steps_per_s = (double)slowest->steps / slowest->seconds;
+    computed = fmin(1, slowest->compute_s / slowest->seconds);
+    e.straggler = fmin(computed, held_up_s(ranks, n, e.slowest) * e.steps_per_s);
+    e.compute = computed - e.straggler;
+    e.exchange = fmin(1 - computed, slowest->wait_s / slowest->seconds);
+    e.other = 1 - computed - e.exchange;
+    e.cause = name_cause(&e);
+    e.surety = weigh(&e, slowest->steps);
+    return e;
+}
+
+double ps_explain_without(const ps_explanation *e, double share)
+{
+    return share < 1 ? e->steps_per_s / (1 - share) : (double)INFINITY;
+}

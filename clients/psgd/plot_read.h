@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plot_read.h - reads the jobs that the arguments of a subcommand name: folders that psgd train or
+ * psgd download has left, or ids and titles of jobs of the coordinator, whose reports are fetched
+ * into a temporary folder. */
+#ifndef PS_CLIENTS_PSGD_PLOT_READ_H
+#define PS_CLIENTS_PSGD_PLOT_READ_H
+
+#include "clients/psgd/fetch.h"
+#include "clients/psgd/plot_job.h"
+
+enum { PS_PLOT_READ_PATH_BYTES = 4096, PS_PLOT_READ_ID_BYTES = 256 };
+
+typedef struct ps_plot_read {
+    ps_cli *cli;
+    ps_plot_job *jobs;       /* (arguments), zeroed */
+    size_t n;                /* jobs that were begun to read; the caller calls ps_plot_job_fini */
+    size_t rows_max;         /* of all jobs together */
+    void (*done)(void *arg); /* all jobs are read. A failure ends the program instead */
+    void *arg;
+    /* Private. */
+    size_t next; /* index of the next argument */
+    ps_fetch fetch;
+    bool is_fetching, by_title; /* the id was looked up by its title */
+    char id[PS_PLOT_READ_ID_BYTES], folder[PS_PLOT_READ_PATH_BYTES]; /* that is being fetched */
+} ps_plot_read;
+
+/* Returns whether all arguments are folders, so that no coordinator is needed. */
+bool ps_plot_read_is_local(const ps_cli *cli);
+
+/* Starts to read. The fields above the private ones are set. */
+void ps_plot_read_start(ps_plot_read *read);
+
+/* Removes files that were fetched; a zeroed one is allowed. */
+void ps_plot_read_fini(ps_plot_read *read);
+
+#endif

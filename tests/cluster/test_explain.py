@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""psgd explain: names what bounds jobs of which that is known, and what it foretells comes true."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import slow_links
+from harness import BIN, PATIENCE, SMALL, ClusterTest, main
+
+NETWORK = os.environ.get("PSGD_TEST_NETWORK")  # set within the hub of slow links
+MBIT = 40
+
+
+class ExplainTest(ClusterTest):
+    def explain(self, c, job_id):
+        p = subprocess.run([str(BIN / "psgd"), "--coordinator", c.coordinator.address, "--format", "json",
+                            "explain", job_id], capture_output=True, text=True, timeout=60 * PATIENCE)
+        self.assertEqual((p.returncode, p.stderr), (0, ""))
+        said = json.loads(p.stdout)
+        self.assertAlmostEqual(sum(said["shares"].values()), 1, places=6)
+        return said
+
+    def trained(self, c, **changes):
+        job = c.wait(c.submit({**SMALL, **changes}).id)
+        return self.explain(c, job.id)
+
+    def must_come_true(self, before, share, after):
+        foretold = before["steps_per_second"] / (1 - share)
+        print(f"{before['steps_per_second']:.2f} steps/s; foretold {foretold:.2f}, "
+              f"measured {after['steps_per_second']:.2f}", file=sys.stderr)
+        self.assertLess(abs(after["steps_per_second"] - foretold), 0.25 * foretold)
+
+
+class Explain(ExplainTest):
+    def test_a_straggler_is_named(self):
+        c = self.cluster(workers=2, pservers=1)
+        straggler = {"rank": 1, "ms": 100, "others_ms": 30}
+        said = self.trained(c, workers=2, epochs=5, straggler={"name": "fixed", "params": straggler})
+        self.assertEqual((said["cause"], said["slowest_rank"], said["surety"]), ("straggler", 1, "sure"))
+        after = self.trained(c, workers=2, epochs=5,
+                             straggler={"name": "fixed", "params": {**straggler, "ms": 30}})
+        self.must_come_true(said, said["shares"]["straggler"], after)
+        self.assertEqual(after["cause"], "compute")  # both take 30 ms
+        newest = c.submit({**SMALL, "workers": 2, "title": "slow-one", "epochs": 3,
+                           "straggler": {"name": "fixed", "params": {"rank": 0, "ms": 50}}})
+        c.wait(newest.id)
+        p = subprocess.run([str(BIN / "psgd"), "--coordinator", c.coordinator.address, "explain", "slow-one"],
+                           capture_output=True, text=True, timeout=60 * PATIENCE)
+        lines = p.stdout.split("\n")
+        self.assertEqual(p.stderr, "")
+        self.assertRegex(lines[0], r"^A straggler bounds this job: worker 0, node worker-\d\.$")
+        self.assertEqual(lines[5], "")
+        self.assertEqual(lines[6].split()[:3], ["worker", "node", "steps/s"])
+        self.assertEqual([line.split()[0] for line in lines[7:9]], ["0", "1"])
+
+    def test_computing_is_named(self):
+        c = self.cluster(workers=1, pservers=1)
+        said = self.trained(c, workers=1, epochs=2, model={"preset": "cnn"},
+                            data={"name": "glyphs", "trainLimit": 1500, "testLimit": 50})
+        self.assertEqual(said["cause"], "compute")
+        self.assertEqual(len(said["workers"]), 1)
+
+    def test_slow_links_are_named(self):
+        network = f"psgd-{os.getpid()}"
+        try:
+            self.addCleanup(slow_links.tear_down, network, 2)
+            slow_links.build(network, 2, MBIT)
+        except SystemExit as refusal:
+            self.skipTest(str(refusal))
+        p = subprocess.run([*slow_links.within(network, "hub"), sys.executable, str(pathlib.Path(__file__)),
+                            "WithinSlowLinks"], env={**os.environ, "PSGD_TEST_NETWORK": network},
+                           capture_output=True, text=True, timeout=300 * PATIENCE)
+        print(p.stderr, file=sys.stderr)
+        self.assertEqual(p.returncode, 0, p.stderr)
+
+
+if NETWORK:
+    class WithinSlowLinks(ExplainTest):
+        def test_the_exchange_is_named(self):
+            c = self.cluster(workers=2, pservers=1, place=slow_links.place(NETWORK))
+            large = {"model": {"preset": "mlp", "widths": [128]}, "workers": 2, "epochs": 3}
+            said = self.trained(c, **large)
+            self.assertEqual((said["cause"], said["surety"]), ("exchange", "likely"))
+            half = {"name": "bf16"}  # half the bytes, so half the waits
+            after = self.trained(c, **large, codec={"up": half, "down": half})
+            self.must_come_true(said, said["shares"]["exchange"] / 2, after)
+
+
+if __name__ == "__main__":
+    main()
