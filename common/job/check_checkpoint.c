@@ -4,6 +4,7 @@
 #include "common/job/plan_impl.h"
 
 #include "common/base/shorten.h"
+#include "common/codec/feedback.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -27,6 +28,25 @@ const char *ps_plan_checkpoint_lacks(const ps_plan *plan)
         return "rounds of the same length on every worker are expected: at_most 0 of the update";
     }
     return NULL;
+}
+
+bool ps_plan_can_rescue(const ps_plan *plan)
+{
+    if (plan->mesh != NULL || ps_plan_checkpoint_lacks(plan) != NULL || !plan->optim_on_server ||
+        plan->update->local != NULL || plan->update->broadcasts || plan->table_count > 0 ||
+        plan->spec->recovery->on_worker_loss != PSGD__V1__LOSS_ACTION__LOSS_ACTION_RESTART) {
+        return false;
+    }
+    for (uint32_t v = 0; v < plan->layout.variable_count; v++) {
+        const ps_codec_choice *up = &plan->up[v], *down = &plan->down[v];
+
+        if (!down->codec->is_identity || plan->by_matrix[v] ||
+            ps_feedback_floats(up->codec, &up->params, 1) > 0 ||
+            ps_feedback_floats(down->codec, &down->params, 1) > 0) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* Checks a checkpoint that the job goes on from. */

@@ -155,6 +155,10 @@ enum { PS_RESTARTS_MAX = 100000, PS_CHECKPOINTS_KEPT_MAX = 1000, PS_ROLLBACKS_MA
 /* Returns why a job of this plan cannot have checkpoints; NULL: it can. */
 const char *ps_plan_checkpoint_lacks(const ps_plan *plan);
 
+/* Returns whether the job goes on after the loss of a worker from where its servers are: its ranks
+ * have no state of their own, and servers keep what they need to go one clock back. */
+bool ps_plan_can_rescue(const ps_plan *plan);
+
 /* Reads "checkpoint:JOB@STEP". Returns false if init_from does not begin with "checkpoint:". Sets
  * *step to UINT64_MAX, and *job_id to "", if what follows is not a job's id, @ and a number. */
 enum { PS_CHECKPOINT_JOB_MAX = 96 };

@@ -477,11 +477,18 @@ static ps_collect *begin(ps_node *node, ps_call *call)
     return c;
 }
 
-static void collect_checkpoint(ps_node *node, uint64_t clock, ps_call *call)
+static void collect_checkpoint(ps_node *node, uint64_t clock, bool rescues, ps_call *call)
 {
     ps_collect *c;
     ps_status st;
 
+    if (rescues) {
+        st = ps_checkpoint_rescue(node, clock);
+        if (!ps_is_ok(&st)) {
+            ps_call_fail(call, st);
+            return;
+        }
+    }
     if (!node->checkpoint.is_complete || clock != node->checkpoint.clock) {
         ps_call_fail(call, ps_fail(PS_NOT_FOUND, "node %s has no checkpoint at clock %llu",
                                    node->node_id, (unsigned long long)clock));
@@ -509,7 +516,7 @@ void ps_collect_handle(void *service, const ProtobufCMessage *message, ps_payloa
         return;
     }
     if (request->checkpoint > 0) {
-        collect_checkpoint(node, request->checkpoint, call);
+        collect_checkpoint(node, request->checkpoint, request->rescues, call);
         return;
     }
     st = node->hooks->collect != NULL ? node->hooks->collect(node->state) : ps_ok();

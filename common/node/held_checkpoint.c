@@ -39,8 +39,8 @@ static bool has_session(const ps_node *node)
     return node->session != NULL && !node->is_releasing && node->hooks->cut != NULL;
 }
 
-/* Begins to take a checkpoint; 0: forgets the one that there is. */
-static void ask(ps_node *node, uint64_t clock, bool stays)
+/* Makes room for the files of a checkpoint; 0: forgets the one that there is. */
+static void make_room(ps_node *node, uint64_t clock, bool stays)
 {
     free_files(node);
     node->checkpoint.clock = clock;
@@ -49,6 +49,12 @@ static void ask(ps_node *node, uint64_t clock, bool stays)
         node->checkpoint.files =
             ps_xcalloc(PS_NODE_CHECKPOINT_FILES, sizeof *node->checkpoint.files);
     }
+}
+
+/* Begins to take a checkpoint; 0: forgets the one that there is. */
+static void ask(ps_node *node, uint64_t clock, bool stays)
+{
+    make_room(node, clock, stays);
     node->hooks->cut(node->state, clock, stays);
 }
 
@@ -78,6 +84,27 @@ bool ps_checkpoint_is_wanted(const ps_node *node)
 {
     return has_session(node) && node->agent.phase == PS_PHASE_RUNNING &&
            (node->session->plan->spec->checkpoint != NULL || goes_on(node));
+}
+
+ps_status ps_checkpoint_rescue(ps_node *node, uint64_t clock)
+{
+    ps_status taken = ps_fail(PS_UNAVAILABLE, "the checkpoint is being taken");
+
+    if (!has_session(node) || node->hooks->rescue == NULL ||
+        !ps_plan_can_rescue(node->session->plan)) {
+        return ps_fail(PS_FAILED_PRECONDITION, "nothing here can be rescued");
+    }
+    if (node->checkpoint.rescued != clock) {
+        node->checkpoint.missed = 0;
+        make_room(node, clock, false);
+        node->checkpoint.rescued = clock;
+        node->hooks->rescue(node->state, clock);
+    }
+    if (node->checkpoint.missed == clock) {
+        return ps_fail(PS_FAILED_PRECONDITION, "there is no state at clock %llu",
+                       (unsigned long long)clock);
+    }
+    return node->checkpoint.is_complete ? ps_ok() : taken;
 }
 
 /* Returns whether the node stays at a checkpoint at which the coordinator does not want it any

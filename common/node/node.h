@@ -80,6 +80,9 @@ typedef struct ps_role_hooks {
      * ps_node_checkpoint_add and then calls ps_node_checkpoint_end, or ps_node_checkpoint_fail.
      * Called while there is a session, also before `run`. */
     void (*cut)(void *state, uint64_t clock, bool stays);
+    /* (optional, with cut) Does the same at once, as the state was when `clock` began, because the
+     * job has lost a worker. */
+    void (*rescue)(void *state, uint64_t clock);
     /* (optional) Fills counters for GetStatus. Called while there is a session. Lists in it stay
      * valid until the next call. */
     void (*counters)(void *state, Psgd__V1__ServerCounters *counters);

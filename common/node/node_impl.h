@@ -34,7 +34,8 @@ enum {
     PS_NODE_ID_MAX = 80,
     PS_NODE_CALLS_MAX = 64, /* calls that wait for the end of a release; more are refused */
     PS_NODE_KEPT_MAX = PS_NODE_FILES_MAX - 1, /* files of an attempt, without its log */
-    PS_NODE_CHECKPOINT_FILES = 256 + 1 /* of a checkpoint: one a rank or a thread, and weights */
+    /* of a checkpoint: one a rank, one a thread, and weights */
+    PS_NODE_CHECKPOINT_FILES = 256 + PS_THREADS_MAX + 1
 };
 
 typedef struct ps_link ps_link;
@@ -113,6 +114,7 @@ struct ps_node {
     struct {
         uint64_t clock;      /* of it; 0: none */
         uint64_t missed;     /* clock at which the last one could not be taken; 0: none */
+        uint64_t rescued;    /* clock for which ps_checkpoint_rescue was called last; 0: none */
         bool stays;          /* the session does not go on after it */
         bool has_all;        /* the role has given all files */
         bool is_complete;    /* it waits to be collected */
@@ -199,6 +201,10 @@ void ps_checkpoint_begin(ps_node *node);
 
 /* Does what an answer to a heartbeat says about checkpoints. */
 void ps_checkpoint_obey(ps_node *node, const Psgd__V1__HeartbeatResponse *reply);
+
+/* Takes the checkpoint at `clock` at once, because the job has lost a worker. OK: it is there.
+ * UNAVAILABLE: it is being taken; call again. FAILED_PRECONDITION: it cannot be had. */
+PS_MUST_USE ps_status ps_checkpoint_rescue(ps_node *node, uint64_t clock);
 
 /* Tells the coordinator which checkpoint is there. */
 void ps_checkpoint_tell(const ps_node *node, Psgd__V1__HeartbeatRequest *request);

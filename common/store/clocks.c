@@ -605,6 +605,35 @@ void ps_book_put(const ps_book *book, uint32_t column, ps_state_out *out)
                  book->workers * sizeof *book->given);
 }
 
+void ps_book_put_at(const ps_book *book, uint32_t column, uint64_t clock, uint64_t version,
+                    ps_state_out *out)
+{
+    const ps_book_column *at = &book->column[column];
+    ps_ledger ledger = at->ledger;
+
+    assert(book->policy->is_deterministic && book->word_count == 0);
+    for (uint32_t k = 0; k < book->contributors; k++) {
+        for (uint64_t of = clock; of < ps_book_next(book, column, k); of++) {
+            ledger.count--;
+            ledger.hash -= ps_book_hash(of, k);
+        }
+    }
+    ps_state_put_u64(out, version);
+    ps_state_put_u64(out, clock);
+    ps_state_put_u32(out, 0);
+    ps_state_put_u32(out, 0);
+    ps_state_put_u64(out, (uint64_t)(book->now_us - at->behind_us));
+    ps_state_put_u64(out, 0);
+    ps_state_put_u64(out, ledger.count);
+    ps_state_put_u64(out, ledger.hash);
+    for (uint32_t k = 0; k < book->contributors; k++) {
+        ps_state_put_u64(out, clock);
+    }
+    for (uint32_t w = 0; w < book->workers; w++) {
+        ps_state_put_u64(out, version);
+    }
+}
+
 size_t ps_book_bytes(const ps_book *book)
 {
     return 2 * sizeof(uint32_t) +

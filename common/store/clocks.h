@@ -213,8 +213,15 @@ PS_MUST_USE ps_status ps_book_lose(ps_book *book, uint32_t worker);
 /* ---- Save and load ---- */
 
 /* Writes a column: u64 version, clock; u32 in, due; i64 time of the policy, first_us; u64 count and
- * hash of the ledger; (words) u64; (K) u64 next; (W) u64 given. Does not write which workers are lost. */
+ * hash of the ledger; (words) u64; (K) u64 next; (W) u64 given. Does not write which workers are
+ * lost. */
 void ps_book_put(const ps_book *book, uint32_t column, ps_state_out *out);
+
+/* Writes a column as it was when `clock` began and all workers had its weights, which had
+ * `version`: without anything of that clock. Only of a deterministic policy, which keeps no words.
+ */
+void ps_book_put_at(const ps_book *book, uint32_t column, uint64_t clock, uint64_t version,
+                    ps_state_out *out);
 
 /* Reads a column; the policy's time goes on from the saved one. Fails `in` if this policy cannot
  * have such a column. Call ps_book_settle before any other function. */

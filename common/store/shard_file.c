@@ -129,6 +129,38 @@ void shard_put(const ps_store *store, uint32_t virtual_shard, ps_state_out *out)
     }
 }
 
+/* Writes a slice as it was when `clock` began: that is now, or before its last step. */
+static void put_slice_at(const ps_store *store, uint32_t s, uint64_t clock, ps_state_out *out)
+{
+    const shard_slice *slice = &store->slices[s];
+    bool is_behind = ps_book_open_clock(&store->book, s) > clock;
+    size_t floats = slice->conf.n * sizeof(float), state = state_floats(store, slice);
+    const float *before = is_behind ? shard_before(store, slice) : NULL;
+
+    ps_state_put_u32(out, slice->conf.index);
+    ps_state_put_u32(out, slice->conf.n);
+    ps_state_put_u32(out, 0);
+    ps_state_put_u32(out, 0);
+    ps_book_put_at(&store->book, s, clock, is_behind ? slice->before_version : slice->col->version,
+                   out);
+    ps_state_put(out, is_behind ? (const void *)before : slice->weights->data, floats);
+    if (state > 0) {
+        ps_state_put(out, is_behind ? before + slice->conf.n : shard_state_of(store, slice),
+                     state * sizeof(float));
+    }
+    ps_state_put_u32(out, 0); /* nothing is parked */
+}
+
+void shard_put_at(const ps_store *store, uint32_t virtual_shard, uint64_t clock, ps_state_out *out)
+{
+    ps_state_put_u32(out, shard_count(store, virtual_shard));
+    for (uint32_t s = 0; s < store->slice_count; s++) {
+        if (store->slices[s].conf.index % PS_SHARDS == virtual_shard) {
+            put_slice_at(store, s, clock, out);
+        }
+    }
+}
+
 uint32_t shard_count(const ps_store *store, uint32_t virtual_shard)
 {
     uint32_t count = 0;

@@ -181,6 +181,32 @@ static void step_on_sum(ps_store *store, shard_slice *slice, uint64_t clock, flo
     }
 }
 
+float *shard_before(const ps_store *store, const shard_slice *slice)
+{
+    uint32_t slots = store->descent.optim != NULL ? store->descent.optim->slots : 0;
+
+    return store->before + slice->at * (1 + slots);
+}
+
+/* Keeps what the slice is before a step, if that is kept. */
+static void keep_before(ps_store *store, shard_slice *slice)
+{
+    uint32_t slots = store->descent.optim != NULL ? store->descent.optim->slots : 0;
+    size_t n = slice->conf.n;
+    float *to;
+
+    if (store->before == NULL) {
+        return;
+    }
+    to = shard_before(store, slice);
+    memcpy(to, slice->weights->data, n * sizeof *to);
+    if (slots > 0) {
+        memcpy(to + n, shard_state_of(store, slice), n * slots * sizeof *to);
+    }
+    slice->has_before = true;
+    slice->before_version = slice->col->version;
+}
+
 void shard_close(ps_store *store, uint32_t s)
 {
     shard_slice *slice = &store->slices[s];
@@ -191,6 +217,7 @@ void shard_close(ps_store *store, uint32_t s)
     }
     while (ps_book_is_whole(&store->book, s, &scale)) {
         assert(slice->parked == NULL);
+        keep_before(store, slice);
         step_on_sum(store, slice, ps_book_open_clock(&store->book, s), scale);
         slice->sum = NULL;
         slice->turn = 0;

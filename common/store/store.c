@@ -126,6 +126,30 @@ ps_store *ps_store_create(const ps_store_conf *conf)
     return store;
 }
 
+void ps_store_keep_before(ps_store *store)
+{
+    uint32_t slots = store->descent.optim != NULL ? store->descent.optim->slots : 0;
+
+    assert(store->book.policy->is_deterministic && store->rows == NULL && !store->broadcasts);
+    if (store->before == NULL) {
+        store->before = zeros(store->value_count * (1 + slots));
+    }
+}
+
+bool ps_store_has_at(const ps_store *store, uint64_t clock)
+{
+    for (uint32_t s = 0; s < store->slice_count; s++) {
+        uint64_t open = ps_book_open_clock(&store->book, s);
+
+        /* a slice that was read from a file has not stepped, and was not before */
+        if (open != clock &&
+            (open != clock + 1 || store->before == NULL || !store->slices[s].has_before)) {
+            return false;
+        }
+    }
+    return store->rows == NULL && store->slices != NULL;
+}
+
 void ps_store_drop_slices(ps_store *store)
 {
     for (uint32_t s = 0; store->slices != NULL && s < store->slice_count; s++) {
@@ -141,10 +165,12 @@ void ps_store_drop_slices(ps_store *store)
     ps_park_fini(&store->park);
     free(store->flat);
     free(store->state);
+    free(store->before);
     free(store->sums);
     free(store->scratch);
     free(store->change);
-    store->flat = store->state = store->sums = store->scratch = store->change = NULL;
+    store->flat = store->state = store->before = store->sums = store->scratch = store->change =
+        NULL;
     shard_delay_fini(store);
 }
 
@@ -265,6 +291,17 @@ void ps_store_copy_slice(const ps_store *store, uint32_t place, float *out)
     } else {
         memcpy(out, store->slices[at->slice].weights->data, at->n * sizeof *out);
     }
+}
+
+void ps_store_copy_slice_at(const ps_store *store, uint32_t place, uint64_t clock, float *out)
+{
+    const store_place *at = &store->places[place];
+    const shard_slice *slice = &store->slices[at->slice];
+    bool is_behind = ps_book_open_clock(&store->book, at->slice) > clock;
+
+    assert(place < store->place_count && ps_store_has_at(store, clock));
+    memcpy(out, is_behind ? (const void *)shard_before(store, slice) : slice->weights->data,
+           at->n * sizeof *out);
 }
 
 const float *ps_store_weights(ps_store *store)

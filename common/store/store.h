@@ -386,8 +386,8 @@ typedef void ps_store_at_clock_fn(void *arg, ps_tables *tables, uint64_t clock);
 
 /* Arranges a call of fn(arg) when the contributions to all clocks before `clock` are in. The call
  * comes within the function that brings the last of them; fn may read or change the tables. If they
- * do not come, there is no call. Returns OUT_OF_RANGE if they are in already, FAILED_PRECONDITION if
- * another call is arranged. Not while the tables are lent. */
+ * do not come, there is no call. Returns OUT_OF_RANGE if they are in already, FAILED_PRECONDITION
+ * if another call is arranged. Not while the tables are lent. */
 PS_MUST_USE ps_status ps_store_at_clock(ps_store *store, uint64_t clock, ps_store_at_clock_fn *fn,
                                         void *arg);
 /* Cancels the call that is arranged for `clock`, if there is one. */
@@ -408,6 +408,24 @@ void ps_store_lend_tables(ps_store *store);
 
 /* Writes the store, whose tables are not lent. Returns the failure of `write`. */
 PS_MUST_USE ps_status ps_store_save(const ps_store *store, ps_state_write_fn *write, void *arg);
+
+/* Keeps of each slice what it was before its last step, from now on: as much memory again as
+ * weights and the optimizer's state. Only under a deterministic policy, and without rows, codecs
+ * with state and broadcasts. Since a worker contributes to a clock only when all servers have its
+ * contributions to the clocks before, no slice of any server is ahead of another by more than one
+ * clock. */
+void ps_store_keep_before(ps_store *store);
+
+/* Returns whether ps_store_save_at can write the store as it was when `clock` began. */
+bool ps_store_has_at(const ps_store *store, uint64_t clock);
+
+/* Writes the store as it was when `clock` began, and nothing of the contributions to it. */
+PS_MUST_USE ps_status ps_store_save_at(const ps_store *store, uint64_t clock,
+                                       ps_state_write_fn *write, void *arg);
+
+/* Copies the weights that the slice at `place` of conf.slices had when `clock` began, to out (n).
+ */
+void ps_store_copy_slice_at(const ps_store *store, uint32_t place, uint64_t clock, float *out);
 
 /* Reads this store's virtual shards from a file, into a store that nothing was pushed to. After a
  * failure the caller may only destroy the store.

@@ -2,6 +2,7 @@
 /* store_file.c - see store.h: writes a store to a file and reads it back. */
 #include "common/store/store_impl.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -69,6 +70,24 @@ ps_status ps_store_save(const ps_store *store, ps_state_write_fn *write, void *a
             ps_state_begin(&out, ROWS, i);
             ps_state_put_u32(&out, table_count(store));
             store_rows_put(store, i, &out);
+            ps_state_finish(&out);
+        }
+    }
+    return ps_state_out_end(&out);
+}
+
+ps_status ps_store_save_at(const ps_store *store, uint64_t clock, ps_state_write_fn *write,
+                           void *arg)
+{
+    ps_state_out out;
+
+    assert(ps_store_has_at(store, clock));
+    ps_state_out_init(&out, MAGIC, VERSION, write, arg);
+    put_head(store, &out);
+    for (uint32_t i = 0; i < PS_SHARDS && ps_is_ok(&out.status); i++) {
+        if (shard_count(store, i) > 0) {
+            ps_state_begin(&out, SLICES, i);
+            shard_put_at(store, i, clock, &out);
             ps_state_finish(&out);
         }
     }

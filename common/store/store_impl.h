@@ -39,6 +39,9 @@ typedef struct shard_slice {
     uint64_t snap_version;
     ps_encoding snap_head;
 
+    bool has_before;         /* store->before has what the slice was before its last step, */
+    uint64_t before_version; /* which had this version */
+
     /* If the store broadcasts, snap is the encoded change from snap_version - 1 to snap_version. */
     ps_encoding whole_head; /* head of the float32 weights */
     bool has_checksum;
@@ -167,8 +170,10 @@ struct ps_store {
     size_t flat_count;  /* of all */
     float *flat;        /* (flat_count): memory of ps_store_weights; NULL before its first call */
     float *state;       /* (value_count * slots): the optimizer's state, slice by slice */
-    float *sums;        /* (value_count): open sums; NULL if every push is stepped on at once */
-    float *scratch;     /* (PS_CODEC_VALUES) */
+    float *before;  /* (value_count * (1 + slots)): of each slice its weights and state before its
+                     * last step; NULL: they are not kept */
+    float *sums;    /* (value_count): open sums; NULL if every push is stepped on at once */
+    float *scratch; /* (PS_CODEC_VALUES) */
     ps_delay delay;
     float *had; /* (W, value_count): weights that each worker has; NULL: no delay correction */
     float *mean_square; /* (value_count) of gradients; NULL: the delay does not use it */
@@ -218,6 +223,8 @@ ps_status store_rows_settle(const ps_store *store);
 uint32_t shard_count(const ps_store *store, uint32_t virtual_shard);
 /* Writes the slices of a virtual shard. */
 void shard_put(const ps_store *store, uint32_t virtual_shard, ps_state_out *out);
+/* Does the same as they were when `clock` began. */
+void shard_put_at(const ps_store *store, uint32_t virtual_shard, uint64_t clock, ps_state_out *out);
 /* Reads the slices of a virtual shard, to which nothing was pushed. Fails `in` if the bytes are
  * wrong or of other slices. */
 void shard_take(ps_store *store, uint32_t virtual_shard, ps_state_in *in);
@@ -246,6 +253,9 @@ float *shard_weights_to_write(shard_slice *slice);
 bool shard_is_descending(const ps_store *store, const shard_slice *slice);
 /* Returns the optimizer's state of the slice: (slots, n). */
 float *shard_state_of(const ps_store *store, const shard_slice *slice);
+
+/* Returns the weights (n) and the optimizer's state (slots, n) of slice s before its last step. */
+float *shard_before(const ps_store *store, const shard_slice *slice);
 
 /* shard_merge.c */
 

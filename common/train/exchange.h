@@ -17,6 +17,7 @@
 #ifndef PS_COMMON_TRAIN_EXCHANGE_H
 #define PS_COMMON_TRAIN_EXCHANGE_H
 
+#include "common/base/buf.h"
 #include "common/base/state.h"
 #include "common/train/gate.h"
 
@@ -78,6 +79,11 @@ typedef struct ps_exchange_ops {
      * if there are none. The acknowledgements cover them too. Borrowed until the gate
      * has all acknowledgements. */
     void (*push_rows)(ps_exchange *x, const ps_met_rows *met);
+
+    /* (optional) Says something with the current contribution, before its last variables are ready,
+     * for whoever goes on with this rank: servers keep it (common/wire/rank_reports.h). Takes
+     * `report`. If it `is_partial`, it is only of use with those of the next clocks. */
+    void (*say)(ps_exchange *x, ps_buf *report, bool is_partial);
 
     /* (optional, both or none) Write what is kept of a variable from one clock to the next, and
      * read it into an exchange that has not begun; for ps_trainer_save. Nothing may be in flight.

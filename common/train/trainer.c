@@ -120,6 +120,7 @@ void ps_trainer_destroy(ps_trainer *t)
     ps_model_destroy(t->model);
     ps_trainer_fini_rounds(t);
     ps_trainer_fini_earlier(t);
+    ps_trainer_fini_said(t);
     ps_trainer_fini_tables(t);
     ps_buf_unref(t->grad);
     free(t->optim_state);
@@ -190,17 +191,23 @@ void ps_trainer_put_held_line(ps_trainer *t)
     }
 }
 
-void ps_trainer_report_step(ps_trainer *t, uint32_t epoch, uint32_t batch)
+ps_train_row ps_trainer_row(ps_trainer *t, uint32_t epoch, uint32_t batch, uint64_t step)
 {
     const ps_score *score = &t->score;
     char whom[8];
     ps_exchange_stats stats = ps_trainer_all_stats(t);
     int64_t now_us = ps_clock_us();
-    ps_train_row row = {
+
+    ps_trainer_put_held_line(t); /* its values are those that are replaced now */
+    if (t->metrics_at != step) {
+        t->metrics_at = step;
+        ps_step_metrics_close(&t->step_metrics);
+    }
+    return (ps_train_row){
         .time_s = (double)(now_us - t->began_us) * 1e-6,
         .epoch = epoch + 1,
         .batch = (uint64_t)batch + 1,
-        .step = t->step,
+        .step = step,
         .loss = score->loss_sum / (double)score->samples,
         /* targets that are values have no right answers */
         .accuracy = t->plan->facts.classes == 0 ? (double)NAN
@@ -211,10 +218,14 @@ void ps_trainer_report_step(ps_trainer *t, uint32_t epoch, uint32_t batch)
         .wait_s = ps_gate_waited_s(t->gate, whom, sizeof whom) + t->earlier.wait_s,
         .values = t->step_metrics.values,
     };
+}
 
-    t->last_row_us = now_us;
-    ps_trainer_put_held_line(t); /* its values are those that are replaced now */
-    ps_step_metrics_close(&t->step_metrics);
+void ps_trainer_report_step(ps_trainer *t, uint32_t epoch, uint32_t batch)
+{
+    const ps_score *score = &t->score;
+    ps_train_row row = ps_trainer_row(t, epoch, batch, t->step);
+
+    t->last_row_us = ps_clock_us();
     ps_trainer_record_step(t, row.loss);
     t->last_row = row;
     pthread_mutex_lock(&t->mutex);
@@ -349,6 +360,7 @@ static void report_evaluation(ps_trainer *t, uint32_t epoch, int64_t began_us)
 
     ps_evaluation_values(&t->evaluation, values);
     ps_trainer_put_eval(t, &row, began_us);
+    ps_trainer_said_evaluation(t, &row);
     part = t->plan->spec->split_evaluation ? written(&t->evaluation) : NULL;
     is_reached = part == NULL && ps_stop_is_reached(t->plan, row.loss, values);
     t->evaluated_at = t->clock + 1;

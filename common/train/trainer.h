@@ -117,9 +117,19 @@ void ps_trainer_stop_at(ps_trainer *t, uint64_t clock);
  *   kind 3               f64 seconds of training and of waits; u64 bytes up, down; the curve with
  *                        its rows that are not written yet; only while reports are open
  *   kind 4, by file      the content of TR, EV, ROUND and TB so far, to its step
+ *
+ * ps_trainer_save_said writes one without variables, and
+ *   kind 5               what the rank has said with its contributions (trainer_said.c)
  */
 PS_MUST_USE ps_status ps_trainer_save(ps_trainer *t, ps_exchange *exchange,
                                       ps_state_write_fn *write, void *arg);
+
+/* Writes such a file for a rank that has no state of its own (ps_plan_can_rescue) at `clock`: its
+ * weights are those of the model, and `said` (len) is what it has said with its contributions to
+ * the clocks before. Fails as `write` does. */
+PS_MUST_USE ps_status ps_trainer_save_said(const ps_plan *plan, uint32_t rank, uint64_t clock,
+                                           const void *said, size_t len, ps_state_write_fn *write,
+                                           void *arg);
 
 /* Reads such a file, (len) bytes, into a trainer and an exchange that have not begun;
  * ps_trainer_start then goes on from its clock. After a failure both can only be destroyed.

@@ -143,6 +143,40 @@ void ps_trainer_keep_reports(ps_trainer *t)
     }
 }
 
+#define REPORTS_MAGIC "PSGDREP1"
+
+ps_buf *ps_trainer_copy_reports(ps_trainer *t)
+{
+    ps_state_out out;
+    ps_buf *copy = NULL;
+    ps_status st;
+
+    ps_state_out_init(&out, REPORTS_MAGIC, 1, ps_state_write_buf, &copy);
+    put_reports(t, &out);
+    st = ps_state_out_end(&out);
+    if (!ps_is_ok(&st)) {
+        ps_log(PS_LOG_WARN, "trainer", "the reports are not copied: %s", st.text);
+        ps_buf_unref(copy);
+        return NULL;
+    }
+    return copy;
+}
+
+ps_status ps_trainer_take_reports(ps_trainer *t, const uint8_t *bytes, size_t len)
+{
+    uint32_t kind = TOTALS, index = 0;
+    ps_state_in in;
+    ps_status st = ps_state_open(&in, REPORTS_MAGIC, 1, TOTALS, bytes, len);
+
+    while (ps_is_ok(&st) && kind != 0) {
+        st = ps_trainer_take_earlier(t, &in, kind, index, true);
+        if (ps_is_ok(&st)) {
+            st = ps_state_next(&in, true, &kind, &index);
+        }
+    }
+    return st;
+}
+
 void ps_trainer_put_earlier(ps_trainer *t, ps_state_out *out)
 {
     if (t->reports != NULL) {
@@ -233,6 +267,7 @@ void ps_trainer_restore_reports(ps_trainer *t)
     }
     pthread_mutex_unlock(&t->files_mutex);
     ps_trainer_fini_earlier(t);
+    ps_trainer_restore_said(t);
 }
 
 void ps_trainer_fini_earlier(ps_trainer *t)

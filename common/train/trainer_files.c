@@ -186,24 +186,31 @@ void ps_trainer_end_train(ps_trainer *t)
     pthread_mutex_unlock(&t->files_mutex);
 }
 
-void ps_trainer_put_eval(ps_trainer *t, const ps_eval_row *row, int64_t began_us)
+void ps_trainer_write_eval(ps_trainer *t, const ps_eval_row *row)
 {
     const ps_plan *plan = t->plan;
     ps_scalar curves[1 + PS_METRICS_MAX] = {{"test/loss", row->loss}};
     char tags[PS_METRICS_MAX][64];
-    ps_strbuf said = {0};
 
     for (size_t i = 0; i < plan->metric_count; i++) {
-        const char *name = plan->metrics[i].metric->name;
-
-        snprintf(tags[i], sizeof tags[i], "test/%s", name);
+        snprintf(tags[i], sizeof tags[i], "test/%s", plan->metrics[i].metric->name);
         curves[1 + i] = (ps_scalar){tags[i], row->values[i]};
-        ps_strbuf_printf(&said, ", %s %.4f", name, row->values[i]);
     }
     pthread_mutex_lock(&t->files_mutex);
     ps_report_eval(t->eval_report, row);
     ps_events_add(t->events, wall_s(), row->step, curves, 1 + plan->metric_count);
     pthread_mutex_unlock(&t->files_mutex);
+}
+
+void ps_trainer_put_eval(ps_trainer *t, const ps_eval_row *row, int64_t began_us)
+{
+    const ps_plan *plan = t->plan;
+    ps_strbuf said = {0};
+
+    for (size_t i = 0; i < plan->metric_count; i++) {
+        ps_strbuf_printf(&said, ", %s %.4f", plan->metrics[i].metric->name, row->values[i]);
+    }
+    ps_trainer_write_eval(t, row);
     ps_log(PS_LOG_INFO, "trainer",
            "epoch %u of %u, step %llu: test loss %.4f%s; evaluated from %.3f s to %.3f s",
            row->epoch, plan->spec->epochs, (unsigned long long)row->step, row->loss,

@@ -71,6 +71,18 @@ typedef struct trainer_earlier {
     ps_buf *files[PS_TRAINER_FILES]; /* the contents of TR, EV, ROUND and TB; NULL: none */
 } trainer_earlier;
 
+/* What the rank says with its contributions, for whoever goes on with it (trainer_said.c). */
+typedef struct trainer_said {
+    bool is_on;
+    bool is_last_block;    /* of its contributions to the clock, the one in hand is the last */
+    uint64_t clock;        /* 1 + the last clock with which it said something; 0: none */
+    ps_strbuf evaluations; /* since then */
+    ps_buf *base;          /* the reports up to the clock at which it began; NULL: none */
+    size_t base_at;        /* bytes of it that were said */
+    ps_buf *before;        /* what the rank had said before this attempt; NULL: nothing */
+    bool evaluates_first;  /* the weights of the first clock may not have been evaluated */
+} trainer_said;
+
 struct ps_trainer {
     ps_trainer_conf conf;
     const ps_plan *plan;
@@ -106,6 +118,8 @@ struct ps_trainer {
     ps_events *events; /* the reports as curves for TensorBoard */
     trainer_record record;
     int64_t began_us, last_row_us;
+    uint64_t metrics_at; /* step whose values step_metrics has; 0: none yet */
+    trainer_said said;
     ps_buf *reports; /* the part of a checkpoint with the reports; NULL: none */
     uint32_t report_sections;
     trainer_earlier earlier; /* what the job has had before the checkpoint that it goes on from */
@@ -222,7 +236,30 @@ void ps_trainer_clip_all(ps_trainer *t, float *g, double share, ps_model_ready_f
 /* Open and close the worker's files in the job's folder. */
 PS_MUST_USE ps_status ps_trainer_open_reports(ps_trainer *t);
 
+/* Returns the row of `step`, whose samples were added to the metrics. */
+ps_train_row ps_trainer_row(ps_trainer *t, uint32_t epoch, uint32_t batch, uint64_t step);
+
+/* trainer_said.c. Nothing is said in jobs that cannot be rescued (plan.h). */
+
+/* Begins to say things, before the first clock; evaluates first, if that may be missing. */
+bool ps_trainer_begin_said(ps_trainer *t);
+/* Says how the step in hand is going, before its gradients are sent. Only the first call of a clock
+ * counts. */
+void ps_trainer_say(ps_trainer *t);
+/* Notes an evaluation, which is said with the next step. */
+void ps_trainer_said_evaluation(ps_trainer *t, const ps_eval_row *row);
+/* Takes the section with what the rank had said. Unless `is_own` it is skipped. */
+ps_status ps_trainer_take_said(ps_trainer *t, ps_state_in *in, bool is_own);
+/* Puts into the open reports what the rank had said. */
+void ps_trainer_restore_said(ps_trainer *t);
+void ps_trainer_fini_said(ps_trainer *t);
+
 /* trainer_earlier.c */
+
+/* Returns the reports as they are now as a file of its own; NULL: they cannot be had. */
+ps_buf *ps_trainer_copy_reports(ps_trainer *t);
+/* Reads such a file in place of the sections of a checkpoint. */
+PS_MUST_USE ps_status ps_trainer_take_reports(ps_trainer *t, const uint8_t *bytes, size_t len);
 
 /* Makes the part of a checkpoint with the reports, as they are now. Changes what the reports hold
  * back and locks the files, so a copy of the process cannot do it. */
@@ -252,6 +289,8 @@ void ps_trainer_end_train(ps_trainer *t);
 /* Adds a line to the report. Also logs when the evaluation began and ended, in seconds
  * since training began. */
 void ps_trainer_put_eval(ps_trainer *t, const ps_eval_row *row, int64_t began_us);
+/* Adds a line to the report and the curves, without a word in the log. */
+void ps_trainer_write_eval(ps_trainer *t, const ps_eval_row *row);
 /* Begins the record of rounds, trainer_record.c. */
 void ps_trainer_record_begin(ps_trainer *t);
 /* Notes a local step with its mean loss. */

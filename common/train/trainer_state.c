@@ -7,7 +7,7 @@
 
 #define MAGIC "PSGDRNK1"
 
-enum { VERSION = 1, HEAD = 1, VARIABLE = 2 };
+enum { VERSION = 1, HEAD = 1, VARIABLE = 2, SAID = 5 };
 
 /* Returns the variable's floats in a block that has `slots` floats for each parameter. */
 static float *part_of(float *block, const ps_variable *var, size_t slots)
@@ -102,6 +102,28 @@ ps_status ps_trainer_save_kept(ps_trainer *t, ps_exchange *exchange, ps_state_wr
     return ps_state_out_end(&out);
 }
 
+ps_status ps_trainer_save_said(const ps_plan *plan, uint32_t rank, uint64_t clock, const void *said,
+                               size_t len, ps_state_write_fn *write, void *arg)
+{
+    const double rate_sum = 0;
+    ps_state_out out;
+
+    ps_state_out_init(&out, MAGIC, VERSION, write, arg);
+    ps_state_begin(&out, HEAD, 0);
+    ps_state_put_u64(&out, ps_plan_hash(plan));
+    ps_state_put_u32(&out, rank);
+    ps_state_put_u32(&out, 0);
+    ps_state_put_u64(&out, clock);
+    ps_state_put_u64(&out, clock); /* a step is a clock */
+    ps_state_put_u64(&out, 0);
+    ps_state_put(&out, &rate_sum, sizeof rate_sum);
+    ps_state_finish(&out);
+    ps_state_begin(&out, SAID, 0);
+    ps_state_put(&out, said, len);
+    ps_state_finish(&out);
+    return ps_state_out_end(&out);
+}
+
 /* ---- Load ---- */
 
 static void take_run(void *arg, float *x, size_t n)
@@ -117,7 +139,8 @@ static bool is_place(const ps_plan *plan, uint64_t clock, uint64_t step, uint64_
            own_steps <= step && (plan->update->local != NULL ? step >= clock : step == clock);
 }
 
-static ps_status take_head(ps_trainer *t, ps_state_in *in)
+/* *has_variables: the file has all of them; else the rank has no state but the model's weights. */
+static ps_status take_head(ps_trainer *t, ps_state_in *in, bool *has_variables)
 {
     uint64_t job = ps_state_take_u64(in), mine = ps_plan_hash(t->plan);
     uint32_t rank = ps_state_take_u32(in), variables = ps_state_take_u32(in);
@@ -133,7 +156,8 @@ static ps_status take_head(ps_trainer *t, ps_state_in *in)
         return ps_fail(PS_FAILED_PRECONDITION, "job: %016" PRIx64 "; this one computes %016" PRIx64,
                        job, mine);
     }
-    if (rank != t->conf.rank || variables != t->plan->layout.variable_count) {
+    *has_variables = variables > 0 || !ps_plan_can_rescue(t->plan);
+    if (rank != t->conf.rank || (*has_variables && variables != t->plan->layout.variable_count)) {
         return ps_fail(PS_FAILED_PRECONDITION,
                        "rank %" PRIu32 " of %" PRIu32 " variables; this is rank %" PRIu32
                        " of %" PRIu32,
@@ -192,17 +216,22 @@ static ps_status take_end(const ps_trainer *t, ps_exchange *exchange, uint32_t v
 ps_status ps_trainer_load(ps_trainer *t, ps_exchange *exchange, const uint8_t *bytes, size_t len)
 {
     uint32_t kind, index, next = 0;
-    bool is_own = ps_trainer_is_own(t);
+    bool is_own = ps_trainer_is_own(t), has_variables = true;
     ps_state_in in;
     ps_status st = ps_state_open(&in, MAGIC, VERSION, HEAD, bytes, len);
 
     if (ps_is_ok(&st)) {
-        st = take_head(t, &in);
+        st = take_head(t, &in, &has_variables);
+        next = has_variables ? 0 : t->plan->layout.variable_count;
     }
     while (ps_is_ok(&st)) {
         st = ps_state_next(&in, true, &kind, &index);
         if (ps_is_ok(&st) && kind == 0) {
             return take_end(t, exchange, next);
+        }
+        if (ps_is_ok(&st) && !has_variables && kind == SAID && index == 0) {
+            st = ps_trainer_take_said(t, &in, is_own);
+            continue;
         }
         if (ps_is_ok(&st) && next == t->plan->layout.variable_count && kind != VARIABLE) {
             st = ps_trainer_take_earlier(t, &in, kind, index, is_own);

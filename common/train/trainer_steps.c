@@ -118,6 +118,7 @@ static void ready(void *arg, uint32_t first_variable, uint32_t count)
         ps_trainer_turn_to_increments(t, first_variable, count);
     }
     ps_trainer_record_sent(t);
+    ps_trainer_say(t);
     ps_trainer_push_rows(t, first_variable, count);
     ps_exchange_ready(t->exchange, first_variable, count);
 }
@@ -140,6 +141,7 @@ static bool train_block(ps_trainer *t, uint32_t epoch, uint32_t i)
         ps_trainer_gather(t, epoch, t->clock, i, t->x, t->targets);
     }
     t->sends = per_block || last;
+    t->said.is_last_block = last;
     if ((per_block || i == 0) &&
         !ps_exchange_begin(t->exchange, t->clock, per_block ? block : 0, per_block ? last : true)) {
         return false;
@@ -267,6 +269,9 @@ bool ps_trainer_train_steps(ps_trainer *t)
     uint32_t epochs = t->plan->spec->epochs;
     bool is_end = false;
 
+    if (!ps_trainer_begin_said(t)) {
+        return false;
+    }
     for (uint32_t epoch = 0; epoch < epochs && t->clock < t->plan->total_steps && !is_end;
          epoch++) {
         if (t->clock >= end_of(t, epoch)) {

@@ -63,6 +63,9 @@ struct connection_exchange {
     ps_coder coder;         /* each connection uses its own slices */
     const ps_met_rows *met; /* rows of the contribution in hand; NULL: not pushed yet. Valid while
                              * acknowledgements are owed */
+    ps_buf *report;         /* what is said with the contribution in hand; NULL: nothing. Valid as
+                             * `met` is */
+    bool report_is_partial; /* see parameter.proto */
     wanted_rows wanted;     /* the newest request; valid while rows are owed */
 
     /* Requests for the next weights are sent before this worker's contribution. Safe only if no

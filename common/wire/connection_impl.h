@@ -6,6 +6,7 @@
 #include "common/codec/parts.h"
 #include "common/wire/connection.h"
 #include "common/wire/piece.h"
+#include "common/wire/wire_parts.h"
 
 /* What a connection does with one group of pieces. */
 typedef struct connection_group {

@@ -256,6 +256,18 @@ bool ps_connection_slices_put(ps_connection *conn, connection_message *m)
     return true;
 }
 
+/* Adds what the worker says to the message with the last slices, for one part. */
+static void put_report(const ps_connection *conn, Psgd__V1__PushGradientRequest *head)
+{
+    const connection_exchange *x = conn->x;
+
+    if (x->report != NULL && conn->unsent == 0 && conn->is_last &&
+        conn->part == ps_wire_report_part(x->placement)) {
+        head->report = (ProtobufCBinaryData){.len = x->report->len, .data = x->report->data};
+        head->report_is_partial = x->report_is_partial;
+    }
+}
+
 /* Sends the next message of the contribution, if one can go now. Returns whether it did. */
 static bool send_next(ps_connection *conn)
 {
@@ -277,6 +289,7 @@ static bool send_next(ps_connection *conn)
     m.head.attempt = conn->x->attempt.attempt;
     m.head.clock = conn->clock;
     m.head.block = conn->block;
+    put_report(conn, &m.head);
     ps_link_send(conn->push.link, &m.head.base, conn->pieces, m.piece_count);
     return true;
 }

@@ -28,6 +28,8 @@ typedef struct exchange_box {
     uint32_t ready_count;
     size_t unseen_bytes;    /* float32 bytes that became ready since the last kick */
     const ps_met_rows *met; /* the contribution's rows; NULL: not pushed yet */
+    ps_buf *report;         /* what is said with the contribution; NULL: nothing */
+    bool report_is_partial;
     wanted_rows wanted;
 } exchange_box;
 
@@ -139,6 +141,8 @@ static void on_kick(ps_event *self, bool ok)
     if (now.wanted.number != x->seen_wanted) {
         ask_rows_of_all(x, &now);
     }
+    x->base.report = now.report;
+    x->base.report_is_partial = now.report_is_partial;
     for (uint32_t i = 0; i < fresh_count; i++) {
         uint32_t v = x->fresh[i];
 
@@ -172,6 +176,7 @@ static void on_over(ps_event *self, bool ok)
     ps_coder_fini(&x->base.coder);
     pthread_mutex_destroy(&x->box.mutex);
     ps_buf_unref(x->base.grad);
+    ps_buf_unref(x->box.report);
     free(x->box.ready);
     free(x->fresh);
     free(x->base.position);
@@ -198,6 +203,8 @@ static void open_box(ps_wire_client *x, uint64_t clock, uint32_t block, bool is_
     x->box.is_skip = false;
     x->box.is_nothing = false;
     x->box.met = NULL;
+    ps_buf_unref(x->box.report); /* acknowledged: the connections do not look at it any more */
+    x->box.report = NULL;
     x->box.ready_count = 0;
     x->box.unseen_bytes = 0;
 }
@@ -352,6 +359,17 @@ static void push_rows(ps_exchange *exchange, const ps_met_rows *met)
     pthread_mutex_unlock(&x->box.mutex); /* `ready` of the last table comes next */
 }
 
+static void say(ps_exchange *exchange, ps_buf *report, bool is_partial)
+{
+    ps_wire_client *x = of(exchange);
+
+    pthread_mutex_lock(&x->box.mutex);
+    ps_buf_unref(x->box.report);
+    x->box.report = report;
+    x->box.report_is_partial = is_partial;
+    pthread_mutex_unlock(&x->box.mutex); /* `ready` comes next */
+}
+
 static void put_kept(const ps_exchange *exchange, uint32_t variable, ps_state_out *out)
 {
     ps_coder_put(&PS_CONTAINER_OF(exchange, const connection_exchange, exchange)->coder, variable,
@@ -377,6 +395,7 @@ static const ps_exchange_ops ops = {
     .pull_rows = pull_rows,
     .ask_rows = ask_rows,
     .push_rows = push_rows,
+    .say = say,
     .put = put_kept,
     .take = take_kept,
     .begin_at = begin_at,

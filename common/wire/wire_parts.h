@@ -49,6 +49,13 @@ void ps_wire_parts_init_shared(ps_wire_parts *parts, const ps_plan *plan,
 /* Frees all parts. A zeroed struct is allowed. */
 void ps_wire_parts_fini(ps_wire_parts *parts);
 
+/* Returns the part of the placement that keeps what ranks say (rank_reports.h): the one with the
+ * model's first slice, to which every contribution has something. */
+static inline uint32_t ps_wire_report_part(const ps_placement *placement)
+{
+    return placement->part_of[0];
+}
+
 /* Returns the part that has a slice; the first for one that the server does not have. */
 ps_wire_part *ps_wire_part_of(const ps_wire_parts *parts, uint32_t slice);
 

@@ -125,6 +125,11 @@ void ps_wire_server_cut(ps_wire_server *s)
     }
 }
 
+const ps_rank_reports *ps_wire_server_reports(const ps_wire_server *s)
+{
+    return &s->reports;
+}
+
 /* ---- The parts ---- */
 
 bool ps_wire_server_enter(wire_worker *w, ps_wire_part *part)
@@ -339,6 +344,10 @@ void ps_wire_server_open(ps_wire_server *s, const ps_plan *plan, const ps_placem
     s->is_complete = false;
     s->cut_at = UINT64_MAX;
     s->is_cut_due = false;
+    s->reports = (ps_rank_reports){0};
+    if (!parts->is_shared && ps_plan_can_rescue(plan) && ps_wire_report_part(placement) == part) {
+        ps_rank_reports_init(&s->reports, s->worker_count);
+    }
     for (uint32_t i = 0; i < s->worker_count; i++) {
         wire_worker *w = &s->workers[i];
 
@@ -368,6 +377,7 @@ void ps_wire_server_close(ps_wire_server *s, const char *why)
     if (s->loop != NULL) {
         ps_loop_cancel(s->loop, &s->due);
     }
+    ps_rank_reports_fini(&s->reports);
     free(s->scratch);
     free(s->workers);
     s->scratch = NULL;

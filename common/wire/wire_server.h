@@ -15,6 +15,7 @@
 #include "common/job/plan.h"
 #include "common/placement/placement.h"
 #include "common/wire/identity.h"
+#include "common/wire/rank_reports.h"
 #include "common/wire/wire_link.h"
 #include "common/wire/wire_parts.h"
 
@@ -59,6 +60,9 @@ void ps_wire_server_set_failed(ps_wire_server *s, void (*failed)(void *arg, cons
 typedef void ps_wire_cut_fn(void *arg, uint64_t clock, ps_store *store);
 void ps_wire_server_cut_at(ps_wire_server *s, uint64_t clock, bool is_now, ps_wire_cut_fn *cut,
                            void *arg);
+
+/* Lends what ranks have said with their contributions. Not for shared parts. */
+const ps_rank_reports *ps_wire_server_reports(const ps_wire_server *s);
 
 /* Sends all answers that a worker may get now, on that worker's thread. Unless `is_thorough`,
  * passes over parts that other threads have locked. Returns the monotonic time in microseconds at

@@ -82,6 +82,8 @@ struct ps_wire_server {
     void *failed_arg;
     ps_timer due; /* fires at the earliest deadline of all parts */
 
+    ps_rank_reports reports; /* none, unless the job can be rescued and this part keeps them */
+
     /* The checkpoint that is asked for. */
     uint64_t cut_at; /* UINT64_MAX: none is */
     bool is_cut_due; /* somebody pushes to it, others have not come so far */

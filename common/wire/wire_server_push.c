@@ -220,6 +220,10 @@ static void on_message(void *arg, const ProtobufCMessage *message, const ps_inco
         ps_wire_server_cut(s);
     }
     r = take(w, req, payload);
+    if (r.reason == NULL && req->report.len > 0) {
+        ps_rank_reports_take(&s->reports, w->rank, req->clock, req->report.data, req->report.len,
+                             req->report_is_partial);
+    }
     if (s->is_cut_due) {
         ps_wire_server_cut(s);
     }

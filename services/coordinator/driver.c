@@ -62,6 +62,7 @@ static void conf_of(const ps_attempt *a, ps_commit_conf *conf)
         .may_repeat = msg->interrupted < PS_INTERRUPTED_MAX,
         .restarts_workers = may_restart && recovery->on_worker_loss == restart,
         .restarts_servers = may_restart && recovery->on_server_loss == restart,
+        .rescues = ps_plan_can_rescue(a->plan),
         .rolls_back = ps_attempt_may_roll_back(a),
         .fails_alike = ps_recovery_fails_alike(msg),
     };
@@ -520,6 +521,9 @@ static void act(ps_attempt *a, ps_commit_action action, ps_attempt_node *p)
         if (!a->store_waits) {
             ps_archive_start(a);
         }
+        break;
+    case PS_COMMIT_RESCUE:
+        ps_rescue_start(a);
         break;
     case PS_COMMIT_SAVE:
         save(a);

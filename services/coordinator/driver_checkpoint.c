@@ -173,6 +173,19 @@ static void run_store(ps_task *task)
     s->status = ps_checkpoint_store(&s->conf);
 }
 
+static void rescued(ps_task *task)
+{
+    storing *s = PS_CONTAINER_OF(task, storing, task);
+    ps_attempt *a = s->a;
+
+    if (a->job) {
+        ps_rescue_stored(a, &s->status, s->conf.facts.step);
+    }
+    free(s->files);
+    free(s);
+    ps_attempt_settle(a);
+}
+
 static void stored(ps_task *task)
 {
     storing *s = PS_CONTAINER_OF(task, storing, task);
@@ -192,6 +205,7 @@ static void stored(ps_task *task)
     }
     free(s->files);
     free(s);
+    ps_rescue_go_on(a);
     ps_attempt_settle(a);
 }
 
@@ -221,11 +235,14 @@ static void submit(ps_attempt *a, storing *s, ps_strand *strand, void (*run)(ps_
     ps_tasks_submit(a->c->tasks, strand, &s->task);
 }
 
-/* Removes what was gathered, after what is still being written of node `at`. */
+void ps_checkpoint_discard_gathered(ps_attempt_node *node)
+{
+    submit(node->a, ps_xcalloc(1, sizeof(storing)), &node->files, run_discard, discarded);
+}
+
 static void discard(ps_attempt *a)
 {
-    submit(a, ps_xcalloc(1, sizeof(storing)), &a->nodes[a->checkpoints.cuts.at].files, run_discard,
-           discarded);
+    ps_checkpoint_discard_gathered(&a->nodes[a->checkpoints.cuts.at]);
 }
 
 void ps_checkpoints_end(ps_attempt *a, const ps_status *why)
@@ -237,7 +254,26 @@ void ps_checkpoints_end(ps_attempt *a, const ps_status *why)
     }
 }
 
-static void start_store(ps_attempt *a)
+bool ps_checkpoints_stop(ps_attempt *a)
+{
+    ps_status lost = ps_fail(PS_FAILED_PRECONDITION, "job %s has lost a worker", a->job_id);
+    bool is_storing = a->checkpoints.is_running && a->checkpoints.cuts.stage == PS_CUT_STORING;
+
+    for (size_t i = 0; i < a->commit.count; i++) {
+        if (a->nodes[i].saving) {
+            ps_collect_stop(a->nodes[i].saving);
+        }
+    }
+    if (is_storing) {
+        ps_checkpoints_tell(a, &lost);
+    } else {
+        ps_checkpoints_end(a, &lost);
+    }
+    return is_storing;
+}
+
+/* Stores the gathered files as a checkpoint at `clock`. */
+static void start_store(ps_attempt *a, uint64_t clock, bool is_rescue, void (*done)(ps_task *task))
 {
     storing *s = ps_xcalloc(1, sizeof *s);
 
@@ -248,8 +284,9 @@ static void start_store(ps_attempt *a)
         .gathered = s->gathered,
         .plan = a->plan,
         .placement = &a->placement,
-        .facts = {.step = step_of(a),
-                  .clock = a->checkpoints.cuts.clock,
+        .facts = {.step = ps_checkpoint_step(a->plan, clock),
+                  .clock = clock,
+                  .is_rescue = is_rescue,
                   .plan_hash = ps_plan_hash(a->plan),
                   .ranks = a->plan->spec->workers,
                   .seed = a->plan->spec->seed,
@@ -263,7 +300,12 @@ static void start_store(ps_attempt *a)
     }
     fill_score(a, &s->conf.facts);
     a->checkpoints.count = 0;
-    submit(a, s, NULL, run_store, stored);
+    submit(a, s, NULL, run_store, done);
+}
+
+void ps_checkpoint_store_rescued(ps_attempt *a, uint64_t clock)
+{
+    start_store(a, clock, true, rescued);
 }
 
 /* --- collecting --------------------------------------------------------------------- */
@@ -297,6 +339,10 @@ void ps_checkpoint_collected(ps_attempt_node *node, const ps_status *result,
     size_t had = a->checkpoints.count;
     ps_status why;
 
+    if (!ps_is_ok(result) && a->rescue.is_running) {
+        ps_rescue_collected(node, result);
+        return;
+    }
     if (!ps_is_ok(result)) {
         why = ps_wrap(*result, "files of %s", ps_attempt_node_member(node)->id);
         discard(a);
@@ -307,10 +353,12 @@ void ps_checkpoint_collected(ps_attempt_node *node, const ps_status *result,
         ps_xrealloc(a->checkpoints.files, (had + count + 1) * sizeof *a->checkpoints.files);
     memcpy(a->checkpoints.files + had, files, count * sizeof *files);
     a->checkpoints.count += count;
-    if (ps_cuts_collected(&a->checkpoints.cuts)) {
+    if (a->rescue.is_running) {
+        ps_rescue_collected(node, result);
+    } else if (ps_cuts_collected(&a->checkpoints.cuts)) {
         collect_next(a);
     } else {
-        start_store(a);
+        start_store(a, a->checkpoints.cuts.clock, false, stored);
     }
 }
 

@@ -24,6 +24,7 @@ _Static_assert((int)PS_INTAKE_FILES_MAX >= (int)PS_NODE_FILES_MAX, "all files of
 enum {
     STATUS_US = 2000000,
     RETRY_US = 200000,
+    RESCUE_RETRY_US = 5000,
     WRITING_MAX = 4 /* most chunks of one node that wait for the disk */
 };
 
@@ -35,6 +36,7 @@ struct ps_collect {
     ps_timer retry;
     uint64_t
         checkpoint;     /* clock of the checkpoint that is collected; 0: the files of the attempt */
+    bool rescues;       /* it is that of a server after a loss: it may have to take it first */
     const char *folder; /* for its files */
     ps_strand *strand;  /* the node's strand, on which all its files are written */
     ps_intake intake;   /* used by tasks of the strand */
@@ -207,6 +209,11 @@ static void files_ended(ps_task *task)
     if (ps_is_ok(&st)) {
         st = c->closed;
     }
+    if (c->rescues && ps_is_ok(&c->failure) && st.code == PS_UNAVAILABLE) {
+        c->retry.event.fire = on_retry;
+        ps_loop_after(c->a->c->loop, &c->retry, RESCUE_RETRY_US);
+        return;
+    }
     if (c->checkpoint > 0) {
         st = ps_is_ok(&c->failure) ? st : c->failure;
         conclude_checkpoint(c, &st);
@@ -284,6 +291,7 @@ static void open_stream(ps_collect *c)
     q.job_id = c->a->job_id;
     q.attempt = c->a->number;
     q.checkpoint = c->checkpoint;
+    q.rescues = c->rescues;
     ps_stream_send(c->stream, &q.base, NULL, 0);
     ps_stream_half_close(c->stream);
     ps_stream_read(c->stream);
@@ -329,6 +337,16 @@ void ps_collect_checkpoint(ps_attempt_node *node, uint64_t clock, const char *fo
     ps_collect *c = begin(node, folder);
 
     c->checkpoint = clock;
+    node->saving = c;
+    open_stream(c);
+}
+
+void ps_collect_rescued(ps_attempt_node *node, uint64_t clock, const char *folder)
+{
+    ps_collect *c = begin(node, folder);
+
+    c->checkpoint = clock;
+    c->rescues = true;
     node->saving = c;
     open_stream(c);
 }

@@ -99,6 +99,14 @@ struct ps_attempt {
     } checkpoints;
 
     struct {
+        bool is_running, is_waiting; /* is_waiting: for a checkpoint that is being stored */
+        bool has_failed;
+        size_t asked;   /* servers that have not said at which clock they are */
+        size_t at;      /* the server whose files are collected */
+        uint64_t clock; /* the least of theirs */
+    } rescue;           /* after the loss of a worker; driver_rescue.c */
+
+    struct {
         int64_t asked_wall_us;   /* when the change of nodes was asked for that is under way */
         uint64_t stood_clock;    /* checkpoint at which the workers stay, or stayed last */
         int64_t stood_wall_us;   /* when the first of them had taken it */
@@ -158,6 +166,10 @@ void ps_presence_stop(ps_presence *presence);
  * ps_checkpoint_collected, unless it is stopped. */
 void ps_collect_checkpoint(ps_attempt_node *node, uint64_t clock, const char *folder);
 
+/* Does the same with a server's state at the beginning of `clock`, after the loss of a worker. Asks
+ * again until the server has taken it. */
+void ps_collect_rescued(ps_attempt_node *node, uint64_t clock, const char *folder);
+
 /* --- driver_checkpoint.c ----------------------------------------------------------- */
 
 /* Begins with checkpoints. When the job runs. */
@@ -185,14 +197,36 @@ void ps_checkpoints_tell(ps_attempt *a, const ps_status *why);
 /* Frees what is known of checkpoints. When the attempt is freed. */
 void ps_checkpoints_fini(ps_attempt *a);
 
+/* Gives up the checkpoint that is being taken or collected. Returns whether one is being stored,
+ * which ends in ps_rescue_go_on. */
+bool ps_checkpoints_stop(ps_attempt *a);
+
+/* Stores the gathered files (a->checkpoints.files) as a checkpoint at `clock`; calls
+ * ps_rescue_stored. */
+void ps_checkpoint_store_rescued(ps_attempt *a, uint64_t clock);
+
+/* Removes what was gathered, after what is still being written of `node`. */
+void ps_checkpoint_discard_gathered(ps_attempt_node *node);
+
+/* --- driver_rescue.c --------------------------------------------------------------- */
+
+/* Begins to store the state of the servers (PS_COMMIT_RESCUE). */
+void ps_rescue_start(ps_attempt *a);
+/* Goes on when the checkpoint that was being stored is stored, or is not. */
+void ps_rescue_go_on(ps_attempt *a);
+/* The files of a server are here and added to a->checkpoints.files, or why not. */
+void ps_rescue_collected(ps_attempt_node *node, const ps_status *result);
+/* The checkpoint is stored, or is not. */
+void ps_rescue_stored(ps_attempt *a, const ps_status *result, uint64_t step);
+
 /* --- driver_recovery.c ------------------------------------------------------------- */
 
 /* Notes that the attempt trains: what was lost before is mended. */
 void ps_attempt_trains(ps_attempt *a);
 /* Returns whether a divergence sends the job back to a checkpoint, at half the rate. */
 bool ps_attempt_may_roll_back(const ps_attempt *a);
-/* Halves the rate of the attempt's specification once for each rollback of the job. *spec shares its
- * members with the job; *recovery replaces one of them. */
+/* Halves the rate of the attempt's specification once for each rollback of the job. *spec shares
+ * its members with the job; *recovery replaces one of them. */
 void ps_attempt_halve_rate(const ps_attempt *a, Psgd__V1__JobSpec *spec,
                            Psgd__V1__RecoverySpec *recovery);
 /* Returns why the node failed, as its heartbeat says. If the node holds the attempt, notes whether

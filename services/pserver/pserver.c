@@ -16,6 +16,7 @@
 #include "common/rpc/guard.h"
 #include "common/train/counted.h"
 #include "common/train/merge.h"
+#include "common/train/trainer.h"
 #include "services/pserver/server_thread.h"
 
 #include <assert.h>
@@ -81,8 +82,8 @@ static void tell_ledger(ps_pserver *p)
         return;
     }
     ps_log(c->ledgers_differ == 0 ? PS_LOG_INFO : PS_LOG_ERROR, "pserver",
-           "ledger: %" PRIu64 " contributions to each slice, hash %016" PRIx64
-           "; %" PRIu32 " slices differ",
+           "ledger: %" PRIu64 " contributions to each slice, hash %016" PRIx64 "; %" PRIu32
+           " slices differ",
            c->ledger.count, c->ledger.hash, c->ledgers_differ);
 }
 
@@ -281,9 +282,43 @@ static void part_saved(void *arg, ps_server_cut *cut)
     end_cut(p);
 }
 
-static void cut(void *state, uint64_t clock, bool stays)
+/* Adds the files of all ranks, if this server keeps what they have said. */
+static ps_status add_ranks(ps_pserver *p, uint64_t clock)
 {
-    ps_pserver *p = state;
+    const ps_session *session = ps_node_session(p->node);
+    ps_server_thread *keeper = NULL;
+    ps_status st = ps_ok();
+
+    for (uint32_t t = 0; t < p->thread_count; t++) {
+        keeper = ps_server_thread_keeps_reports(p->threads[t]) ? p->threads[t] : keeper;
+    }
+    for (uint32_t rank = 0; keeper != NULL && rank < session->placement.rank_count && ps_is_ok(&st);
+         rank++) {
+        char name[PS_CHECKPOINT_NAME_MAX];
+        ps_snapshot file = {.fd = -1, .copy_fd = -1};
+        ps_strbuf said = {0};
+
+        ps_checkpoint_rank_name(name, rank);
+        st = ps_server_thread_said(keeper, rank, clock, &said)
+                 ? ps_snapshot_blank(0, &file)
+                 : ps_fail(PS_FAILED_PRECONDITION, "the reports of rank %u are not all here", rank);
+        if (ps_is_ok(&st)) {
+            st = ps_trainer_save_said(session->plan, rank, clock, ps_strbuf_text(&said), said.len,
+                                      ps_snapshot_write, &file.fd);
+        }
+        ps_strbuf_fini(&said);
+        if (ps_is_ok(&st)) {
+            ps_node_checkpoint_add(p->node, clock, name, file);
+        } else {
+            ps_snapshot_drop(&file);
+        }
+    }
+    return st;
+}
+
+/* Begins to take a checkpoint: now and as of the beginning of the clock if it `rescues`. */
+static void take(ps_pserver *p, uint64_t clock, bool stays, bool rescues)
+{
     const ps_session *session = ps_node_session(p->node);
     size_t bytes = ps_placement_value_count(&session->placement, session->rank) * sizeof(float);
 
@@ -294,6 +329,9 @@ static void cut(void *state, uint64_t clock, bool stays)
     p->cut.clock = clock;
     p->cut.left = 0;
     p->cut.status = ps_snapshot_blank(bytes, &p->cut.weights);
+    if (rescues && ps_is_ok(&p->cut.status)) {
+        p->cut.status = add_ranks(p, clock);
+    }
     if (!ps_is_ok(&p->cut.status)) {
         end_cut(p);
         return;
@@ -302,11 +340,26 @@ static void cut(void *state, uint64_t clock, bool stays)
         p->cut.left += ps_server_thread_is_used(p->threads[t]);
     }
     for (uint32_t t = 0; t < p->thread_count; t++) {
-        if (ps_server_thread_is_used(p->threads[t])) {
+        if (!ps_server_thread_is_used(p->threads[t])) {
+            continue;
+        }
+        if (rescues) {
+            ps_server_thread_rescue(p->threads[t], clock, p->cut.weights.fd, part_saved, p);
+        } else {
             ps_server_thread_cut_at(p->threads[t], clock, stays, p->cut.weights.fd, part_saved, p);
         }
     }
     end_cut(p);
+}
+
+static void cut(void *state, uint64_t clock, bool stays)
+{
+    take(state, clock, stays, false);
+}
+
+static void rescue(void *state, uint64_t clock)
+{
+    take(state, clock, true, true);
 }
 
 /* Streams have been open since prepare, so all contributions may be there already: with few steps
@@ -605,6 +658,7 @@ const ps_role_hooks ps_pserver_hooks = {
     .lose = lose,
     .tables = tables,
     .cut = cut,
+    .rescue = rescue,
     .missing = missing,
     .counters = counters,
 };

@@ -32,6 +32,8 @@ struct ps_server_thread {
     int cut_weights; /* of ps_server_thread_cut_at */
     ps_server_cut_fn *cut_done;
     void *cut_arg;
+    bool rescues; /* ps_server_thread_rescue was called, with this clock */
+    uint64_t rescue_at;
 };
 
 /* Runs fn on the thread and returns when it is done. */
@@ -344,7 +346,11 @@ static ps_status write_slice(void *arg, uint32_t place, size_t at, uint32_t n)
     const ps_server_thread *t = arg;
     float values[PS_CODEC_VALUES];
 
-    ps_store_copy_slice(t->store, place, values);
+    if (t->rescues) {
+        ps_store_copy_slice_at(t->store, place, t->rescue_at, values);
+    } else {
+        ps_store_copy_slice(t->store, place, values);
+    }
     return ps_snapshot_put(t->cut_weights, at * sizeof *values, values, n * sizeof *values);
 }
 
@@ -352,7 +358,8 @@ static ps_status write_slice(void *arg, uint32_t place, size_t at, uint32_t n)
 static ps_status write_part(void *arg, int fd)
 {
     ps_server_thread *t = arg;
-    ps_status st = ps_store_save(t->store, ps_snapshot_write, &fd);
+    ps_status st = t->rescues ? ps_store_save_at(t->store, t->rescue_at, ps_snapshot_write, &fd)
+                              : ps_store_save(t->store, ps_snapshot_write, &fd);
 
     return ps_is_ok(&st) ? each_slice(t, write_slice, t) : st;
 }
@@ -368,7 +375,10 @@ static void save_part(void *arg, uint64_t clock, ps_store *store)
     x->session = t->sessions;
     x->cut = (ps_server_cut){
         .clock = clock, .number = t->conf.number, .state = {.fd = -1, .copy_fd = -1}};
-    if (store == NULL) {
+    if (t->rescues && store == NULL) {
+        x->cut.status =
+            ps_fail(PS_FAILED_PRECONDITION, "it is at clock %" PRIu64, ps_store_clock(t->store));
+    } else if (store == NULL) {
         x->cut.status = ps_fail(PS_FAILED_PRECONDITION, "the server is further already");
     } else {
         x->cut.status = ps_ok();
@@ -386,6 +396,63 @@ typedef struct cutting {
     int weights;
     bool is_now, is_forgotten;
 } cutting;
+
+static void rescue(void *arg)
+{
+    const cutting *c = arg;
+    ps_server_thread *t = c->t;
+
+    ps_wire_server_cut_at(t->wire, 0, false, NULL, NULL);
+    t->cut_weights = c->weights;
+    t->rescues = true;
+    t->rescue_at = c->clock;
+    save_part(t, c->clock, ps_store_has_at(t->store, c->clock) ? t->store : NULL);
+    t->rescues = false;
+}
+
+void ps_server_thread_rescue(ps_server_thread *t, uint64_t clock, int weights,
+                             ps_server_cut_fn *done, void *arg)
+{
+    cutting c = {.t = t, .clock = clock, .weights = weights};
+
+    t->cut_done = done;
+    t->cut_arg = arg;
+    on_thread(t, rescue, &c);
+}
+
+typedef struct asking {
+    ps_server_thread *t;
+    uint32_t rank;
+    uint64_t clock;
+    ps_strbuf *said;
+    bool is_known;
+} asking;
+
+static void find_said(void *arg)
+{
+    asking *a = arg;
+    size_t len = 0;
+    const char *said =
+        ps_rank_reports_at(ps_wire_server_reports(a->t->wire), a->rank, a->clock, &len);
+
+    a->is_known = said != NULL;
+    if (a->is_known) {
+        ps_strbuf_append(a->said, said, len);
+    }
+}
+
+bool ps_server_thread_keeps_reports(const ps_server_thread *t)
+{
+    return ps_wire_report_part(&t->session->placement) == t->part;
+}
+
+bool ps_server_thread_said(ps_server_thread *t, uint32_t rank, uint64_t clock, ps_strbuf *said)
+{
+    asking a = {.t = t, .rank = rank, .clock = clock, .said = said};
+
+    on_thread(t, find_said, &a);
+    return a.is_known;
+}
 
 static void set_cut(void *arg)
 {

@@ -83,6 +83,17 @@ typedef void ps_server_cut_fn(void *arg, ps_server_cut *cut);
 void ps_server_thread_cut_at(ps_server_thread *t, uint64_t clock, bool is_now, int weights,
                              ps_server_cut_fn *done, void *arg);
 
+/* Saves the part as it was when `clock` began, for a job that has lost a worker, in place of what
+ * ps_server_thread_cut_at has asked for; else does the same. cut->status is FAILED_PRECONDITION if
+ * the part has no such state. */
+void ps_server_thread_rescue(ps_server_thread *t, uint64_t clock, int weights,
+                             ps_server_cut_fn *done, void *arg);
+
+/* Returns whether the thread keeps what ranks have said with their contributions. Copies what
+ * `rank` has said with those before `clock` to *said; false: that is not known. */
+bool ps_server_thread_keeps_reports(const ps_server_thread *t);
+bool ps_server_thread_said(ps_server_thread *t, uint32_t rank, uint64_t clock, ps_strbuf *said);
+
 /* Marks in is_missing (rank_count) the workers whose contributions to the part's oldest clock that
  * is not complete have not come. Lowers *clock to that clock. Does nothing if all have come. */
 void ps_server_thread_find_missing(ps_server_thread *t, bool *is_missing, uint64_t *clock);

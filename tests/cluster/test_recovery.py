@@ -4,6 +4,7 @@ from its last checkpoint, on the nodes that are there, to the bits of a run that
 import csv
 import io
 import json
+import random
 import subprocess
 import time
 
@@ -93,10 +94,51 @@ class Recovery(ClusterTest):
         # Without checkpoints it begins anew.
         job = c.submit({**JOB, **PACE}, workerProcesses=2, pservers=1)
         c.wait(job.id, lambda j: j.progress.step > 3)
-        c.workers[0].kill()
+        c.pservers[1].kill()
+        c.pservers[1].start()
         job = c.wait(job.id)
         self.must_be_whole(c, job, straight)
         self.assertEqual([r.from_step for r in job.recoveries], [0])
+
+    def kill_workers(self, c, spec, straight, draw, kills):
+        """Runs a job whose workers are killed at random instants."""
+        job = c.submit(spec)
+        for i in range(kills):
+            before = c.wait(job.id, lambda j, i=i: j.restarts == i and j.state == RUNNING
+                            and j.progress.step > max([r.from_step for r in j.recoveries] + [1]) + 1)
+            until = time.monotonic() + draw.uniform(0, 0.15)
+            c.poll("the instant", lambda until=until: time.monotonic() > until)
+            victim = draw.choice(c.workers)
+            victim.kill()
+            killed = time.time()
+            job = c.wait(job.id, lambda j, i=i: j.restarts == i + 1 and j.state == RUNNING)
+            r = job.recoveries[i]
+            back = r.notice_time.seconds + r.notice_time.nanos * 1e-9 + r.seconds - killed
+            print(f"killed at step {before.progress.step}: noticed at {r.step}, goes on from {r.from_step} "
+                  f"after {back:.2f} s", flush=True)
+            self.assertLess(back, SLOW)
+            victim.start()
+            c.wait_nodes(len(c.nodes))
+        job = c.wait(job.id)
+        self.must_be_whole(c, job, straight)
+        self.assertEqual(job.restarts, kills)
+        for r in job.recoveries:
+            self.assertLessEqual(r.step - r.from_step, 1, job.recoveries)
+        self.assertLessEqual(job.progress.steps_repeated, kills)
+
+    def test_a_lost_worker_without_state_rolls_nothing_back(self):
+        """Checkpoints are far apart: at most the step that was under way is repeated, and reports are whole."""
+        c = self.cluster(workers=4, pservers=3)
+        c.wait_nodes(7)
+        draw = random.Random(11)
+        for name, codec in (("f32", {}), ("int8", {"codec": {"up": {"name": "int8"}}})):
+            straight = self.straight(c, pservers=1, evalEverySteps=4, **codec)
+            for pservers in (1, 2, 3):
+                with self.subTest(codec=name, pservers=pservers):
+                    self.kill_workers(c, {**JOB, **PACE, **codec, "pservers": pservers,
+                                          "evalEverySteps": 4, "checkpoint": {"everySteps": 10000}},
+                                      straight, draw, kills=3)
+                    c.wait_idle()
 
     def test_a_killed_process_is_noticed_long_before_its_lease(self):
         c = self.cluster(workers=2, pservers=2)

@@ -60,6 +60,9 @@ void cm_take(cm_world *w)
         case PS_COMMIT_STORE:
             w->stored++;
             break;
+        case PS_COMMIT_RESCUE:
+            w->rescued++;
+            break;
         case PS_COMMIT_SAVE:
             w->saved++;
             ps_commit_saved(&w->c, w->is_full ? &cm_full : &cm_ok, w->now);

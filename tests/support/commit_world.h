@@ -23,7 +23,7 @@ typedef struct cm_world {
     int64_t now;
     unsigned asked[NODES], prepared[NODES], started[NODES], opened[NODES], collected[NODES],
         released[NODES];
-    unsigned changed, made, stored, saved, over;
+    unsigned changed, made, stored, rescued, saved, over;
     bool is_full; /* SAVE is answered with a failure; else with success */
 } cm_world;
 

@@ -59,6 +59,51 @@ static void a_lost_node_sends_the_job_back_to_the_queue(void **state)
     }
 }
 
+static void a_lost_worker_is_rescued_while_all_servers_are_there(void **state)
+{
+    ps_commit_conf conf = with_restarts(true, true);
+    cm_world w;
+
+    (void)state;
+    conf.rescues = true;
+    cm_run(&w, &conf);
+    ps_commit_gone(&w.c, W1, w.now);
+    cm_take(&w);
+    expect(&w, STATE(QUEUED), "NODE_LOST");
+    assert_int_equal(w.rescued, 1);
+    assert_int_equal(w.released[W0] + w.released[PS0], 0);
+    ps_commit_rescued(&w.c, w.now);
+    cm_take(&w);
+    cm_release_all(&w);
+    assert_int_equal(w.c.state, STATE(QUEUED));
+    ps_commit_fini(&w.c);
+
+    cm_run(&w, &conf); /* the server is lost, too */
+    ps_commit_gone(&w.c, W1, w.now);
+    cm_take(&w);
+    ps_commit_gone(&w.c, PS0, w.now);
+    cm_take(&w);
+    assert_int_equal(w.released[W0], 1);
+    ps_commit_rescued(&w.c, w.now); /* too late: nothing changes */
+    cm_release_all(&w);
+    assert_int_equal(w.c.state, STATE(QUEUED));
+    ps_commit_fini(&w.c);
+
+    cm_run(&w, &conf); /* it takes too long */
+    ps_commit_gone(&w.c, W1, w.now);
+    cm_take(&w);
+    cm_tick(&w, conf.collect_us + S);
+    assert_int_equal(w.released[W0], 1);
+    ps_commit_fini(&w.c);
+
+    cm_run(&w, &conf); /* a lost server cannot be rescued */
+    ps_commit_gone(&w.c, PS0, w.now);
+    cm_take(&w);
+    assert_int_equal(w.rescued, 0);
+    assert_int_equal(w.released[W0], 1);
+    ps_commit_fini(&w.c);
+}
+
 static void fail_with(cm_world *w, ps_code code)
 {
     ps_commit_conf conf = with_restarts(true, true);
@@ -136,8 +181,7 @@ static void a_process_that_is_gone_is_lost_at_once(void **state)
     ps_commit_gone(&w.c, PS0, w.now);
     cm_take(&w);
     expect(&w, STATE(QUEUED), "NODE_LOST");
-    assert_string_equal(w.c.message,
-                        "parameter server ps0 (h:3) is lost: its process has ended");
+    assert_string_equal(w.c.message, "parameter server ps0 (h:3) is lost: its process has ended");
     assert_true(w.c.members[PS0].is_lost);
     ps_commit_gone(&w.c, W0, w.now); /* the end is decided */
     assert_string_equal(w.c.reason, "NODE_LOST");
@@ -524,6 +568,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_lost_node_sends_the_job_back_to_the_queue),
+        cmocka_unit_test(a_lost_worker_is_rescued_while_all_servers_are_there),
         cmocka_unit_test(only_failures_that_another_attempt_can_mend_do),
         cmocka_unit_test(before_training_too),
         cmocka_unit_test(a_process_that_is_gone_is_lost_at_once),

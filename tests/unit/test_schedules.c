@@ -65,6 +65,7 @@ static void begin_attempt(world *w, unsigned at, ps_member *members, size_t coun
     conf.pre_commit_us = conf.ready_us = 3 * S;
     conf.lease_us = 3 * S;
     conf.silent_us = conf.late_us = S;
+    conf.rescues = true;
     conf.collect_us = 6 * S;
     conf.abort_us = S;
     conf.restarts_workers = conf.restarts_servers = true;
@@ -240,6 +241,11 @@ static void act(world *w, unsigned at, ps_commit_action action, size_t member)
         break;
     case PS_COMMIT_STORE:
         ps_commit_stored(&j->commit, &cm_ok, w->now);
+        break;
+    case PS_COMMIT_RESCUE: /* it takes no time, or longer than it may */
+        if (w->now % 2 == 0) {
+            ps_commit_rescued(&j->commit, w->now);
+        }
         break;
     case PS_COMMIT_SAVE:
         save(w, at);

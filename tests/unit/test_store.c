@@ -481,9 +481,86 @@ static void blocks_with_redundancy_go_on(void **state)
     free(job);
 }
 
+/* A farm whose stores keep what their slices were before the last step. */
+static void begin_keeping(farm *f, const farm_job *job, uint32_t count)
+{
+    farm_begin(f, job, count);
+    for (uint32_t i = 0; i < count; i++) {
+        ps_store_keep_before(f->stores[i]);
+    }
+}
+
+/* Replaces the stores by `count` ones as they were when `clock` began. */
+static void go_back(farm *f, const farm_job *job, uint64_t clock, uint32_t count)
+{
+    farm_file files[FARM_STORES] = {{0}};
+    uint32_t had = f->count;
+
+    for (uint32_t i = 0; i < had; i++) {
+        assert_false(ps_store_has_at(f->stores[i], clock + 2));
+        assert_true(ps_store_has_at(f->stores[i], clock));
+        must(ps_store_save_at(f->stores[i], clock, farm_write, &files[i]));
+    }
+    farm_end(f);
+    begin_keeping(f, job, count);
+    for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t k = 0; k < had; k++) {
+            must(ps_store_load(f->stores[i], files[k].bytes, files[k].len));
+        }
+        must(ps_store_load_end(f->stores[i]));
+    }
+    for (uint32_t i = 0; i < had; i++) {
+        free(files[i].bytes);
+    }
+}
+
+/* A worker is lost within a clock, of which some slices have all contributions and others only a
+ * part: all can go back to its beginning, and the repeated clock has the same bits. */
+static void a_store_goes_back_to_the_beginning_of_a_clock(void **state)
+{
+    static const char *const optims[] = {NULL, "sgd", "adam"};
+
+    (void)state;
+    for (size_t o = 0; o < sizeof optims / sizeof optims[0]; o++) {
+        for (uint32_t part = 0; part <= 10; part++) {
+            farm_job *job = ps_xcalloc(1, sizeof *job);
+            ps_ledger ledger = {0}, other = {0};
+            bool is_first = true;
+            farm a, b;
+
+            world_init(&job->w, "bsp", WORKERS, WORLD_SLICES);
+            job->w.conf.descent.optim = optims[o] != NULL ? ps_optim_find(optims[o]) : NULL;
+            if (optims[o] != NULL) {
+                job->w.conf.descent.params = ps_params_default(job->w.conf.descent.optim->params);
+            }
+            farm_begin(&a, job, 1);
+            begin_keeping(&b, job, 2);
+            for (uint64_t clock = 0; clock < CLOCKS; clock++) {
+                push_clock(&a, clock, 0, 10);
+                if (clock == 1 || clock == 4) {
+                    push_clock(&b, clock, 0, part);
+                    go_back(&b, job, clock, clock == 1 ? 3 : 2);
+                }
+                push_clock(&b, clock, 0, 10);
+            }
+            compare(&a, &b, "gone back", CLOCKS);
+            assert_int_equal(farm_hash(&a), farm_hash(&b));
+            assert_int_equal(ps_store_ledger(a.stores[0], &is_first, &ledger), 0);
+            is_first = true;
+            assert_int_equal(ps_store_ledger(b.stores[1], &is_first, &other), 0);
+            assert_int_equal(other.count, ledger.count);
+            assert_true(other.hash == ledger.hash);
+            farm_end(&a);
+            farm_end(&b);
+            free(job);
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_store_goes_back_to_the_beginning_of_a_clock),
         cmocka_unit_test(each_codec_wrapper_and_optimizer_goes_on_with_the_same_bits),
         cmocka_unit_test(each_optimizer_of_rows_goes_on_with_the_same_bits),
         cmocka_unit_test(the_next_file_of_changes_is_the_same),

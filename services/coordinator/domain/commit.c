@@ -232,8 +232,8 @@ void ps_commit_full(ps_commit *c, size_t node, const ps_status *why, int64_t now
     }
 }
 
-/* Returns whether an answer with this code is of a node that is gone: nobody answers, or the process
- * is being stopped and has dropped the call or, once it held the attempt, the attempt. */
+/* Returns whether an answer with this code is of a node that is gone: nobody answers, or the
+ * process is being stopped and has dropped the call or, once it held the attempt, the attempt. */
 static bool is_of_gone_node(const ps_commit *c, ps_code code)
 {
     return code == PS_UNAVAILABLE || code == PS_DEADLINE_EXCEEDED || code == PS_CANCELLED ||
@@ -578,8 +578,8 @@ void ps_commit_tick(ps_commit *c, int64_t now_us)
 
 int64_t ps_commit_deadline(const ps_commit *c)
 {
-    bool has_deadline = (c->stage == PS_STAGE_GOING || c->stage == PS_STAGE_SALVAGE ||
-                         c->stage == PS_STAGE_RELEASE) &&
+    bool has_deadline = (c->stage == PS_STAGE_GOING || c->stage == PS_STAGE_RESCUE ||
+                         c->stage == PS_STAGE_SALVAGE || c->stage == PS_STAGE_RELEASE) &&
                         !ps_commit_is_held(c);
     int64_t soonest = has_deadline ? c->deadline_us : INT64_MAX;
 

@@ -58,6 +58,9 @@ typedef struct ps_commit_conf {
     /* The loss of a worker, or of a server, sends the job back to the queue for another attempt;
      * false: it fails the job. */
     bool restarts_workers, restarts_servers;
+    /* A loss of workers alone is followed by PS_COMMIT_RESCUE: the next attempt goes on from where
+     * the servers are. */
+    bool rescues;
     bool rolls_back;  /* a divergence sends the job back to the queue, for half the rate */
     bool fails_alike; /* attempts have failed and got no further, without a lost node: another
                        * failure of that kind fails the job */
@@ -75,6 +78,7 @@ typedef enum ps_commit_action {
     PS_COMMIT_CHANGED, /* `state` is another: publish it. Node 0 */
     PS_COMMIT_MAKE,    /* make the packages; answer ps_commit_packaged. Node 0 */
     PS_COMMIT_STORE,   /* write summary and manifest; answer ps_commit_stored. Node 0 */
+    PS_COMMIT_RESCUE,  /* store the state of the servers; answer ps_commit_rescued. Node 0 */
     PS_COMMIT_SAVE,    /* save the job as `stage` says; answer ps_commit_saved. Node 0 */
     PS_COMMIT_OVER     /* the last: `state` is final, or QUEUED, and saved. Node 0 */
 } ps_commit_action;
@@ -134,6 +138,7 @@ typedef struct ps_member {
 /* DONE begins its end with STORE, QUEUED with SALVAGE, the others with DECIDED. */
 typedef enum ps_commit_stage {
     PS_STAGE_GOING,   /* no outcome yet */
+    PS_STAGE_RESCUE,  /* storing the state of the servers, before QUEUED goes on */
     PS_STAGE_DECIDED, /* saving the outcome: a later process must not decide otherwise */
     PS_STAGE_SALVAGE, /* collecting what a failed or cancelled job has left */
     PS_STAGE_STORE,   /* writing summary and manifest */
@@ -251,6 +256,8 @@ void ps_commit_collected(ps_commit *c, size_t node, const ps_status *result, int
  * coordinator's. PS_COMMIT_COLLECT is repeated later. */
 void ps_commit_held(ps_commit *c, size_t node, bool is_its_disk, const ps_status *why,
                     int64_t now_us);
+/* Handles the end of PS_COMMIT_RESCUE, whether it has succeeded or not. */
+void ps_commit_rescued(ps_commit *c, int64_t now_us);
 /* Handles the end of PS_COMMIT_STORE: whether summary and manifest were written. */
 void ps_commit_stored(ps_commit *c, const ps_status *result, int64_t now_us);
 /* Handles the end of PS_COMMIT_SAVE: whether the job was saved. */

@@ -12,6 +12,9 @@ enum { NAMES_MAX = 4 }; /* most nodes named in a message; the others are counted
 /* Longest wait for the files of a failed or cancelled job, which are worth less than a result. */
 static const int64_t salvage_max_us = 10 * 1000 * 1000;
 
+/* Longest wait for the state of the servers after a loss; it may be as large as a checkpoint. */
+static const int64_t rescue_max_us = 60 * 1000 * 1000;
+
 ps_member_label ps_member_name(const ps_member *m)
 {
     ps_member_label label;
@@ -137,6 +140,35 @@ void ps_commit_salvage(ps_commit *c, int64_t now_us)
     ps_commit_settle(c, now_us);
 }
 
+/* Returns whether all servers are there and have what the job has trained. */
+static bool has_servers(const ps_commit *c)
+{
+    bool has_all = true;
+
+    for (size_t i = 0; i < c->count; i++) {
+        const ps_member *m = &c->members[i];
+
+        if (m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER) {
+            has_all = has_all && !m->is_lost && !m->is_culprit && !m->has_left &&
+                      ps_is_ok(&m->error) && m->step >= PS_MEMBER_RUNNING;
+        }
+    }
+    return has_all;
+}
+
+static bool may_rescue(const ps_commit *c)
+{
+    return c->conf.rescues && c->is_recovery && !c->is_rollback &&
+           c->state == PSGD__V1__JOB_STATE__JOB_STATE_RUNNING && has_servers(c);
+}
+
+void ps_commit_rescued(ps_commit *c, int64_t now_us)
+{
+    if (c->stage == PS_STAGE_RESCUE) {
+        ps_commit_salvage(c, now_us);
+    }
+}
+
 /* Begins the end that belongs to the outcome. FAILED and CANCELLED are saved before nodes are told.
  * DONE is saved when its files are stored. QUEUED need not be saved, as a later process would
  * decide the same. */
@@ -150,7 +182,14 @@ static void begin_end(ps_commit *c, int64_t now_us)
         ps_commit_do(c, PS_COMMIT_STORE);
         break;
     case PSGD__V1__JOB_STATE__JOB_STATE_QUEUED:
-        ps_commit_salvage(c, now_us);
+        if (may_rescue(c)) {
+            c->stage = PS_STAGE_RESCUE;
+            c->deadline_us =
+                now_us + (c->conf.collect_us < rescue_max_us ? c->conf.collect_us : rescue_max_us);
+            ps_commit_do(c, PS_COMMIT_RESCUE);
+        } else {
+            ps_commit_salvage(c, now_us);
+        }
         break;
     default:
         c->stage = PS_STAGE_DECIDED;
@@ -539,6 +578,10 @@ void ps_commit_settle(ps_commit *c, int64_t now_us)
         if (c->state == PSGD__V1__JOB_STATE__JOB_STATE_COLLECTING) {
             settle_collecting(c, now_us);
         }
+        return;
+    }
+    if (c->stage == PS_STAGE_RESCUE && (now_us >= c->deadline_us || !has_servers(c))) {
+        ps_commit_salvage(c, now_us);
         return;
     }
     if (c->stage == PS_STAGE_SALVAGE) {

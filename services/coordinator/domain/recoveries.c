@@ -136,6 +136,7 @@ void ps_recovery_close(Psgd__V1__Job *job, uint64_t from_step, int64_t wall_us)
         seconds = at_least_0((double)wall_us * 1e-6 - seconds_of(r->notice_time));
         r->seconds = seconds > 1e-6 ? seconds : 1e-6; /* 0 stands for an open one */
         r->from_step = from_step;
+        r->step = r->step > from_step ? r->step : from_step; /* heartbeats told it later */
         useful = useful_of(r, began_step, from_step);
         job->useful_seconds += useful;
         counts->seconds_lost += r->train_seconds - useful;

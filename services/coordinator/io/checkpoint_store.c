@@ -84,6 +84,9 @@ static ps_status write_facts(const char *folder, const ps_checkpoint_facts *fact
     if (facts->data[0] != '\0') {
         json_object_set_new(json, "data", json_string(facts->data));
     }
+    if (facts->is_rescue) {
+        json_object_set_new(json, "rescue", json_true());
+    }
     if (facts->metric[0] != '\0') {
         json_object_set_new(json, "metric", json_string(facts->metric));
         json_object_set_new(json, "best", json_string(facts->is_cost ? "min" : "max"));
@@ -174,6 +177,7 @@ static const char *take_facts(const json_t *json, ps_checkpoint_facts *out)
         return "ranks";
     }
     out->ranks = (uint32_t)ranks;
+    out->is_rescue = json_is_true(json_object_get(json, "rescue"));
     if (!take_number(json, "seed", 10, &out->seed)) {
         return "seed";
     }
@@ -521,11 +525,6 @@ static void retain(const ps_checkpoint_conf *conf)
     size_t count = ps_checkpoint_list(conf->job_folder, &steps), n = 0;
     bool *drop = ps_xcalloc(count + 1, sizeof *drop);
 
-    if (spec == NULL) { /* taken by hand: all stay */
-        free(steps);
-        free(drop);
-        return;
-    }
     whole = ps_xcalloc(count + 1, sizeof *whole);
     facts = ps_xcalloc(count + 1, sizeof *facts);
     for (size_t i = 0; i < count; i++) {
@@ -538,10 +537,12 @@ static void retain(const ps_checkpoint_conf *conf)
             ps_checkpoint_fini(&c);
         }
     }
-    ps_checkpoints_choose(whole, n, spec->keep, spec->keep_every, ps_checkpoint_best(facts, n),
-                          drop);
+    if (spec != NULL) { /* else they were taken by hand: all stay */
+        ps_checkpoints_choose(whole, n, spec->keep, spec->keep_every, ps_checkpoint_best(facts, n),
+                              drop);
+    }
     for (size_t i = 0; i < n; i++) {
-        if (drop[i]) {
+        if (drop[i] || (facts[i].is_rescue && i + 1 < n)) {
             forget(conf->job_folder, whole[i]);
         }
     }

@@ -29,6 +29,8 @@ typedef struct ps_checkpoint_facts {
     uint64_t step, clock;
     uint64_t plan_hash; /* of what the job computes (ps_plan_hash) */
     uint32_t ranks;
+    bool is_rescue; /* the state of the servers after the loss of a worker: it stays until the next
+                     * checkpoint */
     uint64_t seed;
     char version[32];               /* of psgd */
     char data[PS_SHA256_HEX_BYTES]; /* of the data set (identify.h); "": it is not known */

@@ -13,6 +13,8 @@
 #include "common/job/plan.h"
 #include "common/node/joblog.h"
 #include "common/store/table_file.h"
+#include "common/wire/rank_reports.h"
+#include "common/wire/wire_parts.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -181,6 +183,16 @@ static bool find_of_checkpoint(const ps_leaver *who, const char *name, Psgd__V1_
         }
         if (strcmp(name, mine) == 0) {
             *most = state_bytes(who);
+            return true;
+        }
+    }
+    for (uint32_t rank = 0;
+         who->is_server && ps_plan_can_rescue(who->plan) && rank < who->placement->rank_count;
+         rank++) { /* the reports that the server keeps of ranks */
+        ps_checkpoint_rank_name(mine, rank);
+        if (strcmp(name, mine) == 0 &&
+            who->placement->parts[ps_wire_report_part(who->placement)].server == who->rank) {
+            *most = PS_RANK_REPORTS_MAX + FRAME_BYTES;
             return true;
         }
     }
