@@ -4,8 +4,10 @@
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
+import tempfile
 
 import slow_links
 from harness import BIN, PATIENCE, SMALL, ClusterTest, main
@@ -62,6 +64,28 @@ class Explain(ExplainTest):
                             data={"name": "glyphs", "trainLimit": 1500, "testLimit": 50})
         self.assertEqual(said["cause"], "compute")
         self.assertEqual(len(said["workers"]), 1)
+
+    def test_folders_that_lack_files_are_refused(self):
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-explain-"))
+        self.addCleanup(shutil.rmtree, folder, True)
+
+        def psgd(*args):
+            p = subprocess.run([str(BIN / "psgd"), *args], cwd=folder, capture_output=True, text=True,
+                               timeout=60 * PATIENCE)
+            return p.returncode, p.stderr
+
+        (folder / "job.json").write_text(json.dumps({**SMALL, "workers": 2}))
+        self.assertEqual(psgd("train", "job.json", "--out", "run"), (0, ""))
+        self.assertEqual(psgd("explain", "run"), (0, ""))
+        (folder / "run" / "ROUND-small.csv").unlink()
+        code, err = psgd("explain", "run")
+        self.assertEqual(code, 1)
+        self.assertIn("worker 0: its times are not known; TR- and ROUND- files of every worker are needed", err)
+        for report in (folder / "run").glob("TR-*"):
+            report.unlink()
+        code, err = psgd("explain", "run")
+        self.assertEqual(code, 1)
+        self.assertIn("has no reports", err)
 
     def test_slow_links_are_named(self):
         network = f"psgd-{os.getpid()}"
