@@ -166,11 +166,12 @@ class Scale(ElasticTest):
         self.assertEqual(self.refused(c, job.id, pservers=1),
                          ("FAILED_PRECONDITION", f"job {job.id} is CANCELLED already"))
         c.wait_idle()
-        for fields, text in (({"consistency": {"name": "asp"}}, "cannot have checkpoints: "),
-                             ({"exchange": {"name": "ring"}}, "exchange among themselves (ring): it has no servers")):
+        for fields, numbers, text in (
+                ({"consistency": {"name": "asp"}}, dict(worker_processes=3), "cannot have checkpoints: "),
+                ({"exchange": {"name": "ring"}}, dict(pservers=1), "exchange among themselves (ring): it has no servers")):
             job = c.submit({**JOB, **PACE, "epochs": 1000, **fields})
             c.wait(job.id, lambda j: j.progress.step > 1)
-            self.assertIn(text, self.refused(c, job.id, pservers=1)[1])
+            self.assertIn(text, self.refused(c, job.id, **numbers)[1])
             c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id), timeout=10 * PATIENCE)
             c.wait(job.id)
             c.wait_idle()
