@@ -248,13 +248,14 @@ static void set_recovery(Psgd__V1__JobSpec *spec, const char *text, ps_error *er
     if (text == NULL) {
         return;
     }
-    if (strcmp(text, "restart") != 0 && strcmp(text, "fail") != 0) {
-        ps_error_violate(error, "--recovery", "is '%s'; allowed: restart or fail",
+    if (strcmp(text, "restart") != 0 && strcmp(text, "repeat") != 0 && strcmp(text, "fail") != 0) {
+        ps_error_violate(error, "--recovery", "is '%s'; allowed: restart, repeat or fail",
                          PS_SHORT(text, 40));
         return;
     }
     set(spec, "--recovery", "recovery.on_worker_loss", text, error);
-    set(spec, "--recovery", "recovery.on_server_loss", text, error);
+    set(spec, "--recovery", "recovery.on_server_loss", strcmp(text, "repeat") == 0 ? "restart" : text,
+        error);
 }
 
 static void set_paths(Psgd__V1__JobSpec *spec, const ps_option_list *sets, ps_error *error)

@@ -34,7 +34,7 @@ bool ps_plan_can_rescue(const ps_plan *plan)
 {
     if (plan->mesh != NULL || ps_plan_checkpoint_lacks(plan) != NULL || !plan->optim_on_server ||
         plan->update->local != NULL || plan->update->broadcasts || plan->table_count > 0 ||
-        plan->spec->recovery->on_worker_loss != PSGD__V1__LOSS_ACTION__LOSS_ACTION_RESTART) {
+        plan->spec->recovery->on_worker_loss != PSGD__V1__LOSS_ACTION__LOSS_ACTION_REPEAT) {
         return false;
     }
     for (uint32_t v = 0; v < plan->layout.variable_count; v++) {

@@ -5,8 +5,14 @@
 enum { RESTARTS_DEFAULT = 1000, ROLLBACKS_DEFAULT = 3 };
 static const double wait_min = 1, wait_max = 1e9;
 
+bool ps_loss_restarts(Psgd__V1__LossAction action)
+{
+    return action == PSGD__V1__LOSS_ACTION__LOSS_ACTION_RESTART ||
+           action == PSGD__V1__LOSS_ACTION__LOSS_ACTION_REPEAT;
+}
+
 static void check_action(ps_check *check, const char *field, Psgd__V1__LossAction *action,
-                         bool is_on)
+                         bool is_on, bool may_repeat)
 {
     switch (*action) {
     case PSGD__V1__LOSS_ACTION__LOSS_ACTION_UNSPECIFIED:
@@ -16,9 +22,15 @@ static void check_action(ps_check *check, const char *field, Psgd__V1__LossActio
     case PSGD__V1__LOSS_ACTION__LOSS_ACTION_RESTART:
     case PSGD__V1__LOSS_ACTION__LOSS_ACTION_FAIL:
         return;
+    case PSGD__V1__LOSS_ACTION__LOSS_ACTION_REPEAT:
+        if (may_repeat) {
+            return;
+        }
+        ps_check_bad(check, field, "is REPEAT, which is for workers; RESTART and FAIL are allowed");
+        return;
     default:
-        ps_check_bad(check, field, "is %d; RESTART and FAIL are allowed",
-                     (int)*action);
+        ps_check_bad(check, field, "is %d; RESTART and FAIL%s are allowed", (int)*action,
+                     may_repeat ? ", and REPEAT," : "");
     }
 }
 
@@ -41,8 +53,7 @@ static void check_divergence(ps_check *check, const ps_plan *plan, Psgd__V1__Rec
         break;
     default:
         ps_check_bad(check, "spec.recovery.on_divergence",
-                     "is %d; FAIL and ROLLBACK are allowed",
-                     (int)spec->on_divergence);
+                     "is %d; FAIL and ROLLBACK are allowed", (int)spec->on_divergence);
     }
     ps_check_u32(check, "spec.recovery.max_rollbacks", &spec->max_rollbacks, ROLLBACKS_DEFAULT, 1,
                  PS_ROLLBACKS_MAX);
@@ -82,8 +93,8 @@ void ps_check_recovery(ps_check *check, ps_plan *plan)
 
     ps_check_u32(check, "spec.recovery.max_restarts", &spec->max_restarts, RESTARTS_DEFAULT, 1,
                  PS_RESTARTS_MAX);
-    check_action(check, "spec.recovery.on_worker_loss", &spec->on_worker_loss, is_on);
-    check_action(check, "spec.recovery.on_server_loss", &spec->on_server_loss, is_on);
+    check_action(check, "spec.recovery.on_worker_loss", &spec->on_worker_loss, is_on, true);
+    check_action(check, "spec.recovery.on_server_loss", &spec->on_server_loss, is_on, false);
     if (spec->wait_seconds == 0) {
         spec->wait_seconds = PS_RECOVERY_WAIT_S;
     }

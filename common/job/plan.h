@@ -155,6 +155,9 @@ enum { PS_RESTARTS_MAX = 100000, PS_CHECKPOINTS_KEPT_MAX = 1000, PS_ROLLBACKS_MA
 /* Returns why a job of this plan cannot have checkpoints; NULL: it can. */
 const char *ps_plan_checkpoint_lacks(const ps_plan *plan);
 
+/* Returns whether the job goes on by another attempt after such a loss. */
+bool ps_loss_restarts(Psgd__V1__LossAction action);
+
 /* Returns whether the job goes on after the loss of a worker from where its servers are: its ranks
  * have no state of their own, and servers keep what they need to go one clock back. */
 bool ps_plan_can_rescue(const ps_plan *plan);

@@ -76,8 +76,7 @@ static bool goes_on(const ps_node *node)
                                       ? recovery->on_worker_loss
                                       : recovery->on_server_loss;
 
-    return action == PSGD__V1__LOSS_ACTION__LOSS_ACTION_RESTART &&
-           ps_plan_checkpoint_lacks(node->session->plan) == NULL;
+    return ps_loss_restarts(action) && ps_plan_checkpoint_lacks(node->session->plan) == NULL;
 }
 
 bool ps_checkpoint_is_wanted(const ps_node *node)

@@ -41,7 +41,6 @@ static void conf_of(const ps_attempt *a, ps_commit_conf *conf)
     const Psgd__V1__TimeoutSpec *t = a->plan->spec->timeouts;
     const Psgd__V1__RecoverySpec *recovery = a->plan->spec->recovery;
     const Psgd__V1__Job *msg = a->job->record.job;
-    const Psgd__V1__LossAction restart = PSGD__V1__LOSS_ACTION__LOSS_ACTION_RESTART;
     bool may_restart = msg->restarts < recovery->max_restarts;
     bool is_first = !ps_recovery_is_open(msg); /* what it has begun once it does not lose */
     int64_t beats_us = 3 * a->c->conf.heartbeat_us;
@@ -60,8 +59,8 @@ static void conf_of(const ps_attempt *a, ps_commit_conf *conf)
         .nodes_are_named = a->plan->spec->n_nodes > 0 && is_first,
         .fails_if_busy = msg->no_queue && is_first,
         .may_repeat = msg->interrupted < PS_INTERRUPTED_MAX,
-        .restarts_workers = may_restart && recovery->on_worker_loss == restart,
-        .restarts_servers = may_restart && recovery->on_server_loss == restart,
+        .restarts_workers = may_restart && ps_loss_restarts(recovery->on_worker_loss),
+        .restarts_servers = may_restart && ps_loss_restarts(recovery->on_server_loss),
         .rescues = ps_plan_can_rescue(a->plan),
         .rolls_back = ps_attempt_may_roll_back(a),
         .fails_alike = ps_recovery_fails_alike(msg),

@@ -447,9 +447,8 @@ static bool goes_on_without(const ps_attempt_node *node)
 {
     const Psgd__V1__RecoverySpec *recovery = node->a->plan->spec->recovery;
 
-    return (is_server(node->a, node->index)
-                ? recovery->on_server_loss
-                : recovery->on_worker_loss) == PSGD__V1__LOSS_ACTION__LOSS_ACTION_RESTART;
+    return ps_loss_restarts(is_server(node->a, node->index) ? recovery->on_server_loss
+                                                            : recovery->on_worker_loss);
 }
 
 /* Takes a checkpoint for a node that was told to stop. */

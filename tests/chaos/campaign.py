@@ -42,7 +42,8 @@ DISK_MIB = 32
 RUN = {**JOB, "title": "chaos", "epochs": 6,
        "timeouts": {"leaseMs": LEASE_MS, "canCommitMs": 2 * LEASE_MS, "readyMs": 10 * LEASE_MS}}
 PACE = {"straggler": {"name": "fixed", "params": {"rank": -1, "ms": 80}}}
-DISTURBED = {**PACE, "checkpoint": {"everySteps": 4}, "recovery": {"maxRestarts": 100000}}
+DISTURBED = {**PACE, "checkpoint": {"everySteps": 4}, "recovery": {
+    "maxRestarts": 100000, "onWorkerLoss": "LOSS_ACTION_REPEAT"}}
 TABLE = {"name": "sparse", "params": {"admit_count": 2, "tick": 3, "decay": 0.9, "unseen_max": 4}}
 JOBS = {**KINDS, "ring": {"exchange": {"name": "ring"}},
         "diloco": {"update": {"name": "diloco", "params": {"steps": 2}}, "optimizer": {}},

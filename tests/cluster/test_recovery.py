@@ -94,8 +94,7 @@ class Recovery(ClusterTest):
         # Without checkpoints it begins anew.
         job = c.submit({**JOB, **PACE}, workerProcesses=2, pservers=1)
         c.wait(job.id, lambda j: j.progress.step > 3)
-        c.pservers[1].kill()
-        c.pservers[1].start()
+        c.workers[0].kill()
         job = c.wait(job.id)
         self.must_be_whole(c, job, straight)
         self.assertEqual([r.from_step for r in job.recoveries], [0])
@@ -136,7 +135,8 @@ class Recovery(ClusterTest):
             for pservers in (1, 2, 3):
                 with self.subTest(codec=name, pservers=pservers):
                     self.kill_workers(c, {**JOB, **PACE, **codec, "pservers": pservers,
-                                          "evalEverySteps": 4, "checkpoint": {"everySteps": 10000}},
+                                          "evalEverySteps": 4, "checkpoint": {"everySteps": 10000},
+                                          "recovery": {"onWorkerLoss": "LOSS_ACTION_REPEAT"}},
                                       straight, draw, kills=3)
                     c.wait_idle()
 

@@ -619,6 +619,25 @@ static void the_optimizer_has_a_schedule_penalties_and_clipping(void **state)
     assert_refused("{\"optimizer\":{\"l2\":\"NaN\"}}", "spec.optimizer.l2", "is nan; 0 to 1000");
 }
 
+static void a_lost_worker_without_state_may_cost_one_step_only(void **state)
+{
+    ps_plan *repeats = plan_of("{\"recovery\":{\"on_worker_loss\":\"LOSS_ACTION_REPEAT\"}}");
+    ps_plan *restarts = plan_of("{}");
+    ps_plan *local = plan_of("{\"update\":{\"name\":\"localsgd\"},"
+                             "\"recovery\":{\"on_worker_loss\":\"LOSS_ACTION_REPEAT\"}}");
+
+    (void)state;
+    assert_true(ps_plan_can_rescue(repeats));
+    assert_false(ps_plan_can_rescue(restarts)); /* it would cost each job memory and time */
+    assert_false(ps_plan_can_rescue(local));
+    assert_true(ps_loss_restarts(local->spec->recovery->on_worker_loss));
+    ps_plan_destroy(repeats);
+    ps_plan_destroy(restarts);
+    ps_plan_destroy(local);
+    assert_refused("{\"recovery\":{\"on_server_loss\":\"LOSS_ACTION_REPEAT\"}}",
+                   "spec.recovery.on_server_loss", "is REPEAT, which is for workers");
+}
+
 static void a_rollback_halves_the_rate_and_goes_on_from_the_same_checkpoints(void **state)
 {
     ps_plan *plan = plan_of("{\"recovery\":{\"on_divergence\":\"DIVERGENCE_ACTION_ROLLBACK\"}}");
@@ -747,6 +766,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_model_of_the_plan_has_its_parameters),
         cmocka_unit_test(every_kind_lists_its_plugins),
         cmocka_unit_test(the_optimizer_has_a_schedule_penalties_and_clipping),
+        cmocka_unit_test(a_lost_worker_without_state_may_cost_one_step_only),
         cmocka_unit_test(
             a_rollback_halves_the_rate_and_goes_on_from_the_same_checkpoints),
         cmocka_unit_test(where_workers_step_themselves_the_schedule_is_of_those_steps),
