@@ -340,6 +340,16 @@ static void submitted(void *arg, const ps_status *result, const char *job_id)
     free_submission(s);
 }
 
+static bool has_bounds(const ps_amounts *most)
+{
+    for (int i = 0; i < PS_QUOTA_COUNT; i++) {
+        if (most->of[i] != UINT64_MAX) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Checks what the owner may have. Writes a failure to s->quota. */
 static void check_quota(submission *s)
 {
@@ -354,6 +364,9 @@ static void check_quota(submission *s)
 
     s->quota.status = ps_ok();
     ps_quotas_of(c->quotas, &s->owner, &most);
+    if (!has_bounds(&most)) {
+        return; /* nothing is counted: all jobs of the queue would have to be looked at */
+    }
     ps_submit_count(c, &s->owner, &used);
     st = ps_quotas_check(&s->owner, &most, &used, &wanted, &kind);
     if (!ps_is_ok(&st)) {

@@ -34,7 +34,7 @@ void ps_serve_change_tables(void *service, const ProtobufCMessage *request, ps_p
     if (q->action != PSGD__V1__TABLES_ACTION__TABLES_ACTION_SHRINK &&
         q->action != PSGD__V1__TABLES_ACTION__TABLES_ACTION_SAVE) {
         ps_refuse(call, PS_INVALID_ARGUMENT, "BAD_ACTION", q->job_id,
-                  "action is %d; TABLES_ACTION_SHRINK and TABLES_ACTION_SAVE are allowed",
+                  "action is %d; SHRINK and SAVE are allowed",
                   (int)q->action);
         return;
     }
