@@ -323,7 +323,7 @@ class ExitCodes(CliTest):
     def test_flags_of_checkpoints_and_recovery(self):
         cli = Cli("127.0.0.1:1", "/")
         self.assertEqual(cli.run("submit", "--recovery", "maybe")[2],
-                         "psgd: --recovery: is 'maybe'; allowed: restart or fail\n")
+                         "psgd: --recovery: is 'maybe'; allowed: restart, repeat or fail\n")
         for flag, most in (("--max-restarts", 100000), ("--checkpoint-keep", 1000)):
             for wrong in ("0", "-1", "x", str(most + 1), "9" * 30):
                 self.assertEqual(cli.run("submit", flag, wrong)[::2], (
