@@ -340,10 +340,11 @@ class Cluster:
                           lambda: stub.GetStatus(node_pb2.GetStatusRequest(), timeout=2 * PATIENCE).node.phase ==
                           coordinator_pb2.NODE_PHASE_IDLE, seconds)
 
-    def status(self, process):
+    def status(self, process, dials_again=False):
+        """dials_again: a connection that is refused is tried again, until the deadline of the call."""
         with self.dial(process.address) as channel:
             return node_pb2_grpc.NodeServiceStub(channel).GetStatus(
-                node_pb2.GetStatusRequest(), timeout=10 * PATIENCE)
+                node_pb2.GetStatusRequest(), timeout=10 * PATIENCE, wait_for_ready=dials_again)
 
     def files(self, job_id, **request):
         """{name: bytes} of ReclaimLogs, chunks and checksums verified."""

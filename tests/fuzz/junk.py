@@ -184,7 +184,8 @@ class Junk(ClusterTest):
             self.assertIsNone(p.process.poll(), f"{p.name} died: {p.log()[-6000:]}")
         self.c.api.GetServerInfo(coordinator_pb2.GetServerInfoRequest(), timeout=20 * PATIENCE)
         for p in self.c.nodes:
-            self.c.status(p)
+            # Junk comes from the same address, which may open only so many connections a second.
+            self.c.status(p, dials_again=True)
 
     def settle(self):
         """Takes back what junk may have begun: jobs, reservations, nodes that are none."""
