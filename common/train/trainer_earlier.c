@@ -31,13 +31,8 @@ ps_exchange_stats ps_trainer_all_stats(const ps_trainer *t)
     return stats;
 }
 
-/* Reads or writes a member of the curve. */
-typedef void member_fn(void *arg, void *member, size_t bytes);
-
-static void each_of_row(trainer_curve_row *kept, member_fn *fn, void *arg)
+void trainer_each_of_row(ps_train_row *row, trainer_member_fn *fn, void *arg)
 {
-    ps_train_row *row = &kept->row;
-
     fn(arg, &row->time_s, sizeof row->time_s);
     fn(arg, &row->epoch, sizeof row->epoch);
     fn(arg, &row->batch, sizeof row->batch);
@@ -48,12 +43,17 @@ static void each_of_row(trainer_curve_row *kept, member_fn *fn, void *arg)
     fn(arg, &row->bytes_up, sizeof row->bytes_up);
     fn(arg, &row->bytes_down, sizeof row->bytes_down);
     fn(arg, &row->wait_s, sizeof row->wait_s);
+}
+
+static void each_of_row(trainer_curve_row *kept, trainer_member_fn *fn, void *arg)
+{
+    trainer_each_of_row(&kept->row, fn, arg);
     fn(arg, kept->values, sizeof kept->values);
     fn(arg, &kept->wall_s, sizeof kept->wall_s);
 }
 
 /* Visits what the curve keeps of rows that are not written yet, in the order of the file. */
-static void each_of_curve(trainer_curve *c, member_fn *fn, void *arg)
+static void each_of_curve(trainer_curve *c, trainer_member_fn *fn, void *arg)
 {
     fn(arg, &c->thin.doublings, sizeof c->thin.doublings);
     fn(arg, &c->thin.kept, sizeof c->thin.kept);

@@ -312,4 +312,10 @@ void ps_trainer_record_end(ps_trainer *t);
  * gate is stopped. Progress shows what it waits for. Returns the last status of `write`. */
 PS_MUST_USE ps_status ps_trainer_write_patiently(ps_trainer *t, ps_status (*write)(ps_trainer *t));
 
+/* Reads or writes a member of a record. */
+typedef void trainer_member_fn(void *arg, void *member, size_t bytes);
+
+/* Visits the members of a row of TR, in the order of files. */
+void trainer_each_of_row(ps_train_row *row, trainer_member_fn *fn, void *arg);
+
 #endif

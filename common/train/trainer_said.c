@@ -28,25 +28,16 @@ static void put_head(ps_strbuf *to, uint32_t kind, size_t len)
 }
 
 /* Visits the members of a record of a step. */
-static void each_of_step(ps_train_row *row, double *values, size_t count,
-                         void (*fn)(void *arg, void *member, size_t bytes), void *arg)
+static void each_of_step(ps_train_row *row, double *values, size_t count, trainer_member_fn *fn,
+                         void *arg)
 {
-    fn(arg, &row->time_s, sizeof row->time_s);
-    fn(arg, &row->epoch, sizeof row->epoch);
-    fn(arg, &row->batch, sizeof row->batch);
-    fn(arg, &row->step, sizeof row->step);
-    fn(arg, &row->loss, sizeof row->loss);
-    fn(arg, &row->accuracy, sizeof row->accuracy);
-    fn(arg, &row->samples_per_s, sizeof row->samples_per_s);
-    fn(arg, &row->bytes_up, sizeof row->bytes_up);
-    fn(arg, &row->bytes_down, sizeof row->bytes_down);
-    fn(arg, &row->wait_s, sizeof row->wait_s);
+    trainer_each_of_row(row, fn, arg);
     fn(arg, values, count * sizeof *values);
 }
 
 /* Visits the members of a record of an evaluation. */
 static void each_of_evaluation(ps_eval_row *row, double *values, size_t count,
-                               void (*fn)(void *arg, void *member, size_t bytes), void *arg)
+                               trainer_member_fn *fn, void *arg)
 {
     fn(arg, &row->epoch, sizeof row->epoch);
     fn(arg, &row->step, sizeof row->step);
