@@ -238,6 +238,27 @@ static void lose(Psgd__V1__Job *job, int64_t wall_us, uint64_t step)
     ps_commit_fini(&w.c);
 }
 
+/* What is stored between the loss and the end of the attempt is part of the recovery. */
+static void a_loss_is_noticed_when_the_outcome_is_decided(void **state)
+{
+    const ps_commit_conf conf = with_restarts(true, true);
+    Psgd__V1__Job *job = new_job();
+    cm_world w;
+
+    (void)state;
+    cm_run(&w, &conf);
+    freeze(&w, W1);
+    job->attempt++;
+    ps_recovery_add(job, &w.c, w.now + 3 * S, 113 * S);
+    assert_int_equal(job->recoveries[0]->notice_time->seconds, 110);
+    assert_float_equal(job->recoveries[0]->silent_seconds, 8, 1e-6);
+    assert_float_equal(job->recoveries[0]->train_seconds, 10, 1e-6);
+    ps_recovery_close(job, 0, 114 * S);
+    assert_float_equal(job->recoveries[0]->seconds, 4, 1e-6);
+    ps_commit_fini(&w.c);
+    psgd__v1__job__free_unpacked(job, NULL);
+}
+
 static void the_time_that_losses_cost_is_counted(void **state)
 {
     Psgd__V1__Job *job = new_job();
@@ -573,6 +594,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(before_training_too),
         cmocka_unit_test(a_process_that_is_gone_is_lost_at_once),
         cmocka_unit_test(a_cancelled_or_lying_one_does_not),
+        cmocka_unit_test(a_loss_is_noticed_when_the_outcome_is_decided),
         cmocka_unit_test(the_time_that_losses_cost_is_counted),
         cmocka_unit_test(the_newest_recoveries_are_kept_and_all_are_counted),
         cmocka_unit_test(recoveries_are_counted_with_what_they_cost),

@@ -95,6 +95,7 @@ void ps_commit_adopt_end(ps_commit *c, const ps_commit_conf *conf, const ps_memb
     }
     c->state = state;
     c->outcome = outcome;
+    c->decided_us = now_us;
     snprintf(c->reason, sizeof c->reason, "%s", reason);
     snprintf(c->message, sizeof c->message, "%s", message);
     c->stage = PS_STAGE_STORE;

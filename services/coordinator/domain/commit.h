@@ -160,6 +160,7 @@ typedef struct ps_commit {
 
     ps_commit_stage stage;
     int64_t deadline_us; /* of the state, or of the stage of the end */
+    int64_t decided_us;  /* when the outcome was decided */
     /* Until then a node whose failure may be caused by another node is not held responsible;
      * INT64_MAX: there is no such node. */
     int64_t blame_us;

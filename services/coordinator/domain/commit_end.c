@@ -202,6 +202,7 @@ static void decide(ps_commit *c, Psgd__V1__JobState outcome, const char *reason,
                    const char *fmt, va_list ap)
 {
     c->outcome = outcome;
+    c->decided_us = now_us;
     snprintf(c->reason, sizeof c->reason, "%s", reason);
     vsnprintf(c->message, sizeof c->message, fmt, ap);
     begin_end(c, now_us);

@@ -57,12 +57,12 @@ static Psgd__V1__Recovery **grow(Psgd__V1__Job *job)
     return &job->recoveries[job->n_recoveries++];
 }
 
-static void name_lost(Psgd__V1__Recovery *r, const ps_commit *commit, int64_t now_us)
+static void name_lost(Psgd__V1__Recovery *r, const ps_commit *commit)
 {
     r->node_ids = ps_xcalloc(commit->count, sizeof *r->node_ids);
     for (size_t i = 0; i < commit->count; i++) {
         const ps_member *m = &commit->members[i];
-        double silent_s = (double)(now_us - m->seen_us) * 1e-6;
+        double silent_s = (double)(commit->decided_us - m->seen_us) * 1e-6;
         bool is_full = m->has_low_disk && m->error.code == PS_RESOURCE_EXHAUSTED;
 
         if (m->is_lost || m->is_culprit || m->has_left || is_full) {
@@ -93,7 +93,7 @@ static Psgd__V1__Recovery *add(Psgd__V1__Job *job, const ps_commit *commit, int6
 
 void ps_recovery_add(Psgd__V1__Job *job, const ps_commit *commit, int64_t now_us, int64_t wall_us)
 {
-    name_lost(add(job, commit, wall_us), commit, now_us);
+    name_lost(add(job, commit, wall_us - (now_us - commit->decided_us)), commit);
     *(commit->is_rollback ? &job->rollbacks : &job->restarts) += 1;
     ps_job_progress(job)->rollbacks = job->rollbacks;
 }
