@@ -46,6 +46,8 @@ typedef struct ps_cli {
     const char *program;     /* argv[0], for hints: "build/bin/psgd" */
     bool is_default_coordinator;
     bool is_coordinator_named; /* by a flag or the environment */
+    /* by a flag: --coordinator; --tls-dir or --token-file */
+    bool is_coordinator_flag, is_tls_flag;
     bool is_local;             /* needs no coordinator; ps_subcommand.prepare may change it */
     ps_tls *tls;               /* NULL: plaintext */
     ps_loop *loop;
@@ -72,6 +74,8 @@ typedef struct ps_subcommand {
     void (*start)(ps_cli *cli, void *options); /* starts the work */
     /* (optional) Called instead of `start` if no coordinator was named and none answers. */
     void (*start_alone)(ps_cli *cli, void *options);
+    /* (optional) Does all of the work instead of `start`, without a loop; returns the exit code. */
+    ps_exit (*run)(ps_cli *cli, void *options);
     void (*fini)(void *options); /* optional; always called at the end */
 } ps_subcommand;
 

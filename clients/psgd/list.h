@@ -3,6 +3,7 @@
  * PS_SUBCOMMAND(name) and includes it. */
 PS_SUBCOMMAND(train)
 PS_SUBCOMMAND(submit)
+PS_SUBCOMMAND(launch)
 PS_SUBCOMMAND(list)
 PS_SUBCOMMAND(get)
 PS_SUBCOMMAND(watch)

@@ -296,13 +296,15 @@ static void take_general(ps_cli *cli, const ps_general *own)
     if (ps_config_source_of(config, "coordinator") == PS_FROM_FLAG) {
         cli->general.coordinator = own->coordinator;
         cli->is_default_coordinator = false;
-        cli->is_coordinator_named = true;
+        cli->is_coordinator_named = cli->is_coordinator_flag = true;
     }
     if (ps_config_source_of(config, "tls-dir") == PS_FROM_FLAG) {
         cli->general.tls_dir = own->tls_dir;
+        cli->is_tls_flag = true;
     }
     if (ps_config_source_of(config, "token-file") == PS_FROM_FLAG) {
         cli->general.token_file = own->token_file;
+        cli->is_tls_flag = true;
     }
     if (ps_config_source_of(config, "format") == PS_FROM_FLAG) {
         cli->general.format = own->format;
@@ -347,8 +349,9 @@ static ps_exit run_subcommand(ps_cli *cli, const ps_subcommand *sub, int argc, c
         cli->config = config;
         take_general(cli, &own);
         cli->is_local = sub->is_local;
-        code = sub->prepare == NULL || sub->prepare(cli, options) ? run(cli, sub, options)
-                                                                  : PS_EXIT_ARGUMENTS;
+        code = sub->prepare != NULL && !sub->prepare(cli, options) ? PS_EXIT_ARGUMENTS
+               : sub->run != NULL                                 ? sub->run(cli, options)
+                                                                  : run(cli, sub, options);
         if (sub->fini != NULL) {
             sub->fini(options);
         }
@@ -435,6 +438,9 @@ int main(int argc, char **argv)
 
         cli.is_default_coordinator = ps_config_source_of(config, "coordinator") != PS_FROM_FLAG;
         cli.is_coordinator_named = ps_config_source_of(config, "coordinator") != PS_FROM_DEFAULT;
+        cli.is_coordinator_flag = !cli.is_default_coordinator;
+        cli.is_tls_flag = ps_config_source_of(config, "tls-dir") == PS_FROM_FLAG ||
+                          ps_config_source_of(config, "token-file") == PS_FROM_FLAG;
         code = dispatch(&cli, argc - first, argv + first);
     }
     ps_config_destroy(config);

@@ -28,6 +28,9 @@ static void show_end(const ps_watch *w, const Psgd__V1__Job *job)
     }
     ps_show_goodput(job);
     ps_show_files(job);
+    if (w->no_next) {
+        return;
+    }
     puts("Next:");
     if (!is_done) {
         printf("  %s logs %s\n", self, w->job_id);
@@ -268,7 +271,8 @@ void ps_watch_start(ps_watch *watch, ps_cli *cli, const char *job_id)
     *watch = (ps_watch){.cli = cli,
                         .job_id = ps_xstrdup(job_id),
                         .with_workers = watch->with_workers,
-                        .with_curves = watch->with_curves};
+                        .with_curves = watch->with_curves,
+                        .no_next = watch->no_next};
     psgd__v1__watch_job_request__init(&watch->request);
     watch->request.job_id = watch->job_id;
     ps_live_init(&watch->live);
@@ -320,6 +324,7 @@ static const ps_option options[] = {
     PS_OPTION_BOOL(ps_watch, with_curves, .name = "curves",
                    .help = "draw loss and accuracy on the terminal, in Braille, or in ASCII if "
                            "the locale has no UTF-8"),
+    PS_OPTION_BOOL(ps_watch, no_next, .name = "no-next"), /* for psgd launch: nothing stays */
     PS_OPTION_END,
 };
 

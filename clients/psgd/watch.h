@@ -15,6 +15,7 @@ typedef struct ps_watch {
     char shown[1200];                  /* the last line about the job's state */
     bool is_detached;
     bool with_workers; /* shows every worker too; set before ps_watch_start, which keeps it */
+    bool no_next;      /* names no next commands at the end; likewise */
     bool with_curves;  /* draws curves above the progress; likewise */
     ps_curves curves;
     bool has_shown_nodes; /* the nodes of the job */

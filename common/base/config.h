@@ -18,7 +18,7 @@
 #include "common/base/option.h"
 #include "common/base/strbuf.h"
 
-enum { PS_CONFIG_MAX_TABLES = 8, PS_CONFIG_MAX_OPTIONS = 64 };
+enum { PS_CONFIG_MAX_TABLES = 8, PS_CONFIG_MAX_OPTIONS = 96 };
 
 /* A group of options with the struct that they fill. Two commands may share a group. */
 typedef struct ps_option_table {

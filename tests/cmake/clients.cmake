@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The command line, and clients in other languages, against a real cluster.
 ps_test(unit test_curves ps_cli)
+ps_test(unit test_launch_plan ps_cli)
 ps_test(unit test_nodes_file ps_cli)
 ps_test(unit test_explain ps_cli)
 ps_test(unit test_plot ps_cli)

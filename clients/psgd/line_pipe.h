@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* line_pipe.h - lines through descriptors that do not block: what psgd launch and its keepers say
+ * to each other, a JSON document a line. An empty line says only that the sender is alive. */
+#ifndef PS_CLIENTS_PSGD_LINE_PIPE_H
+#define PS_CLIENTS_PSGD_LINE_PIPE_H
+
+#include "common/base/strbuf.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+
+enum { PS_LINE_MAX = 1 << 20 /* bytes of a line; a longer one is cut there */ };
+
+/* Reads once from `fd` into `buffer`. Returns false at the end of the input or after an error. */
+bool ps_lines_read(int fd, ps_strbuf *buffer);
+
+/* Takes the first line of `buffer` into `line`, without its end. Returns false if there is no whole
+ * line. `is_last`: nothing more comes, so what is left is a line. */
+bool ps_lines_take(ps_strbuf *buffer, bool is_last, ps_strbuf *line);
+
+/* Writes what `fd` takes of `buffer` and removes it. Returns false if nobody reads any more. */
+bool ps_lines_write(int fd, ps_strbuf *buffer);
+
+/* Appends a document as a line, and drops the reference. */
+void ps_lines_put(ps_strbuf *buffer, json_t *document);
+
+/* Returns the text of a member; "" if there is none. */
+const char *ps_lines_text(const json_t *document, const char *member);
+
+#endif
