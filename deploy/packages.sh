@@ -43,6 +43,7 @@ test   chromium               looks at the coordinator's page
 test   chromium-driver        drives it
 test   python3-selenium       drives it
 test   iproute2               counts bytes in a network of its own
+test   openssh-server         hosts for psgd launch, in networks of their own
 test   nftables               cuts machines off each other in a network of their own
 test   help2man               manual pages of the packages
 test   dpkg-dev               finds what the packages depend on

@@ -162,9 +162,17 @@ static void set_reason(ps_launch_host *host, int status)
              ps_child_end_text(status, end), line[0] != '\0' ? ": " : "", line);
 }
 
-static void lose(ps_launch_host *host, const char *why)
+/* Ends the link. */
+static void part(ps_launch_host *host)
 {
     host->is_gone = true;
+    ps_child_fini(&host->child);
+    ps_strbuf_clear(&host->out);
+}
+
+static void lose(ps_launch_host *host, const char *why)
+{
+    part(host);
     snprintf(host->reason, sizeof host->reason, "%s", why);
 }
 
@@ -237,8 +245,9 @@ void ps_launch_host_look(ps_launch_host *host, int64_t now_us, ps_launch_hear_fn
     }
     hear_all(host, hear, arg);
     if (has_ended && !host->is_gone) {
-        host->is_gone = true;
         set_reason(host, status);
+        part(host);
+        return;
     }
     if (host->is_remote && now_us - host->said_us >= LIVE_US && host->out.len == 0) {
         host->said_us = now_us;

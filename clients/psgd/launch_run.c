@@ -726,6 +726,7 @@ static void tell_plan(const launch *l)
 {
     const ps_launch_plan *plan = l->conf->plan;
     size_t counts[3] = {0};
+    bool is_here = false;
 
     for (size_t i = 0; i < plan->n_places; i++) {
         counts[plan->places[i].role]++;
@@ -733,11 +734,11 @@ static void tell_plan(const launch *l)
     tell(l, "launch    %zu worker%s and %zu server%s on ", counts[PS_LAUNCH_WORKER],
          counts[PS_LAUNCH_WORKER] == 1 ? "" : "s", counts[PS_LAUNCH_PSERVER],
          counts[PS_LAUNCH_PSERVER] == 1 ? "" : "s");
-    if (plan->n_hosts == 1) {
-        tell(l, "this host\n");
+    for (size_t i = 1; i < plan->n_places; i++) {
+        is_here = is_here || plan->places[i].host == 0;
     }
-    for (size_t i = 1; i < plan->n_hosts; i++) {
-        tell(l, "%s%s", plan->hosts[i], i + 1 < plan->n_hosts ? ", " : "\n");
+    for (size_t i = is_here ? 0 : 1; i < plan->n_hosts; i++) {
+        tell(l, "%s%s", i == 0 ? "this host" : plan->hosts[i], i + 1 < plan->n_hosts ? ", " : "\n");
     }
     tell(l, "logs      %s/\n", l->conf->log_dir);
 }

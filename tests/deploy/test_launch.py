@@ -7,6 +7,7 @@
 Each launch has a TMPDIR of its own. Every process that it starts inherits it, and every folder
 that it makes is below it, so what is left can be found.
 """
+import contextlib
 import json
 import os
 import pathlib
@@ -44,10 +45,13 @@ def environment_of(pid):
 class Launch:
     """A launch, and the folder in which it runs."""
 
-    def __init__(self, *args, job=None, env=None, within=()):
+    def __init__(self, *args, job=None, env=None, within=(), ssh=None):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-test-launch-"))
         self.temp = self.folder / "tmp"
         self.temp.mkdir()
+        if ssh:  # sshd gives it to what it starts
+            (self.folder / "ssh").write_text(f"{ssh}SetEnv TMPDIR={self.temp}\n")
+            args = ["--ssh-config", self.folder / "ssh", *args]
         if job:
             (self.folder / "job.yaml").write_text(job)
             args = [*args, "job.yaml"]
@@ -219,6 +223,180 @@ class OnThisHost(LaunchTest):
         self.assertRegex(launch.text, r"(worker|pserver)-\d on host localhost has ended before it listened, with exit code 4")
         self.assertIn("PSGD_DATA_CACHE: \"junk\"", "".join(launch.log(f) for f in ("serverlog.0", "workerlog.0", "workerlog.1")))
         self.assertEqual(launch.left(0), [])
+
+
+class Hosts:
+    """Namespaces on one bridge: `hub`, where launches run, and a, b and c, which have an sshd each
+    and are known as node-a and so on."""
+
+    IPS = {"hub": "10.79.0.1", "a": "10.79.0.11", "b": "10.79.0.12", "c": "10.79.0.13"}
+
+    def __init__(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-test-sshd-"))
+        self.daemons = {}
+
+    def ip(self, *command):
+        subprocess.run(["ip", *command], check=True, capture_output=True, text=True)
+
+    def space(self, who):
+        return f"psgd-launch-{os.getpid()}-{who}"
+
+    def within(self, who):
+        return ["ip", "netns", "exec", self.space(who)]
+
+    def key(self, name):
+        path = self.folder / name
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path], check=True)
+        return path, path.with_suffix(".pub").read_text()
+
+    def start(self):
+        hub = self.space("hub")
+        pathlib.Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # where sshd locks itself up
+        self.identity, public = self.key("identity")
+        (self.folder / "authorized").write_text(public)
+        self.ip("netns", "add", hub)
+        self.ip("-n", hub, "link", "set", "lo", "up")
+        self.ip("-n", hub, "link", "add", "br0", "type", "bridge")
+        self.ip("-n", hub, "addr", "add", f"{self.IPS['hub']}/24", "dev", "br0")
+        self.ip("-n", hub, "link", "set", "br0", "up")
+        known = []
+        for who in ("a", "b", "c"):
+            mine = self.space(who)
+            self.ip("netns", "add", mine)
+            self.ip("-n", mine, "link", "set", "lo", "up")
+            self.ip("-n", hub, "link", "add", f"to-{who}", "type", "veth", "peer", "name", "eth0", "netns", mine)
+            self.ip("-n", hub, "link", "set", f"to-{who}", "master", "br0", "up")
+            self.ip("-n", mine, "addr", "add", f"{self.IPS[who]}/24", "dev", "eth0")
+            self.ip("-n", mine, "link", "set", "eth0", "up")
+            host_key, public = self.key(f"host-{who}")
+            known.append(f"{self.IPS[who]} {public}")
+            config = self.folder / f"sshd-{who}"
+            config.write_text(f"HostKey {host_key}\nAuthorizedKeysFile {self.folder}/authorized\nPidFile none\n"
+                              "StrictModes no\nUsePAM no\nPasswordAuthentication no\n"
+                              "PermitRootLogin prohibit-password\nAcceptEnv TMPDIR\n")
+            self.serve(who)
+        self.known = "".join(known)
+        (self.folder / "known").write_text(self.known)
+
+    def serve(self, who):
+        log = open(self.folder / f"log-{who}", "a")
+        self.daemons[who] = subprocess.Popen(
+            [*self.within(who), "/usr/sbin/sshd", "-D", "-e", "-f", self.folder / f"sshd-{who}"], stderr=log)
+        log.close()
+        deadline = time.monotonic() + 5 * PATIENCE
+        while "Server listening" not in (self.folder / f"log-{who}").read_text():
+            if time.monotonic() > deadline:
+                raise AssertionError((self.folder / f"log-{who}").read_text())
+            time.sleep(0.02)
+
+    def link(self, who, state):
+        self.ip("-n", self.space(who), "link", "set", "eth0", state)
+
+    def config(self, known="known"):
+        return "".join(f"Host node-{who}\n  HostName {self.IPS[who]}\n" for who in ("a", "b", "c")) + (
+            f"Host *\n  User root\n  IdentityFile {self.identity}\n  IdentitiesOnly yes\n"
+            f"  UserKnownHostsFile {self.folder / known}\n  GlobalKnownHostsFile none\n  ")
+
+    def stop(self):
+        for daemon in self.daemons.values():
+            daemon.kill()
+            daemon.wait()
+        for who in self.IPS:
+            # An sshd whose client is behind a dead link waits for it.
+            for pid in subprocess.run(["ip", "netns", "pids", self.space(who)], capture_output=True, text=True).stdout.split():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(pid), signal.SIGKILL)
+            subprocess.run(["ip", "netns", "del", self.space(who)], stderr=subprocess.DEVNULL)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@unittest.skipUnless(os.geteuid() == 0, "network namespaces need root")
+class OverSsh(LaunchTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.hosts = Hosts()
+        cls.addClassCleanup(cls.hosts.stop)
+        cls.hosts.start()
+        # A silent host is noticed after 10 s and more. Meanwhile the other tests run.
+        cls.needs = cls.start_on("--hosts", "node-a,node-c", job=ENDLESS)
+        cls.can = cls.start_on("--hosts", "localhost,node-a,node-c", "--workers-min", "1", job=ENDLESS)
+        cls.hosts.link("c", "down")
+
+    @classmethod
+    def start_on(cls, *args, **more):
+        launch = Launch(*args, within=cls.hosts.within("hub"), ssh=cls.hosts.config(), **more)
+        cls.addClassCleanup(launch.close)
+        launch.read_until("^RUNNING")
+        return launch
+
+    def over(self, *args, known="known", **more):
+        return self.launch(*args, within=self.hosts.within("hub"), ssh=self.hosts.config(known), **more)
+
+    def test_a_job_on_two_hosts_under_tls(self):
+        launch = self.over("--hosts", "node-a,node-b", "--workers", "3", "--max-steps", "100", job=ENDLESS)
+        launch.read_until("^RUNNING")
+        lines = launch.processes().values()
+        for program, who in (("pserver", "a"), ("worker", "b"), ("coordinator", "hub")):
+            self.assertTrue(any(f"psgd-{program} --listen {Hosts.IPS[who]}:0 " in line and "--tls-dir" in line
+                                and "--insecure" not in line for line in lines), (program, who, lines))
+        self.assert_code(launch, 0)
+        self.assertEqual(launch.left(0), [])
+        self.assertRegex(launch.text, r"launch +3 workers and 1 server on node-a, node-b")
+        self.assertRegex(launch.text, r"(?m)^DONE")
+        self.assertIn("psgd-worker", launch.log("workerlog.2"))
+        self.assertTrue((launch.folder / "out" / "EV-endless-N(2).csv").exists())
+
+    def test_insecure_is_without_tls(self):
+        launch = self.over("--hosts", "node-b", "--insecure", "--max-steps", "20", job=ENDLESS)
+        launch.read_until("^RUNNING")
+        services = [line for line in launch.processes().values() if "--listen" in line]
+        self.assertEqual(len(services), 4)
+        for line in services:
+            self.assertIn("--insecure", line)
+            self.assertNotIn("--tls-dir", line)
+        self.assert_code(launch, 0)
+        self.assertEqual(launch.left(0), [])
+
+    def test_a_killed_launcher_and_ctrl_c_leave_nothing(self):
+        for signo, code in ((signal.SIGKILL, -9), (signal.SIGINT, 130)):
+            launch = self.over("--hosts", "node-a,localhost", job=ENDLESS)
+            launch.read_until("^RUNNING")
+            self.assertEqual(len(launch.find("psgd-worker")), 2)
+            launch.process.send_signal(signo)
+            if signo == signal.SIGKILL:
+                launch.process.wait()  # what it has started may still hold its stdout
+                self.assertEqual(launch.left(), [])
+            else:
+                self.assert_code(launch, code)
+                self.assertEqual(launch.left(0), [])
+
+    def test_z_a_dead_host(self):
+        """One job needs it, and another one can go on without. What runs there ends by itself."""
+        self.assert_code(self.needs, 1)
+        self.assertRegex(self.needs.text, r"host node-c (is lost: it has said nothing for 10 s|does not answer any more)")
+        self.can.read_until("host node-c .*; the job goes on without it")
+        self.can.process.send_signal(signal.SIGINT)
+        self.assert_code(self.can, 130)
+        self.assertRegex(self.can.text, "launch +2 workers and 1 server on this host, node-a, node-c")
+        self.assertRegex(self.can.text, "goodput .*, 1 restart")
+        self.assertEqual(self.needs.left(20) + self.can.left(20), [])
+
+    def test_hosts_that_cannot_be_reached(self):
+        (self.hosts.folder / "none").write_text("")
+        (self.hosts.folder / "other").write_text(
+            self.hosts.known.replace(f"{Hosts.IPS['b']} ", "x ").replace(f"{Hosts.IPS['a']} ", f"{Hosts.IPS['b']} "))
+        cases = [(self.over("--hosts", host, *more, known=known, job=ENDLESS), text) for host, more, known, text in (
+            ("node-a", [], "none", "the key of host node-a is not known here: log in once (ssh node-a)"),
+            ("node-b", [], "other", "host node-b has another key than the one that is known: somebody else"),
+            ("node-b", ["--psgd", "/no/psgd"], "known", "host node-b has no psgd there: install psgd"),
+            ("10.79.0.77", [], "known", "host 10.79.0.77 cannot be reached: is it up?"),
+            ("10.79.0.1", [], "known", "host 10.79.0.1 has no sshd that answers"),
+            ("nowhere.invalid", [], "known", "host nowhere.invalid is not known: correct its name"))]
+        for launch, text in cases:
+            with self.subTest(text=text):
+                self.assert_code(launch, 1)
+                self.assertIn(text, launch.text)
+                self.assertEqual(launch.left(0), [])
 
 
 if __name__ == "__main__":
