@@ -412,29 +412,6 @@ int ps_server_port(const ps_server *server)
     return server->port;
 }
 
-/* Returns the bytes of a message on the wire: prefix, head, and payload with its tag and length. */
-static size_t message_bytes(const ProtobufCMessage *head, size_t payload)
-{
-    size_t bytes = 5 + protobuf_c_message_get_packed_size(head) + payload;
-
-    for (size_t left = payload; left > 0; left >>= 7) {
-        bytes++;
-    }
-    return payload > 0 ? bytes + 1 : bytes;
-}
-
-void ps_traffic_count_in(ps_traffic *traffic, const ProtobufCMessage *head, size_t payload)
-{
-    traffic->messages_in++;
-    traffic->bytes_in += message_bytes(head, payload);
-}
-
-void ps_traffic_count_out(ps_traffic *traffic, const ProtobufCMessage *head, size_t payload)
-{
-    traffic->messages_out++;
-    traffic->bytes_out += message_bytes(head, payload);
-}
-
 void ps_server_set_serving(ps_server *server, const char *service, bool serving)
 {
     server->own.set_serving(server->own.arg, service, serving);

@@ -183,10 +183,8 @@ const char *ps_call_credential(const ps_call *call);
 /* Returns when the client's certificate ends, in seconds since 1970; 0: it has none. */
 int64_t ps_call_expires(const ps_call *call);
 
-/* Adds a received message to `traffic`. `payload` is in bytes. */
-void ps_traffic_count_in(ps_traffic *traffic, const ProtobufCMessage *head, size_t payload);
-
-/* Adds a sent message to `traffic`. `payload` is in bytes. */
-void ps_traffic_count_out(ps_traffic *traffic, const ProtobufCMessage *head, size_t payload);
+/* Adds the call's messages so far, and those to come, to `traffic`, which must live until the call
+ * has ended. */
+void ps_call_count(ps_call *call, ps_traffic *traffic);
 
 #endif

@@ -74,6 +74,17 @@ static bool bounds_unread(const ps_call *call)
     return m->bounds_unread || (!m->streams_in && !m->streams_out);
 }
 
+void ps_call_count(ps_call *call, ps_traffic *traffic)
+{
+    ps_traffic *t = call->traffic;
+
+    traffic->bytes_in += t->bytes_in;
+    traffic->bytes_out += t->bytes_out;
+    traffic->messages_in += t->messages_in;
+    traffic->messages_out += t->messages_out;
+    call->traffic = traffic;
+}
+
 void ps_call_count_unread(ps_call *call, grpc_byte_buffer *message)
 {
     size_t bytes = ps_wire_bytes(message);
@@ -399,6 +410,7 @@ void ps_server_request_call(ps_server *server, const ps_route *instance)
         return;
     }
     call = ps_xcalloc(1, sizeof *call);
+    call->traffic = &call->own;
     call->server = server;
     call->loop = instance != NULL ? instance->loop : server->loop;
     call->route = instance;

@@ -27,7 +27,7 @@ typedef struct ps_route {
     bool (*admit)(void *state, ps_call *call); /* NULL: every call */
     void *state;
     void (*audit)(void *state, const ps_ended_call *end); /* NULL: nobody is told */
-    ps_histogram *durations; /* NULL: a stream */
+    ps_histogram *durations;                              /* NULL: a stream */
     ps_loop *loop;
     void *registered; /* of an instance: gRPC's name of the method; else NULL */
 } ps_route;
@@ -73,8 +73,10 @@ struct ps_call {
     bool answered;     /* the handler has ended the call or was told that it is gone */
     bool headers_sent; /* sent or in flight */
     bool reading, sending;
-    size_t unread; /* bytes of the message in flight, as ps_unread counts them */
-    bool drained;  /* a read found no message; a second one was started */
+    size_t unread;       /* bytes of the message in flight, as ps_unread counts them */
+    bool drained;        /* a read found no message; a second one was started */
+    ps_traffic own;      /* until ps_call_count */
+    ps_traffic *traffic; /* what counts the messages */
 
     grpc_byte_buffer *incoming; /* written by gRPC while reading */
     ps_received in;

@@ -70,6 +70,8 @@ void ps_call_on_received(ps_event *self, bool ok)
     } else {
         ps_status st;
 
+        call->traffic->messages_in++;
+        call->traffic->bytes_in += ps_wire_bytes(buffer);
         st = ps_received_unpack(&call->in, buffer, call->route->type->input,
                                 call->route->method->max_bytes, PS_SPLIT);
         if (ps_is_ok(&st)) {
@@ -109,6 +111,8 @@ void ps_call_send(ps_call *call, const ProtobufCMessage *head, const ps_piece *p
     call->sending = true;
     call->on_sent = on_sent;
     call->sent_arg = arg;
+    call->traffic->messages_out++;
+    call->traffic->bytes_out += ps_wire_bytes(buffer);
     ps_call_count_unread(call, buffer);
     ps_call_batch(call, ops, n, &call->sent);
     grpc_byte_buffer_destroy(buffer);

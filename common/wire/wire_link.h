@@ -77,6 +77,9 @@ typedef struct ps_link_ops {
     void (*finish)(ps_wire_link *link);
     /* (servers only) Ends the stream with a failure. The link must not be used any more. */
     void (*refuse)(ps_wire_link *link, const char *reason, ps_status why);
+    /* (servers only) Adds the stream's messages so far, and those to come, to `traffic`, which must
+     * live until the stream has ended. NULL: nothing counts them. */
+    void (*count)(ps_wire_link *link, ps_traffic *traffic);
 } ps_link_ops;
 
 /* The base of every implementation, as its first member. */
@@ -112,6 +115,13 @@ static inline void ps_link_finish(ps_wire_link *link)
 static inline void ps_link_refuse(ps_wire_link *link, const char *reason, ps_status why)
 {
     link->ops->refuse(link, reason, why);
+}
+
+static inline void ps_link_count(ps_wire_link *link, ps_traffic *traffic)
+{
+    if (link->ops->count != NULL) {
+        link->ops->count(link, traffic);
+    }
 }
 
 /* Carries all links of one client. */

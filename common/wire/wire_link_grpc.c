@@ -256,12 +256,18 @@ static void server_refuse(ps_wire_link *link, const char *reason, ps_status why)
     free(server_of(link));
 }
 
+static void server_count(ps_wire_link *link, ps_traffic *traffic)
+{
+    ps_call_count(server_of(link)->call, traffic);
+}
+
 static const ps_link_ops server_ops = {
     .can_send = server_can_send,
     .send = server_send,
     .read = server_read,
     .finish = server_finish,
     .refuse = server_refuse,
+    .count = server_count,
 };
 
 static void on_gone(void *arg, ps_call *call)

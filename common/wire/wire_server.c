@@ -286,6 +286,7 @@ bool ps_wire_server_allows(ps_wire_link **slot, const ps_refusal *r)
 static void begin_push(wire_worker *w, ps_wire_link *link)
 {
     w->push = link;
+    ps_link_count(link, &w->traffic);
     w->has_acked = false;
     link->events = &ps_wire_server_push_events;
 }
@@ -293,6 +294,7 @@ static void begin_push(wire_worker *w, ps_wire_link *link)
 static void begin_pull(wire_worker *w, ps_wire_link *link)
 {
     w->pull = link;
+    ps_link_count(link, &w->traffic);
     ps_wire_server_cancel(w);
     link->events = &ps_wire_server_pull_events;
 }

@@ -57,7 +57,7 @@ typedef struct wire_worker {
     uint32_t next_part;    /* the part in which the search for an answer begins */
     bool is_thorough;      /* waits for locks of shared parts; false: skips locked parts */
     int64_t again_us;      /* earliest deadline of the shared parts that were entered */
-    ps_traffic traffic;    /* zeros if parts are shared */
+    ps_traffic traffic;    /* zeros in one process */
     uint64_t waits;        /* pulls that could not be answered completely at once */
     wire_scratch *scratch; /* the server's; if parts are shared, the worker's own */
 } wire_worker;
@@ -102,24 +102,6 @@ static inline uint32_t wire_server_contributor(const wire_worker *w,
                                                const Psgd__V1__PushGradientRequest *req)
 {
     return w->server->plan->update->per_block ? req->block : w->rank;
-}
-
-/* Counts a message from the worker. In one process nobody asks for these counts. */
-static inline void wire_server_count_in(wire_worker *w, const ProtobufCMessage *head,
-                                        size_t payload)
-{
-    if (!w->server->parts->is_shared) {
-        ps_traffic_count_in(&w->traffic, head, payload);
-    }
-}
-
-/* Counts a message to the worker. */
-static inline void wire_server_count_out(wire_worker *w, const ProtobufCMessage *head,
-                                         size_t payload)
-{
-    if (!w->server->parts->is_shared) {
-        ps_traffic_count_out(&w->traffic, head, payload);
-    }
 }
 
 /* What the server does with one group of pieces. */

@@ -84,7 +84,6 @@ static void send_answer(wire_worker *w, wire_answer *a)
     if (a->rows != NULL && a->rows->len > 0) {
         x->out[pieces++] = (ps_piece){.data = a->rows->data, .len = a->rows->len, .buf = a->rows};
     }
-    wire_server_count_out(w, &a->head.base, a->bytes);
     ps_link_send(w->pull, &a->head.base, x->out, pieces);
     for (size_t i = 0; i < a->head.n_slices && is_shared; i++) {
         ps_buf_unref(x->pieces[i].buf);
@@ -186,7 +185,6 @@ static void on_message(void *arg, const ProtobufCMessage *message, const ps_inco
         ps_link_finish(link);
         return;
     }
-    wire_server_count_in(w, message, 0);
     r = ps_identity_check_attempt(wire_server_held(s), req->attempt);
     if (r.reason == NULL) {
         r = ps_wire_server_groups[req->n_keys > 0 ? PS_PIECE_ROWS : PS_PIECE_SLICES].want(w, req);

@@ -168,7 +168,6 @@ static void acknowledge(wire_worker *w, uint64_t clock, uint32_t block)
     w->acked_block = block;
     ack.clock = clock;
     ack.block = block;
-    wire_server_count_out(w, &ack.base, 0);
     ps_link_send(w->push, &ack.base, NULL, 0);
     if (w->push != NULL && ps_link_can_send(w->push)) {
         ps_link_read(w->push); /* sent at once; on_writable will not be called for it */
@@ -207,7 +206,6 @@ static void on_message(void *arg, const ProtobufCMessage *message, const ps_inco
         ps_link_finish(link);
         return;
     }
-    wire_server_count_in(w, message, payload->len);
     r = ps_identity_check_attempt(wire_server_held(s), req->attempt);
     if (!ps_wire_server_allows(&w->push, &r)) {
         return;

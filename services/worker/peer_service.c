@@ -137,7 +137,6 @@ static void on_message(void *arg, const ProtobufCMessage *message, ps_payload *p
         ps_call_finish(call);
         return;
     }
-    ps_traffic_count_in(&receiver->traffic, message, ps_payload_len(payload));
     ps_mesh_exchange_served(receiver->exchange, &receiver->traffic);
     refusal = ps_identity_check_attempt(&receiver->attempt, req->attempt);
     if (!ps_identity_allows(call, &refusal)) {
@@ -166,9 +165,8 @@ static void tell(void *arg, ps_call *call)
     }
     p->told = p->taken;
     ack.taken = p->taken;
-    ps_traffic_count_out(&p->receiver->traffic, &ack.base, 0);
-    ps_mesh_exchange_served(p->receiver->exchange, &p->receiver->traffic);
     ps_call_send(call, &ack.base, NULL, 0, tell, p);
+    ps_mesh_exchange_served(p->receiver->exchange, &p->receiver->traffic);
 }
 
 void ps_peers_taken(void *arg, uint32_t from, const ps_status *st)
@@ -250,6 +248,7 @@ static void handle_exchange(void *service, const ProtobufCMessage *request, ps_p
     ps_identity_replace(&p->call);
     ps_mesh_exchange_forget(receiver->exchange, p->rank);
     p->call = call;
+    ps_call_count(call, &receiver->traffic);
     p->taken = p->told = p->given = 0;
     ps_call_on_gone(call, on_gone, p);
     on_message(p, request, payload, call);
