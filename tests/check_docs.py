@@ -40,8 +40,8 @@ NUMBERED = ("codec", "column", "consistency", "data", "exchange", "layer", "metr
 SHARED = {"codec": ("lossless", "rows", "error_feedback", "difference", "momentum", "lazy"),
           "schedule": ("warmup", "warmup_start"), "exchange": ("window_ms",)}
 
-# Names of other programs, and of files that only a run makes. The older systems' stand in presets.md,
-# whose tables have them in the first column.
+# Names of other programs, and of files that only a run makes. Tables have those of older systems in their
+# first column, under "there".
 FOREIGN = set("""
     chrt logdir avx512_core jit nchw record_writer.py event.proto summary.proto autogroup job_submit.py
     init_server.py get_ps_lr main.py train.py fleetrun paddle server_num worker_num ports_num num_gradient_servers
@@ -69,10 +69,10 @@ def lines(name):
 
 
 def code_spans(name):
-    """(line number, text in backquotes), those of presets.md without the older systems' columns."""
+    """(line number, text in backquotes), but for what a table has under the heading "there"."""
     for i, line in enumerate(lines(name), 1):
-        if name == "docs/presets.md" and line.startswith("| ") and not line.startswith("| preset"):
-            line = line.split(" | ", 1)[1] if table_of(name, i) == "there" else line
+        if line.startswith("| ") and table_of(name, i) == "there":
+            line = line.split(" | ", 1)[1]
         for span in re.findall(r"`([^`]+)`", line):
             yield i, span
 

@@ -48,8 +48,8 @@ typedef struct ps_cli {
     bool is_coordinator_named; /* by a flag or the environment */
     /* by a flag: --coordinator; --tls-dir or --token-file */
     bool is_coordinator_flag, is_tls_flag;
-    bool is_local;             /* needs no coordinator; ps_subcommand.prepare may change it */
-    ps_tls *tls;               /* NULL: plaintext */
+    bool is_local; /* needs no coordinator; ps_subcommand.prepare may change it */
+    ps_tls *tls;   /* NULL: plaintext */
     ps_loop *loop;
     ps_follow *follow; /* NULL: the subcommand is local */
     ps_exit code;
@@ -68,6 +68,7 @@ typedef struct ps_subcommand {
     size_t options_size;
     bool is_local;  /* needs no coordinator: there is a loop but no channel */
     bool takes_job; /* has the flags of a job, also by the names of older systems */
+    unsigned older; /* who it is for common/base/older.h, beside PS_OLDER_JOB if takes_job */
     /* (optional) Checks the arguments before there is a connection. Returns false, after a message,
      * if they are wrong. */
     bool (*prepare)(ps_cli *cli, void *options);

@@ -8,6 +8,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/files.h"
+#include "common/base/older.h"
 #include "common/base/plain_name.h"
 #include "common/base/xalloc.h"
 #include "common/pki/credentials.h"
@@ -66,6 +67,11 @@ void ps_keeper_clean_environment(void)
 {
     for (size_t i = 0; i < sizeof decided / sizeof decided[0]; i++) {
         unsetenv(decided[i]);
+    }
+    for (const ps_older *o = ps_older_names; o->flag != NULL || o->variable != NULL; o++) {
+        if (o->variable != NULL) {
+            unsetenv(o->variable); /* launch has done what they say */
+        }
     }
 }
 

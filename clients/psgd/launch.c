@@ -6,11 +6,15 @@
 #include "clients/psgd/spec_options.h"
 
 #include "common/base/files.h"
+#include "common/base/older.h"
 #include "common/base/strbuf.h"
 #include "common/base/xalloc.h"
 #include "common/job/spec.h"
 
 #include <errno.h>
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,12 +27,13 @@ static const char submit_timeout[] = "--timeout=600s";
 
 typedef struct launching {
     ps_spec_flags flags;
-    const char *hosts, *hostfile, *output, *log_dir, *data_path, *psgd, *ssh_config, *address;
+    const char *hosts, *hostfile, *servers, *endpoints, *output, *log_dir, *data_path, *psgd,
+        *ssh_config, *address;
     bool is_insecure;
     int64_t keep_host_us;
     ps_launch_plan plan;
     uint64_t workers_min;
-    char self[PS_PATH_MAX];
+    char self[PS_PATH_MAX], n_servers[24], n_workers[24];
     const char *submit[SUBMIT_ARGS_MAX + 1];
     char *owned[SUBMIT_ARGS_MAX];
     size_t n_submit, n_owned;
@@ -40,6 +45,10 @@ static const ps_option options[] = {
                              "default: all on this one"),
     PS_OPTION_STRING(launching, hostfile, .name = "hostfile", .metavar = "FILE",
                      .help = "file of hosts, a line each: HOST or HOST slots=N"),
+    PS_OPTION_STRING(launching, servers, .name = "servers", .metavar = "HOST[:PORT],...",
+                     .help = "where each server runs, instead of --hosts in turn"),
+    PS_OPTION_STRING(launching, endpoints, .name = "worker-endpoints", .metavar = "HOST[:PORT],...",
+                     .help = "where each worker runs, instead of --hosts in turn"),
     PS_OPTION_STRING(launching, output, .name = "output", .letter = 'o', .metavar = "DIR",
                      .help = "folder for the job's files (default: the job's id)"),
     PS_OPTION_STRING(launching, log_dir, .name = "log-dir", .value = "log", .metavar = "DIR",
@@ -138,11 +147,54 @@ static ps_status make_submit(launching *l, const char *path)
 
 /* --- before ---------------------------------------------------------------------------------- */
 
+/* Returns whether a name or an address is that of this host. */
+static bool is_own(const char *host)
+{
+    struct ifaddrs *all = NULL;
+    char text[PS_LAUNCH_HOST_BYTES] = "";
+    bool found = gethostname(text, sizeof text - 1) == 0 && strcmp(text, host) == 0;
+
+    if (getifaddrs(&all) != 0) {
+        return found;
+    }
+    for (const struct ifaddrs *a = all; a != NULL && !found; a = a->ifa_next) {
+        socklen_t bytes = a->ifa_addr == NULL                  ? 0
+                          : a->ifa_addr->sa_family == AF_INET  ? sizeof(struct sockaddr_in)
+                          : a->ifa_addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                                               : 0;
+
+        found = bytes > 0 &&
+                getnameinfo(a->ifa_addr, bytes, text, sizeof text, NULL, 0, NI_NUMERICHOST) == 0 &&
+                strcmp(text, host) == 0;
+    }
+    freeifaddrs(all);
+    return found;
+}
+
+/* As many processes as places are named, unless the flags say it. */
+static void count_places(launching *l)
+{
+    if (l->servers != NULL && l->flags.pservers == NULL) {
+        snprintf(l->n_servers, sizeof l->n_servers, "%llu",
+                 (unsigned long long)ps_launch_list_length(l->servers));
+        l->flags.pservers = l->n_servers;
+    }
+    if (l->endpoints != NULL && l->flags.workers == NULL && l->flags.node_count == NULL) {
+        snprintf(l->n_workers, sizeof l->n_workers, "%llu",
+                 (unsigned long long)ps_launch_list_length(l->endpoints));
+        l->flags.workers = l->n_workers;
+    }
+}
+
 /* Takes the numbers of processes from the job. */
 static ps_status take_job(launching *l, Psgd__V1__JobSpec *spec)
 {
     uint64_t workers;
-    ps_launch_wish wish = {.hosts = l->hosts, .hostfile = l->hostfile};
+    ps_launch_wish wish = {.hosts = l->hosts,
+                           .hostfile = l->hostfile,
+                           .is_own = is_own,
+                           .server_places = l->servers,
+                           .worker_places = l->endpoints};
 
     if (spec->n_nodes > 0) {
         return ps_fail(PS_INVALID_ARGUMENT,
@@ -191,6 +243,14 @@ static bool prepare(ps_cli *cli, void *arg)
         fputs("psgd: launch reads no job from standard input: give a file\n", stderr);
         return false;
     }
+    if (path != NULL && strlen(path) > 3 && strcmp(path + strlen(path) - 3, ".py") == 0) {
+        fprintf(stderr,
+                "psgd: %s: psgd runs no programs of its users; describe the job in a file of YAML, "
+                "or take a preset (psgd presets). docs/presets.md has what it is called here\n",
+                path);
+        return false;
+    }
+    count_places(l);
     st = ps_spec_build(path, &l->flags, &error, &spec);
     if (!ps_is_ok(&st)) {
         ps_spec_locate(path, &error);
@@ -261,6 +321,7 @@ const ps_subcommand ps_subcommand_launch = {
                             "psgd launch --workers 4 --pservers 2 --hosts node1,node2 job.yaml\n"},
     .options = options,
     .takes_job = true,
+    .older = PS_OLDER_LAUNCH,
     .options_size = sizeof(launching),
     .prepare = prepare,
     .run = launch,

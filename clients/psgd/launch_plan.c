@@ -15,6 +15,7 @@ enum { HOSTFILE_MAX = 64 << 10, SLOTS_MAX = 256 };
 
 /* The hosts that services are dealt to, one after the other. */
 typedef struct deal {
+    bool (*is_own)(const char *host);
     size_t host[PS_LAUNCH_SERVICES_MAX];
     size_t n, next;
 } deal;
@@ -26,11 +27,12 @@ static bool is_here(const char *host)
 }
 
 /* Finds or adds a host. ssh gets the name as an argument, so it may not look like a flag. */
-static ps_status add_host(ps_launch_plan *plan, const char *what, const char *name, size_t *index)
+static ps_status add_host(ps_launch_plan *plan, const deal *d, const char *what, const char *name,
+                          size_t *index)
 {
     size_t n = strlen(name);
 
-    if (is_here(name)) {
+    if (is_here(name) || (d->is_own != NULL && d->is_own(name))) {
         *index = 0;
         return ps_ok();
     }
@@ -60,7 +62,7 @@ static ps_status deal_to(ps_launch_plan *plan, deal *d, const char *what, const 
                          uint64_t slots)
 {
     size_t host = 0;
-    ps_status st = add_host(plan, what, name, &host);
+    ps_status st = add_host(plan, d, what, name, &host);
 
     for (uint64_t i = 0; ps_is_ok(&st) && i < slots && d->n < PS_LAUNCH_SERVICES_MAX; i++) {
         d->host[d->n++] = host;
@@ -164,19 +166,22 @@ static ps_status add_role(ps_launch_plan *plan, deal *d, ps_launch_role role, ui
     char entry[PS_ADDRESS_TEXT_BYTES];
     ps_status st = ps_ok();
 
+    if (list != NULL && ps_launch_list_length(list) != count) {
+        return ps_fail(PS_INVALID_ARGUMENT, "%s: has %llu places for %llu processes of the job",
+                       what, (unsigned long long)ps_launch_list_length(list),
+                       (unsigned long long)count);
+    }
     for (unsigned i = 0; i < count && ps_is_ok(&st); i++) {
         ps_address at = {.port = 0};
         size_t host = 0;
 
         if (list == NULL) {
             host = d->n > 0 ? d->host[d->next++ % d->n] : 0;
-        } else if (!next_entry(&list, ",", entry, sizeof entry)) {
-            return ps_fail(PS_INVALID_ARGUMENT, "%s: has %u places for %llu processes", what, i,
-                           (unsigned long long)count);
         } else {
+            (void)next_entry(&list, ",", entry, sizeof entry);
             st = ps_wrap(ps_address_parse(entry, "", 0, &at), "%s", what);
             if (ps_is_ok(&st)) {
-                st = add_host(plan, what, at.host, &host);
+                st = add_host(plan, d, what, at.host, &host);
             }
         }
         add_place(plan, role, i, host, at.port);
@@ -195,6 +200,7 @@ ps_status ps_launch_plan_make(const ps_launch_wish *wish, ps_launch_plan *out)
     if (d == NULL) {
         return ps_fail(PS_RESOURCE_EXHAUSTED, "out of memory");
     }
+    d->is_own = wish->is_own;
     if (wish->workers + wish->pservers > PS_LAUNCH_SERVICES_MAX || wish->workers == 0) {
         st = ps_fail(PS_INVALID_ARGUMENT,
                      "%llu workers and %llu servers: 1 worker or more, and %d processes at most "
@@ -215,7 +221,8 @@ ps_status ps_launch_plan_make(const ps_launch_wish *wish, ps_launch_plan *out)
         st = add_role(out, d, PS_LAUNCH_PSERVER, wish->pservers, "--servers", wish->server_places);
     }
     if (ps_is_ok(&st)) {
-        st = add_role(out, d, PS_LAUNCH_WORKER, wish->workers, "--workers", wish->worker_places);
+        st = add_role(out, d, PS_LAUNCH_WORKER, wish->workers, "--worker-endpoints",
+                      wish->worker_places);
     }
     free(d);
     return st;

@@ -42,6 +42,8 @@ typedef struct ps_launch_wish {
     uint64_t workers, pservers; /* processes */
     const char *hosts;          /* names with commas between them; NULL: this host alone */
     const char *hostfile;       /* path of a file of them; NULL: none */
+    /* (optional) Returns whether a name or address is that of this host. */
+    bool (*is_own)(const char *host);
     /* HOST[:PORT] with commas between them, one for each server or worker; NULL: dealt in turn */
     const char *server_places, *worker_places;
 } ps_launch_wish;

@@ -8,6 +8,7 @@
 #include "common/base/cpu.h"
 #include "common/base/log.h"
 #include "common/base/nearest.h"
+#include "common/base/older.h"
 #include "common/base/signals.h"
 #include "common/base/xalloc.h"
 #include "common/job/catalogue.h"
@@ -328,13 +329,21 @@ static ps_exit run_subcommand(ps_cli *cli, const ps_subcommand *sub, int argc, c
     size_t skipped = sub->options == NULL;
     ps_config *config = NULL;
     ps_exit code = PS_EXIT_OK;
-    ps_old_args old;
-    ps_status st;
+    ps_old_args old = {.argc = argc, .argv = argv};
+    ps_older_args older = {0};
+    ps_strbuf said = {0};
+    ps_status st = ps_ok();
 
     command.tables = tables + skipped;
-    ps_old_args_init(&old, sub->takes_job ? argc : 0, argv);
-    st = ps_config_load(&command, sub->takes_job ? old.argc : argc,
-                        sub->takes_job ? old.argv : argv, bases + skipped, &config);
+    if (sub->takes_job) {
+        st = ps_older_args_init(&older, PS_OLDER_JOB | sub->older, "psgd", argc, argv, &said);
+        fputs(ps_strbuf_text(&said), stderr);
+        ps_strbuf_fini(&said);
+        ps_old_args_init(&old, older.argc, older.argv);
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_config_load(&command, old.argc, old.argv, bases + skipped, &config);
+    }
     if (ps_is_ok(&st) && !config->wants_help && !config->wants_version) {
         st = ps_cpu_init();
     }
@@ -350,14 +359,17 @@ static ps_exit run_subcommand(ps_cli *cli, const ps_subcommand *sub, int argc, c
         take_general(cli, &own);
         cli->is_local = sub->is_local;
         code = sub->prepare != NULL && !sub->prepare(cli, options) ? PS_EXIT_ARGUMENTS
-               : sub->run != NULL                                 ? sub->run(cli, options)
-                                                                  : run(cli, sub, options);
+               : sub->run != NULL                                  ? sub->run(cli, options)
+                                                                   : run(cli, sub, options);
         if (sub->fini != NULL) {
             sub->fini(options);
         }
     }
     ps_config_destroy(config);
-    ps_old_args_fini(&old);
+    if (sub->takes_job) {
+        ps_old_args_fini(&old);
+    }
+    ps_older_args_fini(&older);
     free(options);
     return code;
 }

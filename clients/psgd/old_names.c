@@ -125,10 +125,8 @@ static const struct {
     {"model-type", 0, NULL, "--model", NULL},
     {"dataset-type", 0, NULL, "--data", NULL},
     {"initial-lr", 0, NULL, "--lr", NULL},
-    {"num-gradient-servers", 0, NULL, "--workers", NULL},
     {"k-steps", 0, NULL, "--local-steps", NULL},
     {"target-acc", 0, NULL, "--stop-at", NULL},
-    {"trainer-count", 0, NULL, "--worker-threads", NULL},
 };
 
 /* Facts about the whole list of arguments. */

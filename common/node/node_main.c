@@ -13,6 +13,7 @@
 #include "common/base/cpu.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
+#include "common/base/older.h"
 #include "common/base/plain_name.h"
 #include "common/base/shorten.h"
 #include "common/base/signals.h"
@@ -512,6 +513,7 @@ int ps_node_main(int argc, char **argv, const ps_node_program *program)
     settings s = {0};
     void *bases[] = {&s, &s};
     ps_config *config = NULL;
+    ps_older_args older;
     ps_strbuf text = {0};
     char kernels[PS_NN_KERNELS_BYTES];
     ps_status st;
@@ -521,8 +523,15 @@ int ps_node_main(int argc, char **argv, const ps_node_program *program)
     ps_signals_block();
     ps_rpc_init_process();
     ps_files_private();
-    st = ps_config_load(&command, argc, argv, bases, &config);
+    st = ps_older_args_init(&older, program->has_threads ? PS_OLDER_PSERVER : PS_OLDER_WORKER,
+                            program->name, argc, argv, &text);
+    fputs(ps_strbuf_text(&text), stderr);
+    ps_strbuf_clear(&text);
+    if (ps_is_ok(&st)) {
+        st = ps_config_load(&command, older.argc, older.argv, bases, &config);
+    }
     if (!ps_is_ok(&st)) {
+        ps_older_args_fini(&older);
         return complain(program, &st);
     }
     take_join(&s, argv, join);
@@ -538,5 +547,6 @@ int ps_node_main(int argc, char **argv, const ps_node_program *program)
         code = run_with(program, &s, config);
     }
     ps_config_destroy(config);
+    ps_older_args_fini(&older);
     return code;
 }

@@ -4,3 +4,5 @@ foreach(name IN ITEMS test_status test_draw test_arena test_strbuf test_snapshot
         test_free_memory)
     ps_test(unit ${name} ps_base)
 endforeach()
+ps_test(unit test_older ps_base)
+target_compile_definitions(test_older PRIVATE PS_LAUNCH_DOCUMENT="${PROJECT_SOURCE_DIR}/docs/launch.md")

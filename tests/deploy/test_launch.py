@@ -14,6 +14,7 @@ import pathlib
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -200,6 +201,39 @@ class OnThisHost(LaunchTest):
         self.assertIn("files ", launch.text)
         self.assertEqual(launch.left(0), [])
 
+    def test_older_command_lines(self):
+        launch = self.launch("--server_num=1", "--worker_num=3", "--max-steps", "5", job=ENDLESS, env={
+            "TRAINING_ROLE": "TRAINER", "PADDLE_TRAINERS_NUM": "2", "PADDLE_TRAINER_ID": "1"})
+        self.assert_code(launch, 0)
+        for text in ("psgd: --worker_num 3 is --workers 3 today", "PADDLE_TRAINERS_NUM 2 does not count: --workers is given",
+                     "psgd: TRAINING_ROLE TRAINER is needless here: launch starts both roles",
+                     "launch    3 workers and 1 server"):
+            self.assertIn(text, launch.text)
+        # Its services do not take for theirs what was meant for it.
+        self.assertNotIn("TRAINING_ROLE", launch.log("serverlog.0") + launch.log("workerlog.0"))
+        launch = self.launch("--server_num=2", "--worker_num=2", "train.py")
+        self.assert_code(launch, 4)
+        self.assertIn("psgd: train.py: psgd runs no programs of its users; describe the job in a file", launch.text)
+
+    def test_older_command_lines_of_the_services(self):
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            port = s.getsockname()[1]
+        for program, args, env in (
+                ("psgd-pserver", [f"--port={port}", "--ports_num=2", "--ports_num_for_sparse=1", "--num_gradient_servers=1",
+                                  "--comment=paddle_process_by_paddle"], {}),
+                ("psgd-worker", ["--trainer_id=0", "--trainer_count=1", "--pservers=127.0.0.1", "--use_gpu=False"],
+                 {"TRAINING_ROLE": "TRAINER", "POD_IP": "127.0.0.1", "PADDLE_PORT": str(port)})):
+            with tempfile.TemporaryDirectory() as folder:
+                process = subprocess.Popen([BIN / program, "--data-dir", folder, *args], text=True, stdout=subprocess.PIPE,
+                                           stderr=subprocess.PIPE, env={**os.environ, **env})
+                line = process.stdout.readline()
+                process.terminate()
+                _, said = process.communicate(timeout=20 * PATIENCE)
+                self.assertIn(f"listening on 127.0.0.1:{port}", line, said)
+                self.assertEqual(process.returncode, 0, said)
+                self.assertEqual(said.count(" is needless here: ") + said.count(" today\n"), len(args) + len(env), said)
+
     def test_messages_before_anything_starts(self):
         for args, job, text in (
                 (["--workers", "0"], ENDLESS, "--workers: is '0'"),
@@ -294,6 +328,7 @@ class Hosts:
 
     def config(self, known="known"):
         return "".join(f"Host node-{who}\n  HostName {self.IPS[who]}\n" for who in ("a", "b", "c")) + (
+            f"Host closed\n  HostName {self.IPS['a']}\n  Port 23\n"
             f"Host *\n  User root\n  IdentityFile {self.identity}\n  IdentitiesOnly yes\n"
             f"  UserKnownHostsFile {self.folder / known}\n  GlobalKnownHostsFile none\n  ")
 
@@ -346,11 +381,16 @@ class OverSsh(LaunchTest):
         self.assertIn("psgd-worker", launch.log("workerlog.2"))
         self.assertTrue((launch.folder / "out" / "EV-endless-N(2).csv").exists())
 
-    def test_insecure_is_without_tls(self):
-        launch = self.over("--hosts", "node-b", "--insecure", "--max-steps", "20", job=ENDLESS)
+    def test_places_of_fleetrun_and_no_tls(self):
+        """The address of the hub is that of this host, so nothing there goes through ssh."""
+        launch = self.over("--servers=10.79.0.12:6170", "--workers=10.79.0.12,10.79.0.1:6171", "--insecure",
+                           "--max-steps", "20", job=ENDLESS)
         launch.read_until("^RUNNING")
         services = [line for line in launch.processes().values() if "--listen" in line]
-        self.assertEqual(len(services), 4)
+        self.assertEqual(sorted(re.findall(r"psgd-\w+ --listen \S+", "".join(services)))[1:],
+                         ["psgd-pserver --listen 10.79.0.12:6170", "psgd-worker --listen 10.79.0.12:0",
+                          "psgd-worker --listen 10.79.0.1:6171"])
+        self.assertEqual(len(launch.find("--keep-host")), 3)  # one here, one there, and its ssh
         for line in services:
             self.assertIn("--insecure", line)
             self.assertNotIn("--tls-dir", line)
@@ -390,7 +430,7 @@ class OverSsh(LaunchTest):
             ("node-b", [], "other", "host node-b has another key than the one that is known: somebody else"),
             ("node-b", ["--psgd", "/no/psgd"], "known", "host node-b has no psgd there: install psgd"),
             ("10.79.0.77", [], "known", "host 10.79.0.77 cannot be reached: is it up?"),
-            ("10.79.0.1", [], "known", "host 10.79.0.1 has no sshd that answers"),
+            ("closed", [], "known", "host closed has no sshd that answers"),
             ("nowhere.invalid", [], "known", "host nowhere.invalid is not known: correct its name"))]
         for launch, text in cases:
             with self.subTest(text=text):

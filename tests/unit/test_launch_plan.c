@@ -88,7 +88,19 @@ static void places_with_ports_may_be_named(void **state)
                                     .worker_places = "10.0.0.2,127.0.0.1:6172"},
                   "pserver-0@10.0.0.1:6170 worker-0@10.0.0.2 worker-1@localhost:6172");
     assert_refused(&(ps_launch_wish){.workers = 2, .worker_places = "a"},
-                   "--workers: has 1 places for 2 processes");
+                   "--worker-endpoints: has 1 places for 2 processes");
+}
+
+static bool is_b(const char *host)
+{
+    return strcmp(host, "b") == 0;
+}
+
+static void addresses_of_this_host_need_no_ssh(void **state)
+{
+    (void)state;
+    assert_placed(&(ps_launch_wish){.workers = 3, .hosts = "a,b", .is_own = is_b},
+                  "worker-0@a worker-1@localhost worker-2@a");
 }
 
 static void what_ssh_could_misread_is_refused(void **state)
@@ -117,6 +129,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(hosts_are_dealt_in_turn),
         cmocka_unit_test(a_file_of_hosts_has_slots),
         cmocka_unit_test(places_with_ports_may_be_named),
+        cmocka_unit_test(addresses_of_this_host_need_no_ssh),
         cmocka_unit_test(what_ssh_could_misread_is_refused),
         cmocka_unit_test(numbers_are_bounded),
     };

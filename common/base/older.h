@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* older.h - the command lines and variables of PaddlePaddle, as far as programs of psgd understand
+ * them: each name either does its work by a flag of today, or is needless here.
+ *
+ * One const table has them all, for psgd launch and for the services. docs/launch.md shows it.
+ */
+#ifndef PS_COMMON_BASE_OLDER_H
+#define PS_COMMON_BASE_OLDER_H
+
+#include "common/base/status.h"
+#include "common/base/strbuf.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Who understands a name. */
+enum {
+    PS_OLDER_JOB = 1, /* flags of psgd submit and psgd train; psgd launch has them too */
+    PS_OLDER_LAUNCH = 2,
+    PS_OLDER_WORKER = 4,
+    PS_OLDER_PSERVER = 8
+};
+
+typedef enum ps_older_kind {
+    PS_OLDER_IS,      /* the flag `now` with the same value */
+    PS_OLDER_IS_LIST, /* the same, if the value is a list of hosts; else it is a flag of today */
+    PS_OLDER_IS_MANY, /* the same, if the value is more than 1; else it is needless */
+    PS_OLDER_PORT,    /* the port of --listen */
+    PS_OLDER_HOST,    /* the host of --listen; counts beside a variable for the port only */
+    PS_OLDER_ROLE,    /* must be the role of the program */
+    PS_OLDER_NEEDLESS
+} ps_older_kind;
+
+typedef struct ps_older {
+    const char *flag;     /* without dashes, and with `-`, which stands for `_` too; NULL: none */
+    const char *variable; /* of the environment; NULL: none */
+    unsigned who;
+    ps_older_kind kind;
+    const char *now; /* the flag of today, without dashes; NULL: none */
+    const char *why; /* why it is needless; NULL: it is not */
+    bool is_bool;    /* the flag may stand without a value */
+} ps_older;
+
+/* The table; ends with an entry of neither a flag nor a variable. */
+extern const ps_older ps_older_names[];
+
+/* Arguments in which older flags and variables are flags of today. */
+typedef struct ps_older_args {
+    int argc;
+    char **argv; /* (argc), then NULL */
+    char **owned;
+    size_t n_owned;
+} ps_older_args;
+
+/* Translates the arguments and, for launch and services, the environment. `who` has the bits of the
+ * program, `program` its name for what is said: a line for each older name is appended to `said`.
+ * Today's flags win over older variables. argv must live as long as the result, which the caller
+ * ends also after a failure.
+ *
+ * INVALID_ARGUMENT: a variable that is for another program. */
+PS_MUST_USE ps_status ps_older_args_init(ps_older_args *args, unsigned who, const char *program,
+                                         int argc, char *const *argv, ps_strbuf *said);
+
+/* Frees them. A zeroed one is allowed. */
+void ps_older_args_fini(ps_older_args *args);
+
+#endif
