@@ -113,7 +113,7 @@
                      .help = help_of("what the loss of a worker or server does to the job; repeat: "\
                                      "as restart, but after the loss of a worker without state "   \
                                      "only the step under way is repeated, which costs servers "   \
-                                     "memory and time; default: restart under bsp, else fail")),   \
+                                     "memory and time; default: restart")),                         \
     PS_OPTION_STRING(type, member.max_restarts, .name = "max-restarts", .metavar = "N",            \
                      .help = help_of("how often the job may go on by itself, 1 to 100000; "        \
                                      "default: 1000")),                                            \

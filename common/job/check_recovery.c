@@ -12,12 +12,11 @@ bool ps_loss_restarts(Psgd__V1__LossAction action)
 }
 
 static void check_action(ps_check *check, const char *field, Psgd__V1__LossAction *action,
-                         bool is_on, bool may_repeat)
+                         bool may_repeat)
 {
     switch (*action) {
     case PSGD__V1__LOSS_ACTION__LOSS_ACTION_UNSPECIFIED:
-        *action = is_on ? PSGD__V1__LOSS_ACTION__LOSS_ACTION_RESTART
-                        : PSGD__V1__LOSS_ACTION__LOSS_ACTION_FAIL;
+        *action = PSGD__V1__LOSS_ACTION__LOSS_ACTION_RESTART;
         return;
     case PSGD__V1__LOSS_ACTION__LOSS_ACTION_RESTART:
     case PSGD__V1__LOSS_ACTION__LOSS_ACTION_FAIL:
@@ -89,12 +88,11 @@ static void check_elastic(ps_check *check, const ps_plan *plan)
 void ps_check_recovery(ps_check *check, ps_plan *plan)
 {
     Psgd__V1__RecoverySpec *spec = plan->spec->recovery;
-    bool is_on = plan->policy != NULL && plan->policy->is_deterministic;
 
     ps_check_u32(check, "spec.recovery.max_restarts", &spec->max_restarts, RESTARTS_DEFAULT, 1,
                  PS_RESTARTS_MAX);
-    check_action(check, "spec.recovery.on_worker_loss", &spec->on_worker_loss, is_on, true);
-    check_action(check, "spec.recovery.on_server_loss", &spec->on_server_loss, is_on, false);
+    check_action(check, "spec.recovery.on_worker_loss", &spec->on_worker_loss, true);
+    check_action(check, "spec.recovery.on_server_loss", &spec->on_server_loss, false);
     if (spec->wait_seconds == 0) {
         spec->wait_seconds = PS_RECOVERY_WAIT_S;
     }

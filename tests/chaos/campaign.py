@@ -51,8 +51,7 @@ JOBS = {**KINDS, "ring": {"exchange": {"name": "ring"}},
 # A lost worker's part is missing, a lost server means another beginning. They learn at this rate whatever the timing.
 LOOSE = {name: {"consistency": {"name": name}, "optimizer": {"rule": {"name": "adam", "params": {"lr": 0.0005}}}}
          for name in ("asp", "ssp")}
-GOES_ON = {"straggler": {"name": "fixed", "params": {"rank": -1, "ms": 40}}, "recovery": {"maxRestarts": 100000, "onWorkerLoss": "LOSS_ACTION_RESTART",
-                                "onServerLoss": "LOSS_ACTION_RESTART"}}
+GOES_ON = {"straggler": {"name": "fixed", "params": {"rank": -1, "ms": 40}}, "recovery": {"maxRestarts": 100000}}
 CHANCE = 0.1  # accuracy of a model that has learnt nothing, of ten classes
 ARGS = argparse.Namespace(seed=1, faults=60, first=0)
 A_JOB = 6  # faults

@@ -177,6 +177,20 @@ class Recovery(ClusterTest):
         self.must_be_whole(c, job, straight)
         c.wait_idle()
 
+    def test_an_asynchronous_job_goes_on_after_a_lost_server(self):
+        """The steps since are counted and said."""
+        c = self.cluster(workers=2, pservers=2)
+        c.wait_nodes(4)
+        job = c.submit({**JOB, **PACE, "epochs": 1, "consistency": {"name": "asp"}}, workers=2, pservers=2)
+        c.wait(job.id, lambda j: j.progress.step > 3)
+        c.pservers[1].kill()
+        job = c.wait(job.id)
+        self.assertEqual((job.state, job.restarts), (DONE, 1), f"{job.reason} {job.message}")
+        r = job.recoveries[0]
+        self.assertEqual((r.reason, list(r.node_ids), r.from_step), ("NODE_LOST", ["pserver-1"], 0))
+        self.assertGreater(r.step, 3)
+        self.assertGreaterEqual(job.progress.steps_repeated, r.step)
+
     def test_what_is_shown_of_a_job_that_recovers(self):
         """What it waits for, and a time that remains which fits the pace of its steps."""
         c = self.cluster(workers=1, pservers=1)

@@ -638,6 +638,16 @@ static void a_lost_worker_without_state_may_cost_one_step_only(void **state)
                    "spec.recovery.on_server_loss", "is REPEAT, which is for workers");
 }
 
+static void a_loss_ends_no_job_by_default(void **state)
+{
+    ps_plan *asp = plan_of("{\"consistency\":{\"name\":\"asp\"}}");
+
+    (void)state;
+    assert_true(ps_loss_restarts(asp->spec->recovery->on_worker_loss));
+    assert_true(ps_loss_restarts(asp->spec->recovery->on_server_loss));
+    ps_plan_destroy(asp);
+}
+
 static void a_rollback_halves_the_rate_and_goes_on_from_the_same_checkpoints(void **state)
 {
     ps_plan *plan = plan_of("{\"recovery\":{\"on_divergence\":\"DIVERGENCE_ACTION_ROLLBACK\"}}");
@@ -767,6 +777,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(every_kind_lists_its_plugins),
         cmocka_unit_test(the_optimizer_has_a_schedule_penalties_and_clipping),
         cmocka_unit_test(a_lost_worker_without_state_may_cost_one_step_only),
+        cmocka_unit_test(a_loss_ends_no_job_by_default),
         cmocka_unit_test(
             a_rollback_halves_the_rate_and_goes_on_from_the_same_checkpoints),
         cmocka_unit_test(where_workers_step_themselves_the_schedule_is_of_those_steps),

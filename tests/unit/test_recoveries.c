@@ -59,6 +59,29 @@ static void a_lost_node_sends_the_job_back_to_the_queue(void **state)
     }
 }
 
+static void a_lost_server_sends_a_job_back_that_would_go_on_without_the_workers(void **state)
+{
+    ps_commit_conf conf = with_restarts(false, true);
+    cm_world w;
+
+    (void)state;
+    conf.lease_us = 2 * conf.pre_commit_us; /* so that they are lost together */
+    for (unsigned survives = 0; survives < 2; survives++) {
+        conf.survives_loss = survives;
+        cm_begin(&w, &conf);
+        cm_reserve_all(&w);
+        cm_tick(&w, conf.pre_commit_us + S); /* all three are lost at once */
+        expect(&w, survives ? STATE(QUEUED) : STATE(FAILED), "PRE_COMMIT_TIMEOUT");
+        ps_commit_fini(&w.c);
+    }
+    cm_begin(&w, &conf); /* a worker alone */
+    cm_reserve_all(&w);
+    ps_commit_gone(&w.c, W1, w.now);
+    cm_take(&w);
+    assert_int_equal(w.c.outcome, STATE(FAILED));
+    ps_commit_fini(&w.c);
+}
+
 static void a_lost_worker_is_rescued_while_all_servers_are_there(void **state)
 {
     ps_commit_conf conf = with_restarts(true, true);
@@ -589,6 +612,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_lost_node_sends_the_job_back_to_the_queue),
+        cmocka_unit_test(a_lost_server_sends_a_job_back_that_would_go_on_without_the_workers),
         cmocka_unit_test(a_lost_worker_is_rescued_while_all_servers_are_there),
         cmocka_unit_test(only_failures_that_another_attempt_can_mend_do),
         cmocka_unit_test(before_training_too),

@@ -221,10 +221,14 @@ void ps_commit_decide(ps_commit *c, Psgd__V1__JobState outcome, const char *reas
     va_end(ap);
 }
 
-/* Returns whether another attempt follows the loss of such nodes. */
+/* Returns whether another attempt follows the loss of such nodes. Workers that are lost together
+ * with servers do not end a job that would go on without them. */
 static bool may_restart(const ps_commit *c, bool of_workers, bool of_servers)
 {
-    return (!of_workers || c->conf.restarts_workers) && (!of_servers || c->conf.restarts_servers);
+    bool may_spare = of_servers && c->conf.survives_loss;
+
+    return (!of_workers || c->conf.restarts_workers || may_spare) &&
+           (!of_servers || c->conf.restarts_servers);
 }
 
 static Psgd__V1__JobState outcome_of_loss(ps_commit *c, bool of_workers, bool of_servers)
