@@ -59,12 +59,44 @@ static void note_violation(void *arg, const char *field, const char *text)
     ps_error_violate(arg, field, "%s", text);
 }
 
+/* Refuses the fields of checkpoints and recovery that one process cannot obey. */
+static ps_status refuse_loss_fields(const Psgd__V1__JobSpec *spec, ps_error *error)
+{
+    const Psgd__V1__RecoverySpec *r = spec->recovery;
+    const struct {
+        const char *field;
+        bool is_set;
+    } refused[] = {
+        {"spec.checkpoint", spec->checkpoint != NULL},
+        {"spec.recovery.max_restarts", r != NULL && r->max_restarts > 0},
+        {"spec.recovery.on_worker_loss", r != NULL && ps_loss_restarts(r->on_worker_loss)},
+        {"spec.recovery.on_server_loss", r != NULL && ps_loss_restarts(r->on_server_loss)},
+        {"spec.recovery.wait_seconds", r != NULL && r->wait_seconds != 0},
+        {"spec.workers_min", spec->workers_min > 0},
+        {"spec.workers_max", spec->workers_max > 0},
+    };
+
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        if (refused[i].is_set) {
+            ps_error_violate(error, refused[i].field,
+                             "is set; psgd train runs in one process, without checkpoints and "
+                             "recovery: leave it out, or run the job on services by psgd submit");
+        }
+    }
+    return error->violation_count == 0
+               ? ps_ok()
+               : ps_fail(PS_INVALID_ARGUMENT, "fields that psgd train does not have");
+}
+
 static bool make_plan(training *t, const char *path)
 {
     Psgd__V1__JobSpec *spec = NULL, *full = NULL;
     ps_error error;
     ps_status st = ps_spec_build(path, &t->flags, &error, &spec);
 
+    if (ps_is_ok(&st) && !t->plan_only) {
+        st = error.status = refuse_loss_fields(spec, &error);
+    }
     if (ps_is_ok(&st) && ps_look_is_needed(spec)) {
         st = error.status = ps_look(spec, t->data_path, &full);
         if (!ps_is_ok(&st)) {

@@ -28,6 +28,7 @@
 enum {
     PS_LIVE_JOBS_MAX = 10000, /* most jobs that are queued or running */
     PS_COORDINATOR_ID_MAX = 96,
+    PS_LEASE_BEATS = 3, /* a lease is at least so many heartbeats */
     PS_COORDINATOR_STATES = PSGD__V1__JOB_STATE__JOB_STATE_CANCELLED + 1 /* of JobState */
 };
 

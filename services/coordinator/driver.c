@@ -9,6 +9,7 @@
 #include "services/coordinator/domain/recoveries.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +44,7 @@ static void conf_of(const ps_attempt *a, ps_commit_conf *conf)
     const Psgd__V1__Job *msg = a->job->record.job;
     bool may_restart = msg->restarts < recovery->max_restarts;
     bool is_first = !ps_recovery_is_open(msg); /* what it has begun once it does not lose */
-    int64_t beats_us = 3 * a->c->conf.heartbeat_us;
+    int64_t beats_us = PS_LEASE_BEATS * a->c->conf.heartbeat_us;
 
     *conf = (ps_commit_conf){
         .find_us = FIND_US,
@@ -65,8 +66,12 @@ static void conf_of(const ps_attempt *a, ps_commit_conf *conf)
         .rolls_back = ps_attempt_may_roll_back(a),
         .fails_alike = ps_recovery_fails_alike(msg),
     };
-    if (conf->lease_us < beats_us) {
-        conf->lease_us = beats_us; /* a lease must last for some heartbeats */
+    if (conf->lease_us < beats_us) { /* of a coordinator that had shorter heartbeats */
+        ps_log_with(PS_LOG_WARN, "job", PS_LOG_FIELDS(PS_LOG_STR("job", a->job_id)),
+                    "lease_ms %" PRIu32 " is less than %d heartbeats of %lld ms: %lld counts",
+                    t->lease_ms, PS_LEASE_BEATS, (long long)(a->c->conf.heartbeat_us / 1000),
+                    (long long)(beats_us / 1000));
+        conf->lease_us = beats_us;
     }
     conf->late_us = beats_us;
     conf->silent_us =

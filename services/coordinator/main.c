@@ -531,7 +531,7 @@ static ps_status run(const settings *s, const char *data_dir, char **argv)
         st = ps_web_check(s->web, listen, s->tls_dir && s->tls_dir[0] != '\0', s->insecure,
                           p.web_at);
     }
-    if (ps_is_ok(&st) && s->lease_us < 3 * s->heartbeat_us) {
+    if (ps_is_ok(&st) && s->lease_us < PS_LEASE_BEATS * s->heartbeat_us) {
         st = ps_fail(PS_INVALID_ARGUMENT,
                      "--lease %lldms: is less than three times --heartbeat %lldms, so that a late "
                      "heartbeat would cost a node",

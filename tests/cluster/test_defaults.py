@@ -9,6 +9,8 @@ import socket
 import subprocess
 import tempfile
 
+import grpc
+
 from fidelity import ARGUMENTS, CONNECTION, SERVER, Fidelity
 from harness import BIN, PATIENCE, SMALL, main
 
@@ -83,6 +85,17 @@ class Times(Fidelity):
         self.assertEqual(refused.returncode, 4)
         self.assertIn("--lease 5000ms: is less than three times --heartbeat 2000ms", refused.stderr)
         self.assertNotIn("--lease", started("6s").stderr)  # it fails for the address alone
+
+
+    def test_a_job_s_time_outs_are_at_least_three_heartbeats(self):
+        c = self.cluster(workers=0, pservers=0, coordinator_args=["--heartbeat", "500ms"])
+        for field, ms in (("leaseMs", 1499), ("stepMs", 1499)):
+            with self.assertRaises(grpc.RpcError) as e:
+                c.submit(SMALL, timeouts={field: ms})
+            name = {"leaseMs": "lease_ms", "stepMs": "step_ms"}[field]
+            self.assertIn(f"spec.timeouts.{name}: is 1499; at least 1500 is allowed, 3 heartbeats", e.exception.details())
+        job = c.submit(SMALL, timeouts={"leaseMs": 1500, "stepMs": 1500})
+        self.assertEqual(job.spec.timeouts.lease_ms, 1500)
 
 
 class Watching(Fidelity):

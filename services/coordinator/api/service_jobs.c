@@ -262,6 +262,32 @@ static ps_status check_memory(submission *s)
                    s->plan->layout.param_count, (unsigned long long)bytes, (unsigned long long)max);
 }
 
+/* Refuses time-outs within which no heartbeat that is late would come. */
+static ps_status check_timeouts(submission *s)
+{
+    const Psgd__V1__TimeoutSpec *t = s->plan->spec->timeouts;
+    const struct {
+        const char *field;
+        uint32_t ms;
+    } times[] = {{"spec.timeouts.lease_ms", t->lease_ms}, {"spec.timeouts.step_ms", t->step_ms}};
+    int64_t beat_us = s->held.c->conf.heartbeat_us;
+    ps_status st = ps_ok();
+
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
+        if (times[i].ms * INT64_C(1000) < PS_LEASE_BEATS * beat_us) {
+            st = ps_fail(PS_INVALID_ARGUMENT,
+                         "%s: is %" PRIu32 "; at least %lld is allowed, %d heartbeats of this "
+                         "coordinator (--heartbeat %lldms)",
+                         times[i].field, times[i].ms,
+                         (long long)((PS_LEASE_BEATS * beat_us + 999) / 1000), PS_LEASE_BEATS,
+                         (long long)(beat_us / 1000));
+            ps_error_violate(&s->error, times[i].field, "is %" PRIu32 "; at least %lld is allowed",
+                             times[i].ms, (long long)((PS_LEASE_BEATS * beat_us + 999) / 1000));
+        }
+    }
+    return st;
+}
+
 static bool add_files(void *arg, ps_record *record)
 {
     submission *s = arg;
@@ -314,6 +340,7 @@ static void check(ps_task *task)
         }
     }
     st = ps_is_ok(&st) ? check_memory(s) : st;
+    st = ps_is_ok(&st) ? check_timeouts(s) : st;
     s->error.status = ps_is_ok(&st) ? count_files(s) : st;
 }
 
