@@ -298,6 +298,7 @@ static void start_service(launch *l, running *s)
     json_t *args = json_array();
 
     snprintf(at.host, sizeof at.host, "%s", host->is_remote ? host->at : l->here);
+    at.is_v6 = strchr(at.host, ':') != NULL;
     if (s->listen[0] != '\0' && is_coordinator) {
         snprintf(listen, sizeof listen, "%s", s->listen); /* nodes and commands have it */
     } else {

@@ -36,9 +36,9 @@ straggler: {name: fixed, params: {ms: 5}}
 """
 
 
-def environment_of(pid):
+def read_of(pid, name):
     try:
-        return pathlib.Path(f"/proc/{pid}/environ").read_bytes()
+        return pathlib.Path(f"/proc/{pid}/{name}").read_bytes()
     except OSError:  # it has ended, or is not ours
         return b""
 
@@ -83,9 +83,9 @@ class Launch:
     def processes(self):
         """Command lines of what it has started, by pid."""
         mark = f"TMPDIR={self.temp}\0".encode()
-        return {int(p.name): (p / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        return {int(p.name): read_of(p.name, "cmdline").replace(b"\0", b" ").decode()
                 for p in pathlib.Path("/proc").iterdir()
-                if p.name.isdigit() and int(p.name) != self.process.pid and mark in environment_of(p.name) + b"\0"}
+                if p.name.isdigit() and int(p.name) != self.process.pid and mark in read_of(p.name, "environ") + b"\0"}
 
     def find(self, name):
         """Pids of its processes whose command line has `name`."""
@@ -107,7 +107,8 @@ class Launch:
             self.process.wait()
         self.process.stdout.close()
         for pid in self.processes():
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -190,6 +191,15 @@ class OnThisHost(LaunchTest):
         os.kill(launch.find("--node-id worker-1")[0], signal.SIGKILL)
         self.assert_code(launch, 0)
         self.assertIn("worker-1 on host localhost has ended with signal 9 (Killed); it is started again", launch.text)
+        self.assertEqual(launch.left(0), [])
+
+    def test_a_killed_coordinator_is_started_again_too(self):
+        launch = self.launch("--max-steps", "150", job=ENDLESS)
+        launch.read_until("^RUNNING")
+        os.kill(launch.find("psgd-coordinator")[0], signal.SIGKILL)
+        self.assert_code(launch, 0)
+        self.assertIn("coordinator on host localhost has ended with signal 9 (Killed); it is started again", launch.text)
+        self.assertRegex(launch.text, "(?m)^DONE")
         self.assertEqual(launch.left(0), [])
 
     def test_a_job_that_fails_is_not_zero(self):
@@ -292,6 +302,7 @@ class Hosts:
         self.ip("-n", hub, "link", "set", "lo", "up")
         self.ip("-n", hub, "link", "add", "br0", "type", "bridge")
         self.ip("-n", hub, "addr", "add", f"{self.IPS['hub']}/24", "dev", "br0")
+        self.ip("-n", hub, "addr", "add", "fd79::1/64", "dev", "br0", "nodad")
         self.ip("-n", hub, "link", "set", "br0", "up")
         known = []
         for who in ("a", "b", "c"):
@@ -301,9 +312,10 @@ class Hosts:
             self.ip("-n", hub, "link", "add", f"to-{who}", "type", "veth", "peer", "name", "eth0", "netns", mine)
             self.ip("-n", hub, "link", "set", f"to-{who}", "master", "br0", "up")
             self.ip("-n", mine, "addr", "add", f"{self.IPS[who]}/24", "dev", "eth0")
+            self.ip("-n", mine, "addr", "add", f"fd79::{who}/64", "dev", "eth0", "nodad")
             self.ip("-n", mine, "link", "set", "eth0", "up")
             host_key, public = self.key(f"host-{who}")
-            known.append(f"{self.IPS[who]} {public}")
+            known.append(f"{self.IPS[who]} {public}fd79::{who} {public}")
             config = self.folder / f"sshd-{who}"
             config.write_text(f"HostKey {host_key}\nAuthorizedKeysFile {self.folder}/authorized\nPidFile none\n"
                               "StrictModes no\nUsePAM no\nPasswordAuthentication no\n"
@@ -328,7 +340,7 @@ class Hosts:
 
     def config(self, known="known"):
         return "".join(f"Host node-{who}\n  HostName {self.IPS[who]}\n" for who in ("a", "b", "c")) + (
-            f"Host closed\n  HostName {self.IPS['a']}\n  Port 23\n"
+            f"Host six\n  HostName fd79::a\nHost closed\n  HostName {self.IPS['a']}\n  Port 23\n"
             f"Host *\n  User root\n  IdentityFile {self.identity}\n  IdentitiesOnly yes\n"
             f"  UserKnownHostsFile {self.folder / known}\n  GlobalKnownHostsFile none\n  ")
 
@@ -398,10 +410,11 @@ class OverSsh(LaunchTest):
         self.assertEqual(launch.left(0), [])
 
     def test_a_killed_launcher_and_ctrl_c_leave_nothing(self):
-        for signo, code in ((signal.SIGKILL, -9), (signal.SIGINT, 130)):
-            launch = self.over("--hosts", "node-a,localhost", job=ENDLESS)
+        for signo, code, host, address in ((signal.SIGKILL, -9, "node-a", "10.79.0.11"), (signal.SIGINT, 130, "six", "[fd79::a]")):
+            launch = self.over("--hosts", f"{host},localhost", job=ENDLESS)
             launch.read_until("^RUNNING")
             self.assertEqual(len(launch.find("psgd-worker")), 2)
+            self.assertEqual(len(launch.find(f"psgd-pserver --listen {address}:0")), 1, launch.processes())
             launch.process.send_signal(signo)
             if signo == signal.SIGKILL:
                 launch.process.wait()  # what it has started may still hold its stdout
