@@ -87,6 +87,15 @@ class Launch:
                 for p in pathlib.Path("/proc").iterdir()
                 if p.name.isdigit() and int(p.name) != self.process.pid and mark in read_of(p.name, "environ") + b"\0"}
 
+    @contextlib.contextmanager
+    def held(self):
+        """Stops the launcher, so that it cannot end what is looked at, however fast the job is."""
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
+
     def find(self, name):
         """Pids of its processes whose command line has `name`."""
         return [pid for pid, line in self.processes().items() if name in line]
@@ -188,7 +197,8 @@ class OnThisHost(LaunchTest):
     def test_a_killed_worker_is_started_again_and_the_job_ends_well(self):
         launch = self.launch("--max-steps", "200", job=ENDLESS)
         launch.read_until("^RUNNING")
-        os.kill(launch.find("--node-id worker-1")[0], signal.SIGKILL)
+        with launch.held():
+            os.kill(launch.find("--node-id worker-1")[0], signal.SIGKILL)
         self.assert_code(launch, 0)
         self.assertIn("worker-1 on host localhost has ended with signal 9 (Killed); it is started again", launch.text)
         self.assertEqual(launch.left(0), [])
@@ -196,7 +206,8 @@ class OnThisHost(LaunchTest):
     def test_a_killed_coordinator_is_started_again_too(self):
         launch = self.launch("--max-steps", "150", job=ENDLESS)
         launch.read_until("^RUNNING")
-        os.kill(launch.find("psgd-coordinator")[0], signal.SIGKILL)
+        with launch.held():
+            os.kill(launch.find("psgd-coordinator")[0], signal.SIGKILL)
         self.assert_code(launch, 0)
         self.assertIn("coordinator on host localhost has ended with signal 9 (Killed); it is started again", launch.text)
         self.assertRegex(launch.text, "(?m)^DONE")
@@ -205,7 +216,8 @@ class OnThisHost(LaunchTest):
     def test_a_job_that_fails_is_not_zero(self):
         launch = self.launch("--recovery", "fail", job=ENDLESS)
         launch.read_until("^RUNNING")
-        os.kill(launch.find("--node-id worker-1")[0], signal.SIGKILL)
+        with launch.held():
+            os.kill(launch.find("--node-id worker-1")[0], signal.SIGKILL)
         self.assert_code(launch, 1)
         self.assertRegex(launch.text, r"(?m)^FAILED: NODE_LOST")
         self.assertIn("files ", launch.text)
@@ -382,7 +394,8 @@ class OverSsh(LaunchTest):
     def test_a_job_on_two_hosts_under_tls(self):
         launch = self.over("--hosts", "node-a,node-b", "--workers", "3", "--max-steps", "100", job=ENDLESS)
         launch.read_until("^RUNNING")
-        lines = launch.processes().values()
+        with launch.held():
+            lines = launch.processes().values()
         for program, who in (("pserver", "a"), ("worker", "b"), ("coordinator", "hub")):
             self.assertTrue(any(f"psgd-{program} --listen {Hosts.IPS[who]}:0 " in line and "--tls-dir" in line
                                 and "--insecure" not in line for line in lines), (program, who, lines))
@@ -398,11 +411,13 @@ class OverSsh(LaunchTest):
         launch = self.over("--servers=10.79.0.12:6170", "--workers=10.79.0.12,10.79.0.1:6171", "--insecure",
                            "--max-steps", "20", job=ENDLESS)
         launch.read_until("^RUNNING")
-        services = [line for line in launch.processes().values() if "--listen" in line]
+        with launch.held():
+            services = [line for line in launch.processes().values() if "--listen" in line]
+            keepers = launch.find("--keep-host")
         self.assertEqual(sorted(re.findall(r"psgd-\w+ --listen \S+", "".join(services)))[1:],
                          ["psgd-pserver --listen 10.79.0.12:6170", "psgd-worker --listen 10.79.0.12:0",
                           "psgd-worker --listen 10.79.0.1:6171"])
-        self.assertEqual(len(launch.find("--keep-host")), 3)  # one here, one there, and its ssh
+        self.assertEqual(len(keepers), 3)  # one here, one there, and its ssh
         for line in services:
             self.assertIn("--insecure", line)
             self.assertNotIn("--tls-dir", line)
