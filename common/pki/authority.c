@@ -8,10 +8,9 @@
 #include "common/pki/authority_impl.h"
 #include "common/pki/certificate_impl.h"
 #include "common/pki/credentials.h"
+#include "common/pki/issued.h"
 #include "common/pki/request_impl.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <openssl/rand.h>
 #include <poll.h>
 #include <stdio.h>
@@ -21,8 +20,8 @@
 #include <unistd.h>
 
 enum {
-    SERIAL_BITS = 127,   /* at most 16 bytes, and never negative */
-    ISSUED_MAX = 100000, /* certificates that a list takes */
+    SERIAL_BITS = 127, /* at most 16 bytes, and never negative */
+    LISTED_MAX = 1000000,
     CRL_VALID_S = 10 * 365 * 86400,
     LOCK_TRIES = 250, /* others hold the lock for milliseconds: gives up after 5 s */
     LOCK_PAUSE_MS = 20
@@ -293,20 +292,6 @@ static ps_status issue(authority *a, const ps_subject *subject, EVP_PKEY *key, i
     return st;
 }
 
-/* Stores an issued certificate below issued/. */
-static ps_status store(const authority *a, const ps_certificate *facts, const ps_strbuf *pem)
-{
-    char name[PS_PKI_SERIAL_BYTES + 16], path[PS_PATH_MAX];
-    ps_status st;
-
-    snprintf(name, sizeof name, "issued/%s.pem", facts->serial);
-    st = ps_path_join(path, sizeof path, a->dir, name);
-    if (ps_is_ok(&st)) {
-        st = ps_dir_make_for(path);
-    }
-    return ps_is_ok(&st) ? ps_file_write_private(path, pem->data, pem->len) : st;
-}
-
 /* Issues a certificate for `key`, stores it and appends the answer. */
 static ps_status answer_with(authority *a, const ps_subject *subject, EVP_PKEY *key,
                              int64_t valid_s, ps_strbuf *answer, ps_certificate *out)
@@ -321,7 +306,10 @@ static ps_status answer_with(authority *a, const ps_subject *subject, EVP_PKEY *
         st = ps_x509_put(answer, certificate);
     }
     if (ps_is_ok(&st)) {
-        st = store(a, out, answer);
+        st = ps_issued_store(a->dir, out, answer);
+    }
+    if (ps_is_ok(&st)) {
+        (void)ps_issued_sweep(a->dir, (int64_t)time(NULL));
     }
     if (ps_is_ok(&st)) {
         st = ps_x509_put(answer, a->root);
@@ -397,80 +385,45 @@ static int compare(const void *a, const void *b)
     return order != 0 ? order : (x->not_before < y->not_before) - (x->not_before > y->not_before);
 }
 
-/* Reads issued/`name` into `out`. */
-static ps_status read_issued(const authority *a, const char *name, ps_issued *out)
+typedef struct listing {
+    const authority *a;
+    ps_issued *all;
+    size_t count, cap;
+} listing;
+
+static ps_status take(void *arg, const ps_certificate *facts)
 {
-    char relative[PS_NAME_MAX + 16], path[PS_PATH_MAX], *bytes = NULL;
-    size_t n = 0;
-    ps_status st;
+    listing *l = arg;
 
-    snprintf(relative, sizeof relative, "issued/%.*s", PS_NAME_MAX, name);
-    st = read_file(a->dir, relative, PS_PKI_FILE_MAX, path, &bytes, &n);
-    if (ps_is_ok(&st)) {
-        st = ps_certificate_read(PS_PATH_SHOWN(path), bytes, n, &out->certificate);
+    if (l->count == LISTED_MAX) {
+        return ps_fail(PS_RESOURCE_EXHAUSTED, "%s has more than %d certificates",
+                       PS_PATH_SHOWN(l->a->dir), LISTED_MAX);
     }
-    out->is_revoked = ps_is_ok(&st) && is_revoked(a, &out->certificate);
-    free(bytes);
-    return st;
-}
-
-static ps_status list(const authority *a, ps_issued **out, size_t *count)
-{
-    char path[PS_PATH_MAX];
-    size_t cap = 0;
-    struct dirent *entry;
-    ps_status st = ps_path_join(path, sizeof path, a->dir, "issued");
-    DIR *folder = ps_is_ok(&st) ? opendir(path) : NULL;
-
-    *out = NULL;
-    *count = 0;
-    if (ps_is_ok(&st) && folder == NULL && errno != ENOENT) {
-        st = ps_fail_errno(errno, "open %s", PS_PATH_SHOWN(path));
+    if (l->count == l->cap) {
+        l->cap = l->cap == 0 ? 16 : 2 * l->cap;
+        l->all = ps_xrealloc(l->all, l->cap * sizeof *l->all);
     }
-    while (ps_is_ok(&st) && folder != NULL && (entry = readdir(folder)) != NULL) {
-        size_t len = strlen(entry->d_name);
-
-        if (!ps_name_is_safe(entry->d_name) || len < 5 ||
-            strcmp(entry->d_name + len - 4, ".pem") != 0) {
-            continue;
-        }
-        if (*count == ISSUED_MAX) {
-            st =
-                ps_fail(PS_RESOURCE_EXHAUSTED, "%s: more than %d certificates; remove expired ones",
-                        PS_PATH_SHOWN(path), ISSUED_MAX);
-            break;
-        }
-        if (*count == cap) {
-            cap = cap == 0 ? 16 : 2 * cap;
-            *out = ps_xrealloc(*out, cap * sizeof **out);
-        }
-        st = read_issued(a, entry->d_name, &(*out)[(*count)++]);
-    }
-    if (folder != NULL) {
-        closedir(folder);
-    }
-    if (ps_is_ok(&st) && *count > 0) {
-        qsort(*out, *count, sizeof **out, compare);
-    }
-    if (!ps_is_ok(&st)) {
-        free(*out);
-        *out = NULL;
-        *count = 0;
-    }
-    return st;
+    l->all[l->count++] = (ps_issued){*facts, is_revoked(l->a, facts)};
+    return ps_ok();
 }
 
 ps_status ps_authority_list(const char *dir, ps_issued **out, size_t *count)
 {
     authority a;
+    listing l = {.a = &a};
     ps_status st = open_authority(dir, &a);
 
-    *out = NULL;
-    *count = 0;
     if (ps_is_ok(&st)) {
-        st = list(&a, out, count);
+        st = ps_issued_each(dir, take, &l);
     }
     close_authority(&a);
+    *out = ps_is_ok(&st) ? l.all : NULL;
+    *count = ps_is_ok(&st) ? l.count : 0;
+    if (!ps_is_ok(&st)) {
+        free(l.all);
+    } else if (l.count > 0) {
+        qsort(l.all, l.count, sizeof *l.all, compare);
+    }
     return st;
 }
 
@@ -494,63 +447,78 @@ static bool add_revoked(X509_CRL *crl, const ps_certificate *facts, ASN1_TIME *n
     return ok;
 }
 
+typedef struct revoking {
+    authority *a;
+    const char *which; /* a serial number or a principal */
+    ASN1_TIME *now;
+    size_t count;
+} revoking;
+
+/* Revokes the certificate if it is meant. Expired ones too: a connection that began with one may
+ * still be open. */
+static ps_status revoke_one(void *arg, const ps_certificate *c)
+{
+    revoking *r = arg;
+    char text[PS_PRINCIPAL_TEXT_BYTES];
+
+    if ((strcmp(c->serial, r->which) != 0 &&
+         strcmp(ps_principal_text(&c->subject.who, text), r->which) != 0) ||
+        is_revoked(r->a, c)) {
+        return ps_ok();
+    }
+    r->count++;
+    return add_revoked(r->a->crl, c, r->now)
+               ? ps_ok()
+               : ps_x509_fail(PS_INTERNAL, "the list of revoked certificates cannot be made");
+}
+
+static bool begin_crl(authority *a)
+{
+    a->crl = X509_CRL_new();
+    return a->crl != NULL && X509_CRL_set_version(a->crl, X509_CRL_VERSION_2) == 1 &&
+           X509_CRL_set_issuer_name(a->crl, X509_get_subject_name(a->root)) == 1;
+}
+
+static bool sign_crl(authority *a, const ASN1_TIME *now, const ASN1_TIME *later)
+{
+    return X509_CRL_set1_lastUpdate(a->crl, now) == 1 &&
+           X509_CRL_set1_nextUpdate(a->crl, later) == 1 && X509_CRL_sort(a->crl) == 1 &&
+           X509_CRL_sign(a->crl, a->key, EVP_sha256()) > 0;
+}
+
 /* Revokes what `which` means, in memory. */
-static ps_status revoke_all(authority *a, const char *which, const ps_issued *all, size_t n,
-                            size_t *count)
+static ps_status revoke_all(authority *a, const char *which, size_t *count)
 {
     time_t now = time(NULL);
     ASN1_TIME *at = ASN1_TIME_set(NULL, now), *later = ASN1_TIME_set(NULL, now + CRL_VALID_S);
-    bool ok = at != NULL && later != NULL;
+    revoking r = {.a = a, .which = which, .now = at};
+    bool ok = at != NULL && later != NULL && (a->crl != NULL || begin_crl(a));
+    ps_status st = ok ? ps_issued_each(a->dir, revoke_one, &r) : ps_ok();
 
-    if (ok && a->crl == NULL) {
-        a->crl = X509_CRL_new();
-        ok = a->crl != NULL && X509_CRL_set_version(a->crl, X509_CRL_VERSION_2) == 1 &&
-             X509_CRL_set_issuer_name(a->crl, X509_get_subject_name(a->root)) == 1;
-    }
-    *count = 0;
-    for (size_t i = 0; ok && i < n; i++) {
-        const ps_certificate *c = &all[i].certificate;
-        char text[PS_PRINCIPAL_TEXT_BYTES];
-        bool is_meant = strcmp(c->serial, which) == 0 ||
-                        strcmp(ps_principal_text(&c->subject.who, text), which) == 0;
-
-        /* Expired ones too: a connection that began with one may still be open. */
-        if (is_meant && !all[i].is_revoked) {
-            ok = add_revoked(a->crl, c, at);
-            ++*count;
-        }
-    }
-    if (ok && *count > 0) {
-        ok = X509_CRL_set1_lastUpdate(a->crl, at) == 1 &&
-             X509_CRL_set1_nextUpdate(a->crl, later) == 1 && X509_CRL_sort(a->crl) == 1 &&
-             X509_CRL_sign(a->crl, a->key, EVP_sha256()) > 0;
-    }
+    ok = ok && (!ps_is_ok(&st) || r.count == 0 || sign_crl(a, at, later));
     ASN1_TIME_free(at);
     ASN1_TIME_free(later);
+    *count = r.count;
     if (!ok) {
         return ps_x509_fail(PS_INTERNAL, "the list of revoked certificates cannot be made");
     }
-    return *count > 0 ? ps_ok()
-                      : ps_fail(PS_NOT_FOUND,
-                                "%s: no certificate that can be revoked has this serial number or "
-                                "principal; 'psgd pki list' shows all",
-                                PS_SHORT(which, 100));
+    return !ps_is_ok(&st) || r.count > 0
+               ? st
+               : ps_fail(PS_NOT_FOUND,
+                         "%s: no certificate that can be revoked has this serial number or "
+                         "principal; 'psgd pki list' shows all",
+                         PS_SHORT(which, 100));
 }
 
 ps_status ps_authority_revoke(const char *dir, const char *which, size_t *count)
 {
     authority a;
-    ps_issued *all = NULL;
     ps_strbuf pem = {0};
-    size_t n = 0;
     ps_status st = open_authority(dir, &a);
 
     *count = 0;
     if (ps_is_ok(&st)) {
-        st = list(&a, &all, &n);
-    }
-    if (ps_is_ok(&st)) {
-        st = revoke_all(&a, which, all, n, count);
+        st = revoke_all(&a, which, count);
     }
     if (ps_is_ok(&st)) {
         st = ps_x509_put_crl(&pem, a.crl);
@@ -559,36 +527,11 @@ ps_status ps_authority_revoke(const char *dir, const char *which, size_t *count)
         st = write_file(dir, "crl.pem", &pem);
     }
     ps_strbuf_fini(&pem);
-    free(all);
     close_authority(&a);
     return st;
 }
 
 /* --- renewal ------------------------------------------------------------------------- */
-
-/* Reads a certificate that was issued here. */
-static ps_status find_issued(const authority *a, const char *serial, ps_certificate *out)
-{
-    char name[PS_PKI_SERIAL_BYTES + 16], path[PS_PATH_MAX], *pem = NULL;
-    size_t n = 0;
-    ps_status st = ps_ok();
-
-    if (serial[0] == '\0' || strspn(serial, "0123456789ABCDEF") != strlen(serial) ||
-        strlen(serial) >= PS_PKI_SERIAL_BYTES) {
-        return ps_fail(PS_INVALID_ARGUMENT, "\"%s\" is no serial number", PS_SHORT(serial, 48));
-    }
-    snprintf(name, sizeof name, "issued/%s.pem", serial);
-    st = read_file(a->dir, name, PS_PKI_FILE_MAX, path, &pem, &n);
-    if (st.code == PS_NOT_FOUND) {
-        st = ps_fail(PS_NOT_FOUND, "the certificate %s was not issued by the authority here",
-                     serial);
-    }
-    if (ps_is_ok(&st)) {
-        st = ps_certificate_read(PS_PATH_SHOWN(path), pem, n, out);
-    }
-    free(pem);
-    return st;
-}
 
 static bool is_same_subject(const ps_subject *a, const ps_subject *b)
 {
@@ -615,7 +558,7 @@ ps_status ps_authority_renew(const char *dir, const char *what, const char *pem,
         st = open_authority(dir, &a);
     }
     if (ps_is_ok(&st)) {
-        st = find_issued(&a, serial, &old);
+        st = ps_issued_find(dir, serial, &old);
     }
     if (ps_is_ok(&st) && is_revoked(&a, &old)) {
         st = ps_fail(PS_PERMISSION_DENIED, "the certificate %s of %s was revoked", serial,

@@ -3,7 +3,7 @@
  *
  *     root.key       the private key of the authority, mode 0600; whoever has it is everybody
  *     root.pem       the root certificate, which all members have
- *     issued/S.pem   each certificate, by its serial number
+ *     issued/S.pem   each certificate, by its serial number, until 30 days after its end (issued.h)
  *     crl.pem        the list of those that are revoked, signed by the root
  *     join-tokens    the tokens by which nodes join (join.h)
  *

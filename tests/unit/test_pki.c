@@ -2,15 +2,18 @@
 /* test_pki.c - principals, requests, an authority and the folders of its members. */
 #include "common/pki/authority.h"
 #include "common/pki/credentials.h"
+#include "common/pki/issued.h"
 #include "tests/support/cmocka_all.h"
 #include "tests/support/temp_dir.h"
 
+#include <fcntl.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static const int64_t hour_s = 3600;
 
@@ -371,6 +374,55 @@ static void what_is_missing_is_named(void **state)
     tear_down(&w);
 }
 
+/* Certificates of nodes live for a day, and each renewal issues another one. */
+static void certificates_are_removed_a_month_after_their_end(void **state)
+{
+    enum { MANY = PS_ISSUED_SWEPT_MAX + 500 };
+    char first[256], more[256];
+    ps_certificate own, found;
+    int64_t end_s;
+    size_t count, removed;
+    ps_issued *all;
+    ps_status st;
+    world w;
+
+    (void)state;
+    set_up(&w);
+    join(&w, &own);
+    end_s = own.not_after;
+    assert_int_equal(ps_issued_sweep(w.pki, end_s), 0);
+    assert_int_equal(ps_issued_sweep(w.pki, end_s + PS_ISSUED_KEPT_S - 60), 0);
+    st = ps_issued_find(w.pki, own.serial, &found);
+    assert_string_equal(st.text, "");
+    assert_string_equal(found.serial, own.serial);
+
+    snprintf(first, sizeof first, "%s/issued/%s.pem", w.pki, own.serial);
+    for (int i = 0; i < MANY; i++) {
+        snprintf(more, sizeof more, "%s/issued/%05d.pem", w.pki, i);
+        assert_int_equal(link(first, more), 0);
+    }
+    st = ps_authority_list(w.pki, &all, &count);
+    assert_string_equal(st.text, "");
+    assert_int_equal(count, MANY + 1);
+    free(all);
+    /* a sweep is short, and those after it go on */
+    end_s += PS_ISSUED_KEPT_S + 2 * 86400;
+    removed = ps_issued_sweep(w.pki, end_s);
+    assert_int_equal(removed, PS_ISSUED_SWEPT_MAX);
+    removed += ps_issued_sweep(w.pki, end_s);
+    assert_int_equal(removed, MANY + 1);
+    st = ps_issued_find(w.pki, own.serial, &found);
+    assert_int_equal(st.code, PS_NOT_FOUND);
+
+    /* one whose file says nothing about its end, as a copy's may, is read once */
+    join(&w, &own);
+    snprintf(first, sizeof first, "%s/issued/%s.pem", w.pki, own.serial);
+    assert_int_equal(utimensat(AT_FDCWD, first, (struct timespec[2]){{0}, {0}}, 0), 0);
+    assert_int_equal(ps_issued_sweep(w.pki, own.not_after + 5 * 86400), 0);
+    assert_int_equal(ps_issued_sweep(w.pki, own.not_after + PS_ISSUED_KEPT_S + 86400), 1);
+    tear_down(&w);
+}
+
 static void revoked_certificates_are_listed(void **state)
 {
     world w, other;
@@ -499,6 +551,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(an_expired_certificate_is_named),
         cmocka_unit_test(a_certificate_ends_with_its_root),
         cmocka_unit_test(what_is_missing_is_named),
+        cmocka_unit_test(certificates_are_removed_a_month_after_their_end),
         cmocka_unit_test(revoked_certificates_are_listed),
         cmocka_unit_test(requests_that_are_wrong_are_refused),
     };
