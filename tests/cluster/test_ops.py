@@ -10,6 +10,7 @@ import socket
 import subprocess
 import tempfile
 import time
+import unittest
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -258,6 +259,37 @@ class Ops(ClusterTest):
         self.assertEqual(lost(), ["worker-1"])
 
 
+def check_alert(test, series, expected):
+    """Has promtool evaluate the alert rules on series. expected: (time, name of the alert, the alerts that fire)"""
+    with tempfile.TemporaryDirectory(prefix="psgd-rules-") as folder:
+        tests = [{"interval": "1m", "input_series": [{"series": s, "values": v} for s, v in series.items()],
+                  "alert_rule_test": [{"eval_time": at, "alertname": name, "exp_alerts": alerts}
+                                      for at, name, alerts in expected]}]
+        path = f"{folder}/test.yml"
+        with open(path, "w", encoding="utf-8") as f:
+            json.dump({"rule_files": [str(ROOT / "deploy/prometheus/alerts.yml")], "tests": tests}, f)
+        done = subprocess.run(["promtool", "test", "rules", path], capture_output=True, text=True, timeout=60)
+        test.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+
+def description_of(alert):
+    """The description of an alert, as the rules have it."""
+    rule = (ROOT / "deploy/prometheus/alerts.yml").read_text().split(f"- alert: {alert}\n")[1]
+    return re.search(r'description: "(.*)"', rule)[1]
+
+
+class Checkpoints(unittest.TestCase):
+    def test_the_alert_fires_when_the_last_one_of_a_running_job_is_old(self):
+        series = {f'psgd_job_checkpoint_timestamp_seconds{{instance="c",job_id="{job}"}}': stamps
+                  for job, stamps in (("old", "0x120"), ("taken", "0x40 3000x80"), ("waits", "0x120"))}
+        series |= {f'psgd_job_running{{instance="c",job_id="{job}"}}': f"{running}x120"
+                   for job, running in (("old", 1), ("taken", 1), ("waits", 0))}
+        fired = {"exp_labels": {"severity": "warning", "instance": "c", "job_id": "old"}, "exp_annotations": {
+            "summary": "the last checkpoint of job old is 1h 10m 0s old",
+            "description": description_of("CheckpointOld").replace("{{ $labels.job_id }}", "old")}}
+        check_alert(self, series, [("60m", "CheckpointOld", []), ("70m", "CheckpointOld", [fired])])
+
+
 class Certificates(tls_cluster.TlsTest):
     def test_when_certificates_of_nodes_end(self):
         c = self.tls_cluster(coordinator_args=["--ops", "127.0.0.1:0"], workers=1, pservers=0)
@@ -267,19 +299,10 @@ class Certificates(tls_cluster.TlsTest):
         self.assertAlmostEqual(ends, time.time() + 365 * 86400, delta=600)
 
     def test_the_alert_fires_before_a_certificate_ends(self):
-        with tempfile.TemporaryDirectory(prefix="psgd-rules-") as folder:
-            series = {"series": 'psgd_node_certificate_expiry_timestamp_seconds{node="w",role="worker"}', "values": "18000x120"}
-            description = re.search(r'ends in.*\n +description: "(.*)"', (ROOT / "deploy/prometheus/alerts.yml").read_text())[1]
-            fired = {"exp_labels": {"severity": "warning", "node": "w", "role": "worker"}, "exp_annotations": {
-                "summary": "the certificate of worker w ends in 3h 50m 0s", "description": description}}
-            tests = [{"interval": "1m", "input_series": [series], "alert_rule_test": [
-                {"eval_time": "55m", "alertname": "CertificateExpiring", "exp_alerts": []},
-                {"eval_time": "70m", "alertname": "CertificateExpiring", "exp_alerts": [fired]}]}]
-            path = f"{folder}/test.yml"
-            with open(path, "w", encoding="utf-8") as f:
-                json.dump({"rule_files": [str(ROOT / "deploy/prometheus/alerts.yml")], "tests": tests}, f)
-            done = subprocess.run(["promtool", "test", "rules", path], capture_output=True, text=True)
-            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        series = {'psgd_node_certificate_expiry_timestamp_seconds{node="w",role="worker"}': "18000x120"}
+        fired = {"exp_labels": {"severity": "warning", "node": "w", "role": "worker"}, "exp_annotations": {
+            "summary": "the certificate of worker w ends in 3h 50m 0s", "description": description_of("CertificateExpiring")}}
+        check_alert(self, series, [("55m", "CertificateExpiring", []), ("70m", "CertificateExpiring", [fired])])
 
 
 if __name__ == "__main__":
