@@ -31,6 +31,7 @@ static const struct {
     {".pg{fill:", "#ffffff", "#0d1117"},   {".pt{fill:", "#1f2328", "#e6edf3"},
     {".pq{fill:", "#59636e", "#9198a1"},   {".pl{stroke:", "#e4e8ec", "#232a34"},
     {".px{stroke:", "#818b98", "#656c76"}, {".pr{fill:", "#c9d1d9", "#3a424d"},
+    {".pc{fill:", "#24364f", "#dfe6ee"},   {".pw{fill:", "#e5808a", "#8e3b46"},
 };
 
 static void put_inks(ps_strbuf *out, int dark)
@@ -273,7 +274,8 @@ void ps_plot_svg_lines(ps_strbuf *out, const ps_plot_chart *chart)
 
 /* --- bars -------------------------------------------------------------------------- */
 
-static const char *const part_kinds[3] = {"f0", "f1", "pr"};
+/* Colours of their own: those of `colours` stand for jobs. */
+static const char *const part_kinds[3] = {"pc", "pw", "pr"};
 
 static void put_bar(ps_strbuf *out, const ps_plot_bar *bar, const ps_plot_axis *x, double y,
                     double thick, bool has_colour)

@@ -46,7 +46,7 @@ typedef struct ps_plot_bar {
 
 typedef struct ps_plot_bars {
     const char *title, *x_title;
-    const char *parts[3]; /* names; NULL: there is no such part */
+    const char *parts[3]; /* names; NULL: there is no such part. No line has their colours */
     ps_plot_unit unit;
     bool has_colours; /* a square in the colour of the job stands before each label */
     const ps_plot_bar *bars;

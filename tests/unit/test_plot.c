@@ -291,6 +291,45 @@ static void a_folder_becomes_a_picture(void **state)
     assert_true(ps_is_ok(&st));
 }
 
+/* Returns how often `part` stands in text. */
+static size_t count_of(const char *text, const char *part)
+{
+    size_t n = 0;
+
+    for (const char *at = strstr(text, part); at != NULL; at = strstr(at + 1, part)) {
+        n++;
+    }
+    return n;
+}
+
+static void parts_of_bars_have_colours_of_their_own(void **state)
+{
+    static const ps_plot_bar bar = {.label = "worker 0", .parts = {1, 2, 3}};
+    static const ps_plot_bars bars = {
+        .title = "t", .x_title = "x", .parts = {"a", "b", "c"}, .bars = &bar, .n = 1};
+    ps_strbuf style = {0}, out = {0};
+    size_t n = 0;
+
+    (void)state;
+    ps_plot_svg_style(&style);
+    ps_plot_svg_bars(&out, &bars);
+    for (const char *at = strstr(ps_strbuf_text(&out), "<rect class=\""); at != NULL;
+         at = strstr(at + 1, "<rect class=\"")) {
+        char rule[16], colour[8];
+        const char *found;
+
+        snprintf(rule, sizeof rule, ".%.2s{fill:", at + strlen("<rect class=\""));
+        found = strstr(ps_strbuf_text(&style), rule);
+        assert_non_null(found);
+        snprintf(colour, sizeof colour, "%s", found + strlen(rule));
+        assert_int_equal(count_of(ps_strbuf_text(&style), colour), 1);
+        n++;
+    }
+    assert_int_equal(n, 6); /* three parts, and three squares of the key */
+    ps_strbuf_fini(&style);
+    ps_strbuf_fini(&out);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -303,6 +342,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_label_is_what_differs),
         cmocka_unit_test(text_of_others_is_escaped),
         cmocka_unit_test(a_folder_becomes_a_picture),
+        cmocka_unit_test(parts_of_bars_have_colours_of_their_own),
     };
 
     if (argc > 1) {
