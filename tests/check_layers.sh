@@ -28,7 +28,8 @@ done <<'MAP'
 common/base          common/base/ openssl/
 common/codec         common/base/ common/codec/ psgd/v1/codec protobuf-c/
 common/optim         common/base/ common/optim/
-common/nn            common/base/ common/nn/ cblas
+common/trace         common/base/ common/trace/
+common/nn            common/base/ common/trace/ common/nn/ cblas
 common/metric        common/base/ common/metric/ common/nn/targets
 common/data          common/base/ common/data/
 common/artifact      common/base/ common/nn/ common/artifact/ onnx/ tensorboard/
@@ -40,12 +41,12 @@ common/rpc           common/base/ common/pki/ common/rpc/ grpc/ protobuf-c/ goog
 common/ops           common/base/ common/rpc/ common/ops/ microhttpd.h
 common/job           common/base/ common/codec/ common/optim/ common/nn/ common/metric/ common/data/ common/consistency/ common/straggler/ common/update/ common/mesh/ common/job/ common/rpc/pbjson common/rpc/error psgd/ protobuf-c/
 common/placement     common/base/ common/job/layout common/placement/
-common/store         common/base/ common/codec/ common/optim/ common/consistency/ common/store/ psgd/v1/codec protobuf-c/
+common/store         common/base/ common/trace/ common/codec/ common/optim/ common/consistency/ common/store/ psgd/v1/codec protobuf-c/
 common/mesh      common/base/ common/codec/ common/data/ common/mesh/ psgd/v1/codec protobuf-c/
-common/train         common/base/ common/nn/ common/metric/ common/data/ common/artifact/ common/optim/ common/update/ common/mesh/ common/codec/ common/consistency/ common/store/ common/job/ common/placement/ common/train/ psgd/ protobuf-c/
-common/inprocess     common/base/ common/nn/ common/metric/ common/data/ common/artifact/ common/optim/ common/update/ common/mesh/ common/codec/ common/consistency/ common/straggler/ common/store/ common/job/ common/placement/ common/train/ common/wire/ common/inprocess/ common/rpc/pbjson psgd/ protobuf-c/ google/
+common/train         common/base/ common/trace/ common/nn/ common/metric/ common/data/ common/artifact/ common/optim/ common/update/ common/mesh/ common/codec/ common/consistency/ common/store/ common/job/ common/placement/ common/train/ psgd/ protobuf-c/
+common/inprocess     common/base/ common/trace/ common/nn/ common/metric/ common/data/ common/artifact/ common/optim/ common/update/ common/mesh/ common/codec/ common/consistency/ common/straggler/ common/store/ common/job/ common/placement/ common/train/ common/wire/ common/inprocess/ common/rpc/pbjson psgd/ protobuf-c/ google/
 common/node          common/ psgd/ protobuf-c/
-common/wire          common/base/ common/codec/ common/optim/ common/rpc/ common/job/ common/placement/ common/store/ common/train/ common/wire/ psgd/ protobuf-c/
+common/wire          common/base/ common/trace/ common/codec/ common/optim/ common/rpc/ common/job/ common/placement/ common/store/ common/train/ common/wire/ psgd/ protobuf-c/
 services/coordinator common/ services/coordinator/ psgd/ protobuf-c/ google/ sqlite3.h etcd/
 services/coordinator/domain common/base/ common/pki/principal services/coordinator/domain/ psgd/ protobuf-c/ google/
 services/coordinator/io     common/ services/coordinator/domain/ services/coordinator/io/ psgd/ protobuf-c/ google/ sqlite3.h etcd/

@@ -15,6 +15,7 @@
 #include "common/job/describe.h"
 #include "common/job/plan.h"
 #include "common/rpc/pbjson.h"
+#include "common/trace/trace_file.h"
 #include "common/train/counted.h"
 #include "common/train/merge.h"
 
@@ -27,7 +28,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PATH_BYTES = 1280, FILES_OF_WORKER = 6, FILES_OF_JOB = 5, LOG_BYTES_MAX = 64 << 20 };
+enum { PATH_BYTES = 1280, FILES_OF_WORKER = 6, FILES_OF_JOB = 6, LOG_BYTES_MAX = 64 << 20 };
 
 #define REPORT PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT
 #define EVENTS PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_EVENTS
@@ -184,6 +185,40 @@ static ps_status write_rounds(ps_inprocess_job *run)
     for (uint32_t i = 0; i < run->worker_count; i++) {
         if (ps_is_ok(&st) && paths[i] != NULL) {
             (void)unlink(paths[i]); /* no part exists if the job did not begin */
+        }
+        free(paths[i]);
+    }
+    free(paths);
+    return ps_is_ok(&st) && is_written ? list(run, name, REPORT, "") : st;
+}
+
+/* Merges the workers' parts of the timeline, and removes the parts. */
+static ps_status write_trace(ps_inprocess_job *run)
+{
+    char **paths = ps_xcalloc(run->worker_count, sizeof *paths);
+    char name[INPROCESS_NAME_BYTES], path[PATH_BYTES];
+    const char *title = run->plan->spec->title;
+    bool is_written = false;
+    ps_status st = ps_ok();
+
+    for (uint32_t i = 0; i < run->worker_count && ps_is_ok(&st); i++) {
+        char rank[16];
+
+        snprintf(rank, sizeof rank, "%u", i);
+        ps_artifact_name(name, sizeof name, PS_TRACE_PREFIX, title, rank, PS_TRACE_PART_SUFFIX);
+        st = ps_path_join(path, sizeof path, run->conf.folder, name);
+        paths[i] = ps_xstrdup(path);
+    }
+    ps_artifact_name_of_job(name, sizeof name, PS_TRACE_PREFIX, title, PS_TRACE_SUFFIX);
+    if (ps_is_ok(&st)) {
+        st = ps_path_join(path, sizeof path, run->conf.folder, name);
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_trace_merge(paths, run->worker_count, path, &is_written);
+    }
+    for (uint32_t i = 0; i < run->worker_count; i++) {
+        if (ps_is_ok(&st) && paths[i] != NULL) {
+            (void)unlink(paths[i]);
         }
         free(paths[i]);
     }
@@ -429,6 +464,9 @@ ps_status inprocess_write_files(ps_inprocess_job *run)
     st = list_workers(run);
     if (ps_is_ok(&st)) {
         st = write_rounds(run);
+    }
+    if (ps_is_ok(&st) && run->plan->spec->trace != NULL) {
+        st = write_trace(run);
     }
     /* Without servers worker 0 has written the model already, if the job is complete. */
     if (ps_is_ok(&st) && (run->server != NULL || !ps_is_ok(&run->result))) {

@@ -54,6 +54,9 @@ void ps_check_tables(ps_check *check, const ps_plan *plan);
 size_t ps_check_metric(ps_check *check, const ps_plan *plan, const char *field, const char *name,
                        bool *is_cost);
 
+/* Checks spec.trace and fills in its defaults. */
+void ps_check_trace(ps_check *check, const ps_plan *plan);
+
 /* Checks spec.checkpoint. After everything else. */
 void ps_check_checkpoint(ps_check *check, ps_plan *plan);
 

@@ -7,6 +7,7 @@
 #include "common/base/draw.h"
 #include "common/base/xalloc.h"
 #include "common/nn/blas.h"
+#include "common/trace/trace.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -206,6 +207,7 @@ static const float *forward(ps_model *model, const float *weights, const float *
                               .y = model->block + at->y_at,
                               .tape = model->block + at->tape_at,
                               .n = n};
+        int64_t began_ns;
 
         if (at->root != i) {
             continue;
@@ -218,7 +220,9 @@ static const float *forward(ps_model *model, const float *weights, const float *
         if (at->input_count > at->plan.input_count) {
             call.pass.added = call.x[at->plan.input_count];
         }
+        began_ns = ps_trace_begin();
         ps_model_call_forward(at, &call);
+        ps_trace_end(PS_TRACE_FORWARD, began_ns, (uint32_t)i, at->layer->kind);
     }
     return ps_model_output_of(model, model->layers[model->layer_count - 1].root, x);
 }
@@ -382,6 +386,7 @@ void ps_model_train(ps_model *model, const float *weights, const float *x, ps_ta
                       model->is_ascent ? -scale : scale, model->block + model->dy_at, score);
     for (size_t i = model->layer_count; i-- > 0;) {
         const ps_placed *at = &model->layers[i];
+        int64_t began_ns = ps_trace_begin();
 
         if (at->root != i || !at->has_slope) {
             continue;
@@ -391,6 +396,7 @@ void ps_model_train(ps_model *model, const float *weights, const float *x, ps_ta
         }
         backward_layer(model, i, &of);
         merge_slopes(model, at, n);
+        ps_trace_end(PS_TRACE_BACKWARD, began_ns, (uint32_t)i, at->layer->kind);
         if (hooks != NULL && hooks->ready != NULL && at->plan.var_count > 0) {
             hooks->ready(hooks->arg, at->first_variable, at->plan.var_count);
         }

@@ -2,6 +2,8 @@
 /* shard_step.c - updates of a slice: by one contribution, or by a sum that closes. */
 #include "common/store/store_impl.h"
 
+#include "common/trace/trace.h"
+
 #include <assert.h>
 #include <string.h>
 
@@ -47,6 +49,7 @@ static void find_increment(ps_store *store, shard_slice *slice, ps_moment at, co
 static void step(ps_store *store, shard_slice *slice, uint64_t clock, double share, const float *g,
                  float merge, float scale)
 {
+    int64_t began_ns = ps_trace_begin();
     float *w = shard_weights_to_write(slice);
     size_t n = slice->conf.n;
     ps_moment at = {.t = slice->col->version + 1, .step = clock, .share = share};
@@ -75,14 +78,17 @@ static void step(ps_store *store, shard_slice *slice, uint64_t clock, double sha
     }
     slice->col->version++;
     store->counters.steps++;
+    ps_trace_end_of(PS_TRACE_APPLY, began_ns, (uint32_t)(slice - store->slices), clock + 1);
 }
 
 static void decode(const shard_slice *slice, const Psgd__V1__Encoding *head, const uint8_t *bytes,
                    size_t len, ps_into into, float *y)
 {
+    int64_t began_ns = ps_trace_begin();
     ps_status st = ps_codec_decode(slice->conf.up, head, bytes, len, into, y, slice->conf.n);
 
     assert(ps_is_ok(&st)); /* it was checked on arrival */
+    ps_trace_end(PS_TRACE_DECODE, began_ns, head->slice, NULL);
 }
 
 /* Returns the values of a contribution: in place if they are aligned float32, else decoded into
@@ -132,7 +138,10 @@ bool shard_buffer(ps_store *store, uint32_t s, uint32_t k, bool is_late,
     bool is_added = !store->book.in_order || k == slice->turn;
 
     if (is_added) {
+        int64_t began_ns = ps_trace_begin();
+
         add_to_sum(store, slice, head, bytes, len);
+        ps_trace_end(PS_TRACE_SUM, began_ns, s, NULL);
     } else {
         ps_park_add(&store->park, &slice->parked, k, head, bytes, len);
     }

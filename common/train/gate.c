@@ -4,6 +4,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/xalloc.h"
+#include "common/trace/trace.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -255,8 +256,21 @@ const ps_histogram *ps_gate_waits(void)
     return &waits;
 }
 
+/* Returns the servers that owe, as a ps_trace_record has them. The caller holds the mutex. */
+static uint64_t debtors(const ps_gate *gate, const ps_gate_want *w)
+{
+    uint64_t whom = 0;
+
+    for (uint32_t i = 0; i < gate->placement->server_count; i++) {
+        whom |= server_owes(gate, i, w) ? UINT64_C(1) << (i < 63 ? i : 63) : 0;
+    }
+    return whom;
+}
+
 static bool wait_for(ps_gate *gate, const ps_gate_want *w)
 {
+    int64_t began_ns = ps_trace_begin();
+    uint64_t whom;
     int64_t began_us, until_us, ended_us;
     bool open;
 
@@ -266,6 +280,7 @@ static bool wait_for(ps_gate *gate, const ps_gate_want *w)
         until_us = began_us + gate->patience_us;
         gate->waiting = true;
         gate->want = *w;
+        whom = began_ns != 0 ? debtors(gate, w) : 0;
         while (!is_over(gate, w)) {
             if (!sleep_until(gate, w, until_us) && !is_there(gate, w)) {
                 give_up(gate, w);
@@ -275,6 +290,9 @@ static bool wait_for(ps_gate *gate, const ps_gate_want *w)
         ended_us = ps_clock_us();
         gate->waited_us += ended_us - began_us;
         ps_histogram_add(&waits, ended_us - began_us);
+        if (began_ns != 0) {
+            ps_trace_add(PS_TRACE_WAIT, began_ns, 0, NULL, whom);
+        }
     }
     open = !gate->stopped && ps_is_ok(&gate->failure);
     pthread_mutex_unlock(&gate->mutex);

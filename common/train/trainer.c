@@ -102,6 +102,9 @@ ps_status ps_trainer_create(const ps_trainer_conf *conf, ps_trainer **out)
     ps_model_set_ascent(t->model, plan->spec->optimizer->maximise);
     t->weights = conf->weights;
     t->stop_at = UINT64_MAX;
+    if (plan->spec->trace != NULL) {
+        t->trace = ps_trace_ring_create(plan->spec->trace->from_step, plan->spec->trace->steps);
+    }
     *out = t;
     return ps_ok();
 }
@@ -118,6 +121,7 @@ void ps_trainer_destroy(ps_trainer *t)
     ps_step_metrics_fini(&t->step_metrics);
     ps_buf_unref(t->part);
     ps_model_destroy(t->model);
+    ps_trace_ring_destroy(t->trace);
     ps_trainer_fini_rounds(t);
     ps_trainer_fini_earlier(t);
     ps_trainer_fini_said(t);
@@ -287,9 +291,11 @@ void ps_trainer_gather(ps_trainer *t, uint32_t epoch, uint64_t step, uint32_t i,
 {
     uint32_t held = t->plan->assignment->held_count[t->conf.rank], size = t->plan->spec->block_size;
     uint64_t batches = t->plan->batches_per_epoch, number = step % batches * held + i;
+    int64_t began_ns = ps_trace_begin();
 
     if (t->ahead == NULL) {
         ps_feed_gather(t->feed, epoch, PS_TRAIN, index_of(t, number), 0, size, x, targets);
+        ps_trace_end(PS_TRACE_DATA, began_ns, i, NULL);
         return;
     }
     if (!ps_ahead_take(t->ahead, epoch, index_of(t, number), size, x, targets)) {
@@ -301,6 +307,7 @@ void ps_trainer_gather(ps_trainer *t, uint32_t epoch, uint64_t step, uint32_t i,
            ps_ahead_want(t->ahead, epoch, index_of(t, t->next_wanted), size)) {
         t->next_wanted++;
     }
+    ps_trace_end(PS_TRACE_DATA, began_ns, i, NULL);
 }
 
 void ps_trainer_order(ps_trainer *t, uint32_t epoch)
@@ -412,6 +419,7 @@ bool ps_trainer_evaluate(ps_trainer *t, uint32_t epoch)
         return true;
     }
     began_us = ps_clock_us();
+    t->record.evaluation_ns = ps_trace_begin();
     ps_evaluation_clear(&t->evaluation);
     for (uint32_t n; at < count && ps_gate_is_open(t->gate); at += n) {
         n = count - at < PS_EVALUATION_BATCH ? count - at : PS_EVALUATION_BATCH;
@@ -542,6 +550,16 @@ static void put_last_row(ps_trainer *t)
     ps_trainer_end_train(t);
 }
 
+/* Writes the rank's part of the timeline. A failure is logged: it is no reason to lose a model. */
+static void trace_end(ps_trainer *t)
+{
+    ps_status st = ps_trainer_write_trace(t);
+
+    if (!ps_is_ok(&st)) {
+        ps_log(PS_LOG_WARN, "trainer", "no timeline: %s", st.text);
+    }
+}
+
 static void *run(void *arg)
 {
     ps_trainer *t = arg;
@@ -560,6 +578,7 @@ static void *run(void *arg)
         }
         put_last_row(t);
         ps_trainer_record_end(t);
+        trace_end(t);
         if (is_trained) {
             if (t->conf.rank == 0 && !ps_trainer_is_at_stop(t)) {
                 st = ps_trainer_write_patiently(t, ps_trainer_write_model);

@@ -11,6 +11,7 @@
 #include "common/artifact/thin.h"
 #include "common/base/state.h"
 #include "common/data/ahead.h"
+#include "common/trace/trace_file.h"
 #include "common/train/evaluation.h"
 #include "common/train/holdup.h"
 #include "common/train/step_metrics.h"
@@ -43,6 +44,8 @@ typedef struct trainer_record {
     /* time at which the exchange of `before` began, and that of `now`; 0: it did not */
     int64_t sent_us[2];
     int64_t began_us;         /* time at which `now` began; evaluations move it later */
+    int64_t began_ns;         /* the same for the timeline (trace.h); 0: `now` is not recorded */
+    int64_t evaluation_ns;    /* time at which an evaluation began, likewise */
     int64_t waited_us;        /* the gate's waiting time at that moment */
     ps_exchange_stats so_far; /* the traffic that the written entries contain */
 } trainer_record;
@@ -117,6 +120,7 @@ struct ps_trainer {
     ps_train_row last_row;
     ps_events *events; /* the reports as curves for TensorBoard */
     trainer_record record;
+    ps_trace_ring *trace; /* NULL: the job has no timeline */
     int64_t began_us, last_row_us;
     uint64_t metrics_at; /* step whose values step_metrics has; 0: none yet */
     trainer_said said;
@@ -235,6 +239,9 @@ void ps_trainer_clip_all(ps_trainer *t, float *g, double share, ps_model_ready_f
 
 /* Open and close the worker's files in the job's folder. */
 PS_MUST_USE ps_status ps_trainer_open_reports(ps_trainer *t);
+/* Writes the rank's part of the timeline; does nothing if the job has none. Takes what was
+ * recorded. Fails as files do. */
+PS_MUST_USE ps_status ps_trainer_write_trace(ps_trainer *t);
 
 /* Returns the row of `step`, whose samples were added to the metrics. */
 ps_train_row ps_trainer_row(ps_trainer *t, uint32_t epoch, uint32_t batch, uint64_t step);

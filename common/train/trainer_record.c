@@ -15,10 +15,18 @@
 
 enum { OF_BEFORE, OF_NOW };
 
+/* Records the next step in the timeline, if it is one of those. */
+static void trace_next(ps_trainer *t)
+{
+    ps_trace_enter(t->trace, t->clock + 1);
+    t->record.began_ns = ps_trace_begin();
+}
+
 void ps_trainer_record_begin(ps_trainer *t)
 {
     t->record.began_us = t->began_us;
     t->record.waited_us = ps_gate_waited_us(t->gate);
+    trace_next(t);
 }
 
 void ps_trainer_record_step(ps_trainer *t, double loss)
@@ -87,6 +95,8 @@ static void end_round(ps_trainer *t, uint64_t round)
     r->is_sent = false;
     r->began_us = now_us;
     r->waited_us = waited_us;
+    ps_trace_end(PS_TRACE_STEP, r->began_ns, 0, NULL);
+    trace_next(t);
 }
 
 void ps_trainer_record_round(ps_trainer *t)
@@ -99,6 +109,8 @@ void ps_trainer_record_evaluation(ps_trainer *t, const ps_eval_row *row, int64_t
     trainer_record *r = &t->record;
 
     r->began_us += ps_clock_us() - began_us;
+    ps_trace_end(PS_TRACE_EVALUATE, r->evaluation_ns, 0, NULL);
+    r->began_ns = ps_trace_begin();
     r->before.is_evaluated = true;
     r->before.test_loss = row->loss;
     memcpy(r->before.values, row->values, t->plan->metric_count * sizeof *row->values);
@@ -113,4 +125,5 @@ void ps_trainer_record_end(ps_trainer *t)
     }
     r->before.wait_s += (double)(ps_gate_waited_us(t->gate) - r->waited_us) * 1e-6;
     ps_trainer_record_finish(t);
+    ps_trace_enter(NULL, 0);
 }

@@ -3,6 +3,7 @@
 #include "common/wire/connection_impl.h"
 
 #include "common/base/clock.h"
+#include "common/trace/trace.h"
 
 #include <string.h>
 
@@ -132,9 +133,11 @@ static void put_slice(ps_connection *conn, connection_message *m, uint32_t posit
     const float *grad = gradient_of(conn, slice);
     ps_encoding *head = &conn->heads[m->head.n_slices++];
     bool is_plain = ps_coder_is_plain(&x->coder, slice->index);
+    int64_t began_ns = ps_trace_begin();
     size_t size = ps_coder_encode(&x->coder, slice->index, conn->clock, conn->block, grad,
                                   is_plain ? NULL : ps_connection_room(conn, m), head);
 
+    ps_trace_end(PS_TRACE_ENCODE, began_ns, slice->index, NULL);
     if (is_plain) { /* sent from the gradient block, without a copy */
         add_piece(conn, m, x->grad, grad, size);
     } else {
@@ -273,6 +276,7 @@ static bool send_next(ps_connection *conn)
 {
     connection_message m = {.head = PSGD__V1__PUSH_GRADIENT_REQUEST__INIT};
     Psgd__V1__WorkerIdentity identity;
+    int64_t began_ns;
     bool is_any = false;
 
     for (size_t i = 0; i < PS_PIECE_GROUPS; i++) {
@@ -290,7 +294,9 @@ static bool send_next(ps_connection *conn)
     m.head.clock = conn->clock;
     m.head.block = conn->block;
     put_report(conn, &m.head);
+    began_ns = ps_trace_begin();
     ps_link_send(conn->push.link, &m.head.base, conn->pieces, m.piece_count);
+    ps_trace_end_of(PS_TRACE_SEND, began_ns, conn->part, conn->clock + 1);
     return true;
 }
 

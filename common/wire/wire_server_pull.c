@@ -2,6 +2,8 @@
 /* wire_server_pull.c - see wire_server.h: receives requests, sends weights and rows. */
 #include "common/wire/wire_server_impl.h"
 
+#include "common/trace/trace.h"
+
 /* Slices beside rows: no more bytes than one slice has, as the worker waits for the rows first. */
 enum { BESIDE_ROWS = PS_SLICE_VALUES * sizeof(float) };
 
@@ -95,6 +97,7 @@ static void send_answer(wire_worker *w, wire_answer *a)
 static bool give(wire_worker *w)
 {
     wire_answer a = {.head = PSGD__V1__PULL_WEIGHTS_RESPONSE__INIT};
+    int64_t began_ns = ps_trace_begin();
     bool is_any = false;
 
     if (w->pull == NULL || !ps_link_can_send(w->pull)) {
@@ -105,6 +108,7 @@ static bool give(wire_worker *w)
     }
     if (is_any) {
         send_answer(w, &a);
+        ps_trace_end(PS_TRACE_SERVE, began_ns, w->rank, NULL);
     }
     return is_any;
 }

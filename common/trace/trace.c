@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* trace.c - see trace.h: rings of records.
+ *
+ * `written` and `taken` only grow; the record n is at n % PS_TRACE_RECORDS. The writer does not
+ * touch a record between the two, so the collector never reads one that changes. */
+#include "common/trace/trace.h"
+
+#include "common/base/xalloc.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+
+struct ps_trace_ring {
+    uint64_t from_step, steps;
+    uint64_t step; /* the writer's, now */
+    _Atomic uint64_t written, taken, lost;
+    ps_trace_record records[PS_TRACE_RECORDS];
+};
+
+_Thread_local ps_trace_ring *ps_trace_here = NULL;
+
+ps_trace_ring *ps_trace_ring_create(uint64_t from_step, uint64_t steps)
+{
+    ps_trace_ring *ring = ps_xcalloc(1, sizeof *ring);
+
+    ring->from_step = from_step;
+    ring->steps = steps;
+    return ring;
+}
+
+void ps_trace_ring_destroy(ps_trace_ring *ring)
+{
+    free(ring);
+}
+
+void ps_trace_enter(ps_trace_ring *ring, uint64_t step)
+{
+    bool records = ring != NULL && step >= ring->from_step && step - ring->from_step < ring->steps;
+
+    if (records) {
+        ring->step = step;
+    }
+    ps_trace_here = records ? ring : NULL;
+}
+
+int64_t ps_trace_now_ns(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+void ps_trace_add(ps_trace_kind kind, int64_t begin_ns, uint32_t number, const char *what,
+                  uint64_t detail)
+{
+    ps_trace_ring *ring = ps_trace_here;
+    uint64_t n = atomic_load_explicit(&ring->written, memory_order_relaxed);
+
+    if (n - atomic_load_explicit(&ring->taken, memory_order_acquire) >= PS_TRACE_RECORDS) {
+        atomic_fetch_add_explicit(&ring->lost, 1, memory_order_relaxed);
+        return;
+    }
+    ring->records[n % PS_TRACE_RECORDS] = (ps_trace_record){.begin_ns = begin_ns,
+                                                            .end_ns = ps_trace_now_ns(),
+                                                            .step = ring->step,
+                                                            .detail = detail,
+                                                            .what = what,
+                                                            .number = number,
+                                                            .kind = kind};
+    atomic_store_explicit(&ring->written, n + 1, memory_order_release);
+}
+
+size_t ps_trace_take(ps_trace_ring *ring, ps_trace_record *out, size_t max)
+{
+    uint64_t from = atomic_load_explicit(&ring->taken, memory_order_relaxed);
+    uint64_t to = atomic_load_explicit(&ring->written, memory_order_acquire);
+    size_t n = 0;
+
+    while (from + n < to && n < max) {
+        out[n] = ring->records[(from + n) % PS_TRACE_RECORDS];
+        n++;
+    }
+    atomic_store_explicit(&ring->taken, from + n, memory_order_release);
+    return n;
+}
+
+uint64_t ps_trace_lost(const ps_trace_ring *ring)
+{
+    return atomic_load_explicit(&ring->lost, memory_order_relaxed);
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* trace.h - records what threads do in some steps of a job.
+ *
+ * A thread records into a ring of its own, without locks: it is the only writer of the ring, and
+ * one collector reads it. A thread that has no ring, or is outside of the steps to record, has
+ * ps_trace_here == NULL; then a record costs one test of that pointer and no reading of the clock.
+ * A full ring keeps what it has and counts what it loses, so a slow collector stops nobody.
+ */
+#ifndef PS_COMMON_TRACE_TRACE_H
+#define PS_COMMON_TRACE_TRACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Kinds of slices: constant, name in the file, category, meaning of the number. */
+#define PS_TRACE_KINDS(X)                                                                          \
+    X(STEP, "step", "worker", "")                                                                  \
+    X(DATA, "data", "worker", "block")                                                             \
+    X(FORWARD, "forward", "worker", "layer")                                                       \
+    X(BACKWARD, "backward", "worker", "layer")                                                     \
+    X(WAIT, "wait", "worker", "")                                                                  \
+    X(ENCODE, "encode", "worker", "slice")                                                         \
+    X(SEND, "send", "worker", "part")                                                              \
+    X(TAKE, "decode", "worker", "part")                                                            \
+    X(EVALUATE, "evaluate", "worker", "")                                                          \
+    X(DECODE, "decode", "server", "slice")                                                         \
+    X(SUM, "sum", "server", "slice")                                                               \
+    X(APPLY, "step", "server", "slice")                                                            \
+    X(SERVE, "serve", "server", "rank")
+
+typedef enum ps_trace_kind {
+#define PS_TRACE_ENUM(constant, name, category, number) PS_TRACE_##constant,
+    PS_TRACE_KINDS(PS_TRACE_ENUM)
+#undef PS_TRACE_ENUM
+        PS_TRACE_KIND_COUNT
+} ps_trace_kind;
+
+/* Records of a ring: 3 MiB of memory. */
+enum { PS_TRACE_RECORDS = 65536 };
+
+typedef struct ps_trace_record {
+    int64_t begin_ns, end_ns; /* ps_trace_now_ns */
+    uint64_t step;            /* from 1 */
+    uint64_t detail;          /* of WAIT: bit i is server i that owes, bit 63 all from 63 on; of
+                               * SEND, TAKE and APPLY: the step that the bytes belong to */
+    const char *what;         /* constant text, such as the kind of a layer; NULL: none */
+    uint32_t number;          /* of what: a layer, a slice, ... */
+    uint32_t kind;            /* ps_trace_kind */
+} ps_trace_record;
+
+typedef struct ps_trace_ring ps_trace_ring;
+
+/* The ring of this thread while it records, else NULL. */
+extern _Thread_local ps_trace_ring *ps_trace_here;
+
+/* Creates a ring that records `steps` steps from `from_step` on, counted from 1. */
+ps_trace_ring *ps_trace_ring_create(uint64_t from_step, uint64_t steps);
+/* No thread may record into it any more. NULL is allowed. */
+void ps_trace_ring_destroy(ps_trace_ring *ring);
+
+/* Makes this thread record into `ring` if `step` is one of its steps, else stop recording. NULL
+ * stops recording. The thread is the only writer of the ring. */
+void ps_trace_enter(ps_trace_ring *ring, uint64_t step);
+
+/* Moves up to `max` records to out[0..max), oldest first, and returns their number. One thread at a
+ * time, while the writer goes on. */
+size_t ps_trace_take(ps_trace_ring *ring, ps_trace_record *out, size_t max);
+/* Returns how many records did not fit. Any thread. */
+uint64_t ps_trace_lost(const ps_trace_ring *ring);
+
+/* Returns monotonic time in nanoseconds. */
+int64_t ps_trace_now_ns(void);
+/* Appends a slice of this thread, which records, from begin_ns until now. */
+void ps_trace_add(ps_trace_kind kind, int64_t begin_ns, uint32_t number, const char *what,
+                  uint64_t detail);
+
+/* Returns the time at which a slice begins; 0 if this thread does not record. */
+static inline int64_t ps_trace_begin(void)
+{
+    return __builtin_expect(ps_trace_here != NULL, 0) ? ps_trace_now_ns() : 0;
+}
+
+/* Ends the slice that began at begin_ns (ps_trace_begin). Does nothing if this thread does not
+ * record, or did not when the slice began. */
+static inline void ps_trace_end(ps_trace_kind kind, int64_t begin_ns, uint32_t number,
+                                const char *what)
+{
+    if (__builtin_expect(begin_ns != 0, 0) && ps_trace_here != NULL) {
+        ps_trace_add(kind, begin_ns, number, what, 0);
+    }
+}
+
+/* The same for a slice with a detail and without a text. */
+static inline void ps_trace_end_of(ps_trace_kind kind, int64_t begin_ns, uint32_t number,
+                                   uint64_t detail)
+{
+    if (__builtin_expect(begin_ns != 0, 0) && ps_trace_here != NULL) {
+        ps_trace_add(kind, begin_ns, number, NULL, detail);
+    }
+}
+
+#endif
