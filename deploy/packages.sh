@@ -51,6 +51,10 @@ test   lintian                checks the packages
 test   mmdebstrap             a clean Debian for the packages
 test   systemd                checks units
 test   systemd-container      boots the clean Debian
+test   slurmctld              a Slurm of one host
+test   slurmd                 a Slurm of one host
+test   slurm-client           sbatch, srun and others
+test   munge                  tells Slurm's processes who calls
 fuzz   clang                  the fuzzers' compiler
 fuzz   libclang-rt-14-dev     the fuzzers' runtime
 bench  python3-torch          the peer in benchmarks
