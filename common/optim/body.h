@@ -31,11 +31,12 @@ PS_CLONES(increments, (f, g, w, a, b, d, n), factors f, const float *g, const fl
     }
 }
 
-PS_CLONES(steps, (f, g, a, b, w, n), factors f, const float *restrict g, float *restrict a,
-          float *restrict b, float *restrict w, size_t n)
+PS_CLONES(steps, (f, g, w, a, b, to, n), factors f, const float *g, const float *w,
+          float *restrict a, float *restrict b, float *to, size_t n)
 {
+    PS_INDEPENDENT
     for (size_t i = 0; i < n; i++) {
-        w[i] -= increment_of(f, point_of(g, w, a, b, i));
+        to[i] = w[i] - increment_of(f, point_of(g, w, a, b, i));
     }
 }
 
@@ -48,7 +49,13 @@ static void increment(const ps_params *params, uint64_t t, const float *g, const
 static void step(const ps_params *params, uint64_t t, const float *g, float *state, float *w,
                  size_t n)
 {
-    steps(factors_of(params, t), g, slot_at(state, 0, 0), slot_at(state, 1, n), w, n);
+    steps(factors_of(params, t), g, w, slot_at(state, 0, 0), slot_at(state, 1, n), w, n);
+}
+
+static void step_to(const ps_params *params, uint64_t t, const float *g, const float *w,
+                    float *state, float *to, size_t n)
+{
+    steps(factors_of(params, t), g, w, slot_at(state, 0, 0), slot_at(state, 1, n), to, n);
 }
 
 static void increment_rows(const ps_params *params, uint64_t t, const ps_rows *rows, const float *g,
@@ -72,12 +79,12 @@ static void step_rows(const ps_params *params, uint64_t t, const ps_rows *rows, 
     for (size_t r = 0; r < rows->count; r++) {
         size_t at = rows->id[r] * rows->width;
 
-        steps(f, g + r * rows->width, slot_at(state, 0, at), slot_at(state, 1, n + at), w + at,
-              rows->width);
+        steps(f, g + r * rows->width, w + at, slot_at(state, 0, at), slot_at(state, 1, n + at),
+              w + at, rows->width);
     }
 }
 
 /* The members of the rule's table. */
 #define PS_RULE_FORMS                                                                              \
-    .slots = PS_RULE_SLOTS, .increment = increment, .step = step,                                  \
+    .slots = PS_RULE_SLOTS, .increment = increment, .step = step, .step_to = step_to,              \
     .increment_rows = increment_rows, .step_rows = step_rows

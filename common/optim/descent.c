@@ -86,6 +86,15 @@ void ps_descent_step(const ps_descent *descent, ps_moment at, const float *g, fl
     descent->optim->step(&params, at.t, g, state, w, n);
 }
 
+void ps_descent_step_to(const ps_descent *descent, ps_moment at, const float *g, float *scratch,
+                        const float *w, float *state, float *to, size_t n)
+{
+    ps_params params = ps_descent_params(descent, at.step);
+
+    g = ps_descent_penalised(descent, at.share, g, w, scratch, n);
+    descent->optim->step_to(&params, at.t, g, w, state, to, n);
+}
+
 void ps_descent_increment_rows(const ps_descent *descent, ps_moment at, const ps_rows *rows,
                                const float *g, const float *w, float *state, float *d, size_t n)
 {

@@ -21,7 +21,8 @@ enum {
     HAS_KEPT = 8,      /* feedback state of the weights' codec */
     HAS_SNAP = 16,     /* a snapshot that encoding the weights would not make again */
     HAS_HAD = 32,      /* the weights that each worker has */
-    HAS_MEAN_SQUARE = 64
+    HAS_MEAN_SQUARE = 64,
+    HAS_BEFORE = 128 /* the slice is ahead of others: the weights before its last step */
 };
 
 /* Parts that a slice always has if its job needs them. */
@@ -37,7 +38,8 @@ static uint32_t parts_of(const ps_store *store, const shard_slice *slice)
            (has_sum && slice->undecoded != NULL ? HAS_UNDECODED : 0u) |
            (slice->standing != NULL ? HAS_STANDING : 0u) | (slice->kept != NULL ? HAS_KEPT : 0u) |
            (keeps_snap ? HAS_SNAP : 0u) | (store->had != NULL ? HAS_HAD : 0u) |
-           (store->mean_square != NULL ? HAS_MEAN_SQUARE : 0u);
+           (store->mean_square != NULL ? HAS_MEAN_SQUARE : 0u) |
+           (slice->is_ahead && !has_sum && slice->parked == NULL ? HAS_BEFORE : 0u);
 }
 
 static size_t state_floats(const ps_store *store, const shard_slice *slice)
@@ -80,6 +82,12 @@ static void put_parked(const shard_slice *slice, ps_state_out *out)
     }
 }
 
+static void put_before(const shard_slice *slice, ps_state_out *out)
+{
+    ps_state_put_u64(out, slice->before_version);
+    ps_state_put(out, slice->other->data, slice->conf.n * sizeof(float));
+}
+
 static void put_slice(const ps_store *store, uint32_t s, ps_state_out *out)
 {
     const shard_slice *slice = &store->slices[s];
@@ -116,6 +124,9 @@ static void put_slice(const ps_store *store, uint32_t s, ps_state_out *out)
     if (parts & HAS_MEAN_SQUARE) {
         ps_state_put(out, store->mean_square + slice->at, floats);
     }
+    if (parts & HAS_BEFORE) {
+        put_before(slice, out);
+    }
     put_parked(slice, out);
 }
 
@@ -129,24 +140,25 @@ void shard_put(const ps_store *store, uint32_t virtual_shard, ps_state_out *out)
     }
 }
 
-/* Writes a slice as it was when `clock` began: that is now, or before its last step. */
+/* Writes a slice as it was when `clock` began, or, if it has been stepped on that clock, when the
+ * next one began, with its weights before that step. */
 static void put_slice_at(const ps_store *store, uint32_t s, uint64_t clock, ps_state_out *out)
 {
     const shard_slice *slice = &store->slices[s];
-    bool is_behind = ps_book_open_clock(&store->book, s) > clock;
+    bool is_ahead = shard_is_ahead_of(store, s, clock);
     size_t floats = slice->conf.n * sizeof(float), state = state_floats(store, slice);
-    const float *before = is_behind ? shard_before(store, slice) : NULL;
 
     ps_state_put_u32(out, slice->conf.index);
     ps_state_put_u32(out, slice->conf.n);
+    ps_state_put_u32(out, is_ahead ? HAS_BEFORE : 0);
     ps_state_put_u32(out, 0);
-    ps_state_put_u32(out, 0);
-    ps_book_put_at(&store->book, s, clock, is_behind ? slice->before_version : slice->col->version,
-                   out);
-    ps_state_put(out, is_behind ? (const void *)before : slice->weights->data, floats);
+    ps_book_put_at(&store->book, s, is_ahead ? clock + 1 : clock, slice->col->version, out);
+    ps_state_put(out, slice->weights->data, floats);
     if (state > 0) {
-        ps_state_put(out, is_behind ? before + slice->conf.n : shard_state_of(store, slice),
-                     state * sizeof(float));
+        ps_state_put(out, shard_state_of(store, slice), state * sizeof(float));
+    }
+    if (is_ahead) {
+        put_before(slice, out);
     }
     ps_state_put_u32(out, 0); /* nothing is parked */
 }
@@ -278,10 +290,13 @@ static bool check_parts(const ps_store *store, const shard_slice *slice, uint32_
                         ps_state_in *in)
 {
     uint32_t mine = parts_of(store, slice) & ALWAYS;
-    bool may_sum = store->sums != NULL && slice->undecoded == NULL;
+    bool may_sum = store->has_sums && slice->undecoded == NULL;
+    bool may_be_ahead = store->book.policy->is_deterministic && mine == 0 && !store->broadcasts &&
+                        (parts & (HAS_SUM | HAS_UNDECODED)) == 0;
     uint32_t may = mine | (may_sum ? HAS_SUM : 0u) |
                    (slice->undecoded != NULL ? HAS_UNDECODED : 0u) |
-                   (store->broadcasts || slice->kept != NULL ? HAS_SNAP : 0u);
+                   (store->broadcasts || slice->kept != NULL ? HAS_SNAP : 0u) |
+                   (may_be_ahead ? HAS_BEFORE : 0u);
 
     if (ps_state_is_ok(in) && ((parts & ALWAYS) != mine || (parts & ~may) != 0)) {
         ps_state_fail(in,
@@ -307,6 +322,23 @@ static void check_turn(const ps_store *store, uint32_t s, ps_state_in *in)
     }
 }
 
+static void take_before(shard_slice *slice, ps_state_in *in)
+{
+    uint64_t version = ps_state_take_u64(in);
+    float *before = shard_other_to_write(slice);
+
+    ps_state_take(in, before, slice->conf.n * sizeof *before);
+    if (ps_state_is_ok(in) && (slice->col->clock == 0 || version > slice->col->version)) {
+        ps_state_fail(in,
+                      "slice %" PRIu32 ": version %" PRIu64 " before the last step, of clock %" PRIu64
+                      " and version %" PRIu64,
+                      slice->conf.index, version, slice->col->clock, slice->col->version);
+        return;
+    }
+    slice->has_before = slice->is_ahead = true;
+    slice->before_version = version;
+}
+
 static void take_memory(ps_store *store, uint32_t s, uint32_t parts, ps_state_in *in)
 {
     shard_slice *slice = &store->slices[s];
@@ -317,8 +349,10 @@ static void take_memory(ps_store *store, uint32_t s, uint32_t parts, ps_state_in
         ps_state_take(in, shard_state_of(store, slice), state_floats(store, slice) * sizeof(float));
     }
     if (parts & HAS_SUM) {
-        ps_state_take(in, store->sums + slice->at, floats);
-        slice->sum = store->sums + slice->at;
+        float *sum = shard_sum_memory(store, slice);
+
+        ps_state_take(in, sum, floats);
+        slice->sum = sum;
     }
     if (parts & HAS_UNDECODED) {
         take_undecoded(slice, in);
@@ -338,6 +372,9 @@ static void take_memory(ps_store *store, uint32_t s, uint32_t parts, ps_state_in
     }
     if (parts & HAS_MEAN_SQUARE) {
         ps_state_take(in, store->mean_square + slice->at, floats);
+    }
+    if (parts & HAS_BEFORE) {
+        take_before(slice, in);
     }
 }
 

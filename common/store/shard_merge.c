@@ -19,7 +19,7 @@ void shard_merge_init(const ps_store *store, shard_slice *slice)
     const ps_store_slice *conf = &slice->conf;
     size_t kept = ps_feedback_floats(conf->down, &conf->down_params, conf->n);
 
-    if (conf->up->sum_add != NULL && store->sums != NULL) {
+    if (conf->up->sum_add != NULL && store->has_sums) {
         slice->undecoded = ps_xcalloc(1, conf->up->sum_bytes(conf->n));
     }
     if (ps_feedback_differs(conf->up, &conf->up_params)) {
@@ -68,10 +68,10 @@ const float *shard_merged(ps_store *store, shard_slice *slice)
     return slice->standing;
 }
 
-size_t shard_encode_weights(ps_store *store, shard_slice *slice, uint64_t key, uint8_t *out)
+size_t shard_encode_weights(ps_store *store, shard_slice *slice, const float *w, uint64_t key,
+                            uint8_t *out)
 {
     const ps_store_slice *conf = &slice->conf;
-    const float *w = (const float *)(const void *)slice->weights->data;
 
     if (slice->kept != NULL) {
         memcpy(store->scratch, w, conf->n * sizeof *w);

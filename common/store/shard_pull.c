@@ -129,16 +129,16 @@ bool ps_store_is_waiting(const ps_store *store, uint32_t worker)
     return waits_for_slices(store, worker) || ps_store_wants_rows(store, worker);
 }
 
-/* Returns the weights themselves as the snapshot, for a codec that sends float32. */
-static ps_buf *share(shard_slice *slice)
+/* Returns these weights of the slice themselves as the snapshot, for a codec that sends float32. */
+static ps_buf *share(shard_slice *slice, ps_buf *weights)
 {
     const ps_store_slice *conf = &slice->conf;
     uint8_t none[1];
 
     ps_codec_encode(conf->down, &conf->down_params, 0, conf->index,
-                    (const float *)(const void *)slice->weights->data, 0, none, &slice->snap_head);
-    slice->snap_head.msg.payload_bytes = (uint32_t)slice->weights->len;
-    return slice->weights;
+                    (const float *)(const void *)weights->data, 0, none, &slice->snap_head);
+    slice->snap_head.msg.payload_bytes = (uint32_t)weights->len;
+    return weights;
 }
 
 void shard_renew_snap(shard_slice *slice)
@@ -152,23 +152,25 @@ void shard_renew_snap(shard_slice *slice)
     }
 }
 
-/* Returns a snapshot of the slice's version; encodes the weights unless the present one has this
- * version. Reuses the buffer unless a pull still sends it. */
-static ps_buf *refresh(ps_store *store, shard_slice *slice)
+/* Returns a snapshot of these weights of the slice, which have this version; encodes the weights
+ * unless the present one has the version. Reuses the buffer unless a pull still sends it. */
+static ps_buf *refresh(ps_store *store, shard_slice *slice, ps_buf *weights, uint64_t version)
 {
     const ps_store_slice *conf = &slice->conf;
     uint64_t key;
 
     if (ps_codec_is_plain(conf->down, &conf->down_params)) {
-        return share(slice);
+        return share(slice, weights);
     }
-    if (slice->snap != NULL && slice->snap_version == slice->col->version) {
+    if (slice->snap != NULL && slice->snap_version == version) {
         return slice->snap;
     }
     shard_renew_snap(slice);
-    key = ps_draw_key(store->seed, PS_DRAW_DOWN, conf->index, slice->col->version, 0);
-    slice->snap->len = shard_encode_weights(store, slice, key, slice->snap->data);
-    slice->snap_version = slice->col->version;
+    key = ps_draw_key(store->seed, PS_DRAW_DOWN, conf->index, version, 0);
+    slice->snap->len =
+        shard_encode_weights(store, slice, (const float *)(const void *)weights->data, key,
+                             slice->snap->data);
+    slice->snap_version = version;
     store->counters.encoded++;
     store->counters.encoded_bytes += slice->snap->len;
     return slice->snap;
@@ -202,10 +204,13 @@ static void give(ps_store *store, uint32_t worker, uint32_t s, ps_store_piece *p
     shard_slice *slice = &store->slices[s];
     shard_pull *pull = &store->pulls[worker];
     bool is_change = shard_gives_change(store, worker, s),
-         is_whole = store->broadcasts && !is_change;
-    ps_buf *buf = is_change  ? slice->snap
-                  : is_whole ? shard_whole(store, slice)
-                             : refresh(store, slice);
+         is_whole = store->broadcasts && !is_change,
+         is_before = slice->is_ahead && shard_is_ahead_of(store, s, pull->clock);
+    uint64_t version = is_before ? slice->before_version : slice->col->version;
+    ps_buf *buf = is_change   ? slice->snap
+                  : is_whole  ? shard_whole(store, slice)
+                              : refresh(store, slice, is_before ? slice->other : slice->weights,
+                                        version);
 
     *piece = (ps_store_piece){
         .head = is_whole ? &slice->whole_head.msg : &slice->snap_head.msg,
@@ -218,8 +223,8 @@ static void give(ps_store *store, uint32_t worker, uint32_t s, ps_store_piece *p
     pull->want[s / 64] &= ~(UINT64_C(1) << (s % 64));
     pull->left--;
     ps_book_gave(&store->book, s, worker);
-    if (answer->count == 0 || slice->col->version < answer->version) {
-        answer->version = slice->col->version;
+    if (answer->count == 0 || version < answer->version) {
+        answer->version = version;
     }
     answer->count++;
     answer->bytes += piece->len;

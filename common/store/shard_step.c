@@ -50,7 +50,9 @@ static void step(ps_store *store, shard_slice *slice, uint64_t clock, double sha
                  float merge, float scale)
 {
     int64_t began_ns = ps_trace_begin();
-    float *w = shard_weights_to_write(slice);
+    bool keeps = store->keeps_before;
+    float *to = keeps ? shard_other_to_write(slice) : shard_weights_to_write(slice);
+    const float *w = (const float *)(const void *)slice->weights->data; /* `to`, or left as it is */
     size_t n = slice->conf.n;
     ps_moment at = {.t = slice->col->version + 1, .step = clock, .share = share};
 
@@ -61,20 +63,26 @@ static void step(ps_store *store, shard_slice *slice, uint64_t clock, double sha
         g = store->scratch;
     }
     if (store->broadcasts) {
-        assert(scale == 1.0f); /* only sums are broadcast, and they have no other scale */
+        assert(scale == 1.0f && !keeps); /* only sums are broadcast, which have no other scale */
         find_increment(store, slice, at, g, w);
-        shard_broadcast(store, slice, w);
+        shard_broadcast(store, slice, to);
     } else if (scale != 1.0f) {
+        assert(!keeps);
         find_increment(store, slice, at, g, w);
         for (size_t i = 0; i < n; i++) {
-            w[i] -= store->scratch[i] * scale;
+            to[i] -= store->scratch[i] * scale;
         }
     } else if (shard_is_descending(store, slice)) {
-        ps_descent_step(&store->descent, at, g, store->scratch, shard_state_of(store, slice), w, n);
+        ps_descent_step_to(&store->descent, at, g, store->scratch, w, shard_state_of(store, slice),
+                           to, n);
     } else {
         for (size_t i = 0; i < n; i++) {
-            w[i] -= g[i];
+            to[i] = w[i] - g[i];
         }
+    }
+    slice->has_before = slice->is_ahead = false;
+    if (keeps) {
+        shard_keep_before(slice);
     }
     slice->col->version++;
     store->counters.steps++;
@@ -115,6 +123,11 @@ void shard_apply(ps_store *store, uint32_t s, uint32_t worker, uint64_t clock,
 
 /* ---- Sums ---- */
 
+float *shard_sum_memory(const ps_store *store, shard_slice *slice)
+{
+    return store->keeps_before ? shard_other_to_write(slice) : store->sums + slice->at;
+}
+
 static void add_to_sum(ps_store *store, shard_slice *slice, const Psgd__V1__Encoding *head,
                        const uint8_t *bytes, size_t len)
 {
@@ -122,12 +135,13 @@ static void add_to_sum(ps_store *store, shard_slice *slice, const Psgd__V1__Enco
         return;
     }
     /* one contributor: its contribution is the sum, and the step follows at once */
-    if (store->sums == NULL) {
+    if (!store->has_sums) {
         slice->sum = values_of(store, slice, head, bytes, len);
     } else {
-        decode(slice, head, bytes, len, slice->sum != NULL ? PS_INTO_ADD : PS_INTO_SET,
-               store->sums + slice->at);
-        slice->sum = store->sums + slice->at;
+        float *sum = shard_sum_memory(store, slice);
+
+        decode(slice, head, bytes, len, slice->sum != NULL ? PS_INTO_ADD : PS_INTO_SET, sum);
+        slice->sum = sum;
     }
 }
 
@@ -187,33 +201,10 @@ static void step_on_sum(ps_store *store, shard_slice *slice, uint64_t clock, flo
 
     if (sum != NULL) {
         step(store, slice, clock, share, sum, merge, 1.0f);
+    } else if (store->keeps_before) {
+        memcpy(shard_other_to_write(slice), slice->weights->data, slice->weights->len);
+        shard_keep_before(slice);
     }
-}
-
-float *shard_before(const ps_store *store, const shard_slice *slice)
-{
-    uint32_t slots = store->descent.optim != NULL ? store->descent.optim->slots : 0;
-
-    return store->before + slice->at * (1 + slots);
-}
-
-/* Keeps what the slice is before a step, if that is kept. */
-static void keep_before(ps_store *store, shard_slice *slice)
-{
-    uint32_t slots = store->descent.optim != NULL ? store->descent.optim->slots : 0;
-    size_t n = slice->conf.n;
-    float *to;
-
-    if (store->before == NULL) {
-        return;
-    }
-    to = shard_before(store, slice);
-    memcpy(to, slice->weights->data, n * sizeof *to);
-    if (slots > 0) {
-        memcpy(to + n, shard_state_of(store, slice), n * slots * sizeof *to);
-    }
-    slice->has_before = true;
-    slice->before_version = slice->col->version;
 }
 
 void shard_close(ps_store *store, uint32_t s)
@@ -226,7 +217,6 @@ void shard_close(ps_store *store, uint32_t s)
     }
     while (ps_book_is_whole(&store->book, s, &scale)) {
         assert(slice->parked == NULL);
-        keep_before(store, slice);
         step_on_sum(store, slice, ps_book_open_clock(&store->book, s), scale);
         slice->sum = NULL;
         slice->turn = 0;

@@ -92,6 +92,7 @@ static void create_book(ps_store *store, const ps_store_conf *conf)
     /* With one contributor and steps at once, the contribution itself is the sum and needs no
      * memory. */
     if (store->book.buffers && (conf->contributors > 1 || !store->book.in_order)) {
+        store->has_sums = true;
         store->sums = zeros(store->value_count);
     }
 }
@@ -128,22 +129,17 @@ ps_store *ps_store_create(const ps_store_conf *conf)
 
 void ps_store_keep_before(ps_store *store)
 {
-    uint32_t slots = store->descent.optim != NULL ? store->descent.optim->slots : 0;
-
-    assert(store->book.policy->is_deterministic && store->rows == NULL && !store->broadcasts);
-    if (store->before == NULL) {
-        store->before = zeros(store->value_count * (1 + slots));
-    }
+    assert(store->book.policy->is_deterministic && store->book.buffers && store->rows == NULL &&
+           !store->broadcasts);
+    store->keeps_before = true;
+    free(store->sums); /* the slices have memory for them */
+    store->sums = NULL;
 }
 
 bool ps_store_has_at(const ps_store *store, uint64_t clock)
 {
     for (uint32_t s = 0; s < store->slice_count; s++) {
-        uint64_t open = ps_book_open_clock(&store->book, s);
-
-        /* a slice that was read from a file has not stepped, and was not before */
-        if (open != clock &&
-            (open != clock + 1 || store->before == NULL || !store->slices[s].has_before)) {
+        if (!shard_has_at(store, s, clock)) {
             return false;
         }
     }
@@ -157,6 +153,7 @@ void ps_store_drop_slices(ps_store *store)
             ps_park_remove_first(&store->park, &store->slices[s].parked);
         }
         ps_buf_unref(store->slices[s].weights);
+        ps_buf_unref(store->slices[s].other);
         ps_buf_unref(store->slices[s].snap);
         shard_merge_fini(&store->slices[s]);
     }
@@ -165,12 +162,10 @@ void ps_store_drop_slices(ps_store *store)
     ps_park_fini(&store->park);
     free(store->flat);
     free(store->state);
-    free(store->before);
     free(store->sums);
     free(store->scratch);
     free(store->change);
-    store->flat = store->state = store->before = store->sums = store->scratch = store->change =
-        NULL;
+    store->flat = store->state = store->sums = store->scratch = store->change = NULL;
     shard_delay_fini(store);
 }
 
@@ -297,11 +292,10 @@ void ps_store_copy_slice_at(const ps_store *store, uint32_t place, uint64_t cloc
 {
     const store_place *at = &store->places[place];
     const shard_slice *slice = &store->slices[at->slice];
-    bool is_behind = ps_book_open_clock(&store->book, at->slice) > clock;
+    bool is_ahead = shard_is_ahead_of(store, at->slice, clock);
 
     assert(place < store->place_count && ps_store_has_at(store, clock));
-    memcpy(out, is_behind ? (const void *)shard_before(store, slice) : slice->weights->data,
-           at->n * sizeof *out);
+    memcpy(out, is_ahead ? slice->other->data : slice->weights->data, at->n * sizeof *out);
 }
 
 const float *ps_store_weights(ps_store *store)

@@ -409,17 +409,22 @@ void ps_store_lend_tables(ps_store *store);
 /* Writes the store, whose tables are not lent. Returns the failure of `write`. */
 PS_MUST_USE ps_status ps_store_save(const ps_store *store, ps_state_write_fn *write, void *arg);
 
-/* Keeps of each slice what it was before its last step, from now on: as much memory again as
- * weights and the optimizer's state. Only under a deterministic policy, and without rows, codecs
- * with state and broadcasts. Since a worker contributes to a clock only when all servers have its
- * contributions to the clocks before, no slice of any server is ahead of another by more than one
- * clock. */
+/* Keeps of each slice the weights from before its last step, from now on, until a contribution to
+ * the next clock comes: as much memory again as weights, and no copies. Call it before anything is
+ * pushed or loaded. Only under a deterministic policy, and without rows, codecs with state and
+ * broadcasts. A worker contributes to a clock only when it has all slices as they are for it. So no
+ * slice of any server is ahead of another by more than one clock, and then nothing has come for the
+ * clock after. */
 void ps_store_keep_before(ps_store *store);
 
-/* Returns whether ps_store_save_at can write the store as it was when `clock` began. */
+/* Returns whether ps_store_save_at can write the store for the repetition of `clock`: each slice is
+ * at that clock, or at the next one and has its weights from before. */
 bool ps_store_has_at(const ps_store *store, uint64_t clock);
 
-/* Writes the store as it was when `clock` began, and nothing of the contributions to it. */
+/* Writes the store for the repetition of `clock`. A slice that has not been stepped on it is written
+ * as it was when the clock began, without anything of the contributions to it. One that has been is
+ * ahead: it is written with these contributions, of which repetitions then change nothing, and with
+ * the weights from before, which are given to workers that ask for `clock`. */
 PS_MUST_USE ps_status ps_store_save_at(const ps_store *store, uint64_t clock,
                                        ps_state_write_fn *write, void *arg);
 

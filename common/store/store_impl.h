@@ -39,8 +39,13 @@ typedef struct shard_slice {
     uint64_t snap_version;
     ps_encoding snap_head;
 
-    bool has_before;         /* store->before has what the slice was before its last step, */
+    /* (n) float32 (shard_before.c). NULL if the store does not keep earlier weights, until a file
+     * brings some. */
+    ps_buf *other;
+    bool has_before;         /* `other` has the weights before the last step, */
     uint64_t before_version; /* which had this version */
+    bool is_ahead; /* the slice was read from a file in which it was ahead of others: it is given
+                    * as it was before the last step to workers that ask for that clock */
 
     /* If the store broadcasts, snap is the encoded change from snap_version - 1 to snap_version. */
     ps_encoding whole_head; /* head of the float32 weights */
@@ -170,9 +175,9 @@ struct ps_store {
     size_t flat_count;  /* of all */
     float *flat;        /* (flat_count): memory of ps_store_weights; NULL before its first call */
     float *state;       /* (value_count * slots): the optimizer's state, slice by slice */
-    float *before;  /* (value_count * (1 + slots)): of each slice its weights and state before its
-                     * last step; NULL: they are not kept */
-    float *sums;    /* (value_count): open sums; NULL if every push is stepped on at once */
+    bool keeps_before; /* slices keep their weights from before the last step */
+    bool has_sums;     /* false: every push is stepped on at once */
+    float *sums;       /* (value_count): open sums; NULL: there are none, or slice->other has them */
     float *scratch; /* (PS_CODEC_VALUES) */
     ps_delay delay;
     float *had; /* (W, value_count): weights that each worker has; NULL: no delay correction */
@@ -223,7 +228,8 @@ ps_status store_rows_settle(const ps_store *store);
 uint32_t shard_count(const ps_store *store, uint32_t virtual_shard);
 /* Writes the slices of a virtual shard. */
 void shard_put(const ps_store *store, uint32_t virtual_shard, ps_state_out *out);
-/* Does the same as they were when `clock` began. */
+/* Does the same without anything of `clock` and later ones in slices that have not been stepped on
+ * that clock. The others are written as they are, with the weights that they had when it began. */
 void shard_put_at(const ps_store *store, uint32_t virtual_shard, uint64_t clock, ps_state_out *out);
 /* Reads the slices of a virtual shard, to which nothing was pushed. Fails `in` if the bytes are
  * wrong or of other slices. */
@@ -241,6 +247,8 @@ void shard_apply(ps_store *store, uint32_t s, uint32_t worker, uint64_t clock,
  * Returns false if it is parked instead, because k's turn has not come. */
 bool shard_buffer(ps_store *store, uint32_t s, uint32_t k, bool is_late,
                   const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len);
+/* Returns the memory (n) of the slice's open sum, if it is a sum of values. */
+float *shard_sum_memory(const ps_store *store, shard_slice *slice);
 /* Steps on the open sum of slice s and closes it, as often as it is complete. Call it after every
  * change of the slice's clocks under a buffering policy. */
 void shard_close(ps_store *store, uint32_t s);
@@ -254,12 +262,22 @@ bool shard_is_descending(const ps_store *store, const shard_slice *slice);
 /* Returns the optimizer's state of the slice: (slots, n). */
 float *shard_state_of(const ps_store *store, const shard_slice *slice);
 
-/* Returns the weights (n) and the optimizer's state (slots, n) of slice s before its last step. */
-float *shard_before(const ps_store *store, const shard_slice *slice);
+/* shard_before.c */
+
+/* Returns the other buffer (n) for writing. Replaces it if a pull still sends it. The slice forgets
+ * what it was before its last step. */
+float *shard_other_to_write(shard_slice *slice);
+/* Makes the other buffer, to which the next weights were written, the weights, and keeps the
+ * weights as those before the step. Call it before the version is incremented. */
+void shard_keep_before(shard_slice *slice);
+/* Returns whether the weights are here that slice s had when `clock` began. */
+bool shard_has_at(const ps_store *store, uint32_t s, uint64_t clock);
+/* Returns whether slice s has been stepped on `clock`. */
+bool shard_is_ahead_of(const ps_store *store, uint32_t s, uint64_t clock);
 
 /* shard_merge.c */
 
-/* Allocates what the slice's codecs need. Call it when store->sums is allocated. */
+/* Allocates what the slice's codecs need. Call it when store->has_sums is set. */
 void shard_merge_init(const ps_store *store, shard_slice *slice);
 void shard_merge_fini(shard_slice *slice);
 /* Adds a contribution to the open sum without decoding it. Returns false if the codec cannot; the
@@ -269,9 +287,10 @@ bool shard_add_undecoded(ps_store *store, shard_slice *slice, const Psgd__V1__En
 /* Returns the values (n) on which the slice steps when the open sum closes; NULL: the sum is empty.
  * They may lie in the store's scratch. Call it once for each sum. */
 const float *shard_merged(ps_store *store, shard_slice *slice);
-/* Encodes the slice's weights into `out` and slice->snap_head. Returns the bytes. Uses the store's
- * scratch. */
-size_t shard_encode_weights(ps_store *store, shard_slice *slice, uint64_t key, uint8_t *out);
+/* Encodes w (n), weights of the slice, into `out` and slice->snap_head. Returns the bytes. Uses the
+ * store's scratch. */
+size_t shard_encode_weights(ps_store *store, shard_slice *slice, const float *w, uint64_t key,
+                            uint8_t *out);
 
 /* shard_push.c */
 

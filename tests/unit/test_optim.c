@@ -59,14 +59,24 @@ static void every_optimizer_is_found_by_its_name_and_starts_with_its_rate(void *
 
 static void check_step(const ps_optim *optim, void *arg)
 {
-    static world stepped, counted;
+    static world stepped, counted, kept;
     ps_params params = ps_params_default(optim->params);
-    float d[N];
+    float d[N], to[N];
 
     (void)arg;
     start(&stepped);
     start(&counted);
+    start(&kept);
     for (uint64_t t = 1; t <= STEPS; t++) {
+        draw_gradient(t, kept.g);
+        if (t % 2 == 0) {
+            optim->step_to(&params, t, kept.g, kept.w, kept.state, to, N);
+        } else { /* over the gradient */
+            optim->step_to(&params, t, kept.g, kept.w, kept.state, kept.g, N);
+            memcpy(to, kept.g, sizeof to);
+        }
+        assert_memory_equal(kept.w, stepped.w, sizeof kept.w); /* left as they are */
+        memcpy(kept.w, to, sizeof kept.w);
         draw_gradient(t, stepped.g);
         optim->step(&params, t, stepped.g, stepped.state, stepped.w, N);
         draw_gradient(t, counted.g);
@@ -81,6 +91,8 @@ static void check_step(const ps_optim *optim, void *arg)
         }
         assert_memory_equal(stepped.w, counted.w, sizeof stepped.w);
         assert_memory_equal(stepped.state, counted.state, sizeof stepped.state);
+        assert_memory_equal(stepped.w, kept.w, sizeof stepped.w);
+        assert_memory_equal(stepped.state, kept.state, sizeof stepped.state);
     }
 }
 

@@ -619,21 +619,29 @@ static void the_optimizer_has_a_schedule_penalties_and_clipping(void **state)
     assert_refused("{\"optimizer\":{\"l2\":\"NaN\"}}", "spec.optimizer.l2", "is nan; 0 to 1000");
 }
 
+#define REPEATS "\"recovery\":{\"on_worker_loss\":\"LOSS_ACTION_REPEAT\"}"
+
 static void a_lost_worker_without_state_may_cost_one_step_only(void **state)
 {
-    ps_plan *repeats = plan_of("{\"recovery\":{\"on_worker_loss\":\"LOSS_ACTION_REPEAT\"}}");
-    ps_plan *restarts = plan_of("{}");
-    ps_plan *local = plan_of("{\"update\":{\"name\":\"localsgd\"},"
-                             "\"recovery\":{\"on_worker_loss\":\"LOSS_ACTION_REPEAT\"}}");
+    static const struct {
+        const char *job;
+        bool can_rescue;
+    } jobs[] = {
+        {"{}", false},
+        {"{" REPEATS "}", true},
+        {"{\"update\":{\"name\":\"localsgd\"}," REPEATS "}", false},
+        {"{\"codec\":{\"up\":{\"name\":\"int8\"}}," REPEATS "}", true},
+        {"{\"codec\":{\"down\":{\"name\":\"int8\"}}," REPEATS "}", false},
+    };
 
     (void)state;
-    assert_true(ps_plan_can_rescue(repeats));
-    assert_false(ps_plan_can_rescue(restarts)); /* it would cost each job memory and time */
-    assert_false(ps_plan_can_rescue(local));
-    assert_true(ps_loss_restarts(local->spec->recovery->on_worker_loss));
-    ps_plan_destroy(repeats);
-    ps_plan_destroy(restarts);
-    ps_plan_destroy(local);
+    for (size_t i = 0; i < sizeof jobs / sizeof jobs[0]; i++) {
+        ps_plan *plan = plan_of(jobs[i].job);
+
+        assert_int_equal(ps_plan_can_rescue(plan), jobs[i].can_rescue);
+        assert_true(ps_loss_restarts(plan->spec->recovery->on_worker_loss));
+        ps_plan_destroy(plan);
+    }
     assert_refused("{\"recovery\":{\"on_server_loss\":\"LOSS_ACTION_REPEAT\"}}",
                    "spec.recovery.on_server_loss", "is REPEAT, which is for workers");
 }
