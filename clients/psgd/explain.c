@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* explain.c - psgd explain JOB: says what bounds a job that is over, and what would change it. */
+/* explain.c - psgd explain JOB: says what bounds a job, and what would change it. */
 #include "clients/psgd/explain_cause.h"
+#include "clients/psgd/explain_live.h"
 #include "clients/psgd/plot_read.h"
 #include "clients/psgd/show.h"
 #include "clients/psgd/text_table.h"
@@ -15,9 +16,12 @@
 enum { ROWS_MAX = 4096, CELL_BYTES = 64 };
 
 typedef struct explaining {
+    int64_t for_us;
+    bool is_live; /* measured while the job trains */
     ps_cli *cli;
     ps_plot_job job;
     ps_plot_read read;
+    ps_explain_live live;
 } explaining;
 
 static const char *const cause_names[] = {[PS_EXPLAIN_COMPUTE] = "compute",
@@ -202,11 +206,11 @@ static void print_json(explaining *x, const ps_explanation *e, const ps_explain_
                                                  ranks[r].seconds, "compute_s", ranks[r].compute_s,
                                                  "wait_s", ranks[r].wait_s));
     }
-    json = json_pack("{s:s, s:s, s:I, s:f, s:{s:f, s:f, s:f, s:f}, s:o}", "cause",
+    json = json_pack("{s:s, s:s, s:I, s:f, s:{s:f, s:f, s:f, s:f}, s:b, s:o}", "cause",
                      cause_names[e->cause], "surety", surety_names[e->surety], "slowest_rank",
                      (json_int_t)e->slowest, "steps_per_second", e->steps_per_s, "shares",
                      "compute", e->compute, "straggler", e->straggler, "exchange", e->exchange,
-                     "other", e->other, "workers", workers);
+                     "other", e->other, "while_training", x->is_live, "workers", workers);
     ps_cli_json_value(x->cli, json);
     json_decref(json);
 }
@@ -222,6 +226,11 @@ static void finish(void *arg)
 
         if (x->cli->format == PS_FORMAT_TEXT) {
             print_cause(&e, node_of(&x->job, e.slowest));
+            if (x->is_live) {
+                printf("The job trains: what its workers did in %lld s; all that is no wait counts "
+                       "as computing.\n",
+                       (long long)(x->for_us / 1000000));
+            }
             print_advice(&e, ranks[e.slowest].steps);
             printf("\n");
             print_table(&x->job, ranks);
@@ -231,6 +240,17 @@ static void finish(void *arg)
     }
     free(ranks);
     ps_cli_end(x->cli, ps_is_ok(&st) ? PS_EXIT_OK : ps_cli_status(&st));
+}
+
+/* Measures a job that has no reports yet, because it trains. */
+static void measure(void *arg, const char *id)
+{
+    explaining *x = arg;
+
+    x->is_live = true;
+    x->live = (ps_explain_live){
+        .cli = x->cli, .id = id, .for_us = x->for_us, .job = &x->job, .done = finish, .arg = x};
+    ps_explain_live_start(&x->live);
 }
 
 static bool prepare(ps_cli *cli, void *arg)
@@ -246,8 +266,12 @@ static void start(ps_cli *cli, void *arg)
 {
     explaining *x = arg;
 
-    x->read =
-        (ps_plot_read){.cli = cli, .jobs = &x->job, .rows_max = ROWS_MAX, .done = finish, .arg = x};
+    x->read = (ps_plot_read){.cli = cli,
+                             .jobs = &x->job,
+                             .rows_max = ROWS_MAX,
+                             .done = finish,
+                             .no_reports = measure,
+                             .arg = x};
     ps_plot_read_start(&x->read);
 }
 
@@ -259,18 +283,23 @@ static void fini(void *arg)
     ps_plot_job_fini(&x->job);
 }
 
-static const ps_option options[] = {PS_OPTION_END};
+static const ps_option options[] = {
+    PS_OPTION_DURATION(explaining, for_us, .name = "for", .value = "5s", .min = 1e6, .max = 3600e6,
+                       .help = "how long a job that trains is measured"),
+    PS_OPTION_END};
 
 const ps_subcommand ps_subcommand_explain = {
-    .command = {.name = "psgd explain",
-                .summary = "Says what bounds a job that is over: computing, a straggler, or the "
-                           "exchange; how sure that is, and what would change it. JOB is an id or "
-                           "title, or a folder that psgd train or psgd download has left.",
-                .usage = "[options] JOB",
-                .args_min = 1,
-                .args_max = 1,
-                .examples = "psgd explain JOB\n"
-                            "psgd train job.yaml --out run1 && psgd explain run1"},
+    .command =
+        {.name = "psgd explain",
+         .summary =
+             "Says what bounds a job: computing, a straggler, or the exchange; how "
+             "sure that is, and what would change it. JOB is an id or title of a job "
+             "that trains or is over, or a folder that psgd train or psgd download has left.",
+         .usage = "[options] JOB",
+         .args_min = 1,
+         .args_max = 1,
+         .examples = "psgd explain JOB\n"
+                     "psgd train job.yaml --out run1 && psgd explain run1"},
     .options = options,
     .options_size = sizeof(explaining),
     .prepare = prepare,

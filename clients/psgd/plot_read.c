@@ -106,6 +106,8 @@ static void on_fetched(void *arg, const ps_error *error)
         ps_cli_call(p->cli, "ListJobs", &request.base, on_list, p);
     } else if (!ps_is_ok(&error->status)) {
         ps_cli_fail(p->cli, error);
+    } else if (!has_files && p->no_reports != NULL) {
+        p->no_reports(p->arg, p->id);
     } else if (!has_files) {
         fprintf(stderr,
                 "psgd: job %s has no reports yet; they are collected when it ends. 'psgd watch "

@@ -16,6 +16,9 @@ typedef struct ps_plot_read {
     size_t n;                /* jobs that were begun to read; the caller calls ps_plot_job_fini */
     size_t rows_max;         /* of all jobs together */
     void (*done)(void *arg); /* all jobs are read. A failure ends the program instead */
+    /* (optional) Called instead of a failure, last, with the id of a job of the coordinator that
+     * has no reports. */
+    void (*no_reports)(void *arg, const char *id);
     void *arg;
     /* Private. */
     size_t next; /* index of the next argument */

@@ -17,13 +17,18 @@ MBIT = 40
 
 
 class ExplainTest(ClusterTest):
-    def explain(self, c, job_id):
+    def explain(self, c, job_id, *args):
         p = subprocess.run([str(BIN / "psgd"), "--coordinator", c.coordinator.address, "--format", "json",
-                            "explain", job_id], capture_output=True, text=True, timeout=60 * PATIENCE)
+                            "explain", *args, job_id], capture_output=True, text=True, timeout=60 * PATIENCE)
         self.assertEqual((p.returncode, p.stderr), (0, ""))
         said = json.loads(p.stdout)
         self.assertAlmostEqual(sum(said["shares"].values()), 1, places=6)
         return said
+
+    def run_psgd(self, c, *args):
+        p = subprocess.run([str(BIN / "psgd"), "--coordinator", c.coordinator.address, *args], capture_output=True,
+                           text=True, timeout=60 * PATIENCE)
+        return p.returncode, p.stderr
 
     def trained(self, c, **changes):
         job = c.wait(c.submit({**SMALL, **changes}).id)
@@ -33,15 +38,30 @@ class ExplainTest(ClusterTest):
         foretold = before["steps_per_second"] / (1 - share)
         print(f"{before['steps_per_second']:.2f} steps/s; foretold {foretold:.2f}, "
               f"measured {after['steps_per_second']:.2f}", file=sys.stderr)
-        self.assertLess(abs(after["steps_per_second"] - foretold), 0.25 * foretold)
+        self.must_agree(after["steps_per_second"], foretold)
+
+    def must_agree(self, measured, expected):
+        self.assertLess(abs(measured - expected), 0.25 * expected)
 
 
 class Explain(ExplainTest):
     def test_a_straggler_is_named(self):
         c = self.cluster(workers=2, pservers=1)
         straggler = {"rank": 1, "ms": 100, "others_ms": 30}
-        said = self.trained(c, workers=2, epochs=5, straggler={"name": "fixed", "params": straggler})
+        job = c.submit({**SMALL, "workers": 2, "epochs": 5, "straggler": {"name": "fixed", "params": straggler}})
+        c.wait(job.id, until=lambda j: j.progress.step > 5)
+        now = self.explain(c, job.id, "--for", "3s")
+        c.wait(job.id)
+        said = self.explain(c, job.id)
         self.assertEqual((said["cause"], said["slowest_rank"], said["surety"]), ("straggler", 1, "sure"))
+        self.assertEqual((now["cause"], now["slowest_rank"]), ("straggler", 1))
+        self.assertEqual((now["while_training"], said["while_training"]), (True, False))
+        self.must_agree(now["steps_per_second"], said["steps_per_second"])
+        waiting = c.submit({**SMALL, "workers": 3})
+        code, err = self.run_psgd(c, "explain", waiting.id)
+        self.assertEqual(code, 1)
+        self.assertIn(f"job {waiting.id} is QUEUED and has no reports", err)
+        self.assertEqual(self.run_psgd(c, "cancel", waiting.id), (0, ""))
         after = self.trained(c, workers=2, epochs=5,
                              straggler={"name": "fixed", "params": {**straggler, "ms": 30}})
         self.must_come_true(said, said["shares"]["straggler"], after)
