@@ -307,10 +307,12 @@ static void do_heartbeat(ps_link *link)
 {
     Psgd__V1__HeartbeatRequest request = PSGD__V1__HEARTBEAT_REQUEST__INIT;
     Psgd__V1__DiskInfo disk;
+    Psgd__V1__NodeLoad load;
 
     link->again = false;
     ps_node_disk_tell(link->node, &disk);
     request.disk = &disk;
+    request.load = ps_node_load_tell(link->node, &load) ? &load : NULL;
     request.node_id = link->node->node_id;
     request.incarnation = link->node->incarnation;
     fill_attempt(link, &request);

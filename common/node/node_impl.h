@@ -13,6 +13,7 @@
  *   collect.c       the files of an attempt, in chunks
  *   held_checkpoint.c the checkpoint that the node holds
  *   disk.c          the room on its disk
+ *   load.c          what the process and its host use
  *   node_metrics.c  what /metrics and /readyz say
  *
  * An attempt begins with CanCommit (ps_attempt_begin) and ends with ps_node_release. Its
@@ -52,6 +53,13 @@ typedef struct ps_kept {
     bool is_optional; /* it is left out if it is not there */
 } ps_kept;
 
+/* What a process and its host have used until a time. */
+typedef struct ps_node_sample {
+    int64_t at_us;
+    double cpu_s;            /* of the process */
+    uint64_t received, sent; /* bytes of all interfaces of the host */
+} ps_node_sample;
+
 /* A file of a checkpoint. */
 typedef struct ps_held_file {
     char name[PS_NAME_MAX + 1];
@@ -88,6 +96,10 @@ struct ps_node {
         int64_t looked_us;
         bool is_looking;
     } disk;
+    struct {
+        ps_node_sample sample;   /* of the last reading */
+        Psgd__V1__NodeLoad last; /* what it found; without processors: nothing yet */
+    } load;
     ps_tasks *tasks;     /* one thread, tasks in order: data sets, what roles save, Collect */
     ps_tasks *log_tasks; /* one thread, tasks in order: log and folder; none takes long */
     ps_datasets *datasets;
@@ -230,6 +242,15 @@ void ps_node_disk_tell(ps_node *node, Psgd__V1__DiskInfo *disk);
 
 /* Returns whether a failure is one of a full disk. Asks the disk. */
 bool ps_node_disk_is_full(const ps_node *node, const ps_status *st);
+
+/* --- load.c ---------------------------------------------------------------- */
+
+/* Looks for the first time. */
+void ps_node_load_init(ps_node *node);
+
+/* Fills *load with the result of the last reading, after a new one if that is a second old. Returns
+ * whether there is one with rates. */
+bool ps_node_load_tell(ps_node *node, Psgd__V1__NodeLoad *load);
 
 /* --- node_metrics.c -------------------------------------------------------- */
 

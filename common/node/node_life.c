@@ -244,6 +244,7 @@ ps_status ps_node_start(ps_loop *loop, const ps_node_conf *conf, const ps_role_h
     }
     if (ps_is_ok(&st)) {
         ps_node_disk_init(node, conf->min_free_bytes);
+        ps_node_load_init(node);
         st = ps_tasks_create(loop, 1, SIZE_MAX, &node->tasks);
     }
     if (ps_is_ok(&st)) {

@@ -4,6 +4,7 @@
 
 #include "tests/support/cmocka_all.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -70,6 +71,57 @@ static void a_node_that_leaves_is_gone_at_once_until_it_registers(void **state)
     st = present(&nodes, "a", 2, "h:2", S, &is_new); /* its id is free, at any address */
     assert_int_equal(st.code, PS_OK);
     assert_true(ps_node_is_alive(&nodes, node, S) && !node->has_left);
+    ps_nodes_fini(&nodes);
+}
+
+static void a_node_says_what_it_uses_and_a_rate_that_is_none_is_not_taken(void **state)
+{
+    static const double none[] = {-1, NAN, INFINITY};
+    Psgd__V1__HeartbeatRequest q = PSGD__V1__HEARTBEAT_REQUEST__INIT;
+    Psgd__V1__NodeLoad load = PSGD__V1__NODE_LOAD__INIT;
+    ps_node_entry *node;
+    ps_nodes nodes;
+    bool is_new;
+    ps_status st;
+
+    (void)state;
+    ps_nodes_init(&nodes, BEAT, LEASE);
+    st = present(&nodes, "a", 1, "h:1", 0, &is_new);
+    assert_int_equal(st.code, PS_OK);
+    assert_false(ps_nodes_find(&nodes, "a")->has_load);
+    q.node_id = (char *)"a";
+    q.incarnation = 1;
+    q.load = &load;
+    load.cpu = 1.5;
+    load.processors = 4;
+    load.memory_bytes = 7;
+    load.host_memory_bytes = 9;
+    load.received_bytes_per_second = 10;
+    load.sent_bytes_per_second = 11;
+    st = ps_nodes_beat(&nodes, &q, S, S, &node);
+    assert_int_equal(st.code, PS_OK);
+    assert_true(node->has_load && node->load.cpu == 1.5 && node->load.processors == 4);
+    assert_true(node->load.memory_bytes == 7 && node->load.host_memory_bytes == 9);
+    assert_true(node->load.received_bytes_per_second == 10 &&
+                node->load.sent_bytes_per_second == 11);
+    for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
+        double *values[] = {&load.cpu, &load.received_bytes_per_second,
+                            &load.sent_bytes_per_second};
+
+        for (size_t k = 0; k < sizeof values / sizeof values[0]; k++) {
+            double kept = *values[k];
+
+            *values[k] = none[i];
+            st = ps_nodes_beat(&nodes, &q, S, S, &node);
+            assert_int_equal(st.code, PS_OK);
+            assert_false(node->has_load);
+            *values[k] = kept;
+        }
+    }
+    q.load = NULL;
+    st = ps_nodes_beat(&nodes, &q, S, S, &node);
+    assert_int_equal(st.code, PS_OK);
+    assert_false(node->has_load);
     ps_nodes_fini(&nodes);
 }
 
@@ -412,6 +464,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_node_that_leaves_is_gone_at_once_until_it_registers),
+        cmocka_unit_test(a_node_says_what_it_uses_and_a_rate_that_is_none_is_not_taken),
         cmocka_unit_test(a_node_of_another_minor_version_is_refused),
         cmocka_unit_test(nodes_are_kept_by_id),
         cmocka_unit_test(of_two_processes_with_one_id_the_first_keeps_it_while_it_lives),

@@ -39,6 +39,7 @@ static void describe(const ps_coordinator *c, const ps_node_entry *from, int64_t
     disk->needed_bytes = from->disk_needed_bytes;
     disk->is_low = ps_node_lacks_room(from, now_us);
     node->disk = from->has_disk ? disk : NULL;
+    node->load = from->has_load ? (Psgd__V1__NodeLoad *)&from->load : NULL;
     google__protobuf__timestamp__init(ends);
     ends->seconds = from->certificate_ends_s;
     node->certificate_expires = from->certificate_ends_s > 0 ? ends : NULL;

@@ -7,6 +7,7 @@
 #include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -245,6 +246,24 @@ ps_status ps_nodes_register(ps_nodes *nodes, const Psgd__V1__RegisterNodeRequest
     return ps_ok();
 }
 
+/* Takes what the node reports that it uses; a report with a rate that is none is as no report. */
+static void note_load(ps_node_entry *node, const Psgd__V1__NodeLoad *load)
+{
+    node->has_load = load && load->cpu >= 0 && isfinite(load->cpu) &&
+                     load->received_bytes_per_second >= 0 &&
+                     isfinite(load->received_bytes_per_second) &&
+                     load->sent_bytes_per_second >= 0 && isfinite(load->sent_bytes_per_second);
+    if (node->has_load) {
+        psgd__v1__node_load__init(&node->load);
+        node->load.cpu = load->cpu;
+        node->load.processors = load->processors;
+        node->load.memory_bytes = load->memory_bytes;
+        node->load.host_memory_bytes = load->host_memory_bytes;
+        node->load.received_bytes_per_second = load->received_bytes_per_second;
+        node->load.sent_bytes_per_second = load->sent_bytes_per_second;
+    }
+}
+
 ps_status ps_nodes_beat(ps_nodes *nodes, const Psgd__V1__HeartbeatRequest *req, int64_t now_us,
                         int64_t wall_us, ps_node_entry **out)
 {
@@ -270,6 +289,7 @@ ps_status ps_nodes_beat(ps_nodes *nodes, const Psgd__V1__HeartbeatRequest *req, 
         node->disk_needed_bytes = req->disk->needed_bytes;
         node->is_disk_low = req->disk->is_low;
     }
+    note_load(node, req->load);
     *out = node;
     return ps_ok();
 }

@@ -58,6 +58,8 @@ typedef struct ps_node_entry {
     bool has_disk; /* the node has reported its free space */
     uint64_t disk_free_bytes, disk_needed_bytes;
     bool is_disk_low;
+    bool has_load;           /* the node has reported what it uses */
+    Psgd__V1__NodeLoad load; /* if so */
 } ps_node_entry;
 
 typedef struct ps_nodes {

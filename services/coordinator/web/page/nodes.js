@@ -11,10 +11,14 @@ export async function nodesView(view) {
   let timer = 0, isGone = false;
   view.append(h('h1', {}, 'Nodes'), h('section', {class: 'card'}, list));
 
+  // What its process uses: processors, memory; and what its host receives and sends a second.
+  const used = (l) => (l ? [`${(l.cpu ?? 0).toFixed(2)} of ${l.processors ?? 0}`, `${bytes(l.memory_bytes ?? 0)} of ${bytes(l.host_memory_bytes ?? 0)}`,
+    `in ${bytes(l.received_bytes_per_second ?? 0)}/s, out ${bytes(l.sent_bytes_per_second ?? 0)}/s`] : ['–', '–', '–']);
+
   const row = (n) => [h('strong', {}, n.id), word(n.role), h('span', {class: `state ${n.alive ? 'DONE' : 'FAILED'}`}, n.alive ? 'alive' : n.left ? 'left' : 'lost'),
     n.job_id ? h('a', {href: `#/job/${encodeURIComponent(n.job_id)}`}, n.job_id) : '–', word(n.phase), n.address,
     n.disk ? `${bytes(n.disk.free_bytes)} free${n.disk.is_low ? ', too little' : ''}` : '–', n.version,
-    n.certificate_expires ? new Date(n.certificate_expires).toLocaleString() : '–', (n.kernels ?? '').split(',')[0]];
+    ...used(n.load), n.certificate_expires ? new Date(n.certificate_expires).toLocaleString() : '–', (n.kernels ?? '').split(',')[0]];
 
   async function load() {
     if (!document.hidden) {
@@ -27,7 +31,7 @@ export async function nodesView(view) {
       } while (token);
       if (isGone) return;
       list.replaceChildren(nodes.length === 0 ? h('p', {class: 'soft'}, 'No node has registered. Start psgd-worker and psgd-pserver with --coordinator.')
-        : table(['Node', 'Role', 'State', 'Job', 'Phase', 'Address', 'Disk', 'Version', 'Certificate until', 'Processor'], nodes.map(row), 'Nodes'));
+        : table(['Node', 'Role', 'State', 'Job', 'Phase', 'Address', 'Disk', 'Version', 'CPU', 'Memory', 'Network of its host', 'Certificate until', 'Processor'], nodes.map(row), 'Nodes'));
     }
     timer = setTimeout(() => load().catch(() => { timer = setTimeout(load, EVERY_MS); }), EVERY_MS);
   }
