@@ -45,6 +45,10 @@ class Page(Web):
         self.until("more points", lambda: min(a - b for a, b in zip(self.b.points(), first)) > 2)
         self.assertIn("train", self.b.find(".phases [aria-current]")[0].text)
         self.until("workers", lambda: "Waits now for" in self.b.text())
+        self.until("shares of time", lambda: re.search(r"\d %\s+\d+\.\d %", self.b.find("[aria-label=Workers]")[0].text))
+        for label in ("Share of waits by rank, steps ", "Staleness by rank, up to "):
+            heat = self.until(label, lambda at=label: self.b.find(f'canvas[aria-label^="{at}"]'))[0]
+            self.assertEqual((heat.get_attribute("height"), int(heat.get_attribute("width")) > 1), ("16", True), label)
         later = self.browser()  # a page that is opened now has the curve from its beginning
         later.open(f"#/job/{job.id}")
         self.until("earlier points", lambda: len(later.points()) == 4 and later.points()[0] >= first[0])
@@ -104,6 +108,40 @@ class Page(Web):
         self.until("done", lambda: self.b.find(".state.DONE"))
         [a for a in self.b.find("a.button") if a.text.startswith("Resubmit")][0].click()
         self.until("filled in", lambda: (f := self.b.find("#f-data-train_limit")) and f[0].get_attribute("value") == "1024")
+        self.silent()
+
+    def test_every_choice_has_its_numbers_and_any_field_can_be_set(self):
+        self.b.open("#/submit")
+        self.until("the form", lambda: self.b.find("#f-codec-up-name"))
+        choose = "const f = document.getElementById(arguments[0]); f.value = arguments[1]; f.dispatchEvent(new Event('input'))"
+        for plugin in self.call("GetServerInfo", {})["plugins"]:
+            if plugin["kind"] != "codec":
+                continue
+            self.b.run(choose, "f-codec-up-name", plugin["name"])
+            shown = self.b.run("return [...document.querySelectorAll('[name^=\"codec.up.params.\"]')].map((f) => f.name.slice(16))")
+            self.assertEqual(shown, [p["name"] for p in plugin.get("params", [])], plugin["name"])
+        self.b.run(choose, "f-codec-up-name", "topk")
+        self.assertIn("0.0001 to 0.5", self.b.find("#f-codec-up-params-fraction-hint")[0].text)
+        share = self.b.find("#f-codec-up-params-fraction")[0]
+        share.send_keys("2")
+        self.b.find("#f-more")[0].send_keys("timeouts.step_ms = 5000\nwhat")
+        self.b.find("button.first")[0].click()
+        self.until("a line that is none", lambda: "“what” is not path = value" in self.b.find("#f-more-error")[0].text)
+        self.b.find("#f-more")[0].send_keys("\b" * 5)
+        self.assertIn("--codec-up topk", self.b.find("#command")[0].text)
+        self.assertIn("--set codec.up.params.fraction=2 --set timeouts.step_ms=5000", self.b.find("#command")[0].text)
+        self.b.find("button.first")[0].click()
+        self.until("the error", lambda: "2" in self.b.find("#f-codec-up-params-fraction-error")[0].text)
+        self.assertEqual(self.b.run("return document.activeElement.id"), "f-codec-up-params-fraction")
+        self.assertEqual([m for m in self.b.console() if "400 (Bad Request)" not in m], [])
+
+    def test_nodes_say_what_they_use(self):
+        self.b.open("#/nodes")
+        self.until("rates", lambda: len(re.findall(r"\d\.\d\d of \d+\s+[\d.]+ [KMG]iB of [\d.]+ [MGT]iB\s+in [\d.]+ \S+, out [\d.]+ \S+/s",
+                                                   self.b.text())) == 3)
+        for node in self.call("ListNodes")["nodes"]:
+            self.assertGreater(node["load"]["memory_bytes"], 1 << 20)
+            self.assertLess(node["load"]["memory_bytes"], node["load"]["host_memory_bytes"])
         self.silent()
 
     def test_text_is_never_markup(self):

@@ -35,6 +35,7 @@
     X(jobs, "/jobs.js", SCRIPT, PS_WEB_PAGE "/jobs.js")                                            \
     X(job, "/job.js", SCRIPT, PS_WEB_PAGE "/job.js")                                               \
     X(curves, "/curves.js", SCRIPT, PS_WEB_PAGE "/curves.js")                                      \
+    X(ranks, "/ranks.js", SCRIPT, PS_WEB_PAGE "/ranks.js")                                         \
     X(compare, "/compare.js", SCRIPT, PS_WEB_PAGE "/compare.js")                                   \
     X(nodes, "/nodes.js", SCRIPT, PS_WEB_PAGE "/nodes.js")                                         \
     X(submit, "/submit.js", SCRIPT, PS_WEB_PAGE "/submit.js")                                      \

@@ -3,6 +3,7 @@
 import {call, fileText, fileUrl, watch} from './api.js';
 import {chart} from './chart.js';
 import {axes, Curves} from './curves.js';
+import {heatMap, Reports} from './ranks.js';
 import {accuracyOf, bytes, count, facts, h, isOver, notice, percent, saving, seconds, short, state, stateName, table, traffic, trainedSeconds} from './dom.js';
 
 const phases = {QUEUED: 'queued', CAN_COMMIT: 'ask nodes', PRE_COMMIT: 'send packages', DO_COMMIT: 'start', RUNNING: 'train', COLLECTING: 'collect files', DONE: 'done'};
@@ -10,11 +11,11 @@ const EVERY_MS = 2000, LOG_BYTES = 20000, EVENTS = 200, ROUNDS = 240;
 
 export async function jobView(view, [id]) {
   let job = (await call('GetJob', {job_id: id})).job;
-  const curves = new Curves(job);
+  const curves = new Curves(job), reports = new Reports();
   const charts = [chart('Loss'), chart('Accuracy', percent), chart('Samples a second'), chart('Bytes on the wire', bytes)];
   const axis = h('select', {id: 'axis'}, Object.keys(axes).map((a) => h('option', {value: a}, a)));
   const at = {head: h('div', {class: 'row'}), phases: h('ol', {class: 'phases', 'aria-label': 'Phases'}), facts: h('div'), message: h('p', {}),
-    workers: h('div'), heat: h('div'), events: h('ol', {class: 'small'}), files: h('div'), log: h('pre', {tabindex: 0}), link: h('span', {class: 'soft small'})};
+    workers: h('div'), now: h('div'), heat: h('div'), events: h('ol', {class: 'small'}), files: h('div'), log: h('pre', {tabindex: 0}), link: h('span', {class: 'soft small'})};
   const act = (name, request, said) => async (e) => {
     e.target.disabled = true;
     try { await call(name, {job_id: id, ...request}); notice(said); } catch (error) { notice(error.message); }
@@ -27,7 +28,7 @@ export async function jobView(view, [id]) {
   view.append(h('div', {class: 'row head'}, h('div', {}, h('h1', {}, id), h('div', {class: 'row'}, at.head, at.link)),
     h('div', {class: 'row'}, cancel, checkpoint, h('a', {class: 'button', href: `#/submit?from=${encodeURIComponent(id)}`}, 'Resubmit with changes'))),
   at.phases, at.message, at.facts, h('div', {class: 'row head'}, h('h2', {}, 'Curves'), h('div', {class: 'row'}, h('label', {for: 'axis'}, 'Against'), axis)),
-  h('div', {class: 'grid'}, charts.map((c) => c.element)), h('section', {class: 'card'}, h('h2', {}, 'Workers'), at.workers, at.heat),
+  h('div', {class: 'grid'}, charts.map((c) => c.element)), h('section', {class: 'card'}, h('h2', {}, 'Workers'), at.workers, at.now, at.heat),
   h('div', {class: 'grid'}, h('section', {class: 'card'}, h('h2', {}, 'Events'), at.events),
     h('section', {class: 'card'}, h('h2', {}, 'Log'), at.log)),
   h('section', {class: 'card'}, h('h2', {}, 'Files'), at.files));
@@ -59,9 +60,22 @@ export async function jobView(view, [id]) {
   async function drawWorkers() {
     const got = await call('GetJob', {job_id: id, workers: true});
     const rows = got.workers ?? [], spent = trainedSeconds(got.job);
+    const {shares, most} = reports.take(rows, performance.now());
     at.workers.replaceChildren(rows.length === 0 ? h('p', {class: 'soft'}, 'No worker reports now.')
-      : table(['Rank', 'Step', 'Loss', 'Waited', 'Share of time', 'Sent', 'Received', 'Waits now for'], rows.map((w) => [String(w.rank ?? 0), count(w.step), short(w.loss ?? NaN),
-        seconds(w.seconds_waiting ?? 0), percent((w.seconds_waiting ?? 0) / spent), bytes(w.bytes_up ?? 0), bytes(w.bytes_down ?? 0), w.waiting_for ?? '–']), 'Workers'));
+      : table(['Rank', 'Step', 'Behind', 'Loss', 'Computes now', 'Waits now', 'Waited', 'Share of time', 'Sent', 'Received', 'Waits now for'], rows.map((w) => {
+        const now = shares.get(w.rank ?? 0);
+        return [String(w.rank ?? 0), count(w.step), count(most - (w.step ?? 0)), short(w.loss ?? NaN), percent(now?.compute), percent(now?.wait),
+          seconds(w.seconds_waiting ?? 0), percent((w.seconds_waiting ?? 0) / spent), bytes(w.bytes_up ?? 0), bytes(w.bytes_down ?? 0), w.waiting_for ?? '–'];
+      }), 'Workers'));
+    drawNow();
+  }
+  function drawNow() {
+    const {columns} = reports, waits = reports.cells('waits'), behind = reports.cells('behind'), late = Math.max(1, ...behind.flat());
+    if (columns.length < 2 || isOver(job)) { at.now.replaceChildren(); return; }
+    const steps = `steps ${count(columns[0].step)} to ${count(columns.at(-1).step)} from left to right`;
+    at.now.replaceChildren(h('p', {class: 'soft small'}, `Share of time that each rank waited, a line for each rank from 0 down, ${steps}; darkest: 100 %`),
+      heatMap(waits, 1, `Share of waits by rank, ${steps}`),
+      h('p', {class: 'soft small'}, `Steps behind the fastest rank, the same ${steps}; darkest: ${count(late)}`), heatMap(behind, late, `Staleness by rank, up to ${count(late)} steps, ${steps}`));
   }
   async function drawHeat() {
     const file = (job.artifacts ?? []).find((a) => a.name.startsWith('ROUND-'));
@@ -71,11 +85,10 @@ export async function jobView(view, [id]) {
     const sum = (name) => rounds.reduce((a, r) => a + Number(r[name] || 0), 0), column = (n, k) => lines[0].indexOf(`${n}_s_${k}`);
     const width = Math.min(ROUNDS, rounds.length), cells = ranks.map(() => new Array(width).fill(0));
     rounds.forEach((r, i) => ranks.forEach((c, k) => { const x = Math.floor((i * width) / rounds.length); cells[k][x] = Math.max(cells[k][x], Number(r[c] || 0)); }));
-    const most = Math.max(...cells.flat(), 1e-9), canvas = h('canvas', {class: 'heat', width, height: ranks.length * 8, role: 'img', 'aria-label': `Longest wait by rank and round, up to ${seconds(most)}`});
-    const pen = canvas.getContext('2d');
-    cells.forEach((row, k) => row.forEach((v, x) => { pen.fillStyle = `rgba(208,96,32,${(v / most).toFixed(3)})`; pen.fillRect(x, k * 8, 1, 7); }));
+    const most = Math.max(...cells.flat(), 1e-9);
     at.heat.replaceChildren(h('h2', {}, 'Where the time went'), table(['Rank', 'Compute', 'Exchange', 'Wait'], ranks.map((c, k) => [String(k), ...['compute', 'exchange', 'wait'].map((n) => seconds(sum(column(n, k))))]), 'Time of each rank'),
-      h('p', {class: 'soft small'}, `Waits, a line for each rank from 0 down, rounds 1 to ${rounds.length} from left to right; darkest: ${seconds(most)}`), canvas);
+      h('p', {class: 'soft small'}, `Waits, a line for each rank from 0 down, rounds 1 to ${rounds.length} from left to right; darkest: ${seconds(most)}`),
+      heatMap(cells, most, `Longest wait by rank and round, up to ${seconds(most)}`));
   }
   async function drawLog() {
     try {
