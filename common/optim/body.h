@@ -46,14 +46,8 @@ static void increment(const ps_params *params, uint64_t t, const float *g, const
     increments(factors_of(params, t), g, w, slot_at(state, 0, 0), slot_at(state, 1, n), d, n);
 }
 
-static void step(const ps_params *params, uint64_t t, const float *g, float *state, float *w,
-                 size_t n)
-{
-    steps(factors_of(params, t), g, w, slot_at(state, 0, 0), slot_at(state, 1, n), w, n);
-}
-
-static void step_to(const ps_params *params, uint64_t t, const float *g, const float *w,
-                    float *state, float *to, size_t n)
+static void step(const ps_params *params, uint64_t t, const float *g, const float *w, float *state,
+                 float *to, size_t n)
 {
     steps(factors_of(params, t), g, w, slot_at(state, 0, 0), slot_at(state, 1, n), to, n);
 }
@@ -86,5 +80,5 @@ static void step_rows(const ps_params *params, uint64_t t, const ps_rows *rows, 
 
 /* The members of the rule's table. */
 #define PS_RULE_FORMS                                                                              \
-    .slots = PS_RULE_SLOTS, .increment = increment, .step = step, .step_to = step_to,              \
+    .slots = PS_RULE_SLOTS, .increment = increment, .step = step,                                  \
     .increment_rows = increment_rows, .step_rows = step_rows

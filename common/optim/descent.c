@@ -78,21 +78,12 @@ void ps_descent_increment(const ps_descent *descent, ps_moment at, const float *
 }
 
 void ps_descent_step(const ps_descent *descent, ps_moment at, const float *g, float *scratch,
-                     float *state, float *w, size_t n)
+                     const float *w, float *state, float *to, size_t n)
 {
     ps_params params = ps_descent_params(descent, at.step);
 
     g = ps_descent_penalised(descent, at.share, g, w, scratch, n);
-    descent->optim->step(&params, at.t, g, state, w, n);
-}
-
-void ps_descent_step_to(const ps_descent *descent, ps_moment at, const float *g, float *scratch,
-                        const float *w, float *state, float *to, size_t n)
-{
-    ps_params params = ps_descent_params(descent, at.step);
-
-    g = ps_descent_penalised(descent, at.share, g, w, scratch, n);
-    descent->optim->step_to(&params, at.t, g, w, state, to, n);
+    descent->optim->step(&params, at.t, g, w, state, to, n);
 }
 
 void ps_descent_increment_rows(const ps_descent *descent, ps_moment at, const ps_rows *rows,

@@ -50,11 +50,7 @@ void ps_descent_increment(const ps_descent *descent, ps_moment at, const float *
 /* Does what ps_optim.step does, with schedule and penalties. `scratch` is as large as g and may
  * be g; it is written only if there are penalties. */
 void ps_descent_step(const ps_descent *descent, ps_moment at, const float *g, float *scratch,
-                     float *state, float *w, size_t n);
-/* Does what ps_optim.step_to does, with schedule and penalties. `scratch` as in
- * ps_descent_step. */
-void ps_descent_step_to(const ps_descent *descent, ps_moment at, const float *g, float *scratch,
-                        const float *w, float *state, float *to, size_t n);
+                     const float *w, float *state, float *to, size_t n);
 /* Does what ps_optim.increment_rows does, with schedule and penalties. Untouched rows get no
  * penalty. */
 void ps_descent_increment_rows(const ps_descent *descent, ps_moment at, const ps_rows *rows,

@@ -29,13 +29,10 @@ typedef struct ps_optim {
      * + k * n. Elementwise, so any split of a vector gives the same bits. */
     void (*increment)(const ps_params *params, uint64_t t, const float *g, const float *w,
                       float *state, float *d, size_t n);
-    /* Sets w[i] -= increment, with the same bits as `increment` and a subtraction. */
-    void (*step)(const ps_params *params, uint64_t t, const float *g, float *state, float *w,
-                 size_t n);
-    /* Sets to[i] = w[i] - increment, with the same bits, and leaves w as it is. `to` is g or
-     * overlaps nothing. */
-    void (*step_to)(const ps_params *params, uint64_t t, const float *g, const float *w,
-                    float *state, float *to, size_t n);
+    /* Sets to[i] = w[i] - increment, with the same bits as `increment` and a subtraction. `to` is
+     * w, g, or overlaps nothing. */
+    void (*step)(const ps_params *params, uint64_t t, const float *g, const float *w, float *state,
+                 float *to, size_t n);
 
     /* The same as `increment`, for touched rows only (rows.h). w (n) and state (slots, n) are of
      * the whole variable, as above. g and d are the packed rows (count, D). Other rows are neither

@@ -73,8 +73,8 @@ static void step(ps_store *store, shard_slice *slice, uint64_t clock, double sha
             to[i] -= store->scratch[i] * scale;
         }
     } else if (shard_is_descending(store, slice)) {
-        ps_descent_step_to(&store->descent, at, g, store->scratch, w, shard_state_of(store, slice),
-                           to, n);
+        ps_descent_step(&store->descent, at, g, store->scratch, w, shard_state_of(store, slice), to,
+                        n);
     } else {
         for (size_t i = 0; i < n; i++) {
             to[i] = w[i] - g[i];

@@ -47,14 +47,14 @@ static void increment_as_is(const ps_params *params, uint64_t t, const float *g,
     }
 }
 
-static void step_as_is(const ps_params *params, uint64_t t, const float *g, float *state, float *w,
-                       size_t n)
+static void step_as_is(const ps_params *params, uint64_t t, const float *g, const float *w,
+                       float *state, float *to, size_t n)
 {
     (void)params;
     (void)t;
     (void)state;
     for (size_t i = 0; i < n; i++) {
-        w[i] -= g[i];
+        to[i] = w[i] - g[i];
     }
 }
 
@@ -260,7 +260,7 @@ static void step_row(const ps_table *t, table_row *row, const ps_table_push *pus
     }
     row->steps++;
     if (push->scale == 0.0f || push->scale == 1.0f) {
-        conf->optim->step(params, steps, g, row->x + conf->width, row->x, conf->width);
+        conf->optim->step(params, steps, g, row->x, row->x + conf->width, row->x, conf->width);
         return;
     }
     conf->optim->increment(params, steps, g, row->x, row->x + conf->width, d, conf->width);

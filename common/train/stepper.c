@@ -77,7 +77,7 @@ void ps_stepper_step(ps_stepper *stepper, uint64_t clock, float *sum, float *w)
         float *g = sum + var->at, *to = w + var->at;
 
         if (plan->optim_on_server && !var->is_state) {
-            ps_descent_step(&plan->descent, at, g, g,
+            ps_descent_step(&plan->descent, at, g, g, to,
                             stepper->state == NULL ? NULL
                                                    : stepper->state + var->at * slots_of(plan),
                             to, var->size);

@@ -180,7 +180,7 @@ static void step_variable(ps_trainer *t, uint32_t v)
     if (plan->layout.variables[v].is_sparse && r->local->adjust == NULL) {
         step_rows(t, v, &s, at, state);
     } else {
-        ps_descent_step(&plan->local_descent, at, s.g, s.g, state, s.x, s.n);
+        ps_descent_step(&plan->local_descent, at, s.g, s.g, s.x, state, s.x, s.n);
     }
 }
 

@@ -189,7 +189,7 @@ static void step(world *at)
 
     ps_model_train(at->model, at->w, at->x, targets_of(at), size, 1.0f / (float)size, false, at->g,
                    NULL, &at->score);
-    plan->optim->step(&plan->optim_params, ++at->turn, at->g, at->state, at->w,
+    plan->optim->step(&plan->optim_params, ++at->turn, at->g, at->w, at->state, at->w,
                       plan->layout.param_count);
 }
 

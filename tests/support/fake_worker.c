@@ -385,7 +385,7 @@ static void twin_step(const dp_job *job, fake_kind kind, uint64_t clock, const f
         sum[i] *= scale;
     }
     if (plan->optim_on_server) {
-        plan->optim->step(&plan->optim_params, clock + 1, sum, state, w, n);
+        plan->optim->step(&plan->optim_params, clock + 1, sum, w, state, w, n);
     } else {
         for (size_t i = 0; i < n; i++) {
             w[i] -= sum[i];

@@ -148,7 +148,7 @@ void sim_round(sim *s)
             }
         }
     }
-    s->outer->step(&s->outer_params, s->clock + 1, sum, s->outer_state, s->w, STATE);
+    s->outer->step(&s->outer_params, s->clock + 1, sum, s->w, s->outer_state, s->w, STATE);
     s->w[STATE] -= sum[STATE];
     s->clock++;
 }

@@ -403,7 +403,8 @@ static void twin_run(twin *at, double share)
             at->w[i] -= plan->optim_on_server ? 0.0f : at->sum[i];
         }
         if (plan->optim_on_server) {
-            ps_descent_step(&plan->descent, moment, at->sum, at->sum, at->state[2], at->w, n);
+            ps_descent_step(&plan->descent, moment, at->sum, at->sum, at->w, at->state[2], at->w,
+                            n);
         }
     }
     free(order);

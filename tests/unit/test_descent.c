@@ -64,7 +64,7 @@ static void step_by_hand(const ps_descent *d, ps_moment m, world *at)
 
         at->g[i] += l2 * at->w[i] + l1 * sign;
     }
-    d->optim->step(&params, m.t, at->g, at->state, at->w, N);
+    d->optim->step(&params, m.t, at->g, at->w, at->state, at->w, N);
 }
 
 static void check_step(const ps_optim *optim, void *arg)
@@ -82,7 +82,7 @@ static void check_step(const ps_optim *optim, void *arg)
         draw(t, got.g);
         draw(t, want.g);
         draw(t, counted.g);
-        ps_descent_step(&d, m, got.g, t % 2 == 0 ? got.g : got.scratch, got.state, got.w, N);
+        ps_descent_step(&d, m, got.g, t % 2 == 0 ? got.g : got.scratch, got.w, got.state, got.w, N);
         ps_descent_increment(&d, m, counted.g, counted.w, counted.state, counted.g, N);
         for (size_t i = 0; i < N; i++) {
             counted.w[i] -= counted.g[i];
@@ -112,8 +112,8 @@ static void check_plain(const ps_optim *optim, void *arg)
     start(&want);
     for (uint64_t t = 1; t <= STEPS; t++) {
         draw(t, got.g);
-        ps_descent_step(&d, moment_of(t), got.g, got.scratch, got.state, got.w, N);
-        optim->step(&d.params, t + 3, got.g, want.state, want.w, N);
+        ps_descent_step(&d, moment_of(t), got.g, got.scratch, got.w, got.state, got.w, N);
+        optim->step(&d.params, t + 3, got.g, want.w, want.state, want.w, N);
         assert_memory_equal(got.w, want.w, sizeof got.w);
         assert_true(untouched[1] == 0.0f);
     }
@@ -149,7 +149,8 @@ static void check_rows(const ps_optim *optim, void *arg)
         draw(t, got.g);
         draw(t, counted.g);
         for (size_t r = 0; r < 4; r++) {
-            ps_descent_step(&d, m, got.g + r * D, scratch, twin_state[id[r]], twin_w[id[r]], D);
+            ps_descent_step(&d, m, got.g + r * D, scratch, twin_w[id[r]], twin_state[id[r]],
+                            twin_w[id[r]], D);
         }
         ps_descent_step_rows(&d, m, &rows, got.g, got.scratch, got.state, got.w, N);
         ps_descent_increment_rows(&d, m, &rows, counted.g, counted.w, counted.state, counted.g, N);
@@ -176,9 +177,10 @@ static void shares_of_a_step_add_up_to_its_penalty(void **state)
 
     (void)state;
     d.params.v[0] = 1e-3;
-    ps_descent_step(&d, (ps_moment){.t = 1, .share = 1}, &g, &scratch, NULL, &whole, 1);
+    ps_descent_step(&d, (ps_moment){.t = 1, .share = 1}, &g, &scratch, &whole, NULL, &whole, 1);
     for (uint64_t k = 0; k < 4; k++) {
-        ps_descent_step(&d, (ps_moment){.t = k + 1, .share = 0.25}, &g, &scratch, NULL, &parts, 1);
+        ps_descent_step(&d, (ps_moment){.t = k + 1, .share = 0.25}, &g, &scratch, &parts, NULL,
+                        &parts, 1);
     }
     assert_true(is_close((double)whole, 2.0 - 1e-3 * (0.5 * 2.0 + 0.25), 1e-6, "whole", 0));
     assert_true(is_close((double)parts, (double)whole, 1e-6, "parts", 0));

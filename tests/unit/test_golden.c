@@ -114,7 +114,7 @@ static void compare_steps(const char *kind, const char *optimizer, double rate)
     world_init(&at, kind);
     for (uint64_t t = 1; t <= STEPS; t++) {
         train(&at);
-        optim->step(&params, t, at.g, slots, at.w.v, PARAMS);
+        optim->step(&params, t, at.g, at.w.v, slots, at.w.v, PARAMS);
     }
     golden_compare(at.w.v, &want, share, optimizer);
     free(slots);

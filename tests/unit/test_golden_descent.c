@@ -168,7 +168,7 @@ static void compare(const golden_case *c)
         if (c->clip != NULL) {
             clip(model, c, g);
         }
-        ps_descent_step(&descent, at, g, g, state, w.v, PARAMS);
+        ps_descent_step(&descent, at, g, g, w.v, state, w.v, PARAMS);
     }
     golden_compare(w.v, &want, share, c->name);
     ps_model_destroy(model);

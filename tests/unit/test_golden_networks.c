@@ -185,7 +185,7 @@ static void descend(const world *at, const ps_optim *rule, const ps_params *para
         const ps_variable *var = ps_model_variable(at->model, v);
 
         if (!var->is_state) {
-            rule->step(params, t, at->g + var->at,
+            rule->step(params, t, at->g + var->at, at->w + var->at,
                        slots == NULL ? NULL : slots + var->at * rule->slots, at->w + var->at,
                        var->size);
             continue;

@@ -70,15 +70,15 @@ static void check_step(const ps_optim *optim, void *arg)
     for (uint64_t t = 1; t <= STEPS; t++) {
         draw_gradient(t, kept.g);
         if (t % 2 == 0) {
-            optim->step_to(&params, t, kept.g, kept.w, kept.state, to, N);
+            optim->step(&params, t, kept.g, kept.w, kept.state, to, N);
         } else { /* over the gradient */
-            optim->step_to(&params, t, kept.g, kept.w, kept.state, kept.g, N);
+            optim->step(&params, t, kept.g, kept.w, kept.state, kept.g, N);
             memcpy(to, kept.g, sizeof to);
         }
         assert_memory_equal(kept.w, stepped.w, sizeof kept.w); /* left as they are */
         memcpy(kept.w, to, sizeof kept.w);
         draw_gradient(t, stepped.g);
-        optim->step(&params, t, stepped.g, stepped.state, stepped.w, N);
+        optim->step(&params, t, stepped.g, stepped.w, stepped.state, stepped.w, N);
         draw_gradient(t, counted.g);
         if (t % 2 == 0) {
             optim->increment(&params, t, counted.g, counted.w, counted.state, d, N);
@@ -112,7 +112,7 @@ static void step_slice(const ps_optim *optim, uint64_t t, world *at, size_t from
     for (unsigned k = 0; k < optim->slots; k++) {
         memcpy(slots + k * n, at->state + k * N + from, n * sizeof(float));
     }
-    optim->step(&params, t, at->g + from, slots, at->w + from, n);
+    optim->step(&params, t, at->g + from, at->w + from, slots, at->w + from, n);
     for (unsigned k = 0; k < optim->slots; k++) {
         memcpy(at->state + k * N + from, slots + k * n, n * sizeof(float));
     }
@@ -159,7 +159,7 @@ static void check_zero(const ps_optim *optim, void *arg)
     start(&at);
     start(&before);
     for (uint64_t t = 1; t <= 3; t++) {
-        optim->step(&params, t, at.g, at.state, at.w, N);
+        optim->step(&params, t, at.g, at.w, at.state, at.w, N);
     }
     assert_memory_equal(&at, &before, sizeof at);
 }
@@ -179,7 +179,7 @@ static void check_direction(const ps_optim *optim, void *arg)
     for (uint64_t t = 1; t <= 3; t++) {
         float before = w[0];
 
-        optim->step(&params, t, g, slots, w, 2);
+        optim->step(&params, t, g, w, slots, w, 2);
         assert_true(w[0] < before && w[1] == -w[0]);
     }
 }
@@ -223,7 +223,7 @@ static void sgd_goes_down_the_gradient(void **state)
     (void)state;
     assert_true(params.v[0] == 0.01);
     params.v[0] = 0.25;
-    sgd->step(&params, 1, g, NULL, w, 3);
+    sgd->step(&params, 1, g, w, NULL, w, 3);
     assert_true(w[0] == 0.75f && w[1] == 1.5f && w[2] == 0.875f);
 }
 
@@ -243,7 +243,7 @@ static void adam_follows_its_paper_in_double(void **state)
     }
     for (uint64_t t = 1; t <= 10 * STEPS; t++) {
         draw_gradient(t, at.g);
-        adam->step(&params, t, at.g, at.state, at.w, N);
+        adam->step(&params, t, at.g, at.w, at.state, at.w, N);
         for (size_t i = 0; i < N; i++) {
             double g = (double)at.g[i];
 

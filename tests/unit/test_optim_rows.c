@@ -62,7 +62,7 @@ static void step_twin(const ps_optim *optim, const ps_params *params, uint64_t t
     for (size_t r = 0; r < at->rows.count; r++) {
         twin_row *row = &at->twin[at->id[r]];
 
-        optim->step(params, t, at->g + r * D, row->state, row->w, D);
+        optim->step(params, t, at->g + r * D, row->w, row->state, row->w, D);
     }
 }
 
@@ -150,7 +150,7 @@ static void check_rest(const ps_optim *optim, void *arg)
             memcpy(g + rows.id[r] * D, rows.g + r * D, D * sizeof(float));
         }
         optim->step_rows(&params, t, &rows.rows, rows.g, rows.state, rows.w, N);
-        optim->step(&params, t, g, dense.state, dense.w, N);
+        optim->step(&params, t, g, dense.w, dense.state, dense.w, N);
     }
     equal = memcmp(rows.w, dense.w, sizeof rows.w) == 0 &&
             memcmp(rows.state, dense.state, sizeof rows.state) == 0;

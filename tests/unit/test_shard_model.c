@@ -108,8 +108,8 @@ static void step(twin *t, uint32_t s, float *g, float merge, float scale)
     }
     t->version[s]++;
     if (conf->descent.optim != NULL && scale == 1.0f) {
-        conf->descent.optim->step(&conf->descent.params, t->version[s], g, t->state[s],
-                                  t->weights[s], n);
+        conf->descent.optim->step(&conf->descent.params, t->version[s], g, t->weights[s],
+                                  t->state[s], t->weights[s], n);
         return;
     }
     if (conf->descent.optim != NULL) {

@@ -111,7 +111,7 @@ static void each_row_steps_by_itself(void **state)
     for (uint64_t i = 0; i < 4; i++) {
         push_one(t, 5, 1, 1, 0);
         push_one(t, 6 + i, -1, 1, 0); /* others in between change nothing */
-        conf.optim->step(&conf.optim_params, i + 1, g, s, w, WIDTH);
+        conf.optim->step(&conf.optim_params, i + 1, g, w, s, w, WIDTH);
         pull_one(t, 5, x);
         assert_memory_equal(x, w, sizeof x);
     }
@@ -543,7 +543,8 @@ static void twin_push(twin *t, twin_row *row, const float *g, float show, float 
     row->click = row->click * factor(t, t->tick - row->at) + click;
     row->at = t->tick;
     if (was_row) {
-        t->conf.optim->step(&t->conf.optim_params, ++row->steps, g, row->state, row->x, WIDTH);
+        t->conf.optim->step(&t->conf.optim_params, ++row->steps, g, row->x, row->state, row->x,
+                            WIDTH);
     }
 }
 

@@ -182,7 +182,7 @@ static void step(world *at)
         if (row != NULL) {
             step_rows(at, var, row, count);
         } else {
-            at->optim->step(&at->params, at->t, at->g + var->at,
+            at->optim->step(&at->params, at->t, at->g + var->at, at->w + var->at,
                             at->state + var->at * at->optim->slots, at->w + var->at, var->size);
         }
     }
