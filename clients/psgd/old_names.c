@@ -2,6 +2,7 @@
 /* old_names.c - see old_names.h. */
 #include "clients/psgd/old_names.h"
 
+#include "common/base/older.h"
 #include "common/base/scalar.h"
 #include "common/base/strbuf.h"
 #include "common/base/xalloc.h"
@@ -137,18 +138,6 @@ typedef struct translation {
     char preset[NAME_BYTES];
 } translation;
 
-static bool is_name(const char *text, size_t n, const char *name)
-{
-    size_t i = 0;
-
-    for (; i < n && name[i] != '\0'; i++) {
-        if (text[i] != name[i] && !(text[i] == '_' && name[i] == '-')) {
-            return false;
-        }
-    }
-    return i == n && name[i] == '\0';
-}
-
 /* An argument, split into flag and value. */
 typedef struct flag {
     const char *text;  /* the argument */
@@ -180,7 +169,8 @@ static flag read_flag(char *const *argv, int argc, int at)
 
 static bool is_flag(const flag *f, const char *name, char letter)
 {
-    return is_name(f->name, f->n, name) || (f->n == 1 && letter != 0 && f->name[0] == letter);
+    return ps_older_is_name(f->name, f->n, name) ||
+           (f->n == 1 && letter != 0 && f->name[0] == letter);
 }
 
 static void add(ps_old_args *out, char *text)

@@ -100,7 +100,7 @@ static const struct {
     {"listen", 'l', "PSGD_LISTEN"}, {"threads", 'T', "PSGD_THREADS"},
 };
 
-static bool is_name(const char *text, size_t n, const char *name)
+bool ps_older_is_name(const char *text, size_t n, const char *name)
 {
     size_t i = 0;
 
@@ -118,7 +118,7 @@ static bool is_flag(const char *arg, const char *name, const char **value)
     size_t n = strcspn(arg, "=");
 
     *value = arg[n] == '=' ? arg + n + 1 : NULL;
-    return strncmp(arg, "--", 2) == 0 && n > 2 && is_name(arg + 2, n - 2, name);
+    return strncmp(arg, "--", 2) == 0 && n > 2 && ps_older_is_name(arg + 2, n - 2, name);
 }
 
 /* Returns whether the flag of today is among the arguments so far, or in its own variable. */

@@ -45,21 +45,30 @@ static ps_status beat(ps_nodes *nodes, const char *id, uint64_t incarnation, con
     return ps_nodes_beat(nodes, &q, now_us, now_us, &node);
 }
 
-static void a_node_that_leaves_is_gone_at_once_until_it_registers(void **state)
+/* Registers "a" with nodes that it initialises, and makes a heartbeat of it. */
+static Psgd__V1__HeartbeatRequest beat_of_a(ps_nodes *nodes)
 {
     Psgd__V1__HeartbeatRequest q = PSGD__V1__HEARTBEAT_REQUEST__INIT;
-    ps_node_entry *node;
+    bool is_new;
+    ps_status st;
+
+    ps_nodes_init(nodes, BEAT, LEASE);
+    st = present(nodes, "a", 1, "h:1", 0, &is_new);
+    assert_int_equal(st.code, PS_OK);
+    q.node_id = (char *)"a";
+    q.incarnation = 1;
+    return q;
+}
+
+static void a_node_that_leaves_is_gone_at_once_until_it_registers(void **state)
+{
     ps_nodes nodes;
+    Psgd__V1__HeartbeatRequest q = beat_of_a(&nodes);
+    ps_node_entry *node = ps_nodes_find(&nodes, "a");
     bool is_new;
     ps_status st;
 
     (void)state;
-    ps_nodes_init(&nodes, BEAT, LEASE);
-    st = present(&nodes, "a", 1, "h:1", 0, &is_new);
-    assert_int_equal(st.code, PS_OK);
-    node = ps_nodes_find(&nodes, "a");
-    q.node_id = (char *)"a";
-    q.incarnation = 1;
     q.phase = PSGD__V1__NODE_PHASE__NODE_PHASE_IDLE;
     q.leaving = true;
     st = ps_nodes_beat(&nodes, &q, S, S, &node);
@@ -77,20 +86,14 @@ static void a_node_that_leaves_is_gone_at_once_until_it_registers(void **state)
 static void a_node_says_what_it_uses_and_a_rate_that_is_none_is_not_taken(void **state)
 {
     static const double none[] = {-1, NAN, INFINITY};
-    Psgd__V1__HeartbeatRequest q = PSGD__V1__HEARTBEAT_REQUEST__INIT;
     Psgd__V1__NodeLoad load = PSGD__V1__NODE_LOAD__INIT;
-    ps_node_entry *node;
     ps_nodes nodes;
-    bool is_new;
+    Psgd__V1__HeartbeatRequest q = beat_of_a(&nodes);
+    ps_node_entry *node = ps_nodes_find(&nodes, "a");
     ps_status st;
 
     (void)state;
-    ps_nodes_init(&nodes, BEAT, LEASE);
-    st = present(&nodes, "a", 1, "h:1", 0, &is_new);
-    assert_int_equal(st.code, PS_OK);
-    assert_false(ps_nodes_find(&nodes, "a")->has_load);
-    q.node_id = (char *)"a";
-    q.incarnation = 1;
+    assert_false(node->has_load);
     q.load = &load;
     load.cpu = 1.5;
     load.processors = 4;
