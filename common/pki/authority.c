@@ -20,8 +20,8 @@
 #include <unistd.h>
 
 enum {
-    SERIAL_BITS = 127, /* at most 16 bytes, and never negative */
-    LISTED_MAX = 1000000,
+    SERIAL_BITS = 127,   /* at most 16 bytes, and never negative */
+    LISTED_MAX = 100000, /* about 4 KiB of memory each */
     CRL_VALID_S = 10 * 365 * 86400,
     LOCK_TRIES = 250, /* others hold the lock for milliseconds: gives up after 5 s */
     LOCK_PAUSE_MS = 20
@@ -396,8 +396,10 @@ static ps_status take(void *arg, const ps_certificate *facts)
     listing *l = arg;
 
     if (l->count == LISTED_MAX) {
-        return ps_fail(PS_RESOURCE_EXHAUSTED, "%s has more than %d certificates",
-                       PS_PATH_SHOWN(l->a->dir), LISTED_MAX);
+        return ps_fail(
+            PS_RESOURCE_EXHAUSTED,
+            "%s has more than %d certificates, too many for a list; revoking still works",
+            PS_PATH_SHOWN(l->a->dir), LISTED_MAX);
     }
     if (l->count == l->cap) {
         l->cap = l->cap == 0 ? 16 : 2 * l->cap;
