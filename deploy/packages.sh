@@ -49,6 +49,8 @@ test   help2man               manual pages of the packages
 test   dpkg-dev               finds what the packages depend on
 test   lintian                checks the packages
 test   mmdebstrap             a clean Debian for the packages
+test   umoci                  unpacks the image
+test   runc                   runs it
 test   systemd                checks units
 test   systemd-container      boots the clean Debian
 test   slurmctld              a Slurm of one host

@@ -3,7 +3,13 @@
 ps_script_test(deploy_completion deploy/test_completion.py)
 ps_script_test(deploy_launch deploy/test_launch.py)
 ps_script_test(deploy_slurm deploy/test_slurm.py)
-if(NOT SANITIZE) # the packages of a build for users
+if(NOT SANITIZE) # the packages of a build for users, in one clean Debian
+    add_test(NAME deploy_debian COMMAND ${PROJECT_SOURCE_DIR}/tests/deploy/debian.sh ${PROJECT_BINARY_DIR})
+    add_test(NAME deploy_debian_remove COMMAND ${PROJECT_SOURCE_DIR}/tests/deploy/debian.sh ${PROJECT_BINARY_DIR} remove)
+    set_tests_properties(deploy_debian PROPERTIES TIMEOUT 600 LABELS cluster FIXTURES_SETUP debian SKIP_RETURN_CODE 77)
+    set_tests_properties(deploy_debian_remove PROPERTIES LABELS cluster FIXTURES_CLEANUP debian)
     ps_script_test(deploy_packages deploy/test_packages.py)
-    set_property(TEST deploy_packages APPEND PROPERTY ENVIRONMENT "PSGD_BUILD=${PROJECT_BINARY_DIR}")
+    ps_script_test(deploy_image deploy/test_image.py)
+    set_property(TEST deploy_packages deploy_image APPEND PROPERTY ENVIRONMENT "PSGD_BUILD=${PROJECT_BINARY_DIR}")
+    set_property(TEST deploy_packages deploy_image PROPERTY FIXTURES_REQUIRED debian)
 endif()
