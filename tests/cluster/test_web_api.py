@@ -169,6 +169,18 @@ class Api(Web):
         self.assertEqual({len(values) for values in curves.values()}, {len(curves["step"])})
         self.assertEqual(self.call("curves", job_id="none")["step"], [])
 
+    def test_curves_go_on_after_a_restart_of_the_coordinator(self):
+        job = self.c.submit({**ENDLESS, "workers": 2, "straggler": {"name": "fixed", "params": {"ms": 5}}})
+        before = self.c.wait(job.id, until=lambda j: j.result and j.progress.step > 100).progress.step
+        self.c.coordinator.kill()
+        self.c.restart_coordinator()
+        self.at = self.c.poll("a page again", lambda: (found := page_of(self.c)) != self.at and found)
+        curves = self.c.poll("later points", lambda: (found := self.call("curves", job_id=job.id)) and
+                             found["step"][-1:] > [before] and found)
+        self.assertLess(curves["step"][0], before)
+        self.assertEqual(curves["step"], sorted(set(curves["step"])))
+        self.assertEqual(curves["seconds"], sorted(curves["seconds"]))
+
 
 class Where(ClusterTest):
     """Addresses of the page."""

@@ -508,6 +508,7 @@ static void disconnect_calls(void *arg)
 static void destroy(ps_web *web)
 {
     ps_curves_destroy(web->curves);
+    free(web->past_id);
     pthread_cond_destroy(&web->idle);
     pthread_mutex_destroy(&web->mutex);
     free(web);

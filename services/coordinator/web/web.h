@@ -7,7 +7,7 @@
  *                         method changes nothing
  *   /api/v1/WatchJob      server-sent events, which resume at Last-Event-ID
  *   /api/v1/ReclaimLogs   the bytes of one file
- *   /api/v1/curves        the progress of a job since the page began to serve
+ *   /api/v1/curves        the progress of a job that trains, as a curve
  *
  * The page is a client: each request becomes a call of the coordinator's own gRPC service, so
  * roles, limits and the audit are those of any other client. libmicrohttpd reads and writes on a

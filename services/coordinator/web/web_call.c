@@ -300,6 +300,61 @@ void ps_web_posted(ps_event *event, bool ok)
     }
 }
 
+/* --- what happened before the page began to serve ---------------------------------- */
+
+static void on_past(void *arg, const ProtobufCMessage *message, ps_payload *payload)
+{
+    ps_web *web = arg;
+    const Psgd__V1__WatchJobResponse *event = (const Psgd__V1__WatchJobResponse *)message;
+
+    (void)payload;
+    if (event->kind == PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_PROGRESS) {
+        ps_stream_cancel(web->past); /* comes behind all stored events */
+        return;
+    }
+    if (event->kind == PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_METRICS && event->job &&
+        event->time) {
+        ps_curves_add(web->curves, event->job,
+                      event->time->seconds * 1000000 + event->time->nanos / 1000);
+    }
+    ps_stream_read(web->past);
+}
+
+static void on_past_end(void *arg, const ps_error *error)
+{
+    (void)error; /* the curve has what was read */
+    ((ps_web *)arg)->past = NULL;
+}
+
+/* Begins the curve of a job with the progress in its stored events: at each evaluation. */
+static void read_past(ps_web *web, const char *job_id)
+{
+    static const ps_stream_events past_events = {.on_message = on_past, .on_end = on_past_end};
+    Psgd__V1__WatchJobRequest request = PSGD__V1__WATCH_JOB_REQUEST__INIT;
+
+    free(web->past_id);
+    web->past_id = ps_xstrdup(job_id);
+    request.job_id = web->past_id;
+    web->past = ps_stream_open(web->channel, web->service->type, "WatchJob", list_us, EVENT_BYTES,
+                               &past_events, web);
+    ps_stream_send(web->past, &request.base, NULL, 0);
+    ps_stream_half_close(web->past);
+    ps_stream_read(web->past);
+}
+
+/* Adds the job's present progress to its curve, behind the past; of one job at a time that is read.
+ */
+static void take_present(ps_web *web, const Psgd__V1__Job *job)
+{
+    bool is_last_read = web->past_id && strcmp(web->past_id, job->id) == 0;
+
+    if (is_last_read ? !web->past : ps_curves_has(web->curves, job->id)) {
+        ps_curves_add(web->curves, job, ps_clock_wall_us());
+    } else if (!web->past && job->progress && job->progress->step > 0) {
+        read_past(web, job->id);
+    }
+}
+
 /* --- the beat ------------------------------------------------------------------------ */
 
 static void listed(void *arg, const ps_error *error, const ProtobufCMessage *reply)
@@ -309,8 +364,8 @@ static void listed(void *arg, const ps_error *error, const ProtobufCMessage *rep
 
     (void)error; /* asked again */
     web->list = NULL;
-    for (size_t i = 0; list && i < list->n_jobs; i++) {
-        ps_curves_add(web->curves, list->jobs[i], ps_clock_wall_us());
+    for (size_t i = 0; list && !web->is_draining && i < list->n_jobs; i++) {
+        take_present(web, list->jobs[i]);
     }
 }
 
@@ -357,6 +412,9 @@ static void drain(void *arg)
     }
     if (web->list) {
         ps_unary_cancel(web->list);
+    }
+    if (web->past) {
+        ps_stream_cancel(web->past);
     }
 }
 

@@ -85,6 +85,11 @@ static curve *find(const ps_curves *curves, const char *job_id)
     return NULL;
 }
 
+bool ps_curves_has(const ps_curves *curves, const char *job_id)
+{
+    return find(curves, job_id) != NULL;
+}
+
 /* Returns a new curve, in a free place or in that of the one that has been still for longest. */
 static curve *add_curve(ps_curves *curves, const char *job_id, int64_t wall_us)
 {

@@ -9,6 +9,7 @@
 #define PS_COORDINATOR_WEB_CURVES_H
 
 #include <jansson.h>
+#include <stdbool.h>
 
 #include "psgd/v1/job.pb-c.h"
 
@@ -18,6 +19,9 @@ typedef struct ps_curves ps_curves;
 
 ps_curves *ps_curves_create(void);
 void ps_curves_destroy(ps_curves *curves);
+
+/* Returns whether the job has a point. */
+bool ps_curves_has(const ps_curves *curves, const char *job_id);
 
 /* Adds the job's progress at a time in microseconds, unless its step is that of the last point. A
  * step below it begins the curve anew from there: the job has gone back. */

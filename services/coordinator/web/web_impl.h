@@ -70,6 +70,8 @@ struct ps_web {
     unsigned beats;           /* loop */
     ps_curves *curves;        /* loop */
     ps_unary *list;           /* loop: asks for the running jobs; NULL: not now */
+    ps_stream *past;          /* loop: reads the stored events of past_id; NULL: not now */
+    char *past_id;            /* loop: the job whose events were read last; NULL: none yet */
     bool is_draining;         /* loop: no call is made any more */
     size_t bodies;            /* HTTP thread: bytes of the bodies of all requests */
 
