@@ -11,20 +11,25 @@ FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-u
 
 
 class Browser:
-    """Chromium at a page; `address` is host:port."""
+    """Chromium; with an address, host:port, at the page there."""
 
-    def __init__(self, address, width=1440, height=1000, dark=False):
+    def __init__(self, address="", width=1440, height=1000, dark=False):
         options = webdriver.ChromeOptions()
         for flag in FLAGS:
             options.add_argument(flag)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-        self.base = f"http://{address}/"
         self.driver = webdriver.Chrome(service=Service("/usr/bin/chromedriver"), options=options)
+        self.turn_to(address, width, height, dark)
+
+    def turn_to(self, address, width=1440, height=1000, dark=False):
+        """Looks at the page of another coordinator, or at another size; forgets what was said and asked for before."""
+        self.driver.get("about:blank")
+        self.console(), self.requests()
+        self.base = f"http://{address}/"
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
                                     {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
-        if dark:
-            self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia",
-                                        {"features": [{"name": "prefers-color-scheme", "value": "dark"}]})
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [
+            {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]})
 
     def open(self, view=""):
         self.driver.get(self.base + view)
