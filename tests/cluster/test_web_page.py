@@ -140,6 +140,25 @@ class Page(Web):
         self.assertEqual(self.b.run("return document.activeElement.id"), "f-codec-up-params-fraction")
         self.assertEqual([m for m in self.b.console() if "400 (Bad Request)" not in m], [])
 
+    def test_a_thousand_jobs_cost_the_elements_of_fifty(self):
+        for node in self.c.workers:
+            node.kill()  # jobs stay in the queue
+        for i in range(1000):
+            self.c.submit({**QUICK, "title": f"many-{i:04}"})
+        self.b.open()
+        rows = lambda: self.b.run("return [...document.querySelectorAll('td.name a')].map((a) => a.textContent.slice(0, 9))")
+        self.until("the newest", lambda: rows()[:1] == ["many-0999"])
+        elements = self.b.run("return document.querySelectorAll('*').length")
+        self.assertEqual((len(rows()), elements < 1500), (50, True), elements)
+        self.b.find("#older")[0].click()
+        self.until("older ones", lambda: rows()[:1] == ["many-0949"] and len(rows()) == 50)
+        self.b.find("#search")[0].send_keys("many-0007")
+        self.until("the one that is sought", lambda: rows() == ["many-0007"])
+        self.b.find("#search")[0].send_keys("\b" * 4)
+        self.until("all that match", lambda: len(rows()) == 50)
+        self.assertLessEqual(self.b.run("return document.querySelectorAll('*').length"), elements)
+        self.silent()
+
     def test_nodes_say_what_they_use(self):
         self.b.open("#/nodes")
         self.until("rates", lambda: len(re.findall(r"\d\.\d\d of \d+\s+[\d.]+ [KMG]iB of [\d.]+ [MGT]iB\s+in [\d.]+ \S+, out [\d.]+ \S+/s",

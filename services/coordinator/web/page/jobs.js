@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // jobs.js - the list of jobs: filter, search, choose some to compare.
 import {call} from './api.js';
-import {accuracyOf, h, isOver, percent, saving, seconds, state, stateName, table, traffic, trainedSeconds} from './dom.js';
+import {accuracyOf, h, isOver, notice, percent, saving, seconds, state, stateName, table, traffic, trainedSeconds} from './dom.js';
 
-const EVERY_MS = 2000;
+const EVERY_MS = 2000, ROWS = 50;
 const groups = {all: 'All', active: 'Active', DONE: 'Done', FAILED: 'Failed', CANCELLED: 'Cancelled'};
 
 export async function jobsView(view) {
@@ -13,15 +13,27 @@ export async function jobsView(view) {
   const compare = h('button', {class: 'first', disabled: true, on: {click: () => {
     location.hash = `#/compare?jobs=${[...chosen].map(encodeURIComponent).join(',')}`;
   }}}, 'Compare');
-  const list = h('div'), more = h('button', {hidden: true}, 'Older jobs');
+  const list = h('div'), range = h('span', {class: 'soft', id: 'range'});
+  const newer = h('button', {id: 'newer', on: {click: () => turn(-ROWS)}}, 'Newer jobs');
+  const older = h('button', {id: 'older', on: {click: () => turn(ROWS)}}, 'Older jobs');
   view.append(h('div', {class: 'row head'}, h('h1', {}, 'Jobs'), h('div', {class: 'row'}, search, group, compare,
-    h('a', {class: 'button', href: '#/submit'}, 'Submit a job'))), h('section', {class: 'card'}, list), more);
-  let jobs = [], next = '', older = [], timer = 0, isGone = false;
+    h('a', {class: 'button', href: '#/submit'}, 'Submit a job'))), h('section', {class: 'card'}, list), h('div', {class: 'row'}, newer, older, range));
+  let jobs = [], next = '', past = [], first = 0, timer = 0, isGone = false, isTurning = false;
 
-  function draw() {
+  function matching() {
     const text = search.value.trim().toLowerCase();
-    const shown = [...jobs, ...older].filter((j) => (group.value === 'all' || stateName(j) === group.value ||
+    return [...jobs, ...past].filter((j) => (group.value === 'all' || stateName(j) === group.value ||
       (group.value === 'active' && !isOver(j))) && (!text || `${j.id} ${j.owner ?? ''} ${words(j)}`.toLowerCase().includes(text)));
+  }
+
+  /** Shows ROWS of the jobs that match: the page is as small for 1,000 jobs as for 50. */
+  function draw() {
+    const found = matching();
+    first = Math.min(first, Math.max(0, Math.ceil(found.length / ROWS) - 1) * ROWS);
+    const shown = found.slice(first, first + ROWS);
+    newer.disabled = first === 0;
+    older.disabled = !next && first + ROWS >= found.length;
+    range.textContent = shown.length === 0 ? '' : `${first + 1} to ${first + shown.length} of ${found.length}${next ? ' or more' : ''}`;
     const active = document.activeElement?.id;
     list.replaceChildren(shown.length === 0 ? h('p', {class: 'soft'}, jobs.length === 0
       ? 'No job yet. Submit one here, or by psgd submit in a terminal.' : 'No job matches.')
@@ -50,10 +62,9 @@ export async function jobsView(view) {
     try {
       const page = await call('ListJobs', {page_size: 100});
       jobs = page.jobs ?? [];
-      if (older.length === 0) next = page.next_page_token ?? '';
+      if (past.length === 0) next = page.next_page_token ?? '';
       const known = new Set(jobs.map((j) => j.id));
-      older = older.filter((j) => !known.has(j.id));
-      more.hidden = !next;
+      past = past.filter((j) => !known.has(j.id));
     } catch (e) {
       if (jobs.length === 0 && !isGone) list.replaceChildren(h('p', {class: 'error'}, e.message));
       return;
@@ -66,15 +77,26 @@ export async function jobsView(view) {
     if (!isGone) timer = setTimeout(again, EVERY_MS);
   }
 
-  more.addEventListener('click', async () => {
-    const page = await call('ListJobs', {page_size: 500, page_token: next});
-    older.push(...(page.jobs ?? []));
-    next = page.next_page_token ?? '';
-    more.hidden = !next;
-    draw();
-  });
-  search.addEventListener('input', draw);
-  group.addEventListener('change', draw);
+  /** Shows the rows that begin `by` further on; asks for older jobs until there are enough that match. */
+  async function turn(by) {
+    if (isTurning) return;
+    isTurning = true;
+    try {
+      while (next && !isGone && matching().length < first + by + ROWS) {
+        const page = await call('ListJobs', {page_size: 100, page_token: next});
+        past.push(...(page.jobs ?? []));
+        next = page.next_page_token ?? '';
+      }
+    } catch (e) {
+      notice(e.message);
+    }
+    isTurning = false;
+    first = Math.max(0, first + by);
+    if (!isGone) draw();
+  }
+
+  search.addEventListener('input', () => { first = 0; draw(); turn(0); });
+  group.addEventListener('change', () => { first = 0; draw(); turn(0); });
   await again();
   return () => { isGone = true; clearTimeout(timer); };
 }
