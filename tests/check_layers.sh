@@ -38,7 +38,7 @@ common/straggler     common/base/ common/straggler/
 common/update        common/base/ common/update/
 common/pki           common/base/ common/pki/ openssl/
 common/rpc           common/base/ common/pki/ common/rpc/ grpc/ protobuf-c/ google/ openssl/
-common/ops           common/base/ common/rpc/ common/ops/ microhttpd.h
+common/ops           common/base/ common/pki/ common/rpc/ common/ops/ microhttpd.h gnutls/
 common/job           common/base/ common/codec/ common/optim/ common/nn/ common/metric/ common/data/ common/consistency/ common/straggler/ common/update/ common/mesh/ common/job/ common/rpc/pbjson common/rpc/error psgd/ protobuf-c/
 common/placement     common/base/ common/job/layout common/placement/
 common/store         common/base/ common/trace/ common/codec/ common/optim/ common/consistency/ common/store/ psgd/v1/codec protobuf-c/

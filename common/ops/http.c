@@ -2,25 +2,21 @@
 /* http.c - see http.h. */
 #include "common/ops/http.h"
 
+#include "common/base/library.h"
 #include "common/base/log.h"
 #include "common/base/shorten.h"
+#include "common/ops/https.h"
 #include "common/rpc/accept.h"
 #include "common/rpc/dial.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <string.h>
 
-static const char library[] = "libmicrohttpd.so.12";
-
 ps_status ps_http_load(const char *flag, ps_http *out)
 {
-    const struct {
-        const char *name;
-        void *at;
-    } functions[] = {
+    const ps_library_function functions[] = {
         {"MHD_start_daemon", &out->start_daemon},
         {"MHD_stop_daemon", &out->stop_daemon},
         {"MHD_get_daemon_info", &out->get_daemon_info},
@@ -33,22 +29,10 @@ ps_status ps_http_load(const char *flag, ps_http *out)
         {"MHD_get_connection_values", &out->get_connection_values},
         {"MHD_suspend_connection", &out->suspend_connection},
         {"MHD_resume_connection", &out->resume_connection},
+        {NULL, NULL},
     };
-    void *loaded = dlopen(library, RTLD_NOW | RTLD_LOCAL);
 
-    for (size_t i = 0; loaded != NULL && i < sizeof functions / sizeof functions[0]; i++) {
-        void *found = dlsym(loaded, functions[i].name);
-
-        if (found == NULL) {
-            loaded = NULL;
-        } else {
-            memcpy(functions[i].at, &found, sizeof found);
-        }
-    }
-    return loaded != NULL
-               ? ps_ok()
-               : ps_fail(PS_FAILED_PRECONDITION, "%s: %s; Debian has it in libmicrohttpd12", flag,
-                         PS_SHORT(dlerror(), 160));
+    return ps_library_load(flag, "libmicrohttpd.so.12", "libmicrohttpd12", functions);
 }
 
 static void log_line(void *arg, const char *format, va_list list)
@@ -74,6 +58,8 @@ ps_status ps_http_start(const ps_http *http, const ps_http_conf *conf, ps_addres
     const union MHD_DaemonInfo *info;
     struct addrinfo *found = NULL;
     char text[PS_ADDRESS_TEXT_BYTES];
+    struct MHD_OptionItem tls[] = {
+        {MHD_OPTION_END, 0, NULL}, {MHD_OPTION_END, 0, NULL}, {MHD_OPTION_END, 0, NULL}};
     unsigned flags =
         MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL | MHD_USE_ERROR_LOG | conf->flags;
     ps_status st;
@@ -85,6 +71,18 @@ ps_status ps_http_start(const ps_http *http, const ps_http_conf *conf, ps_addres
         st.code = PS_FAILED_PRECONDITION;
         return st;
     }
+    if (conf->tls_dir != NULL) {
+        st = ps_https_load(conf->flag, conf->tls_dir);
+        if (!ps_is_ok(&st)) {
+            freeaddrinfo(found);
+            return st;
+        }
+        flags |= MHD_USE_TLS;
+        tls[0] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_PRIORITIES, 0,
+                                         (void *)(uintptr_t)PS_HTTPS_PRIORITIES};
+        tls[1] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_CERT_CALLBACK, 0,
+                                         (void *)ps_https_certificate()};
+    }
     if (found->ai_family == AF_INET6) {
         flags |= MHD_USE_IPv6;
     }
@@ -94,7 +92,8 @@ ps_status ps_http_start(const ps_http *http, const ps_http_conf *conf, ps_addres
         log_line, NULL, MHD_OPTION_SOCK_ADDR, found->ai_addr, MHD_OPTION_CONNECTION_LIMIT,
         conf->connections, MHD_OPTION_PER_IP_CONNECTION_LIMIT, conf->of_host,
         MHD_OPTION_CONNECTION_TIMEOUT, conf->silence_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        conf->memory, MHD_OPTION_NOTIFY_COMPLETED, conf->completed, conf->arg, MHD_OPTION_END);
+        conf->memory, MHD_OPTION_NOTIFY_COMPLETED, conf->completed, conf->arg, MHD_OPTION_ARRAY,
+        tls, MHD_OPTION_END);
     freeaddrinfo(found);
     if (*out == NULL) {
         return ps_fail(PS_FAILED_PRECONDITION, "%s: cannot listen on %s: %s", conf->flag,

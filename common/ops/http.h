@@ -31,6 +31,7 @@ typedef struct ps_http {
 /* How a program serves HTTP. */
 typedef struct ps_http_conf {
     const char *flag;     /* for the texts of errors, such as "--ops" */
+    const char *tls_dir;  /* HTTPS, with identity.pem of this folder; NULL: HTTP */
     unsigned flags;       /* MHD_FLAG beside those that all use */
     unsigned connections; /* most that are open */
     unsigned of_host;     /* of these, from one address */

@@ -48,14 +48,35 @@ static ps_channel *create(ps_loop *loop, const char *target, grpc_channel_creden
     return channel;
 }
 
-ps_channel *ps_channel_create(ps_loop *loop, const char *target)
+static ps_channel *create_member(ps_loop *loop, const char *target, bool is_guest)
 {
     ps_tls *tls = ps_loop_tls(loop);
     ps_tls_expected *expected = NULL;
-    grpc_channel_credentials *creds = tls != NULL ? ps_tls_channel_credentials(tls, &expected)
-                                                  : grpc_insecure_credentials_create();
+    grpc_channel_credentials *creds = tls != NULL
+                                          ? ps_tls_channel_credentials(tls, is_guest, &expected)
+                                          : grpc_insecure_credentials_create();
 
     return create(loop, target, creds, expected);
+}
+
+ps_channel *ps_channel_create(ps_loop *loop, const char *target)
+{
+    return create_member(loop, target, false);
+}
+
+ps_channel *ps_channel_create_guest(ps_loop *loop, const char *target)
+{
+    return create_member(loop, target, true);
+}
+
+void ps_channel_bring(ps_channel *channel, const char *token)
+{
+    if (channel->brings != NULL) {
+        grpc_call_credentials_release(channel->brings);
+    }
+    channel->brings = channel->expected != NULL && token[0] != '\0'
+                          ? grpc_access_token_credentials_create(token, NULL)
+                          : NULL;
 }
 
 ps_channel *ps_channel_create_files(ps_loop *loop, const char *target, ps_tls_files *files)
@@ -84,6 +105,7 @@ static void free_if_over(ps_channel *channel)
         grpc_channel_destroy(channel->grpc);
         free(channel->target);
         free(channel->instance);
+        ps_channel_bring(channel, "");
         ps_tls_expected_release(channel->expected);
         free(channel);
     }
@@ -184,6 +206,9 @@ grpc_call *ps_channel_call(ps_channel *channel, const ProtobufCServiceDescriptor
     call = grpc_channel_create_call(channel->grpc, NULL, GRPC_PROPAGATE_DEFAULTS,
                                     ps_loop_cq(channel->loop), slice, NULL, deadline, NULL);
     grpc_slice_unref(slice);
+    if (channel->brings != NULL) {
+        grpc_call_set_credentials(call, channel->brings);
+    }
     channel->calls++;
     return call;
 }

@@ -35,6 +35,14 @@ ps_channel *ps_channel_create_files(ps_loop *loop, const char *target, struct ps
  * own. Otherwise as ps_channel_create. */
 ps_channel *ps_channel_create_instance(ps_loop *loop, const char *target, const char *instance);
 
+/* Returns a channel that under TLS does not show the program's own certificate. Its calls are those
+ * of a user whose token they bring (ps_channel_bring). Otherwise as ps_channel_create. */
+ps_channel *ps_channel_create_guest(ps_loop *loop, const char *target);
+
+/* Has calls that are begun from now on bring a user's token, under TLS only; "": none. It is
+ * copied. */
+void ps_channel_bring(ps_channel *channel, const char *token);
+
 /* Says whose certificate the channel takes; an empty `name` stands for any of the kind. Under TLS
  * (ps_loop_use_tls) nobody is taken without this; in plaintext it means nothing. Call it before the
  * first call. */

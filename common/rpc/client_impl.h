@@ -18,6 +18,7 @@ struct ps_channel {
     char *target;
     char *instance;            /* NULL: the services themselves */
     ps_tls_expected *expected; /* NULL: plaintext */
+    grpc_call_credentials *brings; /* the token of calls; NULL: none */
     size_t calls;              /* calls that have not ended */
     bool destroyed;
     ps_traffic traffic;

@@ -8,6 +8,7 @@
 #include "common/rpc/tls_impl.h"
 
 #include "common/base/clock.h"
+#include "common/base/file_stamp.h"
 #include "common/base/log.h"
 #include "common/base/sha256.h"
 #include "common/base/xalloc.h"
@@ -30,17 +31,9 @@ enum {
     FAILED_LOG_US = 10 * 1000000
 };
 
-/* Which state of a file was read: a file that replaces it has another inode, even within the same
- * tick of the clock. */
-typedef struct stamp {
-    struct timespec time;
-    ino_t inode;
-    off_t size;
-} stamp;
-
 /* A file that is read again when it changes. */
 typedef struct watched_file {
-    stamp read, said; /* what is in memory; what a warning was about */
+    ps_file_stamp read, said; /* what is in memory; what a warning was about */
 } watched_file;
 
 /* A certificate in PEM, by its SHA-256, its serial number and its end. */
@@ -79,31 +72,14 @@ struct ps_tls_expected {
 
 /* --- revoked certificates ------------------------------------------------------------ */
 
-static bool is_same_stamp(const stamp *a, const stamp *b)
-{
-    return a->time.tv_sec == b->time.tv_sec && a->time.tv_nsec == b->time.tv_nsec &&
-           a->inode == b->inode && a->size == b->size;
-}
-
-/* Returns whether the file is another one than what was read. One that is not there is not. */
-static bool has_changed(const char *path, const watched_file *file, stamp *now)
-{
-    struct stat facts;
-
-    if (stat(path, &facts) != 0) {
-        return false;
-    }
-    *now = (stamp){facts.st_mtim, facts.st_ino, facts.st_size};
-    return !is_same_stamp(now, &file->read);
-}
-
 /* Notes whether the file, as it is `now`, could be read. If not, it is read again a second later,
  * as the reason may pass, such as a lack of descriptors; the log has one line about it. */
-static void note_read(watched_file *file, const stamp *now, const ps_status *st, const char *stays)
+static void note_read(watched_file *file, const ps_file_stamp *now, const ps_status *st,
+                      const char *stays)
 {
     if (ps_is_ok(st)) {
         file->read = *now;
-    } else if (!is_same_stamp(now, &file->said)) {
+    } else if (!ps_file_stamp_is(now, &file->said)) {
         ps_log(PS_LOG_WARN, "tls", "%s; %s until it can be read", st->text, stays);
         file->said = *now;
     }
@@ -113,10 +89,11 @@ static void note_read(watched_file *file, const stamp *now, const ps_status *st,
 static ps_status read_tokens(ps_tls *tls)
 {
     ps_tokens tokens;
-    stamp now;
+    ps_file_stamp now;
     ps_status st = ps_ok();
 
-    if (tls->tokens_file[0] != '\0' && has_changed(tls->tokens_file, &tls->token_file, &now)) {
+    if (tls->tokens_file[0] != '\0' &&
+        ps_file_has_changed(tls->tokens_file, &tls->token_file.read, &now)) {
         st = ps_tokens_read(tls->tokens_file, &tokens);
         if (ps_is_ok(&st)) {
             ps_tokens_fini(&tls->tokens);
@@ -135,10 +112,10 @@ static void read_revoked(ps_tls *tls)
 {
     ps_credentials_paths at;
     ps_revoked *revoked;
-    stamp now;
+    ps_file_stamp now;
     ps_status st = ps_credentials_find(tls->dir, &at);
 
-    if (!ps_is_ok(&st) || !has_changed(at.crl, &tls->crl_file, &now)) {
+    if (!ps_is_ok(&st) || !ps_file_has_changed(at.crl, &tls->crl_file.read, &now)) {
         return;
     }
     st = ps_revoked_read(tls->dir, &revoked);
@@ -162,6 +139,11 @@ static void refresh(ps_tls *tls)
     tls->looked_us = now_us;
     (void)read_tokens(tls);
     read_revoked(tls);
+}
+
+bool ps_tls_takes_tokens(const ps_tls *tls)
+{
+    return tls->tokens_file[0] != '\0';
 }
 
 bool ps_tls_may_refuse(ps_tls *tls)
@@ -299,7 +281,7 @@ static int verify(void *arg, grpc_tls_custom_verification_check_request *request
     pthread_mutex_unlock(&e->mutex);
     if (!e->is_server && kind == PS_PRINCIPAL_NONE) {
         st = ps_fail(PS_UNAUTHENTICATED, "nobody is expected there");
-    } else if (pem == NULL && e->is_server && e->tls->tokens_file[0] != '\0') {
+    } else if (pem == NULL && e->is_server && ps_tls_takes_tokens(e->tls)) {
         st = ps_ok(); /* its calls need a token */
     } else if (pem == NULL) {
         st = ps_fail(PS_UNAUTHENTICATED, "it has no certificate");
@@ -354,7 +336,7 @@ void ps_tls_problem(ps_tls_expected *e, char out[PS_TLS_PROBLEM_BYTES])
 
 /* Returns options with the files and a verifier; *e has one reference of gRPC's and one of the
  * caller. */
-static grpc_tls_credentials_options *make_options(ps_tls *tls, bool is_server,
+static grpc_tls_credentials_options *make_options(ps_tls *tls, bool is_server, bool is_guest,
                                                   ps_tls_expected **out)
 {
     grpc_tls_credentials_options *options = grpc_tls_credentials_options_create();
@@ -370,7 +352,7 @@ static grpc_tls_credentials_options *make_options(ps_tls *tls, bool is_server,
     verifier = grpc_tls_certificate_verifier_external_create(&e->external);
     grpc_tls_credentials_options_set_certificate_provider(options, tls->files);
     grpc_tls_credentials_options_watch_root_certs(options);
-    if (!tls->is_guest) {
+    if (!is_guest) {
         grpc_tls_credentials_options_watch_identity_key_cert_pairs(options);
     }
     grpc_tls_credentials_options_set_certificate_verifier(options, verifier);
@@ -382,19 +364,21 @@ static grpc_tls_credentials_options *make_options(ps_tls *tls, bool is_server,
 grpc_server_credentials *ps_tls_server_credentials(ps_tls *tls)
 {
     ps_tls_expected *e;
-    grpc_tls_credentials_options *options = make_options(tls, true, &e);
+    grpc_tls_credentials_options *options = make_options(tls, true, false, &e);
 
     ps_tls_expected_release(e); /* gRPC has the other one */
     grpc_tls_credentials_options_set_cert_request_type(
-        options, tls->tokens_file[0] != '\0'
+        options, ps_tls_takes_tokens(tls)
                      ? GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_AND_VERIFY
                      : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
     return grpc_tls_server_credentials_create(options);
 }
 
-grpc_channel_credentials *ps_tls_channel_credentials(ps_tls *tls, ps_tls_expected **expected)
+grpc_channel_credentials *ps_tls_channel_credentials(ps_tls *tls, bool is_guest,
+                                                     ps_tls_expected **expected)
 {
-    grpc_tls_credentials_options *options = make_options(tls, false, expected);
+    grpc_tls_credentials_options *options =
+        make_options(tls, false, is_guest || tls->is_guest, expected);
     grpc_channel_credentials *link, *both;
     grpc_call_credentials *token;
 
@@ -505,7 +489,7 @@ static ps_status take_bearer(ps_tls *tls, const grpc_metadata_array *metadata, p
     const char *text;
     size_t n;
 
-    if (tls->tokens_file[0] == '\0') {
+    if (!ps_tls_takes_tokens(tls)) {
         return ps_fail(PS_UNAUTHENTICATED, "no certificate");
     }
     text = find_bearer(metadata, &n);

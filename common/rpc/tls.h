@@ -37,12 +37,18 @@ PS_MUST_USE ps_status ps_tls_take_tokens(ps_tls *tls, const char *file);
 /* Releases it; it lives on as long as a server or channel uses it. NULL is allowed. */
 void ps_tls_release(ps_tls *tls);
 
+/* Returns the folder of the files. */
+const char *ps_tls_dir(const ps_tls *tls);
+
 /* Returns what the program's own certificate said when it was created; all 0 without one. */
 const ps_certificate *ps_tls_own(const ps_tls *tls);
 
 /* Returns whether the certificate of this serial number, as in ps_certificate, was revoked. Any
  * thread. */
 bool ps_tls_has_revoked(ps_tls *tls, const char *serial);
+
+/* Returns whether servers take tokens. */
+bool ps_tls_takes_tokens(const ps_tls *tls);
 
 /* Connects to host:port and shakes hands, within `timeout_us` of waiting. Fails with UNAVAILABLE if
  * nobody listens, and with UNAUTHENTICATED if one side does not take the other; the text says which

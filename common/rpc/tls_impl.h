@@ -12,15 +12,14 @@
  * channel and gRPC's threads. */
 typedef struct ps_tls_expected ps_tls_expected;
 
-/* Returns the folder of the files. */
-const char *ps_tls_dir(const ps_tls *tls);
-
 /* Returns credentials of a server, which the caller releases. */
 grpc_server_credentials *ps_tls_server_credentials(ps_tls *tls);
 
-/* Returns credentials of a channel, which the caller releases. Until ps_tls_expect nobody is taken.
- * *expected is released by ps_tls_expected_release. */
-grpc_channel_credentials *ps_tls_channel_credentials(ps_tls *tls, ps_tls_expected **expected);
+/* Returns credentials of a channel, which the caller releases; is_guest: without the program's own
+ * certificate. Until ps_tls_expect nobody is taken. *expected is released by
+ * ps_tls_expected_release. */
+grpc_channel_credentials *ps_tls_channel_credentials(ps_tls *tls, bool is_guest,
+                                                     ps_tls_expected **expected);
 
 /* Sets whom the channel expects; an empty name stands for any of the kind. */
 void ps_tls_expect(ps_tls_expected *expected, ps_principal_kind kind, const char *name);

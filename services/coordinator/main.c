@@ -343,7 +343,7 @@ static ps_status serve_page(program *p, const ps_address *bound)
         snprintf(self.host, sizeof self.host, "%s", strchr(self.host, ':') ? "::1" : "127.0.0.1");
     }
     ps_address_format(&self, target);
-    st = ps_web_start(p->web_at, target, &p->service, &p->web);
+    st = ps_web_start(p->web_at, target, ps_loop_tls(p->loop), &p->service, &p->web);
     if (!ps_is_ok(&st) && !p->is_web_asked) {
         ps_log(PS_LOG_INFO, "web", "no page: %s", st.text);
         return ps_ok();
@@ -528,8 +528,8 @@ static ps_status run(const settings *s, const char *data_dir, char **argv)
     }
     if (ps_is_ok(&st)) {
         p.is_web_asked = s->web && s->web[0] != '\0';
-        st = ps_web_check(s->web, listen, s->tls_dir && s->tls_dir[0] != '\0', s->insecure,
-                          p.web_at);
+        st = ps_web_check(s->web, listen, s->tls_dir && s->tls_dir[0] != '\0',
+                          s->tokens && s->tokens[0] != '\0', s->insecure, p.web_at);
     }
     if (ps_is_ok(&st) && s->lease_us < PS_LEASE_BEATS * s->heartbeat_us) {
         st = ps_fail(PS_INVALID_ARGUMENT,

@@ -11,13 +11,15 @@ FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-u
 
 
 class Browser:
-    """Chromium; with an address, host:port, at the page there."""
+    """Chromium; with an address, host:port, at the page there. By HTTPS it takes any certificate."""
 
-    def __init__(self, address="", width=1440, height=1000, dark=False):
+    def __init__(self, address="", width=1440, height=1000, dark=False, tls=False):
         options = webdriver.ChromeOptions()
         for flag in FLAGS:
             options.add_argument(flag)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+        options.accept_insecure_certs = tls
+        self.scheme = "https" if tls else "http"
         self.driver = webdriver.Chrome(service=Service("/usr/bin/chromedriver"), options=options)
         self.turn_to(address, width, height, dark)
 
@@ -25,7 +27,7 @@ class Browser:
         """Looks at the page of another coordinator, or at another size; forgets what was said and asked for before."""
         self.driver.get("about:blank")
         self.console(), self.requests()
-        self.base = f"http://{address}/"
+        self.base = f"{self.scheme}://{address}/"
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
                                     {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [

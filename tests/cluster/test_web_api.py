@@ -17,7 +17,7 @@ from tls_cluster import QUARANTINE_MIB, small_quarantine
 
 def page_of(cluster):
     """The address of the page, when it is served."""
-    return cluster.poll("a page", lambda: re.findall(r"page at http://(\S+)/", cluster.coordinator.log()))[-1]
+    return cluster.poll("a page", lambda: re.findall(r"page at https?://(\S+)/", cluster.coordinator.log()))[-1]
 
 
 class Web(ClusterTest):
@@ -196,7 +196,7 @@ class Where(ClusterTest):
         for args, text, code in ((["--web", "0.0.0.0:0"], "--web 0.0.0.0:0: other hosts could see", 4),
                                  (["--web", "unix:80"], "--web", 4),
                                  (["--web", taken], "Address already in use", 1),
-                                 (["--web", "127.0.0.1:0", "--tls-dir", "x"], "not together with --tls-dir", 4)):
+                                 (["--web", "127.0.0.1:0", "--tls-dir", "x"], "with --tls-dir it needs --tokens", 4)):
             said = self.begin(*args)
             self.assertIn(text, said.stderr)
             self.assertEqual(said.returncode, code, args)

@@ -76,6 +76,7 @@ ps_cluster_test(users)
 ps_cluster_test(web_api)
 if(NOT SANITIZE) # Chromium's patience does not grow with what the programs need
     ps_cluster_test(web_page)
+    ps_cluster_test(web_users)
     set(axe ${PROJECT_BINARY_DIR}/tests/axe)
     add_test(NAME axe_get COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/interop/npm_get.sh ${axe} axe-core@4.10.2)
     set_tests_properties(axe_get PROPERTIES FIXTURES_SETUP axe LABELS cluster)

@@ -18,7 +18,7 @@ static const ps_method methods[] = {
      .changes = true,
      .max_bytes = SPEC_MAX},
     {.name = "GetJob", .handle = ps_serve_get_job, .may = PS_MAY_SEE},
-    {.name = "ListJobs", .handle = ps_serve_list_jobs, .may = PS_MAY_SEE},
+    {.name = "ListJobs", .handle = ps_serve_list_jobs, .may = PS_MAY_SEE | PS_MAY_COORDINATOR},
     {.name = "CancelJob", .handle = ps_serve_cancel_job, .may = PS_MAY_CHANGE, .changes = true},
     {.name = "ChangeTables",
      .handle = ps_serve_change_tables,

@@ -43,6 +43,9 @@ static enum MHD_Result queue(const ps_web *web, struct MHD_Connection *connectio
     for (size_t i = 0; i < sizeof same / sizeof same[0]; i++) {
         web->http.add_response_header(response, same[i][0], same[i][1]);
     }
+    if (code == MHD_HTTP_UNAUTHORIZED) {
+        web->http.add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
+    }
     web->http.add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
     web->http.add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, caching);
     result = web->http.queue_response(connection, code, response);
@@ -82,11 +85,12 @@ static enum MHD_Result refuse(const ps_web *web, struct MHD_Connection *connecti
 {
     ps_error error;
 
-    ps_error_init(
-        &error,
-        ps_fail(code == MHD_HTTP_SERVICE_UNAVAILABLE ? PS_UNAVAILABLE : PS_INVALID_ARGUMENT, "%s",
-                text),
-        NULL);
+    ps_error_init(&error,
+                  ps_fail(code == MHD_HTTP_SERVICE_UNAVAILABLE ? PS_UNAVAILABLE
+                          : code == MHD_HTTP_UNAUTHORIZED      ? PS_UNAUTHENTICATED
+                                                               : PS_INVALID_ARGUMENT,
+                          "%s", text),
+                  NULL);
     return refuse_error(web, connection, code, &error);
 }
 
@@ -122,8 +126,21 @@ static enum MHD_Result answer_asset(const ps_web *web, struct MHD_Connection *co
 
 /* --- what is refused -------------------------------------------------------------------- */
 
+/* Returns whether the page's certificate is of this host. */
+static bool is_certified(const ps_web *web, const char *name)
+{
+    const ps_subject *own = web->tls != NULL ? &ps_tls_own(web->tls)->subject : NULL;
+
+    for (size_t i = 0; own != NULL && i < own->host_count; i++) {
+        if (strcasecmp(name, own->hosts[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Returns whether `host`, with or without a port, is a name that the page can have: an address, or
- * the host of --web, or localhost. */
+ * the host of --web, or localhost, or a host of the certificate. */
 static bool is_own_host(const ps_web *web, const char *host)
 {
     char name[PS_ADDRESS_HOST_BYTES];
@@ -137,7 +154,8 @@ static bool is_own_host(const ps_web *web, const char *host)
     memcpy(name, host + skip, n);
     name[n] = '\0';
     return strcasecmp(name, "localhost") == 0 || strcasecmp(name, web->host) == 0 ||
-           inet_pton(AF_INET, name, bytes) == 1 || inet_pton(AF_INET6, name, bytes) == 1;
+           is_certified(web, name) || inet_pton(AF_INET, name, bytes) == 1 ||
+           inet_pton(AF_INET6, name, bytes) == 1;
 }
 
 /* Returns why the request is refused, or NULL. */
@@ -146,11 +164,14 @@ static const char *find_fault(const ps_web *web, struct MHD_Connection *connecti
     const char *host = header(web, connection, MHD_HTTP_HEADER_HOST);
     const char *origin = header(web, connection, MHD_HTTP_HEADER_ORIGIN);
     const char *site = header(web, connection, "Sec-Fetch-Site");
+    const char *scheme = web->tls != NULL ? "https://" : "http://";
+    size_t n = strlen(scheme);
 
     if (!host || !is_own_host(web, host)) {
-        return "Host: an address, localhost or the host of --web is allowed";
+        return "Host: an address, localhost, the host of --web or one of the certificate is "
+               "allowed";
     }
-    if (origin && (strncmp(origin, "http://", 7) != 0 || strcmp(origin + 7, host) != 0)) {
+    if (origin && (strncmp(origin, scheme, n) != 0 || strcmp(origin + n, host) != 0)) {
         return "Origin: a page of another site may not call this one";
     }
     if (site && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0) {
@@ -259,29 +280,24 @@ static enum MHD_Result hand_over(ps_web_request *r)
 static enum MHD_Result call(ps_web_request *r, const char *name, bool has_body)
 {
     ps_web *web = r->web;
-    const ProtobufCMessageDescriptor *input = &psgd__v1__get_job_request__descriptor;
+    const ProtobufCMethodDescriptor *type;
     ps_error error = {0};
     ps_status st;
+    bool is_curves = strcmp(name, "curves") == 0 && !has_body;
 
-    if (strcmp(name, "curves") == 0 && !has_body) {
-        r->kind = PS_WEB_CURVES;
-    } else {
-        const ProtobufCMethodDescriptor *type;
-
-        r->method = find_method(web->service, name);
-        if (!r->method) {
-            return refuse(web, r->connection, MHD_HTTP_NOT_FOUND,
-                          "no method of CoordinatorService for users; docs/web.md lists them");
-        }
-        if (!has_body && r->method->changes) {
-            return refuse(web, r->connection, MHD_HTTP_METHOD_NOT_ALLOWED,
-                          "the method changes something: POST it as application/json");
-        }
-        type = protobuf_c_service_descriptor_get_method_by_name(web->service->type, name);
-        input = type->input;
-        r->kind = kind_of(r->method, type->output);
+    name = is_curves ? "GetJob" : name; /* it says whether the user may see the job */
+    r->method = find_method(web->service, name);
+    if (!r->method) {
+        return refuse(web, r->connection, MHD_HTTP_NOT_FOUND,
+                      "no method of CoordinatorService for users; docs/web.md lists them");
     }
-    st = read_message(r, input, has_body, &error);
+    if (!has_body && r->method->changes) {
+        return refuse(web, r->connection, MHD_HTTP_METHOD_NOT_ALLOWED,
+                      "the method changes something: POST it as application/json");
+    }
+    type = protobuf_c_service_descriptor_get_method_by_name(web->service->type, name);
+    r->kind = is_curves ? PS_WEB_CURVES : kind_of(r->method, type->output);
+    st = read_message(r, type->input, has_body, &error);
     if (!ps_is_ok(&st)) {
         error.status = st;
         return refuse_error(web, r->connection, 0, &error);
@@ -292,6 +308,70 @@ static enum MHD_Result call(ps_web_request *r, const char *name, bool has_body)
     }
     return hand_over(r);
 }
+
+/* --- users: by tokens, under TLS ------------------------------------------------------------ */
+
+/* A page of another site does not get a browser to send the cookie (SameSite), and no script reads
+ * it (HttpOnly). Browsers take a name with this prefix by TLS only, and from this host only. */
+#define COOKIE "__Host-psgd"
+
+/* Copies what may be a token. Returns false if it cannot be one. */
+static bool copy_token(char to[PS_TOKEN_BYTES], const char *text)
+{
+    bool is = text != NULL && strlen(text) == PS_TOKEN_BYTES - 1 &&
+              strspn(text, "psgd_0123456789abcdef") == PS_TOKEN_BYTES - 1;
+
+    if (is) {
+        memcpy(to, text, PS_TOKEN_BYTES);
+    }
+    return is;
+}
+
+/* Takes the token of a request: from "Authorization: Bearer TOKEN", or from the cookie of a browser
+ * that has logged in. */
+static bool take_user(ps_web_request *r)
+{
+    static const char scheme[] = "bearer ";
+    const char *text = header(r->web, r->connection, MHD_HTTP_HEADER_AUTHORIZATION);
+
+    if (text == NULL) {
+        text = r->web->http.lookup_connection_value(r->connection, MHD_COOKIE_KIND, COOKIE);
+    } else if (strncasecmp(text, scheme, sizeof scheme - 1) == 0) {
+        text += sizeof scheme - 1;
+    }
+    return copy_token(r->token, text);
+}
+
+/* Has the browser keep the token of {"token": TOKEN} as a cookie, or forget it if that is "".
+ * Whether it is known, the next call says. */
+static enum MHD_Result log_in(ps_web_request *r)
+{
+    const ps_web *web = r->web;
+    json_t *json = json_loadb(r->body.data, r->body.len, JSON_REJECT_DUPLICATES, NULL);
+    const char *text = json_string_value(json_object_get(json, "token"));
+    bool is_out = text != NULL && text[0] == '\0', is_in = copy_token(r->token, text);
+    struct MHD_Response *response;
+    char cookie[160];
+
+    json_decref(json);
+    if (!is_in && !is_out) {
+        return refuse(web, r->connection, MHD_HTTP_BAD_REQUEST,
+                      "token: \"psgd_\" and 64 hexadecimal digits, as 'psgd token create' prints "
+                      "them, are needed");
+    }
+    snprintf(cookie, sizeof cookie, COOKIE "=%s; Path=/; Secure; HttpOnly; SameSite=Strict%s",
+             r->token, is_out ? "; Max-Age=0" : "");
+    response =
+        web->http.create_response_from_buffer(2, (void *)(uintptr_t) "{}", MHD_RESPMEM_PERSISTENT);
+    if (!response) {
+        return MHD_NO;
+    }
+    web->http.add_response_header(response, MHD_HTTP_HEADER_SET_COOKIE, cookie);
+    return queue(web, r->connection, MHD_HTTP_OK, response, "application/json; charset=utf-8",
+                 "no-store");
+}
+
+/* --- routes --------------------------------------------------------------------------------- */
 
 /* Writes the next bytes of a stream, or waits for some. */
 static ssize_t read_out(void *arg, uint64_t at, char *to, size_t most)
@@ -387,6 +467,14 @@ static enum MHD_Result route(ps_web_request *r, const char *url, const char *met
             return refuse(web, r->connection, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
                           "Content-Type: application/json is needed");
         }
+        if (web->tls != NULL && is_post && strcmp(url + sizeof api - 1, "login") == 0) {
+            return log_in(r);
+        }
+        if (web->tls != NULL && !take_user(r)) {
+            return refuse(web, r->connection, MHD_HTTP_UNAUTHORIZED,
+                          "Authorization: 'Bearer TOKEN' is needed, or a log-in on the page; 'psgd "
+                          "token create' makes a token");
+        }
         return call(r, url + sizeof api - 1, is_post);
     }
     if (!is_get && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0) {
@@ -460,8 +548,8 @@ static void completed(void *state, struct MHD_Connection *connection, void **per
 
 /* --- life ----------------------------------------------------------------------------------- */
 
-ps_status ps_web_check(const char *web, const char *listen, bool has_tls, bool is_insecure,
-                       char *out)
+ps_status ps_web_check(const char *web, const char *listen, bool has_tls, bool has_tokens,
+                       bool is_insecure, char *out)
 {
     ps_address address;
     ps_status st = ps_address_parse(listen, "127.0.0.1", 0, &address);
@@ -472,22 +560,23 @@ ps_status ps_web_check(const char *web, const char *listen, bool has_tls, bool i
         ((!web || web[0] == '\0') && (has_tls || !is_local))) {
         return st;
     }
-    if (has_tls) {
-        return ps_fail(PS_INVALID_ARGUMENT,
-                       "--web %s: not together with --tls-dir, because a browser proves by no "
-                       "certificate who its user is; use psgd there",
-                       PS_SHORT(web, 80));
+    if (has_tls && !has_tokens) {
+        return ps_fail(
+            PS_INVALID_ARGUMENT,
+            "--web %s: with --tls-dir it needs --tokens, because users of the page prove "
+            "by tokens who they are; 'psgd token create' makes one",
+            PS_SHORT(web, 80));
     }
     st = ps_address_complete("--web", web && web[0] != '\0' ? web : "127.0.0.1", "127.0.0.1",
                              PS_WEB_PORT, out);
     if (ps_is_ok(&st)) {
         st = ps_address_parse(out, "127.0.0.1", PS_WEB_PORT, &address);
     }
-    if (ps_is_ok(&st) && !is_insecure && !ps_address_is_loopback(&address)) {
+    if (ps_is_ok(&st) && !has_tls && !is_insecure && !ps_address_is_loopback(&address)) {
         st = ps_fail(PS_INVALID_ARGUMENT,
-                     "--web %s: other hosts could see, submit and cancel jobs. Listen on 127.0.0.1 "
-                     "and forward the port (ssh -L); on a network where everybody is trusted, add "
-                     "--insecure",
+                     "--web %s: other hosts could see, submit and cancel jobs. Add --tls-dir and "
+                     "--tokens, or listen on 127.0.0.1 and forward the port (ssh -L); on a network "
+                     "where everybody is trusted, add --insecure",
                      PS_SHORT(out, 80));
     }
     return st;
@@ -502,7 +591,10 @@ static void connect_calls(void *arg)
 
 static void disconnect_calls(void *arg)
 {
-    ps_channel_destroy(((ps_web *)arg)->channel);
+    ps_web *web = arg;
+
+    ps_channel_destroy(web->channel);
+    ps_channel_destroy(web->self);
 }
 
 static void destroy(ps_web *web)
@@ -514,13 +606,15 @@ static void destroy(ps_web *web)
     free(web);
 }
 
-ps_status ps_web_start(const char *at, const char *target, const ps_service *service, ps_web **out)
+ps_status ps_web_start(const char *at, const char *target, ps_tls *tls, const ps_service *service,
+                       ps_web **out)
 {
     ps_web *web = ps_xcalloc(1, sizeof *web);
     ps_http_conf conf = {.flag = "--web",
+                         .tls_dir = tls != NULL ? ps_tls_dir(tls) : NULL,
                          .flags = MHD_ALLOW_SUSPEND_RESUME,
                          .connections = PS_WEB_CONNECTIONS,
-                         .of_host = PS_WEB_CONNECTIONS,
+                         .of_host = tls != NULL ? PS_WEB_CONNECTIONS_OF_HOST : PS_WEB_CONNECTIONS,
                          .silence_s = PS_WEB_SILENCE_S,
                          .memory = CONNECTION_BYTES,
                          .answer = answer,
@@ -530,6 +624,7 @@ ps_status ps_web_start(const char *at, const char *target, const ps_service *ser
     char text[PS_ADDRESS_TEXT_BYTES];
     ps_status st = ps_address_parse(at, "127.0.0.1", PS_WEB_PORT, &address);
 
+    web->tls = tls;
     web->service = service;
     web->beat.event.fire = ps_web_beat;
     web->curves = ps_curves_create();
@@ -548,7 +643,11 @@ ps_status ps_web_start(const char *at, const char *target, const ps_service *ser
         return st;
     }
     web->loop = ps_loop_thread_loop(web->thread);
-    web->channel = ps_channel_create(web->loop, target);
+    ps_loop_use_tls(web->loop, tls);
+    web->channel = ps_channel_create_guest(web->loop, target);
+    ps_channel_expect(web->channel, PS_PRINCIPAL_COORDINATOR, "");
+    web->self = ps_channel_create(web->loop, target);
+    ps_channel_expect(web->self, PS_PRINCIPAL_COORDINATOR, "");
     st = ps_http_start(&web->http, &conf, &address, &web->daemon);
     if (!ps_is_ok(&st)) {
         ps_loop_thread_run(web->thread, disconnect_calls, web);
@@ -558,7 +657,7 @@ ps_status ps_web_start(const char *at, const char *target, const ps_service *ser
     }
     ps_loop_thread_run(web->thread, connect_calls, web);
     ps_address_format(&address, text);
-    ps_log(PS_LOG_INFO, "web", "page at http://%s/", text);
+    ps_log(PS_LOG_INFO, "web", "page at http%s://%s/", tls != NULL ? "s" : "", text);
     *out = web;
     return ps_ok();
 }

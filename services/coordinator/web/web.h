@@ -8,9 +8,11 @@
  *   /api/v1/WatchJob      server-sent events, which resume at Last-Event-ID
  *   /api/v1/ReclaimLogs   the bytes of one file
  *   /api/v1/curves        the progress of a job that trains, as a curve
+ *   /api/v1/login         under TLS: has a browser keep {"token": TOKEN}; "": forget it
  *
  * The page is a client: each request becomes a call of the coordinator's own gRPC service, so
- * roles, limits and the audit are those of any other client. libmicrohttpd reads and writes on a
+ * roles, limits and the audit are those of any other client. Under TLS it brings the user's token:
+ * "Authorization: Bearer TOKEN", or the cookie of a log-in. libmicrohttpd reads and writes on a
  * thread of its own, calls are made on a second one, and the coordinator's loop sees only calls.
  */
 #ifndef PS_COORDINATOR_WEB_H
@@ -18,32 +20,36 @@
 
 #include "common/base/address.h"
 #include "common/rpc/server.h"
+#include "common/rpc/tls.h"
 
 enum {
     PS_WEB_PORT = 15380,
-    PS_WEB_CONNECTIONS = 256,    /* most that are open */
-    PS_WEB_SILENCE_S = 30,       /* after which a connection that takes no bytes is closed */
-    PS_WEB_BODY_MAX = 512 << 10, /* bytes of a request's body */
-    PS_WEB_BODIES_MAX = 8 << 20, /* bytes of the bodies of all requests */
-    PS_WEB_FILES_MAX = 8         /* files that are sent at the same time */
+    PS_WEB_CONNECTIONS = 256,        /* most that are open */
+    PS_WEB_CONNECTIONS_OF_HOST = 64, /* of these, under TLS, from one address */
+    PS_WEB_SILENCE_S = 30,           /* after which a connection that takes no bytes is closed */
+    PS_WEB_BODY_MAX = 512 << 10,     /* bytes of a request's body */
+    PS_WEB_BODIES_MAX = 8 << 20,     /* bytes of the bodies of all requests */
+    PS_WEB_FILES_MAX = 8             /* files that are sent at the same time */
 };
 
 #define PS_WEB_HELP                                                                                \
-    "serve the page by HTTP on this address; off: no page. Default: 127.0.0.1:15380, if --listen " \
-    "is on loopback; without --tls-dir only"
+    "serve the page by HTTP on this address, with --tls-dir by HTTPS to users of --tokens; off: "  \
+    "no page. Default: 127.0.0.1:15380, if --listen is on loopback and there is no --tls-dir"
 
 typedef struct ps_web ps_web;
 
 /* Finds out from the settings where the page is served and writes it to `out`, which has room for
  * PS_ADDRESS_TEXT_BYTES; "" if nowhere. `web` is the flag, NULL if it was not given. Beyond
- * loopback the page needs --insecure. Fails with INVALID_ARGUMENT. */
+ * loopback the page needs TLS or --insecure; with TLS it needs tokens. Fails with
+ * INVALID_ARGUMENT. */
 PS_MUST_USE ps_status ps_web_check(const char *web, const char *listen, bool has_tls,
-                                   bool is_insecure, char *out);
+                                   bool has_tokens, bool is_insecure, char *out);
 
-/* Serves the page on `at` until ps_web_stop, by calls to `target`, where `service` is served. Logs
- * the page's address. Fails with FAILED_PRECONDITION if the address cannot be bound. */
-PS_MUST_USE ps_status ps_web_start(const char *at, const char *target, const ps_service *service,
-                                   ps_web **out);
+/* Serves the page on `at` until ps_web_stop, by calls to `target`, where `service` is served; by
+ * HTTPS with `tls`, which is borrowed, unless that is NULL. Logs the page's address. Fails with
+ * FAILED_PRECONDITION if the address cannot be bound. */
+PS_MUST_USE ps_status ps_web_start(const char *at, const char *target, ps_tls *tls,
+                                   const ps_service *service, ps_web **out);
 
 /* Ends all requests. Blocks until that is done, so the server at `target` must not wait for the
  * caller's thread. NULL is allowed. */

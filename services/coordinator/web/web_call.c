@@ -27,6 +27,10 @@ void ps_web_drop(ps_web_request *r)
     if (r->message) {
         protobuf_c_message_free_unpacked(r->message, NULL);
     }
+    if (r->body.len > 0) {
+        explicit_bzero(r->body.data, r->body.len); /* a log-in has the token */
+    }
+    explicit_bzero(r->token, sizeof r->token);
     ps_strbuf_fini(&r->body);
     ps_strbuf_fini(&r->out);
     free(r);
@@ -113,9 +117,7 @@ static void end(ps_web_request *r)
 {
     ps_web *web = r->web;
 
-    if (r->kind != PS_WEB_CURVES) {
-        PS_UNLINK(web->requests, r);
-    }
+    PS_UNLINK(web->requests, r);
     pthread_mutex_lock(&web->mutex);
     r->is_begun = r->is_ended = true;
     resume(r);
@@ -150,16 +152,29 @@ static void fail(ps_web_request *r, const ps_error *error)
     pthread_mutex_unlock(&r->web->mutex);
 }
 
+static void succeed(ps_web_request *r, json_t *json)
+{
+    pthread_mutex_lock(&r->web->mutex);
+    r->code = MHD_HTTP_OK;
+    put_json(r, json);
+    pthread_mutex_unlock(&r->web->mutex);
+}
+
+/* Returns the curves of the job that a request is about. */
+static json_t *curves_of(const ps_web_request *r)
+{
+    const Psgd__V1__GetJobRequest *of = (const Psgd__V1__GetJobRequest *)r->message;
+
+    return ps_curves_json(r->web->curves, of->job_id);
+}
+
 static void on_reply(void *arg, const ps_error *error, const ProtobufCMessage *reply)
 {
     ps_web_request *r = arg;
 
     r->unary = NULL;
     if (reply) {
-        pthread_mutex_lock(&r->web->mutex);
-        r->code = MHD_HTTP_OK;
-        put_json(r, ps_pb_to_json(reply, PS_PB_TERSE));
-        pthread_mutex_unlock(&r->web->mutex);
+        succeed(r, r->kind == PS_WEB_CURVES ? curves_of(r) : ps_pb_to_json(reply, PS_PB_TERSE));
     } else {
         fail(r, error);
     }
@@ -232,18 +247,14 @@ static void begin(ps_web_request *r)
 {
     ps_web *web = r->web;
 
-    if (r->kind == PS_WEB_CURVES) {
-        const Psgd__V1__GetJobRequest *of = (const Psgd__V1__GetJobRequest *)r->message;
-
-        pthread_mutex_lock(&web->mutex);
-        r->code = MHD_HTTP_OK;
-        put_json(r, ps_curves_json(web->curves, of->job_id));
-        pthread_mutex_unlock(&web->mutex);
+    PS_LINK_FIRST(web->requests, r);
+    if (r->kind == PS_WEB_CURVES && !web->tls) { /* everybody may see every job */
+        succeed(r, curves_of(r));
         end(r);
         return;
     }
-    PS_LINK_FIRST(web->requests, r);
-    if (r->kind == PS_WEB_UNARY) {
+    ps_channel_bring(web->channel, r->token);
+    if (r->kind == PS_WEB_UNARY || r->kind == PS_WEB_CURVES) {
         r->unary = ps_unary_start(web->channel, web->service->type, r->method->name, r->message,
                                   call_us, on_reply, r);
         return;
@@ -393,7 +404,7 @@ void ps_web_beat(ps_event *event, bool ok)
         request.page_size = LISTED_JOBS;
         request.n_states = 1;
         request.states = &running;
-        web->list = ps_unary_start(web->channel, web->service->type, "ListJobs", &request.base,
+        web->list = ps_unary_start(web->self, web->service->type, "ListJobs", &request.base,
                                    list_us, listed, web);
     }
     ps_loop_after(web->loop, &web->beat, beat_us);

@@ -13,8 +13,10 @@
 
 #include "common/base/strbuf.h"
 #include "common/ops/http.h"
+#include "common/pki/tokens.h"
 #include "common/rpc/client.h"
 #include "common/rpc/loop_thread.h"
+#include "common/rpc/tls.h"
 
 #include <jansson.h>
 #include <pthread.h>
@@ -26,6 +28,7 @@ struct ps_web_request {
     ps_web *web;
     struct MHD_Connection *connection;
     ps_strbuf body;   /* HTTP thread */
+    char token[PS_TOKEN_BYTES]; /* of the user; "": none. Set before the request is posted */
     bool is_routed;   /* HTTP thread: the call is made, or the answer is queued */
     ps_web_kind kind; /* this and the next two: set before the request is posted */
     const ps_method *method;
@@ -64,7 +67,9 @@ struct ps_web {
     const ps_service *service;
     ps_loop_thread *thread;
     ps_loop *loop;
-    ps_channel *channel;
+    ps_tls *tls;              /* NULL: HTTP, and all who reach it are one user */
+    ps_channel *channel;      /* loop: for users' calls; under TLS each brings its token */
+    ps_channel *self;         /* loop: for the page's own */
     ps_timer beat;            /* loop */
     ps_web_request *requests; /* loop */
     unsigned beats;           /* loop */

@@ -20,24 +20,32 @@ export async function call(method, request = {}) {
   } catch {
     throw new CallError(0, {message: 'the coordinator does not answer'});
   }
-  const said = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new CallError(answer.status, said.error);
-  return said;
+  return (await checked(answer)).json();
 }
 
+/** Returns an answer that is no error. Whoever has to log in is asked to by app.js. */
+async function checked(answer)
+{
+    if (answer.ok)
+        return answer;
+    if (answer.status === 401)
+        dispatchEvent(new Event('unauthenticated'));
+    throw new CallError(answer.status, (await answer.json().catch(() => ({}))).error);
+}
+
+/** Has the browser keep a token ('': forget it) for all calls. Throws CallError. */
+export const logIn = (token) => call('login', {token});
+
 export async function curves(jobId) {
-  const answer = await fetch(`/api/v1/curves?job_id=${encodeURIComponent(jobId)}`);
-  if (!answer.ok) throw new CallError(answer.status, {});
-  return answer.json();
+    return (await checked(await fetch(`/api/v1/curves?job_id=${encodeURIComponent(jobId)}`)))
+        .json();
 }
 
 export const fileUrl = (jobId, name) =>
   `/api/v1/ReclaimLogs?job_id=${encodeURIComponent(jobId)}&name=${encodeURIComponent(name)}`;
 
 export async function fileText(jobId, name) {
-  const answer = await fetch(fileUrl(jobId, name));
-  if (!answer.ok) throw new CallError(answer.status, (await answer.json().catch(() => ({}))).error);
-  return answer.text();
+    return (await checked(await fetch(fileUrl(jobId, name)))).text();
 }
 
 /** Follows a job until it is over or stop() is called; resumes by itself. A page that is hidden holds no connection. */

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* file_stamp.h - which state of a file was read, for files that are read again when they change. */
+#ifndef PS_COMMON_BASE_FILE_STAMP_H
+#define PS_COMMON_BASE_FILE_STAMP_H
+
+#include <stdbool.h>
+#include <sys/stat.h>
+
+/* A file that replaces another has another inode, even within the same tick of the clock. All 0: no
+ * file. */
+typedef struct ps_file_stamp {
+    struct timespec time;
+    ino_t inode;
+    off_t size;
+} ps_file_stamp;
+
+bool ps_file_stamp_is(const ps_file_stamp *a, const ps_file_stamp *b);
+
+/* Returns whether the file at `path` is another one than `read`, and if so writes its stamp to
+ * *now. One that is not there is not. */
+bool ps_file_has_changed(const char *path, const ps_file_stamp *read, ps_file_stamp *now);
+
+#endif
