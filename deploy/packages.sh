@@ -24,6 +24,7 @@ build  libxxhash-dev          checksums
 build  libssl-dev             SHA-256, keys, certificates and TLS handshakes
 build  libmicrohttpd-dev      the HTTP server of --ops and --web
 build  libgnutls28-dev        TLS of --ops and --web
+build  libcurl4-openssl-dev   calls to MLflow, the tracker of jobs
 build  libjs-dygraphs         the charts of the coordinator's page
 build  zlib1g-dev             .gz data files and CRC-32
 build  liblz4-dev             compressed gradients

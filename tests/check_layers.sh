@@ -12,7 +12,7 @@ bad=0
 
 while read -r dir allowed; do
     [ -d "$dir" ] || continue
-    for header in $(grep -rhoE '^#include [<"](common|services|clients|grpc|protobuf-c|psgd|google|cblas|openssl|onnx|tensorboard|sqlite3|etcd)[^>"]*' "$dir" |
+    for header in $(grep -rhoE '^#include [<"](common|services|clients|grpc|protobuf-c|psgd|google|cblas|openssl|onnx|tensorboard|sqlite3|etcd|curl)[^>"]*' "$dir" |
         sed 's/^#include .//' | sort -u); do
         ok=0
         for a in $allowed; do
@@ -40,6 +40,7 @@ common/pki           common/base/ common/pki/ openssl/
 common/rpc           common/base/ common/pki/ common/rpc/ grpc/ protobuf-c/ google/ openssl/
 common/ops           common/base/ common/pki/ common/rpc/ common/ops/ microhttpd.h gnutls/
 common/job           common/base/ common/codec/ common/optim/ common/nn/ common/metric/ common/data/ common/consistency/ common/straggler/ common/update/ common/mesh/ common/job/ common/rpc/pbjson common/rpc/error psgd/ protobuf-c/
+common/tracker       common/base/ common/job/tracker_url common/tracker/ curl/
 common/placement     common/base/ common/job/layout common/placement/
 common/store         common/base/ common/trace/ common/codec/ common/optim/ common/consistency/ common/store/ psgd/v1/codec protobuf-c/
 common/mesh      common/base/ common/codec/ common/data/ common/mesh/ psgd/v1/codec protobuf-c/

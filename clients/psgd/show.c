@@ -222,6 +222,17 @@ void ps_show_goodput(const Psgd__V1__Job *job)
     }
 }
 
+void ps_show_tracker(const Psgd__V1__TrackerRun *run, char *text, size_t cap)
+{
+    char all[LINE_BYTES];
+
+    snprintf(all, sizeof all, "tracker   %s%s%s%s%s", run->tracker,
+             run->run_id[0] != '\0' ? ": run " : "", run->run_id,
+             run->message[0] != '\0' ? ": " : "", run->message);
+    ps_shorten(text, cap, all);
+    ps_show_plain(text);
+}
+
 void ps_show_job(const Psgd__V1__Job *job)
 {
     char text[LINE_BYTES], time[PS_SHOW_BYTES];
@@ -259,6 +270,10 @@ void ps_show_job(const Psgd__V1__Job *job)
                (unsigned long long)job->progress->rows_admitted,
                (unsigned long long)job->progress->rows_removed,
                (unsigned long long)job->progress->rows_met);
+    }
+    for (size_t i = 0; i < job->n_tracker_runs; i++) {
+        ps_show_tracker(job->tracker_runs[i], text, sizeof text);
+        printf("%s\n", text);
     }
     ps_show_nodes(job);
     ps_show_files(job);

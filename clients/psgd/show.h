@@ -36,6 +36,9 @@ void ps_show_state_line(const Psgd__V1__Job *job, char *text, size_t cap);
  * 0.2 s, 0 steps repeated". */
 void ps_show_recovery(const Psgd__V1__Recovery *r, char *text, size_t cap);
 
+/* Writes what became of a tracker of the job, in one line. */
+void ps_show_tracker(const Psgd__V1__TrackerRun *run, char *text, size_t cap);
+
 /* Prints the share of useful time of a job that is over and has recovered. */
 void ps_show_goodput(const Psgd__V1__Job *job);
 

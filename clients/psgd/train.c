@@ -59,8 +59,8 @@ static void note_violation(void *arg, const char *field, const char *text)
     ps_error_violate(arg, field, "%s", text);
 }
 
-/* Refuses the fields of checkpoints and recovery that one process cannot obey. */
-static ps_status refuse_loss_fields(const Psgd__V1__JobSpec *spec, ps_error *error)
+/* Refuses the fields of checkpoints, recovery and trackers, which one process cannot obey. */
+static ps_status refuse_service_fields(const Psgd__V1__JobSpec *spec, ps_error *error)
 {
     const Psgd__V1__RecoverySpec *r = spec->recovery;
     const struct {
@@ -74,13 +74,15 @@ static ps_status refuse_loss_fields(const Psgd__V1__JobSpec *spec, ps_error *err
         {"spec.recovery.wait_seconds", r != NULL && r->wait_seconds != 0},
         {"spec.workers_min", spec->workers_min > 0},
         {"spec.workers_max", spec->workers_max > 0},
+        {"spec.tracker", spec->n_tracker > 0},
     };
 
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         if (refused[i].is_set) {
-            ps_error_violate(error, refused[i].field,
-                             "is set; psgd train runs in one process, without checkpoints and "
-                             "recovery: leave it out, or run the job on services by psgd submit");
+            ps_error_violate(
+                error, refused[i].field,
+                "is set; psgd train runs in one process, without checkpoints, "
+                "recovery and trackers: leave it out, or run the job on services by psgd submit");
         }
     }
     return error->violation_count == 0
@@ -95,7 +97,7 @@ static bool make_plan(training *t, const char *path)
     ps_status st = ps_spec_build(path, &t->flags, &error, &spec);
 
     if (ps_is_ok(&st) && !t->plan_only) {
-        st = error.status = refuse_loss_fields(spec, &error);
+        st = error.status = refuse_service_fields(spec, &error);
     }
     if (ps_is_ok(&st) && ps_look_is_needed(spec)) {
         st = error.status = ps_look(spec, t->data_path, &full);

@@ -139,6 +139,20 @@ static void show_recoveries(ps_watch *w, const Psgd__V1__Job *job)
     }
 }
 
+/* Shows what trackers do not take, each once. */
+static void show_trackers(ps_watch *w, const Psgd__V1__Job *job)
+{
+    char text[sizeof w->shown];
+
+    for (size_t i = 0; i < job->n_tracker_runs && i < 8 * sizeof w->trackers; i++) {
+        if (job->tracker_runs[i]->message[0] != '\0' && (w->trackers >> i & 1) == 0) {
+            w->trackers |= 1u << i;
+            ps_show_tracker(job->tracker_runs[i], text, sizeof text);
+            ps_live_line(&w->live, "%s", text);
+        }
+    }
+}
+
 /* Returns a metric of the job's result; NaN if it has none. */
 static double result_of(const Psgd__V1__Job *job, const char *name)
 {
@@ -186,6 +200,7 @@ static void show_event(ps_watch *w, const Psgd__V1__WatchJobResponse *event)
         ps_live_line(&w->live, "%s", text);
     }
     show_recoveries(w, job);
+    show_trackers(w, job);
     if (job->state == PSGD__V1__JOB_STATE__JOB_STATE_RUNNING && job->n_placements > 0 &&
         !w->has_shown_nodes) {
         ps_show_nodes(job);

@@ -20,6 +20,7 @@ typedef struct ps_watch {
     ps_curves curves;
     bool has_shown_nodes; /* the nodes of the job */
     uint32_t recovered;   /* attempt of the last recovery that was shown */
+    unsigned trackers;    /* whose message was shown, as bits */
     bool is_asking;       /* for the workers */
     bool is_over;         /* the events have ended; the job is asked for when the workers came */
     int64_t asked_us;     /* when the workers were asked for last; 0: never */

@@ -376,6 +376,7 @@ ps_status ps_plan_create(const Psgd__V1__JobSpec *spec, ps_violate_fn *violate, 
     ps_check_split(&check, plan);
     ps_check_tables(&check, plan);
     ps_check_trace(&check, plan);
+    ps_check_trackers(&check, plan);
     ps_check_checkpoint(&check, plan);
     ps_check_recovery(&check, plan);
     if (check.count > 0) {

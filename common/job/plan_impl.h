@@ -57,6 +57,9 @@ size_t ps_check_metric(ps_check *check, const ps_plan *plan, const char *field, 
 /* Checks spec.trace and fills in its defaults. */
 void ps_check_trace(ps_check *check, const ps_plan *plan);
 
+/* Checks spec.tracker. */
+void ps_check_trackers(ps_check *check, const ps_plan *plan);
+
 /* Checks spec.checkpoint. After everything else. */
 void ps_check_checkpoint(ps_check *check, ps_plan *plan);
 

@@ -50,10 +50,12 @@ typedef struct ps_coordinator_conf {
     int64_t cert_life_s;     /* how long these are valid */
     uint64_t min_free_bytes; /* least free bytes for accepting or starting a job; 0: no limit */
     Psgd__V1__LinkProtection links;
+    const struct ps_trackers_conf *trackers;
     /* fault for tests: the state at which the process kills itself; 0: never */
     Psgd__V1__JobState exit_at;
 } ps_coordinator_conf;
 
+typedef struct ps_trackers ps_trackers;
 typedef struct ps_watcher ps_watcher;
 typedef struct ps_reclaim ps_reclaim;
 typedef struct ps_probe ps_probe;
@@ -97,6 +99,7 @@ struct ps_coordinator {
     size_t attempts; /* attempts that are not freed: running, or ended with calls in progress */
     uint64_t named_tried; /* number of a queued job: see job_queue.c */
     ps_job_store store;   /* the observer that stores jobs */
+    ps_trackers *trackers;
     ps_watcher *watchers; /* streams of WatchJob */
     ps_probe *probes;     /* calls in progress of node_probe.c */
     size_t probed;        /* index of the node that is probed next */

@@ -16,6 +16,7 @@
 #include "services/coordinator/job_queue.h"
 #include "services/coordinator/node_probe.h"
 #include "services/coordinator/startup.h"
+#include "services/coordinator/trackers.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -151,6 +152,7 @@ static void stop_threads(ps_coordinator *c)
 /* Registers the observers of jobs, in the order in which they are called. */
 static void observe(ps_coordinator *c)
 {
+    ps_jobs_observe(&c->jobs.board, ps_trackers_changed, &c->trackers);
     ps_jobs_observe(&c->jobs.board, ps_job_store_changed, &c->store);
     ps_jobs_observe(&c->jobs.board, ps_job_log_changed, NULL);
     ps_jobs_observe(&c->jobs.board, ps_watchers_changed, c);
@@ -219,6 +221,9 @@ ps_status ps_coordinator_create(ps_loop *loop, const ps_coordinator_conf *conf,
              ? ps_wrap(ps_quotas_create(conf->quotas, &c->quotas), "--quotas")
              : ps_ok();
     if (ps_is_ok(&st)) {
+        st = ps_trackers_create(c, conf->trackers, &c->trackers);
+    }
+    if (ps_is_ok(&st)) {
         st = conf->etcd ? ps_dir_make(conf->data_dir)
                         : ps_registry_open_sqlite(conf->data_dir, &c->registry);
     }
@@ -248,6 +253,7 @@ static void begin(ps_coordinator *c)
                     "taken up again in %s", ps_state_name(job->record.job->state));
         ps_attempt_adopt(c, job);
     }
+    ps_trackers_begin(c->trackers);
     ps_loop_after(c->loop, &c->sweep, 0);
     ps_loop_after(c->loop, &c->pulse, PS_AWAKE_PULSE_US);
 }
@@ -425,6 +431,7 @@ void ps_coordinator_drain(ps_coordinator *c)
 
 void ps_coordinator_stop(ps_coordinator *c)
 {
+    ps_trackers_stop(c->trackers);
     stop_threads(c);
     if (c->is_open) { /* a follower has left nothing in disorder */
         leave_stopped(c);
@@ -437,6 +444,7 @@ void ps_coordinator_destroy(ps_coordinator *c)
         return;
     }
     assert(c->attempts == 0); /* an attempt's calls use the coordinator */
+    ps_trackers_destroy(c->trackers);
     stop_threads(c);
     ps_leadership_stop(c->leadership);
     ps_registry_close(ps_registry_ahead_take(c->ahead));

@@ -11,6 +11,7 @@
 #include "common/ops/metrics.h"
 #include "services/coordinator/domain/job_message.h"
 #include "services/coordinator/domain/recoveries.h"
+#include "services/coordinator/trackers.h"
 
 #include <stdlib.h>
 
@@ -266,6 +267,8 @@ static void write_metrics(void *state, ps_strbuf *out)
     ps_metrics_one(out, "psgd_jobs_unsaved", "gauge",
                    "jobs with a change that the registry could not store yet",
                    (double)c->jobs.board.unsaved);
+    ps_metrics_one(out, "psgd_tracker_dropped_total", "counter", "values that trackers did not get",
+                   (double)ps_trackers_dropped(c->trackers));
     add_states(c, out);
     add_phases(c, out);
     add_jobs(c, out);

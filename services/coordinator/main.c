@@ -23,6 +23,7 @@
 #include "services/coordinator/io/database_copy.h"
 #include "services/coordinator/io/recover.h"
 #include "services/coordinator/joins.h"
+#include "services/coordinator/trackers.h"
 #include "services/coordinator/web/web.h"
 
 #include <errno.h>
@@ -44,6 +45,7 @@ typedef struct settings {
     const char *tls_dir, *tokens, *quotas, *registry, *ops, *web;
     const char *etcd_ca, *etcd_cert, *etcd_key;
     const char *pki, *join_listen;
+    const char *tracker_allow, *tracker_logins;
     int64_t heartbeat_us, lease_us, leader_lease_us, checkpoint_us, grow_us;
     int64_t min_free_mib, max_memory_mib;
     int64_t max_unpacked_mib, cert_life_us;
@@ -82,6 +84,16 @@ static const ps_option options[] = {
     PS_OPTION_STRING(settings, quotas, .name = "quotas", .env = "PSGD_QUOTAS", .metavar = "FILE",
                      .help = "how many jobs, workers, parameters and bytes of files each submitter "
                              "may have (docs/security.md); needs --tls-dir"),
+    PS_OPTION_STRING(settings, tracker_allow, .name = "tracker-allow", .env = "PSGD_TRACKER_ALLOW",
+                     .metavar = "HOST:PORT,...",
+                     .help = "trackers that jobs may name (docs/trackers.md); off: none (default: "
+                             "those of this host if --listen is on loopback, else none)"),
+    PS_OPTION_STRING(settings, tracker_logins, .name = "tracker-logins",
+                     .env = "PSGD_TRACKER_LOGINS", .metavar = "FILE",
+                     .help =
+                         "tokens and passwords for trackers; only its owner may read it. Others "
+                         "get MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and "
+                         "MLFLOW_TRACKING_PASSWORD, of the environment"),
     PS_OPTION_BOOL(settings, insecure, .name = "insecure", .env = "PSGD_INSECURE",
                    .help = PS_PROTECT_INSECURE_HELP),
     PS_OPTION_STRING(settings, data_dir, .name = "data-dir", .letter = 'd', .env = "PSGD_DATA_DIR",
@@ -483,6 +495,24 @@ static ps_status open_etcd(program *p, const settings *s, const char *listen)
     return ps_is_ok(&st) ? ps_etcd_create(s->registry, &files, &p->etcd) : st;
 }
 
+/* Reads which trackers may be called, and with what. */
+static ps_status find_trackers(const settings *s, const char *listen, ps_trackers_conf *out)
+{
+    ps_address address;
+    ps_status st = ps_address_parse(listen, "127.0.0.1", DEFAULT_PORT, &address);
+
+    *out =
+        (ps_trackers_conf){.allowed = s->tracker_allow,
+                           .listen_is_loopback = ps_is_ok(&st) && ps_address_is_loopback(&address),
+                           .is_insecure = s->insecure,
+                           .logins = s->tracker_logins,
+                           .token = getenv("MLFLOW_TRACKING_TOKEN"),
+                           .user = getenv("MLFLOW_TRACKING_USERNAME"),
+                           .password = getenv("MLFLOW_TRACKING_PASSWORD"),
+                           .ca = getenv("MLFLOW_TRACKING_SERVER_CERT_PATH")};
+    return st;
+}
+
 /* Runs the coordinator until it is told to stop. `argv` starts the program again. */
 static ps_status run(const settings *s, const char *data_dir, char **argv)
 {
@@ -512,6 +542,7 @@ static ps_status run(const settings *s, const char *data_dir, char **argv)
                                .is_insecure = s->insecure,
                                .kind = PS_PRINCIPAL_COORDINATOR};
     ps_tls *tls = NULL;
+    ps_trackers_conf trackers;
     ps_status st = read_fault(s->fault, &conf.exit_at);
 
     ps_packed_set_limit((uint64_t)s->max_unpacked_mib << 20, "--max-unpacked");
@@ -530,6 +561,9 @@ static ps_status run(const settings *s, const char *data_dir, char **argv)
         p.is_web_asked = s->web && s->web[0] != '\0';
         st = ps_web_check(s->web, listen, s->tls_dir && s->tls_dir[0] != '\0',
                           s->tokens && s->tokens[0] != '\0', s->insecure, p.web_at);
+    }
+    if (ps_is_ok(&st)) {
+        st = find_trackers(s, listen, &trackers);
     }
     if (ps_is_ok(&st) && s->lease_us < PS_LEASE_BEATS * s->heartbeat_us) {
         st = ps_fail(PS_INVALID_ARGUMENT,
@@ -557,6 +591,7 @@ static ps_status run(const settings *s, const char *data_dir, char **argv)
     }
     if (ps_is_ok(&st)) {
         conf.etcd = p.etcd;
+        conf.trackers = &trackers;
         conf.lost = start_again;
         conf.lost_arg = &p;
         conf.links = (Psgd__V1__LinkProtection)ps_protection_of(p.loop, listen);

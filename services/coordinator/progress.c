@@ -184,13 +184,27 @@ static uint64_t step_of(const Psgd__V1__WorkerProgress *p, uint32_t number)
     return 0;
 }
 
-/* Notes the value by which the best checkpoint is chosen. */
+/* Returns the step of evaluation `number`, by the first live rank that has it; 0: it is not known.
+ */
+static uint64_t evaluated_step(const ps_attempt *a, uint32_t number)
+{
+    uint64_t step = 0;
+
+    for (uint32_t r = 0; r < a->placement.rank_count && step == 0; r++) {
+        step = ps_rank_is_lost(a, r) ? 0 : step_of(a->told[r].progress, number);
+    }
+    return step;
+}
+
+/* Notes the step of the evaluation that is the job's result, and the value by which the best
+ * checkpoint is chosen. */
 static void note_score(ps_attempt *a, uint32_t number)
 {
     const char *by = a->plan->spec->checkpoint != NULL ? a->plan->spec->checkpoint->best_by : "";
-    const Psgd__V1__Job *job = a->job->record.job;
-    uint64_t step = step_of(a->told[0].progress, number);
+    Psgd__V1__Job *job = a->job->record.job;
+    uint64_t step = evaluated_step(a, number);
 
+    job->result_step = step;
     for (size_t i = 0; step > 0 && i < job->n_result; i++) {
         if (strcmp(job->result[i]->key, by) == 0) {
             ps_checkpoints_evaluated(a, step, job->result[i]->value);

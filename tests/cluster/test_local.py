@@ -193,15 +193,16 @@ class Command(unittest.TestCase):
         code, _, err = f.run("train", "--threads", "-1")
         self.assertEqual(code, ARGUMENTS)
 
-    def test_fields_of_recovery_that_one_process_cannot_obey_are_refused(self):
+    def test_fields_that_one_process_cannot_obey_are_refused(self):
         f = Folder(self)
         recovery = {"maxRestarts": 3, "onWorkerLoss": "LOSS_ACTION_RESTART", "onServerLoss": "LOSS_ACTION_RESTART",
                     "waitSeconds": 5}
-        job = f.spec({**SMALL, "checkpoint": {"keep": 2}, "recovery": recovery, "workersMin": 1, "workersMax": 1})
+        job = f.spec({**SMALL, "checkpoint": {"keep": 2}, "recovery": recovery, "workersMin": 1, "workersMax": 1,
+                      "tracker": ["mlflow:http://127.0.0.1:1"]})
         code, out, err = f.run("train", job)
         self.assertEqual((code, out), (ARGUMENTS, ""))
         for field in ("checkpoint", "recovery.max_restarts", "recovery.on_worker_loss", "recovery.on_server_loss",
-                      "recovery.wait_seconds", "workers_min", "workers_max"):
+                      "recovery.wait_seconds", "workers_min", "workers_max", "tracker"):
             self.assertIn(f"spec.{field}: is set; psgd train runs in one process", err)
         code, out, err = f.run("train", "--plan", job)
         self.assertEqual(code, OK, err)

@@ -16,6 +16,7 @@
 #include "services/coordinator/io/init_from.h"
 #include "services/coordinator/job_queue.h"
 #include "services/coordinator/submission.h"
+#include "services/coordinator/trackers.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -336,6 +337,9 @@ static void check(ps_task *task)
                          "services record no timeline; leave it out, or run the job by psgd train");
         st = ps_is_ok(&st) ? ps_fail(PS_INVALID_ARGUMENT, "spec.trace: services record no timeline")
                            : st;
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_trackers_check(s->held.c->trackers, s->plan->spec, &s->error);
     }
     if (!is_request_id(s->request_id)) {
         ps_error_violate(&s->error, "request_id", "at most %d printable ASCII characters",

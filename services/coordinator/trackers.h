@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* trackers.h - the observer of jobs that sends what happens to the trackers of their specifications
+ * (docs/trackers.md).
+ *
+ * Loop thread, but for ps_trackers_check. DATA_DIR/trackers has a file for each job and tracker
+ * that something is left to send to, also of jobs that are over.
+ */
+#ifndef PS_COORDINATOR_TRACKERS_H
+#define PS_COORDINATOR_TRACKERS_H
+
+#include "common/rpc/error.h"
+#include "common/tracker/tracker.h"
+#include "services/coordinator/domain/live_job.h"
+
+typedef struct ps_coordinator ps_coordinator;
+typedef struct ps_trackers ps_trackers;
+
+typedef struct ps_trackers_conf {
+    const char *allowed; /* HOST:PORT,..., "off", or "": those of this host if listen_is_loopback */
+    bool listen_is_loopback, is_insecure;
+    const char *logins;                  /* file; NULL or "": none */
+    const char *token, *user, *password; /* for trackers that are not in the file; NULL: none */
+    const char *ca;                      /* kept; as in ps_tracker_conf */
+} ps_trackers_conf;
+
+/* Reads the settings; NULL: no tracker is allowed. Fails with INVALID_ARGUMENT; with
+ * FAILED_PRECONDITION if addresses are given and libcurl is not there. */
+PS_MUST_USE ps_status ps_trackers_create(ps_coordinator *c, const ps_trackers_conf *conf,
+                                         ps_trackers **out);
+
+/* Goes on with what the earlier process has not sent. When the coordinator leads. */
+void ps_trackers_begin(ps_trackers *trackers);
+
+/* Ends the thread, at once. While the loop runs. NULL is allowed. */
+void ps_trackers_stop(ps_trackers *trackers);
+void ps_trackers_destroy(ps_trackers *trackers);
+
+/* Checks that the coordinator may call the trackers of a specification. Each that it may not is a
+ * violation of *error. Any thread. */
+PS_MUST_USE ps_status ps_trackers_check(const ps_trackers *trackers, const Psgd__V1__JobSpec *spec,
+                                        ps_error *error);
+
+ps_job_observer_fn ps_trackers_changed; /* before the observer that stores changes */
+
+/* Returns how many values trackers did not get. */
+uint64_t ps_trackers_dropped(const ps_trackers *trackers);
+
+#endif
