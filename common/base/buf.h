@@ -15,6 +15,7 @@ typedef struct ps_buf {
     atomic_size_t refs;
     size_t len; /* bytes in use, at most cap; set by the owner before sharing */
     size_t cap;
+    void *block; /* of the allocator; it begins at or before the buffer */
     _Alignas(64) uint8_t data[];
 } ps_buf;
 

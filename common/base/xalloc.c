@@ -10,7 +10,7 @@
 
 enum { HUGE_BYTES = 2 << 20, HUGE_LEAST = 4 * HUGE_BYTES };
 
-static void *or_abort(void *p, size_t bytes)
+void *ps_or_abort(void *p, size_t bytes)
 {
     if (p == NULL) {
         fprintf(stderr, "out of memory: %zu bytes\n", bytes);
@@ -26,17 +26,17 @@ static size_t at_least_one(size_t bytes)
 
 void *ps_xmalloc(size_t bytes)
 {
-    return or_abort(malloc(at_least_one(bytes)), bytes);
+    return ps_or_abort(malloc(at_least_one(bytes)), bytes);
 }
 
 void *ps_xcalloc(size_t n, size_t bytes)
 {
-    return or_abort(calloc(at_least_one(n), at_least_one(bytes)), n * bytes);
+    return ps_or_abort(calloc(at_least_one(n), at_least_one(bytes)), n * bytes);
 }
 
 void *ps_xrealloc(void *old, size_t bytes)
 {
-    return or_abort(realloc(old, at_least_one(bytes)), bytes);
+    return ps_or_abort(realloc(old, at_least_one(bytes)), bytes);
 }
 
 char *ps_xstrndup(const char *text, size_t n)
@@ -82,5 +82,5 @@ void *ps_aligned_alloc(size_t bytes)
 
 void *ps_xaligned_alloc(size_t bytes)
 {
-    return or_abort(ps_aligned_alloc(bytes), bytes);
+    return ps_or_abort(ps_aligned_alloc(bytes), bytes);
 }

@@ -12,6 +12,9 @@ void *ps_xrealloc(void *old, size_t bytes);
 char *ps_xstrdup(const char *text);
 char *ps_xstrndup(const char *text, size_t n); /* copies at most n bytes */
 
+/* Returns p, memory of `bytes` bytes; aborts if it is NULL. */
+void *ps_or_abort(void *p, size_t bytes);
+
 /* Returns memory aligned to 64 bytes, contents undefined; NULL when memory runs out. */
 void *ps_aligned_alloc(size_t bytes);
 
