@@ -107,6 +107,11 @@ ps_stream *ps_stream_open(ps_channel *channel, const ProtobufCServiceDescriptor 
 void ps_stream_send(ps_stream *stream, const ProtobufCMessage *head, const ps_piece *pieces,
                     size_t piece_count);
 
+/* Sends one message and asks for one message with one system call; see ps_call_send_and_read. No
+ * other message may be sent before `on_message`, and `on_sent` is not called. */
+void ps_stream_send_and_read(ps_stream *stream, const ProtobufCMessage *head,
+                             const ps_piece *pieces, size_t piece_count);
+
 /* Returns whether no message is in flight and the stream was not half-closed. */
 bool ps_stream_can_send(const ps_stream *stream);
 

@@ -160,6 +160,12 @@ void ps_call_read(ps_call *call, ps_call_message_fn *on_message, void *arg);
 void ps_call_send(ps_call *call, const ProtobufCMessage *head, const ps_piece *pieces,
                   size_t piece_count, void (*on_sent)(void *arg, ps_call *call), void *arg);
 
+/* Sends one message and asks for one further message with one system call: alone, the window that
+ * a read opens for the client costs one at both ends. No other message may be sent before
+ * `on_message`. */
+void ps_call_send_and_read(ps_call *call, const ProtobufCMessage *head, const ps_piece *pieces,
+                           size_t piece_count, ps_call_message_fn *on_message, void *arg);
+
 /* Returns whether a message may be sent: none is in flight and the call has not ended. */
 bool ps_call_can_send(const ps_call *call);
 

@@ -216,7 +216,7 @@ void ps_call_end(ps_call *call, grpc_byte_buffer *reply, const ps_error *error)
     }
     tell_audit(call, error != NULL ? error->status.code : PS_OK,
                error != NULL ? error->reason : "");
-    if (!call->sending) {
+    if (!call->sending || call->is_one_batch) {
         ps_call_end_now(call, reply, error);
         return;
     }

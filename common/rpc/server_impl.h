@@ -73,6 +73,7 @@ struct ps_call {
     bool answered;     /* the handler has ended the call or was told that it is gone */
     bool headers_sent; /* sent or in flight */
     bool reading, sending;
+    bool is_one_batch;   /* both are: `received` fires for both */
     size_t unread;       /* bytes of the message in flight, as ps_unread counts them */
     bool drained;        /* a read found no message; a second one was started */
     ps_traffic own;      /* until ps_call_count */

@@ -60,6 +60,10 @@ void ps_call_on_received(ps_event *self, bool ok)
     (void)ok;
     call->incoming = NULL;
     call->reading = false;
+    if (call->is_one_batch) {
+        call->is_one_batch = call->sending = false;
+        ps_call_count_read(call);
+    }
     if (call->answered) {
         grpc_byte_buffer_destroy(buffer);
     } else if (buffer == NULL) {
@@ -93,15 +97,12 @@ void ps_call_read(ps_call *call, ps_call_message_fn *on_message, void *arg)
 
 /* --- out --------------------------------------------------------------------- */
 
-void ps_call_send(ps_call *call, const ProtobufCMessage *head, const ps_piece *pieces,
-                  size_t piece_count, void (*on_sent)(void *arg, ps_call *call), void *arg)
+/* Writes the operations that send a message. Returns how many they are. */
+static size_t send_ops(ps_call *call, grpc_byte_buffer *buffer, grpc_op *ops)
 {
-    grpc_byte_buffer *buffer = ps_wire_pack(head, pieces, piece_count);
-    grpc_op ops[2] = {0};
     size_t n = 0;
 
     assert(call->route->method->streams_out && ps_call_can_send(call));
-    assert(head->descriptor == call->route->type->output);
     if (!call->headers_sent) {
         call->headers_sent = true;
         ops[n++].op = GRPC_OP_SEND_INITIAL_METADATA;
@@ -109,12 +110,40 @@ void ps_call_send(ps_call *call, const ProtobufCMessage *head, const ps_piece *p
     ops[n].op = GRPC_OP_SEND_MESSAGE;
     ops[n++].data.send_message.send_message = buffer;
     call->sending = true;
-    call->on_sent = on_sent;
-    call->sent_arg = arg;
     call->traffic->messages_out++;
     call->traffic->bytes_out += ps_wire_bytes(buffer);
     ps_call_count_unread(call, buffer);
-    ps_call_batch(call, ops, n, &call->sent);
+    return n;
+}
+
+void ps_call_send(ps_call *call, const ProtobufCMessage *head, const ps_piece *pieces,
+                  size_t piece_count, void (*on_sent)(void *arg, ps_call *call), void *arg)
+{
+    grpc_byte_buffer *buffer = ps_wire_pack(head, pieces, piece_count);
+    grpc_op ops[2] = {0};
+
+    assert(head->descriptor == call->route->type->output);
+    call->on_sent = on_sent;
+    call->sent_arg = arg;
+    ps_call_batch(call, ops, send_ops(call, buffer, ops), &call->sent);
+    grpc_byte_buffer_destroy(buffer);
+}
+
+void ps_call_send_and_read(ps_call *call, const ProtobufCMessage *head, const ps_piece *pieces,
+                           size_t piece_count, ps_call_message_fn *on_message, void *arg)
+{
+    grpc_byte_buffer *buffer = ps_wire_pack(head, pieces, piece_count);
+    grpc_op ops[3] = {0};
+    size_t n = send_ops(call, buffer, ops);
+
+    assert(head->descriptor == call->route->type->output);
+    assert(call->route->method->streams_in && !call->reading);
+    call->on_message = on_message;
+    call->message_arg = arg;
+    call->reading = call->is_one_batch = true;
+    ops[n].op = GRPC_OP_RECV_MESSAGE;
+    ops[n++].data.recv_message.recv_message = &call->incoming;
+    ps_call_batch(call, ops, n, &call->received);
     grpc_byte_buffer_destroy(buffer);
 }
 

@@ -23,6 +23,7 @@ struct ps_stream {
     ps_outcome outcome;
     bool over; /* `ended` has fired */
     bool reading, sending;
+    bool is_one_batch; /* both are: `received` fires for both */
     bool half_close_wanted, half_close_started;
     grpc_byte_buffer *incoming; /* written by gRPC while reading */
     ps_received in;
@@ -74,6 +75,23 @@ static void on_ended(ps_event *self, bool ok)
     unpend(s);
 }
 
+static void start_half_close(ps_stream *s)
+{
+    grpc_op op = {.op = GRPC_OP_SEND_CLOSE_FROM_CLIENT};
+
+    s->half_close_started = true;
+    start_batch(s, &op, 1, &s->half_closed);
+}
+
+/* Notes that the message in flight is out, or that it failed. */
+static void end_sending(ps_stream *s, bool ok)
+{
+    s->sending = !ok; /* after a failure no further message is sent */
+    if (ok && s->half_close_wanted && !s->half_close_started) {
+        start_half_close(s);
+    }
+}
+
 /* --- in ---------------------------------------------------------------------- */
 
 static void on_received(ps_event *self, bool ok)
@@ -84,6 +102,10 @@ static void on_received(ps_event *self, bool ok)
     (void)ok;
     s->incoming = NULL;
     s->reading = false;
+    if (s->is_one_batch) {
+        s->is_one_batch = false;
+        end_sending(s, buffer != NULL);
+    }
     if (buffer != NULL && ps_is_ok(&s->bad)) {
         ps_channel_count_in(s->channel, buffer);
         s->bad = ps_received_unpack(&s->in, buffer, s->type->output, s->max_bytes, PS_SPLIT);
@@ -111,14 +133,6 @@ void ps_stream_read(ps_stream *s)
 
 /* --- out --------------------------------------------------------------------- */
 
-static void start_half_close(ps_stream *s)
-{
-    grpc_op op = {.op = GRPC_OP_SEND_CLOSE_FROM_CLIENT};
-
-    s->half_close_started = true;
-    start_batch(s, &op, 1, &s->half_closed);
-}
-
 static void on_half_closed(ps_event *self, bool ok)
 {
     (void)ok;
@@ -129,28 +143,42 @@ static void on_sent(ps_event *self, bool ok)
 {
     ps_stream *s = PS_CONTAINER_OF(self, ps_stream, sent);
 
-    s->sending = !ok; /* after a failure no further message is sent */
-    if (ok && s->half_close_wanted && !s->half_close_started) {
-        start_half_close(s);
-    }
+    end_sending(s, ok);
     if (ok && !s->over && s->events->on_sent != NULL) {
         s->events->on_sent(s->arg);
     }
     unpend(s);
 }
 
-void ps_stream_send(ps_stream *s, const ProtobufCMessage *head, const ps_piece *pieces,
-                    size_t piece_count)
+static void send(ps_stream *s, const ProtobufCMessage *head, const ps_piece *pieces,
+                 size_t piece_count, bool reads)
 {
     grpc_byte_buffer *buffer = ps_wire_pack(head, pieces, piece_count);
-    grpc_op op = {.op = GRPC_OP_SEND_MESSAGE};
+    grpc_op ops[2] = {{.op = GRPC_OP_SEND_MESSAGE}, {.op = GRPC_OP_RECV_MESSAGE}};
 
     assert(ps_stream_can_send(s) && head->descriptor == s->type->input);
     s->sending = true;
     ps_channel_count_out(s->channel, buffer);
-    op.data.send_message.send_message = buffer;
-    start_batch(s, &op, 1, &s->sent);
+    ops[0].data.send_message.send_message = buffer;
+    if (reads) {
+        assert(!s->reading);
+        s->reading = s->is_one_batch = true;
+        ops[1].data.recv_message.recv_message = &s->incoming;
+    }
+    start_batch(s, ops, reads ? 2 : 1, reads ? &s->received : &s->sent);
     grpc_byte_buffer_destroy(buffer);
+}
+
+void ps_stream_send(ps_stream *s, const ProtobufCMessage *head, const ps_piece *pieces,
+                    size_t piece_count)
+{
+    send(s, head, pieces, piece_count, false);
+}
+
+void ps_stream_send_and_read(ps_stream *s, const ProtobufCMessage *head, const ps_piece *pieces,
+                             size_t piece_count)
+{
+    send(s, head, pieces, piece_count, true);
 }
 
 bool ps_stream_can_send(const ps_stream *s)

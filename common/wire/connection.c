@@ -94,10 +94,12 @@ static void open_stream(connection_stream *s)
     s->greeted = false;
     s->link = t->ops->open(t, conn->part, is_push ? PS_WIRE_PUSH : PS_WIRE_PULL,
                            is_push ? &ps_connection_push_events : &ps_connection_pull_events, conn);
-    ps_link_read(s->link);
     if (is_push) {
+        ps_link_read(s->link);
         ps_connection_pump(conn);
     } else {
+        conn->is_reading = false;
+        ps_connection_read(conn);
         ps_connection_ask(conn);
     }
 }

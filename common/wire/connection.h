@@ -162,6 +162,7 @@ struct ps_connection {
 
     /* the request for slices */
     bool request_open, request_sent;
+    bool is_reading;      /* a read of the pull stream is in flight */
     bool request_whole;   /* asks for weights instead of changes, as the replica is wrong */
     uint32_t request_bad; /* slices whose checksum differed after the answer was applied */
     uint64_t *version;    /* (owned_count): versions of the replica, if servers broadcast changes */

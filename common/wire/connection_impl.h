@@ -50,6 +50,9 @@ uint8_t *ps_connection_room(ps_connection *conn, connection_message *m);
 void ps_connection_encoded(ps_connection *conn, connection_message *m, size_t bytes);
 /* Sends one open request, if the stream can send: for rows first, else for slices. */
 void ps_connection_ask(ps_connection *conn);
+/* Reads the pull stream if an answer is to come and nothing reads it. Otherwise the next request
+ * reads it. */
+void ps_connection_read(ps_connection *conn);
 /* Opens a request for the slices of `clock` and sends it when possible. Does nothing after the
  * job's last clock. */
 void ps_connection_request_slices(ps_connection *conn, uint64_t clock);

@@ -20,7 +20,12 @@ bool ps_connection_slices_ask(ps_connection *conn, Psgd__V1__PullWeightsRequest 
     return true;
 }
 
-/* Sends one open request, if the stream can send. */
+/* Returns whether further requests may be sent before an answer has come. */
+static bool asks_by_key(const ps_connection *conn)
+{
+    return conn->rows != NULL && !conn->rows->way->come_with_weights;
+}
+
 void ps_connection_ask(ps_connection *conn)
 {
     Psgd__V1__PullWeightsRequest req = PSGD__V1__PULL_WEIGHTS_REQUEST__INIT;
@@ -33,7 +38,22 @@ void ps_connection_ask(ps_connection *conn)
     if (is_any) {
         req.worker = ps_connection_greet(&conn->pull, &identity);
         req.attempt = conn->x->attempt.attempt;
-        ps_link_send(conn->pull.link, &req.base, NULL, 0);
+        if (conn->is_reading || asks_by_key(conn)) {
+            ps_link_send(conn->pull.link, &req.base, NULL, 0);
+        } else {
+            conn->is_reading = true;
+            ps_link_send_and_read(conn->pull.link, &req.base, NULL, 0);
+        }
+    }
+}
+
+void ps_connection_read(ps_connection *conn)
+{
+    bool is_asked = conn->request_open && conn->request_sent;
+
+    if (!conn->is_reading && (is_asked || asks_by_key(conn))) {
+        conn->is_reading = true;
+        ps_link_read(conn->pull.link);
     }
 }
 
@@ -187,6 +207,7 @@ static void on_message(void *arg, const ProtobufCMessage *head, const ps_incomin
     size_t at = 0;
     int64_t began_ns = ps_trace_begin();
 
+    conn->is_reading = false;
     ps_redial_works(&conn->pull.redial);
     ps_connection_count(conn);
     conn->fresh_count = 0;
@@ -208,7 +229,7 @@ static void on_message(void *arg, const ProtobufCMessage *head, const ps_incomin
         took(conn, reply->version);
     }
     ps_connection_ask(conn);
-    ps_link_read(conn->pull.link);
+    ps_connection_read(conn);
 }
 
 static void on_writable(void *arg)

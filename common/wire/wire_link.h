@@ -72,6 +72,11 @@ typedef struct ps_link_ops {
                  size_t count);
     /* Asks for one message, which on_message receives. */
     void (*read)(ps_wire_link *link);
+    /* Does both. can_send returns false until the message has come; on_writable is not called.
+     * gRPC sends the window that a read opens at once: alone it costs a system call at both ends.
+     */
+    void (*send_and_read)(ps_wire_link *link, const ProtobufCMessage *head, const ps_piece *pieces,
+                          size_t count);
     /* Ends the stream. At a server's end with OK; the link must not be used any more. At a client's
      * end it cancels the stream; on_end follows, perhaps before this returns. */
     void (*finish)(ps_wire_link *link);
@@ -105,6 +110,12 @@ static inline void ps_link_send(ps_wire_link *link, const ProtobufCMessage *head
 static inline void ps_link_read(ps_wire_link *link)
 {
     link->ops->read(link);
+}
+
+static inline void ps_link_send_and_read(ps_wire_link *link, const ProtobufCMessage *head,
+                                         const ps_piece *pieces, size_t count)
+{
+    link->ops->send_and_read(link, head, pieces, count);
 }
 
 static inline void ps_link_finish(ps_wire_link *link)

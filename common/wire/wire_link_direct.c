@@ -171,6 +171,7 @@ static const ps_link_ops server_ops = {
     .can_send = server_can_send,
     .send = server_send,
     .read = read_no_more,
+    .send_and_read = server_send,
     .finish = server_finish,
     .refuse = server_refuse,
 };
@@ -224,6 +225,7 @@ static const ps_link_ops client_ops = {
     .can_send = client_can_send,
     .send = client_send,
     .read = read_no_more,
+    .send_and_read = client_send,
     .finish = client_finish,
 };
 

@@ -67,6 +67,12 @@ static void client_read(ps_wire_link *link)
     ps_stream_read(client_of(link)->stream);
 }
 
+static void client_send_and_read(ps_wire_link *link, const ProtobufCMessage *head,
+                                 const ps_piece *pieces, size_t count)
+{
+    ps_stream_send_and_read(client_of(link)->stream, head, pieces, count);
+}
+
 static void client_finish(ps_wire_link *link)
 {
     ps_stream_cancel(client_of(link)->stream);
@@ -76,6 +82,7 @@ static const ps_link_ops client_ops = {
     .can_send = client_can_send,
     .send = client_send,
     .read = client_read,
+    .send_and_read = client_send_and_read,
     .finish = client_finish,
 };
 
@@ -244,6 +251,12 @@ static void server_read(ps_wire_link *link)
     ps_call_read(server_of(link)->call, on_server_message, link);
 }
 
+static void server_send_and_read(ps_wire_link *link, const ProtobufCMessage *head,
+                                 const ps_piece *pieces, size_t count)
+{
+    ps_call_send_and_read(server_of(link)->call, head, pieces, count, on_server_message, link);
+}
+
 static void server_finish(ps_wire_link *link)
 {
     ps_call_finish(server_of(link)->call);
@@ -265,6 +278,7 @@ static const ps_link_ops server_ops = {
     .can_send = server_can_send,
     .send = server_send,
     .read = server_read,
+    .send_and_read = server_send_and_read,
     .finish = server_finish,
     .refuse = server_refuse,
     .count = server_count,

@@ -58,6 +58,7 @@ typedef struct wire_worker {
     bool is_thorough;      /* waits for locks of shared parts; false: skips locked parts */
     int64_t again_us;      /* earliest deadline of the shared parts that were entered */
     ps_traffic traffic;    /* zeros in one process */
+    bool is_reading;       /* a read of the pull stream is in flight */
     uint64_t waits;        /* pulls that could not be answered completely at once */
     wire_scratch *scratch; /* the server's; if parts are shared, the worker's own */
 } wire_worker;

@@ -3,6 +3,7 @@
 #include "common/wire/wire_server_impl.h"
 
 #include "common/trace/trace.h"
+#include "common/train/merge.h"
 
 /* Slices beside rows: no more bytes than one slice has, as the worker waits for the rows first. */
 enum { BESIDE_ROWS = PS_SLICE_VALUES * sizeof(float) };
@@ -76,7 +77,29 @@ bool ps_wire_server_give_slices(wire_worker *w, wire_answer *a)
     return false;
 }
 
-/* Sends the answer and drops the references that it has. */
+/* Returns whether the worker has an open pull of a part. */
+static bool has_open_pull(const wire_worker *w)
+{
+    const ps_wire_parts *parts = w->server->parts;
+    bool has = false;
+
+    for (uint32_t i = 0; i < parts->count && !has; i++) {
+        has = ps_store_is_waiting(parts->part[i].store, w->rank);
+    }
+    return has;
+}
+
+/* Returns whether the worker may send a request before the last one is answered. */
+static bool may_ask_ahead(const wire_worker *w)
+{
+    const ps_plan *plan = w->server->plan;
+
+    return w->server->parts->is_shared ||
+           (plan->table_count > 0 && !ps_merge_rows_are_followed(plan));
+}
+
+/* Sends the answer and drops the references that it has. With the last answer to a request it reads
+ * the next request. */
 static void send_answer(wire_worker *w, wire_answer *a)
 {
     bool is_shared = w->server->parts->is_shared;
@@ -86,7 +109,12 @@ static void send_answer(wire_worker *w, wire_answer *a)
     if (a->rows != NULL && a->rows->len > 0) {
         x->out[pieces++] = (ps_piece){.data = a->rows->data, .len = a->rows->len, .buf = a->rows};
     }
-    ps_link_send(w->pull, &a->head.base, x->out, pieces);
+    if (w->is_reading || is_shared || has_open_pull(w)) {
+        ps_link_send(w->pull, &a->head.base, x->out, pieces);
+    } else {
+        w->is_reading = true;
+        ps_link_send_and_read(w->pull, &a->head.base, x->out, pieces);
+    }
     for (size_t i = 0; i < a->head.n_slices && is_shared; i++) {
         ps_buf_unref(x->pieces[i].buf);
     }
@@ -161,16 +189,8 @@ ps_refusal ps_wire_server_want_slices(wire_worker *w, const Psgd__V1__PullWeight
 /* Returns whether the worker has an open pull although the stream could send. */
 static bool is_waiting(const wire_worker *w)
 {
-    const ps_wire_parts *parts = w->server->parts;
-    bool is = false;
-
-    if (parts->is_shared || w->pull == NULL || !ps_link_can_send(w->pull)) {
-        return false;
-    }
-    for (uint32_t i = 0; i < parts->count && !is; i++) {
-        is = ps_store_is_waiting(parts->part[i].store, w->rank);
-    }
-    return is;
+    return !w->server->parts->is_shared && w->pull != NULL && ps_link_can_send(w->pull) &&
+           has_open_pull(w);
 }
 
 static void on_message(void *arg, const ProtobufCMessage *message, const ps_incoming *payload)
@@ -197,7 +217,10 @@ static void on_message(void *arg, const ProtobufCMessage *message, const ps_inco
         ps_wire_server_cancel(w);
         return;
     }
-    ps_link_read(w->pull);
+    w->is_reading = may_ask_ahead(w);
+    if (w->is_reading) {
+        ps_link_read(w->pull);
+    }
     /* with this policy a request can close a sum for which others wait */
     if (s->plan->policy->leaves_behind) {
         w->has_news = true;

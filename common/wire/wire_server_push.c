@@ -168,10 +168,7 @@ static void acknowledge(wire_worker *w, uint64_t clock, uint32_t block)
     w->acked_block = block;
     ack.clock = clock;
     ack.block = block;
-    ps_link_send(w->push, &ack.base, NULL, 0);
-    if (w->push != NULL && ps_link_can_send(w->push)) {
-        ps_link_read(w->push); /* sent at once; on_writable will not be called for it */
-    }
+    ps_link_send_and_read(w->push, &ack.base, NULL, 0);
 }
 
 /* Returns whether all parts of this server have the contribution. */
@@ -248,15 +245,6 @@ static void on_message(void *arg, const ProtobufCMessage *message, const ps_inco
     }
 }
 
-static void on_writable(void *arg)
-{
-    wire_worker *w = arg;
-
-    if (w->push != NULL) {
-        ps_link_read(w->push);
-    }
-}
-
 static void on_end(void *arg, const ps_error *error)
 {
     (void)error;
@@ -265,6 +253,5 @@ static void on_end(void *arg, const ps_error *error)
 
 const ps_link_events ps_wire_server_push_events = {
     .on_message = on_message,
-    .on_writable = on_writable,
     .on_end = on_end,
 };

@@ -302,12 +302,13 @@ static void each_wrong_pull_has_an_error_of_its_own(void **state)
     sw_end(&w);
 }
 
-static void a_second_pull_before_the_first_is_answered_is_refused(void **state)
+static void a_second_pull_waits_for_the_answer_to_the_first(void **state)
 {
     Psgd__V1__WorkerIdentity who;
     wire_server_world w;
     raw_stream s;
     pull_t req;
+    size_t count;
 
     (void)state;
     sw_begin(&w, 1, "", 0);
@@ -317,9 +318,15 @@ static void a_second_pull_before_the_first_is_answered_is_refused(void **state)
     assert_true(raw_send(&s, &req.base, NULL, 0));
     req = sw_pull(2, NULL);
     assert_true(raw_send(&s, &req.base, NULL, 0));
-    sw_must_end(&s, PS_FAILED_PRECONDITION, "FAILED_PRECONDITION");
+    sw_push_honestly(&w, 0, 0, 1.0f);
+    assert_true(raw_wait(&s, 1));
+    count = raw_count(&s);
+    sw_push_honestly(&w, 1, 0, 1.0f);
+    assert_true(raw_wait(&s, count + 1));
+    assert_int_equal(s.messages[0].clock, 1);
+    assert_int_equal(s.messages[count].clock, 2);
     raw_close(&s);
-    assert_int_equal(ps_wire_server_waits(w.server.wire), 1);
+    assert_int_equal(ps_wire_server_waits(w.server.wire), 2);
     sw_end(&w);
 }
 
@@ -354,7 +361,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(each_wrong_push_has_an_error_of_its_own),
         cmocka_unit_test(a_wrong_message_in_the_midst_of_a_stream_ends_it_alone),
         cmocka_unit_test(each_wrong_pull_has_an_error_of_its_own),
-        cmocka_unit_test(a_second_pull_before_the_first_is_answered_is_refused),
+        cmocka_unit_test(a_second_pull_waits_for_the_answer_to_the_first),
         cmocka_unit_test(without_a_job_everything_is_refused),
     };
 
