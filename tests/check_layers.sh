@@ -54,7 +54,7 @@ services/coordinator/io     common/ services/coordinator/domain/ services/coordi
 services/coordinator/api    common/ services/coordinator/ psgd/ protobuf-c/ google/
 services/pserver     common/ services/pserver/ psgd/ protobuf-c/
 services/worker      common/ services/worker/ psgd/ protobuf-c/
-clients/psgd         common/base/ common/pki/ common/rpc/ common/artifact/weights common/job/ common/train/evaluation common/inprocess/inprocess.h clients/psgd/ psgd/ protobuf-c/ google/
+clients/psgd         common/base/ common/pki/ common/rpc/ common/artifact/report_csv common/artifact/weights common/job/ common/train/evaluation common/inprocess/inprocess.h clients/psgd/ psgd/ protobuf-c/ google/
 MAP
 
 report() { # what, lines found

@@ -135,7 +135,7 @@ static bool is_share(const char *metric)
 static bool draw_metric(const ps_plot_set *set, const char *metric, double end, ps_strbuf *out)
 {
     ps_plot_line lines[LINES_MAX];
-    char title[PS_PLOT_CSV_NAME_BYTES];
+    char title[PS_REPORT_CSV_NAME_BYTES];
     ps_plot_chart chart = {.title = title,
                            .x_title = ps_plot_charts_x_title(set->x),
                            .x_unit = unit_of(set->x),

@@ -78,12 +78,12 @@ static size_t slot_of_metric(ps_plot_job *job, const char *name)
     if (job->n_metrics == PS_PLOT_METRICS_MAX) {
         return 0;
     }
-    snprintf(job->metrics[job->n_metrics], PS_PLOT_CSV_NAME_BYTES, "%s", name);
+    snprintf(job->metrics[job->n_metrics], PS_REPORT_CSV_NAME_BYTES, "%s", name);
     return PS_PLOT_METRICS + job->n_metrics++;
 }
 
 /* Finds for each column of a report its slot plus 1; 0: it is not needed. */
-static size_t *find_slots(ps_plot_job *job, const ps_plot_csv *csv)
+static size_t *find_slots(ps_plot_job *job, const ps_report_csv *csv)
 {
     static const struct {
         const char *name;
@@ -121,14 +121,14 @@ static ps_status read_report(ps_plot_job *job, const char *path, size_t rows_max
 {
     double row[PS_PLOT_METRICS + PS_PLOT_METRICS_MAX], *values = NULL;
     size_t n, *slots = NULL;
-    ps_plot_csv csv = {0};
+    ps_report_csv csv = {0};
     char *text = NULL;
     ps_status st = ps_file_read(path, FILE_BYTES_MAX, &text, &n);
 
     if (!ps_is_ok(&st)) {
         return st;
     }
-    if (!ps_plot_csv_init(&csv, text, n) || ps_plot_csv_find(&csv, "step") == csv.n_columns) {
+    if (!ps_report_csv_init(&csv, text, n) || ps_report_csv_find(&csv, "step") == csv.n_columns) {
         st = ps_fail(PS_DATA_LOSS,
                      "%s: no report of psgd: its first line must name columns, "
                      "among them step",
@@ -138,7 +138,7 @@ static ps_status read_report(ps_plot_job *job, const char *path, size_t rows_max
     slots = find_slots(job, &csv);
     values = ps_xcalloc(csv.n_columns, sizeof *values);
     rows->stride = PS_PLOT_METRICS + PS_PLOT_METRICS_MAX;
-    while (ps_plot_csv_next(&csv, values)) {
+    while (ps_report_csv_next(&csv, values)) {
         for (size_t i = 0; i < rows->stride; i++) {
             row[i] = (double)NAN;
         }
@@ -153,7 +153,7 @@ static ps_status read_report(ps_plot_job *job, const char *path, size_t rows_max
         ps_plot_rows_add(rows, row);
     }
 out:
-    ps_plot_csv_fini(&csv);
+    ps_report_csv_fini(&csv);
     free(values);
     free(slots);
     free(text);
@@ -163,16 +163,16 @@ out:
 /* Adds up what each rank computed. */
 static ps_status read_rounds(ps_plot_job *job, const char *path)
 {
-    ps_plot_csv csv = {0};
+    ps_report_csv csv = {0};
     double *values = NULL;
-    char *text = NULL, name[PS_PLOT_CSV_NAME_BYTES];
+    char *text = NULL, name[PS_REPORT_CSV_NAME_BYTES];
     size_t n, *columns = NULL;
     ps_status st = ps_file_read(path, FILE_BYTES_MAX, &text, &n);
 
     if (!ps_is_ok(&st)) {
         return st;
     }
-    if (!ps_plot_csv_init(&csv, text, n)) {
+    if (!ps_report_csv_init(&csv, text, n)) {
         st = ps_fail(PS_DATA_LOSS, "%s: no record of rounds: its first line must name columns",
                      PS_PATH_SHOWN(path));
         goto out;
@@ -181,9 +181,9 @@ static ps_status read_rounds(ps_plot_job *job, const char *path)
     columns = ps_xcalloc(job->n_ranks + 1, sizeof *columns);
     for (size_t r = 0; r < job->n_ranks; r++) {
         snprintf(name, sizeof name, "compute_s_%zu", r);
-        columns[r] = ps_plot_csv_find(&csv, name);
+        columns[r] = ps_report_csv_find(&csv, name);
     }
-    while (ps_plot_csv_next(&csv, values)) {
+    while (ps_report_csv_next(&csv, values)) {
         for (size_t r = 0; r < job->n_ranks; r++) {
             if (columns[r] < csv.n_columns && isfinite(values[columns[r]])) {
                 double *sum = &job->ranks[r].compute_s;
@@ -193,7 +193,7 @@ static ps_status read_rounds(ps_plot_job *job, const char *path)
         }
     }
 out:
-    ps_plot_csv_fini(&csv);
+    ps_report_csv_fini(&csv);
     free(values);
     free(columns);
     free(text);

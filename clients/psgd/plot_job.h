@@ -3,7 +3,7 @@
 #ifndef PS_CLIENTS_PSGD_PLOT_JOB_H
 #define PS_CLIENTS_PSGD_PLOT_JOB_H
 
-#include "clients/psgd/plot_csv.h"
+#include "common/artifact/report_csv.h"
 
 #include "common/base/status.h"
 
@@ -39,7 +39,7 @@ typedef struct ps_plot_job {
     char *id, *title;
     json_t *summary; /* summary.json, an object; empty if the folder has none */
     size_t n_metrics;
-    char metrics[PS_PLOT_METRICS_MAX][PS_PLOT_CSV_NAME_BYTES];
+    char metrics[PS_PLOT_METRICS_MAX][PS_REPORT_CSV_NAME_BYTES];
     size_t n_ranks;      /* the highest rank with a report, plus 1 */
     ps_plot_rank *ranks; /* (n_ranks) */
     ps_plot_rows tests;  /* means over ranks, by step, ascending */

@@ -167,7 +167,7 @@ class Api(Web):
                              and found)
         self.assertEqual(curves["step"], sorted(curves["step"]))
         self.assertEqual({len(values) for values in curves.values()}, {len(curves["step"])})
-        self.assertEqual(self.call("curves", job_id="none")["step"], [])
+        self.assertEqual(self.error("/api/v1/curves?job_id=none")[0], 404)
 
     def test_curves_go_on_after_a_restart_of_the_coordinator(self):
         job = self.c.submit({**ENDLESS, "workers": 2, "straggler": {"name": "fixed", "params": {"ms": 5}}})

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The coordinator's page in a real Chromium: what a user sees and does there."""
+import contextlib
 import gzip
+import json
 import os
 import pathlib
 import re
+import sqlite3
 import unittest
 
 from browser import Browser
@@ -139,6 +142,37 @@ class Page(Web):
         self.until("the error", lambda: "2" in self.b.find("#f-codec-up-params-fraction-error")[0].text)
         self.assertEqual(self.b.run("return document.activeElement.id"), "f-codec-up-params-fraction")
         self.assertEqual([m for m in self.b.console() if "400 (Bad Request)" not in m], [])
+
+    def test_a_job_of_a_million_steps_is_reduced_where_its_files_are(self):
+        done = self.c.wait(self.c.submit({**QUICK, "title": "long"}).id)
+        name, steps = "TR-long-N(0).csv", 10 ** 6
+        losses = {777_777: 90.0, 123_456: 0.25}
+        size = (self.c.coordinator.data_dir / "jobs" / done.id / name).write_text(
+            "time_s,epoch,batch,step,loss,accuracy,samples_per_s,bytes_up,bytes_down,wait_s\n"
+            + "".join(f"{i / 1000},1,{i},{i},{losses.get(i, 1 + i % 7 / 10)},0.5,64000,{i * 1000},{i * 1000},{i / 4000}\n"
+                      for i in range(1, steps + 1)))
+        self.c.coordinator.args = [self.at if a == "127.0.0.1:0" else a for a in self.c.coordinator.args]
+        self.c.coordinator.stop()
+        for artifact in done.artifacts:
+            artifact.size = size if artifact.name == name else artifact.size
+        done.ClearField("spec")
+        with contextlib.closing(sqlite3.connect(self.c.coordinator.data_dir / "jobs.db")) as db, db:
+            db.execute("UPDATE jobs SET detail = ?, detail_sum = NULL WHERE id = ?", (done.SerializeToString(), done.id))
+        self.c.restart_coordinator()
+        self.assertEqual(self.c.get(done.id).artifacts, done.artifacts)
+        status, _, content = self.ask(f"/api/v1/curves?job_id={done.id}")
+        curves = json.loads(content)
+        self.assertEqual((status, curves["step"][-1], min(curves["loss_min"]), max(curves["loss_max"])), (200, steps, 0.25, 90))
+        self.assertLess(len(content), 200_000)
+        self.b.open(f"#/job/{done.id}")
+        self.until("its curve", lambda: (p := self.b.points()) and p[0] > 1000)
+        self.assertLess(self.b.points()[0], 2100)
+        self.assertEqual([url for url in self.b.requests() if "name=TR-" in url], [])
+        for x in ("step", "seconds"):
+            self.b.run("const a = document.getElementById('axis'); a.value = arguments[0]; a.dispatchEvent(new Event('change'))", x)
+            self.until(f"against {x}", lambda at=x: re.match(rf"Loss by {at}: \d+ points, 0.25 to 90$",
+                                                             self.b.find(".chart")[0].get_attribute("aria-label")))
+        self.assertEqual(self.b.console(), [])
 
     def test_a_thousand_jobs_cost_the_elements_of_fifty(self):
         for node in self.c.workers:

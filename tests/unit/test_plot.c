@@ -156,13 +156,13 @@ static void numbers_of_reports_have_all_their_bits(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         char text[128];
-        ps_plot_csv csv;
+        ps_report_csv csv;
 
         snprintf(text, sizeof text, "a\n%s\n", numbers[i]);
-        assert_true(ps_plot_csv_init(&csv, text, strlen(text)));
-        assert_true(ps_plot_csv_next(&csv, &value));
+        assert_true(ps_report_csv_init(&csv, text, strlen(text)));
+        assert_true(ps_report_csv_next(&csv, &value));
         assert_true(value == strtod(numbers[i], NULL));
-        ps_plot_csv_fini(&csv);
+        ps_report_csv_fini(&csv);
     }
 }
 
@@ -170,21 +170,21 @@ static void odd_reports_are_read_or_refused(void **state)
 {
     static const char odd[] = "a,b\n1,1e101\ninf,2,3\n\n4";
     double values[2];
-    ps_plot_csv csv;
+    ps_report_csv csv;
 
     (void)state;
-    assert_true(ps_plot_csv_init(&csv, odd, sizeof odd - 1));
-    assert_true(ps_plot_csv_next(&csv, values));
+    assert_true(ps_report_csv_init(&csv, odd, sizeof odd - 1));
+    assert_true(ps_report_csv_next(&csv, values));
     assert_true(values[0] == 1 && isnan(values[1]));
-    assert_true(ps_plot_csv_next(&csv, values));
+    assert_true(ps_report_csv_next(&csv, values));
     assert_true(isnan(values[0]) && values[1] == 2);
-    assert_true(ps_plot_csv_next(&csv, values));
+    assert_true(ps_report_csv_next(&csv, values));
     assert_true(isnan(values[0]) && isnan(values[1]));
-    assert_false(ps_plot_csv_next(&csv, values)); /* a line that still grows */
-    ps_plot_csv_fini(&csv);
-    assert_false(ps_plot_csv_init(&csv, "", 0));
-    assert_false(ps_plot_csv_init(&csv, "no end", 6));
-    assert_false(ps_plot_csv_init(&csv, "a,,b\n", 5));
+    assert_false(ps_report_csv_next(&csv, values)); /* a line that still grows */
+    ps_report_csv_fini(&csv);
+    assert_false(ps_report_csv_init(&csv, "", 0));
+    assert_false(ps_report_csv_init(&csv, "no end", 6));
+    assert_false(ps_report_csv_init(&csv, "a,,b\n", 5));
 }
 
 static void a_label_is_what_differs(void **state)

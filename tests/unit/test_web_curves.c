@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -147,6 +148,81 @@ static void numbers_that_are_not_finite_are_null(void **state)
     ps_curves_destroy(f.curves);
 }
 
+/* Takes a report in pieces of `piece` bytes. */
+static bool take(ps_curve_reader *reader, ps_curve_part part, const char *text, size_t piece)
+{
+    size_t n = strlen(text);
+
+    ps_curve_reader_begin(reader, part);
+    for (size_t at = 0; at < n; at += piece) {
+        if (!ps_curve_reader_take(reader, text + at, n - at < piece ? n - at : piece)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static double number(const json_t *of, const char *name, size_t i)
+{
+    return json_real_value(json_array_get(json_object_get(of, name), i));
+}
+
+static void reports_are_the_same_in_any_pieces_and_replace_what_was_seen(void **state)
+{
+    static const char tr[] = "time_s,epoch,batch,step,loss,accuracy,samples_per_s,bytes_up,"
+                             "bytes_down,wait_s\n0.5,1,1,1,2.5,0.1,100,10,20,0\n"
+                             "0.75,1,2,2,nan,0.2,,30,40,0.125\n1,1,3,3,1.5,0.3,50,60,80,0.25\n1,1";
+    static const char ev[] = "epoch,step,loss,accuracy,time_s,bytes_up,bytes_down\n1,3,1.25,0.5,1,"
+                             "60,80\n";
+    char id[] = "over";
+
+    (void)state;
+    for (size_t piece = 1; piece < sizeof tr; piece++) {
+        ps_curve_reader *reader = ps_curve_reader_create(id);
+        json_t *json;
+        const json_t *tests;
+        fixture f;
+
+        begin(&f, id);
+        add(&f, 7, 9);
+        assert_false(ps_curves_is_whole(f.curves, id));
+        assert_true(take(reader, PS_CURVE_TRAINING, tr, piece));
+        assert_true(take(reader, PS_CURVE_TESTS, ev, piece));
+        ps_curves_put(f.curves, reader);
+        assert_true(ps_curves_is_whole(f.curves, id));
+        json = ps_curves_json(f.curves, id);
+        tests = json_object_get(json, "tests");
+        assert_int_equal(json_array_size(json_object_get(json, "step")), 3);
+        assert_true(number(json, "seconds", 1) == 0.75 && number(json, "loss_max", 2) == 1.5);
+        assert_true(json_is_null(json_array_get(json_object_get(json, "loss"), 1)));
+        assert_true(json_is_null(json_array_get(json_object_get(json, "samples_per_second"), 1)));
+        assert_true(number(json, "bytes_down", 2) == 80 && number(json, "epoch", 2) == 1);
+        assert_true(number(json, "seconds_waiting", 2) == 0.25);
+        assert_int_equal(json_array_size(json_object_get(tests, "step")), 1);
+        assert_true(number(tests, "accuracy", 0) == 0.5 && number(tests, "bytes_up", 0) == 60);
+        json_decref(json);
+        add(&f, 5, 1); /* it trains again */
+        assert_false(ps_curves_is_whole(f.curves, id));
+        assert_int_equal(count(&f, id), 1);
+        ps_curves_destroy(f.curves);
+    }
+}
+
+static void what_is_no_report_is_refused(void **state)
+{
+    static char line[PS_CURVE_LINE_MAX + 2];
+    ps_curve_reader *reader = ps_curve_reader_create("odd");
+
+    (void)state;
+    assert_false(take(reader, PS_CURVE_TRAINING, "a,b\n1,2\n", 3)); /* no step */
+    assert_false(take(reader, PS_CURVE_TRAINING, "step,,loss\n", 100));
+    memset(line, '1', PS_CURVE_LINE_MAX + 1);
+    assert_false(take(reader, PS_CURVE_TRAINING, line, 65536)); /* a header without end */
+    assert_true(take(reader, PS_CURVE_TRAINING, "step,loss\n", 100));
+    assert_false(ps_curve_reader_take(reader, line, PS_CURVE_LINE_MAX + 1));
+    ps_curve_reader_destroy(reader);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -155,6 +231,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_job_that_goes_back_draws_anew_from_there),
         cmocka_unit_test(the_job_that_was_still_for_longest_makes_room),
         cmocka_unit_test(numbers_that_are_not_finite_are_null),
+        cmocka_unit_test(reports_are_the_same_in_any_pieces_and_replace_what_was_seen),
+        cmocka_unit_test(what_is_no_report_is_refused),
     };
 
     if (argc > 1) {

@@ -31,6 +31,9 @@ void ps_web_drop(ps_web_request *r)
         explicit_bzero(r->body.data, r->body.len); /* a log-in has the token */
     }
     explicit_bzero(r->token, sizeof r->token);
+    for (size_t i = 0; i < PS_CURVE_PARTS; i++) {
+        free(r->reports[i]);
+    }
     ps_strbuf_fini(&r->body);
     ps_strbuf_fini(&r->out);
     free(r);
@@ -160,12 +163,11 @@ static void succeed(ps_web_request *r, json_t *json)
     pthread_mutex_unlock(&r->web->mutex);
 }
 
-/* Returns the curves of the job that a request is about. */
-static json_t *curves_of(const ps_web_request *r)
+void ps_web_answer_curves(ps_web_request *r)
 {
-    const Psgd__V1__GetJobRequest *of = (const Psgd__V1__GetJobRequest *)r->message;
-
-    return ps_curves_json(r->web->curves, of->job_id);
+    succeed(r,
+            ps_curves_json(r->web->curves, ((const Psgd__V1__GetJobRequest *)r->message)->job_id));
+    end(r);
 }
 
 static void on_reply(void *arg, const ps_error *error, const ProtobufCMessage *reply)
@@ -173,8 +175,12 @@ static void on_reply(void *arg, const ps_error *error, const ProtobufCMessage *r
     ps_web_request *r = arg;
 
     r->unary = NULL;
+    if (reply && r->kind == PS_WEB_CURVES) {
+        ps_web_take_job(r, ((const Psgd__V1__GetJobResponse *)reply)->job);
+        return;
+    }
     if (reply) {
-        succeed(r, r->kind == PS_WEB_CURVES ? curves_of(r) : ps_pb_to_json(reply, PS_PB_TERSE));
+        succeed(r, ps_pb_to_json(reply, PS_PB_TERSE));
     } else {
         fail(r, error);
     }
@@ -248,11 +254,6 @@ static void begin(ps_web_request *r)
     ps_web *web = r->web;
 
     PS_LINK_FIRST(web->requests, r);
-    if (r->kind == PS_WEB_CURVES && !web->tls) { /* everybody may see every job */
-        succeed(r, curves_of(r));
-        end(r);
-        return;
-    }
     ps_channel_bring(web->channel, r->token);
     if (r->kind == PS_WEB_UNARY || r->kind == PS_WEB_CURVES) {
         r->unary = ps_unary_start(web->channel, web->service->type, r->method->name, r->message,
@@ -273,6 +274,8 @@ static void cancel(ps_web_request *r)
         ps_unary_cancel(r->unary);
     } else if (r->stream) {
         ps_stream_cancel(r->stream);
+    } else if (r->awaits_reports) {
+        ps_web_answer_curves(r);
     }
 }
 
@@ -280,7 +283,7 @@ void ps_web_posted(ps_event *event, bool ok)
 {
     ps_web_request *r = PS_CONTAINER_OF(event, ps_web_request, posted);
     ps_web *web = r->web;
-    bool is_ended, is_closed, wants_more, is_new = r->unary == NULL && r->stream == NULL;
+    bool is_ended, is_closed, wants_more, is_new = !r->unary && !r->stream && !r->awaits_reports;
 
     (void)ok; /* the loop stops behind all requests */
     pthread_mutex_lock(&web->mutex);
@@ -426,6 +429,9 @@ static void drain(void *arg)
     }
     if (web->past) {
         ps_stream_cancel(web->past);
+    }
+    if (web->report) {
+        ps_stream_cancel(web->report);
     }
 }
 

@@ -2,6 +2,8 @@
 /* web_curves.c - see web_curves.h. */
 #include "services/coordinator/web/web_curves.h"
 
+#include "common/artifact/report_csv.h"
+#include "common/base/strbuf.h"
 #include "common/base/xalloc.h"
 
 #include <math.h>
@@ -40,13 +42,25 @@ static const char *const names[COLUMNS] = {"step",
                                            "bytes_down_float32",
                                            "seconds_waiting"};
 
-typedef struct curve {
-    char *job_id;
-    int64_t began_us;
-    uint64_t used; /* when it got its last point, in the order of all */
+/* The column of a report that each is read from; NULL: none. */
+static const char *const report_names[COLUMNS] = {
+    [STEP] = "step",   [SECONDS] = "time_s",    [EPOCH] = "epoch",
+    [LOSS] = "loss",   [ACCURACY] = "accuracy", [SPEED] = "samples_per_s",
+    [UP] = "bytes_up", [DOWN] = "bytes_down",   [WAITING] = "wait_s",
+};
+
+typedef struct line {
     size_t count;
     size_t stride, taken; /* values that a point stands for; those in the last point */
     double points[PS_CURVE_POINTS][COLUMNS];
+} line;
+
+typedef struct curve {
+    char *job_id;
+    int64_t began_us;
+    uint64_t used;               /* when it got its last point, in the order of all */
+    bool is_whole;               /* it is from the reports */
+    line *lines[PS_CURVE_PARTS]; /* PS_CURVE_TESTS: NULL unless it is whole */
 } curve;
 
 struct ps_curves {
@@ -62,6 +76,9 @@ ps_curves *ps_curves_create(void)
 static void destroy(curve *c)
 {
     if (c) {
+        for (size_t i = 0; i < PS_CURVE_PARTS; i++) {
+            free(c->lines[i]);
+        }
         free(c->job_id);
         free(c);
     }
@@ -90,27 +107,50 @@ bool ps_curves_has(const ps_curves *curves, const char *job_id)
     return find(curves, job_id) != NULL;
 }
 
-/* Returns a new curve, in a free place or in that of the one that has been still for longest. */
-static curve *add_curve(ps_curves *curves, const char *job_id, int64_t wall_us)
+bool ps_curves_is_whole(const ps_curves *curves, const char *job_id)
 {
-    size_t oldest = 0;
+    const curve *c = find(curves, job_id);
+
+    return c && c->is_whole;
+}
+
+static line *create_line(void)
+{
+    line *l = ps_xcalloc(1, sizeof *l);
+
+    l->stride = 1;
+    return l;
+}
+
+static curve *create_curve(const char *job_id)
+{
     curve *c = ps_xcalloc(1, sizeof *c);
 
+    c->job_id = ps_xstrdup(job_id);
+    c->lines[PS_CURVE_TRAINING] = create_line();
+    return c;
+}
+
+/* Puts a curve in the place of the job's, a free place or that of the one that has been still for
+ * longest. */
+static void put(ps_curves *curves, curve *c)
+{
+    size_t at = 0;
+
     for (size_t i = 0; i < PS_CURVES_MAX; i++) {
-        if (!curves->all[i]) {
-            oldest = i;
+        const curve *other = curves->all[i], *oldest = curves->all[at];
+
+        if (other && strcmp(other->job_id, c->job_id) == 0) {
+            at = i;
             break;
         }
-        if (curves->all[i]->used < curves->all[oldest]->used) {
-            oldest = i;
+        if (oldest && (!other || other->used < oldest->used)) {
+            at = i;
         }
     }
-    destroy(curves->all[oldest]);
-    curves->all[oldest] = c;
-    c->job_id = ps_xstrdup(job_id);
-    c->began_us = wall_us;
-    c->stride = 1;
-    return c;
+    destroy(curves->all[at]);
+    curves->all[at] = c;
+    c->used = ++curves->clock;
 }
 
 /* Merges the later point `b` into `a`: counters are those of the later one. */
@@ -123,45 +163,65 @@ static void merge(double *a, const double *b)
     a[LOSS_MAX] = high;
 }
 
-static void halve(curve *c)
+static void halve(line *l)
 {
-    for (size_t i = 0; i < c->count / 2; i++) {
+    for (size_t i = 0; i < l->count / 2; i++) {
         double point[COLUMNS];
 
-        memcpy(point, c->points[2 * i], sizeof point);
-        merge(point, c->points[2 * i + 1]);
-        memcpy(c->points[i], point, sizeof point);
+        memcpy(point, l->points[2 * i], sizeof point);
+        merge(point, l->points[2 * i + 1]);
+        memcpy(l->points[i], point, sizeof point);
     }
-    c->count /= 2;
-    c->stride *= 2;
-    c->taken = c->stride;
+    l->count /= 2;
+    l->stride *= 2;
+    l->taken = l->stride;
+}
+
+/* Adds a point whose LOSS_MIN and LOSS_MAX are not set. Points of this step and later ones make
+ * room. */
+static void add_point(line *l, double *point)
+{
+    while (l->count > 0 && l->points[l->count - 1][STEP] >= point[STEP]) {
+        l->count--;
+        l->taken = l->stride;
+    }
+    point[LOSS_MIN] = point[LOSS_MAX] = point[LOSS];
+    if (l->count > 0 && l->taken < l->stride) {
+        merge(l->points[l->count - 1], point);
+        l->taken++;
+        return;
+    }
+    if (l->count == PS_CURVE_POINTS) {
+        halve(l);
+    }
+    memcpy(l->points[l->count++], point, sizeof l->points[0]);
+    l->taken = 1;
 }
 
 void ps_curves_add(ps_curves *curves, const Psgd__V1__Job *job, int64_t wall_us)
 {
     const Psgd__V1__Progress *p = job->progress;
     curve *c = find(curves, job->id);
+    line *l = c ? c->lines[PS_CURVE_TRAINING] : NULL;
     double point[COLUMNS];
 
     if (!p || p->step == 0 ||
-        (c && c->count > 0 && c->points[c->count - 1][STEP] == (double)p->step)) {
+        (l && l->count > 0 && l->points[l->count - 1][STEP] == (double)p->step)) {
         return;
     }
-    if (!c) {
-        int64_t began_us = job->start_time
-                               ? job->start_time->seconds * 1000000 + job->start_time->nanos / 1000
-                               : wall_us;
-        c = add_curve(curves, job->id, began_us);
+    if (!c || c->is_whole) { /* whole: it trains again */
+        c = create_curve(job->id);
+        c->began_us = job->start_time
+                          ? job->start_time->seconds * 1000000 + job->start_time->nanos / 1000
+                          : wall_us;
+        put(curves, c);
+        l = c->lines[PS_CURVE_TRAINING];
     }
     c->used = ++curves->clock;
-    while (c->count > 0 && c->points[c->count - 1][STEP] > (double)p->step) {
-        c->count--;
-        c->taken = c->stride;
-    }
     point[STEP] = (double)p->step;
     point[SECONDS] = (double)(wall_us - c->began_us) * 1e-6;
     point[EPOCH] = p->epoch;
-    point[LOSS] = point[LOSS_MIN] = point[LOSS_MAX] = p->loss;
+    point[LOSS] = p->loss;
     point[ACCURACY] = p->accuracy;
     point[SPEED] = p->samples_per_second;
     point[UP] = (double)p->bytes_up;
@@ -169,32 +229,125 @@ void ps_curves_add(ps_curves *curves, const Psgd__V1__Job *job, int64_t wall_us)
     point[UP_FLOAT32] = (double)p->bytes_up_float32;
     point[DOWN_FLOAT32] = (double)p->bytes_down_float32;
     point[WAITING] = p->seconds_waiting;
-    if (c->count > 0 && c->taken < c->stride) {
-        merge(c->points[c->count - 1], point);
-        c->taken++;
-        return;
-    }
-    if (c->count == PS_CURVE_POINTS) {
-        halve(c);
-    }
-    memcpy(c->points[c->count++], point, sizeof point);
-    c->taken = 1;
+    add_point(l, point);
 }
 
-json_t *ps_curves_json(const ps_curves *curves, const char *job_id)
+static json_t *line_json(const line *l)
 {
-    const curve *c = find(curves, job_id);
     json_t *object = json_object();
 
     for (int k = 0; k < COLUMNS; k++) {
         json_t *values = json_array();
 
-        for (size_t i = 0; c && i < c->count; i++) {
-            double v = c->points[i][k];
+        for (size_t i = 0; l && i < l->count; i++) {
+            double v = l->points[i][k];
 
             json_array_append_new(values, isfinite(v) ? json_real(v) : json_null());
         }
         json_object_set_new(object, names[k], values);
     }
     return object;
+}
+
+json_t *ps_curves_json(const ps_curves *curves, const char *job_id)
+{
+    const curve *c = find(curves, job_id);
+    json_t *object = line_json(c ? c->lines[PS_CURVE_TRAINING] : NULL);
+
+    if (c && c->is_whole) {
+        json_object_set_new(object, "tests", line_json(c->lines[PS_CURVE_TESTS]));
+    }
+    return object;
+}
+
+/* --- reports --------------------------------------------------------------------------- */
+
+struct ps_curve_reader {
+    curve *curve;
+    ps_curve_part part;
+    ps_strbuf text;         /* what was taken and not read */
+    ps_report_csv csv;      /* of the present report; no columns: its header was not read yet */
+    double *values;         /* (csv.n_columns) of a line */
+    size_t column[COLUMNS]; /* of the report for each; csv.n_columns: none */
+};
+
+ps_curve_reader *ps_curve_reader_create(const char *job_id)
+{
+    ps_curve_reader *r = ps_xcalloc(1, sizeof *r);
+
+    r->curve = create_curve(job_id);
+    r->curve->is_whole = true;
+    r->curve->lines[PS_CURVE_TESTS] = create_line();
+    return r;
+}
+
+void ps_curve_reader_begin(ps_curve_reader *reader, ps_curve_part part)
+{
+    reader->part = part;
+    ps_strbuf_clear(&reader->text);
+    ps_report_csv_fini(&reader->csv);
+}
+
+/* Reads the header. Returns false if it is none. */
+static bool read_header(ps_curve_reader *r)
+{
+    if (!ps_report_csv_init(&r->csv, r->text.data, r->text.len)) {
+        return false;
+    }
+    free(r->values);
+    r->values = ps_xcalloc(r->csv.n_columns, sizeof *r->values);
+    for (size_t k = 0; k < COLUMNS; k++) {
+        r->column[k] =
+            report_names[k] ? ps_report_csv_find(&r->csv, report_names[k]) : r->csv.n_columns;
+    }
+    return r->column[STEP] < r->csv.n_columns;
+}
+
+bool ps_curve_reader_take(ps_curve_reader *reader, const void *bytes, size_t n)
+{
+    ps_report_csv *csv = &reader->csv;
+    double point[COLUMNS];
+    size_t left;
+
+    ps_strbuf_append(&reader->text, bytes, n);
+    if (csv->n_columns > 0) {
+        ps_report_csv_go_on(csv, reader->text.data, reader->text.len);
+    } else if (n == 0 || !memchr(bytes, '\n', n)) {
+        return reader->text.len <= PS_CURVE_LINE_MAX;
+    } else if (!read_header(reader)) {
+        return false;
+    }
+    while (ps_report_csv_next(csv, reader->values)) {
+        for (size_t k = 0; k < COLUMNS; k++) {
+            point[k] = reader->column[k] < csv->n_columns ? reader->values[reader->column[k]]
+                                                          : (double)NAN;
+        }
+        if (isfinite(point[STEP])) {
+            add_point(reader->curve->lines[reader->part], point);
+        }
+    }
+    left = (size_t)(csv->end - csv->at);
+    if (left > 0) {
+        memmove(reader->text.data, csv->at, left);
+    }
+    ps_strbuf_truncate(&reader->text, left);
+    return left <= PS_CURVE_LINE_MAX;
+}
+
+void ps_curves_put(ps_curves *curves, ps_curve_reader *reader)
+{
+    put(curves, reader->curve);
+    reader->curve = NULL;
+    ps_curve_reader_destroy(reader);
+}
+
+void ps_curve_reader_destroy(ps_curve_reader *reader)
+{
+    if (reader) {
+        destroy(reader->curve);
+        ps_report_csv_fini(&reader->csv);
+        ps_strbuf_fini(&reader->text);
+        free(reader->values);
+        free(reader);
+    }
 }

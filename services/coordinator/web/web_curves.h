@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* web_curves.h - the progress of jobs over time, in bounded memory.
  *
- * A job has at most PS_CURVE_POINTS points. When there are more, two neighbours become one, which
- * keeps the least and the greatest loss of both. Of the jobs the newest PS_CURVES_MAX are kept. One
- * thread.
+ * A curve has at most PS_CURVE_POINTS points. When there are more, two neighbours become one, which
+ * keeps the least and the greatest loss of both. A job that trains has one curve, of its progress.
+ * A job that is over has two, from its reports TR- and EV-. Of the jobs the newest PS_CURVES_MAX
+ * are kept. One thread.
  */
 #ifndef PS_COORDINATOR_WEB_CURVES_H
 #define PS_COORDINATOR_WEB_CURVES_H
@@ -13,7 +14,7 @@
 
 #include "psgd/v1/job.pb-c.h"
 
-enum { PS_CURVE_POINTS = 1024, PS_CURVES_MAX = 64 };
+enum { PS_CURVE_POINTS = 1024, PS_CURVES_MAX = 64, PS_CURVE_LINE_MAX = 256 << 10 };
 
 typedef struct ps_curves ps_curves;
 
@@ -28,7 +29,30 @@ bool ps_curves_has(const ps_curves *curves, const char *job_id);
 void ps_curves_add(ps_curves *curves, const Psgd__V1__Job *job, int64_t wall_us);
 
 /* Returns the points of a job as an object of arrays of the same length; no points if there are
- * none. The caller owns it. */
+ * none. Of a job whose reports were read, member "tests" is such an object too. The caller owns it.
+ */
 json_t *ps_curves_json(const ps_curves *curves, const char *job_id);
+
+/* --- of a job that is over ------------------------------------------------------------- */
+
+typedef enum ps_curve_part { PS_CURVE_TRAINING, PS_CURVE_TESTS, PS_CURVE_PARTS } ps_curve_part;
+
+typedef struct ps_curve_reader ps_curve_reader; /* the curves of one job from its reports */
+
+ps_curve_reader *ps_curve_reader_create(const char *job_id);
+void ps_curve_reader_destroy(ps_curve_reader *reader);
+
+/* Begins a report. */
+void ps_curve_reader_begin(ps_curve_reader *reader, ps_curve_part part);
+
+/* Takes the next n bytes of the report. Returns false if it is none, or has a line of more than
+ * PS_CURVE_LINE_MAX bytes. */
+bool ps_curve_reader_take(ps_curve_reader *reader, const void *bytes, size_t n);
+
+/* Replaces the points of the job by those of its reports, and destroys the reader. */
+void ps_curves_put(ps_curves *curves, ps_curve_reader *reader);
+
+/* Returns whether the job has the points of its reports. */
+bool ps_curves_is_whole(const ps_curves *curves, const char *job_id);
 
 #endif

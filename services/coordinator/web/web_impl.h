@@ -27,17 +27,19 @@ typedef struct ps_web_request ps_web_request;
 struct ps_web_request {
     ps_web *web;
     struct MHD_Connection *connection;
-    ps_strbuf body;   /* HTTP thread */
+    ps_strbuf body;             /* HTTP thread */
     char token[PS_TOKEN_BYTES]; /* of the user; "": none. Set before the request is posted */
-    bool is_routed;   /* HTTP thread: the call is made, or the answer is queued */
-    ps_web_kind kind; /* this and the next two: set before the request is posted */
+    bool is_routed;             /* HTTP thread: the call is made, or the answer is queued */
+    ps_web_kind kind;           /* this and the next two: set before the request is posted */
     const ps_method *method;
     ProtobufCMessage *message;
 
-    ps_unary *unary;             /* loop: the call, if it runs */
-    ps_stream *stream;           /* loop: the same of a stream */
-    bool is_reading;             /* loop: the stream's next message is asked for */
-    ps_web_request *prev, *next; /* loop: all requests whose calls run */
+    ps_unary *unary;               /* loop: the call, if it runs */
+    ps_stream *stream;             /* loop: the same of a stream */
+    bool is_reading;               /* loop: the stream's next message is asked for */
+    char *reports[PS_CURVE_PARTS]; /* loop: of curves, the reports of a job that is over */
+    bool awaits_reports;           /* loop: until they are read */
+    ps_web_request *prev, *next;   /* loop: all requests whose calls run */
     ps_event posted;
 
     /* under web->mutex */
@@ -77,8 +79,12 @@ struct ps_web {
     ps_unary *list;           /* loop: asks for the running jobs; NULL: not now */
     ps_stream *past;          /* loop: reads the stored events of past_id; NULL: not now */
     char *past_id;            /* loop: the job whose events were read last; NULL: none yet */
-    bool is_draining;         /* loop: no call is made any more */
-    size_t bodies;            /* HTTP thread: bytes of the bodies of all requests */
+    ps_curve_reader *reader;  /* loop: reads the reports of reader_id; NULL: not now */
+    ps_stream *report;        /* loop: brings the present one */
+    char *reader_id, *reports[PS_CURVE_PARTS]; /* loop: the job, and its reports that are left */
+    char reader_token[PS_TOKEN_BYTES];         /* loop: of the user who asked first */
+    bool is_draining;                          /* loop: no call is made any more */
+    size_t bodies; /* HTTP thread: bytes of the bodies of all requests */
 
     pthread_mutex_t mutex; /* guards the members below, and those of requests */
     pthread_cond_t idle;
@@ -98,6 +104,16 @@ void ps_web_beat(ps_event *event, bool ok);
 
 /* Cancels all calls, and has later ones be cancelled. Blocks. */
 void ps_web_drain(ps_web *web);
+
+/* Answers a request for curves, and forgets it. On the loop. */
+void ps_web_answer_curves(ps_web_request *r);
+
+/* Takes a request for curves whose job GetJob has found. Answers it, at once or when the reports of
+ * a job that is over were read. On the loop. */
+void ps_web_take_job(ps_web_request *r, const Psgd__V1__Job *job);
+
+/* Begins to read reports that a request waits for, unless others are being read. On the loop. */
+void ps_web_read_reports(ps_web *web);
 
 /* Releases what one thread has of the request. Under the mutex. */
 void ps_web_drop(ps_web_request *r);

@@ -29,7 +29,8 @@ export function chart(title, format = short) {
       rows.get(x)[i + 1] = Number.isFinite(y) ? y : null;
     }));
     const data = [...rows.values()].sort((a, b) => a[0] - b[0]);
-    at.setAttribute('aria-label', `${title} by ${xLabel}: ${data.length} points`);
+    const ys = data.flatMap((r) => r.slice(1)).filter((y) => y != null), end = (best) => format(ys.reduce((a, b) => best(a, b)));
+    at.setAttribute('aria-label', `${title} by ${xLabel}: ${data.length} points${ys.length > 0 ? `, ${end(Math.min)} to ${end(Math.max)}` : ''}`);
     at.dataset.points = data.length;
     showLegend();
     if (data.length === 0 || series.length === 0) {

@@ -39,7 +39,7 @@ export async function compareView(view, _, query) {
 
   axis.addEventListener('change', draw);
   async function load() {
-    await Promise.all(all.map((c) => (c.fromFiles ? c : c.load())));
+    await Promise.all(all.map((c) => (c.isWhole ? c : c.load())));
     if (isGone) return;
     draw();
     timer = setTimeout(load, EVERY_MS);

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// curves.js - the curves of a job: what the coordinator has seen of it, then the files of a job that is over, with
-// evaluations and later progress from its events.
-import {curves, fileText} from './api.js';
-import {isOver} from './dom.js';
+// curves.js - the curves of a job: what the coordinator has seen of it, or its reports if it is over, with evaluations
+// and later progress from its events.
+import {curves} from './api.js';
 
 export const axes = {step: 'step', epoch: 'epoch', seconds: 'seconds', bytes: 'bytes'};
 const POINTS = 1000;
 
-function csv(text) {
-  const lines = text.trim().split('\n'), names = lines[0].split(',');
-  return lines.slice(1).map((line) => {
-    const row = {};
-    line.split(',').forEach((v, i) => { row[names[i]] = Number(v); });
-    return row;
-  });
+/** Returns rows. One that stands for several steps becomes two: its least loss midway from the row before, its greatest at its end. */
+function rowsOf(all) {
+  const bytes = all.bytes_up.map((b, i) => b + all.bytes_down[i]);
+  const row = (i, isLeast) => {
+    const x = (v) => (isLeast && v[i] != null ? ((v[i - 1] ?? 0) + v[i]) / 2 : v[i]);
+    return {step: x(all.step), epoch: x(all.epoch), seconds: x(all.seconds), bytes: x(bytes),
+      loss: (isLeast ? all.loss_min : all.loss_max)[i], accuracy: all.accuracy[i], speed: all.samples_per_second[i]};
+  };
+  return all.step.flatMap((_, i) => (all.loss_max[i] > all.loss_min[i] ? [row(i, true), row(i, false)] : [row(i, false)]));
 }
 
 /** Thins rows to pairs of the least and the greatest loss of each run of neighbours. */
-export function thin(rows, most = POINTS) {
+function thin(rows, most = POINTS) {
   if (rows.length <= most) return rows;
   const out = [], size = Math.ceil((2 * rows.length) / most);
   for (let i = 0; i < rows.length; i += size) {
@@ -32,24 +33,11 @@ export class Curves {
   constructor(job) { this.job = job; this.training = []; this.tests = new Map(); }
 
   async load() {
-    const seen = await curves(this.job.id).catch(() => ({step: []}));
-    this.training = (seen.step ?? []).map((step, i) => ({
-      step, epoch: seen.epoch[i], seconds: seen.seconds[i], loss: seen.loss_min[i], loss_max: seen.loss_max[i],
-      accuracy: seen.accuracy[i], speed: seen.samples_per_second[i], bytes: seen.bytes_up[i] + seen.bytes_down[i],
-    })).flatMap((p) => (p.loss_max > p.loss ? [p, {...p, step: p.step + 0.001, loss: p.loss_max}] : [p]));
-    if (!isOver(this.job)) return this;
-    const name = (kind) => (this.job.artifacts ?? []).map((a) => a.name).find((n) => n.startsWith(`${kind}-`) && n.endsWith('N(0).csv'));
-    const [rounds, tests] = await Promise.all(['TR', 'EV'].map((k) => (name(k) ? fileText(this.job.id, name(k)) : '').valueOf()))
-      .catch(() => ['', '']);
-    if (rounds) {
-      this.training = thin(csv(rounds).map((r) => ({step: r.step, epoch: r.epoch, seconds: r.time_s, loss: r.loss,
-        accuracy: r.accuracy, speed: r.samples_per_s, bytes: r.bytes_up + r.bytes_down})));
-      this.fromFiles = true;
-    }
-    if (tests) {
-      csv(tests).forEach((r) => this.tests.set(r.step, {step: r.step, epoch: r.epoch, seconds: r.time_s, loss: r.loss,
-        accuracy: r.accuracy, bytes: r.bytes_up + r.bytes_down}));
-    }
+    const seen = await curves(this.job.id).catch(() => null);
+    if (!seen) return this;
+    this.training = rowsOf(seen);
+    this.isWhole = seen.tests !== undefined;
+    if (this.isWhole) this.tests = new Map(rowsOf(seen.tests).map((r) => [r.step, r]));
     return this;
   }
 

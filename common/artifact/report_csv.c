@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plot_csv.c - see plot_csv.h. */
-#include "clients/psgd/plot_csv.h"
+/* report_csv.c - see report_csv.h. */
+#include "common/artifact/report_csv.h"
 
 #include "common/base/xalloc.h"
 
@@ -11,19 +11,19 @@
 
 enum { NUMBER_BYTES = 64, EXACT_DIGITS = 15 };
 
-bool ps_plot_csv_init(ps_plot_csv *csv, const char *text, size_t n)
+bool ps_report_csv_init(ps_report_csv *csv, const char *text, size_t n)
 {
     const char *end = n > 0 ? memchr(text, '\n', n) : NULL;
     size_t count = 1;
 
-    *csv = (ps_plot_csv){0};
+    *csv = (ps_report_csv){0};
     if (end == NULL || memchr(text, '\0', (size_t)(end - text)) != NULL) {
         return false;
     }
     for (const char *c = text; c < end; c++) {
         count += *c == ',';
     }
-    if (count > PS_PLOT_CSV_COLUMNS_MAX) {
+    if (count > PS_REPORT_CSV_COLUMNS_MAX) {
         return false;
     }
     csv->names = ps_xcalloc(count, sizeof *csv->names);
@@ -31,8 +31,8 @@ bool ps_plot_csv_init(ps_plot_csv *csv, const char *text, size_t n)
         const char *stop = memchr(c, ',', (size_t)(end - c));
         size_t bytes = (size_t)((stop != NULL ? stop : end) - c);
 
-        if (bytes == 0 || bytes >= PS_PLOT_CSV_NAME_BYTES) {
-            ps_plot_csv_fini(csv);
+        if (bytes == 0 || bytes >= PS_REPORT_CSV_NAME_BYTES) {
+            ps_report_csv_fini(csv);
             return false;
         }
         memcpy(csv->names[csv->n_columns++], c, bytes);
@@ -43,7 +43,7 @@ bool ps_plot_csv_init(ps_plot_csv *csv, const char *text, size_t n)
     return true;
 }
 
-size_t ps_plot_csv_find(const ps_plot_csv *csv, const char *name)
+size_t ps_report_csv_find(const ps_report_csv *csv, const char *name)
 {
     size_t i = 0;
 
@@ -65,8 +65,8 @@ static double read_slowly(const char *text, size_t n)
     memcpy(copy, text, n);
     copy[n] = '\0';
     value = strtod(copy, &rest);
-    return *rest == '\0' && rest != copy && fabs(value) <= PS_PLOT_CSV_LARGEST ? value
-                                                                               : (double)NAN;
+    return *rest == '\0' && rest != copy && fabs(value) <= PS_REPORT_CSV_LARGEST ? value
+                                                                                 : (double)NAN;
 }
 
 /* Reads a number. Up to 15 digits without an exponent, which nearly all are, need no strtod: digits
@@ -96,7 +96,7 @@ static double read_number(const char *text, size_t n)
     return (is_negative ? -1 : 1) * ((double)number / powers[behind]);
 }
 
-bool ps_plot_csv_next(ps_plot_csv *csv, double *values)
+bool ps_report_csv_next(ps_report_csv *csv, double *values)
 {
     size_t left = (size_t)(csv->end - csv->at), i = 0;
     const char *end = left > 0 ? memchr(csv->at, '\n', left) : NULL;
@@ -120,8 +120,14 @@ bool ps_plot_csv_next(ps_plot_csv *csv, double *values)
     return true;
 }
 
-void ps_plot_csv_fini(ps_plot_csv *csv)
+void ps_report_csv_go_on(ps_report_csv *csv, const char *text, size_t n)
+{
+    csv->at = text;
+    csv->end = text + n;
+}
+
+void ps_report_csv_fini(ps_report_csv *csv)
 {
     free(csv->names);
-    *csv = (ps_plot_csv){0};
+    *csv = (ps_report_csv){0};
 }
