@@ -2,13 +2,9 @@
 /* curl.c - see curl.h. */
 #include "common/tracker/curl.h"
 
-#include "common/base/shorten.h"
+#include "common/base/library.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
-#include <string.h>
-
-static const char library[] = "libcurl.so.4";
 
 static ps_curl loaded;
 static ps_status result;
@@ -16,10 +12,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void load(void)
 {
-    const struct {
-        const char *name;
-        void *at;
-    } functions[] = {
+    const ps_library_function functions[] = {
         {"curl_global_init", &loaded.global_init},
         {"curl_slist_append", &loaded.slist_append},
         {"curl_slist_free_all", &loaded.slist_free_all},
@@ -37,25 +30,12 @@ static void load(void)
         {"curl_multi_poll", &loaded.multi_poll},
         {"curl_multi_wakeup", &loaded.multi_wakeup},
         {"curl_multi_cleanup", &loaded.multi_cleanup},
+        {0},
     };
-    void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
 
-    for (size_t i = 0; handle != NULL && i < sizeof functions / sizeof functions[0]; i++) {
-        void *found = dlsym(handle, functions[i].name);
-
-        if (found == NULL) {
-            handle = NULL;
-        } else {
-            memcpy(functions[i].at, &found, sizeof found);
-        }
-    }
-    if (handle == NULL) {
-        result = ps_fail(PS_FAILED_PRECONDITION, "trackers need %s: %s; Debian has it in libcurl4",
-                         library, PS_SHORT(dlerror(), 160));
-    } else if (loaded.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
-        result = ps_fail(PS_FAILED_PRECONDITION, "trackers: %s does not start", library);
-    } else {
-        result = ps_ok();
+    result = ps_library_load("trackers", "libcurl.so.4", "libcurl4", functions);
+    if (ps_is_ok(&result) && loaded.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
+        result = ps_fail(PS_FAILED_PRECONDITION, "trackers: libcurl.so.4 does not start");
     }
 }
 
