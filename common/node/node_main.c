@@ -342,9 +342,6 @@ static ps_status take_settings(const ps_node_program *program, const settings *s
                      "--node-id: \"%s\": 1 to 64 of A-Z a-z 0-9 . _ - are allowed",
                      PS_SHORT(s->node_id, 80));
     }
-    if (ps_is_ok(&st) && s->ops != NULL && s->ops[0] != '\0') {
-        st = ps_ops_check(s->ops, s->insecure, out->ops);
-    }
     out->conf = (ps_node_conf){
         .listen = out->listen,
         .ops = out->ops,
@@ -364,6 +361,9 @@ static ps_status take_settings(const ps_node_program *program, const settings *s
         .kind = PS_PRINCIPAL_NODE};
     if (ps_is_ok(&st)) {
         st = ps_protect_check(&out->protect);
+    }
+    if (ps_is_ok(&st) && s->ops != NULL && s->ops[0] != '\0') {
+        st = ps_ops_check(s->ops, &out->protect, out->ops);
     }
     for (size_t i = 0; i < s->faults.n && ps_is_ok(&st); i++) {
         st = ps_faults_add(&out->conf.faults, s->faults.items[i]);

@@ -13,6 +13,7 @@
 #include <netdb.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 ps_status ps_http_load(const char *flag, ps_http *out)
 {
@@ -20,6 +21,7 @@ ps_status ps_http_load(const char *flag, ps_http *out)
         {"MHD_start_daemon", &out->start_daemon},
         {"MHD_stop_daemon", &out->stop_daemon},
         {"MHD_get_daemon_info", &out->get_daemon_info},
+        {"MHD_get_connection_info", &out->get_connection_info},
         {"MHD_create_response_from_buffer", &out->create_response_from_buffer},
         {"MHD_create_response_from_callback", &out->create_response_from_callback},
         {"MHD_add_response_header", &out->add_response_header},
@@ -59,7 +61,10 @@ ps_status ps_http_start(const ps_http *http, const ps_http_conf *conf, ps_addres
     struct addrinfo *found = NULL;
     char text[PS_ADDRESS_TEXT_BYTES];
     struct MHD_OptionItem tls[] = {
-        {MHD_OPTION_END, 0, NULL}, {MHD_OPTION_END, 0, NULL}, {MHD_OPTION_END, 0, NULL}};
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)PS_HTTPS_PRIORITIES},
+        {MHD_OPTION_HTTPS_CERT_CALLBACK, 0, (void *)ps_https_certificate()},
+        {MHD_OPTION_HTTPS_MEM_TRUST, 0, NULL},
+        {MHD_OPTION_END, 0, NULL}};
     unsigned flags =
         MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL | MHD_USE_ERROR_LOG | conf->flags;
     ps_status st;
@@ -78,10 +83,7 @@ ps_status ps_http_start(const ps_http *http, const ps_http_conf *conf, ps_addres
             return st;
         }
         flags |= MHD_USE_TLS;
-        tls[0] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_PRIORITIES, 0,
-                                         (void *)(uintptr_t)PS_HTTPS_PRIORITIES};
-        tls[1] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_CERT_CALLBACK, 0,
-                                         (void *)ps_https_certificate()};
+        tls[2].ptr_value = (void *)(uintptr_t)ps_https_roots();
     }
     if (found->ai_family == AF_INET6) {
         flags |= MHD_USE_IPv6;
@@ -93,7 +95,7 @@ ps_status ps_http_start(const ps_http *http, const ps_http_conf *conf, ps_addres
         conf->connections, MHD_OPTION_PER_IP_CONNECTION_LIMIT, conf->of_host,
         MHD_OPTION_CONNECTION_TIMEOUT, conf->silence_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
         conf->memory, MHD_OPTION_NOTIFY_COMPLETED, conf->completed, conf->arg, MHD_OPTION_ARRAY,
-        tls, MHD_OPTION_END);
+        conf->tls_dir != NULL ? tls : &tls[3], MHD_OPTION_END);
     freeaddrinfo(found);
     if (*out == NULL) {
         return ps_fail(PS_FAILED_PRECONDITION, "%s: cannot listen on %s: %s", conf->flag,
@@ -105,6 +107,27 @@ ps_status ps_http_start(const ps_http *http, const ps_http_conf *conf, ps_addres
         address->port = info->port;
     }
     return st;
+}
+
+ps_status ps_http_client(const ps_http *http, struct MHD_Connection *connection, ps_tls *tls,
+                         ps_tls_identity *out)
+{
+    const union MHD_ConnectionInfo *info =
+        http->get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+
+    return info != NULL ? ps_https_client(info->tls_session, tls, out)
+                        : ps_fail(PS_NOT_FOUND, "no TLS");
+}
+
+const char *ps_http_bearer(const ps_http *http, struct MHD_Connection *connection)
+{
+    static const char scheme[] = "bearer ";
+    const char *text =
+        http->lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
+
+    return text != NULL && strncasecmp(text, scheme, sizeof scheme - 1) == 0
+               ? text + sizeof scheme - 1
+               : NULL;
 }
 
 void ps_http_stop(const ps_http *http, struct MHD_Daemon *daemon)

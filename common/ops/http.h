@@ -9,6 +9,7 @@
 
 #include "common/base/address.h"
 #include "common/base/status.h"
+#include "common/rpc/tls.h"
 
 #include <microhttpd.h>
 
@@ -17,6 +18,7 @@ typedef struct ps_http {
     __typeof__(&MHD_start_daemon) start_daemon;
     __typeof__(&MHD_stop_daemon) stop_daemon;
     __typeof__(&MHD_get_daemon_info) get_daemon_info;
+    __typeof__(&MHD_get_connection_info) get_connection_info;
     __typeof__(&MHD_create_response_from_buffer) create_response_from_buffer;
     __typeof__(&MHD_create_response_from_callback) create_response_from_callback;
     __typeof__(&MHD_add_response_header) add_response_header;
@@ -31,7 +33,7 @@ typedef struct ps_http {
 /* How a program serves HTTP. */
 typedef struct ps_http_conf {
     const char *flag;     /* for the texts of errors, such as "--ops" */
-    const char *tls_dir;  /* HTTPS, with identity.pem of this folder; NULL: HTTP */
+    const char *tls_dir;  /* HTTPS, with the files of this folder (https.h); NULL: HTTP */
     unsigned flags;       /* MHD_FLAG beside those that all use */
     unsigned connections; /* most that are open */
     unsigned of_host;     /* of these, from one address */
@@ -49,6 +51,14 @@ PS_MUST_USE ps_status ps_http_load(const char *flag, ps_http *out);
  * with FAILED_PRECONDITION if the address cannot be bound. */
 PS_MUST_USE ps_status ps_http_start(const ps_http *http, const ps_http_conf *conf,
                                     ps_address *address, struct MHD_Daemon **out);
+
+/* Reads who is at the other end of a connection by HTTPS, by its certificate. Fails with NOT_FOUND
+ * if it has none, and as ps_tls_identify does. */
+PS_MUST_USE ps_status ps_http_client(const ps_http *http, struct MHD_Connection *connection,
+                                     ps_tls *tls, ps_tls_identity *out);
+
+/* Returns the token of "Authorization: Bearer TOKEN", or NULL. */
+const char *ps_http_bearer(const ps_http *http, struct MHD_Connection *connection);
 
 /* Closes all connections and the listener. */
 void ps_http_stop(const ps_http *http, struct MHD_Daemon *daemon);

@@ -26,6 +26,7 @@ static struct {
     __typeof__(&gnutls_privkey_init) privkey_init;
     __typeof__(&gnutls_privkey_import_x509_raw) privkey_import_x509_raw;
     __typeof__(&gnutls_privkey_deinit) privkey_deinit;
+    __typeof__(&gnutls_certificate_get_peers) certificate_get_peers;
     __typeof__(&gnutls_strerror) strerror;
 } gnutls;
 
@@ -44,6 +45,7 @@ static struct {
     ps_file_stamp read, said; /* what is in memory; what a warning was about */
     int64_t looked_us;
     identity *newest;
+    char *roots; /* root.pem as it was at the start; stays */
 } own = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 static void destroy(identity *i)
@@ -166,6 +168,7 @@ static ps_status load_library(const char *flag)
         {"gnutls_privkey_init", &gnutls.privkey_init},
         {"gnutls_privkey_import_x509_raw", &gnutls.privkey_import_x509_raw},
         {"gnutls_privkey_deinit", &gnutls.privkey_deinit},
+        {"gnutls_certificate_get_peers", &gnutls.certificate_get_peers},
         {"gnutls_strerror", &gnutls.strerror},
         {NULL, NULL},
     };
@@ -176,12 +179,16 @@ static ps_status load_library(const char *flag)
 ps_status ps_https_load(const char *flag, const char *dir)
 {
     ps_credentials_paths at;
+    size_t n;
     ps_status st = ps_credentials_find(dir, &at);
 
     pthread_mutex_lock(&own.mutex);
     if (ps_is_ok(&st) && own.newest == NULL) {
         memcpy(own.path, at.identity, sizeof own.path);
         st = load_library(flag);
+        if (ps_is_ok(&st) && own.roots == NULL) {
+            st = ps_wrap(ps_file_read(at.root, FILE_BYTES, &own.roots, &n), "%s", flag);
+        }
         if (ps_is_ok(&st)) {
             (void)ps_file_has_changed(own.path, &own.read, &own.read);
             st = ps_wrap(read_identity(&own.newest), "%s", flag);
@@ -189,4 +196,18 @@ ps_status ps_https_load(const char *flag, const char *dir)
     }
     pthread_mutex_unlock(&own.mutex);
     return st;
+}
+
+const char *ps_https_roots(void)
+{
+    return own.roots;
+}
+
+ps_status ps_https_client(void *session, ps_tls *tls, ps_tls_identity *out)
+{
+    unsigned count = 0;
+    const gnutls_datum_t *chain = gnutls.certificate_get_peers(session, &count);
+
+    return chain != NULL && count > 0 ? ps_tls_identify(tls, chain[0].data, chain[0].size, out)
+                                      : ps_fail(PS_NOT_FOUND, "no certificate");
 }

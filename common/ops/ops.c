@@ -32,6 +32,7 @@ struct ps_ops {
     ps_loop *loop;
     ps_ops_source source;
     ps_http http;
+    ps_tls *tls; /* NULL: HTTP, and everybody who reaches it is answered */
     struct MHD_Daemon *daemon;
     ps_event asked;
 
@@ -103,10 +104,11 @@ static unsigned write_ready(ps_ops *ops)
 static const struct {
     const char *path, *type;
     write_fn *write;
+    bool is_open; /* to everybody: a probe has no certificate */
 } pages[] = {
-    {"/metrics", "text/plain; version=0.0.4; charset=utf-8", write_metrics},
-    {"/healthz", "text/plain; charset=utf-8", write_health},
-    {"/readyz", "text/plain; charset=utf-8", write_ready},
+    {"/metrics", "text/plain; version=0.0.4; charset=utf-8", write_metrics, false},
+    {"/healthz", "text/plain; charset=utf-8", write_health, true},
+    {"/readyz", "text/plain; charset=utf-8", write_ready, true},
 };
 
 enum { PAGES = sizeof pages / sizeof pages[0] };
@@ -202,6 +204,9 @@ static enum MHD_Result reply(const ps_ops *ops, struct MHD_Connection *connectio
     http->add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
     http->add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
     http->add_response_header(response, "X-Content-Type-Options", "nosniff");
+    if (code == MHD_HTTP_UNAUTHORIZED && ps_tls_takes_tokens(ops->tls)) {
+        http->add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
+    }
     if (code == MHD_HTTP_METHOD_NOT_ALLOWED) {
         http->add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
     }
@@ -217,6 +222,32 @@ static enum MHD_Result refuse(const ps_ops *ops, struct MHD_Connection *connecti
 
     ps_strbuf_printf(&text, "%s\n", why);
     return reply(ops, connection, code, "text/plain; charset=utf-8", text.data, text.len);
+}
+
+/* Checks that the client may see the numbers of all jobs: it is an observer or an admin, by its
+ * certificate or else by a token. */
+static ps_status admit(const ps_ops *ops, struct MHD_Connection *connection)
+{
+    char text[PS_PRINCIPAL_TEXT_BYTES];
+    const char *token;
+    ps_tls_identity client;
+    ps_status st = ps_http_client(&ops->http, connection, ops->tls, &client);
+
+    token = ps_http_bearer(&ops->http, connection);
+    if (st.code == PS_NOT_FOUND && token != NULL) {
+        st = ps_tls_identify_token(ops->tls, token, strlen(token), &client);
+    } else if (st.code == PS_NOT_FOUND) {
+        st = ps_fail(PS_UNAUTHENTICATED, "a certificate of observer/NAME or admin/NAME is needed%s",
+                     ps_tls_takes_tokens(ops->tls) ? ", or 'Authorization: Bearer TOKEN'" : "");
+    }
+    if (ps_is_ok(&st) && client.who.kind != PS_PRINCIPAL_OBSERVER &&
+        client.who.kind != PS_PRINCIPAL_ADMIN) {
+        st = ps_fail(PS_PERMISSION_DENIED,
+                     "%s may not see the numbers of all jobs; allowed: "
+                     "admin, observer",
+                     ps_principal_text(&client.who, text));
+    }
+    return st;
 }
 
 static enum MHD_Result answer(void *state, struct MHD_Connection *connection, const char *url,
@@ -240,8 +271,16 @@ static enum MHD_Result answer(void *state, struct MHD_Connection *connection, co
         if (strcmp(url, pages[i].path) == 0) {
             size_t length = 0;
             char *text = NULL;
-            unsigned code = ask(ops, pages[i].write, &text, &length);
+            unsigned code;
+            ps_status st = pages[i].is_open || ops->tls == NULL ? ps_ok() : admit(ops, connection);
 
+            if (!ps_is_ok(&st)) {
+                return refuse(ops, connection,
+                              st.code == PS_PERMISSION_DENIED ? MHD_HTTP_FORBIDDEN
+                                                              : MHD_HTTP_UNAUTHORIZED,
+                              st.text);
+            }
+            code = ask(ops, pages[i].write, &text, &length);
             return reply(ops, connection, code, pages[i].type, text, length);
         }
     }
@@ -250,27 +289,17 @@ static enum MHD_Result answer(void *state, struct MHD_Connection *connection, co
 
 /* --- life ------------------------------------------------------------------------- */
 
-ps_status ps_ops_check(const char *listen, bool is_insecure, char *out)
+ps_status ps_ops_check(const char *listen, const ps_protect_conf *protect, char *out)
 {
-    ps_address address;
     ps_status st = ps_address_complete("--ops", listen, "127.0.0.1", PORT_DEFAULT, out);
 
-    if (ps_is_ok(&st)) {
-        st = ps_address_parse(out, "127.0.0.1", PORT_DEFAULT, &address);
-    }
-    if (ps_is_ok(&st) && !is_insecure && !ps_address_is_loopback(&address)) {
-        st = ps_fail(PS_INVALID_ARGUMENT,
-                     "--ops %s: other hosts could read names and numbers of jobs, because HTTP is "
-                     "not protected. Listen on 127.0.0.1 and have a proxy on this host pass it on; "
-                     "on a network where everybody is trusted, add --insecure",
-                     PS_SHORT(out, 80));
-    }
-    return st;
+    return ps_is_ok(&st) ? ps_protect_check_at(protect, "--ops", out, "") : st;
 }
 
 static ps_status listen_at(ps_ops *ops, ps_address *address)
 {
     ps_http_conf conf = {.flag = "--ops",
+                         .tls_dir = ops->tls != NULL ? ps_tls_dir(ops->tls) : NULL,
                          .connections = PS_OPS_CONNECTIONS,
                          .of_host = PS_OPS_CONNECTIONS_OF_HOST,
                          .silence_s = PS_OPS_SILENCE_S,
@@ -296,6 +325,7 @@ ps_status ps_ops_start(ps_loop *loop, const char *listen, const char *program,
     }
     ops = ps_xcalloc(1, sizeof *ops);
     ops->loop = loop;
+    ops->tls = ps_address_is_loopback(&address) ? NULL : ps_loop_tls(loop);
     ops->source = *source;
     ops->asked.fire = on_asked;
     pthread_mutex_init(&ops->mutex, NULL);
@@ -309,7 +339,7 @@ ps_status ps_ops_start(ps_loop *loop, const char *listen, const char *program,
         return st;
     }
     ps_address_format(&address, text);
-    printf("%s metrics on http://%s/metrics\n", program, text);
+    printf("%s metrics on http%s://%s/metrics\n", program, ops->tls != NULL ? "s" : "", text);
     fflush(stdout);
     *out = ops;
     return ps_ok();

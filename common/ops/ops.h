@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ops.h - what those who run a service ask it by HTTP.
  *
- *   /metrics  numbers in the text format of Prometheus, version 0.0.4
+ *   /metrics  numbers in the text format of Prometheus, version 0.0.4; by HTTPS for those who see
+ *             all jobs, by their certificate or token
  *   /healthz  200 while the loop runs events; else 503 after PS_OPS_WAIT_MS
  *   /readyz   200 if the service takes work; else 503 and why not
  *
- * libmicrohttpd answers on a thread of its own, for one client at a time. It has the loop write
- * each page, so a page costs the loop what it takes to format some hundred numbers.
+ * By HTTP on loopback, or with --insecure; else by HTTPS. libmicrohttpd answers on a thread of its
+ * own, for one client at a time. It has the loop write each page, so a page costs the loop what it
+ * takes to format some hundred numbers.
  */
 #ifndef PS_COMMON_OPS_OPS_H
 #define PS_COMMON_OPS_OPS_H
 
 #include "common/base/strbuf.h"
 #include "common/rpc/loop.h"
+#include "common/rpc/protect.h"
 
 enum {
     PS_OPS_CONNECTIONS = 32,        /* most that are open */
@@ -22,8 +25,8 @@ enum {
 };
 
 #define PS_OPS_HELP                                                                                \
-    "serve /metrics, /healthz and /readyz by HTTP on this address; port 0: any free port, which "  \
-    "is printed"
+    "serve /metrics, /healthz and /readyz on this address, by HTTP on loopback, beyond it by "     \
+    "HTTPS with --tls-dir; port 0: any free port, which is printed"
 
 /* A service that is asked. All functions are called on the loop's thread. */
 typedef struct ps_ops_source {
@@ -36,14 +39,15 @@ typedef struct ps_ops_source {
 
 typedef struct ps_ops ps_ops;
 
-/* Checks the address of --ops, host:port, before the service starts. Beyond loopback it needs
- * --insecure, because HTTP is not protected. Writes it with all parts to `out`, which has room for
+/* Checks the address of --ops, host:port, before the service starts: beyond loopback it needs TLS
+ * or
+ * --insecure (ps_protect_check_at). Writes it with all parts to `out`, which has room for
  * PS_ADDRESS_TEXT_BYTES. Fails with INVALID_ARGUMENT. */
-PS_MUST_USE ps_status ps_ops_check(const char *listen, bool is_insecure, char *out);
+PS_MUST_USE ps_status ps_ops_check(const char *listen, const ps_protect_conf *protect, char *out);
 
-/* Listens and prints "PROGRAM metrics on http://HOST:PORT/metrics" to stdout, flushed. The source
- * is copied. The loop must run until ps_ops_stop. Fails with FAILED_PRECONDITION if the address
- * cannot be bound. */
+/* Listens and prints "PROGRAM metrics on http://HOST:PORT/metrics" to stdout, flushed; https if the
+ * loop has TLS and the address is not on loopback. The source is copied. The loop must run until
+ * ps_ops_stop. Fails with FAILED_PRECONDITION if the address cannot be bound. */
 PS_MUST_USE ps_status ps_ops_start(ps_loop *loop, const char *listen, const char *program,
                                    const ps_ops_source *source, ps_ops **out);
 

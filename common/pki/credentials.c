@@ -193,6 +193,55 @@ ps_status ps_credentials_check(const char *dir, ps_certificate *own)
     return st;
 }
 
+/* Verifies a client's certificate as libssl does. */
+static ps_status verify_client(const char *what, X509 *certificate, X509 *root)
+{
+    X509_STORE *store = X509_STORE_new();
+    X509_STORE_CTX *context = X509_STORE_CTX_new();
+    ps_status st = ps_ok();
+
+    if (store == NULL || context == NULL || X509_STORE_add_cert(store, root) != 1 ||
+        X509_STORE_CTX_init(context, store, certificate, NULL) != 1 ||
+        X509_STORE_CTX_set_default(context, "ssl_client") != 1) {
+        st = ps_x509_fail(PS_INTERNAL, "%s cannot be verified", what);
+    } else if (X509_verify_cert(context) != 1) {
+        st = ps_fail(PS_UNAUTHENTICATED, "%s is not taken here: %s", what,
+                     X509_verify_cert_error_string(X509_STORE_CTX_get_error(context)));
+    }
+    ERR_clear_error();
+    X509_STORE_CTX_free(context);
+    X509_STORE_free(store);
+    return st;
+}
+
+ps_status ps_credentials_check_client(const char *dir, const char *what, const void *der, size_t n,
+                                      ps_certificate *out)
+{
+    const unsigned char *at = der;
+    ps_credentials_paths paths;
+    X509 *root = NULL, *certificate = NULL;
+    ps_status st = ps_credentials_find(dir, &paths);
+
+    if (ps_is_ok(&st)) {
+        st = read_root(paths.root, false, &root);
+    }
+    if (ps_is_ok(&st) && (n > PS_PKI_FILE_MAX || !(certificate = d2i_X509(NULL, &at, (long)n)))) {
+        st = ps_x509_fail(PS_UNAUTHENTICATED, "%s cannot be read", what);
+    }
+    if (ps_is_ok(&st)) {
+        st = verify_client(what, certificate, root);
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_x509_facts(what, certificate, false, out);
+    }
+    if (!ps_is_ok(&st)) {
+        st.code = PS_UNAUTHENTICATED;
+    }
+    X509_free(certificate);
+    X509_free(root);
+    return st;
+}
+
 ps_status ps_credentials_fingerprint(const char *dir, char out[PS_FINGERPRINT_BYTES])
 {
     ps_credentials_paths at;

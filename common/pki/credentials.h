@@ -41,6 +41,11 @@ PS_MUST_USE ps_status ps_credentials_install(const char *dir, const char *what, 
  * reason: missing, others may read the key, not signed by the root, expired, not valid yet. */
 PS_MUST_USE ps_status ps_credentials_check(const char *dir, ps_certificate *own);
 
+/* Checks the certificate of a client (`n` bytes of DER) against root.pem, and reads it. `what` is
+ * how errors begin. Fails with UNAUTHENTICATED if it is not valid now, or cannot be read. */
+PS_MUST_USE ps_status ps_credentials_check_client(const char *dir, const char *what,
+                                                  const void *der, size_t n, ps_certificate *out);
+
 /* Writes the fingerprint of root.pem. */
 PS_MUST_USE ps_status ps_credentials_fingerprint(const char *dir, char out[PS_FINGERPRINT_BYTES]);
 

@@ -24,10 +24,24 @@ static bool is_loopback(const char *listen)
     return ps_is_ok(&st) && ps_address_is_loopback(&address);
 }
 
+ps_status ps_protect_check_at(const ps_protect_conf *conf, const char *flag, const char *at,
+                              const char *more)
+{
+    if (has_dir(conf) || conf->is_insecure || is_loopback(at)) {
+        return ps_ok();
+    }
+    return ps_fail(
+        PS_INVALID_ARGUMENT,
+        "%s %s: other hosts could connect, and the link is not protected. Get a certificate by "
+        "'psgd pki request %s/NAME --host HOST --tls-dir DIR' (docs/tls.md), then start by "
+        "'%s %s %s --tls-dir DIR%s'. On a network where everybody is trusted, --insecure does "
+        "without a certificate",
+        flag, PS_SHORT(at, 80), ps_principal_kind_name(conf->kind), conf->program, flag,
+        PS_SHORT(at, 80), more);
+}
+
 ps_status ps_protect_check(const ps_protect_conf *conf)
 {
-    const char *kind = ps_principal_kind_name(conf->kind);
-
     if (has_dir(conf) && conf->is_insecure) {
         return ps_fail(PS_INVALID_ARGUMENT, "--tls-dir and --insecure exclude each other");
     }
@@ -35,16 +49,7 @@ ps_status ps_protect_check(const ps_protect_conf *conf)
         return ps_fail(PS_INVALID_ARGUMENT,
                        "--tokens needs --tls-dir: in plaintext everybody could read a token");
     }
-    if (has_dir(conf) || conf->is_insecure || is_loopback(conf->listen)) {
-        return ps_ok();
-    }
-    return ps_fail(
-        PS_INVALID_ARGUMENT,
-        "--listen %s: other hosts could connect, and the link is not protected. Get a "
-        "certificate by 'psgd pki request %s/NAME --host HOST --tls-dir DIR' "
-        "(docs/tls.md), then start by '%s --listen %s --tls-dir DIR'. On a network where "
-        "everybody is trusted, --insecure does without a certificate",
-        PS_SHORT(conf->listen, 80), kind, conf->program, PS_SHORT(conf->listen, 80));
+    return ps_protect_check_at(conf, "--listen", conf->listen, "");
 }
 
 ps_status ps_protect_loop(ps_loop *loop, const ps_protect_conf *conf, ps_tls **tls)

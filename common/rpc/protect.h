@@ -32,6 +32,11 @@ typedef struct ps_protect_conf {
  * --insecure. Fails with INVALID_ARGUMENT, which says what to do. */
 PS_MUST_USE ps_status ps_protect_check(const ps_protect_conf *conf);
 
+/* Checks the same of `at`, complete host:port, to which `flag` has the service listen. `more` are
+ * the flags that it then needs beside --tls-dir, such as " --tokens FILE". Same error. */
+PS_MUST_USE ps_status ps_protect_check_at(const ps_protect_conf *conf, const char *flag,
+                                          const char *at, const char *more);
+
 /* Opens the folder, if there is one, and has the loop use it. *tls is NULL in plaintext, and is
  * released by the caller behind the loop. Fails with FAILED_PRECONDITION if the certificate is of
  * another kind, and as ps_tls_create does. */

@@ -482,21 +482,13 @@ static const char *find_bearer(const grpc_metadata_array *metadata, size_t *n)
     return "";
 }
 
-/* Reads who has the token of a call. */
-static ps_status take_bearer(ps_tls *tls, const grpc_metadata_array *metadata, ps_tls_identity *out)
+ps_status ps_tls_identify_token(ps_tls *tls, const char *text, size_t n, ps_tls_identity *out)
 {
     const ps_token *token;
-    const char *text;
-    size_t n;
 
+    *out = (ps_tls_identity){0};
     if (!ps_tls_takes_tokens(tls)) {
         return ps_fail(PS_UNAUTHENTICATED, "no certificate");
-    }
-    text = find_bearer(metadata, &n);
-    if (n == 0) {
-        return ps_fail(PS_UNAUTHENTICATED,
-                       "neither a certificate nor a token: send the metadata 'authorization' with "
-                       "'Bearer TOKEN'");
     }
     pthread_mutex_lock(&tls->mutex);
     refresh(tls);
@@ -509,6 +501,30 @@ static ps_status take_bearer(ps_tls *tls, const grpc_metadata_array *metadata, p
     return token != NULL ? ps_tls_check_identity(tls, out)
                          : ps_fail(PS_UNAUTHENTICATED,
                                    "the token is not known; 'psgd token create' makes one");
+}
+
+ps_status ps_tls_identify(ps_tls *tls, const void *der, size_t n, ps_tls_identity *out)
+{
+    ps_certificate facts = {0};
+    ps_status st = ps_credentials_check_client(tls->dir, "its certificate", der, n, &facts);
+
+    *out = (ps_tls_identity){.who = facts.subject.who, .not_after = facts.not_after};
+    memcpy(out->serial, facts.serial, sizeof out->serial);
+    return ps_is_ok(&st) ? ps_tls_check_identity(tls, out) : st;
+}
+
+/* Reads who has the token of a call. */
+static ps_status take_bearer(ps_tls *tls, const grpc_metadata_array *metadata, ps_tls_identity *out)
+{
+    size_t n;
+    const char *text = find_bearer(metadata, &n);
+
+    if (n == 0 && ps_tls_takes_tokens(tls)) {
+        return ps_fail(PS_UNAUTHENTICATED,
+                       "neither a certificate nor a token: send the metadata 'authorization' with "
+                       "'Bearer TOKEN'");
+    }
+    return ps_tls_identify_token(tls, text, n, out);
 }
 
 ps_status ps_tls_caller(ps_tls *tls, grpc_call *call, const grpc_metadata_array *metadata,

@@ -17,6 +17,7 @@
 #define PS_COMMON_RPC_TLS_H
 
 #include "common/pki/credentials.h"
+#include "common/pki/tokens.h"
 
 enum { PS_TLS_REFRESH_S = 2 };
 
@@ -49,6 +50,23 @@ bool ps_tls_has_revoked(ps_tls *tls, const char *serial);
 
 /* Returns whether servers take tokens. */
 bool ps_tls_takes_tokens(const ps_tls *tls);
+
+/* Who makes a call, and by what it is known. */
+typedef struct ps_tls_identity {
+    ps_principal who;
+    char serial[PS_PKI_SERIAL_BYTES]; /* of its certificate; "": it has a token */
+    char token[PS_TOKEN_ID_BYTES];    /* the id of the token, else "" */
+    int64_t not_after;                /* of its certificate, in seconds since 1970; else 0 */
+} ps_tls_identity;
+
+/* Reads who has a certificate that came without gRPC, `n` bytes of DER. Fails with UNAUTHENTICATED
+ * if it is not of the authority, not valid now or revoked. Any thread. */
+PS_MUST_USE ps_status ps_tls_identify(ps_tls *tls, const void *der, size_t n, ps_tls_identity *out);
+
+/* Reads who has the token of `n` bytes. Fails with UNAUTHENTICATED if it is not known, has ended or
+ * tokens are not taken. Any thread. */
+PS_MUST_USE ps_status ps_tls_identify_token(ps_tls *tls, const char *text, size_t n,
+                                            ps_tls_identity *out);
 
 /* Connects to host:port and shakes hands, within `timeout_us` of waiting. Fails with UNAVAILABLE if
  * nobody listens, and with UNAUTHENTICATED if one side does not take the other; the text says which

@@ -30,14 +30,6 @@ void ps_tls_problem(ps_tls_expected *expected, char out[PS_TLS_PROBLEM_BYTES]);
 
 void ps_tls_expected_release(ps_tls_expected *expected);
 
-/* Who makes a call, and by what it is known. */
-typedef struct ps_tls_identity {
-    ps_principal who;
-    char serial[PS_PKI_SERIAL_BYTES]; /* of its certificate; "": it has a token */
-    char token[PS_TOKEN_ID_BYTES];    /* the id of the token, else "" */
-    int64_t not_after;                /* of its certificate, in seconds since 1970; else 0 */
-} ps_tls_identity;
-
 /* Reads who is at the other end of a call: from the certificate of its connection, or if it has
  * none from a token among the call's metadata. Fails with UNAUTHENTICATED if the certificate names
  * nobody or was revoked, or if the token is not known or has ended. */

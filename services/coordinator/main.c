@@ -555,7 +555,7 @@ static ps_status run(const settings *s, const char *data_dir, char **argv)
         st = ps_protect_check(&protect);
     }
     if (ps_is_ok(&st) && s->ops && s->ops[0] != '\0') {
-        st = ps_ops_check(s->ops, s->insecure, p.ops_at);
+        st = ps_ops_check(s->ops, &protect, p.ops_at);
     }
     if (ps_is_ok(&st)) {
         p.is_web_asked = s->web && s->web[0] != '\0';

@@ -4,9 +4,11 @@
 dashboard that are shipped."""
 import http.client
 import json
+import pathlib
 import re
 import shutil
 import socket
+import ssl
 import subprocess
 import tempfile
 import time
@@ -18,10 +20,12 @@ import urllib.request
 import tls_cluster
 from harness import ENDLESS, PATIENCE, ROOT, SMALL, ClusterTest, main
 
-def get(url, method="GET", seconds=10):
+
+def get(url, method="GET", seconds=10, tls=None, headers=None):
     """Status, headers and text."""
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, method=method), timeout=seconds * PATIENCE) as r:
+        with urllib.request.urlopen(urllib.request.Request(url, method=method, headers=headers or {}),
+                                    timeout=seconds * PATIENCE, context=tls) as r:
             return r.status, r.headers, r.read().decode()
     except urllib.error.HTTPError as e:
         return e.code, e.headers, e.read().decode()
@@ -30,7 +34,8 @@ def get(url, method="GET", seconds=10):
 def ops_of(process):
     """The address in the second line of a service that has --ops."""
     if not hasattr(process, "ops"):
-        process.ops = re.search(r"metrics on http://(\S+)/metrics", process.process.stdout.readline().decode()).group(1)
+        at = re.search(r"metrics on https?://(\S+)/metrics", process.process.stdout.readline().decode()).group(1)
+        process.ops = at.replace("0.0.0.0", "127.0.0.1")
     return process.ops
 
 
@@ -40,6 +45,46 @@ def samples(text):
     for name, labels, value in re.findall(r"^(\w+)(?:\{(.*)\})? (\S+)$", text, re.M):
         found.setdefault(name, {})[labels] = float(value)
     return found
+
+
+def prometheus(test, c, services, name="prometheus.yml", tls_dir=None):
+    """A real one, with what is shipped; scrapes each second. Returns the base of its API."""
+    folder = c.folder / "prometheus"
+    shutil.copytree(ROOT / "deploy/prometheus", folder)
+    if tls_dir:
+        shutil.copytree(tls_dir, folder / "tls")
+    config = (folder / name).read_text()
+    (folder / name).write_text(re.sub(r"(interval): 15s", r"\1: 1s", config))
+    (folder / "targets.json").write_text(json.dumps([{"targets": [ops_of(p) for p in services]}]))
+    check = subprocess.run(["promtool", "check", "config", folder / name], capture_output=True, text=True)
+    test.assertEqual(check.returncode, 0, check.stdout + check.stderr)
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    log = open(c.folder / "prometheus.log", "wb")
+    process = subprocess.Popen(
+        ["prometheus", f"--config.file={folder}/{name}", f"--web.listen-address=127.0.0.1:{port}",
+         f"--storage.tsdb.path={folder}/data"], stdout=log, stderr=log)
+    log.close()
+
+    def end():
+        process.terminate()
+        process.wait(20 * PATIENCE)
+
+    test.addCleanup(end)
+    return f"http://127.0.0.1:{port}/api/v1"
+
+
+def ask(api, path, **query):
+    try:
+        return json.loads(get(f"{api}/{path}?{urllib.parse.urlencode(query)}")[2]).get("data")
+    except (OSError, http.client.HTTPException, ValueError):
+        return None
+
+
+def series(api, expression):
+    data = ask(api, "query", query=expression)
+    return data["result"] if data else []
 
 
 class Ops(ClusterTest):
@@ -177,7 +222,10 @@ class Ops(ClusterTest):
             return False
 
     def test_addresses_that_are_refused(self):
-        for args, text in ((["--ops", "0.0.0.0:0"], "--ops 0.0.0.0:0: other hosts could read names and numbers of jobs"),
+        for args, text in ((["--ops", "0.0.0.0:0"], 
+                            "--ops 0.0.0.0:0: other hosts could connect, and the link is not protected. Get a certificate by "
+                            "'psgd pki request node/NAME --host HOST --tls-dir DIR' (docs/tls.md), then start by "
+                            "'psgd-worker --ops 0.0.0.0:0 --tls-dir DIR'"),
                            (["--ops", "unix:80"], "--ops"),
                            (["--ops", ops_of(self.c.workers[0])], "Address already in use")):
             said = subprocess.run(
@@ -195,43 +243,6 @@ class Ops(ClusterTest):
             self.assertIn(at, said.stderr)
             self.assertEqual((said.returncode, said.stdout, folder.exists()), (4, "", False))
 
-    # --- Prometheus ----------------------------------------------------------------
-
-    def prometheus(self):
-        """A real one, with what is shipped; scrapes each second. Returns the base of its API."""
-        folder = self.c.folder / "prometheus"
-        shutil.copytree(ROOT / "deploy/prometheus", folder)
-        config = (folder / "prometheus.yml").read_text()
-        (folder / "prometheus.yml").write_text(re.sub(r"(interval): 15s", r"\1: 1s", config))
-        (folder / "targets.json").write_text(json.dumps([{"targets": [ops_of(p) for p in self.services]}]))
-        check = subprocess.run(["promtool", "check", "config", folder / "prometheus.yml"], capture_output=True, text=True)
-        self.assertEqual(check.returncode, 0, check.stdout + check.stderr)
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            port = s.getsockname()[1]
-        log = open(self.c.folder / "prometheus.log", "wb")
-        process = subprocess.Popen(
-            ["prometheus", f"--config.file={folder}/prometheus.yml", f"--web.listen-address=127.0.0.1:{port}",
-             f"--storage.tsdb.path={folder}/data"], stdout=log, stderr=log)
-        log.close()
-
-        def end():
-            process.terminate()
-            process.wait(20 * PATIENCE)
-
-        self.addCleanup(end)
-        return f"http://127.0.0.1:{port}/api/v1"
-
-    def ask(self, api, path, **query):
-        try:
-            return json.loads(get(f"{api}/{path}?{urllib.parse.urlencode(query)}")[2]).get("data")
-        except (OSError, http.client.HTTPException, ValueError):
-            return None
-
-    def series(self, api, expression):
-        data = self.ask(api, "query", query=expression)
-        return data["result"] if data else []
-
     def test_a_prometheus_finds_every_series_and_a_lost_node(self):
         rules = dict(re.findall(r"- alert: (\w+)\n +expr: (.+)", (ROOT / "deploy/prometheus/alerts.yml").read_text()))
         board = json.loads((ROOT / "deploy/grafana/psgd.json").read_text())
@@ -244,15 +255,15 @@ class Ops(ClusterTest):
         self.assertGreater(len(rules), 8)
         job = self.c.submit({**ENDLESS, "workers": 2, "checkpoint": {"everySteps": 500}})
         self.c.wait(job.id, until=lambda j: j.progress.checkpoints > 0)
-        api = self.prometheus()
+        api = prometheus(self, self.c, self.services)
         for expression in [*shown, *watched]:
-            self.c.poll(expression, lambda: self.series(api, expression), seconds=30)
-        self.assertEqual([a["labels"]["alertname"] for a in self.ask(api, "alerts")["alerts"]
+            self.c.poll(expression, lambda: series(api, expression), seconds=30)
+        self.assertEqual([a["labels"]["alertname"] for a in ask(api, "alerts")["alerts"]
                           if a["labels"]["alertname"] in ("NodeLost", "NoLeader", "DiskLow")], [])
         self.c.workers[1].kill()
 
         def lost():
-            return [a["labels"]["node"] for a in self.ask(api, "alerts")["alerts"]
+            return [a["labels"]["node"] for a in ask(api, "alerts")["alerts"]
                     if a["labels"]["alertname"] == "NodeLost" and a["state"] == "firing"]
 
         self.c.poll("NodeLost fires", lost, seconds=30)
@@ -303,6 +314,74 @@ class Certificates(tls_cluster.TlsTest):
         fired = {"exp_labels": {"severity": "warning", "node": "w", "role": "worker"}, "exp_annotations": {
             "summary": "the certificate of worker w ends in 3h 50m 0s", "description": description_of("CertificateExpiring")}}
         check_alert(self, series, [("55m", "CertificateExpiring", []), ("70m", "CertificateExpiring", [fired])])
+
+
+class Https(tls_cluster.TlsTest):
+    """--ops beyond loopback, with --tls-dir."""
+
+    def setUp(self):
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-ops-"))
+        self.addCleanup(shutil.rmtree, folder, True)
+        self.tokens = {who: re.search("psgd_[0-9a-f]{64}", tls_cluster.psgd(
+            "token", "create", who, "--tokens", folder / "tokens").stdout).group() for who in ("observer/otto", "submitter/sue")}
+        self.c = self.tls_cluster(workers=1, pservers=1, node_args=["--ops", "0.0.0.0:0"],
+                                  coordinator_args=["--ops", "0.0.0.0:0", "--tokens", folder / "tokens"])
+        self.c.wait_nodes(2)
+        self.services = [self.c.coordinator, *self.c.nodes]
+
+    def read(self, process, path="/metrics", at=None, token=None):
+        """Status and text, by the certificate in the folder `at` and by a token."""
+        tls = ssl.create_default_context(cafile=self.c.admin / "root.pem")
+        if at:
+            tls.load_cert_chain(at / "identity.pem")
+        status, _, text = get(f"https://{ops_of(process)}{path}", tls=tls,
+                              headers={"Authorization": f"Bearer {token}"} if token else None)
+        return status, text
+
+    def test_who_reads_metrics(self):
+        authority, other = self.c.authority, tls_cluster.Authority()
+        self.addCleanup(other.close)
+        foreign, old = other.join("admin/anna"), authority.join_expiring("observer/old")
+        members = {who: authority.join(who) for who in ("observer/otto", "observer/gone", "submitter/sue")}
+        asked = [(members["observer/otto"], 200, "psgd_build_info"), (self.c.admin, 200, "psgd_build_info"),
+                 (members["observer/gone"], 200, "psgd_build_info"),
+                 (members["submitter/sue"], 403, "submitter/sue may not see the numbers of all jobs; allowed: admin, observer"),
+                 (authority.dir_of("node/worker-0"), 403, "node/worker-0 may not see"),
+                 (authority.dir_of("coordinator/main"), 403, "coordinator/main may not see"),
+                 (None, 401, "a certificate of observer/NAME or admin/NAME is needed"),
+                 (foreign, 401, "its certificate is not taken here: unable to get local issuer certificate"),
+                 (old, 401, "its certificate is not taken here: certificate has expired")]
+        self.c.poll("the old one ends", lambda: self.read(self.c.coordinator, at=old)[0] == 401)
+        for p in self.services:
+            for path in ("/healthz", "/readyz"):
+                self.assertEqual(self.read(p, path), (200, "ok\n"))
+            for at, status, text in asked:
+                got = self.read(p, at=at)
+                self.assertEqual((got[0], text in got[1]), (status, True), f"{p.name} {at}: {got[0]} {got[1][:200]}")
+        by_token = [(self.c.coordinator, "observer/otto", 200, "psgd_build_info"), (self.c.coordinator, "submitter/sue", 403, "may not see"),
+                    (self.c.coordinator, None, 401, "the token is not known"), (self.c.workers[0], "observer/otto", 401, "no certificate")]
+        for p, who, status, text in by_token:
+            got = self.read(p, token=self.tokens.get(who, "psgd_" + "0" * 64))
+            self.assertEqual((got[0], text in got[1]), (status, True), f"{p.name} {who}: {got[0]} {got[1][:200]}")
+        authority.revoke("observer/gone")
+        for p in self.services:
+            self.c.poll("it is out", lambda: self.read(p, at=members["observer/gone"])[0] == 401, seconds=5)
+            self.assertEqual(self.read(p, at=members["observer/otto"])[0], 200)
+
+    def test_nobody_else_gets_a_byte(self):
+        at = ops_of(self.c.workers[0])
+        host, port = at.split(":")
+        with socket.create_connection((host, int(port)), 10 * PATIENCE) as plain:
+            plain.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            self.assertNotIn(b"HTTP", plain.recv(1000))
+        self.assertIn("Verify return code: 0 (ok)", tls_cluster.s_client(
+            at, "-tls1_2", "-CAfile", self.c.admin / "root.pem", "-verify_ip", "127.0.0.1"))
+        self.assertIn("Cipher is (NONE)", tls_cluster.s_client(at, "-tls1_1", "-cipher", "DEFAULT@SECLEVEL=0"))
+
+    def test_a_prometheus_with_a_certificate(self):
+        api = prometheus(self, self.c, self.services, "prometheus.tls.yml", self.c.authority.join("observer/prometheus"))
+        self.c.poll("three are up", lambda: len(series(api, "up == 1")) == 3, seconds=30)
+        self.assertEqual(len(series(api, "psgd_build_info")), 3)
 
 
 if __name__ == "__main__":

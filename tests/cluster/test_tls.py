@@ -201,7 +201,8 @@ class Strangers(TlsTest):
         c.wait_nodes(1)
         c.authority.revoke("node/worker-0")
         c.poll("the node is lost", lambda: not any(n.alive for n in c.node_list()))
-        self.assertRegex(c.workers[0].log(), r"the certificate [0-9A-F]+ of node/worker-0 was revoked")
+        c.poll("it says why", lambda: re.search(
+            r"the certificate [0-9A-F]+ of node/worker-0 was revoked", c.workers[0].log()))
         c.authority.join("node/worker-1")
         told = c.psgd("nodes")
         self.assertEqual(told.returncode, 0, told.stderr)  # others are not
