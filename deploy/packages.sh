@@ -49,6 +49,7 @@ test   openssh-server         hosts for psgd launch, in networks of their own
 test   nftables               cuts machines off each other in a network of their own
 test   help2man               manual pages of the packages
 test   dpkg-dev               finds what the packages depend on
+test   file                   finds programs in them
 test   lintian                checks the packages
 test   mmdebstrap             a clean Debian for the packages
 test   python3-jsonschema     holds manifests against their schemas
