@@ -132,7 +132,8 @@ static ps_status read_root(const char *path, bool may_miss, X509 **out)
     return st;
 }
 
-/* Refuses a key that others may read. */
+/* Refuses a key that others may read. A file of root may be readable to its group, as Kubernetes
+ * mounts keys for users that are not root. */
 static ps_status check_mode(const char *path)
 {
     struct stat facts;
@@ -140,7 +141,7 @@ static ps_status check_mode(const char *path)
     if (stat(path, &facts) != 0) {
         return ps_fail_errno(errno, "%s", PS_PATH_SHOWN(path));
     }
-    if ((facts.st_mode & 077) != 0) {
+    if ((facts.st_mode & (facts.st_uid == 0 && geteuid() != 0 ? 037 : 077)) != 0) {
         return ps_fail(PS_FAILED_PRECONDITION,
                        "%s: it has a private key and mode %04o; 0600 is allowed: chmod 600 it",
                        PS_PATH_SHOWN(path), (unsigned)facts.st_mode & 07777);

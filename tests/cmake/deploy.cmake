@@ -14,8 +14,11 @@ if(NOT SANITIZE) # what a build for users gives
     add_test(NAME deploy_k8s_schema COMMAND ${PROJECT_SOURCE_DIR}/tests/interop/npm_get.sh ${schemas} kubernetes-models@5.1.0)
     # Two npm of one folder would disturb each other.
     set_tests_properties(deploy_k8s_schema PROPERTIES TIMEOUT 120 LABELS cluster FIXTURES_SETUP k8s_schema DEPENDS deploy_compose_schema)
-    ps_script_test(deploy_k8s deploy/test_k8s.py ${schemas}/node_modules/kubernetes-models)
-    set_tests_properties(deploy_k8s PROPERTIES FIXTURES_REQUIRED k8s_schema SKIP_RETURN_CODE 77)
+    set(kubectl ${PROJECT_BINARY_DIR}/kubectl)
+    add_test(NAME deploy_kubectl COMMAND ${PROJECT_SOURCE_DIR}/tests/deploy/kubectl.sh ${kubectl})
+    set_tests_properties(deploy_kubectl PROPERTIES TIMEOUT 120 LABELS cluster FIXTURES_SETUP kubectl)
+    ps_script_test(deploy_k8s deploy/test_k8s.py ${schemas}/node_modules/kubernetes-models ${kubectl}/usr/bin/kubectl)
+    set_tests_properties(deploy_k8s PROPERTIES FIXTURES_REQUIRED "k8s_schema;kubectl" SKIP_RETURN_CODE 77)
     # The packages and the image, of one clean Debian.
     add_test(NAME deploy_debian COMMAND ${PROJECT_SOURCE_DIR}/tests/deploy/debian.sh ${PROJECT_BINARY_DIR})
     add_test(NAME deploy_debian_remove COMMAND ${PROJECT_SOURCE_DIR}/tests/deploy/debian.sh ${PROJECT_BINARY_DIR} remove)

@@ -29,6 +29,7 @@ SLOW = float(os.environ.get("PSGD_TEST_SLOW", "1"))
 NETWORK = "10.77.0"  # of namespaces of this test alone
 MEMBERS = ["coordinator", "server-1", "server-2", "worker-1", "worker-2", "worker-3"]
 IMAGE_DATA = "/var/lib/psgd"
+USER = 15386
 
 
 def read(name):
@@ -80,6 +81,7 @@ class Containers(unittest.TestCase):
         """Starts a service as the specification says: its volumes are bound in a root of its own."""
         service = spec["services"][name]
         root, data = self.work / "roots" / name, self.work / "image-data" / name
+        is_users = name != "prometheus" and service.get("user") != "0:0"
         shutil.rmtree(root, ignore_errors=True)
         for folder in ["usr", "etc", "proc", "dev", "tmp", "programs", "tls", "prometheus", IMAGE_DATA[1:], data]:
             (root / folder).mkdir(parents=True, exist_ok=True)
@@ -90,7 +92,9 @@ class Containers(unittest.TestCase):
         script = f"set -e; mount -t tmpfs none {root}/tmp\n"
         for volume in service.get("volumes", []):
             source, target = volume.split(":")[:2]
-            if source.startswith("./"):
+            if source.startswith("/"):
+                pass
+            elif source.startswith("./"):
                 source = ROOT / "deploy" / source
                 self.assertTrue(source.is_file(), source)
             else:
@@ -100,11 +104,14 @@ class Containers(unittest.TestCase):
             mounts.append((source, target))
         program = service.get("entrypoint", ["prometheus"] if name == "prometheus" else ["psgd-role"])
         for source, target in mounts:
+            if target == IMAGE_DATA:
+                os.chown(source, USER, USER)  # as in the image
             if target == "/etc/prometheus/prometheus.yml":
                 script += f"mount -t tmpfs none {root}/etc/prometheus\n"
             make = "mkdir -p" if pathlib.Path(source).is_dir() else "touch"
-            script += f"{make} {root}{target}; mount --rbind {source} {root}{target}\n"
-        script += f'exec chroot {root} "$@"'
+            script += f"mkdir -p {root}{pathlib.Path(target).parent}; {make} {root}{target}; mount --rbind {source} {root}{target}\n"
+        user = f"--userspec={USER}:{USER}" if is_users else ""
+        script += f'exec chroot {user} {root} "$@"'
         env = {"PATH": "/programs:/usr/sbin:/usr/bin:/sbin:/bin", "PSGD_DATA_DIR": IMAGE_DATA, "HOME": IMAGE_DATA,
                "HOSTNAME": service.get("hostname", name), **service.get("environment", {})}
         log = self.work / f"{name}.log"
@@ -122,7 +129,11 @@ class Containers(unittest.TestCase):
         code = self.running.pop(name).wait(within * SLOW)
         self.assertEqual(code, 0, "".join(self.log(m.stem) for m in self.work.glob("*.log")))
 
-    def train(self, spec):
+    def client(self, spec, *args):
+        self.start(spec, "psgd", args)
+        self.finish("psgd", 120)
+
+    def train(self, spec, before=lambda: None):
         env = {name: self.start(spec, name) for name in MEMBERS}
         end = time.monotonic() + 30 * SLOW
         for name in MEMBERS:  # the probes say when
@@ -131,9 +142,8 @@ class Containers(unittest.TestCase):
             while subprocess.run(["ip", "netns", "exec", name, *probe[1:]], env=env[name], capture_output=True).returncode:
                 self.assertLess(time.monotonic(), end, self.log(name))
                 time.sleep(0.1)
-        self.start(spec, "psgd", ["submit", "--preset", "tutorial-glyphs", "--workers", "3", "--pservers", "2", "--epochs",
-                                  "1", "--watch"])
-        self.finish("psgd", 120)
+        before()
+        self.client(spec, "submit", "--preset", "tutorial-glyphs", "--workers", "3", "--pservers", "2", "--epochs", "1", "--watch")
         self.assertTrue(list((self.work / "volumes/coordinator/jobs").rglob("*.safetensors")))
 
 
@@ -192,6 +202,7 @@ def inside():
                    f"ip link set v{i} master bridge up; ip -n {name} addr add {NETWORK}.{i}/24 dev eth0; "
                    f"ip -n {name} link set eth0 up; ip -n {name} link set lo up\n")
     hosts.flush()
+    os.chmod(hosts.name, 0o644)  # for users of containers
     return subprocess.run(["unshare", "--net", "--mount", "sh", "-c", script + 'exec "$@"', "sh", sys.executable, *sys.argv],
                           env={**os.environ, "PSGD_INSIDE": "1"}).returncode
 
