@@ -35,5 +35,5 @@ set_tests_properties(interop_reflection PROPERTIES TIMEOUT 120 LABELS interop
 
 add_test(NAME check_proto
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/check_proto.sh ${PROJECT_SOURCE_DIR}
-        ${PROJECT_BINARY_DIR}/tools)
+        ${PROJECT_BINARY_DIR}/tools ${PROJECT_VERSION})
 set_tests_properties(check_proto PROPERTIES TIMEOUT 120 LABELS check SKIP_RETURN_CODE 77)
