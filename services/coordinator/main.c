@@ -559,8 +559,7 @@ static ps_status run(const settings *s, const char *data_dir, char **argv)
     }
     if (ps_is_ok(&st)) {
         p.is_web_asked = s->web && s->web[0] != '\0';
-        st = ps_web_check(s->web, listen, s->tls_dir && s->tls_dir[0] != '\0',
-                          s->tokens && s->tokens[0] != '\0', s->insecure, p.web_at);
+        st = ps_web_check(s->web, &protect, p.web_at);
     }
     if (ps_is_ok(&st)) {
         st = find_trackers(s, listen, &trackers);

@@ -83,10 +83,10 @@ class Users(TlsTest):
                     if name == "ReclaimLogs":
                         body["name"] = "EV-none.csv"
                     status, _, said = self.ask(f"/api/v1/{name}", body, token)
-                if token and not kinds & set(may.split(", ")):
-                    want = {404}  # of nodes: before anybody asks whose token it is
-                elif who not in self.tokens:
+                if who not in self.tokens:
                     want = {401}
+                elif not kinds & set(may.split(", ")):
+                    want = {404}  # of nodes
                 elif who.split("/")[0] not in may.split(", ") or (who == BOB and about in (SEE, CHANGE)):
                     want = {403}
                 else:
@@ -180,7 +180,10 @@ class Users(TlsTest):
     def test_settings(self):
         at = self.c.authority.dir_of("coordinator/main")
         for args, text in ((["--tls-dir", at], "--web 127.0.0.1:0: with --tls-dir it needs --tokens"),
-                           (["--web", "0.0.0.0:0"], "Add --tls-dir and --tokens, or listen on 127.0.0.1")):
+                           (["--web", "0.0.0.0:0"],
+                            "--web 0.0.0.0:0: other hosts could connect, and the link is not protected. Get a certificate by "
+                            "'psgd pki request coordinator/NAME --host HOST --tls-dir DIR' (docs/tls.md), then start by "
+                            "'psgd-coordinator --web 0.0.0.0:0 --tls-dir DIR --tokens FILE'")):
             told = subprocess.run([BIN / "psgd-coordinator", "--listen", "127.0.0.1:0", "--data-dir", self.c.folder / "no",
                                    "--web", "127.0.0.1:0", *args], capture_output=True, text=True, timeout=60, env={})
             self.assertNotEqual(told.returncode, 0)

@@ -85,12 +85,11 @@ static enum MHD_Result refuse(const ps_web *web, struct MHD_Connection *connecti
 {
     ps_error error;
 
-    ps_error_init(&error,
-                  ps_fail(code == MHD_HTTP_SERVICE_UNAVAILABLE ? PS_UNAVAILABLE
-                          : code == MHD_HTTP_UNAUTHORIZED      ? PS_UNAUTHENTICATED
-                                                               : PS_INVALID_ARGUMENT,
-                          "%s", text),
-                  NULL);
+    ps_error_init(
+        &error,
+        ps_fail(code == MHD_HTTP_SERVICE_UNAVAILABLE ? PS_UNAVAILABLE : PS_INVALID_ARGUMENT, "%s",
+                text),
+        NULL);
     return refuse_error(web, connection, code, &error);
 }
 
@@ -328,18 +327,21 @@ static bool copy_token(char to[PS_TOKEN_BYTES], const char *text)
 }
 
 /* Takes the token of a request: from "Authorization: Bearer TOKEN", or from the cookie of a browser
- * that has logged in. */
-static bool take_user(ps_web_request *r)
+ * that has logged in. Fails with UNAUTHENTICATED if nobody has it. */
+static ps_status take_user(ps_web_request *r)
 {
-    static const char scheme[] = "bearer ";
-    const char *text = header(r->web, r->connection, MHD_HTTP_HEADER_AUTHORIZATION);
+    const ps_http *http = &r->web->http;
+    const char *text = ps_http_bearer(http, r->connection);
+    ps_tls_identity user;
 
     if (text == NULL) {
-        text = r->web->http.lookup_connection_value(r->connection, MHD_COOKIE_KIND, COOKIE);
-    } else if (strncasecmp(text, scheme, sizeof scheme - 1) == 0) {
-        text += sizeof scheme - 1;
+        text = http->lookup_connection_value(r->connection, MHD_COOKIE_KIND, COOKIE);
     }
-    return copy_token(r->token, text);
+    return copy_token(r->token, text)
+               ? ps_tls_identify_token(r->web->tls, r->token, PS_TOKEN_BYTES - 1, &user)
+               : ps_fail(PS_UNAUTHENTICATED,
+                         "Authorization: 'Bearer TOKEN' is needed, or a log-in on the page; 'psgd "
+                         "token create' makes a token");
 }
 
 /* Has the browser keep the token of {"token": TOKEN} as a cookie, or forget it if that is "".
@@ -470,10 +472,14 @@ static enum MHD_Result route(ps_web_request *r, const char *url, const char *met
         if (web->tls != NULL && is_post && strcmp(url + sizeof api - 1, "login") == 0) {
             return log_in(r);
         }
-        if (web->tls != NULL && !take_user(r)) {
-            return refuse(web, r->connection, MHD_HTTP_UNAUTHORIZED,
-                          "Authorization: 'Bearer TOKEN' is needed, or a log-in on the page; 'psgd "
-                          "token create' makes a token");
+        if (web->tls != NULL) {
+            ps_error error;
+            ps_status st = take_user(r);
+
+            if (!ps_is_ok(&st)) {
+                ps_error_init(&error, st, "NOT_A_MEMBER");
+                return refuse_error(web, r->connection, MHD_HTTP_UNAUTHORIZED, &error);
+            }
         }
         return call(r, url + sizeof api - 1, is_post);
     }
@@ -548,12 +554,13 @@ static void completed(void *state, struct MHD_Connection *connection, void **per
 
 /* --- life ----------------------------------------------------------------------------------- */
 
-ps_status ps_web_check(const char *web, const char *listen, bool has_tls, bool has_tokens,
-                       bool is_insecure, char *out)
+ps_status ps_web_check(const char *web, const ps_protect_conf *protect, char *out)
 {
     ps_address address;
-    ps_status st = ps_address_parse(listen, "127.0.0.1", 0, &address);
+    ps_status st = ps_address_parse(protect->listen, "127.0.0.1", 0, &address);
     bool is_local = ps_is_ok(&st) && ps_address_is_loopback(&address);
+    bool has_tls = protect->tls_dir && protect->tls_dir[0] != '\0';
+    bool has_tokens = protect->tokens && protect->tokens[0] != '\0';
 
     out[0] = '\0';
     if (!ps_is_ok(&st) || (web && strcmp(web, "off") == 0) ||
@@ -569,17 +576,7 @@ ps_status ps_web_check(const char *web, const char *listen, bool has_tls, bool h
     }
     st = ps_address_complete("--web", web && web[0] != '\0' ? web : "127.0.0.1", "127.0.0.1",
                              PS_WEB_PORT, out);
-    if (ps_is_ok(&st)) {
-        st = ps_address_parse(out, "127.0.0.1", PS_WEB_PORT, &address);
-    }
-    if (ps_is_ok(&st) && !has_tls && !is_insecure && !ps_address_is_loopback(&address)) {
-        st = ps_fail(PS_INVALID_ARGUMENT,
-                     "--web %s: other hosts could see, submit and cancel jobs. Add --tls-dir and "
-                     "--tokens, or listen on 127.0.0.1 and forward the port (ssh -L); on a network "
-                     "where everybody is trusted, add --insecure",
-                     PS_SHORT(out, 80));
-    }
-    return st;
+    return ps_is_ok(&st) ? ps_protect_check_at(protect, "--web", out, " --tokens FILE") : st;
 }
 
 static void connect_calls(void *arg)

@@ -19,8 +19,8 @@
 #define PS_COORDINATOR_WEB_H
 
 #include "common/base/address.h"
+#include "common/rpc/protect.h"
 #include "common/rpc/server.h"
-#include "common/rpc/tls.h"
 
 enum {
     PS_WEB_PORT = 15380,
@@ -40,10 +40,9 @@ typedef struct ps_web ps_web;
 
 /* Finds out from the settings where the page is served and writes it to `out`, which has room for
  * PS_ADDRESS_TEXT_BYTES; "" if nowhere. `web` is the flag, NULL if it was not given. Beyond
- * loopback the page needs TLS or --insecure; with TLS it needs tokens. Fails with
- * INVALID_ARGUMENT. */
-PS_MUST_USE ps_status ps_web_check(const char *web, const char *listen, bool has_tls,
-                                   bool has_tokens, bool is_insecure, char *out);
+ * loopback the page needs TLS or --insecure (ps_protect_check_at); with TLS it needs tokens. Fails
+ * with INVALID_ARGUMENT. */
+PS_MUST_USE ps_status ps_web_check(const char *web, const ps_protect_conf *protect, char *out);
 
 /* Serves the page on `at` until ps_web_stop, by calls to `target`, where `service` is served; by
  * HTTPS with `tls`, which is borrowed, unless that is NULL. Logs the page's address. Fails with
