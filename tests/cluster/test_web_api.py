@@ -193,7 +193,7 @@ class Where(ClusterTest):
     def test_addresses_that_are_refused(self):
         self.c = self.cluster(workers=0, pservers=0, coordinator_args=["--web", "127.0.0.1:0"])
         taken = page_of(self.c)
-        for args, text, code in ((["--web", "0.0.0.0:0"], "--web 0.0.0.0:0: other hosts could see", 4),
+        for args, text, code in ((["--web", "0.0.0.0:0"], "--web 0.0.0.0:0: other hosts could connect", 4),
                                  (["--web", "unix:80"], "--web", 4),
                                  (["--web", taken], "Address already in use", 1),
                                  (["--web", "127.0.0.1:0", "--tls-dir", "x"], "with --tls-dir it needs --tokens", 4)):
