@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_slurm.py - deploy/slurm/psgd.sbatch on a real Slurm of one host: a job trains, and one that
-meets its time limit takes a checkpoint, is requeued and ends with the bits of the straight job.
+"""test_slurm.py - deploy/slurm/psgd.sbatch on a real Slurm of one host: a job trains, in one group or in two, and one
+that meets its time limit takes a checkpoint, is requeued and ends with the bits of the straight job.
 
     PSGD_BIN=build/test/bin test_slurm.py
 
@@ -41,15 +41,14 @@ CONF = """
 ClusterName=psgd
 SlurmctldHost={host}(127.0.0.1)
 SlurmctldPort={ports[0]}
-SlurmdPort={ports[1]}
 AuthType=auth/munge
 AuthInfo=socket={at}/munge.sock,cred_expire=6
 SlurmUser=root
 SlurmdUser=root
 StateSaveLocation={at}/state
-SlurmdSpoolDir={at}/spool
+SlurmdSpoolDir={at}/spool.%n
 SlurmctldPidFile={at}/slurmctld.pid
-SlurmdPidFile={at}/slurmd.pid
+SlurmdPidFile={at}/slurmd.%n.pid
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 MpiDefault=none
@@ -60,7 +59,8 @@ SelectTypeParameters=CR_Core
 SlurmdParameters=config_overrides
 SwitchType=switch/none
 ReturnToService=2
-NodeName={host} NodeAddr=127.0.0.1 CPUs=16 State=UNKNOWN
+NodeName={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs=16 State=UNKNOWN
+NodeName=localhost NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} CPUs=16 State=UNKNOWN
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
 
@@ -82,13 +82,15 @@ class Slurm(unittest.TestCase):
         cls.work = pathlib.Path(tempfile.mkdtemp(prefix="psgd-slurm-"))
         cls.addClassCleanup(shutil.rmtree, cls.work, ignore_errors=True)
         cls.work.chmod(0o755)
-        for folder in ("state", "spool"):
+        host = socket.gethostname()
+        nodes = [host, "localhost"]  # two, because no host takes two groups of a heterogeneous job in Slurm's backfill
+        for folder in ["state", *(f"spool.{n}" for n in nodes)]:
             (cls.work / folder).mkdir()
         key = cls.work / "munge.key"
         key.write_bytes(os.urandom(1024))
         key.chmod(0o600)
         conf = cls.work / "slurm.conf"
-        conf.write_text(CONF.format(host=socket.gethostname(), ports=free_ports(2), at=cls.work))
+        conf.write_text(CONF.format(host=host, ports=free_ports(3), at=cls.work))
         cls.env = {**{k: v for k, v in os.environ.items() if not k.startswith(("PSGD_", "SLURM_"))},
                    "SLURM_CONF": str(conf), "PATH": f"{BIN}:/usr/sbin:/usr/bin:/sbin:/bin"}
         cls.daemon("munged", "--foreground", "--force", f"--key-file={key}", f"--socket={cls.work}/munge.sock",
@@ -96,13 +98,14 @@ class Slurm(unittest.TestCase):
                    f"--seed-file={cls.work}/munge.seed")
         cls.until(lambda: (cls.work / "munge.sock").exists(), "munged")
         cls.daemon("slurmctld", "-D", "-c")
-        cls.daemon("slurmd", "-D")
-        cls.until(lambda: "idle" in cls.ask("sinfo", "-h", "-o", "%t"), "an idle node")
+        for node in nodes:
+            cls.daemon("slurmd", "-D", "-N", node)
+        cls.until(lambda: cls.ask("sinfo", "-h", "-N", "-o", "%t").split() == ["idle", "idle"], "idle nodes")
         (cls.work / "job.yaml").write_text(JOB)
 
     @classmethod
     def daemon(cls, *command):
-        with open(cls.work / f"{command[0]}.out", "w") as out:
+        with open(cls.work / f"{command[0]}.out", "a") as out:
             process = subprocess.Popen(command, env=cls.env, stdout=out, stderr=subprocess.STDOUT)
 
         def end():
@@ -128,10 +131,10 @@ class Slurm(unittest.TestCase):
                 raise AssertionError(f"no {what} within {seconds * SLOW:g} s{logs}")
             time.sleep(0.2)
 
-    def sbatch(self, *args, options=()):
+    def sbatch(self, *args, options=(), script=SCRIPT):
         """Submits the script; its Slurm id."""
         port = free_ports(1)[0]
-        said = self.ask("env", f"PSGD_PORT={port}", "sbatch", "--parsable", "-o", "psgd-%j.out", *options, SCRIPT,
+        said = self.ask("env", f"PSGD_PORT={port}", "sbatch", "--parsable", "-o", "psgd-%j.out", *options, script,
                         "job.yaml", *args)
         self.assertRegex(said, r"^\d+\n$")
         self.addCleanup(self.cancel, said.strip())
@@ -158,6 +161,15 @@ class Slurm(unittest.TestCase):
     def model(self, job):
         path = self.work / f"psgd-{job}/files/MODEL-slurm-N(ps).safetensors"
         return hashlib.sha256(repr(sorted(tensors(path.read_bytes()).items())).encode()).hexdigest()  # not its job's id
+
+    def test_a_heterogeneous_job_has_servers_in_its_first_group(self):
+        script = self.work / "groups.sbatch"
+        script.write_text(SCRIPT.read_text().replace("#SBATCH --ntasks=3\n", "#SBATCH --ntasks=2\n#SBATCH hetjob\n#SBATCH --ntasks=3\n"))
+        job = self.sbatch("--epochs", "1", script=script)
+        text = self.end(job, 60)
+        self.assertRegex(text, r"(?m)^DONE")
+        ran = {p.name for p in (self.work / f"psgd-{job}").glob("*.[0-9].log")}
+        self.assertEqual(ran, {"server.0.log", "server.1.log", "worker.0.log", "worker.1.log", "worker.2.log"})
 
     def test_the_time_limit_ends_no_job_and_changes_no_bit(self):
         # A minute is Slurm's shortest limit. It looks at limits every half minute, and so signals up to that much early.
