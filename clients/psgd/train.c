@@ -2,6 +2,7 @@
 /* train.c - psgd train [FILE] [flags]: trains a job in this process, without services. */
 #include "clients/psgd/live.h"
 #include "clients/psgd/spec_options.h"
+#include "clients/psgd/train_trackers.h"
 
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
@@ -27,7 +28,10 @@ typedef struct training {
     ps_live live;
     ps_timer tick;
     ps_event over;
-    uint64_t sequence; /* number of the newest event that was shown */
+    ps_train_trackers trackers;
+    int64_t waits_until_us; /* for trackers, when the job is over */
+    ps_status status;       /* how it ended */
+    uint64_t sequence;      /* number of the newest event that was shown */
     char id[ID_BYTES];
 } training;
 
@@ -59,7 +63,7 @@ static void note_violation(void *arg, const char *field, const char *text)
     ps_error_violate(arg, field, "%s", text);
 }
 
-/* Refuses the fields of checkpoints, recovery and trackers, which one process cannot obey. */
+/* Refuses the fields of checkpoints and recovery, which one process cannot obey. */
 static ps_status refuse_service_fields(const Psgd__V1__JobSpec *spec, ps_error *error)
 {
     const Psgd__V1__RecoverySpec *r = spec->recovery;
@@ -74,15 +78,13 @@ static ps_status refuse_service_fields(const Psgd__V1__JobSpec *spec, ps_error *
         {"spec.recovery.wait_seconds", r != NULL && r->wait_seconds != 0},
         {"spec.workers_min", spec->workers_min > 0},
         {"spec.workers_max", spec->workers_max > 0},
-        {"spec.tracker", spec->n_tracker > 0},
     };
 
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         if (refused[i].is_set) {
-            ps_error_violate(
-                error, refused[i].field,
-                "is set; psgd train runs in one process, without checkpoints, "
-                "recovery and trackers: leave it out, or run the job on services by psgd submit");
+            ps_error_violate(error, refused[i].field,
+                             "is set; psgd train runs in one process, without checkpoints and "
+                             "recovery: leave it out, or run the job on services by psgd submit");
         }
     }
     return error->violation_count == 0
@@ -309,6 +311,7 @@ static void show_evaluations(training *t)
     const Psgd__V1__Job *job;
 
     while ((job = ps_inprocess_job_next_evaluation(t->local)) != NULL) {
+        ps_train_trackers_result(&t->trackers, job);
         if (t->cli->format == PS_FORMAT_JSONL) {
             tell(t, job, PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_METRICS);
         } else if (t->cli->format == PS_FORMAT_TEXT) {
@@ -326,6 +329,7 @@ static void show_now(training *t)
 
     show_evaluations(t);
     job = ps_inprocess_job_now(t->local);
+    ps_train_trackers_progress(&t->trackers, job);
     if (t->cli->format == PS_FORMAT_JSONL) {
         tell(t, job, PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_PROGRESS);
     } else if (t->cli->format == PS_FORMAT_TEXT) {
@@ -347,6 +351,7 @@ static void on_interrupt(void *arg)
 {
     training *t = arg;
 
+    t->waits_until_us = 0;
     ps_inprocess_job_stop(t->local);
 }
 
@@ -376,6 +381,10 @@ static void show_end(const training *t, const Psgd__V1__Job *job)
         ps_show_result(job, text, sizeof text);
         printf("result    %s\n", text);
     }
+    for (size_t i = 0; i < job->n_tracker_runs; i++) {
+        ps_show_tracker(job->tracker_runs[i], text, sizeof text);
+        puts(text);
+    }
     ps_show_files(job);
     printf("in        %s\n", t->out);
 }
@@ -384,15 +393,16 @@ static void show_end(const training *t, const Psgd__V1__Job *job)
 static void end(training *t, const ps_status *st)
 {
     ps_cli *cli = t->cli;
-    const Psgd__V1__Job *job = ps_inprocess_job_now(t->local);
+    Psgd__V1__Job job = *ps_inprocess_job_now(t->local);
     ps_exit code = PS_EXIT_OK;
 
+    ps_train_trackers_stop(&t->trackers, &job);
     if (cli->format == PS_FORMAT_TEXT) {
-        show_end(t, job);
+        show_end(t, &job);
     } else if (cli->format == PS_FORMAT_JSONL) {
-        tell(t, job, PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_STATE);
+        tell(t, &job, PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_STATE);
     } else {
-        ps_cli_json(cli, &job->base);
+        ps_cli_json(cli, &job.base);
     }
     if (!ps_is_ok(st)) {
         ps_cli_status(st);
@@ -401,17 +411,34 @@ static void end(training *t, const ps_status *st)
     ps_cli_end(cli, code);
 }
 
+/* Ends when the trackers have all, or after a while. */
+static void on_wait(ps_event *self, bool ok)
+{
+    training *t = PS_CONTAINER_OF(self, training, tick.event);
+
+    if (!ok || t->cli->ended) {
+        return;
+    }
+    if (ps_train_trackers_is_done(&t->trackers) || ps_clock_us() > t->waits_until_us) {
+        end(t, &t->status);
+    } else {
+        ps_loop_after(t->cli->loop, &t->tick, TICK_US);
+    }
+}
+
 static void on_over(ps_event *self, bool ok)
 {
     training *t = PS_CONTAINER_OF(self, training, over);
-    ps_status st;
 
     (void)ok;
     ps_loop_cancel(t->cli->loop, &t->tick);
     show_now(t);
     ps_live_clear(&t->live);
-    st = ps_inprocess_job_finish(t->local);
-    end(t, &st);
+    t->status = ps_inprocess_job_finish(t->local);
+    ps_train_trackers_end(&t->trackers, ps_inprocess_job_now(t->local), t->out);
+    t->waits_until_us = ps_clock_us() + PS_TRAIN_TRACKERS_WAIT_US;
+    t->tick.event.fire = on_wait;
+    on_wait(&t->tick.event, true);
 }
 
 /* Called on a worker's thread. */
@@ -453,7 +480,10 @@ static void start(ps_cli *cli, void *arg)
     ps_live_init(&t->live);
     cli->on_interrupt = on_interrupt;
     cli->arg = t;
-    st = ps_inprocess_job_start(t->local);
+    st = ps_train_trackers_start(&t->trackers, ps_inprocess_job_now(t->local));
+    if (ps_is_ok(&st)) {
+        st = ps_inprocess_job_start(t->local);
+    }
     if (!ps_is_ok(&st)) {
         ps_cli_end(cli, ps_cli_status(&st));
         return;
@@ -465,6 +495,7 @@ static void fini(void *arg)
 {
     training *t = arg;
 
+    ps_train_trackers_fini(&t->trackers);
     ps_inprocess_job_destroy(t->local);
     ps_plan_destroy(t->plan);
 }

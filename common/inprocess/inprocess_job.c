@@ -88,6 +88,7 @@ static void take_results(ps_inprocess_job *run)
     const ps_plan *plan = run->plan;
     double loss = 0, values[PS_METRICS_MAX] = {0};
 
+    run->job.result_step = ps_trainer_get_progress(run->workers[0].trainer).evaluated_step;
     if (plan->spec->split_evaluation) {
         if (inprocess_merge_parts(run, inprocess_evaluations_done(run), &loss, values)) {
             put_results(run, loss, values);
@@ -183,7 +184,11 @@ const Psgd__V1__Job *ps_inprocess_job_next_evaluation(ps_inprocess_job *run)
         return job->n_result > 0 ? job : NULL;
     }
     while (run->evaluations < done) {
-        if (inprocess_means(run, ++run->evaluations, &loss, values)) {
+        ps_trainer_evaluation first;
+
+        if (inprocess_means(run, ++run->evaluations, &loss, values) &&
+            ps_trainer_get_evaluation(run->workers[0].trainer, run->evaluations, &first)) {
+            run->job.result_step = first.step;
             run->job.n_result = 0;
             put_results(run, loss, values);
             return job;

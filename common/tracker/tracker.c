@@ -370,7 +370,7 @@ ps_status ps_track_begin(ps_tracker *t, const ps_track_conf *conf, ps_track **ou
                                  .start_ms = conf->job.start_ms};
     track->url = url;
     track->index = conf->index;
-    track->note = ps_xstrdup(conf->note);
+    track->note = conf->note != NULL ? ps_xstrdup(conf->note) : NULL;
     ps_mlflow_params_of(conf->spec, &track->params);
     track->batch = ps_xcalloc(PS_MLFLOW_METRICS_MAX, sizeof *track->batch);
     track->sequence = conf->sequence;
@@ -386,6 +386,11 @@ ps_status ps_track_begin(ps_tracker *t, const ps_track_conf *conf, ps_track **ou
     wake(t);
     *out = track;
     return st;
+}
+
+size_t ps_tracker_left(const ps_tracker *t)
+{
+    return t != NULL ? atomic_load(&t->count) : 0;
 }
 
 uint64_t ps_tracker_dropped(const ps_tracker *t)

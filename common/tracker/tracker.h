@@ -8,7 +8,7 @@
  *
  * The run of a job is found again by a tag, so a process that is started again goes on with it. A
  * file for each track (`note`) says what the tracker has; it is removed when nothing is left to
- * send. All functions but ps_tracker_dropped belong to one thread.
+ * send. All functions but ps_tracker_left and ps_tracker_dropped belong to one thread.
  */
 #ifndef PS_COMMON_TRACKER_TRACKER_H
 #define PS_COMMON_TRACKER_TRACKER_H
@@ -46,7 +46,7 @@ typedef struct ps_track_conf {
     size_t index;
     const char *url;    /* as in JobSpec.tracker */
     const json_t *spec; /* borrowed */
-    const char *note;   /* path of its file */
+    const char *note;   /* path of its file; NULL: none */
     uint64_t sequence;  /* of the newest event whose metrics the tracker has; 0: none */
 } ps_track_conf;
 
@@ -79,6 +79,9 @@ void ps_track_metrics(ps_track *track, const ps_mlflow_metric *metrics, size_t c
 
 /* Has the rest sent, and gives the track up. */
 void ps_track_end_run(ps_track *track, const ps_track_end *end);
+
+/* Returns how many tracks have something left to send, or were not ended. Any thread. */
+size_t ps_tracker_left(const ps_tracker *t);
 
 /* Returns how many values were dropped, of all tracks. Any thread. */
 uint64_t ps_tracker_dropped(const ps_tracker *t);

@@ -33,7 +33,7 @@ struct ps_track {
     ps_mlflow_job job;
     ps_tracker_url url;
     size_t index;
-    char *note;
+    char *note; /* NULL: none */
     ps_mlflow_params params;
     atomic_uint_fast64_t *dropped_of_all;
     void (*wake)(void *arg); /* has the thread look */

@@ -436,6 +436,9 @@ void ps_track_keep(ps_track *track)
     char text[NOTE_MAX_BYTES];
     ps_status st;
 
+    if (track->note == NULL) {
+        return;
+    }
     if (track->stage == PS_TRACK_OVER && track->ended_us > 0) {
         unlink(track->note);
         return;

@@ -8,7 +8,7 @@
 #include "common/base/log.h"
 #include "common/base/shorten.h"
 #include "common/base/xalloc.h"
-#include "common/rpc/pbjson.h"
+#include "common/tracker/tracked.h"
 #include "services/coordinator/coordinator.h"
 #include "services/coordinator/domain/job_message.h"
 #include "services/coordinator/io/artifacts.h"
@@ -20,17 +20,12 @@
 #include <strings.h>
 #include <unistd.h>
 
-enum { ALLOWED_MAX = 64, PATH_BYTES = 1200 };
-
-static const int64_t progress_us = 1000000; /* between two points of progress */
+enum { ALLOWED_MAX = 64, PATH_BYTES = PS_TRACKED_NOTE_BYTES - 24 };
 
 /* A job that trackers are told of. */
 typedef struct tracked {
     const ps_live *job; /* NULL: it was over before this process began */
-    ps_track *tracks[PS_TRACKERS_MAX];
-    size_t count;
-    int64_t told_us; /* when progress was sent last */
-    uint64_t told_step;
+    ps_tracked told;
     uint64_t
         result_step; /* of the newest evaluation, and its attempt: nodes report evaluations again */
     uint32_t attempt; /* after a restart of the coordinator */
@@ -251,72 +246,9 @@ static void told(void *arg, const ps_track_news *what)
 
 /* --- what trackers are told --------------------------------------------------------- */
 
-static int64_t ms_of(const Google__Protobuf__Timestamp *time)
+static void name_note(const ps_trackers *t, const char *job_id, char note[PATH_BYTES])
 {
-    return time != NULL ? time->seconds * 1000 + time->nanos / 1000000 : ps_clock_wall_us() / 1000;
-}
-
-static void name_note(const ps_trackers *t, const char *job_id, size_t index, char path[PATH_BYTES])
-{
-    snprintf(path, PATH_BYTES, "%s/trackers/%s.%zu", t->c->conf.data_dir, job_id, index);
-}
-
-/* Adds what is finite and known. */
-static void add(ps_mlflow_metric *list, size_t *count, const ps_mlflow_metric *at, const char *name,
-                double value)
-{
-    list[*count] = *at;
-    snprintf(list[*count].key, sizeof list[*count].key, "%s", name);
-    list[(*count)++].value = value;
-}
-
-static void send_all(const tracked *job, const ps_mlflow_metric *list, size_t count)
-{
-    for (size_t i = 0; i < job->count; i++) {
-        if (job->tracks[i] != NULL) {
-            ps_track_metrics(job->tracks[i], list, count);
-        }
-    }
-}
-
-static void send_progress(tracked *job, const Psgd__V1__Progress *p)
-{
-    ps_mlflow_metric list[8], at = {.step = p->step, .wall_ms = ps_clock_wall_us() / 1000};
-    size_t n = 0;
-
-    job->told_us = ps_clock_us();
-    job->told_step = p->step;
-    add(list, &n, &at, "train/loss", p->loss);
-    add(list, &n, &at, "train/accuracy", p->accuracy);
-    add(list, &n, &at, "samples_per_second", p->samples_per_second);
-    add(list, &n, &at, "bytes_up", (double)p->bytes_up);
-    add(list, &n, &at, "bytes_down", (double)p->bytes_down);
-    add(list, &n, &at, "seconds_waiting", p->seconds_waiting);
-    add(list, &n, &at, "epoch", p->epoch);
-    add(list, &n, &at, "workers_alive", p->workers_alive);
-    send_all(job, list, n);
-}
-
-/* Sends the result of an evaluation to `to`, or to all trackers of the job if it is NULL. */
-static void send_result(const tracked *job, ps_track *to, const Psgd__V1__Job *msg,
-                        uint64_t sequence, int64_t wall_ms)
-{
-    ps_mlflow_metric at = {.step = msg->result_step, .wall_ms = wall_ms, .sequence = sequence};
-    ps_mlflow_metric *list = ps_xcalloc(msg->n_result + 1, sizeof *list);
-    size_t n = 0;
-
-    for (size_t i = 0; i < msg->n_result; i++) {
-        char name[PS_MLFLOW_METRIC_BYTES];
-
-        snprintf(name, sizeof name, "test/%.50s", msg->result[i]->key);
-        add(list, &n, &at, name, msg->result[i]->value);
-    }
-    if (to != NULL) {
-        ps_track_metrics(to, list, n);
-    } else {
-        send_all(job, list, n);
-    }
-    free(list);
+    snprintf(note, PATH_BYTES, "%s/trackers/%s", t->c->conf.data_dir, job_id);
 }
 
 static tracked *find(const ps_trackers *t, const ps_live *live)
@@ -334,37 +266,21 @@ static tracked *begin(ps_trackers *t, const ps_live *live, const Psgd__V1__Job *
                       unsigned skipped)
 {
     tracked *job = ps_xcalloc(1, sizeof *job);
-    json_t *spec = ps_pb_to_json(&msg->spec->base, PS_PB_DEFAULTS);
-    ps_track_conf conf = {
-        .job = {.id = msg->id,
-                .title = msg->spec->title,
-                .owner = msg->owner,
-                .start_ms = ms_of(msg->start_time ? msg->start_time : msg->create_time)},
-        .spec = spec};
+    char note[PATH_BYTES];
     ps_status st = ps_ok();
 
     if (t->tracker == NULL) {
         st = ps_tracker_create(&t->conf, &t->tracker);
     }
     job->job = live;
-    job->count = msg->spec->n_tracker < PS_TRACKERS_MAX ? msg->spec->n_tracker : PS_TRACKERS_MAX;
-    for (size_t i = 0; ps_is_ok(&st) && i < job->count; i++) {
-        char note[PATH_BYTES];
-
-        name_note(t, msg->id, i, note);
-        conf.index = i;
-        conf.url = msg->spec->tracker[i];
-        conf.note = note;
-        conf.sequence = ps_track_read_note(note);
-        if ((skipped >> i & 1) == 0) {
-            st = ps_track_begin(t->tracker, &conf, &job->tracks[i]);
-        }
+    name_note(t, msg->id, note);
+    if (ps_is_ok(&st)) {
+        st = ps_tracked_begin(&job->told, t->tracker, msg, note, skipped);
     }
     if (!ps_is_ok(&st)) {
         ps_log_with(PS_LOG_ERROR, "tracker", PS_LOG_FIELDS(PS_LOG_STR("job", msg->id)),
                     "not all trackers are told: %s", st.text);
     }
-    json_decref(spec);
     PS_LINK_FIRST(t->jobs, job);
     return job;
 }
@@ -372,26 +288,10 @@ static tracked *begin(ps_trackers *t, const ps_live *live, const Psgd__V1__Job *
 /* Has the rest sent, and forgets the job. */
 static void end(ps_trackers *t, tracked *job, const Psgd__V1__Job *msg)
 {
-    const char **files = ps_xcalloc(msg->n_artifacts + 1, sizeof *files);
     char folder[PS_FOLDER_MAX];
     ps_status st = ps_artifacts_folder(folder, t->c->conf.data_dir, msg->id);
-    ps_track_end how = {
-        .how = msg->state == PSGD__V1__JOB_STATE__JOB_STATE_DONE        ? PS_MLFLOW_FINISHED
-               : msg->state == PSGD__V1__JOB_STATE__JOB_STATE_CANCELLED ? PS_MLFLOW_KILLED
-                                                                        : PS_MLFLOW_FAILED,
-        .end_ms = ms_of(msg->end_time),
-        .folder = ps_is_ok(&st) ? folder : "",
-        .files = files};
 
-    for (size_t i = 0; i < msg->n_artifacts; i++) {
-        files[how.file_count++] = msg->artifacts[i]->name;
-    }
-    for (size_t i = 0; i < job->count; i++) {
-        if (job->tracks[i] != NULL) {
-            ps_track_end_run(job->tracks[i], &how);
-        }
-    }
-    free(files);
+    ps_tracked_end(&job->told, msg, ps_is_ok(&st) ? folder : "");
     PS_UNLINK(t->jobs, job);
     free(job);
 }
@@ -423,7 +323,8 @@ static void take_change(ps_trackers *t, const ps_live *live)
 
     if (job != NULL && change != NULL && change->has_event &&
         is_evaluation(job, change->record.job, change->kind)) {
-        send_result(job, NULL, change->record.job, change->sequence, ps_clock_wall_us() / 1000);
+        ps_tracked_result(&job->told, NULL, change->record.job, change->sequence,
+                          ps_clock_wall_us() / 1000);
     }
 }
 
@@ -447,9 +348,8 @@ void ps_trackers_changed(void *arg, ps_live *live, ps_job_news what)
     if (job == NULL && (has_begun(msg) || what == PS_JOB_OVER)) {
         job = begin(t, live, msg, 0);
     }
-    if (job != NULL && msg->progress != NULL && msg->progress->step != job->told_step &&
-        (what == PS_JOB_OVER || ps_clock_us() - job->told_us >= progress_us)) {
-        send_progress(job, msg->progress);
+    if (job != NULL && msg->progress != NULL) {
+        ps_tracked_progress(&job->told, msg->progress, what == PS_JOB_OVER);
     }
     if (job != NULL && what == PS_JOB_OVER) {
         end(t, job, msg);
@@ -463,11 +363,12 @@ static void send_stored(ps_trackers *t, tracked *job, const Psgd__V1__Job *msg, 
 {
     uint64_t has[PS_TRACKERS_MAX], after = 0;
     Psgd__V1__WatchJobResponse *event = NULL;
-    char note[PATH_BYTES];
+    char note[PATH_BYTES], path[PS_TRACKED_NOTE_BYTES];
 
-    for (size_t i = 0; i < job->count; i++) {
-        name_note(t, msg->id, i, note);
-        has[i] = ps_track_read_note(note);
+    name_note(t, msg->id, note);
+    for (size_t i = 0; i < job->told.count; i++) {
+        ps_tracked_note(note, i, path);
+        has[i] = ps_track_read_note(path);
     }
     for (;;) {
         ps_status st = ps_registry_next_event(t->c->reader, number, after, &event);
@@ -477,10 +378,10 @@ static void send_stored(ps_trackers *t, tracked *job, const Psgd__V1__Job *msg, 
         }
         after = event->sequence;
         if (event->job != NULL && is_evaluation(job, event->job, event->kind)) {
-            for (size_t i = 0; i < job->count; i++) {
-                if (job->tracks[i] != NULL && event->sequence > has[i]) {
-                    send_result(job, job->tracks[i], event->job, event->sequence,
-                                ms_of(event->time));
+            for (size_t i = 0; i < job->told.count; i++) {
+                if (job->told.tracks[i] != NULL && event->sequence > has[i]) {
+                    ps_tracked_result(&job->told, job->told.tracks[i], event->job, event->sequence,
+                                      ps_tracked_ms(event->time));
                 }
             }
         }
@@ -492,13 +393,13 @@ static void send_stored(ps_trackers *t, tracked *job, const Psgd__V1__Job *msg, 
 /* Returns the trackers of a job that have all, as bits: those without a file. */
 static unsigned complete(const ps_trackers *t, const Psgd__V1__Job *msg)
 {
+    char note[PATH_BYTES], path[PS_TRACKED_NOTE_BYTES];
     unsigned bits = 0;
 
+    name_note(t, msg->id, note);
     for (size_t i = 0; i < msg->spec->n_tracker && i < PS_TRACKERS_MAX; i++) {
-        char note[PATH_BYTES];
-
-        name_note(t, msg->id, i, note);
-        bits |= access(note, F_OK) == 0 ? 0u : 1u << i;
+        ps_tracked_note(note, i, path);
+        bits |= access(path, F_OK) == 0 ? 0u : 1u << i;
     }
     return bits;
 }

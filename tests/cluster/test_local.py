@@ -197,12 +197,11 @@ class Command(unittest.TestCase):
         f = Folder(self)
         recovery = {"maxRestarts": 3, "onWorkerLoss": "LOSS_ACTION_RESTART", "onServerLoss": "LOSS_ACTION_RESTART",
                     "waitSeconds": 5}
-        job = f.spec({**SMALL, "checkpoint": {"keep": 2}, "recovery": recovery, "workersMin": 1, "workersMax": 1,
-                      "tracker": ["mlflow:http://127.0.0.1:1"]})
+        job = f.spec({**SMALL, "checkpoint": {"keep": 2}, "recovery": recovery, "workersMin": 1, "workersMax": 1})
         code, out, err = f.run("train", job)
         self.assertEqual((code, out), (ARGUMENTS, ""))
         for field in ("checkpoint", "recovery.max_restarts", "recovery.on_worker_loss", "recovery.on_server_loss",
-                      "recovery.wait_seconds", "workers_min", "workers_max", "tracker"):
+                      "recovery.wait_seconds", "workers_min", "workers_max"):
             self.assertIn(f"spec.{field}: is set; psgd train runs in one process", err)
         code, out, err = f.run("train", "--plan", job)
         self.assertEqual(code, OK, err)

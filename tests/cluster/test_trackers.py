@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs with trackers: what an MLflow server gets, and that a bad one costs neither a job nor the
 coordinator anything. The server is a stub that enforces the documented bounds (mlflow_stub.py)."""
+import json
 import os
 import pathlib
+import signal
 import socket
 import subprocess
 import tempfile
@@ -12,6 +14,7 @@ import time
 import grpc
 
 import mlflow_stub
+import test_local
 from harness import BIN, ENDLESS, PATIENCE, SMALL, ClusterTest, coordinator_pb2, job_pb2, main
 
 # Steps of 25 ms: an evaluation each quarter of a second.
@@ -84,6 +87,41 @@ class Trackers(ClusterTest):
         c.poll("the run is over", lambda: stub.status(job.id) == "FINISHED")
         c.poll("its note is gone", lambda: f"{job.id}.0" not in self.notes(c))
         self.assertEqual(stub.faults, [])
+
+    def test_a_job_of_psgd_train_has_a_run_for_each_training(self):
+        f, stub = test_local.Folder(self), self.stub(login="Bearer secret")
+        f.env["MLFLOW_TRACKING_TOKEN"] = "secret"
+        spec = f.spec({**SMALL, "tracker": [stub.url]})
+        for runs in (1, 2):
+            code, out, err = f.run("--format", "json", "train", spec, "--out", "here")
+            self.assertEqual((code, stub.faults, len(stub.runs)), (0, [], runs), err)
+            said = json.loads(out)
+            ran = stub.runs[said["tracker_runs"][0]["run_id"]]
+            job_id = ran["tags"]["psgd_job"]
+            self.assertRegex(job_id, r"^small-local-\d{13}$")
+            self.assertEqual((ran["info"]["status"], ran["params"]["model.widths.0"]), ("FINISHED", "16"))
+            lines = [line.split(",") for line in (f.path / "here/EV-small-N(0).csv").read_text().splitlines()]
+            step, accuracy = lines[0].index("step"), lines[0].index("accuracy")
+            self.assertEqual([(s, round(v, 6)) for s, v in stub.points(job_id, "test/accuracy")],
+                             [(int(line[step]), round(float(line[accuracy]), 6)) for line in lines[1:]])
+            self.assertEqual(stub.points(job_id, "train/loss")[-1][0], int(said["progress"]["step"]))
+            files = {name.split("/artifacts/")[1]: text for name, text in stub.artifacts.items() if ran["info"]["run_id"] in name}
+            self.assertEqual(files, {a["name"]: (f.path / "here" / a["name"]).read_bytes() for a in said["artifacts"]})
+
+    def test_psgd_train_waits_for_a_tracker_that_hangs_until_it_is_interrupted(self):
+        f, stub = test_local.Folder(self), self.stub()
+        stub.mode = "hang"
+        args = f.command("train", f.spec({**SMALL, "tracker": [stub.url]}), "--out", "here")
+        with subprocess.Popen(args, cwd=f.path, env=f.env, stdout=subprocess.PIPE, text=True) as p:
+            end = time.monotonic() + 20 * PATIENCE
+            while not (f.path / "here/manifest.json").exists() and time.monotonic() < end:
+                time.sleep(0.05)
+            time.sleep(0.5)
+            self.assertIsNone(p.poll())  # it waits
+            p.send_signal(signal.SIGINT)
+            out = p.communicate(timeout=5 * PATIENCE)[0]
+        self.assertEqual(p.returncode, 0, out)
+        self.assertIn(f"tracker   {stub.url}: it did not answer", out)
 
     def cancel(self, c, job_id):
         c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job_id), timeout=10 * PATIENCE)
