@@ -12,12 +12,14 @@
 #include "common/base/log.h"
 #include "common/base/sha256.h"
 #include "common/base/xalloc.h"
+#include "common/pki/secret.h"
 #include "common/rpc/guard.h"
 
 #include <assert.h>
 #include <grpc/grpc_security_constants.h>
 #include <grpc/support/alloc.h>
 #include <grpc/support/string_util.h>
+#include <openssl/crypto.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -48,10 +50,11 @@ struct ps_tls {
     char dir[PS_PATH_MAX], tokens_file[PS_PATH_MAX]; /* tokens_file "": none are taken */
     ps_certificate own;
     grpc_tls_certificate_provider *files;
-    bool is_guest;              /* has no certificate, but ... */
-    char token[PS_TOKEN_BYTES]; /* which each call brings */
-    pthread_mutex_t mutex;      /* guards the members below */
-    ps_revoked *revoked;        /* NULL: none */
+    bool is_guest;                    /* has no certificate, but ... */
+    char token[PS_TOKEN_BYTES];       /* which each call brings */
+    char secret[PS_SHA256_HEX_BYTES]; /* of ps_tls_vouch; of a guest "" */
+    pthread_mutex_t mutex;            /* guards the members below */
+    ps_revoked *revoked;              /* NULL: none */
     watched_file crl_file;
     ps_tokens tokens;
     watched_file token_file;
@@ -513,6 +516,36 @@ ps_status ps_tls_identify(ps_tls *tls, const void *der, size_t n, ps_tls_identit
     return ps_is_ok(&st) ? ps_tls_check_identity(tls, out) : st;
 }
 
+void ps_tls_vouch(const ps_tls *tls, const ps_tls_identity *identity,
+                  char out[PS_TLS_VOUCHED_BYTES])
+{
+    char who[PS_PRINCIPAL_TEXT_BYTES];
+
+    snprintf(out, PS_TLS_VOUCHED_BYTES, "%s%s:%s", tls->secret, identity->serial,
+             ps_principal_text(&identity->who, who));
+}
+
+/* Reads what ps_tls_vouch has written. Returns false if it has not. */
+static bool take_vouched(const ps_tls *tls, const char *text, size_t n, ps_tls_identity *out)
+{
+    const size_t secret = sizeof tls->secret - 1;
+    char rest[PS_TLS_VOUCHED_BYTES], *end;
+    ps_status st;
+
+    if (tls->is_guest || n <= secret || n - secret >= sizeof rest ||
+        CRYPTO_memcmp(text, tls->secret, secret) != 0) {
+        return false;
+    }
+    memcpy(rest, text + secret, n - secret);
+    rest[n - secret] = '\0';
+    end = strchr(rest, ':');
+    assert(end != NULL && end - rest < PS_PKI_SERIAL_BYTES);
+    *end = '\0';
+    snprintf(out->serial, sizeof out->serial, "%.*s", PS_PKI_SERIAL_BYTES - 1, rest);
+    st = ps_principal_parse(end + 1, &out->who);
+    return ps_is_ok(&st);
+}
+
 /* Reads who has the token of a call. */
 static ps_status take_bearer(ps_tls *tls, const grpc_metadata_array *metadata, ps_tls_identity *out)
 {
@@ -524,7 +557,8 @@ static ps_status take_bearer(ps_tls *tls, const grpc_metadata_array *metadata, p
                        "neither a certificate nor a token: send the metadata 'authorization' with "
                        "'Bearer TOKEN'");
     }
-    return ps_tls_identify_token(tls, text, n, out);
+    return take_vouched(tls, text, n, out) ? ps_tls_check_identity(tls, out)
+                                           : ps_tls_identify_token(tls, text, n, out);
 }
 
 ps_status ps_tls_caller(ps_tls *tls, grpc_call *call, const grpc_metadata_array *metadata,
@@ -596,6 +630,9 @@ ps_status ps_tls_create(const char *dir, ps_tls **out)
         st = ps_revoked_read(dir, &revoked);
     }
     ps_revoked_destroy(revoked);
+    if (ps_is_ok(&st)) {
+        st = ps_secret_draw(tls->secret);
+    }
     if (!ps_is_ok(&st)) {
         free(tls);
         return st;
@@ -627,6 +664,7 @@ void ps_tls_release(ps_tls *tls)
         ps_revoked_destroy(tls->revoked);
         ps_tokens_fini(&tls->tokens);
         explicit_bzero(tls->token, sizeof tls->token);
+        explicit_bzero(tls->secret, sizeof tls->secret);
         pthread_mutex_destroy(&tls->mutex);
         free(tls);
     }

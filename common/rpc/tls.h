@@ -68,6 +68,12 @@ PS_MUST_USE ps_status ps_tls_identify(ps_tls *tls, const void *der, size_t n, ps
 PS_MUST_USE ps_status ps_tls_identify_token(ps_tls *tls, const char *text, size_t n,
                                             ps_tls_identity *out);
 
+/* Writes what a call of this process to its own server brings as token to be one of `identity`, who
+ * has shown a certificate without gRPC (ps_channel_bring). It has a secret of the process. */
+enum { PS_TLS_VOUCHED_BYTES = PS_SHA256_HEX_BYTES + PS_PKI_SERIAL_BYTES + PS_PRINCIPAL_TEXT_BYTES };
+void ps_tls_vouch(const ps_tls *tls, const ps_tls_identity *identity,
+                  char out[PS_TLS_VOUCHED_BYTES]);
+
 /* Connects to host:port and shakes hands, within `timeout_us` of waiting. Fails with UNAVAILABLE if
  * nobody listens, and with UNAUTHENTICATED if one side does not take the other; the text says which
  * and why. Blocks; any thread. */

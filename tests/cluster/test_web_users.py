@@ -13,13 +13,14 @@ import subprocess
 import sys
 import tempfile
 
+import grpc
 from google.protobuf import json_format
 
 from browser import Browser
-from harness import BIN, ENDLESS, PATIENCE, coordinator_pb2 as pb, main
+from harness import BIN, ENDLESS, PATIENCE, coordinator_pb2 as pb, coordinator_pb2_grpc, main
 from test_matrix import ANNA, BOB, CHANGE, OTTO, SEE, SUE, methods
 from test_web_api import page_of
-from tls_cluster import TlsTest, psgd, s_client
+from tls_cluster import Authority, TlsTest, psgd, s_client
 
 SERVICE = pb.DESCRIPTOR.services_by_name["CoordinatorService"]
 
@@ -39,9 +40,18 @@ class Users(TlsTest):
         told = psgd("token", "create", who, "--tokens", self.file)
         return re.search("psgd_[0-9a-f]{64}", told.stdout).group()
 
-    def ask(self, path, body=None, token=None, headers=None):
-        """Status, headers and JSON of the answer."""
-        connection = http.client.HTTPSConnection(self.at, context=self.tls, timeout=30 * PATIENCE)
+    def certificate(self, who):
+        """The folder of a member, who joins if it has not."""
+        at = self.c.authority.dir_of(who)
+        return at if at.exists() else self.c.authority.join(who)
+
+    def ask(self, path, body=None, token=None, headers=None, cert=None):
+        """Status, headers and JSON of the answer. cert: a folder with the certificate of the client."""
+        tls = self.tls
+        if cert:
+            tls = ssl.create_default_context(cafile=self.c.admin / "root.pem")
+            tls.load_cert_chain(cert / "identity.pem")
+        connection = http.client.HTTPSConnection(self.at, context=tls, timeout=30 * PATIENCE)
         try:
             connection.request("GET" if body is None else "POST", path, None if body is None else json.dumps(body), {
                 **({} if body is None else {"Content-Type": "application/json"}),
@@ -69,20 +79,22 @@ class Users(TlsTest):
         kinds = {who.split("/")[0] for who in self.tokens}
         gone = self.token("admin/gone")
         self.assertEqual(psgd("token", "revoke", "admin/gone", "--tokens", self.file).returncode, 0)
-        callers = {None: None, "wrong": "psgd_" + "0" * 64, "revoked": gone, **self.tokens}
+        callers = [(None, {}), ("wrong", {"token": "psgd_" + "0" * 64}), ("revoked", {"token": gone}),
+                   *((who, {"token": token}) for who, token in self.tokens.items()),
+                   *((who, {"cert": self.certificate(who)}) for who in self.tokens)]
         self.c.poll("the file is read again", lambda: self.ask("/api/v1/ListJobs", {}, gone)[0] == 401)
         wrong, cells = [], 0
         routes = [(m, table[m], *entries[f"CoordinatorService/{m}"]) for m in table]
         routes.append(("curves", table["GetJob"], SEE, pb.GetJobRequest(job_id=jobs[0])))
-        for who, token in callers.items():
+        for who, by in callers:
             for name, may, about, request in routes:
                 if name == "curves":
-                    status, _, said = self.ask(f"/api/v1/curves?job_id={jobs[0]}", token=token)
+                    status, _, said = self.ask(f"/api/v1/curves?job_id={jobs[0]}", **by)
                 else:
                     body = json_format.MessageToDict(request, preserving_proto_field_name=True)
                     if name == "ReclaimLogs":
                         body["name"] = "EV-none.csv"
-                    status, _, said = self.ask(f"/api/v1/{name}", body, token)
+                    status, _, said = self.ask(f"/api/v1/{name}", body, **by)
                 if who not in self.tokens:
                     want = {401}
                 elif not kinds & set(may.split(", ")):
@@ -93,11 +105,38 @@ class Users(TlsTest):
                     want = {200, 400, 404, 409, 429}
                 cells += 1
                 if status not in want or (want == {404} and "no method" not in said["error"]["message"]):
-                    wrong.append(f"{who} {name}: {status} {said}; {want} expected")
+                    wrong.append(f"{who} by {[*by]} {name}: {status} {said}; {want} expected")
         self.assertEqual(wrong, [])
         print(f"{cells} cells", file=sys.stderr)
         for path in ("/", "/app.js"):  # the page itself has nothing of anybody
             self.assertEqual(self.ask(path)[0], 200)
+
+    def test_a_certificate_is_a_user(self):
+        authority, other = self.c.authority, Authority()
+        self.addCleanup(other.close)
+        sue, old, foreign = self.certificate(SUE), authority.join_expiring("admin/old"), other.join("admin/anna")
+        status, _, said = self.ask("/api/v1/SubmitJob", {"spec": {"workers": 9}}, cert=sue)
+        self.assertEqual((status, said["job"]["owner"]), (200, SUE))
+        seen = self.ask("/api/v1/ListJobs", {}, self.tokens[BOB], cert=sue)[2]  # the certificate counts
+        self.assertEqual([j["id"] for j in seen["jobs"]], [said["job"]["id"]])
+        self.assertEqual(self.ask(f"/api/v1/WatchJob?job_id={said['job']['id']}", cert=sue)[2], b"retry: 1000\n")
+        serial = next(m["serial"] for m in authority.run("list", "--pki", authority.pki)["certificates"] if m["principal"] == SUE)
+        audit = self.c.coordinator.folder / self.c.coordinator.name / "audit.jsonl"
+        self.c.poll("the audit", lambda: f'"who":"{SUE}","credential":"{serial}"' in audit.read_text())
+        self.assertEqual(self.ask("/api/v1/ListJobs", {}, cert=sue, headers={"Sec-Fetch-Site": "cross-site"})[0], 403)
+        self.c.poll("it ends", lambda: self.ask("/api/v1/ListJobs", {}, cert=old)[0] == 401)
+        for at, token, text in ((foreign, self.tokens[ANNA], "unable to get local issuer certificate"), (old, None, "has expired"),
+                                (None, "0" * 64 + f"{serial}:{ANNA}", "is needed")):
+            status, _, said = self.ask("/api/v1/ListJobs", {}, token, cert=at)
+            self.assertEqual((status, text in said["error"]["message"]), (401, True), said)
+        with grpc.secure_channel(self.c.coordinator.address, grpc.ssl_channel_credentials(
+                (self.c.admin / "root.pem").read_bytes())) as channel:  # what stands for a certificate within the process
+            stub = coordinator_pb2_grpc.CoordinatorServiceStub(channel)
+            for secret in ("", "0" * 64):
+                self.refused(lambda: stub.ListJobs(pb.ListJobsRequest(), timeout=10 * PATIENCE, metadata=[
+                    ("authorization", f"Bearer {secret}{serial}:{ANNA}")]), grpc.StatusCode.UNAUTHENTICATED)
+        authority.revoke(SUE)
+        self.c.poll("it is out", lambda: self.ask("/api/v1/ListJobs", {}, cert=sue)[0] == 401, seconds=5)
 
     def test_a_browser_logs_in_and_out(self):
         job = self.submit(SUE)

@@ -308,7 +308,7 @@ static enum MHD_Result call(ps_web_request *r, const char *name, bool has_body)
     return hand_over(r);
 }
 
-/* --- users: by tokens, under TLS ------------------------------------------------------------ */
+/* --- users: by certificates and tokens, under TLS -------------------------------------------- */
 
 /* A page of another site does not get a browser to send the cookie (SameSite), and no script reads
  * it (HttpOnly). Browsers take a name with this prefix by TLS only, and from this host only. */
@@ -326,22 +326,29 @@ static bool copy_token(char to[PS_TOKEN_BYTES], const char *text)
     return is;
 }
 
-/* Takes the token of a request: from "Authorization: Bearer TOKEN", or from the cookie of a browser
- * that has logged in. Fails with UNAUTHENTICATED if nobody has it. */
+/* Takes the user of a request: by the certificate of the connection, else by "Authorization: Bearer
+ * TOKEN", else by the cookie of a browser that has logged in. Fails with UNAUTHENTICATED. */
 static ps_status take_user(ps_web_request *r)
 {
     const ps_http *http = &r->web->http;
     const char *text = ps_http_bearer(http, r->connection);
     ps_tls_identity user;
+    ps_status st = ps_http_client(http, r->connection, r->web->tls, &user);
 
+    if (ps_is_ok(&st)) {
+        ps_tls_vouch(r->web->tls, &user, r->token);
+    }
+    if (st.code != PS_NOT_FOUND) {
+        return st;
+    }
     if (text == NULL) {
         text = http->lookup_connection_value(r->connection, MHD_COOKIE_KIND, COOKIE);
     }
     return copy_token(r->token, text)
                ? ps_tls_identify_token(r->web->tls, r->token, PS_TOKEN_BYTES - 1, &user)
                : ps_fail(PS_UNAUTHENTICATED,
-                         "Authorization: 'Bearer TOKEN' is needed, or a log-in on the page; 'psgd "
-                         "token create' makes a token");
+                         "Authorization: 'Bearer TOKEN' is needed, or a log-in on the page, or a "
+                         "certificate; 'psgd token create' makes a token");
 }
 
 /* Has the browser keep the token of {"token": TOKEN} as a cookie, or forget it if that is "".
@@ -351,7 +358,8 @@ static enum MHD_Result log_in(ps_web_request *r)
     const ps_web *web = r->web;
     json_t *json = json_loadb(r->body.data, r->body.len, JSON_REJECT_DUPLICATES, NULL);
     const char *text = json_string_value(json_object_get(json, "token"));
-    bool is_out = text != NULL && text[0] == '\0', is_in = copy_token(r->token, text);
+    char token[PS_TOKEN_BYTES] = "";
+    bool is_out = text != NULL && text[0] == '\0', is_in = copy_token(token, text);
     struct MHD_Response *response;
     char cookie[160];
 
@@ -362,7 +370,7 @@ static enum MHD_Result log_in(ps_web_request *r)
                       "them, are needed");
     }
     snprintf(cookie, sizeof cookie, COOKIE "=%s; Path=/; Secure; HttpOnly; SameSite=Strict%s",
-             r->token, is_out ? "; Max-Age=0" : "");
+             token, is_out ? "; Max-Age=0" : "");
     response =
         web->http.create_response_from_buffer(2, (void *)(uintptr_t) "{}", MHD_RESPMEM_PERSISTENT);
     if (!response) {

@@ -11,9 +11,10 @@
  *   /api/v1/login         under TLS: has a browser keep {"token": TOKEN}; "": forget it
  *
  * The page is a client: each request becomes a call of the coordinator's own gRPC service, so
- * roles, limits and the audit are those of any other client. Under TLS it brings the user's token:
- * "Authorization: Bearer TOKEN", or the cookie of a log-in. libmicrohttpd reads and writes on a
- * thread of its own, calls are made on a second one, and the coordinator's loop sees only calls.
+ * roles, limits and the audit are those of any other client. Under TLS it is that of a user: by the
+ * certificate of the connection, "Authorization: Bearer TOKEN", or the cookie of a log-in.
+ * libmicrohttpd reads and writes on a thread of its own, calls are made on a second one, and the
+ * coordinator's loop sees only calls.
  */
 #ifndef PS_COORDINATOR_WEB_H
 #define PS_COORDINATOR_WEB_H

@@ -27,10 +27,10 @@ typedef struct ps_web_request ps_web_request;
 struct ps_web_request {
     ps_web *web;
     struct MHD_Connection *connection;
-    ps_strbuf body;             /* HTTP thread */
-    char token[PS_TOKEN_BYTES]; /* of the user; "": none. Set before the request is posted */
-    bool is_routed;             /* HTTP thread: the call is made, or the answer is queued */
-    ps_web_kind kind;           /* this and the next two: set before the request is posted */
+    ps_strbuf body;                   /* HTTP thread */
+    char token[PS_TLS_VOUCHED_BYTES]; /* of the user; "": none. Set before the request is posted */
+    bool is_routed;                   /* HTTP thread: the call is made, or the answer is queued */
+    ps_web_kind kind;                 /* this and the next two: set before the request is posted */
     const ps_method *method;
     ProtobufCMessage *message;
 
