@@ -7,6 +7,7 @@ units are sound and hardened, a booted systemd runs them and trains, and a purge
 
 It needs root, for a root file system of its own and for systemd-nspawn.
 """
+import gzip
 import os
 import pathlib
 import re
@@ -15,6 +16,7 @@ import subprocess
 import tempfile
 import unittest
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ["PSGD_BUILD"]).resolve()
 PACKAGES = ["psgd", "psgd-coordinator", "psgd-pserver", "psgd-worker"]
 UNITS = ["psgd-coordinator.service", "psgd-worker.service", "psgd-worker@.service",
@@ -27,6 +29,7 @@ TRAIN = r"""#!/bin/bash
 set -u
 check() { echo "$1: $(eval "$2" 2>&1 | tr '\n' ' ')"; }
 systemctl start psgd-coordinator psgd-pserver psgd-worker@1 psgd-worker@2
+systemctl enable -q psgd-worker@2
 check active 'systemctl is-active psgd-coordinator psgd-pserver psgd-worker@1 psgd-worker@2'
 check user 'stat -c %U /proc/$(systemctl show -P MainPID psgd-coordinator)'
 check worker_is_root 'test $(stat -c %u /proc/$(systemctl show -P MainPID psgd-worker@1)) = 0 && echo yes || echo no'
@@ -51,9 +54,25 @@ check hung 'systemctl show -P NRestarts psgd-pserver'
 systemctl stop psgd-coordinator psgd-pserver psgd-worker@1 psgd-worker@2
 check results 'for u in psgd-coordinator psgd-pserver psgd-worker@1 psgd-worker@2; do systemctl show -P Result $u; done'
 check denied 'journalctl -q --no-pager -b 2>/dev/null | grep -ci "seccomp\|SIGSYS"'
+# The lines of docs/deploy.md, on one host. What a person does by an editor or copies from the screen is here.
+apt() { :; }
+runuser() { command runuser "$@" >>/root/said; SHA256=$(sed -n 's/^fingerprint *//p' /root/said); }
+editor() {
+    case $1 in
+    *-coordinator) sed -i 's/10\.0\.0\.5/127.0.0.1/; /^#PSGD_DATA/!s/^#PSGD/PSGD/' "$1" ;;
+    *) printf 'PSGD_COORDINATOR=127.0.0.1:15386\nPSGD_JOIN=%s\n' "$(grep -o 'psgd-join:node/'"${1##*psgd-}"'.*' /root/said)" >"$1" ;;
+    esac
+}
+exec 3>&1 >>/root/watch.txt 2>&1
+@LINES@
+code=$?
+exec >&3
+check documented 'echo $code; systemctl is-active psgd-coordinator psgd-pserver psgd-worker'
+systemctl stop psgd-coordinator psgd-pserver psgd-worker
 echo end
 cat /root/watch.txt
 """
+LINES = re.findall(r"(?m)^    (.*?)(?:  +#.*)?$", (ROOT / "docs/deploy.md").read_text().split("## Hosts with systemd")[1].split("\n## ")[0])
 
 
 def run(*args, **kw):
@@ -98,11 +117,16 @@ class Packages(unittest.TestCase):
         pages = {p.name for p in (self.root / "usr/share/man/man1").glob("psgd*")}
         self.assertLessEqual({"psgd.1.gz", "psgd-submit.1.gz", "psgd-token.1.gz", "psgd-coordinator.1.gz",
                               "psgd-worker.1.gz", "psgd-pserver.1.gz"}, pages)
+        for program in PACKAGES:
+            page = gzip.decompress((self.root / f"usr/share/man/man1/{program}.1.gz").read_bytes()).decode().replace("\\-", "-")
+            for flag in re.findall(r"(?m)^ .*?(--[a-z-]+)", self.in_root(program, "--help")):
+                self.assertIn(flag, page)
+        self.assertRegex(self.in_root("psgd", "--version"), r"^psgd \d+\.\d+\.\d+\ncommit [0-9a-f]{12}.*\nkernels: .*\n$")
         self.assertTrue((self.root / "usr/share/bash-completion/completions/psgd").exists())
 
     def test_5_a_booted_system_runs_them_and_trains(self):
         script = self.root / "usr/local/bin/train"
-        script.write_text(TRAIN)
+        script.write_text(TRAIN.replace("@LINES@", "\n".join(LINES).replace("10.0.0.5", "127.0.0.1")))
         script.chmod(0o755)
         (self.root / "etc/systemd/system/train.service").write_text(
             "[Unit]\nAfter=multi-user.target\n[Service]\nType=oneshot\nExecStart=/usr/local/bin/train\n"
@@ -130,6 +154,7 @@ class Packages(unittest.TestCase):
             "hung": "1",
             "results": "success success success success",
             "denied": "0",
+            "documented": "0 active active active",
         }, text)
         self.assertGreater(int(said["files"]), 0)
 
