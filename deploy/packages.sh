@@ -55,6 +55,7 @@ test   mmdebstrap             a clean Debian for the packages
 test   python3-jsonschema     holds manifests against their schemas
 test   python3-yaml           reads them
 test   kubernetes-client      kubectl renders manifests
+test   buildah                builds the Containerfile
 test   umoci                  unpacks the image
 test   runc                   runs it
 test   systemd                checks units

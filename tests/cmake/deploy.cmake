@@ -26,6 +26,8 @@ if(NOT SANITIZE) # what a build for users gives
     set_tests_properties(deploy_debian_remove PROPERTIES LABELS cluster FIXTURES_CLEANUP debian)
     ps_script_test(deploy_packages deploy/test_packages.py)
     ps_script_test(deploy_image deploy/test_image.py)
+    add_test(NAME deploy_containerfile COMMAND ${PROJECT_SOURCE_DIR}/tests/deploy/containerfile.sh ${PROJECT_BINARY_DIR})
+    set_tests_properties(deploy_containerfile PROPERTIES TIMEOUT 900 LABELS cluster FIXTURES_REQUIRED debian SKIP_RETURN_CODE 77)
     set_property(TEST deploy_packages deploy_image APPEND PROPERTY ENVIRONMENT "PSGD_BUILD=${PROJECT_BINARY_DIR}")
     set_property(TEST deploy_packages deploy_image PROPERTY FIXTURES_REQUIRED debian)
 endif()
