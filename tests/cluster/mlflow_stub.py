@@ -4,7 +4,7 @@
 Bounds are those of MLflow's REST API: of a batch 1,000 metrics, 100 parameters, 100 tags and 1,000 in
 all, 1 MB; names of 250 characters from a small alphabet; parameters that never change. Whatever breaks
 one is refused as MLflow does, and kept in `faults`. `mode` makes it a bad server: "hang", or a status
-such as 500 or 429.
+such as 500 or 429, with the message `says`.
 """
 import http.server
 import json
@@ -45,7 +45,7 @@ class Stub:
 
     def __init__(self, port=0, login=None, files="mlflow-artifacts:"):
         self.login, self.files_at = login, files  # the Authorization that it wants
-        self.mode, self.faults, self.asked = "", [], []
+        self.mode, self.says, self.faults, self.asked = "", "as it was told to", [], []
         self.experiments, self.runs, self.artifacts = {}, {}, {}
         self.lock, self.release = threading.Lock(), threading.Event()
         stub = self
@@ -74,7 +74,7 @@ class Stub:
                     stub.release.wait(600)
                     self.close_connection = True
                 elif mode:
-                    self.answer(int(mode), {"error_code": "BROKEN", "message": "as it was told to"})
+                    self.answer(int(mode), {"error_code": "BROKEN", "message": stub.says})
                 else:
                     try:
                         with stub.lock:

@@ -10,6 +10,7 @@ import re
 import sqlite3
 import unittest
 
+import mlflow_stub
 from browser import Browser
 from harness import ENDLESS, job_pb2, main
 from test_web_api import Web
@@ -201,6 +202,23 @@ class Page(Web):
             self.assertGreater(node["load"]["memory_bytes"], 1 << 20)
             self.assertLess(node["load"]["memory_bytes"], node["load"]["host_memory_bytes"])
         self.silent()
+
+    def test_trackers_are_links_and_what_they_say_is_text(self):
+        good, bad = mlflow_stub.Stub(), mlflow_stub.Stub()
+        self.addCleanup(good.close)
+        self.addCleanup(bad.close)
+        bad.mode, bad.says = "400", MARKUP
+        job = self.c.submit({**QUICK, "title": "told"}, tracker=[good.url, bad.url])
+        self.b.open(f"#/job/{job.id}")
+        run = self.until("a run", lambda: good.run_of(job.id))["info"]["run_id"]
+        self.until("it is shown", lambda: f"Tracker {good.url}, run {run}" in self.b.text())
+        self.until("a refusal", lambda: f"{bad.url}: nothing more is sent: it answers HTTP 400 BROKEN: {MARKUP}" in self.b.text())
+        self.assertEqual(self.b.run("return [...document.querySelectorAll('main li a')].map((a) => a.href)"), [f"{s.url[7:]}/" for s in (good, bad)])
+        self.b.open("#/jobs")
+        self.b.open(f"#/job/{job.id}")  # as it is stored
+        self.until("it is shown", lambda: f"Tracker {good.url}, run {run}" in self.b.text())
+        self.assertEqual(self.b.find("main img"), [])
+        self.assertEqual(self.b.console(), [])
 
     def test_text_is_never_markup(self):
         self.b.open("#/submit")

@@ -9,12 +9,18 @@ import {accuracyOf, bytes, count, facts, h, isOver, notice, percent, saving, sec
 const phases = {QUEUED: 'queued', CAN_COMMIT: 'ask nodes', PRE_COMMIT: 'send packages', DO_COMMIT: 'start', RUNNING: 'train', COLLECTING: 'collect files', DONE: 'done'};
 const EVERY_MS = 2000, LOG_BYTES = 20000, EVENTS = 200, ROUNDS = 240;
 
+/** The address of "mlflow:http://…" as a link; anything else stays text. */
+function trackerLink(tracker) {
+  const url = tracker.slice(tracker.indexOf(':') + 1);
+  return /^https?:\/\//.test(url) ? h('a', {href: url, rel: 'noreferrer'}, tracker) : tracker;
+}
+
 export async function jobView(view, [id]) {
   let job = (await call('GetJob', {job_id: id})).job;
   const curves = new Curves(job), reports = new Reports();
   const charts = [chart('Loss'), chart('Accuracy', percent), chart('Samples a second'), chart('Bytes on the wire', bytes)];
   const axis = h('select', {id: 'axis'}, Object.keys(axes).map((a) => h('option', {value: a}, a)));
-  const at = {head: h('div', {class: 'row'}), phases: h('ol', {class: 'phases', 'aria-label': 'Phases'}), facts: h('div'), message: h('p', {}),
+  const at = {head: h('div', {class: 'row'}), phases: h('ol', {class: 'phases', 'aria-label': 'Phases'}), facts: h('div'), message: h('p', {}), trackers: h('ul', {class: 'plain small'}),
     workers: h('div'), now: h('div'), heat: h('div'), events: h('ol', {class: 'small'}), files: h('div'), log: h('pre', {tabindex: 0}), link: h('span', {class: 'soft small'})};
   const act = (name, request, said) => async (e) => {
     e.target.disabled = true;
@@ -27,7 +33,7 @@ export async function jobView(view, [id]) {
 
   view.append(h('div', {class: 'row head'}, h('div', {}, h('h1', {}, id), h('div', {class: 'row'}, at.head, at.link)),
     h('div', {class: 'row'}, cancel, checkpoint, h('a', {class: 'button', href: `#/submit?from=${encodeURIComponent(id)}`}, 'Resubmit with changes'))),
-  at.phases, at.message, at.facts, h('div', {class: 'row head'}, h('h2', {}, 'Curves'), h('div', {class: 'row'}, h('label', {for: 'axis'}, 'Against'), axis)),
+  at.phases, at.message, at.facts, at.trackers, h('div', {class: 'row head'}, h('h2', {}, 'Curves'), h('div', {class: 'row'}, h('label', {for: 'axis'}, 'Against'), axis)),
   h('div', {class: 'grid'}, charts.map((c) => c.element)), h('section', {class: 'card'}, h('h2', {}, 'Workers'), at.workers, at.now, at.heat),
   h('div', {class: 'grid'}, h('section', {class: 'card'}, h('h2', {}, 'Events'), at.events),
     h('section', {class: 'card'}, h('h2', {}, 'Log'), at.log)),
@@ -38,6 +44,9 @@ export async function jobView(view, [id]) {
     at.head.replaceChildren(state(job), job.owner ? h('span', {class: 'soft'}, job.owner) : '');
     at.phases.replaceChildren(...names.map((n, i) => h('li', {class: i < reached || now === 'DONE' ? 'past' : null, 'aria-current': n === now ? 'step' : null}, phases[n])));
     at.message.textContent = [job.reason, job.message].filter(Boolean).join(': ');
+    const runs = (job.tracker_runs ?? []).map((r) => h('li', {}, 'Tracker ', trackerLink(r.tracker ?? ''), r.run_id ? `, run ${r.run_id}` : '',
+      r.message ? `: ${r.message}` : ''));
+    if (runs.map((r) => r.textContent).join('') !== at.trackers.textContent) at.trackers.replaceChildren(...runs); // links keep the focus
     at.facts.replaceChildren(facts([['Step', `${count(p.step)} of ${count(p.total_steps)}`], ['Epoch', p.epoch ?? '–'], ['Time left', isOver(job) ? null : seconds(p.eta_seconds ?? NaN)],
       ['Trained for', seconds(trainedSeconds(job))], ['Loss', short(job.result?.loss ?? p.loss ?? NaN)], ['Accuracy', percent(accuracyOf(job))], ['Samples a second', count(Math.round(p.samples_per_second ?? 0))],
       ['Traffic', traffic(p)], ['Against float32', saving(p)], ['Goodput', job.goodput ? percent(job.goodput) : null], ['Waits for', p.waiting_for || null], ['Restarts', job.restarts || null]]));
@@ -115,8 +124,8 @@ export async function jobView(view, [id]) {
     await Promise.allSettled([drawHeat(), drawWorkers(), drawLog()]);
   }
   function onEvent(event) {
-    const artifacts = event.job.artifacts ?? job.artifacts;
-    job = {...event.job, spec: event.job.spec ?? job.spec, artifacts};
+    job = {...event.job, spec: event.job.spec ?? job.spec, artifacts: event.job.artifacts ?? job.artifacts,
+      tracker_runs: event.job.tracker_runs ?? job.tracker_runs};
     curves.take(event);
     if (event.kind !== 'JOB_EVENT_KIND_PROGRESS') {
       const time = new Date(event.time).toLocaleTimeString(), r = job.result ?? {};
