@@ -47,6 +47,7 @@ test   python3-selenium       drives it
 test   iproute2               counts bytes in a network of its own
 test   openssh-server         hosts for psgd launch, in networks of their own
 test   nftables               cuts machines off each other in a network of their own
+test   zsh                    completes command lines
 test   help2man               manual pages of the packages
 test   dpkg-dev               finds what the packages depend on
 test   file                   finds programs in them

@@ -31,6 +31,15 @@ _psgd_info() {
     "$@" --timeout 1s info "$kind" 2>/dev/null | awk -v kind="$kind" '$1 == kind { print $2 }'
 }
 
+# _psgd_reply COMMAND... - what it prints, a line each, completes the word. zsh has no mapfile.
+_psgd_reply() {
+    local line
+    COMPREPLY=()
+    while IFS= read -r line; do
+        COMPREPLY+=("$line")
+    done < <("$@")
+}
+
 _psgd() {
     local program=${COMP_WORDS[0]} current=${COMP_WORDS[COMP_CWORD]}
     local previous=${COMP_WORDS[COMP_CWORD - 1]} command='' i skip=0
@@ -83,7 +92,7 @@ _psgd() {
         ;;
     --tls-dir | --pki | --output | -o | --data-dir)
         compopt -o filenames 2>/dev/null
-        mapfile -t COMPREPLY < <(compgen -d -- "$current")
+        _psgd_reply compgen -d -- "$current"
         return
         ;;
     -*) words=$(_psgd_choices "$previous" "$program" ${command:+"$command"}) ;;
@@ -104,9 +113,9 @@ _psgd() {
     fi
     if [ -z "$words" ]; then
         compopt -o filenames 2>/dev/null
-        mapfile -t COMPREPLY < <(compgen -f -- "$current")
+        _psgd_reply compgen -f -- "$current"
     else
-        mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+        _psgd_reply compgen -W "$words" -- "$current"
     fi
 }
 
@@ -118,10 +127,10 @@ _psgd_service() {
     words=$(_psgd_choices "${COMP_WORDS[COMP_CWORD - 1]}" "$program")
     case $current in -*) words=$(_psgd_flags "$program") ;; esac
     if [ -n "$words" ]; then
-        mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+        _psgd_reply compgen -W "$words" -- "$current"
     else
         compopt -o filenames 2>/dev/null
-        mapfile -t COMPREPLY < <(compgen -f -- "$current")
+        _psgd_reply compgen -f -- "$current"
     fi
 }
 
