@@ -112,8 +112,8 @@
     PS_OPTION_STRING(type, member.recovery, .name = "recovery", .metavar = "restart|repeat|fail",  \
                      .help = help_of("what the loss of a worker or server does to the job; repeat: "\
                                      "as restart, but after the loss of a worker without state "   \
-                                     "only the step under way is repeated, which costs servers "   \
-                                     "memory and time; default: restart")),                         \
+                                     "only the step under way is repeated; default: repeat with "  \
+                                     "consistency bsp, else restart")),                            \
     PS_OPTION_STRING(type, member.max_restarts, .name = "max-restarts", .metavar = "N",            \
                      .help = help_of("how often the job may go on by itself, 1 to 100000; "        \
                                      "default: 1000")),                                            \

@@ -15,9 +15,6 @@ static void check_action(ps_check *check, const char *field, Psgd__V1__LossActio
                          bool may_repeat)
 {
     switch (*action) {
-    case PSGD__V1__LOSS_ACTION__LOSS_ACTION_UNSPECIFIED:
-        *action = PSGD__V1__LOSS_ACTION__LOSS_ACTION_RESTART;
-        return;
     case PSGD__V1__LOSS_ACTION__LOSS_ACTION_RESTART:
     case PSGD__V1__LOSS_ACTION__LOSS_ACTION_FAIL:
         return;
@@ -91,6 +88,14 @@ void ps_check_recovery(ps_check *check, ps_plan *plan)
 
     ps_check_u32(check, "spec.recovery.max_restarts", &spec->max_restarts, RESTARTS_DEFAULT, 1,
                  PS_RESTARTS_MAX);
+    if (spec->on_worker_loss == PSGD__V1__LOSS_ACTION__LOSS_ACTION_UNSPECIFIED) {
+        spec->on_worker_loss = plan->policy != NULL && plan->policy->is_deterministic
+                                   ? PSGD__V1__LOSS_ACTION__LOSS_ACTION_REPEAT
+                                   : PSGD__V1__LOSS_ACTION__LOSS_ACTION_RESTART;
+    }
+    if (spec->on_server_loss == PSGD__V1__LOSS_ACTION__LOSS_ACTION_UNSPECIFIED) {
+        spec->on_server_loss = PSGD__V1__LOSS_ACTION__LOSS_ACTION_RESTART;
+    }
     check_action(check, "spec.recovery.on_worker_loss", &spec->on_worker_loss, true);
     check_action(check, "spec.recovery.on_server_loss", &spec->on_server_loss, false);
     if (spec->wait_seconds == 0) {

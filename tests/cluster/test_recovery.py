@@ -92,7 +92,8 @@ class Recovery(ClusterTest):
         self.assertRegex(out, r"recovered worker-3 \(NODE_LOST\), back after \d+\.\d s, \d+ steps? repeated")
         self.assertRegex(out, r"goodput +\d+ %")
         # Without checkpoints it begins anew.
-        job = c.submit({**JOB, **PACE}, workerProcesses=2, pservers=1)
+        job = c.submit({**JOB, **PACE, "recovery": {"onWorkerLoss": "LOSS_ACTION_RESTART"}},
+                       workerProcesses=2, pservers=1)
         c.wait(job.id, lambda j: j.progress.step > 3)
         c.workers[0].kill()
         job = c.wait(job.id)
@@ -135,8 +136,7 @@ class Recovery(ClusterTest):
             for pservers in (1, 2, 3):
                 with self.subTest(codec=name, pservers=pservers):
                     self.kill_workers(c, {**JOB, **PACE, **codec, "pservers": pservers,
-                                          "evalEverySteps": 4, "checkpoint": {"everySteps": 10000},
-                                          "recovery": {"onWorkerLoss": "LOSS_ACTION_REPEAT"}},
+                                          "evalEverySteps": 4, "checkpoint": {"everySteps": 10000}},
                                       straight, draw, kills=3)
                     c.wait_idle()
 

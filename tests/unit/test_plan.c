@@ -619,19 +619,18 @@ static void the_optimizer_has_a_schedule_penalties_and_clipping(void **state)
     assert_refused("{\"optimizer\":{\"l2\":\"NaN\"}}", "spec.optimizer.l2", "is nan; 0 to 1000");
 }
 
-#define REPEATS "\"recovery\":{\"on_worker_loss\":\"LOSS_ACTION_REPEAT\"}"
-
 static void a_lost_worker_without_state_may_cost_one_step_only(void **state)
 {
     static const struct {
         const char *job;
         bool can_rescue;
     } jobs[] = {
-        {"{}", false},
-        {"{" REPEATS "}", true},
-        {"{\"update\":{\"name\":\"localsgd\"}," REPEATS "}", false},
-        {"{\"codec\":{\"up\":{\"name\":\"int8\"}}," REPEATS "}", true},
-        {"{\"codec\":{\"down\":{\"name\":\"int8\"}}," REPEATS "}", false},
+        {"{}", true},
+        {"{\"recovery\":{\"on_worker_loss\":\"LOSS_ACTION_RESTART\"}}", false},
+        {"{\"consistency\":{\"name\":\"asp\"}}", false},
+        {"{\"update\":{\"name\":\"localsgd\"}}", false},
+        {"{\"codec\":{\"up\":{\"name\":\"int8\"}}}", true},
+        {"{\"codec\":{\"down\":{\"name\":\"int8\"}}}", false},
     };
 
     (void)state;
