@@ -272,17 +272,18 @@ class Partitions(HaTest):
         job = c.submit(spec)
         c.wait(job.id, lambda j: j.progress.step > 10)
         self.network.cut(leader.name, ips("pserver", "worker"))
-        lost = c.wait(job.id, lambda j: j.restarts > 0)
-        self.assertEqual((lost.state, lost.recoveries[0].reason), (job_pb2.JOB_STATE_QUEUED, "NODE_LOST"))
+        lost = c.wait(job.id, lambda j: j.state == job_pb2.JOB_STATE_QUEUED)
+        # The three leases end within one heartbeat. If a worker's is the first, its step is repeated first.
+        self.assertEqual({r.reason for r in lost.recoveries}, {"NODE_LOST"})
         self.assertIs(c.leader(), leader)
         healed = time.monotonic()
         self.network.join(leader.name)
         back = c.wait(job.id, lambda j: j.state == job_pb2.JOB_STATE_RUNNING)
         print(f"  cut_from_nodes past the lease: trains again {time.monotonic() - healed:.2f} s after the link healed",
               flush=True)
-        self.assertGreater(back.recoveries[0].from_step, 0)
+        self.assertGreater(back.recoveries[-1].from_step, 0)
         end = c.wait(job.id)
-        self.assertEqual((end.state, end.restarts), (job_pb2.JOB_STATE_DONE, 1), end.message)
+        self.assertEqual((end.state, end.restarts), (job_pb2.JOB_STATE_DONE, lost.restarts), end.message)
         models = [tensors(c.files(j.id)["MODEL-paced-N(ps).safetensors"]) for j in (straight, end)]
         self.assertEqual(*models)
 
