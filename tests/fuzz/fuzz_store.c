@@ -10,20 +10,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { JOBS = 6, WORKERS = 3, SLICES = 3, STEPS = 4 };
+enum { JOBS = 7, WORKERS = 3, SLICES = 3, STEPS = 4 };
+enum { REPEATS = 6 }; /* the job whose stores can go back to the beginning of a clock */
 
 static void make_job(farm_job *job, uint32_t which)
 {
-    static const char *const policies[JOBS] = {"bsp", "asp", "half_async", "backup", "dssp", "bsp"};
-    static const char *const ups[JOBS] = {"int8", "f32", "intsum", "vote", "f16", "f32"};
-    static const char *const downs[JOBS] = {"int8", "f32", "f16", "f32", "f32", "int8"};
+    static const char *const policies[JOBS] = {"bsp",  "asp", "half_async", "backup",
+                                               "dssp", "bsp", "bsp"};
+    static const char *const ups[JOBS] = {"int8", "f32", "intsum", "vote", "f16", "f32", "f32"};
+    static const char *const downs[JOBS] = {"int8", "f32", "f16", "f32", "f32", "int8", "f32"};
 
     world_init(&job->w, policies[which], WORKERS, SLICES);
     world_codecs(&job->w, ups[which], downs[which]);
     job->w.conf.descent.optim = ps_optim_find("momentum");
     job->w.conf.descent.params = ps_params_default(job->w.conf.descent.optim->params);
     job->w.conf.broadcasts = which == 5;
-    job->has_rows = which != 3;
+    job->has_rows = which != 3 && which != REPEATS;
     job->rows_save_changes = which == 0;
     job->admission = which == 0 ? PS_ADMIT_COUNT : PS_ADMIT_ALL;
     if (which == 1) {
@@ -41,14 +43,22 @@ static void make_job(farm_job *job, uint32_t which)
     }
 }
 
-/* Some of a clock's contributions, whatever becomes of them. */
-static void push_some(const farm *f, uint64_t clock, uint32_t from)
+static void begin(farm *f, const farm_job *jobs, uint32_t which)
+{
+    farm_begin(f, &jobs[which], 1);
+    if (which == REPEATS) {
+        ps_store_keep_before(f->stores[0]);
+    }
+}
+
+/* Contributions to the first slices of a clock, whatever becomes of them. */
+static void push_slices(const farm *f, uint64_t clock, uint32_t from, uint32_t slices)
 {
     for (uint32_t k = from; k < WORKERS; k++) {
         ps_store_outcome outcome;
         ps_status st;
 
-        for (uint32_t s = 0; s < SLICES; s++) {
+        for (uint32_t s = 0; s < slices; s++) {
             st = farm_push(f, k, clock, k, s, &outcome);
             (void)st;
         }
@@ -59,10 +69,16 @@ static void push_some(const farm *f, uint64_t clock, uint32_t from)
     }
 }
 
-static farm_file save(const farm *f)
+static void push_some(const farm *f, uint64_t clock, uint32_t from)
+{
+    push_slices(f, clock, from, SLICES);
+}
+
+static farm_file save(const farm *f, bool at_beginning, uint64_t clock)
 {
     farm_file file = {0};
-    ps_status st = ps_store_save(f->stores[0], farm_write, &file);
+    ps_status st = at_beginning ? ps_store_save_at(f->stores[0], clock, farm_write, &file)
+                                : ps_store_save(f->stores[0], farm_write, &file);
 
     if (!ps_is_ok(&st)) {
         abort();
@@ -80,14 +96,15 @@ static const farm_file *file_of(const farm_job *jobs, uint32_t which)
         farm f;
         ps_status st;
 
-        farm_begin(&f, &jobs[which], 1);
+        begin(&f, jobs, which);
         farm_tick(&f, 1000);
         push_some(&f, 0, 0);
         push_some(&f, 1, 0);
         st = farm_pull(&f, 1, 1, got);
         (void)st;
         push_some(&f, 2, 1);
-        files[which] = save(&f);
+        push_slices(&f, 2, 0, which == REPEATS ? 1 : 0); /* one slice is ahead of the others */
+        files[which] = save(&f, which == REPEATS, 2);
         farm_end(&f);
     }
     return &files[which];
@@ -107,7 +124,7 @@ static void go_on(const farm *f)
             (void)st;
         }
     }
-    again = save(f);
+    again = save(f, false, 0);
     free(again.bytes);
 }
 
@@ -136,7 +153,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size > 0) {
         state_fuzz_change(bytes, file->len, data + 1, size - 1);
     }
-    farm_begin(&f, &jobs[which], 1);
+    begin(&f, jobs, which);
     farm_tick(&f, 500);
     st = ps_store_load(f.stores[0], bytes, file->len);
     if (ps_is_ok(&st)) {
