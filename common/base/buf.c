@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-enum { SMALL_MAX = 64 << 10 };
+enum { SMALL_MAX = 1 << 10 };
 
 /* Returns NULL when memory runs out. A small block is aligned here. aligned_alloc would cut it out
  * of a larger one, and the heap grows until the allocator joins the rests: measured 300 bytes for
