@@ -205,6 +205,29 @@ static void files_that_wait_in_one_failure_are_not_lost_by_the_next(void **state
     ps_commit_fini(&w.c);
 }
 
+/* The save fails, and then the files of another node arrive, for which nothing has to wait. */
+static void files_that_arrive_do_not_end_the_tries_to_save_a_decision(void **state)
+{
+    cm_world w;
+
+    (void)state;
+    cm_run(&w, &cm_conf);
+    cm_finish_workers(&w);
+    ps_commit_held(&w.c, W0, false, &cm_full, w.now);
+    w.is_full = true;
+    ps_commit_cancel(&w.c, "asked", w.now);
+    cm_take(&w);
+    assert_int_equal(w.c.stage, PS_STAGE_DECIDED);
+    ps_commit_collected(&w.c, PS0, &cm_ok, w.now);
+    cm_take(&w);
+    assert_true(w.c.waits[0] != '\0');
+    w.is_full = false;
+    pass(&w);
+    assert_int_equal(w.c.stage, PS_STAGE_SALVAGE);
+    assert_string_equal(w.c.waits, "");
+    ps_commit_fini(&w.c);
+}
+
 static void cancel_gives_up_a_result_that_waits(void **state)
 {
     cm_world w;
@@ -349,6 +372,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(it_says_whose_disk_is_full),
         cmocka_unit_test(a_node_that_dies_while_its_files_wait_is_named),
         cmocka_unit_test(files_that_wait_in_one_failure_are_not_lost_by_the_next),
+        cmocka_unit_test(files_that_arrive_do_not_end_the_tries_to_save_a_decision),
         cmocka_unit_test(cancel_gives_up_a_result_that_waits),
         cmocka_unit_test(cancel_during_a_try_waits_for_that_one),
         cmocka_unit_test(cancel_says_whose_files_are_lost),

@@ -178,6 +178,7 @@ typedef struct ps_commit {
 
     char waits[PS_COMMIT_WAITS_MAX]; /* what a full disk delays; "": nothing */
     int64_t retry_us; /* time of the next try; INT64_MAX: it is running, or not needed */
+    bool is_unsaved;  /* the end, or its files, could not be stored and is tried again */
     int64_t pause_us; /* pause before the last try */
     bool is_given_up; /* a client gave up the files that wait for room */
     bool is_last_try; /* after that: the running STORE is the last one */

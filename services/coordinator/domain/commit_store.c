@@ -52,7 +52,7 @@ static void hold(ps_commit *c, const char *whose, const ps_status *why, int64_t 
 
 void ps_commit_go_on(ps_commit *c)
 {
-    if (!ps_commit_is_held(c)) {
+    if (!ps_commit_is_held(c) && !c->is_unsaved) {
         c->waits[0] = '\0';
         c->retry_us = INT64_MAX;
         c->pause_us = 0;
@@ -176,9 +176,11 @@ void ps_commit_stored(ps_commit *c, const ps_status *result, int64_t now_us)
         return;
     }
     if (!ps_is_ok(result) && !c->is_given_up && ps_commit_may_pass(result->code)) {
+        c->is_unsaved = true;
         hold(c, "the coordinator's", result, now_us);
         return;
     }
+    c->is_unsaved = false;
     ps_commit_go_on(c);
     if (!ps_is_ok(result) && c->outcome == PSGD__V1__JOB_STATE__JOB_STATE_DONE) {
         c->outcome = PSGD__V1__JOB_STATE__JOB_STATE_FAILED;
@@ -200,7 +202,8 @@ void ps_commit_saved(ps_commit *c, const ps_status *result, int64_t now_us)
     if (c->stage != PS_STAGE_DECIDED && c->stage != PS_STAGE_NOTE && c->stage != PS_STAGE_CLOSE) {
         return;
     }
-    if (!ps_is_ok(result)) {
+    c->is_unsaved = !ps_is_ok(result);
+    if (c->is_unsaved) {
         hold(c, "the coordinator's", result, now_us);
         return;
     }
