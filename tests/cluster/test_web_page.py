@@ -208,12 +208,14 @@ class Page(Web):
         self.addCleanup(good.close)
         self.addCleanup(bad.close)
         bad.mode, bad.says = "400", MARKUP
-        job = self.c.submit({**QUICK, "title": "told"}, tracker=[good.url, bad.url])
+        job = self.c.submit(SLOW, tracker=[good.url, bad.url])
         self.b.open(f"#/job/{job.id}")
         run = self.until("a run", lambda: good.run_of(job.id))["info"]["run_id"]
         self.until("it is shown", lambda: f"Tracker {good.url}, run {run}" in self.b.text())
         self.until("a refusal", lambda: f"{bad.url}: nothing more is sent: it answers HTTP 400 BROKEN: {MARKUP}" in self.b.text())
         self.assertEqual(self.b.run("return [...document.querySelectorAll('main li a')].map((a) => a.href)"), [f"{s.url[7:]}/" for s in (good, bad)])
+        self.b.find("#cancel")[0].click()
+        self.c.wait_state(job.id, job_pb2.JOB_STATE_CANCELLED)
         self.b.open("#/jobs")
         self.b.open(f"#/job/{job.id}")  # as it is stored
         self.until("it is shown", lambda: f"Tracker {good.url}, run {run}" in self.b.text())
