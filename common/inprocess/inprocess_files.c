@@ -192,38 +192,35 @@ static ps_status write_rounds(ps_inprocess_job *run)
     return ps_is_ok(&st) && is_written ? list(run, name, REPORT, "") : st;
 }
 
-/* Merges the workers' parts of the timeline, and removes the parts. */
+/* Writes the timeline of all workers. Without room for it the other files are still written. */
 static ps_status write_trace(ps_inprocess_job *run)
 {
-    char **paths = ps_xcalloc(run->worker_count, sizeof *paths);
-    char name[INPROCESS_NAME_BYTES], path[PATH_BYTES];
-    const char *title = run->plan->spec->title;
+    ps_trace_track *tracks = ps_xcalloc(run->worker_count, sizeof *tracks);
+    char name[INPROCESS_NAME_BYTES], path[PATH_BYTES], part[PATH_BYTES], *parts[] = {part};
     bool is_written = false;
-    ps_status st = ps_ok();
+    ps_status st = ps_path_join(part, sizeof part, run->conf.folder, PS_TRACE_PART);
 
-    for (uint32_t i = 0; i < run->worker_count && ps_is_ok(&st); i++) {
-        char rank[16];
-
-        snprintf(rank, sizeof rank, "%u", i);
-        ps_artifact_name(name, sizeof name, PS_TRACE_PREFIX, title, rank, PS_TRACE_PART_SUFFIX);
-        st = ps_path_join(path, sizeof path, run->conf.folder, name);
-        paths[i] = ps_xstrdup(path);
-    }
-    ps_artifact_name_of_job(name, sizeof name, PS_TRACE_PREFIX, title, PS_TRACE_SUFFIX);
-    if (ps_is_ok(&st)) {
-        st = ps_path_join(path, sizeof path, run->conf.folder, name);
-    }
-    if (ps_is_ok(&st)) {
-        st = ps_trace_merge(paths, run->worker_count, path, &is_written);
-    }
     for (uint32_t i = 0; i < run->worker_count; i++) {
-        if (ps_is_ok(&st) && paths[i] != NULL) {
-            (void)unlink(paths[i]);
-        }
-        free(paths[i]);
+        tracks[i] =
+            ps_trace_worker(ps_trainer_trace(run->workers[i].trainer), i, run->worker_count);
     }
-    free(paths);
-    return ps_is_ok(&st) && is_written ? list(run, name, REPORT, "") : st;
+    ps_artifact_name_of_job(name, sizeof name, PS_TRACE_PREFIX, run->plan->spec->title,
+                            PS_TRACE_SUFFIX);
+    if (ps_is_ok(&st)) {
+        st = ps_path_join(path, sizeof path, run->conf.folder, name);
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_trace_write_part(part, tracks, run->worker_count, NULL);
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_trace_merge(parts, 1, path, &is_written);
+    }
+    (void)unlink(part);
+    free(tracks);
+    if (!ps_is_ok(&st)) {
+        ps_log(PS_LOG_WARN, "psgd", "no timeline: %s", st.text);
+    }
+    return is_written ? list(run, name, REPORT, "") : ps_ok();
 }
 
 static ps_status add_bytes(void *arg, const void *bytes, size_t len)

@@ -87,6 +87,15 @@ size_t ps_trace_take(ps_trace_ring *ring, ps_trace_record *out, size_t max)
     return n;
 }
 
+int64_t ps_trace_first_ns(const ps_trace_ring *ring)
+{
+    uint64_t from = atomic_load_explicit(&ring->taken, memory_order_relaxed);
+
+    return atomic_load_explicit(&ring->written, memory_order_acquire) > from
+               ? ring->records[from % PS_TRACE_RECORDS].begin_ns
+               : 0;
+}
+
 uint64_t ps_trace_lost(const ps_trace_ring *ring)
 {
     return atomic_load_explicit(&ring->lost, memory_order_relaxed);

@@ -27,7 +27,8 @@
     X(DECODE, "decode", "server", "slice")                                                         \
     X(SUM, "sum", "server", "slice")                                                               \
     X(APPLY, "step", "server", "slice")                                                            \
-    X(SERVE, "serve", "server", "rank")
+    X(SERVE, "serve", "server", "rank")                                                            \
+    X(AWAIT, "wait", "server", "")
 
 typedef enum ps_trace_kind {
 #define PS_TRACE_ENUM(constant, name, category, number) PS_TRACE_##constant,
@@ -42,12 +43,19 @@ enum { PS_TRACE_RECORDS = 65536 };
 typedef struct ps_trace_record {
     int64_t begin_ns, end_ns; /* ps_trace_now_ns */
     uint64_t step;            /* from 1 */
-    uint64_t detail;          /* of WAIT: bit i is server i that owes, bit 63 all from 63 on; of
-                               * SEND, TAKE and APPLY: the step that the bytes belong to */
-    const char *what;         /* constant text, such as the kind of a layer; NULL: none */
-    uint32_t number;          /* of what: a layer, a slice, ... */
-    uint32_t kind;            /* ps_trace_kind */
+    uint64_t detail;  /* of WAIT and AWAIT: ps_trace_whom of each server or worker that owes;
+                       * of SEND, TAKE and APPLY: the step that the bytes belong to */
+    const char *what; /* constant text, such as the kind of a layer; NULL: none */
+    uint32_t number;  /* of what: a layer, a slice, ... */
+    uint32_t kind;    /* ps_trace_kind */
 } ps_trace_record;
+
+/* Returns the bit for server or worker i in the detail of WAIT and AWAIT: bit 63 stands for all
+ * from 63 on. */
+static inline uint64_t ps_trace_whom(uint32_t i)
+{
+    return UINT64_C(1) << (i < 63 ? i : 63);
+}
 
 typedef struct ps_trace_ring ps_trace_ring;
 
@@ -66,6 +74,8 @@ void ps_trace_enter(ps_trace_ring *ring, uint64_t step);
 /* Moves up to `max` records to out[0..max), oldest first, and returns their number. One thread at a
  * time, while the writer goes on. */
 size_t ps_trace_take(ps_trace_ring *ring, ps_trace_record *out, size_t max);
+/* Returns when the oldest record of the ring began; 0: it has none. The collector's thread. */
+int64_t ps_trace_first_ns(const ps_trace_ring *ring);
 /* Returns how many records did not fit. Any thread. */
 uint64_t ps_trace_lost(const ps_trace_ring *ring);
 

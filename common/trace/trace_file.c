@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trace_file.c - see trace_file.h: the part of a thread.
+/* trace_file.c - see trace_file.h: the part of a process.
  *
  * The arrows of one push have one id, made of rank, step and part of a server, so each process can
  * write its end of the arrow without knowing the others. */
@@ -10,10 +10,15 @@
 #include "common/base/xalloc.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { TAKEN = 1024, ARROWS_MAX = 64 /* ranks, and parts of servers, that have arrows */ };
+enum {
+    TAKEN = 1024,
+    ARROWS_MAX = 64,         /* ranks, and parts of servers, that have arrows */
+    LAST_BYTES_MAX = 1 << 16 /* of a record with its arrows, or of what ends a track */
+};
 
 static const struct {
     const char *name, *category, *number;
@@ -32,15 +37,27 @@ typedef struct arrow_end {
 
 typedef struct part_writer {
     ps_strbuf text;
+    const ps_trace_alignment *alignment; /* NULL: none */
     const ps_trace_track *track;
+    size_t track_bytes;           /* written of this track, without `text` */
+    uint64_t left_out;            /* records for which there was no room */
     uint64_t pushed[ARROWS_MAX];  /* by part: the step whose arrow has begun */
     arrow_end pulled[ARROWS_MAX]; /* by part: the last one so far */
     arrow_end stepped;            /* the last one so far */
 } part_writer;
 
-static void put_time(part_writer *w, const char *key, int64_t ns)
+/* Writes microseconds. */
+static void put_us(part_writer *w, const char *key, int64_t ns)
 {
-    ps_strbuf_printf(&w->text, ",\"%s\":%" PRId64 ".%03d", key, ns / 1000, (int)(ns % 1000));
+    uint64_t n = ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns;
+
+    ps_strbuf_printf(&w->text, ",\"%s\":%s%" PRIu64 ".%03u", key, ns < 0 ? "-" : "", n / 1000,
+                     (unsigned)(n % 1000));
+}
+
+static void put_begin(part_writer *w, int64_t at_ns)
+{
+    put_us(w, "ts", at_ns + (w->alignment != NULL ? w->alignment->offset_ns : 0));
 }
 
 static void put_place(part_writer *w)
@@ -66,7 +83,7 @@ static void put_arrow(part_writer *w, char phase, uint32_t rank, const arrow_end
         ".%u\"%s",
         phase, rank, end->step, end->part, phase == 'f' ? ",\"bp\":\"e\"" : "");
     put_place(w);
-    put_time(w, "ts", end->at_ns);
+    put_begin(w, end->at_ns);
     ps_strbuf_puts(&w->text, "}\n");
 }
 
@@ -113,14 +130,14 @@ static void note_arrow(part_writer *w, const ps_trace_record *r)
     }
 }
 
-static void put_whom(part_writer *w, uint64_t whom)
+static void put_whom(part_writer *w, const char *role, uint64_t whom)
 {
     const char *comma = "";
 
     ps_strbuf_puts(&w->text, ",\"waits_for\":[");
     for (uint32_t i = 0; i < 64; i++) {
         if (whom >> i & 1) {
-            ps_strbuf_printf(&w->text, "%s\"server %u%s\"", comma, i,
+            ps_strbuf_printf(&w->text, "%s\"%s %u%s\"", comma, role, i,
                              i == 63 ? " or a later one" : "");
             comma = ",";
         }
@@ -136,14 +153,16 @@ static void put_slice(part_writer *w, const ps_trace_record *r)
     }
     ps_strbuf_printf(&w->text, "\",\"cat\":\"%s\"", kinds[r->kind].category);
     put_place(w);
-    put_time(w, "ts", r->begin_ns);
-    put_time(w, "dur", r->end_ns - r->begin_ns);
+    put_begin(w, r->begin_ns);
+    put_us(w, "dur", r->end_ns - r->begin_ns);
     ps_strbuf_printf(&w->text, ",\"args\":{\"step\":%" PRIu64, r->step);
     if (kinds[r->kind].number[0] != '\0') {
         ps_strbuf_printf(&w->text, ",\"%s\":%u", kinds[r->kind].number, r->number);
     }
     if (r->kind == PS_TRACE_WAIT) {
-        put_whom(w, r->detail);
+        put_whom(w, "server", r->detail);
+    } else if (r->kind == PS_TRACE_AWAIT) {
+        put_whom(w, "worker", r->detail);
     }
     ps_strbuf_puts(&w->text, "}}\n");
 }
@@ -153,52 +172,111 @@ static void put_lost(part_writer *w, uint64_t lost, int64_t at_ns)
     ps_strbuf_printf(&w->text, "{\"ph\":\"i\",\"s\":\"t\",\"name\":\"%" PRIu64 " records lost\"",
                      lost);
     put_place(w);
-    put_time(w, "ts", at_ns);
+    put_begin(w, at_ns);
     ps_strbuf_printf(&w->text, ",\"args\":{\"lost\":%" PRIu64 ",\"ring\":%d}}\n", lost,
                      PS_TRACE_RECORDS);
 }
 
-ps_status ps_trace_write_part(const char *path, ps_trace_ring *ring, const ps_trace_track *track)
+/* Says how wrong the times of the track's process may be. */
+static void put_error(part_writer *w)
 {
-    part_writer w = {.track = track};
-    ps_trace_record *taken = ps_xcalloc(TAKEN, sizeof *taken);
-    ps_file_writer file;
-    int64_t last_ns = 0;
-    ps_status st = ps_file_writer_open_passing(&file, path);
+    double us = (double)w->alignment->error_ns / 1000;
+
+    ps_strbuf_printf(&w->text,
+                     "{\"ph\":\"M\",\"name\":\"process_labels\",\"pid\":%u,\"tid\":0,\"args\":"
+                     "{\"labels\":\"clock within %.0f us of the coordinator's\","
+                     "\"clock_error_us\":%.3f}}\n",
+                     w->track->process, us, us);
+}
+
+static ps_status flush(part_writer *w, ps_file_writer *file)
+{
+    ps_status st = ps_file_writer_add(file, ps_strbuf_text(&w->text), w->text.len);
+
+    w->track_bytes += w->text.len;
+    ps_strbuf_clear(&w->text);
+    return st;
+}
+
+static ps_status put_records(part_writer *w, ps_file_writer *file, ps_trace_record *taken,
+                             int64_t *last_ns)
+{
     size_t n = TAKEN;
+    ps_status st = ps_ok();
+
+    while (n > 0 && ps_is_ok(&st)) {
+        n = ps_trace_take(w->track->ring, taken, TAKEN);
+        for (size_t i = 0; i < n; i++) {
+            if (w->track_bytes + w->text.len > PS_TRACE_TRACK_BYTES - 2 * LAST_BYTES_MAX) {
+                w->left_out++;
+                continue;
+            }
+            note_arrow(w, &taken[i]);
+            put_slice(w, &taken[i]);
+            *last_ns = taken[i].end_ns;
+        }
+        st = flush(w, file);
+    }
+    return st;
+}
+
+static ps_status put_track(part_writer *w, ps_file_writer *file, ps_trace_record *taken)
+{
+    uint64_t lost = ps_trace_lost(w->track->ring);
+    int64_t last_ns = 0;
+    ps_status st;
+
+    put_name(w, "process_name", 0, w->track->process_name);
+    put_name(w, "thread_name", w->track->thread, w->track->thread_name);
+    if (w->alignment != NULL && w->alignment->error_ns >= 0) {
+        put_error(w);
+    }
+    st = put_records(w, file, taken, &last_ns);
+    end_stepped(w);
+    for (uint32_t part = 0; part < ARROWS_MAX; part++) {
+        end_pulled(w, part);
+    }
+    if (lost + w->left_out > 0) {
+        put_lost(w, lost + w->left_out, last_ns);
+    }
+    return ps_is_ok(&st) ? flush(w, file) : st;
+}
+
+ps_status ps_trace_write_part(const char *path, const ps_trace_track *tracks, size_t count,
+                              const ps_trace_alignment *alignment)
+{
+    ps_trace_record *taken;
+    ps_file_writer file;
+    ps_status st = ps_file_writer_open_passing(&file, path);
 
     if (!ps_is_ok(&st)) {
-        free(taken);
         return st;
     }
-    put_name(&w, "process_name", 0, track->process_name);
-    put_name(&w, "thread_name", track->thread, track->thread_name);
-    while (n > 0 && ps_is_ok(&st)) {
-        n = ps_trace_take(ring, taken, TAKEN);
-        for (size_t i = 0; i < n; i++) {
-            note_arrow(&w, &taken[i]);
-            put_slice(&w, &taken[i]);
-            last_ns = taken[i].end_ns;
-        }
-        st = ps_file_writer_add(&file, ps_strbuf_text(&w.text), w.text.len);
-        ps_strbuf_clear(&w.text);
+    taken = ps_xcalloc(TAKEN, sizeof *taken);
+    for (size_t i = 0; i < count && ps_is_ok(&st); i++) {
+        part_writer w = {.track = &tracks[i], .alignment = alignment};
+
+        st = put_track(&w, &file, taken);
+        ps_strbuf_fini(&w.text);
     }
-    end_stepped(&w);
-    for (uint32_t part = 0; part < ARROWS_MAX; part++) {
-        end_pulled(&w, part);
-    }
-    if (ps_trace_lost(ring) > 0) {
-        put_lost(&w, ps_trace_lost(ring), last_ns);
-    }
-    if (ps_is_ok(&st)) {
-        st = ps_file_writer_add(&file, ps_strbuf_text(&w.text), w.text.len);
-    }
+    free(taken);
     if (ps_is_ok(&st)) {
         st = ps_file_writer_commit(&file);
     } else {
         ps_file_writer_abandon(&file);
     }
-    ps_strbuf_fini(&w.text);
-    free(taken);
     return st;
+}
+
+ps_trace_track ps_trace_worker(ps_trace_ring *ring, uint32_t rank, uint32_t workers)
+{
+    ps_trace_track track = {.ring = ring,
+                            .process = rank + 1,
+                            .thread = 1,
+                            .thread_name = "training",
+                            .rank = rank,
+                            .workers = workers};
+
+    snprintf(track.process_name, sizeof track.process_name, "worker %u", rank);
+    return track;
 }

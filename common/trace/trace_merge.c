@@ -19,7 +19,8 @@ typedef struct packer {
     z_stream z;
     ps_file_writer file;
     bool has_event;
-    size_t refused; /* lines that are no event */
+    size_t refused;  /* lines that are no event */
+    double error_us; /* the largest that a part says of its clock; negative: none does */
 } packer;
 
 static ps_status pack(packer *p, const char *text, size_t len, int flush)
@@ -38,7 +39,17 @@ static ps_status pack(packer *p, const char *text, size_t len, int flush)
     return st;
 }
 
-static bool is_event(const char *line, size_t len)
+/* Notes how wrong a part's times may be, if this event says so. */
+static void note_error(packer *p, const json_t *event)
+{
+    const json_t *us = json_object_get(json_object_get(event, "args"), "clock_error_us");
+
+    if (json_is_number(us) && json_number_value(us) > p->error_us) {
+        p->error_us = json_number_value(us);
+    }
+}
+
+static bool take_event(packer *p, const char *line, size_t len)
 {
     json_t *json = json_loadb(line, len, JSON_REJECT_DUPLICATES, NULL);
     const char *phase = json_string_value(json_object_get(json, "ph"));
@@ -46,6 +57,9 @@ static bool is_event(const char *line, size_t len)
                   json_is_integer(json_object_get(json, "pid")) &&
                   json_is_string(json_object_get(json, "name"));
 
+    if (is_one && phase[0] == 'M') {
+        note_error(p, json);
+    }
     json_decref(json);
     return is_one;
 }
@@ -58,7 +72,7 @@ static ps_status add_part(packer *p, FILE *part)
     while (ps_is_ok(&st) && fgets(line, sizeof line, part) != NULL) {
         size_t len = strlen(line);
 
-        if (len == 0 || line[len - 1] != '\n' || !is_event(line, len - 1)) {
+        if (len == 0 || line[len - 1] != '\n' || !take_event(p, line, len - 1)) {
             p->refused++;
             continue;
         }
@@ -73,7 +87,8 @@ static ps_status add_part(packer *p, FILE *part)
 
 static ps_status add_parts(packer *p, char *const *parts, size_t count)
 {
-    static const char head[] = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n", tail[] = "\n]}\n";
+    static const char head[] = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
+    char tail[160] = "\n]}\n";
     ps_status st = pack(p, head, sizeof head - 1, Z_NO_FLUSH);
 
     for (size_t i = 0; i < count && ps_is_ok(&st); i++) {
@@ -84,7 +99,13 @@ static ps_status add_parts(packer *p, char *const *parts, size_t count)
             fclose(part);
         }
     }
-    return ps_is_ok(&st) ? pack(p, tail, sizeof tail - 1, Z_FINISH) : st;
+    if (p->error_us >= 0) {
+        snprintf(
+            tail, sizeof tail,
+            "\n],\"otherData\":{\"clock\":\"coordinator, monotonic\",\"clock_error_us\":%.3f}}\n",
+            p->error_us);
+    }
+    return ps_is_ok(&st) ? pack(p, tail, strlen(tail), Z_FINISH) : st;
 }
 
 static bool is_any(char *const *parts, size_t count)
@@ -99,7 +120,7 @@ static bool is_any(char *const *parts, size_t count)
 
 ps_status ps_trace_merge(char *const *parts, size_t count, const char *path, bool *is_written)
 {
-    packer p = {.has_event = false};
+    packer p = {.error_us = -1};
     ps_status st;
 
     *is_written = false;

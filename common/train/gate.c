@@ -262,7 +262,7 @@ static uint64_t debtors(const ps_gate *gate, const ps_gate_want *w)
     uint64_t whom = 0;
 
     for (uint32_t i = 0; i < gate->placement->server_count; i++) {
-        whom |= server_owes(gate, i, w) ? UINT64_C(1) << (i < 63 ? i : 63) : 0;
+        whom |= server_owes(gate, i, w) ? ps_trace_whom(i) : 0;
     }
     return whom;
 }

@@ -162,6 +162,11 @@ ps_buf *ps_trainer_grad(ps_trainer *t)
     return t->grad;
 }
 
+ps_trace_ring *ps_trainer_trace(ps_trainer *t)
+{
+    return t->trace;
+}
+
 ps_trainer_progress ps_trainer_get_progress(ps_trainer *t)
 {
     ps_trainer_progress p;
@@ -550,16 +555,6 @@ static void put_last_row(ps_trainer *t)
     ps_trainer_end_train(t);
 }
 
-/* Writes the rank's part of the timeline. A failure is logged: it is no reason to lose a model. */
-static void trace_end(ps_trainer *t)
-{
-    ps_status st = ps_trainer_write_trace(t);
-
-    if (!ps_is_ok(&st)) {
-        ps_log(PS_LOG_WARN, "trainer", "no timeline: %s", st.text);
-    }
-}
-
 static void *run(void *arg)
 {
     ps_trainer *t = arg;
@@ -578,7 +573,6 @@ static void *run(void *arg)
         }
         put_last_row(t);
         ps_trainer_record_end(t);
-        trace_end(t);
         if (is_trained) {
             if (t->conf.rank == 0 && !ps_trainer_is_at_stop(t)) {
                 st = ps_trainer_write_patiently(t, ps_trainer_write_model);

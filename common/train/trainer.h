@@ -17,6 +17,7 @@
 #include "common/base/snapshot.h"
 #include "common/data/dataset.h"
 #include "common/job/plan.h"
+#include "common/trace/trace.h"
 #include "common/train/exchange.h"
 
 typedef struct ps_trainer ps_trainer;
@@ -83,6 +84,10 @@ ps_train_memory ps_trainer_memory(const ps_trainer *t);
 
 /* Returns the gradient block, for the exchange. The trainer keeps it. */
 ps_buf *ps_trainer_grad(ps_trainer *t);
+
+/* Returns the ring in which the thread records some steps, for common/trace/trace_file.h; NULL: the
+ * job has no timeline. */
+ps_trace_ring *ps_trainer_trace(ps_trainer *t);
 
 /* Writes the model as it is into the job's folder: as safetensors, and as ONNX if the format has
  * its layers and it has no sparse tables. Rank 0 does so itself at the end. Call it only while the

@@ -73,24 +73,6 @@ static ps_status write_words(const ps_trainer *t)
                                                                : st;
 }
 
-ps_status ps_trainer_write_trace(ps_trainer *t)
-{
-    char path[768], name[32];
-    ps_trace_track track = {.process = t->conf.rank + 1,
-                            .thread = 1,
-                            .process_name = name,
-                            .thread_name = "training",
-                            .rank = t->conf.rank,
-                            .workers = t->plan->spec->workers};
-    ps_status st = path_of(t, PS_TRACE_PREFIX, PS_TRACE_PART_SUFFIX, path, sizeof path);
-
-    if (t->trace == NULL || !ps_is_ok(&st)) {
-        return st;
-    }
-    snprintf(name, sizeof name, "worker %u", t->conf.rank);
-    return ps_trace_write_part(path, t->trace, &track);
-}
-
 ps_status ps_trainer_open_reports(ps_trainer *t)
 {
     char path[768];

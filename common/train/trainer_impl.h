@@ -11,7 +11,7 @@
 #include "common/artifact/thin.h"
 #include "common/base/state.h"
 #include "common/data/ahead.h"
-#include "common/trace/trace_file.h"
+#include "common/trace/trace.h"
 #include "common/train/evaluation.h"
 #include "common/train/holdup.h"
 #include "common/train/step_metrics.h"
@@ -239,9 +239,6 @@ void ps_trainer_clip_all(ps_trainer *t, float *g, double share, ps_model_ready_f
 
 /* Open and close the worker's files in the job's folder. */
 PS_MUST_USE ps_status ps_trainer_open_reports(ps_trainer *t);
-/* Writes the rank's part of the timeline; does nothing if the job has none. Takes what was
- * recorded. Fails as files do. */
-PS_MUST_USE ps_status ps_trainer_write_trace(ps_trainer *t);
 
 /* Returns the row of `step`, whose samples were added to the metrics. */
 ps_train_row ps_trainer_row(ps_trainer *t, uint32_t epoch, uint32_t batch, uint64_t step);

@@ -4,6 +4,7 @@
 #include "common/base/files.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -119,13 +120,13 @@ static void a_collector_meanwhile_gets_whole_records_in_order(void **state)
     ps_trace_ring_destroy(ring);
 }
 
-/* Reads the events of a file. */
-static json_t *events_of(const char *path)
+/* Reads a file. */
+static json_t *root_of(const char *path)
 {
     char *text = malloc(TEXT_MAX);
     gzFile gz = gzopen(path, "rb");
     json_error_t error;
-    json_t *root, *events;
+    json_t *root;
     int n;
 
     assert_non_null(gz);
@@ -134,11 +135,9 @@ static json_t *events_of(const char *path)
     assert_true(n > 0 && n < TEXT_MAX);
     root = json_loadb(text, (size_t)n, 0, &error);
     assert_non_null(root);
-    events = json_incref(json_object_get(root, "traceEvents"));
-    assert_true(json_is_array(events));
-    json_decref(root);
+    assert_true(json_is_array(json_object_get(root, "traceEvents")));
     free(text);
-    return events;
+    return root;
 }
 
 static const char *text_of(const json_t *event, const char *key)
@@ -191,16 +190,13 @@ static void parts_become_one_file(void **state)
     char dir[] = "/tmp/test_trace.XXXXXX", part[64], strange[64], path[64], absent[64];
     char *parts[] = {part, absent, strange, NULL};
     ps_trace_ring *ring = ps_trace_ring_create(1, 1);
-    ps_trace_track track = {.process = 4,
-                            .thread = 1,
-                            .process_name = "worker \"3\"",
-                            .thread_name = "training",
-                            .rank = 3,
-                            .workers = 4};
+    ps_trace_track track = ps_trace_worker(ring, 3, 4);
+    ps_trace_alignment alignment = {.offset_ns = -1500, .error_ns = 250500};
     static const char junk[] = "{\"ph\":\"X\"}\n]}\n[1]\n{\"ph\":\"Q\",\"name\":\"a\",\"pid\":1}\n"
                                "{\"ph\":\"i\",\"name\":\"mark\",\"pid\":1}\n{\"ph\":\"i\",\"name\"";
     bool is_any = false;
-    json_t *events;
+    int64_t first_ns;
+    json_t *root, *events;
 
     (void)state;
     assert_non_null(mkdtemp(dir));
@@ -213,16 +209,25 @@ static void parts_become_one_file(void **state)
 
         assert_true(ps_is_ok(&st) && !is_any); /* no part, no file */
         record_a_step(ring);
-        st = ps_trace_write_part(part, ring, &track);
+        snprintf(track.process_name, sizeof track.process_name, "worker \"3\"");
+        first_ns = ps_trace_first_ns(ring);
+        st = ps_trace_write_part(part, &track, 1, &alignment);
         assert_true(ps_is_ok(&st));
+        assert_int_equal(ps_trace_first_ns(ring), 0);
         st = ps_file_write(strange, junk, sizeof junk - 1);
         assert_true(ps_is_ok(&st));
         st = ps_trace_merge(parts, 4, path, &is_any);
         assert_true(ps_is_ok(&st) && is_any);
     }
-    events = events_of(path);
-    /* 6 slices, 2 names, arrows: 1 from the worker, 4 at the server, 1 back; and the mark */
-    assert_int_equal(json_array_size(events), 15);
+    root = root_of(path);
+    events = json_object_get(root, "traceEvents");
+    /* 6 slices, 2 names, the clock, arrows: 1 from the worker, 4 at the server, 1 back; the mark */
+    assert_int_equal(json_array_size(events), 16);
+    assert_true(json_number_value(json_object_get(json_object_get(root, "otherData"),
+                                                  "clock_error_us")) == 250.5);
+    assert_true(llround(1000 * json_number_value(
+                                   json_object_get(find(events, "X", "forward 2 dense"), "ts"))) ==
+                first_ns - 1500);
     (void)find(events, "i", "mark");
     assert_int_equal(argument(find(events, "X", "forward 2 dense"), "layer"), 2);
     assert_string_equal(
@@ -231,7 +236,7 @@ static void parts_become_one_file(void **state)
         "server 2");
     assert_string_equal(text_of(find(events, "s", "push, step, pull"), "id"), "3.1.0");
     assert_string_equal(text_of(find(events, "f", "push, step, pull"), "id"), "3.1.0");
-    json_decref(events);
+    json_decref(root);
     ps_trace_ring_destroy(ring);
     {
         ps_status st = ps_dir_remove(dir);
@@ -244,7 +249,7 @@ static void the_file_says_what_was_lost(void **state)
 {
     char dir[] = "/tmp/test_trace.XXXXXX", part[64], *text = NULL;
     ps_trace_ring *ring = ps_trace_ring_create(1, 1);
-    ps_trace_track track = {.process_name = "p", .thread_name = "t"};
+    ps_trace_track track = {.ring = ring, .process_name = "p", .thread_name = "t"};
     ps_status st;
     size_t n;
 
@@ -256,7 +261,7 @@ static void the_file_says_what_was_lost(void **state)
         add(PS_TRACE_ENCODE, i);
     }
     ps_trace_enter(NULL, 0);
-    st = ps_trace_write_part(part, ring, &track);
+    st = ps_trace_write_part(part, &track, 1, NULL);
     assert_true(ps_is_ok(&st));
     st = ps_file_read(part, 64 << 20, &text, &n);
     assert_true(ps_is_ok(&st));
@@ -265,6 +270,82 @@ static void the_file_says_what_was_lost(void **state)
     ps_trace_ring_destroy(ring);
     st = ps_dir_remove(dir);
     assert_true(ps_is_ok(&st));
+}
+
+static void a_part_is_bounded_and_says_what_it_leaves_out(void **state)
+{
+    enum { WORKERS = 64, STEPS = 5000 }; /* arrows of each step to each of them: 40 MB */
+    char dir[] = "/tmp/test_trace.XXXXXX", part[64], *text = NULL;
+    ps_trace_ring *ring = ps_trace_ring_create(1, 1);
+    ps_trace_track track = {
+        .ring = ring, .process_name = "p", .thread_name = "t", .workers = WORKERS};
+    ps_status st;
+    size_t n;
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    snprintf(part, sizeof part, "%s/a.part", dir);
+    ps_trace_enter(ring, 1);
+    for (uint64_t step = 1; step <= STEPS; step++) {
+        ps_trace_end_of(PS_TRACE_APPLY, ps_trace_begin(), 0, step);
+    }
+    ps_trace_enter(NULL, 0);
+    st = ps_trace_write_part(part, &track, 1, NULL);
+    assert_true(ps_is_ok(&st));
+    st = ps_file_read(part, 64 << 20, &text, &n);
+    assert_true(ps_is_ok(&st));
+    assert_in_range(n, PS_TRACE_TRACK_BYTES / 2, PS_TRACE_TRACK_BYTES);
+    assert_non_null(strstr(text, " records lost\""));
+    free(text);
+    ps_trace_ring_destroy(ring);
+    st = ps_dir_remove(dir);
+    assert_true(ps_is_ok(&st));
+}
+
+static void the_shortest_round_trip_near_in_time_aligns(void **state)
+{
+    const int64_t ms = 1000000, second = 1000 * ms;
+    ps_trace_clock clock = {0};
+    ps_trace_alignment a = ps_trace_clock_at(&clock, 0);
+
+    (void)state;
+    assert_true(a.error_ns < 0); /* nothing is known */
+    ps_trace_clock_add(&clock, 100, 0, 99);
+    a = ps_trace_clock_at(&clock, 0);
+    assert_true(a.error_ns < 0); /* that was no trip */
+    /* the other clock is ahead by 7 s, and was read late */
+    ps_trace_clock_add(&clock, second, 8 * second + 3 * ms, second + 4 * ms);
+    ps_trace_clock_add(&clock, 2 * second, 9 * second + ms, 2 * second + 2 * ms);
+    a = ps_trace_clock_at(&clock, second);
+    assert_int_equal(a.offset_ns, 7 * second);
+    assert_int_equal(a.error_ns, ms + second / 50000);
+    a = ps_trace_clock_at(&clock, 400 * second); /* it has drifted since */
+    assert_int_equal(a.error_ns, ms + 398 * second / 50000);
+    ps_trace_clock_add(&clock, 400 * second, 407 * second, 400 * second + 4 * ms);
+    a = ps_trace_clock_at(&clock, 400 * second); /* so a longer trip now is better */
+    assert_int_equal(a.offset_ns, 7 * second - 2 * ms);
+    assert_int_equal(a.error_ns, 2 * ms);
+}
+
+static void round_trips_without_end_keep_good_ones_of_all_times(void **state)
+{
+    const int64_t ms = 1000000, second = 1000 * ms, trips = 20000;
+    ps_trace_clock clock = {0};
+
+    (void)state;
+    for (int64_t i = 0; i < trips; i++) { /* one in 100 is short */
+        int64_t trip_ns = i % 100 == 0 ? ms : 40 * ms, sent_ns = i * second;
+
+        ps_trace_clock_add(&clock, sent_ns, sent_ns + i + trip_ns / 2, sent_ns + trip_ns);
+    }
+    assert_in_range(clock.count, PS_TRACE_CLOCK_SAMPLES / 2, PS_TRACE_CLOCK_SAMPLES);
+    for (int64_t i = 0; i < trips; i += 997) {
+        ps_trace_alignment a = ps_trace_clock_at(&clock, i * second);
+        int64_t wrong_ns = a.offset_ns - i; /* the other clock drifts by 1 ns in a second */
+
+        assert_true(a.error_ns < 20 * ms);
+        assert_true(wrong_ns <= a.error_ns && -wrong_ns <= a.error_ns);
+    }
 }
 
 int main(int argc, char **argv)
@@ -276,6 +357,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_collector_meanwhile_gets_whole_records_in_order),
         cmocka_unit_test(parts_become_one_file),
         cmocka_unit_test(the_file_says_what_was_lost),
+        cmocka_unit_test(a_part_is_bounded_and_says_what_it_leaves_out),
+        cmocka_unit_test(the_shortest_round_trip_near_in_time_aligns),
+        cmocka_unit_test(round_trips_without_end_keep_good_ones_of_all_times),
     };
 
     if (argc > 1) {
