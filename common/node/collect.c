@@ -400,6 +400,7 @@ static void save(ps_task *task)
 {
     ps_collect *c = PS_CONTAINER_OF(task, ps_collect, task);
 
+    ps_node_write_trace(c->node);
     c->status = c->node->hooks->save(c->node->state, &c->node->stop_saving);
 }
 

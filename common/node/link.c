@@ -15,6 +15,7 @@
 #include "common/nn/blas.h"
 #include "common/node/node_impl.h"
 #include "common/rpc/follow.h"
+#include "common/trace/trace.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,6 +46,8 @@ struct ps_link {
     uint32_t heartbeat_ms;
     int64_t pause_us;
     uint64_t failures;
+    int64_t sent_ns;      /* the heartbeat in progress, by this node's clock */
+    ps_trace_clock clock; /* that of the coordinator with which it is registered */
     /* The attempt that the heartbeat in progress reports. */
     char job_id[PS_JOB_ID_MAX];
     uint32_t attempt;
@@ -69,6 +72,11 @@ bool ps_link_is_registered(const ps_link *link)
 const char *ps_link_address(const ps_link *link)
 {
     return ps_follow_address(link->follow);
+}
+
+ps_trace_alignment ps_link_align(const ps_link *link, int64_t at_ns)
+{
+    return ps_trace_clock_at(&link->clock, at_ns);
 }
 
 static int64_t call_timeout(const ps_link *link)
@@ -168,6 +176,7 @@ static void registered(void *arg, const ps_error *error, const ProtobufCMessage 
     }
     succeeded(link);
     link->is_registered = true;
+    link->clock = (ps_trace_clock){0}; /* another host may lead now */
     link->heartbeat_ms = reply->heartbeat_ms < 10      ? 10
                          : reply->heartbeat_ms > 60000 ? 60000
                                                        : reply->heartbeat_ms;
@@ -244,6 +253,7 @@ static void heartbeat_answered(void *arg, const ps_error *error, const ProtobufC
         return;
     }
     succeeded(link);
+    ps_trace_clock_add(&link->clock, link->sent_ns, (int64_t)reply->clock_ns, ps_trace_now_ns());
     /* If the coordinator stored nothing, its disk is full: do not send more at once. */
     has_more = is_session_link(link) && is_same_attempt(link) && node->log != NULL &&
                reply->log_stored > node->log_shipped &&
@@ -316,6 +326,7 @@ static void do_heartbeat(ps_link *link)
     request.node_id = link->node->node_id;
     request.incarnation = link->node->incarnation;
     fill_attempt(link, &request);
+    link->sent_ns = ps_trace_now_ns();
     link->call =
         ps_unary_start(ps_link_channel(link), &psgd__v1__coordinator_service__descriptor,
                        "Heartbeat", &request.base, call_timeout(link), heartbeat_answered, link);

@@ -212,6 +212,7 @@ void ps_node_released(ps_node *node)
         ps_buf_unref(node->kept[i].bytes);
     }
     node->kept_count = 0;
+    ps_node_drop_trace(node);
     ps_checkpoint_drop(node);
     ps_attempt_remove(node); /* ps_node_become_idle follows */
 }

@@ -15,6 +15,7 @@
 #include "common/node/session.h"
 #include "common/rpc/client.h"
 #include "common/rpc/server.h"
+#include "common/trace/trace_file.h"
 
 #include "psgd/v1/coordinator.pb-c.h"
 #include "psgd/v1/node.pb-c.h"
@@ -136,6 +137,10 @@ void ps_node_keep_if_there(ps_node *node, const char *name, Psgd__V1__ArtifactKi
  */
 void ps_node_keep_bytes(ps_node *node, const char *name, Psgd__V1__ArtifactKind kind,
                         ps_buf *bytes);
+
+/* Adds the node's part of the timeline, which is written after this call from the tracks' rings.
+ * The rings must exist until the role's `release`. Only the first call of a session counts. */
+void ps_node_keep_trace(ps_node *node, const ps_trace_track *tracks, size_t count);
 
 /* Adds a file to the checkpoint at `clock`, which may still be being written; takes it over. */
 void ps_node_checkpoint_add(ps_node *node, uint64_t clock, const char *name, ps_snapshot content);

@@ -13,6 +13,7 @@
  *   collect.c       the files of an attempt, in chunks
  *   held_checkpoint.c the checkpoint that the node holds
  *   disk.c          the room on its disk
+ *   trace_part.c    its part of the job's timeline
  *   load.c          what the process and its host use
  *   node_metrics.c  what /metrics and /readyz say
  *
@@ -30,6 +31,7 @@
 #include "common/node/node.h"
 #include "common/ops/ops.h"
 #include "common/rpc/protect.h"
+#include "common/trace/trace_file.h"
 
 enum {
     PS_NODE_ID_MAX = 80,
@@ -134,6 +136,13 @@ struct ps_node {
         uint32_t count;      /* files so far, of which */
         ps_held_file *files; /* (PS_NODE_CHECKPOINT_FILES) */
     } checkpoint;
+    /* The part of the timeline, from the first collect on. */
+    struct {
+        ps_trace_track *tracks; /* (count); NULL: none */
+        size_t count;
+        ps_trace_alignment alignment;
+        bool is_written; /* or cannot be; used by tasks that save */
+    } trace;
     uint64_t cut_number;  /* grows when files are freed: one still being written is dropped */
     ps_tasks *cut_tasks;  /* one thread, which waits for the files of checkpoints */
     ps_collect *collects; /* list */
@@ -243,6 +252,14 @@ void ps_node_disk_tell(ps_node *node, Psgd__V1__DiskInfo *disk);
 /* Returns whether a failure is one of a full disk. Asks the disk. */
 bool ps_node_disk_is_full(const ps_node *node, const ps_status *st);
 
+/* --- trace_part.c ------------------------------------------------------------ */
+
+/* Writes the part of the timeline, once, for a task that saves. A failure is logged. */
+void ps_node_write_trace(ps_node *node);
+
+/* Forgets the part, because the attempt is over. */
+void ps_node_drop_trace(ps_node *node);
+
 /* --- load.c ---------------------------------------------------------------- */
 
 /* Looks for the first time. */
@@ -315,6 +332,8 @@ void ps_link_leave(ps_link *link);
 /* Sends a heartbeat now. */
 void ps_link_hurry(ps_link *link);
 ps_channel *ps_link_channel(const ps_link *link);
+/* Returns what a time of this node's clock is by the coordinator's. */
+ps_trace_alignment ps_link_align(const ps_link *link, int64_t at_ns);
 /* Returns whether the coordinator has registered the node and still knows it. */
 bool ps_link_is_registered(const ps_link *link);
 

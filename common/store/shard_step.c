@@ -131,11 +131,12 @@ float *shard_sum_memory(const ps_store *store, shard_slice *slice)
 static void add_to_sum(ps_store *store, shard_slice *slice, const Psgd__V1__Encoding *head,
                        const uint8_t *bytes, size_t len)
 {
+    int64_t began_ns = ps_trace_begin();
+
     if (shard_add_undecoded(store, slice, head, bytes, len)) {
-        return;
-    }
-    /* one contributor: its contribution is the sum, and the step follows at once */
-    if (!store->has_sums) {
+        /* nothing is left to do */
+    } else if (!store->has_sums) {
+        /* one contributor: its contribution is the sum, and the step follows at once */
         slice->sum = values_of(store, slice, head, bytes, len);
     } else {
         float *sum = shard_sum_memory(store, slice);
@@ -143,6 +144,7 @@ static void add_to_sum(ps_store *store, shard_slice *slice, const Psgd__V1__Enco
         decode(slice, head, bytes, len, slice->sum != NULL ? PS_INTO_ADD : PS_INTO_SET, sum);
         slice->sum = sum;
     }
+    ps_trace_end(PS_TRACE_SUM, began_ns, (uint32_t)(slice - store->slices), NULL);
 }
 
 bool shard_buffer(ps_store *store, uint32_t s, uint32_t k, bool is_late,
@@ -152,10 +154,7 @@ bool shard_buffer(ps_store *store, uint32_t s, uint32_t k, bool is_late,
     bool is_added = !store->book.in_order || k == slice->turn;
 
     if (is_added) {
-        int64_t began_ns = ps_trace_begin();
-
         add_to_sum(store, slice, head, bytes, len);
-        ps_trace_end(PS_TRACE_SUM, began_ns, s, NULL);
     } else {
         ps_park_add(&store->park, &slice->parked, k, head, bytes, len);
     }

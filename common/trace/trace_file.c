@@ -177,16 +177,19 @@ static void put_lost(part_writer *w, uint64_t lost, int64_t at_ns)
                      PS_TRACE_RECORDS);
 }
 
-/* Says how wrong the times of the track's process may be. */
-static void put_error(part_writer *w)
+/* Names the track's process, and says how wrong its times may be. */
+static void put_process(part_writer *w)
 {
-    double us = (double)w->alignment->error_ns / 1000;
+    put_name(w, "process_name", 0, w->track->process_name);
+    if (w->alignment != NULL && w->alignment->error_ns >= 0) {
+        double us = (double)w->alignment->error_ns / 1000;
 
-    ps_strbuf_printf(&w->text,
-                     "{\"ph\":\"M\",\"name\":\"process_labels\",\"pid\":%u,\"tid\":0,\"args\":"
-                     "{\"labels\":\"clock within %.0f us of the coordinator's\","
-                     "\"clock_error_us\":%.3f}}\n",
-                     w->track->process, us, us);
+        ps_strbuf_printf(&w->text,
+                         "{\"ph\":\"M\",\"name\":\"process_labels\",\"pid\":%u,\"tid\":0,\"args\":"
+                         "{\"labels\":\"clock within %.0f us of the coordinator's\","
+                         "\"clock_error_us\":%.3f}}\n",
+                         w->track->process, us, us);
+    }
 }
 
 static ps_status flush(part_writer *w, ps_file_writer *file)
@@ -220,17 +223,18 @@ static ps_status put_records(part_writer *w, ps_file_writer *file, ps_trace_reco
     return st;
 }
 
-static ps_status put_track(part_writer *w, ps_file_writer *file, ps_trace_record *taken)
+/* `is_first`: of its process. */
+static ps_status put_track(part_writer *w, bool is_first, ps_file_writer *file,
+                           ps_trace_record *taken)
 {
     uint64_t lost = ps_trace_lost(w->track->ring);
     int64_t last_ns = 0;
     ps_status st;
 
-    put_name(w, "process_name", 0, w->track->process_name);
-    put_name(w, "thread_name", w->track->thread, w->track->thread_name);
-    if (w->alignment != NULL && w->alignment->error_ns >= 0) {
-        put_error(w);
+    if (is_first) {
+        put_process(w);
     }
+    put_name(w, "thread_name", w->track->thread, w->track->thread_name);
     st = put_records(w, file, taken, &last_ns);
     end_stepped(w);
     for (uint32_t part = 0; part < ARROWS_MAX; part++) {
@@ -256,7 +260,7 @@ ps_status ps_trace_write_part(const char *path, const ps_trace_track *tracks, si
     for (size_t i = 0; i < count && ps_is_ok(&st); i++) {
         part_writer w = {.track = &tracks[i], .alignment = alignment};
 
-        st = put_track(&w, &file, taken);
+        st = put_track(&w, i == 0 || tracks[i].process != tracks[i - 1].process, &file, taken);
         ps_strbuf_fini(&w.text);
     }
     free(taken);

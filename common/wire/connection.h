@@ -13,6 +13,7 @@
 #include "common/base/buf.h"
 #include "common/job/plan.h"
 #include "common/placement/placement.h"
+#include "common/trace/trace.h"
 #include "common/train/exchange.h"
 #include "common/wire/coder.h"
 #include "common/wire/identity.h"
@@ -56,6 +57,7 @@ struct connection_exchange {
     uint32_t rank;
     uint64_t incarnation; /* of this process */
     ps_transport *transport;
+    ps_trace_ring *trace; /* of the client's thread; NULL: none */
     float *weights;
     ps_buf *grad;
     ps_gate gate;

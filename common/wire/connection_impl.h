@@ -25,6 +25,15 @@ typedef struct connection_group {
 
 extern const connection_group ps_connection_groups[PS_PIECE_GROUPS];
 
+/* Records what this thread does from now on, if its ring records `step`; 0: nothing. Does nothing
+ * without a ring: in one process the thread is the trainer's and records into that one's. */
+static inline void connection_trace(const ps_connection *conn, uint64_t step)
+{
+    if (conn->x->trace != NULL) {
+        ps_trace_enter(conn->x->trace, step);
+    }
+}
+
 /* connection.c */
 
 /* Returns the node id of the server. */

@@ -3,7 +3,6 @@
 #include "common/wire/connection_impl.h"
 
 #include "common/base/log.h"
-#include "common/trace/trace.h"
 #include "common/train/merge.h"
 
 #include <string.h>
@@ -205,8 +204,10 @@ static void on_message(void *arg, const ProtobufCMessage *head, const ps_incomin
     const char *what = NULL;
     ps_status st = ps_ok();
     size_t at = 0;
-    int64_t began_ns = ps_trace_begin();
+    int64_t began_ns;
 
+    connection_trace(conn, reply->clock);
+    began_ns = ps_trace_begin();
     conn->is_reading = false;
     ps_redial_works(&conn->pull.redial);
     ps_connection_count(conn);
@@ -221,6 +222,7 @@ static void on_message(void *arg, const ProtobufCMessage *head, const ps_incomin
         st = ps_fail(PS_DATA_LOSS, "payload: %zu bytes that belong to no slice", payload->len - at);
     }
     ps_trace_end_of(PS_TRACE_TAKE, began_ns, conn->part, reply->clock);
+    connection_trace(conn, 0);
     if (!ps_is_ok(&st)) {
         ps_connection_refuse(conn, what, st);
         return;

@@ -3,7 +3,6 @@
 #include "common/wire/connection_impl.h"
 
 #include "common/base/clock.h"
-#include "common/trace/trace.h"
 
 #include <string.h>
 
@@ -304,8 +303,10 @@ void ps_connection_pump(ps_connection *conn)
 {
     ask_if_due(conn);
     spread(conn);
+    connection_trace(conn, conn->clock + 1);
     while (conn->has_contribution && ps_connection_can_send(&conn->push) && send_next(conn)) {
     }
+    connection_trace(conn, 0);
 }
 
 static void on_message(void *arg, const ProtobufCMessage *head, const ps_incoming *payload)

@@ -436,6 +436,11 @@ ps_exchange *ps_wire_client_create(const ps_wire_client_conf *conf)
     return &x->base.exchange;
 }
 
+void ps_wire_client_set_trace(ps_exchange *exchange, ps_trace_ring *trace)
+{
+    of(exchange)->base.trace = trace;
+}
+
 void ps_wire_client_start(ps_exchange *exchange)
 {
     ps_wire_client *x = of(exchange);

@@ -16,6 +16,7 @@
 #include "common/base/buf.h"
 #include "common/job/plan.h"
 #include "common/placement/placement.h"
+#include "common/trace/trace.h"
 #include "common/train/exchange.h"
 #include "common/wire/identity.h"
 #include "common/wire/wire_link.h"
@@ -35,6 +36,10 @@ typedef struct ps_wire_client_conf {
 
 /* Creates the exchange; opens no stream yet. */
 ps_exchange *ps_wire_client_create(const ps_wire_client_conf *conf);
+/* Sets the ring of the client's thread, into which it records what it encodes, sends and takes;
+ * NULL: none, as in one process, where the thread is the trainer's. Call it before
+ * ps_wire_client_start. */
+void ps_wire_client_set_trace(ps_exchange *exchange, ps_trace_ring *trace);
 /* Opens the streams. */
 void ps_wire_client_start(ps_exchange *exchange);
 

@@ -37,7 +37,9 @@ static void on_due(ps_event *self, bool ok)
     ps_wire_server *s = PS_CONTAINER_OF(self, ps_wire_server, due.event);
 
     if (ok && s->plan != NULL) {
+        wire_server_trace(s, ps_store_clock(s->parts->part[0].store) + 1);
         ps_wire_server_tick(s);
+        wire_server_trace(s, 0);
         ps_wire_server_pump(s);
         ps_wire_server_changed(s);
     }
@@ -97,6 +99,12 @@ void ps_wire_server_set_failed(ps_wire_server *s, void (*failed)(void *arg, cons
 {
     s->failed = failed;
     s->failed_arg = arg;
+}
+
+void ps_wire_server_set_trace(ps_wire_server *s, ps_trace_ring *trace)
+{
+    s->trace = trace;
+    s->wait.began_ns = 0;
 }
 
 /* ---- Checkpoints ---- */

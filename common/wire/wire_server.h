@@ -14,6 +14,7 @@
 
 #include "common/job/plan.h"
 #include "common/placement/placement.h"
+#include "common/trace/trace.h"
 #include "common/wire/identity.h"
 #include "common/wire/rank_reports.h"
 #include "common/wire/wire_link.h"
@@ -50,6 +51,11 @@ void ps_wire_server_set_news(ps_wire_server *s, void (*news)(void *arg, uint32_t
  * threads start. */
 void ps_wire_server_set_failed(ps_wire_server *s, void (*failed)(void *arg, const ps_status *why),
                                void *arg);
+
+/* Sets the ring of the server's thread, into which it records what it does and for whom it waits;
+ * NULL: none. Call it before ps_wire_server_open. Not for shared parts, whose work is recorded by
+ * the threads that do it. */
+void ps_wire_server_set_trace(ps_wire_server *s, ps_trace_ring *trace);
 
 /* Calls cut(arg, clock, store) once when everything before `clock` is in and somebody pushes to it:
  * before what is pushed changes anything. If `is_now`, nobody will push to it: it is called as soon

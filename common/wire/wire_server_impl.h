@@ -81,6 +81,11 @@ struct ps_wire_server {
     void *news_arg;
     void (*failed)(void *arg, const ps_status *why); /* NULL: failures are not reported */
     void *failed_arg;
+    ps_trace_ring *trace; /* of the server's thread; NULL: none */
+    struct {
+        int64_t began_ns; /* 0: it does not wait, or that is not recorded */
+        uint64_t step, whom;
+    } wait;       /* since the last contribution, for others */
     ps_timer due; /* fires at the earliest deadline of all parts */
 
     ps_rank_reports reports; /* none, unless the job can be rescued and this part keeps them */
@@ -96,6 +101,15 @@ struct ps_wire_server {
 static inline const ps_wire_attempt *wire_server_held(const ps_wire_server *s)
 {
     return s->plan != NULL ? &s->attempt : NULL;
+}
+
+/* Records what this thread does from now on, if its ring records `step`; 0: nothing. Does nothing
+ * without a ring. */
+static inline void wire_server_trace(ps_wire_server *s, uint64_t step)
+{
+    if (s->trace != NULL) {
+        ps_trace_enter(s->trace, step);
+    }
 }
 
 /* Returns the contributor of a push of the worker. */

@@ -2,7 +2,6 @@
 /* wire_server_pull.c - see wire_server.h: receives requests, sends weights and rows. */
 #include "common/wire/wire_server_impl.h"
 
-#include "common/trace/trace.h"
 #include "common/train/merge.h"
 
 /* Slices beside rows: no more bytes than one slice has, as the worker waits for the rows first. */
@@ -125,12 +124,14 @@ static void send_answer(wire_worker *w, wire_answer *a)
 static bool give(wire_worker *w)
 {
     wire_answer a = {.head = PSGD__V1__PULL_WEIGHTS_RESPONSE__INIT};
-    int64_t began_ns = ps_trace_begin();
+    int64_t began_ns;
     bool is_any = false;
 
     if (w->pull == NULL || !ps_link_can_send(w->pull)) {
         return false;
     }
+    wire_server_trace(w->server, ps_store_pull_clock(w->server->parts->part[0].store, w->rank));
+    began_ns = ps_trace_begin();
     for (size_t i = PS_PIECE_GROUPS; i-- > 0;) {
         is_any |= ps_wire_server_groups[i].give(w, &a);
     }
@@ -138,6 +139,7 @@ static bool give(wire_worker *w)
         send_answer(w, &a);
         ps_trace_end(PS_TRACE_SERVE, began_ns, w->rank, NULL);
     }
+    wire_server_trace(w->server, 0);
     return is_any;
 }
 
@@ -211,7 +213,9 @@ static void on_message(void *arg, const ProtobufCMessage *message, const ps_inco
     }
     r = ps_identity_check_attempt(wire_server_held(s), req->attempt);
     if (r.reason == NULL) {
+        wire_server_trace(s, req->clock); /* a request can close a sum */
         r = ps_wire_server_groups[req->n_keys > 0 ? PS_PIECE_ROWS : PS_PIECE_SLICES].want(w, req);
+        wire_server_trace(s, 0);
     }
     if (!ps_wire_server_allows(&w->pull, &r)) {
         ps_wire_server_cancel(w);

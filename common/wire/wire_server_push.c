@@ -187,22 +187,44 @@ static bool is_in(wire_worker *w, uint64_t clock, uint32_t contributor)
     return is;
 }
 
-static void on_message(void *arg, const ProtobufCMessage *message, const ps_incoming *payload)
+/* Begins the slice of the wait for the workers whose contributions are missing. */
+static void begin_wait(ps_wire_server *s)
 {
-    const Psgd__V1__PushGradientRequest *req = (const Psgd__V1__PushGradientRequest *)message;
-    wire_worker *w = arg;
+    const ps_store *store = s->parts->part[0].store;
+    uint32_t ranks[64], count = 0;
+
+    s->wait.step = ps_store_clock(store) + 1;
+    s->wait.whom = 0;
+    if (s->wait.step == 0 || s->wait.step > s->plan->total_clocks) {
+        return;
+    }
+    ps_trace_enter(s->trace, s->wait.step);
+    s->wait.began_ns = ps_trace_begin();
+    ps_trace_enter(NULL, 0);
+    if (s->wait.began_ns != 0) {
+        count = ps_store_waits_for(store, ranks, 64);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        s->wait.whom |= ps_trace_whom(i < 64 ? ranks[i] : 63);
+    }
+}
+
+static void end_wait(ps_wire_server *s)
+{
+    ps_trace_enter(s->trace, s->wait.step);
+    ps_trace_end_of(PS_TRACE_AWAIT, s->wait.began_ns, 0, s->wait.whom);
+    s->wait.began_ns = 0;
+}
+
+/* Takes a message of a contribution. */
+static void take_message(wire_worker *w, const Psgd__V1__PushGradientRequest *req,
+                         const ps_incoming *payload)
+{
     ps_wire_server *s = w->server;
     uint32_t contributor;
     bool may_complete;
     ps_refusal r;
 
-    if (req == NULL) { /* the worker has ended the stream */
-        ps_wire_link *link = w->push;
-
-        w->push = NULL;
-        ps_link_finish(link);
-        return;
-    }
     r = ps_identity_check_attempt(wire_server_held(s), req->attempt);
     if (!ps_wire_server_allows(&w->push, &r)) {
         return;
@@ -242,6 +264,27 @@ static void on_message(void *arg, const ProtobufCMessage *message, const ps_inco
     ps_wire_server_tell(w);
     if (may_complete || s->plan->policy->closes_at != NULL) {
         ps_wire_server_changed(s);
+    }
+}
+
+static void on_message(void *arg, const ProtobufCMessage *message, const ps_incoming *payload)
+{
+    const Psgd__V1__PushGradientRequest *req = (const Psgd__V1__PushGradientRequest *)message;
+    wire_worker *w = arg;
+    ps_wire_server *s = w->server;
+
+    if (req == NULL) { /* the worker has ended the stream */
+        ps_wire_link *link = w->push;
+
+        w->push = NULL;
+        ps_link_finish(link);
+    } else if (s->trace == NULL) {
+        take_message(w, req, payload);
+    } else {
+        end_wait(s);
+        ps_trace_enter(s->trace, req->clock + 1);
+        take_message(w, req, payload);
+        begin_wait(s);
     }
 }
 

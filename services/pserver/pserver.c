@@ -448,6 +448,18 @@ static void name_tables(ps_pserver *p)
     }
 }
 
+static void keep_trace(ps_pserver *p)
+{
+    ps_trace_track tracks[PS_THREADS_MAX];
+
+    for (uint32_t t = 0; t < p->thread_count; t++) {
+        tracks[t] = ps_server_thread_track(p->threads[t]);
+    }
+    if (ps_node_session(p->node)->plan->spec->trace != NULL) {
+        ps_node_keep_trace(p->node, tracks, p->thread_count);
+    }
+}
+
 static ps_status collect(void *state)
 {
     ps_pserver *p = state;
@@ -463,6 +475,7 @@ static ps_status collect(void *state)
         ps_server_thread_copy_weights(p->threads[t], (float *)(void *)weights->data);
     }
     weights->len = bytes;
+    keep_trace(p);
     ps_node_keep_bytes(p->node, "weights.f32", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL,
                        weights);
     if (ps_plan_table_files(session->plan) > 0) {

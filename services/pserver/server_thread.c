@@ -26,8 +26,9 @@ struct ps_server_thread {
     /* Of the session; NULL and zeros if there is none. */
     const ps_session *session;
     uint32_t part;
-    ps_wire_parts parts; /* with one part, */
-    ps_store *store;     /* whose store this is */
+    ps_wire_parts parts;  /* with one part, */
+    ps_store *store;      /* whose store this is */
+    ps_trace_ring *trace; /* NULL: the job has no timeline */
 
     int cut_weights; /* of ps_server_thread_cut_at */
     ps_server_cut_fn *cut_done;
@@ -177,6 +178,11 @@ static void open_part(void *arg)
                         "checkpoint: servers are at clock %" PRIu64 ", %" PRIu64 " is expected",
                         ps_store_clock(t->store), s->first_clock);
     }
+    if (s->plan->spec->trace != NULL) {
+        t->trace =
+            ps_trace_ring_create(s->plan->spec->trace->from_step, s->plan->spec->trace->steps);
+    }
+    ps_wire_server_set_trace(t->wire, t->trace);
     ps_wire_server_open(t->wire, s->plan, &s->placement, &attempt, t->part, &t->parts);
 }
 
@@ -197,6 +203,8 @@ static void close_part(void *arg)
 
     ps_wire_server_close(t->wire, "the attempt is over");
     ps_wire_parts_fini(&t->parts);
+    ps_trace_ring_destroy(t->trace);
+    t->trace = NULL;
     t->store = NULL;
 }
 
@@ -209,6 +217,20 @@ void ps_server_thread_close(ps_server_thread *t)
 bool ps_server_thread_is_used(const ps_server_thread *t)
 {
     return t->parts.part[0].count > 0 || ps_store_tables(t->store) != NULL;
+}
+
+ps_trace_track ps_server_thread_track(const ps_server_thread *t)
+{
+    const ps_session *s = t->session;
+    ps_trace_track track = {.ring = t->trace,
+                            .process = s->placement.rank_count + 1 + s->rank,
+                            .thread = t->conf.number + 1,
+                            .thread_name = "serving",
+                            .workers = s->placement.rank_count,
+                            .part = t->part};
+
+    snprintf(track.process_name, sizeof track.process_name, "server %" PRIu32, s->rank);
+    return track;
 }
 
 /* ---- Lost workers ---- */

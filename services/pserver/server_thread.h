@@ -48,6 +48,9 @@ void ps_server_thread_close(ps_server_thread *t);
 /* Returns whether the part has slices or tables. Only then conf.complete will be called. */
 bool ps_server_thread_is_used(const ps_server_thread *t);
 
+/* Returns the thread's track of the timeline, without a ring if the job has none. */
+ps_trace_track ps_server_thread_track(const ps_server_thread *t);
+
 /* Goes on without a worker; see ps_wire_server_lose. Sets *is_news if the worker had not been lost
  * before. */
 PS_MUST_USE ps_status ps_server_thread_lose(ps_server_thread *t, uint32_t worker, bool *is_news);

@@ -31,6 +31,7 @@ struct ps_rank {
     ps_exchange *exchange;      /* NULL before start and after the end */
     ps_mesh_exchange *mesh;     /* NULL: the job has servers */
     ps_peer_receiver *receiver; /* in a mesh */
+    ps_trace_ring *trace;       /* of the loop's thread; NULL: a mesh, or a job without timeline */
     ps_exchange_stats stats;    /* final stats of an exchange that has ended */
     double waited_s;
     bool is_training; /* the trainer's thread runs */
@@ -213,6 +214,10 @@ ps_status ps_rank_create(const ps_rank_conf *conf, ps_rank **out)
     for (size_t i = 0; i < 1 + PS_METRICS_MAX; i++) {
         r->metric_ptrs[i] = &r->metrics[i];
     }
+    if (r->session.plan->spec->trace != NULL && r->session.plan->mesh == NULL) {
+        r->trace = ps_trace_ring_create(r->session.plan->spec->trace->from_step,
+                                        r->session.plan->spec->trace->steps);
+    }
     st = ps_trainer_create(&trainer, &r->trainer);
     if (ps_is_ok(&st) && r->session.plan->mesh != NULL) {
         st = make_mesh(r);
@@ -238,6 +243,7 @@ void ps_rank_destroy(ps_rank *r)
         ps_mesh_exchange_destroy(r->mesh);
     }
     ps_trainer_destroy(r->trainer);
+    ps_trace_ring_destroy(r->trace);
     free(r->waits);
     free(r->copy);
     free(r);
@@ -278,6 +284,7 @@ static ps_status open_exchange(ps_rank *r)
     } else {
         r->exchange = ps_rank_connect(r->conf.loop, &r->session, ps_node_incarnation(r->conf.node),
                                       ps_trainer_grad(r->trainer));
+        ps_wire_client_set_trace(r->exchange, r->trace);
         st = load(r, r->exchange);
         ps_wire_client_start(r->exchange);
     }
@@ -350,6 +357,23 @@ ps_status ps_rank_result(const ps_rank *r)
 bool ps_rank_has_diverged(const ps_rank *r)
 {
     return ps_trainer_has_diverged(r->trainer);
+}
+
+size_t ps_rank_tracks(const ps_rank *r, ps_trace_track out[PS_RANK_TRACKS])
+{
+    if (r->session.plan->spec->trace == NULL) {
+        return 0;
+    }
+    out[0] =
+        ps_trace_worker(ps_trainer_trace(r->trainer), r->conf.rank, r->session.plan->spec->workers);
+    if (r->trace == NULL) {
+        return 1;
+    }
+    out[1] = out[0];
+    out[1].ring = r->trace;
+    out[1].thread = 2;
+    out[1].thread_name = "messages";
+    return 2;
 }
 
 /* Registers a file of the trainer with the node, if it exists. */

@@ -62,6 +62,11 @@ ps_status ps_rank_result(const ps_rank *rank);
 /* Returns whether it failed because a loss, gradient or weight is not finite. */
 bool ps_rank_has_diverged(const ps_rank *rank);
 
+enum { PS_RANK_TRACKS = 2 };
+
+/* Writes the rank's tracks of the timeline and returns their number; 0: the job has none. */
+size_t ps_rank_tracks(const ps_rank *rank, ps_trace_track out[PS_RANK_TRACKS]);
+
 /* Registers the rank's curves, as far as they were written, with the node for Collect. */
 void ps_rank_keep_curves(const ps_rank *rank);
 

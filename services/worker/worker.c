@@ -249,12 +249,25 @@ static void release(void *state)
     }
 }
 
+static void keep_trace(ps_worker *w)
+{
+    ps_trace_track *tracks = ps_xcalloc(w->rank_count * PS_RANK_TRACKS, sizeof *tracks);
+    size_t count = 0;
+
+    for (uint32_t i = 0; i < w->rank_count; i++) {
+        count += ps_rank_tracks(w->ranks[i], tracks + count);
+    }
+    ps_node_keep_trace(w->node, tracks, count);
+    free(tracks);
+}
+
 /* Registers the curves as far as they are written, which is up to a complete line. Without servers
  * rank 0 has the model, also if the job was not finished. */
 static ps_status collect(void *state)
 {
     ps_worker *w = state;
 
+    keep_trace(w);
     for (uint32_t i = 0; i < w->rank_count; i++) {
         ps_rank_keep_curves(w->ranks[i]);
         if (w->session->ranks[i] == 0 && (w->is_running || !ps_is_ok(&w->result))) {

@@ -6,6 +6,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cluster"))
 
+import timeline  # noqa: E402
 from harness import FINAL, SMALL, ClusterTest, coordinator_pb2, job_pb2, main  # noqa: E402
 from rogue import Rogue  # noqa: E402
 
@@ -29,10 +30,10 @@ class ResultTest(ClusterTest):
         self.rogue.claims = {"progress": [progress(0, STEPS)]}
         self.c.wait_nodes(1)
 
-    def leave(self, *files):
+    def leave(self, *files, **fields):
         """The job of a worker that leaves these files, when it is over."""
         self.rogue.leaves = list(files)
-        return self.c.wait(self.c.submit(RING).id, lambda j: j.state in FINAL)
+        return self.c.wait(self.c.submit(RING, **fields).id, lambda j: j.state in FINAL)
 
     def test_its_own_files_are_taken(self):
         mine = [("TR-own-N(0).csv", REPORT, b"time_s\n"), ("EV-own-N(0).csv", REPORT, b"epoch\n"),
@@ -53,12 +54,23 @@ class ResultTest(ClusterTest):
                            ("EV-own-N(1).csv", REPORT), ("ROUND-own-N(1).part", REPORT),
                            ("ROUND-own.csv", REPORT), ("TR-own-N(2).csv", REPORT),
                            ("TR-own-N(0).csv", MODEL), ("TB-own-N(1)/events.out.tfevents.psgd", EVENTS),
-                           ("LOG-own-N(rogue).jsonl", REPORT), ("summary.json", REPORT)):
+                           ("LOG-own-N(rogue).jsonl", REPORT), ("summary.json", REPORT),
+                           ("trace.part", REPORT)):
             job = self.leave((name, kind, b"junk"))
             self.assertEqual(job_pb2.JobState.Name(job.state), "JOB_STATE_FAILED", name)
             self.assertIn("rogue", job.message)
             self.assertIn("leaves no file", job.message)
             self.assertNotIn(b"junk", self.c.files(job.id).values())
+
+    def test_a_part_of_a_timeline_is_junk(self):
+        event = b'{"ph":"i","name":"mark","pid":1,"tid":1,"ts":1}\n'
+        job = self.leave(("trace.part", REPORT, b'"' * 10000 + b"\n]}\n" + event + b"\xff\n{"), trace={})
+        self.assertEqual(job_pb2.JobState.Name(job.state), "JOB_STATE_DONE", job.message)
+        (mark,) = timeline.read(self, self.c.files(job.id)["TRACE-own.json.gz"])["traceEvents"]
+        self.assertEqual(mark["name"], "mark")
+        job = self.leave(("trace.part", REPORT, bytes(100 * MIB)), trace={})
+        self.assertEqual(job_pb2.JobState.Name(job.state), "JOB_STATE_FAILED")
+        self.assertIn(f"104857600 bytes, at most {64 * MIB} are allowed", job.message)
 
     def test_a_file_comes_once(self):
         job = self.leave(("TR-own-N(0).csv", REPORT, b"one"), ("TR-own-N(0).csv", REPORT, b"two"))

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_local.py - psgd train: it gives the same bits as a cluster, and behaves as documented on the command line."""
-import collections
-import csv
-import gzip
 import hashlib
 import itertools
 import json
@@ -17,6 +14,7 @@ import subprocess
 import tempfile
 import unittest
 
+import timeline
 from harness import (BIN, ENDLESS, PATIENCE, SLOW, SMALL, ClusterTest, data_path, evaluated, job_pb2, main,
                      tensors)
 
@@ -400,76 +398,37 @@ class Timeline(ClusterTest):
 
     def trained(self, **fields):
         f = Folder(self)
-        code, out, err = f.run("train", f.spec({**SMALL, "workers": 2, "maxSteps": 40, "title": "t", **fields}),
+        code, out, err = f.run("train", f.spec({**SMALL, "model": {"preset": "mlp", "widths": [512]}, "workers": 2,
+                                             "maxSteps": 40, "title": "t", **fields}),
                                "--out", "out")
         self.assertEqual(code, OK, out + err)
         return f.path / "out"
 
-    def events(self, out):
-        with gzip.open(out / "TRACE-t.json.gz", "rt") as file:
-            root = json.load(file)
-        self.assertEqual(set(root), {"displayTimeUnit", "traceEvents"})
-        for e in root["traceEvents"]:
-            self.assertIsInstance(e["name"], str)
-            self.assertIn(e["ph"], "MXstfi")
-            self.assertIsInstance(e["pid"], int)
-            self.assertIsInstance(e["tid"], int)
-            if e["ph"] != "M":
-                self.assertGreaterEqual(e["ts"], 0)
-            if e["ph"] == "X":
-                self.assertGreaterEqual(e["dur"], 0)
-        return root["traceEvents"]
-
-    def check_nesting(self, slices):
-        tracks = collections.defaultdict(list)
-        for e in slices:
-            begin = round(e["ts"] * 1000)
-            tracks[e["pid"], e["tid"]].append((begin, -(begin + round(e["dur"] * 1000)), e["name"]))
-        for track in tracks.values():
-            around = []
-            for begin, minus_end, name in sorted(track):
-                while around and around[-1] <= begin:
-                    around.pop()
-                if around:
-                    self.assertLessEqual(-minus_end, around[-1], name)
-                around.append(-minus_end)
+    def timeline(self, out):
+        return timeline.read(self, (out / "TRACE-t.json.gz").read_bytes())
 
     def test_slices_nest_and_agree_with_the_record_of_rounds(self):
         out = self.trained(trace={"fromStep": 5, "steps": 30}, evalEverySteps=10,
                            codec={"up": {"name": "int8"}, "down": {"name": "int8"}})
-        events = self.events(out)
-        slices = [e for e in events if e["ph"] == "X"]
-        self.check_nesting(slices)
+        root = self.timeline(out)
+        slices = timeline.slices_of(root)
+        self.assertNotIn("otherData", root)  # there is one clock
+        self.assertEqual(timeline.processes_of(root), {1: "worker 0", 2: "worker 1"})
+        timeline.check_nesting(self, slices)
         self.assertEqual({e["args"]["step"] for e in slices}, set(range(5, 35)))
         names = {(e["cat"], e["name"].split(" ")[0]) for e in slices}
         self.assertLessEqual({("worker", n) for n in ("step", "data", "forward", "backward", "wait", "encode",
                                                       "send", "decode", "evaluate")} |
                              {("server", n) for n in ("decode", "sum", "step", "serve")}, names)
-        with open(out / "ROUND-t.csv", newline="") as file:
-            rows = [r for r in csv.DictReader(file) if 5 <= int(r["round"]) < 35]
-        for rank in range(2):
-            mine = [e for e in slices if e["pid"] == rank + 1 and e["cat"] == "worker"]
-            steps = [e for e in mine if e["name"] == "step"]
-            waits = [e for e in mine if e["name"] == "wait"]
-            # the wait before an evaluation is not within a step
-            within = [w for w in waits if any(s["ts"] <= w["ts"] <= s["ts"] + s["dur"] for s in steps)]
-            timed = {"wait_s": sum(e["dur"] for e in waits) * 1e-6,
-                     "compute_s": (sum(e["dur"] for e in steps) - sum(e["dur"] for e in within)) * 1e-6}
-            counted = {n: sum(float(r[f"{n}_{rank}"]) for r in rows) for n in timed}
-            for name, seconds in timed.items():
-                with self.subTest(rank=rank, phase=name):
-                    self.assertAlmostEqual(seconds, counted[name], delta=0.02 * counted[name])
+        timeline.check_rounds(self, slices, (out / "ROUND-t.csv").read_bytes(), 5, 34, ranks=2)
 
     def test_an_arrow_goes_from_push_to_step_to_pull(self):
-        events = self.events(self.trained(trace={"steps": 20}))
-        arrows = collections.defaultdict(list)
-        for e in events:
-            if e["ph"] in "stf":
-                arrows[e["id"]].append((e["ts"], "stf".index(e["ph"])))
-        whole = [sorted(ends) for ends in arrows.values() if {p for _, p in ends} == {0, 1, 2}]
+        arrows = timeline.arrows_of(self.timeline(self.trained(trace={"steps": 20})))
+        whole = [ends for ends in arrows.values() if set(ends) == set("stf")]
         self.assertGreater(len(whole), 30)  # of 2 workers in 20 steps; the last weights come later
         for ends in whole:
-            self.assertEqual([p for _, p in ends], sorted(p for _, p in ends))
+            at = [e["ts"] for ph in "stf" for e in sorted(ends[ph], key=lambda e: e["ts"])]
+            self.assertEqual(at, sorted(at))
 
     def test_a_job_without_it_has_no_file_and_the_same_bits(self):
         with_it, without = self.trained(trace={}), self.trained()

@@ -332,12 +332,6 @@ static void check(ps_task *task)
     if (ps_is_ok(&st)) {
         st = check_init(s->held.c, &s->owner, s->plan, &s->error);
     }
-    if (s->plan != NULL && s->plan->spec->trace != NULL) {
-        ps_error_violate(&s->error, "spec.trace",
-                         "services record no timeline; leave it out, or run the job by psgd train");
-        st = ps_is_ok(&st) ? ps_fail(PS_INVALID_ARGUMENT, "spec.trace: services record no timeline")
-                           : st;
-    }
     if (ps_is_ok(&st)) {
         st = ps_trackers_check(s->held.c->trackers, s->plan->spec, &s->error);
     }

@@ -6,6 +6,7 @@
 #include "common/base/xalloc.h"
 #include "common/placement/placement.h"
 #include "common/rpc/tls.h"
+#include "common/trace/trace.h"
 #include "services/coordinator/api/service.h"
 #include "services/coordinator/driver.h"
 
@@ -204,6 +205,7 @@ void ps_serve_heartbeat(void *service, const ProtobufCMessage *request, ps_paylo
         return;
     }
     note_credential(node, call);
+    reply.clock_ns = (uint64_t)ps_trace_now_ns();
     reply.lost_workers = lost;
     told = q->job_id[0] ? ps_jobs_find(&c->jobs, q->job_id) : NULL;
     if (q->job_id[0] != '\0' &&

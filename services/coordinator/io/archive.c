@@ -9,6 +9,7 @@
 #include "common/base/container_of.h"
 #include "common/base/xalloc.h"
 #include "common/job/describe.h"
+#include "common/trace/trace_file.h"
 #include "services/coordinator/domain/job_message.h"
 #include "services/coordinator/io/log_files.h"
 #include "services/coordinator/io/room.h"
@@ -167,15 +168,17 @@ static void remove_part(const ps_archive *w, void (*name_of)(char out[32], uint3
     (void)st; /* a failure does not matter: the file only takes disk space */
 }
 
-/* Removes what nodes left as parts: of no use if one is missing, or when model and record were made
- * of them. */
+/* Removes what nodes left as parts: of no use if one is missing, or when model, record and timeline
+ * were made of them. */
 static void remove_parts(const ps_archive *w)
 {
     for (uint32_t rank = 0; rank < w->placement->server_count; rank++) {
         remove_part(w, ps_artifacts_part_name, rank);
+        remove_part(w, ps_artifacts_server_trace_name, rank);
     }
     for (uint32_t rank = 0; rank < w->plan->spec->workers; rank++) {
         remove_part(w, ps_artifacts_rounds_name, rank);
+        remove_part(w, ps_artifacts_worker_trace_name, rank);
     }
 }
 
@@ -232,6 +235,38 @@ static ps_status write_rounds(ps_archive *w)
     return st;
 }
 
+/* Makes the timeline of the parts that nodes left. */
+static ps_status write_trace(ps_archive *w)
+{
+    uint32_t workers = w->plan->spec->workers, servers = w->placement->server_count;
+    char **parts = ps_xcalloc(workers + servers, sizeof *parts);
+    char name[PS_NAME_MAX + 1], path[PS_FOLDER_MAX + PS_NAME_MAX + 2], part[32];
+    bool is_written = false;
+    ps_status st;
+
+    for (uint32_t i = 0; i < workers + servers; i++) { /* most ranks are no first ones */
+        if (i < workers) {
+            ps_artifacts_worker_trace_name(part, i);
+        } else {
+            ps_artifacts_server_trace_name(part, i - workers);
+        }
+        snprintf(path, sizeof path, "%s/%s", w->folder, part);
+        parts[i] = ps_xstrdup(path);
+    }
+    ps_artifact_name_of_job(name, sizeof name, PS_TRACE_PREFIX, w->plan->spec->title,
+                            PS_TRACE_SUFFIX);
+    snprintf(path, sizeof path, "%s/%s", w->folder, name);
+    st = ps_trace_merge(parts, workers + servers, path, &is_written);
+    if (ps_is_ok(&st) && is_written) {
+        st = list_file(w, name, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT, "");
+    }
+    for (uint32_t i = 0; i < workers + servers; i++) {
+        free(parts[i]);
+    }
+    free(parts);
+    return st;
+}
+
 static ps_status write_manifest(ps_archive *w)
 {
     ps_manifest_file *files = ps_xcalloc(w->job->n_artifacts + 1, sizeof *files);
@@ -261,8 +296,8 @@ static ps_status list_logs(ps_archive *w)
         ps_log_files_list(w->folder, w->plan->spec->title, w->job->attempt, &logs, &count);
 
     for (size_t i = 0; ps_is_ok(&st) && i < count; i++) {
-        st = list_file(w, logs[i].name, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_LOG,
-                       logs[i].node_id);
+        st =
+            list_file(w, logs[i].name, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_LOG, logs[i].node_id);
     }
     free(logs);
     return st;
@@ -300,6 +335,10 @@ static void run(ps_task *task)
     }
     if (ps_is_ok(&w->status) || w->is_last_try) {
         rest = write_rounds(w);
+        w->status = ps_is_ok(&w->status) ? rest : w->status;
+    }
+    if (w->plan->spec->trace != NULL && (ps_is_ok(&w->status) || w->is_last_try)) {
+        rest = write_trace(w);
         w->status = ps_is_ok(&w->status) ? rest : w->status;
     }
     if (ps_is_ok(&w->status) || w->is_last_try || !ps_commit_may_pass(w->status.code)) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* archive.h - a task that writes the last files of an attempt: the servers' weights as one model,
- * the record of rounds, the summary, the manifest. It also lists the logs, those of lost attempts
- * too (log_files.h).
+ * the record of rounds, the timeline, the summary, the manifest. It also lists the logs, those of
+ * lost attempts too (log_files.h).
  *
  * The task's thread reads only copies and immutable data: the job as a message, the plan, the
  * folder. The result is the job with the files that were added.

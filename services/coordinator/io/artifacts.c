@@ -238,6 +238,16 @@ void ps_artifacts_rounds_name(char out[32], uint32_t rank)
     snprintf(out, 32, ".rounds-%u", rank);
 }
 
+void ps_artifacts_worker_trace_name(char out[32], uint32_t rank)
+{
+    snprintf(out, 32, ".trace-worker-%u", rank);
+}
+
+void ps_artifacts_server_trace_name(char out[32], uint32_t rank)
+{
+    snprintf(out, 32, ".trace-server-%u", rank);
+}
+
 /* Writes the path of a file. Names were checked before, so the path fits. */
 static void path_of(char out[PS_FOLDER_MAX + PS_NAME_MAX + 2], const char *folder, const char *name)
 {
@@ -336,16 +346,19 @@ static void stored_name(const ps_intake *in, const Psgd__V1__CollectResponse *he
 {
     bool is_log = head->kind == PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_LOG;
     bool is_part = !is_log && strcmp(head->name, PS_WEIGHTS_FILE) == 0;
-    char rounds[32] = "";
+    char hidden[32] = "";
     uint32_t rank;
 
     if (!is_log && ps_left_file_is_rounds(&in->who, head->name, &rank)) {
-        ps_artifacts_rounds_name(rounds, rank);
+        ps_artifacts_rounds_name(hidden, rank);
+    } else if (!is_log && ps_left_file_is_trace(&in->who, head->name)) {
+        (in->who.is_server ? ps_artifacts_server_trace_name
+                           : ps_artifacts_worker_trace_name)(hidden, in->who.rank);
     }
     snprintf(out, PS_NAME_MAX + 1, "%.*s", PS_NAME_MAX,
              is_log              ? in->log_name
              : is_part           ? in->part_name
-             : rounds[0] != '\0' ? rounds
+             : hidden[0] != '\0' ? hidden
                                  : head->name);
 }
 

@@ -122,4 +122,9 @@ void ps_artifacts_part_name(char out[32], uint32_t rank);
  * made (common/artifact/round_record.h). */
 void ps_artifacts_rounds_name(char out[32], uint32_t rank);
 
+/* Write the name under which the part of the timeline of the worker whose first rank this is, or of
+ * the server, is stored until the timeline is made (common/trace/trace_file.h). */
+void ps_artifacts_worker_trace_name(char out[32], uint32_t rank);
+void ps_artifacts_server_trace_name(char out[32], uint32_t rank);
+
 #endif

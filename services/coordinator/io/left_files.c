@@ -13,6 +13,7 @@
 #include "common/job/plan.h"
 #include "common/node/joblog.h"
 #include "common/store/table_file.h"
+#include "common/trace/trace_file.h"
 #include "common/wire/rank_reports.h"
 #include "common/wire/wire_parts.h"
 
@@ -152,6 +153,35 @@ static bool find_of_server(const ps_leaver *who, const char *name, Psgd__V1__Art
     return false;
 }
 
+bool ps_left_file_is_trace(const ps_leaver *who, const char *name)
+{
+    return !who->is_checkpoint && who->plan->spec->trace != NULL &&
+           strcmp(name, PS_TRACE_PART) == 0;
+}
+
+static bool find_trace(const ps_leaver *who, const char *name, Psgd__V1__ArtifactKind kind,
+                       uint64_t *most)
+{
+    /* a rank has a thread that trains and one for messages */
+    uint64_t tracks = who->is_server ? PS_THREADS_MAX : 2 * (uint64_t)who->rank_count;
+
+    *most = tracks * PS_TRACE_TRACK_BYTES;
+    return kind == PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT &&
+           ps_left_file_is_trace(who, name);
+}
+
+/* Returns whether the node leaves this file of the attempt. Its log may have any name. */
+static bool find_of_attempt(const ps_leaver *who, const char *name, Psgd__V1__ArtifactKind kind,
+                            uint64_t *most)
+{
+    if (kind == PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_LOG) {
+        *most = PS_JOBLOG_MAX;
+        return true;
+    }
+    return find_trace(who, name, kind, most) ||
+           (who->is_server ? find_of_server : find_of_worker)(who, name, kind, most);
+}
+
 /* Most bytes that the state of so many values has: weights, optimizer, sums, residuals and
  * replicas, of each worker where servers keep that. */
 static uint64_t state_bytes(const ps_leaver *who)
@@ -207,12 +237,9 @@ static bool find_of_checkpoint(const ps_leaver *who, const char *name, Psgd__V1_
 ps_status ps_left_file_check(const ps_leaver *who, const char *name, Psgd__V1__ArtifactKind kind,
                              uint64_t size)
 {
-    uint64_t most = PS_JOBLOG_MAX;
+    uint64_t most;
 
-    if (who->is_checkpoint ? !find_of_checkpoint(who, name, kind, &most)
-                           : kind != PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_LOG &&
-                                 !(who->is_server ? find_of_server(who, name, kind, &most)
-                                                  : find_of_worker(who, name, kind, &most))) {
+    if (!(who->is_checkpoint ? find_of_checkpoint : find_of_attempt)(who, name, kind, &most)) {
         return ps_fail(PS_INVALID_ARGUMENT, "%s %u leaves no file %s of kind %d",
                        who->is_server ? "server" : "worker", who->rank, PS_SHORT(name, 60),
                        (int)kind);

@@ -36,4 +36,8 @@ PS_MUST_USE ps_status ps_left_file_check(const ps_leaver *who, const char *name,
  * of rounds (common/artifact/round_record.h), and sets *rank. */
 bool ps_left_file_is_rounds(const ps_leaver *who, const char *name, uint32_t *rank);
 
+/* Returns whether this is the name of the node's part of the timeline (common/trace/trace_file.h).
+ */
+bool ps_left_file_is_trace(const ps_leaver *who, const char *name);
+
 #endif

@@ -1,0 +1,104 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""test_trace.py - the timeline of a job in a cluster: trace: {from_step, steps}."""
+import collections
+import json
+import time
+
+import timeline
+from harness import SMALL, ClusterTest, job_pb2, main, tensors
+
+MODEL = "MODEL-t-N(ps).safetensors"
+# Large enough that 2 % of what a rank computes are many readings of a clock.
+JOB = {**SMALL, "title": "t", "model": {"preset": "mlp", "widths": [512]}, "workers": 2, "pservers": 1, "epochs": 2, "evalEverySteps": 10,
+       "codec": {"up": {"name": "int8"}, "down": {"name": "int8"}}}
+STEPS = 40  # 2 epochs of 2000 samples, blocks of 50 at 2 workers
+
+
+class Timeline(ClusterTest):
+    def trained(self, c, **fields):
+        job = c.wait(c.submit({**JOB, **fields}).id)
+        self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+        return job, c.files(job.id)
+
+    def test_two_workers_and_a_server(self):
+        c = self.cluster(workers=2, pservers=1)
+        began_us = time.clock_gettime(time.CLOCK_MONOTONIC) * 1e6
+        job, files = self.trained(c, trace={"fromStep": 5, "steps": 30})
+        root = timeline.read(self, files["TRACE-t.json.gz"])
+        slices = timeline.slices_of(root)
+        self.assertEqual({a.name: a.kind for a in job.artifacts}["TRACE-t.json.gz"],
+                         job_pb2.ARTIFACT_KIND_REPORT)
+        self.assertEqual(timeline.processes_of(root), {1: "worker 0", 2: "worker 1", 3: "server 0"})
+        timeline.check_nesting(self, slices)
+        timeline.check_rounds(self, slices, files["ROUND-t.csv"], 5, 34, ranks=2)
+        self.assertEqual({e["args"]["step"] for e in slices}, set(range(5, 35)))
+        names = {(e["cat"], e["pid"], e["tid"], e["name"].split(" ")[0]) for e in slices}
+        self.assertEqual(names, {("worker", pid, 1, n) for pid in (1, 2)
+                                 for n in ("step", "data", "forward", "backward", "wait", "evaluate")} |
+                         {("worker", pid, 2, n) for pid in (1, 2) for n in ("encode", "send", "decode")} |
+                         {("server", 3, 1, n) for n in ("decode", "sum", "step", "serve", "wait")})
+        self.assertFalse(list((c.folder / "coordinator" / "jobs" / job.id).glob(".*")))  # parts are gone
+        self.check_clock(root, slices, began_us)
+        self.check_arrows(root)
+        self.check_waits(slices)
+
+    def check_clock(self, root, slices, began_us):
+        """All processes of this cluster have the same clock, so what is aligned is wrong by the error."""
+        error_us = root["otherData"]["clock_error_us"]
+        labels = [e["args"]["clock_error_us"] for e in root["traceEvents"] if e["name"] == "process_labels"]
+        self.assertEqual(len(labels), 3)
+        self.assertEqual(max(labels), error_us)
+        self.assertTrue(0 < min(labels) and error_us < 1e6, labels)
+        self.assertGreaterEqual(min(e["ts"] for e in slices), began_us - error_us)
+        self.assertLessEqual(max(e["ts"] + e["dur"] for e in slices),
+                             time.clock_gettime(time.CLOCK_MONOTONIC) * 1e6 + error_us)
+
+    def check_arrows(self, root):
+        """Each rank pushes each step: every arrow begins at it, passes the server and ends at it."""
+        slack = 2 * root["otherData"]["clock_error_us"]
+        arrows = timeline.arrows_of(root)
+        self.assertEqual(set(arrows), {f"{rank}.{step}.0" for rank in (0, 1) for step in range(5, 35)})
+        for name, ends in arrows.items():
+            rank = int(name.split(".")[0])
+            self.assertEqual({ph: [e["pid"] for e in at] for ph, at in ends.items()},
+                             {"s": [rank + 1], "t": [3], "f": [rank + 1]}, name)
+            s, t, f = (ends[ph][0]["ts"] for ph in "stf")
+            self.assertLessEqual(s, f, name)  # by one clock
+            self.assertLessEqual(s, t + slack, name)
+            self.assertLessEqual(t, f + slack, name)
+
+    def check_waits(self, slices):
+        """A server waits for workers, a worker for the server; a worker has pushed before a wait ends."""
+        whom = collections.defaultdict(set)
+        for e in slices:
+            if e["name"] == "wait":
+                whom[e["cat"]].update(e["args"]["waits_for"])
+        self.assertEqual(whom["server"], {"worker 0", "worker 1"})
+        self.assertEqual(whom["worker"], {"server 0"})
+
+    def test_slices_of_servers_are_what_they_count(self):
+        c = self.cluster(workers=2, pservers=2)
+        _, files = self.trained(c, pservers=2, trace={"steps": STEPS})
+        root = timeline.read(self, files["TRACE-t.json.gz"])
+        for node in json.loads(files["summary.json"])["nodes"]:
+            if node["role"] != "pserver":
+                continue
+            mine = [e for e in timeline.slices_of(root) if e["pid"] == 3 + node["rank"]]
+            kinds = collections.Counter(e["name"] for e in mine)
+            counted = node["counters"]
+            self.assertEqual(kinds["sum"], int(counted["applied"]))
+            self.assertEqual(kinds["serve"], int(counted["messages_down"]) - 2 * STEPS)  # acknowledgements
+            timeline.check_nesting(self, mine)
+
+    def test_a_job_without_it_has_no_file_and_the_same_bits(self):
+        c = self.cluster(workers=2, pservers=1)
+        _, with_it = self.trained(c, trace={})
+        _, without = self.trained(c)
+        self.assertIn("TRACE-t.json.gz", with_it)
+        self.assertEqual(set(with_it) - set(without), {"TRACE-t.json.gz"})
+        self.assertEqual(tensors(with_it[MODEL]), tensors(without[MODEL]))
+
+
+if __name__ == "__main__":
+    main()
