@@ -133,15 +133,19 @@ class Containers(unittest.TestCase):
         self.start(spec, "psgd", args)
         self.finish("psgd", 120)
 
-    def train(self, spec, before=lambda: None):
-        env = {name: self.start(spec, name) for name in MEMBERS}
+    def up(self, spec, names):
+        """Starts services; returns when their probes say that they are ready."""
+        env = {name: self.start(spec, name) for name in names}
         end = time.monotonic() + 30 * SLOW
-        for name in MEMBERS:  # the probes say when
+        for name in names:
             probe = [part.replace("$$", "$") for part in spec["services"][name]["healthcheck"]["test"]]
             self.assertEqual(probe[0], "CMD")
             while subprocess.run(["ip", "netns", "exec", name, *probe[1:]], env=env[name], capture_output=True).returncode:
                 self.assertLess(time.monotonic(), end, self.log(name))
                 time.sleep(0.1)
+
+    def train(self, spec, before=lambda: None):
+        self.up(spec, MEMBERS)
         before()
         self.client(spec, "submit", "--preset", "tutorial-glyphs", "--workers", "3", "--pservers", "2", "--epochs", "1", "--watch")
         self.assertTrue(list((self.work / "volumes/coordinator/jobs").rglob("*.safetensors")))

@@ -157,7 +157,7 @@ class Manifests(pods.Containers):
             name = "psgd-worker-0-1.psgd"
             self.running[name].kill()
             self.running.pop(name).wait()
-            self.start(spec, name)
+            self.up(spec, [name])
         self.train(spec, restart)
 
 
