@@ -13,10 +13,18 @@ enum { KEEP_DEFAULT = 3 };
 static const uint64_t steps_max = UINT64_C(1000000000000);
 static const double seconds_min = 1, seconds_max = 1e9;
 
+bool ps_plan_is_in_step(const ps_plan *plan)
+{
+    return plan->mesh != NULL || plan->policy->is_deterministic;
+}
+
 const char *ps_plan_checkpoint_lacks(const ps_plan *plan)
 {
-    if (plan->mesh == NULL && !plan->policy->is_deterministic) {
-        return "only consistency bsp is allowed";
+    if (!ps_plan_is_in_step(plan) && plan->policy->closes != NULL) {
+        return "only consistency bsp, asp, ssp, dssp, stale_scaled and lag_discard are allowed";
+    }
+    if (!ps_plan_is_in_step(plan) && ps_plan_table_files(plan) > 0) {
+        return "sparse tables are saved with consistency bsp only";
     }
     if (plan->assignment->redundancy > 1) {
         return "only assignments with redundancy 1 are allowed";
@@ -30,9 +38,15 @@ const char *ps_plan_checkpoint_lacks(const ps_plan *plan)
     return NULL;
 }
 
+const char *ps_plan_move_lacks(const ps_plan *plan)
+{
+    return ps_plan_is_in_step(plan) ? ps_plan_checkpoint_lacks(plan)
+                                    : "only consistency bsp is allowed";
+}
+
 bool ps_plan_can_rescue(const ps_plan *plan)
 {
-    if (plan->mesh != NULL || ps_plan_checkpoint_lacks(plan) != NULL || !plan->optim_on_server ||
+    if (plan->mesh != NULL || ps_plan_move_lacks(plan) != NULL || !plan->optim_on_server ||
         plan->update->local != NULL || plan->update->broadcasts || plan->table_count > 0 ||
         plan->spec->recovery->on_worker_loss != PSGD__V1__LOSS_ACTION__LOSS_ACTION_REPEAT) {
         return false;

@@ -76,9 +76,11 @@ static void check_elastic(ps_check *check, const ps_plan *plan)
     if (spec->n_nodes > 0) {
         ps_check_bad(check, field, "is given, and the job names its nodes; give one of the two");
     }
-    lacks = check->count == 0 /* all plugins are known */ ? ps_plan_checkpoint_lacks(plan) : NULL;
+    lacks = check->count == 0 /* all plugins are known */ ? ps_plan_move_lacks(plan) : NULL;
     if (lacks != NULL) {
-        ps_check_bad(check, field, "is given, and this job cannot have checkpoints: %s", lacks);
+        ps_check_bad(check, field,
+                     "is given, and the workers of this job cannot stop at a checkpoint: %s",
+                     lacks);
     }
 }
 

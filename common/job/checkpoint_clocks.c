@@ -54,6 +54,15 @@ uint64_t ps_checkpoint_next(const ps_plan *plan, uint64_t clock)
     return next < plan->total_clocks ? next : 0;
 }
 
+uint64_t ps_checkpoint_last(const ps_plan *plan, uint64_t clock)
+{
+    const Psgd__V1__CheckpointSpec *spec = plan->spec->checkpoint;
+    uint64_t every = spec != NULL ? spec->every_steps : 0;
+
+    return every > 0 ? ps_checkpoint_clock(plan, ps_checkpoint_step(plan, clock) / every * every)
+                     : 0;
+}
+
 void ps_checkpoint_store_name(char out[PS_CHECKPOINT_NAME_MAX], uint32_t server, uint32_t thread)
 {
     snprintf(out, PS_CHECKPOINT_NAME_MAX, "server-%05" PRIu32 "-%02" PRIu32 ".state", server,

@@ -11,6 +11,10 @@
  * checkpoints by steps. */
 uint64_t ps_checkpoint_next(const ps_plan *plan, uint64_t clock);
 
+/* Returns the last clock up to `clock` at which the job's steps have reached another multiple of
+ * spec.checkpoint.every_steps; 0: there is none. */
+uint64_t ps_checkpoint_last(const ps_plan *plan, uint64_t clock);
+
 /* Returns the steps of a worker that the first `clock` clocks have. */
 uint64_t ps_checkpoint_step(const ps_plan *plan, uint64_t clock);
 

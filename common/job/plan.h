@@ -155,6 +155,14 @@ enum { PS_RESTARTS_MAX = 100000, PS_CHECKPOINTS_KEPT_MAX = 1000, PS_ROLLBACKS_MA
 /* Returns why a job of this plan cannot have checkpoints; NULL: it can. */
 const char *ps_plan_checkpoint_lacks(const ps_plan *plan);
 
+/* Returns whether all ranks save themselves for a checkpoint at the same clock: under bsp and in a
+ * mesh. Else each does so at the next clock that it begins, and servers when all ranks have. */
+bool ps_plan_is_in_step(const ps_plan *plan);
+
+/* Returns why the workers of such a job cannot stop at a checkpoint from which other processes go
+ * on; NULL: they can. */
+const char *ps_plan_move_lacks(const ps_plan *plan);
+
 /* Returns whether the job goes on by another attempt after such a loss. */
 bool ps_loss_restarts(Psgd__V1__LossAction action);
 

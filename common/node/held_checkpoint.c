@@ -2,7 +2,7 @@
 /* held_checkpoint.c - the checkpoint that a node holds, in memory, until the coordinator has
  * collected it or does not want it any more. It holds one at a time: the coordinator names the next
  * one when that is stored. Only the first, whose step follows from the job, every node takes by
- * itself. */
+ * itself if all ranks are in step. */
 #include "common/base/container_of.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
@@ -60,8 +60,9 @@ static void ask(ps_node *node, uint64_t clock, bool stays)
 
 void ps_checkpoint_begin(ps_node *node)
 {
-    uint64_t clock =
-        has_session(node) ? ps_checkpoint_next(node->session->plan, node->session->first_clock) : 0;
+    uint64_t clock = has_session(node) && ps_plan_is_in_step(node->session->plan)
+                         ? ps_checkpoint_next(node->session->plan, node->session->first_clock)
+                         : 0;
 
     if (clock > 0) {
         ask(node, clock, false);
@@ -76,7 +77,7 @@ static bool goes_on(const ps_node *node)
                                       ? recovery->on_worker_loss
                                       : recovery->on_server_loss;
 
-    return ps_loss_restarts(action) && ps_plan_checkpoint_lacks(node->session->plan) == NULL;
+    return ps_loss_restarts(action) && ps_plan_move_lacks(node->session->plan) == NULL;
 }
 
 bool ps_checkpoint_is_wanted(const ps_node *node)

@@ -421,16 +421,24 @@ bool ps_gate_cut_at(ps_gate *gate, uint64_t clock, bool stays)
     return is_ahead;
 }
 
-bool ps_gate_take_cut(ps_gate *gate, uint64_t clock)
+void ps_gate_cut_from(ps_gate *gate, uint64_t clock)
 {
-    bool is_due;
+    pthread_mutex_lock(&gate->mutex);
+    gate->cut_at = clock;
+    gate->stay_at = 0;
+    pthread_mutex_unlock(&gate->mutex);
+}
+
+uint64_t ps_gate_take_cut(ps_gate *gate, uint64_t clock)
+{
+    uint64_t due;
 
     pthread_mutex_lock(&gate->mutex);
-    is_due = gate->cut_at != 0 && gate->cut_at == clock;
-    gate->cut_at = is_due ? 0 : gate->cut_at;
+    due = gate->cut_at <= clock ? gate->cut_at : 0;
+    gate->cut_at = due != 0 ? 0 : gate->cut_at;
     gate->cuts_seen = clock + 1;
     pthread_mutex_unlock(&gate->mutex);
-    return is_due;
+    return due;
 }
 
 bool ps_gate_wait_acks(ps_gate *gate)

@@ -151,9 +151,12 @@ bool ps_gate_begin_clock(ps_gate *gate, uint64_t clock, bool *is_end);
  * and has not been taken; 0: of none. If it `stays`, the trainer does not begin that clock until
  * the next call of this function. Returns false, and asks for none, if that is over. */
 bool ps_gate_cut_at(ps_gate *gate, uint64_t clock, bool stays);
-/* Trainer. Call it before the trainer begins `clock`. Returns whether a checkpoint is to be taken
- * there; it is then asked for no more. */
-bool ps_gate_take_cut(ps_gate *gate, uint64_t clock);
+/* Any thread. Does the same for a trainer that need not be at `clock`: asks for a checkpoint that
+ * is called `clock`, at the first clock from there on that the trainer has not begun. */
+void ps_gate_cut_from(ps_gate *gate, uint64_t clock);
+/* Trainer. Call it before the trainer begins `clock`. Returns the clock by which the checkpoint was
+ * asked for that is to be taken there, and which is then asked for no more; 0: none. */
+uint64_t ps_gate_take_cut(ps_gate *gate, uint64_t clock);
 
 /* Sets the hooks; optional, before the trainer starts. They are called on the trainer's thread,
  * without the gate's mutex. */

@@ -473,8 +473,9 @@ static ps_status write_rank(void *arg, int fd)
                : st;
 }
 
-/* Begins to save the rank at t->clock in memory. */
-static bool cut(ps_trainer *t)
+/* Begins to save the rank at t->clock in memory, for the checkpoint that was asked for by `name`.
+ */
+static bool cut(ps_trainer *t, uint64_t name)
 {
     rank_cut c = {.t = t, .weights = {.fd = -1, .copy_fd = -1}};
     ps_status st = ps_ok();
@@ -499,16 +500,19 @@ static bool cut(ps_trainer *t)
            "checkpoint at step %llu: stood still for %.1f ms, computed for %.1f ms",
            (unsigned long long)t->step, (double)state.stood_us * 1e-3,
            (double)state.spent_us * 1e-3);
-    t->conf.saved(t->conf.arg, t->clock, state, c.weights);
+    t->conf.saved(t->conf.arg, name, state, c.weights);
     return true;
 }
 
 bool ps_trainer_begin_clock(ps_trainer *t, bool *is_end)
 {
+    uint64_t name;
+
     if (t->conf.beginning != NULL) {
         t->conf.beginning(t->conf.arg);
     }
-    if (t->conf.saved != NULL && ps_gate_take_cut(t->gate, t->clock) && !cut(t)) {
+    name = t->conf.saved != NULL ? ps_gate_take_cut(t->gate, t->clock) : 0;
+    if (name != 0 && !cut(t, name)) {
         return false;
     }
     if (!ps_gate_begin_clock(t->gate, t->clock, is_end)) {

@@ -58,10 +58,10 @@ typedef struct ps_trainer_conf {
     /* (optional) Called on the trainer's thread before each clock; it may hold the gates of the
      * job's workers and say where they end (gate.h). */
     void (*beginning)(void *arg);
-    /* (optional) Called on the trainer's thread with the rank as ps_trainer_save writes it, at the
-     * clock for which ps_gate_cut_at has asked; takes over the files, which may still be being
-     * written. `weights` is a file of the weights as float32 if this is rank 0 of a mesh, whose
-     * ranks all have the same; else it has no fd. */
+    /* (optional) Called on the trainer's thread with the rank as ps_trainer_save writes it, for the
+     * checkpoint that ps_gate_cut_at or ps_gate_cut_from has asked for by `clock`; takes over the
+     * files, which may still be being written. `weights` is a file of the weights as float32 if
+     * this is rank 0 of a mesh, whose ranks all have the same; else it has no fd. */
     void (*saved)(void *arg, uint64_t clock, ps_snapshot state, ps_snapshot weights);
     void *arg;
 } ps_trainer_conf;

@@ -129,7 +129,7 @@ void ps_wire_server_cut(ps_wire_server *s)
     s->is_cut_due = clock < at;
     if (!s->is_cut_due) {
         s->cut_at = UINT64_MAX;
-        s->cut(s->cut_arg, at, clock == at ? store : NULL);
+        s->cut(s->cut_arg, at, clock == at || !s->plan->policy->is_deterministic ? store : NULL);
     }
 }
 

@@ -61,8 +61,9 @@ void ps_wire_server_set_trace(ps_wire_server *s, ps_trace_ring *trace);
  * before what is pushed changes anything. If `is_now`, nobody will push to it: it is called as soon
  * as everything before is in, maybe at once; all workers have pulled the weights of `clock`. All
  * snapshots of that clock that a worker has pulled are made then. The store is to be saved; NULL:
- * the server is further already. Not for shared parts; only under a deterministic policy. Replaces
- * an earlier call that has not come; `cut` NULL forgets it. */
+ * the server is further already. Under other policies than deterministic ones it may be further:
+ * the store is as it is between two messages. Not for shared parts. Replaces an earlier call that
+ * has not come; `cut` NULL forgets it. */
 typedef void ps_wire_cut_fn(void *arg, uint64_t clock, ps_store *store);
 void ps_wire_server_cut_at(ps_wire_server *s, uint64_t clock, bool is_now, ps_wire_cut_fn *cut,
                            void *arg);

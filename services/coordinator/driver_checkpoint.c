@@ -9,6 +9,7 @@
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
 #include "common/base/log.h"
+#include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 #include "common/job/checkpoint_clocks.h"
 #include "services/coordinator/io/checkpoint_store.h"
@@ -28,9 +29,13 @@ void ps_checkpoints_begin(ps_attempt *a)
     }
     a->checkpoints.is_running = true;
     /* An adopted attempt does not know what its nodes have done so far: a later clock is named. */
-    ps_cuts_init(&a->checkpoints.cuts, a->commit.count,
-                 a->package != NULL ? ps_checkpoint_next(a->plan, first) : 0,
-                 ps_coordinator_now_us(a->c));
+    ps_cuts_init(
+        &a->checkpoints.cuts, a->commit.count,
+        a->package != NULL && ps_plan_is_in_step(a->plan) ? ps_checkpoint_next(a->plan, first) : 0,
+        ps_coordinator_now_us(a->c));
+    if (!ps_plan_is_in_step(a->plan)) {
+        a->checkpoints.cuts.done = first;
+    }
 }
 
 void ps_checkpoints_fini(ps_attempt *a)
@@ -364,16 +369,30 @@ void ps_checkpoint_collected(ps_attempt_node *node, const ps_status *result,
 
 /* --- naming ------------------------------------------------------------------------- */
 
-/* Returns the first clock that no node has begun when it hears of it. */
+/* Returns the clock of the slowest rank, which all have reached. */
+static uint64_t clock_reached(const ps_attempt *a)
+{
+    const Psgd__V1__Progress *progress = a->job->record.job->progress;
+
+    return ps_checkpoint_clock(a->plan, progress != NULL ? progress->step : 0);
+}
+
+/* Returns the first clock that no node has begun when it hears of it. If ranks are not in step,
+ * each saves itself as soon as it hears of one: returns the one that the slowest has reached. */
 static uint64_t clock_ahead(const ps_attempt *a)
 {
     const Psgd__V1__Progress *progress = a->job->record.job->progress;
-    uint64_t step = progress != NULL ? progress->step : 0;
-    uint64_t clock = ps_checkpoint_clock(a->plan, step);
+    uint64_t step = progress != NULL ? progress->step : 0, clock = clock_reached(a);
     double steps_a_clock = clock > 0 ? (double)step / (double)clock : 1;
+    const ps_cuts *cuts = &a->checkpoints.cuts;
 
-    return clock + ps_cuts_ahead(&a->checkpoints.cuts, ps_attempt_rate(a, step) / steps_a_clock,
-                                 a->c->conf.heartbeat_us);
+    if (!ps_plan_is_in_step(a->plan)) {
+        uint64_t least = cuts->done + ps_cuts_ahead(cuts, 0, 0) / 2; /* later after misses */
+
+        return clock > least ? clock : least;
+    }
+    return clock +
+           ps_cuts_ahead(cuts, ps_attempt_rate(a, step) / steps_a_clock, a->c->conf.heartbeat_us);
 }
 
 static int64_t every_us(const ps_attempt *a)
@@ -394,27 +413,101 @@ static ps_status does_not_train(const ps_attempt *a)
     return ps_fail(PS_FAILED_PRECONDITION, "job %s does not train", a->job_id);
 }
 
+/* Returns why a rank cannot save itself, where each does so at a clock of its own: it is lost.
+ * Under bsp the attempt would be over. */
+static ps_status find_lost(const ps_attempt *a)
+{
+    for (uint32_t r = 0; r < a->placement.rank_count && !ps_plan_is_in_step(a->plan); r++) {
+        if (ps_rank_is_lost(a, r)) {
+            return ps_fail(PS_FAILED_PRECONDITION,
+                           "rank %" PRIu32 " is lost, with %s; only an attempt with all ranks "
+                           "takes checkpoints",
+                           r, PS_SHORT(a->commit.members[a->told[r].member].id, 40));
+        }
+    }
+    return ps_ok();
+}
+
+/* Returns why no checkpoint can begin: likewise, or a rank has ended. */
+static ps_status find_missing(const ps_attempt *a)
+{
+    ps_status st = find_lost(a);
+
+    for (uint32_t r = 0; ps_is_ok(&st) && r < a->placement.rank_count; r++) {
+        const Psgd__V1__WorkerProgress *told = a->told[r].progress;
+
+        if (!ps_plan_is_in_step(a->plan) && told != NULL && told->step >= a->plan->total_steps) {
+            st = ps_fail(PS_OUT_OF_RANGE, "rank %" PRIu32 " has done all of its steps", r);
+        }
+    }
+    return st;
+}
+
+/* Skips the checkpoint that is named if a rank is lost, or if nodes take too long. Where ranks are
+ * in step, it may be one of a step far ahead. */
+static void check_named(ps_attempt *a)
+{
+    const ps_cuts *cuts = &a->checkpoints.cuts;
+    int64_t limit_ms = a->plan->spec->timeouts->step_ms;
+    ps_status st = find_lost(a);
+    size_t late = 0;
+
+    if (cuts->stage != PS_CUT_NAMED || ps_plan_is_in_step(a->plan)) {
+        return;
+    }
+    if (ps_is_ok(&st) && ps_coordinator_now_us(a->c) - a->checkpoints.named_us > limit_ms * 1000) {
+        while (late + 1 < cuts->count && cuts->has[late]) {
+            late++;
+        }
+        st = ps_fail(PS_DEADLINE_EXCEEDED, "%s has not taken it within %" PRId64 " ms (step_ms)",
+                     PS_SHORT(a->commit.members[late].id, 40), limit_ms);
+    }
+    if (!ps_is_ok(&st)) {
+        skip(a, &st);
+    }
+}
+
+/* Says once that a job has no further checkpoints because a rank is lost. */
+static void tell_missing(ps_attempt *a, const ps_status *why)
+{
+    char text[PS_STATUS_TEXT_BYTES + 40];
+
+    if (!a->checkpoints.has_skipped && ps_attempt_has_checkpoints(a) &&
+        why->code != PS_OUT_OF_RANGE) {
+        snprintf(text, sizeof text, "no checkpoint is taken: %s", why->text);
+        tell(a, text);
+    }
+}
+
 /* Names the next checkpoint if one is due, by time or by steps. */
 static void name_next(ps_attempt *a)
 {
     ps_cuts *cuts = &a->checkpoints.cuts;
-    uint64_t ahead = clock_ahead(a), clock = 0;
+    ps_status missing = find_missing(a);
+    uint64_t ahead, clock = 0;
 
-    if (cuts->stage == PS_CUT_NONE && cuts->is_wanted && ahead >= a->plan->total_clocks) {
-        ps_status ends = ends_before(a);
+    check_named(a);
+    ahead = clock_ahead(a);
+    if (cuts->stage == PS_CUT_NONE && cuts->is_wanted &&
+        (ahead >= a->plan->total_clocks || !ps_is_ok(&missing))) {
+        ps_status why = ps_is_ok(&missing) ? ends_before(a) : missing;
 
         cuts->is_wanted = false;
-        ps_checkpoints_tell(a, &ends);
+        ps_checkpoints_tell(a, &why);
+    } else if (!ps_is_ok(&missing)) {
+        tell_missing(a, &missing);
     } else if (ps_cuts_is_due(cuts, every_us(a), ps_coordinator_now_us(a->c))) {
         clock = ahead;
     } else if (cuts->stage == PS_CUT_NONE) {
-        clock = ps_checkpoint_next(a->plan, ahead - 1);
+        clock = ps_plan_is_in_step(a->plan) ? ps_checkpoint_next(a->plan, ahead - 1)
+                                            : ps_checkpoint_last(a->plan, clock_reached(a));
     }
     if (cuts->stage == PS_CUT_NAMED && clock >= cuts->clock) {
         return; /* the one that is named comes first */
     }
     if (clock > cuts->done && clock < a->plan->total_clocks) {
         ps_cuts_name(cuts, clock);
+        a->checkpoints.named_us = ps_coordinator_now_us(a->c);
     }
 }
 
@@ -457,22 +550,23 @@ static void take_last(ps_attempt_node *node)
     if (!node->last.is_asked) {
         node->last.is_asked = true;
         node->last.wait.told = last_is_told;
-        node->last.wait.stays = goes_on_without(node);
+        node->last.wait.stays = goes_on_without(node) && ps_plan_move_lacks(node->a->plan) == NULL;
         ps_attempt_await_checkpoint(node->a, 0, &node->last.wait);
     }
 }
 
 /* Returns whether the node is told of the checkpoint that is named. If workers stay at it, servers
- * are told when all workers have it: nobody then sends them anything of that clock. */
+ * are told when all workers have it: nobody then sends them anything of that clock. Likewise if
+ * ranks are not in step: servers then have all that ranks had sent when they saved themselves. */
 static bool is_told(const ps_attempt *a, size_t node)
 {
     const ps_cuts *cuts = &a->checkpoints.cuts;
-    bool have_all = true;
+    bool have_all = true, waits = cuts->stays || !ps_plan_is_in_step(a->plan);
 
     for (size_t i = 0; i < cuts->count; i++) {
         have_all = have_all && (cuts->has[i] || is_server(a, i));
     }
-    return cuts->stage == PS_CUT_NAMED && (have_all || !cuts->stays || !is_server(a, node));
+    return cuts->stage == PS_CUT_NAMED && (have_all || !waits || !is_server(a, node));
 }
 
 /* Notes when the first worker stays at the checkpoint. */
@@ -517,15 +611,19 @@ void ps_checkpoints_beat(ps_attempt *a, size_t node, const Psgd__V1__HeartbeatRe
 /* As ps_attempt_take_checkpoint; `stays`: workers stop at it. */
 static ps_status ask_for(ps_attempt *a, bool stays, uint64_t *clock)
 {
-    const char *lacks = ps_plan_checkpoint_lacks(a->plan);
+    const char *lacks = stays ? ps_plan_move_lacks(a->plan) : ps_plan_checkpoint_lacks(a->plan);
     ps_cuts *cuts = &a->checkpoints.cuts;
+    ps_status missing = find_missing(a);
 
     if (lacks != NULL) {
-        return ps_fail(PS_FAILED_PRECONDITION, "job %s cannot have checkpoints: %s", a->job_id,
-                       lacks);
+        return ps_fail(PS_FAILED_PRECONDITION, "job %s cannot %s: %s", a->job_id,
+                       stays ? "stop at a checkpoint" : "have checkpoints", lacks);
     }
     if (!is_training(a)) {
         return does_not_train(a);
+    }
+    if (!ps_is_ok(&missing)) {
+        return missing;
     }
     if (clock_ahead(a) >= a->plan->total_clocks) {
         return ends_before(a);

@@ -87,6 +87,7 @@ struct ps_attempt {
         ps_cuts cuts;
         bool is_running;            /* from RUNNING on; cuts is set */
         bool has_skipped;           /* the job says that the last one was skipped */
+        int64_t named_us;           /* when the last one was named */
         char folder[PS_FOLDER_MAX]; /* in which files are gathered */
         ps_intake_file *files;      /* (count): of all nodes so far */
         size_t count;

@@ -72,16 +72,18 @@ static void count(ps_pserver *p)
     }
 }
 
-/* Logs what has counted since the beginning of the job, where each contribution has to. */
+/* Logs what has counted since the beginning of the job. Under a deterministic policy each
+ * contribution has to. */
 static void tell_ledger(ps_pserver *p)
 {
     const ps_server_counts *c = &p->counts;
+    bool must_agree = ps_node_session(p->node)->plan->policy->is_deterministic;
 
     count(p);
     if (c->has_no_ledger) {
         return;
     }
-    ps_log(c->ledgers_differ == 0 ? PS_LOG_INFO : PS_LOG_ERROR, "pserver",
+    ps_log(c->ledgers_differ == 0 || !must_agree ? PS_LOG_INFO : PS_LOG_ERROR, "pserver",
            "ledger: %" PRIu64 " contributions to each slice, hash %016" PRIx64 "; %" PRIu32
            " slices differ",
            c->ledger.count, c->ledger.hash, c->ledgers_differ);
@@ -92,9 +94,7 @@ static void finish(ps_pserver *p)
     ps_status result = ps_ok();
 
     if (p->is_complete && ps_node_phase(p->node) == PS_PHASE_RUNNING) {
-        if (ps_node_session(p->node)->plan->policy->is_deterministic) {
-            tell_ledger(p);
-        }
+        tell_ledger(p);
         ps_node_finished(p->node, &result);
     }
 }
@@ -346,7 +346,9 @@ static void take(ps_pserver *p, uint64_t clock, bool stays, bool rescues)
         if (rescues) {
             ps_server_thread_rescue(p->threads[t], clock, p->cut.weights.fd, part_saved, p);
         } else {
-            ps_server_thread_cut_at(p->threads[t], clock, stays, p->cut.weights.fd, part_saved, p);
+            ps_server_thread_cut_at(p->threads[t], clock,
+                                    stays || !ps_plan_is_in_step(session->plan), p->cut.weights.fd,
+                                    part_saved, p);
         }
     }
     end_cut(p);

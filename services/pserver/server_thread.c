@@ -161,6 +161,18 @@ static ps_status load(ps_server_thread *t)
                                                : st;
 }
 
+/* Returns whether the ranks of the checkpoint can go on from this part of it: they have brought
+ * everything before its clock. If they are not in step, they were further already when the part was
+ * saved. */
+static bool fits(const ps_server_thread *t)
+{
+    uint64_t clock = ps_store_clock(t->store), first = t->session->first_clock;
+
+    return ps_plan_is_in_step(t->session->plan)
+               ? clock == first || ps_store_has_at(t->store, first) /* all slices may be ahead */
+               : clock >= first;
+}
+
 static void open_part(void *arg)
 {
     opening *o = arg;
@@ -171,9 +183,7 @@ static void open_part(void *arg)
     ps_wire_parts_init(&t->parts, s->plan, &s->placement, t->part, s->weights, o->tables);
     t->store = t->parts.part[0].store;
     o->st = load(t);
-    if (ps_is_ok(&o->st) && s->state_count > 0 && ps_server_thread_is_used(t) &&
-        ps_store_clock(t->store) != s->first_clock &&
-        !ps_store_has_at(t->store, s->first_clock)) { /* all slices may be ahead */
+    if (ps_is_ok(&o->st) && s->state_count > 0 && ps_server_thread_is_used(t) && !fits(t)) {
         o->st = ps_fail(PS_FAILED_PRECONDITION,
                         "checkpoint: servers are at clock %" PRIu64 ", %" PRIu64 " is expected",
                         ps_store_clock(t->store), s->first_clock);

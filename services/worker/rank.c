@@ -38,6 +38,7 @@ struct ps_rank {
     uint64_t held_at; /* clock at which a rank that has ended was held; 0: it was not held */
     ps_event trained, closed;
     uint64_t cut_at; /* of a rank that has not started: ps_rank_cut_at */
+    uint64_t owed;   /* the checkpoint that was asked for and has not been taken; 0: none */
     bool stays;      /* the same */
 
     /* Memory that ps_rank_progress lends. */
@@ -167,6 +168,7 @@ static void on_saved(ps_event *self, bool ok)
     saving *x = PS_CONTAINER_OF(self, saving, event);
 
     if (ok) { /* the rank is there: `trained` comes after it */
+        x->rank->owed = x->rank->owed == x->clock ? 0 : x->rank->owed;
         x->rank->conf.saved(x->rank->conf.arg, x->rank->conf.rank, x->clock, x->state, x->weights);
     } else {
         ps_snapshot_drop(&x->state);
@@ -275,6 +277,17 @@ ps_exchange *ps_rank_connect(ps_loop *loop, const ps_session *session, uint64_t 
     return ps_wire_client_create(&conf);
 }
 
+static bool ask_for_cut(ps_rank *r, uint64_t clock, bool stays)
+{
+    ps_gate *gate = ps_exchange_gate(r->exchange);
+
+    if (ps_plan_is_in_step(r->session.plan)) {
+        return ps_gate_cut_at(gate, clock, stays);
+    }
+    ps_gate_cut_from(gate, clock);
+    return true;
+}
+
 static ps_status open_exchange(ps_rank *r)
 {
     ps_status st = ps_ok();
@@ -288,18 +301,24 @@ static ps_status open_exchange(ps_rank *r)
         st = load(r, r->exchange);
         ps_wire_client_start(r->exchange);
     }
-    (void)ps_gate_cut_at(ps_exchange_gate(r->exchange), r->cut_at, r->stays);
+    (void)ask_for_cut(r, r->cut_at, r->stays);
     return st;
 }
 
 bool ps_rank_cut_at(ps_rank *r, uint64_t clock, bool stays)
 {
+    r->owed = clock;
     if (r->is_training) {
-        return ps_gate_cut_at(ps_exchange_gate(r->exchange), clock, stays);
+        return ask_for_cut(r, clock, stays);
     }
     r->cut_at = clock; /* of a rank that has ended nothing comes of it */
     r->stays = stays;
     return clock == 0 || r->exchange == NULL;
+}
+
+bool ps_rank_owes_cut(const ps_rank *r, uint64_t clock)
+{
+    return r->owed == clock;
 }
 
 void ps_rank_start(ps_rank *r)

@@ -50,8 +50,12 @@ void ps_rank_end_at(ps_rank *rank, uint64_t clock);
 
 /* Asks for a checkpoint of the rank at the beginning of `clock`, in place of an earlier one; 0: of
  * none. If it `stays`, the rank does not begin that clock until the next call. Returns false if
- * that is over. */
+ * that is over. If the job's ranks are not in step, the rank takes it at the next clock that it
+ * begins, and does not stay. */
 bool ps_rank_cut_at(ps_rank *rank, uint64_t clock, bool stays);
+
+/* Returns whether the checkpoint `clock` was asked for and has not been taken. */
+bool ps_rank_owes_cut(const ps_rank *rank, uint64_t clock);
 
 /* Returns whether the rank was started and has not ended. */
 bool ps_rank_is_running(const ps_rank *rank);

@@ -64,6 +64,23 @@ static void keep_files(ps_worker *w)
     }
 }
 
+/* Gives up the checkpoint that is being taken if a rank has ended without it. */
+static void look_for_owed(ps_worker *w)
+{
+    ps_status ended = ps_fail(PS_FAILED_PRECONDITION, "a rank has ended");
+    uint64_t clock = w->cut;
+    bool is_owed = false;
+
+    for (uint32_t i = 0; i < w->rank_count; i++) {
+        is_owed =
+            is_owed || (!ps_rank_is_running(w->ranks[i]) && ps_rank_owes_cut(w->ranks[i], clock));
+    }
+    if (clock != 0 && is_owed && !w->releasing) {
+        w->cut = 0;
+        ps_node_checkpoint_fail(w->node, clock, &ended);
+    }
+}
+
 /* Finishes the session when all ranks have ended. A failed rank stops the others, which would wait
  * for it. */
 static void on_ended(void *arg)
@@ -84,6 +101,7 @@ static void on_ended(void *arg)
     for (uint32_t i = 0; i < w->rank_count && !ps_is_ok(&w->result); i++) {
         ps_rank_stop(w->ranks[i]);
     }
+    look_for_owed(w);
     if (running > 0) {
         return;
     }

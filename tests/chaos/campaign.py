@@ -48,10 +48,11 @@ TABLE = {"name": "sparse", "params": {"admit_count": 2, "tick": 3, "decay": 0.9,
 JOBS = {**KINDS, "ring": {"exchange": {"name": "ring"}},
         "diloco": {"update": {"name": "diloco", "params": {"steps": 2}}, "optimizer": {}},
         "sparse tables": {**CLICKS, "epochs": 6, "model": {**CLICKS["model"], "table": TABLE}}}
-# A lost worker's part is missing, a lost server means another beginning. They learn at this rate whatever the timing.
+# A lost worker's part is missing, unless the job goes on from a checkpoint with all ranks. They learn at this rate whatever the timing.
 LOOSE = {name: {"consistency": {"name": name}, "optimizer": {"rule": {"name": "adam", "params": {"lr": 0.0005}}}}
          for name in ("asp", "ssp")}
-GOES_ON = {"straggler": {"name": "fixed", "params": {"rank": -1, "ms": 40}}, "recovery": {"maxRestarts": 100000}}
+GOES_ON = {"straggler": {"name": "fixed", "params": {"rank": -1, "ms": 40}}, "checkpoint": {"everySteps": 4},
+           "recovery": {"maxRestarts": 100000}}
 CHANCE = 0.1  # accuracy of a model that has learnt nothing, of ten classes
 ARGS = argparse.Namespace(seed=1, faults=60, first=0)
 A_JOB = 6  # faults

@@ -331,7 +331,7 @@ class Checkpoints(ClusterTest):
 
     def test_a_job_that_cannot_have_checkpoints_is_told_why(self):
         c = self.cluster(workers=0, pservers=0)
-        for fields, text in (({"consistency": {"name": "asp"}}, "only consistency bsp"),
+        for fields, text in (({"consistency": {"name": "half_async"}}, "only consistency bsp, asp, ssp, dssp,"),
                              ({"assignment": {"name": "duplicate", "params": {"redundancy": 2}}},
                               "redundancy 1"),
                              ({"checkpoint": {"keep": 1001}}, "keep: is 1001"),

@@ -95,9 +95,9 @@ class Divergence(ClusterTest):
 
     def test_a_job_without_checkpoints_cannot_roll_back(self):
         c = self.cluster(workers=2, pservers=1)
-        out = self.psgd(c, "submit", "--consistency", "asp", "--workers", "2", "--on-divergence", "rollback")
+        out = self.psgd(c, "submit", "--consistency", "backup", "--workers", "2", "--on-divergence", "rollback")
         self.assertIn("recovery.on_divergence", out.stderr)
-        self.assertIn("only consistency bsp is allowed", out.stderr)
+        self.assertIn("only consistency bsp, asp, ssp, dssp,", out.stderr)
 
     def test_by_psgd_train(self):
         for name, spec in self.specs():

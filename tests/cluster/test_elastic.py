@@ -167,7 +167,7 @@ class Scale(ElasticTest):
                          ("FAILED_PRECONDITION", f"job {job.id} is CANCELLED already"))
         c.wait_idle()
         for fields, numbers, text in (
-                ({"consistency": {"name": "asp"}}, dict(worker_processes=3), "cannot have checkpoints: "),
+                ({"consistency": {"name": "asp"}}, dict(worker_processes=3), "cannot stop at a checkpoint: "),
                 ({"exchange": {"name": "ring"}}, dict(pservers=1), "exchange among themselves (ring): it has no servers")):
             job = c.submit({**JOB, **PACE, "epochs": 1000, **fields})
             c.wait(job.id, lambda j: j.progress.step > 1)
@@ -294,7 +294,7 @@ class Join(ElasticTest):
                 ({"workersMax": 5}, "spec.workers_max", "is 5; 1 to 4 (workers) are allowed"),
                 ({"workersMax": 3, "workerProcesses": 2}, "spec.workers_max", "give one of them"),
                 ({"workersMin": 2, "consistency": {"name": "asp"}}, "spec.workers_min",
-                 "this job cannot have checkpoints: only consistency bsp is allowed")):
+                 "cannot stop at a checkpoint: only consistency bsp is allowed")):
             with self.assertRaises(grpc.RpcError) as caught:
                 c.submit({**JOB, **fields})
             self.assertIn(f"{field}: {text}" if text.startswith("is") else text, caught.exception.details())

@@ -42,12 +42,16 @@ static void steps_become_clocks(void **state)
     assert_int_equal(ps_checkpoint_next(plan, 6), 7);
     assert_int_equal(ps_checkpoint_next(plan, 7), 14);
     assert_int_equal(ps_checkpoint_next(plan, 14), 0); /* 21 is behind the end */
+    assert_int_equal(ps_checkpoint_last(plan, 6), 0);
+    assert_int_equal(ps_checkpoint_last(plan, 7), 7);
+    assert_int_equal(ps_checkpoint_last(plan, 16), 14);
     ps_plan_destroy(plan);
     plan = plan_of("{" SAMPLES ", \"checkpoint\": {\"every_steps\": 10}}");
     assert_int_equal(ps_checkpoint_next(plan, 10), 0); /* 20 is the end */
     ps_plan_destroy(plan);
     plan = plan_of("{" SAMPLES "}");
     assert_int_equal(ps_checkpoint_next(plan, 0), 0);
+    assert_int_equal(ps_checkpoint_last(plan, 9), 0);
     ps_plan_destroy(plan);
 }
 
@@ -61,6 +65,8 @@ static void rounds_of_several_steps_become_clocks(void **state)
     assert_int_equal(ps_checkpoint_next(plan, 0), 2); /* after 8 steps */
     assert_int_equal(ps_checkpoint_next(plan, 2), 3); /* 12 */
     assert_int_equal(ps_checkpoint_next(plan, 3), 0); /* 18: the round to 20 is the last */
+    assert_int_equal(ps_checkpoint_last(plan, 1), 0);
+    assert_int_equal(ps_checkpoint_last(plan, 2), 2);
     assert_int_equal(ps_checkpoint_step(plan, 2), 8);
     assert_int_equal(ps_checkpoint_step(plan, 5), 20);
     assert_int_equal(ps_checkpoint_clock(plan, 9), 3);

@@ -267,6 +267,27 @@ static void a_worker_stays_at_a_checkpoint_until_the_next_word(void **state)
     end(&w);
 }
 
+static void a_worker_takes_a_checkpoint_at_the_next_clock_from_one_on(void **state)
+{
+    bool is_end;
+    world w;
+
+    (void)state;
+    begin(&w, 0);
+    assert_int_equal(ps_gate_take_cut(&w.gate, 4), 0);
+    ps_gate_cut_from(&w.gate, 3); /* it is further already */
+    assert_int_equal(ps_gate_take_cut(&w.gate, 5), 3);
+    assert_true(ps_gate_begin_clock(&w.gate, 5, &is_end)); /* it does not stay */
+    assert_int_equal(ps_gate_take_cut(&w.gate, 6), 0);     /* once */
+    ps_gate_cut_from(&w.gate, 8);
+    assert_int_equal(ps_gate_take_cut(&w.gate, 7), 0);
+    assert_int_equal(ps_gate_take_cut(&w.gate, 8), 8);
+    ps_gate_cut_from(&w.gate, 9);
+    ps_gate_cut_from(&w.gate, 0); /* it is not wanted any more */
+    assert_int_equal(ps_gate_take_cut(&w.gate, 9), 0);
+    end(&w);
+}
+
 static void a_pause_lasts_and_is_no_wait(void **state)
 {
     int64_t began_us = ps_clock_us();
@@ -578,6 +599,7 @@ int main(void)
         cmocka_unit_test(a_worker_is_held_before_its_first_clock_too),
         cmocka_unit_test(a_held_worker_ends_when_the_gate_closes),
         cmocka_unit_test(a_worker_stays_at_a_checkpoint_until_the_next_word),
+        cmocka_unit_test(a_worker_takes_a_checkpoint_at_the_next_clock_from_one_on),
         cmocka_unit_test(a_pause_lasts_and_is_no_wait),
         cmocka_unit_test(a_pause_ends_when_the_gate_closes),
         cmocka_unit_test(a_variable_is_there_when_all_its_slices_are),

@@ -670,9 +670,9 @@ static void a_rollback_halves_the_rate_and_goes_on_from_the_same_checkpoints(voi
     ps_plan_destroy(plan);
     ps_plan_destroy(lower);
     ps_plan_destroy(local);
-    assert_refused("{\"consistency\":{\"name\":\"asp\"},"
+    assert_refused("{\"consistency\":{\"name\":\"quorum\"},"
                    "\"recovery\":{\"on_divergence\":\"DIVERGENCE_ACTION_ROLLBACK\"}}",
-                   "spec.recovery.on_divergence", "only consistency bsp is allowed");
+                   "spec.recovery.on_divergence", "only consistency bsp, asp, ssp, dssp,");
     assert_refused("{\"recovery\":{\"max_rollbacks\":31}}", "spec.recovery.max_rollbacks",
                    "is 31; 1 to 30");
     assert_refused("{\"recovery\":{\"halvings\":61}}", "spec.recovery.halvings",

@@ -229,6 +229,58 @@ static void losses_are_in_the_file(void **state)
     end(r);
 }
 
+static void push_slice(const farm *f, uint64_t clock, uint32_t k, uint32_t s,
+                       ps_store_outcome expected)
+{
+    ps_store_outcome outcome;
+
+    must(farm_push(f, k, clock, k, s, &outcome));
+    assert_int_equal(outcome, expected);
+}
+
+/* A worker that has saved itself before the store has: what the store has already does not count
+ * again, and of a contribution that was on its way the rest counts. */
+static void a_worker_that_is_behind_the_file_repeats_what_counts_once(void **state)
+{
+    rig *r = begin();
+    farm_file file = {0};
+    bool is_first = true;
+    ps_ledger ledger;
+    farm f;
+
+    (void)state;
+    farm_begin(&f, &r->job, 1);
+    push_clock(&f, 0);
+    push_clock(&f, 1);
+    push_slice(&f, 2, 0, 0, PS_STORE_APPLIED); /* worker 0, which saved itself at clock 1 */
+    push_slice(&f, 2, 0, 1, PS_STORE_APPLIED);
+    must(ps_store_save(f.stores[0], farm_write, &file));
+    farm_end(&f);
+    farm_begin(&f, &r->job, 1);
+    must(ps_store_load(f.stores[0], file.bytes, file.len));
+    must(ps_store_load_end(f.stores[0]));
+    for (uint32_t s = 0; s < SLICES; s++) {
+        push_slice(&f, 1, 0, s, PS_STORE_DUPLICATE);
+    }
+    must(farm_push_rows(&f, 0, 1, 0));
+    assert_true(ps_store_is_in(f.stores[0], 1, 0)); /* it is acknowledged */
+    for (uint32_t s = 0; s < SLICES; s++) {
+        push_slice(&f, 2, 0, s, s < 2 ? PS_STORE_DUPLICATE : PS_STORE_APPLIED);
+    }
+    must(farm_push_rows(&f, 0, 2, 0));
+    for (uint32_t k = 1; k < WORKERS; k++) {
+        for (uint32_t s = 0; s < SLICES; s++) {
+            push_slice(&f, 2, k, s, PS_STORE_APPLIED);
+        }
+        must(farm_push_rows(&f, k, 2, k));
+    }
+    assert_int_equal(ps_store_ledger(f.stores[0], &is_first, &ledger), 0);
+    assert_int_equal(ledger.count, 3 * WORKERS);
+    farm_end(&f);
+    free(file.bytes);
+    end(r);
+}
+
 static ps_status write_little(void *arg, const void *bytes, size_t len)
 {
     size_t *left = arg;
@@ -267,6 +319,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_file_of_another_job_is_refused),
         cmocka_unit_test(each_virtual_shard_comes_once),
         cmocka_unit_test(losses_are_in_the_file),
+        cmocka_unit_test(a_worker_that_is_behind_the_file_repeats_what_counts_once),
         cmocka_unit_test(a_disk_that_is_full_is_told),
     };
 

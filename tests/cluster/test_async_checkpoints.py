@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""test_async_checkpoints.py - checkpoints of jobs whose ranks are not in step: a job that loses a server
+goes on from the last one, and another job goes on from it. Each contribution counts exactly once."""
+import csv
+import io
+import re
+import subprocess
+
+import grpc
+from harness import BIN, PATIENCE, SLOW, SMALL, ClusterTest, coordinator_pb2, job_pb2, main
+
+LEASE_MS = int(2000 * SLOW)
+STEPS, RANKS = 40, 4  # 10 steps an epoch
+# Rank 3 is slower than the others.
+JOB = {**SMALL, "title": "async", "workers": RANKS, "epochs": 4, "seed": 5,
+       "optimizer": {"rule": {"name": "adam", "params": {"lr": 0.001}}},
+       "straggler": {"name": "fixed", "params": {"rank": 3, "ms": 100, "others_ms": 60}},
+       "timeouts": {"leaseMs": LEASE_MS, "canCommitMs": LEASE_MS, "readyMs": 5 * LEASE_MS}}
+DONE, RUNNING = job_pb2.JOB_STATE_DONE, job_pb2.JOB_STATE_RUNNING
+
+
+def mixed(x):
+    """splitmix64, as in common/store/clocks.c."""
+    mask = (1 << 64) - 1
+    x = (x + 0x9e3779b97f4a7c15) & mask
+    x = ((x ^ x >> 30) * 0xbf58476d1ce4e5b9) & mask
+    x = ((x ^ x >> 27) * 0x94d049bb133111eb) & mask
+    return x ^ x >> 31
+
+
+LEDGER = sum(mixed((mixed(t) + k) & (1 << 64) - 1) for t in range(STEPS) for k in range(RANKS)) & (1 << 64) - 1
+
+
+class AsyncCheckpoints(ClusterTest):
+    def steps(self, c, job_id):
+        return [p.step for p in c.api.ListCheckpoints(
+            coordinator_pb2.ListCheckpointsRequest(job_id=job_id), timeout=10 * PATIENCE).checkpoints]
+
+    def must_be_whole(self, c, job, since):
+        """All ranks have done all of their steps, once each, and the model has learnt."""
+        self.assertEqual(job.state, DONE, f"{job.reason} {job.message}")
+        told = re.findall(r"ledger: (\d+) contributions to each slice, hash ([0-9a-f]{16}); (\d+) slices differ",
+                          "".join(p.log(n) for p, n in since.items()))
+        self.assertEqual(set(told), {(str(STEPS * RANKS), f"{LEDGER:016x}", "0")})
+        files = c.files(job.id)
+        last = [list(csv.DictReader(io.StringIO(files[f"EV-async-N({rank}).csv"].decode())))[-1]
+                for rank in range(RANKS)]
+        self.assertGreater(max(float(row["accuracy"]) for row in last), 0.25)
+        return files
+
+    def steps_of(self, files, rank):
+        return [int(row["step"]) for row in csv.DictReader(io.StringIO(files[f"TR-async-N({rank}).csv"].decode()))]
+
+    def test_a_lost_server(self):
+        c = self.cluster(workers=2, pservers=2)
+        c.wait_nodes(4)
+        for name in ("asp", "ssp"):
+            with self.subTest(name):
+                spec = {**JOB, "consistency": {"name": name}}
+                since = {p: p.log_end() for p in c.pservers}
+                job = c.submit(spec, workerProcesses=2, pservers=2, checkpoint={"everySteps": 4, "keep": 9})
+                c.poll("two checkpoints", lambda j=job: len(self.steps(c, j.id)) > 1)
+                c.pservers[1].kill()
+                job = c.wait(job.id)
+                files = self.must_be_whole(c, job, since)
+                self.assertEqual(job.restarts, 1)
+                r = job.recoveries[0]
+                self.assertEqual((r.reason, list(r.node_ids)), ("NODE_LOST", ["pserver-1"]))
+                self.assertGreaterEqual(r.from_step, 8)
+                self.assertEqual(r.from_step % 4, 0)
+                for rank in range(RANKS):
+                    self.assertEqual(self.steps_of(files, rank), list(range(1, STEPS + 1)))
+                c.pservers[1].start()
+                c.wait_nodes(4)
+        # Another job goes on from a checkpoint, with other processes.
+        since, at = {p: p.log_end() for p in c.pservers}, self.steps(c, job.id)[1]
+        again = c.wait(c.submit(spec, workerProcesses=1, pservers=1, initFrom=f"checkpoint:{job.id}@{at}").id)
+        files = self.must_be_whole(c, again, since)
+        for rank in range(RANKS):
+            steps = self.steps_of(files, rank)
+            self.assertEqual(steps, list(range(steps[0], STEPS + 1)))
+            self.assertGreater(steps[0], at)
+
+    def test_a_lost_worker(self):
+        """One is taken when it is asked for; without a rank there are no more."""
+        c = self.cluster(workers=2, pservers=1)
+        c.wait_nodes(3)
+        job = c.submit(JOB, workerProcesses=2, pservers=1, consistency={"name": "asp"}, epochs=400,
+                       checkpoint={"everySteps": 4, "keep": 1})
+        c.wait(job.id, lambda j: j.progress.step > 2)
+        out = subprocess.run([BIN / "psgd", "--coordinator", c.coordinator.address, "checkpoint", job.id],
+                             capture_output=True, text=True, timeout=20 * PATIENCE)
+        self.assertEqual(out.returncode, 0, out.stderr)
+        c.poll("a checkpoint", lambda: self.steps(c, job.id))
+        lost = next(p for p in job.placements or c.get(job.id).placements if p.rank == 3).node_id
+        c.workers[int(lost[-1])].kill()
+        job = c.wait(job.id, lambda j: j.reason == "CHECKPOINT_SKIPPED")
+        self.assertRegex(job.message, rf"rank \d is lost, with {lost}")
+        with self.assertRaises(grpc.RpcError) as e:
+            c.api.TakeCheckpoint(coordinator_pb2.TakeCheckpointRequest(job_id=job.id), timeout=10 * PATIENCE)
+        self.assertIn("is lost", e.exception.details())
+        self.assertEqual((job.state, job.restarts), (RUNNING, 0))
+        c.pservers[0].kill()
+        c.pservers[0].start()
+        job = c.wait(job.id, lambda j: j.restarts == 1 and j.state == RUNNING and j.progress.step > j.recoveries[0].from_step)
+        self.assertGreater(job.recoveries[0].from_step, 0)
+        self.assertEqual(job.progress.workers_alive, RANKS)
+        c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id), timeout=10 * PATIENCE)
+        c.wait(job.id)
+
+
+if __name__ == "__main__":
+    main()
