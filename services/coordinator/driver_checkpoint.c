@@ -487,6 +487,12 @@ static void name_next(ps_attempt *a)
     uint64_t ahead, clock = 0;
 
     check_named(a);
+    if (a->commit.is_adopted && !ps_plan_is_in_step(a->plan) && cuts->done == 0) {
+        /* Some nodes may hold one that the coordinator before has named and others have forgotten:
+         * all forget it, and a later clock is named. */
+        cuts->done = clock_reached(a) > 0 ? clock_reached(a) + 1 : 0;
+        return;
+    }
     ahead = clock_ahead(a);
     if (cuts->stage == PS_CUT_NONE && cuts->is_wanted &&
         (ahead >= a->plan->total_clocks || !ps_is_ok(&missing))) {
