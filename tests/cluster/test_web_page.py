@@ -168,7 +168,8 @@ class Page(Web):
         self.b.open(f"#/job/{done.id}")
         self.until("its curve", lambda: (p := self.b.points()) and p[0] > 1000)
         self.assertLess(self.b.points()[0], 2100)
-        self.assertEqual([url for url in self.b.requests() if "name=TR-" in url], [])
+        self.until("where the time went", lambda: self.b.find('canvas[aria-label^="Longest wait by rank"]'))
+        self.assertEqual([url for url in self.b.requests() if "name=TR-" in url or "name=ROUND-" in url], [])
         for x in ("step", "seconds"):
             self.b.run("const a = document.getElementById('axis'); a.value = arguments[0]; a.dispatchEvent(new Event('change'))", x)
             self.until(f"against {x}", lambda at=x: re.match(rf"Loss by {at}: \d+ points, 0.25 to 90$",

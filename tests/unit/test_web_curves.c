@@ -208,6 +208,49 @@ static void reports_are_the_same_in_any_pieces_and_replace_what_was_seen(void **
     }
 }
 
+static void rounds_keep_the_longest_wait_of_each_rank_and_all_seconds(void **state)
+{
+    enum { ROUNDS = 1000, LONG = 701 };
+    ps_curve_reader *reader = ps_curve_reader_create("r");
+    ps_curves *curves = ps_curves_create();
+    const json_t *rounds, *waits;
+    double longest = 0;
+    char line[128];
+    json_t *json;
+
+    (void)state;
+    assert_true(take(reader, PS_CURVE_ROUNDS,
+                     "round,compute_s_0,exchange_s_0,wait_s_0,compute_s_1,exchange_s_1,wait_s_1,"
+                     "wait_s_3\n",
+                     7));
+    for (int i = 1; i <= ROUNDS; i++) {
+        int n = snprintf(line, sizeof line, "%d,0.5,0.25,%s,0.25,0.5,%s,9\n", i,
+                         i == LONG ? "64" : "0.125", i == 1 ? "" : "1");
+
+        assert_true(ps_curve_reader_take(reader, line, (size_t)n));
+    }
+    ps_curves_put(curves, reader);
+    json = ps_curves_json(curves, "r");
+    rounds = json_object_get(json, "rounds");
+    waits = json_object_get(rounds, "longest_wait_s");
+    assert_int_equal(json_integer_value(json_object_get(rounds, "count")), ROUNDS);
+    assert_int_equal(json_array_size(waits), 2); /* ranks from 0 on without a gap */
+    assert_true(number(rounds, "compute_s", 0) == 500 && number(rounds, "exchange_s", 1) == 500);
+    assert_true(number(rounds, "wait_s", 0) == 0.125 * (ROUNDS - 1) + 64);
+    assert_true(number(rounds, "wait_s", 1) == ROUNDS - 1);
+    waits = json_array_get(waits, 0);
+    assert_in_range(json_array_size(waits), PS_CURVE_COLUMNS / 2, PS_CURVE_COLUMNS);
+    for (size_t i = 0; i < json_array_size(waits); i++) {
+        double wait = json_real_value(json_array_get(waits, i));
+
+        assert_true(wait == 0.125 || (wait == 64 && (i * ROUNDS) / json_array_size(waits) <= LONG));
+        longest = fmax(longest, wait);
+    }
+    assert_true(longest == 64);
+    json_decref(json);
+    ps_curves_destroy(curves);
+}
+
 static void what_is_no_report_is_refused(void **state)
 {
     static char line[PS_CURVE_LINE_MAX + 2];
@@ -232,6 +275,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_job_that_was_still_for_longest_makes_room),
         cmocka_unit_test(numbers_that_are_not_finite_are_null),
         cmocka_unit_test(reports_are_the_same_in_any_pieces_and_replace_what_was_seen),
+        cmocka_unit_test(rounds_keep_the_longest_wait_of_each_rank_and_all_seconds),
         cmocka_unit_test(what_is_no_report_is_refused),
     };
 

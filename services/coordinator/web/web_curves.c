@@ -7,6 +7,7 @@
 #include "common/base/xalloc.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,12 +56,26 @@ typedef struct line {
     double points[PS_CURVE_POINTS][COLUMNS];
 } line;
 
+enum { COMPUTE, EXCHANGE, WAIT, TIMES };
+
+static const char *const time_names[TIMES] = {"compute_s", "exchange_s", "wait_s"};
+
+/* Where the time of ranks went. */
+typedef struct rounds {
+    size_t n_ranks;
+    uint64_t count;
+    double (*seconds)[TIMES];         /* (n_ranks) */
+    float (*waits)[PS_CURVE_COLUMNS]; /* (n_ranks) the longest of each span */
+    size_t n_spans, stride, taken;    /* rounds that a span stands for; those in the last one */
+} rounds;
+
 typedef struct curve {
     char *job_id;
     int64_t began_us;
-    uint64_t used;               /* when it got its last point, in the order of all */
-    bool is_whole;               /* it is from the reports */
-    line *lines[PS_CURVE_PARTS]; /* PS_CURVE_TESTS: NULL unless it is whole */
+    uint64_t used;                /* when it got its last point, in the order of all */
+    bool is_whole;                /* it is from the reports */
+    line *lines[PS_CURVE_ROUNDS]; /* PS_CURVE_TESTS: NULL unless it is whole */
+    rounds rounds;                /* without ranks unless it is whole */
 } curve;
 
 struct ps_curves {
@@ -76,9 +91,11 @@ ps_curves *ps_curves_create(void)
 static void destroy(curve *c)
 {
     if (c) {
-        for (size_t i = 0; i < PS_CURVE_PARTS; i++) {
+        for (size_t i = 0; i < PS_CURVE_ROUNDS; i++) {
             free(c->lines[i]);
         }
+        free(c->rounds.seconds);
+        free(c->rounds.waits);
         free(c->job_id);
         free(c);
     }
@@ -249,6 +266,30 @@ static json_t *line_json(const line *l)
     return object;
 }
 
+static json_t *rounds_json(const rounds *r)
+{
+    json_t *object = json_pack("{s:I}", "count", (json_int_t)r->count), *waits = json_array();
+
+    for (size_t t = 0; t < TIMES; t++) {
+        json_t *values = json_array();
+
+        for (size_t k = 0; k < r->n_ranks; k++) {
+            json_array_append_new(values, json_real(r->seconds[k][t]));
+        }
+        json_object_set_new(object, time_names[t], values);
+    }
+    for (size_t k = 0; k < r->n_ranks; k++) {
+        json_t *values = json_array();
+
+        for (size_t i = 0; i < r->n_spans; i++) {
+            json_array_append_new(values, json_real((double)r->waits[k][i]));
+        }
+        json_array_append_new(waits, values);
+    }
+    json_object_set_new(object, "longest_wait_s", waits);
+    return object;
+}
+
 json_t *ps_curves_json(const ps_curves *curves, const char *job_id)
 {
     const curve *c = find(curves, job_id);
@@ -256,6 +297,7 @@ json_t *ps_curves_json(const ps_curves *curves, const char *job_id)
 
     if (c && c->is_whole) {
         json_object_set_new(object, "tests", line_json(c->lines[PS_CURVE_TESTS]));
+        json_object_set_new(object, "rounds", rounds_json(&c->rounds));
     }
     return object;
 }
@@ -269,6 +311,7 @@ struct ps_curve_reader {
     ps_report_csv csv;      /* of the present report; no columns: its header was not read yet */
     double *values;         /* (csv.n_columns) of a line */
     size_t column[COLUMNS]; /* of the report for each; csv.n_columns: none */
+    size_t (*times)[TIMES]; /* of ROUND-, the columns of each rank */
 };
 
 ps_curve_reader *ps_curve_reader_create(const char *job_id)
@@ -288,6 +331,71 @@ void ps_curve_reader_begin(ps_curve_reader *reader, ps_curve_part part)
     ps_report_csv_fini(&reader->csv);
 }
 
+/* Finds the columns of the ranks: those from 0 on that have their waits. */
+static void find_ranks(ps_curve_reader *r)
+{
+    rounds *into = &r->curve->rounds;
+    size_t most = r->csv.n_columns / TIMES, n = 0;
+
+    free(r->times);
+    r->times = ps_xcalloc(most + 1, sizeof *r->times);
+    for (bool has_more = true; has_more && n < most; n += has_more) {
+        for (size_t t = 0; t < TIMES; t++) {
+            char name[40];
+
+            snprintf(name, sizeof name, "%s_%zu", time_names[t], n);
+            r->times[n][t] = ps_report_csv_find(&r->csv, name);
+        }
+        has_more = r->times[n][WAIT] < r->csv.n_columns;
+    }
+    free(into->seconds);
+    free(into->waits);
+    *into = (rounds){.n_ranks = n,
+                     .seconds = ps_xcalloc(n + 1, sizeof *into->seconds),
+                     .waits = ps_xcalloc(n + 1, sizeof *into->waits),
+                     .stride = 1,
+                     .taken = 1};
+}
+
+/* Adds a round. A time that is not known counts as 0. */
+static void add_round(ps_curve_reader *r)
+{
+    rounds *into = &r->curve->rounds;
+
+    into->count++;
+    if (into->n_spans > 0 && into->taken < into->stride) {
+        into->taken++;
+    } else {
+        if (into->n_spans == PS_CURVE_COLUMNS) {
+            for (size_t k = 0; k < into->n_ranks; k++) {
+                float *waits = into->waits[k];
+
+                for (size_t i = 0; i < PS_CURVE_COLUMNS; i++) {
+                    waits[i / 2] = i % 2 == 0 ? waits[i] : fmaxf(waits[i / 2], waits[i]);
+                }
+                memset(waits + PS_CURVE_COLUMNS / 2, 0, PS_CURVE_COLUMNS / 2 * sizeof *waits);
+            }
+            into->n_spans /= 2;
+            into->stride *= 2;
+        }
+        into->n_spans++;
+        into->taken = 1;
+    }
+    for (size_t k = 0; k < into->n_ranks; k++) {
+        float *longest = &into->waits[k][into->n_spans - 1];
+
+        for (size_t t = 0; t < TIMES; t++) {
+            size_t at = r->times[k][t];
+            double value = at < r->csv.n_columns ? r->values[at] : 0;
+
+            into->seconds[k][t] += isfinite(value) ? value : 0;
+            if (t == WAIT && isfinite(value)) {
+                *longest = fmaxf(*longest, (float)fmin(value, 1e30));
+            }
+        }
+    }
+}
+
 /* Reads the header. Returns false if it is none. */
 static bool read_header(ps_curve_reader *r)
 {
@@ -300,7 +408,10 @@ static bool read_header(ps_curve_reader *r)
         r->column[k] =
             report_names[k] ? ps_report_csv_find(&r->csv, report_names[k]) : r->csv.n_columns;
     }
-    return r->column[STEP] < r->csv.n_columns;
+    if (r->part == PS_CURVE_ROUNDS) {
+        find_ranks(r);
+    }
+    return r->part == PS_CURVE_ROUNDS || r->column[STEP] < r->csv.n_columns;
 }
 
 bool ps_curve_reader_take(ps_curve_reader *reader, const void *bytes, size_t n)
@@ -318,6 +429,10 @@ bool ps_curve_reader_take(ps_curve_reader *reader, const void *bytes, size_t n)
         return false;
     }
     while (ps_report_csv_next(csv, reader->values)) {
+        if (reader->part == PS_CURVE_ROUNDS) {
+            add_round(reader);
+            continue;
+        }
         for (size_t k = 0; k < COLUMNS; k++) {
             point[k] = reader->column[k] < csv->n_columns ? reader->values[reader->column[k]]
                                                           : (double)NAN;
@@ -347,6 +462,7 @@ void ps_curve_reader_destroy(ps_curve_reader *reader)
         destroy(reader->curve);
         ps_report_csv_fini(&reader->csv);
         ps_strbuf_fini(&reader->text);
+        free(reader->times);
         free(reader->values);
         free(reader);
     }

@@ -3,8 +3,9 @@
  *
  * A curve has at most PS_CURVE_POINTS points. When there are more, two neighbours become one, which
  * keeps the least and the greatest loss of both. A job that trains has one curve, of its progress.
- * A job that is over has two, from its reports TR- and EV-. Of the jobs the newest PS_CURVES_MAX
- * are kept. One thread.
+ * A job that is over has two, from its reports TR- and EV-, and from ROUND- the waits of each rank
+ * in at most PS_CURVE_COLUMNS spans of rounds. Of the jobs the newest PS_CURVES_MAX are kept. One
+ * thread.
  */
 #ifndef PS_COORDINATOR_WEB_CURVES_H
 #define PS_COORDINATOR_WEB_CURVES_H
@@ -14,7 +15,12 @@
 
 #include "psgd/v1/job.pb-c.h"
 
-enum { PS_CURVE_POINTS = 1024, PS_CURVES_MAX = 64, PS_CURVE_LINE_MAX = 256 << 10 };
+enum {
+    PS_CURVE_POINTS = 1024,
+    PS_CURVE_COLUMNS = 240,
+    PS_CURVES_MAX = 64,
+    PS_CURVE_LINE_MAX = 256 << 10
+};
 
 typedef struct ps_curves ps_curves;
 
@@ -29,13 +35,19 @@ bool ps_curves_has(const ps_curves *curves, const char *job_id);
 void ps_curves_add(ps_curves *curves, const Psgd__V1__Job *job, int64_t wall_us);
 
 /* Returns the points of a job as an object of arrays of the same length; no points if there are
- * none. Of a job whose reports were read, member "tests" is such an object too. The caller owns it.
+ * none. Of a job whose reports were read, member "tests" is such an object too, and "rounds" has
+ * their number, the seconds of each rank, and its longest wait in each span. The caller owns it.
  */
 json_t *ps_curves_json(const ps_curves *curves, const char *job_id);
 
 /* --- of a job that is over ------------------------------------------------------------- */
 
-typedef enum ps_curve_part { PS_CURVE_TRAINING, PS_CURVE_TESTS, PS_CURVE_PARTS } ps_curve_part;
+typedef enum ps_curve_part {
+    PS_CURVE_TRAINING, /* TR-: a curve */
+    PS_CURVE_TESTS,    /* EV-: a curve */
+    PS_CURVE_ROUNDS,   /* ROUND-: where the time of each rank went */
+    PS_CURVE_PARTS
+} ps_curve_part;
 
 typedef struct ps_curve_reader ps_curve_reader; /* the curves of one job from its reports */
 

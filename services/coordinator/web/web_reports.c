@@ -127,16 +127,19 @@ void ps_web_read_reports(ps_web *web)
 
 void ps_web_take_job(ps_web_request *r, const Psgd__V1__Job *job)
 {
-    static const char *const prefixes[PS_CURVE_PARTS] = {"TR-", "EV-"};
-    static const char rank_0[] = "-N(0).csv";
+    static const char *const names[PS_CURVE_PARTS][2] = {
+        {"TR-", "-N(0).csv"}, {"EV-", "-N(0).csv"}, {"ROUND-", ".csv"}};
 
     for (size_t i = 0; i < job->n_artifacts; i++) {
         const char *name = job->artifacts[i]->name;
         size_t n = strlen(name);
 
-        for (size_t part = 0; n >= sizeof rank_0 && part < PS_CURVE_PARTS; part++) {
-            if (!r->reports[part] && strncmp(name, prefixes[part], 3) == 0 &&
-                strcmp(name + n - (sizeof rank_0 - 1), rank_0) == 0) {
+        for (size_t part = 0; part < PS_CURVE_PARTS; part++) {
+            size_t first = strlen(names[part][0]), last = strlen(names[part][1]);
+
+            if (!r->reports[part] && n > first + last &&
+                strncmp(name, names[part][0], first) == 0 &&
+                strcmp(name + n - last, names[part][1]) == 0) {
                 r->reports[part] = ps_xstrdup(name);
             }
         }

@@ -37,6 +37,7 @@ export class Curves {
     if (!seen) return this;
     this.training = rowsOf(seen);
     this.isWhole = seen.tests !== undefined;
+    this.rounds = seen.rounds;
     if (this.isWhole) this.tests = new Map(rowsOf(seen.tests).map((r) => [r.step, r]));
     return this;
   }

@@ -7,7 +7,7 @@ import {heatMap, Reports} from './ranks.js';
 import {accuracyOf, bytes, count, facts, h, isOver, notice, percent, saving, seconds, short, state, stateName, table, traffic, trainedSeconds} from './dom.js';
 
 const phases = {QUEUED: 'queued', CAN_COMMIT: 'ask nodes', PRE_COMMIT: 'send packages', DO_COMMIT: 'start', RUNNING: 'train', COLLECTING: 'collect files', DONE: 'done'};
-const EVERY_MS = 2000, LOG_BYTES = 20000, EVENTS = 200, ROUNDS = 240;
+const EVERY_MS = 2000, LOG_BYTES = 20000, EVENTS = 200;
 
 /** The address of "mlflow:http://…" as a link; anything else stays text. */
 function trackerLink(tracker) {
@@ -86,18 +86,14 @@ export async function jobView(view, [id]) {
       heatMap(waits, 1, `Share of waits by rank, ${steps}`),
       h('p', {class: 'soft small'}, `Steps behind the fastest rank, the same ${steps}; darkest: ${count(late)}`), heatMap(behind, late, `Staleness by rank, up to ${count(late)} steps, ${steps}`));
   }
-  async function drawHeat() {
-    const file = (job.artifacts ?? []).find((a) => a.name.startsWith('ROUND-'));
-    if (!file || Number(file.size) > 32 << 20) return;
-    const lines = (await fileText(id, file.name)).trim().split('\n').map((l) => l.split(','));
-    const ranks = lines[0].map((n, i) => (/^wait_s_\d+$/.test(n) ? i : -1)).filter((i) => i >= 0), rounds = lines.slice(1);
-    const sum = (name) => rounds.reduce((a, r) => a + Number(r[name] || 0), 0), column = (n, k) => lines[0].indexOf(`${n}_s_${k}`);
-    const width = Math.min(ROUNDS, rounds.length), cells = ranks.map(() => new Array(width).fill(0));
-    rounds.forEach((r, i) => ranks.forEach((c, k) => { const x = Math.floor((i * width) / rounds.length); cells[k][x] = Math.max(cells[k][x], Number(r[c] || 0)); }));
-    const most = Math.max(...cells.flat(), 1e-9);
-    at.heat.replaceChildren(h('h2', {}, 'Where the time went'), table(['Rank', 'Compute', 'Exchange', 'Wait'], ranks.map((c, k) => [String(k), ...['compute', 'exchange', 'wait'].map((n) => seconds(sum(column(n, k))))]), 'Time of each rank'),
-      h('p', {class: 'soft small'}, `Waits, a line for each rank from 0 down, rounds 1 to ${rounds.length} from left to right; darkest: ${seconds(most)}`),
-      heatMap(cells, most, `Longest wait by rank and round, up to ${seconds(most)}`));
+  function drawHeat() {
+    const {rounds} = curves;
+    if (!rounds?.count) return;
+    const waits = rounds.longest_wait_s, most = Math.max(...waits.flat(), 1e-9);
+    at.heat.replaceChildren(h('h2', {}, 'Where the time went'), table(['Rank', 'Compute', 'Exchange', 'Wait'],
+      waits.map((_, k) => [String(k), ...['compute_s', 'exchange_s', 'wait_s'].map((n) => seconds(rounds[n][k]))]), 'Time of each rank'),
+      h('p', {class: 'soft small'}, `Waits, a line for each rank from 0 down, rounds 1 to ${rounds.count} from left to right; darkest: ${seconds(most)}`),
+      heatMap(waits, most, `Longest wait by rank and round, up to ${seconds(most)}`));
   }
   async function drawLog() {
     try {
@@ -120,8 +116,8 @@ export async function jobView(view, [id]) {
     job = (await call('GetJob', {job_id: id})).job;
     curves.job = job;
     await curves.load();
-    drawHead(); drawCurves(); drawFiles();
-    await Promise.allSettled([drawHeat(), drawWorkers(), drawLog()]);
+    drawHead(); drawCurves(); drawFiles(); drawHeat();
+    await Promise.allSettled([drawWorkers(), drawLog()]);
   }
   function onEvent(event) {
     job = {...event.job, spec: event.job.spec ?? job.spec, artifacts: event.job.artifacts ?? job.artifacts,
