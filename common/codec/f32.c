@@ -33,7 +33,9 @@ static size_t f32_encode(const ps_params *params, uint64_t key, const float *x, 
     psgd__v1__f32__init(&head->u.f32);
     head->msg.codec_case = PSGD__V1__ENCODING__CODEC_F32;
     head->msg.f32 = &head->u.f32;
-    memcpy(out, x, n * sizeof *x);
+    if (n > 0) { /* of no values, x may be NULL */
+        memcpy(out, x, n * sizeof *x);
+    }
     return n * sizeof *x;
 }
 

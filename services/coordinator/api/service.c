@@ -33,7 +33,7 @@ static const ps_method methods[] = {
     {.name = "DeleteJob", .handle = ps_serve_delete_job, .may = PS_MAY_CHANGE, .changes = true},
     {.name = "WatchJob",
      .handle = ps_serve_watch_job,
-     .may = PS_MAY_SEE,
+     .may = PS_MAY_SEE | PS_MAY_COORDINATOR,
      .streams_out = true,
      .bounds_unread = true},
     {.name = "ReclaimLogs",

@@ -340,7 +340,8 @@ static void on_past_end(void *arg, const ps_error *error)
     ((ps_web *)arg)->past = NULL;
 }
 
-/* Begins the curve of a job with the progress in its stored events: at each evaluation. */
+/* Begins the curve of a job with the progress in its stored events: at each evaluation. The page
+ * reads it for itself, as no user has asked. */
 static void read_past(ps_web *web, const char *job_id)
 {
     static const ps_stream_events past_events = {.on_message = on_past, .on_end = on_past_end};
@@ -349,7 +350,7 @@ static void read_past(ps_web *web, const char *job_id)
     free(web->past_id);
     web->past_id = ps_xstrdup(job_id);
     request.job_id = web->past_id;
-    web->past = ps_stream_open(web->channel, web->service->type, "WatchJob", list_us, EVENT_BYTES,
+    web->past = ps_stream_open(web->self, web->service->type, "WatchJob", list_us, EVENT_BYTES,
                                &past_events, web);
     ps_stream_send(web->past, &request.base, NULL, 0);
     ps_stream_half_close(web->past);
