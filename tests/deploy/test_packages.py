@@ -68,7 +68,18 @@ exec 3>&1 >>/root/watch.txt 2>&1
 code=$?
 exec >&3
 check documented 'echo $code; systemctl is-active psgd-coordinator psgd-pserver psgd-worker'
+# The same worker with its key owned by root, by the drop-in that its package brings.
+drop=/etc/systemd/system/psgd-worker.service.d
+mkdir -p /etc/psgd/tls $drop
+for f in root identity; do install -m 600 "$(find /var/lib/private/psgd-worker -name $f.pem | head -1)" /etc/psgd/tls/; done
+cp /usr/share/doc/psgd-worker/examples/tls.conf $drop/
+sed -i /PSGD_JOIN/d /etc/default/psgd-worker
+systemctl daemon-reload && systemctl restart psgd-worker
+psgd --coordinator 127.0.0.1:15386 --tls-dir me submit --preset tutorial-glyphs --workers 1 --pservers 1 --epochs 1 --watch >>/root/watch.txt 2>&1
+code=$?
+check credentials 'echo $code; tr "\0" "\n" </proc/$(systemctl show -P MainPID psgd-worker)/environ | sed -n s/^PSGD_TLS_DIR=//p'
 systemctl stop psgd-coordinator psgd-pserver psgd-worker
+rm -r /etc/psgd $drop
 echo end
 cat /root/watch.txt
 """
@@ -155,6 +166,7 @@ class Packages(unittest.TestCase):
             "results": "success success success success",
             "denied": "0",
             "documented": "0 active active active",
+            "credentials": "0 /run/credentials/psgd-worker.service",
         }, text)
         self.assertGreater(int(said["files"]), 0)
 
