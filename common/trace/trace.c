@@ -5,12 +5,12 @@
  * touch a record between the two, so the collector never reads one that changes. */
 #include "common/trace/trace.h"
 
+#include "common/base/clock.h"
 #include "common/base/xalloc.h"
 
 #include <assert.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
 
 struct ps_trace_ring {
     uint64_t from_step, steps;
@@ -47,14 +47,17 @@ void ps_trace_enter(ps_trace_ring *ring, uint64_t step)
 
 int64_t ps_trace_now_ns(void)
 {
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    return ps_clock_ns();
 }
 
 void ps_trace_add(ps_trace_kind kind, int64_t begin_ns, uint32_t number, const char *what,
                   uint64_t detail)
+{
+    ps_trace_add_until(kind, begin_ns, ps_trace_now_ns(), number, what, detail);
+}
+
+void ps_trace_add_until(ps_trace_kind kind, int64_t begin_ns, int64_t end_ns, uint32_t number,
+                        const char *what, uint64_t detail)
 {
     ps_trace_ring *ring = ps_trace_here;
     uint64_t n = atomic_load_explicit(&ring->written, memory_order_relaxed);
@@ -64,7 +67,7 @@ void ps_trace_add(ps_trace_kind kind, int64_t begin_ns, uint32_t number, const c
         return;
     }
     ring->records[n % PS_TRACE_RECORDS] = (ps_trace_record){.begin_ns = begin_ns,
-                                                            .end_ns = ps_trace_now_ns(),
+                                                            .end_ns = end_ns,
                                                             .step = ring->step,
                                                             .detail = detail,
                                                             .what = what,

@@ -85,6 +85,11 @@ int64_t ps_trace_now_ns(void);
 void ps_trace_add(ps_trace_kind kind, int64_t begin_ns, uint32_t number, const char *what,
                   uint64_t detail);
 
+/* The same for a slice that ends at end_ns. For a time that is counted elsewhere, too, so that both
+ * are the same. */
+void ps_trace_add_until(ps_trace_kind kind, int64_t begin_ns, int64_t end_ns, uint32_t number,
+                        const char *what, uint64_t detail);
+
 /* Returns the time at which a slice begins; 0 if this thread does not record. */
 static inline int64_t ps_trace_begin(void)
 {

@@ -269,29 +269,28 @@ static uint64_t debtors(const ps_gate *gate, const ps_gate_want *w)
 
 static bool wait_for(ps_gate *gate, const ps_gate_want *w)
 {
-    int64_t began_ns = ps_trace_begin();
+    int64_t began_ns, until_us, ended_ns;
     uint64_t whom;
-    int64_t began_us, until_us, ended_us;
     bool open;
 
     pthread_mutex_lock(&gate->mutex);
     if (!is_over(gate, w)) {
-        began_us = ps_clock_us();
-        until_us = began_us + gate->patience_us;
+        began_ns = ps_clock_ns();
+        until_us = began_ns / 1000 + gate->patience_us;
         gate->waiting = true;
         gate->want = *w;
-        whom = began_ns != 0 ? debtors(gate, w) : 0;
+        whom = ps_trace_here != NULL ? debtors(gate, w) : 0;
         while (!is_over(gate, w)) {
             if (!sleep_until(gate, w, until_us) && !is_there(gate, w)) {
                 give_up(gate, w);
             }
         }
         gate->waiting = false;
-        ended_us = ps_clock_us();
-        gate->waited_us += ended_us - began_us;
-        ps_histogram_add(&waits, ended_us - began_us);
-        if (began_ns != 0) {
-            ps_trace_add(PS_TRACE_WAIT, began_ns, 0, NULL, whom);
+        ended_ns = ps_clock_ns();
+        gate->waited_ns += ended_ns - began_ns;
+        ps_histogram_add(&waits, (ended_ns - began_ns) / 1000);
+        if (ps_trace_here != NULL) {
+            ps_trace_add_until(PS_TRACE_WAIT, began_ns, ended_ns, 0, NULL, whom);
         }
     }
     open = !gate->stopped && ps_is_ok(&gate->failure);
@@ -391,14 +390,14 @@ void ps_gate_end_at(ps_gate *gate, uint64_t clock)
     pthread_mutex_unlock(&gate->mutex);
 }
 
-int64_t ps_gate_waited_us(ps_gate *gate)
+int64_t ps_gate_waited_ns(ps_gate *gate)
 {
-    int64_t us;
+    int64_t ns;
 
     pthread_mutex_lock(&gate->mutex);
-    us = gate->waited_us;
+    ns = gate->waited_ns;
     pthread_mutex_unlock(&gate->mutex);
-    return us;
+    return ns;
 }
 
 bool ps_gate_wait_weights(ps_gate *gate, uint32_t first_variable, uint32_t count, uint64_t clock)
@@ -658,7 +657,7 @@ double ps_gate_waited_s(ps_gate *gate, char *whom, size_t cap)
     double s;
 
     pthread_mutex_lock(&gate->mutex);
-    s = (double)gate->waited_us * 1e-6;
+    s = (double)gate->waited_ns * 1e-9;
     if (gate->waiting) {
         name_debtors(gate, &gate->want, whom, cap);
     } else {

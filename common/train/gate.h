@@ -68,7 +68,7 @@ typedef struct ps_gate {
     uint64_t overtaken; /* 1 + newest clock that was complete before its weights arrived; 0: none */
     uint64_t told;      /* 1 + the clock that `version` is about; 0: none */
     uint64_t version;   /* smallest version of the weights of that clock that have arrived */
-    int64_t waited_us;  /* sum of all waits so far */
+    int64_t waited_ns;  /* sum of all waits so far */
     int64_t whole_us;   /* when weights last became whole; 0: never */
     uint64_t begun;     /* clocks that the trainer has begun */
     uint64_t held_at;   /* it begins no clock from this one on; 0: it is not held */
@@ -201,7 +201,7 @@ uint32_t ps_gate_find_debtors(ps_gate *gate, bool *servers);
 int64_t ps_gate_whole_us(ps_gate *gate);
 
 /* Any thread. Returns how long the trainer has waited so far, in microseconds. */
-int64_t ps_gate_waited_us(ps_gate *gate);
+int64_t ps_gate_waited_ns(ps_gate *gate);
 
 /* Any thread. Returns the same in seconds. Writes the servers for which the trainer waits now, such
  * as "ps-0, ps-1", into whom (cap); "" if it does not wait. */

@@ -13,7 +13,7 @@ bool ps_holdup_wait(ps_holdup *h, const ps_plan *plan, uint32_t rank, uint64_t s
         return ps_gate_is_open(gate);
     }
     now_us = ps_clock_us();
-    waited_us = ps_gate_waited_us(gate);
+    waited_us = ps_gate_waited_ns(gate) / 1000;
     if (h->has_begun) {
         busy_us = now_us - h->at_us - (waited_us - h->waited_us);
     }

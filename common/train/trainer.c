@@ -395,7 +395,7 @@ static void report_evaluation(ps_trainer *t, uint32_t epoch, int64_t began_us)
     pthread_mutex_unlock(&t->mutex);
     /* so that the evaluation does not count as time of the next step */
     t->last_row_us = ps_clock_us();
-    ps_trainer_record_evaluation(t, &row, began_us);
+    ps_trainer_record_evaluation(t, &row);
 }
 
 bool ps_trainer_is_due(const ps_trainer *t, uint64_t before, uint64_t now)

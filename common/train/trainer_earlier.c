@@ -80,7 +80,7 @@ static void put_totals(ps_trainer *t, ps_state_out *out)
 {
     ps_exchange_stats stats = ps_trainer_all_stats(t);
     double seconds = (double)(ps_clock_us() - t->began_us) * 1e-6;
-    double wait_s = (double)ps_gate_waited_us(t->gate) * 1e-6 + t->earlier.wait_s;
+    double wait_s = (double)ps_gate_waited_ns(t->gate) * 1e-9 + t->earlier.wait_s;
 
     ps_state_begin(out, TOTALS, 0);
     ps_state_put(out, &seconds, sizeof seconds);

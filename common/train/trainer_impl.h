@@ -43,10 +43,10 @@ typedef struct trainer_record {
     bool is_sent;          /* the exchange of `now` has begun */
     /* time at which the exchange of `before` began, and that of `now`; 0: it did not */
     int64_t sent_us[2];
-    int64_t began_us;         /* time at which `now` began; evaluations move it later */
-    int64_t began_ns;         /* the same for the timeline (trace.h); 0: `now` is not recorded */
-    int64_t evaluation_ns;    /* time at which an evaluation began, likewise */
-    int64_t waited_us;        /* the gate's waiting time at that moment */
+    int64_t began_ns;         /* time at which `now` began, or the evaluation before it ended */
+    int64_t began_waited_ns;  /* the gate's waiting time at that moment */
+    int64_t waited_ns;        /* that at the end of `before` */
+    int64_t evaluation_ns;    /* time at which an evaluation began (ps_trace_begin) */
     ps_exchange_stats so_far; /* the traffic that the written entries contain */
 } trainer_record;
 
@@ -308,8 +308,8 @@ void ps_trainer_record_round(ps_trainer *t);
 void ps_trainer_put_held_line(ps_trainer *t);
 /* Completes and writes the entry of the round that was exchanged last, if it is not written yet. */
 void ps_trainer_record_finish(ps_trainer *t);
-/* Notes an evaluation of the weights of t->clock that began at `began_us` and ends now. */
-void ps_trainer_record_evaluation(ps_trainer *t, const ps_eval_row *row, int64_t began_us);
+/* Notes an evaluation of the weights of t->clock that ends now. */
+void ps_trainer_record_evaluation(ps_trainer *t, const ps_eval_row *row);
 /* Writes the last entries: of the round that is exchanged, and of steps that are part of none. */
 void ps_trainer_record_end(ps_trainer *t);
 /* Calls `write` with growing pauses until it returns another code than RESOURCE_EXHAUSTED or the

@@ -15,18 +15,17 @@
 
 enum { OF_BEFORE, OF_NOW };
 
-/* Records the next step in the timeline, if it is one of those. */
-static void trace_next(ps_trainer *t)
+/* The next round begins, in the timeline too if that has it. */
+static void begin_round(ps_trainer *t, int64_t now_ns, int64_t waited_ns)
 {
+    t->record.began_ns = now_ns;
+    t->record.began_waited_ns = t->record.waited_ns = waited_ns;
     ps_trace_enter(t->trace, t->clock + 1);
-    t->record.began_ns = ps_trace_begin();
 }
 
 void ps_trainer_record_begin(ps_trainer *t)
 {
-    t->record.began_us = t->began_us;
-    t->record.waited_us = ps_gate_waited_us(t->gate);
-    trace_next(t);
+    begin_round(t, t->began_us * 1000, ps_gate_waited_ns(t->gate));
 }
 
 void ps_trainer_record_step(ps_trainer *t, double loss)
@@ -78,25 +77,25 @@ void ps_trainer_record_sent(ps_trainer *t)
 static void end_round(ps_trainer *t, uint64_t round)
 {
     trainer_record *r = &t->record;
-    int64_t now_us = ps_clock_us(), waited_us = ps_gate_waited_us(t->gate);
+    int64_t now_ns = ps_clock_ns(), waited_ns = ps_gate_waited_ns(t->gate);
 
     /* only a round that sent nothing leaves the entry before it unwritten */
     ps_trainer_record_finish(t);
     r->before = r->now;
     r->before.round = round;
     r->before.loss /= (double)r->now.steps;
-    r->before.wait_s = (double)(waited_us - r->waited_us) * 1e-6;
-    r->before.compute_s = (double)(now_us - r->began_us) * 1e-6 - r->before.wait_s;
+    r->before.wait_s = (double)(waited_ns - r->waited_ns) * 1e-9;
+    r->before.compute_s = (double)(now_ns - r->began_ns - (waited_ns - r->began_waited_ns)) * 1e-9;
     /* replaced by the arrival of the weights, if they arrive */
-    r->before.time_s = (double)(now_us - t->began_us) * 1e-6;
+    r->before.time_s = (double)(now_ns / 1000 - t->began_us) * 1e-6;
     r->before.exchange_s = (double)NAN;
     r->sent_us[OF_BEFORE] = r->is_sent ? r->sent_us[OF_NOW] : 0;
     r->now = (ps_round_entry){0};
     r->is_sent = false;
-    r->began_us = now_us;
-    r->waited_us = waited_us;
-    ps_trace_end(PS_TRACE_STEP, r->began_ns, 0, NULL);
-    trace_next(t);
+    if (ps_trace_here != NULL) {
+        ps_trace_add_until(PS_TRACE_STEP, r->began_ns, now_ns, 0, NULL, 0);
+    }
+    begin_round(t, now_ns, waited_ns);
 }
 
 void ps_trainer_record_round(ps_trainer *t)
@@ -104,13 +103,13 @@ void ps_trainer_record_round(ps_trainer *t)
     end_round(t, t->clock);
 }
 
-void ps_trainer_record_evaluation(ps_trainer *t, const ps_eval_row *row, int64_t began_us)
+void ps_trainer_record_evaluation(ps_trainer *t, const ps_eval_row *row)
 {
     trainer_record *r = &t->record;
 
-    r->began_us += ps_clock_us() - began_us;
     ps_trace_end(PS_TRACE_EVALUATE, r->evaluation_ns, 0, NULL);
-    r->began_ns = ps_trace_begin();
+    r->began_ns = ps_clock_ns();
+    r->began_waited_ns = ps_gate_waited_ns(t->gate);
     r->before.is_evaluated = true;
     r->before.test_loss = row->loss;
     memcpy(r->before.values, row->values, t->plan->metric_count * sizeof *row->values);
@@ -123,7 +122,7 @@ void ps_trainer_record_end(ps_trainer *t)
     if (r->now.steps > 0) { /* training stopped within a round */
         end_round(t, t->clock + 1);
     }
-    r->before.wait_s += (double)(ps_gate_waited_us(t->gate) - r->waited_us) * 1e-6;
+    r->before.wait_s += (double)(ps_gate_waited_ns(t->gate) - r->waited_ns) * 1e-9;
     ps_trainer_record_finish(t);
     ps_trace_enter(NULL, 0);
 }

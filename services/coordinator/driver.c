@@ -226,6 +226,9 @@ static void package_made(void *arg, ps_package *package)
     int64_t now_us = ps_coordinator_now_us(a->c);
 
     if (a->job && !ps_is_ok(&package->status)) {
+        if (package->is_own) {
+            ps_commit_torn(&a->commit, &package->status, now_us);
+        }
         ps_commit_fail(&a->commit, package->reason, &package->status, now_us);
     } else if (a->job) {
         ps_commit_packaged(&a->commit, pre_commit_us(a), now_us);

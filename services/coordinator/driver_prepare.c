@@ -61,6 +61,15 @@ static void give_up(ps_prepare *p, ps_status why)
     ps_attempt_pump(p->a); /* may stop this stream */
 }
 
+/* Gives up because a file could not be read. */
+static void give_up_reading(ps_prepare *p)
+{
+    if (p->at != PS_PACKAGE_FILES && p->a->package->is_own) {
+        ps_commit_torn(&p->a->commit, &p->read_status, ps_coordinator_now_us(p->a->c));
+    }
+    give_up(p, p->read_status);
+}
+
 static void send(ps_prepare *p, Psgd__V1__PreCommitRequest *q, const ps_piece *pieces, size_t n)
 {
     q->job_id = p->a->job_id;
@@ -288,7 +297,7 @@ static bool take_piece(ps_prepare *p)
     }
     p->has_piece = false;
     if (!ps_is_ok(&p->read_status)) {
-        give_up(p, p->read_status);
+        give_up_reading(p);
         return false;
     }
     return true;

@@ -92,9 +92,12 @@ void ps_attempt_move(ps_attempt *a, const char *reason, const char *message, uin
 
 void ps_attempt_drain(ps_attempt_node *node, uint64_t step)
 {
+    const ps_member *m = ps_attempt_node_member(node);
     char text[PS_COMMIT_NODE_ID_MAX + 40];
 
-    snprintf(text, sizeof text, "%s was told to stop", ps_attempt_node_member(node)->id);
+    snprintf(text, sizeof text, "%s %s was told to stop",
+             m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER ? "worker" : "parameter server",
+             m->id);
     ps_attempt_move(node->a, "DRAINED", text, step);
 }
 

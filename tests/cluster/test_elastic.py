@@ -202,7 +202,7 @@ class Drain(ElasticTest):
         server = next(p.node_id for p in c.get(job.id).placements if p.role == job_pb2.NODE_ROLE_PSERVER)
         job = self.drained(c, job.id, [server])
         self.assertEqual(self.processes(job), (4, 1))
-        self.assertRegex(job.recoveries[0].message, f"^{server} was told to stop$")
+        self.assertRegex(job.recoveries[0].message, f"^parameter server {server} was told to stop$")
         job = self.drained(c, job.id, ["worker-2"])
         self.assertEqual(self.processes(job), (3, 1))
         job = self.drained(c, job.id, ["worker-0", "worker-3"])

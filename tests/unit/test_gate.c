@@ -186,7 +186,7 @@ static void a_held_worker_goes_on_to_where_it_ends(void **state)
     assert_true(ps_gate_begin_clock(&w.gate, 4, &is_end));
     assert_true(is_end);
     assert_int_equal(ps_gate_held_at(&w.gate), 4);
-    assert_int_equal(ps_gate_waited_us(&w.gate), 0);
+    assert_int_equal(ps_gate_waited_ns(&w.gate), 0);
     end(&w);
 }
 
@@ -297,7 +297,7 @@ static void a_pause_lasts_and_is_no_wait(void **state)
     begin(&w, 0);
     assert_true(ps_gate_pause(&w.gate, 2000));
     assert_true(ps_clock_us() - began_us >= 2000);
-    assert_int_equal(ps_gate_waited_us(&w.gate), 0);
+    assert_int_equal(ps_gate_waited_ns(&w.gate), 0);
     end(&w);
 }
 

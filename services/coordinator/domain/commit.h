@@ -279,6 +279,10 @@ void ps_commit_cancel(ps_commit *c, const char *why, int64_t now_us);
 void ps_commit_move(ps_commit *c, const char *reason, const char *message, int64_t now_us);
 /* Fails the attempt because of the coordinator itself. */
 void ps_commit_fail(ps_commit *c, const char *reason, const ps_status *why, int64_t now_us);
+/* Says that the job's own checkpoint, which was whole when the attempt began, cannot be read any
+ * more. Interrupts the attempt, as the next one takes a checkpoint that is whole; fails as
+ * ps_commit_fail does if three attempts in a row were interrupted. */
+void ps_commit_torn(ps_commit *c, const ps_status *why, int64_t now_us);
 /* Gives an outcome DONE that says nothing a reason and a message: which bound ended the job. */
 void ps_commit_note(ps_commit *c, const char *reason, const char *message);
 /* Tells the machine the time; call it at ps_commit_deadline. */

@@ -271,6 +271,13 @@ void ps_commit_interrupt(ps_commit *c, const char *reason, int64_t now_us, const
     va_end(ap);
 }
 
+void ps_commit_torn(ps_commit *c, const ps_status *why, int64_t now_us)
+{
+    if (c->conf.may_repeat) {
+        ps_commit_interrupt(c, "CHECKPOINT_TORN", now_us, "%s", why->text);
+    }
+}
+
 /* Writes the names of members for which `wants` holds. Returns their number. */
 static size_t name_members(const ps_commit *c,
                            bool (*wants)(const ps_member *m, ps_member_step step),

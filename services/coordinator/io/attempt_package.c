@@ -220,7 +220,8 @@ static void find(ps_task *task)
         ps_log(PS_LOG_ERROR, "job", "%s", st.text);
     }
     p->status = p->conf.job_id != NULL ? find_own(p) : ps_fail(PS_NOT_FOUND, "a first attempt");
-    if (!ps_is_ok(&p->status)) {
+    p->is_own = ps_is_ok(&p->status);
+    if (!p->is_own) {
         p->status = find_inits(p);
     }
     if (ps_is_ok(&p->status)) {

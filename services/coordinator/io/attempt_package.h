@@ -44,6 +44,7 @@ struct ps_package {
     ps_init_tables tables;         /* files that sparse tables start from */
     ps_init_tables servers, ranks; /* files of the checkpoint that the job goes on from */
     uint64_t first_clock;          /* of that checkpoint; 0: the job begins anew */
+    bool is_own;                   /* it is one of the job's own, so an older one may replace it */
     char data_folder[1024];
     ps_data_files files;
     /* what was learned from them, for workers with a part of them; none if every worker has all */
