@@ -164,6 +164,27 @@ class AsyncCheckpoints(ClusterTest):
                     self.assertEqual(self.steps_of(files, rank), list(range(1, STEPS + 1)))
         self.assertEqual(self.ledgers(since), {ledger(STEPS), ledger(STEPS // 2)})
 
+    def test_a_late_node(self):
+        """A worker that is frozen for longer than step_ms misses a checkpoint; the job trains on and has the next."""
+        c = self.cluster(workers=2, pservers=1)
+        c.wait_nodes(3)
+        step_ms = int(1500 * SLOW)
+        job = c.submit(JOB, workerProcesses=2, pservers=1, consistency={"name": "asp"}, epochs=4000,
+                       timeouts={**JOB["timeouts"], "leaseMs": 40 * step_ms, "stepMs": step_ms},
+                       checkpoint={"everySeconds": 1, "keep": 1})
+        c.poll("a checkpoint", lambda: self.steps(c, job.id))
+        c.workers[1].freeze()
+        skipped = c.wait(job.id, lambda j: j.reason == "CHECKPOINT_SKIPPED")
+        had, trained = self.steps(c, job.id), skipped.progress.iterations
+        c.wait(job.id, lambda j: j.progress.iterations > trained)  # the other worker trains on
+        c.workers[1].thaw()
+        self.assertRegex(skipped.message, rf"^checkpoint of step \d+ skipped: worker-1 has not taken it within {step_ms} ms")
+        c.poll("another one", lambda: self.steps(c, job.id) not in ([], had))
+        job = c.get(job.id)
+        self.assertEqual((job.state, job.reason, job.restarts, job.progress.workers_alive), (RUNNING, "", 0, RANKS))
+        c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id), timeout=10 * PATIENCE)
+        c.wait(job.id)
+
 
 if __name__ == "__main__":
     main()
