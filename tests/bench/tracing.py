@@ -55,7 +55,7 @@ def split(steps, window):
 
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--rounds", type=int, default=15)
+    options.add_argument("--rounds", type=int, default=45)
     options.add_argument("--width", type=int, default=256, help="of both hidden layers")
     options.add_argument("--block", type=int, default=64)
     options.add_argument("--require", type=float, default=0, help="fail if a step takes longer by this ratio")
