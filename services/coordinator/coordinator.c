@@ -12,6 +12,11 @@ ps_init_where ps_coordinator_init_where(const ps_coordinator *c)
         .reader = c->reader, .data_dir = c->conf.data_dir, .data_path = c->conf.data_path};
 }
 
+ps_room *ps_coordinator_checkpoint_room(ps_coordinator *c)
+{
+    return c->checkpoint_dir != NULL ? &c->checkpoint_room : &c->room;
+}
+
 int64_t ps_coordinator_now_us(ps_coordinator *c)
 {
     return ps_awake_now_us(&c->awake, ps_clock_us());

@@ -40,7 +40,8 @@ typedef struct ps_coordinator_conf {
     void (*lost)(void *arg, const char *why);
     void *lost_arg;
     const char *data_dir;
-    const char *data_path; /* where data sets lie; NULL: none */
+    const char *checkpoint_path; /* where checkpoints are kept; NULL or "": in data_dir */
+    const char *data_path;       /* where data sets lie; NULL: none */
     int64_t heartbeat_us, lease_us, leader_lease_us;
     int64_t grow_us; /* shortest time between two changes because idle workers join a job */
     /* most bytes of the packages of all attempts together; 0: no limit */
@@ -74,6 +75,9 @@ struct ps_coordinator {
     ps_registry *reader; /* for reading only; used by `reads` and by tasks */
     ps_audit *audit;     /* lines of calls that change something */
     ps_room room;
+    char *checkpoint_dir;    /* the real path of conf.checkpoint_path; NULL: there is none */
+    int checkpoint_lock;     /* held lock of that folder; -1: none */
+    ps_room checkpoint_room; /* of checkpoint_dir */
     ps_nodes nodes;
 
     /* Threads for each kind of work, so that no kind waits for another. */
@@ -122,6 +126,9 @@ ps_init_where ps_coordinator_init_where(const ps_coordinator *c);
 /* Returns the time of awake_clock.h in microseconds: all deadlines and leases of jobs and nodes go
  * by it. */
 int64_t ps_coordinator_now_us(ps_coordinator *c);
+
+/* Returns the room on the disk where checkpoints are kept. */
+ps_room *ps_coordinator_checkpoint_room(ps_coordinator *c);
 
 /* Returns bytes of a package to the budget of packages. */
 void ps_coordinator_give_memory(ps_coordinator *c, uint64_t bytes);

@@ -11,6 +11,7 @@
 #include "services/coordinator/api/service.h"
 #include "services/coordinator/domain/job_message.h"
 #include "services/coordinator/driver.h"
+#include "services/coordinator/io/checkpoint_place.h"
 #include "services/coordinator/io/registry_etcd.h"
 #include "services/coordinator/io/registry_sqlite.h"
 #include "services/coordinator/job_queue.h"
@@ -59,7 +60,12 @@ static void save_again(ps_coordinator *c)
 
 static void look_at_room(ps_task *task)
 {
-    ps_room_look(&PS_CONTAINER_OF(task, ps_coordinator, room_task)->room);
+    ps_coordinator *c = PS_CONTAINER_OF(task, ps_coordinator, room_task);
+
+    ps_room_look(&c->room);
+    if (c->checkpoint_dir != NULL) {
+        ps_room_look(&c->checkpoint_room);
+    }
 }
 
 static void room_seen(ps_task *task)
@@ -67,8 +73,8 @@ static void room_seen(ps_task *task)
     PS_CONTAINER_OF(task, ps_coordinator, room_task)->is_looking = false;
 }
 
-/* Starts a task that reads the free space of the disk, unless one is running. A disk may hang for a
- * long time. */
+/* Starts a task that reads the free space of the disks, unless one is running. A disk may hang for
+ * a long time. */
 static void start_look(ps_coordinator *c)
 {
     if (!c->is_looking) {
@@ -200,6 +206,23 @@ static ps_status load(ps_coordinator *c)
     return ps_is_ok(&st) ? start_threads(c) : st;
 }
 
+/* Opens the folder of --checkpoint-path, if it is given. */
+static ps_status open_checkpoint_path(ps_coordinator *c)
+{
+    const ps_coordinator_conf *conf = &c->conf;
+    ps_status st;
+
+    if (conf->checkpoint_path == NULL || conf->checkpoint_path[0] == '\0') {
+        return ps_ok();
+    }
+    st = ps_checkpoint_place_open(conf->checkpoint_path, conf->data_dir, &c->checkpoint_dir,
+                                  conf->etcd ? NULL : &c->checkpoint_lock);
+    if (ps_is_ok(&st)) {
+        ps_room_init(&c->checkpoint_room, c->checkpoint_dir, true, conf->min_free_bytes);
+    }
+    return st;
+}
+
 ps_status ps_coordinator_create(ps_loop *loop, const ps_coordinator_conf *conf,
                                 ps_coordinator **out)
 {
@@ -216,7 +239,8 @@ ps_status ps_coordinator_create(ps_loop *loop, const ps_coordinator_conf *conf,
     ps_jobs_init(&c->jobs, ps_clock_us);
     observe(c);
     ps_nodes_init(&c->nodes, conf->heartbeat_us, conf->lease_us);
-    ps_room_init(&c->room, conf->data_dir, conf->min_free_bytes);
+    ps_room_init(&c->room, conf->data_dir, false, conf->min_free_bytes);
+    c->checkpoint_lock = -1;
     st = conf->quotas && conf->quotas[0] != '\0'
              ? ps_wrap(ps_quotas_create(conf->quotas, &c->quotas), "--quotas")
              : ps_ok();
@@ -226,6 +250,9 @@ ps_status ps_coordinator_create(ps_loop *loop, const ps_coordinator_conf *conf,
     if (ps_is_ok(&st)) {
         st = conf->etcd ? ps_dir_make(conf->data_dir)
                         : ps_registry_open_sqlite(conf->data_dir, &c->registry);
+    }
+    if (ps_is_ok(&st)) {
+        st = open_checkpoint_path(c);
     }
     if (ps_is_ok(&st) && !conf->etcd) {
         st = load(c);
@@ -451,6 +478,13 @@ void ps_coordinator_destroy(ps_coordinator *c)
     ps_jobs_fini(&c->jobs);
     ps_nodes_fini(&c->nodes);
     ps_room_fini(&c->room);
+    if (c->checkpoint_dir != NULL) {
+        ps_room_fini(&c->checkpoint_room);
+    }
+    if (c->checkpoint_lock >= 0) {
+        close(c->checkpoint_lock);
+    }
+    free(c->checkpoint_dir);
     ps_audit_destroy(c->audit);
     ps_quotas_destroy(c->quotas);
     ps_registry_close(c->reader);

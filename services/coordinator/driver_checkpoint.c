@@ -327,7 +327,7 @@ static void start_collecting(ps_attempt *a)
     ps_status st = ps_checkpoint_gather(a->checkpoints.folder, a->folder, step_of(a), a->number);
 
     if (ps_is_ok(&st)) {
-        st = ps_room_check(&a->c->room);
+        st = ps_room_check(ps_coordinator_checkpoint_room(a->c));
     }
     if (!ps_is_ok(&st)) {
         skip(a, &st);

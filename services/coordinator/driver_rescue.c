@@ -64,7 +64,7 @@ static void collect(ps_attempt *a)
     } else {
         st = ps_checkpoint_gather(a->checkpoints.folder, a->folder,
                                   ps_checkpoint_step(a->plan, a->rescue.clock), a->number);
-        st = ps_is_ok(&st) ? ps_room_check(&a->c->room) : st;
+        st = ps_is_ok(&st) ? ps_room_check(ps_coordinator_checkpoint_room(a->c)) : st;
     }
     if (!ps_is_ok(&st) || a->rescue.clock <= first) {
         end(a, &st);

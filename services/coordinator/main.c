@@ -41,7 +41,8 @@ enum { DEFAULT_PORT = 15386, EXIT_USAGE = 4 };
 static const int64_t grace_us = 2000000, grace_of_several_us = 300000;
 
 typedef struct settings {
-    const char *listen, *advertise, *data_dir, *data_path, *log_level, *log_format, *fault, *backup;
+    const char *listen, *advertise, *data_dir, *checkpoint_path, *data_path, *log_level,
+        *log_format, *fault, *backup;
     const char *tls_dir, *tokens, *quotas, *registry, *ops, *web;
     const char *etcd_ca, *etcd_cert, *etcd_key;
     const char *pki, *join_listen;
@@ -100,6 +101,11 @@ static const ps_option options[] = {
                      .metavar = "DIR",
                      .help = "folder for jobs and their files (default: "
                              "~/.local/state/psgd/psgd-coordinator)"),
+    PS_OPTION_STRING(settings, checkpoint_path, .name = "checkpoint-path",
+                     .env = "PSGD_CHECKPOINT_PATH", .metavar = "DIR",
+                     .help = "folder for the checkpoints of new jobs, such as one of another disk; "
+                             "it exists already. With etcd all coordinators share it (default: "
+                             "with the job's files in --data-dir)"),
     PS_OPTION_STRING(settings, registry, .name = "registry", .env = "PSGD_REGISTRY",
                      .value = "sqlite:", .metavar = "URL",
                      .help = "where jobs are stored: sqlite: (jobs.db in --data-dir), or "
@@ -138,7 +144,8 @@ static const ps_option options[] = {
     PS_OPTION_INT(settings, min_free_mib, .name = "min-free", .env = "PSGD_MIN_FREE", .value = "64",
                   .min = 0, .max = 1e9, .metavar = "MIB",
                   .help = "free space on the disk of --data-dir below which no job is accepted or "
-                          "started; running jobs continue; 0: no limit"),
+                          "started; running jobs continue; on that of --checkpoint-path no "
+                          "checkpoint is stored; 0: no limit"),
     PS_OPTION_INT(settings, max_memory_mib, .name = "max-memory", .env = "PSGD_MAX_MEMORY",
                   .value = "0", .min = 0, .max = 1e9, .metavar = "MIB",
                   .help = "memory for the initial weights of all jobs that are being started; "
@@ -518,6 +525,7 @@ static ps_status run(const settings *s, const char *data_dir, char **argv)
 {
     const char *temp_dir = getenv("TMPDIR");
     ps_coordinator_conf conf = {.data_dir = data_dir,
+                                .checkpoint_path = s->checkpoint_path,
                                 .data_path = s->data_path,
                                 .quotas = s->quotas,
                                 .pki = s->pki,

@@ -42,14 +42,15 @@ TABLES = {
 
 class DiskTest(ClusterTest):
     def small(self, full, mib=24, workers=1, pservers=1, **more):
-        """A cluster in which the process `full` has a small disk."""
-        made = []
+        """A cluster in which the process `full` has a small disk; "kept": --checkpoint-path is one."""
+        made, arguments = [], []
 
         def prepare(folder):
             made.append(disks.Disk(folder / full, mib))
+            arguments.extend(["--checkpoint-path", folder / full] if full == "kept" else [])
 
         c = self.cluster(workers=workers, pservers=pservers, prepare=prepare,
-                         coordinator_env={"PSGD_MIN_FREE": "4"},
+                         coordinator_env={"PSGD_MIN_FREE": "4"}, coordinator_args=arguments,
                          node_args=["--min-free", "1"], **more)
         self.addCleanup(made[0].close)  # before the cluster, which removes the folder
         c.wait_nodes(workers + pservers)
@@ -144,7 +145,13 @@ class DiskTest(ClusterTest):
         c.api.DeleteJob(coordinator_pb2.DeleteJobRequest(job_id=job.id))
 
     def test_checkpoints_are_skipped_while_it_is_low(self):
-        c, disk = self.small("coordinator")
+        self.checkpoints_must_be_skipped("coordinator", "the coordinator's disk has")
+
+    def test_checkpoints_are_skipped_while_their_own_disk_is_low(self):
+        self.checkpoints_must_be_skipped("kept", "--checkpoint-path has")
+
+    def checkpoints_must_be_skipped(self, full, says):
+        c, disk = self.small(full)
         job = c.submit({**ENDLESS, "straggler": {"name": "fixed", "params": {"rank": -1, "ms": 100}}},
                        workers=1, checkpoint={"everySeconds": 1})
         kept = lambda: c.api.ListCheckpoints(  # noqa: E731
@@ -152,7 +159,8 @@ class DiskTest(ClusterTest):
         c.poll("a checkpoint", kept)
         disk.fill(leave=2 * MIB)
         told = c.wait(job.id, lambda j: j.reason == "CHECKPOINT_SKIPPED")
-        self.assertRegex(told.message, r"checkpoint of step \d+ skipped: .*bytes free")
+        self.assertRegex(told.message, rf"checkpoint of step \d+ skipped: {says} \d+ bytes free")
+        self.assertEqual(c.api.GetServerInfo(coordinator_pb2.GetServerInfoRequest()).disk.is_low, full == "coordinator")
         steps = [p.step for p in kept()]
         self.assertEqual([p.damage for p in kept()], [""] * len(steps))
         disk.room()

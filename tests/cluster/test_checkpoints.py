@@ -358,6 +358,61 @@ class Checkpoints(ClusterTest):
         file.write_text(text)
         self.done(c, self.resume(c, spec, job_id))
 
+    def refuses_to_start(self, text, *arguments):
+        run = subprocess.run([BIN / "psgd-coordinator", "--listen", "127.0.0.1:0", "--web", "off", *arguments],
+                             capture_output=True, text=True, timeout=20 * PATIENCE)
+        self.assertNotEqual(run.returncode, 0)
+        self.assertIn(text, run.stderr)
+
+    def test_they_may_be_kept_on_another_disk(self):
+        disk = pathlib.Path(tempfile.mkdtemp(prefix="psgd-disk-"))
+        self.addCleanup(shutil.rmtree, disk)
+        kept, data = disk / "kept", disk / "data"
+        for folder in (kept, data / "inside"):
+            folder.mkdir(parents=True)
+        c = self.cluster(workers=2, pservers=1, coordinator_args=["--checkpoint-path", kept])
+        spec = {**JOB, **SLOW_STEPS, "epochs": 2, "workers": 2, "pservers": 1,
+                "checkpoint": {"everySteps": 5, "keep": 2}}
+        job = c.submit(spec)
+        self.wait_for(c, job.id, 10)
+        c.pservers[0].kill()
+        c.pservers[0].start()
+        straight = self.done(c, c.submit({**spec, "straggler": {}, "checkpoint": {}}).id)
+        self.assertEqual(model_of(self.done(c, job.id)), model_of(straight))
+        self.assertGreaterEqual(c.get(job.id).recoveries[0].from_step, 10)
+        at = self.folder(c, job.id)
+        self.assertEqual(at.readlink(), kept / job.id)
+        self.assertEqual(len(self.listed(c, job.id)), 2)
+        self.assertEqual(sorted(p.name for p in (kept / job.id).iterdir()),
+                         [f"{p.step:013d}" for p in self.listed(c, job.id)] + ["LATEST"])
+        for text, path in (("No such file", disk / "none"), ("is no folder", kept / job.id / "LATEST"),
+                           ("is within --data-dir", data / "inside")):
+            self.refuses_to_start(text, "--data-dir", data, "--checkpoint-path", path)
+        if c.etcd is None:  # else they share it
+            self.refuses_to_start("in use by another process", "--data-dir", data, "--checkpoint-path", kept)
+        with self.subTest("the disk is gone when the job goes on"):
+            lost = c.submit(spec)
+            self.wait_for(c, lost.id, 10)
+            kept.rename(disk / "away")
+            c.pservers[0].kill()
+            c.pservers[0].start()
+            lost = c.wait(lost.id)
+            self.assertEqual((lost.state, lost.reason), (job_pb2.JOB_STATE_FAILED, "CHECKPOINTS_MISSING"))
+            self.assertIn(f"are in {kept / lost.id}, which is not there", lost.message)
+            (disk / "away").rename(kept)
+        with self.subTest("the next coordinator keeps new ones elsewhere"):
+            c.coordinator.stop()
+            c.coordinator.args = [a for a in c.coordinator.args if a not in ("--checkpoint-path", kept)]
+            c.restart_coordinator()
+            c.wait_nodes(3)
+            resumed = c.submit(spec, initFrom=f"checkpoint:{lost.id}@{self.listed(c, lost.id)[-1].step}",
+                               checkpoint={"everySteps": 5})
+            self.assertEqual(model_of(self.done(c, resumed.id)), model_of(straight))
+            self.assertFalse(self.folder(c, resumed.id).is_symlink())
+            for x in (job, lost):
+                c.api.DeleteJob(coordinator_pb2.DeleteJobRequest(job_id=x.id), timeout=10 * PATIENCE)
+            c.poll("nothing is left", lambda: not any((kept / x.id).exists() for x in (job, lost)))
+
     def test_what_the_disk_refuses_is_no_checkpoint(self):
         library = BIN.parent / "tests" / "bad_disk.so"
         if not library.exists():

@@ -13,6 +13,7 @@
 #include "services/coordinator/domain/job_message.h"
 #include "services/coordinator/driver.h"
 #include "services/coordinator/io/artifacts.h"
+#include "services/coordinator/io/checkpoint_place.h"
 #include "services/coordinator/io/init_from.h"
 #include "services/coordinator/job_queue.h"
 #include "services/coordinator/submission.h"
@@ -652,7 +653,7 @@ static void remove_files(ps_task *task)
 {
     removal *r = PS_CONTAINER_OF(task, removal, task);
 
-    r->status = ps_dir_remove(r->folder);
+    r->status = ps_checkpoint_place_remove(r->folder, r->held.job_id);
 }
 
 static void removed(ps_task *task)

@@ -5,6 +5,7 @@
 #include "common/base/nonfinite.h"
 #include "common/base/shorten.h"
 #include "common/base/xalloc.h"
+#include "services/coordinator/io/checkpoint_place.h"
 #include "services/coordinator/io/room.h"
 
 #include <dirent.h>
@@ -129,15 +130,18 @@ static bool is_folder(const char *path)
  * gives the folder its old name. */
 static void sweep_deleted(const char *data_dir, const char *name, ps_known known)
 {
-    char jobs[PS_FOLDER_MAX];
+    char jobs[PS_FOLDER_MAX], folder[PS_FOLDER_MAX];
     ps_status st = ps_path_join(jobs, sizeof jobs, data_dir, "jobs");
 
     if (ps_is_ok(&st) && known == PS_JOB_UNKNOWN) {
-        drop(jobs, name);
+        st = ps_path_join(folder, sizeof folder, jobs, name);
+        if (ps_is_ok(&st)) {
+            st = ps_checkpoint_place_remove(folder, name + sizeof deleted_prefix - 1);
+        }
     } else if (known == PS_JOB_KNOWN) {
         st = ps_artifacts_take_back(data_dir, name + sizeof deleted_prefix - 1);
     }
-    (void)st; /* it keeps this name until the next start */
+    (void)st; /* what is left keeps this name until the next start */
 }
 
 /* Calls fn for each name below DATA_DIR/jobs that begins with the prefix. */

@@ -10,6 +10,7 @@
 #include "common/base/xalloc.h"
 #include "common/data/learn.h"
 #include "common/job/spec.h"
+#include "services/coordinator/io/checkpoint_place.h"
 #include "services/coordinator/io/checkpoint_store.h"
 
 #include <inttypes.h>
@@ -219,7 +220,12 @@ static void find(ps_task *task)
     if (!ps_is_ok(&st)) {
         ps_log(PS_LOG_ERROR, "job", "%s", st.text);
     }
-    p->status = p->conf.job_id != NULL ? find_own(p) : ps_fail(PS_NOT_FOUND, "a first attempt");
+    p->reason = "CHECKPOINTS_MISSING";
+    p->status = ps_checkpoint_place_give(p->conf.checkpoint_dir, p->conf.folder, p->conf.job_id);
+    if (!ps_is_ok(&p->status)) {
+        return;
+    }
+    p->status = p->conf.goes_on ? find_own(p) : ps_fail(PS_NOT_FOUND, "a first attempt");
     p->is_own = ps_is_ok(&p->status);
     if (!p->is_own) {
         p->status = find_inits(p);

@@ -22,9 +22,11 @@ typedef struct ps_package_conf {
     /* Borrowed until the package is destroyed. If the job goes on from a checkpoint of its own,
      * ps_package_find sets spec->init_from to it, and drops spec->init_tables. */
     ps_plan *plan;
-    const char *job_id;      /* of a job that may have checkpoints of its own; NULL: it has none */
-    uint64_t rollback_limit; /* ps_recovery_rollback_limit */
-    ps_init_where where;     /* the registry and the folders of files */
+    const char *job_id;
+    bool goes_on;               /* the job may have checkpoints of its own */
+    const char *checkpoint_dir; /* as ps_checkpoint_place_give takes it */
+    uint64_t rollback_limit;    /* ps_recovery_rollback_limit */
+    ps_init_where where;        /* the registry and the folders of files */
     /* of the job's files, created if it does not exist; borrowed until destroy */
     const char *folder;
     ps_data_cache *cache; /* borrowed until destroy */

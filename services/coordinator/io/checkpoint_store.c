@@ -10,6 +10,7 @@
 #include "common/base/xalloc.h"
 #include "services/coordinator/domain/checkpoints.h"
 #include "services/coordinator/io/archive.h"
+#include "services/coordinator/io/checkpoint_place.h"
 #include "services/coordinator/io/room.h"
 
 #include <dirent.h>
@@ -32,7 +33,7 @@ enum { FORMAT = 1, STEP_DIGITS = 13, FACTS_MAX = 64 << 10, MANIFEST_MAX = 4 << 2
 
 static ps_status folder_of(char out[PS_FOLDER_MAX], const char *job_folder)
 {
-    return ps_path_join(out, PS_FOLDER_MAX, job_folder, "checkpoints");
+    return ps_path_join(out, PS_FOLDER_MAX, job_folder, PS_CHECKPOINTS_NAME);
 }
 
 static ps_status path_at(char out[PS_FOLDER_MAX], const char *job_folder, const char *name)

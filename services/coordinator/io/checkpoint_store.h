@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* checkpoint_store.h - checkpoints as folders, below DATA_DIR/jobs/ID/checkpoints/STEP/.
+/* checkpoint_store.h - checkpoints as folders, below DATA_DIR/jobs/ID/checkpoints/STEP/
+ * (checkpoint_place.h).
  *
  *   model.safetensors           the servers' weights
  *   server-RANK-THREAD.state    slices and rows by virtual shard (common/store/store.h)

@@ -21,6 +21,9 @@ static uint64_t reserve_bytes(const ps_room *room)
 {
     uint64_t quarter = room->min_free_bytes / 4;
 
+    if (room->is_of_checkpoints) {
+        return 0;
+    }
     return quarter < PS_ROOM_RESERVE_BYTES ? quarter : PS_ROOM_RESERVE_BYTES;
 }
 
@@ -38,13 +41,15 @@ static void make_reserve(ps_room *room)
     }
 }
 
-void ps_room_init(ps_room *room, const char *folder, uint64_t min_free_bytes)
+void ps_room_init(ps_room *room, const char *folder, bool is_of_checkpoints,
+                  uint64_t min_free_bytes)
 {
-    *room = (ps_room){.folder = folder, .min_free_bytes = min_free_bytes};
+    *room = (ps_room){
+        .folder = folder, .is_of_checkpoints = is_of_checkpoints, .min_free_bytes = min_free_bytes};
     pthread_mutex_init(&room->looking, NULL);
     pthread_mutex_init(&room->lock, NULL);
     snprintf(room->reserve, sizeof room->reserve, "%s/reserve", folder);
-    room->has_reserve = access(room->reserve, F_OK) == 0;
+    room->has_reserve = !is_of_checkpoints && access(room->reserve, F_OK) == 0;
     ps_room_look(room);
 }
 
@@ -102,7 +107,9 @@ void ps_room_look(ps_room *room)
 
         ps_log(PS_LOG_WARN, "disk", "%s", st.text);
     } else if (was_low && !is_low) {
-        ps_log(PS_LOG_INFO, "disk", "free space again: jobs are accepted and started");
+        ps_log(PS_LOG_INFO, "disk", "free space again: %s",
+               room->is_of_checkpoints ? "checkpoints are stored"
+                                       : "jobs are accepted and started");
     }
     pthread_mutex_unlock(&room->looking);
 }
@@ -114,6 +121,11 @@ ps_status ps_room_check(ps_room *room)
 
     if (!is_low) {
         return ps_ok();
+    }
+    if (room->is_of_checkpoints) {
+        return ps_fail(PS_RESOURCE_EXHAUSTED,
+                       "--checkpoint-path has %llu bytes free, %llu are needed (--min-free)",
+                       (unsigned long long)free_bytes, (unsigned long long)room->min_free_bytes);
     }
     return ps_fail(PS_RESOURCE_EXHAUSTED,
                    "the coordinator's disk has %llu bytes free, %llu are needed for new jobs "

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* room.h - watches the free space on the disk of the data directory.
+/* room.h - watches the free space on the disk of the data directory, or of --checkpoint-path.
  *
  * Below min_free_bytes the space is low: no new job is accepted or started, so that running jobs
  * can end. A file `reserve` in the data directory occupies some space. When the disk is full the
@@ -23,7 +23,8 @@ enum {
 
 typedef struct ps_room {
     char reserve[900];       /* path of the file */
-    const char *folder;      /* the data directory; kept */
+    const char *folder;      /* the data directory, or that of checkpoints; kept */
+    bool is_of_checkpoints;  /* then no file `reserve` */
     uint64_t min_free_bytes; /* 0: never low, and no file `reserve` */
     bool has_reserve;        /* guarded by `looking` */
     pthread_mutex_t looking; /* held during ps_room_look */
@@ -33,7 +34,8 @@ typedef struct ps_room {
 } ps_room;
 
 /* Initialises the struct and calls ps_room_look. `folder` may not exist yet. */
-void ps_room_init(ps_room *room, const char *folder, uint64_t min_free_bytes);
+void ps_room_init(ps_room *room, const char *folder, bool is_of_checkpoints,
+                  uint64_t min_free_bytes);
 void ps_room_fini(ps_room *room);
 
 /* Asks the file system for the free bytes. Removes the file `reserve` if the disk is full, and
