@@ -7,6 +7,8 @@
 #ifndef PS_COMMON_BASE_PARAM_H
 #define PS_COMMON_BASE_PARAM_H
 
+#include "common/base/status.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -30,5 +32,10 @@ ps_params ps_params_default(const ps_param *table);
 
 /* Returns the index in the table, or -1. */
 int ps_param_find(const ps_param *table, const char *name);
+
+/* Sets the number `name` of `params`. Returns INVALID_ARGUMENT, with what is allowed, if the table
+ * has no such number or the value is out of its bounds; `params` is then unchanged. */
+PS_MUST_USE ps_status ps_param_set(const ps_param *table, const char *name, double value,
+                                   ps_params *params);
 
 #endif

@@ -11,7 +11,6 @@
 #include "common/rpc/pbjson.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -164,50 +163,21 @@ bool ps_check_plugin(ps_check *check, const char *field, const ps_kind *kind, ch
     return find(check, field, kind, *name, &plugin);
 }
 
-/* Lists the numbers of a table as text, and in `all`. Returns how many there are. */
-static size_t names_of(const ps_param *table, ps_strbuf *out, const char *all[PS_PARAM_MAX])
-{
-    size_t count = 0;
-
-    for (; table != NULL && table[count].name != NULL; count++) {
-        ps_strbuf_printf(out, "%s%s", count == 0 ? "" : ", ", table[count].name);
-        all[count] = table[count].name;
-    }
-    return count;
-}
-
 /* Checks one number and writes it to *params. Returns false, after an error, if it is wrong. */
 static bool check_number(ps_check *check, const char *field, const ps_param *table, const char *key,
                          double value, ps_params *params)
 {
     char path[PS_FIELD_MAX];
-    int at = ps_param_find(table, key);
-    bool is_whole = floor(value) == value;
+    ps_status st = ps_param_set(table, key, value, params);
 
-    snprintf(path, sizeof path, "%s.params.%s", field, PS_SHORT(key, 40));
-    if (at < 0) {
-        ps_strbuf names = {0};
-        const char *all[PS_PARAM_MAX];
-        const char *meant = ps_nearest(key, all, names_of(table, &names, all));
+    if (!ps_is_ok(&st)) {
+        bool is_descent = value < 0 && strcmp(key, "lr") == 0 && ps_param_find(table, key) >= 0;
 
-        ps_check_bad(check, path, "is not one of its numbers%s%s%s; allowed: %s",
-                     meant != NULL ? "; did you mean \"" : "", meant != NULL ? meant : "",
-                     meant != NULL ? "\"?" : "", names.len > 0 ? names.data : "none");
-        ps_strbuf_fini(&names);
-        return false;
+        snprintf(path, sizeof path, "%s.params.%s", field, PS_SHORT(key, 40));
+        ps_check_bad(check, path, "%s%s", st.text,
+                     is_descent ? "; optimizer.maximise goes up the gradient (--maximise)" : "");
     }
-    if (!(value >= table[at].min && value <= table[at].max) ||
-        (table[at].is_integer && !is_whole)) {
-        ps_check_bad(check, path, "is %.15g; %s %.15g to %.15g are allowed%s", value,
-                     table[at].is_integer ? "whole numbers" : "numbers", table[at].min,
-                     table[at].max,
-                     value < 0 && strcmp(key, "lr") == 0
-                         ? "; optimizer.maximise goes up the gradient (--maximise)"
-                         : "");
-        return false;
-    }
-    params->v[at] = value;
-    return true;
+    return ps_is_ok(&st);
 }
 
 bool ps_check_numbers(ps_check *check, const char *field, const ps_param *table,

@@ -18,7 +18,8 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ["PSGD_BUILD"]).resolve()
-PACKAGES = ["psgd", "psgd-coordinator", "psgd-pserver", "psgd-worker"]
+PROGRAMS = ["psgd", "psgd-coordinator", "psgd-pserver", "psgd-worker"]
+PACKAGES = ["libpsgd-dev", "libpsgd0", *PROGRAMS]
 UNITS = ["psgd-coordinator.service", "psgd-worker.service", "psgd-worker@.service",
          "psgd-pserver.service", "psgd-pserver@.service"]
 EXPOSURE = 1.1  # most, of systemd-analyze security
@@ -109,7 +110,7 @@ class Packages(unittest.TestCase):
     def in_root(self, *args, **kw):
         return run("chroot", self.root, *args, **kw)
 
-    def test_1_there_is_one_package_for_each_program(self):
+    def test_1_there_is_one_package_for_each_program_and_the_library(self):
         self.assertEqual(sorted(d.name.split("_")[0] for d in self.debs), PACKAGES)
 
     def test_2_lintian_finds_no_error(self):
@@ -128,7 +129,7 @@ class Packages(unittest.TestCase):
         pages = {p.name for p in (self.root / "usr/share/man/man1").glob("psgd*")}
         self.assertLessEqual({"psgd.1.gz", "psgd-submit.1.gz", "psgd-token.1.gz", "psgd-coordinator.1.gz",
                               "psgd-worker.1.gz", "psgd-pserver.1.gz"}, pages)
-        for program in PACKAGES:
+        for program in PROGRAMS:
             page = gzip.decompress((self.root / f"usr/share/man/man1/{program}.1.gz").read_bytes()).decode().replace("\\-", "-")
             for flag in re.findall(r"(?m)^ .*?(--[a-z-]+)", self.in_root(program, "--help")):
                 self.assertIn(flag, page)
