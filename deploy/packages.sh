@@ -35,6 +35,8 @@ test   openssl                sees what TLS handshakes agree on
 test   python3-grpcio         a foreign client
 test   python3-grpc-tools     a foreign client
 test   python3-protobuf       a foreign client
+test   python3-numpy          loads models, and the peer in benchmarks
+test   python3-torch          loads models, and the peer in benchmarks
 test   python3-onnx           checks ONNX files
 test   nodejs                 a foreign client, buf, and onnxruntime
 test   npm                    a foreign client, buf, and onnxruntime
@@ -67,8 +69,6 @@ test   slurm-client           sbatch, srun and others
 test   munge                  tells Slurm's processes who calls
 fuzz   clang                  the fuzzers' compiler
 fuzz   libclang-rt-14-dev     the fuzzers' runtime
-bench  python3-torch          the peer in benchmarks
-bench  python3-numpy          the peer in benchmarks
 bench  libdnnl-dev            the peer of products and convolutions
 "
 

@@ -6,4 +6,13 @@ add_test(NAME library_symbols COMMAND ${PROJECT_SOURCE_DIR}/tests/check_symbols.
 if(NOT SANITIZE) # the example is built as users build it
     add_test(NAME interop_library COMMAND ${PROJECT_SOURCE_DIR}/tests/interop/check_library.sh ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR})
     set_tests_properties(interop_library PROPERTIES TIMEOUT 120 LABELS interop)
+    find_program(PSGD_PYTHON NAMES python3 PATHS /usr/bin NO_DEFAULT_PATH)
+    execute_process(COMMAND ${PSGD_PYTHON} -c "import numpy, torch" ERROR_QUIET RESULT_VARIABLE without_torch)
+    if(without_torch)
+        message(STATUS "No python3-torch: interop_python_package is left out")
+    else()
+        add_test(NAME interop_python_package COMMAND ${PSGD_PYTHON} ${PROJECT_SOURCE_DIR}/tests/interop/test_python_package.py)
+        set_tests_properties(interop_python_package PROPERTIES TIMEOUT 300 LABELS interop
+            ENVIRONMENT "PSGD_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY};PSGD_LIBRARY=$<TARGET_FILE:psgd_library>;PYTHONDONTWRITEBYTECODE=1")
+    endif()
 endif()

@@ -19,7 +19,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ["PSGD_BUILD"]).resolve()
 PROGRAMS = ["psgd", "psgd-coordinator", "psgd-pserver", "psgd-worker"]
-PACKAGES = ["libpsgd-dev", "libpsgd0", *PROGRAMS]
+PACKAGES = ["libpsgd-dev", "libpsgd0", *PROGRAMS, "python3-psgd"]
 UNITS = ["psgd-coordinator.service", "psgd-worker.service", "psgd-worker@.service",
          "psgd-pserver.service", "psgd-pserver@.service"]
 EXPOSURE = 1.1  # most, of systemd-analyze security
