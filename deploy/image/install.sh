@@ -7,7 +7,7 @@ user=15386 # has a number of its own: some clusters ask for a number to see that
 groupadd --system --gid $user psgd
 useradd --system --uid $user --gid $user --home-dir /var/lib/psgd --shell /usr/sbin/nologin psgd
 # The recommended libmicrohttpd12 serves --ops and --web, libcurl4 calls trackers.
-DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends /debs/*.deb libmicrohttpd12 libcurl4 systemd-standalone-sysusers
+DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends /debs/psgd*.deb libmicrohttpd12 libcurl4 systemd-standalone-sysusers
 install -d -m 0700 -o $user -g $user /var/lib/psgd
 install -m 0755 "$(dirname "$0")/psgd-role" "$(dirname "$0")/psgd-certify" /usr/bin
 find /usr/share/doc -type f ! -name copyright -delete

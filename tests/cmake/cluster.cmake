@@ -58,6 +58,7 @@ ps_cluster_test(rotation)
 ps_cluster_test(join)
 ps_cluster_test(recovery)
 ps_cluster_test(async_checkpoints)
+ps_cluster_test(python_jobs)
 foreach(name recovery checkpoints) # again, with a registry in etcd
     ps_script_test(cluster_${name}_etcd cluster/test_${name}.py)
     set_property(TEST cluster_${name}_etcd APPEND PROPERTY ENVIRONMENT "PSGD_TEST_REGISTRY=etcd")
