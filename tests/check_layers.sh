@@ -55,7 +55,7 @@ services/coordinator/api    common/ services/coordinator/ psgd/ protobuf-c/ goog
 services/pserver     common/ services/pserver/ psgd/ protobuf-c/
 services/worker      common/ services/worker/ psgd/ protobuf-c/
 clients/lib          common/base/ common/codec/ clients/lib/ psgd/v1/codec protobuf-c/
-clients/psgd         common/base/ common/pki/ common/rpc/ common/artifact/report_csv common/artifact/weights common/job/ common/train/evaluation common/inprocess/inprocess.h common/tracker/ clients/psgd/ psgd/ protobuf-c/ google/
+clients/psgd         common/base/ common/pki/ common/rpc/ common/artifact/report_csv common/artifact/weights common/job/ common/train/evaluation common/inprocess/inprocess.h common/tracker/ clients/lib/psgd.h clients/psgd/ psgd/ protobuf-c/ google/
 MAP
 
 report() { # what, lines found

@@ -53,8 +53,7 @@ const char *psgd_codec_name(size_t index);
 typedef struct psgd_codec psgd_codec;
 
 /* Creates a codec from "NAME" or "NAME:NUMBER=VALUE,NUMBER=VALUE": a name and numbers of
- * `psgd info codecs`, those left out with their defaults. `rows` is the length of a row or 0.
- * The caller frees *out with psgd_codec_destroy.
+ * `psgd info codecs`, those left out with their defaults. The caller frees *out with psgd_codec_destroy.
  *
  * PSGD_INVALID_ARGUMENT: the text names the name or the number, its value and what is allowed. */
 int psgd_codec_create(const char *spec, psgd_codec **out);

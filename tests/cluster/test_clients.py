@@ -379,6 +379,24 @@ class ExitCodes(CliTest):
         for args in [("presets",), ("info", "codecs")]:  # whom one names has to answer
             self.assertEqual(named.run(*args)[:2], (CONNECTION, ""))
 
+    def test_codecs_are_measured_here(self):
+        def psgd(*args):
+            return subprocess.run([str(PSGD), *args], capture_output=True, text=True, timeout=60 * PATIENCE)
+        short = ("bench", "--for", "1ms", "--values", "50000")
+        rows = {row["codec"]: row for row in json.loads(psgd(*short, "--format", "json").stdout)}
+        plugins = json.loads(psgd("--format", "json", "info", "codecs").stdout)
+        self.assertEqual(set(rows), {p["name"] for p in plugins if p["kind"] == "codec"})
+        self.assertEqual((rows["f32"]["error"], rows["f32"]["pays_below_bits_per_s"]), (0, 0))
+        for name, size, error in [("f16", 2, 0.0002), ("int8", 1, 0.0149), ("topk", 0.06, 0.95)]:
+            self.assertAlmostEqual(rows[name]["bytes_per_value"], size, delta=0.02)
+            self.assertAlmostEqual(rows[name]["error"], error, delta=0.15 * error)
+            self.assertGreater(rows[name]["encode_ns"] * rows[name]["decode_ns"], 0)
+        lines = psgd(*short, "topk:fraction=0.5", "int8").stdout.splitlines()
+        self.assertEqual([line.split()[0] for line in lines], ["CODEC", "topk:fraction=0.5", "int8"])
+        wrong = psgd("bench", "int8", "topk:fraction=7")
+        self.assertEqual((wrong.returncode, wrong.stdout, wrong.stderr), (
+            ARGUMENTS, "", "psgd: topk:fraction=7: topk.fraction: is 7; numbers 0.0001 to 0.5 are allowed\n"))
+
     def test_an_answer_that_does_not_come(self):
         class Silent(grpc.GenericRpcHandler):
             def service(self, details):
