@@ -13,6 +13,7 @@ import unittest
 import mlflow_stub
 from browser import Browser
 from harness import ENDLESS, job_pb2, main
+from selenium.common.exceptions import StaleElementReferenceException
 from test_web_api import Web
 
 QUICK = {"workers": 2, "epochs": 1, "data": {"name": "glyphs", "train_limit": 2048, "test_limit": 256}}
@@ -36,7 +37,12 @@ class Page(Web):
         return b
 
     def until(self, what, ask):
-        return self.c.poll(what, ask, seconds=15)
+        def asked():
+            try:
+                return ask()
+            except StaleElementReferenceException:  # the page has drawn it anew meanwhile
+                return False
+        return self.c.poll(what, asked, seconds=15)
 
     def silent(self, b=None):
         """No error on the console, no request to another host."""
