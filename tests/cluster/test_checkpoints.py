@@ -374,12 +374,12 @@ class Checkpoints(ClusterTest):
         spec = {**JOB, **SLOW_STEPS, "epochs": 2, "workers": 2, "pservers": 1,
                 "checkpoint": {"everySteps": 5, "keep": 2}}
         job = c.submit(spec)
-        self.wait_for(c, job.id, 10)
+        c.poll("a checkpoint", lambda: self.listed(c, job.id))
         c.pservers[0].kill()
         c.pservers[0].start()
         straight = self.done(c, c.submit({**spec, "straggler": {}, "checkpoint": {}}).id)
         self.assertEqual(model_of(self.done(c, job.id)), model_of(straight))
-        self.assertGreaterEqual(c.get(job.id).recoveries[0].from_step, 10)
+        self.assertGreater(c.get(job.id).recoveries[0].from_step, 0)
         at = self.folder(c, job.id)
         self.assertEqual(at.readlink(), kept / job.id)
         self.assertEqual(len(self.listed(c, job.id)), 2)
@@ -392,7 +392,7 @@ class Checkpoints(ClusterTest):
             self.refuses_to_start("in use by another process", "--data-dir", data, "--checkpoint-path", kept)
         with self.subTest("the disk is gone when the job goes on"):
             lost = c.submit(spec)
-            self.wait_for(c, lost.id, 10)
+            c.poll("a checkpoint", lambda: self.listed(c, lost.id))
             kept.rename(disk / "away")
             c.pservers[0].kill()
             c.pservers[0].start()
