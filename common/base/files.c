@@ -20,6 +20,7 @@
 
 enum {
     FIRST_BYTES = 64 * 1024,
+    COPY_BYTES = 1 << 20,
     OPEN_DIRS = 16, /* bound of descriptors while removing a tree */
     PATH_NAMES_MAX = 8,
     START_BYTES = 8 << 20, /* that many more are added before the disk is told to begin with them */
@@ -268,6 +269,32 @@ ps_status ps_file_write(const char *path, const void *bytes, size_t n)
 ps_status ps_file_write_private(const char *path, const void *bytes, size_t n)
 {
     return write_whole(path, bytes, n, 0600);
+}
+
+ps_status ps_file_copy(const char *from, const char *to)
+{
+    uint8_t *bytes = ps_xmalloc(COPY_BYTES);
+    ps_file_writer writer;
+    ssize_t n = 1;
+    int fd = -1;
+    ps_status st = ps_file_open(from, &fd, NULL);
+
+    if (!ps_is_ok(&st)) {
+        free(bytes);
+        return st;
+    }
+    st = ps_file_writer_open(&writer, to);
+    while (ps_is_ok(&st) && n > 0) {
+        n = read(fd, bytes, COPY_BYTES);
+        st = n < 0 ? ps_fail_errno(errno, "read %s", PS_PATH_SHOWN(from))
+                   : ps_file_writer_add(&writer, bytes, (size_t)n);
+        if (!ps_is_ok(&st)) {
+            ps_file_writer_abandon(&writer);
+        }
+    }
+    close(fd);
+    free(bytes);
+    return ps_is_ok(&st) ? ps_file_writer_commit(&writer) : st;
 }
 
 ps_status ps_file_replace(const char *from, const char *to)

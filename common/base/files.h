@@ -59,6 +59,9 @@ PS_MUST_USE ps_status ps_file_writer_commit(ps_file_writer *writer);
 /* Removes the temporary file and ends the writer. Does nothing if the writer has ended. */
 void ps_file_writer_abandon(ps_file_writer *writer);
 
+/* Copies a regular file, with the guarantee of ps_file_write. */
+PS_MUST_USE ps_status ps_file_copy(const char *from, const char *to);
+
 /* Makes the complete file `from` durable and renames it to `to` in the same directory, replacing
  * an old one. `from` stays as it is after a failure. */
 PS_MUST_USE ps_status ps_file_replace(const char *from, const char *to);

@@ -421,10 +421,10 @@ void ps_store_keep_before(ps_store *store);
  * at that clock, or at the next one and has its weights from before. */
 bool ps_store_has_at(const ps_store *store, uint64_t clock);
 
-/* Writes the store for the repetition of `clock`. A slice that has not been stepped on it is written
- * as it was when the clock began, without anything of the contributions to it. One that has been is
- * ahead: it is written with these contributions, of which repetitions then change nothing, and with
- * the weights from before, which are given to workers that ask for `clock`. */
+/* Writes the store for the repetition of `clock`. A slice that has not been stepped on it is
+ * written as it was when the clock began, without anything of the contributions to it. One that has
+ * been is ahead: it is written with these contributions, of which repetitions then change nothing,
+ * and with the weights from before, which are given to workers that ask for `clock`. */
 PS_MUST_USE ps_status ps_store_save_at(const ps_store *store, uint64_t clock,
                                        ps_state_write_fn *write, void *arg);
 
@@ -450,5 +450,9 @@ PS_MUST_USE ps_status ps_store_load(ps_store *store, const uint8_t *bytes, size_
  *
  */
 PS_MUST_USE ps_status ps_store_load_end(ps_store *store);
+
+/* Has the workers that the files list as lost be there again. Between ps_store_load and
+ * ps_store_load_end, of a store without rows. */
+void ps_store_find_workers(ps_store *store);
 
 #endif

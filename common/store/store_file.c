@@ -231,6 +231,11 @@ ps_status ps_store_load(ps_store *store, const uint8_t *bytes, size_t len)
     return ps_is_ok(&st) ? take_shards(store, &in) : st;
 }
 
+void ps_store_find_workers(ps_store *store)
+{
+    memset(store->is_lost, 0, store->book.workers * sizeof *store->is_lost);
+}
+
 ps_status ps_store_load_end(ps_store *store)
 {
     for (uint32_t i = 0; i < PS_SHARDS; i++) {

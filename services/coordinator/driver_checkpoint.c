@@ -413,16 +413,23 @@ static ps_status does_not_train(const ps_attempt *a)
     return ps_fail(PS_FAILED_PRECONDITION, "job %s does not train", a->job_id);
 }
 
-/* Returns why a rank cannot save itself, where each does so at a clock of its own: it is lost.
- * Under bsp the attempt would be over. */
+/* Returns whether a rank that cannot save itself may go on from what it was in the checkpoint
+ * before.
+ */
+static bool has_stored(const ps_attempt *a)
+{
+    return a->job->record.job->progress != NULL && a->job->record.job->progress->checkpoints > 0;
+}
+
+/* Returns why a rank cannot save itself, where each does so at a clock of its own: it is lost, and
+ * there is no checkpoint before. Under bsp the attempt would be over. */
 static ps_status find_lost(const ps_attempt *a)
 {
     for (uint32_t r = 0; r < a->placement.rank_count && !ps_plan_is_in_step(a->plan); r++) {
-        if (ps_rank_is_lost(a, r)) {
+        if (ps_rank_is_lost(a, r) && !has_stored(a)) {
             return ps_fail(PS_FAILED_PRECONDITION,
-                           "rank %" PRIu32 " is lost, with %s; only an attempt with all ranks "
-                           "takes checkpoints",
-                           r, PS_SHORT(a->commit.members[a->told[r].member].id, 40));
+                           "rank %" PRIu32 " is lost, with %s, and no checkpoint before has it", r,
+                           PS_SHORT(a->commit.members[a->told[r].member].id, 40));
         }
     }
     return ps_ok();
@@ -436,8 +443,12 @@ static ps_status find_missing(const ps_attempt *a)
     for (uint32_t r = 0; ps_is_ok(&st) && r < a->placement.rank_count; r++) {
         const Psgd__V1__WorkerProgress *told = a->told[r].progress;
 
-        if (!ps_plan_is_in_step(a->plan) && told != NULL && told->step >= a->plan->total_steps) {
-            st = ps_fail(PS_OUT_OF_RANGE, "rank %" PRIu32 " has done all of its steps", r);
+        if (!ps_plan_is_in_step(a->plan) && told != NULL && told->step >= a->plan->total_steps &&
+            !has_stored(a)) {
+            st = ps_fail(PS_OUT_OF_RANGE,
+                         "rank %" PRIu32 " has done all of its steps, and no checkpoint before has "
+                         "it",
+                         r);
         }
     }
     return st;
@@ -456,7 +467,7 @@ static void check_named(ps_attempt *a)
         return;
     }
     if (ps_is_ok(&st) && ps_coordinator_now_us(a->c) - a->checkpoints.named_us > limit_ms * 1000) {
-        while (late + 1 < cuts->count && cuts->has[late]) {
+        while (late + 1 < cuts->count && ps_cuts_has(cuts, late)) {
             late++;
         }
         st = ps_fail(PS_DEADLINE_EXCEEDED, "%s has not taken it within %" PRId64 " ms (step_ms)",
@@ -570,9 +581,23 @@ static bool is_told(const ps_attempt *a, size_t node)
     bool have_all = true, waits = cuts->stays || !ps_plan_is_in_step(a->plan);
 
     for (size_t i = 0; i < cuts->count; i++) {
-        have_all = have_all && (cuts->has[i] || is_server(a, i));
+        have_all = have_all && (ps_cuts_has(cuts, i) || is_server(a, i));
     }
     return cuts->stage == PS_CUT_NAMED && (have_all || !waits || !is_server(a, node));
+}
+
+/* Notes which workers cannot save their ranks any more. Their ranks go on from the checkpoint
+ * before.
+ */
+static void note_away(ps_attempt *a)
+{
+    for (size_t i = 0; i < a->commit.count && !ps_plan_is_in_step(a->plan); i++) {
+        const ps_member *m = &a->commit.members[i];
+
+        if (!is_server(a, i) && (m->is_lost || m->step == PS_MEMBER_OVER)) {
+            ps_cuts_leave(&a->checkpoints.cuts, i);
+        }
+    }
 }
 
 /* Notes when the first worker stays at the checkpoint. */
@@ -599,6 +624,7 @@ void ps_checkpoints_beat(ps_attempt *a, size_t node, const Psgd__V1__HeartbeatRe
         return;
     }
     note_stay(a, beat->checkpoint);
+    note_away(a);
     if (ps_cuts_told(cuts, node, beat->checkpoint, beat->checkpoint_missed,
                      ps_coordinator_now_us(a->c))) {
         start_collecting(a);

@@ -157,20 +157,22 @@ static ps_status load(ps_server_thread *t)
         st = ps_wrap(ps_store_load(t->store, s->states[i]->data, s->states[i]->len),
                      "checkpoint, file %" PRIu32 " of servers", i);
     }
+    if (!ps_plan_is_in_step(s->plan)) { /* an attempt begins with all ranks */
+        ps_store_find_workers(t->store);
+    }
     return s->state_count > 0 && ps_is_ok(&st) ? ps_wrap(ps_store_load_end(t->store), "checkpoint")
                                                : st;
 }
 
 /* Returns whether the ranks of the checkpoint can go on from this part of it: they have brought
- * everything before its clock. If they are not in step, they were further already when the part was
- * saved. */
+ * everything before its clock. If they are not in step, each has a clock of its own, and a rank
+ * that was lost has brought less. */
 static bool fits(const ps_server_thread *t)
 {
     uint64_t clock = ps_store_clock(t->store), first = t->session->first_clock;
 
-    return ps_plan_is_in_step(t->session->plan)
-               ? clock == first || ps_store_has_at(t->store, first) /* all slices may be ahead */
-               : clock >= first;
+    return !ps_plan_is_in_step(t->session->plan) || clock == first ||
+           ps_store_has_at(t->store, first); /* all slices may be ahead */
 }
 
 static void open_part(void *arg)

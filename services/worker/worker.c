@@ -64,20 +64,35 @@ static void keep_files(ps_worker *w)
     }
 }
 
-/* Gives up the checkpoint that is being taken if a rank has ended without it. */
+/* Notes that one of the ranks that had to save themselves has done so, or does not. */
+static void one_less(ps_worker *w)
+{
+    uint64_t clock = w->cut;
+
+    if (--w->cut_left == 0) {
+        w->cut = 0;
+        ps_node_checkpoint_end(w->node, clock);
+    }
+}
+
+/* If a rank has ended without the checkpoint that is being taken, gives it up, or where ranks are
+ * not in step goes on without the rank. */
 static void look_for_owed(ps_worker *w)
 {
     ps_status ended = ps_fail(PS_FAILED_PRECONDITION, "a rank has ended");
     uint64_t clock = w->cut;
-    bool is_owed = false;
 
-    for (uint32_t i = 0; i < w->rank_count; i++) {
-        is_owed =
-            is_owed || (!ps_rank_is_running(w->ranks[i]) && ps_rank_owes_cut(w->ranks[i], clock));
-    }
-    if (clock != 0 && is_owed && !w->releasing) {
-        w->cut = 0;
-        ps_node_checkpoint_fail(w->node, clock, &ended);
+    for (uint32_t i = 0; i < w->rank_count && w->cut != 0 && !w->releasing; i++) {
+        if (ps_rank_is_running(w->ranks[i]) || !ps_rank_owes_cut(w->ranks[i], clock)) {
+            continue;
+        }
+        (void)ps_rank_cut_at(w->ranks[i], 0, false);
+        if (ps_plan_is_in_step(w->session->plan)) {
+            w->cut = 0;
+            ps_node_checkpoint_fail(w->node, clock, &ended);
+        } else {
+            one_less(w);
+        }
     }
 }
 
@@ -161,10 +176,7 @@ static void on_saved(void *arg, uint32_t rank, uint64_t clock, ps_snapshot state
     if (weights.fd >= 0) {
         ps_node_checkpoint_add(w->node, clock, "weights.f32", weights);
     }
-    if (--w->cut_left == 0) {
-        w->cut = 0;
-        ps_node_checkpoint_end(w->node, clock);
-    }
+    one_less(w);
 }
 
 static void cut(void *state, uint64_t clock, bool stays)
@@ -181,6 +193,9 @@ static void cut(void *state, uint64_t clock, bool stays)
     if (!is_ahead) { /* what other ranks save for it is not wanted */
         w->cut = 0;
         ps_node_checkpoint_fail(w->node, clock, &late);
+    }
+    if (w->is_running) {
+        look_for_owed(w);
     }
 }
 

@@ -4,10 +4,9 @@ goes on from the last one, and another job goes on from it. Each contribution co
 import csv
 import io
 import re
-import subprocess
 
 import grpc
-from harness import BIN, PATIENCE, SLOW, SMALL, ClusterTest, coordinator_pb2, job_pb2, main
+from harness import PATIENCE, SLOW, SMALL, ClusterTest, coordinator_pb2, job_pb2, main
 
 LEASE_MS = int(2000 * SLOW)
 STEPS, RANKS = 40, 4  # 10 steps an epoch
@@ -103,32 +102,62 @@ class AsyncCheckpoints(ClusterTest):
             self.assertEqual(steps, list(range(steps[0], STEPS + 1)))
             self.assertGreater(steps[0], at)
 
-    def test_a_lost_worker(self):
-        """One is taken when it is asked for; without a rank there are no more."""
-        c = self.cluster(workers=2, pservers=1)
-        c.wait_nodes(3)
-        job = c.submit(JOB, workerProcesses=2, pservers=1, consistency={"name": "asp"}, epochs=400,
-                       checkpoint={"everySteps": 4, "keep": 1})
-        c.wait(job.id, lambda j: j.progress.step > 2)
-        out = subprocess.run([BIN / "psgd", "--coordinator", c.coordinator.address, "checkpoint", job.id],
-                             capture_output=True, text=True, timeout=20 * PATIENCE)
-        self.assertEqual(out.returncode, 0, out.stderr)
-        c.poll("a checkpoint", lambda: self.steps(c, job.id))
-        lost = next(p for p in job.placements or c.get(job.id).placements if p.rank == 3).node_id
-        c.workers[int(lost[-1])].kill()
-        job = c.wait(job.id, lambda j: j.reason == "CHECKPOINT_SKIPPED")
-        self.assertRegex(job.message, rf"rank \d is lost, with {lost}")
-        with self.assertRaises(grpc.RpcError) as e:
-            c.api.TakeCheckpoint(coordinator_pb2.TakeCheckpointRequest(job_id=job.id), timeout=10 * PATIENCE)
-        self.assertIn("is lost", e.exception.details())
-        self.assertEqual((job.state, job.restarts), (RUNNING, 0))
+    def lose_the_server(self, c, job_id, more_than):
+        """Until there is a checkpoint of a later step; then the server is lost, and the job goes on from it."""
+        c.poll("a later one", lambda: self.steps(c, job_id)[-1:] > [more_than])
         c.pservers[0].kill()
         c.pservers[0].start()
-        job = c.wait(job.id, lambda j: j.restarts == 1 and j.state == RUNNING and j.progress.step > j.recoveries[0].from_step)
-        self.assertGreater(job.recoveries[0].from_step, 0)
-        self.assertEqual(job.progress.workers_alive, RANKS)
-        c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id), timeout=10 * PATIENCE)
-        c.wait(job.id)
+        job = c.wait(job_id)
+        self.assertEqual((job.state, job.restarts), (DONE, 1), f"{job.reason} {job.message}")
+        self.assertGreater(job.recoveries[0].from_step, more_than)
+        return job
+
+    def test_a_lost_worker(self):
+        """Its ranks go on from the checkpoint before. Without one there is none."""
+        c = self.cluster(workers=2, pservers=1)
+        c.wait_nodes(3)
+        pace = {"name": "fixed", "params": {"rank": 3, "ms": 200, "others_ms": 150}}
+        for checkpoint in ({"everySteps": 4, "keep": 9}, {}):
+            with self.subTest(str(checkpoint)):
+                since = {p: p.log_end() for p in c.pservers}
+                job = c.submit({**JOB, "straggler": pace}, workerProcesses=2, pservers=1, consistency={"name": "asp"},
+                               checkpoint=checkpoint)
+                at = c.wait(job.id, lambda j: j.progress.step > 4)
+                if checkpoint:
+                    c.poll("a checkpoint", lambda: self.steps(c, job.id))
+                name = next(p.node_id for p in at.placements if p.node_id.startswith("worker") and p.rank == 2)
+                lost = next(p for p in c.workers if p.name == name)
+                lost.kill()
+                c.wait(job.id, lambda j: j.progress.workers_alive < RANKS)
+                if checkpoint:
+                    job = self.lose_the_server(c, job.id, self.steps(c, job.id)[-1])
+                    files = self.must_be_whole(c, job, since)
+                    for rank in range(RANKS):
+                        self.assertEqual(self.steps_of(files, rank), list(range(1, STEPS + 1)))
+                else:
+                    with self.assertRaises(grpc.RpcError) as e:
+                        c.api.TakeCheckpoint(coordinator_pb2.TakeCheckpointRequest(job_id=job.id), timeout=10 * PATIENCE)
+                    self.assertRegex(e.exception.details(), rf"rank \d is lost, with {lost.name}, and no checkpoint before")
+                    c.wait(job.id, lambda j: j.reason == "CHECKPOINT_SKIPPED")
+                    c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id), timeout=10 * PATIENCE)
+                    c.wait(job.id)
+                lost.start()
+                c.wait_nodes(3)
+
+    def test_ranks_that_have_ended(self):
+        """While one rank trains, the others go on from the checkpoint before."""
+        c = self.cluster(workers=2, pservers=1)
+        c.wait_nodes(3)
+        since = {p: p.log_end() for p in c.pservers}
+        job = c.submit({**JOB, "straggler": {"name": "fixed", "params": {"rank": 3, "ms": 250, "others_ms": 60}}},
+                       workerProcesses=2, pservers=1, consistency={"name": "asp"}, epochs=2,
+                       checkpoint={"everySteps": 3, "keep": 9})
+        c.poll("others have ended", lambda: len(re.findall("FINISHED", "".join(p.log() for p in c.workers))) == 1)
+        job = self.lose_the_server(c, job.id, c.get(job.id).progress.step)
+        self.assertEqual(self.ledgers(since), {ledger(STEPS // 2)})
+        files = c.files(job.id)
+        for rank in range(RANKS):
+            self.assertEqual(self.steps_of(files, rank), list(range(1, STEPS // 2 + 1)))
 
     def test_the_state_of_ranks_and_servers(self):
         """Three jobs at a time lose the coordinator, then a worker each, then a server each."""

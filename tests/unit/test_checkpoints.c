@@ -121,6 +121,27 @@ static void all_nodes_have_it_before_files_are_collected(void **state)
     ps_cuts_fini(&c);
 }
 
+static void nobody_waits_for_a_node_that_has_left(void **state)
+{
+    ps_cuts c;
+
+    (void)state;
+    ps_cuts_init(&c, 3, 10, 0);
+    ps_cuts_leave(&c, 0);
+    assert_false(ps_cuts_told(&c, 1, 10, 0, 1));
+    assert_true(ps_cuts_told(&c, 2, 10, 0, 2));
+    assert_int_equal(c.at, 1); /* the first that has it */
+    assert_true(ps_cuts_collected(&c));
+    assert_int_equal(c.at, 2);
+    assert_false(ps_cuts_collected(&c));
+    ps_cuts_stored(&c, 3);
+    ps_cuts_name(&c, 20);
+    ps_cuts_leave(&c, 1);
+    ps_cuts_leave(&c, 2);
+    assert_false(ps_cuts_told(&c, 2, 0, 0, 4)); /* nobody has it */
+    ps_cuts_fini(&c);
+}
+
 static void one_that_a_node_missed_is_named_later(void **state)
 {
     ps_cuts c;
@@ -326,6 +347,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(rounds_of_several_steps_become_clocks),
         cmocka_unit_test(the_name_of_a_checkpoint_is_a_job_and_a_step),
         cmocka_unit_test(all_nodes_have_it_before_files_are_collected),
+        cmocka_unit_test(nobody_waits_for_a_node_that_has_left),
         cmocka_unit_test(one_that_a_node_missed_is_named_later),
         cmocka_unit_test(one_that_is_collected_is_too_old_for_a_later_wish),
         cmocka_unit_test(one_at_which_workers_stay_is_one_of_its_own),

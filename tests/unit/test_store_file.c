@@ -205,7 +205,8 @@ static void each_virtual_shard_comes_once(void **state)
     end(r);
 }
 
-/* A worker that was lost is lost; a policy that does not bear it has no such file. */
+/* A worker that was lost is lost, unless the attempt that goes on has all workers again; a policy
+ * that does not bear it has no such file. */
 static void losses_are_in_the_file(void **state)
 {
     rig *r = begin();
@@ -224,6 +225,14 @@ static void losses_are_in_the_file(void **state)
     must(ps_store_load_end(f.stores[0]));
     assert_true(ps_store_is_lost(f.stores[0], 1) && !ps_store_is_lost(f.stores[0], 0));
     assert_int_equal(ps_store_clock(f.stores[0]), 1);
+    farm_end(&f);
+    farm_begin(&f, &r->job, 1);
+    must(ps_store_load(f.stores[0], file.bytes, file.len));
+    ps_store_find_workers(f.stores[0]);
+    must(ps_store_load_end(f.stores[0]));
+    assert_false(ps_store_is_lost(f.stores[0], 1));
+    push_clock(&f, 1);
+    assert_int_equal(ps_store_clock(f.stores[0]), 2);
     farm_end(&f);
     free(file.bytes);
     end(r);

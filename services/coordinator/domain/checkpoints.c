@@ -15,6 +15,7 @@ void ps_cuts_init(ps_cuts *cuts, size_t nodes, uint64_t clock, int64_t now_us)
 {
     *cuts = (ps_cuts){.count = nodes, .since_us = now_us};
     cuts->has = ps_xcalloc(nodes + 1, sizeof *cuts->has);
+    cuts->is_away = ps_xcalloc(nodes + 1, sizeof *cuts->is_away);
     if (clock > 0) {
         ps_cuts_name(cuts, clock);
     }
@@ -23,6 +24,7 @@ void ps_cuts_init(ps_cuts *cuts, size_t nodes, uint64_t clock, int64_t now_us)
 void ps_cuts_fini(ps_cuts *cuts)
 {
     free(cuts->has);
+    free(cuts->is_away);
     *cuts = (ps_cuts){0};
 }
 
@@ -61,6 +63,26 @@ void ps_cuts_name(ps_cuts *cuts, uint64_t clock)
     memset(cuts->has, 0, cuts->count * sizeof *cuts->has);
 }
 
+void ps_cuts_leave(ps_cuts *cuts, size_t node)
+{
+    cuts->is_away[node] = true;
+}
+
+bool ps_cuts_has(const ps_cuts *cuts, size_t node)
+{
+    return cuts->has[node] || cuts->is_away[node];
+}
+
+/* Moves to the next node from `at` on that has it. Returns whether there is one. */
+static bool move_on(ps_cuts *cuts, size_t at)
+{
+    while (at < cuts->count && !cuts->has[at]) {
+        at++;
+    }
+    cuts->at = at < cuts->count ? at : cuts->at;
+    return at < cuts->count;
+}
+
 static void end(ps_cuts *cuts, int64_t now_us)
 {
     cuts->stage = PS_CUT_NONE;
@@ -91,9 +113,12 @@ bool ps_cuts_told(ps_cuts *cuts, size_t node, uint64_t has, uint64_t missed, int
     }
     cuts->has[node] = has == cuts->clock;
     for (size_t i = 0; i < cuts->count; i++) {
-        if (!cuts->has[i]) {
+        if (!ps_cuts_has(cuts, i)) {
             return false;
         }
+    }
+    if (!move_on(cuts, 0)) {
+        return false;
     }
     cuts->stage = PS_CUT_COLLECTING;
     return true;
@@ -102,7 +127,7 @@ bool ps_cuts_told(ps_cuts *cuts, size_t node, uint64_t has, uint64_t missed, int
 bool ps_cuts_collected(ps_cuts *cuts)
 {
     assert(cuts->stage == PS_CUT_COLLECTING);
-    if (++cuts->at < cuts->count) {
+    if (move_on(cuts, cuts->at + 1)) {
         return true;
     }
     cuts->stage = PS_CUT_STORING;

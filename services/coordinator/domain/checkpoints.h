@@ -33,6 +33,7 @@ typedef struct ps_cuts {
     int64_t since_us;      /* when the last one was stored or given up, or training began */
     size_t count;          /* nodes */
     bool *has;             /* (count): the node has it; its files wait, or are collected */
+    bool *is_away;         /* (count): the node takes none any more: ps_cuts_leave */
     size_t at;             /* node whose files are collected */
 } ps_cuts;
 
@@ -55,9 +56,15 @@ uint64_t ps_cuts_ahead(const ps_cuts *cuts, double clocks_a_second, int64_t hear
 /* Names one, while none is under way, or in place of a later one that is named. */
 void ps_cuts_name(ps_cuts *cuts, uint64_t clock);
 
+/* A node takes none any more: it is lost, or has done all of its steps. Nobody waits for it. */
+void ps_cuts_leave(ps_cuts *cuts, size_t node);
+
+/* Returns whether the node has the one that is named, or takes none any more. */
+bool ps_cuts_has(const ps_cuts *cuts, size_t node);
+
 /* Takes what a node says: the clock of the checkpoint that it has, and of the one that it missed;
- * 0: none. Returns whether that was the last one: the files of node cuts->at are to be collected.
- */
+ * 0: none. Returns whether that was the last one: the files of node cuts->at, the first one that
+ * has it, are to be collected. */
 bool ps_cuts_told(ps_cuts *cuts, size_t node, uint64_t has, uint64_t missed, int64_t now_us);
 
 /* The files of node cuts->at are here. Returns whether there is another node, which is then

@@ -8,6 +8,7 @@
 #include "common/base/shorten.h"
 #include "common/base/strbuf.h"
 #include "common/base/xalloc.h"
+#include "common/job/checkpoint_clocks.h"
 #include "services/coordinator/domain/checkpoints.h"
 #include "services/coordinator/io/archive.h"
 #include "services/coordinator/io/checkpoint_place.h"
@@ -450,10 +451,69 @@ static ps_status write_model(const ps_checkpoint_conf *conf, ps_written *model)
     return st;
 }
 
+static bool is_gathered(const ps_checkpoint_conf *conf, const char *name)
+{
+    for (size_t i = 0; i < conf->count; i++) {
+        if (strcmp(conf->files[i].name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Copies a file of the checkpoint before. */
+static ps_status copy_file(const ps_checkpoint_conf *conf, const ps_checkpoint *before,
+                           const char *name, ps_manifest_file *out)
+{
+    char from[PS_FOLDER_MAX], to[PS_FOLDER_MAX];
+    ps_status st;
+
+    for (size_t i = 0; i < before->count; i++) {
+        if (strcmp(before->files[i].name, name) == 0) {
+            *out = before->files[i];
+            out->name = name;
+            st = ps_path_join(from, sizeof from, before->folder, name);
+            st = ps_is_ok(&st) ? ps_path_join(to, sizeof to, conf->gathered, name) : st;
+            st = ps_is_ok(&st) ? ps_room_for(conf->gathered, out->size) : st;
+            return ps_is_ok(&st) ? ps_file_copy(from, to) : st;
+        }
+    }
+    return ps_fail(PS_NOT_FOUND, "%s was not sent, and no checkpoint before has it", name);
+}
+
+/* Where ranks are not in step: gives a rank that could not save itself the file that it has in the
+ * newest checkpoint that is whole. It goes on from there, and servers do not add again what they
+ * have of its steps since. Writes the names of all ranks' files to names (workers), and appends to
+ * files
+ * (*count). */
+static ps_status fill_ranks(const ps_checkpoint_conf *conf, char (*names)[PS_CHECKPOINT_NAME_MAX],
+                            ps_manifest_file *files, size_t *count)
+{
+    ps_checkpoint before = {0};
+    uint64_t *steps = NULL;
+    size_t at = ps_checkpoint_list(conf->job_folder, &steps);
+    ps_status st = ps_fail(PS_NOT_FOUND, "none");
+
+    while (at > 0 && !ps_is_ok(&st)) {
+        st = ps_checkpoint_read(conf->job_folder, steps[--at], false, &before);
+    }
+    st = ps_ok();
+    for (uint32_t r = 0; r < conf->plan->spec->workers && ps_is_ok(&st); r++) {
+        ps_checkpoint_rank_name(names[r], r);
+        if (!is_gathered(conf, names[r])) {
+            st = copy_file(conf, &before, names[r], &files[(*count)++]);
+        }
+    }
+    ps_checkpoint_fini(&before);
+    free(steps);
+    return st;
+}
+
 static ps_status write_manifest(const ps_checkpoint_conf *conf, const ps_written *model)
 {
-    ps_manifest_file *files = ps_xcalloc(conf->count + 2, sizeof *files);
-    char path[PS_FOLDER_MAX];
+    uint32_t ranks = conf->plan->spec->workers;
+    ps_manifest_file *files = ps_xcalloc(conf->count + ranks + 2, sizeof *files);
+    char path[PS_FOLDER_MAX], (*names)[PS_CHECKPOINT_NAME_MAX] = ps_xcalloc(ranks, sizeof *names);
     size_t count = 0;
     ps_status st = ps_path_join(path, sizeof path, conf->gathered, MANIFEST);
 
@@ -466,6 +526,9 @@ static ps_status write_manifest(const ps_checkpoint_conf *conf, const ps_written
             memcpy(files[count++].sha256, conf->files[i].sha256, PS_SHA256_HEX_BYTES);
         }
     }
+    if (ps_is_ok(&st) && !ps_plan_is_in_step(conf->plan)) {
+        st = fill_ranks(conf, names, files, &count);
+    }
     files[count] = (ps_manifest_file){
         .name = PS_CHECKPOINT_MODEL, .kind = KIND, .node_id = "", .size = model->size};
     memcpy(files[count++].sha256, model->sha256, PS_SHA256_HEX_BYTES);
@@ -476,6 +539,7 @@ static ps_status write_manifest(const ps_checkpoint_conf *conf, const ps_written
     if (ps_is_ok(&st)) {
         st = ps_manifest_write(path, files, count);
     }
+    free(names);
     free(files);
     return st;
 }

@@ -64,7 +64,9 @@ typedef struct ps_checkpoint_conf {
     const ps_plan *plan;
     const ps_placement *placement;
     ps_checkpoint_facts facts;
-    const ps_intake_file *files; /* (count): states of servers and ranks; weights are left out */
+    /* (count): states of servers and ranks; weights are left out. If ranks are not in step, one
+     * that is not here gets that of the checkpoint before. */
+    const ps_intake_file *files;
     size_t count;
 } ps_checkpoint_conf;
 
