@@ -25,6 +25,7 @@ import numpy
 import torch
 
 import psgd
+import psgd.torch
 
 
 def gradient(*shape, seed=1):
@@ -148,6 +149,66 @@ class Net(torch.nn.Module):
     def forward(self, x):
         x = torch.nn.functional.max_pool2d(torch.relu(self.conv2(torch.relu(self.conv1(x)))), 2)
         return torch.softmax(self.fc2(torch.relu(self.fc1(x.flatten(1)))), 1)
+
+
+DDP = """
+import hashlib, sys, torch
+import torch.distributed as dist
+import psgd, psgd.torch
+rank, at, name, numbers = int(sys.argv[1]), sys.argv[2], sys.argv[3], eval(sys.argv[4])
+dist.init_process_group("gloo", init_method="file://" + at, rank=rank, world_size=2)
+torch.manual_seed(3)
+torch.set_num_threads(1)
+net = torch.nn.Sequential(torch.nn.Linear(20, 300), torch.nn.ReLU(), torch.nn.Linear(300, 4))
+teacher = torch.nn.Linear(20, 4)
+ddp = torch.nn.parallel.DistributedDataParallel(net, bucket_cap_mb=0.01)
+state = psgd.torch.Ddp(name, **numbers) if name != "plain" else None
+if state is not None:
+    ddp.register_comm_hook(state, psgd.torch.ddp_hook)
+optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1)
+draws = torch.Generator().manual_seed(7 + rank)
+for step in range(150):
+    x = torch.randn(32, 20, generator=draws)
+    loss = torch.nn.functional.mse_loss(ddp(x), teacher(x).detach())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+values = torch.cat([p.detach().flatten() for p in net.parameters()])
+print(hashlib.sha256(values.numpy().tobytes()).hexdigest(), loss.item(), values.double().norm().item(),
+      state.bytes_sent if state is not None else 0)
+"""
+
+
+class DistributedDataParallel(unittest.TestCase):
+    def train(self, name, **numbers):
+        """What both ranks printed: SHA-256 of the weights, loss, norm, bytes."""
+        with tempfile.TemporaryDirectory() as folder:
+            env = {**os.environ, "PYTHONPATH": str(PACKAGE)}
+            ranks = [subprocess.Popen([sys.executable, "-c", DDP, str(rank), f"{folder}/store", name, repr(numbers)], env=env,
+                                      text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for rank in range(2)]
+            said = [rank.communicate(timeout=120) for rank in ranks]
+        self.assertEqual([rank.returncode for rank in ranks], [0, 0], said)
+        return [out.split() for out, _ in said]
+
+    def test_gradients_go_by_codecs(self):
+        """f32 is plain PyTorch; fewer bytes learn as well, with the same bits on both ranks."""
+        (_, loss, norm, _), _ = self.train("plain")
+        for name, numbers, part in (("f32", {}, 1.01), ("int8", {}, 0.26), ("topk", {"fraction": 0.05, "error_feedback": 1}, 0.1)):
+            with self.subTest(codec=name):
+                (sha, its_loss, its_norm, sent), (other, *_) = self.train(name, **numbers)
+                self.assertEqual(sha, other)
+                self.assertLess(int(sent), part * 150 * 4 * (21 * 300 + 301 * 4))
+                self.assertLess(float(its_loss), 2 * float(loss) + 0.01)
+                if name == "f32":
+                    self.assertAlmostEqual(float(its_norm), float(norm), delta=1e-6 * float(norm))
+
+    def test_what_is_wrong_is_said_before_the_first_step(self):
+        with tempfile.TemporaryDirectory() as folder:
+            torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/store", rank=0, world_size=1)
+            self.addCleanup(torch.distributed.destroy_process_group)
+            for numbers, text in (({"fraction": 7}, "fraction: is 7"), ({"difference": 1}, "difference: is 1; 0 is allowed")):
+                with self.assertRaisesRegex(ValueError, text):
+                    psgd.torch.Ddp("topk", **numbers)
 
 
 class Models(unittest.TestCase):
