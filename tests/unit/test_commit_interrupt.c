@@ -30,6 +30,7 @@ static void an_attempt_that_is_interrupted_is_repeated_if_it_may_be(void **state
 
 static void a_checkpoint_that_is_torn_while_it_is_sent_leads_to_another_attempt(void **state)
 {
+    const ps_status full = {.code = PS_RESOURCE_EXHAUSTED, .text = "no memory"};
     const ps_status torn = {.code = PS_DATA_LOSS, .text = "server-00000-00.state became shorter"};
     ps_commit_conf last = cm_conf;
     cm_world w;
@@ -51,6 +52,13 @@ static void a_checkpoint_that_is_torn_while_it_is_sent_leads_to_another_attempt(
     ps_commit_torn(&w.c, &torn, w.now);
     ps_commit_refused(&w.c, W1, &torn, w.now);
     assert_int_equal(w.c.outcome, STATE(FAILED));
+    ps_commit_fini(&w.c);
+
+    cm_begin(&w, &cm_conf);
+    cm_reserve_all(&w);
+    ps_commit_torn(&w.c, &full, w.now);
+    ps_commit_fail(&w.c, "PACKAGE_FAILED", &full, w.now);
+    assert_string_equal(w.c.reason, "PACKAGE_FAILED");
     ps_commit_fini(&w.c);
 }
 

@@ -280,8 +280,8 @@ void ps_commit_move(ps_commit *c, const char *reason, const char *message, int64
 /* Fails the attempt because of the coordinator itself. */
 void ps_commit_fail(ps_commit *c, const char *reason, const ps_status *why, int64_t now_us);
 /* Says that the job's own checkpoint, which was whole when the attempt began, cannot be read any
- * more. Interrupts the attempt, as the next one takes a checkpoint that is whole; fails as
- * ps_commit_fail does if three attempts in a row were interrupted. */
+ * more. Interrupts the attempt, as the next one takes a checkpoint that is whole. Does nothing if
+ * three attempts in a row were interrupted, or memory was lacking: the caller then fails. */
 void ps_commit_torn(ps_commit *c, const ps_status *why, int64_t now_us);
 /* Gives an outcome DONE that says nothing a reason and a message: which bound ended the job. */
 void ps_commit_note(ps_commit *c, const char *reason, const char *message);

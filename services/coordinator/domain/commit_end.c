@@ -273,7 +273,7 @@ void ps_commit_interrupt(ps_commit *c, const char *reason, int64_t now_us, const
 
 void ps_commit_torn(ps_commit *c, const ps_status *why, int64_t now_us)
 {
-    if (c->conf.may_repeat) {
+    if (c->conf.may_repeat && why->code != PS_RESOURCE_EXHAUSTED) {
         ps_commit_interrupt(c, "CHECKPOINT_TORN", now_us, "%s", why->text);
     }
 }
