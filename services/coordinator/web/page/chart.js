@@ -39,6 +39,7 @@ export function chart(title, format = short) {
       at.replaceChildren(h('p', {class: 'soft'}, 'Nothing to draw yet.'));
       return;
     }
+    if (!at.isConnected) return;  // the view was left while the data came
     const shared = {
       file: data, labels: ['x', ...series.map((_, i) => `s${i}`)], colors: series.map((_, i) => colour(i)),
       drawPoints: data.length < 30, pointSize: 2.5,
