@@ -6,7 +6,7 @@ import io
 import re
 
 import grpc
-from harness import PATIENCE, SLOW, SMALL, ClusterTest, coordinator_pb2, job_pb2, main
+from harness import FINAL, PATIENCE, SLOW, SMALL, ClusterTest, coordinator_pb2, job_pb2, main
 
 LEASE_MS = int(2000 * SLOW)
 STEPS, RANKS = 40, 4  # 10 steps an epoch
@@ -140,7 +140,7 @@ class AsyncCheckpoints(ClusterTest):
                         c.api.TakeCheckpoint(coordinator_pb2.TakeCheckpointRequest(job_id=job.id), timeout=10 * PATIENCE)
                     except grpc.RpcError as refused:
                         self.assertRegex(refused.details(), why)
-                    skipped = c.wait(job.id, lambda j: j.reason == "CHECKPOINT_SKIPPED" or j.state != RUNNING)
+                    skipped = c.wait(job.id, lambda j: j.reason == "CHECKPOINT_SKIPPED" or j.state in FINAL)
                     self.assertRegex(skipped.message, why)
                     self.assertEqual(self.steps(c, job.id), [])
                     c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id), timeout=10 * PATIENCE)
