@@ -28,7 +28,7 @@ class Ddp:
         """
         if numbers.get("difference"):
             raise ValueError(f"difference: is {numbers['difference']}; 0 is allowed, as each gradient stands alone")
-        self.group = group if group is not None else dist.group.WORLD
+        self.group = group  # None: holds none, so that destroy_process_group ends it
         self.name, self.seed, self.numbers = name, seed, numbers
         self.ranks, self.rank = dist.get_world_size(self.group), dist.get_rank(self.group)
         self.bytes_sent = 0  # of encodings; each goes to every other rank
