@@ -169,7 +169,7 @@ class AsyncCheckpoints(ClusterTest):
         c.wait_nodes(12)
         since = {p: p.log_end() for p in c.pservers}
         jobs = {name: c.submit({**JOB, **more, "consistency": {"name": "asp"},
-                                "straggler": {"name": "fixed", "params": {"rank": 3, "ms": 200, "others_ms": 150}}},
+                                "straggler": {"name": "fixed", "params": {"rank": 3, "ms": 350, "others_ms": 300}}},
                                workerProcesses=2, pservers=2, checkpoint={"everySteps": 4, "keep": 9}).id
                 for name, more in STATES.items()}
         for job in jobs.values():
