@@ -124,6 +124,9 @@
                                      "default: fail")),                                            \
     PS_OPTION_STRING(type, member.max_rollbacks, .name = "max-rollbacks", .metavar = "N",          \
                      .help = help_of("how often the job may go back, 1 to 30; default: 3")),       \
+    PS_OPTION_STRING(type, member.replicas, .name = "replicas", .metavar = "N",                    \
+                     .help = help_of("servers that keep each shard, 1 or 2; with 2 the loss of a " \
+                                     "server repeats at most a step; default: 1")),                \
     PS_OPTION_STRING(type, member.workers_min, .name = "workers-min", .metavar = "N",              \
                      .help = help_of("worker processes with which the job begins, and goes on "    \
                                      "after a loss; it waits for them")),                          \

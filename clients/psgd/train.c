@@ -76,6 +76,7 @@ static ps_status refuse_service_fields(const Psgd__V1__JobSpec *spec, ps_error *
         {"spec.recovery.on_worker_loss", r != NULL && ps_loss_restarts(r->on_worker_loss)},
         {"spec.recovery.on_server_loss", r != NULL && ps_loss_restarts(r->on_server_loss)},
         {"spec.recovery.wait_seconds", r != NULL && r->wait_seconds != 0},
+        {"spec.recovery.replicas", r != NULL && r->replicas > 1},
         {"spec.workers_min", spec->workers_min > 0},
         {"spec.workers_max", spec->workers_max > 0},
     };
@@ -138,6 +139,7 @@ static bool refuse_loss_flags(const ps_spec_flags *flags)
         {"--max-restarts", flags->max_restarts},
         {"--on-divergence", flags->on_divergence},
         {"--max-rollbacks", flags->max_rollbacks},
+        {"--replicas", flags->replicas},
         {"--workers-min", flags->workers_min},
         {"--workers-max", flags->workers_max},
     };

@@ -63,6 +63,12 @@ bool ps_plan_can_rescue(const ps_plan *plan)
     return true;
 }
 
+bool ps_plan_has_copies(const ps_plan *plan)
+{
+    return plan->spec->recovery->replicas > 1 && plan->spec->pservers > 1 &&
+           ps_plan_can_rescue(plan);
+}
+
 /* Checks a checkpoint that the job goes on from. */
 static void check_init(ps_check *check, const ps_plan *plan, const char *lacks)
 {

@@ -48,14 +48,27 @@ static void check_divergence(ps_check *check, const ps_plan *plan, Psgd__V1__Rec
         }
         break;
     default:
-        ps_check_bad(check, "spec.recovery.on_divergence",
-                     "is %d; FAIL and ROLLBACK are allowed", (int)spec->on_divergence);
+        ps_check_bad(check, "spec.recovery.on_divergence", "is %d; FAIL and ROLLBACK are allowed",
+                     (int)spec->on_divergence);
     }
     ps_check_u32(check, "spec.recovery.max_rollbacks", &spec->max_rollbacks, ROLLBACKS_DEFAULT, 1,
                  PS_ROLLBACKS_MAX);
     if (spec->halvings > PS_HALVINGS_MAX) {
         ps_check_bad(check, "spec.recovery.halvings", "is %u; 0 to %u are allowed", spec->halvings,
                      (unsigned)PS_HALVINGS_MAX);
+    }
+}
+
+/* Checks how many servers keep each shard. A job that has lost servers goes on with one. */
+static void check_replicas(ps_check *check, const ps_plan *plan, Psgd__V1__RecoverySpec *spec)
+{
+    ps_check_u32(check, "spec.recovery.replicas", &spec->replicas, 1, 1, PS_REPLICAS_MAX);
+    if (spec->replicas > 1 && check->count == 0 /* all plugins are known */ &&
+        !ps_plan_can_rescue(plan)) {
+        ps_check_bad(check, "spec.recovery.replicas",
+                     "is %u, which is for jobs that repeat a step after the loss of a worker: "
+                     "consistency bsp, on_worker_loss REPEAT, and ranks without state of their own",
+                     spec->replicas);
     }
 }
 
@@ -108,5 +121,6 @@ void ps_check_recovery(ps_check *check, ps_plan *plan)
                      spec->wait_seconds, wait_min, wait_max);
     }
     check_divergence(check, plan, spec);
+    check_replicas(check, plan, spec);
     check_elastic(check, plan);
 }

@@ -152,6 +152,9 @@ enum { PS_HALVINGS_MAX = 60 };
 /* The largest spec.recovery.max_restarts and spec.checkpoint.keep; the smallest is 1. */
 enum { PS_RESTARTS_MAX = 100000, PS_CHECKPOINTS_KEPT_MAX = 1000, PS_ROLLBACKS_MAX = 30 };
 
+/* The largest spec.recovery.replicas. */
+enum { PS_REPLICAS_MAX = 2 };
+
 /* Returns why a job of this plan cannot have checkpoints; NULL: it can. */
 const char *ps_plan_checkpoint_lacks(const ps_plan *plan);
 
@@ -169,6 +172,10 @@ bool ps_loss_restarts(Psgd__V1__LossAction action);
 /* Returns whether the job goes on after the loss of a worker from where its servers are: its ranks
  * have no state of their own, and servers keep what they need to go one clock back. */
 bool ps_plan_can_rescue(const ps_plan *plan);
+
+/* Returns whether each shard is on two servers (ps_placement_copy), so that the same holds for the
+ * loss of a server. */
+bool ps_plan_has_copies(const ps_plan *plan);
 
 /* Reads "checkpoint:JOB@STEP". Returns false if init_from does not begin with "checkpoint:". Sets
  * *step to UINT64_MAX, and *job_id to "", if what follows is not a job's id, @ and a number. */

@@ -478,13 +478,15 @@ static ps_collect *begin(ps_node *node, ps_call *call)
     return c;
 }
 
-static void collect_checkpoint(ps_node *node, uint64_t clock, bool rescues, ps_call *call)
+static void collect_checkpoint(ps_node *node, const Psgd__V1__CollectRequest *request,
+                               ps_call *call)
 {
+    uint64_t clock = request->checkpoint;
     ps_collect *c;
     ps_status st;
 
-    if (rescues) {
-        st = ps_checkpoint_rescue(node, clock);
+    if (request->rescues) {
+        st = ps_checkpoint_rescue(node, clock, request->copies);
         if (!ps_is_ok(&st)) {
             ps_call_fail(call, st);
             return;
@@ -517,7 +519,7 @@ void ps_collect_handle(void *service, const ProtobufCMessage *message, ps_payloa
         return;
     }
     if (request->checkpoint > 0) {
-        collect_checkpoint(node, request->checkpoint, request->rescues, call);
+        collect_checkpoint(node, request, call);
         return;
     }
     st = node->hooks->collect != NULL ? node->hooks->collect(node->state) : ps_ok();

@@ -86,19 +86,21 @@ bool ps_checkpoint_is_wanted(const ps_node *node)
            (node->session->plan->spec->checkpoint != NULL || goes_on(node));
 }
 
-ps_status ps_checkpoint_rescue(ps_node *node, uint64_t clock)
+ps_status ps_checkpoint_rescue(ps_node *node, uint64_t clock, bool of_copies)
 {
     ps_status taken = ps_fail(PS_UNAVAILABLE, "the checkpoint is being taken");
 
     if (!has_session(node) || node->hooks->rescue == NULL ||
-        !ps_plan_can_rescue(node->session->plan)) {
+        !ps_plan_can_rescue(node->session->plan) ||
+        (of_copies && !node->session->placement.has_copies)) {
         return ps_fail(PS_FAILED_PRECONDITION, "nothing here can be rescued");
     }
-    if (node->checkpoint.rescued != clock) {
+    if (node->checkpoint.rescued != clock || node->checkpoint.is_of_copies != of_copies) {
         node->checkpoint.missed = 0;
         make_room(node, clock, false);
         node->checkpoint.rescued = clock;
-        node->hooks->rescue(node->state, clock);
+        node->checkpoint.is_of_copies = of_copies;
+        node->hooks->rescue(node->state, clock, of_copies);
     }
     if (node->checkpoint.missed == clock) {
         return ps_fail(PS_FAILED_PRECONDITION, "there is no state at clock %llu",

@@ -82,8 +82,9 @@ typedef struct ps_role_hooks {
      * Called while there is a session, also before `run`. */
     void (*cut)(void *state, uint64_t clock, bool stays);
     /* (optional, with cut) Does the same at once, as the state was when `clock` began, because the
-     * job has lost a worker. */
-    void (*rescue)(void *state, uint64_t clock);
+     * job has lost a process; `of_copies`: with the files of the server of which this one has
+     * copies. */
+    void (*rescue)(void *state, uint64_t clock, bool of_copies);
     /* (optional) Fills counters for GetStatus. Called while there is a session. Lists in it stay
      * valid until the next call. */
     void (*counters)(void *state, Psgd__V1__ServerCounters *counters);

@@ -129,6 +129,7 @@ struct ps_node {
         uint64_t clock;      /* of it; 0: none */
         uint64_t missed;     /* clock at which the last one could not be taken; 0: none */
         uint64_t rescued;    /* clock for which ps_checkpoint_rescue was called last; 0: none */
+        bool is_of_copies;   /* as it said */
         bool stays;          /* the session does not go on after it */
         bool has_all;        /* the role has given all files */
         bool is_complete;    /* it waits to be collected */
@@ -223,9 +224,10 @@ void ps_checkpoint_begin(ps_node *node);
 /* Does what an answer to a heartbeat says about checkpoints. */
 void ps_checkpoint_obey(ps_node *node, const Psgd__V1__HeartbeatResponse *reply);
 
-/* Takes the checkpoint at `clock` at once, because the job has lost a worker. OK: it is there.
- * UNAVAILABLE: it is being taken; call again. FAILED_PRECONDITION: it cannot be had. */
-PS_MUST_USE ps_status ps_checkpoint_rescue(ps_node *node, uint64_t clock);
+/* Takes the checkpoint at `clock` at once, because the job has lost a process: the node's own, or
+ * of the server of which it has copies. OK: it is there. UNAVAILABLE: it is being taken; call
+ * again. FAILED_PRECONDITION: it cannot be had. */
+PS_MUST_USE ps_status ps_checkpoint_rescue(ps_node *node, uint64_t clock, bool of_copies);
 
 /* Tells the coordinator which checkpoint is there. */
 void ps_checkpoint_tell(const ps_node *node, Psgd__V1__HeartbeatRequest *request);

@@ -68,6 +68,9 @@ static ps_status read_placement(const Psgd__V1__SettingsPackage *package, ps_ses
         return ps_fail(PS_INVALID_ARGUMENT, "%zu placements for %u workers and %u pservers",
                        package->n_placements, spec->workers, spec->pservers);
     }
+    if (ps_plan_has_copies(s->plan)) {
+        ps_placement_copy(&s->placement);
+    }
     s->placement.epoch = package->placement_epoch;
     st = ps_placement_set_shards(&s->placement, package->server_of_shard,
                                  package->n_server_of_shard);

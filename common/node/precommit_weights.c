@@ -18,14 +18,16 @@ uint32_t ps_precommit_slice_count(const ps_precommit *pc)
     const ps_session *s = pc->session;
 
     return ps_precommit_is_worker(pc) ? s->plan->layout.slice_count
-                                      : s->placement.owned_count[s->rank];
+                                      : ps_placement_held_count(&s->placement, s->rank);
 }
 
 static const ps_slice *slice_at(const ps_precommit *pc, uint32_t i)
 {
     const ps_session *s = pc->session;
 
-    return &s->plan->layout.slices[ps_precommit_is_worker(pc) ? i : s->placement.owned[s->rank][i]];
+    return &s->plan->layout
+                .slices[ps_precommit_is_worker(pc) ? i
+                                                   : ps_placement_held(&s->placement, s->rank, i)];
 }
 
 bool ps_precommit_make_room(ps_precommit *pc)

@@ -78,26 +78,95 @@ static void drop_parts(ps_placement *placement)
     placement->part_count = 0;
 }
 
-/* Puts the slices of a server into the lists of its parts. */
-static void list_owned(ps_placement *placement, uint32_t server)
+/* Puts the slices of a server into the lists of parts: of that one which part_of_shard says. Writes
+ * the part of each to part_of. */
+static void list_owned(ps_placement *placement, uint32_t server, const uint32_t *part_of_shard,
+                       uint32_t *part_of)
 {
     for (uint32_t k = 0; k < placement->owned_count[server]; k++) {
         uint32_t slice = placement->owned[server][k];
-        uint32_t at = placement->part_of_shard[placement->layout->slices[slice].shard];
+        uint32_t at = part_of_shard[placement->layout->slices[slice].shard];
         ps_part *part = &placement->parts[at];
 
         if (part->owned == NULL) {
             part->owned = ps_xcalloc(placement->owned_count[server], sizeof *part->owned);
         }
         part->owned[part->owned_count++] = slice;
-        placement->part_of[slice] = at;
+        part_of[slice] = at;
+    }
+}
+
+/* Deals the shards of server `from` to the threads of `server`, whose parts begin at `first`. */
+static void deal_to_threads(ps_placement *placement, uint32_t from, uint32_t first,
+                            uint32_t threads, uint32_t *part_of_shard, uint32_t *part_of)
+{
+    uint32_t place_of[PS_SHARDS];
+
+    ps_placement_deal(placement->layout, placement->server_of_shard, from, threads, place_of);
+    for (uint32_t s = 0; s < PS_SHARDS; s++) {
+        if (placement->server_of_shard[s] == from) {
+            part_of_shard[s] = first + place_of[s];
+        }
+    }
+    list_owned(placement, from, part_of_shard, part_of);
+}
+
+uint32_t ps_placement_copied(const ps_placement *placement, uint32_t server)
+{
+    return (server + placement->server_count - 1) % placement->server_count;
+}
+
+uint32_t ps_placement_held_count(const ps_placement *placement, uint32_t server)
+{
+    return placement->owned_count[server] +
+           (placement->has_copies ? placement->owned_count[ps_placement_copied(placement, server)]
+                                  : 0);
+}
+
+uint32_t ps_placement_held(const ps_placement *placement, uint32_t server, uint32_t place)
+{
+    return (placement->has_copies ? placement->held : placement->owned)[server][place];
+}
+
+/* Merges two ascending lists without common members. */
+static void merge(const uint32_t *a, uint32_t a_count, const uint32_t *b, uint32_t b_count,
+                  uint32_t *out)
+{
+    for (uint32_t i = 0, k = 0; i + k < a_count + b_count; out++) {
+        bool is_a = k == b_count || (i < a_count && a[i] < b[k]);
+
+        *out = is_a ? a[i++] : b[k++];
+    }
+}
+
+/* Fills the lists of copies. */
+static void list_copies(ps_placement *placement)
+{
+    uint32_t part_of_shard[PS_SHARDS], primaries = placement->first_part[placement->server_count];
+
+    for (uint32_t r = 0; r < placement->server_count; r++) {
+        uint32_t from = ps_placement_copied(placement, r), *first = &placement->first_part[r];
+
+        for (uint32_t p = first[0]; p < first[1]; p++) {
+            placement->parts[primaries + p] = placement->parts[p];
+            placement->parts[primaries + p].is_copy = true;
+            placement->parts[primaries + p].owned = NULL;
+            placement->parts[primaries + p].owned_count = 0;
+        }
+        deal_to_threads(placement, from, primaries + first[0], first[1] - first[0], part_of_shard,
+                        placement->copy_of);
+        free(placement->held[r]);
+        placement->held[r] =
+            ps_xcalloc(ps_placement_held_count(placement, r) + 1u, sizeof **placement->held);
+        merge(placement->owned[r], placement->owned_count[r], placement->owned[from],
+              placement->owned_count[from], placement->held[r]);
     }
 }
 
 /* Fills the members that follow from server_of_shard and the numbers of threads. */
 static void list_parts(ps_placement *placement, const uint32_t *threads)
 {
-    uint32_t place_of[PS_SHARDS], count = 0;
+    uint32_t count = 0;
 
     drop_parts(placement);
     for (uint32_t r = 0; r < placement->server_count; r++) {
@@ -105,19 +174,17 @@ static void list_parts(ps_placement *placement, const uint32_t *threads)
         count += threads[r];
     }
     placement->first_part[placement->server_count] = count;
-    placement->part_count = count;
-    placement->parts = ps_xcalloc((size_t)count + 1, sizeof *placement->parts);
+    placement->part_count = placement->has_copies ? 2 * count : count;
+    placement->parts = ps_xcalloc((size_t)placement->part_count + 1, sizeof *placement->parts);
     for (uint32_t r = 0; r < placement->server_count; r++) {
-        ps_placement_deal(placement->layout, placement->server_of_shard, r, threads[r], place_of);
-        for (uint32_t s = 0; s < PS_SHARDS; s++) {
-            if (placement->server_of_shard[s] == r) {
-                placement->part_of_shard[s] = placement->first_part[r] + place_of[s];
-            }
-        }
         for (uint32_t t = 0; t < threads[r]; t++) {
             placement->parts[placement->first_part[r] + t] = (ps_part){.server = r, .thread = t};
         }
-        list_owned(placement, r);
+        deal_to_threads(placement, r, placement->first_part[r], threads[r],
+                        placement->part_of_shard, placement->part_of);
+    }
+    if (placement->has_copies) {
+        list_copies(placement);
     }
 }
 
@@ -183,12 +250,29 @@ void ps_placement_init(ps_placement *placement, const ps_layout *layout, uint32_
     }
 }
 
+void ps_placement_copy(ps_placement *placement)
+{
+    if (placement->server_count < 2 || placement->has_copies) {
+        return;
+    }
+    placement->has_copies = true;
+    placement->held = ps_xcalloc(placement->server_count, sizeof *placement->held);
+    placement->copy_of =
+        ps_xcalloc(placement->layout->slice_count + 1u, sizeof *placement->copy_of);
+    list_all(placement, UINT32_MAX, 0);
+}
+
 void ps_placement_fini(ps_placement *placement)
 {
     drop_parts(placement);
     for (uint32_t r = 0; r < placement->server_count; r++) {
         free(placement->owned[r]);
+        if (placement->has_copies) {
+            free(placement->held[r]);
+        }
     }
+    free(placement->held);
+    free(placement->copy_of);
     free(placement->owned);
     free(placement->first_part);
     free(placement->part_of);

@@ -12,6 +12,10 @@
  *
  * A server has one thread or several. Its virtual shards are dealt to them, so each thread has a
  * part of the job, which no other thread touches. Parts are numbered over all servers.
+ *
+ * Copies. With ps_placement_copy the server after each one, cyclically, has a copy of its shards:
+ * dealt to its own threads, in parts of their own, whose numbers follow those of all others. Copies
+ * are pushed to like the others and never pulled.
  */
 #ifndef PS_COMMON_PLACEMENT_PLACEMENT_H
 #define PS_COMMON_PLACEMENT_PLACEMENT_H
@@ -34,6 +38,7 @@ typedef struct ps_endpoint {
 /* What one thread of a server has. */
 typedef struct ps_part {
     uint32_t server, thread; /* the thread's number on its server, from 0 */
+    bool is_copy;            /* of slices of the server before this one */
     uint32_t owned_count;
     uint32_t *owned; /* (owned_count): slices, ascending */
 } ps_part;
@@ -49,12 +54,17 @@ typedef struct ps_placement {
     uint32_t *server_of;   /* (slice_count), by slice of the layout */
     uint32_t *owned_count; /* (server_count) */
     uint32_t **owned;      /* (server_count)(owned_count): slices of each server, ascending */
+    uint32_t **held;       /* (server_count): likewise, with copies; only if has_copies */
 
-    uint32_t *first_part; /* (server_count + 1): of each server; the last one is part_count */
-    uint32_t part_count;  /* threads of all servers */
-    ps_part *parts;       /* (part_count), by server, then by thread */
+    uint32_t *first_part; /* (server_count + 1): of each server; the last one is how many threads
+                           * all servers have */
+    uint32_t part_count;  /* as many; with copies twice as many */
+    ps_part *parts;       /* (part_count), by server, then by thread; then the copies likewise */
     uint32_t part_of_shard[PS_SHARDS];
     uint32_t *part_of; /* (slice_count), by slice of the layout */
+
+    bool has_copies;
+    uint32_t *copy_of; /* (slice_count): the part that has the copy of a slice, if has_copies */
 
     uint32_t rank_count;
     uint32_t *process_of; /* (rank_count): index of the process that carries the rank */
@@ -83,6 +93,19 @@ PS_MUST_USE ps_status ps_placement_set_shards(ps_placement *placement,
  * INVALID_ARGUMENT  no such server, or threads are not 1 to PS_THREADS_MAX; nothing has changed */
 PS_MUST_USE ps_status ps_placement_set_threads(ps_placement *placement, uint32_t server,
                                                uint32_t threads);
+
+/* Has each server keep a copy of the shards of the server before it. With one server there are no
+ * copies, and nothing changes. */
+void ps_placement_copy(ps_placement *placement);
+
+/* Returns the server whose shards are copied on this one, if has_copies. */
+uint32_t ps_placement_copied(const ps_placement *placement, uint32_t server);
+
+/* Returns the slice at `place` of those that a server has, its own and copies, ascending; in the
+ * same order it is sent their weights. */
+uint32_t ps_placement_held(const ps_placement *placement, uint32_t server, uint32_t place);
+/* Returns how many these are. */
+uint32_t ps_placement_held_count(const ps_placement *placement, uint32_t server);
 
 /* Deals virtual shards to `count` places: the largest first, each to the place with the fewest
  * values so far; shards without values to the place with the fewest shards. `owner` (PS_SHARDS)

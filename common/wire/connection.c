@@ -38,16 +38,17 @@ static void init_stream(ps_connection *conn, connection_stream *s)
 static void choose_slices(ps_connection *conn, const ps_part *part)
 {
     connection_exchange *x = conn->x;
+    uint32_t *position = part->is_copy ? x->copy_position : x->position;
 
     conn->owned = ps_xcalloc(part->owned_count + 1u, sizeof *conn->owned);
     for (uint32_t i = 0; i < part->owned_count; i++) {
         uint32_t slice = part->owned[i];
 
         if (x->plan->table_of[x->layout->slices[slice].variable] != PS_NO_TABLE) {
-            x->position[slice] = CONNECTION_NO_POSITION;
+            position[slice] = CONNECTION_NO_POSITION;
             ps_connection_rows_own(conn, slice);
         } else {
-            x->position[slice] = conn->owned_count;
+            position[slice] = conn->owned_count;
             conn->owned[conn->owned_count++] = slice;
         }
     }
@@ -57,6 +58,7 @@ void ps_connection_init(ps_connection *conn, connection_exchange *x, uint32_t pa
 {
     conn->x = x;
     conn->part = part;
+    conn->is_copy = x->placement->parts[part].is_copy;
     conn->rows = ps_connection_rows_create(conn);
     choose_slices(conn, &x->placement->parts[part]);
     conn->is_used = conn->owned_count > 0 || conn->rows != NULL;
@@ -116,6 +118,9 @@ void ps_connection_open(ps_connection *conn)
         conn->rows->got = conn->x->begins_at;
     }
     open_stream(&conn->push);
+    if (conn->is_copy) {
+        return;
+    }
     open_stream(&conn->pull);
     if (conn->x->asks_early) {
         /* The worker has the weights of begins_at, from the packages or its saved rank. */

@@ -73,8 +73,9 @@ struct connection_exchange {
     /* Requests for the next weights are sent before this worker's contribution. Safe only if no
      * answer can arrive before that contribution, so if no other worker may bring it. */
     bool asks_early;
-    uint32_t *position; /* (slices): index in `owned` of the slice's connection, or
-                         * CONNECTION_NO_POSITION */
+    uint32_t *position;      /* (slices): index in `owned` of the slice's connection, or
+                              * CONNECTION_NO_POSITION */
+    uint32_t *copy_position; /* (slices): the same for the connections to copies */
 
     /* Called when a stream of a stopped connection has ended. */
     void (*over)(connection_exchange *x);
@@ -138,6 +139,7 @@ struct ps_connection {
     connection_exchange *x;
     connection_rows *rows; /* NULL: the part has no rows of sparse variables */
     uint32_t part;         /* of the placement: the thread at the other end */
+    bool is_copy;          /* the part has copies: nothing is pulled from it */
     uint32_t *owned;       /* (owned_count): slices of the part that travel, ascending */
     uint32_t owned_count;
     connection_stream push, pull;

@@ -77,8 +77,8 @@ void ps_connection_request_slices(ps_connection *conn, uint64_t clock)
     bool is_any =
         conn->owned_count > 0 || (conn->rows != NULL && conn->rows->way->come_with_weights);
 
-    if (!is_any || clock > conn->x->plan->total_clocks) {
-        return; /* the part has nothing of the job, or the job ends before this clock */
+    if (!is_any || conn->is_copy || clock > conn->x->plan->total_clocks) {
+        return; /* the part gives nothing of the job, or the job ends before this clock */
     }
     conn->requested = clock;
     open_request(conn, false);

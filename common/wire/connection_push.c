@@ -225,7 +225,9 @@ static void put_ready(ps_connection *conn, connection_message *m)
         put_slice(conn, m, i);
         values += mark_sent(conn, i, brings(conn, i), size);
     }
-    atomic_fetch_add(&conn->x->exchange.count.float32_up, values * sizeof(float));
+    if (!conn->is_copy) {
+        atomic_fetch_add(&conn->x->exchange.count.float32_up, values * sizeof(float));
+    }
 }
 
 /* Requests the next weights if that is due. Not before the whole contribution was sent, because the
@@ -264,7 +266,7 @@ static void put_report(const ps_connection *conn, Psgd__V1__PushGradientRequest 
     const connection_exchange *x = conn->x;
 
     if (x->report != NULL && conn->unsent == 0 && conn->is_last &&
-        conn->part == ps_wire_report_part(x->placement)) {
+        ps_wire_keeps_reports(x->placement, conn->part)) {
         head->report = (ProtobufCBinaryData){.len = x->report->len, .data = x->report->data};
         head->report_is_partial = x->report_is_partial;
     }

@@ -150,6 +150,10 @@ static void on_kick(ps_event *self, bool ok)
              s++) {
             ps_connection_slice_ready(&x->connections[x->base.placement->part_of[s]],
                                       x->base.position[s]);
+            if (x->base.placement->has_copies) {
+                ps_connection_slice_ready(&x->connections[x->base.placement->copy_of[s]],
+                                          x->base.copy_position[s]);
+            }
         }
     }
     if (now.met != NULL && x->base.met == NULL) {
@@ -180,6 +184,7 @@ static void on_over(ps_event *self, bool ok)
     free(x->box.ready);
     free(x->fresh);
     free(x->base.position);
+    free(x->base.copy_position);
     free(x->connections);
     free(x);
     done->fire(done, ok);
@@ -427,6 +432,7 @@ ps_exchange *ps_wire_client_create(const ps_wire_client_conf *conf)
     x->box.ready = ps_xcalloc(layout->variable_count, sizeof *x->box.ready);
     x->fresh = ps_xcalloc(layout->variable_count, sizeof *x->fresh);
     x->base.position = ps_xcalloc(layout->slice_count, sizeof *x->base.position);
+    x->base.copy_position = ps_xcalloc(layout->slice_count, sizeof *x->base.copy_position);
     ps_gate_init(&x->base.gate, x->base.placement, conf->patience_us);
     x->connection_count = x->base.placement->part_count;
     x->connections = ps_xcalloc(x->connection_count, sizeof *x->connections);

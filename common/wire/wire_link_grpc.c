@@ -127,8 +127,8 @@ static grpc_transport *transport_of(const ps_transport *t)
 }
 
 /* Returns the channel to a part. Each part has one of its own, so that no thread of a server waits
- * for messages of another. The first thread of a server serves the service itself, the others serve
- * instances of it. */
+ * for messages of another. The first thread of a server serves the service itself, the others and
+ * copies have instances of it. */
 static ps_channel *channel_to(const grpc_transport *t, uint32_t part)
 {
     const ps_endpoint *server = ps_placement_server(t->placement, part);
@@ -136,6 +136,9 @@ static ps_channel *channel_to(const grpc_transport *t, uint32_t part)
     char instance[PS_GRPC_WIRE_INSTANCE_BYTES];
     ps_channel *channel;
 
+    if (t->placement->parts[part].is_copy) {
+        thread += PS_GRPC_WIRE_COPIES;
+    }
     if (thread == 0) {
         channel = ps_channel_create(t->base.loop, server->address);
     } else {

@@ -7,7 +7,11 @@
 #include "common/wire/wire_link.h"
 #include "common/wire/wire_server.h"
 
-enum { PS_GRPC_WIRE_INSTANCE_BYTES = 12 };
+enum {
+    PS_GRPC_WIRE_INSTANCE_BYTES = 12,
+    /* thread t of a server serves its part with copies as instance PS_GRPC_WIRE_COPIES + t */
+    PS_GRPC_WIRE_COPIES = PS_THREADS_MAX
+};
 
 /* Creates a transport. Keeps the placement. The channel to a thread of a server is created when a
  * link to it is first opened. */

@@ -65,20 +65,21 @@ void ps_wire_parts_init(ps_wire_parts *parts, const ps_plan *plan, const ps_plac
                         uint32_t part, const float *weights, ps_tables *tables)
 {
     const ps_part *from = &placement->parts[part];
+    uint32_t held = ps_placement_held_count(placement, from->server);
     size_t *at = ps_xcalloc(plan->layout.slice_count + 1u, sizeof *at), values = 0;
 
     make_parts(parts, plan, 1, false);
     for (uint32_t i = 0; i < from->owned_count; i++) {
         add_slice(parts, 0, from->owned[i], from->owned_count);
     }
-    for (uint32_t i = 0; i < placement->owned_count[from->server]; i++) {
-        uint32_t slice = placement->owned[from->server][i];
+    for (uint32_t i = 0; i < held; i++) {
+        uint32_t slice = ps_placement_held(placement, from->server, i);
 
         at[slice] = values;
         values += plan->layout.slices[slice].n;
     }
     /* the part is the whole server, so its weights lie in one piece */
-    if (from->owned_count == placement->owned_count[from->server]) {
+    if (from->owned_count == held) {
         parts->part[0].store =
             ps_merge_store(plan, from->owned, from->owned_count, weights, tables);
     } else {

@@ -34,7 +34,7 @@ typedef struct ps_wire_parts {
 enum { PS_WIRE_PARTS_MAX = 8 };
 
 /* Initialises the one part that a thread of a server has: `part` of the placement. `weights`,
- * borrowed, are the slices of the whole server, one after the other. `tables`, which may be NULL,
+ * borrowed, are the slices that the server holds, one after the other. `tables`, which may be NULL,
  * are taken.
  */
 void ps_wire_parts_init(ps_wire_parts *parts, const ps_plan *plan, const ps_placement *placement,
@@ -54,6 +54,13 @@ void ps_wire_parts_fini(ps_wire_parts *parts);
 static inline uint32_t ps_wire_report_part(const ps_placement *placement)
 {
     return placement->part_of[0];
+}
+
+/* Returns whether the part keeps them: that one, or the one with its copy. */
+static inline bool ps_wire_keeps_reports(const ps_placement *placement, uint32_t part)
+{
+    return part == placement->part_of[0] ||
+           (placement->has_copies && part == placement->copy_of[0]);
 }
 
 /* Returns the part that has a slice; the first for one that the server does not have. */

@@ -295,7 +295,7 @@ static void begin_push(wire_worker *w, ps_wire_link *link)
 {
     w->push = link;
     ps_link_count(link, &w->traffic);
-    w->has_acked = false;
+    w->has_acked = w->owes_ack = false;
     link->events = &ps_wire_server_push_events;
 }
 
@@ -347,6 +347,7 @@ void ps_wire_server_open(ps_wire_server *s, const ps_plan *plan, const ps_placem
     s->placement = placement;
     s->attempt = *of;
     s->part = part;
+    s->is_copy = placement->parts[part].is_copy;
     s->parts = parts;
     s->worker_count = of->worker_count;
     s->workers = ps_xcalloc(s->worker_count, sizeof *s->workers);
@@ -355,7 +356,7 @@ void ps_wire_server_open(ps_wire_server *s, const ps_plan *plan, const ps_placem
     s->cut_at = UINT64_MAX;
     s->is_cut_due = false;
     s->reports = (ps_rank_reports){0};
-    if (!parts->is_shared && ps_plan_can_rescue(plan) && ps_wire_report_part(placement) == part) {
+    if (!parts->is_shared && ps_plan_can_rescue(plan) && ps_wire_keeps_reports(placement, part)) {
         ps_rank_reports_init(&s->reports, s->worker_count);
     }
     for (uint32_t i = 0; i < s->worker_count; i++) {

@@ -44,7 +44,10 @@ typedef struct wire_worker {
     uint32_t rank;
     uint64_t incarnation;      /* newest seen */
     ps_wire_link *push, *pull; /* NULL: not open */
-    bool has_acked;            /* an acknowledgement was sent on this push link: the one below */
+    bool owes_ack;             /* of a part with copies: it was not yet; nothing is read before */
+    uint64_t owed_clock;
+    uint32_t owed_block;
+    bool has_acked; /* an acknowledgement was sent on this push link: the one below */
     uint64_t acked_clock;
     uint32_t acked_block;
     bool has_dropped; /* a fault of a test dropped the acknowledgement of the contribution below */
@@ -69,6 +72,7 @@ struct ps_wire_server {
     const ps_placement *placement;
     ps_wire_attempt attempt;
     uint32_t part; /* of the placement: the one that this server is */
+    bool is_copy;  /* the part has copies: a contribution is acknowledged when its clock is over */
     ps_wire_parts *parts;
     uint32_t worker_count;
     wire_worker *workers;

@@ -171,6 +171,26 @@ static void acknowledge(wire_worker *w, uint64_t clock, uint32_t block)
     ps_link_send_and_read(w->push, &ack.base, NULL, 0);
 }
 
+/* Acknowledges, on a part with copies, the contributions whose clock is over. So a worker that
+ * contributes to a clock knows that copies have begun it, as it knows it of slices by their
+ * weights.
+ */
+static void pay_acks(ps_wire_server *s)
+{
+    uint64_t clock = ps_store_clock(s->parts->part[0].store);
+
+    for (uint32_t i = 0; i < s->worker_count; i++) {
+        wire_worker *w = &s->workers[i];
+
+        if (w->owes_ack && w->owed_clock < clock) {
+            w->owes_ack = false;
+            if (w->push != NULL) {
+                acknowledge(w, w->owed_clock, w->owed_block);
+            }
+        }
+    }
+}
+
 /* Returns whether all parts of this server have the contribution. */
 static bool is_in(wire_worker *w, uint64_t clock, uint32_t contributor)
 {
@@ -257,7 +277,14 @@ static void take_message(wire_worker *w, const Psgd__V1__PushGradientRequest *re
     }
     if (is_in(w, req->clock, contributor) &&
         !(w->has_acked && w->acked_clock == req->clock && w->acked_block == req->block)) {
-        acknowledge(w, req->clock, req->block);
+        if (s->is_copy) {
+            w->owes_ack = true;
+            w->owed_clock = req->clock;
+            w->owed_block = req->block;
+            pay_acks(s);
+        } else {
+            acknowledge(w, req->clock, req->block);
+        }
     } else {
         ps_link_read(w->push); /* there is nothing to send first */
     }

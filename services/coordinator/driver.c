@@ -63,6 +63,7 @@ static void conf_of(const ps_attempt *a, ps_commit_conf *conf)
         .restarts_workers = may_restart && ps_loss_restarts(recovery->on_worker_loss),
         .restarts_servers = may_restart && ps_loss_restarts(recovery->on_server_loss),
         .rescues = ps_plan_can_rescue(a->plan),
+        .has_copies = ps_plan_has_copies(a->plan),
         .rolls_back = ps_attempt_may_roll_back(a),
         .fails_alike = ps_recovery_fails_alike(msg),
     };
@@ -91,8 +92,14 @@ static int64_t pre_commit_us(const ps_attempt *a)
         ps_package_data_bytes(a->package, a->plan->spec->workers);
 
     for (uint32_t rank = 0; rank < a->plan->spec->pservers; rank++) {
-        bytes += ps_plan_package_bytes(a->plan, a->placement.owned_count[rank],
-                                       ps_placement_value_count(&a->placement, rank));
+        size_t values = ps_placement_value_count(&a->placement, rank);
+
+        if (a->placement.has_copies) {
+            values +=
+                ps_placement_value_count(&a->placement, ps_placement_copied(&a->placement, rank));
+        }
+        bytes +=
+            ps_plan_package_bytes(a->plan, ps_placement_held_count(&a->placement, rank), values);
         /* each server gets its rows of every file, so all files are counted for each */
         for (size_t i = 0; i < a->package->tables.count; i++) {
             bytes += a->package->tables.sizes[i];
@@ -167,6 +174,13 @@ static ps_attempt *create(ps_coordinator *c, ps_live *job, const ps_member *memb
     }
     ps_placement_init(&a->placement, &a->plan->layout, a->plan->spec->pservers,
                       a->plan->spec->workers);
+    if (ps_plan_has_copies(a->plan)) {
+        ps_placement_copy(&a->placement);
+    } else if (a->plan->spec->recovery->replicas > 1) {
+        ps_log_with(PS_LOG_WARN, "job", PS_LOG_FIELDS(PS_LOG_STR("job", a->job_id)),
+                    "no copies: recovery.replicas is %u, and there is one server",
+                    a->plan->spec->recovery->replicas);
+    }
     c->attempts++;
     job->attempt = a;
     ps_jobs_activate(ps_jobs_of(job), job);

@@ -37,6 +37,7 @@ struct ps_collect {
     uint64_t
         checkpoint;     /* clock of the checkpoint that is collected; 0: the files of the attempt */
     bool rescues;       /* it is that of a server after a loss: it may have to take it first */
+    bool of_copies;     /* and that of the server of which it has copies */
     const char *folder; /* for its files */
     ps_strand *strand;  /* the node's strand, on which all its files are written */
     ps_intake intake;   /* used by tasks of the strand */
@@ -278,7 +279,7 @@ static void open_stream(ps_collect *c)
         .plan = c->a->plan,
         .placement = &c->a->placement,
         .is_server = m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER,
-        .rank = m->rank,
+        .rank = c->of_copies ? ps_placement_copied(&c->a->placement, m->rank) : m->rank,
         .rank_count = m->rank_count,
         .is_checkpoint = c->checkpoint > 0,
     };
@@ -292,6 +293,7 @@ static void open_stream(ps_collect *c)
     q.attempt = c->a->number;
     q.checkpoint = c->checkpoint;
     q.rescues = c->rescues;
+    q.copies = c->of_copies;
     ps_stream_send(c->stream, &q.base, NULL, 0);
     ps_stream_half_close(c->stream);
     ps_stream_read(c->stream);
@@ -341,12 +343,13 @@ void ps_collect_checkpoint(ps_attempt_node *node, uint64_t clock, const char *fo
     open_stream(c);
 }
 
-void ps_collect_rescued(ps_attempt_node *node, uint64_t clock, const char *folder)
+void ps_collect_rescued(ps_attempt_node *node, uint64_t clock, bool of_copies, const char *folder)
 {
     ps_collect *c = begin(node, folder);
 
     c->checkpoint = clock;
     c->rescues = true;
+    c->of_copies = of_copies;
     node->saving = c;
     open_stream(c);
 }

@@ -103,9 +103,9 @@ struct ps_attempt {
         bool is_running, is_waiting; /* is_waiting: for a checkpoint that is being stored */
         bool has_failed;
         size_t asked;   /* servers that have not said at which clock they are */
-        size_t at;      /* the server whose files are collected */
+        size_t at;      /* the server whose files are collected, from itself or a copy */
         uint64_t clock; /* the least of theirs */
-    } rescue;           /* after the loss of a worker; driver_rescue.c */
+    } rescue;           /* after a loss; driver_rescue.c */
 
     struct {
         int64_t asked_wall_us;   /* when the change of nodes was asked for that is under way */
@@ -167,9 +167,9 @@ void ps_presence_stop(ps_presence *presence);
  * ps_checkpoint_collected, unless it is stopped. */
 void ps_collect_checkpoint(ps_attempt_node *node, uint64_t clock, const char *folder);
 
-/* Does the same with a server's state at the beginning of `clock`, after the loss of a worker. Asks
- * again until the server has taken it. */
-void ps_collect_rescued(ps_attempt_node *node, uint64_t clock, const char *folder);
+/* Does the same with a server's state at the beginning of `clock`, after a loss. Asks again until
+ * the server has taken it. `of_copies`: the state of the server of which this one has copies. */
+void ps_collect_rescued(ps_attempt_node *node, uint64_t clock, bool of_copies, const char *folder);
 
 /* --- driver_checkpoint.c ----------------------------------------------------------- */
 

@@ -44,7 +44,7 @@ struct ps_prepare {
     size_t file;         /* index of the data file being sent */
     ps_packed *open;     /* the file that is being sent; NULL: not begun */
     uint64_t file_sent;  /* bytes of it that were sent */
-    uint32_t slice;      /* the next slice: index in the layout (worker), in owned[rank] (server) */
+    uint32_t slice;      /* the next slice: index in the layout (worker), of those held (server) */
     size_t table;        /* index of the file of tables, or of a checkpoint, that is being sent */
     FILE *table_open;    /* NULL: not begun */
     uint64_t table_sent;
@@ -338,12 +338,14 @@ static bool send_weights(ps_prepare *p)
     Psgd__V1__WeightsChunk chunk = PSGD__V1__WEIGHTS_CHUNK__INIT;
     const ps_layout *layout = &p->a->plan->layout;
     uint32_t rank = p->rank;
-    uint32_t count = p->is_worker ? layout->slice_count : p->a->placement.owned_count[rank];
+    uint32_t count =
+        p->is_worker ? layout->slice_count : ps_placement_held_count(&p->a->placement, rank);
     const float *block = (const void *)p->a->package->weights->data;
     size_t values = 0, n = 0;
 
     while (p->slice < count && n < SLICES_MAX) {
-        uint32_t index = p->is_worker ? p->slice : p->a->placement.owned[rank][p->slice];
+        uint32_t index =
+            p->is_worker ? p->slice : ps_placement_held(&p->a->placement, rank, p->slice);
         const ps_slice *s = &layout->slices[index];
 
         if (values + s->n > CHUNK_VALUES) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* driver_rescue.c - after the loss of a worker of a job whose ranks have no state of their own:
- * stores the state of the servers as a checkpoint, from which the next attempt goes on.
+/* driver_rescue.c - after the loss of a worker of a job whose ranks have no state of their own, or
+ * of a server of which another one has copies: stores the state of the servers as a checkpoint,
+ * from which the next attempt goes on.
  *
  * A slice of any server is at one of two clocks: the oldest that is not complete everywhere, or the
  * next one. Servers keep what slices were before their last step, so all can give their state at
@@ -26,6 +27,13 @@ static void end(ps_attempt *a, const ps_status *why)
     ps_attempt_pump(a);
 }
 
+/* Returns the member that gives the state of server `node`: itself, or if it is lost the one with
+ * its copies. */
+static size_t giver(const ps_attempt *a, size_t node)
+{
+    return ps_commit_is_there(&a->commit.members[node]) ? node : ps_commit_copier(&a->commit, node);
+}
+
 /* Returns whether the node is a server with a part of the model. */
 static bool has_state(const ps_attempt *a, size_t node)
 {
@@ -42,7 +50,10 @@ static void collect_next(ps_attempt *a)
         a->rescue.at++;
     }
     if (a->rescue.at < a->commit.count) {
-        ps_collect_rescued(&a->nodes[a->rescue.at], a->rescue.clock, a->checkpoints.folder);
+        size_t from = giver(a, a->rescue.at);
+
+        ps_collect_rescued(&a->nodes[from], a->rescue.clock, from != a->rescue.at,
+                           a->checkpoints.folder);
     } else {
         ps_checkpoint_store_rescued(a, a->rescue.clock);
     }
@@ -106,6 +117,9 @@ static void ask(ps_attempt *a)
     for (size_t i = 0; i < a->commit.count; i++) {
         ps_attempt_node *node = &a->nodes[i];
 
+        if (giver(a, i) != i) {
+            continue;
+        }
         if (has_state(a, i) && node->asking == NULL) {
             a->rescue.asked++;
             a->pending++;

@@ -32,7 +32,8 @@ enum { SAVES_MAX = 4 };
 struct ps_pserver {
     ps_node *node;
     uint32_t thread_count;
-    ps_server_thread **threads; /* (thread_count) */
+    ps_server_thread **threads; /* (2 * thread_count): of the server's own shards, then of copies */
+    uint32_t part_count;        /* how many of them the session uses */
 
     bool is_open;        /* a session exists */
     uint32_t incomplete; /* threads without the contributions of all steps */
@@ -48,6 +49,8 @@ struct ps_pserver {
 
     struct {
         uint64_t clock;      /* 0: no checkpoint is asked for */
+        uint32_t first;      /* of p->threads, thread_count of which save their parts */
+        uint32_t rank;       /* of the server that has these shards */
         uint32_t left;       /* threads that have not saved their part */
         ps_snapshot weights; /* slices as collect() gives them */
         ps_status status;    /* the first failure */
@@ -67,7 +70,7 @@ static void count(ps_pserver *p)
     c->ledgers_differ = 0;
     memset(c->workers, 0, c->worker_count * sizeof *c->workers);
     memset(c->is_lost, 0, c->worker_count * sizeof *c->is_lost);
-    for (uint32_t t = 0; t < p->thread_count; t++) {
+    for (uint32_t t = 0; t < p->part_count; t++) {
         ps_server_thread_add_counts(p->threads[t], c);
     }
 }
@@ -125,17 +128,18 @@ ps_status ps_pserver_create(ps_loop *loop, uint32_t threads, uint64_t drop_ack, 
 
     assert(threads >= 1 && threads <= PS_THREADS_MAX && (loop != NULL || threads == 1));
     p->cut.weights = (ps_snapshot){.fd = -1, .copy_fd = -1};
-    p->threads = ps_xcalloc(threads, sizeof *p->threads);
-    for (uint32_t t = 0; t < threads && ps_is_ok(&st); t++) {
+    p->thread_count = threads;
+    p->threads = ps_xcalloc(2 * (size_t)threads, sizeof *p->threads);
+    for (uint32_t t = 0; t < 2 * threads && ps_is_ok(&st); t++) {
         ps_server_thread_conf conf = {.home = loop,
-                                      .number = t,
+                                      .number = t % threads,
+                                      .beside = t >= threads ? p->threads[t - threads] : NULL,
                                       .drop_ack = drop_ack,
                                       .complete = complete,
                                       .failed = fail,
                                       .arg = p};
 
         st = ps_server_thread_create(&conf, &p->threads[t]);
-        p->thread_count += ps_is_ok(&st);
     }
     if (!ps_is_ok(&st)) {
         ps_pserver_destroy(p);
@@ -157,7 +161,7 @@ static void drop_counts(ps_pserver *p)
 void ps_pserver_destroy(ps_pserver *p)
 {
     if (p != NULL) {
-        for (uint32_t t = 0; t < p->thread_count; t++) {
+        for (uint32_t t = 0; t < 2 * p->thread_count; t++) {
             ps_server_thread_destroy(p->threads[t]);
         }
         drop_counts(p);
@@ -166,12 +170,12 @@ void ps_pserver_destroy(ps_pserver *p)
     }
 }
 
-size_t ps_pserver_services(ps_pserver *p, ps_service out[PS_THREADS_MAX])
+size_t ps_pserver_services(ps_pserver *p, ps_service out[2 * PS_THREADS_MAX])
 {
-    for (uint32_t t = 0; t < p->thread_count; t++) {
+    for (uint32_t t = 0; t < 2 * p->thread_count; t++) {
         out[t] = ps_server_thread_service(p->threads[t]);
     }
-    return p->thread_count;
+    return 2 * (size_t)p->thread_count;
 }
 
 void ps_pserver_set_node(ps_pserver *p, ps_node *node)
@@ -203,6 +207,7 @@ static ps_status prepare(void *state, ps_session *session)
         return ps_fail(PS_FAILED_PRECONDITION, "placements say %u threads; this server has %u",
                        threads, p->thread_count);
     }
+    p->part_count = placement->has_copies ? 2 * threads : threads;
     p->is_complete = false;
     p->incomplete = 0;
     p->tables = NULL;
@@ -215,14 +220,14 @@ static ps_status prepare(void *state, ps_session *session)
     p->shares = ps_xcalloc(placement->rank_count, sizeof *p->shares);
     p->share_ptrs = ps_xcalloc(placement->rank_count, sizeof *p->share_ptrs);
     p->missing = ps_xcalloc(placement->rank_count, sizeof *p->missing);
-    for (uint32_t t = 0; t < threads; t++) {
+    for (uint32_t t = 0; t < p->part_count; t++) {
         ps_status opened =
             ps_server_thread_open(p->threads[t], session, t == 0 ? take_tables(session) : NULL);
 
         st = ps_is_ok(&st) ? opened : st;
         p->incomplete += ps_server_thread_is_used(p->threads[t]);
     }
-    for (uint32_t t = 0; t < threads && !ps_is_ok(&st); t++) {
+    for (uint32_t t = 0; t < p->part_count && !ps_is_ok(&st); t++) {
         ps_server_thread_close(p->threads[t]);
     }
     /* a server without slices and rows gets no contributions */
@@ -236,7 +241,7 @@ static ps_status prepare(void *state, ps_session *session)
 
 static void forget_cut(ps_pserver *p)
 {
-    for (uint32_t t = 0; p->is_open && p->cut.clock > 0 && t < p->thread_count; t++) {
+    for (uint32_t t = 0; p->is_open && p->cut.clock > 0 && t < p->part_count; t++) {
         ps_server_thread_cut_at(p->threads[t], 0, false, -1, NULL, NULL);
     }
     ps_snapshot_drop(&p->cut.weights);
@@ -275,7 +280,7 @@ static void part_saved(void *arg, ps_server_cut *cut)
         p->cut.status = cut->status;
     }
     if (ps_is_ok(&cut->status)) {
-        ps_checkpoint_store_name(name, ps_node_session(p->node)->rank, cut->number);
+        ps_checkpoint_store_name(name, p->cut.rank, cut->number);
         ps_node_checkpoint_add(p->node, cut->clock, name, cut->state);
     }
     p->cut.left--;
@@ -290,7 +295,9 @@ static ps_status add_ranks(ps_pserver *p, uint64_t clock)
     ps_status st = ps_ok();
 
     for (uint32_t t = 0; t < p->thread_count; t++) {
-        keeper = ps_server_thread_keeps_reports(p->threads[t]) ? p->threads[t] : keeper;
+        ps_server_thread *thread = p->threads[p->cut.first + t];
+
+        keeper = ps_server_thread_keeps_reports(thread) ? thread : keeper;
     }
     for (uint32_t rank = 0; keeper != NULL && rank < session->placement.rank_count && ps_is_ok(&st);
          rank++) {
@@ -316,16 +323,21 @@ static ps_status add_ranks(ps_pserver *p, uint64_t clock)
     return st;
 }
 
-/* Begins to take a checkpoint: now and as of the beginning of the clock if it `rescues`. */
-static void take(ps_pserver *p, uint64_t clock, bool stays, bool rescues)
+/* Begins to take a checkpoint: now and as of the beginning of the clock if it `rescues`, then of
+ * the copies if it is of these. */
+static void take(ps_pserver *p, uint64_t clock, bool stays, bool rescues, bool of_copies)
 {
     const ps_session *session = ps_node_session(p->node);
-    size_t bytes = ps_placement_value_count(&session->placement, session->rank) * sizeof(float);
+    const ps_placement *placement = &session->placement;
+    size_t bytes;
 
     forget_cut(p);
     if (clock == 0 || !p->is_open) {
         return;
     }
+    p->cut.first = of_copies ? p->thread_count : 0;
+    p->cut.rank = of_copies ? ps_placement_copied(placement, session->rank) : session->rank;
+    bytes = ps_placement_value_count(placement, p->cut.rank) * sizeof(float);
     p->cut.clock = clock;
     p->cut.left = 0;
     p->cut.status = ps_snapshot_blank(bytes, &p->cut.weights);
@@ -337,18 +349,19 @@ static void take(ps_pserver *p, uint64_t clock, bool stays, bool rescues)
         return;
     }
     for (uint32_t t = 0; t < p->thread_count; t++) {
-        p->cut.left += ps_server_thread_is_used(p->threads[t]);
+        p->cut.left += ps_server_thread_is_used(p->threads[p->cut.first + t]);
     }
     for (uint32_t t = 0; t < p->thread_count; t++) {
-        if (!ps_server_thread_is_used(p->threads[t])) {
+        ps_server_thread *thread = p->threads[p->cut.first + t];
+
+        if (!ps_server_thread_is_used(thread)) {
             continue;
         }
         if (rescues) {
-            ps_server_thread_rescue(p->threads[t], clock, p->cut.weights.fd, part_saved, p);
+            ps_server_thread_rescue(thread, clock, p->cut.weights.fd, part_saved, p);
         } else {
-            ps_server_thread_cut_at(p->threads[t], clock,
-                                    stays || !ps_plan_is_in_step(session->plan), p->cut.weights.fd,
-                                    part_saved, p);
+            ps_server_thread_cut_at(thread, clock, stays || !ps_plan_is_in_step(session->plan),
+                                    p->cut.weights.fd, part_saved, p);
         }
     }
     end_cut(p);
@@ -356,12 +369,12 @@ static void take(ps_pserver *p, uint64_t clock, bool stays, bool rescues)
 
 static void cut(void *state, uint64_t clock, bool stays)
 {
-    take(state, clock, stays, false);
+    take(state, clock, stays, false, false);
 }
 
-static void rescue(void *state, uint64_t clock)
+static void rescue(void *state, uint64_t clock, bool of_copies)
 {
-    take(state, clock, true, true);
+    take(state, clock, true, true, of_copies);
 }
 
 /* Streams have been open since prepare, so all contributions may be there already: with few steps
@@ -376,7 +389,7 @@ static void release(void *state)
     ps_pserver *p = state;
 
     forget_cut(p);
-    for (uint32_t t = 0; p->is_open && t < p->thread_count; t++) {
+    for (uint32_t t = 0; p->is_open && t < p->part_count; t++) {
         ps_server_thread_close(p->threads[t]);
     }
     p->is_open = false;
@@ -606,7 +619,7 @@ static size_t missing(void *state, uint32_t **ranks, uint64_t *clock)
     }
     *clock = UINT64_MAX;
     is_missing = ps_xcalloc(p->counts.worker_count, sizeof *is_missing);
-    for (uint32_t t = 0; t < p->thread_count; t++) {
+    for (uint32_t t = 0; t < p->part_count; t++) {
         ps_server_thread_find_missing(p->threads[t], is_missing, clock);
     }
     for (uint32_t w = 0; w < p->counts.worker_count; w++) {

@@ -104,7 +104,10 @@ ps_status ps_server_thread_create(const ps_server_thread_conf *conf, ps_server_t
     ps_status st = ps_ok();
 
     t->conf = *conf;
-    if (conf->number > 0) {
+    if (conf->beside != NULL) {
+        ps_grpc_wire_instance(PS_GRPC_WIRE_COPIES + conf->number, t->instance);
+        t->thread = conf->beside->thread;
+    } else if (conf->number > 0) {
         ps_grpc_wire_instance(conf->number, t->instance);
         st = ps_loop_thread_start("server", &t->thread);
     }
@@ -122,7 +125,9 @@ ps_status ps_server_thread_create(const ps_server_thread_conf *conf, ps_server_t
 void ps_server_thread_destroy(ps_server_thread *t)
 {
     if (t != NULL) {
-        ps_loop_thread_stop(t->thread);
+        if (t->conf.beside == NULL) {
+            ps_loop_thread_stop(t->thread);
+        }
         ps_wire_server_destroy(t->wire);
         free(t);
     }
@@ -132,9 +137,9 @@ ps_service ps_server_thread_service(ps_server_thread *t)
 {
     ps_service service = ps_grpc_wire_service(t->wire);
 
-    if (t->thread != NULL) {
+    if (t->instance[0] != '\0') {
         service.instance = t->instance;
-        service.loop = ps_loop_thread_loop(t->thread);
+        service.loop = t->thread != NULL ? ps_loop_thread_loop(t->thread) : t->conf.home;
     }
     return service;
 }
@@ -204,6 +209,9 @@ ps_status ps_server_thread_open(ps_server_thread *t, const ps_session *session, 
 
     t->session = session;
     t->part = session->placement.first_part[session->rank] + t->conf.number;
+    if (t->conf.beside != NULL) {
+        t->part += session->placement.first_part[session->placement.server_count];
+    }
     t->sessions++;
     on_thread(t, open_part, &o);
     return o.st;
@@ -280,13 +288,15 @@ typedef struct copying {
 } copying;
 
 /* Calls fn(arg, place, at, n) for each slice of the part: its place in the store, and where its n
- * values begin among those of the server. */
+ * values begin among those of the server that owns it. */
 static ps_status each_slice(const ps_server_thread *t,
                             ps_status (*fn)(void *arg, uint32_t place, size_t at, uint32_t n),
                             void *arg)
 {
     const ps_placement *placement = &t->session->placement;
-    uint32_t server = placement->parts[t->part].server;
+    const ps_part *part = &placement->parts[t->part];
+    const uint32_t *part_of = part->is_copy ? placement->copy_of : placement->part_of;
+    uint32_t server = part->is_copy ? ps_placement_copied(placement, part->server) : part->server;
     ps_status st = ps_ok();
     uint32_t place = 0;
     size_t at = 0;
@@ -295,7 +305,7 @@ static ps_status each_slice(const ps_server_thread *t,
         uint32_t slice = placement->owned[server][i];
         uint32_t n = placement->layout->slices[slice].n;
 
-        if (placement->part_of[slice] == t->part) {
+        if (part_of[slice] == t->part) {
             st = fn(arg, place++, at, n);
         }
         at += n;
@@ -478,7 +488,7 @@ static void find_said(void *arg)
 
 bool ps_server_thread_keeps_reports(const ps_server_thread *t)
 {
-    return ps_wire_report_part(&t->session->placement) == t->part;
+    return ps_wire_keeps_reports(&t->session->placement, t->part);
 }
 
 bool ps_server_thread_said(ps_server_thread *t, uint32_t rank, uint64_t clock, ps_strbuf *said)
@@ -554,18 +564,21 @@ static void add_counts(void *arg)
     ps_traffic traffic = ps_wire_server_traffic(c->t->wire);
     ps_table_counters rows = ps_store_table_counters(store);
 
-    ps_table_counters_add(&sum->rows, &rows);
-    ps_store_counters_add(&sum->store, ps_store_counters_of(store));
+    if (ps_store_value_count(store) > 0 && ps_store_clock(store) < sum->clock) {
+        sum->clock = ps_store_clock(store);
+    }
     sum->traffic.bytes_in += traffic.bytes_in;
     sum->traffic.bytes_out += traffic.bytes_out;
     sum->traffic.messages_in += traffic.messages_in;
     sum->traffic.messages_out += traffic.messages_out;
+    sum->ledgers_differ += ps_store_ledger(store, &sum->has_no_ledger, &sum->ledger);
+    if (c->t->conf.beside != NULL) {
+        return; /* what is done to a copy is counted where it is done first */
+    }
+    ps_table_counters_add(&sum->rows, &rows);
+    ps_store_counters_add(&sum->store, ps_store_counters_of(store));
     sum->waits += ps_wire_server_waits(c->t->wire);
     sum->open += ps_store_open(store);
-    sum->ledgers_differ += ps_store_ledger(store, &sum->has_no_ledger, &sum->ledger);
-    if (ps_store_value_count(store) > 0 && ps_store_clock(store) < sum->clock) {
-        sum->clock = ps_store_clock(store);
-    }
     for (uint32_t w = 0; w < sum->worker_count; w++) {
         const ps_worker_counters *of = ps_store_worker_counters_of(store, w);
 

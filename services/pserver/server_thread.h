@@ -3,6 +3,8 @@
  * workers to that part.
  *
  * Thread 0 runs on the node's own loop, the home loop; each other thread has a loop of its own.
+ * What a thread has of the server before this one, if the placement has copies, is a part of its
+ * own: there is a second ps_server_thread for it, on the same thread.
  * Only the thread itself accesses its part. All functions are called on the home loop's thread.
  * They post their work to the thread and block until the work is done.
  */
@@ -18,6 +20,9 @@ typedef struct ps_server_thread_conf {
     /* NULL is allowed for thread 0 only. Then there are no timers, so no sum is closed by time */
     ps_loop *home;
     uint32_t number;
+    /* NULL, or another one, of the same number, on whose thread this one works, with its copies of
+     * the server before: it is destroyed before this one */
+    ps_server_thread *beside;
     uint64_t drop_ack;           /* fault: see wire_server.h */
     void (*complete)(void *arg); /* called on the home loop when the part has all contributions */
     /* called on the home loop; see ps_wire_server_set_failed */
@@ -86,7 +91,7 @@ typedef void ps_server_cut_fn(void *arg, ps_server_cut *cut);
 void ps_server_thread_cut_at(ps_server_thread *t, uint64_t clock, bool is_now, int weights,
                              ps_server_cut_fn *done, void *arg);
 
-/* Saves the part as it was when `clock` began, for a job that has lost a worker, in place of what
+/* Saves the part as it was when `clock` began, for a job that has lost a process, in place of what
  * ps_server_thread_cut_at has asked for; else does the same. cut->status is FAILED_PRECONDITION if
  * the part has no such state. */
 void ps_server_thread_rescue(ps_server_thread *t, uint64_t clock, int weights,

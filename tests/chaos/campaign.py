@@ -45,7 +45,8 @@ PACE = {"straggler": {"name": "fixed", "params": {"rank": -1, "ms": 80}}}
 DISTURBED = {**PACE, "checkpoint": {"everySteps": 4}, "recovery": {
     "maxRestarts": 100000, "onWorkerLoss": "LOSS_ACTION_REPEAT"}}
 TABLE = {"name": "sparse", "params": {"admit_count": 2, "tick": 3, "decay": 0.9, "unseen_max": 4}}
-JOBS = {**KINDS, "ring": {"exchange": {"name": "ring"}},
+COPIES = {"optimizer": {"rule": {"name": "adam", "params": {"lr": 0.001}}}, "recovery": {"replicas": 2}}
+JOBS = {**KINDS, "copies": COPIES, "ring": {"exchange": {"name": "ring"}},
         "diloco": {"update": {"name": "diloco", "params": {"steps": 2}}, "optimizer": {}},
         "sparse tables": {**CLICKS, "epochs": 6, "model": {**CLICKS["model"], "table": TABLE}}}
 # A lost worker's part is missing, unless the job goes on from a checkpoint with all ranks. They learn at this rate whatever the timing.
@@ -258,7 +259,9 @@ class Campaign(ClusterTest):
         if is_exact and name not in straight:
             job, *straight[name] = self.done(c, self.submit(c, spec))
             self.forget(c, job.id)
-        job_id = self.submit(c, {**spec, **(DISTURBED if is_exact else GOES_ON)})
+        harmed = DISTURBED if is_exact else GOES_ON
+        job_id = self.submit(c, {**spec, **harmed,
+                                 "recovery": {**spec.get("recovery", {}), **harmed["recovery"]}})
         said = []
         while len(said) < most and not self.is_over(c, job_id):
             said.append(self.harm(c, draw, job_id))

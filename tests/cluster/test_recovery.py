@@ -100,24 +100,26 @@ class Recovery(ClusterTest):
         self.must_be_whole(c, job, straight)
         self.assertEqual([r.from_step for r in job.recoveries], [0])
 
-    def kill_workers(self, c, spec, straight, draw, kills):
-        """Runs a job whose workers are killed at random instants."""
+    def kill_some(self, c, spec, straight, draw, choose, kills):
+        """Runs a job of which the processes that `choose` chooses are killed at random instants."""
         job = c.submit(spec)
         for i in range(kills):
             before = c.wait(job.id, lambda j, i=i: j.restarts == i and j.state == RUNNING
                             and j.progress.step > max([r.from_step for r in j.recoveries] + [1]) + 1)
             until = time.monotonic() + draw.uniform(0, 0.15)
             c.poll("the instant", lambda until=until: time.monotonic() > until)
-            victim = draw.choice(c.workers)
-            victim.kill()
+            victims = choose(draw, [p for p in c.nodes if p.name in {at.node_id for at in before.placements}])
+            for victim in victims:
+                victim.kill()
             killed = time.time()
             job = c.wait(job.id, lambda j, i=i: j.restarts == i + 1 and j.state == RUNNING)
             r = job.recoveries[i]
             noticed = r.notice_time.seconds + r.notice_time.nanos * 1e-9 - killed
-            print(f"killed at step {before.progress.step}: noticed at {r.step} after {noticed:.2f} s, goes on "
+            print(f"{[v.name for v in victims]} killed at step {before.progress.step}: noticed at {r.step} after {noticed:.2f} s, goes on "
                   f"from {r.from_step} {r.seconds:.2f} s later", flush=True)
             self.assertLess(noticed, SLOW)
-            victim.start()
+            for victim in victims:
+                victim.start()
             c.wait_nodes(len(c.nodes))
         job = c.wait(job.id)
         self.must_be_whole(c, job, straight)
@@ -135,9 +137,30 @@ class Recovery(ClusterTest):
             straight = self.straight(c, pservers=1, evalEverySteps=4, **codec)
             for pservers in (1, 2, 3):
                 with self.subTest(codec=name, pservers=pservers):
-                    self.kill_workers(c, {**JOB, **PACE, **codec, "pservers": pservers,
-                                          "evalEverySteps": 4, "checkpoint": {"everySteps": 10000}},
-                                      straight, draw, kills=3)
+                    self.kill_some(c, {**JOB, **PACE, **codec, "pservers": pservers,
+                                       "evalEverySteps": 4, "checkpoint": {"everySteps": 10000}},
+                                   straight, draw, lambda d, _: [d.choice(c.workers)], kills=3)
+                    c.wait_idle()
+
+    def test_a_lost_server_whose_shards_are_on_another_rolls_nothing_back(self):
+        """Alone, and together with a worker; on servers with 1, 2 and 3 threads. No checkpoint is asked for."""
+        c = self.cluster(workers=4, pservers=0)
+        c.pservers = [c.add("pserver", i, ["--threads", str(i + 1)]) for i in range(3)]
+        c.wait_nodes(7)
+        draw = random.Random(12)
+
+        def choose(draw, nodes):
+            servers, workers = ([p for p in nodes if p in of] for of in (c.pservers, c.workers))
+            return [draw.choice(servers)] + draw.choice([[], [draw.choice(workers)]])
+
+        for name, fields in (("sgd", {}), ("adam", {"optimizer": {"rule": {"name": "adam"}}}),
+                             ("int8", {"codec": {"up": {"name": "int8"}}})):
+            straight = self.straight(c, pservers=1, evalEverySteps=4, **fields)
+            for pservers in (2, 3):
+                with self.subTest(name, pservers=pservers):
+                    self.kill_some(c, {**JOB, **PACE, **fields, "pservers": pservers,
+                                       "evalEverySteps": 4, "recovery": {"replicas": 2}},
+                                   straight, draw, choose, kills=3)
                     c.wait_idle()
 
     def test_a_killed_process_is_noticed_long_before_its_lease(self):

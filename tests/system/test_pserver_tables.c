@@ -54,11 +54,11 @@ static bool has_begun(node_world *w)
 /* Up to where the job runs. */
 static void server_begin(server *s, const char *json, bool from_file)
 {
-    ps_service service[PS_THREADS_MAX];
+    ps_service service[2 * PS_THREADS_MAX];
     ps_status st = ps_pserver_create(NULL, 1, 0, &s->pserver);
 
     assert_true(ps_is_ok(&st));
-    assert_int_equal(ps_pserver_services(s->pserver, service), 1);
+    assert_int_equal(ps_pserver_services(s->pserver, service), 2);
     s->hooks = ps_pserver_hooks;
     s->hooks.prepare = prepare_and_push;
     table_job_begin(&s->t, json, PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER);

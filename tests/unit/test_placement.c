@@ -237,6 +237,59 @@ static void a_server_s_shards_are_dealt_to_its_threads(void **state)
     ps_model_destroy(model);
 }
 
+static void each_server_has_copies_of_the_one_before(void **state)
+{
+    ps_model *model = tutorial();
+    ps_placement placement;
+    ps_layout layout;
+    ps_status st;
+
+    (void)state;
+    ps_layout_init(&layout, model, false);
+    ps_placement_init(&placement, &layout, 1, 0);
+    ps_placement_copy(&placement);
+    assert_false(placement.has_copies); /* there is no other server */
+    ps_placement_fini(&placement);
+
+    ps_placement_init(&placement, &layout, 3, 0);
+    ps_placement_copy(&placement);
+    st = ps_placement_set_threads(&placement, 1, 2);
+    assert_true(ps_is_ok(&st));
+    assert_int_equal(placement.first_part[3], 4);
+    assert_int_equal(placement.part_count, 8);
+    for (uint32_t i = 0; i < layout.slice_count; i++) {
+        uint32_t at = placement.copy_of[i];
+        const ps_part *part = &placement.parts[at];
+        bool is_listed = false;
+
+        assert_in_range(at, 4, 7);
+        assert_true(part->is_copy);
+        assert_int_equal(part->server, (placement.server_of[i] + 1) % 3);
+        assert_int_equal(ps_placement_copied(&placement, part->server), placement.server_of[i]);
+        assert_int_equal(part->thread, placement.parts[at - 4].thread);
+        assert_false(placement.parts[placement.part_of[i]].is_copy);
+        for (uint32_t k = 0; k < part->owned_count; k++) {
+            is_listed = is_listed || part->owned[k] == i;
+        }
+        assert_true(is_listed);
+    }
+    for (uint32_t r = 0; r < 3; r++) {
+        uint32_t count = ps_placement_held_count(&placement, r);
+
+        assert_int_equal(count, placement.owned_count[r] + placement.owned_count[(r + 2) % 3]);
+        for (uint32_t k = 0; k < count; k++) {
+            uint32_t slice = ps_placement_held(&placement, r, k);
+
+            assert_true(placement.server_of[slice] == r ||
+                        placement.server_of[slice] == (r + 2) % 3);
+            assert_true(k == 0 || slice > ps_placement_held(&placement, r, k - 1));
+        }
+    }
+    ps_placement_fini(&placement);
+    ps_layout_fini(&layout);
+    ps_model_destroy(model);
+}
+
 static void ranks_with_equal_ids_are_on_one_process(void **state)
 {
     ps_model *model = tutorial();
@@ -284,6 +337,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(shards_without_slices_are_dealt_out_evenly),
         cmocka_unit_test(a_map_from_outside_replaces_the_deal),
         cmocka_unit_test(a_server_s_shards_are_dealt_to_its_threads),
+        cmocka_unit_test(each_server_has_copies_of_the_one_before),
         cmocka_unit_test(ranks_with_equal_ids_are_on_one_process),
     };
 

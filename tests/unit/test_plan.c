@@ -619,66 +619,6 @@ static void the_optimizer_has_a_schedule_penalties_and_clipping(void **state)
     assert_refused("{\"optimizer\":{\"l2\":\"NaN\"}}", "spec.optimizer.l2", "is nan; 0 to 1000");
 }
 
-static void a_lost_worker_without_state_may_cost_one_step_only(void **state)
-{
-    static const struct {
-        const char *job;
-        bool can_rescue;
-    } jobs[] = {
-        {"{}", true},
-        {"{\"recovery\":{\"on_worker_loss\":\"LOSS_ACTION_RESTART\"}}", false},
-        {"{\"consistency\":{\"name\":\"asp\"}}", false},
-        {"{\"update\":{\"name\":\"localsgd\"}}", false},
-        {"{\"codec\":{\"up\":{\"name\":\"int8\"}}}", true},
-        {"{\"codec\":{\"down\":{\"name\":\"int8\"}}}", false},
-    };
-
-    (void)state;
-    for (size_t i = 0; i < sizeof jobs / sizeof jobs[0]; i++) {
-        ps_plan *plan = plan_of(jobs[i].job);
-
-        assert_int_equal(ps_plan_can_rescue(plan), jobs[i].can_rescue);
-        assert_true(ps_loss_restarts(plan->spec->recovery->on_worker_loss));
-        ps_plan_destroy(plan);
-    }
-    assert_refused("{\"recovery\":{\"on_server_loss\":\"LOSS_ACTION_REPEAT\"}}",
-                   "spec.recovery.on_server_loss", "is REPEAT, which is for workers");
-}
-
-static void a_loss_ends_no_job_by_default(void **state)
-{
-    ps_plan *asp = plan_of("{\"consistency\":{\"name\":\"asp\"}}");
-
-    (void)state;
-    assert_true(ps_loss_restarts(asp->spec->recovery->on_worker_loss));
-    assert_true(ps_loss_restarts(asp->spec->recovery->on_server_loss));
-    ps_plan_destroy(asp);
-}
-
-static void a_rollback_halves_the_rate_and_goes_on_from_the_same_checkpoints(void **state)
-{
-    ps_plan *plan = plan_of("{\"recovery\":{\"on_divergence\":\"DIVERGENCE_ACTION_ROLLBACK\"}}");
-    ps_plan *lower = plan_of("{\"recovery\":{\"halvings\":2}}");
-    ps_plan *local = plan_of("{\"update\":{\"name\":\"localsgd\"},\"recovery\":{\"halvings\":2}}");
-
-    (void)state;
-    assert_int_equal(plan->spec->recovery->max_rollbacks, 3);
-    assert_true(ps_descent_rate(&lower->descent, 17) == 0.001 / 4);
-    assert_int_equal(ps_plan_hash(lower), ps_plan_hash(plan));
-    assert_int_equal(local->local_descent.halvings, 2);
-    assert_int_equal(local->descent.halvings, 0);
-    ps_plan_destroy(plan);
-    ps_plan_destroy(lower);
-    ps_plan_destroy(local);
-    assert_refused("{\"consistency\":{\"name\":\"quorum\"},"
-                   "\"recovery\":{\"on_divergence\":\"DIVERGENCE_ACTION_ROLLBACK\"}}",
-                   "spec.recovery.on_divergence", "only consistency bsp, asp, ssp, dssp,");
-    assert_refused("{\"recovery\":{\"max_rollbacks\":31}}", "spec.recovery.max_rollbacks",
-                   "is 31; 1 to 30");
-    assert_refused("{\"recovery\":{\"halvings\":61}}", "spec.recovery.halvings",
-                   "is 61; 0 to 60");
-}
-
 static void where_workers_step_themselves_the_schedule_is_of_those_steps(void **state)
 {
     ps_plan *plan = plan_of("{\"update\":{\"name\":\"localsgd\"},\"optimizer\":{\"l2\":0.25,"
@@ -783,10 +723,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_model_of_the_plan_has_its_parameters),
         cmocka_unit_test(every_kind_lists_its_plugins),
         cmocka_unit_test(the_optimizer_has_a_schedule_penalties_and_clipping),
-        cmocka_unit_test(a_lost_worker_without_state_may_cost_one_step_only),
-        cmocka_unit_test(a_loss_ends_no_job_by_default),
-        cmocka_unit_test(
-            a_rollback_halves_the_rate_and_goes_on_from_the_same_checkpoints),
         cmocka_unit_test(where_workers_step_themselves_the_schedule_is_of_those_steps),
         cmocka_unit_test(metrics_are_those_that_fit_each_once),
         cmocka_unit_test(the_model_to_start_from_is_a_job_or_a_path_below),

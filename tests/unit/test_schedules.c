@@ -66,6 +66,7 @@ static void begin_attempt(world *w, unsigned at, ps_member *members, size_t coun
     conf.lease_us = 3 * S;
     conf.silent_us = conf.late_us = S;
     conf.rescues = true;
+    conf.has_copies = at % 2 == 0;
     conf.collect_us = 6 * S;
     conf.abort_us = S;
     conf.restarts_workers = conf.restarts_servers = true;

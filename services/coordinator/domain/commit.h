@@ -61,6 +61,9 @@ typedef struct ps_commit_conf {
     /* A loss of workers alone is followed by PS_COMMIT_RESCUE: the next attempt goes on from where
      * the servers are. */
     bool rescues;
+    /* The server after each one, cyclically by rank, has copies of its state: so is the loss of
+     * servers of which all copies are there. */
+    bool has_copies;
     bool rolls_back;  /* a divergence sends the job back to the queue, for half the rate */
     bool fails_alike; /* attempts have failed and got no further, without a lost node: another
                        * failure of that kind fails the job */
@@ -258,6 +261,11 @@ void ps_commit_collected(ps_commit *c, size_t node, const ps_status *result, int
  * coordinator's. PS_COMMIT_COLLECT is repeated later. */
 void ps_commit_held(ps_commit *c, size_t node, bool is_its_disk, const ps_status *why,
                     int64_t now_us);
+/* Returns whether the member is there and trains, or has trained. */
+bool ps_commit_is_there(const ps_member *m);
+/* Returns the index of the server that has the copies of the one with index `server`. */
+size_t ps_commit_copier(const ps_commit *c, size_t server);
+
 /* Handles the end of PS_COMMIT_RESCUE, whether it has succeeded or not. */
 void ps_commit_rescued(ps_commit *c, int64_t now_us);
 /* Handles the end of PS_COMMIT_STORE: whether summary and manifest were written. */

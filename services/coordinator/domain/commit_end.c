@@ -140,7 +140,32 @@ void ps_commit_salvage(ps_commit *c, int64_t now_us)
     ps_commit_settle(c, now_us);
 }
 
-/* Returns whether all servers are there and have what the job has trained. */
+bool ps_commit_is_there(const ps_member *m)
+{
+    return !m->is_lost && !m->is_culprit && !m->has_left && ps_is_ok(&m->error) &&
+           m->step >= PS_MEMBER_RUNNING;
+}
+
+size_t ps_commit_copier(const ps_commit *c, size_t server)
+{
+    uint32_t servers = 0;
+
+    for (size_t i = 0; i < c->count; i++) {
+        servers += c->members[i].role == PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER;
+    }
+    for (size_t i = 0; i < c->count; i++) {
+        const ps_member *m = &c->members[i];
+
+        if (m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER &&
+            m->rank == (c->members[server].rank + 1) % servers) {
+            return i;
+        }
+    }
+    return server;
+}
+
+/* Returns whether all servers are there, or those with their copies, and have what the job has
+ * trained. */
 static bool has_servers(const ps_commit *c)
 {
     bool has_all = true;
@@ -148,9 +173,10 @@ static bool has_servers(const ps_commit *c)
     for (size_t i = 0; i < c->count; i++) {
         const ps_member *m = &c->members[i];
 
-        if (m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER) {
-            has_all = has_all && !m->is_lost && !m->is_culprit && !m->has_left &&
-                      ps_is_ok(&m->error) && m->step >= PS_MEMBER_RUNNING;
+        if (m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER && !ps_commit_is_there(m)) {
+            size_t copier = ps_commit_copier(c, i);
+
+            has_all = has_all && c->conf.has_copies && ps_commit_is_there(&c->members[copier]);
         }
     }
     return has_all;

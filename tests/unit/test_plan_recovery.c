@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_plan_recovery.c - what a job does after the loss of a process, and if it diverges. */
+#include "common/job/plan.h"
+
+#include "tests/support/plan_rig.h"
+
+static void a_lost_worker_without_state_may_cost_one_step_only(void **state)
+{
+    static const struct {
+        const char *job;
+        bool can_rescue;
+    } jobs[] = {
+        {"{}", true},
+        {"{\"recovery\":{\"on_worker_loss\":\"LOSS_ACTION_RESTART\"}}", false},
+        {"{\"consistency\":{\"name\":\"asp\"}}", false},
+        {"{\"update\":{\"name\":\"localsgd\"}}", false},
+        {"{\"codec\":{\"up\":{\"name\":\"int8\"}}}", true},
+        {"{\"codec\":{\"down\":{\"name\":\"int8\"}}}", false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof jobs / sizeof jobs[0]; i++) {
+        ps_plan *plan = plan_of(jobs[i].job);
+
+        assert_int_equal(ps_plan_can_rescue(plan), jobs[i].can_rescue);
+        assert_true(ps_loss_restarts(plan->spec->recovery->on_worker_loss));
+        ps_plan_destroy(plan);
+    }
+    assert_refused("{\"recovery\":{\"on_server_loss\":\"LOSS_ACTION_REPEAT\"}}",
+                   "spec.recovery.on_server_loss", "is REPEAT, which is for workers");
+}
+
+static void shards_are_on_two_servers_where_a_step_is_repeated(void **state)
+{
+    ps_plan *plan = plan_of("{\"pservers\":2,\"recovery\":{\"replicas\":2}}");
+
+    (void)state;
+    assert_true(ps_plan_has_copies(plan));
+    ps_plan_destroy(plan);
+    plan = plan_of("{\"pservers\":1,\"recovery\":{\"replicas\":2}}"); /* what was left of it */
+    assert_false(ps_plan_has_copies(plan));
+    ps_plan_destroy(plan);
+    plan = plan_of("{\"pservers\":2}");
+    assert_int_equal(plan->spec->recovery->replicas, 1);
+    assert_false(ps_plan_has_copies(plan));
+    ps_plan_destroy(plan);
+    assert_refused("{\"recovery\":{\"replicas\":3}}", "spec.recovery.replicas",
+                   "is 3; 1 to 2 are allowed");
+    assert_refused("{\"recovery\":{\"replicas\":2},\"consistency\":{\"name\":\"asp\"}}",
+                   "spec.recovery.replicas", "is 2, which is for jobs that repeat a step");
+}
+
+static void a_loss_ends_no_job_by_default(void **state)
+{
+    ps_plan *asp = plan_of("{\"consistency\":{\"name\":\"asp\"}}");
+
+    (void)state;
+    assert_true(ps_loss_restarts(asp->spec->recovery->on_worker_loss));
+    assert_true(ps_loss_restarts(asp->spec->recovery->on_server_loss));
+    ps_plan_destroy(asp);
+}
+
+static void a_rollback_halves_the_rate_and_goes_on_from_the_same_checkpoints(void **state)
+{
+    ps_plan *plan = plan_of("{\"recovery\":{\"on_divergence\":\"DIVERGENCE_ACTION_ROLLBACK\"}}");
+    ps_plan *lower = plan_of("{\"recovery\":{\"halvings\":2}}");
+    ps_plan *local = plan_of("{\"update\":{\"name\":\"localsgd\"},\"recovery\":{\"halvings\":2}}");
+
+    (void)state;
+    assert_int_equal(plan->spec->recovery->max_rollbacks, 3);
+    assert_true(ps_descent_rate(&lower->descent, 17) == 0.001 / 4);
+    assert_int_equal(ps_plan_hash(lower), ps_plan_hash(plan));
+    assert_int_equal(local->local_descent.halvings, 2);
+    assert_int_equal(local->descent.halvings, 0);
+    ps_plan_destroy(plan);
+    ps_plan_destroy(lower);
+    ps_plan_destroy(local);
+    assert_refused("{\"consistency\":{\"name\":\"quorum\"},"
+                   "\"recovery\":{\"on_divergence\":\"DIVERGENCE_ACTION_ROLLBACK\"}}",
+                   "spec.recovery.on_divergence", "only consistency bsp, asp, ssp, dssp,");
+    assert_refused("{\"recovery\":{\"max_rollbacks\":31}}", "spec.recovery.max_rollbacks",
+                   "is 31; 1 to 30");
+    assert_refused("{\"recovery\":{\"halvings\":61}}", "spec.recovery.halvings", "is 61; 0 to 60");
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_lost_worker_without_state_may_cost_one_step_only),
+        cmocka_unit_test(shards_are_on_two_servers_where_a_step_is_repeated),
+        cmocka_unit_test(a_loss_ends_no_job_by_default),
+        cmocka_unit_test(a_rollback_halves_the_rate_and_goes_on_from_the_same_checkpoints),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
