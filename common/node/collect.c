@@ -506,6 +506,47 @@ static void collect_checkpoint(ps_node *node, const Psgd__V1__CollectRequest *re
     }
 }
 
+/* --- the timeline of a job that trains ------------------------------------------ */
+
+static void write_timeline(ps_task *task)
+{
+    ps_collect *c = PS_CONTAINER_OF(task, ps_collect, task);
+    item *it = &c->items[0];
+    struct stat info;
+
+    c->status = ps_trace_write_live(c->node, &it->fd);
+    if (ps_is_ok(&c->status) && fstat(it->fd, &info) != 0) {
+        c->status = ps_fail_errno(errno, "look at %s", it->name);
+    } else if (ps_is_ok(&c->status)) {
+        it->size = (uint64_t)info.st_size;
+    }
+}
+
+static void timeline_written(ps_task *task)
+{
+    ps_collect *c = PS_CONTAINER_OF(task, ps_collect, task);
+
+    c->node->saves--;
+    ps_trace_end_live(c->node);
+    ps_node_go_on_releasing(c->node);
+    opened(task);
+}
+
+static void collect_timeline(ps_node *node, uint64_t from_step, ps_call *call)
+{
+    ps_status st = ps_trace_begin_live(node, from_step);
+    ps_collect *c;
+
+    if (!ps_is_ok(&st)) {
+        ps_call_fail(call, st);
+        return;
+    }
+    c = begin(node, call);
+    add(c, PS_TRACE_PART, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT);
+    node->saves++;
+    submit(c, write_timeline, timeline_written);
+}
+
 void ps_collect_handle(void *service, const ProtobufCMessage *message, ps_payload *payload,
                        ps_call *call)
 {
@@ -522,7 +563,14 @@ void ps_collect_handle(void *service, const ProtobufCMessage *message, ps_payloa
         collect_checkpoint(node, request, call);
         return;
     }
+    if (request->trace > 0) {
+        collect_timeline(node, request->trace, call);
+        return;
+    }
     st = node->hooks->collect != NULL ? node->hooks->collect(node->state) : ps_ok();
+    if (ps_is_ok(&st)) {
+        ps_node_keep_trace(node);
+    }
     if (!ps_is_ok(&st)) {
         ps_call_fail(call, cannot_collect(st));
         return;

@@ -85,6 +85,9 @@ typedef struct ps_role_hooks {
      * job has lost a process; `of_copies`: with the files of the server of which this one has
      * copies. */
     void (*rescue)(void *state, uint64_t clock, bool of_copies);
+    /* (optional) Lends the rings of the session's threads for a timeline: a list, which the caller
+     * frees. Returns their number. Called while there is a session. */
+    size_t (*tracks)(void *state, ps_trace_track **list);
     /* (optional) Fills counters for GetStatus. Called while there is a session. Lists in it stay
      * valid until the next call. */
     void (*counters)(void *state, Psgd__V1__ServerCounters *counters);
@@ -138,10 +141,6 @@ void ps_node_keep_if_there(ps_node *node, const char *name, Psgd__V1__ArtifactKi
  */
 void ps_node_keep_bytes(ps_node *node, const char *name, Psgd__V1__ArtifactKind kind,
                         ps_buf *bytes);
-
-/* Adds the node's part of the timeline, which is written after this call from the tracks' rings.
- * The rings must exist until the role's `release`. Only the first call of a session counts. */
-void ps_node_keep_trace(ps_node *node, const ps_trace_track *tracks, size_t count);
 
 /* Adds a file to the checkpoint at `clock`, which may still be being written; takes it over. */
 void ps_node_checkpoint_add(ps_node *node, uint64_t clock, const char *name, ps_snapshot content);

@@ -137,12 +137,15 @@ struct ps_node {
         uint32_t count;      /* files so far, of which */
         ps_held_file *files; /* (PS_NODE_CHECKPOINT_FILES) */
     } checkpoint;
-    /* The part of the timeline, from the first collect on. */
+    /* The part of the timeline: that of the job from the first collect on, or one that is asked
+     * for while the job trains. */
     struct {
         ps_trace_track *tracks; /* (count); NULL: none */
         size_t count;
         ps_trace_alignment alignment;
-        bool is_written; /* or cannot be; used by tasks that save */
+        bool is_written;    /* or cannot be; used by tasks that save */
+        uint64_t from_step; /* of the one that was asked for last; 0: none was */
+        bool is_being_read; /* a task reads the rings */
     } trace;
     uint64_t cut_number;  /* grows when files are freed: one still being written is dropped */
     ps_tasks *cut_tasks;  /* one thread, which waits for the files of checkpoints */
@@ -256,8 +259,23 @@ bool ps_node_disk_is_full(const ps_node *node, const ps_status *st);
 
 /* --- trace_part.c ------------------------------------------------------------ */
 
-/* Writes the part of the timeline, once, for a task that saves. A failure is logged. */
+/* Adds the part of the job's timeline, if it has one, to the files of Collect. Only the first call
+ * of a session counts. */
+void ps_node_keep_trace(ps_node *node);
+
+/* Writes that part, once, for a task that saves. A failure is logged. */
 void ps_node_write_trace(ps_node *node);
+
+/* Has the rings record the steps that the coordinator names. */
+void ps_trace_obey(ps_node *node, const Psgd__V1__HeartbeatResponse *reply);
+
+/* Begins to read the rings for the timeline from `from_step` on, which was asked for. Then a task
+ * calls ps_trace_write_live, and after it ps_trace_end_live is called. FAILED_PRECONDITION: another
+ * one was asked for, or none; UNAVAILABLE: another task reads them. */
+PS_MUST_USE ps_status ps_trace_begin_live(ps_node *node, uint64_t from_step);
+/* Writes the part into a file of the folder without a name; *fd is open for reading. */
+PS_MUST_USE ps_status ps_trace_write_live(ps_node *node, int *fd);
+void ps_trace_end_live(ps_node *node);
 
 /* Forgets the part, because the attempt is over. */
 void ps_node_drop_trace(ps_node *node);

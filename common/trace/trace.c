@@ -12,11 +12,15 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+enum { STEPS_BITS = 16 };
+
+_Static_assert(PS_TRACE_STEPS_MAX < 1 << STEPS_BITS, "the number of steps fits into the window");
+
 struct ps_trace_ring {
-    uint64_t from_step, steps;
-    uint64_t step; /* the writer's, now */
+    _Atomic uint64_t window; /* the first step and how many, so that both are of one time */
+    uint64_t step;           /* the writer's, now */
     _Atomic uint64_t written, taken, lost;
-    ps_trace_record records[PS_TRACE_RECORDS];
+    ps_trace_record *records; /* (PS_TRACE_RECORDS); NULL while there never were steps */
 };
 
 _Thread_local ps_trace_ring *ps_trace_here = NULL;
@@ -25,19 +29,42 @@ ps_trace_ring *ps_trace_ring_create(uint64_t from_step, uint64_t steps)
 {
     ps_trace_ring *ring = ps_xcalloc(1, sizeof *ring);
 
-    ring->from_step = from_step;
-    ring->steps = steps;
+    if (steps > 0) {
+        ps_trace_ring_set(ring, from_step, steps);
+    }
     return ring;
+}
+
+void ps_trace_ring_set(ps_trace_ring *ring, uint64_t from_step, uint64_t steps)
+{
+    assert(steps <= PS_TRACE_STEPS_MAX);
+    if (ring->records == NULL) {
+        ring->records = ps_xcalloc(PS_TRACE_RECORDS, sizeof *ring->records);
+    }
+    atomic_store_explicit(&ring->taken, atomic_load_explicit(&ring->written, memory_order_acquire),
+                          memory_order_release);
+    atomic_store_explicit(&ring->lost, 0, memory_order_relaxed);
+    atomic_store_explicit(&ring->window, from_step << STEPS_BITS | steps, memory_order_release);
+}
+
+bool ps_trace_is_on(const ps_trace_ring *ring)
+{
+    return ring != NULL && atomic_load_explicit(&ring->window, memory_order_relaxed) != 0;
 }
 
 void ps_trace_ring_destroy(ps_trace_ring *ring)
 {
-    free(ring);
+    if (ring != NULL) {
+        free(ring->records);
+        free(ring);
+    }
 }
 
 void ps_trace_enter(ps_trace_ring *ring, uint64_t step)
 {
-    bool records = ring != NULL && step >= ring->from_step && step - ring->from_step < ring->steps;
+    uint64_t window = ring != NULL ? atomic_load_explicit(&ring->window, memory_order_acquire) : 0;
+    uint64_t from_step = window >> STEPS_BITS, steps = window & ((1u << STEPS_BITS) - 1);
+    bool records = step >= from_step && step - from_step < steps;
 
     if (records) {
         ring->step = step;

@@ -62,10 +62,20 @@ typedef struct ps_trace_ring ps_trace_ring;
 /* The ring of this thread while it records, else NULL. */
 extern _Thread_local ps_trace_ring *ps_trace_here;
 
-/* Creates a ring that records `steps` steps from `from_step` on, counted from 1. */
+/* The most steps that a ring records at a time. */
+enum { PS_TRACE_STEPS_MAX = 10000 };
+
+/* Creates a ring that records `steps` steps, up to PS_TRACE_STEPS_MAX, from `from_step` on, counted
+ * from 1. With 0 steps it records nothing and has no memory for records. */
 ps_trace_ring *ps_trace_ring_create(uint64_t from_step, uint64_t steps);
 /* No thread may record into it any more. NULL is allowed. */
 void ps_trace_ring_destroy(ps_trace_ring *ring);
+
+/* Has the ring record these steps from now on, and forget what it has. At any time, on one thread
+ * at a time, which nobody takes records meanwhile. The writer notices when it begins a step. */
+void ps_trace_ring_set(ps_trace_ring *ring, uint64_t from_step, uint64_t steps);
+/* Returns whether the ring, which may be NULL, has steps to record. Any thread. */
+bool ps_trace_is_on(const ps_trace_ring *ring);
 
 /* Makes this thread record into `ring` if `step` is one of its steps, else stop recording. NULL
  * stops recording. The thread is the only writer of the ring. */
@@ -76,7 +86,7 @@ void ps_trace_enter(ps_trace_ring *ring, uint64_t step);
 size_t ps_trace_take(ps_trace_ring *ring, ps_trace_record *out, size_t max);
 /* Returns when the oldest record of the ring began; 0: it has none. The collector's thread. */
 int64_t ps_trace_first_ns(const ps_trace_ring *ring);
-/* Returns how many records did not fit. Any thread. */
+/* Returns how many records did not fit since the steps were set. Any thread. */
 uint64_t ps_trace_lost(const ps_trace_ring *ring);
 
 /* Returns monotonic time in nanoseconds. */

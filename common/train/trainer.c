@@ -102,9 +102,7 @@ ps_status ps_trainer_create(const ps_trainer_conf *conf, ps_trainer **out)
     ps_model_set_ascent(t->model, plan->spec->optimizer->maximise);
     t->weights = conf->weights;
     t->stop_at = UINT64_MAX;
-    if (plan->spec->trace != NULL) {
-        t->trace = ps_trace_ring_create(plan->spec->trace->from_step, plan->spec->trace->steps);
-    }
+    t->trace = ps_trainer_ring(plan);
     *out = t;
     return ps_ok();
 }
@@ -160,6 +158,14 @@ ps_train_memory ps_trainer_memory(const ps_trainer *t)
 ps_buf *ps_trainer_grad(ps_trainer *t)
 {
     return t->grad;
+}
+
+ps_trace_ring *ps_trainer_ring(const ps_plan *plan)
+{
+    const Psgd__V1__TraceSpec *spec = plan->spec->trace;
+
+    return spec != NULL ? ps_trace_ring_create(spec->from_step, spec->steps)
+                        : ps_trace_ring_create(0, 0);
 }
 
 ps_trace_ring *ps_trainer_trace(ps_trainer *t)

@@ -85,8 +85,11 @@ ps_train_memory ps_trainer_memory(const ps_trainer *t);
 /* Returns the gradient block, for the exchange. The trainer keeps it. */
 ps_buf *ps_trainer_grad(ps_trainer *t);
 
-/* Returns the ring in which the thread records some steps, for common/trace/trace_file.h; NULL: the
- * job has no timeline. */
+/* Returns a new ring for a timeline of the job: with the steps of spec.trace, else without steps.
+ */
+ps_trace_ring *ps_trainer_ring(const ps_plan *plan);
+
+/* Returns the ring in which the thread records some steps, for common/trace/trace_file.h. */
 ps_trace_ring *ps_trainer_trace(ps_trainer *t);
 
 /* Writes the model as it is into the job's folder: as safetensors, and as ONNX if the format has

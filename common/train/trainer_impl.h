@@ -120,7 +120,7 @@ struct ps_trainer {
     ps_train_row last_row;
     ps_events *events; /* the reports as curves for TensorBoard */
     trainer_record record;
-    ps_trace_ring *trace; /* NULL: the job has no timeline */
+    ps_trace_ring *trace;
     int64_t began_us, last_row_us;
     uint64_t metrics_at; /* step whose values step_metrics has; 0: none yet */
     trainer_said said;

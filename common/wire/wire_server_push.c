@@ -305,7 +305,7 @@ static void on_message(void *arg, const ProtobufCMessage *message, const ps_inco
 
         w->push = NULL;
         ps_link_finish(link);
-    } else if (s->trace == NULL) {
+    } else if (!ps_trace_is_on(s->trace)) {
         take_message(w, req, payload);
     } else {
         end_wait(s);

@@ -498,6 +498,7 @@ static void over(ps_attempt *a)
         ps_attempt_node_let_go(&a->nodes[i], a->commit.message);
     }
     ps_checkpoints_end(a, &ended);
+    ps_traces_end(a, &ended);
     a->job = NULL;
     job->attempt = NULL;
     ps_loop_cancel(a->c->loop, &a->timer);
@@ -627,6 +628,7 @@ void ps_attempt_drop(ps_attempt *a)
 
     a->pending++;
     ps_checkpoints_tell(a, &stops);
+    ps_traces_end(a, &stops);
     ps_jobs_deactivate(ps_jobs_of(a->job), a->job);
     a->job->attempt = NULL;
     a->job = NULL;

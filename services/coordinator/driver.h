@@ -75,6 +75,22 @@ struct ps_checkpoint_wait {
  * and as the storing of the checkpoint does. */
 void ps_attempt_await_checkpoint(ps_attempt *a, int64_t within_us, ps_checkpoint_wait *wait);
 
+/* Somebody who waits for a timeline. */
+typedef struct ps_trace_wait ps_trace_wait;
+struct ps_trace_wait {
+    /* Returns whether it still waits. */
+    bool (*is_wanted)(const ps_trace_wait *wait);
+    /* Called once: OK, the name of the file and its first step, or why there is none. May free the
+     * wait. */
+    void (*told)(ps_trace_wait *wait, const ps_status *result, const char *name,
+                 uint64_t from_step);
+};
+
+/* Records a timeline of `steps` steps, a little ahead, and tells `wait`, which is kept until then,
+ * maybe at once. Fails with FAILED_PRECONDITION if the job does not train, ends before, has a
+ * timeline of its own, or another one is being made. */
+void ps_attempt_trace(ps_attempt *a, uint32_t steps, ps_trace_wait *wait);
+
 /* Ends the attempt, whose workers stay at the checkpoint of `step`, for one with other nodes.
  * Reason and message are those of Job.recoveries. Does nothing if the end of the attempt is
  * decided. */

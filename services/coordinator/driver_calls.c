@@ -192,6 +192,9 @@ void ps_attempt_node_let_go(ps_attempt_node *p, const char *why)
     if (p->saving) {
         ps_collect_stop(p->saving);
     }
+    if (p->tracing) {
+        ps_collect_stop(p->tracing);
+    }
     if (p->presence) {
         ps_presence_stop(p->presence);
     }

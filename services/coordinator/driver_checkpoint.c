@@ -369,30 +369,36 @@ void ps_checkpoint_collected(ps_attempt_node *node, const ps_status *result,
 
 /* --- naming ------------------------------------------------------------------------- */
 
-/* Returns the clock of the slowest rank, which all have reached. */
-static uint64_t clock_reached(const ps_attempt *a)
+uint64_t ps_attempt_clock(const ps_attempt *a)
 {
     const Psgd__V1__Progress *progress = a->job->record.job->progress;
 
     return ps_checkpoint_clock(a->plan, progress != NULL ? progress->step : 0);
 }
 
-/* Returns the first clock that no node has begun when it hears of it. If ranks are not in step,
- * each saves itself as soon as it hears of one: returns the one that the slowest has reached. */
-static uint64_t clock_ahead(const ps_attempt *a)
+uint64_t ps_attempt_clock_ahead(const ps_attempt *a)
 {
     const Psgd__V1__Progress *progress = a->job->record.job->progress;
-    uint64_t step = progress != NULL ? progress->step : 0, clock = clock_reached(a);
+    uint64_t step = progress != NULL ? progress->step : 0, clock = ps_attempt_clock(a);
     double steps_a_clock = clock > 0 ? (double)step / (double)clock : 1;
+
+    return clock + ps_cuts_ahead(&a->checkpoints.cuts, ps_attempt_rate(a, step) / steps_a_clock,
+                                 a->c->conf.heartbeat_us);
+}
+
+/* Returns the clock of a checkpoint that is named now. If ranks are not in step, each saves itself
+ * as soon as it hears of one: returns the one that the slowest has reached. */
+static uint64_t clock_ahead(const ps_attempt *a)
+{
     const ps_cuts *cuts = &a->checkpoints.cuts;
+    uint64_t clock, least;
 
-    if (!ps_plan_is_in_step(a->plan)) {
-        uint64_t least = cuts->done + ps_cuts_ahead(cuts, 0, 0) / 2; /* later after misses */
-
-        return clock > least ? clock : least;
+    if (ps_plan_is_in_step(a->plan)) {
+        return ps_attempt_clock_ahead(a);
     }
-    return clock +
-           ps_cuts_ahead(cuts, ps_attempt_rate(a, step) / steps_a_clock, a->c->conf.heartbeat_us);
+    clock = ps_attempt_clock(a);
+    least = cuts->done + ps_cuts_ahead(cuts, 0, 0) / 2; /* later after misses */
+    return clock > least ? clock : least;
 }
 
 static int64_t every_us(const ps_attempt *a)
@@ -501,7 +507,7 @@ static void name_next(ps_attempt *a)
     if (a->commit.is_adopted && !ps_plan_is_in_step(a->plan) && cuts->done == 0) {
         /* Some nodes may hold one that the coordinator before has named and others have forgotten:
          * all forget it, and a later clock is named. */
-        cuts->done = clock_reached(a) > 0 ? clock_reached(a) + 1 : 0;
+        cuts->done = ps_attempt_clock(a) > 0 ? ps_attempt_clock(a) + 1 : 0;
         return;
     }
     ahead = clock_ahead(a);
@@ -517,7 +523,7 @@ static void name_next(ps_attempt *a)
         clock = ahead;
     } else if (cuts->stage == PS_CUT_NONE) {
         clock = ps_plan_is_in_step(a->plan) ? ps_checkpoint_next(a->plan, ahead - 1)
-                                            : ps_checkpoint_last(a->plan, clock_reached(a));
+                                            : ps_checkpoint_last(a->plan, ps_attempt_clock(a));
     }
     if (cuts->stage == PS_CUT_NAMED && clock >= cuts->clock) {
         return; /* the one that is named comes first */

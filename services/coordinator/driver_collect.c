@@ -36,6 +36,8 @@ struct ps_collect {
     ps_timer retry;
     uint64_t
         checkpoint;     /* clock of the checkpoint that is collected; 0: the files of the attempt */
+    uint64_t trace;     /* first step of the timeline of which the part is collected; else 0 */
+    ps_collect **slot;  /* the node's pointer to this */
     bool rescues;       /* it is that of a server after a loss: it may have to take it first */
     bool of_copies;     /* and that of the server of which it has copies */
     const char *folder; /* for its files */
@@ -76,8 +78,16 @@ static void conclude_checkpoint(ps_collect *c, const ps_status *result)
 {
     ps_attempt_node *node = c->node;
 
-    node->saving = NULL;
+    *c->slot = NULL;
     ps_checkpoint_collected(node, result, c->intake.files, c->intake.file_count);
+    drop(c);
+}
+
+/* Ends the collection of a part of a timeline. */
+static void conclude_trace(ps_collect *c, const ps_status *result)
+{
+    *c->slot = NULL;
+    ps_trace_collected(c->node, result);
     drop(c);
 }
 
@@ -161,7 +171,7 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
     if (!c->node || !ps_is_ok(&c->failure)) {
         return;
     }
-    if (c->checkpoint == 0) {
+    if (c->checkpoint == 0 && c->trace == 0) {
         ps_commit_seen(&c->a->commit, c->node->index, ps_coordinator_now_us(c->a->c));
     }
     k = ps_xmalloc(sizeof *k + n);
@@ -215,9 +225,9 @@ static void files_ended(ps_task *task)
         ps_loop_after(c->a->c->loop, &c->retry, RESCUE_RETRY_US);
         return;
     }
-    if (c->checkpoint > 0) {
+    if (c->checkpoint > 0 || c->trace > 0) {
         st = ps_is_ok(&c->failure) ? st : c->failure;
-        conclude_checkpoint(c, &st);
+        (c->trace > 0 ? conclude_trace : conclude_checkpoint)(c, &st);
         return;
     }
     if (!ps_is_ok(&c->failure) && ps_commit_may_pass(c->failure.code)) {
@@ -282,6 +292,7 @@ static void open_stream(ps_collect *c)
         .rank = c->of_copies ? ps_placement_copied(&c->a->placement, m->rank) : m->rank,
         .rank_count = m->rank_count,
         .is_checkpoint = c->checkpoint > 0,
+        .is_trace = c->trace > 0,
     };
 
     ps_intake_init(&c->intake, c->folder, c->node->log_name, &who);
@@ -292,6 +303,7 @@ static void open_stream(ps_collect *c)
     q.job_id = c->a->job_id;
     q.attempt = c->a->number;
     q.checkpoint = c->checkpoint;
+    q.trace = c->trace;
     q.rescues = c->rescues;
     q.copies = c->of_copies;
     ps_stream_send(c->stream, &q.base, NULL, 0);
@@ -322,10 +334,12 @@ static void on_status(void *arg, const ps_error *error, const ProtobufCMessage *
     open_stream(c);
 }
 
-static ps_collect *begin(ps_attempt_node *node, const char *folder)
+static ps_collect *begin(ps_attempt_node *node, ps_collect **slot, const char *folder)
 {
     ps_collect *c = ps_xcalloc(1, sizeof *c);
 
+    *slot = c;
+    c->slot = slot;
     c->node = node;
     c->a = node->a;
     c->strand = &node->files;
@@ -336,30 +350,35 @@ static ps_collect *begin(ps_attempt_node *node, const char *folder)
 
 void ps_collect_checkpoint(ps_attempt_node *node, uint64_t clock, const char *folder)
 {
-    ps_collect *c = begin(node, folder);
+    ps_collect *c = begin(node, &node->saving, folder);
 
     c->checkpoint = clock;
-    node->saving = c;
+    open_stream(c);
+}
+
+void ps_collect_trace(ps_attempt_node *node, uint64_t from_step, const char *folder)
+{
+    ps_collect *c = begin(node, &node->tracing, folder);
+
+    c->trace = from_step;
     open_stream(c);
 }
 
 void ps_collect_rescued(ps_attempt_node *node, uint64_t clock, bool of_copies, const char *folder)
 {
-    ps_collect *c = begin(node, folder);
+    ps_collect *c = begin(node, &node->saving, folder);
 
     c->checkpoint = clock;
     c->rescues = true;
     c->of_copies = of_copies;
-    node->saving = c;
     open_stream(c);
 }
 
 void ps_collect_start(ps_attempt_node *node)
 {
     Psgd__V1__GetStatusRequest q = PSGD__V1__GET_STATUS_REQUEST__INIT;
-    ps_collect *c = begin(node, node->a->folder);
+    ps_collect *c = begin(node, &node->collect, node->a->folder);
 
-    node->collect = c;
     c->status_call = ps_unary_start(node->channel, &psgd__v1__node_service__descriptor, "GetStatus",
                                     &q.base, STATUS_US, on_status, c);
 }
@@ -368,7 +387,7 @@ void ps_collect_stop(ps_collect *collect)
 {
     ps_collect *c = collect;
 
-    *(c->checkpoint > 0 ? &c->node->saving : &c->node->collect) = NULL;
+    *c->slot = NULL;
     c->node = NULL;
     if (c->status_call) {
         ps_unary_cancel(c->status_call);

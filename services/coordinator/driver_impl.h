@@ -30,7 +30,8 @@ typedef struct ps_attempt_node {
     ps_unary *aborting;
     ps_prepare *prepare;
     ps_collect *collect;
-    ps_collect *saving; /* of a checkpoint */
+    ps_collect *saving;  /* of a checkpoint */
+    ps_collect *tracing; /* of a timeline */
     ps_presence *presence;
     ps_call *ready;      /* the node's Ready, which waits at the barrier; NULL: none */
     bool logs_known;     /* log_name is set */
@@ -108,6 +109,20 @@ struct ps_attempt {
     } rescue;           /* after a loss; driver_rescue.c */
 
     struct {
+        enum {
+            PS_TRACING_NONE,
+            PS_TRACING_NAMED,     /* nodes record, or will */
+            PS_TRACING_COLLECTED, /* their parts are collected */
+            PS_TRACING_MERGED     /* a task makes the file */
+        } stage;
+        uint64_t number; /* of timelines so far */
+        uint64_t from_step;
+        uint32_t steps;
+        size_t at; /* the node whose part is collected */
+        ps_trace_wait *wait;
+    } trace; /* that is asked for while the job trains; driver_trace.c */
+
+    struct {
         int64_t asked_wall_us;   /* when the change of nodes was asked for that is under way */
         uint64_t stood_clock;    /* checkpoint at which the workers stay, or stayed last */
         int64_t stood_wall_us;   /* when the first of them had taken it */
@@ -171,7 +186,25 @@ void ps_collect_checkpoint(ps_attempt_node *node, uint64_t clock, const char *fo
  * the server has taken it. `of_copies`: the state of the server of which this one has copies. */
 void ps_collect_rescued(ps_attempt_node *node, uint64_t clock, bool of_copies, const char *folder);
 
+/* Collects the part of the node in a timeline from `from_step` on into a folder, whose path is
+ * kept; ends in ps_trace_collected, unless it is stopped. */
+void ps_collect_trace(ps_attempt_node *node, uint64_t from_step, const char *folder);
+
+/* --- driver_trace.c ---------------------------------------------------------------- */
+
+/* Says in the answer to a node which steps it records, and goes on with the timeline. */
+void ps_traces_beat(ps_attempt *a, Psgd__V1__HeartbeatResponse *answer);
+/* The part of a node is stored, or why not. */
+void ps_trace_collected(ps_attempt_node *node, const ps_status *result);
+/* Gives up the timeline that is being made, if there is one. */
+void ps_traces_end(ps_attempt *a, const ps_status *why);
+
 /* --- driver_checkpoint.c ----------------------------------------------------------- */
+
+/* Return the clock of the slowest rank, which all have reached, and the first one that no node has
+ * begun when it hears of it. */
+uint64_t ps_attempt_clock(const ps_attempt *a);
+uint64_t ps_attempt_clock_ahead(const ps_attempt *a);
 
 /* Begins with checkpoints. When the job runs. */
 void ps_checkpoints_begin(ps_attempt *a);

@@ -463,16 +463,15 @@ static void name_tables(ps_pserver *p)
     }
 }
 
-static void keep_trace(ps_pserver *p)
+static size_t tracks(void *state, ps_trace_track **list)
 {
-    ps_trace_track tracks[PS_THREADS_MAX];
+    ps_pserver *p = state;
 
-    for (uint32_t t = 0; t < p->thread_count; t++) {
-        tracks[t] = ps_server_thread_track(p->threads[t]);
+    *list = ps_xcalloc(p->thread_count, sizeof **list);
+    for (uint32_t t = 0; p->is_open && t < p->thread_count; t++) {
+        (*list)[t] = ps_server_thread_track(p->threads[t]);
     }
-    if (ps_node_session(p->node)->plan->spec->trace != NULL) {
-        ps_node_keep_trace(p->node, tracks, p->thread_count);
-    }
+    return p->is_open ? p->thread_count : 0;
 }
 
 static ps_status collect(void *state)
@@ -490,7 +489,6 @@ static ps_status collect(void *state)
         ps_server_thread_copy_weights(p->threads[t], (float *)(void *)weights->data);
     }
     weights->len = bytes;
-    keep_trace(p);
     ps_node_keep_bytes(p->node, "weights.f32", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL,
                        weights);
     if (ps_plan_table_files(session->plan) > 0) {
@@ -688,5 +686,6 @@ const ps_role_hooks ps_pserver_hooks = {
     .cut = cut,
     .rescue = rescue,
     .missing = missing,
+    .tracks = tracks,
     .counters = counters,
 };

@@ -7,6 +7,7 @@
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
 #include "common/rpc/loop_thread.h"
+#include "common/train/trainer.h"
 #include "common/wire/wire_link_grpc.h"
 #include "common/wire/wire_server.h"
 
@@ -26,9 +27,9 @@ struct ps_server_thread {
     /* Of the session; NULL and zeros if there is none. */
     const ps_session *session;
     uint32_t part;
-    ps_wire_parts parts;  /* with one part, */
-    ps_store *store;      /* whose store this is */
-    ps_trace_ring *trace; /* NULL: the job has no timeline */
+    ps_wire_parts parts; /* with one part, */
+    ps_store *store;     /* whose store this is */
+    ps_trace_ring *trace;
 
     int cut_weights; /* of ps_server_thread_cut_at */
     ps_server_cut_fn *cut_done;
@@ -195,10 +196,7 @@ static void open_part(void *arg)
                         "checkpoint: servers are at clock %" PRIu64 ", %" PRIu64 " is expected",
                         ps_store_clock(t->store), s->first_clock);
     }
-    if (s->plan->spec->trace != NULL) {
-        t->trace =
-            ps_trace_ring_create(s->plan->spec->trace->from_step, s->plan->spec->trace->steps);
-    }
+    t->trace = ps_trainer_ring(s->plan);
     ps_wire_server_set_trace(t->wire, t->trace);
     ps_wire_server_open(t->wire, s->plan, &s->placement, &attempt, t->part, &t->parts);
 }

@@ -53,7 +53,7 @@ void ps_server_thread_close(ps_server_thread *t);
 /* Returns whether the part has slices or tables. Only then conf.complete will be called. */
 bool ps_server_thread_is_used(const ps_server_thread *t);
 
-/* Returns the thread's track of the timeline, without a ring if the job has none. */
+/* Returns the thread's track of the timeline. */
 ps_trace_track ps_server_thread_track(const ps_server_thread *t);
 
 /* Goes on without a worker; see ps_wire_server_lose. Sets *is_news if the worker had not been lost

@@ -216,9 +216,8 @@ ps_status ps_rank_create(const ps_rank_conf *conf, ps_rank **out)
     for (size_t i = 0; i < 1 + PS_METRICS_MAX; i++) {
         r->metric_ptrs[i] = &r->metrics[i];
     }
-    if (r->session.plan->spec->trace != NULL && r->session.plan->mesh == NULL) {
-        r->trace = ps_trace_ring_create(r->session.plan->spec->trace->from_step,
-                                        r->session.plan->spec->trace->steps);
+    if (r->session.plan->mesh == NULL) {
+        r->trace = ps_trainer_ring(r->session.plan);
     }
     st = ps_trainer_create(&trainer, &r->trainer);
     if (ps_is_ok(&st) && r->session.plan->mesh != NULL) {
@@ -380,9 +379,6 @@ bool ps_rank_has_diverged(const ps_rank *r)
 
 size_t ps_rank_tracks(const ps_rank *r, ps_trace_track out[PS_RANK_TRACKS])
 {
-    if (r->session.plan->spec->trace == NULL) {
-        return 0;
-    }
     out[0] =
         ps_trace_worker(ps_trainer_trace(r->trainer), r->conf.rank, r->session.plan->spec->workers);
     if (r->trace == NULL) {

@@ -282,16 +282,16 @@ static void release(void *state)
     }
 }
 
-static void keep_trace(ps_worker *w)
+static size_t tracks(void *state, ps_trace_track **list)
 {
-    ps_trace_track *tracks = ps_xcalloc(w->rank_count * PS_RANK_TRACKS, sizeof *tracks);
+    ps_worker *w = state;
     size_t count = 0;
 
+    *list = ps_xcalloc(w->rank_count * PS_RANK_TRACKS + 1, sizeof **list);
     for (uint32_t i = 0; i < w->rank_count; i++) {
-        count += ps_rank_tracks(w->ranks[i], tracks + count);
+        count += ps_rank_tracks(w->ranks[i], *list + count);
     }
-    ps_node_keep_trace(w->node, tracks, count);
-    free(tracks);
+    return count;
 }
 
 /* Registers the curves as far as they are written, which is up to a complete line. Without servers
@@ -300,7 +300,6 @@ static ps_status collect(void *state)
 {
     ps_worker *w = state;
 
-    keep_trace(w);
     for (uint32_t i = 0; i < w->rank_count; i++) {
         ps_rank_keep_curves(w->ranks[i]);
         if (w->session->ranks[i] == 0 && (w->is_running || !ps_is_ok(&w->result))) {
@@ -365,4 +364,5 @@ const ps_role_hooks ps_worker_hooks = {
     .end_at = end_at,
     .cut = cut,
     .progress = progress,
+    .tracks = tracks,
 };

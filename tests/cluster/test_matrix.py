@@ -34,6 +34,7 @@ def methods(live, over):
         "CoordinatorService/ChangeTables": (CHANGE, pb.ChangeTablesRequest(
             job_id=live, action=job_pb2.TABLES_ACTION_SAVE)),
         "CoordinatorService/TakeCheckpoint": (CHANGE, pb.TakeCheckpointRequest(job_id=live)),
+        "CoordinatorService/TraceJob": (CHANGE, pb.TraceJobRequest(job_id=live)),
         "CoordinatorService/ScaleJob": (CHANGE, pb.ScaleJobRequest(job_id=live)),
         "CoordinatorService/ListCheckpoints": (SEE, pb.ListCheckpointsRequest(job_id=over)),
         "CoordinatorService/DeleteJob": (CHANGE, pb.DeleteJobRequest(job_id=live)),

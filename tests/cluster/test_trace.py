@@ -3,10 +3,13 @@
 """test_trace.py - the timeline of a job in a cluster: trace: {from_step, steps}."""
 import collections
 import json
+import re
+import subprocess
 import time
 
+import grpc
 import timeline
-from harness import SMALL, ClusterTest, job_pb2, main, tensors
+from harness import BIN, PATIENCE, SMALL, ClusterTest, coordinator_pb2, job_pb2, main, tensors
 
 MODEL = "MODEL-t-N(ps).safetensors"
 # Large enough that 2 % of what a rank computes are many readings of a clock.
@@ -90,6 +93,65 @@ class Timeline(ClusterTest):
             self.assertEqual(kinds["sum"], int(counted["applied"]))
             self.assertEqual(kinds["serve"], int(counted["messages_down"]) - 2 * STEPS)  # acknowledgements
             timeline.check_nesting(self, mine)
+
+    def traced(self, c, job_id, *options):
+        folder = c.folder / "traced"
+        out = subprocess.run([BIN / "psgd", "-c", c.coordinator.address, "trace", job_id, "-o", folder, *options],
+                             capture_output=True, text=True, timeout=60 * PATIENCE)
+        return out.returncode, out.stdout, out.stderr, folder
+
+    def test_steps_of_a_job_that_trains(self):
+        """psgd trace: as often as one asks; the job goes on to the same bits. With two ranks on one worker."""
+        c = self.cluster(workers=1, pservers=2)
+        c.wait_nodes(3)
+        fields = {"pservers": 2, "workerProcesses": 1, "epochs": 12}
+        _, straight = self.trained(c, **fields)
+        job = c.submit({**JOB, **fields, "straggler": {"name": "fixed", "params": {"rank": -1, "ms": 20}}})
+        c.wait(job.id, lambda j: j.progress.step > 2)
+        names = []
+        for steps in (8, 3):
+            code, said, error, folder = self.traced(c, job.id, "--steps", str(steps))
+            self.assertEqual(code, 0, error)
+            name, first = re.search(rf"/(TRACE-t-\d+\.json\.gz): {steps} steps from step (\d+); open", said).groups()
+            root = timeline.read(self, (folder / name).read_bytes())
+            slices = timeline.slices_of(root)
+            self.assertEqual(timeline.processes_of(root), {1: "worker 0", 2: "worker 1", 3: "server 0", 4: "server 1"})
+            self.assertEqual({e["args"]["step"] for e in slices}, set(range(int(first), int(first) + steps)))
+            self.assertEqual({e["pid"] for e in slices}, {1, 2, 3, 4})
+            self.assertEqual(sum(e["name"] == "step" and e["pid"] == 2 for e in slices), steps)
+            timeline.check_nesting(self, slices)
+            names.append(name)
+        code, _, error, _ = self.traced(c, job.id, "--steps", "1000")
+        self.assertEqual(code, 1)
+        self.assertRegex(error, r"job \S+ ends after 240 steps: 1000 from step \d+ on are too many")
+        job = c.wait(job.id)
+        files = c.files(job.id)
+        self.assertEqual({name for name in files if name.startswith("TRACE")}, set(names))
+        self.assertEqual(tensors(files[MODEL]), tensors(straight[MODEL]))
+        timeline.check_rounds(self, slices, files["ROUND-t.csv"], int(first), int(first) + 2, ranks=2)
+        self.assertEqual({a["name"] for a in json.loads(files["manifest.json"])["files"] if "TRACE" in a["name"]},
+                         set(names))
+        code, _, error, _ = self.traced(c, job.id)
+        self.assertEqual(code, 1)
+        self.assertIn("does not train", error)
+        job = c.submit({**JOB, **fields, "trace": {"steps": 4}, "straggler": {"name": "fixed", "params": {"rank": -1, "ms": 20}}})
+        c.wait(job.id, lambda j: j.progress.step > 2)
+        self.assertIn("has `trace`", self.traced(c, job.id)[2])
+
+    def test_a_timeline_nobody_waits_for_is_given_up(self):
+        """Another one can be had at once."""
+        c = self.cluster(workers=2, pservers=1)
+        c.wait_nodes(3)
+        job = c.submit({**JOB, "epochs": 1000, "straggler": {"name": "fixed", "params": {"rank": -1, "ms": 20}}})
+        c.wait(job.id, lambda j: j.progress.step > 2)
+        with self.assertRaises(grpc.RpcError) as caught:
+            c.api.TraceJob(coordinator_pb2.TraceJobRequest(job_id=job.id, steps=10000), timeout=1)
+        self.assertEqual(caught.exception.code(), grpc.StatusCode.DEADLINE_EXCEEDED)
+        c.poll("it is given up", lambda: self.traced(c, job.id, "--steps", "2")[0] == 0)
+        self.assertFalse(list((c.folder / "coordinator" / "jobs" / job.id).glob(".trace*")))
+        with self.assertRaises(grpc.RpcError) as caught:
+            c.api.TraceJob(coordinator_pb2.TraceJobRequest(job_id=job.id, steps=10001), timeout=10)
+        self.assertIn("steps: is 10001; 1 to 10000 are allowed", caught.exception.details())
 
     def test_a_job_without_it_has_no_file_and_the_same_bits(self):
         c = self.cluster(workers=2, pservers=1)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_trace_off.c - a job without a timeline makes no ring, reads no clock for records and makes
- * none. The linker has psgd call the functions __wrap_... below (tests/cmake/trace.cmake). */
+/* test_trace_off.c - a job without a timeline has no ring with memory for records, reads no clock for
+ * records and makes none. The linker has psgd call the functions __wrap_... below (tests/cmake/trace.cmake). */
 #include "tests/support/cmocka_all.h"
 
 #include "services/pserver/server_thread.h"
@@ -21,7 +21,7 @@ void __wrap_ps_trace_add(ps_trace_kind kind, int64_t begin_ns, uint32_t number, 
 
 ps_trace_ring *__wrap_ps_trace_ring_create(uint64_t from_step, uint64_t steps)
 {
-    atomic_fetch_add(&rings, 1);
+    atomic_fetch_add(&rings, steps > 0);
     return __real_ps_trace_ring_create(from_step, steps);
 }
 

@@ -28,6 +28,7 @@ static const ps_method methods[] = {
      .handle = ps_serve_take_checkpoint,
      .may = PS_MAY_CHANGE,
      .changes = true},
+    {.name = "TraceJob", .handle = ps_serve_trace_job, .may = PS_MAY_CHANGE, .changes = true},
     {.name = "ScaleJob", .handle = ps_serve_scale_job, .may = PS_MAY_CHANGE, .changes = true},
     {.name = "ListCheckpoints", .handle = ps_serve_list_checkpoints, .may = PS_MAY_SEE},
     {.name = "DeleteJob", .handle = ps_serve_delete_job, .may = PS_MAY_CHANGE, .changes = true},

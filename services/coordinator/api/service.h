@@ -15,6 +15,7 @@ ps_handler ps_serve_change_tables;
 ps_handler ps_serve_take_checkpoint, ps_serve_list_checkpoints;
 /* service_scale.c */
 ps_handler ps_serve_scale_job;
+ps_handler ps_serve_trace_job;
 /* service_list.c */
 ps_handler ps_serve_list_jobs;
 /* service_watch.c */

@@ -235,13 +235,11 @@ static ps_status write_rounds(ps_archive *w)
     return st;
 }
 
-/* Makes the timeline of the parts that nodes left. */
-static ps_status write_trace(ps_archive *w)
+ps_status ps_archive_merge_trace(const char *folder, uint32_t workers, uint32_t servers,
+                                 const char *name, ps_written *file, bool *is_written)
 {
-    uint32_t workers = w->plan->spec->workers, servers = w->placement->server_count;
-    char **parts = ps_xcalloc(workers + servers, sizeof *parts);
-    char name[PS_NAME_MAX + 1], path[PS_FOLDER_MAX + PS_NAME_MAX + 2], part[32];
-    bool is_written = false;
+    char **parts = ps_xcalloc(workers + servers + 1u, sizeof *parts);
+    char path[PS_FOLDER_MAX + PS_NAME_MAX + 2], part[32];
     ps_status st;
 
     for (uint32_t i = 0; i < workers + servers; i++) { /* most ranks are no first ones */
@@ -250,20 +248,40 @@ static ps_status write_trace(ps_archive *w)
         } else {
             ps_artifacts_server_trace_name(part, i - workers);
         }
-        snprintf(path, sizeof path, "%s/%s", w->folder, part);
+        snprintf(path, sizeof path, "%s/%s", folder, part);
         parts[i] = ps_xstrdup(path);
     }
-    ps_artifact_name_of_job(name, sizeof name, PS_TRACE_PREFIX, w->plan->spec->title,
-                            PS_TRACE_SUFFIX);
-    snprintf(path, sizeof path, "%s/%s", w->folder, name);
-    st = ps_trace_merge(parts, workers + servers, path, &is_written);
-    if (ps_is_ok(&st) && is_written) {
-        st = list_file(w, name, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT, "");
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    st = ps_trace_merge(parts, workers + servers, path, is_written);
+    if (ps_is_ok(&st) && *is_written) {
+        st = ps_sha256_of_file(path, file->sha256, &file->size);
     }
     for (uint32_t i = 0; i < workers + servers; i++) {
+        if (ps_is_ok(&st)) {
+            unlink(parts[i]);
+        }
         free(parts[i]);
     }
     free(parts);
+    return st;
+}
+
+/* Makes the timeline of the parts that nodes left. */
+static ps_status write_trace(ps_archive *w)
+{
+    char name[PS_NAME_MAX + 1];
+    ps_written file = {0};
+    bool is_written = false;
+    ps_status st;
+
+    ps_artifact_name_of_job(name, sizeof name, PS_TRACE_PREFIX, w->plan->spec->title,
+                            PS_TRACE_SUFFIX);
+    st = ps_archive_merge_trace(w->folder, w->plan->spec->workers, w->placement->server_count, name,
+                                &file, &is_written);
+    if (ps_is_ok(&st) && is_written) {
+        ps_job_add_artifact(w->job, name, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT, file.size,
+                            file.sha256, "");
+    }
     return st;
 }
 

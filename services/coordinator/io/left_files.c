@@ -155,7 +155,7 @@ static bool find_of_server(const ps_leaver *who, const char *name, Psgd__V1__Art
 
 bool ps_left_file_is_trace(const ps_leaver *who, const char *name)
 {
-    return !who->is_checkpoint && who->plan->spec->trace != NULL &&
+    return !who->is_checkpoint && (who->is_trace || who->plan->spec->trace != NULL) &&
            strcmp(name, PS_TRACE_PART) == 0;
 }
 
@@ -239,7 +239,9 @@ ps_status ps_left_file_check(const ps_leaver *who, const char *name, Psgd__V1__A
 {
     uint64_t most;
 
-    if (!(who->is_checkpoint ? find_of_checkpoint : find_of_attempt)(who, name, kind, &most)) {
+    if (!(who->is_checkpoint ? find_of_checkpoint
+          : who->is_trace    ? find_trace
+                             : find_of_attempt)(who, name, kind, &most)) {
         return ps_fail(PS_INVALID_ARGUMENT, "%s %u leaves no file %s of kind %d",
                        who->is_server ? "server" : "worker", who->rank, PS_SHORT(name, 60),
                        (int)kind);
