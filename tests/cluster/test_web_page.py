@@ -73,6 +73,36 @@ class Page(Web):
         self.until("files", lambda: [a for a in self.b.find("td a") if a.text.startswith("TR-")])
         self.silent()
 
+    def test_a_step_of_a_job_that_trains_is_recorded_and_drawn(self):
+        job = self.c.submit({**SLOW, "pservers": 1})
+        self.c.wait(job.id, lambda j: j.progress.step > 300)  # the rate of steps is known
+        self.b.open(f"#/job/{job.id}")
+        self.until("the button", lambda: (found := self.b.find("#record")) and found[0].is_displayed() and found)[0].click()
+        chart = self.until("the chart", lambda: self.b.find("svg.timeline"))[0]
+        self.assertRegex(chart.get_attribute("aria-label"), r"^Step \d+: [\d.]+ ms on 5 threads$")
+        rows = [t.text for t in self.b.find("svg.timeline text")]
+        self.assertEqual(rows[:5], ["worker 0, training", "worker 0, messages", "worker 1, training", "worker 1, messages",
+                                    "server 0, serving"])
+        self.assertEqual(rows[5], "0 ms")
+        of_kind = {kind: len(self.b.find(f"svg.timeline .t{kind}")) for kind in range(6)}
+        self.assertTrue(all(of_kind[kind] > 0 for kind in (0, 1, 3, 4, 5)), of_kind)
+        self.assertEqual(len(self.b.find("svg.timeline .whole")), 2)
+        self.assertGreater(len(self.b.find("svg.timeline .arrow")), 1)
+        said = {t.get_attribute("textContent").split(":")[0] for t in self.b.find("svg.timeline title")}
+        self.assertTrue({"step", "data", "send", "wait for server 0"} <= said, said)
+        before = chart.get_attribute("aria-label")
+        self.b.run("const s = document.getElementById('step'); s.selectedIndex = s.selectedIndex > 0 ? 0 : 9; s.dispatchEvent(new Event('change'))")
+        self.until("another step", lambda: self.b.find("svg.timeline")[0].get_attribute("aria-label") != before)
+        self.b.find("#step-chart summary")[0].click()
+        cells = self.until("the table", lambda: [td.text for td in self.b.find("[aria-label='Times of the step'] td")])
+        self.assertEqual(cells[0], "worker 0, training")
+        self.assertTrue(any(a.text.startswith("TRACE-") for a in self.b.find("td a")))
+        self.b.find("#cancel")[0].click()
+        self.until("cancelled", lambda: self.b.find(".state.CANCELLED"))
+        self.assertTrue(self.b.find("svg.timeline"))  # it stays
+        self.assertFalse(self.b.find("#record")[0].is_displayed())
+        self.silent()
+
     def test_the_page_goes_on_after_the_coordinator_is_restarted(self):
         self.c.coordinator.args = [self.at if a == "127.0.0.1:0" else a for a in self.c.coordinator.args]
         job = self.c.submit(SLOW)
@@ -256,7 +286,7 @@ class Page(Web):
 
     @unittest.skipUnless(os.environ.get("PSGD_AXE"), "no axe-core")
     def test_axe_finds_no_serious_fault(self):
-        job = self.c.submit({**QUICK, "title": "axe"})
+        job = self.c.submit({**QUICK, "title": "axe", "trace": {"steps": 3}})
         self.c.wait(job.id)
         axe = pathlib.Path(os.environ["PSGD_AXE"]).read_text(encoding="utf-8")
         for look in ({}, {"dark": True}, {"width": 390, "height": 844}):
@@ -266,7 +296,7 @@ class Page(Web):
                 b.open(view)
                 self.until(view, lambda: b.find("h1") and b.text().count("\n") > 8)
                 if "job/" in view:
-                    self.until("its files", lambda: "Where the time went" in b.text())
+                    self.until("its files", lambda: "Where the time went" in b.text() and b.find("svg.timeline"))
                 b.driver.execute_cdp_cmd("Runtime.evaluate", {"expression": axe})
                 found = b.driver.execute_async_script("axe.run().then(arguments[0])")
                 self.assertEqual([(v["id"], [n["html"][:120] for n in v["nodes"]][:4]) for v in found["violations"]

@@ -4,6 +4,7 @@ import {call, fileText, fileUrl, watch} from './api.js';
 import {chart} from './chart.js';
 import {axes, Curves} from './curves.js';
 import {heatMap, Reports} from './ranks.js';
+import {timelines} from './timeline.js';
 import {accuracyOf, bytes, count, facts, h, isOver, notice, percent, saving, seconds, short, state, stateName, table, traffic, trainedSeconds} from './dom.js';
 
 const phases = {QUEUED: 'queued', CAN_COMMIT: 'ask nodes', PRE_COMMIT: 'send packages', DO_COMMIT: 'start', RUNNING: 'train', COLLECTING: 'collect files', DONE: 'done'};
@@ -29,12 +30,13 @@ export async function jobView(view, [id]) {
   };
   const cancel = h('button', {class: 'danger', id: 'cancel', on: {click: act('CancelJob', {}, 'The job is being cancelled.')}}, 'Cancel');
   const checkpoint = h('button', {on: {click: act('TakeCheckpoint', {}, 'A checkpoint is being taken.')}}, 'Checkpoint');
+  const timeline = timelines(id, async () => { job.artifacts = (await call('GetJob', {job_id: id})).job.artifacts; drawFiles(); });
   let timer = 0, logTimer = 0, isGone = false, isDue = false, drawTimer = 0;
 
   view.append(h('div', {class: 'row head'}, h('div', {}, h('h1', {}, id), h('div', {class: 'row'}, at.head, at.link)),
     h('div', {class: 'row'}, cancel, checkpoint, h('a', {class: 'button', href: `#/submit?from=${encodeURIComponent(id)}`}, 'Resubmit with changes'))),
   at.phases, at.message, at.facts, at.trackers, h('div', {class: 'row head'}, h('h2', {}, 'Curves'), h('div', {class: 'row'}, h('label', {for: 'axis'}, 'Against'), axis)),
-  h('div', {class: 'grid'}, charts.map((c) => c.element)), h('section', {class: 'card'}, h('h2', {}, 'Workers'), at.workers, at.now, at.heat),
+  h('div', {class: 'grid'}, charts.map((c) => c.element)), h('section', {class: 'card'}, h('h2', {}, 'Workers'), at.workers, at.now, at.heat), timeline.element,
   h('div', {class: 'grid'}, h('section', {class: 'card'}, h('h2', {}, 'Events'), at.events),
     h('section', {class: 'card'}, h('h2', {}, 'Log'), at.log)),
   h('section', {class: 'card'}, h('h2', {}, 'Files'), at.files));
@@ -51,6 +53,7 @@ export async function jobView(view, [id]) {
       ['Trained for', seconds(trainedSeconds(job))], ['Loss', short(job.result?.loss ?? p.loss ?? NaN)], ['Accuracy', percent(accuracyOf(job))], ['Samples a second', count(Math.round(p.samples_per_second ?? 0))],
       ['Traffic', traffic(p)], ['Against float32', saving(p)], ['Goodput', job.goodput ? percent(job.goodput) : null], ['Waits for', p.waiting_for || null], ['Restarts', job.restarts || null]]));
     cancel.hidden = checkpoint.hidden = isOver(job);
+    timeline.set(job, stateName(job) === 'RUNNING');
   }
   function drawCurves() {
     isDue = false;
@@ -63,6 +66,7 @@ export async function jobView(view, [id]) {
   const drawSoon = () => { if (!isDue) { isDue = true; drawTimer = setTimeout(drawCurves, 250); } };
 
   function drawFiles() {
+    timeline.set(job, stateName(job) === 'RUNNING');
     at.files.replaceChildren((job.artifacts ?? []).length === 0 ? h('p', {class: 'soft'}, 'Files are here when the job is over.')
       : table(['File', 'Size', 'From'], job.artifacts.map((a) => [h('a', {href: fileUrl(id, a.name), download: a.name.replaceAll('/', '_')}, a.name), bytes(a.size), a.node_id ?? 'coordinator']), 'Files'));
   }
@@ -141,5 +145,5 @@ export async function jobView(view, [id]) {
   const stop = watch(id, onEvent, (isUp) => { at.link.textContent = isUp ? '' : 'The coordinator does not answer; trying again…'; });
   await poll();
   drawLog();
-  return () => { isGone = true; stop(); [timer, logTimer, drawTimer].forEach(clearTimeout); charts.forEach((c) => c.destroy()); };
+  return () => { isGone = true; stop(); [timer, logTimer, drawTimer].forEach(clearTimeout); charts.forEach((c) => c.destroy()); timeline.destroy(); };
 }
