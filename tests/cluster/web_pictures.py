@@ -23,7 +23,10 @@ def step(cluster):
     browser.find("#record")[0].click()
     cluster.poll("the chart", lambda: browser.find("svg.timeline"))
     path = ROOT / "docs/images/web-step.png"
-    browser.driver.find_element("xpath", "//section[.//h2[text()='A step']]").screenshot(str(path))
+    card = browser.driver.find_element("xpath", "//section[.//h2[text()='A step']]")
+    cluster.poll("its height", lambda: card.size["height"] > 250)
+    browser.run("arguments[0].scrollIntoView({block: 'start'})", card)  # only what is in view is in the picture
+    card.screenshot(str(path))
     browser.close()
     cluster.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id))
     print(path)
