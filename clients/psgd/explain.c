@@ -2,6 +2,7 @@
 /* explain.c - psgd explain JOB: says what bounds a job, and what would change it. */
 #include "clients/psgd/explain_cause.h"
 #include "clients/psgd/explain_live.h"
+#include "clients/psgd/explain_record.h"
 #include "clients/psgd/plot_read.h"
 #include "clients/psgd/show.h"
 #include "clients/psgd/text_table.h"
@@ -13,7 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { ROWS_MAX = 4096, CELL_BYTES = 64 };
+enum { ROWS_MAX = 4096, CELL_BYTES = 64, WITHIN_US = 60 * 1000 * 1000 };
 
 typedef struct explaining {
     int64_t for_us;
@@ -22,12 +23,20 @@ typedef struct explaining {
     ps_plot_job job;
     ps_plot_read read;
     ps_explain_live live;
+    ps_explain_record record; /* of a job that trains and whose exchange bounds it */
+    bool has_steps;           /* record.steps is set */
+    ps_explain_rank *ranks;   /* (job.n_ranks) */
+    ps_explanation found;
 } explaining;
 
 static const char *const cause_names[] = {[PS_EXPLAIN_COMPUTE] = "compute",
                                           [PS_EXPLAIN_STRAGGLER] = "straggler",
                                           [PS_EXPLAIN_EXCHANGE] = "exchange",
                                           [PS_EXPLAIN_OTHER] = "other"};
+static const char *const way_names[] = {[PS_WAY_UP] = "up",
+                                        [PS_WAY_SERVER] = "server",
+                                        [PS_WAY_DOWN] = "down",
+                                        [PS_WAY_CODEC] = "codec"};
 static const char *const surety_names[] = {
     [PS_EXPLAIN_UNSURE] = "unsure", [PS_EXPLAIN_LIKELY] = "likely", [PS_EXPLAIN_SURE] = "sure"};
 
@@ -96,6 +105,27 @@ static const char *shown(char *text, size_t cap, double value)
 
 #define SHOWN(value) shown((char[CELL_BYTES]){0}, CELL_BYTES, value)
 
+/* Prints which part of the exchange bounds the job. */
+static void print_way(const ps_explain_steps *s)
+{
+    static const char *const names[] = {
+        [PS_WAY_UP] = "The way up bounds this job: the links from workers to servers.",
+        [PS_WAY_DOWN] = "The way down bounds this job: the links from servers to workers.",
+        [PS_WAY_CODEC] = "Coding on the workers bounds this job: their codecs take the time.",
+    };
+
+    if (s->way == PS_WAY_SERVER) {
+        printf("A thread of a server bounds this job: %s.\n", PS_PLAIN(s->thread, 80));
+    } else {
+        printf("%s\n", names[s->way]);
+    }
+    printf(
+        "Of a step, %.0f %% goes to the way up, %.0f %% to that server, %.0f %% to the way down, "
+        "%.0f %% to coding; %zu steps of %s ms were recorded.\n",
+        100 * s->shares[PS_WAY_UP], 100 * s->shares[PS_WAY_SERVER], 100 * s->shares[PS_WAY_DOWN],
+        100 * s->shares[PS_WAY_CODEC], s->count, SHOWN(1e3 * s->step_s));
+}
+
 /* Prints what bounds the job, and the evidence. */
 static void print_cause(const ps_explanation *e, const char *node)
 {
@@ -125,8 +155,26 @@ static void print_cause(const ps_explanation *e, const char *node)
     }
 }
 
+/* Returns what would change an exchange of which the timeline is known. */
+static const char *advice_for(ps_explain_way way)
+{
+    static const char *const advice[] = {
+        [PS_WAY_UP] =
+            "A codec for gradients (--codec-up) with fewer bytes, or rounds of several local "
+            "steps would help; faster servers or processors would not.",
+        [PS_WAY_SERVER] = "More servers, more --threads of a server, or a codec that is decoded "
+                          "faster would help; faster links would not.",
+        [PS_WAY_DOWN] =
+            "A codec for weights (--codec-down) with fewer bytes, or rounds of several local "
+            "steps would help; faster servers or processors would not.",
+        [PS_WAY_CODEC] = "A codec that costs less would help: psgd bench measures all of them.",
+    };
+
+    return advice[way];
+}
+
 /* Prints how sure that is, what would change it, and what that could bring. */
-static void print_advice(const ps_explanation *e, uint64_t steps)
+static void print_advice(const ps_explanation *e, uint64_t steps, const ps_explain_steps *known)
 {
     static const char *const advice[] = {
         [PS_EXPLAIN_COMPUTE] = "Faster processors, a smaller model or smaller batches would help; "
@@ -140,7 +188,7 @@ static void print_advice(const ps_explanation *e, uint64_t steps)
 
     printf("This is %s: measured over %llu steps.\n", surety_names[e->surety],
            (unsigned long long)steps);
-    printf("%s\n", advice[e->cause]);
+    printf("%s\n", known != NULL ? advice_for(known->way) : advice[e->cause]);
     switch (e->cause) {
     case PS_EXPLAIN_COMPUTE:
         printf("It makes %s steps/s; with an exchange that costs nothing at most %s.\n",
@@ -211,35 +259,82 @@ static void print_json(explaining *x, const ps_explanation *e, const ps_explain_
                      (json_int_t)e->slowest, "steps_per_second", e->steps_per_s, "shares",
                      "compute", e->compute, "straggler", e->straggler, "exchange", e->exchange,
                      "other", e->other, "while_training", x->is_live, "workers", workers);
+    if (x->has_steps) {
+        const ps_explain_steps *s = &x->record.steps;
+        json_t *shares = json_object();
+
+        for (int w = 0; w < PS_WAYS; w++) {
+            json_object_set_new(shares, way_names[w], json_real(s->shares[w]));
+        }
+        json_object_set_new(json, "exchange",
+                            json_pack("{s:s, s:s, s:I, s:f, s:f, s:o}", "bound_by",
+                                      way_names[s->way], "server_thread", s->thread, "steps",
+                                      (json_int_t)s->count, "step_seconds", s->step_s,
+                                      "clock_error_seconds", s->error_s, "shares", shares));
+    }
     ps_cli_json_value(x->cli, json);
     json_decref(json);
+}
+
+static void show(explaining *x)
+{
+    const ps_explanation *e = &x->found;
+    const ps_explain_steps *known = x->has_steps ? &x->record.steps : NULL;
+
+    if (x->cli->format != PS_FORMAT_TEXT) {
+        print_json(x, e, x->ranks);
+    } else {
+        if (known != NULL) {
+            print_way(known);
+        } else {
+            print_cause(e, node_of(&x->job, e->slowest));
+        }
+        if (x->is_live) {
+            printf("The job trains: what its workers did in %lld s; all that is no wait counts "
+                   "as computing.\n",
+                   (long long)(x->for_us / 1000000));
+        }
+        print_advice(e, x->ranks[e->slowest].steps, known);
+        printf("\n");
+        print_table(&x->job, x->ranks);
+    }
+    ps_cli_end(x->cli, PS_EXIT_OK);
+}
+
+static void recorded(void *arg)
+{
+    explaining *x = arg;
+
+    x->has_steps = ps_is_ok(&x->record.status);
+    if (x->has_steps && ps_explain_is_doubtful(&x->record.steps)) {
+        x->found.surety = PS_EXPLAIN_UNSURE;
+    }
+    if (!x->has_steps) {
+        fprintf(stderr, "psgd: no steps were recorded, so the exchange is not taken apart: %s\n",
+                PS_PLAIN(x->record.status.text, 300));
+    }
+    show(x);
 }
 
 static void finish(void *arg)
 {
     explaining *x = arg;
-    ps_explain_rank *ranks = ps_xcalloc(x->job.n_ranks, sizeof *ranks);
-    ps_status st = take_ranks(&x->job, ranks);
+    ps_status st;
 
-    if (ps_is_ok(&st)) {
-        ps_explanation e = ps_explain(ranks, x->job.n_ranks);
-
-        if (x->cli->format == PS_FORMAT_TEXT) {
-            print_cause(&e, node_of(&x->job, e.slowest));
-            if (x->is_live) {
-                printf("The job trains: what its workers did in %lld s; all that is no wait counts "
-                       "as computing.\n",
-                       (long long)(x->for_us / 1000000));
-            }
-            print_advice(&e, ranks[e.slowest].steps);
-            printf("\n");
-            print_table(&x->job, ranks);
-        } else {
-            print_json(x, &e, ranks);
-        }
+    x->ranks = ps_xcalloc(x->job.n_ranks, sizeof *x->ranks);
+    st = take_ranks(&x->job, x->ranks);
+    if (!ps_is_ok(&st)) {
+        ps_cli_end(x->cli, ps_cli_status(&st));
+        return;
     }
-    free(ranks);
-    ps_cli_end(x->cli, ps_is_ok(&st) ? PS_EXIT_OK : ps_cli_status(&st));
+    x->found = ps_explain(x->ranks, x->job.n_ranks);
+    if (x->is_live && x->found.cause == PS_EXPLAIN_EXCHANGE) {
+        x->record = (ps_explain_record){
+            .cli = x->cli, .id = x->live.id, .within_us = WITHIN_US, .done = recorded, .arg = x};
+        ps_explain_record_start(&x->record);
+        return;
+    }
+    show(x);
 }
 
 /* Measures a job that has no reports yet, because it trains. */
@@ -281,6 +376,7 @@ static void fini(void *arg)
 
     ps_plot_read_fini(&x->read);
     ps_plot_job_fini(&x->job);
+    free(x->ranks);
 }
 
 static const ps_option options[] = {

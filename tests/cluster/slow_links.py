@@ -51,8 +51,9 @@ def limit(namespace, device, mbit):
          f"{mbit}mbit", "burst", "16kb", "latency", "50ms")
 
 
-def build(network, workers, mbit):
-    """Refuses where this program may not; what it leaves then is for tear_down."""
+def build(network, workers, mbit, down_mbit=None):
+    """Refuses where this program may not; what it leaves then is for tear_down. The way down has the rate of
+    the way up, unless it is given."""
     if os.geteuid() != 0:
         refuse("network namespaces and tc need root")
     for program in ("ip", "tc"):
@@ -73,7 +74,7 @@ def build(network, workers, mbit):
         tool("ip", "-n", hub, "link", "set", port, "master", "bridge", "up")
         tool("ip", "-n", mine, "addr", "add", f"{worker_ip(i)}/24", "dev", LINK)
         tool("ip", "-n", mine, "link", "set", LINK, "up")
-        limit(hub, port, mbit)
+        limit(hub, port, down_mbit or mbit)
         limit(mine, LINK, mbit)
 
 

@@ -13,7 +13,9 @@ import slow_links
 from harness import BIN, PATIENCE, SMALL, ClusterTest, main
 
 NETWORK = os.environ.get("PSGD_TEST_NETWORK")  # set within the hub of slow links
-MBIT = 40
+MBIT, FAST_MBIT = 40, 2000
+# Little to compute, much to exchange.
+HEAVY = {"model": {"preset": "mlp", "widths": [512]}, "blockSize": 8, "epochs": 100000}
 
 
 class ExplainTest(ClusterTest):
@@ -33,6 +35,19 @@ class ExplainTest(ClusterTest):
     def trained(self, c, **changes):
         job = c.wait(c.submit({**SMALL, **changes}).id)
         return self.explain(c, job.id)
+
+    def explain_now(self, c, **fields):
+        """What bounds the exchange of a job while it trains."""
+        job = c.submit({**SMALL, **fields})
+        c.wait(job.id, until=lambda j: j.progress.step > 20, seconds=60)
+        said = self.explain(c, job.id, "--for", "3s")
+        self.assertEqual(said["cause"], "exchange", said)
+        now = said["exchange"]
+        print({k: round(v, 2) for k, v in now["shares"].items()}, now["step_seconds"], file=sys.stderr)
+        self.assertGreaterEqual(now["steps"], 3)
+        self.assertGreater(sum(now["shares"].values()), 0.4)
+        self.run_psgd(c, "cancel", job.id)
+        return now
 
     def must_come_true(self, before, share, after):
         foretold = before["steps_per_second"] / (1 - share)
@@ -107,18 +122,36 @@ class Explain(ExplainTest):
         self.assertEqual(code, 1)
         self.assertIn("has no reports", err)
 
-    def test_slow_links_are_named(self):
+    def within_links(self, test, *mbit):
+        """Runs a test of WithinSlowLinks between links of these rates, up and down."""
         network = f"psgd-{os.getpid()}"
         try:
             self.addCleanup(slow_links.tear_down, network, 2)
-            slow_links.build(network, 2, MBIT)
+            slow_links.build(network, 2, *mbit)
         except SystemExit as refusal:
             self.skipTest(str(refusal))
         p = subprocess.run([*slow_links.within(network, "hub"), sys.executable, str(pathlib.Path(__file__)),
-                            "WithinSlowLinks"], env={**os.environ, "PSGD_TEST_NETWORK": network},
+                            f"WithinSlowLinks.{test}"], env={**os.environ, "PSGD_TEST_NETWORK": network},
                            capture_output=True, text=True, timeout=300 * PATIENCE)
         print(p.stderr, file=sys.stderr)
         self.assertEqual(p.returncode, 0, p.stderr)
+
+    def test_slow_links_are_named(self):
+        self.within_links("test_the_exchange_is_named", MBIT)
+
+    def test_a_slow_way_up_is_named(self):
+        self.within_links("test_the_way_up_is_named", MBIT, FAST_MBIT)
+
+    def test_a_slow_way_down_is_named(self):
+        self.within_links("test_the_way_down_is_named", FAST_MBIT, MBIT)
+
+    def test_a_server_with_too_much_to_do_is_named(self):
+        """One thread of a slow processor decodes and steps what four workers send, who have little to compute."""
+        c = self.cluster(workers=4, pservers=0)
+        c.pservers = [c.add("pserver", 0, ["--threads", "1"], env={"PSGD_CPU": "baseline"})]
+        said = self.explain_now(c, workers=4, **HEAVY, codec={"up": {"name": "natural"}},
+                                optimizer={"rule": {"name": "adam"}})
+        self.assertEqual((said["bound_by"], said["server_thread"]), ("server", "server 0, serving"), said)
 
 
 if NETWORK:
@@ -131,6 +164,18 @@ if NETWORK:
             half = {"name": "bf16"}  # half the bytes, so half the waits
             after = self.trained(c, **large, codec={"up": half, "down": half})
             self.must_come_true(said, said["shares"]["exchange"] / 2, after)
+
+        def test_the_way_up_is_named(self):
+            c = self.cluster(workers=2, pservers=1, place=slow_links.place(NETWORK))
+            said = self.explain_now(c, workers=2, **HEAVY)
+            self.assertEqual(said["bound_by"], "up", said)
+            self.assertGreater(said["shares"]["up"], 3 * said["shares"]["down"])
+
+        def test_the_way_down_is_named(self):
+            c = self.cluster(workers=2, pservers=1, place=slow_links.place(NETWORK))
+            said = self.explain_now(c, workers=2, **HEAVY)
+            self.assertEqual(said["bound_by"], "down", said)
+            self.assertGreater(said["shares"]["down"], 3 * said["shares"]["up"])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* explain_steps.h - from the timeline of a job (docs/trace.md) to where the time of a step goes
+ * after the workers have computed: to the way up, to a server's thread, to the way down, or to the
+ * codecs of the workers. No I/O, no clock.
+ *
+ * A step's exchange begins when the last worker ends its backward pass. It ends when the last
+ * worker has taken the last weights. Between the two lies the last update of a server. What neither
+ * this server's thread nor the coding of the workers explains before the update was spent on the
+ * way up, and after it on the way down. */
+#ifndef PS_CLIENTS_PSGD_EXPLAIN_STEPS_H
+#define PS_CLIENTS_PSGD_EXPLAIN_STEPS_H
+
+#include "common/base/status.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef enum ps_explain_way {
+    PS_WAY_UP,     /* the links from workers to servers */
+    PS_WAY_SERVER, /* a thread of a server */
+    PS_WAY_DOWN,   /* the links from servers to workers */
+    PS_WAY_CODEC,  /* encoding and decoding on workers */
+    PS_WAYS
+} ps_explain_way;
+
+typedef struct ps_explain_steps {
+    size_t count;           /* steps that were looked at */
+    double step_s;          /* seconds of a step */
+    double shares[PS_WAYS]; /* of a step, mean; each at least 0 */
+    ps_explain_way way;     /* the largest share */
+    char thread[80];        /* that works longest in the exchange: "server 0, serving" */
+    double error_s;         /* by which the clocks of two processes may differ */
+} ps_explain_steps;
+
+/* Reads a timeline. Bounded by its size; members that are not as psgd writes them are left out.
+ * NOT_FOUND: it has fewer than three steps with an exchange, for example of a mesh. */
+PS_MUST_USE ps_status ps_explain_timeline(const json_t *timeline, ps_explain_steps *out);
+
+/* Returns whether the clocks of processes may differ by as much as the largest share. */
+bool ps_explain_is_doubtful(const ps_explain_steps *steps);
+
+#endif
