@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* explain.c - psgd explain JOB: says what bounds a job, and what would change it. */
+#include "clients/lib/psgd.h"
 #include "clients/psgd/explain_cause.h"
+#include "clients/psgd/explain_forecast.h"
 #include "clients/psgd/explain_live.h"
 #include "clients/psgd/explain_record.h"
 #include "clients/psgd/plot_read.h"
@@ -14,7 +16,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { ROWS_MAX = 4096, CELL_BYTES = 64, WITHIN_US = 60 * 1000 * 1000 };
+enum {
+    ROWS_MAX = 4096,
+    CELL_BYTES = 64,
+    WITHIN_US = 60 * 1000 * 1000,
+    /* what each codec is measured on */
+    VALUES = 200000,
+    MEASURE_US = 5000,
+    FORECASTS_MAX = 16
+};
+
+static const double served_from = 0.1; /* share of a step of a server, for a forecast of more */
 
 typedef struct explaining {
     int64_t for_us;
@@ -25,7 +37,13 @@ typedef struct explaining {
     ps_explain_live live;
     ps_explain_record record; /* of a job that trains and whose exchange bounds it */
     bool has_steps;           /* record.steps is set */
-    ps_explain_rank *ranks;   /* (job.n_ranks) */
+    size_t n_rows;            /* forecasts; 0: there are none */
+    struct forecast {
+        const char *up, *down; /* codecs */
+        double servers;        /* times as many */
+        double steps_per_s;
+    } rows[FORECASTS_MAX];
+    ps_explain_rank *ranks; /* (job.n_ranks) */
     ps_explanation found;
 } explaining;
 
@@ -261,11 +279,18 @@ static void print_json(explaining *x, const ps_explanation *e, const ps_explain_
                      "other", e->other, "while_training", x->is_live, "workers", workers);
     if (x->has_steps) {
         const ps_explain_steps *s = &x->record.steps;
-        json_t *shares = json_object();
+        json_t *shares = json_object(), *forecasts = json_array();
 
         for (int w = 0; w < PS_WAYS; w++) {
             json_object_set_new(shares, way_names[w], json_real(s->shares[w]));
         }
+        for (size_t i = 0; i < x->n_rows; i++) {
+            json_array_append_new(forecasts, json_pack("{s:s, s:s, s:f, s:f}", "codec_up",
+                                                       x->rows[i].up, "codec_down", x->rows[i].down,
+                                                       "times_servers", x->rows[i].servers,
+                                                       "steps_per_second", x->rows[i].steps_per_s));
+        }
+        json_object_set_new(json, "forecasts", forecasts);
         json_object_set_new(json, "exchange",
                             json_pack("{s:s, s:s, s:I, s:f, s:f, s:o}", "bound_by",
                                       way_names[s->way], "server_thread", s->thread, "steps",
@@ -274,6 +299,59 @@ static void print_json(explaining *x, const ps_explanation *e, const ps_explain_
     }
     ps_cli_json_value(x->cli, json);
     json_decref(json);
+}
+
+/* Foretells the rate with other codecs and more servers. */
+static void foretell(explaining *x)
+{
+    static const char *const codecs[] = {"f32", "f16", "int8", "topk:fraction=0.01"};
+    enum { CODECS = sizeof codecs / sizeof codecs[0] };
+    ps_forecast_job job = {.steps = &x->record.steps,
+                           .steps_per_s = x->found.steps_per_s,
+                           .values = x->live.values,
+                           .workers = (double)x->job.n_ranks,
+                           .up_bytes = x->live.up_bytes,
+                           .down_bytes = x->live.down_bytes};
+    ps_codec_cost cost[CODECS];
+    bool is_good = job.values > 0 &&
+                   ps_codec_cost_measure(x->live.up, VALUES, MEASURE_US, &job.up) == PSGD_OK &&
+                   ps_codec_cost_measure(x->live.down, VALUES, MEASURE_US, &job.down) == PSGD_OK;
+
+    for (size_t i = 0; i < CODECS && is_good; i++) {
+        is_good = ps_codec_cost_measure(codecs[i], VALUES, MEASURE_US, &cost[i]) == PSGD_OK;
+    }
+    for (size_t up = 0; up < CODECS && is_good; up++) {
+        for (size_t down = 0; down + 1 < CODECS; down++) { /* weights are not left out */
+            if (down == 0 || down == up || (down == 2 && up == 3)) {
+                x->rows[x->n_rows++] = (struct forecast){
+                    codecs[up], codecs[down], 1, ps_forecast_codecs(&job, &cost[up], &cost[down])};
+            }
+        }
+    }
+    if (is_good && job.steps->shares[PS_WAY_SERVER] >= served_from) {
+        x->rows[x->n_rows++] =
+            (struct forecast){x->live.up, x->live.down, 2, ps_forecast_servers(&job, 2)};
+    }
+}
+
+static void print_forecasts(const explaining *x)
+{
+    static const char *const heads[] = {"--codec-up", "--codec-down", "servers", "steps/s"};
+    ps_text_table table = {.n_columns = sizeof heads / sizeof heads[0]};
+
+    for (size_t i = 0; i < table.n_columns; i++) {
+        ps_text_table_add(&table, heads[i]);
+    }
+    for (size_t i = 0; i < x->n_rows; i++) {
+        ps_text_table_add(&table, PS_PLAIN(x->rows[i].up, 80));
+        ps_text_table_add(&table, PS_PLAIN(x->rows[i].down, 80));
+        ps_text_table_add(&table, x->rows[i].servers > 1 ? "twice" : "as now");
+        add_cell(&table, x->rows[i].steps_per_s);
+    }
+    printf(
+        "\nForetold with other codecs or servers; what they do to the accuracy is not known:\n\n");
+    ps_text_table_print(&table);
+    ps_text_table_fini(&table);
 }
 
 static void show(explaining *x)
@@ -297,6 +375,9 @@ static void show(explaining *x)
         print_advice(e, x->ranks[e->slowest].steps, known);
         printf("\n");
         print_table(&x->job, x->ranks);
+        if (x->n_rows > 0) {
+            print_forecasts(x);
+        }
     }
     ps_cli_end(x->cli, PS_EXIT_OK);
 }
@@ -309,7 +390,9 @@ static void recorded(void *arg)
     if (x->has_steps && ps_explain_is_doubtful(&x->record.steps)) {
         x->found.surety = PS_EXPLAIN_UNSURE;
     }
-    if (!x->has_steps) {
+    if (x->has_steps) {
+        foretell(x);
+    } else {
         fprintf(stderr, "psgd: no steps were recorded, so the exchange is not taken apart: %s\n",
                 PS_PLAIN(x->record.status.text, 300));
     }

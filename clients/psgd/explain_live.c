@@ -9,6 +9,7 @@
 #include "common/base/xalloc.h"
 
 #include <math.h>
+#include <stdio.h>
 
 enum { PAUSE_US = 100 * 1000 };
 
@@ -22,8 +23,13 @@ static void end_with(ps_explain_live *l, ps_status st)
 static void take_report(struct ps_explain_span *span, const Psgd__V1__WorkerProgress *w,
                         int64_t now_us, bool is_first)
 {
-    const ps_explain_report report = {now_us, w->step, w->bytes_up, w->bytes_down,
-                                      w->seconds_waiting};
+    const ps_explain_report report = {.us = now_us,
+                                      .step = w->step,
+                                      .bytes_up = w->bytes_up,
+                                      .bytes_down = w->bytes_down,
+                                      .float32_up = w->bytes_up_float32,
+                                      .float32_down = w->bytes_down_float32,
+                                      .wait_s = w->seconds_waiting};
 
     if (is_first) {
         span->seen = report;
@@ -84,6 +90,41 @@ static void take_nodes(ps_plot_job *job, const Psgd__V1__Job *from)
     job->summary = json_pack("{s:o}", "nodes", nodes);
 }
 
+/* Writes a codec as "NAME:NUMBER=VALUE,...". */
+static void write_codec(const Psgd__V1__Choice *choice, char text[PS_EXPLAIN_CODEC_MAX])
+{
+    size_t n = (size_t)snprintf(text, PS_EXPLAIN_CODEC_MAX, "%s",
+                                choice != NULL && choice->name[0] != '\0' ? choice->name : "f32");
+
+    for (size_t i = 0; choice != NULL && i < choice->n_params && n < PS_EXPLAIN_CODEC_MAX; i++) {
+        n += (size_t)snprintf(text + n, PS_EXPLAIN_CODEC_MAX - n, "%c%s=%.9g", i == 0 ? ':' : ',',
+                              choice->params[i]->key, choice->params[i]->value);
+    }
+}
+
+static void take_exchange(ps_explain_live *l, const Psgd__V1__Job *job)
+{
+    const Psgd__V1__CodecSpec *codec = job->spec != NULL ? job->spec->codec : NULL;
+    double up = 0, down = 0, plain_up = 0, plain_down = 0, steps = 0;
+
+    for (size_t r = 0; r < l->n_ranks; r++) {
+        const ps_explain_report *a = &l->spans[r].first, *b = &l->spans[r].last;
+
+        up += (double)b->bytes_up - (double)a->bytes_up;
+        down += (double)b->bytes_down - (double)a->bytes_down;
+        plain_up += (double)b->float32_up - (double)a->float32_up;
+        plain_down += (double)b->float32_down - (double)a->float32_down;
+        steps += (double)b->step - (double)a->step;
+    }
+    if (up > 0 && down > 0 && plain_up > 0 && plain_down > 0 && steps > 0) {
+        l->values = plain_up / sizeof(float) / steps;
+        l->up_bytes = sizeof(float) * up / plain_up;
+        l->down_bytes = sizeof(float) * down / plain_down;
+    }
+    write_codec(codec != NULL ? codec->up : NULL, l->up);
+    write_codec(codec != NULL ? codec->down : NULL, l->down);
+}
+
 /* Writes what every rank did between its first and its last report. */
 static ps_status finish(ps_explain_live *l)
 {
@@ -138,6 +179,7 @@ static void on_job(void *arg, const ps_error *error, const ProtobufCMessage *rep
     if (ps_is_ok(&st)) {
         take_nodes(l->job, answer->job);
         st = finish(l);
+        take_exchange(l, answer->job);
     }
     if (!ps_is_ok(&st)) {
         end_with(l, st);

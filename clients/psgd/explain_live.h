@@ -6,10 +6,12 @@
 #include "clients/psgd/cli.h"
 #include "clients/psgd/plot_job.h"
 
+enum { PS_EXPLAIN_CODEC_MAX = 256 };
+
 /* A report of a worker, and when it was seen. */
 typedef struct ps_explain_report {
     int64_t us;
-    uint64_t step, bytes_up, bytes_down;
+    uint64_t step, bytes_up, bytes_down, float32_up, float32_down;
     double wait_s;
 } ps_explain_report;
 
@@ -20,6 +22,11 @@ typedef struct ps_explain_live {
     ps_plot_job *job;        /* zeroed; gets the nodes, and for each rank a row of what it did */
     void (*done)(void *arg); /* called once. A failure ends the program instead */
     void *arg;
+    /* What the exchange carries, for explain_forecast.h: values that a worker sends in a step,
+     * bytes of one on the wire, 0 if that is not known; the codecs, as psgd_codec_create has them.
+     */
+    double values, up_bytes, down_bytes;
+    char up[PS_EXPLAIN_CODEC_MAX], down[PS_EXPLAIN_CODEC_MAX];
     /* Private. */
     ps_timer timer;
     int64_t end_us;

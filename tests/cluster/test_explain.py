@@ -47,7 +47,24 @@ class ExplainTest(ClusterTest):
         self.assertGreaterEqual(now["steps"], 3)
         self.assertGreater(sum(now["shares"].values()), 0.4)
         self.run_psgd(c, "cancel", job.id)
-        return now
+        c.wait(job.id)
+        c.wait_idle()
+        return {**now, "steps_per_second": said["steps_per_second"],
+                **{(f["codec_up"], f["codec_down"], f["times_servers"]): f["steps_per_second"]
+                   for f in said["forecasts"]}}
+
+    def must_be_foretold(self, c, said, up, down, **fields):
+        """With these codecs the job has the rate that was foretold."""
+        job = c.submit({**SMALL, **fields, "codec": {"up": {"name": up}, "down": {"name": down}}})
+        c.wait(job.id, until=lambda j: j.progress.step > 20, seconds=60)
+        after = self.explain(c, job.id, "--for", "3s")["steps_per_second"]
+        foretold = said[(up, down, 1)]
+        print(f"{up}, {down}: {said['steps_per_second']:.2f} steps/s; foretold {foretold:.2f}, measured {after:.2f}",
+              file=sys.stderr)
+        self.must_agree(after, foretold)
+        self.run_psgd(c, "cancel", job.id)
+        c.wait(job.id)
+        c.wait_idle()
 
     def must_come_true(self, before, share, after):
         foretold = before["steps_per_second"] / (1 - share)
@@ -170,12 +187,14 @@ if NETWORK:
             said = self.explain_now(c, workers=2, **HEAVY)
             self.assertEqual(said["bound_by"], "up", said)
             self.assertGreater(said["shares"]["up"], 3 * said["shares"]["down"])
+            self.must_be_foretold(c, said, "int8", "f32", workers=2, **HEAVY)
 
         def test_the_way_down_is_named(self):
             c = self.cluster(workers=2, pservers=1, place=slow_links.place(NETWORK))
             said = self.explain_now(c, workers=2, **HEAVY)
             self.assertEqual(said["bound_by"], "down", said)
-            self.assertGreater(said["shares"]["down"], 3 * said["shares"]["up"])
+            self.assertGreater(said["shares"]["down"], 1.5 * said["shares"]["up"])  # acknowledgements of TCP wait, too
+            self.must_be_foretold(c, said, "f16", "f16", workers=2, **HEAVY)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_explain_steps.c - from a timeline to where the time of an exchange goes. */
+#include "clients/psgd/explain_forecast.h"
 #include "clients/psgd/explain_steps.h"
 
 #include "common/base/strbuf.h"
@@ -140,12 +141,37 @@ static void what_is_no_timeline_is_refused(void **state)
     }
 }
 
+static void half_the_bytes_take_half_the_way(void **state)
+{
+    const ps_explain_steps steps = {.step_s = 0.1, .shares = {0.6, 0.2, 0.1, 0}};
+    const ps_codec_cost plain = {.bytes = 4, .encode_ns = 1, .decode_ns = 1};
+    const ps_codec_cost half = {.bytes = 2, .encode_ns = 1, .decode_ns = 1};
+    const ps_codec_cost slow = {.bytes = 4, .encode_ns = 11, .decode_ns = 6};
+    const ps_forecast_job job = {.steps = &steps,
+                                 .steps_per_s = 9, /* some time lies between the steps */
+                                 .values = 1e6,
+                                 .workers = 2,
+                                 .up_bytes = 4,
+                                 .down_bytes = 4,
+                                 .up = plain,
+                                 .down = plain};
+
+    (void)state;
+    must_be_near(ps_forecast_codecs(&job, &plain, &plain), 9);
+    must_be_near(ps_forecast_codecs(&job, &half, &plain), 9 / 0.7);
+    must_be_near(ps_forecast_codecs(&job, &plain, &half), 9 / 0.95);
+    /* 10 ms more on the worker, and 5 ms more for each of two workers on the server */
+    must_be_near(ps_forecast_codecs(&job, &slow, &plain), 9 / 1.2);
+    must_be_near(ps_forecast_servers(&job, 2), 9 / 0.9);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_the_largest_part),
         cmocka_unit_test(clocks_that_differ_by_more_make_it_doubtful),
         cmocka_unit_test(what_is_no_timeline_is_refused),
+        cmocka_unit_test(half_the_bytes_take_half_the_way),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
