@@ -75,12 +75,10 @@ void ps_trace_obey(ps_node *node, const Psgd__V1__HeartbeatResponse *reply)
         return;
     }
     node->trace.from_step = reply->trace_from;
-    if (reply->trace_from == 0) {
-        return; /* what is recorded is forgotten with the next one */
-    }
     count = node->hooks->tracks(node->state, &tracks);
     for (size_t i = 0; i < count; i++) {
-        ps_trace_ring_set(tracks[i].ring, reply->trace_from, reply->trace_steps);
+        ps_trace_ring_set(tracks[i].ring, reply->trace_from,
+                          reply->trace_from > 0 ? reply->trace_steps : 0);
     }
     free(tracks);
 }

@@ -38,7 +38,7 @@ ps_trace_ring *ps_trace_ring_create(uint64_t from_step, uint64_t steps)
 void ps_trace_ring_set(ps_trace_ring *ring, uint64_t from_step, uint64_t steps)
 {
     assert(steps <= PS_TRACE_STEPS_MAX);
-    if (ring->records == NULL) {
+    if (ring->records == NULL && steps > 0) {
         ring->records = ps_xcalloc(PS_TRACE_RECORDS, sizeof *ring->records);
     }
     atomic_store_explicit(&ring->taken, atomic_load_explicit(&ring->written, memory_order_acquire),

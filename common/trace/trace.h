@@ -71,8 +71,9 @@ ps_trace_ring *ps_trace_ring_create(uint64_t from_step, uint64_t steps);
 /* No thread may record into it any more. NULL is allowed. */
 void ps_trace_ring_destroy(ps_trace_ring *ring);
 
-/* Has the ring record these steps from now on, and forget what it has. At any time, on one thread
- * at a time, which nobody takes records meanwhile. The writer notices when it begins a step. */
+/* Has the ring record these steps from now on, none with 0, and forget what it has. At any time, on
+ * one thread at a time, which nobody takes records meanwhile. The writer notices when it begins a
+ * step. */
 void ps_trace_ring_set(ps_trace_ring *ring, uint64_t from_step, uint64_t steps);
 /* Returns whether the ring, which may be NULL, has steps to record. Any thread. */
 bool ps_trace_is_on(const ps_trace_ring *ring);

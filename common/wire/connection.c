@@ -122,7 +122,7 @@ void ps_connection_open(ps_connection *conn)
         return;
     }
     open_stream(&conn->pull);
-    if (conn->x->asks_early) {
+    if (conn->x->asks_early && !ps_connection_repeats(conn->x, conn->x->begins_at)) {
         /* The worker has the weights of begins_at, from the packages or its saved rank. */
         ps_connection_request_slices(conn, conn->x->begins_at + 1);
     }

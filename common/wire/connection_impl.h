@@ -34,6 +34,14 @@ static inline void connection_trace(const ps_connection *conn, uint64_t step)
     }
 }
 
+/* Returns whether `clock` may be one that is repeated after a loss: some slices may have been
+ * stepped on it already. They would be given for the next clock at once, while the worker still
+ * computes with those from before. */
+static inline bool ps_connection_repeats(const connection_exchange *x, uint64_t clock)
+{
+    return clock > 0 && clock == x->begins_at && ps_plan_can_rescue(x->plan);
+}
+
 /* connection.c */
 
 /* Returns the node id of the server. */

@@ -327,7 +327,8 @@ static void on_message(void *arg, const ProtobufCMessage *head, const ps_incomin
             conn->message_bytes = ps_connection_message_bytes(conn->message_bytes, conn->sent_bytes,
                                                               ps_clock_us() - conn->began_us);
         }
-        conn->request_due = conn->is_last && !x->asks_early;
+        conn->request_due =
+            conn->is_last && (!x->asks_early || ps_connection_repeats(x, conn->clock));
         ask_if_due(conn);
         ps_gate_acked(&x->gate, conn->part);
     }

@@ -220,7 +220,8 @@ static void files_ended(ps_task *task)
     if (ps_is_ok(&st)) {
         st = c->closed;
     }
-    if (c->rescues && ps_is_ok(&c->failure) && st.code == PS_UNAVAILABLE) {
+    if (c->rescues && ps_is_ok(&c->failure) && st.code == PS_UNAVAILABLE &&
+        ps_commit_is_there(ps_attempt_node_member(c->node))) {
         c->retry.event.fire = on_retry;
         ps_loop_after(c->a->c->loop, &c->retry, RESCUE_RETRY_US);
         return;

@@ -196,6 +196,8 @@ void ps_collect_trace(ps_attempt_node *node, uint64_t from_step, const char *fol
 void ps_traces_beat(ps_attempt *a, Psgd__V1__HeartbeatResponse *answer);
 /* The part of a node is stored, or why not. */
 void ps_trace_collected(ps_attempt_node *node, const ps_status *result);
+/* The attempt is over: so is the timeline that is being made. */
+void ps_traces_over(ps_attempt *a);
 /* Gives up the timeline that is being made, if there is one. */
 void ps_traces_end(ps_attempt *a, const ps_status *why);
 
@@ -248,6 +250,8 @@ void ps_checkpoint_discard_gathered(ps_attempt_node *node);
 void ps_rescue_start(ps_attempt *a);
 /* Goes on when the checkpoint that was being stored is stored, or is not. */
 void ps_rescue_go_on(ps_attempt *a);
+/* Waits no longer for servers that are lost and of which there is a copy. */
+void ps_rescue_lost(ps_attempt *a);
 /* The files of a server are here and added to a->checkpoints.files, or why not. */
 void ps_rescue_collected(ps_attempt_node *node, const ps_status *result);
 /* The checkpoint is stored, or is not. */

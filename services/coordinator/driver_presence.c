@@ -4,8 +4,8 @@
  *
  * A stream to the member stays open while the attempt has it: Watch of the standard health service.
  * The kernel breaks it when the process ends. A task then connects to the member's address; if that
- * is refused, the process is gone. Whatever else breaks a stream is left to the lease, and the stream
- * is opened again.
+ * is refused, the process is gone. Whatever else breaks a stream is left to the lease, and the
+ * stream is opened again.
  */
 #include "services/coordinator/driver_impl.h"
 
@@ -130,6 +130,7 @@ static void knocked(ps_task *task)
         p->is_looking = false;
         a->pending++; /* the attempt may end here */
         ps_commit_gone(&a->commit, index, ps_coordinator_now_us(a->c));
+        ps_rescue_lost(a);
         ps_attempt_pump(a);
         ps_attempt_settle(a);
     } else {

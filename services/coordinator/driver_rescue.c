@@ -65,6 +65,7 @@ static void collect(ps_attempt *a)
     ps_status st;
 
     /* when all clocks are complete the last one is repeated: a checkpoint lies before the end */
+    a->rescue.has_failed = a->rescue.has_failed || a->rescue.clock == UINT64_MAX;
     if (a->rescue.clock >= a->plan->total_clocks) {
         a->rescue.clock = a->plan->total_clocks - 1;
     }
@@ -97,8 +98,8 @@ static void on_status(void *arg, const ps_error *error, const ProtobufCMessage *
         if (ps_is_ok(&error->status) && r->counters) {
             a->rescue.clock =
                 r->counters->version < a->rescue.clock ? r->counters->version : a->rescue.clock;
-        } else {
-            a->rescue.has_failed = true;
+        } else if (!a->placement.has_copies) {
+            a->rescue.has_failed = true; /* else it may be lost: its copy has its state */
         }
         if (--a->rescue.asked == 0) {
             collect(a);
@@ -152,12 +153,28 @@ void ps_rescue_go_on(ps_attempt *a)
     }
 }
 
+void ps_rescue_lost(ps_attempt *a)
+{
+    for (size_t i = 0; i < a->commit.count && a->rescue.is_running; i++) {
+        if (!has_state(a, i) || giver(a, i) == i) {
+            continue;
+        }
+        if (a->nodes[i].asking != NULL) {
+            ps_unary_cancel(a->nodes[i].asking);
+        } else if (a->nodes[i].saving != NULL && a->rescue.at == i) {
+            ps_collect_stop(a->nodes[i].saving);
+            collect_next(a);
+        }
+    }
+}
+
 void ps_rescue_collected(ps_attempt_node *node, const ps_status *result)
 {
     ps_attempt *a = node->a;
 
-    if (ps_is_ok(result) && a->commit.stage == PS_STAGE_RESCUE) {
-        a->rescue.at++;
+    if (a->commit.stage == PS_STAGE_RESCUE &&
+        (ps_is_ok(result) || giver(a, node->index) != node->index)) {
+        a->rescue.at += ps_is_ok(result); /* else it was lost meanwhile, and a copy is there */
         collect_next(a);
         return;
     }

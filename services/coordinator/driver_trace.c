@@ -15,6 +15,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+enum { TIMELINES_MAX = 64 }; /* files that a job has of them */
 
 static bool is_training(const ps_attempt *a)
 {
@@ -60,7 +63,8 @@ typedef struct merging {
     ps_attempt *a;
     uint64_t number; /* of the timeline; another one may have been asked for meanwhile */
     char folder[PS_FOLDER_MAX], name[PS_NAME_MAX + 1];
-    uint32_t workers, servers;
+    ps_trace_part_name *parts; /* (count): of this timeline; one given up may have left others */
+    size_t count;
     ps_written file;
     ps_status status;
 } merging;
@@ -71,7 +75,7 @@ static void merge(ps_task *task)
     bool is_written = false;
 
     m->status =
-        ps_archive_merge_trace(m->folder, m->workers, m->servers, m->name, &m->file, &is_written);
+        ps_archive_merge_trace(m->folder, m->parts, m->count, m->name, &m->file, &is_written);
     if (ps_is_ok(&m->status) && !is_written) {
         m->status = ps_fail(PS_FAILED_PRECONDITION, "no node has recorded anything");
     }
@@ -91,6 +95,7 @@ static void merged(ps_task *task)
         }
         end(a, &m->status, m->name);
     }
+    free(m->parts);
     free(m);
     ps_attempt_settle(a);
 }
@@ -104,8 +109,16 @@ static void start_merge(ps_attempt *a)
     m->task = (ps_task){.run = merge, .done = merged};
     m->a = a;
     m->number = a->trace.number;
-    m->workers = a->plan->spec->workers;
-    m->servers = a->placement.server_count;
+    m->parts = ps_xcalloc(a->commit.count, sizeof *m->parts);
+    for (size_t i = 0; i < a->commit.count; i++) {
+        const ps_member *p = &a->commit.members[i];
+
+        if (ps_commit_is_there(p)) {
+            (p->role == PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER
+                 ? ps_artifacts_server_trace_name
+                 : ps_artifacts_worker_trace_name)(m->parts[m->count++].text, p->rank);
+        }
+    }
     m->status = ps_fail(PS_CANCELLED, "the coordinator is stopping");
     snprintf(m->folder, sizeof m->folder, "%s", a->folder);
     snprintf(suffix, sizeof suffix, "-%" PRIu64 PS_TRACE_SUFFIX, a->trace.from_step);
@@ -142,19 +155,26 @@ void ps_trace_collected(ps_attempt_node *node, const ps_status *result)
     collect_next(a);
 }
 
+void ps_traces_over(ps_attempt *a)
+{
+    bool goes_on = a->commit.outcome == PSGD__V1__JOB_STATE__JOB_STATE_QUEUED;
+    ps_status why = ps_fail(PS_FAILED_PRECONDITION, "job %s %s", a->job_id,
+                            goes_on ? "goes on with its next attempt: ask again when it trains"
+                                    : "has ended before its nodes could give their parts; set "
+                                      "`trace` in the job");
+
+    ps_traces_end(a, &why);
+}
+
 void ps_traces_beat(ps_attempt *a, Psgd__V1__HeartbeatResponse *answer)
 {
-    ps_status ended = ps_fail(PS_FAILED_PRECONDITION,
-                              "job %s has ended before its nodes could give their parts; set "
-                              "`trace` in the job",
-                              a->job_id);
     ps_status unwanted = ps_fail(PS_CANCELLED, "nobody waits for it any more");
 
     if (a->trace.stage == PS_TRACING_NONE) {
         return;
     }
     if (!is_training(a)) {
-        ps_traces_end(a, &ended);
+        ps_traces_over(a);
         return;
     }
     if (!a->trace.wait->is_wanted(a->trace.wait)) {
@@ -173,6 +193,16 @@ void ps_traces_beat(ps_attempt *a, Psgd__V1__HeartbeatResponse *answer)
 
 /* --- asking --------------------------------------------------------------------------- */
 
+static size_t timelines_of(const Psgd__V1__Job *job)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < job->n_artifacts; i++) {
+        count += strncmp(job->artifacts[i]->name, PS_TRACE_PREFIX "-", sizeof PS_TRACE_PREFIX) == 0;
+    }
+    return count;
+}
+
 /* Returns why there can be no timeline of so many steps from now on. */
 static ps_status check(const ps_attempt *a, uint64_t first_clock, uint32_t steps)
 {
@@ -187,6 +217,10 @@ static ps_status check(const ps_attempt *a, uint64_t first_clock, uint32_t steps
     if (a->trace.stage != PS_TRACING_NONE) {
         return ps_fail(PS_FAILED_PRECONDITION, "another timeline of job %s is being made",
                        a->job_id);
+    }
+    if (timelines_of(a->job->record.job) >= TIMELINES_MAX) {
+        return ps_fail(PS_RESOURCE_EXHAUSTED, "job %s has %d timelines; no more are made",
+                       a->job_id, TIMELINES_MAX);
     }
     if (first_clock + steps >= a->plan->total_clocks) {
         return ps_fail(PS_FAILED_PRECONDITION,

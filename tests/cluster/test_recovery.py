@@ -142,6 +142,18 @@ class Recovery(ClusterTest):
                                    straight, draw, lambda d, _: [d.choice(c.workers)], kills=3)
                     c.wait_idle()
 
+    def test_a_step_is_repeated_with_the_weights_from_before_it(self):
+        """Workers die while much is on its way: some slices have been stepped then, and others not."""
+        c = self.cluster(workers=4, pservers=3)
+        c.wait_nodes(7)
+        large = {"model": {"preset": "mlp", "widths": [1024, 512]}, "epochs": 30, "evalEverySteps": 1000}
+        straight = self.straight(c, pservers=1, **large)
+        draw = random.Random(13)
+        for _ in range(2):
+            self.kill_some(c, {**JOB, **large, "pservers": 3}, straight, draw,
+                           lambda d, nodes: [d.choice([p for p in nodes if p in c.workers])], kills=2)
+            c.wait_idle()
+
     def test_a_lost_server_whose_shards_are_on_another_rolls_nothing_back(self):
         """Alone, and together with a worker; on servers with 1, 2 and 3 threads. No checkpoint is asked for."""
         c = self.cluster(workers=4, pservers=0)

@@ -138,6 +138,23 @@ class Timeline(ClusterTest):
         c.wait(job.id, lambda j: j.progress.step > 2)
         self.assertIn("has `trace`", self.traced(c, job.id)[2])
 
+    def test_a_process_is_lost_meanwhile(self):
+        """There is no timeline then; there is one of the next attempt, on the nodes that are left."""
+        c = self.cluster(workers=2, pservers=1)
+        c.wait_nodes(3)
+        job = c.submit({**JOB, "epochs": 1000, "straggler": {"name": "fixed", "params": {"rank": -1, "ms": 20}}})
+        c.wait(job.id, lambda j: j.progress.step > 2)
+        asked = c.api.TraceJob.future(coordinator_pb2.TraceJobRequest(job_id=job.id, steps=5000), timeout=60 * PATIENCE)
+        c.poll("it is named", lambda: "timeline of 5000 steps" in c.coordinator.log())
+        c.workers[1].kill()
+        self.assertEqual(asked.exception().details(),
+                         f"job {job.id} goes on with its next attempt: ask again when it trains")
+        c.wait(job.id, lambda j: j.restarts == 1 and j.state == job_pb2.JOB_STATE_RUNNING)
+        c.poll("it trains", lambda: self.traced(c, job.id, "--steps", "3")[0] == 0)
+        name, = {a.name for a in c.get(job.id).artifacts}
+        root = timeline.read(self, (c.folder / "traced" / name).read_bytes())
+        self.assertEqual(timeline.processes_of(root), {1: "worker 0", 2: "worker 1", 3: "server 0"})
+
     def test_a_timeline_nobody_waits_for_is_given_up(self):
         """Another one can be had at once."""
         c = self.cluster(workers=2, pservers=1)

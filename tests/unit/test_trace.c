@@ -78,6 +78,41 @@ static void a_full_ring_keeps_what_it_has_and_counts_the_rest(void **state)
     ps_trace_ring_destroy(ring);
 }
 
+static void steps_are_set_anew_while_a_thread_writes(void **state)
+{
+    ps_trace_ring *ring = ps_trace_ring_create(0, 0);
+    ps_trace_record out[4];
+
+    (void)state;
+    assert_false(ps_trace_is_on(ring));
+    assert_false(ps_trace_is_on(NULL));
+    ps_trace_enter(ring, 1);
+    assert_null(ps_trace_here);
+    ps_trace_ring_set(ring, 5, 2);
+    assert_true(ps_trace_is_on(ring));
+    for (uint64_t step = 4; step <= 7; step++) {
+        ps_trace_enter(ring, step);
+        assert_true((ps_trace_here == ring) == (step == 5 || step == 6));
+        if (ps_trace_here != NULL) {
+            add(PS_TRACE_ENCODE, (uint32_t)step);
+        }
+    }
+    assert_int_equal(ps_trace_take(ring, out, 1), 1);
+    assert_int_equal(out[0].step, 5);
+    ps_trace_ring_set(ring, UINT64_C(1000000000000), PS_TRACE_STEPS_MAX); /* forgets step 6 */
+    assert_int_equal(ps_trace_take(ring, out, 4), 0);
+    ps_trace_enter(ring, UINT64_C(1000000000000) + PS_TRACE_STEPS_MAX - 1);
+    add(PS_TRACE_ENCODE, 9);
+    assert_int_equal(ps_trace_take(ring, out, 4), 1);
+    assert_int_equal(out[0].number, 9);
+    ps_trace_enter(ring, UINT64_C(1000000000000) + PS_TRACE_STEPS_MAX);
+    assert_null(ps_trace_here);
+    ps_trace_ring_set(ring, 0, 0);
+    assert_false(ps_trace_is_on(ring));
+    ps_trace_enter(NULL, 0);
+    ps_trace_ring_destroy(ring);
+}
+
 static atomic_bool is_written;
 
 static void *write_many(void *arg)
@@ -354,6 +389,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(only_the_steps_of_the_window_are_recorded),
         cmocka_unit_test(a_slice_that_began_outside_is_left_out),
         cmocka_unit_test(a_full_ring_keeps_what_it_has_and_counts_the_rest),
+        cmocka_unit_test(steps_are_set_anew_while_a_thread_writes),
         cmocka_unit_test(a_collector_meanwhile_gets_whole_records_in_order),
         cmocka_unit_test(parts_become_one_file),
         cmocka_unit_test(the_file_says_what_was_lost),

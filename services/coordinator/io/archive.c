@@ -235,53 +235,56 @@ static ps_status write_rounds(ps_archive *w)
     return st;
 }
 
-ps_status ps_archive_merge_trace(const char *folder, uint32_t workers, uint32_t servers,
+ps_status ps_archive_merge_trace(const char *folder, const ps_trace_part_name *parts, size_t count,
                                  const char *name, ps_written *file, bool *is_written)
 {
-    char **parts = ps_xcalloc(workers + servers + 1u, sizeof *parts);
-    char path[PS_FOLDER_MAX + PS_NAME_MAX + 2], part[32];
+    char **paths = ps_xcalloc(count + 1, sizeof *paths);
+    char path[PS_FOLDER_MAX + PS_NAME_MAX + 2];
     ps_status st;
 
-    for (uint32_t i = 0; i < workers + servers; i++) { /* most ranks are no first ones */
-        if (i < workers) {
-            ps_artifacts_worker_trace_name(part, i);
-        } else {
-            ps_artifacts_server_trace_name(part, i - workers);
-        }
-        snprintf(path, sizeof path, "%s/%s", folder, part);
-        parts[i] = ps_xstrdup(path);
+    for (size_t i = 0; i < count; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, parts[i].text);
+        paths[i] = ps_xstrdup(path);
     }
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    st = ps_trace_merge(parts, workers + servers, path, is_written);
+    st = ps_trace_merge(paths, count, path, is_written);
     if (ps_is_ok(&st) && *is_written) {
         st = ps_sha256_of_file(path, file->sha256, &file->size);
     }
-    for (uint32_t i = 0; i < workers + servers; i++) {
+    for (size_t i = 0; i < count; i++) {
         if (ps_is_ok(&st)) {
-            unlink(parts[i]);
+            unlink(paths[i]);
         }
-        free(parts[i]);
+        free(paths[i]);
     }
-    free(parts);
+    free(paths);
     return st;
 }
 
 /* Makes the timeline of the parts that nodes left. */
 static ps_status write_trace(ps_archive *w)
 {
+    uint32_t workers = w->plan->spec->workers, servers = w->placement->server_count;
+    ps_trace_part_name *parts = ps_xcalloc(workers + servers + 1u, sizeof *parts);
     char name[PS_NAME_MAX + 1];
     ps_written file = {0};
     bool is_written = false;
     ps_status st;
 
+    for (uint32_t i = 0; i < workers; i++) { /* most ranks are no first ones */
+        ps_artifacts_worker_trace_name(parts[i].text, i);
+    }
+    for (uint32_t i = 0; i < servers; i++) {
+        ps_artifacts_server_trace_name(parts[workers + i].text, i);
+    }
     ps_artifact_name_of_job(name, sizeof name, PS_TRACE_PREFIX, w->plan->spec->title,
                             PS_TRACE_SUFFIX);
-    st = ps_archive_merge_trace(w->folder, w->plan->spec->workers, w->placement->server_count, name,
-                                &file, &is_written);
+    st = ps_archive_merge_trace(w->folder, parts, workers + servers, name, &file, &is_written);
     if (ps_is_ok(&st) && is_written) {
         ps_job_add_artifact(w->job, name, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT, file.size,
                             file.sha256, "");
     }
+    free(parts);
     return st;
 }
 

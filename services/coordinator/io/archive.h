@@ -47,10 +47,15 @@ PS_MUST_USE ps_status ps_archive_write_weights(const ps_plan *plan, const ps_pla
                                                const char *job_id, const char *folder,
                                                const char *name, ps_written *written);
 
-/* Makes the timeline `folder`/`name` of the parts that nodes have left there
- * (ps_artifacts_worker_trace_name), and removes them. *is_written is false if there are none; else
- * *file is set. Any thread; waits for the disk. */
-PS_MUST_USE ps_status ps_archive_merge_trace(const char *folder, uint32_t workers, uint32_t servers,
-                                             const char *name, ps_written *file, bool *is_written);
+/* The name under which a node's part of a timeline is stored. */
+typedef struct ps_trace_part_name {
+    char text[32];
+} ps_trace_part_name;
+
+/* Makes the timeline `folder`/`name` of these parts (count) there, and removes them. *is_written is
+ * false if none of them is there; else *file is set. Any thread; waits for the disk. */
+PS_MUST_USE ps_status ps_archive_merge_trace(const char *folder, const ps_trace_part_name *parts,
+                                             size_t count, const char *name, ps_written *file,
+                                             bool *is_written);
 
 #endif
