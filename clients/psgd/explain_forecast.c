@@ -12,17 +12,27 @@ static double with(const ps_forecast_job *job, double more)
     return job->steps_per_s * step_s / fmax(step_s + more, step_s / 100);
 }
 
-double ps_forecast_codecs(const ps_forecast_job *job, const ps_codec_cost *up,
+/* Returns the share of a step that the way up and the server take together with `times` the bytes.
+ * The server works while the rest is on its way: what it does is hidden if the way is longer. */
+static double up_and_server(const ps_explain_steps *s, double times)
+{
+    double up = s->shares[PS_WAY_UP], server = s->shares[PS_WAY_SERVER];
+
+    return up >= server ? fmax((up + server) * times, server) : server + up * times;
+}
+
+double ps_forecast_codecs(const ps_forecast_job *job, const ps_codec_cost *up_codec,
                           const ps_codec_cost *down)
 {
     const ps_explain_steps *s = job->steps;
-    double up_s = s->shares[PS_WAY_UP] * s->step_s, down_s = s->shares[PS_WAY_DOWN] * s->step_s;
-    double more_ns = up->encode_ns - job->up.encode_ns + down->decode_ns - job->down.decode_ns +
-                     job->workers * (up->decode_ns - job->up.decode_ns) + down->encode_ns -
+    double down_s = s->shares[PS_WAY_DOWN] * s->step_s;
+    double up = up_and_server(s, up_codec->bytes / job->up_bytes) - up_and_server(s, 1);
+    double more_ns = up_codec->encode_ns - job->up.encode_ns + down->decode_ns -
+                     job->down.decode_ns +
+                     job->workers * (up_codec->decode_ns - job->up.decode_ns) + down->encode_ns -
                      job->down.encode_ns;
 
-    return with(job, up_s * (up->bytes / job->up_bytes - 1) +
-                         down_s * (down->bytes / job->down_bytes - 1) +
+    return with(job, up * s->step_s + down_s * (down->bytes / job->down_bytes - 1) +
                          job->values * more_ns * 1e-9);
 }
 

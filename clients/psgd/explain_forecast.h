@@ -19,7 +19,7 @@ typedef struct ps_forecast_job {
 
 /* Returns the steps a second with these codecs. What a codec takes is added where it is computed:
  * on the worker, and for all workers on the server's thread. */
-double ps_forecast_codecs(const ps_forecast_job *job, const ps_codec_cost *up,
+double ps_forecast_codecs(const ps_forecast_job *job, const ps_codec_cost *up_codec,
                           const ps_codec_cost *down);
 
 /* Returns the steps a second with so many times the servers. */
