@@ -330,7 +330,7 @@ static void foretell(explaining *x)
     }
     if (is_good && job.steps->shares[PS_WAY_SERVER] >= served_from) {
         x->rows[x->n_rows++] =
-            (struct forecast){x->live.up, x->live.down, 2, ps_forecast_servers(&job, 2)};
+            (struct forecast){"as now", "as now", 2, ps_forecast_servers(&job, 2)};
     }
 }
 
@@ -343,8 +343,8 @@ static void print_forecasts(const explaining *x)
         ps_text_table_add(&table, heads[i]);
     }
     for (size_t i = 0; i < x->n_rows; i++) {
-        ps_text_table_add(&table, PS_PLAIN(x->rows[i].up, 80));
-        ps_text_table_add(&table, PS_PLAIN(x->rows[i].down, 80));
+        ps_text_table_add(&table, x->rows[i].up);
+        ps_text_table_add(&table, x->rows[i].down);
         ps_text_table_add(&table, x->rows[i].servers > 1 ? "twice" : "as now");
         add_cell(&table, x->rows[i].steps_per_s);
     }
@@ -386,14 +386,20 @@ static void recorded(void *arg)
 {
     explaining *x = arg;
 
-    x->has_steps = ps_is_ok(&x->record.status);
-    if (x->has_steps && ps_explain_is_doubtful(&x->record.steps)) {
-        x->found.surety = PS_EXPLAIN_UNSURE;
+    const ps_explain_steps *s = &x->record.steps;
+
+    if (ps_is_ok(&x->record.status) && ps_explain_is_doubtful(s)) {
+        x->record.status =
+            ps_fail(PS_FAILED_PRECONDITION,
+                    "its largest part takes %s ms of a step, and the clocks of the nodes may "
+                    "differ by %s ms",
+                    SHOWN(1e3 * s->shares[s->way] * s->step_s), SHOWN(1e3 * s->error_s));
     }
+    x->has_steps = ps_is_ok(&x->record.status);
     if (x->has_steps) {
         foretell(x);
     } else {
-        fprintf(stderr, "psgd: no steps were recorded, so the exchange is not taken apart: %s\n",
+        fprintf(stderr, "psgd: the exchange is not taken apart: %s\n",
                 PS_PLAIN(x->record.status.text, 300));
     }
     show(x);

@@ -142,8 +142,8 @@ static size_t list_exchanges(const timeline *t, exchange **out)
     return whole;
 }
 
-/* Returns how long slices [from, to) of one thread cover the time between two points. Only those of
- * servers, or only those of workers that code. Slices may lie within others. */
+/* Returns how long slices [from, to) of one thread, but those of backward passes, cover the time
+ * between two points. Slices may lie within others. */
 static double covered(const slice *from, const slice *to, double begin, double end)
 {
     double sum = 0, until = begin;
@@ -159,7 +159,8 @@ static double covered(const slice *from, const slice *to, double begin, double e
     return sum;
 }
 
-/* Returns the largest of covered() of all threads of servers, or of workers. Writes its thread. */
+/* Returns the largest of covered() of the threads of servers, or of those of workers. Sets *thread
+ * to that one if it is above 0. */
 static double busiest(const timeline *t, bool is_server, double begin, double end, uint64_t *thread)
 {
     double most = 0;
@@ -255,5 +256,6 @@ ps_status ps_explain_timeline(const json_t *root, ps_explain_steps *out)
 
 bool ps_explain_is_doubtful(const ps_explain_steps *s)
 {
-    return s->shares[s->way] * s->step_s <= s->error_s;
+    return (s->way == PS_WAY_UP || s->way == PS_WAY_DOWN) &&
+           s->shares[s->way] * s->step_s <= s->error_s;
 }

@@ -37,7 +37,8 @@ typedef struct ps_explain_steps {
  * NOT_FOUND: it has fewer than three steps with an exchange, for example of a mesh. */
 PS_MUST_USE ps_status ps_explain_timeline(const json_t *timeline, ps_explain_steps *out);
 
-/* Returns whether the clocks of processes may differ by as much as the largest share. */
+/* Returns whether the largest share is a way that takes no longer than clocks of processes may
+ * differ. */
 bool ps_explain_is_doubtful(const ps_explain_steps *steps);
 
 #endif

@@ -82,13 +82,24 @@ static void on_list(void *arg, const ps_error *error, const ProtobufCMessage *re
     ps_cli_end(p->cli, PS_EXIT_SERVER);
 }
 
+/* Returns whether there is a report among the files: a job that trains has timelines at most. */
+static bool has_reports(const ps_fetch *fetch)
+{
+    bool has = false;
+
+    for (size_t i = 0; i < fetch->n_files && !has; i++) {
+        has = strncmp(fetch->files[i].name, "TR-", 3) == 0;
+    }
+    return has;
+}
+
 static void on_fetched(void *arg, const ps_error *error)
 {
     ps_plot_read *p = arg;
     ps_status st = ps_ok();
-    bool is_cancelled = p->fetch.is_cancelled, has_files = p->fetch.n_files > 0;
+    bool is_cancelled = p->fetch.is_cancelled, has_any = has_reports(&p->fetch);
 
-    if (ps_is_ok(&error->status) && has_files) {
+    if (ps_is_ok(&error->status) && has_any) {
         st = read_folder(p, p->folder);
         if (ps_is_ok(&st) && json_object_size(p->jobs[p->n - 1].summary) == 0) {
             st = ps_fail(PS_DATA_LOSS, "job %s: its files have no summary.json",
@@ -106,9 +117,9 @@ static void on_fetched(void *arg, const ps_error *error)
         ps_cli_call(p->cli, "ListJobs", &request.base, on_list, p);
     } else if (!ps_is_ok(&error->status)) {
         ps_cli_fail(p->cli, error);
-    } else if (!has_files && p->no_reports != NULL) {
+    } else if (!has_any && p->no_reports != NULL) {
         p->no_reports(p->arg, p->id);
-    } else if (!has_files) {
+    } else if (!has_any) {
         fprintf(stderr,
                 "psgd: job %s has no reports yet; they are collected when it ends. 'psgd watch "
                 "--curves' draws a job that trains\n",

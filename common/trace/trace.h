@@ -72,8 +72,7 @@ ps_trace_ring *ps_trace_ring_create(uint64_t from_step, uint64_t steps);
 void ps_trace_ring_destroy(ps_trace_ring *ring);
 
 /* Has the ring record these steps from now on, none with 0, and forget what it has. At any time, on
- * one thread at a time, which nobody takes records meanwhile. The writer notices when it begins a
- * step. */
+ * one thread at a time, while nobody takes records. The writer notices when it begins a step. */
 void ps_trace_ring_set(ps_trace_ring *ring, uint64_t from_step, uint64_t steps);
 /* Returns whether the ring, which may be NULL, has steps to record. Any thread. */
 bool ps_trace_is_on(const ps_trace_ring *ring);

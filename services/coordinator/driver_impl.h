@@ -32,6 +32,7 @@ typedef struct ps_attempt_node {
     ps_collect *collect;
     ps_collect *saving;  /* of a checkpoint */
     ps_collect *tracing; /* of a timeline */
+    bool is_told_of_trace;
     ps_presence *presence;
     ps_call *ready;      /* the node's Ready, which waits at the barrier; NULL: none */
     bool logs_known;     /* log_name is set */
@@ -193,7 +194,7 @@ void ps_collect_trace(ps_attempt_node *node, uint64_t from_step, const char *fol
 /* --- driver_trace.c ---------------------------------------------------------------- */
 
 /* Says in the answer to a node which steps it records, and goes on with the timeline. */
-void ps_traces_beat(ps_attempt *a, Psgd__V1__HeartbeatResponse *answer);
+void ps_traces_beat(ps_attempt *a, size_t node, Psgd__V1__HeartbeatResponse *answer);
 /* The part of a node is stored, or why not. */
 void ps_trace_collected(ps_attempt_node *node, const ps_status *result);
 /* The attempt is over: so is the timeline that is being made. */

@@ -93,7 +93,7 @@ void ps_attempt_beat(ps_attempt *a, const Psgd__V1__HeartbeatRequest *beat,
             ps_attempt_guide(a, answer);
         }
         ps_checkpoints_beat(a, i, beat, answer);
-        ps_traces_beat(a, answer);
+        ps_traces_beat(a, i, answer);
     }
     if (holds && beat->phase == PSGD__V1__NODE_PHASE__NODE_PHASE_FINISHED &&
         beat->incarnation == a->commit.members[i].incarnation &&

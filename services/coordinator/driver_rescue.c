@@ -64,8 +64,8 @@ static void collect(ps_attempt *a)
     uint64_t first = a->package ? a->package->first_clock : 0;
     ps_status st;
 
-    /* when all clocks are complete the last one is repeated: a checkpoint lies before the end */
     a->rescue.has_failed = a->rescue.has_failed || a->rescue.clock == UINT64_MAX;
+    /* when all clocks are complete the last one is repeated: a checkpoint lies before the end */
     if (a->rescue.clock >= a->plan->total_clocks) {
         a->rescue.clock = a->plan->total_clocks - 1;
     }

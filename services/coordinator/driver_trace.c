@@ -166,8 +166,34 @@ void ps_traces_over(ps_attempt *a)
     ps_traces_end(a, &why);
 }
 
-void ps_traces_beat(ps_attempt *a, Psgd__V1__HeartbeatResponse *answer)
+/* Names the steps, a little ahead. */
+static void name_steps(ps_attempt *a, uint64_t first_clock)
 {
+    a->trace.stage = PS_TRACING_NAMED;
+    a->trace.from_step = first_clock + 1;
+    for (size_t i = 0; i < a->commit.count; i++) {
+        a->nodes[i].is_told_of_trace = false;
+    }
+    ps_log_with(PS_LOG_INFO, "job", PS_LOG_FIELDS(PS_LOG_STR("job", a->job_id)),
+                "timeline of %" PRIu32 " steps from step %" PRIu64, a->trace.steps,
+                a->trace.from_step);
+}
+
+static bool are_all_told(const ps_attempt *a)
+{
+    bool are = true;
+
+    for (size_t i = 0; i < a->commit.count && are; i++) {
+        are = a->nodes[i].is_told_of_trace || !ps_commit_is_there(&a->commit.members[i]);
+    }
+    return are;
+}
+
+void ps_traces_beat(ps_attempt *a, size_t node, Psgd__V1__HeartbeatResponse *answer)
+{
+    ps_status late =
+        ps_fail(PS_FAILED_PRECONDITION,
+                "job %s ends before all of its nodes could hear of a timeline", a->job_id);
     ps_status unwanted = ps_fail(PS_CANCELLED, "nobody waits for it any more");
 
     if (a->trace.stage == PS_TRACING_NONE) {
@@ -183,10 +209,20 @@ void ps_traces_beat(ps_attempt *a, Psgd__V1__HeartbeatResponse *answer)
     }
     if (a->trace.stage == PS_TRACING_NAMED &&
         ps_attempt_clock(a) + 1 >= a->trace.from_step + a->trace.steps) {
-        a->trace.stage = PS_TRACING_COLLECTED;
-        a->trace.at = 0;
-        collect_next(a);
+        uint64_t first = ps_attempt_clock_ahead(a);
+
+        if (are_all_told(a)) {
+            a->trace.stage = PS_TRACING_COLLECTED;
+            a->trace.at = 0;
+            collect_next(a);
+        } else if (first + a->trace.steps < a->plan->total_clocks) {
+            name_steps(a, first); /* its pace was not known when the first ones were named */
+        } else {
+            ps_traces_end(a, &late);
+            return;
+        }
     }
+    a->nodes[node].is_told_of_trace = true;
     answer->trace_from = a->trace.from_step;
     answer->trace_steps = a->trace.steps;
 }
@@ -240,11 +276,8 @@ void ps_attempt_trace(ps_attempt *a, uint32_t steps, ps_trace_wait *wait)
         wait->told(wait, &st, "", 0);
         return;
     }
-    a->trace.stage = PS_TRACING_NAMED;
     a->trace.number++;
     a->trace.wait = wait;
-    a->trace.from_step = first + 1;
     a->trace.steps = steps;
-    ps_log_with(PS_LOG_INFO, "job", PS_LOG_FIELDS(PS_LOG_STR("job", a->job_id)),
-                "timeline of %" PRIu32 " steps from step %" PRIu64, steps, a->trace.from_step);
+    name_steps(a, first);
 }

@@ -40,6 +40,7 @@ class ExplainTest(ClusterTest):
         """What bounds the exchange of a job while it trains."""
         job = c.submit({**SMALL, **fields})
         c.wait(job.id, until=lambda j: j.progress.step > 20, seconds=60)
+        self.explain(c, job.id, "--for", "1s")  # leaves a timeline with the job, which is no report of it
         said = self.explain(c, job.id, "--for", "3s")
         self.assertEqual(said["cause"], "exchange", said)
         now = said["exchange"]

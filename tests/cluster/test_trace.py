@@ -138,6 +138,16 @@ class Timeline(ClusterTest):
         c.wait(job.id, lambda j: j.progress.step > 2)
         self.assertIn("has `trace`", self.traced(c, job.id)[2])
 
+    def test_a_job_whose_pace_is_not_known_yet(self):
+        """The first steps that are named are over before all nodes have heard of them: later ones are named."""
+        c = self.cluster(workers=2, pservers=1)
+        c.wait_nodes(3)
+        job = c.submit({**JOB, "model": {"preset": "mlp", "widths": [16]}, "epochs": 100000})
+        c.wait(job.id, lambda j: j.progress.step > 2)
+        for _ in range(2):
+            code, _, error, _ = self.traced(c, job.id, "--steps", "3")
+            self.assertEqual(code, 0, error)
+
     def test_a_process_is_lost_meanwhile(self):
         """There is no timeline then; there is one of the next attempt, on the nodes that are left."""
         c = self.cluster(workers=2, pservers=1)
