@@ -112,6 +112,7 @@ struct ps_attempt {
     struct {
         enum {
             PS_TRACING_NONE,
+            PS_TRACING_ASKED,     /* steps are named when the pace of the job is known */
             PS_TRACING_NAMED,     /* nodes record, or will */
             PS_TRACING_COLLECTED, /* their parts are collected */
             PS_TRACING_MERGED     /* a task makes the file */

@@ -166,17 +166,39 @@ void ps_traces_over(ps_attempt *a)
     ps_traces_end(a, &why);
 }
 
-/* Names the steps, a little ahead. */
-static void name_steps(ps_attempt *a, uint64_t first_clock)
+/* Names the steps, so far ahead that nodes hear of them before. */
+static ps_status name_steps(ps_attempt *a)
 {
+    uint64_t first = ps_attempt_clock_ahead(a), last = first + a->trace.steps;
+
+    if (last >= a->plan->total_clocks) {
+        return ps_fail(PS_FAILED_PRECONDITION,
+                       "job %s ends after %" PRIu64 " steps: %" PRIu32 " from step %" PRIu64
+                       " on are too many",
+                       a->job_id, a->plan->total_clocks, a->trace.steps, first + 1);
+    }
     a->trace.stage = PS_TRACING_NAMED;
-    a->trace.from_step = first_clock + 1;
+    a->trace.from_step = first + 1;
     for (size_t i = 0; i < a->commit.count; i++) {
         a->nodes[i].is_told_of_trace = false;
     }
     ps_log_with(PS_LOG_INFO, "job", PS_LOG_FIELDS(PS_LOG_STR("job", a->job_id)),
                 "timeline of %" PRIu32 " steps from step %" PRIu64, a->trace.steps,
                 a->trace.from_step);
+    return ps_ok();
+}
+
+/* Returns whether the job has trained for long enough to tell how fast it is. */
+static bool is_pace_known(const ps_attempt *a)
+{
+    return a->rate[0].us != 0 && a->rate[1].us > a->rate[0].us;
+}
+
+/* Returns whether the nodes have done the steps that were named, as far as they have said. */
+static bool are_over(const ps_attempt *a)
+{
+    return a->trace.stage == PS_TRACING_NAMED &&
+           ps_attempt_clock(a) + 1 >= a->trace.from_step + a->trace.steps;
 }
 
 static bool are_all_told(const ps_attempt *a)
@@ -191,9 +213,6 @@ static bool are_all_told(const ps_attempt *a)
 
 void ps_traces_beat(ps_attempt *a, size_t node, Psgd__V1__HeartbeatResponse *answer)
 {
-    ps_status late =
-        ps_fail(PS_FAILED_PRECONDITION,
-                "job %s ends before all of its nodes could hear of a timeline", a->job_id);
     ps_status unwanted = ps_fail(PS_CANCELLED, "nobody waits for it any more");
 
     if (a->trace.stage == PS_TRACING_NONE) {
@@ -207,20 +226,20 @@ void ps_traces_beat(ps_attempt *a, size_t node, Psgd__V1__HeartbeatResponse *ans
         ps_traces_end(a, &unwanted);
         return;
     }
-    if (a->trace.stage == PS_TRACING_NAMED &&
-        ps_attempt_clock(a) + 1 >= a->trace.from_step + a->trace.steps) {
-        uint64_t first = ps_attempt_clock_ahead(a);
+    if (are_over(a) && are_all_told(a)) {
+        a->trace.stage = PS_TRACING_COLLECTED;
+        a->trace.at = 0;
+        collect_next(a);
+    } else if (are_over(a) || (a->trace.stage == PS_TRACING_ASKED && is_pace_known(a))) {
+        ps_status st = name_steps(a); /* anew, if some nodes hear of them only now */
 
-        if (are_all_told(a)) {
-            a->trace.stage = PS_TRACING_COLLECTED;
-            a->trace.at = 0;
-            collect_next(a);
-        } else if (first + a->trace.steps < a->plan->total_clocks) {
-            name_steps(a, first); /* its pace was not known when the first ones were named */
-        } else {
-            ps_traces_end(a, &late);
+        if (!ps_is_ok(&st)) {
+            ps_traces_end(a, &st);
             return;
         }
+    }
+    if (a->trace.stage == PS_TRACING_ASKED) {
+        return;
     }
     a->nodes[node].is_told_of_trace = true;
     answer->trace_from = a->trace.from_step;
@@ -239,8 +258,8 @@ static size_t timelines_of(const Psgd__V1__Job *job)
     return count;
 }
 
-/* Returns why there can be no timeline of so many steps from now on. */
-static ps_status check(const ps_attempt *a, uint64_t first_clock, uint32_t steps)
+/* Returns why there can be no timeline now. */
+static ps_status check(const ps_attempt *a)
 {
     if (!is_training(a)) {
         return ps_fail(PS_FAILED_PRECONDITION, "job %s does not train", a->job_id);
@@ -258,19 +277,12 @@ static ps_status check(const ps_attempt *a, uint64_t first_clock, uint32_t steps
         return ps_fail(PS_RESOURCE_EXHAUSTED, "job %s has %d timelines; no more are made",
                        a->job_id, TIMELINES_MAX);
     }
-    if (first_clock + steps >= a->plan->total_clocks) {
-        return ps_fail(PS_FAILED_PRECONDITION,
-                       "job %s ends after %" PRIu64 " steps: %" PRIu32 " from step %" PRIu64
-                       " on are too many",
-                       a->job_id, a->plan->total_clocks, steps, first_clock + 1);
-    }
     return ps_ok();
 }
 
 void ps_attempt_trace(ps_attempt *a, uint32_t steps, ps_trace_wait *wait)
 {
-    uint64_t first = ps_attempt_clock_ahead(a);
-    ps_status st = check(a, first, steps);
+    ps_status st = check(a);
 
     if (!ps_is_ok(&st)) {
         wait->told(wait, &st, "", 0);
@@ -279,5 +291,9 @@ void ps_attempt_trace(ps_attempt *a, uint32_t steps, ps_trace_wait *wait)
     a->trace.number++;
     a->trace.wait = wait;
     a->trace.steps = steps;
-    name_steps(a, first);
+    a->trace.stage = PS_TRACING_ASKED;
+    st = is_pace_known(a) ? name_steps(a) : ps_ok();
+    if (!ps_is_ok(&st)) {
+        end(a, &st, "");
+    }
 }

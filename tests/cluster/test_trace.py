@@ -139,10 +139,11 @@ class Timeline(ClusterTest):
         self.assertIn("has `trace`", self.traced(c, job.id)[2])
 
     def test_a_job_whose_pace_is_not_known_yet(self):
-        """The first steps that are named are over before all nodes have heard of them: later ones are named."""
+        """No steps are named before it is; else they are over when nodes hear of them."""
         c = self.cluster(workers=2, pservers=1)
         c.wait_nodes(3)
-        job = c.submit({**JOB, "model": {"preset": "mlp", "widths": [16]}, "epochs": 100000})
+        job = c.submit({**JOB, "model": {"preset": "mlp", "widths": [16]}, "epochs": 100000,
+                        "straggler": {"name": "fixed", "params": {"rank": -1, "ms": 1}}})
         c.wait(job.id, lambda j: j.progress.step > 2)
         for _ in range(2):
             code, _, error, _ = self.traced(c, job.id, "--steps", "3")
