@@ -43,6 +43,9 @@ typedef struct ps_met_rows {
     size_t count;
 } ps_met_rows;
 
+/* A report goes in the head of a message, beside the heads of its slices. */
+enum { PS_REPORT_PIECE = 32 << 10 };
+
 typedef struct ps_exchange_ops {
     /* Begins the contribution of `block` to `clock`. Blocks until the gradient block is free.
      * `is_last` says that it is this worker's last one to the clock. */
@@ -82,7 +85,8 @@ typedef struct ps_exchange_ops {
 
     /* (optional) Says something with the current contribution, before its last variables are ready,
      * for whoever goes on with this rank: servers keep it (common/wire/rank_reports.h). Takes
-     * `report`. If it `is_partial`, it is only of use with those of the next clocks. */
+     * `report`, of at most PS_REPORT_PIECE bytes beside the rows of a step and an evaluation. If it
+     * `is_partial`, it is only of use with those of the next clocks. */
     void (*say)(ps_exchange *x, ps_buf *report, bool is_partial);
 
     /* (optional, both or none) Write what is kept of a variable from one clock to the next, and

@@ -16,7 +16,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { PIECE = 1, STEP = 2, EVALUATION = 3, PIECE_BYTES = 64 << 10, HEAD_BYTES = 8 };
+enum { PIECE = 1, STEP = 2, EVALUATION = 3, HEAD_BYTES = 8 };
 
 /* ---- Saying ---- */
 
@@ -60,8 +60,8 @@ static void put_piece(trainer_said *said, ps_strbuf *to)
     if (said->base == NULL) {
         return;
     }
-    n = said->base->len - said->base_at < PIECE_BYTES ? said->base->len - said->base_at
-                                                      : PIECE_BYTES;
+    n = said->base->len - said->base_at < PS_REPORT_PIECE ? said->base->len - said->base_at
+                                                      : PS_REPORT_PIECE;
     put_head(to, PIECE, n);
     ps_strbuf_append(to, said->base->data + said->base_at, n);
     said->base_at += n;

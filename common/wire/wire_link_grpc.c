@@ -5,6 +5,7 @@
 #include "common/base/container_of.h"
 #include "common/base/xalloc.h"
 #include "common/rpc/client.h"
+#include "common/wire/connection.h"
 #include "common/wire/identity.h"
 
 #include "psgd/v1/parameter.pb-c.h"
@@ -17,6 +18,8 @@ enum {
     HEAD_BYTES = 64 << 10, /* most bytes of a message beside its payload of at most 1 MiB */
     BATCH_BYTES = 512 << 10
 };
+_Static_assert((int)PS_REPORT_PIECE + CONNECTION_BATCH * 100 <= (int)HEAD_BYTES,
+               "a report has room beside the heads of slices");
 
 static const char *const method_names[] = {
     [PS_WIRE_PUSH] = "PushGradient",

@@ -147,13 +147,14 @@ ps_refusal ps_wire_server_want_rows(wire_worker *w, const Psgd__V1__PullWeightsR
 {
     ps_wire_part *part = tables_part(w->server);
     const ps_plan *plan = w->server->plan;
-    size_t most = ps_table_keys_of_message(plan);
     ps_refusal r = check_tables(w->server);
+    size_t most;
     ps_status st;
 
     if (r.reason != NULL) {
         return r;
     }
+    most = ps_table_keys_of_message(plan);
     if (req->n_keys > most) {
         return refusal_of(ps_fail(PS_RESOURCE_EXHAUSTED,
                                   "keys: %zu; at most %zu are allowed in a message", req->n_keys,

@@ -142,6 +142,21 @@ class Recovery(ClusterTest):
                                    straight, draw, lambda d, _: [d.choice(c.workers)], kills=3)
                     c.wait_idle()
 
+    def test_workers_are_lost_after_so_many_steps_that_their_reports_are_long(self):
+        """They are said anew with the contributions of the next attempt, in pieces that a message has room for."""
+        c = self.cluster(workers=4, pservers=1)
+        c.wait_nodes(5)
+        long = {"epochs": 60, "evalEverySteps": 5, "straggler": {"name": "fixed", "params": {"rank": -1, "ms": 1}}}
+        straight = self.straight(c, pservers=1, **{**long, "straggler": {"name": "none"}})
+        job = c.submit({**JOB, **long}, pservers=1)
+        for lost, step in enumerate((400, 500)):
+            c.wait(job.id, lambda j, step=step: j.state == RUNNING and j.progress.step > step)
+            c.workers[lost].kill()
+            c.wait(job.id, lambda j, lost=lost: j.restarts > lost and j.state in (RUNNING, DONE, FAILED))
+        job = c.wait(job.id)
+        self.must_be_whole(c, job, straight)
+        self.assertTrue(all(r.step <= r.from_step + 1 for r in job.recoveries), job.recoveries)
+
     def test_a_step_is_repeated_with_the_weights_from_before_it(self):
         """Workers die while much is on its way: some slices have been stepped then, and others not."""
         c = self.cluster(workers=4, pservers=3)

@@ -258,6 +258,15 @@ static void pull_of_an_earlier_clock(pull_t *req, Psgd__V1__WorkerIdentity *who)
     req->clock = 0;
 }
 
+static void pull_of_rows_of_a_job_without_tables(pull_t *req, Psgd__V1__WorkerIdentity *who)
+{
+    static uint64_t keys[2] = {3, 8};
+
+    (void)who;
+    req->keys = keys;
+    req->n_keys = 2;
+}
+
 static void each_wrong_pull_has_an_error_of_its_own(void **state)
 {
     static const struct {
@@ -272,6 +281,7 @@ static void each_wrong_pull_has_an_error_of_its_own(void **state)
         {pull_of_no_rank, PS_INVALID_ARGUMENT, "WRONG_RANK"},
         {pull_of_an_older_process, PS_ABORTED, "OLD_INCARNATION"},
         {pull_of_an_earlier_clock, PS_OUT_OF_RANGE, "WRONG_CLOCK"},
+        {pull_of_rows_of_a_job_without_tables, PS_FAILED_PRECONDITION, "NO_TABLES"},
     };
     wire_server_world w;
 
