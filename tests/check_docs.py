@@ -33,7 +33,7 @@ ROOMS = {
 }
 TRAIN = 8192  # samples of the sets that plans are made for
 LOSS_FLAGS = ("--checkpoint-every", "--checkpoint-seconds", "--checkpoint-keep", "--recovery", "--max-restarts",
-              "--on-divergence", "--max-rollbacks", "--replicas", "--workers-min", "--workers-max")
+              "--on-divergence", "--max-rollbacks", "--replicas", "--replay-mib", "--workers-min", "--workers-max")
 NUMBERED = ("codec", "column", "consistency", "data", "exchange", "layer", "metric", "network", "schedule", "straggler",
             "table", "transform", "update")
 # Said once for all of a kind.

@@ -76,6 +76,7 @@ static const field fields[] = {
     FLAG(on_divergence, "--on-divergence", "recovery.on_divergence"),
     BOUNDED(max_rollbacks, "--max-rollbacks", "recovery.max_rollbacks", PS_ROLLBACKS_MAX),
     BOUNDED(replicas, "--replicas", "recovery.replicas", PS_REPLICAS_MAX),
+    BOUNDED(replay_mib, "--replay-mib", "recovery.replay_mib", PS_REPLAY_MIB_MAX),
     BOUNDED(workers_min, "--workers-min", "workers_min", 256),
     BOUNDED(workers_max, "--workers-max", "workers_max", 256),
     COUNT(block_size, "--block-size", "block_size"),
@@ -255,8 +256,7 @@ static void set_recovery(Psgd__V1__JobSpec *spec, const char *text, ps_error *er
         return;
     }
     set(spec, "--recovery", "recovery.on_worker_loss", text, error);
-    set(spec, "--recovery", "recovery.on_server_loss",
-        strcmp(text, "repeat") == 0 ? "restart" : text, error);
+    set(spec, "--recovery", "recovery.on_server_loss", text, error);
 }
 
 static void set_paths(Psgd__V1__JobSpec *spec, const ps_option_list *sets, ps_error *error)

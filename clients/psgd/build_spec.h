@@ -17,7 +17,7 @@ typedef struct ps_spec_flags {
     const char *node_count, *pservers;
     const char *epochs, *max_steps, *max_seconds, *stop_at, *block_size, *seed;
     const char *checkpoint_every, *checkpoint_seconds, *checkpoint_keep;
-    const char *recovery, *max_restarts, *on_divergence, *max_rollbacks, *replicas;
+    const char *recovery, *max_restarts, *on_divergence, *max_rollbacks, *replicas, *replay_mib;
     const char *workers_min, *workers_max;
     const char *model, *widths, *activation;
     const char *data, *train_limit, *test_limit;

@@ -111,7 +111,7 @@
                                      "default: 3")),                                               \
     PS_OPTION_STRING(type, member.recovery, .name = "recovery", .metavar = "restart|repeat|fail",  \
                      .help = help_of("what the loss of a worker or server does to the job; repeat: "\
-                                     "as restart, but after the loss of a worker without state "   \
+                                     "as restart, but if ranks have no state of their own "        \
                                      "only the step under way is repeated; default: repeat with "  \
                                      "consistency bsp, else restart")),                            \
     PS_OPTION_STRING(type, member.max_restarts, .name = "max-restarts", .metavar = "N",            \
@@ -127,6 +127,9 @@
     PS_OPTION_STRING(type, member.replicas, .name = "replicas", .metavar = "N",                    \
                      .help = help_of("servers that keep each shard, 1 or 2; with 2 the loss of a " \
                                      "server repeats at most a step; default: 1")),                \
+    PS_OPTION_STRING(type, member.replay_mib, .name = "replay-mib", .metavar = "N",                \
+                     .help = help_of("contributions that each rank keeps, so that the loss of a "  \
+                                     "server repeats at most a step, in MiB; default: 64")),       \
     PS_OPTION_STRING(type, member.workers_min, .name = "workers-min", .metavar = "N",              \
                      .help = help_of("worker processes with which the job begins, and goes on "    \
                                      "after a loss; it waits for them")),                          \

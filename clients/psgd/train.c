@@ -77,6 +77,7 @@ static ps_status refuse_service_fields(const Psgd__V1__JobSpec *spec, ps_error *
         {"spec.recovery.on_server_loss", r != NULL && ps_loss_restarts(r->on_server_loss)},
         {"spec.recovery.wait_seconds", r != NULL && r->wait_seconds != 0},
         {"spec.recovery.replicas", r != NULL && r->replicas > 1},
+        {"spec.recovery.replay_mib", r != NULL && r->replay_mib > 0},
         {"spec.workers_min", spec->workers_min > 0},
         {"spec.workers_max", spec->workers_max > 0},
     };
@@ -140,6 +141,7 @@ static bool refuse_loss_flags(const ps_spec_flags *flags)
         {"--on-divergence", flags->on_divergence},
         {"--max-rollbacks", flags->max_rollbacks},
         {"--replicas", flags->replicas},
+        {"--replay-mib", flags->replay_mib},
         {"--workers-min", flags->workers_min},
         {"--workers-max", flags->workers_max},
     };

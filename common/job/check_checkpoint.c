@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { KEEP_DEFAULT = 3 };
+enum { KEEP_DEFAULT = 3, KEPT_HEAD_BYTES = 128 /* of an encoding, about */ };
 static const uint64_t steps_max = UINT64_C(1000000000000);
 static const double seconds_min = 1, seconds_max = 1e9;
 
@@ -61,6 +61,41 @@ bool ps_plan_can_rescue(const ps_plan *plan)
         }
     }
     return true;
+}
+
+/* Returns the clocks whose contributions must be kept: those of two intervals, as a checkpoint is
+ * stored some time after its clock. 1: not known. */
+static uint64_t kept_clocks(const ps_plan *plan)
+{
+    const Psgd__V1__CheckpointSpec *spec = plan->spec->checkpoint;
+    uint64_t most = plan->total_clocks;
+
+    if (spec != NULL && spec->every_steps > 0) {
+        return spec->every_steps < most / 2 ? 2 * spec->every_steps : most;
+    }
+    return spec != NULL && spec->every_seconds > 0 ? 1 : most;
+}
+
+size_t ps_plan_kept_bytes(const ps_plan *plan)
+{
+    const Psgd__V1__RecoverySpec *spec = plan->spec->recovery;
+    const ps_assignment *a = plan->assignment;
+    uint64_t most = (uint64_t)spec->replay_mib << 20, of_clock = 0;
+    uint32_t blocks = 1;
+
+    if (!ps_plan_can_rescue(plan) || ps_plan_has_copies(plan) ||
+        spec->on_server_loss != PSGD__V1__LOSS_ACTION__LOSS_ACTION_REPEAT) {
+        return 0;
+    }
+    for (uint32_t s = 0; s < plan->layout.slice_count; s++) {
+        const ps_codec_choice *up = &plan->up[plan->layout.slices[s].variable];
+
+        of_clock += KEPT_HEAD_BYTES + up->codec->size(&up->params, plan->layout.slices[s].n);
+    }
+    for (uint32_t w = 0; plan->update->per_block && w < plan->spec->workers; w++) {
+        blocks = a->held_count[w] > blocks ? a->held_count[w] : blocks;
+    }
+    return of_clock * blocks <= most / kept_clocks(plan) ? (size_t)most : 0;
 }
 
 bool ps_plan_has_copies(const ps_plan *plan)

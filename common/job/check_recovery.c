@@ -2,7 +2,7 @@
 /* check_recovery.c - see plan_impl.h: spec.recovery. */
 #include "common/job/plan_impl.h"
 
-enum { RESTARTS_DEFAULT = 1000, ROLLBACKS_DEFAULT = 3 };
+enum { RESTARTS_DEFAULT = 1000, ROLLBACKS_DEFAULT = 3, REPLAY_MIB_DEFAULT = 64 };
 static const double wait_min = 1, wait_max = 1e9;
 
 bool ps_loss_restarts(Psgd__V1__LossAction action)
@@ -11,22 +11,22 @@ bool ps_loss_restarts(Psgd__V1__LossAction action)
            action == PSGD__V1__LOSS_ACTION__LOSS_ACTION_REPEAT;
 }
 
-static void check_action(ps_check *check, const char *field, Psgd__V1__LossAction *action,
-                         bool may_repeat)
+/* Completes and checks what a loss does: by default under bsp REPEAT. */
+static void check_action(ps_check *check, const ps_plan *plan, const char *field,
+                         Psgd__V1__LossAction *action)
 {
     switch (*action) {
+    case PSGD__V1__LOSS_ACTION__LOSS_ACTION_UNSPECIFIED:
+        *action = plan->policy != NULL && plan->policy->is_deterministic
+                      ? PSGD__V1__LOSS_ACTION__LOSS_ACTION_REPEAT
+                      : PSGD__V1__LOSS_ACTION__LOSS_ACTION_RESTART;
+        return;
     case PSGD__V1__LOSS_ACTION__LOSS_ACTION_RESTART:
+    case PSGD__V1__LOSS_ACTION__LOSS_ACTION_REPEAT:
     case PSGD__V1__LOSS_ACTION__LOSS_ACTION_FAIL:
         return;
-    case PSGD__V1__LOSS_ACTION__LOSS_ACTION_REPEAT:
-        if (may_repeat) {
-            return;
-        }
-        ps_check_bad(check, field, "is REPEAT, which is for workers; RESTART and FAIL are allowed");
-        return;
     default:
-        ps_check_bad(check, field, "is %d; RESTART and FAIL%s are allowed", (int)*action,
-                     may_repeat ? ", and REPEAT," : "");
+        ps_check_bad(check, field, "is %d; REPEAT, RESTART and FAIL are allowed", (int)*action);
     }
 }
 
@@ -103,16 +103,10 @@ void ps_check_recovery(ps_check *check, ps_plan *plan)
 
     ps_check_u32(check, "spec.recovery.max_restarts", &spec->max_restarts, RESTARTS_DEFAULT, 1,
                  PS_RESTARTS_MAX);
-    if (spec->on_worker_loss == PSGD__V1__LOSS_ACTION__LOSS_ACTION_UNSPECIFIED) {
-        spec->on_worker_loss = plan->policy != NULL && plan->policy->is_deterministic
-                                   ? PSGD__V1__LOSS_ACTION__LOSS_ACTION_REPEAT
-                                   : PSGD__V1__LOSS_ACTION__LOSS_ACTION_RESTART;
-    }
-    if (spec->on_server_loss == PSGD__V1__LOSS_ACTION__LOSS_ACTION_UNSPECIFIED) {
-        spec->on_server_loss = PSGD__V1__LOSS_ACTION__LOSS_ACTION_RESTART;
-    }
-    check_action(check, "spec.recovery.on_worker_loss", &spec->on_worker_loss, true);
-    check_action(check, "spec.recovery.on_server_loss", &spec->on_server_loss, false);
+    check_action(check, plan, "spec.recovery.on_worker_loss", &spec->on_worker_loss);
+    check_action(check, plan, "spec.recovery.on_server_loss", &spec->on_server_loss);
+    ps_check_u32(check, "spec.recovery.replay_mib", &spec->replay_mib, REPLAY_MIB_DEFAULT, 1,
+                 PS_REPLAY_MIB_MAX);
     if (spec->wait_seconds == 0) {
         spec->wait_seconds = PS_RECOVERY_WAIT_S;
     }

@@ -73,3 +73,8 @@ void ps_checkpoint_rank_name(char out[PS_CHECKPOINT_NAME_MAX], uint32_t rank)
 {
     snprintf(out, PS_CHECKPOINT_NAME_MAX, "rank-%05" PRIu32 ".state", rank);
 }
+
+void ps_checkpoint_kept_name(char out[PS_CHECKPOINT_NAME_MAX], uint32_t rank)
+{
+    snprintf(out, PS_CHECKPOINT_NAME_MAX, "kept-%" PRIu32, rank);
+}

@@ -25,5 +25,7 @@ uint64_t ps_checkpoint_clock(const ps_plan *plan, uint64_t step);
 enum { PS_CHECKPOINT_NAME_MAX = 40 };
 void ps_checkpoint_store_name(char out[PS_CHECKPOINT_NAME_MAX], uint32_t server, uint32_t thread);
 void ps_checkpoint_rank_name(char out[PS_CHECKPOINT_NAME_MAX], uint32_t rank);
+/* Writes the name of the file with the contributions that a rank has kept. */
+void ps_checkpoint_kept_name(char out[PS_CHECKPOINT_NAME_MAX], uint32_t rank);
 
 #endif

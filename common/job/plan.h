@@ -152,8 +152,8 @@ enum { PS_HALVINGS_MAX = 60 };
 /* The largest spec.recovery.max_restarts and spec.checkpoint.keep; the smallest is 1. */
 enum { PS_RESTARTS_MAX = 100000, PS_CHECKPOINTS_KEPT_MAX = 1000, PS_ROLLBACKS_MAX = 30 };
 
-/* The largest spec.recovery.replicas. */
-enum { PS_REPLICAS_MAX = 2 };
+/* The largest spec.recovery.replicas and replay_mib. */
+enum { PS_REPLICAS_MAX = 2, PS_REPLAY_MIB_MAX = 65536 };
 
 /* Returns why a job of this plan cannot have checkpoints; NULL: it can. */
 const char *ps_plan_checkpoint_lacks(const ps_plan *plan);
@@ -172,6 +172,11 @@ bool ps_loss_restarts(Psgd__V1__LossAction action);
 /* Returns whether the job goes on after the loss of a worker from where its servers are: its ranks
  * have no state of their own, and servers keep what they need to go one clock back. */
 bool ps_plan_can_rescue(const ps_plan *plan);
+
+/* Returns how many bytes of its newest contributions each rank keeps, so that the state of a lost
+ * server can be computed anew from a checkpoint; 0: it keeps none, as two intervals of checkpoints
+ * do not fit into spec.recovery.replay_mib, or the job does not go on in that way. */
+size_t ps_plan_kept_bytes(const ps_plan *plan);
 
 /* Returns whether each shard is on two servers (ps_placement_copy), so that the same holds for the
  * loss of a server. */

@@ -11,6 +11,7 @@
 #include "common/base/log.h"
 #include "common/base/sha256.h"
 #include "common/base/xalloc.h"
+#include "common/job/checkpoint_clocks.h"
 #include "common/node/node_impl.h"
 
 #include <errno.h>
@@ -506,6 +507,62 @@ static void collect_checkpoint(ps_node *node, const Psgd__V1__CollectRequest *re
     }
 }
 
+/* --- contributions of a worker, after the loss of servers ----------------------- */
+
+static ps_status list_kept(ps_collect *c, const bool *is_lost)
+{
+    const ps_node *node = c->node;
+    ps_status st = ps_ok();
+
+    for (uint32_t i = 0; i < node->session->rank_count && ps_is_ok(&st); i++) {
+        char name[PS_CHECKPOINT_NAME_MAX];
+        ps_snapshot file = {.fd = -1, .copy_fd = -1};
+        item *it;
+
+        ps_checkpoint_kept_name(name, node->session->ranks[i]);
+        st = node->hooks->kept(node->state, i, is_lost, &file);
+        if (ps_is_ok(&st)) {
+            it = add(c, name, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL);
+            it->size = ps_snapshot_size(&file);
+            it->fd = file.fd;
+        }
+    }
+    return st;
+}
+
+static void collect_kept(ps_node *node, const Psgd__V1__CollectRequest *request, ps_call *call)
+{
+    uint32_t servers = node->session->placement.server_count;
+    bool *is_lost = ps_xcalloc(servers + 1u, sizeof *is_lost);
+    ps_status st = ps_ok();
+    ps_collect *c;
+
+    if (node->hooks->kept == NULL) {
+        st = ps_fail(PS_FAILED_PRECONDITION, "nothing is kept here");
+    }
+    for (size_t i = 0; i < request->n_lost_servers && ps_is_ok(&st); i++) {
+        if (request->lost_servers[i] >= servers) {
+            st = ps_fail(PS_INVALID_ARGUMENT, "lost_servers: %u; the job has %u servers",
+                         request->lost_servers[i], servers);
+        } else {
+            is_lost[request->lost_servers[i]] = true;
+        }
+    }
+    if (!ps_is_ok(&st)) {
+        free(is_lost);
+        ps_call_fail(call, st);
+        return;
+    }
+    c = begin(node, call);
+    st = list_kept(c, is_lost);
+    free(is_lost);
+    if (ps_is_ok(&st)) {
+        advance(c);
+    } else {
+        fail(c, st);
+    }
+}
+
 /* --- the timeline of a job that trains ------------------------------------------ */
 
 static void write_timeline(ps_task *task)
@@ -561,6 +618,10 @@ void ps_collect_handle(void *service, const ProtobufCMessage *message, ps_payloa
     }
     if (request->checkpoint > 0) {
         collect_checkpoint(node, request, call);
+        return;
+    }
+    if (request->n_lost_servers > 0) {
+        collect_kept(node, request, call);
         return;
     }
     if (request->trace > 0) {

@@ -128,6 +128,9 @@ void ps_checkpoint_obey(ps_node *node, const Psgd__V1__HeartbeatResponse *reply)
                (reply->checkpoint_done >= node->checkpoint.clock || is_let_go(node, reply))) {
         ask(node, 0, false);
     }
+    if (reply->checkpoint_done > 0 && node->hooks->forget != NULL) {
+        node->hooks->forget(node->state, reply->checkpoint_done);
+    }
     if (reply->checkpoint_settled) {
         ps_node_last_checkpoint(node, reply->checkpoint_step);
     }

@@ -85,6 +85,14 @@ typedef struct ps_role_hooks {
      * job has lost a process; `of_copies`: with the files of the server of which this one has
      * copies. */
     void (*rescue)(void *state, uint64_t clock, bool of_copies);
+    /* (optional) Writes what is kept of the contributions of a rank to the slices of the servers
+     * for which is_lost (server_count) is true (common/wire/kept_pushes.h): a file in memory, which
+     * the caller drops. `at` is the place of the rank in the session. Called while the role runs.
+     */
+    PS_MUST_USE ps_status (*kept)(void *state, uint32_t at, const bool *is_lost, ps_snapshot *out);
+    /* (optional, with kept) Drops what is kept of the clocks before `clock`: a checkpoint of it is
+     * stored. Called while there is a session. */
+    void (*forget)(void *state, uint64_t clock);
     /* (optional) Lends the rings of the session's threads for a timeline: a list, which the caller
      * frees. Returns their number. Called while there is a session. */
     size_t (*tracks)(void *state, ps_trace_track **list);

@@ -17,6 +17,7 @@
 #include "common/train/exchange.h"
 #include "common/wire/coder.h"
 #include "common/wire/identity.h"
+#include "common/wire/kept_pushes.h"
 #include "common/wire/redial.h"
 #include "common/wire/wire_link.h"
 
@@ -65,6 +66,7 @@ struct connection_exchange {
     ps_coder coder;         /* each connection uses its own slices */
     const ps_met_rows *met; /* rows of the contribution in hand; NULL: not pushed yet. Valid while
                              * acknowledgements are owed */
+    ps_kept_pushes *kept;   /* NULL: contributions are not kept */
     ps_buf *report;         /* what is said with the contribution in hand; NULL: nothing. Valid as
                              * `met` is */
     bool report_is_partial; /* see parameter.proto */

@@ -133,9 +133,13 @@ static void put_slice(ps_connection *conn, connection_message *m, uint32_t posit
     ps_encoding *head = &conn->heads[m->head.n_slices++];
     bool is_plain = ps_coder_is_plain(&x->coder, slice->index);
     int64_t began_ns = ps_trace_begin();
-    size_t size = ps_coder_encode(&x->coder, slice->index, conn->clock, conn->block, grad,
-                                  is_plain ? NULL : ps_connection_room(conn, m), head);
+    uint8_t *room = is_plain ? NULL : ps_connection_room(conn, m);
+    size_t size =
+        ps_coder_encode(&x->coder, slice->index, conn->clock, conn->block, grad, room, head);
 
+    if (x->kept != NULL && !conn->is_copy) {
+        ps_kept_pushes_add(x->kept, &head->msg, is_plain ? (const uint8_t *)grad : room, size);
+    }
     ps_trace_end(PS_TRACE_ENCODE, began_ns, slice->index, NULL);
     if (is_plain) { /* sent from the gradient block, without a copy */
         add_piece(conn, m, x->grad, grad, size);

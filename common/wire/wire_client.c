@@ -40,6 +40,7 @@ typedef struct ps_wire_client {
     uint64_t seen;        /* number of the contribution that the connections send */
     uint64_t seen_wanted; /* number of the request for rows that they have */
     uint32_t taken;       /* variables of box.ready that they have */
+    bool has_said;        /* what is said with that contribution is kept, if anything is */
     uint32_t *fresh;      /* (variables): copied from the box */
     uint32_t connection_count;
     ps_connection *connections; /* (connection_count), by part; unused ones stay closed */
@@ -89,6 +90,13 @@ static void begin_connections(ps_wire_client *x, const exchange_box *now)
     x->seen = now->number;
     x->base.met = NULL;
     ps_coder_begin(&x->base.coder);
+    if (x->base.kept != NULL && !now->is_skip) {
+        x->has_said = false;
+        ps_kept_pushes_begin(x->base.kept, now->clock, now->block);
+    }
+    if (x->base.kept != NULL && !now->is_skip && now->is_nothing) {
+        ps_kept_pushes_zeros(x->base.kept);
+    }
     for (uint32_t i = 0; i < x->connection_count; i++) {
         if (now->is_skip) {
             ps_connection_skip(&x->connections[i], now->clock);
@@ -96,6 +104,17 @@ static void begin_connections(ps_wire_client *x, const exchange_box *now)
             ps_connection_contribution(&x->connections[i], now->clock, now->block, now->is_last,
                                        now->is_nothing);
         }
+    }
+}
+
+/* Keeps what is said with the contribution. */
+static void keep_report(ps_wire_client *x)
+{
+    const ps_buf *report = x->base.report;
+
+    if (x->base.kept != NULL && report != NULL && !x->has_said) {
+        x->has_said = true;
+        ps_kept_pushes_say(x->base.kept, report->data, report->len, x->base.report_is_partial);
     }
 }
 
@@ -143,6 +162,7 @@ static void on_kick(ps_event *self, bool ok)
     }
     x->base.report = now.report;
     x->base.report_is_partial = now.report_is_partial;
+    keep_report(x);
     for (uint32_t i = 0; i < fresh_count; i++) {
         uint32_t v = x->fresh[i];
 
@@ -178,6 +198,7 @@ static void on_over(ps_event *self, bool ok)
     x->base.transport->ops->destroy(x->base.transport);
     ps_gate_fini(&x->base.gate);
     ps_coder_fini(&x->base.coder);
+    ps_kept_pushes_destroy(x->base.kept);
     pthread_mutex_destroy(&x->box.mutex);
     ps_buf_unref(x->base.grad);
     ps_buf_unref(x->box.report);
@@ -426,6 +447,9 @@ ps_exchange *ps_wire_client_create(const ps_wire_client_conf *conf)
     x->base.asks_early = plan->policy->asks_early && !may_be_overtaken(&x->base.exchange);
     x->base.weights = conf->weights;
     x->base.grad = ps_buf_ref(conf->grad);
+    if (conf->kept_bytes > 0) {
+        x->base.kept = ps_kept_pushes_create(plan, conf->rank, conf->kept_bytes);
+    }
     x->kick.fire = on_kick;
     x->over.fire = on_over;
     pthread_mutex_init(&x->box.mutex, NULL);
@@ -470,6 +494,11 @@ void ps_wire_client_stop(ps_exchange *exchange, ps_event *done)
     }
     x->over_posted = false;
     post_if_over(x);
+}
+
+ps_kept_pushes *ps_wire_client_kept(ps_exchange *exchange)
+{
+    return of(exchange)->base.kept;
 }
 
 size_t ps_wire_client_feedback(const ps_exchange *exchange)

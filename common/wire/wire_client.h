@@ -19,6 +19,7 @@
 #include "common/trace/trace.h"
 #include "common/train/exchange.h"
 #include "common/wire/identity.h"
+#include "common/wire/kept_pushes.h"
 #include "common/wire/wire_link.h"
 
 /* All pointers are kept. */
@@ -32,6 +33,7 @@ typedef struct ps_wire_client_conf {
     int64_t patience_us;     /* longest single wait of the trainer */
     float *weights;          /* (param_count), of clock 0; written by the client's thread */
     ps_buf *grad;            /* param_count floats; a reference is taken */
+    size_t kept_bytes;       /* of contributions that are kept (kept_pushes.h); 0: none are */
 } ps_wire_client_conf;
 
 /* Creates the exchange; opens no stream yet. */
@@ -46,6 +48,9 @@ void ps_wire_client_start(ps_exchange *exchange);
 /* Ends all streams, after the trainer's thread has ended. Then frees the exchange and fires `done`.
  */
 void ps_wire_client_stop(ps_exchange *exchange, ps_event *done);
+
+/* Returns the contributions that are kept; NULL: none are. */
+ps_kept_pushes *ps_wire_client_kept(ps_exchange *exchange);
 
 /* Returns the bytes that error feedback keeps. */
 size_t ps_wire_client_feedback(const ps_exchange *exchange);

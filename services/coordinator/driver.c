@@ -64,6 +64,7 @@ static void conf_of(const ps_attempt *a, ps_commit_conf *conf)
         .restarts_servers = may_restart && ps_loss_restarts(recovery->on_server_loss),
         .rescues = ps_plan_can_rescue(a->plan),
         .has_copies = ps_plan_has_copies(a->plan),
+        .has_kept = ps_plan_kept_bytes(a->plan) > 0,
         .rolls_back = ps_attempt_may_roll_back(a),
         .fails_alike = ps_recovery_fails_alike(msg),
     };
@@ -569,6 +570,7 @@ void ps_attempt_pump(ps_attempt *a)
     }
     a->is_pumping = true;
     a->pending++; /* keeps the attempt from being freed during the loop */
+    ps_rescue_lost(a);
     while ((action = ps_commit_next(&a->commit, &index)) != PS_COMMIT_NOTHING) {
         if (action == PS_COMMIT_OVER) {
             over(a);
@@ -617,6 +619,7 @@ void ps_attempt_settle(ps_attempt *a)
     drop_weights(a);
     a->c->attempts--;
     ps_package_destroy(a->package);
+    free(a->rescue.lost);
     ps_placement_fini(&a->placement);
     ps_plan_destroy(a->plan);
     free(a);

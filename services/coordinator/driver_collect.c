@@ -40,6 +40,7 @@ struct ps_collect {
     ps_collect **slot;  /* the node's pointer to this */
     bool rescues;       /* it is that of a server after a loss: it may have to take it first */
     bool of_copies;     /* and that of the server of which it has copies */
+    bool is_kept;       /* what a worker has kept of its contributions to the lost servers */
     const char *folder; /* for its files */
     ps_strand *strand;  /* the node's strand, on which all its files are written */
     ps_intake intake;   /* used by tasks of the strand */
@@ -88,6 +89,14 @@ static void conclude_trace(ps_collect *c, const ps_status *result)
 {
     *c->slot = NULL;
     ps_trace_collected(c->node, result);
+    drop(c);
+}
+
+/* Ends the collection of what a worker has kept. */
+static void conclude_kept(ps_collect *c, const ps_status *result)
+{
+    *c->slot = NULL;
+    ps_rescue_kept(c->node, result);
     drop(c);
 }
 
@@ -171,7 +180,7 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
     if (!c->node || !ps_is_ok(&c->failure)) {
         return;
     }
-    if (c->checkpoint == 0 && c->trace == 0) {
+    if (c->checkpoint == 0 && c->trace == 0 && !c->is_kept) {
         ps_commit_seen(&c->a->commit, c->node->index, ps_coordinator_now_us(c->a->c));
     }
     k = ps_xmalloc(sizeof *k + n);
@@ -226,9 +235,9 @@ static void files_ended(ps_task *task)
         ps_loop_after(c->a->c->loop, &c->retry, RESCUE_RETRY_US);
         return;
     }
-    if (c->checkpoint > 0 || c->trace > 0) {
+    if (c->checkpoint > 0 || c->trace > 0 || c->is_kept) {
         st = ps_is_ok(&c->failure) ? st : c->failure;
-        (c->trace > 0 ? conclude_trace : conclude_checkpoint)(c, &st);
+        (c->is_kept ? conclude_kept : c->trace > 0 ? conclude_trace : conclude_checkpoint)(c, &st);
         return;
     }
     if (!ps_is_ok(&c->failure) && ps_commit_may_pass(c->failure.code)) {
@@ -293,6 +302,7 @@ static void open_stream(ps_collect *c)
         .rank = c->of_copies ? ps_placement_copied(&c->a->placement, m->rank) : m->rank,
         .rank_count = m->rank_count,
         .is_checkpoint = c->checkpoint > 0,
+        .is_kept = c->is_kept,
         .is_trace = c->trace > 0,
     };
 
@@ -307,6 +317,10 @@ static void open_stream(ps_collect *c)
     q.trace = c->trace;
     q.rescues = c->rescues;
     q.copies = c->of_copies;
+    if (c->is_kept) {
+        q.lost_servers = c->a->rescue.lost;
+        q.n_lost_servers = c->a->rescue.lost_count;
+    }
     ps_stream_send(c->stream, &q.base, NULL, 0);
     ps_stream_half_close(c->stream);
     ps_stream_read(c->stream);
@@ -372,6 +386,14 @@ void ps_collect_rescued(ps_attempt_node *node, uint64_t clock, bool of_copies, c
     c->checkpoint = clock;
     c->rescues = true;
     c->of_copies = of_copies;
+    open_stream(c);
+}
+
+void ps_collect_kept(ps_attempt_node *node, const char *folder)
+{
+    ps_collect *c = begin(node, &node->saving, folder);
+
+    c->is_kept = true;
     open_stream(c);
 }
 

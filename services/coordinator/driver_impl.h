@@ -33,6 +33,7 @@ typedef struct ps_attempt_node {
     ps_collect *saving;  /* of a checkpoint */
     ps_collect *tracing; /* of a timeline */
     bool is_told_of_trace;
+    bool is_unheard; /* of a server, after a loss: it does not say at which clock it is */
     ps_presence *presence;
     ps_call *ready;      /* the node's Ready, which waits at the barrier; NULL: none */
     bool logs_known;     /* log_name is set */
@@ -104,10 +105,14 @@ struct ps_attempt {
     struct {
         bool is_running, is_waiting; /* is_waiting: for a checkpoint that is being stored */
         bool has_failed;
-        size_t asked;   /* servers that have not said at which clock they are */
-        size_t at;      /* the server whose files are collected, from itself or a copy */
-        uint64_t clock; /* the least of theirs */
-    } rescue;           /* after a loss; driver_rescue.c */
+        bool is_collecting, is_replaying;
+        bool is_outdated; /* the replay under way: another server is lost */
+        size_t asked;     /* servers that have not said at which clock they are */
+        size_t at;        /* the server whose files are collected, from itself or a copy */
+        uint64_t clock;   /* the least of theirs */
+        uint32_t *lost;   /* (lost_count): servers whose state is computed anew */
+        size_t lost_count;
+    } rescue; /* after a loss; driver_rescue.c */
 
     struct {
         enum {
@@ -188,6 +193,10 @@ void ps_collect_checkpoint(ps_attempt_node *node, uint64_t clock, const char *fo
  * the server has taken it. `of_copies`: the state of the server of which this one has copies. */
 void ps_collect_rescued(ps_attempt_node *node, uint64_t clock, bool of_copies, const char *folder);
 
+/* Collects what a worker has kept of its contributions to the servers rescue.lost, likewise; ends
+ * in ps_rescue_kept, unless it is stopped. */
+void ps_collect_kept(ps_attempt_node *node, const char *folder);
+
 /* Collects the part of the node in a timeline from `from_step` on into a folder, whose path is
  * kept; ends in ps_trace_collected, unless it is stopped. */
 void ps_collect_trace(ps_attempt_node *node, uint64_t from_step, const char *folder);
@@ -252,8 +261,10 @@ void ps_checkpoint_discard_gathered(ps_attempt_node *node);
 void ps_rescue_start(ps_attempt *a);
 /* Goes on when the checkpoint that was being stored is stored, or is not. */
 void ps_rescue_go_on(ps_attempt *a);
-/* Waits no longer for servers that are lost and of which there is a copy. */
+/* Waits no longer for servers that are lost meanwhile. */
 void ps_rescue_lost(ps_attempt *a);
+/* What a worker has kept is stored, or why not. */
+void ps_rescue_kept(ps_attempt_node *node, const ps_status *result);
 /* The files of a server are here and added to a->checkpoints.files, or why not. */
 void ps_rescue_collected(ps_attempt_node *node, const ps_status *result);
 /* The checkpoint is stored, or is not. */

@@ -130,7 +130,6 @@ static void knocked(ps_task *task)
         p->is_looking = false;
         a->pending++; /* the attempt may end here */
         ps_commit_gone(&a->commit, index, ps_coordinator_now_us(a->c));
-        ps_rescue_lost(a);
         ps_attempt_pump(a);
         ps_attempt_settle(a);
     } else {

@@ -1,24 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* driver_rescue.c - after the loss of a worker of a job whose ranks have no state of their own, or
- * of a server of which another one has copies: stores the state of the servers as a checkpoint,
- * from which the next attempt goes on.
+/* driver_rescue.c - after the loss of workers or servers of a job whose ranks have no state of
+ * their own: stores the state of the servers as a checkpoint, from which the next attempt goes on.
+ * That of a lost server is given by the one that has copies, or computed anew of what workers have
+ * kept.
  *
  * A slice of any server is at one of two clocks: the oldest that is not complete everywhere, or the
  * next one. Servers keep what slices were before their last step, so all can give their state at
  * the older clock. If that fails, the next attempt goes on from the last checkpoint. */
 #include "services/coordinator/driver_impl.h"
 
+#include "common/base/container_of.h"
 #include "common/base/log.h"
+#include "common/base/xalloc.h"
 #include "common/job/checkpoint_clocks.h"
 #include "services/coordinator/io/checkpoint_store.h"
+#include "services/coordinator/io/replay.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 
 enum { STATUS_US = 5000000 };
 
 static void end(ps_attempt *a, const ps_status *why)
 {
-    a->rescue.is_running = a->rescue.is_waiting = false;
+    a->rescue.is_running = a->rescue.is_waiting = a->rescue.is_collecting = false;
     if (!ps_is_ok(why)) {
         ps_log_with(PS_LOG_WARN, "job", PS_LOG_FIELDS(PS_LOG_STR("job", a->job_id)),
                     "goes back to its last checkpoint: %s", why->text);
@@ -27,26 +32,46 @@ static void end(ps_attempt *a, const ps_status *why)
     ps_attempt_pump(a);
 }
 
+static bool is_there(const ps_attempt *a, size_t node)
+{
+    return ps_commit_is_there(&a->commit.members[node]);
+}
+
 /* Returns the member that gives the state of server `node`: itself, or if it is lost the one with
  * its copies. */
 static size_t giver(const ps_attempt *a, size_t node)
 {
-    return ps_commit_is_there(&a->commit.members[node]) ? node : ps_commit_copier(&a->commit, node);
+    return is_there(a, node) || !a->placement.has_copies ? node
+                                                         : ps_commit_copier(&a->commit, node);
+}
+
+static bool is_server(const ps_attempt *a, size_t node)
+{
+    return a->commit.members[node].role == PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER;
 }
 
 /* Returns whether the node is a server with a part of the model. */
 static bool has_state(const ps_attempt *a, size_t node)
 {
-    const ps_member *m = &a->commit.members[node];
+    return is_server(a, node) && a->placement.owned_count[a->commit.members[node].rank] > 0;
+}
 
-    return m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER &&
-           a->placement.owned_count[m->rank] > 0;
+/* Returns whether the state of the server is computed anew. */
+static bool is_replayed(const ps_attempt *a, size_t node)
+{
+    for (size_t i = 0; i < a->rescue.lost_count; i++) {
+        if (a->rescue.lost[i] == a->commit.members[node].rank) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Collects the files of the next server from rescue.at on, or stores what is here. */
 static void collect_next(ps_attempt *a)
 {
-    while (a->rescue.at < a->commit.count && !has_state(a, a->rescue.at)) {
+    while (a->rescue.at < a->commit.count &&
+           (!has_state(a, a->rescue.at) || is_replayed(a, a->rescue.at))) {
         a->rescue.at++;
     }
     if (a->rescue.at < a->commit.count) {
@@ -55,36 +80,188 @@ static void collect_next(ps_attempt *a)
         ps_collect_rescued(&a->nodes[from], a->rescue.clock, from != a->rescue.at,
                            a->checkpoints.folder);
     } else {
+        a->rescue.is_collecting = false;
         ps_checkpoint_store_rescued(a, a->rescue.clock);
     }
 }
 
+/* --- servers whose state nobody has ------------------------------------------------- */
+
+/* A replay, as a task. */
+typedef struct replaying {
+    ps_task task;
+    ps_attempt *a;
+    ps_replay_conf conf;
+    uint64_t clock;
+    ps_intake_file *files;
+    size_t count;
+    ps_status status;
+} replaying;
+
+static void run_replay(ps_task *task)
+{
+    replaying *r = PS_CONTAINER_OF(task, replaying, task);
+
+    r->status = ps_replay(&r->conf, &r->clock, &r->files, &r->count);
+}
+
+/* Returns the clock from which the attempt began. */
+static uint64_t first_clock(const ps_attempt *a)
+{
+    return a->package ? a->package->first_clock : 0;
+}
+
+static void collect_files(ps_attempt *a);
+
+static void replayed(ps_task *task)
+{
+    replaying *r = PS_CONTAINER_OF(task, replaying, task);
+    ps_attempt *a = r->a;
+
+    a->rescue.is_replaying = false;
+    if (!a->job || !a->rescue.is_running || a->commit.stage != PS_STAGE_RESCUE) {
+        free(r->files);
+    } else if (a->rescue.is_outdated) {
+        free(r->files);
+        collect_files(a);
+    } else if (!ps_is_ok(&r->status) || r->clock <= first_clock(a)) {
+        ps_checkpoint_discard_gathered(&a->nodes[0]);
+        free(r->files);
+        end(a, &r->status);
+    } else {
+        ps_log_with(PS_LOG_INFO, "job", PS_LOG_FIELDS(PS_LOG_STR("job", a->job_id)),
+                    "lost servers computed anew, up to clock %" PRIu64, r->clock);
+        free(a->checkpoints.files);
+        a->checkpoints.files = r->files;
+        a->checkpoints.count = r->count;
+        a->rescue.clock = r->clock;
+        a->rescue.at = 0;
+        collect_next(a);
+    }
+    free(r);
+    ps_attempt_settle(a);
+}
+
+static void start_replay(ps_attempt *a)
+{
+    replaying *r = ps_xcalloc(1, sizeof *r);
+
+    *r = (replaying){
+        .task = {.run = run_replay, .done = replayed},
+        .a = a,
+        .conf = {.plan = a->plan,
+                 .placement = &a->placement,
+                 .package = a->package,
+                 .job_folder = a->folder,
+                 .folder = a->checkpoints.folder,
+                 .servers = a->rescue.lost,
+                 .server_count = a->rescue.lost_count,
+                 .until = a->rescue.clock},
+        .status = ps_fail(PS_CANCELLED, "the coordinator is stopping"),
+    };
+    a->pending++;
+    a->rescue.is_replaying = true;
+    ps_tasks_submit(a->c->tasks, NULL, &r->task);
+}
+
+/* Collects what the next worker from rescue.at on has kept, or begins the replay. */
+static void collect_next_kept(ps_attempt *a)
+{
+    while (a->rescue.at < a->commit.count && is_server(a, a->rescue.at)) {
+        a->rescue.at++;
+    }
+    if (a->rescue.at < a->commit.count) {
+        ps_collect_kept(&a->nodes[a->rescue.at], a->checkpoints.folder);
+    } else {
+        start_replay(a);
+    }
+}
+
+void ps_rescue_kept(ps_attempt_node *node, const ps_status *result)
+{
+    ps_attempt *a = node->a;
+
+    if (a->commit.stage == PS_STAGE_RESCUE && a->rescue.is_running && ps_is_ok(result)) {
+        a->rescue.at++;
+        collect_next_kept(a);
+        return;
+    }
+    ps_checkpoint_discard_gathered(node);
+    end(a, result);
+}
+
+static void find_lost(ps_attempt *a)
+{
+    a->rescue.lost_count = 0;
+    for (size_t i = 0; i < a->commit.count; i++) {
+        bool is_unheard = a->commit.conf.has_kept && a->nodes[i].is_unheard;
+
+        if (has_state(a, i) && (is_unheard || !is_there(a, giver(a, i)))) {
+            a->rescue.lost =
+                ps_xrealloc(a->rescue.lost, (a->rescue.lost_count + 1) * sizeof *a->rescue.lost);
+            a->rescue.lost[a->rescue.lost_count++] = a->commit.members[i].rank;
+        }
+    }
+}
+
+/* Collects the states of all servers, with what workers have kept for those that are lost. */
+static void collect_files(ps_attempt *a)
+{
+    find_lost(a);
+    a->rescue.is_collecting = true;
+    a->rescue.is_outdated = false;
+    a->checkpoints.count = 0;
+    a->rescue.at = 0;
+    (a->rescue.lost_count > 0 ? collect_next_kept : collect_next)(a);
+}
+
+/* Does so anew, as another server is lost. */
+static void collect_anew(ps_attempt *a)
+{
+    for (size_t i = 0; i < a->commit.count; i++) {
+        if (a->nodes[i].saving != NULL) {
+            ps_collect_stop(a->nodes[i].saving);
+        }
+    }
+    if (a->rescue.is_replaying) { /* it uses the files of ranks */
+        a->rescue.is_outdated = true;
+    } else {
+        collect_files(a);
+    }
+}
+
+/* --- the clock ---------------------------------------------------------------------- */
+
 static void collect(ps_attempt *a)
 {
-    uint64_t first = a->package ? a->package->first_clock : 0;
     ps_status st;
 
-    a->rescue.has_failed = a->rescue.has_failed || a->rescue.clock == UINT64_MAX;
+    find_lost(a);
+    a->rescue.has_failed =
+        a->rescue.has_failed || (a->rescue.clock == UINT64_MAX && a->rescue.lost_count == 0);
     /* when all clocks are complete the last one is repeated: a checkpoint lies before the end */
     if (a->rescue.clock >= a->plan->total_clocks) {
         a->rescue.clock = a->plan->total_clocks - 1;
     }
     if (a->rescue.has_failed) {
         st = ps_fail(PS_UNAVAILABLE, "a server does not say at which step it is");
-    } else if (a->rescue.clock <= first) {
+    } else if (a->rescue.clock <= first_clock(a)) {
         st = ps_ok(); /* nothing is lost */
     } else {
         st = ps_checkpoint_gather(a->checkpoints.folder, a->folder,
                                   ps_checkpoint_step(a->plan, a->rescue.clock), a->number);
         st = ps_is_ok(&st) ? ps_room_check(ps_coordinator_checkpoint_room(a->c)) : st;
     }
-    if (!ps_is_ok(&st) || a->rescue.clock <= first) {
+    if (!ps_is_ok(&st) || a->rescue.clock <= first_clock(a)) {
         end(a, &st);
         return;
     }
-    a->checkpoints.count = 0;
-    a->rescue.at = 0;
-    collect_next(a);
+    collect_files(a);
+}
+
+static bool may_lack_servers(const ps_attempt *a)
+{
+    return a->placement.has_copies || a->commit.conf.has_kept;
 }
 
 static void on_status(void *arg, const ps_error *error, const ProtobufCMessage *reply)
@@ -98,8 +275,10 @@ static void on_status(void *arg, const ps_error *error, const ProtobufCMessage *
         if (ps_is_ok(&error->status) && r->counters) {
             a->rescue.clock =
                 r->counters->version < a->rescue.clock ? r->counters->version : a->rescue.clock;
-        } else if (!a->placement.has_copies) {
-            a->rescue.has_failed = true; /* else it may be lost: its copy has its state */
+        } else {
+            /* it may be lost: its state is in a copy, or computed anew */
+            node->is_unheard = true;
+            a->rescue.has_failed = a->rescue.has_failed || !may_lack_servers(a);
         }
         if (--a->rescue.asked == 0) {
             collect(a);
@@ -118,7 +297,8 @@ static void ask(ps_attempt *a)
     for (size_t i = 0; i < a->commit.count; i++) {
         ps_attempt_node *node = &a->nodes[i];
 
-        if (giver(a, i) != i) {
+        node->is_unheard = false;
+        if (!is_there(a, i)) {
             continue;
         }
         if (has_state(a, i) && node->asking == NULL) {
@@ -156,14 +336,18 @@ void ps_rescue_go_on(ps_attempt *a)
 void ps_rescue_lost(ps_attempt *a)
 {
     for (size_t i = 0; i < a->commit.count && a->rescue.is_running; i++) {
-        if (!has_state(a, i) || giver(a, i) == i) {
+        if (!has_state(a, i) || is_there(a, i)) {
             continue;
         }
         if (a->nodes[i].asking != NULL) {
             ps_unary_cancel(a->nodes[i].asking);
-        } else if (a->nodes[i].saving != NULL && a->rescue.at == i) {
-            ps_collect_stop(a->nodes[i].saving);
-            collect_next(a);
+        } else if (is_there(a, giver(a, i))) {
+            if (a->nodes[i].saving != NULL && a->rescue.at == i) {
+                ps_collect_stop(a->nodes[i].saving);
+                collect_next(a);
+            }
+        } else if (a->rescue.is_collecting && !is_replayed(a, i)) {
+            collect_anew(a);
         }
     }
 }
@@ -173,7 +357,7 @@ void ps_rescue_collected(ps_attempt_node *node, const ps_status *result)
     ps_attempt *a = node->a;
 
     if (a->commit.stage == PS_STAGE_RESCUE &&
-        (ps_is_ok(result) || giver(a, node->index) != node->index)) {
+        (ps_is_ok(result) || giver(a, a->rescue.at) != node->index)) {
         a->rescue.at += ps_is_ok(result); /* else it was lost meanwhile, and a copy is there */
         collect_next(a);
         return;

@@ -271,6 +271,7 @@ ps_exchange *ps_rank_connect(ps_loop *loop, const ps_session *session, uint64_t 
         .patience_us = (int64_t)session->plan->spec->timeouts->step_ms * 1000,
         .weights = session->weights,
         .grad = grad,
+        .kept_bytes = ps_plan_kept_bytes(session->plan),
     };
 
     return ps_wire_client_create(&conf);
@@ -313,6 +314,38 @@ bool ps_rank_cut_at(ps_rank *r, uint64_t clock, bool stays)
     r->cut_at = clock; /* of a rank that has ended nothing comes of it */
     r->stays = stays;
     return clock == 0 || r->exchange == NULL;
+}
+
+/* Returns the contributions that the rank has kept; NULL: none. */
+static ps_kept_pushes *kept_of(ps_rank *r)
+{
+    return r->exchange != NULL && r->mesh == NULL ? ps_wire_client_kept(r->exchange) : NULL;
+}
+
+ps_status ps_rank_kept(ps_rank *r, const bool *is_lost, ps_snapshot *out)
+{
+    const ps_kept_pushes *kept = kept_of(r);
+    ps_status st = kept != NULL ? ps_snapshot_blank(0, out)
+                                : ps_fail(PS_FAILED_PRECONDITION,
+                                          "rank %" PRIu32 " keeps no contributions", r->conf.rank);
+
+    if (ps_is_ok(&st)) {
+        st =
+            ps_kept_pushes_write(kept, &r->session.placement, is_lost, ps_snapshot_write, &out->fd);
+        if (!ps_is_ok(&st)) {
+            ps_snapshot_drop(out);
+        }
+    }
+    return st;
+}
+
+void ps_rank_forget(ps_rank *r, uint64_t clock)
+{
+    ps_kept_pushes *kept = kept_of(r);
+
+    if (kept != NULL) {
+        ps_kept_pushes_forget(kept, clock);
+    }
 }
 
 bool ps_rank_owes_cut(const ps_rank *r, uint64_t clock)

@@ -54,6 +54,12 @@ void ps_rank_end_at(ps_rank *rank, uint64_t clock);
  * begins, and does not stay. */
 bool ps_rank_cut_at(ps_rank *rank, uint64_t clock, bool stays);
 
+/* Writes the contributions that the rank has kept to the slices of the lost servers, as the hook
+ * `kept` of node.h. */
+PS_MUST_USE ps_status ps_rank_kept(ps_rank *rank, const bool *is_lost, ps_snapshot *out);
+/* Drops those to the clocks before `clock`. */
+void ps_rank_forget(ps_rank *rank, uint64_t clock);
+
 /* Returns whether the checkpoint `clock` was asked for and has not been taken. */
 bool ps_rank_owes_cut(const ps_rank *rank, uint64_t clock);
 

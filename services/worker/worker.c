@@ -294,6 +294,22 @@ static size_t tracks(void *state, ps_trace_track **list)
     return count;
 }
 
+static ps_status kept(void *state, uint32_t at, const bool *is_lost, ps_snapshot *out)
+{
+    ps_worker *w = state;
+
+    return ps_rank_kept(w->ranks[at], is_lost, out);
+}
+
+static void forget(void *state, uint64_t clock)
+{
+    ps_worker *w = state;
+
+    for (uint32_t i = 0; i < w->rank_count; i++) {
+        ps_rank_forget(w->ranks[i], clock);
+    }
+}
+
 /* Registers the curves as far as they are written, which is up to a complete line. Without servers
  * rank 0 has the model, also if the job was not finished. */
 static ps_status collect(void *state)
@@ -363,6 +379,8 @@ const ps_role_hooks ps_worker_hooks = {
     .hold = hold,
     .end_at = end_at,
     .cut = cut,
+    .kept = kept,
+    .forget = forget,
     .progress = progress,
     .tracks = tracks,
 };

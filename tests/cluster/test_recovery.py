@@ -190,6 +190,49 @@ class Recovery(ClusterTest):
                                    straight, draw, choose, kills=3)
                     c.wait_idle()
 
+    def test_a_lost_server_is_computed_anew_of_what_workers_have_kept(self):
+        """One, two at once, or the only one; from the beginning, or from a checkpoint. No step but the one under way is repeated."""
+        c = self.cluster(workers=4, pservers=0)
+        c.pservers = [c.add("pserver", i, ["--threads", str(i + 1)]) for i in range(3)]
+        c.wait_nodes(7)
+        draw = random.Random(14)
+
+        def choose(draw, nodes):
+            servers = [p for p in nodes if p in c.pservers]
+            return draw.sample(servers, draw.choice([1, 2]) if len(servers) > 1 else 1)  # there is another one
+
+        for name, every, fields, counts in (("momentum", 10000, {"optimizer": {"rule": {"name": "momentum"}}}, (1, 3)),
+                                            ("adam", 7, {"optimizer": {"rule": {"name": "adam"}}}, (3,)),
+                                            ("int8", 7, {"codec": {"up": {"name": "int8"}}}, (1, 3))):
+            straight = self.straight(c, pservers=1, evalEverySteps=4, **fields)
+            for pservers in counts:
+                with self.subTest(name, pservers=pservers):
+                    self.kill_some(c, {**JOB, **PACE, **fields, "pservers": pservers, "evalEverySteps": 4,
+                                       "checkpoint": {"everySteps": every}}, straight, draw, choose, kills=3)
+                    c.wait_idle()
+
+    def test_a_server_is_lost_of_which_nothing_is_kept(self):
+        """A server and a worker; more than fits; and if the user says so. Each time from the last checkpoint."""
+        c = self.cluster(workers=4, pservers=2)
+        c.wait_nodes(6)
+        straight = self.straight(c, pservers=2)
+        for fields, victims in (({}, [c.pservers[0], c.workers[1]]),
+                                ({"model": {"preset": "mlp", "widths": [400]}, "recovery": {"replayMib": 1}}, [c.pservers[0]]),
+                                ({"recovery": {"onServerLoss": "LOSS_ACTION_RESTART"}}, [c.pservers[1]])):
+            job = c.submit({**JOB, **PACE, **fields}, pservers=2, checkpoint={"everySteps": 6})
+            self.stored(c, job.id, 6)
+            c.wait(job.id, lambda j: j.progress.step >= 8)
+            for victim in victims:
+                victim.kill()
+            job = c.wait(job.id)
+            self.assertEqual(job.state, DONE, job.message)
+            if "model" not in fields:
+                self.must_be_whole(c, job, straight)
+            self.assertEqual([r.from_step % 6 for r in job.recoveries], [0], job.recoveries)
+            for victim in victims:
+                victim.start()
+            c.wait_nodes(6)
+
     def test_a_killed_process_is_noticed_long_before_its_lease(self):
         c = self.cluster(workers=2, pservers=2)
         c.wait_nodes(4)

@@ -12,6 +12,7 @@ target_include_directories(ps_dataplane_world SYSTEM PRIVATE ${CMOCKA_INCLUDE_DI
 target_link_libraries(ps_dataplane_world PUBLIC ps_pserver ps_worker)
 
 ps_test(unit test_gate ps_train)
+ps_test(unit test_kept_pushes ps_dataplane_world)
 ps_test(system test_wire_client ps_dataplane_world)
 ps_test(system test_wire_client_life ps_dataplane_world)
 ps_test(system test_connection_answers ps_dataplane_world)

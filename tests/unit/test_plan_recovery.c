@@ -26,8 +26,38 @@ static void a_lost_worker_without_state_may_cost_one_step_only(void **state)
         assert_true(ps_loss_restarts(plan->spec->recovery->on_worker_loss));
         ps_plan_destroy(plan);
     }
-    assert_refused("{\"recovery\":{\"on_server_loss\":\"LOSS_ACTION_REPEAT\"}}",
-                   "spec.recovery.on_server_loss", "is REPEAT, which is for workers");
+}
+
+/* Contributions are kept where those of two intervals of checkpoints fit. */
+static void contributions_are_kept_where_a_replay_can_use_them(void **state)
+{
+    static const struct {
+        const char *job;
+        size_t mib;
+    } jobs[] = {
+        {"{\"max_steps\":30}", 64},
+        {"{\"max_steps\":30,\"recovery\":{\"replay_mib\":20}}", 20},
+        {"{\"max_steps\":30,\"recovery\":{\"replay_mib\":3}}", 0},
+        {"{\"max_steps\":30000,\"epochs\":10000}", 0}, /* all steps would be kept */
+        {"{\"max_steps\":30000,\"epochs\":10000,\"checkpoint\":{\"every_steps\":20}}", 64},
+        {"{\"max_steps\":30000,\"epochs\":10000,\"checkpoint\":{\"every_seconds\":20}}", 64},
+        {"{\"max_steps\":30,\"recovery\":{\"on_server_loss\":\"LOSS_ACTION_RESTART\"}}", 0},
+        {"{\"max_steps\":30,\"recovery\":{\"on_worker_loss\":\"LOSS_ACTION_RESTART\"}}", 0},
+        {"{\"max_steps\":30,\"pservers\":2,\"recovery\":{\"replicas\":2}}", 0},
+        {"{\"max_steps\":30,\"consistency\":{\"name\":\"asp\"}}", 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof jobs / sizeof jobs[0]; i++) {
+        ps_plan *plan = plan_of(jobs[i].job);
+
+        if (ps_plan_kept_bytes(plan) != jobs[i].mib << 20) {
+            fail_msg("%s: keeps %zu bytes", jobs[i].job, ps_plan_kept_bytes(plan));
+        }
+        ps_plan_destroy(plan);
+    }
+    assert_refused("{\"recovery\":{\"replay_mib\":65537}}", "spec.recovery.replay_mib",
+                   "is 65537; 1 to 65536 are allowed");
 }
 
 static void shards_are_on_two_servers_where_a_step_is_repeated(void **state)
@@ -87,6 +117,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_lost_worker_without_state_may_cost_one_step_only),
+        cmocka_unit_test(contributions_are_kept_where_a_replay_can_use_them),
         cmocka_unit_test(shards_are_on_two_servers_where_a_step_is_repeated),
         cmocka_unit_test(a_loss_ends_no_job_by_default),
         cmocka_unit_test(a_rollback_halves_the_rate_and_goes_on_from_the_same_checkpoints),

@@ -64,6 +64,9 @@ typedef struct ps_commit_conf {
     /* The server after each one, cyclically by rank, has copies of its state: so is the loss of
      * servers of which all copies are there. */
     bool has_copies;
+    /* Workers have kept what the state of lost servers is computed of: so is the loss of servers of
+     * which all workers are there. */
+    bool has_kept;
     bool rolls_back;  /* a divergence sends the job back to the queue, for half the rate */
     bool fails_alike; /* attempts have failed and got no further, without a lost node: another
                        * failure of that kind fails the job */

@@ -164,8 +164,21 @@ size_t ps_commit_copier(const ps_commit *c, size_t server)
     return server;
 }
 
-/* Returns whether all servers are there, or those with their copies, and have what the job has
- * trained. */
+static bool has_workers(const ps_commit *c)
+{
+    bool has_all = true;
+
+    for (size_t i = 0; i < c->count; i++) {
+        const ps_member *m = &c->members[i];
+
+        has_all =
+            has_all && (m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER || ps_commit_is_there(m));
+    }
+    return has_all;
+}
+
+/* Returns whether what the job has trained is there: all servers, or those with their copies, or
+ * what workers have kept. */
 static bool has_servers(const ps_commit *c)
 {
     bool has_all = true;
@@ -176,7 +189,8 @@ static bool has_servers(const ps_commit *c)
         if (m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER && !ps_commit_is_there(m)) {
             size_t copier = ps_commit_copier(c, i);
 
-            has_all = has_all && c->conf.has_copies && ps_commit_is_there(&c->members[copier]);
+            has_all = has_all && ((c->conf.has_copies && ps_commit_is_there(&c->members[copier])) ||
+                                  (c->conf.has_kept && has_workers(c)));
         }
     }
     return has_all;

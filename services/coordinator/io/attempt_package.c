@@ -159,13 +159,27 @@ static ps_status find_own(ps_package *p)
     return st;
 }
 
+ps_status ps_package_fill(const ps_package *package, float *block)
+{
+    const ps_plan *plan = package->conf.plan;
+    ps_model *model = NULL;
+    ps_status st;
+
+    if (package->init_path[0] != '\0') {
+        return ps_weights_read(package->init_path, plan->layout.stored, plan->layout.stored_count,
+                               block);
+    }
+    st = ps_plan_model(plan, 1, &model);
+    if (ps_is_ok(&st)) {
+        ps_model_init(model, plan->spec->seed, block);
+    }
+    ps_model_destroy(model);
+    return st;
+}
+
 static ps_status make_weights(ps_package *p)
 {
-    const ps_layout *layout = &p->conf.plan->layout;
-    size_t count = layout->param_count;
-    ps_model *model = NULL;
-    float *block;
-    ps_status st;
+    size_t count = p->conf.plan->layout.param_count;
 
     p->reason = "PACKAGE_FAILED";
     if (count > values_max) {
@@ -180,17 +194,10 @@ static ps_status make_weights(ps_package *p)
                        count);
     }
     p->weights->len = count * sizeof(float);
-    block = (float *)(void *)p->weights->data;
     if (p->init_path[0] != '\0') {
         p->reason = "INIT_REFUSED";
-        return ps_weights_read(p->init_path, layout->stored, layout->stored_count, block);
     }
-    st = ps_plan_model(p->conf.plan, 1, &model);
-    if (ps_is_ok(&st)) {
-        ps_model_init(model, p->conf.plan->spec->seed, block);
-    }
-    ps_model_destroy(model);
-    return st;
+    return ps_package_fill(p, (float *)(void *)p->weights->data);
 }
 
 static ps_status describe_data(ps_package *p)

@@ -67,6 +67,10 @@ void ps_package_find(ps_package *package, ps_tasks *tasks);
 /* Submits the task that makes the weights, after ps_package_find has succeeded. */
 void ps_package_make(ps_package *package, ps_tasks *tasks);
 
+/* Writes the weights with which an attempt begins that goes on from no checkpoint, to all
+ * (param_count). Any thread but the loop's. */
+PS_MUST_USE ps_status ps_package_fill(const ps_package *package, float *block);
+
 /* Frees the weights, when all nodes have them. */
 void ps_package_drop_weights(ps_package *package);
 

@@ -14,6 +14,7 @@
 #include "common/node/joblog.h"
 #include "common/store/table_file.h"
 #include "common/trace/trace_file.h"
+#include "common/wire/kept_pushes.h"
 #include "common/wire/rank_reports.h"
 #include "common/wire/wire_parts.h"
 
@@ -234,12 +235,29 @@ static bool find_of_checkpoint(const ps_leaver *who, const char *name, Psgd__V1_
            find_of_server(who, name, kind, most);
 }
 
+/* The contributions that a rank of the worker has kept. */
+static bool find_kept(const ps_leaver *who, const char *name, Psgd__V1__ArtifactKind kind,
+                      uint64_t *most)
+{
+    char mine[PS_CHECKPOINT_NAME_MAX];
+
+    *most = ps_kept_file_bytes(ps_plan_kept_bytes(who->plan));
+    for (uint32_t i = 0; i < who->rank_count && !who->is_server; i++) {
+        ps_checkpoint_kept_name(mine, who->rank + i);
+        if (strcmp(name, mine) == 0) {
+            return kind == PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL;
+        }
+    }
+    return false;
+}
+
 ps_status ps_left_file_check(const ps_leaver *who, const char *name, Psgd__V1__ArtifactKind kind,
                              uint64_t size)
 {
     uint64_t most;
 
     if (!(who->is_checkpoint ? find_of_checkpoint
+          : who->is_kept     ? find_kept
           : who->is_trace    ? find_trace
                              : find_of_attempt)(who, name, kind, &most)) {
         return ps_fail(PS_INVALID_ARGUMENT, "%s %u leaves no file %s of kind %d",

@@ -24,6 +24,7 @@ typedef struct ps_leaver {
     uint32_t rank;       /* a server's rank; the first rank of a worker */
     uint32_t rank_count; /* number of the worker's ranks */
     bool is_checkpoint;  /* the files of a checkpoint, not of the attempt */
+    bool is_kept;        /* the contributions that its ranks have kept, and nothing else */
     bool is_trace;       /* its part of a timeline that was asked for, and nothing else */
 } ps_leaver;
 
