@@ -132,6 +132,10 @@ void ps_kept_pushes_begin(ps_kept_pushes *kept, uint64_t clock, uint32_t block)
         c->next = NULL;
         c->clock = clock;
         c->len = 0;
+        if (c->bytes == NULL && kept->last != NULL && kept->last->len > 0) {
+            c->cap = kept->last->len; /* most clocks take the same */
+            c->bytes = ps_xmalloc(c->cap);
+        }
         *(kept->last != NULL ? &kept->last->next : &kept->first) = c;
         kept->last = c;
         kept->bytes += sizeof *c;

@@ -276,6 +276,14 @@ class Memory(ClusterTest):
         self.assertEqual(code, OK, err)
         return json.loads(out)["memory"]
 
+    def kept(self, f, *args):
+        """What a worker of a cluster keeps for a lost server: float32 of each step, if that of all steps fits."""
+        code, out, err = f.run("--format", "json", "train", "--plan", *args)
+        self.assertEqual(code, OK, err)
+        plan = json.loads(out)
+        kept = plan["steps"] * (4 * plan["parameters"] + (64 << 10))
+        return kept if kept <= 64 << 20 else 0
+
     def check(self, f, what, spec):
         path = f.spec(spec)
         memory = self.plan(f, path)
@@ -387,6 +395,7 @@ class Memory(ClusterTest):
                                  node_data=f.env["PSGD_DATA"])
                 memory = self.plan(f, f.spec(spec))
                 del memory["servers"]  # servers are other processes
+                memory["kept"] = self.kept(f, f.spec(spec))
                 job = c.wait(c.submit(spec).id, seconds=240)
                 self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
                 self.compare(f"worker, {model}", peak_of(c.workers[0].process.pid),
