@@ -63,24 +63,24 @@ bool ps_plan_can_rescue(const ps_plan *plan)
     return true;
 }
 
-/* Returns the clocks whose contributions must be kept: those of two intervals, as a checkpoint is
- * stored some time after its clock. 1: not known. */
+/* Returns the clocks whose contributions are kept: those of four intervals, as a checkpoint is
+ * stored some time after its clock; 0: as many as there is room for. */
 static uint64_t kept_clocks(const ps_plan *plan)
 {
     const Psgd__V1__CheckpointSpec *spec = plan->spec->checkpoint;
     uint64_t most = plan->total_clocks;
 
     if (spec != NULL && spec->every_steps > 0) {
-        return spec->every_steps < most / 2 ? 2 * spec->every_steps : most;
+        return spec->every_steps < most / 4 ? 4 * spec->every_steps : most;
     }
-    return spec != NULL && spec->every_seconds > 0 ? 1 : most;
+    return spec != NULL && spec->every_seconds > 0 ? 0 : most;
 }
 
 size_t ps_plan_kept_bytes(const ps_plan *plan)
 {
     const Psgd__V1__RecoverySpec *spec = plan->spec->recovery;
     const ps_assignment *a = plan->assignment;
-    uint64_t most = (uint64_t)spec->replay_mib << 20, of_clock = 0;
+    uint64_t most = (uint64_t)spec->replay_mib << 20, of_clock = 0, clocks = kept_clocks(plan);
     uint32_t blocks = 1;
 
     if (!ps_plan_can_rescue(plan) || ps_plan_has_copies(plan) ||
@@ -95,7 +95,11 @@ size_t ps_plan_kept_bytes(const ps_plan *plan)
     for (uint32_t w = 0; plan->update->per_block && w < plan->spec->workers; w++) {
         blocks = a->held_count[w] > blocks ? a->held_count[w] : blocks;
     }
-    return of_clock * blocks <= most / kept_clocks(plan) ? (size_t)most : 0;
+    of_clock *= blocks;
+    if (clocks == 0) {
+        return of_clock <= most ? (size_t)most : 0;
+    }
+    return of_clock <= most / clocks ? (size_t)(of_clock * clocks) : 0;
 }
 
 bool ps_plan_has_copies(const ps_plan *plan)

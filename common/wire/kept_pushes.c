@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define MAGIC "PSGDKEP1"
 
@@ -21,20 +22,25 @@ typedef struct push_head {
 
 /* The contributions to a clock. */
 typedef struct kept_clock {
-    struct kept_clock *next; /* the one after it */
     uint64_t clock;
-    uint8_t *bytes; /* (cap) */
-    size_t len, cap;
+    uint64_t at; /* where its bytes begin, of all that were ever kept */
 } kept_clock;
 
+/* Bytes lie in a ring: the byte that is the n-th of all that were ever kept is at n % bytes_max. So
+ * memory is taken once, and not for a copy of the process (common/base/snapshot.h), which would
+ * make each page be copied when it is written next. */
 struct ps_kept_pushes {
     const ps_plan *plan;
     uint32_t rank;
-    size_t bytes_max, bytes; /* of all clocks, with their kept_clock */
-    kept_clock *first, *last;
-    kept_clock *spare; /* one that was dropped; its memory is used again */
-    uint32_t block;    /* of the contribution in hand */
-    uint8_t *has;      /* (slice_count) the contribution in hand has the slice */
+    size_t bytes_max;
+    uint8_t *ring;      /* (bytes_max) */
+    uint64_t end;       /* bytes that were ever kept */
+    kept_clock *clocks; /* (cap): a ring, too: `count` from `first` on, the oldest first */
+    size_t first, count, cap;
+    uint32_t block; /* of the contribution in hand */
+    uint8_t *has;   /* (slice_count) the contribution in hand has the slice */
+    uint8_t *head;  /* (head_cap) an encoding that is packed */
+    size_t head_cap;
     ps_rank_reports said;
 };
 
@@ -45,28 +51,18 @@ ps_kept_pushes *ps_kept_pushes_create(const ps_plan *plan, uint32_t rank, size_t
     kept->plan = plan;
     kept->rank = rank;
     kept->bytes_max = bytes_max;
+    kept->ring = mmap(NULL, bytes_max, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (kept->ring == MAP_FAILED) {
+        kept->ring = NULL;
+        kept->bytes_max = 0; /* nothing is kept */
+    } else {
+        (void)madvise(kept->ring, bytes_max, MADV_DONTFORK);
+        (void)madvise(kept->ring, bytes_max, MADV_HUGEPAGE);
+    }
     kept->has = ps_xcalloc(plan->layout.slice_count + 1u, sizeof *kept->has);
     ps_rank_reports_init(&kept->said, 1);
     return kept;
-}
-
-static void free_clock(kept_clock *c)
-{
-    if (c != NULL) {
-        free(c->bytes);
-        free(c);
-    }
-}
-
-static void drop_first(ps_kept_pushes *kept)
-{
-    kept_clock *c = kept->first;
-
-    kept->first = c->next;
-    kept->last = kept->first != NULL ? kept->last : NULL;
-    kept->bytes -= sizeof *c + c->len;
-    free_clock(kept->spare);
-    kept->spare = c;
 }
 
 void ps_kept_pushes_destroy(ps_kept_pushes *kept)
@@ -74,72 +70,94 @@ void ps_kept_pushes_destroy(ps_kept_pushes *kept)
     if (kept == NULL) {
         return;
     }
-    while (kept->first != NULL) {
-        drop_first(kept);
+    if (kept->ring != NULL) {
+        munmap(kept->ring, kept->bytes_max);
     }
-    free_clock(kept->spare);
     ps_rank_reports_fini(&kept->said);
+    free(kept->clocks);
+    free(kept->head);
     free(kept->has);
     free(kept);
 }
 
-/* Makes room for `len` more bytes of the last clock, and returns where they go. */
-static uint8_t *append(ps_kept_pushes *kept, size_t len)
+/* Returns the clock at `place` from the oldest one on. */
+static kept_clock *clock_at(const ps_kept_pushes *kept, size_t place)
 {
-    kept_clock *c = kept->last;
+    return &kept->clocks[(kept->first + place) % kept->cap];
+}
 
-    if (c->len + len > c->cap) {
-        c->cap = c->cap + c->cap / 2 > c->len + len ? c->cap + c->cap / 2 : c->len + len;
-        c->bytes = ps_xrealloc(c->bytes, c->cap);
+static void drop_first(ps_kept_pushes *kept)
+{
+    kept->first = (kept->first + 1) % kept->cap;
+    kept->count--;
+}
+
+/* Returns the bytes of all clocks, with what stands for each of them. */
+static size_t used(const ps_kept_pushes *kept)
+{
+    return kept->count == 0
+               ? 0
+               : (size_t)(kept->end - clock_at(kept, 0)->at) + kept->count * sizeof *kept->clocks;
+}
+
+static void append(ps_kept_pushes *kept, const void *bytes, size_t len)
+{
+    size_t at = (size_t)(kept->end % kept->bytes_max);
+    size_t before = len < kept->bytes_max - at ? len : kept->bytes_max - at;
+
+    if (bytes != NULL) {
+        memcpy(kept->ring + at, bytes, before);
+        memcpy(kept->ring, (const uint8_t *)bytes + before, len - before);
     }
-    c->len += len;
-    kept->bytes += len;
-    return c->bytes + c->len - len;
+    kept->end += len;
 }
 
 /* Takes a push, and drops old clocks for it. A clock that lacks a push ends a replay, as one that
  * is not there does. */
-static void take(ps_kept_pushes *kept, const push_head *at, const Psgd__V1__Encoding *head,
+static void take(ps_kept_pushes *kept, const push_head *at, const uint8_t *head,
                  const uint8_t *bytes)
 {
     size_t more = sizeof *at + at->head_bytes + at->payload_bytes;
-    uint8_t *to;
 
-    while (kept->bytes + more > kept->bytes_max && kept->first != kept->last) {
+    while (used(kept) + more > kept->bytes_max && kept->count > 1) {
         drop_first(kept);
     }
-    if (kept->bytes + more > kept->bytes_max) {
-        return;
+    if (used(kept) + more <= kept->bytes_max) {
+        append(kept, at, sizeof *at);
+        append(kept, head, at->head_bytes);
+        append(kept, bytes, at->payload_bytes);
     }
-    to = append(kept, more);
-    memcpy(to, at, sizeof *at);
-    if (head != NULL) {
-        psgd__v1__encoding__pack(head, to + sizeof *at);
+}
+
+/* Makes room for one more clock. */
+static void grow(ps_kept_pushes *kept)
+{
+    size_t cap = kept->cap == 0 ? 16 : 2 * kept->cap;
+    kept_clock *clocks = ps_xcalloc(cap, sizeof *clocks);
+
+    for (size_t i = 0; i < kept->count; i++) {
+        clocks[i] = *clock_at(kept, i);
     }
-    if (at->payload_bytes > 0) {
-        memcpy(to + sizeof *at + at->head_bytes, bytes, at->payload_bytes);
-    }
+    free(kept->clocks);
+    kept->clocks = clocks;
+    kept->first = 0;
+    kept->cap = cap;
 }
 
 void ps_kept_pushes_begin(ps_kept_pushes *kept, uint64_t clock, uint32_t block)
 {
     memset(kept->has, 0, kept->plan->layout.slice_count);
     kept->block = block;
-    if (kept->last == NULL || kept->last->clock != clock) {
-        kept_clock *c = kept->spare != NULL ? kept->spare : ps_xcalloc(1, sizeof *c);
-
-        kept->spare = NULL;
-        c->next = NULL;
-        c->clock = clock;
-        c->len = 0;
-        if (c->bytes == NULL && kept->last != NULL && kept->last->len > 0) {
-            c->cap = kept->last->len; /* most clocks take the same */
-            c->bytes = ps_xmalloc(c->cap);
-        }
-        *(kept->last != NULL ? &kept->last->next : &kept->first) = c;
-        kept->last = c;
-        kept->bytes += sizeof *c;
+    if (kept->count > 0 && clock_at(kept, kept->count - 1)->clock == clock) {
+        return;
     }
+    while (used(kept) + sizeof *kept->clocks > kept->bytes_max && kept->count > 1) {
+        drop_first(kept);
+    }
+    if (kept->count == kept->cap) {
+        grow(kept);
+    }
+    *clock_at(kept, kept->count++) = (kept_clock){.clock = clock, .at = kept->end};
 }
 
 void ps_kept_pushes_add(ps_kept_pushes *kept, const Psgd__V1__Encoding *head, const uint8_t *bytes,
@@ -150,10 +168,16 @@ void ps_kept_pushes_add(ps_kept_pushes *kept, const Psgd__V1__Encoding *head, co
                           .head_bytes = (uint32_t)psgd__v1__encoding__get_packed_size(head),
                           .payload_bytes = (uint32_t)len};
 
-    if (!kept->has[head->slice]) {
-        kept->has[head->slice] = true;
-        take(kept, &at, head, bytes);
+    if (kept->has[head->slice]) {
+        return;
     }
+    kept->has[head->slice] = true;
+    if (at.head_bytes > kept->head_cap) {
+        kept->head_cap = 2 * (size_t)at.head_bytes;
+        kept->head = ps_xrealloc(kept->head, kept->head_cap);
+    }
+    psgd__v1__encoding__pack(head, kept->head);
+    take(kept, &at, kept->head, bytes);
 }
 
 void ps_kept_pushes_zeros(ps_kept_pushes *kept)
@@ -165,12 +189,13 @@ void ps_kept_pushes_zeros(ps_kept_pushes *kept)
 
 void ps_kept_pushes_say(ps_kept_pushes *kept, const uint8_t *bytes, size_t len, bool is_partial)
 {
-    ps_rank_reports_take(&kept->said, 0, kept->last->clock, bytes, len, is_partial);
+    ps_rank_reports_take(&kept->said, 0, clock_at(kept, kept->count - 1)->clock, bytes, len,
+                         is_partial);
 }
 
 void ps_kept_pushes_forget(ps_kept_pushes *kept, uint64_t clock)
 {
-    while (kept->first != kept->last && kept->first->clock < clock) {
+    while (kept->count > 1 && clock_at(kept, 0)->clock < clock) {
         drop_first(kept);
     }
 }
@@ -195,11 +220,25 @@ static void put_head(const ps_kept_pushes *kept, ps_state_out *out)
     ps_state_finish(out);
 }
 
-/* Returns the bytes of the push at `at`, with its head, and copies that. */
-static size_t push_at(const kept_clock *c, size_t at, push_head *head)
+/* Copies the head of the push at `at`. Returns its bytes, with that head. */
+static size_t push_at(const ps_kept_pushes *kept, uint64_t at, push_head *head)
 {
-    memcpy(head, c->bytes + at, sizeof *head);
+    uint8_t bytes[sizeof *head];
+
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        bytes[i] = kept->ring[(at + i) % kept->bytes_max];
+    }
+    memcpy(head, bytes, sizeof *head);
     return sizeof *head + head->head_bytes + head->payload_bytes;
+}
+
+static void put_push(const ps_kept_pushes *kept, uint64_t from, size_t n, ps_state_out *out)
+{
+    size_t at = (size_t)(from % kept->bytes_max);
+    size_t before = n < kept->bytes_max - at ? n : kept->bytes_max - at;
+
+    ps_state_put(out, kept->ring + at, before);
+    ps_state_put(out, kept->ring, n - before);
 }
 
 static bool is_wanted(const ps_placement *placement, const bool *is_lost, uint32_t slice)
@@ -207,24 +246,26 @@ static bool is_wanted(const ps_placement *placement, const bool *is_lost, uint32
     return slice == PS_KEPT_ALL_SLICES || is_lost[placement->server_of[slice]];
 }
 
-static void put_clock(const kept_clock *c, uint32_t index, const ps_placement *placement,
+static void put_clock(const ps_kept_pushes *kept, size_t place, const ps_placement *placement,
                       const bool *is_lost, ps_state_out *out)
 {
+    const kept_clock *c = clock_at(kept, place);
+    uint64_t end = place + 1 < kept->count ? clock_at(kept, place + 1)->at : kept->end;
     uint32_t count = 0;
     push_head head;
 
-    for (size_t at = 0; at < c->len;) {
-        at += push_at(c, at, &head);
+    for (uint64_t at = c->at; at < end;) {
+        at += push_at(kept, at, &head);
         count += is_wanted(placement, is_lost, head.slice);
     }
-    ps_state_begin(out, CLOCK, index);
+    ps_state_begin(out, CLOCK, (uint32_t)place);
     ps_state_put_u64(out, c->clock);
     ps_state_put_u32(out, count);
-    for (size_t at = 0; at < c->len;) {
-        size_t n = push_at(c, at, &head);
+    for (uint64_t at = c->at; at < end;) {
+        size_t n = push_at(kept, at, &head);
 
         if (is_wanted(placement, is_lost, head.slice)) {
-            ps_state_put(out, c->bytes + at, n);
+            put_push(kept, at, n, out);
         }
         at += n;
     }
@@ -235,20 +276,19 @@ ps_status ps_kept_pushes_write(const ps_kept_pushes *kept, const ps_placement *p
                                const bool *is_lost, ps_state_write_fn *write, void *arg)
 {
     ps_state_out out;
-    uint32_t index = 0;
 
     ps_state_out_init(&out, MAGIC, VERSION, write, arg);
     put_head(kept, &out);
-    for (const kept_clock *c = kept->first; c != NULL && ps_is_ok(&out.status); c = c->next) {
-        put_clock(c, index++, placement, is_lost, &out);
+    for (size_t i = 0; i < kept->count && ps_is_ok(&out.status); i++) {
+        put_clock(kept, i, placement, is_lost, &out);
     }
     return ps_state_out_end(&out);
 }
 
 uint64_t ps_kept_file_bytes(size_t bytes_max)
 {
-    /* the frame of a clock takes about what its kept_clock does */
-    return PS_RANK_REPORTS_MAX + FRAME_BYTES + 2 * (uint64_t)bytes_max;
+    /* the frame of a clock takes about what its kept_clock does, twice */
+    return PS_RANK_REPORTS_MAX + FRAME_BYTES + 4 * (uint64_t)bytes_max;
 }
 
 /* ---- Reading ---- */

@@ -31,7 +31,8 @@ ps_kept_pushes *ps_kept_pushes_create(const ps_plan *plan, uint32_t rank, size_t
 /* Frees it. NULL is allowed. */
 void ps_kept_pushes_destroy(ps_kept_pushes *kept);
 
-/* Begins a contribution, to a clock that is not before the last one. */
+/* Begins a contribution, to a clock that is not before the last one. The calls up to the next one
+ * are about it. */
 void ps_kept_pushes_begin(ps_kept_pushes *kept, uint64_t clock, uint32_t block);
 /* Adds a slice of it. One that is there already, as it is sent again, is left out. */
 void ps_kept_pushes_add(ps_kept_pushes *kept, const Psgd__V1__Encoding *head, const uint8_t *bytes,

@@ -102,7 +102,7 @@ def replays(c, repetitions):
     c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job_id))
     c.wait(job_id)
     large = {**SMALL, "workers": 2, "pservers": 2, "maxSteps": 150, "model": {"preset": "mlp", "widths": [1024, 768]},
-             "optimizer": {"rule": {"name": "adam"}}, "checkpoint": {"everySteps": 10000}}
+             "optimizer": {"rule": {"name": "adam"}}, "checkpoint": {"everySteps": 10}}
     took = {"RESTART": [], "REPEAT": []}
     for _ in range(repetitions):
         for action, list_of in took.items():
