@@ -63,17 +63,17 @@ bool ps_plan_can_rescue(const ps_plan *plan)
     return true;
 }
 
-/* Returns the clocks whose contributions are kept: those of four intervals, as a checkpoint is
- * stored some time after its clock; 0: as many as there is room for. */
+/* Returns the clocks whose contributions must fit: those of two intervals, as a checkpoint is
+ * stored some time after its clock; 1: not known. */
 static uint64_t kept_clocks(const ps_plan *plan)
 {
     const Psgd__V1__CheckpointSpec *spec = plan->spec->checkpoint;
     uint64_t most = plan->total_clocks;
 
     if (spec != NULL && spec->every_steps > 0) {
-        return spec->every_steps < most / 4 ? 4 * spec->every_steps : most;
+        return spec->every_steps < most / 2 ? 2 * spec->every_steps : most;
     }
-    return spec != NULL && spec->every_seconds > 0 ? 0 : most;
+    return spec != NULL && spec->every_seconds > 0 ? 1 : most;
 }
 
 size_t ps_plan_kept_bytes(const ps_plan *plan)
@@ -96,10 +96,10 @@ size_t ps_plan_kept_bytes(const ps_plan *plan)
         blocks = a->held_count[w] > blocks ? a->held_count[w] : blocks;
     }
     of_clock *= blocks;
-    if (clocks == 0) {
-        return of_clock <= most ? (size_t)most : 0;
+    if (of_clock > most / clocks) {
+        return 0;
     }
-    return of_clock <= most / clocks ? (size_t)(of_clock * clocks) : 0;
+    return clocks == plan->total_clocks ? (size_t)(of_clock * clocks) : (size_t)most;
 }
 
 bool ps_plan_has_copies(const ps_plan *plan)

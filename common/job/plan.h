@@ -174,7 +174,7 @@ bool ps_loss_restarts(Psgd__V1__LossAction action);
 bool ps_plan_can_rescue(const ps_plan *plan);
 
 /* Returns how many bytes of its newest contributions each rank keeps, so that the state of a lost
- * server can be computed anew from a checkpoint; 0: it keeps none, as four intervals of checkpoints
+ * server can be computed anew from a checkpoint; 0: it keeps none, as two intervals of checkpoints
  * do not fit into spec.recovery.replay_mib, or the job does not go on in that way. */
 size_t ps_plan_kept_bytes(const ps_plan *plan);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/wire/kept_pushes.h"
 
+#include "common/base/log.h"
 #include "common/base/xalloc.h"
 #include "common/codec/codec.h"
 #include "common/wire/rank_reports.h"
@@ -13,7 +14,7 @@
 #define MAGIC "PSGDKEP1"
 
 enum { VERSION = 1, HEAD = 1, CLOCK = 2 };
-enum { FRAME_BYTES = 4096 };
+enum { FRAME_BYTES = 4096, SHORT_MAX = 3 };
 
 /* What stands before the bytes of a push, in memory as in the file. */
 typedef struct push_head {
@@ -42,6 +43,8 @@ struct ps_kept_pushes {
     uint8_t *head;  /* (head_cap) an encoding that is packed */
     size_t head_cap;
     ps_rank_reports said;
+    uint64_t checkpoint; /* the clock of the last ps_kept_pushes_forget */
+    uint32_t short_of;   /* as many checkpoints in a row were older than what was kept */
 };
 
 ps_kept_pushes *ps_kept_pushes_create(const ps_plan *plan, uint32_t rank, size_t bytes_max)
@@ -65,14 +68,22 @@ ps_kept_pushes *ps_kept_pushes_create(const ps_plan *plan, uint32_t rank, size_t
     return kept;
 }
 
+static void drop_ring(ps_kept_pushes *kept)
+{
+    if (kept->ring != NULL) {
+        munmap(kept->ring, kept->bytes_max);
+    }
+    kept->ring = NULL;
+    kept->bytes_max = 0;
+    kept->count = 0;
+}
+
 void ps_kept_pushes_destroy(ps_kept_pushes *kept)
 {
     if (kept == NULL) {
         return;
     }
-    if (kept->ring != NULL) {
-        munmap(kept->ring, kept->bytes_max);
-    }
+    drop_ring(kept);
     ps_rank_reports_fini(&kept->said);
     free(kept->clocks);
     free(kept->head);
@@ -168,7 +179,7 @@ void ps_kept_pushes_add(ps_kept_pushes *kept, const Psgd__V1__Encoding *head, co
                           .head_bytes = (uint32_t)psgd__v1__encoding__get_packed_size(head),
                           .payload_bytes = (uint32_t)len};
 
-    if (kept->has[head->slice]) {
+    if (kept->ring == NULL || kept->has[head->slice]) {
         return;
     }
     kept->has[head->slice] = true;
@@ -193,8 +204,26 @@ void ps_kept_pushes_say(ps_kept_pushes *kept, const uint8_t *bytes, size_t len, 
                          is_partial);
 }
 
+/* Keeps nothing any more if checkpoint after checkpoint is older than the oldest contribution that
+ * there is room for. */
+static void look_back(ps_kept_pushes *kept, uint64_t clock)
+{
+    kept->short_of = clock_at(kept, 0)->clock <= clock ? 0 : kept->short_of + 1;
+    if (kept->short_of == SHORT_MAX) {
+        ps_log(PS_LOG_INFO, "wire",
+               "rank %" PRIu32 ": %zu MiB hold the contributions to %zu steps, and checkpoints are "
+               "stored more than that apart: no more are kept",
+               kept->rank, kept->bytes_max >> 20, kept->count);
+        drop_ring(kept);
+    }
+}
+
 void ps_kept_pushes_forget(ps_kept_pushes *kept, uint64_t clock)
 {
+    if (kept->ring != NULL && kept->count > 0 && clock > kept->checkpoint) {
+        kept->checkpoint = clock;
+        look_back(kept, clock);
+    }
     while (kept->count > 1 && clock_at(kept, 0)->clock < clock) {
         drop_first(kept);
     }

@@ -42,7 +42,8 @@ void ps_kept_pushes_zeros(ps_kept_pushes *kept);
 /* Adds what the rank says with it. */
 void ps_kept_pushes_say(ps_kept_pushes *kept, const uint8_t *bytes, size_t len, bool is_partial);
 
-/* Drops the contributions to the clocks before `clock`: there is a checkpoint of it. */
+/* Drops the contributions to the clocks before `clock`: there is a checkpoint of it. If three of
+ * these in a row were older than what was kept, nothing is kept any more. */
 void ps_kept_pushes_forget(ps_kept_pushes *kept, uint64_t clock);
 
 /* Writes the file, with the slices of the servers for which is_lost (server_count) is true. Returns

@@ -275,6 +275,27 @@ static void the_oldest_go_beyond_the_bound(void **state)
     end(&w);
 }
 
+/* Room for about two clocks, and checkpoints further apart. */
+static void nothing_is_kept_where_checkpoints_are_too_far_apart(void **state)
+{
+    ps_kept_file file;
+    kept_world w;
+
+    (void)state;
+    begin(&w, jobs[0], BYTES_MAX);
+    for (uint64_t clock = 0; clock < 24; clock++) {
+        contribute(&w, 0, clock, false);
+        contribute(&w, 1, clock, false);
+        ps_kept_pushes_forget(w.kept[0], clock / 6 * 6 - (clock >= 6 ? 5 : 0)); /* 1, 7, 13 */
+        ps_kept_pushes_forget(w.kept[1], clock);
+        write_files(&w);
+        assert_ok(ps_kept_file_open(&file, w.plan, 0, w.files[0]->data, w.files[0]->len));
+        assert_true(clock < 18 ? w.files[0]->len > 10000 : w.files[0]->len < 10000);
+        assert_true(w.files[1]->len > 10000);
+    }
+    end(&w);
+}
+
 static void files_of_others_and_damaged_ones_are_refused(void **state)
 {
     ps_store *stores[SERVERS] = {NULL};
@@ -310,6 +331,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_store_is_computed_anew_to_the_bit),
         cmocka_unit_test(what_a_checkpoint_has_is_forgotten),
         cmocka_unit_test(the_oldest_go_beyond_the_bound),
+        cmocka_unit_test(nothing_is_kept_where_checkpoints_are_too_far_apart),
         cmocka_unit_test(files_of_others_and_damaged_ones_are_refused),
     };
 
