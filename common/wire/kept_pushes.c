@@ -38,7 +38,8 @@ struct ps_kept_pushes {
     uint64_t end;       /* bytes that were ever kept */
     kept_clock *clocks; /* (cap): a ring, too: `count` from `first` on, the oldest first */
     size_t first, count, cap;
-    uint32_t block; /* of the contribution in hand */
+    uint64_t clock; /* of the contribution in hand */
+    uint32_t block; /* the same */
     uint8_t *has;   /* (slice_count) the contribution in hand has the slice */
     uint8_t *head;  /* (head_cap) an encoding that is packed */
     size_t head_cap;
@@ -158,6 +159,7 @@ static void grow(ps_kept_pushes *kept)
 void ps_kept_pushes_begin(ps_kept_pushes *kept, uint64_t clock, uint32_t block)
 {
     memset(kept->has, 0, kept->plan->layout.slice_count);
+    kept->clock = clock;
     kept->block = block;
     if (kept->count > 0 && clock_at(kept, kept->count - 1)->clock == clock) {
         return;
@@ -200,8 +202,7 @@ void ps_kept_pushes_zeros(ps_kept_pushes *kept)
 
 void ps_kept_pushes_say(ps_kept_pushes *kept, const uint8_t *bytes, size_t len, bool is_partial)
 {
-    ps_rank_reports_take(&kept->said, 0, clock_at(kept, kept->count - 1)->clock, bytes, len,
-                         is_partial);
+    ps_rank_reports_take(&kept->said, 0, kept->clock, bytes, len, is_partial);
 }
 
 /* Keeps nothing any more if checkpoint after checkpoint is older than the oldest contribution that

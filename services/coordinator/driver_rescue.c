@@ -335,7 +335,10 @@ void ps_rescue_go_on(ps_attempt *a)
 
 void ps_rescue_lost(ps_attempt *a)
 {
-    for (size_t i = 0; i < a->commit.count && a->rescue.is_running; i++) {
+    for (size_t i = 0; i < a->commit.count; i++) {
+        if (!a->rescue.is_running || a->commit.stage != PS_STAGE_RESCUE) {
+            return;
+        }
         if (!has_state(a, i) || is_there(a, i)) {
             continue;
         }
