@@ -3,6 +3,7 @@
 #include "clients/lib/psgd.h"
 
 #include "clients/lib/codec_spec.h"
+#include "clients/lib/last_error.h"
 #include "common/base/bytes.h"
 #include "common/base/draw.h"
 #include "common/codec/feedback.h"
@@ -22,36 +23,16 @@ struct psgd_codec {
     ps_params params;
 };
 
-_Static_assert((int)PSGD_INVALID_ARGUMENT == (int)PS_INVALID_ARGUMENT, "the numbers of gRPC");
-_Static_assert((int)PSGD_RESOURCE_EXHAUSTED == (int)PS_RESOURCE_EXHAUSTED, "the numbers of gRPC");
-_Static_assert((int)PSGD_DATA_LOSS == (int)PS_DATA_LOSS, "the numbers of gRPC");
-
-static _Thread_local char last_error[PS_STATUS_TEXT_BYTES];
-
-/* Keeps the text of a failure and returns its code. */
-static int tell(const ps_status *st)
-{
-    if (!ps_is_ok(st)) {
-        memcpy(last_error, st->text, sizeof last_error);
-    }
-    return (int)st->code;
-}
-
 static int tell_null(const char *function)
 {
     ps_status st = ps_fail(PS_INVALID_ARGUMENT, "%s: an argument is NULL", function);
 
-    return tell(&st);
+    return library_tell(&st);
 }
 
 const char *psgd_version(void)
 {
     return PS_VERSION;
-}
-
-const char *psgd_last_error(void)
-{
-    return last_error;
 }
 
 typedef struct nth {
@@ -86,12 +67,12 @@ int psgd_codec_create(const char *spec, psgd_codec **out)
     }
     st = ps_codec_spec_parse(spec, &made.codec, &made.params);
     if (!ps_is_ok(&st)) {
-        return tell(&st);
+        return library_tell(&st);
     }
     codec = malloc(sizeof *codec);
     if (codec == NULL) {
         st = ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for a codec");
-        return tell(&st);
+        return library_tell(&st);
     }
     *codec = made;
     *out = codec;
@@ -172,7 +153,7 @@ int psgd_codec_encode(const psgd_codec *codec, const psgd_draw *draw, float *sta
         ps_status st = ps_fail(PS_RESOURCE_EXHAUSTED, "size: is %zu; at least %zu are allowed",
                                size, psgd_codec_bound(codec, n));
 
-        return tell(&st);
+        return library_tell(&st);
     }
     draw = draw != NULL ? draw : &zeros;
     ps_put_u64(out, n);
@@ -261,5 +242,5 @@ int psgd_codec_decode(const psgd_codec *codec, const uint8_t *in, size_t len, fl
     if (ps_is_ok(&st)) {
         st = each_slice(codec->codec, in, len, y, n, add ? PS_INTO_ADD : PS_INTO_SET);
     }
-    return tell(&st);
+    return library_tell(&st);
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* psgd.h - libpsgd: the codecs of psgd for other programs, by the code that workers run.
+/* psgd.h - libpsgd: psgd for other programs: workers whose model the program computes, and codecs.
+ *
+ * Codecs, by the code that workers run:
  *
  *     psgd_codec *codec;
  *     if (psgd_codec_create("topk:fraction=0.01", &codec) != PSGD_OK) {
@@ -53,7 +55,8 @@ const char *psgd_codec_name(size_t index);
 typedef struct psgd_codec psgd_codec;
 
 /* Creates a codec from "NAME" or "NAME:NUMBER=VALUE,NUMBER=VALUE": a name and numbers of
- * `psgd info codecs`, those left out with their defaults. The caller frees *out with psgd_codec_destroy.
+ * `psgd info codecs`, those left out with their defaults. The caller frees *out with
+ * psgd_codec_destroy.
  *
  * PSGD_INVALID_ARGUMENT: the text names the name or the number, its value and what is allowed. */
 int psgd_codec_create(const char *spec, psgd_codec **out);
@@ -99,6 +102,103 @@ int psgd_codec_encode(const psgd_codec *codec, const psgd_draw *draw, float *sta
  * PSGD_DATA_LOSS         the bytes are damaged, or of another number of values */
 int psgd_codec_decode(const psgd_codec *codec, const uint8_t *in, size_t len, float *y, size_t n,
                       int add);
+
+/* ---- A worker whose model this program computes ----
+ *
+ *     psgd_worker *w;
+ *     psgd_step step;
+ *     psgd_join("mnist", NULL, &w);
+ *     while (psgd_next(w, 60000, &step) == PSGD_OK && step.kind == PSGD_STEP) {
+ *         // step.weights, step.clock, step.rank -> loss, step.gradients
+ *         psgd_loss(w, loss);
+ *         psgd_ready(w, 0, step.variable_count);
+ *     }
+ *     psgd_leave(w);
+ *
+ * The job has the title given and a model of `foreign` variables; docs/own-loop.md. The library
+ * starts a psgd-worker, which has all connections, and shares memory with it: weights and
+ * gradients are not copied by the program. If this process dies, its worker dies too, and the job
+ * goes on without it as without any worker.
+ *
+ * Threads: one thread at a time calls functions of a worker. A child of fork() may not call them.
+ */
+
+enum {
+    PSGD_DEADLINE_EXCEEDED = 4,   /* the time is over; call again */
+    PSGD_FAILED_PRECONDITION = 9, /* the call is not allowed now; the text says why */
+    PSGD_ABORTED = 10,            /* the attempt has ended under the program: call psgd_next */
+    PSGD_UNAVAILABLE = 14         /* psgd-worker cannot be started, or has ended */
+};
+
+typedef struct psgd_worker psgd_worker;
+
+enum {
+    PSGD_STEP = 1, /* compute the gradient */
+    PSGD_DONE = 2, /* the job has all its steps; the next call waits for another job */
+    PSGD_OVER = 3  /* the attempt has ended early. The job goes on with another one, or has failed
+                    * or was cancelled: its state says which. `text` may say why */
+};
+
+/* A variable of the model. */
+typedef struct psgd_variable {
+    const char *name;
+    uint32_t rank;   /* dimensions */
+    uint32_t dim[4]; /* outermost first */
+    size_t at, size; /* its floats in weights and in gradients */
+} psgd_variable;
+
+/* A step, and what of it is constant in an attempt. */
+typedef struct psgd_step {
+    int kind;
+    uint32_t rank, workers; /* this rank of the job, and how many it has. A process may have several
+                             * ranks; each step is one rank's */
+    uint64_t clock;         /* steps of the job before this one. A step may come again after a
+                             * loss: its samples must follow from clock and rank */
+    uint64_t total_steps;   /* of the job */
+    uint32_t steps_of_epoch; /* of the job */
+    uint32_t block_size;     /* samples of this rank in a step */
+    uint32_t variable_count;
+    size_t param_count;
+    const float *weights; /* (param_count) of this clock, until the next psgd_next */
+    float *gradients;     /* (param_count) to be filled, until the next psgd_next */
+    const char *job_id, *text;
+} psgd_step;
+
+/* Starts a worker for jobs of this title. `options` are options of psgd-worker, such as
+ * "--coordinator=host:port", and end with NULL; NULL: none. The worker is the program that the
+ * environment's PSGD_WORKER names, else psgd-worker on the PATH. Its log goes to stderr.
+ *
+ * PSGD_INVALID_ARGUMENT  the title is not 1 to 64 of A-Z a-z 0-9 . _ -
+ * PSGD_UNAVAILABLE       the program cannot be started */
+int psgd_join(const char *title, const char *const *options, psgd_worker **out);
+
+/* Waits for the next step, at most timeout_ms (-1: for ever), and fills *out. A step that was not
+ * answered must be answered first.
+ *
+ * PSGD_DEADLINE_EXCEEDED    nothing has come
+ * PSGD_FAILED_PRECONDITION  variables of the step in hand are not ready
+ * PSGD_UNAVAILABLE          the worker has ended: its log says why */
+int psgd_next(psgd_worker *worker, int timeout_ms, psgd_step *out);
+
+/* Describes variable `index` of the step in hand. PSGD_INVALID_ARGUMENT: there is none. The name is
+ * valid until the next psgd_next. */
+int psgd_variable_at(const psgd_worker *worker, uint32_t index, psgd_variable *out);
+
+/* Says the mean loss of the samples of the step, before the first variable is ready. A loss that is
+ * not finite ends the job as diverged. */
+int psgd_loss(psgd_worker *worker, double loss);
+
+/* Says that the gradients of the mean loss of variables [first, first + count) are final; each once
+ * a step, in any order. They are sent while the program computes the others.
+ *
+ * PSGD_FAILED_PRECONDITION  no loss was said, there is no step, or a variable was ready before
+ * PSGD_INVALID_ARGUMENT     there are no such variables
+ * PSGD_ABORTED              the attempt has ended */
+int psgd_ready(psgd_worker *worker, uint32_t first, uint32_t count);
+
+/* Ends the worker in order and frees it: a job goes on without it, as when psgd-worker is told to
+ * stop. Waits until it has ended, at most 20 s; then it is killed. NULL is allowed. */
+void psgd_leave(psgd_worker *worker);
 
 #ifdef __cplusplus
 }

@@ -102,6 +102,11 @@ static ps_status make_plan(ps_eval_model *m, ps_error *error)
         st = ps_plan_create(full, note_violation, error, &m->plan);
         psgd__v1__job_spec__free_unpacked(full, NULL);
     }
+    if (ps_is_ok(&st) && ps_plan_is_foreign(m->plan)) {
+        st = ps_fail(PS_INVALID_ARGUMENT,
+                     "%s has a foreign model, which only the program that has trained it computes",
+                     PS_PATH_SHOWN(m->path));
+    }
     error->status = st;
     psgd__v1__job_spec__free_unpacked(spec, NULL);
     return st;

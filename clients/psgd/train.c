@@ -113,6 +113,11 @@ static bool make_plan(training *t, const char *path)
         st = error.status =
             ps_plan_create(full != NULL ? full : spec, note_violation, &error, &t->plan);
     }
+    if (ps_is_ok(&st) && ps_plan_is_foreign(t->plan)) {
+        st = error.status = ps_fail(PS_INVALID_ARGUMENT, "the model is foreign");
+        ps_error_violate(&error, "spec.model.foreign", "%s",
+                         "is computed by programs that join a cluster: psgd submit takes the job");
+    }
     if (full != NULL) {
         psgd__v1__job_spec__free_unpacked(full, NULL);
     }

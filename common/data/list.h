@@ -13,6 +13,7 @@ PS_DATA_SOURCE(criteo)
 PS_DATA_SOURCE(slots)
 PS_DATA_SOURCE(ngram)
 PS_DATA_SOURCE(skipgram)
+PS_DATA_SOURCE(foreign)
 #endif
 #ifdef PS_ASSIGN
 PS_ASSIGN(iid)

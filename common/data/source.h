@@ -67,6 +67,9 @@ typedef struct ps_data_source {
                                   ps_dataset **out);
 } ps_data_source;
 
+/* The name of the source of models that users' programs compute. */
+#define PS_DATA_FOREIGN "foreign"
+
 /* Returns the source with this name, or NULL if there is none. */
 const ps_data_source *ps_data_source_find(const char *name);
 /* Calls `fn` for every source, in the order of list.h. */

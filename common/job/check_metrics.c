@@ -71,6 +71,15 @@ void ps_check_metrics(ps_check *check, ps_plan *plan, const ps_data_facts *facts
     Psgd__V1__JobSpec *spec = plan->spec;
     const char *name_default = facts == NULL || facts->classes > 0 ? "accuracy" : "mse";
 
+    if (ps_plan_is_foreign(plan)) {
+        if (spec->n_metrics > 0) {
+            ps_check_bad(check, "spec.metrics",
+                         "has %zu entries; with model.foreign none is allowed: the programs that "
+                         "compute the model evaluate it",
+                         spec->n_metrics);
+        }
+        return;
+    }
     if (spec->n_metrics == 0) {
         add_default(spec, name_default);
     }

@@ -323,8 +323,14 @@ bool ps_check_model(ps_check *check, ps_plan *plan, const ps_data_facts *facts)
     size_t before = check->count;
     bool is_good;
 
-    is_good = model->n_layers > 0 ? check_layers(check, plan) : check_preset(check, plan, facts);
-    if (ps_check_plugin(check, "spec.model.loss", &ps_kind_loss, &model->loss,
+    if (ps_plan_is_foreign(plan)) {
+        is_good = ps_check_foreign_variables(check, plan);
+    } else {
+        is_good =
+            model->n_layers > 0 ? check_layers(check, plan) : check_preset(check, plan, facts);
+    }
+    if (!ps_plan_is_foreign(plan) &&
+        ps_check_plugin(check, "spec.model.loss", &ps_kind_loss, &model->loss,
                         facts != NULL && facts->classes == 0 ? "mse" : "softmax_cross_entropy")) {
         plan->loss = ps_loss_find(model->loss);
     }

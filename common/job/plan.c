@@ -354,11 +354,13 @@ ps_status ps_plan_create(const Psgd__V1__JobSpec *spec, ps_violate_fn *violate, 
     ps_plan *plan = ps_xcalloc(1, sizeof *plan);
 
     plan->spec = ps_spec_copy(spec);
+    ps_name_foreign_data(plan->spec);
     apply_preset(&check, plan);
     ps_spec_complete(plan->spec);
     ps_check_exchange(&check, plan);
     check_scalars(&check, plan);
     check_timeouts(&check, plan->spec->timeouts);
+    ps_check_foreign_data(&check, plan);
     (void)ps_check_data(&check, plan);
     check_assignment(&check, plan);
     (void)ps_check_transforms(&check, plan);
@@ -379,6 +381,7 @@ ps_status ps_plan_create(const Psgd__V1__JobSpec *spec, ps_violate_fn *violate, 
     ps_check_trackers(&check, plan);
     ps_check_checkpoint(&check, plan);
     ps_check_recovery(&check, plan);
+    ps_check_foreign(&check, plan);
     if (check.count > 0) {
         ps_plan_destroy(plan);
         if (check.count == 1) {
@@ -481,6 +484,9 @@ ps_status ps_plan_model(const ps_plan *plan, size_t batch, ps_model **out)
     bool is_row = facts->shape[1] == 1 && (facts->shape[0] == 1 || facts->shape[2] == 1);
     ps_shape in = {.rank = 3, .dim = {facts->shape[0], facts->shape[1], facts->shape[2]}};
 
+    if (ps_plan_is_foreign(plan)) {
+        return ps_plan_foreign_model(plan, out);
+    }
     if (is_row) {
         in = (ps_shape){.rank = 1, .dim = {facts->features}};
     }

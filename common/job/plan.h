@@ -140,6 +140,9 @@ typedef struct ps_plan {
     uint64_t total_clocks;      /* exchanges: the steps, or the rounds they make */
 } ps_plan;
 
+/* Returns whether users' programs compute the model (spec.model.foreign). */
+bool ps_plan_is_foreign(const ps_plan *plan);
+
 /* Returns the ID of an init_from "job:ID", a part of it; NULL if it is a path. */
 const char *ps_init_from_job(const char *init_from);
 

@@ -94,6 +94,14 @@ static void add_model(XXH3_state_t *hash, const ps_plan *plan)
 {
     add_number(hash, plan->layout.hash);
     add_choice(hash, plan->loss->name, NULL, NULL);
+    add_number(hash, plan->spec->model->n_foreign);
+    for (size_t i = 0; i < plan->spec->model->n_foreign; i++) {
+        const Psgd__V1__ForeignVariable *var = plan->spec->model->foreign[i];
+
+        add_real(hash, var->uniform);
+        add_real(hash, var->normal);
+        add_real(hash, var->constant);
+    }
     for (size_t i = 0; i < plan->layer_count; i++) {
         add_choice(hash, plan->layers[i].layer->kind, plan->layers[i].layer->params,
                    &plan->layers[i].params);

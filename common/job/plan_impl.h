@@ -22,6 +22,19 @@ bool ps_check_transforms(ps_check *check, ps_plan *plan);
  * is wrong; sizes are then not checked. */
 bool ps_check_model(ps_check *check, ps_plan *plan, const ps_data_facts *facts);
 
+/* Models that users' programs compute. Names the data set of such a job if it has no name; before
+ * its preset is applied. */
+void ps_name_foreign_data(Psgd__V1__JobSpec *spec);
+/* Checks that the data set is theirs and no other's; before the data. */
+void ps_check_foreign_data(ps_check *check, const ps_plan *plan);
+/* Checks the variables, and that nothing else of the model is given. Fills plan->loss, which nobody
+ * computes. */
+bool ps_check_foreign_variables(ps_check *check, ps_plan *plan);
+/* Reports what such models cannot have. After everything else; does nothing for others. */
+void ps_check_foreign(ps_check *check, const ps_plan *plan);
+/* Creates the model of the variables, without layers. */
+PS_MUST_USE ps_status ps_plan_foreign_model(const ps_plan *plan, ps_model **out);
+
 /* Checks the metrics. After the model. */
 void ps_check_metrics(ps_check *check, ps_plan *plan, const ps_data_facts *facts);
 

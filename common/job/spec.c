@@ -128,9 +128,13 @@ static void underlay_choice(Psgd__V1__Choice *choice, const Psgd__V1__Choice *un
 
 static void underlay_message(ProtobufCMessage **over, ProtobufCMessage **under);
 
-/* Moves what the model leaves out. A model given as layers, or as another preset, takes nothing. */
+/* Moves what the model leaves out. A model given as layers, as variables, or as another preset,
+ * takes nothing. */
 static void underlay_model(Psgd__V1__ModelSpec *model, Psgd__V1__ModelSpec *under)
 {
+    if (model->n_foreign > 0) {
+        return;
+    }
     if (model->n_layers == 0 && model->preset[0] != '\0' &&
         strcmp(model->preset, under->preset) != 0) {
         return;

@@ -70,6 +70,29 @@ out:
     return st;
 }
 
+ps_status ps_model_of_variables(const ps_variable *vars, size_t count, ps_model **out)
+{
+    ps_model *model = ps_xcalloc(1, sizeof *model);
+
+    model->vars = ps_xcalloc(count + 1, sizeof *model->vars);
+    model->var_count = count;
+    model->rows = ps_xcalloc(count + 1, sizeof(ps_rowset *));
+    for (size_t v = 0; v < count; v++) {
+        model->vars[v] = vars[v];
+        model->vars[v].size = ps_shape_size(&vars[v].shape);
+        model->vars[v].at = model->param_count;
+        if (model->vars[v].size > PS_TENSOR_MAX - model->param_count) {
+            ps_model_destroy(model);
+            return ps_fail(PS_INVALID_ARGUMENT,
+                           "the variables up to %s have more than %d values in all", vars[v].name,
+                           PS_TENSOR_MAX);
+        }
+        model->param_count += model->vars[v].size;
+    }
+    *out = model;
+    return ps_ok();
+}
+
 void ps_model_destroy(ps_model *model)
 {
     if (model == NULL) {
@@ -121,7 +144,8 @@ ps_model_layer ps_model_layer_at(const ps_model *model, size_t index)
 
 size_t ps_model_output_width(const ps_model *model)
 {
-    return ps_shape_size(&model->layers[model->layer_count - 1].plan.out);
+    return model->layer_count == 0 ? 1
+                                   : ps_shape_size(&model->layers[model->layer_count - 1].plan.out);
 }
 
 size_t ps_model_activations(const ps_model *model)

@@ -45,6 +45,10 @@ typedef struct ps_model ps_model;
  */
 PS_MUST_USE ps_status ps_model_create(const ps_layer_spec *layers, size_t count, ps_shape in,
                                       const ps_loss *loss, size_t batch, ps_model **out);
+/* Creates a model that has variables and no layers, for whoever computes it elsewhere: copies vars
+ * (count) and sets their places. No function that computes may be called. Returns INVALID_ARGUMENT
+ * if they have more than PS_TENSOR_MAX values. */
+PS_MUST_USE ps_status ps_model_of_variables(const ps_variable *vars, size_t count, ps_model **out);
 void ps_model_destroy(ps_model *model);
 
 size_t ps_model_param_count(const ps_model *model); /* values in the block */

@@ -197,6 +197,7 @@ static void do_register(ps_link *link)
     request.version = (char *)PS_VERSION;
     request.kernels = ps_nn_kernels(kernels);
     request.threads = link->node->threads;
+    request.loop = link->node->computes;
     request.links = (Psgd__V1__LinkProtection)link->node->links;
     link->call =
         ps_unary_start(ps_link_channel(link), &psgd__v1__coordinator_service__descriptor,

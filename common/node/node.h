@@ -113,8 +113,11 @@ typedef struct ps_node_conf {
     uint64_t data_cache_bytes; /* bound of the sets that were sent; 0: none is kept after its job */
     uint64_t min_free_bytes;   /* of its disk: with less it is given no job; 0: any will do */
     uint32_t threads;          /* of a parameter server; 0: it says nothing of threads */
-    ps_faults faults;          /* for tests; all 0: none */
-} ps_node_conf;                /* borrowed until ps_node_start returns */
+    const char *loop; /* of a worker: title of the jobs that a program computes which it links to;
+                       * NULL: it computes psgd's own models */
+    int loop_fd;      /* with loop: the socket to that program */
+    ps_faults faults; /* for tests; all 0: none */
+} ps_node_conf;       /* borrowed until ps_node_start returns */
 
 /* Starts a node: binds its address, prints "psgd-worker VERSION listening on HOST:PORT" to stdout
  * (flushed) and keeps itself registered. `extra` are further services, such as the parameter

@@ -83,6 +83,7 @@ struct ps_node {
     void *state; /* the hooks' */
     ps_faults faults;
     uint32_t threads; /* as of ps_node_conf */
+    char *computes;   /* loop, as of ps_node_conf, "" for none; owned */
     ps_protection links;
     char *data_dir;
     char node_id[PS_NODE_ID_MAX];

@@ -188,6 +188,7 @@ static void destroy(ps_node *node)
     ps_tasks_destroy(node->cut_tasks);
     free(node->services);
     free(node->data_dir);
+    free(node->computes);
     free(node);
 }
 
@@ -229,6 +230,7 @@ ps_status ps_node_start(ps_loop *loop, const ps_node_conf *conf, const ps_role_h
     node->state = state;
     node->faults = conf->faults;
     node->threads = conf->threads;
+    node->computes = conf->loop != NULL ? ps_xstrdup(conf->loop) : ps_xstrdup("");
     node->data_dir = ps_xstrdup(conf->data_dir);
     node->incarnation = (uint64_t)ps_clock_wall_us();
     node->announced = PS_PHASE_IDLE;

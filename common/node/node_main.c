@@ -46,9 +46,9 @@ static const int64_t probe_us = 2000000; /* a coordinator that does not answer h
 
 typedef struct settings {
     const char *listen, *advertise, *coordinator, *data_dir, *data_path, *node_id;
-    const char *log_level, *log_format, *tls_dir, *ops, *join;
+    const char *log_level, *log_format, *tls_dir, *ops, *join, *loop;
     bool insecure;
-    int64_t grace_us, checkpoint_us, threads, data_cache_mib, min_free_mib;
+    int64_t grace_us, checkpoint_us, threads, data_cache_mib, min_free_mib, loop_fd;
     ps_option_list faults;
 } settings;
 
@@ -352,7 +352,15 @@ static ps_status take_settings(const ps_node_program *program, const settings *s
         .data_cache_bytes = (uint64_t)s->data_cache_mib << 20,
         .min_free_bytes = (uint64_t)s->min_free_mib << 20,
         .threads = program->has_threads ? threads_of(s->threads) : 0,
+        .loop = s->loop != NULL && s->loop[0] != '\0' ? s->loop : NULL,
+        .loop_fd = (int)s->loop_fd,
     };
+    if (ps_is_ok(&st) && out->conf.loop != NULL &&
+        (!ps_plain_name_is_valid(s->loop, PS_PLAIN_NAME_NODE) || s->loop[0] == '.')) {
+        st = ps_fail(PS_INVALID_ARGUMENT,
+                     "--loop: \"%s\": 1 to 64 of A-Z a-z 0-9 . _ - are allowed, no dot in front",
+                     PS_SHORT(s->loop, 80));
+    }
     out->protect = (ps_protect_conf){
         .program = program->name,
         .listen = out->listen,
@@ -498,10 +506,21 @@ int ps_node_main(int argc, char **argv, const ps_node_program *program)
                           "processors, at most 4"),
         PS_OPTION_END,
     };
-    const ps_option_table tables[] = {
-        {.options = options},
-        {.title = "Speed", .options = program->has_threads ? threads : NULL},
-        {.options = NULL}};
+    const ps_option loop[] = {
+        PS_OPTION_STRING(settings, loop, .name = "loop", .metavar = "TITLE",
+                         .help = "take only jobs of this title, whose model the program computes "
+                                 "that has started this worker (libpsgd)"),
+        PS_OPTION_INT(settings, loop_fd, .name = "loop-fd", .value = "-1", .min = -1,
+                      .max = 1 << 20, .metavar = "FD",
+                      .help = "socket to that program; libpsgd sets it"),
+        PS_OPTION_END,
+    };
+    const ps_option_table tables[] = {{.options = options},
+                                      {.title = program->has_loop ? "Your own loop" : "Speed",
+                                       .options = program->has_loop      ? loop
+                                                  : program->has_threads ? threads
+                                                                         : NULL},
+                                      {.options = NULL}};
     const ps_command command = {
         .name = program->name,
         .summary = program->summary,

@@ -14,6 +14,8 @@ typedef struct ps_node_program {
     const char *summary; /* for --help */
     const char *listen;  /* default of --listen */
     bool has_threads;    /* the program has the option --threads, which sets conf->threads */
+    bool has_loop; /* the program has the options --loop and --loop-fd, which set conf->loop and
+                    * loop_fd, and not --threads */
     const ps_role_hooks *hooks;
     /* Creates the role's state, on the loop's thread before the loop runs. */
     PS_MUST_USE ps_status (*create)(ps_loop *loop, const ps_node_conf *conf, void **state);

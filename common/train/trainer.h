@@ -19,6 +19,7 @@
 #include "common/job/plan.h"
 #include "common/trace/trace.h"
 #include "common/train/exchange.h"
+#include "common/train/foreign_loop.h"
 
 typedef struct ps_trainer ps_trainer;
 
@@ -64,6 +65,7 @@ typedef struct ps_trainer_conf {
      * this is rank 0 of a mesh, whose ranks all have the same; else it has no fd. */
     void (*saved)(void *arg, uint64_t clock, ps_snapshot state, ps_snapshot weights);
     void *arg;
+    const ps_foreign_loop *loop; /* if ps_plan_is_foreign, which computes the model; else NULL */
 } ps_trainer_conf;
 
 /* Creates a trainer and allocates all memory that training needs. Returns RESOURCE_EXHAUSTED if

@@ -304,6 +304,9 @@ static ps_status write_onnx(const ps_trainer *t, const ps_meta *meta, size_t met
     char path[768];
     ps_status st = path_of(t, "MODEL", ".onnx", path, sizeof path);
 
+    if (ps_plan_is_foreign(t->plan)) { /* its layers are not known */
+        return ps_ok();
+    }
     if (ps_is_ok(&st)) {
         st = ps_onnx_write(path, t->model, t->weights, t->plan->spec->title, meta, meta_count);
     }

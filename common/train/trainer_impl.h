@@ -193,6 +193,12 @@ PS_MUST_USE ps_status ps_trainer_init_rounds(ps_trainer *t);
 void ps_trainer_fini_rounds(ps_trainer *t);
 size_t ps_trainer_rounds_memory(const ps_trainer *t);
 
+/* trainer_foreign.c: has a program compute the gradient of the mean loss of the block in hand, at
+ * weights (param_count), which are complete; writes scale * the gradient to `to`, and calls `ready`
+ * (optional) for its variables as they come. Sets t->score. */
+bool ps_trainer_foreign_block(ps_trainer *t, const float *weights, float scale, float *to,
+                              ps_model_ready_fn *ready);
+
 /* Sparse tables. Without tables these functions do nothing and return true or OK; those that pull
  * do nothing if the vocabulary is fixed. */
 PS_MUST_USE ps_status ps_trainer_init_tables(ps_trainer *t);

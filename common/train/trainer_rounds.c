@@ -261,21 +261,33 @@ static bool local_step(ps_trainer *t, bool is_first, bool is_last)
         .need = need, .outputs = ps_trainer_see_outputs, .ready = by_all ? NULL : ready, .arg = t};
 
     t->score = (ps_score){0};
-    ps_trainer_order(t, epoch);
+    if (t->conf.loop == NULL) {
+        ps_trainer_order(t, epoch);
+    }
     for (uint32_t i = 0; i < held; i++) {
         uint32_t block = a->held[t->conf.rank][i];
 
-        ps_trainer_gather(t, epoch, t->step, i, t->x, t->targets);
+        if (t->conf.loop == NULL) {
+            ps_trainer_gather(t, epoch, t->step, i, t->x, t->targets);
+        }
         if (!ps_trainer_take_round_rows(t, r->rule_state, size)) {
             return false;
         }
         r->is_adopting = is_first && i == 0;
         r->completes_step = i + 1 == held;
         r->completes_round = is_last && r->completes_step;
-        ps_model_set_draws(t->model,
-                           ps_draw_key(plan->spec->seed, PS_DRAW_DROPOUT, t->step, block, 0));
-        ps_model_train(t->model, r->replica, t->x, ps_trainer_targets(t), size, scale, i > 0,
-                       gradients_of(t), &hooks, &t->score);
+        if (t->conf.loop != NULL) {
+            need(t, 0, plan->layout.variable_count);
+            if (!ps_gate_is_open(t->gate) ||
+                !ps_trainer_foreign_block(t, r->replica, 1.0f, gradients_of(t), hooks.ready)) {
+                return false;
+            }
+        } else {
+            ps_model_set_draws(t->model,
+                               ps_draw_key(plan->spec->seed, PS_DRAW_DROPOUT, t->step, block, 0));
+            ps_model_train(t->model, r->replica, t->x, ps_trainer_targets(t), size, scale, i > 0,
+                           gradients_of(t), &hooks, &t->score);
+        }
         if (by_all && r->completes_step) {
             ps_trainer_clip_all(t, gradients_of(t), 1.0, ready);
         }

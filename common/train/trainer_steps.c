@@ -123,6 +123,22 @@ static void ready(void *arg, uint32_t first_variable, uint32_t count)
     ps_exchange_ready(t->exchange, first_variable, count);
 }
 
+/* Has a program compute the block, the only one of this worker. */
+static bool foreign_block(ps_trainer *t, ps_model_ready_fn *as_it_comes)
+{
+    const ps_plan *plan = t->plan;
+    float scale = plan->update->block_scale(&plan->update_facts) * (float)plan->spec->block_size;
+
+    if (!ps_gate_wait_weights(t->gate, 0, plan->layout.variable_count, t->clock) ||
+        !ps_trainer_foreign_block(t, t->weights, scale, ps_trainer_gradients(t), as_it_comes)) {
+        return false;
+    }
+    if (as_it_comes == NULL) {
+        ps_trainer_clip_all(t, ps_trainer_gradients(t), share_of(t), ready);
+    }
+    return ps_gate_is_open(t->gate);
+}
+
 /* Computes forward and backward of one block. Returns false if stopped or failed. */
 static bool train_block(ps_trainer *t, uint32_t epoch, uint32_t i)
 {
@@ -137,7 +153,7 @@ static bool train_block(ps_trainer *t, uint32_t epoch, uint32_t i)
         .need = need, .outputs = ps_trainer_see_outputs, .ready = by_all ? NULL : ready, .arg = t};
     bool per_block = plan->update->per_block, last = i + 1 == held;
 
-    if (!is_ahead) {
+    if (!is_ahead && t->conf.loop == NULL) {
         ps_trainer_gather(t, epoch, t->clock, i, t->x, t->targets);
     }
     t->sends = per_block || last;
@@ -145,6 +161,9 @@ static bool train_block(ps_trainer *t, uint32_t epoch, uint32_t i)
     if ((per_block || i == 0) &&
         !ps_exchange_begin(t->exchange, t->clock, per_block ? block : 0, per_block ? last : true)) {
         return false;
+    }
+    if (t->conf.loop != NULL) {
+        return foreign_block(t, by_all ? NULL : ready);
     }
     if (!(is_ahead ? ps_trainer_take_ahead(t, block, size) : ps_trainer_pull_rows(t, size))) {
         return false;
@@ -243,7 +262,9 @@ static bool train_epoch(ps_trainer *t, uint32_t epoch, bool *is_end)
 {
     uint64_t end = end_of(t, epoch);
 
-    ps_trainer_order(t, epoch);
+    if (t->conf.loop == NULL) {
+        ps_trainer_order(t, epoch);
+    }
     while (t->clock < end) {
         uint64_t before = t->step;
 

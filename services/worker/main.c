@@ -5,9 +5,13 @@
 
 static ps_status create(ps_loop *loop, const ps_node_conf *conf, void **state)
 {
-    (void)conf;
-    *state = ps_worker_create(loop);
-    return ps_ok();
+    ps_loop_link *link = NULL;
+    ps_status st = conf->loop != NULL ? ps_loop_link_create(conf->loop_fd, &link) : ps_ok();
+
+    if (ps_is_ok(&st)) {
+        *state = ps_worker_create(loop, link);
+    }
+    return st;
 }
 
 static void set_node(void *state, ps_node *node)
@@ -33,6 +37,7 @@ int main(int argc, char **argv)
         .summary = "Computes gradients on its share of a job's data and exchanges them with the "
                    "parameter servers or with other workers. Runs one job after the other.",
         .listen = "127.0.0.1:15387",
+        .has_loop = true,
         .hooks = &ps_worker_hooks,
         .create = create,
         .set_node = set_node,

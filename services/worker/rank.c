@@ -31,6 +31,7 @@ struct ps_rank {
     ps_exchange *exchange;      /* NULL before start and after the end */
     ps_mesh_exchange *mesh;     /* NULL: the job has servers */
     ps_peer_receiver *receiver; /* in a mesh */
+    ps_loop_rank *loop;         /* of a program that computes the model; or NULL */
     ps_trace_ring *trace;       /* of the loop's thread; NULL: a mesh, or a job without timeline */
     ps_exchange_stats stats;    /* final stats of an exchange that has ended */
     double waited_s;
@@ -219,7 +220,12 @@ ps_status ps_rank_create(const ps_rank_conf *conf, ps_rank **out)
     if (r->session.plan->mesh == NULL) {
         r->trace = ps_trainer_ring(r->session.plan);
     }
-    st = ps_trainer_create(&trainer, &r->trainer);
+    st = conf->link != NULL ? ps_loop_rank_create(conf->link, &r->session, conf->rank, &r->loop)
+                            : ps_ok();
+    if (ps_is_ok(&st)) {
+        trainer.loop = r->loop != NULL ? ps_loop_rank_ops(r->loop) : NULL;
+        st = ps_trainer_create(&trainer, &r->trainer);
+    }
     if (ps_is_ok(&st) && r->session.plan->mesh != NULL) {
         st = make_mesh(r);
     }
@@ -244,6 +250,7 @@ void ps_rank_destroy(ps_rank *r)
         ps_mesh_exchange_destroy(r->mesh);
     }
     ps_trainer_destroy(r->trainer);
+    ps_loop_rank_destroy(r->loop);
     ps_trace_ring_destroy(r->trace);
     free(r->waits);
     free(r->copy);
@@ -358,6 +365,9 @@ void ps_rank_start(ps_rank *r)
     ps_status st = open_exchange(r);
 
     r->is_training = true;
+    if (ps_is_ok(&st) && r->loop != NULL) {
+        st = ps_loop_rank_start(r->loop);
+    }
     if (ps_is_ok(&st)) {
         st = ps_trainer_start(r->trainer, r->exchange, post_trained, r);
     }

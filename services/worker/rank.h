@@ -7,6 +7,7 @@
 #ifndef PS_SERVICES_WORKER_RANK_H
 #define PS_SERVICES_WORKER_RANK_H
 
+#include "services/worker/loop_link.h"
 #include "services/worker/peer_service.h"
 
 typedef struct ps_rank ps_rank;
@@ -16,8 +17,9 @@ typedef struct ps_rank_conf {
     ps_node *node;
     const ps_session *session; /* the node's; kept */
     uint32_t rank;
-    float *weights;  /* (param_count) of clock 0; kept, and written */
-    ps_peers *peers; /* kept */
+    float *weights;     /* (param_count) of clock 0; kept, and written */
+    ps_peers *peers;    /* kept */
+    ps_loop_link *link; /* to the program that computes the model; NULL: the trainer computes it */
     /* Called once after ps_rank_start, when the rank has ended: its thread has ended, its streams
      * are closed, and the result is known. */
     void (*ended)(void *arg);

@@ -7,6 +7,7 @@
 
 #include "common/base/xalloc.h"
 #include "common/job/checkpoint_clocks.h"
+#include "services/worker/loop_link.h"
 #include "services/worker/peer_service.h"
 #include "services/worker/rank.h"
 
@@ -17,6 +18,7 @@
 struct ps_worker {
     ps_loop *loop;
     ps_node *node;
+    ps_loop_link *link;        /* to the program that computes models; NULL: there is none */
     const ps_session *session; /* NULL: idle */
     ps_peers *peers;           /* the streams from ranks of other processes */
     uint32_t rank_count;
@@ -24,6 +26,7 @@ struct ps_worker {
     float **copies;  /* (rank_count) weights; NULL: the rank uses the session's */
     Psgd__V1__WorkerProgress **progress; /* (rank_count) lent by progress() */
     bool is_running;                     /* from run until all ranks have ended */
+    bool is_collected; /* after all ranks had ended; the job is done with this worker */
     bool releasing;
     ps_status result;  /* the first failure of the ranks that have ended */
     bool has_diverged; /* it is because a loss, gradient or weight is not finite */
@@ -47,8 +50,19 @@ static void drop_ranks(ps_worker *w)
     w->session = NULL;
 }
 
+/* Tells the program that computes how the attempt has ended. */
+static void tell_program(const ps_worker *w)
+{
+    if (w->link != NULL && w->is_collected && ps_is_ok(&w->result)) {
+        ps_loop_link_done(w->link);
+    } else if (w->link != NULL) {
+        ps_loop_link_over(w->link, &w->result);
+    }
+}
+
 static void finish_release(ps_worker *w)
 {
+    tell_program(w);
     drop_ranks(w);
     w->releasing = false;
     ps_node_released(w->node);
@@ -133,11 +147,12 @@ static void on_ended(void *arg)
     }
 }
 
-ps_worker *ps_worker_create(ps_loop *loop)
+ps_worker *ps_worker_create(ps_loop *loop, ps_loop_link *link)
 {
     ps_worker *w = ps_xcalloc(1, sizeof *w);
 
     w->loop = loop;
+    w->link = link;
     w->peers = ps_peers_create();
     return w;
 }
@@ -145,6 +160,7 @@ ps_worker *ps_worker_create(ps_loop *loop)
 void ps_worker_destroy(ps_worker *worker)
 {
     ps_peers_destroy(worker->peers);
+    ps_loop_link_destroy(worker->link);
     free(worker);
 }
 
@@ -211,6 +227,7 @@ static ps_status make_rank(ps_worker *w, const ps_session *session, uint32_t i)
         .rank = session->ranks[i],
         .weights = session->weights,
         .peers = w->peers,
+        .link = w->link,
         .ended = on_ended,
         .saved = on_saved,
         .arg = w,
@@ -241,8 +258,15 @@ static ps_status prepare(void *state, ps_session *session)
     w->progress = ps_xcalloc(w->rank_count, sizeof *w->progress);
     w->result = ps_ok();
     w->has_diverged = false;
+    w->is_collected = false;
     w->cut = 0;
-    if (session->state_count > 0 && session->state_count != w->rank_count) {
+    if (ps_plan_is_foreign(session->plan) != (w->link != NULL)) {
+        st = ps_fail(PS_FAILED_PRECONDITION,
+                     w->link == NULL ? "the job's model is foreign: workers that a program has "
+                                       "joined by libpsgd compute it"
+                                     : "this worker was joined by a program that computes a "
+                                       "foreign model, and the job's model is not");
+    } else if (session->state_count > 0 && session->state_count != w->rank_count) {
         st = ps_fail(PS_FAILED_PRECONDITION,
                      "%u files of a checkpoint for %u ranks; one for each rank is expected",
                      session->state_count, w->rank_count);
@@ -316,6 +340,7 @@ static ps_status collect(void *state)
 {
     ps_worker *w = state;
 
+    w->is_collected = !w->is_running;
     for (uint32_t i = 0; i < w->rank_count; i++) {
         ps_rank_keep_curves(w->ranks[i]);
         if (w->session->ranks[i] == 0 && (w->is_running || !ps_is_ok(&w->result))) {

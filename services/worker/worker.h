@@ -4,10 +4,12 @@
 #define PS_SERVICES_WORKER_WORKER_H
 
 #include "common/node/node.h"
+#include "services/worker/loop_link.h"
 
 typedef struct ps_worker ps_worker;
 
-ps_worker *ps_worker_create(ps_loop *loop);
+/* Creates a worker; takes over `link`, NULL if it computes models itself. */
+ps_worker *ps_worker_create(ps_loop *loop, ps_loop_link *link);
 
 /* Frees a worker without a session. */
 void ps_worker_destroy(ps_worker *worker);

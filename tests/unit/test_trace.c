@@ -309,7 +309,7 @@ static void the_file_says_what_was_lost(void **state)
 
 static void a_part_is_bounded_and_says_what_it_leaves_out(void **state)
 {
-    enum { WORKERS = 64, STEPS = 5000 }; /* arrows of each step to each of them: 40 MB */
+    enum { WORKERS = 64, STEPS = 8000 }; /* arrows of each step to each of them: 48 MB or more */
     char dir[] = "/tmp/test_trace.XXXXXX", part[64], *text = NULL;
     ps_trace_ring *ring = ps_trace_ring_create(1, 1);
     ps_trace_track track = {

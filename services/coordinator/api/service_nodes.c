@@ -2,6 +2,7 @@
 /* service_nodes.c - ListNodes, and the calls of nodes: RegisterNode, Heartbeat, Ready. */
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/base/plain_name.h"
 #include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 #include "common/placement/placement.h"
@@ -28,6 +29,7 @@ static void describe(const ps_coordinator *c, const ps_node_entry *from, int64_t
     node->version = (char *)from->version;
     node->kernels = (char *)from->kernels;
     node->threads = from->threads;
+    node->loop = (char *)from->loop;
     node->links = from->links;
     node->alive = ps_node_is_alive(&c->nodes, from, now_us);
     node->left = from->has_left;
@@ -152,6 +154,14 @@ void ps_serve_register_node(void *service, const ProtobufCMessage *request, ps_p
     if (q->threads > PS_THREADS_MAX) {
         ps_call_fail(call, ps_fail(PS_INVALID_ARGUMENT, "threads: %u; at most %d are allowed",
                                    q->threads, PS_THREADS_MAX));
+        return;
+    }
+    if (q->loop[0] != '\0' && (q->role != PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER ||
+                               !ps_plain_name_is_valid(q->loop, PS_PLAIN_NAME_NODE))) {
+        ps_call_fail(call, ps_fail(PS_INVALID_ARGUMENT,
+                                   "loop: \"%s\"; of a worker 1 to 64 of A-Z a-z 0-9 . _ - are "
+                                   "allowed",
+                                   PS_SHORT(q->loop, 80)));
         return;
     }
     ps_client_host(call, client);

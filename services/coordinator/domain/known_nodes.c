@@ -239,6 +239,7 @@ ps_status ps_nodes_register(ps_nodes *nodes, const Psgd__V1__RegisterNodeRequest
     snprintf(node->version, sizeof node->version, "%.31s", req->version);
     snprintf(node->kernels, sizeof node->kernels, "%.159s", req->kernels);
     node->threads = req->threads;
+    snprintf(node->loop, sizeof node->loop, "%s", req->loop);
     node->links = req->links;
     node->seen_us = now_us;
     node->seen_wall_us = wall_us;

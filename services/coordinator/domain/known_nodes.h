@@ -30,6 +30,7 @@ typedef struct ps_node_entry {
     char version[32];
     char kernels[160];
     Psgd__V1__LinkProtection links; /* as registered */
+    char loop[80];                  /* of a worker: as registered */
     uint32_t threads;               /* of a parameter server; 0: not known */
     uint64_t incarnation;
     char host[PS_NODES_HOST_MAX]; /* the host that registered it */

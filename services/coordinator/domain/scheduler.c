@@ -21,13 +21,26 @@ static void take(ps_member *m, const ps_node_entry *node, uint32_t rank)
     snprintf(m->address, sizeof m->address, "%s", node->address);
 }
 
+/* Returns the title for which workers of the job must have registered; "": its model is psgd's. */
+static const char *loop_of(const Psgd__V1__JobSpec *spec)
+{
+    return spec->model != NULL && spec->model->n_foreign > 0 ? spec->title : "";
+}
+
+/* Returns whether a node is of the role and, as a worker, computes what `loop` says. */
+static bool is_of(const ps_node_entry *node, Psgd__V1__NodeRole role, const char *loop)
+{
+    return node->role == role &&
+           (role != PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER || strcmp(node->loop, loop) == 0);
+}
+
 void ps_schedule_count(const ps_nodes *nodes, int64_t now_us, ps_idle *out)
 {
     *out = (ps_idle){0};
     for (size_t i = 0; i < nodes->count; i++) {
         const ps_node_entry *node = nodes->entries[i];
 
-        if (ps_node_may_be_chosen(nodes, node, now_us)) {
+        if (ps_node_may_be_chosen(nodes, node, now_us) && node->loop[0] == '\0') {
             *(node->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER ? &out->workers
                                                                   : &out->pservers) += 1;
         }
@@ -54,6 +67,9 @@ static uint32_t least_processes(const Psgd__V1__JobSpec *spec, bool is_after_los
 
 bool ps_schedule_may_fit(const ps_idle *idle, const Psgd__V1__JobSpec *spec)
 {
+    if (loop_of(spec)[0] != '\0') { /* workers of loops are not counted */
+        return spec->pservers <= idle->pservers;
+    }
     return least_processes(spec, false) <= idle->workers && spec->pservers <= idle->pservers;
 }
 
@@ -108,10 +124,12 @@ void ps_schedule_suspects(const ps_nodes *nodes, char *buf, size_t cap)
     }
 }
 
-/* Takes up to `want` idle nodes of a role, in the order of ids, first those that have missed no
- * heartbeat. If there are fewer than `least`, appends a clause to `text`. Returns their number. */
-static uint32_t pick(const ps_nodes *nodes, Psgd__V1__NodeRole role, uint32_t want, uint32_t least,
-                     int64_t now_us, ps_member *members, ps_strbuf *text)
+/* Takes up to `want` idle nodes of a role, workers only for `loop`, in the order of ids, first
+ * those that have missed no heartbeat. If there are fewer than `least`, appends a clause to `text`.
+ * Returns their number. */
+static uint32_t pick(const ps_nodes *nodes, Psgd__V1__NodeRole role, const char *loop,
+                     uint32_t want, uint32_t least, int64_t now_us, ps_member *members,
+                     ps_strbuf *text)
 {
     uint32_t idle = 0, known = 0, silent = 0;
     ps_strbuf busy = {0}, suspects = {0}, full = {0};
@@ -121,7 +139,7 @@ static uint32_t pick(const ps_nodes *nodes, Psgd__V1__NodeRole role, uint32_t wa
         for (size_t i = 0; i < nodes->count; i++) {
             const ps_node_entry *node = nodes->entries[i];
 
-            if (node->role == role && ps_node_may_be_chosen(nodes, node, now_us) &&
+            if (is_of(node, role, loop) && ps_node_may_be_chosen(nodes, node, now_us) &&
                 ps_node_missed(nodes, node, now_us) == missed && idle++ < want) {
                 take(&members[idle - 1], node, idle - 1);
             }
@@ -130,7 +148,7 @@ static uint32_t pick(const ps_nodes *nodes, Psgd__V1__NodeRole role, uint32_t wa
     for (size_t i = 0; i < nodes->count; i++) {
         const ps_node_entry *node = nodes->entries[i];
 
-        if (node->role != role) {
+        if (!is_of(node, role, loop)) {
             continue;
         }
         known++;
@@ -146,9 +164,12 @@ static uint32_t pick(const ps_nodes *nodes, Psgd__V1__NodeRole role, uint32_t wa
         }
     }
     if (idle < least) {
-        ps_strbuf_printf(text, "%sneeds %" PRIu32 " %s%s, %" PRIu32 " idle of %" PRIu32 " known",
-                         text->len ? "; " : "", least, ps_role_name(role), least == 1 ? "" : "s",
-                         idle, known);
+        bool is_loop = loop[0] != '\0' && role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER;
+
+        ps_strbuf_printf(
+            text, "%sneeds %" PRIu32 " %s%s%s%s, %" PRIu32 " idle of %" PRIu32 " known",
+            text->len ? "; " : "", least, ps_role_name(role), least == 1 ? "" : "s",
+            is_loop ? " whose programs have joined for " : "", is_loop ? loop : "", idle, known);
         if (silent > 0) {
             ps_strbuf_printf(text, ", %" PRIu32 " silent", silent);
         }
@@ -270,9 +291,9 @@ bool ps_schedule_job(const ps_nodes *nodes, const ps_want *want, const char *con
             pick_named(nodes, want, pserver, servers, held, now_us, members + processes, &text) &&
             fits;
     } else {
-        got = pick(nodes, worker, processes, least, now_us, members, &text);
+        got = pick(nodes, worker, loop_of(spec), processes, least, now_us, members, &text);
         got_servers =
-            pick(nodes, pserver, servers, least_servers, now_us, members + processes, &text);
+            pick(nodes, pserver, "", servers, least_servers, now_us, members + processes, &text);
         fits = got >= least && got_servers >= least_servers;
     }
     if (fits) {

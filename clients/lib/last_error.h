@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* last_error.h - the text of a thread's last error, for psgd_last_error. */
+#ifndef PSGD_LAST_ERROR_H
+#define PSGD_LAST_ERROR_H
+
+#include "common/base/status.h"
+
+/* Keeps the text of a failure and returns its code. */
+int library_tell(const ps_status *st);
+
+#endif

@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* library_loop.c - the functions of psgd.h for a worker whose model the program computes: the other
+ * end of common/base/loop_protocol.h. */
+#include "clients/lib/psgd.h"
+
+#include "clients/lib/last_error.h"
+#include "common/base/clock.h"
+#include "common/base/loop_protocol.h"
+#include "common/base/plain_name.h"
+#include "common/base/xalloc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { OPTIONS_MAX = 64, TITLE_MAX_BYTES = 64, LEAVE_MS = 20000, LEAVE_LOOK_MS = 20, CHILD_FD = 3 };
+
+extern char **environ;
+
+/* A rank of an attempt. */
+typedef struct rank_memory {
+    uint32_t rank;
+    int fd;   /* its socket; -1: the worker has closed it */
+    void *at; /* (bytes) the memory */
+    size_t bytes;
+    const ps_loop_memory *head;
+    const ps_loop_variable *vars; /* (head->variable_count) */
+} rank_memory;
+
+struct psgd_worker {
+    pid_t owner, child; /* child 0: it has ended */
+    int fd;             /* control */
+    rank_memory ranks[PS_LOOP_RANKS_MAX];
+    uint32_t rank_count, turn; /* turn: the rank that is looked at first */
+    rank_memory *now;          /* of the step in hand; NULL: there is none */
+    uint64_t clock;
+    bool has_loss;
+    bool *is_ready; /* (variable_count) of the step in hand */
+    uint32_t left;
+    char text[PS_LOOP_TEXT];
+    char job_id[96];
+};
+
+static int fail(ps_code code, const char *text)
+{
+    ps_status st = ps_fail(code, "%s", text);
+
+    return library_tell(&st);
+}
+
+static int check_owner(const psgd_worker *w)
+{
+    return w == NULL ? fail(PS_INVALID_ARGUMENT, "the worker is NULL")
+           : w->owner != getpid()
+               ? fail(PS_FAILED_PRECONDITION,
+                      "this process is a child of the one that has joined; only that may call it")
+               : PSGD_OK;
+}
+
+/* --- the process ------------------------------------------------------------------ */
+
+/* Starts the worker with the socket as its descriptor CHILD_FD. */
+static ps_status spawn(const char *title, const char *const *options, int theirs, pid_t *child)
+{
+    const char *program = getenv("PSGD_WORKER");
+    char *argv[OPTIONS_MAX + 8], fd[24];
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t none;
+    size_t n = 0;
+    int error;
+
+    program = program != NULL && program[0] != '\0' ? program : "psgd-worker";
+    snprintf(fd, sizeof fd, "--loop-fd=%d", CHILD_FD);
+    argv[n++] = (char *)(uintptr_t)program;
+    argv[n++] = (char *)(uintptr_t) "--loop";
+    argv[n++] = (char *)(uintptr_t)title;
+    argv[n++] = fd;
+    argv[n++] = (char *)(uintptr_t) "--listen=127.0.0.1:0";
+    argv[n++] = (char *)(uintptr_t) "--log-level=warn";
+    argv[n++] = (char *)(uintptr_t) "--grace=0"; /* who leaves computes no more steps */
+    for (size_t i = 0; options != NULL && options[i] != NULL; i++) {
+        if (i == OPTIONS_MAX) {
+            return ps_fail(PS_INVALID_ARGUMENT, "more than %d options", OPTIONS_MAX);
+        }
+        argv[n++] = (char *)(uintptr_t)options[i];
+    }
+    argv[n] = NULL;
+    (void)posix_spawn_file_actions_init(&actions);
+    (void)posix_spawnattr_init(&attributes);
+    (void)posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    (void)posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    (void)posix_spawn_file_actions_adddup2(&actions, theirs, CHILD_FD);
+    sigemptyset(&none);
+    (void)posix_spawnattr_setsigmask(&attributes, &none);
+    /* A group of its own: Ctrl-C at a terminal is for the program, which then leaves. */
+    (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
+    error = posix_spawnp(child, program, &actions, &attributes, argv, environ);
+    (void)posix_spawnattr_destroy(&attributes);
+    (void)posix_spawn_file_actions_destroy(&actions);
+    return error == 0 ? ps_ok()
+                      : ps_fail(PS_UNAVAILABLE,
+                                "%s: %s; put psgd-worker on the PATH, or set PSGD_WORKER to its "
+                                "path",
+                                program, strerror(error));
+}
+
+int psgd_join(const char *title, const char *const *options, psgd_worker **out)
+{
+    int ends[2] = {-1, -1};
+    psgd_worker *w;
+    ps_status st = ps_ok();
+
+    if (title == NULL || out == NULL) {
+        return fail(PS_INVALID_ARGUMENT, "psgd_join: an argument is NULL");
+    }
+    if (!ps_plain_name_is_valid(title, TITLE_MAX_BYTES) || title[0] == '.') {
+        return fail(PS_INVALID_ARGUMENT,
+                    "title: 1 to 64 of A-Z a-z 0-9 . _ - are allowed, no dot in front");
+    }
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+        return fail(PS_RESOURCE_EXHAUSTED, "no descriptors for a socket");
+    }
+    if (ends[1] == CHILD_FD) { /* a duplicate of itself would stay closed on exec */
+        int moved = fcntl(ends[1], F_DUPFD_CLOEXEC, CHILD_FD + 1);
+
+        close(ends[1]);
+        ends[1] = moved;
+    }
+    w = calloc(1, sizeof *w);
+    if (w == NULL || ends[1] < 0) {
+        st = ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for a worker");
+    } else {
+        w->owner = getpid();
+        w->fd = ends[0];
+        st = spawn(title, options, ends[1], &w->child);
+    }
+    if (ends[1] >= 0) {
+        close(ends[1]);
+    }
+    if (!ps_is_ok(&st)) {
+        close(ends[0]);
+        free(w);
+        return library_tell(&st);
+    }
+    *out = w;
+    return PSGD_OK;
+}
+
+/* --- memory ------------------------------------------------------------------------ */
+
+static void drop_rank(psgd_worker *w, rank_memory *r)
+{
+    if (w->now == r) {
+        w->now = NULL;
+    }
+    if (r->fd >= 0) {
+        close(r->fd);
+    }
+    (void)munmap(r->at, r->bytes);
+    w->rank_count--;
+    if (r != &w->ranks[w->rank_count]) {
+        *r = w->ranks[w->rank_count];
+        w->now = w->now == &w->ranks[w->rank_count] ? r : w->now;
+    }
+}
+
+/* Drops the ranks whose sockets the worker has closed. */
+static void sweep(psgd_worker *w)
+{
+    for (uint32_t i = w->rank_count; i > 0; i--) {
+        if (w->ranks[i - 1].fd < 0) {
+            drop_rank(w, &w->ranks[i - 1]);
+        }
+    }
+}
+
+/* Takes the memory of a rank. Its content is the worker's and is checked as any other input. */
+static ps_status take_rank(psgd_worker *w, const ps_loop_message *m, int memory_fd, int fd)
+{
+    rank_memory r = {.rank = m->rank, .fd = fd, .bytes = m->value};
+    size_t floats;
+
+    if (w->rank_count == PS_LOOP_RANKS_MAX || r.bytes < sizeof *r.head) {
+        close(fd);
+        return ps_fail(PS_DATA_LOSS, "psgd-worker has sent what is no rank of a job");
+    }
+    r.at = mmap(NULL, r.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory_fd, 0);
+    if (r.at == MAP_FAILED) {
+        close(fd);
+        return ps_fail(PS_RESOURCE_EXHAUSTED, "no room to map %zu bytes", r.bytes);
+    }
+    r.head = r.at;
+    r.vars = (const ps_loop_variable *)(const void *)(r.head + 1);
+    floats = r.head->param_count;
+    if (r.head->magic != PS_LOOP_MAGIC || r.head->variable_count > PS_LOOP_VARIABLES_MAX ||
+        floats > r.bytes / sizeof(float) || r.head->weights_at > r.bytes - floats * sizeof(float) ||
+        r.head->gradients_at > r.bytes - floats * sizeof(float) ||
+        r.bytes < sizeof *r.head + r.head->variable_count * sizeof *r.vars) {
+        close(fd);
+        (void)munmap(r.at, r.bytes);
+        return ps_fail(PS_UNAVAILABLE, "psgd-worker and libpsgd are of versions that do not fit");
+    }
+    w->ranks[w->rank_count++] = r;
+    return ps_ok();
+}
+
+/* --- messages ---------------------------------------------------------------------- */
+
+/* Receives a message with up to two descriptors, -1 where there is none. Returns its bytes as recv.
+ */
+static ssize_t receive(int fd, ps_loop_message *m, int fds[2])
+{
+    struct iovec part = {.iov_base = m, .iov_len = sizeof *m};
+    union {
+        struct cmsghdr head;
+        char room[CMSG_SPACE(2 * sizeof(int))];
+    } control;
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = sizeof control};
+    ssize_t n = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    const struct cmsghdr *at = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+
+    fds[0] = fds[1] = -1;
+    if (at != NULL && at->cmsg_type == SCM_RIGHTS && at->cmsg_len == CMSG_LEN(2 * sizeof(int))) {
+        memcpy(fds, CMSG_DATA(at), 2 * sizeof(int));
+    }
+    return n;
+}
+
+/* Reads the control socket. Sets out->kind if there is something for the caller. */
+static ps_status read_control(psgd_worker *w, psgd_step *out)
+{
+    ps_loop_message m;
+    ps_status st = ps_ok();
+    int fds[2];
+    ssize_t n = receive(w->fd, &m, fds);
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return ps_ok();
+    }
+    if (n != (ssize_t)sizeof m) {
+        return ps_fail(PS_UNAVAILABLE, "psgd-worker has ended; its log, on stderr, says why");
+    }
+    if (m.kind == PS_LOOP_BEGIN && fds[0] >= 0) {
+        st = take_rank(w, &m, fds[0], fds[1]);
+        close(fds[0]);
+    } else if (m.kind == PS_LOOP_DONE || m.kind == PS_LOOP_OVER) {
+        out->kind = m.kind == PS_LOOP_DONE ? PSGD_DONE : PSGD_OVER;
+        memcpy(w->text, m.text, sizeof w->text);
+        w->text[sizeof w->text - 1] = '\0';
+        out->text = w->text;
+        out->job_id = w->job_id;
+    }
+    return st;
+}
+
+static void fill(psgd_worker *w, psgd_step *out)
+{
+    const ps_loop_memory *head = w->now->head;
+
+    *out = (psgd_step){
+        .kind = PSGD_STEP,
+        .rank = head->rank,
+        .workers = head->workers,
+        .clock = w->clock,
+        .total_steps = head->total_steps,
+        .steps_of_epoch = head->steps_of_epoch,
+        .block_size = head->block_size,
+        .variable_count = head->variable_count,
+        .param_count = head->param_count,
+        .weights = (const float *)(const void *)((const uint8_t *)w->now->at + head->weights_at),
+        .gradients = (float *)(void *)((uint8_t *)w->now->at + head->gradients_at),
+        .job_id = w->job_id,
+        .text = "",
+    };
+}
+
+/* Reads a rank's socket. Sets out->kind if it asks for a step. */
+static ps_status read_rank(psgd_worker *w, rank_memory *r, psgd_step *out)
+{
+    ps_loop_message m;
+    ssize_t n = recv(r->fd, &m, sizeof m, MSG_DONTWAIT);
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return ps_ok();
+    }
+    if (n != (ssize_t)sizeof m || m.kind != PS_LOOP_STEP) {
+        close(r->fd);
+        r->fd = -1;
+        return ps_ok();
+    }
+    free(w->is_ready);
+    w->is_ready = calloc(r->head->variable_count + 1u, sizeof *w->is_ready);
+    if (w->is_ready == NULL) {
+        return ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for a step");
+    }
+    w->now = r;
+    w->clock = m.value;
+    w->has_loss = false;
+    w->left = r->head->variable_count;
+    memcpy(w->job_id, r->head->job_id, sizeof w->job_id);
+    w->job_id[sizeof w->job_id - 1] = '\0';
+    fill(w, out);
+    return ps_ok();
+}
+
+/* Waits once for any socket, at most wait_ms, and reads those that have something: the ranks' in
+ * turn, then the control socket. */
+static ps_status look(psgd_worker *w, int wait_ms, psgd_step *out)
+{
+    struct pollfd p[PS_LOOP_RANKS_MAX + 1];
+    uint32_t count = w->rank_count;
+    ps_status st = ps_ok();
+
+    for (uint32_t i = 0; i < count; i++) {
+        p[i] = (struct pollfd){.fd = w->ranks[i].fd, .events = POLLIN};
+    }
+    p[count] = (struct pollfd){.fd = w->fd, .events = POLLIN};
+    if (poll(p, count + 1, wait_ms) <= 0) {
+        return ps_ok();
+    }
+    for (uint32_t i = 0; i < count && out->kind == 0 && ps_is_ok(&st); i++) {
+        uint32_t at = (w->turn + i) % count;
+
+        if (p[at].revents != 0) {
+            st = read_rank(w, &w->ranks[at], out);
+            w->turn = out->kind != 0 ? (at + 1) % count : w->turn;
+        }
+    }
+    if (ps_is_ok(&st) && out->kind == 0 && p[count].revents != 0) {
+        st = read_control(w, out);
+    }
+    if (out->kind == 0) {
+        sweep(w);
+    }
+    return st;
+}
+
+int psgd_next(psgd_worker *w, int timeout_ms, psgd_step *out)
+{
+    int64_t until_us = ps_clock_us() + (int64_t)timeout_ms * 1000;
+    ps_status st = ps_ok();
+    int code = check_owner(w);
+
+    if (code != PSGD_OK || out == NULL) {
+        return code != PSGD_OK ? code : fail(PS_INVALID_ARGUMENT, "psgd_next: out is NULL");
+    }
+    if (w->now != NULL && w->left > 0 && w->now->fd >= 0) {
+        return fail(PS_FAILED_PRECONDITION,
+                    "the gradients of the step in hand are not ready: call psgd_ready first");
+    }
+    w->now = NULL;
+    *out = (psgd_step){.kind = 0, .text = "", .job_id = w->job_id};
+    sweep(w);
+    while (ps_is_ok(&st) && out->kind == 0) {
+        int64_t left_us = until_us - ps_clock_us();
+        int wait_ms = timeout_ms < 0 ? 1000 : left_us > 1000000 ? 1000 : (int)(left_us / 1000) + 1;
+
+        if (timeout_ms >= 0 && left_us < 0) {
+            return fail(PS_DEADLINE_EXCEEDED, "no step has come in time");
+        }
+        st = look(w, wait_ms, out);
+    }
+    return library_tell(&st);
+}
+
+/* --- the step in hand ---------------------------------------------------------------- */
+
+int psgd_variable_at(const psgd_worker *w, uint32_t index, psgd_variable *out)
+{
+    int code = check_owner(w);
+    const ps_loop_variable *var;
+
+    if (code != PSGD_OK) {
+        return code;
+    }
+    if (w->now == NULL) {
+        return fail(PS_FAILED_PRECONDITION, "there is no step in hand: call psgd_next");
+    }
+    if (out == NULL || index >= w->now->head->variable_count) {
+        return fail(PS_INVALID_ARGUMENT, "psgd_variable_at: the model has no such variable");
+    }
+    var = &w->now->vars[index];
+    *out = (psgd_variable){.name = var->name, .rank = var->rank, .at = var->at, .size = var->size};
+    memcpy(out->dim, var->dim, sizeof out->dim);
+    return PSGD_OK;
+}
+
+/* Sends what the program says of the step in hand. */
+static int say(psgd_worker *w, ps_loop_message *m)
+{
+    m->rank = w->now->rank;
+    m->value = w->clock;
+    while (w->now->fd >= 0) {
+        ssize_t n = send(w->now->fd, m, sizeof *m, MSG_NOSIGNAL);
+
+        if (n == (ssize_t)sizeof *m) {
+            return PSGD_OK;
+        }
+        if (n < 0 && errno != EINTR) {
+            close(w->now->fd);
+            w->now->fd = -1;
+        }
+    }
+    w->left = 0;
+    return fail(PS_ABORTED, "the attempt has ended: call psgd_next");
+}
+
+int psgd_loss(psgd_worker *w, double loss)
+{
+    ps_loop_message m = {.kind = PS_LOOP_LOSS, .loss = loss};
+    int code = check_owner(w);
+
+    if (code != PSGD_OK) {
+        return code;
+    }
+    if (w->now == NULL || w->has_loss) {
+        return fail(PS_FAILED_PRECONDITION, w->now == NULL
+                                                ? "there is no step in hand: call psgd_next"
+                                                : "the loss of this step was said");
+    }
+    w->has_loss = true;
+    return say(w, &m);
+}
+
+int psgd_ready(psgd_worker *w, uint32_t first, uint32_t count)
+{
+    ps_loop_message m = {.kind = PS_LOOP_READY, .first = first, .count = count};
+    int code = check_owner(w);
+
+    if (code != PSGD_OK) {
+        return code;
+    }
+    if (w->now == NULL || !w->has_loss) {
+        return fail(PS_FAILED_PRECONDITION, w->now == NULL
+                                                ? "there is no step in hand: call psgd_next"
+                                                : "say the loss of this step first: psgd_loss");
+    }
+    if (first > w->now->head->variable_count || count > w->now->head->variable_count - first) {
+        return fail(PS_INVALID_ARGUMENT, "psgd_ready: the model has no such variables");
+    }
+    for (uint32_t v = first; v < first + count; v++) {
+        if (w->is_ready[v]) {
+            return fail(PS_FAILED_PRECONDITION, "a variable is ready already in this step");
+        }
+    }
+    for (uint32_t v = first; v < first + count; v++) {
+        w->is_ready[v] = true;
+    }
+    w->left -= count;
+    return count == 0 ? PSGD_OK : say(w, &m);
+}
+
+void psgd_leave(psgd_worker *w)
+{
+    ps_loop_message m = {.kind = PS_LOOP_LEAVE};
+    int64_t until_us = ps_clock_us() + (int64_t)LEAVE_MS * 1000;
+
+    if (w == NULL) {
+        return;
+    }
+    if (w->owner == getpid()) {
+        (void)send(w->fd, &m, sizeof m, MSG_NOSIGNAL | MSG_DONTWAIT);
+        while (waitpid(w->child, NULL, WNOHANG) == 0) {
+            if (ps_clock_us() > until_us) {
+                (void)kill(w->child, SIGKILL);
+                (void)waitpid(w->child, NULL, 0);
+                break;
+            }
+            (void)poll(NULL, 0, LEAVE_LOOK_MS);
+        }
+    }
+    while (w->rank_count > 0) { /* not before: the worker would take it for a crash */
+        drop_rank(w, &w->ranks[w->rank_count - 1]);
+    }
+    close(w->fd);
+    free(w->is_ready);
+    free(w);
+}

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""_loop.py - a worker whose model this program computes, by libpsgd (psgd.h)."""
+from __future__ import annotations
+
+import ctypes
+import os
+import weakref
+from typing import Any, Iterator, Mapping
+
+from ._library import library
+
+STEP, DONE, OVER = 1, 2, 3
+DEADLINE_EXCEEDED, FAILED_PRECONDITION, ABORTED = 4, 9, 10
+
+
+class _Variable(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("rank", ctypes.c_uint32), ("dim", ctypes.c_uint32 * 4),
+                ("at", ctypes.c_size_t), ("size", ctypes.c_size_t)]
+
+
+class _Step(ctypes.Structure):
+    _fields_ = [("kind", ctypes.c_int), ("rank", ctypes.c_uint32), ("workers", ctypes.c_uint32), ("clock", ctypes.c_uint64),
+                ("total_steps", ctypes.c_uint64), ("steps_of_epoch", ctypes.c_uint32), ("block_size", ctypes.c_uint32),
+                ("variable_count", ctypes.c_uint32), ("param_count", ctypes.c_size_t), ("weights", ctypes.c_void_p),
+                ("gradients", ctypes.c_void_p), ("job_id", ctypes.c_char_p), ("text", ctypes.c_char_p)]
+
+
+class WorkerError(RuntimeError):
+    """The worker cannot go on; `code` is the number of psgd.h, which has the numbers of gRPC."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class Ended(Exception):
+    """The attempt has ended in the middle of a step. `Worker.steps` goes on with the next one."""
+
+
+class Variable:
+    """A variable of the model: `name`, `shape`, and flat float32 views `weights` (read only) and `gradient` of the step."""
+
+    def __init__(self, index: int, from_: _Variable, step: _Step) -> None:
+        self.index, self.name = index, from_.name.decode()
+        self.shape = tuple(from_.dim[:from_.rank])
+        self.size = from_.size
+        floats = ctypes.c_float * from_.size
+        self.weights = memoryview(floats.from_address(step.weights + 4 * from_.at)).cast("B").cast("f").toreadonly()
+        self.gradient = memoryview(floats.from_address(step.gradients + 4 * from_.at)).cast("B").cast("f")
+
+
+class Step:
+    """A step of a rank: compute the gradient of the mean loss of `block_size` samples at the weights.
+
+    Which samples must follow from `clock` (steps of the job before this one) and `rank` alone, because a step may come
+    again after a loss. `variables` has the weights; put gradients into them, say `loss`, then `ready`."""
+
+    def __init__(self, worker: "Worker", raw: _Step) -> None:
+        self._worker = worker
+        self.rank, self.workers, self.clock, self.total_steps = raw.rank, raw.workers, raw.clock, raw.total_steps
+        self.steps_of_epoch, self.block_size = raw.steps_of_epoch, raw.block_size
+        self.epoch, self.batch = divmod(raw.clock, raw.steps_of_epoch)
+        self.job = raw.job_id.decode()
+        self.variables = worker._variables(raw)
+
+    def loss(self, value: float) -> None:
+        """Says the mean loss of the samples. Before the first variable is ready."""
+        self._worker._check(library().psgd_loss(self._worker._handle, float(value)))
+
+    def ready(self, first: int = 0, count: int | None = None) -> None:
+        """Says that the gradients of variables [first, first + count) are final; by default of all."""
+        count = len(self.variables) - first if count is None else count
+        self._worker._check(library().psgd_ready(self._worker._handle, first, count))
+
+
+class Worker:
+    """A worker of jobs with this title; see `join`. Use it in `with`, or call `leave`."""
+
+    def __init__(self, title: str, options: Mapping[str, Any]) -> None:
+        lib = library()
+        pointer, uint, text = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_char_p
+        lib.psgd_join.argtypes = [text, ctypes.POINTER(text), ctypes.POINTER(pointer)]
+        lib.psgd_next.argtypes = [pointer, ctypes.c_int, ctypes.POINTER(_Step)]
+        lib.psgd_variable_at.argtypes = [pointer, uint, ctypes.POINTER(_Variable)]
+        lib.psgd_loss.argtypes = [pointer, ctypes.c_double]
+        lib.psgd_ready.argtypes = [pointer, uint, uint]
+        lib.psgd_leave.argtypes, lib.psgd_leave.restype = [pointer], None
+        flags = [f"--{name.replace('_', '-')}={os.fspath(value) if isinstance(value, os.PathLike) else value}".encode()
+                 for name, value in options.items() if value is not None]
+        handle = pointer()
+        self.title, self._known = title, {}
+        self._check(lib.psgd_join(title.encode(), (text * (len(flags) + 1))(*flags, None), ctypes.byref(handle)))
+        self._handle = handle
+        self._end = weakref.finalize(self, lib.psgd_leave, handle)
+
+    def _check(self, code: int) -> None:
+        if code:
+            text = library().psgd_last_error().decode("utf-8", "replace")
+            raise Ended(text) if code == ABORTED else TimeoutError(text) if code == DEADLINE_EXCEEDED else WorkerError(code, text)
+
+    def _variables(self, raw: _Step) -> list[Variable]:
+        if self._known.get(raw.rank, (None,))[0] != (raw.weights, raw.job_id):
+            variables = []
+            for index in range(raw.variable_count):
+                variable = _Variable()
+                self._check(library().psgd_variable_at(self._handle, index, ctypes.byref(variable)))
+                variables.append(Variable(index, variable, raw))
+            self._known[raw.rank] = ((raw.weights, raw.job_id), variables)
+        return self._known[raw.rank][1]
+
+    def next(self, timeout: float | None = None) -> Step | None:
+        """Waits for the next step, at most `timeout` seconds. None: the job has all its steps.
+
+        Raises TimeoutError, Ended if the attempt has ended early (call it again: the job may go on), or WorkerError."""
+        raw = _Step()
+        wait = -1 if timeout is None else max(0, int(timeout * 1000))
+        self._check(library().psgd_next(self._handle, wait, ctypes.byref(raw)))
+        if raw.kind == OVER:
+            raise Ended(raw.text.decode("utf-8", "replace") or "the attempt has ended")
+        return Step(self, raw) if raw.kind == STEP else None
+
+    def steps(self, timeout: float | None = None) -> Iterator[Step]:
+        """Yields the steps of one job until it has all of them. After a loss goes on with the job's next attempt.
+
+        `timeout`: seconds to wait for a step, the first one included; then TimeoutError. None: for ever, also if the
+        job fails or is cancelled, which is seen in its state."""
+        while True:
+            try:
+                step = self.next(timeout)
+            except Ended:
+                continue
+            if step is None:
+                return
+            yield step
+
+    def leave(self) -> None:
+        """Ends the worker in order: a job goes on without it. Nothing happens if it has left."""
+        self._known = {}
+        self._end()
+
+    def __enter__(self) -> "Worker":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.leave()
+
+
+def join(title: str, **options: Any) -> Worker:
+    """Starts a worker for jobs with this title whose model is `foreign`: this program computes it.
+
+    `options` are options of psgd-worker, with _ for -: coordinator="HOST:PORT", tls_dir=..., log_level="info". The worker
+    is the program that PSGD_WORKER names, else psgd-worker on the PATH. It ends with this process."""
+    return Worker(title, options)
+
+
+def foreign(variables: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Returns `model.foreign` of a job for variables by name: tensors, arrays, or anything with a shape, or shapes.
+
+    A scalar is given the shape (1)."""
+    return [{"name": name, "shape": [int(n) for n in getattr(value, "shape", value)] or [1]} for name, value in variables.items()]

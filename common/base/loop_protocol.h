@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* loop_protocol.h - what psgd-worker and libpsgd say to each other on one host.
+ *
+ * A program that computes a model itself starts a psgd-worker, which has the stream sockets of the
+ * job, and shares memory with it. There are two kinds of Unix sockets of type SOCK_SEQPACKET, on
+ * which each message is one struct ps_loop_message:
+ *
+ *   control  one for the life of the worker. It brings BEGIN for each rank of an attempt, with two
+ *            descriptors: the rank's memory and the rank's socket. Its end means that the other
+ *            process has ended.
+ *   rank     one for each rank of an attempt, until the attempt ends. STEP asks for the gradient of
+ *            a clock; LOSS and then READY, until each variable was ready once, answer.
+ *
+ * The memory is one file: struct ps_loop_memory | its variables | weights | gradients. The worker
+ * writes weights between the last READY of a clock and the STEP of the next; the program writes
+ * gradients between STEP and their READY. Numbers are the host's.
+ */
+#ifndef PS_COMMON_BASE_LOOP_PROTOCOL_H
+#define PS_COMMON_BASE_LOOP_PROTOCOL_H
+
+#include <stdint.h>
+
+enum { PS_LOOP_MAGIC = 0x50534c31, PS_LOOP_NAME_MAX = 80, PS_LOOP_DIMS = 4, PS_LOOP_TEXT = 256 };
+
+enum {
+    PS_LOOP_RANKS_MAX = 256,     /* most ranks of a process */
+    PS_LOOP_VARIABLES_MAX = 4096 /* most variables of a model */
+};
+
+typedef enum ps_loop_kind {
+    PS_LOOP_BEGIN = 1, /* control, from the worker: rank, value = bytes of the memory */
+    PS_LOOP_OVER,      /* control, from the worker: the attempt has ended; the job may go on with
+                        * another one. `text` says why; "" if the worker was not told */
+    PS_LOOP_DONE,      /* control, from the worker: the job has all its steps */
+    PS_LOOP_LEAVE,     /* control, to the worker: end in order */
+    PS_LOOP_STEP,      /* rank, from the worker: value = clock */
+    PS_LOOP_LOSS,      /* rank, to the worker: value = clock, loss */
+    PS_LOOP_READY      /* rank, to the worker: value = clock, variables [first, first + count) */
+} ps_loop_kind;
+
+typedef struct ps_loop_message {
+    uint32_t kind, rank;
+    uint64_t value;
+    uint32_t first, count;
+    double loss;
+    char text[PS_LOOP_TEXT];
+} ps_loop_message;
+
+typedef struct ps_loop_variable {
+    char name[PS_LOOP_NAME_MAX];
+    uint32_t rank;              /* dimensions */
+    uint32_t dim[PS_LOOP_DIMS]; /* outermost first */
+    uint32_t unused;
+    uint64_t at, size; /* floats, in weights and in gradients */
+} ps_loop_variable;
+
+typedef struct ps_loop_memory {
+    uint32_t magic, variable_count;
+    uint32_t rank, workers;              /* of the job */
+    uint32_t block_size, steps_of_epoch; /* samples of a step of one worker; steps of an epoch */
+    uint64_t total_steps, param_count;
+    uint64_t weights_at, gradients_at; /* bytes from the beginning; multiples of 64 */
+    char job_id[96];
+} ps_loop_memory;
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* foreign_loop.h - the trainer's interface to a program that computes the model in its place. */
+#ifndef PS_COMMON_TRAIN_FOREIGN_LOOP_H
+#define PS_COMMON_TRAIN_FOREIGN_LOOP_H
+
+#include "common/base/status.h"
+
+#include <stdint.h>
+
+typedef enum ps_foreign_kind {
+    PS_FOREIGN_NOTHING, /* it has said nothing yet */
+    PS_FOREIGN_LOSS,    /* the mean loss of its samples; once a clock, before the first READY */
+    PS_FOREIGN_READY    /* gradients of variables [first, first + count) are final */
+} ps_foreign_kind;
+
+typedef struct ps_foreign_said {
+    ps_foreign_kind kind;
+    uint32_t first, count;
+    double loss;
+} ps_foreign_said;
+
+/* All functions are for the trainer's thread. */
+typedef struct ps_foreign_loop {
+    /* Asks for the gradient of the mean loss at weights (param_count), those of `clock`, which it
+     * copies. */
+    PS_MUST_USE ps_status (*begin)(void *arg, uint64_t clock, const float *weights);
+    /* Waits at most wait_ms for what the program says next. INVALID_ARGUMENT: it said
+     * something that is not allowed; names it. */
+    PS_MUST_USE ps_status (*next)(void *arg, int wait_ms, ps_foreign_said *said);
+    const float *gradients; /* (param_count) of the mean loss, as of the clock in hand */
+    void *arg;
+} ps_foreign_loop;
+
+#endif

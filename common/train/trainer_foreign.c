@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* trainer_foreign.c - a step whose gradient a program outside of psgd computes. */
+#include "common/train/trainer_impl.h"
+
+#include "common/base/clock.h"
+#include "common/base/xalloc.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+enum { LOOK_MS = 20 }; /* between two looks whether the gate is open */
+
+typedef struct foreign_step {
+    ps_trainer *t;
+    bool *is_ready; /* (variable_count) */
+    uint32_t left;  /* variables that are not ready */
+    bool has_loss;
+    float scale, *to;
+    ps_model_ready_fn *ready;
+} foreign_step;
+
+static ps_status wrong(const foreign_step *s, const char *what)
+{
+    return ps_fail(PS_INVALID_ARGUMENT, "rank %" PRIu32 ", step %" PRIu64 ": %s", s->t->conf.rank,
+                   s->t->step + 1, what);
+}
+
+/* Returns the failure of a program that takes longer for a step than others wait for it. */
+static ps_status too_late(const foreign_step *s)
+{
+    return ps_fail(PS_DEADLINE_EXCEEDED,
+                   "rank %" PRIu32 ", step %" PRIu64 ": the program has computed for %" PRIu32
+                   " ms, with %" PRIu32 " of %" PRIu32 " variables not ready; timeouts.step_ms "
+                   "allows no more",
+                   s->t->conf.rank, s->t->step + 1, s->t->plan->spec->timeouts->step_ms, s->left,
+                   s->t->plan->layout.variable_count);
+}
+
+/* Takes the mean loss of the samples. Not finite: the model has diverged. */
+static ps_status take_loss(foreign_step *s, double loss)
+{
+    ps_trainer *t = s->t;
+    ps_status st;
+
+    if (s->has_loss) {
+        return wrong(s, "the program has said its loss twice");
+    }
+    s->has_loss = true;
+    t->score.samples = t->plan->spec->block_size;
+    t->score.loss_sum = loss * t->plan->spec->block_size;
+    if (!isfinite(t->score.loss_sum)) {
+        st = ps_fail(PS_INTERNAL,
+                     "rank %" PRIu32 ", step %" PRIu64 ": the loss is not finite: the program says "
+                     "%g",
+                     t->conf.rank, t->step + 1, loss);
+        ps_gate_diverge(t->gate, &st);
+    }
+    return ps_ok();
+}
+
+static ps_status take_gradients(foreign_step *s, uint32_t first, uint32_t count)
+{
+    ps_trainer *t = s->t;
+    const ps_layout *layout = &t->plan->layout;
+
+    if (!s->has_loss) {
+        return wrong(s, "the program has said that gradients are ready, and not its loss before");
+    }
+    if (first >= layout->variable_count || count > layout->variable_count - first) {
+        return wrong(s, "the program has said that variables are ready that the model has not");
+    }
+    for (uint32_t v = first; v < first + count; v++) {
+        const ps_variable *var = &layout->variables[v];
+        const float *from = t->conf.loop->gradients + var->at;
+        float *to = s->to + var->at;
+
+        if (s->is_ready[v]) {
+            return wrong(s, "the program has said twice that a variable is ready");
+        }
+        s->is_ready[v] = true;
+        s->left--;
+        for (size_t i = 0; i < var->size; i++) {
+            to[i] = from[i] * s->scale;
+        }
+    }
+    if (s->ready != NULL) {
+        s->ready(t, first, count);
+    }
+    return ps_ok();
+}
+
+bool ps_trainer_foreign_block(ps_trainer *t, const float *weights, float scale, float *to,
+                              ps_model_ready_fn *ready)
+{
+    const ps_foreign_loop *loop = t->conf.loop;
+    uint32_t count = t->plan->layout.variable_count;
+    foreign_step s = {.t = t,
+                      .left = count,
+                      .scale = t->plan->spec->optimizer->maximise ? -scale : scale,
+                      .to = to,
+                      .ready = ready};
+    int64_t until_us = ps_clock_us() + (int64_t)t->plan->spec->timeouts->step_ms * 1000;
+    ps_foreign_said said;
+    ps_status st;
+
+    s.is_ready = ps_xcalloc(count, sizeof *s.is_ready);
+    st = loop->begin(loop->arg, t->step, weights);
+    while (ps_is_ok(&st) && s.left > 0 && ps_gate_is_open(t->gate)) {
+        st = loop->next(loop->arg, LOOK_MS, &said);
+        if (ps_is_ok(&st) && said.kind == PS_FOREIGN_NOTHING && ps_clock_us() > until_us) {
+            st = too_late(&s);
+        }
+        if (!ps_is_ok(&st) || said.kind == PS_FOREIGN_NOTHING) {
+            continue;
+        }
+        st = said.kind == PS_FOREIGN_LOSS ? take_loss(&s, said.loss)
+                                          : take_gradients(&s, said.first, said.count);
+    }
+    free(s.is_ready);
+    if (!ps_is_ok(&st)) {
+        ps_gate_fail(t->gate, &st);
+    }
+    return ps_gate_is_open(t->gate);
+}

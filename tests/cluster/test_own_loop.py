@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that compute a model themselves: libpsgd and the Python package, as users call them."""
+import hashlib
+import json
+import os
+import pathlib
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "clients/python")]
+
+import grpc  # noqa: E402
+import harness  # noqa: E402
+import numpy as np  # noqa: E402
+
+import psgd  # noqa: E402
+from psgd.v1 import job_pb2  # noqa: E402
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+WIDTH = 8
+# What a user writes: linear regression, whose samples follow from clock and rank.
+REGRESSION = """
+import hashlib, os, sys, time
+import numpy as np, psgd
+def samples(clock, rank, n):
+    draw = np.random.default_rng(1000 * clock + rank)
+    x = draw.normal(size=(n, 8)).astype(np.float32)
+    return x, (x @ np.arange(8, dtype=np.float32) + 3).astype(np.float32)
+if __name__ == "__main__":
+    pause, trick = float(sys.argv[2]), sys.argv[3] if len(sys.argv) > 3 else ""
+    with psgd.join("line", coordinator=sys.argv[1]) as worker:
+        print("joined", flush=True)
+        for step in worker.steps(timeout=120):
+            w, b = (np.asarray(v.weights) for v in step.variables)
+            x, y = samples(step.clock, step.rank, step.block_size)
+            error = x @ w + b - y
+            if trick == "fork" and os.fork() == 0:
+                try:
+                    step.loss(0)
+                except psgd.WorkerError as e:
+                    os._exit(0 if "child" in str(e) else 1)
+                os._exit(2)
+            elif trick == "fork":
+                assert os.wait()[1] == 0
+            if trick == "nan" and step.clock == 5:
+                error[:] = np.nan
+            if trick == "leave" and step.clock == 20:
+                break
+            if trick == "exit" and step.clock == 20:
+                os._exit(3)
+            if trick == "never" and step.clock == 5:
+                time.sleep(1000)
+            step.loss(float((error * error).mean() / 2))
+            if trick == "inf" and step.clock == 5:
+                np.asarray(step.variables[1].gradient)[:] = np.inf
+            else:
+                np.asarray(step.variables[1].gradient)[:] = error.mean()
+            step.ready(1, 1)
+            np.asarray(step.variables[0].gradient)[:] = x.T @ error / len(error)
+            step.ready(0, 1)
+            print(step.clock, flush=True)
+            time.sleep(pause)
+"""
+TORCH = """
+import sys
+import psgd.torch, torch, torch.nn.functional as F
+class Digits(torch.utils.data.Dataset):
+    def __init__(self, n=2048):
+        draw = torch.Generator().manual_seed(7)
+        self.y = torch.randint(0, 10, (n,), generator=draw)
+        proto = torch.randn(10, 64, generator=draw)
+        self.x = proto[self.y] + 0.5 * torch.randn(n, 64, generator=draw)
+    def __len__(self): return len(self.y)
+    def __getitem__(self, i): return self.x[i], self.y[i]
+def network():
+    torch.manual_seed(3)
+    return torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.LayerNorm(32), torch.nn.Tanh(), torch.nn.Linear(32, 10))
+if __name__ == "__main__":
+    net = network()
+    with psgd.torch.join(net, "digits", coordinator=sys.argv[1], timeout=120) as worker:
+        for x, y in worker.batches(Digits()):
+            loss = F.cross_entropy(net(x), y)
+            worker.backward(loss)
+"""
+LINE = {"title": "line", "workers": 2, "block_size": 16, "epochs": 2, "data": {"params": {"samples": 32 * 60}},
+        "model": {"foreign": [{"name": "w", "shape": [WIDTH], "uniform": 0.1}, {"name": "b", "shape": [1]}]},
+        "optimizer": {"rule": {"name": "sgd", "params": {"lr": 0.05}}}}
+
+
+class OwnLoop(harness.ClusterTest):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        for name, text in (("regression.py", REGRESSION), ("digits.py", TORCH)):
+            (pathlib.Path(self.folder.name) / name).write_text(text)
+        self.programs = []
+        self.addCleanup(self.end_programs)
+
+    def end_programs(self):
+        for p in self.programs:
+            p.kill()
+            p.communicate()
+
+    def program(self, cluster, *arguments, name="regression.py"):
+        """Starts a program, as a user does, and returns it."""
+        env = {**os.environ, "PYTHONPATH": str(ROOT / "clients/python"), "PSGD_WORKER": os.path.join(harness.BIN, "psgd-worker"),
+               "XDG_STATE_HOME": self.folder.name}
+        self.programs.append(subprocess.Popen(
+            [sys.executable, "-W", "ignore", os.path.join(self.folder.name, name), cluster.coordinator.address, *map(str, arguments)],
+            env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+        return self.programs[-1]
+
+    def weights(self, cluster, job):
+        """The variables of the model that the servers leave."""
+        files = cluster.files(job.id)
+        model = next(name for name in files if name.startswith("MODEL") and name.endswith("(ps).safetensors"))
+        path = pathlib.Path(self.folder.name) / "model.safetensors"
+        path.write_bytes(files[model])
+        return psgd.safetensors.load(path), hashlib.sha256(files[model][-4 * (WIDTH + 1):]).hexdigest()
+
+    def run_line(self, cluster, *tricks, pause=0, **fields):
+        programs = [self.program(cluster, pause, *([trick] if trick else [])) for trick in tricks]
+        job = cluster.submit({**LINE, "workers": len(tricks), **fields})
+        return cluster.wait(job.id), programs
+
+    def test_two_programs_train_as_one_would_on_the_joint_batch(self):
+        cluster = self.cluster(workers=1, pservers=2)
+        job, programs = self.run_line(cluster, "fork", "")
+        self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+        self.assertEqual([p.wait(30) for p in programs], [0, 0], [p.stderr.read() for p in programs])
+        left, _ = self.weights(cluster, job)
+        self.assertEqual({name: np.asarray(v).shape for name, v in left.items()}, {"w": (WIDTH,), "b": (1,)})
+        self.assertLess(np.abs(np.asarray(left["w"]) - np.arange(WIDTH)).max(), 0.05)
+        # the reports have the loss of each step: that of a plain loop over both batches from the same first weights
+        files = cluster.files(job.id)
+        losses = [[float(line.split(",")[4]) for line in files[f"TR-line-N({rank}).csv"].decode().splitlines()[1:]] for rank in (0, 1)]
+        sys.path.insert(0, self.folder.name)
+        import regression
+
+        w, b = self.first(cluster, job)
+        for clock in range(50):
+            grads = []
+            for rank in (0, 1):
+                x, y = regression.samples(clock, rank, 16)
+                error = x @ w + b - y
+                self.assertAlmostEqual(losses[rank][clock], float((error * error).mean() / 2), delta=1e-5 * max(1, losses[rank][clock]))
+                grads.append((x.T @ error / 16, error.mean()))
+            w = w - np.float32(0.05) * (grads[0][0] + grads[1][0]) / 2
+            b = b - np.float32(0.05) * (grads[0][1] + grads[1][1]) / 2
+
+    def first(self, cluster, job):
+        """First weights: those of a job that has one step with a rate of almost nothing."""
+        job, _ = self.run_line(cluster, "", "", max_steps=1, epochs=1,
+                               optimizer={"rule": {"name": "sgd", "params": {"lr": 1e-30}}})
+        self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+        left, _ = self.weights(cluster, job)
+        return np.array(left["w"], np.float32), np.array(left["b"], np.float32)
+
+    def test_the_example_in_c_and_a_program_in_python_train_together(self):
+        cluster = self.cluster(workers=0, pservers=1)
+        built, library = os.path.join(self.folder.name, "own_loop"), os.environ["PSGD_LIBRARY"]
+        subprocess.run(["cc", "-o", built, "-I", ROOT / "clients/lib", ROOT / "clients/examples/c/own_loop.c", library,
+                        f"-Wl,-rpath,{os.path.dirname(library)}"], check=True)
+        env = {**os.environ, "PSGD_WORKER": os.path.join(harness.BIN, "psgd-worker"), "XDG_STATE_HOME": self.folder.name}
+        self.programs.append(subprocess.Popen([built, "line", f"--coordinator={cluster.coordinator.address}"], env=env,
+                                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+        job, programs = self.run_line(cluster, "", workers=2)
+        self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+        self.assertIn("is done; the last loss was", self.programs[0].communicate(timeout=30)[0])
+        self.assertLess(np.abs(np.array(self.weights(cluster, job)[0]["w"]) - np.arange(WIDTH)).max(), 0.2)
+
+    def test_methods_with_local_steps_and_norms_of_all_gradients(self):
+        cluster = self.cluster(workers=0, pservers=2)
+        sgd = {"name": "sgd", "params": {"lr": 0.05}}
+        for fields in ({"preset": "dgc", "optimizer": {"rule": sgd}}, {"preset": "diloco"}, {"preset": "localsgd"}, {"preset": "geo"},
+                       {"preset": "asp", "optimizer": {"rule": sgd}}, {"preset": "losp"}):
+            with self.subTest(**fields):
+                spec = {**LINE, "workers": 2, "epochs": 20, **fields}
+                spec.pop("optimizer") if "optimizer" not in fields else None
+                programs = [self.program(cluster, 0), self.program(cluster, 0)]
+                job = cluster.wait(cluster.submit(spec).id)
+                self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+                self.assertEqual([p.wait(30) for p in programs], [0, 0])
+                files = cluster.files(job.id)
+                rows = files["TR-line-N(0).csv"].decode().splitlines()[1:]
+                self.assertLess(float(rows[-1].split(",")[4]), float(rows[0].split(",")[4]) / 5, rows[::100])
+
+    def test_one_process_may_have_several_ranks(self):
+        cluster = self.cluster(workers=0, pservers=1)
+        undisturbed, _ = self.run_line(cluster, "", "")
+        job, _ = self.run_line(cluster, "", workers=2, worker_processes=1)
+        self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+        self.assertEqual(self.weights(cluster, job)[1], self.weights(cluster, undisturbed)[1])
+
+    def test_a_program_that_is_killed_is_a_lost_worker(self):
+        cluster = self.cluster(workers=0, pservers=2)
+        undisturbed, _ = self.run_line(cluster, "", "")
+        expected = self.weights(cluster, undisturbed)[1]
+        programs = [self.program(cluster, 0.02) for _ in range(3)]  # one of them is a spare
+        job = cluster.submit(LINE)
+        said = {program: "" for program in programs}
+        for program in programs:
+            os.set_blocking(program.stdout.fileno(), False)
+
+        def trained():
+            for program in programs:
+                said[program] += (os.read(program.stdout.fileno(), 1 << 16) if select.select([program.stdout], [], [], 0)[0] else b"").decode()
+                if "\n10\n" in said[program]:
+                    return program
+
+        victim = cluster.poll("a program is at step 10", trained, 60)
+        os.kill(victim.pid, signal.SIGKILL)
+        job = cluster.wait(job.id)
+        self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+        self.assertEqual(self.weights(cluster, job)[1], expected)
+        self.assertGreaterEqual(len(job.recoveries), 1)
+
+    def test_a_program_that_exits_or_leaves_hands_its_rank_over(self):
+        cluster = self.cluster(workers=0, pservers=1)
+        undisturbed, _ = self.run_line(cluster, "", "")
+        expected = self.weights(cluster, undisturbed)[1]
+        for trick, code in (("exit", 3), ("leave", 0)):
+            with self.subTest(trick=trick):
+                job, programs = self.run_line(cluster, trick, "", pause=0.01)
+                self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+                self.assertEqual([p.wait(30) for p in programs], [code, 0], [p.stderr.read() for p in programs])
+                self.assertEqual(self.weights(cluster, job)[1], expected)
+
+    def test_what_is_not_finite_ends_the_job_and_names_it(self):
+        cluster = self.cluster(workers=0, pservers=1)
+        for trick, text in (("nan", "step 6: the loss is not finite"), ("inf", "not finite")):
+            with self.subTest(trick=trick):
+                job, programs = self.run_line(cluster, trick, "")
+                self.assertEqual(job.state, job_pb2.JOB_STATE_FAILED)
+                self.assertIn(text, job.message)
+                self.end_programs()
+
+    def test_a_program_that_computes_for_ever_is_named(self):
+        cluster = self.cluster(workers=0, pservers=1)
+        job, _ = self.run_line(cluster, "never", timeouts={"step_ms": 3000}, recovery={"max_restarts": 1, "on_worker_loss": "LOSS_ACTION_FAIL"})
+        self.assertEqual(job.state, job_pb2.JOB_STATE_FAILED)
+        self.assertIn("step 6: the program has computed for 3000 ms, with 2 of 2 variables not ready", job.message)
+        self.assertNotIn("pserver", job.message)
+
+    def test_native_workers_and_programs_are_kept_apart(self):
+        cluster = self.cluster(workers=1, pservers=1)
+        with self.assertRaises(grpc.RpcError) as refused:
+            cluster.submit(LINE, no_queue=True, workers=1)
+            job = cluster.wait(cluster.submit(LINE, no_queue=True, workers=1).id)
+            raise AssertionError(job)
+        self.assertIn("whose programs have joined for line", refused.exception.details())
+
+    def test_what_a_foreign_model_cannot_have_is_refused(self):
+        cluster = self.cluster(workers=0, pservers=1)
+        model = LINE["model"]
+        for fields, text in (
+                ({"model": {**model, "preset": "mlp"}}, "spec.model.foreign"), ({"metrics": [{"name": "mse"}]}, "spec.metrics"),
+                ({"data": {"name": "glyphs"}}, "spec.data.name"), ({"eval_every_steps": 3}, "spec.eval_every_steps"),
+                ({"exchange": {"name": "ring"}}, "spec.exchange"),
+                ({"model": {"foreign": [{"name": "a b", "shape": [1]}]}}, "spec.model.foreign[0].name"),
+                ({"model": {"foreign": [{"name": "a"}]}}, "spec.model.foreign[0].shape"),
+                ({"model": {"foreign": [{"name": "a", "shape": [0]}]}}, "spec.model.foreign[0].shape"),
+                ({"model": {"foreign": [{"name": "a", "shape": [1 << 30]}, {"name": "b", "shape": [2]}]}}, "spec.model"),
+                ({"model": {"foreign": 2 * [{"name": "a", "shape": [1]}]}}, "two variables"),
+                ({"model": {"foreign": [{"name": "a", "shape": [1], "normal": 1, "uniform": 1}]}}, "more than one of"),
+                ({"model": {"foreign": [{"name": "a", "shape": [1], "uniform": -1}]}}, "spec.model.foreign[0].uniform")):
+            with self.subTest(fields=fields), self.assertRaises(grpc.RpcError) as refused:
+                cluster.submit({**LINE, **fields})
+            self.assertIn(text, refused.exception.details())
+
+    def test_a_job_file_of_a_foreign_model_is_not_for_psgd_train(self):
+        path = pathlib.Path(self.folder.name) / "job.json"
+        path.write_text(json.dumps(LINE))
+        said = subprocess.run([os.path.join(harness.BIN, "psgd"), "train", path], capture_output=True, text=True)
+        self.assertNotEqual(said.returncode, 0)
+        self.assertIn("psgd submit takes the job", said.stderr)
+
+    @unittest.skipUnless(torch, "no python3-torch")
+    def test_a_pytorch_script_with_three_changed_lines(self):
+        cluster = self.cluster(workers=0, pservers=2)
+        sys.path.insert(0, self.folder.name)
+        import digits
+
+        import psgd.torch as psgd_torch
+
+        programs = [self.program(cluster, name="digits.py") for _ in range(2)]
+        job = cluster.submit({"title": "digits", "workers": 2, "block_size": 32, "epochs": 6, "data": {"params": {"samples": 2048}},
+                              "model": {"foreign": psgd_torch.foreign(digits.network())}, "codec": {"up": {"name": "int8"}},
+                              "optimizer": {"rule": {"name": "adam", "params": {"lr": 0.003}}}})
+        job = cluster.wait(job.id)
+        self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+        self.assertEqual([p.wait(30) for p in programs], [0, 0], [p.stderr.read() for p in programs])
+        files = cluster.files(job.id)
+        path = pathlib.Path(self.folder.name) / "digits.safetensors"
+        path.write_bytes(files[next(name for name in files if name.endswith("(ps).safetensors"))])
+        net = digits.network()
+        net.load_state_dict({name: torch.tensor(np.array(v)) for name, v in psgd.safetensors.load(path).items()}, strict=True)
+        data = digits.Digits()
+        with torch.no_grad():
+            right = float((net(data.x).argmax(1) == data.y).float().mean())
+        self.assertGreater(right, 0.95)
+
+
+if __name__ == "__main__":
+    harness.main()
