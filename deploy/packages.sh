@@ -29,6 +29,8 @@ build  libjs-dygraphs         the charts of the coordinator's page
 build  zlib1g-dev             .gz data files and CRC-32
 build  liblz4-dev             compressed gradients
 build  libzstd-dev            compressed gradients
+build  liblua5.4-dev          runs the code of jobs
+build  libseccomp-dev         takes system calls from the process that does
 test   libcmocka-dev          unit tests
 test   sqlite3                looks into the registry
 test   openssl                sees what TLS handshakes agree on

@@ -12,7 +12,7 @@ bad=0
 
 while read -r dir allowed; do
     [ -d "$dir" ] || continue
-    for header in $(grep -rhoE '^#include [<"](common|services|clients|grpc|protobuf-c|psgd|google|cblas|openssl|onnx|tensorboard|sqlite3|etcd|curl)[^>"]*' "$dir" |
+    for header in $(grep -rhoE '^#include [<"](common|services|clients|grpc|protobuf-c|psgd|google|cblas|openssl|lua|lauxlib|lualib|seccomp|onnx|tensorboard|sqlite3|etcd|curl)[^>"]*' "$dir" |
         sed 's/^#include .//' | sort -u); do
         ok=0
         for a in $allowed; do
@@ -36,6 +36,8 @@ common/artifact      common/base/ common/nn/ common/artifact/ onnx/ tensorboard/
 common/consistency   common/base/ common/consistency/
 common/straggler     common/base/ common/straggler/
 common/update        common/base/ common/update/
+common/script        common/base/ common/codec/ common/script/ psgd/v1/codec protobuf-c/
+common/sandbox       common/base/ common/codec/ common/script/sandbox_protocol common/sandbox/ lua.h lauxlib.h lualib.h seccomp.h
 common/pki           common/base/ common/pki/ openssl/
 common/rpc           common/base/ common/pki/ common/rpc/ grpc/ protobuf-c/ google/ openssl/
 common/ops           common/base/ common/pki/ common/rpc/ common/ops/ microhttpd.h gnutls/

@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #define PS_CODEC(name) extern const ps_codec ps_codec_##name;
@@ -32,8 +33,18 @@ const ps_codec *ps_codec_find(const char *name)
     return NULL;
 }
 
+static _Atomic(const ps_codec *) of_scripts;
+
+void ps_codec_know_scripts(const ps_codec *codec)
+{
+    atomic_store(&of_scripts, codec);
+}
+
 const ps_codec *ps_codec_of_wire(Psgd__V1__Encoding__CodecCase wire)
 {
+    if (wire == PSGD__V1__ENCODING__CODEC_SCRIPT) {
+        return atomic_load(&of_scripts);
+    }
     for (size_t i = 0; i < CODEC_COUNT; i++) {
         if (codecs[i]->wire == wire) {
             return codecs[i];
@@ -176,7 +187,7 @@ static ps_status resolve(const ps_codec *expected, const Psgd__V1__Encoding *hea
         return ps_fail(PS_DATA_LOSS, "slice %u: has rows, but codec %s always sends all values",
                        head->slice, codec->name);
     }
-    if (expected != NULL && codec != expected) {
+    if (expected != NULL && codec->wire != expected->wire) {
         return ps_fail(PS_INVALID_ARGUMENT, "slice %u: has codec %s, but the job says %s",
                        head->slice, codec->name, expected->name);
     }

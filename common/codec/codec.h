@@ -12,7 +12,12 @@
 
 /* Returns the codec with this name, or NULL if there is none. */
 const ps_codec *ps_codec_find(const char *name);
-/* Returns the codec with this member of the oneof, or NULL if there is none. */
+/* Makes the codec known that decodes encodings of scripts (common/script). Any number of times, with the
+ * same table. */
+void ps_codec_know_scripts(const ps_codec *codec);
+
+/* Returns the codec with this member of the oneof, or NULL if there is none. For scripts it is the one of
+ * ps_codec_know_scripts, which can check and decode only. */
 const ps_codec *ps_codec_of_wire(Psgd__V1__Encoding__CodecCase wire);
 
 /* Calls fn once per codec, in the order of common/codec/list.h. */

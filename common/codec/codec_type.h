@@ -76,6 +76,7 @@ typedef struct ps_encoding {
         Psgd__V1__Intsum intsum;
         Psgd__V1__Dgc dgc;
         Psgd__V1__Powersgd powersgd;
+        Psgd__V1__Script script;
     } u;
 } ps_encoding;
 

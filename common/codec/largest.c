@@ -3,6 +3,7 @@
 #include "common/codec/largest.h"
 
 #include "common/codec/codec_type.h"
+#include "common/codec/kernels.h"
 
 /* The digits of a magnitude: 11, 10 and 10 bits. */
 static const struct {
@@ -71,4 +72,34 @@ size_t ps_keep_largest(const float *x, uint16_t *positions, size_t m, size_t k)
         ties -= is_tie;
     }
     return count;
+}
+
+/* Estimates a magnitude that at least k values reach, but not many more. Looks at one value in
+ * EVERY and aims at half as many again as k. Returns 0 without an estimate. */
+static uint32_t guess(const float *x, size_t n, size_t k)
+{
+    enum { EVERY = 16 };
+    uint32_t some[PS_CODEC_VALUES / EVERY + 1];
+    size_t m = 0, rank = k * 3 / 2 / EVERY + 8, ties;
+
+    for (size_t i = 0; i < n; i += EVERY) {
+        some[m++] = ps_magnitude_bits(x[i]);
+    }
+    return rank < m ? ps_kth_largest(some, m, rank, &ties) : 0;
+}
+
+void ps_choose_largest(const float *x, size_t n, size_t k, uint16_t *positions)
+{
+    uint32_t least = guess(x, n, k);
+    size_t m = 0;
+
+    if (least > 0) {
+        m = ps_kernels_best()->above(x, least, positions, n);
+    }
+    if (m < k) { /* the estimate was too high, or there was none */
+        for (m = 0; m < n; m++) {
+            positions[m] = (uint16_t)m;
+        }
+    }
+    (void)ps_keep_largest(x, positions, m, k);
 }

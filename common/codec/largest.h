@@ -25,4 +25,8 @@ uint32_t ps_kth_largest(uint32_t *of, size_t m, size_t k, size_t *ties);
  * of equal values the first. Returns k. */
 size_t ps_keep_largest(const float *x, uint16_t *positions, size_t m, size_t k);
 
+/* Writes the positions of the k largest of n values, ascending, 1 <= k <= n <= PS_CODEC_VALUES; of
+ * equal values the first. */
+void ps_choose_largest(const float *x, size_t n, size_t k, uint16_t *positions);
+
 #endif

@@ -5,7 +5,6 @@
  * the largest.
  */
 #include "common/codec/codec_type.h"
-#include "common/codec/kernels.h"
 #include "common/codec/largest.h"
 #include "common/codec/sparse.h"
 #include "common/codec/wrap.h"
@@ -34,37 +33,6 @@ static size_t topk_size(const ps_params *params, size_t n)
     return ps_sparse_bytes(n, count_of(params, n));
 }
 
-/* Estimates a magnitude that at least k values reach, but not many more. Looks at one value in
- * EVERY and aims at half as many again as k. Returns 0 without an estimate. */
-static uint32_t guess(const float *x, size_t n, size_t k)
-{
-    enum { EVERY = 16 };
-    uint32_t some[PS_CODEC_VALUES / EVERY + 1];
-    size_t m = 0, rank = k * 3 / 2 / EVERY + 8, ties;
-
-    for (size_t i = 0; i < n; i += EVERY) {
-        some[m++] = ps_magnitude_bits(x[i]);
-    }
-    return rank < m ? ps_kth_largest(some, m, rank, &ties) : 0;
-}
-
-/* Writes the positions of the k largest values, ascending. */
-static void choose(const float *x, size_t n, size_t k, uint16_t *positions)
-{
-    uint32_t least = guess(x, n, k);
-    size_t m = 0;
-
-    if (least > 0) {
-        m = ps_kernels_best()->above(x, least, positions, n);
-    }
-    if (m < k) { /* the estimate was too high, or there was none */
-        for (m = 0; m < n; m++) {
-            positions[m] = (uint16_t)m;
-        }
-    }
-    (void)ps_keep_largest(x, positions, m, k);
-}
-
 static size_t topk_encode(const ps_params *params, uint64_t key, const float *x, size_t n,
                           uint8_t *out, ps_encoding *head)
 {
@@ -73,7 +41,7 @@ static size_t topk_encode(const ps_params *params, uint64_t key, const float *x,
 
     (void)key;
     if (k > 0) {
-        choose(x, n, k, positions);
+        ps_choose_largest(x, n, k, positions);
     }
     psgd__v1__topk__init(&head->u.topk);
     head->u.topk.count = (uint32_t)k;

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* confine.h - takes from the process what it does not need. */
+#ifndef PS_COMMON_SANDBOX_CONFINE_H
+#define PS_COMMON_SANDBOX_CONFINE_H
+
+#include <stdint.h>
+
+/* Closes all descriptors, and bounds memory and files, so that the process can use `memory` bytes
+ * beside what it has. Then the kernel ends it at any system call but those for memory, a timer,
+ * waiting on a futex and ending. Returns NULL, or what could not be done. */
+const char *ps_confine(uint64_t memory);
+
+#endif

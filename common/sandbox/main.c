@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* main.c - psgd-sandbox: runs the code of a job apart from the services.
+ *
+ * A service starts it with shared memory and nothing else (sandbox_protocol.h). It holds no
+ * connection, no file and no secret, and the kernel lets it do nothing but compute.
+ */
+#include "common/base/cpu.h"
+#include "common/sandbox/confine.h"
+#include "common/sandbox/vm.h"
+#include "common/script/sandbox_protocol.h"
+
+#include <linux/futex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    LOOK_NS = 500 * 1000 * 1000
+}; /* how often a waiting sandbox looks whether its service is there */
+
+/* Blocks until it is the sandbox's turn. Ends the process if the service has ended. */
+static void wait_for_turn(ps_sandbox_memory *shared)
+{
+    const struct timespec look = {.tv_nsec = LOOK_NS};
+    uint32_t turn;
+
+    while ((turn = atomic_load_explicit(&shared->turn, memory_order_acquire)) !=
+           PS_SANDBOX_CALLED) {
+        syscall(SYS_futex, &shared->turn, FUTEX_WAIT, turn, &look, NULL, 0);
+        if ((uint64_t)getppid() != shared->service) {
+            _exit(0);
+        }
+    }
+}
+
+static void give_turn(ps_sandbox_memory *shared, uint32_t turn)
+{
+    atomic_store_explicit(&shared->turn, turn, memory_order_release);
+    syscall(SYS_futex, &shared->turn, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+/* Has the kernel end the process after so many nanoseconds; 0: never. A library call of Lua, as a
+ * search by pattern, can take for ever without an instruction of Lua. */
+static void set_end(uint64_t nanoseconds)
+{
+    const struct itimerval timer = {
+        .it_value = {.tv_sec = (time_t)(nanoseconds / 1000000000u),
+                     .tv_usec = (suseconds_t)(nanoseconds / 1000 % 1000000)}};
+
+    setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+int main(void)
+{
+    ps_sandbox_memory *shared =
+        mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED, PS_SANDBOX_FD, 0);
+    ps_status st = ps_cpu_init();
+    const char *wrong;
+
+    if (shared == MAP_FAILED || shared->protocol != PS_SANDBOX_PROTOCOL || !ps_is_ok(&st)) {
+        fputs("psgd-sandbox: psgd's services of the same version start this program\n", stderr);
+        return 2;
+    }
+    (void)ps_cpu_level();
+    wrong = ps_confine(shared->memory + (16u << 20));
+    if (wrong != NULL) {
+        snprintf(shared->error, sizeof shared->error, "%s", wrong);
+        shared->failed = 1;
+        give_turn(shared, PS_SANDBOX_DONE);
+        return 1;
+    }
+    give_turn(shared, PS_SANDBOX_DONE);
+    for (;;) {
+        wait_for_turn(shared);
+        set_end(shared->nanoseconds);
+        ps_vm_answer(shared);
+        set_end(0);
+        give_turn(shared, PS_SANDBOX_DONE);
+    }
+}

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pick.c - positions and codes in Lua: which values of a slice are sent, and small numbers that
+ * stand for values. By the loops of the built-in codecs, so a codec in Lua gives the values of a
+ * built-in one. */
+#include "common/codec/codec_type.h"
+#include "common/codec/finite.h"
+#include "common/codec/kernels.h"
+#include "common/codec/largest.h"
+#include "common/sandbox/values.h"
+
+#include <lauxlib.h>
+#include <math.h>
+#include <string.h>
+
+enum { LEVELS_MAX = 127, PICK_MAX = 65536 };
+
+const char ps_type_positions[] = "positions", ps_type_codes[] = "codes";
+
+uint16_t *ps_positions_new(lua_State *lua, size_t n)
+{
+    ps_positions *v;
+
+    if (n > PICK_MAX) {
+        luaL_error(lua, "%I positions; at most %d are allowed", (lua_Integer)n, PICK_MAX);
+    }
+    v = lua_newuserdatauv(lua, sizeof *v + n * sizeof v->p[0], 0);
+    v->n = n;
+    luaL_setmetatable(lua, ps_type_positions);
+    return v->p;
+}
+
+uint8_t *ps_codes_new(lua_State *lua, size_t n)
+{
+    ps_codes *v;
+
+    if (n > PICK_MAX) {
+        luaL_error(lua, "%I codes; at most %d are allowed", (lua_Integer)n, PICK_MAX);
+    }
+    v = lua_newuserdatauv(lua, sizeof *v + n, 0);
+    v->n = n;
+    luaL_setmetatable(lua, ps_type_codes);
+    return v->p;
+}
+
+const ps_positions *ps_positions_at(lua_State *lua, int index)
+{
+    return luaL_checkudata(lua, index, ps_type_positions);
+}
+
+const ps_codes *ps_codes_at(lua_State *lua, int index)
+{
+    return luaL_checkudata(lua, index, ps_type_codes);
+}
+
+/* Returns a vector that is short enough for positions. */
+static const ps_vector *slice_at(lua_State *lua, int index)
+{
+    const ps_vector *x = ps_vector_at(lua, index);
+
+    luaL_argcheck(lua, x->n <= PS_CODEC_VALUES, index, "has more than 16384 values");
+    return x;
+}
+
+/* ---- Positions ---- */
+
+/* x:largest(k): the positions of the k largest magnitudes; of equal ones the first. */
+static int vector_largest(lua_State *lua)
+{
+    const ps_vector *x = slice_at(lua, 1);
+    size_t k = ps_count_at(lua, 2, x->n);
+    uint16_t room[PS_CODEC_VALUES];
+
+    if (k > 0) {
+        ps_choose_largest(x->p, x->n, k, room);
+    }
+    memcpy(ps_positions_new(lua, k), room, k * sizeof room[0]);
+    return 1;
+}
+
+/* x:above(least): the positions of the magnitudes that reach `least` > 0. */
+static int vector_above(lua_State *lua)
+{
+    const ps_vector *x = slice_at(lua, 1);
+    float least = (float)luaL_checknumber(lua, 2);
+    uint16_t room[PS_CODEC_VALUES];
+    uint32_t bits;
+    size_t k;
+
+    luaL_argcheck(lua, least > 0, 2, "is not above 0");
+    memcpy(&bits, &least, sizeof bits);
+    k = ps_kernels_best()->above(x->p, bits, room, x->n);
+    memcpy(ps_positions_new(lua, k), room, k * sizeof room[0]);
+    return 1;
+}
+
+/* x:gather(positions): the values there. */
+static int vector_gather(lua_State *lua)
+{
+    const ps_vector *x = ps_vector_at(lua, 1);
+    const ps_positions *at = ps_positions_at(lua, 2);
+    float *z = ps_vector_new(lua, at->n);
+
+    for (size_t i = 0; i < at->n; i++) {
+        luaL_argcheck(lua, at->p[i] < x->n, 2, "has a position behind the vector's end");
+        z[i] = x->p[at->p[i]];
+    }
+    return 1;
+}
+
+/* x:scatter(positions, n): n values, x at the positions and else 0. */
+static int vector_scatter(lua_State *lua)
+{
+    const ps_vector *x = ps_vector_at(lua, 1);
+    const ps_positions *at = ps_positions_at(lua, 2);
+    size_t n = ps_count_at(lua, 3, PS_VECTOR_VALUES);
+    float *z = ps_vector_new(lua, n);
+
+    luaL_argcheck(lua, x->n == at->n, 2, "has another length");
+    memset(z, 0, n * sizeof *z);
+    for (size_t i = 0; i < at->n; i++) {
+        luaL_argcheck(lua, at->p[i] < n, 2, "has a position behind the end");
+        z[at->p[i]] = x->p[i];
+    }
+    return 1;
+}
+
+static int positions_length(lua_State *lua)
+{
+    lua_pushinteger(lua, (lua_Integer)ps_positions_at(lua, 1)->n);
+    return 1;
+}
+
+/* ---- Codes ---- */
+
+/* Returns the scale's inverse, for which all products are finite. */
+static float inverse_at(lua_State *lua, int index, const ps_vector *x)
+{
+    double inverse = luaL_checknumber(lua, index);
+    uint32_t bits = ps_kernels_best()->largest(x->p, x->n);
+    float most;
+
+    memcpy(&most, &bits, sizeof most);
+    luaL_argcheck(lua, isfinite(most) && isfinite((float)((double)most * inverse)), index,
+                  "times the largest magnitude is not finite; x:finite() is for such slices");
+    return (float)inverse;
+}
+
+/* x:levels(inverse, limit, key): codes q + limit, where q is the integer nearest to x * inverse
+ * within
+ * +-limit; with a key it is drawn from the two neighbours so that the mean is right. */
+static int vector_levels(lua_State *lua)
+{
+    const ps_vector *x = slice_at(lua, 1);
+    float inverse = inverse_at(lua, 2, x);
+    uint32_t limit = (uint32_t)ps_count_at(lua, 3, LEVELS_MAX);
+    bool draws = !lua_isnoneornil(lua, 4);
+    uint32_t key = draws ? ps_key32((uint64_t)luaL_checkinteger(lua, 4)) : 0;
+    uint8_t *codes = ps_codes_new(lua, x->n);
+
+    if (draws) {
+        ps_kernels_best()->levels8(x->p, inverse, limit, key, 0, codes, x->n);
+    } else {
+        ps_kernels_best()->nearest8(x->p, inverse, limit, codes, x->n);
+    }
+    return 1;
+}
+
+/* Levels 0 and those of an ascending table. Behind the last level it is repeated. */
+typedef struct grid {
+    uint32_t top;
+    float level[LEVELS_MAX + 2], edges[LEVELS_MAX + 2];
+} grid;
+
+static void grid_at(lua_State *lua, int index, grid *g)
+{
+    size_t n;
+
+    luaL_checktype(lua, index, LUA_TTABLE);
+    n = (size_t)lua_rawlen(lua, index);
+    luaL_argcheck(lua, n >= 1 && n <= LEVELS_MAX, index, "has no levels, or more than 127");
+    *g = (grid){.top = (uint32_t)n};
+    for (size_t k = 1; k <= n; k++) {
+        lua_rawgeti(lua, index, (lua_Integer)k);
+        g->level[k] = (float)luaL_checknumber(lua, -1);
+        lua_pop(lua, 1);
+        luaL_argcheck(lua, g->level[k] > g->level[k - 1] && isfinite(g->level[k]), index,
+                      "has levels that do not ascend from above 0");
+        g->edges[k] = (g->level[k - 1] + g->level[k]) / 2;
+    }
+    g->level[n + 1] = g->level[n];
+}
+
+/* x:grid(inverse, levels, key): codes #levels +- k for the level nearest to |x| * inverse, or drawn
+ * from the two neighbours. */
+static int vector_grid(lua_State *lua)
+{
+    const ps_vector *x = slice_at(lua, 1);
+    float inverse = inverse_at(lua, 2, x);
+    bool draws = !lua_isnoneornil(lua, 4);
+    uint32_t key = draws ? ps_key32((uint64_t)luaL_checkinteger(lua, 4)) : 0;
+    uint8_t *codes;
+    grid g;
+
+    grid_at(lua, 3, &g);
+    codes = ps_codes_new(lua, x->n);
+    if (draws) {
+        ps_kernels_best()->grid_drawn(x->p, inverse, g.level, g.top, key, codes, x->n);
+    } else {
+        ps_kernels_best()->grid_nearest(x->p, inverse, g.edges, g.top, codes, x->n);
+    }
+    return 1;
+}
+
+/* x:grid_fit(inverse, levels): sum(|x| b) and sum(b b) for the levels b nearest to |x| * inverse.
+ */
+static int vector_grid_fit(lua_State *lua)
+{
+    const ps_vector *x = slice_at(lua, 1);
+    float inverse = inverse_at(lua, 2, x);
+    double sums[2];
+    grid g;
+
+    grid_at(lua, 3, &g);
+    ps_kernels_best()->grid_fit(x->p, inverse, g.edges, g.level, g.top, ps_fit_stride(x->n), sums,
+                                x->n);
+    lua_pushnumber(lua, sums[0]);
+    lua_pushnumber(lua, sums[1]);
+    return 2;
+}
+
+static int codes_length(lua_State *lua)
+{
+    lua_pushinteger(lua, (lua_Integer)ps_codes_at(lua, 1)->n);
+    return 1;
+}
+
+/* codes:levels(limit, scale): the values (code - limit) * scale. */
+static int codes_levels(lua_State *lua)
+{
+    const ps_codes *codes = ps_codes_at(lua, 1);
+    uint32_t limit = (uint32_t)ps_count_at(lua, 2, LEVELS_MAX);
+    float scale = (float)luaL_checknumber(lua, 3);
+
+    ps_kernels_best()->values8_set(codes->p, limit, scale, ps_vector_new(lua, codes->n), codes->n);
+    return 1;
+}
+
+/* codes:grid(scale, levels): the values of codes of x:grid. A code behind the last stands for the
+ * last. */
+static int codes_grid(lua_State *lua)
+{
+    const ps_codes *codes = ps_codes_at(lua, 1);
+    float scale = (float)luaL_checknumber(lua, 2), value[256], *z;
+    grid g;
+
+    grid_at(lua, 3, &g);
+    for (uint32_t code = 0; code < 256; code++) {
+        uint32_t c = code < 2 * g.top ? code : 2 * g.top;
+
+        value[code] = c >= g.top ? g.level[c - g.top] * scale : -(g.level[g.top - c] * scale);
+    }
+    value[g.top] = 0.0f;
+    z = ps_vector_new(lua, codes->n);
+    for (size_t i = 0; i < codes->n; i++) {
+        z[i] = value[codes->p[i]];
+    }
+    return 1;
+}
+
+static const luaL_Reg vector_methods[] = {
+    {"largest", vector_largest},   {"above", vector_above},
+    {"gather", vector_gather},     {"levels", vector_levels},
+    {"scatter", vector_scatter},   {"grid", vector_grid},
+    {"grid_fit", vector_grid_fit}, {NULL, NULL},
+};
+static const luaL_Reg position_methods[] = {{NULL, NULL}};
+static const luaL_Reg position_events[] = {{"__len", positions_length}, {NULL, NULL}};
+static const luaL_Reg code_methods[] = {
+    {"levels", codes_levels}, {"grid", codes_grid}, {NULL, NULL}};
+static const luaL_Reg code_events[] = {{"__len", codes_length}, {NULL, NULL}};
+
+void ps_type_open(lua_State *lua, const char *name, const luaL_Reg *methods, const luaL_Reg *events)
+{
+    luaL_newmetatable(lua, name);
+    luaL_setfuncs(lua, events, 0);
+    lua_newtable(lua);
+    luaL_setfuncs(lua, methods, 0);
+    lua_setfield(lua, -2, "__index");
+    lua_pop(lua, 1);
+}
+
+void ps_pick_open(lua_State *lua)
+{
+    lua_getfield(lua, LUA_REGISTRYINDEX, "vector methods");
+    luaL_setfuncs(lua, vector_methods, 0);
+    lua_pop(lua, 1);
+    ps_type_open(lua, ps_type_positions, position_methods, position_events);
+    ps_type_open(lua, ps_type_codes, code_methods, code_events);
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* values.h - what code computes with: vectors, positions, codes, and bytes to read and to write. In
+ * Lua each is an opaque value that cannot be changed; docs/code.md lists their functions. */
+#ifndef PS_COMMON_SANDBOX_VALUES_H
+#define PS_COMMON_SANDBOX_VALUES_H
+
+#include <lauxlib.h>
+#include <lua.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { PS_VECTOR_VALUES = 1 << 20 }; /* most values of a vector */
+
+typedef struct ps_vector {
+    size_t n;
+    const float *p; /* (n): own, or memory that outlives the call */
+    float own[];
+} ps_vector;
+
+/* Ascending positions in a slice. */
+typedef struct ps_positions {
+    size_t n;
+    uint16_t p[];
+} ps_positions;
+
+/* Small numbers, 0 to 255. */
+typedef struct ps_codes {
+    size_t n;
+    uint8_t p[];
+} ps_codes;
+
+/* Bytes and how many have been read or written. */
+typedef struct ps_reader {
+    const uint8_t *p;
+    size_t n, at;
+} ps_reader;
+typedef struct ps_writer {
+    uint8_t *p;
+    size_t room, n;
+} ps_writer;
+
+/* Pushes a new vector whose n values the caller writes. Raises an error above PS_VECTOR_VALUES. */
+float *ps_vector_new(lua_State *lua, size_t n);
+/* Pushes a vector of memory that outlives the call. */
+void ps_vector_view(lua_State *lua, const float *p, size_t n);
+/* Returns the argument, or raises an error that names what is wanted. */
+const ps_vector *ps_vector_at(lua_State *lua, int index);
+const ps_positions *ps_positions_at(lua_State *lua, int index);
+const ps_codes *ps_codes_at(lua_State *lua, int index);
+/* Push new ones, whose n elements the caller writes. Raise an error above 65536. */
+uint16_t *ps_positions_new(lua_State *lua, size_t n);
+uint8_t *ps_codes_new(lua_State *lua, size_t n);
+/* Push a reader and a writer; the writer is valid until the call ends. */
+void ps_reader_new(lua_State *lua, const uint8_t *p, size_t n);
+ps_writer *ps_writer_new(lua_State *lua, uint8_t *p, size_t room);
+
+/* Returns an argument that is a whole number from 0 to `most`. */
+size_t ps_count_at(lua_State *lua, int index, size_t most);
+
+/* Make the types known to a state. */
+void ps_vector_open(lua_State *lua); /* leaves the table `vec` on the stack */
+void ps_pick_open(lua_State *lua);
+void ps_bytes_open(lua_State *lua);
+/* Makes a type: its functions by name, which are called as methods. */
+void ps_type_open(lua_State *lua, const char *name, const luaL_Reg *methods,
+                  const luaL_Reg *events);
+
+extern const char ps_type_vector[], ps_type_positions[], ps_type_codes[], ps_type_reader[],
+    ps_type_writer[];
+
+#endif

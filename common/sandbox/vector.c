@@ -1,0 +1,522 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* vector.c - vectors of float32 in Lua. Loops give the same bits on every processor: elementwise
+ * ones round alike at every width, and sums are formed in sixteen partial sums in a fixed order. */
+#include "common/base/clones.h"
+#include "common/base/draw.h"
+#include "common/base/steady.h"
+#include "common/codec/finite.h"
+#include "common/codec/kernels.h"
+#include "common/sandbox/values.h"
+
+#include <float.h>
+#include <lauxlib.h>
+#include <math.h>
+#include <string.h>
+
+const char ps_type_vector[] = "vector";
+
+/* ---- Values ---- */
+
+float *ps_vector_new(lua_State *lua, size_t n)
+{
+    ps_vector *v;
+
+    if (n > PS_VECTOR_VALUES) {
+        luaL_error(lua, "a vector of %d values; at most %d are allowed",
+                   (int)(n > INT32_MAX ? INT32_MAX : n), PS_VECTOR_VALUES);
+    }
+    v = lua_newuserdatauv(lua, sizeof *v + n * sizeof(float), 0);
+    v->n = n;
+    v->p = v->own;
+    luaL_setmetatable(lua, ps_type_vector);
+    return v->own;
+}
+
+void ps_vector_view(lua_State *lua, const float *p, size_t n)
+{
+    ps_vector *v = lua_newuserdatauv(lua, sizeof *v, 0);
+
+    v->n = n;
+    v->p = p;
+    luaL_setmetatable(lua, ps_type_vector);
+}
+
+const ps_vector *ps_vector_at(lua_State *lua, int index)
+{
+    return luaL_checkudata(lua, index, ps_type_vector);
+}
+
+size_t ps_count_at(lua_State *lua, int index, size_t most)
+{
+    lua_Integer n = luaL_checkinteger(lua, index);
+
+    if (n < 0 || (size_t)n > most) {
+        luaL_error(lua, "argument %d is %I; 0 to %I are allowed", index, n, (lua_Integer)most);
+    }
+    return (size_t)n;
+}
+
+/* ---- Elementwise ---- */
+
+typedef void vectors_fn(const float *x, const float *y, float *z, size_t n);
+typedef void number_fn(const float *x, float b, float *z, size_t n);
+typedef void unary_fn(const float *x, float *z, size_t n);
+
+/* Pushes the result of an operation of two vectors of one length, or of a vector and a number. */
+static int binary(lua_State *lua, vectors_fn *vectors, number_fn *number)
+{
+    const ps_vector *x, *y;
+    float *z;
+
+    if (lua_type(lua, 1) == LUA_TNUMBER) {
+        float b = (float)lua_tonumber(lua, 1);
+
+        y = ps_vector_at(lua, 2);
+        z = ps_vector_new(lua, y->n);
+        for (size_t i = 0; i < y->n; i++) {
+            z[i] = b;
+        }
+        lua_replace(lua, 1);
+    }
+    x = ps_vector_at(lua, 1);
+    if (lua_type(lua, 2) == LUA_TNUMBER) {
+        z = ps_vector_new(lua, x->n);
+        number(x->p, (float)lua_tonumber(lua, 2), z, x->n);
+        return 1;
+    }
+    y = ps_vector_at(lua, 2);
+    if (x->n != y->n) {
+        return luaL_error(lua, "vectors of %I and %I values; equal lengths are allowed",
+                          (lua_Integer)x->n, (lua_Integer)y->n);
+    }
+    z = ps_vector_new(lua, x->n);
+    vectors(x->p, y->p, z, x->n);
+    return 1;
+}
+
+static int unary(lua_State *lua, unary_fn *fn)
+{
+    const ps_vector *x = ps_vector_at(lua, 1);
+
+    fn(x->p, ps_vector_new(lua, x->n), x->n);
+    return 1;
+}
+
+/* The two loops of an operation of a and b. */
+#define BINARY(name, expression)                                                                   \
+    PS_CLONES(name##_loop, (x, y, z, n), const float *restrict x, const float *restrict y,         \
+              float *restrict z, size_t n)                                                         \
+    {                                                                                              \
+        for (size_t i = 0; i < n; i++) {                                                           \
+            float a = x[i], b = y[i];                                                              \
+                                                                                                   \
+            z[i] = (expression);                                                                   \
+        }                                                                                          \
+    }                                                                                              \
+    PS_CLONES(name##_number_loop, (x, b, z, n), const float *restrict x, float b,                  \
+              float *restrict z, size_t n)                                                         \
+    {                                                                                              \
+        for (size_t i = 0; i < n; i++) {                                                           \
+            float a = x[i];                                                                        \
+                                                                                                   \
+            z[i] = (expression);                                                                   \
+        }                                                                                          \
+    }                                                                                              \
+    static void name##_vectors(const float *x, const float *y, float *z, size_t n)                 \
+    {                                                                                              \
+        name##_loop(x, y, z, n);                                                                   \
+    }                                                                                              \
+    static void name##_number(const float *x, float b, float *z, size_t n)                         \
+    {                                                                                              \
+        name##_number_loop(x, b, z, n);                                                            \
+    }
+
+/* The loop of an operation of a. */
+#define UNARY(name, expression)                                                                    \
+    PS_CLONES(name##_loop, (x, z, n), const float *restrict x, float *restrict z, size_t n)        \
+    {                                                                                              \
+        for (size_t i = 0; i < n; i++) {                                                           \
+            float a = x[i];                                                                        \
+                                                                                                   \
+            z[i] = (expression);                                                                   \
+        }                                                                                          \
+    }                                                                                              \
+    static void name##_values(const float *x, float *z, size_t n)                                  \
+    {                                                                                              \
+        name##_loop(x, z, n);                                                                      \
+    }
+
+BINARY(add, a + b)
+BINARY(sub, a - b)
+BINARY(mul, a *b)
+BINARY(div, a / b)
+BINARY(lesser, a < b ? a : b)
+BINARY(greater, a > b ? a : b)
+BINARY(is_above, a > b ? 1.0f : 0.0f)
+
+UNARY(abs, fabsf(a))
+UNARY(negative, -a)
+UNARY(sign, (float)(a > 0.0f) - (float)(a < 0.0f))
+UNARY(square, a *a)
+UNARY(root, sqrtf(a))
+UNARY(floor, floorf(a))
+UNARY(round, rintf(a))
+/* In double, by functions with the same bits everywhere. NaN and what they do not take become NaN.
+ */
+UNARY(exponential, a <= 700.0f ? (float)ps_steady_exp((double)a) : a > 0.0f ? INFINITY : NAN)
+UNARY(logarithm, a >= FLT_MIN && a <= FLT_MAX ? (float)ps_steady_log((double)a) : NAN)
+
+static const struct {
+    const char *name;
+    vectors_fn *vectors;
+    number_fn *number;
+} binaries[] = {
+    {"add", add_vectors, add_number},
+    {"sub", sub_vectors, sub_number},
+    {"mul", mul_vectors, mul_number},
+    {"div", div_vectors, div_number},
+    {"min", lesser_vectors, lesser_number},
+    {"max", greater_vectors, greater_number},
+    {"is_above", is_above_vectors, is_above_number},
+};
+
+static const struct {
+    const char *name;
+    unary_fn *values;
+} unaries[] = {
+    {"abs", abs_values},       {"neg", negative_values},    {"sign", sign_values},
+    {"square", square_values}, {"sqrt", root_values},       {"floor", floor_values},
+    {"round", round_values},   {"exp", exponential_values}, {"log", logarithm_values},
+};
+
+static int call_binary(lua_State *lua)
+{
+    lua_Integer i = lua_tointeger(lua, lua_upvalueindex(1));
+
+    return binary(lua, binaries[i].vectors, binaries[i].number);
+}
+
+static int call_unary(lua_State *lua)
+{
+    lua_settop(lua, 1); /* an operator passes its argument twice */
+    return unary(lua, unaries[lua_tointeger(lua, lua_upvalueindex(1))].values);
+}
+
+static int vector_clip(lua_State *lua)
+{
+    const ps_vector *x = ps_vector_at(lua, 1);
+    float least = (float)luaL_checknumber(lua, 2), most = (float)luaL_checknumber(lua, 3);
+    float *z = ps_vector_new(lua, x->n);
+
+    greater_number(x->p, least, z, x->n);
+    for (size_t i = 0; i < x->n; i++) {
+        z[i] = z[i] < most ? z[i] : most;
+    }
+    return 1;
+}
+
+/* x + factor * y, rounded twice. */
+static int vector_axpy(lua_State *lua)
+{
+    const ps_vector *x = ps_vector_at(lua, 1), *y = ps_vector_at(lua, 3);
+    float *scaled;
+
+    luaL_argcheck(lua, x->n == y->n, 3, "has another length");
+    scaled = ps_vector_new(lua, y->n);
+    mul_number(y->p, (float)luaL_checknumber(lua, 2), scaled, y->n);
+    add_vectors(x->p, scaled, ps_vector_new(lua, x->n), x->n);
+    return 1;
+}
+
+/* Elementwise by a function of Lua: slow, for what has no loop of its own. */
+static int vector_map(lua_State *lua)
+{
+    const ps_vector *x = ps_vector_at(lua, 1);
+    float *z;
+
+    luaL_checktype(lua, 2, LUA_TFUNCTION);
+    z = ps_vector_new(lua, x->n);
+    for (size_t i = 0; i < x->n; i++) {
+        lua_pushvalue(lua, 2);
+        lua_pushnumber(lua, (lua_Number)x->p[i]);
+        lua_call(lua, 1, 1);
+        z[i] = (float)luaL_checknumber(lua, -1);
+        lua_pop(lua, 1);
+    }
+    return 1;
+}
+
+/* ---- Sums and extremes ---- */
+
+enum { LANES = 16 };
+
+/* Returns the sum of x * y, or of x if y is NULL, in double and in a fixed order. */
+static double product(const float *x, const float *y, size_t n)
+{
+    double part[LANES] = {0};
+    size_t i = 0;
+
+    for (; i + LANES <= n; i += LANES) {
+        for (size_t j = 0; j < LANES; j++) {
+            part[j] += (double)x[i + j] * (y == NULL ? 1.0 : (double)y[i + j]);
+        }
+    }
+    for (size_t j = 0; i + j < n; j++) {
+        part[j] += (double)x[i + j] * (y == NULL ? 1.0 : (double)y[i + j]);
+    }
+    for (size_t half = LANES / 2; half > 0; half /= 2) {
+        for (size_t j = 0; j < half; j++) {
+            part[j] += part[j + half];
+        }
+    }
+    return part[0];
+}
+
+static int vector_sum(lua_State *lua)
+{
+    const ps_vector *x = ps_vector_at(lua, 1);
+
+    lua_pushnumber(lua, product(x->p, NULL, x->n));
+    return 1;
+}
+
+static int vector_dot(lua_State *lua)
+{
+    const ps_vector *x = ps_vector_at(lua, 1), *y = ps_vector_at(lua, 2);
+
+    luaL_argcheck(lua, x->n == y->n, 2, "has another length");
+    lua_pushnumber(lua, product(x->p, y->p, x->n));
+    return 1;
+}
+
+static int vector_sum_abs(lua_State *lua)
+{
+    const ps_vector *x = ps_vector_at(lua, 1);
+
+    lua_pushnumber(lua, ps_kernels_best()->sum_abs(x->p, x->n));
+    return 1;
+}
+
+static int vector_sum_square(lua_State *lua)
+{
+    const ps_vector *x = ps_vector_at(lua, 1);
+
+    lua_pushnumber(lua, ps_kernels_best()->sum_square(x->p, x->n));
+    return 1;
+}
+
+/* The largest |x|; more than the largest float if one is infinite or NaN. */
+static int vector_max_abs(lua_State *lua)
+{
+    const ps_vector *x = ps_vector_at(lua, 1);
+    uint32_t bits = ps_kernels_best()->largest(x->p, x->n);
+    float most;
+
+    memcpy(&most, &bits, sizeof most);
+    lua_pushnumber(lua, isnan(most) ? HUGE_VAL : (lua_Number)most);
+    return 1;
+}
+
+/* Pushes the index, from 1, of the greatest value, and the value; of equal ones the first. */
+static int vector_argmax(lua_State *lua)
+{
+    const ps_vector *x = ps_vector_at(lua, 1);
+    size_t best = 0;
+
+    luaL_argcheck(lua, x->n > 0, 1, "is empty");
+    for (size_t i = 1; i < x->n; i++) {
+        best = x->p[i] > x->p[best] ? i : best;
+    }
+    lua_pushinteger(lua, (lua_Integer)best + 1);
+    lua_pushnumber(lua, (lua_Number)x->p[best]);
+    return 2;
+}
+
+/* NaN as 0 and infinities as the largest finite magnitude, so that a scale can be computed. Also
+ * pushes that magnitude, 0 for a slice that counts as zeros. */
+static int vector_finite(lua_State *lua)
+{
+    const ps_vector *x = ps_vector_at(lua, 1);
+    float *room = ps_vector_new(lua, x->n), most;
+    const float *p = ps_finite(x->p, x->n, room, &most);
+
+    if (p == x->p) {
+        lua_pushvalue(lua, 1);
+    }
+    lua_pushnumber(lua, (lua_Number)most);
+    return 2;
+}
+
+/* ---- Parts ---- */
+
+static int vector_length(lua_State *lua)
+{
+    lua_pushinteger(lua, (lua_Integer)ps_vector_at(lua, 1)->n);
+    return 1;
+}
+
+static int vector_part(lua_State *lua)
+{
+    const ps_vector *x = ps_vector_at(lua, 1);
+    size_t from = ps_count_at(lua, 2, x->n), count = ps_count_at(lua, 3, x->n - from);
+
+    memcpy(ps_vector_new(lua, count), x->p + from, count * sizeof(float));
+    return 1;
+}
+
+/* x[i] is a value, from 1; x.name a method. */
+static int vector_index(lua_State *lua)
+{
+    const ps_vector *x = ps_vector_at(lua, 1);
+
+    if (lua_isinteger(lua, 2)) {
+        lua_Integer i = lua_tointeger(lua, 2);
+
+        if (i < 1 || (size_t)i > x->n) {
+            return luaL_error(lua, "value %I of a vector of %I", i, (lua_Integer)x->n);
+        }
+        lua_pushnumber(lua, (lua_Number)x->p[i - 1]);
+        return 1;
+    }
+    lua_pushvalue(lua, 2);
+    lua_rawget(lua, lua_upvalueindex(1));
+    return 1;
+}
+
+/* ---- New vectors ---- */
+
+static int vec_fill(lua_State *lua)
+{
+    size_t n = ps_count_at(lua, 1, PS_VECTOR_VALUES);
+    float x = (float)luaL_optnumber(lua, 2, 0), *z = ps_vector_new(lua, n);
+
+    for (size_t i = 0; i < n; i++) {
+        z[i] = x;
+    }
+    return 1;
+}
+
+static int vec_range(lua_State *lua)
+{
+    size_t n = ps_count_at(lua, 1, PS_VECTOR_VALUES);
+    float *z = ps_vector_new(lua, n);
+
+    for (size_t i = 0; i < n; i++) {
+        z[i] = (float)i;
+    }
+    return 1;
+}
+
+static int vec_of(lua_State *lua)
+{
+    size_t n;
+    float *z;
+
+    luaL_checktype(lua, 1, LUA_TTABLE);
+    n = (size_t)lua_rawlen(lua, 1);
+    z = ps_vector_new(lua, n);
+    for (size_t i = 0; i < n; i++) {
+        lua_rawgeti(lua, 1, (lua_Integer)i + 1);
+        z[i] = (float)luaL_checknumber(lua, -1);
+        lua_pop(lua, 1);
+    }
+    return 1;
+}
+
+/* Draws uniform over (0, 1), with 16 bits: those with which codecs round. */
+static int vec_draw(lua_State *lua)
+{
+    uint32_t key = ps_key32((uint64_t)luaL_checkinteger(lua, 1));
+    size_t n = ps_count_at(lua, 2, PS_VECTOR_VALUES);
+    float *z = ps_vector_new(lua, n);
+
+    for (size_t i = 0; i < n; i++) {
+        z[i] = ((float)(ps_draw_u32(key, (uint32_t)i) >> 16) + 0.5f) * 0x1p-16f;
+    }
+    return 1;
+}
+
+/* Draws from the normal distribution. */
+static int vec_normal(lua_State *lua)
+{
+    uint64_t key = (uint64_t)luaL_checkinteger(lua, 1);
+    size_t n = ps_count_at(lua, 2, PS_VECTOR_VALUES);
+    float *z = ps_vector_new(lua, n);
+
+    for (size_t i = 0; i < n; i++) {
+        z[i] = (float)ps_draw_normal(key, i);
+    }
+    return 1;
+}
+
+/* A number rounded to float32, as it is where it is sent. */
+static int vec_f32(lua_State *lua)
+{
+    lua_pushnumber(lua, (lua_Number)(float)luaL_checknumber(lua, 1));
+    return 1;
+}
+
+/* Another key for another purpose: of a key and a number. */
+static int vec_key(lua_State *lua)
+{
+    uint64_t key = (uint64_t)luaL_checkinteger(lua, 1), index = (uint64_t)luaL_checkinteger(lua, 2);
+
+    lua_pushinteger(lua, (lua_Integer)ps_draw_u64(key, index));
+    return 1;
+}
+
+static const luaL_Reg functions[] = {
+    {"fill", vec_fill}, {"range", vec_range}, {"of", vec_of},         {"draw", vec_draw},
+    {"key", vec_key},   {"f32", vec_f32},     {"normal", vec_normal}, {NULL, NULL},
+};
+
+static const luaL_Reg methods[] = {
+    {"clip", vector_clip},
+    {"axpy", vector_axpy},
+    {"map", vector_map},
+    {"sum", vector_sum},
+    {"dot", vector_dot},
+    {"sum_abs", vector_sum_abs},
+    {"max_abs", vector_max_abs},
+    {"argmax", vector_argmax},
+    {"finite", vector_finite},
+    {"part", vector_part},
+    {"sum_square", vector_sum_square},
+    {NULL, NULL},
+};
+
+static void add_operator(lua_State *lua, const char *event, const char *method)
+{
+    lua_getfield(lua, -1, method);
+    lua_setfield(lua, -3, event);
+}
+
+void ps_vector_open(lua_State *lua)
+{
+    luaL_newmetatable(lua, ps_type_vector);
+    lua_newtable(lua);
+    luaL_setfuncs(lua, methods, 0);
+    for (size_t i = 0; i < sizeof binaries / sizeof binaries[0]; i++) {
+        lua_pushinteger(lua, (lua_Integer)i);
+        lua_pushcclosure(lua, call_binary, 1);
+        lua_setfield(lua, -2, binaries[i].name);
+    }
+    for (size_t i = 0; i < sizeof unaries / sizeof unaries[0]; i++) {
+        lua_pushinteger(lua, (lua_Integer)i);
+        lua_pushcclosure(lua, call_unary, 1);
+        lua_setfield(lua, -2, unaries[i].name);
+    }
+    add_operator(lua, "__add", "add");
+    add_operator(lua, "__sub", "sub");
+    add_operator(lua, "__mul", "mul");
+    add_operator(lua, "__div", "div");
+    add_operator(lua, "__unm", "neg");
+    lua_pushvalue(lua, -1);
+    lua_setfield(lua, LUA_REGISTRYINDEX, "vector methods"); /* pick.c adds to them */
+    lua_pushcclosure(lua, vector_index, 1);
+    lua_setfield(lua, -2, "__index");
+    lua_pushcfunction(lua, vector_length);
+    lua_setfield(lua, -2, "__len");
+    lua_pop(lua, 1);
+    luaL_newlib(lua, functions);
+}

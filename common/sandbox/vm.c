@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* vm.c - see vm.h. */
+#include "common/sandbox/vm.h"
+
+#include "common/sandbox/allowed.h"
+#include "common/sandbox/describe_plugin.h"
+#include "common/sandbox/values.h"
+
+#include <lauxlib.h>
+#include <malloc.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    HOOK_EVERY = 1000, /* instructions between two looks at the budget */
+    COLLECT_ABOVE =
+        16 * 1024 * 1024 /* bytes in use after a call, above which garbage is collected */
+};
+
+/* The one state of the process. */
+static struct {
+    lua_State *lua; /* NULL: nothing is loaded */
+    size_t used, budget;
+    uint64_t instructions; /* left of the call */
+    ps_sandbox_memory *shared;
+    ps_plugin_numbers numbers;
+} vm;
+
+static void *allocate(void *arg, void *old, size_t old_bytes, size_t bytes)
+{
+    void *p;
+
+    (void)arg;
+    old_bytes = old == NULL ? 0 : old_bytes; /* for a new object it is its type */
+    if (bytes == 0) {
+        free(old);
+        vm.used -= old_bytes;
+        return NULL;
+    }
+    if (bytes > old_bytes && bytes - old_bytes > vm.budget - vm.used) {
+        return NULL;
+    }
+    p = realloc(old, bytes);
+    if (p != NULL) {
+        vm.used = vm.used - old_bytes + bytes;
+    }
+    return p;
+}
+
+static void count_down(lua_State *lua, lua_Debug *at)
+{
+    (void)at;
+    if (vm.instructions <= HOOK_EVERY) {
+        vm.instructions = 0;
+        luaL_error(lua, "the call takes more instructions than the %d million of its budget",
+                   (int)(vm.shared->instructions / 1000000));
+    }
+    vm.instructions -= HOOK_EVERY;
+}
+
+/* Ends the process: an error outside of a protected call, which does not happen. */
+static int panic(lua_State *lua)
+{
+    (void)lua;
+    abort();
+}
+
+/* ---- Calls ---- */
+
+/* Pushes what the file returns when it runs anew. */
+static void push_plugin(lua_State *lua)
+{
+    lua_getfield(lua, LUA_REGISTRYINDEX, "chunk");
+    lua_call(lua, 0, 1);
+    if (lua_type(lua, -1) != LUA_TTABLE) {
+        luaL_error(lua, "the file returns a %s; it has to return a table", luaL_typename(lua, -1));
+    }
+}
+
+/* Returns where an argument's bytes begin. The service is trusted; the check is against its
+ * mistakes. */
+static const uint8_t *bytes_of(lua_State *lua, const ps_sandbox_value *v, size_t unit)
+{
+    if (v->at > PS_SANDBOX_ROOM || v->count > (PS_SANDBOX_ROOM - v->at) / unit) {
+        luaL_error(lua, "an argument is outside of the shared memory");
+    }
+    return vm.shared->in + v->at;
+}
+
+static void push_numbers(lua_State *lua, const ps_sandbox_value *v)
+{
+    const uint8_t *in = bytes_of(lua, v, sizeof(double));
+
+    lua_newtable(lua);
+    for (uint32_t i = 0; i < v->count && i < vm.numbers.count; i++) {
+        double x;
+
+        memcpy(&x, in + i * sizeof x, sizeof x);
+        if (vm.numbers.is_integer[i]) {
+            lua_pushinteger(lua, (lua_Integer)x);
+        } else {
+            lua_pushnumber(lua, x);
+        }
+        lua_setfield(lua, -2, vm.numbers.names[i]);
+    }
+}
+
+static void push_argument(lua_State *lua, const ps_sandbox_value *v)
+{
+    switch (v->kind) {
+    case PS_SANDBOX_BOOLEAN:
+        lua_pushboolean(lua, v->as.integer != 0);
+        break;
+    case PS_SANDBOX_NUMBER:
+        lua_pushnumber(lua, v->as.number);
+        break;
+    case PS_SANDBOX_INTEGER:
+        lua_pushinteger(lua, (lua_Integer)v->as.integer);
+        break;
+    case PS_SANDBOX_NUMBERED:
+        push_numbers(lua, v);
+        break;
+    case PS_SANDBOX_VECTOR:
+        ps_vector_view(lua, (const float *)(const void *)bytes_of(lua, v, sizeof(float)), v->count);
+        break;
+    case PS_SANDBOX_READER:
+        ps_reader_new(lua, bytes_of(lua, v, 1), v->count);
+        break;
+    case PS_SANDBOX_TEXT:
+        lua_pushlstring(lua, (const char *)bytes_of(lua, v, 1), v->count);
+        break;
+    default:
+        lua_pushnil(lua);
+    }
+}
+
+/* Where results stand in `out`, after one another. */
+typedef struct output {
+    size_t n;
+    ps_writer *writer; /* NULL: no argument is one */
+} output;
+
+static void *put(lua_State *lua, output *out, size_t bytes, ps_sandbox_value *v)
+{
+    size_t at = (out->n + 63) / 64 * 64;
+
+    if (at > PS_SANDBOX_ROOM || bytes > PS_SANDBOX_ROOM - at) {
+        luaL_error(lua, "the results take more than %d bytes", PS_SANDBOX_ROOM);
+    }
+    out->n = at + bytes;
+    v->at = (uint32_t)at;
+    return vm.shared->out + at;
+}
+
+static void take_result(lua_State *lua, int index, output *out, ps_sandbox_value *v)
+{
+    const ps_vector *x;
+    const char *text;
+    size_t n;
+
+    switch (lua_type(lua, index)) {
+    case LUA_TNIL:
+        v->kind = PS_SANDBOX_NIL;
+        break;
+    case LUA_TBOOLEAN:
+        v->kind = PS_SANDBOX_BOOLEAN;
+        v->as.integer = lua_toboolean(lua, index);
+        break;
+    case LUA_TNUMBER:
+        v->kind = lua_isinteger(lua, index) ? PS_SANDBOX_INTEGER : PS_SANDBOX_NUMBER;
+        if (v->kind == PS_SANDBOX_INTEGER) {
+            v->as.integer = lua_tointeger(lua, index);
+        } else {
+            v->as.number = lua_tonumber(lua, index);
+        }
+        break;
+    case LUA_TSTRING:
+        text = lua_tolstring(lua, index, &n);
+        v->kind = PS_SANDBOX_TEXT;
+        v->count = (uint32_t)n;
+        memcpy(put(lua, out, n, v), text, n);
+        break;
+    case LUA_TUSERDATA:
+        x = ps_vector_at(lua, index);
+        v->kind = PS_SANDBOX_VECTOR;
+        v->count = (uint32_t)x->n;
+        memcpy(put(lua, out, x->n * sizeof(float), v), x->p, x->n * sizeof(float));
+        break;
+    default:
+        luaL_error(lua,
+                   "result %d is a %s; numbers, strings, booleans, vectors and nil are allowed",
+                   index, luaL_typename(lua, index));
+    }
+}
+
+/* Pushes the arguments; a writer has the room in `out` that its argument says. */
+static void push_arguments(lua_State *lua, output *out)
+{
+    ps_sandbox_memory *shared = vm.shared;
+
+    for (uint32_t i = 0; i < shared->argument_count && i < PS_SANDBOX_ARGUMENTS; i++) {
+        const ps_sandbox_value *v = &shared->arguments[i];
+
+        if (v->kind == PS_SANDBOX_WRITER) {
+            ps_sandbox_value place;
+
+            out->writer = ps_writer_new(lua, put(lua, out, v->count, &place), v->count);
+            lua_pushvalue(lua, -1);
+            lua_setfield(lua, LUA_REGISTRYINDEX, "this writer"); /* keeps it from the collector */
+        } else {
+            push_argument(lua, v);
+        }
+    }
+}
+
+static int run(lua_State *lua)
+{
+    ps_sandbox_memory *shared = vm.shared;
+    output out = {.n = 0};
+    uint32_t results = 0;
+
+    push_plugin(lua);
+    lua_getfield(lua, -1, shared->function);
+    if (lua_type(lua, -1) != LUA_TFUNCTION) {
+        return luaL_error(lua, "the plugin has no function \"%s\"", shared->function);
+    }
+    lua_replace(lua, 1);
+    lua_settop(lua, 1);
+    push_arguments(lua, &out);
+    lua_call(lua, lua_gettop(lua) - 1, (int)shared->result_max);
+    if (out.writer != NULL) {
+        shared->results[results++] =
+            (ps_sandbox_value){.kind = PS_SANDBOX_WRITER, .count = (uint32_t)out.writer->n};
+    }
+    for (int i = 1; i <= lua_gettop(lua) && results < PS_SANDBOX_RESULTS; i++) {
+        take_result(lua, i, &out, &shared->results[results++]);
+    }
+    shared->result_count = results;
+    return 0;
+}
+
+/* ---- Loading ---- */
+
+static int load(lua_State *lua)
+{
+    ps_sandbox_memory *shared = vm.shared;
+    uint32_t bytes = shared->arguments[0].count;
+
+    ps_allowed_open(lua);
+    if (bytes > PS_SANDBOX_TEXT_MAX) {
+        return luaL_error(lua, "%d bytes; at most %d are allowed", (int)bytes, PS_SANDBOX_TEXT_MAX);
+    }
+    /* text only: the reader of compiled code is not made for hostile bytes */
+    if (luaL_loadbufferx(lua, (const char *)shared->in, bytes, "=code", "t") != LUA_OK) {
+        return lua_error(lua);
+    }
+    lua_pushvalue(lua, 1);
+    lua_setupvalue(lua, -2, 1);
+    lua_setfield(lua, LUA_REGISTRYINDEX, "chunk");
+    push_plugin(lua);
+    shared->results[0] = (ps_sandbox_value){
+        .kind = PS_SANDBOX_TEXT,
+        .count = ps_describe_plugin(lua, (char *)shared->out, PS_SANDBOX_ROOM, &vm.numbers),
+    };
+    shared->result_count = 1;
+    return 0;
+}
+
+static bool begin(void)
+{
+    if (vm.lua != NULL) {
+        lua_close(vm.lua);
+    }
+    /* vectors come from the heap, not from mappings that cost page faults each time */
+    mallopt(M_MMAP_THRESHOLD, 64 * 1024 * 1024);
+    mallopt(M_TRIM_THRESHOLD, 256 * 1024 * 1024);
+    vm.used = 0;
+    vm.lua = lua_newstate(allocate, NULL);
+    if (vm.lua != NULL) {
+        lua_atpanic(vm.lua, panic);
+        lua_gc(vm.lua, LUA_GCSTOP); /* between calls instead; within one only if memory runs out */
+    }
+    return vm.lua != NULL;
+}
+
+static void fail(ps_sandbox_memory *shared, const char *text)
+{
+    shared->failed = 1;
+    snprintf(shared->error, sizeof shared->error, "%s", text);
+}
+
+void ps_vm_answer(ps_sandbox_memory *shared)
+{
+    vm.shared = shared;
+    vm.budget = (size_t)shared->memory;
+    vm.instructions = shared->instructions;
+    shared->failed = 0;
+    shared->result_count = 0;
+    if (shared->what == PS_SANDBOX_LOAD ? !begin() : vm.lua == NULL) {
+        fail(shared, "nothing is loaded");
+        return;
+    }
+    lua_settop(vm.lua, 0);
+    lua_sethook(vm.lua, count_down, LUA_MASKCOUNT, HOOK_EVERY);
+    lua_pushcfunction(vm.lua, shared->what == PS_SANDBOX_LOAD ? load : run);
+    if (lua_pcall(vm.lua, 0, 0, 0) != LUA_OK) {
+        fail(shared, lua_type(vm.lua, -1) == LUA_TSTRING ? lua_tostring(vm.lua, -1)
+                                                         : "an error without text");
+    }
+    lua_settop(vm.lua, 0);
+    if (vm.used > COLLECT_ABOVE || vm.used > vm.budget / 2) {
+        lua_gc(vm.lua, LUA_GCCOLLECT);
+    }
+}

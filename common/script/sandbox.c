@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sandbox.c - see sandbox.h. */
+#include "common/script/sandbox.h"
+
+#include "common/base/clock.h"
+#include "common/base/xalloc.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    START_US = 10 * 1000 * 1000,
+    LOOK_NS = 20 * 1000 * 1000, /* how often a caller looks whether the process is there */
+    GRACE_US = 20 * 1000        /* beyond its own timer, before the process is ended from here */
+};
+
+struct ps_sandbox {
+    ps_sandbox_memory *shared;
+    ps_sandbox_budget budget;
+    pid_t pid;
+    bool is_over;
+    int status; /* of waitpid, if it is over */
+};
+
+ps_sandbox_budget ps_sandbox_budget_default(void)
+{
+    return (ps_sandbox_budget){
+        .instructions = 20 * 1000 * 1000, .memory = 64u << 20, .time_us = 5 * 1000 * 1000};
+}
+
+/* Writes the path of the program. */
+static ps_status find_program(char path[PATH_MAX])
+{
+    const char *given = getenv("PSGD_SANDBOX");
+    ssize_t n;
+    char *slash;
+
+    if (given != NULL && given[0] != '\0') {
+        snprintf(path, PATH_MAX, "%s", given);
+        return ps_ok();
+    }
+    n = readlink("/proc/self/exe", path, PATH_MAX - sizeof "psgd-sandbox");
+    slash = n > 0 ? memrchr(path, '/', (size_t)n) : NULL;
+    if (slash == NULL) {
+        return ps_fail(PS_UNAVAILABLE,
+                       "the folder of this program cannot be read (/proc/self/exe)");
+    }
+    strcpy(slash + 1, "psgd-sandbox"); /* the room was kept */
+    return ps_ok();
+}
+
+/* Returns memory to share, and its descriptor. */
+static ps_sandbox_memory *share(int *fd)
+{
+    void *p = MAP_FAILED;
+
+    *fd = memfd_create("psgd-sandbox", MFD_CLOEXEC);
+    if (*fd >= 0 && ftruncate(*fd, sizeof(ps_sandbox_memory)) == 0) {
+        p = mmap(NULL, sizeof(ps_sandbox_memory), PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
+    }
+    if (p == MAP_FAILED) {
+        if (*fd >= 0) {
+            close(*fd);
+        }
+        return NULL;
+    }
+    return p;
+}
+
+/* Starts the program with the shared memory as its only further descriptor, and without environment
+ * but for the choice of the processor's code. */
+static int spawn(const char *path, int fd, pid_t *pid)
+{
+    const char *cpu = getenv("PSGD_CPU");
+    char choice[64];
+    char *const arguments[] = {(char *)(uintptr_t)path, NULL};
+    char *const environment[] = {choice, NULL};
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attributes;
+    sigset_t none, all;
+    int error;
+
+    snprintf(choice, sizeof choice, "PSGD_CPU=%s", cpu != NULL ? cpu : "");
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawn_file_actions_init(&files);
+    posix_spawnattr_init(&attributes);
+    posix_spawn_file_actions_adddup2(&files, fd, PS_SANDBOX_FD);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &all);
+    posix_spawnattr_setpgroup(&attributes, 0); /* a terminal's signals are for the service */
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+                                              POSIX_SPAWN_SETPGROUP);
+    error = posix_spawn(pid, path, &files, &attributes, arguments, environment);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&files);
+    return error;
+}
+
+/* Notices that the process has ended. */
+static void look(ps_sandbox *s)
+{
+    if (!s->is_over && waitpid(s->pid, &s->status, WNOHANG) == s->pid) {
+        s->is_over = true;
+    }
+}
+
+static void end_process(ps_sandbox *s)
+{
+    if (!s->is_over) {
+        kill(s->pid, SIGKILL);
+        while (waitpid(s->pid, &s->status, 0) < 0 && errno == EINTR) {
+        }
+        s->is_over = true;
+    }
+}
+
+/* Blocks until the sandbox is done, at most until `deadline_us`. Returns false if it is not. */
+static bool wait_done(ps_sandbox *s, int64_t deadline_us)
+{
+    const struct timespec look_at = {.tv_nsec = LOOK_NS};
+    uint32_t turn;
+
+    while ((turn = atomic_load_explicit(&s->shared->turn, memory_order_acquire)) !=
+           PS_SANDBOX_DONE) {
+        if (syscall(SYS_futex, &s->shared->turn, FUTEX_WAIT, turn, &look_at, NULL, 0) == 0 ||
+            errno != ETIMEDOUT) {
+            continue;
+        }
+        look(s);
+        if (s->is_over || ps_clock_us() > deadline_us) {
+            return atomic_load_explicit(&s->shared->turn, memory_order_acquire) == PS_SANDBOX_DONE;
+        }
+    }
+    return true;
+}
+
+/* Returns why a call was not answered, after the process is over. */
+static ps_status ended(const ps_sandbox *s, bool was_late)
+{
+    if (was_late || (WIFSIGNALED(s->status) && WTERMSIG(s->status) == SIGALRM)) {
+        return ps_fail(PS_RESOURCE_EXHAUSTED, "takes longer than the %.3g s of its budget",
+                       (double)s->budget.time_us / 1e6);
+    }
+    if (WIFSIGNALED(s->status) && WTERMSIG(s->status) == SIGSYS) {
+        return ps_fail(PS_RESOURCE_EXHAUSTED,
+                       "was ended at a system call that the sandbox does not allow");
+    }
+    if (WIFSIGNALED(s->status)) {
+        return ps_fail(PS_RESOURCE_EXHAUSTED, "the sandbox was ended by signal %d",
+                       WTERMSIG(s->status));
+    }
+    return ps_fail(PS_RESOURCE_EXHAUSTED, "the sandbox ended with status %d",
+                   WEXITSTATUS(s->status));
+}
+
+/* Returns the text that the sandbox left, as a status. Only printable characters are taken. */
+static ps_status failure(const ps_sandbox *s, ps_code code)
+{
+    char text[PS_SANDBOX_ERROR];
+
+    memcpy(text, s->shared->error, sizeof text);
+    text[sizeof text - 1] = '\0';
+    for (char *at = text; *at != '\0'; at++) {
+        *at = isprint((unsigned char)*at) ? *at : ' ';
+    }
+    return ps_fail(code, "%s", text);
+}
+
+ps_status ps_sandbox_start(const ps_sandbox_budget *budget, ps_sandbox **out)
+{
+    ps_sandbox *s = ps_xcalloc(1, sizeof *s);
+    char path[PATH_MAX];
+    ps_status st = find_program(path);
+    int fd = -1, error = 0;
+
+    *out = NULL;
+    s->budget = *budget;
+    if (ps_is_ok(&st) && (s->shared = share(&fd)) == NULL) {
+        st = ps_fail(PS_UNAVAILABLE, "memory for a sandbox: %s", strerror(errno));
+    }
+    if (ps_is_ok(&st)) {
+        s->shared->protocol = PS_SANDBOX_PROTOCOL;
+        s->shared->instructions = budget->instructions;
+        s->shared->memory = budget->memory;
+        s->shared->nanoseconds = budget->time_us * 1000;
+        s->shared->service = (uint64_t)getpid();
+        atomic_store(&s->shared->turn, PS_SANDBOX_STARTED);
+        error = spawn(path, fd, &s->pid);
+        close(fd);
+    }
+    if (ps_is_ok(&st) && error != 0) {
+        st = ps_fail(PS_UNAVAILABLE, "%s cannot be started: %s", path, strerror(error));
+    }
+    if (!ps_is_ok(&st)) {
+        if (s->shared != NULL) {
+            munmap(s->shared, sizeof *s->shared);
+        }
+        free(s);
+        return st;
+    }
+    if (!wait_done(s, ps_clock_us() + START_US)) {
+        end_process(s);
+        st = ps_fail(PS_UNAVAILABLE, "%s did not start", path);
+    } else if (s->shared->failed != 0) {
+        st = failure(s, PS_UNAVAILABLE);
+    }
+    if (!ps_is_ok(&st)) {
+        ps_sandbox_end(s);
+        return st;
+    }
+    *out = s;
+    return st;
+}
+
+void ps_sandbox_end(ps_sandbox *sandbox)
+{
+    if (sandbox != NULL) {
+        end_process(sandbox);
+        munmap(sandbox->shared, sizeof *sandbox->shared);
+        free(sandbox);
+    }
+}
+
+ps_sandbox_memory *ps_sandbox_shared(ps_sandbox *sandbox)
+{
+    return sandbox->shared;
+}
+
+ps_status ps_sandbox_call(ps_sandbox *sandbox)
+{
+    ps_sandbox_memory *shared = sandbox->shared;
+    int64_t deadline_us = ps_clock_us() + (int64_t)sandbox->budget.time_us + GRACE_US;
+    bool was_late;
+
+    atomic_store_explicit(&shared->turn, PS_SANDBOX_CALLED, memory_order_release);
+    syscall(SYS_futex, &shared->turn, FUTEX_WAKE, 1, NULL, NULL, 0);
+    if (wait_done(sandbox, deadline_us)) {
+        return shared->failed != 0 ? failure(sandbox, PS_FAILED_PRECONDITION) : ps_ok();
+    }
+    was_late = !sandbox->is_over;
+    end_process(sandbox);
+    return ended(sandbox, was_late);
+}
+
+bool ps_sandbox_is_over(const ps_sandbox *sandbox)
+{
+    return sandbox->is_over;
+}
+
+int ps_sandbox_pid(const ps_sandbox *sandbox)
+{
+    return sandbox->pid;
+}

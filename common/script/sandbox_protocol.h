@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sandbox_protocol.h - the memory that a service shares with a sandbox process, and whose turn it
+ * is.
+ *
+ * The service writes a call, sets `turn` to PS_SANDBOX_CALLED and wakes the sandbox by the futex on
+ * it. The sandbox answers in the same memory, sets `turn` to PS_SANDBOX_DONE and wakes the service.
+ * Nobody writes out of turn, but a sandbox that was taken over may: the service copies what it
+ * reads once and checks the copy.
+ */
+#ifndef PS_COMMON_SCRIPT_SANDBOX_PROTOCOL_H
+#define PS_COMMON_SCRIPT_SANDBOX_PROTOCOL_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+enum {
+    PS_SANDBOX_FD = 3,                 /* the shared memory, in the sandbox process */
+    PS_SANDBOX_ARGUMENTS = 16,         /* most arguments of a call */
+    PS_SANDBOX_RESULTS = 8,            /* most results */
+    PS_SANDBOX_ERROR = 512,            /* bytes of an error's text */
+    PS_SANDBOX_TEXT_MAX = 65536,       /* bytes of a file of code */
+    PS_SANDBOX_NUMBERS = 12,           /* most numbers of a plugin */
+    PS_SANDBOX_ROOM = 4 * 1024 * 1024, /* bytes of `in` and of `out` */
+    PS_SANDBOX_PROTOCOL = 1            /* changes with this file */
+};
+
+/* Whose turn it is. */
+enum { PS_SANDBOX_STARTED = 1, PS_SANDBOX_CALLED, PS_SANDBOX_DONE };
+
+/* What the sandbox is to do. */
+enum {
+    PS_SANDBOX_LOAD =
+        1, /* compile in[0..bytes) and describe its plugin in out, as script_about.c reads it */
+    PS_SANDBOX_RUN /* call a function of the plugin */
+};
+
+/* Kinds of values. */
+enum {
+    PS_SANDBOX_NIL,
+    PS_SANDBOX_BOOLEAN, /* integer 0 or 1 */
+    PS_SANDBOX_NUMBER,
+    PS_SANDBOX_INTEGER,
+    PS_SANDBOX_NUMBERED, /* argument: the plugin's numbers as a table by name, `count` of them in
+                            `in` as double */
+    PS_SANDBOX_VECTOR,   /* `count` float32 */
+    PS_SANDBOX_READER,   /* argument: `count` bytes to read from */
+    PS_SANDBOX_WRITER,   /* argument: takes up to `count` bytes, which stand in `out`; as a result
+                            `count` is their number */
+    PS_SANDBOX_TEXT      /* `count` bytes */
+};
+
+typedef struct ps_sandbox_value {
+    uint32_t kind;
+    uint32_t at,
+        count; /* an argument's place in `in`, a result's in `out` (bytes); elements or bytes */
+    uint32_t reserved;
+    union {
+        double number;
+        int64_t integer;
+    } as;
+} ps_sandbox_value;
+
+typedef struct ps_sandbox_memory {
+    _Atomic uint32_t turn;
+    uint32_t protocol; /* PS_SANDBOX_PROTOCOL of the service */
+    uint32_t what;
+    uint32_t failed;               /* the answer is the text in `error` */
+    uint64_t instructions, memory; /* budgets of a call: instructions of Lua; bytes in use */
+    uint64_t nanoseconds;          /* time after which the sandbox ends itself */
+    uint64_t service;              /* process id of the service; the sandbox ends with it */
+    char function[32];
+    uint32_t argument_count, result_count, result_max;
+    uint32_t reserved;
+    ps_sandbox_value arguments[PS_SANDBOX_ARGUMENTS], results[PS_SANDBOX_RESULTS];
+    char error[PS_SANDBOX_ERROR];
+    _Alignas(64) uint8_t in[PS_SANDBOX_ROOM];
+    _Alignas(64) uint8_t out[PS_SANDBOX_ROOM];
+} ps_sandbox_memory;
+
+#endif

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* script.c - see script.h. */
+#include "common/script/script.h"
+
+#include "common/base/sha256.h"
+#include "common/base/xalloc.h"
+#include "common/script/script_impl.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LANES = 64 }; /* most sandboxes that wait for the next call */
+
+struct ps_script {
+    struct ps_script *next;
+    uint32_t users;
+    uint64_t id;
+    char *file, *text;
+    size_t bytes;
+    ps_script_about about;
+    ps_script_plugin plugin;
+
+    pthread_mutex_t lock; /* of what follows */
+    ps_sandbox *idle[LANES];
+    size_t idle_count;
+    ps_status failure;
+};
+
+/* The open scripts. Few, so a list. */
+static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
+static ps_script *all;
+
+/* Returns the first 53 bits of the text's SHA-256. */
+static uint64_t id_of(const char *text, size_t bytes)
+{
+    char hex[PS_SHA256_HEX_BYTES], first[15];
+
+    ps_sha256_of(text, bytes, hex);
+    snprintf(first, sizeof first, "%.14s", hex);
+    return strtoull(first, NULL, 16) >> 3;
+}
+
+static ps_script *find(uint64_t id)
+{
+    ps_script *s = all;
+
+    while (s != NULL && s->id != id) {
+        s = s->next;
+    }
+    return s;
+}
+
+/* Fills in the table of the script's kind. */
+static void make_plugin(ps_script *s)
+{
+    ps_script_plugin *plugin = &s->plugin;
+
+    plugin->params[0] = (ps_param){
+        .name = "script",
+        .value = (double)s->id,
+        .min = (double)s->id,
+        .max = (double)s->id,
+        .is_integer = true,
+        .help = "which script: the first 53 bits of its SHA-256",
+    };
+    memcpy(plugin->params + 1, s->about.numbers, s->about.number_count * sizeof(ps_param));
+    plugin->param_count = 1 + s->about.number_count;
+    if (strcmp(s->about.kind, "codec") == 0) {
+        ps_script_codec_make(&s->about, plugin);
+    }
+}
+
+ps_script *ps_script_open(const char *file, const char *text, size_t bytes,
+                          const ps_script_about *about)
+{
+    uint64_t id = id_of(text, bytes);
+    ps_script *s;
+
+    pthread_mutex_lock(&all_lock);
+    s = find(id);
+    if (s == NULL) {
+        s = ps_xcalloc(1, sizeof *s);
+        s->id = id;
+        s->file = ps_xstrdup(file);
+        s->text = ps_xmalloc(bytes + 1);
+        memcpy(s->text, text, bytes);
+        s->text[bytes] = '\0';
+        s->bytes = bytes;
+        s->about = *about;
+        ps_script_about_settle(&s->about);
+        s->failure = ps_ok();
+        pthread_mutex_init(&s->lock, NULL);
+        make_plugin(s);
+        s->next = all;
+        all = s;
+    }
+    s->users++;
+    pthread_mutex_unlock(&all_lock);
+    return s;
+}
+
+void ps_script_close(ps_script *script)
+{
+    ps_script **at = &all;
+
+    if (script == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&all_lock);
+    if (--script->users > 0) {
+        pthread_mutex_unlock(&all_lock);
+        return;
+    }
+    while (*at != script) {
+        at = &(*at)->next;
+    }
+    *at = script->next;
+    pthread_mutex_unlock(&all_lock);
+    while (script->idle_count > 0) {
+        ps_sandbox_end(script->idle[--script->idle_count]);
+    }
+    pthread_mutex_destroy(&script->lock);
+    free(script->file);
+    free(script->text);
+    free(script);
+}
+
+uint64_t ps_script_id(const ps_script *script)
+{
+    return script->id;
+}
+
+ps_script *ps_script_of_id(uint64_t id)
+{
+    ps_script *s;
+
+    pthread_mutex_lock(&all_lock);
+    s = find(id);
+    pthread_mutex_unlock(&all_lock);
+    return s;
+}
+
+const ps_script_about *ps_script_about_of(const ps_script *script)
+{
+    return &script->about;
+}
+
+ps_script *ps_script_of_params(const ps_params *params)
+{
+    return ps_script_of_id((uint64_t)params->v[0]);
+}
+
+const ps_codec *ps_script_codec(const ps_script *script)
+{
+    return script->plugin.codec.name != NULL ? &script->plugin.codec : NULL;
+}
+
+/* ---- Calls ---- */
+
+/* Writes the arguments to the shared memory. */
+static void put_arguments(ps_sandbox_memory *shared, const ps_script_value *arguments, size_t count)
+{
+    size_t at = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        const ps_script_value *a = &arguments[i];
+        size_t unit = a->kind == PS_SANDBOX_VECTOR     ? sizeof(float)
+                      : a->kind == PS_SANDBOX_NUMBERED ? sizeof(double)
+                                                       : 1;
+        ps_sandbox_value v = {.kind = a->kind, .count = a->count};
+
+        if (a->kind == PS_SANDBOX_NUMBER) {
+            v.as.number = a->number;
+        } else if (a->in == NULL) {
+            v.as.integer = a->integer;
+        } else {
+            at = (at + 63) / 64 * 64;
+            v.at = (uint32_t)at;
+            memcpy(shared->in + at, a->in, a->count * unit);
+            at += a->count * unit;
+        }
+        shared->arguments[i] = v;
+    }
+    shared->argument_count = (uint32_t)count;
+}
+
+/* Returns whether arguments fit into the shared memory. */
+static bool fits(const ps_script_value *arguments, size_t count)
+{
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        bytes += (arguments[i].in != NULL ? (size_t)arguments[i].count * sizeof(double) : 0) + 64;
+    }
+    return count <= PS_SANDBOX_ARGUMENTS && bytes <= PS_SANDBOX_ROOM;
+}
+
+static const char *kind_name(uint32_t kind)
+{
+    static const char *const names[] = {
+        [PS_SANDBOX_NIL] = "nothing",     [PS_SANDBOX_BOOLEAN] = "a boolean",
+        [PS_SANDBOX_NUMBER] = "a number", [PS_SANDBOX_INTEGER] = "an integer",
+        [PS_SANDBOX_VECTOR] = "a vector", [PS_SANDBOX_WRITER] = "bytes",
+        [PS_SANDBOX_TEXT] = "a string",
+    };
+    const char *name = kind < sizeof names / sizeof names[0] ? names[kind] : NULL;
+
+    return name != NULL ? name : "something else";
+}
+
+/* Takes one result. `v` is a copy of what the sandbox wrote, which may be anything. */
+static ps_status take_result(const ps_sandbox_memory *shared, const ps_sandbox_value *v,
+                             ps_script_value *r)
+{
+    size_t unit = r->kind == PS_SANDBOX_VECTOR ? sizeof(float) : 1;
+
+    if (r->kind == PS_SANDBOX_NUMBER && v->kind == PS_SANDBOX_INTEGER) {
+        r->number = (double)v->as.integer;
+        return ps_ok();
+    }
+    if (r->kind == PS_SANDBOX_INTEGER && v->kind == PS_SANDBOX_NUMBER &&
+        fabs(v->as.number) < 0x1p53 && v->as.number == floor(v->as.number)) {
+        r->integer = (int64_t)v->as.number;
+        return ps_ok();
+    }
+    if (v->kind != r->kind) {
+        return ps_fail(PS_FAILED_PRECONDITION, "returns %s; it has to return %s",
+                       kind_name(v->kind), kind_name(r->kind));
+    }
+    r->number = v->as.number;
+    r->integer = v->as.integer;
+    if (r->kind == PS_SANDBOX_VECTOR && v->count != r->count) {
+        return ps_fail(PS_FAILED_PRECONDITION, "returns %u values; it has to return %u", v->count,
+                       r->count);
+    }
+    if (r->kind == PS_SANDBOX_VECTOR || r->kind == PS_SANDBOX_WRITER ||
+        r->kind == PS_SANDBOX_TEXT) {
+        if (v->count > r->count || v->at > PS_SANDBOX_ROOM ||
+            v->count * unit > PS_SANDBOX_ROOM - v->at) {
+            return ps_fail(PS_FAILED_PRECONDITION, "returns %u bytes; at most %u are allowed",
+                           v->count, r->count);
+        }
+        r->count = v->count;
+        memcpy(r->out, shared->out + v->at, v->count * unit);
+    }
+    return ps_ok();
+}
+
+static ps_status take_results(const ps_sandbox_memory *shared, ps_script_value *results,
+                              size_t count)
+{
+    uint32_t has = shared->result_count;
+    ps_status st = ps_ok();
+
+    for (size_t i = 0; i < count && ps_is_ok(&st); i++) {
+        ps_sandbox_value v = {.kind = PS_SANDBOX_NIL};
+
+        if (i < has) {
+            v = shared->results[i];
+        }
+        st = take_result(shared, &v, &results[i]);
+    }
+    return st;
+}
+
+/* Starts a sandbox and has it load a text. */
+static ps_status load(const char *text, size_t bytes, ps_sandbox **out)
+{
+    ps_sandbox_budget budget = ps_sandbox_budget_default();
+    ps_script_value argument = {.kind = PS_SANDBOX_TEXT, .count = (uint32_t)bytes, .in = text};
+    ps_status st = ps_sandbox_start(&budget, out);
+
+    if (ps_is_ok(&st)) {
+        ps_sandbox_memory *shared = ps_sandbox_shared(*out);
+
+        shared->what = PS_SANDBOX_LOAD;
+        put_arguments(shared, &argument, 1);
+        st = ps_sandbox_call(*out);
+        if (!ps_is_ok(&st)) {
+            ps_sandbox_end(*out);
+            *out = NULL;
+        }
+    }
+    return st;
+}
+
+/* Takes a sandbox that waits, or starts another one. */
+static ps_status take(ps_script *s, ps_sandbox **out)
+{
+    ps_status st;
+
+    pthread_mutex_lock(&s->lock);
+    st = s->failure;
+    *out = ps_is_ok(&st) && s->idle_count > 0 ? s->idle[--s->idle_count] : NULL;
+    pthread_mutex_unlock(&s->lock);
+    return ps_is_ok(&st) && *out == NULL ? load(s->text, s->bytes, out) : st;
+}
+
+/* Gives a sandbox back, and keeps the first failure. */
+static void give_back(ps_script *s, ps_sandbox *sandbox, const ps_status *st)
+{
+    pthread_mutex_lock(&s->lock);
+    if (!ps_is_ok(st) && ps_is_ok(&s->failure)) {
+        s->failure = *st;
+    }
+    if (sandbox != NULL && !ps_sandbox_is_over(sandbox) && s->idle_count < LANES) {
+        s->idle[s->idle_count++] = sandbox;
+        sandbox = NULL;
+    }
+    pthread_mutex_unlock(&s->lock);
+    ps_sandbox_end(sandbox);
+}
+
+static ps_status call(ps_sandbox *sandbox, const char *function, const ps_script_value *arguments,
+                      size_t argument_count, ps_script_value *results, size_t result_count)
+{
+    ps_sandbox_memory *shared = ps_sandbox_shared(sandbox);
+    bool has_writer = false;
+    ps_status st;
+
+    if (!fits(arguments, argument_count)) {
+        return ps_fail(PS_FAILED_PRECONDITION, "its arguments take more than %d bytes",
+                       PS_SANDBOX_ROOM);
+    }
+    for (size_t i = 0; i < argument_count; i++) {
+        has_writer |= arguments[i].kind == PS_SANDBOX_WRITER;
+    }
+    shared->what = PS_SANDBOX_RUN;
+    snprintf(shared->function, sizeof shared->function, "%s", function);
+    shared->result_max = (uint32_t)(result_count - has_writer);
+    put_arguments(shared, arguments, argument_count);
+    st = ps_sandbox_call(sandbox);
+    return ps_is_ok(&st) ? take_results(shared, results, result_count) : st;
+}
+
+ps_status ps_script_call(ps_script *script, const char *function, const ps_script_value *arguments,
+                         size_t argument_count, ps_script_value *results, size_t result_count)
+{
+    ps_sandbox *sandbox;
+    ps_status st = take(script, &sandbox);
+
+    if (sandbox == NULL) {
+        bool is_new = st.code != PS_OK && ps_is_ok(&script->failure);
+
+        if (is_new) {
+            st = ps_wrap(st, "%s", script->file);
+            give_back(script, NULL, &st);
+        }
+        return st;
+    }
+    st = ps_wrap(call(sandbox, function, arguments, argument_count, results, result_count),
+                 "%s: %s", script->file, function);
+    give_back(script, sandbox, &st);
+    return st;
+}
+
+ps_status ps_script_failure(ps_script *script)
+{
+    ps_status st;
+
+    pthread_mutex_lock(&script->lock);
+    st = script->failure;
+    pthread_mutex_unlock(&script->lock);
+    return st;
+}
+
+/* ---- Descriptions ---- */
+
+ps_status ps_script_describe(const char *text, size_t bytes, ps_script_about *about)
+{
+    ps_script_value said = {.kind = PS_SANDBOX_TEXT, .count = PS_SCRIPT_SAID_MAX};
+    char room[PS_SCRIPT_SAID_MAX + 1];
+    ps_sandbox *sandbox;
+    ps_status st;
+
+    if (bytes > PS_SANDBOX_TEXT_MAX) {
+        return ps_fail(PS_INVALID_ARGUMENT, "has %zu bytes; at most %d are allowed", bytes,
+                       PS_SANDBOX_TEXT_MAX);
+    }
+    st = load(text, bytes, &sandbox);
+    if (ps_is_ok(&st)) {
+        said.out = room;
+        st = take_results(ps_sandbox_shared(sandbox), &said, 1);
+        ps_sandbox_end(sandbox);
+    }
+    if (ps_is_ok(&st)) {
+        room[said.count] = '\0';
+        st = ps_script_about_read(room, about);
+    }
+    if (!ps_is_ok(&st) && st.code != PS_UNAVAILABLE) {
+        st.code = PS_INVALID_ARGUMENT;
+    }
+    return st;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* script.h - a plugin that a job brings along: a file of Lua code with its description.
+ *
+ * The code runs in sandboxes (sandbox.h), as many at a time as threads call it. It has no state, so
+ * it does not matter which of them answers. The first failure stays: later calls fail with it at
+ * once, and whoever trains or serves ends the job with it. Any thread may call any function.
+ */
+#ifndef PS_COMMON_SCRIPT_SCRIPT_H
+#define PS_COMMON_SCRIPT_SCRIPT_H
+
+#include "common/base/param.h"
+#include "common/base/status.h"
+#include "common/codec/codec_type.h"
+#include "common/script/sandbox.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { PS_SCRIPT_NAME = 32, PS_SCRIPT_SUMMARY = 192 };
+
+/* What a file says of its plugin. */
+typedef struct ps_script_about {
+    char kind[PS_SCRIPT_NAME]; /* codec, schedule, metric, transform, consistency, compute */
+    char name[PS_SCRIPT_NAME];
+    char summary[PS_SCRIPT_SUMMARY];
+    double bits; /* of a codec: most bits a value */
+    bool is_unbiased, is_sparse, keeps_zeros;
+    uint32_t number_count;
+    ps_param numbers[PS_SANDBOX_NUMBERS + 1]; /* ends with a number without name */
+    char names[PS_SANDBOX_NUMBERS][PS_SCRIPT_NAME];
+    char help[PS_SANDBOX_NUMBERS][PS_SCRIPT_SUMMARY];
+} ps_script_about;
+
+/* Runs a file in a sandbox and reads its description. Returns INVALID_ARGUMENT with the reason if
+ * the file is not a plugin; as ps_sandbox_start if there is no sandbox. Blocks. */
+PS_MUST_USE ps_status ps_script_describe(const char *text, size_t bytes, ps_script_about *about);
+
+/* Returns how many numbers a plugin of a kind may have. */
+uint32_t ps_script_numbers_max(const char *kind);
+
+/* Points the numbers at the names and texts beside them, after a copy. */
+void ps_script_about_settle(ps_script_about *about);
+
+typedef struct ps_script ps_script;
+
+/* Returns the code of this text, whose description is known. The same text is the same code,
+ * however often it is opened; ps_script_close undoes one opening. `file` is for messages. */
+ps_script *ps_script_open(const char *file, const char *text, size_t bytes,
+                          const ps_script_about *about);
+/* NULL is allowed. The last one ends the sandboxes. */
+void ps_script_close(ps_script *script);
+
+/* The code's number: the first 53 bits of the SHA-256 of its text, so that a double has it exactly.
+ */
+uint64_t ps_script_id(const ps_script *script);
+/* Returns the open code with this number, or NULL. Valid while it is open. */
+ps_script *ps_script_of_id(uint64_t id);
+const ps_script_about *ps_script_about_of(const ps_script *script);
+
+/* Returns the plugin's table if the script is of that kind, else NULL. Valid while the script is
+ * open. The first of its numbers says which script it is; it has one value. */
+const ps_codec *ps_script_codec(const ps_script *script);
+
+/* An argument or a result of a call. */
+typedef struct ps_script_value {
+    uint32_t kind; /* PS_SANDBOX_... */
+    uint32_t
+        count; /* of a vector, of bytes, of numbers; of a writer its room, then the bytes written */
+    double number;
+    int64_t integer;
+    const void *in; /* an argument's */
+    void *out;      /* a result's (count), lent by the caller */
+} ps_script_value;
+
+/* Calls a function. Results must be of the kind and, for vectors, the count that `results` says; a
+ * number may be an integer and the other way round if the value is the same. The writer among the
+ * arguments, if there is one, is the first result. Returns FAILED_PRECONDITION with file, function
+ * and reason. */
+PS_MUST_USE ps_status ps_script_call(ps_script *script, const char *function,
+                                     const ps_script_value *arguments, size_t argument_count,
+                                     ps_script_value *results, size_t result_count);
+
+/* Returns the first failure of the code, or OK. */
+ps_status ps_script_failure(ps_script *script);
+
+#endif

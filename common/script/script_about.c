@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* script_about.c - reads what a sandbox says of a plugin. */
+#include "common/script/script_impl.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Reads a number from the start of *at, up to a blank. */
+static bool read_real(char **at, double *x)
+{
+    char *end;
+
+    *x = strtod(*at, &end);
+    if (end == *at || *end != ' ' || !isfinite(*x)) {
+        return false;
+    }
+    *at = end + 1;
+    return true;
+}
+
+/* Copies a word up to a blank. */
+static bool read_word(char **at, char word[PS_SCRIPT_NAME])
+{
+    size_t n = strcspn(*at, " ");
+
+    if (n == 0 || n >= PS_SCRIPT_NAME || (*at)[n] != ' ') {
+        return false;
+    }
+    memcpy(word, *at, n);
+    word[n] = '\0';
+    *at += n + 1;
+    return true;
+}
+
+static bool read_number(char *at, ps_script_about *about)
+{
+    uint32_t i = about->number_count;
+    ps_param *p;
+    double is_integer;
+
+    if (i == PS_SANDBOX_NUMBERS || !read_word(&at, about->names[i])) {
+        return false;
+    }
+    p = &about->numbers[i];
+    if (!read_real(&at, &p->value) || !read_real(&at, &p->min) || !read_real(&at, &p->max) ||
+        !read_real(&at, &is_integer)) {
+        return false;
+    }
+    p->is_integer = is_integer != 0;
+    snprintf(about->help[i], sizeof about->help[i], "%s", at);
+    p->name = about->names[i];
+    p->help = about->help[i];
+    about->number_count++;
+    return p->min <= p->value && p->value <= p->max;
+}
+
+static bool read_line(char *line, ps_script_about *about)
+{
+    char key[PS_SCRIPT_NAME];
+
+    if (!read_word(&line, key)) {
+        return false;
+    }
+    if (strcmp(key, "number") == 0) {
+        return read_number(line, about);
+    }
+    if (strcmp(key, "kind") == 0) {
+        return snprintf(about->kind, sizeof about->kind, "%s", line) < (int)sizeof about->kind;
+    }
+    if (strcmp(key, "name") == 0) {
+        return snprintf(about->name, sizeof about->name, "%s", line) < (int)sizeof about->name;
+    }
+    if (strcmp(key, "summary") == 0) {
+        return snprintf(about->summary, sizeof about->summary, "%s", line) <
+               (int)sizeof about->summary;
+    }
+    if (strcmp(key, "bits") == 0) {
+        about->bits = strtod(line, NULL);
+        return about->bits > 0 && about->bits <= 64;
+    }
+    if (strcmp(key, "is_unbiased") == 0) {
+        about->is_unbiased = line[0] == '1';
+        return true;
+    }
+    if (strcmp(key, "is_sparse") == 0) {
+        about->is_sparse = line[0] == '1';
+        return true;
+    }
+    about->keeps_zeros = line[0] == '1';
+    return strcmp(key, "keeps_zeros") == 0;
+}
+
+ps_status ps_script_about_read(char *lines, ps_script_about *about)
+{
+    *about = (ps_script_about){.bits = 32};
+    for (char *end; *lines != '\0'; lines = end + 1) {
+        end = strchr(lines, '\n');
+        if (end == NULL) {
+            return ps_fail(PS_INVALID_ARGUMENT, "its description has no end");
+        }
+        *end = '\0';
+        if (!read_line(lines, about)) {
+            return ps_fail(PS_INVALID_ARGUMENT,
+                           "its description has the line \"%.100s\"; bits are above 0 and at "
+                           "most 64, and a number's default is within its bounds",
+                           lines);
+        }
+    }
+    if (about->number_count > ps_script_numbers_max(about->kind)) {
+        return ps_fail(PS_INVALID_ARGUMENT, "params has %u numbers; a %s may have %u",
+                       about->number_count, about->kind, ps_script_numbers_max(about->kind));
+    }
+    if (about->kind[0] == '\0' || about->name[0] == '\0') {
+        return ps_fail(PS_INVALID_ARGUMENT, "its description has no kind and name");
+    }
+    return ps_ok();
+}
+
+uint32_t ps_script_numbers_max(const char *kind)
+{
+    return strcmp(kind, "codec") == 0 ? PS_PARAM_MAX - 1 - PS_WRAP_COUNT : PS_PARAM_MAX - 3;
+}
+
+void ps_script_about_settle(ps_script_about *about)
+{
+    for (uint32_t i = 0; i < about->number_count; i++) {
+        about->numbers[i].name = about->names[i];
+        about->numbers[i].help = about->help[i];
+    }
+}

@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+ps_test(system test_script ps_script)
+add_dependencies(test_script psgd-sandbox)
+target_compile_definitions(test_script PRIVATE PS_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+set_property(TEST test_script APPEND PROPERTY ENVIRONMENT "PSGD_SANDBOX=${PROJECT_BINARY_DIR}/bin/psgd-sandbox")
+
+add_executable(bench_script bench/bench_script.c)
+target_link_libraries(bench_script PRIVATE ps_script)
+set_target_properties(bench_script PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bench)

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_script.c - code of jobs in real sandboxes. */
+#include "common/base/clock.h"
+#include "common/base/draw.h"
+#include "common/codec/codec.h"
+#include "common/script/script.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXAMPLES PS_SOURCE_DIR "/clients/examples/code/"
+
+/* Reads a file; the caller frees it. */
+static char *read_text(const char *path)
+{
+    FILE *f = fopen(path, "re");
+    char *text = calloc(1, PS_SANDBOX_TEXT_MAX + 1);
+
+    assert_non_null(f);
+    assert_true(fread(text, 1, PS_SANDBOX_TEXT_MAX, f) > 0);
+    fclose(f);
+    return text;
+}
+
+static ps_script *open_example(const char *name)
+{
+    char path[256], *text;
+    ps_script_about about;
+    ps_script *script;
+    ps_status st;
+
+    snprintf(path, sizeof path, "%s%s", EXAMPLES, name);
+    text = read_text(path);
+    st = ps_script_describe(text, strlen(text), &about);
+    if (!ps_is_ok(&st)) {
+        fail_msg("%s: %s", name, st.text);
+    }
+    script = ps_script_open(name, text, strlen(text), &about);
+    free(text);
+    return script;
+}
+
+/* Fills x with normal draws, of which some are large. */
+static void fill(float *x, size_t n, uint64_t seed)
+{
+    uint64_t key = ps_draw_key(seed, PS_DRAW_TEST, 0, 0, 0);
+
+    for (size_t i = 0; i < n; i++) {
+        x[i] = (float)ps_draw_normal(key, i) * (i % 97 == 0 ? 5.0f : 0.1f);
+    }
+}
+
+/* An example codec gives the values of the built-in codec that it describes. */
+static void check_like(const char *file, const char *builtin)
+{
+    static const size_t lengths[] = {1, 7, 4095, PS_CODEC_VALUES};
+    static float x[PS_CODEC_VALUES], a[PS_CODEC_VALUES], b[PS_CODEC_VALUES];
+    static uint8_t bytes[PS_CODEC_ROOM], other[PS_CODEC_ROOM];
+    ps_script *script = open_example(file);
+    const ps_codec *codec = ps_script_codec(script), *peer = ps_codec_find(builtin);
+    ps_params params = ps_params_default(codec->params),
+              peer_params = ps_params_default(peer->params);
+
+    for (size_t l = 0; l < sizeof lengths / sizeof lengths[0]; l++) {
+        size_t n = lengths[l], k, m;
+        ps_encoding head, peer_head;
+        ps_status st;
+
+        fill(x, n, l);
+        if (l == 1) {
+            memset(x, 0, sizeof x);
+        }
+        k = ps_codec_encode(codec, &params, 77 + l, 3, x, n, bytes, &head);
+        m = ps_codec_encode(peer, &peer_params, 77 + l, 3, x, n, other, &peer_head);
+        assert_true(m > 0);
+        st = ps_script_failure(script);
+        if (!ps_is_ok(&st)) {
+            fail_msg("%s", st.text);
+        }
+        st = ps_codec_decode(codec, &head.msg, bytes, k, PS_INTO_SET, a, n);
+        if (!ps_is_ok(&st)) {
+            fail_msg("%s", st.text);
+        }
+        st = ps_codec_decode(peer, &peer_head.msg, other, m, PS_INTO_SET, b, n);
+        assert_true(ps_is_ok(&st));
+        for (size_t i = 0; i < n; i++) {
+            if (a[i] != b[i]) {
+                fail_msg("%s, %zu values: value %zu is %g, that of %s %g", file, n, i, (double)a[i],
+                         builtin, (double)b[i]);
+            }
+        }
+    }
+    ps_script_close(script);
+}
+
+static void test_example_codecs_give_the_values_of_built_in_ones(void **state)
+{
+    (void)state;
+    check_like("int8_lua.lua", "int8");
+    check_like("topk_lua.lua", "topk");
+    check_like("sgq.lua", "cot");
+}
+
+/* Programs that must fail, with a part of the text that says why. */
+static const struct {
+    const char *text, *why;
+} refused[] = {
+    {"return 1", "has to return a table"},
+    {"return {", "near <eof>"},
+    {"\x1bLua", "attempt to load a binary chunk"},
+    {"while true do end", "more instructions"},
+    {"local t = {} for i = 1, 1e9 do t[i] = i end", "not enough memory"},
+    {"return ('x'):rep(1e9)", "not enough memory"},
+    {"x = 1", "only local variables"},
+    {"math.pi = 3", "only local variables"},
+    {"return os.time()", "attempt to index a nil value (global 'os')"},
+    {"return io", "has to return a table"},
+    {"load('return 1')()", "attempt to call a nil value (global 'load')"},
+    {"pcall(error)", "attempt to call a nil value (global 'pcall')"},
+    {"setmetatable({}, {})", "attempt to call a nil value (global 'setmetatable')"},
+    {"string.format('%p', 'x')", "%p"},
+    {"return tostring({})", "has no text"},
+    {"local function f() return f() + 1 end f()", "memory"},
+    {"local s = ('a'):rep(64) s:match(('a?'):rep(64) .. s) s:match(('.-'):rep(60) .. 'b')",
+     "budget"},
+    {"return {kind = 'codec', name = 'a b'}", "a-z 0-9 _ are allowed"},
+    {"return {kind = 'codec', name = 'a'}", "needs a function encode"},
+    {"return {kind = 'worm', name = 'a'}", "kind is \"worm\""},
+};
+
+static void test_hostile_files_are_refused_with_the_reason(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        ps_script_about about;
+        ps_status st = ps_script_describe(refused[i].text, strlen(refused[i].text), &about);
+
+        if (ps_is_ok(&st) || strstr(st.text, refused[i].why) == NULL) {
+            fail_msg("%s: \"%s\", not \"%s\"", refused[i].text, st.text, refused[i].why);
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_example_codecs_give_the_values_of_built_in_ones),
+        cmocka_unit_test(test_hostile_files_are_refused_with_the_reason),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
