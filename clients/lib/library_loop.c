@@ -24,14 +24,23 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { OPTIONS_MAX = 64, TITLE_MAX_BYTES = 64, LEAVE_MS = 20000, LEAVE_LOOK_MS = 20, CHILD_FD = 3 };
+enum {
+    OPTIONS_MAX = 64,
+    TITLE_MAX_BYTES = 64,
+    LEAVE_MS = 20000,
+    LEAVE_LOOK_MS = 20,
+    WAIT_MS = 1000,
+    CHILD_FD = 3
+};
 
 extern char **environ;
 
 /* A rank of an attempt. */
 typedef struct rank_memory {
     uint32_t rank;
-    int fd;   /* its socket; -1: the worker has closed it */
+    int fd;       /* its socket; -1: the worker has closed it */
+    bool is_last; /* the memory has the weights after the last step, of `clock` */
+    uint64_t clock;
     void *at; /* (bytes) the memory */
     size_t bytes;
     const ps_loop_memory *head;
@@ -44,7 +53,8 @@ struct psgd_worker {
     rank_memory ranks[PS_LOOP_RANKS_MAX];
     uint32_t rank_count, turn; /* turn: the rank that is looked at first */
     rank_memory *now;          /* of the step in hand; NULL: there is none */
-    uint64_t clock;
+    rank_memory *last;         /* whose weights came with PSGD_DONE; NULL: none */
+    bool is_over;              /* the program was told that the attempt has ended */
     bool has_loss;
     bool *is_ready; /* (variable_count) of the step in hand */
     uint32_t left;
@@ -102,6 +112,8 @@ static ps_status spawn(const char *title, const char *const *options, int theirs
     (void)posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     (void)posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
     (void)posix_spawn_file_actions_adddup2(&actions, theirs, CHILD_FD);
+    /* The program's own files are not the worker's: it would keep pipes and ports open. */
+    (void)posix_spawn_file_actions_addclosefrom_np(&actions, CHILD_FD + 1);
     sigemptyset(&none);
     (void)posix_spawnattr_setsigmask(&attributes, &none);
     /* A group of its own: Ctrl-C at a terminal is for the program, which then leaves. */
@@ -132,7 +144,8 @@ int psgd_join(const char *title, const char *const *options, psgd_worker **out)
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
         return fail(PS_RESOURCE_EXHAUSTED, "no descriptors for a socket");
     }
-    if (ends[1] == CHILD_FD) { /* a duplicate of itself would stay closed on exec */
+    if (ends[1] <= CHILD_FD) { /* a duplicate of itself would stay closed on exec; those below are
+                                * opened before it is duplicated */
         int moved = fcntl(ends[1], F_DUPFD_CLOEXEC, CHILD_FD + 1);
 
         close(ends[1]);
@@ -176,22 +189,48 @@ static void drop_rank(psgd_worker *w, rank_memory *r)
     }
 }
 
-/* Drops the ranks whose sockets the worker has closed. */
-static void sweep(psgd_worker *w)
+/* Drops the ranks whose sockets the worker has closed; those with the weights after the last step
+ * only if the program has had them. */
+static void sweep(psgd_worker *w, bool is_over)
 {
     for (uint32_t i = w->rank_count; i > 0; i--) {
-        if (w->ranks[i - 1].fd < 0) {
+        if (w->ranks[i - 1].fd < 0 && (is_over || !w->ranks[i - 1].is_last)) {
             drop_rank(w, &w->ranks[i - 1]);
         }
     }
 }
 
-/* Takes the memory of a rank. Its content is the worker's and is checked as any other input. */
+/* Returns whether the memory of a rank is laid out as loop_protocol.h says. It is the worker's, and
+ * is checked as any other input. */
+static bool is_whole(const rank_memory *r)
+{
+    const ps_loop_memory *head = r->head;
+    size_t floats = head->param_count, bytes = floats * sizeof(float);
+
+    if (head->magic != PS_LOOP_MAGIC || head->variable_count > PS_LOOP_VARIABLES_MAX ||
+        floats > r->bytes / sizeof(float) || head->weights_at % sizeof(float) != 0 ||
+        head->gradients_at % sizeof(float) != 0 || head->weights_at > r->bytes - bytes ||
+        head->gradients_at > r->bytes - bytes || head->steps_of_epoch == 0 ||
+        r->bytes < sizeof *head + head->variable_count * sizeof *r->vars) {
+        return false;
+    }
+    for (uint32_t v = 0; v < head->variable_count; v++) {
+        const ps_loop_variable *var = &r->vars[v];
+
+        if (memchr(var->name, '\0', sizeof var->name) == NULL || var->rank > PS_LOOP_DIMS ||
+            var->at > floats || var->size > floats - var->at) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Takes the memory of a rank, and its socket; not the descriptor of the memory. */
 static ps_status take_rank(psgd_worker *w, const ps_loop_message *m, int memory_fd, int fd)
 {
     rank_memory r = {.rank = m->rank, .fd = fd, .bytes = m->value};
-    size_t floats;
 
+    sweep(w, true); /* weights of a job before it, of whose end nothing was heard */
     if (w->rank_count == PS_LOOP_RANKS_MAX || r.bytes < sizeof *r.head) {
         close(fd);
         return ps_fail(PS_DATA_LOSS, "psgd-worker has sent what is no rank of a job");
@@ -203,11 +242,7 @@ static ps_status take_rank(psgd_worker *w, const ps_loop_message *m, int memory_
     }
     r.head = r.at;
     r.vars = (const ps_loop_variable *)(const void *)(r.head + 1);
-    floats = r.head->param_count;
-    if (r.head->magic != PS_LOOP_MAGIC || r.head->variable_count > PS_LOOP_VARIABLES_MAX ||
-        floats > r.bytes / sizeof(float) || r.head->weights_at > r.bytes - floats * sizeof(float) ||
-        r.head->gradients_at > r.bytes - floats * sizeof(float) ||
-        r.bytes < sizeof *r.head + r.head->variable_count * sizeof *r.vars) {
+    if (!is_whole(&r)) {
         close(fd);
         (void)munmap(r.at, r.bytes);
         return ps_fail(PS_UNAVAILABLE, "psgd-worker and libpsgd are of versions that do not fit");
@@ -241,6 +276,46 @@ static ssize_t receive(int fd, ps_loop_message *m, int fds[2])
     return n;
 }
 
+static void fill(psgd_worker *w, const rank_memory *r, psgd_step *out)
+{
+    const ps_loop_memory *head = r->head;
+
+    memcpy(w->job_id, head->job_id, sizeof w->job_id);
+    w->job_id[sizeof w->job_id - 1] = '\0';
+    *out = (psgd_step){
+        .kind = r->is_last ? PSGD_DONE : PSGD_STEP,
+        .rank = head->rank,
+        .workers = head->workers,
+        .clock = r->clock,
+        .total_steps = head->total_steps,
+        .steps_of_epoch = head->steps_of_epoch,
+        .block_size = head->block_size,
+        .variable_count = head->variable_count,
+        .param_count = head->param_count,
+        .weights = (const float *)(const void *)((const uint8_t *)r->at + head->weights_at),
+        .gradients = r->is_last ? NULL : (float *)(void *)((uint8_t *)r->at + head->gradients_at),
+        .job_id = w->job_id,
+        .text = "",
+    };
+}
+
+/* Tells the program that the attempt has ended; of a job that is done, with its weights. */
+static void end_attempt(psgd_worker *w, const ps_loop_message *m, psgd_step *out)
+{
+    for (uint32_t i = 0; i < w->rank_count && m->kind == PS_LOOP_DONE && w->last == NULL; i++) {
+        if (w->ranks[i].is_last) {
+            w->last = &w->ranks[i];
+            fill(w, w->last, out);
+        }
+    }
+    out->kind = m->kind == PS_LOOP_DONE ? PSGD_DONE : PSGD_OVER;
+    memcpy(w->text, m->text, sizeof w->text);
+    w->text[sizeof w->text - 1] = '\0';
+    out->text = w->text;
+    out->job_id = w->job_id;
+    w->is_over = true;
+}
+
 /* Reads the control socket. Sets out->kind if there is something for the caller. */
 static ps_status read_control(psgd_worker *w, psgd_step *out)
 {
@@ -252,41 +327,22 @@ static ps_status read_control(psgd_worker *w, psgd_step *out)
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
         return ps_ok();
     }
-    if (n != (ssize_t)sizeof m) {
+    if (n != (ssize_t)sizeof m) { /* no descriptors came: a worker sends them with whole messages */
         return ps_fail(PS_UNAVAILABLE, "psgd-worker has ended; its log, on stderr, says why");
     }
     if (m.kind == PS_LOOP_BEGIN && fds[0] >= 0) {
         st = take_rank(w, &m, fds[0], fds[1]);
         close(fds[0]);
+        fds[0] = fds[1] = -1;
     } else if (m.kind == PS_LOOP_DONE || m.kind == PS_LOOP_OVER) {
-        out->kind = m.kind == PS_LOOP_DONE ? PSGD_DONE : PSGD_OVER;
-        memcpy(w->text, m.text, sizeof w->text);
-        w->text[sizeof w->text - 1] = '\0';
-        out->text = w->text;
-        out->job_id = w->job_id;
+        end_attempt(w, &m, out);
+    }
+    for (size_t i = 0; i < 2; i++) { /* no message but BEGIN has any */
+        if (fds[i] >= 0) {
+            close(fds[i]);
+        }
     }
     return st;
-}
-
-static void fill(psgd_worker *w, psgd_step *out)
-{
-    const ps_loop_memory *head = w->now->head;
-
-    *out = (psgd_step){
-        .kind = PSGD_STEP,
-        .rank = head->rank,
-        .workers = head->workers,
-        .clock = w->clock,
-        .total_steps = head->total_steps,
-        .steps_of_epoch = head->steps_of_epoch,
-        .block_size = head->block_size,
-        .variable_count = head->variable_count,
-        .param_count = head->param_count,
-        .weights = (const float *)(const void *)((const uint8_t *)w->now->at + head->weights_at),
-        .gradients = (float *)(void *)((uint8_t *)w->now->at + head->gradients_at),
-        .job_id = w->job_id,
-        .text = "",
-    };
 }
 
 /* Reads a rank's socket. Sets out->kind if it asks for a step. */
@@ -298,9 +354,14 @@ static ps_status read_rank(psgd_worker *w, rank_memory *r, psgd_step *out)
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
         return ps_ok();
     }
-    if (n != (ssize_t)sizeof m || m.kind != PS_LOOP_STEP) {
+    if (n != (ssize_t)sizeof m || (m.kind != PS_LOOP_STEP && m.kind != PS_LOOP_LAST)) {
         close(r->fd);
         r->fd = -1;
+        return ps_ok();
+    }
+    r->clock = m.value;
+    r->is_last = m.kind == PS_LOOP_LAST;
+    if (r->is_last) {
         return ps_ok();
     }
     free(w->is_ready);
@@ -309,12 +370,9 @@ static ps_status read_rank(psgd_worker *w, rank_memory *r, psgd_step *out)
         return ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for a step");
     }
     w->now = r;
-    w->clock = m.value;
     w->has_loss = false;
     w->left = r->head->variable_count;
-    memcpy(w->job_id, r->head->job_id, sizeof w->job_id);
-    w->job_id[sizeof w->job_id - 1] = '\0';
-    fill(w, out);
+    fill(w, r, out);
     return ps_ok();
 }
 
@@ -345,7 +403,7 @@ static ps_status look(psgd_worker *w, int wait_ms, psgd_step *out)
         st = read_control(w, out);
     }
     if (out->kind == 0) {
-        sweep(w);
+        sweep(w, false);
     }
     return st;
 }
@@ -363,19 +421,20 @@ int psgd_next(psgd_worker *w, int timeout_ms, psgd_step *out)
         return fail(PS_FAILED_PRECONDITION,
                     "the gradients of the step in hand are not ready: call psgd_ready first");
     }
-    w->now = NULL;
+    w->now = w->last = NULL;
     *out = (psgd_step){.kind = 0, .text = "", .job_id = w->job_id};
-    sweep(w);
-    while (ps_is_ok(&st) && out->kind == 0) {
+    sweep(w, w->is_over);
+    w->is_over = false;
+    do { /* what has come is taken, however short the time is */
         int64_t left_us = until_us - ps_clock_us();
-        int wait_ms = timeout_ms < 0 ? 1000 : left_us > 1000000 ? 1000 : (int)(left_us / 1000) + 1;
+        int wait_ms = timeout_ms < 0 || left_us > (int64_t)WAIT_MS * 1000 ? WAIT_MS
+                      : left_us > 0 ? (int)(left_us / 1000) + 1
+                                    : 0;
 
-        if (timeout_ms >= 0 && left_us < 0) {
-            return fail(PS_DEADLINE_EXCEEDED, "no step has come in time");
-        }
         st = look(w, wait_ms, out);
-    }
-    return library_tell(&st);
+    } while (ps_is_ok(&st) && out->kind == 0 && (timeout_ms < 0 || ps_clock_us() < until_us));
+    return ps_is_ok(&st) && out->kind == 0 ? fail(PS_DEADLINE_EXCEEDED, "no step has come in time")
+                                           : library_tell(&st);
 }
 
 /* --- the step in hand ---------------------------------------------------------------- */
@@ -383,18 +442,20 @@ int psgd_next(psgd_worker *w, int timeout_ms, psgd_step *out)
 int psgd_variable_at(const psgd_worker *w, uint32_t index, psgd_variable *out)
 {
     int code = check_owner(w);
+    const rank_memory *r;
     const ps_loop_variable *var;
 
     if (code != PSGD_OK) {
         return code;
     }
-    if (w->now == NULL) {
+    r = w->now != NULL ? w->now : w->last;
+    if (r == NULL) {
         return fail(PS_FAILED_PRECONDITION, "there is no step in hand: call psgd_next");
     }
-    if (out == NULL || index >= w->now->head->variable_count) {
+    if (out == NULL || index >= r->head->variable_count) {
         return fail(PS_INVALID_ARGUMENT, "psgd_variable_at: the model has no such variable");
     }
-    var = &w->now->vars[index];
+    var = &r->vars[index];
     *out = (psgd_variable){.name = var->name, .rank = var->rank, .at = var->at, .size = var->size};
     memcpy(out->dim, var->dim, sizeof out->dim);
     return PSGD_OK;
@@ -404,7 +465,7 @@ int psgd_variable_at(const psgd_worker *w, uint32_t index, psgd_variable *out)
 static int say(psgd_worker *w, ps_loop_message *m)
 {
     m->rank = w->now->rank;
-    m->value = w->clock;
+    m->value = w->now->clock;
     while (w->now->fd >= 0) {
         ssize_t n = send(w->now->fd, m, sizeof *m, MSG_NOSIGNAL);
 

@@ -134,7 +134,8 @@ typedef struct psgd_worker psgd_worker;
 
 enum {
     PSGD_STEP = 1, /* compute the gradient */
-    PSGD_DONE = 2, /* the job has all its steps; the next call waits for another job */
+    PSGD_DONE = 2, /* the job has all its steps, and `weights` is the model, NULL if nobody has it
+                    * here; the next call waits for another job */
     PSGD_OVER = 3  /* the attempt has ended early. The job goes on with another one, or has failed
                     * or was cancelled: its state says which. `text` may say why */
 };

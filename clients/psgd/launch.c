@@ -205,6 +205,7 @@ static ps_status take_job(launching *l, Psgd__V1__JobSpec *spec)
     workers = spec->worker_processes > 0 ? spec->worker_processes
               : spec->workers > 0        ? spec->workers
                                          : 1;
+    workers -= spec->programs < workers ? spec->programs : 0; /* their programs start them */
     wish.workers = spec->workers_max > workers ? spec->workers_max : workers;
     wish.pservers = !ps_spec_has_servers(spec) ? 0 : spec->pservers > 0 ? spec->pservers : 1;
     l->workers_min = spec->workers_min;

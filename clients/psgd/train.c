@@ -113,10 +113,11 @@ static bool make_plan(training *t, const char *path)
         st = error.status =
             ps_plan_create(full != NULL ? full : spec, note_violation, &error, &t->plan);
     }
-    if (ps_is_ok(&st) && ps_plan_is_foreign(t->plan)) {
-        st = error.status = ps_fail(PS_INVALID_ARGUMENT, "the model is foreign");
-        ps_error_violate(&error, "spec.model.foreign", "%s",
-                         "is computed by programs that join a cluster: psgd submit takes the job");
+    if (ps_is_ok(&st) && t->plan->spec->programs > 0) {
+        st = error.status = ps_fail(PS_INVALID_ARGUMENT, "programs compute the model");
+        ps_error_violate(&error,
+                         ps_plan_is_foreign(t->plan) ? "spec.model.foreign" : "spec.programs", "%s",
+                         "is for programs that join a cluster: psgd submit takes the job");
     }
     if (full != NULL) {
         psgd__v1__job_spec__free_unpacked(full, NULL);

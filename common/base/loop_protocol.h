@@ -9,10 +9,11 @@
  *            descriptors: the rank's memory and the rank's socket. Its end means that the other
  *            process has ended.
  *   rank     one for each rank of an attempt, until the attempt ends. STEP asks for the gradient of
- *            a clock; LOSS and then READY, until each variable was ready once, answer.
+ *            a clock; LOSS and then READY, until each variable was ready once, answer. LAST comes
+ * in place of a STEP when the rank has all its steps: the weights are those of the end.
  *
  * The memory is one file: struct ps_loop_memory | its variables | weights | gradients. The worker
- * writes weights between the last READY of a clock and the STEP of the next; the program writes
+ * writes weights between the last READY of a clock and the next STEP or LAST; the program writes
  * gradients between STEP and their READY. Numbers are the host's.
  */
 #ifndef PS_COMMON_BASE_LOOP_PROTOCOL_H
@@ -35,7 +36,8 @@ typedef enum ps_loop_kind {
     PS_LOOP_LEAVE,     /* control, to the worker: end in order */
     PS_LOOP_STEP,      /* rank, from the worker: value = clock */
     PS_LOOP_LOSS,      /* rank, to the worker: value = clock, loss */
-    PS_LOOP_READY      /* rank, to the worker: value = clock, variables [first, first + count) */
+    PS_LOOP_READY,     /* rank, to the worker: value = clock, variables [first, first + count) */
+    PS_LOOP_LAST       /* rank, from the worker: value = clock after the last step */
 } ps_loop_kind;
 
 typedef struct ps_loop_message {

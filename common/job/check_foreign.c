@@ -19,6 +19,11 @@ bool ps_plan_is_foreign(const ps_plan *plan)
     return plan->spec->model->n_foreign > 0;
 }
 
+bool ps_plan_is_program(const ps_plan *plan, uint32_t rank)
+{
+    return rank >= plan->spec->workers - plan->spec->programs;
+}
+
 void ps_name_foreign_data(Psgd__V1__JobSpec *spec)
 {
     if (spec->model == NULL || spec->model->n_foreign == 0) {
@@ -182,12 +187,59 @@ ps_status ps_plan_foreign_model(const ps_plan *plan, ps_model **out)
     return st;
 }
 
-void ps_check_foreign(ps_check *check, const ps_plan *plan)
+void ps_check_programs(ps_check *check, ps_plan *plan)
 {
-    static const char only[] = "with model.foreign";
+    Psgd__V1__JobSpec *spec = plan->spec;
+    uint32_t most = ps_plan_is_foreign(plan) ? spec->workers : spec->workers - 1;
+
+    if (ps_plan_is_foreign(plan) && spec->programs == 0) {
+        spec->programs = spec->workers;
+    }
+    if (spec->programs > most || (ps_plan_is_foreign(plan) && spec->programs < most)) {
+        ps_check_bad(check, "spec.programs", "is %" PRIu32 "; %s%" PRIu32 "%s", spec->programs,
+                     ps_plan_is_foreign(plan) ? "with model.foreign only " : "0 to ", most,
+                     ps_plan_is_foreign(plan) ? " (workers) is allowed"
+                                              : " (workers - 1) are allowed");
+        spec->programs = most;
+    }
+}
+
+/* Reports what a job of a model that psgd knows cannot have if some of its workers are programs. */
+static void check_beside_programs(ps_check *check, const ps_plan *plan)
+{
+    static const char field[] = "spec.programs";
     const Psgd__V1__JobSpec *spec = plan->spec;
 
-    if (!ps_plan_is_foreign(plan)) {
+    if (spec->worker_processes < 2) {
+        ps_check_bad(check, "spec.worker_processes",
+                     "is %" PRIu32 "; with programs at least 2 are needed, as a program carries no "
+                     "rank of psgd's own workers",
+                     spec->worker_processes);
+    }
+    if (spec->n_nodes > 0 || spec->workers_min > 0 || spec->workers_max > 0) {
+        ps_check_bad(check, field,
+                     "is %" PRIu32 "; a job with nodes, workers_min or workers_max has no programs",
+                     spec->programs);
+    }
+    for (uint32_t v = 0; v < plan->layout.variable_count && check->count == 0; v++) {
+        const ps_variable *var = &plan->layout.variables[v];
+
+        if (var->is_sparse || var->is_state) {
+            ps_check_bad(check, field,
+                         "is %" PRIu32 ", and the model has %s %s, of which a program cannot give "
+                         "a gradient",
+                         spec->programs, var->is_sparse ? "the sparse variable" : "the state",
+                         var->name);
+        }
+    }
+}
+
+void ps_check_foreign(ps_check *check, const ps_plan *plan)
+{
+    const char *only = ps_plan_is_foreign(plan) ? "with model.foreign" : "with programs";
+    const Psgd__V1__JobSpec *spec = plan->spec;
+
+    if (spec->programs == 0) {
         return;
     }
     if (plan->mesh != NULL) {
@@ -197,6 +249,10 @@ void ps_check_foreign(ps_check *check, const ps_plan *plan)
     if (plan->assign != NULL && strcmp(plan->assign->name, "iid") != 0) {
         ps_check_bad(check, "spec.assignment.name", "is \"%s\"; %s only iid is allowed",
                      plan->assign->name, only);
+    }
+    if (!ps_plan_is_foreign(plan)) {
+        check_beside_programs(check, plan);
+        return;
     }
     if (plan->feed_conf.transform_count > 0) {
         ps_check_bad(check, "spec.data.transforms", "has %" PRIu32 " entries; %s none is allowed",

@@ -360,6 +360,7 @@ ps_status ps_plan_create(const Psgd__V1__JobSpec *spec, ps_violate_fn *violate, 
     ps_check_exchange(&check, plan);
     check_scalars(&check, plan);
     check_timeouts(&check, plan->spec->timeouts);
+    ps_check_programs(&check, plan);
     ps_check_foreign_data(&check, plan);
     (void)ps_check_data(&check, plan);
     check_assignment(&check, plan);

@@ -140,8 +140,11 @@ typedef struct ps_plan {
     uint64_t total_clocks;      /* exchanges: the steps, or the rounds they make */
 } ps_plan;
 
-/* Returns whether users' programs compute the model (spec.model.foreign). */
+/* Returns whether only users' programs know the model (spec.model.foreign). */
 bool ps_plan_is_foreign(const ps_plan *plan);
+
+/* Returns whether a user's program computes the gradients of the rank (spec.programs). */
+bool ps_plan_is_program(const ps_plan *plan, uint32_t rank);
 
 /* Returns the ID of an init_from "job:ID", a part of it; NULL if it is a path. */
 const char *ps_init_from_job(const char *init_from);

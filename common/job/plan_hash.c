@@ -94,6 +94,7 @@ static void add_model(XXH3_state_t *hash, const ps_plan *plan)
 {
     add_number(hash, plan->layout.hash);
     add_choice(hash, plan->loss->name, NULL, NULL);
+    add_number(hash, plan->spec->programs);
     add_number(hash, plan->spec->model->n_foreign);
     for (size_t i = 0; i < plan->spec->model->n_foreign; i++) {
         const Psgd__V1__ForeignVariable *var = plan->spec->model->foreign[i];

@@ -30,7 +30,10 @@ void ps_check_foreign_data(ps_check *check, const ps_plan *plan);
 /* Checks the variables, and that nothing else of the model is given. Fills plan->loss, which nobody
  * computes. */
 bool ps_check_foreign_variables(ps_check *check, ps_plan *plan);
-/* Reports what such models cannot have. After everything else; does nothing for others. */
+/* Checks spec.programs, and sets it for such models. After the scalars. */
+void ps_check_programs(ps_check *check, ps_plan *plan);
+/* Reports what such models, and jobs with programs, cannot have. After everything else; does
+ * nothing for others. */
 void ps_check_foreign(ps_check *check, const ps_plan *plan);
 /* Creates the model of the variables, without layers. */
 PS_MUST_USE ps_status ps_plan_foreign_model(const ps_plan *plan, ps_model **out);

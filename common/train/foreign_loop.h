@@ -27,6 +27,8 @@ typedef struct ps_foreign_loop {
     /* Waits at most wait_ms for what the program says next. INVALID_ARGUMENT: it said
      * something that is not allowed; names it. */
     PS_MUST_USE ps_status (*next)(void *arg, int wait_ms, ps_foreign_said *said);
+    /* Gives it the weights after the last step, which it copies. */
+    void (*end)(void *arg, uint64_t clock, const float *weights);
     const float *gradients; /* (param_count) of the mean loss, as of the clock in hand */
     void *arg;
 } ps_foreign_loop;

@@ -224,9 +224,10 @@ ps_train_row ps_trainer_row(ps_trainer *t, uint32_t epoch, uint32_t batch, uint6
         .batch = (uint64_t)batch + 1,
         .step = step,
         .loss = score->loss_sum / (double)score->samples,
-        /* targets that are values have no right answers */
-        .accuracy = t->plan->facts.classes == 0 ? (double)NAN
-                                                : (double)score->correct / (double)score->samples,
+        /* targets that are values have no right answers; a program does not say its own */
+        .accuracy = t->plan->facts.classes == 0 || t->conf.loop != NULL
+                        ? (double)NAN
+                        : (double)score->correct / (double)score->samples,
         .samples_per_s = (double)score->samples * 1e6 / (double)(now_us - t->last_row_us + 1),
         .bytes_up = stats.bytes_up,
         .bytes_down = stats.bytes_down,
@@ -584,6 +585,9 @@ static void *run(void *arg)
         is_trained = train(t) && (!ps_trainer_is_at_stop(t) || settle(t));
         if (is_trained) {
             ps_exchange_drain(t->exchange);
+        }
+        if (is_trained && t->conf.loop != NULL && !ps_trainer_is_at_stop(t)) {
+            t->conf.loop->end(t->conf.loop->arg, t->clock, t->weights);
         }
         put_last_row(t);
         ps_trainer_record_end(t);

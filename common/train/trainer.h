@@ -65,7 +65,7 @@ typedef struct ps_trainer_conf {
      * this is rank 0 of a mesh, whose ranks all have the same; else it has no fd. */
     void (*saved)(void *arg, uint64_t clock, ps_snapshot state, ps_snapshot weights);
     void *arg;
-    const ps_foreign_loop *loop; /* if ps_plan_is_foreign, which computes the model; else NULL */
+    const ps_foreign_loop *loop; /* computes the gradients, if ps_plan_is_program; else NULL */
 } ps_trainer_conf;
 
 /* Creates a trainer and allocates all memory that training needs. Returns RESOURCE_EXHAUSTED if

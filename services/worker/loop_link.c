@@ -35,8 +35,8 @@ struct ps_loop_rank {
     ps_loop_link *link;
     uint32_t rank;
     int memory_fd;
-    int fd, theirs; /* ends of the rank's socket; theirs is -1 after the start */
-    size_t bytes;
+    int fd, theirs;            /* ends of the rank's socket; theirs is -1 after the start */
+    size_t bytes, param_count; /* the program may write into the memory: its sizes are not read */
     ps_loop_memory *memory;
     float *weights; /* in the memory */
     ps_foreign_loop ops;
@@ -157,17 +157,28 @@ void ps_loop_link_over(ps_loop_link *link, const ps_status *why)
 
 /* --- a rank ------------------------------------------------------------------- */
 
-static ps_status begin(void *arg, uint64_t clock, const float *weights)
+/* Puts weights into the memory and says so. The socket has room: a program is told of a clock when
+ * it has answered the one before. */
+static void give(ps_loop_rank *r, uint32_t kind, uint64_t clock, const float *weights)
 {
-    ps_loop_rank *r = arg;
-    ps_loop_message m = {.kind = PS_LOOP_STEP, .rank = r->rank, .value = clock};
+    ps_loop_message m = {.kind = kind, .rank = r->rank, .value = clock};
 
-    memcpy(r->weights, weights, r->memory->param_count * sizeof *weights);
+    memcpy(r->weights, weights, r->param_count * sizeof *weights);
     r->clock = clock;
-    if (send(r->fd, &m, sizeof m, MSG_NOSIGNAL) != (ssize_t)sizeof m) {
+    if (send(r->fd, &m, sizeof m, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)sizeof m) {
         end_too();
     }
+}
+
+static ps_status begin(void *arg, uint64_t clock, const float *weights)
+{
+    give(arg, PS_LOOP_STEP, clock, weights);
     return ps_ok();
+}
+
+static void end(void *arg, uint64_t clock, const float *weights)
+{
+    give(arg, PS_LOOP_LAST, clock, weights);
 }
 
 static ps_status next(void *arg, int wait_ms, ps_foreign_said *said)
@@ -240,6 +251,7 @@ static void describe(ps_loop_rank *r, const ps_session *session, size_t weights_
     r->weights = (float *)(void *)((uint8_t *)head + head->weights_at);
     r->ops = (ps_foreign_loop){.begin = begin,
                                .next = next,
+                               .end = end,
                                .gradients =
                                    (const float *)(void *)((uint8_t *)head + head->gradients_at),
                                .arg = r};
@@ -258,8 +270,10 @@ ps_status ps_loop_rank_create(ps_loop_link *link, const ps_session *session, uin
 
     *r = (ps_loop_rank){.link = link, .rank = rank, .fd = -1, .theirs = -1};
     r->bytes = weights_at + 2 * block;
-    r->memory_fd = memfd_create("psgd-loop", MFD_CLOEXEC);
-    if (r->memory_fd >= 0 && posix_fallocate(r->memory_fd, 0, (off_t)r->bytes) == 0) {
+    r->param_count = layout->param_count;
+    r->memory_fd = memfd_create("psgd-loop", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (r->memory_fd >= 0 && posix_fallocate(r->memory_fd, 0, (off_t)r->bytes) == 0 &&
+        fcntl(r->memory_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
         at = mmap(NULL, r->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, r->memory_fd, 0);
     }
     if (at == MAP_FAILED || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {

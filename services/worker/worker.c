@@ -220,6 +220,7 @@ static void cut(void *state, uint64_t clock, bool stays)
 static ps_status make_rank(ps_worker *w, const ps_session *session, uint32_t i)
 {
     size_t bytes = session->weight_count * sizeof(float);
+    bool is_program = ps_plan_is_program(session->plan, session->ranks[i]);
     ps_rank_conf conf = {
         .loop = w->loop,
         .node = w->node,
@@ -234,6 +235,11 @@ static ps_status make_rank(ps_worker *w, const ps_session *session, uint32_t i)
         .state = session->state_count > 0 ? session->states[i] : NULL,
     };
 
+    if (is_program != (w->link != NULL)) {
+        return ps_fail(PS_FAILED_PRECONDITION, "rank %u: %s", conf.rank,
+                       is_program ? "a program computes it, and none has joined by this worker"
+                                  : "psgd computes it, and this worker is for a program's ranks");
+    }
     if (i > 0) {
         w->copies[i] = ps_aligned_alloc(bytes);
         if (w->copies[i] == NULL) {
@@ -260,13 +266,7 @@ static ps_status prepare(void *state, ps_session *session)
     w->has_diverged = false;
     w->is_collected = false;
     w->cut = 0;
-    if (ps_plan_is_foreign(session->plan) != (w->link != NULL)) {
-        st = ps_fail(PS_FAILED_PRECONDITION,
-                     w->link == NULL ? "the job's model is foreign: workers that a program has "
-                                       "joined by libpsgd compute it"
-                                     : "this worker was joined by a program that computes a "
-                                       "foreign model, and the job's model is not");
-    } else if (session->state_count > 0 && session->state_count != w->rank_count) {
+    if (session->state_count > 0 && session->state_count != w->rank_count) {
         st = ps_fail(PS_FAILED_PRECONDITION,
                      "%u files of a checkpoint for %u ranks; one for each rank is expected",
                      session->state_count, w->rank_count);

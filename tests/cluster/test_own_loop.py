@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that compute a model themselves: libpsgd and the Python package, as users call them."""
+import csv
 import hashlib
 import json
 import os
@@ -71,7 +72,7 @@ if __name__ == "__main__":
             time.sleep(pause)
 """
 TORCH = """
-import sys
+import sys, time
 import psgd.torch, torch, torch.nn.functional as F
 class Digits(torch.utils.data.Dataset):
     def __init__(self, n=2048):
@@ -86,10 +87,46 @@ def network():
     return torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.LayerNorm(32), torch.nn.Tanh(), torch.nn.Linear(32, 10))
 if __name__ == "__main__":
     net = network()
-    with psgd.torch.join(net, "digits", coordinator=sys.argv[1], timeout=120) as worker:
-        for x, y in worker.batches(Digits()):
-            loss = F.cross_entropy(net(x), y)
-            worker.backward(loss)
+    with psgd.torch.join(net, "digits", coordinator=sys.argv[1], timeout=120, overlap="late" not in sys.argv) as worker:
+        if "rounds" in sys.argv:
+            shard = torch.utils.data.DataLoader(Digits(), batch_size=32, shuffle=True)
+            for round in worker.rounds():
+                own = torch.optim.Adam(net.parameters(), lr=0.003)
+                for x, y in shard:
+                    loss = F.cross_entropy(net(x), y)
+                    own.zero_grad(); loss.backward(); own.step()
+                worker.submit(loss)
+        else:
+            for x, y in worker.batches(Digits(), num_workers=1 if "forks" in sys.argv else 0):
+                if "late" in sys.argv:
+                    for half in (x[:16], y[:16]), (x[16:], y[16:]):
+                        (F.cross_entropy(net(half[0]), half[1]) / 2).backward()
+                    worker.step()
+                else:
+                    worker.zero_grad()
+                    F.cross_entropy(net(x), y).backward()
+                    worker.step()
+    torch.save(net.state_dict(), sys.argv[2])
+"""
+# A PyTorch worker of psgd's own network mlp, in a job that native workers serve too.
+MIXED = """
+import sys, time
+import psgd.torch, torch, torch.nn.functional as F
+sys.path.insert(0, sys.argv[4])
+from mnist import mnist
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.dense0, self.dense2, self.dense4 = torch.nn.Linear(784, 128), torch.nn.Linear(128, 128), torch.nn.Linear(128, 10)
+    def forward(self, x):
+        return self.dense4(torch.relu(self.dense2(torch.relu(self.dense0(x.flatten(1))))))
+torch.set_num_threads(1)
+with psgd.torch.join(Net(), "both", coordinator=sys.argv[1], timeout=120) as worker:
+    for x, y in worker.batches(mnist(sys.argv[3], "train")):
+        loss = F.cross_entropy(worker.net(x), y)
+        worker.backward(loss)
+        print(worker.now.clock, worker.now.rank, flush=True)
+        time.sleep(float(sys.argv[2]))
 """
 LINE = {"title": "line", "workers": 2, "block_size": 16, "epochs": 2, "data": {"params": {"samples": 32 * 60}},
         "model": {"foreign": [{"name": "w", "shape": [WIDTH], "uniform": 0.1}, {"name": "b", "shape": [1]}]},
@@ -100,7 +137,7 @@ class OwnLoop(harness.ClusterTest):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
-        for name, text in (("regression.py", REGRESSION), ("digits.py", TORCH)):
+        for name, text in (("regression.py", REGRESSION), ("digits.py", TORCH), ("mixed.py", MIXED)):
             (pathlib.Path(self.folder.name) / name).write_text(text)
         self.programs = []
         self.addCleanup(self.end_programs)
@@ -284,6 +321,73 @@ class OwnLoop(harness.ClusterTest):
         self.assertNotEqual(said.returncode, 0)
         self.assertIn("psgd submit takes the job", said.stderr)
 
+    def run_mixed(self, cluster, pause, victim=None, programs=1, **fields):
+        """Runs a job of native workers and PyTorch ones; kills one of them at step 30. Returns the job and its variables."""
+        examples = ROOT / "clients/examples/pytorch"
+        started = [self.program(cluster, pause, os.path.join(harness.data_path(), "mnist"), examples, name="mixed.py")
+                   for _ in range(programs)]
+        job = cluster.submit({"title": "both", "workers": 2, "programs": 1, "block_size": 32, "epochs": 1, "max_steps": 120,
+                              "eval_every_steps": 60, "model": {"preset": "mlp"}, "data": {"name": "mnist"},
+                              "optimizer": {"rule": {"name": "adam", "params": {"lr": 0.002}}}, **fields})
+        if victim is not None:
+            cluster.poll("step 30", lambda: cluster.get(job.id).progress.step >= 30, 60)
+            if victim == "program":
+                node = next(n for n in cluster.node_list() if n.loop and n.job_id == job.id)
+                os.kill(next(p.pid for p in started if str(p.pid) == self.parent(node)), signal.SIGKILL)
+            else:
+                node = next(n for n in cluster.node_list() if not n.loop and n.job_id == job.id and n.role == job_pb2.NODE_ROLE_WORKER)
+                next(p for p in cluster.workers if p.address == node.address).kill()
+        job = cluster.wait(job.id, seconds=120)
+        self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+        files = cluster.files(job.id)
+        path = pathlib.Path(self.folder.name) / "both.safetensors"
+        path.write_bytes(files[next(name for name in files if name.startswith("MODEL") and name.endswith("(ps).safetensors"))])
+        for p in started:
+            p.kill()
+        return job, {name: bytes(memoryview(v)) for name, v in psgd.safetensors.load(path).items()}
+
+    @staticmethod
+    def parent(node):
+        """The process that has started the worker of a node, which its port finds."""
+        port = node.address.rsplit(":", 1)[1]
+        said = subprocess.run(["ss", "-Hltnp", f"sport = :{port}"], capture_output=True, text=True, check=True).stdout
+        pid = said.split("pid=")[1].split(",")[0]
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1]
+
+    @unittest.skipUnless(torch, "no python3-torch")
+    def test_a_native_worker_and_a_pytorch_one_serve_a_job(self):
+        self.need_mnist()
+        cluster = self.cluster(workers=2, pservers=2, data=harness.data_path())
+        job, undisturbed = self.run_mixed(cluster, 0.02)
+        evaluations = list(csv.DictReader(cluster.files(job.id)["EV-both-N(1).csv"].decode().splitlines()))
+        self.assertGreater(float(evaluations[-1]["accuracy"]), 0.8)  # the program's worker evaluates as the others
+        with self.assertRaises(grpc.RpcError) as refused:
+            cluster.submit({"workers": 2, "programs": 1, "model": {"preset": "resnet"}, "data": {"name": "cifar10"}})
+        self.assertIn("spec.programs: is 1, and the model has the state stem_norm.running_mean", refused.exception.details())
+        self.assertEqual(len(job.recoveries), 0)
+        for victim, programs in (("program", 2), ("native", 1)):
+            with self.subTest(victim=victim):
+                job, left = self.run_mixed(cluster, 0.02, victim, programs)
+                self.assertEqual(len(job.recoveries), 1)
+                self.assertLessEqual(job.recoveries[0].step - job.recoveries[0].from_step, 1)
+                self.assertEqual(left, undisturbed)
+
+    def test_programs_are_not_for_every_job(self):
+        cluster = self.cluster(workers=1, pservers=1)
+        fine = {"title": "both", "workers": 2, "programs": 1, "model": {"preset": "mlp"}}
+        for fields, text in (({"programs": 2}, "spec.programs: is 2; 0 to 1 (workers - 1) are allowed"),
+                             ({"workers_min": 1}, "spec.programs: is 1; a job with nodes, workers_min"),
+                             ({"worker_processes": 1}, "spec.worker_processes: is 1; with programs at least 2"),
+                             ({"exchange": {"name": "ring"}}, "spec.exchange"),
+                             ({"model": LINE["model"], "data": LINE["data"]}, "spec.programs: is 1; with model.foreign only 2")):
+            with self.subTest(fields=fields), self.assertRaises(grpc.RpcError) as refused:
+                cluster.submit({**fine, **fields})
+            self.assertIn(text, refused.exception.details())
+        with self.assertRaises(grpc.RpcError) as refused:
+            cluster.submit({**fine, "workers": 3}, no_queue=True)
+        self.assertIn("needs 2 workers, 1 idle of 1 known; needs 1 worker whose programs have joined for both, 0 idle of 0 known",
+                      refused.exception.details())
+
     @unittest.skipUnless(torch, "no python3-torch")
     def test_a_pytorch_script_with_three_changed_lines(self):
         cluster = self.cluster(workers=0, pservers=2)
@@ -292,22 +396,33 @@ class OwnLoop(harness.ClusterTest):
 
         import psgd.torch as psgd_torch
 
-        programs = [self.program(cluster, name="digits.py") for _ in range(2)]
-        job = cluster.submit({"title": "digits", "workers": 2, "block_size": 32, "epochs": 6, "data": {"params": {"samples": 2048}},
-                              "model": {"foreign": psgd_torch.foreign(digits.network())}, "codec": {"up": {"name": "int8"}},
-                              "optimizer": {"rule": {"name": "adam", "params": {"lr": 0.003}}}})
-        job = cluster.wait(job.id)
-        self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
-        self.assertEqual([p.wait(30) for p in programs], [0, 0], [p.stderr.read() for p in programs])
-        files = cluster.files(job.id)
-        path = pathlib.Path(self.folder.name) / "digits.safetensors"
-        path.write_bytes(files[next(name for name in files if name.endswith("(ps).safetensors"))])
-        net = digits.network()
-        net.load_state_dict({name: torch.tensor(np.array(v)) for name, v in psgd.safetensors.load(path).items()}, strict=True)
-        data = digits.Digits()
-        with torch.no_grad():
-            right = float((net(data.x).argmax(1) == data.y).float().mean())
-        self.assertGreater(right, 0.95)
+        spec = {"title": "digits", "workers": 2, "block_size": 32, "epochs": 6, "data": {"params": {"samples": 2048}},
+                "model": {"foreign": psgd_torch.foreign(digits.network())}, "codec": {"up": {"name": "int8"}},
+                "optimizer": {"rule": {"name": "adam", "params": {"lr": 0.003}}}}
+        left = {}
+        for trick, fields in (("", {}), ("forks", {}), ("late", {}),
+                              ("rounds", {"epochs": 1, "max_steps": 4, "optimizer": {"rule": {"name": "sgd", "params": {"lr": 1}}}})):
+            with self.subTest(trick=trick):
+                saved = [os.path.join(self.folder.name, f"saved{i}") for i in (0, 1)]
+                programs = [self.program(cluster, path, trick, name="digits.py") for path in saved]
+                job = cluster.wait(cluster.submit({**spec, **fields}).id)
+                self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+                self.assertEqual([p.wait(30) for p in programs], [0, 0], [p.stderr.read() for p in programs])
+                files = cluster.files(job.id)
+                path = pathlib.Path(self.folder.name) / "digits.safetensors"
+                path.write_bytes(files[next(name for name in files if name.endswith("(ps).safetensors"))])
+                net = digits.network()
+                net.load_state_dict(psgd.safetensors.load_torch(path), strict=True)
+                data = digits.Digits()
+                with torch.no_grad():
+                    right = float((net(data.x).argmax(1) == data.y).float().mean())
+                self.assertGreater(right, 0.95)
+                for one in saved:  # each script's network ends with the job's model
+                    for name, value in torch.load(one).items():
+                        self.assertTrue(torch.equal(value, net.state_dict()[name]), name)
+                left[trick] = net.state_dict()
+        for name, value in left[""].items():
+            self.assertTrue(torch.equal(value, left["forks"][name]))
 
 
 if __name__ == "__main__":

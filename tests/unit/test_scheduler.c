@@ -326,6 +326,52 @@ static void a_job_begins_with_workers_min_processes(void **state)
     ps_nodes_fini(&w.nodes);
 }
 
+/* A worker that a program has joined by, for jobs of a title. */
+static void add_program(world *w, const char *id, const char *title, const char *address)
+{
+    add(w, id, WORKER, address);
+    snprintf(ps_nodes_find(&w->nodes, id)->loop, sizeof w->nodes.entries[0]->loop, "%s", title);
+}
+
+static void programs_have_the_last_ranks(void **state)
+{
+    world w;
+
+    (void)state;
+    begin(&w, 4, 1);
+    w.spec.programs = 2;
+    w.spec.title = (char *)"both";
+    add(&w, "w1", WORKER, "h:1");
+    add_program(&w, "w2", "both", "h:2");
+    add_program(&w, "w3", "other", "h:3");
+    add(&w, "p1", PSERVER, "h:9");
+    assert_false(ask(&w, 10 * S));
+    assert_string_equal(w.message, "needs 2 workers, 1 idle of 1 known; needs 2 workers whose "
+                                   "programs have joined for both, 1 idle of 1 known");
+    add(&w, "w4", WORKER, "h:4");
+    add_program(&w, "w5", "both", "h:5");
+    assert_true(ask(&w, 10 * S));
+    assert_int_equal(w.count, 5);
+    assert_string_equal(w.members[1].id, "w4");
+    assert_string_equal(w.members[2].id, "w2");
+    assert_int_equal(w.members[2].rank, 2);
+    assert_string_equal(w.members[3].id, "w5");
+    assert_int_equal(w.members[3].rank, 3);
+
+    /* after a loss each kind carries its own ranks */
+    w.is_after_loss = true;
+    hold(&w, "w2", "x-abc");
+    assert_true(ask(&w, 10 * S));
+    assert_int_equal(w.count, 4);
+    assert_string_equal(w.members[2].id, "w5");
+    assert_int_equal(w.members[2].rank, 2);
+    assert_int_equal(w.members[2].rank_count, 2);
+    hold(&w, "w1", "x-abc");
+    hold(&w, "w4", "x-abc");
+    assert_false(ask(&w, 10 * S));
+    ps_nodes_fini(&w.nodes);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -340,6 +386,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_named_node_of_another_job_is_waited_for),
         cmocka_unit_test(nodes_without_room_are_not_taken),
         cmocka_unit_test(after_a_loss_fewer_nodes_will_do),
+        cmocka_unit_test(programs_have_the_last_ranks),
         cmocka_unit_test(after_a_loss_named_nodes_are_waited_for),
     };
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""_loop.py - a worker whose model this program computes, by libpsgd (psgd.h)."""
+"""_loop.py - a worker whose model this program computes, by libpsgd (psgd.h). One thread at a time calls a worker."""
 from __future__ import annotations
 
 import ctypes
 import os
+import time
 import weakref
 from typing import Any, Iterator, Mapping
 
@@ -11,6 +12,7 @@ from ._library import library
 
 STEP, DONE, OVER = 1, 2, 3
 DEADLINE_EXCEEDED, FAILED_PRECONDITION, ABORTED = 4, 9, 10
+LOOK_MS = 250  # Python handles signals, such as Ctrl-C, between two calls
 
 
 class _Variable(ctypes.Structure):
@@ -38,7 +40,17 @@ class Ended(Exception):
 
 
 class Variable:
-    """A variable of the model: `name`, `shape`, and flat float32 views `weights` (read only) and `gradient` of the step."""
+    """A variable of the model, by flat views of memory that is shared with the worker; valid until the attempt ends.
+
+    `index`: its place in the model, for `Step.ready`. `shape`: a tuple of 1 to 4. `weights`: float32 (size), read only.
+    `gradient`: float32 (size), to be filled; None after the last step."""
+
+    index: int
+    name: str
+    shape: tuple[int, ...]
+    size: int
+    weights: memoryview
+    gradient: memoryview | None
 
     def __init__(self, index: int, from_: _Variable, step: _Step) -> None:
         self.index, self.name = index, from_.name.decode()
@@ -46,14 +58,29 @@ class Variable:
         self.size = from_.size
         floats = ctypes.c_float * from_.size
         self.weights = memoryview(floats.from_address(step.weights + 4 * from_.at)).cast("B").cast("f").toreadonly()
-        self.gradient = memoryview(floats.from_address(step.gradients + 4 * from_.at)).cast("B").cast("f")
+        self.gradient = None if step.gradients is None else memoryview(
+            floats.from_address(step.gradients + 4 * from_.at)).cast("B").cast("f")
 
 
 class Step:
     """A step of a rank: compute the gradient of the mean loss of `block_size` samples at the weights.
 
     Which samples must follow from `clock` (steps of the job before this one) and `rank` alone, because a step may come
-    again after a loss. `variables` has the weights; put gradients into them, say `loss`, then `ready`."""
+    again after a loss. `variables` has the weights; put gradients into them, say `loss`, then `ready`.
+
+    `rank` of `workers`; `clock` of `total_steps`; `epoch` and `batch`: the clock as epoch and step of it, from 0;
+    `steps_of_epoch`; `job`: its id."""
+
+    rank: int
+    workers: int
+    clock: int
+    total_steps: int
+    steps_of_epoch: int
+    block_size: int
+    epoch: int
+    batch: int
+    job: str
+    variables: list[Variable]
 
     def __init__(self, worker: "Worker", raw: _Step) -> None:
         self._worker = worker
@@ -74,7 +101,12 @@ class Step:
 
 
 class Worker:
-    """A worker of jobs with this title; see `join`. Use it in `with`, or call `leave`."""
+    """A worker of jobs with this title; see `join`. Use it in `with`, or call `leave`.
+
+    `last`: after the last step of a job a Step with the weights of its model, until the next call of `next`; else None."""
+
+    title: str
+    last: Step | None
 
     def __init__(self, title: str, options: Mapping[str, Any]) -> None:
         lib = library()
@@ -85,10 +117,10 @@ class Worker:
         lib.psgd_loss.argtypes = [pointer, ctypes.c_double]
         lib.psgd_ready.argtypes = [pointer, uint, uint]
         lib.psgd_leave.argtypes, lib.psgd_leave.restype = [pointer], None
-        flags = [f"--{name.replace('_', '-')}={os.fspath(value) if isinstance(value, os.PathLike) else value}".encode()
-                 for name, value in options.items() if value is not None]
+        flags = [f"--{name.replace('_', '-')}{'' if value is True else f'={os.fspath(value) if isinstance(value, os.PathLike) else value}'}"
+                 .encode() for name, value in options.items() if value is not None and value is not False]
         handle = pointer()
-        self.title, self._known = title, {}
+        self.title, self._known, self.last = title, {}, None
         self._check(lib.psgd_join(title.encode(), (text * (len(flags) + 1))(*flags, None), ctypes.byref(handle)))
         self._handle = handle
         self._end = weakref.finalize(self, lib.psgd_leave, handle)
@@ -99,24 +131,31 @@ class Worker:
             raise Ended(text) if code == ABORTED else TimeoutError(text) if code == DEADLINE_EXCEEDED else WorkerError(code, text)
 
     def _variables(self, raw: _Step) -> list[Variable]:
-        if self._known.get(raw.rank, (None,))[0] != (raw.weights, raw.job_id):
+        if self._known.get(raw.rank, (None,))[0] != (raw.weights, raw.gradients, raw.job_id):
             variables = []
             for index in range(raw.variable_count):
                 variable = _Variable()
                 self._check(library().psgd_variable_at(self._handle, index, ctypes.byref(variable)))
                 variables.append(Variable(index, variable, raw))
-            self._known[raw.rank] = ((raw.weights, raw.job_id), variables)
+            self._known[raw.rank] = ((raw.weights, raw.gradients, raw.job_id), variables)
         return self._known[raw.rank][1]
 
     def next(self, timeout: float | None = None) -> Step | None:
         """Waits for the next step, at most `timeout` seconds. None: the job has all its steps.
 
         Raises TimeoutError, Ended if the attempt has ended early (call it again: the job may go on), or WorkerError."""
-        raw = _Step()
-        wait = -1 if timeout is None else max(0, int(timeout * 1000))
-        self._check(library().psgd_next(self._handle, wait, ctypes.byref(raw)))
+        raw, until, code = _Step(), None if timeout is None else time.monotonic() + timeout, DEADLINE_EXCEEDED
+        self.last = None
+        while code == DEADLINE_EXCEEDED:
+            left = LOOK_MS if until is None else min(LOOK_MS, max(0, int((until - time.monotonic()) * 1000)))
+            code = library().psgd_next(self._handle, left, ctypes.byref(raw))
+            if until is not None and time.monotonic() >= until:
+                break
+        self._check(code)
         if raw.kind == OVER:
             raise Ended(raw.text.decode("utf-8", "replace") or "the attempt has ended")
+        if raw.kind == DONE:
+            self.last = Step(self, raw) if raw.weights else None
         return Step(self, raw) if raw.kind == STEP else None
 
     def steps(self, timeout: float | None = None) -> Iterator[Step]:
@@ -135,7 +174,7 @@ class Worker:
 
     def leave(self) -> None:
         """Ends the worker in order: a job goes on without it. Nothing happens if it has left."""
-        self._known = {}
+        self._known, self.last = {}, None
         self._end()
 
     def __enter__(self) -> "Worker":
@@ -148,7 +187,7 @@ class Worker:
 def join(title: str, **options: Any) -> Worker:
     """Starts a worker for jobs with this title whose model is `foreign`: this program computes it.
 
-    `options` are options of psgd-worker, with _ for -: coordinator="HOST:PORT", tls_dir=..., log_level="info". The worker
+    `options` are options of psgd-worker, with _ for -: coordinator="HOST:PORT", tls_dir=..., insecure=True. The worker
     is the program that PSGD_WORKER names, else psgd-worker on the PATH. It ends with this process."""
     return Worker(title, options)
 

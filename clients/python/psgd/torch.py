@@ -3,9 +3,12 @@
 
 A plain script becomes a worker of a cluster (docs/own-loop.md):
 
-    worker = psgd.torch.join(net, "mnist", coordinator="HOST:PORT")
-    for x, y in worker.batches(dataset):
-        worker.backward(F.cross_entropy(net(x), y))
+    optimizer = psgd.torch.join(net, "mnist", coordinator="HOST:PORT")
+    for x, y in optimizer.batches(loader):
+        loss = F.cross_entropy(net(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
 
 DistributedDataParallel sends its gradients encoded:
 
@@ -16,7 +19,8 @@ Each of its ranks gets the encodings of all ranks, decodes them in the order of 
 have the same bits on all ranks.
 """
 import struct
-from typing import Any, Callable, Iterator
+import weakref
+from typing import Any, Iterator
 
 import torch
 import torch.distributed as dist
@@ -25,6 +29,7 @@ from ._loop import Ended, Step, Variable
 from ._loop import join as _join
 from .encoding import Codec
 
+SEND_VALUES = 65536  # gradients are said in runs of at least so many values, as each costs a message
 LENGTH = struct.Struct("<Q")  # before an encoding, which has room for the longest one behind it
 
 
@@ -99,23 +104,138 @@ def foreign(net: torch.nn.Module) -> list[dict[str, Any]]:
     return result
 
 
+class _Shard:
+    """The indices of a rank's batches from a step of a job on, as a batch sampler."""
+
+    def __init__(self, samples: int, seed: int, step: Step) -> None:
+        if samples == 0:
+            raise ValueError("the data set has no samples")
+        self.samples, self.seed, self.first = samples, seed, step.clock
+        self.rank, self.workers, self.block_size = step.rank, step.workers, step.block_size
+        self.steps_of_epoch, self.total_steps = step.steps_of_epoch, step.total_steps
+
+    def __iter__(self) -> Iterator[list[int]]:
+        order, order_epoch = [], None
+        for clock in range(self.first, self.total_steps):
+            epoch, batch = divmod(clock, self.steps_of_epoch)
+            if order_epoch != epoch:
+                generator = torch.Generator().manual_seed(self.seed * 1000003 + epoch)
+                order, order_epoch = torch.randperm(self.samples, generator=generator).tolist(), epoch
+            first = (batch * self.workers + self.rank) * self.block_size
+            yield [order[i % self.samples] for i in range(first, first + self.block_size)]
+
+    def __len__(self) -> int:
+        return max(0, self.total_steps - self.first)
+
+
+class _Sender:
+    """Copies gradients into the step's memory while autograd computes others, and says which are ready."""
+
+    def __init__(self, parameters: dict[str, torch.nn.Parameter], overlap: bool) -> None:
+        self._overlap, self._step = overlap, None
+        self._views: dict[torch.nn.Parameter, tuple[int, torch.Tensor]] = {}
+        self._waiting: dict[int, int] = {}  # values by index of the variable, of those that are ready and were not said
+        self._sent: list[tuple[torch.nn.Parameter, int]] = []  # with the version of the gradient that was sent
+        self._loss, self._nodes = None, []
+        for p in parameters.values():  # the node that adds to p.grad runs once in a backward pass, when all uses of p are done
+            if p.requires_grad:
+                node = p.expand_as(p).grad_fn.next_functions[0][0]
+                node.register_hook(lambda *_, p=p: self._computed(p))
+                self._nodes.append(node)  # else autograd frees it, and makes another one without the hook
+        _senders.add(self)
+
+    def begin(self, step: Step, views: dict[torch.nn.Parameter, tuple[int, torch.Tensor]]) -> None:
+        self._step, self._views, self._waiting, self._sent, self._loss = step, dict(views), {}, [], None
+
+    def saw(self, loss: float) -> None:
+        """Notes the value of a backward pass that begins; several are parts of a batch, and their sum is its loss."""
+        self._loss = loss + (self._loss or 0)
+
+    def _computed(self, p: torch.nn.Parameter) -> None:
+        if self._step is None or not self._overlap:
+            return
+        if p not in self._views:
+            raise RuntimeError("a second backward pass in a step: its first gradients are on their way; "
+                               "psgd.torch.join(..., overlap=False) sends them in step()")
+        self._take(p)
+
+    def _take(self, p: torch.nn.Parameter) -> None:
+        index, gradient = self._views.pop(p)
+        with torch.no_grad():
+            gradient.copy_(p.grad) if p.grad is not None else gradient.zero_()
+        self._sent.append((p, 0 if p.grad is None else p.grad._version))
+        self._waiting[index] = gradient.numel()
+        if sum(self._waiting.values()) >= SEND_VALUES:
+            self._say()
+
+    def _say(self) -> None:
+        """Says the loss, once, and what is ready, neighbours together."""
+        waiting, self._waiting, first = sorted(self._waiting), {}, 0
+        try:
+            if self._loss is not None:
+                self._step.loss(self._loss)
+                self._loss = None
+            for i in range(1, len(waiting) + 1):
+                if i == len(waiting) or waiting[i] != waiting[i - 1] + 1:
+                    self._step.ready(waiting[first], i - first)
+                    first = i
+        except Ended:  # the attempt is over; the next step is one of another
+            self._step = None
+
+    def end(self) -> None:
+        """Sends the rest: all without overlap, and with it what backward has not reached."""
+        if self._step is not None and self._loss is None and not self._sent:
+            raise RuntimeError("step() without a backward pass: call loss.backward() of a scalar loss before")
+        for p, version in self._sent:
+            if p.grad is not None and p.grad._version != version:
+                raise RuntimeError("gradients were changed after backward, when they were on their way; psgd.torch.join(..., "
+                                   "overlap=False) sends them in step(), and the job's optimizer.clip bounds them")
+        for p in list(self._views) if self._step is not None else ():
+            self._take(p)
+        if self._step is not None:
+            self._say()
+        self._step = None
+
+
+_senders: weakref.WeakSet[_Sender] = weakref.WeakSet()
+_backward = torch.autograd.backward
+
+
+def _seen_backward(tensors: Any, *arguments: Any, **named: Any) -> None:
+    """torch.autograd.backward, which loss.backward() calls; workers see the loss, so that scripts need not say it."""
+    roots = [tensors] if isinstance(tensors, torch.Tensor) else tensors
+    for sender in _senders:
+        if sender._step is not None:
+            sender.saw(float(sum(float(root.detach().sum()) for root in roots)))
+    _backward(tensors, *arguments, **named)
+
+
 class Worker:
     """A worker that computes the gradients of a network; see `join`. Use it in `with`, or call `leave`.
 
-    `step` is the step in hand: its clock, rank, epoch and others."""
+    It stands in the place of the script's optimizer, and has zero_grad() and step(). `now` is the step in hand: its clock,
+    rank, epoch and others. One thread at a time calls a worker."""
 
-    def __init__(self, net: torch.nn.Module, title: str, options: dict[str, Any], timeout: float | None) -> None:
-        self.net, self.step, self.timeout = net, None, timeout
+    net: torch.nn.Module
+    now: Step | None
+    timeout: float | None
+
+    def __init__(self, net: torch.nn.Module, title: str, options: dict[str, Any], timeout: float | None, overlap: bool) -> None:
+        self.net, self.now, self.timeout = net, None, timeout
         self._parameters = dict(net.named_parameters())
         for name, p in self._parameters.items():
             if p.dtype != torch.float32 or p.device.type != "cpu":
                 raise TypeError(f"parameter {name} is {p.dtype} on {p.device}; torch.float32 on cpu is allowed")
+        torch.autograd.backward = _seen_backward
+        self._sender = _Sender(self._parameters, overlap)
+        self._views: dict[int, tuple[list[Variable], dict[torch.nn.Parameter, tuple[int, torch.Tensor]]]] = {}
+        self._feeds: dict[int, tuple[tuple, Iterator[Any]]] = {}
+        self._next: Step | None = None  # has come and was not given to the program
+        self._is_done, self._epochs, self._is_answered = False, 0, True
         self._worker = _join(title, **options)
-        self._views: dict[int, tuple[list[Variable], list[tuple[torch.nn.Parameter, torch.Tensor, torch.Tensor]]]] = {}
-        self._has_gradients = True
 
-    def _take(self, step: Step) -> list[tuple[torch.nn.Parameter, torch.Tensor, torch.Tensor]]:
-        """Returns (parameter, weights, gradient) of each variable of the job, the latter as views of its memory."""
+    def _take(self, step: Step) -> dict[torch.nn.Parameter, tuple[int, torch.Tensor]]:
+        """Returns (index, gradient) of each parameter, the latter as a view of the step's memory; checks names and shapes."""
         known = self._views.get(step.rank)
         if known is None or known[0] is not step.variables:
             shapes = {v.name: v.shape for v in step.variables}
@@ -125,57 +245,138 @@ class Worker:
                 raise ValueError(f"job {step.job} and the network differ in {', '.join(differ[:5])}"
                                  f"{f' and {len(differ) - 5} more' if len(differ) > 5 else ''}; psgd.torch.foreign(net) says what the "
                                  "job's model.foreign must be")
-            tensors = [(self._parameters[v.name], torch.frombuffer(v.weights, dtype=torch.float32).view(self._parameters[v.name].shape),
-                        torch.frombuffer(v.gradient, dtype=torch.float32).view(self._parameters[v.name].shape)) for v in step.variables]
-            known = self._views[step.rank] = (step.variables, tensors)
+            views = {self._parameters[v.name]: (v.index, torch.frombuffer(v.gradient, dtype=torch.float32).view(
+                self._parameters[v.name].shape)) for v in step.variables if v.gradient is not None}
+            known = self._views[step.rank] = (step.variables, views)
         return known[1]
 
-    def steps(self) -> Iterator[Step]:
-        """Yields the steps of the job until it has all of them, with the network's parameters set to the job's weights.
+    def _load(self, step: Step) -> None:
+        """Sets the network's parameters to the weights of a step."""
+        self._take(step)
+        with torch.no_grad():
+            for v in step.variables:
+                parameter = self._parameters[v.name]
+                parameter.copy_(torch.frombuffer(v.weights, dtype=torch.float32).view(parameter.shape))
+                parameter.grad = None
 
-        In each call `backward` once. Samples must follow from step.clock and step.rank: a step may come again."""
-        for step in self._worker.steps(self.timeout):
-            with torch.no_grad():
-                for parameter, weights, _ in self._take(step):
-                    parameter.copy_(weights)
-                    parameter.grad = None
-            self.step, self._has_gradients = step, False
+    def _look(self) -> Step | None:
+        """Waits for the next step, sets the network to its weights, and keeps it for the program. None: the job is done."""
+        if self.now is not None and not self._is_answered:
+            raise RuntimeError("the step is over without a call of step, backward or submit")
+        while self._next is None and not self._is_done:
+            try:
+                self._next = self._worker.next(self.timeout)
+            except Ended:  # the job may go on with another attempt
+                continue
+            self._is_done = self._next is None
+            step = self._next or self._worker.last
+            if step is not None:
+                self._load(step)
+        self.now = None
+        return self._next
+
+    def rounds(self) -> Iterator[Step]:
+        """Yields the rounds of the job until it has all of them, with the network's parameters set to the round's weights,
+        and after the last one to the job's model.
+
+        Train the network as you like, by an optimizer of your own, and call `submit`. The job's optimizer then steps with
+        the mean of what the workers have changed. Samples must follow from the round's clock and rank: it may come again.
+        A worker is for one job: when that is done, there are no more rounds."""
+        while self._look() is not None:
+            self.now, self._next, self._is_answered = self._next, None, False
+            yield self.now
+
+    def steps(self) -> Iterator[Step]:
+        """The same for steps: compute a loss, the mean over `block_size` samples, and its gradients, and call `step`."""
+        for step in self.rounds():
+            self._sender.begin(step, self._take(step))
             yield step
-            if not self._has_gradients:
-                raise RuntimeError("the step is over without a call of backward")
-        self.step = None
+
+    def _answer(self) -> Step:
+        if self.now is None or self._is_answered:
+            raise RuntimeError("step, backward or submit is called once in each step")
+        self._is_answered = True
+        return self.now
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Does nothing: gradients are cleared when a step begins."""
+
+    def step(self) -> None:
+        """Sends the gradients to the servers, which step: those that have not gone while backward computed others."""
+        self._answer()
+        self._sender.end()
 
     def backward(self, loss: torch.Tensor) -> None:
-        """Computes the gradients of the loss, the mean over the samples of the step, and sends them to the servers, which step."""
-        if self.step is None or self._has_gradients:
-            raise RuntimeError("backward is called once in each step")
-        self._has_gradients = True
+        """loss.backward() and step(). `loss`: a scalar, the mean over the samples of the step."""
+        if self.now is None or self._is_answered:
+            self._answer()  # says what is wrong, before anything is computed
+        loss.backward()
+        self.step()
+
+    def submit(self, loss: float | torch.Tensor) -> None:
+        """Ends a round: sends what the parameters have changed since its beginning. `loss`: the mean loss of the round."""
+        step = self._answer()
+        views = self._take(step)
         try:
-            self.step.loss(float(loss.detach()))
-            loss.backward()
+            step.loss(float(loss))
             with torch.no_grad():
-                for parameter, _, gradient in self._take(self.step):
-                    gradient.copy_(parameter.grad) if parameter.grad is not None else gradient.zero_()
-            self.step.ready()
-        except Ended:  # the attempt is over; the next step is one of another
+                for v in step.variables:
+                    parameter = self._parameters[v.name]
+                    before = torch.frombuffer(v.weights, dtype=torch.float32).view(parameter.shape)
+                    torch.sub(before, parameter, out=views[parameter][1])
+            step.ready()
+        except Ended:
             pass
 
-    def batches(self, dataset: Any, collate: Callable[[list], Any] = torch.utils.data.default_collate, seed: int = 0) -> Iterator[Any]:
-        """Yields this rank's batch of each step: block_size samples of dataset[i], shuffled anew in each epoch.
+    def batches(self, data: Any, *, seed: int = 0, **options: Any) -> Iterator[Any]:
+        """Yields this rank's batch of each step of the job: `block_size` samples of the data set, shuffled anew in each epoch.
 
-        The ranks of a step have different samples. Which ones follows from seed, clock and rank alone, so a step that
-        comes again has the same. The job's data.params.samples should be len(dataset)."""
-        order, order_epoch = None, None
+        `data`: a torch DataLoader, of which the data set, collate_fn and the worker processes are taken, or a data set that
+        has len() and [i]; then `options` are those of DataLoader, such as num_workers. The ranks of a step have different
+        samples. Which ones follows from seed, clock and rank alone, so the position in the data is a part of the job's
+        checkpoints, and a step that comes again has the same samples. The job's data.params.samples should be len(data set)."""
+        if isinstance(data, torch.utils.data.DataLoader):
+            if options:
+                raise ValueError(f"{', '.join(options)}: a DataLoader has its own")
+            loader, data = data, data.dataset
+            options = {"collate_fn": loader.collate_fn, "num_workers": loader.num_workers, "worker_init_fn": loader.worker_init_fn,
+                       "timeout": loader.timeout, "prefetch_factor": loader.prefetch_factor}
+            if loader.num_workers == 0:
+                options.pop("prefetch_factor")
+        else:
+            loader = None
         for step in self.steps():
-            if order_epoch != step.epoch:
-                generator = torch.Generator().manual_seed(seed * 1000003 + step.epoch)
-                order, order_epoch = torch.randperm(len(dataset), generator=generator).tolist(), step.epoch
-            first = (step.batch * step.workers + step.rank) * step.block_size
-            yield collate([dataset[order[i % len(order)]] for i in range(first, first + step.block_size)])
+            if loader is not None and loader.batch_size not in (None, step.block_size):
+                raise ValueError(f"the DataLoader has batch_size {loader.batch_size}, and job {step.job} has block_size {step.block_size}")
+            yield self._batch(step, data, seed, options)
+
+    def epoch(self, data: Any, *, seed: int = 0, **options: Any) -> Iterator[Any]:
+        """The same until the end of the epoch under way, for scripts with a loop over epochs. The network then has the weights
+        after the epoch. Yields nothing if the job is done.
+
+        Other workers wait while a script evaluates, at most the job's timeouts.step_ms."""
+        first = self._look()
+        if first is None:
+            return
+        self._epochs = max(first.epoch, self._epochs) + 1
+        batches = self.batches(data, seed=seed, **options)
+        while self._look() is not None and self._next.epoch < self._epochs:  # earlier ones may come again after a loss
+            yield next(batches)
+
+    def _batch(self, step: Step, data: Any, seed: int, options: dict[str, Any]) -> Any:
+        """Returns the batch of a step, by a loader that goes on from the step before if that was this one's predecessor."""
+        key = (id(data), seed, step.job, step.clock)
+        if self._feeds.get(step.rank, (None, None))[0] != key:
+            sampler = _Shard(len(data), seed, step)
+            self._feeds[step.rank] = (key, iter(torch.utils.data.DataLoader(data, batch_sampler=sampler, **options)))
+        _, feed = self._feeds[step.rank]
+        batch = next(feed)
+        self._feeds[step.rank] = ((*key[:3], step.clock + 1), feed)
+        return batch
 
     def leave(self) -> None:
         """Ends the worker in order. Nothing happens if it has left."""
-        self._views = {}
+        self._views, self._feeds, self.now, self._next, self._is_done = {}, {}, None, None, True
         self._worker.leave()
 
     def __enter__(self) -> "Worker":
@@ -185,8 +386,10 @@ class Worker:
         self.leave()
 
 
-def join(net: torch.nn.Module, title: str, *, timeout: float | None = None, **options: Any) -> Worker:
+def join(net: torch.nn.Module, title: str, *, timeout: float | None = None, overlap: bool = True, **options: Any) -> Worker:
     """Starts a worker for jobs with this title, whose model has the parameters of `net`, which must be float32 on the CPU.
 
-    `timeout`: seconds to wait for a step, the first one included; then TimeoutError. `options`: as of psgd.join."""
-    return Worker(net, title, options, timeout)
+    `timeout`: seconds to wait for a step, the first one included; then TimeoutError. `overlap`: gradients are sent while
+    backward computes others; False: all in step(), for several backward passes a step, or gradients that the script changes.
+    `options`: as of psgd.join."""
+    return Worker(net, title, options, timeout, overlap)

@@ -21,10 +21,27 @@ static void take(ps_member *m, const ps_node_entry *node, uint32_t rank)
     snprintf(m->address, sizeof m->address, "%s", node->address);
 }
 
-/* Returns the title for which workers of the job must have registered; "": its model is psgd's. */
-static const char *loop_of(const Psgd__V1__JobSpec *spec)
+/* The workers of a job are of two kinds, which do not stand in for each other. */
+typedef struct kind {
+    const char *loop; /* title for which a program must have joined; "": they are psgd's own */
+    uint32_t ranks, processes; /* processes: at the beginning */
+} kind;
+enum { KINDS = 2 };
+
+/* Splits the ranks of a job, and its processes, by kind: psgd's own first. Each kind that has ranks
+ * has a process. */
+static void split(const Psgd__V1__JobSpec *spec, kind kinds[KINDS])
 {
-    return spec->model != NULL && spec->model->n_foreign > 0 ? spec->title : "";
+    bool is_foreign = spec->model != NULL && spec->model->n_foreign > 0;
+    uint32_t programs = is_foreign ? spec->workers : spec->programs, own = spec->workers - programs,
+             processes = ps_schedule_processes(spec), of_own;
+
+    of_own = processes > programs ? processes - programs : 1;
+    of_own = own == 0 ? 0 : of_own < own ? of_own : own;
+    kinds[0] = (kind){.loop = "", .ranks = own, .processes = of_own};
+    kinds[1] = (kind){.loop = spec->title,
+                      .ranks = programs,
+                      .processes = programs == 0 ? 0 : processes - of_own};
 }
 
 /* Returns whether a node is of the role and, as a worker, computes what `loop` says. */
@@ -49,9 +66,12 @@ void ps_schedule_count(const ps_nodes *nodes, int64_t now_us, ps_idle *out)
 
 uint32_t ps_schedule_processes(const Psgd__V1__JobSpec *spec)
 {
-    return spec->worker_processes > 0 && spec->worker_processes < spec->workers
-               ? spec->worker_processes
-               : spec->workers;
+    bool has_both = spec->programs > 0 && spec->programs < spec->workers;
+    uint32_t processes = spec->worker_processes > 0 && spec->worker_processes < spec->workers
+                             ? spec->worker_processes
+                             : spec->workers;
+
+    return has_both && processes < KINDS ? KINDS : processes;
 }
 
 /* Returns with how many worker processes the job can begin, or go on after a loss. */
@@ -67,10 +87,12 @@ static uint32_t least_processes(const Psgd__V1__JobSpec *spec, bool is_after_los
 
 bool ps_schedule_may_fit(const ps_idle *idle, const Psgd__V1__JobSpec *spec)
 {
-    if (loop_of(spec)[0] != '\0') { /* workers of loops are not counted */
-        return spec->pservers <= idle->pservers;
-    }
-    return least_processes(spec, false) <= idle->workers && spec->pservers <= idle->pservers;
+    uint32_t least = least_processes(spec, false);
+    kind kinds[KINDS];
+
+    split(spec, kinds); /* workers of programs are not counted */
+    least = kinds[0].processes < least ? kinds[0].processes : least;
+    return least <= idle->workers && spec->pservers <= idle->pservers;
 }
 
 static void name_busy(ps_strbuf *text, unsigned *named, const ps_node_entry *node)
@@ -261,16 +283,37 @@ static bool pick_named(const ps_nodes *nodes, const ps_want *job, Psgd__V1__Node
     return got >= want;
 }
 
-/* Gives each process a run of neighbouring ranks, the longer runs first. */
-static void deal_ranks(ps_member *members, uint32_t processes, uint32_t ranks)
+/* Gives each process a run of neighbouring ranks from `first` on, the longer runs first. */
+static void deal_ranks(ps_member *members, uint32_t processes, uint32_t first, uint32_t ranks)
 {
-    uint32_t first = 0;
-
     for (uint32_t i = 0; i < processes; i++) {
         members[i].rank = first;
         members[i].rank_count = ranks / processes + (i < ranks % processes);
         first += members[i].rank_count;
     }
+}
+
+/* Takes the worker processes of a job that names none and deals the ranks to them. Adds their
+ * number to *got. Returns whether they are enough. */
+static bool pick_workers(const ps_nodes *nodes, const ps_want *want, int64_t now_us,
+                         ps_member *members, uint32_t *got, ps_strbuf *text)
+{
+    uint32_t first = 0, least = least_processes(want->spec, want->is_after_loss);
+    kind kinds[KINDS];
+    bool fits = true;
+
+    split(want->spec, kinds);
+    for (uint32_t k = 0; k < KINDS; k++) {
+        uint32_t needed = kinds[k].processes < least ? kinds[k].processes : least, n;
+
+        n = pick(nodes, PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER, kinds[k].loop, kinds[k].processes,
+                 needed, now_us, members + *got, text);
+        deal_ranks(members + *got, n, first, kinds[k].ranks);
+        first += kinds[k].ranks;
+        *got += n;
+        fits = fits && n >= needed;
+    }
+    return fits;
 }
 
 bool ps_schedule_job(const ps_nodes *nodes, const ps_want *want, const char *const *held,
@@ -279,7 +322,7 @@ bool ps_schedule_job(const ps_nodes *nodes, const ps_want *want, const char *con
     const Psgd__V1__NodeRole worker = PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER;
     const Psgd__V1__NodeRole pserver = PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER;
     const Psgd__V1__JobSpec *spec = want->spec;
-    uint32_t processes = ps_schedule_processes(spec), servers = spec->pservers, got = processes,
+    uint32_t processes = ps_schedule_processes(spec), servers = spec->pservers, got = 0,
              got_servers = servers, least = least_processes(spec, want->is_after_loss),
              least_servers = want->is_after_loss && servers > 0 ? 1 : servers;
     ps_strbuf text = {0};
@@ -290,15 +333,16 @@ bool ps_schedule_job(const ps_nodes *nodes, const ps_want *want, const char *con
         fits =
             pick_named(nodes, want, pserver, servers, held, now_us, members + processes, &text) &&
             fits;
+        got = processes;
+        deal_ranks(members, got, 0, spec->workers);
     } else {
-        got = pick(nodes, worker, loop_of(spec), processes, least, now_us, members, &text);
+        fits = pick_workers(nodes, want, now_us, members, &got, &text);
         got_servers =
             pick(nodes, pserver, "", servers, least_servers, now_us, members + processes, &text);
-        fits = got >= least && got_servers >= least_servers;
+        fits = fits && got_servers >= least_servers;
     }
     if (fits) {
         memmove(members + got, members + processes, got_servers * sizeof *members);
-        deal_ranks(members, got, spec->workers);
         *count = (size_t)got + got_servers;
     } else if (spec->workers_min > 0 && got < least) {
         snprintf(message, cap, "waits for %" PRIu32 " more worker%s (workers_min): %s", least - got,

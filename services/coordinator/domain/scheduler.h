@@ -10,7 +10,8 @@
 #include "services/coordinator/domain/commit.h"
 #include "services/coordinator/domain/known_nodes.h"
 
-/* Returns how many worker processes a job takes: one a rank unless it names fewer. */
+/* Returns how many worker processes a job takes: one a rank unless it names fewer; at least two if
+ * some of its ranks are programs' and others are not. */
 uint32_t ps_schedule_processes(const Psgd__V1__JobSpec *spec);
 
 /* How many nodes may be chosen now. */
@@ -35,7 +36,8 @@ typedef struct ps_want {
 
 /* Chooses the nodes of a job. Fills members (*count, at most ps_schedule_processes +
  * spec->pservers): workers first, in the order of node ids or of spec->nodes; each worker gets a
- * run of ranks. Returns false if nodes are missing, and writes which, as in "needs 4 workers, 2
+ * run of ranks. Ranks of programs go to workers that programs of the title have joined by, and no
+ * others do. Returns false if nodes are missing, and writes which, as in "needs 4 workers, 2
  * idle of 3 known; busy: w1 (job x)". A named address that no live node has registered gives a
  * member without an id, which is called to find out. `held` lists such addresses that jobs have
  * already: pairs of address and job id, ended by NULL. */
