@@ -3,6 +3,7 @@
 #include "common/sandbox/vm.h"
 
 #include "common/sandbox/allowed.h"
+#include "common/sandbox/compute.h"
 #include "common/sandbox/describe_plugin.h"
 #include "common/sandbox/values.h"
 
@@ -215,19 +216,34 @@ static void push_arguments(lua_State *lua, output *out)
     }
 }
 
+/* Pushes what is called: a function of the plugin; for code of the kind compute the function that
+ * calls the plugin's, and the plugin as its first argument. */
+static void push_callee(lua_State *lua)
+{
+    const ps_sandbox_memory *shared = vm.shared;
+
+    push_plugin(lua);
+    if (shared->what == PS_SANDBOX_MAP || shared->what == PS_SANDBOX_MERGE) {
+        lua_pushcfunction(lua, shared->what == PS_SANDBOX_MAP ? ps_compute_map : ps_compute_merge);
+        lua_insert(lua, 1);
+        lua_settop(lua, 2);
+        return;
+    }
+    lua_getfield(lua, -1, shared->function);
+    if (lua_type(lua, -1) != LUA_TFUNCTION) {
+        luaL_error(lua, "the plugin has no function \"%s\"", shared->function);
+    }
+    lua_replace(lua, 1);
+    lua_settop(lua, 1);
+}
+
 static int run(lua_State *lua)
 {
     ps_sandbox_memory *shared = vm.shared;
     output out = {.n = 0};
     uint32_t results = 0;
 
-    push_plugin(lua);
-    lua_getfield(lua, -1, shared->function);
-    if (lua_type(lua, -1) != LUA_TFUNCTION) {
-        return luaL_error(lua, "the plugin has no function \"%s\"", shared->function);
-    }
-    lua_replace(lua, 1);
-    lua_settop(lua, 1);
+    push_callee(lua);
     push_arguments(lua, &out);
     lua_call(lua, lua_gettop(lua) - 1, (int)shared->result_max);
     if (out.writer != NULL) {

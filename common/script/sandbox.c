@@ -32,6 +32,7 @@ struct ps_sandbox {
     pid_t pid;
     bool is_over;
     int status; /* of waitpid, if it is over */
+    atomic_bool is_stopped;
 };
 
 ps_sandbox_budget ps_sandbox_budget_default(void)
@@ -140,7 +141,7 @@ static bool wait_done(ps_sandbox *s, int64_t deadline_us)
             continue;
         }
         look(s);
-        if (s->is_over || ps_clock_us() > deadline_us) {
+        if (s->is_over || atomic_load(&s->is_stopped) || ps_clock_us() > deadline_us) {
             return atomic_load_explicit(&s->shared->turn, memory_order_acquire) == PS_SANDBOX_DONE;
         }
     }
@@ -252,7 +253,15 @@ ps_status ps_sandbox_call(ps_sandbox *sandbox)
     }
     was_late = !sandbox->is_over;
     end_process(sandbox);
+    if (atomic_load(&sandbox->is_stopped)) {
+        return ps_fail(PS_CANCELLED, "the call was stopped");
+    }
     return ended(sandbox, was_late);
+}
+
+void ps_sandbox_stop(ps_sandbox *sandbox)
+{
+    atomic_store(&sandbox->is_stopped, true);
 }
 
 bool ps_sandbox_is_over(const ps_sandbox *sandbox)

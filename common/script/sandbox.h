@@ -39,6 +39,10 @@ ps_sandbox_memory *ps_sandbox_shared(ps_sandbox *sandbox);
  * long or the process ended. After the latter the sandbox can only be ended. */
 PS_MUST_USE ps_status ps_sandbox_call(ps_sandbox *sandbox);
 
+/* Lets the running call end soon, and all later ones at once, with CANCELLED. Any thread. After it
+ * the sandbox can only be ended. */
+void ps_sandbox_stop(ps_sandbox *sandbox);
+
 /* Returns whether the process has ended, or was ended because a call took too long. */
 bool ps_sandbox_is_over(const ps_sandbox *sandbox);
 

@@ -31,7 +31,9 @@ enum { PS_SANDBOX_STARTED = 1, PS_SANDBOX_CALLED, PS_SANDBOX_DONE };
 enum {
     PS_SANDBOX_LOAD =
         1, /* compile in[0..bytes) and describe its plugin in out, as script_about.c reads it */
-    PS_SANDBOX_RUN /* call a function of the plugin */
+    PS_SANDBOX_RUN,  /* call a function of the plugin */
+    PS_SANDBOX_MAP,  /* of code of the kind compute: make records of a partition */
+    PS_SANDBOX_MERGE /* of the same: make one record for each key of sorted records */
 };
 
 /* Kinds of values. */

@@ -148,6 +148,17 @@ const ps_script_about *ps_script_about_of(const ps_script *script)
     return &script->about;
 }
 
+const char *ps_script_file(const ps_script *script)
+{
+    return script->file;
+}
+
+const char *ps_script_text(const ps_script *script, size_t *bytes)
+{
+    *bytes = script->bytes;
+    return script->text;
+}
+
 ps_script *ps_script_of_params(const ps_params *params)
 {
     return ps_script_of_id((uint64_t)params->v[0]);
@@ -160,6 +171,14 @@ const ps_codec *ps_script_codec(const ps_script *script)
 
 /* ---- Calls ---- */
 
+/* Returns the bytes of an element of an argument. */
+static size_t unit_of(const ps_script_value *a)
+{
+    return a->kind == PS_SANDBOX_VECTOR     ? sizeof(float)
+           : a->kind == PS_SANDBOX_NUMBERED ? sizeof(double)
+                                            : 1;
+}
+
 /* Writes the arguments to the shared memory. */
 static void put_arguments(ps_sandbox_memory *shared, const ps_script_value *arguments, size_t count)
 {
@@ -167,9 +186,7 @@ static void put_arguments(ps_sandbox_memory *shared, const ps_script_value *argu
 
     for (size_t i = 0; i < count; i++) {
         const ps_script_value *a = &arguments[i];
-        size_t unit = a->kind == PS_SANDBOX_VECTOR     ? sizeof(float)
-                      : a->kind == PS_SANDBOX_NUMBERED ? sizeof(double)
-                                                       : 1;
+        size_t unit = unit_of(a);
         ps_sandbox_value v = {.kind = a->kind, .count = a->count};
 
         if (a->kind == PS_SANDBOX_NUMBER) {
@@ -193,7 +210,9 @@ static bool fits(const ps_script_value *arguments, size_t count)
     size_t bytes = 0;
 
     for (size_t i = 0; i < count; i++) {
-        bytes += (arguments[i].in != NULL ? (size_t)arguments[i].count * sizeof(double) : 0) + 64;
+        bytes +=
+            (arguments[i].in != NULL ? (size_t)arguments[i].count * unit_of(&arguments[i]) : 0) +
+            64;
     }
     return count <= PS_SANDBOX_ARGUMENTS && bytes <= PS_SANDBOX_ROOM;
 }
@@ -266,12 +285,11 @@ static ps_status take_results(const ps_sandbox_memory *shared, ps_script_value *
     return st;
 }
 
-/* Starts a sandbox and has it load a text. */
-static ps_status load(const char *text, size_t bytes, ps_sandbox **out)
+ps_status ps_script_load(const char *text, size_t bytes, const ps_sandbox_budget *budget,
+                         ps_sandbox **out)
 {
-    ps_sandbox_budget budget = ps_sandbox_budget_default();
     ps_script_value argument = {.kind = PS_SANDBOX_TEXT, .count = (uint32_t)bytes, .in = text};
-    ps_status st = ps_sandbox_start(&budget, out);
+    ps_status st = ps_sandbox_start(budget, out);
 
     if (ps_is_ok(&st)) {
         ps_sandbox_memory *shared = ps_sandbox_shared(*out);
@@ -285,6 +303,14 @@ static ps_status load(const char *text, size_t bytes, ps_sandbox **out)
         }
     }
     return st;
+}
+
+/* Does the same with the budget of jobs. */
+static ps_status load(const char *text, size_t bytes, ps_sandbox **out)
+{
+    ps_sandbox_budget budget = ps_sandbox_budget_default();
+
+    return ps_script_load(text, bytes, &budget, out);
 }
 
 /* Takes a sandbox that waits, or starts another one. */
@@ -314,8 +340,9 @@ static void give_back(ps_script *s, ps_sandbox *sandbox, const ps_status *st)
     ps_sandbox_end(sandbox);
 }
 
-static ps_status call(ps_sandbox *sandbox, const char *function, const ps_script_value *arguments,
-                      size_t argument_count, ps_script_value *results, size_t result_count)
+ps_status ps_script_run(ps_sandbox *sandbox, uint32_t what, const char *function,
+                        const ps_script_value *arguments, size_t argument_count,
+                        ps_script_value *results, size_t result_count)
 {
     ps_sandbox_memory *shared = ps_sandbox_shared(sandbox);
     bool has_writer = false;
@@ -328,7 +355,7 @@ static ps_status call(ps_sandbox *sandbox, const char *function, const ps_script
     for (size_t i = 0; i < argument_count; i++) {
         has_writer |= arguments[i].kind == PS_SANDBOX_WRITER;
     }
-    shared->what = PS_SANDBOX_RUN;
+    shared->what = what;
     snprintf(shared->function, sizeof shared->function, "%s", function);
     shared->result_max = (uint32_t)(result_count - has_writer);
     put_arguments(shared, arguments, argument_count);
@@ -351,7 +378,8 @@ ps_status ps_script_call(ps_script *script, const char *function, const ps_scrip
         }
         return st;
     }
-    st = ps_wrap(call(sandbox, function, arguments, argument_count, results, result_count),
+    st = ps_wrap(ps_script_run(sandbox, PS_SANDBOX_RUN, function, arguments, argument_count,
+                               results, result_count),
                  "%s: %s", script->file, function);
     give_back(script, sandbox, &st);
     return st;

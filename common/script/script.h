@@ -56,6 +56,9 @@ uint64_t ps_script_id(const ps_script *script);
 /* Returns the open code with this number, or NULL. Valid while it is open. */
 ps_script *ps_script_of_id(uint64_t id);
 const ps_script_about *ps_script_about_of(const ps_script *script);
+/* Return its file, for messages, and its text. Valid while it is open. */
+const char *ps_script_file(const ps_script *script);
+const char *ps_script_text(const ps_script *script, size_t *bytes);
 
 /* Returns the plugin's table if the script is of that kind, else NULL. Valid while the script is
  * open. The first of its numbers says which script it is; it has one value. */

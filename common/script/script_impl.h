@@ -25,4 +25,14 @@ PS_MUST_USE ps_status ps_script_about_read(char *lines, ps_script_about *about);
 /* Returns the script of a plugin with these numbers. */
 ps_script *ps_script_of_params(const ps_params *params);
 
+/* Starts a sandbox and has it load a text. */
+PS_MUST_USE ps_status ps_script_load(const char *text, size_t bytes,
+                                     const ps_sandbox_budget *budget, ps_sandbox **out);
+
+/* Has a sandbox that has loaded code do `what`, as ps_script_call does for one function. The
+ * failure has the reason alone. */
+PS_MUST_USE ps_status ps_script_run(ps_sandbox *sandbox, uint32_t what, const char *function,
+                                    const ps_script_value *arguments, size_t argument_count,
+                                    ps_script_value *results, size_t result_count);
+
 #endif

@@ -7,3 +7,7 @@ set_property(TEST test_script APPEND PROPERTY ENVIRONMENT "PSGD_SANDBOX=${PROJEC
 add_executable(bench_script bench/bench_script.c)
 target_link_libraries(bench_script PRIVATE ps_script)
 set_target_properties(bench_script PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bench)
+
+ps_test(system test_executor ps_script)
+add_dependencies(test_executor psgd-sandbox)
+set_property(TEST test_executor APPEND PROPERTY ENVIRONMENT "PSGD_SANDBOX=${PROJECT_BINARY_DIR}/bin/psgd-sandbox")

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* executor.c - see executor.h. */
+#include "common/script/executor.h"
+
+#include "common/base/xalloc.h"
+#include "common/script/record.h"
+#include "common/script/script_impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct ps_executor {
+    ps_script *script;
+    ps_sandbox *sandbox;
+};
+
+/* A call that took too much is a failure of the code, not of the machine. */
+static ps_status of_code(ps_executor *x, ps_status st, const char *function)
+{
+    if (!ps_is_ok(&st) && st.code != PS_CANCELLED) {
+        st.code = PS_FAILED_PRECONDITION;
+        st = ps_wrap(st, "%s: %s", ps_script_file(x->script), function);
+    }
+    return st;
+}
+
+ps_status ps_executor_start(ps_script *script, const ps_sandbox_budget *budget, ps_executor **out)
+{
+    ps_executor *x = ps_xcalloc(1, sizeof *x);
+    size_t bytes;
+    const char *text = ps_script_text(script, &bytes);
+    ps_status st = ps_script_load(text, bytes, budget, &x->sandbox);
+
+    if (!ps_is_ok(&st)) {
+        free(x);
+        return ps_wrap(st, "%s", ps_script_file(script));
+    }
+    x->script = script;
+    *out = x;
+    return st;
+}
+
+void ps_executor_stop(ps_executor *executor)
+{
+    ps_sandbox_stop(executor->sandbox);
+}
+
+void ps_executor_end(ps_executor *executor)
+{
+    if (executor != NULL) {
+        ps_sandbox_end(executor->sandbox);
+        free(executor);
+    }
+}
+
+/* Checks that the bytes are whole records in ascending order of keys. */
+static ps_status check(const uint8_t *bytes, size_t n)
+{
+    ps_record before = {.at = NULL}, now;
+    size_t at = 0;
+
+    while (ps_record_next(bytes, n, &at, &now)) {
+        if (before.at != NULL && ps_record_compare(&before, &now) >= 0) {
+            return ps_fail(PS_FAILED_PRECONDITION, "gives records out of order");
+        }
+        before = now;
+    }
+    return at == n ? ps_ok() : ps_fail(PS_FAILED_PRECONDITION, "gives bytes that are no records");
+}
+
+/* Calls, and checks the records that come back: *n is the room, then their bytes. */
+static ps_status call(ps_executor *x, uint32_t what, const char *function,
+                      const ps_script_value *arguments, size_t count, uint8_t *out, size_t *n)
+{
+    ps_script_value result = {
+        .kind = PS_SANDBOX_WRITER, .count = arguments[count - 1].count, .out = out};
+    ps_status st = ps_sandbox_is_over(x->sandbox)
+                       ? ps_fail(PS_CANCELLED, "the sandbox has ended")
+                       : ps_script_run(x->sandbox, what, function, arguments, count, &result, 1);
+
+    *n = result.count;
+    return of_code(x, ps_is_ok(&st) ? check(out, *n) : st, function);
+}
+
+ps_status ps_executor_map(ps_executor *executor, const ps_part *part, const double *numbers,
+                          uint8_t *records, size_t *n)
+{
+    const ps_script_about *about = ps_script_about_of(executor->script);
+    const uint32_t integer = part->has_range ? PS_SANDBOX_INTEGER : PS_SANDBOX_NIL;
+    char what[40];
+
+    snprintf(what, sizeof what, "map of partition %u", part->number);
+    if (part->text != NULL && part->bytes > PS_PART_TEXT_MAX) {
+        return of_code(executor,
+                       ps_fail(PS_FAILED_PRECONDITION,
+                               "its text has %zu bytes; at most %d are allowed, so have more "
+                               "partitions",
+                               part->bytes, PS_PART_TEXT_MAX),
+                       what);
+    }
+    return call(executor, PS_SANDBOX_MAP, what,
+                (const ps_script_value[]){
+                    {.kind = PS_SANDBOX_INTEGER, .integer = part->number},
+                    {.kind = PS_SANDBOX_INTEGER, .integer = part->count},
+                    {.kind = PS_SANDBOX_INTEGER, .integer = (int64_t)part->key},
+                    {.kind = integer, .integer = part->from},
+                    {.kind = integer, .integer = part->to},
+                    {.kind = part->text != NULL ? PS_SANDBOX_TEXT : PS_SANDBOX_NIL,
+                     .count = (uint32_t)part->bytes,
+                     .in = part->text},
+                    {.kind = PS_SANDBOX_NUMBERED, .count = about->number_count, .in = numbers},
+                    {.kind = PS_SANDBOX_WRITER, .count = PS_PART_RECORDS_MAX},
+                },
+                8, records, n);
+}
+
+ps_status ps_executor_merge(ps_executor *executor, const uint8_t *in, size_t n, bool goes_on,
+                            const double *numbers, uint8_t *out, size_t *out_n)
+{
+    const ps_script_about *about = ps_script_about_of(executor->script);
+
+    return call(executor, PS_SANDBOX_MERGE, "reduce and finish",
+                (const ps_script_value[]){
+                    {.kind = PS_SANDBOX_READER, .count = (uint32_t)n, .in = in},
+                    {.kind = PS_SANDBOX_BOOLEAN, .integer = goes_on},
+                    {.kind = PS_SANDBOX_NUMBERED, .count = about->number_count, .in = numbers},
+                    {.kind = PS_SANDBOX_WRITER, .count = PS_MERGE_OUT_MAX},
+                },
+                4, out, out_n);
+}
