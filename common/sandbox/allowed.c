@@ -3,6 +3,7 @@
 #include "common/sandbox/allowed.h"
 
 #include "common/base/steady.h"
+#include "common/sandbox/same_libc.h"
 #include "common/sandbox/values.h"
 
 #include <lauxlib.h>
@@ -117,13 +118,16 @@ static int allowed_tostring(lua_State *lua)
 /* string.format without %p and without values that have only an address. */
 static int allowed_format(lua_State *lua)
 {
-    const char *format = luaL_checkstring(lua, 1);
+    size_t bytes;
+    const char *format = luaL_checklstring(lua, 1, &bytes), *end = format + bytes;
     int n = lua_gettop(lua);
 
-    for (const char *at = strchr(format, '%'); at != NULL; at = strchr(at, '%')) {
+    /* zeros do not end a format of Lua */
+    for (const char *at = format; (at = memchr(at, '%', (size_t)(end - at))) != NULL;) {
         at++;
-        at += *at == '%' ? 1 : strspn(at, "-+ #0123456789.");
+        at += strspn(at, "-+ #0123456789.");
         luaL_argcheck(lua, *at != 'p', 1, "has %p, which is not allowed");
+        at += *at == '%' ? 1 : 0;
     }
     for (int i = 2; i <= n; i++) {
         int type = lua_type(lua, i);
@@ -139,14 +143,20 @@ static int allowed_format(lua_State *lua)
     return 1;
 }
 
+/* Returns an argument that has a logarithm. */
+static lua_Number positive_at(lua_State *lua, int index)
+{
+    lua_Number x = luaL_checknumber(lua, index);
+
+    luaL_argcheck(lua, isnormal(x) && x > 0, index, "is not above 0 and finite");
+    return x;
+}
+
 static int steady_log(lua_State *lua)
 {
-    lua_Number x = luaL_checknumber(lua, 1);
+    lua_Number x = ps_steady_log(positive_at(lua, 1));
 
-    luaL_argcheck(lua, isnormal(x) && x > 0, 1, "is not above 0");
-    lua_pushnumber(lua, lua_isnoneornil(lua, 2)
-                            ? ps_steady_log(x)
-                            : ps_steady_log(x) / ps_steady_log(luaL_checknumber(lua, 2)));
+    lua_pushnumber(lua, lua_isnoneornil(lua, 2) ? x : x / ps_steady_log(positive_at(lua, 2)));
     return 1;
 }
 
@@ -159,12 +169,18 @@ static int steady_exp(lua_State *lua)
     return 1;
 }
 
+static int steady_tan(lua_State *lua)
+{
+    lua_Number x = luaL_checknumber(lua, 1);
+
+    luaL_argcheck(lua, fabs(x) <= PS_TAN_MOST, 1, "is not within +-1e6");
+    lua_pushnumber(lua, ps_same_tan(x));
+    return 1;
+}
+
 static int steady_pow(lua_State *lua)
 {
-    lua_Number x = luaL_checknumber(lua, 1), y = luaL_checknumber(lua, 2);
-
-    luaL_argcheck(lua, (isnormal(x) && x > 0) || (x == 0 && y > 0), 1, "is not above 0");
-    lua_pushnumber(lua, ps_steady_pow(x, y));
+    lua_pushnumber(lua, ps_same_pow(luaL_checknumber(lua, 1), luaL_checknumber(lua, 2)));
     return 1;
 }
 
@@ -177,7 +193,7 @@ static const struct {
     {NULL, {"assert", "error", "ipairs", "rawequal", "rawlen", "select", "tonumber", "type"}},
     {"math",
      {"abs", "ceil", "floor", "fmod", "huge", "max", "maxinteger", "min", "mininteger", "modf",
-      "pi", "sqrt", "tan", "tointeger", "type", "ult"}},
+      "pi", "sqrt", "tointeger", "type", "ult"}},
     {"string",
      {"byte", "char", "find", "gmatch", "gsub", "len", "lower", "match", "rep", "reverse", "sub",
       "upper"}},
@@ -186,8 +202,11 @@ static const struct {
 
 static const luaL_Reg own_globals[] = {
     {"pairs", allowed_pairs}, {"tostring", allowed_tostring}, {NULL, NULL}};
-static const luaL_Reg own_math[] = {
-    {"log", steady_log}, {"exp", steady_exp}, {"pow", steady_pow}, {NULL, NULL}};
+static const luaL_Reg own_math[] = {{"log", steady_log},
+                                    {"exp", steady_exp},
+                                    {"pow", steady_pow},
+                                    {"tan", steady_tan},
+                                    {NULL, NULL}};
 static const luaL_Reg own_string[] = {{"format", allowed_format}, {NULL, NULL}};
 
 /* Copies functions of a table below the new table on the stack. */

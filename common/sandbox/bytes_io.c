@@ -10,6 +10,7 @@
 #include "common/sandbox/values.h"
 
 #include <lauxlib.h>
+#include <math.h>
 #include <string.h>
 
 const char ps_type_reader[] = "reader", ps_type_writer[] = "writer";
@@ -63,6 +64,7 @@ static int write_f32(lua_State *lua)
 {
     float x = (float)luaL_checknumber(lua, 2);
 
+    x = isnan(x) ? NAN : x;
     memcpy(append(lua, sizeof x), &x, sizeof x);
     return 0;
 }
@@ -72,7 +74,7 @@ static int read_f32(lua_State *lua)
     float x;
 
     memcpy(&x, take(lua, sizeof x), sizeof x);
-    lua_pushnumber(lua, (lua_Number)x);
+    ps_push_settled(lua, (double)x);
     return 1;
 }
 
@@ -103,8 +105,9 @@ static int read_integer(lua_State *lua)
 static int write_floats(lua_State *lua)
 {
     const ps_vector *x = ps_vector_at(lua, 2);
+    const float *p = ps_vector_settled(lua, x);
 
-    memcpy(append(lua, x->n * sizeof(float)), x->p, x->n * sizeof(float));
+    memcpy(append(lua, x->n * sizeof(float)), p, x->n * sizeof(float));
     return 0;
 }
 
@@ -121,7 +124,7 @@ static int write_halves(lua_State *lua)
 {
     const ps_vector *x = ps_vector_at(lua, 2);
 
-    ps_kernels_best()->f16_encode(x->p, append(lua, 2 * x->n), x->n);
+    ps_kernels_best()->f16_encode(ps_vector_settled(lua, x), append(lua, 2 * x->n), x->n);
     return 0;
 }
 
@@ -138,7 +141,7 @@ static int write_signs(lua_State *lua)
 {
     const ps_vector *x = ps_vector_at(lua, 2);
 
-    ps_kernels_best()->signs_pack(x->p, append(lua, (x->n + 7) / 8), x->n);
+    ps_kernels_best()->signs_pack(ps_vector_settled(lua, x), append(lua, (x->n + 7) / 8), x->n);
     return 0;
 }
 

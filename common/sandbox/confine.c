@@ -2,6 +2,8 @@
 /* confine.c - see confine.h. */
 #include "common/sandbox/confine.h"
 
+#include <linux/capability.h>
+#include <linux/futex.h>
 #include <seccomp.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -9,6 +11,8 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 static bool limit(int what, uint64_t most)
@@ -33,34 +37,56 @@ static uint64_t address_space(void)
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+/* Gives up all capabilities, which root has. */
+static bool drop_capabilities(void)
+{
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct has[2] = {{0}}, none[2] = {{0}};
+
+    if (syscall(SYS_capget, &head, has) != 0) {
+        return false;
+    }
+    /* services under systemd have none, and may not call capset */
+    return memcmp(has, none, sizeof has) == 0 || syscall(SYS_capset, &head, none) == 0;
+}
+
 /* Allows a system call whatever its arguments. */
 static bool allow(scmp_filter_ctx filter, int call)
 {
     return seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 0) == 0;
 }
 
+/* Allows a system call whose argument `which` is `value`. */
+static bool allow_if(scmp_filter_ctx filter, int call, unsigned which, uint64_t value)
+{
+    return seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 1, SCMP_CMP(which, SCMP_CMP_EQ, value)) ==
+           0;
+}
+
 static bool install(void)
 {
-    static const int calls[] = {SCMP_SYS(futex),          SCMP_SYS(brk),     SCMP_SYS(munmap),
-                                SCMP_SYS(mremap),         SCMP_SYS(madvise), SCMP_SYS(setitimer),
-                                SCMP_SYS(getppid),        SCMP_SYS(exit),    SCMP_SYS(exit_group),
-                                SCMP_SYS(restart_syscall)};
+    static const int calls[] = {SCMP_SYS(brk),  SCMP_SYS(munmap),     SCMP_SYS(getppid),
+                                SCMP_SYS(exit), SCMP_SYS(exit_group), SCMP_SYS(restart_syscall)};
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_KILL_PROCESS);
     bool ok = filter != NULL;
 
     for (size_t i = 0; ok && i < sizeof calls / sizeof calls[0]; i++) {
         ok = allow(filter, calls[i]);
     }
+    ok = ok && allow_if(filter, SCMP_SYS(futex), 1, FUTEX_WAIT) &&
+         allow_if(filter, SCMP_SYS(futex), 1, FUTEX_WAKE) &&
+         allow_if(filter, SCMP_SYS(setitimer), 0, ITIMER_REAL) &&
+         allow_if(filter, SCMP_SYS(mremap), 3, MREMAP_MAYMOVE);
     /* memory of one's own that cannot be executed; without mprotect it never can be */
     ok = ok && seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 2,
-                                SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0),
-                                SCMP_A3(SCMP_CMP_MASKED_EQ, MAP_ANONYMOUS, MAP_ANONYMOUS)) == 0;
+                                SCMP_A2(SCMP_CMP_EQ, PROT_READ | PROT_WRITE),
+                                SCMP_A3(SCMP_CMP_EQ, MAP_PRIVATE | MAP_ANONYMOUS)) == 0;
     ok = ok && seccomp_load(filter) == 0; /* sets no_new_privs */
     seccomp_release(filter);
     return ok;
 }
 
-const char *ps_confine(uint64_t memory)
+const char *ps_confine(uint64_t memory, uint64_t cpu_s)
 {
     uint64_t has = address_space();
 
@@ -70,8 +96,12 @@ const char *ps_confine(uint64_t memory)
     if (close_range(0, ~0U, 0) != 0) {
         return "its descriptors cannot be closed";
     }
+    if (!drop_capabilities()) {
+        return "its capabilities cannot be given up";
+    }
     if (prctl(PR_SET_DUMPABLE, 0) != 0 || !limit(RLIMIT_CORE, 0) ||
-        !limit(RLIMIT_AS, has + memory) || !limit(RLIMIT_NOFILE, 0) || !limit(RLIMIT_FSIZE, 0)) {
+        !limit(RLIMIT_AS, has + memory) || !limit(RLIMIT_NOFILE, 0) || !limit(RLIMIT_FSIZE, 0) ||
+        !limit(RLIMIT_MEMLOCK, 0) || !limit(RLIMIT_CPU, cpu_s)) {
         return "its resources cannot be limited";
     }
     return install() ? NULL : "its system calls cannot be limited (seccomp)";

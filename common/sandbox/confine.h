@@ -5,9 +5,10 @@
 
 #include <stdint.h>
 
-/* Closes all descriptors, and bounds memory and files, so that the process can use `memory` bytes
- * beside what it has. Then the kernel ends it at any system call but those for memory, a timer,
- * waiting on a futex and ending. Returns NULL, or what could not be done. */
-const char *ps_confine(uint64_t memory);
+/* Closes all descriptors, gives up all capabilities, and bounds memory, files and processor time,
+ * so that the process can use `memory` bytes beside what it has and `cpu_s` seconds in its life.
+ * Then the kernel ends it at any system call but those for memory, a timer, waiting on a futex and
+ * ending. Returns NULL, or what could not be done. */
+const char *ps_confine(uint64_t memory, uint64_t cpu_s);
 
 #endif

@@ -12,6 +12,8 @@
 
 enum { NAME_MAX_BYTES = 31, SUMMARY_MAX_BYTES = 160 };
 
+static const double integer_most = 0x1p53; /* a double has these exactly */
+
 /* The kinds of plugins, each with the functions that it has to have. */
 static const struct {
     const char *name;
@@ -118,6 +120,10 @@ static void put_number(lua_State *lua, sheet *to, const char *name, ps_plugin_nu
 
     if (!(min <= value && value <= max) || (is_integer && value != floor(value))) {
         luaL_error(lua, "default of %s is %f; %f to %f are allowed", name, value, min, max);
+    }
+    if (is_integer && (min < -integer_most || max > integer_most)) {
+        luaL_error(lua, "%s is an integer from %f to %f; at most +-%f is allowed", name, min, max,
+                   integer_most);
     }
     snprintf(line, sizeof line, "number %s %.17g %.17g %.17g %d %s\n", name, value, min, max,
              is_integer, line_field(lua, at, "help"));

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
@@ -67,7 +68,11 @@ int main(void)
         return 2;
     }
     (void)ps_cpu_level();
-    wrong = ps_confine(shared->memory + (16u << 20));
+    if (shared->is_background != 0 && setpriority(PRIO_PROCESS, 0, 19) != 0) {
+        wrong = "its priority cannot be lowered";
+    } else {
+        wrong = ps_confine(shared->memory + (16u << 20), PS_SANDBOX_CPU_S);
+    }
     if (wrong != NULL) {
         snprintf(shared->error, sizeof shared->error, "%s", wrong);
         shared->failed = 1;

@@ -71,7 +71,7 @@ static int vector_largest(lua_State *lua)
     uint16_t room[PS_CODEC_VALUES];
 
     if (k > 0) {
-        ps_choose_largest(x->p, x->n, k, room);
+        ps_choose_largest(ps_vector_settled(lua, x), x->n, k, room);
     }
     memcpy(ps_positions_new(lua, k), room, k * sizeof room[0]);
     return 1;
@@ -88,7 +88,7 @@ static int vector_above(lua_State *lua)
 
     luaL_argcheck(lua, least > 0, 2, "is not above 0");
     memcpy(&bits, &least, sizeof bits);
-    k = ps_kernels_best()->above(x->p, bits, room, x->n);
+    k = ps_kernels_best()->above(ps_vector_settled(lua, x), bits, room, x->n);
     memcpy(ps_positions_new(lua, k), room, k * sizeof room[0]);
     return 1;
 }
@@ -135,19 +135,18 @@ static int positions_length(lua_State *lua)
 /* Returns the scale's inverse, for which all products are finite. */
 static float inverse_at(lua_State *lua, int index, const ps_vector *x)
 {
-    double inverse = luaL_checknumber(lua, index);
+    float inverse = (float)luaL_checknumber(lua, index);
     uint32_t bits = ps_kernels_best()->largest(x->p, x->n);
     float most;
 
     memcpy(&most, &bits, sizeof most);
-    luaL_argcheck(lua, isfinite(most) && isfinite((float)((double)most * inverse)), index,
+    luaL_argcheck(lua, isfinite(most) && isfinite(most * inverse), index,
                   "times the largest magnitude is not finite; x:finite() is for such slices");
-    return (float)inverse;
+    return inverse;
 }
 
 /* x:levels(inverse, limit, key): codes q + limit, where q is the integer nearest to x * inverse
- * within
- * +-limit; with a key it is drawn from the two neighbours so that the mean is right. */
+ * within +-limit; with a key it is drawn from the two neighbours so that the mean is right. */
 static int vector_levels(lua_State *lua)
 {
     const ps_vector *x = slice_at(lua, 1);
@@ -185,7 +184,7 @@ static void grid_at(lua_State *lua, int index, grid *g)
         lua_pop(lua, 1);
         luaL_argcheck(lua, g->level[k] > g->level[k - 1] && isfinite(g->level[k]), index,
                       "has levels that do not ascend from above 0");
-        g->edges[k] = (g->level[k - 1] + g->level[k]) / 2;
+        g->edges[k] = g->level[k - 1] / 2 + g->level[k] / 2;
     }
     g->level[n + 1] = g->level[n];
 }

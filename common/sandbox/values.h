@@ -43,6 +43,11 @@ typedef struct ps_writer {
 float *ps_vector_new(lua_State *lua, size_t n);
 /* Pushes a vector of memory that outlives the call. */
 void ps_vector_view(lua_State *lua, const float *p, size_t n);
+/* Returns the values with one bit pattern for NaN; pushes a value if that needs memory. Arithmetic
+ * on NaN gives other signs and payloads on other processors, so whatever shows bits uses this. */
+const float *ps_vector_settled(lua_State *lua, const ps_vector *v);
+/* Pushes a number that was computed from values, with one bit pattern for NaN. */
+void ps_push_settled(lua_State *lua, double x);
 /* Returns the argument, or raises an error that names what is wanted. */
 const ps_vector *ps_vector_at(lua_State *lua, int index);
 const ps_positions *ps_positions_at(lua_State *lua, int index);

@@ -41,6 +41,25 @@ void ps_vector_view(lua_State *lua, const float *p, size_t n)
     luaL_setmetatable(lua, ps_type_vector);
 }
 
+const float *ps_vector_settled(lua_State *lua, const ps_vector *v)
+{
+    float *z;
+
+    if (v->n == 0 || ps_kernels_best()->largest(v->p, v->n) <= 0x7f800000u) {
+        return v->p;
+    }
+    z = ps_vector_new(lua, v->n);
+    for (size_t i = 0; i < v->n; i++) {
+        z[i] = isnan(v->p[i]) ? NAN : v->p[i];
+    }
+    return z;
+}
+
+void ps_push_settled(lua_State *lua, double x)
+{
+    lua_pushnumber(lua, isnan(x) ? (lua_Number)NAN : x);
+}
+
 const ps_vector *ps_vector_at(lua_State *lua, int index)
 {
     return luaL_checkudata(lua, index, ps_type_vector);
@@ -238,7 +257,7 @@ static int vector_map(lua_State *lua)
     z = ps_vector_new(lua, x->n);
     for (size_t i = 0; i < x->n; i++) {
         lua_pushvalue(lua, 2);
-        lua_pushnumber(lua, (lua_Number)x->p[i]);
+        ps_push_settled(lua, (double)x->p[i]);
         lua_call(lua, 1, 1);
         z[i] = (float)luaL_checknumber(lua, -1);
         lua_pop(lua, 1);
@@ -276,7 +295,7 @@ static int vector_sum(lua_State *lua)
 {
     const ps_vector *x = ps_vector_at(lua, 1);
 
-    lua_pushnumber(lua, product(x->p, NULL, x->n));
+    ps_push_settled(lua, product(x->p, NULL, x->n));
     return 1;
 }
 
@@ -285,7 +304,7 @@ static int vector_dot(lua_State *lua)
     const ps_vector *x = ps_vector_at(lua, 1), *y = ps_vector_at(lua, 2);
 
     luaL_argcheck(lua, x->n == y->n, 2, "has another length");
-    lua_pushnumber(lua, product(x->p, y->p, x->n));
+    ps_push_settled(lua, product(x->p, y->p, x->n));
     return 1;
 }
 
@@ -293,7 +312,7 @@ static int vector_sum_abs(lua_State *lua)
 {
     const ps_vector *x = ps_vector_at(lua, 1);
 
-    lua_pushnumber(lua, ps_kernels_best()->sum_abs(x->p, x->n));
+    ps_push_settled(lua, ps_kernels_best()->sum_abs(x->p, x->n));
     return 1;
 }
 
@@ -301,7 +320,7 @@ static int vector_sum_square(lua_State *lua)
 {
     const ps_vector *x = ps_vector_at(lua, 1);
 
-    lua_pushnumber(lua, ps_kernels_best()->sum_square(x->p, x->n));
+    ps_push_settled(lua, ps_kernels_best()->sum_square(x->p, x->n));
     return 1;
 }
 
@@ -328,7 +347,7 @@ static int vector_argmax(lua_State *lua)
         best = x->p[i] > x->p[best] ? i : best;
     }
     lua_pushinteger(lua, (lua_Integer)best + 1);
-    lua_pushnumber(lua, (lua_Number)x->p[best]);
+    ps_push_settled(lua, (double)x->p[best]);
     return 2;
 }
 
@@ -375,7 +394,7 @@ static int vector_index(lua_State *lua)
         if (i < 1 || (size_t)i > x->n) {
             return luaL_error(lua, "value %I of a vector of %I", i, (lua_Integer)x->n);
         }
-        lua_pushnumber(lua, (lua_Number)x->p[i - 1]);
+        ps_push_settled(lua, (double)x->p[i - 1]);
         return 1;
     }
     lua_pushvalue(lua, 2);

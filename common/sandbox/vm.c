@@ -40,10 +40,13 @@ static void *allocate(void *arg, void *old, size_t old_bytes, size_t bytes)
         vm.used -= old_bytes;
         return NULL;
     }
-    if (bytes > old_bytes && bytes - old_bytes > vm.budget - vm.used) {
+    if (bytes > old_bytes && (vm.used > vm.budget || bytes - old_bytes > vm.budget - vm.used)) {
         return NULL;
     }
     p = realloc(old, bytes);
+    if (p == NULL && bytes <= old_bytes) {
+        p = old; /* Lua expects that shrinking succeeds */
+    }
     if (p != NULL) {
         vm.used = vm.used - old_bytes + bytes;
     }
@@ -54,9 +57,12 @@ static void count_down(lua_State *lua, lua_Debug *at)
 {
     (void)at;
     if (vm.instructions <= HOOK_EVERY) {
+        bool is_large = vm.shared->instructions >= 1000000;
+
         vm.instructions = 0;
-        luaL_error(lua, "the call takes more instructions than the %d million of its budget",
-                   (int)(vm.shared->instructions / 1000000));
+        luaL_error(lua, "the call takes more instructions than the %I%s of its budget",
+                   (lua_Integer)(vm.shared->instructions / (is_large ? 1000000 : 1)),
+                   is_large ? " million" : "");
     }
     vm.instructions -= HOOK_EVERY;
 }
@@ -158,6 +164,7 @@ static void *put(lua_State *lua, output *out, size_t bytes, ps_sandbox_value *v)
 static void take_result(lua_State *lua, int index, output *out, ps_sandbox_value *v)
 {
     const ps_vector *x;
+    const float *floats;
     const char *text;
     size_t n;
 
@@ -187,7 +194,8 @@ static void take_result(lua_State *lua, int index, output *out, ps_sandbox_value
         x = ps_vector_at(lua, index);
         v->kind = PS_SANDBOX_VECTOR;
         v->count = (uint32_t)x->n;
-        memcpy(put(lua, out, x->n * sizeof(float), v), x->p, x->n * sizeof(float));
+        floats = ps_vector_settled(lua, x);
+        memcpy(put(lua, out, x->n * sizeof(float), v), floats, x->n * sizeof(float));
         break;
     default:
         luaL_error(lua,
@@ -242,6 +250,7 @@ static int run(lua_State *lua)
     ps_sandbox_memory *shared = vm.shared;
     output out = {.n = 0};
     uint32_t results = 0;
+    int top;
 
     push_callee(lua);
     push_arguments(lua, &out);
@@ -250,8 +259,10 @@ static int run(lua_State *lua)
         shared->results[results++] =
             (ps_sandbox_value){.kind = PS_SANDBOX_WRITER, .count = (uint32_t)out.writer->n};
     }
-    for (int i = 1; i <= lua_gettop(lua) && results < PS_SANDBOX_RESULTS; i++) {
+    top = lua_gettop(lua);
+    for (int i = 1; i <= top && results < PS_SANDBOX_RESULTS; i++) {
         take_result(lua, i, &out, &shared->results[results++]);
+        lua_settop(lua, top);
     }
     shared->result_count = results;
     return 0;

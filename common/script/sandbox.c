@@ -7,6 +7,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <signal.h>
@@ -30,6 +31,7 @@ struct ps_sandbox {
     ps_sandbox_memory *shared;
     ps_sandbox_budget budget;
     pid_t pid;
+    int64_t started_us;
     bool is_over;
     int status; /* of waitpid, if it is over */
     atomic_bool is_stopped;
@@ -62,13 +64,15 @@ static ps_status find_program(char path[PATH_MAX])
     return ps_ok();
 }
 
-/* Returns memory to share, and its descriptor. */
+/* Returns memory to share, and its descriptor. Nobody can change its size, so reading it raises no
+ * SIGBUS whatever the other side does. */
 static ps_sandbox_memory *share(int *fd)
 {
     void *p = MAP_FAILED;
 
-    *fd = memfd_create("psgd-sandbox", MFD_CLOEXEC);
-    if (*fd >= 0 && ftruncate(*fd, sizeof(ps_sandbox_memory)) == 0) {
+    *fd = memfd_create("psgd-sandbox", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (*fd >= 0 && ftruncate(*fd, sizeof(ps_sandbox_memory)) == 0 &&
+        fcntl(*fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
         p = mmap(NULL, sizeof(ps_sandbox_memory), PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
     }
     if (p == MAP_FAILED) {
@@ -113,9 +117,10 @@ static int spawn(const char *path, int fd, pid_t *pid)
 /* Notices that the process has ended. */
 static void look(ps_sandbox *s)
 {
-    if (!s->is_over && waitpid(s->pid, &s->status, WNOHANG) == s->pid) {
-        s->is_over = true;
-    }
+    pid_t pid = s->is_over ? 0 : waitpid(s->pid, &s->status, WNOHANG);
+
+    /* a program that ignores SIGCHLD has no children to wait for */
+    s->is_over = s->is_over || pid == s->pid || (pid < 0 && errno == ECHILD);
 }
 
 static void end_process(ps_sandbox *s)
@@ -128,21 +133,30 @@ static void end_process(ps_sandbox *s)
     }
 }
 
-/* Blocks until the sandbox is done, at most until `deadline_us`. Returns false if it is not. */
+static uint32_t turn_of(const ps_sandbox *s)
+{
+    return atomic_load_explicit(&s->shared->turn, memory_order_acquire);
+}
+
+/* Blocks until the sandbox is done, at most until `deadline_us`. Returns false if it is not. A
+ * sandbox that was taken over may wake this thread and change the turn as often as it likes, so the
+ * deadline is looked at each time. */
 static bool wait_done(ps_sandbox *s, int64_t deadline_us)
 {
-    const struct timespec look_at = {.tv_nsec = LOOK_NS};
-    uint32_t turn;
+    for (uint32_t turn; (turn = turn_of(s)) != PS_SANDBOX_DONE;) {
+        int64_t left_us = deadline_us - ps_clock_us();
+        struct timespec look_at = {.tv_nsec = left_us * 1000 < LOOK_NS ? left_us * 1000 : LOOK_NS};
 
-    while ((turn = atomic_load_explicit(&s->shared->turn, memory_order_acquire)) !=
-           PS_SANDBOX_DONE) {
-        if (syscall(SYS_futex, &s->shared->turn, FUTEX_WAIT, turn, &look_at, NULL, 0) == 0 ||
-            errno != ETIMEDOUT) {
-            continue;
+        if (left_us <= 0) {
+            look(s);
+            return false;
         }
-        look(s);
-        if (s->is_over || atomic_load(&s->is_stopped) || ps_clock_us() > deadline_us) {
-            return atomic_load_explicit(&s->shared->turn, memory_order_acquire) == PS_SANDBOX_DONE;
+        if (syscall(SYS_futex, &s->shared->turn, FUTEX_WAIT, turn, &look_at, NULL, 0) != 0 &&
+            errno == ETIMEDOUT) {
+            look(s);
+        }
+        if (s->is_over || atomic_load(&s->is_stopped)) {
+            return turn_of(s) == PS_SANDBOX_DONE;
         }
     }
     return true;
@@ -198,6 +212,8 @@ ps_status ps_sandbox_start(const ps_sandbox_budget *budget, ps_sandbox **out)
         s->shared->memory = budget->memory;
         s->shared->nanoseconds = budget->time_us * 1000;
         s->shared->service = (uint64_t)getpid();
+        s->shared->is_background = budget->is_background;
+        s->started_us = ps_clock_us();
         atomic_store(&s->shared->turn, PS_SANDBOX_STARTED);
         error = spawn(path, fd, &s->pid);
         close(fd);
@@ -213,8 +229,10 @@ ps_status ps_sandbox_start(const ps_sandbox_budget *budget, ps_sandbox **out)
         return st;
     }
     if (!wait_done(s, ps_clock_us() + START_US)) {
-        end_process(s);
-        st = ps_fail(PS_UNAVAILABLE, "%s did not start", path);
+        st = s->is_over ? ps_wrap(ended(s, false), "%s did not start", path)
+                        : ps_fail(PS_UNAVAILABLE, "%s did not start within %d s", path,
+                                  START_US / 1000000);
+        st.code = PS_UNAVAILABLE;
     } else if (s->shared->failed != 0) {
         st = failure(s, PS_UNAVAILABLE);
     }
@@ -267,6 +285,11 @@ void ps_sandbox_stop(ps_sandbox *sandbox)
 bool ps_sandbox_is_over(const ps_sandbox *sandbox)
 {
     return sandbox->is_over;
+}
+
+bool ps_sandbox_is_old(const ps_sandbox *sandbox)
+{
+    return ps_clock_us() - sandbox->started_us > PS_SANDBOX_LIFE_S * INT64_C(1000000);
 }
 
 int ps_sandbox_pid(const ps_sandbox *sandbox)

@@ -18,6 +18,7 @@ typedef struct ps_sandbox_budget {
     uint64_t instructions; /* of Lua */
     uint64_t memory;       /* bytes that are in use at a time */
     uint64_t time_us;
+    bool is_background; /* runs at the lowest priority, for code that no job needs yet */
 } ps_sandbox_budget;
 
 /* Those of jobs: 20 million instructions, 64 MiB, 5 s. */
@@ -45,6 +46,11 @@ void ps_sandbox_stop(ps_sandbox *sandbox);
 
 /* Returns whether the process has ended, or was ended because a call took too long. */
 bool ps_sandbox_is_over(const ps_sandbox *sandbox);
+
+/* Returns whether the process is so old that another one should take its place. The kernel bounds
+ * the processor time of its life, so that one that was taken over does not outlive its service for
+ * long. */
+bool ps_sandbox_is_old(const ps_sandbox *sandbox);
 
 /* Returns the process, for tests. */
 int ps_sandbox_pid(const ps_sandbox *sandbox);

@@ -21,7 +21,9 @@ enum {
     PS_SANDBOX_TEXT_MAX = 65536,       /* bytes of a file of code */
     PS_SANDBOX_NUMBERS = 12,           /* most numbers of a plugin */
     PS_SANDBOX_ROOM = 4 * 1024 * 1024, /* bytes of `in` and of `out` */
-    PS_SANDBOX_PROTOCOL = 1            /* changes with this file */
+    PS_SANDBOX_LIFE_S = 300,           /* seconds after which a service takes a new sandbox */
+    PS_SANDBOX_CPU_S = 600,            /* processor seconds after which the kernel ends one */
+    PS_SANDBOX_PROTOCOL = 2            /* changes with this file */
 };
 
 /* Whose turn it is. */
@@ -72,7 +74,7 @@ typedef struct ps_sandbox_memory {
     uint64_t service;              /* process id of the service; the sandbox ends with it */
     char function[32];
     uint32_t argument_count, result_count, result_max;
-    uint32_t reserved;
+    uint32_t is_background; /* 1: the sandbox takes the lowest priority (nice 19) */
     ps_sandbox_value arguments[PS_SANDBOX_ARGUMENTS], results[PS_SANDBOX_RESULTS];
     char error[PS_SANDBOX_ERROR];
     _Alignas(64) uint8_t in[PS_SANDBOX_ROOM];

@@ -230,6 +230,13 @@ static const char *kind_name(uint32_t kind)
     return name != NULL ? name : "something else";
 }
 
+/* Reads what the sandbox wrote once, however often it changes. */
+static ps_sandbox_value copy_value(const volatile ps_sandbox_value *from)
+{
+    return (ps_sandbox_value){
+        .kind = from->kind, .at = from->at, .count = from->count, .as.integer = from->as.integer};
+}
+
 /* Takes one result. `v` is a copy of what the sandbox wrote, which may be anything. */
 static ps_status take_result(const ps_sandbox_memory *shared, const ps_sandbox_value *v,
                              ps_script_value *r)
@@ -278,7 +285,7 @@ static ps_status take_results(const ps_sandbox_memory *shared, ps_script_value *
         ps_sandbox_value v = {.kind = PS_SANDBOX_NIL};
 
         if (i < has) {
-            v = shared->results[i];
+            v = copy_value(&shared->results[i]);
         }
         st = take_result(shared, &v, &results[i]);
     }
@@ -289,8 +296,16 @@ ps_status ps_script_load(const char *text, size_t bytes, const ps_sandbox_budget
                          ps_sandbox **out)
 {
     ps_script_value argument = {.kind = PS_SANDBOX_TEXT, .count = (uint32_t)bytes, .in = text};
-    ps_status st = ps_sandbox_start(budget, out);
+    ps_status st = ps_ok();
 
+    *out = NULL;
+    if (bytes > PS_SANDBOX_TEXT_MAX) {
+        st = ps_fail(PS_INVALID_ARGUMENT, "has %zu bytes; at most %d are allowed", bytes,
+                     PS_SANDBOX_TEXT_MAX);
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_sandbox_start(budget, out);
+    }
     if (ps_is_ok(&st)) {
         ps_sandbox_memory *shared = ps_sandbox_shared(*out);
 
@@ -313,7 +328,23 @@ static ps_status load(const char *text, size_t bytes, ps_sandbox **out)
     return ps_script_load(text, bytes, &budget, out);
 }
 
-/* Takes a sandbox that waits, or starts another one. */
+/* Gives a sandbox back, and keeps the first failure. */
+static void give_back(ps_script *s, ps_sandbox *sandbox, const ps_status *st)
+{
+    pthread_mutex_lock(&s->lock);
+    if (!ps_is_ok(st) && ps_is_ok(&s->failure)) {
+        s->failure = *st;
+    }
+    if (sandbox != NULL && !ps_sandbox_is_over(sandbox) && !ps_sandbox_is_old(sandbox) &&
+        s->idle_count < LANES) {
+        s->idle[s->idle_count++] = sandbox;
+        sandbox = NULL;
+    }
+    pthread_mutex_unlock(&s->lock);
+    ps_sandbox_end(sandbox);
+}
+
+/* Takes a sandbox that waits, or starts another one. Returns the first failure if there is one. */
 static ps_status take(ps_script *s, ps_sandbox **out)
 {
     ps_status st;
@@ -322,22 +353,13 @@ static ps_status take(ps_script *s, ps_sandbox **out)
     st = s->failure;
     *out = ps_is_ok(&st) && s->idle_count > 0 ? s->idle[--s->idle_count] : NULL;
     pthread_mutex_unlock(&s->lock);
-    return ps_is_ok(&st) && *out == NULL ? load(s->text, s->bytes, out) : st;
-}
-
-/* Gives a sandbox back, and keeps the first failure. */
-static void give_back(ps_script *s, ps_sandbox *sandbox, const ps_status *st)
-{
-    pthread_mutex_lock(&s->lock);
-    if (!ps_is_ok(st) && ps_is_ok(&s->failure)) {
-        s->failure = *st;
+    if (ps_is_ok(&st) && *out == NULL) {
+        st = ps_wrap(load(s->text, s->bytes, out), "%s", s->file);
+        if (!ps_is_ok(&st)) {
+            give_back(s, NULL, &st);
+        }
     }
-    if (sandbox != NULL && !ps_sandbox_is_over(sandbox) && s->idle_count < LANES) {
-        s->idle[s->idle_count++] = sandbox;
-        sandbox = NULL;
-    }
-    pthread_mutex_unlock(&s->lock);
-    ps_sandbox_end(sandbox);
+    return st;
 }
 
 ps_status ps_script_run(ps_sandbox *sandbox, uint32_t what, const char *function,
@@ -370,12 +392,6 @@ ps_status ps_script_call(ps_script *script, const char *function, const ps_scrip
     ps_status st = take(script, &sandbox);
 
     if (sandbox == NULL) {
-        bool is_new = st.code != PS_OK && ps_is_ok(&script->failure);
-
-        if (is_new) {
-            st = ps_wrap(st, "%s", script->file);
-            give_back(script, NULL, &st);
-        }
         return st;
     }
     st = ps_wrap(ps_script_run(sandbox, PS_SANDBOX_RUN, function, arguments, argument_count,
@@ -401,14 +417,12 @@ ps_status ps_script_describe(const char *text, size_t bytes, ps_script_about *ab
 {
     ps_script_value said = {.kind = PS_SANDBOX_TEXT, .count = PS_SCRIPT_SAID_MAX};
     char room[PS_SCRIPT_SAID_MAX + 1];
+    ps_sandbox_budget budget = ps_sandbox_budget_default();
     ps_sandbox *sandbox;
     ps_status st;
 
-    if (bytes > PS_SANDBOX_TEXT_MAX) {
-        return ps_fail(PS_INVALID_ARGUMENT, "has %zu bytes; at most %d are allowed", bytes,
-                       PS_SANDBOX_TEXT_MAX);
-    }
-    st = load(text, bytes, &sandbox);
+    budget.is_background = true; /* other jobs go first */
+    st = ps_script_load(text, bytes, &budget, &sandbox);
     if (ps_is_ok(&st)) {
         said.out = room;
         st = take_results(ps_sandbox_shared(sandbox), &said, 1);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* script_about.c - reads what a sandbox says of a plugin. */
+#include "common/base/shorten.h"
 #include "common/script/script_impl.h"
 
 #include <math.h>
@@ -34,13 +35,46 @@ static bool read_word(char **at, char word[PS_SCRIPT_NAME])
     return true;
 }
 
+static bool is_name(const char *text)
+{
+    size_t n = strlen(text);
+
+    return n > 0 && n < PS_SCRIPT_NAME &&
+           strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_") == n;
+}
+
+static bool read_text(const char *at, char *text, size_t room)
+{
+    return snprintf(text, room, "%s", at) < (int)room;
+}
+
+static bool read_name(const char *at, char name[PS_SCRIPT_NAME])
+{
+    return is_name(at) && read_text(at, name, PS_SCRIPT_NAME);
+}
+
+/* Returns whether a number's name is free: those that each plugin has are in front of and behind
+ * its own. */
+static bool is_free(const ps_script_about *about, const char *name)
+{
+    static const ps_param wraps[] = {PS_WRAP_PARAMS, {0}};
+
+    for (uint32_t i = 0; i < about->number_count; i++) {
+        if (strcmp(about->names[i], name) == 0) {
+            return false;
+        }
+    }
+    return strcmp(name, "script") != 0 && ps_param_find(wraps, name) < 0;
+}
+
 static bool read_number(char *at, ps_script_about *about)
 {
     uint32_t i = about->number_count;
     ps_param *p;
     double is_integer;
 
-    if (i == PS_SANDBOX_NUMBERS || !read_word(&at, about->names[i])) {
+    if (i == PS_SANDBOX_NUMBERS || !read_word(&at, about->names[i]) || !is_name(about->names[i]) ||
+        !is_free(about, about->names[i])) {
         return false;
     }
     p = &about->numbers[i];
@@ -49,11 +83,14 @@ static bool read_number(char *at, ps_script_about *about)
         return false;
     }
     p->is_integer = is_integer != 0;
-    snprintf(about->help[i], sizeof about->help[i], "%s", at);
     p->name = about->names[i];
     p->help = about->help[i];
     about->number_count++;
-    return p->min <= p->value && p->value <= p->max;
+    if (p->is_integer && (p->min < -0x1p53 || p->max > 0x1p53 || p->value != floor(p->value))) {
+        return false;
+    }
+    return read_text(at, about->help[i], sizeof about->help[i]) && p->min <= p->value &&
+           p->value <= p->max;
 }
 
 static bool read_line(char *line, ps_script_about *about)
@@ -67,14 +104,13 @@ static bool read_line(char *line, ps_script_about *about)
         return read_number(line, about);
     }
     if (strcmp(key, "kind") == 0) {
-        return snprintf(about->kind, sizeof about->kind, "%s", line) < (int)sizeof about->kind;
+        return read_name(line, about->kind);
     }
     if (strcmp(key, "name") == 0) {
-        return snprintf(about->name, sizeof about->name, "%s", line) < (int)sizeof about->name;
+        return read_name(line, about->name);
     }
     if (strcmp(key, "summary") == 0) {
-        return snprintf(about->summary, sizeof about->summary, "%s", line) <
-               (int)sizeof about->summary;
+        return read_text(line, about->summary, sizeof about->summary);
     }
     if (strcmp(key, "bits") == 0) {
         about->bits = strtod(line, NULL);
@@ -95,6 +131,14 @@ static bool read_line(char *line, ps_script_about *about)
 ps_status ps_script_about_read(char *lines, ps_script_about *about)
 {
     *about = (ps_script_about){.bits = 32};
+    for (const char *c = lines; *c != '\0'; c++) { /* they go to logs and terminals */
+        if (*c != '\n' && (*c < ' ' || *c > '~')) {
+            return ps_fail(PS_INVALID_ARGUMENT,
+                           "its description has the byte 0x%02x; printable "
+                           "characters are allowed",
+                           (unsigned char)*c);
+        }
+    }
     for (char *end; *lines != '\0'; lines = end + 1) {
         end = strchr(lines, '\n');
         if (end == NULL) {
@@ -103,9 +147,10 @@ ps_status ps_script_about_read(char *lines, ps_script_about *about)
         *end = '\0';
         if (!read_line(lines, about)) {
             return ps_fail(PS_INVALID_ARGUMENT,
-                           "its description has the line \"%.100s\"; bits are above 0 and at "
-                           "most 64, and a number's default is within its bounds",
-                           lines);
+                           "its description has the line \"%s\"; bits are above 0 and at most 64, "
+                           "a number's default is within its bounds, and its name is neither "
+                           "another number's nor \"script\" nor one that every codec has",
+                           PS_SHORT(lines, 60));
         }
     }
     if (about->number_count > ps_script_numbers_max(about->kind)) {

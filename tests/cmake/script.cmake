@@ -1,8 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
+ps_test(unit test_sandbox_vm ps_sandbox_vm)
 ps_test(system test_script ps_script)
 add_dependencies(test_script psgd-sandbox)
 target_compile_definitions(test_script PRIVATE PS_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 set_property(TEST test_script APPEND PROPERTY ENVIRONMENT "PSGD_SANDBOX=${PROJECT_BINARY_DIR}/bin/psgd-sandbox")
+
+# a sandbox that an attacker has taken over
+add_executable(taken_sandbox support/taken_sandbox.c)
+target_link_libraries(taken_sandbox PRIVATE ps_options)
+set_target_properties(taken_sandbox PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+ps_test(system test_script_taken ps_script)
+add_dependencies(test_script_taken taken_sandbox)
+target_compile_definitions(test_script_taken PRIVATE
+    PS_TAKEN_SANDBOX="${PROJECT_BINARY_DIR}/tests/taken_sandbox" PS_SLOW=$<IF:$<BOOL:${SANITIZE}>,10,3>)
 
 add_executable(bench_script bench/bench_script.c)
 target_link_libraries(bench_script PRIVATE ps_script)

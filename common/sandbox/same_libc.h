@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* same_libc.h - what Lua would take from libc, but is not the same in every process.
+ *
+ * same_libc.c also defines pow, time and clock. A program's own functions go before those of
+ * libraries, so the Lua library calls them: for x ^ y, for the start of hashes, and where sorting
+ * looks for a pivot.
+ */
+#ifndef PS_COMMON_SANDBOX_SAME_LIBC_H
+#define PS_COMMON_SANDBOX_SAME_LIBC_H
+
+/* Returns x^y with the same bits on every processor, with the special cases of C's pow. For whole y
+ * within +-64 it multiplies, and powers of two are exact; else the relative error is of the order
+ * of 2^-52 times the magnitude of the result's logarithm. */
+double ps_same_pow(double x, double y);
+
+/* Returns the tangent of x for |x| <= PS_TAN_MOST with the same bits on every processor. */
+double ps_same_tan(double x);
+
+enum { PS_TAN_MOST = 1000000 };
+
+#endif
