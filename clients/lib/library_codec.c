@@ -2,7 +2,7 @@
 /* library_codec.c - the functions of psgd.h. */
 #include "clients/lib/psgd.h"
 
-#include "clients/lib/codec_spec.h"
+#include "common/codec/codec_spec.h"
 #include "clients/lib/last_error.h"
 #include "common/base/bytes.h"
 #include "common/base/draw.h"

@@ -2,8 +2,10 @@
 /* bench.c - psgd bench: measures on this machine what codecs cost and what they save. */
 #include "clients/lib/psgd.h"
 #include "clients/psgd/cli.h"
-#include "clients/psgd/codec_cost.h"
+#include "clients/psgd/show.h"
 #include "clients/psgd/text_table.h"
+
+#include "common/codec/codec_cost.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -78,8 +80,10 @@ static bool add(bench *b, const char *spec, bool shows)
 {
     ps_codec_cost c = {0};
 
-    if (ps_codec_cost_measure(spec, (size_t)b->values, b->for_us, &c) != PSGD_OK) {
-        fprintf(stderr, "psgd: %s: %s\n", spec, psgd_last_error());
+    ps_status st = ps_codec_cost_measure(spec, (size_t)b->values, b->for_us, &c);
+
+    if (!ps_is_ok(&st)) {
+        fprintf(stderr, "psgd: %s: %s\n", PS_PLAIN(spec, 80), PS_PLAIN(st.text, 400));
         return false;
     }
     if (!shows) {

@@ -1,447 +1,239 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* explain.c - psgd explain JOB: says what bounds a job, and what would change it. */
-#include "clients/lib/psgd.h"
-#include "clients/psgd/explain_cause.h"
-#include "clients/psgd/explain_forecast.h"
-#include "clients/psgd/explain_live.h"
-#include "clients/psgd/explain_record.h"
+/* explain.c - psgd explain JOB: says what bounds a job, and what would change it. The coordinator
+ * does so for its jobs (ExplainJob); of a folder it is done here, from its summary.json. */
 #include "clients/psgd/plot_read.h"
 #include "clients/psgd/show.h"
 #include "clients/psgd/text_table.h"
 
-#include "common/base/strbuf.h"
+#include "common/base/files.h"
 #include "common/base/xalloc.h"
+#include "common/explain/explain_answer.h"
+#include "common/explain/explain_ranks.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum {
-    ROWS_MAX = 4096,
-    CELL_BYTES = 64,
-    WITHIN_US = 60 * 1000 * 1000,
-    /* what each codec is measured on */
-    VALUES = 200000,
-    MEASURE_US = 5000,
-    FORECASTS_MAX = 16
-};
-
-static const double served_from = 0.1; /* share of a step of a server, for a forecast of more */
+enum { CELL_BYTES = 64, RECORD_US = 60 * 1000 * 1000, SUMMARY_MAX = 16 << 20 };
 
 typedef struct explaining {
     int64_t for_us;
-    bool is_live; /* measured while the job trains */
+    /* Behind the options. */
     ps_cli *cli;
-    ps_plot_job job;
-    ps_plot_read read;
-    ps_explain_live live;
-    ps_explain_record record; /* of a job that trains and whose exchange bounds it */
-    bool has_steps;           /* record.steps is set */
-    size_t n_rows;            /* forecasts; 0: there are none */
-    struct forecast {
-        const char *up, *down; /* codecs */
-        double servers;        /* times as many */
-        double steps_per_s;
-    } rows[FORECASTS_MAX];
-    ps_explain_rank *ranks; /* (job.n_ranks) */
-    ps_explanation found;
+    char id[PS_PLOT_READ_ID_BYTES];
+    bool by_title; /* the id was looked up by its title */
 } explaining;
-
-static const char *const cause_names[] = {[PS_EXPLAIN_COMPUTE] = "compute",
-                                          [PS_EXPLAIN_STRAGGLER] = "straggler",
-                                          [PS_EXPLAIN_EXCHANGE] = "exchange",
-                                          [PS_EXPLAIN_OTHER] = "other"};
-static const char *const way_names[] = {[PS_WAY_UP] = "up",
-                                        [PS_WAY_SERVER] = "server",
-                                        [PS_WAY_DOWN] = "down",
-                                        [PS_WAY_CODEC] = "codec"};
-static const char *const surety_names[] = {
-    [PS_EXPLAIN_UNSURE] = "unsure", [PS_EXPLAIN_LIKELY] = "likely", [PS_EXPLAIN_SURE] = "sure"};
-
-/* Returns the last row of a rank. */
-static const double *last_row(const ps_plot_rank *rank)
-{
-    return rank->train.values + (rank->train.n - 1) * rank->train.stride;
-}
-
-static bool is_time(double seconds)
-{
-    return isfinite(seconds) && seconds >= 0;
-}
-
-/* Reads what the ranks measured. */
-static ps_status take_ranks(const ps_plot_job *job, ps_explain_rank *ranks)
-{
-    for (size_t r = 0; r < job->n_ranks; r++) {
-        const ps_plot_rank *rank = &job->ranks[r];
-        const double *row = rank->train.n > 0 ? last_row(rank) : NULL;
-
-        if (row == NULL || !(row[PS_PLOT_STEP] >= 1) || !(row[PS_PLOT_STEP] < 0x1p53) ||
-            !is_time(row[PS_PLOT_TIME]) || row[PS_PLOT_TIME] == 0 || !is_time(row[PS_PLOT_WAIT]) ||
-            !is_time(rank->compute_s)) {
-            return ps_fail(PS_NOT_FOUND,
-                           "worker %zu: its times are not known; TR- and ROUND- files of every "
-                           "worker are needed",
-                           r);
-        }
-        ranks[r] = (ps_explain_rank){.steps = (uint64_t)row[PS_PLOT_STEP],
-                                     .seconds = row[PS_PLOT_TIME],
-                                     .compute_s = rank->compute_s,
-                                     .wait_s = row[PS_PLOT_WAIT]};
-    }
-    return ps_ok();
-}
-
-/* Returns the id of the node that carried a rank last, "" if the summary does not tell. */
-static const char *node_of(const ps_plot_job *job, size_t rank)
-{
-    const json_t *node, *one;
-    size_t i, r;
-
-    json_array_foreach(json_object_get(job->summary, "nodes"), i, node)
-    {
-        json_array_foreach(json_object_get(node, "ranks"), r, one)
-        {
-            const json_t *number = json_object_get(one, "rank");
-            const char *id = json_string_value(json_object_get(node, "node_id"));
-
-            if (json_is_integer(number) && json_integer_value(number) == (json_int_t)rank &&
-                id != NULL) {
-                return id;
-            }
-        }
-    }
-    return "";
-}
-
-/* Writes a number with three digits, or as a whole one, into text (cap) and returns it. */
-static const char *shown(char *text, size_t cap, double value)
-{
-    snprintf(text, cap, value >= 100 ? "%.0f" : "%.3g", value);
-    return text;
-}
-
-#define SHOWN(value) shown((char[CELL_BYTES]){0}, CELL_BYTES, value)
-
-/* Prints which part of the exchange bounds the job. */
-static void print_way(const ps_explain_steps *s)
-{
-    static const char *const names[] = {
-        [PS_WAY_UP] = "The way up bounds this job: the links from workers to servers.",
-        [PS_WAY_DOWN] = "The way down bounds this job: the links from servers to workers.",
-        [PS_WAY_CODEC] = "Coding on the workers bounds this job: their codecs take the time.",
-    };
-
-    if (s->way == PS_WAY_SERVER) {
-        printf("A thread of a server bounds this job: %s.\n", PS_PLAIN(s->thread, 80));
-    } else {
-        printf("%s\n", names[s->way]);
-    }
-    printf(
-        "Of a step, %.0f %% goes to the way up, %.0f %% to that server, %.0f %% to the way down, "
-        "%.0f %% to coding; %zu steps of %s ms were recorded.\n",
-        100 * s->shares[PS_WAY_UP], 100 * s->shares[PS_WAY_SERVER], 100 * s->shares[PS_WAY_DOWN],
-        100 * s->shares[PS_WAY_CODEC], s->count, SHOWN(1e3 * s->step_s));
-}
-
-/* Prints what bounds the job, and the evidence. */
-static void print_cause(const ps_explanation *e, const char *node)
-{
-    switch (e->cause) {
-    case PS_EXPLAIN_COMPUTE:
-        printf("Computing bounds this job: it takes %.0f %% of a step.\n", 100 * e->compute);
-        printf("Worker %zu computes longest, and waits for %.0f %% of its time.\n", e->slowest,
-               100 * e->exchange);
-        break;
-    case PS_EXPLAIN_STRAGGLER:
-        printf("A straggler bounds this job: worker %zu%s%s.\n", e->slowest,
-               node[0] != '\0' ? ", node " : "", PS_PLAIN(node, 128));
-        printf("What it computes longer than the others is %.0f %% of a step, and they wait "
-               "meanwhile.\n",
-               100 * e->straggler);
-        break;
-    case PS_EXPLAIN_EXCHANGE:
-        printf("The exchange bounds this job: links, servers or their disks.\n");
-        printf("Even worker %zu, which computes longest, waits for %.0f %% of its time.\n",
-               e->slowest, 100 * e->exchange);
-        break;
-    case PS_EXPLAIN_OTHER:
-        printf("Neither computing nor waiting bounds this job: %.0f %% of its time is neither.\n",
-               100 * e->other);
-        printf("That is evaluating, saving checkpoints or reading data.\n");
-        break;
-    }
-}
-
-/* Returns what would change an exchange of which the timeline is known. */
-static const char *advice_for(ps_explain_way way)
-{
-    static const char *const advice[] = {
-        [PS_WAY_UP] =
-            "A codec for gradients (--codec-up) with fewer bytes, or rounds of several local "
-            "steps would help; faster servers or processors would not.",
-        [PS_WAY_SERVER] = "More servers, more --threads of a server, or a codec that is decoded "
-                          "faster would help; faster links would not.",
-        [PS_WAY_DOWN] =
-            "A codec for weights (--codec-down) with fewer bytes, or rounds of several local "
-            "steps would help; faster servers or processors would not.",
-        [PS_WAY_CODEC] = "A codec that costs less would help: psgd bench measures all of them.",
-    };
-
-    return advice[way];
-}
-
-/* Prints how sure that is, what would change it, and what that could bring. */
-static void print_advice(const ps_explanation *e, uint64_t steps, const ps_explain_steps *known)
-{
-    static const char *const advice[] = {
-        [PS_EXPLAIN_COMPUTE] = "Faster processors, a smaller model or smaller batches would help; "
-                               "codecs and faster links would not.",
-        [PS_EXPLAIN_STRAGGLER] = "Look at what else runs on that worker's machine, or let the job "
-                                 "not wait for it: consistency 'backup', 'ssp' or 'asp'.",
-        [PS_EXPLAIN_EXCHANGE] = "A codec with fewer bytes, rounds of several local steps or more "
-                                "servers would help; faster processors would not.",
-        [PS_EXPLAIN_OTHER] = "Evaluate and save less often, or on smaller sets.",
-    };
-
-    printf("This is %s: measured over %llu steps.\n", surety_names[e->surety],
-           (unsigned long long)steps);
-    printf("%s\n", known != NULL ? advice_for(known->way) : advice[e->cause]);
-    switch (e->cause) {
-    case PS_EXPLAIN_COMPUTE:
-        printf("It makes %s steps/s; with an exchange that costs nothing at most %s.\n",
-               SHOWN(e->steps_per_s), SHOWN(ps_explain_without(e, e->exchange)));
-        break;
-    case PS_EXPLAIN_STRAGGLER:
-        printf("It makes %s steps/s; were worker %zu as fast as the others, about %s.\n",
-               SHOWN(e->steps_per_s), e->slowest, SHOWN(ps_explain_without(e, e->straggler)));
-        break;
-    case PS_EXPLAIN_EXCHANGE:
-        printf("It makes %s steps/s; with half the waits %s, with none at most %s.\n",
-               SHOWN(e->steps_per_s), SHOWN(ps_explain_without(e, e->exchange / 2)),
-               SHOWN(ps_explain_without(e, e->exchange)));
-        break;
-    case PS_EXPLAIN_OTHER:
-        printf("It makes %s steps/s; without that at most %s.\n", SHOWN(e->steps_per_s),
-               SHOWN(ps_explain_without(e, e->other)));
-        break;
-    }
-}
 
 static void add_cell(ps_text_table *table, double value)
 {
-    ps_text_table_add(table, SHOWN(value));
+    char cell[CELL_BYTES];
+
+    snprintf(cell, sizeof cell, value >= 100 ? "%.0f" : "%.3g", value);
+    ps_text_table_add(table, cell);
 }
 
-static void print_table(const ps_plot_job *job, const ps_explain_rank *ranks)
+static void print_ranks(const Psgd__V1__ExplainJobResponse *said)
 {
-    static const char *const heads[] = {"worker",     "node",    "steps/s", "step ms",
-                                        "compute ms", "wait ms", "up MB/s", "down MB/s"};
+    static const char *const heads[] = {"worker",  "node",    "steps/s", "step ms",  "compute ms",
+                                        "read ms", "wait ms", "up MB/s", "down MB/s"};
     ps_text_table table = {.n_columns = sizeof heads / sizeof heads[0]};
 
     for (size_t i = 0; i < table.n_columns; i++) {
         ps_text_table_add(&table, heads[i]);
     }
-    for (size_t r = 0; r < job->n_ranks; r++) {
-        const double *row = last_row(&job->ranks[r]);
-        double steps = (double)ranks[r].steps;
+    for (size_t r = 0; r < said->n_workers; r++) {
+        const Psgd__V1__ExplainedWorker *w = said->workers[r];
+        double steps = (double)w->steps;
         char cell[CELL_BYTES];
 
-        snprintf(cell, sizeof cell, "%zu", r);
+        snprintf(cell, sizeof cell, "%u", w->rank);
         ps_text_table_add(&table, cell);
-        ps_text_table_add(&table, node_of(job, r));
-        add_cell(&table, steps / ranks[r].seconds);
-        add_cell(&table, 1e3 * ranks[r].seconds / steps);
-        add_cell(&table, 1e3 * ranks[r].compute_s / steps);
-        add_cell(&table, 1e3 * ranks[r].wait_s / steps);
-        add_cell(&table, 1e-6 * row[PS_PLOT_UP] / ranks[r].seconds);
-        add_cell(&table, 1e-6 * row[PS_PLOT_DOWN] / ranks[r].seconds);
+        ps_text_table_add(&table, PS_PLAIN(w->node_id, 128));
+        add_cell(&table, steps / w->seconds);
+        add_cell(&table, 1e3 * w->seconds / steps);
+        add_cell(&table, 1e3 * (w->compute_s - w->read_s) / steps);
+        add_cell(&table, 1e3 * w->read_s / steps);
+        add_cell(&table, 1e3 * w->wait_s / steps);
+        add_cell(&table, 1e-6 * w->bytes_up / w->seconds);
+        add_cell(&table, 1e-6 * w->bytes_down / w->seconds);
     }
     ps_text_table_print(&table);
     ps_text_table_fini(&table);
 }
 
-static void print_json(explaining *x, const ps_explanation *e, const ps_explain_rank *ranks)
+/* Prints where a step goes on each rank, by the timeline. */
+static void print_times(const Psgd__V1__ExplainJobResponse *said)
 {
-    json_t *workers = json_array();
-    json_t *json;
+    const Psgd__V1__ExplainedWorker *first = said->n_workers > 0 ? said->workers[0] : NULL;
+    ps_text_table table = {.n_columns = 1 + (first != NULL ? first->n_step_ms : 0)};
 
-    for (size_t r = 0; r < x->job.n_ranks; r++) {
-        json_array_append_new(workers, json_pack("{s:I, s:I, s:f, s:f, s:f}", "rank", (json_int_t)r,
-                                                 "steps", (json_int_t)ranks[r].steps, "seconds",
-                                                 ranks[r].seconds, "compute_s", ranks[r].compute_s,
-                                                 "wait_s", ranks[r].wait_s));
+    if (table.n_columns == 1) {
+        return;
     }
-    json = json_pack("{s:s, s:s, s:I, s:f, s:{s:f, s:f, s:f, s:f}, s:b, s:o}", "cause",
-                     cause_names[e->cause], "surety", surety_names[e->surety], "slowest_rank",
-                     (json_int_t)e->slowest, "steps_per_second", e->steps_per_s, "shares",
-                     "compute", e->compute, "straggler", e->straggler, "exchange", e->exchange,
-                     "other", e->other, "while_training", x->is_live, "workers", workers);
-    if (x->has_steps) {
-        const ps_explain_steps *s = &x->record.steps;
-        json_t *shares = json_object(), *forecasts = json_array();
+    ps_text_table_add(&table, "worker");
+    for (size_t k = 0; k < first->n_step_ms; k++) {
+        char head[CELL_BYTES];
 
-        for (int w = 0; w < PS_WAYS; w++) {
-            json_object_set_new(shares, way_names[w], json_real(s->shares[w]));
-        }
-        for (size_t i = 0; i < x->n_rows; i++) {
-            json_array_append_new(forecasts, json_pack("{s:s, s:s, s:f, s:f}", "codec_up",
-                                                       x->rows[i].up, "codec_down", x->rows[i].down,
-                                                       "times_servers", x->rows[i].servers,
-                                                       "steps_per_second", x->rows[i].steps_per_s));
-        }
-        json_object_set_new(json, "forecasts", forecasts);
-        json_object_set_new(json, "exchange",
-                            json_pack("{s:s, s:s, s:I, s:f, s:f, s:o}", "bound_by",
-                                      way_names[s->way], "server_thread", s->thread, "steps",
-                                      (json_int_t)s->count, "step_seconds", s->step_s,
-                                      "clock_error_seconds", s->error_s, "shares", shares));
+        snprintf(head, sizeof head, "%s ms", PS_PLAIN(first->step_ms[k]->key, 20));
+        ps_text_table_add(&table, head);
     }
-    ps_cli_json_value(x->cli, json);
-    json_decref(json);
+    for (size_t r = 0; r < said->n_workers; r++) {
+        const Psgd__V1__ExplainedWorker *w = said->workers[r];
+        char cell[CELL_BYTES];
+
+        if (w->n_step_ms != first->n_step_ms) { /* its node has not recorded anything */
+            continue;
+        }
+        snprintf(cell, sizeof cell, "%u", w->rank);
+        ps_text_table_add(&table, cell);
+        for (size_t k = 0; k < w->n_step_ms; k++) {
+            add_cell(&table, w->step_ms[k]->value);
+        }
+    }
+    printf("\nA step of the timeline; encoding, sending and decoding go on beside the rest:\n\n");
+    ps_text_table_print(&table);
+    ps_text_table_fini(&table);
 }
 
-/* Foretells the rate with other codecs and more servers. */
-static void foretell(explaining *x)
+static const char *or_now(const char *codec)
 {
-    static const char *const codecs[] = {"f32", "f16", "int8", "topk:fraction=0.01"};
-    enum { CODECS = sizeof codecs / sizeof codecs[0] };
-    ps_forecast_job job = {.steps = &x->record.steps,
-                           .steps_per_s = x->found.steps_per_s,
-                           .values = x->live.values,
-                           .workers = (double)x->job.n_ranks,
-                           .up_bytes = x->live.up_bytes,
-                           .down_bytes = x->live.down_bytes};
-    ps_codec_cost cost[CODECS];
-    bool is_good = job.values > 0 &&
-                   ps_codec_cost_measure(x->live.up, VALUES, MEASURE_US, &job.up) == PSGD_OK &&
-                   ps_codec_cost_measure(x->live.down, VALUES, MEASURE_US, &job.down) == PSGD_OK;
-
-    for (size_t i = 0; i < CODECS && is_good; i++) {
-        is_good = ps_codec_cost_measure(codecs[i], VALUES, MEASURE_US, &cost[i]) == PSGD_OK;
-    }
-    for (size_t up = 0; up < CODECS && is_good; up++) {
-        for (size_t down = 0; down + 1 < CODECS; down++) { /* weights are not left out */
-            if (down == 0 || down == up || (down == 2 && up == 3)) {
-                x->rows[x->n_rows++] = (struct forecast){
-                    codecs[up], codecs[down], 1, ps_forecast_codecs(&job, &cost[up], &cost[down])};
-            }
-        }
-    }
-    if (is_good && job.steps->shares[PS_WAY_SERVER] >= served_from) {
-        x->rows[x->n_rows++] =
-            (struct forecast){"as now", "as now", 2, ps_forecast_servers(&job, 2)};
-    }
+    return codec[0] != '\0' ? codec : "as now";
 }
 
-static void print_forecasts(const explaining *x)
+static void print_forecasts(const Psgd__V1__ExplainJobResponse *said)
 {
-    static const char *const heads[] = {"--codec-up", "--codec-down", "servers", "steps/s"};
+    static const char *const heads[] = {"--codec-up", "--codec-down", "local steps", "servers",
+                                        "steps/s"};
     ps_text_table table = {.n_columns = sizeof heads / sizeof heads[0]};
 
     for (size_t i = 0; i < table.n_columns; i++) {
         ps_text_table_add(&table, heads[i]);
     }
-    for (size_t i = 0; i < x->n_rows; i++) {
-        ps_text_table_add(&table, x->rows[i].up);
-        ps_text_table_add(&table, x->rows[i].down);
-        ps_text_table_add(&table, x->rows[i].servers > 1 ? "twice" : "as now");
-        add_cell(&table, x->rows[i].steps_per_s);
+    for (size_t i = 0; i < said->n_forecasts; i++) {
+        const Psgd__V1__ExplainedForecast *f = said->forecasts[i];
+        char cell[CELL_BYTES];
+
+        ps_text_table_add(&table, or_now(PS_PLAIN(f->codec_up, 80)));
+        ps_text_table_add(&table, or_now(PS_PLAIN(f->codec_down, 80)));
+        snprintf(cell, sizeof cell, f->local_steps > 0 ? "%u" : "as now", f->local_steps);
+        ps_text_table_add(&table, cell);
+        ps_text_table_add(&table, f->times_servers > 1 ? "twice" : "as now");
+        add_cell(&table, f->steps_per_second);
     }
-    printf(
-        "\nForetold with other codecs or servers; what they do to the accuracy is not known:\n\n");
+    printf("\nForetold with other codecs, rounds or servers; what they do to the accuracy is not "
+           "known:\n\n");
     ps_text_table_print(&table);
     ps_text_table_fini(&table);
 }
 
-static void show(explaining *x)
+static void show(explaining *x, const Psgd__V1__ExplainJobResponse *said)
 {
-    const ps_explanation *e = &x->found;
-    const ps_explain_steps *known = x->has_steps ? &x->record.steps : NULL;
-
     if (x->cli->format != PS_FORMAT_TEXT) {
-        print_json(x, e, x->ranks);
+        ps_cli_json(x->cli, &said->base);
     } else {
-        if (known != NULL) {
-            print_way(known);
-        } else {
-            print_cause(e, node_of(&x->job, e->slowest));
+        for (size_t i = 0; i < said->n_sentences; i++) {
+            printf("%s\n", PS_PLAIN(said->sentences[i], 600));
         }
-        if (x->is_live) {
-            printf("The job trains: what its workers did in %lld s; all that is no wait counts "
-                   "as computing.\n",
-                   (long long)(x->for_us / 1000000));
-        }
-        print_advice(e, x->ranks[e->slowest].steps, known);
         printf("\n");
-        print_table(&x->job, x->ranks);
-        if (x->n_rows > 0) {
-            print_forecasts(x);
+        print_ranks(said);
+        print_times(said);
+        if (said->n_forecasts > 0) {
+            print_forecasts(said);
         }
+    }
+    if (said->exchange_unknown[0] != '\0') {
+        fprintf(stderr, "psgd: the exchange is not taken apart: %s\n",
+                PS_PLAIN(said->exchange_unknown, 300));
     }
     ps_cli_end(x->cli, PS_EXIT_OK);
 }
 
-static void recorded(void *arg)
+/* --- a folder --------------------------------------------------------------------------- */
+
+static ps_status read_folder(const char *folder, ps_explain_rank *ranks, size_t *n)
 {
-    explaining *x = arg;
+    char path[PS_PLOT_READ_PATH_BYTES], *text = NULL;
+    ps_status st = ps_path_join(path, sizeof path, folder, "summary.json");
+    json_t *summary = NULL;
+    size_t bytes = 0;
 
-    const ps_explain_steps *s = &x->record.steps;
-
-    if (ps_is_ok(&x->record.status) && ps_explain_is_doubtful(s)) {
-        x->record.status =
-            ps_fail(PS_FAILED_PRECONDITION,
-                    "its largest part takes %s ms of a step, and the clocks of the nodes may "
-                    "differ by %s ms",
-                    SHOWN(1e3 * s->shares[s->way] * s->step_s), SHOWN(1e3 * s->error_s));
+    *n = 0;
+    if (ps_is_ok(&st)) {
+        st = ps_file_read(path, SUMMARY_MAX, &text, &bytes);
     }
-    x->has_steps = ps_is_ok(&x->record.status);
-    if (x->has_steps) {
-        foretell(x);
+    if (ps_is_ok(&st)) {
+        summary = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
+        st = ps_explain_ranks_read(summary, ranks, n);
+    }
+    json_decref(summary);
+    free(text);
+    return st;
+}
+
+static void explain_folder(explaining *x)
+{
+    ps_explain_rank *ranks = ps_xcalloc(PS_EXPLAIN_RANKS_MAX, sizeof *ranks);
+    ps_explained all = {.ranks = ranks};
+    ps_status st = read_folder(ps_cli_job(x->cli), ranks, &all.n);
+
+    if (ps_is_ok(&st)) {
+        Psgd__V1__ExplainJobResponse *said;
+
+        all.found = ps_explain(ranks, all.n);
+        said = ps_explain_answer(&all);
+        show(x, said);
+        psgd__v1__explain_job_response__free_unpacked(said, NULL);
     } else {
-        fprintf(stderr, "psgd: the exchange is not taken apart: %s\n",
-                PS_PLAIN(x->record.status.text, 300));
+        ps_cli_status(&st);
+        ps_cli_end(x->cli, PS_EXIT_SERVER);
     }
-    show(x);
+    free(ranks);
 }
 
-static void finish(void *arg)
-{
-    explaining *x = arg;
-    ps_status st;
+/* --- a job of the coordinator ----------------------------------------------------------- */
 
-    x->ranks = ps_xcalloc(x->job.n_ranks, sizeof *x->ranks);
-    st = take_ranks(&x->job, x->ranks);
-    if (!ps_is_ok(&st)) {
-        ps_cli_end(x->cli, ps_cli_status(&st));
-        return;
-    }
-    x->found = ps_explain(x->ranks, x->job.n_ranks);
-    if (x->is_live && x->found.cause == PS_EXPLAIN_EXCHANGE) {
-        x->record = (ps_explain_record){
-            .cli = x->cli, .id = x->live.id, .within_us = WITHIN_US, .done = recorded, .arg = x};
-        ps_explain_record_start(&x->record);
-        return;
-    }
-    show(x);
-}
+static void ask(explaining *x);
 
-/* Measures a job that has no reports yet, because it trains. */
-static void measure(void *arg, const char *id)
+static void on_list(void *arg, const ps_error *error, const ProtobufCMessage *reply)
 {
     explaining *x = arg;
 
-    x->is_live = true;
-    x->live = (ps_explain_live){
-        .cli = x->cli, .id = id, .for_us = x->for_us, .job = &x->job, .done = finish, .arg = x};
-    ps_explain_live_start(&x->live);
+    if (!ps_is_ok(&error->status)) {
+        ps_cli_fail(x->cli, error);
+    } else if (ps_plot_read_newest(x->id, sizeof x->id, (const void *)reply)) {
+        ask(x);
+    } else {
+        ps_cli_end(x->cli, PS_EXIT_SERVER);
+    }
+}
+
+static void on_answer(void *arg, const ps_error *error, const ProtobufCMessage *reply)
+{
+    explaining *x = arg;
+
+    if (ps_is_ok(&error->status)) {
+        show(x, (const void *)reply);
+    } else if (error->status.code == PS_NOT_FOUND && !x->by_title) {
+        x->by_title = true;
+        ps_plot_read_list(x->cli, on_list, x);
+    } else {
+        ps_cli_fail(x->cli, error);
+    }
+}
+
+static void ask(explaining *x)
+{
+    Psgd__V1__ExplainJobRequest request = PSGD__V1__EXPLAIN_JOB_REQUEST__INIT;
+
+    request.job_id = x->id;
+    request.for_ms = (uint32_t)(x->for_us / 1000);
+    request.record = true;
+    ps_cli_call(x->cli, "ExplainJob", &request.base, on_answer, x);
 }
 
 static bool prepare(ps_cli *cli, void *arg)
 {
-    explaining *x = arg;
-
-    x->cli = cli;
+    (void)arg;
     cli->is_local = ps_plot_read_is_local(cli);
     return true;
 }
@@ -450,26 +242,18 @@ static void start(ps_cli *cli, void *arg)
 {
     explaining *x = arg;
 
-    x->read = (ps_plot_read){.cli = cli,
-                             .jobs = &x->job,
-                             .rows_max = ROWS_MAX,
-                             .done = finish,
-                             .no_reports = measure,
-                             .arg = x};
-    ps_plot_read_start(&x->read);
-}
-
-static void fini(void *arg)
-{
-    explaining *x = arg;
-
-    ps_plot_read_fini(&x->read);
-    ps_plot_job_fini(&x->job);
-    free(x->ranks);
+    x->cli = cli;
+    if (cli->is_local) {
+        explain_folder(x);
+        return;
+    }
+    snprintf(x->id, sizeof x->id, "%s", ps_cli_job(cli));
+    cli->general.timeout_us += x->for_us + RECORD_US; /* a job that trains is measured first */
+    ask(x);
 }
 
 static const ps_option options[] = {
-    PS_OPTION_DURATION(explaining, for_us, .name = "for", .value = "5s", .min = 1e6, .max = 3600e6,
+    PS_OPTION_DURATION(explaining, for_us, .name = "for", .value = "5s", .min = 500e3, .max = 600e6,
                        .help = "how long a job that trains is measured"),
     PS_OPTION_END};
 
@@ -477,7 +261,7 @@ const ps_subcommand ps_subcommand_explain = {
     .command =
         {.name = "psgd explain",
          .summary =
-             "Says what bounds a job: computing, a straggler, or the exchange; how "
+             "Says what bounds a job: computing, reading data, a straggler, or the exchange; how "
              "sure that is, and what would change it. JOB is an id or title of a job "
              "that trains or is over, or a folder that psgd train or psgd download has left.",
          .usage = "[options] JOB",
@@ -489,5 +273,4 @@ const ps_subcommand ps_subcommand_explain = {
     .options_size = sizeof(explaining),
     .prepare = prepare,
     .start = start,
-    .fini = fini,
 };

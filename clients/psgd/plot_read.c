@@ -56,30 +56,43 @@ void ps_plot_read_fini(ps_plot_read *p)
 static void read_next(ps_plot_read *p);
 static void fetch_job(ps_plot_read *p);
 
-/* Takes the newest job with this title. */
-static void on_list(void *arg, const ps_error *error, const ProtobufCMessage *reply)
+void ps_plot_read_list(ps_cli *cli, ps_reply_fn *on_list, void *arg)
 {
-    const Psgd__V1__ListJobsResponse *answer = (const Psgd__V1__ListJobsResponse *)reply;
-    ps_plot_read *p = arg;
+    Psgd__V1__ListJobsRequest request = PSGD__V1__LIST_JOBS_REQUEST__INIT;
 
-    if (!ps_is_ok(&error->status)) {
-        ps_cli_fail(p->cli, error);
-        return;
-    }
-    for (size_t i = 0; i < answer->n_jobs; i++) {
-        const Psgd__V1__Job *job = answer->jobs[i];
+    request.page_size = LISTED;
+    ps_cli_call(cli, "ListJobs", &request.base, on_list, arg);
+}
 
-        if (job->spec != NULL && strcmp(job->spec->title, p->id) == 0) {
-            snprintf(p->id, sizeof p->id, "%s", job->id);
-            fetch_job(p);
-            return;
+bool ps_plot_read_newest(char *id, size_t cap, const Psgd__V1__ListJobsResponse *jobs)
+{
+    for (size_t i = 0; i < jobs->n_jobs; i++) {
+        const Psgd__V1__Job *job = jobs->jobs[i];
+
+        if (job->spec != NULL && strcmp(job->spec->title, id) == 0) {
+            snprintf(id, cap, "%s", job->id);
+            return true;
         }
     }
     fprintf(stderr,
             "psgd: '%s' is no folder, and no id or title of the newest %d jobs; psgd list shows "
             "them\n",
-            PS_PLAIN(p->id, 128), LISTED);
-    ps_cli_end(p->cli, PS_EXIT_SERVER);
+            PS_PLAIN(id, 128), LISTED);
+    return false;
+}
+
+/* Takes the newest job with this title. */
+static void on_list(void *arg, const ps_error *error, const ProtobufCMessage *reply)
+{
+    ps_plot_read *p = arg;
+
+    if (!ps_is_ok(&error->status)) {
+        ps_cli_fail(p->cli, error);
+    } else if (ps_plot_read_newest(p->id, sizeof p->id, (const void *)reply)) {
+        fetch_job(p);
+    } else {
+        ps_cli_end(p->cli, PS_EXIT_SERVER);
+    }
 }
 
 /* Returns whether there is a report among the files: a job that trains has timelines at most. */
@@ -110,15 +123,10 @@ static void on_fetched(void *arg, const ps_error *error)
     if (is_cancelled) {
         ps_cli_end(p->cli, PS_EXIT_INTERRUPTED);
     } else if (error->status.code == PS_NOT_FOUND && !p->by_title) {
-        Psgd__V1__ListJobsRequest request = PSGD__V1__LIST_JOBS_REQUEST__INIT;
-
         p->by_title = true;
-        request.page_size = LISTED;
-        ps_cli_call(p->cli, "ListJobs", &request.base, on_list, p);
+        ps_plot_read_list(p->cli, on_list, p);
     } else if (!ps_is_ok(&error->status)) {
         ps_cli_fail(p->cli, error);
-    } else if (!has_any && p->no_reports != NULL) {
-        p->no_reports(p->arg, p->id);
     } else if (!has_any) {
         fprintf(stderr,
                 "psgd: job %s has no reports yet; they are collected when it ends. 'psgd watch "

@@ -16,9 +16,6 @@ typedef struct ps_plot_read {
     size_t n;                /* jobs that were begun to read; the caller calls ps_plot_job_fini */
     size_t rows_max;         /* of all jobs together */
     void (*done)(void *arg); /* all jobs are read. A failure ends the program instead */
-    /* (optional) Called instead of a failure, last, with the id of a job of the coordinator that
-     * has no reports. */
-    void (*no_reports)(void *arg, const char *id);
     void *arg;
     /* Private. */
     size_t next; /* index of the next argument */
@@ -29,6 +26,13 @@ typedef struct ps_plot_read {
 
 /* Returns whether all arguments are folders, so that no coordinator is needed. */
 bool ps_plot_read_is_local(const ps_cli *cli);
+
+/* Lists the newest jobs, for ps_plot_read_newest. */
+void ps_plot_read_list(ps_cli *cli, ps_reply_fn *on_list, void *arg);
+
+/* Replaces the title in id (cap) by the id of the newest of the jobs that has it. If there is none,
+ * writes a message to stderr and returns false. */
+bool ps_plot_read_newest(char *id, size_t cap, const Psgd__V1__ListJobsResponse *jobs);
 
 /* Starts to read. The fields above the private ones are set. */
 void ps_plot_read_start(ps_plot_read *read);

@@ -2,11 +2,13 @@
 /* ahead.c - see ahead.h. */
 #include "common/data/ahead.h"
 
+#include "common/base/clock.h"
 #include "common/base/xalloc.h"
 #include "common/data/dataset_impl.h"
 
 #include <assert.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,11 +41,15 @@ struct ps_ahead {
     bool is_resting; /* the thread sleeps until it is woken */
     bool is_waiting; /* the caller waits in wait_for */
     bool is_stopping;
+
+    int64_t waited_ns;            /* the caller's thread */
+    atomic_int_least64_t read_ns; /* both threads add to it */
 };
 
 static void *run(void *arg)
 {
     ps_ahead *a = arg;
+    int64_t began_ns;
 
     pthread_mutex_lock(&a->mutex);
     while (!a->is_stopping) {
@@ -55,7 +61,9 @@ static void *run(void *arg)
             continue;
         }
         pthread_mutex_unlock(&a->mutex);
+        began_ns = ps_clock_ns();
         ps_feed_fetch(a->feed, b->index, b->n, b->room, b->stored);
+        atomic_fetch_add_explicit(&a->read_ns, ps_clock_ns() - began_ns, memory_order_relaxed);
         pthread_mutex_lock(&a->mutex);
         a->read++;
         if (a->is_waiting) {
@@ -182,14 +190,28 @@ static uint64_t find(const ps_ahead *a, uint64_t epoch, const uint32_t *index, u
 /* Blocks until `blocks` blocks are read. They then belong to the caller. */
 static void wait_for(ps_ahead *a, uint64_t blocks)
 {
+    int64_t began_ns = 0;
+
     pthread_mutex_lock(&a->mutex);
     while (a->read < blocks) {
+        began_ns = began_ns == 0 ? ps_clock_ns() : began_ns;
         wake(a);
         a->is_waiting = true;
         pthread_cond_wait(&a->is_read, &a->mutex);
     }
     a->is_waiting = false;
     pthread_mutex_unlock(&a->mutex);
+    a->waited_ns += began_ns == 0 ? 0 : ps_clock_ns() - began_ns;
+}
+
+int64_t ps_ahead_read_ns(const ps_ahead *a)
+{
+    return atomic_load_explicit(&a->read_ns, memory_order_relaxed);
+}
+
+int64_t ps_ahead_waited_ns(const ps_ahead *a)
+{
+    return a->waited_ns;
 }
 
 bool ps_ahead_take(ps_ahead *a, uint64_t epoch, const uint32_t *index, uint32_t n, float *x,
@@ -204,7 +226,12 @@ bool ps_ahead_take(ps_ahead *a, uint64_t epoch, const uint32_t *index, uint32_t 
 
         ps_feed_gather_fetched(a->feed, epoch, index, n, b->stored, x, targets);
     } else {
+        int64_t took_ns = -ps_clock_ns();
+
         ps_feed_gather(a->feed, epoch, PS_TRAIN, index, 0, n, x, targets);
+        took_ns += ps_clock_ns();
+        a->waited_ns += took_ns;
+        atomic_fetch_add_explicit(&a->read_ns, took_ns, memory_order_relaxed);
     }
     pthread_mutex_lock(&a->mutex);
     a->taken = was_wanted ? at + 1 : at;

@@ -31,6 +31,14 @@ bool ps_ahead_want(ps_ahead *ahead, uint64_t epoch, const uint32_t *index, uint3
 bool ps_ahead_take(ps_ahead *ahead, uint64_t epoch, const uint32_t *index, uint32_t n, float *x,
                    float *targets);
 
+/* Returns how long ps_ahead_take has waited for blocks that were not read yet, and read blocks that
+ * were not requested. */
+int64_t ps_ahead_waited_ns(const ps_ahead *ahead);
+
+/* Returns how long the thread has read, also while the caller did something else, with the blocks
+ * that were not requested. */
+int64_t ps_ahead_read_ns(const ps_ahead *ahead);
+
 /* Returns the bytes of memory that it holds. */
 size_t ps_ahead_memory(const ps_ahead *ahead);
 

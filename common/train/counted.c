@@ -21,6 +21,11 @@ ps_counts ps_counted_by_worker(const ps_plan *plan, const ps_trainer_progress *p
                            [PS_COUNT_MESSAGES_UP] = (double)stats->messages_up,
                            [PS_COUNT_MESSAGES_DOWN] = (double)stats->messages_down,
                            [PS_COUNT_SECONDS_WAITING] = waited_s,
+                           [PS_COUNT_TIMED_STEPS] = (double)progress->times.steps,
+                           [PS_COUNT_SECONDS_TRAINING] = progress->times.training_s,
+                           [PS_COUNT_SECONDS_COMPUTING] = progress->times.computing_s,
+                           [PS_COUNT_SECONDS_READING] = progress->times.reading_s,
+                           [PS_COUNT_SECONDS_DISK] = progress->times.disk_s,
                            [PS_COUNT_RESYNCS] = (double)stats->resyncs,
                        }};
 }

@@ -240,6 +240,7 @@ void ps_trainer_report_step(ps_trainer *t, uint32_t epoch, uint32_t batch)
 {
     const ps_score *score = &t->score;
     ps_train_row row = ps_trainer_row(t, epoch, batch, t->step);
+    ps_trainer_times times = ps_trainer_record_times(t, t->progress.times.steps + 1);
 
     t->last_row_us = ps_clock_us();
     ps_trainer_record_step(t, row.loss);
@@ -251,6 +252,7 @@ void ps_trainer_report_step(ps_trainer *t, uint32_t epoch, uint32_t batch)
     t->progress.accuracy = row.accuracy;
     t->progress.samples += score->samples;
     t->progress.iterations++;
+    t->progress.times = times;
     pthread_mutex_unlock(&t->mutex);
 }
 

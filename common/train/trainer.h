@@ -33,12 +33,22 @@ typedef struct ps_trainer_evaluation {
 } ps_trainer_evaluation;
 
 /* How far a trainer is. */
+/* Where the time of a rank went. */
+typedef struct ps_trainer_times {
+    uint64_t steps;     /* that it took */
+    double training_s;  /* since its training began */
+    double computing_s; /* of these, in which its thread computed, took samples or was held up */
+    double reading_s;   /* of these, in which it stood still for samples that lie in a file */
+    double disk_s;      /* for which that file was read, also beside computing and waiting */
+} ps_trainer_times;
+
 typedef struct ps_trainer_progress {
     uint64_t step;                          /* steps finished */
     uint32_t epoch;                         /* from 1 */
     double loss, accuracy;                  /* of this worker's blocks in the last step */
     uint64_t samples;                       /* trained on so far */
     uint64_t iterations;                    /* steps that this rank computed */
+    ps_trainer_times times;                 /* of this attempt, at the end of its last step */
     char waiting_for[PS_STATUS_TEXT_BYTES]; /* error of the write that a full disk delays; "": none
                                              */
     uint64_t behind;         /* local steps during all of which an exchange was in flight */

@@ -46,6 +46,8 @@ typedef struct trainer_record {
     int64_t began_ns;         /* time at which `now` began, or the evaluation before it ended */
     int64_t began_waited_ns;  /* the gate's waiting time at that moment */
     int64_t waited_ns;        /* that at the end of `before` */
+    int64_t computed_ns;      /* of all rounds before `now`, without evaluations and waits */
+    int64_t started_ns;       /* time at which training began in this attempt */
     int64_t evaluation_ns;    /* time at which an evaluation began (ps_trace_begin) */
     ps_exchange_stats so_far; /* the traffic that the written entries contain */
 } trainer_record;
@@ -303,6 +305,8 @@ void ps_trainer_put_eval(ps_trainer *t, const ps_eval_row *row, int64_t began_us
 void ps_trainer_write_eval(ps_trainer *t, const ps_eval_row *row);
 /* Begins the record of rounds, trainer_record.c. */
 void ps_trainer_record_begin(ps_trainer *t);
+/* Returns where the time of this attempt went until now, after `steps` steps. */
+ps_trainer_times ps_trainer_record_times(const ps_trainer *t, uint64_t steps);
 /* Notes a local step with its mean loss. */
 void ps_trainer_record_step(ps_trainer *t, double loss);
 /* Notes that the first contribution to t->clock goes out now: its weights have arrived. Only the

@@ -23,9 +23,31 @@ static void begin_round(ps_trainer *t, int64_t now_ns, int64_t waited_ns)
     ps_trace_enter(t->trace, t->clock + 1);
 }
 
+/* Returns the time since `now` began in which the training thread did not wait. */
+static int64_t computed_ns(const trainer_record *r, int64_t now_ns, int64_t waited_ns)
+{
+    return now_ns - r->began_ns - (waited_ns - r->began_waited_ns);
+}
+
+ps_trainer_times ps_trainer_record_times(const ps_trainer *t, uint64_t steps)
+{
+    const trainer_record *r = &t->record;
+    int64_t now_ns = ps_clock_ns(), computed = computed_ns(r, now_ns, ps_gate_waited_ns(t->gate));
+
+    return (ps_trainer_times){
+        .steps = steps,
+        .training_s = (double)(now_ns - r->started_ns) * 1e-9,
+        .computing_s = (double)(r->computed_ns + computed) * 1e-9,
+        .reading_s = t->ahead == NULL ? 0 : (double)ps_ahead_waited_ns(t->ahead) * 1e-9,
+        .disk_s = t->ahead == NULL ? 0 : (double)ps_ahead_read_ns(t->ahead) * 1e-9,
+    };
+}
+
 void ps_trainer_record_begin(ps_trainer *t)
 {
-    begin_round(t, t->began_us * 1000, ps_gate_waited_ns(t->gate));
+    /* began_us lies before the attempt if the job goes on from a checkpoint */
+    t->record.started_ns = t->last_row_us * 1000;
+    begin_round(t, t->record.started_ns, ps_gate_waited_ns(t->gate));
 }
 
 void ps_trainer_record_step(ps_trainer *t, double loss)
@@ -85,7 +107,8 @@ static void end_round(ps_trainer *t, uint64_t round)
     r->before.round = round;
     r->before.loss /= (double)r->now.steps;
     r->before.wait_s = (double)(waited_ns - r->waited_ns) * 1e-9;
-    r->before.compute_s = (double)(now_ns - r->began_ns - (waited_ns - r->began_waited_ns)) * 1e-9;
+    r->computed_ns += computed_ns(r, now_ns, waited_ns);
+    r->before.compute_s = (double)computed_ns(r, now_ns, waited_ns) * 1e-9;
     /* replaced by the arrival of the weights, if they arrive */
     r->before.time_s = (double)(now_ns / 1000 - t->began_us) * 1e-6;
     r->before.exchange_s = (double)NAN;

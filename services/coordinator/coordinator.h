@@ -7,6 +7,7 @@
 
 #include "common/base/histogram.h"
 #include "common/data/identify.h"
+#include "common/explain/explain_foretell.h"
 #include "common/rpc/server.h"
 #include "common/rpc/tasks.h"
 #include "services/coordinator/audit.h"
@@ -59,6 +60,7 @@ typedef struct ps_coordinator_conf {
 typedef struct ps_trackers ps_trackers;
 typedef struct ps_watcher ps_watcher;
 typedef struct ps_reclaim ps_reclaim;
+typedef struct ps_explaining ps_explaining;
 typedef struct ps_probe ps_probe;
 typedef struct ps_submission ps_submission;
 
@@ -104,10 +106,13 @@ struct ps_coordinator {
     uint64_t named_tried; /* number of a queued job: see job_queue.c */
     ps_job_store store;   /* the observer that stores jobs */
     ps_trackers *trackers;
-    ps_watcher *watchers; /* streams of WatchJob */
-    ps_probe *probes;     /* calls in progress of node_probe.c */
-    size_t probed;        /* index of the node that is probed next */
-    ps_reclaim *reclaims; /* streams of ReclaimLogs */
+    ps_watcher *watchers;       /* streams of WatchJob */
+    ps_probe *probes;           /* calls in progress of node_probe.c */
+    size_t probed;              /* index of the node that is probed next */
+    ps_reclaim *reclaims;       /* streams of ReclaimLogs */
+    ps_explaining *explained;   /* jobs that train and are measured for ExplainJob */
+    ps_codec_costs codec_costs; /* used by tasks of `explaining` */
+    ps_strand explaining;       /* timelines are taken apart one after the other */
 
     ps_timer sweep; /* fires once a second: schedule, forget nodes, read the free space */
     ps_timer pulse; /* reads awake_clock.h often enough */

@@ -450,6 +450,7 @@ void ps_coordinator_drain(ps_coordinator *c)
     ps_loop_cancel(c->loop, &c->soon);
     ps_watchers_end(c);
     ps_reclaims_end(c);
+    ps_explaining_end(c);
     ps_probes_end(c);
     while (c->jobs.active) {
         ps_attempt_drop(c->jobs.active->attempt);

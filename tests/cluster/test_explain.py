@@ -5,17 +5,37 @@ import json
 import os
 import pathlib
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
 
 import slow_links
+from cpu_share import Share
 from harness import BIN, PATIENCE, SMALL, ClusterTest, main
 
 NETWORK = os.environ.get("PSGD_TEST_NETWORK")  # set within the hub of slow links
 MBIT, FAST_MBIT = 40, 2000
 # Little to compute, much to exchange.
 HEAVY = {"model": {"preset": "mlp", "widths": [512]}, "blockSize": 8, "epochs": 100000}
+
+
+LARGE_IMAGES = 9000  # of 64 x 64 bytes: more than 32 MiB
+
+
+def codecs(up, down):
+    return {"codec": {"up": {"name": up}, "down": {"name": down}}}
+
+
+def write_images(test, count):
+    """Images of noise in MNIST's format, in a folder for PSGD_DATA."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-images-"))
+    test.addCleanup(shutil.rmtree, folder, True)
+    (folder / "mnist").mkdir()
+    for kind, n in (("train", count), ("t10k", 16)):
+        (folder / "mnist" / f"{kind}-images-idx3-ubyte").write_bytes(struct.pack(">IIII", 0x803, n, 64, 64) + os.urandom(n << 12))
+        (folder / "mnist" / f"{kind}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 0x801, n) + bytes(i % 10 for i in range(n)))
+    return str(folder)
 
 
 class ExplainTest(ClusterTest):
@@ -36,6 +56,16 @@ class ExplainTest(ClusterTest):
         job = c.wait(c.submit({**SMALL, **changes}).id)
         return self.explain(c, job.id)
 
+    def explained(self, c, **fields):
+        """A job while it trains, which is then cancelled."""
+        job = c.submit({**SMALL, **fields})
+        c.wait(job.id, until=lambda j: j.progress.step > 5, seconds=60)
+        said = self.explain(c, job.id, "--for", "4s")
+        self.run_psgd(c, "cancel", job.id)
+        c.wait(job.id)
+        c.wait_idle()
+        return said
+
     def explain_now(self, c, **fields):
         """What bounds the exchange of a job while it trains."""
         job = c.submit({**SMALL, **fields})
@@ -51,18 +81,17 @@ class ExplainTest(ClusterTest):
         c.wait(job.id)
         c.wait_idle()
         return {**now, "steps_per_second": said["steps_per_second"],
-                **{(f["codec_up"], f["codec_down"], f["times_servers"]): f["steps_per_second"]
+                **{(f["codec_up"], f["codec_down"], f["times_servers"], f["local_steps"]): f["steps_per_second"]
                    for f in said["forecasts"]}}
 
-    def must_be_foretold(self, c, said, up, down, **fields):
-        """With these codecs the job has the rate that was foretold."""
-        job = c.submit({**SMALL, **fields, "codec": {"up": {"name": up}, "down": {"name": down}}})
+    def must_be_foretold(self, c, said, forecast, **fields):
+        """With these fields the job has the rate that was foretold: (codec up, codec down, times the servers, local steps)."""
+        job = c.submit({**SMALL, **fields})
         c.wait(job.id, until=lambda j: j.progress.step > 20, seconds=60)
         after = self.explain(c, job.id, "--for", "3s")["steps_per_second"]
-        foretold = said[(up, down, 1)]
-        print(f"{up}, {down}: {said['steps_per_second']:.2f} steps/s; foretold {foretold:.2f}, measured {after:.2f}",
+        print(f"{forecast}: {said['steps_per_second']:.2f} steps/s; foretold {said[forecast]:.2f}, measured {after:.2f}",
               file=sys.stderr)
-        self.must_agree(after, foretold)
+        self.must_agree(after, said[forecast])
         self.run_psgd(c, "cancel", job.id)
         c.wait(job.id)
         c.wait_idle()
@@ -113,10 +142,11 @@ class Explain(ExplainTest):
 
     def test_computing_is_named(self):
         c = self.cluster(workers=1, pservers=1)
-        said = self.trained(c, workers=1, epochs=2, model={"preset": "cnn"},
-                            data={"name": "glyphs", "trainLimit": 1500, "testLimit": 50})
+        cnn = {"workers": 1, "epochs": 100, "model": {"preset": "cnn"}, "data": {"name": "glyphs", "trainLimit": 3000, "testLimit": 50}}
+        said, after = (self.explained(c, **cnn, blockSize=size) for size in (64, 32))
         self.assertEqual(said["cause"], "compute")
         self.assertEqual(len(said["workers"]), 1)
+        self.must_come_true(said, said["shares"]["compute"] / 2, after)
 
     def test_folders_that_lack_files_are_refused(self):
         folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-explain-"))
@@ -130,15 +160,16 @@ class Explain(ExplainTest):
         (folder / "job.json").write_text(json.dumps({**SMALL, "workers": 2}))
         self.assertEqual(psgd("train", "job.json", "--out", "run"), (0, ""))
         self.assertEqual(psgd("explain", "run"), (0, ""))
-        (folder / "run" / "ROUND-small.csv").unlink()
+        summary = json.loads((folder / "run" / "summary.json").read_text())
+        del summary["nodes"][1]["ranks"][0]["seconds_computing"]
+        (folder / "run" / "summary.json").write_text(json.dumps(summary))
         code, err = psgd("explain", "run")
         self.assertEqual(code, 1)
-        self.assertIn("worker 0: its times are not known; TR- and ROUND- files of every worker are needed", err)
-        for report in (folder / "run").glob("TR-*"):
-            report.unlink()
+        self.assertIn("worker 1: summary.json does not say where its time went", err)
+        (folder / "run" / "summary.json").unlink()
         code, err = psgd("explain", "run")
         self.assertEqual(code, 1)
-        self.assertIn("has no reports", err)
+        self.assertIn("summary.json", err)
 
     def within_links(self, test, *mbit):
         """Runs a test of WithinSlowLinks between links of these rates, up and down."""
@@ -154,6 +185,38 @@ class Explain(ExplainTest):
         print(p.stderr, file=sys.stderr)
         self.assertEqual(p.returncode, 0, p.stderr)
 
+    def test_a_slow_disk_is_named(self):
+        """The training data is larger than what a worker keeps in memory, and each read of its disk takes 2 ms."""
+        data, slow = write_images(self, LARGE_IMAGES), []
+
+        def env(name):
+            return {"LD_PRELOAD": str(BIN.parent / "tests" / "slow_disk.so"), "SLOW_DISK_MS": "2", "SLOW_DISK_READS": "1",
+                    "SLOW_DISK_DIR": f"{slow[0].parent}/{name}/", "SLOW_DISK_ON": str(slow[0])}
+
+        c = self.cluster(workers=2, pservers=1, data=data, node_env=env, prepare=lambda f: slow.append(f / "slow"))
+        held_up = {"rank": 0, "ms": 10, "others_ms": 10}  # so that a step takes some time when the disk is fast
+        fields = {**SMALL, "workers": 2, "model": {"preset": "linear"}, "blockSize": 16, "epochs": 100,
+                  "straggler": {"name": "fixed", "params": held_up},
+                  "data": {"name": "mnist", "params": {"rows": 64, "columns": 64}, "trainLimit": LARGE_IMAGES, "testLimit": 16}}
+        slow[0].touch()
+        job = c.submit(fields)
+        c.wait(job.id, until=lambda j: j.progress.step > 20)
+        now = self.explain(c, job.id, "--for", "3s")
+        self.run_psgd(c, "cancel", job.id)
+        c.wait(job.id)
+        said = self.explain(c, job.id)  # of a job that was cancelled, too
+        for found in (now, said):
+            self.assertEqual(found["cause"], "data", found)
+            self.assertIn("Reading samples from a disk bounds this job", found["sentences"][0])
+        self.must_agree(now["steps_per_second"], said["steps_per_second"])
+        c.wait_idle()
+        slow[0].unlink()
+        job = c.submit(fields)
+        c.wait(job.id, until=lambda j: j.progress.step > 20)
+        after = self.explain(c, job.id, "--for", "3s")
+        self.must_come_true(now, now["shares"]["data"], after)
+        self.assertEqual(after["cause"], "compute")
+
     def test_slow_links_are_named(self):
         self.within_links("test_the_exchange_is_named", MBIT)
 
@@ -163,13 +226,29 @@ class Explain(ExplainTest):
     def test_a_slow_way_down_is_named(self):
         self.within_links("test_the_way_down_is_named", FAST_MBIT, MBIT)
 
+    def slow_processor(self):
+        """A quarter of a processor. Made before the cluster, it ends after it."""
+        share = Share(0.25)
+        if share.refused:
+            self.skipTest(share.refused)
+        self.addCleanup(share.close)
+        return share
+
     def test_a_server_with_too_much_to_do_is_named(self):
-        """One thread of a slow processor decodes and steps what four workers send, who have little to compute."""
-        c = self.cluster(workers=4, pservers=0)
-        c.pservers = [c.add("pserver", 0, ["--threads", "1"], env={"PSGD_CPU": "baseline"})]
-        said = self.explain_now(c, workers=4, **HEAVY, codec={"up": {"name": "natural"}},
-                                optimizer={"rule": {"name": "adam"}})
+        """One thread on a slow processor decodes and steps what three workers send, who have little to compute."""
+        slow = [self.slow_processor(), self.slow_processor()]
+        c = self.cluster(workers=3, pservers=0)
+
+        def add_server(i):
+            c.pservers.append(c.add("pserver", i, ["--threads", "1"], env={"PSGD_CPU": "baseline"}))
+            slow[i].add(c.pservers[i].process.pid)
+
+        busy = {**HEAVY, "model": {"preset": "mlp", "widths": [2048]}, "workers": 3, **codecs("threelc", "natural"), "optimizer": {"rule": {"name": "adam"}}}
+        add_server(0)
+        said = self.explain_now(c, **busy)
         self.assertEqual((said["bound_by"], said["server_thread"]), ("server", "server 0, serving"), said)
+        add_server(1)
+        self.must_be_foretold(c, said, ("", "", 2, 0), **busy, pservers=2)
 
 
 if NETWORK:
@@ -188,14 +267,16 @@ if NETWORK:
             said = self.explain_now(c, workers=2, **HEAVY)
             self.assertEqual(said["bound_by"], "up", said)
             self.assertGreater(said["shares"]["up"], 3 * said["shares"]["down"])
-            self.must_be_foretold(c, said, "int8", "f32", workers=2, **HEAVY)
+            self.must_be_foretold(c, said, ("int8", "f32", 1, 0), workers=2, **HEAVY, **codecs("int8", "f32"))
+            self.must_be_foretold(c, said, ("", "", 1, 4), workers=2, **HEAVY,
+                                  update={"name": "localsgd", "params": {"steps": 4}}, optimizer={})
 
         def test_the_way_down_is_named(self):
             c = self.cluster(workers=2, pservers=1, place=slow_links.place(NETWORK))
             said = self.explain_now(c, workers=2, **HEAVY)
             self.assertEqual(said["bound_by"], "down", said)
             self.assertGreater(said["shares"]["down"], 1.5 * said["shares"]["up"])  # acknowledgements of TCP wait, too
-            self.must_be_foretold(c, said, "f16", "f16", workers=2, **HEAVY)
+            self.must_be_foretold(c, said, ("f16", "f16", 1, 0), workers=2, **HEAVY, **codecs("f16", "f16"))
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ def methods(live, over):
             job_id=live, action=job_pb2.TABLES_ACTION_SAVE)),
         "CoordinatorService/TakeCheckpoint": (CHANGE, pb.TakeCheckpointRequest(job_id=live)),
         "CoordinatorService/TraceJob": (CHANGE, pb.TraceJobRequest(job_id=live)),
+        "CoordinatorService/ExplainJob": (SEE, pb.ExplainJobRequest(job_id=over)),
         "CoordinatorService/ScaleJob": (CHANGE, pb.ScaleJobRequest(job_id=live)),
         "CoordinatorService/ListCheckpoints": (SEE, pb.ListCheckpointsRequest(job_id=over)),
         "CoordinatorService/DeleteJob": (CHANGE, pb.DeleteJobRequest(job_id=live)),

@@ -103,6 +103,41 @@ class Page(Web):
         self.assertFalse(self.b.find("#record")[0].is_displayed())
         self.silent()
 
+    def test_what_bounds_a_job_is_said(self):
+        slow = {"name": "fixed", "params": {"rank": 1, "ms": 60, "others_ms": 5}}
+        job = self.c.submit({**SLOW, "pservers": 1, "straggler": slow})
+        self.c.wait(job.id, lambda j: j.progress.step > 20)
+        self.b.open(f"#/job/{job.id}")
+        said = lambda: [p.text for p in self.b.find("#because p")]
+        self.until("the button", lambda: (found := self.b.find("#explain")) and found[0].is_displayed() and found)[0].click()
+        self.until("its words", lambda: said()[:1] == ["A straggler bounds this job: worker 1, node worker-1."]
+                   or said()[:1] == ["A straggler bounds this job: worker 1, node worker-0."])
+        self.assertTrue(any(s.startswith("The job trains") for s in said()), said())
+        rows = [[td.text for td in tr.find_elements("css selector", "td")][:2] for tr in self.b.find("[aria-label='Where the time goes'] tbody tr")]
+        self.assertEqual([r[0] for r in rows], ["0", "1"])
+        self.assertEqual({r[1] for r in rows}, {"worker-0", "worker-1"})
+        self.assertEqual(len(self.b.find("svg.bars rect:not(.row)")), 2 * 4)
+        self.b.find("#cancel")[0].click()
+        self.until("of the whole job", lambda: (s := said()) and not any("The job trains" in x for x in s))
+        self.assertFalse(self.b.find("#explain")[0].is_displayed())
+        self.assertEqual(said(), self.call("ExplainJob", {"job_id": job.id})["sentences"])
+        self.silent()
+
+    def test_the_exchange_of_a_job_is_taken_apart(self):
+        job = self.c.submit({**ENDLESS, "workers": 2, "pservers": 1, "straggler": {}, "blockSize": 1,
+                             "model": {"preset": "mlp", "widths": [1024]}, "data": QUICK["data"]})
+        self.c.wait(job.id, lambda j: j.progress.step > 20)
+        self.b.open(f"#/job/{job.id}")
+        self.until("the button", lambda: (found := self.b.find("#explain")) and found[0].is_displayed() and found)[0].click()
+        self.c.poll("forecasts", lambda: self.b.find("[aria-label=Foretold]"), seconds=40)
+        self.assertRegex(self.b.find("svg.bars")[0].get_attribute("aria-label"), r"^Of a step: the way up \d+\.\d %, a server ")
+        heads = [th.text for th in self.b.find("[aria-label='Where a step goes'] th")]
+        self.assertEqual(heads, ["Rank", *(f"{k}, ms" for k in ("data", "compute", "encode", "send", "wait", "decode"))])
+        self.assertTrue([a for a in self.b.find("td a") if a.text.startswith("TRACE-")])  # the timeline is with the files
+        local = [[td.text for td in tr.find_elements("css selector", "td")] for tr in self.b.find("[aria-label=Foretold] tbody tr")]
+        self.assertIn(["as now", "as now", "4", "as now"], [r[:4] for r in local])
+        self.silent()
+
     def test_the_page_goes_on_after_the_coordinator_is_restarted(self):
         self.c.coordinator.args = [self.at if a == "127.0.0.1:0" else a for a in self.c.coordinator.args]
         job = self.c.submit(SLOW)
@@ -296,7 +331,7 @@ class Page(Web):
                 b.open(view)
                 self.until(view, lambda: b.find("h1") and b.text().count("\n") > 8)
                 if "job/" in view:
-                    self.until("its files", lambda: "Where the time went" in b.text() and b.find("svg.timeline"))
+                    self.until("its files", lambda: "Where the time went" in b.text() and b.find("svg.timeline") and b.find("#because p"))
                 b.driver.execute_cdp_cmd("Runtime.evaluate", {"expression": axe})
                 found = b.driver.execute_async_script("axe.run().then(arguments[0])")
                 self.assertEqual([(v["id"], [n["html"][:120] for n in v["nodes"]][:4]) for v in found["violations"]

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""web_pictures.py - makes docs/images/web-*.png: a job on the page, light and dark, 390 and 1440 pixels wide, and one of its steps.
+"""web_pictures.py - makes docs/images/web-*.png: a job on the page, light and dark, 390 and 1440 pixels wide, what bounds one, and one
+of its steps.
 
     PSGD_BIN=build/bin python3 tests/cluster/web_pictures.py
 """
@@ -10,25 +11,29 @@ from test_web_api import page_of
 
 SPEC = {"title": "digits", "workers": 2, "epochs": 60, "codec": {"up": {"name": "int8"}, "down": {"name": "int8"}},
         "straggler": {"name": "fixed", "params": {"ms": 2}}}
+PICTURES = {"record": "step", "explain": "explain"}  # button and file
+CODECS = {"explain": {"codec": {}}}
 
 
-def step(cluster):
-    """One step of a network whose layers can be seen."""
-    job = cluster.submit({**SPEC, "title": "step", "epochs": 1000, "model": {"preset": "mlp", "widths": [512, 256]},
-                          "straggler": {"name": "none"}})
+def card(cluster, name, title, is_there):
+    """A picture of one card of a job whose layers can be seen, after a click on the button `name`."""
+    job = cluster.submit({**SPEC, "title": name, "epochs": 1000, "model": {"preset": "mlp", "widths": [512, 256]},
+                          "straggler": {"name": "none"}, **CODECS.get(name, {})})
     cluster.wait(job.id, until=lambda j: j.progress.step >= 300)
-    browser = Browser(page_of(cluster), 1200, 900)
+    browser = Browser(page_of(cluster), 1200, 1100)
     browser.open(f"#/job/{job.id}")
-    cluster.poll("the button", lambda: browser.find("#record") and browser.find("#record")[0].is_displayed())
-    browser.find("#record")[0].click()
-    cluster.poll("the chart", lambda: browser.find("svg.timeline"))
-    path = ROOT / "docs/images/web-step.png"
-    card = browser.driver.find_element("xpath", "//section[.//h2[text()='A step']]")
-    cluster.poll("its height", lambda: card.size["height"] > 250)
-    browser.run("arguments[0].scrollIntoView({block: 'start'})", card)  # only what is in view is in the picture
-    card.screenshot(str(path))
+    cluster.poll("the button", lambda: browser.find(f"#{name}") and browser.find(f"#{name}")[0].is_displayed())
+    browser.find(f"#{name}")[0].click()
+    cluster.poll("the answer", lambda: browser.find(is_there))
+    path = ROOT / f"docs/images/web-{PICTURES[name]}.png"
+    element = browser.driver.find_element("xpath", f"//section[.//h2[text()='{title}']]")
+    cluster.poll("its height", lambda: element.size["height"] > 250)
+    browser.run("arguments[0].scrollIntoView({block: 'start'})", element)  # only what is in view is in the picture
+    element.screenshot(str(path))
     browser.close()
     cluster.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id))
+    cluster.wait(job.id)
+    cluster.wait_idle()
     print(path)
 
 
@@ -48,7 +53,10 @@ def main():
                 browser.driver.save_screenshot(str(path))
                 browser.close()
                 print(path)
-        step(cluster)
+        cluster.wait(job.id)
+        cluster.wait_idle()
+        card(cluster, "record", "A step", "svg.timeline")
+        card(cluster, "explain", "What bounds it", "#because p")
     finally:
         cluster.close()
 

@@ -186,6 +186,7 @@ static const ps_method coordinator_methods[] = {
     {.name = "ChangeTables", .handle = not_here, .may = PS_MAY_ALL},
     {.name = "TakeCheckpoint", .handle = not_here, .may = PS_MAY_ALL},
     {.name = "TraceJob", .handle = not_here, .may = PS_MAY_ALL},
+    {.name = "ExplainJob", .handle = not_here, .may = PS_MAY_ALL},
     {.name = "ScaleJob", .handle = not_here, .may = PS_MAY_ALL},
     {.name = "ListCheckpoints", .handle = not_here, .may = PS_MAY_ALL},
     {.name = "WatchJob", .handle = not_here, .may = PS_MAY_ALL, .streams_out = true},

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_explain_steps.c - from a timeline to where the time of an exchange goes. */
-#include "clients/psgd/explain_forecast.h"
-#include "clients/psgd/explain_steps.h"
+#include "common/explain/explain_foretell.h"
+#include "common/explain/explain_steps.h"
+#include "common/explain/explain_times.h"
 
 #include "common/base/strbuf.h"
 #include "tests/support/cmocka_all.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 /* What a step of two workers and a server takes, in microseconds; a step is 1000 long. */
 typedef struct costs {
@@ -93,6 +95,10 @@ static void names_the_largest_part(void **state)
         must_be_near(s.error_s, 40e-6);
         assert_string_equal(s.thread, "server 0, serving");
         assert_false(ps_explain_is_doubtful(&s));
+        assert_false(ps_explain_is_close(&s));
+        s.shares[(cases[i].way + 1) % PS_WAYS] = 0.35;
+        assert_true(ps_explain_is_close(&s));
+        s.shares[(cases[i].way + 1) % PS_WAYS] = cases[i].shares[(cases[i].way + 1) % PS_WAYS];
         for (int w = 0; w < PS_WAYS; w++) {
             must_be_near(s.shares[w], cases[i].shares[w]);
         }
@@ -163,6 +169,87 @@ static void half_the_bytes_take_half_the_way(void **state)
     /* 10 ms more on the worker, and 5 ms more for each of two workers on the server */
     must_be_near(ps_forecast_codecs(&job, &slow, &plain), 9 / 1.2);
     must_be_near(ps_forecast_servers(&job, 2), 9 / 0.9);
+    /* an exchange of 0.9 of a step comes once in four */
+    must_be_near(ps_forecast_rounds(&job, 4), 9 / (0.1 + 0.9 / 4));
+}
+
+static void times_of_ranks_leave_out_waits_within_layers(void **state)
+{
+    static const char *const events = "{\"traceEvents\": ["
+                                      "{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": 7, "
+                                      "\"args\": {\"name\": \"worker 1\"}},"
+                                      "{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": 8, "
+                                      "\"args\": {\"name\": \"worker 9\"}},"
+                                      "{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": 9, "
+                                      "\"args\": {\"name\": \"server 0\"}}";
+    enum { RANKS = 3, STEPS = 2 };
+    static const double expected[PS_WORKS] = {0.05, 0.5, 0.1, 0.02, 0.3, 0.03};
+    ps_explain_times times[RANKS];
+    ps_strbuf text = {0};
+    json_t *root;
+
+    (void)state;
+    ps_strbuf_puts(&text, events);
+    for (int step = 1; step <= STEPS; step++) {
+        double at = 1000.0 * step;
+
+        add(&text, "worker", "step", 7, 1, step, at, 1000);
+        add(&text, "worker", "data", 7, 1, step, at, 50);
+        add(&text, "worker", "wait", 7, 1, step, at + 110, 200); /* within the next one */
+        add(&text, "worker", "forward 0 dense", 7, 1, step, at + 100, 400);
+        add(&text, "worker", "backward 0 dense", 7, 1, step, at + 500, 300);
+        add(&text, "worker", "wait", 7, 1, step, at + 800, 100);
+        add(&text, "worker", "encode", 7, 2, step, at + 500, 100);
+        add(&text, "worker", "send", 7, 2, step, at + 600, 20);
+        add(&text, "worker", "decode", 7, 2, step, at + 700, 30);
+        add(&text, "server", "decode", 9, 1, step, at, 900);
+        add(&text, "server", "step", 9, 1, step, at, 900);
+    }
+    ps_strbuf_puts(&text, "]}");
+    root = json_loads(ps_strbuf_text(&text), 0, NULL);
+    assert_non_null(root);
+    ps_explain_times_read(root, times, RANKS);
+    assert_int_equal(times[0].steps, 0);
+    assert_int_equal(times[2].steps, 0);
+    assert_int_equal(times[1].steps, STEPS);
+    for (int k = 0; k < PS_WORKS; k++) {
+        must_be_near(times[1].ms[k], expected[k]);
+    }
+    json_decref(root);
+    ps_strbuf_fini(&text);
+}
+
+static void each_codec_is_measured_once(void **state)
+{
+    const ps_explain_steps steps = {.step_s = 0.1, .shares = {0.6, 0.2, 0.1, 0}};
+    const ps_explain_rank rank = {.steps = 10,
+                                  .seconds = 1,
+                                  .bytes_up = 4e6,
+                                  .bytes_down = 4e6,
+                                  .float32_up = 4e6,
+                                  .float32_down = 4e6};
+    const ps_explain_rank silent = {.steps = 10, .seconds = 1};
+    ps_codec_costs *known = calloc(1, sizeof *known);
+    Psgd__V1__JobSpec spec = PSGD__V1__JOB_SPEC__INIT;
+    ps_foretold rows[PS_FORETOLD_MAX];
+    size_t with_rounds = 0, of_servers = 0, n;
+
+    (void)state;
+    assert_int_equal(ps_foretell(known, &spec, false, &silent, 1, 10, &steps, rows), 0);
+    n = ps_foretell(known, &spec, false, &rank, 1, 10, &steps, rows);
+    assert_int_equal(known->count, 4); /* f32 is the job's, too */
+    for (size_t i = 0; i < n; i++) {
+        with_rounds += rows[i].local_steps > 0;
+        of_servers += rows[i].servers > 1;
+        assert_true(rows[i].steps_per_s > 0 && isfinite(rows[i].steps_per_s));
+    }
+    assert_int_equal(with_rounds, 2);
+    assert_int_equal(of_servers, 1);
+    assert_string_equal(rows[0].up, "f32");
+    assert_true(fabs(rows[0].steps_per_s - 10) < 0.1); /* as it is, but for heads of slices */
+    assert_int_equal(ps_foretell(known, &spec, true, &rank, 1, 10, &steps, rows), n - 2);
+    assert_int_equal(known->count, 4);
+    free(known);
 }
 
 int main(void)
@@ -172,6 +259,8 @@ int main(void)
         cmocka_unit_test(clocks_that_differ_by_more_make_it_doubtful),
         cmocka_unit_test(what_is_no_timeline_is_refused),
         cmocka_unit_test(half_the_bytes_take_half_the_way),
+        cmocka_unit_test(times_of_ranks_leave_out_waits_within_layers),
+        cmocka_unit_test(each_codec_is_measured_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,6 +29,7 @@ static const ps_method methods[] = {
      .may = PS_MAY_CHANGE,
      .changes = true},
     {.name = "TraceJob", .handle = ps_serve_trace_job, .may = PS_MAY_CHANGE, .changes = true},
+    {.name = "ExplainJob", .handle = ps_serve_explain_job, .may = PS_MAY_SEE, .changes = true},
     {.name = "ScaleJob", .handle = ps_serve_scale_job, .may = PS_MAY_CHANGE, .changes = true},
     {.name = "ListCheckpoints", .handle = ps_serve_list_checkpoints, .may = PS_MAY_SEE},
     {.name = "DeleteJob", .handle = ps_serve_delete_job, .may = PS_MAY_CHANGE, .changes = true},

@@ -15,7 +15,10 @@ ps_handler ps_serve_change_tables;
 ps_handler ps_serve_take_checkpoint, ps_serve_list_checkpoints;
 /* service_scale.c */
 ps_handler ps_serve_scale_job;
+/* service_trace.c */
 ps_handler ps_serve_trace_job;
+/* service_explain.c */
+ps_handler ps_serve_explain_job;
 /* service_list.c */
 ps_handler ps_serve_list_jobs;
 /* service_watch.c */
@@ -45,6 +48,7 @@ void ps_reclaims_check(ps_coordinator *c);
 /* End all of them with UNAVAILABLE. */
 void ps_watchers_end(ps_coordinator *c);
 void ps_reclaims_end(ps_coordinator *c);
+void ps_explaining_end(ps_coordinator *c);
 
 /* --- what handlers share (service.c) ------------------------------------------ */
 

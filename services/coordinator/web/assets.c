@@ -36,6 +36,7 @@
     X(job, "/job.js", SCRIPT, PS_WEB_PAGE "/job.js")                                               \
     X(curves, "/curves.js", SCRIPT, PS_WEB_PAGE "/curves.js")                                      \
     X(ranks, "/ranks.js", SCRIPT, PS_WEB_PAGE "/ranks.js")                                         \
+    X(explain, "/explain.js", SCRIPT, PS_WEB_PAGE "/explain.js")                                   \
     X(timeline, "/timeline.js", SCRIPT, PS_WEB_PAGE "/timeline.js")                                \
     X(compare, "/compare.js", SCRIPT, PS_WEB_PAGE "/compare.js")                                   \
     X(nodes, "/nodes.js", SCRIPT, PS_WEB_PAGE "/nodes.js")                                         \

@@ -3,6 +3,7 @@
 import {call, fileText, fileUrl, watch} from './api.js';
 import {chart} from './chart.js';
 import {axes, Curves} from './curves.js';
+import {explanation} from './explain.js';
 import {heatMap, Reports} from './ranks.js';
 import {timelines} from './timeline.js';
 import {accuracyOf, bytes, count, facts, h, isOver, notice, percent, saving, seconds, short, state, stateName, table, traffic, trainedSeconds} from './dom.js';
@@ -30,13 +31,14 @@ export async function jobView(view, [id]) {
   };
   const cancel = h('button', {class: 'danger', id: 'cancel', on: {click: act('CancelJob', {}, 'The job is being cancelled.')}}, 'Cancel');
   const checkpoint = h('button', {on: {click: act('TakeCheckpoint', {}, 'A checkpoint is being taken.')}}, 'Checkpoint');
-  const timeline = timelines(id, async () => { job.artifacts = (await call('GetJob', {job_id: id})).job.artifacts; drawFiles(); });
+  const changed = async () => { job.artifacts = (await call('GetJob', {job_id: id})).job.artifacts; drawFiles(); };
+  const timeline = timelines(id, changed), why = explanation(id, changed);
   let timer = 0, logTimer = 0, isGone = false, isDue = false, drawTimer = 0;
 
   view.append(h('div', {class: 'row head'}, h('div', {}, h('h1', {}, id), h('div', {class: 'row'}, at.head, at.link)),
     h('div', {class: 'row'}, cancel, checkpoint, h('a', {class: 'button', href: `#/submit?from=${encodeURIComponent(id)}`}, 'Resubmit with changes'))),
   at.phases, at.message, at.facts, at.trackers, h('div', {class: 'row head'}, h('h2', {}, 'Curves'), h('div', {class: 'row'}, h('label', {for: 'axis'}, 'Against'), axis)),
-  h('div', {class: 'grid'}, charts.map((c) => c.element)), h('section', {class: 'card'}, h('h2', {}, 'Workers'), at.workers, at.now, at.heat), timeline.element,
+  h('div', {class: 'grid'}, charts.map((c) => c.element)), h('section', {class: 'card'}, h('h2', {}, 'Workers'), at.workers, at.now, at.heat), why.element, timeline.element,
   h('div', {class: 'grid'}, h('section', {class: 'card'}, h('h2', {}, 'Events'), at.events),
     h('section', {class: 'card'}, h('h2', {}, 'Log'), at.log)),
   h('section', {class: 'card'}, h('h2', {}, 'Files'), at.files));
@@ -54,6 +56,7 @@ export async function jobView(view, [id]) {
       ['Traffic', traffic(p)], ['Against float32', saving(p)], ['Goodput', job.goodput ? percent(job.goodput) : null], ['Waits for', p.waiting_for || null], ['Restarts', job.restarts || null]]));
     cancel.hidden = checkpoint.hidden = isOver(job);
     timeline.set(job, stateName(job) === 'RUNNING');
+    why.set(stateName(job) === 'RUNNING', isOver(job), p.step > 0 && (job.artifacts ?? []).some((a) => a.name === 'summary.json'));
   }
   function drawCurves() {
     isDue = false;
@@ -145,5 +148,5 @@ export async function jobView(view, [id]) {
   const stop = watch(id, onEvent, (isUp) => { at.link.textContent = isUp ? '' : 'The coordinator does not answer; trying again…'; });
   await poll();
   drawLog();
-  return () => { isGone = true; stop(); [timer, logTimer, drawTimer].forEach(clearTimeout); charts.forEach((c) => c.destroy()); timeline.destroy(); };
+  return () => { isGone = true; stop(); [timer, logTimer, drawTimer].forEach(clearTimeout); charts.forEach((c) => c.destroy()); timeline.destroy(); why.destroy(); };
 }

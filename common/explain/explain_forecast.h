@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* explain_forecast.h - how fast a job would be with other codecs or more servers, from the parts of
- * its exchange (explain_steps.h) and from what codecs cost on this machine. */
-#ifndef PS_CLIENTS_PSGD_EXPLAIN_FORECAST_H
-#define PS_CLIENTS_PSGD_EXPLAIN_FORECAST_H
+/* explain_forecast.h - how fast a job would be with other codecs, in rounds or with more servers,
+ * from the parts of its exchange (explain_steps.h) and from what codecs cost on this machine. */
+#ifndef PS_COMMON_EXPLAIN_EXPLAIN_FORECAST_H
+#define PS_COMMON_EXPLAIN_EXPLAIN_FORECAST_H
 
-#include "clients/psgd/codec_cost.h"
-#include "clients/psgd/explain_steps.h"
+#include "common/codec/codec_cost.h"
+#include "common/explain/explain_steps.h"
 
 /* The job as it is. */
 typedef struct ps_forecast_job {
@@ -24,5 +24,8 @@ double ps_forecast_codecs(const ps_forecast_job *job, const ps_codec_cost *up_co
 
 /* Returns the steps a second with so many times the servers. */
 double ps_forecast_servers(const ps_forecast_job *job, double times);
+
+/* Returns the steps a second in rounds of so many local steps, with an exchange for each round. */
+double ps_forecast_rounds(const ps_forecast_job *job, double local_steps);
 
 #endif

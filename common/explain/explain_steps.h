@@ -7,8 +7,8 @@
  * worker has taken the last weights. Between the two lies the last update of a server. What neither
  * this server's thread nor the coding of the workers explains before the update was spent on the
  * way up, and after it on the way down. */
-#ifndef PS_CLIENTS_PSGD_EXPLAIN_STEPS_H
-#define PS_CLIENTS_PSGD_EXPLAIN_STEPS_H
+#ifndef PS_COMMON_EXPLAIN_EXPLAIN_STEPS_H
+#define PS_COMMON_EXPLAIN_EXPLAIN_STEPS_H
 
 #include "common/base/status.h"
 
@@ -24,6 +24,9 @@ typedef enum ps_explain_way {
     PS_WAYS
 } ps_explain_way;
 
+/* Returns "up", "server", "down" or "codec". */
+const char *ps_explain_way_name(ps_explain_way way);
+
 typedef struct ps_explain_steps {
     size_t count;           /* steps that were looked at */
     double step_s;          /* seconds of a step */
@@ -36,6 +39,9 @@ typedef struct ps_explain_steps {
 /* Reads a timeline. Bounded by its size; members that are not as psgd writes them are left out.
  * NOT_FOUND: it has fewer than three steps with an exchange, for example of a mesh. */
 PS_MUST_USE ps_status ps_explain_timeline(const json_t *timeline, ps_explain_steps *out);
+
+/* Returns whether another share is nearly as large as the largest one. */
+bool ps_explain_is_close(const ps_explain_steps *steps);
 
 /* Returns whether the largest share is a way that takes no longer than clocks of processes may
  * differ. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "clients/psgd/explain_steps.h"
+#include "common/explain/explain_steps.h"
 
 #include "common/base/xalloc.h"
 
@@ -11,6 +11,16 @@
 #include <string.h>
 
 enum { STEPS_LEAST = 3 };
+
+const char *ps_explain_way_name(ps_explain_way way)
+{
+    static const char *const names[] = {[PS_WAY_UP] = "up",
+                                        [PS_WAY_SERVER] = "server",
+                                        [PS_WAY_DOWN] = "down",
+                                        [PS_WAY_CODEC] = "codec"};
+
+    return names[way];
+}
 
 typedef enum kind { BACKWARD, CODING, TAKING, SERVING, UPDATING, KINDS } kind;
 
@@ -252,6 +262,17 @@ ps_status ps_explain_timeline(const json_t *root, ps_explain_steps *out)
     return length > 0 ? ps_ok()
                       : ps_fail(PS_NOT_FOUND, "the timeline has fewer than %d steps with servers",
                                 STEPS_LEAST);
+}
+
+bool ps_explain_is_close(const ps_explain_steps *s)
+{
+    static const double apart = 0.1; /* of a step */
+    bool is_close = false;
+
+    for (int w = 0; w < PS_WAYS; w++) {
+        is_close = is_close || (w != (int)s->way && s->shares[w] > s->shares[s->way] - apart);
+    }
+    return is_close;
 }
 
 bool ps_explain_is_doubtful(const ps_explain_steps *s)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "clients/psgd/explain_forecast.h"
+#include "common/explain/explain_forecast.h"
 
 #include <math.h>
 
@@ -34,6 +34,17 @@ double ps_forecast_codecs(const ps_forecast_job *job, const ps_codec_cost *up_co
 
     return with(job, up * s->step_s + down_s * (down->bytes / job->down_bytes - 1) +
                          job->values * more_ns * 1e-9);
+}
+
+double ps_forecast_rounds(const ps_forecast_job *job, double local_steps)
+{
+    const ps_explain_steps *s = job->steps;
+    double exchange = 0;
+
+    for (int way = 0; way < PS_WAYS; way++) {
+        exchange += s->shares[way];
+    }
+    return with(job, exchange * s->step_s * (1 / local_steps - 1));
 }
 
 double ps_forecast_servers(const ps_forecast_job *job, double times)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "clients/psgd/explain_cause.h"
+#include "common/explain/explain_cause.h"
 
 #include "common/base/xalloc.h"
 
@@ -40,8 +40,15 @@ static size_t find_slowest(const ps_explain_rank *ranks, size_t n)
     return slowest;
 }
 
+/* Returns the seconds of a step that a rank needs by itself. A disk may be read while the rank
+ * waits for others, and would take the time in any case. */
+static double needed_s(const ps_explain_rank *rank)
+{
+    return fmax(rank->compute_s, rank->disk_s) / (double)rank->steps;
+}
+
 /* Returns the seconds of a step by which the slowest rank holds up the others: at most what it
- * computes longer than the median of them, and at most what they wait longer than it does. */
+ * computes longer than the median of them needs, and at most what they wait longer than it does. */
 static double held_up_s(const ps_explain_rank *ranks, size_t n, size_t slowest)
 {
     double *compute = ps_xcalloc(n, sizeof *compute), *wait = ps_xcalloc(n, sizeof *wait);
@@ -50,7 +57,7 @@ static double held_up_s(const ps_explain_rank *ranks, size_t n, size_t slowest)
 
     for (size_t r = 0; r < n; r++) {
         if (r != slowest) {
-            compute[others] = ranks[r].compute_s / (double)ranks[r].steps;
+            compute[others] = needed_s(&ranks[r]);
             wait[others++] = ranks[r].wait_s / (double)ranks[r].steps;
         }
     }
@@ -66,53 +73,73 @@ static double held_up_s(const ps_explain_rank *ranks, size_t n, size_t slowest)
     return fmax(0, fmin(longer, waited));
 }
 
+/* Returns the cause: the largest share but computing, if that is large enough. */
 static ps_explain_cause name_cause(const ps_explanation *e)
 {
-    double most = fmax(e->straggler, fmax(e->exchange, e->other));
+    ps_explain_cause most = PS_EXPLAIN_DATA;
 
-    if (most < named_from) {
-        return PS_EXPLAIN_COMPUTE;
+    for (int c = PS_EXPLAIN_DATA + 1; c < PS_EXPLAIN_CAUSES; c++) {
+        most = e->shares[c] > e->shares[most] ? (ps_explain_cause)c : most;
     }
-    return most == e->straggler  ? PS_EXPLAIN_STRAGGLER
-           : most == e->exchange ? PS_EXPLAIN_EXCHANGE
-                                 : PS_EXPLAIN_OTHER;
+    return e->shares[most] < named_from ? PS_EXPLAIN_COMPUTE : most;
 }
 
-static ps_explain_surety weigh(const ps_explanation *e, uint64_t steps)
+static ps_explain_surety weigh(const ps_explanation *e)
 {
-    double share = e->cause == PS_EXPLAIN_COMPUTE     ? e->compute
-                   : e->cause == PS_EXPLAIN_STRAGGLER ? e->straggler
-                   : e->cause == PS_EXPLAIN_EXCHANGE  ? e->exchange
-                                                      : e->other;
+    double share = e->shares[e->cause];
 
-    if (steps < STEPS_FEW || share < named_from + margin) {
+    if (e->steps < STEPS_FEW || share < named_from + margin) {
         return PS_EXPLAIN_UNSURE;
     }
-    return steps >= STEPS_ENOUGH && share >= sure_from ? PS_EXPLAIN_SURE : PS_EXPLAIN_LIKELY;
+    return e->steps >= STEPS_ENOUGH && share >= sure_from ? PS_EXPLAIN_SURE : PS_EXPLAIN_LIKELY;
 }
 
 ps_explanation ps_explain(const ps_explain_rank *ranks, size_t n)
 {
     ps_explanation e = {0};
     const ps_explain_rank *slowest;
-    double computed;
+    double computed, read, held_up;
 
     assert(n >= 1);
     e.slowest = find_slowest(ranks, n);
     slowest = &ranks[e.slowest];
     assert(slowest->steps > 0 && slowest->seconds > 0);
+    e.steps = slowest->steps;
     e.steps_per_s = (double)slowest->steps / slowest->seconds;
     computed = fmin(1, slowest->compute_s / slowest->seconds);
-    e.straggler = fmin(computed, held_up_s(ranks, n, e.slowest) * e.steps_per_s);
-    e.compute = computed - e.straggler;
-    e.exchange = fmin(1 - computed, slowest->wait_s / slowest->seconds);
-    e.other = 1 - computed - e.exchange;
+    read = fmin(computed, slowest->read_s / slowest->seconds);
+    held_up = fmin(computed, held_up_s(ranks, n, e.slowest) * e.steps_per_s);
+    e.is_straggler_read = read > held_up / 2;
+    e.shares[PS_EXPLAIN_STRAGGLER] = held_up;
+    e.shares[PS_EXPLAIN_DATA] = fmax(0, read - held_up);
+    e.shares[PS_EXPLAIN_COMPUTE] = computed - held_up - e.shares[PS_EXPLAIN_DATA];
+    e.shares[PS_EXPLAIN_EXCHANGE] = fmin(1 - computed, slowest->wait_s / slowest->seconds);
+    e.shares[PS_EXPLAIN_OTHER] = 1 - computed - e.shares[PS_EXPLAIN_EXCHANGE];
     e.cause = name_cause(&e);
-    e.surety = weigh(&e, slowest->steps);
+    e.surety = weigh(&e);
     return e;
 }
 
 double ps_explain_without(const ps_explanation *e, double share)
 {
     return share < 1 ? e->steps_per_s / (1 - share) : (double)INFINITY;
+}
+
+const char *ps_explain_cause_name(ps_explain_cause cause)
+{
+    static const char *const names[] = {[PS_EXPLAIN_COMPUTE] = "compute",
+                                        [PS_EXPLAIN_DATA] = "data",
+                                        [PS_EXPLAIN_STRAGGLER] = "straggler",
+                                        [PS_EXPLAIN_EXCHANGE] = "exchange",
+                                        [PS_EXPLAIN_OTHER] = "other"};
+
+    return names[cause];
+}
+
+const char *ps_explain_surety_name(ps_explain_surety surety)
+{
+    static const char *const names[] = {
+        [PS_EXPLAIN_UNSURE] = "unsure", [PS_EXPLAIN_LIKELY] = "likely", [PS_EXPLAIN_SURE] = "sure"};
+
+    return names[surety];
 }

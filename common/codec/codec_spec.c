@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* codec_spec.c - see codec_spec.h. */
-#include "clients/lib/codec_spec.h"
+#include "common/codec/codec_spec.h"
 
 #include "common/base/nearest.h"
 #include "common/base/scalar.h"

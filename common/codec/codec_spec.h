@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* codec_spec.h - a codec and its numbers as one line of text: "topk:fraction=0.01,rows=64". */
-#ifndef PS_CLIENTS_LIB_CODEC_SPEC_H
-#define PS_CLIENTS_LIB_CODEC_SPEC_H
+#ifndef PS_COMMON_CODEC_CODEC_SPEC_H
+#define PS_COMMON_CODEC_CODEC_SPEC_H
 
 #include "common/codec/codec.h"
 

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* explain_cause.h - from what ranks measured to what bounds a job. Pure: no I/O, no clock. */
+#ifndef PS_COMMON_EXPLAIN_EXPLAIN_CAUSE_H
+#define PS_COMMON_EXPLAIN_EXPLAIN_CAUSE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { PS_EXPLAIN_RANKS_MAX = 256, PS_EXPLAIN_NODE_BYTES = 129 };
+
+/* What one rank measured. */
+typedef struct ps_explain_rank {
+    uint32_t number;
+    uint64_t steps;
+    double seconds;   /* that these took */
+    double compute_s; /* in which its training thread computed, took samples or was held up */
+    double wait_s;    /* in which that stood still for weights or acknowledgements */
+    double read_s;    /* of compute_s: in which it stood still for samples from a disk */
+    double disk_s;    /* for which that disk was read, also beside computing and waiting */
+    double bytes_up, bytes_down;         /* on the wire */
+    double float32_up, float32_down;     /* of the same values, as plain float32 */
+    char node_id[PS_EXPLAIN_NODE_BYTES]; /* that carries it; "": not known */
+} ps_explain_rank;
+
+typedef enum ps_explain_cause {
+    PS_EXPLAIN_COMPUTE,   /* all ranks compute for most of the time */
+    PS_EXPLAIN_DATA,      /* ranks stand still until samples are read from a disk */
+    PS_EXPLAIN_STRAGGLER, /* the others wait for one rank */
+    PS_EXPLAIN_EXCHANGE,  /* all ranks wait, the slowest too: links, servers or their disks */
+    PS_EXPLAIN_OTHER,     /* none of these: evaluations, checkpoints */
+    PS_EXPLAIN_CAUSES
+} ps_explain_cause;
+
+typedef enum ps_explain_surety {
+    PS_EXPLAIN_UNSURE,
+    PS_EXPLAIN_LIKELY,
+    PS_EXPLAIN_SURE
+} ps_explain_surety;
+
+typedef struct ps_explanation {
+    ps_explain_cause cause;
+    ps_explain_surety surety;
+    size_t slowest;         /* the rank that computes longest for a step */
+    uint64_t steps;         /* that this rank was measured for */
+    double steps_per_s;     /* of this rank */
+    bool is_straggler_read; /* most of the share of the straggler is reading from its disk */
+    /* The time of a step of this rank, cut into shares that sum to 1:
+     *   COMPUTE    computing, as long as the median rank takes
+     *   DATA       reading samples, less what others wait for, which counts as STRAGGLER
+     *   STRAGGLER  what it takes longer than the others, while they wait
+     *   EXCHANGE   in which even this rank waits
+     *   OTHER      the rest */
+    double shares[PS_EXPLAIN_CAUSES];
+} ps_explanation;
+
+/* Returns what bounds a job of n >= 1 ranks. Each has steps and seconds above 0, and times that are
+ * finite and at least 0. */
+ps_explanation ps_explain(const ps_explain_rank *ranks, size_t n);
+
+/* Returns the steps a second of the slowest rank if `share` of the time of a step were gone. */
+double ps_explain_without(const ps_explanation *e, double share);
+
+/* Returns "compute", "data" and so on. */
+const char *ps_explain_cause_name(ps_explain_cause cause);
+/* Returns "unsure", "likely" or "sure". */
+const char *ps_explain_surety_name(ps_explain_surety surety);
+
+#endif

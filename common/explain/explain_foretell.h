@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* explain_foretell.h - forecasts for a job whose exchange is known (explain_forecast.h): with other
+ * codecs, which it measures on this machine, in rounds of local steps, and with more servers. */
+#ifndef PS_COMMON_EXPLAIN_EXPLAIN_FORETELL_H
+#define PS_COMMON_EXPLAIN_EXPLAIN_FORETELL_H
+
+#include "common/base/status.h"
+#include "common/explain/explain_cause.h"
+#include "common/explain/explain_forecast.h"
+
+#include "psgd/v1/job.pb-c.h"
+
+enum { PS_FORETOLD_MAX = 16, PS_FORETOLD_CODEC_BYTES = 256, PS_CODEC_COSTS_MAX = 32 };
+
+typedef struct ps_foretold {
+    const char *up, *down; /* codecs; "": as now */
+    double servers;        /* times as many */
+    uint32_t local_steps;  /* 0: as now */
+    double steps_per_s;
+} ps_foretold;
+
+/* What codecs cost on this machine: each is measured once. Zeroed memory knows none. */
+typedef struct ps_codec_costs {
+    size_t count; /* that were measured; the newest PS_CODEC_COSTS_MAX are kept */
+    struct ps_known_cost {
+        char spec[PS_FORETOLD_CODEC_BYTES];
+        ps_codec_cost cost;
+    } known[PS_CODEC_COSTS_MAX];
+} ps_codec_costs;
+
+/* Writes a codec of a job as codec_spec.h has it: "NAME:NUMBER=VALUE,...". */
+void ps_foretell_codec(const Psgd__V1__Choice *choice, char text[PS_FORETOLD_CODEC_BYTES]);
+
+/* Foretells the rate of a job that makes steps_per_s, in rounds of local steps only if it does not
+ * take some already. ranks[0..n) have measured what it sends. Blocks for 10 ms for each codec that
+ * `costs` does not know yet. Returns the number of rows; 0: it is not known what the exchange
+ * carries. */
+size_t ps_foretell(ps_codec_costs *costs, const Psgd__V1__JobSpec *spec, bool job_has_rounds,
+                   const ps_explain_rank *ranks, size_t n, double steps_per_s,
+                   const ps_explain_steps *steps, ps_foretold rows[PS_FORETOLD_MAX]);
+
+#endif
