@@ -44,23 +44,64 @@ const char *ps_plan_move_lacks(const ps_plan *plan)
                                     : "only consistency bsp is allowed";
 }
 
-bool ps_plan_can_rescue(const ps_plan *plan)
+/* Returns whether servers can give their state as it was when the clock under way began, and take
+ * contributions to it again. */
+static bool repeats(const ps_plan *plan)
 {
-    if (plan->mesh != NULL || ps_plan_move_lacks(plan) != NULL || !plan->optim_on_server ||
-        plan->update->local != NULL || plan->update->broadcasts || plan->table_count > 0 ||
-        plan->spec->recovery->on_worker_loss != PSGD__V1__LOSS_ACTION__LOSS_ACTION_REPEAT) {
+    if (plan->mesh != NULL || ps_plan_move_lacks(plan) != NULL || plan->update->broadcasts ||
+        plan->table_count > 0) {
         return false;
     }
     for (uint32_t v = 0; v < plan->layout.variable_count; v++) {
         const ps_codec_choice *up = &plan->up[v], *down = &plan->down[v];
 
         if (!down->codec->is_identity || plan->by_matrix[v] ||
-            ps_feedback_floats(up->codec, &up->params, 1) > 0 ||
-            ps_feedback_floats(down->codec, &down->params, 1) > 0) {
+            ps_feedback_floats(down->codec, &down->params, 1) > 0 ||
+            ps_feedback_differs(up->codec, &up->params)) {
             return false;
         }
     }
     return true;
+}
+
+bool ps_plan_can_rescue(const ps_plan *plan)
+{
+    if (!repeats(plan) || !plan->optim_on_server || plan->update->local != NULL ||
+        plan->spec->recovery->on_worker_loss != PSGD__V1__LOSS_ACTION__LOSS_ACTION_REPEAT) {
+        return false;
+    }
+    for (uint32_t v = 0; v < plan->layout.variable_count; v++) {
+        if (ps_feedback_floats(plan->up[v].codec, &plan->up[v].params, 1) > 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool ps_plan_can_carry(const ps_plan *plan)
+{
+    const ps_assignment *a = plan->assignment;
+
+    if (ps_plan_can_rescue(plan) || !repeats(plan) || ps_plan_is_foreign(plan) ||
+        plan->spec->recovery->on_server_loss != PSGD__V1__LOSS_ACTION__LOSS_ACTION_REPEAT) {
+        return false;
+    }
+    for (uint32_t w = 0; plan->update->per_block && w < plan->spec->workers; w++) {
+        if (a->held_count[w] > 1) { /* a rank would stop between two contributions to a clock */
+            return false;
+        }
+    }
+    return true;
+}
+
+bool ps_plan_carries(const ps_plan *plan)
+{
+    return ps_plan_can_carry(plan) && ps_plan_kept_bytes(plan) > 0;
+}
+
+bool ps_plan_rescues(const ps_plan *plan)
+{
+    return ps_plan_can_rescue(plan) || ps_plan_carries(plan);
 }
 
 /* Returns the clocks whose contributions must fit: those of two intervals, as a checkpoint is
@@ -76,27 +117,40 @@ static uint64_t kept_clocks(const ps_plan *plan)
     return spec != NULL && spec->every_seconds > 0 ? 1 : most;
 }
 
-size_t ps_plan_kept_bytes(const ps_plan *plan)
+/* Returns the most bytes of what a rank keeps of its contributions to a clock. */
+static uint64_t kept_of_clock(const ps_plan *plan)
 {
-    const Psgd__V1__RecoverySpec *spec = plan->spec->recovery;
-    const ps_assignment *a = plan->assignment;
-    uint64_t most = (uint64_t)spec->replay_mib << 20, of_clock = 0, clocks = kept_clocks(plan);
+    uint64_t bytes = 0;
     uint32_t blocks = 1;
 
-    if (!ps_plan_can_rescue(plan) || ps_plan_has_copies(plan) ||
-        spec->on_server_loss != PSGD__V1__LOSS_ACTION__LOSS_ACTION_REPEAT) {
-        return 0;
-    }
     for (uint32_t s = 0; s < plan->layout.slice_count; s++) {
         const ps_codec_choice *up = &plan->up[plan->layout.slices[s].variable];
 
-        of_clock += KEPT_HEAD_BYTES + up->codec->size(&up->params, plan->layout.slices[s].n);
+        bytes += KEPT_HEAD_BYTES + up->codec->size(&up->params, plan->layout.slices[s].n);
     }
     for (uint32_t w = 0; plan->update->per_block && w < plan->spec->workers; w++) {
-        blocks = a->held_count[w] > blocks ? a->held_count[w] : blocks;
+        uint32_t held = plan->assignment->held_count[w];
+
+        blocks = held > blocks ? held : blocks;
     }
-    of_clock *= blocks;
-    if (of_clock > most / clocks) {
+    return bytes * blocks;
+}
+
+size_t ps_plan_kept_bytes(const ps_plan *plan)
+{
+    const Psgd__V1__RecoverySpec *spec = plan->spec->recovery;
+    uint64_t most = (uint64_t)spec->replay_mib << 20, of_clock, clocks = kept_clocks(plan);
+    bool carries = ps_plan_can_carry(plan);
+
+    if ((!ps_plan_can_rescue(plan) && !carries) || (ps_plan_has_copies(plan) && !carries) ||
+        spec->on_server_loss != PSGD__V1__LOSS_ACTION__LOSS_ACTION_REPEAT) {
+        return 0;
+    }
+    of_clock = kept_of_clock(plan);
+    if (ps_plan_has_copies(plan)) {
+        return (size_t)(of_clock * PS_SENT_CLOCKS);
+    }
+    if (of_clock > most / (carries && clocks < PS_SENT_CLOCKS ? PS_SENT_CLOCKS : clocks)) {
         return 0;
     }
     return clocks == plan->total_clocks ? (size_t)(of_clock * clocks) : (size_t)most;
@@ -105,7 +159,7 @@ size_t ps_plan_kept_bytes(const ps_plan *plan)
 bool ps_plan_has_copies(const ps_plan *plan)
 {
     return plan->spec->recovery->replicas > 1 && plan->spec->pservers > 1 &&
-           ps_plan_can_rescue(plan);
+           (ps_plan_can_rescue(plan) || ps_plan_can_carry(plan));
 }
 
 /* Checks a checkpoint that the job goes on from. */

@@ -179,10 +179,26 @@ bool ps_loss_restarts(Psgd__V1__LossAction action);
  * have no state of their own, and servers keep what they need to go one clock back. */
 bool ps_plan_can_rescue(const ps_plan *plan);
 
+/* Returns whether ranks have state of their own, and after the loss of servers alone could go on
+ * with it: they are saved where they are, with what they contributed to the clock under way. */
+bool ps_plan_can_carry(const ps_plan *plan);
+
+/* The newest clocks whose contributions such a rank has when it is saved: that of the state that
+ * servers give, and the next one. */
+enum { PS_SENT_CLOCKS = 2 };
+
 /* Returns how many bytes of its newest contributions each rank keeps, so that the state of a lost
  * server can be computed anew from a checkpoint; 0: it keeps none, as two intervals of checkpoints
- * do not fit into spec.recovery.replay_mib, or the job does not go on in that way. */
+ * do not fit into spec.recovery.replay_mib, or the job does not go on in that way. With copies of
+ * shards ranks with state keep PS_SENT_CLOCKS clocks, others none. */
 size_t ps_plan_kept_bytes(const ps_plan *plan);
+
+/* Returns whether ranks go on with their state: they could, and contributions are kept. */
+bool ps_plan_carries(const ps_plan *plan);
+
+/* Returns whether the job goes on from where its servers are, after the loss of workers
+ * (ps_plan_can_rescue) or of servers alone. */
+bool ps_plan_rescues(const ps_plan *plan);
 
 /* Returns whether each shard is on two servers (ps_placement_copy), so that the same holds for the
  * loss of a server. */

@@ -507,9 +507,18 @@ static void collect_checkpoint(ps_node *node, const Psgd__V1__CollectRequest *re
     }
 }
 
-/* --- contributions of a worker, after the loss of servers ----------------------- */
+/* --- contributions and ranks of a worker, after the loss of servers --------------- */
 
-static ps_status list_kept(ps_collect *c, const bool *is_lost)
+static void add_snapshot(ps_collect *c, const char *name, const ps_snapshot *file)
+{
+    item *it = add(c, name, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL);
+
+    it->size = ps_snapshot_size(file);
+    it->fd = file->fd;
+}
+
+/* is_lost: NULL, or the servers to whose slices contributions are wanted. */
+static ps_status list_kept(ps_collect *c, const bool *is_lost, bool with_ranks)
 {
     const ps_node *node = c->node;
     ps_status st = ps_ok();
@@ -517,14 +526,21 @@ static ps_status list_kept(ps_collect *c, const bool *is_lost)
     for (uint32_t i = 0; i < node->session->rank_count && ps_is_ok(&st); i++) {
         char name[PS_CHECKPOINT_NAME_MAX];
         ps_snapshot file = {.fd = -1, .copy_fd = -1};
-        item *it;
 
-        ps_checkpoint_kept_name(name, node->session->ranks[i]);
-        st = node->hooks->kept(node->state, i, is_lost, &file);
-        if (ps_is_ok(&st)) {
-            it = add(c, name, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL);
-            it->size = ps_snapshot_size(&file);
-            it->fd = file.fd;
+        if (with_ranks) { /* first, as it completes what is kept */
+            ps_checkpoint_rank_name(name, node->session->ranks[i]);
+            st = node->hooks->parked(node->state, i, &file);
+            if (!ps_is_ok(&st)) {
+                return st;
+            }
+            add_snapshot(c, name, &file);
+        }
+        if (is_lost != NULL) {
+            ps_checkpoint_kept_name(name, node->session->ranks[i]);
+            st = node->hooks->kept(node->state, i, is_lost, &file);
+            if (ps_is_ok(&st)) {
+                add_snapshot(c, name, &file);
+            }
         }
     }
     return st;
@@ -537,8 +553,12 @@ static void collect_kept(ps_node *node, const Psgd__V1__CollectRequest *request,
     ps_status st = ps_ok();
     ps_collect *c;
 
-    if (node->hooks->kept == NULL) {
+    if (node->hooks->kept == NULL ||
+        ((request->ranks || request->parks) &&
+         (!ps_plan_carries(node->session->plan) || node->agent.phase != PS_PHASE_RUNNING))) {
         st = ps_fail(PS_FAILED_PRECONDITION, "nothing is kept here");
+    } else if (request->ranks || request->parks) {
+        st = node->hooks->park(node->state);
     }
     for (size_t i = 0; i < request->n_lost_servers && ps_is_ok(&st); i++) {
         if (request->lost_servers[i] >= servers) {
@@ -554,7 +574,7 @@ static void collect_kept(ps_node *node, const Psgd__V1__CollectRequest *request,
         return;
     }
     c = begin(node, call);
-    st = list_kept(c, is_lost);
+    st = list_kept(c, request->n_lost_servers > 0 ? is_lost : NULL, request->ranks);
     free(is_lost);
     if (ps_is_ok(&st)) {
         advance(c);
@@ -620,7 +640,7 @@ void ps_collect_handle(void *service, const ProtobufCMessage *message, ps_payloa
         collect_checkpoint(node, request, call);
         return;
     }
-    if (request->n_lost_servers > 0) {
+    if (request->n_lost_servers > 0 || request->ranks || request->parks) {
         collect_kept(node, request, call);
         return;
     }

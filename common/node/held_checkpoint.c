@@ -91,7 +91,7 @@ ps_status ps_checkpoint_rescue(ps_node *node, uint64_t clock, bool of_copies)
     ps_status taken = ps_fail(PS_UNAVAILABLE, "the checkpoint is being taken");
 
     if (!has_session(node) || node->hooks->rescue == NULL ||
-        !ps_plan_can_rescue(node->session->plan) ||
+        !ps_plan_rescues(node->session->plan) ||
         (of_copies && !node->session->placement.has_copies)) {
         return ps_fail(PS_FAILED_PRECONDITION, "nothing here can be rescued");
     }

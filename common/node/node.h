@@ -90,6 +90,12 @@ typedef struct ps_role_hooks {
      * the caller drops. `at` is the place of the rank in the session. Called while the role runs.
      */
     PS_MUST_USE ps_status (*kept)(void *state, uint32_t at, const bool *is_lost, ps_snapshot *out);
+    /* (optional) Has all ranks stand still where they are. UNAVAILABLE: not all of them do yet; call
+     * it again. */
+    PS_MUST_USE ps_status (*park)(void *state);
+    /* (with park) Writes the state of a rank that stands still: a file in memory, which the caller
+     * owns. */
+    PS_MUST_USE ps_status (*parked)(void *state, uint32_t at, ps_snapshot *out);
     /* (optional, with kept) Drops what is kept of the clocks before `clock`: a checkpoint of it is
      * stored. Called while there is a session. */
     void (*forget)(void *state, uint64_t clock);

@@ -101,6 +101,17 @@ typedef struct ps_exchange_ops {
     /* (optional) Begins at `clock`, to which the first contribution goes; its weights have been
      * loaded. */
     void (*begin_at)(ps_exchange *x, uint64_t clock);
+
+    /* (optional, all or none) For a rank that is saved while servers are lost. Writes the newest
+     * contributions of the rank, to PS_SENT_CLOCKS clocks, as they were sent or will be; call it
+     * before `put`. The exchange's thread, while the trainer is parked (ps_gate_park). */
+    PS_MUST_USE ps_status (*put_sent)(ps_exchange *x, ps_state_out *out);
+    /* Reads those to the clocks [first, end) into an exchange that has not begun. Fails with
+     * DATA_LOSS. */
+    PS_MUST_USE ps_status (*take_sent)(ps_exchange *x, uint64_t first, uint64_t end,
+                                       ps_state_in *in);
+    /* Sends that to `clock`, when the weights of that clock have arrived. */
+    bool (*resend)(ps_exchange *x, uint64_t clock);
 } ps_exchange_ops;
 
 /* The base of every implementation, as its first member. */

@@ -159,6 +159,13 @@ void ps_gate_begin_at(ps_gate *gate, uint64_t clock)
     pthread_mutex_unlock(&gate->mutex);
 }
 
+void ps_gate_has_begun(ps_gate *gate, uint64_t clock)
+{
+    pthread_mutex_lock(&gate->mutex);
+    gate->begun = gate->cuts_seen = clock;
+    pthread_mutex_unlock(&gate->mutex);
+}
+
 void ps_gate_set_hooks(ps_gate *gate, const ps_gate_hooks *hooks)
 {
     gate->hooks = *hooks;
@@ -267,6 +274,28 @@ static uint64_t debtors(const ps_gate *gate, const ps_gate_want *w)
     return whom;
 }
 
+/* Stands still until the gate is stopped, whatever fails meanwhile. The caller holds the mutex. */
+static void stand_still(ps_gate *gate)
+{
+    gate->is_parked = true;
+    while (!gate->stopped) {
+        pthread_cond_wait(&gate->changed, &gate->mutex);
+    }
+    gate->is_parked = false;
+}
+
+bool ps_gate_park(ps_gate *gate)
+{
+    bool is_parked;
+
+    pthread_mutex_lock(&gate->mutex);
+    gate->is_parking = true;
+    is_parked = gate->is_parked;
+    pthread_cond_broadcast(&gate->changed);
+    pthread_mutex_unlock(&gate->mutex);
+    return is_parked;
+}
+
 static bool wait_for(ps_gate *gate, const ps_gate_want *w)
 {
     int64_t began_ns, until_us, ended_ns;
@@ -281,7 +310,9 @@ static bool wait_for(ps_gate *gate, const ps_gate_want *w)
         gate->want = *w;
         whom = ps_trace_here != NULL ? debtors(gate, w) : 0;
         while (!is_over(gate, w)) {
-            if (!sleep_until(gate, w, until_us) && !is_there(gate, w)) {
+            if (gate->is_parking) {
+                stand_still(gate);
+            } else if (!sleep_until(gate, w, until_us) && !is_there(gate, w)) {
                 give_up(gate, w);
             }
         }
@@ -343,7 +374,11 @@ bool ps_gate_begin_clock(ps_gate *gate, uint64_t clock, bool *is_end)
         pthread_mutex_lock(&gate->mutex);
     }
     while (is_held(gate, clock)) {
-        pthread_cond_wait(&gate->changed, &gate->mutex);
+        if (gate->is_parking) {
+            stand_still(gate);
+        } else {
+            pthread_cond_wait(&gate->changed, &gate->mutex);
+        }
     }
     *is_end = gate->end_at > 0 && clock >= gate->end_at;
     if (!*is_end) {

@@ -76,6 +76,8 @@ typedef struct ps_gate {
     uint64_t cut_at;    /* clock of the next checkpoint; 0: none is asked for */
     uint64_t stay_at;   /* a checkpoint after which no clock begins from this one on; 0: none */
     uint64_t cuts_seen; /* 1 + the last clock for which the trainer has asked about cut_at */
+    bool is_parking;    /* ps_gate_park was called */
+    bool is_parked;     /* the trainer stands still since */
 
     atomic_uint_fast64_t nudges; /* number of nudges so far */
     atomic_bool sleeping;        /* a nudge has to wake the trainer */
@@ -128,6 +130,10 @@ void ps_gate_jump(ps_gate *gate, uint64_t from, uint64_t to);
  * clock 0 are. */
 void ps_gate_begin_at(ps_gate *gate, uint64_t clock);
 
+/* Says that the trainer has begun the clocks before `clock`, which may be after that of
+ * ps_gate_begin_at. Call it before the trainer starts. */
+void ps_gate_has_begun(ps_gate *gate, uint64_t clock);
+
 /* ---- An early end ----
  * All workers of a job end at the same clock. Each is held: it begins no further clock. The
  * largest clock at which one of them is held is one that nobody has begun, so all can go on to it
@@ -157,6 +163,11 @@ void ps_gate_cut_from(ps_gate *gate, uint64_t clock);
 /* Trainer. Call it before the trainer begins `clock`. Returns the clock by which the checkpoint was
  * asked for that is to be taken there, and which is then asked for no more; 0: none. */
 uint64_t ps_gate_take_cut(ps_gate *gate, uint64_t clock);
+
+/* Any thread. Has the trainer stand still for good at the next wait that is not over at once, or
+ * where it is held, until ps_gate_stop. Returns whether it stands still; then it can be saved as it
+ * is there. */
+bool ps_gate_park(ps_gate *gate);
 
 /* Sets the hooks; optional, before the trainer starts. They are called on the trainer's thread,
  * without the gate's mutex. */

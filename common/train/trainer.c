@@ -414,9 +414,7 @@ bool ps_trainer_is_due(const ps_trainer *t, uint64_t before, uint64_t now)
     return every > 0 && now / every > before / every;
 }
 
-/* Evaluates this worker's share of the test set, usually all of it, on the weights of the next
- * clock. */
-bool ps_trainer_evaluate(ps_trainer *t, uint32_t epoch)
+static bool evaluate(ps_trainer *t, uint32_t epoch)
 {
     uint32_t count = ps_dataset_count(t->conf.data, PS_TEST), at = 0;
     int64_t began_us;
@@ -459,6 +457,36 @@ bool ps_trainer_evaluate(ps_trainer *t, uint32_t epoch)
     }
     report_evaluation(t, epoch, began_us);
     return true;
+}
+
+/* Evaluates this worker's share of the test set, usually all of it, on the weights of the next
+ * clock. */
+bool ps_trainer_evaluate(ps_trainer *t, uint32_t epoch)
+{
+    bool open;
+
+    t->is_evaluating = true;
+    t->evaluated_epoch = epoch;
+    open = evaluate(t, epoch);
+    t->is_evaluating = false;
+    return open;
+}
+
+/* Goes on where the rank was parked: sends contributions again, and evaluates if that is due. */
+static bool go_on(ps_trainer *t)
+{
+    const trainer_place *place = &t->place;
+    bool has_sent = place->from < t->clock;
+
+    for (uint64_t clock = place->from; clock < t->clock; clock++) {
+        if (!t->exchange->ops->resend(t->exchange, clock)) {
+            return false;
+        }
+    }
+    if (has_sent && !ps_gate_wait_weights(t->gate, 0, t->plan->layout.variable_count, t->clock)) {
+        return false;
+    }
+    return !place->owes_evaluation || ps_trainer_evaluate(t, place->epoch);
 }
 
 /* Blocks until all contributions are acknowledged and the weights of the clock have arrived.
@@ -554,7 +582,8 @@ bool ps_trainer_is_at_stop(const ps_trainer *t)
 
 static bool train(ps_trainer *t)
 {
-    return t->plan->update->local != NULL ? ps_trainer_train_rounds(t) : ps_trainer_train_steps(t);
+    return go_on(t) && (t->plan->update->local != NULL ? ps_trainer_train_rounds(t)
+                                                       : ps_trainer_train_steps(t));
 }
 
 /* Writes the line of the last step, with all traffic and waits of the job. */
@@ -620,7 +649,10 @@ ps_status ps_trainer_start(ps_trainer *t, ps_exchange *exchange, void (*done)(vo
 
     t->exchange = exchange;
     t->gate = ps_exchange_gate(exchange);
-    ps_gate_begin_at(t->gate, t->clock);
+    ps_gate_begin_at(t->gate, t->place.from);
+    if (t->place.from < t->clock) {
+        ps_gate_has_begun(t->gate, t->clock);
+    }
     t->done = done;
     t->done_arg = arg;
     err = pthread_create(&t->thread, NULL, run, t);

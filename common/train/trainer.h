@@ -75,6 +75,7 @@ typedef struct ps_trainer_conf {
      * this is rank 0 of a mesh, whose ranks all have the same; else it has no fd. */
     void (*saved)(void *arg, uint64_t clock, ps_snapshot state, ps_snapshot weights);
     void *arg;
+    uint64_t first_clock;        /* of the attempt: a rank that was parked may be further */
     const ps_foreign_loop *loop; /* computes the gradients, if ps_plan_is_program; else NULL */
 } ps_trainer_conf;
 
@@ -132,8 +133,11 @@ void ps_trainer_stop_at(ps_trainer *t, uint64_t clock);
  *                        local rounds; f64 sum of the local rule's rates in the last round
  *   kind 2, by variable  f32 size weights; f32 slots * size of the optimizer, if it is here;
  *                        f32 size replica, f32 slots * size of the method, f32 slots * size of the
- *                        local rule, if there are rounds; u64 rows: the last round that touched
+ *                        local rule, if there are rounds; f32 size of a gradient that is to be
+ *                        contributed, after steps of a round that sends one; u64 rows: the last round that touched
  *                        each, if that is tracked; what the exchange keeps (coder.h, mesh_worker.h)
+ *   kind 6, before 2     where a rank was parked (ps_trainer_save_parked), or a round of it that
+ *                        has been stepped; trainer_place.c has the layout
  *   kind 3               f64 seconds of training and of waits; u64 bytes up, down; the curve with
  *                        its rows that are not written yet; only while reports are open
  *   kind 4, by file      the content of TR, EV, ROUND and TB so far, to its step
@@ -143,6 +147,13 @@ void ps_trainer_stop_at(ps_trainer *t, uint64_t clock);
  */
 PS_MUST_USE ps_status ps_trainer_save(ps_trainer *t, ps_exchange *exchange,
                                       ps_state_write_fn *write, void *arg);
+
+/* Writes such a file of a rank whose trainer is parked (ps_gate_park): with the contributions that
+ * it has made (put_sent in exchange.h), and without weights, as those of some layers may have
+ * arrived. It is loaded with the weights of an earlier clock, ps_trainer_conf.first_clock, from
+ * which on contributions are sent again. The exchange's thread. */
+PS_MUST_USE ps_status ps_trainer_save_parked(ps_trainer *t, ps_exchange *exchange,
+                                             ps_state_write_fn *write, void *arg);
 
 /* Writes such a file for a rank that has no state of its own (ps_plan_can_rescue) at `clock`: its
  * weights are those of the model, and `said` (len) is what it has said with its contributions to

@@ -31,6 +31,8 @@ typedef struct trainer_rounds {
     ps_round now;
     uint32_t tables_stepped;                           /* of those that grow, in the current step */
     uint64_t own_steps;                                /* taken by this worker */
+    bool is_within;                                    /* t->clock has begun */
+    uint32_t stepped; /* steps of this round that were taken before its exchange could begin */
     bool is_adopting, completes_step, completes_round; /* of the current block */
 } trainer_rounds;
 
@@ -88,6 +90,14 @@ typedef struct trainer_said {
     bool evaluates_first;  /* the weights of the first clock may not have been evaluated */
 } trainer_said;
 
+/* Where a rank that was parked goes on (trainer_place.c). */
+typedef struct trainer_place {
+    bool lacks_weights;   /* the rank's file has none: they are those of `from` */
+    uint64_t from;        /* the first clock to which contributions are sent again; t->clock: none */
+    bool owes_evaluation; /* of the weights of t->clock */
+    uint32_t epoch;       /* of that evaluation */
+} trainer_place;
+
 struct ps_trainer {
     ps_trainer_conf conf;
     const ps_plan *plan;
@@ -132,6 +142,9 @@ struct ps_trainer {
     uint64_t clock;          /* exchanges finished */
     uint64_t step;           /* steps finished; equal to `clock` without local steps */
     uint64_t evaluated_at;   /* 1 + clock of the last evaluation; 0: none */
+    bool is_evaluating;      /* within ps_trainer_evaluate, of this epoch */
+    uint32_t evaluated_epoch;
+    trainer_place place; /* where it begins; zeros but after a park */
     uint64_t stop_at;        /* clock at which the thread ends; UINT64_MAX: at the end of the job */
     bool sends;              /* the current block completes a contribution */
     ps_score score;          /* of the blocks of the running step so far */
@@ -265,6 +278,14 @@ ps_status ps_trainer_take_said(ps_trainer *t, ps_state_in *in, bool is_own);
 /* Puts into the open reports what the rank had said. */
 void ps_trainer_restore_said(ps_trainer *t);
 void ps_trainer_fini_said(ps_trainer *t);
+
+/* trainer_place.c */
+
+/* Writes a section with the place of the rank; `is_parked`: with what its exchange has sent. */
+PS_MUST_USE ps_status ps_trainer_put_place(ps_trainer *t, ps_exchange *exchange, bool is_parked,
+                                           ps_state_out *out);
+/* Reads it, after the head of the file. */
+PS_MUST_USE ps_status ps_trainer_take_place(ps_trainer *t, ps_exchange *exchange, ps_state_in *in);
 
 /* trainer_earlier.c */
 

@@ -79,8 +79,9 @@ void ps_trainer_record_finish(ps_trainer *t)
         e->exchange_s = (double)(whole_us - r->sent_us[OF_BEFORE]) * 1e-6;
         e->time_s = (double)(whole_us - t->began_us) * 1e-6;
     }
-    e->bytes_up = stats.bytes_up - r->so_far.bytes_up;
-    e->bytes_down = stats.bytes_down - r->so_far.bytes_down;
+    /* it has some already if its rank was parked then */
+    e->bytes_up += stats.bytes_up - r->so_far.bytes_up;
+    e->bytes_down += stats.bytes_down - r->so_far.bytes_down;
     r->so_far = stats;
     write_entry(t);
 }

@@ -123,11 +123,20 @@ static void adopt(ps_trainer *t, uint32_t first_variable, uint32_t count)
     }
 }
 
+/* Blocks until weights that are adopted for these variables are there: for a rank that may be
+ * parked, all of them, as no variable is adopted twice. */
+static bool wait_to_adopt(ps_trainer *t, uint32_t first_variable, uint32_t count)
+{
+    return ps_plan_can_carry(t->plan)
+               ? ps_gate_wait_weights(t->gate, 0, t->plan->layout.variable_count, t->clock)
+               : ps_gate_wait_weights(t->gate, first_variable, count, t->clock);
+}
+
 static void need(void *arg, uint32_t first_variable, uint32_t count)
 {
     ps_trainer *t = arg;
 
-    if (t->rounds.is_adopting && ps_gate_wait_weights(t->gate, first_variable, count, t->clock)) {
+    if (t->rounds.is_adopting && wait_to_adopt(t, first_variable, count)) {
         adopt(t, first_variable, count);
     }
 }
@@ -339,7 +348,8 @@ static void begin_round(ps_trainer *t, uint32_t steps)
 static bool sit_out(ps_trainer *t, uint32_t steps)
 {
     uint32_t variables = t->plan->layout.variable_count;
-    bool open = ps_gate_wait_weights(t->gate, 0, variables, t->clock);
+    bool open = ps_gate_wait_acks(t->gate) && /* which may park it, before it adopts */
+                ps_gate_wait_weights(t->gate, 0, variables, t->clock);
 
     assert(!t->rounds.local->is_overlapped);
     if (open) {
@@ -414,6 +424,7 @@ static bool train_round(ps_trainer *t)
         steps = steps < left ? steps : (uint32_t)left;
     }
     begin_round(t, steps);
+    r->is_within = true;
     if (!r->is_in[t->conf.rank]) {
         if (!sit_out(t, steps)) {
             return false;
@@ -422,7 +433,9 @@ static bool train_round(ps_trainer *t)
         if (!is_overlapped && !ps_exchange_begin(t->exchange, t->clock, 0, true)) {
             return false;
         }
-        for (uint32_t k = 0; k < steps; k++) {
+        t->step += r->stepped; /* taken before it was parked */
+        r->own_steps += r->stepped;
+        for (uint32_t k = r->stepped; k < steps; k++) {
             bool adopts = k == 0 && (!is_overlapped || t->clock == 0);
 
             if (!local_step(t, adopts, k + 1 == steps)) {
@@ -432,10 +445,13 @@ static bool train_round(ps_trainer *t)
                 break; /* the exchange of the round before is over */
             }
         }
+        r->stepped = is_overlapped ? steps : 0;
         if (is_overlapped && !exchange_round(t)) {
             return false;
         }
+        r->stepped = 0;
     }
+    r->is_within = false;
     t->clock++;
     ps_trainer_record_round(t);
     return true;

@@ -7,7 +7,7 @@
 
 #define MAGIC "PSGDRNK1"
 
-enum { VERSION = 1, HEAD = 1, VARIABLE = 2, SAID = 5 };
+enum { VERSION = 1, HEAD = 1, VARIABLE = 2, SAID = 5, PLACE = 6 };
 
 /* Returns the variable's floats in a block that has `slots` floats for each parameter. */
 static float *part_of(float *block, const ps_variable *var, size_t slots)
@@ -21,12 +21,14 @@ static size_t rule_slots(const ps_trainer *t)
 }
 
 /* Calls fn for each run of floats that a rank has of a variable, in the order of the file. */
-static void each_run(const ps_trainer *t, const ps_variable *var,
+static void each_run(const ps_trainer *t, const ps_variable *var, bool with_weights,
                      void (*fn)(void *arg, float *x, size_t n), void *arg)
 {
     const trainer_rounds *r = &t->rounds;
 
-    fn(arg, t->weights + var->at, var->size);
+    if (with_weights) {
+        fn(arg, t->weights + var->at, var->size);
+    }
     if (t->optim_state != NULL) {
         size_t slots = t->plan->optim->slots;
 
@@ -40,6 +42,9 @@ static void each_run(const ps_trainer *t, const ps_variable *var,
     }
     if (r->rule_state != NULL) {
         fn(arg, part_of(r->rule_state, var, rule_slots(t)), var->size * rule_slots(t));
+    }
+    if (r->stepped > 0 && r->local->sends_gradients) { /* what the steps will contribute */
+        fn(arg, r->grad + var->at, var->size);
     }
 }
 
@@ -61,6 +66,8 @@ static void put_run(void *arg, float *x, size_t n)
 static void put_head(const ps_trainer *t, ps_state_out *out)
 {
     const trainer_rounds *r = &t->rounds;
+    /* of a round that has begun they are computed again */
+    double rate_sum = r->is_within ? r->now.last_rate_sum : r->now.rate_sum;
 
     ps_state_begin(out, HEAD, 0);
     ps_state_put_u64(out, ps_plan_hash(t->plan));
@@ -69,7 +76,7 @@ static void put_head(const ps_trainer *t, ps_state_out *out)
     ps_state_put_u64(out, t->clock);
     ps_state_put_u64(out, t->step);
     ps_state_put_u64(out, r->own_steps);
-    ps_state_put(out, &r->now.rate_sum, sizeof r->now.rate_sum);
+    ps_state_put(out, &rate_sum, sizeof rate_sum);
     ps_state_finish(out);
 }
 
@@ -79,16 +86,22 @@ ps_status ps_trainer_save(ps_trainer *t, ps_exchange *exchange, ps_state_write_f
     return ps_trainer_save_kept(t, exchange, write, arg);
 }
 
-ps_status ps_trainer_save_kept(ps_trainer *t, ps_exchange *exchange, ps_state_write_fn *write,
-                               void *arg)
+static ps_status save(ps_trainer *t, ps_exchange *exchange, bool is_parked,
+                      ps_state_write_fn *write, void *arg)
 {
     ps_state_out out;
+    ps_status st = ps_ok(), end;
 
     ps_state_out_init(&out, MAGIC, VERSION, write, arg);
     put_head(t, &out);
+    if (is_parked || t->rounds.stepped > 0) {
+        ps_state_begin(&out, PLACE, 0);
+        st = ps_trainer_put_place(t, exchange, is_parked, &out);
+        ps_state_finish(&out);
+    }
     for (uint32_t v = 0; v < t->plan->layout.variable_count && ps_is_ok(&out.status); v++) {
         ps_state_begin(&out, VARIABLE, v);
-        each_run(t, &t->plan->layout.variables[v], put_run, &out);
+        each_run(t, &t->plan->layout.variables[v], !is_parked, put_run, &out);
         if (tracked_rows(t, v) > 0) {
             ps_state_put(&out, t->rounds.touched[v],
                          tracked_rows(t, v) * sizeof *t->rounds.touched[v]);
@@ -99,7 +112,27 @@ ps_status ps_trainer_save_kept(ps_trainer *t, ps_exchange *exchange, ps_state_wr
         ps_state_finish(&out);
     }
     ps_trainer_put_earlier(t, &out);
-    return ps_state_out_end(&out);
+    end = ps_state_out_end(&out);
+    return ps_is_ok(&st) ? end : st;
+}
+
+ps_status ps_trainer_save_kept(ps_trainer *t, ps_exchange *exchange, ps_state_write_fn *write,
+                               void *arg)
+{
+    return save(t, exchange, false, write, arg);
+}
+
+ps_status ps_trainer_save_parked(ps_trainer *t, ps_exchange *exchange, ps_state_write_fn *write,
+                                 void *arg)
+{
+    ps_round_entry before = t->record.before;
+
+    if (t->is_evaluating) { /* the entry waits for the evaluation, which is owed */
+        t->record.before = (ps_round_entry){0};
+    }
+    ps_trainer_keep_reports(t);
+    t->record.before = t->is_evaluating ? before : t->record.before;
+    return save(t, exchange, true, write, arg);
 }
 
 ps_status ps_trainer_save_said(const ps_plan *plan, uint32_t rank, uint64_t clock, const void *said,
@@ -169,7 +202,7 @@ static ps_status take_head(ps_trainer *t, ps_state_in *in, bool *has_variables)
                       "with %" PRIu64 " steps",
                       clock, step, own_steps, t->plan->total_steps);
     }
-    t->clock = clock;
+    t->clock = t->place.from = clock;
     t->step = t->progress.step = step;
     t->rounds.own_steps = own_steps;
     t->progress.iterations = t->plan->update->local != NULL ? own_steps : step;
@@ -190,7 +223,7 @@ static void check_touched(const ps_trainer *t, uint32_t v, ps_state_in *in)
 
 static ps_status take_variable(ps_trainer *t, ps_exchange *exchange, uint32_t v, ps_state_in *in)
 {
-    each_run(t, &t->plan->layout.variables[v], take_run, in);
+    each_run(t, &t->plan->layout.variables[v], !t->place.lacks_weights, take_run, in);
     if (tracked_rows(t, v) > 0) {
         ps_state_take(in, t->rounds.touched[v], tracked_rows(t, v) * sizeof *t->rounds.touched[v]);
         check_touched(t, v, in);
@@ -208,7 +241,7 @@ static ps_status take_end(const ps_trainer *t, ps_exchange *exchange, uint32_t v
                        t->plan->layout.variable_count);
     }
     if (exchange->ops->begin_at != NULL) {
-        exchange->ops->begin_at(exchange, t->clock);
+        exchange->ops->begin_at(exchange, t->place.from);
     }
     return ps_ok();
 }
@@ -231,6 +264,10 @@ ps_status ps_trainer_load(ps_trainer *t, ps_exchange *exchange, const uint8_t *b
         }
         if (ps_is_ok(&st) && !has_variables && kind == SAID && index == 0) {
             st = ps_trainer_take_said(t, &in, is_own);
+            continue;
+        }
+        if (ps_is_ok(&st) && has_variables && in.sections == 2 && kind == PLACE && index == 0) {
+            st = ps_trainer_take_place(t, exchange, &in);
             continue;
         }
         if (ps_is_ok(&st) && next == t->plan->layout.variable_count && kind != VARIABLE) {

@@ -67,6 +67,8 @@ struct connection_exchange {
     const ps_met_rows *met; /* rows of the contribution in hand; NULL: not pushed yet. Valid while
                              * acknowledgements are owed */
     ps_kept_pushes *kept;   /* NULL: contributions are not kept */
+    /* the contribution in hand was made before this attempt; NULL: it was not */
+    const ps_kept_contribution *again;
     ps_buf *report;         /* what is said with the contribution in hand; NULL: nothing. Valid as
                              * `met` is */
     bool report_is_partial; /* see parameter.proto */
@@ -211,6 +213,9 @@ void ps_connection_rows_begin(ps_connection *conn);
 void ps_connection_rows_ready(ps_connection *conn);
 /* Skips a clock, to which this worker contributes nothing: requests the weights of the next one. */
 void ps_connection_skip(ps_connection *conn, uint64_t clock);
+/* Encodes the ready slices of the contribution in hand that were not sent, and keeps them. What is
+ * kept of the contribution is whole then, and the coder's state is that after it. */
+void ps_connection_keep_rest(ps_connection *conn);
 /* Sends the messages that are ready, as many as the stream accepts now. */
 void ps_connection_pump(ps_connection *conn);
 /* Requests the rows of x->wanted that the part has. */

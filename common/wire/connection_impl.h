@@ -39,7 +39,7 @@ static inline void connection_trace(const ps_connection *conn, uint64_t step)
  * computes with those from before. */
 static inline bool ps_connection_repeats(const connection_exchange *x, uint64_t clock)
 {
-    return clock > 0 && clock == x->begins_at && ps_plan_can_rescue(x->plan);
+    return clock > 0 && clock == x->begins_at && ps_plan_rescues(x->plan);
 }
 
 /* connection.c */

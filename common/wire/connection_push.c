@@ -73,7 +73,9 @@ void ps_connection_slice_ready(ps_connection *conn, uint32_t position)
         return; /* a contribution of zeros is sent again; residuals wait for the next one */
     }
     conn->ready_bytes += ps_coder_size(&conn->x->coder, slice->index);
-    ps_coder_carry(&conn->x->coder, slice->index, gradient_of(conn, slice));
+    if (conn->x->again == NULL) {
+        ps_coder_carry(&conn->x->coder, slice->index, gradient_of(conn, slice));
+    }
 }
 
 /* Returns an empty buffer for an encoded message, to which nobody else has a reference. */
@@ -124,6 +126,17 @@ void ps_connection_encoded(ps_connection *conn, connection_message *m, size_t by
     m->encoded->len += bytes;
 }
 
+/* Appends a slice that was encoded before this attempt to the message. */
+static void put_slice_again(ps_connection *conn, connection_message *m, uint32_t position)
+{
+    const ps_kept_contribution *again = conn->x->again;
+    uint32_t slice = conn->owned[position];
+
+    memcpy(ps_connection_room(conn, m), again->bytes[slice], again->len[slice]);
+    ps_encoding_copy(&conn->heads[m->head.n_slices++], again->head[slice]);
+    ps_connection_encoded(conn, m, again->len[slice]);
+}
+
 /* Encodes the slice at `position`, and appends its head and bytes to the message. */
 static void put_slice(ps_connection *conn, connection_message *m, uint32_t position)
 {
@@ -145,6 +158,29 @@ static void put_slice(ps_connection *conn, connection_message *m, uint32_t posit
         add_piece(conn, m, x->grad, grad, size);
     } else {
         ps_connection_encoded(conn, m, size);
+    }
+}
+
+void ps_connection_keep_rest(ps_connection *conn)
+{
+    connection_exchange *x = conn->x;
+
+    if (!conn->has_contribution || conn->is_nothing || conn->is_copy || x->again != NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < conn->owned_count; i++) {
+        const ps_slice *slice = &x->layout->slices[conn->owned[i]];
+        const float *grad = gradient_of(conn, slice);
+        bool is_plain = ps_coder_is_plain(&x->coder, slice->index);
+        uint8_t *room = is_plain ? NULL : encode_buffer(conn)->data;
+        ps_encoding head;
+        size_t size;
+
+        if (conn->state[i] == SLICE_READY) {
+            size = ps_coder_encode(&x->coder, slice->index, conn->clock, conn->block, grad, room,
+                                   &head);
+            ps_kept_pushes_add(x->kept, &head.msg, is_plain ? (const uint8_t *)grad : room, size);
+        }
     }
 }
 
@@ -226,7 +262,7 @@ static void put_ready(ps_connection *conn, connection_message *m)
             conn->from = conn->x->transport->spreads ? i : 0;
             break;
         }
-        put_slice(conn, m, i);
+        (conn->x->again != NULL ? put_slice_again : put_slice)(conn, m, i);
         values += mark_sent(conn, i, brings(conn, i), size);
     }
     if (!conn->is_copy) {

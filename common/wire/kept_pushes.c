@@ -232,9 +232,10 @@ void ps_kept_pushes_forget(ps_kept_pushes *kept, uint64_t clock)
 
 /* ---- Writing ---- */
 
-static void put_head(const ps_kept_pushes *kept, ps_state_out *out)
+static void put_head(const ps_kept_pushes *kept, bool with_said, ps_state_out *out)
 {
-    const struct ps_rank_report *r = kept->said.count > 0 ? &kept->said.ranks[0] : NULL;
+    const struct ps_rank_report *r =
+        with_said && kept->said.count > 0 ? &kept->said.ranks[0] : NULL;
     bool is_known = r != NULL && r->has_any && !r->is_partial;
 
     ps_state_begin(out, HEAD, 0);
@@ -271,9 +272,10 @@ static void put_push(const ps_kept_pushes *kept, uint64_t from, size_t n, ps_sta
     ps_state_put(out, kept->ring, n - before);
 }
 
+/* is_lost is NULL: all slices are wanted. */
 static bool is_wanted(const ps_placement *placement, const bool *is_lost, uint32_t slice)
 {
-    return slice == PS_KEPT_ALL_SLICES || is_lost[placement->server_of[slice]];
+    return is_lost == NULL || slice == PS_KEPT_ALL_SLICES || is_lost[placement->server_of[slice]];
 }
 
 static void put_clock(const ps_kept_pushes *kept, size_t place, const ps_placement *placement,
@@ -308,9 +310,23 @@ ps_status ps_kept_pushes_write(const ps_kept_pushes *kept, const ps_placement *p
     ps_state_out out;
 
     ps_state_out_init(&out, MAGIC, VERSION, write, arg);
-    put_head(kept, &out);
+    put_head(kept, true, &out);
     for (size_t i = 0; i < kept->count && ps_is_ok(&out.status); i++) {
         put_clock(kept, i, placement, is_lost, &out);
+    }
+    return ps_state_out_end(&out);
+}
+
+ps_status ps_kept_pushes_write_newest(const ps_kept_pushes *kept, size_t clocks,
+                                      ps_state_write_fn *write, void *arg)
+{
+    size_t first = kept->ring != NULL && kept->count > clocks ? kept->count - clocks : 0;
+    ps_state_out out;
+
+    ps_state_out_init(&out, MAGIC, VERSION, write, arg);
+    put_head(kept, false, &out);
+    for (size_t i = first; i < kept->count && ps_is_ok(&out.status); i++) {
+        put_clock(kept, i, NULL, NULL, &out);
     }
     return ps_state_out_end(&out);
 }
@@ -444,6 +460,89 @@ ps_status ps_kept_file_push(ps_kept_file *file, const ps_plan *plan, const ps_pl
         st = ps_state_done(&file->in);
     }
     return ps_is_ok(&st) ? next(file) : st;
+}
+
+/* ---- Contributions that are sent again ---- */
+
+static ps_status take_slice(ps_kept_file *file, const ps_plan *plan, ps_kept_contribution *out,
+                            bool is_first)
+{
+    const uint8_t *packed;
+    push_head at;
+
+    ps_state_take(&file->in, &at, sizeof at);
+    packed = ps_state_view(&file->in, at.head_bytes);
+    if (!ps_state_is_ok(&file->in)) {
+        return file->in.status;
+    }
+    if (!is_first && (out->is_nothing || at.block != out->block)) {
+        ps_state_fail(&file->in, "two contributions to a clock");
+        return file->in.status;
+    }
+    out->block = at.block;
+    out->is_nothing = at.slice == PS_KEPT_ALL_SLICES;
+    if (out->is_nothing) {
+        return file->in.status;
+    }
+    if (at.slice >= plan->layout.slice_count || out->head[at.slice] != NULL) {
+        ps_state_fail(&file->in, "slice %" PRIu32 " is not there, or there twice", at.slice);
+        return file->in.status;
+    }
+    out->head[at.slice] = psgd__v1__encoding__unpack(NULL, at.head_bytes, packed);
+    out->len[at.slice] = at.payload_bytes;
+    out->bytes[at.slice] = ps_state_view(&file->in, at.payload_bytes);
+    if (ps_state_is_ok(&file->in) &&
+        (out->head[at.slice] == NULL || out->head[at.slice]->slice != at.slice)) {
+        ps_state_fail(&file->in, "slice %" PRIu32 " has no head", at.slice);
+    }
+    return file->in.status;
+}
+
+ps_status ps_kept_file_take(ps_kept_file *file, const ps_plan *plan, ps_kept_contribution *out)
+{
+    uint32_t slices = plan->layout.slice_count, count = ps_state_take_u32(&file->in);
+    ps_status st = file->in.status;
+
+    *out = (ps_kept_contribution){
+        .clock = file->clock,
+        .head = ps_xcalloc(slices + 1u, sizeof *out->head),
+        .bytes = ps_xcalloc(slices + 1u, sizeof *out->bytes),
+        .len = ps_xcalloc(slices + 1u, sizeof *out->len),
+    };
+    for (uint32_t i = 0; i < count && ps_is_ok(&st); i++) {
+        st = take_slice(file, plan, out, i == 0);
+    }
+    if (ps_is_ok(&st) && count != (out->is_nothing ? 1 : slices)) {
+        ps_state_fail(&file->in, "%" PRIu32 " of %" PRIu32 " slices of a contribution", count,
+                      slices);
+        st = file->in.status;
+    }
+    st = ps_is_ok(&st) ? ps_state_done(&file->in) : st;
+    return ps_is_ok(&st) ? next(file) : st;
+}
+
+void ps_kept_contribution_fini(ps_kept_contribution *c, const ps_plan *plan)
+{
+    for (uint32_t s = 0; c->head != NULL && s < plan->layout.slice_count; s++) {
+        if (c->head[s] != NULL) {
+            psgd__v1__encoding__free_unpacked(c->head[s], NULL);
+        }
+    }
+    free(c->head);
+    free(c->bytes);
+    free(c->len);
+    *c = (ps_kept_contribution){0};
+}
+
+void ps_kept_pushes_keep(ps_kept_pushes *kept, const ps_kept_contribution *c)
+{
+    ps_kept_pushes_begin(kept, c->clock, c->block);
+    if (c->is_nothing) {
+        ps_kept_pushes_zeros(kept);
+    }
+    for (uint32_t s = 0; !c->is_nothing && s < kept->plan->layout.slice_count; s++) {
+        ps_kept_pushes_add(kept, c->head[s], c->bytes[s], c->len[s]);
+    }
 }
 
 const uint8_t *ps_kept_file_said(const ps_kept_file *file, uint64_t clock, size_t *len)

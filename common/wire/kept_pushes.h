@@ -52,6 +52,10 @@ PS_MUST_USE ps_status ps_kept_pushes_write(const ps_kept_pushes *kept,
                                            const ps_placement *placement, const bool *is_lost,
                                            ps_state_write_fn *write, void *arg);
 
+/* Writes such a file with all slices of the newest `clocks` clocks, and without what was said. */
+PS_MUST_USE ps_status ps_kept_pushes_write_newest(const ps_kept_pushes *kept, size_t clocks,
+                                                  ps_state_write_fn *write, void *arg);
+
 /* Returns the most bytes of such a file, of at most bytes_max of contributions. */
 uint64_t ps_kept_file_bytes(size_t bytes_max);
 
@@ -78,6 +82,25 @@ PS_MUST_USE ps_status ps_kept_file_open(ps_kept_file *file, const ps_plan *plan,
  * ps_store_push does, and with DATA_LOSS. */
 PS_MUST_USE ps_status ps_kept_file_push(ps_kept_file *file, const ps_plan *plan,
                                         const ps_placement *placement, ps_store *const *stores);
+
+/* A contribution of a file, as it was sent. */
+typedef struct ps_kept_contribution {
+    uint64_t clock;
+    uint32_t block;
+    bool is_nothing;           /* zeros for all slices; there are none */
+    Psgd__V1__Encoding **head; /* (slice_count); owned */
+    const uint8_t **bytes;     /* (slice_count): in the file */
+    size_t *len;               /* (slice_count) */
+} ps_kept_contribution;
+
+/* Takes the contribution to file->clock, which has all slices once and is the only one to this
+ * clock, and goes to the next clock. Fails with DATA_LOSS; *out can be freed in any case. */
+PS_MUST_USE ps_status ps_kept_file_take(ps_kept_file *file, const ps_plan *plan,
+                                        ps_kept_contribution *out);
+/* Frees what it owns. All zeros are allowed. */
+void ps_kept_contribution_fini(ps_kept_contribution *c, const ps_plan *plan);
+/* Keeps such a contribution as if it was made anew. */
+void ps_kept_pushes_keep(ps_kept_pushes *kept, const ps_kept_contribution *c);
 
 /* Returns the bytes that the rank has said with its contributions to the clocks before `clock`, as
  * ps_rank_reports_at does; NULL: not known. */

@@ -22,8 +22,9 @@ typedef struct exchange_box {
     uint64_t clock;
     uint32_t block;
     bool is_last;
-    bool is_skip;    /* the clock is skipped: nothing is sent */
-    bool is_nothing; /* the contribution is all zeros and goes without slices */
+    bool is_skip;                      /* the clock is skipped: nothing is sent */
+    bool is_nothing;                   /* the contribution is all zeros and goes without slices */
+    const ps_kept_contribution *again; /* it was made before this attempt; NULL: it was not */
     uint32_t *ready; /* (variables): final ones, in the order in which they became so */
     uint32_t ready_count;
     size_t unseen_bytes;    /* float32 bytes that became ready since the last kick */
@@ -41,7 +42,10 @@ typedef struct ps_wire_client {
     uint64_t seen_wanted; /* number of the request for rows that they have */
     uint32_t taken;       /* variables of box.ready that they have */
     bool has_said;        /* what is said with that contribution is kept, if anything is */
-    uint32_t *fresh;      /* (variables): copied from the box */
+    ps_buf *before;       /* what was sent before this attempt: contributions `again` are in it */
+    ps_kept_contribution again[PS_SENT_CLOCKS]; /* (again_count) */
+    size_t again_count;
+    uint32_t *fresh; /* (variables): copied from the box */
     uint32_t connection_count;
     ps_connection *connections; /* (connection_count), by part; unused ones stay closed */
 
@@ -89,13 +93,14 @@ static void begin_connections(ps_wire_client *x, const exchange_box *now)
 {
     x->seen = now->number;
     x->base.met = NULL;
+    x->base.again = now->again;
     ps_coder_begin(&x->base.coder);
-    if (x->base.kept != NULL && !now->is_skip) {
+    if (x->base.kept != NULL && !now->is_skip && now->again == NULL) {
         x->has_said = false;
         ps_kept_pushes_begin(x->base.kept, now->clock, now->block);
-    }
-    if (x->base.kept != NULL && !now->is_skip && now->is_nothing) {
-        ps_kept_pushes_zeros(x->base.kept);
+        if (now->is_nothing) {
+            ps_kept_pushes_zeros(x->base.kept);
+        }
     }
     for (uint32_t i = 0; i < x->connection_count; i++) {
         if (now->is_skip) {
@@ -129,14 +134,12 @@ static void ask_rows_of_all(ps_wire_client *x, const exchange_box *now)
 
 /* Takes what is new from the box to the connections: a contribution, variables that became final,
  * rows. */
-static void on_kick(ps_event *self, bool ok)
+static void empty_box(ps_wire_client *x)
 {
-    ps_wire_client *x = PS_CONTAINER_OF(self, ps_wire_client, kick);
     uint32_t fresh_count = 0;
     exchange_box now;
 
     pthread_mutex_lock(&x->box.mutex);
-    x->box.kicked = false;
     now = x->box;
     if (now.number != x->seen) {
         x->taken = 0;
@@ -150,10 +153,6 @@ static void on_kick(ps_event *self, bool ok)
     }
     pthread_mutex_unlock(&x->box.mutex);
 
-    if (!ok || x->stopping) {
-        post_if_over(x);
-        return;
-    }
     if (now.number != x->seen) {
         begin_connections(x, &now);
     }
@@ -182,9 +181,33 @@ static void on_kick(ps_event *self, bool ok)
             ps_connection_rows_ready(&x->connections[i]);
         }
     }
+}
+
+static void on_kick(ps_event *self, bool ok)
+{
+    ps_wire_client *x = PS_CONTAINER_OF(self, ps_wire_client, kick);
+
+    pthread_mutex_lock(&x->box.mutex);
+    x->box.kicked = false;
+    pthread_mutex_unlock(&x->box.mutex);
+    if (!ok || x->stopping) {
+        post_if_over(x);
+        return;
+    }
+    empty_box(x);
     for (uint32_t i = 0; i < x->connection_count; i++) {
         ps_connection_pump(&x->connections[i]);
     }
+}
+
+static void drop_again(ps_wire_client *x)
+{
+    for (size_t i = 0; i < x->again_count; i++) {
+        ps_kept_contribution_fini(&x->again[i], x->base.plan);
+    }
+    x->again_count = 0;
+    ps_buf_unref(x->before);
+    x->before = NULL;
 }
 
 static void on_over(ps_event *self, bool ok)
@@ -199,6 +222,7 @@ static void on_over(ps_event *self, bool ok)
     ps_gate_fini(&x->base.gate);
     ps_coder_fini(&x->base.coder);
     ps_kept_pushes_destroy(x->base.kept);
+    drop_again(x);
     pthread_mutex_destroy(&x->box.mutex);
     ps_buf_unref(x->base.grad);
     ps_buf_unref(x->box.report);
@@ -228,6 +252,7 @@ static void open_box(ps_wire_client *x, uint64_t clock, uint32_t block, bool is_
     x->box.is_last = is_last;
     x->box.is_skip = false;
     x->box.is_nothing = false;
+    x->box.again = NULL;
     x->box.met = NULL;
     ps_buf_unref(x->box.report); /* acknowledged: the connections do not look at it any more */
     x->box.report = NULL;
@@ -412,6 +437,115 @@ static void begin_at(ps_exchange *exchange, uint64_t clock)
     of(exchange)->base.begins_at = clock;
 }
 
+/* ---- What was sent, for a rank that goes on elsewhere ---- */
+
+static ps_status put_sent(ps_exchange *exchange, ps_state_out *out)
+{
+    ps_wire_client *x = of(exchange);
+    ps_buf *bytes = NULL;
+    ps_status st;
+
+    if (x->base.kept == NULL) {
+        return ps_fail(PS_FAILED_PRECONDITION, "rank %u keeps no contributions", x->base.rank);
+    }
+    empty_box(x);
+    for (uint32_t i = 0; i < x->connection_count; i++) {
+        ps_connection_keep_rest(&x->connections[i]);
+    }
+    st = ps_kept_pushes_write_newest(x->base.kept, PS_SENT_CLOCKS, ps_state_write_buf, &bytes);
+    if (ps_is_ok(&st)) {
+        ps_state_put_u64(out, bytes->len);
+        ps_state_put(out, bytes->data, bytes->len);
+    }
+    ps_buf_unref(bytes);
+    return st;
+}
+
+/* Returns whether the connections have room for all slices: their bytes come from a file. */
+static bool fits(const ps_wire_client *x, const ps_kept_contribution *c)
+{
+    for (uint32_t s = 0; !c->is_nothing && s < x->base.layout->slice_count; s++) {
+        if (c->len[s] > ps_coder_size(&x->base.coder, s)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Reads the contributions to the clocks [first, end) from x->before. */
+static ps_status take_contributions(ps_wire_client *x, uint64_t first, uint64_t end)
+{
+    ps_kept_file file;
+    ps_status st =
+        ps_kept_file_open(&file, x->base.plan, x->base.rank, x->before->data, x->before->len);
+
+    while (ps_is_ok(&st) && file.clock < first) {
+        st = ps_kept_file_push(&file, x->base.plan, x->base.placement, NULL);
+    }
+    for (uint64_t clock = first; clock < end && ps_is_ok(&st); clock++) {
+        ps_kept_contribution *c = &x->again[x->again_count];
+
+        if (file.clock != clock || x->again_count == PS_SENT_CLOCKS) {
+            return ps_fail(PS_DATA_LOSS, "the contribution to clock %llu is not there",
+                           (unsigned long long)clock);
+        }
+        x->again_count++;
+        st = ps_kept_file_take(&file, x->base.plan, c);
+        if (ps_is_ok(&st) && !fits(x, c)) {
+            st = ps_fail(PS_DATA_LOSS, "a slice of the contribution to clock %llu is too long",
+                         (unsigned long long)clock);
+        }
+        if (ps_is_ok(&st) && x->base.kept != NULL) {
+            ps_kept_pushes_keep(x->base.kept, c);
+        }
+    }
+    return st;
+}
+
+static ps_status take_sent(ps_exchange *exchange, uint64_t first, uint64_t end, ps_state_in *in)
+{
+    ps_wire_client *x = of(exchange);
+    uint64_t len = ps_state_take_u64(in);
+    const uint8_t *bytes = ps_state_view(in, len);
+
+    if (bytes == NULL) {
+        return in->status;
+    }
+    drop_again(x);
+    x->before = ps_buf_try_create(len + 1);
+    if (x->before == NULL) {
+        return ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for %llu bytes of contributions",
+                       (unsigned long long)len);
+    }
+    memcpy(x->before->data, bytes, len);
+    x->before->len = len;
+    return take_contributions(x, first, end);
+}
+
+static bool resend(ps_exchange *exchange, uint64_t clock)
+{
+    ps_wire_client *x = of(exchange);
+    const ps_kept_contribution *again = NULL;
+
+    for (size_t i = 0; i < x->again_count; i++) {
+        again = x->again[i].clock == clock ? &x->again[i] : again;
+    }
+    assert(again != NULL);
+    if (!ps_gate_wait_weights(&x->base.gate, 0, x->base.layout->variable_count, clock) ||
+        !ps_gate_wait_acks(&x->base.gate)) {
+        return false;
+    }
+    owe_acks(x);
+    open_box(x, clock, again->block, true);
+    x->box.again = again;
+    x->box.is_nothing = again->is_nothing;
+    for (uint32_t v = 0; !again->is_nothing && v < x->base.layout->variable_count; v++) {
+        x->box.ready[x->box.ready_count++] = v;
+    }
+    kick_and_unlock(x);
+    return ps_gate_is_open(&x->base.gate);
+}
+
 static const ps_exchange_ops ops = {
     .begin = begin,
     .ready = ready,
@@ -425,6 +559,9 @@ static const ps_exchange_ops ops = {
     .put = put_kept,
     .take = take_kept,
     .begin_at = begin_at,
+    .put_sent = put_sent,
+    .take_sent = take_sent,
+    .resend = resend,
 };
 
 ps_exchange *ps_wire_client_create(const ps_wire_client_conf *conf)

@@ -85,7 +85,7 @@ void ps_wire_parts_init(ps_wire_parts *parts, const ps_plan *plan, const ps_plac
     } else {
         fill(plan, &parts->part[0], weights, at, tables);
     }
-    if (ps_plan_can_rescue(plan)) {
+    if (ps_plan_rescues(plan)) {
         ps_store_keep_before(parts->part[0].store);
     }
     free(at);

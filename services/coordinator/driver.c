@@ -62,9 +62,10 @@ static void conf_of(const ps_attempt *a, ps_commit_conf *conf)
         .may_repeat = msg->interrupted < PS_INTERRUPTED_MAX,
         .restarts_workers = may_restart && ps_loss_restarts(recovery->on_worker_loss),
         .restarts_servers = may_restart && ps_loss_restarts(recovery->on_server_loss),
-        .rescues = ps_plan_can_rescue(a->plan),
+        .rescues = ps_plan_rescues(a->plan),
+        .carries = ps_plan_carries(a->plan),
         .has_copies = ps_plan_has_copies(a->plan),
-        .has_kept = ps_plan_kept_bytes(a->plan) > 0,
+        .has_kept = ps_plan_kept_bytes(a->plan) > 0 && !ps_plan_has_copies(a->plan),
         .rolls_back = ps_attempt_may_roll_back(a),
         .fails_alike = ps_recovery_fails_alike(msg),
     };

@@ -40,7 +40,9 @@ struct ps_collect {
     ps_collect **slot;  /* the node's pointer to this */
     bool rescues;       /* it is that of a server after a loss: it may have to take it first */
     bool of_copies;     /* and that of the server of which it has copies */
-    bool is_kept;       /* what a worker has kept of its contributions to the lost servers */
+    bool is_kept;       /* what a worker has kept of its contributions to the lost servers, and its
+                         * ranks if these have state */
+    bool parks;         /* nothing yet: the ranks of a worker shall stand still; is_kept is set */
     const char *folder; /* for its files */
     ps_strand *strand;  /* the node's strand, on which all its files are written */
     ps_intake intake;   /* used by tasks of the strand */
@@ -96,7 +98,7 @@ static void conclude_trace(ps_collect *c, const ps_status *result)
 static void conclude_kept(ps_collect *c, const ps_status *result)
 {
     *c->slot = NULL;
-    ps_rescue_kept(c->node, result);
+    ps_rescue_kept(c->node, result, c->intake.files, c->intake.file_count);
     drop(c);
 }
 
@@ -229,7 +231,7 @@ static void files_ended(ps_task *task)
     if (ps_is_ok(&st)) {
         st = c->closed;
     }
-    if (c->rescues && ps_is_ok(&c->failure) && st.code == PS_UNAVAILABLE &&
+    if ((c->rescues || c->is_kept) && ps_is_ok(&c->failure) && st.code == PS_UNAVAILABLE &&
         ps_commit_is_there(ps_attempt_node_member(c->node))) {
         c->retry.event.fire = on_retry;
         ps_loop_after(c->a->c->loop, &c->retry, RESCUE_RETRY_US);
@@ -317,9 +319,11 @@ static void open_stream(ps_collect *c)
     q.trace = c->trace;
     q.rescues = c->rescues;
     q.copies = c->of_copies;
-    if (c->is_kept) {
+    q.parks = c->parks;
+    if (c->is_kept && !c->parks) {
         q.lost_servers = c->a->rescue.lost;
         q.n_lost_servers = c->a->rescue.lost_count;
+        q.ranks = c->a->commit.conf.carries;
     }
     ps_stream_send(c->stream, &q.base, NULL, 0);
     ps_stream_half_close(c->stream);
@@ -386,6 +390,14 @@ void ps_collect_rescued(ps_attempt_node *node, uint64_t clock, bool of_copies, c
     c->checkpoint = clock;
     c->rescues = true;
     c->of_copies = of_copies;
+    open_stream(c);
+}
+
+void ps_collect_parked(ps_attempt_node *node, const char *folder)
+{
+    ps_collect *c = begin(node, &node->saving, folder);
+
+    c->is_kept = c->parks = true;
     open_stream(c);
 }
 

@@ -105,8 +105,9 @@ struct ps_attempt {
     struct {
         bool is_running, is_waiting; /* is_waiting: for a checkpoint that is being stored */
         bool has_failed;
-        bool is_collecting, is_replaying;
+        bool is_parking, is_collecting, is_replaying;
         bool is_outdated; /* the replay under way: another server is lost */
+        uint32_t asks;    /* how often servers were asked at which clock they are */
         size_t asked;     /* servers that have not said at which clock they are */
         size_t at;        /* the server whose files are collected, from itself or a copy */
         uint64_t clock;   /* the least of theirs */
@@ -193,8 +194,12 @@ void ps_collect_checkpoint(ps_attempt_node *node, uint64_t clock, const char *fo
  * the server has taken it. `of_copies`: the state of the server of which this one has copies. */
 void ps_collect_rescued(ps_attempt_node *node, uint64_t clock, bool of_copies, const char *folder);
 
-/* Collects what a worker has kept of its contributions to the servers rescue.lost, likewise; ends
- * in ps_rescue_kept, unless it is stopped. */
+/* Has the ranks of a worker stand still; asks again until all of them do. No file comes. Ends in
+ * ps_rescue_kept, unless it is stopped. */
+void ps_collect_parked(ps_attempt_node *node, const char *folder);
+
+/* Collects what a worker has kept of its contributions to the servers rescue.lost, and its ranks
+ * where they are if these have state, likewise; ends in ps_rescue_kept, unless it is stopped. */
 void ps_collect_kept(ps_attempt_node *node, const char *folder);
 
 /* Collects the part of the node in a timeline from `from_step` on into a folder, whose path is
@@ -263,8 +268,9 @@ void ps_rescue_start(ps_attempt *a);
 void ps_rescue_go_on(ps_attempt *a);
 /* Waits no longer for servers that are lost meanwhile. */
 void ps_rescue_lost(ps_attempt *a);
-/* What a worker has kept is stored, or why not. */
-void ps_rescue_kept(ps_attempt_node *node, const ps_status *result);
+/* What a worker has kept is stored, or why not; files (count) are those and its ranks. */
+void ps_rescue_kept(ps_attempt_node *node, const ps_status *result, const ps_intake_file *files,
+                    size_t count);
 /* The files of a server are here and added to a->checkpoints.files, or why not. */
 void ps_rescue_collected(ps_attempt_node *node, const ps_status *result);
 /* The checkpoint is stored, or is not. */

@@ -23,6 +23,8 @@ void ps_attempt_trains(ps_attempt *a)
     uint64_t step = ps_checkpoint_step(a->plan, a->package ? a->package->first_clock : 0);
 
     if (ps_recovery_is_open(msg)) {
+        /* ranks that were carried on are where heartbeats have told, or further */
+        step = job->carries_on ? ps_recovery_step(msg, step) : step;
         ps_recovery_close(msg, step, ps_clock_wall_us());
         ps_job_progress(msg)->step = step;
         ps_log_with(PS_LOG_INFO, "job", PS_LOG_FIELDS(PS_LOG_STR("job", a->job_id)),
@@ -30,6 +32,7 @@ void ps_attempt_trains(ps_attempt *a)
                     msg->recoveries[msg->n_recoveries - 1]->seconds, (unsigned long long)step);
     }
     job->lost_us = job->pause_us = job->not_before_us = 0;
+    job->carries_on = false;
     a->move.since_us = ps_coordinator_now_us(a->c);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* driver_rescue.c - after the loss of workers or servers of a job whose ranks have no state of
- * their own: stores the state of the servers as a checkpoint, from which the next attempt goes on.
- * That of a lost server is given by the one that has copies, or computed anew of what workers have
- * kept.
+/* driver_rescue.c - after the loss of workers or servers of a job: stores the state of the servers
+ * as a checkpoint, from which the next attempt goes on. That of a lost server is given by the one
+ * that has copies, or computed anew of what workers have kept. If ranks have state of their own, no
+ * worker may be lost: each gives its ranks where they are (common/train/trainer_place.c).
  *
  * A slice of any server is at one of two clocks: the oldest that is not complete everywhere, or the
  * next one. Servers keep what slices were before their last step, so all can give their state at
@@ -18,12 +18,14 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { STATUS_US = 5000000 };
+enum { STATUS_US = 5000000, ASKS_MAX = 4 };
 
 static void end(ps_attempt *a, const ps_status *why)
 {
     a->rescue.is_running = a->rescue.is_waiting = a->rescue.is_collecting = false;
+    a->rescue.is_parking = false;
     if (!ps_is_ok(why)) {
         ps_log_with(PS_LOG_WARN, "job", PS_LOG_FIELDS(PS_LOG_STR("job", a->job_id)),
                     "goes back to its last checkpoint: %s", why->text);
@@ -85,6 +87,33 @@ static void collect_next(ps_attempt *a)
     }
 }
 
+/* Returns whether the file is what a rank has kept, which is of use for the replay only. */
+static bool is_kept(const ps_attempt *a, const char *name)
+{
+    char kept[PS_CHECKPOINT_NAME_MAX];
+
+    for (uint32_t rank = 0; rank < a->placement.rank_count; rank++) {
+        ps_checkpoint_kept_name(kept, rank);
+        if (strcmp(name, kept) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void add_files(ps_attempt *a, const ps_intake_file *files, size_t count)
+{
+    size_t had = a->checkpoints.count;
+
+    a->checkpoints.files =
+        ps_xrealloc(a->checkpoints.files, (had + count + 1) * sizeof *a->checkpoints.files);
+    for (size_t i = 0; i < count; i++) {
+        if (!is_kept(a, files[i].name)) {
+            a->checkpoints.files[a->checkpoints.count++] = files[i];
+        }
+    }
+}
+
 /* --- servers whose state nobody has ------------------------------------------------- */
 
 /* A replay, as a task. */
@@ -112,6 +141,7 @@ static uint64_t first_clock(const ps_attempt *a)
 }
 
 static void collect_files(ps_attempt *a);
+static void park_next(ps_attempt *a);
 
 static void replayed(ps_task *task)
 {
@@ -131,9 +161,8 @@ static void replayed(ps_task *task)
     } else {
         ps_log_with(PS_LOG_INFO, "job", PS_LOG_FIELDS(PS_LOG_STR("job", a->job_id)),
                     "lost servers computed anew, up to clock %" PRIu64, r->clock);
-        free(a->checkpoints.files);
-        a->checkpoints.files = r->files;
-        a->checkpoints.count = r->count;
+        add_files(a, r->files, r->count);
+        free(r->files);
         a->rescue.clock = r->clock;
         a->rescue.at = 0;
         collect_next(a);
@@ -164,7 +193,8 @@ static void start_replay(ps_attempt *a)
     ps_tasks_submit(a->c->tasks, NULL, &r->task);
 }
 
-/* Collects what the next worker from rescue.at on has kept, or begins the replay. */
+/* Collects what the next worker from rescue.at on has kept, and its ranks if these have state. Or
+ * begins the replay; or if no server is to be replayed, collects from servers. */
 static void collect_next_kept(ps_attempt *a)
 {
     while (a->rescue.at < a->commit.count && is_server(a, a->rescue.at)) {
@@ -172,21 +202,32 @@ static void collect_next_kept(ps_attempt *a)
     }
     if (a->rescue.at < a->commit.count) {
         ps_collect_kept(&a->nodes[a->rescue.at], a->checkpoints.folder);
-    } else {
+    } else if (a->rescue.lost_count > 0) {
         start_replay(a);
+    } else {
+        a->rescue.at = 0;
+        collect_next(a);
     }
 }
 
-void ps_rescue_kept(ps_attempt_node *node, const ps_status *result)
+void ps_rescue_kept(ps_attempt_node *node, const ps_status *result, const ps_intake_file *files,
+                    size_t count)
 {
     ps_attempt *a = node->a;
 
     if (a->commit.stage == PS_STAGE_RESCUE && a->rescue.is_running && ps_is_ok(result)) {
         a->rescue.at++;
-        collect_next_kept(a);
+        if (a->rescue.is_parking) {
+            park_next(a);
+        } else {
+            add_files(a, files, count);
+            collect_next_kept(a);
+        }
         return;
     }
-    ps_checkpoint_discard_gathered(node);
+    if (!a->rescue.is_parking) {
+        ps_checkpoint_discard_gathered(node);
+    }
     end(a, result);
 }
 
@@ -212,7 +253,7 @@ static void collect_files(ps_attempt *a)
     a->rescue.is_outdated = false;
     a->checkpoints.count = 0;
     a->rescue.at = 0;
-    (a->rescue.lost_count > 0 ? collect_next_kept : collect_next)(a);
+    (a->rescue.lost_count > 0 || a->commit.conf.carries ? collect_next_kept : collect_next)(a);
 }
 
 /* Does so anew, as another server is lost. */
@@ -291,7 +332,8 @@ static void ask(ps_attempt *a)
 {
     Psgd__V1__GetStatusRequest q = PSGD__V1__GET_STATUS_REQUEST__INIT;
 
-    a->rescue.is_running = true;
+    a->rescue.is_collecting = false;
+    a->rescue.asks++;
     a->rescue.clock = UINT64_MAX;
     a->rescue.asked = 1; /* until all are asked */
     for (size_t i = 0; i < a->commit.count; i++) {
@@ -315,11 +357,34 @@ static void ask(ps_attempt *a)
     }
 }
 
+/* Has the ranks of the next worker from rescue.at on stand still, so that servers get nothing more;
+ * then asks servers where they are. */
+static void park_next(ps_attempt *a)
+{
+    while (a->rescue.at < a->commit.count && is_server(a, a->rescue.at)) {
+        a->rescue.at++;
+    }
+    a->rescue.is_parking = a->rescue.at < a->commit.count;
+    if (a->rescue.is_parking) {
+        ps_collect_parked(&a->nodes[a->rescue.at], a->checkpoints.folder);
+    } else {
+        ask(a);
+    }
+}
+
+static void begin(ps_attempt *a)
+{
+    a->rescue.is_running = true;
+    a->rescue.asks = 0;
+    a->rescue.at = a->commit.conf.carries ? 0 : a->commit.count;
+    park_next(a);
+}
+
 void ps_rescue_start(ps_attempt *a)
 {
     a->rescue.is_waiting = ps_checkpoints_stop(a);
     if (!a->rescue.is_waiting) {
-        ask(a);
+        begin(a);
     }
 }
 
@@ -328,7 +393,7 @@ void ps_rescue_go_on(ps_attempt *a)
     if (a->job && a->rescue.is_waiting) {
         a->rescue.is_waiting = false;
         if (a->commit.stage == PS_STAGE_RESCUE) {
-            ask(a);
+            begin(a);
         }
     }
 }
@@ -366,12 +431,18 @@ void ps_rescue_collected(ps_attempt_node *node, const ps_status *result)
         return;
     }
     ps_checkpoint_discard_gathered(node);
+    if (a->commit.stage == PS_STAGE_RESCUE && result->code == PS_FAILED_PRECONDITION &&
+        a->rescue.asks < ASKS_MAX) {
+        ask(a); /* what was on its way when it said its clock has brought it further */
+        return;
+    }
     end(a, result);
 }
 
 void ps_rescue_stored(ps_attempt *a, const ps_status *result, uint64_t step)
 {
     if (ps_is_ok(result)) {
+        a->job->carries_on = a->commit.conf.carries;
         ps_log_with(PS_LOG_INFO, "job", PS_LOG_FIELDS(PS_LOG_STR("job", a->job_id)),
                     "goes on from step %" PRIu64 ", where its servers are", step);
     }

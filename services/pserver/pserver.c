@@ -341,7 +341,7 @@ static void take(ps_pserver *p, uint64_t clock, bool stays, bool rescues, bool o
     p->cut.clock = clock;
     p->cut.left = 0;
     p->cut.status = ps_snapshot_blank(bytes, &p->cut.weights);
-    if (rescues && ps_is_ok(&p->cut.status)) {
+    if (rescues && ps_is_ok(&p->cut.status) && ps_plan_can_rescue(session->plan)) {
         p->cut.status = add_ranks(p, clock);
     }
     if (!ps_is_ok(&p->cut.status)) {

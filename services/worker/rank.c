@@ -201,6 +201,7 @@ ps_status ps_rank_create(const ps_rank_conf *conf, ps_rank **out)
         .weights = conf->weights,
         .saved = post_saved,
         .arg = r,
+        .first_clock = conf->session->first_clock,
     };
     ps_status st;
 
@@ -346,11 +347,35 @@ ps_status ps_rank_kept(ps_rank *r, const bool *is_lost, ps_snapshot *out)
     return st;
 }
 
+ps_status ps_rank_park(ps_rank *r)
+{
+    if (!r->is_training || r->mesh != NULL) {
+        return ps_fail(PS_FAILED_PRECONDITION, "rank %" PRIu32 " does not train", r->conf.rank);
+    }
+    return ps_gate_park(ps_exchange_gate(r->exchange))
+               ? ps_ok()
+               : ps_fail(PS_UNAVAILABLE, "rank %" PRIu32 " still computes", r->conf.rank);
+}
+
+ps_status ps_rank_parked(ps_rank *r, ps_snapshot *out)
+{
+    ps_status st = ps_snapshot_blank(0, out);
+
+    if (ps_is_ok(&st)) {
+        st = ps_trainer_save_parked(r->trainer, r->exchange, ps_snapshot_write, &out->fd);
+        if (!ps_is_ok(&st)) {
+            ps_snapshot_drop(out);
+        }
+    }
+    return st;
+}
+
 void ps_rank_forget(ps_rank *r, uint64_t clock)
 {
     ps_kept_pushes *kept = kept_of(r);
 
-    if (kept != NULL) {
+    /* with copies of shards the newest clocks are kept, wherever checkpoints are */
+    if (kept != NULL && !r->session.placement.has_copies) {
         ps_kept_pushes_forget(kept, clock);
     }
 }

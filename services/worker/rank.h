@@ -59,6 +59,13 @@ bool ps_rank_cut_at(ps_rank *rank, uint64_t clock, bool stays);
 /* Writes the contributions that the rank has kept to the slices of the lost servers, as the hook
  * `kept` of node.h. */
 PS_MUST_USE ps_status ps_rank_kept(ps_rank *rank, const bool *is_lost, ps_snapshot *out);
+/* Has the rank stand still for good, so that it can be saved where it is. UNAVAILABLE: it does not
+ * yet; call it again. FAILED_PRECONDITION: it does not train. */
+PS_MUST_USE ps_status ps_rank_park(ps_rank *r);
+/* Writes a rank that stands still (ps_trainer_save_parked): a file in memory, which the caller owns.
+ */
+PS_MUST_USE ps_status ps_rank_parked(ps_rank *r, ps_snapshot *out);
+
 /* Drops those to the clocks before `clock`. */
 void ps_rank_forget(ps_rank *rank, uint64_t clock);
 

@@ -325,6 +325,26 @@ static ps_status kept(void *state, uint32_t at, const bool *is_lost, ps_snapshot
     return ps_rank_kept(w->ranks[at], is_lost, out);
 }
 
+static ps_status park(void *state)
+{
+    ps_worker *w = state;
+    ps_status st = ps_ok();
+
+    for (uint32_t i = 0; i < w->rank_count; i++) {
+        ps_status of_rank = ps_rank_park(w->ranks[i]);
+
+        st = ps_is_ok(&of_rank) || st.code == PS_FAILED_PRECONDITION ? st : of_rank;
+    }
+    return st;
+}
+
+static ps_status parked(void *state, uint32_t at, ps_snapshot *out)
+{
+    ps_worker *w = state;
+
+    return ps_rank_parked(w->ranks[at], out);
+}
+
 static void forget(void *state, uint64_t clock)
 {
     ps_worker *w = state;
@@ -405,6 +425,8 @@ const ps_role_hooks ps_worker_hooks = {
     .end_at = end_at,
     .cut = cut,
     .kept = kept,
+    .park = park,
+    .parked = parked,
     .forget = forget,
     .progress = progress,
     .tracks = tracks,

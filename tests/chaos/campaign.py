@@ -46,7 +46,9 @@ DISTURBED = {**PACE, "checkpoint": {"everySteps": 4}, "recovery": {
     "maxRestarts": 100000, "onWorkerLoss": "LOSS_ACTION_REPEAT"}}
 TABLE = {"name": "sparse", "params": {"admit_count": 2, "tick": 3, "decay": 0.9, "unseen_max": 4}}
 COPIES = {"optimizer": {"rule": {"name": "adam", "params": {"lr": 0.001}}}, "recovery": {"replicas": 2}}
-JOBS = {**KINDS, "copies": COPIES, "ring": {"exchange": {"name": "ring"}},
+JOBS = {**KINDS, "copies": COPIES,
+        "copies of top-k": {**KINDS["top-k with error feedback"], "recovery": {"replicas": 2}},
+        "ring": {"exchange": {"name": "ring"}},
         "diloco": {"update": {"name": "diloco", "params": {"steps": 2}}, "optimizer": {}},
         "sparse tables": {**CLICKS, "epochs": 6, "model": {**CLICKS["model"], "table": TABLE}}}
 # A lost worker's part is missing, unless the job goes on from a checkpoint with all ranks. They learn at this rate whatever the timing.

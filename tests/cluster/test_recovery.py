@@ -16,6 +16,11 @@ LEASE_MS = int(2000 * SLOW)
 JOB = {**SMALL, "title": "lost", "workers": 4, "epochs": 3, "seed": 5,
        "timeouts": {"leaseMs": LEASE_MS, "canCommitMs": LEASE_MS, "readyMs": 5 * LEASE_MS}}
 PACE = {"straggler": {"name": "fixed", "params": {"rank": -1, "ms": 100}}}
+# Jobs whose ranks have state of their own: (name, worker processes, how often they lose servers, fields).
+STATES = [("top-k", 4, ({}, {"replicas": 2}),
+           {"codec": {"up": {"name": "topk", "params": {"fraction": 0.1, "error_feedback": 1}}}}),
+          ("losp", 2, ({},), {"update": {"name": "losp", "params": {"steps": 2}}, "optimizer": {}}),
+          ("diloco", 4, ({"replicas": 2},), {"update": {"name": "diloco", "params": {"steps": 2}}, "optimizer": {}})]
 QUEUED, RUNNING, DONE, FAILED = (job_pb2.JOB_STATE_QUEUED, job_pb2.JOB_STATE_RUNNING,
                                  job_pb2.JOB_STATE_DONE, job_pb2.JOB_STATE_FAILED)
 
@@ -180,10 +185,10 @@ class Recovery(ClusterTest):
             servers, workers = ([p for p in nodes if p in of] for of in (c.pservers, c.workers))
             return [draw.choice(servers)] + draw.choice([[], [draw.choice(workers)]])
 
-        for name, fields in (("sgd", {}), ("adam", {"optimizer": {"rule": {"name": "adam"}}}),
-                             ("int8", {"codec": {"up": {"name": "int8"}}})):
+        for name, fields, counts in (("sgd", {}, (2, 3)), ("adam", {"optimizer": {"rule": {"name": "adam"}}}, (3,)),
+                                     ("int8", {"codec": {"up": {"name": "int8"}}}, (2,))):
             straight = self.straight(c, pservers=1, evalEverySteps=4, **fields)
-            for pservers in (2, 3):
+            for pservers in counts:
                 with self.subTest(name, pservers=pservers):
                     self.kill_some(c, {**JOB, **PACE, **fields, "pservers": pservers,
                                        "evalEverySteps": 4, "recovery": {"replicas": 2}},
@@ -202,13 +207,29 @@ class Recovery(ClusterTest):
             return draw.sample(servers, draw.choice([1, 2]) if len(servers) > 1 else 1)  # there is another one
 
         for name, every, fields, counts in (("momentum", 10000, {"optimizer": {"rule": {"name": "momentum"}}}, (1, 3)),
-                                            ("adam", 7, {"optimizer": {"rule": {"name": "adam"}}}, (3,)),
-                                            ("int8", 7, {"codec": {"up": {"name": "int8"}}}, (1, 3))):
+                                            ("int8, adam", 7, {"codec": {"up": {"name": "int8"}},
+                                                               "optimizer": {"rule": {"name": "adam"}}}, (3,))):
             straight = self.straight(c, pservers=1, evalEverySteps=4, **fields)
             for pservers in counts:
                 with self.subTest(name, pservers=pservers):
                     self.kill_some(c, {**JOB, **PACE, **fields, "pservers": pservers, "evalEverySteps": 4,
                                        "checkpoint": {"everySteps": every}}, straight, draw, choose, kills=3)
+                    c.wait_idle()
+
+    def test_ranks_with_state_go_on_where_they_are_when_servers_are_lost(self):
+        """Residuals, local optimizers, replicas, steps taken ahead of the exchange: with contributions kept, and with copies of shards."""
+        c = self.cluster(workers=4, pservers=0)
+        c.pservers = [c.add("pserver", i, ["--threads", str(i + 1)]) for i in range(3)]
+        c.wait_nodes(7)
+        draw = random.Random(15)
+        for name, processes, ways, fields in STATES:
+            straight = self.straight(c, pservers=1, evalEverySteps=4, **fields)
+            for recovery in ways:
+                with self.subTest(name, **recovery):
+                    self.kill_some(c, {**JOB, **PACE, **fields, "pservers": 2, "evalEverySteps": 4,
+                                       "workerProcesses": processes, "recovery": recovery,
+                                       "checkpoint": {"everySteps": 10000}}, straight, draw,
+                                   lambda d, nodes: [d.choice([p for p in nodes if p in c.pservers])], kills=2)
                     c.wait_idle()
 
     def test_a_server_is_lost_of_which_nothing_is_kept(self):

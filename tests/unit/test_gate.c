@@ -288,6 +288,35 @@ static void a_worker_takes_a_checkpoint_at_the_next_clock_from_one_on(void **sta
     end(&w);
 }
 
+/* It stands still, though what it waits for comes, and whatever fails, until it is stopped. */
+static void a_parked_trainer_stands_still_at_its_next_wait(void **state)
+{
+    ps_status late = ps_fail(PS_UNAVAILABLE, "late");
+    char whom[32];
+    world w;
+
+    (void)state;
+    begin(&w, MINUTE_US);
+    start(&w, wait_for_all, whom, sizeof whom);
+    while (!ps_gate_park(&w.gate)) {
+        (void)sched_yield();
+    }
+    bring(&w, 0, 1);
+    bring(&w, 1, 1);
+    ps_gate_fail(&w.gate, &late);
+    assert_true(ps_gate_park(&w.gate));
+    ps_gate_stop(&w.gate);
+    assert_false(finish(&w));
+    assert_false(ps_gate_park(&w.gate));
+    end(&w);
+    begin(&w, MINUTE_US); /* a wait that is over at once is none */
+    assert_false(ps_gate_park(&w.gate));
+    bring(&w, 0, 1);
+    bring(&w, 1, 1);
+    assert_true(ps_gate_wait_weights(&w.gate, 0, VARIABLES, 1));
+    end(&w);
+}
+
 static void a_pause_lasts_and_is_no_wait(void **state)
 {
     int64_t began_us = ps_clock_us();
@@ -600,6 +629,7 @@ int main(void)
         cmocka_unit_test(a_held_worker_ends_when_the_gate_closes),
         cmocka_unit_test(a_worker_stays_at_a_checkpoint_until_the_next_word),
         cmocka_unit_test(a_worker_takes_a_checkpoint_at_the_next_clock_from_one_on),
+        cmocka_unit_test(a_parked_trainer_stands_still_at_its_next_wait),
         cmocka_unit_test(a_pause_lasts_and_is_no_wait),
         cmocka_unit_test(a_pause_ends_when_the_gate_closes),
         cmocka_unit_test(a_variable_is_there_when_all_its_slices_are),

@@ -296,6 +296,59 @@ static void nothing_is_kept_where_checkpoints_are_too_far_apart(void **state)
     end(&w);
 }
 
+/* For a rank that sends them again elsewhere, and keeps them there. */
+static void the_newest_contributions_are_taken_as_they_were_sent(void **state)
+{
+    ps_kept_pushes *elsewhere;
+    ps_kept_contribution c, sent[2];
+    ps_buf *files[2] = {NULL, NULL};
+    ps_kept_file file, again[2];
+    kept_world w;
+
+    (void)state;
+    begin(&w, jobs[2], 64 * BYTES_MAX);
+    elsewhere = ps_kept_pushes_create(w.plan, 1, 64 * BYTES_MAX);
+    train(&w, 3);
+    contribute(&w, 1, 3, false);
+    assert_ok(ps_kept_pushes_write_newest(w.kept[1], 2, ps_state_write_buf, &files[0]));
+    assert_ok(ps_kept_file_open(&file, w.plan, 1, files[0]->data, files[0]->len));
+    assert_int_equal(file.clock, 2);
+    while (file.clock != UINT64_MAX) {
+        assert_ok(ps_kept_file_take(&file, w.plan, &c));
+        assert_int_equal(c.is_nothing, c.clock == 2);
+        assert_int_equal(c.block, 1);
+        assert_true(c.is_nothing || c.head[0]->slice == 0);
+        ps_kept_pushes_keep(elsewhere, &c);
+        ps_kept_contribution_fini(&c, w.plan);
+    }
+    assert_ok(ps_kept_pushes_write_newest(elsewhere, 2, ps_state_write_buf, &files[1]));
+    assert_int_equal(files[0]->len, files[1]->len);
+    for (size_t i = 0; i < 2; i++) {
+        assert_ok(ps_kept_file_open(&again[i], w.plan, 1, files[i]->data, files[i]->len));
+        assert_ok(ps_kept_file_push(&again[i], w.plan, &w.placement, NULL)); /* that of zeros */
+        assert_ok(ps_kept_file_take(&again[i], w.plan, &sent[i]));
+    }
+    for (uint32_t s = 0; s < w.plan->layout.slice_count; s++) {
+        assert_int_equal(sent[0].len[s], sent[1].len[s]);
+        assert_memory_equal(sent[0].bytes[s], sent[1].bytes[s], sent[0].len[s]);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        ps_kept_contribution_fini(&sent[i], w.plan);
+        ps_buf_unref(files[i]);
+    }
+    ps_kept_pushes_destroy(elsewhere);
+
+    ps_kept_pushes_begin(w.kept[0], 4, 0); /* only a part of its slices */
+    push_slice(&w, 0, 4, 0);
+    files[0] = NULL;
+    assert_ok(ps_kept_pushes_write_newest(w.kept[0], 1, ps_state_write_buf, &files[0]));
+    assert_ok(ps_kept_file_open(&file, w.plan, 0, files[0]->data, files[0]->len));
+    assert_int_equal(ps_kept_file_take(&file, w.plan, &c).code, PS_DATA_LOSS);
+    ps_kept_contribution_fini(&c, w.plan);
+    ps_buf_unref(files[0]);
+    end(&w);
+}
+
 static void files_of_others_and_damaged_ones_are_refused(void **state)
 {
     ps_store *stores[SERVERS] = {NULL};
@@ -332,6 +385,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_a_checkpoint_has_is_forgotten),
         cmocka_unit_test(the_oldest_go_beyond_the_bound),
         cmocka_unit_test(nothing_is_kept_where_checkpoints_are_too_far_apart),
+        cmocka_unit_test(the_newest_contributions_are_taken_as_they_were_sent),
         cmocka_unit_test(files_of_others_and_damaged_ones_are_refused),
     };
 

@@ -30,6 +30,44 @@ static void a_lost_worker_without_state_may_cost_one_step_only(void **state)
     }
 }
 
+static void ranks_with_state_are_carried_on_where_contributions_are_kept(void **state)
+{
+#define TEN "{\"max_steps\":10,"
+    static const struct {
+        const char *job;
+        bool carries;
+    } jobs[] = {
+        {TEN "\"pservers\":2}", false}, /* they have none: that is ps_plan_can_rescue */
+        {TEN "\"codec\":{\"up\":{\"name\":\"dgc\"}}}", true},
+        {TEN "\"update\":{\"name\":\"localsgd\"}}", true},
+        {TEN "\"update\":{\"name\":\"losp\"}}", true},
+        {TEN "\"update\":{\"name\":\"dqlosp\"}}", false},
+        {TEN "\"recovery\":{\"on_worker_loss\":\"LOSS_ACTION_RESTART\"}}", true},
+        {TEN "\"codec\":{\"up\":{\"name\":\"powersgd\"}}}", false},
+        {TEN "\"codec\":{\"up\":{\"name\":\"dgc\"},\"down\":{\"name\":\"int8\"}}}", false},
+        {TEN "\"codec\":{\"up\":{\"name\":\"int8\",\"params\":{\"difference\":1}}}}", false},
+        {TEN "\"update\":{\"name\":\"losp\"},\"recovery\":{\"on_server_loss\":"
+             "\"LOSS_ACTION_RESTART\"}}",
+         false},
+        {"{\"max_steps\":30000,\"epochs\":10000,\"codec\":{\"up\":{\"name\":\"dgc\"}}}", false},
+        {"{\"max_steps\":30000,\"epochs\":10000,\"codec\":{\"up\":{\"name\":\"dgc\"}},"
+         "\"pservers\":2,\"recovery\":{\"replicas\":2}}",
+         true}, /* with copies the newest suffice */
+    };
+#undef TEN
+
+    (void)state;
+    for (size_t i = 0; i < sizeof jobs / sizeof jobs[0]; i++) {
+        ps_plan *plan = plan_of(jobs[i].job);
+
+        if (ps_plan_carries(plan) != jobs[i].carries) {
+            fail_msg("%s", jobs[i].job);
+        }
+        assert_int_equal(ps_plan_rescues(plan), jobs[i].carries || ps_plan_can_rescue(plan));
+        ps_plan_destroy(plan);
+    }
+}
+
 /* Contributions are kept where those of two intervals of checkpoints fit. */
 static void contributions_are_kept_where_a_replay_can_use_them(void **state)
 {
@@ -44,7 +82,7 @@ static void contributions_are_kept_where_a_replay_can_use_them(void **state)
         {"{\"max_steps\":30000,\"epochs\":10000,\"checkpoint\":{\"every_steps\":20}}", 64},
         {"{\"max_steps\":30000,\"epochs\":10000,\"checkpoint\":{\"every_seconds\":20}}", 64},
         {"{\"max_steps\":30,\"recovery\":{\"on_server_loss\":\"LOSS_ACTION_RESTART\"}}", 0},
-        {"{\"max_steps\":30,\"recovery\":{\"on_worker_loss\":\"LOSS_ACTION_RESTART\"}}", 0},
+        {"{\"max_steps\":30,\"recovery\":{\"on_worker_loss\":\"LOSS_ACTION_RESTART\"}}", 13.58},
         {"{\"max_steps\":30,\"pservers\":2,\"recovery\":{\"replicas\":2}}", 0},
         {"{\"max_steps\":30,\"consistency\":{\"name\":\"asp\"}}", 0},
     };
@@ -79,6 +117,8 @@ static void shards_are_on_two_servers_where_a_step_is_repeated(void **state)
     assert_refused("{\"recovery\":{\"replicas\":3}}", "spec.recovery.replicas",
                    "is 3; 1 to 2 are allowed");
     assert_refused("{\"recovery\":{\"replicas\":2},\"consistency\":{\"name\":\"asp\"}}",
+                   "spec.recovery.replicas", "is 2, which is for jobs that repeat a step");
+    assert_refused("{\"recovery\":{\"replicas\":2},\"update\":{\"name\":\"dqlosp\"}}",
                    "spec.recovery.replicas", "is 2, which is for jobs that repeat a step");
 }
 
@@ -119,6 +159,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_lost_worker_without_state_may_cost_one_step_only),
+        cmocka_unit_test(ranks_with_state_are_carried_on_where_contributions_are_kept),
         cmocka_unit_test(contributions_are_kept_where_a_replay_can_use_them),
         cmocka_unit_test(shards_are_on_two_servers_where_a_step_is_repeated),
         cmocka_unit_test(a_loss_ends_no_job_by_default),

@@ -176,6 +176,29 @@ static void a_lost_server_is_rescued_while_its_copies_are_there(void **state)
     ps_commit_fini(&w.c);
 }
 
+static void ranks_with_state_are_needed_for_a_rescue(void **state)
+{
+    ps_commit_conf conf = with_restarts(true, true);
+    cm_world w;
+
+    (void)state;
+    conf.rescues = conf.carries = conf.has_copies = true;
+    run_on_two_servers(&w, &conf);
+    ps_commit_gone(&w.c, PS0, w.now);
+    cm_take(&w);
+    assert_int_equal(w.rescued, 1);
+    ps_commit_gone(&w.c, W0, w.now); /* a worker is lost, too */
+    cm_take(&w);
+    assert_true(w.c.stage != PS_STAGE_RESCUE);
+    ps_commit_fini(&w.c);
+
+    run_on_two_servers(&w, &conf);
+    ps_commit_gone(&w.c, W0, w.now);
+    cm_take(&w);
+    assert_int_equal(w.rescued, 0);
+    ps_commit_fini(&w.c);
+}
+
 static void fail_with(cm_world *w, ps_code code)
 {
     ps_commit_conf conf = with_restarts(true, true);
@@ -664,6 +687,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_lost_server_sends_a_job_back_that_would_go_on_without_the_workers),
         cmocka_unit_test(a_lost_worker_is_rescued_while_all_servers_are_there),
         cmocka_unit_test(a_lost_server_is_rescued_while_its_copies_are_there),
+        cmocka_unit_test(ranks_with_state_are_needed_for_a_rescue),
         cmocka_unit_test(only_failures_that_another_attempt_can_mend_do),
         cmocka_unit_test(before_training_too),
         cmocka_unit_test(a_process_that_is_gone_is_lost_at_once),

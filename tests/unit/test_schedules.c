@@ -68,6 +68,7 @@ static void begin_attempt(world *w, unsigned at, ps_member *members, size_t coun
     conf.rescues = true;
     conf.has_copies = at % 2 == 0;
     conf.has_kept = at % 3 == 0;
+    conf.carries = at % 5 < 2;
     conf.collect_us = 6 * S;
     conf.abort_us = S;
     conf.restarts_workers = conf.restarts_servers = true;

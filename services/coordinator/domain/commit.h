@@ -67,6 +67,8 @@ typedef struct ps_commit_conf {
     /* Workers have kept what the state of lost servers is computed of: so is the loss of servers of
      * which all workers are there. */
     bool has_kept;
+    /* Ranks have state of their own: that holds only if all workers are there. */
+    bool carries;
     bool rolls_back;  /* a divergence sends the job back to the queue, for half the rate */
     bool fails_alike; /* attempts have failed and got no further, without a lost node: another
                        * failure of that kind fails the job */

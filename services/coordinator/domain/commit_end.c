@@ -178,10 +178,10 @@ static bool has_workers(const ps_commit *c)
 }
 
 /* Returns whether what the job has trained is there: all servers, or those with their copies, or
- * what workers have kept. */
+ * what workers have kept; and the ranks, if these have state. */
 static bool has_servers(const ps_commit *c)
 {
-    bool has_all = true;
+    bool has_all = !c->conf.carries || has_workers(c);
 
     for (size_t i = 0; i < c->count; i++) {
         const ps_member *m = &c->members[i];

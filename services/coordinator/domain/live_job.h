@@ -42,6 +42,7 @@ struct ps_live {
     int64_t lost_us;       /* since when it waits for nodes after a loss; 0: it does not */
     int64_t not_before_us; /* its next attempt begins not before */
     int64_t pause_us;      /* between its last attempts, which were lost before they trained */
+    bool carries_on;       /* its ranks go on where they were when it was lost */
     int64_t state_us;      /* since when it is in its state, as metrics saw it; 0: not known */
     Psgd__V1__JobState state_seen; /* that state */
     int64_t checkpoint_wall_us;    /* when the last checkpoint was stored; 0: not known */

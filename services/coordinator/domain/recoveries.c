@@ -119,6 +119,16 @@ static double useful_of(const Psgd__V1__Recovery *r, uint64_t began_step, uint64
     return steps > 0 && kept > 0 ? r->train_seconds * (kept < steps ? kept / steps : 1) : 0;
 }
 
+uint64_t ps_recovery_step(const Psgd__V1__Job *job, uint64_t step)
+{
+    for (size_t i = 0; i < job->n_recoveries; i++) {
+        const Psgd__V1__Recovery *r = job->recoveries[i];
+
+        step = r->seconds <= 0 && r->step > step ? r->step : step;
+    }
+    return step;
+}
+
 void ps_recovery_close(Psgd__V1__Job *job, uint64_t from_step, int64_t wall_us)
 {
     const Psgd__V1__Recovery *last = last_closed(job);

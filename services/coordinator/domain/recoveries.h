@@ -26,6 +26,9 @@ Psgd__V1__Recovery *ps_recovery_add_move(Psgd__V1__Job *job, const ps_commit *co
 /* Returns whether the job waits for an attempt that goes on after a loss or a change of nodes. */
 bool ps_recovery_is_open(const Psgd__V1__Job *job);
 
+/* Returns the largest of `step` and the steps at which the job was when it was lost or changed, of
+ * those that are not closed. */
+uint64_t ps_recovery_step(const Psgd__V1__Job *job, uint64_t step);
 /* Closes all open recoveries: an attempt that began at `from_step` trains. Counts what is useful of
  * the attempt before. */
 void ps_recovery_close(Psgd__V1__Job *job, uint64_t from_step, int64_t wall_us);

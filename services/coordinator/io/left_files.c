@@ -235,13 +235,21 @@ static bool find_of_checkpoint(const ps_leaver *who, const char *name, Psgd__V1_
            find_of_server(who, name, kind, most);
 }
 
-/* The contributions that a rank of the worker has kept. */
+/* The contributions that a rank of the worker has kept; its state, with contributions. */
 static bool find_kept(const ps_leaver *who, const char *name, Psgd__V1__ArtifactKind kind,
                       uint64_t *most)
 {
     char mine[PS_CHECKPOINT_NAME_MAX];
 
     *most = ps_kept_file_bytes(ps_plan_kept_bytes(who->plan));
+    for (uint32_t i = 0; i < who->rank_count && !who->is_server && ps_plan_carries(who->plan);
+         i++) {
+        ps_checkpoint_rank_name(mine, who->rank + i);
+        if (strcmp(name, mine) == 0) {
+            *most += state_bytes(who);
+            return kind == PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL;
+        }
+    }
     for (uint32_t i = 0; i < who->rank_count && !who->is_server; i++) {
         ps_checkpoint_kept_name(mine, who->rank + i);
         if (strcmp(name, mine) == 0) {

@@ -345,7 +345,8 @@ static ps_status write_server(replay *r, uint32_t server, uint64_t clock)
     st = write_file(r, name, server, clock, write_state);
     ps_artifacts_part_name(name, server);
     st = ps_is_ok(&st) ? write_file(r, name, server, clock, write_weights) : st;
-    if (placement->parts[ps_wire_report_part(placement)].server != server) {
+    if (!ps_plan_can_rescue(r->conf->plan) || /* ranks with state have given theirs */
+        placement->parts[ps_wire_report_part(placement)].server != server) {
         return st;
     }
     for (uint32_t rank = 0; rank < r->rank_count && ps_is_ok(&st); rank++) {

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* trainer_place.c - where a rank is that is not at the beginning of a clock.
+ *
+ * When servers are lost, ranks are parked: each stands still at its first wait that lasts. It has
+ * made all of its contributions to the clocks before t->clock then, and none to t->clock. A rank of
+ * an update that is overlapped may have taken the steps of that round. The servers give their state
+ * at t->clock, or at the clock before or two before. So a rank has with it what it contributed to
+ * these, and sends it again; to compute it again it would need its state from before.
+ *
+ * The section, kind 6 of a rank's file:
+ *   u32 bits (below); u32 epoch of the evaluation that is owed; u32 local steps of the round that
+ *   are taken, f64 sum of their losses
+ *   OWES_EVALUATION: the entry of the record of rounds that waits for it: u64 round, steps, bytes
+ *   up, down; f64 time, loss, seconds of computing, of the exchange, of waits
+ *   IS_PARKED: u64 bytes, and a file of common/wire/kept_pushes.h
+ */
+#include "common/train/trainer_impl.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+enum { IS_PARKED = 1, OWES_EVALUATION = 2, IS_EVALUATED = 4, ALL_BITS = 7 };
+
+/* Visits the members of the entry, in the order of the file. */
+static void each_of_entry(ps_round_entry *e, trainer_member_fn *fn, void *arg)
+{
+    fn(arg, &e->round, sizeof e->round);
+    fn(arg, &e->steps, sizeof e->steps);
+    fn(arg, &e->bytes_up, sizeof e->bytes_up);
+    fn(arg, &e->bytes_down, sizeof e->bytes_down);
+    fn(arg, &e->time_s, sizeof e->time_s);
+    fn(arg, &e->loss, sizeof e->loss);
+    fn(arg, &e->compute_s, sizeof e->compute_s);
+    fn(arg, &e->exchange_s, sizeof e->exchange_s);
+    fn(arg, &e->wait_s, sizeof e->wait_s);
+}
+
+static void put_member(void *arg, void *member, size_t bytes)
+{
+    ps_state_put(arg, member, bytes);
+}
+
+static void take_member(void *arg, void *member, size_t bytes)
+{
+    ps_state_take(arg, member, bytes);
+}
+
+ps_status ps_trainer_put_place(ps_trainer *t, ps_exchange *exchange, bool is_parked,
+                               ps_state_out *out)
+{
+    bool owes = is_parked && t->is_evaluating;
+    ps_exchange_stats stats = ps_exchange_get_stats(exchange);
+    ps_round_entry entry = t->record.before;
+
+    ps_state_put_u32(out, (is_parked ? IS_PARKED : 0u) | (owes ? OWES_EVALUATION : 0u) |
+                              (t->evaluated_at == t->clock + 1 ? IS_EVALUATED : 0u));
+    ps_state_put_u32(out, t->evaluated_epoch);
+    ps_state_put_u32(out, t->rounds.stepped);
+    ps_state_put(out, &t->record.now.loss, sizeof t->record.now.loss);
+    if (owes) {
+        entry.bytes_up += stats.bytes_up - t->record.so_far.bytes_up;
+        entry.bytes_down += stats.bytes_down - t->record.so_far.bytes_down;
+        each_of_entry(&entry, put_member, out);
+    }
+    if (!is_parked) {
+        return ps_ok();
+    }
+    return exchange->ops->put_sent != NULL
+               ? exchange->ops->put_sent(exchange, out)
+               : ps_fail(PS_FAILED_PRECONDITION, "the exchange keeps no contributions");
+}
+
+/* Takes back the steps of a round that was not exchanged; train_round adds them again. */
+static void take_stepped(ps_trainer *t, ps_state_in *in)
+{
+    uint32_t stepped = ps_state_take_u32(in);
+    double loss;
+
+    ps_state_take(in, &loss, sizeof loss);
+    if (stepped > 0 && (t->rounds.local == NULL || !t->rounds.local->is_overlapped ||
+                        stepped > t->rounds.own_steps || !isfinite(loss))) {
+        ps_state_fail(in, "%" PRIu32 " steps of a round, with a loss of %g", stepped, loss);
+        return;
+    }
+    t->rounds.stepped = stepped;
+    t->rounds.own_steps -= stepped;
+    t->step -= stepped;
+    if (stepped > 0) {
+        t->record.now.steps = stepped;
+        t->record.now.loss = loss;
+    }
+}
+
+static void take_entry(ps_trainer *t, ps_state_in *in)
+{
+    ps_round_entry entry = {0};
+
+    each_of_entry(&entry, take_member, in);
+    if (entry.round > t->clock) {
+        ps_state_fail(in, "an entry of round %" PRIu64 " at clock %" PRIu64, entry.round, t->clock);
+    } else if (ps_trainer_is_own(t)) {
+        t->record.before = entry;
+    }
+}
+
+ps_status ps_trainer_take_place(ps_trainer *t, ps_exchange *exchange, ps_state_in *in)
+{
+    uint32_t bits = ps_state_take_u32(in), epoch = ps_state_take_u32(in);
+    uint64_t first = t->conf.first_clock;
+    ps_status st;
+
+    if (bits > ALL_BITS || ((bits & OWES_EVALUATION) && epoch > t->plan->spec->epochs)) {
+        ps_state_fail(in, "bits %" PRIx32 ", epoch %" PRIu32, bits, epoch);
+    }
+    take_stepped(t, in);
+    t->place.owes_evaluation = (bits & OWES_EVALUATION) != 0;
+    t->place.epoch = epoch;
+    t->evaluated_at = bits & IS_EVALUATED ? t->clock + 1 : 0;
+    if (bits & OWES_EVALUATION) {
+        take_entry(t, in);
+    }
+    if (!(bits & IS_PARKED) || !ps_state_is_ok(in)) {
+        return ps_state_done(in);
+    }
+    if (first > t->clock || exchange->ops->take_sent == NULL) {
+        return ps_fail(PS_FAILED_PRECONDITION,
+                       "the rank is at clock %" PRIu64 "; the job begins at %" PRIu64, t->clock,
+                       first);
+    }
+    t->place.lacks_weights = true;
+    t->place.from = first;
+    st = exchange->ops->take_sent(exchange, first, t->clock, in);
+    return ps_is_ok(&st) ? ps_state_done(in) : st;
+}
