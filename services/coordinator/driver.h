@@ -96,10 +96,10 @@ void ps_attempt_trace(ps_attempt *a, uint32_t steps, ps_trace_wait *wait);
  * decided. */
 void ps_attempt_move(ps_attempt *a, const char *reason, const char *message, uint64_t step);
 
-/* Has `count` idle workers join the job: ends the attempt as ps_attempt_move does, at a checkpoint.
+/* Has idle workers and servers join the job: ends the attempt as ps_attempt_move does, at a checkpoint.
  * Returns false if it has not trained for the interval between two such changes, or does not
  * train. Returns true while that is under way, too. */
-bool ps_attempt_grow(ps_attempt *a, uint32_t count);
+bool ps_attempt_grow(ps_attempt *a, uint32_t workers, uint32_t servers);
 
 /* Returns whether the job's specification asks for checkpoints. */
 bool ps_attempt_has_checkpoints(const ps_attempt *a);

@@ -137,7 +137,7 @@ struct ps_attempt {
         uint64_t step;           /* of the checkpoint from which the next attempt goes on */
         ps_checkpoint_wait wait; /* for idle workers */
         bool grows;              /* that one is under way */
-        uint32_t idle_count;     /* idle workers, when it began */
+        uint32_t idle_workers, idle_servers; /* that join, when it began */
         int64_t since_us;        /* since when the attempt has trained, or join has failed */
     } move;
 

@@ -112,13 +112,23 @@ static void may_grow(ps_checkpoint_wait *wait, const ps_status *result, uint64_t
     a->move.grows = false;
     a->move.since_us = ps_coordinator_now_us(a->c);
     if (ps_is_ok(result)) {
-        snprintf(text, sizeof text, "%u idle worker%s joined", a->move.idle_count,
-                 a->move.idle_count == 1 ? "" : "s");
+        size_t n = 0;
+
+        if (a->move.idle_workers > 0) {
+            n = (size_t)snprintf(text, sizeof text, "%u idle worker%s", a->move.idle_workers,
+                                 a->move.idle_workers == 1 ? "" : "s");
+        }
+        if (a->move.idle_servers > 0) {
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s%u idle parameter server%s",
+                                  n > 0 ? " and " : "", a->move.idle_servers,
+                                  a->move.idle_servers == 1 ? "" : "s");
+        }
+        snprintf(text + n, sizeof text - n, " joined");
         ps_attempt_move(a, "JOINED", text, step);
     }
 }
 
-bool ps_attempt_grow(ps_attempt *a, uint32_t count)
+bool ps_attempt_grow(ps_attempt *a, uint32_t workers, uint32_t servers)
 {
     bool is_training = a->commit.stage == PS_STAGE_GOING &&
                        a->commit.state == PSGD__V1__JOB_STATE__JOB_STATE_RUNNING;
@@ -129,7 +139,8 @@ bool ps_attempt_grow(ps_attempt *a, uint32_t count)
     }
     if (!a->move.grows) {
         a->move.grows = true;
-        a->move.idle_count = count;
+        a->move.idle_workers = workers;
+        a->move.idle_servers = servers;
         a->move.wait = (ps_checkpoint_wait){.told = may_grow, .stays = true};
         ps_attempt_await_checkpoint(a, 0, &a->move.wait);
     }

@@ -263,18 +263,38 @@ static uint32_t wants_more(const ps_live *job)
     return wants > has ? wants - has : 0;
 }
 
-/* Gives the workers that no queued job waits for to jobs that want more. */
+/* Returns the number of servers that the job has lost and wants back: with fewer of them its shards
+ * may be on one server only. */
+static uint32_t wants_servers(const ps_live *job)
+{
+    const Psgd__V1__JobSpec *spec = job->record.job->spec;
+    Psgd__V1__JobSpec now;
+    uint32_t has = 0;
+
+    if (spec->recovery == NULL || spec->recovery->replicas < 2 || spec->n_nodes > 0) {
+        return 0;
+    }
+    ps_job_spec_now(job->record.job, &now);
+    for (size_t i = 0; i < ps_attempt_count(job->attempt); i++) {
+        has += ps_attempt_member(job->attempt, i)->role == PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER;
+    }
+    return now.pservers > has ? now.pservers - has : 0;
+}
+
+/* Gives the nodes that no queued job waits for to jobs that want more. */
 static void grow(look *l)
 {
     ps_live *next;
 
-    for (ps_live *job = l->c->jobs.active; job && l->idle.workers > 0; job = next) {
-        uint32_t more = wants_more(job);
+    for (ps_live *job = l->c->jobs.active; job; job = next) {
+        uint32_t workers = wants_more(job), servers = wants_servers(job);
 
         next = job->active_next;
-        more = more < l->idle.workers ? more : l->idle.workers;
-        if (more > 0 && ps_attempt_grow(job->attempt, more)) {
-            l->idle.workers -= more;
+        workers = workers < l->idle.workers ? workers : l->idle.workers;
+        servers = servers < l->idle.pservers ? servers : l->idle.pservers;
+        if (workers + servers > 0 && ps_attempt_grow(job->attempt, workers, servers)) {
+            l->idle.workers -= workers;
+            l->idle.pservers -= servers;
         }
     }
 }

@@ -264,6 +264,26 @@ class Join(ElasticTest):
         self.assertEqual((job.state, job.restarts), (DONE, 2))
         self.assertEqual(model_of(c.files(job.id)), model_of(straight))
 
+    def test_a_job_with_copies_takes_back_a_server_when_one_comes(self):
+        """With one server it has no copies; with the second one the loss of the first rolls nothing back."""
+        c = self.cluster(workers=4, pservers=2, coordinator_args=["--grow-interval", "300ms"])
+        c.wait_nodes(6)
+        straight = self.straight(c)
+        job = c.submit({**JOB, **PACE, "recovery": {"replicas": 2}}, pservers=2)
+        c.wait(job.id, lambda j: j.progress.step > 1)
+        c.pservers[0].kill()
+        job = c.wait(job.id, lambda j: j.restarts == 1 and j.state == RUNNING)
+        self.assertEqual(self.processes(job)[1], 1)
+        c.pservers[0].start()
+        job = c.wait(job.id, lambda j: len(j.recoveries) == 2 and j.state == RUNNING)
+        self.assertEqual((self.processes(job)[1], job.recoveries[1].reason, job.recoveries[1].message),
+                         (2, "JOINED", "1 idle parameter server joined"))
+        c.pservers[1].kill()
+        job = c.wait(job.id)
+        self.assertEqual((job.state, job.restarts), (DONE, 2), job.message)
+        self.assertTrue(all(r.step - r.from_step <= 1 for r in job.recoveries), job.recoveries)
+        self.assertEqual(model_of(c.files(job.id)), model_of(straight))
+
     def test_none_joins_a_job_that_does_not_ask_or_while_others_wait(self):
         c = self.cluster(workers=2, pservers=1, coordinator_args=["--grow-interval", "10ms"])
         c.wait_nodes(3)
