@@ -93,6 +93,7 @@ ps_script_test(chaos chaos/campaign.py)
 
 ps_script_test(adversary_blame adversary/test_blame.py)
 ps_script_test(adversary_campaign adversary/test_campaign.py)
+ps_script_test(adversary_hostile adversary/test_hostile.py)
 ps_script_test(adversary_long adversary/test_long.py)
 ps_script_test(adversary_registry adversary/test_registry.py)
 ps_script_test(adversary_paths adversary/test_paths.py)

@@ -14,6 +14,10 @@ add_dependencies(test_script_taken taken_sandbox)
 target_compile_definitions(test_script_taken PRIVATE
     PS_TAKEN_SANDBOX="${PROJECT_BINARY_DIR}/tests/taken_sandbox" PS_SLOW=$<IF:$<BOOL:${SANITIZE}>,10,3>)
 
+add_executable(sandbox_driver support/sandbox_driver.c)
+target_link_libraries(sandbox_driver PRIVATE ps_script)
+set_target_properties(sandbox_driver PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+
 add_executable(bench_script bench/bench_script.c)
 target_link_libraries(bench_script PRIVATE ps_script)
 set_target_properties(bench_script PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bench)
