@@ -14,6 +14,21 @@ add_dependencies(test_script_taken taken_sandbox)
 target_compile_definitions(test_script_taken PRIVATE
     PS_TAKEN_SANDBOX="${PROJECT_BINARY_DIR}/tests/taken_sandbox" PS_SLOW=$<IF:$<BOOL:${SANITIZE}>,10,3>)
 
+# drawn programs: a few here, millions by hand
+add_executable(script_fuzz support/script_fuzz.c support/lua_program.c)
+target_link_libraries(script_fuzz PRIVATE ps_script ps_sandbox_vm)
+set_target_properties(script_fuzz PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+add_dependencies(script_fuzz psgd-sandbox)
+foreach(where vm sandbox)
+    add_test(NAME script_fuzz_${where} COMMAND script_fuzz ${where} 1 5000)
+    set_tests_properties(script_fuzz_${where} PROPERTIES TIMEOUT ${ps_test_seconds} LABELS system
+        ENVIRONMENT "PSGD_SANDBOX=${PROJECT_BINARY_DIR}/bin/psgd-sandbox")
+endforeach()
+ps_fuzzer(fuzz_script 20000 ps_script ps_sandbox_vm)
+if(TARGET fuzz_script)
+    target_sources(fuzz_script PRIVATE support/lua_program.c)
+endif()
+
 add_executable(sandbox_driver support/sandbox_driver.c)
 target_link_libraries(sandbox_driver PRIVATE ps_script)
 set_target_properties(sandbox_driver PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
