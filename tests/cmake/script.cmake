@@ -6,13 +6,17 @@ target_compile_definitions(test_script PRIVATE PS_SOURCE_DIR="${PROJECT_SOURCE_D
 set_property(TEST test_script APPEND PROPERTY ENVIRONMENT "PSGD_SANDBOX=${PROJECT_BINARY_DIR}/bin/psgd-sandbox")
 
 # a sandbox that an attacker has taken over
+set(taken_slow 3)
+if(SANITIZE)
+    set(taken_slow 10)
+endif()
 add_executable(taken_sandbox support/taken_sandbox.c)
 target_link_libraries(taken_sandbox PRIVATE ps_options)
 set_target_properties(taken_sandbox PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 ps_test(system test_script_taken ps_script)
 add_dependencies(test_script_taken taken_sandbox)
 target_compile_definitions(test_script_taken PRIVATE
-    PS_TAKEN_SANDBOX="${PROJECT_BINARY_DIR}/tests/taken_sandbox" PS_SLOW=$<IF:$<BOOL:${SANITIZE}>,10,3>)
+    PS_TAKEN_SANDBOX="${PROJECT_BINARY_DIR}/tests/taken_sandbox" PS_SLOW=${taken_slow})
 
 # drawn programs: a few here, millions by hand
 add_executable(script_fuzz support/script_fuzz.c support/lua_program.c)

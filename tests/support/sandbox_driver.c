@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sandbox_driver.c - runs programs in sandboxes, for tests that are written in Python.
  *
- * sandbox_driver INSTRUCTIONS MEMORY_BYTES TIME_MS reads programs from the standard input: the
- * bytes as 4 bytes little-endian, then the text. It loads each; if that works it calls encode with
- * 64 values and decode with what was written. It writes a line for each: the code of the status,
- * the longest call in microseconds, the process of the sandbox, and the reason.
+ * sandbox_driver INSTRUCTIONS MEMORY_BYTES TIME_MS [background] reads programs from the standard
+ * input: the bytes as 4 bytes little-endian, then the text. It loads each; if that works it calls
+ * encode with 64 values and decode with what was written. It writes a line for each: the code of
+ * the status, the longest call in microseconds, the process of the sandbox, and the reason.
  */
 #include "common/base/bytes.h"
 #include "common/base/clock.h"
@@ -109,13 +109,14 @@ int main(int argc, char **argv)
     static char text[PS_SANDBOX_ROOM];
     uint8_t head[4];
 
-    if (argc != 4) {
-        fputs("sandbox_driver INSTRUCTIONS MEMORY_BYTES TIME_MS\n", stderr);
+    if (argc < 4) {
+        fputs("sandbox_driver INSTRUCTIONS MEMORY_BYTES TIME_MS [background]\n", stderr);
         return 2;
     }
     budget = (ps_sandbox_budget){.instructions = strtoull(argv[1], NULL, 10),
                                  .memory = strtoull(argv[2], NULL, 10),
-                                 .time_us = strtoull(argv[3], NULL, 10) * 1000};
+                                 .time_us = strtoull(argv[3], NULL, 10) * 1000,
+                                 .is_background = argc > 4 && strcmp(argv[4], "background") == 0};
     while (fread(head, 1, sizeof head, stdin) == sizeof head) {
         size_t bytes = ps_get_u32(head);
 
