@@ -159,8 +159,8 @@ static uint64_t run_in_vm(ps_sandbox_memory *shared, uint64_t seed, bool counts_
 
         shared->instructions = INSTRUCTIONS;
         shared->memory = MEMORY;
-        memset(shared->results, 0, sizeof shared->results);
         set_call(shared, which, bytes);
+        memset(shared->results, 0, sizeof shared->results);
         ps_vm_answer(shared);
         if (shared->failed != 0) {
             /* how much memory tables take depends on the seed of hashes */
