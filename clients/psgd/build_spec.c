@@ -3,6 +3,7 @@
  * fields it sets. */
 #include "clients/psgd/build_spec.h"
 
+#include "clients/psgd/code_files.h"
 #include "clients/psgd/nodes_file.h"
 #include "clients/psgd/old_names.h"
 
@@ -401,6 +402,9 @@ ps_status ps_spec_build(const char *path, const ps_spec_flags *flags, ps_error *
         st = ps_document_parse_file(path, &json);
     } else {
         json = json_object();
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_code_files_read(json, path != NULL ? path : "", &flags->code);
     }
     if (ps_is_ok(&st)) {
         st = ps_spec_build_json(json, path != NULL ? path : "", flags, error, out);

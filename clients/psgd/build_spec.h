@@ -29,6 +29,7 @@ typedef struct ps_spec_flags {
     const char *codec, *codec_up, *codec_down;
     const char *bandwidth;
     bool maximise;
+    ps_option_list code; /* paths of files of code */
     ps_option_list metrics;
     ps_option_list set; /* PATH=VALUE as ps_pb_set takes them; applied last */
 } ps_spec_flags;

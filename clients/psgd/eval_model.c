@@ -99,6 +99,9 @@ static ps_status make_plan(ps_eval_model *m, ps_error *error)
     ps_error_init(error, ps_ok(), NULL);
     st = ps_look(spec, m->data_path, &full);
     if (ps_is_ok(&st)) {
+        st = ps_code_complete(full, note_violation, error);
+    }
+    if (ps_is_ok(&st)) {
         st = ps_plan_create(full, note_violation, error, &m->plan);
         psgd__v1__job_spec__free_unpacked(full, NULL);
     }

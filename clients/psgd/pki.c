@@ -279,7 +279,8 @@ static ps_status revoke(turn *t)
     if (ps_is_ok(&st)) {
         json_object_set_new(t->json, "revoked", json_integer((json_int_t)count));
         json_object_set_new(t->json, "join_tokens", json_integer((json_int_t)ended));
-        ps_strbuf_printf(&t->text, "%-12s %zu\n%-12s %zu\n", "revoked", count, "join tokens", ended);
+        ps_strbuf_printf(&t->text, "%-12s %zu\n%-12s %zu\n", "revoked", count, "join tokens",
+                         ended);
     }
     if (ps_is_ok(&st) && is_list) {
         ps_strbuf_printf(&t->text, "%-12s %s/crl.pem\n", "list", t->options->pki);

@@ -93,6 +93,8 @@
                      .help = "bytes a second of a node's link, for computing deadlines"),          \
     PS_OPTION_LIST(type, member.metrics, .name = "metric", .letter = 'M', .metavar = "NAME",       \
                    .help = "metric beside the loss, instead of the job's"),                        \
+    PS_OPTION_LIST(type, member.code, .name = "code", .metavar = "FILE",                           \
+                   .help = "file of Lua code that the job brings along (docs/code.md)"),           \
     PS_OPTION_LIST(type, member.set, .name = "set", .letter = 's', .metavar = "PATH=VALUE",        \
                    .help = "set any field of the job, such as timeouts.lease_ms=5000 or "          \
                            "optimizer.rule.params.beta1=0.8")

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trace_job.c - psgd trace JOB: records a timeline of some steps of a job while it trains, and fetches
- * the file. */
+/* trace_job.c - psgd trace JOB: records a timeline of some steps of a job while it trains, and
+ * fetches the file. */
 #include "clients/psgd/fetch.h"
 #include "clients/psgd/show.h"
 

@@ -110,6 +110,9 @@ static bool make_plan(training *t, const char *path)
         }
     }
     if (ps_is_ok(&st)) {
+        st = error.status = ps_code_complete(full != NULL ? full : spec, note_violation, &error);
+    }
+    if (ps_is_ok(&st)) {
         st = error.status =
             ps_plan_create(full != NULL ? full : spec, note_violation, &error, &t->plan);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bitpack.h - small numbers packed side by side, lowest bit first: number i takes the bits i *
- * bits to (i + 1) * bits - 1. Bits behind the last number are 0. Private to common/codec and
- * its tests. */
+ * bits to (i + 1) * bits - 1. Bits behind the last number are 0. For codecs, built-in and of jobs.
+ */
 #ifndef PS_COMMON_CODEC_BITPACK_H
 #define PS_COMMON_CODEC_BITPACK_H
 

@@ -187,12 +187,37 @@ static ps_status resolve(const ps_codec *expected, const Psgd__V1__Encoding *hea
         return ps_fail(PS_DATA_LOSS, "slice %u: has rows, but codec %s always sends all values",
                        head->slice, codec->name);
     }
-    if (expected != NULL && codec->wire != expected->wire) {
+    if (expected != NULL && codec->wire != expected->wire &&
+        (expected->wire != PSGD__V1__ENCODING__CODEC_SCRIPT || !codec->is_identity)) {
         return ps_fail(PS_INVALID_ARGUMENT, "slice %u: has codec %s, but the job says %s",
                        head->slice, codec->name, expected->name);
     }
     *out = codec;
     return ps_ok();
+}
+
+/* Decodes the encoding of a script, which can fail in ways that no check foresees, to plain
+ * float32. */
+static ps_status decode_script(const ps_codec *expected, const Psgd__V1__Encoding **head,
+                               const uint8_t **in, size_t *len, size_t n, Psgd__V1__Encoding *plain,
+                               uint8_t *room)
+{
+    static Psgd__V1__F32 f32 = PSGD__V1__F32__INIT;
+    float *values = (float *)(void *)room;
+    ps_status st = ps_codec_decode(expected, *head, *in, *len, PS_INTO_SET, values, n);
+
+    if (!ps_is_ok(&st) || *len == 0) {
+        return st;
+    }
+    psgd__v1__encoding__init(plain);
+    plain->slice = (*head)->slice;
+    plain->codec_case = PSGD__V1__ENCODING__CODEC_F32;
+    plain->f32 = &f32;
+    *len = n * sizeof *values;
+    plain->payload_bytes = (uint32_t)*len;
+    *in = room;
+    *head = plain;
+    return st;
 }
 
 ps_status ps_codec_decompress(const ps_codec *expected, const Psgd__V1__Encoding **head,
@@ -202,6 +227,9 @@ ps_status ps_codec_decompress(const ps_codec *expected, const Psgd__V1__Encoding
     const ps_codec *codec;
     ps_status st;
 
+    if ((*head)->codec_case == PSGD__V1__ENCODING__CODEC_SCRIPT) {
+        return decode_script(expected, head, in, len, n, plain, room);
+    }
     if ((*head)->lossless == PSGD__V1__LOSSLESS__LOSSLESS_UNSPECIFIED) {
         return ps_ok();
     }

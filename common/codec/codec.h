@@ -12,12 +12,12 @@
 
 /* Returns the codec with this name, or NULL if there is none. */
 const ps_codec *ps_codec_find(const char *name);
-/* Makes the codec known that decodes encodings of scripts (common/script). Any number of times, with the
- * same table. */
+/* Makes the codec known that decodes encodings of scripts (common/script). Any number of times,
+ * with the same table. */
 void ps_codec_know_scripts(const ps_codec *codec);
 
-/* Returns the codec with this member of the oneof, or NULL if there is none. For scripts it is the one of
- * ps_codec_know_scripts, which can check and decode only. */
+/* Returns the codec with this member of the oneof, or NULL if there is none. For scripts it is the
+ * one of ps_codec_know_scripts, which can check and decode only. */
 const ps_codec *ps_codec_of_wire(Psgd__V1__Encoding__CodecCase wire);
 
 /* Calls fn once per codec, in the order of common/codec/list.h. */
@@ -71,10 +71,10 @@ PS_MUST_USE ps_status ps_codec_check_finite(const ps_codec *expected,
                                             const Psgd__V1__Encoding *head, const uint8_t *in,
                                             size_t len, size_t n, float *room);
 
-/* Removes the compression, for callers that check an encoding on arrival and decode it later.
- * *head, *in and *len become an encoding of the same values in `plain` and `room`
- * (PS_CODEC_ROOM); they stay the same without compression. The old *head must outlive the new
- * one. Fails as ps_codec_check does, but does not run the codec's own check. */
+/* Removes the compression, and decodes what a script encoded, for callers that check an encoding on
+ * arrival and decode it later. *head, *in and *len become an encoding of the same values in `plain`
+ * and `room` (PS_CODEC_ROOM, aligned for floats); else they stay the same. The old *head must
+ * outlive the new one. Fails as ps_codec_check does, but does not run the codec's own check. */
 PS_MUST_USE ps_status ps_codec_decompress(const ps_codec *expected, const Psgd__V1__Encoding **head,
                                           const uint8_t **in, size_t *len, size_t n,
                                           Psgd__V1__Encoding *plain, uint8_t *room);

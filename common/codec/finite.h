@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* finite.h - what codecs with a scale do before they compute the scale. Private to
- * common/codec. */
+/* finite.h - what codecs with a scale do before they compute the scale. For codecs, built-in and of
+ * jobs. */
 #ifndef PS_COMMON_CODEC_FINITE_H
 #define PS_COMMON_CODEC_FINITE_H
 

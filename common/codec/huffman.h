@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* huffman.h - Huffman codes (Huffman 1952) for small numbers. The code lengths are fitted to
- * the numbers and sent with them. Private to common/codec and its tests.
+ * the numbers and sent with them. For codecs, built-in and of jobs.
  *
  * The bytes: the code length of each symbol, 4 bits each, lowest first, 0 for a symbol that
  * does not occur; then the codes, lowest bit first. The codes are canonical: ascending by

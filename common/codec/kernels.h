@@ -2,7 +2,7 @@
 /* kernels.h - the loops over values, one table per kind of processor.
  *
  * All tables give the same bytes and the same values, to the last bit: the plain table is the
- * definition, the others are faster. Private to common/codec and its tests.
+ * definition, the others are faster. For common/codec, its tests, and code of jobs.
  *
  * n is the number of values. Byte pointers need no alignment. Ranges do not overlap. Functions
  * named _set write y, functions named _add add to y.

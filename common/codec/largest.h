@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* largest.h - selects the k largest of values by the bits of their magnitudes, so infinities
- * and NaN are the largest. For topk and dgc. Private to common/codec. */
+ * and NaN are the largest. For topk, dgc and code of jobs. */
 #ifndef PS_COMMON_CODEC_LARGEST_H
 #define PS_COMMON_CODEC_LARGEST_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sparse.h - k of the n values of a slice with their positions: for topk, dgc and threshold.
- * Rows (stages.h) use positions too. Private to common/codec and its tests.
+ * Rows (stages.h) use positions too. For codecs, built-in and of jobs.
  *
  * The bytes: the positions, ascending, then the values as binary32. There are no bytes of
  * positions if k is 0 or n. Else positions are packed with the bits of n - 1 (bitpack.h), or a

@@ -140,6 +140,16 @@ static bool find(ps_check *check, const char *field, const ps_kind *kind, const 
     wanted w = {.name = name};
 
     kind->each(compare, &w);
+    for (size_t i = 0; i < check->script_count; i++) {
+        const ps_script_about *about = ps_script_about_of(check->scripts[i]);
+
+        if (strcmp(about->kind, kind->name) == 0) {
+            const ps_plugin own = {about->name, about->summary,
+                                   ps_script_params(check->scripts[i])};
+
+            compare(&own, &w);
+        }
+    }
     if (!w.is_there) {
         const char *meant = ps_nearest(name, w.all, w.count);
 

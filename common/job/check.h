@@ -9,6 +9,7 @@
 
 #include "common/job/kinds.h"
 #include "common/job/spec.h"
+#include "common/script/script.h"
 
 enum { PS_FIELD_MAX = 96 }; /* bytes of a path */
 
@@ -16,6 +17,8 @@ typedef struct ps_check {
     ps_violate_fn *violate; /* (optional) */
     void *arg;
     const Psgd__V1__JobSpec *given; /* (optional) before its preset was laid under it */
+    ps_script *const *scripts;      /* (script_count): the job's own plugins */
+    size_t script_count;
     size_t count;
     char first[PS_FIELD_MAX + 512 + 2]; /* path and text of the first report, for a status */
 } ps_check;

@@ -57,8 +57,8 @@ static void check_match(ps_check *check, const char *field, const char *match,
 }
 
 /* Checks the codec of an exception (VariableCodec). A choice without name and numbers is none. */
-static void check_exception(ps_check *check, const char *field, Psgd__V1__Choice **choice,
-                            ps_codec_choice *out)
+static void check_exception(ps_check *check, const ps_plan *plan, const char *field,
+                            Psgd__V1__Choice **choice, ps_codec_choice *out)
 {
     if (*choice != NULL && (*choice)->name[0] == '\0' && (*choice)->n_params == 0) {
         ps_choice_free(*choice);
@@ -66,7 +66,7 @@ static void check_exception(ps_check *check, const char *field, Psgd__V1__Choice
     }
     if (*choice != NULL &&
         ps_check_choice(check, field, &ps_kind_codec, *choice, "f32", &out->params)) {
-        out->codec = ps_codec_find((*choice)->name);
+        out->codec = ps_plan_codec(plan, (*choice)->name);
     }
 }
 
@@ -145,6 +145,31 @@ static void check_rows(ps_check *check, const char *field, const char *way,
 }
 
 /* Refuses codecs where they cannot be used. Each variable's choices are checked once. */
+/* Refuses a job's own codecs where nobody would end the job with a failure of theirs: they encode
+ * pushes to servers. */
+static void check_code(ps_check *check, const char *field, const ps_plan *plan,
+                       const ps_codec_choice *up, const ps_codec_choice *down)
+{
+    char path[PS_FIELD_MAX];
+
+    if (down->codec != NULL && down->codec->wire == PSGD__V1__ENCODING__CODEC_SCRIPT) {
+        snprintf(path, sizeof path, "%s.down.name", field);
+        ps_check_bad(
+            check, path,
+            "is \"%s\", which is code of the job; for weights built-in codecs are allowed, and "
+            "code for pushes (codec.up, --codec-up)",
+            down->codec->name);
+    }
+    if (up->codec != NULL && up->codec->wire == PSGD__V1__ENCODING__CODEC_SCRIPT &&
+        plan->mesh != NULL) {
+        snprintf(path, sizeof path, "%s.up.name", field);
+        ps_check_bad(
+            check, path,
+            "is \"%s\", which is code of the job; with exchange %s built-in codecs are allowed",
+            up->codec->name, plan->mesh->name);
+    }
+}
+
 static void check_uses(ps_check *check, const char *field, const ps_plan *plan,
                        const ps_codec_choice *up, const ps_codec_choice *down)
 {
@@ -177,6 +202,7 @@ static void check_uses(ps_check *check, const char *field, const ps_plan *plan,
     if (up->codec != NULL) {
         check_difference(check, field, plan, up);
     }
+    check_code(check, field, plan, up, down);
     check_rows(check, field, "up", up);
     check_rows(check, field, "down", down);
     if (up->codec != NULL && ps_feedback_is_on(up->codec, &up->params) && r > 1 && !sums &&
@@ -331,11 +357,11 @@ void ps_check_codecs(ps_check *check, ps_plan *plan)
     bool *is_excepted = ps_xcalloc(layout->variable_count, sizeof *is_excepted);
 
     if (ps_check_choice(check, "spec.codec.up", &ps_kind_codec, spec->up, "f32", &up.params)) {
-        up.codec = ps_codec_find(spec->up->name);
+        up.codec = ps_plan_codec(plan, spec->up->name);
     }
     if (ps_check_choice(check, "spec.codec.down", &ps_kind_codec, spec->down, "f32",
                         &down.params)) {
-        down.codec = ps_codec_find(spec->down->name);
+        down.codec = ps_plan_codec(plan, spec->down->name);
     }
     check_uses(check, "spec.codec", plan, &up, &down);
     plan->up = ps_xcalloc(layout->variable_count, sizeof *plan->up);
@@ -361,9 +387,9 @@ void ps_check_codecs(ps_check *check, ps_plan *plan)
         snprintf(field, sizeof field, "spec.codec.variables[%zu].match", i);
         check_match(check, field, x->match, layout);
         snprintf(field, sizeof field, "spec.codec.variables[%zu].up", i);
-        check_exception(check, field, &x->up, &x_up);
+        check_exception(check, plan, field, &x->up, &x_up);
         snprintf(field, sizeof field, "spec.codec.variables[%zu].down", i);
-        check_exception(check, field, &x->down, &x_down);
+        check_exception(check, plan, field, &x->down, &x_down);
         if (x->up != NULL || x->down != NULL) {
             const ps_codec_choice none = {0};
 

@@ -101,6 +101,8 @@ void ps_numbers_underlay(ProtobufCMessage *message, const ProtobufCMessage *unde
 void ps_numbers_store(ProtobufCMessage *message, const ps_param *table, const ps_params *values)
 {
     for (size_t i = 0; table != NULL && table[i].name != NULL; i++) {
-        ps_numbers_set(message, table[i].name, values->v[i]);
+        if (table[i].min < table[i].max) { /* a number with one value is no choice */
+            ps_numbers_set(message, table[i].name, values->v[i]);
+        }
     }
 }

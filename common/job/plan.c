@@ -357,6 +357,7 @@ ps_status ps_plan_create(const Psgd__V1__JobSpec *spec, ps_violate_fn *violate, 
     ps_name_foreign_data(plan->spec);
     apply_preset(&check, plan);
     ps_spec_complete(plan->spec);
+    ps_check_code(&check, plan);
     ps_check_exchange(&check, plan);
     check_scalars(&check, plan);
     check_timeouts(&check, plan->spec->timeouts);
@@ -421,6 +422,9 @@ void ps_plan_destroy(ps_plan *plan)
     free(plan->tables);
     free(plan->table_rows);
     free(plan->table_of);
+    for (size_t i = 0; i < plan->script_count; i++) {
+        ps_script_close(plan->scripts[i]);
+    }
     ps_spec_free(plan->spec);
     free(plan);
 }

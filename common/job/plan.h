@@ -13,6 +13,7 @@
 #include "common/data/assign.h"
 #include "common/data/dataset.h"
 #include "common/data/feed.h"
+#include "common/job/code.h"
 #include "common/job/layout.h"
 #include "common/job/spec.h"
 #include "common/mesh/mesh.h"
@@ -60,6 +61,9 @@ typedef struct ps_plan_table {
 
 typedef struct ps_plan {
     Psgd__V1__JobSpec *spec; /* every default filled in */
+
+    ps_script *scripts[PS_CODE_FILES_MAX]; /* (script_count): of spec.code */
+    size_t script_count;
 
     ps_data_conf data_conf;
     const ps_data_source *data; /* data_conf's */
@@ -139,6 +143,13 @@ typedef struct ps_plan {
     uint64_t total_steps;       /* batches_per_epoch * epochs, or less: spec.max_steps */
     uint64_t total_clocks;      /* exchanges: the steps, or the rounds they make */
 } ps_plan;
+
+/* Returns the script of a kind and name, or NULL. Valid as long as the plan. */
+ps_script *ps_plan_script(const ps_plan *plan, const char *kind, const char *name);
+
+/* Returns the first failure of the job's code in this process, or OK. What was computed since is
+ * worthless. Any thread. */
+ps_status ps_plan_code_failure(const ps_plan *plan);
 
 /* Returns whether only users' programs know the model (spec.model.foreign). */
 bool ps_plan_is_foreign(const ps_plan *plan);

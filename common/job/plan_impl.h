@@ -11,6 +11,12 @@
 #include "common/job/check.h"
 #include "common/job/plan.h"
 
+/* Checks spec.code, and opens it for the plan and the check. Before every choice. */
+void ps_check_code(ps_check *check, ps_plan *plan);
+
+/* Returns a codec by name: a script's or a built-in one; NULL: there is none. */
+const ps_codec *ps_plan_codec(const ps_plan *plan, const char *name);
+
 /* Checks the data set's shapes and limits. Fills plan->data_conf, data, facts and the counts. */
 bool ps_check_data(ps_check *check, ps_plan *plan);
 

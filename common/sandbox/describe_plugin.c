@@ -23,6 +23,9 @@ static const struct {
     {"transform", {"sample"}},       {"consistency", {"admit"}}, {"compute", {"map"}},
 };
 
+/* Fields that are true or false; left out they are false. */
+static const char *const traits[] = {"unbiased", "sparse", "keeps_zeros", "cost"};
+
 typedef struct sheet {
     char *text;
     size_t room, n;
@@ -205,11 +208,15 @@ uint32_t ps_describe_plugin(lua_State *lua, char *text, size_t room, ps_plugin_n
     put_line(lua, &to, line);
     snprintf(line, sizeof line, "summary %s\n", line_field(lua, plugin, "summary"));
     put_line(lua, &to, line);
-    snprintf(line, sizeof line, "bits %.17g\nis_unbiased %d\nis_sparse %d\nkeeps_zeros %d\n",
-             number_field(lua, plugin, "the plugin", "bits", 32),
-             bool_field(lua, plugin, "unbiased"), bool_field(lua, plugin, "sparse"),
-             bool_field(lua, plugin, "keeps_zeros"));
+    snprintf(line, sizeof line, "bits %.17g\n",
+             number_field(lua, plugin, "the plugin", "bits", 32));
     put_line(lua, &to, line);
+    for (size_t i = 0; i < sizeof traits / sizeof traits[0]; i++) {
+        if (bool_field(lua, plugin, traits[i])) {
+            snprintf(line, sizeof line, "trait %s\n", traits[i]);
+            put_line(lua, &to, line);
+        }
+    }
     put_numbers(lua, &to, plugin, numbers);
     return (uint32_t)to.n;
 }

@@ -17,9 +17,9 @@ typedef struct ps_plugin_numbers {
 } ps_plugin_numbers;
 
 /* Writes what the table on the top of the stack says to text, as lines of a key, a blank and a
- * value: kind, name, summary, then by kind bits, is_unbiased, is_sparse, keeps_zeros, and for each
- * number "number NAME DEFAULT MIN MAX INTEGER HELP". Returns the bytes. Raises an error if a field
- * is missing or wrong. */
+ * value: kind, name, summary, bits, "trait NAME" for each that is true, and for each number "number
+ * NAME DEFAULT MIN MAX INTEGER HELP". Returns the bytes. Raises an error if a field is missing or
+ * wrong. */
 uint32_t ps_describe_plugin(lua_State *lua, char *text, size_t room, ps_plugin_numbers *numbers);
 
 #endif

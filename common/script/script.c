@@ -164,6 +164,11 @@ ps_script *ps_script_of_params(const ps_params *params)
     return ps_script_of_id((uint64_t)params->v[0]);
 }
 
+const ps_param *ps_script_params(const ps_script *script)
+{
+    return script->plugin.params;
+}
+
 const ps_codec *ps_script_codec(const ps_script *script)
 {
     return script->plugin.codec.name != NULL ? &script->plugin.codec : NULL;
@@ -329,11 +334,13 @@ static ps_status load(const char *text, size_t bytes, ps_sandbox **out)
 }
 
 /* Gives a sandbox back, and keeps the first failure. */
-static void give_back(ps_script *s, ps_sandbox *sandbox, const ps_status *st)
+static void give_back(ps_script *s, ps_sandbox *sandbox, ps_status *st)
 {
     pthread_mutex_lock(&s->lock);
-    if (!ps_is_ok(st) && ps_is_ok(&s->failure)) {
-        s->failure = *st;
+    if (!ps_is_ok(st)) {
+        st->code =
+            PS_FAILED_PRECONDITION; /* no loss of the node, after which the job would begin anew */
+        s->failure = ps_is_ok(&s->failure) ? *st : s->failure;
     }
     if (sandbox != NULL && !ps_sandbox_is_over(sandbox) && !ps_sandbox_is_old(sandbox) &&
         s->idle_count < LANES) {

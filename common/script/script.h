@@ -18,13 +18,24 @@
 
 enum { PS_SCRIPT_NAME = 32, PS_SCRIPT_SUMMARY = 192 };
 
+/* What a plugin promises, as bits. */
+enum {
+    PS_TRAIT_UNBIASED = 1,
+    PS_TRAIT_SPARSE = 2,
+    PS_TRAIT_KEEPS_ZEROS = 4,
+    PS_TRAIT_COST = 8, /* metric: less is better */
+    PS_TRAIT_END = 16
+};
+/* Returns the name of a trait, as files of code have it. */
+const char *ps_script_trait_name(uint32_t trait);
+
 /* What a file says of its plugin. */
 typedef struct ps_script_about {
     char kind[PS_SCRIPT_NAME]; /* codec, schedule, metric, transform, consistency, compute */
     char name[PS_SCRIPT_NAME];
     char summary[PS_SCRIPT_SUMMARY];
-    double bits; /* of a codec: most bits a value */
-    bool is_unbiased, is_sparse, keeps_zeros;
+    double bits;     /* of a codec: most bits a value */
+    uint32_t traits; /* of PS_TRAIT_... */
     uint32_t number_count;
     ps_param numbers[PS_SANDBOX_NUMBERS + 1]; /* ends with a number without name */
     char names[PS_SANDBOX_NUMBERS][PS_SCRIPT_NAME];
@@ -63,6 +74,9 @@ const char *ps_script_text(const ps_script *script, size_t *bytes);
 /* Returns the plugin's table if the script is of that kind, else NULL. Valid while the script is
  * open. The first of its numbers says which script it is; it has one value. */
 const ps_codec *ps_script_codec(const ps_script *script);
+
+/* Returns the table of numbers of the plugin. */
+const ps_param *ps_script_params(const ps_script *script);
 
 /* An argument or a result of a call. */
 typedef struct ps_script_value {

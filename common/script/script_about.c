@@ -8,6 +8,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *ps_script_trait_name(uint32_t trait)
+{
+    switch (trait) {
+    case PS_TRAIT_UNBIASED:
+        return "unbiased";
+    case PS_TRAIT_SPARSE:
+        return "sparse";
+    case PS_TRAIT_KEEPS_ZEROS:
+        return "keeps_zeros";
+    case PS_TRAIT_COST:
+        return "cost";
+    default:
+        return "";
+    }
+}
+
 /* Reads a number from the start of *at, up to a blank. */
 static bool read_real(char **at, double *x)
 {
@@ -116,16 +132,13 @@ static bool read_line(char *line, ps_script_about *about)
         about->bits = strtod(line, NULL);
         return about->bits > 0 && about->bits <= 64;
     }
-    if (strcmp(key, "is_unbiased") == 0) {
-        about->is_unbiased = line[0] == '1';
-        return true;
+    for (uint32_t trait = 1; trait < PS_TRAIT_END; trait *= 2) {
+        if (strcmp(key, "trait") == 0 && strcmp(line, ps_script_trait_name(trait)) == 0) {
+            about->traits |= trait;
+            return true;
+        }
     }
-    if (strcmp(key, "is_sparse") == 0) {
-        about->is_sparse = line[0] == '1';
-        return true;
-    }
-    about->keeps_zeros = line[0] == '1';
-    return strcmp(key, "keeps_zeros") == 0;
+    return false;
 }
 
 ps_status ps_script_about_read(char *lines, ps_script_about *about)

@@ -15,9 +15,9 @@ static ps_codec_facts facts(const ps_params *params)
     const ps_script_about *about = ps_script_about_of(ps_script_of_params(params));
 
     return (ps_codec_facts){
-        .is_unbiased = about->is_unbiased,
-        .is_sparse = about->is_sparse,
-        .keeps_zeros = about->keeps_zeros,
+        .is_unbiased = (about->traits & PS_TRAIT_UNBIASED) != 0,
+        .is_sparse = (about->traits & PS_TRAIT_SPARSE) != 0,
+        .keeps_zeros = (about->traits & PS_TRAIT_KEEPS_ZEROS) != 0,
         .error_of_value = INFINITY,
         .error_of_max = INFINITY,
     };

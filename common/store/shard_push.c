@@ -86,7 +86,7 @@ static ps_status push(ps_store *store, uint32_t worker, uint64_t clock, uint32_t
     ps_status st = ps_book_check_worker(&store->book, worker, contributor);
     const shard_slice *slice;
     Psgd__V1__Encoding plain;
-    uint8_t room[PS_CODEC_ROOM];
+    _Alignas(float) uint8_t room[PS_CODEC_ROOM];
     size_t came = len;
     uint32_t s;
     bool is_in = false;

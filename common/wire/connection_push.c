@@ -150,6 +150,13 @@ static void put_slice(ps_connection *conn, connection_message *m, uint32_t posit
     size_t size =
         ps_coder_encode(&x->coder, slice->index, conn->clock, conn->block, grad, room, head);
 
+    if (x->plan->script_count > 0) {
+        ps_status st = ps_plan_code_failure(x->plan);
+
+        if (!ps_is_ok(&st)) {
+            ps_gate_fail(&x->gate, &st);
+        }
+    }
     if (x->kept != NULL && !conn->is_copy) {
         ps_kept_pushes_add(x->kept, &head->msg, is_plain ? (const uint8_t *)grad : room, size);
     }

@@ -47,6 +47,7 @@ typedef struct ps_coordinator_conf {
     int64_t grow_us; /* shortest time between two changes because idle workers join a job */
     /* most bytes of the packages of all attempts together; 0: no limit */
     uint64_t max_memory_bytes;
+    const char *code;        /* who may submit code: admin, submitter or off */
     const char *quotas;      /* file of the quotas of submitters; NULL or "": none */
     const char *pki;         /* folder of the authority that renews certificates of nodes, or "" */
     int64_t cert_life_s;     /* how long these are valid */

@@ -46,6 +46,7 @@ typedef struct settings {
     const char *tls_dir, *tokens, *quotas, *registry, *ops, *web;
     const char *etcd_ca, *etcd_cert, *etcd_key;
     const char *pki, *join_listen;
+    const char *code;
     const char *tracker_allow, *tracker_logins;
     int64_t heartbeat_us, lease_us, leader_lease_us, checkpoint_us, grow_us;
     int64_t min_free_mib, max_memory_mib;
@@ -85,6 +86,10 @@ static const ps_option options[] = {
     PS_OPTION_STRING(settings, quotas, .name = "quotas", .env = "PSGD_QUOTAS", .metavar = "FILE",
                      .help = "how many jobs, workers, parameters and bytes of files each submitter "
                              "may have (docs/security.md); needs --tls-dir"),
+    PS_OPTION_STRING(settings, code, .name = "code", .env = "PSGD_CODE", .value = "admin",
+                     .choices = "admin|submitter|off",
+                     .help = "who may submit jobs with code (docs/code.md): admins, submitters too, "
+                             "or nobody; without TLS everybody is an admin"),
     PS_OPTION_STRING(settings, tracker_allow, .name = "tracker-allow", .env = "PSGD_TRACKER_ALLOW",
                      .metavar = "HOST:PORT,...",
                      .help = "trackers that jobs may name (docs/trackers.md); off: none (default: "
@@ -527,6 +532,7 @@ static ps_status run(const settings *s, const char *data_dir, char **argv)
     ps_coordinator_conf conf = {.data_dir = data_dir,
                                 .checkpoint_path = s->checkpoint_path,
                                 .data_path = s->data_path,
+                                .code = s->code,
                                 .quotas = s->quotas,
                                 .pki = s->pki,
                                 .cert_life_s = s->cert_life_us / 1000000,

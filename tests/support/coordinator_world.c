@@ -145,6 +145,7 @@ static void start_coordinator(void *arg)
 {
     coordinator_world *w = arg;
     ps_coordinator_conf conf = {
+        .code = "admin",
         .data_dir = w->data_dir, .heartbeat_us = 30000, .lease_us = 3000000};
     char listen[64];
     ps_status st = ps_coordinator_create(w->s.loop, &conf, &w->c);

@@ -319,6 +319,21 @@ static ps_status count_files(submission *s)
                : ps_registry_each(s->held.c->reader, 0, over, add_files, s);
 }
 
+/* Completes the job's code, if its submitter may bring some. */
+static ps_status take_code(submission *s, Psgd__V1__JobSpec *spec)
+{
+    ps_status st = ps_ok();
+
+    if (spec->n_code > 0) {
+        st = ps_access_check_code(&s->owner, s->held.c->conf.code);
+    }
+    if (!ps_is_ok(&st)) {
+        ps_error_violate(&s->error, "spec.code", "%s", st.text);
+        return st;
+    }
+    return ps_code_complete(spec, note_violation, &s->error);
+}
+
 static void check(ps_task *task)
 {
     submission *s = PS_CONTAINER_OF(task, submission, task);
@@ -329,6 +344,11 @@ static void check(ps_task *task)
         return;
     }
     ps_error_init(&s->error, ps_fail(PS_INVALID_ARGUMENT, "wrong fields"), "BAD_JOB_SPEC");
+    st = take_code(s, s->full ? s->full : s->spec);
+    if (!ps_is_ok(&st)) {
+        s->error.status = st;
+        return;
+    }
     st = ps_plan_create(s->full ? s->full : s->spec, note_violation, &s->error, &s->plan);
     if (ps_is_ok(&st)) {
         st = check_init(s->held.c, &s->owner, s->plan, &s->error);

@@ -37,6 +37,18 @@ ps_status ps_access_check(const ps_principal *caller, const Psgd__V1__Job *job, 
                    what == PS_ACCESS_SEE ? "see" : "change");
 }
 
+ps_status ps_access_check_code(const ps_principal *caller, const char *who)
+{
+    bool is_off = strcmp(who, "off") == 0;
+
+    if (!is_off && (ps_access_has(caller, "", PS_ACCESS_CHANGE) || strcmp(who, "submitter") == 0)) {
+        return ps_ok();
+    }
+    return ps_fail(PS_PERMISSION_DENIED,
+                   "this coordinator takes no code %s (psgd-coordinator --code)",
+                   is_off ? "from anybody" : "but from admins");
+}
+
 const char *ps_access_owner(const ps_principal *caller, char out[PS_PRINCIPAL_TEXT_BYTES])
 {
     out[0] = '\0';

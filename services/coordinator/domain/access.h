@@ -27,6 +27,10 @@ bool ps_access_has(const ps_principal *caller, const char *owner, ps_access what
 PS_MUST_USE ps_status ps_access_check(const ps_principal *caller, const Psgd__V1__Job *job,
                                       ps_access what);
 
+/* Checks whether a caller may submit a job with code: `who` is admin, submitter or off
+ * (psgd-coordinator --code). Fails with PERMISSION_DENIED. */
+PS_MUST_USE ps_status ps_access_check_code(const ps_principal *caller, const char *who);
+
 /* Writes whose job it is that a caller submits: its principal, "" in plaintext. Returns `out`. */
 const char *ps_access_owner(const ps_principal *caller, char out[PS_PRINCIPAL_TEXT_BYTES]);
 

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* code_files.h - reads the files of code that a job brings along. */
+#ifndef PS_CLIENTS_PSGD_CODE_FILES_H
+#define PS_CLIENTS_PSGD_CODE_FILES_H
+
+#include "common/base/option.h"
+#include "common/base/status.h"
+
+#include <jansson.h>
+
+/* Puts files in place of names: each string in `code` of a job is the path of a file, relative to
+ * the folder of `beside` (a job's file), and becomes {file, text}. Then appends `more`, paths
+ * relative to the current folder. Fails with the path that cannot be read or is too long. */
+PS_MUST_USE ps_status ps_code_files_read(json_t *job, const char *beside,
+                                         const ps_option_list *more);
+
+#endif

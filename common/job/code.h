@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* code.h - the plugins that a job brings along as code. */
+#ifndef PS_COMMON_JOB_CODE_H
+#define PS_COMMON_JOB_CODE_H
+
+#include "common/job/spec.h"
+#include "common/script/script.h"
+
+enum { PS_CODE_FILES_MAX = 16 };
+
+/* Runs each file of spec->code in a sandbox, and completes its message with what it says of itself.
+ * Calls `violate` for each file that is no plugin. Returns INVALID_ARGUMENT then; UNAVAILABLE if no
+ * sandbox starts. Blocks, at most some seconds a file. */
+PS_MUST_USE ps_status ps_code_complete(Psgd__V1__JobSpec *spec, ps_violate_fn *violate, void *arg);
+
+/* Reads a completed message. Returns false if it is not one. */
+bool ps_code_about_of(const Psgd__V1__CodeFile *file, ps_script_about *about);
+
+#endif

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""test_code.py - jobs that bring code along, on real clusters and by psgd train."""
+import os
+import pathlib
+import signal
+import subprocess
+import unittest
+
+import grpc
+from harness import BIN, ClusterTest, job_pb2, main, tensors
+
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "clients/examples/code"
+JOB = {"preset": "tutorial-glyphs", "title": "code", "workers": 2, "pservers": 2, "epochs": 1}
+SLOW = {"straggler": {"name": "fixed", "params": {"rank": -1, "ms": 20}}}
+# A codec whose decoder refuses what the tenth part of all slices has.
+BAD = """
+return { kind = "codec", name = "bad", bits = 32,
+    encode = function(x, params, key, out) out:floats(x) end,
+    decode = function(bytes, n)
+        local x = bytes:floats(n)
+        if x[1] > 0.002 then error("value of " .. tostring(x[1] > 0.002)) end
+        return x
+    end }
+"""
+ENDLESS = """
+return { kind = "codec", name = "endless", bits = 32,
+    encode = function(x, params, key, out) while x[1] ~= 0 do end out:floats(x) end,
+    decode = function(bytes, n) return bytes:floats(n) end }
+"""
+
+
+def example(name):
+    return {"file": name, "text": (EXAMPLES / name).read_text()}
+
+
+def codec(name, **params):
+    return {"codec": {"up": {"name": name, "params": params}}}
+
+
+class Code(ClusterTest):
+    def model(self, c, job):
+        """The tensors of the servers' model."""
+        name = f"MODEL-{job.spec.title}-N(ps).safetensors"
+        return tensors(c.files(job.id)[name])
+
+    def done(self, c, spec):
+        job = c.wait(c.submit(spec).id)
+        self.assertEqual(job_pb2.JobState.Name(job.state), "JOB_STATE_DONE", job.message)
+        return job
+
+    def sandboxes(self, process):
+        """The sandboxes of a service."""
+        found = subprocess.run(["pgrep", "-P", str(process.process.pid), "psgd-sandbox"], capture_output=True, text=True,
+                               check=False)
+        return [int(pid) for pid in found.stdout.split()]
+
+    def test_codecs_of_code_train_to_the_bits_of_built_in_ones(self):
+        c = self.cluster(workers=2, pservers=2)
+        for file, own, builtin, params in (("sgq.lua", "sgq", "cot", {}),
+                                           ("topk_lua.lua", "topk_lua", "topk", {"error_feedback": 1, "fraction": 0.05})):
+            with self.subTest(file):
+                mine = self.done(c, {**JOB, "code": [example(file)], **codec(own, **params)})
+                theirs = self.done(c, {**JOB, **codec(builtin, **params)})
+                self.assertEqual(self.model(c, mine), self.model(c, theirs))
+                said = mine.spec.code[0]
+                self.assertEqual((said.kind, said.name, len(said.sha256)), ("codec", own, 64))
+
+    def test_a_cluster_and_one_process_have_the_same_bits(self):
+        c = self.cluster(workers=2, pservers=2)
+        job = self.done(c, {**JOB, "code": [example("sgq.lua")], **codec("sgq", bits=3)})
+        folder = pathlib.Path(c.folder) / "local"
+        run = subprocess.run([BIN / "psgd", "train", "--preset", "tutorial-glyphs", "-t", "code", "-W", "2", "-E", "1",
+                              "--code", EXAMPLES / "sgq.lua", "--codec-up", "sgq", "-s", "codec.up.params.bits=3",
+                              "-o", folder], capture_output=True, text=True, timeout=120, check=False)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual(tensors((folder / "MODEL-code-N(ps).safetensors").read_bytes()), self.model(c, job))
+
+    def test_a_killed_worker_changes_no_bit(self):
+        c = self.cluster(workers=3, pservers=1)
+        spec = {**JOB, **SLOW, "pservers": 1, "maxSteps": 60, "code": [example("sgq.lua")], **codec("sgq")}
+        quiet = self.done(c, spec)
+        job = c.submit(spec)
+        c.wait(job.id, lambda job: job.progress.step >= 10)
+        mine = next(w for w in c.workers if self.sandboxes(w))
+        mine.kill()
+        job = c.wait(job.id)
+        self.assertEqual(job_pb2.JobState.Name(job.state), "JOB_STATE_DONE", job.message)
+        self.assertGreater(job.restarts, 0)
+        self.assertEqual(self.model(c, job), self.model(c, quiet))
+
+    def test_failures_of_code_end_the_job_by_name(self):
+        c = self.cluster(workers=2, pservers=1)
+        for name, text, says in (("bad", BAD, r"bad\.lua: decode: code:6: value of true"),
+                                 ("endless", ENDLESS, r"endless\.lua: encode: .*instructions")):
+            with self.subTest(name):
+                job = c.wait(c.submit({**JOB, "pservers": 1, "code": [{"file": name + ".lua", "text": text}],
+                                       **codec(name)}).id)
+                self.assertEqual(job_pb2.JobState.Name(job.state), "JOB_STATE_FAILED", job.message)
+                self.assertRegex(job.message, says)
+                self.assertEqual(job.attempt, 1)
+        for node in c.workers + c.pservers:
+            c.poll("the end of the sandboxes", lambda n=node: not self.sandboxes(n))
+        self.done(c, {**JOB, "pservers": 1})
+
+    def test_a_killed_sandbox_ends_the_job_by_name(self):
+        c = self.cluster(workers=2, pservers=1)
+        job = c.submit({**JOB, **SLOW, "pservers": 1, "code": [example("sgq.lua")], **codec("sgq")})
+        c.wait(job.id, lambda job: job.progress.step >= 5)
+        for pid in self.sandboxes(c.workers[0]):
+            os.kill(pid, signal.SIGKILL)
+        job = c.wait(job.id)
+        self.assertEqual(job_pb2.JobState.Name(job.state), "JOB_STATE_FAILED", job.message)
+        self.assertRegex(job.message, r"sgq\.lua: encode: the sandbox was ended by signal 9")
+
+    def test_wrong_code_is_refused_with_the_field(self):
+        c = self.cluster(workers=1, pservers=1)
+        for text, says in (("return {", "near <eof>"), ("while true do end", "instructions"),
+                           ("return { kind = 'codec', name = 'int8', encode = print, decode = print }", "encode")):
+            with self.assertRaises(grpc.RpcError) as caught:
+                c.submit({**JOB, "code": [{"file": "a.lua", "text": text}]})
+            self.assertEqual(caught.exception.code(), grpc.StatusCode.INVALID_ARGUMENT)
+            self.assertIn("spec.code[0]", caught.exception.details())
+            self.assertIn(says, caught.exception.details())
+        with self.assertRaises(grpc.RpcError) as caught:
+            c.submit({**JOB, "code": [example("sgq.lua")], "codec": {"down": {"name": "sgq"}}})
+        self.assertIn("spec.codec.down", caught.exception.details())
+
+    def test_a_coordinator_may_take_no_code(self):
+        c = self.cluster(workers=1, pservers=1, coordinator_args=("--code", "off"))
+        with self.assertRaises(grpc.RpcError) as caught:
+            c.submit({**JOB, "code": [example("sgq.lua")]})
+        self.assertEqual(caught.exception.code(), grpc.StatusCode.PERMISSION_DENIED)
+        self.assertIn("--code", caught.exception.details())
+
+
+if __name__ == "__main__":
+    main()
