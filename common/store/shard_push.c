@@ -3,6 +3,8 @@
  * the policy what becomes of the contribution. */
 #include "common/store/store_impl.h"
 
+#include "common/trace/trace.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -84,6 +86,7 @@ static ps_status push(ps_store *store, uint32_t worker, uint64_t clock, uint32_t
                       bool are_finite, ps_store_outcome *outcome)
 {
     ps_status st = ps_book_check_worker(&store->book, worker, contributor);
+    int64_t began_ns = ps_trace_begin();
     const shard_slice *slice;
     Psgd__V1__Encoding plain;
     _Alignas(float) uint8_t room[PS_CODEC_ROOM];
@@ -116,6 +119,7 @@ static ps_status push(ps_store *store, uint32_t worker, uint64_t clock, uint32_t
             return st;
         }
     }
+    ps_trace_end(PS_TRACE_DECODE, began_ns, head->slice, NULL);
     *outcome = accept(store, s, worker, contributor, clock, is_in, came, head, bytes, len);
     return st;
 }

@@ -11,7 +11,6 @@ import sys
 import tempfile
 
 import slow_links
-from cpu_share import Share
 from harness import BIN, PATIENCE, SMALL, ClusterTest, main
 
 NETWORK = os.environ.get("PSGD_TEST_NETWORK")  # set within the hub of slow links
@@ -70,7 +69,7 @@ class ExplainTest(ClusterTest):
         """What bounds the exchange of a job while it trains."""
         job = c.submit({**SMALL, **fields})
         c.wait(job.id, until=lambda j: j.progress.step > 20, seconds=60)
-        self.explain(c, job.id, "--for", "1s")  # leaves a timeline with the job, which is no report of it
+        self.explain(c, job.id, "--for", "2s")  # leaves a timeline with the job, which is no report of it
         said = self.explain(c, job.id, "--for", "3s")
         self.assertEqual(said["cause"], "exchange", said)
         now = said["exchange"]
@@ -226,29 +225,16 @@ class Explain(ExplainTest):
     def test_a_slow_way_down_is_named(self):
         self.within_links("test_the_way_down_is_named", FAST_MBIT, MBIT)
 
-    def slow_processor(self):
-        """A quarter of a processor. Made before the cluster, it ends after it."""
-        share = Share(0.25)
-        if share.refused:
-            self.skipTest(share.refused)
-        self.addCleanup(share.close)
-        return share
-
     def test_a_server_with_too_much_to_do_is_named(self):
-        """One thread on a slow processor decodes and steps what three workers send, who have little to compute."""
-        slow = [self.slow_processor(), self.slow_processor()]
-        c = self.cluster(workers=3, pservers=0)
-
-        def add_server(i):
-            c.pservers.append(c.add("pserver", i, ["--threads", "1"], env={"PSGD_CPU": "baseline"}))
-            slow[i].add(c.pservers[i].process.pid)
-
-        busy = {**HEAVY, "model": {"preset": "mlp", "widths": [2048]}, "workers": 3, **codecs("threelc", "natural"), "optimizer": {"rule": {"name": "adam"}}}
-        add_server(0)
-        said = self.explain_now(c, **busy)
+        """The one thread of a server takes 2 ms longer for each slice that two workers send packed, who have little to compute."""
+        slow = {"LD_PRELOAD": str(BIN.parent / "tests" / "slow_decode.so"), "SLOW_DECODE_MS": "2"}
+        c = self.cluster(workers=2, pservers=0)
+        packed = {"codec": {"up": {"name": "int8", "params": {"lossless": 1}}, "down": {"name": "f32"}}}
+        c.pservers = [c.add("pserver", 0, ["--threads", "1"], env=slow)]
+        said = self.explain_now(c, workers=2, **HEAVY, **packed)
         self.assertEqual((said["bound_by"], said["server_thread"]), ("server", "server 0, serving"), said)
-        add_server(1)
-        self.must_be_foretold(c, said, ("", "", 2, 0), **busy, pservers=2)
+        c.pservers.append(c.add("pserver", 1, ["--threads", "1"], env=slow))
+        self.must_be_foretold(c, said, ("", "", 2, 0), workers=2, pservers=2, **HEAVY, **packed)
 
 
 if NETWORK:
