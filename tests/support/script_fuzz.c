@@ -115,7 +115,11 @@ static bool run_in_sandbox(ps_sandbox **sandbox, uint64_t seed)
         st = ps_sandbox_call(*sandbox);
         us = ps_clock_us() - began_us;
         count->longest_us = us > count->longest_us ? us : count->longest_us;
-        count->late += us > TIME_US + LATE_US;
+        if (us > TIME_US + LATE_US) {
+            count->late++;
+            fprintf(stderr, "program %llu took %.1f ms\n", (unsigned long long)seed,
+                    (double)us / 1e3);
+        }
         if (ps_is_ok(&st)) {
             count_call(which);
         }
