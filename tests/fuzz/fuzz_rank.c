@@ -12,14 +12,15 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-enum { JOBS = 5, CLOCK = 1, WRITTEN_US = 10000000 };
+enum { JOBS = 7, PARKED = 5, CLOCK = 1, CLOCK_AT = 48 /* in a file */, WRITTEN_US = 10000000 };
 
 /* It goes on from a checkpoint of itself, so the file's reports are read too. */
 #define SHORT                                                                                      \
     ", \"epochs\": 1, \"block_size\": 100, \"model\": {\"widths\": [2]}, \"eval_every_steps\": 1," \
     " \"init_from\": \"checkpoint:job-1@1\""
 
-/* Each keeps something else at the worker. */
+/* Each keeps something else at the worker. Those from PARKED on are parked, not saved at a clock.
+ */
 static const char *const choices[JOBS] = {
     SHORT,
     SHORT ", \"codec\": {\"up\": {\"name\": \"topk\", \"params\": {\"error_feedback\": 1, "
@@ -28,11 +29,15 @@ static const char *const choices[JOBS] = {
           "\"lazy\": 0.5}}}",
     SHORT ", \"optimizer\": {\"side\": \"WORKER\", \"rule\": {\"name\": \"momentum\"}}",
     SHORT ", \"optimizer\": {}, \"update\": {\"name\": \"dqlosp\"}",
+    SHORT ", \"codec\": {\"up\": {\"name\": \"topk\", \"params\": {\"error_feedback\": 1}}}",
+    SHORT ", \"optimizer\": {}, \"update\": {\"name\": \"losp\", \"params\": {\"steps\": 2}}",
 };
 
 typedef struct rank_job {
     train_world w;
-    ps_buf *file; /* of rank 0 at CLOCK; NULL: there is no job yet */
+    ps_buf *file; /* of rank 0 at CLOCK, or where it was parked; NULL: there is no job yet */
+    bool is_parked;
+    uint64_t first; /* the clock of the servers that it is loaded with, if it was parked */
 } rank_job;
 
 static rank_job jobs[JOBS];
@@ -83,7 +88,8 @@ static ps_trainer *create(rank_job *job, bool saves)
                                                     .weights = t->session.weights,
                                                     .beginning = saves ? ask : NULL,
                                                     .saved = saves ? keep : NULL,
-                                                    .arg = job},
+                                                    .arg = job,
+                                                    .first_clock = job->first},
                                  &trainer));
     return trainer;
 }
@@ -99,7 +105,39 @@ static void end_jobs(void)
     (void)tw_drop_glyphs(NULL);
 }
 
-/* A rank that trained to CLOCK, as a file. */
+/* On the loop of workers. */
+static void park(void *arg)
+{
+    rank_job *job = arg;
+    trainee *t = &job->w.workers[0];
+
+    if (!job->is_parked && ps_gate_park(ps_exchange_gate(t->exchange))) {
+        job->is_parked = true;
+        must_be_ok(ps_trainer_save_parked(t->trainer, t->exchange, ps_state_write_buf, &job->file));
+        memcpy(&job->first, job->file->data + CLOCK_AT, sizeof job->first);
+        job->first -= job->first > 0; /* a contribution is sent again */
+        ps_gate_stop(ps_exchange_gate(t->exchange));
+    }
+}
+
+/* A rank that was parked, as a file. It is tried anew if it has ended before. */
+static void make_parked(rank_job *job, const char *choice)
+{
+    while (job->file == NULL) {
+        tw_begin(&job->w, 1, 1, choice);
+        tw_start(&job->w);
+        while (!job->is_parked && ps_trainer_get_progress(job->w.workers[0].trainer).step <
+                                      job->w.job.plan->total_steps) {
+            side_run(&job->w.working, park, job);
+        }
+        tw_join(&job->w);
+        if (job->file == NULL) {
+            tw_end(&job->w);
+        }
+    }
+}
+
+/* A rank that trained to CLOCK, or was parked, as a file. */
 static rank_job *job_of(uint32_t which)
 {
     rank_job *job = &jobs[which];
@@ -107,6 +145,9 @@ static rank_job *job_of(uint32_t which)
     ps_log_set_level(PS_LOG_ERROR);
     if (tw_glyphs == NULL && (tw_draw_glyphs(NULL) != 0 || atexit(end_jobs) != 0)) {
         abort();
+    }
+    if (job->file == NULL && which >= PARKED) {
+        make_parked(job, choices[which]);
     }
     if (job->file == NULL) {
         tw_begin(&job->w, 1, 1, choices[which]);
@@ -135,11 +176,13 @@ typedef struct loading {
 static void load(void *arg)
 {
     loading *l = arg;
-    ps_exchange *exchange = ps_rank_connect(
-        l->job->w.working.loop, &l->job->w.workers[0].session, 1, ps_trainer_grad(l->trainer));
+    ps_exchange *exchange = ps_rank_connect(l->job->w.working.loop, &l->job->w.workers[0].session,
+                                            1, ps_trainer_grad(l->trainer));
 
     l->st = ps_trainer_load(l->trainer, exchange, l->bytes, l->job->file->len);
-    if (ps_is_ok(&l->st)) {
+    if (ps_is_ok(&l->st) && l->job->is_parked) {
+        must_be_ok(ps_trainer_save_parked(l->trainer, exchange, ps_state_write_buf, &l->again));
+    } else if (ps_is_ok(&l->st)) {
         must_be_ok(ps_trainer_save(l->trainer, exchange, ps_state_write_buf, &l->again));
     }
     ps_wire_client_stop(exchange, l->closed);
@@ -150,6 +193,9 @@ static void must_be_the_same(const loading *l)
 {
     size_t len = l->again->len - PS_STATE_SECTION_BYTES;
 
+    if (l->job->is_parked) { /* older contributions are left out */
+        return;
+    }
     if (len > l->job->file->len || memcmp(l->again->data, l->bytes, len) != 0) {
         (void)fprintf(stderr, "a rank that was read is saved as something else\n");
         abort();
