@@ -154,12 +154,20 @@ static void fill_parts(const Psgd__V1__Progress *p, bool is_short, char parts[PA
     double share = p->total_steps == 0 ? 0 : fmin(1, (double)p->step / (double)p->total_steps);
     char rate[PS_SHOW_BYTES], loss[PS_SHOW_BYTES];
 
+    bool computes = p->epoch == 0 && p->total_steps > 0; /* partitions, which have no loss */
+
     bar(share, parts[P_BAR], is_short ? BAR_SHORT : BAR);
-    snprintf(parts[P_STEP], PART_BYTES, is_short ? "%3.0f%% %llu/%llu" : "%3.0f%% step %llu/%llu",
-             share * 100, (unsigned long long)p->step, (unsigned long long)p->total_steps);
-    snprintf(parts[P_LOSS], PART_BYTES, "loss %s", ps_show_number(p->loss, is_short ? 3 : 4, loss));
-    parts[P_ACCURACY][0] = '\0';
-    if (!isnan(p->accuracy)) { /* only classes have an accuracy */
+    snprintf(parts[P_STEP], PART_BYTES, "%3.0f%% %s%llu/%llu", share * 100,
+             is_short   ? ""
+             : computes ? "partition "
+                        : "step ",
+             (unsigned long long)p->step, (unsigned long long)p->total_steps);
+    parts[P_LOSS][0] = parts[P_ACCURACY][0] = '\0';
+    if (!computes) {
+        snprintf(parts[P_LOSS], PART_BYTES, "loss %s",
+                 ps_show_number(p->loss, is_short ? 3 : 4, loss));
+    }
+    if (!computes && !isnan(p->accuracy)) { /* only classes have an accuracy */
         snprintf(parts[P_ACCURACY], PART_BYTES, "acc %.3f", p->accuracy);
     }
     parts[P_RATE][0] = '\0';
@@ -169,6 +177,9 @@ static void fill_parts(const Psgd__V1__Progress *p, bool is_short, char parts[PA
     }
     carried("up", p->bytes_up, p->bytes_up_float32, is_short, parts[P_UP], PART_BYTES);
     carried("down", p->bytes_down, p->bytes_down_float32, is_short, parts[P_DOWN], PART_BYTES);
+    if (computes) {
+        parts[P_UP][0] = parts[P_DOWN][0] = '\0';
+    }
     snprintf(parts[P_WORKERS], PART_BYTES, is_short ? "%u/%u" : "%u/%u workers", p->workers_alive,
              p->workers_total);
     remaining(p->eta_seconds, parts[P_ETA], PART_BYTES);

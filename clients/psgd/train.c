@@ -8,6 +8,7 @@
 #include "common/base/container_of.h"
 #include "common/base/log.h"
 #include "common/inprocess/inprocess.h"
+#include "common/inprocess/inprocess_compute.h"
 #include "common/job/look.h"
 
 #include <stdio.h>
@@ -25,6 +26,7 @@ typedef struct training {
     ps_cli *cli;
     ps_plan *plan;
     ps_inprocess_job *local;
+    ps_inprocess_compute *computing; /* in its place, of a job that computes */
     ps_live live;
     ps_timer tick;
     ps_event over;
@@ -55,6 +57,12 @@ static const ps_option options[] = {
     PS_LOSS_OPTIONS(training, flags, PS_HIDDEN),
     PS_OPTION_END,
 };
+
+static const Psgd__V1__Job *job_now(const training *t)
+{
+    return t->computing != NULL ? ps_inprocess_compute_now(t->computing)
+                                : ps_inprocess_job_now(t->local);
+}
 
 /* --- before ------------------------------------------------------------------- */
 
@@ -180,6 +188,10 @@ static bool prepare(ps_cli *cli, void *arg)
         return false;
     }
     if (refuse_loss_flags(&t->flags) || !make_plan(t, path)) {
+        return false;
+    }
+    if (t->plan->compute != NULL && t->init_only) {
+        fputs("psgd: --init-only: the job computes partitions and has no model\n", stderr);
         return false;
     }
     if (t->threads == 0) {
@@ -323,7 +335,7 @@ static void show_evaluations(training *t)
 {
     const Psgd__V1__Job *job;
 
-    while ((job = ps_inprocess_job_next_evaluation(t->local)) != NULL) {
+    while (t->computing == NULL && (job = ps_inprocess_job_next_evaluation(t->local)) != NULL) {
         ps_train_trackers_result(&t->trackers, job);
         if (t->cli->format == PS_FORMAT_JSONL) {
             tell(t, job, PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_METRICS);
@@ -341,7 +353,7 @@ static void show_now(training *t)
     const Psgd__V1__Job *job;
 
     show_evaluations(t);
-    job = ps_inprocess_job_now(t->local);
+    job = job_now(t);
     ps_train_trackers_progress(&t->trackers, job);
     if (t->cli->format == PS_FORMAT_JSONL) {
         tell(t, job, PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_PROGRESS);
@@ -365,7 +377,11 @@ static void on_interrupt(void *arg)
     training *t = arg;
 
     t->waits_until_us = 0;
-    ps_inprocess_job_stop(t->local);
+    if (t->computing != NULL) {
+        ps_inprocess_compute_stop(t->computing);
+    } else {
+        ps_inprocess_job_stop(t->local);
+    }
 }
 
 /* --- after -------------------------------------------------------------------- */
@@ -384,7 +400,10 @@ static void show_end(const training *t, const Psgd__V1__Job *job)
 {
     char text[TEXT_BYTES];
 
-    if (!t->init_only) {
+    if (t->computing != NULL) {
+        printf("took      %.1f s\n",
+               ps_show_seconds(job->end_time) - ps_show_seconds(job->start_time));
+    } else if (!t->init_only) {
         show_took(job);
     }
     if (job->state == PSGD__V1__JOB_STATE__JOB_STATE_DONE && job->message[0] != '\0') {
@@ -406,7 +425,7 @@ static void show_end(const training *t, const Psgd__V1__Job *job)
 static void end(training *t, const ps_status *st)
 {
     ps_cli *cli = t->cli;
-    Psgd__V1__Job job = *ps_inprocess_job_now(t->local);
+    Psgd__V1__Job job = *job_now(t);
     ps_exit code = PS_EXIT_OK;
 
     ps_train_trackers_stop(&t->trackers, &job);
@@ -447,8 +466,9 @@ static void on_over(ps_event *self, bool ok)
     ps_loop_cancel(t->cli->loop, &t->tick);
     show_now(t);
     ps_live_clear(&t->live);
-    t->status = ps_inprocess_job_finish(t->local);
-    ps_train_trackers_end(&t->trackers, ps_inprocess_job_now(t->local), t->out);
+    t->status = t->computing != NULL ? ps_inprocess_compute_finish(t->computing)
+                                     : ps_inprocess_job_finish(t->local);
+    ps_train_trackers_end(&t->trackers, job_now(t), t->out);
     t->waits_until_us = ps_clock_us() + PS_TRAIN_TRACKERS_WAIT_US;
     t->tick.event.fire = on_wait;
     on_wait(&t->tick.event, true);
@@ -460,6 +480,52 @@ static void post_over(void *arg)
     training *t = arg;
 
     ps_loop_post(t->cli->loop, &t->over);
+}
+
+/* Shows progress until the job is over. */
+static void follow(training *t)
+{
+    t->over.fire = on_over;
+    t->tick.event.fire = on_tick;
+    ps_live_init(&t->live);
+    t->cli->on_interrupt = on_interrupt;
+    t->cli->arg = t;
+}
+
+/* Starts a job that computes. */
+static void start_computing(training *t)
+{
+    const ps_inprocess_compute_conf conf = {
+        .plan = t->plan,
+        .job_id = t->job_id,
+        .folder = t->out,
+        .data_path = t->data_path,
+        .threads = (uint32_t)t->threads,
+        .done = post_over,
+        .arg = t,
+    };
+    ps_status st;
+
+    if (t->cli->format == PS_FORMAT_TEXT) {
+        printf("job       %s\nplan      %lld thread%s, %llu partitions\n", t->job_id,
+               (long long)t->threads, t->threads == 1 ? "" : "s",
+               (unsigned long long)t->plan->total_steps);
+        fflush(stdout);
+    }
+    if (t->plan_only) {
+        ps_cli_end(t->cli, PS_EXIT_OK);
+        return;
+    }
+    follow(t);
+    st = ps_inprocess_compute_start(&conf, &t->computing);
+    if (ps_is_ok(&st)) {
+        st = ps_train_trackers_start(&t->trackers, job_now(t));
+    }
+    if (!ps_is_ok(&st)) {
+        ps_cli_end(t->cli, ps_cli_status(&st));
+        return;
+    }
+    ps_loop_after(t->cli->loop, &t->tick, TICK_US);
 }
 
 static void start(ps_cli *cli, void *arg)
@@ -474,8 +540,13 @@ static void start(ps_cli *cli, void *arg)
         .done = post_over,
         .arg = t,
     };
-    ps_status st = ps_inprocess_job_create(&conf, &t->local);
+    ps_status st;
 
+    if (t->plan->compute != NULL) {
+        start_computing(t);
+        return;
+    }
+    st = ps_inprocess_job_create(&conf, &t->local);
     if (ps_is_ok(&st) && (cli->format == PS_FORMAT_TEXT || t->plan_only)) {
         print_plan(t);
     }
@@ -488,12 +559,8 @@ static void start(ps_cli *cli, void *arg)
         end(t, &st);
         return;
     }
-    t->over.fire = on_over;
-    t->tick.event.fire = on_tick;
-    ps_live_init(&t->live);
-    cli->on_interrupt = on_interrupt;
-    cli->arg = t;
-    st = ps_train_trackers_start(&t->trackers, ps_inprocess_job_now(t->local));
+    follow(t);
+    st = ps_train_trackers_start(&t->trackers, job_now(t));
     if (ps_is_ok(&st)) {
         st = ps_inprocess_job_start(t->local);
     }
@@ -510,6 +577,7 @@ static void fini(void *arg)
 
     ps_train_trackers_fini(&t->trackers);
     ps_inprocess_job_destroy(t->local);
+    ps_inprocess_compute_destroy(t->computing);
     ps_plan_destroy(t->plan);
 }
 

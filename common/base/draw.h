@@ -27,7 +27,8 @@ typedef enum ps_purpose {
     PS_DRAW_ARRANGE = 11,   /* which worker gets which samples, and their order: (what, epoch) */
     PS_DRAW_STRAGGLER = 12, /* who is held up: (worker, step) */
     PS_DRAW_ROWS = 13,      /* first values and admission of a table's rows: (table, what) */
-    PS_DRAW_WORKERS = 20    /* which workers take part in a round: (clock) */
+    PS_DRAW_WORKERS = 20,   /* which workers take part in a round: (clock) */
+    PS_DRAW_PARTITION = 21  /* a job's own code: (partition) */
 } ps_purpose;
 
 /* Returns the key of a stream. a, b and c are the indices that `purpose` lists. */

@@ -52,6 +52,7 @@ void ps_dataset_destroy(ps_dataset *data)
     free(data->measured);
     free(data->files);
     free(data->words);
+    free(data->text);
     free(data);
 }
 
@@ -188,6 +189,12 @@ const char *ps_dataset_words(const ps_dataset *data, size_t *bytes)
 {
     *bytes = data->word_bytes;
     return data->words;
+}
+
+const char *ps_dataset_text(const ps_dataset *data, size_t *bytes)
+{
+    *bytes = data->text_bytes;
+    return data->text;
 }
 
 uint32_t ps_dataset_file_count(const ps_dataset *data)

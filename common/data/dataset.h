@@ -51,6 +51,10 @@ PS_MUST_USE ps_status ps_dataset_status(const ps_dataset *data);
  * Valid as long as the data set. */
 const char *ps_dataset_words(const ps_dataset *data, size_t *bytes);
 
+/* Returns the text of the source text, and its bytes; NULL of other sources. Valid as long as the
+ * data set. */
+const char *ps_dataset_text(const ps_dataset *data, size_t *bytes);
+
 /* Returns how many training files with samples it has; 0 unless the names of all end in a number.
  */
 uint32_t ps_dataset_file_count(const ps_dataset *data);

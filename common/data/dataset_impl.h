@@ -25,6 +25,8 @@ struct ps_dataset {
     uint32_t file_count;
     char *words; /* (word_bytes) as of ps_dataset_words; NULL: none */
     size_t word_bytes;
+    char *text; /* (text_bytes) as of ps_dataset_text; NULL: none */
+    size_t text_bytes;
     bool is_part; /* other processes have more training files */
     ps_learned_values
         *measured;       /* (PS_LEARNED_VALUES_MAX) of a part: what transforms measured of all */

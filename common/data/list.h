@@ -14,6 +14,7 @@ PS_DATA_SOURCE(slots)
 PS_DATA_SOURCE(ngram)
 PS_DATA_SOURCE(skipgram)
 PS_DATA_SOURCE(foreign)
+PS_DATA_SOURCE(text)
 #endif
 #ifdef PS_ASSIGN
 PS_ASSIGN(iid)

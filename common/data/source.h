@@ -69,6 +69,8 @@ typedef struct ps_data_source {
 
 /* The name of the source of models that users' programs compute. */
 #define PS_DATA_FOREIGN "foreign"
+/* That of texts which code of jobs reads. */
+#define PS_DATA_TEXT "text"
 
 /* Returns the source with this name, or NULL if there is none. */
 const ps_data_source *ps_data_source_find(const char *name);

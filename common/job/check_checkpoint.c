@@ -20,6 +20,9 @@ bool ps_plan_is_in_step(const ps_plan *plan)
 
 const char *ps_plan_checkpoint_lacks(const ps_plan *plan)
 {
+    if (plan->spec->compute != NULL) {
+        return "it computes partitions, whose records are stored one by one";
+    }
     if (!ps_plan_is_in_step(plan) && plan->policy->closes != NULL) {
         return "only consistency bsp, asp, ssp, dssp, stale_scaled and lag_discard are allowed";
     }

@@ -347,6 +347,52 @@ static void apply_preset(ps_check *check, ps_plan *plan)
     ps_spec_apply_preset(plan->spec);
 }
 
+/* Checks a job that computes. */
+static void check_computing(ps_check *check, ps_plan *plan)
+{
+    check_scalars(check, plan);
+    plan->spec->pservers = 0;
+    check_timeouts(check, plan->spec->timeouts);
+    ps_check_compute(check, plan);
+    (void)ps_check_data(check, plan);
+    check_assignment(check, plan);
+    check_nodes(check, plan->spec);
+    ps_check_trackers(check, plan);
+    ps_check_recovery(check, plan);
+    ps_blank_training(plan->spec);
+}
+
+/* Checks a job that trains. */
+static void check_training(ps_check *check, ps_plan *plan)
+{
+    ps_check_exchange(check, plan);
+    check_scalars(check, plan);
+    check_timeouts(check, plan->spec->timeouts);
+    ps_check_programs(check, plan);
+    ps_check_foreign_data(check, plan);
+    (void)ps_check_data(check, plan);
+    check_assignment(check, plan);
+    (void)ps_check_transforms(check, plan);
+    (void)ps_check_model(check, plan, plan->data != NULL ? &plan->facts : NULL);
+    ps_check_metrics(check, plan, plan->data != NULL ? &plan->facts : NULL);
+    ps_check_stop(check, plan);
+    check_choices(check, plan);
+    ps_check_codecs(check, plan);
+    check_nodes(check, plan->spec);
+    ps_check_init(check, "spec.init_from", plan->spec->init_from, true);
+    check_together(check, plan);
+    ps_check_local(check, plan);
+    ps_check_mesh(check, plan);
+    ps_check_descent(check, plan);
+    ps_check_split(check, plan);
+    ps_check_tables(check, plan);
+    ps_check_trace(check, plan);
+    ps_check_trackers(check, plan);
+    ps_check_checkpoint(check, plan);
+    ps_check_recovery(check, plan);
+    ps_check_foreign(check, plan);
+}
+
 ps_status ps_plan_create(const Psgd__V1__JobSpec *spec, ps_violate_fn *violate, void *arg,
                          ps_plan **out)
 {
@@ -355,35 +401,12 @@ ps_status ps_plan_create(const Psgd__V1__JobSpec *spec, ps_violate_fn *violate, 
 
     plan->spec = ps_spec_copy(spec);
     ps_name_foreign_data(plan->spec);
+    ps_name_compute_data(plan->spec);
     apply_preset(&check, plan);
     ps_spec_complete(plan->spec);
     ps_check_code(&check, plan);
-    ps_check_exchange(&check, plan);
-    check_scalars(&check, plan);
-    check_timeouts(&check, plan->spec->timeouts);
-    ps_check_programs(&check, plan);
-    ps_check_foreign_data(&check, plan);
-    (void)ps_check_data(&check, plan);
-    check_assignment(&check, plan);
-    (void)ps_check_transforms(&check, plan);
-    (void)ps_check_model(&check, plan, plan->data != NULL ? &plan->facts : NULL);
-    ps_check_metrics(&check, plan, plan->data != NULL ? &plan->facts : NULL);
-    ps_check_stop(&check, plan);
-    check_choices(&check, plan);
-    ps_check_codecs(&check, plan);
-    check_nodes(&check, plan->spec);
-    ps_check_init(&check, "spec.init_from", plan->spec->init_from, true);
-    check_together(&check, plan);
-    ps_check_local(&check, plan);
-    ps_check_mesh(&check, plan);
-    ps_check_descent(&check, plan);
-    ps_check_split(&check, plan);
-    ps_check_tables(&check, plan);
-    ps_check_trace(&check, plan);
-    ps_check_trackers(&check, plan);
-    ps_check_checkpoint(&check, plan);
-    ps_check_recovery(&check, plan);
-    ps_check_foreign(&check, plan);
+    ps_check_compute_data(&check, plan);
+    (plan->spec->compute != NULL ? check_computing : check_training)(&check, plan);
     if (check.count > 0) {
         ps_plan_destroy(plan);
         if (check.count == 1) {

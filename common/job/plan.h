@@ -65,6 +65,11 @@ typedef struct ps_plan {
     ps_script *scripts[PS_CODE_FILES_MAX]; /* (script_count): of spec.code */
     size_t script_count;
 
+    /* One of them, which computes partitions in place of training (spec.compute); NULL: the job
+     * trains. There are then no variables, and no servers; total_steps is the partitions. */
+    ps_script *compute;
+    ps_params compute_params; /* its numbers */
+
     ps_data_conf data_conf;
     const ps_data_source *data; /* data_conf's */
     ps_data_facts facts;        /* of transformed samples; counts before the limits */

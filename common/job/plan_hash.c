@@ -152,6 +152,20 @@ static void add_training(XXH3_state_t *hash, const ps_plan *plan)
     add_real(hash, plan->spec->stop_at != NULL ? plan->spec->stop_at->value : 0);
 }
 
+static void add_compute(XXH3_state_t *hash, const ps_plan *plan)
+{
+    const Psgd__V1__ComputeSpec *spec = plan->spec->compute;
+
+    add_number(hash, ps_script_id(plan->compute));
+    for (size_t i = 0; i < PS_PARAM_MAX; i++) {
+        add_real(hash, plan->compute_params.v[i]);
+    }
+    add_number(hash, (uint64_t)spec->from);
+    add_number(hash, (uint64_t)spec->to);
+    add_number(hash, spec->partitions);
+    add_number(hash, plan->spec->seed);
+}
+
 uint64_t ps_plan_hash(const ps_plan *plan)
 {
     XXH3_state_t *hash = XXH3_createState();
@@ -160,8 +174,12 @@ uint64_t ps_plan_hash(const ps_plan *plan)
     assert(hash != NULL);
     (void)XXH3_64bits_reset(hash);
     add_data(hash, plan);
-    add_model(hash, plan);
-    add_training(hash, plan);
+    if (plan->compute != NULL) {
+        add_compute(hash, plan);
+    } else {
+        add_model(hash, plan);
+        add_training(hash, plan);
+    }
     digest = XXH3_64bits_digest(hash);
     XXH3_freeState(hash);
     return digest;

@@ -44,6 +44,17 @@ void ps_check_foreign(ps_check *check, const ps_plan *plan);
 /* Creates the model of the variables, without layers. */
 PS_MUST_USE ps_status ps_plan_foreign_model(const ps_plan *plan, ps_model **out);
 
+/* Jobs that compute. Names the data set of such a job if it has no name; before its preset is
+ * applied. */
+void ps_name_compute_data(Psgd__V1__JobSpec *spec);
+/* Checks that such a job has a data set that code can read, and others have none of those. */
+void ps_check_compute_data(ps_check *check, const ps_plan *plan);
+/* Checks spec.compute and finds its code; reports what only training has. Fills the plan's compute,
+ * compute_params and what every plan has. */
+void ps_check_compute(ps_check *check, ps_plan *plan);
+/* Removes from the specification of such a job the defaults of what it does not have. */
+void ps_blank_training(Psgd__V1__JobSpec *spec);
+
 /* Checks the metrics. After the model. */
 void ps_check_metrics(ps_check *check, ps_plan *plan, const ps_data_facts *facts);
 

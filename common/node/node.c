@@ -57,6 +57,15 @@ void ps_node_hurry(ps_node *node)
 
 /* --- phases ---------------------------------------------------------------- */
 
+ps_unary *ps_node_take_partition(ps_node *node, Psgd__V1__TakePartitionRequest *request,
+                                 int64_t timeout_us, ps_reply_fn *on_reply, void *arg)
+{
+    request->node_id = node->node_id;
+    request->incarnation = node->incarnation;
+    return ps_unary_start(ps_link_channel(node->link), &psgd__v1__coordinator_service__descriptor,
+                          "TakePartition", &request->base, timeout_us, on_reply, arg);
+}
+
 void ps_node_changed(ps_node *node)
 {
     const ps_agent *shown = ps_node_shown(node);

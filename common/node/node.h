@@ -169,6 +169,10 @@ void ps_node_checkpoint_fail(ps_node *node, uint64_t clock, const ps_status *why
 /* Sends a heartbeat now, because metrics or phase have changed. */
 void ps_node_hurry(ps_node *node);
 
+/* Calls TakePartition of the attempt's coordinator; who the node is, is filled in. */
+ps_unary *ps_node_take_partition(ps_node *node, Psgd__V1__TakePartitionRequest *request,
+                                 int64_t timeout_us, ps_reply_fn *on_reply, void *arg);
+
 /* Stops the node, as on SIGTERM. Refuses new jobs. A running job may go on for at most grace_us,
  * until its files are collected; then the node tells its coordinator and ends the job. If the job's
  * specification has `checkpoint`, the node asks the coordinator for one first: it ends the job when

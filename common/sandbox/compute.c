@@ -236,7 +236,7 @@ static void push_scalar(lua_State *lua, const ps_scalar_value *x)
     }
 }
 
-static void push_key(lua_State *lua, const ps_record *record)
+static void push_key(lua_State *lua, const ps_keyed *record)
 {
     const uint8_t *at = record->at;
     ps_scalar_value key = ps_record_scalar(&at);
@@ -244,7 +244,7 @@ static void push_key(lua_State *lua, const ps_record *record)
     push_scalar(lua, &key);
 }
 
-static void push_value(lua_State *lua, const ps_record *record)
+static void push_value(lua_State *lua, const ps_keyed *record)
 {
     const uint8_t *at;
     bool is_list;
@@ -266,7 +266,7 @@ static void push_value(lua_State *lua, const ps_record *record)
 enum { READER = 2, GOES_ON, NUMBERS, WRITER, REDUCE, FINISH, RECORD_KEY, RECORD_VALUE };
 
 /* Replaces the value by the function's result for it and the record's. */
-static void reduce(lua_State *lua, const ps_record *record)
+static void reduce(lua_State *lua, const ps_keyed *record)
 {
     if (lua_isnil(lua, REDUCE)) {
         luaL_error(lua, "key %s is in more than one partition, and there is no function reduce",
@@ -308,7 +308,7 @@ int ps_compute_merge(lua_State *lua)
     ps_reader *in = luaL_checkudata(lua, READER, ps_type_reader);
     bool goes_on = lua_toboolean(lua, GOES_ON);
     ps_writer *to = luaL_checkudata(lua, WRITER, ps_type_writer);
-    ps_record record, before = {.at = NULL};
+    ps_keyed record, before = {.at = NULL};
 
     (void)push_function(lua, "reduce");
     (void)push_function(lua, "finish");

@@ -303,6 +303,9 @@ static bool begin(void)
     /* vectors come from the heap, not from mappings that cost page faults each time */
     mallopt(M_MMAP_THRESHOLD, 64 * 1024 * 1024);
     mallopt(M_TRIM_THRESHOLD, 256 * 1024 * 1024);
+    /* when memory runs out the allocator would try another arena, with a mapping that is not
+     * allowed */
+    mallopt(M_ARENA_MAX, 1);
     vm.used = 0;
     vm.lua = lua_newstate(allocate, NULL);
     if (vm.lua != NULL) {

@@ -2,16 +2,22 @@
 /* executor.c - see executor.h. */
 #include "common/script/executor.h"
 
+#include "common/base/clock.h"
 #include "common/base/xalloc.h"
 #include "common/script/record.h"
 #include "common/script/script_impl.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 struct ps_executor {
     ps_script *script;
+    ps_sandbox_budget budget;
+    int64_t used_us;      /* that its sandbox has computed */
+    pthread_mutex_t lock; /* of the two below, for those who stop it */
     ps_sandbox *sandbox;
+    bool is_stopped;
 };
 
 /* A call that took too much is a failure of the code, not of the machine. */
@@ -24,48 +30,70 @@ static ps_status of_code(ps_executor *x, ps_status st, const char *function)
     return st;
 }
 
+/* Puts a new sandbox in place of the one that is there. */
+static ps_status start_sandbox(ps_executor *x)
+{
+    ps_sandbox *sandbox = NULL, *before = x->sandbox;
+    size_t bytes;
+    const char *text = ps_script_text(x->script, &bytes);
+    ps_status st = ps_script_load(text, bytes, &x->budget, &sandbox);
+
+    pthread_mutex_lock(&x->lock);
+    x->sandbox = sandbox;
+    if (x->is_stopped && ps_is_ok(&st)) {
+        ps_sandbox_stop(sandbox);
+    }
+    pthread_mutex_unlock(&x->lock);
+    ps_sandbox_end(before);
+    x->used_us = 0;
+    return ps_wrap(st, "%s", ps_script_file(x->script));
+}
+
+/* Makes the sandbox ready for a call: the kernel ends one that has computed for too long. */
+static ps_status make_ready(ps_executor *x)
+{
+    int64_t most_us = (int64_t)(PS_SANDBOX_CPU_S - 50) * 1000 * 1000;
+
+    if (x->sandbox == NULL || ps_sandbox_is_over(x->sandbox)) {
+        return ps_fail(PS_CANCELLED, "the sandbox has ended");
+    }
+    return x->used_us + (int64_t)x->budget.time_us > most_us ? start_sandbox(x) : ps_ok();
+}
+
 ps_status ps_executor_start(ps_script *script, const ps_sandbox_budget *budget, ps_executor **out)
 {
     ps_executor *x = ps_xcalloc(1, sizeof *x);
-    size_t bytes;
-    const char *text = ps_script_text(script, &bytes);
-    ps_status st = ps_script_load(text, bytes, budget, &x->sandbox);
+    ps_status st;
 
-    if (!ps_is_ok(&st)) {
-        free(x);
-        return ps_wrap(st, "%s", ps_script_file(script));
-    }
     x->script = script;
+    x->budget = *budget;
+    pthread_mutex_init(&x->lock, NULL);
+    st = start_sandbox(x);
+    if (!ps_is_ok(&st)) {
+        ps_executor_end(x);
+        return st;
+    }
     *out = x;
     return st;
 }
 
 void ps_executor_stop(ps_executor *executor)
 {
-    ps_sandbox_stop(executor->sandbox);
+    pthread_mutex_lock(&executor->lock);
+    executor->is_stopped = true;
+    if (executor->sandbox != NULL) {
+        ps_sandbox_stop(executor->sandbox);
+    }
+    pthread_mutex_unlock(&executor->lock);
 }
 
 void ps_executor_end(ps_executor *executor)
 {
     if (executor != NULL) {
         ps_sandbox_end(executor->sandbox);
+        pthread_mutex_destroy(&executor->lock);
         free(executor);
     }
-}
-
-/* Checks that the bytes are whole records in ascending order of keys. */
-static ps_status check(const uint8_t *bytes, size_t n)
-{
-    ps_record before = {.at = NULL}, now;
-    size_t at = 0;
-
-    while (ps_record_next(bytes, n, &at, &now)) {
-        if (before.at != NULL && ps_record_compare(&before, &now) >= 0) {
-            return ps_fail(PS_FAILED_PRECONDITION, "gives records out of order");
-        }
-        before = now;
-    }
-    return at == n ? ps_ok() : ps_fail(PS_FAILED_PRECONDITION, "gives bytes that are no records");
 }
 
 /* Calls, and checks the records that come back: *n is the room, then their bytes. */
@@ -74,15 +102,24 @@ static ps_status call(ps_executor *x, uint32_t what, const char *function,
 {
     ps_script_value result = {
         .kind = PS_SANDBOX_WRITER, .count = arguments[count - 1].count, .out = out};
-    ps_status st = ps_sandbox_is_over(x->sandbox)
-                       ? ps_fail(PS_CANCELLED, "the sandbox has ended")
-                       : ps_script_run(x->sandbox, what, function, arguments, count, &result, 1);
+    int64_t began_us;
+    ps_status st = make_ready(x);
 
+    *n = 0;
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    began_us = ps_clock_us();
+    st = ps_script_run(x->sandbox, what, function, arguments, count, &result, 1);
+    x->used_us += ps_clock_us() - began_us;
     *n = result.count;
-    return of_code(x, ps_is_ok(&st) ? check(out, *n) : st, function);
+    if (ps_is_ok(&st) && !ps_records_are_sorted(out, *n)) {
+        st = ps_fail(PS_FAILED_PRECONDITION, "gives bytes that are no sorted records");
+    }
+    return of_code(x, st, function);
 }
 
-ps_status ps_executor_map(ps_executor *executor, const ps_part *part, const double *numbers,
+ps_status ps_executor_map(ps_executor *executor, const ps_partition *part, const double *numbers,
                           uint8_t *records, size_t *n)
 {
     const ps_script_about *about = ps_script_about_of(executor->script);

@@ -10,6 +10,7 @@
 
 enum {
     PS_PARTITIONS_MAX = 4096,
+    PS_PARTITION_SECONDS_MAX = 500, /* below the processor time of a sandbox, with a margin */
     PS_PART_TEXT_MAX = 2 << 20,             /* bytes of the text of a partition */
     PS_PART_RECORDS_MAX = (1 << 20) - 4096, /* bytes of its records: they fit in a message */
     PS_MERGE_IN_MAX = PS_SANDBOX_ROOM - (64 << 10), /* bytes of records in and out of one call */
@@ -19,14 +20,14 @@ enum {
 typedef struct ps_executor ps_executor;
 
 /* A partition of the work. */
-typedef struct ps_part {
+typedef struct ps_partition {
     uint32_t number, count; /* from 1; of all partitions */
     uint64_t key;           /* of its draws */
     bool has_range;         /* from and to are set */
     int64_t from, to;       /* integers, both included */
     const char *text;       /* (bytes), borrowed; NULL: none */
     size_t bytes;
-} ps_part;
+} ps_partition;
 
 /* Starts a sandbox and loads the code, which is kept. Errors as of ps_sandbox_start and of the
  * code.
@@ -44,7 +45,7 @@ void ps_executor_end(ps_executor *executor);
  * checked. `numbers` are those of the code, in the order of its description. Returns
  * FAILED_PRECONDITION with file, function and reason if the code fails or takes more than its
  * budget, also for a partition with more text than PS_PART_TEXT_MAX. */
-PS_MUST_USE ps_status ps_executor_map(ps_executor *executor, const ps_part *part,
+PS_MUST_USE ps_status ps_executor_map(ps_executor *executor, const ps_partition *part,
                                       const double *numbers, uint8_t *records, size_t *n);
 
 /* Makes one record for each key of n bytes of records, at most PS_MERGE_IN_MAX, that are sorted by

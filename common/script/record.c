@@ -72,7 +72,7 @@ static bool skip_list(const uint8_t *bytes, size_t n, size_t *at)
     return true;
 }
 
-bool ps_record_next(const uint8_t *bytes, size_t n, size_t *at, ps_record *out)
+bool ps_record_next(const uint8_t *bytes, size_t n, size_t *at, ps_keyed *out)
 {
     size_t begin = *at, end = begin, value;
 
@@ -86,7 +86,7 @@ bool ps_record_next(const uint8_t *bytes, size_t n, size_t *at, ps_record *out)
             : !skip_scalar(bytes, n, &end, PS_RECORD_STRING_MAX)) {
         return false;
     }
-    *out = (ps_record){.at = bytes + begin, .key_bytes = value - begin, .value_bytes = end - value};
+    *out = (ps_keyed){.at = bytes + begin, .key_bytes = value - begin, .value_bytes = end - value};
     *at = end;
     return true;
 }
@@ -115,7 +115,7 @@ ps_scalar_value ps_record_scalar(const uint8_t **at)
     return x;
 }
 
-int ps_record_compare(const ps_record *a, const ps_record *b)
+int ps_record_compare(const ps_keyed *a, const ps_keyed *b)
 {
     const uint8_t *at_a = a->at, *at_b = b->at;
     ps_scalar_value x = ps_record_scalar(&at_a), y = ps_record_scalar(&at_b);
@@ -131,7 +131,7 @@ int ps_record_compare(const ps_record *a, const ps_record *b)
     return order != 0 ? order : (x.len > y.len) - (x.len < y.len);
 }
 
-uint32_t ps_record_value(const ps_record *record, const uint8_t **at, bool *is_list)
+uint32_t ps_record_value(const ps_keyed *record, const uint8_t **at, bool *is_list)
 {
     const uint8_t *value = record->at + record->key_bytes;
 
@@ -164,4 +164,18 @@ uint8_t *ps_record_put(uint8_t *at, const ps_scalar_value *x)
     default:
         return at;
     }
+}
+
+bool ps_records_are_sorted(const uint8_t *bytes, size_t n)
+{
+    ps_keyed before = {.at = NULL}, now;
+    size_t at = 0;
+
+    while (ps_record_next(bytes, n, &at, &now)) {
+        if (before.at != NULL && ps_record_compare(&before, &now) >= 0) {
+            return false;
+        }
+        before = now;
+    }
+    return at == n;
 }

@@ -42,24 +42,27 @@ typedef struct ps_scalar_value {
 } ps_scalar_value;
 
 /* A record within its bytes, which it borrows. */
-typedef struct ps_record {
+typedef struct ps_keyed {
     const uint8_t *at; /* (key_bytes + value_bytes) */
     size_t key_bytes, value_bytes;
-} ps_record;
+} ps_keyed;
 
 /* Reads the record at *at of n bytes, which may be anything, and moves *at behind it. Returns false
  * if there is no whole record. */
-bool ps_record_next(const uint8_t *bytes, size_t n, size_t *at, ps_record *out);
+bool ps_record_next(const uint8_t *bytes, size_t n, size_t *at, ps_keyed *out);
+
+/* Returns whether n bytes, which may be anything, are whole records in ascending order of keys. */
+bool ps_records_are_sorted(const uint8_t *bytes, size_t n);
 
 /* Returns less than 0, 0 or more, as the key of a is before, equal to or after that of b. */
-int ps_record_compare(const ps_record *a, const ps_record *b);
+int ps_record_compare(const ps_keyed *a, const ps_keyed *b);
 
 /* Reads the scalar at *at, which must be one of a record's, and moves *at behind it. */
 ps_scalar_value ps_record_scalar(const uint8_t **at);
 
 /* Returns how many scalars the value has, and where they begin. *is_list says whether it is a list.
  */
-uint32_t ps_record_value(const ps_record *record, const uint8_t **at, bool *is_list);
+uint32_t ps_record_value(const ps_keyed *record, const uint8_t **at, bool *is_list);
 
 /* Returns the bytes of a scalar. */
 size_t ps_record_scalar_bytes(const ps_scalar_value *x);

@@ -20,7 +20,7 @@
 typedef struct part_file {
     uint8_t *bytes; /* mapped; NULL: there are none */
     size_t n, at;
-    ps_record now;
+    ps_keyed now;
 } part_file;
 
 typedef struct merging {
@@ -51,7 +51,7 @@ static uint64_t share(uint64_t n, uint32_t part, uint32_t count)
     return n / count * part + n % count * part / count;
 }
 
-void ps_part_range(int64_t from, int64_t to, uint32_t part, uint32_t count, ps_part *out)
+void ps_part_range(int64_t from, int64_t to, uint32_t part, uint32_t count, ps_partition *out)
 {
     uint64_t n = (uint64_t)to - (uint64_t)from + 1;
 
@@ -72,7 +72,7 @@ static size_t line_from(const char *text, size_t n, size_t at)
     return end != NULL ? (size_t)(end + 1 - text) : n;
 }
 
-void ps_part_lines(const char *text, size_t n, uint32_t part, uint32_t count, ps_part *out)
+void ps_part_lines(const char *text, size_t n, uint32_t part, uint32_t count, ps_partition *out)
 {
     size_t begin = line_from(text, n, (size_t)share(n, part, count)),
            end = line_from(text, n, (size_t)share(n, part + 1, count));
@@ -273,7 +273,7 @@ static ps_status check_width(merging *m, uint32_t width)
     return ps_ok();
 }
 
-static ps_status put_csv(merging *m, const ps_record *record)
+static ps_status put_csv(merging *m, const ps_keyed *record)
 {
     const uint8_t *key = record->at, *at;
     bool is_list;
@@ -292,7 +292,7 @@ static ps_status put_csv(merging *m, const ps_record *record)
 }
 
 /* Writes a record as an object with key and value, or with the columns that have names. */
-static ps_status put_json(merging *m, const ps_record *record)
+static ps_status put_json(merging *m, const ps_keyed *record)
 {
     const uint8_t *key = record->at, *at;
     bool is_list, is_named = m->conf->column_count > 0;
@@ -327,7 +327,7 @@ static ps_status put_json(merging *m, const ps_record *record)
 static ps_status put_rows(merging *m, size_t n, bool keeps)
 {
     size_t at = 0;
-    ps_record record;
+    ps_keyed record;
     ps_status st = ps_ok();
 
     m->in_n = 0;
@@ -352,7 +352,7 @@ static ps_status put_rows(merging *m, size_t n, bool keeps)
 /* Fills the input with records, in order. Returns whether the last key goes on in the next call. */
 static ps_status gather(merging *m, bool *goes_on)
 {
-    ps_record last = {.at = NULL};
+    ps_keyed last = {.at = NULL};
     size_t at = 0;
     ps_status st = ps_ok();
 
@@ -361,7 +361,7 @@ static ps_status gather(merging *m, bool *goes_on)
         (void)ps_record_next(m->in, m->in_n, &at, &last);
     }
     while (ps_is_ok(&st) && m->left > 0) {
-        const ps_record *next = &m->parts[m->heap[0]].now;
+        const ps_keyed *next = &m->parts[m->heap[0]].now;
         size_t bytes = next->key_bytes + next->value_bytes;
 
         if (bytes > PS_MERGE_IN_MAX / 2 - m->in_n && m->in_n > 0) {
@@ -369,7 +369,7 @@ static ps_status gather(merging *m, bool *goes_on)
             break;
         }
         memcpy(m->in + m->in_n, next->at, bytes);
-        last = (ps_record){.at = m->in + m->in_n, .key_bytes = next->key_bytes};
+        last = (ps_keyed){.at = m->in + m->in_n, .key_bytes = next->key_bytes};
         m->in_n += bytes;
         st = advance(m);
     }

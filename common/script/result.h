@@ -17,9 +17,9 @@ void ps_part_name(char out[PS_PART_NAME_BYTES], uint32_t part);
 
 /* Writes what partition `part` (from 0) of `count` is of a range: its integers, which may be none.
  */
-void ps_part_range(int64_t from, int64_t to, uint32_t part, uint32_t count, ps_part *out);
+void ps_part_range(int64_t from, int64_t to, uint32_t part, uint32_t count, ps_partition *out);
 /* The same of a text of n bytes: whole lines. The partitions have about equal numbers of bytes. */
-void ps_part_lines(const char *text, size_t n, uint32_t part, uint32_t count, ps_part *out);
+void ps_part_lines(const char *text, size_t n, uint32_t part, uint32_t count, ps_partition *out);
 
 typedef struct ps_result_conf {
     ps_script *script;

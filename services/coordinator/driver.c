@@ -193,6 +193,9 @@ static void make_nodes(ps_attempt *a)
 {
     a->nodes = ps_xcalloc(a->commit.count, sizeof *a->nodes);
     a->told = ps_xcalloc(a->placement.rank_count, sizeof *a->told);
+    if (a->plan->compute != NULL) {
+        ps_partitions_create(a);
+    }
     for (size_t i = 0; i < a->commit.count; i++) {
         ps_attempt_node *p = &a->nodes[i];
         const ps_member *m = &a->commit.members[i];
@@ -615,6 +618,7 @@ void ps_attempt_settle(ps_attempt *a)
         }
     }
     free(a->told);
+    ps_partitions_destroy(a->partitions);
     ps_checkpoints_fini(a);
     ps_commit_fini(&a->commit);
     drop_weights(a);

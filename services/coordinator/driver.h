@@ -37,6 +37,9 @@ void ps_attempt_registered(ps_attempt *a, const ps_node_entry *node);
 void ps_attempt_expel(ps_attempt *a, const char *node_id);
 /* Keeps the call until the barrier opens, or fails it. */
 void ps_attempt_ready(ps_attempt *a, const Psgd__V1__ReadyRequest *request, ps_call *call);
+/* Takes the records of a partition and gives another one (driver_partitions.c). */
+void ps_attempt_take_partition(ps_attempt *a, const Psgd__V1__TakePartitionRequest *request,
+                               ps_call *call);
 void ps_attempt_cancel(ps_attempt *a, const char *why);
 
 /* Called once: with OK and the step before which all servers act, or with the failure. */

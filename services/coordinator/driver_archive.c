@@ -109,7 +109,11 @@ void ps_archive_start(ps_attempt *a)
     w->plan = a->plan;
     w->placement = &a->placement;
     w->summary = make_summary(a);
-    w->wants_model = a->plan->mesh == NULL; /* in a mesh worker 0 leaves the model */
+    /* in a mesh worker 0 leaves the model */
+    w->wants_model = a->plan->mesh == NULL && a->plan->compute == NULL;
+    w->wants_result =
+        a->plan->compute != NULL && a->commit.outcome == PSGD__V1__JOB_STATE__JOB_STATE_DONE;
+    w->is_over = a->commit.outcome != PSGD__V1__JOB_STATE__JOB_STATE_QUEUED;
     for (size_t i = 0; i < a->commit.count; i++) {
         const ps_member *m = &a->commit.members[i];
 

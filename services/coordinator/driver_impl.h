@@ -17,8 +17,9 @@
 
 #include "psgd/v1/node.pb-c.h"
 
-typedef struct ps_prepare ps_prepare;   /* a running PreCommit; driver_prepare.c */
-typedef struct ps_collect ps_collect;   /* a running Collect; driver_collect.c */
+typedef struct ps_prepare ps_prepare;       /* a running PreCommit; driver_prepare.c */
+typedef struct ps_collect ps_collect;       /* a running Collect; driver_collect.c */
+typedef struct ps_partitions ps_partitions; /* driver_partitions.c */
 typedef struct ps_presence ps_presence; /* a stream that breaks with the node; driver_presence.c */
 
 /* The driver's state of a member of the attempt. */
@@ -66,17 +67,18 @@ struct ps_attempt {
     char job_id[96];
     char folder[PS_FOLDER_MAX];
     ps_plan *plan;
-    ps_placement placement; /* which server has which shard; nodes are commit's members */
-    ps_package *package;    /* NULL: the attempt was adopted from an earlier process */
-    ps_strand archiving;    /* order of the tries to write the last files */
-    uint64_t memory_bytes;  /* of the package, counted in the coordinator's budget */
-    bool is_stored;         /* CAN_COMMIT is stored */
-    bool is_found;          /* the data and the model for the package have been found */
-    bool is_noted;          /* its end is noted in the job */
-    bool is_summed_up;      /* the job has its goodput */
-    ps_attempt_node *nodes; /* (commit.count) */
-    ps_told *told;          /* (placement.rank_count), by rank */
-    ps_timer timer;         /* fires at the deadline of `commit` */
+    ps_placement placement;    /* which server has which shard; nodes are commit's members */
+    ps_package *package;       /* NULL: the attempt was adopted from an earlier process */
+    ps_strand archiving;       /* order of the tries to write the last files */
+    uint64_t memory_bytes;     /* of the package, counted in the coordinator's budget */
+    bool is_stored;            /* CAN_COMMIT is stored */
+    bool is_found;             /* the data and the model for the package have been found */
+    bool is_noted;             /* its end is noted in the job */
+    bool is_summed_up;         /* the job has its goodput */
+    ps_attempt_node *nodes;    /* (commit.count) */
+    ps_told *told;             /* (placement.rank_count), by rank */
+    ps_partitions *partitions; /* of a job that computes; else NULL */
+    ps_timer timer;            /* fires at the deadline of `commit` */
     bool is_pumping;
     ps_timer limit;                  /* fires at the end of max_seconds */
     ps_stop_cause end_cause;         /* why the workers end before the last step */
@@ -259,6 +261,16 @@ void ps_checkpoint_store_rescued(ps_attempt *a, uint64_t clock);
 
 /* Removes what was gathered, after what is still being written of `node`. */
 void ps_checkpoint_discard_gathered(ps_attempt_node *node);
+
+/* --- driver_partitions.c ----------------------------------------------------------- */
+
+/* Create and free the state of a job that computes. */
+void ps_partitions_create(ps_attempt *a);
+void ps_partitions_destroy(ps_partitions *partitions);
+/* Sets the step to the partitions that are done. */
+void ps_partitions_sum_up(const ps_attempt *a, Psgd__V1__Progress *sum);
+/* Returns whether all are done, as far as it is known. */
+bool ps_partitions_are_done(const ps_attempt *a);
 
 /* --- driver_rescue.c --------------------------------------------------------------- */
 

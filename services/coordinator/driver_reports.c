@@ -40,7 +40,8 @@ static void check_end(ps_attempt *a, size_t node, int64_t now_us)
     for (uint32_t r = m->rank; r - m->rank < m->rank_count && r < a->placement.rank_count; r++) {
         const Psgd__V1__WorkerProgress *told = a->told[r].progress;
 
-        if (!ps_attempt_ended_early(a, r) && !is_at_end(a, told)) {
+        if (a->partitions ? !ps_partitions_are_done(a)
+                          : !ps_attempt_ended_early(a, r) && !is_at_end(a, told)) {
             snprintf(why, sizeof why, "its rank %u is at step %llu of %llu", r,
                      told != NULL ? (unsigned long long)told->step : 0, (unsigned long long)steps);
             ps_commit_lied(&a->commit, node, why, now_us);

@@ -38,6 +38,9 @@ static void sum_up(ps_attempt *a, Psgd__V1__Progress *sum)
     ps_counts_put(&job, PS_OF_JOB, &sum->base);
     sum->workers_alive = ps_commit_workers_alive(&a->commit);
     sum->workers_total = a->plan->spec->workers;
+    if (a->partitions) {
+        ps_partitions_sum_up(a, sum);
+    }
 }
 
 static void measure_rate(ps_attempt *a, Psgd__V1__Progress *sum, int64_t now_us)

@@ -7,6 +7,7 @@
 
 #include "common/base/xalloc.h"
 #include "common/job/checkpoint_clocks.h"
+#include "services/worker/executors.h"
 #include "services/worker/loop_link.h"
 #include "services/worker/peer_service.h"
 #include "services/worker/rank.h"
@@ -20,6 +21,7 @@ struct ps_worker {
     ps_node *node;
     ps_loop_link *link;        /* to the program that computes models; NULL: there is none */
     const ps_session *session; /* NULL: idle */
+    ps_executors *executors;   /* of a job that computes, which has no ranks; else NULL */
     ps_peers *peers;           /* the streams from ranks of other processes */
     uint32_t rank_count;
     ps_rank **ranks; /* (rank_count) */
@@ -63,6 +65,8 @@ static void tell_program(const ps_worker *w)
 static void finish_release(ps_worker *w)
 {
     tell_program(w);
+    ps_executors_destroy(w->executors);
+    w->executors = NULL;
     drop_ranks(w);
     w->releasing = false;
     ps_node_released(w->node);
@@ -252,12 +256,49 @@ static ps_status make_rank(ps_worker *w, const ps_session *session, uint32_t i)
     return ps_rank_create(&conf, &w->ranks[i]);
 }
 
+/* Finishes the session of a job that computes. */
+static void on_computed(void *arg, const ps_status *result)
+{
+    ps_worker *w = arg;
+
+    w->is_running = false;
+    w->result = *result;
+    if (w->releasing) {
+        finish_release(w);
+    } else {
+        ps_node_finished(w->node, result);
+    }
+}
+
+/* Prepares for a job that computes. */
+static ps_status prepare_executors(ps_worker *w, const ps_session *session)
+{
+    const ps_executors_conf conf = {
+        .loop = w->loop, .node = w->node, .session = session, .ended = on_computed, .arg = w};
+
+    if (w->link != NULL) {
+        return ps_fail(PS_FAILED_PRECONDITION,
+                       "this worker was joined by a program that computes a model, and the job has "
+                       "none");
+    }
+    return ps_executors_create(&conf, &w->executors);
+}
+
 static ps_status prepare(void *state, ps_session *session)
 {
     ps_worker *w = state;
     ps_status st = ps_ok();
 
     w->session = session;
+    w->result = ps_ok();
+    w->has_diverged = false;
+    w->is_collected = false;
+    w->cut = 0;
+    if (session->plan->compute != NULL) {
+        st = prepare_executors(w, session);
+        w->session = ps_is_ok(&st) ? session : NULL;
+        return st;
+    }
     w->rank_count = session->rank_count;
     w->ranks = ps_xcalloc(w->rank_count, sizeof *w->ranks);
     w->copies = ps_xcalloc(w->rank_count, sizeof *w->copies);
@@ -286,6 +327,9 @@ static void run(void *state)
     ps_worker *w = state;
 
     w->is_running = true;
+    if (w->executors != NULL) {
+        ps_executors_start(w->executors);
+    }
     for (uint32_t i = 0; i < w->rank_count; i++) {
         ps_rank_start(w->ranks[i]);
     }
@@ -301,6 +345,9 @@ static void release(void *state)
         return;
     }
     w->releasing = true; /* on_ended completes the release */
+    if (w->executors != NULL) {
+        ps_executors_stop(w->executors);
+    }
     for (uint32_t i = 0; i < w->rank_count; i++) {
         ps_rank_stop(w->ranks[i]);
     }
@@ -406,6 +453,9 @@ static size_t progress(void *state, Psgd__V1__WorkerProgress ***list)
 {
     ps_worker *w = state;
 
+    if (w->executors != NULL) {
+        return ps_executors_progress(w->executors, list);
+    }
     for (uint32_t i = 0; i < w->rank_count; i++) {
         w->progress[i] = ps_rank_progress(w->ranks[i]);
     }

@@ -48,6 +48,7 @@ def methods(live, over):
         "CoordinatorService/RegisterNode": (NODE, pb.RegisterNodeRequest(node_id="worker-0", threads=1 << 30)),
         "CoordinatorService/Heartbeat": (NODE, pb.HeartbeatRequest(node_id="worker-0", incarnation=1)),
         "CoordinatorService/Ready": (NODE, pb.ReadyRequest(node_id="worker-0", job_id="none")),
+        "CoordinatorService/TakePartition": (NODE, pb.TakePartitionRequest(node_id="worker-0", job_id="none")),
         "CoordinatorService/RenewCertificate": (NODE, pb.RenewCertificateRequest(node_id="worker-0")),
         "NodeService/CanCommit": (None, node_pb2.CanCommitRequest(job_id="/")),
         "NodeService/PreCommit": (None, node_pb2.PreCommitRequest()),

@@ -13,6 +13,7 @@ static Psgd__V1__Progress halfway(void)
 
     p.step = 468;
     p.total_steps = 936;
+    p.epoch = 1;
     p.loss = 0.12345;
     p.accuracy = 0.95678;
     p.samples_per_second = 41234;
@@ -36,6 +37,19 @@ static void a_wide_line_says_everything(void **state)
     assert_string_equal(text, "[########--------]   50% step 468/936  loss 0.1235  acc 0.957  "
                               "41k samples/s  up 110.9 MB (4.0x less)  down 443.0 MB  "
                               "2/3 workers  ETA 12 s");
+}
+
+static void a_job_that_computes_has_partitions_and_no_loss(void **state)
+{
+    Psgd__V1__Progress p = PSGD__V1__PROGRESS__INIT;
+    char text[200];
+
+    (void)state;
+    p.step = 4;
+    p.total_steps = 16;
+    p.workers_alive = p.workers_total = 3;
+    ps_show_progress(&p, 0, text, sizeof text);
+    assert_string_equal(text, "[####------------]   25% partition 4/16  3/3 workers");
 }
 
 static void there_is_no_accuracy_of_values(void **state)
@@ -194,6 +208,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_wide_line_says_everything),
+        cmocka_unit_test(a_job_that_computes_has_partitions_and_no_loss),
         cmocka_unit_test(there_is_no_accuracy_of_values),
         cmocka_unit_test(a_narrow_line_is_shortened_before_anything_is_left_out),
         cmocka_unit_test(no_line_is_wider_than_its_terminal_and_step_and_loss_stay),

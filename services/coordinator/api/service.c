@@ -9,7 +9,10 @@
 #include <string.h>
 #include <zlib.h>
 
-enum { SPEC_MAX = 256 << 10 }; /* bytes of a SubmitJob: a spec that names 320 nodes fits */
+enum {
+    SPEC_MAX = 256 << 10,   /* bytes of a SubmitJob: a spec that names 320 nodes fits */
+    PARTITION_MAX = 1 << 20 /* of a TakePartition: the records of a partition fit */
+};
 
 static const ps_method methods[] = {
     {.name = "SubmitJob",
@@ -49,6 +52,10 @@ static const ps_method methods[] = {
     {.name = "RegisterNode", .handle = ps_serve_register_node, .may = PS_MAY_NODE, .changes = true},
     {.name = "Heartbeat", .handle = ps_serve_heartbeat, .may = PS_MAY_NODE},
     {.name = "Ready", .handle = ps_serve_ready, .may = PS_MAY_NODE},
+    {.name = "TakePartition",
+     .handle = ps_serve_take_partition,
+     .may = PS_MAY_NODE,
+     .max_bytes = PARTITION_MAX},
     {.name = "RenewCertificate",
      .handle = ps_serve_renew_certificate,
      .may = PS_MAY_NODE,

@@ -26,7 +26,8 @@ ps_handler ps_serve_watch_job;
 /* service_files.c */
 ps_handler ps_serve_reclaim_logs;
 /* service_nodes.c */
-ps_handler ps_serve_list_nodes, ps_serve_register_node, ps_serve_heartbeat, ps_serve_ready;
+ps_handler ps_serve_list_nodes, ps_serve_register_node, ps_serve_heartbeat, ps_serve_ready,
+    ps_serve_take_partition;
 ps_handler ps_serve_get_node_log;
 /* service_certificates.c */
 ps_handler ps_serve_renew_certificate;

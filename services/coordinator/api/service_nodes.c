@@ -238,6 +238,25 @@ void ps_serve_heartbeat(void *service, const ProtobufCMessage *request, ps_paylo
     }
 }
 
+void ps_serve_take_partition(void *service, const ProtobufCMessage *request, ps_payload *payload,
+                             ps_call *call)
+{
+    const Psgd__V1__TakePartitionRequest *q = (const void *)request;
+    ps_coordinator *c = service;
+    ps_live *job = ps_jobs_find(&c->jobs, q->job_id);
+
+    (void)payload;
+    if (!ps_speaks_for(call, q->node_id)) {
+        return;
+    }
+    if (!job || !job->attempt || ps_attempt_number(job->attempt) != q->attempt) {
+        ps_refuse(call, PS_ABORTED, "STALE_ATTEMPT", q->job_id,
+                  "attempt %u of job %s is not what runs now", q->attempt, PS_SHORT(q->job_id, 96));
+        return;
+    }
+    ps_attempt_take_partition(job->attempt, q, call);
+}
+
 void ps_serve_ready(void *service, const ProtobufCMessage *request, ps_payload *payload,
                     ps_call *call)
 {

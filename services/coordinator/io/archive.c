@@ -8,6 +8,7 @@
 #include "common/artifact/weights.h"
 #include "common/base/container_of.h"
 #include "common/base/xalloc.h"
+#include "common/job/computation.h"
 #include "common/job/describe.h"
 #include "common/trace/trace_file.h"
 #include "services/coordinator/domain/job_message.h"
@@ -156,6 +157,48 @@ static ps_status write_model(ps_archive *w)
     return st;
 }
 
+static ps_status list_file(ps_archive *w, const char *name, Psgd__V1__ArtifactKind kind,
+                           const char *node_id)
+{
+    char path[PS_FOLDER_MAX + PS_NAME_MAX + 2], hex[PS_SHA256_HEX_BYTES];
+    uint64_t size = 0;
+    ps_status st;
+
+    snprintf(path, sizeof path, "%s/%s", w->folder, name);
+    st = ps_sha256_of_file(path, hex, &size);
+    if (ps_is_ok(&st)) {
+        ps_job_add_artifact(w->job, name, kind, size, hex, node_id);
+    }
+    return st;
+}
+
+/* Merges the records of all partitions into the result. */
+static ps_status write_result(ps_archive *w)
+{
+    const ps_result_conf conf = ps_compute_result(w->plan, w->folder);
+    char name[PS_NAME_MAX + 1], path[PS_FOLDER_MAX + PS_NAME_MAX + 2];
+    uint64_t rows = 0;
+    ps_status st;
+
+    ps_compute_result_name(w->plan, name, sizeof name);
+    snprintf(path, sizeof path, "%s/%s", w->folder, name);
+    st = ps_result_write(&conf, path, &rows);
+    return ps_is_ok(&st) ? list_file(w, name, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT, "")
+                         : st;
+}
+
+/* Removes the records of partitions. */
+static void remove_records(const ps_archive *w)
+{
+    char path[PS_FOLDER_MAX + 40], part[PS_PART_NAME_BYTES];
+
+    for (uint32_t i = 0; i < w->plan->spec->compute->partitions; i++) {
+        ps_part_name(part, i);
+        snprintf(path, sizeof path, "%s/%s", w->folder, part);
+        unlink(path);
+    }
+}
+
 static void remove_part(const ps_archive *w, void (*name_of)(char out[32], uint32_t rank),
                         uint32_t rank)
 {
@@ -180,21 +223,6 @@ static void remove_parts(const ps_archive *w)
         remove_part(w, ps_artifacts_rounds_name, rank);
         remove_part(w, ps_artifacts_worker_trace_name, rank);
     }
-}
-
-static ps_status list_file(ps_archive *w, const char *name, Psgd__V1__ArtifactKind kind,
-                           const char *node_id)
-{
-    char path[PS_FOLDER_MAX + PS_NAME_MAX + 2], hex[PS_SHA256_HEX_BYTES];
-    uint64_t size = 0;
-    ps_status st;
-
-    snprintf(path, sizeof path, "%s/%s", w->folder, name);
-    st = ps_sha256_of_file(path, hex, &size);
-    if (ps_is_ok(&st)) {
-        ps_job_add_artifact(w->job, name, kind, size, hex, node_id);
-    }
-    return st;
 }
 
 /* Makes the record of rounds of the parts that ranks left. */
@@ -354,6 +382,9 @@ static void run(ps_task *task)
     if (ps_is_ok(&w->status) && w->wants_model) {
         w->status = write_model(w);
     }
+    if (ps_is_ok(&w->status) && w->wants_result) {
+        w->status = write_result(w);
+    }
     if (ps_is_ok(&w->status) || w->is_last_try) {
         rest = write_rounds(w);
         w->status = ps_is_ok(&w->status) ? rest : w->status;
@@ -364,6 +395,9 @@ static void run(ps_task *task)
     }
     if (ps_is_ok(&w->status) || w->is_last_try || !ps_commit_may_pass(w->status.code)) {
         remove_parts(w);
+        if (w->plan->compute != NULL && w->is_over) {
+            remove_records(w);
+        }
     }
     if (ps_is_ok(&w->status) || w->is_last_try) {
         rest = write_rest(w);

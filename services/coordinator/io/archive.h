@@ -25,6 +25,8 @@ struct ps_archive {
     const ps_placement *placement; /* borrowed until `written` */
     char *summary;                 /* the text of summary.json; taken */
     bool wants_model;              /* write a model: the weights of all servers are in the folder */
+    bool wants_result;             /* write the result of a job that computes */
+    bool is_over;                  /* no other attempt follows */
     bool is_last_try;              /* leave out files for which the disk has no room */
     /* called once, on the loop's thread; then the archive is freed */
     void (*written)(ps_archive *w);

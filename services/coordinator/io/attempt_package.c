@@ -165,6 +165,9 @@ ps_status ps_package_fill(const ps_package *package, float *block)
     ps_model *model = NULL;
     ps_status st;
 
+    if (plan->compute != NULL) {
+        return ps_ok(); /* there are no weights */
+    }
     if (package->init_path[0] != '\0') {
         return ps_weights_read(package->init_path, plan->layout.stored, plan->layout.stored_count,
                                block);

@@ -51,10 +51,13 @@ export async function jobView(view, [id]) {
     const runs = (job.tracker_runs ?? []).map((r) => h('li', {}, 'Tracker ', trackerLink(r.tracker ?? ''), r.run_id ? `, run ${r.run_id}` : '',
       r.message ? `: ${r.message}` : ''));
     if (runs.map((r) => r.textContent).join('') !== at.trackers.textContent) at.trackers.replaceChildren(...runs); // links keep the focus
-    at.facts.replaceChildren(facts([['Step', `${count(p.step)} of ${count(p.total_steps)}`], ['Epoch', p.epoch ?? '–'], ['Time left', isOver(job) ? null : seconds(p.eta_seconds ?? NaN)],
+    const computes = !p.epoch && p.total_steps > 0; // partitions, which have no loss
+    at.facts.replaceChildren(facts(computes ? [['Partitions', `${count(p.step)} of ${count(p.total_steps)}`], ['Ran for', seconds(trainedSeconds(job))],
+      ['Workers', `${count(p.workers_alive)} of ${count(p.workers_total)}`], ['Waits for', p.waiting_for || null], ['Restarts', job.restarts || null]] : [['Step', `${count(p.step)} of ${count(p.total_steps)}`], ['Epoch', p.epoch ?? '–'], ['Time left', isOver(job) ? null : seconds(p.eta_seconds ?? NaN)],
       ['Trained for', seconds(trainedSeconds(job))], ['Loss', short(job.result?.loss ?? p.loss ?? NaN)], ['Accuracy', percent(accuracyOf(job))], ['Samples a second', count(Math.round(p.samples_per_second ?? 0))],
       ['Traffic', traffic(p)], ['Against float32', saving(p)], ['Goodput', job.goodput ? percent(job.goodput) : null], ['Waits for', p.waiting_for || null], ['Restarts', job.restarts || null]]));
-    cancel.hidden = checkpoint.hidden = isOver(job);
+    cancel.hidden = isOver(job);
+    checkpoint.hidden = cancel.hidden || computes;
     timeline.set(job, stateName(job) === 'RUNNING');
     why.set(stateName(job) === 'RUNNING', isOver(job), p.step > 0 && (job.artifacts ?? []).some((a) => a.name === 'summary.json'));
   }

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* executors.h - the ranks of a job that computes (JobSpec.compute), in this process.
+ *
+ * Each rank asks the coordinator for a partition, has a sandbox make its records, and brings them
+ * with the next question, until all partitions are done. Loop's thread.
+ */
+#ifndef PS_SERVICES_WORKER_EXECUTORS_H
+#define PS_SERVICES_WORKER_EXECUTORS_H
+
+#include "common/node/node.h"
+
+typedef struct ps_executors ps_executors;
+
+typedef struct ps_executors_conf {
+    ps_loop *loop;
+    ps_node *node;
+    const ps_session *session; /* kept */
+    /* Called once after ps_executors_start, when all ranks have ended. OK also if they were
+     * stopped.
+     */
+    void (*ended)(void *arg, const ps_status *result);
+    void *arg;
+} ps_executors_conf;
+
+/* Creates the ranks. Fails if there are no threads for them. */
+PS_MUST_USE ps_status ps_executors_create(const ps_executors_conf *conf, ps_executors **out);
+
+/* Frees ranks that were not started, or have ended. NULL is allowed. */
+void ps_executors_destroy(ps_executors *executors);
+
+/* Starts a sandbox for each rank, and computes. `ended` follows. */
+void ps_executors_start(ps_executors *executors);
+
+/* Ends the ranks soon; `ended` follows if they were started and have not ended. */
+void ps_executors_stop(ps_executors *executors);
+
+/* Lends the ranks' progress: a step is a partition. Returns their number. */
+size_t ps_executors_progress(ps_executors *executors, Psgd__V1__WorkerProgress ***list);
+
+#endif
