@@ -36,7 +36,7 @@ common/artifact      common/base/ common/nn/ common/artifact/ onnx/ tensorboard/
 common/consistency   common/base/ common/consistency/
 common/straggler     common/base/ common/straggler/
 common/update        common/base/ common/update/
-common/script        common/base/ common/codec/ common/script/ psgd/v1/codec protobuf-c/
+common/script        common/base/ common/codec/ common/consistency/consistency common/data/transform common/metric/ common/optim/schedule common/script/ psgd/v1/codec protobuf-c/
 common/sandbox       common/base/ common/codec/ common/script/sandbox_protocol common/script/record common/sandbox/ lua.h lauxlib.h lualib.h seccomp.h
 common/pki           common/base/ common/pki/ openssl/
 common/rpc           common/base/ common/pki/ common/rpc/ grpc/ protobuf-c/ google/ openssl/

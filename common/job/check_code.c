@@ -115,6 +115,34 @@ const ps_codec *ps_plan_codec(const ps_plan *plan, const char *name)
     return script != NULL ? ps_script_codec(script) : ps_codec_find(name);
 }
 
+const ps_consistency *ps_plan_consistency(const ps_plan *plan, const char *name)
+{
+    const ps_script *script = ps_plan_script(plan, "consistency", name);
+
+    return script != NULL ? ps_script_consistency(script) : ps_consistency_find(name);
+}
+
+const ps_metric *ps_plan_metric(const ps_plan *plan, const char *name)
+{
+    const ps_script *script = ps_plan_script(plan, "metric", name);
+
+    return script != NULL ? ps_script_metric(script) : ps_metric_find(name);
+}
+
+const ps_schedule *ps_plan_schedule(const ps_plan *plan, const char *name)
+{
+    const ps_script *script = ps_plan_script(plan, "schedule", name);
+
+    return script != NULL ? ps_script_schedule(script) : ps_schedule_find(name);
+}
+
+const ps_transform *ps_plan_transform(const ps_plan *plan, const char *name)
+{
+    const ps_script *script = ps_plan_script(plan, "transform", name);
+
+    return script != NULL ? ps_script_transform(script) : ps_transform_find(name);
+}
+
 ps_status ps_plan_code_failure(const ps_plan *plan)
 {
     ps_status st = ps_ok();

@@ -57,7 +57,7 @@ static bool check_choices(ps_check *check, ps_plan *plan)
         snprintf(field, sizeof field, "spec.data.transforms[%u]", i);
         if (ps_check_choice(check, field, &ps_kind_transform, spec->transforms[i], "",
                             &choice->params)) {
-            choice->transform = ps_transform_find(spec->transforms[i]->name);
+            choice->transform = ps_plan_transform(plan, spec->transforms[i]->name);
         }
     }
     plan->feed_conf.transform_count = (uint32_t)spec->n_transforms;

@@ -34,7 +34,7 @@ static void fill(ps_plan *plan, const ps_schedule *schedule, const ps_params *pa
     own->halvings = plan->spec->recovery->halvings;
 }
 
-static const ps_schedule *check_schedule(ps_check *check, const char *field,
+static const ps_schedule *check_schedule(ps_check *check, const ps_plan *plan, const char *field,
                                          Psgd__V1__Choice *choice, uint64_t steps,
                                          ps_params *params)
 {
@@ -48,7 +48,7 @@ static const ps_schedule *check_schedule(ps_check *check, const char *field,
         ps_check_bad(check, path, "is %.0f; the job has %" PRIu64 " steps: fewer are allowed",
                      params->v[PS_WARMUP], steps);
     }
-    return ps_schedule_find(choice->name);
+    return ps_plan_schedule(plan, choice->name);
 }
 
 /* Checks the schedule of the number `compensation`, if the update has this number. */
@@ -56,7 +56,7 @@ static void check_compensation(ps_check *check, ps_plan *plan)
 {
     static const char field[] = "spec.optimizer.compensation_schedule";
     Psgd__V1__Choice *choice = plan->spec->optimizer->compensation_schedule;
-    const ps_schedule *schedule = check_schedule(check, field, choice, plan->total_steps,
+    const ps_schedule *schedule = check_schedule(check, plan, field, choice, plan->total_steps,
                                                  &plan->compensation_schedule_params);
 
     if (plan->update != NULL && ps_param_find(plan->update->params, "compensation") >= 0) {
@@ -76,7 +76,8 @@ void ps_check_descent(ps_check *check, ps_plan *plan)
     ps_params params = {{0}};
     uint64_t steps = plan->local_optim != NULL ? plan->total_steps : plan->total_clocks;
 
-    schedule = check_schedule(check, "spec.optimizer.schedule", spec->schedule, steps, &params);
+    schedule =
+        check_schedule(check, plan, "spec.optimizer.schedule", spec->schedule, steps, &params);
     check_compensation(check, plan);
     if (ps_check_choice(check, "spec.optimizer.clip", &ps_kind_clip, spec->clip, "none",
                         &plan->clip_params)) {

@@ -48,7 +48,7 @@ static void check_metric(ps_check *check, ps_plan *plan, size_t i, const char *n
                          &found.params)) {
         return;
     }
-    found.metric = ps_metric_find(plan->spec->metrics[i]->name);
+    found.metric = ps_plan_metric(plan, plan->spec->metrics[i]->name);
     snprintf(path, sizeof path, "%s.name", field);
     if (!is_new(check, path, plan, found.metric)) {
         return;

@@ -193,7 +193,7 @@ static void check_choices(ps_check *check, ps_plan *plan)
         spec->optimizer->side == PSGD__V1__OPTIMIZER_SIDE__OPTIMIZER_SIDE_SERVER;
     if (ps_check_choice(check, "spec.consistency", &ps_kind_consistency, spec->consistency, "bsp",
                         &plan->policy_params)) {
-        plan->policy = ps_consistency_find(spec->consistency->name);
+        plan->policy = ps_plan_consistency(plan, spec->consistency->name);
     }
     if (ps_check_choice(check, "spec.straggler", &ps_kind_straggler, spec->straggler, "none",
                         &plan->straggler_params)) {

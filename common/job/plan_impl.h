@@ -14,8 +14,12 @@
 /* Checks spec.code, and opens it for the plan and the check. Before every choice. */
 void ps_check_code(ps_check *check, ps_plan *plan);
 
-/* Returns a codec by name: a script's or a built-in one; NULL: there is none. */
+/* Return a plugin by name: a script's or a built-in one; NULL: there is none. */
 const ps_codec *ps_plan_codec(const ps_plan *plan, const char *name);
+const ps_consistency *ps_plan_consistency(const ps_plan *plan, const char *name);
+const ps_metric *ps_plan_metric(const ps_plan *plan, const char *name);
+const ps_schedule *ps_plan_schedule(const ps_plan *plan, const char *name);
+const ps_transform *ps_plan_transform(const ps_plan *plan, const char *name);
 
 /* Checks the data set's shapes and limits. Fills plan->data_conf, data, facts and the counts. */
 bool ps_check_data(ps_check *check, ps_plan *plan);

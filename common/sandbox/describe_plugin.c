@@ -20,7 +20,7 @@ static const struct {
     const char *functions[4];
 } kinds[] = {
     {"codec", {"encode", "decode"}}, {"schedule", {"factor"}},   {"metric", {"add", "value"}},
-    {"transform", {"sample"}},       {"consistency", {"admit"}}, {"compute", {"map"}},
+    {"transform", {"sample"}},       {"consistency", {"admit", "scale"}}, {"compute", {"map"}},
 };
 
 /* Fields that are true or false; left out they are false. */

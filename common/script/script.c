@@ -8,6 +8,7 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,9 +57,23 @@ static ps_script *find(uint64_t id)
 /* Fills in the table of the script's kind. */
 static void make_plugin(ps_script *s)
 {
+    static const ps_param warmups[] = {PS_WARMUP_PARAM_LINES};
+    static const struct {
+        const char *name;
+        void (*make)(const ps_script_about *about, ps_script_plugin *plugin);
+    } kinds[] = {
+        {"codec", ps_script_codec_make},         {"consistency", ps_script_consistency_make},
+        {"metric", ps_script_metric_make},       {"schedule", ps_script_schedule_make},
+        {"transform", ps_script_transform_make},
+    };
     ps_script_plugin *plugin = &s->plugin;
+    size_t n = 0;
 
-    plugin->params[0] = (ps_param){
+    if (strcmp(s->about.kind, "schedule") == 0) {
+        memcpy(plugin->params, warmups, sizeof warmups);
+        n = PS_WARMUP_PARAMS;
+    }
+    plugin->params[n++] = (ps_param){
         .name = "script",
         .value = (double)s->id,
         .min = (double)s->id,
@@ -66,10 +81,12 @@ static void make_plugin(ps_script *s)
         .is_integer = true,
         .help = "which script: the first 53 bits of its SHA-256",
     };
-    memcpy(plugin->params + 1, s->about.numbers, s->about.number_count * sizeof(ps_param));
-    plugin->param_count = 1 + s->about.number_count;
-    if (strcmp(s->about.kind, "codec") == 0) {
-        ps_script_codec_make(&s->about, plugin);
+    memcpy(plugin->params + n, s->about.numbers, s->about.number_count * sizeof(ps_param));
+    plugin->param_count = n + s->about.number_count;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        if (strcmp(s->about.kind, kinds[i].name) == 0) {
+            kinds[i].make(&s->about, plugin);
+        }
     }
 }
 
@@ -174,6 +191,26 @@ const ps_codec *ps_script_codec(const ps_script *script)
     return script->plugin.codec.name != NULL ? &script->plugin.codec : NULL;
 }
 
+const ps_transform *ps_script_transform(const ps_script *script)
+{
+    return script->plugin.transform.name != NULL ? &script->plugin.transform : NULL;
+}
+
+const ps_schedule *ps_script_schedule(const ps_script *script)
+{
+    return script->plugin.schedule.name != NULL ? &script->plugin.schedule : NULL;
+}
+
+const ps_metric *ps_script_metric(const ps_script *script)
+{
+    return script->plugin.metric.name != NULL ? &script->plugin.metric : NULL;
+}
+
+const ps_consistency *ps_script_consistency(const ps_script *script)
+{
+    return script->plugin.policy.name != NULL ? &script->plugin.policy : NULL;
+}
+
 /* ---- Calls ---- */
 
 /* Returns the bytes of an element of an argument. */
@@ -248,7 +285,8 @@ static ps_status take_result(const ps_sandbox_memory *shared, const ps_sandbox_v
 {
     size_t unit = r->kind == PS_SANDBOX_VECTOR ? sizeof(float) : 1;
 
-    if (r->kind == PS_SANDBOX_NUMBER && v->kind == PS_SANDBOX_INTEGER) {
+    if (r->kind == PS_SANDBOX_NUMBER &&
+        (v->kind == PS_SANDBOX_INTEGER || v->kind == PS_SANDBOX_BOOLEAN)) {
         r->number = (double)v->as.integer;
         return ps_ok();
     }
@@ -406,6 +444,19 @@ ps_status ps_script_call(ps_script *script, const char *function, const ps_scrip
                  "%s: %s", script->file, function);
     give_back(script, sandbox, &st);
     return st;
+}
+
+void ps_script_fail(ps_script *script, const char *fmt, ...)
+{
+    char text[PS_STATUS_TEXT_BYTES];
+    va_list ap;
+    ps_status st;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    st = ps_fail(PS_FAILED_PRECONDITION, "%s: %s", script->file, text);
+    give_back(script, NULL, &st);
 }
 
 ps_status ps_script_failure(ps_script *script)

@@ -11,6 +11,10 @@
 #include "common/base/param.h"
 #include "common/base/status.h"
 #include "common/codec/codec_type.h"
+#include "common/consistency/consistency.h"
+#include "common/data/transform.h"
+#include "common/metric/metric.h"
+#include "common/optim/schedule.h"
 #include "common/script/sandbox.h"
 
 #include <stddef.h>
@@ -71,9 +75,13 @@ const ps_script_about *ps_script_about_of(const ps_script *script);
 const char *ps_script_file(const ps_script *script);
 const char *ps_script_text(const ps_script *script, size_t *bytes);
 
-/* Returns the plugin's table if the script is of that kind, else NULL. Valid while the script is
- * open. The first of its numbers says which script it is; it has one value. */
+/* Return the plugin's table if the script is of that kind, else NULL. Valid while the script is
+ * open. One of its numbers, `script`, says which script it is; it has one value. */
 const ps_codec *ps_script_codec(const ps_script *script);
+const ps_consistency *ps_script_consistency(const ps_script *script);
+const ps_metric *ps_script_metric(const ps_script *script);
+const ps_schedule *ps_script_schedule(const ps_script *script);
+const ps_transform *ps_script_transform(const ps_script *script);
 
 /* Returns the table of numbers of the plugin. */
 const ps_param *ps_script_params(const ps_script *script);

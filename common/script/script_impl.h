@@ -7,17 +7,41 @@
 #include "common/codec/wrap.h"
 #include "common/script/script.h"
 
+#include <stddef.h>
+
 enum { PS_SCRIPT_SAID_MAX = 8192 }; /* bytes of a description */
 
 /* The tables of a plugin, of which one is used. */
 typedef struct ps_script_plugin {
     ps_codec codec;
-    ps_param params[PS_PARAM_MAX + 1]; /* the script's number, its own, then those of the kind */
-    size_t param_count;                /* of the first two */
+    ps_consistency policy;
+    ps_metric metric;
+    ps_schedule schedule;
+    ps_transform transform;
+    /* those of the kind that come first, the script's number, its own, those of the kind behind */
+    ps_param params[PS_PARAM_MAX + 1];
+    size_t param_count; /* without those behind */
 } ps_script_plugin;
 
 /* Fill in the table of a kind; the numbers of the script are there. */
 void ps_script_codec_make(const ps_script_about *about, ps_script_plugin *plugin);
+void ps_script_consistency_make(const ps_script_about *about, ps_script_plugin *plugin);
+void ps_script_metric_make(const ps_script_about *about, ps_script_plugin *plugin);
+void ps_script_schedule_make(const ps_script_about *about, ps_script_plugin *plugin);
+void ps_script_transform_make(const ps_script_about *about, ps_script_plugin *plugin);
+
+/* Most features of a sample that a script transforms: they fit into the shared memory. */
+enum { PS_SCRIPT_FEATURES_MAX = 262144 };
+
+/* Calls a function that returns a number or a boolean (0 or 1). */
+PS_MUST_USE ps_status ps_script_number(ps_script *script, const char *function,
+                                       const ps_script_value *arguments, size_t count, double *out);
+
+/* Returns the argument with the script's own numbers, which begin at params->v[at]. */
+ps_script_value ps_script_numbers(const ps_script *script, const ps_params *params, size_t at);
+
+/* Keeps a failure of a script whose answer is not allowed. */
+PS_PRINTF(2, 3) void ps_script_fail(ps_script *script, const char *fmt, ...);
 
 /* Reads the lines that a sandbox says of a plugin, which may be anything. */
 PS_MUST_USE ps_status ps_script_about_read(char *lines, ps_script_about *about);

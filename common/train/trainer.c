@@ -545,6 +545,16 @@ static bool cut(ps_trainer *t, uint64_t name)
     return true;
 }
 
+/* Fails the gate if the job's own code has failed. */
+static void fail_with_code(ps_trainer *t)
+{
+    ps_status st = ps_plan_code_failure(t->plan);
+
+    if (!ps_is_ok(&st)) {
+        ps_gate_fail(t->gate, &st);
+    }
+}
+
 bool ps_trainer_begin_clock(ps_trainer *t, bool *is_end)
 {
     uint64_t name;
@@ -552,6 +562,7 @@ bool ps_trainer_begin_clock(ps_trainer *t, bool *is_end)
     if (t->conf.beginning != NULL) {
         t->conf.beginning(t->conf.arg);
     }
+    fail_with_code(t);
     name = t->conf.saved != NULL ? ps_gate_take_cut(t->gate, t->clock) : 0;
     if (name != 0 && !cut(t, name)) {
         return false;
@@ -616,6 +627,8 @@ static void *run(void *arg)
         is_trained = train(t) && (!ps_trainer_is_at_stop(t) || settle(t));
         if (is_trained) {
             ps_exchange_drain(t->exchange);
+            fail_with_code(t);
+            is_trained = ps_gate_is_open(t->gate);
         }
         if (is_trained && t->conf.loop != NULL && !ps_trainer_is_at_stop(t)) {
             t->conf.loop->end(t->conf.loop->arg, t->clock, t->weights);

@@ -264,6 +264,10 @@ static void take_message(wire_worker *w, const Psgd__V1__PushGradientRequest *re
     if (s->is_cut_due) {
         ps_wire_server_cut(s);
     }
+    if (r.reason == NULL) {
+        r.why = ps_plan_code_failure(s->plan); /* of a policy or schedule */
+        r.reason = ps_is_ok(&r.why) ? NULL : "";
+    }
     if (w->is_poisoned) {
         r.reason = PS_DIVERGED;
         r.why = ps_wrap(r.why, "rank %u, clock %llu", w->rank, (unsigned long long)req->clock);

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_code.py - jobs that bring code along, on real clusters and by psgd train."""
+import csv
+import io
+import json
 import os
 import pathlib
 import signal
@@ -28,6 +31,18 @@ return { kind = "codec", name = "endless", bits = 32,
     decode = function(bytes, n) return bytes:floats(n) end }
 """
 
+OWN_ACCURACY = """
+return { kind = "metric", name = "own_accuracy",
+    add = function(outputs, targets, n)
+        local width, right = #outputs // n, 0
+        for i = 0, n - 1 do
+            if outputs:part(i * width, width):argmax() == math.floor(targets[i + 1]) + 1 then right = right + 1 end
+        end
+        return right, 0
+    end,
+    value = function(right, _, samples) return right / samples end }
+"""
+
 
 def example(name):
     return {"file": name, "text": (EXAMPLES / name).read_text()}
@@ -42,6 +57,11 @@ class Code(ClusterTest):
         """The tensors of the servers' model."""
         name = f"MODEL-{job.spec.title}-N(ps).safetensors"
         return tensors(c.files(job.id)[name])
+
+    def evaluation(self, c, job):
+        """The metrics of the last evaluation."""
+        rows = csv.DictReader(io.StringIO(c.files(job.id)[f"EV-{job.spec.title}-N(0).csv"].decode()))
+        return {name: float(value) for name, value in list(rows)[-1].items()}
 
     def done(self, c, spec):
         job = c.wait(c.submit(spec).id)
@@ -74,6 +94,49 @@ class Code(ClusterTest):
                               "-o", folder], capture_output=True, text=True, timeout=120, check=False)
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertEqual(tensors((folder / "MODEL-code-N(ps).safetensors").read_bytes()), self.model(c, job))
+
+    def test_schedules_metrics_and_transforms_of_code(self):
+        """Schedule, transform and metrics on a cluster; a metric in Lua counts what the built-in one counts."""
+        c = self.cluster(workers=2, pservers=2)
+        spec = {**JOB, "code": [example(f + ".lua") for f in ("sawtooth", "noise", "confidence")] +
+                [{"file": "own_accuracy.lua", "text": OWN_ACCURACY}],
+                "optimizer": {"schedule": {"name": "sawtooth", "params": {"teeth": 3, "warmup": 5}}},
+                "metrics": [{"name": "accuracy"}, {"name": "own_accuracy"}, {"name": "confidence"}],
+                "data": {"transforms": [{"name": "noise", "params": {"deviation": 0.05}}]}}
+        job = self.done(c, spec)
+        values = self.evaluation(c, job)
+        self.assertEqual(values["own_accuracy"], values["accuracy"])
+        self.assertTrue(0.4 < values["confidence"] < values["accuracy"] + 0.2, values)
+        path = pathlib.Path(c.folder) / "job.json"
+        path.write_text(json.dumps(spec))
+        folder = pathlib.Path(c.folder) / "local"
+        run = subprocess.run([BIN / "psgd", "train", path, "-o", folder], capture_output=True, text=True, timeout=120,
+                             check=False)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual(tensors((folder / "MODEL-code-N(ps).safetensors").read_bytes()), self.model(c, job))
+        plain = self.done(c, {**JOB, "optimizer": spec["optimizer"] | {"schedule": {"name": "constant"}}})
+        self.assertNotEqual(self.model(c, plain), self.model(c, job))
+
+    def test_a_policy_of_code(self):
+        c = self.cluster(workers=2, pservers=1)
+        job = self.done(c, {**JOB, "pservers": 1, "code": [example("damped.lua")], "consistency": {"name": "damped"}})
+        self.assertGreater(self.evaluation(c, job)["accuracy"], 0.7)
+
+    def test_failures_of_other_kinds_end_the_job_by_name(self):
+        c = self.cluster(workers=2, pservers=1)
+        for kind, functions, field in (
+                ("schedule", "factor = function(s) if s > 20 then error('over') end return 1 end",
+                 {"optimizer": {"schedule": {"name": "wrong"}}}),
+                ("metric", "add = function() return 0, 0 end, value = function() error('over') end",
+                 {"metrics": [{"name": "wrong"}]}),
+                ("transform", "sample = function(x) error('over') end", {"data": {"transforms": [{"name": "wrong"}]}}),
+                ("consistency", "admit = function() return true end, scale = function(s) error('over') end",
+                 {"consistency": {"name": "wrong"}})):
+            with self.subTest(kind):
+                text = f"return {{ kind = '{kind}', name = 'wrong', {functions} }}"
+                job = c.wait(c.submit({**JOB, "pservers": 1, "code": [{"file": "wrong.lua", "text": text}], **field}).id)
+                self.assertEqual(job_pb2.JobState.Name(job.state), "JOB_STATE_FAILED", job.message)
+                self.assertRegex(job.message, r"wrong\.lua: \w+: code:1: over")
 
     def test_a_killed_worker_changes_no_bit(self):
         c = self.cluster(workers=3, pservers=1)
