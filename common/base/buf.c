@@ -24,7 +24,27 @@ static ps_buf *create(size_t cap)
     atomic_init(&buf->refs, 1);
     buf->len = 0;
     buf->cap = cap;
+    buf->home = NULL;
     buf->block = block;
+    return buf;
+}
+
+size_t ps_buf_bytes_in(size_t cap)
+{
+    return sizeof(ps_buf) + (cap + PS_ALIGN_BYTES - 1) / PS_ALIGN_BYTES * PS_ALIGN_BYTES;
+}
+
+ps_buf *ps_buf_create_in(ps_buf *home, size_t cap)
+{
+    ps_buf *buf = (ps_buf *)(void *)(home->data + home->len);
+
+    assert(home->len % PS_ALIGN_BYTES == 0 && ps_buf_bytes_in(cap) <= home->cap - home->len);
+    home->len += ps_buf_bytes_in(cap);
+    atomic_init(&buf->refs, 1);
+    buf->len = 0;
+    buf->cap = cap;
+    buf->home = ps_buf_ref(home);
+    buf->block = NULL;
     return buf;
 }
 
@@ -60,7 +80,9 @@ void ps_buf_unref(ps_buf *buf)
      * freeing. */
     before = atomic_fetch_sub_explicit(&buf->refs, 1, memory_order_acq_rel);
     assert(before > 0);
-    if (before == 1) {
+    if (before == 1 && buf->home != NULL) {
+        ps_buf_unref(buf->home);
+    } else if (before == 1) {
         free(buf->block);
     }
 }

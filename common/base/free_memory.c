@@ -2,12 +2,20 @@
 /* free_memory.c - see free_memory.h. */
 #include "common/base/free_memory.h"
 
+#include <inttypes.h>
 #include <malloc.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 
 enum {
     KEEP_BYTES = 64 << 20, /* at the end of an arena */
     RETURN_BYTES = 1 << 20,
-    MMAP_BYTES = 32 << 20 /* smaller blocks come from arenas; glibc allows no larger bound */
+    MMAP_BYTES = 32 << 20, /* smaller blocks come from arenas; glibc allows no larger bound */
+    /* More than an arena has at first. malloc makes room for it, and for KEEP_BYTES more. */
+    GROW_BYTES = 1 << 20
 };
 
 static void keep(int bytes)
@@ -21,6 +29,33 @@ static void keep(int bytes)
 void ps_free_memory_keep(void)
 {
     keep(KEEP_BYTES);
+}
+
+/* Asks for huge pages for a mapping, a line of /proc/self/maps, if it contains the address or is of
+ * malloc's first arena, which has another mapping for each part that it grew by. */
+static void use_huge_pages(const char *mapping, uintptr_t address)
+{
+    uintptr_t begin, end;
+
+    if (sscanf(mapping, "%" SCNxPTR "-%" SCNxPTR, &begin, &end) == 2 &&
+        ((address >= begin && address < end) || strstr(mapping, "[heap]") != NULL)) {
+        (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);
+    }
+}
+
+void ps_free_memory_use_huge_pages(void)
+{
+    void *block = malloc(GROW_BYTES);
+    FILE *maps = fopen("/proc/self/maps", "re");
+    char mapping[512];
+
+    while (maps != NULL && fgets(mapping, sizeof mapping, maps) != NULL) {
+        use_huge_pages(mapping, (uintptr_t)block);
+    }
+    if (maps != NULL) {
+        (void)fclose(maps);
+    }
+    free(block);
 }
 
 void ps_free_memory_return(void)

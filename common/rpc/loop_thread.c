@@ -3,6 +3,7 @@
 #include "common/rpc/loop_thread.h"
 
 #include "common/base/container_of.h"
+#include "common/base/free_memory.h"
 #include "common/base/xalloc.h"
 
 #include <assert.h>
@@ -28,6 +29,7 @@ static void *run(void *arg)
 {
     ps_loop_thread *t = arg;
 
+    ps_free_memory_use_huge_pages();
     ps_loop_run(t->loop);
     return NULL;
 }

@@ -16,9 +16,20 @@ static float *zeros(size_t n)
     return x;
 }
 
-static ps_buf *create_weights(const float *initial, size_t n)
+/* Returns a home for a buffer of each dense slice. */
+static ps_buf *create_home(const ps_store_slice *slices, uint32_t count)
 {
-    ps_buf *buf = ps_buf_create(n * sizeof *initial);
+    size_t bytes = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        bytes += slices[i].row == 0 ? ps_buf_bytes_in(slices[i].n * sizeof(float)) : 0;
+    }
+    return ps_buf_create(bytes);
+}
+
+static ps_buf *create_weights(ps_buf *home, const float *initial, size_t n)
+{
+    ps_buf *buf = ps_buf_create_in(home, n * sizeof *initial);
 
     buf->len = n * sizeof *initial;
     if (initial != NULL) {
@@ -29,19 +40,22 @@ static ps_buf *create_weights(const float *initial, size_t n)
     return buf;
 }
 
-static void create_dense(ps_store *store, const ps_store_slice *slice, const float *weights)
+static void create_dense(ps_store *store, ps_buf *home, const ps_store_slice *slice,
+                         const float *weights)
 {
     shard_slice *s = &store->slices[store->slice_count++];
 
     assert(slice->up != NULL && slice->down != NULL);
     s->conf = *slice;
     s->at = store->value_count;
-    s->weights = create_weights(weights, slice->n);
+    s->weights = create_weights(home, weights, slice->n);
     store->value_count += slice->n;
 }
 
 static void create_slices(ps_store *store, const ps_store_conf *conf)
 {
+    ps_buf *home = create_home(conf->slices, conf->slice_count);
+
     store->slices = ps_xcalloc(conf->slice_count, sizeof *store->slices);
     store->places = ps_xcalloc(conf->slice_count + 1u, sizeof *store->places);
     store->place_count = conf->slice_count;
@@ -54,7 +68,7 @@ static void create_slices(ps_store *store, const ps_store_conf *conf)
         store->places[i] = (store_place){.slice = store->slice_count, .n = slice->n};
         store->flat_count += slice->n;
         if (slice->row == 0) {
-            create_dense(store, slice, weights);
+            create_dense(store, home, slice, weights);
             continue;
         }
         assert(conf->weights != NULL && slice->n % slice->row == 0);
@@ -66,6 +80,7 @@ static void create_slices(ps_store *store, const ps_store_conf *conf)
         ps_table_lay(ps_tables_at(conf->tables, slice->table), slice->first_row,
                      slice->n / slice->row, weights);
     }
+    ps_buf_unref(home); /* its buffers keep it */
 }
 
 static void create_book(ps_store *store, const ps_store_conf *conf)
@@ -95,6 +110,25 @@ static void create_book(ps_store *store, const ps_store_conf *conf)
         store->has_sums = true;
         store->sums = zeros(store->value_count);
     }
+}
+
+/* Creates the other buffer of each slice, also in one block. */
+static void create_others(ps_store *store)
+{
+    ps_buf *home;
+    size_t bytes = 0;
+
+    for (uint32_t s = 0; s < store->slice_count; s++) {
+        bytes += ps_buf_bytes_in(store->slices[s].weights->len);
+    }
+    home = ps_buf_create(bytes);
+    for (uint32_t s = 0; s < store->slice_count; s++) {
+        shard_slice *slice = &store->slices[s];
+
+        slice->other = ps_buf_create_in(home, slice->weights->len);
+        slice->other->len = slice->weights->len;
+    }
+    ps_buf_unref(home);
 }
 
 ps_store *ps_store_create(const ps_store_conf *conf)
@@ -134,6 +168,7 @@ void ps_store_keep_before(ps_store *store)
     store->keeps_before = true;
     free(store->sums); /* the slices have memory for them */
     store->sums = NULL;
+    create_others(store);
 }
 
 bool ps_store_has_at(const ps_store *store, uint64_t clock)

@@ -4,6 +4,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
+#include "common/base/free_memory.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
 #include "common/rpc/loop_thread.h"
@@ -199,6 +200,7 @@ static void open_part(void *arg)
     t->trace = ps_trainer_ring(s->plan);
     ps_wire_server_set_trace(t->wire, t->trace);
     ps_wire_server_open(t->wire, s->plan, &s->placement, &attempt, t->part, &t->parts);
+    ps_free_memory_use_huge_pages(); /* the store has made malloc's memory grow */
 }
 
 ps_status ps_server_thread_open(ps_server_thread *t, const ps_session *session, ps_tables *tables)
