@@ -120,6 +120,8 @@ set_tests_properties(adversary_disks PROPERTIES SKIP_RETURN_CODE 77)
 
 # What they measure is how long others wait.
 set_tests_properties(adversary_floods adversary_handshakes adversary_queue adversary_tls_floods PROPERTIES RUN_SERIAL ON)
+# What it foretells is for processors that nothing else keeps busy.
+set_tests_properties(cluster_explain PROPERTIES RUN_SERIAL ON)
 if(TEST cluster_slow_disk)
     set_tests_properties(cluster_slow_disk PROPERTIES RUN_SERIAL ON)
 endif()
