@@ -43,7 +43,7 @@ common/rpc           common/base/ common/pki/ common/rpc/ grpc/ protobuf-c/ goog
 common/ops           common/base/ common/pki/ common/rpc/ common/ops/ microhttpd.h gnutls/
 common/job           common/base/ common/codec/ common/optim/ common/nn/ common/metric/ common/data/ common/consistency/ common/straggler/ common/update/ common/mesh/ common/job/ common/script/script common/script/result common/script/executor common/script/sandbox_protocol common/rpc/pbjson common/rpc/error psgd/ protobuf-c/
 common/tracker       common/base/ common/job/tracker_url common/rpc/pbjson common/tracker/ psgd/ protobuf-c/ curl/
-common/explain       common/base/ common/codec/codec_cost common/explain/ psgd/ protobuf-c/
+common/explain       common/base/ common/codec/codec_cost common/script/script_check common/explain/ psgd/ protobuf-c/
 common/placement     common/base/ common/job/layout common/placement/
 common/store         common/base/ common/trace/ common/codec/ common/optim/ common/consistency/ common/store/ psgd/v1/codec protobuf-c/
 common/mesh      common/base/ common/codec/ common/data/ common/mesh/ psgd/v1/codec protobuf-c/
@@ -58,7 +58,7 @@ services/coordinator/api    common/ services/coordinator/ psgd/ protobuf-c/ goog
 services/pserver     common/ services/pserver/ psgd/ protobuf-c/
 services/worker      common/ services/worker/ psgd/ protobuf-c/
 clients/lib          common/base/ common/codec/ clients/lib/ psgd/v1/codec protobuf-c/
-clients/psgd         common/base/ common/pki/ common/rpc/ common/artifact/report_csv common/artifact/weights common/script/sandbox_protocol common/job/ common/train/evaluation common/inprocess/inprocess.h common/inprocess/inprocess_compute.h common/codec/codec_cost common/explain/ common/tracker/ clients/lib/psgd.h clients/psgd/ psgd/ protobuf-c/ google/
+clients/psgd         common/base/ common/pki/ common/rpc/ common/artifact/report_csv common/artifact/weights common/script/sandbox_protocol common/job/ common/train/evaluation common/inprocess/inprocess.h common/inprocess/inprocess_compute.h common/codec/codec_cost common/script/script_check common/explain/ common/tracker/ clients/lib/psgd.h clients/psgd/ psgd/ protobuf-c/ google/
 MAP
 
 report() { # what, lines found

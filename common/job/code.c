@@ -4,6 +4,7 @@
 
 #include "common/base/sha256.h"
 #include "common/base/xalloc.h"
+#include "common/script/script_check.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -60,6 +61,16 @@ static void store(Psgd__V1__CodeFile *file, const ps_script_about *about)
     }
 }
 
+/* Has the plugin tried before a job is built on it. */
+static ps_status try_out(const Psgd__V1__CodeFile *file, const ps_script_about *about)
+{
+    ps_script *script = ps_script_open(file->file, file->text, strlen(file->text), about);
+    ps_status st = ps_script_check(script, NULL);
+
+    ps_script_close(script);
+    return st;
+}
+
 ps_status ps_code_complete(Psgd__V1__JobSpec *spec, ps_violate_fn *violate, void *arg)
 {
     ps_status result = ps_ok();
@@ -73,6 +84,9 @@ ps_status ps_code_complete(Psgd__V1__JobSpec *spec, ps_violate_fn *violate, void
         char field[64];
         ps_status st = ps_script_describe(file->text, strlen(file->text), &about);
 
+        if (ps_is_ok(&st)) {
+            st = try_out(file, &about);
+        }
         if (ps_is_ok(&st)) {
             store(file, &about);
             continue;

@@ -4,6 +4,7 @@
 #include "common/base/draw.h"
 #include "common/codec/codec.h"
 #include "common/script/script.h"
+#include "common/script/script_check.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -149,10 +150,60 @@ static void test_hostile_files_are_refused_with_the_reason(void **state)
     }
 }
 
+/* Codecs that load, and what is found when they are tried. */
+static const struct {
+    const char *text, *why;
+} untrue[] = {
+    {"return {kind = 'codec', name = 'a', bits = 32, unbiased = true,"
+     " encode = function(x, p, k, out) out:floats((x * 4):floor()) end,"
+     " decode = function(b, n) return b:floats(n) / 4 end}",
+     "unbiased is true"},
+    {"return {kind = 'codec', name = 'a', bits = 32, keeps_zeros = true,"
+     " encode = function(x, p, k, out) out:floats(x + 1) end,"
+     " decode = function(b, n) return b:floats(n) end}",
+     "keeps_zeros is true"},
+    {"return {kind = 'codec', name = 'a', bits = 32,"
+     " encode = function(x, p, k, out) out:floats(x:part(1, #x - 1)) end,"
+     " decode = function(b, n) return b:floats(n - 1) end}",
+     "it has to return"},
+    {"return {kind = 'codec', name = 'a', bits = 32,"
+     " encode = function(x, p, k, out) out:floats(x) end,"
+     " decode = function(b, n) return b:floats(n) / 0 end}",
+     "is not finite"},
+    {"return {kind = 'codec', name = 'a', bits = 8,"
+     " encode = function(x, p, k, out) out:floats(x) end,"
+     " decode = function(b, n) return b:floats(n) end}",
+     "bytes are written"},
+    {"return {kind = 'schedule', name = 'a', factor = function(s, t) return -1 end}", "0 and more"},
+    {"return {kind = 'consistency', name = 'a', admit = function() return true end,"
+     " scale = function() return 1e9 end}",
+     "1e6 are allowed"},
+};
+
+static void test_what_a_plugin_promises_is_tried(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof untrue / sizeof untrue[0]; i++) {
+        const char *text = untrue[i].text;
+        ps_script_about about;
+        ps_status st = ps_script_describe(text, strlen(text), &about);
+        ps_script *script;
+
+        assert_true(ps_is_ok(&st));
+        script = ps_script_open("a.lua", text, strlen(text), &about);
+        st = ps_script_check(script, NULL);
+        ps_script_close(script);
+        if (ps_is_ok(&st) || strstr(st.text, untrue[i].why) == NULL) {
+            fail_msg("%s: \"%s\", not \"%s\"", text, st.text, untrue[i].why);
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_example_codecs_give_the_values_of_built_in_ones),
+        cmocka_unit_test(test_what_a_plugin_promises_is_tried),
         cmocka_unit_test(test_hostile_files_are_refused_with_the_reason),
     };
 

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* script_check.h - tries a plugin of a script before a job is built on it. */
+#ifndef PS_COMMON_SCRIPT_SCRIPT_CHECK_H
+#define PS_COMMON_SCRIPT_SCRIPT_CHECK_H
+
+#include "common/script/script.h"
+
+/* What was measured of a codec, with its default numbers. */
+typedef struct ps_script_measure {
+    double bits;  /* a value of a slice of 16,384 normal draws, without the head */
+    double error; /* root of the mean square of decoded - x, relative to that of x; of that slice */
+    /* mean square of the mean error over KEYS encodings with other keys, relative to what it is if
+     * the mean is right; about 1 if the codec is unbiased */
+    double bias;
+    double encode_ns, decode_ns; /* a value, of the slowest slice */
+} ps_script_measure;
+
+/* Calls a codec with slices of several lengths and contents, a schedule and a policy with some of
+ * their arguments; of other kinds nothing can be tried without data. Returns FAILED_PRECONDITION
+ * with the case and the reason if a call fails, or a codec's decoded values are not finite, its
+ * bytes differ between two calls, zeros do not stay zeros (keeps_zeros), or its mean is wrong
+ * (unbiased). `measure` may be NULL. */
+PS_MUST_USE ps_status ps_script_check(ps_script *script, ps_script_measure *measure);
+
+#endif
