@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_image.py - the image that deploy/image/build.sh makes without a registry: foreign tools read it (umoci)
 and run it (runc), as a user that is not root. A coordinator, a server and a worker train the tutorial in it,
-and each drains on SIGTERM.
+also with a codec that the job brings along, and each drains on SIGTERM.
 
     PSGD_BUILD=build/test test_image.py      after tests/deploy/debian.sh build/test
 
@@ -57,12 +57,18 @@ class Image(unittest.TestCase):
             cls.running.pop(name).wait()
 
     @classmethod
-    def container(cls, name, *args):
-        """Starts the image's entrypoint with these arguments. Its data are in a folder, as in a volume."""
-        bundle, data = cls.work / name, cls.work / f"{name}.data"
-        bundle.mkdir()
+    def data(cls, name):
+        """The folder with a container's data, as in a volume."""
+        data = cls.work / f"{name}.data"
         data.mkdir(mode=0o700, exist_ok=True)
         os.chown(data, USER, USER)
+        return data
+
+    @classmethod
+    def container(cls, name, *args):
+        """Starts the image's entrypoint with these arguments."""
+        bundle, data = cls.work / name, cls.data(name)
+        bundle.mkdir()
         spec = json.loads(json.dumps(cls.spec))
         spec["process"].update(terminal=False, args=spec["process"]["args"] + list(args))
         spec["process"]["capabilities"] = {}
@@ -119,6 +125,13 @@ class Image(unittest.TestCase):
         models = list((self.work / "coordinator.data/jobs").rglob("*.safetensors"))
         self.assertTrue(models, text)
         self.assertEqual({m.stat().st_uid for m in models}, {USER})
+        # Code of a job runs in sandboxes, which the services start in their containers.
+        code = ["--preset", "tutorial-glyphs", "--epochs", "1", "--code", "sgq.lua", "--codec-up", "sgq"]
+        for name, *args in [["train-code", "train"],
+                            ["submit-code", "--coordinator", at, "submit", "--workers", "1", "--pservers", "1", "--watch"]]:
+            shutil.copy(ROOT / "clients/examples/code/sgq.lua", self.data(name))
+            status, text = self.once(name, "psgd", *args, *code, within=120 * SLOW)
+            self.assertEqual(status, 0, text + self.log("worker"))
         for name in ["worker", "pserver", "coordinator"]:
             run("runc", "--root", self.work / "runc", "kill", name, "TERM")
             self.assertEqual(self.running[name].wait(DRAIN_S * SLOW), 0, self.log(name))
