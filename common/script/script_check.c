@@ -12,7 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEYS = 64, BIAS_VALUES = 1000 };
+enum {
+    KEYS = 64,
+    BIAS_VALUES = 1000,
+    MOST_US =
+        10 * 1000 * 1000 /* of all calls of a codec, so that nobody keeps a coordinator busy */
+};
 
 /* More than this is not by chance: the mean square of 1,000 mean errors is within 1 +- 0.2. */
 static const double BIAS_MOST = 2;
@@ -45,6 +50,7 @@ typedef struct trial {
     ps_encoding head;
     size_t len;
     int64_t encode_ns, decode_ns;
+    int64_t end_us; /* of the trial */
 } trial;
 
 /* Encodes x to bytes[to] and decodes it to y. */
@@ -58,6 +64,12 @@ static ps_status once(trial *t, size_t n, uint64_t key, int to)
     st = ps_script_failure(t->script);
     if (ps_is_ok(&st)) {
         st = ps_codec_decode(t->codec, &t->head.msg, t->bytes[to], t->len, PS_INTO_SET, t->y, n);
+    }
+    if (ps_is_ok(&st) && ps_clock_us() > t->end_us) {
+        st = ps_fail(
+            PS_FAILED_PRECONDITION,
+            "the trial of the codec takes longer than %d s; a slice of %zu has taken %.3g s",
+            MOST_US / 1000000, n, (double)(ps_clock_ns() - begin) * 1e-9);
     }
     t->encode_ns = middle - begin;
     t->decode_ns = ps_clock_ns() - middle;
@@ -150,6 +162,7 @@ static ps_status check_codec(ps_script *script, const ps_codec *codec, ps_script
 
     t->script = script;
     t->codec = codec;
+    t->end_us = ps_clock_us() + MOST_US;
     t->params = ps_params_default(codec->params);
     for (size_t l = 0; l < sizeof lengths / sizeof lengths[0]; l++) {
         for (int what = 0; what < CONTENTS && ps_is_ok(&st); what++) {
