@@ -54,6 +54,7 @@ test   nftables               cuts machines off each other in a network of their
 test   zsh                    completes command lines
 test   help2man               manual pages of the packages
 test   dpkg-dev               finds what the packages depend on
+test   abigail-tools          holds the ABI of libpsgd against the recorded one
 test   file                   finds programs in them
 test   lintian                checks the packages
 test   mmdebstrap             a clean Debian for the packages

@@ -29,6 +29,8 @@ typedef struct ps_foreign_loop {
     PS_MUST_USE ps_status (*next)(void *arg, int wait_ms, ps_foreign_said *said);
     /* Gives it the weights after the last step, which it copies. */
     void (*end)(void *arg, uint64_t clock, const float *weights);
+    /* Ends this process because the program does not answer: the job goes on without it. */
+    void (*give_up)(void *arg, const ps_status *why);
     const float *gradients; /* (param_count) of the mean loss, as of the clock in hand */
     void *arg;
 } ps_foreign_loop;

@@ -26,15 +26,30 @@ static ps_status wrong(const foreign_step *s, const char *what)
                    s->t->step + 1, what);
 }
 
-/* Returns the failure of a program that takes longer for a step than others wait for it. */
+/* Returns how long a program may compute for a step: less than others wait for its gradients, so
+ * that it is blamed and not those who wait. */
+static uint32_t allowed_ms(const ps_plan *plan)
+{
+    return (uint32_t)((uint64_t)plan->spec->timeouts->step_ms * 9 / 10);
+}
+
+/* Handles a program that takes too long for a step. It may be frozen, and this worker would be chosen
+ * again: if the job goes on after the loss of a worker, this one is lost. Else returns why. */
 static ps_status too_late(const foreign_step *s)
 {
-    return ps_fail(PS_DEADLINE_EXCEEDED,
-                   "rank %" PRIu32 ", step %" PRIu64 ": the program has computed for %" PRIu32
-                   " ms, with %" PRIu32 " of %" PRIu32 " variables not ready; timeouts.step_ms "
-                   "allows no more",
-                   s->t->conf.rank, s->t->step + 1, s->t->plan->spec->timeouts->step_ms, s->left,
-                   s->t->plan->layout.variable_count);
+    const Psgd__V1__JobSpec *spec = s->t->plan->spec;
+    ps_status why = ps_fail(
+        PS_DEADLINE_EXCEEDED,
+        "rank %" PRIu32 ", step %" PRIu64 ": the program has computed for %" PRIu32
+        " ms, with %" PRIu32 " of %" PRIu32 " variables not ready; timeouts.step_ms is %" PRIu32
+        ", of which a program may take nine tenths",
+        s->t->conf.rank, s->t->step + 1, allowed_ms(s->t->plan), s->left,
+        s->t->plan->layout.variable_count, spec->timeouts->step_ms);
+
+    if (ps_loss_restarts(spec->recovery->on_worker_loss)) {
+        s->t->conf.loop->give_up(s->t->conf.loop->arg, &why);
+    }
+    return why;
 }
 
 /* Takes the mean loss of the samples. Not finite: the model has diverged. */
@@ -100,7 +115,7 @@ bool ps_trainer_foreign_block(ps_trainer *t, const float *weights, float scale, 
                       .scale = t->plan->spec->optimizer->maximise ? -scale : scale,
                       .to = to,
                       .ready = ready};
-    int64_t until_us = ps_clock_us() + (int64_t)t->plan->spec->timeouts->step_ms * 1000;
+    int64_t until_us = ps_clock_us() + (int64_t)allowed_ms(t->plan) * 1000;
     ps_foreign_said said;
     ps_status st;
 

@@ -46,11 +46,13 @@ struct ps_loop_rank {
 /* --- the program ------------------------------------------------------------- */
 
 /* Ends this process as if it had been killed: the job goes on without it. */
-_Noreturn static void end_too(void)
+_Noreturn static void end_too(const char *why)
 {
-    ps_log(PS_LOG_WARN, "loop", "the program that computes has ended");
+    ps_log(PS_LOG_WARN, "loop", "%s", why);
     _exit(1);
 }
+
+static const char has_ended[] = "the program that computes has ended";
 
 static void *watch(void *arg)
 {
@@ -67,7 +69,7 @@ static void *watch(void *arg)
             (void)kill(getpid(), SIGTERM);
         } else if (n == 0 || getppid() != link->program) {
             /* Its children may still have the socket, so its end alone is not enough. */
-            end_too();
+            end_too(has_ended);
         }
     }
     return NULL;
@@ -166,7 +168,7 @@ static void give(ps_loop_rank *r, uint32_t kind, uint64_t clock, const float *we
     memcpy(r->weights, weights, r->param_count * sizeof *weights);
     r->clock = clock;
     if (send(r->fd, &m, sizeof m, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)sizeof m) {
-        end_too();
+        end_too(has_ended);
     }
 }
 
@@ -179,6 +181,12 @@ static ps_status begin(void *arg, uint64_t clock, const float *weights)
 static void end(void *arg, uint64_t clock, const float *weights)
 {
     give(arg, PS_LOOP_LAST, clock, weights);
+}
+
+static void give_up(void *arg, const ps_status *why)
+{
+    (void)arg;
+    end_too(why->text);
 }
 
 static ps_status next(void *arg, int wait_ms, ps_foreign_said *said)
@@ -197,7 +205,7 @@ static ps_status next(void *arg, int wait_ms, ps_foreign_said *said)
         return ps_ok();
     }
     if (n <= 0) {
-        end_too();
+        end_too(has_ended);
     }
     if (n != (ssize_t)sizeof m || m.value != r->clock ||
         (m.kind != PS_LOOP_LOSS && m.kind != PS_LOOP_READY)) {
@@ -252,6 +260,7 @@ static void describe(ps_loop_rank *r, const ps_session *session, size_t weights_
     r->ops = (ps_foreign_loop){.begin = begin,
                                .next = next,
                                .end = end,
+                               .give_up = give_up,
                                .gradients =
                                    (const float *)(void *)((uint8_t *)head + head->gradients_at),
                                .arg = r};

@@ -93,6 +93,7 @@ FED = {"error_feedback": 1}
 LOCAL = {"update": choice("dqlosp", steps=1), "optimizer": {"local": choice("adam", lr=0.001)}}
 METHODS = {
     "f32": ADAM,
+    "f16": {**ADAM, "codec": {"up": choice("f16"), "down": choice("f16")}},
     "int8": {**ADAM, "codec": {"up": choice("int8"), "down": choice("int8")}},
     "1-bit + EF": {**LOCAL, "codec": {"up": choice("sign", **FED), "down": choice("sign", **FED)}},
     "top-k 1 % + EF": {**LOCAL, "codec": {"up": choice("topk", fraction=0.01, **FED), "down": choice("topk", fraction=0.01, **FED)}},
@@ -140,7 +141,7 @@ class Bench:
 def measure(o, network_name):
     bench = Bench(network_name)
     try:
-        methods = METHODS if o.mbit else {"f32": METHODS["f32"]}
+        methods = METHODS if o.mbit else {name: METHODS[name] for name in ("f32", "f16", "int8")}
         print("| network | block | DDP, ms a step | psgd | ms a step | times as fast |\n| --- | --- | --- | --- | --- | --- |", flush=True)
         for what in o.names:
             name, _, block = what.partition(":")

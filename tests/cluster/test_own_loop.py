@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that compute a model themselves: libpsgd and the Python package, as users call them."""
 import csv
+import difflib
+import gzip
 import hashlib
 import json
 import os
 import pathlib
+import re
 import select
 import signal
 import subprocess
@@ -108,6 +111,26 @@ if __name__ == "__main__":
                     worker.step()
     torch.save(net.state_dict(), sys.argv[2])
 """
+# A script that prints what it has seen.
+CURVE = """
+import hashlib, json, sys
+import digits, psgd.torch, torch, torch.nn.functional as F
+class Numbers(digits.Digits):
+    def __getitem__(self, i): return (*super().__getitem__(i), i)
+said = {"sums": [], "losses": [], "samples": []}
+def add(net):
+    said["sums"].append(hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in net.parameters())).hexdigest())
+net = digits.network()
+with psgd.torch.join(net, "digits", coordinator=sys.argv[1], timeout=120) as optimizer:
+    for x, y, i in optimizer.batches(Numbers()):
+        add(net)
+        loss = F.cross_entropy(net(x), y)
+        loss.backward()
+        optimizer.step()
+        said["losses"].append(float(loss)); said["samples"].append(i.tolist())
+    add(net)
+print(json.dumps(said))
+"""
 # A PyTorch worker of psgd's own network mlp, in a job that native workers serve too.
 MIXED = """
 import sys, time
@@ -137,7 +160,7 @@ class OwnLoop(harness.ClusterTest):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
-        for name, text in (("regression.py", REGRESSION), ("digits.py", TORCH), ("mixed.py", MIXED)):
+        for name, text in (("regression.py", REGRESSION), ("digits.py", TORCH), ("curve.py", CURVE), ("mixed.py", MIXED)):
             (pathlib.Path(self.folder.name) / name).write_text(text)
         self.programs = []
         self.addCleanup(self.end_programs)
@@ -261,6 +284,32 @@ class OwnLoop(harness.ClusterTest):
         self.assertEqual(self.weights(cluster, job)[1], expected)
         self.assertGreaterEqual(len(job.recoveries), 1)
 
+    def test_a_program_that_is_frozen_is_a_lost_worker(self):
+        cluster = self.cluster(workers=0, pservers=1)
+        undisturbed, _ = self.run_line(cluster, "", "")
+        expected = self.weights(cluster, undisturbed)[1]
+        for spare in (1, 0):
+            with self.subTest(spare=spare):
+                programs = [self.program(cluster, 0.02) for _ in range(2 + spare)]
+                job = cluster.submit({**LINE, "timeouts": {"step_ms": 2000}})
+                cluster.poll("step 20", lambda: cluster.get(job.id).progress.step >= 20, 60)
+                victim = self.first_program(cluster, job)
+                os.kill(victim, signal.SIGSTOP)
+                job = cluster.wait(job.id, seconds=90)
+                self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+                self.assertEqual(self.weights(cluster, job)[1], expected)
+                self.assertEqual(len(job.recoveries), 1)
+                self.assertLessEqual(job.recoveries[0].step - job.recoveries[0].from_step, 1)
+                os.kill(victim, signal.SIGCONT)
+                frozen = next(p for p in programs if p.pid == victim)
+                self.assertEqual(frozen.wait(30), 1)
+                self.assertIn("psgd-worker has ended", frozen.stderr.read())
+                self.end_programs()
+
+    def first_program(self, cluster, job):
+        """The process of a program that trains."""
+        return int(self.parent(next(n for n in cluster.node_list() if n.loop and n.job_id == job.id)))
+
     def test_a_program_that_exits_or_leaves_hands_its_rank_over(self):
         cluster = self.cluster(workers=0, pservers=1)
         undisturbed, _ = self.run_line(cluster, "", "")
@@ -285,7 +334,7 @@ class OwnLoop(harness.ClusterTest):
         cluster = self.cluster(workers=0, pservers=1)
         job, _ = self.run_line(cluster, "never", timeouts={"step_ms": 3000}, recovery={"max_restarts": 1, "on_worker_loss": "LOSS_ACTION_FAIL"})
         self.assertEqual(job.state, job_pb2.JOB_STATE_FAILED)
-        self.assertIn("step 6: the program has computed for 3000 ms, with 2 of 2 variables not ready", job.message)
+        self.assertIn("step 6: the program has computed for 2700 ms, with 2 of 2 variables not ready", job.message)
         self.assertNotIn("pserver", job.message)
 
     def test_native_workers_and_programs_are_kept_apart(self):
@@ -387,6 +436,83 @@ class OwnLoop(harness.ClusterTest):
             cluster.submit({**fine, "workers": 3}, no_queue=True)
         self.assertIn("needs 2 workers, 1 idle of 1 known; needs 1 worker whose programs have joined for both, 0 idle of 0 known",
                       refused.exception.details())
+
+    @unittest.skipUnless(torch, "no python3-torch")
+    def test_pytorch_workers_train_as_plain_pytorch_on_the_joint_batch(self):
+        cluster = self.cluster(workers=0, pservers=2, data=self.folder.name)
+        sys.path.insert(0, self.folder.name)
+        import digits
+        from torch.nn import functional
+
+        import psgd.torch as psgd_torch
+
+        net = digits.network()
+        first = pathlib.Path(self.folder.name) / "first.safetensors"
+        psgd.safetensors.save(first, {name: p.detach() for name, p in net.named_parameters()})
+        programs = [self.program(cluster, os.path.join(self.folder.name, "saved"), name="curve.py") for _ in range(2)]
+        job = cluster.wait(cluster.submit({
+            "title": "digits", "workers": 2, "block_size": 16, "epochs": 10, "max_steps": 50, "data": {"params": {"samples": 2048}},
+            "model": {"foreign": psgd.foreign(first)}, "init_from": "first.safetensors",
+            "optimizer": {"rule": {"name": "adam", "params": {"lr": 0.003}}}}).id)
+        self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+        said = [json.loads(p.communicate(timeout=60)[0]) for p in programs]
+        self.assertEqual([len(one["sums"]) for one in said], [51, 51])
+        self.assertEqual(said[0]["sums"], said[1]["sums"])  # SHA-256 of the weights of each step, and of the end
+        optimizer = torch.optim.Adam(net.parameters(), lr=0.003)
+        data = digits.Digits()
+        for step in range(50):
+            indices = said[0]["samples"][step] + said[1]["samples"][step]
+            self.assertEqual(len(set(indices)), 32)
+            loss = functional.cross_entropy(net(data.x[indices]), data.y[indices])
+            self.assertAlmostEqual((said[0]["losses"][step] + said[1]["losses"][step]) / 2, float(loss), delta=1e-5)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+    @unittest.skipUnless(torch, "no python3-torch")
+    def test_the_examples_join_with_three_changed_lines(self):
+        self.need_mnist()
+        examples, data = ROOT / "clients/examples/pytorch", pathlib.Path(harness.data_path())
+        sys.path.insert(0, str(examples))
+        import char_transformer
+        import mnist
+
+        import psgd.torch as psgd_torch
+
+        text = pathlib.Path(self.folder.name) / "text"
+        text.write_text((data / "text/tinyshakespeare.txt").read_text()[:80000])
+        few = pathlib.Path(self.folder.name) / "few"  # as evaluations take long
+        few.mkdir()
+        for name, head, size, count in (("train-images", 16, 784, 3200), ("train-labels", 8, 1, 3200), ("t10k-images", 16, 784, 1000),
+                                        ("t10k-labels", 8, 1, 1000)):
+            with gzip.open(next((data / "mnist").glob(f"{name}*"))) as file:
+                (few / f"{name}-idx").write_bytes(file.read(head + size * count))
+        cluster = self.cluster(workers=0, pservers=1)
+        for name, title, where, net, block in (("mnist", "mnist", few, mnist.Net(), 64),
+                                               ("char_transformer", "text", text, None, 12)):
+            with self.subTest(name=name):
+                plain, ours = ((examples / f"{name}{end}.py").read_text().splitlines() for end in ("", "_psgd"))
+                changed = [line for line in difflib.ndiff(plain, ours) if line.startswith("+")]
+                self.assertLessEqual(len(changed), 3, changed)
+                net = net or char_transformer.Net(len(char_transformer.Text(text).symbols))
+                env = {**os.environ, "PYTHONPATH": str(ROOT / "clients/python"), "PSGD_WORKER": os.path.join(harness.BIN, "psgd-worker"),
+                       "PSGD_COORDINATOR": cluster.coordinator.address, "OMP_NUM_THREADS": "1"}
+                programs = [subprocess.Popen([sys.executable, "-W", "ignore", examples / f"{name}_psgd.py", where], env=env, text=True,
+                                             stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]
+                self.programs += programs
+                job = cluster.wait(cluster.submit({
+                    "title": title, "workers": 2, "block_size": block, "epochs": 2, "data": {"params": {"samples": 40 * block}},
+                    "model": {"foreign": psgd_torch.foreign(net)}, "codec": {"up": {"name": "int8"}},
+                    "optimizer": {"rule": {"name": "adam", "params": {"lr": 0.002}}}}).id, seconds=300)
+                self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+                said = [p.communicate(timeout=60) for p in programs]
+                self.assertEqual([p.returncode for p in programs], [0, 0], said)
+                figures = [float(re.search(r"\d\.\d{4}", line).group()) for line in said[0][0].splitlines()]
+                if name == "mnist":
+                    self.assertGreater(figures[1], 0.85)
+                    self.assertEqual(said[0][0], said[1][0])  # both evaluate the same weights
+                else:
+                    self.assertLess(figures[-1], 3.4)  # at the beginning 4.2
 
     @unittest.skipUnless(torch, "no python3-torch")
     def test_a_pytorch_script_with_three_changed_lines(self):

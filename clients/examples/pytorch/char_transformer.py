@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small transformer that predicts the next character of a text, in PyTorch: FILE TEXT."""
+import pathlib
 import sys
 
 import torch
@@ -11,7 +12,7 @@ CONTEXT, WIDTH, HEADS, LAYERS = 64, 128, 4, 4
 
 class Text(Dataset):
     def __init__(self, path):
-        text = open(path, encoding="utf-8").read()
+        text = pathlib.Path(path).read_text(encoding="utf-8")
         self.symbols = sorted(set(text))
         number = {c: i for i, c in enumerate(self.symbols)}
         self.ids = torch.tensor([number[c] for c in text])

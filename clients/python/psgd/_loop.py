@@ -9,6 +9,7 @@ import weakref
 from typing import Any, Iterator, Mapping
 
 from ._library import library
+from .safetensors import shapes
 
 STEP, DONE, OVER = 1, 2, 3
 DEADLINE_EXCEEDED, FAILED_PRECONDITION, ABORTED = 4, 9, 10
@@ -36,7 +37,7 @@ class WorkerError(RuntimeError):
 
 
 class Ended(Exception):
-    """The attempt has ended in the middle of a step. `Worker.steps` goes on with the next one."""
+    """The attempt has ended before the job has all its steps. `Worker.steps` goes on with the next one."""
 
 
 class Variable:
@@ -91,13 +92,19 @@ class Step:
         self.variables = worker._variables(raw)
 
     def loss(self, value: float) -> None:
-        """Says the mean loss of the samples. Before the first variable is ready."""
-        self._worker._check(library().psgd_loss(self._worker._handle, float(value)))
+        """Says the mean loss of the samples. Before the first variable is ready.
+
+        If the attempt has ended meanwhile, this and `ready` do nothing: the next step is one of another attempt."""
+        self._answer(library().psgd_loss(self._worker._handle, float(value)))
 
     def ready(self, first: int = 0, count: int | None = None) -> None:
         """Says that the gradients of variables [first, first + count) are final; by default of all."""
         count = len(self.variables) - first if count is None else count
-        self._worker._check(library().psgd_ready(self._worker._handle, first, count))
+        self._answer(library().psgd_ready(self._worker._handle, first, count))
+
+    def _answer(self, code: int) -> None:
+        if code != ABORTED:
+            self._worker._check(code)
 
 
 class Worker:
@@ -128,7 +135,7 @@ class Worker:
     def _check(self, code: int) -> None:
         if code:
             text = library().psgd_last_error().decode("utf-8", "replace")
-            raise Ended(text) if code == ABORTED else TimeoutError(text) if code == DEADLINE_EXCEEDED else WorkerError(code, text)
+            raise TimeoutError(text) if code == DEADLINE_EXCEEDED else WorkerError(code, text)
 
     def _variables(self, raw: _Step) -> list[Variable]:
         if self._known.get(raw.rank, (None,))[0] != (raw.weights, raw.gradients, raw.job_id):
@@ -192,8 +199,11 @@ def join(title: str, **options: Any) -> Worker:
     return Worker(title, options)
 
 
-def foreign(variables: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Returns `model.foreign` of a job for variables by name: tensors, arrays, or anything with a shape, or shapes.
+def foreign(variables: Mapping[str, Any] | str | os.PathLike) -> list[dict[str, Any]]:
+    """Returns `model.foreign` of a job for variables by name: tensors, arrays, or anything with a shape, or shapes; or for
+    those of a safetensors file, by its path. The job's init_from may name that file, for first values.
 
     A scalar is given the shape (1)."""
+    if not isinstance(variables, Mapping):
+        variables = shapes(variables)
     return [{"name": name, "shape": [int(n) for n in getattr(value, "shape", value)] or [1]} for name, value in variables.items()]

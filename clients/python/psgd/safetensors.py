@@ -77,6 +77,16 @@ def metadata(path: str | os.PathLike) -> dict[str, str]:
         return _header(file, path)[0]
 
 
+def shapes(path: str | os.PathLike) -> dict[str, tuple[int, ...]]:
+    """Returns the shapes of the tensors by name, in the order of the file. Raises ValueError if one is not F32."""
+    with open(path, "rb") as file:
+        tensors = _header(file, path)[1]
+    for t in tensors:
+        if t.dtype != "F32":
+            raise ValueError(f"{path}: tensor {t.name}: dtype is {t.dtype}; F32 is allowed")
+    return {t.name: tuple(t.shape) for t in tensors}
+
+
 def _read(path: str | os.PathLike, make: Any) -> dict[str, Any]:
     with open(path, "rb") as file:
         _, tensors, at = _header(file, path)

@@ -171,29 +171,25 @@ class _Sender:
     def _say(self) -> None:
         """Says the loss, once, and what is ready, neighbours together."""
         waiting, self._waiting, first = sorted(self._waiting), {}, 0
-        try:
-            if self._loss is not None:
-                self._step.loss(self._loss)
-                self._loss = None
-            for i in range(1, len(waiting) + 1):
-                if i == len(waiting) or waiting[i] != waiting[i - 1] + 1:
-                    self._step.ready(waiting[first], i - first)
-                    first = i
-        except Ended:  # the attempt is over; the next step is one of another
-            self._step = None
+        if self._loss is not None:
+            self._step.loss(self._loss)
+            self._loss = None
+        for i in range(1, len(waiting) + 1):
+            if i == len(waiting) or waiting[i] != waiting[i - 1] + 1:
+                self._step.ready(waiting[first], i - first)
+                first = i
 
     def end(self) -> None:
         """Sends the rest: all without overlap, and with it what backward has not reached."""
-        if self._step is not None and self._loss is None and not self._sent:
+        if self._loss is None and not self._sent:
             raise RuntimeError("step() without a backward pass: call loss.backward() of a scalar loss before")
         for p, version in self._sent:
             if p.grad is not None and p.grad._version != version:
                 raise RuntimeError("gradients were changed after backward, when they were on their way; psgd.torch.join(..., "
                                    "overlap=False) sends them in step(), and the job's optimizer.clip bounds them")
-        for p in list(self._views) if self._step is not None else ():
+        for p in list(self._views):
             self._take(p)
-        if self._step is not None:
-            self._say()
+        self._say()
         self._step = None
 
 
@@ -317,16 +313,13 @@ class Worker:
         """Ends a round: sends what the parameters have changed since its beginning. `loss`: the mean loss of the round."""
         step = self._answer()
         views = self._take(step)
-        try:
-            step.loss(float(loss))
-            with torch.no_grad():
-                for v in step.variables:
-                    parameter = self._parameters[v.name]
-                    before = torch.frombuffer(v.weights, dtype=torch.float32).view(parameter.shape)
-                    torch.sub(before, parameter, out=views[parameter][1])
-            step.ready()
-        except Ended:
-            pass
+        step.loss(float(loss))
+        with torch.no_grad():
+            for v in step.variables:
+                parameter = self._parameters[v.name]
+                before = torch.frombuffer(v.weights, dtype=torch.float32).view(parameter.shape)
+                torch.sub(before, parameter, out=views[parameter][1])
+        step.ready()
 
     def batches(self, data: Any, *, seed: int = 0, **options: Any) -> Iterator[Any]:
         """Yields this rank's batch of each step of the job: `block_size` samples of the data set, shuffled anew in each epoch.
