@@ -501,7 +501,7 @@ class OwnLoop(harness.ClusterTest):
                                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]
                 self.programs += programs
                 job = cluster.wait(cluster.submit({
-                    "title": title, "workers": 2, "block_size": block, "epochs": 2, "data": {"params": {"samples": 40 * block}},
+                    "title": title, "workers": 2, "block_size": block, "epochs": 2 if name == "mnist" else 1, "data": {"params": {"samples": 40 * block}},
                     "model": {"foreign": psgd_torch.foreign(net)}, "codec": {"up": {"name": "int8"}},
                     "optimizer": {"rule": {"name": "adam", "params": {"lr": 0.002}}}}).id, seconds=300)
                 self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
