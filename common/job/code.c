@@ -68,6 +68,9 @@ static ps_status try_out(const Psgd__V1__CodeFile *file, const ps_script_about *
     ps_status st = ps_script_check(script, NULL);
 
     ps_script_close(script);
+    if (st.code == PS_FAILED_PRECONDITION) {
+        st.code = PS_INVALID_ARGUMENT;
+    }
     return st;
 }
 
