@@ -8,7 +8,7 @@
 void ps_free_memory_keep(void);
 
 /* Asks for huge pages for the memory from which malloc serves this thread, as far as it has grown.
- * Call it on each thread after ps_free_memory_keep, and again when much was allocated. Messages and
+ * For threads of servers: call it after ps_free_memory_keep, and again when much was allocated. Messages and
  * weights are read and written at the rate of memory; with small pages the look-ups of addresses
  * cost a server a tenth of its time (tests/bench/README.md). Nothing changes if the system has no
  * huge pages. */

@@ -66,7 +66,6 @@ static void write_log(gpr_log_func_args *args)
 void ps_rpc_init_process(void)
 {
     ps_free_memory_keep();
-    ps_free_memory_use_huge_pages();
     gpr_set_log_function(write_log);
     ps_accept_init();
 }

@@ -295,7 +295,7 @@ class Messages(Fidelity):
         train = ("train", "--preset", "bsp")
         for args, begin, end in (
                 (("train", "--preset", long), "spec.preset: is \"xxx", "psgd presets lists all"),
-                ((*train, "-D", long), "spec.data.name: is \"xxx", "criteo, slots, ngram, skipgram"),
+                ((*train, "-D", long), "spec.data.name: is \"xxx", "ngram, skipgram, foreign, text"),
                 ((*train, "-D", f"/{long}"), "spec.data.name: is \"/xxx",
                  "as 'psgd info data' lists them"),
                 ((*train, "--codec-up", long), "spec.codec.up.name: is \"xxx",
