@@ -196,6 +196,7 @@ static const ps_method coordinator_methods[] = {
     {.name = "ListPresets", .handle = not_here, .may = PS_MAY_ALL},
     {.name = "GetServerInfo", .handle = not_here, .may = PS_MAY_ALL},
     {.name = "RenewCertificate", .handle = not_here, .may = PS_MAY_ALL},
+    {.name = "TakePartition", .handle = not_here, .may = PS_MAY_ALL},
     {.name = "RegisterNode", .handle = register_node, .may = PS_MAY_ALL},
     {.name = "Heartbeat", .handle = heartbeat, .may = PS_MAY_ALL},
     {.name = "Ready", .handle = ready, .may = PS_MAY_ALL},

@@ -267,7 +267,7 @@ static void check_source(const ps_data_source *source, void *arg)
     size_t *count = arg;
     /* psgd evaluates no model on the samples of users' programs and of jobs that compute */
     bool has_tests =
-        strcmp(source->name, PS_DATA_FOREIGN) != 0 && strcmp(source->name, "text") != 0;
+        strcmp(source->name, PS_DATA_FOREIGN) != 0 && strcmp(source->name, PS_DATA_TEXT) != 0;
     ps_data_conf conf = ps_data_conf_of(source);
     ps_data_facts facts;
     ps_status st;
