@@ -86,7 +86,7 @@ typedef struct world {
     ps_stream *stream;
     size_t round, pinged;
     unsigned waits_for; /* events until the next ping */
-    int64_t begun_us;
+    int64_t begun_ns;
     double us[PINGS];
 
     char tls_dir[256]; /* "": links are plaintext */
@@ -333,7 +333,7 @@ static void ping(void *arg)
     }
     req.attempt = w->session->attempt;
     req.clock = w->clock++;
-    w->begun_us = ps_clock_us();
+    w->begun_ns = ps_clock_ns();
     ps_stream_send(w->stream, &req.base, NULL, 0);
     ps_stream_read(w->stream);
 }
@@ -346,7 +346,7 @@ static void ponged(void *arg, const ProtobufCMessage *head, ps_payload *payload)
     if (((const Psgd__V1__PushGradientResponse *)head)->clock + 1 != w->clock) {
         die(w, "an acknowledgement of another clock");
     }
-    w->us[w->pinged++] = (double)(ps_clock_us() - w->begun_us);
+    w->us[w->pinged++] = (double)(ps_clock_ns() - w->begun_ns) * 1e-3;
     ping(w);
 }
 
