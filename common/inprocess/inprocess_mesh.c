@@ -246,8 +246,9 @@ static void take_kept(ps_exchange *exchange, uint32_t variable, ps_state_in *in)
     ps_mesh_worker_load(&of(exchange)->me, variable, in);
 }
 
-static void begin_at(ps_exchange *exchange, uint64_t clock)
+static void begin_at(ps_exchange *exchange, uint64_t clock, bool has_weights)
 {
+    assert(has_weights); /* of a mesh nobody gives weights */
     ps_mesh_worker_start_at(&of(exchange)->me, clock);
 }
 

@@ -51,16 +51,21 @@ const char *ps_plan_move_lacks(const ps_plan *plan)
  * contributions to it again. */
 static bool repeats(const ps_plan *plan)
 {
-    if (plan->mesh != NULL || ps_plan_move_lacks(plan) != NULL || plan->update->broadcasts ||
-        plan->table_count > 0) {
+    if (plan->mesh != NULL || ps_plan_move_lacks(plan) != NULL || plan->table_count > 0) {
         return false;
     }
     for (uint32_t v = 0; v < plan->layout.variable_count; v++) {
-        const ps_codec_choice *up = &plan->up[v], *down = &plan->down[v];
+        if (plan->by_matrix[v]) {
+            return false;
+        }
+    }
+    return true;
+}
 
-        if (!down->codec->is_identity || plan->by_matrix[v] ||
-            ps_feedback_floats(down->codec, &down->params, 1) > 0 ||
-            ps_feedback_differs(up->codec, &up->params)) {
+bool ps_plan_gives_exact_weights(const ps_plan *plan)
+{
+    for (uint32_t v = 0; v < plan->layout.variable_count; v++) {
+        if (!plan->update->broadcasts && !plan->down[v].codec->is_identity) {
             return false;
         }
     }

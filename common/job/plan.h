@@ -203,6 +203,10 @@ bool ps_plan_can_carry(const ps_plan *plan);
  * servers give, and the next one. */
 enum { PS_SENT_CLOCKS = 2 };
 
+/* Returns whether workers have the weights of servers to the bit. Else they have what the codec of
+ * weights makes of them. */
+bool ps_plan_gives_exact_weights(const ps_plan *plan);
+
 /* Returns how many bytes of its newest contributions each rank keeps, so that the state of a lost
  * server can be computed anew from a checkpoint; 0: it keeps none, as two intervals of checkpoints
  * do not fit into spec.recovery.replay_mib, or the job does not go on in that way. With copies of

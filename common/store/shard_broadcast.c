@@ -22,15 +22,15 @@ void shard_broadcast(ps_store *store, shard_slice *slice, float *w)
     ps_status st;
 
     ps_feedback_carry(conf->down, &conf->down_params, slice->kept, d, conf->n);
-    shard_renew_snap(slice);
-    slice->snap->len =
+    shard_renew_snap(slice, &slice->snap);
+    slice->snap.buf->len =
         ps_feedback_encode(conf->down, &conf->down_params, slice->kept, key, conf->index, d,
-                           conf->n, slice->snap->data, &slice->snap_head);
-    slice->snap_version = slice->col->version + 1;
+                           conf->n, slice->snap.buf->data, &slice->snap.head);
+    slice->snap.version = slice->col->version + 1;
     store->counters.encoded++;
-    store->counters.encoded_bytes += slice->snap->len;
-    st = ps_codec_decode(conf->down, &slice->snap_head.msg, slice->snap->data, slice->snap->len,
-                         PS_INTO_SET, store->change, conf->n);
+    store->counters.encoded_bytes += slice->snap.buf->len;
+    st = ps_codec_decode(conf->down, &slice->snap.head.msg, slice->snap.buf->data,
+                         slice->snap.buf->len, PS_INTO_SET, store->change, conf->n);
     assert(ps_is_ok(&st)); /* it was encoded above */
     ps_replica_step(w, store->change, conf->n);
 }
@@ -40,8 +40,8 @@ bool shard_gives_change(const ps_store *store, uint32_t worker, uint32_t s)
     const shard_slice *slice = &store->slices[s];
     uint64_t given = store->book.given[(size_t)s * store->book.workers + worker];
 
-    return store->broadcasts && !store->pulls[worker].is_whole && slice->snap != NULL &&
-           slice->snap_version == slice->col->version && given + 1 >= slice->col->version;
+    return store->broadcasts && !store->pulls[worker].is_whole && slice->snap.buf != NULL &&
+           slice->snap.version == slice->col->version && given + 1 >= slice->col->version;
 }
 
 ps_buf *shard_whole(const ps_store *store, shard_slice *slice)

@@ -31,7 +31,7 @@ enum { ALWAYS = HAS_STANDING | HAS_KEPT | HAS_HAD | HAS_MEAN_SQUARE };
 static uint32_t parts_of(const ps_store *store, const shard_slice *slice)
 {
     bool has_sum = slice->sum != NULL;
-    bool keeps_snap = slice->snap != NULL && slice->snap_version == slice->col->version &&
+    bool keeps_snap = slice->snap.buf != NULL && slice->snap.version == slice->col->version &&
                       (store->broadcasts || slice->kept != NULL);
 
     return (has_sum && slice->undecoded == NULL ? HAS_SUM : 0u) |
@@ -82,23 +82,35 @@ static void put_parked(const shard_slice *slice, ps_state_out *out)
     }
 }
 
-static void put_before(const shard_slice *slice, ps_state_out *out)
+static void put_snap(const shard_snap *snap, ps_state_out *out)
+{
+    put_encoding(out, &snap->head.msg, snap->buf->data, snap->buf->len);
+}
+
+/* Returns whether the weights before the last step were given in an encoding that is not made
+ * again. */
+static bool has_snap_before(const ps_store *store, const shard_slice *slice)
+{
+    return slice->kept != NULL && !store->broadcasts;
+}
+
+static void put_before(const ps_store *store, const shard_slice *slice, ps_state_out *out)
 {
     ps_state_put_u64(out, slice->before_version);
     ps_state_put(out, slice->other->data, slice->conf.n * sizeof(float));
+    if (has_snap_before(store, slice)) {
+        /* after a step on nothing it is the snapshot of these weights too */
+        put_snap(slice->snap.version == slice->before_version ? &slice->snap : &slice->snap_before,
+                 out);
+    }
 }
 
-static void put_slice(const ps_store *store, uint32_t s, ps_state_out *out)
+/* Writes the memory of a slice, with these parts. */
+static void put_memory(const ps_store *store, const shard_slice *slice, uint32_t parts,
+                       ps_state_out *out)
 {
-    const shard_slice *slice = &store->slices[s];
     size_t floats = slice->conf.n * sizeof(float);
-    uint32_t parts = parts_of(store, slice);
 
-    ps_state_put_u32(out, slice->conf.index);
-    ps_state_put_u32(out, slice->conf.n);
-    ps_state_put_u32(out, parts);
-    ps_state_put_u32(out, slice->turn);
-    ps_book_put(&store->book, s, out);
     ps_state_put(out, slice->weights->data, floats);
     if (store->descent.optim != NULL) {
         ps_state_put(out, shard_state_of(store, slice), state_floats(store, slice) * sizeof(float));
@@ -116,7 +128,7 @@ static void put_slice(const ps_store *store, uint32_t s, ps_state_out *out)
         ps_state_put(out, slice->kept, kept_floats(slice) * sizeof(float));
     }
     if (parts & HAS_SNAP) {
-        put_encoding(out, &slice->snap_head.msg, slice->snap->data, slice->snap->len);
+        put_snap(&slice->snap, out);
     }
     for (uint32_t w = 0; (parts & HAS_HAD) && w < store->book.workers; w++) {
         ps_state_put(out, store->had + w * store->value_count + slice->at, floats);
@@ -125,8 +137,21 @@ static void put_slice(const ps_store *store, uint32_t s, ps_state_out *out)
         ps_state_put(out, store->mean_square + slice->at, floats);
     }
     if (parts & HAS_BEFORE) {
-        put_before(slice, out);
+        put_before(store, slice, out);
     }
+}
+
+static void put_slice(const ps_store *store, uint32_t s, ps_state_out *out)
+{
+    const shard_slice *slice = &store->slices[s];
+    uint32_t parts = parts_of(store, slice);
+
+    ps_state_put_u32(out, slice->conf.index);
+    ps_state_put_u32(out, slice->conf.n);
+    ps_state_put_u32(out, parts);
+    ps_state_put_u32(out, slice->turn);
+    ps_book_put(&store->book, s, out);
+    put_memory(store, slice, parts, out);
     put_parked(slice, out);
 }
 
@@ -146,20 +171,14 @@ static void put_slice_at(const ps_store *store, uint32_t s, uint64_t clock, ps_s
 {
     const shard_slice *slice = &store->slices[s];
     bool is_ahead = shard_is_ahead_of(store, s, clock);
-    size_t floats = slice->conf.n * sizeof(float), state = state_floats(store, slice);
+    uint32_t parts = (parts_of(store, slice) & (ALWAYS | HAS_SNAP)) | (is_ahead ? HAS_BEFORE : 0u);
 
     ps_state_put_u32(out, slice->conf.index);
     ps_state_put_u32(out, slice->conf.n);
-    ps_state_put_u32(out, is_ahead ? HAS_BEFORE : 0);
+    ps_state_put_u32(out, parts);
     ps_state_put_u32(out, 0);
     ps_book_put_at(&store->book, s, is_ahead ? clock + 1 : clock, slice->col->version, out);
-    ps_state_put(out, slice->weights->data, floats);
-    if (state > 0) {
-        ps_state_put(out, shard_state_of(store, slice), state * sizeof(float));
-    }
-    if (is_ahead) {
-        put_before(slice, out);
-    }
+    put_memory(store, slice, parts, out);
     ps_state_put_u32(out, 0); /* nothing is parked */
 }
 
@@ -212,7 +231,9 @@ static const uint8_t *take_encoding(ps_state_in *in, ps_encoding *head, size_t *
     return bytes;
 }
 
-static void take_snap(ps_store *store, shard_slice *slice, ps_state_in *in)
+/* Reads the encoding of the weights, or of the change, of this version. */
+static void take_snap(ps_store *store, const shard_slice *slice, shard_snap *snap, uint64_t version,
+                      ps_state_in *in)
 {
     size_t len = 0;
     ps_encoding head;
@@ -230,11 +251,11 @@ static void take_snap(ps_store *store, shard_slice *slice, ps_state_in *in)
         ps_state_fail(in, "snapshot: %s", st.text);
         return;
     }
-    shard_renew_snap(slice);
-    ps_encoding_copy(&slice->snap_head, &head.msg);
-    memcpy(slice->snap->data, bytes, len);
-    slice->snap->len = len;
-    slice->snap_version = slice->col->version;
+    shard_renew_snap(slice, snap);
+    ps_encoding_copy(&snap->head, &head.msg);
+    memcpy(snap->buf->data, bytes, len);
+    snap->buf->len = len;
+    snap->version = version;
 }
 
 /* Reads the parked contributions. They belong to the open sum, are above its turn, and ascend. */
@@ -291,7 +312,8 @@ static bool check_parts(const ps_store *store, const shard_slice *slice, uint32_
 {
     uint32_t mine = parts_of(store, slice) & ALWAYS;
     bool may_sum = store->has_sums && slice->undecoded == NULL;
-    bool may_be_ahead = store->book.policy->is_deterministic && mine == 0 && !store->broadcasts &&
+    bool may_be_ahead = store->book.policy->is_deterministic &&
+                        (mine & (HAS_HAD | HAS_MEAN_SQUARE)) == 0 &&
                         (parts & (HAS_SUM | HAS_UNDECODED)) == 0;
     uint32_t may = mine | (may_sum ? HAS_SUM : 0u) |
                    (slice->undecoded != NULL ? HAS_UNDECODED : 0u) |
@@ -322,7 +344,7 @@ static void check_turn(const ps_store *store, uint32_t s, ps_state_in *in)
     }
 }
 
-static void take_before(shard_slice *slice, ps_state_in *in)
+static void take_before(ps_store *store, shard_slice *slice, ps_state_in *in)
 {
     uint64_t version = ps_state_take_u64(in);
     float *before = shard_other_to_write(slice);
@@ -330,10 +352,13 @@ static void take_before(shard_slice *slice, ps_state_in *in)
     ps_state_take(in, before, slice->conf.n * sizeof *before);
     if (ps_state_is_ok(in) && (slice->col->clock == 0 || version > slice->col->version)) {
         ps_state_fail(in,
-                      "slice %" PRIu32 ": version %" PRIu64 " before the last step, of clock %" PRIu64
-                      " and version %" PRIu64,
+                      "slice %" PRIu32 ": version %" PRIu64
+                      " before the last step, of clock %" PRIu64 " and version %" PRIu64,
                       slice->conf.index, version, slice->col->clock, slice->col->version);
         return;
+    }
+    if (has_snap_before(store, slice)) {
+        take_snap(store, slice, &slice->snap_before, version, in);
     }
     slice->has_before = slice->is_ahead = true;
     slice->before_version = version;
@@ -365,7 +390,7 @@ static void take_memory(ps_store *store, uint32_t s, uint32_t parts, ps_state_in
         ps_state_take(in, slice->kept, kept_floats(slice) * sizeof(float));
     }
     if (parts & HAS_SNAP) {
-        take_snap(store, slice, in);
+        take_snap(store, slice, &slice->snap, slice->col->version, in);
     }
     for (uint32_t w = 0; (parts & HAS_HAD) && w < store->book.workers; w++) {
         ps_state_take(in, store->had + w * store->value_count + slice->at, floats);
@@ -374,7 +399,7 @@ static void take_memory(ps_store *store, uint32_t s, uint32_t parts, ps_state_in
         ps_state_take(in, store->mean_square + slice->at, floats);
     }
     if (parts & HAS_BEFORE) {
-        take_before(slice, in);
+        take_before(store, slice, in);
     }
 }
 

@@ -79,5 +79,5 @@ size_t shard_encode_weights(ps_store *store, shard_slice *slice, const float *w,
         ps_feedback_carry(conf->down, &conf->down_params, slice->kept, store->scratch, conf->n);
     }
     return ps_feedback_encode(conf->down, &conf->down_params, slice->kept, key, conf->index, w,
-                              conf->n, out, &slice->snap_head);
+                              conf->n, out, &slice->snap.head);
 }

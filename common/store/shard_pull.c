@@ -129,51 +129,89 @@ bool ps_store_is_waiting(const ps_store *store, uint32_t worker)
     return waits_for_slices(store, worker) || ps_store_wants_rows(store, worker);
 }
 
-/* Returns these weights of the slice themselves as the snapshot, for a codec that sends float32. */
-static ps_buf *share(shard_slice *slice, ps_buf *weights)
+/* What a pull is answered with. */
+typedef struct answer_piece {
+    ps_buf *buf;
+    const ps_encoding *head;
+} answer_piece;
+
+/* Returns these weights of the slice themselves, for a codec that sends float32. */
+static answer_piece share(shard_slice *slice, ps_buf *weights)
 {
     const ps_store_slice *conf = &slice->conf;
     uint8_t none[1];
 
     ps_codec_encode(conf->down, &conf->down_params, 0, conf->index,
-                    (const float *)(const void *)weights->data, 0, none, &slice->snap_head);
-    slice->snap_head.msg.payload_bytes = (uint32_t)weights->len;
-    return weights;
+                    (const float *)(const void *)weights->data, 0, none, &slice->snap.head);
+    slice->snap.head.msg.payload_bytes = (uint32_t)weights->len;
+    return (answer_piece){.buf = weights, .head = &slice->snap.head};
 }
 
-void shard_renew_snap(shard_slice *slice)
+void shard_renew_snap(const shard_slice *slice, shard_snap *snap)
 {
     const ps_store_slice *conf = &slice->conf;
 
-    if (slice->snap == NULL ||
-        atomic_load_explicit(&slice->snap->refs, memory_order_acquire) != 1) {
-        ps_buf_unref(slice->snap);
-        slice->snap = ps_buf_create(conf->down->size(&conf->down_params, conf->n));
+    if (snap->buf == NULL || atomic_load_explicit(&snap->buf->refs, memory_order_acquire) != 1) {
+        ps_buf_unref(snap->buf);
+        snap->buf = ps_buf_create(conf->down->size(&conf->down_params, conf->n));
     }
 }
 
+static bool is_of(const shard_snap *snap, uint64_t version)
+{
+    return snap->buf != NULL && snap->version == version;
+}
+
+/* Makes the snapshot the one before, and that one's buffer free for the next. */
+static void keep_snap(shard_slice *slice)
+{
+    ps_buf *before = slice->snap_before.buf;
+
+    slice->snap_before.buf = slice->snap.buf;
+    slice->snap_before.version = slice->snap.version;
+    ps_encoding_copy(&slice->snap_before.head, &slice->snap.head.msg);
+    slice->snap.buf = before;
+}
+
 /* Returns a snapshot of these weights of the slice, which have this version; encodes the weights
- * unless the present one has the version. Reuses the buffer unless a pull still sends it. */
-static ps_buf *refresh(ps_store *store, shard_slice *slice, ps_buf *weights, uint64_t version)
+ * unless there is one. Reuses buffers unless a pull still sends them. */
+static answer_piece refresh(ps_store *store, shard_slice *slice, ps_buf *weights, uint64_t version)
 {
     const ps_store_slice *conf = &slice->conf;
+    shard_snap *snap = &slice->snap;
     uint64_t key;
 
     if (ps_codec_is_plain(conf->down, &conf->down_params)) {
         return share(slice, weights);
     }
-    if (slice->snap != NULL && slice->snap_version == version) {
-        return slice->snap;
+    if (is_of(snap, version)) {
+        return (answer_piece){.buf = snap->buf, .head = &snap->head};
     }
-    shard_renew_snap(slice);
+    if (is_of(&slice->snap_before, version)) {
+        return (answer_piece){.buf = slice->snap_before.buf, .head = &slice->snap_before.head};
+    }
+    if (store->keeps_before && slice->kept != NULL && snap->buf != NULL) {
+        keep_snap(slice);
+    }
+    shard_renew_snap(slice, snap);
     key = ps_draw_key(store->seed, PS_DRAW_DOWN, conf->index, version, 0);
-    slice->snap->len =
-        shard_encode_weights(store, slice, (const float *)(const void *)weights->data, key,
-                             slice->snap->data);
-    slice->snap_version = version;
+    snap->buf->len = shard_encode_weights(store, slice, (const float *)(const void *)weights->data,
+                                          key, snap->buf->data);
+    snap->version = version;
     store->counters.encoded++;
-    store->counters.encoded_bytes += slice->snap->len;
-    return slice->snap;
+    store->counters.encoded_bytes += snap->buf->len;
+    return (answer_piece){.buf = snap->buf, .head = &snap->head};
+}
+
+void shard_encode_unasked(ps_store *store, uint32_t s)
+{
+    shard_slice *slice = &store->slices[s];
+
+    /* nobody pulls the weights with which the job begins */
+    if (store->keeps_before && slice->kept != NULL && !store->broadcasts &&
+        ps_book_open_clock(&store->book, s) > 0) {
+        (void)refresh(store, slice, slice->weights, slice->col->version);
+    }
 }
 
 /* Finds the lowest slice, at *from or after, that the policy lets the worker have. Returns false if
@@ -207,15 +245,15 @@ static void give(ps_store *store, uint32_t worker, uint32_t s, ps_store_piece *p
          is_whole = store->broadcasts && !is_change,
          is_before = slice->is_ahead && shard_is_ahead_of(store, s, pull->clock);
     uint64_t version = is_before ? slice->before_version : slice->col->version;
-    ps_buf *buf = is_change   ? slice->snap
-                  : is_whole  ? shard_whole(store, slice)
-                              : refresh(store, slice, is_before ? slice->other : slice->weights,
-                                        version);
+    answer_piece from =
+        is_change  ? (answer_piece){.buf = slice->snap.buf, .head = &slice->snap.head}
+        : is_whole ? (answer_piece){.buf = shard_whole(store, slice), .head = &slice->whole_head}
+                   : refresh(store, slice, is_before ? slice->other : slice->weights, version);
 
     *piece = (ps_store_piece){
-        .head = is_whole ? &slice->whole_head.msg : &slice->snap_head.msg,
-        .buf = buf,
-        .len = buf->len,
+        .head = &from.head->msg,
+        .buf = from.buf,
+        .len = from.buf->len,
         .checksum = store->broadcasts ? shard_checksum(slice) : 0,
     };
     answer->is_change = is_change;

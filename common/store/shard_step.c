@@ -63,8 +63,11 @@ static void step(ps_store *store, shard_slice *slice, uint64_t clock, double sha
         g = store->scratch;
     }
     if (store->broadcasts) {
-        assert(scale == 1.0f && !keeps); /* only sums are broadcast, which have no other scale */
+        assert(scale == 1.0f); /* only sums are broadcast, which have no other scale */
         find_increment(store, slice, at, g, w);
+        if (keeps) { /* the sum may have been there */
+            memcpy(to, w, n * sizeof *to);
+        }
         shard_broadcast(store, slice, to);
     } else if (scale != 1.0f) {
         assert(!keeps);
@@ -153,6 +156,7 @@ bool shard_buffer(ps_store *store, uint32_t s, uint32_t k, bool is_late,
     shard_slice *slice = &store->slices[s];
     bool is_added = !store->book.in_order || k == slice->turn;
 
+    shard_encode_unasked(store, s);
     if (is_added) {
         add_to_sum(store, slice, head, bytes, len);
     } else {

@@ -163,8 +163,7 @@ ps_store *ps_store_create(const ps_store_conf *conf)
 
 void ps_store_keep_before(ps_store *store)
 {
-    assert(store->book.policy->is_deterministic && store->book.buffers && store->rows == NULL &&
-           !store->broadcasts);
+    assert(store->book.policy->is_deterministic && store->book.buffers && store->rows == NULL);
     store->keeps_before = true;
     free(store->sums); /* the slices have memory for them */
     store->sums = NULL;
@@ -189,7 +188,8 @@ void ps_store_drop_slices(ps_store *store)
         }
         ps_buf_unref(store->slices[s].weights);
         ps_buf_unref(store->slices[s].other);
-        ps_buf_unref(store->slices[s].snap);
+        ps_buf_unref(store->slices[s].snap.buf);
+        ps_buf_unref(store->slices[s].snap_before.buf);
         shard_merge_fini(&store->slices[s]);
     }
     free(store->slices);

@@ -96,6 +96,8 @@
  *            16   encoding of weights, or of the last change
  *            32   f32 workers * n weights that each worker was given
  *            64   f32 n mean square
+ *            128  of a slice that is ahead: u64 version before its last step, f32 n weights of
+ *                 that version; where the codec of weights has state, their encoding
  *          u32 parked contributions: u32 contributor; encoding
  *   column    clocks.h (ps_book_put)
  *   encoding  u32 bytes, psgd.v1.Encoding; u32 bytes, payload
@@ -411,10 +413,10 @@ PS_MUST_USE ps_status ps_store_save(const ps_store *store, ps_state_write_fn *wr
 
 /* Keeps of each slice the weights from before its last step, from now on, until a contribution to
  * the next clock comes: as much memory again as weights, and no copies. Call it before anything is
- * pushed or loaded. Only under a deterministic policy, and without rows, codecs with state and
- * broadcasts. A worker contributes to a clock only when it has all slices as they are for it. So no
- * slice of any server is ahead of another by more than one clock, and then nothing has come for the
- * clock after. */
+ * pushed or loaded. Only under a deterministic policy, and without rows. A worker contributes to a
+ * clock only when it has all slices as they are for it. So no slice of any server is ahead of
+ * another by more than one clock, and then nothing has come for the clock after. A codec with state
+ * encodes the weights of each clock but the first, whether they are pulled or not. */
 void ps_store_keep_before(ps_store *store);
 
 /* Returns whether ps_store_save_at can write the store for the repetition of `clock`: each slice is

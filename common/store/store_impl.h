@@ -14,6 +14,13 @@
 #include "common/store/park.h"
 #include "common/store/store.h"
 
+/* An encoding that answers pulls of a slice. */
+typedef struct shard_snap {
+    ps_buf *buf; /* NULL: nothing was encoded yet */
+    uint64_t version;
+    ps_encoding head;
+} shard_snap;
+
 typedef struct shard_slice {
     ps_store_slice conf;
     size_t at;           /* offset of the first value in arrays of (value_count) */
@@ -33,11 +40,12 @@ typedef struct shard_slice {
     /* (n) float32. A pull may still send this buffer: write only through shard_weights_to_write. */
     ps_buf *weights;
 
-    /* The encoded weights of version snap_version. NULL before the first pull, and always if the
-     * codec sends float32. */
-    ps_buf *snap;
-    uint64_t snap_version;
-    ps_encoding snap_head;
+    /* The encoded weights, without a buffer before the first pull, and always if the codec sends
+     * float32. If the store broadcasts, the encoded change from the version before to this one. */
+    shard_snap snap;
+    /* The encoding before that one, if a codec with state has made it, which would not do so again,
+     * and the store keeps earlier weights. */
+    shard_snap snap_before;
 
     /* (n) float32 (shard_before.c). NULL if the store does not keep earlier weights, until a file
      * brings some. */
@@ -47,8 +55,7 @@ typedef struct shard_slice {
     bool is_ahead; /* the slice was read from a file in which it was ahead of others: it is given
                     * as it was before the last step to workers that ask for that clock */
 
-    /* If the store broadcasts, snap is the encoded change from snap_version - 1 to snap_version. */
-    ps_encoding whole_head; /* head of the float32 weights */
+    ps_encoding whole_head; /* head of the float32 weights, if the store broadcasts */
     bool has_checksum;
     uint64_t checksum, checksum_version;
 } shard_slice;
@@ -175,9 +182,9 @@ struct ps_store {
     size_t flat_count;  /* of all */
     float *flat;        /* (flat_count): memory of ps_store_weights; NULL before its first call */
     float *state;       /* (value_count * slots): the optimizer's state, slice by slice */
-    bool keeps_before; /* slices keep their weights from before the last step */
-    bool has_sums;     /* false: every push is stepped on at once */
-    float *sums;       /* (value_count): open sums; NULL: there are none, or slice->other has them */
+    bool keeps_before;  /* slices keep their weights from before the last step */
+    bool has_sums;      /* false: every push is stepped on at once */
+    float *sums;    /* (value_count): open sums; NULL: there are none, or slice->other has them */
     float *scratch; /* (PS_CODEC_VALUES) */
     ps_delay delay;
     float *had; /* (W, value_count): weights that each worker has; NULL: no delay correction */
@@ -287,7 +294,7 @@ bool shard_add_undecoded(ps_store *store, shard_slice *slice, const Psgd__V1__En
 /* Returns the values (n) on which the slice steps when the open sum closes; NULL: the sum is empty.
  * They may lie in the store's scratch. Call it once for each sum. */
 const float *shard_merged(ps_store *store, shard_slice *slice);
-/* Encodes w (n), weights of the slice, into `out` and slice->snap_head. Returns the bytes. Uses the
+/* Encodes w (n), weights of the slice, into `out` and slice->snap.head. Returns the bytes. Uses the
  * store's scratch. */
 size_t shard_encode_weights(ps_store *store, shard_slice *slice, const float *w, uint64_t key,
                             uint8_t *out);
@@ -329,8 +336,13 @@ uint64_t shard_checksum(shard_slice *slice);
 
 /* shard_pull.c */
 
-/* Makes slice->snap a buffer that no pull still sends. */
-void shard_renew_snap(shard_slice *slice);
+/* Gives `snap` a buffer that no pull still sends. */
+void shard_renew_snap(const shard_slice *slice, shard_snap *snap);
+/* Encodes the weights with which the open clock of the slice began, as they are pulled once under a
+ * policy that keeps earlier weights, unless that was done. So the state of their codec is the same
+ * where nobody pulls: in copies of shards, and where a lost server is computed anew. Call it before
+ * the open clock gets a contribution. */
+void shard_encode_unasked(ps_store *store, uint32_t s);
 
 /* Marks slice s as changed, so that the policy is asked about it again for every open pull. */
 void shard_changed(ps_store *store, uint32_t s);

@@ -98,9 +98,9 @@ typedef struct ps_exchange_ops {
      * other workers have all that this worker sends them, at most for step_ms. The traffic is not
      * counted any further. */
     void (*drain)(ps_exchange *x);
-    /* (optional) Begins at `clock`, to which the first contribution goes; its weights have been
-     * loaded. */
-    void (*begin_at)(ps_exchange *x, uint64_t clock);
+    /* (optional) Begins at `clock`, to which the first contribution goes. has_weights: its weights
+     * have been loaded; else they are pulled. */
+    void (*begin_at)(ps_exchange *x, uint64_t clock, bool has_weights);
 
     /* (optional, all or none) For a rank that is saved while servers are lost. Writes the newest
      * contributions of the rank, to PS_SENT_CLOCKS clocks, as they were sent or will be; call it

@@ -662,8 +662,8 @@ ps_status ps_trainer_start(ps_trainer *t, ps_exchange *exchange, void (*done)(vo
 
     t->exchange = exchange;
     t->gate = ps_exchange_gate(exchange);
-    ps_gate_begin_at(t->gate, t->place.from);
-    if (t->place.from < t->clock) {
+    ps_gate_begin_at(t->gate, t->place.from - t->place.pulls_weights);
+    if (t->place.from < t->clock || t->place.pulls_weights) {
         ps_gate_has_begun(t->gate, t->clock);
     }
     t->done = done;

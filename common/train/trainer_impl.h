@@ -29,9 +29,9 @@ typedef struct trainer_rounds {
     uint64_t **touched;    /* (variables): of sparse ones that are tracked; see ps_stretch */
     bool *is_in;           /* (workers): takes part in this round */
     ps_round now;
-    uint32_t tables_stepped;                           /* of those that grow, in the current step */
-    uint64_t own_steps;                                /* taken by this worker */
-    bool is_within;                                    /* t->clock has begun */
+    uint32_t tables_stepped; /* of those that grow, in the current step */
+    uint64_t own_steps;      /* taken by this worker */
+    bool is_within;          /* t->clock has begun */
     uint32_t stepped; /* steps of this round that were taken before its exchange could begin */
     bool is_adopting, completes_step, completes_round; /* of the current block */
 } trainer_rounds;
@@ -92,8 +92,9 @@ typedef struct trainer_said {
 
 /* Where a rank that was parked goes on (trainer_place.c). */
 typedef struct trainer_place {
-    bool lacks_weights;   /* the rank's file has none: they are those of `from` */
-    uint64_t from;        /* the first clock to which contributions are sent again; t->clock: none */
+    bool lacks_weights; /* the rank's file has none: they are those of `from` */
+    bool pulls_weights; /* those are not what servers give, which is pulled */
+    uint64_t from;      /* the first clock to which contributions are sent again; t->clock: none */
     bool owes_evaluation; /* of the weights of t->clock */
     uint32_t epoch;       /* of that evaluation */
 } trainer_place;
@@ -145,9 +146,9 @@ struct ps_trainer {
     bool is_evaluating;      /* within ps_trainer_evaluate, of this epoch */
     uint32_t evaluated_epoch;
     trainer_place place; /* where it begins; zeros but after a park */
-    uint64_t stop_at;        /* clock at which the thread ends; UINT64_MAX: at the end of the job */
-    bool sends;              /* the current block completes a contribution */
-    ps_score score;          /* of the blocks of the running step so far */
+    uint64_t stop_at;    /* clock at which the thread ends; UINT64_MAX: at the end of the job */
+    bool sends;          /* the current block completes a contribution */
+    ps_score score;      /* of the blocks of the running step so far */
     bool has_order;
     uint32_t order_epoch; /* epoch of `order` */
     trainer_rounds rounds;

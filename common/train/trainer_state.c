@@ -234,14 +234,18 @@ static ps_status take_variable(ps_trainer *t, ps_exchange *exchange, uint32_t v,
     return ps_state_done(in);
 }
 
-static ps_status take_end(const ps_trainer *t, ps_exchange *exchange, uint32_t variables)
+static ps_status take_end(ps_trainer *t, ps_exchange *exchange, uint32_t variables,
+                          bool has_weights)
 {
     if (variables != t->plan->layout.variable_count) {
         return ps_fail(PS_DATA_LOSS, "%" PRIu32 " of %" PRIu32 " variables", variables,
                        t->plan->layout.variable_count);
     }
+    /* nobody encodes the weights with which the job begins */
+    t->place.pulls_weights =
+        !has_weights && t->place.from > 0 && !ps_plan_gives_exact_weights(t->plan);
     if (exchange->ops->begin_at != NULL) {
-        exchange->ops->begin_at(exchange, t->place.from);
+        exchange->ops->begin_at(exchange, t->place.from, !t->place.pulls_weights);
     }
     return ps_ok();
 }
@@ -260,7 +264,7 @@ ps_status ps_trainer_load(ps_trainer *t, ps_exchange *exchange, const uint8_t *b
     while (ps_is_ok(&st)) {
         st = ps_state_next(&in, true, &kind, &index);
         if (ps_is_ok(&st) && kind == 0) {
-            return take_end(t, exchange, next);
+            return take_end(t, exchange, next, has_variables && !t->place.lacks_weights);
         }
         if (ps_is_ok(&st) && !has_variables && kind == SAID && index == 0) {
             st = ps_trainer_take_said(t, &in, is_own);

@@ -112,7 +112,7 @@ void ps_connection_open(ps_connection *conn)
         return;
     }
     for (uint32_t i = 0; i < conn->owned_count; i++) {
-        conn->got[i] = conn->version[i] = conn->x->begins_at;
+        conn->got[i] = conn->version[i] = conn->x->begins_at - conn->x->lacks_weights;
     }
     if (conn->rows != NULL) {
         conn->rows->got = conn->x->begins_at;
@@ -122,7 +122,9 @@ void ps_connection_open(ps_connection *conn)
         return;
     }
     open_stream(&conn->pull);
-    if (conn->x->asks_early && !ps_connection_repeats(conn->x, conn->x->begins_at)) {
+    if (conn->x->lacks_weights) {
+        ps_connection_request_slices(conn, conn->x->begins_at);
+    } else if (conn->x->asks_early && !ps_connection_repeats(conn->x, conn->x->begins_at)) {
         /* The worker has the weights of begins_at, from the packages or its saved rank. */
         ps_connection_request_slices(conn, conn->x->begins_at + 1);
     }

@@ -62,7 +62,8 @@ struct connection_exchange {
     float *weights;
     ps_buf *grad;
     ps_gate gate;
-    uint64_t begins_at;     /* clock of the weights at the start */
+    uint64_t begins_at;     /* the clock at the start */
+    bool lacks_weights;     /* those of that clock are pulled; else the worker has them */
     ps_coder coder;         /* each connection uses its own slices */
     const ps_met_rows *met; /* rows of the contribution in hand; NULL: not pushed yet. Valid while
                              * acknowledgements are owed */

@@ -158,7 +158,7 @@ static void took(ps_connection *conn, uint64_t version)
     }
     ps_gate_delivered(&x->gate, conn->part, conn->fresh, conn->fresh_count, conn->requested,
                       !conn->request_open);
-    if (!conn->request_open && x->asks_early) {
+    if (!conn->request_open && x->asks_early && !ps_connection_repeats(x, conn->requested)) {
         ps_connection_request_slices(conn, conn->requested + 1);
     } else if (conn->request_left == 0 && !conn->request_rows && conn->request_bad > 0) {
         resync(conn);

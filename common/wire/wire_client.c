@@ -432,9 +432,10 @@ static void take_kept(ps_exchange *exchange, uint32_t variable, ps_state_in *in)
     ps_coder_take(&PS_CONTAINER_OF(exchange, connection_exchange, exchange)->coder, variable, in);
 }
 
-static void begin_at(ps_exchange *exchange, uint64_t clock)
+static void begin_at(ps_exchange *exchange, uint64_t clock, bool has_weights)
 {
     of(exchange)->base.begins_at = clock;
+    of(exchange)->base.lacks_weights = !has_weights;
 }
 
 /* ---- What was sent, for a rank that goes on elsewhere ---- */

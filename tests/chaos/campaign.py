@@ -46,8 +46,12 @@ DISTURBED = {**PACE, "checkpoint": {"everySteps": 4}, "recovery": {
     "maxRestarts": 100000, "onWorkerLoss": "LOSS_ACTION_REPEAT"}}
 TABLE = {"name": "sparse", "params": {"admit_count": 2, "tick": 3, "decay": 0.9, "unseen_max": 4}}
 COPIES = {"optimizer": {"rule": {"name": "adam", "params": {"lr": 0.001}}}, "recovery": {"replicas": 2}}
+FEEDBACK = {"name": "int8", "params": {"error_feedback": 1}}
 JOBS = {**KINDS, "copies": COPIES,
         "copies of top-k": {**KINDS["top-k with error feedback"], "recovery": {"replicas": 2}},
+        "copies of dqlosp": {**KINDS["dqlosp"], "codec": {"up": {"name": "int8"}, "down": FEEDBACK}, "recovery": {"replicas": 2}},
+        "feedback of weights": {"codec": {"up": {"name": "int8"}, "down": FEEDBACK}},
+        "differences": {"codec": {"up": {"name": "topk", "params": {"fraction": 0.1, "error_feedback": 0, "difference": 1}}}},
         "ring": {"exchange": {"name": "ring"}},
         "diloco": {"update": {"name": "diloco", "params": {"steps": 2}}, "optimizer": {}},
         "sparse tables": {**CLICKS, "epochs": 6, "model": {**CLICKS["model"], "table": TABLE}}}

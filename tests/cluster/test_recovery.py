@@ -20,6 +20,10 @@ PACE = {"straggler": {"name": "fixed", "params": {"rank": -1, "ms": 100}}}
 STATES = [("top-k", 4, ({}, {"replicas": 2}),
            {"codec": {"up": {"name": "topk", "params": {"fraction": 0.1, "error_feedback": 1}}}}),
           ("losp", 2, ({},), {"update": {"name": "losp", "params": {"steps": 2}}, "optimizer": {}}),
+          ("differences, weights as int8", 4, ({},), {"codec": {
+              "up": {"name": "topk", "params": {"fraction": 0.1, "error_feedback": 0, "difference": 1}}, "down": {"name": "int8"}}}),
+          ("dqlosp", 2, ({"replicas": 2},), {"update": {"name": "dqlosp", "params": {"steps": 2}}, "optimizer": {}, "codec": {
+              "up": {"name": "int8"}, "down": {"name": "int8", "params": {"error_feedback": 1}}}}),
           ("diloco", 4, ({"replicas": 2},), {"update": {"name": "diloco", "params": {"steps": 2}}, "optimizer": {}})]
 QUEUED, RUNNING, DONE, FAILED = (job_pb2.JOB_STATE_QUEUED, job_pb2.JOB_STATE_RUNNING,
                                  job_pb2.JOB_STATE_DONE, job_pb2.JOB_STATE_FAILED)
@@ -138,7 +142,8 @@ class Recovery(ClusterTest):
         c = self.cluster(workers=4, pservers=3)
         c.wait_nodes(7)
         draw = random.Random(11)
-        for name, codec in (("f32", {}), ("int8", {"codec": {"up": {"name": "int8"}}})):
+        for name, codec in (("f32", {}), ("int8", {"codec": {"up": {"name": "int8"}, "down": {
+                "name": "int8", "params": {"error_feedback": 1}}}})):
             straight = self.straight(c, pservers=1, evalEverySteps=4, **codec)
             for pservers in (1, 2, 3):
                 with self.subTest(codec=name, pservers=pservers):

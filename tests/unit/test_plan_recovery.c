@@ -17,7 +17,9 @@ static void a_lost_worker_without_state_may_cost_one_step_only(void **state)
         {"{\"consistency\":{\"name\":\"asp\"}}", false},
         {"{\"update\":{\"name\":\"localsgd\"}}", false},
         {"{\"codec\":{\"up\":{\"name\":\"int8\"}}}", true},
-        {"{\"codec\":{\"down\":{\"name\":\"int8\"}}}", false},
+        {"{\"codec\":{\"down\":{\"name\":\"int8\"}}}", true},
+        {"{\"codec\":{\"down\":{\"name\":\"int8\",\"params\":{\"error_feedback\":1}}}}", true},
+        {"{\"codec\":{\"up\":{\"name\":\"int8\",\"params\":{\"difference\":1}}}}", false},
     };
 
     (void)state;
@@ -41,11 +43,11 @@ static void ranks_with_state_are_carried_on_where_contributions_are_kept(void **
         {TEN "\"codec\":{\"up\":{\"name\":\"dgc\"}}}", true},
         {TEN "\"update\":{\"name\":\"localsgd\"}}", true},
         {TEN "\"update\":{\"name\":\"losp\"}}", true},
-        {TEN "\"update\":{\"name\":\"dqlosp\"}}", false},
+        {TEN "\"update\":{\"name\":\"dqlosp\"}}", true},
         {TEN "\"recovery\":{\"on_worker_loss\":\"LOSS_ACTION_RESTART\"}}", true},
         {TEN "\"codec\":{\"up\":{\"name\":\"powersgd\"}}}", false},
-        {TEN "\"codec\":{\"up\":{\"name\":\"dgc\"},\"down\":{\"name\":\"int8\"}}}", false},
-        {TEN "\"codec\":{\"up\":{\"name\":\"int8\",\"params\":{\"difference\":1}}}}", false},
+        {TEN "\"codec\":{\"up\":{\"name\":\"dgc\"},\"down\":{\"name\":\"int8\"}}}", true},
+        {TEN "\"codec\":{\"up\":{\"name\":\"int8\",\"params\":{\"difference\":1}}}}", true},
         {TEN "\"update\":{\"name\":\"losp\"},\"recovery\":{\"on_server_loss\":"
              "\"LOSS_ACTION_RESTART\"}}",
          false},
@@ -118,7 +120,7 @@ static void shards_are_on_two_servers_where_a_step_is_repeated(void **state)
                    "is 3; 1 to 2 are allowed");
     assert_refused("{\"recovery\":{\"replicas\":2},\"consistency\":{\"name\":\"asp\"}}",
                    "spec.recovery.replicas", "is 2, which is for jobs that repeat a step");
-    assert_refused("{\"recovery\":{\"replicas\":2},\"update\":{\"name\":\"dqlosp\"}}",
+    assert_refused("{\"recovery\":{\"replicas\":2},\"exchange\":{\"name\":\"ring\"}}",
                    "spec.recovery.replicas", "is 2, which is for jobs that repeat a step");
 }
 

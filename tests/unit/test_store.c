@@ -527,13 +527,22 @@ static void pull_all(const farm *f, uint64_t clock, uint64_t got[WORKERS][WORLD_
 
 /* A worker is lost within a clock, of which some slices have all contributions and others only a
  * part: workers are given once more what they were given for it, and the repeated clock has the
- * same bits. */
+ * same bits. A copy, from which nobody pulls, has them too. */
 static void a_store_goes_back_to_the_beginning_of_a_clock(void **state)
 {
     static const struct {
         const char *optim, *up, *down;
-    } jobs[] = {{NULL, "f32", "f32"},   {"sgd", "f32", "f32"},     {"adam", "f32", "f32"},
-                {"adam", "int8", "int8"}, {"momentum", "intsum", "f16"}};
+        int up_wrap, down_wrap; /* numbers that are 1; 0: none */
+        bool broadcasts;
+    } jobs[] = {{NULL, "f32", "f32", 0, 0, false},
+                {"sgd", "f32", "f32", 0, 0, false},
+                {"adam", "f32", "f32", 0, 0, false},
+                {"adam", "int8", "int8", 0, 0, false},
+                {"momentum", "intsum", "f16", 0, 0, false},
+                {"adam", "f32", "int8", 0, PS_WRAP_FEEDBACK, false},
+                {"sgd", "int8", "f32", PS_WRAP_DIFFERENCE, 0, false},
+                {"momentum", "intsum", "int8", PS_WRAP_DIFFERENCE, PS_WRAP_FEEDBACK, false},
+                {"momentum", "int8", "int8", 0, PS_WRAP_FEEDBACK, true}};
 
     (void)state;
     for (size_t o = 0; o < sizeof jobs / sizeof jobs[0]; o++) {
@@ -541,33 +550,57 @@ static void a_store_goes_back_to_the_beginning_of_a_clock(void **state)
             farm_job *job = ps_xcalloc(1, sizeof *job);
             ps_ledger ledger = {0}, other = {0};
             bool is_first = true;
-            farm a, b;
+            uint64_t ends[2][WORKERS][WORLD_SLICES];
+            farm a, b, copy;
 
             world_init(&job->w, "bsp", WORKERS, WORLD_SLICES);
             world_codecs(&job->w, jobs[o].up, jobs[o].down);
-            job->w.conf.descent.optim =
-                jobs[o].optim != NULL ? ps_optim_find(jobs[o].optim) : NULL;
+            job->w.conf.descent.optim = jobs[o].optim != NULL ? ps_optim_find(jobs[o].optim) : NULL;
             if (jobs[o].optim != NULL) {
                 job->w.conf.descent.params = ps_params_default(job->w.conf.descent.optim->params);
             }
+            for (uint32_t s = 0; s < WORLD_SLICES; s++) {
+                if (jobs[o].up_wrap != 0) {
+                    set_wrap(&job->w.slices[s], jobs[o].up_wrap, 1);
+                }
+                if (jobs[o].down_wrap != 0) {
+                    const ps_codec *down = job->w.slices[s].down;
+
+                    job->w.slices[s].down_params.v[down->own + (size_t)jobs[o].down_wrap] = 1;
+                }
+            }
+            job->w.conf.broadcasts = jobs[o].broadcasts;
             farm_begin(&a, job, 1);
             begin_keeping(&b, job, 2);
+            begin_keeping(&copy, job, 1);
             for (uint64_t clock = 0; clock < CLOCKS; clock++) {
                 uint64_t straight[WORKERS][WORLD_SLICES], repeated[WORKERS][WORLD_SLICES];
 
-                pull_all(&a, clock, straight);
-                pull_all(&b, clock, repeated);
-                assert_memory_equal(repeated, straight, sizeof repeated);
+                if (clock > 0) { /* those of clock 0 are sent with the job */
+                    pull_all(&a, clock, straight);
+                    pull_all(&b, clock, repeated);
+                    assert_memory_equal(repeated, straight, sizeof repeated);
+                }
                 push_clock(&a, clock, 0, 10);
+                push_clock(&copy, clock, 0, 10);
                 for (uint32_t lost = 0; lost < 2 && (clock == 1 || clock == 4); lost++) {
                     push_clock(&b, clock, 0, lost == 0 ? part : part / 2);
                     go_back(&b, job, clock, clock == 1 ? 3 : 2 - lost);
-                    pull_all(&b, clock, repeated);
-                    assert_memory_equal(repeated, straight, sizeof repeated);
+                    if (!jobs[o].broadcasts) { /* else workers have the weights themselves */
+                        pull_all(&b, clock, repeated);
+                        assert_memory_equal(repeated, straight, sizeof repeated);
+                    }
                 }
                 push_clock(&b, clock, 0, 10);
             }
             compare(&a, &b, "gone back", CLOCKS);
+            if (!jobs[o].broadcasts) { /* whose changes of clocks before are only with those that
+                                          gave them */
+                pull_all(&a, CLOCKS, ends[0]);
+                pull_all(&copy, CLOCKS, ends[1]);
+                assert_memory_equal(ends[0], ends[1], sizeof ends[0]);
+            }
+            assert_int_equal(farm_hash(&a), farm_hash(&copy));
             assert_int_equal(farm_hash(&a), farm_hash(&b));
             assert_int_equal(ps_store_ledger(a.stores[0], &is_first, &ledger), 0);
             is_first = true;
@@ -576,6 +609,7 @@ static void a_store_goes_back_to_the_beginning_of_a_clock(void **state)
             assert_true(other.hash == ledger.hash);
             farm_end(&a);
             farm_end(&b);
+            farm_end(&copy);
             free(job);
         }
     }
