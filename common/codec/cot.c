@@ -173,6 +173,7 @@ static ps_status cot_decode(const Psgd__V1__Encoding *head, const uint8_t *in, s
 {
     uint8_t codes[PS_CODEC_VALUES];
     ps_status st = read(head, in, len, codes, n);
+    const ps_kernels *k = ps_kernels_best();
     float value[2 * TOP_MAX + 2];
     grid g;
 
@@ -180,15 +181,13 @@ static ps_status cot_decode(const Psgd__V1__Encoding *head, const uint8_t *in, s
         return st;
     }
     make_grid(head->cot->bits, &g);
-    for (uint32_t k = 0; k <= g.top; k++) {
-        value[g.top + k] = g.level[k] * head->cot->scale;
-        value[g.top - k] = -value[g.top + k];
+    for (uint32_t c = 0; c <= g.top; c++) {
+        value[g.top + c] = g.level[c] * head->cot->scale;
+        value[g.top - c] = -value[g.top + c];
     }
     value[g.top] = 0.0f;
     value[2 * g.top + 1] = value[2 * g.top];
-    for (size_t i = 0; i < n; i++) {
-        y[i] = into == PS_INTO_SET ? value[codes[i]] : y[i] + value[codes[i]];
-    }
+    (into == PS_INTO_SET ? k->lookup8_set : k->lookup8_add)(codes, value, 2 * g.top + 2, y, n);
     return st;
 }
 

@@ -2,6 +2,8 @@
 /* huffman.c - see huffman.h. */
 #include "common/codec/huffman.h"
 
+#include "common/codec/kernels.h"
+
 #include <assert.h>
 #include <string.h>
 
@@ -112,49 +114,68 @@ static size_t head_bytes(unsigned symbols)
     return (symbols + 1) / 2;
 }
 
-static void write_codes(const uint8_t *codes, size_t n, const uint8_t *lengths,
-                        const uint16_t *code, uint8_t *out)
+/* A symbol's code in the form that is written, and its length. */
+typedef struct written {
+    uint16_t code, length;
+} written;
+
+/* Writes the codes to out[0..bytes). */
+static void write_codes(const uint8_t *codes, size_t n, const written *table, uint8_t *out,
+                        size_t bytes)
 {
+    enum { TOGETHER = 5 }; /* at most 55 bits, and 7 that wait */
+    const uint8_t *end = out + bytes;
     uint64_t word = 0;
     unsigned used = 0;
+    size_t i = 0;
 
-    for (size_t i = 0; i < n; i++) {
-        word |= (uint64_t)code[codes[i]] << used;
-        used += lengths[codes[i]];
-        if (used >= 32) {
-            memcpy(out, &word, 4);
-            out += 4;
-            word >>= 32;
-            used -= 32;
+    for (; i + TOGETHER <= n && (size_t)(end - out) >= sizeof word; i += TOGETHER) {
+        uint64_t some = 0;
+        unsigned length = 0;
+
+        for (size_t j = 0; j < TOGETHER; j++) {
+            some |= (uint64_t)table[codes[i + j]].code << length;
+            length += table[codes[i + j]].length;
+        }
+        word |= some << used;
+        used += length;
+        memcpy(out, &word, sizeof word);
+        out += used / 8;
+        word >>= used & ~7u;
+        used %= 8;
+    }
+    for (; i < n; i++) {
+        word |= (uint64_t)table[codes[i]].code << used;
+        used += table[codes[i]].length;
+        for (; used >= 8; used -= 8, word >>= 8) {
+            *out++ = (uint8_t)word;
         }
     }
-    memcpy(out, &word, (used + 7) / 8);
+    if (used > 0) {
+        *out = (uint8_t)word;
+    }
 }
 
 size_t ps_huffman_write(const uint8_t *codes, size_t n, unsigned symbols, uint8_t *out, size_t room)
 {
-    uint32_t counts[PS_HUFFMAN_SYMBOLS] = {0}, used = 0;
+    uint32_t counts[PS_HUFFMAN_SYMBOLS], flat[PS_HUFFMAN_SYMBOLS], used = 0;
     uint8_t lengths[PS_HUFFMAN_SYMBOLS + 1];
     uint16_t code[PS_HUFFMAN_SYMBOLS];
+    written table[PS_HUFFMAN_SYMBOLS];
     size_t bits = 0, bytes;
 
     assert(n > 0 && symbols <= PS_HUFFMAN_SYMBOLS);
-    for (size_t i = 0; i < n; i++) {
-        counts[codes[i]]++;
-    }
-    while (lengths_of(counts, symbols, lengths) > PS_HUFFMAN_BITS) {
+    ps_kernels_best()->count8(codes, symbols, counts, n);
+    memcpy(flat, counts, sizeof flat);
+    while (lengths_of(flat, symbols, lengths) > PS_HUFFMAN_BITS) {
         /* flattens the distribution, so the codes get shorter; no count becomes 0 */
         for (unsigned s = 0; s < symbols; s++) {
-            counts[s] = (counts[s] + 1) / 2;
+            flat[s] = (flat[s] + 1) / 2;
         }
     }
-    memset(counts, 0, sizeof counts);
-    for (size_t i = 0; i < n; i++) {
-        bits += lengths[codes[i]];
-        counts[codes[i]] = 1;
-    }
     for (unsigned s = 0; s < symbols; s++) {
-        used += counts[s];
+        bits += (size_t)counts[s] * lengths[s];
+        used += counts[s] > 0;
     }
     bytes = head_bytes(symbols) + (used == 1 ? 0 : (bits + 7) / 8);
     if (bytes >= room) {
@@ -166,7 +187,10 @@ size_t ps_huffman_write(const uint8_t *codes, size_t n, unsigned symbols, uint8_
     }
     if (used > 1) {
         codes_of(lengths, symbols, code);
-        write_codes(codes, n, lengths, code, out + head_bytes(symbols));
+        for (unsigned s = 0; s < symbols; s++) {
+            table[s] = (written){code[s], lengths[s]};
+        }
+        write_codes(codes, n, table, out + head_bytes(symbols), (bits + 7) / 8);
     }
     return bytes;
 }
@@ -211,26 +235,58 @@ static void fill_table(const uint8_t *lengths, unsigned symbols, entry *table)
     }
 }
 
-/* Reads five codes at a time while eight bytes can be loaded. Returns the number of codes read
- * and sets *bit behind them. */
-static size_t read_fast(const uint8_t *in, size_t len, const entry *table, uint8_t *codes, size_t n,
+/* The symbols that the next bits mean, one to three of them as far as they are whole: a byte each,
+ * the first one lowest; above them how many, and the length of their codes together. */
+enum { RUN_MOST = 3, RUN_COUNT = 24, RUN_LENGTH = 28 };
+
+/* Puts symbols in front of the one that follows them, if that is within the table's bits. Without a
+ * branch: which ones fit is as random as the codes. */
+static uint32_t join(uint32_t run, entry next)
+{
+    unsigned count = run >> RUN_COUNT & 15, length = run >> RUN_LENGTH;
+    uint32_t fits = 0 - (uint32_t)(length + next.length <= PS_HUFFMAN_BITS);
+    uint32_t more = (uint32_t)next.symbol << 8 * count | (uint32_t)next.length << RUN_LENGTH;
+
+    return run + ((more + (1u << RUN_COUNT)) & fits);
+}
+
+/* Fills in the runs of at most `most` symbols. */
+static void fill_runs(const entry *table, unsigned most, uint32_t *runs)
+{
+    for (unsigned at = 0; at < TABLE; at++) {
+        runs[at] = 0;
+        for (unsigned k = 0; k < most; k++) {
+            runs[at] = join(runs[at], table[at >> (runs[at] >> RUN_LENGTH)]);
+        }
+    }
+}
+
+/* Reads five runs at a time while eight bytes can be loaded. Returns the number of codes read and
+ * sets *bit behind them. */
+static size_t read_runs(const uint8_t *in, size_t len, const entry *table, uint8_t *codes, size_t n,
                         size_t *bit)
 {
-    enum { TOGETHER = 5 }; /* at most 55 of the 57 bits that a load gives */
+    enum {
+        TOGETHER = 5,    /* at most 55 of the 57 bits that a load gives */
+        LONG_FROM = 2048 /* codes for which it pays to compute longer runs */
+    };
+    uint32_t runs[TABLE];
     size_t i = 0;
 
-    for (; i + TOGETHER <= n && *bit / 8 + sizeof(uint64_t) <= len; i += TOGETHER) {
+    fill_runs(table, n < LONG_FROM ? 1 : RUN_MOST, runs);
+    while (i + TOGETHER * RUN_MOST + sizeof(uint32_t) <= n && *bit / 8 + sizeof(uint64_t) <= len) {
         unsigned used = 0;
         uint64_t word;
 
         memcpy(&word, in + *bit / 8, sizeof word);
         word >>= *bit % 8;
         for (size_t j = 0; j < TOGETHER; j++) {
-            entry e = table[word & (TABLE - 1)];
+            uint32_t run = runs[word & (TABLE - 1)];
 
-            codes[i + j] = e.symbol;
-            word >>= e.length;
-            used += e.length;
+            memcpy(codes + i, &run, sizeof run);
+            i += run >> RUN_COUNT & 15;
+            word >>= run >> RUN_LENGTH;
+            used += run >> RUN_LENGTH;
         }
         *bit += used;
     }
@@ -239,7 +295,7 @@ static size_t read_fast(const uint8_t *in, size_t len, const entry *table, uint8
 
 static bool read_codes(const uint8_t *in, size_t len, const entry *table, uint8_t *codes, size_t n)
 {
-    size_t bit = 0, i = read_fast(in, len, table, codes, n, &bit);
+    size_t bit = 0, i = read_runs(in, len, table, codes, n, &bit);
 
     for (; i < n; i++) {
         uint32_t word = 0;

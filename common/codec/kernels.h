@@ -112,6 +112,15 @@ typedef struct ps_kernels {
     void (*grid_fit)(const float *x, float inverse, const float *edges, const float *level,
                      uint32_t top, size_t stride, double *out, size_t n);
 
+    /* Counts codes (n): counts[s] = how many are s, for s < symbols <= 256. All codes are below
+     * `symbols`. */
+    void (*count8)(const uint8_t *codes, unsigned symbols, uint32_t *counts, size_t n);
+    /* y = value[code]. All codes are below `count` <= 256, the length of `value`. */
+    void (*lookup8_set)(const uint8_t *codes, const float *value, unsigned count, float *y,
+                        size_t n);
+    void (*lookup8_add)(const uint8_t *codes, const float *value, unsigned count, float *y,
+                        size_t n);
+
     /* Computes p (rank, rows) = q (rank, stride) times m (rows, stride) transposed. stride is a
      * multiple of 16 in this and the next two. */
     void (*rank_rows)(const float *m, size_t rows, size_t stride, const float *q, size_t rank,

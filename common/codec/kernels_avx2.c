@@ -6,7 +6,7 @@
 
 #include <immintrin.h>
 
-#define ON __attribute__((target("avx2,f16c")))
+#define ON __attribute__((target("avx2,popcnt,f16c")))
 #include "common/codec/kernels_wrap.h"
 
 ON static void f32_add(const uint8_t *in, float *restrict y, size_t n)
@@ -97,6 +97,49 @@ ON static size_t above(const float *x, uint32_t least, uint16_t *restrict positi
         count = spell(mask, i, positions, count);
     }
     return body_above(x, least, positions, i, count, n);
+}
+
+ON static void grid_drawn(const float *x, float inverse, const float *level, uint32_t top,
+                          uint32_t key, uint8_t *restrict codes, size_t n)
+{
+    body_grid(x, inverse, NULL, level, top, true, key, codes, n);
+}
+
+ON static void count8(const uint8_t *codes, unsigned symbols, uint32_t *restrict counts, size_t n)
+{
+    size_t whole = n / 32 * 32;
+
+    if (symbols > 16) { /* more comparisons than it takes to count one by one */
+        body_count8(codes, symbols, counts, n);
+        return;
+    }
+    for (unsigned s = 0; s < symbols; s++) {
+        uint64_t count = 0;
+
+        for (size_t i = 0; i < whole; i += 32) {
+            count +=
+                (unsigned)__builtin_popcountll((uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(
+                    _mm256_loadu_si256((const void *)(codes + i)), _mm256_set1_epi8((char)s))));
+        }
+        counts[s] = (uint32_t)count;
+    }
+    for (size_t i = whole; i < n; i++) {
+        counts[codes[i]]++;
+    }
+}
+
+ON static void lookup8_set(const uint8_t *codes, const float *value, unsigned count,
+                           float *restrict y, size_t n)
+{
+    (void)count;
+    body_lookup8(codes, value, false, y, n);
+}
+
+ON static void lookup8_add(const uint8_t *codes, const float *value, unsigned count,
+                           float *restrict y, size_t n)
+{
+    (void)count;
+    body_lookup8(codes, value, true, y, n);
 }
 
 const ps_kernels ps_kernels_avx2 = {

@@ -6,7 +6,7 @@
 
 #include <immintrin.h>
 
-#define ON __attribute__((target("avx2,f16c,avx512f,avx512bw,avx512dq,avx512vl")))
+#define ON __attribute__((target("avx2,popcnt,f16c,avx512f,avx512bw,avx512dq,avx512vl")))
 #include "common/codec/kernels_wrap.h"
 
 ON static void f32_add(const uint8_t *in, float *restrict y, size_t n)
@@ -95,6 +95,122 @@ ON static size_t above(const float *x, uint32_t least, uint16_t *restrict positi
         count = spell(low | high << 16, i, positions, count);
     }
     return body_above(x, least, positions, i, count, n);
+}
+
+/* Up to 32 floats in two registers, from which a permutation reads. */
+typedef struct table32 {
+    __m512 low, high;
+} table32;
+
+ON static table32 load_table(const float *value, size_t count)
+{
+    float room[32] = {0};
+
+    memcpy(room, value, count * sizeof *room);
+    return (table32){_mm512_loadu_ps(room), _mm512_loadu_ps(room + 16)};
+}
+
+ON static __m512 look_up(const table32 *t, __m512i at)
+{
+    return _mm512_permutex2var_ps(t->low, at, t->high);
+}
+
+/* Returns ps_draw_u32 of sixteen counters. */
+ON static __m512i draw16(__m512i x)
+{
+    x = _mm512_mullo_epi32(_mm512_xor_si512(x, _mm512_srli_epi32(x, 16)),
+                           _mm512_set1_epi32(0x21f0aaad));
+    x = _mm512_mullo_epi32(_mm512_xor_si512(x, _mm512_srli_epi32(x, 15)),
+                           _mm512_set1_epi32((int)0xd35a2d97u));
+    return _mm512_xor_si512(x, _mm512_srli_epi32(x, 15));
+}
+
+/* Does what body_grid does; the levels of a short grid are in registers. */
+ON static void grid_drawn(const float *x, float inverse, const float *level, uint32_t top,
+                          uint32_t key, uint8_t *restrict codes, size_t n)
+{
+    const __m512i one = _mm512_set1_epi32(1), tops = _mm512_set1_epi32((int)top);
+    const __m512i steps = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const __m512i stride = _mm512_set1_epi32((int)PS_DRAW_U32_STRIDE);
+    bool is_short = top + 2 <= 32;
+    table32 levels = load_table(level, is_short ? top + 2 : 0);
+    size_t i = 0;
+
+    for (; is_short && i + 16 <= n; i += 16) {
+        __m512i counter = _mm512_add_epi32(_mm512_set1_epi32((int)counter_at(key, i)),
+                                           _mm512_mullo_epi32(steps, stride));
+        __m512 v = _mm512_loadu_ps(x + i), m, low, gap, u;
+        __m512i c = _mm512_setzero_si512();
+        __mmask16 is_below, has_next;
+
+        m = _mm512_mul_ps(_mm512_abs_ps(v), _mm512_set1_ps(inverse));
+        for (uint32_t k = 1; k <= top; k++) {
+            __mmask16 is_reached = _mm512_cmp_ps_mask(m, _mm512_set1_ps(level[k]), _CMP_GE_OQ);
+
+            c = _mm512_mask_add_epi32(c, is_reached, c, one);
+        }
+        low = look_up(&levels, c);
+        gap = _mm512_sub_ps(look_up(&levels, _mm512_add_epi32(c, one)), low);
+        u = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_srli_epi32(draw16(counter), 8)),
+                          _mm512_set1_ps(0x1p-24f));
+        is_below = _mm512_cmp_ps_mask(_mm512_mul_ps(gap, u), _mm512_sub_ps(m, low), _CMP_LT_OQ);
+        has_next = _mm512_cmp_ps_mask(gap, _mm512_setzero_ps(), _CMP_GT_OQ);
+        c = _mm512_mask_add_epi32(c, _kand_mask16(is_below, has_next), c, one);
+        c = _mm512_mask_sub_epi32(_mm512_add_epi32(tops, c),
+                                  _mm512_movepi32_mask(_mm512_castps_si512(v)), tops, c);
+        _mm_storeu_si128((void *)(codes + i), _mm512_cvtepi32_epi8(c));
+    }
+    body_grid(x + i, inverse, NULL, level, top, true, counter_at(key, i), codes + i, n - i);
+}
+
+ON static void count8(const uint8_t *codes, unsigned symbols, uint32_t *restrict counts, size_t n)
+{
+    size_t whole = n / 64 * 64;
+
+    if (symbols > 32) { /* more comparisons than it takes to count one by one */
+        body_count8(codes, symbols, counts, n);
+        return;
+    }
+    for (unsigned s = 0; s < symbols; s++) {
+        uint64_t count = 0;
+
+        for (size_t i = 0; i < whole; i += 64) {
+            count += (unsigned)__builtin_popcountll(
+                _mm512_cmpeq_epi8_mask(_mm512_loadu_si512(codes + i), _mm512_set1_epi8((char)s)));
+        }
+        counts[s] = (uint32_t)count;
+    }
+    for (size_t i = whole; i < n; i++) {
+        counts[codes[i]]++;
+    }
+}
+
+ON static void lookup8_set(const uint8_t *codes, const float *value, unsigned count,
+                           float *restrict y, size_t n)
+{
+    table32 values = load_table(value, count <= 32 ? count : 0);
+    size_t i = 0;
+
+    for (; count <= 32 && i + 16 <= n; i += 16) {
+        __m512i at = _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)(codes + i)));
+
+        _mm512_storeu_ps(y + i, look_up(&values, at));
+    }
+    body_lookup8(codes + i, value, false, y + i, n - i);
+}
+
+ON static void lookup8_add(const uint8_t *codes, const float *value, unsigned count,
+                           float *restrict y, size_t n)
+{
+    table32 values = load_table(value, count <= 32 ? count : 0);
+    size_t i = 0;
+
+    for (; count <= 32 && i + 16 <= n; i += 16) {
+        __m512i at = _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)(codes + i)));
+
+        _mm512_storeu_ps(y + i, _mm512_add_ps(_mm512_loadu_ps(y + i), look_up(&values, at)));
+    }
+    body_lookup8(codes + i, value, true, y + i, n - i);
 }
 
 const ps_kernels ps_kernels_avx512 = {

@@ -172,4 +172,37 @@ PS_BODY void body_grid_fit(const float *x, float inverse, const float *edges, co
     out[1] = sum_of_lanes(down);
 }
 
+/* ---- Small codes ---- */
+
+/* Counts the codes of each symbol in four tables in turn: a count that was just written is not read
+ * again at once. */
+PS_BODY void body_count8(const uint8_t *codes, unsigned symbols, uint32_t *counts, size_t n)
+{
+    enum { TABLES = 4 };
+    uint32_t part[TABLES][256] = {0};
+    size_t i = 0;
+
+    for (; i + 2 * TABLES <= n; i += 2 * TABLES) {
+        uint64_t eight;
+
+        memcpy(&eight, codes + i, sizeof eight);
+        for (size_t j = 0; j < 2 * TABLES; j++) {
+            part[j % TABLES][eight >> 8 * j & 255]++;
+        }
+    }
+    for (; i < n; i++) {
+        part[0][codes[i]]++;
+    }
+    for (unsigned s = 0; s < symbols; s++) {
+        counts[s] = part[0][s] + part[1][s] + part[2][s] + part[3][s];
+    }
+}
+
+PS_BODY void body_lookup8(const uint8_t *codes, const float *value, bool adds, float *y, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        y[i] = adds ? y[i] + value[codes[i]] : value[codes[i]];
+    }
+}
+
 #endif

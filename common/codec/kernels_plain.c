@@ -55,6 +55,31 @@ static size_t above(const float *x, uint32_t least, uint16_t *restrict positions
     return body_above(x, least, positions, 0, 0, n);
 }
 
+static void grid_drawn(const float *x, float inverse, const float *level, uint32_t top,
+                       uint32_t key, uint8_t *restrict codes, size_t n)
+{
+    body_grid(x, inverse, NULL, level, top, true, key, codes, n);
+}
+
+static void count8(const uint8_t *codes, unsigned symbols, uint32_t *restrict counts, size_t n)
+{
+    body_count8(codes, symbols, counts, n);
+}
+
+static void lookup8_set(const uint8_t *codes, const float *value, unsigned count, float *restrict y,
+                        size_t n)
+{
+    (void)count;
+    body_lookup8(codes, value, false, y, n);
+}
+
+static void lookup8_add(const uint8_t *codes, const float *value, unsigned count, float *restrict y,
+                        size_t n)
+{
+    (void)count;
+    body_lookup8(codes, value, true, y, n);
+}
+
 const ps_kernels ps_kernels_plain = {
     .name = "plain",
     .f32_add = f32_add,

@@ -141,12 +141,6 @@ ON static void grid_nearest(const float *x, float inverse, const float *edges, u
     body_grid(x, inverse, edges, NULL, top, false, 0, codes, n);
 }
 
-ON static void grid_drawn(const float *x, float inverse, const float *level, uint32_t top,
-                          uint32_t key, uint8_t *restrict codes, size_t n)
-{
-    body_grid(x, inverse, NULL, level, top, true, key, codes, n);
-}
-
 ON static void grid_fit(const float *x, float inverse, const float *edges, const float *level,
                         uint32_t top, size_t stride, double *out, size_t n)
 {
@@ -183,6 +177,7 @@ ON static void rank_product(const float *p, size_t rows, const float *q, size_t 
     .powers = powers, .power_set = power_set, .power_add = power_add, \
     .trits_pack = trits_pack, .trits_unpack = trits_unpack, .above = above, \
     .fit = fit, .soft_fit = soft_fit, \
+    .count8 = count8, .lookup8_set = lookup8_set, .lookup8_add = lookup8_add, \
     .grid_nearest = grid_nearest, .grid_drawn = grid_drawn, .grid_fit = grid_fit, \
     .rank_rows = rank_rows, .rank_columns = rank_columns, .rank_product = rank_product
 /* clang-format on */

@@ -200,12 +200,8 @@ static int write_codes(lua_State *lua)
 {
     const ps_codes *codes = ps_codes_at(lua, 2);
     unsigned bits = bits_at(lua, 3);
-    uint32_t all = 0;
 
-    for (size_t i = 0; i < codes->n; i++) {
-        all |= codes->p[i];
-    }
-    luaL_argcheck(lua, all >> bits == 0, 3, "is too few bits for the codes");
+    luaL_argcheck(lua, ps_codes_most(codes) >> bits == 0, 3, "is too few bits for the codes");
     ps_pack8(codes->p, codes->n, bits, append(lua, ps_pack_bytes(codes->n, bits)));
     return 0;
 }
@@ -229,9 +225,8 @@ static int write_huffman(lua_State *lua)
     size_t room = ps_count_at(lua, 4, PS_CODEC_VALUES), bytes = 0;
     uint8_t out[PS_CODEC_VALUES];
 
-    for (size_t i = 0; i < codes->n; i++) {
-        luaL_argcheck(lua, codes->p[i] < symbols, 3, "is not above all codes");
-    }
+    luaL_argcheck(lua, codes->n == 0 || ps_codes_most(codes) < symbols, 3,
+                  "is not above all codes");
     if (codes->n > 0) {
         bytes = ps_huffman_write(codes->p, codes->n, symbols, out, room);
     }

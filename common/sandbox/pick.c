@@ -2,6 +2,7 @@
 /* pick.c - positions and codes in Lua: which values of a slice are sent, and small numbers that
  * stand for values. By the loops of the built-in codecs, so a codec in Lua gives the values of a
  * built-in one. */
+#include "common/base/clones.h"
 #include "common/codec/codec_type.h"
 #include "common/codec/finite.h"
 #include "common/codec/kernels.h"
@@ -50,6 +51,24 @@ const ps_positions *ps_positions_at(lua_State *lua, int index)
 const ps_codes *ps_codes_at(lua_State *lua, int index)
 {
     return luaL_checkudata(lua, index, ps_type_codes);
+}
+
+PS_CLONES(largest_code, (p, n, most), const uint8_t *restrict p, size_t n, uint8_t *restrict most)
+{
+    uint8_t so_far = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        so_far = p[i] > so_far ? p[i] : so_far;
+    }
+    *most = so_far;
+}
+
+uint8_t ps_codes_most(const ps_codes *codes)
+{
+    uint8_t most;
+
+    largest_code(codes->p, codes->n, &most);
+    return most;
 }
 
 /* Returns a vector that is short enough for positions. */
@@ -260,9 +279,7 @@ static int codes_grid(lua_State *lua)
     }
     value[g.top] = 0.0f;
     z = ps_vector_new(lua, codes->n);
-    for (size_t i = 0; i < codes->n; i++) {
-        z[i] = value[codes->p[i]];
-    }
+    ps_kernels_best()->lookup8_set(codes->p, value, ps_codes_most(codes) + 1u, z, codes->n);
     return 1;
 }
 

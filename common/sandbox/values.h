@@ -52,6 +52,8 @@ void ps_push_settled(lua_State *lua, double x);
 const ps_vector *ps_vector_at(lua_State *lua, int index);
 const ps_positions *ps_positions_at(lua_State *lua, int index);
 const ps_codes *ps_codes_at(lua_State *lua, int index);
+/* Returns the largest code, or 0 if there are none. */
+uint8_t ps_codes_most(const ps_codes *codes);
 /* Push new ones, whose n elements the caller writes. Raise an error above 65536. */
 uint16_t *ps_positions_new(lua_State *lua, size_t n);
 uint8_t *ps_codes_new(lua_State *lua, size_t n);
