@@ -164,6 +164,40 @@ size_t ps_codec_encode_with(const ps_codec *codec, const ps_params *params, floa
     return bytes;
 }
 
+bool ps_codec_encode_ahead(const ps_codec *codec, const ps_params *params, uint64_t key,
+                           const float *x, size_t n)
+{
+    return codec->ahead != NULL && ps_wrap_of(codec, params, PS_WRAP_ROWS) == 0 &&
+           codec->ahead->encode(params, key, x, n);
+}
+
+bool ps_codec_decode_ahead(const Psgd__V1__Encoding *head, const uint8_t *in, size_t n)
+{
+    const ps_codec *codec = head->payload_bytes > 0 ? ps_codec_of_wire(head->codec_case) : NULL;
+
+    return codec != NULL && codec->ahead != NULL && !is_staged(head) &&
+           codec->ahead->decode(head, in, head->payload_bytes, n);
+}
+
+/* Only codecs of scripts have calls ahead. */
+void ps_codec_run_ahead(void)
+{
+    const ps_codec *codec = atomic_load(&of_scripts);
+
+    if (codec != NULL) {
+        codec->ahead->run();
+    }
+}
+
+void ps_codec_end_ahead(void)
+{
+    const ps_codec *codec = atomic_load(&of_scripts);
+
+    if (codec != NULL) {
+        codec->ahead->end();
+    }
+}
+
 /* Finds the codec to decode with; *out is NULL if the encoding means zeros. */
 static ps_status resolve(const ps_codec *expected, const Psgd__V1__Encoding *head, size_t len,
                          const ps_codec **out)

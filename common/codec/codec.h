@@ -53,6 +53,17 @@ size_t ps_codec_encode_with(const ps_codec *codec, const ps_params *params, floa
                             uint64_t key, uint32_t slice, const float *x, size_t n, uint8_t *out,
                             ps_encoding *head);
 
+/* Add a slice to those that this thread encodes or decodes together (ps_codec_ahead), with what
+ * ps_codec_encode or ps_codec_decode will have. Return false for most codecs, which gain nothing
+ * from it, and if the slice cannot be added to those that are there. */
+bool ps_codec_encode_ahead(const ps_codec *codec, const ps_params *params, uint64_t key,
+                           const float *x, size_t n);
+bool ps_codec_decode_ahead(const Psgd__V1__Encoding *head, const uint8_t *in, size_t n);
+/* Encodes or decodes those that were added. */
+void ps_codec_run_ahead(void);
+/* Forgets what was added, before its values or heads are freed or change. */
+void ps_codec_end_ahead(void);
+
 /* Copies a head and the message of its codec from a received message or another ps_encoding.
  * Keeps no pointer into src and drops unknown fields. */
 void ps_encoding_copy(ps_encoding *dst, const Psgd__V1__Encoding *src);

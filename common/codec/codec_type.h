@@ -86,6 +86,18 @@ typedef enum ps_into {
     PS_INTO_ADD  /* y = y + x */
 } ps_into;
 
+/* For codecs that are slow to call: several slices at a time, by the thread that adds them. `run`
+ * encodes or decodes those that were added; `encode` and `decode` of these, with the same key or
+ * head and the same memory, then find the result. `end` forgets the rest. */
+typedef struct ps_codec_ahead {
+    /* Add a slice, of which nothing is kept but the address. Return false if it cannot be added to
+     * those that are there, which are then to be run and used first. */
+    bool (*encode)(const ps_params *params, uint64_t key, const float *x, size_t n);
+    bool (*decode)(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len, size_t n);
+    void (*run)(void);
+    void (*end)(void);
+} ps_codec_ahead;
+
 typedef struct ps_codec {
     const char *name;                   /* name in jobs and documents; never changes */
     const char *summary;                /* one line with the formula */
@@ -153,6 +165,8 @@ typedef struct ps_codec {
      * DATA_LOSS. y is unchanged on failure. */
     PS_MUST_USE ps_status (*decode)(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len,
                                     ps_into into, float *y, size_t n);
+
+    const ps_codec_ahead *ahead; /* (optional) */
 } ps_codec;
 
 #endif

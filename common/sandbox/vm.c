@@ -26,6 +26,8 @@ static struct {
     size_t used, budget;
     uint64_t instructions; /* left of the call */
     ps_sandbox_memory *shared;
+    uint32_t repeat;  /* which of the calls that are made together */
+    size_t out_bytes; /* of results, after one another in `out` */
     ps_plugin_numbers numbers;
 } vm;
 
@@ -143,25 +145,20 @@ static void push_argument(lua_State *lua, const ps_sandbox_value *v)
     }
 }
 
-/* Where results stand in `out`, after one another. */
-typedef struct output {
-    size_t n;
-    ps_writer *writer; /* NULL: no argument is one */
-} output;
-
-static void *put(lua_State *lua, output *out, size_t bytes, ps_sandbox_value *v)
+/* Returns where a result of so many bytes stands in `out`. */
+static void *put(lua_State *lua, size_t bytes, ps_sandbox_value *v)
 {
-    size_t at = (out->n + 63) / 64 * 64;
+    size_t at = (vm.out_bytes + 63) / 64 * 64;
 
     if (at > PS_SANDBOX_ROOM || bytes > PS_SANDBOX_ROOM - at) {
         luaL_error(lua, "the results take more than %d bytes", PS_SANDBOX_ROOM);
     }
-    out->n = at + bytes;
+    vm.out_bytes = at + bytes;
     v->at = (uint32_t)at;
     return vm.shared->out + at;
 }
 
-static void take_result(lua_State *lua, int index, output *out, ps_sandbox_value *v)
+static void take_result(lua_State *lua, int index, ps_sandbox_value *v)
 {
     const ps_vector *x;
     const float *floats;
@@ -188,14 +185,14 @@ static void take_result(lua_State *lua, int index, output *out, ps_sandbox_value
         text = lua_tolstring(lua, index, &n);
         v->kind = PS_SANDBOX_TEXT;
         v->count = (uint32_t)n;
-        memcpy(put(lua, out, n, v), text, n);
+        memcpy(put(lua, n, v), text, n);
         break;
     case LUA_TUSERDATA:
         x = ps_vector_at(lua, index);
         v->kind = PS_SANDBOX_VECTOR;
         v->count = (uint32_t)x->n;
         floats = ps_vector_settled(lua, x);
-        memcpy(put(lua, out, x->n * sizeof(float), v), floats, x->n * sizeof(float));
+        memcpy(put(lua, x->n * sizeof(float), v), floats, x->n * sizeof(float));
         break;
     default:
         luaL_error(lua,
@@ -204,24 +201,30 @@ static void take_result(lua_State *lua, int index, output *out, ps_sandbox_value
     }
 }
 
-/* Pushes the arguments; a writer has the room in `out` that its argument says. */
-static void push_arguments(lua_State *lua, output *out)
+/* Pushes the arguments; a writer has the room in `out` that its argument says. Returns the writer,
+ * or NULL if no argument is one, and its place. */
+static const ps_writer *push_arguments(lua_State *lua, ps_sandbox_value *place)
 {
     ps_sandbox_memory *shared = vm.shared;
+    uint32_t count = shared->argument_count;
+    ps_writer *writer = NULL;
 
-    for (uint32_t i = 0; i < shared->argument_count && i < PS_SANDBOX_ARGUMENTS; i++) {
-        const ps_sandbox_value *v = &shared->arguments[i];
+    if (vm.repeat >= PS_SANDBOX_TOGETHER ||
+        count > PS_SANDBOX_ARGUMENTS / (vm.repeat + 1)) { /* the service is trusted, see above */
+        luaL_error(lua, "too many arguments");
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const ps_sandbox_value *v = &shared->arguments[vm.repeat * count + i];
 
         if (v->kind == PS_SANDBOX_WRITER) {
-            ps_sandbox_value place;
-
-            out->writer = ps_writer_new(lua, put(lua, out, v->count, &place), v->count);
+            writer = ps_writer_new(lua, put(lua, v->count, place), v->count);
             lua_pushvalue(lua, -1);
             lua_setfield(lua, LUA_REGISTRYINDEX, "this writer"); /* keeps it from the collector */
         } else {
             push_argument(lua, v);
         }
     }
+    return writer;
 }
 
 /* Pushes what is called: a function of the plugin; for code of the kind compute the function that
@@ -248,20 +251,21 @@ static void push_callee(lua_State *lua)
 static int run(lua_State *lua)
 {
     ps_sandbox_memory *shared = vm.shared;
-    output out = {.n = 0};
-    uint32_t results = 0;
+    uint32_t results = shared->result_count;
+    ps_sandbox_value place = {.kind = PS_SANDBOX_WRITER};
+    const ps_writer *writer;
     int top;
 
     push_callee(lua);
-    push_arguments(lua, &out);
+    writer = push_arguments(lua, &place);
     lua_call(lua, lua_gettop(lua) - 1, (int)shared->result_max);
-    if (out.writer != NULL) {
-        shared->results[results++] =
-            (ps_sandbox_value){.kind = PS_SANDBOX_WRITER, .count = (uint32_t)out.writer->n};
+    if (writer != NULL && results < PS_SANDBOX_RESULTS) {
+        place.count = (uint32_t)writer->n;
+        shared->results[results++] = place;
     }
     top = lua_gettop(lua);
     for (int i = 1; i <= top && results < PS_SANDBOX_RESULTS; i++) {
-        take_result(lua, i, &out, &shared->results[results++]);
+        take_result(lua, i, &shared->results[results++]);
         lua_settop(lua, top);
     }
     shared->result_count = results;
@@ -321,17 +325,10 @@ static void fail(ps_sandbox_memory *shared, const char *text)
     snprintf(shared->error, sizeof shared->error, "%s", text);
 }
 
-void ps_vm_answer(ps_sandbox_memory *shared)
+/* Answers one of the calls that are made together. */
+static void answer(ps_sandbox_memory *shared)
 {
-    vm.shared = shared;
-    vm.budget = (size_t)shared->memory;
     vm.instructions = shared->instructions;
-    shared->failed = 0;
-    shared->result_count = 0;
-    if (shared->what == PS_SANDBOX_LOAD ? !begin() : vm.lua == NULL) {
-        fail(shared, "nothing is loaded");
-        return;
-    }
     lua_settop(vm.lua, 0);
     lua_sethook(vm.lua, count_down, LUA_MASKCOUNT, HOOK_EVERY);
     lua_pushcfunction(vm.lua, shared->what == PS_SANDBOX_LOAD ? load : run);
@@ -342,5 +339,21 @@ void ps_vm_answer(ps_sandbox_memory *shared)
     lua_settop(vm.lua, 0);
     if (vm.used > COLLECT_ABOVE || vm.used > vm.budget / 2) {
         lua_gc(vm.lua, LUA_GCCOLLECT);
+    }
+}
+
+void ps_vm_answer(ps_sandbox_memory *shared)
+{
+    vm.shared = shared;
+    vm.budget = (size_t)shared->memory;
+    vm.out_bytes = 0;
+    shared->failed = 0;
+    shared->result_count = 0;
+    if (shared->what == PS_SANDBOX_LOAD ? !begin() : vm.lua == NULL) {
+        fail(shared, "nothing is loaded");
+        return;
+    }
+    for (vm.repeat = 0; vm.repeat <= shared->repeats && shared->failed == 0; vm.repeat++) {
+        answer(shared);
     }
 }

@@ -262,7 +262,8 @@ ps_sandbox_memory *ps_sandbox_shared(ps_sandbox *sandbox)
 ps_status ps_sandbox_call(ps_sandbox *sandbox)
 {
     ps_sandbox_memory *shared = sandbox->shared;
-    int64_t deadline_us = ps_clock_us() + (int64_t)sandbox->budget.time_us + GRACE_US;
+    int64_t most_us = (int64_t)sandbox->budget.time_us * (1 + (int64_t)shared->repeats);
+    int64_t deadline_us = ps_clock_us() + most_us + GRACE_US;
     bool was_late;
 
     atomic_store_explicit(&shared->turn, PS_SANDBOX_CALLED, memory_order_release);

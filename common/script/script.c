@@ -221,11 +221,22 @@ static size_t unit_of(const ps_script_value *a)
                                             : 1;
 }
 
-/* Writes the arguments to the shared memory. */
-static void put_arguments(ps_sandbox_memory *shared, const ps_script_value *arguments, size_t count)
+/* Returns whether arguments fit into the shared memory from argument `first` and byte `at` on. */
+static bool fits(size_t first, size_t at, const ps_script_value *arguments, size_t count)
 {
-    size_t at = 0;
+    for (size_t i = 0; i < count; i++) {
+        at += (arguments[i].in != NULL ? (size_t)arguments[i].count * unit_of(&arguments[i]) : 0) +
+              64;
+    }
+    return first + count <= PS_SANDBOX_ARGUMENTS && at <= PS_SANDBOX_ROOM;
+}
 
+bool ps_script_put_arguments(ps_sandbox_memory *shared, size_t first, size_t *at,
+                             const ps_script_value *arguments, size_t count)
+{
+    if (!fits(first, *at, arguments, count)) {
+        return false;
+    }
     for (size_t i = 0; i < count; i++) {
         const ps_script_value *a = &arguments[i];
         size_t unit = unit_of(a);
@@ -236,27 +247,24 @@ static void put_arguments(ps_sandbox_memory *shared, const ps_script_value *argu
         } else if (a->in == NULL) {
             v.as.integer = a->integer;
         } else {
-            at = (at + 63) / 64 * 64;
-            v.at = (uint32_t)at;
-            memcpy(shared->in + at, a->in, a->count * unit);
-            at += a->count * unit;
+            *at = (*at + 63) / 64 * 64;
+            v.at = (uint32_t)*at;
+            memcpy(shared->in + *at, a->in, a->count * unit);
+            *at += a->count * unit;
         }
-        shared->arguments[i] = v;
+        shared->arguments[first + i] = v;
     }
     shared->argument_count = (uint32_t)count;
+    return true;
 }
 
-/* Returns whether arguments fit into the shared memory. */
-static bool fits(const ps_script_value *arguments, size_t count)
+void ps_script_set_call(ps_sandbox_memory *shared, uint32_t what, const char *function,
+                        size_t result_max)
 {
-    size_t bytes = 0;
-
-    for (size_t i = 0; i < count; i++) {
-        bytes +=
-            (arguments[i].in != NULL ? (size_t)arguments[i].count * unit_of(&arguments[i]) : 0) +
-            64;
-    }
-    return count <= PS_SANDBOX_ARGUMENTS && bytes <= PS_SANDBOX_ROOM;
+    shared->what = what;
+    shared->repeats = 0;
+    snprintf(shared->function, sizeof shared->function, "%s", function);
+    shared->result_max = (uint32_t)result_max;
 }
 
 static const char *kind_name(uint32_t kind)
@@ -318,8 +326,8 @@ static ps_status take_result(const ps_sandbox_memory *shared, const ps_sandbox_v
     return ps_ok();
 }
 
-static ps_status take_results(const ps_sandbox_memory *shared, ps_script_value *results,
-                              size_t count)
+ps_status ps_script_take_results(const ps_sandbox_memory *shared, uint32_t first,
+                                 ps_script_value *results, size_t count)
 {
     uint32_t has = shared->result_count;
     ps_status st = ps_ok();
@@ -327,8 +335,8 @@ static ps_status take_results(const ps_sandbox_memory *shared, ps_script_value *
     for (size_t i = 0; i < count && ps_is_ok(&st); i++) {
         ps_sandbox_value v = {.kind = PS_SANDBOX_NIL};
 
-        if (i < has) {
-            v = copy_value(&shared->results[i]);
+        if (first + i < has && first + i < PS_SANDBOX_RESULTS) {
+            v = copy_value(&shared->results[first + i]);
         }
         st = take_result(shared, &v, &results[i]);
     }
@@ -352,8 +360,10 @@ ps_status ps_script_load(const char *text, size_t bytes, const ps_sandbox_budget
     if (ps_is_ok(&st)) {
         ps_sandbox_memory *shared = ps_sandbox_shared(*out);
 
-        shared->what = PS_SANDBOX_LOAD;
-        put_arguments(shared, &argument, 1);
+        size_t at = 0;
+
+        ps_script_set_call(shared, PS_SANDBOX_LOAD, "", 1);
+        (void)ps_script_put_arguments(shared, 0, &at, &argument, 1); /* PS_SANDBOX_TEXT_MAX fits */
         st = ps_sandbox_call(*out);
         if (!ps_is_ok(&st)) {
             ps_sandbox_end(*out);
@@ -371,8 +381,7 @@ static ps_status load(const char *text, size_t bytes, ps_sandbox **out)
     return ps_script_load(text, bytes, &budget, out);
 }
 
-/* Gives a sandbox back, and keeps the first failure. */
-static void give_back(ps_script *s, ps_sandbox *sandbox, ps_status *st)
+void ps_script_give_back(ps_script *s, ps_sandbox *sandbox, ps_status *st)
 {
     pthread_mutex_lock(&s->lock);
     if (!ps_is_ok(st)) {
@@ -389,8 +398,7 @@ static void give_back(ps_script *s, ps_sandbox *sandbox, ps_status *st)
     ps_sandbox_end(sandbox);
 }
 
-/* Takes a sandbox that waits, or starts another one. Returns the first failure if there is one. */
-static ps_status take(ps_script *s, ps_sandbox **out)
+ps_status ps_script_take(ps_script *s, ps_sandbox **out)
 {
     ps_status st;
 
@@ -401,7 +409,7 @@ static ps_status take(ps_script *s, ps_sandbox **out)
     if (ps_is_ok(&st) && *out == NULL) {
         st = ps_wrap(load(s->text, s->bytes, out), "%s", s->file);
         if (!ps_is_ok(&st)) {
-            give_back(s, NULL, &st);
+            ps_script_give_back(s, NULL, &st);
         }
     }
     return st;
@@ -413,28 +421,26 @@ ps_status ps_script_run(ps_sandbox *sandbox, uint32_t what, const char *function
 {
     ps_sandbox_memory *shared = ps_sandbox_shared(sandbox);
     bool has_writer = false;
+    size_t at = 0;
     ps_status st;
 
-    if (!fits(arguments, argument_count)) {
-        return ps_fail(PS_FAILED_PRECONDITION, "its arguments take more than %d bytes",
-                       PS_SANDBOX_ROOM);
-    }
     for (size_t i = 0; i < argument_count; i++) {
         has_writer |= arguments[i].kind == PS_SANDBOX_WRITER;
     }
-    shared->what = what;
-    snprintf(shared->function, sizeof shared->function, "%s", function);
-    shared->result_max = (uint32_t)(result_count - has_writer);
-    put_arguments(shared, arguments, argument_count);
+    ps_script_set_call(shared, what, function, result_count - has_writer);
+    if (!ps_script_put_arguments(shared, 0, &at, arguments, argument_count)) {
+        return ps_fail(PS_FAILED_PRECONDITION, "its arguments take more than %d bytes",
+                       PS_SANDBOX_ROOM);
+    }
     st = ps_sandbox_call(sandbox);
-    return ps_is_ok(&st) ? take_results(shared, results, result_count) : st;
+    return ps_is_ok(&st) ? ps_script_take_results(shared, 0, results, result_count) : st;
 }
 
 ps_status ps_script_call(ps_script *script, const char *function, const ps_script_value *arguments,
                          size_t argument_count, ps_script_value *results, size_t result_count)
 {
     ps_sandbox *sandbox;
-    ps_status st = take(script, &sandbox);
+    ps_status st = ps_script_take(script, &sandbox);
 
     if (sandbox == NULL) {
         return st;
@@ -442,7 +448,7 @@ ps_status ps_script_call(ps_script *script, const char *function, const ps_scrip
     st = ps_wrap(ps_script_run(sandbox, PS_SANDBOX_RUN, function, arguments, argument_count,
                                results, result_count),
                  "%s: %s", script->file, function);
-    give_back(script, sandbox, &st);
+    ps_script_give_back(script, sandbox, &st);
     return st;
 }
 
@@ -456,7 +462,7 @@ void ps_script_fail(ps_script *script, const char *fmt, ...)
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     st = ps_fail(PS_FAILED_PRECONDITION, "%s: %s", script->file, text);
-    give_back(script, NULL, &st);
+    ps_script_give_back(script, NULL, &st);
 }
 
 ps_status ps_script_failure(ps_script *script)
@@ -483,7 +489,7 @@ ps_status ps_script_describe(const char *text, size_t bytes, ps_script_about *ab
     st = ps_script_load(text, bytes, &budget, &sandbox);
     if (ps_is_ok(&st)) {
         said.out = room;
-        st = take_results(ps_sandbox_shared(sandbox), &said, 1);
+        st = ps_script_take_results(ps_sandbox_shared(sandbox), 0, &said, 1);
         ps_sandbox_end(sandbox);
     }
     if (ps_is_ok(&st)) {

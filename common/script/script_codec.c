@@ -5,6 +5,7 @@
  * zeros; the script keeps the failure, with which whoever encodes ends its job (ps_script_failure).
  */
 #include "common/codec/codec.h"
+#include "common/script/script_ahead.h"
 #include "common/script/script_impl.h"
 
 #include <math.h>
@@ -36,12 +37,34 @@ static size_t size(const ps_params *params, size_t n)
     return most_bytes(ps_script_about_of(ps_script_of_params(params))->bits, n);
 }
 
+enum { ENCODE_ARGUMENTS = 4, DECODE_ARGUMENTS = 2 };
+
+static void encode_arguments(const ps_script_about *about, const ps_params *params, uint64_t key,
+                             const float *x, size_t n, ps_script_value *arguments)
+{
+    const ps_script_value all[ENCODE_ARGUMENTS] = {
+        {.kind = PS_SANDBOX_VECTOR, .count = (uint32_t)n, .in = x},
+        {.kind = PS_SANDBOX_NUMBERED, .count = about->number_count, .in = params->v + 1},
+        {.kind = PS_SANDBOX_INTEGER, .integer = (int64_t)key},
+        {.kind = PS_SANDBOX_WRITER, .count = (uint32_t)most_bytes(about->bits, n)},
+    };
+
+    memcpy(arguments, all, sizeof all);
+}
+
+static void decode_arguments(const uint8_t *in, size_t len, size_t n, ps_script_value *arguments)
+{
+    arguments[0] = (ps_script_value){.kind = PS_SANDBOX_READER, .count = (uint32_t)len, .in = in};
+    arguments[1] = (ps_script_value){.kind = PS_SANDBOX_INTEGER, .integer = (int64_t)n};
+}
+
 static size_t encode(const ps_params *params, uint64_t key, const float *x, size_t n, uint8_t *out,
                      ps_encoding *head)
 {
     ps_script *script = ps_script_of_params(params);
     const ps_script_about *about = ps_script_about_of(script);
     ps_script_value written = {.kind = PS_SANDBOX_WRITER, .out = out};
+    ps_script_value arguments[ENCODE_ARGUMENTS];
     ps_status st;
 
     psgd__v1__script__init(&head->u.script);
@@ -51,16 +74,11 @@ static size_t encode(const ps_params *params, uint64_t key, const float *x, size
     if (n == 0) {
         return 0;
     }
-    written.count = (uint32_t)most_bytes(about->bits, n);
-    st = ps_script_call(
-        script, "encode",
-        (const ps_script_value[]){
-            {.kind = PS_SANDBOX_VECTOR, .count = (uint32_t)n, .in = x},
-            {.kind = PS_SANDBOX_NUMBERED, .count = about->number_count, .in = params->v + 1},
-            {.kind = PS_SANDBOX_INTEGER, .integer = (int64_t)key},
-            {.kind = PS_SANDBOX_WRITER, .count = written.count},
-        },
-        4, &written, 1);
+    encode_arguments(about, params, key, x, n, arguments);
+    written.count = arguments[ENCODE_ARGUMENTS - 1].count;
+    if (!ps_script_ahead_take(script, (ps_ahead_id){x, key}, &written, &st)) {
+        st = ps_script_call(script, "encode", arguments, ENCODE_ARGUMENTS, &written, 1);
+    }
     return ps_is_ok(&st) ? written.count : 0;
 }
 
@@ -86,23 +104,55 @@ static ps_status check(const Psgd__V1__Encoding *head, const uint8_t *in, size_t
 static ps_status decode(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len, ps_into into,
                         float *y, size_t n)
 {
-    float values[PS_CODEC_VALUES];
-    ps_script_value result = {.kind = PS_SANDBOX_VECTOR, .count = (uint32_t)n, .out = values};
+    float room[PS_CODEC_VALUES];
+    ps_script_value result = {
+        .kind = PS_SANDBOX_VECTOR, .count = (uint32_t)n, .out = into == PS_INTO_SET ? y : room};
+    ps_script_value arguments[DECODE_ARGUMENTS];
     ps_status st = check(head, in, len, n);
+    ps_script *script = ps_script_of_id(head->script->id);
 
-    if (ps_is_ok(&st) && n > 0) {
-        st = ps_script_call(ps_script_of_id(head->script->id), "decode",
-                            (const ps_script_value[]){
-                                {.kind = PS_SANDBOX_READER, .count = (uint32_t)len, .in = in},
-                                {.kind = PS_SANDBOX_INTEGER, .integer = (int64_t)n},
-                            },
-                            2, &result, 1);
+    if (!ps_is_ok(&st) || n == 0) {
+        return st;
     }
-    for (size_t i = 0; i < n && ps_is_ok(&st); i++) {
-        y[i] = into == PS_INTO_SET ? values[i] : y[i] + values[i];
+    decode_arguments(in, len, n, arguments);
+    if (!ps_script_ahead_take(script, (ps_ahead_id){head, len}, &result, &st)) {
+        st = ps_script_call(script, "decode", arguments, DECODE_ARGUMENTS, &result, 1);
+    }
+    for (size_t i = 0; i < n && into == PS_INTO_ADD && ps_is_ok(&st); i++) {
+        y[i] += room[i];
     }
     return st;
 }
+
+/* ---- Slices that are encoded or decoded together ---- */
+
+static bool encode_ahead(const ps_params *params, uint64_t key, const float *x, size_t n)
+{
+    ps_script *script = ps_script_of_params(params);
+    ps_script_value arguments[ENCODE_ARGUMENTS];
+
+    encode_arguments(ps_script_about_of(script), params, key, x, n, arguments);
+    return n > 0 && ps_script_ahead_add(script, "encode", (ps_ahead_id){x, key}, arguments,
+                                        ENCODE_ARGUMENTS);
+}
+
+static bool decode_ahead(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len, size_t n)
+{
+    ps_script_value arguments[DECODE_ARGUMENTS];
+    ps_status st = check(head, in, len, n);
+
+    decode_arguments(in, len, n, arguments);
+    return ps_is_ok(&st) && n > 0 &&
+           ps_script_ahead_add(ps_script_of_id(head->script->id), "decode",
+                               (ps_ahead_id){head, len}, arguments, DECODE_ARGUMENTS);
+}
+
+static const ps_codec_ahead ahead = {
+    .encode = encode_ahead,
+    .decode = decode_ahead,
+    .run = ps_script_ahead_run,
+    .end = ps_script_ahead_end,
+};
 
 /* What decodes encodings of whichever script. */
 static const ps_codec any = {
@@ -112,6 +162,7 @@ static const ps_codec any = {
     .depends_on_data = true,
     .check = check,
     .decode = decode,
+    .ahead = &ahead,
 };
 
 void ps_script_codec_make(const ps_script_about *about, ps_script_plugin *plugin)
@@ -131,6 +182,7 @@ void ps_script_codec_make(const ps_script_about *about, ps_script_plugin *plugin
         .encode = encode,
         .check = check,
         .decode = decode,
+        .ahead = &ahead,
     };
     memcpy(plugin->params + n, wraps, sizeof wraps);
     ps_codec_know_scripts(&any);

@@ -49,6 +49,23 @@ PS_MUST_USE ps_status ps_script_about_read(char *lines, ps_script_about *about);
 /* Returns the script of a plugin with these numbers. */
 ps_script *ps_script_of_params(const ps_params *params);
 
+/* Takes a sandbox that waits, or starts another one. Returns the first failure if there is one. */
+PS_MUST_USE ps_status ps_script_take(ps_script *script, ps_sandbox **out);
+/* Gives a sandbox back, which may be NULL, and keeps the first failure. Makes *st one that is no
+ * loss of the node. */
+void ps_script_give_back(ps_script *script, ps_sandbox *sandbox, ps_status *st);
+
+/* Writes what is called to the shared memory. `result_max`: without the bytes of a writer. */
+void ps_script_set_call(ps_sandbox_memory *shared, uint32_t what, const char *function,
+                        size_t result_max);
+/* Writes arguments to the shared memory, from argument `first` and byte *at on, and moves *at
+ * behind them. Returns false if they do not fit. */
+bool ps_script_put_arguments(ps_sandbox_memory *shared, size_t first, size_t *at,
+                             const ps_script_value *arguments, size_t count);
+/* Reads results from number `first` on. What the sandbox wrote may be anything. */
+PS_MUST_USE ps_status ps_script_take_results(const ps_sandbox_memory *shared, uint32_t first,
+                                             ps_script_value *results, size_t count);
+
 /* Starts a sandbox and has it load a text. */
 PS_MUST_USE ps_status ps_script_load(const char *text, size_t bytes,
                                      const ps_sandbox_budget *budget, ps_sandbox **out);

@@ -65,12 +65,18 @@ static size_t size_matrix(const ps_coder *coder, uint32_t slice)
                : 0;
 }
 
+static uint64_t key_of_run(const ps_coder *coder, uint32_t slice, uint64_t clock,
+                           uint32_t contributor)
+{
+    return ps_draw_key(coder->plan->spec->seed, PS_DRAW_UP, slice, clock, contributor);
+}
+
 static size_t encode_run(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t contributor,
                          const float *x, uint8_t *out, ps_encoding *head)
 {
     const ps_plan *plan = coder->plan;
     const ps_codec_choice *up = up_of(plan, slice);
-    uint64_t key = ps_draw_key(plan->spec->seed, PS_DRAW_UP, slice, clock, contributor);
+    uint64_t key = key_of_run(coder, slice, clock, contributor);
 
     return ps_feedback_encode(up->codec, &up->params, coder->kept_of[slice], key, slice, x,
                               plan->layout.slices[slice].n, out, head);
@@ -259,6 +265,19 @@ size_t ps_coder_encode(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t
     }
     return kind_of(plan, slice)
         ->encode(coder, slice, clock, plan->update->per_block ? block : coder->rank, x, out, head);
+}
+
+bool ps_coder_encode_ahead(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t block,
+                           const float *x)
+{
+    const ps_plan *plan = coder->plan;
+    const ps_codec_choice *up = up_of(plan, slice);
+    uint32_t contributor = plan->update->per_block ? block : coder->rank;
+
+    return kind_of(plan, slice) == &run &&
+           ps_codec_encode_ahead(up->codec, &up->params,
+                                 key_of_run(coder, slice, clock, contributor), x,
+                                 plan->layout.slices[slice].n);
 }
 
 bool ps_coder_brings_plain(const ps_plan *plan, const Psgd__V1__Encoding *head, uint32_t slice)

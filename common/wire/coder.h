@@ -64,6 +64,11 @@ size_t ps_coder_size(const ps_coder *coder, uint32_t slice);
 size_t ps_coder_encode(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t block,
                        const float *x, uint8_t *out, ps_encoding *head);
 
+/* Adds what ps_coder_encode will encode to the slices of this thread that are encoded together, as
+ * ps_codec_encode_ahead does. */
+bool ps_coder_encode_ahead(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t block,
+                           const float *x);
+
 /* Returns whether the bytes of an answer are the slice's float32 weights themselves. */
 bool ps_coder_brings_plain(const ps_plan *plan, const Psgd__V1__Encoding *head, uint32_t slice);
 

@@ -181,6 +181,7 @@ struct ps_connection {
     bool request_rows;     /* rows that have changed come too, and are not complete */
 
     /* scratch for one message */
+    uint32_t ahead; /* slices that were encoded together and follow in the message */
     ps_encoding heads[CONNECTION_BATCH];
     Psgd__V1__Encoding *head_ptrs[CONNECTION_BATCH];
     ps_piece pieces[CONNECTION_BATCH + 1];

@@ -137,19 +137,67 @@ static void put_slice_again(ps_connection *conn, connection_message *m, uint32_t
     ps_connection_encoded(conn, m, again->len[slice]);
 }
 
+/* Returns how many slices, from this position on, the encoding of this slice contains. */
+static uint32_t brings(const ps_connection *conn, uint32_t position)
+{
+    const connection_exchange *x = conn->x;
+    uint32_t slice = conn->owned[position];
+
+    return ps_matrix_slices(x->plan, x->placement, slice);
+}
+
+/* Returns whether the slice is ready and has an encoding of its own. */
+static bool is_to_send(const ps_connection *conn, uint32_t position)
+{
+    return conn->state[position] == SLICE_READY && brings(conn, position) > 0;
+}
+
+/* Has the slices from this position on encoded together, as far as they surely fit into the
+ * message, if the codec gains from it. */
+static void encode_ahead(ps_connection *conn, const connection_message *m, uint32_t position)
+{
+    connection_exchange *x = conn->x;
+    size_t bytes = m->bytes;
+
+    for (uint32_t k = 0; k < conn->owned_count; k++) {
+        uint32_t i = (position + k) % conn->owned_count, slice = conn->owned[i];
+
+        if (!is_to_send(conn, i)) {
+            continue;
+        }
+        bytes += ps_coder_size(&x->coder, slice);
+        if ((bytes > conn->message_bytes && conn->ahead > 0) ||
+            m->head.n_slices + conn->ahead >= CONNECTION_BATCH ||
+            !ps_coder_encode_ahead(&x->coder, slice, conn->clock, conn->block,
+                                   gradient_of(conn, &x->layout->slices[slice]))) {
+            break;
+        }
+        conn->ahead++;
+    }
+    if (conn->ahead > 0) {
+        ps_codec_run_ahead();
+    }
+}
+
 /* Encodes the slice at `position`, and appends its head and bytes to the message. */
 static void put_slice(ps_connection *conn, connection_message *m, uint32_t position)
 {
     connection_exchange *x = conn->x;
     const ps_slice *slice = &x->layout->slices[conn->owned[position]];
     const float *grad = gradient_of(conn, slice);
-    ps_encoding *head = &conn->heads[m->head.n_slices++];
+    ps_encoding *head = &conn->heads[m->head.n_slices];
     bool is_plain = ps_coder_is_plain(&x->coder, slice->index);
     int64_t began_ns = ps_trace_begin();
     uint8_t *room = is_plain ? NULL : ps_connection_room(conn, m);
-    size_t size =
-        ps_coder_encode(&x->coder, slice->index, conn->clock, conn->block, grad, room, head);
+    size_t size;
 
+    if (conn->ahead == 0) {
+        ps_codec_end_ahead();
+        encode_ahead(conn, m, position);
+    }
+    conn->ahead -= conn->ahead > 0;
+    m->head.n_slices++;
+    size = ps_coder_encode(&x->coder, slice->index, conn->clock, conn->block, grad, room, head);
     if (x->plan->script_count > 0) {
         ps_status st = ps_plan_code_failure(x->plan);
 
@@ -197,21 +245,6 @@ static void put_nothing(ps_connection *conn)
     memset(conn->state, SLICE_SENT, conn->owned_count);
     conn->unsent = 0;
     conn->ready = 0;
-}
-
-/* Returns how many slices, from this position on, the encoding of this slice contains. */
-static uint32_t brings(const ps_connection *conn, uint32_t position)
-{
-    const connection_exchange *x = conn->x;
-    uint32_t slice = conn->owned[position];
-
-    return ps_matrix_slices(x->plan, x->placement, slice);
-}
-
-/* Returns whether the slice is ready and has an encoding of its own. */
-static bool is_to_send(const ps_connection *conn, uint32_t position)
-{
-    return conn->state[position] == SLICE_READY && brings(conn, position) > 0;
 }
 
 /* Sets the ready slice that is sent first, which is another one for each worker if the transport
@@ -272,6 +305,8 @@ static void put_ready(ps_connection *conn, connection_message *m)
         (conn->x->again != NULL ? put_slice_again : put_slice)(conn, m, i);
         values += mark_sent(conn, i, brings(conn, i), size);
     }
+    conn->ahead = 0;
+    ps_codec_end_ahead();
     if (!conn->is_copy) {
         atomic_fetch_add(&conn->x->exchange.count.float32_up, values * sizeof(float));
     }

@@ -3,6 +3,8 @@
 #include "common/wire/wire_server_impl.h"
 
 #include "common/base/log.h"
+#include "common/codec/codec.h"
+#include "common/trace/trace.h"
 #include "common/train/gate.h"
 #include "common/wire/matrix.h"
 
@@ -61,22 +63,56 @@ static const uint8_t *view_slice(contribution *c, const Psgd__V1__Encoding *head
                : ps_incoming_view(payload, at, head->payload_bytes, scratch);
 }
 
+/* Has the slices from number i on decoded together, if their codec gains from it. Returns how many.
+ * What is wrong with a slice is found when it is its turn. */
+static size_t decode_ahead(contribution *c, const Psgd__V1__PushGradientRequest *req, size_t i,
+                           const ps_incoming *payload, size_t at)
+{
+    const ps_layout *layout = &c->w->server->plan->layout;
+    int64_t began_ns = ps_trace_begin();
+    size_t count = 0;
+
+    ps_codec_end_ahead();
+    for (; i + count < req->n_slices; count++) {
+        const Psgd__V1__Encoding *head = req->slices[i + count];
+        size_t left = payload->len - at < sizeof c->w->scratch->bytes ? payload->len - at
+                                                                      : sizeof c->w->scratch->bytes;
+
+        if (head->codec_case != PSGD__V1__ENCODING__CODEC_SCRIPT || head->payload_bytes > left ||
+            head->slice >= layout->slice_count ||
+            !ps_codec_decode_ahead(head, view_slice(c, head, payload, at),
+                                   layout->slices[head->slice].n)) {
+            break;
+        }
+        at += head->payload_bytes;
+    }
+    if (count > 0) {
+        ps_codec_run_ahead();
+        ps_trace_end(PS_TRACE_DECODE, began_ns, req->slices[i]->slice, NULL);
+    }
+    return count;
+}
+
 static ps_status take_slices(wire_worker *w, const Psgd__V1__PushGradientRequest *req,
                              const ps_incoming *payload, size_t *at)
 {
     ps_wire_server *s = w->server;
     contribution c = {.w = w, .contributor = wire_server_contributor(w, req), .clock = req->clock};
     ps_status st = ps_ok();
+    size_t ahead = 0;
 
     for (size_t i = 0; i < req->n_slices && ps_is_ok(&st); i++) {
         const Psgd__V1__Encoding *head = req->slices[i];
 
         if (head->payload_bytes > payload->len - *at ||
             head->payload_bytes > sizeof w->scratch->bytes) {
-            return ps_fail(PS_DATA_LOSS,
-                           "slices[%zu].payload_bytes: %u, %zu bytes are left in the payload", i,
-                           head->payload_bytes, payload->len - *at);
+            st = ps_fail(PS_DATA_LOSS,
+                         "slices[%zu].payload_bytes: %u, %zu bytes are left in the payload", i,
+                         head->payload_bytes, payload->len - *at);
+            break;
         }
+        ahead = ahead > 0 ? ahead : decode_ahead(&c, req, i, payload, *at);
+        ahead -= ahead > 0;
         /* passes a slice number out of range on: the store refuses it */
         st =
             ps_matrix_push(s->plan, s->placement, s->part, head, view_slice(&c, head, payload, *at),
@@ -88,6 +124,7 @@ static ps_status take_slices(wire_worker *w, const Psgd__V1__PushGradientRequest
         }
         *at += head->payload_bytes;
     }
+    ps_codec_end_ahead();
     return st;
 }
 

@@ -110,6 +110,91 @@ static void test_example_codecs_give_the_values_of_built_in_ones(void **state)
     check_like("sgq.lua", "cot");
 }
 
+enum { SOME = 20, OF_EACH = 1000 };
+
+/* Slices that are encoded and decoded together have the bytes and values of each alone, in any
+ * order in which they are used; one that was not added, or with another key, is computed alone. */
+static void test_calls_that_are_made_together_give_the_same(void **state)
+{
+    static float x[SOME][OF_EACH], y[OF_EACH], z[OF_EACH];
+    static uint8_t alone[SOME][PS_CODEC_ROOM], other[PS_CODEC_ROOM];
+    ps_script *script = open_example("sgq.lua");
+    const ps_codec *codec = ps_script_codec(script);
+    ps_params params = ps_params_default(codec->params);
+    ps_encoding heads[SOME], head;
+    size_t bytes[SOME], added = 0;
+
+    (void)state;
+    for (size_t i = 0; i < SOME; i++) {
+        fill(x[i], OF_EACH, i);
+        bytes[i] = ps_codec_encode(codec, &params, i, 3, x[i], OF_EACH, alone[i], &heads[i]);
+    }
+    while (ps_codec_encode_ahead(codec, &params, added, x[added], OF_EACH)) {
+        added++;
+    }
+    assert_int_equal(added, PS_SANDBOX_TOGETHER);
+    ps_codec_run_ahead();
+    assert_false(ps_codec_encode_ahead(codec, &params, added, x[added], OF_EACH));
+    for (size_t i = SOME; i-- > 0;) {
+        assert_int_equal(ps_codec_encode(codec, &params, i, 3, x[i], OF_EACH, other, &head),
+                         bytes[i]);
+        assert_memory_equal(other, alone[i], bytes[i]);
+    }
+    (void)ps_codec_encode(codec, &params, 99, 3, x[0], OF_EACH, other, &head);
+    assert_memory_not_equal(other, alone[0], bytes[0]);
+    ps_codec_end_ahead();
+
+    for (size_t i = 0; i < PS_SANDBOX_TOGETHER; i++) {
+        assert_true(ps_codec_decode_ahead(&heads[i].msg, alone[i], OF_EACH));
+    }
+    ps_codec_run_ahead();
+    for (size_t i = SOME; i-- > 0;) {
+        ps_status st =
+            ps_codec_decode(codec, &heads[i].msg, alone[i], bytes[i], PS_INTO_SET, y, OF_EACH);
+
+        assert_true(ps_is_ok(&st));
+        if (i == PS_SANDBOX_TOGETHER / 2) {
+            ps_codec_end_ahead(); /* the other half alone */
+        }
+        st = ps_codec_decode(codec, &heads[i].msg, alone[i], bytes[i], PS_INTO_SET, z, OF_EACH);
+        assert_true(ps_is_ok(&st));
+        assert_memory_equal(y, z, sizeof y);
+    }
+    ps_script_close(script);
+}
+
+/* One call that fails fails those that are made together, and the script keeps the reason. */
+static void test_calls_that_are_made_together_fail_together(void **state)
+{
+    static const char text[] =
+        "return { kind = 'codec', name = 'late', bits = 32,\n"
+        "    encode = function(x, params, key, out) if key == 2 then error('two') end\n"
+        "        out:floats(x) end,\n"
+        "    decode = function(bytes, n) return bytes:floats(n) end }";
+    static float x[OF_EACH];
+    static uint8_t bytes[PS_CODEC_ROOM];
+    ps_encoding head;
+    ps_script_about about;
+    ps_status st = ps_script_describe(text, sizeof text - 1, &about);
+    ps_script *script;
+    ps_params params;
+
+    (void)state;
+    assert_true(ps_is_ok(&st));
+    script = ps_script_open("late.lua", text, sizeof text - 1, &about);
+    params = ps_params_default(ps_script_codec(script)->params);
+    for (uint64_t key = 0; key < 4; key++) {
+        assert_true(ps_codec_encode_ahead(ps_script_codec(script), &params, key, x, OF_EACH));
+    }
+    ps_codec_run_ahead();
+    assert_int_equal(
+        ps_codec_encode(ps_script_codec(script), &params, 0, 3, x, OF_EACH, bytes, &head), 0);
+    ps_codec_end_ahead();
+    st = ps_script_failure(script);
+    assert_non_null(strstr(st.text, "late.lua: encode: code:2: two"));
+    ps_script_close(script);
+}
+
 /* Programs that must fail, with a part of the text that says why. */
 static const struct {
     const char *text, *why;
@@ -203,6 +288,8 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_example_codecs_give_the_values_of_built_in_ones),
+        cmocka_unit_test(test_calls_that_are_made_together_give_the_same),
+        cmocka_unit_test(test_calls_that_are_made_together_fail_together),
         cmocka_unit_test(test_what_a_plugin_promises_is_tried),
         cmocka_unit_test(test_hostile_files_are_refused_with_the_reason),
     };
