@@ -155,7 +155,7 @@ static int positions_length(lua_State *lua)
 static float inverse_at(lua_State *lua, int index, const ps_vector *x)
 {
     float inverse = (float)luaL_checknumber(lua, index);
-    uint32_t bits = ps_kernels_best()->largest(x->p, x->n);
+    uint32_t bits = ps_vector_largest(x);
     float most;
 
     memcpy(&most, &bits, sizeof most);

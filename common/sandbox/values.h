@@ -6,6 +6,7 @@
 
 #include <lauxlib.h>
 #include <lua.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,7 +14,9 @@ enum { PS_VECTOR_VALUES = 1 << 20 }; /* most values of a vector */
 
 typedef struct ps_vector {
     size_t n;
-    const float *p; /* (n): own, or memory that outlives the call */
+    const float *p;   /* (n): own, or memory that outlives the call */
+    bool has_largest; /* `largest` is that of the kernels, computed when it was first needed */
+    uint32_t largest;
     float own[];
 } ps_vector;
 
@@ -43,6 +46,8 @@ typedef struct ps_writer {
 float *ps_vector_new(lua_State *lua, size_t n);
 /* Pushes a vector of memory that outlives the call. */
 void ps_vector_view(lua_State *lua, const float *p, size_t n);
+/* Returns the bits of the largest magnitude, as ps_kernels.largest does. */
+uint32_t ps_vector_largest(const ps_vector *v);
 /* Returns the values with one bit pattern for NaN; pushes a value if that needs memory. Arithmetic
  * on NaN gives other signs and payloads on other processors, so whatever shows bits uses this. */
 const float *ps_vector_settled(lua_State *lua, const ps_vector *v);

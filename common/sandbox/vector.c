@@ -6,6 +6,7 @@
 #include "common/base/steady.h"
 #include "common/codec/finite.h"
 #include "common/codec/kernels.h"
+#include "common/sandbox/out_room.h"
 #include "common/sandbox/values.h"
 
 #include <float.h>
@@ -20,32 +21,44 @@ const char ps_type_vector[] = "vector";
 float *ps_vector_new(lua_State *lua, size_t n)
 {
     ps_vector *v;
+    float *values;
 
     if (n > PS_VECTOR_VALUES) {
         luaL_error(lua, "a vector of %d values; at most %d are allowed",
                    (int)(n > INT32_MAX ? INT32_MAX : n), PS_VECTOR_VALUES);
     }
-    v = lua_newuserdatauv(lua, sizeof *v + n * sizeof(float), 0);
-    v->n = n;
-    v->p = v->own;
+    values = ps_out_room_spare(n * sizeof(float));
+    v = lua_newuserdatauv(lua, sizeof *v + (values == NULL ? n * sizeof(float) : 0), 0);
+    values = values != NULL ? values : v->own;
+    *v = (ps_vector){.n = n, .p = values};
     luaL_setmetatable(lua, ps_type_vector);
-    return v->own;
+    return values;
 }
 
 void ps_vector_view(lua_State *lua, const float *p, size_t n)
 {
     ps_vector *v = lua_newuserdatauv(lua, sizeof *v, 0);
 
-    v->n = n;
-    v->p = p;
+    *v = (ps_vector){.n = n, .p = p};
     luaL_setmetatable(lua, ps_type_vector);
+}
+
+uint32_t ps_vector_largest(const ps_vector *v)
+{
+    ps_vector *known = (ps_vector *)(uintptr_t)v; /* the values never change */
+
+    if (!v->has_largest) {
+        known->largest = ps_kernels_best()->largest(v->p, v->n);
+        known->has_largest = true;
+    }
+    return known->largest;
 }
 
 const float *ps_vector_settled(lua_State *lua, const ps_vector *v)
 {
     float *z;
 
-    if (v->n == 0 || ps_kernels_best()->largest(v->p, v->n) <= 0x7f800000u) {
+    if (v->n == 0 || ps_vector_largest(v) <= 0x7f800000u) {
         return v->p;
     }
     z = ps_vector_new(lua, v->n);
@@ -328,7 +341,7 @@ static int vector_sum_square(lua_State *lua)
 static int vector_max_abs(lua_State *lua)
 {
     const ps_vector *x = ps_vector_at(lua, 1);
-    uint32_t bits = ps_kernels_best()->largest(x->p, x->n);
+    uint32_t bits = ps_vector_largest(x);
     float most;
 
     memcpy(&most, &bits, sizeof most);

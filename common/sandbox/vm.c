@@ -5,6 +5,7 @@
 #include "common/sandbox/allowed.h"
 #include "common/sandbox/compute.h"
 #include "common/sandbox/describe_plugin.h"
+#include "common/sandbox/out_room.h"
 #include "common/sandbox/values.h"
 
 #include <lauxlib.h>
@@ -15,9 +16,8 @@
 #include <string.h>
 
 enum {
-    HOOK_EVERY = 1000, /* instructions between two looks at the budget */
-    COLLECT_ABOVE =
-        16 * 1024 * 1024 /* bytes in use after a call, above which garbage is collected */
+    HOOK_EVERY = 1000,          /* instructions between two looks at the budget */
+    COLLECT_ABOVE = 1024 * 1024 /* bytes in use after a call, above which garbage is collected */
 };
 
 /* The one state of the process. */
@@ -26,8 +26,7 @@ static struct {
     size_t used, budget;
     uint64_t instructions; /* left of the call */
     ps_sandbox_memory *shared;
-    uint32_t repeat;  /* which of the calls that are made together */
-    size_t out_bytes; /* of results, after one another in `out` */
+    uint32_t repeat; /* which of the calls that are made together */
     ps_plugin_numbers numbers;
 } vm;
 
@@ -148,14 +147,13 @@ static void push_argument(lua_State *lua, const ps_sandbox_value *v)
 /* Returns where a result of so many bytes stands in `out`. */
 static void *put(lua_State *lua, size_t bytes, ps_sandbox_value *v)
 {
-    size_t at = (vm.out_bytes + 63) / 64 * 64;
+    uint8_t *p = ps_out_room_take(bytes);
 
-    if (at > PS_SANDBOX_ROOM || bytes > PS_SANDBOX_ROOM - at) {
+    if (p == NULL) {
         luaL_error(lua, "the results take more than %d bytes", PS_SANDBOX_ROOM);
     }
-    vm.out_bytes = at + bytes;
-    v->at = (uint32_t)at;
-    return vm.shared->out + at;
+    v->at = (uint32_t)(p - vm.shared->out);
+    return p;
 }
 
 static void take_result(lua_State *lua, int index, ps_sandbox_value *v)
@@ -192,7 +190,11 @@ static void take_result(lua_State *lua, int index, ps_sandbox_value *v)
         v->kind = PS_SANDBOX_VECTOR;
         v->count = (uint32_t)x->n;
         floats = ps_vector_settled(lua, x);
-        memcpy(put(lua, x->n * sizeof(float), v), floats, x->n * sizeof(float));
+        if (ps_out_room_has(floats, &n)) {
+            v->at = (uint32_t)n;
+        } else {
+            memcpy(put(lua, x->n * sizeof(float), v), floats, x->n * sizeof(float));
+        }
         break;
     default:
         luaL_error(lua,
@@ -346,7 +348,8 @@ void ps_vm_answer(ps_sandbox_memory *shared)
 {
     vm.shared = shared;
     vm.budget = (size_t)shared->memory;
-    vm.out_bytes = 0;
+    /* what code makes while it loads stands elsewhere: its description is written there */
+    ps_out_room_begin(shared->out, shared->what == PS_SANDBOX_LOAD ? 0 : PS_SANDBOX_ROOM);
     shared->failed = 0;
     shared->result_count = 0;
     if (shared->what == PS_SANDBOX_LOAD ? !begin() : vm.lua == NULL) {

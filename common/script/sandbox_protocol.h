@@ -85,17 +85,4 @@ typedef struct ps_sandbox_memory {
     _Alignas(64) uint8_t out[PS_SANDBOX_ROOM];
 } ps_sandbox_memory;
 
-/* Looks at the turn for some 30 us. Calls follow each other within that time while a step is
- * encoded, and to be woken takes as long. Whoever waits longer sleeps. */
-static inline void ps_sandbox_spin(const _Atomic uint32_t *turn, uint32_t wanted)
-{
-    enum { LOOKS = 1000 };
-
-    for (int i = 0; i < LOOKS && atomic_load_explicit(turn, memory_order_acquire) != wanted; i++) {
-#if defined(__x86_64__)
-        __builtin_ia32_pause();
-#endif
-    }
-}
-
 #endif

@@ -213,6 +213,20 @@ const ps_consistency *ps_script_consistency(const ps_script *script)
 
 /* ---- Calls ---- */
 
+/* Copies like memcpy, in pieces. A long one is done by `rep movsb`, which takes five times as long
+ * on Zen 4 where the two places have about the same offset in a page (glibc bug 30994). */
+static void copy(uint8_t *to, const void *from, size_t n)
+{
+    const volatile size_t below = 2048; /* glibc's least threshold; a constant is copied inline */
+    const size_t piece = below;
+    const uint8_t *p = from;
+
+    for (; n > piece; to += piece, p += piece, n -= piece) {
+        memcpy(to, p, piece);
+    }
+    memcpy(to, p, n);
+}
+
 /* Returns the bytes of an element of an argument. */
 static size_t unit_of(const ps_script_value *a)
 {
@@ -249,7 +263,7 @@ bool ps_script_put_arguments(ps_sandbox_memory *shared, size_t first, size_t *at
         } else {
             *at = (*at + 63) / 64 * 64;
             v.at = (uint32_t)*at;
-            memcpy(shared->in + *at, a->in, a->count * unit);
+            copy(shared->in + *at, a->in, a->count * unit);
             *at += a->count * unit;
         }
         shared->arguments[first + i] = v;
@@ -321,7 +335,7 @@ static ps_status take_result(const ps_sandbox_memory *shared, const ps_sandbox_v
                            v->count, r->count);
         }
         r->count = v->count;
-        memcpy(r->out, shared->out + v->at, v->count * unit);
+        copy(r->out, shared->out + v->at, v->count * unit);
     }
     return ps_ok();
 }

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* script_ahead.c - see script_ahead.h. */
-#include "common/script/script_ahead.h"
-
+/* script_ahead.c - calls that are made together (script_impl.h). */
 #include "common/script/script_impl.h"
 
 #include <string.h>

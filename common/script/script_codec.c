@@ -5,7 +5,6 @@
  * zeros; the script keeps the failure, with which whoever encodes ends its job (ps_script_failure).
  */
 #include "common/codec/codec.h"
-#include "common/script/script_ahead.h"
 #include "common/script/script_impl.h"
 
 #include <math.h>
