@@ -36,7 +36,7 @@ cmake -G Ninja -B "$build" -S . -DCMAKE_BUILD_TYPE="$([ -n "$sanitize" ] && echo
 ninja -C "$build" --quiet
 # Tests wait more than they compute: those of a cluster use a fifth of a processor. Those that measure
 # how long others wait run alone.
-ctest --test-dir "$build" --parallel "$((2 * $(nproc)))" --output-on-failure --no-tests=error "${rest[@]}"
+ctest --test-dir "$build" --parallel "$((5 * $(nproc) / 2))" --output-on-failure --no-tests=error "${rest[@]}"
 [ "$long" = 1 ] || exit 0
 
 ./deploy/packages.sh fuzz

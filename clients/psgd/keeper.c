@@ -377,7 +377,8 @@ static void look_at(keeper *k, service *s)
     }
 }
 
-/* Does what time asks for. */
+/* Sends a sign of life if it is due. Kills the services if the launcher is silent for too long.
+ * After an order to end, kills who is late, and the coordinator as the last. Sets is_over. */
 static void look_at_time(keeper *k, int64_t now_us)
 {
     if (now_us - k->said_us >= LIVE_US) {

@@ -65,7 +65,7 @@ typedef struct launch {
     char job[JOB_ID_BYTES];
     ps_child command, cancel;
     ps_strbuf said;    /* what the command has printed */
-    int64_t again_us;  /* when nodes are looked at again */
+    int64_t again_us;  /* when `psgd nodes` is run again, in REGISTER; 0: not planned */
     bool is_cancelled; /* the job was told to end */
     bool has_lost;     /* a reason to fail was printed */
     bool was_interrupted;

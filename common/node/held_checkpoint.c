@@ -159,7 +159,7 @@ static void wait_for_file(ps_task *task)
     w->status = ps_snapshot_wait(&w->file.content, file_us);
 }
 
-/* Tells the coordinator when all files are written. */
+/* Tells the coordinator that the checkpoint is complete, if all of its files are written. */
 static void look(ps_node *node)
 {
     if (node->checkpoint.has_all && node->checkpoint.pending == 0) {

@@ -5,11 +5,9 @@
 #include "common/base/files.h"
 #include "common/base/shorten.h"
 #include "common/base/xalloc.h"
-#include "common/pki/authority_impl.h"
 #include "common/pki/certificate_impl.h"
 #include "common/pki/credentials.h"
 #include "common/pki/issued.h"
-#include "common/pki/request_impl.h"
 
 #include <openssl/rand.h>
 #include <poll.h>

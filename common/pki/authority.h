@@ -52,4 +52,20 @@ PS_MUST_USE ps_status ps_authority_list(const char *dir, ps_issued **out, size_t
  * expired: *count is how many; NOT_FOUND if there is none. */
 PS_MUST_USE ps_status ps_authority_revoke(const char *dir, const char *which, size_t *count);
 
+/* ---- For join.c: what is done with the lock of an authority's folder ---- */
+
+/* Locks the folder; *lock holds it until it is closed. Waits up to 5 s, then fails with
+ * UNAVAILABLE. */
+PS_MUST_USE ps_status ps_authority_lock(const char *dir, int *lock);
+
+/* Returns whether a certificate may be issued. Called with the lock. */
+typedef ps_status ps_authority_permit(void *arg);
+
+/* Does what ps_authority_approve does, if `permit` says yes (NULL: always). Nobody revokes between
+ * its answer and the certificate. */
+PS_MUST_USE ps_status ps_authority_approve_if(const char *dir, const char *what, const char *pem,
+                                              size_t n, const ps_principal *who, int64_t valid_s,
+                                              ps_authority_permit *permit, void *arg,
+                                              ps_strbuf *answer, ps_certificate *out);
+
 #endif

@@ -10,7 +10,6 @@
 #include "common/base/files.h"
 #include "common/base/xalloc.h"
 #include "common/pki/authority.h"
-#include "common/pki/authority_impl.h"
 #include "common/pki/credentials.h"
 #include "common/pki/secret.h"
 

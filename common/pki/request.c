@@ -3,7 +3,6 @@
 #include "common/pki/request.h"
 
 #include "common/pki/certificate_impl.h"
-#include "common/pki/request_impl.h"
 
 #include <openssl/pem.h>
 #include <stdio.h>

@@ -24,4 +24,11 @@ PS_MUST_USE ps_status ps_request_make(const ps_subject *subject, ps_strbuf *key,
  * principal and hosts. */
 PS_MUST_USE ps_status ps_request_read(const char *what, const char *pem, size_t n, ps_request *out);
 
+struct evp_pkey_st; /* libcrypto's EVP_PKEY */
+
+/* Reads a request as ps_request_read does, and its public key, which the caller frees by
+ * EVP_PKEY_free. */
+PS_MUST_USE ps_status ps_request_take(const char *what, const char *pem, size_t n, ps_request *out,
+                                      struct evp_pkey_st **key);
+
 #endif

@@ -34,7 +34,7 @@ static ps_channel *create(ps_loop *loop, const char *target, grpc_channel_creden
         /* The retry filter of gRPC 1.51 loses cancellations, so a cancelled stream may never
          * end. It also keeps a copy of what was sent. */
         {GRPC_ARG_ENABLE_RETRIES, 0},
-        {GRPC_ARG_ENABLE_HTTP_PROXY, 0}, /* else gRPC reads it from the environment */
+        {GRPC_ARG_ENABLE_HTTP_PROXY, 0}, /* else gRPC uses the proxy that the environment names */
     };
     ps_channel *channel = ps_xcalloc(1, sizeof *channel);
     grpc_arg args[PS_INT_ARGS_MAX];

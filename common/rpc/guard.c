@@ -7,8 +7,6 @@
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
 #include "common/rpc/bar.h"
-#include "common/rpc/flood.h"
-#include "common/rpc/guard_impl.h"
 
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -220,7 +218,7 @@ static int64_t return_memory(int64_t now_us)
         pthread_mutex_unlock(&guard.mutex);
         (returns ? ps_free_memory_return : ps_free_memory_keep)();
         pthread_mutex_lock(&guard.mutex);
-        return now_us; /* what is due may have changed */
+        return now_us; /* the mutex was free meanwhile: the thread looks at all again at once */
     }
     return earlier(guard.return_us != 0 ? guard.return_us : INT64_MAX,
                    guard.keep_us != 0 ? guard.keep_us : INT64_MAX);
@@ -270,11 +268,8 @@ void ps_guard_start(uint32_t most)
     atomic_store(&guard.is_on, true);
 }
 
-void ps_guard_expect_tls(void)
+void ps_guard_leave_frames_to_tls(void)
 {
-    if (!ps_guard_find_tls()) {
-        ps_log(PS_LOG_WARN, "rpc", "frames under TLS are not bounded: libssl is not found");
-    }
     atomic_store(&guard.has_tls, true);
 }
 

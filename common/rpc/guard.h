@@ -10,7 +10,7 @@
  * had closed it, and gRPC does not see the bytes that were read last.
  *
  * Under TLS the bytes of recvmsg are encrypted. Then the frames are counted in what SSL_read
- * returns, which this room defines too (guard_tls.c).
+ * returns, which this room defines too (guard_tls.h).
  *
  * This room also defines epoll_ctl, close and shutdown. epoll_ctl shows how gRPC waits for a
  * descriptor, so that it can wait for a paused one again. close shows that a connection has
@@ -22,6 +22,7 @@
 #ifndef PS_COMMON_RPC_GUARD_H
 #define PS_COMMON_RPC_GUARD_H
 
+#include "common/rpc/flood.h"
 #include "common/rpc/remotes.h"
 
 #include <stdbool.h>
@@ -35,13 +36,9 @@ enum { PS_GUARD_DESCRIPTORS = 65536 /* accepted connections have descriptors bel
  * every connection. */
 void ps_guard_start(uint32_t most);
 
-/* Has the guard count the frames that SSL_read returns, instead of those that recvmsg reads: what
- * connections bring is encrypted. A process that serves TLS serves nothing else. */
-void ps_guard_expect_tls(void);
-
 /* Returns the address of the accepted connection from which this thread has read last under
- * ps_guard_expect_tls; "" if it has read from another one since, or from none. For the log: gRPC
- * says why a handshake failed, but not whose. */
+ * ps_guard_expect_tls (guard_tls.h); "" if it has read from another one since, or from none. For
+ * the log: gRPC says why a handshake failed, but not whose. */
 const char *ps_guard_reading(void);
 
 /* Admits a new connection `fd` of a listener from an address, and watches it until it is closed.
@@ -66,5 +63,28 @@ uint64_t ps_guard_closed(void);
 /* Writes an address, such as "127.0.0.1:40312", for the log. */
 enum { PS_GUARD_ADDRESS_BYTES = 64 };
 void ps_guard_address(const struct sockaddr *address, char out[PS_GUARD_ADDRESS_BYTES]);
+
+/* ---- For guard_tls.c, which knows what is decrypted ---- */
+
+/* Names an accepted connection, which may be closed by now. */
+typedef struct ps_guard_ref {
+    int fd;
+    uint64_t id; /* 0: none */
+} ps_guard_ref;
+
+/* From now on recvmsg counts no frames: what connections bring is encrypted. */
+void ps_guard_leave_frames_to_tls(void);
+
+/* Returns whether ps_guard_leave_frames_to_tls was called. */
+bool ps_guard_has_tls(void);
+
+/* Finds the connection from which these encrypted bytes come: that of which this thread has just
+ * read the same memory. Returns false if they come from elsewhere. */
+bool ps_guard_fed(const void *bytes, size_t n, ps_guard_ref *out);
+
+/* Counts n decrypted bytes of a connection by `flood`, which is the connection's. Pauses the
+ * connection if it is too fast. Returns false if it floods: then it is ended, and gRPC shall not
+ * see the bytes. */
+bool ps_guard_take(const ps_guard_ref *ref, ps_flood *flood, const uint8_t *bytes, size_t n);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* guard_tls.c - has the guard count frames under TLS; see guard.h.
+/* guard_tls.c - has the guard count frames under TLS; see guard_tls.h.
  *
  * gRPC reads encrypted bytes from a connection, writes them to libssl by BIO_write, and then reads
  * what is decrypted by SSL_read. libssl knows no descriptor. So this file defines both functions:
@@ -11,9 +11,12 @@
  * A connection that floods is not told so: SSL_read decrypts and discards what is left, and says
  * that it needs more.
  */
+#include "common/rpc/guard_tls.h"
+
 #include "common/base/clock.h"
+#include "common/base/log.h"
 #include "common/base/xalloc.h"
-#include "common/rpc/guard_impl.h"
+#include "common/rpc/guard.h"
 
 #include <dlfcn.h>
 #include <openssl/ssl.h>
@@ -60,7 +63,8 @@ static void find_once(void)
     session_index = SSL_get_ex_new_index(0, NULL, NULL, NULL, free_session);
 }
 
-bool ps_guard_find_tls(void)
+/* Finds the functions of libssl that this file replaces. Returns whether they are there. */
+static bool find_next(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -68,12 +72,20 @@ bool ps_guard_find_tls(void)
     return next.ssl_read != NULL && next.bio_write != NULL && session_index >= 0;
 }
 
+void ps_guard_expect_tls(void)
+{
+    if (!find_next()) {
+        ps_log(PS_LOG_WARN, "rpc", "frames under TLS are not bounded: libssl is not found");
+    }
+    ps_guard_leave_frames_to_tls();
+}
+
 /* Replaces libcrypto's function. */
 int BIO_write(BIO *bio, const void *bytes, int n)
 {
     ps_guard_ref ref;
 
-    if (!ps_guard_find_tls()) {
+    if (!find_next()) {
         return -1;
     }
     if (n > 0 && ps_guard_has_tls() && ps_guard_fed(bytes, (size_t)n, &ref)) {
@@ -118,7 +130,7 @@ int SSL_read(SSL *ssl, void *bytes, int size)
     session *s;
     int n;
 
-    if (!ps_guard_find_tls()) {
+    if (!find_next()) {
         return -1;
     }
     if (!ps_guard_has_tls() || !SSL_is_server(ssl) || SSL_get_fd(ssl) >= 0) { /* not gRPC's */

@@ -13,6 +13,7 @@
 #include "common/rpc/args.h"
 #include "common/rpc/flood.h"
 #include "common/rpc/guard.h"
+#include "common/rpc/guard_tls.h"
 #include "common/rpc/listen.h"
 #include "common/rpc/server_impl.h"
 #include "common/rpc/tls_impl.h"
@@ -151,15 +152,13 @@ static void make_slots(ps_server *server, const ps_service *services, size_t cou
 static ps_status add_services(ps_server *server, const ps_service *services, size_t count)
 {
     const ps_server_own *own = &server->own;
-    size_t plain = 0, total = count + own->count, last = total;
+    size_t total = count + own->count;
     ps_service *all = ps_xcalloc(total + 1, sizeof all[0]);
     ps_status st = ps_ok();
 
-    for (size_t i = 0; i < count; i++) { /* instances after all other services */
-        all[services[i].instance != NULL ? --last : plain++] = services[i];
-    }
-    for (size_t i = 0; i < own->count; i++) {
-        all[plain++] = own->services[i];
+    memcpy(all, services, count * sizeof all[0]);
+    if (own->count > 0) {
+        memcpy(all + count, own->services, own->count * sizeof all[0]);
     }
     make_slots(server, all, total);
     for (size_t i = 0; i < total && ps_is_ok(&st); i++) {

@@ -265,7 +265,7 @@ static void push_value(lua_State *lua, const ps_keyed *record)
 
 enum { READER = 2, GOES_ON, NUMBERS, WRITER, REDUCE, FINISH, RECORD_KEY, RECORD_VALUE };
 
-/* Replaces the value by the function's result for it and the record's. */
+/* Replaces the value so far by the plugin's reduce of it and of the record's value. */
 static void reduce(lua_State *lua, const ps_keyed *record)
 {
     if (lua_isnil(lua, REDUCE)) {

@@ -124,8 +124,8 @@ static void append(ps_kept_pushes *kept, const void *bytes, size_t len)
     kept->end += len;
 }
 
-/* Takes a push, and drops old clocks for it. A clock that lacks a push ends a replay, as one that
- * is not there does. */
+/* Keeps a push, and drops the oldest clocks for it. Leaves it out if its clock alone is too large:
+ * a replay then ends before this clock, as it does before one that was dropped. */
 static void take(ps_kept_pushes *kept, const push_head *at, const uint8_t *head,
                  const uint8_t *bytes)
 {

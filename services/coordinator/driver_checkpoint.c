@@ -460,8 +460,8 @@ static ps_status find_missing(const ps_attempt *a)
     return st;
 }
 
-/* Skips the checkpoint that is named if a rank is lost, or if nodes take too long. Where ranks are
- * in step, it may be one of a step far ahead. */
+/* Skips the checkpoint that is named if a rank is lost that no checkpoint has, or if a node takes
+ * longer than step_ms. Does nothing if ranks are in step: its step may be far ahead then. */
 static void check_named(ps_attempt *a)
 {
     const ps_cuts *cuts = &a->checkpoints.cuts;
@@ -484,7 +484,8 @@ static void check_named(ps_attempt *a)
     }
 }
 
-/* Says once that a job has no further checkpoints because a rank is lost. */
+/* Shows once in the job that no checkpoint is taken: a rank is lost, and no checkpoint before has
+ * it. Shows nothing if the reason is a rank that has done all of its steps. */
 static void tell_missing(ps_attempt *a, const ps_status *why)
 {
     char text[PS_STATUS_TEXT_BYTES + 40];

@@ -26,7 +26,7 @@ struct ps_presence {
     ps_timer again;
     ps_task knock;
     bool was_heard;  /* the member has answered on a stream: it has the service */
-    bool is_heard;   /* it has answered on this one */
+    bool is_heard;   /* it has answered on the stream that is open; this ends the looking */
     bool is_looking; /* since a stream broke: the task runs, or the timer is armed */
     bool is_armed;   /* the timer is */
     bool is_refused;

@@ -124,7 +124,7 @@ void ps_commit_give_up(ps_commit *c, const char *why, int64_t now_us)
         c->is_given_up = true;
         if (c->retry_us != INT64_MAX) {
             try_last(c);
-        } /* otherwise a try is running, which may succeed */
+        } /* otherwise a try is running; if it fails, ps_commit_stored begins the last one */
     } else if (c->stage == PS_STAGE_SALVAGE && ps_commit_is_held(c)) {
         c->is_given_up = true;
         ps_commit_uncollected(c, names, sizeof names);

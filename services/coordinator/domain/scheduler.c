@@ -44,7 +44,8 @@ static void split(const Psgd__V1__JobSpec *spec, kind kinds[KINDS])
                       .processes = programs == 0 ? 0 : processes - of_own};
 }
 
-/* Returns whether a node is of the role and, as a worker, computes what `loop` says. */
+/* Returns whether a node has the role. A worker must also have registered with this `loop`, as in
+ * `kind`. */
 static bool is_of(const ps_node_entry *node, Psgd__V1__NodeRole role, const char *loop)
 {
     return node->role == role &&

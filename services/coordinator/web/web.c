@@ -79,7 +79,7 @@ static enum MHD_Result refuse_error(const ps_web *web, struct MHD_Connection *co
                        "application/json; charset=utf-8", text, strlen(text));
 }
 
-/* Answers with an error of the page itself. */
+/* Refuses a request without a call to the service. Answers with `code`, and `text` as JSON. */
 static enum MHD_Result refuse(const ps_web *web, struct MHD_Connection *connection, unsigned code,
                               const char *text)
 {
