@@ -6,7 +6,9 @@
 #include "clients/lib/last_error.h"
 #include "common/base/clock.h"
 #include "common/base/loop_protocol.h"
+#include "common/base/named_bytes.h"
 #include "common/base/plain_name.h"
+#include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 
 #include <errno.h>
@@ -206,13 +208,21 @@ static bool is_whole(const rank_memory *r)
 {
     const ps_loop_memory *head = r->head;
     size_t floats = head->param_count, bytes = floats * sizeof(float);
+    ps_status st;
 
     if (head->magic != PS_LOOP_MAGIC || head->variable_count > PS_LOOP_VARIABLES_MAX ||
         floats > r->bytes / sizeof(float) || head->weights_at % sizeof(float) != 0 ||
         head->gradients_at % sizeof(float) != 0 || head->weights_at > r->bytes - bytes ||
         head->gradients_at > r->bytes - bytes || head->steps_of_epoch == 0 ||
-        r->bytes < sizeof *head + head->variable_count * sizeof *r->vars) {
+        r->bytes < sizeof *head + head->variable_count * sizeof *r->vars ||
+        head->state_bytes > r->bytes || head->state_at > r->bytes - head->state_bytes) {
         return false;
+    }
+    if (head->state_bytes > 0) {
+        st = ps_named_check((const uint8_t *)r->at + head->state_at, head->state_bytes);
+        if (!ps_is_ok(&st)) {
+            return false;
+        }
     }
     for (uint32_t v = 0; v < head->variable_count; v++) {
         const ps_loop_variable *var = &r->vars[v];
@@ -524,6 +534,107 @@ int psgd_ready(psgd_worker *w, uint32_t first, uint32_t count)
     }
     w->left -= count;
     return count == 0 ? PSGD_OK : say(w, &m);
+}
+
+/* --- what the program keeps ------------------------------------------------------------ */
+
+/* Returns the block of the step in hand, or of the end; NULL: there is none. */
+static uint8_t *block_of(const psgd_worker *w, size_t *size)
+{
+    const rank_memory *r = w->now != NULL ? w->now : w->last;
+
+    *size = r != NULL ? r->head->state_bytes : 0;
+    return *size > 0 ? (uint8_t *)r->at + r->head->state_at : NULL;
+}
+
+size_t psgd_state_room(const psgd_worker *w)
+{
+    size_t size = 0;
+
+    return check_owner(w) == PSGD_OK && block_of(w, &size) != NULL ? size - PS_NAMED_BLOCK_BYTES
+                                                                   : 0;
+}
+
+int psgd_state_save(psgd_worker *w, const char *name, const void *bytes, size_t len)
+{
+    int code = check_owner(w);
+    uint8_t *block;
+    size_t size;
+    ps_status st;
+
+    if (code != PSGD_OK) {
+        return code;
+    }
+    if (name == NULL || (bytes == NULL && len > 0)) {
+        return fail(PS_INVALID_ARGUMENT, "psgd_state_save: an argument is NULL");
+    }
+    if (w->now != NULL && w->now->fd < 0) {
+        return fail(PS_ABORTED, "the attempt has ended: call psgd_next");
+    }
+    if (w->now == NULL || w->left == 0) { /* the worker may be reading */
+        return fail(PS_FAILED_PRECONDITION, w->now == NULL
+                                                ? "there is no step in hand: call psgd_next"
+                                                : "all variables of this step are ready: save "
+                                                  "state before the last psgd_ready");
+    }
+    block = block_of(w, &size);
+    if (block == NULL) {
+        return fail(PS_FAILED_PRECONDITION,
+                    "the job keeps no state of programs: its program_state_mib is 0; 1 to 4096 "
+                    "are allowed");
+    }
+    st = ps_named_put(block, size, name, bytes, len);
+    return library_tell(&st);
+}
+
+int psgd_state_load(const psgd_worker *w, const char *name, void *out, size_t size, size_t *len)
+{
+    int code = check_owner(w);
+    const uint8_t *block;
+    ps_named found;
+    size_t bytes;
+
+    if (code != PSGD_OK) {
+        return code;
+    }
+    if (name == NULL || len == NULL || (out == NULL && size > 0)) {
+        return fail(PS_INVALID_ARGUMENT, "psgd_state_load: an argument is NULL");
+    }
+    if (w->now == NULL && w->last == NULL) {
+        return fail(PS_FAILED_PRECONDITION, "there is no step in hand: call psgd_next");
+    }
+    *len = 0;
+    block = block_of(w, &bytes);
+    if (block == NULL || !ps_named_find(block, bytes, name, &found)) {
+        ps_status st =
+            ps_fail(PS_NOT_FOUND, "the rank keeps nothing by the name \"%s\"", PS_SHORT(name, 100));
+
+        return library_tell(&st);
+    }
+    *len = found.len;
+    if (found.len > size) {
+        ps_status st = ps_fail(PS_RESOURCE_EXHAUSTED, "\"%s\" has %zu bytes; out has %zu", name,
+                               found.len, size);
+
+        return library_tell(&st);
+    }
+    if (found.len > 0) {
+        memcpy(out, found.value, found.len);
+    }
+    return PSGD_OK;
+}
+
+const char *psgd_state_name(const psgd_worker *w, size_t index)
+{
+    const uint8_t *block;
+    ps_named found;
+    size_t size;
+
+    if (check_owner(w) != PSGD_OK) {
+        return NULL;
+    }
+    block = block_of(w, &size);
+    return block != NULL && ps_named_at(block, size, index, &found) ? found.name : NULL;
 }
 
 void psgd_leave(psgd_worker *w)

@@ -125,6 +125,7 @@ int psgd_codec_decode(const psgd_codec *codec, const uint8_t *in, size_t len, fl
 
 enum {
     PSGD_DEADLINE_EXCEEDED = 4,   /* the time is over; call again */
+    PSGD_NOT_FOUND = 5,           /* nothing has this name */
     PSGD_FAILED_PRECONDITION = 9, /* the call is not allowed now; the text says why */
     PSGD_ABORTED = 10,            /* the attempt has ended under the program: call psgd_next */
     PSGD_UNAVAILABLE = 14         /* psgd-worker cannot be started, or has ended */
@@ -196,6 +197,48 @@ int psgd_loss(psgd_worker *worker, double loss);
  * PSGD_INVALID_ARGUMENT     there are no such variables
  * PSGD_ABORTED              the attempt has ended */
 int psgd_ready(psgd_worker *worker, uint32_t first, uint32_t count);
+
+/* ---- State of the program ----
+ *
+ * What a program needs to go on as if nothing had happened, beside weights and clock: its random
+ * numbers, an optimizer of its own, its place in the data. It is kept by rank, as bytes by name, in
+ * memory that is shared with the worker. A checkpoint of the job at a clock has what was saved by
+ * the last psgd_ready of the step before. After a loss, in a job that was resumed, and in another
+ * process that takes the rank over, it is that of the checkpoint that the job goes on from, and
+ * without one there is none. So: at each step, or at the first one after psgd_join, after PSGD_OVER
+ * and after a step of another rank, load; compute; save.
+ *
+ * The job says how much there may be: program_state_mib, 0 to 4096.
+ */
+
+/* Returns the most bytes of the state of the rank in hand: 16 for each value, its bytes, and those
+ * of its name with the NUL. 0: the job keeps none, or there is no step in hand. */
+size_t psgd_state_room(const psgd_worker *worker);
+
+/* Keeps a copy of `len` bytes by this name with the rank of the step in hand, in place of those
+ * that had the name. At most 256 names. `bytes` NULL, with len 0: keeps none by this name. On
+ * failure nothing is changed.
+ *
+ * PSGD_INVALID_ARGUMENT     the name is not 1 to 64 of A-Z a-z 0-9 . _ -, or a pointer is NULL
+ * PSGD_RESOURCE_EXHAUSTED   there is no room; the text says how much is left
+ * PSGD_FAILED_PRECONDITION  there is no step in hand, all its variables are ready, or the job keeps
+ *                           no state of programs
+ * PSGD_ABORTED              the attempt has ended */
+int psgd_state_save(psgd_worker *worker, const char *name, const void *bytes, size_t len);
+
+/* Copies what is kept by this name with the rank of the step in hand, or of the one that ended with
+ * PSGD_DONE, to `out` (size bytes) and sets *len to its bytes.
+ *
+ * PSGD_NOT_FOUND            nothing is; *len is 0
+ * PSGD_RESOURCE_EXHAUSTED   it is more than `size`: *len says how much. `out` is unchanged
+ * PSGD_FAILED_PRECONDITION  there is no step in hand
+ * PSGD_INVALID_ARGUMENT     a pointer is NULL */
+int psgd_state_load(const psgd_worker *worker, const char *name, void *out, size_t size,
+                    size_t *len);
+
+/* Returns name `index` of what is kept with the rank of the step in hand, from 0; NULL after the
+ * last one. Valid until the next psgd_state_save or psgd_next. */
+const char *psgd_state_name(const psgd_worker *worker, size_t index);
 
 /* Ends the worker in order and frees it: a job goes on without it, as when psgd-worker is told to
  * stop. Waits until it has ended, at most 20 s; then it is killed. NULL is allowed. */

@@ -12,16 +12,18 @@
  *            a clock; LOSS and then READY, until each variable was ready once, answer. LAST comes
  * in place of a STEP when the rank has all its steps: the weights are those of the end.
  *
- * The memory is one file: struct ps_loop_memory | its variables | weights | gradients. The worker
- * writes weights between the last READY of a clock and the next STEP or LAST; the program writes
- * gradients between STEP and their READY. Numbers are the host's.
+ * The memory is one file: struct ps_loop_memory | its variables | weights | gradients | state. The
+ * worker writes weights between the last READY of a clock and the next STEP or LAST; the program
+ * writes gradients between STEP and their READY. The state is what the program keeps of the rank in
+ * the job's checkpoints, a block of named_bytes.h: the worker writes it before BEGIN, the program
+ * between STEP and the last READY. Numbers are the host's.
  */
 #ifndef PS_COMMON_BASE_LOOP_PROTOCOL_H
 #define PS_COMMON_BASE_LOOP_PROTOCOL_H
 
 #include <stdint.h>
 
-enum { PS_LOOP_MAGIC = 0x50534c31, PS_LOOP_NAME_MAX = 80, PS_LOOP_DIMS = 4, PS_LOOP_TEXT = 256 };
+enum { PS_LOOP_MAGIC = 0x50534c32, PS_LOOP_NAME_MAX = 80, PS_LOOP_DIMS = 4, PS_LOOP_TEXT = 256 };
 
 enum {
     PS_LOOP_RANKS_MAX = 256,     /* most ranks of a process */
@@ -62,6 +64,7 @@ typedef struct ps_loop_memory {
     uint32_t block_size, steps_of_epoch; /* samples of a step of one worker; steps of an epoch */
     uint64_t total_steps, param_count;
     uint64_t weights_at, gradients_at; /* bytes from the beginning; multiples of 64 */
+    uint64_t state_at, state_bytes;    /* the same; 0 bytes: the job has none */
     char job_id[96];
 } ps_loop_memory;
 

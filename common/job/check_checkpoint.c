@@ -75,6 +75,7 @@ bool ps_plan_gives_exact_weights(const ps_plan *plan)
 bool ps_plan_can_rescue(const ps_plan *plan)
 {
     if (!repeats(plan) || !plan->optim_on_server || plan->update->local != NULL ||
+        plan->spec->program_state_mib > 0 ||
         plan->spec->recovery->on_worker_loss != PSGD__V1__LOSS_ACTION__LOSS_ACTION_REPEAT) {
         return false;
     }
@@ -91,6 +92,7 @@ bool ps_plan_can_carry(const ps_plan *plan)
     const ps_assignment *a = plan->assignment;
 
     if (ps_plan_can_rescue(plan) || !repeats(plan) || ps_plan_is_foreign(plan) ||
+        plan->spec->program_state_mib > 0 ||
         plan->spec->recovery->on_server_loss != PSGD__V1__LOSS_ACTION__LOSS_ACTION_REPEAT) {
         return false;
     }

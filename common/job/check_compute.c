@@ -102,6 +102,7 @@ static void refuse_fields(ps_check *check, const Psgd__V1__JobSpec *spec,
         {"workers_min", spec->workers_min > 0},
         {"workers_max", spec->workers_max > 0},
         {"programs", spec->programs > 0},
+        {"program_state_mib", spec->program_state_mib > 0},
     };
 
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {

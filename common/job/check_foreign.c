@@ -24,6 +24,11 @@ bool ps_plan_is_program(const ps_plan *plan, uint32_t rank)
     return rank >= plan->spec->workers - plan->spec->programs;
 }
 
+size_t ps_plan_program_bytes(const ps_plan *plan)
+{
+    return (size_t)plan->spec->program_state_mib << 20;
+}
+
 void ps_name_foreign_data(Psgd__V1__JobSpec *spec)
 {
     if (spec->model == NULL || spec->model->n_foreign == 0) {
@@ -202,6 +207,11 @@ void ps_check_programs(ps_check *check, ps_plan *plan)
                                               : " (workers - 1) are allowed");
         spec->programs = most;
     }
+    if (spec->program_state_mib > PS_PROGRAM_STATE_MIB_MAX) {
+        ps_check_bad(check, "spec.program_state_mib", "is %" PRIu32 "; 0 to %d are allowed",
+                     spec->program_state_mib, PS_PROGRAM_STATE_MIB_MAX);
+        spec->program_state_mib = 0;
+    }
 }
 
 /* Reports what a job of a model that psgd knows cannot have if some of its workers are programs. */
@@ -240,6 +250,11 @@ void ps_check_foreign(ps_check *check, const ps_plan *plan)
     const Psgd__V1__JobSpec *spec = plan->spec;
 
     if (spec->programs == 0) {
+        if (spec->program_state_mib > 0) {
+            ps_check_bad(check, "spec.program_state_mib",
+                         "is %" PRIu32 "; without programs only 0 is allowed",
+                         spec->program_state_mib);
+        }
         return;
     }
     if (plan->mesh != NULL) {

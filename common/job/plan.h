@@ -162,6 +162,11 @@ bool ps_plan_is_foreign(const ps_plan *plan);
 /* Returns whether a user's program computes the gradients of the rank (spec.programs). */
 bool ps_plan_is_program(const ps_plan *plan, uint32_t rank);
 
+enum { PS_PROGRAM_STATE_MIB_MAX = 4096 };
+
+/* Returns the bytes that the program of a rank may keep in checkpoints (named_bytes.h); 0: none. */
+size_t ps_plan_program_bytes(const ps_plan *plan);
+
 /* Returns the ID of an init_from "job:ID", a part of it; NULL if it is a path. */
 const char *ps_init_from_job(const char *init_from);
 

@@ -5,6 +5,7 @@
 
 #include "common/base/status.h"
 
+#include <stddef.h>
 #include <stdint.h>
 
 typedef enum ps_foreign_kind {
@@ -32,6 +33,9 @@ typedef struct ps_foreign_loop {
     /* Ends this process because the program does not answer: the job goes on without it. */
     void (*give_up)(void *arg, const ps_status *why);
     const float *gradients; /* (param_count) of the mean loss, as of the clock in hand */
+    uint8_t *state;         /* (state_bytes) what the program keeps: a block of named_bytes.h, zeros
+                             * at first. The program changes it while a clock is in hand */
+    size_t state_bytes;     /* 0: it keeps nothing */
     void *arg;
 } ps_foreign_loop;
 

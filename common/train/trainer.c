@@ -118,6 +118,7 @@ void ps_trainer_destroy(ps_trainer *t)
     ps_evaluation_fini(&t->evaluation);
     ps_step_metrics_fini(&t->step_metrics);
     ps_buf_unref(t->part);
+    ps_buf_unref(t->program);
     ps_model_destroy(t->model);
     ps_trace_ring_destroy(t->trace);
     ps_trainer_fini_rounds(t);
@@ -533,9 +534,16 @@ static bool cut(ps_trainer *t, uint64_t name)
     if (!ps_is_ok(&st)) { /* the coordinator finds that a file is missing */
         ps_log(PS_LOG_WARN, "trainer", "a checkpoint without weights: %s", st.text);
     }
+    st = ps_trainer_keep_program(t);
+    if (!ps_is_ok(&st)) {
+        ps_gate_fail(t->gate, &st);
+        return false;
+    }
     ps_trainer_keep_reports(t);
     state = ps_snapshot_begin(write_rank, &c);
     ps_trainer_drop_reports(t);
+    ps_buf_unref(t->program); /* a copy of the process has written it */
+    t->program = NULL;
     state.stood_us = ps_clock_us() - began_us;
     ps_log(PS_LOG_INFO, "trainer",
            "checkpoint at step %llu: stood still for %.1f ms, computed for %.1f ms",

@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trainer_foreign.c - a step whose gradient a program outside of psgd computes. */
+/* trainer_foreign.c - a step whose gradient a program outside of psgd computes, and what that
+ * program keeps in checkpoints. */
 #include "common/train/trainer_impl.h"
 
 #include "common/base/clock.h"
+#include "common/base/named_bytes.h"
 #include "common/base/xalloc.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { LOOK_MS = 20 }; /* between two looks whether the gate is open */
+enum {
+    PROGRAM = 7 /* the section */,
+    LOOK_MS = 20
+}; /* between two looks whether the gate is open */
 
 typedef struct foreign_step {
     ps_trainer *t;
@@ -33,18 +39,19 @@ static uint32_t allowed_ms(const ps_plan *plan)
     return (uint32_t)((uint64_t)plan->spec->timeouts->step_ms * 9 / 10);
 }
 
-/* Handles a program that takes too long for a step. It may be frozen, and this worker would be chosen
- * again: if the job goes on after the loss of a worker, this one is lost. Else returns why. */
+/* Handles a program that takes too long for a step. It may be frozen, and this worker would be
+ * chosen again: if the job goes on after the loss of a worker, this one is lost. Else returns why.
+ */
 static ps_status too_late(const foreign_step *s)
 {
     const Psgd__V1__JobSpec *spec = s->t->plan->spec;
-    ps_status why = ps_fail(
-        PS_DEADLINE_EXCEEDED,
-        "rank %" PRIu32 ", step %" PRIu64 ": the program has computed for %" PRIu32
-        " ms, with %" PRIu32 " of %" PRIu32 " variables not ready; timeouts.step_ms is %" PRIu32
-        ", of which a program may take nine tenths",
-        s->t->conf.rank, s->t->step + 1, allowed_ms(s->t->plan), s->left,
-        s->t->plan->layout.variable_count, spec->timeouts->step_ms);
+    ps_status why = ps_fail(PS_DEADLINE_EXCEEDED,
+                            "rank %" PRIu32 ", step %" PRIu64
+                            ": the program has computed for %" PRIu32 " ms, with %" PRIu32
+                            " of %" PRIu32 " variables not ready; timeouts.step_ms is %" PRIu32
+                            ", of which a program may take nine tenths",
+                            s->t->conf.rank, s->t->step + 1, allowed_ms(s->t->plan), s->left,
+                            s->t->plan->layout.variable_count, spec->timeouts->step_ms);
 
     if (ps_loss_restarts(spec->recovery->on_worker_loss)) {
         s->t->conf.loop->give_up(s->t->conf.loop->arg, &why);
@@ -137,4 +144,62 @@ bool ps_trainer_foreign_block(ps_trainer *t, const float *weights, float scale, 
         ps_gate_fail(t->gate, &st);
     }
     return ps_gate_is_open(t->gate);
+}
+
+/* ---- What it keeps ---- */
+
+ps_status ps_trainer_keep_program(ps_trainer *t)
+{
+    const ps_foreign_loop *loop = t->conf.loop;
+    size_t len;
+    ps_status st;
+
+    if (loop == NULL || loop->state_bytes == 0) {
+        return ps_ok();
+    }
+    len = ps_named_used(loop->state, loop->state_bytes);
+    ps_buf_unref(t->program);
+    t->program = ps_buf_create(len);
+    memcpy(t->program->data, loop->state, len);
+    t->program->len = len;
+    st = ps_named_check(t->program->data, len); /* the copy: the program cannot change that */
+    return ps_wrap(st, "rank %" PRIu32 ", step %" PRIu64 ": what the program keeps", t->conf.rank,
+                   t->step);
+}
+
+void ps_trainer_put_program(ps_trainer *t, ps_state_out *out)
+{
+    if (t->program == NULL) {
+        return;
+    }
+    ps_state_begin(out, PROGRAM, 0);
+    ps_state_put(out, t->program->data, t->program->len);
+    ps_state_finish(out);
+    ps_buf_unref(t->program);
+    t->program = NULL;
+}
+
+ps_status ps_trainer_take_program(ps_trainer *t, ps_state_in *in)
+{
+    const ps_foreign_loop *loop = t->conf.loop;
+    size_t n = in->end - in->at, room = loop != NULL ? loop->state_bytes : 0;
+    const uint8_t *bytes = ps_state_view(in, n);
+    ps_status st;
+
+    if (bytes == NULL) {
+        return ps_state_done(in);
+    }
+    if (n > room) {
+        return ps_fail(PS_FAILED_PRECONDITION,
+                       "the program has kept %zu bytes; with program_state_mib %" PRIu32
+                       " %zu are allowed",
+                       n, t->plan->spec->program_state_mib, room);
+    }
+    st = ps_named_check(bytes, n);
+    if (!ps_is_ok(&st) || ps_named_used(bytes, n) != n) {
+        ps_state_fail(in, "%s", ps_is_ok(&st) ? "bytes behind the named values" : st.text);
+        return in->status;
+    }
+    memcpy(loop->state, bytes, n);
+    return ps_state_done(in);
 }

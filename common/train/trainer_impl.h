@@ -139,6 +139,7 @@ struct ps_trainer {
     trainer_said said;
     ps_buf *reports; /* the part of a checkpoint with the reports; NULL: none */
     uint32_t report_sections;
+    ps_buf *program;         /* part of a checkpoint: what the program keeps; NULL: nothing */
     trainer_earlier earlier; /* what the job has had before the checkpoint that it goes on from */
     uint64_t clock;          /* exchanges finished */
     uint64_t step;           /* steps finished; equal to `clock` without local steps */
@@ -214,6 +215,15 @@ size_t ps_trainer_rounds_memory(const ps_trainer *t);
  * (optional) for its variables as they come. Sets t->score. */
 bool ps_trainer_foreign_block(ps_trainer *t, const float *weights, float scale, float *to,
                               ps_model_ready_fn *ready);
+
+/* Copies what the program keeps, for a checkpoint: a copy of the process would share it. Without
+ * such a program does nothing. Fails if the program has written what is no block of named values.
+ */
+PS_MUST_USE ps_status ps_trainer_keep_program(ps_trainer *t);
+/* Writes that copy as a section, and forgets it. */
+void ps_trainer_put_program(ps_trainer *t, ps_state_out *out);
+/* Reads it into the memory of a program. */
+PS_MUST_USE ps_status ps_trainer_take_program(ps_trainer *t, ps_state_in *in);
 
 /* Sparse tables. Without tables these functions do nothing and return true or OK; those that pull
  * do nothing if the vocabulary is fixed. */

@@ -7,7 +7,7 @@
 
 #define MAGIC "PSGDRNK1"
 
-enum { VERSION = 1, HEAD = 1, VARIABLE = 2, SAID = 5, PLACE = 6 };
+enum { VERSION = 1, HEAD = 1, VARIABLE = 2, SAID = 5, PLACE = 6, PROGRAM = 7 };
 
 /* Returns the variable's floats in a block that has `slots` floats for each parameter. */
 static float *part_of(float *block, const ps_variable *var, size_t slots)
@@ -82,6 +82,11 @@ static void put_head(const ps_trainer *t, ps_state_out *out)
 
 ps_status ps_trainer_save(ps_trainer *t, ps_exchange *exchange, ps_state_write_fn *write, void *arg)
 {
+    ps_status st = ps_trainer_keep_program(t);
+
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
     ps_trainer_keep_reports(t);
     return ps_trainer_save_kept(t, exchange, write, arg);
 }
@@ -111,6 +116,7 @@ static ps_status save(ps_trainer *t, ps_exchange *exchange, bool is_parked,
         }
         ps_state_finish(&out);
     }
+    ps_trainer_put_program(t, &out);
     ps_trainer_put_earlier(t, &out);
     end = ps_state_out_end(&out);
     return ps_is_ok(&st) ? end : st;
@@ -253,7 +259,7 @@ static ps_status take_end(ps_trainer *t, ps_exchange *exchange, uint32_t variabl
 ps_status ps_trainer_load(ps_trainer *t, ps_exchange *exchange, const uint8_t *bytes, size_t len)
 {
     uint32_t kind, index, next = 0;
-    bool is_own = ps_trainer_is_own(t), has_variables = true;
+    bool is_own = ps_trainer_is_own(t), has_variables = true, has_program = false;
     ps_state_in in;
     ps_status st = ps_state_open(&in, MAGIC, VERSION, HEAD, bytes, len);
 
@@ -272,6 +278,12 @@ ps_status ps_trainer_load(ps_trainer *t, ps_exchange *exchange, const uint8_t *b
         }
         if (ps_is_ok(&st) && has_variables && in.sections == 2 && kind == PLACE && index == 0) {
             st = ps_trainer_take_place(t, exchange, &in);
+            continue;
+        }
+        if (ps_is_ok(&st) && has_variables && next == t->plan->layout.variable_count &&
+            kind == PROGRAM && index == 0 && !has_program) {
+            has_program = true;
+            st = ps_trainer_take_program(t, &in);
             continue;
         }
         if (ps_is_ok(&st) && next == t->plan->layout.variable_count && kind != VARIABLE) {

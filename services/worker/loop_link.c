@@ -35,8 +35,9 @@ struct ps_loop_rank {
     ps_loop_link *link;
     uint32_t rank;
     int memory_fd;
-    int fd, theirs;            /* ends of the rank's socket; theirs is -1 after the start */
-    size_t bytes, param_count; /* the program may write into the memory: its sizes are not read */
+    int fd, theirs; /* ends of the rank's socket; theirs is -1 after the start */
+    size_t bytes, param_count,
+        state_bytes; /* the program may write into the memory: its sizes are not read */
     ps_loop_memory *memory;
     float *weights; /* in the memory */
     ps_foreign_loop ops;
@@ -232,20 +233,22 @@ static void describe(ps_loop_rank *r, const ps_session *session, size_t weights_
 {
     const ps_plan *plan = session->plan;
     const ps_layout *layout = &plan->layout;
+    size_t block = rounded(layout->param_count * sizeof(float));
     ps_loop_memory *head = r->memory;
     ps_loop_variable *vars = (ps_loop_variable *)(void *)(head + 1);
 
-    *head =
-        (ps_loop_memory){.magic = PS_LOOP_MAGIC,
-                         .variable_count = layout->variable_count,
-                         .rank = r->rank,
-                         .workers = plan->spec->workers,
-                         .block_size = plan->spec->block_size,
-                         .steps_of_epoch = plan->batches_per_epoch,
-                         .total_steps = plan->total_steps,
-                         .param_count = layout->param_count,
-                         .weights_at = weights_at,
-                         .gradients_at = rounded(weights_at + layout->param_count * sizeof(float))};
+    *head = (ps_loop_memory){.magic = PS_LOOP_MAGIC,
+                             .variable_count = layout->variable_count,
+                             .rank = r->rank,
+                             .workers = plan->spec->workers,
+                             .block_size = plan->spec->block_size,
+                             .steps_of_epoch = plan->batches_per_epoch,
+                             .total_steps = plan->total_steps,
+                             .param_count = layout->param_count,
+                             .weights_at = weights_at,
+                             .gradients_at = weights_at + block,
+                             .state_at = weights_at + 2 * block,
+                             .state_bytes = r->state_bytes};
     snprintf(head->job_id, sizeof head->job_id, "%s", session->job_id);
     for (uint32_t v = 0; v < layout->variable_count; v++) {
         const ps_variable *from = &layout->variables[v];
@@ -263,6 +266,8 @@ static void describe(ps_loop_rank *r, const ps_session *session, size_t weights_
                                .give_up = give_up,
                                .gradients =
                                    (const float *)(void *)((uint8_t *)head + head->gradients_at),
+                               .state = (uint8_t *)head + head->state_at,
+                               .state_bytes = r->state_bytes,
                                .arg = r};
 }
 
@@ -278,7 +283,8 @@ ps_status ps_loop_rank_create(ps_loop_link *link, const ps_session *session, uin
     int ends[2] = {-1, -1};
 
     *r = (ps_loop_rank){.link = link, .rank = rank, .fd = -1, .theirs = -1};
-    r->bytes = weights_at + 2 * block;
+    r->state_bytes = ps_plan_program_bytes(session->plan);
+    r->bytes = weights_at + 2 * block + r->state_bytes;
     r->param_count = layout->param_count;
     r->memory_fd = memfd_create("psgd-loop", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (r->memory_fd >= 0 && posix_fallocate(r->memory_fd, 0, (off_t)r->bytes) == 0 &&
@@ -292,7 +298,7 @@ ps_status ps_loop_rank_create(ps_loop_link *link, const ps_session *session, uin
         ps_loop_rank_destroy(r);
         return ps_fail(PS_RESOURCE_EXHAUSTED,
                        "no %zu bytes of shared memory for the program that computes rank %" PRIu32,
-                       weights_at + 2 * block, rank);
+                       weights_at + 2 * block + ps_plan_program_bytes(session->plan), rank);
     }
     r->memory = at;
     r->fd = ends[0];

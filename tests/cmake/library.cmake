@@ -17,8 +17,10 @@ if(NOT SANITIZE) # the example is built as users build it
     if(without_torch)
         message(STATUS "No python3-torch: interop_python_package is left out")
     else()
-        ps_cluster_test(own_loop)
-        set_property(TEST cluster_own_loop APPEND PROPERTY ENVIRONMENT "PSGD_LIBRARY=$<TARGET_FILE:psgd_library>")
+        foreach(name IN ITEMS own_loop own_state)
+            ps_cluster_test(${name})
+            set_property(TEST cluster_${name} APPEND PROPERTY ENVIRONMENT "PSGD_LIBRARY=$<TARGET_FILE:psgd_library>")
+        endforeach()
         add_test(NAME interop_python_package COMMAND ${PSGD_PYTHON} ${PROJECT_SOURCE_DIR}/tests/interop/test_python_package.py)
         set_tests_properties(interop_python_package PROPERTIES TIMEOUT 300 LABELS interop
             ENVIRONMENT "PSGD_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY};PSGD_LIBRARY=$<TARGET_FILE:psgd_library>;PYTHONDONTWRITEBYTECODE=1")

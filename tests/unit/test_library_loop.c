@@ -108,6 +108,13 @@ static rank begin(const char *what)
         vars[1].rank = PS_LOOP_DIMS + 1;
     } else if (strcmp(what, "size") == 0) {
         vars[1].size++;
+    } else if (strcmp(what, "state") == 0) {
+        r.memory->state_at = all - 8;
+        r.memory->state_bytes = 16;
+    } else if (strcmp(what, "named") == 0) { /* more in use than there is */
+        r.memory->state_at = at;
+        r.memory->state_bytes = 16;
+        memset(r.weights, 0xff, 16);
     } else if (strcmp(what, "bytes") == 0) {
         m.value = sizeof(ps_loop_memory) - 1;
     }
@@ -296,9 +303,9 @@ static void an_attempt_that_ends_in_a_step_is_told_and_another_one_follows(void 
 
 static void what_is_no_rank_is_refused(void **state)
 {
-    static const char *const damages[] = {"magic", "variables", "floats", "weights",
-                                          "odd",   "epoch",     "name",   "dims",
-                                          "size",  "bytes",     "short"};
+    static const char *const damages[] = {"magic", "variables", "floats", "weights", "odd",
+                                          "epoch", "name",      "dims",   "size",    "bytes",
+                                          "short", "state",     "named"};
     psgd_step step;
 
     (void)state;

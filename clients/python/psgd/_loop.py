@@ -6,13 +6,13 @@ import ctypes
 import os
 import time
 import weakref
-from typing import Any, Iterator, Mapping
+from typing import Any, Iterator, Mapping, MutableMapping
 
-from ._library import library
+from ._library import RESOURCE_EXHAUSTED, library
 from .safetensors import shapes
 
 STEP, DONE, OVER = 1, 2, 3
-DEADLINE_EXCEEDED, FAILED_PRECONDITION, ABORTED = 4, 9, 10
+DEADLINE_EXCEEDED, NOT_FOUND, FAILED_PRECONDITION, ABORTED = 4, 5, 9, 10
 LOOK_MS = 250  # Python handles signals, such as Ctrl-C, between two calls
 
 
@@ -63,6 +63,61 @@ class Variable:
             floats.from_address(step.gradients + 4 * from_.at)).cast("B").cast("f")
 
 
+class State(MutableMapping[str, bytes]):
+    """What the program keeps with a rank in the job's checkpoints: bytes by name, at most 256 names of A-Z a-z 0-9 . _ -.
+
+    At a step it has what was kept by the end of the rank's step before. After a loss, in a resumed job, or when the rank
+    comes from another process, that is what the checkpoint has, and without one it is empty. Keep values, which may be any
+    buffer, before the step's last `ready`. The job's program_state_mib bounds it; with 0, the default, it cannot be written.
+
+    `room`: the most bytes of all values with their names."""
+
+    def __init__(self, worker: "Worker") -> None:
+        self._worker = worker
+
+    @property
+    def room(self) -> int:
+        return library().psgd_state_room(self._worker._handle)
+
+    def _size(self, name: str) -> int:
+        size = ctypes.c_size_t()
+        code = library().psgd_state_load(self._worker._handle, name.encode(), None, 0, ctypes.byref(size))
+        if code == NOT_FOUND:
+            raise KeyError(name)
+        if code != RESOURCE_EXHAUSTED:  # it is longer than nothing
+            self._worker._check(code)
+        return size.value
+
+    def __getitem__(self, name: str) -> bytes:
+        size = ctypes.c_size_t(self._size(name))
+        out = ctypes.create_string_buffer(max(1, size.value))
+        self._worker._check(library().psgd_state_load(self._worker._handle, name.encode(), out, size, ctypes.byref(size)))
+        return out.raw[:size.value]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        """Keeps a copy of a buffer. If the attempt has ended meanwhile, nothing happens."""
+        data = bytes(value) if isinstance(value, (bytes, bytearray)) else bytes(memoryview(value).cast("B"))
+        self._keep(name, data, len(data))
+
+    def __delitem__(self, name: str) -> None:
+        self._size(name)
+        self._keep(name, None, 0)
+
+    def _keep(self, name: str, data: bytes | None, size: int) -> None:
+        code = library().psgd_state_save(self._worker._handle, name.encode(), data, size)
+        if code != ABORTED:
+            self._worker._check(code)
+
+    def __iter__(self) -> Iterator[str]:
+        index = 0
+        while (name := library().psgd_state_name(self._worker._handle, index)) is not None:
+            yield name.decode()
+            index += 1
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
 class Step:
     """A step of a rank: compute the gradient of the mean loss of `block_size` samples at the weights.
 
@@ -70,7 +125,7 @@ class Step:
     again after a loss. `variables` has the weights; put gradients into them, say `loss`, then `ready`.
 
     `rank` of `workers`; `clock` of `total_steps`; `epoch` and `batch`: the clock as epoch and step of it, from 0;
-    `steps_of_epoch`; `job`: its id."""
+    `steps_of_epoch`; `job`: its id. `state`: what the program keeps with the rank."""
 
     rank: int
     workers: int
@@ -82,6 +137,7 @@ class Step:
     batch: int
     job: str
     variables: list[Variable]
+    state: State
 
     def __init__(self, worker: "Worker", raw: _Step) -> None:
         self._worker = worker
@@ -89,7 +145,7 @@ class Step:
         self.steps_of_epoch, self.block_size = raw.steps_of_epoch, raw.block_size
         self.epoch, self.batch = divmod(raw.clock, raw.steps_of_epoch)
         self.job = raw.job_id.decode()
-        self.variables = worker._variables(raw)
+        self.variables, self.state = worker._variables(raw), State(worker)
 
     def loss(self, value: float) -> None:
         """Says the mean loss of the samples. Before the first variable is ready.
@@ -123,6 +179,10 @@ class Worker:
         lib.psgd_variable_at.argtypes = [pointer, uint, ctypes.POINTER(_Variable)]
         lib.psgd_loss.argtypes = [pointer, ctypes.c_double]
         lib.psgd_ready.argtypes = [pointer, uint, uint]
+        lib.psgd_state_save.argtypes = [pointer, text, text, ctypes.c_size_t]
+        lib.psgd_state_load.argtypes = [pointer, text, pointer, ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t)]
+        lib.psgd_state_name.argtypes, lib.psgd_state_name.restype = [pointer, ctypes.c_size_t], text
+        lib.psgd_state_room.argtypes, lib.psgd_state_room.restype = [pointer], ctypes.c_size_t
         lib.psgd_leave.argtypes, lib.psgd_leave.restype = [pointer], None
         flags = [f"--{name.replace('_', '-')}{'' if value is True else f'={os.fspath(value) if isinstance(value, os.PathLike) else value}'}"
                  .encode() for name, value in options.items() if value is not None and value is not False]

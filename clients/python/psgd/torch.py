@@ -27,6 +27,7 @@ import torch.distributed as dist
 
 from ._loop import Ended, Step, Variable
 from ._loop import join as _join
+from ._pack import pack, unpack
 from .encoding import Codec
 
 SEND_VALUES = 65536  # gradients are said in runs of at least so many values, as each costs a message
@@ -132,7 +133,7 @@ class _Sender:
     """Copies gradients into the step's memory while autograd computes others, and says which are ready."""
 
     def __init__(self, parameters: dict[str, torch.nn.Parameter], overlap: bool) -> None:
-        self._overlap, self._step = overlap, None
+        self._overlap, self._step, self.holds = overlap, None, False  # holds: one variable is not said before end()
         self._views: dict[torch.nn.Parameter, tuple[int, torch.Tensor]] = {}
         self._waiting: dict[int, int] = {}  # values by index of the variable, of those that are ready and were not said
         self._sent: list[tuple[torch.nn.Parameter, int]] = []  # with the version of the gradient that was sent
@@ -165,7 +166,7 @@ class _Sender:
             gradient.copy_(p.grad) if p.grad is not None else gradient.zero_()
         self._sent.append((p, 0 if p.grad is None else p.grad._version))
         self._waiting[index] = gradient.numel()
-        if sum(self._waiting.values()) >= SEND_VALUES:
+        if sum(self._waiting.values()) >= SEND_VALUES and (self._views or not self.holds):
             self._say()
 
     def _say(self) -> None:
@@ -228,6 +229,10 @@ class Worker:
         self._feeds: dict[int, tuple[tuple, Iterator[Any]]] = {}
         self._next: Step | None = None  # has come and was not given to the program
         self._is_done, self._epochs, self._is_answered = False, 0, True
+        self._kept: dict[str, Any] = {}
+        self._first: bytes | None = None  # the state before the first step
+        self._held: tuple[str, int, int] | None = None  # job, rank and clock whose state the program has
+        self._random: torch.Tensor | None = None
         self._worker = _join(title, **options)
 
     def _take(self, step: Step) -> dict[torch.nn.Parameter, tuple[int, torch.Tensor]]:
@@ -255,6 +260,52 @@ class Worker:
                 parameter.copy_(torch.frombuffer(v.weights, dtype=torch.float32).view(parameter.shape))
                 parameter.grad = None
 
+    def keep(self, **objects: Any) -> None:
+        """Keeps the state of objects with state_dict() and load_state_dict(), by name, in the job's checkpoints: an optimizer or
+        a schedule of the script's own, a loader. Call it before the first step.
+
+        It is kept as it is when `step` or `submit` is called, with the random state of torch and the network's buffers,
+        which are kept in any job with program_state_mib. After a loss, in a resumed job, and when the rank comes from another
+        process, the objects are set to it before the step."""
+        if self._first is not None or self.now is not None:
+            raise RuntimeError("keep() is called before the first step")
+        for name, x in objects.items():
+            if not callable(getattr(x, "state_dict", None)) or not callable(getattr(x, "load_state_dict", None)):
+                raise TypeError(f"{name} is a {type(x).__name__}; an object with state_dict() and load_state_dict() is allowed")
+        self._kept.update(objects)
+
+    def _pack(self) -> bytes:
+        return pack({"random": torch.get_rng_state(), "buffers": dict(self.net.named_buffers()),
+                     "objects": {name: x.state_dict() for name, x in self._kept.items()}})
+
+    def _restore(self, step: Step) -> None:
+        """Sets the program to the state that the rank of the step has, unless it has that: it took the step before."""
+        if step.state.room == 0:
+            if self._kept:
+                raise ValueError(f"job {step.job} has program_state_mib 0; keep({', '.join(self._kept)}) needs 1 to 4096")
+            return
+        if self._held == (step.job, step.rank, step.clock) and self._random is not None:
+            torch.set_rng_state(self._random)  # whatever the script has drawn since, as to evaluate
+            return
+        if self._first is None:
+            self._first = self._pack()
+        state, buffers = unpack(step.state.get("torch", self._first)), dict(self.net.named_buffers())
+        if state["buffers"].keys() != buffers.keys() or state["objects"].keys() != self._kept.keys():
+            raise ValueError(f"job {step.job} keeps buffers {sorted(state['buffers'])} and objects {sorted(state['objects'])}; this "
+                             f"program has {sorted(buffers)} and {sorted(self._kept)}")
+        with torch.no_grad():
+            for name, x in buffers.items():
+                x.copy_(state["buffers"][name])
+        for name, kept in self._kept.items():
+            kept.load_state_dict(state["objects"][name])
+        torch.set_rng_state(state["random"])
+
+    def _keep(self, step: Step) -> None:
+        """Keeps the state of the program with the rank, before the last variable is ready."""
+        if step.state.room > 0:
+            step.state["torch"] = self._pack()
+            self._held, self._random = (step.job, step.rank, step.clock + 1), torch.get_rng_state()
+
     def _look(self) -> Step | None:
         """Waits for the next step, sets the network to its weights, and keeps it for the program. None: the job is done."""
         if self.now is not None and not self._is_answered:
@@ -280,11 +331,13 @@ class Worker:
         A worker is for one job: when that is done, there are no more rounds."""
         while self._look() is not None:
             self.now, self._next, self._is_answered = self._next, None, False
+            self._restore(self.now)
             yield self.now
 
     def steps(self) -> Iterator[Step]:
         """The same for steps: compute a loss, the mean over `block_size` samples, and its gradients, and call `step`."""
         for step in self.rounds():
+            self._sender.holds = step.state.room > 0
             self._sender.begin(step, self._take(step))
             yield step
 
@@ -299,7 +352,7 @@ class Worker:
 
     def step(self) -> None:
         """Sends the gradients to the servers, which step: those that have not gone while backward computed others."""
-        self._answer()
+        self._keep(self._answer())
         self._sender.end()
 
     def backward(self, loss: torch.Tensor) -> None:
@@ -319,6 +372,7 @@ class Worker:
                 parameter = self._parameters[v.name]
                 before = torch.frombuffer(v.weights, dtype=torch.float32).view(parameter.shape)
                 torch.sub(before, parameter, out=views[parameter][1])
+        self._keep(step)
         step.ready()
 
     def batches(self, data: Any, *, seed: int = 0, **options: Any) -> Iterator[Any]:
@@ -361,7 +415,9 @@ class Worker:
         key = (id(data), seed, step.job, step.clock)
         if self._feeds.get(step.rank, (None, None))[0] != key:
             sampler = _Shard(len(data), seed, step)
-            self._feeds[step.rank] = (key, iter(torch.utils.data.DataLoader(data, batch_sampler=sampler, **options)))
+            # draws of its own: to begin anew in the middle of a job changes no others
+            own = {"generator": torch.Generator().manual_seed(seed), **options}
+            self._feeds[step.rank] = (key, iter(torch.utils.data.DataLoader(data, batch_sampler=sampler, **own)))
         _, feed = self._feeds[step.rank]
         batch = next(feed)
         self._feeds[step.rank] = ((*key[:3], step.clock + 1), feed)

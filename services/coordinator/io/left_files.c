@@ -187,7 +187,8 @@ static bool find_of_attempt(const ps_leaver *who, const char *name, Psgd__V1__Ar
  * replicas, of each worker where servers keep that. */
 static uint64_t state_bytes(const ps_leaver *who)
 {
-    uint64_t values = who->plan->layout.param_count, bytes = FRAME_BYTES;
+    uint64_t values = who->plan->layout.param_count,
+             bytes = FRAME_BYTES + ps_plan_program_bytes(who->plan);
 
     bytes += values * sizeof(float) * (STATE_BLOCKS + who->plan->spec->workers);
     bytes += (uint64_t)who->plan->layout.slice_count * SLICE_BYTES * (1 + who->plan->spec->workers);
