@@ -2,7 +2,7 @@
 /* issued.h - the certificates that an authority has issued: issued/S.pem in its folder, by serial
  * number.
  *
- * The caller has the lock of the authority (authority_impl.h), but for find and each, which may
+ * The caller has the lock of the authority (authority.h), but for find and each, which may
  * then miss a certificate that is stored or swept meanwhile. Any thread.
  */
 #ifndef PS_COMMON_PKI_ISSUED_H
