@@ -32,7 +32,7 @@ struct ps_audit {
     ps_task task;
     ps_strbuf lines; /* belong to the task until it is done */
     ps_status status;
-    bool has_failed; /* the last task, which was logged */
+    bool has_failed; /* the last task has failed, and that was logged */
 };
 
 /* --- the file, on the thread ------------------------------------------------------- */
@@ -50,7 +50,7 @@ static void rotate(const ps_audit *audit)
     for (int i = PS_AUDIT_OLD - 1; i >= 0; i--) {
         name_old(audit, i, from);
         name_old(audit, i + 1, to);
-        (void)rename(from, to); /* one that is not there stays away */
+        (void)rename(from, to); /* fails if there is no such file yet */
     }
 }
 
@@ -231,7 +231,7 @@ void ps_audit_stop(ps_audit *audit)
         return;
     }
     audit->tasks = NULL;
-    ps_tasks_destroy(tasks); /* what it was writing is written; the rest follows */
+    ps_tasks_destroy(tasks); /* ends the running task; later lines are written below */
     st = audit->waiting.len > 0 ? append(audit, &audit->waiting) : ps_ok();
     if (!ps_is_ok(&st)) {
         ps_log(PS_LOG_ERROR, "audit", "the last calls are not audited: %s", st.text);

@@ -26,8 +26,8 @@
 #include <unistd.h>
 
 enum {
-    /* most calls of clients that may wait for one kind of task; call_shares.h has less for an
-     * address, and for all that have more than one */
+    /* most calls of clients that may wait for one kind of task; call_shares.h has lower bounds for
+     * the calls of one address, and for all calls but the first of each address */
     CALLS_MAX = 2 * PS_SHARES_MAX,
     CHECK_THREADS = 2,
     LOOK_THREADS = 2,
@@ -196,7 +196,7 @@ static void leave_stopped(const ps_coordinator *c)
     }
 }
 
-/* Loads the jobs from the registry, and starts what works with it. */
+/* Loads the jobs from the registry, and starts the threads that read and change it. */
 static ps_status load(ps_coordinator *c)
 {
     ps_status st;
@@ -265,7 +265,8 @@ ps_status ps_coordinator_create(ps_loop *loop, const ps_coordinator_conf *conf,
     return ps_ok();
 }
 
-/* Goes on with the jobs of the earlier process, and starts others. */
+/* Takes up the attempts that an earlier process left, and starts the timers, of which `sweep`
+ * starts queued jobs. */
 static void begin(ps_coordinator *c)
 {
     ps_live *next;
@@ -304,7 +305,8 @@ static void check_leadership(void *arg)
     ps_leadership_check(((ps_coordinator *)arg)->leadership);
 }
 
-/* Completes what was read of the registry in etcd, and goes on with its jobs. */
+/* Handles the election of this coordinator: reads the rest of the registry from etcd and goes on
+ * with its jobs. If that fails, the process starts again as after a lost leadership. */
 static void elected(void *arg)
 {
     ps_coordinator *c = arg;
@@ -461,7 +463,7 @@ void ps_coordinator_stop(ps_coordinator *c)
 {
     ps_trackers_stop(c->trackers);
     stop_threads(c);
-    if (c->is_open) { /* a follower has left nothing in disorder */
+    if (c->is_open) { /* a follower has started no job that the file would tell of */
         leave_stopped(c);
     }
 }

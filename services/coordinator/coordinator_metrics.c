@@ -17,7 +17,8 @@
 
 enum { QUEUED = PSGD__V1__JOB_STATE__JOB_STATE_QUEUED };
 
-/* Returns whether the commit is in a phase that metrics have the durations of. */
+/* Returns whether the state is a phase of the commit whose durations are a histogram of
+ * /metrics. */
 static bool is_phase(int state)
 {
     return (state >= PSGD__V1__JOB_STATE__JOB_STATE_CAN_COMMIT &&
@@ -111,7 +112,7 @@ static void add_checkpoints(const ps_coordinator *c, ps_strbuf *out)
     }
 }
 
-/* Adds a gauge with a sample for each job that has an attempt. */
+/* Adds a metric with a sample for each job that has an attempt. */
 static void add_of_jobs(const ps_coordinator *c, ps_strbuf *out, const char *name, const char *type,
                         const char *help, double (*value)(const Psgd__V1__Job *job))
 {

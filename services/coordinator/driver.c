@@ -17,7 +17,7 @@
 enum {
     ABORT_US = 5000000,
     FIND_US = 600000000, /* enough to read files of any size from any disk */
-    MAKE_US = 60000000,  /* to draw the weights, and longer if there are many: */
+    MAKE_US = 60000000,  /* to draw the weights, and 1 us more for each VALUES_PER_US */
     VALUES_PER_US = 5
 };
 
@@ -43,7 +43,7 @@ static void conf_of(const ps_attempt *a, ps_commit_conf *conf)
     const Psgd__V1__RecoverySpec *recovery = a->plan->spec->recovery;
     const Psgd__V1__Job *msg = a->job->record.job;
     bool may_restart = msg->restarts < recovery->max_restarts;
-    bool is_first = !ps_recovery_is_open(msg); /* what it has begun once it does not lose */
+    bool is_first = !ps_recovery_is_open(msg); /* no recovery is under way */
     int64_t beats_us = PS_LEASE_BEATS * a->c->conf.heartbeat_us;
 
     *conf = (ps_commit_conf){
@@ -69,7 +69,7 @@ static void conf_of(const ps_attempt *a, ps_commit_conf *conf)
         .rolls_back = ps_attempt_may_roll_back(a),
         .fails_alike = ps_recovery_fails_alike(msg),
     };
-    if (conf->lease_us < beats_us) { /* of a coordinator that had shorter heartbeats */
+    if (conf->lease_us < beats_us) { /* accepted by a coordinator with shorter heartbeats */
         ps_log_with(PS_LOG_WARN, "job", PS_LOG_FIELDS(PS_LOG_STR("job", a->job_id)),
                     "lease_ms %" PRIu32 " is less than %d heartbeats of %lld ms: %lld counts",
                     t->lease_ms, PS_LEASE_BEATS, (long long)(a->c->conf.heartbeat_us / 1000),
@@ -116,7 +116,8 @@ static int64_t pre_commit_us(const ps_attempt *a)
     return ps_plan_pre_commit_us(a->plan, bytes);
 }
 
-/* Ends the job if its state is stored. If not, the scheduler will try the job again. */
+/* Ends the job when FAILED is stored. If it could not be stored, the job stays queued, and the
+ * scheduler tries to start it again. */
 static void refused(void *arg, const ps_status *result)
 {
     ps_live *job = arg;
@@ -147,7 +148,7 @@ static ps_status make_plan(ps_attempt *a, const ps_member *members, size_t count
     }
     if (count > 0) {
         spec.worker_processes = workers;
-        spec.workers_min = spec.workers_max = 0; /* this attempt has these */
+        spec.workers_min = spec.workers_max = 0; /* the attempt has exactly these */
         spec.pservers = (uint32_t)count - workers;
     }
     return ps_plan_create(&spec, NULL, NULL, &a->plan);
@@ -256,7 +257,7 @@ static void package_made(void *arg, ps_package *package)
     ps_attempt_settle(a);
 }
 
-/* Finds the data and the model for the packages, as a task. */
+/* Starts the task that finds the data and the model for the packages. */
 static void find_package(ps_attempt *a)
 {
     ps_package_conf conf = {.plan = a->plan,
@@ -276,8 +277,8 @@ static void find_package(ps_attempt *a)
     ps_package_find(a->package, a->c->packages);
 }
 
-/* Frees the weights and returns their memory to the coordinator's budget. All nodes have them, or
- * will not get them. */
+/* Frees the weights and returns their memory to the coordinator's budget. Call it when all nodes
+ * have the weights, or will not get them. */
 static void drop_weights(ps_attempt *a)
 {
     if (a->package) {
@@ -309,8 +310,8 @@ void ps_attempt_start(ps_coordinator *c, ps_live *job, const ps_member *members,
 }
 
 /* Adopts an attempt that an earlier process left before training. If the process was not told to
- * stop, the job may be the cause of its end, so the interruption is counted. One of several
- * coordinators may just have lost its leadership: then it is not. */
+ * stop, the job may be the cause of its end, so the interruption is counted. It is not counted if
+ * coordinators share a registry (etcd): the process may just have lost its leadership. */
 static void adopt_unbegun(ps_attempt *a, const ps_commit_conf *conf, const ps_member *members,
                           size_t count, int64_t now_us)
 {
@@ -345,7 +346,8 @@ void ps_attempt_adopt(ps_coordinator *c, ps_live *job)
         return;
     }
     conf_of(a, &conf);
-    /* reads the disk on this thread, as the loop does not run yet */
+    /* may wait for the disk on the loop's thread, as no calls are served before all jobs are
+     * adopted */
     if (job->record.outcome != 0) {
         ps_commit_adopt_end(&a->commit, &conf, members, count, msg->state, job->record.outcome,
                             msg->reason, msg->message,
@@ -384,7 +386,8 @@ static void start_stored(void *arg, const ps_status *result)
     ps_attempt_settle(a);
 }
 
-/* Publishes the commit's new state. */
+/* Handles a new state of the commit: begins or frees what belongs to the state, then stores and
+ * publishes it. */
 static void changed(ps_attempt *a)
 {
     Psgd__V1__Job *msg = a->job->record.job;
@@ -441,7 +444,7 @@ static void save(ps_attempt *a)
     if (closes && c->outcome != PSGD__V1__JOB_STATE__JOB_STATE_QUEUED) {
         ps_time_set(&msg->end_time, ps_clock_wall_us());
     }
-    if (closes && !a->is_noted) { /* else its end could not be stored before, and is tried again */
+    if (closes && !a->is_noted) { /* is_noted: an earlier try to store the end has counted this */
         a->is_noted = true;
         msg->interrupted += c->is_interrupted;
         if (c->is_recovery) {
@@ -460,7 +463,8 @@ static void save(ps_attempt *a)
     ps_live_store(a->job, closes ? c->outcome : c->state, outcome, c->reason, c->message, saved, a);
 }
 
-/* Shows what a full disk delays: as the job's reason, or after the reason of its failure. */
+/* Shows users what a full disk delays: as the job's reason and message, or after the message of its
+ * outcome. Logs the beginning and the end of the wait. */
 static void tell_waits(ps_attempt *a)
 {
     const ps_commit *c = &a->commit;

@@ -75,7 +75,8 @@ static char *make_summary(const ps_attempt *a)
     return text ? text : ps_xstrdup("{}");
 }
 
-/* Adds the written files to the job. The commit then saves the outcome, before nodes are told. */
+/* Adds the written files to the job, and tells the commit, which saves the outcome before it
+ * releases the nodes. */
 static void take(ps_attempt *a, const ps_archive *w)
 {
     Psgd__V1__Job *job = a->job->record.job;

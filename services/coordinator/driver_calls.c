@@ -92,7 +92,8 @@ void ps_attempt_node_ask(ps_attempt_node *p)
     q.attempt = p->a->number;
     q.role = ps_attempt_node_member(p)->role;
     q.coordinator = p->a->c->address;
-    /* Time until the slowest node has answered and the packages are made. */
+    /* The reservation lasts until the slowest node has answered and all packages are made and
+     * taken. */
     q.reserve_ms = (uint32_t)((conf->can_commit_us + conf->make_us + conf->pre_commit_us) / 1000);
     p->a->pending++;
     p->asking = ps_unary_start(p->channel, node_service, "CanCommit", &q.base, PS_NO_TIMEOUT,

@@ -28,7 +28,8 @@ void ps_checkpoints_begin(ps_attempt *a)
         return;
     }
     a->checkpoints.is_running = true;
-    /* An adopted attempt does not know what its nodes have done so far: a later clock is named. */
+    /* In an adopted attempt it is not known yet how far the nodes are: 0, and a clock is named when
+     * heartbeats have told it. */
     ps_cuts_init(
         &a->checkpoints.cuts, a->commit.count,
         a->package != NULL && ps_plan_is_in_step(a->plan) ? ps_checkpoint_next(a->plan, first) : 0,
@@ -105,8 +106,9 @@ static void tell(ps_attempt *a, const char *why)
 
 /* --- those who wait ------------------------------------------------------------------ */
 
-/* Tells those who wait for a checkpoint at a clock up to `clock`; `stayed`: workers stay at it. One
- * of them may end the attempt and so change the list. */
+/* Tells the result to those who wait for a checkpoint after a clock below `clock`. Those who want
+ * workers to stay at it are told of success only if they `stayed`. Reads the list from its
+ * beginning after each call, which may end the attempt and so change the list. */
 static void tell_waits(ps_attempt *a, uint64_t clock, bool stayed, const ps_status *result,
                        uint64_t step)
 {
@@ -161,7 +163,7 @@ static void skip(ps_attempt *a, const ps_status *why)
 
 /* --- storing ------------------------------------------------------------------------ */
 
-/* A checkpoint that is stored, or whose gathered files are removed. */
+/* A task that stores a checkpoint, or removes the gathered files of one. */
 typedef struct storing {
     ps_task task;
     ps_attempt *a;
@@ -386,8 +388,9 @@ uint64_t ps_attempt_clock_ahead(const ps_attempt *a)
                                  a->c->conf.heartbeat_us);
 }
 
-/* Returns the clock of a checkpoint that is named now. If ranks are not in step, each saves itself
- * as soon as it hears of one: returns the one that the slowest has reached. */
+/* Returns the clock of a checkpoint that is named now: one that no rank has begun. If ranks are not
+ * in step, each saves itself as soon as it hears of the checkpoint: then it is the clock that the
+ * slowest rank has reached, or a later one after misses. */
 static uint64_t clock_ahead(const ps_attempt *a)
 {
     const ps_cuts *cuts = &a->checkpoints.cuts;
@@ -419,16 +422,16 @@ static ps_status does_not_train(const ps_attempt *a)
     return ps_fail(PS_FAILED_PRECONDITION, "job %s does not train", a->job_id);
 }
 
-/* Returns whether a rank that cannot save itself may go on from what it was in the checkpoint
- * before.
+/* Returns whether the job has an earlier checkpoint, from which a rank that cannot save itself now
+ * can go on.
  */
 static bool has_stored(const ps_attempt *a)
 {
     return a->job->record.job->progress != NULL && a->job->record.job->progress->checkpoints > 0;
 }
 
-/* Returns why a rank cannot save itself, where each does so at a clock of its own: it is lost, and
- * there is no checkpoint before. Under bsp the attempt would be over. */
+/* Returns OK, or why a checkpoint cannot have all ranks: one is lost, and no earlier checkpoint has
+ * it. Returns OK if ranks are in step, where a loss ends the attempt. */
 static ps_status find_lost(const ps_attempt *a)
 {
     for (uint32_t r = 0; r < a->placement.rank_count && !ps_plan_is_in_step(a->plan); r++) {
@@ -441,7 +444,8 @@ static ps_status find_lost(const ps_attempt *a)
     return ps_ok();
 }
 
-/* Returns why no checkpoint can begin: likewise, or a rank has ended. */
+/* Returns OK, or why no checkpoint can begin: as find_lost, or a rank that is not in step with the
+ * others has done all its steps, and no earlier checkpoint has it. */
 static ps_status find_missing(const ps_attempt *a)
 {
     ps_status st = find_lost(a);
@@ -497,7 +501,8 @@ static void tell_missing(ps_attempt *a, const ps_status *why)
     }
 }
 
-/* Names the next checkpoint if one is due, by time or by steps. */
+/* Names the next checkpoint if one is wanted, or due by time or by steps. If one is wanted and
+ * cannot be taken any more, tells those who wait. */
 static void name_next(ps_attempt *a)
 {
     ps_cuts *cuts = &a->checkpoints.cuts;
@@ -506,8 +511,8 @@ static void name_next(ps_attempt *a)
 
     check_named(a);
     if (a->commit.is_adopted && !ps_plan_is_in_step(a->plan) && cuts->done == 0) {
-        /* Some nodes may hold one that the coordinator before has named and others have forgotten:
-         * all forget it, and a later clock is named. */
+        /* Some nodes may have taken a checkpoint that the earlier coordinator named and that others
+         * have dropped. As `done` is beyond it, all drop it, and a later clock is named. */
         cuts->done = ps_attempt_clock(a) > 0 ? ps_attempt_clock(a) + 1 : 0;
         return;
     }
@@ -558,7 +563,8 @@ static void last_is_told(ps_checkpoint_wait *wait, const ps_status *result, uint
     node->last.step = ps_is_ok(result) ? step : 0;
 }
 
-/* Returns whether the job goes on after the loss of such a node, and so without a node that stops.
+/* Returns whether the job restarts after the loss of a node of this role, and so can go on without
+ * this node when it stops.
  */
 static bool goes_on_without(const ps_attempt_node *node)
 {
@@ -568,7 +574,8 @@ static bool goes_on_without(const ps_attempt_node *node)
                                                             : recovery->on_worker_loss);
 }
 
-/* Takes a checkpoint for a node that was told to stop. */
+/* Asks once for a checkpoint before the node stops, which was told to. Workers stay at it if the
+ * job can go on without the node. */
 static void take_last(ps_attempt_node *node)
 {
     if (!node->last.is_asked) {
@@ -593,8 +600,8 @@ static bool is_told(const ps_attempt *a, size_t node)
     return cuts->stage == PS_CUT_NAMED && (have_all || !waits || !is_server(a, node));
 }
 
-/* Notes which workers cannot save their ranks any more. Their ranks go on from the checkpoint
- * before.
+/* Notes which workers cannot save their ranks any more, as they are lost or have ended: a
+ * checkpoint takes these ranks from the one before it. Does nothing if ranks are in step.
  */
 static void note_away(ps_attempt *a)
 {
@@ -672,7 +679,8 @@ static ps_status ask_for(ps_attempt *a, bool stays, uint64_t *clock)
     }
     (void)ps_cuts_want(cuts, stays);
     name_next(a);
-    /* one that is being collected is too old: the next is named when it is stored */
+    /* a checkpoint that is being collected is older than this request: another is named when it is
+     * stored */
     *clock = cuts->stage == PS_CUT_NAMED ? cuts->clock : clock_ahead(a);
     return ps_ok();
 }

@@ -5,7 +5,8 @@
  * or lease ends this. Tasks check and write chunks, one after the other for each node, while the
  * next chunks arrive.
  *
- * The files of a node's checkpoint come in the same way while the job trains, but only once.
+ * The files of a node's checkpoint are collected in the same way while the job trains, but a
+ * failure is not repeated: the checkpoint is skipped.
  */
 #include "services/coordinator/driver_impl.h"
 
@@ -38,11 +39,11 @@ struct ps_collect {
         checkpoint;     /* clock of the checkpoint that is collected; 0: the files of the attempt */
     uint64_t trace;     /* first step of the timeline of which the part is collected; else 0 */
     ps_collect **slot;  /* the node's pointer to this */
-    bool rescues;       /* it is that of a server after a loss: it may have to take it first */
-    bool of_copies;     /* and that of the server of which it has copies */
+    bool rescues;       /* of a server after a loss; asked again until it has its state */
+    bool of_copies;     /* the state is that of the server of which this one has copies */
     bool is_kept;       /* what a worker has kept of its contributions to the lost servers, and its
                          * ranks if these have state */
-    bool parks;         /* nothing yet: the ranks of a worker shall stand still; is_kept is set */
+    bool parks;         /* no files: makes the ranks of a worker stand still; is_kept is set */
     const char *folder; /* for its files */
     ps_strand *strand;  /* the node's strand, on which all its files are written */
     ps_intake intake;   /* used by tasks of the strand */
@@ -429,6 +430,6 @@ void ps_collect_stop(ps_collect *collect)
     } else if (c->stream) {
         ps_stream_cancel(c->stream);
     } else if (!c->is_ending) {
-        ps_loop_after(c->a->c->loop, &c->retry, 0); /* the timer frees it */
+        ps_loop_after(c->a->c->loop, &c->retry, 0); /* on_retry frees it */
     }
 }

@@ -29,7 +29,7 @@ struct ps_partitions {
     uint32_t count, done;
     stage *at;        /* (count) */
     uint32_t *holder; /* (count) of one that is GIVEN: the rank */
-    bool is_known;    /* the files that are there were found */
+    bool is_known;    /* the stored partitions were found */
     bool is_looking;
 };
 
@@ -144,7 +144,7 @@ static uint32_t choose(const ps_attempt *a, uint32_t rank)
 
     for (uint32_t i = p->count; i-- > 0;) {
         if (p->at[i] == GIVEN && p->holder[i] == rank) {
-            return i; /* it has not heard of it */
+            return i; /* the answer that gave it was lost */
         }
         unheld = p->at[i] == FREE ? i : unheld;
         lost = p->at[i] == GIVEN && ps_rank_is_lost(a, p->holder[i]) ? i : lost;
@@ -251,7 +251,8 @@ static void begin_storing(ps_attempt *a, const Psgd__V1__TakePartitionRequest *q
 
 /* --- questions ------------------------------------------------------------------------ */
 
-/* Checks that the rank of the process computes for this attempt. */
+/* Checks that the request is of a live worker of this attempt and names one of its ranks, and that
+ * the partition and the size of its records are within bounds. */
 static ps_status check_rank(const ps_attempt *a, const Psgd__V1__TakePartitionRequest *q)
 {
     size_t i = ps_commit_find(&a->commit, q->node_id);

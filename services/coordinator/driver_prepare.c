@@ -25,7 +25,7 @@ enum {
 };
 
 struct ps_prepare {
-    ps_attempt_node *node; /* NULL: the PreCommit was stopped; not for tasks, as that may be now */
+    ps_attempt_node *node; /* NULL: stopped, maybe while a task runs, so tasks do not read it */
     ps_attempt *a;
     bool is_worker;
     uint32_t rank, rank_count; /* of the node */
@@ -61,7 +61,8 @@ static void give_up(ps_prepare *p, ps_status why)
     ps_attempt_pump(p->a); /* may stop this stream */
 }
 
-/* Gives up because a file could not be read. */
+/* Gives up because a file could not be read. If it is one of the job's own checkpoint, the attempt
+ * is interrupted if it may be repeated: the next one takes a checkpoint that is whole. */
 static void give_up_reading(ps_prepare *p)
 {
     if (p->at != PS_PACKAGE_FILES && p->a->package->is_own) {
@@ -115,7 +116,7 @@ static void take_share(ps_prepare *p)
 
     if (p->is_worker && all->count > 0) {
         ps_package_files_of(p->a->package, p->rank, p->rank_count, &p->files);
-    } else { /* drawn, or not needed */
+    } else { /* the node draws the samples, or needs none */
         memcpy(p->files.sha256, all->sha256, sizeof p->files.sha256);
     }
 }
@@ -150,7 +151,8 @@ static void send_data(ps_prepare *p)
 
 static void go_on(ps_prepare *p);
 
-/* Reads the next bytes of a file that was learned. */
+/* Reads the next bytes of file `i` of those that were learned from the data set; `left` bytes of it
+ * are not read yet. */
 static ps_status read_learned(ps_prepare *p, size_t i, uint64_t left)
 {
     const ps_learned_part *part = &p->a->package->learned.at[i];
@@ -205,8 +207,8 @@ static ps_status open_table(ps_prepare *p, const char *path)
     return st;
 }
 
-/* The files that the receiver is sent in this step, of tables or of a checkpoint: those from *first
- * on, *count of them. */
+/* Returns the files from which the node is sent some in the present step: those of tables, or those
+ * of a checkpoint for its role. The node gets *count of them, from *first on. */
 static const ps_init_tables *files_to_send(const ps_prepare *p, size_t *first, size_t *count)
 {
     const ps_package *from = p->a->package;
@@ -222,7 +224,7 @@ static const ps_init_tables *files_to_send(const ps_prepare *p, size_t *first, s
     return files;
 }
 
-/* Reads the next bytes of such a file. */
+/* Reads the next bytes of the file of tables or of a checkpoint that is being sent. */
 static ps_status read_table(ps_prepare *p)
 {
     size_t first, count;
@@ -331,7 +333,7 @@ static bool send_file_piece(ps_prepare *p)
     return true;
 }
 
-/* Sends the next slices. Returns false if there are none. */
+/* Sends the next slices of the weights. Returns false if none are left. */
 static bool send_weights(ps_prepare *p)
 {
     Psgd__V1__PreCommitRequest q = PSGD__V1__PRE_COMMIT_REQUEST__INIT;

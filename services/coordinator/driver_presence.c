@@ -20,7 +20,7 @@
 static const int64_t again_us = 200000, dial_us = 1000000;
 
 struct ps_presence {
-    ps_attempt_node *node; /* NULL: it was stopped; freed when nothing of it is under way */
+    ps_attempt_node *node; /* NULL: stopped; freed when neither stream, task nor timer is left */
     ps_attempt *a;
     ps_stream *stream; /* NULL: none is open */
     ps_timer again;
@@ -28,14 +28,14 @@ struct ps_presence {
     bool was_heard;  /* the member has answered on a stream: it has the service */
     bool is_heard;   /* it has answered on the stream that is open; this ends the looking */
     bool is_looking; /* since a stream broke: the task runs, or the timer is armed */
-    bool is_armed;   /* the timer is */
+    bool is_armed;   /* the timer is armed */
     bool is_refused;
     char address[PS_COMMIT_ADDRESS_MAX];
 };
 
 static void look(ps_presence *p);
 
-/* Frees it if it was stopped and nothing of it is under way. */
+/* Frees the presence if it was stopped and has no stream, task or timer any more. */
 static void settle(ps_presence *p)
 {
     ps_attempt *a = p->a;
@@ -46,7 +46,7 @@ static void settle(ps_presence *p)
     }
 }
 
-/* Ends it by itself. */
+/* Ends the presence although nobody has stopped it. */
 static void leave(ps_presence *p)
 {
     p->node->presence = NULL;
@@ -76,7 +76,7 @@ static void on_end(void *arg, const ps_error *error)
     if (!p->node) {
         settle(p);
     } else if (!p->was_heard) {
-        leave(p); /* a member without the service: its lease has to do */
+        leave(p); /* the member lacks the service: only its lease tells of its end */
     } else if (!p->is_looking) {
         look(p);
     }
@@ -105,7 +105,7 @@ static void on_again(ps_event *event, bool ok)
     if (!p->node || !ok) {
         settle(p);
     } else if (!p->is_heard) {
-        look(p); /* a stream waits for its connection; it does not end if there is none */
+        look(p); /* a stream that finds no connection stays open, silently */
     }
 }
 
@@ -133,7 +133,8 @@ static void knocked(ps_task *task)
         ps_attempt_pump(a);
         ps_attempt_settle(a);
     } else {
-        /* It listens: a broken connection, or a process whose last descriptors are being closed. */
+        /* Something listens there: only the connection broke, or the process is ending and has not
+         * closed its last descriptors yet. */
         if (!p->stream) {
             open_stream(p);
         }
@@ -141,7 +142,8 @@ static void knocked(ps_task *task)
     }
 }
 
-/* Looks whether the member's process is there, again and again until it is heard or lost. */
+/* Starts a task that tests whether the member's address accepts connections. Repeated until the
+ * member answers on a stream, or is lost. */
 static void look(ps_presence *p)
 {
     p->is_looking = true;

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Writes into a server's answer the workers that it need not wait for. */
+/* Writes into a server's answer the ranks of lost workers, for which it need not wait. */
 static void name_lost(const ps_attempt *a, Psgd__V1__HeartbeatResponse *answer)
 {
     for (size_t i = 0; i < a->commit.count && answer->n_lost_workers < PS_LOST_MAX; i++) {
@@ -30,7 +30,7 @@ static bool is_at_end(const ps_attempt *a, const Psgd__V1__WorkerProgress *told)
 }
 
 /* Checks the reports of a worker process that says it has finished: each of its ranks must be at
- * the end of the job, or at the clock where all workers end early. */
+ * the end of the job, or at the clock where all workers end early. Otherwise fails the attempt. */
 static void check_end(ps_attempt *a, size_t node, int64_t now_us)
 {
     const ps_member *m = &a->commit.members[node];

@@ -69,7 +69,8 @@ static bool is_replayed(const ps_attempt *a, size_t node)
     return false;
 }
 
-/* Collects the files of the next server from rescue.at on, or stores what is here. */
+/* Collects the files of the next server from rescue.at on. If none is left, stores the gathered
+ * files as a checkpoint. */
 static void collect_next(ps_attempt *a)
 {
     while (a->rescue.at < a->commit.count &&
@@ -193,8 +194,8 @@ static void start_replay(ps_attempt *a)
     ps_tasks_submit(a->c->tasks, NULL, &r->task);
 }
 
-/* Collects what the next worker from rescue.at on has kept, and its ranks if these have state. Or
- * begins the replay; or if no server is to be replayed, collects from servers. */
+/* Collects what the next worker from rescue.at on has kept, and its ranks if these have state. If
+ * none is left, begins the replay; or if no server is to be replayed, collects from servers. */
 static void collect_next_kept(ps_attempt *a)
 {
     while (a->rescue.at < a->commit.count && is_server(a, a->rescue.at)) {
@@ -256,7 +257,8 @@ static void collect_files(ps_attempt *a)
     (a->rescue.lost_count > 0 || a->commit.conf.carries ? collect_next_kept : collect_next)(a);
 }
 
-/* Does so anew, as another server is lost. */
+/* Collects all files anew, as another server is lost. If a replay is running, that begins when it
+ * has ended. */
 static void collect_anew(ps_attempt *a)
 {
     for (size_t i = 0; i < a->commit.count; i++) {
@@ -264,7 +266,7 @@ static void collect_anew(ps_attempt *a)
             ps_collect_stop(a->nodes[i].saving);
         }
     }
-    if (a->rescue.is_replaying) { /* it uses the files of ranks */
+    if (a->rescue.is_replaying) { /* it reads the files of ranks */
         a->rescue.is_outdated = true;
     } else {
         collect_files(a);
@@ -287,7 +289,7 @@ static void collect(ps_attempt *a)
     if (a->rescue.has_failed) {
         st = ps_fail(PS_UNAVAILABLE, "a server does not say at which step it is");
     } else if (a->rescue.clock <= first_clock(a)) {
-        st = ps_ok(); /* nothing is lost */
+        st = ps_ok(); /* servers have nothing newer than what the attempt began with */
     } else {
         st = ps_checkpoint_gather(a->checkpoints.folder, a->folder,
                                   ps_checkpoint_step(a->plan, a->rescue.clock), a->number);
@@ -317,7 +319,7 @@ static void on_status(void *arg, const ps_error *error, const ProtobufCMessage *
             a->rescue.clock =
                 r->counters->version < a->rescue.clock ? r->counters->version : a->rescue.clock;
         } else {
-            /* it may be lost: its state is in a copy, or computed anew */
+            /* the server may be lost: its state is taken from a copy, or computed anew */
             node->is_unheard = true;
             a->rescue.has_failed = a->rescue.has_failed || !may_lack_servers(a);
         }
@@ -335,7 +337,7 @@ static void ask(ps_attempt *a)
     a->rescue.is_collecting = false;
     a->rescue.asks++;
     a->rescue.clock = UINT64_MAX;
-    a->rescue.asked = 1; /* until all are asked */
+    a->rescue.asked = 1; /* counts this loop, until all are asked */
     for (size_t i = 0; i < a->commit.count; i++) {
         ps_attempt_node *node = &a->nodes[i];
 
@@ -426,14 +428,14 @@ void ps_rescue_collected(ps_attempt_node *node, const ps_status *result)
 
     if (a->commit.stage == PS_STAGE_RESCUE &&
         (ps_is_ok(result) || giver(a, a->rescue.at) != node->index)) {
-        a->rescue.at += ps_is_ok(result); /* else it was lost meanwhile, and a copy is there */
+        a->rescue.at += ps_is_ok(result); /* else it was lost: a copy is collected */
         collect_next(a);
         return;
     }
     ps_checkpoint_discard_gathered(node);
     if (a->commit.stage == PS_STAGE_RESCUE && result->code == PS_FAILED_PRECONDITION &&
         a->rescue.asks < ASKS_MAX) {
-        ask(a); /* what was on its way when it said its clock has brought it further */
+        ask(a); /* contributions that arrived after it told its clock have moved it on */
         return;
     }
     end(a, result);

@@ -3,8 +3,8 @@
  * same step.
  *
  * The step is about three seconds ahead, so that every server learns of it in time. If one learns
- * of it too late, the others are told to forget it, and a later step is tried: what is known of a
- * job that has just begun is little. */
+ * of it too late, the others are told to forget it, and a later step is tried: the pace of a job
+ * that has just begun is known only roughly. */
 #include "services/coordinator/driver_impl.h"
 
 #include "common/base/clock.h"
@@ -146,8 +146,8 @@ static void ask(action *x, Psgd__V1__TablesAction what)
     settle(x);
 }
 
-/* Asks for a later step, if a server was there too late for the one before. Returns false if not:
- * the status says why. */
+/* Tries a later step, if a server was past the step when it learned of it. Returns false if no
+ * other step is tried: x->status says why. */
 static bool ask_later(action *x)
 {
     ps_attempt *a = x->a;

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TIMELINES_MAX = 64 }; /* files that a job has of them */
+enum { TIMELINES_MAX = 64 }; /* most timelines that a job may have */
 
 static bool is_training(const ps_attempt *a)
 {
@@ -166,7 +166,8 @@ void ps_traces_over(ps_attempt *a)
     ps_traces_end(a, &why);
 }
 
-/* Names the steps, so far ahead that nodes hear of them before. */
+/* Chooses the steps of the timeline, so far ahead that nodes hear of them in time. Fails if the job
+ * ends before the last of them. */
 static ps_status name_steps(ps_attempt *a)
 {
     uint64_t first = ps_attempt_clock_ahead(a), last = first + a->trace.steps;
@@ -231,7 +232,7 @@ void ps_traces_beat(ps_attempt *a, size_t node, Psgd__V1__HeartbeatResponse *ans
         a->trace.at = 0;
         collect_next(a);
     } else if (are_over(a) || (a->trace.stage == PS_TRACING_ASKED && is_pace_known(a))) {
-        ps_status st = name_steps(a); /* anew, if some nodes hear of them only now */
+        ps_status st = name_steps(a); /* again, if some node had not heard of the steps in time */
 
         if (!ps_is_ok(&st)) {
             ps_traces_end(a, &st);
@@ -258,7 +259,7 @@ static size_t timelines_of(const Psgd__V1__Job *job)
     return count;
 }
 
-/* Returns why there can be no timeline now. */
+/* Returns OK, or why no timeline can be recorded now. */
 static ps_status check(const ps_attempt *a)
 {
     if (!is_training(a)) {

@@ -81,8 +81,8 @@ static uint64_t memory_of(ps_live *job)
     return job->memory_bytes;
 }
 
-/* Returns whether the package does not fit beside the others. A package larger than the whole
- * budget is made when no other one is held. */
+/* Returns whether --max-memory has no room for the package beside those that are held. A package
+ * larger than the whole budget is made when no other one is held. */
 static bool lacks_memory(const ps_coordinator *c, uint64_t bytes)
 {
     uint64_t max = c->conf.max_memory_bytes;
@@ -210,7 +210,8 @@ static void try_start(look *l, ps_live *job)
     free(members);
 }
 
-/* Returns whether the job can possibly start now, so that a try is worth its time. */
+/* Returns whether to call try_start for the job: it can possibly start now, or it is to be told
+ * what it lacks, or may fail for lack of nodes. */
 static bool is_worth_it(look *l, const ps_live *job)
 {
     Psgd__V1__JobSpec spec;
@@ -225,8 +226,8 @@ static bool is_worth_it(look *l, const ps_live *job)
     if (spec.n_nodes == 0) {
         return ps_schedule_may_fit(&l->idle, &spec);
     }
-    /* If there are many, they take turns: the next pass continues after the last one that was
-     * tried. */
+    /* At most TRIES_MAX jobs with named nodes are tried in a pass. They take turns: the next pass
+     * continues after the last of them. */
     if (l->tries == TRIES_MAX || job->record.number <= l->c->named_tried) {
         return false;
     }
@@ -235,7 +236,8 @@ static bool is_worth_it(look *l, const ps_live *job)
     return true;
 }
 
-/* Tells the newest jobs, which were never told, that other jobs are before them. */
+/* Shows in the newest jobs, which show no reason for their wait yet, that other jobs are before
+ * them. */
 static void tell_newest(ps_coordinator *c)
 {
     for (ps_live *job = c->jobs.last; job && !job->is_active && job->told_us == 0 &&
@@ -281,7 +283,7 @@ static uint32_t wants_servers(const ps_live *job)
     return now.pservers > has ? now.pservers - has : 0;
 }
 
-/* Gives the nodes that no queued job waits for to jobs that want more. */
+/* Has idle nodes join running jobs that want more. Call it when no job is queued. */
 static void grow(look *l)
 {
     ps_live *next;

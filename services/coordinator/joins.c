@@ -22,7 +22,8 @@ struct ps_joins {
     ps_join_server *server;
 };
 
-/* Puts off who asks a coordinator that does not lead: the audit is the leader's. */
+/* Refuses a request to join for now, because this coordinator does not lead: only the leader has
+ * the audit. */
 static void put_off(ps_strbuf *out)
 {
     const ps_status why = ps_fail(PS_UNAVAILABLE, "this coordinator does not lead now; the token "

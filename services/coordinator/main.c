@@ -212,7 +212,7 @@ typedef struct program {
     ps_joins *joins;                    /* NULL: nobody may join */
     int64_t checkpoint_us;
     ps_event stop;  /* posted by the first signal */
-    ps_event saved; /* posted when there are last checkpoints */
+    ps_event saved; /* posted when no last checkpoint is awaited */
     ps_event down;  /* posted when the server is down */
     ps_signals signals;
     ps_supervisor supervisor;
@@ -352,8 +352,8 @@ static ps_status serve_ops(program *p)
                : ps_ok();
 }
 
-/* Serves the page. One that nobody asked for goes without its port: a second coordinator of a host
- * finds it taken. */
+/* Serves the web page. If it cannot and the user has not set --web, only logs that: a second
+ * coordinator of a host finds the default port taken. */
 static ps_status serve_page(program *p, const ps_address *bound)
 {
     ps_address self = *bound;
@@ -375,7 +375,7 @@ static ps_status serve_page(program *p, const ps_address *bound)
     return st;
 }
 
-/* Has nodes join, if there is an authority. */
+/* Begins to answer requests of nodes to join, if --pki names an authority. */
 static ps_status let_join(program *p, const settings *s, const ps_address *bound)
 {
     char listen[PS_ADDRESS_TEXT_BYTES];
@@ -507,7 +507,7 @@ static ps_status open_etcd(program *p, const settings *s, const char *listen)
     return ps_is_ok(&st) ? ps_etcd_create(s->registry, &files, &p->etcd) : st;
 }
 
-/* Reads which trackers may be called, and with what. */
+/* Reads which trackers may be called, and with which logins. */
 static ps_status find_trackers(const settings *s, const char *listen, ps_trackers_conf *out)
 {
     ps_address address;

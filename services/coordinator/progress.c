@@ -253,8 +253,8 @@ static uint32_t evaluations_done(const ps_attempt *a)
 }
 
 /* Updates the result from new evaluations: the mean over the workers, or the merged parts of a
- * split one. Publishes each evaluation that all have done and that was not published; of split ones
- * only the last. Returns whether there was one. */
+ * split one. Publishes each evaluation that all live ranks have done and that was not published
+ * yet; of split ones only the newest. Returns whether there was a new one. */
 static bool publish_evaluations(ps_attempt *a)
 {
     const Psgd__V1__JobEventKind kind = PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_METRICS;

@@ -159,7 +159,7 @@ static ps_status read_changed(ps_quotas *quotas)
         quotas->table = changed;
         pthread_mutex_unlock(&quotas->mutex);
         free(old.entries);
-        quotas->time = facts.st_mtim; /* before the read: a change meanwhile is read next time */
+        quotas->time = facts.st_mtim; /* as before the read, so that later changes are read */
         ps_log(PS_LOG_INFO, "quotas", "read %zu entries, %s", changed.count,
                PS_PATH_SHOWN(quotas->file));
     }

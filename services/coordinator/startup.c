@@ -50,7 +50,7 @@ static ps_status load_jobs(ps_coordinator *c)
     return ps_registry_each(c->registry, 0, states, take_up, c);
 }
 
-/* Ends a job that is not over in the registry, although its folder has the files of its end: the
+/* Ends a job that is not over in the registry, if its folder has the files of its end: then the
  * registry is older than the files. Running the job again would overwrite them. */
 static void take_end(ps_coordinator *c, ps_live *job)
 {

@@ -233,8 +233,9 @@ void ps_commit_full(ps_commit *c, size_t node, const ps_status *why, int64_t now
     }
 }
 
-/* Returns whether an answer with this code is of a node that is gone: nobody answers, or the
- * process is being stopped and has dropped the call or, once it held the attempt, the attempt. */
+/* Returns whether an answer with this code shows that the node is gone: nobody answers, or its
+ * process is being stopped. Such a process drops the call (CANCELLED) or, after CanCommit, the
+ * attempt that it holds (ABORTED). */
 static bool is_of_gone_node(const ps_commit *c, ps_code code)
 {
     return code == PS_UNAVAILABLE || code == PS_DEADLINE_EXCEEDED || code == PS_CANCELLED ||
@@ -333,7 +334,8 @@ static bool is_worker(const ps_member *m)
     return m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER;
 }
 
-/* Returns whether all workers that are not lost have reported that they finished. */
+/* Returns whether all workers that are not lost have reported that they finished, and no node that
+ * is not lost has reported a failure that another node may have caused. */
 static bool have_workers_finished(const ps_commit *c)
 {
     for (size_t i = 0; i < c->count; i++) {
@@ -375,8 +377,8 @@ static void finish_run(ps_commit *c, int64_t now_us)
     }
 }
 
-/* Handles a heartbeat that says that the node does not hold the attempt. One may have been sent
- * before the node was asked; two in a row are believed. */
+/* Handles a heartbeat that says that the node does not hold the attempt. The first one may have
+ * been sent before the node was reserved, so only two in a row are believed. */
 static void take_idle(ps_commit *c, size_t node, int64_t now_us)
 {
     ps_member *m = &c->members[node];
@@ -443,7 +445,8 @@ void ps_commit_seen(ps_commit *c, size_t node, int64_t now_us)
     c->members[node].seen_us = now_us;
 }
 
-/* Says the same whether the end was noticed, or the process that a supervisor started after it. */
+/* The message about a node whose process has ended. It is the same whether the coordinator noticed
+ * that the connection broke, or that another process of the node registered. */
 static const char process_ended[] = "its process has ended";
 
 void ps_commit_gone(ps_commit *c, size_t node, int64_t now_us)
@@ -467,8 +470,8 @@ void ps_commit_restarted(ps_commit *c, size_t node, uint64_t incarnation, int64_
         return;
     }
     if (is_in(c, PSGD__V1__JOB_STATE__JOB_STATE_CAN_COMMIT) && m->step <= PS_MEMBER_ASKED) {
-        /* The earlier process of the node was chosen. Nothing has begun, so the job can go back to
-         * the queue. */
+        /* The node has not answered CanCommit, so its earlier process holds nothing. The job goes
+         * back to the queue; if the user named the nodes, the new process may answer instead. */
         m->incarnation = 0;
         if (!c->conf.nodes_are_named) {
             ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_QUEUED, "NODE_RESTARTED", now_us,
@@ -546,8 +549,8 @@ static void expire(ps_commit *c, int64_t now_us)
     }
 }
 
-/* Returns whether the member's lease counts. Before PRE_COMMIT only the deadline of CanCommit
- * counts. */
+/* Returns whether a silence of lease_us makes the member lost: not before PRE_COMMIT, where only
+ * the deadline of CanCommit counts, and not when its files are collected. */
 static bool lease_runs(const ps_commit *c, const ps_member *m)
 {
     return c->stage == PS_STAGE_GOING && !m->is_lost && m->files != PS_FILES_HERE &&

@@ -27,8 +27,9 @@ void ps_commit_init_waits(ps_commit *c)
     ps_waits_init(&c->who_waits, workers, servers);
 }
 
-/* Returns the vertex of a member's first rank in the graph of waits. Writes the number of its
- * ranks; 0 if the ranks leave gaps, which is possible if they were read from a registry. */
+/* Returns the vertex of a member's first rank in the graph of waits. Writes the number of its ranks
+ * to *count; 0 if one of them lies outside the graph, which happens if the placements of a registry
+ * leave gaps between ranks. */
 static uint32_t vertex_of(const ps_commit *c, const ps_member *m, uint32_t *count)
 {
     const ps_waits *w = &c->who_waits;
@@ -87,8 +88,8 @@ static bool find_roots(const ps_commit *c, int64_t silent_us, int64_t now_us, bo
     return any;
 }
 
-/* Marks the members that hold up the nodes that gave up, unless they are marked already. A marked
- * member that itself gave up fails with its own message. */
+/* Marks the members that hold up the nodes that gave up, unless some are marked already. A member
+ * that gave up itself is not marked: it fails with its own error. */
 static void find_culprits(ps_commit *c, int64_t now_us)
 {
     bool *is_root = ps_xcalloc(c->count, sizeof *is_root);
@@ -144,8 +145,9 @@ static void describe(const ps_commit *c, const ps_member *m, int64_t now_us, cha
     snprintf(text, cap, "%s holds up the others%s", ps_member_name(m).text, why);
 }
 
-/* Returns the member whose message stands for all that gave up. This is one of two that wait for
- * each other, as at both ends of a broken connection; if there are none, the first one. */
+/* Returns the member whose error stands for those of all members that gave up; NULL: none has. It
+ * is one of two that wait for each other, as at both ends of a broken connection; if no two do, the
+ * first that gave up in the order of members. */
 static const ps_member *find_speaker(const ps_commit *c)
 {
     const ps_member *first = NULL;

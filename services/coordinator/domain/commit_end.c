@@ -177,8 +177,9 @@ static bool has_workers(const ps_commit *c)
     return has_all;
 }
 
-/* Returns whether what the job has trained is there: all servers, or those with their copies, or
- * what workers have kept; and the ranks, if these have state. */
+/* Returns whether the trained state can be rescued: each server is there, or the server that has
+ * its copies is, or all workers are, if they have kept what its state is computed of. If ranks have
+ * state of their own, all workers must be there in any case. */
 static bool has_servers(const ps_commit *c)
 {
     bool has_all = !c->conf.carries || has_workers(c);
@@ -210,8 +211,8 @@ void ps_commit_rescued(ps_commit *c, int64_t now_us)
 }
 
 /* Begins the end that belongs to the outcome. FAILED and CANCELLED are saved before nodes are told.
- * DONE is saved when its files are stored. QUEUED need not be saved, as a later process would
- * decide the same. */
+ * DONE is saved when its files are stored. QUEUED need not be saved before nodes are told, as a
+ * later process would decide the same. */
 static void begin_end(ps_commit *c, int64_t now_us)
 {
     c->blame_us = INT64_MAX;
@@ -261,8 +262,8 @@ void ps_commit_decide(ps_commit *c, Psgd__V1__JobState outcome, const char *reas
     va_end(ap);
 }
 
-/* Returns whether another attempt follows the loss of such nodes. Workers that are lost together
- * with servers do not end a job that would go on without them. */
+/* Returns whether another attempt follows a loss of workers, of servers, or of both. Workers that
+ * are lost together with servers need no restarts_workers if the policy survives their loss. */
 static bool may_restart(const ps_commit *c, bool of_workers, bool of_servers)
 {
     bool may_spare = of_servers && c->conf.survives_loss;
@@ -385,7 +386,7 @@ void ps_commit_expire(ps_commit *c, Psgd__V1__JobState outcome, ps_member_step s
 
         if (is_short_of(m, step)) {
             m->is_silent = step == PS_MEMBER_RESERVED;
-            m->is_lost = true; /* it is released, but nothing waits for it */
+            m->is_lost = true; /* the node gets an Abort, but nothing waits for its answer */
             ps_commit_note_role(m, &of_workers, &of_servers);
         }
     }
@@ -422,7 +423,8 @@ static const char *verb_of(const char *reason)
 }
 
 /* Returns whether the end of a node for this reason is no fault of the job: it was lost or told to
- * stop, or it failed for want of another node or of room on its disk. */
+ * stop, or it failed for want of another node or of room on its disk. Failures are the job's fault
+ * if earlier attempts have failed alike (conf.fails_alike). */
 static bool is_mendable(const ps_commit *c, const ps_member *m, const char *reason)
 {
     ps_code code = m->error.code;
@@ -465,7 +467,7 @@ static bool survives_without(const ps_commit *c, const ps_member *m)
            m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER && has_other_worker(c, m);
 }
 
-/* Gives up the files of a member that are not here. */
+/* Gives up those files of a member that are wanted but not collected yet. */
 static void lose_files(ps_commit *c, ps_member *m)
 {
     if (m->files == PS_FILES_ASKED || m->files == PS_FILES_HELD) {
@@ -579,7 +581,8 @@ void ps_commit_released(ps_commit *c, size_t node, int64_t now_us)
     ps_commit_settle(c, now_us);
 }
 
-/* Ends COLLECTING if all files have been collected or the time is over. */
+/* Ends COLLECTING if all files have been collected, or if the time is over and no files wait for
+ * room on a disk. */
 static void settle_collecting(ps_commit *c, int64_t now_us)
 {
     char names[PS_COMMIT_MESSAGE_MAX - 100];

@@ -94,7 +94,7 @@ void ps_commit_confess(ps_commit *c, const char *what, const char *why)
              why[0] ? ": " : "", why);
 }
 
-/* Changes DONE to CANCELLED, if a client gave up files of the job. */
+/* Changes the outcome DONE to CANCELLED, because a client gave up the files that wait for room. */
 static void give_up_done(ps_commit *c)
 {
     if (c->outcome == PSGD__V1__JOB_STATE__JOB_STATE_DONE) {
@@ -162,7 +162,7 @@ void ps_commit_retry(ps_commit *c, int64_t now_us)
             ps_commit_do_at(c, i, PS_COMMIT_COLLECT);
         }
     }
-    /* nodes get their full time, as the wait was for the coordinator's disk */
+    /* nodes get the full time of Collect again, as the wait for room has used it up */
     c->deadline_us = now_us + c->conf.collect_us;
 }
 

@@ -198,7 +198,8 @@ bool ps_state_is_final(Psgd__V1__JobState state)
            state == PSGD__V1__JOB_STATE__JOB_STATE_CANCELLED;
 }
 
-/* Returns the name of an enum's value without the prefix of all values. */
+/* Returns the name of an enum's value without `prefix`, which all its values have; "UNKNOWN" if
+ * there is no such value. */
 static const char *enum_name(const ProtobufCEnumDescriptor *type, int value, const char *prefix)
 {
     const ProtobufCEnumValue *v = protobuf_c_enum_descriptor_get_value(type, value);

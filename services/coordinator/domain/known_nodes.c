@@ -72,7 +72,8 @@ ps_node_entry *ps_nodes_find_address(const ps_nodes *nodes, const char *address,
     return NULL;
 }
 
-/* Returns the length of "0.1" in "0.1.4": what must agree. Without a second dot it is all of it. */
+/* Returns the length of major and minor version, such as "0.1" in "0.1.4", which must be the same
+ * in node and coordinator. If there is no second dot, it is the length of all. */
 static size_t minor_length(const char *version)
 {
     size_t major = strcspn(version, ".");
@@ -81,7 +82,7 @@ static size_t minor_length(const char *version)
 }
 
 /* Refuses a node of another minor version, whose protocol may be another one. A node that names no
- * version is not psgd's own; it is taken. */
+ * version is a program of others, and is accepted. */
 static ps_status check_version(const Psgd__V1__RegisterNodeRequest *req)
 {
     size_t n = minor_length(req->version);
@@ -123,8 +124,8 @@ static ps_status check(const Psgd__V1__RegisterNodeRequest *req)
     return ps_is_ok(&st) ? check_version(req) : st;
 }
 
-/* Returns whether the entry may be dropped for another node: no job holds the node, and the node is
- * not alive. */
+/* Returns whether the entry may be dropped for another node: no job holds the node, and it is not
+ * alive, or has sent no heartbeat within two intervals of its registration. */
 static bool gives_way(const ps_nodes *nodes, const ps_node_entry *node, int64_t now_us)
 {
     return node->holder[0] == '\0' &&
@@ -140,7 +141,8 @@ static void drop(ps_nodes *nodes, size_t at)
             (nodes->count - at) * sizeof(ps_node_entry *));
 }
 
-/* Makes room for one more node of `host`, by dropping an entry if need be. */
+/* Makes room for one more node of `host`. Drops the entry that was silent longest, if the list or
+ * the host's share is full. Fails if no entry may be dropped. */
 static ps_status make_room(ps_nodes *nodes, const char *host, int64_t now_us)
 {
     size_t of_host = 0, oldest = nodes->count;
@@ -188,8 +190,9 @@ static void insert(ps_nodes *nodes, const char *id, ps_node_entry **out)
 }
 
 /* Refuses a second process with the id of a node that is alive, as the two would replace each other
- * for ever. A restarted node is accepted: at once if it has the old address, else when the old
- * process has missed two heartbeats. */
+ * for ever; so too the late registration of a process that was started before the known one. A
+ * restarted node is accepted: at once if it has the old address or the old process has left, else
+ * when the old process has missed two heartbeats. */
 static ps_status check_twin(const ps_nodes *nodes, const ps_node_entry *node,
                             const Psgd__V1__RegisterNodeRequest *req, int64_t now_us)
 {
@@ -247,7 +250,8 @@ ps_status ps_nodes_register(ps_nodes *nodes, const Psgd__V1__RegisterNodeRequest
     return ps_ok();
 }
 
-/* Takes what the node reports that it uses; a report with a rate that is none is as no report. */
+/* Stores how much processor, memory and network the node reports to use. Discards a report in which
+ * a share or rate is negative or not finite. */
 static void note_load(ps_node_entry *node, const Psgd__V1__NodeLoad *load)
 {
     node->has_load = load && load->cpu >= 0 && isfinite(load->cpu) &&

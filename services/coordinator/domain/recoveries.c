@@ -43,7 +43,8 @@ bool ps_recovery_is_open(const Psgd__V1__Job *job)
     return job->n_recoveries > 0 && job->recoveries[job->n_recoveries - 1]->seconds <= 0;
 }
 
-/* Makes room for one more at the end of the list, and returns the place. */
+/* Returns the place of a new recovery at the end of the job's list. Drops the oldest one if the
+ * list has PS_RECOVERIES_KEPT. */
 static Psgd__V1__Recovery **grow(Psgd__V1__Job *job)
 {
     if (job->n_recoveries == PS_RECOVERIES_KEPT) {
@@ -72,7 +73,8 @@ static void name_lost(Psgd__V1__Recovery *r, const ps_commit *commit)
     }
 }
 
-/* Adds what a loss and a change of nodes have in common. */
+/* Adds a recovery to the job. Sets the fields that a loss and a planned change of nodes have in
+ * common. */
 static Psgd__V1__Recovery *add(Psgd__V1__Job *job, const ps_commit *commit, int64_t wall_us)
 {
     bool has_trained = commit->state >= PSGD__V1__JOB_STATE__JOB_STATE_RUNNING;
@@ -146,7 +148,7 @@ void ps_recovery_close(Psgd__V1__Job *job, uint64_t from_step, int64_t wall_us)
         seconds = at_least_0((double)wall_us * 1e-6 - seconds_of(r->notice_time));
         r->seconds = seconds > 1e-6 ? seconds : 1e-6; /* 0 stands for an open one */
         r->from_step = from_step;
-        r->step = r->step > from_step ? r->step : from_step; /* heartbeats told it later */
+        r->step = r->step > from_step ? r->step : from_step; /* heartbeats may lag behind */
         useful = useful_of(r, began_step, from_step);
         job->useful_seconds += useful;
         counts->seconds_lost += r->train_seconds - useful;
@@ -158,16 +160,16 @@ void ps_recovery_close(Psgd__V1__Job *job, uint64_t from_step, int64_t wall_us)
     counts->seconds_lost += longest;
 }
 
-/* Returns whether a node or the coordinator was lost. A node that stalled is there, and would stall
- * again. */
+/* Returns whether the recovery followed the loss of a node or of the coordinator. A node that
+ * stalled does not count as lost: it is still there, and would stall again. */
 static bool is_of_lost_node(const Psgd__V1__Recovery *r)
 {
     return (r->n_node_ids > 0 && strcmp(r->reason, "NODE_STALLED") != 0) ||
            strcmp(r->reason, "COORDINATOR_RESTARTED") == 0;
 }
 
-/* Returns whether the job went back at half the rate, of which spec.recovery.max_rollbacks is the
- * bound. */
+/* Returns whether the recovery is a rollback after a divergence. Rollbacks have a bound of their
+ * own, spec.recovery.max_rollbacks. */
 static bool is_of_divergence(const Psgd__V1__Recovery *r)
 {
     return strcmp(r->reason, "DIVERGED") == 0;

@@ -29,7 +29,7 @@ typedef struct kind {
 enum { KINDS = 2 };
 
 /* Splits the ranks of a job, and its processes, by kind: psgd's own first. Each kind that has ranks
- * has a process. */
+ * gets at least one process. */
 static void split(const Psgd__V1__JobSpec *spec, kind kinds[KINDS])
 {
     bool is_foreign = spec->model != NULL && spec->model->n_foreign > 0;
@@ -75,7 +75,8 @@ uint32_t ps_schedule_processes(const Psgd__V1__JobSpec *spec)
     return has_both && processes < KINDS ? KINDS : processes;
 }
 
-/* Returns with how many worker processes the job can begin, or go on after a loss. */
+/* Returns the least number of worker processes with which the job can begin or, if `is_after_loss`,
+ * go on. */
 static uint32_t least_processes(const Psgd__V1__JobSpec *spec, bool is_after_loss)
 {
     uint32_t most = ps_schedule_processes(spec);
@@ -91,7 +92,7 @@ bool ps_schedule_may_fit(const ps_idle *idle, const Psgd__V1__JobSpec *spec)
     uint32_t least = least_processes(spec, false);
     kind kinds[KINDS];
 
-    split(spec, kinds); /* workers of programs are not counted */
+    split(spec, kinds); /* idle->workers counts psgd's own workers only */
     least = kinds[0].processes < least ? kinds[0].processes : least;
     return least <= idle->workers && spec->pservers <= idle->pservers;
 }
@@ -148,8 +149,8 @@ void ps_schedule_suspects(const ps_nodes *nodes, char *buf, size_t cap)
 }
 
 /* Takes up to `want` idle nodes of a role, workers only for `loop`, in the order of ids, first
- * those that have missed no heartbeat. If there are fewer than `least`, appends a clause to `text`.
- * Returns their number. */
+ * those that have missed no heartbeat. If there are fewer than `least`, appends to `text` how many
+ * are missing and why. Returns the number of nodes taken. */
 static uint32_t pick(const ps_nodes *nodes, Psgd__V1__NodeRole role, const char *loop,
                      uint32_t want, uint32_t least, int64_t now_us, ps_member *members,
                      ps_strbuf *text)
@@ -225,8 +226,9 @@ static const char *holder_of(const char *const *held, const char *address)
     return NULL;
 }
 
-/* Takes `want` nodes of a role from those that the job names, in the job's order. After a loss only
- * those that may be chosen: the others are waited for. */
+/* Takes `want` nodes of a role from those that the job names, in the job's order. Leaves out nodes
+ * that another job holds and nodes without room, after a loss also those that may not be chosen
+ * yet. If too few remain, appends to `text` which are waited for, and returns false. */
 static bool pick_named(const ps_nodes *nodes, const ps_want *job, Psgd__V1__NodeRole role,
                        uint32_t want, const char *const *held, int64_t now_us, ps_member *members,
                        ps_strbuf *text)
@@ -264,7 +266,8 @@ static bool pick_named(const ps_nodes *nodes, const ps_want *job, Psgd__V1__Node
             }
             continue;
         }
-        /* A node of the other role is asked as well, and refuses with its name. */
+        /* The role is not compared with that of the registered node: a node of the other role
+         * refuses CanCommit, and the error names it. */
         members[got] = (ps_member){.role = role, .rank = got, .rank_count = 1};
         snprintf(members[got].address, sizeof members[got].address, "%s", wanted->address);
         if (node) {
@@ -294,7 +297,7 @@ static void deal_ranks(ps_member *members, uint32_t processes, uint32_t first, u
     }
 }
 
-/* Takes the worker processes of a job that names none and deals the ranks to them. Adds their
+/* Takes worker processes for a job that names no nodes, and deals the ranks to them. Adds their
  * number to *got. Returns whether they are enough. */
 static bool pick_workers(const ps_nodes *nodes, const ps_want *want, int64_t now_us,
                          ps_member *members, uint32_t *got, ps_strbuf *text)

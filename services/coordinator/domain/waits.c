@@ -27,7 +27,8 @@ void ps_waits_fini(ps_waits *w)
     *w = (ps_waits){0};
 }
 
-/* Adds edges to the vertices first + ranks[i], for ranks below `count`. */
+/* Adds edges to the vertices first + ranks[i], for ranks below `count`. Skips vertices that `has`
+ * marks, and marks those that it adds. */
 static void add(ps_wait_list *list, bool *has, uint32_t first, uint32_t count,
                 const uint32_t *ranks, size_t n)
 {
