@@ -39,7 +39,7 @@ struct ps_collect {
         checkpoint;     /* clock of the checkpoint that is collected; 0: the files of the attempt */
     uint64_t trace;     /* first step of the timeline of which the part is collected; else 0 */
     ps_collect **slot;  /* the node's pointer to this */
-    bool rescues;       /* of a server after a loss; asked again until it has its state */
+    bool rescues;       /* a server's state after a loss: asked for until it can give it */
     bool of_copies;     /* the state is that of the server of which this one has copies */
     bool is_kept;       /* what a worker has kept of its contributions to the lost servers, and its
                          * ranks if these have state */

@@ -257,8 +257,7 @@ static void collect_files(ps_attempt *a)
     (a->rescue.lost_count > 0 || a->commit.conf.carries ? collect_next_kept : collect_next)(a);
 }
 
-/* Collects all files anew, as another server is lost. If a replay is running, that begins when it
- * has ended. */
+/* Collects all files anew, as another server is lost. A replay that is running ends first. */
 static void collect_anew(ps_attempt *a)
 {
     for (size_t i = 0; i < a->commit.count; i++) {

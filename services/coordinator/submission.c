@@ -26,7 +26,8 @@ static void hash_spec(const Psgd__V1__JobSpec *spec, char hex[PS_CONTENT_HASH_BY
     free(bytes);
 }
 
-/* Returns the request id as the registry has it: that of one owner never finds another's job. */
+/* Returns the request id as the registry stores it: with the owner before it, so that it never
+ * finds a job of another owner. */
 static char *scope_request(const char *owner, const char *request_id)
 {
     size_t n = strlen(owner) + strlen(request_id) + 2;
@@ -173,7 +174,7 @@ void ps_submit_job(ps_coordinator *c, const ps_submit *submit)
     s->record.job->parameters = submit->parameters;
     ps_text_set(&s->record.job->owner, ps_access_owner(submit->owner, owner));
     if (c->jobs.queued >= PS_QUEUE_FRONT &&
-        /* a job that may wait gets the message in the next pass over the queue */
+        /* the next pass over the queue starts or fails a job that may not wait */
         !submit->no_queue) {
         ps_text_set(&s->record.job->reason, "WAITING_FOR_NODES");
         ps_text_set(&s->record.job->message, PS_QUEUE_BEHIND);

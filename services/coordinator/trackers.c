@@ -194,7 +194,8 @@ typedef struct news {
     char *run_id, *message;
 } news;
 
-/* Returns the job's message about a tracker; creates those up to it. */
+/* Returns the job's TrackerRun of tracker `index`. Adds it, and those before it, if the job lacks
+ * them. */
 static Psgd__V1__TrackerRun *run_of(Psgd__V1__Job *job, size_t index)
 {
     while (job->n_tracker_runs <= index) {
@@ -209,7 +210,8 @@ static Psgd__V1__TrackerRun *run_of(Psgd__V1__Job *job, size_t index)
     return job->tracker_runs[index];
 }
 
-/* Notes the news in the job, and shows it in an event, if it is news to the job. */
+/* Writes run id and message of a tracker into the job, and publishes an event if one of them has
+ * changed. */
 static void take_news(ps_event *event, bool ok)
 {
     news *n = PS_CONTAINER_OF(event, news, event);
@@ -229,7 +231,7 @@ static void take_news(ps_event *event, bool ok)
     free(n);
 }
 
-/* On the tracker's thread. */
+/* Passes what a tracker has told to the loop's thread. Called on the tracker's thread. */
 static void told(void *arg, const ps_track_news *what)
 {
     ps_trackers *t = arg;
@@ -261,7 +263,7 @@ static tracked *find(const ps_trackers *t, const ps_live *live)
     return job;
 }
 
-/* Begins to tell the trackers of a job: each but those of `skipped` (bits). */
+/* Begins to tell trackers of a job: each but those whose bits in `skipped` are set. */
 static tracked *begin(ps_trackers *t, const ps_live *live, const Psgd__V1__Job *msg,
                       unsigned skipped)
 {
@@ -285,7 +287,8 @@ static tracked *begin(ps_trackers *t, const ps_live *live, const Psgd__V1__Job *
     return job;
 }
 
-/* Has the rest sent, and forgets the job. */
+/* Tells the trackers the end of the job and of its files, and forgets the job. What they have not
+ * received yet is still sent. */
 static void end(ps_trackers *t, tracked *job, const Psgd__V1__Job *msg)
 {
     char folder[PS_FOLDER_MAX];
@@ -302,7 +305,8 @@ static bool has_begun(const Psgd__V1__Job *msg)
     return msg->start_time != NULL;
 }
 
-/* Returns whether an event is of an evaluation that was not seen before. */
+/* Returns whether an event is of an evaluation newer than the last one told; if so, notes it as
+ * told. */
 static bool is_evaluation(tracked *job, const Psgd__V1__Job *msg, Psgd__V1__JobEventKind kind)
 {
     if (kind != PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_METRICS ||
@@ -315,7 +319,8 @@ static bool is_evaluation(tracked *job, const Psgd__V1__Job *msg, Psgd__V1__JobE
     return true;
 }
 
-/* Tells of an evaluation that is being stored. */
+/* Tells the job's trackers of the evaluation in the change that is about to be stored, if it has a
+ * new one. */
 static void take_change(ps_trackers *t, const ps_live *live)
 {
     const ps_live_change *change = live->to_store;
@@ -390,7 +395,8 @@ static void send_stored(ps_trackers *t, tracked *job, const Psgd__V1__Job *msg, 
     }
 }
 
-/* Returns the trackers of a job that have all, as bits: those without a file. */
+/* Returns the trackers that have received everything of a job, as bits: those without a note
+ * file. */
 static unsigned complete(const ps_trackers *t, const Psgd__V1__Job *msg)
 {
     char note[PATH_BYTES], path[PS_TRACKED_NOTE_BYTES];
@@ -404,8 +410,8 @@ static unsigned complete(const ps_trackers *t, const Psgd__V1__Job *msg)
     return bits;
 }
 
-/* Goes on with a job that ended before its trackers had all. Removes the file of one that was
- * deleted. Returns whether there is such a job. */
+/* Sends the rest of a job that ended before its trackers had received everything. If the job was
+ * deleted, removes the note file. Returns false if there is no such job. */
 static bool go_on_with_ended(ps_trackers *t, const char *job_id, const char *note)
 {
     ps_record record = {0};
@@ -424,7 +430,7 @@ static bool go_on_with_ended(ps_trackers *t, const char *job_id, const char *not
     return is_there;
 }
 
-/* Goes on with the jobs that are over, by the files of their first trackers. */
+/* Sends the rest of those jobs that are over and of which a note file is left. */
 static void go_on_with_files(ps_trackers *t)
 {
     char path[PATH_BYTES], before[PS_COORDINATOR_ID_MAX] = "";
@@ -432,7 +438,7 @@ static void go_on_with_files(ps_trackers *t)
     int count;
 
     snprintf(path, sizeof path, "%s/trackers", t->c->conf.data_dir);
-    count = scandir(path, &names, NULL, alphasort); /* those of a job are neighbours */
+    count = scandir(path, &names, NULL, alphasort); /* sorted: files of a job are neighbours */
     for (int i = 0; i < count; i++) {
         char job_id[PS_COORDINATOR_ID_MAX];
         const char *dot = strrchr(names[i]->d_name, '.');

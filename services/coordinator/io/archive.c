@@ -299,7 +299,7 @@ static ps_status write_trace(ps_archive *w)
     bool is_written = false;
     ps_status st;
 
-    for (uint32_t i = 0; i < workers; i++) { /* most ranks are no first ones */
+    for (uint32_t i = 0; i < workers; i++) { /* only first ranks of workers have parts */
         ps_artifacts_worker_trace_name(parts[i].text, i);
     }
     for (uint32_t i = 0; i < servers; i++) {
@@ -352,7 +352,7 @@ static ps_status list_logs(ps_archive *w)
     return st;
 }
 
-/* Writes all files but the model. */
+/* Writes summary and manifest. Adds these and the logs to the job's files. */
 static ps_status write_rest(ps_archive *w)
 {
     const Psgd__V1__ArtifactKind summary = PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_SUMMARY;

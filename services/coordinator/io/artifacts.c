@@ -126,8 +126,9 @@ static bool is_folder(const char *path)
     return lstat(path, &s) == 0 && S_ISDIR(s.st_mode);
 }
 
-/* Removes a folder of a deleted job, if the registry does not know the job any more. Otherwise
- * gives the folder its old name. */
+/* Removes a folder of a deleted job, if the registry does not know the job any more. If the
+ * registry still has the job, gives the folder its old name; if it cannot tell, leaves the
+ * folder. */
 static void sweep_deleted(const char *data_dir, const char *name, ps_known known)
 {
     char jobs[PS_FOLDER_MAX], folder[PS_FOLDER_MAX];

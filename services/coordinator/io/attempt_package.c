@@ -21,7 +21,8 @@
 /* most values of a block that the coordinator draws in its own memory: 2 GiB */
 static const size_t values_max = (size_t)1 << 29;
 
-/* Finds the folder of the data set. Returns NOT_FOUND without a data path. */
+/* Writes the folder of the data set; "" if the data set has no files. Returns NOT_FOUND if it has
+ * files and the coordinator has no data path. */
 static ps_status find_folder(const ps_plan *plan, const char *data_path, char *folder, size_t cap)
 {
     if (ps_data_file_count(&plan->data_conf) == 0) {
@@ -66,7 +67,8 @@ void ps_package_files_of(const ps_package *package, uint32_t first, uint32_t cou
     ps_data_files_sum(out);
 }
 
-/* Checks that a file of a job still has the digest that the coordinator stored. */
+/* Checks that a file of a job still has the SHA-256 that the coordinator stored; "": none was
+ * stored. */
 static ps_status check_sum(const char *path, const char *sha256)
 {
     char hex[PS_SHA256_HEX_BYTES];
@@ -80,7 +82,8 @@ static ps_status check_sum(const char *path, const char *sha256)
     return st;
 }
 
-/* Finds the files to start from. Checks those that the coordinator stored. */
+/* Finds the files of spec.init_from and spec.init_tables. Checks the SHA-256 of those that the
+ * coordinator has stored. */
 static ps_status find_inits(ps_package *p)
 {
     const ps_plan *plan = p->conf.plan;
@@ -104,7 +107,8 @@ static ps_status find_inits(ps_package *p)
     return ps_wrap(st, plan->spec->n_init_tables > 0 ? "init_tables" : "init_from");
 }
 
-/* Replaces what the job starts from. `from` is malloc's. Without tables of its own. */
+/* Sets spec.init_from to `from`, which it frees, and forgets the files that were found for the
+ * earlier value. */
 static void start_from(ps_package *p, char *from)
 {
     Psgd__V1__JobSpec *spec = p->conf.plan->spec;
@@ -118,8 +122,8 @@ static void start_from(ps_package *p, char *from)
 }
 
 /* Finds the files to go on from: those of the newest checkpoint of the job's own that is whole and
- * not after conf.rollback_limit, or of its oldest. Returns NOT_FOUND if there is none; the plan
- * then is as before. */
+ * not after conf.rollback_limit, or of its oldest. Fails if there is none; the plan then is as
+ * before. */
 static ps_status find_own(ps_package *p)
 {
     Psgd__V1__JobSpec *spec = p->conf.plan->spec;

@@ -132,8 +132,8 @@ static bool take_text(const json_t *json, const char *name, char *out, size_t ca
     return text != NULL && ps_name_is_safe(text) && (size_t)snprintf(out, cap, "%s", text) < cap;
 }
 
-/* Takes what the last evaluation said. Returns the first member that is missing or wrong, or NULL,
- * also if there is none of them. */
+/* Reads the members about the last evaluation, if `metric` is there. Returns the name of the first
+ * one that is missing or wrong; NULL: none is. */
 static const char *take_value(const json_t *json, uint64_t steps_max, ps_checkpoint_facts *out)
 {
     const json_t *value = json_object_get(json, "value");
@@ -157,7 +157,8 @@ static const char *take_value(const json_t *json, uint64_t steps_max, ps_checkpo
                                                                                : "evaluated_step";
 }
 
-/* Returns the first member that is missing or wrong, or NULL. */
+/* Reads the members of state.json. Returns the name of the first one that is missing or wrong;
+ * NULL: none is. */
 static const char *take_facts(const json_t *json, ps_checkpoint_facts *out)
 {
     const uint64_t steps_max = UINT64_C(1000000000000);
@@ -420,7 +421,7 @@ static void drop_parts(const ps_checkpoint_conf *conf, uint32_t count)
         if (ps_is_ok(&st)) {
             st = ps_dir_remove(path);
         }
-        (void)st; /* a manifest does not list it */
+        (void)st; /* the manifest does not list the file, so it only takes room */
     }
 }
 
@@ -461,7 +462,8 @@ static bool is_gathered(const ps_checkpoint_conf *conf, const char *name)
     return false;
 }
 
-/* Copies a file of the checkpoint before. */
+/* Copies the file `name` of the checkpoint `before` to the gathered files, and describes it in
+ * *out. */
 static ps_status copy_file(const ps_checkpoint_conf *conf, const ps_checkpoint *before,
                            const char *name, ps_manifest_file *out)
 {
@@ -483,9 +485,8 @@ static ps_status copy_file(const ps_checkpoint_conf *conf, const ps_checkpoint *
 
 /* Where ranks are not in step: gives a rank that could not save itself the file that it has in the
  * newest checkpoint that is whole. It goes on from there, and servers do not add again what they
- * have of its steps since. Writes the names of all ranks' files to names (workers), and appends to
- * files
- * (*count). */
+ * have of its steps since. Writes the names of all ranks' files to names (workers), and appends the
+ * copied files to files (*count). */
 static ps_status fill_ranks(const ps_checkpoint_conf *conf, char (*names)[PS_CHECKPOINT_NAME_MAX],
                             ps_manifest_file *files, size_t *count)
 {
@@ -581,7 +582,8 @@ static void forget(const char *job_folder, uint64_t step)
     }
 }
 
-/* Removes what the job does not keep. Only checkpoints that are whole count as kept. */
+/* Removes the checkpoints that spec.checkpoint does not keep, and those of a rescue if a newer one
+ * follows. Damaged checkpoints do not count, and are not removed. */
 static void retain(const ps_checkpoint_conf *conf)
 {
     const Psgd__V1__CheckpointSpec *spec = conf->plan->spec->checkpoint;
@@ -654,7 +656,7 @@ static void take_back(const ps_checkpoint_conf *conf, const char *name, const ch
 
     if (lstat(conf->gathered, &what) == 0) {
         ps_checkpoint_discard(conf->gathered);
-    } else { /* it has got its name already */
+    } else { /* the folder has its final name already */
         forget(conf->job_folder, conf->facts.step);
     }
     if (ps_is_ok(&st) && aside[0] != '\0' && rename(aside, to) != 0) {

@@ -77,7 +77,7 @@ static ps_channel *channel_for(errand *e)
     return etcd->channel;
 }
 
-/* Returns whether another member may answer. */
+/* Returns whether the member did not answer, so that another one may. */
 static bool is_silence(const ps_status *st)
 {
     return st->code == PS_UNAVAILABLE || st->code == PS_DEADLINE_EXCEEDED ||
@@ -180,8 +180,9 @@ static int64_t min_us(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Says that no member answers. gRPC does not tell what is wrong with a handshake; until the first
- * answer a probe of each member does. */
+/* Returns UNAVAILABLE for an errand that no member has answered. gRPC does not tell why a TLS
+ * handshake fails; so, until a member has answered for the first time, probes each member to find
+ * out. */
 static ps_status silent(const errand *e)
 {
     ps_etcd *etcd = e->etcd;

@@ -41,8 +41,8 @@ void ps_etcd_txn_destroy(ps_etcd_txn *txn)
     }
 }
 
-/* Returns the place of an earlier operation on this key, or a new place. NULL: PS_ETCD_OPS_MAX are
- * in use. etcd refuses a transaction with two puts of one key. */
+/* Returns the place for an operation: of a put, that of an earlier put of this key; else a new
+ * place. NULL: PS_ETCD_OPS_MAX are in use. etcd refuses a transaction with two puts of one key. */
 static op *op_for(ps_etcd_txn *txn, const char *key, bool is_put)
 {
     op *o;
@@ -221,7 +221,7 @@ static void take(void *arg, const ProtobufCMessage *reply)
     } else {
         const Etcdserverpb__KeyValue *kv = marked(a->order, r);
 
-        a->is_done = kv != NULL; /* by an earlier call that got no answer */
+        a->is_done = kv != NULL; /* an earlier call did it, whose answer was lost */
         a->revision = kv ? kv->mod_revision : 0;
     }
 }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <zlib.h>
 
-/* Parsed, a timeline takes ten times its text. */
+/* TEXT_MAX is small, as a parsed timeline takes ten times the memory of its text. */
 enum { SUMMARY_MAX = 16 << 20, PIECE = 1 << 16, TEXT_MAX = 32 << 20 };
 
 ps_status ps_explain_read_summary(const char *folder, ps_explain_rank *ranks, size_t *n)

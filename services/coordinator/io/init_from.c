@@ -20,7 +20,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Reads the record of a job that the caller may see. */
+/* Reads the record of a job. Fails if where->caller may not see the job; NULL: it is not
+ * checked. */
 static ps_status load_seen(const ps_init_where *where, const char *job_id, ps_record *out)
 {
     ps_status st = ps_registry_load(where->reader, job_id, out);
@@ -29,7 +30,7 @@ static ps_status load_seen(const ps_init_where *where, const char *job_id, ps_re
                                           : st;
 }
 
-/* Reads the checkpoint that the plan names; fini it after success. */
+/* Reads the checkpoint of a job at `step`; fini it after success. */
 static ps_status read_checkpoint(const ps_init_where *where, const char *job_id, uint64_t step,
                                  bool is_thorough, ps_checkpoint *out)
 {
@@ -122,7 +123,7 @@ static ps_status find_of_checkpoint(const ps_init_where *where, const char *job_
     return st;
 }
 
-/* Finds the file of a path in the job's specification. */
+/* Writes the path of a file that a specification names relative to --data-path. */
 static ps_status find_below(const ps_init_where *where, const char *from,
                             char path[PS_INIT_PATH_MAX])
 {
@@ -149,7 +150,8 @@ ps_status ps_init_find(const ps_init_where *where, const ps_plan *plan, char pat
     return job_id ? find_of_job(where, job_id, path, sha256) : find_below(where, from, path);
 }
 
-/* Whether a checkpoint that the job goes on from is there, and its own. */
+/* Checks that the checkpoint in spec.init_from, if it names one, is there, and that the job can go
+ * on from it. */
 static ps_status check_checkpoint(const ps_init_where *where, const ps_plan *plan)
 {
     ps_init_tables servers = {0}, ranks = {0};
@@ -281,7 +283,8 @@ ps_status ps_init_check_tables(const ps_init_where *where, const ps_plan *plan)
 
 /* --- checkpoints ------------------------------------------------------------------- */
 
-/* A job goes on only where it computes the same. */
+/* Checks that the checkpoint is of job_id and that the plan computes the same as it; else a job
+ * cannot go on from it. */
 static ps_status check_facts(const ps_checkpoint_facts *facts, const ps_plan *plan,
                              const char *job_id)
 {

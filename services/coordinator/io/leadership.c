@@ -82,7 +82,7 @@ static void know(ps_leadership *l, const char *leader, const ps_status *why)
     pthread_mutex_unlock(&l->mutex);
 }
 
-/* Waits; returns false if the thread is to end. */
+/* Waits for `us`. Returns false, without a further wait, if the thread is to end. */
 static bool pause_for(ps_leadership *l, int64_t us)
 {
     int64_t at_us = ps_clock_us() + us;
@@ -108,7 +108,8 @@ static void take_lease(void *arg, const ProtobufCMessage *reply)
     l->ttl_us = r->ttl * 1000000;
 }
 
-/* Gets a lease. */
+/* Gets a lease from etcd. Its time counts from the sending of the request, so here it ends no later
+ * than in etcd. */
 static ps_status grant(ps_leadership *l)
 {
     Etcdserverpb__LeaseGrantRequest q = ETCDSERVERPB__LEASE_GRANT_REQUEST__INIT;
@@ -135,7 +136,7 @@ static void revoke(ps_leadership *l, int64_t lease)
     q.id = lease;
     st = ps_etcd_call(l->conf.etcd, &etcdserverpb__lease__descriptor, "LeaseRevoke", &q.base,
                       ps_clock_us() + farewell_us, NULL, NULL);
-    if (!ps_is_ok(&st) && st.code != PS_NOT_FOUND) { /* then etcd ends it, later */
+    if (!ps_is_ok(&st) && st.code != PS_NOT_FOUND) { /* etcd ends it when its time is over */
         ps_log(PS_LOG_WARN, "leader", "give a lease back: %s", st.text);
     }
 }
@@ -187,7 +188,8 @@ static ps_status look(ps_leadership *l, holder *h)
                         ps_clock_us() + answer_us, take_holder, h);
 }
 
-/* Creates the key, unless there is one. An answer that was lost shows in the next look. */
+/* Creates the key, unless there is one. If the answer is lost, the next call of look() shows
+ * whether the key was created. */
 static ps_status create_key(ps_leadership *l)
 {
     ps_etcd_txn *txn = ps_etcd_txn_create();

@@ -171,7 +171,8 @@ static bool find_trace(const ps_leaver *who, const char *name, Psgd__V1__Artifac
            ps_left_file_is_trace(who, name);
 }
 
-/* Returns whether the node leaves this file of the attempt. Its log may have any name. */
+/* Returns whether the node leaves this file of the attempt, and writes the most bytes that it may
+ * have to *most. The node's log may have any name. */
 static bool find_of_attempt(const ps_leaver *who, const char *name, Psgd__V1__ArtifactKind kind,
                             uint64_t *most)
 {
@@ -183,8 +184,8 @@ static bool find_of_attempt(const ps_leaver *who, const char *name, Psgd__V1__Ar
            (who->is_server ? find_of_server : find_of_worker)(who, name, kind, most);
 }
 
-/* Most bytes that the state of so many values has: weights, optimizer, sums, residuals and
- * replicas, of each worker where servers keep that. */
+/* Returns the most bytes of a file of state in a checkpoint: weights, optimizer, sums, residuals
+ * and replicas of all values, and what servers keep of them for each worker. */
 static uint64_t state_bytes(const ps_leaver *who)
 {
     uint64_t values = who->plan->layout.param_count,
@@ -236,7 +237,8 @@ static bool find_of_checkpoint(const ps_leaver *who, const char *name, Psgd__V1_
            find_of_server(who, name, kind, most);
 }
 
-/* The contributions that a rank of the worker has kept; its state, with contributions. */
+/* Returns whether the file is one that a worker gives after a loss: the contributions that a rank
+ * has kept, or, if ranks have state, the state of a rank, which may contain contributions. */
 static bool find_kept(const ps_leaver *who, const char *name, Psgd__V1__ArtifactKind kind,
                       uint64_t *most)
 {

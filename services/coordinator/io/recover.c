@@ -95,7 +95,7 @@ static ps_status read_summary(const char *folder, const char *job_id, Psgd__V1__
     }
     if (ps_is_ok(&st)) {
         ps_text_set(&ps_job_progress(job)->waiting_for,
-                    ""); /* the summary was written before the end was set */
+                    ""); /* the summary may name nodes that were waited for when it was written */
         *out = job;
     } else {
         protobuf_c_message_free_unpacked(message, NULL);

@@ -47,7 +47,7 @@ static void *run(void *arg)
         ps_status st = ps_registry_etcd_read(a->registry, &revision);
 
         took_us = ps_clock_us() - begin_us;
-        if (!ps_is_ok(&st)) { /* what is missing is read by whoever leads */
+        if (!ps_is_ok(&st)) { /* ps_registry_etcd_lead reads what is missing */
             ps_log(PS_LOG_DEBUG, "registry", "cannot read ahead: %s", st.text);
         } else if (revision != seen) {
             ps_log(PS_LOG_DEBUG, "registry", "read ahead to revision %lld of etcd in %.3f s",
