@@ -423,8 +423,7 @@ static ps_status does_not_train(const ps_attempt *a)
 }
 
 /* Returns whether the job has an earlier checkpoint, from which a rank that cannot save itself now
- * can go on.
- */
+ * can go on. */
 static bool has_stored(const ps_attempt *a)
 {
     return a->job->record.job->progress != NULL && a->job->record.job->progress->checkpoints > 0;
@@ -564,8 +563,7 @@ static void last_is_told(ps_checkpoint_wait *wait, const ps_status *result, uint
 }
 
 /* Returns whether the job restarts after the loss of a node of this role, and so can go on without
- * this node when it stops.
- */
+ * this node when it stops. */
 static bool goes_on_without(const ps_attempt_node *node)
 {
     const Psgd__V1__RecoverySpec *recovery = node->a->plan->spec->recovery;
@@ -601,8 +599,7 @@ static bool is_told(const ps_attempt *a, size_t node)
 }
 
 /* Notes which workers cannot save their ranks any more, as they are lost or have ended: a
- * checkpoint takes these ranks from the one before it. Does nothing if ranks are in step.
- */
+ * checkpoint takes these ranks from the one before it. Does nothing if ranks are in step. */
 static void note_away(ps_attempt *a)
 {
     for (size_t i = 0; i < a->commit.count && !ps_plan_is_in_step(a->plan); i++) {

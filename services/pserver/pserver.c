@@ -75,8 +75,8 @@ static void count(ps_pserver *p)
     }
 }
 
-/* Logs what has counted since the beginning of the job. Under a deterministic policy each
- * contribution has to. */
+/* Logs the ledger of the job: the number and hash of the contributions to each slice. If they
+ * differ between slices, this is an error under a deterministic policy. */
 static void tell_ledger(ps_pserver *p)
 {
     const ps_server_counts *c = &p->counts;
@@ -248,7 +248,7 @@ static void forget_cut(ps_pserver *p)
     p->cut.clock = 0;
 }
 
-/* Gives the node the checkpoint when all threads have answered. */
+/* When all threads have answered, gives the node the checkpoint, or the first failure. */
 static void end_cut(ps_pserver *p)
 {
     uint64_t clock = p->cut.clock;
@@ -287,7 +287,8 @@ static void part_saved(void *arg, ps_server_cut *cut)
     end_cut(p);
 }
 
-/* Adds the files of all ranks, if this server keeps what they have said. */
+/* Adds a file for each rank to the checkpoint, made of what the rank reported with its
+ * contributions, if this server keeps these reports. */
 static ps_status add_ranks(ps_pserver *p, uint64_t clock)
 {
     const ps_session *session = ps_node_session(p->node);
@@ -323,8 +324,9 @@ static ps_status add_ranks(ps_pserver *p, uint64_t clock)
     return st;
 }
 
-/* Begins to take a checkpoint: now and as of the beginning of the clock if it `rescues`, then of
- * the copies if it is of these. */
+/* Begins to take the checkpoint `clock` in place of an earlier one; 0: none. If it `rescues`, takes
+ * it at once, with the state as it was when the clock began; `of_copies`: the state of the server
+ * of which this one has copies. */
 static void take(ps_pserver *p, uint64_t clock, bool stays, bool rescues, bool of_copies)
 {
     const ps_session *session = ps_node_session(p->node);

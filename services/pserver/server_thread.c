@@ -164,16 +164,16 @@ static ps_status load(ps_server_thread *t)
         st = ps_wrap(ps_store_load(t->store, s->states[i]->data, s->states[i]->len),
                      "checkpoint, file %" PRIu32 " of servers", i);
     }
-    if (!ps_plan_is_in_step(s->plan)) { /* an attempt begins with all ranks */
+    if (!ps_plan_is_in_step(s->plan)) { /* a new attempt has all ranks again */
         ps_store_find_workers(t->store);
     }
     return s->state_count > 0 && ps_is_ok(&st) ? ps_wrap(ps_store_load_end(t->store), "checkpoint")
                                                : st;
 }
 
-/* Returns whether the ranks of the checkpoint can go on from this part of it: they have brought
- * everything before its clock. If they are not in step, each has a clock of its own, and a rank
- * that was lost has brought less. */
+/* Returns whether ranks can go on from this part of the checkpoint. If they are in step, the part
+ * must be at the session's first clock, or still have its state at that clock. If they are not,
+ * each rank has a clock of its own, and nothing is compared. */
 static bool fits(const ps_server_thread *t)
 {
     uint64_t clock = ps_store_clock(t->store), first = t->session->first_clock;
@@ -365,7 +365,7 @@ ps_status ps_server_thread_at_clock(ps_server_thread *t, uint64_t clock, ps_stor
 
 /* ---- Checkpoints ---- */
 
-/* A part that is saved, on its way to the home loop. */
+/* The saved state of a part, on its way to the home loop. */
 typedef struct saving {
     ps_event event;
     ps_server_thread *t;
@@ -399,7 +399,8 @@ static ps_status write_slice(void *arg, uint32_t place, size_t at, uint32_t n)
     return ps_snapshot_put(t->cut_weights, at * sizeof *values, values, n * sizeof *values);
 }
 
-/* Writes the part, in a copy of the process. */
+/* Writes the part's state to `fd` and its weights to t->cut_weights. Runs in a copy of the process
+ * (ps_snapshot_begin). */
 static ps_status write_part(void *arg, int fd)
 {
     ps_server_thread *t = arg;
@@ -409,7 +410,8 @@ static ps_status write_part(void *arg, int fd)
     return ps_is_ok(&st) ? each_slice(t, write_slice, t) : st;
 }
 
-/* On the thread. */
+/* Begins to save the part and posts the result to the home loop. `store` NULL: the part cannot be
+ * saved at that clock. Runs on the thread. */
 static void save_part(void *arg, uint64_t clock, ps_store *store)
 {
     ps_server_thread *t = arg;
@@ -573,7 +575,7 @@ static void add_counts(void *arg)
     sum->traffic.messages_out += traffic.messages_out;
     sum->ledgers_differ += ps_store_ledger(store, &sum->has_no_ledger, &sum->ledger);
     if (c->t->conf.beside != NULL) {
-        return; /* what is done to a copy is counted where it is done first */
+        return; /* the other counters have what the server of the shards has done, not its copy */
     }
     ps_table_counters_add(&sum->rows, &rows);
     ps_store_counters_add(&sum->store, ps_store_counters_of(store));

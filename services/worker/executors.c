@@ -58,7 +58,7 @@ static void end(executing *x, ps_status st)
         ps_executors_stop(all);
     }
     if (--all->running == 0) {
-        ps_loop_post(all->conf.loop, &all->over); /* not from within a call of the owner */
+        ps_loop_post(all->conf.loop, &all->over); /* posted: the owner may be calling */
     }
 }
 
@@ -181,7 +181,8 @@ static void answered(void *arg, const ps_error *error, const ProtobufCMessage *r
     }
 }
 
-/* Brings the records that are there, and asks for a partition. */
+/* Sends the records of the partition that was computed, or why it failed, if there is one, and asks
+ * for another partition. */
 static void ask(executing *x)
 {
     const ps_executors *all = x->all;
@@ -267,7 +268,7 @@ void ps_executors_stop(ps_executors *all)
         executing *x = &all->ranks[i];
 
         if (x->has_ended || x->is_starting) {
-            continue; /* `started` ends it */
+            continue; /* a rank that is starting ends in `started` */
         }
         ps_executor_stop(x->executor);
         if (x->call != NULL) {

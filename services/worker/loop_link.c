@@ -41,7 +41,7 @@ struct ps_loop_rank {
     ps_loop_memory *memory;
     float *weights; /* in the memory */
     ps_foreign_loop ops;
-    uint64_t clock; /* in hand */
+    uint64_t clock; /* given to the program last */
 };
 
 /* --- the program ------------------------------------------------------------- */
@@ -69,7 +69,8 @@ static void *watch(void *arg)
             ps_log(PS_LOG_INFO, "loop", "the program leaves");
             (void)kill(getpid(), SIGTERM);
         } else if (n == 0 || getppid() != link->program) {
-            /* Its children may still have the socket, so its end alone is not enough. */
+            /* Children of the program may hold its end of the socket open after it has ended, so
+             * the id of this process's parent is compared too. */
             end_too(has_ended);
         }
     }
@@ -160,8 +161,8 @@ void ps_loop_link_over(ps_loop_link *link, const ps_status *why)
 
 /* --- a rank ------------------------------------------------------------------- */
 
-/* Puts weights into the memory and says so. The socket has room: a program is told of a clock when
- * it has answered the one before. */
+/* Copies weights into the shared memory and tells the program. The socket has room: the program is
+ * told of a clock only after it has answered the one before. */
 static void give(ps_loop_rank *r, uint32_t kind, uint64_t clock, const float *weights)
 {
     ps_loop_message m = {.kind = kind, .rank = r->rank, .value = clock};

@@ -45,7 +45,8 @@ static void ready(ps_exchange *exchange, uint32_t first_variable, uint32_t count
     }
 }
 
-/* The gate waits for an acknowledgement that stands for those of all outboxes. */
+/* Waits until the packets in all outboxes are acknowledged: the gate waits for one acknowledgement,
+ * which stands for all of them. */
 static void drain(ps_exchange *exchange)
 {
     ps_mesh_exchange *x = of(exchange);
@@ -70,7 +71,7 @@ static void take_kept(ps_exchange *exchange, uint32_t variable, ps_state_in *in)
 
 static void begin_at(ps_exchange *exchange, uint64_t clock, bool has_weights)
 {
-    assert(has_weights); /* of a mesh nobody gives weights */
+    assert(has_weights); /* in a mesh nobody sends weights */
     ps_mesh_worker_start_at(&of(exchange)->me, clock);
 }
 
@@ -302,7 +303,8 @@ void exchange_end_if_over(ps_mesh_exchange *x)
     }
 }
 
-/* Ends the outboxes when they have sent what they have. */
+/* Begins the end: each outbox closes its stream when all of its packets are acknowledged, or is cut
+ * after step_ms. */
 static void begin_end(ps_mesh_exchange *x)
 {
     x->stopping = true;

@@ -47,7 +47,8 @@ void peer_forget_inboxes(ps_mesh_exchange *x)
     }
 }
 
-/* Returns whether the machine can take the packet now. */
+/* Returns whether the machine can take the packet now. Of a step that has not begun here, it takes
+ * packets up to the inbox's share of PEER_EARLY_BYTES, but at least one. */
 static bool may_take(const ps_mesh_exchange *x, const peer_inbox *inbox, const ps_packet *packet)
 {
     size_t room = PEER_EARLY_BYTES / (x->peers > 1 ? x->peers - 1 : 1);

@@ -154,7 +154,8 @@ static void on_message(void *arg, const ProtobufCMessage *message, ps_payload *p
 
 /* --- acknowledgements ---------------------------------------------------------- */
 
-/* Sends an acknowledgement if one is due and the call can send. */
+/* Acknowledges the packets that were taken since the last acknowledgement, if there are any and the
+ * call can send. */
 static void tell(void *arg, ps_call *call)
 {
     Psgd__V1__ExchangeResponse ack = PSGD__V1__EXCHANGE_RESPONSE__INIT;

@@ -40,7 +40,7 @@ struct ps_rank {
     ps_event trained, closed;
     uint64_t cut_at; /* of a rank that has not started: ps_rank_cut_at */
     uint64_t owed;   /* the checkpoint that was asked for and has not been taken; 0: none */
-    bool stays;      /* the same */
+    bool stays;      /* asked for with cut_at */
 
     /* Memory that ps_rank_progress lends. */
     Psgd__V1__WorkerProgress progress;
@@ -156,7 +156,7 @@ static ps_status make_mesh(ps_rank *r)
     return st;
 }
 
-/* A rank that is saved, on its way to the loop. */
+/* The saved state of a rank, on its way to the loop. */
 typedef struct saving {
     ps_event event;
     ps_rank *rank;
@@ -168,7 +168,7 @@ static void on_saved(ps_event *self, bool ok)
 {
     saving *x = PS_CONTAINER_OF(self, saving, event);
 
-    if (ok) { /* the rank is there: `trained` comes after it */
+    if (ok) { /* the rank still exists: `trained` is posted later */
         x->rank->owed = x->rank->owed == x->clock ? 0 : x->rank->owed;
         x->rank->conf.saved(x->rank->conf.arg, x->rank->conf.rank, x->clock, x->state, x->weights);
     } else {
@@ -178,7 +178,7 @@ static void on_saved(ps_event *self, bool ok)
     free(x);
 }
 
-/* Called on the trainer's thread. */
+/* Passes the saved state of the rank to the loop. Called on the trainer's thread. */
 static void post_saved(void *arg, uint64_t clock, ps_snapshot state, ps_snapshot weights)
 {
     ps_rank *r = arg;
@@ -258,7 +258,7 @@ void ps_rank_destroy(ps_rank *r)
     free(r);
 }
 
-/* Called on the trainer's thread. */
+/* Tells the loop that the trainer has ended. Called on the trainer's thread. */
 static void post_trained(void *arg)
 {
     ps_rank *r = arg;
@@ -319,7 +319,7 @@ bool ps_rank_cut_at(ps_rank *r, uint64_t clock, bool stays)
     if (r->is_training) {
         return ask_for_cut(r, clock, stays);
     }
-    r->cut_at = clock; /* of a rank that has ended nothing comes of it */
+    r->cut_at = clock; /* without effect if the rank has ended */
     r->stays = stays;
     return clock == 0 || r->exchange == NULL;
 }
@@ -554,7 +554,7 @@ static void fill_past(const ps_plan *plan, const ps_trainer_evaluation *from, st
     }
 }
 
-/* Lends the evaluations before number `last`. */
+/* Lends those evaluations before number `last` that the trainer still has. */
 static void lend_past(ps_rank *r, uint32_t last)
 {
     uint32_t first = last > PS_EVALUATIONS_KEPT ? last - PS_EVALUATIONS_KEPT + 1 : 1;

@@ -28,10 +28,10 @@ struct ps_worker {
     float **copies;  /* (rank_count) weights; NULL: the rank uses the session's */
     Psgd__V1__WorkerProgress **progress; /* (rank_count) lent by progress() */
     bool is_running;                     /* from run until all ranks have ended */
-    bool is_collected; /* after all ranks had ended; the job is done with this worker */
+    bool is_collected; /* collect() came after all ranks had ended */
     bool releasing;
     ps_status result;  /* the first failure of the ranks that have ended */
-    bool has_diverged; /* it is because a loss, gradient or weight is not finite */
+    bool has_diverged; /* `result` is that a loss, gradient or weight is not finite */
     uint64_t cut;      /* clock of the checkpoint that is being taken; 0: none */
     uint32_t cut_left; /* ranks that have not been saved for it */
 };
@@ -82,7 +82,8 @@ static void keep_files(ps_worker *w)
     }
 }
 
-/* Notes that one of the ranks that had to save themselves has done so, or does not. */
+/* Counts a rank that has saved itself for the checkpoint, or never will. After the last one, tells
+ * the node that the checkpoint is complete. */
 static void one_less(ps_worker *w)
 {
     uint64_t clock = w->cut;
@@ -93,8 +94,9 @@ static void one_less(ps_worker *w)
     }
 }
 
-/* If a rank has ended without the checkpoint that is being taken, gives it up, or where ranks are
- * not in step goes on without the rank. */
+/* Looks for ranks that have ended and have not saved themselves for the checkpoint that is being
+ * taken. For such a rank gives the checkpoint up, or, if ranks are not in step, goes on without the
+ * rank. */
 static void look_for_owed(ps_worker *w)
 {
     ps_status ended = ps_fail(PS_FAILED_PRECONDITION, "a rank has ended");
@@ -210,7 +212,7 @@ static void cut(void *state, uint64_t clock, bool stays)
     for (uint32_t i = 0; i < w->rank_count; i++) {
         is_ahead = ps_rank_cut_at(w->ranks[i], clock, stays) && is_ahead;
     }
-    if (!is_ahead) { /* what other ranks save for it is not wanted */
+    if (!is_ahead) { /* on_saved drops what other ranks save for it */
         w->cut = 0;
         ps_node_checkpoint_fail(w->node, clock, &late);
     }
@@ -270,7 +272,7 @@ static void on_computed(void *arg, const ps_status *result)
     }
 }
 
-/* Prepares for a job that computes. */
+/* Creates the executors for a job that computes. */
 static ps_status prepare_executors(ps_worker *w, const ps_session *session)
 {
     const ps_executors_conf conf = {

@@ -66,8 +66,7 @@ static void tell_audit(void *state, const ps_ended_call *end)
 {
     const ps_coordinator *c = state;
 
-    if (c->audit) { /* one that does not lead refuses all calls, and leaves the file to the leader
-                     */
+    if (c->audit) { /* NULL: this coordinator does not lead, and the file is the leader's */
         ps_audit_add(c->audit, end);
     }
 }

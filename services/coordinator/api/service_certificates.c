@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes of an answer that gRPC's bound of a message allows. */
+/* Most bytes of an answer: with more, the revocation lists are left out, as gRPC bounds
+ * messages. */
 enum { ANSWER_MAX = 3 << 20 };
 
 typedef struct renewal {
@@ -68,7 +69,7 @@ static void issued(ps_task *task)
     free(r);
 }
 
-/* Returns why a node may not ask now. */
+/* Returns OK, or why the node may not ask for a certificate now. */
 static ps_status check(ps_coordinator *c, const ps_node_entry *node, const ps_call *call, size_t n)
 {
     int64_t pause_us = c->conf.cert_life_s * 1000000 / 20;

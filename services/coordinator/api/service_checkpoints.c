@@ -45,7 +45,8 @@ typedef struct listing {
     ps_status status;
 } listing;
 
-/* Reads a checkpoint. Returns whether it is whole; then *facts is set. */
+/* Reads the checkpoint at `step` into *out. Returns whether it is whole: then sets *facts, else
+ * out->damage. */
 static bool fill(const char *folder, uint64_t step, Psgd__V1__Checkpoint *out,
                  ps_checkpoint_facts *facts)
 {

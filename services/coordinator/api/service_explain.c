@@ -41,7 +41,7 @@ struct ps_explaining {
     uint32_t attempt;
     ps_trace_wait wait;
 
-    /* What is known. While the task runs, the members below belong to it. */
+    /* What is found out. While the task runs, the members below belong to it. */
     ps_task task;
     ps_status status;
     ps_record record;        /* of a job that is over */
@@ -124,7 +124,8 @@ static bool takes_rounds(const Psgd__V1__JobSpec *spec)
     return update != NULL && update->local != NULL;
 }
 
-/* Takes the exchange apart by the timeline, and foretells what would be. */
+/* Finds by the timeline which parts of the exchange take how long, and foretells the pace with
+ * other settings. Fails if the clocks of nodes may differ too much. */
 static ps_status take_apart(ps_explaining *x, const Psgd__V1__JobSpec *spec)
 {
     ps_status st = ps_explain_read_timeline(x->folder, x->timeline, &x->steps, x->times, x->n);
@@ -143,7 +144,8 @@ static ps_status take_apart(ps_explaining *x, const Psgd__V1__JobSpec *spec)
     return st;
 }
 
-/* Finds the newest timeline of a job that is over. */
+/* Finds the last timeline in the files of a job that is over; leaves out timelines that are too
+ * large. */
 static void find_timeline(ps_explaining *x)
 {
     const Psgd__V1__Job *job = x->record.job;
@@ -170,7 +172,7 @@ static ps_status read_job(ps_explaining *x)
     }
     if (ps_is_ok(&st)) {
         st = ps_explain_read_summary(x->folder, x->ranks, &x->n);
-        if (!ps_is_ok(&st)) { /* the job there is */
+        if (!ps_is_ok(&st)) { /* the job exists: not NOT_FOUND */
             st = ps_fail(PS_FAILED_PRECONDITION, "job %s has no times to explain: %s",
                          x->record.job->id, st.text);
         }
@@ -206,7 +208,8 @@ static void worked(ps_task *task)
     finish(PS_CONTAINER_OF(task, ps_explaining, task));
 }
 
-/* Has a task read files. Timelines are read one after the other, as each takes much memory. */
+/* Starts the task that reads the job's files. Such tasks run one after the other, as a timeline
+ * takes much memory. */
 static void start_work(ps_explaining *x)
 {
     x->task = (ps_task){.run = work, .done = worked};
@@ -240,7 +243,7 @@ static const char *node_of(const ps_attempt *a, uint32_t rank)
     return "";
 }
 
-/* Notes what the ranks have reported. Returns their number. */
+/* Writes the last reports of all ranks to `ranks`. Returns their number. */
 static size_t note(const ps_live *live, ps_explain_rank *ranks)
 {
     Psgd__V1__WorkerProgress *list = ps_xcalloc(PS_LOST_MAX, sizeof *list);
@@ -277,7 +280,8 @@ static void recorded(ps_trace_wait *wait, const ps_status *result, const char *n
     start_work(x);
 }
 
-/* Looks what the ranks did meanwhile. */
+/* Ends the measurement: compares the reports of ranks with those of its beginning. If the exchange
+ * bounds the job and the client allows it, records a timeline; else answers. */
 static void measured(ps_event *self, bool ok)
 {
     ps_explaining *x = PS_CONTAINER_OF(self, ps_explaining, timer.event);
@@ -311,7 +315,7 @@ static void measured(ps_event *self, bool ok)
     ps_attempt_trace(live->attempt, STEPS, &x->wait);
 }
 
-/* Returns why the job cannot be measured now. */
+/* Returns OK, or why the job cannot be measured now. */
 static ps_status check(const ps_coordinator *c, const ps_live *live)
 {
     size_t count = 0;
@@ -379,7 +383,7 @@ void ps_explaining_end(ps_coordinator *c)
     }
 }
 
-/* Has a task read a job that is over. */
+/* Explains a job that is over, by a task that reads its files. */
 static void look_back(ps_coordinator *c, const char *job_id, ps_call *call)
 {
     ps_held share = {0};

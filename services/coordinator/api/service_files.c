@@ -139,7 +139,7 @@ static void start_task(ps_reclaim *r)
     ps_tasks_submit(r->c->tasks, NULL, &r->task);
 }
 
-/* Copies the list of logs that heartbeats are filling now. */
+/* Lists the logs of the running attempt, which grow by heartbeats, in r->logs. */
 static void note_logs(ps_reclaim *r, const Psgd__V1__Job *job)
 {
     Psgd__V1__Artifact artifact = PSGD__V1__ARTIFACT__INIT;
@@ -234,8 +234,8 @@ static void send_piece(ps_reclaim *r, ps_buf *buf)
                  1, on_sent, r);
 }
 
-/* Checks that the wanted files exist. Returns false if the call was refused because one does
- * not. */
+/* Checks that the wanted file exists, unless it may come later, and that `offset` is not beyond its
+ * end. Otherwise refuses the call and returns false. */
 static bool check_list(ps_reclaim *r)
 {
     r->is_listed = true;
@@ -255,7 +255,7 @@ static bool check_list(ps_reclaim *r)
     return true;
 }
 
-/* Takes the result of a listing. Returns false if the call was refused. */
+/* Adds what the task has listed to the items. Returns false if the call was refused. */
 static bool take_list(ps_reclaim *r)
 {
     for (size_t i = 0; i < r->log_count; i++) {
@@ -281,7 +281,8 @@ static void free_list(ps_reclaim *r)
     ps_record_fini(&r->record);
 }
 
-/* Sends the piece, or goes on after a listing. `goes_on`: the call was not refused. May free r. */
+/* Handles the end of the task: sends the piece, or goes on after a listing unless take_list has
+ * refused the call (`goes_on` false). May free r. */
 static void take_result(ps_reclaim *r, ps_buf *buf, bool goes_on)
 {
     if (!ps_is_ok(&r->status) && buf) {

@@ -60,8 +60,8 @@ static void loaded(ps_task *task)
     free(l);
 }
 
-/* Answers the call with the job as it is now, or as the registry has it, if the caller may do
- * `what`. */
+/* Calls `answer` with the job: as it is now if it is not over, else as the registry has it. Refuses
+ * the call if the caller may not do `what`. */
 static void answer_job(ps_coordinator *c, ps_call *call, const char *job_id, ps_access what,
                        answer_fn *answer)
 {
@@ -147,8 +147,8 @@ static bool is_request_id(const char *id)
     return n <= PS_REQUEST_ID_MAX;
 }
 
-/* Checks the model to start from. Every failure is reported as a violation of
- * spec.init_from. */
+/* Checks the files that the job starts from. Reports a failure as a violation of spec.init_from or
+ * spec.init_tables. */
 static ps_status check_init(const ps_coordinator *c, const ps_principal *owner, const ps_plan *plan,
                             ps_error *error)
 {
@@ -197,7 +197,7 @@ typedef struct submission {
     ps_task task;
     ps_held held;
     char *request_id;
-    /* as submitted; and completed with what the files of the data set say, or NULL */
+    /* as submitted; and with the facts that were read from the data set, or NULL */
     Psgd__V1__JobSpec *spec, *full;
     ps_plan *plan;
     ps_principal owner;
@@ -264,7 +264,7 @@ static ps_status check_memory(submission *s)
                    s->plan->layout.param_count, (unsigned long long)bytes, (unsigned long long)max);
 }
 
-/* Refuses time-outs within which no heartbeat that is late would come. */
+/* Refuses time-outs shorter than PS_LEASE_BEATS heartbeats: a late heartbeat would break them. */
 static ps_status check_timeouts(submission *s)
 {
     const Psgd__V1__TimeoutSpec *t = s->plan->spec->timeouts;
@@ -304,7 +304,8 @@ static bool add_files(void *arg, ps_record *record)
     return true;
 }
 
-/* Sums up the files of the owner's jobs that are over. */
+/* Sums up the bytes of files of the owner's jobs that are over, if the owner has a quota for
+ * them. */
 static ps_status count_files(submission *s)
 {
     const uint32_t over = 1u << PSGD__V1__JOB_STATE__JOB_STATE_DONE |
@@ -319,7 +320,7 @@ static ps_status count_files(submission *s)
                : ps_registry_each(s->held.c->reader, 0, over, add_files, s);
 }
 
-/* Completes the job's code, if its submitter may bring some. */
+/* Checks that the submitter may bring code, if the job has some, and completes it in `spec`. */
 static ps_status take_code(submission *s, Psgd__V1__JobSpec *spec)
 {
     ps_status st = ps_ok();
@@ -402,14 +403,14 @@ static bool has_bounds(const ps_amounts *most)
     return false;
 }
 
-/* Checks what the owner may have. Writes a failure to s->quota. */
+/* Checks the job against the owner's quotas. Writes a failure to s->quota. */
 static void check_quota(submission *s)
 {
     ps_coordinator *c = s->held.c;
     const ps_amounts wanted = {.of = {[PS_QUOTA_JOBS] = 1,
                                       [PS_QUOTA_WORKERS] = s->plan->spec->workers,
                                       [PS_QUOTA_PARAMETERS] = s->plan->layout.param_count,
-                                      [PS_QUOTA_ARTIFACT_BYTES] = 1}}; /* not known, some */
+                                      [PS_QUOTA_ARTIFACT_BYTES] = 1}}; /* not known yet */
     ps_amounts most, used = {.of = {[PS_QUOTA_ARTIFACT_BYTES] = s->stored_bytes}};
     ps_quota kind = PS_QUOTA_JOBS;
     ps_status st;
@@ -417,7 +418,7 @@ static void check_quota(submission *s)
     s->quota.status = ps_ok();
     ps_quotas_of(c->quotas, &s->owner, &most);
     if (!has_bounds(&most)) {
-        return; /* nothing is counted: all jobs of the queue would have to be looked at */
+        return; /* counting would walk over all jobs in the queue for nothing */
     }
     ps_submit_count(c, &s->owner, &used);
     st = ps_quotas_check(&s->owner, &most, &used, &wanted, &kind);
@@ -500,7 +501,8 @@ void ps_serve_submit_job(void *service, const ProtobufCMessage *request, ps_payl
 /* how long a call waits for a checkpoint, and at most */
 enum { CHECKPOINT_MS = 60000, CHECKPOINT_MS_MAX = 3600000 };
 
-/* A call that waits for a checkpoint, and until earlier decisions are stored. */
+/* A call of CancelJob that waits for a checkpoint, if one was asked for, and until the end of the
+ * job is stored. */
 typedef struct cancellation {
     ps_change change;
     ps_held held;
@@ -565,7 +567,7 @@ static void cancelled(void *arg, const ps_status *result)
     free(x);
 }
 
-/* Answers when what was decided is stored. */
+/* Answers when all changes before are stored, and so the end that was decided. */
 static void answer_decided(cancellation *x)
 {
     x->change.apply = change_nothing;
@@ -574,7 +576,8 @@ static void answer_decided(cancellation *x)
     ps_writer_submit(x->held.c->writer, &x->change);
 }
 
-/* Cancels the job, also if its client has gone; without a checkpoint the job trains on. */
+/* Handles the end of the wait for the checkpoint: cancels the job if it is stored, even if the
+ * client has gone; otherwise refuses the call, and the job trains on. */
 static void checkpointed(ps_checkpoint_wait *wait, const ps_status *result, uint64_t step)
 {
     cancellation *x = PS_CONTAINER_OF(wait, cancellation, wait);

@@ -11,7 +11,7 @@
 
 enum {
     PAGE_BYTES_MAX = 2 << 20, /* most bytes of a page: below the limit of every gRPC client */
-    UNSEEN_MAX = 2000         /* jobs of others that a call reads: it then ends its page */
+    UNSEEN_MAX = 2000         /* most jobs of others that a call reads before it ends its page */
 };
 
 typedef struct listing {
@@ -86,7 +86,8 @@ static const ps_live *next_live(const listing *l, const ps_live *at)
     return at;
 }
 
-/* Returns the index of the first record from `at` on that shows no live job, or count. */
+/* Returns the index of the first record from `at` on whose job is not live, as live jobs are shown
+ * by themselves; count: there is none. */
 static size_t next_record(const listing *l, size_t at)
 {
     while (at < l->count && ps_jobs_find(&l->held.c->jobs, l->records[at].job->id)) {
@@ -111,7 +112,7 @@ static bool append(page *p, const listing *l, Psgd__V1__Job *job, uint64_t numbe
 /* Merges records and live jobs, newest first. A job that is both is shown as it is now. */
 static void fill(const listing *l, page *p)
 {
-    uint64_t end = l->has_more ? l->end : 0; /* jobs below are not known */
+    uint64_t end = l->has_more ? l->end : 0; /* jobs below this number were not read */
     const ps_live *live = next_live(l, l->held.c->jobs.last);
     size_t i = next_record(l, 0);
     bool has_room = true;

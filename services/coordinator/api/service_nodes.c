@@ -99,8 +99,9 @@ void ps_serve_list_nodes(void *service, const ProtobufCMessage *request, ps_payl
     free(disks);
 }
 
-/* Remembers by which certificate the node has called. A connection keeps the one with which it
- * began, so the end of a renewed one stays until the node connects again. */
+/* Stores the serial of the certificate by which the node called, and when it ends. If the serial is
+ * as before, the end stays as RenewCertificate has set it: a connection keeps its old certificate
+ * after a renewal. */
 static void note_credential(ps_node_entry *node, const ps_call *call)
 {
     if (strcmp(node->credential, ps_call_credential(call)) != 0) {
@@ -222,7 +223,7 @@ void ps_serve_heartbeat(void *service, const ProtobufCMessage *request, ps_paylo
         (!told || !told->attempt || ps_attempt_number(told->attempt) != q->attempt ||
          !ps_attempt_has(told->attempt, q->node_id))) {
         reply.directive = PSGD__V1__NODE_DIRECTIVE__NODE_DIRECTIVE_ABORT;
-        /* not wanted: the node must not send it again */
+        /* the log is not wanted: "all stored" keeps the node from sending it again */
         reply.log_stored = q->log_offset + q->log_bytes.len;
     }
     for (ps_live *job = c->jobs.active; job; job = next) {

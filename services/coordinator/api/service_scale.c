@@ -38,7 +38,8 @@ static void set_numbers(Psgd__V1__Job *job, uint32_t processes, uint32_t pserver
     job->scaled_pservers = pservers;
 }
 
-/* Ends the attempt, also if the client has gone; without a checkpoint the job trains on. */
+/* Handles the end of the wait for the checkpoint: ends the attempt if it is stored, even if the
+ * client has gone; otherwise refuses the call, and the job trains on. */
 static void checkpointed(ps_checkpoint_wait *wait, const ps_status *result, uint64_t step)
 {
     scaling *s = PS_CONTAINER_OF(wait, scaling, wait);
@@ -60,7 +61,7 @@ static void checkpointed(ps_checkpoint_wait *wait, const ps_status *result, uint
     free(s);
 }
 
-/* Returns whether the number of a role is allowed. If not, refuses the call. */
+/* Returns whether the wanted number of nodes is from 1 to `most`. If not, refuses the call. */
 static bool is_allowed(ps_call *call, const char *job_id, const char *field, uint32_t n,
                        uint32_t most, const char *why)
 {
@@ -82,7 +83,8 @@ static uint32_t named(const Psgd__V1__JobSpec *spec, Psgd__V1__NodeRole role)
     return n;
 }
 
-/* Checks the numbers, and fills in those that stay. If they are wrong, refuses the call. */
+/* Checks the wanted numbers of processes and servers, and writes them to *s; one that is not given
+ * stays as it is. If a number is wrong, refuses the call and returns false. */
 static bool check(ps_call *call, const Psgd__V1__Job *job, const Psgd__V1__ScaleJobRequest *q,
                   scaling *s)
 {
@@ -137,14 +139,14 @@ static ps_idle count_members(const ps_live *live)
     return n;
 }
 
-/* Returns whether there are nodes for the numbers: those that the job has, and idle ones. If not,
- * refuses the call. */
+/* Returns whether there are nodes for the wanted numbers: those that the job has, and idle ones. If
+ * not, refuses the call. */
 static bool has_nodes(ps_coordinator *c, ps_call *call, const ps_live *live, const scaling *s)
 {
     ps_idle there, here = count_members(live);
 
     if (live->record.job->spec->n_nodes > 0) {
-        return true; /* they are waited for */
+        return true; /* the job waits for the nodes that it names */
     }
     ps_schedule_count(&c->nodes, ps_coordinator_now_us(c), &there);
     there.workers += here.workers;
@@ -159,7 +161,7 @@ static bool has_nodes(ps_coordinator *c, ps_call *call, const ps_live *live, con
     return false;
 }
 
-/* Scales a job that trains. */
+/* Scales a job that trains: asks for a checkpoint at which the workers stay. */
 static void begin(ps_coordinator *c, ps_call *call, ps_live *live,
                   const Psgd__V1__ScaleJobRequest *q, const scaling *numbers)
 {
@@ -201,7 +203,7 @@ void ps_serve_scale_job(void *service, const ProtobufCMessage *request, ps_paylo
 
         if (here.workers == s.processes && here.pservers == s.pservers) {
             set_numbers(live->record.job, s.processes, s.pservers);
-            answer(call, live->record.job); /* it has them already */
+            answer(call, live->record.job); /* the job has these numbers already */
         } else if (has_nodes(c, call, live, &s)) {
             begin(c, call, live, q, &s);
         }

@@ -117,7 +117,7 @@ static void take_event(ps_watcher *w)
         ps_call_finish(w->call);
         forget(w);
     } else {
-        /* none of the events up to `stored` can be read */
+        /* the events up to `stored` are damaged: skip them */
         w->cursor = w->stored > w->cursor ? w->stored : w->cursor;
         pump(w);
     }
@@ -166,7 +166,8 @@ static void pump(ps_watcher *w)
     }
 }
 
-/* Checks that the client may watch the job. Returns false if the call was refused. */
+/* Refuses the call and returns false if the coordinator stops, or if there are too many watchers in
+ * all or of the client's address. */
 static bool may_watch(const ps_coordinator *c, ps_call *call, const char *job_id)
 {
     char client[PS_CLIENT_HOST_MAX];

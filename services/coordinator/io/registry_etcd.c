@@ -60,9 +60,9 @@ typedef struct etcd_registry {
 
 static const ps_registry_type etcd_type;
 
-static const int64_t answer_us = 700000; /* for etcd to answer one that follows */
+static const int64_t answer_us = 700000; /* for etcd to answer a coordinator that does not lead */
 
-/* Returns the time until which a call may last. */
+/* Returns the time of ps_clock_us until which a call to etcd may last. */
 static int64_t until_us(const etcd_registry *r)
 {
     return r->conf.leadership != 0 ? r->conf.lasts_until_us(r->conf.arg)
@@ -131,7 +131,7 @@ static void put_job(etcd_registry *r, const ps_record *record)
     ps_etcd_txn_put(r->txn, key_of_job(r, key, "job", record->number), &stored.base);
 }
 
-/* Puts an event, and deletes those that the copy has dropped for it. */
+/* Puts an event, and deletes the older events that the copy has dropped because of it. */
 static void put_event(etcd_registry *r, uint64_t number, const Psgd__V1__WatchJobResponse *event)
 {
     uint64_t first = ps_sqlite_first_event(r->copy, number);
@@ -184,7 +184,7 @@ static ps_status commit(etcd_registry *r)
 }
 
 /* Ends a transaction level: the outermost one is stored in etcd, then in the copy. If the copy
- * cannot store what etcd has, it is worth nothing any more. */
+ * cannot store what etcd has, the copy is of no use any more, and the leadership is given up. */
 static ps_status etcd_end(ps_registry *base, const ps_status *result)
 {
     etcd_registry *r = etcd_of(base);
@@ -212,7 +212,7 @@ static ps_status etcd_end(ps_registry *base, const ps_status *result)
 
 static void etcd_relax(ps_registry *base, bool relaxed)
 {
-    (void)base; /* etcd's members agree on each transaction, and the copy need not survive */
+    (void)base; /* no effect: etcd stores durably, the copy need not */
     (void)relaxed;
 }
 
@@ -369,7 +369,8 @@ typedef struct walk {
     ps_status status;
 } walk;
 
-/* Reads the number behind "prefix/kind/". */
+/* Returns the job's number in a key, which stands behind "prefix/kind/"; 0: the key is too
+ * short. */
 static uint64_t number_of(const walk *w, const ProtobufCBinaryData *key)
 {
     size_t at = strlen(w->end); /* as long as "prefix/kind/" */
@@ -382,7 +383,7 @@ static uint64_t number_of(const walk *w, const ProtobufCBinaryData *key)
     return strtoull(digits, NULL, 16);
 }
 
-/* Unpacks a value. One that is damaged is logged and left out. */
+/* Unpacks a value and calls w->take for it. A damaged value is logged and left out. */
 static void take_value(walk *w, const Etcdserverpb__KeyValue *kv)
 {
     ProtobufCMessage *message = NULL;
@@ -446,7 +447,7 @@ static ps_status range(walk *w, int64_t limit)
     return ps_is_ok(&st) ? w->status : st;
 }
 
-/* Takes the values of all keys "prefix/kind/...", in their order. `w` says how. */
+/* Calls w.take for the values of all keys "prefix/kind/...", in the order of keys, page by page. */
 static ps_status each_value(const char *kind, walk w)
 {
     int64_t limit = PAGE_MAX;
@@ -498,7 +499,7 @@ static ps_status take_event(etcd_registry *r, uint64_t number, const ProtobufCMe
     return ps_sqlite_insert_event(r->copy, number, (const void *)message);
 }
 
-/* The numbers of all jobs that etcd has. */
+/* Appends the number of a job that etcd has to r->numbers. */
 static ps_status take_number(etcd_registry *r, uint64_t number, const ProtobufCMessage *message)
 {
     (void)message;
@@ -562,7 +563,8 @@ static ps_status get(etcd_registry *r, const char *name, ps_etcd_take_fn *take, 
                         until_us(r), take, k);
 }
 
-/* Stores the key of ids the first time, and has the copy use it. */
+/* Has the copy use the key that scrambles ids. If etcd has none yet, the leader draws one and
+ * stores it. */
 static ps_status take_key(etcd_registry *r, const known *k)
 {
     Psgd__Registry__V1__StoredMeta meta = PSGD__REGISTRY__V1__STORED_META__INIT;
@@ -620,7 +622,8 @@ static ps_status read_jobs(etcd_registry *r, const known *k)
     return st;
 }
 
-/* Checks that what the copy has is of this etcd, and not of one that was replaced by a backup. */
+/* Checks that the copy was read from this etcd: that it is not another cluster, or one that was
+ * restored from a backup. */
 static ps_status check_same(const etcd_registry *r, const known *k)
 {
     return r->seen > 0 && (k->cluster != r->cluster || k->revision < r->seen)
@@ -628,7 +631,7 @@ static ps_status check_same(const etcd_registry *r, const known *k)
                : ps_ok();
 }
 
-/* Brings the copy up to date, within a transaction of it. */
+/* Brings the copy up to date with etcd. The caller has begun a transaction of the copy. */
 static ps_status fill(etcd_registry *r, known *k)
 {
     ps_status st = get(r, "order", take_order, k);
@@ -646,8 +649,7 @@ static ps_status fill(etcd_registry *r, known *k)
     if (ps_is_ok(&st)) {
         st = take_key(r, k);
     }
-    /* what was stored last lies between "order" and the keys that were read after it: without a
-     * change since then there is nothing to read */
+    /* each transaction puts "order", so jobs were changed only if that was put after r->seen */
     if (ps_is_ok(&st) && (k->newest == 0 || k->newest > r->seen)) {
         st = read_jobs(r, k);
     }
@@ -658,7 +660,7 @@ static ps_status fill(etcd_registry *r, known *k)
     return st;
 }
 
-/* Brings the copy up to date. */
+/* Brings the copy up to date with etcd, in one transaction of the copy. */
 static ps_status catch_up(etcd_registry *r)
 {
     known k = {0};

@@ -422,7 +422,7 @@ static ps_status update(sqlite_registry *r, int index, const ps_record *record)
     return run(r, s, "store the job");
 }
 
-/* Stores an event, however many there are. */
+/* Stores an event without dropping old ones beyond PS_REGISTRY_EVENTS_MAX. */
 static ps_status insert_event(sqlite_registry *r, uint64_t number,
                               const Psgd__V1__WatchJobResponse *event)
 {
@@ -468,8 +468,8 @@ static ps_status sqlite_save(ps_registry *base, const ps_record *record,
     return end(r, st);
 }
 
-/* Gives the record its number and the number of its only new event: those of its row, or new ones.
- * Returns whether the row exists. */
+/* Sets the record's number and the sequence number of its next event: by the row with the job's id,
+ * or, if there is none, new ones. Returns whether the row exists. */
 static bool find_place(sqlite_registry *r, ps_record *record)
 {
     sqlite3_stmt *s = statement(r, SQL_FIND);

@@ -113,7 +113,8 @@ static ps_status load_checkpoint(replay *r, const ps_checkpoint *from)
     return ps_wrap(end_load(r, st), "checkpoint of step %" PRIu64, from->facts.step);
 }
 
-/* Begins where the attempt began, which was no checkpoint of the job's own. */
+/* Gives the stores the state with which the attempt began: a checkpoint of another job, or initial
+ * weights. For a job without a checkpoint of its own. */
 static ps_status load_beginning(replay *r)
 {
     const ps_package *package = r->conf->package;
@@ -140,7 +141,7 @@ static ps_status load_beginning(replay *r)
     return st;
 }
 
-/* Loads the newest checkpoint. */
+/* Loads the job's newest checkpoint; if it has none, the state with which the attempt began. */
 static ps_status load(replay *r)
 {
     uint64_t *steps = NULL;
@@ -221,7 +222,7 @@ static uint64_t clock_of(const replay *r)
     return clock;
 }
 
-/* Pushes the contributions of all ranks to `clock`. */
+/* Adds the contributions of all ranks to `clock` to the stores. Skips those to earlier clocks. */
 static ps_status push_clock(replay *r, uint64_t clock)
 {
     ps_status st = ps_ok();
@@ -250,7 +251,7 @@ static ps_status push_all(replay *r, uint64_t *clock)
 
         st = push_clock(r, now);
         *clock = clock_of(r);
-        if (*clock == now) { /* a contribution to it is not there */
+        if (*clock == now) { /* a contribution to `now` is missing */
             break;
         }
     }
@@ -264,8 +265,8 @@ static ps_status add(void *writer, const void *bytes, size_t len)
     return ps_file_writer_add(writer, bytes, len);
 }
 
-/* Writes a file by write(r, index, clock, writer), and lists it unless its name begins with a dot.
- */
+/* Writes the file `name` by write(r, index, clock, writer). Adds it to r->files unless its name
+ * begins with a dot. */
 static ps_status write_file(replay *r, const char *name, uint32_t index, uint64_t clock,
                             ps_status (*write)(replay *r, uint32_t index, uint64_t clock,
                                                ps_file_writer *writer))
@@ -345,7 +346,7 @@ static ps_status write_server(replay *r, uint32_t server, uint64_t clock)
     st = write_file(r, name, server, clock, write_state);
     ps_artifacts_part_name(name, server);
     st = ps_is_ok(&st) ? write_file(r, name, server, clock, write_weights) : st;
-    if (!ps_plan_can_rescue(r->conf->plan) || /* ranks with state have given theirs */
+    if (!ps_plan_can_rescue(r->conf->plan) || /* ranks with state gave their files themselves */
         placement->parts[ps_wire_report_part(placement)].server != server) {
         return st;
     }
@@ -376,7 +377,7 @@ static void end(replay *r)
             munmap(r->ranks[rank].bytes, r->ranks[rank].len);
         }
         st = ps_is_ok(&st) ? ps_dir_remove(path) : st;
-        (void)st; /* no manifest lists it */
+        (void)st; /* no manifest lists the file, so it only takes room */
     }
     drop_stores(r);
     free(r->stores);

@@ -72,7 +72,8 @@ uint64_t ps_room_free(ps_room *room, bool *is_low)
     return free_bytes;
 }
 
-/* Returns the free bytes. Frees the reserve on a full disk, or makes it again. */
+/* Returns the free bytes. Removes the file `reserve` if the disk is full, and makes it again when
+ * there is space. */
 static uint64_t keep_reserve(ps_room *room)
 {
     uint64_t free_bytes = free_in(room->folder);

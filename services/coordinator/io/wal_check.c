@@ -66,7 +66,8 @@ static size_t length_of(uint64_t type)
                       : (type < sizeof lengths / sizeof *lengths ? lengths[type] : 0);
 }
 
-/* Reads the one row of a page of `identity`: id and changes. */
+/* Reads id and changes from the one row of a page of the table `identity`. Returns false if the
+ * page has another form. */
 static bool read_row(const uint8_t *page, size_t size, ps_stamp *out)
 {
     uint64_t skipped, head_bytes, types[3];
@@ -98,7 +99,8 @@ static bool read_row(const uint8_t *page, size_t size, ps_stamp *out)
     return true;
 }
 
-/* Reads all frames of the log that contain page `root`. */
+/* Reads those frames of the log that contain page `root`, and notes in *out the counts of changes
+ * in them and whether they have another id than `own`. */
 static void read_log(FILE *in, uint32_t root, const ps_stamp *own, counts *out)
 {
     uint8_t head[HEAD_BYTES], frame[FRAME_HEAD_BYTES], *page = NULL;
@@ -126,7 +128,7 @@ static void read_log(FILE *in, uint32_t root, const ps_stamp *own, counts *out)
 }
 
 /* Reads the identity from the database file without its log, and the number of the page that has
- * it. Returns false if there is none. */
+ * the table. Returns false if they cannot be read. */
 static bool read_own(const char *path, ps_stamp *out, uint32_t *root)
 {
     static const char sql[] = "SELECT rootpage FROM sqlite_master WHERE name = 'identity'";

@@ -53,7 +53,7 @@ static enum MHD_Result queue(const ps_web *web, struct MHD_Connection *connectio
     return result;
 }
 
-/* Answers with `text`, which becomes the library's. */
+/* Answers with `text`, which the HTTP library frees. */
 static enum MHD_Result answer_text(const ps_web *web, struct MHD_Connection *connection,
                                    unsigned code, const char *type, char *text, size_t length)
 {
@@ -125,7 +125,7 @@ static enum MHD_Result answer_asset(const ps_web *web, struct MHD_Connection *co
 
 /* --- what is refused -------------------------------------------------------------------- */
 
-/* Returns whether the page's certificate is of this host. */
+/* Returns whether the certificate of --tls-dir names the host `name`. */
 static bool is_certified(const ps_web *web, const char *name)
 {
     const ps_subject *own = web->tls != NULL ? &ps_tls_own(web->tls)->subject : NULL;
@@ -189,7 +189,7 @@ static bool is_json(const char *type)
 
 /* --- requests of methods ------------------------------------------------------------------ */
 
-/* Finds the method, one that users may call. */
+/* Returns the method of this name; NULL: there is none that users may call. */
 static const ps_method *find_method(const ps_service *service, const char *name)
 {
     for (size_t i = 0; i < service->method_count; i++) {
@@ -284,7 +284,7 @@ static enum MHD_Result call(ps_web_request *r, const char *name, bool has_body)
     ps_status st;
     bool is_curves = strcmp(name, "curves") == 0 && !has_body;
 
-    name = is_curves ? "GetJob" : name; /* it says whether the user may see the job */
+    name = is_curves ? "GetJob" : name; /* GetJob refuses a user who may not see the job */
     r->method = find_method(web->service, name);
     if (!r->method) {
         return refuse(web, r->connection, MHD_HTTP_NOT_FOUND,
@@ -314,7 +314,7 @@ static enum MHD_Result call(ps_web_request *r, const char *name, bool has_body)
  * it (HttpOnly). Browsers take a name with this prefix by TLS only, and from this host only. */
 #define COOKIE "__Host-psgd"
 
-/* Copies what may be a token. Returns false if it cannot be one. */
+/* Copies `text` if it has the form of a token. Returns whether it has. */
 static bool copy_token(char to[PS_TOKEN_BYTES], const char *text)
 {
     bool is = text != NULL && strlen(text) == PS_TOKEN_BYTES - 1 &&
@@ -351,8 +351,8 @@ static ps_status take_user(ps_web_request *r)
                          "certificate; 'psgd token create' makes a token");
 }
 
-/* Has the browser keep the token of {"token": TOKEN} as a cookie, or forget it if that is "".
- * Whether it is known, the next call says. */
+/* Has the browser keep the token of {"token": TOKEN} as a cookie, or forget it if that is "". Does
+ * not check that the token is known: the next call does. */
 static enum MHD_Result log_in(ps_web_request *r)
 {
     const ps_web *web = r->web;
@@ -383,7 +383,7 @@ static enum MHD_Result log_in(ps_web_request *r)
 
 /* --- routes --------------------------------------------------------------------------------- */
 
-/* Writes the next bytes of a stream, or waits for some. */
+/* Writes the next bytes of a stream to `to`. If there are none yet, suspends the connection. */
 static ssize_t read_out(void *arg, uint64_t at, char *to, size_t most)
 {
     ps_web_request *r = arg;
@@ -418,7 +418,7 @@ static ssize_t read_out(void *arg, uint64_t at, char *to, size_t most)
     return result;
 }
 
-/* Answers with what the call has brought. */
+/* Answers with the reply of the call, or, if the call streams, begins to answer with the stream. */
 static enum MHD_Result answer_call(ps_web_request *r)
 {
     ps_web *web = r->web;
@@ -521,7 +521,7 @@ static enum MHD_Result answer(void *state, struct MHD_Connection *connection, co
 
         *upload_size = 0;
         if (r->body.len > PS_WEB_BODY_MAX) {
-            return MHD_YES; /* is refused at its end */
+            return MHD_YES; /* route() refuses it when it has ended */
         }
         if (web->bodies + n > PS_WEB_BODIES_MAX) {
             return MHD_NO;

@@ -115,7 +115,7 @@ static void put_json(ps_web_request *r, json_t *json)
 
 /* --- life of a call ---------------------------------------------------------------- */
 
-/* Says that nothing follows, and forgets the request. */
+/* Marks the answer as complete, resumes the connection, and forgets the request. */
 static void end(ps_web_request *r)
 {
     ps_web *web = r->web;
@@ -285,7 +285,7 @@ void ps_web_posted(ps_event *event, bool ok)
     ps_web *web = r->web;
     bool is_ended, is_closed, wants_more, is_new = !r->unary && !r->stream && !r->awaits_reports;
 
-    (void)ok; /* the loop stops behind all requests */
+    (void)ok; /* the loop ends only after all requests */
     pthread_mutex_lock(&web->mutex);
     r->is_posted = false;
     is_ended = r->is_ended;
@@ -308,7 +308,7 @@ void ps_web_posted(ps_event *event, bool ok)
         }
     } else if (is_closed) {
         cancel(r);
-    } else if (wants_more && r->stream && !r->is_reading) { /* a comment may have been sent */
+    } else if (wants_more && r->stream && !r->is_reading) { /* a comment needs no further read */
         r->is_reading = true;
         ps_stream_read(r->stream);
     }
@@ -340,8 +340,8 @@ static void on_past_end(void *arg, const ps_error *error)
     ((ps_web *)arg)->past = NULL;
 }
 
-/* Begins the curve of a job with the progress in its stored events: at each evaluation. The page
- * reads it for itself, as no user has asked. */
+/* Begins the curve of a job with the progress in its stored events: at each evaluation. Reads them
+ * on the page's own channel, as no user has asked for them. */
 static void read_past(ps_web *web, const char *job_id)
 {
     static const ps_stream_events past_events = {.on_message = on_past, .on_end = on_past_end};
@@ -357,8 +357,8 @@ static void read_past(ps_web *web, const char *job_id)
     ps_stream_read(web->past);
 }
 
-/* Adds the job's present progress to its curve, behind the past; of one job at a time that is read.
- */
+/* Adds the job's present progress to its curve. If the job has no curve yet, reads its past first,
+ * unless that of another job is being read. */
 static void take_present(ps_web *web, const Psgd__V1__Job *job)
 {
     bool is_last_read = web->past_id && strcmp(web->past_id, job->id) == 0;
@@ -377,7 +377,7 @@ static void listed(void *arg, const ps_error *error, const ProtobufCMessage *rep
     ps_web *web = arg;
     const Psgd__V1__ListJobsResponse *list = (const Psgd__V1__ListJobsResponse *)reply;
 
-    (void)error; /* asked again */
+    (void)error; /* the next beat asks again */
     web->list = NULL;
     for (size_t i = 0; list && !web->is_draining && i < list->n_jobs; i++) {
         take_present(web, list->jobs[i]);

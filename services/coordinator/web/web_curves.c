@@ -148,8 +148,8 @@ static curve *create_curve(const char *job_id)
     return c;
 }
 
-/* Puts a curve in the place of the job's, a free place or that of the one that has been still for
- * longest. */
+/* Stores a curve: in the place of the job's earlier curve, else in a free place, else in that of
+ * the curve which got its last point longest ago. */
 static void put(ps_curves *curves, curve *c)
 {
     size_t at = 0;
@@ -194,8 +194,8 @@ static void halve(line *l)
     l->taken = l->stride;
 }
 
-/* Adds a point whose LOSS_MIN and LOSS_MAX are not set. Points of this step and later ones make
- * room. */
+/* Adds a point whose LOSS_MIN and LOSS_MAX are not set. First removes the points of this step and
+ * of later ones. */
 static void add_point(line *l, double *point)
 {
     while (l->count > 0 && l->points[l->count - 1][STEP] >= point[STEP]) {
@@ -331,7 +331,8 @@ void ps_curve_reader_begin(ps_curve_reader *reader, ps_curve_part part)
     ps_report_csv_fini(&reader->csv);
 }
 
-/* Finds the columns of the ranks: those from 0 on that have their waits. */
+/* Finds the columns of ranks in the header of ROUND-: of rank 0, 1 and so on, as long as there is a
+ * column of the rank's waits. */
 static void find_ranks(ps_curve_reader *r)
 {
     rounds *into = &r->curve->rounds;
@@ -396,7 +397,7 @@ static void add_round(ps_curve_reader *r)
     }
 }
 
-/* Reads the header. Returns false if it is none. */
+/* Reads the header of a report. Returns false if it is not one of psgd's reports. */
 static bool read_header(ps_curve_reader *r)
 {
     if (!ps_report_csv_init(&r->csv, r->text.data, r->text.len)) {

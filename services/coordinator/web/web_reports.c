@@ -80,7 +80,7 @@ static void on_end(void *arg, const ps_error *error)
     }
 }
 
-/* Reads the next report. */
+/* Begins to read the job's next report; if none is left, finishes. */
 static void read_part(ps_web *web)
 {
     static const ps_stream_events events = {.on_message = on_piece, .on_end = on_end};
