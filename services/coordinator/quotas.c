@@ -22,7 +22,7 @@ typedef struct entry {
     ps_amounts most;
 } entry;
 
-/* What a file says. */
+/* The entries of a file of quotas. */
 typedef struct table {
     entry *entries; /* (count) */
     size_t count;

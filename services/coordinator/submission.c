@@ -56,7 +56,8 @@ struct ps_submission {
     ps_submission *prev, *next; /* in the coordinator's list */
 };
 
-/* Finds the job that an earlier call with the same request id made. */
+/* Finds the job that an earlier call with the same request id made. Fails with NOT_FOUND if there
+ * is none, with ALREADY_EXISTS if its specification is another. */
 static ps_status find_request(ps_submission *s, ps_registry *r)
 {
     char known[PS_CONTENT_HASH_BYTES];

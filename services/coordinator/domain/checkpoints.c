@@ -73,7 +73,8 @@ bool ps_cuts_has(const ps_cuts *cuts, size_t node)
     return cuts->has[node] || cuts->is_away[node];
 }
 
-/* Moves to the next node from `at` on that has it. Returns whether there is one. */
+/* Moves cuts->at to the first node from `at` on that has taken the checkpoint. Returns whether
+ * there is one. */
 static bool move_on(ps_cuts *cuts, size_t at)
 {
     while (at < cuts->count && !cuts->has[at]) {
@@ -90,7 +91,8 @@ static void end(ps_cuts *cuts, int64_t now_us)
     cuts->since_us = now_us;
 }
 
-/* Ends the one under way. If it `serves`, nobody tries again what was wanted. */
+/* Ends the checkpoint under way. If it `serves` and is after wanted_after, no other one is wanted
+ * any more; else the next one is named for those who want it. */
 static void settle(ps_cuts *cuts, bool serves, int64_t now_us)
 {
     cuts->is_wanted = cuts->is_wanted && (cuts->clock <= cuts->wanted_after || !serves);
@@ -104,7 +106,7 @@ bool ps_cuts_told(ps_cuts *cuts, size_t node, uint64_t has, uint64_t missed, int
         return false;
     }
     if (missed == cuts->clock) {
-        int64_t since_us = cuts->since_us; /* the time for it goes on */
+        int64_t since_us = cuts->since_us; /* the interval of every_seconds goes on */
 
         cuts->misses++;
         end(cuts, now_us);
