@@ -51,15 +51,7 @@ const char *ps_plan_move_lacks(const ps_plan *plan)
  * contributions to it again. */
 static bool repeats(const ps_plan *plan)
 {
-    if (plan->mesh != NULL || ps_plan_move_lacks(plan) != NULL || plan->table_count > 0) {
-        return false;
-    }
-    for (uint32_t v = 0; v < plan->layout.variable_count; v++) {
-        if (plan->by_matrix[v]) {
-            return false;
-        }
-    }
-    return true;
+    return plan->mesh == NULL && ps_plan_move_lacks(plan) == NULL && plan->table_count == 0;
 }
 
 bool ps_plan_gives_exact_weights(const ps_plan *plan)
@@ -91,8 +83,7 @@ bool ps_plan_can_carry(const ps_plan *plan)
 {
     const ps_assignment *a = plan->assignment;
 
-    if (ps_plan_can_rescue(plan) || !repeats(plan) || ps_plan_is_foreign(plan) ||
-        plan->spec->program_state_mib > 0 ||
+    if (ps_plan_can_rescue(plan) || !repeats(plan) || plan->spec->program_state_mib > 0 ||
         plan->spec->recovery->on_server_loss != PSGD__V1__LOSS_ACTION__LOSS_ACTION_REPEAT) {
         return false;
     }
@@ -127,6 +118,22 @@ static uint64_t kept_clocks(const ps_plan *plan)
     return spec != NULL && spec->every_seconds > 0 ? 1 : most;
 }
 
+/* Returns the most bytes of an encoded slice. Of a variable that is sent whole each may be on a
+ * part of its own, which gets the rows that overlap the slice, and the other factor. */
+static uint64_t kept_of_slice(const ps_plan *plan, const ps_slice *slice)
+{
+    const ps_codec_choice *up = &plan->up[slice->variable];
+    const ps_variable *var = &plan->layout.variables[slice->variable];
+    uint64_t columns, rank;
+
+    if (!plan->by_matrix[slice->variable]) {
+        return up->codec->size(&up->params, slice->n);
+    }
+    columns = var->size / var->shape.dim[0];
+    rank = (uint64_t)up->params.v[ps_param_find(up->codec->params, "rank")];
+    return rank * ((slice->n - 1) / columns + 2 + columns) * sizeof(float);
+}
+
 /* Returns the most bytes of what a rank keeps of its contributions to a clock. */
 static uint64_t kept_of_clock(const ps_plan *plan)
 {
@@ -134,9 +141,7 @@ static uint64_t kept_of_clock(const ps_plan *plan)
     uint32_t blocks = 1;
 
     for (uint32_t s = 0; s < plan->layout.slice_count; s++) {
-        const ps_codec_choice *up = &plan->up[plan->layout.slices[s].variable];
-
-        bytes += KEPT_HEAD_BYTES + up->codec->size(&up->params, plan->layout.slices[s].n);
+        bytes += KEPT_HEAD_BYTES + kept_of_slice(plan, &plan->layout.slices[s]);
     }
     for (uint32_t w = 0; plan->update->per_block && w < plan->spec->workers; w++) {
         uint32_t held = plan->assignment->held_count[w];

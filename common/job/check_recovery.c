@@ -67,8 +67,8 @@ static void check_replicas(ps_check *check, const ps_plan *plan, Psgd__V1__Recov
         !ps_plan_can_rescue(plan) && !ps_plan_can_carry(plan)) {
         ps_check_bad(check, "spec.recovery.replicas",
                      "is %u, which is for jobs that repeat a step after the loss of a server: "
-                     "consistency bsp, on_server_loss REPEAT, no sparse tables, and no powersgd "
-                     "or program_state_mib",
+                     "consistency bsp, on_server_loss REPEAT, servers, no sparse tables and no "
+                     "program_state_mib",
                      spec->replicas);
     }
 }

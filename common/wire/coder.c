@@ -29,10 +29,10 @@ typedef struct kind {
     /* Returns the floats that a worker keeps of the slice from one contribution to the next. */
     size_t (*kept)(const ps_plan *plan, uint32_t slice);
     /* Does what ps_coder_size does. */
-    size_t (*size)(const ps_coder *coder, uint32_t slice);
+    size_t (*size)(const ps_coder *coder, uint32_t part, uint32_t slice);
     /* Does what ps_coder_encode does. `contributor` is a part of the key of the draws. */
-    size_t (*encode)(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t contributor,
-                     const float *x, uint8_t *out, ps_encoding *head);
+    size_t (*encode)(ps_coder *coder, uint32_t part, uint32_t slice, uint64_t clock,
+                     uint32_t contributor, const float *x, uint8_t *out, ps_encoding *head);
 } kind;
 
 static size_t kept_run(const ps_plan *plan, uint32_t slice)
@@ -51,17 +51,18 @@ static size_t kept_matrix(const ps_plan *plan, uint32_t slice)
            ps_codec_state_floats(up->codec, &up->params, plan->layout.slices[slice].n);
 }
 
-static size_t size_run(const ps_coder *coder, uint32_t slice)
+static size_t size_run(const ps_coder *coder, uint32_t part, uint32_t slice)
 {
     const ps_codec_choice *up = up_of(coder->plan, slice);
 
+    (void)part;
     return up->codec->size(&up->params, coder->plan->layout.slices[slice].n);
 }
 
-static size_t size_matrix(const ps_coder *coder, uint32_t slice)
+static size_t size_matrix(const ps_coder *coder, uint32_t part, uint32_t slice)
 {
-    return ps_matrix_slices(coder->plan, coder->placement, slice) > 0
-               ? ps_matrix_size(coder->plan, coder->placement, slice)
+    return ps_matrix_slices(coder->plan, coder->placement, part, slice) > 0
+               ? ps_matrix_size(coder->plan, coder->placement, part, slice)
                : 0;
 }
 
@@ -71,13 +72,14 @@ static uint64_t key_of_run(const ps_coder *coder, uint32_t slice, uint64_t clock
     return ps_draw_key(coder->plan->spec->seed, PS_DRAW_UP, slice, clock, contributor);
 }
 
-static size_t encode_run(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t contributor,
-                         const float *x, uint8_t *out, ps_encoding *head)
+static size_t encode_run(ps_coder *coder, uint32_t part, uint32_t slice, uint64_t clock,
+                         uint32_t contributor, const float *x, uint8_t *out, ps_encoding *head)
 {
     const ps_plan *plan = coder->plan;
     const ps_codec_choice *up = up_of(plan, slice);
     uint64_t key = key_of_run(coder, slice, clock, contributor);
 
+    (void)part;
     return ps_feedback_encode(up->codec, &up->params, coder->kept_of[slice], key, slice, x,
                               plan->layout.slices[slice].n, out, head);
 }
@@ -112,8 +114,8 @@ static const ps_factors *factor(ps_coder *coder, uint32_t v, uint64_t key, const
     return f;
 }
 
-static size_t encode_matrix(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t contributor,
-                            const float *x, uint8_t *out, ps_encoding *head)
+static size_t encode_matrix(ps_coder *coder, uint32_t part, uint32_t slice, uint64_t clock,
+                            uint32_t contributor, const float *x, uint8_t *out, ps_encoding *head)
 {
     const ps_plan *plan = coder->plan;
     const ps_slice *at = &plan->layout.slices[slice];
@@ -122,7 +124,7 @@ static size_t encode_matrix(ps_coder *coder, uint32_t slice, uint64_t clock, uin
     const ps_factors *f =
         factor(coder, at->variable, key, x - (at->at - plan->layout.variables[at->variable].at));
 
-    return ps_matrix_write(plan, coder->placement, slice, f, out, head);
+    return ps_matrix_write(plan, coder->placement, part, slice, f, out, head);
 }
 
 static const kind run = {.kept = kept_run, .size = size_run, .encode = encode_run};
@@ -245,13 +247,13 @@ bool ps_coder_is_plain(const ps_coder *coder, uint32_t slice)
     return ps_codec_is_plain(up->codec, &up->params);
 }
 
-size_t ps_coder_size(const ps_coder *coder, uint32_t slice)
+size_t ps_coder_size(const ps_coder *coder, uint32_t part, uint32_t slice)
 {
-    return kind_of(coder->plan, slice)->size(coder, slice);
+    return kind_of(coder->plan, slice)->size(coder, part, slice);
 }
 
-size_t ps_coder_encode(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t block,
-                       const float *x, uint8_t *out, ps_encoding *head)
+size_t ps_coder_encode(ps_coder *coder, uint32_t part, uint32_t slice, uint64_t clock,
+                       uint32_t block, const float *x, uint8_t *out, ps_encoding *head)
 {
     const ps_plan *plan = coder->plan;
     const ps_codec_choice *up = up_of(plan, slice);
@@ -264,7 +266,8 @@ size_t ps_coder_encode(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t
         return n * sizeof *x;
     }
     return kind_of(plan, slice)
-        ->encode(coder, slice, clock, plan->update->per_block ? block : coder->rank, x, out, head);
+        ->encode(coder, part, slice, clock, plan->update->per_block ? block : coder->rank, x, out,
+                 head);
 }
 
 bool ps_coder_encode_ahead(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t block,

@@ -52,17 +52,18 @@ void ps_coder_carry(ps_coder *coder, uint32_t slice, float *x);
 /* Returns whether the codec sends float32: the bytes are x itself, and only a head is made. */
 bool ps_coder_is_plain(const ps_coder *coder, uint32_t slice);
 
-/* Returns the maximum of bytes of the encoded slice. Of a variable that is sent whole, the leader
- * of a server is encoded for all slices of that server (ps_matrix_slices); the others take 0. */
-size_t ps_coder_size(const ps_coder *coder, uint32_t slice);
+/* Returns the maximum of bytes of the slice that is encoded for `part`, which has it or a copy of
+ * it. Of a variable that is sent whole, the leader of a part is encoded for all slices of that part
+ * (ps_matrix_slices); the others take 0. */
+size_t ps_coder_size(const ps_coder *coder, uint32_t part, uint32_t slice);
 
 /* Encodes x (n) into out[0..ps_coder_size) and fills the whole head. Records in the state what was
  * sent. Returns the number of bytes. A repetition gives the same bytes, since draws depend on
  * (seed, slice, clock, contributor) only. For a plain slice `out` may be NULL; then only the head
  * is made. For a leader (ps_coder_size) x must point into the gradient of the whole variable, of
  * which every slice was carried. */
-size_t ps_coder_encode(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t block,
-                       const float *x, uint8_t *out, ps_encoding *head);
+size_t ps_coder_encode(ps_coder *coder, uint32_t part, uint32_t slice, uint64_t clock,
+                       uint32_t block, const float *x, uint8_t *out, ps_encoding *head);
 
 /* Adds what ps_coder_encode will encode to the slices of this thread that are encoded together, as
  * ps_codec_encode_ahead does. */

@@ -72,7 +72,7 @@ void ps_connection_slice_ready(ps_connection *conn, uint32_t position)
     if (conn->is_nothing) {
         return; /* a contribution of zeros is sent again; residuals wait for the next one */
     }
-    conn->ready_bytes += ps_coder_size(&conn->x->coder, slice->index);
+    conn->ready_bytes += ps_coder_size(&conn->x->coder, conn->part, slice->index);
     if (conn->x->again == NULL) {
         ps_coder_carry(&conn->x->coder, slice->index, gradient_of(conn, slice));
     }
@@ -129,12 +129,13 @@ void ps_connection_encoded(ps_connection *conn, connection_message *m, size_t by
 /* Appends a slice that was encoded before this attempt to the message. */
 static void put_slice_again(ps_connection *conn, connection_message *m, uint32_t position)
 {
-    const ps_kept_contribution *again = conn->x->again;
-    uint32_t slice = conn->owned[position];
+    const connection_exchange *x = conn->x;
+    ps_encoding *head = &conn->heads[m->head.n_slices++];
 
-    memcpy(ps_connection_room(conn, m), again->bytes[slice], again->len[slice]);
-    ps_encoding_copy(&conn->heads[m->head.n_slices++], again->head[slice]);
-    ps_connection_encoded(conn, m, again->len[slice]);
+    ps_connection_encoded(conn, m,
+                          ps_kept_contribution_encode(x->again, x->plan, x->placement, conn->part,
+                                                      conn->owned[position],
+                                                      ps_connection_room(conn, m), head));
 }
 
 /* Returns how many slices, from this position on, the encoding of this slice contains. */
@@ -143,7 +144,7 @@ static uint32_t brings(const ps_connection *conn, uint32_t position)
     const connection_exchange *x = conn->x;
     uint32_t slice = conn->owned[position];
 
-    return ps_matrix_slices(x->plan, x->placement, slice);
+    return ps_matrix_slices(x->plan, x->placement, conn->part, slice);
 }
 
 /* Returns whether the slice is ready and has an encoding of its own. */
@@ -165,7 +166,7 @@ static void encode_ahead(ps_connection *conn, const connection_message *m, uint3
         if (!is_to_send(conn, i)) {
             continue;
         }
-        bytes += ps_coder_size(&x->coder, slice);
+        bytes += ps_coder_size(&x->coder, conn->part, slice);
         if ((bytes > conn->message_bytes && conn->ahead > 0) ||
             m->head.n_slices + conn->ahead >= CONNECTION_BATCH ||
             !ps_coder_encode_ahead(&x->coder, slice, conn->clock, conn->block,
@@ -197,7 +198,8 @@ static void put_slice(ps_connection *conn, connection_message *m, uint32_t posit
     }
     conn->ahead -= conn->ahead > 0;
     m->head.n_slices++;
-    size = ps_coder_encode(&x->coder, slice->index, conn->clock, conn->block, grad, room, head);
+    size = ps_coder_encode(&x->coder, conn->part, slice->index, conn->clock, conn->block, grad,
+                           room, head);
     if (x->plan->script_count > 0) {
         ps_status st = ps_plan_code_failure(x->plan);
 
@@ -231,9 +233,9 @@ void ps_connection_keep_rest(ps_connection *conn)
         ps_encoding head;
         size_t size;
 
-        if (conn->state[i] == SLICE_READY) {
-            size = ps_coder_encode(&x->coder, slice->index, conn->clock, conn->block, grad, room,
-                                   &head);
+        if (is_to_send(conn, i)) {
+            size = ps_coder_encode(&x->coder, conn->part, slice->index, conn->clock, conn->block,
+                                   grad, room, &head);
             ps_kept_pushes_add(x->kept, &head.msg, is_plain ? (const uint8_t *)grad : room, size);
         }
     }
@@ -297,7 +299,7 @@ static void put_ready(ps_connection *conn, connection_message *m)
         if (!is_to_send(conn, i)) {
             continue;
         }
-        size = ps_coder_size(&conn->x->coder, conn->owned[i]);
+        size = ps_coder_size(&conn->x->coder, conn->part, conn->owned[i]);
         if (m->bytes + size > conn->message_bytes && m->head.n_slices > 0) {
             conn->from = conn->x->transport->spreads ? i : 0;
             break;

@@ -4,6 +4,7 @@
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
 #include "common/codec/codec.h"
+#include "common/wire/matrix.h"
 #include "common/wire/rank_reports.h"
 
 #include <inttypes.h>
@@ -272,17 +273,22 @@ static void put_push(const ps_kept_pushes *kept, uint64_t from, size_t n, ps_sta
     ps_state_put(out, kept->ring, n - before);
 }
 
-/* is_lost is NULL: all slices are wanted. */
 static bool is_wanted(const ps_placement *placement, const bool *is_lost, uint32_t slice)
 {
-    return is_lost == NULL || slice == PS_KEPT_ALL_SLICES || is_lost[placement->server_of[slice]];
+    return slice == PS_KEPT_ALL_SLICES || is_lost[placement->server_of[slice]];
+}
+
+/* Returns where the bytes of the clock end. */
+static uint64_t end_of(const ps_kept_pushes *kept, size_t place)
+{
+    return place + 1 < kept->count ? clock_at(kept, place + 1)->at : kept->end;
 }
 
 static void put_clock(const ps_kept_pushes *kept, size_t place, const ps_placement *placement,
                       const bool *is_lost, ps_state_out *out)
 {
     const kept_clock *c = clock_at(kept, place);
-    uint64_t end = place + 1 < kept->count ? clock_at(kept, place + 1)->at : kept->end;
+    uint64_t end = end_of(kept, place);
     uint32_t count = 0;
     push_head head;
 
@@ -317,8 +323,98 @@ ps_status ps_kept_pushes_write(const ps_kept_pushes *kept, const ps_placement *p
     return ps_state_out_end(&out);
 }
 
-ps_status ps_kept_pushes_write_newest(const ps_kept_pushes *kept, size_t clocks,
-                                      ps_state_write_fn *write, void *arg)
+/* Writes the slices of a push, each on its own. */
+typedef struct splitting {
+    ps_state_out *out;
+    uint32_t block;
+    uint8_t *packed; /* (cap) */
+    size_t cap;
+} splitting;
+
+static ps_status put_single(void *arg, const Psgd__V1__Encoding *head, const uint8_t *bytes,
+                            size_t len)
+{
+    splitting *x = arg;
+    const push_head at = {.block = x->block,
+                          .slice = head->slice,
+                          .head_bytes = (uint32_t)psgd__v1__encoding__get_packed_size(head),
+                          .payload_bytes = (uint32_t)len};
+
+    if (at.head_bytes > x->cap) {
+        x->cap = 2 * (size_t)at.head_bytes;
+        x->packed = ps_xrealloc(x->packed, x->cap);
+    }
+    psgd__v1__encoding__pack(head, x->packed);
+    ps_state_put(x->out, &at, sizeof at);
+    ps_state_put(x->out, x->packed, at.head_bytes);
+    ps_state_put(x->out, bytes, len);
+    return x->out->status;
+}
+
+/* Writes the push at `at`, of a variable that is sent whole, as its slices. */
+static void split_push(const ps_kept_pushes *kept, const ps_placement *placement, uint64_t from,
+                       splitting *x)
+{
+    push_head at;
+    size_t n = push_at(kept, from, &at);
+    uint8_t *bytes = ps_xmalloc(n);
+    Psgd__V1__Encoding *head;
+    ps_status st;
+
+    for (size_t i = 0; i < n; i++) {
+        bytes[i] = kept->ring[(from + i) % kept->bytes_max];
+    }
+    head = psgd__v1__encoding__unpack(NULL, at.head_bytes, bytes + sizeof at);
+    x->block = at.block;
+    st = ps_matrix_split(kept->plan, placement, placement->part_of[at.slice], head,
+                         bytes + sizeof at + at.head_bytes, at.payload_bytes, put_single, x);
+    (void)st; /* x->out has it */
+    psgd__v1__encoding__free_unpacked(head, NULL);
+    free(bytes);
+}
+
+static bool is_whole(const ps_kept_pushes *kept, uint32_t slice)
+{
+    const ps_plan *plan = kept->plan;
+
+    return slice != PS_KEPT_ALL_SLICES && plan->by_matrix[plan->layout.slices[slice].variable];
+}
+
+static void put_clock_split(const ps_kept_pushes *kept, size_t place, const ps_placement *placement,
+                            ps_state_out *out)
+{
+    const kept_clock *c = clock_at(kept, place);
+    uint64_t end = end_of(kept, place);
+    splitting x = {.out = out};
+    uint32_t count = 0;
+    push_head head;
+
+    for (uint64_t at = c->at; at < end;) {
+        at += push_at(kept, at, &head);
+        count += is_whole(kept, head.slice)
+                     ? ps_matrix_slices(kept->plan, placement, placement->part_of[head.slice],
+                                        head.slice)
+                     : 1;
+    }
+    ps_state_begin(out, CLOCK, (uint32_t)place);
+    ps_state_put_u64(out, c->clock);
+    ps_state_put_u32(out, count);
+    for (uint64_t at = c->at; at < end;) {
+        size_t n = push_at(kept, at, &head);
+
+        if (is_whole(kept, head.slice)) {
+            split_push(kept, placement, at, &x);
+        } else {
+            put_push(kept, at, n, out);
+        }
+        at += n;
+    }
+    ps_state_finish(out);
+    free(x.packed);
+}
+
+ps_status ps_kept_pushes_write_newest(const ps_kept_pushes *kept, const ps_placement *placement,
+                                      size_t clocks, ps_state_write_fn *write, void *arg)
 {
     size_t first = kept->ring != NULL && kept->count > clocks ? kept->count - clocks : 0;
     ps_state_out out;
@@ -326,7 +422,7 @@ ps_status ps_kept_pushes_write_newest(const ps_kept_pushes *kept, size_t clocks,
     ps_state_out_init(&out, MAGIC, VERSION, write, arg);
     put_head(kept, false, &out);
     for (size_t i = first; i < kept->count && ps_is_ok(&out.status); i++) {
-        put_clock(kept, i, NULL, NULL, &out);
+        put_clock_split(kept, i, placement, &out);
     }
     return ps_state_out_end(&out);
 }
@@ -396,19 +492,35 @@ ps_status ps_kept_file_open(ps_kept_file *file, const ps_plan *plan, uint32_t ra
     return ps_is_ok(&st) ? next(file) : st;
 }
 
-/* Pushes a slice to its store. */
-static ps_status push_slice(const ps_kept_file *file, uint32_t contributor, ps_store *store,
+/* A push on its way to a store. */
+typedef struct pushing {
+    const ps_kept_file *file;
+    uint32_t contributor;
+    ps_store *store;
+} pushing;
+
+static ps_status push_one(void *arg, const Psgd__V1__Encoding *head, const uint8_t *bytes,
+                          size_t len)
+{
+    const pushing *p = arg;
+    ps_store_outcome outcome;
+
+    return ps_store_push(p->store, p->file->rank, p->file->clock, p->contributor, head, bytes, len,
+                         &outcome);
+}
+
+/* Pushes an encoding to the store of its slices. */
+static ps_status push_slice(pushing *p, const ps_plan *plan, const ps_placement *placement,
                             const push_head *at, const uint8_t *packed, const uint8_t *bytes)
 {
     Psgd__V1__Encoding *head = psgd__v1__encoding__unpack(NULL, at->head_bytes, packed);
-    ps_store_outcome outcome;
     ps_status st;
 
     if (head == NULL || head->slice != at->slice) {
         st = ps_fail(PS_DATA_LOSS, "slice %" PRIu32 " has no head", at->slice);
     } else {
-        st = ps_store_push(store, file->rank, file->clock, contributor, head, bytes,
-                           at->payload_bytes, &outcome);
+        st = ps_matrix_push(plan, placement, placement->part_of[at->slice], head, bytes,
+                            at->payload_bytes, push_one, p);
     }
     if (head != NULL) {
         psgd__v1__encoding__free_unpacked(head, NULL);
@@ -439,7 +551,9 @@ static ps_status push_next(ps_kept_file *file, const ps_plan *plan, const ps_pla
         if (stores[s] != NULL && at.slice == PS_KEPT_ALL_SLICES) {
             st = ps_store_push_zeros(stores[s], file->rank, file->clock, contributor);
         } else if (stores[s] != NULL && placement->server_of[at.slice] == s) {
-            st = push_slice(file, contributor, stores[s], &at, packed, bytes);
+            st =
+                push_slice(&(pushing){.file = file, .contributor = contributor, .store = stores[s]},
+                           plan, placement, &at, packed, bytes);
         }
     }
     return st;
@@ -495,6 +609,9 @@ static ps_status take_slice(ps_kept_file *file, const ps_plan *plan, ps_kept_con
         (out->head[at.slice] == NULL || out->head[at.slice]->slice != at.slice)) {
         ps_state_fail(&file->in, "slice %" PRIu32 " has no head", at.slice);
     }
+    if (ps_state_is_ok(&file->in) && plan->by_matrix[plan->layout.slices[at.slice].variable]) {
+        return ps_matrix_check_single(plan, at.slice, out->head[at.slice], at.payload_bytes);
+    }
     return file->in.status;
 }
 
@@ -534,14 +651,44 @@ void ps_kept_contribution_fini(ps_kept_contribution *c, const ps_plan *plan)
     *c = (ps_kept_contribution){0};
 }
 
-void ps_kept_pushes_keep(ps_kept_pushes *kept, const ps_kept_contribution *c)
+size_t ps_kept_contribution_encode(const ps_kept_contribution *c, const ps_plan *plan,
+                                   const ps_placement *placement, uint32_t part, uint32_t slice,
+                                   uint8_t *out, ps_encoding *head)
+{
+    if (plan->by_matrix[plan->layout.slices[slice].variable]) {
+        return ps_matrix_join(plan, placement, part, slice, c->bytes, out, head);
+    }
+    memcpy(out, c->bytes[slice], c->len[slice]);
+    ps_encoding_copy(head, c->head[slice]);
+    return c->len[slice];
+}
+
+/* Keeps what of a variable that is sent whole was sent to the leader's part. */
+static void keep_leader(ps_kept_pushes *kept, const ps_placement *placement,
+                        const ps_kept_contribution *c, uint32_t leader)
+{
+    uint32_t part = placement->part_of[leader];
+    uint8_t *bytes = ps_xmalloc(ps_matrix_size(kept->plan, placement, part, leader));
+    ps_encoding head;
+    size_t n = ps_kept_contribution_encode(c, kept->plan, placement, part, leader, bytes, &head);
+
+    ps_kept_pushes_add(kept, &head.msg, bytes, n);
+    free(bytes);
+}
+
+void ps_kept_pushes_keep(ps_kept_pushes *kept, const ps_placement *placement,
+                         const ps_kept_contribution *c)
 {
     ps_kept_pushes_begin(kept, c->clock, c->block);
     if (c->is_nothing) {
         ps_kept_pushes_zeros(kept);
     }
     for (uint32_t s = 0; !c->is_nothing && s < kept->plan->layout.slice_count; s++) {
-        ps_kept_pushes_add(kept, c->head[s], c->bytes[s], c->len[s]);
+        if (!is_whole(kept, s)) {
+            ps_kept_pushes_add(kept, c->head[s], c->bytes[s], c->len[s]);
+        } else if (ps_matrix_slices(kept->plan, placement, placement->part_of[s], s) > 0) {
+            keep_leader(kept, placement, c, s);
+        }
     }
 }
 

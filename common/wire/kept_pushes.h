@@ -52,8 +52,11 @@ PS_MUST_USE ps_status ps_kept_pushes_write(const ps_kept_pushes *kept,
                                            const ps_placement *placement, const bool *is_lost,
                                            ps_state_write_fn *write, void *arg);
 
-/* Writes such a file with all slices of the newest `clocks` clocks, and without what was said. */
-PS_MUST_USE ps_status ps_kept_pushes_write_newest(const ps_kept_pushes *kept, size_t clocks,
+/* Writes such a file with all slices of the newest `clocks` clocks, and without what was said. In
+ * it each slice is on its own (ps_matrix_split), so that it can be sent to other parts than those
+ * of `placement`, to which it was sent. */
+PS_MUST_USE ps_status ps_kept_pushes_write_newest(const ps_kept_pushes *kept,
+                                                  const ps_placement *placement, size_t clocks,
                                                   ps_state_write_fn *write, void *arg);
 
 /* Returns the most bytes of such a file, of at most bytes_max of contributions. */
@@ -83,7 +86,7 @@ PS_MUST_USE ps_status ps_kept_file_open(ps_kept_file *file, const ps_plan *plan,
 PS_MUST_USE ps_status ps_kept_file_push(ps_kept_file *file, const ps_plan *plan,
                                         const ps_placement *placement, ps_store *const *stores);
 
-/* A contribution of a file, as it was sent. */
+/* A contribution of a file, as it was sent, with each slice on its own. */
 typedef struct ps_kept_contribution {
     uint64_t clock;
     uint32_t block;
@@ -99,8 +102,14 @@ PS_MUST_USE ps_status ps_kept_file_take(ps_kept_file *file, const ps_plan *plan,
                                         ps_kept_contribution *out);
 /* Frees what it owns. All zeros are allowed. */
 void ps_kept_contribution_fini(ps_kept_contribution *c, const ps_plan *plan);
-/* Keeps such a contribution as if it was made anew. */
-void ps_kept_pushes_keep(ps_kept_pushes *kept, const ps_kept_contribution *c);
+/* Writes the encoding of a slice of it for `part`, which has the slice or a copy of it, as
+ * ps_coder_encode does: of a variable that is sent whole, that of a leader. Returns the bytes. */
+size_t ps_kept_contribution_encode(const ps_kept_contribution *c, const ps_plan *plan,
+                                   const ps_placement *placement, uint32_t part, uint32_t slice,
+                                   uint8_t *out, ps_encoding *head);
+/* Keeps such a contribution as if it was made anew, for the parts of `placement`. */
+void ps_kept_pushes_keep(ps_kept_pushes *kept, const ps_placement *placement,
+                         const ps_kept_contribution *c);
 
 /* Returns the bytes that the rank has said with its contributions to the clocks before `clock`, as
  * ps_rank_reports_at does; NULL: not known. */

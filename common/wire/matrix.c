@@ -37,9 +37,11 @@ static band band_of(const ps_plan *plan, size_t columns, uint32_t slice)
 static uint32_t next_slice(const ps_placement *placement, uint32_t variable, uint32_t part,
                            uint32_t slice)
 {
+    const uint32_t *part_of =
+        placement->parts[part].is_copy ? placement->copy_of : placement->part_of;
     uint32_t end = placement->layout->first_slice[variable + 1];
 
-    while (slice < end && placement->part_of[slice] != part) {
+    while (slice < end && part_of[slice] != part) {
         slice++;
     }
     return slice;
@@ -71,9 +73,9 @@ static matrix matrix_of(const ps_plan *plan, const ps_placement *placement, uint
     return m;
 }
 
-uint32_t ps_matrix_slices(const ps_plan *plan, const ps_placement *placement, uint32_t slice)
+uint32_t ps_matrix_slices(const ps_plan *plan, const ps_placement *placement, uint32_t part,
+                          uint32_t slice)
 {
-    uint32_t part = placement->part_of[slice];
     const ps_slice *at = &plan->layout.slices[slice];
     matrix m;
 
@@ -98,18 +100,30 @@ void ps_matrix_init(const ps_plan *plan, uint32_t variable, ps_factors *f)
     }
 }
 
-size_t ps_matrix_size(const ps_plan *plan, const ps_placement *placement, uint32_t leader)
+size_t ps_matrix_size(const ps_plan *plan, const ps_placement *placement, uint32_t part,
+                      uint32_t leader)
 {
-    return matrix_of(plan, placement, plan->layout.slices[leader].variable,
-                     placement->part_of[leader])
-        .bytes;
+    return matrix_of(plan, placement, plan->layout.slices[leader].variable, part).bytes;
 }
 
-size_t ps_matrix_write(const ps_plan *plan, const ps_placement *placement, uint32_t leader,
-                       const ps_factors *f, uint8_t *out, ps_encoding *head)
+/* Fills the head of the encoding that a leader has of the matrix. */
+static void fill_head(const matrix *m, ps_encoding *head)
 {
-    matrix m = matrix_of(plan, placement, plan->layout.slices[leader].variable,
-                         placement->part_of[leader]);
+    psgd__v1__encoding__init(&head->msg);
+    psgd__v1__powersgd__init(&head->u.powersgd);
+    head->u.powersgd.rank = (uint32_t)m->rank;
+    head->u.powersgd.columns = (uint32_t)m->columns;
+    head->u.powersgd.slices = m->slices;
+    head->msg.codec_case = PSGD__V1__ENCODING__CODEC_POWERSGD;
+    head->msg.powersgd = &head->u.powersgd;
+    head->msg.slice = m->leader;
+    head->msg.payload_bytes = (uint32_t)m->bytes;
+}
+
+size_t ps_matrix_write(const ps_plan *plan, const ps_placement *placement, uint32_t part,
+                       uint32_t leader, const ps_factors *f, uint8_t *out, ps_encoding *head)
+{
+    matrix m = matrix_of(plan, placement, plan->layout.slices[leader].variable, part);
     uint32_t end = plan->layout.first_slice[m.variable + 1];
 
     assert(m.leader == leader && m.bytes <= PS_MATRIX_BYTES_MAX);
@@ -124,15 +138,84 @@ size_t ps_matrix_write(const ps_plan *plan, const ps_placement *placement, uint3
         memcpy(out, f->sent + k * f->stride, m.columns * sizeof(float));
         out += m.columns * sizeof(float);
     }
-    psgd__v1__encoding__init(&head->msg);
-    psgd__v1__powersgd__init(&head->u.powersgd);
-    head->u.powersgd.rank = (uint32_t)m.rank;
-    head->u.powersgd.columns = (uint32_t)m.columns;
-    head->u.powersgd.slices = m.slices;
-    head->msg.codec_case = PSGD__V1__ENCODING__CODEC_POWERSGD;
-    head->msg.powersgd = &head->u.powersgd;
-    head->msg.slice = leader;
-    head->msg.payload_bytes = (uint32_t)m.bytes;
+    fill_head(&m, head);
+    return m.bytes;
+}
+
+/* ---- Slices on their own ---- */
+
+/* Returns the matrix of which one part has only this slice. */
+static matrix single_of(const ps_plan *plan, uint32_t slice)
+{
+    uint32_t variable = plan->layout.slices[slice].variable;
+    const ps_variable *var = &plan->layout.variables[variable];
+    matrix m = {.rows = var->shape.dim[0], .variable = variable, .leader = slice, .slices = 1};
+
+    m.rank = rank_of(plan, variable);
+    m.columns = var->size / m.rows;
+    m.bytes = m.rank * (band_of(plan, m.columns, slice).rows + m.columns) * sizeof(float);
+    return m;
+}
+
+static size_t band_bytes(const ps_plan *plan, const matrix *m, uint32_t slice)
+{
+    return m->rank * band_of(plan, m->columns, slice).rows * sizeof(float);
+}
+
+static size_t q_bytes(const matrix *m)
+{
+    return m->rank * m->columns * sizeof(float);
+}
+
+ps_status ps_matrix_split(const ps_plan *plan, const ps_placement *placement, uint32_t part,
+                          const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len,
+                          ps_matrix_take *take, void *arg)
+{
+    uint32_t variable = plan->layout.slices[head->slice].variable;
+    uint32_t end = plan->layout.first_slice[variable + 1];
+    ps_encoding of_single;
+    ps_status st = ps_ok();
+    uint8_t *room;
+    matrix m;
+
+    if (!plan->by_matrix[variable]) {
+        return take(arg, head, bytes, len);
+    }
+    m = matrix_of(plan, placement, variable, part);
+    assert(m.leader == head->slice && m.bytes == len);
+    room = ps_xmalloc(m.bytes);
+    for (uint32_t s = m.leader; s < end && ps_is_ok(&st);
+         s = next_slice(placement, variable, part, s + 1)) {
+        matrix single = single_of(plan, s);
+        size_t rows = band_bytes(plan, &m, s);
+
+        memcpy(room, bytes, rows);
+        memcpy(room + rows, bytes + len - q_bytes(&m), q_bytes(&m));
+        fill_head(&single, &of_single);
+        st = take(arg, &of_single.msg, room, single.bytes);
+        bytes += rows;
+        len -= rows;
+    }
+    free(room);
+    return st;
+}
+
+size_t ps_matrix_join(const ps_plan *plan, const ps_placement *placement, uint32_t part,
+                      uint32_t leader, const uint8_t *const *singles, uint8_t *out,
+                      ps_encoding *head)
+{
+    matrix m = matrix_of(plan, placement, plan->layout.slices[leader].variable, part);
+    uint32_t end = plan->layout.first_slice[m.variable + 1];
+
+    assert(m.leader == leader && m.bytes <= PS_MATRIX_BYTES_MAX);
+    for (uint32_t s = leader; s < end; s = next_slice(placement, m.variable, m.part, s + 1)) {
+        size_t rows = band_bytes(plan, &m, s);
+
+        memcpy(out, singles[s], rows);
+        out += rows;
+    }
+    memcpy(out, singles[leader] + band_bytes(plan, &m, leader), q_bytes(&m));
+    fill_head(&m, head);
     return m.bytes;
 }
 
@@ -169,6 +252,14 @@ static ps_status check(const ps_plan *plan, const matrix *m, const Psgd__V1__Enc
                        m->columns);
     }
     return ps_ok();
+}
+
+ps_status ps_matrix_check_single(const ps_plan *plan, uint32_t slice,
+                                 const Psgd__V1__Encoding *head, size_t len)
+{
+    matrix m = single_of(plan, slice);
+
+    return check(plan, &m, head, len);
 }
 
 /* Multiplies the factors and gives the values to `take`, as float32, slice by slice. `at` has the

@@ -453,7 +453,8 @@ static ps_status put_sent(ps_exchange *exchange, ps_state_out *out)
     for (uint32_t i = 0; i < x->connection_count; i++) {
         ps_connection_keep_rest(&x->connections[i]);
     }
-    st = ps_kept_pushes_write_newest(x->base.kept, PS_SENT_CLOCKS, ps_state_write_buf, &bytes);
+    st = ps_kept_pushes_write_newest(x->base.kept, x->base.placement, PS_SENT_CLOCKS,
+                                     ps_state_write_buf, &bytes);
     if (ps_is_ok(&st)) {
         ps_state_put_u64(out, bytes->len);
         ps_state_put(out, bytes->data, bytes->len);
@@ -466,7 +467,8 @@ static ps_status put_sent(ps_exchange *exchange, ps_state_out *out)
 static bool fits(const ps_wire_client *x, const ps_kept_contribution *c)
 {
     for (uint32_t s = 0; !c->is_nothing && s < x->base.layout->slice_count; s++) {
-        if (c->len[s] > ps_coder_size(&x->base.coder, s)) {
+        if (!x->base.plan->by_matrix[x->base.layout->slices[s].variable] &&
+            c->len[s] > ps_coder_size(&x->base.coder, x->base.placement->part_of[s], s)) {
             return false;
         }
     }
@@ -497,7 +499,7 @@ static ps_status take_contributions(ps_wire_client *x, uint64_t first, uint64_t 
                          (unsigned long long)clock);
         }
         if (ps_is_ok(&st) && x->base.kept != NULL) {
-            ps_kept_pushes_keep(x->base.kept, c);
+            ps_kept_pushes_keep(x->base.kept, x->base.placement, c);
         }
     }
     return st;

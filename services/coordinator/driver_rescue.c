@@ -172,10 +172,33 @@ static void replayed(ps_task *task)
     ps_attempt_settle(a);
 }
 
+/* Deals the shards of servers to their threads: a contribution may be one for all slices of a
+ * thread. */
+static ps_status place_threads(ps_attempt *a)
+{
+    ps_status st = ps_ok();
+
+    for (size_t i = 0; i < a->commit.count && ps_is_ok(&st); i++) {
+        const ps_member *m = &a->commit.members[i];
+
+        if (is_server(a, i) && m->threads > 1) {
+            st = ps_placement_set_threads(&a->placement, m->rank, m->threads);
+        }
+    }
+    return st;
+}
+
 static void start_replay(ps_attempt *a)
 {
     replaying *r = ps_xcalloc(1, sizeof *r);
+    ps_status st = place_threads(a);
 
+    if (!ps_is_ok(&st)) {
+        ps_checkpoint_discard_gathered(&a->nodes[0]);
+        free(r);
+        end(a, &st);
+        return;
+    }
     *r = (replaying){
         .task = {.run = run_replay, .done = replayed},
         .a = a,

@@ -50,6 +50,7 @@ FEEDBACK = {"name": "int8", "params": {"error_feedback": 1}}
 JOBS = {**KINDS, "copies": COPIES,
         "copies of top-k": {**KINDS["top-k with error feedback"], "recovery": {"replicas": 2}},
         "copies of dqlosp": {**KINDS["dqlosp"], "codec": {"up": {"name": "int8"}, "down": FEEDBACK}, "recovery": {"replicas": 2}},
+        "copies of powersgd": {**KINDS["powersgd"], "recovery": {"replicas": 2}},
         "feedback of weights": {"codec": {"up": {"name": "int8"}, "down": FEEDBACK}},
         "differences": {"codec": {"up": {"name": "topk", "params": {"fraction": 0.1, "error_feedback": 0, "difference": 1}}}},
         "ring": {"exchange": {"name": "ring"}},

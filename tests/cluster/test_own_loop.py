@@ -284,6 +284,31 @@ class OwnLoop(harness.ClusterTest):
         self.assertEqual(self.weights(cluster, job)[1], expected)
         self.assertGreaterEqual(len(job.recoveries), 1)
 
+    def test_programs_whose_ranks_have_state_go_on_when_a_server_is_lost(self):
+        """Residuals, and local steps: no program computes a step twice."""
+        cluster = self.cluster(workers=0, pservers=3)
+        residuals = {"codec": {"up": {"name": "topk", "params": {"fraction": 0.5, "error_feedback": 1}}}}
+        for fields in (residuals, {**residuals, "recovery": {"replicas": 2}}, {"preset": "diloco", "optimizer": {}}):
+            with self.subTest(**fields):
+                job, _ = self.run_line(cluster, "", "", **fields)
+                self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+                expected = self.weights(cluster, job)[1]
+                programs = [self.program(cluster, 0.05) for _ in range(2)]
+                job = cluster.submit({**LINE, **fields, "pservers": 2})
+                before = cluster.wait(job.id, lambda j: j.progress.step >= 10)
+                victim = next(p for p in cluster.pservers if p.name in {at.node_id for at in before.placements})
+                victim.kill()
+                job = cluster.wait(job.id)
+                self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+                self.assertEqual(self.weights(cluster, job)[1], expected)
+                self.assertEqual([r.from_step for r in job.recoveries], [r.step for r in job.recoveries])
+                self.assertGreaterEqual(job.recoveries[0].step, 10)
+                for program in programs:
+                    steps = program.communicate(timeout=60)[0].split()[1:]
+                    self.assertEqual(steps, [str(i) for i in range(len(steps))])
+                victim.start()
+                cluster.wait_nodes(3)
+
     def test_a_program_that_is_frozen_is_a_lost_worker(self):
         cluster = self.cluster(workers=0, pservers=1)
         undisturbed, _ = self.run_line(cluster, "", "")

@@ -50,7 +50,8 @@ static void push_slice(const kept_job *job, ps_coder *coder, ps_kept_pushes *kep
     for (size_t i = 0; i < job->plan->layout.slices[slice].n; i++) {
         x[i] = (float)(i % 7) - (float)clock;
     }
-    n = ps_coder_encode(coder, slice, clock, 0, x, is_plain ? NULL : room, &head);
+    n = ps_coder_encode(coder, job->placement.part_of[slice], slice, clock, 0, x,
+                        is_plain ? NULL : room, &head);
     ps_kept_pushes_add(kept, &head.msg, is_plain ? (const uint8_t *)x : room, n);
 }
 

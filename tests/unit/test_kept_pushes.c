@@ -92,7 +92,8 @@ static void push_slice(kept_world *w, uint32_t rank, uint64_t clock, uint32_t sl
     for (size_t i = 0; i < at->n; i++) {
         x[i] = (float)((i * 31 + clock * 7 + rank * 3 + slice) % 101) * 0.02f - 1.0f;
     }
-    n = ps_coder_encode(&w->coders[rank], slice, clock, rank, x, is_plain ? NULL : room, &head);
+    n = ps_coder_encode(&w->coders[rank], w->placement.part_of[slice], slice, clock, rank, x,
+                        is_plain ? NULL : room, &head);
     ps_kept_pushes_add(w->kept[rank], &head.msg, is_plain ? (const uint8_t *)x : room, n);
     if (w->placement.server_of[slice] == LOST) {
         assert_ok(ps_store_push(w->store, rank, clock, rank, &head.msg,
@@ -310,7 +311,8 @@ static void the_newest_contributions_are_taken_as_they_were_sent(void **state)
     elsewhere = ps_kept_pushes_create(w.plan, 1, 64 * BYTES_MAX);
     train(&w, 3);
     contribute(&w, 1, 3, false);
-    assert_ok(ps_kept_pushes_write_newest(w.kept[1], 2, ps_state_write_buf, &files[0]));
+    assert_ok(
+        ps_kept_pushes_write_newest(w.kept[1], &w.placement, 2, ps_state_write_buf, &files[0]));
     assert_ok(ps_kept_file_open(&file, w.plan, 1, files[0]->data, files[0]->len));
     assert_int_equal(file.clock, 2);
     while (file.clock != UINT64_MAX) {
@@ -318,10 +320,11 @@ static void the_newest_contributions_are_taken_as_they_were_sent(void **state)
         assert_int_equal(c.is_nothing, c.clock == 2);
         assert_int_equal(c.block, 1);
         assert_true(c.is_nothing || c.head[0]->slice == 0);
-        ps_kept_pushes_keep(elsewhere, &c);
+        ps_kept_pushes_keep(elsewhere, &w.placement, &c);
         ps_kept_contribution_fini(&c, w.plan);
     }
-    assert_ok(ps_kept_pushes_write_newest(elsewhere, 2, ps_state_write_buf, &files[1]));
+    assert_ok(
+        ps_kept_pushes_write_newest(elsewhere, &w.placement, 2, ps_state_write_buf, &files[1]));
     assert_int_equal(files[0]->len, files[1]->len);
     for (size_t i = 0; i < 2; i++) {
         assert_ok(ps_kept_file_open(&again[i], w.plan, 1, files[i]->data, files[i]->len));
@@ -341,7 +344,8 @@ static void the_newest_contributions_are_taken_as_they_were_sent(void **state)
     ps_kept_pushes_begin(w.kept[0], 4, 0); /* only a part of its slices */
     push_slice(&w, 0, 4, 0);
     files[0] = NULL;
-    assert_ok(ps_kept_pushes_write_newest(w.kept[0], 1, ps_state_write_buf, &files[0]));
+    assert_ok(
+        ps_kept_pushes_write_newest(w.kept[0], &w.placement, 1, ps_state_write_buf, &files[0]));
     assert_ok(ps_kept_file_open(&file, w.plan, 0, files[0]->data, files[0]->len));
     assert_int_equal(ps_kept_file_take(&file, w.plan, &c).code, PS_DATA_LOSS);
     ps_kept_contribution_fini(&c, w.plan);

@@ -54,7 +54,8 @@ static size_t assert_slice(ps_coder *coder, uint32_t slice, uint64_t clock, floa
     size_t bytes, n;
 
     ps_coder_carry(coder, slice, x);
-    bytes = ps_coder_encode(coder, slice, clock, RANK, x, payload, &head);
+    bytes = ps_coder_encode(coder, coder->placement->part_of[slice], slice, clock, RANK, x, payload,
+                            &head);
     n = psgd__v1__encoding__pack(&head.msg, head_bytes);
     assert_int_equal(ps_get_u32(in), n);
     assert_memory_equal(in + 4, head_bytes, n);

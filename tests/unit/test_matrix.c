@@ -246,13 +246,13 @@ static void way_init(way *w, const char *json)
     w->grad = ps_xcalloc(w->plan->layout.param_count, sizeof *w->grad);
     w->got = ps_xcalloc(w->plan->layout.param_count, sizeof *w->got);
     for (uint32_t s = w->plan->layout.first_slice[1]; s > 0; s--) {
-        if (ps_matrix_slices(w->plan, &w->placement, s - 1) > 0) {
+        if (ps_matrix_slices(w->plan, &w->placement, w->placement.part_of[s - 1], s - 1) > 0) {
             w->leader[w->placement.server_of[s - 1]] = s - 1;
         }
     }
     for (uint32_t i = 0; i < SERVERS; i++) {
-        w->bytes[i] = ps_xmalloc(ps_coder_size(&w->coder, w->leader[i]));
-        slices += ps_matrix_slices(w->plan, &w->placement, w->leader[i]);
+        w->bytes[i] = ps_xmalloc(ps_coder_size(&w->coder, i, w->leader[i]));
+        slices += ps_matrix_slices(w->plan, &w->placement, i, w->leader[i]);
     }
     assert_int_equal(slices, w->plan->layout.first_slice[1]); /* each is brought once */
 }
@@ -278,7 +278,7 @@ static void way_encode(way *w, uint64_t clock)
         ps_coder_carry(&w->coder, s, w->grad + layout->slices[s].at);
     }
     for (uint32_t i = 0; i < SERVERS; i++) {
-        ps_coder_encode(&w->coder, w->leader[i], clock, 0,
+        ps_coder_encode(&w->coder, i, w->leader[i], clock, 0,
                         w->grad + layout->slices[w->leader[i]].at, w->bytes[i], &w->heads[i]);
     }
 }
@@ -299,6 +299,87 @@ static ps_status way_push(way *w, uint32_t server)
 {
     return ps_matrix_push(w->plan, &w->placement, server, &w->heads[server].msg, w->bytes[server],
                           w->heads[server].msg.payload_bytes, take, w);
+}
+
+/* Encodings of single slices, by slice. */
+typedef struct singles {
+    way *w;
+    uint8_t **bytes; /* (slice_count) */
+    uint32_t count;
+} singles;
+
+static ps_status take_single(void *arg, const Psgd__V1__Encoding *head, const uint8_t *bytes,
+                             size_t len)
+{
+    singles *x = arg;
+    ps_status st = ps_matrix_check_single(x->w->plan, head->slice, head, len);
+
+    assert_int_equal(st.code, PS_OK);
+    assert_int_equal(ps_matrix_check_single(x->w->plan, head->slice, head, len - 1).code,
+                     PS_DATA_LOSS);
+    assert_null(x->bytes[head->slice]);
+    x->bytes[head->slice] = ps_xmalloc(len);
+    memcpy(x->bytes[head->slice], bytes, len);
+    x->count++;
+    return ps_ok();
+}
+
+/* On fewer servers, each with two threads, and with copies. */
+static void a_contribution_is_sent_again_to_other_parts(void **state)
+{
+    uint32_t slices;
+    ps_placement to;
+    singles x;
+    way w;
+
+    (void)state;
+    way_init(&w, UP(""));
+    slices = w.plan->layout.first_slice[1];
+    x = (singles){.w = &w, .bytes = ps_xcalloc(slices, sizeof *x.bytes)};
+    fill(w.grad, VALUES, 3);
+    ps_coder_begin(&w.coder);
+    way_encode(&w, 1);
+    for (uint32_t i = 0; i < SERVERS; i++) {
+        assert_int_equal(way_push(&w, i).code, PS_OK);
+        assert_int_equal(ps_matrix_split(w.plan, &w.placement, i, &w.heads[i].msg, w.bytes[i],
+                                         w.heads[i].msg.payload_bytes, take_single, &x)
+                             .code,
+                         PS_OK);
+    }
+    assert_int_equal(x.count, slices);
+    ps_placement_init(&to, &w.plan->layout, 2, 0);
+    ps_placement_copy(&to);
+    assert_int_equal(ps_placement_set_threads(&to, 1, 2).code, PS_OK);
+    for (uint32_t part = 0, k = 0; part < to.part_count; part++, k = 0) {
+        while (k < to.parts[part].owned_count && to.parts[part].owned[k] >= slices) {
+            k++;
+        }
+        if (k < to.parts[part].owned_count) {
+            uint32_t leader = to.parts[part].owned[k];
+            size_t size = ps_matrix_size(w.plan, &to, part, leader);
+            uint8_t *joined = ps_xmalloc(size);
+            float *before = ps_xmalloc(VALUES * sizeof *before);
+            ps_encoding head;
+
+            assert_int_equal(ps_matrix_join(w.plan, &to, part, leader,
+                                            (const uint8_t *const *)x.bytes, joined, &head),
+                             size);
+            memcpy(before, w.got, VALUES * sizeof *before);
+            w.taken = 0;
+            assert_int_equal(
+                ps_matrix_push(w.plan, &to, part, &head.msg, joined, size, take, &w).code, PS_OK);
+            assert_int_equal(w.taken, ps_matrix_slices(w.plan, &to, part, leader));
+            assert_memory_equal(before, w.got, VALUES * sizeof *before);
+            free(before);
+            free(joined);
+        }
+    }
+    for (uint32_t s = 0; s < slices; s++) {
+        free(x.bytes[s]);
+    }
+    free(x.bytes);
+    ps_placement_fini(&to);
+    way_fini(&w);
 }
 
 static void what_is_sent_and_what_is_kept_are_the_gradient(void **state)
@@ -358,7 +439,7 @@ static void two_factors_are_what_is_sent(void **state)
     (void)state;
     way_init(&w, UP(""));
     for (uint32_t i = 0; i < SERVERS; i++) {
-        all += ps_coder_size(&w.coder, w.leader[i]);
+        all += ps_coder_size(&w.coder, i, w.leader[i]);
     }
     /* Rows that slices share are there twice: at most two a slice; Q once a server. */
     assert_in_range(all, RANK * (ROWS + SERVERS * COLUMNS) * sizeof(float),
@@ -375,7 +456,7 @@ static void again_is_the_same_again(void **state)
 
     (void)state;
     way_init(&w, UP(""));
-    size = ps_coder_size(&w.coder, w.leader[1]);
+    size = ps_coder_size(&w.coder, 1, w.leader[1]);
     before = ps_xmalloc(size);
     ps_coder_begin(&w.coder);
     fill(w.grad, VALUES, 20);
@@ -562,6 +643,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_matrix_of_the_rank_is_all_there),
         cmocka_unit_test(rank_that_was_lost_comes_back),
         cmocka_unit_test(steps_get_better_with_what_is_kept),
+        cmocka_unit_test(a_contribution_is_sent_again_to_other_parts),
         cmocka_unit_test(odd_values_leave_finite_factors),
         cmocka_unit_test(matrices_go_whole_and_vectors_as_they_are),
         cmocka_unit_test(what_is_done_slice_by_slice_is_not_whole),

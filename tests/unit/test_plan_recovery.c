@@ -45,7 +45,7 @@ static void ranks_with_state_are_carried_on_where_contributions_are_kept(void **
         {TEN "\"update\":{\"name\":\"losp\"}}", true},
         {TEN "\"update\":{\"name\":\"dqlosp\"}}", true},
         {TEN "\"recovery\":{\"on_worker_loss\":\"LOSS_ACTION_RESTART\"}}", true},
-        {TEN "\"codec\":{\"up\":{\"name\":\"powersgd\"}}}", false},
+        {TEN "\"codec\":{\"up\":{\"name\":\"powersgd\"}}}", true},
         {TEN "\"codec\":{\"up\":{\"name\":\"dgc\"},\"down\":{\"name\":\"int8\"}}}", true},
         {TEN "\"codec\":{\"up\":{\"name\":\"int8\",\"params\":{\"difference\":1}}}}", true},
         {TEN "\"update\":{\"name\":\"losp\"},\"recovery\":{\"on_server_loss\":"
