@@ -14,7 +14,6 @@
 struct ps_executor {
     ps_script *script;
     ps_sandbox_budget budget;
-    int64_t used_us;      /* that its sandbox has computed */
     pthread_mutex_t lock; /* of the two below, for those who stop it */
     ps_sandbox *sandbox;
     bool is_stopped;
@@ -45,19 +44,16 @@ static ps_status start_sandbox(ps_executor *x)
     }
     pthread_mutex_unlock(&x->lock);
     ps_sandbox_end(before);
-    x->used_us = 0;
     return ps_wrap(st, "%s", ps_script_file(x->script));
 }
 
-/* Makes the sandbox ready for a call: the kernel ends one that has computed for too long. */
+/* Makes the sandbox ready for a call. */
 static ps_status make_ready(ps_executor *x)
 {
-    int64_t most_us = (int64_t)(PS_SANDBOX_CPU_S - 50) * 1000 * 1000;
-
     if (x->sandbox == NULL || ps_sandbox_is_over(x->sandbox)) {
         return ps_fail(PS_CANCELLED, "the sandbox has ended");
     }
-    return x->used_us + (int64_t)x->budget.time_us > most_us ? start_sandbox(x) : ps_ok();
+    return ps_sandbox_is_old(x->sandbox) ? start_sandbox(x) : ps_ok();
 }
 
 ps_status ps_executor_start(ps_script *script, const ps_sandbox_budget *budget, ps_executor **out)
@@ -102,16 +98,13 @@ static ps_status call(ps_executor *x, uint32_t what, const char *function,
 {
     ps_script_value result = {
         .kind = PS_SANDBOX_WRITER, .count = arguments[count - 1].count, .out = out};
-    int64_t began_us;
     ps_status st = make_ready(x);
 
     *n = 0;
     if (!ps_is_ok(&st)) {
         return st;
     }
-    began_us = ps_clock_us();
     st = ps_script_run(x->sandbox, what, function, arguments, count, &result, 1);
-    x->used_us += ps_clock_us() - began_us;
     *n = result.count;
     if (ps_is_ok(&st) && !ps_records_are_sorted(out, *n)) {
         st = ps_fail(PS_FAILED_PRECONDITION, "gives bytes that are no sorted records");

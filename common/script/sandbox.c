@@ -31,7 +31,7 @@ struct ps_sandbox {
     ps_sandbox_memory *shared;
     ps_sandbox_budget budget;
     pid_t pid;
-    int64_t started_us;
+    int64_t used_us; /* time of all calls, at least the processor time of the process */
     bool is_over;
     int status; /* of waitpid, if it is over */
     atomic_bool is_stopped;
@@ -213,7 +213,6 @@ ps_status ps_sandbox_start(const ps_sandbox_budget *budget, ps_sandbox **out)
         s->shared->nanoseconds = budget->time_us * 1000;
         s->shared->service = (uint64_t)getpid();
         s->shared->is_background = budget->is_background;
-        s->started_us = ps_clock_us();
         atomic_store(&s->shared->turn, PS_SANDBOX_STARTED);
         error = spawn(path, fd, &s->pid);
         close(fd);
@@ -262,12 +261,14 @@ ps_status ps_sandbox_call(ps_sandbox *sandbox)
 {
     ps_sandbox_memory *shared = sandbox->shared;
     int64_t most_us = (int64_t)sandbox->budget.time_us * (1 + (int64_t)shared->repeats);
-    int64_t deadline_us = ps_clock_us() + most_us + GRACE_US;
-    bool was_late;
+    int64_t began_us = ps_clock_us(), deadline_us = began_us + most_us + GRACE_US;
+    bool was_late, is_done;
 
     atomic_store_explicit(&shared->turn, PS_SANDBOX_CALLED, memory_order_release);
     syscall(SYS_futex, &shared->turn, FUTEX_WAKE, 1, NULL, NULL, 0);
-    if (wait_done(sandbox, deadline_us)) {
+    is_done = wait_done(sandbox, deadline_us);
+    sandbox->used_us += ps_clock_us() - began_us;
+    if (is_done) {
         return shared->failed != 0 ? failure(sandbox, PS_FAILED_PRECONDITION) : ps_ok();
     }
     was_late = !sandbox->is_over;
@@ -290,7 +291,10 @@ bool ps_sandbox_is_over(const ps_sandbox *sandbox)
 
 bool ps_sandbox_is_old(const ps_sandbox *sandbox)
 {
-    return ps_clock_us() - sandbox->started_us > PS_SANDBOX_LIFE_S * INT64_C(1000000);
+    const int64_t spare_us = 50 * INT64_C(1000000); /* to start, and to load */
+    int64_t most_us = PS_SANDBOX_CPU_S * INT64_C(1000000) - spare_us;
+
+    return sandbox->used_us + (int64_t)sandbox->budget.time_us > most_us;
 }
 
 int ps_sandbox_pid(const ps_sandbox *sandbox)

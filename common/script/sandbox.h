@@ -47,9 +47,9 @@ void ps_sandbox_stop(ps_sandbox *sandbox);
 /* Returns whether the process has ended, or was ended because a call took too long. */
 bool ps_sandbox_is_over(const ps_sandbox *sandbox);
 
-/* Returns whether the process is so old that another one should take its place. The kernel bounds
- * the processor time of its life, so that one that was taken over does not outlive its service for
- * long. */
+/* Returns whether another process should take its place before the next call, because the kernel
+ * could end it for the processor time of its life. That is bounded so that one that was taken over
+ * does not outlive its service for long. */
 bool ps_sandbox_is_old(const ps_sandbox *sandbox);
 
 /* Returns the process, for tests. */

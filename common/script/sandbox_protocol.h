@@ -22,7 +22,6 @@ enum {
     PS_SANDBOX_TEXT_MAX = 65536,       /* bytes of a file of code */
     PS_SANDBOX_NUMBERS = 12,           /* most numbers of a plugin */
     PS_SANDBOX_ROOM = 4 * 1024 * 1024, /* bytes of `in` and of `out` */
-    PS_SANDBOX_LIFE_S = 300,           /* seconds after which a service takes a new sandbox */
     PS_SANDBOX_CPU_S = 600,            /* processor seconds after which the kernel ends one */
     PS_SANDBOX_PROTOCOL = 3            /* changes with this file */
 };

@@ -221,6 +221,7 @@ class ExecutorTest(ClusterTest):
         merged = self.failure(c, own("return {N map = function(p, n, emit) emit(1, p.number) end, "
                                      "finish = function(k, v) return v .. {} end, "
                                      "reduce = function(k, a, b) return a + b end}"))
+        self.assertEqual(merged.reason, "CODE_FAILED")
         self.assertIn("own.lua: reduce and finish: code:1: attempt to concatenate", merged.message)
         self.check_slow(self.result(c, own(SLOW, partitions=3)), 3)  # the workers are as they were
 

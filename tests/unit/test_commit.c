@@ -628,19 +628,26 @@ static void files_that_do_not_come_fail_the_job_by_name(void **state)
 
 static void a_result_that_cannot_be_stored_is_a_failure(void **state)
 {
-    ps_status bad = ps_fail(PS_DATA_LOSS, "weights of server 0 have 3 bytes instead of 4");
-    cm_world w;
+    const ps_status bad[] = {
+        ps_fail(PS_DATA_LOSS, "weights of server 0 have 3 bytes instead of 4"),
+        ps_fail(PS_FAILED_PRECONDITION, "own.lua: reduce and finish: code:1: ..."),
+    };
+    static const char *const reasons[] = {"STORE_FAILED", "CODE_FAILED"};
 
     (void)state;
-    cm_run(&w, &cm_conf);
-    cm_finish_workers(&w);
-    cm_collect_all(&w);
-    ps_commit_stored(&w.c, &bad, w.now);
-    cm_take(&w);
-    cm_release_all(&w);
-    assert_int_equal(w.c.state, STATE(FAILED));
-    assert_string_equal(w.c.reason, "STORE_FAILED");
-    ps_commit_fini(&w.c);
+    for (size_t i = 0; i < 2; i++) {
+        cm_world w;
+
+        cm_run(&w, &cm_conf);
+        cm_finish_workers(&w);
+        cm_collect_all(&w);
+        ps_commit_stored(&w.c, &bad[i], w.now);
+        cm_take(&w);
+        cm_release_all(&w);
+        assert_int_equal(w.c.state, STATE(FAILED));
+        assert_string_equal(w.c.reason, reasons[i]);
+        ps_commit_fini(&w.c);
+    }
 }
 
 static void an_adopted_run_goes_on_when_its_nodes_are_heard_of(void **state)

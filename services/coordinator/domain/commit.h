@@ -273,7 +273,8 @@ size_t ps_commit_copier(const ps_commit *c, size_t server);
 
 /* Handles the end of PS_COMMIT_RESCUE, whether it has succeeded or not. */
 void ps_commit_rescued(ps_commit *c, int64_t now_us);
-/* Handles the end of PS_COMMIT_STORE: whether summary and manifest were written. */
+/* Handles the end of PS_COMMIT_STORE: whether the files, summary and manifest were written.
+ * FAILED_PRECONDITION: the code of a job that computes has failed. */
 void ps_commit_stored(ps_commit *c, const ps_status *result, int64_t now_us);
 /* Handles the end of PS_COMMIT_SAVE: whether the job was saved. */
 void ps_commit_saved(ps_commit *c, const ps_status *result, int64_t now_us);

@@ -184,7 +184,8 @@ void ps_commit_stored(ps_commit *c, const ps_status *result, int64_t now_us)
     ps_commit_go_on(c);
     if (!ps_is_ok(result) && c->outcome == PSGD__V1__JOB_STATE__JOB_STATE_DONE) {
         c->outcome = PSGD__V1__JOB_STATE__JOB_STATE_FAILED;
-        snprintf(c->reason, sizeof c->reason, "STORE_FAILED");
+        snprintf(c->reason, sizeof c->reason, "%s",
+                 result->code == PS_FAILED_PRECONDITION ? "CODE_FAILED" : "STORE_FAILED");
         snprintf(c->message, sizeof c->message, "%s", result->text);
     } else if (!ps_is_ok(result)) {
         ps_commit_confess(c, "not all of its files are stored", result->text);
