@@ -141,7 +141,7 @@ class Bench:
 def measure(o, network_name):
     bench = Bench(network_name)
     try:
-        methods = METHODS if o.mbit else {name: METHODS[name] for name in ("f32", "f16", "int8")}
+        methods = {name: METHODS[name] for name in o.methods or (METHODS if o.mbit else ("f32", "f16", "int8"))}
         print("| network | block | DDP, ms a step | psgd | ms a step | times as fast |\n| --- | --- | --- | --- | --- | --- |", flush=True)
         for what in o.names:
             name, _, block = what.partition(":")
@@ -172,6 +172,7 @@ def main():
     p.add_argument("--mbit", type=int)
     p.add_argument("--steps", type=int, default=100)
     p.add_argument("--rounds", type=int, default=3)
+    p.add_argument("--methods", nargs="+", choices=METHODS, metavar="METHOD", help=", ".join(METHODS))
     o = p.parse_args()
     if not o.mbit or os.environ.get(INSIDE):
         measure(o, os.environ.get(INSIDE))
