@@ -29,3 +29,8 @@ int64_t ps_clock_wall_us(void)
 {
     return read_ns(CLOCK_REALTIME) / 1000;
 }
+
+int64_t ps_clock_thread_us(void)
+{
+    return read_ns(CLOCK_THREAD_CPUTIME_ID) / 1000;
+}

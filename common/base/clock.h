@@ -12,6 +12,9 @@ int64_t ps_clock_us(void);
 /* The same in nanoseconds. */
 int64_t ps_clock_ns(void);
 
+/* Returns the processor time of the calling thread in microseconds. */
+int64_t ps_clock_thread_us(void);
+
 /* Returns microseconds since 1970-01-01 UTC, for people and other hosts. May jump. Any thread. */
 int64_t ps_clock_wall_us(void);
 

@@ -16,7 +16,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { KILLED_MS = 5000 }; /* a process that was killed ends within this time */
@@ -52,14 +51,6 @@ static int open_memory(void)
     return memfd_create("psgd-snapshot", MFD_CLOEXEC);
 }
 
-static int64_t spent_us(void)
-{
-    struct timespec t = {0};
-
-    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
-}
-
 static ps_snapshot begin(ps_snapshot_fn *write, void *arg)
 {
     ps_snapshot s = {.fd = open_memory(), .copy_fd = -1, .result = PS_RESOURCE_EXHAUSTED};
@@ -88,11 +79,11 @@ static ps_snapshot begin(ps_snapshot_fn *write, void *arg)
 
 ps_snapshot ps_snapshot_begin(ps_snapshot_fn *write, void *arg)
 {
-    int64_t began_us = ps_clock_us(), before_us = spent_us();
+    int64_t began_us = ps_clock_us(), before_us = ps_clock_thread_us();
     ps_snapshot s = begin(write, arg);
 
     s.stood_us = ps_clock_us() - began_us;
-    s.spent_us = spent_us() - before_us;
+    s.spent_us = ps_clock_thread_us() - before_us;
     return s;
 }
 

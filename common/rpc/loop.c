@@ -22,7 +22,9 @@ struct ps_loop {
     struct ps_tls *tls;       /* NULL: plaintext */
     void (*check)(void *arg); /* NULL: none */
     void *check_arg;
-    ps_timer timers; /* ring, earliest first */
+    ps_timer timers;             /* ring, earliest first */
+    ps_event *idle, **idle_tail; /* what waits until nothing else is due, first come first */
+    int64_t idle_until_us;       /* when the first of them fires at the latest */
 
     grpc_channel *lame;
     pthread_mutex_t mutex; /* guards the members below */
@@ -31,6 +33,8 @@ struct ps_loop {
     bool rung; /* the doorbell's batch is in flight */
     ps_event *posted, **posted_tail;
 };
+
+static const int64_t idle_us = 20000; /* the longest wait of ps_loop_idle */
 
 static void fire_posted(ps_loop *loop, bool ok)
 {
@@ -80,6 +84,7 @@ ps_status ps_loop_create(ps_loop **out)
     }
     loop->timers.prev = loop->timers.next = &loop->timers;
     loop->posted_tail = &loop->posted;
+    loop->idle_tail = &loop->idle;
     loop->bell.fire = on_bell;
     pthread_mutex_init(&loop->mutex, NULL);
     pthread_once(&started, start_grpc);
@@ -157,13 +162,34 @@ static gpr_timespec fire_timers(ps_loop *loop)
                         gpr_time_from_micros(t->at_us - ps_clock_us(), GPR_TIMESPAN));
 }
 
+static void fire_idle(ps_loop *loop, bool ok)
+{
+    ps_event *e = loop->idle;
+
+    loop->idle = e->next;
+    if (loop->idle == NULL) {
+        loop->idle_tail = &loop->idle;
+    }
+    loop->idle_until_us = ps_clock_us() + idle_us;
+    before_event(loop);
+    e->fire(e, ok);
+}
+
 void ps_loop_run(ps_loop *loop)
 {
     for (;;) {
         gpr_timespec until = fire_timers(loop);
-        grpc_event ev = grpc_completion_queue_next(loop->cq, until, NULL);
+        grpc_event ev;
         ps_event *event;
 
+        if (loop->idle != NULL) {
+            until = gpr_inf_past(GPR_CLOCK_MONOTONIC); /* only looks */
+        }
+        ev = grpc_completion_queue_next(loop->cq, until, NULL);
+        if (loop->idle != NULL &&
+            (ev.type == GRPC_QUEUE_TIMEOUT || ps_clock_us() >= loop->idle_until_us)) {
+            fire_idle(loop, true);
+        }
         switch (ev.type) {
         case GRPC_QUEUE_TIMEOUT:
             break; /* a timer is due */
@@ -188,6 +214,9 @@ void ps_loop_stop(ps_loop *loop)
         unlink_timer(t);
         t->event.fire(&t->event, false);
     }
+    while (loop->idle != NULL) {
+        fire_idle(loop, false);
+    }
     pthread_mutex_lock(&loop->mutex);
     grpc_call_unref(loop->doorbell);
     loop->doorbell = NULL;
@@ -211,6 +240,16 @@ void ps_loop_post(ps_loop *loop, ps_event *event)
         loop->rung = true;
     }
     pthread_mutex_unlock(&loop->mutex);
+}
+
+void ps_loop_idle(ps_loop *loop, ps_event *event)
+{
+    if (loop->idle == NULL) {
+        loop->idle_until_us = ps_clock_us() + idle_us;
+    }
+    event->next = NULL;
+    *loop->idle_tail = event;
+    loop->idle_tail = &event->next;
 }
 
 void ps_loop_after(ps_loop *loop, ps_timer *timer, int64_t delay_us)

@@ -56,6 +56,11 @@ void ps_loop_stop(ps_loop *loop);
  * must not be posted again before it has fired. */
 void ps_loop_post(ps_loop *loop, ps_event *event);
 
+/* Fires `event` when nothing else is to be fired, at the latest after 20 ms: for work that can
+ * wait. As with ps_loop_post, the event must not be given again before it has fired. Loop thread
+ * only. */
+void ps_loop_idle(ps_loop *loop, ps_event *event);
+
 /* Fires timer->event after `delay_us` microseconds. Arming an armed timer moves it. Loop thread
  * only. */
 void ps_loop_after(ps_loop *loop, ps_timer *timer, int64_t delay_us);

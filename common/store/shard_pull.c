@@ -245,10 +245,14 @@ static void give(ps_store *store, uint32_t worker, uint32_t s, ps_store_piece *p
          is_whole = store->broadcasts && !is_change,
          is_before = slice->is_ahead && shard_is_ahead_of(store, s, pull->clock);
     uint64_t version = is_before ? slice->before_version : slice->col->version;
-    answer_piece from =
-        is_change  ? (answer_piece){.buf = slice->snap.buf, .head = &slice->snap.head}
-        : is_whole ? (answer_piece){.buf = shard_whole(store, slice), .head = &slice->whole_head}
-                   : refresh(store, slice, is_before ? slice->other : slice->weights, version);
+    answer_piece from;
+
+    if (slice->kept != NULL || store->had != NULL || store->broadcasts) {
+        store_before(store, s); /* its file has what workers were given */
+    }
+    from = is_change  ? (answer_piece){.buf = slice->snap.buf, .head = &slice->snap.head}
+           : is_whole ? (answer_piece){.buf = shard_whole(store, slice), .head = &slice->whole_head}
+                      : refresh(store, slice, is_before ? slice->other : slice->weights, version);
 
     *piece = (ps_store_piece){
         .head = &from.head->msg,

@@ -29,6 +29,7 @@ static ps_store_outcome take(ps_store *store, uint32_t s, uint32_t worker, uint3
     float scale;
     bool is_late;
 
+    store_before(store, s);
     switch (ps_book_arrive(&store->book, s, worker, k, clock, &scale, &is_late)) {
     case PS_APPLY:
         shard_apply(store, s, worker, clock, head, bytes, len, scale);
@@ -181,6 +182,7 @@ void shard_leave_out(ps_store *store, uint32_t worker, uint64_t clock)
         uint32_t k = who->held[i];
 
         for (uint32_t s = 0; store->book.whole[k] < clock && s < store->slice_count; s++) {
+            store_before(store, s);
             if (ps_book_leave_out(&store->book, s, worker, k, clock)) {
                 shard_close(store, s);
                 shard_changed(store, s);

@@ -182,6 +182,7 @@ bool ps_store_has_at(const ps_store *store, uint64_t clock)
 
 void ps_store_drop_slices(ps_store *store)
 {
+    ps_store_cut_drop(store);
     for (uint32_t s = 0; store->slices != NULL && s < store->slice_count; s++) {
         while (store->slices[s].parked != NULL) {
             ps_park_remove_first(&store->park, &store->slices[s].parked);
@@ -229,6 +230,7 @@ void ps_store_tick(ps_store *store, int64_t now_us)
     store->book.now_us = now_us;
     for (uint32_t s = 0; store->book.policy->closes_at != NULL && s < store->slice_count; s++) {
         if (ps_book_is_due(&store->book, s)) {
+            store_before(store, s);
             shard_close(store, s);
         }
     }
@@ -240,8 +242,10 @@ void ps_store_tick(ps_store *store, int64_t now_us)
 ps_status ps_store_lose_worker(ps_store *store, uint32_t worker)
 {
     bool was_lost = ps_store_is_lost(store, worker);
-    ps_status st = ps_book_lose(&store->book, worker);
+    ps_status st;
 
+    store_cut_all(store); /* all columns change */
+    st = ps_book_lose(&store->book, worker);
     if (!ps_is_ok(&st) || was_lost) {
         return st;
     }

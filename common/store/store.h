@@ -411,6 +411,29 @@ void ps_store_lend_tables(ps_store *store);
 /* Writes the store, whose tables are not lent. Returns the failure of `write`. */
 PS_MUST_USE ps_status ps_store_save(const ps_store *store, ps_state_write_fn *write, void *arg);
 
+/* Where a cut writes. */
+typedef struct ps_store_cut_sink {
+    ps_state_write_fn *write; /* takes the bytes of the file */
+    /* Takes the weights (n) of a slice: its place in conf.slices. Each slice comes once. */
+    ps_status (*weights)(void *arg, uint32_t place, const float *values, uint32_t n);
+    /* Called before and after a piece is written. */
+    void (*watch)(void *arg, bool begins);
+    void *arg; /* of all three */
+} ps_store_cut_sink;
+
+/* Saves the store as it is now while it goes on: what is written and given to `sink` is what
+ * ps_store_save would write now, its virtual shards in another order. Writes little at once. The
+ * rest is written by ps_store_cut_next, and each virtual shard before the store changes it. A cut
+ * that is under way is dropped. Only of a store without rows. */
+void ps_store_cut_begin(ps_store *store, const ps_store_cut_sink *sink);
+/* Writes the next virtual shard of the cut. Returns false if there is none left, or a write has
+ * failed. */
+bool ps_store_cut_next(ps_store *store);
+/* Writes all that is left and ends the cut. Returns the first failure of the sink. */
+PS_MUST_USE ps_status ps_store_cut_end(ps_store *store);
+/* Ends the cut, if there is one, without its file. */
+void ps_store_cut_drop(ps_store *store);
+
 /* Keeps of each slice the weights from before its last step, from now on, until a contribution to
  * the next clock comes: as much memory again as weights, and no copies. Call it before anything is
  * pushed or loaded. Only under a deterministic policy, and without rows. A worker contributes to a

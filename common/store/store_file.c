@@ -54,18 +54,28 @@ static void put_head(const ps_store *store, ps_state_out *out)
     ps_state_finish(out);
 }
 
+void store_file_begin(const ps_store *store, ps_state_out *out, ps_state_write_fn *write, void *arg)
+{
+    ps_state_out_init(out, MAGIC, VERSION, write, arg);
+    put_head(store, out);
+}
+
+void store_file_put_slices(const ps_store *store, uint32_t virtual_shard, ps_state_out *out)
+{
+    if (shard_count(store, virtual_shard) > 0) {
+        ps_state_begin(out, SLICES, virtual_shard);
+        shard_put(store, virtual_shard, out);
+        ps_state_finish(out);
+    }
+}
+
 ps_status ps_store_save(const ps_store *store, ps_state_write_fn *write, void *arg)
 {
     ps_state_out out;
 
-    ps_state_out_init(&out, MAGIC, VERSION, write, arg);
-    put_head(store, &out);
+    store_file_begin(store, &out, write, arg);
     for (uint32_t i = 0; i < PS_SHARDS && ps_is_ok(&out.status); i++) {
-        if (shard_count(store, i) > 0) {
-            ps_state_begin(&out, SLICES, i);
-            shard_put(store, i, &out);
-            ps_state_finish(&out);
-        }
+        store_file_put_slices(store, i, &out);
         if (has_rows(store, i)) {
             ps_state_begin(&out, ROWS, i);
             ps_state_put_u32(&out, table_count(store));
@@ -82,8 +92,7 @@ ps_status ps_store_save_at(const ps_store *store, uint64_t clock, ps_state_write
     ps_state_out out;
 
     assert(ps_store_has_at(store, clock));
-    ps_state_out_init(&out, MAGIC, VERSION, write, arg);
-    put_head(store, &out);
+    store_file_begin(store, &out, write, arg);
     for (uint32_t i = 0; i < PS_SHARDS && ps_is_ok(&out.status); i++) {
         if (shard_count(store, i) > 0) {
             ps_state_begin(&out, SLICES, i);

@@ -161,6 +161,8 @@ typedef struct store_place {
 
 #define STORE_NO_SLICE UINT32_MAX
 
+typedef struct store_cut store_cut; /* store_cut.c */
+
 struct ps_store {
     uint32_t slice_count; /* dense ones */
     uint32_t place_count;
@@ -194,6 +196,8 @@ struct ps_store {
     uint32_t waiting; /* open pulls of slices */
     ps_park park;
     ps_store_counters counters;
+
+    store_cut *cut; /* NULL: no save is under way while the store goes on */
 
     /* Virtual shards that were read from files. */
     bool slices_came[PS_SHARDS], rows_came[PS_SHARDS];
@@ -243,6 +247,30 @@ void shard_put_at(const ps_store *store, uint32_t virtual_shard, uint64_t clock,
 void shard_take(ps_store *store, uint32_t virtual_shard, ps_state_in *in);
 /* Makes the slices ready for use after the last virtual shard. Call ps_book_settle before. */
 void shard_settle(ps_store *store);
+
+/* store_file.c */
+
+/* Begins a file of the store with its first section. */
+void store_file_begin(const ps_store *store, ps_state_out *out, ps_state_write_fn *write,
+                      void *arg);
+/* Appends the section of a virtual shard's slices. */
+void store_file_put_slices(const ps_store *store, uint32_t virtual_shard, ps_state_out *out);
+
+/* store_cut.c: a save while the store goes on. */
+
+/* Writes the virtual shard of slice s for the cut, unless it is written. */
+void store_cut_before(ps_store *store, uint32_t s);
+/* Writes all that is not written yet, if a cut is under way. */
+void store_cut_all(ps_store *store);
+
+/* Has the cut that is under way keep slice s as it is. Call it before anything of the slice changes
+ * that its file has (shard_put). */
+static inline void store_before(ps_store *store, uint32_t s)
+{
+    if (store->cut != NULL) {
+        store_cut_before(store, s);
+    }
+}
 
 /* shard_step.c */
 

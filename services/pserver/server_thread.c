@@ -32,7 +32,8 @@ struct ps_server_thread {
     ps_store *store;     /* whose store this is */
     ps_trace_ring *trace;
 
-    int cut_weights; /* of ps_server_thread_cut_at */
+    int cut_weights;       /* of ps_server_thread_cut_at */
+    struct saving *saving; /* what is being saved while the thread goes on; NULL: nothing */
     ps_server_cut_fn *cut_done;
     void *cut_arg;
     bool rescues; /* ps_server_thread_rescue was called, with this clock */
@@ -217,10 +218,13 @@ ps_status ps_server_thread_open(ps_server_thread *t, const ps_session *session, 
     return o.st;
 }
 
+static void stop_saving(ps_server_thread *t);
+
 static void close_part(void *arg)
 {
     ps_server_thread *t = arg;
 
+    stop_saving(t);
     ps_wire_server_close(t->wire, "the attempt is over");
     ps_wire_parts_fini(&t->parts);
     ps_trace_ring_destroy(t->trace);
@@ -365,12 +369,17 @@ ps_status ps_server_thread_at_clock(ps_server_thread *t, uint64_t clock, ps_stor
 
 /* ---- Checkpoints ---- */
 
-/* The saved state of a part, on its way to the home loop. */
+/* A part that is being saved. When it is, it goes to the home loop. */
 typedef struct saving {
-    ps_event event;
+    ps_event event; /* of the thread's loop while the thread writes, then of the home loop */
     ps_server_thread *t;
     uint64_t session;
     ps_server_cut cut;
+    size_t *at;                       /* (slices): where values begin in cut_weights */
+    int64_t piece_us, piece_spent_us; /* clocks when the piece began */
+    int64_t longest_us, most_us;      /* for one piece: time; processor time */
+    int64_t spent_us;                 /* processor time of all pieces */
+    unsigned pieces;
 } saving;
 
 static void on_saved(ps_event *self, bool ok)
@@ -410,8 +419,128 @@ static ps_status write_part(void *arg, int fd)
     return ps_is_ok(&st) ? each_slice(t, write_slice, t) : st;
 }
 
-/* Begins to save the part and posts the result to the home loop. `store` NULL: the part cannot be
- * saved at that clock. Runs on the thread. */
+/* ---- A part that is saved while the thread goes on ---- */
+
+static ps_status write_state(void *arg, const void *bytes, size_t len)
+{
+    saving *x = arg;
+
+    return ps_snapshot_write(&x->cut.state.fd, bytes, len);
+}
+
+static ps_status write_weights(void *arg, uint32_t place, const float *values, uint32_t n)
+{
+    const saving *x = arg;
+
+    return ps_snapshot_put(x->t->cut_weights, x->at[place] * sizeof *values, values,
+                           n * sizeof *values);
+}
+
+/* Adds up how long the thread stands still for the pieces that it writes. */
+static void watch_piece(void *arg, bool begins)
+{
+    saving *x = arg;
+    int64_t now_us = ps_clock_us(), spent_us = ps_clock_thread_us();
+    int64_t took_us = now_us - x->piece_us, cost_us = spent_us - x->piece_spent_us;
+
+    if (begins) {
+        x->piece_us = now_us;
+        x->piece_spent_us = spent_us;
+        return;
+    }
+    x->longest_us = took_us > x->longest_us ? took_us : x->longest_us;
+    x->most_us = cost_us > x->most_us ? cost_us : x->most_us;
+    x->spent_us += cost_us;
+    x->pieces++;
+}
+
+static ps_status note_at(void *arg, uint32_t place, size_t at, uint32_t n)
+{
+    saving *x = arg;
+
+    (void)n;
+    x->at[place] = at;
+    return ps_ok();
+}
+
+static ps_loop *own_loop(const ps_server_thread *t)
+{
+    return t->thread != NULL ? ps_loop_thread_loop(t->thread) : t->conf.home;
+}
+
+/* Writes the next piece, whenever the thread has nothing else to do, until all are written. */
+static void go_on_saving(ps_event *self, bool ok)
+{
+    saving *x = PS_CONTAINER_OF(self, saving, event);
+    ps_server_thread *t = x->t;
+
+    if (!ok || t->saving != x) { /* it is not wanted any more */
+        ps_snapshot_drop(&x->cut.state);
+        free(x->at);
+        free(x);
+        return;
+    }
+    if (ps_store_cut_next(t->store)) {
+        ps_loop_idle(own_loop(t), &x->event);
+        return;
+    }
+    x->cut.status = ps_store_cut_end(t->store);
+    if (!ps_is_ok(&x->cut.status)) {
+        ps_snapshot_drop(&x->cut.state);
+    }
+    t->saving = NULL;
+    free(x->at);
+    ps_log(PS_LOG_INFO, "pserver",
+           "checkpoint at clock %" PRIu64
+           ": stood still for %.1f ms, computed for %.1f ms, at most, "
+           "in each of %u pieces; computed %.1f ms in all",
+           x->cut.clock, (double)x->longest_us * 1e-3, (double)x->most_us * 1e-3, x->pieces,
+           (double)x->spent_us * 1e-3);
+    x->event.fire = on_saved;
+    ps_loop_post(t->conf.home, &x->event);
+}
+
+/* Begins to save the part as it is. */
+static void begin_saving(ps_server_thread *t, saving *x)
+{
+    const ps_store_cut_sink sink = {
+        .write = write_state, .weights = write_weights, .watch = watch_piece, .arg = x};
+    ps_status st;
+
+    x->at = ps_xcalloc(t->parts.part[0].count, sizeof *x->at);
+    st = each_slice(t, note_at, x); /* does not fail */
+    watch_piece(x, true);
+    ps_store_cut_begin(t->store, &sink);
+    watch_piece(x, false);
+    (void)st;
+    t->saving = x;
+    x->event.fire = go_on_saving;
+    ps_loop_idle(own_loop(t), &x->event);
+}
+
+/* Gives up what is being saved, if there is something; its event frees it. */
+static void stop_saving(ps_server_thread *t)
+{
+    if (t->saving != NULL) {
+        ps_store_cut_drop(t->store);
+        t->saving = NULL;
+    }
+}
+
+/* ---- A part that is saved at a clock ---- */
+
+/* Saves the part in a copy of the process: rows, of which a step changes few, and what rescues. */
+static void save_in_copy(ps_server_thread *t, saving *x)
+{
+    x->cut.state = ps_snapshot_begin(write_part, t);
+    ps_log(PS_LOG_INFO, "pserver",
+           "checkpoint at clock %" PRIu64 ": stood still for %.1f ms, computed for %.1f ms",
+           x->cut.clock, (double)x->cut.state.stood_us * 1e-3,
+           (double)x->cut.state.spent_us * 1e-3);
+}
+
+/* Begins to save the part, and posts the result to the home loop when it is saved. `store` NULL: the
+ * part cannot be saved at that clock. Runs on the thread. */
 static void save_part(void *arg, uint64_t clock, ps_store *store)
 {
     ps_server_thread *t = arg;
@@ -427,12 +556,15 @@ static void save_part(void *arg, uint64_t clock, ps_store *store)
             ps_fail(PS_FAILED_PRECONDITION, "it is at clock %" PRIu64, ps_store_clock(t->store));
     } else if (store == NULL) {
         x->cut.status = ps_fail(PS_FAILED_PRECONDITION, "the server is further already");
-    } else {
+    } else if (t->rescues || ps_store_has_rows(store)) {
         x->cut.status = ps_ok();
-        x->cut.state = ps_snapshot_begin(write_part, t);
-        ps_log(PS_LOG_INFO, "pserver",
-               "checkpoint at clock %" PRIu64 ": stood still for %.1f ms, computed for %.1f ms",
-               clock, (double)x->cut.state.stood_us * 1e-3, (double)x->cut.state.spent_us * 1e-3);
+        save_in_copy(t, x);
+    } else {
+        x->cut.status = ps_snapshot_blank(0, &x->cut.state);
+        if (ps_is_ok(&x->cut.status)) {
+            begin_saving(t, x);
+            return;
+        }
     }
     ps_loop_post(t->conf.home, &x->event);
 }
@@ -450,6 +582,7 @@ static void rescue(void *arg)
     ps_server_thread *t = c->t;
 
     ps_wire_server_cut_at(t->wire, 0, false, NULL, NULL);
+    stop_saving(t);
     t->cut_weights = c->weights;
     t->rescues = true;
     t->rescue_at = c->clock;
@@ -505,6 +638,7 @@ static void set_cut(void *arg)
 {
     const cutting *c = arg;
 
+    stop_saving(c->t);
     c->t->cut_weights = c->weights;
     ps_wire_server_cut_at(c->t->wire, c->clock, c->is_now, c->is_forgotten ? NULL : save_part,
                           c->t);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_loop.c - timers, and posts from other threads. */
+/* test_loop.c - timers, posts from other threads, and what can wait. */
 #include "tests/support/cmocka_all.h"
 
 #include "common/base/clock.h"
@@ -235,6 +235,97 @@ static void a_timer_may_arm_itself_again(void **state)
     ps_loop_destroy(a.loop);
 }
 
+/* --- what can wait --------------------------------------------------------------- */
+
+enum { BUSY_TURNS = 200 };
+
+typedef struct busy {
+    ps_loop *loop;
+    ps_event work, idle[2];
+    int turns, idles, at_first; /* turns when the first idle event fired */
+    bool is_busy_for_long;
+    int64_t began_us;
+} busy;
+
+static void on_work(ps_event *self, bool ok)
+{
+    busy *b = PS_CONTAINER_OF(self, busy, work);
+
+    assert_true(ok);
+    b->turns++;
+    if (b->is_busy_for_long ? b->idles == 0 : b->turns < BUSY_TURNS) {
+        ps_loop_post(b->loop, &b->work);
+    }
+}
+
+static void on_idle(ps_event *self, bool ok)
+{
+    busy *b = PS_CONTAINER_OF(self, busy, idle[0]);
+
+    assert_true(ok);
+    b->at_first = b->turns;
+    b->idles++;
+    ps_loop_idle(b->loop, &b->idle[1]);
+}
+
+static void on_second_idle(ps_event *self, bool ok)
+{
+    busy *b = PS_CONTAINER_OF(self, busy, idle[1]);
+
+    assert_true(ok);
+    b->idles++;
+    ps_loop_stop(b->loop);
+}
+
+static busy run_busy(bool for_long)
+{
+    busy b = {.work.fire = on_work,
+              .idle = {{.fire = on_idle}, {.fire = on_second_idle}},
+              .is_busy_for_long = for_long};
+    ps_status st = ps_loop_create(&b.loop);
+
+    assert_true(ps_is_ok(&st));
+    ps_loop_post(b.loop, &b.work);
+    ps_loop_idle(b.loop, &b.idle[0]);
+    ps_loop_run(b.loop);
+    ps_loop_destroy(b.loop);
+    assert_int_equal(b.idles, 2);
+    return b;
+}
+
+static void what_can_wait_fires_when_nothing_else_is_due_and_not_too_late(void **state)
+{
+    busy b = run_busy(false);
+
+    (void)state;
+    assert_int_equal(b.turns, BUSY_TURNS);
+    assert_true(b.at_first > 0);
+    b = run_busy(true); /* or it would never fire */
+    assert_true(b.turns > 0);
+}
+
+static void on_dropped_idle(ps_event *self, bool ok)
+{
+    (void)self;
+    assert_false(ok);
+    the_tally->failed++;
+}
+
+static void stop_drops_what_can_wait(void **state)
+{
+    static tally t;
+
+    (void)state;
+    assert_int_equal(ps_loop_create(&t.loop).code, PS_OK);
+    the_tally = &t;
+    for (int i = 0; i < 3; i++) {
+        t.events[0][i].fire = on_dropped_idle;
+        ps_loop_idle(t.loop, &t.events[0][i]);
+    }
+    ps_loop_destroy(t.loop);
+    assert_int_equal(t.failed, 3);
+}
+
 static void a_loop_that_never_ran_can_be_destroyed(void **state)
 {
     trace t = {0};
@@ -257,6 +348,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(timers_fire_in_order_and_stop_drops_the_rest),
         cmocka_unit_test(a_timer_can_be_moved_and_cancelled),
         cmocka_unit_test(a_timer_may_arm_itself_again),
+        cmocka_unit_test(what_can_wait_fires_when_nothing_else_is_due_and_not_too_late),
+        cmocka_unit_test(stop_drops_what_can_wait),
         cmocka_unit_test(a_loop_that_never_ran_can_be_destroyed),
     };
 
