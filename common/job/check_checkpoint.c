@@ -64,19 +64,24 @@ bool ps_plan_gives_exact_weights(const ps_plan *plan)
     return true;
 }
 
-bool ps_plan_can_rescue(const ps_plan *plan)
+bool ps_plan_ranks_have_state(const ps_plan *plan)
 {
     if (!repeats(plan) || !plan->optim_on_server || plan->update->local != NULL ||
-        plan->spec->program_state_mib > 0 ||
-        plan->spec->recovery->on_worker_loss != PSGD__V1__LOSS_ACTION__LOSS_ACTION_REPEAT) {
-        return false;
+        plan->spec->program_state_mib > 0) {
+        return true;
     }
     for (uint32_t v = 0; v < plan->layout.variable_count; v++) {
         if (ps_feedback_floats(plan->up[v].codec, &plan->up[v].params, 1) > 0) {
-            return false;
+            return true;
         }
     }
-    return true;
+    return false;
+}
+
+bool ps_plan_can_rescue(const ps_plan *plan)
+{
+    return !ps_plan_ranks_have_state(plan) &&
+           plan->spec->recovery->on_worker_loss == PSGD__V1__LOSS_ACTION__LOSS_ACTION_REPEAT;
 }
 
 bool ps_plan_can_carry(const ps_plan *plan)

@@ -196,6 +196,10 @@ const char *ps_plan_move_lacks(const ps_plan *plan);
 /* Returns whether the job goes on by another attempt after such a loss. */
 bool ps_loss_restarts(Psgd__V1__LossAction action);
 
+/* Returns whether ranks keep something from one clock to the next that servers do not have. False
+ * only under bsp on servers. */
+bool ps_plan_ranks_have_state(const ps_plan *plan);
+
 /* Returns whether the job goes on after the loss of a worker from where its servers are: its ranks
  * have no state of their own, and servers keep what they need to go one clock back. */
 bool ps_plan_can_rescue(const ps_plan *plan);

@@ -515,6 +515,30 @@ static ps_status write_rank(void *arg, int fd)
                : st;
 }
 
+/* Returns whether the rank is reports and little else. Then it is sooner written than the process
+ * is copied. */
+static bool is_small(const ps_trainer *t)
+{
+    enum { SMALL_BYTES = 1 << 20 };
+
+    return ps_trainer_is_lean(t) && (t->reports == NULL || t->reports->len <= SMALL_BYTES);
+}
+
+/* Saves the rank at once. */
+static ps_snapshot save_here(rank_cut *c)
+{
+    int64_t before_us = ps_clock_thread_us();
+    ps_snapshot state;
+    ps_status st = ps_snapshot_blank(0, &state);
+
+    if (ps_is_ok(&st)) {
+        st = write_rank(c, state.fd);
+    }
+    state.result = st.code;
+    state.spent_us = ps_clock_thread_us() - before_us;
+    return state;
+}
+
 /* Begins to save the rank at t->clock in memory, for the checkpoint that was asked for by `name`.
  */
 static bool cut(ps_trainer *t, uint64_t name)
@@ -540,7 +564,7 @@ static bool cut(ps_trainer *t, uint64_t name)
         return false;
     }
     ps_trainer_keep_reports(t);
-    state = ps_snapshot_begin(write_rank, &c);
+    state = is_small(t) ? save_here(&c) : ps_snapshot_begin(write_rank, &c);
     ps_trainer_drop_reports(t);
     ps_buf_unref(t->program); /* a copy of the process has written it */
     t->program = NULL;

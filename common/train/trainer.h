@@ -122,11 +122,13 @@ PS_MUST_USE ps_status ps_trainer_write_copy(const ps_trainer *t, const float *we
  * Call it before ps_trainer_start; without it, the thread ends with the job. */
 void ps_trainer_stop_at(ps_trainer *t, uint64_t clock);
 
-/* Writes what the rank keeps from one clock to the next: its copy of the shared weights, the
- * optimizer's state, the replica with the method's state and the local rule's, and what the
- * exchange keeps (residuals, estimates). Draws follow from the clock, so they are not in it. Call
- * it when the thread has ended by ps_trainer_stop_at, or on it between two clocks when nothing is
- * in flight; in a mesh all ranks must have ended at the same clock. Fails as `write` does.
+/* Writes what the rank keeps from one clock to the next. If servers have all of that
+ * (ps_plan_ranks_have_state is false), the file has no variables, and whoever loads it has the
+ * model's weights. Else it is the copy of the shared weights, the optimizer's state, the replica
+ * with the method's state and the local rule's, and what the exchange keeps (residuals, estimates).
+ * Draws follow from the clock, so they are not in it. Call it when the thread has ended by
+ * ps_trainer_stop_at, or on it between two clocks when nothing is in flight; in a mesh all ranks
+ * must have ended at the same clock. Fails as `write` does.
  *
  * The file is one of common/base/state.h, magic "PSGDRNK1", version 1:
  *   kind 1, first        u64 hash of the plan; u32 rank, variables; u64 clock, step, own steps of

@@ -305,6 +305,10 @@ ps_buf *ps_trainer_copy_reports(ps_trainer *t);
 /* Reads such a file in place of the sections of a checkpoint. */
 PS_MUST_USE ps_status ps_trainer_take_reports(ps_trainer *t, const uint8_t *bytes, size_t len);
 
+/* Returns whether the rank is saved without variables: it has no state of its own, and its weights
+ * are those of the model. */
+bool ps_trainer_is_lean(const ps_trainer *t);
+
 /* Makes the part of a checkpoint with the reports, as they are now. Changes what the reports hold
  * back and locks the files, so a copy of the process cannot do it. */
 void ps_trainer_keep_reports(ps_trainer *t);

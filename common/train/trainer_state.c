@@ -63,7 +63,7 @@ static void put_run(void *arg, float *x, size_t n)
     ps_state_put(arg, x, n * sizeof *x);
 }
 
-static void put_head(const ps_trainer *t, ps_state_out *out)
+static void put_head(const ps_trainer *t, uint32_t variables, ps_state_out *out)
 {
     const trainer_rounds *r = &t->rounds;
     /* of a round that has begun they are computed again */
@@ -72,12 +72,18 @@ static void put_head(const ps_trainer *t, ps_state_out *out)
     ps_state_begin(out, HEAD, 0);
     ps_state_put_u64(out, ps_plan_hash(t->plan));
     ps_state_put_u32(out, t->conf.rank);
-    ps_state_put_u32(out, t->plan->layout.variable_count);
+    ps_state_put_u32(out, variables);
     ps_state_put_u64(out, t->clock);
     ps_state_put_u64(out, t->step);
     ps_state_put_u64(out, r->own_steps);
     ps_state_put(out, &rate_sum, sizeof rate_sum);
     ps_state_finish(out);
+}
+
+bool ps_trainer_is_lean(const ps_trainer *t)
+{
+    return !ps_plan_ranks_have_state(t->plan) && ps_plan_gives_exact_weights(t->plan) &&
+           !t->plan->update->broadcasts;
 }
 
 ps_status ps_trainer_save(ps_trainer *t, ps_exchange *exchange, ps_state_write_fn *write, void *arg)
@@ -94,17 +100,19 @@ ps_status ps_trainer_save(ps_trainer *t, ps_exchange *exchange, ps_state_write_f
 static ps_status save(ps_trainer *t, ps_exchange *exchange, bool is_parked,
                       ps_state_write_fn *write, void *arg)
 {
+    uint32_t variables =
+        is_parked || !ps_trainer_is_lean(t) ? t->plan->layout.variable_count : 0;
     ps_state_out out;
     ps_status st = ps_ok(), end;
 
     ps_state_out_init(&out, MAGIC, VERSION, write, arg);
-    put_head(t, &out);
+    put_head(t, variables, &out);
     if (is_parked || t->rounds.stepped > 0) {
         ps_state_begin(&out, PLACE, 0);
         st = ps_trainer_put_place(t, exchange, is_parked, &out);
         ps_state_finish(&out);
     }
-    for (uint32_t v = 0; v < t->plan->layout.variable_count && ps_is_ok(&out.status); v++) {
+    for (uint32_t v = 0; v < variables && ps_is_ok(&out.status); v++) {
         ps_state_begin(&out, VARIABLE, v);
         each_run(t, &t->plan->layout.variables[v], !is_parked, put_run, &out);
         if (tracked_rows(t, v) > 0) {
@@ -195,7 +203,7 @@ static ps_status take_head(ps_trainer *t, ps_state_in *in, bool *has_variables)
         return ps_fail(PS_FAILED_PRECONDITION, "job: %016" PRIx64 "; this one computes %016" PRIx64,
                        job, mine);
     }
-    *has_variables = variables > 0 || !ps_plan_can_rescue(t->plan);
+    *has_variables = variables > 0 || ps_plan_ranks_have_state(t->plan);
     if (rank != t->conf.rank || (*has_variables && variables != t->plan->layout.variable_count)) {
         return ps_fail(PS_FAILED_PRECONDITION,
                        "rank %" PRIu32 " of %" PRIu32 " variables; this is rank %" PRIu32

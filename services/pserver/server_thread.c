@@ -539,8 +539,8 @@ static void save_in_copy(ps_server_thread *t, saving *x)
            (double)x->cut.state.spent_us * 1e-3);
 }
 
-/* Begins to save the part, and posts the result to the home loop when it is saved. `store` NULL: the
- * part cannot be saved at that clock. Runs on the thread. */
+/* Begins to save the part, and posts the result to the home loop when it is saved. `store` NULL:
+ * the part cannot be saved at that clock. Runs on the thread. */
 static void save_part(void *arg, uint64_t clock, ps_store *store)
 {
     ps_server_thread *t = arg;

@@ -3,7 +3,7 @@
 """checkpoints.py - what taking checkpoints costs a job while it trains: two workers and a server
 whose optimizer has about 100 MB of state, by default. The job runs without checkpoints and with
 one every EVERY steps, in turn, to the same bits. Printed: how long a rank and a thread of the
-server stood still for a checkpoint and computed for it (less, if others had the processors), and by how much the steps with a checkpoint under way are
+server stood still at once for a checkpoint and computed for it (less, if others had the processors), and by how much the steps with a checkpoint under way are
 longer than the others of the same run.
 
 --disk does another thing: it takes one checkpoint of about 1 GB of a job with a worker and a server, goes
@@ -49,6 +49,8 @@ def run(cluster, o, every):
                             for ms in re.findall(what + r" for ([\d.]+) ms", text)]
              for kind, nodes in (("rank", cluster.workers), ("server", cluster.pservers))
              for what in ("stood still", "computed")}
+    still["server", "in all"] = [float(ms) for p in cluster.pservers
+                                 for ms in re.findall(r"computed ([\d.]+) ms in all", logs[p])]
     stored = [int(s) for s in re.findall(r"checkpoint of step (\d+) stored", logs[cluster.coordinator])]
     size = sum(int(f.size) for f in done.artifacts if f.name.endswith("-N(ps).safetensors"))
     return model, step_times(files), still, stored, size
@@ -136,6 +138,7 @@ def main():
         return
     cluster = Cluster(workers=2, pservers=1, node_args=["--log-level", "info"])
     still = {(kind, what): [] for kind in ("rank", "server") for what in ("stood still", "computed")}
+    still["server", "in all"] = []
     longer, plain, models = [], [], []
     try:
         cluster.wait_nodes(3)
@@ -156,8 +159,11 @@ def main():
           f"{o.rounds} rounds, {len(longer)} checkpoints; the bits are "
           f"{'the same' if all(m == models[0] for m in models) else 'DIFFERENT'}")
     print("| | median | longest |\n| --- | --- | --- |")
-    for (kind, what), ms in still.items():
-        print(f"| a {kind} {what}, ms | {statistics.median(ms):.1f} | {max(ms):.1f} |")
+    names = {("server", "stood still"): "a server's thread stood still, at once",
+             ("server", "computed"): "a server's thread computed, at once",
+             ("server", "in all"): "a server's thread computed, in all pieces"}
+    for of, ms in still.items():
+        print(f"| {names.get(of, ' '.join(('a', *of)))}, ms | {statistics.median(ms):.1f} | {max(ms):.1f} |")
     print(f"| a step with a checkpoint is longer by, ms | {statistics.median(longer):.0f} | {max(longer):.0f} |")
     print(f"| a step without checkpoints takes, ms | {statistics.median(plain):.0f} | {max(plain):.0f} |")
     if o.require and max(max(still[kind, "computed"]) for kind in ("rank", "server")) > o.require:
