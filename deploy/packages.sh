@@ -40,6 +40,8 @@ test   python3-protobuf       a foreign client
 test   python3-numpy          loads models, and the peer in benchmarks
 test   python3-torch          loads models, and the peer in benchmarks
 test   python3-onnx           checks ONNX files
+test   python3-ipython        shows curves as a notebook does
+test   mypy                   checks the types of the Python package
 test   nodejs                 a foreign client, buf, and onnxruntime
 test   npm                    a foreign client, buf, and onnxruntime
 test   etcd-server            the store of several coordinators

@@ -21,6 +21,16 @@ if(NOT SANITIZE) # the example is built as users build it
             ps_cluster_test(${name})
             set_property(TEST cluster_${name} APPEND PROPERTY ENVIRONMENT "PSGD_LIBRARY=$<TARGET_FILE:psgd_library>")
         endforeach()
+        find_program(PSGD_MYPY mypy)
+        if(PSGD_MYPY)
+            # types of torch itself are left out: to read them takes 40 s
+            add_test(NAME interop_python_types WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}/clients/python
+                COMMAND ${PSGD_MYPY} --check-untyped-defs --disallow-untyped-defs --ignore-missing-imports --follow-imports=skip
+                    --cache-dir=/dev/null -p psgd)
+            set_tests_properties(interop_python_types PROPERTIES TIMEOUT 300 LABELS interop)
+        else()
+            message(STATUS "No mypy: interop_python_types is left out")
+        endif()
         add_test(NAME interop_python_package COMMAND ${PSGD_PYTHON} ${PROJECT_SOURCE_DIR}/tests/interop/test_python_package.py)
         set_tests_properties(interop_python_package PROPERTIES TIMEOUT 300 LABELS interop
             ENVIRONMENT "PSGD_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY};PSGD_LIBRARY=$<TARGET_FILE:psgd_library>;PYTHONDONTWRITEBYTECODE=1")

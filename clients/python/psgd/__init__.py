@@ -16,9 +16,10 @@ import pkgutil
 __path__ = pkgutil.extend_path(__path__, __name__)
 
 from . import safetensors
+from ._curve import Curve, Watch
 from ._loop import Ended, State, Step, Worker, WorkerError, foreign, join
 from .encoding import Codec, Error, codec, codecs, version
 from .jobs import CommandError, cancel, download, get, submit, watch
 
-__all__ = ["Codec", "CommandError", "Ended", "Error", "State", "Step", "Worker", "WorkerError", "cancel", "codec", "codecs", "download",
+__all__ = ["Codec", "CommandError", "Curve", "Ended", "Error", "State", "Step", "Watch", "Worker", "WorkerError", "cancel", "codec", "codecs", "download",
            "foreign", "get", "join", "safetensors", "submit", "version", "watch"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+from typing import Any
 
 NAME = "libpsgd.so.0"
 RESOURCE_EXHAUSTED = 8
@@ -27,7 +28,7 @@ def library() -> ctypes.CDLL:
     except OSError as error:
         raise ImportError(f"{path}: {error}; Debian's package libpsgd0 has it, or set PSGD_LIBRARY to its path") from None
     size, pointer, text = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_char_p
-    for name, result, *arguments in (
+    functions: tuple[tuple[Any, ...], ...] = (
             ("psgd_version", text),
             ("psgd_last_error", text),
             ("psgd_codec_name", text, size),
@@ -37,7 +38,8 @@ def library() -> ctypes.CDLL:
             ("psgd_codec_state_floats", size, pointer, size),
             ("psgd_codec_encode", ctypes.c_int, pointer, ctypes.POINTER(Draw), pointer, pointer, size, pointer, size,
              ctypes.POINTER(size)),
-            ("psgd_codec_decode", ctypes.c_int, pointer, pointer, size, pointer, size, ctypes.c_int)):
+            ("psgd_codec_decode", ctypes.c_int, pointer, pointer, size, pointer, size, ctypes.c_int))
+    for name, result, *arguments in functions:
         function = getattr(lib, name)
         function.restype, function.argtypes = result, arguments
     return lib

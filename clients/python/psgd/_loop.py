@@ -187,7 +187,8 @@ class Worker:
         flags = [f"--{name.replace('_', '-')}{'' if value is True else f'={os.fspath(value) if isinstance(value, os.PathLike) else value}'}"
                  .encode() for name, value in options.items() if value is not None and value is not False]
         handle = pointer()
-        self.title, self._known, self.last = title, {}, None
+        self._known: dict[int, tuple[tuple[Any, ...], list[Variable]]] = {}
+        self.title, self.last = title, None
         self._check(lib.psgd_join(title.encode(), (text * (len(flags) + 1))(*flags, None), ctypes.byref(handle)))
         self._handle = handle
         self._end = weakref.finalize(self, lib.psgd_leave, handle)
@@ -198,14 +199,15 @@ class Worker:
             raise TimeoutError(text) if code == DEADLINE_EXCEEDED else WorkerError(code, text)
 
     def _variables(self, raw: _Step) -> list[Variable]:
-        if self._known.get(raw.rank, (None,))[0] != (raw.weights, raw.gradients, raw.job_id):
+        known, key = self._known.get(raw.rank), (raw.weights, raw.gradients, raw.job_id)
+        if known is None or known[0] != key:
             variables = []
             for index in range(raw.variable_count):
                 variable = _Variable()
                 self._check(library().psgd_variable_at(self._handle, index, ctypes.byref(variable)))
                 variables.append(Variable(index, variable, raw))
-            self._known[raw.rank] = ((raw.weights, raw.gradients, raw.job_id), variables)
-        return self._known[raw.rank][1]
+            known = self._known[raw.rank] = (key, variables)
+        return known[1]
 
     def next(self, timeout: float | None = None) -> Step | None:
         """Waits for the next step, at most `timeout` seconds. None: the job has all its steps.

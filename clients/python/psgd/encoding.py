@@ -35,7 +35,7 @@ def _floats(x: Any, writable: bool = False) -> Any:
     return view
 
 
-def _address(view: memoryview, keep: list) -> int | None:
+def _address(view: memoryview, keep: list[Any]) -> int | None:
     """Returns where the buffer is. `keep` holds what must live as long as the address is used."""
     if view.nbytes == 0:
         return None
@@ -79,7 +79,8 @@ class Codec:
         With error feedback, momentum or differences all calls must have the same number of values.
         """
         values = _floats(x)
-        n, keep, size = values.nbytes // 4, [], ctypes.c_size_t()
+        keep: list[Any] = []
+        n, size = values.nbytes // 4, ctypes.c_size_t()
         floats = library().psgd_codec_state_floats(self._codec, n)
         if floats and self._state is None:
             self._state, self._n = (ctypes.c_float * floats)(), n
@@ -107,7 +108,8 @@ class Codec:
             if n > self._most(data):
                 raise Error(f"{len(data)} bytes are no encoding of {n} values")
             out = self._new(n, shape)
-        values, keep = _floats(out, writable=True), []
+        keep: list[Any] = []
+        values = _floats(out, writable=True)
         source = bytes(data)
         check(library().psgd_codec_decode(self._codec, source, len(source), _address(values, keep), values.nbytes // 4, add))
         return out

@@ -16,6 +16,8 @@ import subprocess
 import tempfile
 from typing import Any, Iterator, Mapping
 
+from ._curve import Watch
+
 ENDED = frozenset({"JOB_STATE_DONE", "JOB_STATE_FAILED", "JOB_STATE_CANCELLED"})
 
 
@@ -71,12 +73,18 @@ def cancel(job: Any, **connection: Any) -> dict[str, Any]:
     return _run(_command("cancel", _id(job), **connection))
 
 
-def watch(job: Any, **connection: Any) -> Iterator[dict[str, Any]]:
-    """Yields the events of a job from its beginning until it has ended, each as it happens.
+def watch(job: Any, **connection: Any) -> Watch:
+    """Returns the events of a job from its beginning until it has ended, to be iterated over, each as it happens.
+
+    In a notebook `watch(job).plot()` shows the curves of the job while they grow.
 
     event["job"] is the job then: its "state" and "progress", with "step", "loss" and others. Leaving the loop
     leaves the job running. A job that fails is no error here: look at the state of the last event."""
-    state, command = None, _command("watch", _id(job), form="jsonl", **connection)
+    return Watch(_events(_command("watch", _id(job), form="jsonl", **connection)))
+
+
+def _events(command: list[str]) -> Iterator[dict[str, Any]]:
+    state = None
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said, encoding="utf-8")
         try:
@@ -92,7 +100,8 @@ def watch(job: Any, **connection: Any) -> Iterator[dict[str, Any]]:
         finally:
             process.kill()
             process.wait()
-            process.stdout.close()
+            if process.stdout is not None:
+                process.stdout.close()
 
 
 def download(job: Any, output: str | os.PathLike, *names: str, **connection: Any) -> list[pathlib.Path]:

@@ -101,9 +101,10 @@ def _read(path: str | os.PathLike, make: Any) -> dict[str, Any]:
 
 
 def _view(t: _Tensor, data: bytearray) -> Any:
-    if TYPES[t.dtype][1] is None or 0 in t.shape:
+    kind = TYPES[t.dtype][1]
+    if kind is None or 0 in t.shape:
         raise ValueError(f"tensor {t.name}: {t.dtype} of shape {t.shape} needs numpy or torch, which are not installed")
-    return memoryview(data).cast(TYPES[t.dtype][1], t.shape)
+    return memoryview(data).cast(kind, t.shape)  # type: ignore[call-overload]
 
 
 def load(path: str | os.PathLike) -> dict[str, Any]:

@@ -101,7 +101,8 @@ def foreign(net: torch.nn.Module) -> list[dict[str, Any]]:
             first = {"constant": float(values.flatten()[0])}
         else:
             first = {"normal": spread} if id(p) in embeddings else {"uniform": spread * 3 ** 0.5}
-        result.append({"name": name, "shape": list(p.shape) or [1], **{k: v for k, v in first.items() if v}})
+        given: dict[str, Any] = {k: v for k, v in first.items() if v}
+        result.append({"name": name, "shape": list(p.shape) or [1], **given})
     return result
 
 
@@ -133,11 +134,13 @@ class _Sender:
     """Copies gradients into the step's memory while autograd computes others, and says which are ready."""
 
     def __init__(self, parameters: dict[str, torch.nn.Parameter], overlap: bool) -> None:
-        self._overlap, self._step, self.holds = overlap, None, False  # holds: one variable is not said before end()
+        self._overlap, self.holds = overlap, False  # holds: one variable is not said before end()
+        self._step: Step | None = None
         self._views: dict[torch.nn.Parameter, tuple[int, torch.Tensor]] = {}
         self._waiting: dict[int, int] = {}  # values by index of the variable, of those that are ready and were not said
         self._sent: list[tuple[torch.nn.Parameter, int]] = []  # with the version of the gradient that was sent
-        self._loss, self._nodes = None, []
+        self._loss: float | None = None
+        self._nodes: list[Any] = []
         for p in parameters.values():  # the node that adds to p.grad runs once in a backward pass, when all uses of p are done
             if p.requires_grad:
                 node = p.expand_as(p).grad_fn.next_functions[0][0]
@@ -171,6 +174,7 @@ class _Sender:
 
     def _say(self) -> None:
         """Says the loss, once, and what is ready, neighbours together."""
+        assert self._step is not None
         waiting, self._waiting, first = sorted(self._waiting), {}, 0
         if self._loss is not None:
             self._step.loss(self._loss)
@@ -330,9 +334,11 @@ class Worker:
         the mean of what the workers have changed. Samples must follow from the round's clock and rank: it may come again.
         A worker is for one job: when that is done, there are no more rounds."""
         while self._look() is not None:
-            self.now, self._next, self._is_answered = self._next, None, False
-            self._restore(self.now)
-            yield self.now
+            step = self.now = self._next
+            assert step is not None
+            self._next, self._is_answered = None, False
+            self._restore(step)
+            yield step
 
     def steps(self) -> Iterator[Step]:
         """The same for steps: compute a loss, the mean over `block_size` samples, and its gradients, and call `step`."""
@@ -407,7 +413,7 @@ class Worker:
             return
         self._epochs = max(first.epoch, self._epochs) + 1
         batches = self.batches(data, seed=seed, **options)
-        while self._look() is not None and self._next.epoch < self._epochs:  # earlier ones may come again after a loss
+        while (step := self._look()) is not None and step.epoch < self._epochs:  # earlier ones may come again after a loss
             yield next(batches)
 
     def _batch(self, step: Step, data: Any, seed: int, options: dict[str, Any]) -> Any:
@@ -416,7 +422,7 @@ class Worker:
         if self._feeds.get(step.rank, (None, None))[0] != key:
             sampler = _Shard(len(data), seed, step)
             # draws of its own: to begin anew in the middle of a job changes no others
-            own = {"generator": torch.Generator().manual_seed(seed), **options}
+            own: dict[str, Any] = {"generator": torch.Generator().manual_seed(seed), **options}
             self._feeds[step.rank] = (key, iter(torch.utils.data.DataLoader(data, batch_sampler=sampler, **own)))
         _, feed = self._feeds[step.rank]
         batch = next(feed)
