@@ -15,8 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Connects to `at`, an address as gRPC names it; `target` is for messages. Takes `creds`, and owns
- * `expected`. */
+/* Creates a channel to `at`, an address as gRPC names it; `target` is the address for messages. Takes
+ * over one reference to `creds`, and `expected` (NULL: none). */
 static ps_channel *create_at(ps_loop *loop, const char *at, const char *target,
                              grpc_channel_credentials *creds, ps_tls_expected *expected)
 {
@@ -141,7 +141,7 @@ void ps_channel_destroy(ps_channel *channel)
     }
 }
 
-/* A channel that is being connected. */
+/* A wait until a channel is connected. */
 typedef struct connecting {
     ps_event event;
     ps_channel *channel;
@@ -150,7 +150,7 @@ typedef struct connecting {
     void *arg;
 } connecting;
 
-/* Waits until the state is another one than `state`. */
+/* Has c->event fire when the channel is no longer in `state`, or at the deadline. */
 static void watch(connecting *c, grpc_connectivity_state state)
 {
     grpc_channel_watch_connectivity_state(c->channel->grpc, state, c->deadline,

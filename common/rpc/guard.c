@@ -26,14 +26,15 @@
 enum {
     PAUSE_LEAST_US = 1000,
     LOG_US = 10 * 1000000, /* least time between two lines of the log about closed connections */
-    /* Time after the last flood, or the end of a connection that sent much, at which freed memory is
-     * returned to the system, and for how long the threads return theirs. */
+    /* RETURN_US after the last flood, or after the end of a connection that sent much, freed memory
+     * is returned to the system. For RETURNING_US the threads then return what they free. */
     RETURN_US = 5 * 1000000,
     RETURNING_US = 2 * 1000000,
-    MUCH_BYTES = 8 << 20, /* a connection that sent so much may leave as much free memory */
-    HELD_MAX = 128,       /* connections that were closed by a bound and whose client does not know; */
-    HELD_US = 1000000, /* for so long. A client that waits for the end sends nothing */
-    HELD_BYTES = 4096, /* that the kernel keeps of what such a client sends */
+    MUCH_BYTES = 8 << 20, /* a connection that sent so many bytes may leave as much free memory */
+    HELD_MAX = 128,       /* most connections kept open after a bound was exceeded, ... */
+    /* ... for this time: a client that waits for its end sends nothing meanwhile */
+    HELD_US = 1000000,
+    HELD_BYTES = 4096, /* of what such a client sends, as much as the kernel keeps */
     TABLE_SLOTS = 1024
 };
 
@@ -44,16 +45,16 @@ typedef struct connection {
     atomic_bool is_closed;
     bool was_paused;
     uint64_t received;      /* bytes */
-    bool has_gone;          /* gRPC was told that the client has ended it */
-    bool has_frames;        /* frames of it were counted */
+    bool has_gone;          /* gRPC has read that the client has ended the connection */
+    bool has_frames;        /* frames of the connection were counted */
     uint64_t id;            /* constant; no other connection of the process has it */
     ps_remote *remote;      /* constant; NULL: the address is not counted */
-    atomic_bool has_wasted; /* it is suspect from now on */
+    atomic_bool has_wasted; /* the connection is suspect from now on */
     char from[PS_GUARD_ADDRESS_BYTES];
     struct connection *next; /* in the table; guarded by guard.mutex */
 } connection;
 
-/* A descriptor, by its number. */
+/* State of a descriptor; slots are indexed by its number. */
 typedef struct slot {
     _Atomic(connection *) connection; /* NULL: not a connection that was admitted here */
     /* The members below are guarded by guard.mutex. */
@@ -64,7 +65,7 @@ typedef struct slot {
     struct slot *next;
 } slot;
 
-/* The state of the process, since descriptors belong to the process. */
+/* State for all servers: descriptors belong to the process. */
 static struct {
     atomic_bool is_on, has_tls;
     uint32_t most;
@@ -88,15 +89,15 @@ static struct {
 
 static slot slots[PS_GUARD_DESCRIPTORS];
 
-/* What this thread has read last under TLS. */
+/* What this thread has read most recently from a connection under TLS. */
 static _Thread_local struct {
     char from[PS_GUARD_ADDRESS_BYTES]; /* ps_guard_reading */
     ps_guard_ref ref;
     const uint8_t *bytes; /* the first one of the last read; NULL: nothing was read */
 } reading;
 
-/* The functions that those of this file replace: libc's, or those of a sanitizer, which has to see
- * the calls. Set before is_on. */
+/* The functions that this file's functions of the same names replace, and call: libc's, or those of
+ * a sanitizer, which has to see the calls. Set before is_on. */
 static struct {
     ssize_t (*recvmsg)(int fd, struct msghdr *message, int flags);
     int (*epoll_ctl)(int epoll, int op, int fd, struct epoll_event *event);
@@ -153,8 +154,8 @@ void ps_guard_address(const struct sockaddr *address, char out[PS_GUARD_ADDRESS_
 
 /* --- The thread ---------------------------------------------------------------- */
 
-/* Makes gRPC poll the descriptors that are due. Returns the time of the next one, or INT64_MAX. The
- * caller holds the mutex. */
+/* Makes gRPC poll again the descriptors in guard.due whose time has come. Returns the time of the
+ * next one, or INT64_MAX. The caller holds the mutex. */
 static int64_t look_again(int64_t now_us)
 {
     int64_t next_us = INT64_MAX;
@@ -176,8 +177,8 @@ static int64_t look_again(int64_t now_us)
     return next_us;
 }
 
-/* Closes the held connections whose time is over. Returns when the next one is due, or INT64_MAX.
- * Called with the mutex. */
+/* Closes the held connections whose time is over. Returns the time at which the next one is to be
+ * closed, or INT64_MAX. Called with the mutex. */
 static int64_t release_held(int64_t now_us)
 {
     int64_t next_us = INT64_MAX;
@@ -201,8 +202,9 @@ static int64_t earlier(int64_t a_us, int64_t b_us)
     return a_us < b_us ? a_us : b_us;
 }
 
-/* Returns memory after a flood, if it is time. Returns when it is to be called next, or INT64_MAX.
- * Called with the mutex, which it gives up meanwhile. */
+/* Has the threads return freed memory to the system from return_us on, and keep it again from
+ * keep_us on. Returns the time of its next call, or INT64_MAX. Called with the mutex, which is
+ * unlocked while memory is returned. */
 static int64_t return_memory(int64_t now_us)
 {
     bool returns = guard.return_us != 0 && guard.return_us <= now_us;
@@ -283,8 +285,8 @@ const char *ps_guard_reading(void)
     return reading.from;
 }
 
-/* Puts a descriptor on the list for due_us. Returns false if gRPC does not wait for it. The caller
- * holds the mutex. */
+/* Puts a descriptor on the list guard.due, so that gRPC polls it again at due_us. Returns false if
+ * gRPC does not wait for it. The caller holds the mutex. */
 static bool make_due(slot *s, int64_t due_us)
 {
     if (s->epoll == 0) {
@@ -316,7 +318,8 @@ bool ps_guard_look_again(int fd, int64_t delay_us)
     return done;
 }
 
-/* Replaces libc's function. Records the epoll by which gRPC waits for a descriptor. */
+/* Replaces libc's epoll_ctl. Records the epoll descriptor with which gRPC waits for `fd`, so that
+ * the guard can make gRPC poll `fd` again. */
 int epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
 {
     slot *s = slot_of(fd);
@@ -345,13 +348,14 @@ static connection **list_of(const char *from)
     return &guard.table[hash % TABLE_SLOTS];
 }
 
-/* Bars an address that connects too fast. With the mutex. */
+/* Has the kernel drop further connections of an address that connects too fast. Called with the
+ * mutex. */
 static void bar(int listener, const struct sockaddr *from, int64_t now_us)
 {
     uint8_t key[PS_BAR_KEY_BYTES];
 
     if (ps_remotes_key(from, key)) {
-        ps_bar_add(&guard.bar, listener, key, now_us); /* else each connection is refused */
+        ps_bar_add(&guard.bar, listener, key, now_us); /* if it fails: refused one by one */
         pthread_cond_signal(&guard.changed);
     }
 }
@@ -405,8 +409,9 @@ ps_admission ps_guard_admit(int listener, int fd, const struct sockaddr *from, s
     return PS_ADMITTED;
 }
 
-/* Takes the place of close for a connection that a bound has closed: its client learns of that a
- * little later. Returns false if it is to be closed at once. With the mutex. */
+/* Keeps `fd`, which gRPC closes because of a bound, open for HELD_US, so that its client learns of
+ * the end later. Returns false if it is to be closed at once, because too many are kept. Called
+ * with the mutex. */
 static bool hold(int fd, slot *s, ps_remote *remote)
 {
     int bytes = HELD_BYTES;
@@ -415,7 +420,7 @@ static bool hold(int fd, slot *s, ps_remote *remote)
         return false;
     }
     if (s->epoll != 0) {
-        next.epoll_ctl(s->epoll, EPOLL_CTL_DEL, fd, NULL); /* gRPC forgets this descriptor */
+        next.epoll_ctl(s->epoll, EPOLL_CTL_DEL, fd, NULL); /* gRPC gets no more events */
         s->epoll = 0;
     }
     setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
@@ -432,7 +437,7 @@ static bool forget(int fd, slot *s, connection *c)
     connection **at = list_of(c->from);
     bool is_held;
 
-    pthread_mutex_lock(&c->mutex); /* whoever has read from it has let go */
+    pthread_mutex_lock(&c->mutex); /* waits until no thread counts what it has read from c */
     pthread_mutex_unlock(&c->mutex);
     pthread_mutex_lock(&guard.mutex);
     while (*at != c) {
@@ -440,7 +445,7 @@ static bool forget(int fd, slot *s, connection *c)
     }
     *at = c->next;
     if (c->was_paused || c->received >= MUCH_BYTES) {
-        guard.return_us = ps_clock_us() + RETURN_US; /* it may have taken much */
+        guard.return_us = ps_clock_us() + RETURN_US; /* it may have left much free memory */
         pthread_cond_signal(&guard.changed);
     }
     if (!c->has_gone && !c->is_closed && c->remote != NULL &&
@@ -470,8 +475,8 @@ int close(int fd)
     return atomic_load(&guard.is_on) ? next.close(fd) : (int)syscall(SYS_close, fd);
 }
 
-/* Takes the place of libc's. gRPC shuts a connection down before it closes it, which would tell the
- * client. */
+/* Replaces libc's shutdown. It does nothing to a connection that exceeded a bound: gRPC shuts a
+ * connection down before it closes it, which would tell the client. */
 int shutdown(int fd, int how)
 {
     slot *s = slot_of(fd);
@@ -485,7 +490,7 @@ int shutdown(int fd, int how)
 
 void ps_guard_waste(const char *peer)
 {
-    const char *text = strchr(peer, ':'); /* after "ipv4" */
+    const char *text = strchr(peer, ':'); /* the address follows "ipv4:" or "ipv6:" */
     connection *c;
 
     if (text == NULL || !atomic_load(&guard.is_on)) {
@@ -500,7 +505,8 @@ void ps_guard_waste(const char *peer)
     pthread_mutex_unlock(&guard.mutex);
 }
 
-/* Counts a connection that is closed for a flood, and logs floods from time to time. */
+/* Counts a connection that is closed for a flood, and writes a line about floods to the log, once
+ * in LOG_US at most. */
 static void note_closed(connection *c, ps_flood_kind kind, int64_t now_us)
 {
     uint64_t closed = atomic_fetch_add(&guard.closed, 1) + 1;
@@ -524,8 +530,8 @@ static void note_closed(connection *c, ps_flood_kind kind, int64_t now_us)
     }
 }
 
-/* Counts the frames in received bytes, after ps_flood_fill. Returns false if the connection shall
- * end. Called with the mutex of the connection. */
+/* Counts the frames in n received bytes; ps_flood_fill was called before. Returns false if they
+ * exceed a bound, so the connection shall end. Called with the mutex of the connection. */
 static bool count_frames(connection *c, ps_flood *flood, const uint8_t *bytes, size_t n,
                          int64_t now_us)
 {
@@ -545,15 +551,17 @@ static uint32_t neighbours_of(const connection *c)
     return c->remote != NULL ? atomic_load(&c->remote->connections) : 1;
 }
 
-/* Fills the buckets of a connection. Called with its mutex. */
+/* Adds to the buckets in `flood` the tokens of the time since the last call, and marks `flood` as
+ * suspect if the connection is. Called with the mutex of the connection. */
 static void fill(connection *c, ps_flood *flood, int64_t now_us)
 {
     flood->is_suspect = flood->is_suspect || c->flood.is_suspect || atomic_load(&c->has_wasted);
     ps_flood_fill(flood, neighbours_of(c), now_us);
 }
 
-/* Pauses a connection if its buckets are empty; `calls` is flood->calls before the frames were
- * counted. Called with its mutex. */
+/* Has gRPC read no more of a connection for a while if its buckets, or those of its address, are
+ * empty. `calls` is flood->calls before the frames were counted. Called with the mutex of the
+ * connection. */
 static void pause_if_due(connection *c, const ps_flood *flood, uint32_t calls, int64_t now_us)
 {
     int64_t wait_us = ps_flood_wait_us(flood, neighbours_of(c));
@@ -572,8 +580,8 @@ static void pause_if_due(connection *c, const ps_flood *flood, uint32_t calls, i
     }
 }
 
-/* Feeds n received bytes to the bounds of the connection. Returns n, or 0 if the connection shall
- * end. */
+/* Counts the frames in n received bytes and pauses the connection if need be. Returns n, or 0 if
+ * the connection shall end. Called with the mutex of the connection. */
 static ssize_t look_at(connection *c, const struct msghdr *message, ssize_t n)
 {
     int64_t now_us = ps_clock_us();
@@ -626,14 +634,15 @@ bool ps_guard_take(const ps_guard_ref *ref, ps_flood *flood, const uint8_t *byte
         if (goes_on) {
             pause_if_due(c, flood, calls, now_us);
         } else {
-            next.shutdown(ref->fd, SHUT_RD); /* gRPC reads its end; the client learns nothing */
+            next.shutdown(ref->fd, SHUT_RD); /* gRPC reads an end; the client learns nothing */
         }
     }
     pthread_mutex_unlock(&c->mutex);
     return goes_on;
 }
 
-/* Returns whether the connection is paused. If so, gRPC polls it again when the pause is over. */
+/* Returns whether gRPC shall not read the connection yet. If so, gRPC polls it again when the pause
+ * is over. */
 static bool is_paused(connection *c, slot *s)
 {
     bool done;
@@ -663,8 +672,9 @@ static void note_read(int fd, const connection *c, const struct msghdr *message,
     }
 }
 
-/* Replaces libc's function. gRPC reads a connection by one thread at a time, and does not close it
- * during a read. */
+/* Replaces libc's recvmsg: counts what gRPC reads from a client's connection, and reads nothing
+ * while the connection is paused. gRPC reads a connection by one thread at a time, and does not
+ * close it during a read. */
 ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 {
     slot *s = slot_of(fd);

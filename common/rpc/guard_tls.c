@@ -25,20 +25,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is kept with a session of a server. gRPC reads it by one thread at a time. */
+/* What the guard keeps with a TLS session of a server. gRPC reads a session by one thread at a
+ * time. */
 typedef struct session {
     ps_guard_ref ref;
     ps_flood flood;
-    bool is_over; /* it floods */
+    bool is_over; /* it has exceeded a bound; gRPC gets no more of it */
 } session;
 
-/* Those of libssl and libcrypto, or of a sanitizer. Set once, by find_once. */
+/* The functions of libssl and libcrypto, or of a sanitizer, that this file replaces and calls. Set
+ * once, by find_once. */
 static struct {
     int (*ssl_read)(SSL *ssl, void *bytes, int n);
     int (*bio_write)(BIO *bio, const void *bytes, int n);
 } next;
 
-static int session_index; /* of a session in an SSL; negative: none */
+static int session_index; /* index at which an SSL keeps its session; negative: none */
 
 /* The connection whose bytes this thread has given to libssl, until its next SSL_read. */
 static _Thread_local ps_guard_ref fed;
@@ -80,7 +82,8 @@ void ps_guard_expect_tls(void)
     ps_guard_leave_frames_to_tls();
 }
 
-/* Replaces libcrypto's function. */
+/* Replaces libcrypto's BIO_write: notes the connection from which this thread has read `bytes`, for
+ * SSL_read. */
 int BIO_write(BIO *bio, const void *bytes, int n)
 {
     ps_guard_ref ref;
@@ -94,8 +97,8 @@ int BIO_write(BIO *bio, const void *bytes, int n)
     return next.bio_write(bio, bytes, n);
 }
 
-/* Returns what is kept with a session of a server, which is made at the first call; NULL: libssl
- * has no memory. */
+/* Returns the session of an SSL of a server, which is made at the first call. Returns NULL if
+ * libssl has no memory. */
 static session *session_of(SSL *ssl)
 {
     session *s = SSL_get_ex_data(ssl, session_index);
@@ -111,7 +114,8 @@ static session *session_of(SSL *ssl)
     return s;
 }
 
-/* Counts n decrypted bytes. Returns whether gRPC may have them. */
+/* Counts the frames in n decrypted bytes. Returns whether gRPC may have them: false if the session
+ * has exceeded a bound. */
 static bool may_have(session *s, const uint8_t *bytes, size_t n)
 {
     ps_flood_kind kind;
@@ -124,7 +128,8 @@ static bool may_have(session *s, const uint8_t *bytes, size_t n)
     return !s->is_over;
 }
 
-/* Replaces libssl's function. */
+/* Replaces libssl's SSL_read: counts the frames in what gRPC's servers decrypt, and discards the
+ * bytes of a session that has exceeded a bound. */
 int SSL_read(SSL *ssl, void *bytes, int size)
 {
     session *s;

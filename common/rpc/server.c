@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* server.c - listens, routes and stops; see server.h.
  *
- * gRPC is asked for any call, and the path is looked up here. So unary, streaming and unknown
- * methods go one way. Methods of instances are registered with gRPC instead: it has to know the
- * loop of a call before it hands the call over.
+ * The server asks gRPC for any next call and looks up the method by its path. So unary, streaming
+ * and unknown methods are handled alike. Methods of instances are registered with gRPC instead: it
+ * has to know the loop of a call before it hands the call over.
  */
 #include "common/base/address.h"
 #include "common/base/container_of.h"
@@ -29,10 +29,10 @@
 #include <unistd.h>
 
 enum {
-    /* calls that gRPC may match at a time, for all methods that are not of an instance, */
+    /* calls for which gRPC is asked at a time, for all methods that are not of an instance, */
     OUTSTANDING = 16,
-    OUTSTANDING_EACH = 4,  /* and for each method of an instance */
-    MEMBERS_US = 1000000,  /* between two looks at who is out */
+    OUTSTANDING_EACH = 4,  /* ... and for each method of an instance */
+    MEMBERS_US = 1000000,  /* between two checks whether the callers of streams are still members */
     KEPT_CALL_US = 2000000 /* microseconds for which a handler may keep a call that is over */
 };
 
@@ -62,7 +62,7 @@ const ps_route *ps_server_route(const ps_server *server, const uint8_t *path, si
     }
 }
 
-/* Returns the slot of a path that is not there yet. */
+/* Returns the free slot for a path that the table does not have yet. */
 static ps_route *empty_slot(const ps_server *server, const char *path)
 {
     for (size_t i = hash_path((const uint8_t *)path, strlen(path));; i++) {
@@ -71,7 +71,7 @@ static ps_route *empty_slot(const ps_server *server, const char *path)
         if (r->path == NULL) {
             return r;
         }
-        assert(strcmp(r->path, path) != 0); /* a service was given twice */
+        assert(strcmp(r->path, path) != 0); /* equal: the caller has given a service twice */
     }
 }
 
@@ -189,7 +189,7 @@ static void server_free(ps_server *server)
     free(server);
 }
 
-/* Frees the server if it is down and no call is left. */
+/* Frees the server and fires `done` if gRPC has shut it down and no call is left. */
 static void end_if_over(ps_server *server)
 {
     ps_event *done = server->done;
@@ -232,14 +232,15 @@ void ps_server_drop_stream(ps_call *call)
 {
     ps_server *server = call->server;
 
-    if (call->is_listed) { /* written by this thread only */
+    if (call->is_listed) { /* only this thread writes is_listed, so it is read without the mutex */
         pthread_mutex_lock(&server->mutex);
         PS_UNLINK(server->streams, call);
         pthread_mutex_unlock(&server->mutex);
     }
 }
 
-/* Ends the streams of those who are no members any more. */
+/* Ends the streams of callers that are no longer members: whose certificate was revoked, or whose
+ * token is gone or has expired. Runs every MEMBERS_US. */
 static void on_members(ps_event *self, bool ok)
 {
     ps_server *server = PS_CONTAINER_OF(self, ps_server, members.event);
@@ -252,7 +253,7 @@ static void on_members(ps_event *self, bool ok)
     for (ps_call *c = ps_tls_may_refuse(tls) ? server->streams : NULL; c != NULL; c = c->next) {
         ps_status st = ps_tls_check_identity(tls, &c->caller);
 
-        if (!ps_is_ok(&st)) { /* any thread may do this, and the call's loop is told */
+        if (!ps_is_ok(&st)) { /* any thread may cancel a call; the call's loop learns of it */
             (void)grpc_call_cancel_with_status(c->grpc, GRPC_STATUS_UNAUTHENTICATED, st.text, NULL);
         }
     }
@@ -274,8 +275,8 @@ static void on_grace(ps_event *self, bool ok)
     grpc_server_cancel_all_calls(server->grpc);
 }
 
-/* Returns the bytes that gRPC may hold for a server: received and not read. Flow-control windows
- * shrink as they fill up; beyond the bound gRPC refuses streams. */
+/* Returns the most bytes that gRPC may hold of what a server has received and not read. As they
+ * fill up gRPC shrinks flow-control windows; beyond the bound it refuses streams. */
 static size_t in_flight_bytes(void)
 {
     long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
@@ -309,8 +310,8 @@ static grpc_server *create_grpc(void)
     grpc_resource_quota *quota = grpc_resource_quota_create("server");
     grpc_server *grpc;
 
-    /* gRPC checks the length of a message only when it has all of it. This check stops a client
-     * that announces 4 GiB and begins to send them. */
+    /* gRPC checks the length of a message only when it has all of it. The quota stops a client that
+     * announces 4 GiB and begins to send them. */
     grpc_resource_quota_resize(quota, in_flight_bytes());
     args[all.num_args++] =
         (grpc_arg){.type = GRPC_ARG_POINTER,
@@ -343,8 +344,8 @@ static void request_calls(ps_server *server)
     }
 }
 
-/* Ends the process, because no new client can reach it. Its supervisor starts it again; jobs
- * survive that as they survive a crash. */
+/* Ends the process, because no new client can reach it (the check of accept_check.h has failed).
+ * Its supervisor starts it again; jobs survive that as they survive a crash. */
 static void end_process(void *arg, const ps_status *why)
 {
     (void)arg;
@@ -424,7 +425,7 @@ ps_status ps_server_start(ps_loop *loop, const ps_service *services, size_t coun
 out:
     grpc_server_credentials_release(creds);
     if (server != NULL) {
-        server_free(server); /* not started, so it needs no shutdown */
+        server_free(server); /* the server was not started, so it needs no shutdown */
     }
     return st;
 }
@@ -444,7 +445,7 @@ void ps_server_stop(ps_server *server, int64_t grace_us, ps_event *done)
     assert(!atomic_load(&server->stopping));
     atomic_store(&server->stopping, true);
     server->done = done;
-    /* so that the end of listening does not look like a failure */
+    /* stopped first, so that the check does not take the end of listening for a failure */
     ps_accept_check_stop(server->accept_check);
     server->own.stop(server->own.arg);
     ps_loop_cancel(server->loop, &server->members);
