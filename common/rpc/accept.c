@@ -20,14 +20,15 @@
 enum {
     LOG_US = 10 * 1000000, /* least time between two lines of the log about refusals */
     FAILURES_MAX = 64,     /* most failures of accept in a row within one call */
-    TAKEN_MAX = 16,        /* connections that are accepted in a row, ... */
-    REFUSED_MAX = 64, /* ... or refused in a row, before other work of the thread has its turn */
-    TURN_US = 5000    /* after such a turn the listener rests for this time */
+    TAKEN_MAX = 16,        /* connections that the thread accepts in a row, ... */
+    REFUSED_MAX = 64,      /* ... or refuses in a row, before its other work gets a turn */
+    TURN_US = 5000         /* then the listener rests for this time */
 };
 
-/* The state of the process, since the limit of descriptors is one of the process. */
+/* State for all listeners: the limit of descriptors (RLIMIT_NOFILE) is one for the process. */
 static struct {
-    atomic_int first_refused; /* connections with this descriptor or a higher one; 0: not set */
+    /* connections with this or a higher descriptor are refused; 0: not set */
+    atomic_int first_refused;
     atomic_uint_fast64_t accepted, refused;
     pthread_mutex_t mutex; /* guards the members below */
     /* closed to accept and refuse a connection if no other descriptor is left; -1: not open */
@@ -113,8 +114,8 @@ uint64_t ps_accept_refused(void)
     return atomic_load(&room.refused);
 }
 
-/* Counts a connection that was refused, and logs refusals from time to time. `from` is NULL if the
- * address is not known. */
+/* Counts a refused connection and writes a line about refusals to the log, once in LOG_US at most.
+ * `from` is NULL if the client's address is not known. */
 static void note_refused(const struct sockaddr *from, ps_admission why)
 {
     uint64_t refused = atomic_fetch_add(&room.refused, 1) + 1;
@@ -162,8 +163,9 @@ static int system_accept(int fd, struct sockaddr *address, socklen_t *len, int f
     return (int)syscall(SYS_accept4, fd, address, len, flags);
 }
 
-/* Accepts and closes the next waiting connection by means of the spare descriptor. Returns false if
- * that is not possible now. */
+/* Accepts and closes the next waiting connection when no descriptor is free: the spare one is
+ * closed to make room. Returns false if the spare one is not open or no connection could be
+ * accepted. */
 static bool refuse_without_room(int fd)
 {
     int refused = -1;
@@ -185,7 +187,8 @@ static bool refuse_without_room(int fd)
     return refused >= 0;
 }
 
-/* Returns whether accept failed because of one connection; other connections may be waiting. */
+/* Returns whether accept failed with `err` for a reason of that one connection, so that the next
+ * waiting connection may be tried at once. */
 static bool is_of_one(int err)
 {
     switch (err) {
@@ -203,16 +206,17 @@ static bool is_of_one(int err)
     }
 }
 
-/* Returns whether the listener shall wait after so many connections in a row, so that other work
- * has its turn. If so, the guard polls the listener again after TURN_US. */
+/* Returns whether the listener `fd` shall rest after so many connections in a row, so that other
+ * work of the thread gets its turn. If so, the guard makes gRPC poll the listener again after
+ * TURN_US. */
 static bool is_long_row(int fd, unsigned taken, unsigned refused)
 {
     return (taken >= TAKEN_MAX || refused >= REFUSED_MAX) && ps_guard_look_again(fd, TURN_US);
 }
 
-/* Replaces libc's function, so that gRPC accepts by it. gRPC would stop listening after some errors
- * that pass, such as a lack of descriptors. For these the function fails with EAGAIN, as if no
- * connection were waiting, and gRPC polls the listener again. */
+/* Replaces libc's accept4, so that gRPC accepts connections through it. gRPC would stop listening
+ * after some errors that pass, such as a lack of descriptors. On these accept4 fails with EAGAIN
+ * here, as if no connection were waiting, and gRPC polls the listener again. */
 int accept4(int fd, __SOCKADDR_ARG address, socklen_t *restrict len, int flags)
 {
     static atomic_uint taken; /* connections since the last EAGAIN, of all listeners together */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* accept_check.c - see accept_check.h.
  *
- * Time is counted in turns of 100 ms, not by the clock. So a process that was stopped and goes on
- * has all of its patience left.
+ * Waiting time is counted in turns of 100 ms, not by the clock. So a process that was stopped
+ * (SIGSTOP) and goes on still waits for the rest of its time, and does not take the pause for a
+ * deaf listener.
  */
 #include "common/rpc/accept_check.h"
 
@@ -34,8 +35,8 @@ struct ps_accept_check {
     bool is_over;
 };
 
-/* Waits until `us` have passed, a connection beyond the `seen` first was accepted, or the check is
- * over. Returns whether a connection was accepted; the check's end counts as one. */
+/* Waits until `us` microseconds have passed, the count of accepted connections differs from `seen`,
+ * or the check is stopped. Returns false only if the time has passed. */
 static bool wait_for_accept(ps_accept_check *w, int64_t us, uint64_t seen)
 {
     bool done = false;
@@ -68,7 +69,8 @@ static bool is_over(ps_accept_check *w)
     return over;
 }
 
-/* Connects. Fails if the connection is not accepted. */
+/* Connects to the listener. Returns an error if the process accepts no connection within
+ * times.patience_us, or has no descriptor although clients hold few. */
 static ps_status try_to_connect(ps_accept_check *w, uint64_t seen)
 {
     int fd = socket(w->at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), err = 0;
@@ -120,7 +122,8 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* Finds the address to connect to. */
+/* Resolves the address at which the check connects to the listener: loopback if it listens on all
+ * addresses. */
 static ps_status find_address(ps_accept_check *w, const char *address, int port)
 {
     struct addrinfo hints = {.ai_flags = AI_NUMERICSERV, .ai_socktype = SOCK_STREAM};

@@ -9,12 +9,12 @@
 #include <sys/socket.h>
 
 enum {
-    TCP_FLAGS = 13, /* offset in the TCP head, at which the filter begins */
+    TCP_FLAGS = 13, /* offset of the flags in the TCP header, where the filter's packet begins */
     SYN = 0x02,
     ACK = 0x10,
-    IPV4_SOURCE = 12, /* offsets in the IP head */
+    IPV4_SOURCE = 12, /* offsets of the source address in the IP header */
     IPV6_SOURCE = 8,
-    EACH = 5, /* instructions for an address, at most */
+    EACH = 5, /* most instructions for one address */
     OTHERS = 9
 };
 
@@ -33,7 +33,8 @@ static uint32_t word(const uint8_t *bytes)
     return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
 }
 
-/* Adds: a word of the IP head at `offset` that is not `value` skips the next `skipped`. */
+/* Adds instructions that compare the word at `offset` of the IP header with `value`, and skip the
+ * next `skipped` instructions if they differ. */
 static void compare(program *p, uint32_t offset, uint32_t value, uint8_t skipped)
 {
     add(p, BPF_LD | BPF_W | BPF_ABS, (uint32_t)SKF_NET_OFF + offset, 0, 0);
@@ -50,7 +51,8 @@ static void pass(program *p)
     add(p, BPF_RET | BPF_K, UINT32_MAX, 0, 0);
 }
 
-/* Writes the filter of a listener. Returns false if no address is barred from it. */
+/* Writes the filter that drops the SYN packets of the addresses barred from `listener` and lets all
+ * other packets pass. Returns false if no address is barred from it. */
 static bool write_filter(const ps_bar *bar, int listener, program *p)
 {
     unsigned short of_ipv4;
@@ -62,9 +64,10 @@ static bool write_filter(const ps_bar *bar, int listener, program *p)
     add(p, BPF_JMP | BPF_JEQ | BPF_K, SYN, 1, 0);
     pass(p);
     add(p, BPF_LD | BPF_B | BPF_ABS, (uint32_t)SKF_NET_OFF, 0, 0); /* version and length */
-    add(p, BPF_JMP | BPF_JGE | BPF_K, 0x60, 0, 1);                 /* no: passes over the jump */
+    /* below 0x60 it is IPv4: skips the jump */
+    add(p, BPF_JMP | BPF_JGE | BPF_K, 0x60, 0, 1);
     of_ipv4 = p->count;
-    add(p, BPF_JMP | BPF_JA, 0, 0, 0); /* to the part for IPv6, when it is known where that is */
+    add(p, BPF_JMP | BPF_JA, 0, 0, 0); /* to the part for IPv6; `k` is set below */
     for (size_t i = 0; i < bar->count; i++) {
         if (bar->barred[i].listener == listener && ps_remotes_key_is_ipv4(bar->barred[i].key)) {
             compare(p, IPV4_SOURCE, word(bar->barred[i].key + 4), 1);
@@ -89,7 +92,8 @@ static bool write_filter(const ps_bar *bar, int listener, program *p)
     return is_needed;
 }
 
-/* Has the kernel do what `bar` says of a listener. */
+/* Attaches to `listener` the filter for the addresses in `bar`, or detaches its filter if none is
+ * barred. Returns whether the kernel has done so. */
 static bool apply(const ps_bar *bar, int listener)
 {
     program p;
@@ -108,7 +112,7 @@ bool ps_bar_add(ps_bar *bar, int listener, const uint8_t key[PS_BAR_KEY_BYTES], 
     for (size_t i = 0; i < bar->count; i++) {
         if (bar->barred[i].listener == listener &&
             memcmp(bar->barred[i].key, key, PS_BAR_KEY_BYTES) == 0) {
-            return true; /* it came before the filter did */
+            return true; /* barred already: this connection came before the filter was set */
         }
     }
     if (bar->count == PS_BAR_MAX) {
@@ -137,8 +141,7 @@ int64_t ps_bar_expire(ps_bar *bar, int64_t now_us)
             continue;
         }
         bar->barred[i] = bar->barred[--bar->count];
-        apply(bar,
-              listener); /* fails if the listener was closed meanwhile: nothing is to be done */
+        apply(bar, listener); /* fails if the listener is closed by now; then no filter is needed */
     }
     return next_us;
 }

@@ -13,7 +13,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Waits for the end of a connect. Returns its error. */
+/* Waits until a non-blocking connect of `fd` has ended, at most until `until_us`. Returns 0, the
+ * connect's errno, or ETIMEDOUT. */
 static int finish(int fd, int64_t until_us)
 {
     struct pollfd pfd = {.fd = fd, .events = POLLOUT};

@@ -15,7 +15,8 @@ typedef struct entry {
 } entry;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* for `first` and all `next` */
-static entry *first;                                      /* by name; entries are never removed */
+/* list in the order of method names; entries are never removed */
+static entry *first;
 
 ps_histogram *ps_durations_of(const char *method)
 {

@@ -25,8 +25,8 @@ typedef Google__Protobuf__Any any;
 
 enum { DETAILS_MAX = 2, SCRUB_BYTES = sizeof(ps_violation) };
 
-/* A text that every protobuf implementation accepts. Truncation may have cut a character in two,
- * and the name of a file may be any bytes. */
+/* Room for a text in valid UTF-8, which every protobuf implementation accepts. Truncation may have
+ * cut a character in two, and file names may have any bytes; scrub() replaces them by '?'. */
 typedef struct scrubbed {
     char text[SCRUB_BYTES];
 } scrubbed;
@@ -49,7 +49,7 @@ static char *scrub(scrubbed *out, const char *text)
     return out->text;
 }
 
-/* The memory that the packed message points to. */
+/* A google.rpc.Status under construction, with all memory that its pointers refer to. */
 typedef struct draft {
     error_info info;
     meta_entry meta[PS_ERROR_META_MAX + 1], *meta_at[PS_ERROR_META_MAX + 1];

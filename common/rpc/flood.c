@@ -8,11 +8,12 @@ enum {
     HEAD_BYTES = 9,
     PREFACE_BYTES = 24,
     PIECE_BYTES = 1024, /* DATA frames of this size or longer are bounded by flow control */
-    CALL_BYTES = 1024,  /* bytes of headers for one token */
-    CONTROL_BYTES = 64, /* bytes of a control frame for one token */
-    /* most connections of an address that have the whole rate of calls each; more share it */
+    CALL_BYTES = 1024,  /* a call takes one more token for each so many bytes of its headers */
+    CONTROL_BYTES = 64, /* a control frame takes one more token for each so many bytes */
+    /* up to so many connections of one address have the whole rate of calls each; if it has more,
+     * they share the rate of so many */
     ALONE = 4,
-    CALLS_LEAST = 50, /* least rate of calls of a connection that shares */
+    CALLS_LEAST = 50, /* calls a second that a connection has at least when it shares */
     MILLION = 1000000
 };
 
@@ -31,12 +32,12 @@ enum {
 
 /* clang-format off */
 const ps_flood_bound ps_flood_bounds[PS_FLOOD_KINDS] = {
-    /* The burst is half of the calls that may be open, so a new client can begin so many at
-     * once. */
+    /* The burst is half of the calls that may be open at a time, so that a new client can begin
+     * that many at once. */
     [PS_FLOOD_CALLS] = {"begins calls too fast", 2000, 256, PS_FLOOD_STREAMS_MAX, 16},
     /* Over loopback a stream of messages without slices sends 5,000 a second. */
     [PS_FLOOD_PIECES] = {"sends too many small DATA frames", 30000, 30000, 30000, 4},
-    /* For each small message gRPC's receiver sends two of them. */
+    /* gRPC's receiver sends two of these frames for each small message. */
     [PS_FLOOD_WINDOWS] = {"sends too many WINDOW_UPDATE frames", 60000, 60000, 0, 4},
     /* A client that ends may reset all its open calls. */
     [PS_FLOOD_RESETS] = {"resets too many calls", 100, PS_FLOOD_STREAMS_MAX, 0, 16},
@@ -48,7 +49,7 @@ const ps_flood_bound ps_flood_bounds[PS_FLOOD_KINDS] = {
 };
 /* clang-format on */
 
-/* Returns n: the connection has 1/n of bound i. */
+/* Returns the divisor of bound `i` for this connection: more than 1 only if it is suspect. */
 static uint32_t share(const ps_flood *flood, size_t i)
 {
     return flood->is_suspect ? ps_flood_bounds[i].suspect_share : 1;
@@ -119,8 +120,8 @@ static bool take(ps_flood *flood, ps_flood_kind kind, uint32_t tokens)
            -(int64_t)(ps_flood_bounds[kind].debt / share(flood, kind)) * MILLION;
 }
 
-/* Counts a frame of the headers of a call. Returns false if the headers are too long. Sets
- * *kind. */
+/* Counts a frame of `len` bytes that carries headers of a call. Returns false if the headers of the
+ * call so far are too long; *kind is then PS_FLOOD_HEADERS. */
 static bool add_headers(ps_flood *flood, uint32_t len, uint8_t flags, ps_flood_kind *kind)
 {
     *kind = PS_FLOOD_HEADERS;
@@ -134,8 +135,8 @@ static bool add_headers(ps_flood *flood, uint32_t len, uint8_t flags, ps_flood_k
     return true;
 }
 
-/* Counts a frame by its head and sets *kind to what it was counted as. Returns false if it breaks a
- * bound. */
+/* Counts a frame, of which length, type and flags are given, and sets *kind to the bound that it
+ * counts against. Returns false if the connection exceeds that bound. */
 static bool count(ps_flood *flood, uint32_t len, uint8_t type, uint8_t flags, ps_flood_kind *kind)
 {
     switch (type) {
@@ -174,8 +175,8 @@ static bool count(ps_flood *flood, uint32_t len, uint8_t type, uint8_t flags, ps
     return take(flood, *kind, 1 + len / CONTROL_BYTES);
 }
 
-/* Compares bytes with the preface of HTTP/2. Returns how many belong to it, or SIZE_MAX if they
- * differ. */
+/* Compares n bytes with what is still missing of the preface of HTTP/2. Returns how many of them
+ * belong to the preface, or SIZE_MAX if they differ from it. */
 static size_t read_preface(ps_flood *flood, const uint8_t *bytes, size_t n)
 {
     static const char preface[PREFACE_BYTES + 1] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

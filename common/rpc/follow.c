@@ -10,17 +10,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* For so long an address that gave no answer is not gone back to because a follower names it: a
- * follower learns of a leader's end only when its lease is over. */
+/* Time in microseconds for which a coordinator that gave no answer is not called again only because
+ * another one names it as leader: the others learn that a leader has ended when its lease is
+ * over. */
 static const int64_t shun_us = 1000000;
 
 struct ps_follow {
     ps_loop *loop;
     char *addresses[PS_FOLLOW_MAX];
     size_t count, at;
-    char address[PS_ADDRESS_TEXT_BYTES]; /* that it points to; need not be in the list */
-    char silent[PS_ADDRESS_TEXT_BYTES];  /* gave no answer last; "": none */
-    int64_t silent_us;                   /* when */
+    char address[PS_ADDRESS_TEXT_BYTES]; /* where `channel` leads; may be outside the list */
+    char silent[PS_ADDRESS_TEXT_BYTES];  /* the last one that gave no answer; "": none */
+    int64_t silent_us;                   /* time of that */
     ps_channel *channel;
 };
 
@@ -114,7 +115,8 @@ bool ps_follow_knows(const ps_follow *f, const char *address)
     return strcmp(f->address, address) == 0;
 }
 
-/* Finds the leader that a refusal names. Returns false if it names none that can be asked. */
+/* Writes the leader's address that a refusal names to `out`. Returns false if the refusal names
+ * none, the address is invalid, or the leader there gave no answer within the last shun_us. */
 static bool find_leader(const ps_follow *f, const ps_error *error, char out[PS_ADDRESS_TEXT_BYTES])
 {
     for (size_t i = 0; i < error->meta_count; i++) {

@@ -40,7 +40,7 @@ struct watcher {
     watcher *next, **link; /* `link` points to the pointer that points to this watcher */
     ps_health *health;
     ps_call *call;
-    int told; /* the status sent last; UNKNOWN: none yet */
+    int told; /* the status that the watcher sent last; UNKNOWN: none yet */
     char name[];
 };
 
@@ -114,8 +114,8 @@ static void on_told(void *arg, ps_call *call)
     tell(arg);
 }
 
-/* Sends the current status if the watcher may send and has not sent it yet. Ends the watcher if
- * the server stops. May free `w`. */
+/* Sends the current status of the watched service if the call may send and the status differs from
+ * the one sent last. Ends the watcher if the server stops. May free `w`. */
 static void tell(watcher *w)
 {
     check_response reply = GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__INIT;

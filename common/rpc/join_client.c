@@ -26,7 +26,7 @@ typedef struct joining {
     int64_t until_us;
     SSL_CTX *context;
     SSL *ssl;
-    ps_status problem; /* why the chain was not taken */
+    ps_status problem; /* why the server's certificate chain was refused */
 } joining;
 
 /* --- the chain ------------------------------------------------------------------------ */
@@ -58,7 +58,8 @@ static X509 *find_root(const joining *j, STACK_OF(X509) * chain)
     return NULL;
 }
 
-/* Checks that the root has signed the certificate, for a server, now. */
+/* Checks that `root` has signed the certificate `own`, that it is for servers, and that it is valid
+ * now. */
 static ps_status check_chain(X509 *own, STACK_OF(X509) * chain, X509 *root)
 {
     X509_STORE *store = X509_STORE_new();
@@ -79,7 +80,7 @@ static ps_status check_chain(X509 *own, STACK_OF(X509) * chain, X509 *root)
     return st;
 }
 
-/* Checks that the certificate is of a coordinator. */
+/* Checks that the certificate `own` names a coordinator. */
 static ps_status check_who(X509 *own)
 {
     BIO *bio = BIO_new(BIO_s_mem());
@@ -100,7 +101,8 @@ static ps_status check_who(X509 *own)
     return st;
 }
 
-/* Takes the place of libssl's verification: the root is not known but for its fingerprint. */
+/* Verifies the server's chain in libssl's place, which needs the root certificate: here only its
+ * fingerprint is known. Writes the reason of a refusal to j->problem. */
 static int verify(X509_STORE_CTX *found, void *arg)
 {
     joining *j = arg;
@@ -276,8 +278,9 @@ ps_status ps_join_local_host(const char *address, char out[PS_LOCAL_HOST_BYTES])
     }
     st = ps_fail(PS_UNAVAILABLE, "%s cannot be reached from here", address);
     for (struct addrinfo *at = list; at != NULL && !ps_is_ok(&st); at = at->ai_next) {
-        fd = socket(at->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0); /* sends nothing: asks for the
-                                                                     route */
+        /* a datagram socket that sends nothing: connect() finds the route, and so the own address
+         */
+        fd = socket(at->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
         if (fd >= 0 && connect(fd, at->ai_addr, at->ai_addrlen) == 0 &&
             getsockname(fd, (struct sockaddr *)&local, &size) == 0 &&
             getnameinfo((struct sockaddr *)&local, size, out, PS_LOCAL_HOST_BYTES, NULL, 0,

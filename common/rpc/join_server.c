@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* join_server.c - see join_server.h. One thread; nothing but the answer itself blocks it. */
+/* join_server.c - see join_server.h. One thread serves all connections; nothing but the making of
+ * an answer (conf.answer) blocks it. */
 #include "common/rpc/join_server.h"
 
 #include "common/base/address.h"
@@ -29,10 +30,10 @@
 enum {
     JOINS_MAX = 64,
     JOINS_OF_ONE = 8,
-    CONNECTIONS_MAX = 600, /* of an address, one after the other, and ... */
-    REFUSALS_MAX = 10,     /* within ... */
+    CONNECTIONS_MAX = 600, /* connections of one address, and ... */
+    REFUSALS_MAX = 10,     /* ... refused requests of it, within ... */
     VISITS_US = 60 * 1000000,
-    HOSTS = 256, /* addresses that are counted; the oldest is forgotten */
+    HOSTS = 256, /* addresses that are counted; a new one replaces the oldest */
     JOIN_US = 10 * 1000000,
     CONTEXT_US = 1000000,
     DEAF_US = 100000,
@@ -40,12 +41,12 @@ enum {
     WAITING_MAX = 16
 };
 
-/* An address without its port. Of IPv6: its network, /64. */
+/* The IP address of a client; of IPv6 only the network, its first 64 bits. */
 typedef struct host {
     unsigned char bytes[16];
 } host;
 
-/* What an address has done within a minute. */
+/* What an address has done within the minute (VISITS_US) from began_us on. */
 typedef struct visits {
     host from;
     int64_t began_us; /* 0: a free place */
@@ -74,8 +75,8 @@ struct ps_join_server {
     int fd, port, stop; /* stop: an eventfd */
     pthread_t thread;
     SSL_CTX *context;
-    int64_t context_us;    /* when it was made */
-    int64_t deaf_until_us; /* no connection is taken before; 0: now */
+    int64_t context_us;    /* when the files of `context` were last read */
+    int64_t deaf_until_us; /* no connection is accepted before this time; 0: no limit */
     joining joins[JOINS_MAX];
     visits hosts[HOSTS];
 };
@@ -103,7 +104,8 @@ static bool is_same(const host *a, const host *b)
     return memcmp(a, b, sizeof *a) == 0;
 }
 
-/* Returns the entry of an address for the minute that it is in. */
+/* Returns the counts of an address for the current minute. A new address, or one whose minute is
+ * over, begins with counts of 0. */
 static visits *visits_of(ps_join_server *s, const host *from)
 {
     visits *found = &s->hosts[0];
@@ -126,7 +128,8 @@ static visits *visits_of(ps_join_server *s, const host *from)
     return found;
 }
 
-/* Counts a connection. Returns whether the address may have it. */
+/* Counts a connection of the address `from`. Returns false if the address has had too many
+ * connections or refused requests within this minute. */
 static bool may_visit(ps_join_server *s, const host *from, const char *peer)
 {
     visits *v = visits_of(s, from);
@@ -166,7 +169,8 @@ static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *n
                : SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
-/* Has the root shown behind the certificate. */
+/* Adds the root certificate in `path` to the chain that the server shows, so that clients can
+ * compare the root's fingerprint. */
 static bool add_root(SSL_CTX *context, const char *path)
 {
     BIO *bio = BIO_new_file(path, "r");
@@ -204,7 +208,8 @@ static ps_status make_context(const char *dir, SSL_CTX **out)
     return ps_ok();
 }
 
-/* Reads the files again. Files that cannot be read leave the ones before. */
+/* Reads the certificate files again, at most once in CONTEXT_US. If a file cannot be read, the
+ * context that was made before stays. */
 static void refresh_context(ps_join_server *s)
 {
     int64_t now_us = ps_clock_us();
@@ -289,7 +294,8 @@ static size_t length_of(const joining *j)
     return n;
 }
 
-/* Asks for the answer, and puts its length before it. */
+/* Has conf.answer answer the request, and appends the answer, with its length before it, to the
+ * bytes to send. */
 static void answer(ps_join_server *s, joining *j)
 {
     ps_strbuf text = {0};
@@ -306,8 +312,9 @@ static void answer(ps_join_server *s, joining *j)
     ps_strbuf_fini(&text);
 }
 
-/* Does the next step: handshake, length, request, answer. Returns SSL's result: 1 or more if there
- * may be a further step at once, 0 if the connection is over. */
+/* Does the next step of a connection: handshake, length, request, answer. Returns SSL's result: 1
+ * or more if a further step may follow at once, 0 if the connection is over, -1 if it has to wait
+ * or has failed. */
 static int step(ps_join_server *s, joining *j)
 {
     size_t length;
@@ -341,7 +348,7 @@ static int step(ps_join_server *s, joining *j)
     return j->sent == j->answer.len ? 0 : n > 0 ? n : -1;
 }
 
-/* Goes on with a connection until it has to wait. */
+/* Does steps of a connection until it has to wait for the socket, or ends it. */
 static void go_on(ps_join_server *s, joining *j)
 {
     int n, error;
@@ -369,7 +376,8 @@ static void take_waiting(ps_join_server *s)
         int fd = accept(s->fd, (struct sockaddr *)&from, &size);
 
         if (fd < 0) {
-            /* without a descriptor for it poll would return at once, again and again */
+            /* without a free descriptor the connection stays waiting, and poll would return at
+             * once, again and again */
             s->deaf_until_us = errno == EAGAIN ? 0 : ps_clock_us() + DEAF_US;
             return;
         }
@@ -377,7 +385,8 @@ static void take_waiting(ps_join_server *s)
     }
 }
 
-/* Waits for connections. Returns false when the server ends. */
+/* Waits until a connection comes or one in progress can go on; got[i] is then what poll reports of
+ * joins[i]. Returns false when the server ends. */
 static bool wait_for(ps_join_server *s, short got[JOINS_MAX])
 {
     struct pollfd list[JOINS_MAX + 2] = {{.fd = s->stop, .events = POLLIN},
@@ -522,7 +531,7 @@ ps_status ps_join_server_start(const ps_join_conf *conf, ps_join_server **out)
         free_server(s);
         return st;
     }
-    s->conf.listen = s->conf.tls_dir = NULL; /* the caller's, used no more */
+    s->conf.listen = s->conf.tls_dir = NULL; /* the caller owns these texts and may free them */
     *out = s;
     return ps_ok();
 }

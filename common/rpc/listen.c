@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Tries to listen at `at`. Returns 0 or the errno of the call that failed. */
+/* Listens at `at` and closes the socket at once. Returns 0 or the errno of the call that failed. */
 static int try_to_listen(const struct addrinfo *at)
 {
     int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1, err = 0;

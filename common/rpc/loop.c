@@ -30,7 +30,7 @@ struct ps_loop {
     pthread_mutex_t mutex; /* guards the members below */
     grpc_call *doorbell;
     ps_event bell;
-    bool rung; /* the doorbell's batch is in flight */
+    bool rung; /* the doorbell's batch is in flight, so a further post starts none */
     ps_event *posted, **posted_tail;
 };
 
@@ -192,7 +192,7 @@ void ps_loop_run(ps_loop *loop)
         }
         switch (ev.type) {
         case GRPC_QUEUE_TIMEOUT:
-            break; /* a timer is due */
+            break; /* the deadline of the next timer is over: fire_timers fires it */
         case GRPC_QUEUE_SHUTDOWN:
             return;
         case GRPC_OP_COMPLETE:

@@ -15,7 +15,7 @@ struct ps_loop_thread {
     pthread_t thread;
 };
 
-/* A function that another thread has run on the loop's thread; that thread waits for it. */
+/* A function that the loop's thread runs for another thread, which waits until it has returned. */
 typedef struct errand {
     ps_event event;
     void (*fn)(void *arg);
@@ -64,7 +64,8 @@ static void on_errand(ps_event *self, bool ok)
 {
     errand *e = PS_CONTAINER_OF(self, errand, event);
 
-    assert(ok); /* the last function stops the loop, so no event is cancelled */
+    /* only a stop of the loop cancels events, and the last function is the one that stops it */
+    assert(ok);
     (void)ok;
     e->fn(e->arg);
     pthread_mutex_lock(&e->mutex);

@@ -22,8 +22,9 @@ static size_t slice_len(const ps_payload *p, size_t i)
     return GRPC_SLICE_LENGTH(p->slices[i]);
 }
 
-/* Copies n bytes of float32 values to `to`, which has the `done` bytes before them. Returns whether
- * the values that are whole now, and were not before, are finite. */
+/* Copies the next n bytes of a run of float32 values to `to + done`; the `done` bytes before are
+ * there already. A value may be split between two calls. Returns whether all values that this call
+ * completes are finite. */
 static bool copy_floats(uint8_t *to, size_t done, const uint8_t *from, size_t n)
 {
     size_t begun = (sizeof(float) - done % sizeof(float)) % sizeof(float);
@@ -40,7 +41,7 @@ static bool copy_floats(uint8_t *to, size_t done, const uint8_t *from, size_t n)
     return are_finite;
 }
 
-/* Does what ps_payload_view_floats does, or, if are_finite is NULL, ps_payload_view. */
+/* Does what ps_payload_view_floats does; if are_finite is NULL, does what ps_payload_view does. */
 static const uint8_t *view(ps_payload *p, size_t at, size_t len, void *scratch, bool *are_finite)
 {
     size_t begin = p->begin + at, offset, done = 0;

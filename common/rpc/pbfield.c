@@ -171,7 +171,8 @@ bool ps_pb_is_same(const ProtobufCFieldDescriptor *field, const void *a, const v
     return memcmp(a, b, size_of_value(field->type)) == 0;
 }
 
-/* Frees what the slot owns and makes it empty. */
+/* Frees the memory that the slot owns and sets the slot to the value of a field that is not
+ * there. */
 static void reset(const ProtobufCFieldDescriptor *field, void *slot)
 {
     switch (field->type) {
@@ -242,8 +243,8 @@ void *ps_pb_append(ProtobufCMessage *message, const ProtobufCFieldDescriptor *fi
     void **values = member(message, field->offset);
     size_t size = size_of_value(field->type);
 
-    /* Grows by one element, because the struct has no room for a capacity and an unpacked list
-     * has exactly n. Lists that people write are short. */
+    /* Grows the list by one element only: the struct has no room for a capacity, and protobuf-c
+     * allocates exactly n elements when it unpacks. Lists that people write are short. */
     *values = ps_xrealloc(*values, (*n + 1) * size);
     memset((char *)*values + *n * size, 0, size);
     ++*n;

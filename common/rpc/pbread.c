@@ -243,7 +243,7 @@ void ps_pb_read_message(ps_pb_reader *r, ProtobufCMessage *message, const json_t
         if (field == NULL) {
             ps_pb_violate_unknown(r, type, key);
         } else if (json_is_null(value)) {
-            /* null: left out */
+            /* null means that the field is not given */
         } else if (rival != NULL) {
             ps_pb_violate(r, "cannot be given together with '%s'", rival);
         } else {

@@ -120,7 +120,7 @@ static void set_field(ps_pb_reader *r, ProtobufCMessage *message,
         return;
     }
     if (field->type == PROTOBUF_C_TYPE_MESSAGE) {
-        ps_pb_clear(message, field); /* a whole value replaces what was there */
+        ps_pb_clear(message, field); /* a value for the whole field replaces what the field has */
     }
     ps_pb_read_field(r, message, field, json);
     json_decref(json);
@@ -128,8 +128,9 @@ static void set_field(ps_pb_reader *r, ProtobufCMessage *message,
 
 /* --- paths ----------------------------------------------------------------- */
 
-/* Takes ".key" or "[key]" off the path and stores a copy in *key. A key in brackets may contain
- * dots, and so may a key with `to_end`. Returns false, after a violation, if there is no key. */
+/* Takes ".key" or "[key]" off the path and stores a copy of the key in *key. A key in brackets may
+ * contain dots; with `to_end` the rest of the path behind the dot is the key. Returns false, after
+ * a violation, if there is no key. */
 static bool take_part(ps_pb_reader *r, const char **path, bool to_end, char **key)
 {
     const char *start = *path + 1;
@@ -158,7 +159,8 @@ static bool take_part(ps_pb_reader *r, const char **path, bool to_end, char **ke
 static void set_in_message(ps_pb_reader *r, ProtobufCMessage *message, const char *path,
                            const char *text);
 
-/* Sets a slot that is an element of a list or the value of a map, or a field within it. */
+/* Sets `slot`, an element of a list or the value of a map. If `path` goes on, sets a field within
+ * it. */
 static void set_slot(ps_pb_reader *r, const ProtobufCFieldDescriptor *field, void *slot,
                      const char *path, const char *text)
 {

@@ -43,7 +43,7 @@ bool ps_pb_time_print(int64_t seconds, int32_t nanos, char text[PS_PB_TIME_BYTES
     return true;
 }
 
-/* Takes exactly `digits` digits, then the character `end` unless `end` is 0. Returns false if
+/* Takes exactly `digits` digits off *at, then the character `end` unless it is 0. Returns false if
  * they are not there. */
 static bool take_number(const char **at, int digits, char end, int *out)
 {
@@ -62,7 +62,8 @@ static bool take_number(const char **at, int digits, char end, int *out)
     return true;
 }
 
-/* Takes ".25" or nothing and stores it as nanoseconds. */
+/* Takes a fraction of a second, such as ".25", or nothing off *at and stores it as nanoseconds.
+ * Returns false if no digit follows the point, or too many do. */
 static bool take_fraction(const char **at, int32_t *nanos)
 {
     int32_t v = 0, unit = 100000000;
@@ -85,7 +86,8 @@ static bool take_fraction(const char **at, int32_t *nanos)
     return true;
 }
 
-/* Takes "Z" or an offset such as "+01:30" and stores it in seconds. */
+/* Takes "Z" or an offset from UTC such as "+01:30" off *at and stores it in seconds. Returns false
+ * if neither is there. */
 static bool take_offset(const char **at, int64_t *offset)
 {
     int hours, minutes;
@@ -147,8 +149,9 @@ char *ps_pb_base64_print(const uint8_t *data, size_t len)
     return text;
 }
 
-/* EVP_DecodeBlock takes blanks too, and one alphabet, padded; its result has a byte of 0 for each
- * character of padding. */
+/* Checks the text first, because EVP_DecodeBlock would take blanks too. Both alphabets are allowed,
+ * with or without padding. EVP_DecodeBlock gets one alphabet, padded, and returns a byte of 0 for
+ * each character of padding. */
 bool ps_pb_base64_parse(const char *text, uint8_t **data, size_t *len)
 {
     size_t n = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_");
@@ -226,6 +229,6 @@ double ps_pb_float_widen(float value)
             return strtod(text, NULL);
         }
     }
-    /* a float needs at most nine digits, and its double is as good as nine */
+    /* no fewer than nine digits identify this float; its double prints as well as they do */
     return (double)value;
 }

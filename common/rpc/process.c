@@ -12,18 +12,20 @@
 #include <stdio.h>
 #include <string.h>
 
-/* gRPC's error for an address that cannot be bound. The caller that starts the server gets this
- * failure with its cause, and may try another address (listen.h). */
+/* Part of gRPC's message about an address that cannot be bound. It is logged at debug level: the
+ * caller that starts the server gets this failure with its cause, and may try another address
+ * (listen.h). */
 static const char not_bound[] = "No address added out of total";
 
-/* gRPC's error for a handshake, with libssl's reason behind "routines::". */
+/* Part of gRPC's message about a failed handshake; libssl's reason follows "routines::". */
 static const char no_handshake[] = "Handshake failed with fatal error";
 
-/* A client has asked for a host that the certificate does not have: psgd's own look at the
- * principal, so it means nothing. */
+/* Part of gRPC's message about a client that has asked for a host that the certificate does not
+ * name. It is logged at debug level: psgd compares principals, not host names. */
 static const char no_host[] = "No match found for server name";
 
-/* Logs a failed handshake. Returns false if the message is about something else. */
+/* Logs a failed handshake with libssl's reason. Returns false if gRPC's message is about something
+ * else. */
 static bool write_handshake(const char *message)
 {
     const char *reason = strstr(message, "routines::");
@@ -38,11 +40,12 @@ static bool write_handshake(const char *message)
     return true;
 }
 
-/* gRPC's file that reads certificates again; it says six times why it could not. */
+/* Part of the name of gRPC's source file that reads certificate files; for each file that it cannot
+ * read it logs several lines, which ps_tls_note_unread replaces. */
 static const char reads_files[] = "grpc_tls_certificate_provider";
 
-/* Logs an error of gRPC as a warning, and its details (from the first brace on) at debug level.
- * The error concerns one connection or call, whose own error says more. */
+/* Writes an error of gRPC to the log as a warning, and its details (from the first brace on) at
+ * debug level. The error concerns one connection or call, whose own error says more. */
 static void write_log(gpr_log_func_args *args)
 {
     const char *details = strstr(args->message, " {");

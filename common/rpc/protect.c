@@ -15,7 +15,7 @@ static bool has_tokens(const ps_protect_conf *conf)
     return conf->tokens != NULL && conf->tokens[0] != '\0';
 }
 
-/* Returns whether only this host can connect. */
+/* Returns whether only clients on this host can connect to the address `listen`. */
 static bool is_loopback(const char *listen)
 {
     ps_address address;

@@ -157,8 +157,8 @@ static bool is_equal(span a, span b)
     return a.len == b.len && (a.len == 0 || memcmp(a.at, b.at, a.len) == 0);
 }
 
-/* Takes `name` and the dot behind it off the front of `path`. Returns false if `path` does not
- * begin so. */
+/* Takes `name`, and a dot that follows it, off the front of `path`. Returns false if `path` does
+ * not begin with this whole name. */
 static bool take_name(span *path, span name)
 {
     if (name.len == 0 || path->len < name.len || memcmp(path->at, name.at, name.len) != 0) {
@@ -175,7 +175,8 @@ static bool take_name(span *path, span name)
     return true;
 }
 
-/* Returns whether a part of `whole` with this tag (field, value, method) has exactly this name. */
+/* Returns whether `whole` has a part with this tag (a field, value or method) that has exactly this
+ * name. */
 static bool has_part(span whole, uint32_t tag, span name)
 {
     span part;
@@ -211,7 +212,8 @@ static bool message_declares(span message, span path)
         if ((tag == MESSAGE_NESTED && message_declares(value, path)) ||
             (tag == MESSAGE_ENUM &&
              (declares_flat(value, ENUM_VALUE, path) || has_part(value, ENUM_VALUE, path)))) {
-            return true; /* the scope of an enum's values is that of the enum */
+            /* a value of an enum is named in the scope around the enum, not within it */
+            return true;
         }
     }
     return false;
@@ -287,7 +289,7 @@ static void add_file(answer *a, span file)
     }
 }
 
-/* Adds the file, then its imports, then theirs. */
+/* Answers with the file, its imports, and the imports of those. */
 static void answer_files(answer *a, span file)
 {
     add_file(a, file);
@@ -407,7 +409,7 @@ static void on_message(void *arg, const ProtobufCMessage *request, ps_payload *p
 
 static void on_gone(void *arg, ps_call *call)
 {
-    /* A call has no state. */
+    /* A call of reflection has no state that would have to be freed. */
     (void)arg;
     (void)call;
 }

@@ -31,7 +31,7 @@ bool ps_remotes_key(const struct sockaddr *address, uint8_t key[8])
             return true;
         }
         memcpy(key, a->s6_addr, 8);
-        key[0] |= IN6_IS_ADDR_LOOPBACK(a) ? 1 : 0; /* all zeroes otherwise */
+        key[0] |= IN6_IS_ADDR_LOOPBACK(a) ? 1 : 0; /* else ::1 would have the key of all zeroes */
         return true;
     }
     return false;
@@ -50,7 +50,8 @@ void ps_remotes_network(const uint8_t key[8], uint8_t network[8])
     network[0] = memcmp(key, loopback, 8) == 0 ? 0 : key[0];
 }
 
-/* Returns the entry of a key, made if need be; or NULL if there is no room. */
+/* Returns the entry of a key. A new key gets a free entry, or the oldest one without connections.
+ * Returns NULL if all its places have connections. */
 static ps_remote *find(ps_remotes *remotes, const uint8_t key[8], int64_t now_us)
 {
     ps_remote *oldest = NULL;
@@ -83,8 +84,8 @@ static ps_remote *find(ps_remotes *remotes, const uint8_t key[8], int64_t now_us
     return oldest;
 }
 
-/* Adds to a bucket what `us` microseconds bring, up to `burst` tokens. The level is in millionths
- * of a token. */
+/* Adds to a bucket the tokens of `us` microseconds, up to `burst` tokens in all. The level is in
+ * millionths of a token. */
 static void fill(int64_t *level, int64_t us, int64_t per_second, int64_t burst)
 {
     us = us < 3600 * (int64_t)MILLION ? us : 3600 * (int64_t)MILLION;
@@ -127,7 +128,7 @@ void ps_remote_leave(ps_remote *remote)
     }
 }
 
-/* Fills a bucket with what has come since *filled_us. */
+/* Adds to a bucket the tokens of the time since *filled_us, and sets *filled_us to now_us. */
 static void fill_until(int64_t *level, int64_t *filled_us, int64_t now_us, int64_t per_second,
                        int64_t burst)
 {

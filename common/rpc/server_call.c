@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Runs on the server's loop, for a call of an instance: only this thread may look at the server. */
+/* Ends a call of an instance on the server's loop: only this thread may look at the server. */
 static void on_freed(ps_event *self, bool ok)
 {
     ps_call *call = PS_CONTAINER_OF(self, ps_call, matched);
@@ -120,7 +120,7 @@ bool ps_call_has_unread(ps_call *call, ps_error *error)
 
 /* --- the end ----------------------------------------------------------------- */
 
-/* Tells the audit how a call has ended. */
+/* Tells the audit of the call's route, if it has one, how the call has ended. */
 static void tell_audit(ps_call *call, ps_code code, const char *reason)
 {
     const ps_route *r = call->route;
@@ -142,7 +142,7 @@ static void tell_gone(ps_call *call)
 {
     void (*gone)(void *arg, ps_call *call) = call->gone;
 
-    call->answered = true; /* the client is gone */
+    call->answered = true; /* no answer is sent any more */
     call->gone = NULL;
     if (gone != NULL) {
         gone(call->gone_arg, call);
@@ -168,7 +168,7 @@ static void on_ended(ps_event *self, bool ok)
 {
     ps_call *call = PS_CONTAINER_OF(self, ps_call, ended);
 
-    (void)ok; /* if sending failed the client is gone; nobody is left to tell */
+    (void)ok; /* if sending the status failed, the client is gone and nobody is left to tell */
     ps_call_count_read(call);
     ps_call_unpend(call);
 }
@@ -343,7 +343,8 @@ const char *ps_may_text(ps_may may, char out[PS_MAY_BYTES])
     return out;
 }
 
-/* Reads who calls, and ends the call if it may not. */
+/* Reads who calls into call->caller. Ends the call and returns false if the caller is unknown or
+ * may not call this method. */
 static bool is_allowed(ps_call *call)
 {
     ps_tls *tls = ps_loop_tls(call->server->loop);

@@ -34,9 +34,9 @@ static void hand_over(ps_call *call)
     ps_received_drop_payload(&call->in);
 }
 
-/* Handles a read without a message: the client has sent its last one or has hung up. gRPC
- * reports both alike (ok is true). After a hang-up `closed` fires next. A second read goes the
- * same way through gRPC and so completes after `closed`. */
+/* Handles a read that brought no message: the client has sent its last one or has hung up. gRPC
+ * reports both alike (ok is true), but fires `closed` next after a hang-up. So a second read is
+ * started, which completes after `closed`, before the handler learns of the end. */
 static void on_nothing(ps_call *call)
 {
     if (!call->handed) {
@@ -97,7 +97,7 @@ void ps_call_read(ps_call *call, ps_call_message_fn *on_message, void *arg)
 
 /* --- out --------------------------------------------------------------------- */
 
-/* Writes the operations that send a message. Returns how many they are. */
+/* Writes the operations that send the message in `buffer` to `ops`. Returns how many they are. */
 static size_t send_ops(ps_call *call, grpc_byte_buffer *buffer, grpc_op *ops)
 {
     size_t n = 0;

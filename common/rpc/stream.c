@@ -2,7 +2,8 @@
 /* stream.c - see client.h.
  *
  * `ended` is pending from the start until the status has arrived. gRPC then gives back whatever
- * else was in flight. So on_end is called when `pending` reaches 0.
+ * else was in flight. So on_end is called when the last of these events has fired and `pending` is
+ * 0.
  */
 #include "common/base/container_of.h"
 #include "common/base/xalloc.h"
@@ -23,7 +24,7 @@ struct ps_stream {
     ps_outcome outcome;
     bool over; /* `ended` has fired */
     bool reading, sending;
-    bool is_one_batch; /* both are: `received` fires for both */
+    bool is_one_batch; /* one batch reads and sends: `received` fires for both */
     bool half_close_wanted, half_close_started;
     grpc_byte_buffer *incoming; /* written by gRPC while reading */
     ps_received in;
@@ -51,7 +52,8 @@ static void unpend(ps_stream *s)
         ps_outcome_read(&s->outcome, s->channel, &error);
     } else {
         ps_error_init(&error, s->bad, ps_wire_reason(&s->bad));
-        error.status.code = PS_DATA_LOSS; /* the caller's argument was not at fault */
+        /* not PS_INVALID_ARGUMENT: the server's message is at fault, not the caller's */
+        error.status.code = PS_DATA_LOSS;
     }
     s->events->on_end(s->arg, &error);
     ps_received_fini(&s->in);
@@ -83,7 +85,8 @@ static void start_half_close(ps_stream *s)
     start_batch(s, &op, 1, &s->half_closed);
 }
 
-/* Notes that the message in flight is out, or that it failed. */
+/* Notes whether the message in flight was sent (`ok`), and half-closes if that was waiting for
+ * it. */
 static void end_sending(ps_stream *s, bool ok)
 {
     s->sending = !ok; /* after a failure no further message is sent */

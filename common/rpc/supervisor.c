@@ -13,7 +13,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* Sends one datagram. A path that begins with '@' names an abstract socket. */
+/* Sends `what` to the supervisor as one datagram, to the socket that NOTIFY_SOCKET names; '@'
+ * begins an abstract name. Does nothing if the variable is not set. */
 static void say(const char *what)
 {
     const char *path = getenv("NOTIFY_SOCKET");
@@ -45,7 +46,8 @@ static void say(const char *what)
     }
 }
 
-/* Returns the time after which the supervisor takes this process for dead; 0: never. */
+/* Returns the time in microseconds after which the supervisor takes a silent process for dead; 0:
+ * it never does. */
 static int64_t patience_us(void)
 {
     const char *text = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");

@@ -16,7 +16,7 @@ struct ps_tasks {
     pthread_mutex_t lock;
     pthread_cond_t wake;
     ps_task *first, *last; /* ready to run */
-    size_t waiting;        /* waiting tasks, in the list and in strands */
+    size_t waiting;        /* number of tasks that wait, in the list and in strands */
     size_t unanswered;     /* tasks that have ended and whose `done` has not been called */
     bool is_stopping;
     bool is_destroyed; /* the last answer frees the queue */
@@ -48,7 +48,8 @@ static void make_ready(ps_tasks *tasks, ps_task *task)
     pthread_cond_signal(&tasks->wake);
 }
 
-/* Makes the strand's next task ready; its current one has ended or was taken back. */
+/* Makes the next task of a strand ready, because its current one has ended or was taken back.
+ * `strand` may be NULL. */
 static void advance(ps_tasks *tasks, ps_strand *strand)
 {
     if (strand && strand->first) {
@@ -105,9 +106,9 @@ static void *serve(void *arg)
             task->run(task);
             pthread_mutex_lock(&tasks->lock);
         }
-        /* before the answer is posted, because it may free the strand */
+        /* before the answer is posted: `done` may free the strand */
         advance(tasks, task->strand);
-        /* under the lock, so that it comes before the answer of the next task */
+        /* posted under the lock, so that it precedes the answer of the strand's next task */
         tasks->unanswered++;
         ps_loop_post(tasks->loop, &task->event);
     }

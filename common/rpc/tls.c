@@ -2,8 +2,8 @@
 /* tls.c - see tls.h and tls_impl.h.
  *
  * gRPC's file watcher reads identity.pem both as key and as certificate, so that both change at
- * once. The chain is verified by libssl, within gRPC; who it is, and whether it was revoked, by the
- * verifier here.
+ * once. libssl, within gRPC, verifies the chain. The verifier here checks whom the certificate
+ * names and whether it was revoked.
  */
 #include "common/rpc/tls_impl.h"
 
@@ -28,17 +28,19 @@
 #include <strings.h>
 
 enum {
-    SEEN = 256,        /* certificates whose serial number is remembered */
-    FAILED_LINES = 10, /* of the log, in ... */
+    SEEN = 256,        /* certificates whose serial number and end are remembered */
+    FAILED_LINES = 10, /* most lines of the log about failed handshakes, in ... */
     FAILED_LOG_US = 10 * 1000000
 };
 
 /* A file that is read again when it changes. */
 typedef struct watched_file {
-    ps_file_stamp read, said; /* what is in memory; what a warning was about */
+    /* the state of the file that is in memory, and the one that a warning was about */
+    ps_file_stamp read, said;
 } watched_file;
 
-/* A certificate in PEM, by its SHA-256, its serial number and its end. */
+/* What is remembered of a certificate: the SHA-256 of its PEM text, its serial number and its
+ * end. */
 typedef struct seen {
     char digest[PS_SHA256_HEX_BYTES];
     char serial[PS_PKI_SERIAL_BYTES];
@@ -50,9 +52,9 @@ struct ps_tls {
     char dir[PS_PATH_MAX], tokens_file[PS_PATH_MAX]; /* tokens_file "": none are taken */
     ps_certificate own;
     grpc_tls_certificate_provider *files;
-    bool is_guest;                    /* has no certificate, but ... */
-    char token[PS_TOKEN_BYTES];       /* which each call brings */
-    char secret[PS_SHA256_HEX_BYTES]; /* of ps_tls_vouch; of a guest "" */
+    bool is_guest;                    /* has no certificate, but a token ... */
+    char token[PS_TOKEN_BYTES];       /* ... which it sends with each call */
+    char secret[PS_SHA256_HEX_BYTES]; /* with which ps_tls_vouch marks its texts; of a guest "" */
     pthread_mutex_t mutex;            /* guards the members below */
     ps_revoked *revoked;              /* NULL: none */
     watched_file crl_file;
@@ -75,8 +77,9 @@ struct ps_tls_expected {
 
 /* --- revoked certificates ------------------------------------------------------------ */
 
-/* Notes whether the file, as it is `now`, could be read. If not, it is read again a second later,
- * as the reason may pass, such as a lack of descriptors; the log has one line about it. */
+/* Notes whether the state `now` of the file could be read. If not, the file is read again a second
+ * later, as the reason may pass, such as a lack of descriptors; the log has one line about each
+ * state. */
 static void note_read(watched_file *file, const ps_file_stamp *now, const ps_status *st,
                       const char *stays)
 {
@@ -88,7 +91,7 @@ static void note_read(watched_file *file, const ps_file_stamp *now, const ps_sta
     }
 }
 
-/* Reads the tokens if they have changed. Those that cannot be read leave the ones before. */
+/* Reads the file of tokens if it has changed. If it cannot be read, the tokens read before stay. */
 static ps_status read_tokens(ps_tls *tls)
 {
     ps_tokens tokens;
@@ -109,8 +112,8 @@ static ps_status read_tokens(ps_tls *tls)
     return st;
 }
 
-/* Reads the list of revoked certificates if it has changed. One that cannot be read leaves the one
- * before. */
+/* Reads the list of revoked certificates if its file has changed. If it cannot be read, the list
+ * read before stays. */
 static void read_revoked(ps_tls *tls)
 {
     ps_credentials_paths at;
@@ -131,7 +134,8 @@ static void read_revoked(ps_tls *tls)
     note_read(&tls->crl_file, &now, &st, "the list before stays");
 }
 
-/* Reads the files again that have changed, once a second at most. With the mutex. */
+/* Reads the files of tokens and of revoked certificates again if they have changed; looks at them
+ * once a second at most. Called with the mutex. */
 static void refresh(ps_tls *tls)
 {
     int64_t now_us = ps_clock_us();
@@ -207,7 +211,8 @@ void ps_tls_hush(bool is)
     atomic_store(&is_hushed, is);
 }
 
-/* The folder of the process. It has one, and reads it again every PS_TLS_REFRESH_S seconds. */
+/* The folder of certificates. A process has only one, and gRPC reads it again every
+ * PS_TLS_REFRESH_S seconds. */
 static struct {
     pthread_mutex_t mutex; /* guards the members below */
     char dir[PS_PATH_MAX];
@@ -235,7 +240,7 @@ void ps_tls_note_unread(void)
 void ps_tls_note_failed(const char *why)
 {
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-    static int64_t began_us; /* of the lines that are counted */
+    static int64_t began_us; /* when the counting of `lines` began */
     static unsigned lines, unsaid;
     int64_t now_us = ps_clock_us();
     const char *from = ps_guard_reading();
@@ -264,7 +269,8 @@ void ps_tls_note_failed(const char *why)
     }
 }
 
-/* Checks the peer of a handshake whose chain is good. */
+/* Checks whom the peer's certificate names and that it was not revoked; gRPC calls this when libssl
+ * has accepted the chain. */
 static int verify(void *arg, grpc_tls_custom_verification_check_request *request,
                   grpc_tls_on_custom_verification_check_done_cb done, void *done_arg,
                   grpc_status_code *code, char **details)
@@ -285,7 +291,7 @@ static int verify(void *arg, grpc_tls_custom_verification_check_request *request
     if (!e->is_server && kind == PS_PRINCIPAL_NONE) {
         st = ps_fail(PS_UNAUTHENTICATED, "nobody is expected there");
     } else if (pem == NULL && e->is_server && ps_tls_takes_tokens(e->tls)) {
-        st = ps_ok(); /* its calls need a token */
+        st = ps_ok(); /* each call of this client needs a token */
     } else if (pem == NULL) {
         st = ps_fail(PS_UNAUTHENTICATED, "it has no certificate");
     } else {
@@ -337,8 +343,8 @@ void ps_tls_problem(ps_tls_expected *e, char out[PS_TLS_PROBLEM_BYTES])
     pthread_mutex_unlock(&e->mutex);
 }
 
-/* Returns options with the files and a verifier; *e has one reference of gRPC's and one of the
- * caller. */
+/* Returns options with the files of `tls` and a verifier. *out has two references: gRPC has one,
+ * the caller the other. */
 static grpc_tls_credentials_options *make_options(ps_tls *tls, bool is_server, bool is_guest,
                                                   ps_tls_expected **out)
 {
@@ -386,7 +392,8 @@ grpc_channel_credentials *ps_tls_channel_credentials(ps_tls *tls, bool is_guest,
     grpc_call_credentials *token;
 
     grpc_tls_credentials_options_set_verify_server_cert(options, 1);
-    grpc_tls_credentials_options_set_check_call_host(options, 0); /* the principal counts */
+    /* not the host name: verify() compares principals */
+    grpc_tls_credentials_options_set_check_call_host(options, 0);
     link = grpc_tls_credentials_create(options);
     if (!tls->is_guest) {
         return link;
@@ -400,8 +407,8 @@ grpc_channel_credentials *ps_tls_channel_credentials(ps_tls *tls, bool is_guest,
 
 /* --- calls ------------------------------------------------------------------------------ */
 
-/* Writes serial number and end of a certificate of `n` bytes, which was read before if it is
- * remembered. */
+/* Writes serial number and end of a certificate (`n` bytes of PEM) to *out. A certificate that is
+ * remembered is not parsed again. */
 static ps_status read_peer(ps_tls *tls, const char *pem, size_t n, ps_tls_identity *out)
 {
     char digest[PS_SHA256_HEX_BYTES];
@@ -471,7 +478,7 @@ static const char *find_bearer(const grpc_metadata_array *metadata, size_t *n)
 
     *n = 0;
     for (size_t i = 0; i < metadata->count; i++) {
-        /* not a copy: a short slice has its bytes in itself */
+        /* a pointer, not a copy of the slice: a short slice holds its bytes within the struct */
         const grpc_slice *value = &metadata->metadata[i].value;
         const char *text = (const char *)GRPC_SLICE_START_PTR(*value);
 
@@ -525,7 +532,8 @@ void ps_tls_vouch(const ps_tls *tls, const ps_tls_identity *identity,
              ps_principal_text(&identity->who, who));
 }
 
-/* Reads what ps_tls_vouch has written. Returns false if it has not. */
+/* Reads the identity in a text that ps_tls_vouch has written. Returns false if ps_tls_vouch of this
+ * process has not written it. */
 static bool take_vouched(const ps_tls *tls, const char *text, size_t n, ps_tls_identity *out)
 {
     const size_t secret = sizeof tls->secret - 1;
@@ -546,7 +554,8 @@ static bool take_vouched(const ps_tls *tls, const char *text, size_t n, ps_tls_i
     return ps_is_ok(&st);
 }
 
-/* Reads who has the token of a call. */
+/* Finds out who calls by the token in a call's metadata: a user's token, or a text of
+ * ps_tls_vouch. */
 static ps_status take_bearer(ps_tls *tls, const grpc_metadata_array *metadata, ps_tls_identity *out)
 {
     size_t n;
@@ -597,7 +606,8 @@ ps_status ps_tls_caller(ps_tls *tls, grpc_call *call, const grpc_metadata_array 
 
 /* --- life --------------------------------------------------------------------------------- */
 
-/* Begins to watch the files of `dir`, which were checked. */
+/* Makes `tls` a watcher of the files of `dir`, which the caller has checked. Frees `tls` after a
+ * failure. */
 static ps_status watch_files(ps_tls *tls, const char *dir, ps_tls **out)
 {
     ps_credentials_paths at;
@@ -626,7 +636,9 @@ ps_status ps_tls_create(const char *dir, ps_tls **out)
     ps_revoked *revoked = NULL;
     ps_status st = ps_credentials_check(dir, &tls->own);
 
-    if (ps_is_ok(&st)) { /* a list that cannot be read must not let in those it names */
+    /* fail here: while the list of revoked certificates cannot be read, those that it names would
+     * be let in */
+    if (ps_is_ok(&st)) {
         st = ps_revoked_read(dir, &revoked);
     }
     ps_revoked_destroy(revoked);
@@ -647,7 +659,8 @@ ps_status ps_tls_create_guest(const char *dir, const char *token, ps_tls **out)
     ps_status st = ps_token_read(token, tls->token);
 
     if (ps_is_ok(&st)) {
-        st = ps_credentials_fingerprint(dir, fingerprint); /* root.pem can be read */
+        /* only checks that root.pem can be read */
+        st = ps_credentials_fingerprint(dir, fingerprint);
     }
     if (!ps_is_ok(&st)) {
         free(tls);

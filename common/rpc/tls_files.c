@@ -15,7 +15,7 @@ enum { PEM_MAX = 1 << 20 };
 
 struct ps_tls_files {
     char *flags, *ca, *cert, *key;     /* as in ps_tls_files_conf; cert and key "": none */
-    char *ca_pem, *cert_pem, *key_pem; /* what was read last and could be used */
+    char *ca_pem, *cert_pem, *key_pem; /* the most recent texts of the files that could be used */
 };
 
 static bool is_given(const char *path)
@@ -23,7 +23,7 @@ static bool is_given(const char *path)
     return path != NULL && path[0] != '\0';
 }
 
-/* Says which file libssl does not take, and why. */
+/* Returns an error that names the file that libssl refuses, and why. */
 static ps_status unusable(const ps_tls_files *f, const char *which, const char *path)
 {
     unsigned long error = ERR_peek_error();
@@ -34,7 +34,7 @@ static ps_status unusable(const ps_tls_files *f, const char *which, const char *
                    reason != NULL ? reason : "it is not PEM");
 }
 
-/* Makes a context of libssl with the files as they are now. */
+/* Makes a context of libssl with the current files, which fails if libssl refuses one. */
 static ps_status make_context(const ps_tls_files *f, SSL_CTX **out)
 {
     SSL_CTX *context = SSL_CTX_new(TLS_client_method());
@@ -68,7 +68,7 @@ static ps_status read_one(const ps_tls_files *f, const char *which, const char *
                : ps_wrap(ps_file_read(path, PEM_MAX, text, &n), "%s-%s", f->flags, which);
 }
 
-/* Reads the files. What was read before stays if one cannot be used. */
+/* Reads the files again. If one of them cannot be used, the texts read before stay. */
 static ps_status read_all(ps_tls_files *f)
 {
     char *ca = NULL, *cert = NULL, *key = NULL;
@@ -82,7 +82,8 @@ static ps_status read_all(ps_tls_files *f)
         st = read_one(f, "key", f->key, &key);
     }
     if (ps_is_ok(&st)) {
-        st = make_context(f, &context); /* checks them, and that key and cert match */
+        /* made only to check the files, and that key and cert match */
+        st = make_context(f, &context);
     }
     SSL_CTX_free(context);
     if (!ps_is_ok(&st)) {

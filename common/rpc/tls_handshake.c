@@ -13,7 +13,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-/* One try. */
+/* One attempt at a handshake with one address. */
 typedef struct attempt {
     const ps_handshake *h;
     int fd;
@@ -47,7 +47,7 @@ static bool wait_for_ssl(const attempt *t, int result, bool *timed_out)
     return ps_handshake_wait(t->ssl, t->fd, t->until_us, result, timed_out);
 }
 
-/* Says why a handshake has failed, by what is on libssl's list of errors. */
+/* Returns an error that says why a handshake has failed, by libssl's list of errors. */
 static ps_status refused(const attempt *t)
 {
     unsigned long error = ERR_peek_last_error();
@@ -65,7 +65,7 @@ static ps_status refused(const attempt *t)
     return t->h->word(t->h->arg, &end);
 }
 
-/* Checks whose certificate the other side has shown. */
+/* Has h->check check the certificate that the server has shown. */
 static ps_status check_peer(const attempt *t)
 {
     X509 *certificate = SSL_get1_peer_certificate(t->ssl);
@@ -88,7 +88,8 @@ static ps_status check_peer(const attempt *t)
     return st;
 }
 
-/* Shakes hands, and waits for the first bytes of the server. */
+/* Does the handshake and waits for the first bytes of the server: in TLS 1.3 a server refuses the
+ * client's certificate only after the client's part of the handshake. */
 static ps_status shake_hands(attempt *t)
 {
     bool timed_out = false;
@@ -115,7 +116,7 @@ static ps_status shake_hands(attempt *t)
     return n == 1 ? ps_ok() : refused(t);
 }
 
-/* Has libssl check that the certificate is of this host, a name or an address. */
+/* Has libssl check that the certificate is of the host in h->address, a name or an IP address. */
 static bool expect_host(const attempt *t)
 {
     X509_VERIFY_PARAM *param = SSL_get0_param(t->ssl);

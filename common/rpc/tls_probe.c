@@ -6,7 +6,7 @@
 
 #include <openssl/err.h>
 
-/* Whom a probe expects. */
+/* The principal whose certificate a probe expects the server to show. */
 typedef struct expected {
     const ps_tls *tls;
     ps_principal_kind kind;

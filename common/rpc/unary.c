@@ -31,7 +31,8 @@ static void read_reply(ps_unary *u, ps_received *in, ps_error *error)
     u->reply = NULL;
     if (!ps_is_ok(&st)) {
         ps_error_init(error, st, ps_wire_reason(&st));
-        error->status.code = PS_DATA_LOSS; /* the caller's argument was not at fault */
+        /* not PS_INVALID_ARGUMENT: the server's answer is at fault, not the caller's */
+        error->status.code = PS_DATA_LOSS;
     }
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unpack.c - splits received bytes into head and payload; see wire.h.
  *
- * A message arrives in slices, as it was read from the socket. The fields are walked across the
- * slices up to the payload, which stays where it is. The head before it is small: it is gathered
- * into one run of bytes, checked, and unpacked into the arena.
+ * A message arrives in slices, as it was read from the socket. The parser walks over the fields,
+ * across the slices, up to the payload, which is not copied. The fields before the payload, the
+ * head, are small: they are gathered into one run of bytes, checked, and unpacked into the arena.
  */
 #include "common/rpc/wire.h"
 
@@ -77,7 +77,7 @@ static bool skip_value(place *p, unsigned wire_type)
     }
 }
 
-/* Finds where the head ends and the payload begins. */
+/* Finds the lengths of head and payload in a message of `len` bytes. */
 static ps_status split_message(const ProtobufCMessageDescriptor *type, const grpc_slice *slices,
                                size_t len, size_t max_bytes, size_t *head_len, size_t *payload_len)
 {
@@ -137,7 +137,7 @@ static const uint8_t *gather(ps_arena *arena, const grpc_slice *slices, size_t n
     return all;
 }
 
-/* The memory from which protobuf-c allocates. */
+/* Where protobuf-c allocates the unpacked message. */
 typedef struct source {
     ps_arena *arena;
     bool is_dry; /* an allocation was refused */

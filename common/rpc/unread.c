@@ -13,7 +13,7 @@
 
 enum { LISTS = 1024 };
 
-/* The bytes of a connection, or of an address: then `name` has no port. */
+/* The unread bytes of a connection, or of an address: then `name` has no port. */
 typedef struct entry {
     size_t bytes; /* an entry without bytes is freed */
     struct entry *next;
@@ -27,7 +27,8 @@ struct ps_unread {
     entry *lists[LISTS];   /* by hash of name */
 };
 
-/* Returns the length of the address in a peer: all before the port. */
+/* Returns the length of the address in a peer's name: all before the last colon, behind which the
+ * port is. */
 static size_t address_len(const char *peer)
 {
     const char *port = strrchr(peer, ':');

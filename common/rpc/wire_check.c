@@ -63,7 +63,7 @@ static verdict check_bytes_field(const ProtobufCFieldDescriptor *field, span val
                                  const char **where)
 {
     if (field == NULL) {
-        return FINE; /* a field of a newer schema */
+        return FINE; /* unknown: the field is of a newer schema, so nothing is checked */
     }
     if (field->type == PROTOBUF_C_TYPE_STRING) {
         *where = field->name;
