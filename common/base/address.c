@@ -61,7 +61,8 @@ static bool is_v4(const char *host)
     return inet_pton(AF_INET, host, &v4) == 1;
 }
 
-/* Returns whether `host` is IPv6. A zone ("fe80::1%eth0") is ignored here; the system checks it. */
+/* Parses `host` as an IPv6 address into *out. Returns false if it is none. A zone ("fe80::1%eth0")
+ * is ignored here; the system checks it when the address is used. */
 static bool is_v6(const char *host, struct in6_addr *out)
 {
     char bare[PS_ADDRESS_HOST_BYTES];

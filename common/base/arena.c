@@ -6,7 +6,7 @@
 #include <string.h>
 
 enum {
-    FIRST_BYTES = 4096,      /* most control messages fit */
+    FIRST_BYTES = 4096,      /* size of the first block; most control messages fit into it */
     LARGEST_BYTES = 1 << 20, /* blocks double up to this */
 };
 
@@ -58,7 +58,7 @@ void *ps_arena_alloc(ps_arena *arena, size_t bytes)
         /* allocations of 0 bytes get distinct pointers and count against the cap */
         rounded = PS_ARENA_ALIGN_BYTES;
     }
-    if (rounded < bytes || rounded > room) { /* the first condition: rounding overflowed */
+    if (rounded < bytes || rounded > room) { /* rounded < bytes: the rounding has overflowed */
         return NULL;
     }
     if (rounded > arena->left_bytes && add_block(arena, rounded) != 0) {

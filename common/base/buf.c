@@ -8,9 +8,10 @@
 
 enum { SMALL_MAX = 1 << 10 };
 
-/* Returns NULL when memory runs out. A small block is aligned here. aligned_alloc would cut it out
- * of a larger one, and the heap grows until the allocator joins the rests: measured 300 bytes for
- * each step of a job with small messages. */
+/* Creates a buffer of `cap` bytes; returns NULL when memory runs out. A small block is aligned
+ * here, within a block of malloc: aligned_alloc would cut it out of a larger one, and the heap
+ * would grow until the allocator joins the remainders (measured: 300 bytes for each step of a job
+ * with small messages). */
 static ps_buf *create(size_t cap)
 {
     size_t bytes = sizeof(ps_buf) + cap;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* config.c - see config.h. Every source gives texts to slots, the best source first. One place
- * then turns each slot's text into the value of its member. */
+/* config.c - see config.h. Every source (flags, environment, file, defaults) gives its texts to
+ * slots, the source that overrides the others first. One place (set_member) then turns each slot's
+ * text into the value of its member. */
 #include "common/base/config.h"
 
 #include "common/base/config_impl.h"
@@ -105,7 +106,7 @@ void ps_slots_give(ps_slots *slots, ps_slot *slot, ps_config_source source, cons
     slot->source = source;
 }
 
-/* Zeroes the member: bools and numbers without a default stay zero. */
+/* Zeroes the member of an option, because bools and numbers without a default stay zero. */
 static void clear(const ps_slot *slot)
 {
     static const size_t sizes[] = {
@@ -126,7 +127,8 @@ static void add_slots(ps_slots *slots, const ps_option *options, void *base)
     }
 }
 
-/* A list is split at commas; empty items are ignored. */
+/* Gives the slots that have no text yet the text of their environment variables. The text of a list
+ * is split at commas; empty items are ignored. */
 static void read_environment(ps_slots *slots)
 {
     for (size_t i = 0; i < slots->n; i++) {

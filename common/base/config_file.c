@@ -21,7 +21,8 @@ static const char *text_of(ps_slots *slots, const ps_option *option, const json_
     if (json_is_integer(value)) {
         return ps_slots_text(slots, "%lld", (long long)json_integer_value(value));
     }
-    /* As text, these would lose how they were written: 1.10, TRUE. */
+    /* For an option that wants text this is refused: the parser has lost how the value was written,
+     * such as 1.10 or TRUE. */
     if (json_is_real(value) && !is_text) {
         return ps_slots_text(slots, "%.17g", json_real_value(value));
     }
@@ -43,7 +44,7 @@ static ps_status give_one(ps_slots *slots, ps_slot *slot, bool is_used, const js
                        is_container ? "one value is wanted: %s" : "write the value in quotes: %s",
                        ps_option_metavar(slot->option));
     }
-    /* Values that a flag overrides are checked too: the file is wrong anyway. */
+    /* The value is checked even if a flag overrides it: the file has to be corrected anyway. */
     st = ps_option_check(slot->option, text);
     if (ps_is_ok(&st) && is_used) {
         ps_slots_give(slots, slot, PS_FROM_FILE, text);
@@ -65,7 +66,8 @@ static ps_status give(ps_slots *slots, ps_slot *slot, const json_t *value)
         return give_one(slots, slot, is_used, value);
     }
     if (is_used) {
-        slot->source = PS_FROM_FILE; /* set even if the list is empty */
+        /* set here, since an empty list gives no text that would set it */
+        slot->source = PS_FROM_FILE;
     }
     json_array_foreach(value, i, item)
     {
@@ -77,8 +79,8 @@ static ps_status give(ps_slots *slots, ps_slot *slot, const json_t *value)
     return st;
 }
 
-/* Reads the keys of a mapping. `prefix` is "" or ends with "-". The recursion is as deep as the
- * tree. */
+/* Reads the keys of a mapping, and of mappings in it: the names of options are the keys on the way,
+ * joined by "-". `prefix` is "" or ends with "-". The recursion is as deep as the tree. */
 static ps_status read_mapping(ps_slots *slots, const char *prefix, json_t *mapping)
 {
     const char *key;

@@ -22,7 +22,8 @@ static ps_slot *find_letter(ps_slots *slots, char letter)
     return NULL;
 }
 
-/* Returns the slot of the flag "--name" or "--name=x", and its value in *value. */
+/* Returns the slot of the flag "--name" or "--name=x", or NULL if there is no such flag. *value is
+ * x, or NULL if there is no "=". */
 static ps_slot *find_long(ps_slots *slots, const char *arg, const char **value)
 {
     const char *name = arg + 2;
@@ -37,7 +38,8 @@ static bool is_bool(const ps_slot *slot)
     return slot->option->kind == PS_KIND_BOOL;
 }
 
-/* Takes the next argument as the value. Refuses a flag there: the value was forgotten. */
+/* Gives `slot` the next argument as its value. Refuses an argument that is itself a flag: the user
+ * has forgotten the value. */
 static ps_status give_next(ps_slots *slots, ps_slot *slot, cursor *c)
 {
     const char *name = slot->option->name, *next, *ignored;
@@ -105,7 +107,8 @@ static ps_status read_letters(ps_slots *slots, cursor *c)
     return ps_ok();
 }
 
-/* Returns whether --help or --version was given; reading ends there, so the rest is not checked. */
+/* Returns whether the bool flag `name` (help or version) is on so far. The caller then stops
+ * reading, so the rest of the arguments is not checked. */
 static bool is_asked_for(const ps_slots *slots, const char *name)
 {
     for (size_t i = 0; i < slots->n; i++) {

@@ -22,8 +22,8 @@ static size_t columns_of(const char *text, size_t n)
     return columns;
 }
 
-/* Appends the words of `text` from column `at` and wraps them; further lines are indented. A
- * newline in `text` is kept. */
+/* Appends the words of `text`; the first one begins at column `at`. Lines are wrapped at COLUMNS
+ * and further lines indented. A newline in `text` is kept. */
 static void wrap(ps_strbuf *out, const char *text, size_t at, size_t indent)
 {
     bool is_first = true;
@@ -55,7 +55,8 @@ static void wrap(ps_strbuf *out, const char *text, size_t at, size_t indent)
     ps_strbuf_putc(out, '\n');
 }
 
-/* Appends the known parts of "1 to 64; default 4; PSGD_SLOTS". */
+/* Appends what is known of an option's range, default and environment variable, as in "1 to 64;
+ * default 4; PSGD_SLOTS". */
 static void put_facts(ps_strbuf *out, const ps_option *option)
 {
     char min[PS_DURATION_BYTES], max[PS_DURATION_BYTES];

@@ -159,8 +159,9 @@ const ps_counter ps_counters[PS_COUNTERS] = {
 };
 /* clang-format on */
 
-/* Counts a rank that lives and is at the least step so far. What was summed at a later step is
- * dropped. Returns whether the rank is at that step. */
+/* Counts a living rank that is at the least step of the ranks so far. If its step is less than
+ * theirs, the sums of means at a step begin anew, without them. Returns whether the rank is at the
+ * least step. */
 static bool reach_step(ps_counts_sum *sum, const ps_counts *rank)
 {
     double step = rank->v[STEP], least = sum->so_far.v[STEP];

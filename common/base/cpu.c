@@ -24,7 +24,7 @@ const char *ps_cpu_name(ps_cpu level)
 }
 
 #if defined(__x86_64__)
-/* The compiler's names lack F16C in clang 14. */
+/* Asks the processor itself, because __builtin_cpu_supports of clang 14 does not know F16C. */
 static bool has_f16c(void)
 {
     unsigned a, b, c = 0, d;
@@ -65,7 +65,8 @@ bool ps_cpu_has_vbmi2(void)
 #endif
 }
 
-/* "baseline, avx2 or avx512", up to a level. */
+/* Writes the names of the levels up to `highest`, as in "baseline, avx2 or avx512", to `text` and
+ * returns it. */
 static const char *names_up_to(ps_cpu highest, char *text, size_t cap)
 {
     size_t used = 0;

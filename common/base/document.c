@@ -67,7 +67,8 @@ static bool is_too_large(const char *text)
     return isinf(value) && *end == '\0' && strpbrk(text, "0123456789") != NULL;
 }
 
-/* Stores the number in *out, or NULL if the text is not a number. */
+/* Stores the number that `text` writes in *out, or NULL if it is not a number. Fails if it is one
+ * that is too large or not finite. */
 static ps_status number_of(const reader *r, const char *text, json_t **out)
 {
     static const char *const not_finite[] = {".inf",  ".Inf",  ".INF",  "-.inf", "-.Inf", "-.INF",
@@ -111,7 +112,7 @@ static ps_status plain_of(const reader *r, const char *text, json_t **out)
     return number_of(r, text, out);
 }
 
-/* Refuses anchors, and all tags but !!str and !. */
+/* Refuses anchors, and all tags but !!str and !, which both make a value text. */
 static ps_status check_marks(const reader *r, const yaml_char_t *anchor, const yaml_char_t *tag)
 {
     if (anchor != NULL) {
@@ -175,7 +176,7 @@ static ps_status sequence_of(reader *r, int depth, json_t **out)
     return st;
 }
 
-/* Adds the key that is the current event, with its value, to `object`. */
+/* Adds a member to `object`: its key is the current event, its value follows. */
 static ps_status member_of(reader *r, int depth, json_t *object)
 {
     json_t *value = NULL;
@@ -320,7 +321,7 @@ static ps_status parse_yaml(const char *text, size_t n, json_t **out)
     return st;
 }
 
-/* Checks the nesting of JSON text before it is parsed. Other errors are left to the parser. */
+/* Checks the nesting of JSON text before jansson parses it. Other errors are left to jansson. */
 static ps_status check_depth(const char *text, size_t n)
 {
     size_t line = 1, line_at = 0, depth = 0;

@@ -29,7 +29,8 @@ static size_t line_here(const seeker *s)
     return s->event.start_mark.line + 1;
 }
 
-/* Moves to the last event of the value that starts at the current one. */
+/* Moves to the last event of the value that starts at the current event. Returns false if the
+ * document ends or is malformed before. */
 static bool skip_value(seeker *s)
 {
     size_t depth = 0;
@@ -71,8 +72,9 @@ static const char *behind_key(const char *path, const char *key)
     return *path == '\0' || *path == '[' ? path : NULL;
 }
 
-/* Moves to the value that the first part of the path names, and takes that part off. Stores the
- * line of its key or item in *line. Returns false if there is no such value. */
+/* Moves to the value that the first part of the path ("key" or "[2]") names, and takes that part
+ * off the path. Stores the line of the key or item in *line. Returns false if there is no such
+ * value. */
 static bool descend(seeker *s, const char **path, size_t *line)
 {
     if (**path == '[') {

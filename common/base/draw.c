@@ -14,7 +14,7 @@
 
 __extension__ typedef unsigned __int128 wide;
 
-/* SplitMix64's finaliser (variant 13 of Stafford's). */
+/* Mixes the bits of `z`: SplitMix64's finaliser (variant 13 of Stafford's). */
 static uint64_t mix(uint64_t z)
 {
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -22,7 +22,8 @@ static uint64_t mix(uint64_t z)
     return z ^ (z >> 31);
 }
 
-/* Adds `part` to a key. Without the golden ratio 0 would be a fixed point of the chain. */
+/* Returns the key made of `key` and `part`. Without the added golden ratio, 0 would be a fixed
+ * point of the chain. */
 static uint64_t chain(uint64_t key, uint64_t part)
 {
     return mix((key ^ part) + UINT64_C(0x9e3779b97f4a7c15));
@@ -56,8 +57,8 @@ static double ratio(const double *p, const double *q, double x)
     return up / down;
 }
 
-/* Returns the inverse of the normal distribution: Wichura's PPND16, Applied Statistics 37
- * (1988), algorithm AS 241; relative error about 1e-16. */
+/* Returns the inverse of the normal distribution function at p: Wichura's PPND16, Applied
+ * Statistics 37 (1988), algorithm AS 241; relative error about 1e-16. */
 static double normal_of_unit(double p)
 {
     static const double centre_up[8] = {2.5090809287301226727e3, 3.3430575583588128105e4,

@@ -21,12 +21,13 @@
 enum {
     FIRST_BYTES = 64 * 1024,
     COPY_BYTES = 1 << 20,
-    OPEN_DIRS = 16, /* bound of descriptors while removing a tree */
+    OPEN_DIRS = 16, /* most descriptors that nftw holds open while a tree is removed */
     PATH_NAMES_MAX = 8,
-    START_BYTES = 8 << 20, /* that many more are added before the disk is told to begin with them */
+    /* a writer tells the kernel to begin to write after each further so many bytes */
+    START_BYTES = 8 << 20,
 };
 
-/* Returns a first size for the buffer; a regular file seldom needs a second one. */
+/* Returns the first size of a buffer for the file; for a regular file it is seldom enlarged. */
 static size_t guess_cap(int fd, size_t max_bytes)
 {
     struct stat info;
@@ -128,8 +129,8 @@ static void forget(ps_file_writer *writer)
     *writer = (ps_file_writer){.fd = -1};
 }
 
-/* Returns the path of a temporary in the folder of `path`; the caller frees it. Its name begins
- * with a dot, so it is not a safe name and no list shows it. */
+/* Returns the path of a temporary file in the folder of `path`; the caller frees it. Its name
+ * begins with a dot, so it is not a safe name and no list of files shows it. */
 static char *temporary_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -144,7 +145,8 @@ static char *temporary_name(const char *path)
 static ps_status open_writer(ps_file_writer *writer, const char *path, mode_t mode)
 {
     *writer = (ps_file_writer){.fd = -1, .path = ps_xstrdup(path)};
-    /* a name that exists belongs to another thread in this microsecond, or to a dead process */
+    /* try again if the name exists: another thread has made it in this microsecond, or a dead
+     * process with this pid */
     do {
         free(writer->temporary);
         writer->temporary = temporary_name(path);
@@ -172,8 +174,8 @@ ps_status ps_file_writer_open_passing(ps_file_writer *writer, const char *path)
     return st;
 }
 
-/* Starts to write what was added, and does not wait for it. Only fsync says whether it is written,
- * so a failure does not matter here. */
+/* Has the kernel begin to write what was added to disk, without waiting. A failure does not matter
+ * here: only fsync says whether the bytes are on disk. */
 static void start_writing(ps_file_writer *writer)
 {
 #ifdef SYNC_FILE_RANGE_WRITE
@@ -385,7 +387,8 @@ void ps_files_private(void)
     umask(S_IRWXG | S_IRWXO);
 }
 
-/* Takes an entry of the folder from others, if it is there and ours. */
+/* Removes the permissions of group and others from the entry `name` of a folder, if the entry
+ * exists and is owned by this process's user. */
 static void close_to_others(const char *folder, const char *name)
 {
     ps_strbuf path = {0};
@@ -394,7 +397,8 @@ static void close_to_others(const char *folder, const char *name)
     ps_strbuf_printf(&path, "%s/%s", folder, name);
     if (stat(path.data, &held) == 0 && held.st_uid == geteuid() &&
         (held.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-        (void)!chmod(path.data, held.st_mode & S_IRWXU); /* files below it are still their own */
+        /* a failure is ignored: files below the entry have permissions of their own */
+        (void)!chmod(path.data, held.st_mode & S_IRWXU);
     }
     ps_strbuf_fini(&path);
 }
@@ -469,7 +473,7 @@ bool ps_name_is_safe(const char *name)
                         "0123456789._()-") == n;
 }
 
-/* Returns how many safe names `path` has between its slashes; 0 if one is not safe. */
+/* Returns how many names `path` has between its slashes, or 0 if one of them is not safe. */
 static size_t count_names(const char *path)
 {
     size_t count = 0;
@@ -551,10 +555,11 @@ ps_status ps_path_below(char *out, size_t cap, const char *dir, const char *path
 
 /* --- files of others -------------------------------------------------------------- */
 
-/* Of O_NONBLOCK: opening a FIFO would wait for a writer. Reads of regular files ignore it. */
+/* O_NONBLOCK because opening a FIFO would wait for a writer; reads of regular files ignore it. */
 enum { OPEN_FLAGS = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY };
 
-/* Returns `opened` as *fd if it is a regular file; closes it if not. */
+/* Takes over the descriptor `opened`: returns it as *fd if it is a regular file, else closes it and
+ * fails. */
 static ps_status take_regular(int opened, const char *path, int *fd, struct stat *facts)
 {
     struct stat held;
@@ -590,7 +595,7 @@ static int open_names(int at, char *rest)
         rest[n] = '\0';
         below = openat(at, rest,
                        O_NOFOLLOW | (is_last ? (int)OPEN_FLAGS : O_PATH | O_DIRECTORY | O_CLOEXEC));
-        close(at); /* keeps errno: the descriptor is valid */
+        close(at); /* close keeps the errno of openat, as the descriptor is valid */
         at = below;
         if (is_last) {
             break;

@@ -11,16 +11,18 @@
 #include <sys/mman.h>
 
 enum {
-    KEEP_BYTES = 64 << 20, /* at the end of an arena */
+    KEEP_BYTES = 64 << 20, /* free bytes that malloc keeps at the end of an arena */
     RETURN_BYTES = 1 << 20,
-    MMAP_BYTES = 32 << 20, /* smaller blocks come from arenas; glibc allows no larger bound */
-    /* More than an arena has at first. malloc makes room for it, and for KEEP_BYTES more. */
+    /* smaller blocks come from arenas, not from mmap; glibc allows no larger bound */
+    MMAP_BYTES = 32 << 20,
+    /* A block larger than an arena has at first: for it malloc makes the arena grow, and by
+     * KEEP_BYTES more. */
     GROW_BYTES = 1 << 20
 };
 
 static void keep(int bytes)
 {
-    /* Setting one of them fixes the others at their small defaults, so set all. */
+    /* Setting one of these values fixes the others at their small defaults, so set all. */
     mallopt(M_TOP_PAD, bytes);
     mallopt(M_TRIM_THRESHOLD, 2 * bytes);
     mallopt(M_MMAP_THRESHOLD, MMAP_BYTES);
@@ -31,8 +33,9 @@ void ps_free_memory_keep(void)
     keep(KEEP_BYTES);
 }
 
-/* Asks for huge pages for a mapping, a line of /proc/self/maps, if it contains the address or is of
- * malloc's first arena, which has another mapping for each part that it grew by. */
+/* Asks the kernel for huge pages for a mapping (a line of /proc/self/maps) if it contains `address`
+ * or belongs to malloc's first arena ("[heap]"), which has a mapping for each part that it grew
+ * by. */
 static void use_huge_pages(const char *mapping, uintptr_t address)
 {
     uintptr_t begin, end;

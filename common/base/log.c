@@ -25,21 +25,23 @@ static struct {
     const char *service; /* set before threads start, then constant */
     ps_log_format format;
     atomic_int level;
-    atomic_bool has_sink; /* avoids the lock when there is no sink */
+    atomic_bool has_sink; /* false: there is no sink, so the lock is not needed */
     atomic_bool is_quiet; /* while there is a sink, nothing goes to stderr */
     pthread_mutex_t lock; /* guards sink and arg; held while the sink runs */
     ps_log_sink sink;
     void *arg;
-    pthread_mutex_t kept_lock; /* guards the two below; a sink may log, so it is not `lock` */
+    /* guards kept and kept_end; not `lock`, because a sink may log while it holds that */
+    pthread_mutex_t kept_lock;
     char *kept;                /* ring of kept_cap bytes: byte i is at i % kept_cap */
-    uint64_t kept_end;         /* bytes that it was given */
+    uint64_t kept_end;         /* number of bytes that were ever put into the ring */
     size_t kept_cap;           /* set before threads start; 0: no line is kept */
 } the_log = {.service = "psgd",
              .level = PS_LOG_INFO,
              .lock = PTHREAD_MUTEX_INITIALIZER,
              .kept_lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* True while this thread is inside the sink and holds the lock. */
+/* True while this thread runs the sink and holds the lock: its lines do not go to the sink
+ * again. */
 static _Thread_local bool is_in_sink;
 
 void ps_log_init(const char *service, ps_log_level level, ps_log_format format)
@@ -234,7 +236,8 @@ size_t ps_log_recent(char *out, size_t cap)
     for (size_t i = 0; i < n; i++) {
         out[i] = the_log.kept[(the_log.kept_end - n + i) % the_log.kept_cap];
     }
-    if (n < the_log.kept_end) { /* the first line may have lost its beginning */
+    /* the ring has overwritten bytes, so the first line may have lost its beginning: skip it */
+    if (n < the_log.kept_end) {
         const char *newline = memchr(out, '\n', n);
 
         skip = newline == NULL ? n : (size_t)(newline - out) + 1;

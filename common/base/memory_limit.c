@@ -9,7 +9,8 @@
 
 enum { PATH_BYTES = 4096, LINE_BYTES = 2048 };
 
-/* Returns the number in a file; UINT64_MAX: it says "max", or there is no such file. */
+/* Returns the limit, in bytes, in the file `name` of a control group. Returns UINT64_MAX if the
+ * file says "max" or does not exist. */
 static uint64_t limit_in(const char *root, const char *mount, const char *group, const char *name)
 {
     char path[PATH_BYTES];
@@ -27,8 +28,9 @@ static uint64_t limit_in(const char *root, const char *mount, const char *group,
     return found == 1 ? bytes : UINT64_MAX;
 }
 
-/* Returns the smallest limit of a group and of those above it. In a container the list may name a
- * group by its path on the host, which is not there: then the root is the container's own. */
+/* Returns the smallest limit of a control group and of those above it. In a container
+ * /proc/self/cgroup may name a group by its path on the host, which does not exist there; the root
+ * of the mount, which is looked at last, is then the container's own group. */
 static uint64_t least_above(const char *root, const char *mount, char *group, const char *name)
 {
     uint64_t least = UINT64_MAX;
@@ -45,7 +47,7 @@ static uint64_t least_above(const char *root, const char *mount, char *group, co
     }
 }
 
-/* Returns whether "memory" is in a list with commas. */
+/* Returns whether "memory" is one of the names in a comma-separated list of controllers. */
 static int has_memory(const char *controllers)
 {
     const char *at = strstr(controllers, "memory");
@@ -60,7 +62,8 @@ uint64_t ps_memory_limit_of_groups(const char *list, const char *root)
     uint64_t least = UINT64_MAX;
     char line[LINE_BYTES];
 
-    while (in != NULL && fgets(line, sizeof line, in) != NULL) { /* 4:cpu,memory:/a/b */
+    /* a line is NUMBER:CONTROLLERS:GROUP, as 4:cpu,memory:/a/b */
+    while (in != NULL && fgets(line, sizeof line, in) != NULL) {
         char *controllers = strchr(line, ':');
         char *group = controllers != NULL ? strchr(controllers + 1, ':') : NULL;
         uint64_t bytes = UINT64_MAX;

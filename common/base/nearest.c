@@ -11,8 +11,9 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Returns the number of letters to insert, delete, change or swap with their neighbour; each part
- * of the text is edited once. Both texts have at most LONGEST bytes. */
+/* Returns how many letters of `a` have to be inserted, deleted, changed or swapped with their
+ * neighbour to get `b`, where no part of the text is edited twice. Both texts have at most LONGEST
+ * bytes. */
 static size_t distance(const char *a, const char *b)
 {
     size_t rows[3][LONGEST + 1]; /* of the last three letters of a, in turn */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nonfinite.c - see nonfinite.h. Blocks are counted without a branch; only one that has such a
- * value is searched. */
+/* nonfinite.c - see nonfinite.h. Values that are not finite are counted block by block, without a
+ * branch. Only a block that has one is searched. */
 #include "common/base/nonfinite.h"
 
 #include "common/base/clones.h"
@@ -52,7 +52,8 @@ PS_CLONES(count16, (bytes, n, exponent, count), const uint8_t *restrict bytes, s
     *count = found;
 }
 
-/* Returns the first of n values of `width` bytes, of which one has all exponent bits set. */
+/* Returns the index of the first of n values of `width` bytes that has all bits of `exponent` set,
+ * or n. */
 static size_t search(const uint8_t *bytes, size_t n, size_t width, uint32_t exponent)
 {
     for (size_t i = 0; i < n; i++) {

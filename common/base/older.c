@@ -87,10 +87,11 @@ typedef struct translation {
     const char *program;
     ps_strbuf *said;
     const char *host, *port; /* of --listen; NULL: not given */
-    bool is_first;           /* flags are put before all others, which may end by "--" */
+    /* put flags before all other arguments: a "--" among those would end the flags */
+    bool is_first;
 } translation;
 
-/* Flags and variables of today that a flag is also given by. */
+/* Today's flags that can also be given by a letter or by a variable of their own. */
 static const struct {
     const char *flag;
     char letter;
@@ -121,7 +122,8 @@ static bool is_flag(const char *arg, const char *name, const char **value)
     return strncmp(arg, "--", 2) == 0 && n > 2 && ps_older_is_name(arg + 2, n - 2, name);
 }
 
-/* Returns whether the flag of today is among the arguments so far, or in its own variable. */
+/* Returns whether today's flag `name` is among the arguments so far, by name or letter, or set by
+ * its own variable. */
 static bool is_given(const translation *t, const char *name)
 {
     const char *value;
@@ -172,7 +174,7 @@ static void add_flag(translation *t, const char *name, const char *value)
     }
 }
 
-/* A list names hosts; a number or the path of a file does not. */
+/* Returns whether `value` is a list of hosts, rather than a number or the path of a file. */
 static bool is_list(const char *value)
 {
     struct in_addr address;
@@ -201,7 +203,8 @@ static void say_part(translation *t, const char *dashes, const char *name, const
                      PS_SHORT(value, 80), part);
 }
 
-/* Does what a name asks for that is in the arguments (`dashes` is "--") or in the environment. */
+/* Acts on an old name that was found among the arguments (`dashes` is "--") or in the environment
+ * (""): adds today's flag, remembers a part of --listen, or says that the name is needless. */
 static ps_status take(translation *t, const ps_older *row, const char *dashes, const char *name,
                       const char *value)
 {
@@ -243,7 +246,8 @@ static ps_status take(translation *t, const ps_older *row, const char *dashes, c
     return ps_ok();
 }
 
-/* Returns the row of an argument, or NULL. *used is how many arguments flag and value take. */
+/* Returns the row of the table for argument `at`, or NULL if it is no old name. *used is how many
+ * arguments the flag and its value take. */
 static const ps_older *find(const translation *t, int argc, char *const *argv, int at,
                             const char **value, int *used)
 {
@@ -267,7 +271,7 @@ static const ps_older *find(const translation *t, int argc, char *const *argv, i
         }
         if (*value == NULL || (row->kind == PS_OLDER_IS_LIST && !is_list(*value)) ||
             (row->now != NULL && strcmp(row->now, row->flag) == 0)) {
-            return NULL; /* it is a flag of today */
+            return NULL; /* with this value, or by this name, it is a flag of today */
         }
         return row;
     }
@@ -290,7 +294,8 @@ static ps_status take_flags(translation *t, int argc, char *const *argv)
             char name[64];
 
             snprintf(name, sizeof name, "%.*s", (int)strcspn(argv[i] + 2, "="), argv[i] + 2);
-            st = take(t, row, "--", name, value); /* as it was typed */
+            /* `name` as the user has typed it, for the message */
+            st = take(t, row, "--", name, value);
         } else {
             used = 1;
             add(t, argv[i]);
@@ -299,8 +304,8 @@ static ps_status take_flags(translation *t, int argc, char *const *argv)
     return st;
 }
 
-/* Returns whether a variable counts: it is set, and POD_IP, which clusters of all kinds set, stands
- * beside the port that fleetrun sets with it. */
+/* Returns whether a row's variable is set. POD_IP, which clusters of all kinds set, counts only
+ * beside PADDLE_PORT, which fleetrun sets with it. */
 static bool counts(const ps_older *row)
 {
     const char *value = getenv(row->variable), *port = getenv("PADDLE_PORT");

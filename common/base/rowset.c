@@ -85,7 +85,7 @@ void ps_rowset_clear(ps_rowset *set)
     set->is_listed = true;
 }
 
-/* Appends the rows of one word of `bits` to the list. */
+/* Appends the rows whose bits are set in one word of `bits` to the list. */
 static void list_word(ps_rowset *set, size_t word)
 {
     for (uint64_t left = set->bits[word]; left != 0; left &= left - 1) {

@@ -47,7 +47,8 @@ bool ps_scalar_int(const char *text, int64_t *out)
     return true;
 }
 
-/* Matches [-+]? ( digits [ . digits? ] | . digits ) ( [eE] [-+]? digits )? */
+/* Returns whether all of `text` is a decimal number: [-+]? ( digits [ . digits? ] | . digits ) (
+ * [eE] [-+]? digits )? */
 static bool looks_decimal(const char *text)
 {
     static const char digits[] = "0123456789";
@@ -73,7 +74,7 @@ bool ps_scalar_double(const char *text, double *out)
 {
     double value;
 
-    /* The programs never call setlocale, so strtod reads a point. */
+    /* strtod expects a point, not a comma, because the programs never call setlocale. */
     if (!looks_decimal(text)) {
         return false;
     }

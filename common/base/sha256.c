@@ -12,7 +12,7 @@
 
 enum { READ_BYTES = 1 << 16 };
 
-/* libcrypto fails here only when memory runs out. */
+/* Aborts if a call of libcrypto has failed, which happens here only when memory runs out. */
 static void must(bool is_done)
 {
     if (!is_done) {

@@ -84,7 +84,8 @@ ps_status ps_signals_start(ps_signals *signals, void (*fire)(void *arg, int sign
 void ps_signals_stop(ps_signals *signals)
 {
     atomic_store(&signals->is_stopping, true);
-    /* The signal goes to that thread only, which wakes up and finds the flag. */
+    /* The signal goes only to the thread that waits for signals, which wakes up and finds
+     * is_stopping set. */
     pthread_kill(signals->thread, SIGTERM);
     pthread_join(signals->thread, NULL);
 }

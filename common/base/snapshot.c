@@ -20,7 +20,7 @@
 
 enum { KILLED_MS = 5000 }; /* a process that was killed ends within this time */
 
-/* Has the kernel end this process before others if memory runs out. */
+/* Has the kernel end this process (the copy) before others if memory runs out. */
 static void be_the_first(void)
 {
     int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
@@ -33,7 +33,8 @@ static void be_the_first(void)
     }
 }
 
-/* The life of the copy. */
+/* Runs in the copied process: writes the state to `fd` and exits with the status code. The copy
+ * dies with its parent. */
 static _Noreturn void be_copy(ps_snapshot_fn *write, void *arg, int fd, pid_t parent)
 {
     ps_status st;
@@ -68,7 +69,8 @@ static ps_snapshot begin(ps_snapshot_fn *write, void *arg)
         s.copy = copy;
         return s;
     }
-    if (copy > 0) { /* nobody could wait for it with a deadline */
+    /* without a pidfd nobody could wait for the copy with a deadline: the parent writes instead */
+    if (copy > 0) {
         (void)kill(copy, SIGKILL);
         (void)waitpid(copy, NULL, 0);
     }
@@ -97,7 +99,8 @@ ps_status ps_snapshot_blank(size_t size, ps_snapshot *out)
     return ps_ok();
 }
 
-/* Waits for the end of the copy. Returns whether it came within the time. */
+/* Waits until the copy has ended, at most `wait_us` microseconds. Returns false if it has not; else
+ * *how is its status, as of waitpid. */
 static bool has_ended(ps_snapshot *s, int64_t wait_us, int *how)
 {
     struct pollfd p = {.fd = s->copy_fd, .events = POLLIN};
@@ -161,7 +164,8 @@ uint64_t ps_snapshot_size(const ps_snapshot *s)
     return s->fd >= 0 && fstat(s->fd, &what) == 0 ? (uint64_t)what.st_size : 0;
 }
 
-/* Writes all bytes; at < 0: where the file ends. */
+/* Writes all bytes at offset `at` of the file, or behind what was written last if `at` is
+ * negative. */
 static ps_status write_all(int fd, off_t at, const uint8_t *bytes, size_t len)
 {
     while (len > 0) {

@@ -36,7 +36,8 @@ ps_status ps_fail(ps_code code, const char *fmt, ...)
     return st;
 }
 
-/* Appends ": " and the text. If the result is too long, its middle is left out. */
+/* Appends ": " and `text` to the status's text. If the result is too long, its middle is left
+ * out. */
 static void append(ps_status *st, const char *text)
 {
     char both[2 * sizeof st->text + 2];

@@ -12,7 +12,7 @@
 
 enum { FIRST_CAP = 128 };
 
-/* Makes room for n more bytes and the NUL. */
+/* Enlarges the buffer, if need be, to hold n more bytes and the NUL. */
 static void reserve(ps_strbuf *sb, size_t n)
 {
     size_t cap = sb->cap == 0 ? FIRST_CAP : sb->cap;

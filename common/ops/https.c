@@ -16,7 +16,7 @@
 
 enum { CHAIN_MAX = 4, FILE_BYTES = 65536 };
 
-/* A handshake may still use a certificate that has been replaced. */
+/* keep_us: a handshake that has begun may still use a certificate that was replaced */
 static const int64_t look_us = 1000000, keep_us = 600 * INT64_C(1000000);
 
 /* The functions of the library, without gnutls_ in their names. */
@@ -32,20 +32,21 @@ static struct {
 
 typedef struct identity identity;
 struct identity {
-    identity *before; /* that it replaces */
+    identity *before; /* the identity that this one replaces; NULL: none, or freed */
     int64_t replaced_us;
     gnutls_privkey_t key;
     gnutls_pcert_st chain[CHAIN_MAX];
-    unsigned count; /* of the chain */
+    unsigned count; /* of certificates in the chain */
 };
 
 static struct {
     pthread_mutex_t mutex; /* guards the members below */
     char path[PS_PATH_MAX];
-    ps_file_stamp read, said; /* what is in memory; what a warning was about */
+    /* the state of the file that is in memory, and the one that a warning was about */
+    ps_file_stamp read, said;
     int64_t looked_us;
     identity *newest;
-    char *roots; /* root.pem as it was at the start; stays */
+    char *roots; /* text of root.pem at the start, which is never read again */
 } own = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 static void destroy(identity *i)
@@ -59,7 +60,7 @@ static void destroy(identity *i)
     free(i);
 }
 
-/* Reads key and chain from the file. */
+/* Reads private key and certificate chain from own.path. */
 static ps_status read_identity(identity **out)
 {
     identity *i = ps_xcalloc(1, sizeof *i);
@@ -91,7 +92,7 @@ static ps_status read_identity(identity **out)
     return st;
 }
 
-/* Frees what was replaced long ago. With the mutex. */
+/* Frees the identities that were replaced more than keep_us ago. Called with the mutex. */
 static void forget(int64_t now_us)
 {
     for (identity **at = &own.newest->before; *at != NULL;) {
@@ -106,8 +107,8 @@ static void forget(int64_t now_us)
     }
 }
 
-/* Reads the file again if it has changed. One that cannot be read leaves the one before. With the
- * mutex. */
+/* Reads own.path again if it has changed, once in look_us at most. If it cannot be read, the
+ * identity read before stays. Called with the mutex. */
 static void refresh(void)
 {
     int64_t now_us = ps_clock_us();

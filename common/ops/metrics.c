@@ -98,7 +98,8 @@ void ps_metrics_histogram(ps_strbuf *out, const char *name, const ps_label *labe
 
 static const char total[] = "_total";
 
-/* Writes the metric's name for a counter of `of`. Returns whether it is a counter there. */
+/* Writes the metric's name for a counter of a worker, server or job (`of`). Returns whether
+ * Prometheus is to take the metric for a counter, which only grows; else it is a gauge. */
 static bool name_of(const ps_counter *counter, unsigned of, char *name, size_t cap)
 {
     const char *role = of == PS_OF_WORKER ? "worker" : of == PS_OF_SERVER ? "server" : "job";
@@ -149,7 +150,7 @@ static double resident_bytes(void)
 static double open_files(void)
 {
     DIR *dir = opendir("/proc/self/fd");
-    double count = -3; /* ".", ".." and the folder itself */
+    double count = -3; /* not counted: ".", ".." and the descriptor of the folder itself */
 
     while (dir != NULL && readdir(dir) != NULL) {
         count++;
@@ -163,7 +164,7 @@ static double open_files(void)
 /* Returns when the process began, in seconds since 1970, or 0. */
 static double start_time(void)
 {
-    static double found; /* a process begins once */
+    static double found; /* kept after the first call, since it does not change */
     unsigned long long ticks = 0;
     struct timespec up;
     char text[1024] = "";

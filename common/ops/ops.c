@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ops.c - see ops.h.
  *
- * A request waits on a condition variable until the loop has written its page. The page belongs to
- * the loop while `is_asked`, else to the thread of libmicrohttpd. If the loop is late, the thread
- * gives up; later requests do too, until the loop has fired the event.
+ * A request waits on a condition variable until the loop has written its page. Only the loop uses
+ * `page` while `is_asked`, else only the thread of libmicrohttpd. If the loop is late, the thread
+ * gives up; later requests fail too, until the loop has handled `asked`.
  */
 #include "common/ops/ops.h"
 
@@ -36,13 +36,13 @@ struct ps_ops {
     struct MHD_Daemon *daemon;
     ps_event asked;
 
-    pthread_mutex_t mutex; /* for all that follows */
+    pthread_mutex_t mutex; /* guards the members below */
     pthread_cond_t changed;
-    write_fn *write;  /* of the page that is asked for */
-    ps_strbuf page;   /* what it has written */
-    unsigned code;    /* its HTTP status; 0: it is not written yet */
-    bool is_asked;    /* the event is posted */
-    bool is_stopping; /* nobody waits any more */
+    write_fn *write;  /* writes the page that is asked for */
+    ps_strbuf page;   /* the page that `write` has written */
+    unsigned code;    /* HTTP status of the page; 0: not written yet */
+    bool is_asked;    /* `asked` is posted and was not handled yet */
+    bool is_stopping; /* ps_ops is being stopped; a request fails at once */
 };
 
 /* --- pages, on the loop's thread ------------------------------------------------ */
@@ -52,7 +52,7 @@ typedef struct durations {
     bool is_begun;
 } durations;
 
-/* Adds a method that was called. */
+/* Writes the histogram of a method's durations, unless the method was never called. */
 static void add_duration(void *arg, const char *method, const ps_histogram *histogram)
 {
     static const char name[] = "psgd_rpc_duration_seconds";
@@ -153,8 +153,8 @@ static void until(struct timespec *at, int64_t ms)
     }
 }
 
-/* Has the loop write a page, and copies it to *text, which the caller frees. Returns its HTTP
- * status. */
+/* Has the loop write a page, waits for it up to PS_OPS_WAIT_MS, and copies it to *text, which the
+ * caller frees. Returns the HTTP status. */
 static unsigned ask(ps_ops *ops, write_fn *write, char **text, size_t *length)
 {
     struct timespec end;
@@ -254,12 +254,13 @@ static enum MHD_Result answer(void *state, struct MHD_Connection *connection, co
                               const char *method, const char *version, const char *upload,
                               size_t *upload_size, void **per_request)
 {
-    static int begun; /* only its address counts */
+    static int begun; /* only its address is used, as the mark of a request that has begun */
     ps_ops *ops = state;
 
     (void)version;
     (void)upload;
-    if (*per_request == NULL) { /* the head of the request is read; its body, if any, is not */
+    /* the first call: only the head of the request was read; answer at the next call */
+    if (*per_request == NULL) {
         *per_request = &begun;
         return MHD_YES;
     }
@@ -360,7 +361,7 @@ void ps_ops_stop(ps_ops *ops)
     pthread_mutex_lock(&ops->mutex);
     is_asked = ops->is_asked;
     pthread_mutex_unlock(&ops->mutex);
-    if (!is_asked) { /* else the event does it */
+    if (!is_asked) { /* else the handler of `asked` destroys it */
         destroy(ops);
     }
 }

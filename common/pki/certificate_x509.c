@@ -30,7 +30,7 @@ ps_status ps_x509_fail(ps_code code, const char *fmt, ...)
 
 /* --- reading ------------------------------------------------------------------- */
 
-/* Refuses encrypted keys: nobody is asked for a passphrase. */
+/* Refuses an encrypted key, in place of asking the user for its passphrase. */
 static int no_passphrase(char *buf, int size, int rwflag, void *arg)
 {
     (void)buf;
@@ -40,7 +40,8 @@ static int no_passphrase(char *buf, int size, int rwflag, void *arg)
     return -1;
 }
 
-/* Returns whether the last error of libcrypto is that no PEM block was found, and clears it. */
+/* Returns whether libcrypto's last error says that no further PEM block was found. Clears the error
+ * if so. */
 static bool was_end(void)
 {
     unsigned long error = ERR_peek_last_error();
@@ -136,7 +137,8 @@ ps_status ps_x509_new_key(EVP_PKEY **out)
 
 /* --- writing ------------------------------------------------------------------- */
 
-/* Appends what was written to `bio`, and frees it. */
+/* Appends the text in `bio` to `pem` and frees `bio` (NULL: none). `ok` is the result of the call
+ * that wrote it; fails if that is not 1. */
 static ps_status take(ps_strbuf *pem, BIO *bio, int ok)
 {
     char *text;
@@ -179,13 +181,15 @@ ps_status ps_x509_put_request(ps_strbuf *pem, X509_REQ *request)
 
 /* --- alternative names ----------------------------------------------------------- */
 
-/* Reads an IPv4 or IPv6 address. Returns its bytes: 4, 16, or 0 if it is none. */
+/* Writes the bytes of an IPv4 or IPv6 address to `out`. Returns how many there are: 4, 16, or 0 if
+ * `host` is no address. */
 static int address_bytes(const char *host, uint8_t out[16])
 {
     return inet_pton(AF_INET, host, out) == 1 ? 4 : inet_pton(AF_INET6, host, out) == 1 ? 16 : 0;
 }
 
-/* Returns whether labels of letters, digits and inner hyphens are separated by dots. */
+/* Returns whether `host` is a DNS name: labels of letters, digits and inner hyphens, separated by
+ * dots. */
 static bool is_dns_name(const char *host)
 {
     size_t n = strlen(host), label = 0;
@@ -221,7 +225,7 @@ ps_status ps_subject_add_host(ps_subject *subject, const char *host)
     return ps_ok();
 }
 
-/* Appends a name of `type` with these bytes. Returns whether there was memory. */
+/* Appends an alternative name of `type` with these n bytes. Returns false if memory has run out. */
 static bool push_name(GENERAL_NAMES *names, int type, const void *bytes, int n)
 {
     GENERAL_NAME *name = GENERAL_NAME_new();

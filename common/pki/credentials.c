@@ -30,7 +30,7 @@ ps_status ps_credentials_find(const char *dir, ps_credentials_paths *out)
     return st;
 }
 
-/* Frees text that has a key in it. */
+/* Overwrites and frees a text that has a private key in it. */
 static void forget(ps_strbuf *text)
 {
     if (text->data != NULL) {
@@ -75,7 +75,7 @@ ps_status ps_credentials_request(const char *dir, const ps_subject *subject, ps_
 
 /* --- checks ------------------------------------------------------------------------ */
 
-/* Checks that `root` is one, and has signed `certificate`. */
+/* Checks that `root` is a root certificate, and that it has signed `certificate`. */
 static ps_status check_signature(const char *what, X509 *certificate, X509 *root)
 {
     EVP_PKEY *key = X509_get0_pubkey(root);
@@ -110,8 +110,8 @@ static ps_status check_times(const char *what, const ps_certificate *facts)
     return ps_ok();
 }
 
-/* Reads the first certificate of a file of `dir`; NULL, with success, if the file is missing and
- * may be. */
+/* Reads the first certificate of the file `path`. If the file is missing and `may_miss`, *out is
+ * NULL and the call succeeds. */
 static ps_status read_root(const char *path, bool may_miss, X509 **out)
 {
     char *bytes = NULL;
@@ -132,8 +132,8 @@ static ps_status read_root(const char *path, bool may_miss, X509 **out)
     return st;
 }
 
-/* Refuses a key that others may read. A file of root may be readable to its group, as Kubernetes
- * mounts keys for users that are not root. */
+/* Refuses a file with a private key that other users may read. A file owned by root may be readable
+ * to its group if this process is not root: so Kubernetes mounts keys for users. */
 static ps_status check_mode(const char *path)
 {
     struct stat facts;
@@ -265,13 +265,14 @@ ps_status ps_credentials_fingerprint(const char *dir, char out[PS_FINGERPRINT_BY
 
 /* --- installation -------------------------------------------------------------------- */
 
-/* What an answer has. */
+/* The certificates and the list in an authority's answer to a request; NULL: it has none. */
 typedef struct answer {
     X509 *certificate, *root;
     X509_CRL *crl;
 } answer;
 
-/* Checks that the root of the answer is the one that is meant. */
+/* Checks that the root certificate of the answer can be trusted: it has the fingerprint that the
+ * user gave, or, if the user gave none (NULL), is the installed one. */
 static ps_status check_root(const char *what, X509 *root, X509 *installed, const char *fingerprint)
 {
     ps_certificate facts;
@@ -301,7 +302,8 @@ static ps_status check_root(const char *what, X509 *root, X509 *installed, const
     return ps_ok();
 }
 
-/* Checks that the certificate is of next.key, and writes identity.pem. */
+/* Checks that the certificate of the answer is for the key in next.key, and writes both to
+ * identity.pem. */
 static ps_status install_identity(const char *what, const ps_credentials_paths *at,
                                   const answer *in, ps_certificate *own)
 {
@@ -348,7 +350,7 @@ static ps_status install_identity(const char *what, const ps_credentials_paths *
     return st;
 }
 
-/* Checks that a list is signed by the root, and writes crl.pem. */
+/* Checks that a list of revoked certificates is signed by the root, and writes it to crl.pem. */
 static ps_status install_crl(const char *what, const ps_credentials_paths *at, X509_CRL *crl,
                              X509 *root)
 {
@@ -434,7 +436,8 @@ ps_status ps_credentials_install(const char *dir, const char *what, const char *
         st = install_crl(what, &at, in.crl, in.root != NULL ? in.root : installed);
     }
     if (ps_is_ok(&st) && in.certificate != NULL) {
-        (void)unlink(at.next_key); /* both are used up; what stays does no harm */
+        /* next.key and the request are used up; if one cannot be removed, it does no harm */
+        (void)unlink(at.next_key);
         (void)unlink(at.request);
     }
     X509_free(in.certificate);

@@ -37,7 +37,7 @@ static ps_status read_at(const char *path, ps_certificate *out)
     return st;
 }
 
-/* Returns the next file of a certificate, or NULL. */
+/* Returns the name of the next file in `folder` that holds a certificate, or NULL at the end. */
 static const char *next_name(DIR *folder)
 {
     const struct dirent *entry;
@@ -53,8 +53,8 @@ static const char *next_name(DIR *folder)
     return NULL;
 }
 
-/* Gives the file the time of the certificate's end, by which a sweep chooses files to read. Without
- * it the file is read once more. */
+/* Sets the file's time of modification to the certificate's end, by which a sweep chooses files to
+ * read. If this fails, a sweep reads the file once more. */
 static void stamp(int folder, const char *path, const ps_certificate *facts)
 {
     const struct timespec end = {.tv_sec = (time_t)facts->not_after};

@@ -202,7 +202,8 @@ static ps_status write_file(const char *file, const ps_tokens *tokens)
     return st;
 }
 
-/* Locks what is beside the file, because the file itself is replaced. The caller closes *fd. */
+/* Locks FILE.lock beside the file, because the file itself is replaced by each change. The caller
+ * closes *fd, which unlocks it. */
 static ps_status lock_beside(const char *file, int *fd)
 {
     char path[PS_PATH_MAX];
@@ -231,7 +232,7 @@ static ps_status lock_beside(const char *file, int *fd)
     return ps_ok();
 }
 
-/* Locks and reads the file; one that is not there has no tokens. */
+/* Locks and reads the file of tokens. A file that does not exist has no tokens. */
 static ps_status open_file(const char *file, int *lock, ps_tokens *out)
 {
     ps_status st = lock_beside(file, lock);

@@ -12,14 +12,14 @@
 #include <string.h>
 #include <strings.h>
 
-enum { PARAMS_MAX = 2000 }; /* of a run; later ones are left out */
+enum { PARAMS_MAX = 2000 }; /* most parameters of a run; further ones are not sent */
 
 /* The tag by which the run of a job is found again. */
 #define JOB_TAG "psgd_job"
 
 /* --- parameters --------------------------------------------------------------------- */
 
-/* Returns `text` with at most `max` characters. */
+/* Returns the first `max` characters of `text`, in memory that the caller frees. */
 static char *cut(const char *text, size_t max)
 {
     size_t n = strlen(text), at = 0;
@@ -44,7 +44,8 @@ static void add_param(ps_mlflow_params *out, const char *key, const char *value)
     p->value = cut(value, PS_MLFLOW_VALUE_MAX);
 }
 
-/* Appends a key of an object to a path, with characters that MLflow takes in names. */
+/* Appends a key to a parameter's name, behind a dot; characters that MLflow refuses in names become
+ * "_". */
 static void add_name(ps_strbuf *path, const char *name)
 {
     ps_strbuf_puts(path, path->len > 0 ? "." : "");
@@ -56,7 +57,8 @@ static void add_name(ps_strbuf *path, const char *name)
     }
 }
 
-/* The depth is bounded by that of the message which the JSON was made of. */
+/* Adds every number and text within `value` to the parameters, named by the keys on the way. The
+ * recursion is bounded by the depth of the message of which the JSON was made. */
 static void flatten(const json_t *value, ps_strbuf *path, ps_mlflow_params *out)
 {
     size_t length = path->len, i;
@@ -126,7 +128,7 @@ void ps_mlflow_params_fini(ps_mlflow_params *params)
 
 /* --- requests ----------------------------------------------------------------------- */
 
-/* Returns the text of `body`, which it takes. */
+/* Returns the JSON text of `body`, and takes over the reference to `body`. */
 static char *text_of(json_t *body)
 {
     char *text = json_dumps(body, JSON_COMPACT | JSON_REAL_PRECISION(17));
@@ -135,7 +137,7 @@ static char *text_of(json_t *body)
     return text != NULL ? text : ps_xstrdup("{}");
 }
 
-/* Returns a JSON string; of bytes that are not UTF-8 an empty one. */
+/* Returns `text` as a JSON string, or an empty one if it is not UTF-8. */
 static json_t *string(const char *text)
 {
     json_t *s = json_string(text);
@@ -210,7 +212,8 @@ char *ps_mlflow_end_run(const char *run_id, ps_mlflow_end how, int64_t end_ms)
 
 /* --- answers ------------------------------------------------------------------------ */
 
-/* Copies an id that can be put into a request. Returns false if it is none. */
+/* Copies an id of the tracker's answer, if it can be put into a request as it is: letters, digits,
+ * _ and -. Returns false if it cannot. */
 static bool take_id(const json_t *value, char out[PS_MLFLOW_ID_BYTES])
 {
     static const char letters[] =
@@ -234,8 +237,9 @@ bool ps_mlflow_read_experiment(const json_t *answer, char id[PS_MLFLOW_ID_BYTES]
            take_id(json_object_get(experiment != NULL ? experiment : answer, "experiment_id"), id);
 }
 
-/* Writes the address of a run's files: below the tracker that was asked, wherever the answer
- * points. A tracker that gives files to a store of its own, such as s3://, does not take them. */
+/* Writes the address for a run's files to `out`: always below the tracker that was asked, wherever
+ * the answer points. Writes "" if the tracker keeps files in a store of its own, such as s3://, and
+ * so does not take them. */
 static void read_files(const char *uri, const ps_tracker_url *url, char *out, size_t cap)
 {
     static const char letters[] =
@@ -249,7 +253,7 @@ static void read_files(const char *uri, const ps_tracker_url *url, char *out, si
         return;
     }
     path += sizeof scheme - 1;
-    if (strncmp(path, "//", 2) == 0) { /* the tracker with its address */
+    if (strncmp(path, "//", 2) == 0) { /* "//" and the tracker's host: skipped */
         path += 2 + strcspn(path + 2, "/");
     }
     path += strspn(path, "/");

@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const int64_t progress_us = 1000000; /* between two points of progress */
+/* least time between two points of progress that a tracker gets */
+static const int64_t progress_us = 1000000;
 
 int64_t ps_tracked_ms(const Google__Protobuf__Timestamp *time)
 {

@@ -15,13 +15,14 @@
 
 enum {
     ANSWER_MAX_BYTES = 1 << 20,
-    LOOK_MS = 500, /* the thread looks for what is due */
+    LOOK_MS = 500, /* how often the thread looks for requests to send; without tracks: IDLE_MS */
     IDLE_MS = 60000,
     CONNECT_MS = 5000,
-    DEADLINE_MS = 10000,    /* of a request, and of a file ... */
-    FILE_BYTES_A_MS = 100,  /* ... so much longer */
-    STILL_S = 20,           /* a file of which nothing goes is given up */
-    CONNECTIONS_OF_HOST = 4 /* so that a tracker that hangs does not take all */
+    DEADLINE_MS = 10000,   /* longest time of a request; one with a file has ... */
+    FILE_BYTES_A_MS = 100, /* ... a millisecond more for each so many bytes */
+    /* the sending of a file is given up when no byte has gone for this time */
+    STILL_S = 20,
+    CONNECTIONS_OF_HOST = 4 /* so that a tracker that hangs does not use up all connections */
 };
 static const long connections = 64;
 
@@ -38,10 +39,10 @@ struct ps_tracker {
     ps_track *arriving;
     bool is_stopping;
 
-    ps_track *tracks; /* the thread's */
+    ps_track *tracks; /* used by the thread only */
 };
 
-/* A request that is under way. */
+/* A request that was sent and not yet answered, with the answer so far. */
 typedef struct transfer {
     CURL *easy;
     ps_track_request request;
@@ -80,7 +81,8 @@ static void set_login(ps_tracker *t, const ps_track *track, CURL *easy)
     }
 }
 
-/* Sets what all requests have: bounds, and no way to another address than that of the request. */
+/* Sets what all requests have: bounds of time, and no redirect or proxy, so that they reach no
+ * other address. */
 static void set_bounds(ps_tracker *t, CURL *easy, uint64_t file_bytes)
 {
     const ps_curl *curl = t->curl;
@@ -154,7 +156,7 @@ static void begin_transfer(ps_tracker *t, ps_track *track, const ps_track_reques
     curl->multi_add_handle(t->multi, x->easy);
 }
 
-/* Passes the result of a request to its track. */
+/* Passes the answer or failure of a request to its track, and frees the request. */
 static void finish(ps_tracker *t, const CURLMsg *msg)
 {
     ps_track *track = NULL;
@@ -195,7 +197,8 @@ static void forget(ps_tracker *t, ps_track *track)
     ps_track_free(track);
 }
 
-/* Takes the tracks that have begun. Returns whether the thread ends. */
+/* Moves the tracks that other threads have begun to the thread's own list. Returns whether the
+ * thread is to end. */
 static bool take_arriving(ps_tracker *t)
 {
     bool is_stopping;
@@ -213,7 +216,8 @@ static bool take_arriving(ps_tracker *t)
     return is_stopping;
 }
 
-/* Returns whether nobody has the track any more, and nothing is left to send. */
+/* Returns whether the track's owner has ended it and nothing is left to send, so that it can be
+ * freed. */
 static bool is_gone(ps_track *track)
 {
     bool is_ended;
@@ -224,7 +228,8 @@ static bool is_gone(ps_track *track)
     return is_ended && track->stage == PS_TRACK_OVER;
 }
 
-/* Looks what each track asks. */
+/* Goes through the tracks: sends the next request of each that has none under way, passes news on,
+ * stores notes, and frees the tracks that are over. */
 static void look(ps_tracker *t)
 {
     int64_t now_us = ps_clock_us();
@@ -264,7 +269,8 @@ static void *run(void *arg)
         while ((msg = t->curl->multi_info_read(t->multi, &left)) != NULL) {
             if (msg->msg == CURLMSG_DONE) {
                 finish(t, msg);
-                t->curl->multi_wakeup(t->multi); /* look at once what comes next */
+                /* so that look() runs again at once and sends the track's next request */
+                t->curl->multi_wakeup(t->multi);
             }
         }
         t->curl->multi_poll(t->multi, NULL, 0, t->tracks != NULL ? LOOK_MS : IDLE_MS, NULL);
@@ -307,7 +313,8 @@ ps_status ps_tracker_can_call(void)
     return ps_curl_load(&curl);
 }
 
-/* Returns the headers of requests; "Expect" would cost a wait of a second at some servers. */
+/* Returns the headers of requests with content of `type`. An empty "Expect" keeps libcurl from
+ * asking first, which costs a wait of a second at some servers. */
 static struct curl_slist *headers(const ps_curl *curl, const char *type)
 {
     return curl->slist_append(curl->slist_append(NULL, type), "Expect:");

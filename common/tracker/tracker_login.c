@@ -24,7 +24,7 @@ static bool is_plain(const char *text)
     return true;
 }
 
-/* Copies a text, unless it is too long or not plain. */
+/* Copies `text` to `out`. Returns false if it is too long or not printable ASCII. */
 static bool take(const char *text, char *out, size_t cap)
 {
     size_t n = strlen(text);
@@ -36,7 +36,8 @@ static bool take(const char *text, char *out, size_t cap)
     return true;
 }
 
-/* Reads the words of a line. The text of the error has none of them, because they are secret. */
+/* Reads a login from the words of a line. The text of an error repeats none of the words, because
+ * they are secret. */
 static ps_status read_words(char *const *words, size_t count, struct ps_tracker_login_of *out)
 {
     bool is_token = count == 3 && strcmp(words[1], "token") == 0;

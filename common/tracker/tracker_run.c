@@ -21,7 +21,7 @@ static const int64_t look_us = 1000000, pause_us = 500000, pause_max_us = 600000
 
 /* --- the queue ---------------------------------------------------------------------- */
 
-/* Counts values that the tracker does not get. Under the lock. */
+/* Counts values that the tracker will not get. Called under the lock. */
 static void drop(ps_track *track, uint64_t count)
 {
     track->dropped += count;
@@ -85,7 +85,8 @@ void ps_track_end_run(ps_track *track, const ps_track_end *end)
     wake(arg);
 }
 
-/* Takes the metrics that are sent next. Returns whether the job is over. */
+/* Moves the metrics that are to be sent next from the queue to track->batch. Returns whether the
+ * job is over. */
 static bool take_batch(ps_track *track)
 {
     bool is_ended;
@@ -103,7 +104,8 @@ static bool take_batch(ps_track *track)
 
 /* --- what is said ------------------------------------------------------------------- */
 
-/* Says what the tracker does not take, once. */
+/* Sets the track's message and writes it to the log: what is missing at the tracker, and why. Only
+ * the first call does so. */
 static void say(ps_track *track, const char *what, const char *why)
 {
     if (track->message[0] != '\0') {
@@ -115,7 +117,7 @@ static void say(ps_track *track, const char *what, const char *why)
                 track->url.base, track->message);
 }
 
-/* Takes nothing any more. */
+/* Ends the track: all values that wait are dropped, and further ones are not accepted. */
 static void close_track(ps_track *track, const char *what, const char *why)
 {
     say(track, what, why);
@@ -127,7 +129,8 @@ static void close_track(ps_track *track, const char *what, const char *why)
     track->stage = PS_TRACK_OVER;
 }
 
-/* Says that the queue was full, once. */
+/* Sets the track's message, if it has none yet, once values were dropped because the queue was
+ * full. */
 static void look_for_drops(ps_track *track)
 {
     char text[PS_TRACKER_MESSAGE_BYTES];
@@ -185,8 +188,8 @@ static bool ask_for_metrics(ps_track *track, int64_t now_us, ps_track_request *o
     return false;
 }
 
-/* Asks to take the next file. One that is not there any more, because the job was deleted, is left
- * out. */
+/* Writes the request that sends the next file. A file that cannot be opened any more, because the
+ * job was deleted, is left out. Returns false, in stage PS_TRACK_END, if no file is left. */
 static bool ask_for_file(ps_track *track, ps_track_request *out)
 {
     if (track->run.files[0] == '\0' && track->file_count > 0) {
@@ -213,7 +216,8 @@ static bool ask_for_file(ps_track *track, ps_track_request *out)
         out->file_bytes = (uint64_t)facts.st_size;
         snprintf(out->address, sizeof out->address, "%s", track->run.files);
         for (const char *c = name; *c != '\0'; c++) {
-            bool is_other = *c == '(' || *c == ')'; /* of the letters that names of files have */
+            /* the only characters in names of files that a URL has to escape */
+            bool is_other = *c == '(' || *c == ')';
             size_t n = strlen(out->address);
 
             snprintf(out->address + n, sizeof out->address - n, is_other ? "%%%02X" : "%c",
@@ -225,8 +229,8 @@ static bool ask_for_file(ps_track *track, ps_track_request *out)
     return false;
 }
 
-/* Writes the request of the track's stage. Returns false if it has none: there is another stage, or
- * nothing before due_us. */
+/* Writes the request of the track's stage. Returns false if there is none: the stage has changed
+ * meanwhile, or nothing is to be sent before due_us. */
 static bool ask_of_stage(ps_track *track, int64_t now_us, ps_track_request *out)
 {
     char call[128];
@@ -234,7 +238,8 @@ static bool ask_of_stage(ps_track *track, int64_t now_us, ps_track_request *out)
     switch (track->stage) {
     case PS_TRACK_FIND_EXPERIMENT:
         snprintf(call, sizeof call, "experiments/get-by-name?experiment_name=%.64s",
-                 track->job.title); /* a plain name: letters, digits, ., _ and - */
+                 /* needs no escapes: a title has letters, digits, ., _ and - only */
+                 track->job.title);
         ask(out, track, call, NULL);
         return true;
     case PS_TRACK_MAKE_EXPERIMENT:
@@ -285,7 +290,9 @@ static bool is_passing(const ps_track_answer *a)
     return a->failure != NULL || a->http == 408 || a->http == 429 || a->http >= 500;
 }
 
-/* Asks again later, unless it is too late. */
+/* Has the request repeated after a pause that doubles with each failure, or as long as the tracker
+ * asks for. Gives up a file after PS_TRACKER_FILE_TRIES, and the track when the job has been over
+ * for too long. */
 static void ask_again(ps_track *track, const ps_track_answer *a, const char *why, int64_t now_us)
 {
     unsigned shift = track->failures < 8 ? track->failures : 8;
@@ -307,11 +314,13 @@ static void ask_again(ps_track *track, const ps_track_answer *a, const char *why
         return;
     }
     wait_us = wait_us < pause_max_us ? wait_us : pause_max_us;
-    wait_us -= now_us % 1000 * (wait_us / 4000); /* so that tracks do not ask all at once */
+    /* up to a quarter less, so that tracks do not all ask at once */
+    wait_us -= now_us % 1000 * (wait_us / 4000);
     track->due_us = now_us + (wait_us > asked_us ? wait_us : asked_us);
 }
 
-/* Goes on without what the tracker refuses. */
+/* Leaves out the parameters, metrics or file that the tracker has refused, and goes on. Any other
+ * refusal ends the track. */
 static void refused(ps_track *track, const char *why)
 {
     switch (track->stage) {
@@ -343,7 +352,7 @@ static void has_run(ps_track *track)
                 "%s: run %s", track->url.base, track->run.id);
 }
 
-/* Counts a batch as sent. */
+/* Notes that the tracker has accepted track->batch, and empties it. */
 static void took_batch(ps_track *track)
 {
     for (size_t i = 0; i < track->batch_count; i++) {
@@ -422,7 +431,8 @@ void ps_track_answered(ps_track *track, const ps_track_answer *a, int64_t now_us
         track->stage = PS_TRACK_MAKE_EXPERIMENT;
     } else if (track->stage == PS_TRACK_MAKE_EXPERIMENT &&
                strcmp(ps_mlflow_error_code(a->json), "RESOURCE_ALREADY_EXISTS") == 0) {
-        track->stage = PS_TRACK_FIND_EXPERIMENT; /* another job has made it meanwhile */
+        /* another job has made the experiment meanwhile: find it again */
+        track->stage = PS_TRACK_FIND_EXPERIMENT;
         ask_again(track, a, why, now_us);
     } else {
         refused(track, why);
