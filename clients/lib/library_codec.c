@@ -13,9 +13,9 @@
 #include <string.h>
 
 enum {
-    COUNT_BYTES = 8,  /* before all slices */
-    LENGTH_BYTES = 4, /* before a slice */
-    HEAD_MAX = 128    /* bytes of a head of one slice, whatever its codec */
+    COUNT_BYTES = 8,  /* length of the number of values, which precedes all slices */
+    LENGTH_BYTES = 4, /* length of the head's length, which precedes each slice */
+    HEAD_MAX = 128    /* most bytes of a slice's head, whatever the codec */
 };
 
 struct psgd_codec {
@@ -84,13 +84,13 @@ void psgd_codec_destroy(psgd_codec *codec)
     free(codec);
 }
 
-/* Returns the values of the slice that begins at value `at` of n. */
+/* Returns how many values the slice has that begins at value `at` of n. */
 static size_t slice_at(size_t at, size_t n)
 {
     return n - at < PS_CODEC_VALUES ? n - at : PS_CODEC_VALUES;
 }
 
-/* Returns the sum of of(codec, params, values) over the slices of n values. */
+/* Returns the sum of of(codec, params, number of values) over the slices of n values. */
 static size_t over_slices(const psgd_codec *codec, size_t n,
                           size_t (*of)(const ps_codec *, const ps_params *, size_t))
 {
@@ -170,8 +170,9 @@ int psgd_codec_encode(const psgd_codec *codec, const psgd_draw *draw, float *sta
     return PSGD_OK;
 }
 
-/* Reads the head of the slice at *in. Moves *in to its payload and *left to the bytes from there;
- * there are at least payload_bytes. The caller frees *head. */
+/* Reads the head of slice number `slice` at *in. Moves *in behind the head, to the payload, and
+ * sets *left to the bytes from there on, which are at least payload_bytes. The caller frees
+ * *head. */
 static ps_status take_head(const uint8_t **in, size_t *left, uint32_t slice,
                            Psgd__V1__Encoding **head)
 {
@@ -194,7 +195,7 @@ static ps_status take_head(const uint8_t **in, size_t *left, uint32_t slice,
     return ps_ok();
 }
 
-/* Checks every slice (y NULL), or decodes them. */
+/* Checks every slice of an encoding of n values if y is NULL; else decodes them into y. */
 static ps_status each_slice(const ps_codec *codec, const uint8_t *in, size_t left, float *y,
                             size_t n, ps_into into)
 {

@@ -37,25 +37,26 @@ enum {
 
 extern char **environ;
 
-/* A rank of an attempt. */
+/* A rank that this worker carries, with the memory that the program and psgd-worker share for
+ * it. */
 typedef struct rank_memory {
     uint32_t rank;
-    int fd;       /* its socket; -1: the worker has closed it */
-    bool is_last; /* the memory has the weights after the last step, of `clock` */
+    int fd;       /* the rank's socket to psgd-worker; -1: psgd-worker has closed it */
+    bool is_last; /* the memory has the weights after the last step, as of `clock` */
     uint64_t clock;
-    void *at; /* (bytes) the memory */
+    void *at; /* (bytes) the shared memory */
     size_t bytes;
     const ps_loop_memory *head;
     const ps_loop_variable *vars; /* (head->variable_count) */
 } rank_memory;
 
 struct psgd_worker {
-    pid_t owner, child; /* child 0: it has ended */
-    int fd;             /* control */
+    pid_t owner, child; /* child: the process psgd-worker; 0: it has ended */
+    int fd;             /* control socket to psgd-worker */
     rank_memory ranks[PS_LOOP_RANKS_MAX];
-    uint32_t rank_count, turn; /* turn: the rank that is looked at first */
-    rank_memory *now;          /* of the step in hand; NULL: there is none */
-    rank_memory *last;         /* whose weights came with PSGD_DONE; NULL: none */
+    uint32_t rank_count, turn; /* turn: the rank whose socket is read first */
+    rank_memory *now;          /* the rank of the step in hand; NULL: there is none */
+    rank_memory *last;         /* the rank whose weights came with PSGD_DONE; NULL: none */
     bool is_over;              /* the program was told that the attempt has ended */
     bool has_loss;
     bool *is_ready; /* (variable_count) of the step in hand */
@@ -82,7 +83,7 @@ static int check_owner(const psgd_worker *w)
 
 /* --- the process ------------------------------------------------------------------ */
 
-/* Starts the worker with the socket as its descriptor CHILD_FD. */
+/* Starts psgd-worker with the socket `theirs` as its descriptor CHILD_FD. */
 static ps_status spawn(const char *title, const char *const *options, int theirs, pid_t *child)
 {
     const char *program = getenv("PSGD_WORKER");
@@ -101,7 +102,8 @@ static ps_status spawn(const char *title, const char *const *options, int theirs
     argv[n++] = fd;
     argv[n++] = (char *)(uintptr_t) "--listen=127.0.0.1:0";
     argv[n++] = (char *)(uintptr_t) "--log-level=warn";
-    argv[n++] = (char *)(uintptr_t) "--grace=0"; /* who leaves computes no more steps */
+    /* a program that leaves computes no more steps, so psgd-worker need not wait for any */
+    argv[n++] = (char *)(uintptr_t) "--grace=0";
     for (size_t i = 0; options != NULL && options[i] != NULL; i++) {
         if (i == OPTIONS_MAX) {
             return ps_fail(PS_INVALID_ARGUMENT, "more than %d options", OPTIONS_MAX);
@@ -114,11 +116,12 @@ static ps_status spawn(const char *title, const char *const *options, int theirs
     (void)posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     (void)posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
     (void)posix_spawn_file_actions_adddup2(&actions, theirs, CHILD_FD);
-    /* The program's own files are not the worker's: it would keep pipes and ports open. */
+    /* Close the program's own files in psgd-worker, which would else keep pipes and ports open. */
     (void)posix_spawn_file_actions_addclosefrom_np(&actions, CHILD_FD + 1);
     sigemptyset(&none);
     (void)posix_spawnattr_setsigmask(&attributes, &none);
-    /* A group of its own: Ctrl-C at a terminal is for the program, which then leaves. */
+    /* A process group of its own: Ctrl-C at a terminal reaches only the program, which then
+     * leaves. */
     (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
     error = posix_spawnp(child, program, &actions, &attributes, argv, environ);
     (void)posix_spawnattr_destroy(&attributes);
@@ -146,8 +149,9 @@ int psgd_join(const char *title, const char *const *options, psgd_worker **out)
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
         return fail(PS_RESOURCE_EXHAUSTED, "no descriptors for a socket");
     }
-    if (ends[1] <= CHILD_FD) { /* a duplicate of itself would stay closed on exec; those below are
-                                * opened before it is duplicated */
+    /* move the end: dup2 of CHILD_FD to itself would keep it closed on exec, and addopen uses the
+     * descriptors below before that */
+    if (ends[1] <= CHILD_FD) {
         int moved = fcntl(ends[1], F_DUPFD_CLOEXEC, CHILD_FD + 1);
 
         close(ends[1]);
@@ -191,8 +195,8 @@ static void drop_rank(psgd_worker *w, rank_memory *r)
     }
 }
 
-/* Drops the ranks whose sockets the worker has closed; those with the weights after the last step
- * only if the program has had them. */
+/* Drops the ranks whose sockets psgd-worker has closed. Those with the weights after the last step
+ * are dropped only if `is_over`: the program has had these weights. */
 static void sweep(psgd_worker *w, bool is_over)
 {
     for (uint32_t i = w->rank_count; i > 0; i--) {
@@ -202,8 +206,8 @@ static void sweep(psgd_worker *w, bool is_over)
     }
 }
 
-/* Returns whether the memory of a rank is laid out as loop_protocol.h says. It is the worker's, and
- * is checked as any other input. */
+/* Returns whether the memory of a rank is laid out as loop_protocol.h says. psgd-worker has written
+ * it, so it is checked like any other input. */
 static bool is_whole(const rank_memory *r)
 {
     const ps_loop_memory *head = r->head;
@@ -235,12 +239,13 @@ static bool is_whole(const rank_memory *r)
     return true;
 }
 
-/* Takes the memory of a rank, and its socket; not the descriptor of the memory. */
+/* Adds a rank: maps its memory and takes over its socket `fd`. The caller still closes
+ * `memory_fd`. */
 static ps_status take_rank(psgd_worker *w, const ps_loop_message *m, int memory_fd, int fd)
 {
     rank_memory r = {.rank = m->rank, .fd = fd, .bytes = m->value};
 
-    sweep(w, true); /* weights of a job before it, of whose end nothing was heard */
+    sweep(w, true); /* frees final weights of an earlier job whose end psgd-worker has not told */
     if (w->rank_count == PS_LOOP_RANKS_MAX || r.bytes < sizeof *r.head) {
         close(fd);
         return ps_fail(PS_DATA_LOSS, "psgd-worker has sent what is no rank of a job");
@@ -263,8 +268,8 @@ static ps_status take_rank(psgd_worker *w, const ps_loop_message *m, int memory_
 
 /* --- messages ---------------------------------------------------------------------- */
 
-/* Receives a message with up to two descriptors, -1 where there is none. Returns its bytes as recv.
- */
+/* Receives a message, with up to two descriptors in fds; -1 where there is none. Never waits.
+ * Returns what recv would return. */
 static ssize_t receive(int fd, ps_loop_message *m, int fds[2])
 {
     struct iovec part = {.iov_base = m, .iov_len = sizeof *m};
@@ -309,7 +314,8 @@ static void fill(psgd_worker *w, const rank_memory *r, psgd_step *out)
     };
 }
 
-/* Tells the program that the attempt has ended; of a job that is done, with its weights. */
+/* Fills *out with the end of the attempt, for the program. If the job is done, it gets the weights
+ * too. */
 static void end_attempt(psgd_worker *w, const ps_loop_message *m, psgd_step *out)
 {
     for (uint32_t i = 0; i < w->rank_count && m->kind == PS_LOOP_DONE && w->last == NULL; i++) {
@@ -326,7 +332,8 @@ static void end_attempt(psgd_worker *w, const ps_loop_message *m, psgd_step *out
     w->is_over = true;
 }
 
-/* Reads the control socket. Sets out->kind if there is something for the caller. */
+/* Reads a message from the control socket: adds a rank, or sets out->kind if the attempt has
+ * ended. */
 static ps_status read_control(psgd_worker *w, psgd_step *out)
 {
     ps_loop_message m;
@@ -337,7 +344,9 @@ static ps_status read_control(psgd_worker *w, psgd_step *out)
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
         return ps_ok();
     }
-    if (n != (ssize_t)sizeof m) { /* no descriptors came: a worker sends them with whole messages */
+    /* psgd-worker has ended. Nothing is to be closed: it sends descriptors only with whole messages
+     */
+    if (n != (ssize_t)sizeof m) {
         return ps_fail(PS_UNAVAILABLE, "psgd-worker has ended; its log, on stderr, says why");
     }
     if (m.kind == PS_LOOP_BEGIN && fds[0] >= 0) {
@@ -347,7 +356,7 @@ static ps_status read_control(psgd_worker *w, psgd_step *out)
     } else if (m.kind == PS_LOOP_DONE || m.kind == PS_LOOP_OVER) {
         end_attempt(w, &m, out);
     }
-    for (size_t i = 0; i < 2; i++) { /* no message but BEGIN has any */
+    for (size_t i = 0; i < 2; i++) { /* only BEGIN may have descriptors: close unexpected ones */
         if (fds[i] >= 0) {
             close(fds[i]);
         }
@@ -355,7 +364,8 @@ static ps_status read_control(psgd_worker *w, psgd_step *out)
     return st;
 }
 
-/* Reads a rank's socket. Sets out->kind if it asks for a step. */
+/* Reads a message from a rank's socket. Sets out->kind if psgd-worker asks for a step of that
+ * rank. */
 static ps_status read_rank(psgd_worker *w, rank_memory *r, psgd_step *out)
 {
     ps_loop_message m;
@@ -386,8 +396,8 @@ static ps_status read_rank(psgd_worker *w, rank_memory *r, psgd_step *out)
     return ps_ok();
 }
 
-/* Waits once for any socket, at most wait_ms, and reads those that have something: the ranks' in
- * turn, then the control socket. */
+/* Waits once, at most wait_ms, until a socket can be read, and reads those that can: the ranks' in
+ * turn until one sets out->kind, then the control socket. */
 static ps_status look(psgd_worker *w, int wait_ms, psgd_step *out)
 {
     struct pollfd p[PS_LOOP_RANKS_MAX + 1];
@@ -435,7 +445,7 @@ int psgd_next(psgd_worker *w, int timeout_ms, psgd_step *out)
     *out = (psgd_step){.kind = 0, .text = "", .job_id = w->job_id};
     sweep(w, w->is_over);
     w->is_over = false;
-    do { /* what has come is taken, however short the time is */
+    do { /* at least once: a message that has arrived is read, however short the time-out is */
         int64_t left_us = until_us - ps_clock_us();
         int wait_ms = timeout_ms < 0 || left_us > (int64_t)WAIT_MS * 1000 ? WAIT_MS
                       : left_us > 0 ? (int)(left_us / 1000) + 1
@@ -471,7 +481,7 @@ int psgd_variable_at(const psgd_worker *w, uint32_t index, psgd_variable *out)
     return PSGD_OK;
 }
 
-/* Sends what the program says of the step in hand. */
+/* Sends message `m` of the program about the step in hand to psgd-worker. */
 static int say(psgd_worker *w, ps_loop_message *m)
 {
     m->rank = w->now->rank;
@@ -656,7 +666,8 @@ void psgd_leave(psgd_worker *w)
             (void)poll(NULL, 0, LEAVE_LOOK_MS);
         }
     }
-    while (w->rank_count > 0) { /* not before: the worker would take it for a crash */
+    /* not before psgd-worker has ended: it would take the closed sockets for a crash */
+    while (w->rank_count > 0) {
         drop_rank(w, &w->ranks[w->rank_count - 1]);
     }
     close(w->fd);

@@ -10,14 +10,14 @@
 #include <math.h>
 #include <stdio.h>
 
-static const double FAST_BITS = 100e9; /* a link above it is not told apart */
+static const double FAST_BITS = 100e9; /* links faster than this are shown alike */
 
 typedef struct bench {
     int64_t values, for_us;
-    /* Behind the options. */
+    /* State while it runs; the members above are options. */
     ps_text_table table;
     json_t *json;
-    double plain_ns; /* what f32 takes for a value, both ways */
+    double plain_ns; /* nanoseconds that f32 takes to encode and decode a value */
 } bench;
 
 static const ps_option options[] = {
@@ -75,7 +75,8 @@ static void show(bench *b, const char *spec, const ps_codec_cost *c)
     }
 }
 
-/* Measures a codec and shows it. Returns false after a message if the codec is unknown. */
+/* Measures a codec and, if `shows`, adds it to the table; else takes its time as plain_ns. Returns
+ * false after a message if the codec is unknown. */
 static bool add(bench *b, const char *spec, bool shows)
 {
     ps_codec_cost c = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build_spec.c - see build_spec.h. Flags are lines of a table: where their text is, and which
- * fields it sets. */
+/* build_spec.c - see build_spec.h. Each flag has a line in a table, which says where the flag's
+ * text is and which field of the job it sets. */
 #include "clients/psgd/build_spec.h"
 
 #include "clients/psgd/code_files.h"
@@ -53,8 +53,8 @@ typedef struct field {
         .choice = choice_path                                                                      \
     }
 
-/* A flag of the learning rule: the workers' own rule if they step by themselves, else the
- * servers'. */
+/* A flag that sets the learning rule: the one of the workers if they step by themselves
+ * (optimizer.local), else the one of the servers (optimizer.rule). */
 #define LEARNS(member, text, tail, choice_path)                                                    \
     {                                                                                              \
         .offset = offsetof(ps_spec_flags, member), .flag = (text), .path = "optimizer.rule" tail,  \
@@ -108,7 +108,8 @@ static const field fields[] = {
     COUNT(bandwidth, "--bandwidth", "network_bandwidth"),
 };
 
-/* Returns the message at a path of messages, or NULL if it is not set. */
+/* Returns the message at `path` within `message`, or NULL if one on the way is not set. Every part
+ * of the path names a message field. */
 static ProtobufCMessage *at_path(ProtobufCMessage *message, const char *path)
 {
     while (message != NULL && *path != '\0') {
@@ -125,8 +126,8 @@ static ProtobufCMessage *at_path(ProtobufCMessage *message, const char *path)
     return message;
 }
 
-/* Removes the numbers at `path` if the flag names another plugin, because they belong to the old
- * one. */
+/* Removes the numbers of the choice at `path` if the flag names another plugin: they belong to the
+ * plugin before. An assignment's redundancy stays if the new one has redundancy too. */
 static void drop_numbers(Psgd__V1__JobSpec *spec, const char *path, const char *name)
 {
     Psgd__V1__Choice *choice = (Psgd__V1__Choice *)at_path(&spec->base, path);
@@ -145,7 +146,8 @@ static void drop_numbers(Psgd__V1__JobSpec *spec, const char *path, const char *
     choice->n_params = 0;
 }
 
-/* Sets a field. A failure becomes one violation of the flag. */
+/* Sets the field at `path` from `text`. A failure is added to *error as one violation, of the
+ * flag. */
 static void set(Psgd__V1__JobSpec *spec, const char *flag, const char *path, const char *text,
                 ps_error *error)
 {
@@ -177,7 +179,8 @@ static bool is_within(const char *text, uint64_t max)
            strtoull(text, NULL, 10) <= max;
 }
 
-/* Sets the fields of the flags: those of the learning rule if `that_learn`, else all others. */
+/* Sets the fields of the given flags: with `that_learn` those of the learning rule, else all
+ * others. `is_local`: workers step by their own rule. */
 static void set_fields(Psgd__V1__JobSpec *spec, const ps_spec_flags *flags, bool that_learn,
                        bool is_local, ps_error *error)
 {
@@ -245,7 +248,7 @@ static void set_goal(Psgd__V1__JobSpec *spec, const char *text, ps_error *error)
     }
 }
 
-/* Sets what the loss of a worker and that of a server do, by --recovery. */
+/* Sets what happens after the loss of a worker and of a server, from the text of --recovery. */
 static void set_recovery(Psgd__V1__JobSpec *spec, const char *text, ps_error *error)
 {
     if (text == NULL) {
@@ -276,8 +279,8 @@ static void set_paths(Psgd__V1__JobSpec *spec, const ps_option_list *sets, ps_er
     }
 }
 
-/* Refuses --pservers 0 unless the workers exchange among themselves. On the wire 0 is the
- * default. */
+/* Refuses --pservers 0 if the job's workers exchange through servers: on the wire 0 would mean the
+ * default number. */
 static void check_servers(const Psgd__V1__JobSpec *spec, const ps_spec_flags *flags,
                           ps_error *error)
 {
@@ -290,8 +293,8 @@ static void check_servers(const Psgd__V1__JobSpec *spec, const ps_spec_flags *fl
     }
 }
 
-/* Sets the fields of all flags. The update decides which rule --lr and --optimizer mean, and --set
- * may name the update. The fields of --set are set last. */
+/* Sets the fields of all flags. Which rule --lr and --optimizer mean depends on the job's update,
+ * which --set may name; so they follow the other flags. The fields of --set are set last of all. */
 static void set_flags(Psgd__V1__JobSpec *spec, const ps_spec_flags *flags, ps_error *error)
 {
     Psgd__V1__JobSpec *whole;
@@ -313,7 +316,8 @@ static void set_flags(Psgd__V1__JobSpec *spec, const ps_spec_flags *flags, ps_er
     set_paths(spec, &flags->set, error);
 }
 
-/* Reads how many entries of a worker.json to take; 0 if the flag was not given. */
+/* Reads a flag that says how many entries of a worker.json to take. Returns 0 if the flag was not
+ * given, or is wrong. */
 static uint64_t count_of(const char *flag, const char *text, ps_error *error)
 {
     if (text == NULL) {

@@ -45,7 +45,7 @@ static void start(ps_cli *cli, void *arg)
 
     request.job_id = (char *)ps_cli_job(cli);
     request.checkpoint = c->wants_checkpoint;
-    if (c->wants_checkpoint) { /* the answer comes when that is stored */
+    if (c->wants_checkpoint) { /* the coordinator answers when the checkpoint is stored */
         request.checkpoint_ms = (uint32_t)(c->within_us / 1000);
         cli->general.timeout_us += c->within_us;
     }

@@ -57,8 +57,8 @@ static ps_status open_all(const bool wanted[PIPES], pipes *p)
     return ps_ok();
 }
 
-/* Becomes the program. Calls async-signal-safe functions only: other threads of the parent may hold
- * any lock. */
+/* Turns the forked process into the program of `conf`. Calls async-signal-safe functions only,
+ * because other threads of the parent may have held any lock at the fork. */
 static void become(const ps_child_conf *conf, const pipes *p, pid_t parent)
 {
     sigset_t none;
@@ -121,7 +121,8 @@ ps_status ps_child_start(const ps_child_conf *conf, ps_child *out)
         close_all(&p);
         return st;
     }
-    setpgid(pid, pid); /* both sides do it, so that it is done whoever comes first */
+    /* parent and child both do this, so that the group exists, whichever runs first */
+    setpgid(pid, pid);
     close_one(&p.report[1]);
     if (read(p.report[0], &err, sizeof err) == sizeof err) {
         waitpid(pid, NULL, 0);
@@ -150,7 +151,7 @@ void ps_child_signal(const ps_child *child, int signo)
 bool ps_child_ended(ps_child *child, int *status)
 {
     if (child->pid > 0 && waitpid(child->pid, status, WNOHANG) == child->pid) {
-        (void)kill(-child->pid, SIGKILL); /* what it has left in its group */
+        (void)kill(-child->pid, SIGKILL); /* kills processes that the child has left in its group */
         child->pid = 0;
         close_one(&child->fd);
         return true;
@@ -172,7 +173,7 @@ void ps_child_fini(ps_child *child)
         waitpid(child->pid, NULL, 0);
         child->pid = 0;
     }
-    /* 0 is no descriptor of a child: a zeroed one has none. */
+    /* 0 means that there is none, as in a zeroed child: no pipe gets descriptor 0. */
     for (size_t i = 0; i < 4; i++) {
         int *fd = i == 0 ? &child->fd : i == 1 ? &child->in : i == 2 ? &child->out : &child->err;
 

@@ -17,8 +17,8 @@
 #include <sys/random.h>
 
 enum {
-    TRY_US = 3000000, /* for one of several coordinators to answer, at least */
-    AGAIN_US = 150000 /* until the next one is asked */
+    TRY_US = 3000000, /* least time that one of several coordinators has to answer */
+    AGAIN_US = 150000 /* pause before the next coordinator is called */
 };
 
 void ps_cli_end(ps_cli *cli, ps_exit code)
@@ -39,13 +39,13 @@ int64_t ps_cli_try_us(const ps_cli *cli, int64_t left_us)
                                                                  : 1;
 }
 
-/* A call that is made until a coordinator answers that leads. */
+/* A call that is repeated until the coordinator that leads answers, or the time is over. */
 typedef struct asking {
     ps_cli *cli;
-    ps_timer timer; /* between two tries */
+    ps_timer timer; /* runs between two calls */
     const char *method;
     ProtobufCMessage *request;
-    int64_t end_us; /* when the time is over */
+    int64_t end_us; /* time after which no further call is made */
     ps_reply_fn *on_reply;
     void *arg;
 } asking;
@@ -98,7 +98,8 @@ static ProtobufCMessage *copy_of(const ProtobufCMessage *message)
     return copy;
 }
 
-/* Gives a submission an id, if it has none: made twice, it then still makes one job. */
+/* Gives a SubmitJobRequest a request id if it has none, so that a submission that is sent twice
+ * makes one job. */
 static void name_submission(ProtobufCMessage *message)
 {
     Psgd__V1__SubmitJobRequest *request = (Psgd__V1__SubmitJobRequest *)message;

@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns {file, text} of a file; NULL: *st says why not. */
+/* Reads a file and returns {"file": name, "text": contents}. Returns NULL after a failure, which
+ * *st describes. */
 static json_t *read_file(const char *path, ps_status *st)
 {
     const char *slash = strrchr(path, '/');

@@ -15,11 +15,11 @@
 
 enum {
     STRIDE = PS_PLOT_METRICS + 2,
-    LABEL = 8, /* columns of the numbers at the left */
+    LABEL = 8, /* columns for the numbers left of a chart */
     COLUMNS_LEAST = 40,
-    COLUMNS_BESIDE = 100, /* from which two charts stand side by side */
+    COLUMNS_BESIDE = 100, /* width from which two charts stand side by side */
     COLUMNS_MAX = 400,
-    ROWS_MAX = 14, /* of the dots of a chart */
+    ROWS_MAX = 14, /* most lines of a chart's dots */
     AROUND = 3,    /* lines of a chart around its dots: title, axis, numbers */
     GAP = 2
 };
@@ -51,7 +51,7 @@ void ps_curves_fini(ps_curves *curves)
 
 /* --- a chart ----------------------------------------------------------------------- */
 
-/* The dots of a chart: `across` by `down` for each of its cells. */
+/* The picture of a chart: width by height cells, each with `across` by `down` dots. */
 typedef struct canvas {
     size_t width, height; /* cells */
     size_t across, down;
@@ -79,7 +79,8 @@ static void draw_upright(canvas *c, size_t x, size_t from, size_t to)
     }
 }
 
-/* Draws the columns from the least to the greatest value, and a line through their means. */
+/* Draws an upright line in each column from its least to its greatest value, and a line through the
+ * means of the columns. */
 static void draw_line(canvas *c, const ps_plot_columns *columns, const ps_plot_axis *axis)
 {
     size_t x_before = SIZE_MAX;
@@ -118,7 +119,7 @@ static void put_cell(ps_strbuf *out, uint8_t bits, bool is_test, bool is_utf8)
     }
 }
 
-/* Appends `text` cut or padded to n columns; it is ASCII. */
+/* Appends `text`, which is ASCII, cut or padded to n columns. */
 static void put_padded(ps_strbuf *out, const char *text, size_t n, bool is_right)
 {
     size_t length = strlen(text);
@@ -141,7 +142,7 @@ typedef struct picture {
     bool is_utf8;
 } picture;
 
-/* Appends the line of title: the last values. */
+/* Appends a chart's title line: the metric's name and its last values in training and in tests. */
 static void put_title(ps_strbuf *out, const picture *p, const ps_curves *curves)
 {
     double values[2] = {(double)NAN, (double)NAN};
@@ -164,7 +165,8 @@ static void put_title(ps_strbuf *out, const picture *p, const ps_curves *curves)
     put_padded(out, text, p->width - LABEL - 1, false);
 }
 
-/* Appends the number at the left of line `row`, of the tick that lies in it. */
+/* Appends what stands left of line `row` of a chart: the number of the tick within that line, or
+ * blanks. */
 static void put_number(ps_strbuf *out, const canvas *c, const ps_plot_axis *axis, size_t row)
 {
     char text[PS_SHOW_BYTES] = "";
@@ -178,7 +180,7 @@ static void put_number(ps_strbuf *out, const canvas *c, const ps_plot_axis *axis
     ps_strbuf_putc(out, ' ');
 }
 
-/* Appends the line below the dots and the one with the first and the last step. */
+/* Appends the axis below the dots to `line`, and the first and the last step to `numbers`. */
 static void put_axis(ps_strbuf *line, ps_strbuf *numbers, const picture *p, double lo, double hi)
 {
     size_t width = p->width - LABEL - 1;
@@ -205,7 +207,8 @@ static void fill(ps_plot_columns *columns, const ps_plot_rows *rows, size_t slot
     }
 }
 
-/* Draws a chart into height + AROUND lines. */
+/* Appends a chart to `lines`, which has one buffer for each of the height + AROUND lines of
+ * text. */
 static void draw(ps_strbuf *lines, const picture *p, const ps_curves *curves)
 {
     size_t width = p->width - LABEL - 1, across = p->is_utf8 ? 2 : 1;

@@ -2,7 +2,8 @@
 /* download.c - psgd download JOB [NAME...]: fetches a job's files, verifies them, and writes each
  * whole or not at all.
  *
- * There is one stream for all files, or one stream after the other for each name.
+ * Without names one stream brings all files; with names each name has a stream of its own, one
+ * after the other.
  */
 #include "clients/psgd/fetch.h"
 #include "clients/psgd/show.h"

@@ -60,13 +60,13 @@ static void show_text(evaluation *e)
     }
 }
 
-/* Adds a number, or null if it is not finite. */
+/* Adds a number to the JSON object, or null if the number is not finite. */
 static void put_number(json_t *metrics, const char *name, double value)
 {
     json_object_set_new(metrics, name, isfinite(value) ? json_real(value) : json_null());
 }
 
-/* Adds a text, or nothing if it is not UTF-8. */
+/* Adds a text to the JSON object, or nothing if the text is not UTF-8. */
 static void put_text(json_t *all, const char *name, const char *text)
 {
     json_object_set_new(all, name, json_string(text));

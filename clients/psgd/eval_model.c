@@ -18,7 +18,8 @@ enum { PATH_BYTES = 4096 };
 
 /* --- the job ------------------------------------------------------------------- */
 
-/* Reads what the model file says of itself, as JSON. */
+/* Reads the job description in a model file's metadata as JSON; *out is NULL if the file has
+ * none. */
 static ps_status read_description(ps_eval_model *m, json_t **out)
 {
     ps_safetensors *file = NULL;
@@ -53,8 +54,8 @@ static ps_status read_description(ps_eval_model *m, json_t **out)
     return st;
 }
 
-/* Removes files, columns and counts if another data set was named, since they belong to the old
- * one. */
+/* Removes the job's data section (files, columns, counts) if the flags name another data set, as
+ * the section belongs to the one before. */
 static void forget_other_data(const ps_eval_model *m, json_t *json)
 {
     const char *name = json_string_value(json_object_get(json_object_get(json, "data"), "name"));
@@ -87,7 +88,8 @@ static void note_violation(void *arg, const char *field, const char *text)
     ps_error_violate(arg, field, "%s", text);
 }
 
-/* Makes the plan from file, model and flags. Writes what is wrong to *error. */
+/* Makes the plan from the job that the model or the job file describes, changed by the flags.
+ * Writes what is wrong to *error. */
 static ps_status make_plan(ps_eval_model *m, ps_error *error)
 {
     Psgd__V1__JobSpec *spec = NULL, *full = NULL;

@@ -14,8 +14,8 @@
 
 enum { PATH_BYTES = 4096 };
 
-/* Returns whether `file` is the file of a table of `model`, whose name has `stem` bytes up to
- * and including its "N(". */
+/* Returns whether `file` holds a sparse table of the model named `model`, whose first `stem` bytes
+ * end with "N(". */
 static bool is_table(const char *file, const char *model, size_t stem)
 {
     size_t n = strlen(file), tail = strlen(PS_TABLE_FILE_ENDING);

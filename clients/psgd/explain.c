@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* explain.c - psgd explain JOB: says what bounds a job, and what would change it. The coordinator
- * does so for its jobs (ExplainJob); of a folder it is done here, from its summary.json. */
+ * does so for its own jobs (ExplainJob). For a job's folder this program does it, from
+ * summary.json. */
 #include "clients/psgd/plot_read.h"
 #include "clients/psgd/show.h"
 #include "clients/psgd/text_table.h"
@@ -18,10 +19,10 @@ enum { CELL_BYTES = 64, RECORD_US = 60 * 1000 * 1000, SUMMARY_MAX = 16 << 20 };
 
 typedef struct explaining {
     int64_t for_us;
-    /* Behind the options. */
+    /* State while it runs; the members above are options. */
     ps_cli *cli;
     char id[PS_PLOT_READ_ID_BYTES];
-    bool by_title; /* the id was looked up by its title */
+    bool by_title; /* the id was found by the job's title */
 } explaining;
 
 static void add_cell(ps_text_table *table, double value)
@@ -61,7 +62,7 @@ static void print_ranks(const Psgd__V1__ExplainJobResponse *said)
     ps_text_table_fini(&table);
 }
 
-/* Prints where a step goes on each rank, by the timeline. */
+/* Prints how long each part of a step takes on each rank, by the recorded timeline. */
 static void print_times(const Psgd__V1__ExplainJobResponse *said)
 {
     const Psgd__V1__ExplainedWorker *first = said->n_workers > 0 ? said->workers[0] : NULL;
@@ -81,7 +82,7 @@ static void print_times(const Psgd__V1__ExplainJobResponse *said)
         const Psgd__V1__ExplainedWorker *w = said->workers[r];
         char cell[CELL_BYTES];
 
-        if (w->n_step_ms != first->n_step_ms) { /* its node has not recorded anything */
+        if (w->n_step_ms != first->n_step_ms) { /* this rank's node has recorded no timeline */
             continue;
         }
         snprintf(cell, sizeof cell, "%u", w->rank);
@@ -248,7 +249,8 @@ static void start(ps_cli *cli, void *arg)
         return;
     }
     snprintf(x->id, sizeof x->id, "%s", ps_cli_job(cli));
-    cli->general.timeout_us += x->for_us + RECORD_US; /* a job that trains is measured first */
+    /* the answer comes later, because a job that trains is measured for for_us first */
+    cli->general.timeout_us += x->for_us + RECORD_US;
     ask(x);
 }
 

@@ -91,7 +91,7 @@ static ps_status finish(ps_fetch *f, const Psgd__V1__Artifact *artifact)
     f->is_open = false;
     st = ps_file_writer_commit(&f->writer);
     if (ps_is_ok(&st)) {
-        f->name = NULL; /* the list owns it now */
+        f->name = NULL; /* the list of files owns the name now */
         f->n_files++;
     }
     return st;
@@ -110,7 +110,7 @@ static ps_status take_chunk(ps_fetch *f, const Psgd__V1__ReclaimLogsResponse *ch
                        PS_SHORT(artifact == NULL ? "" : artifact->name, 60));
     }
     if (is_saved(f, artifact->name)) {
-        return ps_ok(); /* sent again after a broken stream */
+        return ps_ok(); /* a file that is complete is sent again after a broken stream */
     }
     if (f->name == NULL) {
         st = begin(f, artifact);
@@ -164,7 +164,7 @@ static const ProtobufCMessage *on_open(void *arg)
 {
     ps_fetch *f = arg;
 
-    abandon(f); /* after a loss the server sends it again */
+    abandon(f); /* discards the incomplete file, which the server sends again from its start */
     return &f->request.base;
 }
 

@@ -14,7 +14,8 @@
 
 enum { KINDS_MAX = 32 };
 
-/* Writes "lr 0.001 [0 .. 10]: learning rate". */
+/* Writes a number of a plugin with default, bounds and help, as "lr = 0.001  [0 .. 10]  learning
+ * rate". */
 static void describe(const Psgd__V1__PluginParam *p, char *text, size_t cap)
 {
     snprintf(text, cap, "%s = %.15g  [%.15g .. %.15g]%s  %s", p->name, p->default_value, p->min,
@@ -43,8 +44,8 @@ static size_t count_same(const Psgd__V1__Plugin *plugin, const Psgd__V1__PluginP
     return n;
 }
 
-/* Returns whether every plugin of the kind has a number of this name, and most have this very
- * one. */
+/* Returns whether all plugins of the kind, three or more, have a number with p's name, and most of
+ * them one that equals p. Such a number is shown once for the kind. */
 static bool is_usual(const Psgd__V1__GetServerInfoResponse *info, const char *kind,
                      const Psgd__V1__PluginParam *p)
 {
@@ -65,7 +66,8 @@ static bool is_usual(const Psgd__V1__GetServerInfoResponse *info, const char *ki
     return plugins > 2 && named == plugins && 2 * same > plugins;
 }
 
-/* Returns whether `of` is the first plugin of the kind with exactly this number. */
+/* Returns whether `of` is the first plugin of its kind whose number equals `p`, so that it is shown
+ * once. */
 static bool is_first(const Psgd__V1__GetServerInfoResponse *info, const Psgd__V1__Plugin *of,
                      const Psgd__V1__PluginParam *p)
 {
@@ -84,7 +86,7 @@ static void add(ps_text_table *table, const char *kind, const char *name, const 
     ps_text_table_add(table, text);
 }
 
-/* Adds a plugin's numbers, except those that is_usual names. */
+/* Adds lines for a plugin's own numbers: those that is_usual refuses. */
 static void add_own(ps_text_table *table, const Psgd__V1__GetServerInfoResponse *info,
                     const Psgd__V1__Plugin *plugin)
 {
@@ -98,7 +100,7 @@ static void add_own(ps_text_table *table, const Psgd__V1__GetServerInfoResponse 
     }
 }
 
-/* Adds the numbers that is_usual names, each once. */
+/* Adds lines for the numbers that is_usual accepts, each once for the kind. */
 static void add_usual(ps_text_table *table, const Psgd__V1__GetServerInfoResponse *info,
                       const char *kind)
 {
@@ -147,7 +149,7 @@ static void show_plugins(const Psgd__V1__GetServerInfoResponse *info, const char
 static void show_disk(const Psgd__V1__DiskInfo *disk)
 {
     if (disk->free_bytes == UINT64_MAX) {
-        return; /* the time is unknown */
+        return; /* unknown: the coordinator has not looked at the disk yet */
     }
     printf("disk        %" PRIu64 " MiB free", disk->free_bytes >> 20);
     if (disk->is_low) {
@@ -165,7 +167,8 @@ static void show(ps_cli *cli, const Psgd__V1__GetServerInfoResponse *info, const
     if (cli->format == PS_FORMAT_TEXT && kind == NULL) {
         printf("version     %s\n", info->version);
         printf("kernels     %s\n", info->kernels);
-        if (info->start_time != NULL) { /* missing if psgd itself answers, without a server */
+        /* there is no start time if psgd itself answers, without a server */
+        if (info->start_time != NULL) {
             printf("address     %s\n", info->address);
             printf("links       %s\n",
                    ps_show_enum(&psgd__v1__link_protection__descriptor, (int)info->links));
@@ -203,7 +206,7 @@ static bool is_named(const char *kind, const char *word)
     return strncmp(word, kind, n) == 0 && (word[n] == '\0' || strcmp(word + n, "s") == 0);
 }
 
-/* Reports that there is no such kind, and which there are. */
+/* Prints that `kind` is unknown, and which kinds there are. */
 static void refuse(const Psgd__V1__GetServerInfoResponse *info, const char *kind)
 {
     const char *kinds[KINDS_MAX] = {NULL}, *nearest;

@@ -15,7 +15,7 @@ enum { DEPTH_MAX = 6 };
 
 typedef void (*visit)(void *arg, const char *path, const char *type);
 
-/* Returns what a person writes as the value of the field. */
+/* Returns the name of the type of value that a user writes for the field, such as "text". */
 static const char *type_of(const ProtobufCFieldDescriptor *field)
 {
     switch (field->type) {
@@ -37,9 +37,9 @@ static const char *type_of(const ProtobufCFieldDescriptor *field)
     }
 }
 
-/* Visits the fields of `type`; *path is what leads to them, and as before at the end. Those of one
- * value are followed to their members; elements of lists and maps are not, because a path cannot
- * say which one is meant. */
+/* Calls fn for the fields of `type` and of the messages in it. *path leads to `type`, and is
+ * unchanged at the end. Elements of lists and maps are not entered, because a path cannot say which
+ * one is meant. */
 static void walk(const ProtobufCMessageDescriptor *type, ps_strbuf *path, int depth, visit fn,
                  void *arg)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* keeper.c - see keeper.h. One thread that polls: nothing here waits for a single reader, so a link
- * that hangs cannot keep it from noticing that the launcher is silent. */
+/* keeper.c - see keeper.h. One thread polls all descriptors and never waits for one reader alone.
+ * So it notices that the launcher is silent even if the link to it hangs. */
 #include "clients/psgd/keeper.h"
 
 #include "clients/psgd/child.h"
@@ -27,17 +27,18 @@ enum {
     SERVICES_MAX = 512,
     ARGS_MAX = 64,
     NAME_MAX_BYTES = 40,
-    OUT_MAX = 256 << 10, /* bytes to the launcher above which no more logs are read */
+    OUT_MAX = 256 << 10, /* most bytes that wait for the launcher while logs are still read */
     FDS_OF_SERVICE = 3,
     FDS_OWN = 3,
     LIVE_US = 1000000, /* between two signs of life */
-    GRACE_US = 3000000 /* for services that are told to end */
+    GRACE_US = 3000000 /* time that services have to end after SIGTERM */
 };
 
 typedef struct service {
     char name[NAME_MAX_BYTES];
     char tls_dir[PS_PATH_MAX];
-    char *fingerprint; /* of the root that its certificate must have; NULL: no TLS */
+    /* fingerprint of the root that the service's certificate must have; NULL: no TLS */
+    char *fingerprint;
     char **argv;       /* ends with NULL */
     ps_child child;
     ps_strbuf out, log;
@@ -52,7 +53,7 @@ typedef struct keeper {
     ps_strbuf in, out;
     int64_t silence_us, heard_us, said_us;
     int64_t ending_us; /* when the services were told to end; 0: they were not */
-    bool is_killing;   /* they were killed */
+    bool is_killing;   /* the services were killed */
     bool is_over;
 } keeper;
 
@@ -70,7 +71,8 @@ void ps_keeper_clean_environment(void)
     }
     for (const ps_older *o = ps_older_names; o->flag != NULL || o->variable != NULL; o++) {
         if (o->variable != NULL) {
-            unsetenv(o->variable); /* launch has done what they say */
+            /* psgd launch has acted on these variables; the services must not do so again */
+            unsetenv(o->variable);
         }
     }
 }
@@ -132,7 +134,7 @@ static void run_service(keeper *k, service *s)
     }
 }
 
-/* Makes a key and tells the launcher the request for its certificate. */
+/* Makes a private key for a service and sends the launcher the request for its certificate. */
 static ps_status ask_for_certificate(keeper *k, service *s, const char *principal)
 {
     ps_subject subject = {0};
@@ -164,8 +166,8 @@ static bool is_program(const char *name)
            strcmp(name, "psgd-pserver") == 0;
 }
 
-/* Fills the arguments: those that the launcher gives, and the folders, which only the keeper
- * knows. */
+/* Fills the arguments of a service: those of the launcher's order, and the folders, which only the
+ * keeper knows. */
 static ps_status fill_arguments(keeper *k, service *s, const json_t *order)
 {
     const json_t *args = json_object_get(order, "args");
@@ -206,7 +208,8 @@ static ps_status fill_arguments(keeper *k, service *s, const json_t *order)
     return st;
 }
 
-/* Starts a service, or starts one again that has ended, with the arguments of the order. */
+/* Starts the service of an order, or starts it again if it has ended. A service with TLS that has
+ * no certificate first requests one. */
 static void start_service(keeper *k, const json_t *order)
 {
     const char *name = ps_lines_text(order, "name"), *who = ps_lines_text(order, "principal");
@@ -216,7 +219,7 @@ static void start_service(keeper *k, const json_t *order)
     ps_status st;
 
     if (!ps_plain_name_is_valid(name, NAME_MAX_BYTES - 1) || (s == NULL && k->n == SERVICES_MAX)) {
-        return; /* no launcher of this version sends it */
+        return; /* ignored: no launcher of this version sends such a name, or so many */
     }
     if (s == NULL) {
         k->services = ps_xrealloc(k->services, (k->n + 1) * sizeof *k->services);
@@ -292,7 +295,7 @@ static void begin_end(keeper *k, int64_t now_us)
     }
 }
 
-/* Nobody needs what the services have. */
+/* Kills all services at once: nobody needs their results any more. */
 static void give_up(keeper *k)
 {
     k->is_killing = true;
@@ -318,7 +321,8 @@ static void obey(keeper *k, const ps_strbuf *line, int64_t now_us)
     json_decref(order);
 }
 
-/* Tells the launcher whole lines of a log; all of it when the service has ended. */
+/* Sends the launcher the whole lines of a service's log that have arrived; if `is_last`, also an
+ * incomplete one. */
 static void pass_log(keeper *k, service *s, bool is_last)
 {
     const char *end = s->log.len > 0 ? memrchr(s->log.data, '\n', s->log.len) : NULL;
@@ -343,7 +347,8 @@ static void pass_lines(keeper *k, service *s, bool is_last)
     ps_strbuf_fini(&line);
 }
 
-/* Reads what a service has written until it would block. */
+/* Reads what a service has written, until a read would block or the buffer has OUT_MAX bytes.
+ * Closes the descriptor at the end of the output. */
 static void drain(int *fd, ps_strbuf *buffer)
 {
     size_t before;
@@ -393,7 +398,7 @@ static void look_at_time(keeper *k, int64_t now_us)
     if (k->ending_us > 0 && now_us - k->ending_us > GRACE_US) {
         give_up(k);
     }
-    /* The nodes have left. The coordinator goes with the folder that has its jobs. */
+    /* No node runs any more: kill the coordinator, whose folder with the jobs is removed anyway. */
     if (k->ending_us > 0 && !has_running(k, false)) {
         give_up(k);
     }
@@ -413,7 +418,8 @@ static void turn(keeper *k, int signals, struct pollfd *fds)
     ps_strbuf line = {0};
     int64_t now_us;
 
-    /* 0 is this program's input, but no descriptor of a child. */
+    /* descriptor 0 is this program's own input, so add_fd, for which 0 means none, cannot be
+     * used */
     fds[n++] = (struct pollfd){.fd = k->is_killing ? -1 : STDIN_FILENO, .events = POLLIN};
     add_fd(fds, &n, k->out.len > 0 ? STDOUT_FILENO : -1, POLLOUT);
     add_fd(fds, &n, signals, POLLIN);
@@ -481,7 +487,8 @@ static ps_status find_programs(keeper *k)
     return ps_ok();
 }
 
-/* Tells who this is, and the addresses at both ends of the connection, if sshd has set them. */
+/* Sends the launcher the keeper's version and folder, and the addresses of both ends of the
+ * connection if sshd has set them. */
 static void greet(keeper *k)
 {
     const char *ssh = getenv("SSH_CONNECTION");

@@ -68,7 +68,9 @@ static const ps_option options[] = {
     PS_OPTION_STRING(launching, ssh_config, .name = "ssh-config", .metavar = "FILE",
                      .help = "configuration of ssh (default: the user's)"),
     PS_OPTION_DURATION(launching, keep_host_us, .name = "keep-host", .value = "0s", .min = 0,
-                       .max = 3600e6), /* for the launcher itself: become the keeper of a host */
+                       /* not for users: the launcher starts itself with this flag as the keeper of
+                        * a host */
+                       .max = 3600e6),
     PS_SPEC_OPTIONS(launching, flags),
     PS_LOSS_OPTIONS(launching, flags, PS_SHOWN),
     PS_OPTION_END,
@@ -97,7 +99,8 @@ static bool add_flag(launching *l, const char *name, const char *value)
     return add(l, l->owned[l->n_owned++]);
 }
 
-/* Passes on an option that describes the job. */
+/* Adds an option that describes the job to the arguments of psgd submit. Returns false if there are
+ * too many. */
 static bool add_option(launching *l, const ps_option *option)
 {
     const char *member = (const char *)l + option->offset;
@@ -147,7 +150,7 @@ static ps_status make_submit(launching *l, const char *path)
 
 /* --- before ---------------------------------------------------------------------------------- */
 
-/* Returns whether a name or an address is that of this host. */
+/* Returns whether `host` is this host's name or one of its addresses. */
 static bool is_own(const char *host)
 {
     struct ifaddrs *all = NULL;
@@ -171,7 +174,8 @@ static bool is_own(const char *host)
     return found;
 }
 
-/* As many processes as places are named, unless the flags say it. */
+/* Sets the numbers of servers and workers to the numbers of places that are named for them, unless
+ * flags give the numbers. */
 static void count_places(launching *l)
 {
     if (l->servers != NULL && l->flags.pservers == NULL) {
@@ -186,7 +190,7 @@ static void count_places(launching *l)
     }
 }
 
-/* Takes the numbers of processes from the job. */
+/* Makes the plan of a launch from the numbers of processes in the job. */
 static ps_status take_job(launching *l, Psgd__V1__JobSpec *spec)
 {
     uint64_t workers;
@@ -205,7 +209,8 @@ static ps_status take_job(launching *l, Psgd__V1__JobSpec *spec)
     workers = spec->worker_processes > 0 ? spec->worker_processes
               : spec->workers > 0        ? spec->workers
                                          : 1;
-    workers -= spec->programs < workers ? spec->programs : 0; /* their programs start them */
+    /* the launch does not start these workers: the users' programs do */
+    workers -= spec->programs < workers ? spec->programs : 0;
     wish.workers = spec->workers_max > workers ? spec->workers_max : workers;
     wish.pservers = !ps_spec_has_servers(spec) ? 0 : spec->pservers > 0 ? spec->pservers : 1;
     l->workers_min = spec->workers_min;

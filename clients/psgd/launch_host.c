@@ -11,19 +11,19 @@
 
 enum {
     COMMAND_BYTES = 700,
-    ERR_MAX = 8 << 10, /* bytes of stderr that are kept */
+    ERR_MAX = 8 << 10, /* most bytes of stderr that are kept, from its end */
     ARGS_MAX = 32,
-    EXIT_NO_PROGRAM = 127, /* of the shell on the other host */
-    START_US = 20000000,   /* for the first word of a keeper */
+    EXIT_NO_PROGRAM = 127, /* the shell's exit code if there is no psgd on the other host */
+    START_US = 20000000,   /* time that a keeper has to send its first message */
     LIVE_US = 1000000,     /* between two signs of life */
-    SILENCE_US = 10000000  /* after which a host counts as lost */
+    SILENCE_US = 10000000  /* a host that sends nothing for this time counts as lost */
 };
 
-/* For how long a keeper on another host bears silence. Longer than SILENCE_US: the launcher first
- * says that the host is lost. */
+/* Time without a message from the launcher after which a keeper on another host ends itself. It is
+ * longer than SILENCE_US: the launcher first reports that the host is lost. */
 #define KEEPER_SILENCE "15s"
 
-/* What ssh says, what it means, and what to do. %s stands for the host. */
+/* Messages of ssh, with what they mean and what to do; %s stands for the host. */
 static const struct {
     const char *says, *means;
 } troubles[] = {
@@ -115,7 +115,7 @@ void ps_launch_host_poll(const ps_launch_host *host, struct pollfd *fds)
     }
 }
 
-/* Returns the last line of what was said on stderr. */
+/* Writes the last line that the host's child has written to stderr to `text`, and returns it. */
 static const char *last_line(const ps_launch_host *host, char *text, size_t cap)
 {
     const char *all = ps_strbuf_text(&host->err), *start;
@@ -130,7 +130,7 @@ static const char *last_line(const ps_launch_host *host, char *text, size_t cap)
     return text;
 }
 
-/* Sets the reason, from what ssh has said and how it ended. */
+/* Sets host->reason, why the link has ended, from ssh's last messages and the exit status. */
 static void set_reason(ps_launch_host *host, int status)
 {
     const char *said = ps_strbuf_text(&host->err);
@@ -162,7 +162,7 @@ static void set_reason(ps_launch_host *host, int status)
              ps_child_end_text(status, end), line[0] != '\0' ? ": " : "", line);
 }
 
-/* Ends the link. */
+/* Ends the link to a host's keeper, and marks the host as gone. */
 static void part(ps_launch_host *host)
 {
     host->is_gone = true;
@@ -198,7 +198,7 @@ static void hear_all(ps_launch_host *host, ps_launch_hear_fn *hear, void *arg)
     ps_strbuf line = {0};
 
     while (!host->is_gone && ps_lines_take(&host->in, false, &line)) {
-        /* What a login script prints is no document. */
+        /* A line that is not JSON is ignored: a login script may have printed it. */
         json_t *document = line.len > 0 ? json_loads(ps_strbuf_text(&line), 0, NULL) : NULL;
 
         if (strcmp(ps_lines_text(document, "say"), "hello") == 0) {
@@ -211,7 +211,7 @@ static void hear_all(ps_launch_host *host, ps_launch_hear_fn *hear, void *arg)
     ps_strbuf_fini(&line);
 }
 
-/* Reads stderr, and keeps its end. */
+/* Reads the child's stderr and keeps its last ERR_MAX bytes. */
 static void read_err(ps_launch_host *host)
 {
     if (host->child.err > 0 && !ps_lines_read(host->child.err, &host->err)) {
@@ -234,7 +234,8 @@ void ps_launch_host_look(ps_launch_host *host, int64_t now_us, ps_launch_hear_fn
     if (host->is_gone) {
         return;
     }
-    has_ended = ps_child_ended(&host->child, &status); /* before the last words are read */
+    /* asked first, so that all it has written is read below */
+    has_ended = ps_child_ended(&host->child, &status);
     read_err(host);
     if (host->child.out > 0 && !ps_lines_read(host->child.out, &host->in)) {
         close(host->child.out);
@@ -254,7 +255,7 @@ void ps_launch_host_look(ps_launch_host *host, int64_t now_us, ps_launch_hear_fn
         ps_strbuf_putc(&host->out, '\n');
     }
     if (host->out.len > 0 && host->child.in > 0 && !ps_lines_write(host->child.in, &host->out)) {
-        ps_strbuf_clear(&host->out); /* how it ended is known soon */
+        ps_strbuf_clear(&host->out); /* ps_child_ended soon tells how the child has ended */
         ps_child_close_in(&host->child);
     }
     if (!host->is_gone && !host->is_up && now_us - host->heard_us > START_US) {

@@ -13,7 +13,7 @@
 
 enum { HOSTFILE_MAX = 64 << 10, SLOTS_MAX = 256 };
 
-/* The hosts that services are dealt to, one after the other. */
+/* The hosts that get services without a given place, one after the other. */
 typedef struct deal {
     bool (*is_own)(const char *host);
     size_t host[PS_LAUNCH_SERVICES_MAX];
@@ -26,7 +26,8 @@ static bool is_here(const char *host)
            strcmp(host, "::1") == 0;
 }
 
-/* Finds or adds a host. ssh gets the name as an argument, so it may not look like a flag. */
+/* Finds the host `name` in the plan, or adds it. Refuses names that look like a flag, because ssh
+ * gets the name as an argument. */
 static ps_status add_host(ps_launch_plan *plan, const deal *d, const char *what, const char *name,
                           size_t *index)
 {
@@ -70,7 +71,8 @@ static ps_status deal_to(ps_launch_plan *plan, deal *d, const char *what, const 
     return st;
 }
 
-/* Copies the entry at `*at` without spaces around it, and moves on. Returns false at the end. */
+/* Copies the next entry of the list at *at to `out`, without spaces around it, and moves *at behind
+ * it. Returns false at the end of the list. */
 static bool next_entry(const char **at, const char *separators, char *out, size_t cap)
 {
     const char *text = *at;
@@ -109,7 +111,7 @@ static ps_status take_hosts(ps_launch_plan *plan, deal *d, const char *list)
     return st;
 }
 
-/* Takes a line "HOST [slots=N]". */
+/* Reads a line "HOST [slots=N]" of a hostfile, and deals the host N slots. */
 static ps_status take_host_line(ps_launch_plan *plan, deal *d, const char *what, char *line)
 {
     char *name, *more, *rest;
@@ -159,7 +161,8 @@ static void add_place(ps_launch_plan *plan, ps_launch_role role, unsigned number
         (ps_launch_place){.role = role, .number = number, .host = host, .port = port};
 }
 
-/* Adds the services of a role: where `list` says, else to the hosts in turn. */
+/* Adds `count` services of a role to the plan: at the places in `list`, or, if that is NULL, on the
+ * hosts in turn. */
 static ps_status add_role(ps_launch_plan *plan, deal *d, ps_launch_role role, uint64_t count,
                           const char *what, const char *list)
 {

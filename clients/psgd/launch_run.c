@@ -26,18 +26,19 @@
 
 enum {
     COMMAND_ARGS_MAX = 160,
-    COMMAND_OUT_MAX = 4 << 20, /* bytes of a command's output that are kept */
-    RESTARTS_MAX = 3,          /* of each service */
+    COMMAND_OUT_MAX = 4 << 20, /* most bytes of a command's output that are kept */
+    RESTARTS_MAX = 3,          /* most restarts of each service */
     LAST_BYTES = 200,
     JOB_ID_BYTES = 256,
-    LISTEN_US = 60000000,   /* for all services to listen */
-    REGISTER_US = 30000000, /* for all nodes to be registered */
-    AGAIN_US = 100000,      /* between two looks at the nodes */
-    CANCEL_US = 10000000,   /* for a cancelled job to end */
+    LISTEN_US = 60000000,   /* time until all services listen */
+    REGISTER_US = 30000000, /* time until all nodes are registered */
+    AGAIN_US = 100000,      /* between two runs of `psgd nodes` */
+    CANCEL_US = 10000000,   /* time until a cancelled job has ended */
     DOWNLOAD_US = 600000000,
-    LEAVE_US = 30000000, /* for the files of a job that did not end well */
-    END_US = 8000000,    /* for keepers to end */
-    KILL_US = 3000000    /* for keepers that were told to by the end of their input */
+    LEAVE_US = 30000000, /* time to download the files of a job that did not end well */
+    END_US = 8000000,    /* time until the keepers have ended */
+    /* time until keepers have ended whose input was closed, before they are killed */
+    KILL_US = 3000000
 };
 
 typedef enum stage { HOSTS, COORDINATOR, NODES, REGISTER, SUBMIT, WATCH, DOWNLOAD, END } stage;
@@ -49,7 +50,7 @@ typedef struct running {
     char listen[PS_ADDRESS_TEXT_BYTES]; /* "": it does not listen yet */
     char last[LAST_BYTES];              /* the last line of its log */
     unsigned restarts;
-    int log; /* its file */
+    int log; /* descriptor of the file for its log */
 } running;
 
 typedef struct launch {
@@ -57,10 +58,10 @@ typedef struct launch {
     ps_launch_host *hosts; /* (plan->n_hosts) */
     running *services;     /* (plan->n_places) */
     stage stage;
-    int64_t deadline_us; /* of the stage; 0: none */
+    int64_t deadline_us; /* when the stage has taken too long; 0: no limit */
     bool has_tls;
     ps_launch_tls tls;
-    char here[PS_ADDRESS_HOST_BYTES]; /* this host, for nodes; "" until it is known */
+    char here[PS_ADDRESS_HOST_BYTES]; /* address of this host for the nodes; "" until it is known */
     char coordinator[PS_ADDRESS_TEXT_BYTES];
     char job[JOB_ID_BYTES];
     ps_child command, cancel;
@@ -70,7 +71,7 @@ typedef struct launch {
     bool has_lost;     /* a reason to fail was printed */
     bool was_interrupted;
     int signo;
-    int code; /* of the program */
+    int code; /* the program's exit code */
 } launch;
 
 PS_PRINTF(2, 3) static void tell(const launch *l, const char *fmt, ...)
@@ -93,8 +94,8 @@ static void enter(launch *l, stage next, int64_t within_us)
 
 /* --- the end ---------------------------------------------------------------------- */
 
-/* Has everything end; `code` is that of the program, unless it has one of a failure already.
- * Services whose job is over shut down; others are killed, because nobody needs what they have. */
+/* Ends the launch with exit code `code`, unless a failure has set one before. Services whose job is
+ * over shut down; others are killed, because nobody needs their results. */
 static void end(launch *l, int code)
 {
     bool is_over = l->stage == DOWNLOAD;
@@ -113,7 +114,8 @@ static void end(launch *l, int code)
 
 static bool start_command(launch *l, ps_child *child, bool is_kept, const char *const *args);
 
-/* Cancels the job, whose files are then still downloaded, or ends at once if there is none. */
+/* Cancels the job, after which its files are still downloaded. Ends the launch at once if no job
+ * runs or it was cancelled already. */
 static void give_up(launch *l, int code)
 {
     l->code = code;
@@ -144,8 +146,8 @@ PS_PRINTF(2, 3) static void fail(launch *l, const char *fmt, ...)
 
 /* --- commands ----------------------------------------------------------------------- */
 
-/* Starts psgd with the arguments behind those that every command has. Its output is kept, or is
- * that of this program. */
+/* Starts psgd with the arguments that every command gets and then `args`. If `is_kept`, its output
+ * is read by this program, else it goes to this program's output. */
 static bool start_command(launch *l, ps_child *child, bool is_kept, const char *const *args)
 {
     const char *argv[COMMAND_ARGS_MAX + 1];
@@ -197,7 +199,8 @@ static void download(launch *l, int64_t within_us)
                   (const char *const[]){"download", "--output", folder, l->job, NULL});
 }
 
-/* Returns whether all nodes are registered; writes the name of the first that is not. */
+/* Returns whether all nodes of the plan are registered and alive. If not, *missing is the first
+ * that is not. */
 static bool has_all_nodes(const launch *l, const json_t *nodes, const running **missing)
 {
     *missing = NULL;
@@ -266,7 +269,7 @@ static void on_downloaded(launch *l, int code)
     end(l, code);
 }
 
-/* Goes on when a command has ended. */
+/* Goes on with the launch when the command of its stage has ended with `status`. */
 static void on_command(launch *l, int status)
 {
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : PS_EXIT_BUG;
@@ -286,7 +289,7 @@ static void on_command(launch *l, int status)
 
 /* --- services ------------------------------------------------------------------------- */
 
-/* Starts a service at its keeper. */
+/* Sends the keeper of the service's host the order to start the service. */
 static void start_service(launch *l, running *s)
 {
     const ps_launch_place *place = s->place;
@@ -300,7 +303,8 @@ static void start_service(launch *l, running *s)
     snprintf(at.host, sizeof at.host, "%s", host->is_remote ? host->at : l->here);
     at.is_v6 = strchr(at.host, ':') != NULL;
     if (s->listen[0] != '\0' && is_coordinator) {
-        snprintf(listen, sizeof listen, "%s", s->listen); /* nodes and commands have it */
+        /* started again at the same address, which nodes and commands know */
+        snprintf(listen, sizeof listen, "%s", s->listen);
     } else {
         ps_address_format(&at, listen);
     }
@@ -350,7 +354,8 @@ static void look_at_nodes(launch *l)
     start_command(l, &l->command, true, (const char *const[]){"nodes", NULL});
 }
 
-/* Goes on when a service listens. */
+/* Notes the address at which a service listens, and begins the next stage if it was the last one to
+ * wait for. */
 static void on_listening(launch *l, running *s, const char *address)
 {
     snprintf(s->listen, sizeof s->listen, "%s", address);
@@ -370,8 +375,8 @@ static void on_listening(launch *l, running *s, const char *address)
     }
 }
 
-/* A service has ended, which no service does by itself. One that had listened is started again: its
- * job then goes on. */
+/* Handles the end of a service, which should not end by itself. A service that had listened is
+ * started again, RESTARTS_MAX times, and its job goes on; otherwise the launch fails. */
 static void on_ended(launch *l, running *s, const char *how)
 {
     const char *host = l->hosts[s->place->host].name;
@@ -407,7 +412,7 @@ static void on_log(running *s, const json_t *text)
         ssize_t wrote = write(s->log, bytes + done, n - done);
 
         if (wrote <= 0) {
-            break; /* a full disk here ends no job */
+            break; /* a full disk on this host must not end the job */
         }
         done += (size_t)wrote;
     }
@@ -438,7 +443,7 @@ static void on_request(launch *l, ps_launch_host *host, const running *s, const 
     ps_strbuf_fini(&answer);
 }
 
-/* Takes what a keeper says. */
+/* Handles a message of a keeper about one of its services. */
 static void hear(void *arg, ps_launch_host *host, const json_t *document)
 {
     static const char listening[] = " listening on ";
@@ -467,7 +472,8 @@ static void hear(void *arg, ps_launch_host *host, const json_t *document)
 
 /* --- hosts ------------------------------------------------------------------------------ */
 
-/* Finds the address of this host for the others, which is also where the coordinator listens. */
+/* Finds the address of this host that the other hosts reach, at which the coordinator listens
+ * too. */
 static ps_status find_here(launch *l)
 {
     const ps_launch_plan *plan = l->conf->plan;
@@ -498,7 +504,7 @@ static ps_status find_here(launch *l)
     return ps_ok();
 }
 
-/* Goes on when all keepers are there. */
+/* Begins to start services when the keepers of all hosts have reported. */
 static void on_hosts(launch *l)
 {
     ps_status st = find_here(l);
@@ -515,8 +521,8 @@ static void on_hosts(launch *l)
     start_service(l, &l->services[0]);
 }
 
-/* Returns whether the job can go on without a host: it needs less workers, and no server is there.
- */
+/* Returns whether the job can go on without a host that was lost: only workers ran there, and those
+ * on the other hosts are enough (workers_min). */
 static bool can_go_on(const launch *l, const ps_launch_host *host)
 {
     uint64_t left = 0;
@@ -590,7 +596,7 @@ static void on_late(launch *l)
     if (l->stage == COORDINATOR || l->stage == NODES) {
         fail(l, "%s did not listen within %d s: see the logs in %s", what[l->stage],
              LISTEN_US / 1000000, l->conf->log_dir);
-    } else if (l->stage == WATCH) { /* a cancelled job that does not end */
+    } else if (l->stage == WATCH) { /* the time of a cancelled job is over, and it has not ended */
         end(l, l->code);
     } else if (l->stage == DOWNLOAD) {
         fail(l, "the files of the job did not come in time");
@@ -607,7 +613,9 @@ static void look_at_time(launch *l, int64_t now_us)
     }
 }
 
-/* The first signal cancels the job; its files still come. The second ends all at once. */
+/* Handles SIGINT or SIGTERM. The first one cancels a job that runs, whose files are still
+ * downloaded. A second one, or one in another stage, ends the launch at once; one while it ends has
+ * the keepers killed. */
 static void on_signal(launch *l, int signo)
 {
     int code = signo == SIGINT ? PS_EXIT_INTERRUPTED : 128 + signo;
@@ -618,7 +626,7 @@ static void on_signal(launch *l, int signo)
         l->code = code;
         end(l, code);
         if (is_again) {
-            l->deadline_us = 1; /* kill */
+            l->deadline_us = 1; /* the time is over, so the keepers are killed */
         }
         return;
     }
@@ -640,7 +648,8 @@ static bool has_keepers(const launch *l)
     return false;
 }
 
-/* Waits for something, and does what follows. */
+/* Waits until a keeper, a command or a signal has something, or a short time has passed, and
+ * handles it. */
 static void turn(launch *l, int signals, struct pollfd *fds)
 {
     size_t n_hosts = l->conf->plan->n_hosts;
@@ -666,8 +675,8 @@ static void turn(launch *l, int signals, struct pollfd *fds)
     look_at_time(l, ps_clock_us());
 }
 
-/* Waits until the keepers have ended. Those that do not are told so by the end of their input,
- * which also goes through ssh, and at last killed. */
+/* Waits until the keepers have ended. The input of those that have not is closed, which reaches
+ * them through ssh too; at last they are killed. */
 static void wait_for_keepers(launch *l, int signals, struct pollfd *fds)
 {
     while (has_keepers(l) && ps_clock_us() < l->deadline_us) {

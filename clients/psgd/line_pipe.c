@@ -20,7 +20,7 @@ bool ps_lines_read(int fd, ps_strbuf *buffer)
     return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
-/* Removes the first `n` bytes. */
+/* Removes the first `n` bytes of the buffer. */
 static void drop(ps_strbuf *buffer, size_t n)
 {
     memmove(buffer->data, buffer->data + n, buffer->len - n);

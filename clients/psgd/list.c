@@ -42,7 +42,7 @@ static void add_row(ps_text_table *table, const Psgd__V1__Job *job)
         snprintf(text, sizeof text, "-");
     }
     ps_text_table_add(table, text);
-    /* a job that recovers has results of an earlier attempt; what it waits for matters more */
+    /* a queued job may have results: those of an earlier attempt. Why it waits matters more */
     if (job->n_result > 0 && job->state != PSGD__V1__JOB_STATE__JOB_STATE_QUEUED) {
         ps_show_result(job, text, sizeof text);
     } else {

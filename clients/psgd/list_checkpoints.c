@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* list_checkpoints.c - psgd checkpoints JOB: lists them. */
+/* list_checkpoints.c - psgd checkpoints JOB: lists the stored checkpoints of a job. */
 #include "clients/psgd/listing.h"
 #include "clients/psgd/show.h"
 

@@ -28,7 +28,8 @@ bool ps_listing_add(ps_listing *rows, const ProtobufCMessage *message)
     return rows->cli->format == PS_FORMAT_TEXT;
 }
 
-/* A cycle of any length is found: the token of page 1, 2, 4, 8 ... is remembered (Brent 1980). */
+/* Finds a cycle of pages of any length, because the token of page 1, 2, 4, 8 ... is remembered and
+ * compared with all later ones (Brent 1980). */
 bool ps_listing_goes_on(ps_listing *rows, const char *token)
 {
     if (rows->token_seen != NULL && strcmp(token, rows->token_seen) == 0) {

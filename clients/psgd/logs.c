@@ -17,18 +17,19 @@
 
 enum { NODES_MAX = 1024, LINE_MAX_BYTES = 1 << 20 };
 
-/* One file and what has arrived of it. */
+/* The log file of one node, and what has arrived of it. */
 typedef struct file {
     char *name, *node;
     uint64_t next;  /* offset of the next byte */
-    ps_strbuf rest; /* a line that is not complete */
+    ps_strbuf rest; /* the last line, which is not complete yet */
 } file;
 
 typedef struct line {
     char *text;
-    char *time;       /* as text that sorts; "" if the line has none */
+    /* as in the log, in a form whose text order is that of time; "" if the line has none */
+    char *time;
     const char *node; /* owned by the file */
-    size_t place;     /* in order of arrival */
+    size_t place;     /* number of the line in order of arrival */
 } line;
 
 typedef struct logs {
@@ -41,7 +42,7 @@ typedef struct logs {
     Psgd__V1__ArtifactKind kind;
     file *files;
     size_t n_files;
-    line *lines; /* collected lines */
+    line *lines; /* lines of all files, without -f */
     size_t n_lines, cap;
     uint8_t *scratch; /* PS_PAYLOAD_MAX bytes */
 } logs;
@@ -65,7 +66,7 @@ static const char *text_of(const json_t *json, const char *key)
     return text == NULL ? "" : text;
 }
 
-/* Writes text of a node; nothing in it may move the cursor. */
+/* Prints text that a node has written, with "?" for all that could control the terminal. */
 static void put_plain(const char *text, size_t n)
 {
     for (size_t i = 0; i < n;) {
@@ -81,8 +82,8 @@ static void put_plain(const char *text, size_t n)
     }
 }
 
-/* Writes "2026-11-20T11:26:00.250000Z" as local time, "12:26:00". Other text is written as it
- * is. */
+/* Prints a time such as "2026-11-20T11:26:00.250000Z" in local time, as "12:26:00". Text in another
+ * form is printed as it is. */
 static void put_time(const char *text)
 {
     struct tm tm = {0};
@@ -100,7 +101,8 @@ static void put_time(const char *text)
     fputs(out, stdout);
 }
 
-/* Returns whether a member says where the line is from, not what it says. */
+/* Returns whether a member of a log line is left out of the fields behind the message: it says
+ * where the line is from, or is printed before. */
 static bool is_frame(const char *key)
 {
     static const char *const frame[] = {"time", "level", "service", "room", "msg", "job"};
@@ -237,7 +239,8 @@ static void on_chunk(void *arg, const ProtobufCMessage *head, ps_payload *payloa
         return;
     }
     f = find_file(l, chunk->artifact);
-    /* After a loss the file is sent again from its start. */
+    /* After a lost connection the file is sent again from its start: skip what has arrived
+     * before. */
     if (f == NULL || chunk->offset + n <= f->next) {
         return;
     }
@@ -268,7 +271,7 @@ static void put_json(logs *l)
             json = json_pack("{s:s}", "msg", l->lines[i].text);
         }
         if (json == NULL) {
-            continue; /* not UTF-8 */
+            continue; /* the line is not UTF-8: leave it out */
         }
         if (json_object_get(json, "node") == NULL) {
             json_object_set_new(json, "node", json_string(l->lines[i].node));

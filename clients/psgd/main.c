@@ -37,7 +37,7 @@ static const ps_subcommand *const subcommands[] = {
 enum {
     SUBCOMMANDS = sizeof subcommands / sizeof subcommands[0],
     DEFAULT_PORT = 15386,
-    CONNECT_US = 2000000 /* after it, psgd looks why there is no connection yet */
+    CONNECT_US = 2000000 /* after this time psgd finds out why there is no connection yet */
 };
 
 static const ps_option general_options[] = {
@@ -64,7 +64,8 @@ static const ps_option general_options[] = {
 
 static const ps_option_table general_tables[] = {{"Options", general_options}, {NULL, NULL}};
 
-/* Says what is wrong with the address of a coordinator that could not be connected to. */
+/* Tries to connect to a coordinator's address, and returns an error that says what is wrong with
+ * it; OK: somebody listens there. */
 static ps_status look(const char *target, int64_t timeout_us)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list = NULL;
@@ -112,7 +113,7 @@ static ps_status look(const char *target, int64_t timeout_us)
 typedef struct interrupt {
     ps_event event;
     ps_cli *cli;
-    atomic_bool has_loop; /* the loop exists, so the event may be posted */
+    atomic_bool has_loop; /* the loop exists, so that `event` may be posted to it */
 } interrupt;
 
 static void on_interrupt(ps_event *self, bool ok)
@@ -139,17 +140,18 @@ static void on_signal(void *arg, int signo)
     ps_loop_post(i->cli->loop, &i->event);
 }
 
-/* A subcommand that begins when the coordinator is reached. */
+/* A subcommand that waits to begin until a coordinator is connected. */
 typedef struct beginning {
     ps_cli *cli;
     const ps_subcommand *sub;
     void *options;
-    size_t left; /* coordinators that were not tried yet */
+    size_t left; /* number of coordinators that were not tried yet */
     char coordinators[PS_FOLLOW_LIST_BYTES];
 } beginning;
 
-/* Says why there is no connection, which gRPC does not: nobody listens, or one side does not take
- * the other. Fails with UNAVAILABLE in the first case. OK: it goes by now, or will in time. */
+/* Finds out why there is no connection, which gRPC does not say. Returns UNAVAILABLE if nobody
+ * listens, another error if one side refuses the other's certificate, and OK if neither is the
+ * case: the connection may then still come. */
 static ps_status find_problem(const beginning *b)
 {
     const char *address = ps_follow_address(b->cli->follow);
@@ -188,7 +190,8 @@ static void on_connected(void *arg, bool is_connected)
     }
 }
 
-/* Connects to the coordinator that is followed now. */
+/* Begins to connect to the coordinator that cli->follow points to now; on_connected has the
+ * result. */
 static void connect_next(beginning *b)
 {
     int64_t timeout_us = b->cli->general.timeout_us;
@@ -198,7 +201,7 @@ static void connect_next(beginning *b)
                        timeout_us < CONNECT_US ? timeout_us : CONNECT_US, on_connected, b);
 }
 
-/* Makes the channel to the coordinator, and begins when it is connected. */
+/* Makes the channel to the first coordinator, and begins the subcommand when one is connected. */
 static ps_status open_channel(beginning *b)
 {
     ps_cli *cli = b->cli;
@@ -273,7 +276,7 @@ static void print_version(const ps_command *command)
     ps_strbuf text = {0};
     ps_command psgd = *command;
 
-    psgd.name = "psgd"; /* not the subcommand */
+    psgd.name = "psgd"; /* the program's name, without that of the subcommand */
     ps_config_version(&psgd, info->kernels, &text);
     fputs(ps_strbuf_text(&text), stdout);
     ps_strbuf_fini(&text);
@@ -289,7 +292,8 @@ static void print_help(const ps_command *command)
     ps_strbuf_fini(&text);
 }
 
-/* Takes the options before the subcommand, unless they are repeated after it. */
+/* Takes over the general options that stand before the subcommand, except those that are repeated
+ * after it. */
 static void take_general(ps_cli *cli, const ps_general *own)
 {
     const ps_config *config = cli->config;
@@ -374,7 +378,7 @@ static ps_exit run_subcommand(ps_cli *cli, const ps_subcommand *sub, int argc, c
     return code;
 }
 
-/* Returns "list" of "psgd list". */
+/* Returns the subcommand's name without "psgd ": "list" for "psgd list". */
 static const char *name_of(const ps_subcommand *sub)
 {
     return sub->command.name + strlen("psgd ");

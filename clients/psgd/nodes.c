@@ -10,7 +10,7 @@
 
 static void ask_for_page(ps_listing *rows, const char *token);
 
-/* Returns the node's phase, or why it gets no job. */
+/* Returns the word for a node's state: its phase, or why it gets no job (LEFT, LOST, LOW DISK). */
 static const char *state_of(const Psgd__V1__Node *node)
 {
     bool is_low = node->disk != NULL && node->disk->is_low;

@@ -15,7 +15,8 @@ enum { ID_PSERVER = -2 };
 
 typedef struct entry {
     Psgd__V1__NodeRole role;
-    json_int_t id; /* order within its role; its position if the file has no ids */
+    /* order of the node within its role; its position in the file if that has no ids */
+    json_int_t id;
     char address[PS_ADDRESS_TEXT_BYTES];
 } entry;
 
@@ -69,7 +70,7 @@ static bool find_role(const json_t *json, Psgd__V1__NodeRole *out)
     return strcasecmp(text, "ps") == 0 || strcasecmp(text, "pserver") == 0;
 }
 
-/* Reads one address or a list of them. */
+/* Adds the nodes of a role, whose address or list of addresses is `json`. */
 static ps_status read_addresses(entries *e, Psgd__V1__NodeRole role, const json_t *json)
 {
     ps_status st = ps_ok();
@@ -119,7 +120,8 @@ static ps_status read_row(entries *e, size_t i, const json_t *row)
     if (json_array_size(row) == 3 && json_is_integer(first)) {
         json_int_t id = json_integer_value(first);
 
-        if (id == ID_PSERVER) { /* all servers have this id */
+        /* every server has this id, so the position in the file orders them */
+        if (id == ID_PSERVER) {
             return add(e, PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER, (json_int_t)i,
                        json_array_get(row, 2));
         }
@@ -165,8 +167,8 @@ static int by_role_and_id(const void *a, const void *b)
     return (x->id > y->id) - (x->id < y->id);
 }
 
-/* Counts how many nodes of a role to take: `wanted` of them, or all if that is 0. A file without
- * servers is for an exchange among workers. */
+/* Decides how many nodes of a role to take: `wanted` of them, or all if that is 0. Fails if the
+ * file has fewer. It may have no servers: the job is then for an exchange among workers. */
 static ps_status count(const entries *e, Psgd__V1__NodeRole role, uint64_t wanted, size_t *out)
 {
     bool is_worker = role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER;

@@ -105,9 +105,9 @@ const char *ps_old_value(const char *flag, const char *value, bool tells)
 static const struct {
     const char *old;
     char letter;           /* short form; 0: none */
-    const char *value;     /* only for this value; NULL: for any */
-    const char *now;       /* "": there is no such flag any more */
-    const char *now_value; /* NULL: the given value */
+    const char *value;     /* the line is for this value only; NULL: for any value */
+    const char *now;       /* today's flag; "": there is none */
+    const char *now_value; /* value of today's flag; NULL: the value that was given */
 } flags[] = {
     {"psgd", 0, "ssgd", "--consistency", "bsp"},
     {"psgd", 0, "asgd", "--consistency", "asp"},
@@ -133,8 +133,8 @@ static const struct {
 /* Facts about the whole list of arguments. */
 typedef struct translation {
     ps_old_args *out;
-    bool has_codec;   /* a --codec that became a preset, which decides about --server-codec too */
-    uint64_t workers; /* 0: not given as a number */
+    bool has_codec;   /* --codec has become a preset, which decides about --server-codec too */
+    uint64_t workers; /* number of workers; 0: not given as a number */
     char preset[NAME_BYTES];
 } translation;
 
@@ -226,7 +226,9 @@ static bool is_codec(const char *name)
     return s.exact != NULL || s.similar != NULL;
 }
 
-/* Replaces --codec or -C with the name of a client by the preset, if no codec has this name. */
+/* Replaces --codec or -C by the preset with the name in its value if that is an old client (after
+ * -C, or as "sgq.SGQClient") or no codec has the name. Replaces an old form with a codec's name by
+ * --codec NAME. Returns whether it has. */
 static bool take_codec(translation *t, const flag *f)
 {
     bool is_old = f->n == 1 || strchr(f->value, '.') != NULL;
@@ -245,7 +247,8 @@ static bool take_codec(translation *t, const flag *f)
     return false;
 }
 
-/* Replaces the global batch by each worker's share. */
+/* Replaces --batch-size, the old global batch, by each worker's share of it. Returns false after a
+ * message if it cannot be divided. */
 static bool take_batch(translation *t, const flag *f)
 {
     char text[NAME_BYTES];
@@ -268,7 +271,8 @@ static bool take_batch(translation *t, const flag *f)
     return true;
 }
 
-/* Replaces the steps of all workers together by those of each. */
+/* Replaces --all-iterations, the steps of all workers together, by the steps of each. Returns false
+ * after a message if that is not possible. */
 static bool take_iterations(translation *t, const flag *f)
 {
     char text[NAME_BYTES];
@@ -308,7 +312,8 @@ static void take_ascent(translation *t, const flag *f)
     add_owned(t->out, f->value + 1);
 }
 
-/* Returns whether the flag was an old one; then today's flags are in the list instead. */
+/* Translates `f` if it is an old flag: then today's flags are added to the list, and it returns
+ * true. */
 static bool translate(translation *t, const flag *f)
 {
     if (f->value == NULL) {
@@ -361,7 +366,8 @@ static bool translate(translation *t, const flag *f)
     return false;
 }
 
-/* Collects the facts that a flag needs from the rest of the list. */
+/* Collects the facts of *t that the translation of one flag needs from the rest of the
+ * arguments. */
 static void look_ahead(translation *t, int argc, char *const *argv)
 {
     for (int i = 1; i < argc; i++) {

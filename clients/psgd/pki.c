@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pki.c - psgd pki ACTION: keys and certificates of a cluster, without a coordinator.
  *
- * init, approve, token, list and revoke are for whoever has the authority; request, install and
- * renew for the machine of which the certificate is. Private keys never leave their machine.
+ * The holder of the authority uses init, approve, token, list and revoke; the machine that gets a
+ * certificate uses request, install and renew. Private keys never leave their machine.
  */
 #include "clients/psgd/cli.h"
 #include "clients/psgd/text_table.h"
@@ -59,7 +59,7 @@ typedef struct turn {
     ps_text_table table; /* ... unless this has columns */
 } turn;
 
-/* Puts a line of the answer. */
+/* Adds a line to the answer: `key` in JSON, `label` in the text for people. */
 static void put(turn *t, const char *key, const char *label, const char *value)
 {
     json_object_set_new(t->json, key, json_string(value));
@@ -97,7 +97,7 @@ static void put_certificate(turn *t, const ps_certificate *c)
     put_time(t, "valid_until", "valid until", c->not_after);
 }
 
-/* Adds a hint for people. */
+/* Adds a hint to the answer for people; JSON has none. */
 static void hint(turn *t, const char *text)
 {
     ps_strbuf_printf(&t->text, "%s\n", text);
@@ -199,7 +199,7 @@ static const char *state_of(const ps_issued *i)
                                                              : "valid";
 }
 
-/* Adds a certificate to the table and to the JSON rows. */
+/* Adds an issued certificate to the table and to the JSON rows. */
 static void add_row(turn *t, json_t *rows, const ps_issued *i)
 {
     const ps_certificate *c = &i->certificate;
@@ -236,7 +236,7 @@ static ps_status list(turn *t)
     return st;
 }
 
-/* Installs the authority's list of revoked certificates in a member's folder. */
+/* Installs the authority's list of revoked certificates in `tls_dir`, the folder of a member. */
 static ps_status install_list(turn *t, const char *tls_dir)
 {
     char path[PS_PATH_MAX], *pem = NULL;
@@ -262,13 +262,15 @@ static ps_status revoke(turn *t)
     const char *tls_dir = t->cli->general.tls_dir;
     const char *which = ps_cli_argument(t->cli, 1);
     size_t count = 0, ended = 0;
-    ps_status st = ps_join_tokens_end(t->options->pki, which, &ended); /* first: none is used now */
+    /* tokens first, so that none is used for a new certificate meanwhile */
+    ps_status st = ps_join_tokens_end(t->options->pki, which, &ended);
     bool is_list = false;
 
     if (ps_is_ok(&st)) {
         st = ps_authority_revoke(t->options->pki, which, &count);
         is_list = ps_is_ok(&st);
-        if (st.code == PS_NOT_FOUND && ended > 0) { /* the node has not joined yet */
+        /* the node has a join token but no certificate yet */
+        if (st.code == PS_NOT_FOUND && ended > 0) {
             st = ps_ok();
         }
     }
@@ -291,7 +293,7 @@ static ps_status revoke(turn *t)
 
 /* --- members ------------------------------------------------------------------------ */
 
-/* Makes key and request, and says what to do with the request. */
+/* Makes a private key and a request, and tells the user what to do with the request. */
 static ps_status ask(turn *t, const ps_subject *subject)
 {
     const char *dir = t->cli->general.tls_dir;
@@ -338,7 +340,8 @@ static ps_status renew(turn *t)
     if (ps_is_ok(&st)) {
         st = ps_credentials_find(t->cli->general.tls_dir, &at);
     }
-    if (ps_is_ok(&st)) { /* one that has expired may be renewed too */
+    /* read without a check of its end: an expired certificate may be renewed too */
+    if (ps_is_ok(&st)) {
         st = ps_file_read(at.identity, PS_PKI_FILE_MAX, &pem, &n);
     }
     if (ps_is_ok(&st)) {
@@ -413,7 +416,7 @@ static const action *find_action(const char *name)
     return NULL;
 }
 
-/* Returns whether the action takes the option. */
+/* Returns whether the action allows the option. */
 static bool takes(const action *a, const char *option)
 {
     bool found = false;
@@ -424,7 +427,7 @@ static bool takes(const action *a, const char *option)
     return found;
 }
 
-/* Refuses a wrong number of arguments, and flags of other actions. */
+/* Refuses an unknown action, a wrong number of arguments, and flags of other actions. */
 static bool prepare(ps_cli *cli, void *arg)
 {
     const action *a = find_action(ps_cli_argument(cli, 0));

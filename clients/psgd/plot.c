@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plot.c - psgd plot JOB...: draws the curves of jobs into one file, which needs nothing else. */
+/* plot.c - psgd plot JOB...: draws the curves of jobs into one file that refers to no other
+ * files. */
 #include "clients/psgd/plot_read.h"
 #include "clients/psgd/plot_report.h"
 
@@ -50,7 +51,7 @@ static bool prepare(ps_cli *cli, void *arg)
     return true;
 }
 
-/* Writes the file and ends the program. */
+/* Writes the report of all jobs that were read to the output file, and ends the program. */
 static void finish(void *arg)
 {
     plot *p = arg;

@@ -38,7 +38,8 @@ static double step_of(double raw, ps_plot_unit unit)
     return decimal_step(raw);
 }
 
-/* Widens a range that has no length, or too little for doubles to tell its ticks apart. */
+/* Widens a range whose length is 0, or too small for doubles to tell ticks apart. A range that is
+ * not finite becomes 0 to 1. */
 static void widen(double *lo, double *hi)
 {
     double size;
@@ -68,7 +69,8 @@ void ps_plot_axis_init(ps_plot_axis *axis, double lo, double hi, ps_plot_unit un
     }
     raw = (hi - lo) / (double)(most - 1);
     *axis = (ps_plot_axis){.unit = unit, .lo = lo, .hi = hi, .step = step_of(raw, unit)};
-    /* rounding outwards adds up to two ticks */
+    /* rounding the ends outwards adds up to two ticks: take a larger step if there are too many
+     * then */
     while (is_rounded &&
            ceil(hi / axis->step - 1e-9) - floor(lo / axis->step + 1e-9) + 1 > (double)most) {
         axis->step = step_of(axis->step * 1.01, unit);
@@ -85,7 +87,8 @@ void ps_plot_axis_init(ps_plot_axis *axis, double lo, double hi, ps_plot_unit un
     }
 }
 
-/* Returns what ticks are divided by, and its name. */
+/* Returns the divisor for the numbers at ticks, and writes the name of the unit that they then have
+ * to *name. */
 static double scale_of(const ps_plot_axis *axis, const char **name)
 {
     static const char *const counts[] = {"", "k", "M", "G", "T"};
@@ -125,7 +128,7 @@ const char *ps_plot_axis_text(const ps_plot_axis *axis, double value, char text[
 
     digits = digits < 4 ? 4 : digits > 15 ? 15 : digits;
     if (fabs(value) < axis->step * 1e-6) {
-        value = 0; /* not "-0" nor "1e-17" */
+        value = 0; /* print 0, not "-0" or "1e-17" */
     }
     snprintf(text, PS_SHOW_BYTES, "%.*g%s", digits, value / scale,
              value == 0 && axis->unit != PS_PLOT_SHARE ? "" : unit);

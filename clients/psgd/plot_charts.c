@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plot_charts.c - see plot_charts.h.
  *
- * Of one job a chart tells training from tests by colour. Of several jobs a colour is a job, and
- * training is faint.
+ * A chart of one job shows training and tests in different colours. In a chart of several jobs each
+ * job has a colour, and training is faint.
  */
 #include "clients/psgd/plot_charts.h"
 
@@ -58,7 +58,7 @@ static const double *row_at(const ps_plot_rows *rows, size_t i)
     return rows->values + i * rows->stride;
 }
 
-/* Returns the end of the horizontal axis. */
+/* Returns the end of the horizontal axis: the largest x of all jobs, or 1. */
 static double end_of(const ps_plot_set *set)
 {
     double end = 0;
@@ -86,7 +86,7 @@ static size_t slot_of(const ps_plot_job *job, const char *metric)
     return 0;
 }
 
-/* Adds column `slot` of rows to a line. */
+/* Adds the values in column `slot` of the rows to a line; 0: the job has no such column. */
 static void fill(ps_plot_line *line, const ps_plot_job *job, const ps_plot_rows *rows, size_t slot,
                  ps_plot_x x)
 {
@@ -107,7 +107,8 @@ static bool is_empty(const ps_plot_line *line)
     return true;
 }
 
-/* Draws the lines, if there is a point, and frees them. Returns whether it has. */
+/* Draws the chart with its lines if any line has a point, and frees the lines. Returns whether one
+ * has. */
 static bool finish(ps_strbuf *out, ps_plot_chart *chart, ps_plot_line *lines, size_t n)
 {
     bool has_points = false;
@@ -126,7 +127,7 @@ static bool finish(ps_strbuf *out, ps_plot_chart *chart, ps_plot_line *lines, si
     return has_points;
 }
 
-/* Returns whether a metric is a share of 1: accuracies and what is named like them. */
+/* Returns whether a metric is a share from 0 to 1: an accuracy, or top_k. */
 static bool is_share(const char *metric)
 {
     return strstr(metric, "accuracy") != NULL || strncmp(metric, "top_", 4) == 0;
@@ -172,7 +173,7 @@ static bool draw_metric(const ps_plot_set *set, const char *metric, double end, 
     return finish(out, &chart, lines, n);
 }
 
-/* Draws the bytes of all ranks, by steps or by time. */
+/* Draws the bytes that all ranks have sent and received, by steps or by time. */
 static bool draw_bytes(const ps_plot_set *set, double end, ps_strbuf *out)
 {
     ps_plot_line lines[LINES_MAX];
@@ -212,7 +213,8 @@ static bool draw_bytes(const ps_plot_set *set, double end, ps_strbuf *out)
     return finish(out, &chart, lines, n);
 }
 
-/* Draws steps a second of the first rank, each over a part of its rows: waits count too. */
+/* Draws the steps a second of the first rank, each over one of SPEEDS parts of its rows. Time in
+ * which it waited counts. */
 static bool draw_speed(const ps_plot_set *set, double end, ps_strbuf *out)
 {
     ps_plot_line lines[LINES_MAX];
@@ -265,7 +267,8 @@ static int by_place(const void *a, const void *b)
                             : (x->rank > y->rank) - (x->rank < y->rank);
 }
 
-/* Finds the `most` workers of a job that waited longest, by rank. Returns how many there are. */
+/* Finds the workers of job `j` that waited longest, `most` at most, in order of rank. Returns how
+ * many there are. */
 static size_t find_waiting(const ps_plot_set *set, size_t j, size_t most, waiting *found)
 {
     const ps_plot_job *job = &set->jobs[j];

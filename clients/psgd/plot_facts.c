@@ -137,7 +137,8 @@ void ps_plot_facts_differ(const ps_plot_facts *jobs, size_t n, ps_plot_facts *pa
     }
 }
 
-/* Returns whether `paths` has the name of the choice to which the number `path` belongs. */
+/* Returns whether `path` is a number of a plugin and `paths` has the plugin's name: the jobs then
+ * use different plugins, whose numbers cannot be compared. */
 static bool is_of_other_choice(const ps_plot_facts *paths, const char *path)
 {
     const char *params = strstr(path, ".params.");
@@ -150,8 +151,8 @@ static bool is_of_other_choice(const ps_plot_facts *paths, const char *path)
     return ps_plot_facts_get(paths, name) != NULL;
 }
 
-/* Appends "codec.up int8" of "codec.up.name", or "codec.up.levels 4" of "codec.up.params.levels".
- */
+/* Appends a fact in short form: "codec.up int8" for "codec.up.name", or "codec.up.levels 4" for
+ * "codec.up.params.levels". */
 static void put_fact(ps_strbuf *text, const char *path, const char *value)
 {
     const char *params = strstr(path, ".params.");

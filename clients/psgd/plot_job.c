@@ -18,7 +18,7 @@ enum {
     PATH_BYTES = 4096,
     FILE_BYTES_MAX = 512 << 20,
     SUMMARY_BYTES_MAX = 16 << 20,
-    ROWS_LEAST = 1024, /* of a rank, however many ranks there are */
+    ROWS_LEAST = 1024, /* rows that are kept of each rank at least, however many ranks there are */
     MOMENTS = 1024
 };
 
@@ -53,7 +53,9 @@ void ps_plot_rows_halve(ps_plot_rows *rows)
             greatest = loss > row_at(rows, greatest)[PS_PLOT_METRICS] ? j : greatest;
         }
         if (least == greatest) {
-            greatest = end - 1; /* all are equal or none is a number */
+            /* all losses of these rows are equal, or none is a number: keep the first row and the
+             * last */
+            greatest = end - 1;
         }
         for (size_t j = i; j < end; j++) {
             if (j == least || j == greatest) {
@@ -67,7 +69,8 @@ void ps_plot_rows_halve(ps_plot_rows *rows)
 
 /* --- files ----------------------------------------------------------------------- */
 
-/* Returns the slot of a metric in rows, made if there is none yet; 0 if there is no room. */
+/* Returns the slot of a metric in rows, which is added if it is new. Returns 0 if there is no room
+ * for it. */
 static size_t slot_of_metric(ps_plot_job *job, const char *name)
 {
     for (size_t i = 0; i < job->n_metrics; i++) {
@@ -82,7 +85,8 @@ static size_t slot_of_metric(ps_plot_job *job, const char *name)
     return PS_PLOT_METRICS + job->n_metrics++;
 }
 
-/* Finds for each column of a report its slot plus 1; 0: it is not needed. */
+/* Returns for each column of a report its slot plus 1, or 0 if the column is not needed. The caller
+ * frees the list. */
 static size_t *find_slots(ps_plot_job *job, const ps_report_csv *csv)
 {
     static const struct {
@@ -115,7 +119,7 @@ static size_t *find_slots(ps_plot_job *job, const ps_report_csv *csv)
     return slots;
 }
 
-/* Reads a report into rows of at most `rows_max`. */
+/* Reads a report's rows into `rows`, thinned out to at most `rows_max`. */
 static ps_status read_report(ps_plot_job *job, const char *path, size_t rows_max,
                              ps_plot_rows *rows)
 {
@@ -160,7 +164,7 @@ out:
     return st;
 }
 
-/* Adds up what each rank computed. */
+/* Adds up the seconds that each rank has computed, from the record of rounds in `path`. */
 static ps_status read_rounds(ps_plot_job *job, const char *path)
 {
     ps_report_csv csv = {0};
@@ -200,7 +204,8 @@ out:
     return st;
 }
 
-/* Returns the rank of "TR-{title}-N({rank}).csv", or SIZE_MAX. */
+/* Returns the rank in a file's name, such as "TR-{title}-N({rank}).csv"; SIZE_MAX: it has another
+ * form or does not begin with `prefix`. */
 static size_t rank_of(const char *name, const char *prefix)
 {
     const char *at = strncmp(name, prefix, strlen(prefix)) == 0 ? strrchr(name, '(') : NULL;
@@ -269,7 +274,7 @@ static int by_step(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Makes one row of those of all ranks with the same step. */
+/* Replaces the rows of all ranks that have the same step by one row with their means. */
 static void merge_tests(ps_plot_rows *tests)
 {
     size_t kept = 0;
@@ -295,7 +300,7 @@ static void merge_tests(ps_plot_rows *tests)
                     count++;
                 }
             }
-            /* the first of these rows is not read again */
+            /* `out` may be the first of these rows, whose column k is not read again */
             out[k] = count > 0 ? sum / (double)count : (double)NAN;
         }
         kept++;
@@ -304,7 +309,7 @@ static void merge_tests(ps_plot_rows *tests)
     tests->n = kept;
 }
 
-/* Adds the bytes of a rank to the moments. */
+/* Adds the bytes of a rank to the job's bytes at each of its moments, interpolated between rows. */
 static void add_bytes(ps_plot_job *job, const ps_plot_rows *rows)
 {
     size_t next = 0;
@@ -389,7 +394,7 @@ static ps_status read_summary(ps_plot_job *job, const char *folder)
     if (ps_is_ok(&st)) {
         st = ps_file_read(path, SUMMARY_BYTES_MAX, &text, &n);
     }
-    if (st.code == PS_NOT_FOUND) { /* the job has not ended, or was killed */
+    if (st.code == PS_NOT_FOUND) { /* no summary: the job has not ended, or was killed */
         job->summary = json_object();
     } else if (!ps_is_ok(&st)) {
         return st;
@@ -408,7 +413,8 @@ static ps_status read_summary(ps_plot_job *job, const char *folder)
     return ps_ok();
 }
 
-/* Reads the reports with this prefix; those of a rank come once. */
+/* Reads the reports whose names begin with `prefix` (training, tests or rounds). Fails if a rank
+ * has two training reports: they are of different jobs. */
 static ps_status read_reports(ps_plot_job *job, const char *folder, char *const *names, size_t n,
                               const char *prefix, size_t rows_max)
 {

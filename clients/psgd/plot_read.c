@@ -46,7 +46,7 @@ void ps_plot_read_fini(ps_plot_read *p)
     if (p->is_fetching) {
         ps_status st = ps_dir_remove(p->folder);
 
-        (void)st; /* a temporary folder */
+        (void)st; /* a failure does not matter: the folder is a temporary one */
         ps_fetch_fini(&p->fetch);
         p->is_fetching = false;
         p->cli->on_interrupt = NULL;
@@ -81,7 +81,7 @@ bool ps_plot_read_newest(char *id, size_t cap, const Psgd__V1__ListJobsResponse 
     return false;
 }
 
-/* Takes the newest job with this title. */
+/* Fetches the newest job of those with the title that the user gave. */
 static void on_list(void *arg, const ps_error *error, const ProtobufCMessage *reply)
 {
     ps_plot_read *p = arg;
@@ -95,7 +95,8 @@ static void on_list(void *arg, const ps_error *error, const ProtobufCMessage *re
     }
 }
 
-/* Returns whether there is a report among the files: a job that trains has timelines at most. */
+/* Returns whether a training report is among the files. While a job trains it has only
+ * timelines. */
 static bool has_reports(const ps_fetch *fetch)
 {
     bool has = false;
@@ -160,14 +161,15 @@ static void fetch_job(ps_plot_read *p)
         return;
     }
     p->is_fetching = true;
-    p->cli->on_interrupt = on_interrupt; /* removes the folder */
+    p->cli->on_interrupt = on_interrupt; /* so that Ctrl-C removes the folder */
     p->cli->arg = p;
     ps_fetch_init(&p->fetch, p->cli, p->id, p->folder, kinds, sizeof kinds / sizeof kinds[0],
                   on_fetched, p);
     ps_fetch_start(&p->fetch, NULL);
 }
 
-/* Reads folders until a job has to be fetched, or all are read. */
+/* Reads the folders among the arguments, until a job has to be fetched from the coordinator or all
+ * are read. */
 static void read_next(ps_plot_read *p)
 {
     const ps_config *config = p->cli->config;

@@ -83,7 +83,7 @@ static const char *text_of(const json_t *object, const char *name)
     return text != NULL ? text : "";
 }
 
-/* Writes bytes; "" if they are not known. */
+/* Writes a number of bytes in a suitable unit; "" if it is not known. */
 static const char *size_text(double bytes, char text[PS_SHOW_BYTES])
 {
     text[0] = '\0';
@@ -110,7 +110,7 @@ static const char *seconds_text(double seconds, char text[PS_SHOW_BYTES])
     return text;
 }
 
-/* Returns "DONE" of "JOB_STATE_DONE"; "not over" without a summary. */
+/* Returns the job's state without its prefix, such as "DONE"; "not over" if there is no summary. */
 static const char *state_of(const ps_plot_job *job)
 {
     const char *state = text_of(job->summary, "state");
@@ -163,7 +163,7 @@ static void put_tiles(ps_strbuf *out, const ps_plot_job *job)
     ps_strbuf_puts(out, "</div>\n");
 }
 
-/* The short line of a job in the key of several. */
+/* Appends the short coloured line that stands for job `j` in the key of several jobs. */
 static void put_swatch(ps_strbuf *out, size_t j)
 {
     ps_strbuf_printf(
@@ -202,7 +202,7 @@ static void put_charts(ps_strbuf *out, const ps_plot_set *set)
     ps_strbuf_puts(out, "</div>\n");
 }
 
-/* A line for each job of several. */
+/* Appends the table of results, with a line for each of several jobs. */
 static void put_results(ps_strbuf *out, const ps_plot_set *set)
 {
     static const char *const head[] = {"Job",      "State", "Result", "Steps",
@@ -367,7 +367,7 @@ static void put_specification(ps_strbuf *out, const ps_plot_facts *facts)
     ps_strbuf_puts(out, "</table></div></details>\n");
 }
 
-/* Appends "title" of one job, "title and 2 more" of several. */
+/* Appends the page's title: "TITLE" for one job, "TITLE and 2 more" for three. */
 static void put_title(ps_strbuf *out, const ps_plot_set *set)
 {
     put(out, set->jobs[0].title);

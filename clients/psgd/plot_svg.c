@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* The field of a chart, within which its lines are. */
+/* The edges of a chart's field, within which its lines are drawn, and other measures in pixels. */
 enum {
     LEFT = 56,
     TOP = 38,
@@ -16,17 +16,17 @@ enum {
     BARS_LEFT = 92,
     TICKS_X = 6,
     TICKS_Y = 6,
-    LETTER = 8 /* width of a letter of the key, about */
+    LETTER = 8 /* about the width of a letter in the key */
 };
 
-/* Of each line: its colour on light and on dark pages. Neighbours differ for most colour-blind
- * readers too. */
+/* The colours of lines, on light and on dark pages. Most colour-blind readers can tell neighbours
+ * apart too. */
 static const char *const colours[PS_PLOT_COLOURS][2] = {
     {"#0b62c4", "#58a6ff"}, {"#c2410c", "#fb9a5b"}, {"#1a7f4b", "#4ac97e"}, {"#7a4fd0", "#b79bff"},
     {"#b3256f", "#f778ba"}, {"#0e7c86", "#39c5cf"}, {"#8a5a00", "#d9a514"}, {"#57606a", "#a3adb8"}};
 
 static const struct {
-    const char *rule, *light, *dark; /* a rule, which the colour ends */
+    const char *rule, *light, *dark; /* beginning of a CSS rule; the colour follows it */
 } inks[] = {
     {".pg{fill:", "#ffffff", "#0d1117"},   {".pt{fill:", "#1f2328", "#e6edf3"},
     {".pq{fill:", "#59636e", "#9198a1"},   {".pl{stroke:", "#e4e8ec", "#232a34"},
@@ -114,11 +114,13 @@ static double down(const ps_plot_axis *y, double value)
 {
     double place = ps_plot_axis_place(y, value);
 
-    place = place < -0.02 ? -0.02 : place > 1.02 ? 1.02 : place; /* the band may leave the field */
+    /* the band of least and greatest values may leave the field a little */
+    place = place < -0.02 ? -0.02 : place > 1.02 ? 1.02 : place;
     return BOTTOM - place * (BOTTOM - TOP);
 }
 
-/* Draws the ticks below a chart. A text that would leave the picture ends at its edge. */
+/* Draws the ticks of the horizontal axis. A text that would cross the right edge of the picture
+ * ends at it. */
 static void put_ticks_x(ps_strbuf *out, const ps_plot_axis *x, double left)
 {
     char text[PS_SHOW_BYTES];
@@ -150,7 +152,8 @@ static bool has_points(const ps_plot_line *line)
     return false;
 }
 
-/* Finds what the vertical axis has to cover: lines, and not the outliers of their bands. */
+/* Finds the range of the vertical axis: the means of all lines, but not the outliers of their
+ * bands. */
 static void find_range(const ps_plot_chart *chart, double *lo, double *hi)
 {
     *lo = (double)INFINITY;
@@ -223,7 +226,8 @@ static void put_line(ps_strbuf *out, const ps_plot_line *line, const ps_plot_axi
     }
 }
 
-/* Draws the names of lines from the right of the title on, the last at the edge. */
+/* Draws the key in the line of the title: the names of the lines, right-aligned, with the last one
+ * at the edge. */
 static void put_key(ps_strbuf *out, const ps_plot_line *lines, size_t n)
 {
     double right = RIGHT;
@@ -274,7 +278,7 @@ void ps_plot_svg_lines(ps_strbuf *out, const ps_plot_chart *chart)
 
 /* --- bars -------------------------------------------------------------------------- */
 
-/* Colours of their own: those of `colours` stand for jobs. */
+/* Parts of a bar have colours of their own, because `colours` stand for jobs. */
 static const char *const part_kinds[3] = {"pc", "pw", "pr"};
 
 static void put_bar(ps_strbuf *out, const ps_plot_bar *bar, const ps_plot_axis *x, double y,

@@ -24,9 +24,9 @@ typedef struct prediction {
     ps_predict_csv *csv; /* NULL: the samples are those of the data set */
     ps_file_writer writer;
     bool is_open;   /* the writer is open */
-    ps_strbuf text; /* text that is not yet written */
+    ps_strbuf text; /* output that is not written yet */
     double *p;      /* outputs of a sample */
-    uint64_t done;  /* samples done */
+    uint64_t done;  /* number of samples whose outputs are written */
     ps_event next;
 } prediction;
 
@@ -51,7 +51,8 @@ static ps_status flush(prediction *p)
     if (p->is_open) {
         st = ps_file_writer_add(&p->writer, ps_strbuf_text(&p->text), p->text.len);
     } else {
-        fwrite(ps_strbuf_text(&p->text), 1, p->text.len, stdout); /* main checks stdout */
+        /* unchecked: main() checks stdout at the end */
+        fwrite(ps_strbuf_text(&p->text), 1, p->text.len, stdout);
     }
     ps_strbuf_clear(&p->text);
     return st;

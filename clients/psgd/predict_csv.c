@@ -20,7 +20,7 @@ struct ps_predict_csv {
     char *text; /* ended by a NUL */
     size_t len;
     size_t at;       /* offset of the next line */
-    uint32_t number; /* of that line, from 1 */
+    uint32_t number; /* number of the next line, from 1 */
 };
 
 static bool is_blank(char c)
@@ -28,7 +28,8 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-/* Reads field number `field`, from 0, of a line. */
+/* Reads a number from the field `from` to `end` of a line; `field` is its index from 0, for
+ * messages. */
 static ps_status read_field(const ps_predict_csv *csv, uint32_t field, const char *from,
                             const char *end, float *out)
 {
@@ -57,7 +58,8 @@ static ps_status read_field(const ps_predict_csv *csv, uint32_t field, const cha
     return ps_ok();
 }
 
-/* Reads a line into x (features). */
+/* Reads the line `from` to `end` into x (features): a number for each feature, separated by
+ * commas. */
 static ps_status read_line(const ps_predict_csv *csv, const char *from, const char *end, float *x)
 {
     uint32_t fields = 1;
@@ -83,7 +85,7 @@ static ps_status read_line(const ps_predict_csv *csv, const char *from, const ch
     return ps_ok();
 }
 
-/* Reads the next line into x (features). */
+/* Reads the next line of the file into x (features), and moves behind it. */
 static ps_status next(ps_predict_csv *csv, float *x)
 {
     const char *from = csv->text + csv->at;
@@ -108,7 +110,7 @@ uint32_t ps_predict_csv_next(ps_predict_csv *csv, uint32_t most, float *x)
     for (; n < most && !ps_predict_csv_is_over(csv); n++) {
         ps_status st = next(csv, x + (size_t)n * csv->facts.features);
 
-        assert(ps_is_ok(&st)); /* open has checked every line */
+        assert(ps_is_ok(&st)); /* ps_predict_csv_open has checked every line */
     }
     return n;
 }

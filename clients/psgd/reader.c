@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* reader.c - see reader.h.
  *
- * A stream that waits for its server looks like a stream on which nothing happens. Therefore, after
- * a loss, GetJob is called until it is answered; then the stream is opened.
+ * A stream that waits for a lost server cannot be told from a stream without messages. Therefore,
+ * after a loss, GetJob is called until it is answered; only then is the stream opened again.
  */
 #include "clients/psgd/reader.h"
 

@@ -74,7 +74,7 @@ static void on_job(void *arg, const ps_error *error, const ProtobufCMessage *rep
         ps_show_reply(r->cli, NULL);
         return;
     }
-    spec = *answer->job->spec; /* its members stay the answer's */
+    spec = *answer->job->spec; /* a shallow copy: the answer still owns what its members point to */
     snprintf(from, sizeof from, "checkpoint:%s@%" PRIu64, r->job, r->step);
     spec.init_from = from;
     spec.n_init_tables = 0;
@@ -86,7 +86,7 @@ static void on_job(void *arg, const ps_error *error, const ProtobufCMessage *rep
     pservers = r->pservers > 0 ? (uint32_t)r->pservers : answer->job->scaled_pservers;
     if (processes > 0) {
         spec.worker_processes = processes;
-        spec.workers_max = 0; /* another name of it */
+        spec.workers_max = 0; /* an older name of worker_processes */
         spec.workers_min =
             spec.workers_min < spec.worker_processes ? spec.workers_min : spec.worker_processes;
     }
@@ -105,7 +105,7 @@ static void ask_for_job(resumption *r)
     ps_cli_call(r->cli, "GetJob", &request.base, on_job, r);
 }
 
-/* Takes the newest checkpoint that is whole. */
+/* Goes on with the newest checkpoint in the list that is not damaged. */
 static void on_list(void *arg, const ps_error *error, const ProtobufCMessage *reply)
 {
     const Psgd__V1__ListCheckpointsResponse *list =
@@ -133,7 +133,7 @@ static void on_list(void *arg, const ps_error *error, const ProtobufCMessage *re
     ask_for_job(r);
 }
 
-/* Reads JOB or JOB@STEP. */
+/* Reads the argument JOB or JOB@STEP. Returns false after a message if it has another form. */
 static bool prepare(ps_cli *cli, void *arg)
 {
     resumption *r = arg;

@@ -63,7 +63,8 @@ static void start(ps_cli *cli, void *arg)
     request.worker_processes = (uint32_t)s->processes;
     request.pservers = (uint32_t)s->pservers;
     request.checkpoint_ms = (uint32_t)(s->within_us / 1000);
-    cli->general.timeout_us += s->within_us; /* the answer comes when the checkpoint is stored */
+    /* the coordinator answers when the checkpoint is stored */
+    cli->general.timeout_us += s->within_us;
     ps_cli_call(cli, "ScaleJob", &request.base, on_job, cli);
 }
 

@@ -173,7 +173,8 @@ void ps_show_worker(const Psgd__V1__Job *job, const Psgd__V1__WorkerProgress *wo
 {
     char loss[PS_SHOW_BYTES], accuracy[PS_SHOW_BYTES] = "";
 
-    if (!isnan(worker->accuracy)) { /* only classes have an accuracy */
+    /* NaN: the job does not predict classes, so there is no accuracy */
+    if (!isnan(worker->accuracy)) {
         snprintf(accuracy, sizeof accuracy, "  acc %.3f", worker->accuracy);
     }
     snprintf(text, cap, "  worker %u %s  step %llu  loss %s%s  waited %.1f s%s%s", worker->rank,

@@ -48,7 +48,8 @@ const char *ps_show_number(double value, int digits, char text[PS_SHOW_BYTES])
     return text;
 }
 
-/* Returns whether a character of n bytes controls the terminal, or the direction of writing. */
+/* Returns whether a character of n bytes in UTF-8 controls the terminal or the direction of
+ * writing, or is invisible. */
 static bool is_deceptive(const unsigned char *c, size_t n)
 {
     switch (n) {
@@ -61,7 +62,7 @@ static bool is_deceptive(const unsigned char *c, size_t n)
                 (c[2] == 0x8e || c[2] == 0x8f || (c[2] >= 0xa8 && c[2] <= 0xae))) ||
                (c[0] == 0xe2 && c[1] == 0x81 && c[2] >= 0xa6 && c[2] <= 0xa9) ||
                (c[0] == 0xef && c[1] == 0xbb && c[2] == 0xbf);
-    default: /* U+E0000 to U+E007F: tags, which are not seen */
+    default: /* U+E0000 to U+E007F: invisible tags */
         return c[0] == 0xf3 && c[1] == 0xa0 && (c[2] == 0x80 || c[2] == 0x81);
     }
 }
@@ -99,7 +100,7 @@ static void bar(double share, char *text, size_t width)
     text[width + 2] = '\0';
 }
 
-/* Writes "up 4.1 MB (4.0x less)". The factor compares with float32. */
+/* Writes how much was sent, as "up 4.1 MB (4.0x less)": "less" compares with float32 values. */
 static void carried(const char *way, uint64_t bytes, uint64_t float32, bool is_short, char *text,
                     size_t cap)
 {
@@ -118,7 +119,7 @@ static void remaining(double seconds, char *text, size_t cap)
 {
     unsigned long s = seconds < 0.5 || seconds > 360000 ? 0 : (unsigned long)(seconds + 0.5);
 
-    if (s == 0) { /* unknown or not useful */
+    if (s == 0) { /* unknown, over, or too long to be useful */
         text[0] = '\0';
     } else if (s < 100) {
         snprintf(text, cap, "ETA %lu s", s);
@@ -145,7 +146,7 @@ typedef enum part {
     PARTS
 } part;
 
-/* Parts to leave out, in this order, if short forms do not fit either. */
+/* Parts of the line that are left out, in this order, if it is too wide even with short forms. */
 static const part expendable[] = {P_WORKERS, P_BAR, P_RATE,     P_DOWN,
                                   P_UP,      P_ETA, P_ACCURACY, P_WAITS};
 
@@ -154,7 +155,8 @@ static void fill_parts(const Psgd__V1__Progress *p, bool is_short, char parts[PA
     double share = p->total_steps == 0 ? 0 : fmin(1, (double)p->step / (double)p->total_steps);
     char rate[PS_SHOW_BYTES], loss[PS_SHOW_BYTES];
 
-    bool computes = p->epoch == 0 && p->total_steps > 0; /* partitions, which have no loss */
+    /* a job that computes partitions; it has no loss */
+    bool computes = p->epoch == 0 && p->total_steps > 0;
 
     bar(share, parts[P_BAR], is_short ? BAR_SHORT : BAR);
     snprintf(parts[P_STEP], PART_BYTES, "%3.0f%% %s%llu/%llu", share * 100,
@@ -167,7 +169,8 @@ static void fill_parts(const Psgd__V1__Progress *p, bool is_short, char parts[PA
         snprintf(parts[P_LOSS], PART_BYTES, "loss %s",
                  ps_show_number(p->loss, is_short ? 3 : 4, loss));
     }
-    if (!computes && !isnan(p->accuracy)) { /* only classes have an accuracy */
+    /* NaN: the job does not predict classes, so there is no accuracy */
+    if (!computes && !isnan(p->accuracy)) {
         snprintf(parts[P_ACCURACY], PART_BYTES, "acc %.3f", p->accuracy);
     }
     parts[P_RATE][0] = '\0';
@@ -189,7 +192,7 @@ static void fill_parts(const Psgd__V1__Progress *p, bool is_short, char parts[PA
     }
 }
 
-/* Returns the columns of the line with `gap` spaces between parts. */
+/* Returns how many columns the line has with `gap` spaces between its parts. */
 static size_t columns_of(char parts[PARTS][PART_BYTES], size_t gap)
 {
     size_t n = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* take_checkpoint.c - psgd checkpoint JOB: takes one now. */
+/* take_checkpoint.c - psgd checkpoint JOB: takes a checkpoint of a running job now. */
 #include "clients/psgd/show.h"
 
 #include <stdio.h>

@@ -28,7 +28,7 @@ static const ps_option options[] = {
     PS_OPTION_END,
 };
 
-/* Describes a token. */
+/* Returns a token as JSON: id, principal, end and whether it is still valid. */
 static json_t *describe(const ps_token *t)
 {
     char who[PS_PRINCIPAL_TEXT_BYTES], until[PS_PKI_TIME_BYTES];

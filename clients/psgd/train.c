@@ -26,13 +26,13 @@ typedef struct training {
     ps_cli *cli;
     ps_plan *plan;
     ps_inprocess_job *local;
-    ps_inprocess_compute *computing; /* in its place, of a job that computes */
+    ps_inprocess_compute *computing; /* instead of `local` for a job that computes */
     ps_live live;
     ps_timer tick;
     ps_event over;
     ps_train_trackers trackers;
-    int64_t waits_until_us; /* for trackers, when the job is over */
-    ps_status status;       /* how it ended */
+    int64_t waits_until_us; /* end of the wait for trackers after the job's end */
+    ps_status status;       /* how the job has ended */
     uint64_t sequence;      /* number of the newest event that was shown */
     char id[ID_BYTES];
 } training;
@@ -71,7 +71,7 @@ static void note_violation(void *arg, const char *field, const char *text)
     ps_error_violate(arg, field, "%s", text);
 }
 
-/* Refuses the fields of checkpoints and recovery, which one process cannot obey. */
+/* Refuses a job with fields about checkpoints and recovery, because they need services. */
 static ps_status refuse_service_fields(const Psgd__V1__JobSpec *spec, ps_error *error)
 {
     const Psgd__V1__RecoverySpec *r = spec->recovery;
@@ -207,13 +207,13 @@ static bool prepare(ps_cli *cli, void *arg)
     if (t->out == NULL) {
         t->out = t->job_id;
     }
-    /* the job's log goes to a file, not to the terminal */
+    /* quiet: the job writes its log to a file, and the terminal shows progress */
     ps_log_init("psgd", PS_LOG_INFO, PS_LOG_JSON);
     ps_log_set_quiet(true);
     return true;
 }
 
-/* Writes a shape as 128x784. */
+/* Writes a shape such as "128x784" to `text` and returns it. */
 static const char *show_shape(const ps_shape *shape, char text[PS_SHOW_BYTES])
 {
     size_t n = 0;
@@ -421,7 +421,7 @@ static void show_end(const training *t, const Psgd__V1__Job *job)
     printf("in        %s\n", t->out);
 }
 
-/* Shows how the job ended and ends the program. */
+/* Prints how the job has ended, and ends the program with the exit code for that. */
 static void end(training *t, const ps_status *st)
 {
     ps_cli *cli = t->cli;
@@ -443,7 +443,7 @@ static void end(training *t, const ps_status *st)
     ps_cli_end(cli, code);
 }
 
-/* Ends when the trackers have all, or after a while. */
+/* Ends the program when the trackers have everything, or waits_until_us has passed. */
 static void on_wait(ps_event *self, bool ok)
 {
     training *t = PS_CONTAINER_OF(self, training, tick.event);
@@ -474,7 +474,7 @@ static void on_over(ps_event *self, bool ok)
     on_wait(&t->tick.event, true);
 }
 
-/* Called on a worker's thread. */
+/* Posts `over` to the loop; called on a worker's thread when the job is over. */
 static void post_over(void *arg)
 {
     training *t = arg;
@@ -482,7 +482,7 @@ static void post_over(void *arg)
     ps_loop_post(t->cli->loop, &t->over);
 }
 
-/* Shows progress until the job is over. */
+/* Prepares the events by which progress is shown until the job is over. */
 static void follow(training *t)
 {
     t->over.fire = on_over;

@@ -36,7 +36,7 @@ static void add_codec(ps_text_table *table, const char *name, double bits, doubl
     add_cell(table, "%.2f", decode_ns);
 }
 
-/* Shows what a codec costs, beside built-in ones. */
+/* Adds lines to the table: what the codec of the file costs, and built-in codecs for comparison. */
 static void show_codec(code *c, const char *name, const ps_script_measure *m)
 {
     static const char *const head[] = {"CODEC", "BITS", "ERROR", "ENCODE NS", "DECODE NS"};
@@ -64,7 +64,8 @@ static void show_codec(code *c, const char *name, const ps_script_measure *m)
     }
 }
 
-/* Tries a file. Returns false after a message if it is no plugin. */
+/* Describes and measures the plugin in a file of code. Returns false after a message if the file
+ * holds no plugin. */
 static bool try_file(code *c, const char *path)
 {
     const char *slash = strrchr(path, '/');

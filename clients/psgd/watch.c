@@ -41,7 +41,7 @@ static void show_end(const ps_watch *w, const Psgd__V1__Job *job)
     printf("  %s get %s\n", self, w->job_id);
 }
 
-/* Shows the job at its end, or when the user stops watching. */
+/* Shows the job from GetJob's answer, when it has ended or the user stops watching. */
 static void on_job(void *arg, const ps_error *error, const ProtobufCMessage *reply)
 {
     ps_watch *w = arg;
@@ -74,14 +74,14 @@ static void ask_for_job(ps_watch *w)
 
     w->is_over = true;
     if (w->is_asking) {
-        return; /* on_workers asks */
+        return; /* on_workers calls this again, when GetJob for the workers was answered */
     }
 
     request.job_id = w->job_id;
     ps_cli_call(w->cli, "GetJob", &request.base, on_job, w);
 }
 
-/* Shows the workers. After a failure they are requested again later. */
+/* Shows the workers from GetJob's answer. After a failure the next event asks again. */
 static void on_workers(void *arg, const ps_error *error, const ProtobufCMessage *reply)
 {
     const Psgd__V1__GetJobResponse *answer = (const Psgd__V1__GetJobResponse *)reply;
@@ -106,7 +106,7 @@ static void on_workers(void *arg, const ps_error *error, const ProtobufCMessage 
     }
 }
 
-/* Asks for the workers, as often as progress is shown off a terminal. */
+/* Calls GetJob for the workers, at most once in PS_LIVE_PERIOD_US. */
 static void ask_for_workers(ps_watch *w)
 {
     Psgd__V1__GetJobRequest request = PSGD__V1__GET_JOB_REQUEST__INIT;
@@ -123,7 +123,7 @@ static void ask_for_workers(ps_watch *w)
     ps_cli_call(w->cli, "GetJob", &request.base, on_workers, w);
 }
 
-/* Shows the losses after which the job goes on, each once. */
+/* Shows the job's recoveries from losses, each once. */
 static void show_recoveries(ps_watch *w, const Psgd__V1__Job *job)
 {
     char text[sizeof w->shown];
@@ -139,7 +139,7 @@ static void show_recoveries(ps_watch *w, const Psgd__V1__Job *job)
     }
 }
 
-/* Shows what trackers do not take, each once. */
+/* Shows the messages of trackers about what they have not accepted, each once. */
 static void show_trackers(ps_watch *w, const Psgd__V1__Job *job)
 {
     char text[sizeof w->shown];
@@ -153,7 +153,7 @@ static void show_trackers(ps_watch *w, const Psgd__V1__Job *job)
     }
 }
 
-/* Returns a metric of the job's result; NaN if it has none. */
+/* Returns the metric `name` of the job's result, or NaN if the result does not have it. */
 static double result_of(const Psgd__V1__Job *job, const char *name)
 {
     for (size_t i = 0; i < job->n_result; i++) {
@@ -339,7 +339,8 @@ static const ps_option options[] = {
     PS_OPTION_BOOL(ps_watch, with_curves, .name = "curves",
                    .help = "draw loss and accuracy on the terminal, in Braille, or in ASCII if "
                            "the locale has no UTF-8"),
-    PS_OPTION_BOOL(ps_watch, no_next, .name = "no-next"), /* for psgd launch: nothing stays */
+    /* for psgd launch: advises no further commands, as no coordinator stays */
+    PS_OPTION_BOOL(ps_watch, no_next, .name = "no-next"),
     PS_OPTION_END,
 };
 
