@@ -344,8 +344,7 @@ static ps_status read_control(psgd_worker *w, psgd_step *out)
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
         return ps_ok();
     }
-    /* psgd-worker has ended. Nothing is to be closed: it sends descriptors only with whole messages
-     */
+    /* psgd-worker has ended. It sends descriptors only with whole messages: none is to be closed */
     if (n != (ssize_t)sizeof m) {
         return ps_fail(PS_UNAVAILABLE, "psgd-worker has ended; its log, on stderr, says why");
     }

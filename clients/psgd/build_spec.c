@@ -127,7 +127,7 @@ static ProtobufCMessage *at_path(ProtobufCMessage *message, const char *path)
 }
 
 /* Removes the numbers of the choice at `path` if the flag names another plugin: they belong to the
- * plugin before. An assignment's redundancy stays if the new one has redundancy too. */
+ * plugin before. Those of an assignment with redundancy stay if the new one has redundancy too. */
 static void drop_numbers(Psgd__V1__JobSpec *spec, const char *path, const char *name)
 {
     Psgd__V1__Choice *choice = (Psgd__V1__Choice *)at_path(&spec->base, path);

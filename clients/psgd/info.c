@@ -149,7 +149,7 @@ static void show_plugins(const Psgd__V1__GetServerInfoResponse *info, const char
 static void show_disk(const Psgd__V1__DiskInfo *disk)
 {
     if (disk->free_bytes == UINT64_MAX) {
-        return; /* unknown: the coordinator has not looked at the disk yet */
+        return; /* all ones: the free space is unknown, so nothing is shown */
     }
     printf("disk        %" PRIu64 " MiB free", disk->free_bytes >> 20);
     if (disk->is_low) {

@@ -31,7 +31,7 @@ enum {
     FDS_OF_SERVICE = 3,
     FDS_OWN = 3,
     LIVE_US = 1000000, /* between two signs of life */
-    GRACE_US = 3000000 /* time that services have to end after SIGTERM */
+    GRACE_US = 3000000 /* time that nodes have to end after SIGTERM */
 };
 
 typedef struct service {

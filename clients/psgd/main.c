@@ -276,7 +276,7 @@ static void print_version(const ps_command *command)
     ps_strbuf text = {0};
     ps_command psgd = *command;
 
-    psgd.name = "psgd"; /* the program's name, without that of the subcommand */
+    psgd.name = "psgd"; /* the version is that of psgd, not of the subcommand */
     ps_config_version(&psgd, info->kernels, &text);
     fputs(ps_strbuf_text(&text), stdout);
     ps_strbuf_fini(&text);

@@ -95,8 +95,8 @@ static void on_list(void *arg, const ps_error *error, const ProtobufCMessage *re
     }
 }
 
-/* Returns whether a training report is among the files. While a job trains it has only
- * timelines. */
+/* Returns whether a training report is among the files. While a job trains it has timelines at
+ * most. */
 static bool has_reports(const ps_fetch *fetch)
 {
     bool has = false;

@@ -86,7 +86,8 @@ static void on_job(void *arg, const ps_error *error, const ProtobufCMessage *rep
     pservers = r->pservers > 0 ? (uint32_t)r->pservers : answer->job->scaled_pservers;
     if (processes > 0) {
         spec.worker_processes = processes;
-        spec.workers_max = 0; /* an older name of worker_processes */
+        /* it means the same as worker_processes, and must not contradict it */
+        spec.workers_max = 0;
         spec.workers_min =
             spec.workers_min < spec.worker_processes ? spec.workers_min : spec.worker_processes;
     }

@@ -100,7 +100,8 @@ static void bar(double share, char *text, size_t width)
     text[width + 2] = '\0';
 }
 
-/* Writes how much was sent, as "up 4.1 MB (4.0x less)": "less" compares with float32 values. */
+/* Writes the bytes that went one way, as "up 4.1 MB (4.0x less)": "less" than with float32
+ * values. */
 static void carried(const char *way, uint64_t bytes, uint64_t float32, bool is_short, char *text,
                     size_t cap)
 {

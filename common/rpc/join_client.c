@@ -278,8 +278,8 @@ ps_status ps_join_local_host(const char *address, char out[PS_LOCAL_HOST_BYTES])
     }
     st = ps_fail(PS_UNAVAILABLE, "%s cannot be reached from here", address);
     for (struct addrinfo *at = list; at != NULL && !ps_is_ok(&st); at = at->ai_next) {
-        /* a datagram socket that sends nothing: connect() finds the route, and so the own address
-         */
+        /* a datagram socket, which sends nothing: connect() finds the route, and so the own
+         * address */
         fd = socket(at->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
         if (fd >= 0 && connect(fd, at->ai_addr, at->ai_addrlen) == 0 &&
             getsockname(fd, (struct sockaddr *)&local, &size) == 0 &&
