@@ -19,7 +19,7 @@
 
 enum {
     SERIAL_BITS = 127,   /* at most 16 bytes, and never negative */
-    LISTED_MAX = 100000, /* about 4 KiB of memory each */
+    LISTED_MAX = 100000, /* most certificates of a list; each takes about 4 KiB of memory */
     CRL_VALID_S = 10 * 365 * 86400,
     LOCK_TRIES = 250, /* others hold the lock for milliseconds: gives up after 5 s */
     LOCK_PAUSE_MS = 20
@@ -232,7 +232,8 @@ ps_status ps_authority_create(const char *dir, int64_t valid_s, ps_certificate *
         st = ps_x509_facts("root.pem", root, true, facts);
     }
     if (ps_is_ok(&st)) {
-        st = write_file(dir, "root.pem", &root_pem); /* first: without a key it is no authority */
+        /* written first: a folder without root.key is no authority yet */
+        st = write_file(dir, "root.pem", &root_pem);
     }
     if (ps_is_ok(&st)) {
         st = write_file(dir, "root.key", &key_pem);
@@ -250,7 +251,8 @@ ps_status ps_authority_create(const char *dir, int64_t valid_s, ps_certificate *
     return st;
 }
 
-/* Makes a certificate. Users cannot serve: theirs are for clients only. */
+/* Makes a certificate for `subject`. Those of nodes and coordinators are for servers and clients;
+ * those of users are for clients only. */
 static ps_status issue(authority *a, const ps_subject *subject, EVP_PKEY *key, int64_t valid_s,
                        X509 **out)
 {
@@ -454,8 +456,8 @@ typedef struct revoking {
     size_t count;
 } revoking;
 
-/* Revokes the certificate if it is meant. Expired ones too: a connection that began with one may
- * still be open. */
+/* Revokes certificate `c` if r->which means it and it is not revoked yet. Expired ones are revoked
+ * too: a connection that began with one may still be open. */
 static ps_status revoke_one(void *arg, const ps_certificate *c)
 {
     revoking *r = arg;
@@ -486,7 +488,8 @@ static bool sign_crl(authority *a, const ASN1_TIME *now, const ASN1_TIME *later)
            X509_CRL_sign(a->crl, a->key, EVP_sha256()) > 0;
 }
 
-/* Revokes what `which` means, in memory. */
+/* Adds the certificates that `which` means to the list of revoked ones, and signs the list; in
+ * memory only. *count is how many were added. */
 static ps_status revoke_all(authority *a, const char *which, size_t *count)
 {
     time_t now = time(NULL);

@@ -2,8 +2,8 @@
 /* join.c - see join.h.
  *
  * A line of join-tokens is "PRINCIPAL END DIGEST open|used": END in seconds since 1970, DIGEST the
- * SHA-256 of the secret. A line stays for an hour after its end, so that who comes too late, or a
- * second time, learns why.
+ * SHA-256 of the secret. A line stays for an hour after its end, so that a node that uses the token
+ * too late, or a second time, is told why it is refused.
  */
 #include "common/pki/join.h"
 
@@ -22,7 +22,8 @@
 
 enum {
     HEX = PS_SHA256_HEX_BYTES - 1,
-    LINES_MAX = 4 * PS_JOIN_TOKENS_MAX, /* with those that were used or have ended */
+    /* most lines, including tokens that were used or have ended */
+    LINES_MAX = 4 * PS_JOIN_TOKENS_MAX,
     FILE_MAX_BYTES = LINES_MAX * 200,
     KEPT_S = 3600
 };
@@ -115,7 +116,8 @@ static ps_status read_line(const char *what, const char *text, line *out)
     return ps_wrap(ps_principal_parse(who, &out->who), "%s", what);
 }
 
-/* Reads the lines that are still of use. */
+/* Reads the lines of join-tokens, without those whose tokens ended more than KEPT_S ago. A missing
+ * file has none. */
 static ps_status read_lines(const char *path, int64_t now_s, lines *out)
 {
     char *text = NULL, *at, *next;
@@ -162,7 +164,8 @@ static ps_status write_lines(const char *path, const lines *all)
     return st;
 }
 
-/* Forgets the line that ended first among those that cannot be used any more. */
+/* Removes the line that ended first among those whose tokens were used or have ended. Returns false
+ * if there is none. */
 static bool forget_one(lines *all, int64_t now_s)
 {
     size_t found = LINES_MAX;
@@ -273,7 +276,7 @@ ps_status ps_join_tokens_end(const char *dir, const char *which, size_t *count)
     return st;
 }
 
-/* Returns whether a token's line may be used by `who` now. */
+/* Checks that `who` may use the token of a line now. `l` is NULL if no line has the token. */
 static ps_status check_line(const line *l, const ps_principal *who, int64_t now_s)
 {
     char has[PS_PRINCIPAL_TEXT_BYTES], asked[PS_PRINCIPAL_TEXT_BYTES], end[PS_PKI_TIME_BYTES];
@@ -305,11 +308,12 @@ static ps_status check_line(const line *l, const ps_principal *who, int64_t now_
 typedef struct use {
     const char *dir, *secret;
     const ps_principal *who;
-    bool is_look; /* the token is not used up yet */
+    bool is_look; /* the token is only checked, and not used up */
 } use;
 
-/* Uses up the token, if `who` may and it is no look. It is used up even if no certificate can be
- * issued then: rather a token too few than one that works twice. With the lock. */
+/* Checks that u->who may use the token and, unless it is only a look, marks it as used. It stays
+ * used even if no certificate can be issued afterwards, because a token must never work twice.
+ * Called with the lock. */
 static ps_status use_token(void *arg)
 {
     const use *u = arg;
@@ -324,7 +328,8 @@ static ps_status use_token(void *arg)
         all = ps_xcalloc(1, sizeof *all);
         st = read_lines(path, now_s, all);
     }
-    for (size_t i = 0; ps_is_ok(&st) && i < all->count; i++) { /* all of them: constant time */
+    /* compares all lines, so that the time taken tells nothing */
+    for (size_t i = 0; ps_is_ok(&st) && i < all->count; i++) {
         if (CRYPTO_memcmp(all->items[i].digest, digest, HEX) == 0) {
             found = &all->items[i];
         }
@@ -340,7 +345,8 @@ static ps_status use_token(void *arg)
     return st;
 }
 
-/* Returns why a token may not be used, before the authority's key is read for it. */
+/* Checks whether a token may be used, without using it up: the authority's key is read only for a
+ * token that may. */
 static ps_status look_at_token(use u)
 {
     int lock = -1;
