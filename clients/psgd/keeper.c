@@ -39,7 +39,7 @@ typedef struct service {
     char tls_dir[PS_PATH_MAX];
     /* fingerprint of the root that the service's certificate must have; NULL: no TLS */
     char *fingerprint;
-    char **argv;       /* ends with NULL */
+    char **argv; /* ends with NULL */
     ps_child child;
     ps_strbuf out, log;
     bool is_coordinator;

@@ -32,9 +32,9 @@ static struct {
     void *arg;
     /* guards kept and kept_end; not `lock`, because a sink may log while it holds that */
     pthread_mutex_t kept_lock;
-    char *kept;                /* ring of kept_cap bytes: byte i is at i % kept_cap */
-    uint64_t kept_end;         /* number of bytes that were ever put into the ring */
-    size_t kept_cap;           /* set before threads start; 0: no line is kept */
+    char *kept;        /* ring of kept_cap bytes: byte i is at i % kept_cap */
+    uint64_t kept_end; /* number of bytes that were ever put into the ring */
+    size_t kept_cap;   /* set before threads start; 0: no line is kept */
 } the_log = {.service = "psgd",
              .level = PS_LOG_INFO,
              .lock = PTHREAD_MUTEX_INITIALIZER,

@@ -15,8 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Creates a channel to `at`, an address as gRPC names it; `target` is the address for messages. Takes
- * over one reference to `creds`, and `expected` (NULL: none). */
+/* Creates a channel to `at`, an address as gRPC names it; `target` is the address for messages.
+ * Takes over one reference to `creds`, and `expected` (NULL: none). */
 static ps_channel *create_at(ps_loop *loop, const char *at, const char *target,
                              grpc_channel_credentials *creds, ps_tls_expected *expected)
 {
