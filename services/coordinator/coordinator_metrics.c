@@ -93,7 +93,8 @@ static void add_phases(const ps_coordinator *c, ps_strbuf *out)
     }
 }
 
-/* Adds when the last checkpoint of each job was stored, where that is known. */
+/* Adds a gauge of when the last checkpoint of each job was stored, if this process has stored
+ * one. */
 static void add_checkpoints(const ps_coordinator *c, ps_strbuf *out)
 {
     static const char name[] = "psgd_job_checkpoint_timestamp_seconds";
@@ -228,7 +229,7 @@ static void add_nodes(const ps_coordinator *c, int64_t now_us, ps_strbuf *out)
     }
 }
 
-/* Adds when the certificates of nodes end, of those that have one. */
+/* Adds a gauge of when the certificate of each node ends, for nodes that have one. */
 static void add_certificates(const ps_coordinator *c, ps_strbuf *out)
 {
     static const char name[] = "psgd_node_certificate_expiry_timestamp_seconds";

@@ -25,7 +25,7 @@ static bool is_training(const ps_attempt *a)
            a->commit.state == PSGD__V1__JOB_STATE__JOB_STATE_RUNNING;
 }
 
-/* Ends the timeline and tells who waits. */
+/* Ends the timeline and tells the result to the call that waits for it. */
 static void end(ps_attempt *a, const ps_status *result, const char *name)
 {
     ps_trace_wait *wait = a->trace.wait;

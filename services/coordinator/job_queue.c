@@ -52,7 +52,8 @@ static const char **held_addresses(const ps_coordinator *c)
     return held;
 }
 
-/* Counts the idle nodes: at the beginning, and after a job has taken some. */
+/* Counts the idle nodes and drops the list of held addresses. Call it at the beginning of a pass,
+ * and after a job has taken nodes. */
 static void count_again(look *l)
 {
     ps_schedule_count(&l->c->nodes, l->now_us, &l->idle);

@@ -212,7 +212,7 @@ typedef struct program {
     ps_joins *joins;                    /* NULL: nobody may join */
     int64_t checkpoint_us;
     ps_event stop;  /* posted by the first signal */
-    ps_event saved; /* posted when no last checkpoint is awaited */
+    ps_event saved; /* posted when all last checkpoints are stored or given up */
     ps_event down;  /* posted when the server is down */
     ps_signals signals;
     ps_supervisor supervisor;

@@ -287,8 +287,8 @@ static tracked *begin(ps_trackers *t, const ps_live *live, const Psgd__V1__Job *
     return job;
 }
 
-/* Tells the trackers the end of the job and of its files, and forgets the job. What they have not
- * received yet is still sent. */
+/* Tells the trackers the end of the job and where its files are, and forgets the job. What they
+ * have not received yet is still sent. */
 static void end(ps_trackers *t, tracked *job, const Psgd__V1__Job *msg)
 {
     char folder[PS_FOLDER_MAX];

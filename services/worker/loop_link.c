@@ -37,7 +37,7 @@ struct ps_loop_rank {
     int memory_fd;
     int fd, theirs; /* ends of the rank's socket; theirs is -1 after the start */
     size_t bytes, param_count,
-        state_bytes; /* the program may write into the memory: its sizes are not read */
+        state_bytes; /* copies: the program may overwrite those in `memory` */
     ps_loop_memory *memory;
     float *weights; /* in the memory */
     ps_foreign_loop ops;

@@ -419,7 +419,7 @@ void ps_rank_hold(ps_rank *r)
     if (r->is_training) {
         (void)ps_gate_hold(ps_exchange_gate(r->exchange));
     } else if (r->held_at == 0) {
-        r->held_at = r->session.plan->total_clocks; /* it ended with the job's last clock */
+        r->held_at = r->session.plan->total_clocks; /* not held: all clocks are done */
     }
 }
 

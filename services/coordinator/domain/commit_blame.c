@@ -186,7 +186,7 @@ static bool can_spare(const ps_commit *c)
     return c->conf.survives_loss && has_other;
 }
 
-/* Ends the attempt because of the culprits, or goes on without them. */
+/* Goes on without the culprits if can_spare() allows it; else ends the attempt because of them. */
 static void accuse(ps_commit *c, int64_t now_us)
 {
     char what[PS_COMMIT_MESSAGE_MAX] = "";

@@ -179,7 +179,7 @@ static void publish(ps_live *job, Psgd__V1__JobEventKind kind, bool is_relaxed)
     ps_live_change *ch;
 
     if (job->decisions > 0) {
-        job->later = kind; /* after the decision is stored, because it changes what is shown */
+        job->later = kind; /* published when the decision is stored, which changes what is shown */
         return;
     }
     if (job->events >= EVENTS_MAX && kind != PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_STATE) {

@@ -73,7 +73,7 @@ typedef struct curve {
     char *job_id;
     int64_t began_us;
     uint64_t used;                /* when it got its last point, in the order of all */
-    bool is_whole;                /* it is from the reports */
+    bool is_whole;                /* made of the reports of a job that is over */
     line *lines[PS_CURVE_ROUNDS]; /* PS_CURVE_TESTS: NULL unless it is whole */
     rounds rounds;                /* without ranks unless it is whole */
 } curve;

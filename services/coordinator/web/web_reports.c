@@ -76,7 +76,7 @@ static void on_end(void *arg, const ps_error *error)
     if (ps_is_ok(&error->status) && !web->is_draining) {
         read_part(web);
     } else {
-        finish(web, false); /* those who wait see what was seen while the job trained */
+        finish(web, false); /* those who wait get the curve from when the job trained */
     }
 }
 
