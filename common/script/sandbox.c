@@ -143,6 +143,7 @@ static uint32_t turn_of(const ps_sandbox *s)
  * deadline is looked at each time. */
 static bool wait_done(ps_sandbox *s, int64_t deadline_us)
 {
+    ps_sandbox_spin(s->shared, PS_SANDBOX_DONE);
     for (uint32_t turn; (turn = turn_of(s)) != PS_SANDBOX_DONE;) {
         int64_t left_us = deadline_us - ps_clock_us();
         struct timespec look_at = {.tv_nsec = left_us * 1000 < LOOK_NS ? left_us * 1000 : LOOK_NS};
