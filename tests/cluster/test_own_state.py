@@ -194,7 +194,7 @@ class OwnState(harness.ClusterTest):
                 out, err = program.communicate(timeout=60)
                 self.assertEqual(out.splitlines(), texts, err)
         for fields, text in (({"program_state_mib": 5000}, "spec.program_state_mib: is 5000; 0 to 4096 are allowed"),
-                             ({"recovery": {"replicas": 2}, "pservers": 2}, "no powersgd or program_state_mib"),
+                             ({"recovery": {"replicas": 2}, "pservers": 2}, "no program_state_mib"),
                              ({"title": "t", "model": {"preset": "mlp"}, "data": {"name": "mnist"}, "optimizer": {}, "checkpoint": None},
                               "spec.program_state_mib: is 1; without programs only 0 is allowed")):
             with self.subTest(fields=fields), self.assertRaises(grpc.RpcError) as refused:
