@@ -5,7 +5,8 @@
     PSGD_BIN=build/bin PSGD_LIBRARY=build/lib/libpsgd.so.0 PSGD_DATA=/srv/data tests/bench/own_loop.py [--mbit N] [NAME[:BLOCK] ...]
 
 Trains the networks of clients/examples/pytorch, `mnist` and `char_transformer`, two processes of one thread each, with the
-same samples a step, by both in turns, and prints the median time of a step and the ratio. With --mbit each worker has a
+same samples a step, by both in turns, and prints the median time of a step, the mean loss of the last fifth of the steps,
+and the ratio of times. With --mbit each worker has a
 link of so many Mbit/s in a network namespace of its own (needs root, `ip` and `tc`), and psgd is measured with several
 codecs. DistributedDataParallel averages gradients and each process steps; psgd's server steps.
 """
@@ -41,24 +42,27 @@ def network(name):
             lambda net, x, y: F.cross_entropy(net(x).flatten(0, 1), y.flatten()), text)
 
 
-def say_steps(times, warm):
-    """Prints the median milliseconds from one step to the next."""
-    gaps = [1e3 * (b - a) for a, b in zip(times[warm:], times[warm + 1:])]
-    print(f"ms {statistics.median(gaps):.2f}", flush=True)
+def say_steps(times, losses):
+    """Prints the median milliseconds from one step to the next, without the first fifth, and the mean loss of the last fifth."""
+    fifth = len(times) // 5
+    gaps = [1e3 * (b - a) for a, b in zip(times[fifth:], times[fifth + 1:])]
+    print(f"said {statistics.median(gaps):.2f} {statistics.mean(losses[-fifth:]):.4f}", flush=True)
 
 
 def as_worker(name, block, steps, coordinator, host):
     import psgd.torch
 
     net, loss_of, data = network(name)
-    times = []
+    times, losses = [], []
     with psgd.torch.join(net, "bench", coordinator=coordinator, listen=f"{host}:0", timeout=120,
                          insecure=host != "127.0.0.1") as optimizer:
         for x, y in optimizer.batches(data):
-            loss_of(net, x, y).backward()
+            loss = loss_of(net, x, y)
+            loss.backward()
             optimizer.step()
             times.append(time.monotonic())
-    say_steps(times, steps // 5)
+            losses.append(float(loss))
+    say_steps(times, losses)
 
 
 def as_ddp(name, block, steps, rank, address):
@@ -70,7 +74,7 @@ def as_ddp(name, block, steps, rank, address):
     net = torch.nn.parallel.DistributedDataParallel(net)
     optimizer = torch.optim.Adam(net.parameters(), lr=0.001)
     sampler = torch.utils.data.DistributedSampler(data, 2, rank)
-    times = []
+    times, losses = [], []
     while len(times) < steps:
         for x, y in torch.utils.data.DataLoader(data, batch_size=block, sampler=sampler):
             loss = loss_of(net, x, y)
@@ -78,9 +82,10 @@ def as_ddp(name, block, steps, rank, address):
             loss.backward()
             optimizer.step()
             times.append(time.monotonic())
+            losses.append(float(loss))
             if len(times) == steps:
                 break
-    say_steps(times, steps // 5)
+    say_steps(times, losses)
     dist.destroy_process_group()
 
 
@@ -91,12 +96,18 @@ def choice(name, **params):
 ADAM = {"optimizer": {"rule": choice("adam", lr=0.001)}}
 FED = {"error_feedback": 1}
 LOCAL = {"update": choice("dqlosp", steps=1), "optimizer": {"local": choice("adam", lr=0.001)}}
+def both_ways(name, **params):
+    return {"codec": {"up": choice(name, **params), "down": choice(name, **params)}}
+
+
 METHODS = {
     "f32": ADAM,
-    "f16": {**ADAM, "codec": {"up": choice("f16"), "down": choice("f16")}},
-    "int8": {**ADAM, "codec": {"up": choice("int8"), "down": choice("int8")}},
-    "1-bit + EF": {**LOCAL, "codec": {"up": choice("sign", **FED), "down": choice("sign", **FED)}},
-    "top-k 1 % + EF": {**LOCAL, "codec": {"up": choice("topk", fraction=0.01, **FED), "down": choice("topk", fraction=0.01, **FED)}},
+    "f16": {**ADAM, **both_ways("f16")},
+    "int8": {**ADAM, **both_ways("int8")},
+    "1-bit + EF": {**LOCAL, **both_ways("sign", **FED)},
+    "top-k 1 % + EF": {**LOCAL, **both_ways("topk", fraction=0.01, **FED)},
+    "top-k 0.3 % + EF": {**LOCAL, **both_ways("topk", fraction=0.003, **FED)},
+    "top-k 0.1 % + EF": {**LOCAL, **both_ways("topk", fraction=0.001, **FED)},
 }
 
 
@@ -110,7 +121,7 @@ class Bench:
         self.cluster = harness.Cluster(workers=0, pservers=1, **place)
 
     def run(self, *arguments):
-        """Runs both processes of a measurement; returns the mean of what they say."""
+        """Runs both processes of a measurement; returns the means of what they say: milliseconds a step, loss."""
         started = []
         for i in range(2):
             inside = self.links.within(self.network, f"worker-{i}") if self.network else []
@@ -121,7 +132,7 @@ class Bench:
                      "PSGD_WORKER": str(pathlib.Path(os.environ["PSGD_BIN"]) / "psgd-worker"), "PYTHONPATH": str(HERE.parents[2] / "clients/python")}))
         said = [p.communicate(timeout=590)[0] for p in started]
         assert all(p.returncode == 0 for p in started), said
-        return statistics.mean(float(text.split("ms ")[1]) for text in said)
+        return [statistics.mean(values) for values in zip(*(map(float, text.split("said ")[1].split()) for text in said))]
 
     def psgd(self, name, block, steps, fields):
         import psgd.torch
@@ -129,9 +140,9 @@ class Bench:
         job = self.cluster.submit({
             "title": "bench", "workers": 2, "block_size": block, "epochs": 1000, "max_steps": steps, "data": {"params": {"samples": len(data)}},
             "model": {"foreign": psgd.torch.foreign(net)}, **fields})
-        ms = self.run("worker", name, block, steps, self.cluster.coordinator.address)
-        ended = self.cluster.wait(job.id)
-        return ms, ended
+        said = self.run("worker", name, block, steps, self.cluster.coordinator.address)
+        self.cluster.wait(job.id)
+        return said
 
     def ddp(self, name, block, steps):
         port = 20000 + os.getpid() % 20000 + (time.monotonic_ns() // 1000) % 1000
@@ -142,7 +153,8 @@ def measure(o, network_name):
     bench = Bench(network_name)
     try:
         methods = {name: METHODS[name] for name in o.methods or (METHODS if o.mbit else ("f32", "f16", "int8"))}
-        print("| network | block | DDP, ms a step | psgd | ms a step | times as fast |\n| --- | --- | --- | --- | --- | --- |", flush=True)
+        print("| network | block | DDP, ms a step | loss | psgd | ms a step | loss | times as fast |\n| --- | --- | --- | --- | --- | --- | --- | --- |",
+              flush=True)
         for what in o.names:
             name, _, block = what.partition(":")
             block = int(block or BLOCKS[name])
@@ -150,10 +162,12 @@ def measure(o, network_name):
             for _ in range(o.rounds):
                 ddp.append(bench.ddp(name, block, o.steps))
                 for method, fields in methods.items():
-                    ours[method].append(bench.psgd(name, block, o.steps, fields)[0])
-            for method, ms in ours.items():
-                ratios = [a / b for a, b in zip(ddp, ms)]
-                print(f"| {name} | {block} | {statistics.median(ddp):.1f} | {method} | {statistics.median(ms):.1f} | "
+                    ours[method].append(bench.psgd(name, block, o.steps, fields))
+            (ddp_ms, ddp_loss) = map(statistics.median, zip(*ddp))
+            for method, said in ours.items():
+                ms, loss = map(statistics.median, zip(*said))
+                ratios = [a[0] / b[0] for a, b in zip(ddp, said)]
+                print(f"| {name} | {block} | {ddp_ms:.1f} | {ddp_loss:.3f} | {method} | {ms:.1f} | {loss:.3f} | "
                       f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}) |", flush=True)
     finally:
         bench.cluster.close()
