@@ -5,11 +5,16 @@
 
 #include "common/base/shorten.h"
 #include "common/codec/feedback.h"
+#include "common/codec/parts.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-enum { KEEP_DEFAULT = 3, KEPT_HEAD_BYTES = 128 /* of an encoding, about */ };
+enum {
+    KEEP_DEFAULT = 3,
+    KEPT_HEAD_BYTES = 128, /* of an encoding, about */
+    KEPT_KEY_BYTES = 12    /* of a row's key, shows and clicks, about */
+};
 static const uint64_t steps_max = UINT64_C(1000000000000);
 static const double seconds_min = 1, seconds_max = 1e9;
 
@@ -51,7 +56,8 @@ const char *ps_plan_move_lacks(const ps_plan *plan)
  * contributions to it again. */
 static bool repeats(const ps_plan *plan)
 {
-    return plan->mesh == NULL && ps_plan_move_lacks(plan) == NULL && plan->table_count == 0;
+    return plan->mesh == NULL && ps_plan_move_lacks(plan) == NULL &&
+           plan->layout.slice_count > 0; /* else nobody keeps what ranks say */
 }
 
 bool ps_plan_gives_exact_weights(const ps_plan *plan)
@@ -89,6 +95,7 @@ bool ps_plan_can_carry(const ps_plan *plan)
     const ps_assignment *a = plan->assignment;
 
     if (ps_plan_can_rescue(plan) || !repeats(plan) || plan->spec->program_state_mib > 0 ||
+        plan->table_count > 0 ||
         plan->spec->recovery->on_server_loss != PSGD__V1__LOSS_ACTION__LOSS_ACTION_REPEAT) {
         return false;
     }
@@ -139,10 +146,28 @@ static uint64_t kept_of_slice(const ps_plan *plan, const ps_slice *slice)
     return rank * ((slice->n - 1) / columns + 2 + columns) * sizeof(float);
 }
 
+/* Returns the most bytes of what a rank keeps of the rows of a contribution. */
+static uint64_t kept_of_rows(const ps_plan *plan)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t t = 0; t < plan->table_count; t++) {
+        const ps_plan_table *table = &plan->tables[t];
+        const ps_codec_choice *up = &plan->up[table->variable];
+        uint64_t keys = plan->table_keys, values;
+
+        keys = keys > 0 && keys < table->rows ? keys : table->rows;
+        values = keys * table->width;
+        bytes += KEPT_HEAD_BYTES * (1 + values / PS_CODEC_VALUES) + keys * KEPT_KEY_BYTES +
+                 ps_parts_bytes(up->codec, &up->params, values);
+    }
+    return bytes;
+}
+
 /* Returns the most bytes of what a rank keeps of its contributions to a clock. */
 static uint64_t kept_of_clock(const ps_plan *plan)
 {
-    uint64_t bytes = 0;
+    uint64_t bytes = kept_of_rows(plan);
     uint32_t blocks = 1;
 
     for (uint32_t s = 0; s < plan->layout.slice_count; s++) {
@@ -176,10 +201,14 @@ size_t ps_plan_kept_bytes(const ps_plan *plan)
     return clocks == plan->total_clocks ? (size_t)(of_clock * clocks) : (size_t)most;
 }
 
+bool ps_plan_can_copy(const ps_plan *plan)
+{
+    return plan->table_count == 0 && (ps_plan_can_rescue(plan) || ps_plan_can_carry(plan));
+}
+
 bool ps_plan_has_copies(const ps_plan *plan)
 {
-    return plan->spec->recovery->replicas > 1 && plan->spec->pservers > 1 &&
-           (ps_plan_can_rescue(plan) || ps_plan_can_carry(plan));
+    return plan->spec->recovery->replicas > 1 && plan->spec->pservers > 1 && ps_plan_can_copy(plan);
 }
 
 /* Checks a checkpoint that the job goes on from. */

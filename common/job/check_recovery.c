@@ -64,12 +64,13 @@ static void check_replicas(ps_check *check, const ps_plan *plan, Psgd__V1__Recov
 {
     ps_check_u32(check, "spec.recovery.replicas", &spec->replicas, 1, 1, PS_REPLICAS_MAX);
     if (spec->replicas > 1 && check->count == 0 /* all plugins are known */ &&
-        !ps_plan_can_rescue(plan) && !ps_plan_can_carry(plan)) {
-        ps_check_bad(check, "spec.recovery.replicas",
-                     "is %u, which is for jobs that repeat a step after the loss of a server: "
-                     "consistency bsp, on_server_loss REPEAT, servers, no sparse tables and no "
-                     "program_state_mib",
-                     spec->replicas);
+        !ps_plan_can_copy(plan)) {
+        ps_check_bad(
+            check, "spec.recovery.replicas",
+            "is %u, which is for jobs that repeat a step after the loss of a server: "
+            "consistency bsp, on_server_loss REPEAT, servers, no embeddings by rows and no "
+            "program_state_mib",
+            spec->replicas);
     }
 }
 

@@ -163,8 +163,11 @@ ps_store *ps_store_create(const ps_store_conf *conf)
 
 void ps_store_keep_before(ps_store *store)
 {
-    assert(store->book.policy->is_deterministic && store->book.buffers && store->rows == NULL);
+    assert(store->book.policy->is_deterministic && store->book.buffers);
     store->keeps_before = true;
+    if (store->rows != NULL) {
+        store_rows_keep_before(store);
+    }
     free(store->sums); /* the slices have memory for them */
     store->sums = NULL;
     create_others(store);
@@ -177,7 +180,7 @@ bool ps_store_has_at(const ps_store *store, uint64_t clock)
             return false;
         }
     }
-    return store->rows == NULL && store->slices != NULL;
+    return store->slices != NULL && (store->rows == NULL || store_rows_have_at(store, clock));
 }
 
 void ps_store_drop_slices(ps_store *store)
@@ -321,7 +324,8 @@ void ps_store_copy_slice(const ps_store *store, uint32_t place, float *out)
 
     assert(place < store->place_count);
     if (at->slice == STORE_NO_SLICE) {
-        ps_table_copy(store->rows->tables->tables[at->table], at->first_row, at->row_count, out);
+        ps_table_copy(store->rows->tables->tables[at->table], at->first_row, at->row_count, false,
+                      out);
     } else {
         memcpy(out, store->slices[at->slice].weights->data, at->n * sizeof *out);
     }
@@ -330,11 +334,18 @@ void ps_store_copy_slice(const ps_store *store, uint32_t place, float *out)
 void ps_store_copy_slice_at(const ps_store *store, uint32_t place, uint64_t clock, float *out)
 {
     const store_place *at = &store->places[place];
-    const shard_slice *slice = &store->slices[at->slice];
-    bool is_ahead = shard_is_ahead_of(store, at->slice, clock);
+    const shard_slice *slice;
 
     assert(place < store->place_count && ps_store_has_at(store, clock));
-    memcpy(out, is_ahead ? slice->other->data : slice->weights->data, at->n * sizeof *out);
+    if (at->slice == STORE_NO_SLICE) {
+        ps_table_copy(store->rows->tables->tables[at->table], at->first_row, at->row_count,
+                      store_rows_are_ahead_of(store, clock), out);
+        return;
+    }
+    slice = &store->slices[at->slice];
+    memcpy(out,
+           shard_is_ahead_of(store, at->slice, clock) ? slice->other->data : slice->weights->data,
+           at->n * sizeof *out);
 }
 
 const float *ps_store_weights(ps_store *store)

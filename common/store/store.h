@@ -435,21 +435,23 @@ PS_MUST_USE ps_status ps_store_cut_end(ps_store *store);
 void ps_store_cut_drop(ps_store *store);
 
 /* Keeps of each slice the weights from before its last step, from now on, until a contribution to
- * the next clock comes: as much memory again as weights, and no copies. Call it before anything is
- * pushed or loaded. Only under a deterministic policy, and without rows. A worker contributes to a
- * clock only when it has all slices as they are for it. So no slice of any server is ahead of
- * another by more than one clock, and then nothing has come for the clock after. A codec with state
- * encodes the weights of each clock but the first, whether they are pulled or not. */
+ * the next clock comes: as much memory again as weights, and no copies. Of rows it keeps copies of
+ * those that the last step has changed. Call it before anything is pushed or loaded. Only under a
+ * deterministic policy. A worker contributes to a clock only when it has all slices as they are for
+ * it. So no slice of any server is ahead of another by more than one clock, and then nothing has
+ * come for the clock after. A codec with state encodes the weights of each clock but the first,
+ * whether they are pulled or not. */
 void ps_store_keep_before(ps_store *store);
 
-/* Returns whether ps_store_save_at can write the store for the repetition of `clock`: each slice is
- * at that clock, or at the next one and has its weights from before. */
+/* Returns whether ps_store_save_at can write the store for the repetition of `clock`: each slice,
+ * and the rows, are at that clock, or at the next one and have what was before. */
 bool ps_store_has_at(const ps_store *store, uint64_t clock);
 
 /* Writes the store for the repetition of `clock`. A slice that has not been stepped on it is
  * written as it was when the clock began, without anything of the contributions to it. One that has
  * been is ahead: it is written with these contributions, of which repetitions then change nothing,
- * and with the weights from before, which are given to workers that ask for `clock`. */
+ * and with the weights from before, which are given to workers that ask for `clock`. Rows are
+ * written as they were when the clock began, stepped or not. */
 PS_MUST_USE ps_status ps_store_save_at(const ps_store *store, uint64_t clock,
                                        ps_state_write_fn *write, void *arg);
 

@@ -99,6 +99,12 @@ ps_status ps_store_save_at(const ps_store *store, uint64_t clock, ps_state_write
             shard_put_at(store, i, clock, &out);
             ps_state_finish(&out);
         }
+        if (has_rows(store, i)) {
+            ps_state_begin(&out, ROWS, i);
+            ps_state_put_u32(&out, table_count(store));
+            store_rows_put_at(store, i, clock, &out);
+            ps_state_finish(&out);
+        }
     }
     return ps_state_out_end(&out);
 }

@@ -145,6 +145,7 @@ typedef struct store_rows {
     void *due_arg;
     uint64_t due_clock;
     ps_status broken; /* failure of a step; every later push returns it */
+    bool has_before;  /* the tables keep what rows were before the last step */
     bool has_taken;   /* at least one virtual shard was read from a file */
     uint64_t **owed;  /* (W, tables) bits of rows; of store_follow.c only */
     uint64_t **sent;  /* likewise */
@@ -208,6 +209,8 @@ struct ps_store {
 
 /* Gives the store rows. Takes `tables`; the last column of the book is theirs. */
 void store_rows_init(ps_store *store, ps_tables *tables);
+/* Has the tables keep from now on what rows were before the last step. */
+void store_rows_keep_before(ps_store *store);
 /* Frees the rows of the store; does nothing if it has none. */
 void store_rows_fini(ps_store *store);
 /* Cancels the worker's pull of rows. */
@@ -226,6 +229,14 @@ extern const store_rows_way store_rows_followed;
 
 /* Writes the rows of a virtual shard, of all tables, and the clocks of the column of rows. */
 void store_rows_put(const ps_store *store, uint32_t virtual_shard, ps_state_out *out);
+/* Returns whether rows have been stepped on `clock`. */
+bool store_rows_are_ahead_of(const ps_store *store, uint64_t clock);
+/* Returns whether rows are here as they were when `clock` began. */
+bool store_rows_have_at(const ps_store *store, uint64_t clock);
+/* Writes the rows of a virtual shard as they were when `clock` began, without anything of that
+ * clock. */
+void store_rows_put_at(const ps_store *store, uint32_t virtual_shard, uint64_t clock,
+                       ps_state_out *out);
 /* Reads a virtual shard, once each, into tables that nothing was pushed to. Fails `in` if the bytes
  * are wrong or the shard was saved at another clock than the one that was read first. */
 void store_rows_take(ps_store *store, uint32_t virtual_shard, ps_state_in *in);

@@ -128,6 +128,15 @@ void store_rows_init(ps_store *store, ps_tables *tables)
     r->way->init(store);
 }
 
+void store_rows_keep_before(ps_store *store)
+{
+    const store_rows *r = store->rows;
+
+    for (uint32_t i = 0; i < r->tables->table_count; i++) {
+        ps_table_keep_before(r->tables->tables[i]);
+    }
+}
+
 static void free_gifts(const store_rows *r, store_gift *list)
 {
     while (list != NULL) {
@@ -368,6 +377,7 @@ static void step(ps_store *store, rows_step at)
     if (ps_is_ok(&st)) {
         column->version++;
         store->counters.steps++;
+        r->has_before = store->keeps_before;
     }
     r->broken = st;
 }

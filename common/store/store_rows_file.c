@@ -63,15 +63,47 @@ static void put_heap(const ps_heap *h, const ps_table *table, uint32_t shard, ps
 void store_rows_put(const ps_store *store, uint32_t shard, ps_state_out *out)
 {
     const store_rows *r = store->rows;
+
     put_progress(store, out);
     ps_book_put(&store->book, r->column, out);
     for (uint32_t i = 0; i < r->tables->table_count; i++) {
-        ps_table_put_shard(r->tables->tables[i], shard, out);
+        ps_table_put_shard(r->tables->tables[i], shard, false, out);
     }
     for (const store_gift *g = r->sum; g != NULL; g = g->next) {
         for (uint32_t i = 0; i < r->tables->table_count; i++) {
             put_heap(&g->heaps[i], r->tables->tables[i], shard, out);
         }
+    }
+}
+
+bool store_rows_are_ahead_of(const ps_store *store, uint64_t clock)
+{
+    return ps_book_open_clock(&store->book, store->rows->column) > clock;
+}
+
+bool store_rows_have_at(const ps_store *store, uint64_t clock)
+{
+    const store_rows *r = store->rows;
+    uint64_t open = ps_book_open_clock(&store->book, r->column);
+
+    return !r->is_lent && (open == clock || (open == clock + 1 && r->has_before));
+}
+
+void store_rows_put_at(const ps_store *store, uint32_t shard, uint64_t clock, ps_state_out *out)
+{
+    const store_rows *r = store->rows;
+    bool is_ahead = store_rows_are_ahead_of(store, clock);
+
+    ps_state_put_u64(out, clock);
+    ps_state_put_u32(out, ps_table_age(r->tables->tables[0], is_ahead));
+    ps_state_put_u32(out, 0); /* nothing is in the open sum */
+    for (uint32_t k = 0; k < store->book.contributors; k++) {
+        ps_state_put_u64(out, clock);
+    }
+    ps_book_put_at(&store->book, r->column, clock,
+                   store->book.column[r->column].version - (is_ahead ? 1 : 0), out);
+    for (uint32_t i = 0; i < r->tables->table_count; i++) {
+        ps_table_put_shard(r->tables->tables[i], shard, is_ahead, out);
     }
 }
 

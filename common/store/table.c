@@ -116,6 +116,7 @@ void ps_table_destroy(ps_table *table)
         free(s->candidates);
         free(s->removed);
     }
+    table_before_fini(table);
     free(table->factor);
     free(table);
 }
@@ -276,6 +277,7 @@ static void push_row(ps_table *t, const ps_table_push *push, size_t i)
     /* the gradient was computed with the row's own values, so it is stepped on */
     bool is_whole = true;
 
+    table_before_note(t, key, row);
     if (row == NULL && !is_in(t, key)) {
         t->counters.refused++;
         if (!count_candidate(t, key)) {
@@ -300,6 +302,9 @@ ps_status ps_table_push_rows(ps_table *table, const ps_table_push *push)
 {
     ps_status st = check_room(table, push);
 
+    if (ps_is_ok(&st)) {
+        table_before_begin(table);
+    }
     for (size_t i = 0; ps_is_ok(&st) && i < push->count; i++) {
         push_row(table, push, i);
     }
@@ -346,6 +351,7 @@ static bool is_stale(const ps_table *t, const table_row *row)
 uint64_t ps_table_shrink(ps_table *table)
 {
     uint64_t before = table->counters.removed;
+    uint32_t listed = table->before.count;
 
     table->tick++;
     for (uint32_t i = 0; i < PS_SHARDS; i++) {
@@ -361,17 +367,20 @@ uint64_t ps_table_shrink(ps_table *table)
             if (table->conf.saves_changes) {
                 table_note_removed(s, row->key);
             }
+            table_before_note_removed(table, row->key, row, listed);
             table_remove(table, s, place); /* the last row is at this place now */
             table->counters.removed++;
         }
         for (uint32_t place = 0; place < s->candidate_count;) {
             if (table->tick - s->candidates[place].at > table->conf.unseen_max) {
+                table_before_note_removed(table, s->candidates[place].key, NULL, listed);
                 table_candidate_remove(table, s, place);
             } else {
                 place++;
             }
         }
     }
+    table_before_sort(table, listed);
     return table->counters.removed - before;
 }
 

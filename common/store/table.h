@@ -115,8 +115,9 @@ void ps_table_lay(ps_table *table, uint64_t first, size_t count, const float *va
 /* Copies the values of the rows of these keys, which the table has, to out (count, D). */
 void ps_table_copy_rows(const ps_table *table, const uint64_t *keys, size_t count, float *out);
 
-/* Copies the values of these rows of a fixed vocabulary, which the table has, to out (count, D). */
-void ps_table_copy(const ps_table *table, uint64_t first, size_t count, float *out);
+/* Copies the values of these rows of a fixed vocabulary, which the table has, to out (count, D);
+ * with is_before those from before the last push, if they are kept. */
+void ps_table_copy(const ps_table *table, uint64_t first, size_t count, bool is_before, float *out);
 
 /* Calls fn for every row of a fixed vocabulary that was ever stepped, in no order. */
 void ps_table_each_stepped(const ps_table *table, void (*fn)(void *arg, uint64_t key), void *arg);
@@ -157,6 +158,10 @@ bool ps_table_can_have_rows(const ps_table *table, uint32_t shard);
  * ps_table_check_keys refuses. */
 PS_MUST_USE ps_status ps_table_pull_rows(const ps_table *table, const uint64_t *keys, size_t count,
                                          float *out);
+
+/* Keeps from now on what the rows and candidates that a push or a tick changes were before the last
+ * push: copies of them. */
+void ps_table_keep_before(ps_table *table);
 
 /* Makes the table one tick older, as described above. Returns the number of removed rows. */
 uint64_t ps_table_shrink(ps_table *table);

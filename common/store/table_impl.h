@@ -34,6 +34,24 @@ typedef struct table_shard {
     uint32_t removed_count, removed_cap;
 } table_shard;
 
+/* What was there of a key before. */
+typedef struct table_earlier {
+    uint64_t key;
+    bool has_row, has_candidate;
+    uint32_t row; /* place in table_before.rows, with has_row */
+    table_candidate candidate;
+} table_earlier;
+
+/* What keys were before the last push, of those that it or a tick after it has changed. */
+typedef struct table_before {
+    bool is_kept;
+    uint32_t tick;       /* of the table then */
+    table_earlier *keys; /* (count) ascending */
+    uint32_t count, cap;
+    uint8_t *rows; /* (row_count) of `stride` bytes */
+    uint32_t row_count, row_cap;
+} table_before;
+
 struct ps_table {
     ps_table_conf conf;
     bool owned[PS_SHARDS];
@@ -44,6 +62,7 @@ struct ps_table {
     uint64_t per_slice; /* of a fixed vocabulary: 2^40 / slice_rows, rounded up */
     uint32_t tick;
     ps_table_counters counters;
+    table_before before;
     table_shard shards[PS_SHARDS];
 };
 
@@ -78,5 +97,23 @@ table_candidate *table_candidate_of(ps_table *t, uint64_t key);
 void table_candidate_remove(ps_table *t, table_shard *s, uint32_t place);
 /* Notes a removed key for the next save of changes. */
 void table_note_removed(table_shard *s, uint64_t key);
+
+/* table_before.c */
+
+/* Forgets what was before: a push begins. */
+void table_before_begin(ps_table *t);
+/* Notes what is there of a key of the push, in their order, before it changes; its row, or NULL.
+ * Does nothing unless that is kept. */
+void table_before_note(ps_table *t, uint64_t key, const table_row *row);
+/* Does the same for a key that a tick removes. `listed` keys were noted when the tick began; one of
+ * these is not noted again. */
+void table_before_note_removed(ps_table *t, uint64_t key, const table_row *row, uint32_t listed);
+/* Sorts the list at the end of such a tick. */
+void table_before_sort(ps_table *t, uint32_t listed);
+/* Returns what was there of a key; NULL: what is there now. */
+const table_earlier *table_before_find(const ps_table *t, uint64_t key);
+/* Returns the row that was there, of an element with has_row. */
+const table_row *table_before_row(const ps_table *t, const table_earlier *e);
+void table_before_fini(ps_table *t);
 
 #endif

@@ -126,10 +126,13 @@ void ps_table_lay(ps_table *t, uint64_t first, size_t count, const float *values
     t->counters.rows += count;
 }
 
-void ps_table_copy(const ps_table *t, uint64_t first, size_t count, float *out)
+void ps_table_copy(const ps_table *t, uint64_t first, size_t count, bool is_before, float *out)
 {
     for (size_t i = 0; i < count; i++) {
-        memcpy(out + i * t->conf.width, table_find(t, first + i)->x, t->conf.width * sizeof *out);
+        const table_earlier *e = is_before ? table_before_find(t, first + i) : NULL;
+        const table_row *row = e != NULL ? table_before_row(t, e) : table_find(t, first + i);
+
+        memcpy(out + i * t->conf.width, row->x, t->conf.width * sizeof *out);
     }
 }
 

@@ -14,34 +14,111 @@ static size_t float_count(const ps_table *t)
     return (size_t)t->conf.width * (1 + t->conf.optim->slots);
 }
 
-void ps_table_put_shard(const ps_table *t, uint32_t shard, ps_state_out *out)
+uint32_t ps_table_age(const ps_table *t, bool is_before)
+{
+    return is_before ? t->before.tick : t->tick;
+}
+
+/* What is written: the table as it is, or as it was before its last push. */
+typedef struct view {
+    const ps_table *table;
+    uint32_t shard, tick;
+    bool is_before;
+    ps_state_out *out; /* NULL: rows and candidates are only counted */
+    uint32_t rows, candidates;
+} view;
+
+static void put_row(view *v, const table_row *row)
+{
+    const ps_table *t = v->table;
+    row_head head = {.key = row->key,
+                     .steps = row->steps,
+                     .show = row->show,
+                     .click = row->click,
+                     .age = v->tick - row->at,
+                     .flag = row->changed == t->save};
+
+    v->rows++;
+    if (v->out != NULL) {
+        ps_state_put(v->out, &head, sizeof head);
+        ps_state_put(v->out, row->x, float_count(t) * sizeof *row->x);
+    }
+}
+
+static void put_candidate(view *v, table_candidate c)
+{
+    v->candidates++;
+    c.at = v->tick - c.at;
+    if (v->out != NULL) {
+        ps_state_put(v->out, &c, sizeof c);
+    }
+}
+
+static const table_earlier *earlier(const view *v, uint64_t key)
+{
+    return v->is_before ? table_before_find(v->table, key) : NULL;
+}
+
+static void put_rows(view *v)
+{
+    const table_shard *s = &v->table->shards[v->shard];
+    const table_before *b = &v->table->before;
+
+    for (uint32_t i = 0; i < s->row_count; i++) {
+        const table_row *row = table_row_at(v->table, s, i);
+        const table_earlier *e = earlier(v, row->key);
+
+        if (e == NULL) {
+            put_row(v, row);
+        } else if (e->has_row) {
+            put_row(v, table_before_row(v->table, e));
+        } /* else the push has made it */
+    }
+    for (uint32_t i = 0; v->is_before && i < b->count; i++) { /* ticks have removed rows */
+        const table_earlier *e = &b->keys[i];
+
+        if (e->has_row && ps_table_home(v->table, e->key) == v->shard &&
+            table_find(v->table, e->key) == NULL) {
+            put_row(v, table_before_row(v->table, e));
+        }
+    }
+}
+
+static void put_candidates(view *v)
+{
+    const table_shard *s = &v->table->shards[v->shard];
+    const table_before *b = &v->table->before;
+
+    for (uint32_t i = 0; i < s->candidate_count; i++) {
+        if (earlier(v, s->candidates[i].key) == NULL) {
+            put_candidate(v, s->candidates[i]);
+        }
+    }
+    for (uint32_t i = 0; v->is_before && i < b->count; i++) {
+        if (b->keys[i].has_candidate && ps_table_home(v->table, b->keys[i].key) == v->shard) {
+            put_candidate(v, b->keys[i].candidate);
+        }
+    }
+}
+
+void ps_table_put_shard(const ps_table *t, uint32_t shard, bool is_before, ps_state_out *out)
 {
     const table_shard *s = &t->shards[shard];
+    view counted = {
+        .table = t, .shard = shard, .tick = ps_table_age(t, is_before), .is_before = is_before};
+    view written = counted;
 
+    put_rows(&counted);
+    put_candidates(&counted);
     ps_state_put_u32(out, t->conf.width);
     ps_state_put_u32(out, t->conf.optim->slots);
     ps_state_put_u32(out, table_file_rule(t->conf.optim));
-    ps_state_put_u32(out, s->row_count);
-    ps_state_put_u32(out, s->candidate_count);
+    ps_state_put_u32(out, counted.rows);
+    ps_state_put_u32(out, counted.candidates);
     ps_state_put_u32(out, s->removed_count);
-    for (uint32_t i = 0; i < s->row_count; i++) {
-        const table_row *row = table_row_at(t, s, i);
-        row_head head = {.key = row->key,
-                         .steps = row->steps,
-                         .show = row->show,
-                         .click = row->click,
-                         .age = t->tick - row->at,
-                         .flag = row->changed == t->save};
-
-        ps_state_put(out, &head, sizeof head);
-        ps_state_put(out, row->x, float_count(t) * sizeof *row->x);
-    }
-    for (uint32_t i = 0; i < s->candidate_count; i++) {
-        table_candidate c = s->candidates[i];
-
-        c.at = t->tick - c.at;
-        ps_state_put(out, &c, sizeof c);
-    }
+    written.out = out;
+    put_rows(&written);
+    put_candidates(&written);
     ps_state_put(out, s->removed, s->removed_count * sizeof *s->removed);
 }
 

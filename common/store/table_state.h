@@ -14,8 +14,12 @@
 #include "common/base/state.h"
 #include "common/store/table.h"
 
-/* Writes a virtual shard of the table. */
-void ps_table_put_shard(const ps_table *table, uint32_t shard, ps_state_out *out);
+/* Writes a virtual shard of the table; with is_before as it was before the last push, if that is
+ * kept (ps_table_keep_before). */
+void ps_table_put_shard(const ps_table *table, uint32_t shard, bool is_before, ps_state_out *out);
+
+/* Returns the table's tick; with is_before that before the last push. */
+uint32_t ps_table_age(const ps_table *table, bool is_before);
 
 /* Reads a virtual shard into a table that has no rows and candidates of it. Fails `in` if the bytes
  * are wrong; the table can then only be destroyed. */

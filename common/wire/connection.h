@@ -123,6 +123,8 @@ typedef struct connection_rows {
     uint32_t table; /* table of the next message */
     uint32_t part;  /* number of the next message of the contribution */
     size_t from;    /* position of the next key in the table's rows */
+    uint32_t kept;  /* messages of the contribution that are kept (kept_pushes.h) */
+    uint32_t parts; /* parts of the server that have rows */
 
     /* scratch for one message */
     uint64_t *keys;           /* (most) */

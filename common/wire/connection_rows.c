@@ -25,13 +25,18 @@ static const connection_rows_way by_key, followed;
 connection_rows *ps_connection_rows_create(const ps_connection *conn)
 {
     const ps_plan *plan = conn->x->plan;
+    const ps_placement *placement = conn->x->placement;
+    uint32_t server = placement->parts[conn->part].server;
     connection_rows *r;
 
-    if (!ps_merge_has_rows(plan, conn->x->placement, conn->part)) {
+    if (!ps_merge_has_rows(plan, placement, conn->part)) {
         return NULL;
     }
     r = ps_xcalloc(1, sizeof *r);
     r->way = ps_merge_rows_are_followed(plan) ? &followed : &by_key;
+    for (uint32_t p = placement->first_part[server]; p < placement->first_part[server + 1]; p++) {
+        r->parts += ps_merge_has_rows(plan, placement, p);
+    }
     r->most = ps_table_keys_of_message(plan);
     r->index = ps_xcalloc(plan->table_keys + 1u, sizeof *r->index);
     r->keys = ps_xcalloc(r->most, sizeof *r->keys);
@@ -265,6 +270,7 @@ void ps_connection_rows_begin(ps_connection *conn)
 {
     if (conn->rows != NULL) {
         conn->rows->is_ready = conn->rows->is_sent = false;
+        conn->rows->kept = 0;
     }
 }
 
@@ -351,6 +357,19 @@ static const connection_rows_way by_key = {
 static const connection_rows_way followed = {
     .take = take_changed, .took = took_changed, .sent = sent_of_slices, .come_with_weights = true};
 
+/* Keeps a message with rows, unless it was kept when it was sent before. */
+static void keep(ps_connection *conn, const Psgd__V1__RowGradients *rows, const uint8_t *bytes,
+                 size_t len)
+{
+    connection_rows *r = conn->rows;
+
+    if (conn->x->kept != NULL && !conn->is_copy && rows->part == r->kept) {
+        r->kept++;
+        ps_kept_pushes_add_rows(conn->x->kept, conn->x->placement->parts[conn->part].server,
+                                r->parts, rows, bytes, len);
+    }
+}
+
 /* Adds the n gathered rows to the message. */
 static void put_part(ps_connection *conn, connection_message *m, uint32_t t, size_t n)
 {
@@ -362,10 +381,11 @@ static void put_part(ps_connection *conn, connection_message *m, uint32_t t, siz
     uint64_t key = ps_draw_key(plan->spec->seed, PS_DRAW_UP, t, conn->clock,
                                ((uint64_t)r->part << 32) | conn->block);
     bool has_seen = conn->x->met[t].shows != NULL;
+    const uint8_t *room = ps_connection_room(conn, m);
+    size_t bytes = ps_parts_encode(up->codec, &up->params, key, r->values_of_rows, values,
+                                   ps_connection_room(conn, m), r->heads);
 
-    ps_connection_encoded(conn, m,
-                          ps_parts_encode(up->codec, &up->params, key, r->values_of_rows, values,
-                                          ps_connection_room(conn, m), r->heads));
+    ps_connection_encoded(conn, m, bytes);
     psgd__v1__row_gradients__init(rows);
     rows->part = r->part++;
     rows->table = t;
@@ -379,6 +399,7 @@ static void put_part(ps_connection *conn, connection_message *m, uint32_t t, siz
     rows->values = r->head_ptrs;
     rows->n_values = ps_parts_count(values);
     m->head.rows = rows;
+    keep(conn, rows, room, bytes);
     atomic_fetch_add(&conn->x->exchange.count.float32_up, r->way->sent(r, values) * sizeof(float));
 }
 

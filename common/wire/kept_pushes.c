@@ -4,6 +4,7 @@
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
 #include "common/codec/codec.h"
+#include "common/wire/kept_rows.h"
 #include "common/wire/matrix.h"
 #include "common/wire/rank_reports.h"
 
@@ -14,12 +15,12 @@
 
 #define MAGIC "PSGDKEP1"
 
-enum { VERSION = 1, HEAD = 1, CLOCK = 2 };
+enum { VERSION = 2, HEAD = 1, CLOCK = 2 };
 enum { FRAME_BYTES = 4096, SHORT_MAX = 3 };
 
 /* What stands before the bytes of a push, in memory as in the file. */
 typedef struct push_head {
-    uint32_t block, slice, head_bytes, payload_bytes;
+    uint32_t block, slice, server, parts, head_bytes, payload_bytes;
 } push_head;
 
 /* The contributions to a clock. */
@@ -174,24 +175,44 @@ void ps_kept_pushes_begin(ps_kept_pushes *kept, uint64_t clock, uint32_t block)
     *clock_at(kept, kept->count++) = (kept_clock){.clock = clock, .at = kept->end};
 }
 
-void ps_kept_pushes_add(ps_kept_pushes *kept, const Psgd__V1__Encoding *head, const uint8_t *bytes,
-                        size_t len)
+/* Takes a push whose head is this message. */
+static void take_message(ps_kept_pushes *kept, push_head at, const ProtobufCMessage *head,
+                         const uint8_t *bytes)
 {
-    const push_head at = {.block = kept->block,
-                          .slice = head->slice,
-                          .head_bytes = (uint32_t)psgd__v1__encoding__get_packed_size(head),
-                          .payload_bytes = (uint32_t)len};
-
-    if (kept->ring == NULL || kept->has[head->slice]) {
-        return;
-    }
-    kept->has[head->slice] = true;
+    at.head_bytes = (uint32_t)protobuf_c_message_get_packed_size(head);
     if (at.head_bytes > kept->head_cap) {
         kept->head_cap = 2 * (size_t)at.head_bytes;
         kept->head = ps_xrealloc(kept->head, kept->head_cap);
     }
-    psgd__v1__encoding__pack(head, kept->head);
+    protobuf_c_message_pack(head, kept->head);
     take(kept, &at, kept->head, bytes);
+}
+
+void ps_kept_pushes_add(ps_kept_pushes *kept, const Psgd__V1__Encoding *head, const uint8_t *bytes,
+                        size_t len)
+{
+    if (kept->ring == NULL || kept->has[head->slice]) {
+        return;
+    }
+    kept->has[head->slice] = true;
+    take_message(
+        kept,
+        (push_head){.block = kept->block, .slice = head->slice, .payload_bytes = (uint32_t)len},
+        &head->base, bytes);
+}
+
+void ps_kept_pushes_add_rows(ps_kept_pushes *kept, uint32_t server, uint32_t parts,
+                             const Psgd__V1__RowGradients *head, const uint8_t *bytes, size_t len)
+{
+    if (kept->ring != NULL) {
+        take_message(kept,
+                     (push_head){.block = kept->block,
+                                 .slice = PS_KEPT_ROWS,
+                                 .server = server,
+                                 .parts = parts,
+                                 .payload_bytes = (uint32_t)len},
+                     &head->base, bytes);
+    }
 }
 
 void ps_kept_pushes_zeros(ps_kept_pushes *kept)
@@ -273,9 +294,10 @@ static void put_push(const ps_kept_pushes *kept, uint64_t from, size_t n, ps_sta
     ps_state_put(out, kept->ring, n - before);
 }
 
-static bool is_wanted(const ps_placement *placement, const bool *is_lost, uint32_t slice)
+static bool is_wanted(const ps_placement *placement, const bool *is_lost, const push_head *head)
 {
-    return slice == PS_KEPT_ALL_SLICES || is_lost[placement->server_of[slice]];
+    return head->slice == PS_KEPT_ALL_SLICES ||
+           is_lost[head->slice == PS_KEPT_ROWS ? head->server : placement->server_of[head->slice]];
 }
 
 /* Returns where the bytes of the clock end. */
@@ -294,7 +316,7 @@ static void put_clock(const ps_kept_pushes *kept, size_t place, const ps_placeme
 
     for (uint64_t at = c->at; at < end;) {
         at += push_at(kept, at, &head);
-        count += is_wanted(placement, is_lost, head.slice);
+        count += is_wanted(placement, is_lost, &head);
     }
     ps_state_begin(out, CLOCK, (uint32_t)place);
     ps_state_put_u64(out, c->clock);
@@ -302,7 +324,7 @@ static void put_clock(const ps_kept_pushes *kept, size_t place, const ps_placeme
     for (uint64_t at = c->at; at < end;) {
         size_t n = push_at(kept, at, &head);
 
-        if (is_wanted(placement, is_lost, head.slice)) {
+        if (is_wanted(placement, is_lost, &head)) {
             put_push(kept, at, n, out);
         }
         at += n;
@@ -377,7 +399,7 @@ static bool is_whole(const ps_kept_pushes *kept, uint32_t slice)
 {
     const ps_plan *plan = kept->plan;
 
-    return slice != PS_KEPT_ALL_SLICES && plan->by_matrix[plan->layout.slices[slice].variable];
+    return slice < plan->layout.slice_count && plan->by_matrix[plan->layout.slices[slice].variable];
 }
 
 static void put_clock_split(const ps_kept_pushes *kept, size_t place, const ps_placement *placement,
@@ -528,50 +550,94 @@ static ps_status push_slice(pushing *p, const ps_plan *plan, const ps_placement 
     return st;
 }
 
+/* Where the pushes of a section go. */
+typedef struct target {
+    const ps_plan *plan;
+    const ps_placement *placement;
+    ps_store *const *stores; /* (server_count) */
+    ps_kept_rows *rows;      /* of the contribution in hand; NULL: the job has none */
+    uint32_t contributor;
+} target;
+
+/* Goes to the contribution with `block`: rows of the one before are complete. */
+static ps_status turn_to(const ps_kept_file *file, target *to, uint32_t block)
+{
+    uint32_t contributor = to->plan->update->per_block ? block : file->rank;
+    ps_status st = ps_ok();
+
+    if (to->rows != NULL && contributor != to->contributor) {
+        st = ps_kept_rows_push(to->rows, file->rank, file->clock, to->contributor, to->stores);
+    }
+    to->contributor = contributor;
+    return st;
+}
+
 /* Takes the next push of the section to the stores. */
-static ps_status push_next(ps_kept_file *file, const ps_plan *plan, const ps_placement *placement,
-                           ps_store *const *stores)
+static ps_status push_next(ps_kept_file *file, target *to)
 {
     const uint8_t *packed, *bytes;
-    uint32_t contributor;
     ps_status st = ps_ok();
     push_head at;
 
     ps_state_take(&file->in, &at, sizeof at);
     packed = ps_state_view(&file->in, at.head_bytes);
     bytes = ps_state_view(&file->in, at.payload_bytes);
-    if (at.slice >= plan->layout.slice_count && at.slice != PS_KEPT_ALL_SLICES) {
+    if (at.slice >= to->plan->layout.slice_count && at.slice != PS_KEPT_ALL_SLICES &&
+        (at.slice != PS_KEPT_ROWS || to->rows == NULL)) {
         ps_state_fail(&file->in, "slice %" PRIu32, at.slice);
     }
     if (!ps_state_is_ok(&file->in)) {
         return file->in.status;
     }
-    contributor = plan->update->per_block ? at.block : file->rank;
-    for (uint32_t s = 0; s < placement->server_count && ps_is_ok(&st); s++) {
-        if (stores[s] != NULL && at.slice == PS_KEPT_ALL_SLICES) {
-            st = ps_store_push_zeros(stores[s], file->rank, file->clock, contributor);
-        } else if (stores[s] != NULL && placement->server_of[at.slice] == s) {
+    st = turn_to(file, to, at.block);
+    if (ps_is_ok(&st) && at.slice == PS_KEPT_ROWS) {
+        return ps_kept_rows_add(to->rows, at.server, at.parts, packed, at.head_bytes, bytes,
+                                at.payload_bytes);
+    }
+    for (uint32_t s = 0; s < to->placement->server_count && ps_is_ok(&st); s++) {
+        ps_store *store = to->stores[s];
+
+        if (store != NULL && at.slice == PS_KEPT_ALL_SLICES) {
+            st = ps_store_push_zeros(store, file->rank, file->clock, to->contributor);
+        } else if (store != NULL && to->placement->server_of[at.slice] == s) {
             st =
-                push_slice(&(pushing){.file = file, .contributor = contributor, .store = stores[s]},
-                           plan, placement, &at, packed, bytes);
+                push_slice(&(pushing){.file = file, .contributor = to->contributor, .store = store},
+                           to->plan, to->placement, &at, packed, bytes);
         }
     }
     return st;
 }
 
+/* Pushes the contributions of the section. */
+static ps_status push_section(ps_kept_file *file, const ps_plan *plan,
+                              const ps_placement *placement, ps_store *const *stores)
+{
+    target to = {.plan = plan, .placement = placement, .stores = stores, .contributor = file->rank};
+    uint32_t count = ps_state_take_u32(&file->in);
+    ps_status st = file->in.status;
+
+    if (plan->table_count > 0) {
+        to.rows = ps_kept_rows_create(plan, placement->server_count);
+    }
+    for (uint32_t i = 0; i < count && ps_is_ok(&st); i++) {
+        st = push_next(file, &to);
+    }
+    if (to.rows != NULL && ps_is_ok(&st)) {
+        st = ps_kept_rows_push(to.rows, file->rank, file->clock, to.contributor, stores);
+    }
+    ps_kept_rows_destroy(to.rows);
+    return ps_is_ok(&st) ? ps_state_done(&file->in) : st;
+}
+
 ps_status ps_kept_file_push(ps_kept_file *file, const ps_plan *plan, const ps_placement *placement,
                             ps_store *const *stores)
 {
-    uint32_t count = stores != NULL ? ps_state_take_u32(&file->in) : 0;
     ps_status st = file->in.status;
 
-    for (uint32_t i = 0; i < count && ps_is_ok(&st); i++) {
-        st = push_next(file, plan, placement, stores);
-    }
     if (stores == NULL) {
         ps_state_skip(&file->in);
-    } else if (ps_is_ok(&st)) {
-        st = ps_state_done(&file->in);
+    } else {
+        st = push_section(file, plan, placement, stores);
     }
     return ps_is_ok(&st) ? next(file) : st;
 }

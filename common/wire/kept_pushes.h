@@ -6,13 +6,14 @@
  * rank has said of its steps (rank_reports.h), which the lost server may have had alone. One thread
  * at a time.
  *
- * The file is one of common/base/state.h, magic "PSGDKEP1", version 1:
+ * The file is one of common/base/state.h, magic "PSGDKEP1", version 2:
  *
  *   kind 1, first     u64 job; u32 rank; u32 whether it is known what the rank has said; if so u64
  *                     clock of the newest bytes, u64 where these begin, u64 bytes; bytes
  *   kind 2, by clock  ascending: u64 clock; u32 pushes; of each u32 block, slice
- *                     (PS_KEPT_ALL_SLICES: zeros for all), bytes of psgd.v1.Encoding, bytes of
- *                     payload; both
+ *                     (PS_KEPT_ALL_SLICES: zeros for all; PS_KEPT_ROWS: rows); of rows
+ *                     server and how many of its parts have rows, else 0; bytes of psgd.v1.Encoding
+ *                     or RowGradients, bytes of payload; both
  */
 #ifndef PS_COMMON_WIRE_KEPT_PUSHES_H
 #define PS_COMMON_WIRE_KEPT_PUSHES_H
@@ -22,7 +23,10 @@
 #include "common/placement/placement.h"
 #include "common/store/store.h"
 
+#include "psgd/v1/parameter.pb-c.h"
+
 #define PS_KEPT_ALL_SLICES UINT32_MAX
+#define PS_KEPT_ROWS (UINT32_MAX - 1)
 
 typedef struct ps_kept_pushes ps_kept_pushes;
 
@@ -37,6 +41,10 @@ void ps_kept_pushes_begin(ps_kept_pushes *kept, uint64_t clock, uint32_t block);
 /* Adds a slice of it. One that is there already, as it is sent again, is left out. */
 void ps_kept_pushes_add(ps_kept_pushes *kept, const Psgd__V1__Encoding *head, const uint8_t *bytes,
                         size_t len);
+/* Adds a message with rows of it, to one of the `parts` parts of a server that have rows. One that
+ * is sent again the caller leaves out. */
+void ps_kept_pushes_add_rows(ps_kept_pushes *kept, uint32_t server, uint32_t parts,
+                             const Psgd__V1__RowGradients *head, const uint8_t *bytes, size_t len);
 /* Says that all slices of it are zeros. */
 void ps_kept_pushes_zeros(ps_kept_pushes *kept);
 /* Adds what the rank says with it. */
@@ -46,8 +54,8 @@ void ps_kept_pushes_say(ps_kept_pushes *kept, const uint8_t *bytes, size_t len, 
  * these in a row were older than what was kept, nothing is kept any more. */
 void ps_kept_pushes_forget(ps_kept_pushes *kept, uint64_t clock);
 
-/* Writes the file, with the slices of the servers for which is_lost (server_count) is true. Returns
- * the failure of `write`. */
+/* Writes the file, with the slices and rows of the servers for which is_lost (server_count) is
+ * true. Returns the failure of `write`. */
 PS_MUST_USE ps_status ps_kept_pushes_write(const ps_kept_pushes *kept,
                                            const ps_placement *placement, const bool *is_lost,
                                            ps_state_write_fn *write, void *arg);

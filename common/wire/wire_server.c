@@ -6,6 +6,7 @@
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
 #include "common/base/xalloc.h"
+#include "common/train/merge.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -347,7 +348,8 @@ void ps_wire_server_open(ps_wire_server *s, const ps_plan *plan, const ps_placem
     s->placement = placement;
     s->attempt = *of;
     s->part = part;
-    s->is_copy = placement->parts[part].is_copy;
+    s->acks_late = placement->parts[part].is_copy ||
+                   (ps_plan_rescues(plan) && !ps_merge_rows_are_followed(plan));
     s->parts = parts;
     s->worker_count = of->worker_count;
     s->workers = ps_xcalloc(s->worker_count, sizeof *s->workers);

@@ -44,7 +44,7 @@ typedef struct wire_worker {
     uint32_t rank;
     uint64_t incarnation;      /* newest seen */
     ps_wire_link *push, *pull; /* NULL: not open */
-    bool owes_ack;             /* of a part with copies: it was not yet; nothing is read before */
+    bool owes_ack;             /* with acks_late: it was not yet sent; nothing is read before */
     uint64_t owed_clock;
     uint32_t owed_block;
     bool has_acked; /* an acknowledgement was sent on this push link: the one below */
@@ -72,7 +72,9 @@ struct ps_wire_server {
     const ps_placement *placement;
     ps_wire_attempt attempt;
     uint32_t part; /* of the placement: the one that this server is */
-    bool is_copy;  /* the part has copies: a contribution is acknowledged when its clock is over */
+    /* A worker's last contribution to a clock is acknowledged when the clock is over: the part has
+     * copies, of which nothing is pulled, or rows that a worker pulls only if it meets their ids */
+    bool acks_late;
     ps_wire_parts *parts;
     uint32_t worker_count;
     wire_worker *workers;

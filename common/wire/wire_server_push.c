@@ -208,8 +208,8 @@ static void acknowledge(wire_worker *w, uint64_t clock, uint32_t block)
     ps_link_send_and_read(w->push, &ack.base, NULL, 0);
 }
 
-/* Acknowledges, on a part with copies, the contributions whose clock is over. So a worker that
- * contributes to a clock knows that copies have begun it, as it knows it of slices by their
+/* Acknowledges, if acks are late, the contributions whose clock is over. So a worker that
+ * contributes to a clock knows that the part has begun it, as it knows it of slices by their
  * weights.
  */
 static void pay_acks(ps_wire_server *s)
@@ -240,6 +240,19 @@ static bool is_in(wire_worker *w, uint64_t clock, uint32_t contributor)
         ps_wire_part_lock(s->parts, part);
         is = ps_store_is_in(part->store, clock, contributor);
         ps_wire_part_unlock(s->parts, part);
+    }
+    return is;
+}
+
+/* Returns whether all contributors that the worker holds have contributed to the clock. */
+static bool is_all_in(wire_worker *w, uint64_t clock)
+{
+    const ps_plan *plan = w->server->plan;
+    const ps_assignment *a = plan->assignment;
+    bool is = true;
+
+    for (uint32_t i = 0; plan->update->per_block && i < a->held_count[w->rank] && is; i++) {
+        is = is_in(w, clock, a->held[w->rank][i]);
     }
     return is;
 }
@@ -318,7 +331,7 @@ static void take_message(wire_worker *w, const Psgd__V1__PushGradientRequest *re
     }
     if (is_in(w, req->clock, contributor) &&
         !(w->has_acked && w->acked_clock == req->clock && w->acked_block == req->block)) {
-        if (s->is_copy) {
+        if (s->acks_late && is_all_in(w, req->clock)) {
             w->owes_ack = true;
             w->owed_clock = req->clock;
             w->owed_block = req->block;

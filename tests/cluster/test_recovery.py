@@ -4,12 +4,16 @@ from its last checkpoint, on the nodes that are there, to the bits of a run that
 import csv
 import io
 import json
+import pathlib
 import random
+import shutil
 import subprocess
+import tempfile
 import time
 
 from harness import (BIN, FRAGILE, PATIENCE, SLOW, SMALL, ClusterTest, coordinator_pb2, evaluated,
-                     job_pb2, main, tensors)
+                     job_pb2, main, rows_of, tensors)
+from test_checkpoints import CLICKS, write_clicks
 
 LEASE_MS = int(2000 * SLOW)
 # 10 steps an epoch.
@@ -26,6 +30,7 @@ STATES = [("top-k", 4, ({},),
           ("dqlosp", 2, ({"replicas": 2},), {"update": {"name": "dqlosp", "params": {"steps": 2}}, "optimizer": {}, "codec": {
               "up": {"name": "int8"}, "down": {"name": "int8", "params": {"error_feedback": 1}}}}),
           ("diloco", 4, ({"replicas": 2},), {"update": {"name": "diloco", "params": {"steps": 2}}, "optimizer": {}})]
+AGEING = {"name": "sparse", "params": {"admit_count": 2, "tick": 3, "decay": 0.9, "unseen_max": 4}}
 QUEUED, RUNNING, DONE, FAILED = (job_pb2.JOB_STATE_QUEUED, job_pb2.JOB_STATE_RUNNING,
                                  job_pb2.JOB_STATE_DONE, job_pb2.JOB_STATE_FAILED)
 
@@ -137,6 +142,7 @@ class Recovery(ClusterTest):
         for r in job.recoveries:
             self.assertLessEqual(r.step - r.from_step, 1, job.recoveries)
         self.assertLessEqual(job.progress.steps_repeated, kills)
+        return job
 
     def test_a_lost_worker_without_state_rolls_nothing_back(self):
         """Checkpoints are far apart: at most the step that was under way is repeated, and reports are whole."""
@@ -221,6 +227,25 @@ class Recovery(ClusterTest):
                     self.kill_some(c, {**JOB, **PACE, **fields, "pservers": pservers, "evalEverySteps": 4,
                                        "checkpoint": {"everySteps": every}}, straight, draw, choose, kills=3)
                     c.wait_idle()
+
+    def test_rows_of_tables_are_lost_with_servers_and_workers(self):
+        """Sparse tables that admit by count and age, and a fixed vocabulary by rows: the same rows as without a loss."""
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-clicks-"))
+        self.addCleanup(shutil.rmtree, folder)
+        write_clicks(folder)
+        c = self.cluster(workers=4, pservers=0, data=str(folder))
+        c.pservers = [c.add("pserver", i, ["--threads", str(i + 1)]) for i in range(3)]
+        c.wait_nodes(7)
+        draw = random.Random(16)
+        rows = {**CLICKS, "evalEverySteps": 4}
+        for name, fields in (("sparse", {**rows, "model": {**rows["model"], "table": AGEING}}), ("rows", rows)):
+            straight = self.straight(c, pservers=1, **fields)
+            with self.subTest(name):
+                job = self.kill_some(c, {**JOB, **PACE, **fields, "pservers": 2, "checkpoint": {"everySteps": 10000}}, straight,
+                                     draw, lambda d, nodes: [d.choice([p for p in nodes if p in of]) for of in
+                                                             d.choice(([c.workers], [c.pservers]))], kills=2)
+                self.assertEqual(rows_of(c.files(job.id)), rows_of(straight))
+                c.wait_idle()
 
     def test_ranks_with_state_go_on_where_they_are_when_servers_are_lost(self):
         """Residuals, local optimizers, replicas, steps taken ahead of the exchange: with contributions kept, and with copies of shards."""

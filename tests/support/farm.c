@@ -48,7 +48,7 @@ static ps_store *create(const farm *f, uint32_t number)
         tables[t].owned = owned;
         tables[t].key_end = FARM_KEY_END;
         tables[t].optim_params = w->conf.descent.params;
-        tables[t].least_score = 0.05f;
+        tables[t].least_score = f->job->least_score > 0 ? f->job->least_score : 0.05f;
         tables[t].unseen_max = 4;
         tables[t].admission = f->job->admission;
         tables[t].admit_count = f->job->admission == PS_ADMIT_COUNT ? 2 : 1;

@@ -15,6 +15,7 @@ typedef struct farm_job {
     world w;
     bool has_rows, rows_save_changes;
     ps_table_admission admission;
+    float least_score; /* of rows; 0 stands for 0.05 */
     uint64_t hash;
 } farm_job;
 

@@ -18,7 +18,9 @@ static const char job[] =
     ", \"data\": {\"name\": \"ngram\", \"files\": [\"a\"], \"train_limit\": 2000, "
     "\"test_limit\": 10, \"params\": {\"n\": 5, \"words\": 50}}, \"block_size\": 700, "
     "\"model\": {\"preset\": \"ngram\", \"params\": {\"width\": 4, \"hidden\": 2, \"rows\": "
-    "100000}, \"table\": {\"name\": \"sparse\"}}";
+    "100000}, \"table\": {\"name\": \"sparse\"}}, \"recovery\": {\"on_worker_loss\": "
+    "\"LOSS_ACTION_RESTART\", \"on_server_loss\": \"LOSS_ACTION_RESTART\"}"; /* acknowledged at once
+                                                                              */
 
 typedef struct gift {
     Psgd__V1__PushGradientRequest head;

@@ -3,13 +3,14 @@
 #include "common/wire/kept_pushes.h"
 
 #include "common/base/xalloc.h"
+#include "common/codec/parts.h"
 #include "common/train/merge.h"
 #include "common/wire/coder.h"
 #include "tests/support/plan_rig.h"
 
 #include <stdlib.h>
 
-enum { SERVERS = 3, LOST = 1, RANKS = 2, CLOCKS = 6, BYTES_MAX = 1 << 20 };
+enum { SERVERS = 3, LOST = 1, RANKS = 2, CLOCKS = 6, BYTES_MAX = 1 << 20, ROWS = 32 };
 
 static void assert_ok(ps_status st)
 {
@@ -28,6 +29,7 @@ typedef struct kept_world {
     ps_coder coders[RANKS];
     ps_kept_pushes *kept[RANKS];
     ps_buf *files[RANKS];
+    uint64_t cut_at; /* the clock of which rows are kept in part */
 } kept_world;
 
 static ps_store *make_store(const kept_world *w)
@@ -43,8 +45,8 @@ static ps_store *make_store(const kept_world *w)
         memcpy(own + at, w->weights + slice->at, slice->n * sizeof *own);
         at += slice->n;
     }
-    store =
-        ps_merge_store(w->plan, placement->owned[LOST], placement->owned_count[LOST], own, NULL);
+    store = ps_merge_store(w->plan, placement->owned[LOST], placement->owned_count[LOST], own,
+                           ps_merge_tables(w->plan, placement, LOST));
     ps_store_keep_before(store);
     free(own);
     return store;
@@ -52,7 +54,7 @@ static ps_store *make_store(const kept_world *w)
 
 static void begin(kept_world *w, const char *json, size_t bytes_max)
 {
-    *w = (kept_world){.plan = plan_of(json)};
+    *w = (kept_world){.plan = plan_of(json), .cut_at = UINT64_MAX};
     ps_placement_init(&w->placement, &w->plan->layout, SERVERS, RANKS);
     w->weights = ps_xcalloc(w->plan->layout.param_count + 1u, sizeof *w->weights);
     for (size_t i = 0; i < w->plan->layout.param_count; i++) {
@@ -101,6 +103,75 @@ static void push_slice(kept_world *w, uint32_t rank, uint64_t clock, uint32_t sl
     }
 }
 
+/* Keeps a message with these rows of server LOST, said to be of one of two of its parts. */
+static void keep_rows(kept_world *w, uint32_t rank, uint32_t part, const uint64_t *keys,
+                      const float *grads, size_t count)
+{
+    const ps_codec_choice *up = &w->plan->up[w->plan->tables[0].variable];
+    size_t values = count * w->plan->tables[0].width;
+    uint32_t seen[ROWS] = {0};
+    Psgd__V1__RowGradients rows = PSGD__V1__ROW_GRADIENTS__INIT;
+    uint8_t room[8 * PS_CODEC_VALUES];
+    Psgd__V1__Encoding *head_ptr;
+    ps_encoding head;
+    size_t n = ps_parts_encode(up->codec, &up->params, 1, grads, values, room, &head);
+
+    head_ptr = &head.msg;
+    rows.part = part;
+    rows.keys = (uint64_t *)(uintptr_t)keys;
+    rows.shows = rows.clicks = seen;
+    rows.n_keys = rows.n_shows = rows.n_clicks = count;
+    rows.values = &head_ptr;
+    rows.n_values = ps_parts_count(values);
+    rows.is_last = true; /* of its part */
+    ps_kept_pushes_add_rows(w->kept[rank], LOST, 2, &rows, room, n);
+}
+
+/* A contribution's rows: of ids of the server, the even ones from one part and the odd ones from
+ * another one. With is_cut the second message is not there. */
+static void contribute_rows(kept_world *w, uint32_t rank, uint64_t clock, bool is_cut)
+{
+    uint64_t keys[ROWS], of_part[ROWS];
+    uint32_t width, shows[ROWS] = {0};
+    size_t count = 0;
+    float *grads;
+
+    if (w->plan->table_count == 0) {
+        return;
+    }
+    width = w->plan->tables[0].width;
+    grads = ps_xcalloc((size_t)ROWS * width, sizeof *grads);
+    for (uint64_t key = clock % 3; key < 200 && count < ROWS; key += rank + 1) {
+        if (w->placement.server_of_shard[ps_table_shard_of(key)] == LOST) {
+            grads[count * width] = (float)(clock + key + rank) * 0.1f;
+            keys[count++] = key;
+        }
+    }
+    for (uint32_t part = 0; part < (is_cut ? 1 : 2); part++) {
+        float *some = ps_xcalloc((size_t)ROWS * width, sizeof *some);
+        size_t n = 0;
+
+        for (size_t i = 0; i < count; i++) {
+            if (keys[i] % 2 != part) {
+                memcpy(some + n * width, grads + i * width, width * sizeof *some);
+                of_part[n++] = keys[i];
+            }
+        }
+        keep_rows(w, rank, part, of_part, some, n);
+        free(some);
+    }
+    assert_ok(ps_store_push_rows(w->store, &(ps_store_rows){.worker = rank,
+                                                            .clock = clock,
+                                                            .contributor = rank,
+                                                            .is_last = true,
+                                                            .keys = keys,
+                                                            .count = count,
+                                                            .grads = grads,
+                                                            .shows = shows,
+                                                            .clicks = shows}));
+    free(grads);
+}
+
 /* A contribution of all slices, of which some are sent twice; or of zeros. */
 static void contribute(kept_world *w, uint32_t rank, uint64_t clock, bool is_nothing)
 {
@@ -120,13 +191,15 @@ static void contribute(kept_world *w, uint32_t rank, uint64_t clock, bool is_not
             push_slice(w, rank, clock, s);
         }
     }
+    contribute_rows(w, rank, clock, clock == w->cut_at);
 }
 
 static void train(kept_world *w, uint64_t clocks)
 {
     for (uint64_t clock = 0; clock < clocks; clock++) {
         for (uint32_t r = 0; r < RANKS; r++) {
-            contribute(w, (r + (uint32_t)clock) % RANKS, clock, clock == 2 && r == 1);
+            contribute(w, (r + (uint32_t)clock) % RANKS, clock,
+                       clock == 2 && r == 1 && w->plan->table_count == 0);
         }
     }
 }
@@ -178,12 +251,19 @@ static void replay(const kept_world *w, ps_kept_file files[RANKS], ps_store *sto
     }
 }
 
+#define WITH_TABLE                                                                                 \
+    "{\"workers\":2,\"pservers\":3,\"data\":{\"name\":\"ngram\",\"files\":[\"a\"],\"train_"        \
+    "limit\":2000,"                                                                                \
+    "\"test_limit\":100,\"params\":{\"words\":50}},\"model\":{\"preset\":\"ngram\",\"params\":{"   \
+    "\"width\":4,\"hidden\":256,\"rows\":1000},\"table\":{\"name\":\"sparse\"}}}"
+
 static const char *const jobs[] = {
     "{\"workers\":2,\"pservers\":3}",
     "{\"workers\":2,\"pservers\":3,\"codec\":{\"up\":{\"name\":\"int8\"}},"
     "\"optimizer\":{\"rule\":{\"name\":\"adam\"}}}",
     "{\"workers\":2,\"pservers\":3,\"codec\":{\"up\":{\"name\":\"topk\"}},"
     "\"optimizer\":{\"rule\":{\"name\":\"momentum\"}}}",
+    WITH_TABLE,
 };
 
 static void a_store_is_computed_anew_to_the_bit(void **state)
@@ -213,6 +293,27 @@ static void a_store_is_computed_anew_to_the_bit(void **state)
         ps_store_destroy(anew);
         end(&w);
     }
+}
+
+/* A rank was lost while it sent the rows of clock 4: the server is computed up to there. */
+static void rows_that_are_not_all_there_end_a_replay(void **state)
+{
+    ps_kept_file files[RANKS];
+    kept_world w;
+    ps_store *anew;
+
+    (void)state;
+    begin(&w, WITH_TABLE, 64 * BYTES_MAX);
+    w.cut_at = 4;
+    train(&w, CLOCKS - 1);
+    write_files(&w);
+    open_files(&w, files);
+    anew = make_store(&w);
+    replay(&w, files, anew);
+    assert_int_equal(ps_store_clock(anew), 4);
+    assert_true(ps_store_has_at(anew, 4));
+    ps_store_destroy(anew);
+    end(&w);
 }
 
 /* A checkpoint of clock 3 is stored: what is before it is dropped, and a replay begins there. */
@@ -387,6 +488,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_store_is_computed_anew_to_the_bit),
         cmocka_unit_test(what_a_checkpoint_has_is_forgotten),
+        cmocka_unit_test(rows_that_are_not_all_there_end_a_replay),
         cmocka_unit_test(the_oldest_go_beyond_the_bound),
         cmocka_unit_test(nothing_is_kept_where_checkpoints_are_too_far_apart),
         cmocka_unit_test(the_newest_contributions_are_taken_as_they_were_sent),

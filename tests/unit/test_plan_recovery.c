@@ -6,6 +6,10 @@
 
 #include <math.h>
 
+#define NGRAM                                                                                      \
+    "{\"data\":{\"name\":\"ngram\",\"files\":[\"a\"],\"train_limit\":2000,\"test_limit\":100,"     \
+    "\"params\":{\"words\":50}},\"model\":{\"preset\":\"ngram\","
+
 static void a_lost_worker_without_state_may_cost_one_step_only(void **state)
 {
     static const struct {
@@ -18,6 +22,9 @@ static void a_lost_worker_without_state_may_cost_one_step_only(void **state)
         {"{\"update\":{\"name\":\"localsgd\"}}", false},
         {"{\"codec\":{\"up\":{\"name\":\"int8\"}}}", true},
         {"{\"codec\":{\"down\":{\"name\":\"int8\"}}}", true},
+        {NGRAM "\"table\":{\"name\":\"sparse\"}}}", true},
+        {NGRAM "\"params\":{\"hidden\":4}}}", true}, /* rows of a fixed vocabulary */
+        {NGRAM "\"table\":{\"name\":\"sparse\"}},\"update\":{\"name\":\"localsgd\"}}", false},
         {"{\"codec\":{\"down\":{\"name\":\"int8\",\"params\":{\"error_feedback\":1}}}}", true},
         {"{\"codec\":{\"up\":{\"name\":\"int8\",\"params\":{\"difference\":1}}}}", false},
     };
@@ -120,6 +127,8 @@ static void shards_are_on_two_servers_where_a_step_is_repeated(void **state)
                    "is 3; 1 to 2 are allowed");
     assert_refused("{\"recovery\":{\"replicas\":2},\"consistency\":{\"name\":\"asp\"}}",
                    "spec.recovery.replicas", "is 2, which is for jobs that repeat a step");
+    assert_refused(NGRAM "\"table\":{\"name\":\"sparse\"}},\"recovery\":{\"replicas\":2}}",
+                   "spec.recovery.replicas", "no embeddings by rows");
     assert_refused("{\"recovery\":{\"replicas\":2},\"exchange\":{\"name\":\"ring\"}}",
                    "spec.recovery.replicas", "is 2, which is for jobs that repeat a step");
 }

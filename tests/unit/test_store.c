@@ -525,6 +525,38 @@ static void pull_all(const farm *f, uint64_t clock, uint64_t got[WORKERS][WORLD_
     }
 }
 
+static uint64_t row_count(const farm *f)
+{
+    uint64_t count = 0;
+
+    for (uint32_t i = 0; i < f->count; i++) {
+        count += ps_store_table_counters(f->stores[i]).rows;
+    }
+    return count;
+}
+
+/* Pushes the rows of the first `count` workers, the last first. */
+static void push_rows(const farm *f, uint64_t clock, uint32_t count)
+{
+    for (uint32_t w = count; f->job->has_rows && w-- > 0;) {
+        must(farm_push_rows(f, w, clock, w));
+    }
+}
+
+/* Returns a hash of the rows that each worker is given for `clock`. */
+static uint64_t rows_of(const farm *f, uint64_t clock)
+{
+    uint64_t hash = 1;
+
+    for (uint32_t w = 0; f->job->has_rows && w < WORKERS; w++) {
+        uint64_t got = farm_pull_rows(f, w, clock);
+
+        assert_true(got != 0);
+        hash = hash * 31 + got;
+    }
+    return hash;
+}
+
 /* A worker is lost within a clock, of which some slices have all contributions and others only a
  * part: workers are given once more what they were given for it, and the repeated clock has the
  * same bits. A copy, from which nobody pulls, has them too. */
@@ -533,16 +565,18 @@ static void a_store_goes_back_to_the_beginning_of_a_clock(void **state)
     static const struct {
         const char *optim, *up, *down;
         int up_wrap, down_wrap; /* numbers that are 1; 0: none */
-        bool broadcasts;
-    } jobs[] = {{NULL, "f32", "f32", 0, 0, false},
-                {"sgd", "f32", "f32", 0, 0, false},
-                {"adam", "f32", "f32", 0, 0, false},
-                {"adam", "int8", "int8", 0, 0, false},
-                {"momentum", "intsum", "f16", 0, 0, false},
-                {"adam", "f32", "int8", 0, PS_WRAP_FEEDBACK, false},
-                {"sgd", "int8", "f32", PS_WRAP_DIFFERENCE, 0, false},
-                {"momentum", "intsum", "int8", PS_WRAP_DIFFERENCE, PS_WRAP_FEEDBACK, false},
-                {"momentum", "int8", "int8", 0, PS_WRAP_FEEDBACK, true}};
+        bool broadcasts, has_rows;
+        ps_table_admission admission;
+    } jobs[] = {{NULL, "f32", "f32", 0, 0, false, false, PS_ADMIT_ALL},
+                {"sgd", "f32", "f32", 0, 0, false, true, PS_ADMIT_COUNT},
+                {"adam", "f32", "f32", 0, 0, false, true, PS_ADMIT_ALL},
+                {"adam", "int8", "int8", 0, 0, false, false, PS_ADMIT_ALL},
+                {"momentum", "intsum", "f16", 0, 0, false, true, PS_ADMIT_PROBABILITY},
+                {"adam", "f32", "int8", 0, PS_WRAP_FEEDBACK, false, false, PS_ADMIT_ALL},
+                {"sgd", "int8", "f32", PS_WRAP_DIFFERENCE, 0, false, false, PS_ADMIT_ALL},
+                {"momentum", "intsum", "int8", PS_WRAP_DIFFERENCE, PS_WRAP_FEEDBACK, false, false,
+                 PS_ADMIT_ALL},
+                {"momentum", "int8", "int8", 0, PS_WRAP_FEEDBACK, true, false, PS_ADMIT_ALL}};
 
     (void)state;
     for (size_t o = 0; o < sizeof jobs / sizeof jobs[0]; o++) {
@@ -570,11 +604,15 @@ static void a_store_goes_back_to_the_beginning_of_a_clock(void **state)
                 }
             }
             job->w.conf.broadcasts = jobs[o].broadcasts;
+            job->has_rows = jobs[o].has_rows;
+            job->admission = jobs[o].admission;
+            job->least_score = 0.0985f; /* the ticks after clocks 2 and 5 remove rows */
             farm_begin(&a, job, 1);
             begin_keeping(&b, job, 2);
             begin_keeping(&copy, job, 1);
             for (uint64_t clock = 0; clock < CLOCKS; clock++) {
                 uint64_t straight[WORKERS][WORLD_SLICES], repeated[WORKERS][WORLD_SLICES];
+                uint64_t rows = rows_of(&a, clock), count = row_count(&a);
 
                 if (clock > 0) { /* those of clock 0 are sent with the job */
                     pull_all(&a, clock, straight);
@@ -583,9 +621,12 @@ static void a_store_goes_back_to_the_beginning_of_a_clock(void **state)
                 }
                 push_clock(&a, clock, 0, 10);
                 push_clock(&copy, clock, 0, 10);
-                for (uint32_t lost = 0; lost < 2 && (clock == 1 || clock == 4); lost++) {
+                for (uint32_t lost = 0; lost < 2 && (clock == 2 || clock == 5); lost++) {
                     push_clock(&b, clock, 0, lost == 0 ? part : part / 2);
-                    go_back(&b, job, clock, clock == 1 ? 3 : 2 - lost);
+                    push_rows(&b, clock, part % (WORKERS + 1));
+                    go_back(&b, job, clock, clock == 2 ? 3 : 2 - lost);
+                    assert_true(rows_of(&b, clock) == rows);
+                    assert_int_equal(row_count(&b), count);
                     if (!jobs[o].broadcasts) { /* else workers have the weights themselves */
                         pull_all(&b, clock, repeated);
                         assert_memory_equal(repeated, straight, sizeof repeated);

@@ -48,7 +48,7 @@ static void drop_stores(replay *r)
     }
 }
 
-/* Makes the stores of the lost servers; `weights` are all of the model, or NULL. */
+/* Makes the stores of the lost servers; `weights` are all of the model, or NULL for zeros. */
 static void make_stores(replay *r, const float *weights)
 {
     const ps_placement *placement = r->conf->placement;
@@ -65,8 +65,8 @@ static void make_stores(replay *r, const float *weights)
             memcpy(own + at, weights + slice->at, slice->n * sizeof *own);
             at += slice->n;
         }
-        r->stores[server] = ps_merge_store(r->conf->plan, placement->owned[server], owned,
-                                           weights != NULL ? own : NULL, NULL);
+        r->stores[server] = ps_merge_store(r->conf->plan, placement->owned[server], owned, own,
+                                           ps_merge_tables(r->conf->plan, placement, server));
         ps_store_keep_before(r->stores[server]);
         free(own);
     }
@@ -113,6 +113,19 @@ static ps_status load_checkpoint(replay *r, const ps_checkpoint *from)
     return ps_wrap(end_load(r, st), "checkpoint of step %" PRIu64, from->facts.step);
 }
 
+/* Reads the files that sparse tables start from. */
+static ps_status load_tables(replay *r)
+{
+    const ps_init_tables *files = &r->conf->package->tables;
+    ps_status st = ps_ok();
+
+    for (size_t i = 0; i < r->conf->server_count && files->count > 0 && ps_is_ok(&st); i++) {
+        st = ps_merge_read_tables(ps_store_tables(r->stores[r->conf->servers[i]]),
+                                  (const char *const *)files->paths, files->count, false);
+    }
+    return st;
+}
+
 /* Gives the stores the state with which the attempt began: a checkpoint of another job, or initial
  * weights. For a job without a checkpoint of its own. */
 static ps_status load_beginning(replay *r)
@@ -136,6 +149,7 @@ static ps_status load_beginning(replay *r)
                          : ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for the weights");
     if (ps_is_ok(&st)) {
         make_stores(r, weights);
+        st = load_tables(r);
     }
     free(weights);
     return st;
