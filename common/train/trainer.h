@@ -137,12 +137,14 @@ void ps_trainer_stop_at(ps_trainer *t, uint64_t clock);
  *                        f32 size replica, f32 slots * size of the method, f32 slots * size of the
  *                        local rule, if there are rounds; f32 size of a gradient that is to be
  *                        contributed, after steps of a round that sends one; u64 rows: the last
- * round that touched each, if that is tracked; what the exchange keeps (coder.h, mesh_worker.h)
+ *                        round that touched each, if that is tracked; what the exchange keeps
+ *                        (coder.h, mesh_worker.h)
  *   kind 6, before 2     where a rank was parked (ps_trainer_save_parked), or a round of it that
  *                        has been stepped; trainer_place.c has the layout
  *   kind 7               what the program that computes the rank keeps, a block of named_bytes.h;
- * of jobs with program_state_mib kind 3               f64 seconds of training and of waits; u64
- * bytes up, down; the curve with its rows that are not written yet; only while reports are open
+ *                        of jobs with program_state_mib
+ *   kind 3               f64 seconds of training and of waits; u64 bytes up, down; the curve with
+ *                        its rows that are not written yet; only while reports are open
  *   kind 4, by file      the content of TR, EV, ROUND and TB so far, to its step
  *
  * ps_trainer_save_said writes one without variables, and
