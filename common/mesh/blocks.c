@@ -13,7 +13,8 @@ static blocks_state *state_of(const ps_mesh_machine *m)
     return m->state;
 }
 
-/* Returns whether this worker is to send the cell. */
+/* Returns whether this worker, one of the holders of the block, sends the cell in a step without a
+ * rescue: with is_split the holder whose share the cell is, otherwise the block's one sender. */
 static bool speaks(const ps_mesh_machine *m, uint32_t block, uint32_t cell)
 {
     const blocks_state *s = state_of(m);
@@ -151,7 +152,8 @@ static void complete(ps_mesh_machine *m, uint32_t cell)
     m->cells.whole++;
 }
 
-/* Adds parked packets as far as their turn has come. They were checked on arrival. */
+/* Adds the parked packets of a cell to its sum in the order of blocks, up to the first block whose
+ * packet has not arrived. Packets were checked on arrival. */
 static ps_status advance(ps_mesh_machine *m, uint32_t cell)
 {
     blocks_state *s = state_of(m);
@@ -284,7 +286,8 @@ bool blocks_is_done(const ps_mesh_machine *m)
     return mesh_cells_are_whole(m) && (s->unheard == 0 || m->is_rescued);
 }
 
-/* The holder that should have sent a cell may be gone, so every holder sends all its blocks. */
+/* Sends the cells of held blocks that other holders should have sent, since those may be gone. The
+ * cells that this worker has sent itself are sent again by ps_mesh_tick. */
 void blocks_rescue(ps_mesh_machine *m)
 {
     const ps_assignment *a = m->conf.assignment;

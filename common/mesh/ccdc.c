@@ -108,7 +108,8 @@ static uint32_t words_of(const ccdc_state *s, uint32_t piece)
     return left < WORDS ? (uint32_t)left : WORDS;
 }
 
-/* Computes words ^= a piece of a segment of a held block; beyond its end are zeros. */
+/* Computes words ^= one piece of a segment of a held block. Values after the gradient's last are
+ * taken as zeros. */
 static void mix(const ps_mesh_machine *m, uint32_t held, uint32_t segment, uint32_t piece,
                 uint32_t *words)
 {
@@ -154,8 +155,8 @@ static bool fits(double q)
     return fabs(q) <= 2147483647.0; /* false for NaN */
 }
 
-/* Converts x (n) to fixed point and adds it to sum (n). Returns the index of the first value that
- * does not fit; n: all fit. */
+/* Converts x (n) to fixed point in q (n) and adds q to sum (n). A value that does not fit becomes
+ * 0. Returns the index of the first such value; n: all fit. */
 static size_t fix(const float *x, size_t n, int32_t *q, int64_t *sum)
 {
     bool is_good = true;
@@ -242,8 +243,8 @@ static uint8_t *have_of(const ccdc_state *s, uint32_t g, uint32_t speaker, uint3
     return &s->have[((size_t)g * (s->r + 1) + speaker) * s->pieces + piece];
 }
 
-/* Sends, in place of a silent sender, each other member the segment that it lacks. Uncoded, because
- * nobody knows what the others have received. */
+/* Sends, in place of the silent sender `speaker`, each other member of group g one piece of the
+ * segment that this member lacks. Uncoded, because nobody knows what the others have received. */
 static void rescue_from(ps_mesh_machine *m, uint32_t g, uint32_t speaker, uint32_t piece)
 {
     const ccdc_state *s = state_of(m);
@@ -278,8 +279,8 @@ static void rescue(ps_mesh_machine *m)
     }
 }
 
-/* Finds the group and the original sender of a packet. Returns false if its sender may not send it.
- */
+/* Finds the group of a packet, and the place in the group of the member whose segment the packet
+ * brings. Returns false if there is no such piece or group, or `from` may not send it. */
 static bool find(const ps_mesh_machine *m, const ps_packet *packet, uint32_t *g, uint32_t *speaker)
 {
     const ccdc_state *s = state_of(m);
@@ -300,7 +301,8 @@ static bool find(const ps_mesh_machine *m, const ps_packet *packet, uint32_t *g,
            group[*speaker] != m->conf.self && (is_coded || group[*speaker] != packet->from);
 }
 
-/* Adds decoded words: the speaker's segment of the block that this worker does not hold. */
+/* Adds decoded words to the sum: a piece of the speaker's segment of the block that all of the
+ * group but this worker hold. Fails with DATA_LOSS if the padding after its end is not zero. */
 static ps_status add(ps_mesh_machine *m, const ps_packet *packet, const uint32_t *group,
                      uint32_t speaker, const uint32_t *words)
 {
@@ -324,7 +326,8 @@ static ps_status add(ps_mesh_machine *m, const ps_packet *packet, const uint32_t
     return ps_ok();
 }
 
-/* Notes that the original sender has sent what another has sent before it. */
+/* Notes that a sender's own packet has arrived, after another member has sent the same values in
+ * the sender's place. */
 static void hear_again(ccdc_state *s, uint8_t *have, bool is_coded)
 {
     if (is_coded && *have == HAD_OF_ANOTHER) {
@@ -370,8 +373,9 @@ static ps_status take(ps_mesh_machine *m, ps_packet *packet)
     return st;
 }
 
-/* If another worker has sent in place of a silent one, this worker must do so too before it ends
- * the step: it may be the only one that holds what a third worker lacks. */
+/* Returns whether all values have arrived. If some of them came only from another worker in place
+ * of a silent one, the step ends after this worker's own rescue: this worker may be the only one
+ * that holds what a third worker lacks. */
 static bool is_done(const ps_mesh_machine *m)
 {
     const ccdc_state *s = state_of(m);

@@ -44,7 +44,8 @@ static uint32_t cut_part(const ps_mesh_part *part, uint32_t p, size_t skip, cons
     return count;
 }
 
-/* Cuts the bucket of parts [first, end) for `shares`, as cut_part does. */
+/* Cuts the bucket of parts [first, end) into `shares` spans of equal size, and these into cells.
+ * Writes the cells and returns their number, as cut_part does. */
 static uint32_t cut_bucket(const ps_mesh_conf *conf, uint32_t first, uint32_t end, uint32_t shares,
                            mesh_cell *cells)
 {
@@ -66,8 +67,9 @@ static uint32_t cut_bucket(const ps_mesh_conf *conf, uint32_t first, uint32_t en
     return count;
 }
 
-/* Cuts all parts, as cut_part does. A bucket ends where each share has the values of a full packet;
- * a rest that is smaller belongs to the last bucket. */
+/* Cuts all parts into buckets, and these into cells. A bucket ends where each share has the values
+ * of a full packet; a rest that is smaller belongs to the last bucket. Writes the cells and returns
+ * their number, as cut_part does. */
 static uint32_t cut_all(const ps_mesh_conf *conf, uint32_t shares, mesh_cell *cells)
 {
     size_t enough = (size_t)shares * PS_CODEC_VALUES, size = 0, left = 0;
@@ -88,8 +90,8 @@ static uint32_t cut_all(const ps_mesh_conf *conf, uint32_t shares, mesh_cell *ce
     return count;
 }
 
-/* Returns the floats of state of a cell's codec. None for blocks that several workers hold: all
- * holders must encode the same bytes. */
+/* Returns how many floats of state a cell's codec keeps between steps: 0 in exchanges that send
+ * blocks if several workers hold each, because all holders must encode the same bytes. */
 static size_t floats_of(const ps_mesh_machine *m, uint32_t cell, bool is_down)
 {
     const ps_mesh_codec *c = mesh_codec(m, cell, is_down);
@@ -152,7 +154,7 @@ void mesh_cells_finish(ps_mesh_machine *m, float *sum)
     memcpy(sum, m->cells.sum, m->conf.n * sizeof *sum);
 }
 
-/* Returns where the states begin that belong to `cell` and those after it. */
+/* Returns the index in cells->kept of the first state of `cell` or of a cell after it. */
 static size_t kept_from(const mesh_cells *cells, uint32_t cell)
 {
     while (cell < cells->count && cells->kept_of[cell] == NULL) {
@@ -234,8 +236,8 @@ void mesh_own_sum(const ps_mesh_machine *m, const mesh_cell *cell, float *y)
     }
 }
 
-/* Checks one codec: a residual must be kept and added to the next sum, or the codec must be
- * unbiased and not sparse. */
+/* Checks that a codec suits partial sums: it keeps nothing that belongs to one worker's gradient,
+ * and it is unbiased and not sparse, or it adds its residual to the next sum. */
 static ps_status check_codec(const ps_mesh_part *part, const ps_mesh_codec *c)
 {
     ps_codec_facts facts = ps_codec_facts_of(c->codec, &c->params);

@@ -155,7 +155,7 @@ static ps_status take_early(ps_mesh_machine *m)
     return st;
 }
 
-/* Begins the step in the exchange. */
+/* Lets the exchange begin the step, then hands it the packets that arrived early. */
 static ps_status start(ps_mesh_machine *m)
 {
     ps_status st;
@@ -260,7 +260,8 @@ static ps_status keep_early(ps_mesh_machine *m, ps_packet *packet)
     return ps_ok();
 }
 
-/* Repeats, for a worker that asks, what it was sent in the step of the packet. */
+/* Sends the sender of a request everything again that it was sent in the step which the request
+ * names: the newest step begun, or the one before. Ignores requests beyond ANSWERS_MAX a step. */
 static void answer(ps_mesh_machine *m, const ps_packet *packet)
 {
     bool has_begun = m->is_running || m->is_done;
@@ -307,7 +308,8 @@ static void say_waits(ps_mesh_machine *m)
     }
 }
 
-/* Notes whether the sender of the packet waits itself. Returns whether the packet says no more. */
+/* Notes whether the sender of the packet waits for others itself. Returns true if the packet's only
+ * purpose was to say so. */
 static bool note_waits(ps_mesh_machine *m, const ps_packet *packet)
 {
     uint64_t *waits_in = &m->waits_in[packet->from];

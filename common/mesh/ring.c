@@ -23,7 +23,7 @@ typedef enum way { REDUCE, GATHER, WAYS } way;
 typedef struct ring_state {
     uint8_t *have;      /* (WAYS, cells): has arrived */
     uint8_t *is_mine;   /* (cells): this worker's values are in the sum */
-    ps_packet **parked; /* (cells): a partial sum that arrived before they were final */
+    ps_packet **parked; /* (cells): a partial sum that arrived before this worker's were final */
 } ring_state;
 
 static ring_state *state_of(const ps_mesh_machine *m)
@@ -97,8 +97,8 @@ static ps_status complete(ps_mesh_machine *m, uint32_t cell)
     return st;
 }
 
-/* Sends a cell to which the partial sum of the worker before and this worker's values were added.
- */
+/* Sends the sum of a cell, which contains this worker's values by now: to the next worker as a
+ * partial sum, or as the complete one if this worker is the cell's last. */
 static ps_status pass_on(ps_mesh_machine *m, uint32_t cell)
 {
     float *sum = m->cells.sum + cell_of(m, cell)->at;
@@ -121,7 +121,8 @@ static ps_status start(ps_mesh_machine *m)
     return ps_ok();
 }
 
-/* Adds a partial sum to this worker's values. Both orders of arrival give the same bits. */
+/* Adds a partial sum to this worker's values, which are final, and passes the result on. A partial
+ * sum that came before those was parked, so the order of arrival does not change a bit. */
 static ps_status add(ps_mesh_machine *m, const ps_packet *packet)
 {
     float *sum = m->cells.sum + cell_of(m, packet->piece)->at;

@@ -107,7 +107,8 @@ static ps_status come_down(ps_mesh_machine *m, ps_packet *packet, uint32_t cell)
     return ps_ok();
 }
 
-/* Sends a sum with all its terms to the parent; at the root, down. */
+/* Sends the sum of a cell, this worker's subtree being complete: to the parent, or at the root as
+ * the complete sum to the children. */
 static ps_status go_up(ps_mesh_machine *m, uint32_t cell)
 {
     bool is_root = m->conf.self == 0;
@@ -128,7 +129,8 @@ static ps_status start(ps_mesh_machine *m)
     return ps_ok();
 }
 
-/* Adds children's sums in their order, whatever the order of arrival. */
+/* Adds the children's sums to this worker's values, the first child's before the second's, so that
+ * the order of arrival does not change a bit. Sends the sum on when all are in it. */
 static ps_status advance(ps_mesh_machine *m, uint32_t cell)
 {
     tree_state *s = state_of(m);
