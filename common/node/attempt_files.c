@@ -55,7 +55,8 @@ static void make_files(ps_task *task)
     }
 }
 
-/* Releases an attempt whose files could not be made. */
+/* Gives up an attempt whose files could not be made: frees the node for others, and fails the calls
+ * that wait for the files. */
 static void give_up(ps_node *node, ps_status st)
 {
     st = ps_wrap(st, "begin an attempt");

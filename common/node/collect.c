@@ -125,8 +125,8 @@ static item *add(ps_collect *c, const char *name, Psgd__V1__ArtifactKind kind)
     return it;
 }
 
-/* The files of the node's checkpoint, which are in memory. Fails if there are too few
- * descriptors. */
+/* Lists the files of the node's checkpoint, which are in memory, with descriptors of their own.
+ * Fails if the process may not open that many. */
 static ps_status list_checkpoint(ps_collect *c)
 {
     const ps_node *node = c->node;
@@ -517,7 +517,8 @@ static void add_snapshot(ps_collect *c, const char *name, const ps_snapshot *fil
     it->fd = file->fd;
 }
 
-/* is_lost: NULL, or the servers to whose slices contributions are wanted. */
+/* Lists, for each rank of the node, its state if `with_ranks`, and its kept contributions to the
+ * slices of the servers for which is_lost is true; is_lost NULL: no contributions. */
 static ps_status list_kept(ps_collect *c, const bool *is_lost, bool with_ranks)
 {
     const ps_node *node = c->node;
@@ -527,7 +528,7 @@ static ps_status list_kept(ps_collect *c, const bool *is_lost, bool with_ranks)
         char name[PS_CHECKPOINT_NAME_MAX];
         ps_snapshot file = {.fd = -1, .copy_fd = -1};
 
-        if (with_ranks) { /* first, as it completes what is kept */
+        if (with_ranks) { /* first, because it completes the rank's kept contributions */
             ps_checkpoint_rank_name(name, node->session->ranks[i]);
             st = node->hooks->parked(node->state, i, &file);
             if (!ps_is_ok(&st)) {

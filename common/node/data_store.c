@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Opens the next file. */
+/* Creates the next file of the set in the temporary folder. */
 static ps_status open_next(ps_data_store *store)
 {
     char path[640];
@@ -88,7 +88,7 @@ static ps_status write_all(int fd, const uint8_t *bytes, size_t n)
     return ps_ok();
 }
 
-/* Closes a complete file and checks its checksum. */
+/* Closes a complete file, compares its checksum with the announced one, and creates the next. */
 static ps_status end_file(ps_data_store *store)
 {
     const ps_data_file *file = &store->files->at[store->file];
@@ -143,7 +143,8 @@ bool ps_data_store_has_all(const ps_data_store *store)
 ps_status ps_data_store_commit(ps_data_store *store)
 {
     assert(ps_data_store_has_all(store));
-    /* A folder of this name has other content, since it was not used instead; replace it. */
+    /* If the folder exists already, it is not the set that its name says, or the set would not have
+     * been sent; it is replaced. */
     if (rename(store->temporary, store->folder) != 0) {
         ps_status st = ps_dir_remove(store->folder);
 

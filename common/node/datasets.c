@@ -69,7 +69,8 @@ static bool is_in_use(void *arg, const char *name)
     return is_used;
 }
 
-/* Removes sets until the others have at most `keep_bytes`. Returns the bytes that remain. */
+/* Removes sets that no job uses from the disk, the longest unused first, until all that remain have
+ * at most `keep_bytes`. Returns the bytes of those. */
 static uint64_t trim_disk(ps_datasets *sets, uint64_t keep_bytes)
 {
     char folder[512];
@@ -251,8 +252,8 @@ ps_status ps_datasets_folder(const ps_datasets *sets, const char *sha256, char *
 
 /* --- on the thread of the tasks --------------------------------------------- */
 
-/* Returns whether the folders have the wanted files, by their checksum; without `learned_folder`
- * those without what was learned. */
+/* Returns whether `folder` has the wanted data files, and `learned_folder` those with what was
+ * learned from all data, by their checksum. If `learned_folder` is NULL, only data files count. */
 static bool holds(const ps_data_wanted *wanted, const char *folder, const char *learned_folder)
 {
     ps_data_files files = {.count = 0};
@@ -265,7 +266,9 @@ static bool holds(const ps_data_wanted *wanted, const char *folder, const char *
     return is_wanted;
 }
 
-/* Finds the folder of the files. What was learned is in `sent`, the folder of what was sent. */
+/* Finds the folder of the wanted data files: `sent`, into which sets are received, or one below
+ * data_path. Files with what was learned from all data must be in `sent`. Otherwise fails with
+ * NOT_FOUND; *has_own is then set if only the learned files are missing. */
 static ps_status locate(const ps_datasets *sets, const ps_data_wanted *wanted, const char *sent,
                         char *folder, size_t cap, bool *has_own)
 {

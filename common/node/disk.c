@@ -56,7 +56,8 @@ void ps_node_disk_init(ps_node *node, uint64_t min_free_bytes)
     node->disk.looked_us = ps_clock_us();
 }
 
-/* Reads the free space again if the last value is old. */
+/* Starts a task that reads the free space, if the last one began LOOK_US ago or earlier and has
+ * ended. */
 static void look_again(ps_node *node)
 {
     int64_t now_us = ps_clock_us();

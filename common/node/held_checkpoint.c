@@ -39,7 +39,7 @@ static bool has_session(const ps_node *node)
     return node->session != NULL && !node->is_releasing && node->hooks->cut != NULL;
 }
 
-/* Makes room for the files of a checkpoint; 0: forgets the one that there is. */
+/* Drops the files of the held checkpoint, and makes room for those of one at `clock`; 0: none. */
 static void make_room(ps_node *node, uint64_t clock, bool stays)
 {
     free_files(node);
@@ -51,7 +51,7 @@ static void make_room(ps_node *node, uint64_t clock, bool stays)
     }
 }
 
-/* Begins to take a checkpoint; 0: forgets the one that there is. */
+/* Asks the role for a checkpoint at `clock`, in place of the one that is held; 0: for none. */
 static void ask(ps_node *node, uint64_t clock, bool stays)
 {
     make_room(node, clock, stays);
@@ -69,7 +69,7 @@ void ps_checkpoint_begin(ps_node *node)
     }
 }
 
-/* Returns whether the job goes on without the node, from a checkpoint. */
+/* Returns whether the job goes on from a checkpoint after the loss of this node. */
 static bool goes_on(const ps_node *node)
 {
     const Psgd__V1__RecoverySpec *recovery = node->session->plan->spec->recovery;
@@ -109,8 +109,8 @@ ps_status ps_checkpoint_rescue(ps_node *node, uint64_t clock, bool of_copies)
     return node->checkpoint.is_complete ? ps_ok() : taken;
 }
 
-/* Returns whether the node stays at a checkpoint at which the coordinator does not want it any
- * more; perhaps it is another coordinator, which does not know of it. */
+/* Returns whether the node stands still at its checkpoint but the coordinator no longer asks for
+ * that, perhaps because another coordinator leads now, which does not know of the checkpoint. */
 static bool is_let_go(const ps_node *node, const Psgd__V1__HeartbeatResponse *reply)
 {
     return node->checkpoint.stays && !reply->checkpoint_stays;
@@ -159,7 +159,8 @@ static void wait_for_file(ps_task *task)
     w->status = ps_snapshot_wait(&w->file.content, file_us);
 }
 
-/* Tells the coordinator that the checkpoint is complete, if all of its files are written. */
+/* Marks the checkpoint complete, and tells the coordinator by a heartbeat at once, if the role has
+ * given all files and all are written. */
 static void look(ps_node *node)
 {
     if (node->checkpoint.has_all && node->checkpoint.pending == 0) {
@@ -226,7 +227,8 @@ void ps_node_checkpoint_fail(ps_node *node, uint64_t clock, const ps_status *why
     free_files(node);
     node->checkpoint.clock = 0;
     node->checkpoint.missed = clock;
-    if (node->checkpoint.stays && has_session(node)) { /* of other ranks, which have taken it */
+    /* Other ranks of the node may have taken it and stand still: lets them go on. */
+    if (node->checkpoint.stays && has_session(node)) {
         node->checkpoint.stays = false;
         node->hooks->cut(node->state, 0, false);
     }

@@ -14,10 +14,11 @@
 #include <string.h>
 
 static const int64_t call_us = 10000000;     /* a coordinator may wait 5 s for its authority */
-static const int64_t patience_us = 20000000; /* begins no turn after it; a new leader takes 10 s */
+static const int64_t patience_us = 20000000; /* no turn begins later; a new leader takes 10 s */
 enum { PAUSE_MS = 1000 };                    /* between two turns */
 
-/* Returns whether the folder has the files of this member, of this root. */
+/* Returns whether the folder has a valid certificate for the node that the token names, from the
+ * authority whose fingerprint is in the token. */
 static bool is_member(const ps_join_token *token, const char *tls_dir)
 {
     char fingerprint[PS_FINGERPRINT_BYTES];
@@ -31,7 +32,7 @@ static bool is_member(const ps_join_token *token, const char *tls_dir)
            ps_fingerprint_is(token->fingerprint, fingerprint);
 }
 
-/* Asks one coordinator, at the host of `address` and the port of the token. */
+/* Asks one coordinator for a certificate, at the host of `address` and the port of the token. */
 static ps_status ask(const ps_join_token *token, const char *address, const ps_strbuf *request,
                      ps_strbuf *answer)
 {
@@ -48,7 +49,8 @@ static ps_status ask(const ps_join_token *token, const char *address, const ps_s
     return st;
 }
 
-/* Asks each of them until one answers. */
+/* Asks each coordinator of the list once, until one grants the certificate or refuses it. The
+ * certificate is *chain, within `answer`. */
 static ps_status ask_each(const ps_join_token *token, const char *coordinators,
                           const ps_strbuf *request, ps_strbuf *answer, const char **chain,
                           size_t *chain_n)
@@ -73,8 +75,9 @@ static ps_status ask_each(const ps_join_token *token, const char *coordinators,
     return st;
 }
 
-/* Asks them in turn until one answers; nobody leads for a moment when the leader changes. The
- * certificate is *chain, within `answer`. */
+/* Asks all coordinators again and again, until one grants the certificate or refuses it, or
+ * patience_us is over: no coordinator leads for a moment when the leader changes. The certificate
+ * is *chain, within `answer`. */
 static ps_status ask_any(const ps_join_token *token, const char *coordinators,
                          const ps_strbuf *request, ps_strbuf *answer, const char **chain,
                          size_t *chain_n)

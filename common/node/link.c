@@ -24,7 +24,7 @@
 enum { LOG_PIECE_BYTES = 32 << 10 };
 static const int64_t call_timeout_us = 5000000;
 static const int64_t first_pause_us = 200000, longest_pause_us = 5000000;
-/* the same where another coordinator may answer: it takes over within seconds */
+/* timeout and longest pause if there are several coordinators: another takes over within seconds */
 static const int64_t call_timeout_of_several_us = 1500000, longest_pause_of_several_us = 500000;
 /* longest wait for a coordinator's answer when the node stops */
 static const int64_t farewell_us = 1000000;
@@ -41,7 +41,7 @@ struct ps_link {
     ps_unary *call; /* in progress; NULL: none */
     bool is_registered;
     bool is_away, is_closed;
-    bool is_leaving; /* the link is closed when the coordinator has answered the last heartbeat */
+    bool is_leaving; /* the last heartbeat is sent when the call in progress has ended */
     bool again;      /* something changed during the call, so the next one follows at once */
     uint32_t heartbeat_ms;
     int64_t pause_us;
@@ -95,7 +95,8 @@ static void free_link(ps_link *link)
 
 static void say_farewell(ps_link *link);
 
-/* Frees a closed link, or tries to say that the node leaves; its call has ended. */
+/* Goes on with a closed link whose call in progress has ended: tells the coordinator that the node
+ * leaves if that is still to be said, else frees the link. */
 static void call_ended(ps_link *link)
 {
     if (link->is_leaving) {
@@ -128,7 +129,7 @@ static void failed(ps_link *link, const ps_error *error, const char *what)
                ps_follow_address(link->follow), what, error->status.text);
     }
     link->is_away = true;
-    if (is_session_link(link)) { /* nobody is there who could store one */
+    if (is_session_link(link)) { /* no coordinator is there who could store the last checkpoint */
         ps_node_last_checkpoint(link->node, 0);
     }
     link->failures++;
@@ -272,8 +273,8 @@ static void heartbeat_answered(void *arg, const ps_error *error, const ProtobufC
     }
 }
 
-/* Fills in the attempt: its phase; for its own coordinator also progress, the failure and the next
- * piece of the log. */
+/* Fills in what a heartbeat says of the node's attempt: job and phase; to the coordinator of the
+ * attempt also progress, the failure, checkpoints and the next piece of the log. */
 static void fill_attempt(ps_link *link, Psgd__V1__HeartbeatRequest *request)
 {
     ps_node *node = link->node;
@@ -379,7 +380,7 @@ static void farewell_answered(void *arg, const ps_error *error, const ProtobufCM
 {
     ps_link *link = arg;
 
-    (void)error; /* the coordinator learns it later, when the lease ends */
+    (void)error; /* if it failed, the coordinator notices the node's absence by the lease */
     (void)message;
     link->call = NULL;
     end_link(link);

@@ -71,7 +71,8 @@ void ps_node_load_init(ps_node *node)
     node->load.sample = take_sample();
 }
 
-/* Returns the growth of a counter of the kernel by second; 0 where an interface has gone. */
+/* Returns by how much a counter of the kernel has grown per second; 0 if it has become smaller, as
+ * when an interface has gone. */
 static double rate(uint64_t before, uint64_t now, double seconds)
 {
     return now > before ? (double)(now - before) / seconds : 0;

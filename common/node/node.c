@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* how long files are kept while the coordinator does not answer */
+/* how long the files of an attempt that has ended are kept without word from its coordinator */
 static const int64_t keep_files_us = 3600 * INT64_C(1000000);
 
 uint64_t ps_node_incarnation(const ps_node *node)

@@ -315,8 +315,9 @@ static void end_attempt(ps_node *node)
     }
 }
 
-/* Fails a running job and reports this to the coordinator, which then need not wait for the lease
- * and does not count the node as lost. */
+/* Fails a running job with `st`, because the node stops, and leaves farewell_us to report this to
+ * the coordinator, which then need not wait for the lease and does not count the node as lost. In
+ * any other phase ends the attempt at once. */
 static void give_up(ps_node *node, ps_status st)
 {
     node->wants_checkpoint = false;

@@ -42,7 +42,7 @@ enum {
     COORDINATOR_PORT = 15386
 };
 
-static const int64_t probe_us = 2000000; /* a coordinator that does not answer holds up no start */
+static const int64_t probe_us = 2000000; /* longest wait at the start for one coordinator */
 
 typedef struct settings {
     const char *listen, *advertise, *coordinator, *data_dir, *data_path, *node_id;
@@ -178,7 +178,8 @@ static void try_coordinators(const ps_tls *tls, const char *list)
     }
 }
 
-/* Has the node's links protected. The certificate says which node it is. */
+/* Protects the node's links as settings say. With TLS the node id is that of the certificate; fails
+ * if --node-id is another. */
 static ps_status protect(ps_loop *loop, const chosen *c, ps_node_conf *conf, ps_tls **tls)
 {
     ps_status st = ps_protect_loop(loop, &c->protect, tls);
@@ -291,7 +292,7 @@ static ps_status listen_as_seen(chosen *c)
     return st;
 }
 
-/* Gets a certificate by the token of --join. */
+/* Gets a certificate by the token of --join, into --tls-dir or else `tls` in the data directory. */
 static ps_status join(const settings *s, chosen *c)
 {
     ps_join_token token;

@@ -177,7 +177,7 @@ static void reply_can_commit(const ps_node *node, ps_call *call, bool is_ready)
     }
     reply.phase = (Psgd__V1__NodePhase)shown->phase;
     reply.node_id = (char *)node->node_id;
-    /* only the coordinator of the attempt may know it */
+    /* the incarnation is told only to the coordinator of the attempt that holds the node */
     reply.incarnation = is_ready ? node->incarnation : 0;
     reply.version = (char *)PS_VERSION;
     reply.threads = node->threads;

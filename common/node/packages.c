@@ -235,7 +235,8 @@ static bool read_files(const Psgd__V1__DataPackage *package, const ps_data_conf 
     return check_doubles(files, error);
 }
 
-/* Fills *files with the package's list, checked against its checksum. */
+/* Fills *files with the package's list, or with what this node knows of a set that has no files.
+ * Fails if the checksum of *files is not the one that the package says. */
 static bool take_files(const Psgd__V1__DataPackage *package, const ps_plan *plan,
                        ps_data_files *files, ps_error *error)
 {
@@ -260,7 +261,8 @@ static bool take_files(const Psgd__V1__DataPackage *package, const ps_plan *plan
     return true;
 }
 
-/* Checks that what was learned from all files comes last, where it is needed and nowhere else. */
+/* Checks that the files with what was learned from all data are the last of the list if the job
+ * needs them, and are not in it otherwise. Sets the checksum of the list without them. */
 static bool take_learned(const ps_data_files *files, ps_data_wanted *wanted, ps_error *error)
 {
     ps_data_files own = *files;

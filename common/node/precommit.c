@@ -157,7 +157,7 @@ static void take_seal(ps_precommit *pc, const Psgd__V1__SealPackage *package)
                           "WEIGHTS_MISMATCH");
         return;
     }
-    /* a model whose variables are all sparse tables has no slices */
+    /* If all variables are sparse tables, no slice came, and the block does not exist yet. */
     if (!ps_precommit_make_room(pc)) {
         return;
     }

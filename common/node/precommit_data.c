@@ -69,8 +69,8 @@ void ps_precommit_leave_data(ps_precommit *pc)
     }
 }
 
-/* Notes that a task has ended. Returns whether the PreCommit goes on. If the PreCommit has ended, a
- * task removes what was written. */
+/* Notes that a task has ended. Returns whether the PreCommit goes on: a failed task fails it. If
+ * the PreCommit has ended meanwhile, starts a task that removes what was written. */
 static bool goes_on(ps_storing *s)
 {
     s->is_running = false;
@@ -117,7 +117,8 @@ static void store_opened(ps_task *task)
     }
 }
 
-/* Starts to receive the files; with `has_own` only what was learned from all files. */
+/* Starts a task that makes room and a folder for the files, to receive them. With `has_own` the
+ * node has the data files, so only those with what was learned from all data are received. */
 static void start_storing(ps_precommit *pc, bool has_own)
 {
     ps_storing *s = ps_xcalloc(1, sizeof *s);
@@ -252,7 +253,7 @@ void ps_precommit_take_data(ps_precommit *pc, const Psgd__V1__DataChunk *chunk, 
     if (bytes != s->piece) {
         memcpy(s->piece, bytes, s->n);
     }
-    s->file = chunk->file - s->from; /* one before them is no file that is received */
+    s->file = chunk->file - s->from; /* wraps for a file before `from`, which is then refused */
     s->offset = chunk->offset;
     submit(s, write_piece, piece_written);
 }

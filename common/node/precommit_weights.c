@@ -46,7 +46,7 @@ bool ps_precommit_make_room(ps_precommit *pc)
         ps_precommit_fail(pc, ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for the weights"), NULL);
         return false;
     }
-    /* sparse tables are not sent as slices */
+    /* the block also has places for sparse tables, which are not sent as slices and stay 0 */
     memset(s->weights, 0, s->weight_count * sizeof(float));
     return true;
 }

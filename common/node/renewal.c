@@ -6,8 +6,8 @@
  * that of the link to the coordinator has long ended when a job takes a week; the coordinator shall
  * see the one that is to be renewed.
  *
- * Files are read and written by tasks. They may change meanwhile, by 'psgd pki install', so what is
- * there counts each time.
+ * Files are read and written by tasks. 'psgd pki install' may change them at any time, so they are
+ * read anew whenever the node looks whether a renewal is due.
  */
 #include "common/base/container_of.h"
 #include "common/base/log.h"
@@ -49,7 +49,7 @@ static int64_t life_s(const ps_certificate *own)
     return life > 3 ? life : 3;
 }
 
-/* Returns the seconds until it is to be renewed. */
+/* Returns the seconds until the certificate is to be renewed; 0 or less: now. */
 static int64_t left_s(const ps_certificate *own)
 {
     return own->not_after - life_s(own) / 3 - (int64_t)time(NULL);
@@ -83,7 +83,8 @@ static void look_after(ps_renewal *r, int64_t seconds)
                       INT64_C(1000000));
 }
 
-/* Tries again soon, several times in what is left of the certificate if it could be read. */
+/* Logs why the certificate was not renewed, and tries again after a fifteenth of its life, at most
+ * RETRY_MAX_S; after RETRY_UNREAD_S if it could not be read. */
 static void failed(ps_renewal *r, const char *why)
 {
     char until[PS_PKI_TIME_BYTES];
@@ -168,7 +169,7 @@ static void ask(ps_renewal *r)
     forget_text(r);
 }
 
-/* Reads the certificate; if it is time, makes a key and a request. */
+/* Reads the certificate; if its renewal is due, makes a key and a request for a new one. */
 static void look(ps_task *task)
 {
     ps_renewal *r = PS_CONTAINER_OF(task, ps_renewal, task);

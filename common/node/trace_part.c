@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Returns when the first record of all tracks began; 0: there is none. */
+/* Returns the time at which the earliest record of any track began; 0: there is no record. */
 static int64_t first_ns(const ps_trace_track *tracks, size_t count)
 {
     int64_t first = 0;
@@ -58,7 +58,7 @@ void ps_node_write_trace(ps_node *node)
         st = ps_trace_write_part(path, node->trace.tracks, node->trace.count,
                                  &node->trace.alignment);
     }
-    if (!ps_is_ok(&st)) { /* no reason to lose a model */
+    if (!ps_is_ok(&st)) { /* the job's model is worth more than its timeline: does not fail */
         ps_log(PS_LOG_WARN, "node", "no timeline: %s", st.text);
     }
 }
