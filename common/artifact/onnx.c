@@ -16,7 +16,7 @@ enum { IR_VERSION = 7, OPSET = 13 };
 
 static const uint64_t bytes_max = INT32_MAX; /* protobuf's limit for a message */
 
-/* Adds the model's variables. Their values stay in `block`. */
+/* Adds the model's variables as constants. The constants point to the values in `block`. */
 static void add_variables(ps_onnx_graph *graph, const ps_model *model, const float *block)
 {
     for (size_t v = 0; v < ps_model_variable_count(model); v++) {
@@ -32,7 +32,8 @@ static void add_variables(ps_onnx_graph *graph, const ps_model *model, const flo
     }
 }
 
-/* Removes the values of the newest n constants, which the graph must not free. */
+/* Removes the pointers of the newest n constants to their values, which are not the graph's to
+ * free. */
 static void take_values_back(ps_onnx_graph *graph, size_t n)
 {
     for (size_t i = graph->n_initializer - n; i < graph->n_initializer; i++) {

@@ -40,7 +40,8 @@ static const char *as_rows(ps_onnx_graph *g, const ps_onnx_layer *l, char room[P
     return room;
 }
 
-/* Reshapes `value` to the layer's output. A dimension of 0 keeps the batch. */
+/* Adds a node that reshapes `value` to the layer's output. The first dimension is 0, which to ONNX
+ * means that the batch keeps its size. */
 static void put_reshape(ps_onnx_graph *g, const ps_onnx_layer *l, const char *value)
 {
     int64_t shape[PS_SHAPE_MAX + 1] = {0};
@@ -178,7 +179,7 @@ static void write_slice(ps_onnx_graph *g, const ps_onnx_layer *l)
     ps_onnx_in(g, along);
 }
 
-/* Takes every stride-th value, and adds channels of zeros behind the others. */
+/* Takes every stride-th row and column, and adds channels of zeros after the input's channels. */
 static void write_shortcut(ps_onnx_graph *g, const ps_onnx_layer *l)
 {
     int64_t stride = (int64_t)number(l, "stride");
@@ -220,7 +221,8 @@ static void write_embedding(ps_onnx_graph *g, const ps_onnx_layer *l)
     ps_onnx_int(g, "axis", 0);
 }
 
-/* Writes (N, K, E) * (N, 1, E), summed over E. */
+/* Writes the dot products of the one vector of the first input with the K vectors of the second:
+ * the sums over E of (N, K, E) * (N, 1, E). */
 static void write_dots(ps_onnx_graph *g, const ps_onnx_layer *l)
 {
     static const int64_t last = 2;
@@ -280,7 +282,7 @@ static void write_avgpool2d(ps_onnx_graph *g, const ps_onnx_layer *l)
     ps_onnx_int(g, "count_include_pad", 1);
 }
 
-/* ONNX keeps the two dimensions with size 1. */
+/* Writes the mean of each channel. ONNX leaves rows and columns with size 1; Flatten drops them. */
 static void write_global_avgpool(ps_onnx_graph *g, const ps_onnx_layer *l)
 {
     char means[PS_ONNX_NAME_MAX];

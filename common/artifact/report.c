@@ -16,7 +16,7 @@ struct ps_report {
     size_t value_count; /* number of metrics in a line */
 };
 
-/* Opens a report whose header is `first`, the names of the metrics, `last`. */
+/* Opens a report and writes its header line: `first`, a column for each metric, `last`. */
 static ps_status open_report(const char *path, const char *first, const char *const *metrics,
                              size_t metric_count, const char *last, ps_report **out)
 {

@@ -53,7 +53,8 @@ size_t ps_report_csv_find(const ps_report_csv *csv, const char *name)
     return i;
 }
 
-/* Reads what strtod reads, of a copy that ends. */
+/* Reads a number with strtod, from a copy that ends with a 0 byte, as the n bytes of text do not.
+ * Returns NaN for what is no number or larger than PS_REPORT_CSV_LARGEST. */
 static double read_slowly(const char *text, size_t n)
 {
     char copy[NUMBER_BYTES], *rest;

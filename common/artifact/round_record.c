@@ -68,10 +68,11 @@ ps_status ps_rounds_open(const char *path, size_t metric_count, ps_rounds **out)
     return ps_ok();
 }
 
-/* Returns the last of the rounds for which one entry stands with this round. */
+/* Returns the last round of the entry that stands for `round`. An entry stands for one round at
+ * first, and for twice as many after each PS_THIN_ROWS entries, up to a limit. */
 static uint64_t last_of(uint64_t round)
 {
-    uint64_t first = 0, rounds = 1; /* of an entry, behind round `first` */
+    uint64_t first = 0, rounds = 1; /* entries after round `first` have `rounds` rounds each */
 
     while (round - first > PS_THIN_ROWS * rounds && rounds < (uint64_t)1 << PS_THIN_DOUBLINGS_MAX / 2) {
         first += PS_THIN_ROWS * rounds;
@@ -80,13 +81,14 @@ static uint64_t last_of(uint64_t round)
     return first + (round - first + rounds - 1) / rounds * rounds;
 }
 
-/* Adds b to the sum of what was measured; NaN: it was not. */
+/* Returns a + b, where NaN stands for a time that was not measured and adds nothing. */
 static double sum_of(double a, double b)
 {
     return isnan(a) ? b : isnan(b) ? a : a + b;
 }
 
-/* Has *all stand for the round of `e` too. */
+/* Joins the later entry `e` to *all, which then stands for the rounds of both: adds counts and
+ * times, takes the mean loss over steps, and the last evaluation. */
 static void join(ps_round_entry *all, const ps_round_entry *e)
 {
     if (e->steps > 0) {
@@ -221,7 +223,7 @@ static void end_reading(merging *m, uint32_t rank, const char *why)
     m->readers[rank].file = NULL;
 }
 
-/* Reads the next entry of a rank. */
+/* Reads the next entry of a rank; closes the rank's part if it has ended or is damaged. */
 static void advance(merging *m, uint32_t rank)
 {
     reader *r = &m->readers[rank];
@@ -390,7 +392,7 @@ static void put_row(merging *m, uint64_t round)
     ps_strbuf_putc(&m->rows, '\n');
 }
 
-/* Returns the next round of any rank; 0: all parts have ended. */
+/* Returns the least round of the entries that are next at the ranks; 0: all parts have ended. */
 static uint64_t next_round(const merging *m)
 {
     uint64_t least = 0;

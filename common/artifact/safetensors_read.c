@@ -124,7 +124,7 @@ static int by_begin(const void *a, const void *b)
     return strcmp(x->tensor.name, y->tensor.name);
 }
 
-/* Sorts `ranges` and checks that they follow each other from 0 to data_bytes. */
+/* Sorts `ranges` and checks that they cover bytes 0 to data_bytes without a hole or an overlap. */
 static ps_status check_cover(range *ranges, size_t count, uint64_t data_bytes)
 {
     uint64_t at = 0;
@@ -201,7 +201,8 @@ static ps_status read_header(const char *json, size_t n, uint64_t data_bytes, ps
     }
     file->header = json_loadb(json, n, JSON_REJECT_DUPLICATES, &error);
     if (file->header == NULL) {
-        /* not the parser's own text, which repeats bytes of a file that its reader may not see */
+        /* The parser's own text is not used: it repeats bytes of the file, which the reader of the
+         * message may not be allowed to see. */
         return ps_fail(PS_INVALID_ARGUMENT, "offset %zu: the header %s",
                        PREFIX_BYTES + (size_t)error.position,
                        json_error_code(&error) == json_error_duplicate_key ? "has a duplicate name"
@@ -210,7 +211,8 @@ static ps_status read_header(const char *json, size_t n, uint64_t data_bytes, ps
     return read_entries(file, data_bytes);
 }
 
-/* The tensors follow each other, and read_shape has excluded an overflow. */
+/* Points each tensor to its values in the data block, where tensors follow each other. Their sizes
+ * do not overflow: read_shape has checked that. */
 static void place_tensors(ps_safetensors *file)
 {
     const float *next = file->data;
@@ -227,7 +229,7 @@ static void place_tensors(ps_safetensors *file)
     }
 }
 
-/* The bytes from the start of the header to the end of the file. */
+/* Where the file's bytes come from: `read` gives the next n of them. */
 typedef struct input {
     ps_status (*read)(void *from, void *bytes, size_t n);
     void *from;

@@ -135,7 +135,7 @@ static ps_status check_one(const ps_variable *variable, const ps_tensor *found)
     return check_values(found, variable->size);
 }
 
-/* Names the first tensor of the file that no variable has. All variables were found before. */
+/* Fails with the first tensor of the file, if any, whose name no variable has. */
 static ps_status check_surplus(const ps_safetensors *file, const ps_variable *variables,
                                size_t count)
 {
