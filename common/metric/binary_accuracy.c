@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* binary_accuracy.c - share of samples whose single output is right: above the threshold, a number of
- * the metric, if the target is 1, and not above it if the target is 0. */
+/* binary_accuracy.c - share of the outputs of all samples that are right: p is above the threshold,
+ * a number of the metric, if the target is above one half, and not above it otherwise. */
 #include "common/metric/outputs.h"
 #include "common/metric/tally.h"
 

@@ -30,7 +30,7 @@ static void curve_add(ps_tally *tally, const float *y, ps_targets t, size_t n)
 }
 
 /* Writes the numbers of negatives and positives to `totals`. Returns whether the curve exists:
- * both are positive and no score is NaN. */
+ * there are samples of both kinds, and no score is NaN. */
 static bool has_curve(const ps_ranking *ranking, uint64_t totals[2])
 {
     ps_ranking_totals(ranking, totals);

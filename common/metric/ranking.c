@@ -34,7 +34,7 @@ void ps_ranking_add(ps_ranking *ranking, float score, bool is_positive)
         return;
     }
     if (ranking->fresh_n == ranking->fresh_cap) {
-        /* Sorting costs as much as the ranks that are there, so it is done seldom. */
+        /* A sort copies all ranks, so it waits until there are as many fresh samples as ranks. */
         if (ranking->fresh_n >= FRESH_MIN && ranking->fresh_n >= ranking->n) {
             ps_ranking_sort(ranking);
         } else {
