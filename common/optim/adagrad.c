@@ -20,7 +20,7 @@ static const ps_param adagrad_params[] = {
     {.name = NULL},
 };
 
-/* The factors that do not depend on the value, computed in double and rounded once. */
+/* Factors of the rule, the same for all values of a step: computed in double and rounded once. */
 typedef struct factors {
     float rate, epsilon;
 } factors;

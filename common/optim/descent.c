@@ -55,7 +55,8 @@ const float *ps_descent_penalised(const ps_descent *descent, double share, const
     return out;
 }
 
-/* Does what ps_descent_penalised does, for rows. */
+/* Does what ps_descent_penalised does, for rows: g and out have the rows one after the other, w has
+ * each at its id. */
 static const float *penalised_rows(const ps_descent *descent, double share, const ps_rows *rows,
                                    const float *g, const float *w, float *out)
 {
