@@ -171,8 +171,8 @@ bool ps_ahead_want(ps_ahead *a, uint64_t epoch, const uint32_t *index, uint32_t 
     return true;
 }
 
-/* Returns the number of the requested block that equals this one, or a->wanted if there is
- * none. */
+/* Returns the number of the first requested block with exactly these samples of this epoch;
+ * a->wanted if there is none. */
 static uint64_t find(const ps_ahead *a, uint64_t epoch, const uint32_t *index, uint32_t n)
 {
     uint64_t k;
@@ -187,7 +187,8 @@ static uint64_t find(const ps_ahead *a, uint64_t epoch, const uint32_t *index, u
     return k;
 }
 
-/* Blocks until `blocks` blocks are read. They then belong to the caller. */
+/* Blocks until the first `blocks` of all blocks requested so far are read. They then belong to the
+ * caller. */
 static void wait_for(ps_ahead *a, uint64_t blocks)
 {
     int64_t began_ns = 0;

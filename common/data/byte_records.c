@@ -14,7 +14,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* The result is exact at both ends: 0 becomes -0.5 and 255 becomes 0.5. */
+/* Sets x = from / 255 - 0.5. This is exact at both ends: 0 becomes -0.5 and 255 becomes 0.5. */
 PS_CLONES(scale, (from, x, n), const uint8_t *restrict from, float *restrict x, size_t n)
 {
     const float step = 1.0f / 255.0f;

@@ -2,8 +2,8 @@
 /* cifar10.c - small colour photographs in the binary form of CIFAR-10: records of a label and 3
  * x 32 x 32 values, five files of 10,000 for training and one for testing.
  *
- * A folder may hold only some of the training files, and files may be shorter. The data set is
- * what is there.
+ * A folder may hold only some of the training files, and files may be shorter. The data set then
+ * has only the records that are there.
  */
 #include "common/base/xalloc.h"
 #include "common/data/dataset_impl.h"

@@ -222,7 +222,8 @@ ps_status ps_column_learn(ps_column_state *state, uint32_t *size)
     return ps_ok();
 }
 
-/* Returns whether the values of the column depend on the mean or the bounds of all. */
+/* Returns whether a sample's value of the column depends on the mean or the bounds of all training
+ * records. */
 static bool is_scaled(const ps_data_column *column)
 {
     return number_of(column, "scale", AS_IT_IS) != AS_IT_IS || number_of(column, "blank", 0) == 1;

@@ -105,7 +105,7 @@ static ps_status read_criteo(const clicks *c, ps_line *line, float record[FIELDS
     return st;
 }
 
-/* Stores one "slot:value" in the record. *dense counts the dense features. */
+/* Stores one "name:value" of a slot line in the record. *dense counts the line's dense features. */
 static ps_status read_slot(const clicks *c, const ps_line *line, const char *name, size_t name_len,
                            const char *value, size_t len, float record[FIELDS], uint32_t *dense)
 {

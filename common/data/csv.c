@@ -33,7 +33,8 @@ static const ps_param params[] = {
     {.name = NULL},
 };
 
-/* Returns whether the line has an odd number of quotes. */
+/* Returns whether the line has an odd number of quotes, so that it begins or ends a quoted field
+ * which spans lines. */
 static bool goes_on(const char *text, size_t len)
 {
     bool is_odd = false;
@@ -291,8 +292,9 @@ static ps_status csv_facts(const ps_data_conf *conf, ps_data_facts *facts)
 
 /* --- from files --------------------------------------------------------------- */
 
-/* The first pass: learns the columns and writes what the conf leaves open to it. A part has no
- * first pass. */
+/* Learns the columns from all training records, in a first pass over the files, and sets the sizes
+ * that the conf leaves open. If the files are a part of the set, takes what was learned from all
+ * of them instead. */
 static ps_status learn(table *t, ps_data_conf *conf, const char *folder)
 {
     char who[PS_DATA_WHO_BYTES];
@@ -329,7 +331,7 @@ static ps_status learn(table *t, ps_data_conf *conf, const char *folder)
     return st;
 }
 
-/* The second pass: reads every record, and keeps it if the sink does. */
+/* Makes a sample of every record, in a second pass over the files, and adds it to the sink. */
 static ps_status read_records(table *t, ps_data_conf *conf, const char *folder)
 {
     ps_status st;

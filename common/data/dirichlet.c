@@ -2,10 +2,10 @@
 /* dirichlet.c - label skew between blocks: block k gets the share p_k of each class, drawn from
  * Dirichlet(alpha, ..., alpha) (Hsu, Qi, Brown 2019, arXiv 1909.06335, by class).
  *
- * A share is a Gamma(alpha) draw divided by the sum of them (Marsaglia and Tsang 2000). Draws are by
- * counter and use only operations that every host rounds alike. They are drawn as logarithms, whose
- * greatest is subtracted, because a small alpha gives draws below the least float. A block repeats
- * its own samples; their number does not change how many samples it trains on.
+ * A share is a block's Gamma(alpha) draw divided by the sum of all blocks' draws (Marsaglia and
+ * Tsang 2000). Draws are by counter and use only operations that every host rounds alike. They are
+ * drawn as logarithms, whose greatest is subtracted, because a small alpha gives draws below the
+ * least float. A block that has few samples repeats them, so all blocks train on equally many.
  */
 #include "common/data/transform.h"
 
@@ -86,7 +86,7 @@ static uint32_t block_of(const uint32_t *upto, uint32_t blocks, uint32_t rank)
 {
     uint32_t low = 0, high = blocks - 1;
 
-    while (low < high) { /* finds the first block whose end is beyond */
+    while (low < high) { /* finds the first block whose range ends after `rank` */
         uint32_t middle = low + (high - low) / 2;
 
         if (upto[middle] > rank) {

@@ -63,8 +63,8 @@ ps_status ps_feed_facts(const ps_feed_conf *conf, ps_data_facts *facts, uint32_t
     return st;
 }
 
-/* Returns whether the source can apply this transform. No transform before it may change
- * samples. */
+/* Returns whether the source can apply this transform while it makes samples; then sets
+ * feed->affine. False if a transform before it changes samples. */
 static bool may_fold(ps_feed *feed, const ps_transforming *at)
 {
     for (size_t s = 0; s < 2; s++) {
@@ -214,7 +214,8 @@ void ps_feed_order(const ps_feed *feed, uint64_t epoch, uint32_t *order, uint32_
     free(turn);
 }
 
-/* Computes a key only for transforms that draw: it costs as much as a small transform. */
+/* Applies the transforms to a sample, but the one that the source applies. Computes a key for draws
+ * only if a transform draws, because a key costs as much as a small transform. */
 static void transform(const ps_feed *feed, ps_split split, uint64_t pass, uint32_t at, float *x,
                       float *targets)
 {

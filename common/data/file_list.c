@@ -175,7 +175,7 @@ static ps_status read_folder(names *list, const char *folder, const char *below,
     ps_status st = ps_path_below(path, sizeof path, folder, below[0] != '\0' ? below : ".");
     DIR *dir;
 
-    if (below[0] == '\0') { /* the set's own folder, links and all */
+    if (below[0] == '\0') { /* the path of the set's own folder is used as it is, links included */
         st = ps_path_join(path, sizeof path, "", folder);
     }
     if (!ps_is_ok(&st)) {
@@ -212,7 +212,8 @@ static bool names_folder(const char *folder, const char *entry)
     return ps_is_ok(&st) && stat(path, &held) == 0 && S_ISDIR(held.st_mode);
 }
 
-/* Writes what a pattern or folder stands for to `out`, sorted. */
+/* Writes the names of the files that an entry stands for to `out`, sorted. The entry is a pattern,
+ * or with is_all a folder, which stands for all its files. */
 static ps_status expand(names *out, const char *folder, const char *entry, bool is_all)
 {
     const char *slash = strrchr(entry, '/');

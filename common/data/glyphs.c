@@ -70,7 +70,7 @@ enum {
     DITHER
 };
 
-/* The map from a point of the unit square to its place on the page. */
+/* The map from a point of the unit square, in which shapes are defined, to a point of the image. */
 typedef struct placing {
     float xx, xy, yx, yy, x0, y0; /* affine part, in pixels */
     float bend[4];                /* second-order terms, applied before the affine part */

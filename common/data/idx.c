@@ -14,7 +14,7 @@ static uint32_t read_u32(const uint8_t *at)
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-/* Returns the offset of dimension i. */
+/* Returns the offset of dimension i in the file. */
 static unsigned offset_of(uint32_t i)
 {
     return 4 + 4 * i;

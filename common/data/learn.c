@@ -13,7 +13,8 @@
 _Static_assert((int)PS_TRANSFORMS_MAX <= (int)PS_LEARNED_VALUES_MAX,
                "each transform has its values");
 
-/* Measures the samples for the transforms that need it. */
+/* Loads the whole set and stores in `l` what the job's transforms measure on its training samples.
+ * Does nothing if no transform measures any. */
 static ps_status measure(ps_learned *l, const ps_data_conf *conf, const ps_feed_conf *feed_conf,
                          const char *folder, const char *scratch)
 {

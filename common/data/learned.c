@@ -71,7 +71,8 @@ static void put_double(ps_learned *l, double x)
     ps_state_put(&l->out, bytes, sizeof bytes);
 }
 
-/* Ends a section, unless there is no room for it. */
+/* Ends the section that is being written. If all sections would then exceed PS_LEARNED_BYTES_MAX,
+ * drops it and keeps a failure for ps_learned_end. */
 static void finish_section(ps_learned *l, const char *advice)
 {
     uint64_t bytes = l->facts->size + l->out.section.len + PS_STATE_SECTION_BYTES;
@@ -121,7 +122,7 @@ void ps_learned_count(ps_learned *l, uint32_t file, uint64_t samples)
 {
     uint64_t sum = l->files[file].samples + samples;
 
-    /* a set of so many samples is refused when the look ends */
+    /* stays at UINT32_MAX: ps_data_found_counts refuses a set of so many samples later */
     l->files[file].samples = sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX;
 }
 
@@ -359,7 +360,7 @@ static ps_status take_all(ps_learned *l, const char *bytes, size_t n)
     return st;
 }
 
-/* Checks what was read against the conf. */
+/* Checks that the files have training samples, and not fewer than conf->train_limit. */
 static ps_status check_all(const ps_learned *l, const ps_data_conf *conf)
 {
     uint64_t samples = 0;

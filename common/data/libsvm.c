@@ -254,7 +254,8 @@ static ps_status take_line(void *arg, ps_line *line)
     return st;
 }
 
-/* The first pass: learns the greatest index and the labels, and writes them to the conf. */
+/* Learns the greatest index and the labels, in a first pass over the files, and writes both to the
+ * conf. If the files are a part of the set, takes what was learned from all of them instead. */
 static ps_status learn(loading *l, const char *folder)
 {
     uint32_t given = ps_data_count(l->conf, "features"), classes;

@@ -71,7 +71,7 @@ static ps_status fill(reader *r)
     return st;
 }
 
-/* Returns whether a line separates two parts. */
+/* Returns whether a line is the mark that separates two parts of PS_LEARNED_TEST. */
 static bool is_border(const reader *r, const char *line, size_t len)
 {
     return r->has_parts && len == 1 && line[0] == '\0';
@@ -125,7 +125,8 @@ static bool is_blank(const char *text, size_t len)
     return strspn(text, " \t") == len;
 }
 
-/* Joins the lines of a record that spans lines in `joined`. */
+/* Reads the further lines of a record that does not end with its first line, and joins all lines in
+ * `joined`, to which `line` then points. */
 static ps_status join(reader *r, const ps_line_rule *rule, ps_line *line, ps_strbuf *joined)
 {
     ps_status st = ps_ok();
@@ -166,8 +167,9 @@ typedef struct walk {
     ps_strbuf joined;
 } walk;
 
-/* Hands a record to the source. A test record that lies in a training file of a part is left out,
- * because PS_LEARNED_TEST has those of all files. */
+/* Hands a record to the source, and before that to conf->learned while that is being learned. If
+ * the files are a part of the set, leaves out test records of training files, because
+ * PS_LEARNED_TEST has those of all files. */
 static ps_status hand_over(walk *w, ps_line *line)
 {
     ps_status st = ps_ok();
@@ -234,7 +236,8 @@ static ps_status read_file(walk *w, reader *r, ps_line *line)
     return st;
 }
 
-/* Sets the number of a file's first record, if the files before it are not all there. */
+/* Sets the number of a training file's first record from what was learned from all files, if the
+ * files here are a part of the set: files before it may then be missing. */
 static ps_status place_file(const walk *w, ps_line *line)
 {
     if (!ps_has_learned(w->conf) || line->split == PS_TEST) {
@@ -250,7 +253,8 @@ static ps_status place_file(const walk *w, ps_line *line)
     return ps_ok();
 }
 
-/* Checks that a file of a part has the records that it had where it was learned from. */
+/* Checks that a file, if it belongs to a part of the set, has as many records as when all files
+ * were learned from. */
 static ps_status check_file(const ps_line *line)
 {
     const ps_learned_file *f = line->learned;
@@ -264,7 +268,7 @@ static ps_status check_file(const ps_line *line)
     return ps_ok();
 }
 
-/* Reads a file of the set; line->split says of which kind. */
+/* Reads a file of the set; line->split says whether it is a training or a test file. */
 static ps_status walk_file(walk *w, reader *r, const char *folder, const char *name, ps_line *line)
 {
     ps_split split = line->split;

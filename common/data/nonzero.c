@@ -136,7 +136,7 @@ ps_status ps_nonzero_add(ps_nonzero *z, const uint8_t *x, uint8_t label)
     memset(bits, 0, z->groups);
     for (uint32_t k = 0; k < z->features; k++) {
         bits[k / GROUP] |= (uint8_t)((x[k] != 0) << k % GROUP);
-        *to = x[k]; /* the next byte overwrites it if it is zero */
+        *to = x[k]; /* a zero is overwritten by the next byte */
         to += x[k] != 0;
     }
     st = ps_spill_add(z->spill, z->record, (size_t)(to - z->record));
@@ -149,7 +149,7 @@ ps_status ps_nonzero_add(ps_nonzero *z, const uint8_t *x, uint8_t label)
 
 ps_status ps_nonzero_end(ps_nonzero *z, ps_samples **out)
 {
-    /* padding that the last sample's block read may touch */
+    /* padding: samples are read in blocks, the last of which may reach beyond the last sample */
     static const uint8_t behind[PS_SPREAD_BLOCK];
     ps_status st = ps_spill_add(z->spill, behind, sizeof behind);
 

@@ -14,7 +14,7 @@
 
 enum { BUFFER_BYTES_MIN = 8 * 1024, BUFFER_BYTES_MAX = 256 * 1024 };
 
-/* of ps_packed_set_limit */
+/* limit of ps_packed_set_limit (0: none), and the flag that sets it, for messages */
 static uint64_t limit_bytes;
 static const char *limit_flag = "";
 

@@ -217,7 +217,8 @@ static ps_samples *create(const ps_data_conf *conf, const ps_data_facts *facts, 
     s->noise = (float)ps_data_number(conf, "noise");
     s->w = ps_xmalloc(n * sizeof *s->w);
     s->b = ps_xmalloc(s->outputs * sizeof *s->b);
-    key = ps_draw_key(s->draw, PS_DRAW_SIMLIN, 2, 0, 0); /* 2 and 3 are not splits */
+    /* 2 and 3 in the place of the split, so that no sample has the same key */
+    key = ps_draw_key(s->draw, PS_DRAW_SIMLIN, 2, 0, 0);
     for (size_t i = 0; i < n; i++) {
         s->w[i] = (float)(ps_draw_unit(key, i) / (double)n);
     }

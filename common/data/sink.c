@@ -81,7 +81,8 @@ ps_status ps_sink_end(ps_sink *sink, ps_data_conf *conf)
     return st;
 }
 
-/* Checks that each file has made the samples that it made where it was learned from. */
+/* Checks that each file gave as many training samples as when all files of the set were learned
+ * from. The files here are a part of them. */
 static ps_status check_places(const ps_sink *sink, const ps_data_conf *conf)
 {
     uint32_t i = 0;
@@ -92,7 +93,7 @@ static ps_status check_places(const ps_sink *sink, const ps_data_conf *conf)
         uint64_t end = i + 1 < sink->files_seen ? start[1].first : sink->count[PS_TRAIN];
 
         if (i == sink->files_seen || f->samples == 0 || f->first != start->place) {
-            continue; /* a file of others, or without samples */
+            continue; /* a file of other workers, or one without samples */
         }
         if (end - start->first != f->samples) {
             return ps_fail(PS_INVALID_ARGUMENT, "%s: has %llu training samples, %u are expected",

@@ -193,7 +193,7 @@ static uint64_t samples_of(const ps_data_conf *conf, uint32_t words)
     return samples;
 }
 
-/* Noise words are drawn by the counts of all words. */
+/* Needs the counts of all words, because noise words are drawn by them. */
 static ps_status look(const char *folder, ps_data_conf *conf)
 {
     return ps_text_look(conf, folder, false, true, samples_of);

@@ -26,7 +26,7 @@ static void lower(char *text, size_t len)
     }
 }
 
-/* Returns the next word from *at on. Returns false if there is none. */
+/* Finds the next word from *at on and moves *at behind it. Returns false if there is none. */
 static bool next_word(const char **at, const char **word, size_t *len)
 {
     *word = *at + strspn(*at, blanks);
@@ -80,7 +80,8 @@ static ps_status count_line(void *arg, ps_line *line)
     return st;
 }
 
-/* Takes a line of the file of words. "<unk>" is the last, if it is there: it ends the numbers. */
+/* Gives the word of a line of the vocabulary file the next id. "<unk>" may only be the last word,
+ * because it has the last id. */
 static ps_status give_word(void *arg, ps_line *line)
 {
     ps_text *text = arg;
@@ -199,7 +200,7 @@ ps_status ps_text_look(ps_data_conf *conf, const char *folder, bool has_marks, b
     return st;
 }
 
-/* Gives the words to the data set. */
+/* Stores the words in the data set: a line each, by id, then "<unk>". */
 static void keep_words(const ps_text *text, ps_dataset *data)
 {
     ps_strbuf lines = {0};

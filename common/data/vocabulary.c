@@ -114,7 +114,7 @@ ps_status ps_vocabulary_count(ps_vocabulary *v, const char *text, size_t len, ui
         v->words[*slot - 1].times += times;
         return ps_ok();
     }
-    if (v->is_given && times > 0) { /* it shares the id of unknown words */
+    if (v->is_given && times > 0) { /* a word that was not given shares the id of unknown words */
         return ps_ok();
     }
     if (v->count == PS_WORDS_MAX) {
