@@ -28,9 +28,9 @@ static bool is_stateless(const ps_plan *plan)
 typedef struct kind {
     /* Returns the floats that a worker keeps of the slice from one contribution to the next. */
     size_t (*kept)(const ps_plan *plan, uint32_t slice);
-    /* Does what ps_coder_size does. */
+    /* Implements ps_coder_size for the slices of this kind. */
     size_t (*size)(const ps_coder *coder, uint32_t part, uint32_t slice);
-    /* Does what ps_coder_encode does. `contributor` is a part of the key of the draws. */
+    /* Implements ps_coder_encode. `contributor` is a part of the key from which codecs draw. */
     size_t (*encode)(ps_coder *coder, uint32_t part, uint32_t slice, uint64_t clock,
                      uint32_t contributor, const float *x, uint8_t *out, ps_encoding *head);
 } kind;
@@ -84,8 +84,8 @@ static size_t encode_run(ps_coder *coder, uint32_t part, uint32_t slice, uint64_
                               plan->layout.slices[slice].n, out, head);
 }
 
-/* Returns the factors of variable v for the present contribution; computes them at the first call.
- * Keeps what they leave out of each slice as its residual. x is the variable's gradient. */
+/* Returns the low-rank factors of variable v's gradient x for the present contribution. Computes
+ * them at the first call, and keeps each slice's difference from their product as its residual. */
 static const ps_factors *factor(ps_coder *coder, uint32_t v, uint64_t key, const float *x)
 {
     const ps_plan *plan = coder->plan;
@@ -236,7 +236,7 @@ void ps_coder_carry(ps_coder *coder, uint32_t slice, float *x)
 
         ps_feedback_carry(up->codec, &up->params, coder->kept_of[slice], x,
                           coder->plan->layout.slices[slice].n);
-        coder->is_carried[slice] = true; /* once a contribution, even if the slice is sent again */
+        coder->is_carried[slice] = true; /* a slice that is sent again has its residual already */
     }
 }
 

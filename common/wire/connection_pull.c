@@ -19,7 +19,8 @@ bool ps_connection_slices_ask(ps_connection *conn, Psgd__V1__PullWeightsRequest 
     return true;
 }
 
-/* Returns whether further requests may be sent before an answer has come. */
+/* Returns whether rows are requested by key. Such a connection may send further requests before an
+ * answer has come. */
 static bool asks_by_key(const ps_connection *conn)
 {
     return conn->rows != NULL && !conn->rows->way->come_with_weights;
@@ -78,7 +79,7 @@ void ps_connection_request_slices(ps_connection *conn, uint64_t clock)
         conn->owned_count > 0 || (conn->rows != NULL && conn->rows->way->come_with_weights);
 
     if (!is_any || conn->is_copy || clock > conn->x->plan->total_clocks) {
-        return; /* the part gives nothing of the job, or the job ends before this clock */
+        return; /* the part has no weights for workers, or the job ends before this clock */
     }
     conn->requested = clock;
     open_request(conn, false);
@@ -146,8 +147,9 @@ static ps_status take_slice(ps_connection *conn, const Psgd__V1__PullWeightsResp
     return st;
 }
 
-/* Hands the slices that an answer has brought to the trainer, and goes on to the next request if
- * they complete this one. `version` is theirs. */
+/* Tells the gate which slices an answer has delivered; `version` is the version of their weights.
+ * If they complete the request, sends the next one early where the job asks early. Requests all
+ * slices again if some could not be applied to the replica. */
 static void took(ps_connection *conn, uint64_t version)
 {
     connection_exchange *x = conn->x;

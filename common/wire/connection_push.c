@@ -70,7 +70,7 @@ void ps_connection_slice_ready(ps_connection *conn, uint32_t position)
     conn->state[position] = SLICE_READY;
     conn->ready++;
     if (conn->is_nothing) {
-        return; /* a contribution of zeros is sent again; residuals wait for the next one */
+        return; /* zeros are sent without slices; residuals wait for the next contribution */
     }
     conn->ready_bytes += ps_coder_size(&conn->x->coder, conn->part, slice->index);
     if (conn->x->again == NULL) {
@@ -153,8 +153,8 @@ static bool is_to_send(const ps_connection *conn, uint32_t position)
     return conn->state[position] == SLICE_READY && brings(conn, position) > 0;
 }
 
-/* Has the slices from this position on encoded together, as far as they surely fit into the
- * message, if the codec gains from it. */
+/* Gives the ready slices from `position` on to the codec to encode together, if it gains from that.
+ * Stops before a slice that might not fit into the message. */
 static void encode_ahead(ps_connection *conn, const connection_message *m, uint32_t position)
 {
     connection_exchange *x = conn->x;
@@ -249,8 +249,8 @@ static void put_nothing(ps_connection *conn)
     conn->ready = 0;
 }
 
-/* Sets the ready slice that is sent first, which is another one for each worker if the transport
- * spreads. */
+/* Chooses the position from which ready slices are sent. If the transport spreads, each rank begins
+ * at another ready slice; else all begin at 0. */
 static void spread(ps_connection *conn)
 {
     const connection_exchange *x = conn->x;
@@ -314,9 +314,9 @@ static void put_ready(ps_connection *conn, connection_message *m)
     }
 }
 
-/* Requests the next weights if that is due. Not before the whole contribution was sent, because the
- * weights overwrite what it is computed from. With redundancy the acknowledgement can come earlier,
- * for another worker's copy of the block. */
+/* Requests the next weights if the contribution is acknowledged and all of it was sent. Weights
+ * that came earlier would overwrite what the rest of the contribution is computed from. With
+ * redundancy the acknowledgement can come first, for another worker's copy of the block. */
 static void ask_if_due(ps_connection *conn)
 {
     bool has_rows = conn->rows == NULL || conn->rows->is_ready;
@@ -344,7 +344,8 @@ bool ps_connection_slices_put(ps_connection *conn, connection_message *m)
     return true;
 }
 
-/* Adds what the worker says to the message with the last slices, for one part. */
+/* Adds the worker's report to the message with the last slices of the clock's last contribution, on
+ * the one part that keeps reports. */
 static void put_report(const ps_connection *conn, Psgd__V1__PushGradientRequest *head)
 {
     const connection_exchange *x = conn->x;
@@ -356,7 +357,8 @@ static void put_report(const ps_connection *conn, Psgd__V1__PushGradientRequest 
     }
 }
 
-/* Sends the next message of the contribution, if one can go now. Returns whether it did. */
+/* Sends the next message of the contribution, if slices or rows are ready. Returns whether it sent
+ * one. */
 static bool send_next(ps_connection *conn)
 {
     connection_message m = {.head = PSGD__V1__PUSH_GRADIENT_REQUEST__INIT};

@@ -26,7 +26,7 @@ typedef struct push_head {
 /* The contributions to a clock. */
 typedef struct kept_clock {
     uint64_t clock;
-    uint64_t at; /* where its bytes begin, of all that were ever kept */
+    uint64_t at; /* number of bytes that were kept before this clock, since the process began */
 } kept_clock;
 
 /* Bytes lie in a ring: the byte that is the n-th of all that were ever kept is at n % bytes_max. So
@@ -43,11 +43,11 @@ struct ps_kept_pushes {
     uint64_t clock; /* of the contribution in hand */
     uint32_t block; /* the same */
     uint8_t *has;   /* (slice_count) the contribution in hand has the slice */
-    uint8_t *head;  /* (head_cap) an encoding that is packed */
+    uint8_t *head;  /* (head_cap) buffer for the packed head of an encoding */
     size_t head_cap;
     ps_rank_reports said;
     uint64_t checkpoint; /* the clock of the last ps_kept_pushes_forget */
-    uint32_t short_of;   /* as many checkpoints in a row were older than what was kept */
+    uint32_t short_of;   /* number of checkpoints in a row that were older than all kept clocks */
 };
 
 ps_kept_pushes *ps_kept_pushes_create(const ps_plan *plan, uint32_t rank, size_t bytes_max)
@@ -61,7 +61,7 @@ ps_kept_pushes *ps_kept_pushes_create(const ps_plan *plan, uint32_t rank, size_t
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (kept->ring == MAP_FAILED) {
         kept->ring = NULL;
-        kept->bytes_max = 0; /* nothing is kept */
+        kept->bytes_max = 0; /* without memory no contribution is kept */
     } else {
         (void)madvise(kept->ring, bytes_max, MADV_DONTFORK);
         (void)madvise(kept->ring, bytes_max, MADV_HUGEPAGE);
@@ -106,7 +106,7 @@ static void drop_first(ps_kept_pushes *kept)
     kept->count--;
 }
 
-/* Returns the bytes of all clocks, with what stands for each of them. */
+/* Returns the bytes of all kept pushes and of the list of their clocks. */
 static size_t used(const ps_kept_pushes *kept)
 {
     return kept->count == 0
@@ -273,7 +273,8 @@ static void put_head(const ps_kept_pushes *kept, bool with_said, ps_state_out *o
     ps_state_finish(out);
 }
 
-/* Copies the head of the push at `at`. Returns its bytes, with that head. */
+/* Copies the head of the push at `at` into *head. Returns the bytes of the push, including the
+ * head. */
 static size_t push_at(const ps_kept_pushes *kept, uint64_t at, push_head *head)
 {
     uint8_t bytes[sizeof *head];
@@ -390,7 +391,7 @@ static void split_push(const ps_kept_pushes *kept, const ps_placement *placement
     x->block = at.block;
     st = ps_matrix_split(kept->plan, placement, placement->part_of[at.slice], head,
                          bytes + sizeof at + at.head_bytes, at.payload_bytes, put_single, x);
-    (void)st; /* x->out has it */
+    (void)st; /* x->out keeps a failure to write */
     psgd__v1__encoding__free_unpacked(head, NULL);
     free(bytes);
 }
@@ -559,7 +560,8 @@ typedef struct target {
     uint32_t contributor;
 } target;
 
-/* Goes to the contribution with `block`: rows of the one before are complete. */
+/* Makes the contribution with `block` the one in hand. If it is another one than before, pushes the
+ * rows of the one before, which are complete. */
 static ps_status turn_to(const ps_kept_file *file, target *to, uint32_t block)
 {
     uint32_t contributor = to->plan->update->per_block ? block : file->rank;
@@ -572,7 +574,8 @@ static ps_status turn_to(const ps_kept_file *file, target *to, uint32_t block)
     return st;
 }
 
-/* Takes the next push of the section to the stores. */
+/* Reads the next push of the section. Pushes slices to the store of the server that has them, and
+ * adds rows to to->rows until the contribution is complete. */
 static ps_status push_next(ps_kept_file *file, target *to)
 {
     const uint8_t *packed, *bytes;
@@ -729,7 +732,7 @@ size_t ps_kept_contribution_encode(const ps_kept_contribution *c, const ps_plan 
     return c->len[slice];
 }
 
-/* Keeps what of a variable that is sent whole was sent to the leader's part. */
+/* Keeps the encoding of a variable that is sent whole, as it was sent to the leader's part. */
 static void keep_leader(ps_kept_pushes *kept, const ps_placement *placement,
                         const ps_kept_contribution *c, uint32_t leader)
 {

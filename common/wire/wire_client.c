@@ -24,12 +24,12 @@ typedef struct exchange_box {
     bool is_last;
     bool is_skip;                      /* the clock is skipped: nothing is sent */
     bool is_nothing;                   /* the contribution is all zeros and goes without slices */
-    const ps_kept_contribution *again; /* it was made before this attempt; NULL: it was not */
+    const ps_kept_contribution *again; /* made before this attempt; NULL: a new contribution */
     uint32_t *ready; /* (variables): final ones, in the order in which they became so */
     uint32_t ready_count;
     size_t unseen_bytes;    /* float32 bytes that became ready since the last kick */
     const ps_met_rows *met; /* the contribution's rows; NULL: not pushed yet */
-    ps_buf *report;         /* what is said with the contribution; NULL: nothing */
+    ps_buf *report;         /* goes with the contribution; NULL: none */
     bool report_is_partial;
     wanted_rows wanted;
 } exchange_box;
@@ -39,10 +39,10 @@ typedef struct ps_wire_client {
     exchange_box box;
     ps_event kick;
     uint64_t seen;        /* number of the contribution that the connections send */
-    uint64_t seen_wanted; /* number of the request for rows that they have */
-    uint32_t taken;       /* variables of box.ready that they have */
-    bool has_said;        /* what is said with that contribution is kept, if anything is */
-    ps_buf *before;       /* what was sent before this attempt: contributions `again` are in it */
+    uint64_t seen_wanted; /* number of the request for rows that the connections have */
+    uint32_t taken;       /* variables of box.ready that the connections have */
+    bool has_said;        /* keep_report has kept the report of that contribution */
+    ps_buf *before;       /* file of what was sent before this attempt; `again` points into it */
     ps_kept_contribution again[PS_SENT_CLOCKS]; /* (again_count) */
     size_t again_count;
     uint32_t *fresh; /* (variables): copied from the box */
@@ -112,7 +112,7 @@ static void begin_connections(ps_wire_client *x, const exchange_box *now)
     }
 }
 
-/* Keeps what is said with the contribution. */
+/* Keeps the report of the contribution in hand, once, if the rank keeps its contributions. */
 static void keep_report(ps_wire_client *x)
 {
     const ps_buf *report = x->base.report;
@@ -132,8 +132,8 @@ static void ask_rows_of_all(ps_wire_client *x, const exchange_box *now)
     }
 }
 
-/* Takes what is new from the box to the connections: a contribution, variables that became final,
- * rows. */
+/* Hands to the connections what the trainer has put into the box since the last call: a
+ * contribution, variables that became final, rows. */
 static void empty_box(ps_wire_client *x)
 {
     uint32_t fresh_count = 0;
@@ -254,13 +254,13 @@ static void open_box(ps_wire_client *x, uint64_t clock, uint32_t block, bool is_
     x->box.is_nothing = false;
     x->box.again = NULL;
     x->box.met = NULL;
-    ps_buf_unref(x->box.report); /* acknowledged: the connections do not look at it any more */
+    ps_buf_unref(x->box.report); /* its contribution is acknowledged, so no connection reads it */
     x->box.report = NULL;
     x->box.ready_count = 0;
     x->box.unseen_bytes = 0;
 }
 
-/* Releases the mutex and wakes the loop, unless it was woken and has not looked yet. */
+/* Releases the mutex and posts `kick`, unless one is posted that has not emptied the box yet. */
 static void kick_and_unlock(ps_wire_client *x)
 {
     bool kick = !x->box.kicked;
@@ -283,8 +283,8 @@ static void owe_acks(ps_wire_client *x)
     }
 }
 
-/* Lets other workers compute, once a clock. In one process they take turns, and nothing else may
- * ever make this worker wait. */
+/* Ends this worker's turn once a clock, where the workers of one process take turns. A worker that
+ * never has to wait would otherwise keep its turn for ever. */
 static void yield(ps_wire_client *x, uint64_t clock)
 {
     if (x->base.transport->ops->yield != NULL && (x->box.number == 0 || x->box.clock != clock)) {
@@ -407,7 +407,7 @@ static void push_rows(ps_exchange *exchange, const ps_met_rows *met)
     for (uint32_t i = 0; i < x->base.plan->table_count; i++) {
         x->box.unseen_bytes += met[i].count * x->base.plan->tables[i].width * sizeof *met[i].grads;
     }
-    pthread_mutex_unlock(&x->box.mutex); /* `ready` of the last table comes next */
+    pthread_mutex_unlock(&x->box.mutex); /* no kick: `ready` of the last table follows and kicks */
 }
 
 static void say(ps_exchange *exchange, ps_buf *report, bool is_partial)
@@ -418,7 +418,7 @@ static void say(ps_exchange *exchange, ps_buf *report, bool is_partial)
     ps_buf_unref(x->box.report);
     x->box.report = report;
     x->box.report_is_partial = is_partial;
-    pthread_mutex_unlock(&x->box.mutex); /* `ready` comes next */
+    pthread_mutex_unlock(&x->box.mutex); /* no kick: `ready` follows and kicks */
 }
 
 static void put_kept(const ps_exchange *exchange, uint32_t variable, ps_state_out *out)

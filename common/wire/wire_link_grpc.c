@@ -15,7 +15,7 @@
 #include <stdlib.h>
 
 enum {
-    HEAD_BYTES = 64 << 10, /* most bytes of a message beside its payload of at most 1 MiB */
+    HEAD_BYTES = 64 << 10, /* most bytes of a message's head; its payload has at most 1 MiB */
     BATCH_BYTES = 512 << 10
 };
 _Static_assert((int)PS_REPORT_PIECE + CONNECTION_BATCH * 100 <= (int)HEAD_BYTES,

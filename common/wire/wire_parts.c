@@ -78,7 +78,7 @@ void ps_wire_parts_init(ps_wire_parts *parts, const ps_plan *plan, const ps_plac
         at[slice] = values;
         values += plan->layout.slices[slice].n;
     }
-    /* the part is the whole server, so its weights lie in one piece */
+    /* The weights of a part that has all slices of its server lie in one piece already. */
     if (from->owned_count == held) {
         parts->part[0].store =
             ps_merge_store(plan, from->owned, from->owned_count, weights, tables);

@@ -4,7 +4,8 @@
 
 #include "common/train/merge.h"
 
-/* Slices beside rows: no more bytes than one slice has, as the worker waits for the rows first. */
+/* An answer with rows carries at most one slice's bytes beside them: the worker waits for rows
+ * first. */
 enum { BESIDE_ROWS = PS_SLICE_VALUES * sizeof(float) };
 
 /* Takes from a part the next slices that the worker may have and that fit into the answer. Takes
@@ -32,7 +33,7 @@ static bool take_slices(wire_worker *w, ps_wire_part *part, const wire_answer *a
     return given->count > 0;
 }
 
-/* Adds these slices, at least one, to the answer. */
+/* Adds the slices that take_slices gave, at least one, to the answer. */
 static void put_slices(wire_worker *w, wire_answer *a, const ps_store_answer *given)
 {
     Psgd__V1__PullWeightsResponse *head = &a->head;

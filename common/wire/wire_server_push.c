@@ -15,7 +15,7 @@ typedef struct contribution {
     wire_worker *w;
     uint32_t contributor;
     uint64_t clock;
-    bool are_finite; /* the values of the slice in hand, as far as anything has looked at them */
+    bool are_finite; /* the values of the slice in hand were checked and are finite */
 } contribution;
 
 /* Notes what a part did with a slice or rows. Under a deterministic policy pulls can go on only
@@ -63,8 +63,8 @@ static const uint8_t *view_slice(contribution *c, const Psgd__V1__Encoding *head
                : ps_incoming_view(payload, at, head->payload_bytes, scratch);
 }
 
-/* Has the slices from number i on decoded together, if their codec gains from it. Returns how many.
- * What is wrong with a slice is found when it is its turn. */
+/* Gives the slices from number i on to their codec to decode together, if it gains from that.
+ * Returns their number. Does not report an invalid slice: that is found when its turn comes. */
 static size_t decode_ahead(contribution *c, const Psgd__V1__PushGradientRequest *req, size_t i,
                            const ps_incoming *payload, size_t at)
 {
@@ -208,10 +208,9 @@ static void acknowledge(wire_worker *w, uint64_t clock, uint32_t block)
     ps_link_send_and_read(w->push, &ack.base, NULL, 0);
 }
 
-/* Acknowledges, if acks are late, the contributions whose clock is over. So a worker that
- * contributes to a clock knows that the part has begun it, as it knows it of slices by their
- * weights.
- */
+/* Acknowledges, if acks are late, the contributions to clocks that the part has completed. So a
+ * worker with all acknowledgements of a clock knows that the part has begun the next one; where
+ * acks are not late it learns that from the weights that it pulls. */
 static void pay_acks(ps_wire_server *s)
 {
     uint64_t clock = ps_store_clock(s->parts->part[0].store);
@@ -286,7 +285,8 @@ static void end_wait(ps_wire_server *s)
     s->wait.began_ns = 0;
 }
 
-/* Takes a message of a contribution. */
+/* Checks a message of a contribution, pushes its slices and rows to the stores, and acknowledges
+ * the contribution if all parts have it. */
 static void take_message(wire_worker *w, const Psgd__V1__PushGradientRequest *req,
                          const ps_incoming *payload)
 {

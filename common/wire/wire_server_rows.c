@@ -237,7 +237,7 @@ static ps_buf *encode(const wire_worker *w, const ps_store_rows_answer *answer, 
     return out;
 }
 
-/* Adds these rows to the answer. */
+/* Adds the rows `given` to the answer: as they are if no codec changes them, else encoded. */
 static void put_rows(wire_worker *w, wire_answer *a, const ps_store_rows_answer *given)
 {
     wire_scratch *x = w->scratch;
