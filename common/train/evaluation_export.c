@@ -36,7 +36,7 @@ static const ps_variable *find(const ps_layout *layout, const char *name)
     return v < layout->variable_count ? &layout->variables[v] : NULL;
 }
 
-/* Copies the variables that both plans have. */
+/* Copies the weights of plan's dense variables into `block`, which is laid out as in `dense`. */
 static ps_status copy_dense(const ps_plan *plan, const float *weights, const ps_plan *dense,
                             float *block)
 {

@@ -76,7 +76,7 @@ static bool is_there(const ps_gate *gate, const ps_gate_want *w)
     return true;
 }
 
-/* Returns whether the part has not delivered all that it has to. */
+/* Returns whether the part has yet to deliver something that `w` waits for. */
 static bool owes(const ps_gate *gate, uint32_t part, const ps_gate_want *w)
 {
     const ps_layout *layout = gate->layout;
@@ -96,7 +96,8 @@ static bool owes(const ps_gate *gate, uint32_t part, const ps_gate_want *w)
     return false;
 }
 
-/* Returns whether any part of the server owes. The caller holds the mutex. */
+/* Returns whether a part of the server has yet to deliver something that `w` waits for. The caller
+ * holds the mutex. */
 static bool server_owes(const ps_gate *gate, uint32_t server, const ps_gate_want *w)
 {
     const uint32_t *first = &gate->placement->first_part[server];
@@ -109,7 +110,8 @@ static bool server_owes(const ps_gate *gate, uint32_t server, const ps_gate_want
     return false;
 }
 
-/* Writes the servers that owe, as "ps-0, ps-1". The caller holds the mutex. */
+/* Writes the names of the servers that have yet to deliver what `w` waits for, as "ps-0, ps-1". The
+ * caller holds the mutex. */
 static void name_debtors(const ps_gate *gate, const ps_gate_want *w, char *text, size_t cap)
 {
     size_t n = 0;
@@ -196,10 +198,11 @@ static void spin(ps_gate *gate, uint64_t seen, int64_t until_us)
     }
 }
 
-/* Lets the trainer fetch what it waits for, and calls `rest` if that is not enough. The caller
- * holds the mutex; it is released during the hooks. Returns the number of nudges before the last
- * fetch: after it `sleeping` is set, so that a later nudge wakes the trainer. *again_us is when to
- * fetch again without a nudge. */
+/* Lets the trainer fetch what `w` waits for, and calls the hook `rest` if that is still missing
+ * after spin_us. The caller holds the mutex; it is released during the hooks. Returns the number of
+ * nudges that came before the last fetch. `sleeping` was set before that number was read, so a
+ * later nudge wakes the trainer. Sets *again_us to the time at which to fetch again even without a
+ * nudge. */
 static uint64_t help_yourself(ps_gate *gate, const ps_gate_want *w, int64_t *again_us)
 {
     int64_t until_us = ps_clock_us() + gate->hooks.spin_us;
@@ -233,8 +236,8 @@ static struct timespec timespec_of(int64_t us)
                              .tv_nsec = (long)(us % 1000000 * 1000)};
 }
 
-/* Sleeps until the loop signals a change or the time is until_us. Returns false if the time came
- * first. True does not mean that `w` is there. */
+/* Sleeps until a change is signalled, or until until_us at the latest. Returns false if until_us
+ * has come. After true the caller has to check whether `w` is there. */
 static bool sleep_until(ps_gate *gate, const ps_gate_want *w, int64_t until_us)
 {
     struct timespec until = timespec_of(until_us);
@@ -263,7 +266,8 @@ const ps_histogram *ps_gate_waits(void)
     return &waits;
 }
 
-/* Returns the servers that owe, as a ps_trace_record has them. The caller holds the mutex. */
+/* Returns the servers that have yet to deliver what `w` waits for, as bits for
+ * ps_trace_record.whom. The caller holds the mutex. */
 static uint64_t debtors(const ps_gate *gate, const ps_gate_want *w)
 {
     uint64_t whom = 0;
@@ -274,7 +278,8 @@ static uint64_t debtors(const ps_gate *gate, const ps_gate_want *w)
     return whom;
 }
 
-/* Stands still until the gate is stopped, whatever fails meanwhile. The caller holds the mutex. */
+/* Parks the trainer: blocks until the gate is stopped, even if the gate fails meanwhile. The caller
+ * holds the mutex. */
 static void stand_still(ps_gate *gate)
 {
     gate->is_parked = true;
@@ -353,7 +358,8 @@ bool ps_gate_pause(ps_gate *gate, int64_t us)
     return open;
 }
 
-/* Returns whether the gate is held at this clock. The caller holds the mutex. */
+/* Returns whether the trainer must wait before it begins this clock, because of a hold or a stay. A
+ * gate that was stopped or has failed makes nobody wait. The caller holds the mutex. */
 static bool is_held(const ps_gate *gate, uint64_t clock)
 {
     bool is_at_hold = gate->held_at > 0 && clock >= gate->held_at && gate->end_at == 0;

@@ -129,7 +129,7 @@ static bool is_first_part(const ps_plan *plan, const ps_placement *placement, ui
     return placement->parts[part].thread == 0;
 }
 
-/* Of tables that grow: the first part of each server has all of its server's. */
+/* Tables that grow: the first part of each server has all rows of that server. */
 static const rows_place by_shard = {.part_of = part_of_shard, .has_rows = is_first_part};
 
 static uint32_t part_of_slice(const ps_plan *plan, const ps_placement *placement, uint32_t table,
@@ -152,7 +152,7 @@ static bool has_slices(const ps_plan *plan, const ps_placement *placement, uint3
     return has;
 }
 
-/* Of a fixed vocabulary: parts have those of their slices. */
+/* Tables with a fixed vocabulary: each part has the rows of its slices. */
 static const rows_place by_slice = {
     .part_of = part_of_slice, .has_rows = has_slices, .is_followed = true};
 
@@ -211,7 +211,7 @@ static ps_tables *fixed_tables(const ps_plan *plan, const uint32_t *slices, uint
         tables[i] = common_conf(plan, i, owned);
         tables[i].slice_rows = plan->tables[i].slice_rows;
         tables[i].first_slice = plan->layout.first_slice[plan->tables[i].variable];
-        tables[i].unseen_max = 0; /* rows do not age */
+        tables[i].unseen_max = 0; /* rows of a fixed vocabulary are never removed */
         tables[i].rows_max = UINT32_MAX - 1;
         conf.keys_max = tables[i].key_end > conf.keys_max ? plan->tables[i].rows : conf.keys_max;
     }

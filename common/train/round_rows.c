@@ -64,7 +64,7 @@ void ps_round_rows_destroy(ps_round_rows *r)
     free(r);
 }
 
-/* Returns a round that is as long as any. */
+/* Returns the number of a round that has as many steps as all rounds after it. */
 static uint64_t settled_round(const ps_plan *plan)
 {
     const ps_local *local = plan->update->local;
@@ -172,7 +172,8 @@ void ps_round_rows_add(ps_round_rows *r, const uint64_t *keys, size_t count, con
     }
 }
 
-/* Returns where the state of the model's variable of a table begins, among those of all. */
+/* Returns the index at which the optimizer state of a table's variable begins in the state of the
+ * whole model. */
 static size_t state_at(const ps_round_rows *r, uint32_t table)
 {
     return r->plan->layout.variables[r->plan->tables[table].variable].at * r->slots;

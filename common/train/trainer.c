@@ -214,7 +214,7 @@ ps_train_row ps_trainer_row(ps_trainer *t, uint32_t epoch, uint32_t batch, uint6
     ps_exchange_stats stats = ps_trainer_all_stats(t);
     int64_t now_us = ps_clock_us();
 
-    ps_trainer_put_held_line(t); /* its values are those that are replaced now */
+    ps_trainer_put_held_line(t); /* the held line points to the metrics that are replaced below */
     if (t->metrics_at != step) {
         t->metrics_at = step;
         ps_step_metrics_close(&t->step_metrics);
@@ -225,7 +225,7 @@ ps_train_row ps_trainer_row(ps_trainer *t, uint32_t epoch, uint32_t batch, uint6
         .batch = (uint64_t)batch + 1,
         .step = step,
         .loss = score->loss_sum / (double)score->samples,
-        /* targets that are values have no right answers; a program does not say its own */
+        /* Only class targets have an accuracy, and an outside program does not report one. */
         .accuracy = t->plan->facts.classes == 0 || t->conf.loop != NULL
                         ? (double)NAN
                         : (double)score->correct / (double)score->samples,
@@ -280,7 +280,8 @@ bool ps_trainer_is_finite(ps_trainer *t, uint64_t step, double loss, size_t n)
     if (ps_is_ok(&st)) {
         st = ps_fail(PS_INTERNAL, "all outputs are finite");
     }
-    has_diverged = st.code != PS_INVALID_ARGUMENT; /* else the layer cannot take a sample's value */
+    /* PS_INVALID_ARGUMENT: a sample has a value that the layer cannot take. */
+    has_diverged = st.code != PS_INVALID_ARGUMENT;
     st = ps_wrap(st, "rank %u, step %llu: the loss is not finite", t->conf.rank,
                  (unsigned long long)step);
     if (has_diverged) {
@@ -473,7 +474,9 @@ bool ps_trainer_evaluate(ps_trainer *t, uint32_t epoch)
     return open;
 }
 
-/* Goes on where the rank was parked: sends contributions again, and evaluates if that is due. */
+/* Goes on where the rank was parked: sends the contributions again that the servers' state does not
+ * contain, and makes the evaluation that parking interrupted. Returns false if stopped or failed.
+ */
 static bool go_on(ps_trainer *t)
 {
     const trainer_place *place = &t->place;
@@ -503,7 +506,8 @@ typedef struct rank_cut {
     ps_snapshot weights;
 } rank_cut;
 
-/* Writes the rank, in a copy of the process. */
+/* Writes the rank to fd, and in a mesh the weights to c->weights. Runs in a copy of the process, or
+ * in the process itself for a small rank. */
 static ps_status write_rank(void *arg, int fd)
 {
     const rank_cut *c = arg;
@@ -515,8 +519,8 @@ static ps_status write_rank(void *arg, int fd)
                : st;
 }
 
-/* Returns whether the rank is reports and little else. Then it is sooner written than the process
- * is copied. */
+/* Returns whether the rank consists of short reports and little else. To write such a rank takes
+ * less time than to copy the process. */
 static bool is_small(const ps_trainer *t)
 {
     enum { SMALL_BYTES = 1 << 20 };
@@ -524,7 +528,7 @@ static bool is_small(const ps_trainer *t)
     return ps_trainer_is_lean(t) && (t->reports == NULL || t->reports->len <= SMALL_BYTES);
 }
 
-/* Saves the rank at once. */
+/* Saves the rank in this process, before it returns. */
 static ps_snapshot save_here(rank_cut *c)
 {
     int64_t before_us = ps_clock_thread_us();
@@ -566,7 +570,7 @@ static bool cut(ps_trainer *t, uint64_t name)
     ps_trainer_keep_reports(t);
     state = is_small(t) ? save_here(&c) : ps_snapshot_begin(write_rank, &c);
     ps_trainer_drop_reports(t);
-    ps_buf_unref(t->program); /* a copy of the process has written it */
+    ps_buf_unref(t->program); /* it is written, or the copy of the process has its own */
     t->program = NULL;
     state.stood_us = ps_clock_us() - began_us;
     ps_log(PS_LOG_INFO, "trainer",
@@ -603,7 +607,7 @@ bool ps_trainer_begin_clock(ps_trainer *t, bool *is_end)
         return false;
     }
     if (!*is_end) {
-        ps_trainer_put_held_line(t); /* the step before was not the last */
+        ps_trainer_put_held_line(t); /* not of the last step: put_last_row completes that line */
     }
     return true;
 }

@@ -13,7 +13,8 @@
 
 enum { TOTALS = 3, REPORT = 4 }; /* kinds of sections */
 
-/* Writes the files, in the order of their sections. All are open. */
+/* Fills `out` with the outlets of the rank's reports, in the order of their sections in a
+ * checkpoint. All files are open. */
 static void list_outlets(ps_trainer *t, ps_outlet *out[PS_TRAINER_FILES])
 {
     out[0] = ps_report_outlet(t->train_report);
@@ -52,7 +53,8 @@ static void each_of_row(trainer_curve_row *kept, trainer_member_fn *fn, void *ar
     fn(arg, &kept->wall_s, sizeof kept->wall_s);
 }
 
-/* Visits what the curve keeps of rows that are not written yet, in the order of the file. */
+/* Calls fn for each member of the curve that is needed to go on with its thinning, in the order of
+ * the checkpoint. */
 static void each_of_curve(trainer_curve *c, trainer_member_fn *fn, void *arg)
 {
     fn(arg, &c->thin.doublings, sizeof c->thin.doublings);
@@ -109,7 +111,7 @@ static void put_reports(ps_trainer *t, ps_state_out *out)
             ps_state_begin(out, REPORT, i);
             ps_state_put(out, bytes.data, bytes.len);
             ps_state_finish(out);
-        } else { /* a report is worth less than a checkpoint */
+        } else { /* the checkpoint is stored without the report rather than not at all */
             ps_log(PS_LOG_WARN, "trainer", "a checkpoint without a report: %s", st.text);
         }
         ps_strbuf_fini(&bytes);
@@ -130,14 +132,14 @@ void ps_trainer_keep_reports(ps_trainer *t)
     ps_status st;
 
     ps_trainer_drop_reports(t);
-    if (t->events == NULL) { /* it is opened last */
+    if (t->events == NULL) { /* not all reports are open: events are opened last */
         return;
     }
     ps_state_out_init(&out, "PSGDPART", 1, ps_state_write_buf, &t->reports);
     put_reports(t, &out);
     t->report_sections = out.sections;
     st = ps_state_out_part(&out);
-    if (!ps_is_ok(&st)) { /* a report is worth less than a checkpoint */
+    if (!ps_is_ok(&st)) { /* the checkpoint is stored without reports rather than not at all */
         ps_log(PS_LOG_WARN, "trainer", "a checkpoint without reports: %s", st.text);
         ps_trainer_drop_reports(t);
     }

@@ -13,9 +13,9 @@
 #include <string.h>
 
 enum {
-    PROGRAM = 7 /* the section */,
+    PROGRAM = 7 /* kind of section */,
     LOOK_MS = 20
-}; /* between two looks whether the gate is open */
+}; /* LOOK_MS: time between two checks whether the gate is still open */
 
 typedef struct foreign_step {
     ps_trainer *t;
@@ -39,9 +39,9 @@ static uint32_t allowed_ms(const ps_plan *plan)
     return (uint32_t)((uint64_t)plan->spec->timeouts->step_ms * 9 / 10);
 }
 
-/* Handles a program that takes too long for a step. It may be frozen, and this worker would be
- * chosen again: if the job goes on after the loss of a worker, this one is lost. Else returns why.
- */
+/* Handles a program that takes too long for a step. The program may be frozen, and this worker
+ * would be chosen again for the next attempt. So if the job goes on after the loss of a worker,
+ * gives this worker up. Returns the error. */
 static ps_status too_late(const foreign_step *s)
 {
     const Psgd__V1__JobSpec *spec = s->t->plan->spec;
@@ -162,7 +162,7 @@ ps_status ps_trainer_keep_program(ps_trainer *t)
     t->program = ps_buf_create(len);
     memcpy(t->program->data, loop->state, len);
     t->program->len = len;
-    st = ps_named_check(t->program->data, len); /* the copy: the program cannot change that */
+    st = ps_named_check(t->program->data, len); /* of the copy, which the program cannot change */
     return ps_wrap(st, "rank %" PRIu32 ", step %" PRIu64 ": what the program keeps", t->conf.rank,
                    t->step);
 }

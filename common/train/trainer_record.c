@@ -15,7 +15,7 @@
 
 enum { OF_BEFORE, OF_NOW };
 
-/* The next round begins, in the timeline too if that has it. */
+/* Notes that the next round begins now, and enters its step in the trace. */
 static void begin_round(ps_trainer *t, int64_t now_ns, int64_t waited_ns)
 {
     t->record.began_ns = now_ns;
@@ -23,7 +23,8 @@ static void begin_round(ps_trainer *t, int64_t now_ns, int64_t waited_ns)
     ps_trace_enter(t->trace, t->clock + 1);
 }
 
-/* Returns the time since `now` began in which the training thread did not wait. */
+/* Returns the nanoseconds since the present round began in which the training thread did not wait.
+ */
 static int64_t computed_ns(const trainer_record *r, int64_t now_ns, int64_t waited_ns)
 {
     return now_ns - r->began_ns - (waited_ns - r->began_waited_ns);
@@ -79,7 +80,7 @@ void ps_trainer_record_finish(ps_trainer *t)
         e->exchange_s = (double)(whole_us - r->sent_us[OF_BEFORE]) * 1e-6;
         e->time_s = (double)(whole_us - t->began_us) * 1e-6;
     }
-    /* it has some already if its rank was parked then */
+    /* added, because the entry of a rank that was parked has bytes of the attempt before */
     e->bytes_up += stats.bytes_up - r->so_far.bytes_up;
     e->bytes_down += stats.bytes_down - r->so_far.bytes_down;
     r->so_far = stats;
@@ -102,7 +103,7 @@ static void end_round(ps_trainer *t, uint64_t round)
     trainer_record *r = &t->record;
     int64_t now_ns = ps_clock_ns(), waited_ns = ps_gate_waited_ns(t->gate);
 
-    /* only a round that sent nothing leaves the entry before it unwritten */
+    /* does nothing unless the round sent nothing: sending has written the entry before it */
     ps_trainer_record_finish(t);
     r->before = r->now;
     r->before.round = round;
@@ -110,7 +111,7 @@ static void end_round(ps_trainer *t, uint64_t round)
     r->before.wait_s = (double)(waited_ns - r->waited_ns) * 1e-9;
     r->computed_ns += computed_ns(r, now_ns, waited_ns);
     r->before.compute_s = (double)computed_ns(r, now_ns, waited_ns) * 1e-9;
-    /* replaced by the arrival of the weights, if they arrive */
+    /* time_s and exchange_s are replaced when the round's weights have arrived */
     r->before.time_s = (double)(now_ns / 1000 - t->began_us) * 1e-6;
     r->before.exchange_s = (double)NAN;
     r->sent_us[OF_BEFORE] = r->is_sent ? r->sent_us[OF_NOW] : 0;

@@ -102,9 +102,9 @@ static ps_stretch stretch_of(ps_trainer *t, uint32_t v)
     };
 }
 
-/* Returns whether the variable is a table, which grows: in rounds sparse variables with a fixed
- * vocabulary are exchanged like others. Rows of a table are exchanged by id, those of a round at
- * its end, and the blocks have rows of a batch only. */
+/* Returns whether the variable is a table that grows. Its rows are exchanged by id at the end of
+ * the round, and the model's blocks have the rows of one batch only. With a fixed vocabulary,
+ * sparse variables are exchanged like dense ones here. */
 static bool grows(const ps_trainer *t, uint32_t v)
 {
     return t->plan->table_of[v] != PS_NO_TABLE;
@@ -123,8 +123,9 @@ static void adopt(ps_trainer *t, uint32_t first_variable, uint32_t count)
     }
 }
 
-/* Blocks until weights that are adopted for these variables are there: for a rank that may be
- * parked, all of them, as no variable is adopted twice. */
+/* Blocks until the weights that these variables adopt have arrived. Waits for the weights of all
+ * variables if the rank may be parked: a rank parked half-way would adopt some variables twice.
+ * Returns false if stopped or failed. */
 static bool wait_to_adopt(ps_trainer *t, uint32_t first_variable, uint32_t count)
 {
     return ps_plan_can_carry(t->plan)
@@ -193,8 +194,8 @@ static void step_variable(ps_trainer *t, uint32_t v)
     }
 }
 
-/* Returns whether the last tables that grow are among these variables, so that all have been
- * stepped. */
+/* Counts the tables that grow among these variables as stepped. Returns whether all tables have
+ * been stepped now, and then begins to count anew. */
 static bool completes_tables(ps_trainer *t, uint32_t first_variable, uint32_t count)
 {
     trainer_rounds *r = &t->rounds;
@@ -348,7 +349,7 @@ static void begin_round(ps_trainer *t, uint32_t steps)
 static bool sit_out(ps_trainer *t, uint32_t steps)
 {
     uint32_t variables = t->plan->layout.variable_count;
-    bool open = ps_gate_wait_acks(t->gate) && /* which may park it, before it adopts */
+    bool open = ps_gate_wait_acks(t->gate) && /* first, because the rank may be parked in it */
                 ps_gate_wait_weights(t->gate, 0, variables, t->clock);
 
     assert(!t->rounds.local->is_overlapped);
@@ -372,7 +373,8 @@ static bool sit_out(ps_trainer *t, uint32_t steps)
     return open;
 }
 
-/* Waits until the exchange before is over, then sends this round's contribution. */
+/* Waits until the previous round's exchange is over, then sends this round's contribution. Returns
+ * false if stopped or failed. */
 static bool exchange_round(ps_trainer *t)
 {
     const ps_plan *plan = t->plan;
@@ -398,8 +400,9 @@ static bool exchange_round(ps_trainer *t)
     return true;
 }
 
-/* Returns whether rounds end early, when the exchange before is over. If the trainer fetches
- * weights itself, nothing is exchanged during a round, so all rounds have their full steps. */
+/* Returns whether a round ends early once the previous round's exchange is over. If the trainer
+ * fetches weights itself, nothing is exchanged during a round, so all rounds have their full steps.
+ */
 static bool varies(const ps_trainer *t)
 {
     return t->plan->rounds_vary && t->gate->hooks.fetch == NULL;
@@ -433,7 +436,7 @@ static bool train_round(ps_trainer *t)
         if (!is_overlapped && !ps_exchange_begin(t->exchange, t->clock, 0, true)) {
             return false;
         }
-        t->step += r->stepped; /* taken before it was parked */
+        t->step += r->stepped; /* steps of this round that the rank took before it was parked */
         r->own_steps += r->stepped;
         for (uint32_t k = r->stepped; k < steps; k++) {
             bool adopts = k == 0 && (!is_overlapped || t->clock == 0);

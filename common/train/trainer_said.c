@@ -145,7 +145,7 @@ typedef struct records {
     bool is_bad;
 } records;
 
-/* Moves to the next record. Returns false at the end, or if there is something else. */
+/* Moves to the next record. Returns false at the end, or if the bytes are not a whole record. */
 static bool next(records *r)
 {
     uint32_t head[2];
@@ -180,7 +180,8 @@ static void take_member(void *arg, void *member, size_t bytes)
     r->len -= bytes;
 }
 
-/* Notes from the totals of a step, which is after `last`, where those of the job go on. */
+/* Reads the record of a step, and lets the job's totals (time, waits, bytes) go on from those of
+ * that step. The step must be later than *last, which it then replaces. */
 static void note_step(ps_trainer *t, records *r, uint64_t *last)
 {
     double values[PS_METRICS_MAX];
@@ -238,8 +239,8 @@ ps_status ps_trainer_take_said(ps_trainer *t, ps_state_in *in, bool is_own)
     return ps_state_done(in);
 }
 
-/* Puts the entry that waits into the record of rounds, and makes one of a step wait: an evaluation
- * may belong to it. */
+/* Writes the pending entry to the record of rounds, and makes the entry of the step `row` the
+ * pending one: an evaluation that follows is added to it. */
 static void put_round(ps_trainer *t, const ps_train_row *row, const ps_train_row *last)
 {
     ps_round_entry *e = &t->record.before;

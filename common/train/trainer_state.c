@@ -43,7 +43,7 @@ static void each_run(const ps_trainer *t, const ps_variable *var, bool with_weig
     if (r->rule_state != NULL) {
         fn(arg, part_of(r->rule_state, var, rule_slots(t)), var->size * rule_slots(t));
     }
-    if (r->stepped > 0 && r->local->sends_gradients) { /* what the steps will contribute */
+    if (r->stepped > 0 && r->local->sends_gradients) { /* the contribution of the steps taken */
         fn(arg, r->grad + var->at, var->size);
     }
 }
@@ -66,7 +66,7 @@ static void put_run(void *arg, float *x, size_t n)
 static void put_head(const ps_trainer *t, uint32_t variables, ps_state_out *out)
 {
     const trainer_rounds *r = &t->rounds;
-    /* of a round that has begun they are computed again */
+    /* the rates of a round that has begun are added again when the round is trained again */
     double rate_sum = r->is_within ? r->now.last_rate_sum : r->now.rate_sum;
 
     ps_state_begin(out, HEAD, 0);
@@ -141,7 +141,7 @@ ps_status ps_trainer_save_parked(ps_trainer *t, ps_exchange *exchange, ps_state_
 {
     ps_round_entry before = t->record.before;
 
-    if (t->is_evaluating) { /* the entry waits for the evaluation, which is owed */
+    if (t->is_evaluating) { /* the next attempt adds the evaluation to the entry and writes it */
         t->record.before = (ps_round_entry){0};
     }
     ps_trainer_keep_reports(t);
@@ -161,7 +161,7 @@ ps_status ps_trainer_save_said(const ps_plan *plan, uint32_t rank, uint64_t cloc
     ps_state_put_u32(&out, rank);
     ps_state_put_u32(&out, 0);
     ps_state_put_u64(&out, clock);
-    ps_state_put_u64(&out, clock); /* a step is a clock */
+    ps_state_put_u64(&out, clock); /* the step: such a rank has one a clock */
     ps_state_put_u64(&out, 0);
     ps_state_put(&out, &rate_sum, sizeof rate_sum);
     ps_state_finish(&out);
@@ -186,7 +186,8 @@ static bool is_place(const ps_plan *plan, uint64_t clock, uint64_t step, uint64_
            own_steps <= step && (plan->update->local != NULL ? step >= clock : step == clock);
 }
 
-/* *has_variables: the file has all of them; else the rank has no state but the model's weights. */
+/* Reads and checks the section HEAD. Sets *has_variables to whether the file has sections of all
+ * variables; if not, the rank has no state but the model's weights. */
 static ps_status take_head(ps_trainer *t, ps_state_in *in, bool *has_variables)
 {
     uint64_t job = ps_state_take_u64(in), mine = ps_plan_hash(t->plan);
@@ -255,7 +256,7 @@ static ps_status take_end(ps_trainer *t, ps_exchange *exchange, uint32_t variabl
         return ps_fail(PS_DATA_LOSS, "%" PRIu32 " of %" PRIu32 " variables", variables,
                        t->plan->layout.variable_count);
     }
-    /* nobody encodes the weights with which the job begins */
+    /* Weights of clock 0 need no pull: they reach workers without a codec. */
     t->place.pulls_weights =
         !has_weights && t->place.from > 0 && !ps_plan_gives_exact_weights(t->plan);
     if (exchange->ops->begin_at != NULL) {

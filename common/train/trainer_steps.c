@@ -76,8 +76,9 @@ void ps_trainer_turn_to_increments(ps_trainer *t, uint32_t first_variable, uint3
     }
 }
 
-/* Fails the gate if a gradient is not finite and its codec would hide that: a server sees what f32
- * carries, and the rows of tables. Returns whether it did not. */
+/* Fails the gate if a gradient that a codec other than f32 encodes is not finite. In rows of tables
+ * and under f32 the server finds such values; other codecs would hide them. Returns false if it has
+ * failed the gate. */
 static bool are_finite(ps_trainer *t, uint32_t first_variable, uint32_t count)
 {
     for (uint32_t v = first_variable; v < first_variable + count; v++) {
@@ -123,7 +124,8 @@ static void ready(void *arg, uint32_t first_variable, uint32_t count)
     ps_exchange_ready(t->exchange, first_variable, count);
 }
 
-/* Has a program compute the block, the only one of this worker. */
+/* Waits for the weights and lets an outside program compute this worker's only block on them.
+ * Returns false if stopped or failed. */
 static bool foreign_block(ps_trainer *t, ps_model_ready_fn *as_it_comes)
 {
     const ps_plan *plan = t->plan;
