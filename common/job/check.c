@@ -44,7 +44,8 @@ static const json_t *value_at(const json_t *spec, const char *path)
     return at;
 }
 
-/* Appends the preset from which a value comes that the user did not give. */
+/* Appends to an error's text the name of the preset that sets the field. Appends nothing if the
+ * user gave the value. */
 static void name_preset(const ps_check *check, const char *field, char *text, size_t cap)
 {
     const ps_preset *preset = check->given == NULL ? NULL : ps_preset_find(check->given->preset);

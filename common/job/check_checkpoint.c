@@ -52,8 +52,8 @@ const char *ps_plan_move_lacks(const ps_plan *plan)
                                     : "only consistency bsp is allowed";
 }
 
-/* Returns whether servers can give their state as it was when the clock under way began, and take
- * contributions to it again. */
+/* Returns whether servers can give their state as it was when the present clock began, and accept
+ * contributions to that clock again. */
 static bool repeats(const ps_plan *plan)
 {
     return plan->mesh == NULL && ps_plan_move_lacks(plan) == NULL &&
@@ -117,8 +117,10 @@ bool ps_plan_rescues(const ps_plan *plan)
     return ps_plan_can_rescue(plan) || ps_plan_carries(plan);
 }
 
-/* Returns the clocks whose contributions must fit: those of two intervals, as a checkpoint is
- * stored some time after its clock; 1: not known. */
+/* Returns the number of clocks whose contributions a rank must have room for: two intervals of
+ * checkpoints, because a checkpoint is stored some time after its clock. Without checkpoints these
+ * are all clocks. Returns 1 if checkpoints go by time, since their interval in clocks is unknown.
+ */
 static uint64_t kept_clocks(const ps_plan *plan)
 {
     const Psgd__V1__CheckpointSpec *spec = plan->spec->checkpoint;
@@ -130,8 +132,9 @@ static uint64_t kept_clocks(const ps_plan *plan)
     return spec != NULL && spec->every_seconds > 0 ? 1 : most;
 }
 
-/* Returns the most bytes of an encoded slice. Of a variable that is sent whole each may be on a
- * part of its own, which gets the rows that overlap the slice, and the other factor. */
+/* Returns the most bytes of an encoded slice. If its variable is sent whole, each slice may be on a
+ * part of its own. That part gets the rows of the first factor that overlap the slice, and all of
+ * the second factor. */
 static uint64_t kept_of_slice(const ps_plan *plan, const ps_slice *slice)
 {
     const ps_codec_choice *up = &plan->up[slice->variable];
@@ -211,7 +214,8 @@ bool ps_plan_has_copies(const ps_plan *plan)
     return plan->spec->recovery->replicas > 1 && plan->spec->pservers > 1 && ps_plan_can_copy(plan);
 }
 
-/* Checks a checkpoint that the job goes on from. */
+/* Checks the checkpoint that spec.init_from names, if it names one. `lacks` is why the job cannot
+ * go on from checkpoints, or NULL. */
 static void check_init(ps_check *check, const ps_plan *plan, const char *lacks)
 {
     char job[PS_CHECKPOINT_JOB_MAX];

@@ -11,7 +11,7 @@
 
 enum { FILE_NAME_MAX = 64 };
 
-/* Whether a plugin of a kind has this name. */
+/* A search for a plugin of one kind by its name. */
 typedef struct name_search {
     const char *name;
     bool is_there;
@@ -24,7 +24,7 @@ static void compare(const ps_plugin *plugin, void *arg)
     search->is_there |= strcmp(plugin->name, search->name) == 0;
 }
 
-/* Returns the kind that this build has of that name, or NULL. */
+/* Returns the kind of plugins with this name; NULL: psgd has none of its own. */
 static const ps_kind *kind_of(const char *name)
 {
     for (size_t i = 0; i < ps_kind_count; i++) {
@@ -35,7 +35,8 @@ static const ps_kind *kind_of(const char *name)
     return NULL;
 }
 
-/* Checks that no other plugin of the kind has the name. */
+/* Reports an error if a built-in plugin of the kind, or another one of the job, has the same name.
+ * Returns whether none has. */
 static bool is_new(ps_check *check, const ps_plan *plan, const char *field,
                    const ps_script_about *about)
 {

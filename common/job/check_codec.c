@@ -56,7 +56,8 @@ static void check_match(ps_check *check, const char *field, const char *match,
     }
 }
 
-/* Checks the codec of an exception (VariableCodec). A choice without name and numbers is none. */
+/* Checks one direction's codec of an exception (VariableCodec). Removes a choice without name and
+ * numbers, so that the job's codec of that direction stays. */
 static void check_exception(ps_check *check, const ps_plan *plan, const char *field,
                             Psgd__V1__Choice **choice, ps_codec_choice *out)
 {
@@ -144,9 +145,8 @@ static void check_rows(ps_check *check, const char *field, const char *way,
     }
 }
 
-/* Refuses codecs where they cannot be used. Each variable's choices are checked once. */
-/* Refuses a job's own codecs where nobody would end the job with a failure of theirs: they encode
- * pushes to servers. */
+/* Refuses a job's own codecs except for pushes to servers: elsewhere nobody would end the job if
+ * their code fails. */
 static void check_code(ps_check *check, const char *field, const ps_plan *plan,
                        const ps_codec_choice *up, const ps_codec_choice *down)
 {
@@ -176,7 +176,7 @@ static void check_uses(ps_check *check, const char *field, const ps_plan *plan,
     char path[PS_FIELD_MAX];
     uint32_t r = plan->assignment != NULL ? plan->assignment->redundancy : 1;
     bool sums = plan->mesh != NULL && plan->mesh->sends_sums;
-    /* Changes of weights, or sums, are sent down instead of weights. */
+    /* Servers or the mesh send changes of weights, or sums, down instead of weights. */
     bool changes = sums || (plan->update != NULL && plan->update->broadcasts);
 
     if (!changes && down->codec != NULL &&
@@ -222,9 +222,9 @@ static size_t columns_of(const ps_variable *variable)
     return variable->shape.rank > 1 ? variable->size / variable->shape.dim[0] : 1;
 }
 
-/* Returns what `columns` 0 means for a slice: the columns of the variable's matrix; 1 for a vector,
- * which is not factored; 0, as square as possible, if a slice has so few rows that factors would
- * not halve it. */
+/* Returns the number that replaces `columns` 0: the columns of the variable's matrix, which is 1
+ * for a vector (not factored). Returns 0, a matrix as square as possible, if a slice would have so
+ * few rows that factors would not halve it. */
 static double columns_for(size_t rank, const ps_variable *variable)
 {
     size_t columns = columns_of(variable), n = PS_SLICE_VALUES;
@@ -233,8 +233,8 @@ static double columns_for(size_t rank, const ps_variable *variable)
     return variable->size > n && is_long ? 0 : (double)columns;
 }
 
-/* Replaces numbers that refer to the variable's shape: `rows` 1 and `columns` 0 mean its own rows.
- */
+/* Replaces numbers that stand for the variable's shape: `rows` 1 by the length of its rows (0 if it
+ * has none), `columns` 0 by what columns_for returns. */
 static void fit_to(ps_codec_choice *choice, const ps_variable *variable)
 {
     const ps_shape *shape = &variable->shape;
@@ -324,7 +324,7 @@ static void fix_vocabulary(ps_plan *plan, uint32_t v)
     if (!goes_by_id(plan, v) || !ps_check_table_fixed(plan, v)) {
         return;
     }
-    /* rows of zeros are not sent anyway */
+    /* a table's contribution lists only touched rows, so the codec need not leave out zeros */
     plan->up[v].params.v[plan->up[v].codec->own + PS_WRAP_ROWS] = 0;
     plan->down[v].params.v[plan->down[v].codec->own + PS_WRAP_ROWS] = 0;
 }

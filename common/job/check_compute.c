@@ -16,7 +16,8 @@ static const double seconds_default = 60, seconds_min = 0.1, seconds_max = PS_PA
 static const uint64_t instructions_default = UINT64_C(10000000000), instructions_min = 1000000,
                       instructions_max = UINT64_C(1000000000000000);
 
-/* A job of a range has no data set; psgd counts what the program has. */
+/* Gives a computation without a data set, which is one over a range, the source PS_DATA_FOREIGN:
+ * psgd only counts its samples. */
 void ps_name_compute_data(Psgd__V1__JobSpec *spec)
 {
     if (spec->compute == NULL) {
@@ -48,7 +49,7 @@ void ps_check_compute_data(ps_check *check, const ps_plan *plan)
     }
 }
 
-/* Reports a field that is given and that only jobs have that train. */
+/* Reports an error if the field is given; only jobs that train have it. */
 static void refuse(ps_check *check, const char *field, bool is_given)
 {
     char path[PS_FIELD_MAX];
@@ -59,7 +60,8 @@ static void refuse(ps_check *check, const char *field, bool is_given)
     }
 }
 
-/* Returns whether a message has more than ps_spec_complete gives it. */
+/* Returns whether a message has more than `empty`, which has only what ps_spec_complete fills in.
+ */
 static bool has(const ProtobufCMessage *message, const ProtobufCMessage *empty)
 {
     return protobuf_c_message_get_packed_size(message) > protobuf_c_message_get_packed_size(empty);
@@ -110,7 +112,7 @@ static void refuse_fields(ps_check *check, const Psgd__V1__JobSpec *spec,
     }
 }
 
-/* Reports what is given and only jobs have that train. */
+/* Reports an error for each field of the spec that only jobs that train have. */
 static void refuse_training(ps_check *check, const Psgd__V1__JobSpec *spec)
 {
     const Psgd__V1__JobSpec nothing = PSGD__V1__JOB_SPEC__INIT;
@@ -123,7 +125,8 @@ static void refuse_training(ps_check *check, const Psgd__V1__JobSpec *spec)
     ps_spec_free(full);
 }
 
-/* Finds the code of the kind compute that the job names, or the only one. */
+/* Finds the job's code of kind compute: the one that compute names, or the only one. Reports an
+ * error if there is none, or several and no name. */
 static void find_code(ps_check *check, ps_plan *plan)
 {
     Psgd__V1__ComputeSpec *spec = plan->spec->compute;

@@ -29,7 +29,8 @@ static void check_folder(ps_check *check, const Psgd__V1__DataSpec *spec, ps_dat
     }
 }
 
-/* Appends the names of one list to the `held` files of conf. Returns how many it has then. */
+/* Checks the file names of one list, and appends them to conf->files behind the first `held`.
+ * Returns the number of files in conf->files then. */
 static uint32_t check_names(ps_check *check, const char *list, char *const *names, size_t count,
                             ps_data_conf *conf, uint32_t held)
 {

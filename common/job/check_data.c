@@ -93,7 +93,7 @@ static void check_by_file(ps_check *check, const ps_plan *plan)
     for (uint32_t i = 0; i < conf->train_files; i++) {
         has_patterns = has_patterns || ps_file_is_pattern(conf->files[i]);
     }
-    if (has_patterns) { /* only ps_look and the nodes see the files */
+    if (has_patterns) { /* which files a pattern matches is checked by ps_look and by the nodes */
         return;
     }
     for (uint32_t i = 0; i < conf->train_files; i++) {

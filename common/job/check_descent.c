@@ -17,7 +17,8 @@ static void check_penalty(ps_check *check, const char *field, double value)
     }
 }
 
-/* Fills both optimizers. The one that steps by gradients of the loss has schedule and penalties. */
+/* Fills in both optimizers of the plan. Gives schedule and penalties to the one that steps by
+ * gradients of the loss: the local one if there is one. */
 static void fill(ps_plan *plan, const ps_schedule *schedule, const ps_params *params)
 {
     const Psgd__V1__OptimizerSpec *spec = plan->spec->optimizer;

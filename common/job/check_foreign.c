@@ -83,7 +83,8 @@ static void check_names(ps_check *check, const Psgd__V1__ModelSpec *model)
     free(names);
 }
 
-/* Checks the first values of a variable. */
+/* Checks the bounds of a variable's initial values, and that at most one way to make them is given.
+ */
 static void check_first(ps_check *check, const Psgd__V1__ForeignVariable *var, size_t i)
 {
     const struct {
@@ -214,7 +215,8 @@ void ps_check_programs(ps_check *check, ps_plan *plan)
     }
 }
 
-/* Reports what a job of a model that psgd knows cannot have if some of its workers are programs. */
+/* Checks a job in which programs compute beside psgd's own workers: reports settings that such a
+ * job cannot have. */
 static void check_beside_programs(ps_check *check, const ps_plan *plan)
 {
     static const char field[] = "spec.programs";

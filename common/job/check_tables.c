@@ -222,7 +222,7 @@ static void check_inits(ps_check *check, const ps_plan *plan)
     }
 }
 
-/* Returns whether a worker has more than one block. */
+/* Returns whether any worker has more than one block of a global batch. */
 static bool holds_several(const ps_assignment *a)
 {
     for (uint32_t w = 0; w < a->workers; w++) {
@@ -233,8 +233,8 @@ static bool holds_several(const ps_assignment *a)
     return false;
 }
 
-/* Refuses methods that tables cannot have: contributions must be gradients of blocks or changes of
- * a round's rows, and only the servers step the shared ones. */
+/* Refuses methods that sparse tables do not support. Contributions must be gradients of blocks or
+ * changes of a round's rows, and only servers may step the shared rows. */
 static void check_method(ps_check *check, const ps_plan *plan)
 {
     if (plan->mesh != NULL) {

@@ -104,7 +104,7 @@ void ps_check_local(ps_check *check, ps_plan *plan)
     at_most = ps_param_find(plan->update->params, "at_most");
     plan->rounds_vary = at_most >= 0 && plan->update_params.v[at_most] == 1;
     if (plan->rounds_vary) {
-        plan->total_clocks = plan->total_steps; /* a clock has a step of every worker */
+        plan->total_clocks = plan->total_steps; /* the most: a clock has a step or more */
     }
     if (plan->rounds_vary && plan->policy != NULL && !plan->policy->is_deterministic) {
         ps_check_bad(check, "spec.update.params.at_most",

@@ -12,7 +12,7 @@ static uint64_t steps_of(const ps_plan *plan, uint64_t clock)
     return local != NULL ? local->steps(&plan->update_params, clock) : 1;
 }
 
-/* Returns the clock from which on all have the same number of steps. */
+/* Returns the clock from which on all clocks have the same number of steps. */
 static uint64_t settled(const ps_plan *plan)
 {
     const ps_local *local = plan->update->local;

@@ -61,7 +61,8 @@ static void store(Psgd__V1__CodeFile *file, const ps_script_about *about)
     }
 }
 
-/* Has the plugin tried before a job is built on it. */
+/* Runs the checks of script_check.h on the plugin, so that its errors are found before the job is
+ * accepted. Returns a failed check as PS_INVALID_ARGUMENT. */
 static ps_status try_out(const Psgd__V1__CodeFile *file, const ps_script_about *about)
 {
     ps_script *script = ps_script_open(file->file, file->text, strlen(file->text), about);
@@ -79,7 +80,7 @@ ps_status ps_code_complete(Psgd__V1__JobSpec *spec, ps_violate_fn *violate, void
     ps_status result = ps_ok();
 
     if (spec->n_code > PS_CODE_FILES_MAX) {
-        return ps_ok(); /* ps_plan_create says so */
+        return ps_ok(); /* ps_plan_create reports the error */
     }
     for (size_t i = 0; i < spec->n_code; i++) {
         Psgd__V1__CodeFile *file = spec->code[i];

@@ -23,7 +23,7 @@
 
 #include <stdio.h>
 
-/* The caller's function, while the list of a kind is walked. */
+/* The function that `each` of a kind calls for every plugin, and its argument. */
 typedef struct caller {
     ps_plugin_fn *fn;
     void *arg;
@@ -60,8 +60,8 @@ static void each_clip(ps_plugin_fn *fn, void *arg)
 }
 const ps_kind ps_kind_clip = {.name = "clip", .each = each_clip};
 
-/* Passes a codec. Its summary also says bits for each value, cost and state, with default numbers.
- */
+/* Passes a codec to the caller. Appends to its summary the bits a value, the cost and the state
+ * that it has with its default numbers. */
 static void pass_codec(const ps_codec *x, void *arg)
 {
     ps_params params = ps_params_default(x->params);

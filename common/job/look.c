@@ -16,7 +16,7 @@
 #include <stdlib.h>
 
 /* Applies the preset to the spec and makes the conf of its data set. Returns false if the conf is
- * wrong or needs no look. */
+ * wrong, or if its source finds nothing out from the files. */
 static bool resolve(Psgd__V1__JobSpec *spec, ps_data_conf *conf)
 {
     ps_check check = {.count = 0};
@@ -37,7 +37,7 @@ bool ps_look_is_needed(const Psgd__V1__JobSpec *spec)
     return is_needed;
 }
 
-/* Writes what was found to the spec. */
+/* Writes the limits and numbers that the look at the files has found to the spec. */
 static void keep(Psgd__V1__DataSpec *spec, const ps_data_conf *conf)
 {
     spec->train_limit = conf->train_limit;
@@ -104,7 +104,7 @@ ps_status ps_look(const Psgd__V1__JobSpec *spec, const char *data_path, Psgd__V1
         is_whole = st.code != PS_NOT_FOUND || !conf->source->is_usual_unseen;
     }
     if (!is_whole) {
-        st = ps_ok(); /* ps_plan_create reports the user's own error */
+        st = ps_ok(); /* the spec stays as given; ps_plan_create reports what is wrong with it */
         ps_spec_free(full);
         full = copy;
         copy = NULL;

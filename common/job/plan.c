@@ -347,7 +347,7 @@ static void apply_preset(ps_check *check, ps_plan *plan)
     ps_spec_apply_preset(plan->spec);
 }
 
-/* Checks a job that computes. */
+/* Checks a job with code of its own instead of training (JobSpec.compute). */
 static void check_computing(ps_check *check, ps_plan *plan)
 {
     check_scalars(check, plan);
@@ -472,7 +472,8 @@ bool ps_plan_is_data(const ps_plan *plan, const Psgd__V1__DataSpec *data)
     return is_same;
 }
 
-/* Returns whether each worker goes through samples in an order of its own. */
+/* Returns whether each worker goes through its samples in an order of its own, instead of one order
+ * of all samples that workers share. */
 static bool has_own_order(const ps_plan *plan)
 {
     return plan->assignment->is_whole || plan->assignment->is_by_file;

@@ -128,8 +128,8 @@ static void underlay_choice(Psgd__V1__Choice *choice, const Psgd__V1__Choice *un
 
 static void underlay_message(ProtobufCMessage **over, ProtobufCMessage **under);
 
-/* Moves what the model leaves out. A model given as layers, as variables, or as another preset,
- * takes nothing. */
+/* Moves from `under` what `model` leaves out. Moves only the loss if `model` is given as layers,
+ * and nothing if it is given as variables or as another preset. */
 static void underlay_model(Psgd__V1__ModelSpec *model, Psgd__V1__ModelSpec *under)
 {
     if (model->n_foreign > 0) {
@@ -241,7 +241,8 @@ static void underlay_message(ProtobufCMessage **over, ProtobufCMessage **under)
     }
 }
 
-/* Moves field by field. 0 and empty count as left out, as in proto3. */
+/* Moves each field that `over` leaves out from `under` to `over`. 0 and empty count as left out, as
+ * in proto3. */
 static void underlay(ProtobufCMessage *over, ProtobufCMessage *under)
 {
     static const uint8_t zero[8];

@@ -26,8 +26,8 @@ bool ps_stop_is_common(const ps_plan *plan)
     return plan->policy->is_deterministic && !plan->spec->split_evaluation;
 }
 
-/* Writes the goal that ended the job. Workers that evaluate once more at the end may get a worse
- * value than the one that ended it. */
+/* Writes whether the metric of stop_at has reached its goal. Workers that evaluate once more at the
+ * end may get a worse value than the one that ended the job; the text then says both. */
 static void describe_goal(const ps_plan *plan, const ps_stop_end *end, char *text)
 {
     const Psgd__V1__StopSpec *goal = plan->spec->stop_at;
