@@ -61,7 +61,7 @@ static void create_policy(ps_book *book, const ps_book_conf *conf)
 
     assert(!policy->has_rounds || policy->closes != NULL);
     assert(!policy->leaves_behind || policy->has_rounds);
-    /* after a loss, a contributor's turn would never come */
+    /* sums in the order of contributors would wait for ever for the turn of one that is lost */
     assert(!policy->is_deterministic || !policy->survives_loss);
     book->policy = policy;
     book->policy_params = conf->policy_params;
@@ -136,8 +136,9 @@ static void find_least(ps_book *book, uint32_t c)
     book->column[c].least = least;
 }
 
-/* Finds done and pending of worker w in column c. A worker that holds nothing gets UINT64_MAX and
- * 0. */
+/* Computes, for worker w in column c, `done`: the least next clock of the contributors that w
+ * holds, and `pending`: how many of these are at it. A worker that holds nothing gets UINT64_MAX
+ * and 0. */
 static void find_done(ps_book *book, uint32_t c, uint32_t w)
 {
     const ps_book_worker *worker = &book->worker[w];
@@ -157,7 +158,8 @@ static void find_done(ps_book *book, uint32_t c, uint32_t w)
     book->pending[(size_t)c * book->workers + w] = pending;
 }
 
-/* Notes that one more contributor of worker w has passed w's done. */
+/* Notes that one more contributor of worker w has gone beyond w's `done`. After the last of them
+ * computes w's next `done`. */
 static void mark_worker(ps_book *book, uint32_t c, uint32_t w)
 {
     size_t at = (size_t)c * book->workers + w;
@@ -394,7 +396,7 @@ bool ps_book_is_whole(const ps_book *book, uint32_t column, float *scale)
     *scale = 1.0f;
     if (clocks.least == UINT64_MAX ||
         (clocks.in == 0 && !(book->policy->has_rounds && clocks.least > clocks.clock))) {
-        return false; /* no worker is left; or nothing has arrived and something may still */
+        return false; /* no worker is left, or nothing has arrived yet for the open sum */
     }
     return book->policy->closes(&book->policy_params, &clocks, scale);
 }

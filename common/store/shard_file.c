@@ -87,8 +87,8 @@ static void put_snap(const shard_snap *snap, ps_state_out *out)
     put_encoding(out, &snap->head.msg, snap->buf->data, snap->buf->len);
 }
 
-/* Returns whether the weights before the last step were given in an encoding that is not made
- * again. */
+/* Returns whether workers were given the weights before the last step in an encoding that cannot be
+ * made again, because it depends on the residual that the slice had then. */
 static bool has_snap_before(const ps_store *store, const shard_slice *slice)
 {
     return slice->kept != NULL && !store->broadcasts;
@@ -99,13 +99,14 @@ static void put_before(const ps_store *store, const shard_slice *slice, ps_state
     ps_state_put_u64(out, slice->before_version);
     ps_state_put(out, slice->other->data, slice->conf.n * sizeof(float));
     if (has_snap_before(store, slice)) {
-        /* after a step on nothing it is the snapshot of these weights too */
+        /* if no snapshot was made since the step, the latest one is of the weights before it */
         put_snap(slice->snap.version == slice->before_version ? &slice->snap : &slice->snap_before,
                  out);
     }
 }
 
-/* Writes the memory of a slice, with these parts. */
+/* Writes the values of a slice: weights, state of the optimizer, and each part whose bit is set in
+ * `parts`. */
 static void put_memory(const ps_store *store, const shard_slice *slice, uint32_t parts,
                        ps_state_out *out)
 {
@@ -258,7 +259,8 @@ static void take_snap(ps_store *store, const shard_slice *slice, shard_snap *sna
     snap->version = version;
 }
 
-/* Reads the parked contributions. They belong to the open sum, are above its turn, and ascend. */
+/* Reads the parked contributions. Checks that they belong to the open sum, that their contributors
+ * come after its turn, and that these ascend. */
 static void take_parked(ps_store *store, uint32_t s, ps_state_in *in)
 {
     shard_slice *slice = &store->slices[s];

@@ -40,7 +40,7 @@ static bool is_too_early(const ps_store *store, uint64_t clock)
     return false;
 }
 
-/* Returns whether rows are due to the worker that follow its pull of slices. */
+/* Returns whether the worker is still to be given rows that belong to its pull of slices. */
 static bool is_following(const ps_store *store, uint32_t worker)
 {
     return store->rows != NULL && store->rows->way->is_following(store, worker);
@@ -162,7 +162,8 @@ static bool is_of(const shard_snap *snap, uint64_t version)
     return snap->buf != NULL && snap->version == version;
 }
 
-/* Makes the snapshot the one before, and that one's buffer free for the next. */
+/* Keeps the slice's snapshot as snap_before. Leaves the buffer of the former snap_before in snap,
+ * for the next snapshot. */
 static void keep_snap(shard_slice *slice)
 {
     ps_buf *before = slice->snap_before.buf;
@@ -173,8 +174,9 @@ static void keep_snap(shard_slice *slice)
     slice->snap.buf = before;
 }
 
-/* Returns a snapshot of these weights of the slice, which have this version; encodes the weights
- * unless there is one. Reuses buffers unless a pull still sends them. */
+/* Returns the encoding of the slice's `weights`, which have `version`. Encodes them unless a
+ * snapshot of that version exists. Writes into the snapshot's old buffer unless a pull still sends
+ * it. */
 static answer_piece refresh(ps_store *store, shard_slice *slice, ps_buf *weights, uint64_t version)
 {
     const ps_store_slice *conf = &slice->conf;
@@ -207,7 +209,7 @@ void shard_encode_unasked(ps_store *store, uint32_t s)
 {
     shard_slice *slice = &store->slices[s];
 
-    /* nobody pulls the weights with which the job begins */
+    /* The weights of clock 0 are not pulled: workers begin with them. */
     if (store->keeps_before && slice->kept != NULL && !store->broadcasts &&
         ps_book_open_clock(&store->book, s) > 0) {
         (void)refresh(store, slice, slice->weights, slice->col->version);
@@ -248,7 +250,7 @@ static void give(ps_store *store, uint32_t worker, uint32_t s, ps_store_piece *p
     answer_piece from;
 
     if (slice->kept != NULL || store->had != NULL || store->broadcasts) {
-        store_before(store, s); /* its file has what workers were given */
+        store_before(store, s); /* an open cut saves what workers were given; this changes it */
     }
     from = is_change  ? (answer_piece){.buf = slice->snap.buf, .head = &slice->snap.head}
            : is_whole ? (answer_piece){.buf = shard_whole(store, slice), .head = &slice->whole_head}

@@ -20,7 +20,8 @@ static ps_status check_clock(const ps_store *store, uint32_t s, uint32_t k, uint
     return ps_is_ok(&st) ? st : ps_wrap(st, "slice %u", store->slices[s].conf.index);
 }
 
-/* Takes a contribution that was checked and is new. */
+/* Applies, buffers or drops a contribution that was checked and is new, as the policy decides. Then
+ * closes the slice's sum if it is complete. */
 static ps_store_outcome take(ps_store *store, uint32_t s, uint32_t worker, uint32_t k,
                              uint64_t clock, const Psgd__V1__Encoding *head, const uint8_t *bytes,
                              size_t len)
@@ -81,7 +82,8 @@ uint32_t shard_find_slice(const ps_store *store, uint32_t index)
                                                                             : store->slice_count;
 }
 
-/* Takes a slice as ps_store_push does. are_finite: its values need no look. */
+/* Implements ps_store_push and ps_store_push_finite. are_finite: the caller has checked that all
+ * values are finite. */
 static ps_status push(ps_store *store, uint32_t worker, uint64_t clock, uint32_t contributor,
                       const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len,
                       bool are_finite, ps_store_outcome *outcome)
@@ -166,7 +168,8 @@ ps_status ps_store_push_zeros(ps_store *store, uint32_t worker, uint64_t clock,
     }
     for (uint32_t s = 0; s < store->slice_count; s++) {
         is_in = clock < ps_book_next(&store->book, s, contributor);
-        if (!is_in || in == store->slice_count) { /* all are in: it is a repetition */
+        /* a repetition, which all slices have, is counted as one by each of them */
+        if (!is_in || in == store->slice_count) {
             zeros.slice = store->slices[s].conf.index;
             (void)accept(store, s, worker, contributor, clock, is_in, 0, &zeros, NULL, 0);
         }

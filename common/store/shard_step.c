@@ -30,7 +30,7 @@ float *shard_state_of(const ps_store *store, const shard_slice *slice)
     return store->state + slice->at * store->descent.optim->slots;
 }
 
-/* Computes d = step(g) in the store's scratch, where g may be too. */
+/* Computes the increment d of gradient g into the store's scratch. g may be the scratch itself. */
 static void find_increment(ps_store *store, shard_slice *slice, ps_moment at, const float *g,
                            const float *w)
 {
@@ -52,7 +52,7 @@ static void step(ps_store *store, shard_slice *slice, uint64_t clock, double sha
     int64_t began_ns = ps_trace_begin();
     bool keeps = store->keeps_before;
     float *to = keeps ? shard_other_to_write(slice) : shard_weights_to_write(slice);
-    const float *w = (const float *)(const void *)slice->weights->data; /* `to`, or left as it is */
+    const float *w = (const float *)(const void *)slice->weights->data; /* == `to`, unless keeps */
     size_t n = slice->conf.n;
     ps_moment at = {.t = slice->col->version + 1, .step = clock, .share = share};
 
@@ -65,7 +65,7 @@ static void step(ps_store *store, shard_slice *slice, uint64_t clock, double sha
     if (store->broadcasts) {
         assert(scale == 1.0f); /* only sums are broadcast, which have no other scale */
         find_increment(store, slice, at, g, w);
-        if (keeps) { /* the sum may have been there */
+        if (keeps) { /* `to` may have held the sum until now */
             memcpy(to, w, n * sizeof *to);
         }
         shard_broadcast(store, slice, to);
@@ -137,7 +137,7 @@ static void add_to_sum(ps_store *store, shard_slice *slice, const Psgd__V1__Enco
     int64_t began_ns = ps_trace_begin();
 
     if (shard_add_undecoded(store, slice, head, bytes, len)) {
-        /* nothing is left to do */
+        /* the codec has added it in its own form */
     } else if (!store->has_sums) {
         /* one contributor: its contribution is the sum, and the step follows at once */
         slice->sum = values_of(store, slice, head, bytes, len);

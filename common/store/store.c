@@ -112,7 +112,7 @@ static void create_book(ps_store *store, const ps_store_conf *conf)
     }
 }
 
-/* Creates the other buffer of each slice, also in one block. */
+/* Creates a second buffer for each slice (shard_before.c), all in one block of memory. */
 static void create_others(ps_store *store)
 {
     ps_buf *home;
@@ -168,7 +168,7 @@ void ps_store_keep_before(ps_store *store)
     if (store->rows != NULL) {
         store_rows_keep_before(store);
     }
-    free(store->sums); /* the slices have memory for them */
+    free(store->sums); /* sums are now made in the second buffers of the slices */
     store->sums = NULL;
     create_others(store);
 }
@@ -247,7 +247,7 @@ ps_status ps_store_lose_worker(ps_store *store, uint32_t worker)
     bool was_lost = ps_store_is_lost(store, worker);
     ps_status st;
 
-    store_cut_all(store); /* all columns change */
+    store_cut_all(store); /* an open cut is written first, because the loss changes all columns */
     st = ps_book_lose(&store->book, worker);
     if (!ps_is_ok(&st) || was_lost) {
         return st;

@@ -15,8 +15,8 @@
 struct store_cut {
     ps_store_cut_sink sink;
     ps_state_out out;
-    int64_t now_us;  /* of the book when the cut began */
-    uint64_t *given; /* likewise; a pull changes it, and need not wait for more to be written */
+    int64_t now_us;  /* the book's now_us when the cut began */
+    uint64_t *given; /* copy of the book's `given` when the cut began, as pulls change that */
     uint32_t next;   /* virtual shards before it are written */
     bool is_written[PS_SHARDS];
 };
@@ -126,7 +126,7 @@ void ps_store_cut_drop(ps_store *store)
     if (store->cut != NULL) {
         ps_status st = ps_state_out_part(&store->cut->out);
 
-        (void)st; /* nobody wants the file */
+        (void)st; /* the file is given up, so it does not matter whether it could be written */
         forget(store);
     }
 }

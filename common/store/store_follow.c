@@ -117,7 +117,7 @@ static ps_status ask(ps_store *store, uint32_t worker, uint64_t clock, const uin
                    "keys; of a fixed vocabulary the rows that have changed come with weights");
 }
 
-/* Rows of a fixed vocabulary are counted as values of slices. */
+/* Returns zeros: rows of a fixed vocabulary are counted as values of slices already. */
 static ps_table_counters count_none(const ps_tables *tables)
 {
     (void)tables;

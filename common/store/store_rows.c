@@ -363,7 +363,8 @@ static ps_status step_table(ps_store *store, uint32_t table, const rows_step *at
     return st;
 }
 
-/* Steps all tables. Keeps a failure in `broken`. */
+/* Steps all tables on the list of contributions `at`. Keeps a failure in `broken`, after which the
+ * store refuses rows. */
 static void step(ps_store *store, rows_step at)
 {
     store_rows *r = store->rows;
@@ -475,7 +476,8 @@ static void finish(ps_store *store, const ps_store_rows *p)
     store_rows_go_on(store);
 }
 
-/* Checks a part in every respect. *is_old: it arrived before. */
+/* Checks sender, table, clock, keys and values of a part. Sets *is_old, and does not check keys and
+ * values, if the part has arrived before. */
 static ps_status check(const ps_store *store, const ps_store_rows *p, bool *is_old)
 {
     const store_rows *r = rows_of(store);

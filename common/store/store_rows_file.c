@@ -107,7 +107,7 @@ void store_rows_put_at(const ps_store *store, uint32_t shard, uint64_t clock, ps
     }
 }
 
-/* Takes the progress from the first virtual shard that is read. */
+/* Reads the progress that put_progress wrote, from the first virtual shard of the file. */
 static void take_progress(ps_store *store, ps_state_in *in)
 {
     store_rows *r = store->rows;
@@ -217,7 +217,8 @@ ps_status store_rows_settle(const ps_store *store)
     const store_rows *r = store->rows;
     uint64_t clock = ps_book_clock_of(&store->book, r->column);
 
-    for (store_gift *g = r->sum; g != NULL; g = g->next) { /* they came by virtual shard */
+    /* The file has the rows by virtual shard; sums need them by key. */
+    for (store_gift *g = r->sum; g != NULL; g = g->next) {
         for (uint32_t i = 0; i < r->tables->table_count; i++) {
             ps_heap_sort(&g->heaps[i], ps_table_width(r->tables->tables[i]));
         }

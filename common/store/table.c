@@ -274,7 +274,8 @@ static void push_row(ps_table *t, const ps_table_push *push, size_t i)
 {
     uint64_t key = push->keys[i];
     table_row *row = table_find(t, key);
-    /* the gradient was computed with the row's own values, so it is stepped on */
+    /* The worker had the row's values, so its gradient is stepped on. A row that this push creates
+     * by its count was pulled as zeros: that gradient is not for its initial values. */
     bool is_whole = true;
 
     table_before_note(t, key, row);

@@ -58,7 +58,8 @@ static void mark(ps_tables_files *files, const ps_table_head *head)
     }
 }
 
-/* Checks a file and marks its virtual shards. Also loads the rows if the file has whole tables. */
+/* Checks the head of a file and marks the virtual shards that it has. If is_whole, also loads its
+ * rows. */
 static ps_status look_at(ps_tables_files *files, const uint8_t *bytes, size_t len, bool is_whole)
 {
     ps_table_head head;
