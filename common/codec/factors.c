@@ -237,7 +237,7 @@ static void find_p(ps_factors *f, const look *l)
     ps_factors_orthonormalise(f->p, f->rank, f->rows);
 }
 
-/* Computes Q = P M, the sum over panels, and `sent`. */
+/* Computes Q = P M as a sum over panels, and f->sent: Q in the scale of x. */
 static void find_q(ps_factors *f, const look *l)
 {
     size_t panel = panel_rows(f), values = f->rank * f->stride;

@@ -107,7 +107,9 @@ PS_CLONES(mask, (sent, velocity, n), const float *restrict sent, float *restrict
     }
 }
 
-/* Sets x to p - h, and decides whether the contribution is skipped. */
+/* Adds the last change to h (standing), which the receiver has, and replaces x by its difference
+ * from h. Decides whether the contribution is skipped (s->skips): the difference is below `lazy` of
+ * x in squares, and not too many were skipped before. */
 static void differ(const parts *s, double lazy, float *x, size_t n)
 {
     double of_change = 0, of_value = 0;
@@ -160,7 +162,7 @@ static void decode(const ps_encoding *head, const uint8_t *in, float *y, size_t 
     ps_status st =
         ps_codec_decode(NULL, &head->msg, in, head->msg.payload_bytes, PS_INTO_SET, y, n);
 
-    if (!ps_is_ok(&st)) { /* only a script's, which keeps the failure that ends the job */
+    if (!ps_is_ok(&st)) { /* a script's codec has failed; it keeps the error, which ends the job */
         memset(y, 0, n * sizeof *y);
     }
 }

@@ -123,7 +123,7 @@ typedef struct written {
 static void write_codes(const uint8_t *codes, size_t n, const written *table, uint8_t *out,
                         size_t bytes)
 {
-    enum { TOGETHER = 5 }; /* at most 55 bits, and 7 that wait */
+    enum { TOGETHER = 5 }; /* codes of at most 55 bits, beside up to 7 bits left from before */
     const uint8_t *end = out + bytes;
     uint64_t word = 0;
     unsigned used = 0;

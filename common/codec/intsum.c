@@ -181,7 +181,8 @@ static void intsum_sum_add(const Psgd__V1__Encoding *head, const uint8_t *in, si
     }
 }
 
-/* As many contributions as there are bits left: more were never added up. */
+/* Returns whether a saved sum is one that additions can have made: exponents in range, and no value
+ * larger than the greatest number of contributions gives. */
 static bool intsum_sum_check(const void *sum, size_t n)
 {
     const sum_of *s = sum;
