@@ -21,7 +21,8 @@ static int refuse_write(lua_State *lua)
                       lua_type(lua, 2) == LUA_TSTRING ? lua_tostring(lua, 2) : "a field");
 }
 
-/* Replaces the table on the stack by an empty one that shows its fields. */
+/* Replaces the table on top of the stack by an empty one, through which its fields can be read but
+ * not assigned. */
 static void protect(lua_State *lua)
 {
     lua_newtable(lua);
@@ -76,7 +77,8 @@ lua_Integer ps_sorted_keys(lua_State *lua, int index)
     return n;
 }
 
-/* The iterator of pairs: its values are the table, the sorted keys and the last place. */
+/* Pushes the next key of the table, which is argument 1, and its value: the iterator of pairs. Its
+ * upvalues are the sorted keys and the place of the key before. */
 static int next_pair(lua_State *lua)
 {
     lua_Integer i = lua_tointeger(lua, lua_upvalueindex(2)) + 1;
@@ -103,7 +105,8 @@ static int allowed_pairs(lua_State *lua)
 
 /* ---- Functions in place of Lua's ---- */
 
-/* Text of numbers, strings, booleans and nil; others have only an address. */
+/* Implements tostring for numbers, strings, booleans and nil. Refuses other values: their text
+ * would be an address, which differs from run to run. */
 static int allowed_tostring(lua_State *lua)
 {
     int type = lua_type(lua, 1);
@@ -115,7 +118,7 @@ static int allowed_tostring(lua_State *lua)
     return 1;
 }
 
-/* string.format without %p and without values that have only an address. */
+/* Implements string.format. Refuses %p, and values whose text would be an address. */
 static int allowed_format(lua_State *lua)
 {
     size_t bytes;
@@ -143,7 +146,8 @@ static int allowed_format(lua_State *lua)
     return 1;
 }
 
-/* Returns an argument that has a logarithm. */
+/* Returns the argument at `index`. Raises an error unless it is a normal number above 0, of which
+ * ps_steady_log can be taken. */
 static lua_Number positive_at(lua_State *lua, int index)
 {
     lua_Number x = luaL_checknumber(lua, index);
@@ -209,7 +213,8 @@ static const luaL_Reg own_math[] = {{"log", steady_log},
                                     {NULL, NULL}};
 static const luaL_Reg own_string[] = {{"format", allowed_format}, {NULL, NULL}};
 
-/* Copies functions of a table below the new table on the stack. */
+/* Copies the fields `names` of the table at stack place `from` into the table on top of the stack.
+ */
 static void take(lua_State *lua, int from, const char *const *names)
 {
     for (; *names != NULL; names++) {
@@ -233,7 +238,8 @@ static void push_library(lua_State *lua, size_t which, const luaL_Reg *own)
     lua_remove(lua, from);
 }
 
-/* Keeps a function of a library for those here that call it. */
+/* Stores a function of a Lua library in the registry under `name`, for the functions of this file
+ * that call it. */
 static void keep(lua_State *lua, const char *library, const char *name)
 {
     lua_getglobal(lua, library);

@@ -78,7 +78,7 @@ static int read_f32(lua_State *lua)
     return 1;
 }
 
-/* Writes an integer of 1, 2 or 4 bytes, which the closure's value says. */
+/* Writes an integer of 1, 2 or 4 bytes; the closure's upvalue is that number of bytes. */
 static int write_integer(lua_State *lua)
 {
     size_t bytes = (size_t)lua_tointeger(lua, lua_upvalueindex(1));
@@ -252,7 +252,7 @@ static int read_huffman(lua_State *lua)
     return 1;
 }
 
-/* How many bytes are left to read; how many are written. */
+/* Pushes the number of bytes that are left to read. */
 static int reader_length(lua_State *lua)
 {
     const ps_reader *r = luaL_checkudata(lua, 1, ps_type_reader);

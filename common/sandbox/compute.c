@@ -138,7 +138,8 @@ static bool push_function(lua_State *lua, const char *name)
     return type == LUA_TFUNCTION;
 }
 
-/* emit(key, value); its values are the table of records and the function reduce, or nil. */
+/* Implements emit(key, value): adds a record, or reduces it with an earlier one of the same key.
+ * Its upvalues are the table of records, and the plugin's function reduce or nil. */
 static int emit(lua_State *lua)
 {
     lua_settop(lua, 2);
@@ -265,7 +266,8 @@ static void push_value(lua_State *lua, const ps_keyed *record)
 
 enum { READER = 2, GOES_ON, NUMBERS, WRITER, REDUCE, FINISH, RECORD_KEY, RECORD_VALUE };
 
-/* Replaces the value so far by the plugin's reduce of it and of the record's value. */
+/* Replaces RECORD_VALUE, the value of the key so far, by what the plugin's function reduce returns
+ * for it and the value of `record`. */
 static void reduce(lua_State *lua, const ps_keyed *record)
 {
     if (lua_isnil(lua, REDUCE)) {
@@ -283,7 +285,10 @@ static void reduce(lua_State *lua, const ps_keyed *record)
     lua_replace(lua, RECORD_VALUE);
 }
 
-/* Writes the record of the key and its value, which is finished unless it goes on. */
+/* Writes the record of RECORD_KEY and RECORD_VALUE. Unless more records of the key follow in a
+ * later call (goes_on), passes the value through the plugin's function finish; nil leaves the
+ * record out.
+ */
 static void put_record(lua_State *lua, ps_writer *to, bool goes_on)
 {
     ps_scalar_value key = key_at(lua, RECORD_KEY);

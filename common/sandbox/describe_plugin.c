@@ -42,7 +42,8 @@ static void put_line(lua_State *lua, sheet *to, const char *line)
     to->n += n;
 }
 
-/* Returns a field that is a plain name, which is on the stack then. */
+/* Returns the field's text and leaves it on the stack, which keeps it alive. Raises an error unless
+ * it is a plain name. */
 static const char *name_field(lua_State *lua, int table, const char *field)
 {
     const char *text;
@@ -60,7 +61,8 @@ static const char *name_field(lua_State *lua, int table, const char *field)
     return text;
 }
 
-/* Returns a field that is one line of printable ASCII, "" if it is left out. */
+/* Returns the field's text, "" if it is left out. Raises an error unless it is one line of
+ * printable ASCII. */
 static const char *line_field(lua_State *lua, int table, const char *field)
 {
     const char *text = "";
@@ -111,7 +113,8 @@ static bool bool_field(lua_State *lua, int table, const char *field)
     return is;
 }
 
-/* Describes a number: the table on the top of the stack. */
+/* Checks the table on top of the stack, which describes the plugin's number `name`, and writes its
+ * line. */
 static void put_number(lua_State *lua, sheet *to, const char *name, ps_plugin_numbers *numbers)
 {
     int at = lua_gettop(lua);

@@ -46,8 +46,8 @@ static void give_turn(ps_sandbox_memory *shared, uint32_t turn)
     syscall(SYS_futex, &shared->turn, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
-/* Has the kernel end the process after so many nanoseconds; 0: never. A library call of Lua, as a
- * search by pattern, can take for ever without an instruction of Lua. */
+/* Has the kernel end the process after so many nanoseconds; 0: never. Counting Lua's instructions
+ * is not enough: one library call, such as a search by pattern, can take for ever. */
 static void set_end(uint64_t nanoseconds)
 {
     const struct itimerval timer = {

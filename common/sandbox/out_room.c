@@ -15,7 +15,8 @@ void ps_out_room_begin(uint8_t *out, size_t bytes)
     room.used = 0;
 }
 
-/* Takes bytes of those before `most`. */
+/* Takes the next `bytes` bytes of the room, aligned to 64. Returns NULL if they would end behind
+ * `most`. */
 static void *take(size_t bytes, size_t most)
 {
     size_t at = (room.used + 63) / 64 * 64;

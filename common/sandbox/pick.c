@@ -151,7 +151,8 @@ static int positions_length(lua_State *lua)
 
 /* ---- Codes ---- */
 
-/* Returns the scale's inverse, for which all products are finite. */
+/* Returns the argument at `index`, the inverse of a scale. Raises an error if a value of x times it
+ * is not finite. */
 static float inverse_at(lua_State *lua, int index, const ps_vector *x)
 {
     float inverse = (float)luaL_checknumber(lua, index);

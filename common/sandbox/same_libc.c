@@ -33,7 +33,8 @@ static double whole_power(double x, unsigned n)
     return result;
 }
 
-/* Returns e^t for any t; the steady one ends before the largest double does. */
+/* Returns e^t for any t. Halves t, because ps_steady_exp takes none as large as that of the largest
+ * double. */
 static double wide_exp(double t)
 {
     double half;

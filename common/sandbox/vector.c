@@ -193,8 +193,8 @@ UNARY(square, a *a)
 UNARY(root, sqrtf(a))
 UNARY(floor, floorf(a))
 UNARY(round, rintf(a))
-/* In double, by functions with the same bits everywhere. NaN and what they do not take become NaN.
- */
+/* Computed in double by functions that give the same bits on every processor. NaN, and values out
+ * of the range of these functions, become NaN. */
 UNARY(exponential, a <= 700.0f ? (float)ps_steady_exp((double)a) : a > 0.0f ? INFINITY : NAN)
 UNARY(logarithm, a >= FLT_MIN && a <= FLT_MAX ? (float)ps_steady_log((double)a) : NAN)
 
@@ -247,7 +247,7 @@ static int vector_clip(lua_State *lua)
     return 1;
 }
 
-/* x + factor * y, rounded twice. */
+/* Pushes x + factor * y; the product and the sum are each rounded to float32. */
 static int vector_axpy(lua_State *lua)
 {
     const ps_vector *x = ps_vector_at(lua, 1), *y = ps_vector_at(lua, 3);
@@ -260,7 +260,8 @@ static int vector_axpy(lua_State *lua)
     return 1;
 }
 
-/* Elementwise by a function of Lua: slow, for what has no loop of its own. */
+/* Pushes the results of a Lua function for each value of x. Slow: for operations that have no loop
+ * of their own here. */
 static int vector_map(lua_State *lua)
 {
     const ps_vector *x = ps_vector_at(lua, 1);
@@ -337,7 +338,7 @@ static int vector_sum_square(lua_State *lua)
     return 1;
 }
 
-/* The largest |x|; more than the largest float if one is infinite or NaN. */
+/* Pushes the largest |x|; infinity if a value is infinite or NaN. */
 static int vector_max_abs(lua_State *lua)
 {
     const ps_vector *x = ps_vector_at(lua, 1);
@@ -364,8 +365,8 @@ static int vector_argmax(lua_State *lua)
     return 2;
 }
 
-/* NaN as 0 and infinities as the largest finite magnitude, so that a scale can be computed. Also
- * pushes that magnitude, 0 for a slice that counts as zeros. */
+/* Pushes x with NaN as 0 and infinities as the largest finite magnitude, so that a scale can be
+ * computed. Also pushes that magnitude, which is 0 for a slice that counts as zeros. */
 static int vector_finite(lua_State *lua)
 {
     const ps_vector *x = ps_vector_at(lua, 1);
@@ -396,7 +397,7 @@ static int vector_part(lua_State *lua)
     return 1;
 }
 
-/* x[i] is a value, from 1; x.name a method. */
+/* Pushes x[i], the value number i from 1, or the method x.name. */
 static int vector_index(lua_State *lua)
 {
     const ps_vector *x = ps_vector_at(lua, 1);
@@ -481,14 +482,15 @@ static int vec_normal(lua_State *lua)
     return 1;
 }
 
-/* A number rounded to float32, as it is where it is sent. */
+/* Pushes a number rounded to float32, as a receiver gets it. */
 static int vec_f32(lua_State *lua)
 {
     lua_pushnumber(lua, (lua_Number)(float)luaL_checknumber(lua, 1));
     return 1;
 }
 
-/* Another key for another purpose: of a key and a number. */
+/* Pushes a key derived from a key and a number, so that draws for different purposes are
+ * independent. */
 static int vec_key(lua_State *lua)
 {
     uint64_t key = (uint64_t)luaL_checkinteger(lua, 1), index = (uint64_t)luaL_checkinteger(lua, 2);

@@ -35,7 +35,7 @@ static void *allocate(void *arg, void *old, size_t old_bytes, size_t bytes)
     void *p;
 
     (void)arg;
-    old_bytes = old == NULL ? 0 : old_bytes; /* for a new object it is its type */
+    old_bytes = old == NULL ? 0 : old_bytes; /* for a new object Lua passes its type here */
     if (bytes == 0) {
         free(old);
         vm.used -= old_bytes;
@@ -77,7 +77,7 @@ static int panic(lua_State *lua)
 
 /* ---- Calls ---- */
 
-/* Pushes what the file returns when it runs anew. */
+/* Runs the job's file anew and pushes the table that it returns, the plugin. */
 static void push_plugin(lua_State *lua)
 {
     lua_getfield(lua, LUA_REGISTRYINDEX, "chunk");
@@ -144,7 +144,8 @@ static void push_argument(lua_State *lua, const ps_sandbox_value *v)
     }
 }
 
-/* Returns where a result of so many bytes stands in `out`. */
+/* Takes `bytes` bytes of shared->out for a result. Returns their address and sets v->at to their
+ * offset. */
 static void *put(lua_State *lua, size_t bytes, ps_sandbox_value *v)
 {
     uint8_t *p = ps_out_room_take(bytes);
@@ -203,8 +204,9 @@ static void take_result(lua_State *lua, int index, ps_sandbox_value *v)
     }
 }
 
-/* Pushes the arguments; a writer has the room in `out` that its argument says. Returns the writer,
- * or NULL if no argument is one, and its place. */
+/* Pushes the arguments of the call. For an argument that asks for a writer, pushes one with the
+ * room in `out` that the argument names. Returns that writer and sets *place to where its bytes
+ * are; NULL: no argument asks for one. */
 static const ps_writer *push_arguments(lua_State *lua, ps_sandbox_value *place)
 {
     ps_sandbox_memory *shared = vm.shared;
@@ -229,8 +231,8 @@ static const ps_writer *push_arguments(lua_State *lua, ps_sandbox_value *place)
     return writer;
 }
 
-/* Pushes what is called: a function of the plugin; for code of the kind compute the function that
- * calls the plugin's, and the plugin as its first argument. */
+/* Pushes the function to call: the plugin's function of the name in shared. For code of kind
+ * compute pushes ps_compute_map or ps_compute_merge, and the plugin as its first argument. */
 static void push_callee(lua_State *lua)
 {
     const ps_sandbox_memory *shared = vm.shared;
@@ -348,7 +350,8 @@ void ps_vm_answer(ps_sandbox_memory *shared)
 {
     vm.shared = shared;
     vm.budget = (size_t)shared->memory;
-    /* what code makes while it loads stands elsewhere: its description is written there */
+    /* While code loads, `out` gets its description, so vectors that it makes are placed elsewhere.
+     */
     ps_out_room_begin(shared->out, shared->what == PS_SANDBOX_LOAD ? 0 : PS_SANDBOX_ROOM);
     shared->failed = 0;
     shared->result_count = 0;
