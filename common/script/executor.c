@@ -14,12 +14,13 @@
 struct ps_executor {
     ps_script *script;
     ps_sandbox_budget budget;
-    pthread_mutex_t lock; /* of the two below, for those who stop it */
+    pthread_mutex_t lock; /* guards the two below against ps_executor_stop of other threads */
     ps_sandbox *sandbox;
     bool is_stopped;
 };
 
-/* A call that took too much is a failure of the code, not of the machine. */
+/* Names file and function in an error, and makes it one of the job's code. A call that took too
+ * much time or memory is a failure of the code, not of the machine. PS_CANCELLED stays as it is. */
 static ps_status of_code(ps_executor *x, ps_status st, const char *function)
 {
     if (!ps_is_ok(&st) && st.code != PS_CANCELLED) {
@@ -47,7 +48,8 @@ static ps_status start_sandbox(ps_executor *x)
     return ps_wrap(st, "%s", ps_script_file(x->script));
 }
 
-/* Makes the sandbox ready for a call. */
+/* Makes the sandbox ready for a call: replaces it if its processor time is nearly used up. Returns
+ * PS_CANCELLED if it has ended. */
 static ps_status make_ready(ps_executor *x)
 {
     if (x->sandbox == NULL || ps_sandbox_is_over(x->sandbox)) {
@@ -92,7 +94,8 @@ void ps_executor_end(ps_executor *executor)
     }
 }
 
-/* Calls, and checks the records that come back: *n is the room, then their bytes. */
+/* Calls a function of the sandbox and checks that it writes sorted records. The last argument has
+ * the room of `out`. Sets *n to the bytes of the records. */
 static ps_status call(ps_executor *x, uint32_t what, const char *function,
                       const ps_script_value *arguments, size_t count, uint8_t *out, size_t *n)
 {

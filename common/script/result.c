@@ -323,7 +323,8 @@ static ps_status put_json(merging *m, const ps_keyed *record)
     return ps_ok();
 }
 
-/* Writes the rows of records, but for the last one if `keeps`, which becomes the input. */
+/* Writes a row for each record in m->out. If `keeps`, writes none for the last record: more values
+ * of its key follow, so it becomes the first record of the next call's input. */
 static ps_status put_rows(merging *m, size_t n, bool keeps)
 {
     size_t at = 0;
@@ -349,7 +350,8 @@ static ps_status put_rows(merging *m, size_t n, bool keeps)
 
 /* ---- The merge ---- */
 
-/* Fills the input with records, in order. Returns whether the last key goes on in the next call. */
+/* Fills m->in with records of all partitions, by key, until it is half full. Sets *goes_on to
+ * whether the next call begins with the last key of this one. */
 static ps_status gather(merging *m, bool *goes_on)
 {
     ps_keyed last = {.at = NULL};
@@ -401,7 +403,7 @@ static ps_status merge(merging *m)
     return st;
 }
 
-/* Writes what stands around the rows. */
+/* Writes the end of the file: the closing bracket of JSON, or the header of a CSV without rows. */
 static ps_status put_end(merging *m)
 {
     if (m->conf->is_json) {

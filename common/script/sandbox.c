@@ -24,7 +24,7 @@
 enum {
     START_US = 10 * 1000 * 1000,
     LOOK_NS = 20 * 1000 * 1000, /* how often a caller looks whether the process is there */
-    GRACE_US = 20 * 1000        /* beyond its own timer, before the process is ended from here */
+    GRACE_US = 20 * 1000        /* time after the process's own timer until this side ends it */
 };
 
 struct ps_sandbox {
@@ -43,7 +43,7 @@ ps_sandbox_budget ps_sandbox_budget_default(void)
         .instructions = 20 * 1000 * 1000, .memory = 64u << 20, .time_us = 5 * 1000 * 1000};
 }
 
-/* Writes the path of the program. */
+/* Writes the path of the program psgd-sandbox: PSGD_SANDBOX, else beside the running program. */
 static ps_status find_program(char path[PATH_MAX])
 {
     const char *given = getenv("PSGD_SANDBOX");
@@ -114,7 +114,7 @@ static int spawn(const char *path, int fd, pid_t *pid)
     return error;
 }
 
-/* Notices that the process has ended. */
+/* Sets s->is_over and s->status if the process has ended. Never blocks. */
 static void look(ps_sandbox *s)
 {
     pid_t pid = s->is_over ? 0 : waitpid(s->pid, &s->status, WNOHANG);
@@ -138,9 +138,9 @@ static uint32_t turn_of(const ps_sandbox *s)
     return atomic_load_explicit(&s->shared->turn, memory_order_acquire);
 }
 
-/* Blocks until the sandbox is done, at most until `deadline_us`. Returns false if it is not. A
- * sandbox that was taken over may wake this thread and change the turn as often as it likes, so the
- * deadline is looked at each time. */
+/* Blocks until the sandbox has answered, at most until `deadline_us`. Returns false if it has not.
+ * A sandbox that an attacker controls may wake this thread and change the turn as often as it
+ * likes, so the deadline is checked each time. */
 static bool wait_done(ps_sandbox *s, int64_t deadline_us)
 {
     ps_sandbox_spin(s->shared, PS_SANDBOX_DONE);
@@ -292,7 +292,7 @@ bool ps_sandbox_is_over(const ps_sandbox *sandbox)
 
 bool ps_sandbox_is_old(const ps_sandbox *sandbox)
 {
-    const int64_t spare_us = 50 * INT64_C(1000000); /* to start, and to load */
+    const int64_t spare_us = 50 * INT64_C(1000000); /* processor time to start and to load code */
     int64_t most_us = PS_SANDBOX_CPU_S * INT64_C(1000000) - spare_us;
 
     return sandbox->used_us + (int64_t)sandbox->budget.time_us > most_us;

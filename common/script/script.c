@@ -30,7 +30,7 @@ struct ps_script {
     ps_status failure;
 };
 
-/* The open scripts. Few, so a list. */
+/* All open scripts of the process. They are few, so a list is enough. */
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
 static ps_script *all;
 
@@ -294,7 +294,8 @@ static const char *kind_name(uint32_t kind)
     return name != NULL ? name : "something else";
 }
 
-/* Reads what the sandbox wrote once, however often it changes. */
+/* Copies a value from shared memory, reading each member only once: the sandbox may change it at
+ * any time, so checks must be of the copy. */
 static ps_sandbox_value copy_value(const volatile ps_sandbox_value *from)
 {
     return (ps_sandbox_value){
@@ -387,7 +388,7 @@ ps_status ps_script_load(const char *text, size_t bytes, const ps_sandbox_budget
     return st;
 }
 
-/* Does the same with the budget of jobs. */
+/* Starts a sandbox and loads the code (ps_script_load), with the budget of jobs. */
 static ps_status load(const char *text, size_t bytes, ps_sandbox **out)
 {
     ps_sandbox_budget budget = ps_sandbox_budget_default();
@@ -399,8 +400,7 @@ void ps_script_give_back(ps_script *s, ps_sandbox *sandbox, ps_status *st)
 {
     pthread_mutex_lock(&s->lock);
     if (!ps_is_ok(st)) {
-        st->code =
-            PS_FAILED_PRECONDITION; /* no loss of the node, after which the job would begin anew */
+        st->code = PS_FAILED_PRECONDITION; /* ends the job; other codes would let it begin anew */
         s->failure = ps_is_ok(&s->failure) ? *st : s->failure;
     }
     if (sandbox != NULL && !ps_sandbox_is_over(sandbox) && !ps_sandbox_is_old(sandbox) &&
@@ -499,7 +499,7 @@ ps_status ps_script_describe(const char *text, size_t bytes, ps_script_about *ab
     ps_sandbox *sandbox;
     ps_status st;
 
-    budget.is_background = true; /* other jobs go first */
+    budget.is_background = true; /* running jobs get the processor first */
     st = ps_script_load(text, bytes, &budget, &sandbox);
     if (ps_is_ok(&st)) {
         said.out = room;

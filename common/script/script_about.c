@@ -69,8 +69,8 @@ static bool read_name(const char *at, char name[PS_SCRIPT_NAME])
     return is_name(at) && read_text(at, name, PS_SCRIPT_NAME);
 }
 
-/* Returns whether a number's name is free: those that each plugin has are in front of and behind
- * its own. */
+/* Returns whether a number of the plugin may have this name. Not free are the names of its earlier
+ * numbers, `script`, and the numbers that every codec has (PS_WRAP_PARAMS). */
 static bool is_free(const ps_script_about *about, const char *name)
 {
     static const ps_param wraps[] = {PS_WRAP_PARAMS, {0}};
@@ -144,7 +144,8 @@ static bool read_line(char *line, ps_script_about *about)
 ps_status ps_script_about_read(char *lines, ps_script_about *about)
 {
     *about = (ps_script_about){.bits = 32};
-    for (const char *c = lines; *c != '\0'; c++) { /* they go to logs and terminals */
+    /* The texts are shown in logs and on terminals, so only printable characters are allowed. */
+    for (const char *c = lines; *c != '\0'; c++) {
         if (*c != '\n' && (*c < ' ' || *c > '~')) {
             return ps_fail(PS_INVALID_ARGUMENT,
                            "its description has the byte 0x%02x; printable "

@@ -17,7 +17,7 @@ typedef struct ahead {
 
 static _Thread_local ahead mine;
 
-/* Gives the sandbox back with what became of it. */
+/* Gives the sandbox of this thread's calls back to its script, with the status of the calls. */
 static void leave(ps_status *st)
 {
     ps_script *script = mine.script;

@@ -15,14 +15,14 @@
 enum {
     KEYS = 64,
     BIAS_VALUES = 1000,
-    MOST_US =
-        10 * 1000 * 1000 /* of all calls of a codec, so that nobody keeps a coordinator busy */
+    MOST_US = 10 * 1000 * 1000 /* limit for all trials of a codec, to bound a coordinator's work */
 };
 
-/* More than this is not by chance: the mean square of 1,000 mean errors is within 1 +- 0.2. */
+/* A bias (ps_script_measure.bias) above this is not chance: for an unbiased codec, the mean square
+ * of 1,000 mean errors is within 1 +- 0.2 of its expected value. */
 static const double BIAS_MOST = 2;
 
-/* Contents of slices. */
+/* What the slices of the trials contain. */
 typedef enum content { NORMAL, ZEROS, ONE_LARGE, TINY, EQUAL, CONTENTS } content;
 static const char *const content_names[] = {"normal draws", "zeros", "one value of a million",
                                             "values of 1e-30", "equal values"};
@@ -50,7 +50,7 @@ typedef struct trial {
     ps_encoding head;
     size_t len;
     int64_t encode_ns, decode_ns;
-    int64_t end_us; /* of the trial */
+    int64_t end_us; /* time at which the trial is given up */
 } trial;
 
 /* Encodes x to bytes[to] and decodes it to y. */
@@ -119,7 +119,9 @@ static ps_status check_slice(trial *t, content what, size_t n, ps_script_measure
     return st;
 }
 
-/* Measures how far the mean of decoded values is from x. */
+/* Encodes normal draws with KEYS keys. Sets m->bias to the mean square of the mean errors as a
+ * multiple of what chance makes. Fails if the codec claims to be unbiased and m->bias is too large.
+ */
 static ps_status measure_bias(trial *t, ps_script_measure *m)
 {
     static const size_t n = BIAS_VALUES;

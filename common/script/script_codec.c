@@ -153,7 +153,7 @@ static const ps_codec_ahead ahead = {
     .end = ps_script_ahead_end,
 };
 
-/* What decodes encodings of whichever script. */
+/* The codec that decodes encodings of all scripts: their heads name the script. */
 static const ps_codec any = {
     .name = "script",
     .summary = "a script's",

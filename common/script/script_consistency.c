@@ -70,7 +70,7 @@ static uint64_t lead(const ps_params *params)
     return UINT64_MAX;
 }
 
-/* A worker's own contributions are in what it is sent. */
+/* Lets a worker have weights only when they contain its own contributions to the clocks before. */
 static bool on_pull(const ps_params *params, const ps_clocks *c, uint32_t worker, uint64_t clock)
 {
     (void)params;

@@ -21,7 +21,8 @@ static void add(question *q, const void *bytes, size_t n)
     q->n += n;
 }
 
-/* Writes what the answer follows from. */
+/* Writes all that the result of a call depends on: script, function and arguments. If these take
+ * more than REMEMBERED bytes, q->n says so. */
 static void write_question(const ps_script *script, const char *function,
                            const ps_script_value *arguments, size_t count, question *q)
 {

@@ -17,7 +17,7 @@ static void sample(const ps_transforming *at, ps_split split, uint64_t key, floa
     ps_script_value result = {.kind = PS_SANDBOX_VECTOR, .count = n, .out = x};
     ps_status st = ps_script_call(script, "sample", arguments, 4, &result, 1);
 
-    (void)st; /* the script keeps it */
+    (void)st; /* the script keeps a failure, which ends the job */
     (void)targets;
 }
 
