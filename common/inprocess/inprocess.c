@@ -101,7 +101,8 @@ static ps_status read_weights(const ps_inprocess_job *run, float *block)
     return ps_wrap(st, "init_from");
 }
 
-/* Makes the weights of clock 0, as a coordinator would. */
+/* Makes the weights of clock 0 as a coordinator would: reads them from init_from if the job names
+ * it, else draws them. */
 static ps_status make_weights(const ps_inprocess_job *run, float **out)
 {
     size_t count = run->plan->layout.param_count;
@@ -203,7 +204,7 @@ static void gone(ps_event *self, bool ok)
 
 static void drop_exchange(inprocess_worker *w)
 {
-    /* ps_wire_client_stop fires it before it returns, as all runs on this thread */
+    /* ps_wire_client_stop fires `done` before it returns, because all runs on this thread. */
     ps_event done = {.fire = gone};
 
     if (w->exchange != NULL && w->transport != NULL) {
@@ -267,7 +268,9 @@ static void make_server(ps_inprocess_job *run, const float *weights)
     ps_direct_hub_init(&run->hub, run->server, run->worker_count);
 }
 
-/* Checkpoints are the coordinator's, and so is going back to them. */
+/* Refuses to run a job that asks for checkpoints or rollbacks: only a coordinator stores
+ * checkpoints.
+ */
 static ps_status check_checkpoint(const ps_inprocess_job *run)
 {
     const Psgd__V1__CheckpointSpec *spec = run->plan->spec->checkpoint;
@@ -420,7 +423,8 @@ ps_inprocess_job_memory ps_inprocess_job_get_memory(const ps_inprocess_job *run)
     return sum;
 }
 
-/* Called on the trainer's thread. */
+/* Handles the end of a worker, on its trainer's thread. Stops the whole job if the worker has
+ * failed. The last worker to end reports the end of the job. */
 static void on_done(void *arg)
 {
     inprocess_worker *w = arg;
@@ -474,7 +478,7 @@ ps_status ps_inprocess_job_start(ps_inprocess_job *run)
         atomic_fetch_sub(&run->running, run->worker_count - started);
     }
     if (atomic_fetch_sub(&run->running, 1) == 1) {
-        run->conf.done(run->conf.arg); /* all workers ended before the last one was started */
+        run->conf.done(run->conf.arg); /* all workers had ended before this function has */
     }
     return st;
 }

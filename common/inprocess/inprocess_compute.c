@@ -30,7 +30,7 @@ struct ps_inprocess_compute {
     computing *threads; /* (conf.threads) */
     atomic_uint next, done, running;
     atomic_bool is_stopped;
-    pthread_mutex_t mutex;   /* of the two below */
+    pthread_mutex_t mutex;   /* guards the two below */
     ps_executor **executors; /* (conf.threads) that are in a call; NULL: none */
     ps_status result;
     int64_t began_us, ended_us; /* wall clock */
@@ -54,8 +54,8 @@ static void fail(ps_inprocess_compute *run, const ps_status *st)
     ps_inprocess_compute_stop(run);
 }
 
-/* Lends the executor to those who stop the job, or takes it back. Returns whether the job goes on.
- */
+/* Lets ps_inprocess_compute_stop of other threads stop thread i's executor during a call; NULL: its
+ * call has ended. Returns whether the job goes on. */
 static bool show(ps_inprocess_compute *run, size_t i, ps_executor *executor)
 {
     bool goes_on;
@@ -152,7 +152,8 @@ ps_status ps_inprocess_compute_start(const ps_inprocess_compute_conf *conf,
 
         c->run = run;
         c->has_thread = pthread_create(&c->thread, NULL, work, c) == 0;
-        if (!c->has_thread) { /* those that run end the job, or this one does */
+        /* The last of the threads that run ends the job; this one does if none runs any more. */
+        if (!c->has_thread) {
             ps_status why = ps_fail(PS_RESOURCE_EXHAUSTED, "no thread for worker %u", i);
 
             fail(run, &why);
@@ -277,7 +278,7 @@ static ps_status write_summary(ps_inprocess_compute *run)
     json_t *root;
     ps_status st = ps_path_join(path, sizeof path, run->conf.folder, "summary.json");
 
-    job.n_artifacts = 0; /* the manifest lists them */
+    job.n_artifacts = 0; /* the manifest lists the job's files */
     root = ps_pb_to_json(&job.base, PS_PB_TERSE);
     json_object_set_new(root, "seconds", json_real((double)(run->ended_us - run->began_us) * 1e-6));
     text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(15));

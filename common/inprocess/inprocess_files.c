@@ -308,7 +308,9 @@ static ps_status write_model(ps_inprocess_job *run)
     return ps_is_ok(&st) && run->server != NULL ? write_tables(run) : st;
 }
 
-/* Returns the counters of worker `rank`, as a node's in `ranks`. */
+/* Returns the counters of worker `rank` as JSON, as an entry of `ranks` in the coordinator's
+ * summary.
+ */
 static json_t *rank_json(ps_inprocess_job *run, uint32_t rank)
 {
     Psgd__V1__WorkerProgress progress = PSGD__V1__WORKER_PROGRESS__INIT;
@@ -319,7 +321,8 @@ static json_t *rank_json(ps_inprocess_job *run, uint32_t rank)
     return ps_pb_to_json(&progress.base, PS_PB_DEFAULTS);
 }
 
-/* Reads the servers' counters, before the model's file takes the servers' slices. */
+/* Copies the servers' counters to the job. To be called before write_model, which empties the
+ * servers' stores. */
 static void count_servers(ps_inprocess_job *run)
 {
     ps_counts *counts = &run->server_counts;
@@ -344,7 +347,8 @@ static void count_servers(ps_inprocess_job *run)
         }
     }
     counts->v[PS_COUNT_VERSION] = isinf(version) ? 0 : version;
-    for (uint32_t i = 0; i < run->worker_count; i++) { /* a server receives what workers send */
+    /* In one process servers receive just what workers send, so both have the same traffic. */
+    for (uint32_t i = 0; i < run->worker_count; i++) {
         ps_counts worker = inprocess_counts_of(run, &run->workers[i]);
 
         for (size_t k = PS_COUNT_BYTES_UP; k <= PS_COUNT_MESSAGES_DOWN; k++) {
@@ -362,7 +366,7 @@ static json_t *servers_json(ps_inprocess_job *run)
     counters.staleness_bins = run->staleness_bins;
     counters.n_staleness_bins = PS_STALENESS_BINS;
     json = ps_pb_to_json(&counters.base, PS_PB_DEFAULTS);
-    /* the entry is for all servers together, so it has no shares */
+    /* One entry stands for all servers together, so it does not say which worker did what. */
     json_object_del(json, "workers");
     return json;
 }
@@ -398,7 +402,7 @@ static ps_status write_summary(ps_inprocess_job *run)
     if (!ps_is_ok(&st)) {
         return st;
     }
-    job.n_artifacts = 0; /* the manifest lists them */
+    job.n_artifacts = 0; /* the manifest lists the job's files */
     root = ps_pb_to_json(&job.base, PS_PB_TERSE);
     json_object_set_new(root, "seconds",
                         json_real((double)(run->ended_wall_us - run->began_wall_us) * 1e-6));

@@ -116,7 +116,7 @@ static void set_time(Google__Protobuf__Timestamp *time, int64_t wall_us)
     time->nanos = (int32_t)(wall_us % 1000000) * 1000;
 }
 
-/* Not getrusage(), which also counts the memory of the process before exec. */
+/* Reads VmHWM and not getrusage(), which also counts the memory of the process before exec. */
 uint64_t ps_inprocess_job_peak_bytes(void)
 {
     FILE *status = fopen("/proc/self/status", "re");

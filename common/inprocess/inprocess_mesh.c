@@ -12,7 +12,7 @@ typedef struct inbox {
     pthread_mutex_t mutex; /* guards the members below */
     ps_packet **packets;   /* (count) in the order of arrival */
     size_t count, cap;
-    ps_gate *gate; /* of the worker, which is nudged; NULL: the worker has ended */
+    ps_gate *gate; /* gate of the worker, nudged when a packet comes; NULL: the worker has ended */
 } inbox;
 
 struct ps_inprocess_mail {
@@ -135,8 +135,8 @@ static void hand_out(inprocess_mesh *x)
     atomic_store(&x->base.count.float32_down, c->values_taken * sizeof(float));
 }
 
-/* Gives the machine all packets that have arrived. *any: there was one. Fails if a packet was
- * wrong. */
+/* Gives the machine all packets that have arrived for its step. Sets *any to whether there was one.
+ * Fails if the machine refuses a packet. */
 static ps_status take_all(inprocess_mesh *x, bool *any)
 {
     size_t n = take(x, x->me.next);
@@ -173,7 +173,8 @@ static void work(inprocess_mesh *x)
     }
 }
 
-/* Called by the gate while the trainer waits for the weights of a clock. */
+/* Takes this worker's turn, gives the machine its packets, and checks its deadlines. Called by the
+ * gate while the trainer waits for weights. Returns the time of the machine's next deadline. */
 static int64_t fetch(void *arg, uint64_t clock, bool is_thorough)
 {
     inprocess_mesh *x = arg;
@@ -188,7 +189,7 @@ static int64_t fetch(void *arg, uint64_t clock, bool is_thorough)
         ps_gate_fail(&x->me.gate, &st);
         return INT64_MAX;
     }
-    hand_out(x); /* packets of a rescue */
+    hand_out(x); /* the tick may have begun the step's rescue, which sends packets */
     return ps_mesh_deadline(x->me.mesh);
 }
 
@@ -248,7 +249,7 @@ static void take_kept(ps_exchange *exchange, uint32_t variable, ps_state_in *in)
 
 static void begin_at(ps_exchange *exchange, uint64_t clock, bool has_weights)
 {
-    assert(has_weights); /* of a mesh nobody gives weights */
+    assert(has_weights); /* a mesh has no server from which weights could be pulled */
     ps_mesh_worker_start_at(&of(exchange)->me, clock);
 }
 
