@@ -47,8 +47,9 @@ static double needed_s(const ps_explain_rank *rank)
     return fmax(rank->compute_s, rank->disk_s) / (double)rank->steps;
 }
 
-/* Returns the seconds of a step by which the slowest rank holds up the others: at most what it
- * computes longer than the median of them needs, and at most what they wait longer than it does. */
+/* Returns the seconds of a step by which the slowest rank holds up the others, at least 0. They are
+ * the lesser of two differences: its computing less the median of what the others need, and the
+ * median of their waits less its own. */
 static double held_up_s(const ps_explain_rank *ranks, size_t n, size_t slowest)
 {
     double *compute = ps_xcalloc(n, sizeof *compute), *wait = ps_xcalloc(n, sizeof *wait);
@@ -73,7 +74,8 @@ static double held_up_s(const ps_explain_rank *ranks, size_t n, size_t slowest)
     return fmax(0, fmin(longer, waited));
 }
 
-/* Returns the cause: the largest share but computing, if that is large enough. */
+/* Returns what bounds the job: the cause with the largest share, computing not considered. If that
+ * share is below named_from, returns computing. */
 static ps_explain_cause name_cause(const ps_explanation *e)
 {
     ps_explain_cause most = PS_EXPLAIN_DATA;

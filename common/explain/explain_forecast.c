@@ -3,8 +3,8 @@
 
 #include <math.h>
 
-/* Returns the steps a second of a step that takes `more` seconds longer, at least a hundredth of
- * what it takes. */
+/* Returns the job's steps a second if each step took `more` seconds longer (negative: less). The
+ * step takes at least a hundredth of its present time. */
 static double with(const ps_forecast_job *job, double more)
 {
     double step_s = job->steps->step_s;
@@ -12,8 +12,9 @@ static double with(const ps_forecast_job *job, double more)
     return job->steps_per_s * step_s / fmax(step_s + more, step_s / 100);
 }
 
-/* Returns the share of a step that the way up and the server take together with `times` the bytes.
- * The server works while the rest is on its way: what it does is hidden if the way is longer. */
+/* Returns the share of a step that the way up and the server would take together if `times` as many
+ * bytes were sent. The server works while later bytes are on their way, so its work is hidden where
+ * the way takes longer. */
 static double up_and_server(const ps_explain_steps *s, double times)
 {
     double up = s->shares[PS_WAY_UP], server = s->shares[PS_WAY_SERVER];

@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* what each codec is measured on, and for how long */
+/* values on which each codec is measured, and for how long */
 enum { VALUES = 200000, MEASURE_US = 5000 };
 
-static const double served_from = 0.1; /* share of a step of a server, for a forecast of more */
+static const double served_from = 0.1; /* servers' share of a step from which more are forecast */
 
 static const char *const codecs[] = {"f32", "f16", "int8", "topk:fraction=0.01"};
 enum { CODECS = sizeof codecs / sizeof codecs[0], F32 = 0, INT8 = 2, TOPK = 3 };
@@ -25,7 +25,8 @@ void ps_foretell_codec(const Psgd__V1__Choice *choice, char text[PS_FORETOLD_COD
     }
 }
 
-/* Fills in what a worker sends in a step. Returns whether it is known. */
+/* Sets the bytes that a worker sends and receives in a step, as means of the measured ranks.
+ * Returns false if the ranks do not say. */
 static bool take_traffic(const ps_explain_rank *ranks, size_t n, ps_forecast_job *job)
 {
     double up = 0, down = 0, plain_up = 0, plain_down = 0, steps = 0;
@@ -47,7 +48,8 @@ static bool take_traffic(const ps_explain_rank *ranks, size_t n, ps_forecast_job
     return true;
 }
 
-/* Finds out what a codec costs. Returns false if it is none. */
+/* Sets *out to the cost of the codec `spec`: from `costs` if it was measured before, else measures
+ * it. Returns false if `spec` names no codec. */
 static bool find_cost(ps_codec_costs *costs, const char *spec, ps_codec_cost *out)
 {
     size_t n = costs->count < PS_CODEC_COSTS_MAX ? costs->count : PS_CODEC_COSTS_MAX;
@@ -69,7 +71,8 @@ static bool find_cost(ps_codec_costs *costs, const char *spec, ps_codec_cost *ou
     return ps_is_ok(&st);
 }
 
-/* Finds out what the codecs of the job cost, and those to compare with. */
+/* Sets the costs of the job's own codecs, and of those in `codecs` to compare with. Returns false
+ * if one of them names no codec. */
 static bool find_costs(ps_codec_costs *costs, const Psgd__V1__JobSpec *spec, ps_forecast_job *job,
                        ps_codec_cost cost[CODECS])
 {
@@ -98,7 +101,7 @@ size_t ps_foretell(ps_codec_costs *costs, const Psgd__V1__JobSpec *spec, bool jo
         return 0;
     }
     for (size_t up = 0; up < CODECS; up++) {
-        for (size_t down = 0; down < TOPK; down++) { /* weights are not left out */
+        for (size_t down = 0; down < TOPK; down++) { /* topk is not for weights */
             if (down == F32 || down == up || (down == INT8 && up == TOPK)) {
                 rows[count++] = (ps_foretold){codecs[up], codecs[down], 1, 0,
                                               ps_forecast_codecs(&job, &cost[up], &cost[down])};

@@ -37,13 +37,14 @@ typedef struct timeline {
     size_t count;
 } timeline;
 
-/* When the parts of a step's exchange begin and end. */
+/* Times in a step's exchange at which workers have computed, servers updated, and workers taken the
+ * weights. */
 typedef struct exchange {
     uint64_t step;
     double computed, updated, taken; /* NAN: that is not in the timeline */
 } exchange;
 
-/* Returns the kind of a slice, KINDS for one that does not matter here. */
+/* Returns the kind of a slice of the timeline; KINDS for one that this file does not use. */
 static kind kind_of(const char *category, const char *name)
 {
     bool is_server = strcmp(category, "server") == 0;
@@ -114,7 +115,8 @@ static int by_step(const void *a, const void *b)
     return (x->step > y->step) - (x->step < y->step);
 }
 
-/* Lists the exchanges that are whole, ascending. Returns their number; the caller frees *out. */
+/* Lists, by step, the exchanges of which the timeline has all three times in order. Returns their
+ * number; the caller frees *out. */
 static size_t list_exchanges(const timeline *t, exchange **out)
 {
     exchange *all = ps_xcalloc(t->count + 1, sizeof *all);
@@ -169,8 +171,9 @@ static double covered(const slice *from, const slice *to, double begin, double e
     return sum;
 }
 
-/* Returns the largest of covered() of the threads of servers, or of those of workers. Sets *thread
- * to that one if it is above 0. */
+/* Returns how long the busiest thread of a server (is_server), or else of a worker, was busy
+ * between `begin` and `end`, as covered() counts. Sets *thread to that thread if it was busy at
+ * all. */
 static double busiest(const timeline *t, bool is_server, double begin, double end, uint64_t *thread)
 {
     double most = 0;
@@ -192,7 +195,7 @@ static double busiest(const timeline *t, bool is_server, double begin, double en
     return most;
 }
 
-/* Writes "server 0, serving". */
+/* Writes the names of a thread's process and of the thread, such as "server 0, serving". */
 static void name_thread(const json_t *events, uint64_t thread, char *out, size_t cap)
 {
     const char *process = "", *name = "";

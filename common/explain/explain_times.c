@@ -32,7 +32,8 @@ static const char *text_at(const json_t *event, const char *member)
     return text != NULL ? text : "";
 }
 
-/* Returns whether the slice matters, and sets its kind. */
+/* Sets *work to what the slice of the timeline stands for. Returns false for slices that
+ * ps_explain_times_read does not count. */
 static bool find_work(const json_t *event, ps_explain_work *work)
 {
     static const struct {
@@ -99,8 +100,8 @@ static size_t read_work(const json_t *events, worked *out)
     return n;
 }
 
-/* Adds the slices of a rank's process to its times. A wait within a layer is none of its computing.
- */
+/* Adds the slices of a rank's process to its times. Subtracts a wait within a layer's slice from
+ * the time of computing. */
 static void add_work(const worked *slices, size_t n, uint64_t process, ps_explain_times *out)
 {
     const worked *layer = NULL;

@@ -44,7 +44,7 @@ static const ps_explain_rank *slowest_of(const ps_explained *e)
     return &e->ranks[e->found.slowest];
 }
 
-/* Says which part of the exchange bounds the job. */
+/* Appends the sentence that names the part of the exchange that bounds the job. */
 static void say_way(words *w, const ps_explain_steps *s)
 {
     static const char *const names[] = {
@@ -65,7 +65,7 @@ static void say_way(words *w, const ps_explain_steps *s)
         100 * s->shares[PS_WAY_CODEC], s->count, SHOWN(1e3 * s->step_s));
 }
 
-/* Says what bounds the job, and the evidence. */
+/* Appends the sentences that say what bounds the job, with the measured evidence. */
 static void say_cause(words *w, const ps_explained *e)
 {
     const ps_explain_rank *slowest = slowest_of(e);
@@ -109,7 +109,7 @@ static void say_cause(words *w, const ps_explained *e)
     }
 }
 
-/* Returns what would change an exchange of which the timeline is known. */
+/* Returns the advice for an exchange whose slowest part, `way`, is known from the timeline. */
 static const char *advice_for(ps_explain_way way)
 {
     static const char *const advice[] = {
@@ -127,7 +127,7 @@ static const char *advice_for(ps_explain_way way)
     return advice[way];
 }
 
-/* Says what would change the cause. */
+/* Appends the sentence with the advice against the cause that bounds the job. */
 static void say_advice(words *w, const ps_explained *e)
 {
     static const char *const advice[] = {
@@ -148,7 +148,7 @@ static void say_advice(words *w, const ps_explained *e)
                                                            : advice[e->found.cause]);
 }
 
-/* Says what following the advice could bring. */
+/* Appends the sentence that says how many steps a second following the advice could bring. */
 static void say_gain(words *w, const ps_explained *e)
 {
     const ps_explanation *x = &e->found;
