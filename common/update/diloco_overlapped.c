@@ -34,7 +34,8 @@ static const ps_param diloco_overlapped_params[] = {
     {.name = NULL},
 };
 
-/* Slots: x at the beginning of the round, v. */
+/* Implements v = m v + a P, x = w - r (a P + m v) of the head. Slots: x at the beginning of the
+ * round, v. */
 static void diloco_overlapped_contribute(const ps_round *round, const ps_stretch *v)
 {
     float *begun = v->slots, *velocity = begun + v->n;

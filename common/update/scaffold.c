@@ -36,7 +36,8 @@ static bool scaffold_by_samples(const ps_params *params)
     return false; /* c is a mean over workers, not over samples */
 }
 
-/* Slots: c, c_i, w of the round before. */
+/* Computes c from the change of the pulled weights, as the head says. Slots: c, c_i, w of the round
+ * before. */
 static void scaffold_adopt(const ps_round *round, const ps_stretch *v)
 {
     float *c = v->slots, *before = v->slots + 2 * v->n;
