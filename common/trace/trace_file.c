@@ -46,7 +46,7 @@ typedef struct part_writer {
     arrow_end stepped;            /* the last one so far */
 } part_writer;
 
-/* Writes microseconds. */
+/* Writes a member of a JSON object: a time in nanoseconds, as microseconds with three decimals. */
 static void put_us(part_writer *w, const char *key, int64_t ns)
 {
     uint64_t n = ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns;
@@ -87,7 +87,8 @@ static void put_arrow(part_writer *w, char phase, uint32_t rank, const arrow_end
     ps_strbuf_puts(&w->text, "}\n");
 }
 
-/* Writes the arrows' ends at the last update of a step by a server. */
+/* Writes, at the server's last update of a step, an end of the arrow of each rank. Does nothing if
+ * none is noted. */
 static void end_stepped(part_writer *w)
 {
     uint32_t arrows = w->track->workers < ARROWS_MAX ? w->track->workers : ARROWS_MAX;
@@ -98,7 +99,8 @@ static void end_stepped(part_writer *w)
     w->stepped = (arrow_end){0};
 }
 
-/* Writes the arrow's end at the last weights of a step from a part. */
+/* Writes the end of the track's arrow at the last weights of a step that `part` gave. Does nothing
+ * if none is noted. */
 static void end_pulled(part_writer *w, uint32_t part)
 {
     if (w->pulled[part].step != 0) {
@@ -177,7 +179,8 @@ static void put_lost(part_writer *w, uint64_t lost, int64_t at_ns)
                      PS_TRACE_RECORDS);
 }
 
-/* Names the track's process, and says how wrong its times may be. */
+/* Writes the name of the track's process and, if the clocks were compared, how wrong its times may
+ * be. */
 static void put_process(part_writer *w)
 {
     put_name(w, "process_name", 0, w->track->process_name);
@@ -223,7 +226,8 @@ static ps_status put_records(part_writer *w, ps_file_writer *file, ps_trace_reco
     return st;
 }
 
-/* `is_first`: of its process. */
+/* Writes a track with its records. is_first: it is the first track of its process, whose name is
+ * then written too. */
 static ps_status put_track(part_writer *w, bool is_first, ps_file_writer *file,
                            ps_trace_record *taken)
 {

@@ -20,7 +20,7 @@ typedef struct packer {
     ps_file_writer file;
     bool has_event;
     size_t refused;  /* lines that are no event */
-    double error_us; /* the largest that a part says of its clock; negative: none does */
+    double error_us; /* largest error of a clock that a part states; negative: none states one */
 } packer;
 
 static ps_status pack(packer *p, const char *text, size_t len, int flush)
@@ -39,7 +39,7 @@ static ps_status pack(packer *p, const char *text, size_t len, int flush)
     return st;
 }
 
-/* Notes how wrong a part's times may be, if this event says so. */
+/* Raises p->error_us to the error that this event states of its part's clock, if it states one. */
 static void note_error(packer *p, const json_t *event)
 {
     const json_t *us = json_object_get(json_object_get(event, "args"), "clock_error_us");
