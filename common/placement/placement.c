@@ -16,7 +16,7 @@ typedef struct shard_size {
     size_t values;
 } shard_size;
 
-/* The largest shard first, of equal ones the lowest number. */
+/* Compares shards for qsort: the largest first, of equal ones that with the lowest number. */
 static int by_size(const void *a, const void *b)
 {
     const shard_size *x = a, *y = b;
@@ -27,7 +27,7 @@ static int by_size(const void *a, const void *b)
     return x->shard < y->shard ? -1 : x->shard > y->shard;
 }
 
-/* What a server has received so far. */
+/* What ps_placement_deal has given to a place so far. */
 typedef struct load {
     size_t values;
     uint32_t shards;
@@ -78,8 +78,8 @@ static void drop_parts(ps_placement *placement)
     placement->part_count = 0;
 }
 
-/* Puts the slices of a server into the lists of parts: of that one which part_of_shard says. Writes
- * the part of each to part_of. */
+/* Appends each slice of a server to the list of the part that part_of_shard names for its shard.
+ * Writes that part to part_of[slice]. */
 static void list_owned(ps_placement *placement, uint32_t server, const uint32_t *part_of_shard,
                        uint32_t *part_of)
 {
@@ -139,7 +139,8 @@ static void merge(const uint32_t *a, uint32_t a_count, const uint32_t *b, uint32
     }
 }
 
-/* Fills the lists of copies. */
+/* Fills the parts that are copies: each server has a copy of the shards of one other server, dealt
+ * to its threads. Fills `held`: the slices that a server has as its own or as copies. */
 static void list_copies(ps_placement *placement)
 {
     uint32_t part_of_shard[PS_SHARDS], primaries = placement->first_part[placement->server_count];
@@ -163,7 +164,8 @@ static void list_copies(ps_placement *placement)
     }
 }
 
-/* Fills the members that follow from server_of_shard and the numbers of threads. */
+/* Fills first_part, the parts and part_of from server_of_shard and the servers' numbers of threads.
+ */
 static void list_parts(ps_placement *placement, const uint32_t *threads)
 {
     uint32_t count = 0;
@@ -188,7 +190,7 @@ static void list_parts(ps_placement *placement, const uint32_t *threads)
     }
 }
 
-/* Fills the members that follow from server_of_shard. */
+/* Fills server_of, owned and owned_count from server_of_shard. */
 static void list_slices(ps_placement *placement)
 {
     const ps_layout *layout = placement->layout;
