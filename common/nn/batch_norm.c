@@ -87,7 +87,7 @@ PS_CLONES(normalise_sum_relu, (x, of, added, y, n), const float *restrict x, lin
     }
 }
 
-/* Computes the gradient before a relu whose input follows from x. */
+/* Computes the gradient before a relu whose input is value_at(of, x). */
 PS_CLONES(gate, (x, of, dy, to, n), const float *restrict x, line of, const float *restrict dy,
           float *restrict to, size_t n)
 {
@@ -234,8 +234,8 @@ static void forward_channels(void *arg, size_t from, size_t to)
     }
 }
 
-/* Shares the channels of n samples. Where a channel has one value, a thread's channels fill whole
- * cache lines. */
+/* Runs `fn` over the channels of n samples, which the team's threads share. If a channel has only
+ * one value in a sample, each thread gets as many channels as fill whole cache lines. */
 static void share(const ps_pass *pass, size_t n, size_t channels, size_t plane, ps_range_fn *fn,
                   void *arg)
 {

@@ -21,10 +21,10 @@ extern void gotoblas_dynamic_quit(void) __attribute__((weak));
 static const char variable[] = "OPENBLAS_CORETYPE";
 
 /* OpenBLAS's names of its kernels for each level. The first name of a level is the one that is
- * requested. Kernels that are not listed belong to lower levels.
+ * requested. Kernels that are not listed count as those of PS_CPU_BASELINE.
  *
- * `cuts`: a stripe of a product has the bits of the whole (tests/unit/test_team.c). Of the kernels
- * for AVX2 it has not: how they sum a value depends on its place and on the product's size. */
+ * `cuts`: a stripe of a product has the bits of the whole (tests/unit/test_team.c). Not with the
+ * kernels for AVX2: how they sum a value depends on its place and on the product's size. */
 static const struct core {
     ps_cpu level;
     const char *name;
@@ -258,7 +258,7 @@ void ps_gemm_nt(ps_team *team, size_t m, size_t n, size_t k, const float *a, con
 
     p.turns_b = true;
     p.b_row = k;
-    /* With fewer terms, adding up the lanes costs more than packing. */
+    /* With fewer than g->dots terms, adding up the lanes at the end costs more than packing. */
     p.is_own = g != NULL && k >= g->dots && (ps_gemm_fits(m, n, k) || is_thin(g, m, m * k));
     share(team, &p);
 }

@@ -198,8 +198,8 @@ PS_CLONES(add_value, (value, y, n), float value, float *y, size_t n)
 }
 
 /* A pass over n samples by products with col. The team shares the groups: as many at once as there
- * are threads, each with a scratch memory of its own. Products whose sum goes on from group to
- * group are shared themselves. */
+ * are threads, each with a scratch memory of its own. Products that add to the same gradient are
+ * computed group by group instead, and the team shares each product. */
 typedef struct job {
     shape at;
     ps_team *team;

@@ -235,7 +235,8 @@ static size_t out_of(const ps_conv_small *at)
     return at->filters * places_of(at);
 }
 
-/* The transposes of the samples and back, for values [from, to) of a sample. */
+/* The four functions below transpose values [from, to) of all samples of a group: x and dy so that
+ * samples are innermost, y and dx back. */
 static void turn_x(void *arg, size_t from, size_t to)
 {
     const job *j = arg;

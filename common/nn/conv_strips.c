@@ -113,8 +113,8 @@ typedef struct job {
     float *y, *dw, *dx, *scratch;
     parts common; /* of `scratch` */
     size_t n;
-    size_t first;   /* in backward: the first sample whose strips are stored */
-    uint32_t count; /* and how many groups of samples these are */
+    size_t first;   /* in backward: the first sample of the groups whose strips are stored */
+    uint32_t count; /* the number of these groups */
 } job;
 
 static size_t in_of(const ps_conv_strips *at)
@@ -281,8 +281,8 @@ static bool reads(const ps_conv_strips *at, const ps_gemm_grid *grid)
     return ps_gemm_reads(at->gemm, grid->rows, grid->columns);
 }
 
-/* Copies to y the values of a product (F, places) that belong to places, and adds the bias unless
- * it is NULL. */
+/* Copies the values of a product (F, places) to y, without those of the margin between the rows of
+ * an output, and adds the bias unless it is NULL. */
 static void take_places(const ps_conv_strips *at, const float *product, const float *bias, float *y)
 {
     size_t columns = at->window.out_columns;
@@ -348,8 +348,8 @@ void ps_conv_strips_forward(const ps_conv_strips *at, ps_team *team, const float
     ps_team_run(team, (uint32_t)n, forward_sample, &of);
 }
 
-/* Returns how many of the window's K rows (columns) meet a strip with this row (column) modulo the
- * stride. */
+/* Returns how many of the window's K rows (columns) meet the strips that have the image's rows
+ * (columns) which are `phase` modulo the stride, padding included. */
 static size_t taps_of(const ps_conv_strips *at, size_t phase)
 {
     return phase < at->window.kernel ? (at->window.kernel - phase - 1) / at->window.stride + 1 : 0;

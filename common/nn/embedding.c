@@ -58,7 +58,7 @@ static size_t rows_of(const ps_layer_plan *plan)
     return plan->vars[0].shape.dim[0];
 }
 
-/* Writes the row of an id. Returns false if the id is outside the table. */
+/* Writes the row of an id. Returns false if the id is outside the table or no integer. */
 static bool row_of(const ps_layer_plan *plan, float id, size_t *row)
 {
     if (!(id >= 0.0f && id < (float)rows_of(plan))) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* maxpool2d.c - the greatest value of each window; of equal values the first one in row order.
  *
- * The tape holds, as u32, the index of each of them in its plane. A NaN is greater than every
- * number.
+ * The tape holds, as u32, the index in its plane of each window's greatest value. A NaN is greater
+ * than every number.
  */
 #include "common/base/clones.h"
 #include "common/nn/pool.h"

@@ -220,7 +220,7 @@ static void inputs_of(const ps_model *model, const ps_placed *at, const float *x
     }
 }
 
-/* Computes forward. Returns the output of the last layer. */
+/* Computes the forward pass of n samples. Returns the output of the last layer. */
 static const float *forward(ps_model *model, const float *weights, const float *x, size_t n,
                             bool is_training, const ps_model_hooks *hooks)
 {
@@ -273,7 +273,8 @@ static void clear(ps_team *team, float *values, size_t n)
     ps_team_ranges(ps_team_for(team, n, PS_TEAM_VALUES), n, PS_TEAM_LINE, clear_range, values);
 }
 
-/* Clears the gradients of a layer's variables, before the layer adds to them. */
+/* Clears the gradients of a layer's variables, before the layer adds to them, and the lists of rows
+ * that the last pass touched. */
 static void clear_gradient(const ps_model *model, const ps_placed *at, float *grad)
 {
     for (size_t v = at->first_variable; v < at->first_variable + at->plan.var_count; v++) {
@@ -343,7 +344,7 @@ typedef struct step {
 } step;
 
 /* Calls the layer's backward, which adds the gradients of its variables and writes those of its
- * inputs. */
+ * inputs. Does nothing if the layer passes its output's gradient on to all inputs unchanged. */
 static void backward_layer(ps_model *model, size_t index, const step *of)
 {
     const ps_placed *at = &model->layers[index];

@@ -131,7 +131,8 @@ static uint32_t other_input(const ps_layer_spec *sum, uint32_t index)
 }
 
 /* Merges a following relu, and an addition between the two, into a layer, if the layer has
- * with_relu and nobody else reads the outputs between. */
+ * with_relu and no other layer reads the outputs in between. The addition must have two inputs, the
+ * other of which is computed before the layer. */
 static void take_relu(ps_model *model, uint32_t index, const ps_layer_spec *specs)
 {
     ps_placed *at = &model->layers[index];
@@ -171,7 +172,8 @@ static void place_layer(ps_model *model, uint32_t index, size_t *scratch)
     assert(tape <= PS_TENSOR_MAX);
     at->root = index;
     if (at->is_done) {
-        /* The later input of the addition is the layer that computes it. */
+        /* A layer before computes this relu or addition too (take_relu): the latest of its inputs,
+         * in whose place the output lies. */
         at->root = at->inputs[0].from;
         for (uint32_t k = 1; k < at->input_count; k++) {
             uint32_t from = at->inputs[k].from;

@@ -19,7 +19,7 @@ static size_t out_of(const ps_placed *at)
     return ps_shape_size(&at->plan.out);
 }
 
-/* Returns the team if the call's values are worth it. */
+/* Returns the team, or NULL if the call has so few values that sharing it gains nothing. */
 static ps_team *team_of(const ps_placed *at, const ps_layer_call *call)
 {
     size_t values = out_of(at);

@@ -40,8 +40,8 @@ static const ps_network_line alexnet[] = {
     {"dense", "fc", {{"units", 0}}},
 };
 
-/* AlexNet as the program Parallel-SGD has it. The paper also has local response normalisation, which
- * that program leaves out. */
+/* AlexNet as the program Parallel-SGD has it: without the local response normalisation that the
+ * paper also has. */
 static const ps_network_line alexnet227[] = {
     {"conv2d", "conv1", {{"filters", 96}, {"kernel", 11}, {"stride", 4}}},
     {"relu", NULL, {{0}}},

@@ -63,7 +63,7 @@ static bool has_items(unsigned long long ticket)
     return (uint32_t)ticket != 0;
 }
 
-/* Says that an item is computed, and wakes the caller after the last one. */
+/* Counts an item as computed. After the last one wakes the caller of ps_team_run, if it sleeps. */
 static void complete(ps_team *team, uint32_t items)
 {
     if (atomic_fetch_add(&team->done, 1) + 1 == items && atomic_load(&team->is_waiting)) {

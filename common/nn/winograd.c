@@ -342,7 +342,7 @@ typedef struct sweep {
     const ps_winograd_way *way;
     ps_team *team;
     const float *w; /* the transformed weights */
-    bool is_back;   /* they are those of forward: transposed, and windows reversed */
+    bool is_back;   /* w is that of forward, to be read transposed and with windows reversed */
     const float *from, *bias;
     float *to, *scratch;
     size_t n;
