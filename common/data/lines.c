@@ -77,7 +77,8 @@ static bool is_border(const reader *r, const char *line, size_t len)
     return r->has_parts && len == 1 && line[0] == '\0';
 }
 
-/* Returns the next line of the file; NULL at the end. */
+/* Sets *line (len) to the next line of the file, with a NUL behind it; NULL: the file has ended.
+ * Fails if the line is too long or has a NUL byte. */
 static ps_status next_line(reader *r, char **line, size_t *len)
 {
     ps_status st = ps_ok();
