@@ -174,7 +174,7 @@ static void is_written(ps_task *task)
     writing *w = PS_CONTAINER_OF(task, writing, task);
     ps_node *node = w->node;
 
-    if (w->number != node->cut_number) { /* its checkpoint is not wanted any more */
+    if (w->number != node->cut_number) { /* the checkpoint of this file was dropped meanwhile */
         ps_snapshot_drop(&w->file.content);
     } else if (!ps_is_ok(&w->status)) {
         ps_snapshot_drop(&w->file.content);

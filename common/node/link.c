@@ -47,7 +47,7 @@ struct ps_link {
     int64_t pause_us;
     uint64_t failures;
     int64_t sent_ns;      /* the heartbeat in progress, by this node's clock */
-    ps_trace_clock clock; /* that of the coordinator with which it is registered */
+    ps_trace_clock clock; /* how the coordinator's clock relates to that of this node */
     /* The attempt that the heartbeat in progress reports. */
     char job_id[PS_JOB_ID_MAX];
     uint32_t attempt;

@@ -272,6 +272,6 @@ void ps_node_release(ps_node *node, const char *why)
     }
     ps_collect_abort_all(node);
     atomic_store(&node->stop_saving, true);
-    /* goes on at once, or when the tasks that it waits for have ended */
+    /* If tasks still save or make files, the release goes on when they have ended. */
     ps_node_go_on_releasing(node);
 }

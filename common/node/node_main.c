@@ -159,8 +159,8 @@ static ps_status start_node(running *r, const ps_node_program *program, void *st
     return st;
 }
 
-/* Logs why TLS to a coordinator does not work: the link tries on, but learns no reason from gRPC.
- */
+/* Tries TLS with each coordinator of the list, and logs why it fails: the link, which tries again
+ * and again, learns no reason from gRPC. */
 static void try_coordinators(const ps_tls *tls, const char *list)
 {
     char one[PS_ADDRESS_TEXT_BYTES];

@@ -57,8 +57,8 @@ static void add_ranks(const ps_node *node, ps_strbuf *out)
     free(counts);
 }
 
-/* Adds the applied contributions by staleness. Bin b has what is below 2^b,
- * the last one all the rest. */
+/* Adds a histogram of the staleness of applied contributions. Bin b counts those below 2^b that are
+ * in no bin before, the last bin all others. */
 static void add_staleness(ps_strbuf *out, const ps_session *session, const char *rank,
                           const Psgd__V1__ServerCounters *counters)
 {

@@ -131,7 +131,8 @@ void ps_node_answer_waiting(ps_node *node)
 
 /* --- CanCommit ------------------------------------------------------------- */
 
-/* Checks a request. Returns false after it has failed the call. */
+/* Checks a CanCommit: whether the node takes jobs, and its id, role and coordinator's address.
+ * Returns false after it has failed the call. */
 static bool check_can_commit(ps_node *node, ps_call *call,
                              const Psgd__V1__CanCommitRequest *request)
 {

@@ -172,7 +172,7 @@ static void take_seal(ps_precommit *pc, const Psgd__V1__SealPackage *package)
         return;
     }
     if (pc->request != NULL) {
-        pc->is_sealed = true; /* data_arrived then acknowledges the seal */
+        pc->is_sealed = true; /* data_arrived goes on with the seal when the data set is loaded */
         return;
     }
     ps_precommit_seal(pc);
