@@ -25,7 +25,8 @@ static void put_u32(ps_strbuf *out, uint32_t number)
     ps_strbuf_append(out, bytes, sizeof bytes);
 }
 
-/* Appends the format's checksum of the last n bytes: their CRC-32C, rotated, plus a constant. */
+/* Appends the checksum of the last n bytes in the form of TensorBoard's files: their CRC-32C,
+ * rotated, plus a constant. */
 static void put_checksum(ps_strbuf *out, size_t n)
 {
     uint32_t c = ps_crc32c(out->data + out->len - n, n);

@@ -166,7 +166,8 @@ static const char *short_name(const char *path)
     return n > 40 ? name + n - 40 : name;
 }
 
-/* Checks the file against the variables. `sorted` has the file's tensors by name. */
+/* Checks that the file has a tensor of the name and shape of each variable, with finite values, and
+ * no other tensor. `sorted` has the file's tensors by name. */
 static ps_status check(const ps_safetensors *file, const ps_tensor *sorted,
                        const ps_variable *variables, size_t count)
 {
