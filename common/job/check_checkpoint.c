@@ -57,7 +57,7 @@ const char *ps_plan_move_lacks(const ps_plan *plan)
 static bool repeats(const ps_plan *plan)
 {
     return plan->mesh == NULL && ps_plan_move_lacks(plan) == NULL &&
-           plan->layout.slice_count > 0; /* else nobody keeps what ranks say */
+           plan->layout.slice_count > 0; /* reports of ranks are kept by servers of slices */
 }
 
 bool ps_plan_gives_exact_weights(const ps_plan *plan)
@@ -149,7 +149,7 @@ static uint64_t kept_of_slice(const ps_plan *plan, const ps_slice *slice)
     return rank * ((slice->n - 1) / columns + 2 + columns) * sizeof(float);
 }
 
-/* Returns the most bytes of what a rank keeps of the rows of a contribution. */
+/* Returns the most bytes that a rank keeps of the rows of one contribution. */
 static uint64_t kept_of_rows(const ps_plan *plan)
 {
     uint64_t bytes = 0;
@@ -167,7 +167,7 @@ static uint64_t kept_of_rows(const ps_plan *plan)
     return bytes;
 }
 
-/* Returns the most bytes of what a rank keeps of its contributions to a clock. */
+/* Returns the most bytes that a rank keeps of all its contributions to one clock. */
 static uint64_t kept_of_clock(const ps_plan *plan)
 {
     uint64_t bytes = kept_of_rows(plan);
