@@ -428,7 +428,8 @@ static void age(ps_store *store)
     }
 }
 
-/* Returns the store's rows; NULL: there are none, or they are lent. */
+/* Returns the store's rows; NULL: there are none, or another thread is writing the tables to files.
+ */
 static store_rows *rows_of(const ps_store *store)
 {
     return store->rows != NULL && !store->rows->is_lent ? store->rows : NULL;

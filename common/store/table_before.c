@@ -47,7 +47,7 @@ const table_row *table_before_row(const ps_table *t, const table_earlier *e)
     return (const table_row *)(const void *)(t->before.rows + t->stride * e->row);
 }
 
-/* Appends an element for `key`, which the list lacks. */
+/* Appends an empty element for `key` to the list. The caller has checked that the list lacks it. */
 static table_earlier *add(table_before *b, uint64_t key)
 {
     if (b->count == b->cap) {

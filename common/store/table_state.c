@@ -19,7 +19,7 @@ uint32_t ps_table_age(const ps_table *t, bool is_before)
     return is_before ? t->before.tick : t->tick;
 }
 
-/* What is written: the table as it is, or as it was before its last push. */
+/* The state of a table to write: as it is, or (is_before) as it was before its last push. */
 typedef struct view {
     const ps_table *table;
     uint32_t shard, tick;
@@ -72,9 +72,10 @@ static void put_rows(view *v)
             put_row(v, row);
         } else if (e->has_row) {
             put_row(v, table_before_row(v->table, e));
-        } /* else the push has made it */
+        } /* else the last push has created the row, so it was not there before */
     }
-    for (uint32_t i = 0; v->is_before && i < b->count; i++) { /* ticks have removed rows */
+    /* Rows that ticks have removed since the push. */
+    for (uint32_t i = 0; v->is_before && i < b->count; i++) {
         const table_earlier *e = &b->keys[i];
 
         if (e->has_row && ps_table_home(v->table, e->key) == v->shard &&
