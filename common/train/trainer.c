@@ -257,7 +257,8 @@ void ps_trainer_report_step(ps_trainer *t, uint32_t epoch, uint32_t batch)
     pthread_mutex_unlock(&t->mutex);
 }
 
-/* Fails the gate if the feed lost samples, for example on its disk. Returns whether it did not. */
+/* Returns whether the feed could read all samples. If not, for example after an error of the disk,
+ * fails the gate. */
 static bool data_is_whole(ps_trainer *t)
 {
     ps_status st = ps_feed_status(t->feed);
@@ -363,7 +364,8 @@ static ps_buf *written(ps_evaluation *e)
     return part;
 }
 
-/* Reports the results of an evaluation. */
+/* Writes the results of an evaluation to the reports and to the progress of the rank. Holds the job
+ * first if the results have reached stop_at and all ranks find the same. */
 static void report_evaluation(ps_trainer *t, uint32_t epoch, int64_t began_us)
 {
     ps_exchange_stats stats = ps_trainer_all_stats(t);

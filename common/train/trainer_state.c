@@ -225,7 +225,8 @@ static ps_status take_head(ps_trainer *t, ps_state_in *in, bool *has_variables)
     return ps_state_done(in);
 }
 
-/* Reads the clocks of the last touch. Each must be of a completed round; 0 stands for never. */
+/* Checks the clocks at which rows were touched last: none is after the completed rounds. 0 stands
+ * for never. */
 static void check_touched(const ps_trainer *t, uint32_t v, ps_state_in *in)
 {
     for (size_t i = 0; ps_state_is_ok(in) && i < tracked_rows(t, v); i++) {

@@ -221,8 +221,8 @@ static uint64_t end_of(const ps_trainer *t, uint32_t epoch)
     return end < t->plan->total_steps ? end : t->plan->total_steps;
 }
 
-/* Takes the next step of the epoch. Takes none if the other workers have begun the next epoch, or
- * if the job ends before the step. */
+/* Takes the next step of the epoch. Skips it if other workers have completed it, and takes none if
+ * the epoch is over or the job ends first (*is_end). Returns false if stopped or failed. */
 static bool step(ps_trainer *t, uint32_t epoch, bool *is_end)
 {
     uint32_t per_epoch = t->plan->batches_per_epoch, batch;
