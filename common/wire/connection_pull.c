@@ -85,7 +85,7 @@ void ps_connection_request_slices(ps_connection *conn, uint64_t clock)
     open_request(conn, false);
 }
 
-/* Requests all slices as weights, because an answer left the replica wrong. */
+/* Requests all slices as weights, because some slices of the replica differ from the server's. */
 static void resync(ps_connection *conn)
 {
     atomic_fetch_add(&conn->x->exchange.count.resyncs, 1);
@@ -114,7 +114,8 @@ static ps_status apply_weights(ps_connection *conn, const Psgd__V1__PullWeightsR
     return st;
 }
 
-/* Takes one slice of an answer. *is_new: its weights were written. */
+/* Checks slice i of an answer, and writes its weights or applies its change to the replica. Sets
+ * *is_new to whether it did: not if a slice that was sent again has arrived before. */
 static ps_status take_slice(ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply,
                             size_t i, const ps_incoming *payload, size_t at, bool *is_new)
 {

@@ -138,7 +138,8 @@ static void put_slice_again(ps_connection *conn, connection_message *m, uint32_t
                                                       ps_connection_room(conn, m), head));
 }
 
-/* Returns how many slices, from this position on, the encoding of this slice contains. */
+/* Returns how many slices the encoding of the slice at `position` contains, from that one on.
+ * Returns 0 if the encoding of an earlier slice contains it. */
 static uint32_t brings(const ps_connection *conn, uint32_t position)
 {
     const connection_exchange *x = conn->x;

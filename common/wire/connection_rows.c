@@ -152,7 +152,8 @@ static ps_status take_asked(ps_connection *conn, const Psgd__V1__PullWeightsResp
     return ps_ok();
 }
 
-/* Notes that the requested rows have arrived. The next request is for those that are left. */
+/* Moves behind the requested rows, which have arrived. If none of the part's keys is left, tells
+ * the gate that the part's rows are there. */
 static void took_asked(ps_connection *conn, bool is_last)
 {
     connection_rows *r = conn->rows;
@@ -357,7 +358,8 @@ static const connection_rows_way by_key = {
 static const connection_rows_way followed = {
     .take = take_changed, .took = took_changed, .sent = sent_of_slices, .come_with_weights = true};
 
-/* Keeps a message with rows, unless it was kept when it was sent before. */
+/* Keeps a message with rows, if the rank keeps its contributions, for a replay after a loss. Does
+ * nothing for a message that is sent again: it was kept before. */
 static void keep(ps_connection *conn, const Psgd__V1__RowGradients *rows, const uint8_t *bytes,
                  size_t len)
 {

@@ -18,12 +18,13 @@
 enum { VERSION = 2, HEAD = 1, CLOCK = 2 };
 enum { FRAME_BYTES = 4096, SHORT_MAX = 3 };
 
-/* What stands before the bytes of a push, in memory as in the file. */
+/* The fixed part of a push, in memory and in the file. The packed head of its message and the
+ * payload follow it. */
 typedef struct push_head {
     uint32_t block, slice, server, parts, head_bytes, payload_bytes;
 } push_head;
 
-/* The contributions to a clock. */
+/* The place of the contributions to one clock in the ring. */
 typedef struct kept_clock {
     uint64_t clock;
     uint64_t at; /* number of bytes that were kept before this clock, since the process began */
@@ -175,7 +176,8 @@ void ps_kept_pushes_begin(ps_kept_pushes *kept, uint64_t clock, uint32_t block)
     *clock_at(kept, kept->count++) = (kept_clock){.clock = clock, .at = kept->end};
 }
 
-/* Takes a push whose head is this message. */
+/* Packs `head` and keeps a push of it and `bytes`. `at` has the other members of the push's head.
+ */
 static void take_message(ps_kept_pushes *kept, push_head at, const ProtobufCMessage *head,
                          const uint8_t *bytes)
 {
@@ -551,7 +553,7 @@ static ps_status push_slice(pushing *p, const ps_plan *plan, const ps_placement 
     return st;
 }
 
-/* Where the pushes of a section go. */
+/* What push_next needs to push the contributions of a section to stores. */
 typedef struct target {
     const ps_plan *plan;
     const ps_placement *placement;
@@ -611,7 +613,8 @@ static ps_status push_next(ps_kept_file *file, target *to)
     return st;
 }
 
-/* Pushes the contributions of the section. */
+/* Pushes the contributions of the section to the stores of the servers that have their slices and
+ * rows. */
 static ps_status push_section(ps_kept_file *file, const ps_plan *plan,
                               const ps_placement *placement, ps_store *const *stores)
 {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The rows of a table that go to one server. */
+/* The rows of a table in one contribution that belong to one server. */
 typedef struct table_rows {
     uint64_t *keys; /* (count), in the order in which they came */
     float *grads;   /* (count, width) */
@@ -145,7 +145,8 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Puts the rows in ascending order of their keys, which come in runs that ascend. */
+/* Sorts the rows by their keys, as ps_store_push_rows requires: the messages of each part of a
+ * server ascend, but one part follows the other. */
 static void sort(table_rows *rows, size_t width)
 {
     place *order = ps_xcalloc(rows->count + 1, sizeof *order);
