@@ -46,7 +46,7 @@ static size_t kept_matrix(const ps_plan *plan, uint32_t slice)
 {
     const ps_codec_choice *up = up_of(plan, slice);
 
-    /* without the codec's own state, which for a matrix is in its factors */
+    /* The codec's own state is left out: for a matrix it is in coder->factors. */
     return kept_run(plan, slice) -
            ps_codec_state_floats(up->codec, &up->params, plan->layout.slices[slice].n);
 }

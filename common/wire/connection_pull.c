@@ -136,7 +136,7 @@ static ps_status take_slice(ps_connection *conn, const Psgd__V1__PullWeightsResp
     }
     position = x->position[head->slice];
     if (conn->got[position] >= conn->requested) {
-        return ps_ok(); /* sent again after a break; training may use the weights already */
+        return ps_ok(); /* the slice is a repetition; training may use the weights already */
     }
     st = (x->plan->update->broadcasts ? ps_connection_apply_replica
                                       : apply_weights)(conn, reply, i, payload, at, is_new);

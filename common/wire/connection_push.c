@@ -12,7 +12,7 @@ size_t ps_connection_message_bytes(size_t last, size_t bytes, int64_t us)
     size_t least = last / 2 > CONNECTION_MESSAGE_LEAST ? last / 2 : CONNECTION_MESSAGE_LEAST;
 
     if (bytes <= CONNECTION_MESSAGE_LEAST) {
-        return last; /* for so few bytes the time depends on the delay, not on the rate */
+        return last; /* so few bytes say nothing of the rate: the network's delay dominates */
     }
     return fit < (double)least ? least : fit < PS_PAYLOAD_MAX ? (size_t)fit : PS_PAYLOAD_MAX;
 }
@@ -41,7 +41,7 @@ void ps_connection_slices_again(ps_connection *conn, ps_wire_stream stream)
 {
     if (stream == PS_WIRE_PULL) {
         conn->request_sent = false;
-        ps_connection_expect(conn); /* the answer is sent again from its beginning */
+        ps_connection_expect(conn); /* the server will send the whole answer again */
         return;
     }
     for (uint32_t i = 0; conn->has_contribution && i < conn->owned_count; i++) {
@@ -87,7 +87,7 @@ static ps_buf *encode_buffer(ps_connection *conn)
         i++;
     }
     if (conn->encoded[i] != NULL && atomic_load(&conn->encoded[i]->refs) > 1) {
-        ps_buf_unref(conn->encoded[i]); /* still being sent; freed when it is sent */
+        ps_buf_unref(conn->encoded[i]); /* all buffers are in use; the send frees this one */
         conn->encoded[i] = NULL;
     }
     if (conn->encoded[i] == NULL) {

@@ -26,7 +26,7 @@ ps_status ps_connection_apply_replica(ps_connection *conn,
                        head->slice);
     }
     if (reply->is_change && conn->version[position] + 1 != reply->version) {
-        conn->request_bad++; /* an earlier change did not arrive */
+        conn->request_bad++; /* the change does not fit: an earlier one did not arrive */
         return ps_ok();
     }
     st = ps_coder_decode_replica(x->plan, head, head->slice, reply->is_change,

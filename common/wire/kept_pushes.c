@@ -30,19 +30,19 @@ typedef struct kept_clock {
     uint64_t at; /* number of bytes that were kept before this clock, since the process began */
 } kept_clock;
 
-/* Bytes lie in a ring: the byte that is the n-th of all that were ever kept is at n % bytes_max. So
- * memory is taken once, and not for a copy of the process (common/base/snapshot.h), which would
- * make each page be copied when it is written next. */
+/* Bytes lie in a ring: the n-th byte kept since the process began is at n % bytes_max. So the
+ * memory is allocated once. It is left out of copies of the process (common/base/snapshot.h): a
+ * copy would make the kernel copy each page at the next write to it. */
 struct ps_kept_pushes {
     const ps_plan *plan;
     uint32_t rank;
     size_t bytes_max;
     uint8_t *ring;      /* (bytes_max) */
-    uint64_t end;       /* bytes that were ever kept */
-    kept_clock *clocks; /* (cap): a ring, too: `count` from `first` on, the oldest first */
+    uint64_t end;       /* number of bytes kept since the process began */
+    kept_clock *clocks; /* (cap) a ring too: `count` entries from `first` on, the oldest first */
     size_t first, count, cap;
-    uint64_t clock; /* of the contribution in hand */
-    uint32_t block; /* the same */
+    uint64_t clock; /* clock of the contribution in hand */
+    uint32_t block; /* block of the contribution in hand */
     uint8_t *has;   /* (slice_count) the contribution in hand has the slice */
     uint8_t *head;  /* (head_cap) buffer for the packed head of an encoding */
     size_t head_cap;

@@ -14,7 +14,7 @@ typedef struct table_rows {
     float *grads;   /* (count, width) */
     uint32_t *shows, *clicks;
     size_t count, cap;
-    bool has_seen; /* shows and clicks are there */
+    bool has_seen; /* the rows have shows and clicks */
 } table_rows;
 
 typedef struct server_rows {

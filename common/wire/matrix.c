@@ -18,7 +18,7 @@ typedef struct matrix {
 
 /* The rows of the matrix of which a slice has at least one value. */
 typedef struct band {
-    size_t first, n; /* values of the variable */
+    size_t first, n; /* the slice's values: its first one in the variable, and their number */
     size_t row, rows;
 } band;
 

@@ -22,10 +22,10 @@ typedef struct exchange_box {
     uint64_t clock;
     uint32_t block;
     bool is_last;
-    bool is_skip;                      /* the clock is skipped: nothing is sent */
+    bool is_skip;                      /* the worker skips the clock and sends nothing */
     bool is_nothing;                   /* the contribution is all zeros and goes without slices */
     const ps_kept_contribution *again; /* made before this attempt; NULL: a new contribution */
-    uint32_t *ready; /* (variables): final ones, in the order in which they became so */
+    uint32_t *ready; /* (variables) those whose gradient is final, in the order of `ready` calls */
     uint32_t ready_count;
     size_t unseen_bytes;    /* float32 bytes that became ready since the last kick */
     const ps_met_rows *met; /* the contribution's rows; NULL: not pushed yet */
@@ -79,7 +79,7 @@ static void post_if_over(ps_wire_client *x)
     }
     if (!kicked) {
         x->over_posted = true;
-        /* posted, because this may run within a callback of a link */
+        /* Posted instead of called: this may run within a callback of a link that `over` frees. */
         x->base.transport->ops->post(x->base.transport, &x->over);
     }
 }
@@ -463,7 +463,8 @@ static ps_status put_sent(ps_exchange *exchange, ps_state_out *out)
     return st;
 }
 
-/* Returns whether the connections have room for all slices: their bytes come from a file. */
+/* Returns whether the connections have room for all slices of c. Its slices come from a file, so
+ * their lengths may be wrong. */
 static bool fits(const ps_wire_client *x, const ps_kept_contribution *c)
 {
     for (uint32_t s = 0; !c->is_nothing && s < x->base.layout->slice_count; s++) {

@@ -136,7 +136,7 @@ static void server_send(ps_wire_link *link, const ProtobufCMessage *head, const 
 
 static void read_no_more(ps_wire_link *link)
 {
-    (void)link; /* a message is delivered when it is sent */
+    (void)link; /* nothing to do: send has already delivered the message */
 }
 
 static void end_client(direct_pair *p, const ps_error *error)
@@ -307,7 +307,7 @@ static int64_t fetch(void *arg, uint64_t clock, bool is_thorough)
     direct_transport *t = arg;
     int64_t again_us = INT64_MAX;
 
-    (void)clock; /* the server knows it from the client's request */
+    (void)clock; /* not needed: the server has it from the client's request */
     wake(t);
     if (t->pull != NULL && t->pull->is_accepted) {
         direct_pair *p = t->pull;

@@ -41,7 +41,7 @@ static void make_parts(ps_wire_parts *parts, const ps_plan *plan, uint32_t count
     parts->part = ps_xcalloc(count, sizeof *parts->part);
     parts->part_of = ps_xcalloc(plan->layout.slice_count + 1u, sizeof *parts->part_of);
     pthread_mutexattr_init(&attr);
-    /* held only briefly, so that spinning pays */
+    /* Threads hold the mutexes only briefly, so a waiting thread spins before it sleeps. */
     pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
     for (uint32_t i = 0; i < count; i++) {
         pthread_mutex_init(&parts->part[i].mutex, &attr);

@@ -242,7 +242,8 @@ void ps_wire_server_cancel(wire_worker *w)
 {
     const ps_wire_parts *parts = w->server->parts;
 
-    /* Also legal after the stores have freed their slices, which can happen before a link ends. */
+    /* ps_store_pull_cancel may be called after the stores have freed their slices, which can happen
+     * before a link ends. */
     for (uint32_t i = 0; i < parts->count; i++) {
         ps_wire_part_lock(parts, &parts->part[i]);
         ps_store_pull_cancel(parts->part[i].store, w->rank);

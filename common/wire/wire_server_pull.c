@@ -54,7 +54,7 @@ static void put_slices(wire_worker *w, wire_answer *a, const ps_store_answer *gi
         a->rows != NULL && head->version < given->version ? head->version : given->version;
     head->slices = x->heads;
     head->n_slices = given->count;
-    if (w->server->plan->update->broadcasts) { /* to replicas (common/store/replica.h) */
+    if (w->server->plan->update->broadcasts) { /* workers have replicas (common/store/replica.h) */
         head->is_change = given->is_change;
         head->checksums = x->checksums;
         head->n_checksums = given->count;
@@ -214,7 +214,7 @@ static void on_message(void *arg, const ProtobufCMessage *message, const ps_inco
     }
     r = ps_identity_check_attempt(wire_server_held(s), req->attempt);
     if (r.reason == NULL) {
-        wire_server_trace(s, req->clock); /* a request can close a sum */
+        wire_server_trace(s, req->clock); /* a request can close a sum, which is then traced */
         r = ps_wire_server_groups[req->n_keys > 0 ? PS_PIECE_ROWS : PS_PIECE_SLICES].want(w, req);
         wire_server_trace(s, 0);
     }

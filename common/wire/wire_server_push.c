@@ -113,7 +113,7 @@ static ps_status take_slices(wire_worker *w, const Psgd__V1__PushGradientRequest
         }
         ahead = ahead > 0 ? ahead : decode_ahead(&c, req, i, payload, *at);
         ahead -= ahead > 0;
-        /* passes a slice number out of range on: the store refuses it */
+        /* A slice number out of range is not checked here: the store refuses it. */
         st =
             ps_matrix_push(s->plan, s->placement, s->part, head, view_slice(&c, head, payload, *at),
                            head->payload_bytes, take_slice, &c);
@@ -315,7 +315,8 @@ static void take_message(wire_worker *w, const Psgd__V1__PushGradientRequest *re
         ps_wire_server_cut(s);
     }
     if (r.reason == NULL) {
-        r.why = ps_plan_code_failure(s->plan); /* of a policy or schedule */
+        r.why =
+            ps_plan_code_failure(s->plan); /* the job's own policy or schedule may have failed */
         r.reason = ps_is_ok(&r.why) ? NULL : "";
     }
     if (w->is_poisoned) {
@@ -340,7 +341,7 @@ static void take_message(wire_worker *w, const Psgd__V1__PushGradientRequest *re
             acknowledge(w, req->clock, req->block);
         }
     } else {
-        ps_link_read(w->push); /* there is nothing to send first */
+        ps_link_read(w->push); /* no acknowledgement is due, so the next message is read at once */
     }
     ps_wire_server_tell(w);
     if (may_complete || s->plan->policy->closes_at != NULL) {
