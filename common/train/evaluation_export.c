@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEYS = 1024 }; /* keys of one pull */
+enum { KEYS = 1024 }; /* most keys whose rows are pulled at once */
 
 /* Makes the plan of the same job without sparse tables. */
 static ps_status plan_dense(const ps_plan *plan, ps_plan **out)

@@ -259,7 +259,7 @@ static bool sleep_until(ps_gate *gate, const ps_gate_want *w, int64_t until_us)
     return in_time || again_us < until_us;
 }
 
-static ps_histogram waits; /* of all gates of this process */
+static ps_histogram waits; /* times of the waits at all gates of this process */
 
 const ps_histogram *ps_gate_waits(void)
 {

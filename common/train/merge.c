@@ -112,7 +112,7 @@ typedef struct rows_place {
     uint32_t (*part_of)(const ps_plan *plan, const ps_placement *placement, uint32_t table,
                         uint64_t key);
     bool (*has_rows)(const ps_plan *plan, const ps_placement *placement, uint32_t part);
-    bool is_followed; /* workers have all rows and are given those that change */
+    bool is_followed; /* each worker has all rows, and servers send it those that change */
 } rows_place;
 
 static uint32_t part_of_shard(const ps_plan *plan, const ps_placement *placement, uint32_t table,

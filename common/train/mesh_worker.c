@@ -126,7 +126,7 @@ void ps_mesh_worker_claim(ps_mesh_worker *w, uint64_t clock, uint32_t block)
 {
     pthread_mutex_lock(&w->mutex);
     if (ps_mesh_worker_is_new(w, clock)) {
-        w->given_count = 0; /* all contributions of the step before were taken */
+        w->given_count = 0; /* the machine has taken all variables of the step before */
     }
     w->has_begun = true;
     w->clock = clock;

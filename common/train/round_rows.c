@@ -15,7 +15,7 @@ enum { PLACES_LEAST = 1024 };
 struct ps_round_rows {
     const ps_plan *plan;
     unsigned slots;
-    size_t count, cap;                /* rows, and those for which there is memory */
+    size_t count, cap;                /* number of rows, and of rows for which there is memory */
     uint64_t *keys;                   /* (cap) */
     uint32_t *steps, *shows, *clicks; /* (cap) */
     struct {
@@ -74,7 +74,8 @@ static uint64_t settled_round(const ps_plan *plan)
 
 size_t ps_round_rows_memory(const ps_plan *plan, unsigned slots)
 {
-    /* a round has at most so many ids; memory grows by halves, places are four to a row at most */
+    /* `rows` is the most ids of a round. reserve() takes up to half as many rows more, and there
+     * are at most four places a row. */
     uint64_t steps = plan->update->local->steps(&plan->update_params, settled_round(plan));
     uint64_t rows = steps * plan->spec->block_size * plan->facts.ids;
     size_t bytes = sizeof(uint64_t) + 3 * sizeof(uint32_t) + 4 * sizeof(uint32_t);

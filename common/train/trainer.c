@@ -390,7 +390,7 @@ static void report_evaluation(ps_trainer *t, uint32_t epoch, int64_t began_us)
     is_reached = part == NULL && ps_stop_is_reached(t->plan, row.loss, values);
     t->evaluated_at = t->clock + 1;
     if (is_reached && ps_stop_is_common(t->plan)) {
-        /* first of all, so that no step begins after the progress reports the stop */
+        /* held before the progress reports the stop, so that no step begins after that */
         (void)ps_gate_hold(t->gate);
     }
     pthread_mutex_lock(&t->mutex);
@@ -434,7 +434,7 @@ static bool evaluate(ps_trainer *t, uint32_t epoch)
                epoch + 1, t->plan->spec->epochs);
         return true;
     }
-    if (ps_plan_is_foreign(t->plan)) { /* who computes the model evaluates it */
+    if (ps_plan_is_foreign(t->plan)) { /* the outside program evaluates its model itself */
         t->evaluated_at = t->clock + 1;
         return true;
     }
@@ -561,7 +561,7 @@ static bool cut(ps_trainer *t, uint64_t name)
     if (t->plan->mesh != NULL && t->conf.rank == 0) {
         st = ps_snapshot_blank(t->plan->layout.param_count * sizeof *t->weights, &c.weights);
     }
-    if (!ps_is_ok(&st)) { /* the coordinator finds that a file is missing */
+    if (!ps_is_ok(&st)) { /* only logged: the coordinator finds that the file is missing */
         ps_log(PS_LOG_WARN, "trainer", "a checkpoint without weights: %s", st.text);
     }
     st = ps_trainer_keep_program(t);

@@ -304,7 +304,7 @@ static ps_status write_onnx(const ps_trainer *t, const ps_meta *meta, size_t met
     char path[768];
     ps_status st = path_of(t, "MODEL", ".onnx", path, sizeof path);
 
-    if (ps_plan_is_foreign(t->plan)) { /* its layers are not known */
+    if (ps_plan_is_foreign(t->plan)) { /* psgd does not know the layers of the program's model */
         return ps_ok();
     }
     if (ps_is_ok(&st)) {

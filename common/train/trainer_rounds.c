@@ -153,7 +153,7 @@ static void step_rows(ps_trainer *t, uint32_t v, const ps_stretch *s, ps_moment 
         ps_rows row = {.id = &ids[i], .count = 1, .width = width};
         float *g = s->g + ids[i] * width;
 
-        if (grows(t, v)) { /* its state began with the round */
+        if (grows(t, v)) { /* its local state began with this round, so steps count from there */
             at.t = ps_trainer_row_steps(t, ids[i]) + 1;
         }
         ps_descent_step_rows(&t->plan->local_descent, at, &row, g, g, state, s->x, s->n);
@@ -445,7 +445,7 @@ static bool train_round(ps_trainer *t)
                 return false;
             }
             if (varies(t) && ps_gate_has_weights(t->gate, t->clock)) {
-                break; /* the exchange of the round before is over */
+                break; /* the previous round's exchange is over, so this round ends */
             }
         }
         r->stepped = is_overlapped ? steps : 0;

@@ -298,7 +298,7 @@ bool ps_trainer_train_steps(ps_trainer *t)
     for (uint32_t epoch = 0; epoch < epochs && t->clock < t->plan->total_steps && !is_end;
          epoch++) {
         if (t->clock >= end_of(t, epoch)) {
-            continue; /* the other workers completed the epoch without this one */
+            continue; /* no step was taken: the other workers have completed the epoch */
         }
         if (!train_epoch(t, epoch, &is_end)) {
             return false;

@@ -19,21 +19,21 @@ struct trainer_tables {
     ps_batch_rows batches[2]; /* the rows of the present block, and of the block requested ahead */
     ps_batch_rows *batch;     /* rows of the present block; NULL: the vocabulary is fixed */
     float *x, *targets; /* samples of the block requested ahead; swapped with the trainer's own */
-    /* a block is gathered and its rows are requested: block `block` of clock `clock` */
+    /* block `block` of clock `clock` is gathered ahead, and its rows are requested */
     bool is_ahead;
     uint64_t clock;
     uint32_t block;
-    uint64_t asked, there;    /* blocks requested ahead; those of them whose rows arrived in time */
+    uint64_t asked, there;    /* number of blocks requested ahead, and of those that came in time */
     uint32_t *shows, *clicks; /* (batch->count) */
     ps_round_rows *round;     /* rows of a round of local steps; NULL: every step is a clock */
-    uint64_t *missing;        /* (table_keys) ids of a batch whose rows `round` has not */
+    uint64_t *missing;        /* (table_keys) ids of a batch whose rows are not in `round` yet */
 
     ps_met_rows *met; /* (tables): the rows to push */
     uint32_t filled;  /* tables whose rows are in `met`, of this contribution */
     size_t cap;       /* rows for which `met` has room */
 };
 
-/* Allocates memory for a second block. */
+/* Allocates memory for the samples and rows of a block that is requested ahead. */
 static ps_status init_ahead(const ps_trainer *t, struct trainer_tables *x)
 {
     const ps_data_facts *facts = &t->plan->facts;
@@ -79,7 +79,8 @@ ps_status ps_trainer_init_tables(ps_trainer *t)
     }
     t->tables = x = ps_xcalloc(1, sizeof *x);
     x->met = ps_xcalloc(plan->table_count, sizeof *x->met);
-    if (plan->table_keys == 0) { /* workers have all rows */
+    if (plan->table_keys ==
+        0) { /* fixed vocabulary: workers have all rows, so none are requested */
         return ps_ok();
     }
     x->shows = ps_xcalloc(plan->table_keys, sizeof *x->shows);
