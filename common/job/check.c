@@ -69,7 +69,7 @@ static void name_preset(const ps_check *check, const char *field, char *text, si
 
 void ps_check_bad(ps_check *check, const char *field, const char *fmt, ...)
 {
-    char text[512]; /* as long as the text of a ps_violation */
+    char text[512]; /* a ps_violation has room for as much */
     va_list ap;
 
     va_start(ap, fmt);

@@ -12,8 +12,8 @@
 
 enum {
     KEEP_DEFAULT = 3,
-    KEPT_HEAD_BYTES = 128, /* of an encoding, about */
-    KEPT_KEY_BYTES = 12    /* of a row's key, shows and clicks, about */
+    KEPT_HEAD_BYTES = 128, /* about the bytes of an encoding's head */
+    KEPT_KEY_BYTES = 12    /* about the bytes of a row's key, shows and clicks */
 };
 static const uint64_t steps_max = UINT64_C(1000000000000);
 static const double seconds_min = 1, seconds_max = 1e9;
@@ -281,7 +281,7 @@ void ps_check_checkpoint(ps_check *check, ps_plan *plan)
                      "is %" PRIu64 "; 1 to %" PRIu64 " are allowed, or 0 for none",
                      spec->keep_every, steps_max);
     }
-    if (check->count == 0) { /* the metrics are known */
+    if (check->count == 0) { /* without errors so far, the metrics are known */
         check_best(check, plan, spec);
     }
     ps_check_u32(check, "spec.checkpoint.keep", &spec->keep, KEEP_DEFAULT, 1,

@@ -82,7 +82,7 @@ static bool make_parts(ps_plan *plan)
             .name = var->name,
             .at = var->at,
             .n = var->size,
-            .step = layout->slices[layout->first_slice[v]].n, /* of all slices but the last */
+            .step = layout->slices[layout->first_slice[v]].n, /* all slices but the last have it */
             .up = {plan->up[v].codec, plan->up[v].params},
             .down = {plan->down[v].codec, plan->down[v].params},
         };

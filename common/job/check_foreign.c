@@ -12,7 +12,7 @@
 #include <string.h>
 
 enum { VARIABLES_MAX = 4096 };
-static const double first_max = 1000; /* of first values */
+static const double first_max = 1000; /* largest magnitude of initial values */
 
 bool ps_plan_is_foreign(const ps_plan *plan)
 {

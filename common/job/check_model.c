@@ -15,7 +15,7 @@
 enum {
     WIDTHS_MAX = 64,
     WIDTH_MAX = 65536,
-    VALUES_MAX = 1 << 28, /* most parameters: 1 GiB, as one block on every worker */
+    VALUES_MAX = 1 << 28, /* most parameters: each worker has them in one block, of 1 GiB */
     NAME_MAX_BYTES = 63
 };
 /* the name of the model's input, in the list of inputs of a layer */

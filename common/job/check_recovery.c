@@ -59,7 +59,8 @@ static void check_divergence(ps_check *check, const ps_plan *plan, Psgd__V1__Rec
     }
 }
 
-/* Checks how many servers keep each shard. A job that has lost servers goes on with one. */
+/* Checks recovery.replicas, the number of servers that keep each shard. It may be more than the
+ * job's servers: a job that has lost some goes on with those that are left. */
 static void check_replicas(ps_check *check, const ps_plan *plan, Psgd__V1__RecoverySpec *spec)
 {
     ps_check_u32(check, "spec.recovery.replicas", &spec->replicas, 1, 1, PS_REPLICAS_MAX);

@@ -16,7 +16,7 @@ static void *slot_of(const ps_counter *counter, unsigned of, ProtobufCMessage *m
         return NULL;
     }
     field = protobuf_c_message_descriptor_get_field_by_name(message->descriptor, counter->name);
-    assert(field != NULL); /* tests/unit/test_counters.c checks all */
+    assert(field != NULL); /* tests/unit/test_counters.c checks this for all counters */
     *type = field->type;
     return (char *)message + field->offset;
 }

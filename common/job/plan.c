@@ -117,7 +117,8 @@ void ps_check_init(ps_check *check, const char *field, const char *from, bool ma
     char id[PS_CHECKPOINT_JOB_MAX];
     uint64_t step;
 
-    if (may_be_empty && ps_init_from_checkpoint(from, id, &step)) { /* of the job, not of tables */
+    /* Only the job's own field may be empty; only it may name a checkpoint, and tables may not. */
+    if (may_be_empty && ps_init_from_checkpoint(from, id, &step)) {
         if (!is_job_id(id)) {
             ps_check_bad(check, field, "is \"%s\"; \"checkpoint:ID@STEP\" is allowed",
                          PS_SHORT(from, 80));
