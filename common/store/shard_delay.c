@@ -19,7 +19,7 @@ void shard_delay_init(ps_store *store)
     if (!(store->delay.lambda > 0)) {
         return;
     }
-    /* a sum has gradients at one set of weights, so nothing is to be corrected */
+    /* Under policies that sum, all gradients are computed on the same weights: none has a delay. */
     assert(store->book.policy->closes == NULL);
     store->had = ps_xcalloc(store->book.workers * store->value_count, sizeof *store->had);
     if (store->delay.decay > 0) {

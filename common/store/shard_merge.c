@@ -23,7 +23,7 @@ void shard_merge_init(const ps_store *store, shard_slice *slice)
         slice->undecoded = ps_xcalloc(1, conf->up->sum_bytes(conf->n));
     }
     if (ps_feedback_differs(conf->up, &conf->up_params)) {
-        assert(store->book.in_order); /* so every contribution is in exactly one sum */
+        assert(store->book.in_order); /* differences need every contribution in exactly one sum */
         slice->standing = ps_xcalloc(conf->n, sizeof *slice->standing);
     }
     slice->kept = kept > 0 ? ps_xcalloc(kept, sizeof *slice->kept) : NULL;

@@ -294,7 +294,7 @@ void ps_store_pull_next(ps_store *store, uint32_t worker, size_t max_bytes, ps_s
         size_t bytes = slice->conf.down->size(&slice->conf.down_params, slice->conf.n);
 
         if (store->broadcasts && bytes < slice->weights->len) {
-            bytes = slice->weights->len; /* the weights may be given instead of the change */
+            bytes = slice->weights->len; /* the most: weights may be given instead of the change */
         }
         assert(bytes <= max_bytes);
         if (answer->bytes + bytes > max_bytes ||

@@ -80,7 +80,7 @@ static void create_slices(ps_store *store, const ps_store_conf *conf)
         ps_table_lay(ps_tables_at(conf->tables, slice->table), slice->first_row,
                      slice->n / slice->row, weights);
     }
-    ps_buf_unref(home); /* its buffers keep it */
+    ps_buf_unref(home); /* the buffers in it hold references to it */
 }
 
 static void create_book(ps_store *store, const ps_store_conf *conf)
@@ -104,7 +104,7 @@ static void create_book(ps_store *store, const ps_store_conf *conf)
         store->pulls[w].want = ps_xcalloc(words, sizeof *store->pulls[w].want);
         store->pulls[w].unchecked = ps_xcalloc(words, sizeof *store->pulls[w].unchecked);
     }
-    /* With one contributor and steps at once, the contribution itself is the sum and needs no
+    /* A single contribution that is stepped on at once is the sum itself, which then needs no
      * memory. */
     if (store->book.buffers && (conf->contributors > 1 || !store->book.in_order)) {
         store->has_sums = true;

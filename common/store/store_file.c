@@ -145,7 +145,7 @@ static ps_status take_head(ps_store *store, ps_state_in *in)
     uint32_t slots = store->descent.optim != NULL ? store->descent.optim->slots : 0;
     char policy[PS_STATE_TEXT + 1], optim[PS_STATE_TEXT + 1];
     uint64_t job = ps_state_take_u64(in);
-    enum { TABLES = 3 }; /* a server, or a thread of one, may have none of the job's */
+    enum { TABLES = 3 }; /* index of the number of tables: a server or thread may have none */
     uint32_t counts[5];
     const struct {
         const char *what;

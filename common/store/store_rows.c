@@ -81,7 +81,7 @@ static bool next_asked(ps_store *store, uint32_t worker, size_t most, ps_store_r
     store_rows_pull *pull = &r->pulls[worker];
     ps_status st;
 
-    (void)most; /* requests are as small as answers may be */
+    (void)most; /* a request names no more keys than one answer may have rows */
     if (!ps_book_admits(&store->book, r->column, worker, pull->clock)) {
         return false;
     }
@@ -314,7 +314,7 @@ static ps_status check_part(const store_rows *r, const ps_store_rows *p)
 typedef struct rows_step {
     const store_gift *list;
     uint64_t clock;
-    double share; /* the fraction of a whole gradient that the list is */
+    double share; /* the fraction of a whole gradient that the list's sum makes up */
     float merge, scale;
     uint64_t t; /* the step number for the rule; 0: each row counts its own steps */
 } rows_step;

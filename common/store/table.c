@@ -369,7 +369,7 @@ uint64_t ps_table_shrink(ps_table *table)
                 table_note_removed(s, row->key);
             }
             table_before_note_removed(table, row->key, row, listed);
-            table_remove(table, s, place); /* the last row is at this place now */
+            table_remove(table, s, place); /* moves the last row to this place, which is next */
             table->counters.removed++;
         }
         for (uint32_t place = 0; place < s->candidate_count;) {
