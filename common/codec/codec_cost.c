@@ -18,7 +18,7 @@ typedef struct encoded {
     ps_encoding head;
     uint8_t *payload; /* (the codec's size) */
     size_t bytes, head_bytes;
-    float *state; /* NULL: the codec keeps none */
+    float *state; /* state of the codec between encodings; NULL: it has none */
 } encoded;
 
 typedef struct measuring {

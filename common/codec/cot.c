@@ -160,7 +160,7 @@ static ps_status cot_check(const Psgd__V1__Encoding *head, const uint8_t *in, si
     return read(head, in, len, codes, n);
 }
 
-/* A level is at most top * 4 / pi, as tan(a) > a. */
+/* Returns a bound of decoded magnitudes: a level is at most top * 4 / pi, because tan(a) > a. */
 static float cot_most(const Psgd__V1__Encoding *head, const uint8_t *in, size_t n)
 {
     (void)in;

@@ -180,7 +180,7 @@ size_t ps_factors_memory(const ps_factors *f)
 typedef struct look {
     const float *x;
     int exponent;   /* exponent of the largest magnitude */
-    bool is_zero;   /* x counts as zero */
+    bool is_zero;   /* all values are zero, or so small that they count as zero */
     bool is_finite; /* all values are finite */
     /* x has the layout of M, and no product underflows or overflows: no copy is needed */
     bool is_plain;

@@ -267,8 +267,8 @@ static size_t read_runs(const uint8_t *in, size_t len, const entry *table, uint8
                         size_t *bit)
 {
     enum {
-        TOGETHER = 5,    /* at most 55 of the 57 bits that a load gives */
-        LONG_FROM = 2048 /* codes for which it pays to compute longer runs */
+        TOGETHER = 5,    /* runs of at most 55 bits; one load gives at least 57 */
+        LONG_FROM = 2048 /* number of codes from which it pays to compute longer runs */
     };
     uint32_t runs[TABLE];
     size_t i = 0;

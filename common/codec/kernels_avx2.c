@@ -109,7 +109,7 @@ ON static void count8(const uint8_t *codes, unsigned symbols, uint32_t *restrict
 {
     size_t whole = n / 32 * 32;
 
-    if (symbols > 16) { /* more comparisons than it takes to count one by one */
+    if (symbols > 16) { /* to compare with each symbol takes longer than to count one by one */
         body_count8(codes, symbols, counts, n);
         return;
     }

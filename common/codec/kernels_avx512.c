@@ -168,7 +168,7 @@ ON static void count8(const uint8_t *codes, unsigned symbols, uint32_t *restrict
 {
     size_t whole = n / 64 * 64;
 
-    if (symbols > 32) { /* more comparisons than it takes to count one by one */
+    if (symbols > 32) { /* to compare with each symbol takes longer than to count one by one */
         body_count8(codes, symbols, counts, n);
         return;
     }

@@ -147,7 +147,7 @@ static size_t encode_some(const ps_codec *codec, const ps_params *params, uint64
 
     most = ps_positions_bytes(all, count) + codec->size(params, values_of(n, width, rows, count));
     if (count == 0) {
-        (void)codec->encode(params, key, x, 0, out, head); /* fills in the head */
+        (void)codec->encode(params, key, x, 0, out, head); /* no values; only fills in the head */
         return 0;
     }
     return count < all && most <= codec->size(params, n)
@@ -182,7 +182,7 @@ size_t ps_stages_encode(const ps_codec *codec, const ps_params *params, float *s
 
 /* What an encoding holds of a slice. */
 typedef struct sent {
-    const uint8_t *in; /* the bytes of the codec */
+    const uint8_t *in; /* bytes that the codec wrote, without the positions of rows */
     size_t len, values;
     uint16_t rows[PS_CODEC_VALUES];
 } sent;
