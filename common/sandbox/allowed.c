@@ -125,7 +125,7 @@ static int allowed_format(lua_State *lua)
     const char *format = luaL_checklstring(lua, 1, &bytes), *end = format + bytes;
     int n = lua_gettop(lua);
 
-    /* zeros do not end a format of Lua */
+    /* A format of Lua may contain zero bytes, so strchr would stop too early. */
     for (const char *at = format; (at = memchr(at, '%', (size_t)(end - at))) != NULL;) {
         at++;
         at += strspn(at, "-+ #0123456789.");
@@ -267,7 +267,7 @@ void ps_allowed_open(lua_State *lua)
     protect(lua);
     lua_setfield(lua, -2, "math");
     push_library(lua, 2, own_string);
-    lua_pushstring(lua, ""); /* methods of strings are these functions too */
+    lua_pushstring(lua, ""); /* sets the metatable of strings: s:f() calls these functions too */
     lua_newtable(lua);
     lua_pushvalue(lua, -3);
     lua_setfield(lua, -2, "__index");

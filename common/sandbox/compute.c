@@ -148,7 +148,7 @@ static int emit(lua_State *lua)
         (void)scalar_at(lua, 2, "a value");
     }
     lua_pushvalue(lua, 1);
-    if (lua_rawget(lua, lua_upvalueindex(1)) != LUA_TNIL) { /* 3: the earlier value */
+    if (lua_rawget(lua, lua_upvalueindex(1)) != LUA_TNIL) { /* at 3: the key's earlier value */
         if (lua_isnil(lua, lua_upvalueindex(2))) {
             return luaL_error(lua, "key %s is emitted twice, and there is no function reduce",
                               luaL_tolstring(lua, 1, NULL));

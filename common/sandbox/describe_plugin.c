@@ -12,7 +12,7 @@
 
 enum { NAME_MAX_BYTES = 31, SUMMARY_MAX_BYTES = 160 };
 
-static const double integer_most = 0x1p53; /* a double has these exactly */
+static const double integer_most = 0x1p53; /* a double represents all integers up to it exactly */
 
 /* The kinds of plugins, each with the functions that it has to have. */
 static const struct {

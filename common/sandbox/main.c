@@ -22,7 +22,7 @@
 
 enum {
     LOOK_NS = 500 * 1000 * 1000
-}; /* how often a waiting sandbox looks whether its service is there */
+}; /* LOOK_NS: interval at which a waiting sandbox checks whether its service still runs */
 
 /* Blocks until it is the sandbox's turn. Ends the process if the service has ended. */
 static void wait_for_turn(ps_sandbox_memory *shared)

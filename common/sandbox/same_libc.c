@@ -17,8 +17,8 @@ INSTEAD time_t time(time_t *out);
 INSTEAD clock_t clock(void);
 
 enum {
-    WHOLE_MAX = 64,  /* greatest exponent that is multiplied */
-    TWOS_MAX = 4096, /* and for powers of two added up */
+    WHOLE_MAX = 64,  /* greatest whole exponent for which powers are computed by multiplication */
+    TWOS_MAX = 4096, /* the same for powers of two, whose exponents are multiplied instead */
 };
 
 /* Returns x^n by squaring. */
@@ -82,7 +82,7 @@ static double power_of_magnitude(double x, double y)
 
 double ps_same_pow(double x, double y)
 {
-    bool is_whole = y == floor(y); /* infinities are */
+    bool is_whole = y == floor(y); /* true for infinities too */
     int exponent = 0;
     double m;
 

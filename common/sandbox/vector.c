@@ -45,7 +45,7 @@ void ps_vector_view(lua_State *lua, const float *p, size_t n)
 
 uint32_t ps_vector_largest(const ps_vector *v)
 {
-    ps_vector *known = (ps_vector *)(uintptr_t)v; /* the values never change */
+    ps_vector *known = (ps_vector *)(uintptr_t)v; /* only caches: the values never change */
 
     if (!v->has_largest) {
         known->largest = ps_kernels_best()->largest(v->p, v->n);
@@ -230,7 +230,7 @@ static int call_binary(lua_State *lua)
 
 static int call_unary(lua_State *lua)
 {
-    lua_settop(lua, 1); /* an operator passes its argument twice */
+    lua_settop(lua, 1); /* Lua passes the operand of a unary operator twice */
     return unary(lua, unaries[lua_tointeger(lua, lua_upvalueindex(1))].values);
 }
 

@@ -16,7 +16,7 @@
 #include <string.h>
 
 enum {
-    HOOK_EVERY = 1000,          /* instructions between two looks at the budget */
+    HOOK_EVERY = 1000,          /* Lua instructions between two checks of the budget */
     COLLECT_ABOVE = 1024 * 1024 /* bytes in use after a call, above which garbage is collected */
 };
 
@@ -24,9 +24,9 @@ enum {
 static struct {
     lua_State *lua; /* NULL: nothing is loaded */
     size_t used, budget;
-    uint64_t instructions; /* left of the call */
+    uint64_t instructions; /* Lua instructions that the present call may still execute */
     ps_sandbox_memory *shared;
-    uint32_t repeat; /* which of the calls that are made together */
+    uint32_t repeat; /* number of the present call among those made together, from 0 */
     ps_plugin_numbers numbers;
 } vm;
 
@@ -308,7 +308,7 @@ static bool begin(void)
     if (vm.lua != NULL) {
         lua_close(vm.lua);
     }
-    /* vectors come from the heap, not from mappings that cost page faults each time */
+    /* malloc takes vectors from the heap; each mapping of its own would cost page faults. */
     mallopt(M_MMAP_THRESHOLD, 64 * 1024 * 1024);
     mallopt(M_TRIM_THRESHOLD, 256 * 1024 * 1024);
     /* when memory runs out the allocator would try another arena, with a mapping that is not
