@@ -18,7 +18,7 @@
 
 /* The records of a partition, of which `now` is the next one. */
 typedef struct part_file {
-    uint8_t *bytes; /* mapped; NULL: there are none */
+    uint8_t *bytes; /* the partition's file, mapped; NULL: it is empty */
     size_t n, at;
     ps_keyed now;
 } part_file;
@@ -34,7 +34,7 @@ typedef struct merging {
     size_t in_n;
     ps_file_writer file;
     ps_strbuf text; /* rows that are not written yet */
-    uint32_t width; /* values of each key, in CSV */
+    uint32_t width; /* number of values of each key, the same for all in CSV */
     uint64_t rows;
 } merging;
 
@@ -412,7 +412,7 @@ static ps_status put_end(merging *m)
         ps_status st =
             check_width(m, m->conf->column_count > 0 ? (uint32_t)m->conf->column_count - 1 : 1);
 
-        (void)st; /* the width is that of the names */
+        (void)st; /* cannot fail: the width follows from the column names */
     }
     return ps_file_writer_add(&m->file, ps_strbuf_text(&m->text), m->text.len);
 }

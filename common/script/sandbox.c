@@ -23,7 +23,7 @@
 
 enum {
     START_US = 10 * 1000 * 1000,
-    LOOK_NS = 20 * 1000 * 1000, /* how often a caller looks whether the process is there */
+    LOOK_NS = 20 * 1000 * 1000, /* interval at which a caller checks that the process still runs */
     GRACE_US = 20 * 1000        /* time after the process's own timer until this side ends it */
 };
 
@@ -31,7 +31,7 @@ struct ps_sandbox {
     ps_sandbox_memory *shared;
     ps_sandbox_budget budget;
     pid_t pid;
-    int64_t used_us; /* time of all calls, at least the processor time of the process */
+    int64_t used_us; /* total time of all calls; the process has used no more processor time */
     bool is_over;
     int status; /* of waitpid, if it is over */
     atomic_bool is_stopped;
@@ -105,7 +105,7 @@ static int spawn(const char *path, int fd, pid_t *pid)
     posix_spawn_file_actions_adddup2(&files, fd, PS_SANDBOX_FD);
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setsigdefault(&attributes, &all);
-    posix_spawnattr_setpgroup(&attributes, 0); /* a terminal's signals are for the service */
+    posix_spawnattr_setpgroup(&attributes, 0); /* keeps signals of the terminal from the sandbox */
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
                                               POSIX_SPAWN_SETPGROUP);
     error = posix_spawn(pid, path, &files, &attributes, arguments, environment);

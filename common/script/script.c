@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LANES = 64 }; /* most sandboxes that wait for the next call */
+enum { LANES = 64 }; /* most idle sandboxes that a script keeps for later calls */
 
 struct ps_script {
     struct ps_script *next;
@@ -24,7 +24,7 @@ struct ps_script {
     ps_script_about about;
     ps_script_plugin plugin;
 
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* guards the members below */
     ps_sandbox *idle[LANES];
     size_t idle_count;
     ps_status failure;
@@ -302,7 +302,8 @@ static ps_sandbox_value copy_value(const volatile ps_sandbox_value *from)
         .kind = from->kind, .at = from->at, .count = from->count, .as.integer = from->as.integer};
 }
 
-/* Takes one result. `v` is a copy of what the sandbox wrote, which may be anything. */
+/* Checks one result against the kind and size that *r asks for, and copies it to *r. `v` is a copy
+ * of what the sandbox wrote, which may be anything. */
 static ps_status take_result(const ps_sandbox_memory *shared, const ps_sandbox_value *v,
                              ps_script_value *r)
 {

@@ -11,7 +11,7 @@ typedef struct ahead {
     const char *function;
     ps_ahead_id ids[PS_SANDBOX_TOGETHER];
     uint32_t count;
-    size_t at; /* bytes of arguments */
+    size_t at; /* bytes that the arguments take so far in the shared memory */
     bool is_run;
 } ahead;
 
@@ -35,7 +35,7 @@ bool ps_script_ahead_add(ps_script *script, const char *function, ps_ahead_id id
     if (mine.script == NULL) {
         st = ps_script_take(script, &mine.sandbox);
         if (!ps_is_ok(&st)) {
-            return false; /* the script keeps the failure, which the call itself meets again */
+            return false; /* the script keeps the failure, with which the later call fails */
         }
         mine.script = script;
         mine.function = function;

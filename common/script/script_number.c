@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { REMEMBERED = 1024 }; /* bytes of a question */
+enum { REMEMBERED = 1024 }; /* most bytes of function and arguments of a call to remember */
 
 typedef struct question {
     size_t n;
