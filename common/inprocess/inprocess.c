@@ -274,7 +274,7 @@ static void make_server(ps_inprocess_job *run, const float *weights)
 static ps_status check_checkpoint(const ps_inprocess_job *run)
 {
     const Psgd__V1__CheckpointSpec *spec = run->plan->spec->checkpoint;
-    bool is_run = run->conf.folder != NULL; /* else only its plan is shown */
+    bool is_run = run->conf.folder != NULL; /* without a folder only the job's plan is shown */
 
     if (is_run && run->plan->spec->recovery->on_divergence ==
                       PSGD__V1__DIVERGENCE_ACTION__DIVERGENCE_ACTION_ROLLBACK) {
@@ -478,7 +478,7 @@ ps_status ps_inprocess_job_start(ps_inprocess_job *run)
         atomic_fetch_sub(&run->running, run->worker_count - started);
     }
     if (atomic_fetch_sub(&run->running, 1) == 1) {
-        run->conf.done(run->conf.arg); /* all workers had ended before this function has */
+        run->conf.done(run->conf.arg); /* the workers ended before this thread counted itself out */
     }
     return st;
 }

@@ -184,7 +184,7 @@ static ps_status write_rounds(ps_inprocess_job *run)
     }
     for (uint32_t i = 0; i < run->worker_count; i++) {
         if (ps_is_ok(&st) && paths[i] != NULL) {
-            (void)unlink(paths[i]); /* no part exists if the job did not begin */
+            (void)unlink(paths[i]); /* may fail: a job that did not begin has no part */
         }
         free(paths[i]);
     }
