@@ -108,7 +108,7 @@ size_t ps_foretell(ps_codec_costs *costs, const Psgd__V1__JobSpec *spec, bool jo
             }
         }
     }
-    /* A job of rounds has an exchange for several of its steps already. */
+    /* Rounds are not forecast for a job that has rounds already. */
     for (size_t i = 0; i < sizeof rounds / sizeof rounds[0] && !job_has_rounds; i++) {
         rows[count++] = (ps_foretold){"", "", 1, rounds[i], ps_forecast_rounds(&job, rounds[i])};
     }

@@ -26,7 +26,7 @@ typedef enum kind { BACKWARD, CODING, TAKING, SERVING, UPDATING, KINDS } kind;
 
 /* A slice of the timeline; times in microseconds. */
 typedef struct slice {
-    uint64_t thread; /* number of its process, then its own */
+    uint64_t thread; /* upper 32 bits: id of its process; lower: its own */
     uint64_t step;
     double begin, end;
     kind kind;
@@ -142,7 +142,7 @@ static size_t list_exchanges(const timeline *t, exchange **out)
                                             : NULL;
 
         if (end != NULL) {
-            *end = fmax(*end, s->end); /* fmax takes the number beside NAN */
+            *end = fmax(*end, s->end); /* fmax(NAN, x) is x */
         }
     }
     for (size_t i = 0; i < count; i++) {
@@ -269,7 +269,7 @@ ps_status ps_explain_timeline(const json_t *root, ps_explain_steps *out)
 
 bool ps_explain_is_close(const ps_explain_steps *s)
 {
-    static const double apart = 0.1; /* of a step */
+    static const double apart = 0.1; /* shares of a step that differ by less are close */
     bool is_close = false;
 
     for (int w = 0; w < PS_WAYS; w++) {
