@@ -17,8 +17,8 @@ enum { STEPS_BITS = 16 };
 _Static_assert(PS_TRACE_STEPS_MAX < 1 << STEPS_BITS, "the number of steps fits into the window");
 
 struct ps_trace_ring {
-    _Atomic uint64_t window; /* the first step and how many, so that both are of one time */
-    uint64_t step;           /* the writer's, now */
+    _Atomic uint64_t window; /* first traced step and number of steps, in one word to match */
+    uint64_t step;           /* the step that the writer is in */
     _Atomic uint64_t written, taken, lost;
     ps_trace_record *records; /* (PS_TRACE_RECORDS); NULL while there never were steps */
 };

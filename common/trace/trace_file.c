@@ -16,8 +16,8 @@
 
 enum {
     TAKEN = 1024,
-    ARROWS_MAX = 64,         /* ranks, and parts of servers, that have arrows */
-    LAST_BYTES_MAX = 1 << 16 /* of a record with its arrows, or of what ends a track */
+    ARROWS_MAX = 64,         /* most ranks, and most parts of servers, that have arrows */
+    LAST_BYTES_MAX = 1 << 16 /* most bytes of a record with its arrows, or of a track's end */
 };
 
 static const struct {
@@ -39,11 +39,11 @@ typedef struct part_writer {
     ps_strbuf text;
     const ps_trace_alignment *alignment; /* NULL: none */
     const ps_trace_track *track;
-    size_t track_bytes;           /* written of this track, without `text` */
+    size_t track_bytes;           /* bytes of this track in the file, without those in `text` */
     uint64_t left_out;            /* records for which there was no room */
-    uint64_t pushed[ARROWS_MAX];  /* by part: the step whose arrow has begun */
-    arrow_end pulled[ARROWS_MAX]; /* by part: the last one so far */
-    arrow_end stepped;            /* the last one so far */
+    uint64_t pushed[ARROWS_MAX];  /* by part: the last step whose arrow was begun */
+    arrow_end pulled[ARROWS_MAX]; /* by part: the latest weights of the step, not written yet */
+    arrow_end stepped;            /* the latest update of the step by a server, not written yet */
 } part_writer;
 
 /* Writes a member of a JSON object: a time in nanoseconds, as microseconds with three decimals. */

@@ -19,7 +19,7 @@ typedef struct packer {
     z_stream z;
     ps_file_writer file;
     bool has_event;
-    size_t refused;  /* lines that are no event */
+    size_t refused;  /* number of lines that were left out because they are no events */
     double error_us; /* largest error of a clock that a part states; negative: none states one */
 } packer;
 
