@@ -123,7 +123,7 @@ static ps_verdict dssp_on_push(const ps_params *params, const ps_clocks *c, cons
 
     (void)scale;
     if (pushed <= mine[NEXT]) {
-        return PS_APPLY; /* another block of a clock that has been seen */
+        return PS_APPLY; /* another block of the worker's last clock says nothing of its speed */
     }
     mine[INTERVAL_US] = mine[NEXT] > 0 ? (uint64_t)c->now_us - mine[LAST_US] : 0;
     mine[LAST_US] = (uint64_t)c->now_us;
