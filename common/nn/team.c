@@ -33,7 +33,7 @@ struct ps_team {
     helper *helpers; /* (count - 1) */
     float *scratch;  /* (count - 1, floats) */
     size_t floats;   /* a multiple of a cache line */
-    int spins;       /* looks at a value before sleeping */
+    int spins;       /* how often a waiting thread looks at a value before it sleeps */
 
     pthread_mutex_t mutex; /* held while waiting on the conditions and while waking */
     pthread_cond_t begun, ended;

@@ -391,9 +391,9 @@ void ps_winograd_forward(const ps_winograd *at, ps_team *team, const float *w, c
 }
 
 /* The gradient by the weights. As many blocks as there are threads are transformed at once. Then
- * each of the 16 products is added up over these blocks, in their order, by one thread. With sums,
- * the products are computed together with the transforms, and each value of their sum is added up
- * in the order of blocks. */
+ * each of the 16 products is added up over these blocks, in their order, by one thread. With
+ * by_sums, each thread also computes the 16 products of its block, and then each value of these is
+ * added up over the blocks, in their order. */
 typedef struct slopes {
     const ps_winograd *at;
     ps_team *team;
