@@ -19,7 +19,7 @@ struct ps_feed {
     bool is_shuffled; /* the order is shuffled before the first transform of the order */
     bool changes_samples, draws;
     bool is_folded;  /* the first transform of samples is affine, and the source applies it */
-    uint32_t folded; /* its index in the list */
+    uint32_t folded; /* index of that transform in the list */
     ps_affine affine;
     uint32_t *own; /* (own_count): samples of the worker's files, if files are dealt; else NULL */
     uint32_t own_count;
@@ -180,7 +180,7 @@ void ps_feed_destroy(ps_feed *feed)
     free(feed);
 }
 
-/* Writes the order of `count` samples. */
+/* Writes the order of `count` samples in an epoch: shuffled, then changed by the transforms. */
 static void arrange(const ps_feed *feed, uint64_t epoch, uint32_t *order, uint32_t count)
 {
     if (feed->is_shuffled) {

@@ -27,7 +27,7 @@ struct ps_vocabulary {
     size_t text_bytes, text_cap;
     uint64_t total;
     uint32_t numbered;
-    bool is_given; /* numbers were given */
+    bool is_given; /* the words and the order of their numbers were given, by ps_vocabulary_give */
     bool is_ordered;
 };
 
