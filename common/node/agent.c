@@ -211,9 +211,9 @@ ps_agent_action ps_agent_abort(ps_agent *agent, const char *job_id, uint32_t att
     if (held && attempt < agent->attempt) {
         return PS_AGENT_NOTHING;
     }
-    /* If the node is idle, the abort may have overtaken the attempt that it aborts. It becomes the
-     * fence, so that the attempt is refused when it arrives. While another job is held, that job's
-     * fence stays. */
+    /* If the node is idle, the abort may have overtaken the CanCommit of its attempt. The aborted
+     * attempt becomes the fence, so that the CanCommit is refused when it arrives. While another
+     * job is held, that job's fence stays. */
     if (held || (agent->phase == PS_PHASE_IDLE && !is_over(agent, job_id, attempt))) {
         remember(agent, job_id, attempt, true);
     }

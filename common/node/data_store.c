@@ -171,7 +171,7 @@ void ps_data_store_abandon(ps_data_store *store)
     {
         ps_status st = ps_dir_remove(store->temporary);
 
-        (void)st; /* the next start of the node removes it */
+        (void)st; /* a folder that could not be removed is removed at the node's next start */
     }
     store->temporary[0] = '\0';
 }

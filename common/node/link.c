@@ -177,7 +177,7 @@ static void registered(void *arg, const ps_error *error, const ProtobufCMessage 
     }
     succeeded(link);
     link->is_registered = true;
-    link->clock = (ps_trace_clock){0}; /* another host may lead now */
+    link->clock = (ps_trace_clock){0}; /* the coordinator may be another one than before */
     link->heartbeat_ms = reply->heartbeat_ms < 10      ? 10
                          : reply->heartbeat_ms > 60000 ? 60000
                                                        : reply->heartbeat_ms;

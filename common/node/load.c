@@ -42,7 +42,7 @@ static void count_network(FILE *in, uint64_t *received, uint64_t *sent)
 
     *received = *sent = 0;
     while (fgets(line, sizeof line, in) != NULL) {
-        const char *colon = strchr(line, ':'); /* the two lines of heads have none */
+        const char *colon = strchr(line, ':'); /* the two header lines have no colon */
         uint64_t down, up;
 
         if (colon != NULL && sscanf(colon + 1, "%" SCNu64 " %*s %*s %*s %*s %*s %*s %*s %" SCNu64,

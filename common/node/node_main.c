@@ -311,7 +311,7 @@ static ps_status join(const settings *s, chosen *c)
     return ps_wrap(st, "--join");
 }
 
-/* Checks what the option table does not, and fills *out. */
+/* Completes the settings with defaults into *out, and checks what the option table does not. */
 static ps_status take_settings(const ps_node_program *program, const settings *s,
                                bool is_default_listen, chosen *out)
 {

@@ -173,7 +173,7 @@ static void reply_can_commit(const ps_node *node, ps_call *call, bool is_ready)
 
     reply.ready = is_ready;
     if (!is_ready) {
-        reply.held_by_job = (char *)shown->job_id; /* packed before the node changes it */
+        reply.held_by_job = (char *)shown->job_id; /* the reply is packed before this changes */
         reply.held_by_attempt = shown->attempt;
     }
     reply.phase = (Psgd__V1__NodePhase)shown->phase;

@@ -80,7 +80,7 @@ static ps_status read_placement(const Psgd__V1__SettingsPackage *package, ps_ses
     return st;
 }
 
-/* Takes the rank of a server. */
+/* Takes a server's rank from the package; it must be that of a server in the placement. */
 static ps_status take_rank(const Psgd__V1__SettingsPackage *package, ps_session *s)
 {
     if (package->rank >= s->placement.server_count) {
