@@ -92,7 +92,7 @@ void ps_outlet_replace(ps_outlet *outlet, const void *bytes, size_t len)
 {
     if (outlet->fd >= 0) {
         close(outlet->fd);
-        outlet->fd = -1; /* made anew, and so empty, by the next write */
+        outlet->fd = -1; /* so that the next write makes the file anew, empty */
     }
     ps_strbuf_clear(&outlet->rows);
     ps_strbuf_append(&outlet->rows, bytes, len);
