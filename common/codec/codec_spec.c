@@ -44,7 +44,7 @@ static ps_status no_such_codec(const char *name)
     return st;
 }
 
-/* Sets the number of "NUMBER=VALUE". */
+/* Parses an item "NUMBER=VALUE" and sets that number of the codec in *params. */
 static ps_status set_number(const ps_codec *codec, char *item, ps_params *params)
 {
     char *equals = strchr(item, '=');

@@ -42,7 +42,7 @@ static ps_codec_facts dgc_facts(const ps_params *params)
     return (ps_codec_facts){.is_sparse = true, .keeps_zeros = true, .error_of_value = 1.0};
 }
 
-/* Returns the maximum of values sent for k: a quarter more. */
+/* Returns how many values are sent at most if the aim is k: a quarter more. */
 static size_t most_of(size_t k, size_t n)
 {
     return k + k / 4 < n ? k + k / 4 : n;

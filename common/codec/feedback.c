@@ -92,7 +92,7 @@ PS_CLONES(add_lost, (lost, x, n), const float *restrict lost, float *restrict x,
     }
 }
 
-/* On entry `lost` is what was sent; on return, what was not. */
+/* Replaces `lost`, the values that were sent, by what sending x has lost: x - sent. */
 PS_CLONES(keep_lost, (x, lost, n), const float *restrict x, float *restrict lost, size_t n)
 {
     for (size_t i = 0; i < n; i++) {

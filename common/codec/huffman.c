@@ -250,7 +250,8 @@ static uint32_t join(uint32_t run, entry next)
     return run + ((more + (1u << RUN_COUNT)) & fits);
 }
 
-/* Fills in the runs of at most `most` symbols. */
+/* Computes for each value of the next bits the run of at most `most` symbols that it begins with.
+ */
 static void fill_runs(const entry *table, unsigned most, uint32_t *runs)
 {
     for (unsigned at = 0; at < TABLE; at++) {

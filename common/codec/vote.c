@@ -88,7 +88,7 @@ static ps_status vote_decode(const Psgd__V1__Encoding *head, const uint8_t *in, 
     return st;
 }
 
-/* Votes are integers below 2^24, which float32 adds exactly. */
+/* The sum of contributions. Votes are integers below 2^24, which float32 adds exactly. */
 typedef struct tally {
     double scale; /* sum of the scales */
     float votes[];

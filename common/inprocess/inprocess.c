@@ -46,7 +46,8 @@ static ps_status draw_weights(const ps_plan *plan, float *block)
 
 enum { PATH_BYTES = 1024 };
 
-/* Finds the file of a model to start from. */
+/* Writes the path of the model file that `from` names. Fails for a job or checkpoint that only a
+ * coordinator has. */
 static ps_status find_init(const ps_inprocess_job *run, const char *from, char path[PATH_BYTES])
 {
     char job[PS_CHECKPOINT_JOB_MAX];
@@ -418,7 +419,7 @@ ps_inprocess_job_memory ps_inprocess_job_get_memory(const ps_inprocess_job *run)
         }
     }
     kept += plan->optim_on_server ? plan->optim->slots : 0;
-    kept += plan->policy->closes != NULL && run->worker_count > 1; /* the open sum of a clock */
+    kept += plan->policy->closes != NULL && run->worker_count > 1; /* a block for the open sum */
     sum.servers += run->server != NULL ? kept * block + memory_of_rows(plan) : 0;
     return sum;
 }

@@ -156,7 +156,8 @@ static ps_status take_all(inprocess_mesh *x, bool *any)
     return st;
 }
 
-/* Takes packets and sends answers as long as there are any. */
+/* Gives the machine its packets and sends what it answers, until no packet is left and no step can
+ * be finished. */
 static void work(inprocess_mesh *x)
 {
     bool again = true;

@@ -88,8 +88,8 @@ static bool brings_several(const ps_plan *plan)
     return a->redundancy > 1;
 }
 
-/* Checks codecs of differences: the receiver must add every difference exactly once, and must know
- * whose it is. */
+/* Refuses a codec of differences (`difference`) where the receiver does not add every difference
+ * exactly once, or does not know whose it is. */
 static void check_difference(ps_check *check, const char *field, const ps_plan *plan,
                              const ps_codec_choice *up)
 {

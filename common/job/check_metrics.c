@@ -24,7 +24,7 @@ static void add_default(Psgd__V1__JobSpec *spec, const char *name)
     spec->n_metrics = 1;
 }
 
-/* Checks that the metric was not named before. */
+/* Returns whether the job has not named the metric before; else reports an error. */
 static bool is_new(ps_check *check, const char *field, const ps_plan *plan, const ps_metric *metric)
 {
     for (size_t i = 0; i < plan->metric_count; i++) {

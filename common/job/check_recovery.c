@@ -11,7 +11,8 @@ bool ps_loss_restarts(Psgd__V1__LossAction action)
            action == PSGD__V1__LOSS_ACTION__LOSS_ACTION_REPEAT;
 }
 
-/* Completes and checks what a loss does: by default under bsp REPEAT. */
+/* Checks *action, what the job does after a loss. If it is not given, sets REPEAT under
+ * deterministic policies (bsp), else RESTART. */
 static void check_action(ps_check *check, const ps_plan *plan, const char *field,
                          Psgd__V1__LossAction *action)
 {

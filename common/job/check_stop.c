@@ -45,7 +45,8 @@ void ps_check_bounds(ps_check *check, ps_plan *plan)
     }
 }
 
-/* Appends the names that a metric may have, and collects them for comparison. */
+/* Appends to `text` the names that stop_at.metric may have, and writes them to `names`. Returns
+ * their number. */
 static size_t list_names(const ps_plan *plan, ps_strbuf *text, const char **names)
 {
     size_t count = 0;

@@ -16,7 +16,8 @@
 #include <stdlib.h>
 
 /* Applies the preset to the spec and makes the conf of its data set. Returns false if the conf is
- * wrong, or if its source finds nothing out from the files. */
+ * wrong, or if its source has no function `look`, which learns limits and numbers from the files.
+ */
 static bool resolve(Psgd__V1__JobSpec *spec, ps_data_conf *conf)
 {
     ps_check check = {.count = 0};

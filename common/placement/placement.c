@@ -96,7 +96,8 @@ static void list_owned(ps_placement *placement, uint32_t server, const uint32_t 
     }
 }
 
-/* Deals the shards of server `from` to the threads of `server`, whose parts begin at `first`. */
+/* Deals the shards of server `from` to `threads` parts, of which the first is number `first`.
+ * Writes the part of each shard to part_of_shard and of each slice to part_of. */
 static void deal_to_threads(ps_placement *placement, uint32_t from, uint32_t first,
                             uint32_t threads, uint32_t *part_of_shard, uint32_t *part_of)
 {

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <time.h>
 
-/* Seen by the Lua library. */
+/* Makes a function visible to the Lua library, which then calls it instead of libc's. */
 #define INSTEAD __attribute__((visibility("default")))
 
 INSTEAD double pow(double x, double y);

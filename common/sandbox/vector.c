@@ -134,7 +134,8 @@ static int unary(lua_State *lua, unary_fn *fn)
     return 1;
 }
 
-/* The two loops of an operation of a and b. */
+/* Defines the loops of an operation on elements a and b: for two vectors, and for a vector and a
+ * number. */
 #define BINARY(name, expression)                                                                   \
     PS_CLONES(name##_loop, (x, y, z, n), const float *restrict x, const float *restrict y,         \
               float *restrict z, size_t n)                                                         \
@@ -163,7 +164,7 @@ static int unary(lua_State *lua, unary_fn *fn)
         name##_number_loop(x, b, z, n);                                                            \
     }
 
-/* The loop of an operation of a. */
+/* Defines the loop of an operation on each element a of a vector. */
 #define UNARY(name, expression)                                                                    \
     PS_CLONES(name##_loop, (x, z, n), const float *restrict x, float *restrict z, size_t n)        \
     {                                                                                              \
@@ -456,7 +457,7 @@ static int vec_of(lua_State *lua)
     return 1;
 }
 
-/* Draws uniform over (0, 1), with 16 bits: those with which codecs round. */
+/* Pushes n draws, uniform over (0, 1) with 16 bits: the same with which built-in codecs round. */
 static int vec_draw(lua_State *lua)
 {
     uint32_t key = ps_key32((uint64_t)luaL_checkinteger(lua, 1));
@@ -469,7 +470,7 @@ static int vec_draw(lua_State *lua)
     return 1;
 }
 
-/* Draws from the normal distribution. */
+/* Pushes n draws from the standard normal distribution. */
 static int vec_normal(lua_State *lua)
 {
     uint64_t key = (uint64_t)luaL_checkinteger(lua, 1);

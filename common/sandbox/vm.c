@@ -68,7 +68,8 @@ static void count_down(lua_State *lua, lua_Debug *at)
     vm.instructions -= HOOK_EVERY;
 }
 
-/* Ends the process: an error outside of a protected call, which does not happen. */
+/* Ends the process. Lua calls it for an error outside of a protected call, which does not happen.
+ */
 static int panic(lua_State *lua)
 {
     (void)lua;
@@ -214,7 +215,7 @@ static const ps_writer *push_arguments(lua_State *lua, ps_sandbox_value *place)
     ps_writer *writer = NULL;
 
     if (vm.repeat >= PS_SANDBOX_TOGETHER ||
-        count > PS_SANDBOX_ARGUMENTS / (vm.repeat + 1)) { /* the service is trusted, see above */
+        count > PS_SANDBOX_ARGUMENTS / (vm.repeat + 1)) { /* only by a mistake of the service */
         luaL_error(lua, "too many arguments");
     }
     for (uint32_t i = 0; i < count; i++) {

@@ -107,7 +107,8 @@ static void sink(merging *m, uint32_t i)
     }
 }
 
-/* Moves the partition of the least key to its next record. */
+/* Moves the first partition of the heap to its next record, or removes it if it has none left, and
+ * restores the heap. */
 static ps_status advance(merging *m)
 {
     part_file *p = &m->parts[m->heap[0]];

@@ -54,7 +54,7 @@ static ps_script *find(uint64_t id)
     return s;
 }
 
-/* Fills in the table of the script's kind. */
+/* Fills in s's plugin: the table of functions of its kind, such as codec or metric. */
 static void make_plugin(ps_script *s)
 {
     static const ps_param warmups[] = {PS_WARMUP_PARAM_LINES};

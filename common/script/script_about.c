@@ -24,7 +24,8 @@ const char *ps_script_trait_name(uint32_t trait)
     }
 }
 
-/* Reads a number from the start of *at, up to a blank. */
+/* Reads the number before the next blank, and moves *at behind the blank. Returns false if there is
+ * no finite number. */
 static bool read_real(char **at, double *x)
 {
     char *end;
@@ -37,7 +38,8 @@ static bool read_real(char **at, double *x)
     return true;
 }
 
-/* Copies a word up to a blank. */
+/* Copies the word before the next blank, and moves *at behind the blank. Returns false if there is
+ * no such word or it is too long. */
 static bool read_word(char **at, char word[PS_SCRIPT_NAME])
 {
     size_t n = strcspn(*at, " ");

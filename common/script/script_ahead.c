@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* The calls of a thread. */
+/* The calls that a thread has added, to be run together, and their results. */
 typedef struct ahead {
     ps_script *script;   /* NULL: no call was added */
     ps_sandbox *sandbox; /* results stand in its memory until they are taken */

@@ -232,7 +232,8 @@ static const uint8_t *take_encoding(ps_state_in *in, ps_encoding *head, size_t *
     return bytes;
 }
 
-/* Reads the encoding of the weights, or of the change, of this version. */
+/* Reads a snapshot: the encoding of the weights of `version` or, if the store broadcasts, of the
+ * change that led to them. */
 static void take_snap(ps_store *store, const shard_slice *slice, shard_snap *snap, uint64_t version,
                       ps_state_in *in)
 {

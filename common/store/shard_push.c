@@ -51,7 +51,8 @@ static ps_store_outcome take(ps_store *store, uint32_t s, uint32_t worker, uint3
     return outcome;
 }
 
-/* Counts a contribution of `came` bytes that was checked, and takes it unless it is in already. */
+/* Counts a checked contribution of `came` bytes. Gives it to take() unless the slice has it
+ * already; then counts a duplicate. */
 static ps_store_outcome accept(ps_store *store, uint32_t s, uint32_t worker, uint32_t k,
                                uint64_t clock, bool is_in, size_t came,
                                const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len)

@@ -16,7 +16,7 @@ static float *zeros(size_t n)
     return x;
 }
 
-/* Returns a home for a buffer of each dense slice. */
+/* Returns one block of memory in which the buffers of all dense slices are created. */
 static ps_buf *create_home(const ps_store_slice *slices, uint32_t count)
 {
     size_t bytes = 0;

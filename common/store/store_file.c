@@ -205,7 +205,7 @@ static ps_status take_shard(ps_store *store, uint32_t kind, uint32_t shard, ps_s
     return ps_state_done(in);
 }
 
-/* Reads the sections after the first one, to the last one. */
+/* Reads the sections of virtual shards, which follow the head, up to the end of the file. */
 static ps_status take_shards(ps_store *store, ps_state_in *in)
 {
     uint32_t kind, index;

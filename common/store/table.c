@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* what a table draws: initial values, and admission by probability */
+/* Purposes for which a table draws, as parts of keys: initial values, admission by probability. */
 enum { DRAWS_VALUES, DRAWS_ADMISSION };
 
 ps_table_conf ps_table_conf_default(uint32_t width, const ps_optim *optim)
@@ -248,7 +248,8 @@ static void show_row(ps_table *t, table_row *row, const ps_table_push *push, siz
     row->changed = t->save;
 }
 
-/* Steps a row on the gradient g. */
+/* Steps a row on the gradient g, by the push's descent or the table's own rule. push->scale scales
+ * the step and not the gradient. */
 static void step_row(const ps_table *t, table_row *row, const ps_table_push *push, const float *g)
 {
     const ps_table_conf *conf = &t->conf;

@@ -28,7 +28,7 @@ static const struct {
 #undef KIND
 };
 
-/* An end of an arrow. */
+/* A point of an arrow: its step, part and time. */
 typedef struct arrow_end {
     uint64_t step; /* 0: none */
     uint32_t part;

@@ -33,7 +33,8 @@ void ps_batch_rows_fini(ps_batch_rows *b)
     free(b->rows);
 }
 
-/* Returns where in x occurrence i is. */
+/* Returns the index in x of id number i of the batch, counted over its samples. The ids of a sample
+ * are its last features. */
 static size_t at_of(const ps_batch_rows *b, size_t i)
 {
     const ps_data_facts *facts = &b->plan->facts;

@@ -190,7 +190,7 @@ static bool is_over(const ps_gate *gate, const ps_gate_want *w)
     return is_there(gate, w) || gate->stopped || !ps_is_ok(&gate->failure);
 }
 
-/* Spins without the mutex until a nudge after `seen` or until the time has come. */
+/* Spins without the mutex until a nudge has come since the count `seen`, at most until until_us. */
 static void spin(ps_gate *gate, uint64_t seen, int64_t until_us)
 {
     while (atomic_load_explicit(&gate->nudges, memory_order_acquire) == seen &&

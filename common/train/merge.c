@@ -107,7 +107,7 @@ bool ps_merge_may_overtake(const ps_plan *plan)
 
 /* ---- Tables ---- */
 
-/* Which part has which rows. */
+/* How the rows of tables are spread over the parts of servers. */
 typedef struct rows_place {
     uint32_t (*part_of)(const ps_plan *plan, const ps_placement *placement, uint32_t table,
                         uint64_t key);

@@ -293,8 +293,8 @@ bool ps_trainer_is_finite(ps_trainer *t, uint64_t step, double loss, size_t n)
     return false;
 }
 
-/* Returns the indices of the samples of a block: the block with this number among those that this
- * worker trains on in the epoch. */
+/* Returns the indices of the samples of a block. `number` counts the blocks that this worker trains
+ * on in the epoch, from 0. */
 static const uint32_t *index_of(const ps_trainer *t, uint64_t number)
 {
     const ps_assignment *a = t->plan->assignment;

@@ -59,7 +59,8 @@ static ps_status too_late(const foreign_step *s)
     return why;
 }
 
-/* Takes the mean loss of the samples. Not finite: the model has diverged. */
+/* Notes the mean loss that the program has sent for the step. Fails if it has sent one before.
+ * Fails the gate if the loss is not finite: the model has diverged. */
 static ps_status take_loss(foreign_step *s, double loss)
 {
     ps_trainer *t = s->t;

@@ -21,7 +21,7 @@
 
 enum { IS_PARKED = 1, OWES_EVALUATION = 2, IS_EVALUATED = 4, ALL_BITS = 7 };
 
-/* Visits the members of the entry, in the order of the file. */
+/* Calls fn for each member of the entry that the file has, in the order of the file. */
 static void each_of_entry(ps_round_entry *e, trainer_member_fn *fn, void *arg)
 {
     fn(arg, &e->round, sizeof e->round);

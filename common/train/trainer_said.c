@@ -27,7 +27,7 @@ static void put_head(ps_strbuf *to, uint32_t kind, size_t len)
     ps_strbuf_append(to, head, sizeof head);
 }
 
-/* Visits the members of a record of a step. */
+/* Calls fn for each member of the record of a step, in its order. */
 static void each_of_step(ps_train_row *row, double *values, size_t count, trainer_member_fn *fn,
                          void *arg)
 {
@@ -35,7 +35,7 @@ static void each_of_step(ps_train_row *row, double *values, size_t count, traine
     fn(arg, values, count * sizeof *values);
 }
 
-/* Visits the members of a record of an evaluation. */
+/* Calls fn for each member of the record of an evaluation, in its order. */
 static void each_of_evaluation(ps_eval_row *row, double *values, size_t count,
                                trainer_member_fn *fn, void *arg)
 {
@@ -136,7 +136,7 @@ void ps_trainer_said_evaluation(ps_trainer *t, const ps_eval_row *row)
 
 /* ---- Going on ---- */
 
-/* A reader of records. */
+/* Reads the records of a rank one after the other. */
 typedef struct records {
     const uint8_t *at, *end;
     uint32_t kind;

@@ -52,8 +52,9 @@ static void turn_rows(ps_trainer *t, uint32_t v, const uint32_t *ids, size_t cou
     }
 }
 
-/* Replaces gradients by increments if this worker runs the optimizer. State has a decrement instead
- * of a gradient already. */
+/* Replaces the gradients of these variables by increments of the job's optimizer. Called if workers
+ * and not servers run it. Leaves out state of layers: layers compute decrements of it themselves.
+ */
 void ps_trainer_turn_to_increments(ps_trainer *t, uint32_t first_variable, uint32_t count)
 {
     const ps_plan *plan = t->plan;

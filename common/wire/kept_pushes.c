@@ -348,7 +348,7 @@ ps_status ps_kept_pushes_write(const ps_kept_pushes *kept, const ps_placement *p
     return ps_state_out_end(&out);
 }
 
-/* Writes the slices of a push, each on its own. */
+/* What put_single needs to write a slice of a push as a push of its own. */
 typedef struct splitting {
     ps_state_out *out;
     uint32_t block;
@@ -460,7 +460,7 @@ uint64_t ps_kept_file_bytes(size_t bytes_max)
 
 /* ---- Reading ---- */
 
-/* Goes to the next section, or to the end. */
+/* Reads the head of the next section, which is a clock of contributions, or notes the end. */
 static ps_status next(ps_kept_file *file)
 {
     uint64_t before = file->clock;
@@ -517,7 +517,7 @@ ps_status ps_kept_file_open(ps_kept_file *file, const ps_plan *plan, uint32_t ra
     return ps_is_ok(&st) ? next(file) : st;
 }
 
-/* A push on its way to a store. */
+/* What push_one needs to push a slice to a store. */
 typedef struct pushing {
     const ps_kept_file *file;
     uint32_t contributor;

@@ -144,7 +144,7 @@ size_t ps_matrix_write(const ps_plan *plan, const ps_placement *placement, uint3
 
 /* ---- Slices on their own ---- */
 
-/* Returns the matrix of which one part has only this slice. */
+/* Returns the matrix of the slice's variable for a part that has no other slice of it. */
 static matrix single_of(const ps_plan *plan, uint32_t slice)
 {
     uint32_t variable = plan->layout.slices[slice].variable;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* small, so that encoded bytes are still in the cache when they are decoded */
+/* Bytes of a message: few, so that encoded bytes are still in the cache when they are decoded. */
 enum { MESSAGE_BYTES = 128 << 10 };
 
 /* Both ends of a stream. Freed when the client's end is over and no call is in progress. */

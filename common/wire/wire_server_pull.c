@@ -226,7 +226,7 @@ static void on_message(void *arg, const ProtobufCMessage *message, const ps_inco
     if (w->is_reading) {
         ps_link_read(w->pull);
     }
-    /* with this policy a request can close a sum for which others wait */
+    /* Under such a policy a request can close a sum, for whose weights other workers wait. */
     if (s->plan->policy->leaves_behind) {
         w->has_news = true;
         ps_wire_server_tell(w);

@@ -18,8 +18,9 @@ typedef struct contribution {
     bool are_finite; /* the values of the slice in hand were checked and are finite */
 } contribution;
 
-/* Notes what a part did with a slice or rows. Under a deterministic policy pulls can go on only
- * after a step; under other policies any contribution may let them go on. */
+/* Notes, after a part has got a slice or rows, whether pulls may go on now and whether the part has
+ * the whole contribution. Under a deterministic policy pulls go on only after a step; under other
+ * policies any contribution may let them go on. */
 static void note(const contribution *c, const ps_wire_part *part, uint64_t steps)
 {
     wire_worker *w = c->w;
@@ -48,7 +49,8 @@ static ps_status take_slice(void *arg, const Psgd__V1__Encoding *head, const uin
     return st;
 }
 
-/* Returns the bytes of a slice. */
+/* Returns the bytes of the slice at offset `at` of the payload; NULL: it has none. Sets
+ * c->are_finite if all values were found to be finite while they were copied. */
 static const uint8_t *view_slice(contribution *c, const Psgd__V1__Encoding *head,
                                  const ps_incoming *payload, size_t at)
 {
