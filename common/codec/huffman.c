@@ -11,9 +11,9 @@ enum { TABLE = 1 << PS_HUFFMAN_BITS };
 
 /* ---- Lengths ---- */
 
-/* Joins the two lightest trees without a parent until one tree is left. Inner nodes are made in
- * ascending weight, so the lightest is at the front of one of two queues: the symbols by
- * weight, and the inner nodes in the order of their making. */
+/* A Huffman tree that is being built: the two lightest trees without a parent are joined until one
+ * is left. Inner nodes are made in ascending weight, so the lightest is at the front of one of two
+ * queues: the symbols by weight, and the inner nodes in the order of their making. */
 typedef struct tree {
     unsigned count; /* number of symbols that occur */
     uint8_t symbol[PS_HUFFMAN_SYMBOLS];

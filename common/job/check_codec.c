@@ -299,9 +299,10 @@ static void spare_state(ps_codec_choice *choice)
     }
 }
 
-/* Returns whether a sparse variable travels as rows by id. It does not if all its values are summed
- * or kept somewhere, nor in a mesh, whose workers send complete sums. If the job sets numbers of
- * the codec, one of them must ask for rows. */
+/* Returns whether a sparse variable travels as rows by id. It does not where all its values are
+ * needed: in a mesh, under updates with local steps, broadcasts or delay correction, and with
+ * codecs that keep state or are summed undecoded. A codec other than plain f32 must be set to send
+ * rows of the variable's width. */
 static bool goes_by_id(const ps_plan *plan, uint32_t v)
 {
     const ps_variable *var = &plan->layout.variables[v];

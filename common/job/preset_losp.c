@@ -2,8 +2,8 @@
 /* preset_losp.c - the algorithms of JSAC2020 (Wang et al., LOSP, IEEE JSAC 39(8), 2021) and of
  * its companion for OSP (ICPP 2019). Their ssp and bsp are among our own.
  *
- * Rates are for two passes over a small set; the older system's was sgd 0.0004, for a
- * hundred.
+ * Rates are for two passes over a small set; the older system used sgd with rate 0.0004 for a
+ * hundred passes.
  */
 #include "common/job/preset_impl.h"
 

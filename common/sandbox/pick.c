@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pick.c - positions and codes in Lua: which values of a slice are sent, and small numbers that
- * stand for values. By the loops of the built-in codecs, so a codec in Lua gives the values of a
- * built-in one. */
+ * stand for values. Uses the loops of the built-in codecs, so a codec in Lua can give the same
+ * values as a built-in one. */
 #include "common/base/clones.h"
 #include "common/codec/codec_type.h"
 #include "common/codec/finite.h"

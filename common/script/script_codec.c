@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* script_codec.c - a codec of a script: its table, and the calls behind it.
  *
- * An encoding says the script's number and is what the script wrote. A failure gives an encoding of
- * zeros; the script keeps the failure, with which whoever encodes ends its job (ps_script_failure).
+ * The head of an encoding has the number of the script, the payload is what the script wrote. If
+ * the script fails, the encoding means zeros. The script keeps the failure; the process that
+ * encodes finds it there (ps_script_failure) and ends its job with it.
  */
 #include "common/codec/codec.h"
 #include "common/script/script_impl.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* script_number.c - functions of a script that return a number. A script is a pure function, so
- * each thread remembers the last call, with which a policy or schedule is asked for one slice after
- * the other. */
+ * each thread remembers its last call and the result: a policy or schedule is asked the same for
+ * one slice after the other. */
 #include "common/script/script_impl.h"
 
 #include <string.h>

@@ -7,10 +7,10 @@
  * come again, so it needs no earlier state of the optimizer; only its earlier weights are given
  * once more.
  *
- * A slice keeps them without a copy. It has two buffers: the weights, and another one. A step writes
- * the new weights to the other buffer, and the two change places. Until the step the other buffer
- * is the memory of the open sum. So the earlier weights go with the first contribution to the next
- * clock, which no worker makes before all slices have been stepped.
+ * A slice keeps them without a copy. It has two buffers: the weights, and another one. A step
+ * writes the new weights to the other buffer, and the two change places. Until the step the other
+ * buffer is the memory of the open sum. So the first contribution to the next clock overwrites the
+ * earlier weights; no worker makes one before all slices have been stepped.
  */
 #include "common/store/store_impl.h"
 

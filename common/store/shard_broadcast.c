@@ -2,8 +2,8 @@
 /* shard_broadcast.c - encodes the change of a step once, for the store itself and for all
  * workers.
  *
- * A slice keeps the change of its last step. A worker that has the version before gets the
- * change. A worker that has not, or that reports another checksum, gets the weights as float32.
+ * A slice keeps the change of its last step. A worker that has the previous version gets the
+ * change. A worker with another version, or with another checksum, gets the weights as float32.
  * The checksum of the weights accompanies either.
  */
 #include "common/store/store_impl.h"

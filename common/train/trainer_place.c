@@ -2,10 +2,11 @@
 /* trainer_place.c - where a rank is that is not at the beginning of a clock.
  *
  * When servers are lost, ranks are parked: each stands still at its first wait that lasts. It has
- * made all of its contributions to the clocks before t->clock then, and none to t->clock. A rank of
- * an update that is overlapped may have taken the steps of that round. The servers give their state
- * at t->clock, or at the clock before or two before. So a rank has with it what it contributed to
- * these, and sends it again; to compute it again it would need its state from before.
+ * made all of its contributions to the clocks before t->clock then, and none to t->clock. With an
+ * overlapped update the rank may have taken the local steps of that round. The servers give their
+ * state at t->clock, or at the clock before or two before. So the file of a rank has its
+ * contributions to these clocks, and the rank sends them again; to compute them again it would need
+ * its state from before.
  *
  * The section, kind 6 of a rank's file:
  *   u32 bits (below); u32 epoch of the evaluation that is owed; u32 local steps of the round that

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trainer_said.c - what a rank without state of its own says with its contributions, so that its
- * reports are whole wherever the rank goes on (exchange.h): with each contribution the row of its
- * step, with the next one an evaluation, and first of all the reports that it began with.
+/* trainer_said.c - the records that a rank without state of its own sends to servers with its
+ * contributions, so that its reports are whole wherever the rank goes on (exchange.h): with each
+ * contribution the row of its step, with the next one an evaluation, and with the first one the
+ * reports that the rank began with.
  *
  * Records one after the other: u32 kind, u32 bytes, the bytes.
  *   kind 1  a piece of the reports as ps_trainer_copy_reports gives them
