@@ -33,7 +33,7 @@ struct ps_sandbox {
     pid_t pid;
     int64_t used_us; /* total time of all calls; the process has used no more processor time */
     bool is_over;
-    int status; /* of waitpid, if it is over */
+    int status; /* how the process ended, from waitpid; valid if is_over */
     atomic_bool is_stopped;
 };
 

@@ -135,7 +135,8 @@ typedef struct answer_piece {
     const ps_encoding *head;
 } answer_piece;
 
-/* Returns these weights of the slice themselves, for a codec that sends float32. */
+/* Returns the slice's weights themselves as an answer, without a copy. For codecs that send
+ * float32. */
 static answer_piece share(shard_slice *slice, ps_buf *weights)
 {
     const ps_store_slice *conf = &slice->conf;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shard_step.c - updates of a slice: by one contribution, or by a sum that closes. */
+/* shard_step.c - steps of a slice: on one contribution, or on a sum when it closes. */
 #include "common/store/store_impl.h"
 
 #include "common/trace/trace.h"

@@ -152,7 +152,7 @@ static void end_client(direct_pair *p, const ps_error *error)
 
 static void server_finish(ps_wire_link *link)
 {
-    (void)link; /* the client ends the stream itself */
+    (void)link; /* nothing to do: in one process the client ends the stream */
 }
 
 static void server_refuse(ps_wire_link *link, const char *reason, ps_status why)

@@ -258,7 +258,8 @@ static bool is_all_in(wire_worker *w, uint64_t clock)
     return is;
 }
 
-/* Begins the slice of the wait for the workers whose contributions are missing. */
+/* Begins to trace the wait for the contributions that the next step lacks, and notes from which
+ * ranks. Does nothing after the last step or if the job is not traced. */
 static void begin_wait(ps_wire_server *s)
 {
     const ps_store *store = s->parts->part[0].store;
