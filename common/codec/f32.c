@@ -33,7 +33,7 @@ static size_t f32_encode(const ps_params *params, uint64_t key, const float *x, 
     psgd__v1__f32__init(&head->u.f32);
     head->msg.codec_case = PSGD__V1__ENCODING__CODEC_F32;
     head->msg.f32 = &head->u.f32;
-    if (n > 0) { /* of no values, x may be NULL */
+    if (n > 0) { /* x may be NULL if n is 0 */
         memcpy(out, x, n * sizeof *x);
     }
     return n * sizeof *x;

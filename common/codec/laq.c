@@ -75,7 +75,7 @@ static void weigh(const float *x, float inverse, float *v, bool is_new, float *d
         float m = fabsf(x[i]) * inverse;
 
         if (v != NULL) {
-            /* v is of x unscaled; squares that underflow get no weight. */
+            /* v is a mean of squares of x, not scaled; squares that underflow get no weight. */
             v[i] = is_new ? keep * v[i] + (1.0f - keep) * fminf(x[i] * x[i], 0x1p100f) : v[i];
             m = sqrtf(v[i]) * inverse;
         }

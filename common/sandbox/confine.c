@@ -46,7 +46,7 @@ static bool drop_capabilities(void)
     if (syscall(SYS_capget, &head, has) != 0) {
         return false;
     }
-    /* services under systemd have none, and may not call capset */
+    /* Services under systemd have no capabilities, and their own filter may forbid capset. */
     return memcmp(has, none, sizeof has) == 0 || syscall(SYS_capset, &head, none) == 0;
 }
 

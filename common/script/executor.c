@@ -30,7 +30,8 @@ static ps_status of_code(ps_executor *x, ps_status st, const char *function)
     return st;
 }
 
-/* Puts a new sandbox in place of the one that is there. */
+/* Starts a sandbox, loads the code into it, and puts it in place of the present one, which it ends.
+ * If the executor was stopped meanwhile, stops the new one too. */
 static ps_status start_sandbox(ps_executor *x)
 {
     ps_sandbox *sandbox = NULL, *before = x->sandbox;

@@ -137,7 +137,8 @@ static void take_owed(const store_rows *r, uint32_t worker, bool is_first)
     }
 }
 
-/* Lists the answer's rows of a table as the keys that are given next. */
+/* Writes the keys of the table's rows in the worker's answer to its pull->keys: these rows are
+ * given next. */
 static void list(const store_rows *r, uint32_t worker, uint32_t table)
 {
     store_rows_pull *pull = &r->pulls[worker];

@@ -48,7 +48,8 @@ static void each_run(const ps_trainer *t, const ps_variable *var, bool with_weig
     }
 }
 
-/* Returns the rows of a sparse variable whose touches are tracked; 0: they are not. */
+/* Returns the number of rows of variable v if it is sparse and their touches are tracked, else 0.
+ */
 static size_t tracked_rows(const ps_trainer *t, uint32_t v)
 {
     return t->rounds.touched != NULL && t->rounds.touched[v] != NULL

@@ -229,8 +229,9 @@ void ps_kept_pushes_say(ps_kept_pushes *kept, const uint8_t *bytes, size_t len, 
     ps_rank_reports_take(&kept->said, 0, kept->clock, bytes, len, is_partial);
 }
 
-/* Keeps nothing any more if checkpoint after checkpoint is older than the oldest contribution that
- * there is room for. */
+/* Ends the keeping of contributions, and frees the ring, if SHORT_MAX checkpoints in a row were
+ * older than the oldest kept contribution: the ring is too small for a replay to begin at a
+ * checkpoint. */
 static void look_back(ps_kept_pushes *kept, uint64_t clock)
 {
     kept->short_of = clock_at(kept, 0)->clock <= clock ? 0 : kept->short_of + 1;
@@ -376,7 +377,8 @@ static ps_status put_single(void *arg, const Psgd__V1__Encoding *head, const uin
     return x->out->status;
 }
 
-/* Writes the push at `at`, of a variable that is sent whole, as its slices. */
+/* Writes the push that begins at byte `from`, of a variable that is sent whole, as one push for
+ * each of its slices. */
 static void split_push(const ps_kept_pushes *kept, const ps_placement *placement, uint64_t from,
                        splitting *x)
 {
