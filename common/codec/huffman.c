@@ -239,8 +239,8 @@ static void fill_table(const uint8_t *lengths, unsigned symbols, entry *table)
  * the first one lowest; above them how many, and the length of their codes together. */
 enum { RUN_MOST = 3, RUN_COUNT = 24, RUN_LENGTH = 28 };
 
-/* Puts symbols in front of the one that follows them, if that is within the table's bits. Without a
- * branch: which ones fit is as random as the codes. */
+/* Appends a symbol to a run, if its code still fits into the table's bits. Does so without a
+ * branch: whether a code fits is as random as the codes. */
 static uint32_t join(uint32_t run, entry next)
 {
     unsigned count = run >> RUN_COUNT & 15, length = run >> RUN_LENGTH;

@@ -57,7 +57,7 @@ static bool half_async_closes(const ps_params *params, const ps_clocks *c, float
 {
     uint32_t merge = (uint32_t)params->v[MERGE];
 
-    (void)scale; /* a sum and not a mean: each contribution weighs as it would alone */
+    (void)scale; /* stays 1: the step takes the sum of contributions, not their mean */
     return c->in > 0 && (c->in >= c->live || (merge > 0 && c->in >= merge) ||
                          c->now_us >= half_async_closes_at(params, c));
 }

@@ -10,8 +10,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Fills in the update's own rule if the choice names none, and the numbers that the choice leaves
- * out. */
+/* Fills in the update's own rule if the choice names none, and that rule's numbers that the choice
+ * leaves out. Leaves a choice of another rule as it is. */
 static void underlay_rule(Psgd__V1__Choice *choice, const ps_local_rule *rule)
 {
     if (choice->name[0] != '\0' && strcmp(choice->name, rule->name) != 0) {

@@ -54,7 +54,8 @@ static ps_scalar_value scalar_at(lua_State *lua, int index, const char *what)
     return x;
 }
 
-/* Reads the key at `index`. A number that is an integer is one, as in tables of Lua. */
+/* Reads the key at `index`. A number with an integral value becomes an integer, as in Lua's tables.
+ */
 static ps_scalar_value key_at(lua_State *lua, int index)
 {
     ps_scalar_value x = {.kind = PS_RECORD_INTEGER};

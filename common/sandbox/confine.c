@@ -77,7 +77,7 @@ static bool install(void)
          allow_if(filter, SCMP_SYS(futex), 1, FUTEX_WAKE) &&
          allow_if(filter, SCMP_SYS(setitimer), 0, ITIMER_REAL) &&
          allow_if(filter, SCMP_SYS(mremap), 3, MREMAP_MAYMOVE);
-    /* memory of one's own that cannot be executed; without mprotect it never can be */
+    /* Private memory that cannot be executed. mprotect, which could change that, is not allowed. */
     ok = ok && seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 2,
                                 SCMP_A2(SCMP_CMP_EQ, PROT_READ | PROT_WRITE),
                                 SCMP_A3(SCMP_CMP_EQ, MAP_PRIVATE | MAP_ANONYMOUS)) == 0;

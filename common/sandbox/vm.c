@@ -224,7 +224,7 @@ static const ps_writer *push_arguments(lua_State *lua, ps_sandbox_value *place)
         if (v->kind == PS_SANDBOX_WRITER) {
             writer = ps_writer_new(lua, put(lua, v->count, place), v->count);
             lua_pushvalue(lua, -1);
-            lua_setfield(lua, LUA_REGISTRYINDEX, "this writer"); /* keeps it from the collector */
+            lua_setfield(lua, LUA_REGISTRYINDEX, "this writer"); /* so that it is not collected */
         } else {
             push_argument(lua, v);
         }
@@ -319,7 +319,7 @@ static bool begin(void)
     vm.lua = lua_newstate(allocate, NULL);
     if (vm.lua != NULL) {
         lua_atpanic(vm.lua, panic);
-        lua_gc(vm.lua, LUA_GCSTOP); /* between calls instead; within one only if memory runs out */
+        lua_gc(vm.lua, LUA_GCSTOP); /* garbage is collected between calls, or if memory runs out */
     }
     return vm.lua != NULL;
 }

@@ -74,7 +74,9 @@ static void put_name(part_writer *w, const char *what, uint32_t thread, const ch
     ps_strbuf_puts(&w->text, "}}\n");
 }
 
-/* Writes an end of the arrow of `rank`: 's' begins it, 't' is on its way, 'f' ends it. */
+/* Writes a point of the arrow of `rank`: 's' where it begins, 't' where it passes, 'f' where it
+ * ends.
+ */
 static void put_arrow(part_writer *w, char phase, uint32_t rank, const arrow_end *end)
 {
     ps_strbuf_printf(

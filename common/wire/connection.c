@@ -125,7 +125,8 @@ void ps_connection_open(ps_connection *conn)
     if (conn->x->lacks_weights) {
         ps_connection_request_slices(conn, conn->x->begins_at);
     } else if (conn->x->asks_early && !ps_connection_repeats(conn->x, conn->x->begins_at)) {
-        /* The worker has the weights of begins_at, from the packages or its saved rank. */
+        /* The worker has the weights of begins_at already, from its packages or saved rank, so it
+         * requests those of the next clock. */
         ps_connection_request_slices(conn, conn->x->begins_at + 1);
     }
 }

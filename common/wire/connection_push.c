@@ -126,7 +126,7 @@ void ps_connection_encoded(ps_connection *conn, connection_message *m, size_t by
     m->encoded->len += bytes;
 }
 
-/* Appends a slice that was encoded before this attempt to the message. */
+/* Appends to the message the slice at `position`, which was encoded before this attempt. */
 static void put_slice_again(ps_connection *conn, connection_message *m, uint32_t position)
 {
     const connection_exchange *x = conn->x;

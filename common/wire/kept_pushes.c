@@ -95,7 +95,7 @@ void ps_kept_pushes_destroy(ps_kept_pushes *kept)
     free(kept);
 }
 
-/* Returns the clock at `place` from the oldest one on. */
+/* Returns the kept clock number `place`; 0 is the oldest one. */
 static kept_clock *clock_at(const ps_kept_pushes *kept, size_t place)
 {
     return &kept->clocks[(kept->first + place) % kept->cap];

@@ -60,8 +60,8 @@ static ps_wire_client *of(ps_exchange *exchange)
     return PS_CONTAINER_OF(exchange, ps_wire_client, base.exchange);
 }
 
-/* Posts `over`, which frees the client, once it is stopping, all streams have ended and no `kick`
- * is under way. */
+/* Posts `over`, which frees the client, if the client is stopping, all its streams have ended and
+ * no `kick` is under way. */
 static void post_if_over(ps_wire_client *x)
 {
     bool kicked;

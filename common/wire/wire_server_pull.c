@@ -98,8 +98,8 @@ static bool may_ask_ahead(const wire_worker *w)
            (plan->table_count > 0 && !ps_merge_rows_are_followed(plan));
 }
 
-/* Sends the answer and drops the references that it has. With the last answer to a request it reads
- * the next request. */
+/* Sends the answer and drops its references to buffers. If it is the last answer to a request, also
+ * begins to read the next request. */
 static void send_answer(wire_worker *w, wire_answer *a)
 {
     bool is_shared = w->server->parts->is_shared;

@@ -175,7 +175,8 @@ static ps_refusal take(wire_worker *w, const Psgd__V1__PushGradientRequest *req,
     return r;
 }
 
-/* Returns whether the fault for tests loses this acknowledgement. */
+/* Returns whether to lose this acknowledgement, as a fault for tests: every drop_ack-th one is
+ * lost, but not the same one twice. */
 static bool is_dropped(wire_worker *w, uint64_t clock, uint32_t block)
 {
     ps_wire_server *s = w->server;
