@@ -6,7 +6,6 @@
 #include "clients/psgd/show.h"
 #include "clients/psgd/text_table.h"
 
-#include "common/base/files.h"
 #include "common/base/xalloc.h"
 #include "common/explain/explain_answer.h"
 #include "common/explain/explain_ranks.h"
@@ -15,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CELL_BYTES = 64, RECORD_US = 60 * 1000 * 1000, SUMMARY_MAX = 16 << 20 };
+enum { CELL_BYTES = 64, RECORD_US = 60 * 1000 * 1000 };
 
 typedef struct explaining {
     int64_t for_us;
@@ -151,31 +150,11 @@ static void show(explaining *x, const Psgd__V1__ExplainJobResponse *said)
 
 /* --- a folder --------------------------------------------------------------------------- */
 
-static ps_status read_folder(const char *folder, ps_explain_rank *ranks, size_t *n)
-{
-    char path[PS_PLOT_READ_PATH_BYTES], *text = NULL;
-    ps_status st = ps_path_join(path, sizeof path, folder, "summary.json");
-    json_t *summary = NULL;
-    size_t bytes = 0;
-
-    *n = 0;
-    if (ps_is_ok(&st)) {
-        st = ps_file_read(path, SUMMARY_MAX, &text, &bytes);
-    }
-    if (ps_is_ok(&st)) {
-        summary = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
-        st = ps_explain_ranks_read(summary, ranks, n);
-    }
-    json_decref(summary);
-    free(text);
-    return st;
-}
-
 static void explain_folder(explaining *x)
 {
     ps_explain_rank *ranks = ps_xcalloc(PS_EXPLAIN_RANKS_MAX, sizeof *ranks);
     ps_explained all = {.ranks = ranks};
-    ps_status st = read_folder(ps_cli_job(x->cli), ranks, &all.n);
+    ps_status st = ps_explain_ranks_read_folder(ps_cli_job(x->cli), ranks, &all.n);
 
     if (ps_is_ok(&st)) {
         Psgd__V1__ExplainJobResponse *said;

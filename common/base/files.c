@@ -142,6 +142,13 @@ static char *temporary_name(const char *path)
     return ps_strbuf_take(&name);
 }
 
+bool ps_file_is_temporary(const char *name)
+{
+    size_t n = strlen(name);
+
+    return name[0] == '.' && n > 4 && strcmp(name + n - 4, ".tmp") == 0;
+}
+
 static ps_status open_writer(ps_file_writer *writer, const char *path, mode_t mode)
 {
     *writer = (ps_file_writer){.fd = -1, .path = ps_xstrdup(path)};

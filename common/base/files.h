@@ -43,6 +43,10 @@ typedef struct ps_file_writer {
     char *temporary;
 } ps_file_writer;
 
+/* Returns whether a name is one that a writer gives to its temporary file. A process that was killed
+ * leaves it. */
+bool ps_file_is_temporary(const char *name);
+
 /* Creates the temporary file. */
 PS_MUST_USE ps_status ps_file_writer_open(ps_file_writer *writer, const char *path);
 

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/explain/explain_ranks.h"
 
+#include "common/base/files.h"
+
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+enum { SUMMARY_MAX = 16 << 20 };
 
 ps_explain_rank ps_explain_rank_of(const Psgd__V1__WorkerProgress *p, const char *node_id)
 {
@@ -126,4 +131,24 @@ ps_status ps_explain_ranks_read(const json_t *summary, ps_explain_rank *ranks, s
     qsort(ranks, *n, sizeof *ranks, by_number);
     return *n > 0 ? ps_ok()
                   : ps_fail(PS_NOT_FOUND, "summary.json has no worker that has taken a step");
+}
+
+ps_status ps_explain_ranks_read_folder(const char *folder, ps_explain_rank *ranks, size_t *n)
+{
+    char path[PATH_MAX], *text = NULL;
+    ps_status st = ps_path_join(path, sizeof path, folder, "summary.json");
+    json_t *summary = NULL;
+    size_t bytes = 0;
+
+    *n = 0;
+    if (ps_is_ok(&st)) {
+        st = ps_file_read(path, SUMMARY_MAX, &text, &bytes);
+    }
+    if (ps_is_ok(&st)) {
+        summary = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
+        st = ps_explain_ranks_read(summary, ranks, n);
+    }
+    json_decref(summary);
+    free(text);
+    return st;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* explain_ranks.h - what ranks measured, from their reports or from summary.json. Pure. */
+/* explain_ranks.h - what ranks measured, from their reports or from summary.json. Pure, but for the
+ * reading of that file. */
 #ifndef PS_COMMON_EXPLAIN_EXPLAIN_RANKS_H
 #define PS_COMMON_EXPLAIN_EXPLAIN_RANKS_H
 
@@ -22,5 +23,9 @@ PS_MUST_USE ps_status ps_explain_ranks_since(ps_explain_rank *ranks, const ps_ex
  * at least 1. Fails with NOT_FOUND if summary.json does not say where their time went. */
 PS_MUST_USE ps_status ps_explain_ranks_read(const json_t *summary, ps_explain_rank *ranks,
                                             size_t *n);
+
+/* Does so with the summary.json in `folder`, of at most 16 MiB. Blocks on the disk. */
+PS_MUST_USE ps_status ps_explain_ranks_read_folder(const char *folder, ps_explain_rank *ranks,
+                                                   size_t *n);
 
 #endif

@@ -159,6 +159,7 @@ struct ps_connection {
     uint32_t block;
     bool is_last;
     bool is_nothing;  /* all zeros: goes as one message without slices */
+    bool is_acked;    /* the server has it: from an earlier attempt, if not all of it is sent yet */
     bool request_due; /* acknowledged: request the next weights when all slices are ready */
     uint8_t *state;   /* (owned_count) connection_slice_state */
     uint32_t unsent;  /* slices not SENT */

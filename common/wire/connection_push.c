@@ -28,6 +28,7 @@ void ps_connection_contribution(ps_connection *conn, uint64_t clock, uint32_t bl
     conn->block = block;
     conn->is_last = is_last;
     conn->is_nothing = is_nothing;
+    conn->is_acked = false;
     memset(conn->state, is_nothing ? SLICE_READY : SLICE_WAITS, conn->owned_count);
     conn->unsent = conn->owned_count;
     conn->ready = is_nothing ? conn->owned_count : 0;
@@ -388,6 +389,27 @@ static bool send_next(ps_connection *conn)
     return true;
 }
 
+/* Ends the contribution in hand if it is acknowledged. A server that has it from an earlier attempt
+ * acknowledges its first message. The part that keeps reports still needs the last one, with which
+ * the rank's report goes. */
+static void end_if_over(ps_connection *conn)
+{
+    connection_exchange *x = conn->x;
+
+    if (!conn->has_contribution || !conn->is_acked ||
+        (conn->unsent > 0 && ps_wire_keeps_reports(x->placement, conn->part))) {
+        return;
+    }
+    conn->has_contribution = false;
+    if (x->transport->adapts) {
+        conn->message_bytes = ps_connection_message_bytes(conn->message_bytes, conn->sent_bytes,
+                                                          ps_clock_us() - conn->began_us);
+    }
+    conn->request_due = conn->is_last && (!x->asks_early || ps_connection_repeats(x, conn->clock));
+    ask_if_due(conn);
+    ps_gate_acked(&x->gate, conn->part);
+}
+
 void ps_connection_pump(ps_connection *conn)
 {
     ask_if_due(conn);
@@ -395,6 +417,7 @@ void ps_connection_pump(ps_connection *conn)
     connection_trace(conn, conn->clock + 1);
     while (conn->has_contribution && ps_connection_can_send(&conn->push) && send_next(conn)) {
     }
+    end_if_over(conn);
     connection_trace(conn, 0);
 }
 
@@ -402,22 +425,14 @@ static void on_message(void *arg, const ProtobufCMessage *head, const ps_incomin
 {
     ps_connection *conn = arg;
     const Psgd__V1__PushGradientResponse *ack = (const Psgd__V1__PushGradientResponse *)head;
-    connection_exchange *x = conn->x;
 
     (void)payload;
     ps_redial_works(&conn->push.redial);
     ps_connection_count(conn);
     /* An acknowledgement of an earlier contribution answers a message that was sent twice. */
     if (conn->has_contribution && ack->clock == conn->clock && ack->block == conn->block) {
-        conn->has_contribution = false;
-        if (x->transport->adapts) {
-            conn->message_bytes = ps_connection_message_bytes(conn->message_bytes, conn->sent_bytes,
-                                                              ps_clock_us() - conn->began_us);
-        }
-        conn->request_due =
-            conn->is_last && (!x->asks_early || ps_connection_repeats(x, conn->clock));
-        ask_if_due(conn);
-        ps_gate_acked(&x->gate, conn->part);
+        conn->is_acked = true;
+        end_if_over(conn);
     }
     if (conn->push.link != NULL) {
         ps_link_read(conn->push.link);

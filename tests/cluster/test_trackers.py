@@ -175,6 +175,8 @@ class Trackers(ClusterTest):
         c.poll("evaluations", lambda: len(stub.points(job.id, "test/accuracy")) >= 6)
         first = stub.run_of(job.id)["info"]["run_id"]
         c.coordinator.kill()
+        unfinished = c.coordinator.data_dir / "trackers" / f".{job.id}.0.1.1.tmp"
+        unfinished.write_text("{")  # as a process leaves it that is killed while it writes
         c.restart_coordinator()
         c.poll("evaluations after it", lambda: len(stub.points(job.id, "test/accuracy")) >= 10)
         stub.mode = "500"  # from now on until the job is over, and the coordinator started once more

@@ -10,6 +10,7 @@
 #include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 #include "common/explain/explain_answer.h"
+#include "common/explain/explain_ranks.h"
 #include "common/trace/trace_file.h"
 #include "common/update/update.h"
 #include "services/coordinator/api/service.h"
@@ -171,7 +172,7 @@ static ps_status read_job(ps_explaining *x)
         st = ps_artifacts_folder(x->folder, x->held.c->conf.data_dir, x->record.job->id);
     }
     if (ps_is_ok(&st)) {
-        st = ps_explain_read_summary(x->folder, x->ranks, &x->n);
+        st = ps_explain_ranks_read_folder(x->folder, x->ranks, &x->n);
         if (!ps_is_ok(&st)) { /* the job exists: not NOT_FOUND */
             st = ps_fail(PS_FAILED_PRECONDITION, "job %s has no times to explain: %s",
                          x->record.job->id, st.text);

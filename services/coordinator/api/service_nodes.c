@@ -239,40 +239,44 @@ void ps_serve_heartbeat(void *service, const ProtobufCMessage *request, ps_paylo
     }
 }
 
+/* Returns the attempt that a node's call is about. Refuses the call and returns NULL if it is not
+ * what runs now. */
+static ps_attempt *running(ps_coordinator *c, const char *job_id, uint32_t attempt, ps_call *call)
+{
+    ps_live *job = ps_jobs_find(&c->jobs, job_id);
+
+    if (job && job->attempt && ps_attempt_number(job->attempt) == attempt) {
+        return job->attempt;
+    }
+    ps_refuse(call, PS_ABORTED, "STALE_ATTEMPT", job_id,
+              "attempt %u of job %s is not what runs now", attempt, PS_SHORT(job_id, 96));
+    return NULL;
+}
+
 void ps_serve_take_partition(void *service, const ProtobufCMessage *request, ps_payload *payload,
                              ps_call *call)
 {
     const Psgd__V1__TakePartitionRequest *q = (const void *)request;
-    ps_coordinator *c = service;
-    ps_live *job = ps_jobs_find(&c->jobs, q->job_id);
+    ps_attempt *attempt = ps_speaks_for(call, q->node_id)
+                              ? running(service, q->job_id, q->attempt, call)
+                              : NULL;
 
     (void)payload;
-    if (!ps_speaks_for(call, q->node_id)) {
-        return;
+    if (attempt) {
+        ps_attempt_take_partition(attempt, q, call);
     }
-    if (!job || !job->attempt || ps_attempt_number(job->attempt) != q->attempt) {
-        ps_refuse(call, PS_ABORTED, "STALE_ATTEMPT", q->job_id,
-                  "attempt %u of job %s is not what runs now", q->attempt, PS_SHORT(q->job_id, 96));
-        return;
-    }
-    ps_attempt_take_partition(job->attempt, q, call);
 }
 
 void ps_serve_ready(void *service, const ProtobufCMessage *request, ps_payload *payload,
                     ps_call *call)
 {
     const Psgd__V1__ReadyRequest *q = (const void *)request;
-    ps_coordinator *c = service;
-    ps_live *job = ps_jobs_find(&c->jobs, q->job_id);
+    ps_attempt *attempt = ps_speaks_for(call, q->node_id)
+                              ? running(service, q->job_id, q->attempt, call)
+                              : NULL;
 
     (void)payload;
-    if (!ps_speaks_for(call, q->node_id)) {
-        return;
+    if (attempt) {
+        ps_attempt_ready(attempt, q, call);
     }
-    if (!job || !job->attempt || ps_attempt_number(job->attempt) != q->attempt) {
-        ps_refuse(call, PS_ABORTED, "STALE_ATTEMPT", q->job_id,
-                  "attempt %u of job %s is not what runs now", q->attempt, PS_SHORT(q->job_id, 96));
-        return;
-    }
-    ps_attempt_ready(job->attempt, q, call);
 }

@@ -39,14 +39,6 @@ static void drop(const char *folder, const char *name)
     (void)st; /* a failure does not matter: the folder only takes disk space */
 }
 
-/* Returns whether the name is one that ps_file_writer gives to unfinished files. */
-static bool is_temporary(const char *name)
-{
-    size_t n = strlen(name);
-
-    return name[0] == '.' && n > 4 && strcmp(name + n - 4, ".tmp") == 0;
-}
-
 /* Removes unfinished files in the folder; with `deeper` also those in its folders. */
 static void sweep_job(const char *folder, bool deeper)
 {
@@ -56,7 +48,7 @@ static void sweep_job(const char *folder, bool deeper)
     while (dir && (at = readdir(dir)) != NULL) {
         char inner[PS_FOLDER_MAX];
 
-        if (is_temporary(at->d_name)) {
+        if (ps_file_is_temporary(at->d_name)) {
             drop(folder, at->d_name);
         } else if (deeper && at->d_name[0] != '.') {
             ps_status st = ps_path_join(inner, sizeof inner, folder, at->d_name);

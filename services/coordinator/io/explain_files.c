@@ -9,27 +9,7 @@
 #include <zlib.h>
 
 /* TEXT_MAX is small, as a parsed timeline takes ten times the memory of its text. */
-enum { SUMMARY_MAX = 16 << 20, PIECE = 1 << 16, TEXT_MAX = 32 << 20 };
-
-ps_status ps_explain_read_summary(const char *folder, ps_explain_rank *ranks, size_t *n)
-{
-    char path[PS_FOLDER_MAX + PS_NAME_MAX], *text = NULL;
-    ps_status st = ps_path_join(path, sizeof path, folder, "summary.json");
-    json_t *summary = NULL;
-    size_t bytes = 0;
-
-    *n = 0;
-    if (ps_is_ok(&st)) {
-        st = ps_file_read(path, SUMMARY_MAX, &text, &bytes);
-    }
-    if (ps_is_ok(&st)) {
-        summary = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
-        st = ps_explain_ranks_read(summary, ranks, n);
-    }
-    json_decref(summary);
-    free(text);
-    return st;
-}
+enum { PIECE = 1 << 16, TEXT_MAX = 32 << 20 };
 
 static ps_status unpack(const char *path, ps_strbuf *text)
 {
