@@ -33,7 +33,8 @@ static bool is_amount(double value)
     return isfinite(value) && value >= 0;
 }
 
-/* Returns whether ps_explain may have the rank. Nodes say what they like. */
+/* Returns whether the rank's measurements are usable by ps_explain. They come from nodes, so each
+ * may be any number. */
 static bool is_measured(const ps_explain_rank *r)
 {
     return r->steps > 0 && is_amount(r->seconds) && r->seconds > 0 && is_amount(r->compute_s) &&

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* local_socket.h - Unix sockets beside the ports of this host's loopback interface. Private to common/rpc.
+/* local_socket.h - Unix sockets beside the ports of this host's loopback interface. Private to
+ * common/rpc.
  *
  * Bytes through a Unix socket cost both ends about half of what they cost through TCP. So a server
  * that listens in plaintext on an address of 127.0.0.0/8 also listens on an abstract Unix socket,

@@ -3,6 +3,7 @@
 #include "common/wire/connection_impl.h"
 
 #include "common/base/clock.h"
+#include "common/train/merge.h"
 
 #include <string.h>
 
@@ -389,15 +390,23 @@ static bool send_next(ps_connection *conn)
     return true;
 }
 
-/* Ends the contribution in hand if it is acknowledged. A server that has it from an earlier attempt
- * acknowledges its first message. The part that keeps reports still needs the last one, with which
- * the rank's report goes. */
+/* Returns whether the last message is still to be sent although the contribution is acknowledged. A
+ * server that has it from an earlier attempt acknowledges the first message, but the rank's report
+ * goes with the last one. */
+static bool owes_report(const ps_connection *conn)
+{
+    const connection_exchange *x = conn->x;
+
+    return conn->unsent > 0 && ps_connection_repeats(x, conn->clock) &&
+           !ps_merge_may_overtake(x->plan) && ps_wire_keeps_reports(x->placement, conn->part);
+}
+
+/* Ends the contribution in hand if it is acknowledged and nothing of it is owed. */
 static void end_if_over(ps_connection *conn)
 {
     connection_exchange *x = conn->x;
 
-    if (!conn->has_contribution || !conn->is_acked ||
-        (conn->unsent > 0 && ps_wire_keeps_reports(x->placement, conn->part))) {
+    if (!conn->has_contribution || !conn->is_acked || owes_report(conn)) {
         return;
     }
     conn->has_contribution = false;
