@@ -5,7 +5,6 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/rpc/guard.h"
-#include "common/rpc/local_socket.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -135,14 +134,6 @@ static void note_refused(const struct sockaddr *from, ps_admission why)
     if (from != NULL) {
         ps_guard_address(from, text);
     }
-    if (why == PS_STRANGER) {
-        ps_log(PS_LOG_WARN, "rpc",
-               "a process of another user has connected to this service's Unix socket, and was "
-               "refused: only processes of the same user may; %" PRIu64
-               " connections refused so far",
-               refused);
-        return;
-    }
     if (why == PS_TOO_FAST) {
         ps_log(PS_LOG_WARN, "rpc",
                "too many connections: %" PRIu64
@@ -236,10 +227,7 @@ int accept4(int fd, __SOCKADDR_ARG address, socklen_t *restrict len, int flags)
             return -1;
         }
         found = system_accept(fd, address.__sockaddr__, len, flags);
-        if (found >= 0 && len != NULL && address.__sockaddr__->sa_family == AF_UNIX &&
-            !ps_local_is_of_user(found)) {
-            answer = PS_STRANGER;
-        } else if (found >= 0 && (bound == 0 || found < bound)) {
+        if (found >= 0 && (bound == 0 || found < bound)) {
             atomic_fetch_add(&room.accepted, 1);
             answer = ps_guard_admit(fd, found, len != NULL ? address.__sockaddr__ : NULL,
                                     len != NULL ? *len : 0);

@@ -6,7 +6,6 @@
 #include "common/base/xalloc.h"
 #include "common/rpc/args.h"
 #include "common/rpc/error_wire.h"
-#include "common/rpc/local_socket.h"
 #include "common/rpc/tls_files.h"
 
 #include <assert.h>
@@ -15,10 +14,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Creates a channel to `at`, an address as gRPC names it; `target` is the address for messages.
- * Takes over one reference to `creds`, and `expected` (NULL: none). */
-static ps_channel *create_at(ps_loop *loop, const char *at, const char *target,
-                             grpc_channel_credentials *creds, ps_tls_expected *expected)
+/* Creates a channel to `target`. Takes over one reference to `creds`, and `expected` (NULL:
+ * none). */
+static ps_channel *create(ps_loop *loop, const char *target, grpc_channel_credentials *creds,
+                          ps_tls_expected *expected)
 {
     static const ps_int_arg table[] = {
         {GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, PS_MESSAGE_MAX},
@@ -45,15 +44,9 @@ static ps_channel *create_at(ps_loop *loop, const char *at, const char *target,
     channel->loop = loop;
     channel->expected = expected;
     channel->target = ps_xstrdup(target);
-    channel->grpc = grpc_channel_create(at, creds, &all);
+    channel->grpc = grpc_channel_create(target, creds, &all);
     grpc_channel_credentials_release(creds);
     return channel;
-}
-
-static ps_channel *create(ps_loop *loop, const char *target, grpc_channel_credentials *creds,
-                          ps_tls_expected *expected)
-{
-    return create_at(loop, target, target, creds, expected);
 }
 
 static ps_channel *create_member(ps_loop *loop, const char *target, bool is_guest)
@@ -97,19 +90,6 @@ ps_channel *ps_channel_create_instance(ps_loop *loop, const char *target, const 
     ps_channel *channel = ps_channel_create(loop, target);
 
     channel->instance = ps_xstrdup(instance);
-    return channel;
-}
-
-ps_channel *ps_channel_create_bulk(ps_loop *loop, const char *target, const char *instance)
-{
-    char local[PS_LOCAL_TARGET_BYTES];
-    bool is_local =
-        ps_loop_tls(loop) == NULL && ps_local_target(target, local) && ps_local_is_served(local);
-    ps_channel *channel =
-        is_local ? create_at(loop, local, target, grpc_insecure_credentials_create(), NULL)
-                 : ps_channel_create(loop, target);
-
-    channel->instance = instance != NULL ? ps_xstrdup(instance) : NULL;
     return channel;
 }
 

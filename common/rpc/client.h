@@ -35,11 +35,6 @@ ps_channel *ps_channel_create_files(ps_loop *loop, const char *target, struct ps
  * own. Otherwise as ps_channel_create. */
 ps_channel *ps_channel_create_instance(ps_loop *loop, const char *target, const char *instance);
 
-/* Returns a channel for many bytes: in plaintext to a server on this host, of this process's user,
- * it goes through a Unix socket. `instance` is NULL for the services themselves. Otherwise as
- * ps_channel_create_instance. */
-ps_channel *ps_channel_create_bulk(ps_loop *loop, const char *target, const char *instance);
-
 /* Returns a channel that under TLS does not show the program's own certificate. Its calls are those
  * of a user whose token they bring (ps_channel_bring). Otherwise as ps_channel_create. */
 ps_channel *ps_channel_create_guest(ps_loop *loop, const char *target);

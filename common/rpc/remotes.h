@@ -53,12 +53,7 @@ typedef struct ps_remotes {
     ps_remote slots[PS_REMOTES_MAX];
 } ps_remotes;
 
-typedef enum ps_admission {
-    PS_ADMITTED,
-    PS_TOO_MANY,
-    PS_TOO_FAST,
-    PS_STRANGER /* a process of another user, at a Unix socket (local_socket.h) */
-} ps_admission;
+typedef enum ps_admission { PS_ADMITTED, PS_TOO_MANY, PS_TOO_FAST } ps_admission;
 
 /* Writes the key of an address. Returns false if it is no IP address. */
 bool ps_remotes_key(const struct sockaddr *address, uint8_t key[8]);

@@ -5,7 +5,6 @@
  * and unknown methods are handled alike. Methods of instances are registered with gRPC instead: it
  * has to know the loop of a call before it hands the call over.
  */
-#include "common/base/address.h"
 #include "common/base/container_of.h"
 #include "common/base/linked.h"
 #include "common/base/log.h"
@@ -16,7 +15,6 @@
 #include "common/rpc/guard.h"
 #include "common/rpc/guard_tls.h"
 #include "common/rpc/listen.h"
-#include "common/rpc/local_socket.h"
 #include "common/rpc/server_impl.h"
 #include "common/rpc/tls_impl.h"
 #include "common/rpc/unread.h"
@@ -356,26 +354,6 @@ static void end_process(void *arg, const ps_status *why)
     _exit(EXIT_FAILURE);
 }
 
-/* Listens on the Unix socket beside the port, if there can be one. Without it clients use TCP. */
-static void listen_locally(const ps_server *server, const char *address,
-                           grpc_server_credentials *creds)
-{
-    char bound[PS_ADDRESS_TEXT_BYTES], target[PS_LOCAL_TARGET_BYTES];
-    ps_address a;
-    ps_status st = ps_address_parse(address, "127.0.0.1", 0, &a);
-
-    if (!ps_is_ok(&st) || ps_loop_tls(server->loop) != NULL) {
-        return;
-    }
-    a.port = (uint16_t)server->port;
-    ps_address_format(&a, bound);
-    if (ps_local_target(bound, target) &&
-        grpc_server_add_http2_port(server->grpc, target, creds) == 0) {
-        ps_log(PS_LOG_WARN, "rpc", "cannot listen on %s: another process does; %s stays", target,
-               bound);
-    }
-}
-
 ps_status ps_server_start(ps_loop *loop, const ps_service *services, size_t count,
                           const ps_server_own *own, const char *address, ps_server **out)
 {
@@ -407,7 +385,6 @@ ps_status ps_server_start(ps_loop *loop, const ps_service *services, size_t coun
         st = ps_listen_failure(address);
         goto out;
     }
-    listen_locally(server, address, creds);
     register_instances(server);
     grpc_server_start(server->grpc);
     request_calls(server);

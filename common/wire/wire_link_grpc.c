@@ -142,8 +142,12 @@ static ps_channel *channel_to(const grpc_transport *t, uint32_t part)
     if (t->placement->parts[part].is_copy) {
         thread += PS_GRPC_WIRE_COPIES;
     }
-    ps_grpc_wire_instance(thread, instance);
-    channel = ps_channel_create_bulk(t->base.loop, server->address, thread > 0 ? instance : NULL);
+    if (thread == 0) {
+        channel = ps_channel_create(t->base.loop, server->address);
+    } else {
+        ps_grpc_wire_instance(thread, instance);
+        channel = ps_channel_create_instance(t->base.loop, server->address, instance);
+    }
     ps_channel_expect(channel, PS_PRINCIPAL_NODE, server->node_id);
     return channel;
 }

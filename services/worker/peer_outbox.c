@@ -133,7 +133,7 @@ static void open_stream(peer_outbox *outbox)
     if (outbox->channel == NULL) {
         const ps_endpoint *to = ps_placement_process(&session->placement, outbox->to);
 
-        outbox->channel = ps_channel_create_bulk(outbox->x->conf.loop, to->address, NULL);
+        outbox->channel = ps_channel_create(outbox->x->conf.loop, to->address);
         ps_channel_expect(outbox->channel, PS_PRINCIPAL_NODE, to->node_id);
     }
     outbox->is_greeted = false;

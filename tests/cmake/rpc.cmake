@@ -26,7 +26,6 @@ ps_test(system test_rpc ps_echo_world)
 ps_test(system test_rpc_stream ps_echo_world)
 ps_test(system test_rpc_flow ps_echo_world)
 ps_test(system test_rpc_instance ps_echo_world)
-ps_test(system test_rpc_local ps_echo_world)
 ps_test(system test_rpc_tls ps_echo_world)
 target_sources(test_rpc_tls PRIVATE support/members.c)
 
