@@ -105,26 +105,20 @@ ON static void grid_drawn(const float *x, float inverse, const float *level, uin
     body_grid(x, inverse, NULL, level, top, true, key, codes, n);
 }
 
+ON static inline unsigned equal32(const uint8_t *codes, unsigned s)
+{
+    __m256i same = _mm256_cmpeq_epi8(_mm256_loadu_si256((const void *)codes),
+                                     _mm256_set1_epi8((char)s));
+
+    return (unsigned)__builtin_popcount((uint32_t)_mm256_movemask_epi8(same));
+}
+
 ON static void count8(const uint8_t *codes, unsigned symbols, uint32_t *restrict counts, size_t n)
 {
-    size_t whole = n / 32 * 32;
-
     if (symbols > 16) { /* to compare with each symbol takes longer than to count one by one */
         body_count8(codes, symbols, counts, n);
-        return;
-    }
-    for (unsigned s = 0; s < symbols; s++) {
-        uint64_t count = 0;
-
-        for (size_t i = 0; i < whole; i += 32) {
-            count +=
-                (unsigned)__builtin_popcountll((uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(
-                    _mm256_loadu_si256((const void *)(codes + i)), _mm256_set1_epi8((char)s))));
-        }
-        counts[s] = (uint32_t)count;
-    }
-    for (size_t i = whole; i < n; i++) {
-        counts[codes[i]]++;
+    } else {
+        body_count8_compared(codes, symbols, counts, n, 32, equal32);
     }
 }
 

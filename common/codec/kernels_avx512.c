@@ -164,54 +164,47 @@ ON static void grid_drawn(const float *x, float inverse, const float *level, uin
     body_grid(x + i, inverse, NULL, level, top, true, counter_at(key, i), codes + i, n - i);
 }
 
+ON static inline unsigned equal64(const uint8_t *codes, unsigned s)
+{
+    return (unsigned)__builtin_popcountll(
+        _mm512_cmpeq_epi8_mask(_mm512_loadu_si512(codes), _mm512_set1_epi8((char)s)));
+}
+
 ON static void count8(const uint8_t *codes, unsigned symbols, uint32_t *restrict counts, size_t n)
 {
-    size_t whole = n / 64 * 64;
-
     if (symbols > 32) { /* to compare with each symbol takes longer than to count one by one */
         body_count8(codes, symbols, counts, n);
-        return;
+    } else {
+        body_count8_compared(codes, symbols, counts, n, 64, equal64);
     }
-    for (unsigned s = 0; s < symbols; s++) {
-        uint64_t count = 0;
+}
 
-        for (size_t i = 0; i < whole; i += 64) {
-            count += (unsigned)__builtin_popcountll(
-                _mm512_cmpeq_epi8_mask(_mm512_loadu_si512(codes + i), _mm512_set1_epi8((char)s)));
-        }
-        counts[s] = (uint32_t)count;
+/* Sets or adds the values of codes, from registers if there are few of them. */
+ON static inline __attribute__((always_inline)) void
+lookup8(const uint8_t *codes, const float *value, unsigned count, bool adds, float *y, size_t n)
+{
+    table32 values = load_table(value, count <= 32 ? count : 0);
+    size_t i = 0;
+
+    for (; count <= 32 && i + 16 <= n; i += 16) {
+        __m512i at = _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)(codes + i)));
+        __m512 x = look_up(&values, at);
+
+        _mm512_storeu_ps(y + i, adds ? _mm512_add_ps(_mm512_loadu_ps(y + i), x) : x);
     }
-    for (size_t i = whole; i < n; i++) {
-        counts[codes[i]]++;
-    }
+    body_lookup8(codes + i, value, adds, y + i, n - i);
 }
 
 ON static void lookup8_set(const uint8_t *codes, const float *value, unsigned count,
                            float *restrict y, size_t n)
 {
-    table32 values = load_table(value, count <= 32 ? count : 0);
-    size_t i = 0;
-
-    for (; count <= 32 && i + 16 <= n; i += 16) {
-        __m512i at = _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)(codes + i)));
-
-        _mm512_storeu_ps(y + i, look_up(&values, at));
-    }
-    body_lookup8(codes + i, value, false, y + i, n - i);
+    lookup8(codes, value, count, false, y, n);
 }
 
 ON static void lookup8_add(const uint8_t *codes, const float *value, unsigned count,
                            float *restrict y, size_t n)
 {
-    table32 values = load_table(value, count <= 32 ? count : 0);
-    size_t i = 0;
-
-    for (; count <= 32 && i + 16 <= n; i += 16) {
-        __m512i at = _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)(codes + i)));
-
-        _mm512_storeu_ps(y + i, _mm512_add_ps(_mm512_loadu_ps(y + i), look_up(&values, at)));
-    }
-    body_lookup8(codes + i, value, true, y + i, n - i);
+    lookup8(codes, value, count, true, y, n);
 }
 
 const ps_kernels ps_kernels_avx512 = {

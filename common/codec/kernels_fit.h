@@ -174,6 +174,24 @@ PS_BODY void body_grid_fit(const float *x, float inverse, const float *edges, co
 
 /* ---- Small codes ---- */
 
+/* Counts few symbols by comparing: `equal` returns how many of the `step` codes at a place are s. */
+PS_BODY void body_count8_compared(const uint8_t *codes, unsigned symbols, uint32_t *counts,
+                                  size_t n, size_t step,
+                                  unsigned (*equal)(const uint8_t *codes, unsigned s))
+{
+    size_t whole = n / step * step;
+
+    for (unsigned s = 0; s < symbols; s++) {
+        counts[s] = 0;
+        for (size_t i = 0; i < whole; i += step) {
+            counts[s] += equal(codes + i, s);
+        }
+    }
+    for (size_t i = whole; i < n; i++) {
+        counts[codes[i]]++;
+    }
+}
+
 /* Counts the codes of each symbol in four tables in turn: a count that was just written is not read
  * again at once. */
 PS_BODY void body_count8(const uint8_t *codes, unsigned symbols, uint32_t *counts, size_t n)
