@@ -14,7 +14,8 @@
 void ps_out_room_begin(uint8_t *out, size_t bytes);
 /* Returns so many bytes, aligned to 64, or NULL if there are fewer. */
 void *ps_out_room_take(size_t bytes);
-/* Does the same for what may stand elsewhere: half of the room is left for what may not. */
+/* Returns bytes likewise, but only from the first half of the room: for values that may also be
+ * elsewhere. The second half stays for results. */
 void *ps_out_room_spare(size_t bytes);
 /* Returns whether p is in the room; *at is then how many bytes after its begin. */
 bool ps_out_room_has(const void *p, size_t *at);

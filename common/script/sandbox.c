@@ -24,14 +24,15 @@
 enum {
     START_US = 10 * 1000 * 1000,
     LOOK_NS = 20 * 1000 * 1000, /* interval at which a caller checks that the process still runs */
-    GRACE_US = 20 * 1000        /* time after the process's own timer until this side ends it */
+    GRACE_US = 20 * 1000,       /* time after the process's own timer until this side ends it */
+    SPIN_US = 100               /* more than ps_sandbox_spin takes */
 };
 
 struct ps_sandbox {
     ps_sandbox_memory *shared;
     ps_sandbox_budget budget;
     pid_t pid;
-    int64_t used_us; /* total time of all calls; the process has used no more processor time */
+    int64_t used_us; /* at least the processor time of all calls, and of the spin after each */
     bool is_over;
     int status; /* how the process ended, from waitpid; valid if is_over */
     atomic_bool is_stopped;
@@ -258,17 +259,18 @@ ps_sandbox_memory *ps_sandbox_shared(ps_sandbox *sandbox)
     return sandbox->shared;
 }
 
-ps_status ps_sandbox_call(ps_sandbox *sandbox)
+ps_status ps_sandbox_call(ps_sandbox *sandbox, uint32_t repeats)
 {
     ps_sandbox_memory *shared = sandbox->shared;
-    int64_t most_us = (int64_t)sandbox->budget.time_us * (1 + (int64_t)shared->repeats);
+    int64_t most_us = (int64_t)sandbox->budget.time_us * (1 + (int64_t)repeats);
     int64_t began_us = ps_clock_us(), deadline_us = began_us + most_us + GRACE_US;
     bool was_late, is_done;
 
+    shared->repeats = repeats; /* the sandbox may write it too, so no deadline follows from it */
     atomic_store_explicit(&shared->turn, PS_SANDBOX_CALLED, memory_order_release);
     syscall(SYS_futex, &shared->turn, FUTEX_WAKE, 1, NULL, NULL, 0);
     is_done = wait_done(sandbox, deadline_us);
-    sandbox->used_us += ps_clock_us() - began_us;
+    sandbox->used_us += ps_clock_us() - began_us + SPIN_US;
     if (is_done) {
         return shared->failed != 0 ? failure(sandbox, PS_FAILED_PRECONDITION) : ps_ok();
     }
@@ -295,7 +297,7 @@ bool ps_sandbox_is_old(const ps_sandbox *sandbox)
     const int64_t spare_us = 50 * INT64_C(1000000); /* processor time to start and to load code */
     int64_t most_us = PS_SANDBOX_CPU_S * INT64_C(1000000) - spare_us;
 
-    return sandbox->used_us + (int64_t)sandbox->budget.time_us > most_us;
+    return sandbox->used_us + PS_SANDBOX_TOGETHER * (int64_t)sandbox->budget.time_us > most_us;
 }
 
 int ps_sandbox_pid(const ps_sandbox *sandbox)

@@ -14,16 +14,16 @@
 #include <stdint.h>
 
 enum {
-    PS_SANDBOX_FD = 3,                 /* the shared memory, in the sandbox process */
-    PS_SANDBOX_TOGETHER = 16,          /* most calls that are made together */
-    PS_SANDBOX_ARGUMENTS = 64,         /* most arguments of all of them */
-    PS_SANDBOX_RESULTS = 16,           /* most results */
-    PS_SANDBOX_ERROR = 512,            /* bytes of an error's text */
-    PS_SANDBOX_TEXT_MAX = 65536,       /* bytes of a file of code */
-    PS_SANDBOX_NUMBERS = 12,           /* most numbers of a plugin */
-    PS_SANDBOX_ROOM = 4 * 1024 * 1024, /* bytes of `in` and of `out` */
-    PS_SANDBOX_CPU_S = 600,            /* processor seconds after which the kernel ends one */
-    PS_SANDBOX_PROTOCOL = 3            /* changes with this file */
+    PS_SANDBOX_FD = 3,                        /* the shared memory, in the sandbox process */
+    PS_SANDBOX_TOGETHER = 16,                 /* most calls that are made together */
+    PS_SANDBOX_ARGUMENTS = 64,                /* most arguments of all of them */
+    PS_SANDBOX_RESULTS = PS_SANDBOX_TOGETHER, /* most results: each call has at least one */
+    PS_SANDBOX_ERROR = 512,                   /* bytes of an error's text */
+    PS_SANDBOX_TEXT_MAX = 65536,              /* bytes of a file of code */
+    PS_SANDBOX_NUMBERS = 12,                  /* most numbers of a plugin */
+    PS_SANDBOX_ROOM = 4 * 1024 * 1024,        /* bytes of `in` and of `out` */
+    PS_SANDBOX_CPU_S = 600, /* processor seconds after which the kernel ends one */
+    PS_SANDBOX_PROTOCOL = 3 /* changes with this file */
 };
 
 /* Whose turn it is. */
@@ -70,12 +70,12 @@ typedef struct ps_sandbox_memory {
     uint32_t what;
     uint32_t failed;               /* the answer is the text in `error` */
     uint64_t instructions, memory; /* budgets of a call: instructions of Lua; bytes in use */
-    uint64_t nanoseconds;          /* time after which the sandbox ends itself */
+    uint64_t nanoseconds;          /* of one call; after 1 + repeats times that the sandbox ends */
     uint64_t service;              /* process id of the service; the sandbox ends with it */
     char function[32];
     uint32_t argument_count, result_max; /* of one call; the writer's bytes are no result of it */
-    uint32_t repeats;       /* further calls of the function. Their arguments follow, their results
-                               too; they share the time of all of them */
+    uint32_t repeats;       /* further calls of the function. Their arguments and results follow
+                               those of the first call. */
     uint32_t result_count;  /* of all calls */
     uint32_t is_background; /* 1: the sandbox takes the lowest priority (nice 19) */
     ps_sandbox_value arguments[PS_SANDBOX_ARGUMENTS], results[PS_SANDBOX_RESULTS];

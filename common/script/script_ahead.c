@@ -63,10 +63,9 @@ void ps_script_ahead_run(void)
         ps_script_ahead_end();
         return;
     }
-    ps_sandbox_shared(mine.sandbox)->repeats = mine.count - 1;
     mine.is_run = true;
-    st = ps_wrap(ps_sandbox_call(mine.sandbox), "%s: %s", ps_script_file(mine.script),
-                 mine.function);
+    st = ps_wrap(ps_sandbox_call(mine.sandbox, mine.count - 1), "%s: %s",
+                 ps_script_file(mine.script), mine.function);
     if (!ps_is_ok(&st)) {
         leave(&st);
     }
