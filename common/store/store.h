@@ -49,15 +49,16 @@
  *
  * Memory of slices: weights, optimizer state and one sum (only of a buffering policy, and none of
  * bsp with one contributor) of 4 bytes a value each; 8 bytes for each (slice, contributor) and 20
- * for each (slice, worker); the policy's words for each slice; one encoded snapshot a slice, and
- * those older ones that the caller still references (f32 has none: the weights themselves are sent,
- * and a step on a slice that is on its way goes on in a copy). Only a deterministic policy parks;
- * parked bytes are at most (contributors - 1) times the encoded size of all slices; buffers are
- * rounded up to powers of two, and the pool keeps what it once needed. Corrected delays take 4
- * bytes for each (value, worker) more, and 4 a value when they adapt; a store that broadcasts one
- * snapshot of any codec, and 64 KiB. Of rows: the tables (table.h), and what is not stepped yet, at
- * most keys_max rows of each table a contribution; of a fixed vocabulary also two bits for each
- * (row, worker).
+ * for each (slice, worker); the policy's words for each slice; one encoded snapshot a slice, two if
+ * earlier weights are kept and the codec has state, and those older ones that the caller still
+ * references (f32 has none: the weights themselves are sent, and a step on a slice that is on its
+ * way goes on in a copy). Only a deterministic policy parks; parked bytes are at most (contributors
+ * - 1) times the encoded size of all slices; buffers are rounded up to powers of two, and the pool
+ * keeps what it once needed. Corrected delays take 4 bytes for each (value, worker) more, and 4 a
+ * value when they adapt; a store that broadcasts one snapshot of any codec, and 64 KiB. Of rows:
+ * the tables (table.h), if earlier rows are kept copies of those that the last step has changed,
+ * and what is not stepped yet, at most keys_max rows of each table a contribution; of a fixed
+ * vocabulary also two bits for each (row, worker).
  *
  * Virtual shards. Slices and rows of a job are dealt to PS_SHARDS virtual shards
  * (common/base/shards.h). A store is made for a set of them. Which set is up to placement: it

@@ -109,8 +109,13 @@ void ps_table_put_shard(const ps_table *t, uint32_t shard, bool is_before, ps_st
         .table = t, .shard = shard, .tick = ps_table_age(t, is_before), .is_before = is_before};
     view written = counted;
 
-    put_rows(&counted);
-    put_candidates(&counted);
+    if (is_before) {
+        put_rows(&counted);
+        put_candidates(&counted);
+    } else {
+        counted.rows = s->row_count;
+        counted.candidates = s->candidate_count;
+    }
     ps_state_put_u32(out, t->conf.width);
     ps_state_put_u32(out, t->conf.optim->slots);
     ps_state_put_u32(out, table_file_rule(t->conf.optim));

@@ -172,6 +172,11 @@ bool ps_merge_rows_are_followed(const ps_plan *plan)
     return place_of(plan)->is_followed;
 }
 
+bool ps_merge_rows_are_asked_for(const ps_plan *plan)
+{
+    return plan->table_count > 0 && !ps_merge_rows_are_followed(plan);
+}
+
 bool ps_merge_has_rows(const ps_plan *plan, const ps_placement *placement, uint32_t part)
 {
     return place_of(plan)->has_rows(plan, placement, part);

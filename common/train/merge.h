@@ -42,6 +42,8 @@ uint32_t ps_merge_part_of(const ps_plan *plan, const ps_placement *placement, ui
 /* Returns whether workers have all rows, those of a fixed vocabulary, and are given the rows that
  * change together with weights. Else they pull rows by key. */
 bool ps_merge_rows_are_followed(const ps_plan *plan);
+/* Returns whether the job has rows that workers pull by key. */
+bool ps_merge_rows_are_asked_for(const ps_plan *plan);
 /* Returns whether a part has rows: of tables that grow, the first part of each server has all of
  * its server's; of a fixed vocabulary, parts have those of their slices. */
 bool ps_merge_has_rows(const ps_plan *plan, const ps_placement *placement, uint32_t part);

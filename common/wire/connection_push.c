@@ -195,7 +195,7 @@ static void put_slice(ps_connection *conn, connection_message *m, uint32_t posit
     uint8_t *room = is_plain ? NULL : ps_connection_room(conn, m);
     size_t size;
 
-    if (conn->ahead == 0) {
+    if (conn->ahead == 0 && x->plan->script_count > 0) {
         ps_codec_end_ahead();
         encode_ahead(conn, m, position);
     }

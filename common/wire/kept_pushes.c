@@ -276,16 +276,21 @@ static void put_head(const ps_kept_pushes *kept, bool with_said, ps_state_out *o
     ps_state_finish(out);
 }
 
+/* Copies the n bytes from byte `from` on out of the ring. */
+static void read_ring(const ps_kept_pushes *kept, uint64_t from, void *to, size_t n)
+{
+    size_t at = (size_t)(from % kept->bytes_max);
+    size_t before = n < kept->bytes_max - at ? n : kept->bytes_max - at;
+
+    memcpy(to, kept->ring + at, before);
+    memcpy((uint8_t *)to + before, kept->ring, n - before);
+}
+
 /* Copies the head of the push at `at` into *head. Returns the bytes of the push, including the
  * head. */
 static size_t push_at(const ps_kept_pushes *kept, uint64_t at, push_head *head)
 {
-    uint8_t bytes[sizeof *head];
-
-    for (size_t i = 0; i < sizeof bytes; i++) {
-        bytes[i] = kept->ring[(at + i) % kept->bytes_max];
-    }
-    memcpy(head, bytes, sizeof *head);
+    read_ring(kept, at, head, sizeof *head);
     return sizeof *head + head->head_bytes + head->payload_bytes;
 }
 
@@ -388,9 +393,7 @@ static void split_push(const ps_kept_pushes *kept, const ps_placement *placement
     Psgd__V1__Encoding *head;
     ps_status st;
 
-    for (size_t i = 0; i < n; i++) {
-        bytes[i] = kept->ring[(from + i) % kept->bytes_max];
-    }
+    read_ring(kept, from, bytes, n);
     head = psgd__v1__encoding__unpack(NULL, at.head_bytes, bytes + sizeof at);
     x->block = at.block;
     st = ps_matrix_split(kept->plan, placement, placement->part_of[at.slice], head,

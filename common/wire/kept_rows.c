@@ -93,6 +93,10 @@ static ps_status append(table_rows *to, const ps_plan *plan, const Psgd__V1__Row
                               .bytes = len};
     ps_status st;
 
+    if (to->count > 0 && rows->n_keys > 0 && to->has_seen != (rows->n_shows > 0)) {
+        return ps_fail(PS_DATA_LOSS, "rows of table %" PRIu32 ": only some have shows",
+                       rows->table);
+    }
     reserve(to, rows->n_keys, table->width);
     st = ps_parts_read(&reader, plan->up[table->variable].codec,
                        to->grads + to->count * table->width, rows->n_keys * table->width);

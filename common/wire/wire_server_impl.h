@@ -72,8 +72,9 @@ struct ps_wire_server {
     const ps_placement *placement;
     ps_wire_attempt attempt;
     uint32_t part; /* of the placement: the one that this server is */
-    /* A worker's last contribution to a clock is acknowledged when the clock is over: the part has
-     * copies, of which nothing is pulled, or rows that a worker pulls only if it meets their ids */
+    /* A worker's last contribution to a clock is acknowledged when the clock is over, because
+     * nothing that the worker pulls tells it so: nothing is pulled of a part with copies, and of
+     * rows that are asked for only those whose ids a worker meets. */
     bool acks_late;
     ps_wire_parts *parts;
     uint32_t worker_count;

@@ -92,10 +92,7 @@ static bool has_open_pull(const wire_worker *w)
 /* Returns whether the worker may send a request before the last one is answered. */
 static bool may_ask_ahead(const wire_worker *w)
 {
-    const ps_plan *plan = w->server->plan;
-
-    return w->server->parts->is_shared ||
-           (plan->table_count > 0 && !ps_merge_rows_are_followed(plan));
+    return w->server->parts->is_shared || ps_merge_rows_are_asked_for(w->server->plan);
 }
 
 /* Sends the answer and drops its references to buffers. If it is the last answer to a request, also

@@ -113,7 +113,9 @@ static ps_status take_slices(wire_worker *w, const Psgd__V1__PushGradientRequest
                          head->payload_bytes, payload->len - *at);
             break;
         }
-        ahead = ahead > 0 ? ahead : decode_ahead(&c, req, i, payload, *at);
+        if (ahead == 0 && head->codec_case == PSGD__V1__ENCODING__CODEC_SCRIPT) {
+            ahead = decode_ahead(&c, req, i, payload, *at);
+        }
         ahead -= ahead > 0;
         /* A slice number out of range is not checked here: the store refuses it. */
         st =
