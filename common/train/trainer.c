@@ -540,6 +540,9 @@ static ps_snapshot save_here(rank_cut *c)
     if (ps_is_ok(&st)) {
         st = write_rank(c, state.fd);
     }
+    if (!ps_is_ok(&st)) {
+        ps_log(PS_LOG_WARN, "trainer", "the rank is not saved: %s", st.text);
+    }
     state.result = st.code;
     state.spent_us = ps_clock_thread_us() - before_us;
     return state;
@@ -572,8 +575,7 @@ static bool cut(ps_trainer *t, uint64_t name)
     ps_trainer_keep_reports(t);
     state = is_small(t) ? save_here(&c) : ps_snapshot_begin(write_rank, &c);
     ps_trainer_drop_reports(t);
-    ps_buf_unref(t->program); /* it is written, or the copy of the process has its own */
-    t->program = NULL;
+    ps_trainer_drop_program(t); /* it is written, or the copy of the process has its own */
     state.stood_us = ps_clock_us() - began_us;
     ps_log(PS_LOG_INFO, "trainer",
            "checkpoint at step %llu: stood still for %.1f ms, computed for %.1f ms",

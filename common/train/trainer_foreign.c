@@ -12,10 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    PROGRAM = 7 /* kind of section */,
-    LOOK_MS = 20
-}; /* LOOK_MS: time between two checks whether the gate is still open */
+enum { LOOK_MS = 20 }; /* time between two checks whether the gate is still open */
 
 typedef struct foreign_step {
     ps_trainer *t;
@@ -168,14 +165,8 @@ ps_status ps_trainer_keep_program(ps_trainer *t)
                    t->step);
 }
 
-void ps_trainer_put_program(ps_trainer *t, ps_state_out *out)
+void ps_trainer_drop_program(ps_trainer *t)
 {
-    if (t->program == NULL) {
-        return;
-    }
-    ps_state_begin(out, PROGRAM, 0);
-    ps_state_put(out, t->program->data, t->program->len);
-    ps_state_finish(out);
     ps_buf_unref(t->program);
     t->program = NULL;
 }

@@ -220,9 +220,9 @@ bool ps_trainer_foreign_block(ps_trainer *t, const float *weights, float scale, 
  * such a program does nothing. Fails if the program has written what is no block of named values.
  */
 PS_MUST_USE ps_status ps_trainer_keep_program(ps_trainer *t);
-/* Writes that copy as a section, and forgets it. */
-void ps_trainer_put_program(ps_trainer *t, ps_state_out *out);
-/* Reads it into the memory of a program. */
+/* Frees that copy. */
+void ps_trainer_drop_program(ps_trainer *t);
+/* Reads what a program kept into the memory of the program. */
 PS_MUST_USE ps_status ps_trainer_take_program(ps_trainer *t, ps_state_in *in);
 
 /* Sparse tables. Without tables these functions do nothing and return true or OK; those that pull

@@ -95,14 +95,15 @@ ps_status ps_trainer_save(ps_trainer *t, ps_exchange *exchange, ps_state_write_f
         return st;
     }
     ps_trainer_keep_reports(t);
-    return ps_trainer_save_kept(t, exchange, write, arg);
+    st = ps_trainer_save_kept(t, exchange, write, arg);
+    ps_trainer_drop_program(t);
+    return st;
 }
 
 static ps_status save(ps_trainer *t, ps_exchange *exchange, bool is_parked,
                       ps_state_write_fn *write, void *arg)
 {
-    uint32_t variables =
-        is_parked || !ps_trainer_is_lean(t) ? t->plan->layout.variable_count : 0;
+    uint32_t variables = is_parked || !ps_trainer_is_lean(t) ? t->plan->layout.variable_count : 0;
     ps_state_out out;
     ps_status st = ps_ok(), end;
 
@@ -125,7 +126,11 @@ static ps_status save(ps_trainer *t, ps_exchange *exchange, bool is_parked,
         }
         ps_state_finish(&out);
     }
-    ps_trainer_put_program(t, &out);
+    if (t->program != NULL) {
+        ps_state_begin(&out, PROGRAM, 0);
+        ps_state_put(&out, t->program->data, t->program->len);
+        ps_state_finish(&out);
+    }
     ps_trainer_put_earlier(t, &out);
     end = ps_state_out_end(&out);
     return ps_is_ok(&st) ? end : st;
