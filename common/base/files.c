@@ -6,6 +6,7 @@
 #include "common/base/strbuf.h"
 #include "common/base/xalloc.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -140,13 +141,6 @@ static char *temporary_name(const char *path)
     ps_strbuf_printf(&name, "%.*s.%s.%ld.%lld.tmp", n, path, path + n, (long)getpid(),
                      (long long)ps_clock_us());
     return ps_strbuf_take(&name);
-}
-
-bool ps_file_is_temporary(const char *name)
-{
-    size_t n = strlen(name);
-
-    return name[0] == '.' && n > 4 && strcmp(name + n - 4, ".tmp") == 0;
 }
 
 static ps_status open_writer(ps_file_writer *writer, const char *path, mode_t mode)
@@ -627,4 +621,30 @@ ps_status ps_file_open_below(const char *dir, const char *path, int *fd, struct 
     }
     free(real);
     return st;
+}
+
+static bool is_temporary(const char *name)
+{
+    size_t n = strlen(name);
+
+    return name[0] == '.' && n > 4 && strcmp(name + n - 4, ".tmp") == 0;
+}
+
+void ps_dir_sweep(const char *dir)
+{
+    DIR *open = opendir(dir);
+    const struct dirent *at;
+
+    while (open != NULL && (at = readdir(open)) != NULL) {
+        char path[4096];
+        ps_status st = ps_path_join(path, sizeof path, dir, at->d_name);
+
+        if (is_temporary(at->d_name) && ps_is_ok(&st)) {
+            st = ps_dir_remove(path);
+        }
+        (void)st;
+    }
+    if (open != NULL) {
+        closedir(open);
+    }
 }

@@ -43,10 +43,6 @@ typedef struct ps_file_writer {
     char *temporary;
 } ps_file_writer;
 
-/* Returns whether a name is one that a writer gives to its temporary file. A process that was killed
- * leaves it. */
-bool ps_file_is_temporary(const char *name);
-
 /* Creates the temporary file. */
 PS_MUST_USE ps_status ps_file_writer_open(ps_file_writer *writer, const char *path);
 
@@ -94,6 +90,10 @@ PS_MUST_USE ps_status ps_disk_free(const char *path, uint64_t *bytes);
 /* Removes a file or a directory tree. Removes symbolic links without following them, and does
  * not enter other file systems. Succeeds if nothing is there. */
 PS_MUST_USE ps_status ps_dir_remove(const char *path);
+
+/* Removes from a folder what processes that were killed had begun to write: names that begin with a
+ * dot and end with .tmp. A failure only costs disk space, so it is not reported. */
+void ps_dir_sweep(const char *dir);
 
 /* Writes "dir/name" to `out`; an empty `dir` gives the name alone. Fails with OUT_OF_RANGE if
  * `cap` bytes are too few. */

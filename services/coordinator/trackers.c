@@ -431,25 +431,6 @@ static bool go_on_with_ended(ps_trackers *t, const char *job_id, const char *not
     return is_there;
 }
 
-/* Removes what a coordinator that was killed had begun to write. */
-static void sweep(const ps_trackers *t)
-{
-    char path[PATH_BYTES];
-    const struct dirent *at;
-    DIR *dir;
-
-    snprintf(path, sizeof path, "%s/trackers", t->c->conf.data_dir);
-    dir = opendir(path);
-    while (dir != NULL && (at = readdir(dir)) != NULL) {
-        if (ps_file_is_temporary(at->d_name)) {
-            unlinkat(dirfd(dir), at->d_name, 0);
-        }
-    }
-    if (dir != NULL) {
-        closedir(dir);
-    }
-}
-
 /* Sends the rest of those jobs that are over and of which a note file is left. */
 static void go_on_with_files(ps_trackers *t)
 {
@@ -481,7 +462,10 @@ static void go_on_with_files(ps_trackers *t)
 
 void ps_trackers_begin(ps_trackers *t)
 {
-    sweep(t);
+    char folder[PATH_BYTES];
+
+    snprintf(folder, sizeof folder, "%s/trackers", t->c->conf.data_dir);
+    ps_dir_sweep(folder);
     for (ps_live *live = t->c->jobs.first; live != NULL; live = live->next) {
         const Psgd__V1__Job *msg = live->record.job;
 

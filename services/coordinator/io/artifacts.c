@@ -28,34 +28,19 @@ ps_status ps_artifacts_folder(char out[PS_FOLDER_MAX], const char *data_dir, con
     return ps_ok();
 }
 
-static void drop(const char *folder, const char *name)
-{
-    char path[PS_FOLDER_MAX + PS_NAME_MAX + 2];
-    ps_status st = ps_path_join(path, sizeof path, folder, name);
-
-    if (ps_is_ok(&st)) {
-        st = ps_dir_remove(path);
-    }
-    (void)st; /* a failure does not matter: the folder only takes disk space */
-}
-
-/* Removes unfinished files in the folder; with `deeper` also those in its folders. */
-static void sweep_job(const char *folder, bool deeper)
+/* Removes unfinished files in the folder of a job and in its folders. */
+static void sweep_job(const char *folder)
 {
     DIR *dir = opendir(folder);
     const struct dirent *at;
 
+    ps_dir_sweep(folder);
     while (dir && (at = readdir(dir)) != NULL) {
         char inner[PS_FOLDER_MAX];
+        ps_status st = ps_path_join(inner, sizeof inner, folder, at->d_name);
 
-        if (ps_file_is_temporary(at->d_name)) {
-            drop(folder, at->d_name);
-        } else if (deeper && at->d_name[0] != '.') {
-            ps_status st = ps_path_join(inner, sizeof inner, folder, at->d_name);
-
-            if (ps_is_ok(&st)) {
-                sweep_job(inner, false);
-            }
+        if (at->d_name[0] != '.' && ps_is_ok(&st)) {
+            ps_dir_sweep(inner);
         }
     }
     if (dir) {
@@ -200,7 +185,7 @@ static void sweep_one_job(void *arg, const char *job_id)
     ps_status st = ps_artifacts_folder(folder, s->data_dir, job_id);
 
     if (how == PS_JOB_KNOWN && ps_is_ok(&st)) {
-        sweep_job(folder, true);
+        sweep_job(folder);
     } else if (how == PS_JOB_UNKNOWN) {
         s->unknown(s->arg, job_id);
     }
