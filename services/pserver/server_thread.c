@@ -100,10 +100,14 @@ static void complete(void *arg)
     send_news(arg, &(ps_status){.code = PS_OK});
 }
 
+static ps_loop *own_loop(const ps_server_thread *t)
+{
+    return t->thread != NULL ? ps_loop_thread_loop(t->thread) : t->conf.home;
+}
+
 ps_status ps_server_thread_create(const ps_server_thread_conf *conf, ps_server_thread **out)
 {
     ps_server_thread *t = ps_xcalloc(1, sizeof *t);
-    ps_loop *loop = conf->home;
     ps_status st = ps_ok();
 
     t->conf = *conf;
@@ -118,8 +122,7 @@ ps_status ps_server_thread_create(const ps_server_thread_conf *conf, ps_server_t
         free(t);
         return st;
     }
-    loop = t->thread != NULL ? ps_loop_thread_loop(t->thread) : conf->home;
-    t->wire = ps_wire_server_create(loop, conf->drop_ack, complete, t);
+    t->wire = ps_wire_server_create(own_loop(t), conf->drop_ack, complete, t);
     ps_wire_server_set_failed(t->wire, send_news, t);
     *out = t;
     return ps_ok();
@@ -142,7 +145,7 @@ ps_service ps_server_thread_service(ps_server_thread *t)
 
     if (t->instance[0] != '\0') {
         service.instance = t->instance;
-        service.loop = t->thread != NULL ? ps_loop_thread_loop(t->thread) : t->conf.home;
+        service.loop = own_loop(t);
     }
     return service;
 }
@@ -463,11 +466,6 @@ static ps_status note_at(void *arg, uint32_t place, size_t at, uint32_t n)
     return ps_ok();
 }
 
-static ps_loop *own_loop(const ps_server_thread *t)
-{
-    return t->thread != NULL ? ps_loop_thread_loop(t->thread) : t->conf.home;
-}
-
 /* Writes the next piece, whenever the thread has nothing else to do, until all are written. */
 static void go_on_saving(ps_event *self, bool ok)
 {
@@ -508,11 +506,12 @@ static void begin_saving(ps_server_thread *t, saving *x)
     ps_status st;
 
     x->at = ps_xcalloc(t->parts.part[0].count, sizeof *x->at);
-    st = each_slice(t, note_at, x); /* does not fail */
+    st = each_slice(t, note_at, x);
+    (void)st; /* noting places does not fail */
     watch_piece(x, true);
     ps_store_cut_begin(t->store, &sink);
     watch_piece(x, false);
-    (void)st;
+    ps_log(PS_LOG_INFO, "pserver", "checkpoint at clock %" PRIu64 " begins", x->cut.clock);
     t->saving = x;
     x->event.fire = go_on_saving;
     ps_loop_idle(own_loop(t), &x->event);

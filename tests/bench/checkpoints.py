@@ -98,7 +98,7 @@ def disk(o):
             cluster.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id), timeout=60)
             cluster.wait(job.id, seconds=600)
             # the time of the file of the server's memory, and of LATEST, which names the checkpoint at the end
-            cut = re.findall(r"(?m)^.*checkpoint at clock.*$", cluster.pservers[0].log())[-1]
+            cut = re.findall(r"(?m)^.*checkpoint at clock \d+ begins.*$", cluster.pservers[0].log())[-1]
             at = re.search(r"T(\d+):(\d+):([\d.]+)Z", cut)
             began = int(at[1]) * 3600 + int(at[2]) * 60 + float(at[3])
             latest = cluster.folder / "coordinator" / "jobs" / job.id / "checkpoints" / "LATEST"

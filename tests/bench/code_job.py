@@ -47,7 +47,7 @@ def run(cluster, job, codec, params, code, steps):
 
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("jobs", nargs="*", default=list(JOBS), choices=[*JOBS, []])
+    options.add_argument("jobs", nargs="*", default=[], choices=[*JOBS, []])
     options.add_argument("--codec", default="sgq", choices=PAIRS)
     options.add_argument("--pairs", type=int, default=5)
     options.add_argument("--steps", type=int, default=0, help="of each run; 0: by the job")
@@ -56,7 +56,7 @@ def main():
     text = (ROOT / "clients/examples/code" / f"{o.codec}.lua").read_text()
     ways = [(builtin, []), (o.codec, [{"file": f"{o.codec}.lua", "text": text}])]
     print(f"| job | {builtin} | {o.codec} | ratio | models |\n| --- | --- | --- | --- | --- |")
-    for name in o.jobs:
+    for name in o.jobs or JOBS:
         steps = o.steps or {"tutorial": 1500, "cnn": 300, "mlp": 250}[name]
         cluster = Cluster(workers=2, pservers=1)
         rates, models = {way[0]: [] for way in ways}, set()
