@@ -580,7 +580,7 @@ int psgd_state_save(psgd_worker *w, const char *name, const void *bytes, size_t 
     if (w->now != NULL && w->now->fd < 0) {
         return fail(PS_ABORTED, "the attempt has ended: call psgd_next");
     }
-    if (w->now == NULL || w->left == 0) { /* the worker may be reading */
+    if (w->now == NULL || w->left == 0) { /* psgd-worker may be reading it for a checkpoint */
         return fail(PS_FAILED_PRECONDITION, w->now == NULL
                                                 ? "there is no step in hand: call psgd_next"
                                                 : "all variables of this step are ready: save "

@@ -205,14 +205,16 @@ int psgd_ready(psgd_worker *worker, uint32_t first, uint32_t count);
  * memory that is shared with the worker. A checkpoint of the job at a clock has what was saved by
  * the last psgd_ready of the step before. After a loss, in a job that was resumed, and in another
  * process that takes the rank over, it is that of the checkpoint that the job goes on from, and
- * without one there is none. So: at each step, or at the first one after psgd_join, after PSGD_OVER
- * and after a step of another rank, load; compute; save.
+ * without one there is none. In each step: load, compute, save. A program may skip the load only if
+ * the step before was of the same job and rank, and neither PSGD_OVER nor PSGD_DONE came in
+ * between.
  *
  * The job says how much there may be: program_state_mib, 0 to 4096.
  */
 
-/* Returns the most bytes of the state of the rank in hand: 16 for each value, its bytes, and those
- * of its name with the NUL. 0: the job keeps none, or there is no step in hand. */
+/* Returns the most bytes of the state of the rank of the step in hand, or of the one that ended
+ * with PSGD_DONE: 16 for each value, its bytes, and those of its name with the NUL. 0: the job
+ * keeps none, or there is no such rank. */
 size_t psgd_state_room(const psgd_worker *worker);
 
 /* Keeps a copy of `len` bytes by this name with the rank of the step in hand, in place of those
@@ -236,8 +238,8 @@ int psgd_state_save(psgd_worker *worker, const char *name, const void *bytes, si
 int psgd_state_load(const psgd_worker *worker, const char *name, void *out, size_t size,
                     size_t *len);
 
-/* Returns name `index` of what is kept with the rank of the step in hand, from 0; NULL after the
- * last one. Valid until the next psgd_state_save or psgd_next. */
+/* Returns name `index` of what is kept with that rank, from 0; NULL after the last one. Valid until
+ * the next psgd_state_save or psgd_next. */
 const char *psgd_state_name(const psgd_worker *worker, size_t index);
 
 /* Ends the worker in order and frees it: a job goes on without it, as when psgd-worker is told to

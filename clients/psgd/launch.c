@@ -67,9 +67,8 @@ static const ps_option options[] = {
                              "as on this host)"),
     PS_OPTION_STRING(launching, ssh_config, .name = "ssh-config", .metavar = "FILE",
                      .help = "configuration of ssh (default: the user's)"),
+    /* not for users: the launcher starts itself with this flag as the keeper of a host */
     PS_OPTION_DURATION(launching, keep_host_us, .name = "keep-host", .value = "0s", .min = 0,
-                       /* not for users: the launcher starts itself with this flag as the keeper of
-                        * a host */
                        .max = 3600e6),
     PS_SPEC_OPTIONS(launching, flags),
     PS_LOSS_OPTIONS(launching, flags, PS_SHOWN),

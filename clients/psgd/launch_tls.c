@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const int64_t valid_s =
-    /* longer than any job; the authority's folder is removed with the launch */
-    (int64_t)3650 * 86400;
+/* Certificates are valid for longer than any job takes; the authority's folder is removed when the
+ * launch ends. */
+static const int64_t valid_s = (int64_t)3650 * 86400;
 
 ps_status ps_launch_tls_answer(const ps_launch_tls *tls, const char *who, const char *pem,
                                ps_strbuf *answer)

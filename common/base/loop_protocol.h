@@ -64,7 +64,7 @@ typedef struct ps_loop_memory {
     uint32_t block_size, steps_of_epoch; /* samples of a step of one worker; steps of an epoch */
     uint64_t total_steps, param_count;
     uint64_t weights_at, gradients_at; /* bytes from the beginning; multiples of 64 */
-    uint64_t state_at, state_bytes;    /* the same; 0 bytes: the job has none */
+    uint64_t state_at, state_bytes;    /* offset and size; 0 bytes: it has none */
     char job_id[96];
 } ps_loop_memory;
 

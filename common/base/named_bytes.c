@@ -100,8 +100,11 @@ bool ps_named_at(const uint8_t *block, size_t size, size_t index, ps_named *out)
 
 bool ps_named_find(const uint8_t *block, size_t size, const char *name, ps_named *out)
 {
-    for (size_t i = 0; ps_named_at(block, size, i, out); i++) {
-        if (strcmp(out->name, name) == 0) {
+    size_t end = ps_named_used(block, size), at = PS_NAMED_BLOCK_BYTES;
+
+    while (at != 0 && at < end) {
+        at = read_record(block, end, at, out);
+        if (at != 0 && strcmp(out->name, name) == 0) {
             return true;
         }
     }
@@ -110,11 +113,12 @@ bool ps_named_find(const uint8_t *block, size_t size, const char *name, ps_named
 
 static size_t count_of(const uint8_t *block, size_t size)
 {
+    size_t end = ps_named_used(block, size), at = PS_NAMED_BLOCK_BYTES, count = 0;
     ps_named record;
-    size_t count = 0;
 
-    while (ps_named_at(block, size, count, &record)) {
-        count++;
+    while (at != 0 && at < end) {
+        at = read_record(block, end, at, &record);
+        count += at != 0;
     }
     return count;
 }

@@ -282,6 +282,7 @@ ps_status ps_loop_rank_create(ps_loop_link *link, const ps_session *session, uin
     ps_loop_rank *r = ps_xcalloc(1, sizeof *r);
     void *at = MAP_FAILED;
     int ends[2] = {-1, -1};
+    ps_status st;
 
     *r = (ps_loop_rank){.link = link, .rank = rank, .fd = -1, .theirs = -1};
     r->state_bytes = ps_plan_program_bytes(session->plan);
@@ -296,10 +297,11 @@ ps_status ps_loop_rank_create(ps_loop_link *link, const ps_session *session, uin
         if (at != MAP_FAILED) {
             (void)munmap(at, r->bytes);
         }
+        st = ps_fail(PS_RESOURCE_EXHAUSTED,
+                     "no %zu bytes of shared memory for the program that computes rank %" PRIu32,
+                     r->bytes, rank);
         ps_loop_rank_destroy(r);
-        return ps_fail(PS_RESOURCE_EXHAUSTED,
-                       "no %zu bytes of shared memory for the program that computes rank %" PRIu32,
-                       weights_at + 2 * block + ps_plan_program_bytes(session->plan), rank);
+        return st;
     }
     r->memory = at;
     r->fd = ends[0];

@@ -305,6 +305,7 @@ class OwnLoop(harness.ClusterTest):
                 self.assertGreaterEqual(job.recoveries[0].step, 10)
                 for program in programs:
                     steps = program.communicate(timeout=60)[0].split()[1:]
+                    self.assertGreater(len(steps), 10)
                     self.assertEqual(steps, [str(i) for i in range(len(steps))])
                 victim.start()
                 cluster.wait_nodes(3)

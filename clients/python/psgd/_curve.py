@@ -100,7 +100,7 @@ class Watch(Iterator[dict[str, Any]]):
 
     def plot(self, every: float = 0.5) -> Curve:
         """Follows the job until it has ended, and returns its curves. In a notebook the cell shows them while they grow, at most
-        once in `every` seconds; elsewhere nothing is shown. Interrupting it leaves the job running."""
+        once in `every` seconds. IPython in a terminal prints a line of text instead; other programs show nothing. Interrupting it leaves the job running."""
         curve, handle, shown = Curve(), None, -math.inf
         display = _display()
         for event in self:

@@ -79,9 +79,16 @@ class State(MutableMapping[str, bytes]):
     def room(self) -> int:
         return library().psgd_state_room(self._worker._handle)
 
+    @staticmethod
+    def _name(name: str) -> bytes:
+        """Returns the name for the library, which checks it but takes a NUL for its end."""
+        if "\0" in name:
+            raise ValueError(f"the name {name!r} has a NUL")
+        return name.encode()
+
     def _size(self, name: str) -> int:
         size = ctypes.c_size_t()
-        code = library().psgd_state_load(self._worker._handle, name.encode(), None, 0, ctypes.byref(size))
+        code = library().psgd_state_load(self._worker._handle, self._name(name), None, 0, ctypes.byref(size))
         if code == NOT_FOUND:
             raise KeyError(name)
         if code != RESOURCE_EXHAUSTED:  # it is longer than nothing
@@ -91,12 +98,12 @@ class State(MutableMapping[str, bytes]):
     def __getitem__(self, name: str) -> bytes:
         size = ctypes.c_size_t(self._size(name))
         out = ctypes.create_string_buffer(max(1, size.value))
-        self._worker._check(library().psgd_state_load(self._worker._handle, name.encode(), out, size, ctypes.byref(size)))
+        self._worker._check(library().psgd_state_load(self._worker._handle, self._name(name), out, size, ctypes.byref(size)))
         return out.raw[:size.value]
 
     def __setitem__(self, name: str, value: Any) -> None:
         """Keeps a copy of a buffer. If the attempt has ended meanwhile, nothing happens."""
-        data = bytes(value) if isinstance(value, (bytes, bytearray)) else bytes(memoryview(value).cast("B"))
+        data = value if isinstance(value, bytes) else memoryview(value).tobytes()
         self._keep(name, data, len(data))
 
     def __delitem__(self, name: str) -> None:
@@ -104,7 +111,7 @@ class State(MutableMapping[str, bytes]):
         self._keep(name, None, 0)
 
     def _keep(self, name: str, data: bytes | None, size: int) -> None:
-        code = library().psgd_state_save(self._worker._handle, name.encode(), data, size)
+        code = library().psgd_state_save(self._worker._handle, self._name(name), data, size)
         if code != ABORTED:
             self._worker._check(code)
 
@@ -190,7 +197,7 @@ class Worker:
         self._known: dict[int, tuple[tuple[Any, ...], list[Variable]]] = {}
         self.title, self.last = title, None
         self._check(lib.psgd_join(title.encode(), (text * (len(flags) + 1))(*flags, None), ctypes.byref(handle)))
-        self._handle = handle
+        self._handle: ctypes.c_void_p | None = handle
         self._end = weakref.finalize(self, lib.psgd_leave, handle)
 
     def _check(self, code: int) -> None:
@@ -245,6 +252,7 @@ class Worker:
         """Ends the worker in order: a job goes on without it. Nothing happens if it has left."""
         self._known, self.last = {}, None
         self._end()
+        self._handle = None  # calls of what is left of the worker fail, and do not reach freed memory
 
     def __enter__(self) -> "Worker":
         return self

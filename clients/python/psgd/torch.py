@@ -422,7 +422,7 @@ class Worker:
         if self._feeds.get(step.rank, (None, None))[0] != key:
             sampler = _Shard(len(data), seed, step)
             # draws of its own: to begin anew in the middle of a job changes no others
-            own: dict[str, Any] = {"generator": torch.Generator().manual_seed(seed), **options}
+            own: dict[str, Any] = {"generator": torch.Generator().manual_seed(seed * step.workers + step.rank), **options}
             self._feeds[step.rank] = (key, iter(torch.utils.data.DataLoader(data, batch_sampler=sampler, **own)))
         _, feed = self._feeds[step.rank]
         batch = next(feed)
