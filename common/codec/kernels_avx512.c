@@ -125,7 +125,7 @@ ON static __m512i draw16(__m512i x)
     return _mm512_xor_si512(x, _mm512_srli_epi32(x, 15));
 }
 
-/* Draws codes as body_grid of kernels_wrap.h does, but keeps the levels of a short grid in
+/* Draws codes as body_grid of kernels_fit.h does, but keeps the levels of a short grid in
  * registers. */
 ON static void grid_drawn(const float *x, float inverse, const float *level, uint32_t top,
                           uint32_t key, uint8_t *restrict codes, size_t n)

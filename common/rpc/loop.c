@@ -192,7 +192,7 @@ void ps_loop_run(ps_loop *loop)
         }
         switch (ev.type) {
         case GRPC_QUEUE_TIMEOUT:
-            break; /* the deadline of the next timer is over: fire_timers fires it */
+            break; /* a timer is due, which fire_timers fires, or only an idle event was */
         case GRPC_QUEUE_SHUTDOWN:
             return;
         case GRPC_OP_COMPLETE:

@@ -22,7 +22,7 @@ struct ps_event {
      * gRPC dropped the operation or the loop stops. May free the struct that holds the event. */
     void (*fire)(ps_event *self, bool ok);
 
-    ps_event *next; /* used by the loop while the event is posted */
+    ps_event *next; /* used by the loop while the event is posted or idle */
 };
 
 /* A timer. Zero it, set event.fire, then arm it by ps_loop_after. */
@@ -48,8 +48,8 @@ void ps_loop_destroy(ps_loop *loop);
  * becomes the loop's thread. */
 void ps_loop_run(ps_loop *loop);
 
-/* Ends ps_loop_run. Armed timers and posted events fire with ok = false. Nothing may be armed or
- * started on the loop afterwards. Loop thread only. */
+/* Ends ps_loop_run. Armed timers, posted and idle events fire with ok = false. Nothing may be armed
+ * or started on the loop afterwards. Loop thread only. */
 void ps_loop_stop(ps_loop *loop);
 
 /* Fires `event` soon on the loop's thread. Any thread may call it while the loop runs. The event

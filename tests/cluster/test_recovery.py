@@ -21,7 +21,7 @@ JOB = {**SMALL, "title": "lost", "workers": 4, "epochs": 3, "seed": 5,
        "timeouts": {"leaseMs": LEASE_MS, "canCommitMs": LEASE_MS, "readyMs": 5 * LEASE_MS}}
 PACE = {"straggler": {"name": "fixed", "params": {"rank": -1, "ms": 100}}}
 # Jobs whose ranks have state of their own: (name, worker processes, how often they lose servers, fields).
-STATES = [("top-k", 4, ({},),
+STATES = [("top-k", 4, ({}, {"replicas": 2}),
            {"codec": {"up": {"name": "topk", "params": {"fraction": 0.1, "error_feedback": 1}}}}),
           ("losp", 2, ({},), {"update": {"name": "losp", "params": {"steps": 2}}, "optimizer": {}}),
           ("powersgd", 4, ({}, {"replicas": 2}), {"model": {"preset": "mlp", "widths": [100]}, "codec": {"up": {"name": "powersgd"}}}),

@@ -123,6 +123,9 @@ static void run(const ps_kernels *k, const input *in, output *out)
     for (size_t i = 0; i < n; i++) {
         assert_true(out->counts[out->grid_drawn[i]]-- > 0);
     }
+    for (size_t s = 0; s < 2u * in->top + 1; s++) {
+        assert_int_equal(out->counts[s], 0);
+    }
     k->lookup8_set(out->grid_drawn, in->small, 2 * in->top + 1, out->y[10], n);
     k->lookup8_add(out->grid_drawn, in->small, 2 * in->top + 1, out->y[11], n);
     k->rank_rows(in->small, 3, 32, in->x_small, in->rank, out->p);
