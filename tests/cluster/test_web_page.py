@@ -133,7 +133,7 @@ class Page(Web):
         self.assertRegex(self.b.find("svg.bars")[0].get_attribute("aria-label"), r"^Of a step: the way up \d+\.\d %, a server ")
         heads = [th.text for th in self.b.find("[aria-label='Where a step goes'] th")]
         self.assertEqual(heads, ["Rank", *(f"{k}, ms" for k in ("data", "compute", "encode", "send", "wait", "decode"))])
-        self.assertTrue([a for a in self.b.find("td a") if a.text.startswith("TRACE-")])  # the timeline is with the files
+        self.until("the timeline among the files", lambda: [a for a in self.b.find("td a") if a.text.startswith("TRACE-")])
         local = [[td.text for td in tr.find_elements("css selector", "td")] for tr in self.b.find("[aria-label=Foretold] tbody tr")]
         self.assertIn(["as now", "as now", "4", "as now"], [r[:4] for r in local])
         self.silent()
