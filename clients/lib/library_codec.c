@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* library_codec.c - the functions of psgd.h. */
+/* library_codec.c - psgd_version and the functions of psgd.h for codecs. */
 #include "clients/lib/psgd.h"
 
 #include "common/codec/codec_spec.h"
@@ -115,8 +115,9 @@ size_t psgd_codec_state_floats(const psgd_codec *codec, size_t n)
     return over_slices(codec, n, ps_feedback_floats);
 }
 
-/* Encodes a slice x (n) with its state (optional) to `out`, which has room for bound_of_slice.
- * Returns the bytes written. */
+/* Encodes slice number `slice`, with the values x (n), to `out`, which has room for bound_of_slice
+ * bytes: the length of the head, the head, the payload. `state` has the slice's residuals; NULL:
+ * none are added or kept. Returns the bytes written. */
 static size_t encode_slice(const psgd_codec *codec, uint64_t key, uint32_t slice, float *state,
                            const float *x, size_t n, uint8_t *out)
 {
@@ -172,7 +173,7 @@ int psgd_codec_encode(const psgd_codec *codec, const psgd_draw *draw, float *sta
 
 /* Reads the head of slice number `slice` at *in. Moves *in behind the head, to the payload, and
  * sets *left to the bytes from there on, which are at least payload_bytes. The caller frees
- * *head. */
+ * *head. On failure (DATA_LOSS) *head is NULL, and *in and *left are unchanged. */
 static ps_status take_head(const uint8_t **in, size_t *left, uint32_t slice,
                            Psgd__V1__Encoding **head)
 {
@@ -195,7 +196,8 @@ static ps_status take_head(const uint8_t **in, size_t *left, uint32_t slice,
     return ps_ok();
 }
 
-/* Checks every slice of an encoding of n values if y is NULL; else decodes them into y. */
+/* If y is NULL, checks every slice of an encoding of n values. Else decodes the slices into y (n):
+ * sets or adds to its values, by `into`. Fails with DATA_LOSS. */
 static ps_status each_slice(const ps_codec *codec, const uint8_t *in, size_t left, float *y,
                             size_t n, ps_into into)
 {

@@ -41,25 +41,25 @@ extern char **environ;
  * it. */
 typedef struct rank_memory {
     uint32_t rank;
-    int fd;       /* the rank's socket to psgd-worker; -1: psgd-worker has closed it */
+    int fd;       /* the rank's socket to psgd-worker; -1: closed, as its attempt is over */
     bool is_last; /* the memory has the weights after the last step, as of `clock` */
     uint64_t clock;
-    void *at; /* (bytes) the shared memory */
+    void *at; /* the shared memory, of `bytes` bytes */
     size_t bytes;
     const ps_loop_memory *head;
-    const ps_loop_variable *vars; /* (head->variable_count) */
+    const ps_loop_variable *vars; /* (head->variable_count) in the shared memory, as `head` is */
 } rank_memory;
 
 struct psgd_worker {
-    pid_t owner, child; /* child: the process psgd-worker; 0: it has ended */
+    pid_t owner, child; /* owner: the process that has joined; child: its psgd-worker */
     int fd;             /* control socket to psgd-worker */
     rank_memory ranks[PS_LOOP_RANKS_MAX];
-    uint32_t rank_count, turn; /* turn: the rank whose socket is read first */
+    uint32_t rank_count, turn; /* turn: index in `ranks` of the socket that look reads first */
     rank_memory *now;          /* the rank of the step in hand; NULL: there is none */
     rank_memory *last;         /* the rank whose weights came with PSGD_DONE; NULL: none */
-    bool is_over;              /* the program was told that the attempt has ended */
+    bool is_over;              /* the last psgd_next gave PSGD_DONE or PSGD_OVER */
     bool has_loss;
-    bool *is_ready; /* (variable_count) of the step in hand */
+    bool *is_ready; /* (variable_count) psgd_ready was called for the variable in this step */
     uint32_t left;
     char text[PS_LOOP_TEXT];
     char job_id[96];
@@ -120,8 +120,8 @@ static ps_status spawn(const char *title, const char *const *options, int theirs
     (void)posix_spawn_file_actions_addclosefrom_np(&actions, CHILD_FD + 1);
     sigemptyset(&none);
     (void)posix_spawnattr_setsigmask(&attributes, &none);
-    /* A process group of its own: Ctrl-C at a terminal reaches only the program, which then
-     * leaves. */
+    /* A process group of its own: Ctrl-C at a terminal reaches only the program, which can then
+     * call psgd_leave. */
     (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
     error = posix_spawnp(child, program, &actions, &attributes, argv, environ);
     (void)posix_spawnattr_destroy(&attributes);
@@ -149,8 +149,8 @@ int psgd_join(const char *title, const char *const *options, psgd_worker **out)
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
         return fail(PS_RESOURCE_EXHAUSTED, "no descriptors for a socket");
     }
-    /* move the end: dup2 of CHILD_FD to itself would keep it closed on exec, and addopen uses the
-     * descriptors below before that */
+    /* Move psgd-worker's end above CHILD_FD. spawn opens /dev/null as descriptors 0 and 1 before it
+     * copies the end to CHILD_FD, and a copy of CHILD_FD to itself could stay closed on exec. */
     if (ends[1] <= CHILD_FD) {
         int moved = fcntl(ends[1], F_DUPFD_CLOEXEC, CHILD_FD + 1);
 
@@ -195,8 +195,8 @@ static void drop_rank(psgd_worker *w, rank_memory *r)
     }
 }
 
-/* Drops the ranks whose sockets psgd-worker has closed. Those with the weights after the last step
- * are dropped only if `is_over`: the program has had these weights. */
+/* Drops the ranks whose sockets are closed. Ranks with the weights after the last step are dropped
+ * only if `is_over`; before, the program may still get these weights with PSGD_DONE. */
 static void sweep(psgd_worker *w, bool is_over)
 {
     for (uint32_t i = w->rank_count; i > 0; i--) {
@@ -239,13 +239,13 @@ static bool is_whole(const rank_memory *r)
     return true;
 }
 
-/* Adds a rank: maps its memory and takes over its socket `fd`. The caller still closes
- * `memory_fd`. */
+/* Adds a rank: maps its memory and takes over its socket `fd`, which is closed on failure. The
+ * caller closes `memory_fd` in any case. */
 static ps_status take_rank(psgd_worker *w, const ps_loop_message *m, int memory_fd, int fd)
 {
     rank_memory r = {.rank = m->rank, .fd = fd, .bytes = m->value};
 
-    sweep(w, true); /* frees final weights of an earlier job whose end psgd-worker has not told */
+    sweep(w, true); /* frees final weights of an earlier job of which no PS_LOOP_DONE has come */
     if (w->rank_count == PS_LOOP_RANKS_MAX || r.bytes < sizeof *r.head) {
         close(fd);
         return ps_fail(PS_DATA_LOSS, "psgd-worker has sent what is no rank of a job");
@@ -268,8 +268,8 @@ static ps_status take_rank(psgd_worker *w, const ps_loop_message *m, int memory_
 
 /* --- messages ---------------------------------------------------------------------- */
 
-/* Receives a message, with up to two descriptors in fds; -1 where there is none. Never waits.
- * Returns what recv would return. */
+/* Receives a message and sets fds to the two descriptors that came with it, or to -1 if none came.
+ * Never waits. Returns what recv would return. */
 static ssize_t receive(int fd, ps_loop_message *m, int fds[2])
 {
     struct iovec part = {.iov_base = m, .iov_len = sizeof *m};
@@ -314,8 +314,8 @@ static void fill(psgd_worker *w, const rank_memory *r, psgd_step *out)
     };
 }
 
-/* Fills *out with the end of the attempt, for the program. If the job is done, it gets the weights
- * too. */
+/* Fills *out for the end of an attempt: PSGD_DONE after PS_LOOP_DONE, else PSGD_OVER. With
+ * PSGD_DONE *out also has the weights after the last step, if a rank here has them. */
 static void end_attempt(psgd_worker *w, const ps_loop_message *m, psgd_step *out)
 {
     for (uint32_t i = 0; i < w->rank_count && m->kind == PS_LOOP_DONE && w->last == NULL; i++) {
@@ -332,8 +332,8 @@ static void end_attempt(psgd_worker *w, const ps_loop_message *m, psgd_step *out
     w->is_over = true;
 }
 
-/* Reads a message from the control socket: adds a rank, or sets out->kind if the attempt has
- * ended. */
+/* Reads a message from the control socket, if there is one: adds a rank, or sets out->kind if the
+ * attempt has ended. Fails if psgd-worker has ended, or the rank cannot be added. */
 static ps_status read_control(psgd_worker *w, psgd_step *out)
 {
     ps_loop_message m;
@@ -344,7 +344,7 @@ static ps_status read_control(psgd_worker *w, psgd_step *out)
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
         return ps_ok();
     }
-    /* psgd-worker has ended. It sends descriptors only with whole messages: none is to be closed */
+    /* psgd-worker has ended. Descriptors come only with whole messages, so none is open here. */
     if (n != (ssize_t)sizeof m) {
         return ps_fail(PS_UNAVAILABLE, "psgd-worker has ended; its log, on stderr, says why");
     }
@@ -355,7 +355,7 @@ static ps_status read_control(psgd_worker *w, psgd_step *out)
     } else if (m.kind == PS_LOOP_DONE || m.kind == PS_LOOP_OVER) {
         end_attempt(w, &m, out);
     }
-    for (size_t i = 0; i < 2; i++) { /* only BEGIN may have descriptors: close unexpected ones */
+    for (size_t i = 0; i < 2; i++) { /* no other message should have descriptors: close them */
         if (fds[i] >= 0) {
             close(fds[i]);
         }
@@ -363,8 +363,9 @@ static ps_status read_control(psgd_worker *w, psgd_step *out)
     return st;
 }
 
-/* Reads a message from a rank's socket. Sets out->kind if psgd-worker asks for a step of that
- * rank. */
+/* Reads a message from a rank's socket, if there is one. PS_LOOP_STEP: fills *out with the step.
+ * PS_LOOP_LAST: notes that the rank has the weights after the last step. At the end of the stream,
+ * or after anything else, closes the socket. */
 static ps_status read_rank(psgd_worker *w, rank_memory *r, psgd_step *out)
 {
     ps_loop_message m;
@@ -395,8 +396,8 @@ static ps_status read_rank(psgd_worker *w, rank_memory *r, psgd_step *out)
     return ps_ok();
 }
 
-/* Waits once, at most wait_ms, until a socket can be read, and reads those that can: the ranks' in
- * turn until one sets out->kind, then the control socket. */
+/* Waits once, at most wait_ms, until a socket can be read. Reads one message of each socket that
+ * can be read, the ranks' sockets first and the control socket last, until one sets out->kind. */
 static ps_status look(psgd_worker *w, int wait_ms, psgd_step *out)
 {
     struct pollfd p[PS_LOOP_RANKS_MAX + 1];
@@ -480,7 +481,8 @@ int psgd_variable_at(const psgd_worker *w, uint32_t index, psgd_variable *out)
     return PSGD_OK;
 }
 
-/* Sends message `m` of the program about the step in hand to psgd-worker. */
+/* Sends psgd-worker the message `m` about the step in hand. Fails with PSGD_ABORTED if the rank's
+ * socket is closed. */
 static int say(psgd_worker *w, ps_loop_message *m)
 {
     m->rank = w->now->rank;
@@ -547,7 +549,9 @@ int psgd_ready(psgd_worker *w, uint32_t first, uint32_t count)
 
 /* --- what the program keeps ------------------------------------------------------------ */
 
-/* Returns the block of the step in hand, or of the end; NULL: there is none. */
+/* Returns the memory in which the program's state is kept (named_bytes.h), and sets *size to its
+ * bytes. It is that of the rank of the step in hand, or of the rank whose weights came with
+ * PSGD_DONE. NULL, with size 0: there is no such rank, or the job keeps no state. */
 static uint8_t *block_of(const psgd_worker *w, size_t *size)
 {
     const rank_memory *r = w->now != NULL ? w->now : w->last;
@@ -580,7 +584,8 @@ int psgd_state_save(psgd_worker *w, const char *name, const void *bytes, size_t 
     if (w->now != NULL && w->now->fd < 0) {
         return fail(PS_ABORTED, "the attempt has ended: call psgd_next");
     }
-    if (w->now == NULL || w->left == 0) { /* psgd-worker may be reading it for a checkpoint */
+    /* After the last psgd_ready of a step psgd-worker may read the state, for a checkpoint. */
+    if (w->now == NULL || w->left == 0) {
         return fail(PS_FAILED_PRECONDITION, w->now == NULL
                                                 ? "there is no step in hand: call psgd_next"
                                                 : "all variables of this step are ready: save "
@@ -665,7 +670,8 @@ void psgd_leave(psgd_worker *w)
             (void)poll(NULL, 0, LEAVE_LOOK_MS);
         }
     }
-    /* not before psgd-worker has ended: it would take the closed sockets for a crash */
+    /* Close the sockets only after psgd-worker has ended: it would take that for a crash of the
+     * program. */
     while (w->rank_count > 0) {
         drop_rank(w, &w->ranks[w->rank_count - 1]);
     }

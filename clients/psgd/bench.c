@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stdio.h>
 
-static const double FAST_BITS = 100e9; /* links faster than this are shown alike */
+static const double FAST_BITS = 100e9; /* bits a second; faster rates are shown as "over" it */
 
 typedef struct bench {
     int64_t values, for_us;
@@ -30,7 +30,7 @@ static const ps_option options[] = {
 };
 
 /* Returns the rate of a link, in bits a second, below which encoding, sending and decoding take
- * less time than they do with f32. INFINITY: at every rate. 0: at none. */
+ * less time than they do with f32. INFINITY: they do at every rate. 0: they do at no rate. */
 static double pays_below(const bench *b, const ps_codec_cost *c)
 {
     double saved_bits = 8 * ((double)sizeof(float) - c->bytes);
@@ -75,8 +75,8 @@ static void show(bench *b, const char *spec, const ps_codec_cost *c)
     }
 }
 
-/* Measures a codec and, if `shows`, adds it to the table; else takes its time as plain_ns. Returns
- * false after a message if the codec is unknown. */
+/* Measures a codec. If `shows`, adds the result to the table or the JSON; else stores the codec's
+ * time in plain_ns. Returns false after a message if it fails, as for an unknown codec. */
 static bool add(bench *b, const char *spec, bool shows)
 {
     ps_codec_cost c = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build_spec.c - see build_spec.h. Each flag has a line in a table, which says where the flag's
- * text is and which field of the job it sets. */
+/* build_spec.c - see build_spec.h. Most flags have a line in the table `fields`, which says where
+ * the flag's text is and which field of the job it sets. The others have functions of their own. */
 #include "clients/psgd/build_spec.h"
 
 #include "clients/psgd/code_files.h"
@@ -26,11 +26,13 @@ typedef struct field {
     size_t offset; /* offset of the flag's text in ps_spec_flags */
     const char *flag;
     const char *path;
-    const char *choice; /* path of the plugin choice that the flag names; NULL: it names none */
-    const char *local;  /* path of the field if workers step by optimizer.local; NULL: `path` */
+    const char *choice; /* path of the Choice whose plugin the flag names; NULL: it names none */
+    /* Path of the field if workers step by optimizer.local. NULL: the flag is not one of the
+     * learning rule (LEARNS); `path` is the field in any case. */
+    const char *local;
     /* Refuse 0: on the wire it means the default, which is not what the user asked for. */
     bool zero_is_unset;
-    uint64_t max; /* whole numbers from 1 to here are allowed; 0: the field has its own bounds */
+    uint64_t max; /* whole numbers 1 to max are allowed; 0: only the field's own bounds hold */
 } field;
 
 #define FLAG(member, text, field_path)                                                             \
@@ -64,7 +66,7 @@ typedef struct field {
 static const field fields[] = {
     FLAG(title, "--title", "title"),
     FLAG(preset, "--preset", "preset"),
-    /* --pservers 0 asks for an exchange among workers: check_servers */
+    /* 0 is allowed here; check_servers refuses it if the job's exchange has servers */
     FLAG(pservers, "--pservers", "pservers"),
     COUNT(worker_threads, "--worker-threads", "worker_threads"),
     COUNT(epochs, "--epochs", "epochs"),
@@ -126,8 +128,9 @@ static ProtobufCMessage *at_path(ProtobufCMessage *message, const char *path)
     return message;
 }
 
-/* Removes the numbers of the choice at `path` if the flag names another plugin: they belong to the
- * plugin before. Those of an assignment with redundancy stay if the new one has redundancy too. */
+/* Removes the numbers of the choice at `path` if `name`, which the flag gives, is not its plugin:
+ * the numbers belong to that plugin. Those of an assignment with redundancy stay if the new
+ * assignment has redundancy too. */
 static void drop_numbers(Psgd__V1__JobSpec *spec, const char *path, const char *name)
 {
     Psgd__V1__Choice *choice = (Psgd__V1__Choice *)at_path(&spec->base, path);
@@ -146,8 +149,8 @@ static void drop_numbers(Psgd__V1__JobSpec *spec, const char *path, const char *
     choice->n_params = 0;
 }
 
-/* Sets the field at `path` from `text`. A failure is added to *error as one violation, of the
- * flag. */
+/* Sets the field at `path` from `text`. A failure is added to *error as one violation, by the name
+ * of the flag. */
 static void set(Psgd__V1__JobSpec *spec, const char *flag, const char *path, const char *text,
                 ps_error *error)
 {
@@ -179,8 +182,9 @@ static bool is_within(const char *text, uint64_t max)
            strtoull(text, NULL, 10) <= max;
 }
 
-/* Sets the fields of the given flags: with `that_learn` those of the learning rule, else all
- * others. `is_local`: workers step by their own rule. */
+/* Sets the fields of the given flags in `fields`: with `that_learn` those of the learning rule
+ * (LEARNS), else all others. `is_local`, which needs that_learn: the workers step by
+ * optimizer.local, so its fields are set. */
 static void set_fields(Psgd__V1__JobSpec *spec, const ps_spec_flags *flags, bool that_learn,
                        bool is_local, ps_error *error)
 {
@@ -293,8 +297,9 @@ static void check_servers(const Psgd__V1__JobSpec *spec, const ps_spec_flags *fl
     }
 }
 
-/* Sets the fields of all flags. Which rule --lr and --optimizer mean depends on the job's update,
- * which --set may name; so they follow the other flags. The fields of --set are set last of all. */
+/* Sets the fields of all flags but --workers and --node-count. Which rule --lr and --optimizer mean
+ * depends on the job's update, which --set may name; so these two are applied after the other
+ * flags, and --set to a copy for the question. The fields of --set are set last of all. */
 static void set_flags(Psgd__V1__JobSpec *spec, const ps_spec_flags *flags, ps_error *error)
 {
     Psgd__V1__JobSpec *whole;
@@ -316,8 +321,8 @@ static void set_flags(Psgd__V1__JobSpec *spec, const ps_spec_flags *flags, ps_er
     set_paths(spec, &flags->set, error);
 }
 
-/* Reads a flag that says how many entries of a worker.json to take. Returns 0 if the flag was not
- * given, or is wrong. */
+/* Reads a flag that says how many entries of a worker.json to take. Returns 0, which takes all, if
+ * the flag was not given (`text` NULL), and 0 after a violation if it is wrong. */
 static uint64_t count_of(const char *flag, const char *text, ps_error *error)
 {
     if (text == NULL) {

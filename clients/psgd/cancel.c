@@ -45,7 +45,9 @@ static void start(ps_cli *cli, void *arg)
 
     request.job_id = (char *)ps_cli_job(cli);
     request.checkpoint = c->wants_checkpoint;
-    if (c->wants_checkpoint) { /* the coordinator answers when the checkpoint is stored */
+    /* If the job trains, the coordinator answers only when the checkpoint is stored, or within_us
+     * have passed. */
+    if (c->wants_checkpoint) {
         request.checkpoint_ms = (uint32_t)(c->within_us / 1000);
         cli->general.timeout_us += c->within_us;
     }

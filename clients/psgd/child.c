@@ -16,7 +16,8 @@
 
 enum { EXIT_NO_PROGRAM = 127, PIPES = 3 };
 
-/* The pipes to a child: [fd][0] is read, [fd][1] is written. */
+/* The pipes to a child. ends[fd] is the pipe for the child's descriptor fd, 0 to 2: [fd][0] is its
+ * reading end, [fd][1] its writing end. -1: not open. */
 typedef struct pipes {
     int ends[PIPES][2];
     int report[2]; /* the child writes errno here if it cannot execute the program */
@@ -173,7 +174,7 @@ void ps_child_fini(ps_child *child)
         waitpid(child->pid, NULL, 0);
         child->pid = 0;
     }
-    /* 0 means that there is none, as in a zeroed child: no pipe gets descriptor 0. */
+    /* 0, as in a zeroed child, means none: descriptor 0 is this program's input. */
     for (size_t i = 0; i < 4; i++) {
         int *fd = i == 0 ? &child->fd : i == 1 ? &child->in : i == 2 ? &child->out : &child->err;
 

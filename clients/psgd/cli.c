@@ -17,8 +17,10 @@
 #include <sys/random.h>
 
 enum {
-    TRY_US = 3000000, /* least time that one of several coordinators has to answer */
-    AGAIN_US = 150000 /* pause before the next coordinator is called */
+    /* Least microseconds that one of several coordinators has to answer, if --timeout leaves it so
+     * much. */
+    TRY_US = 3000000,
+    AGAIN_US = 150000 /* microseconds between a failed call and its repetition */
 };
 
 void ps_cli_end(ps_cli *cli, ps_exit code)
@@ -39,13 +41,14 @@ int64_t ps_cli_try_us(const ps_cli *cli, int64_t left_us)
                                                                  : 1;
 }
 
-/* A call that is repeated until the coordinator that leads answers, or the time is over. */
+/* A call that is repeated, at one coordinator after the other, until the leader answers or end_us
+ * is near. */
 typedef struct asking {
     ps_cli *cli;
-    ps_timer timer; /* runs between two calls */
+    ps_timer timer; /* runs for AGAIN_US between two calls */
     const char *method;
     ProtobufCMessage *request;
-    int64_t end_us; /* time after which no further call is made */
+    int64_t end_us; /* ps_clock_us at which no further call may begin */
     ps_reply_fn *on_reply;
     void *arg;
 } asking;
@@ -98,8 +101,8 @@ static ProtobufCMessage *copy_of(const ProtobufCMessage *message)
     return copy;
 }
 
-/* Gives a SubmitJobRequest a request id if it has none, so that a submission that is sent twice
- * makes one job. */
+/* Gives a SubmitJobRequest a random request id if it has none, so that a submission that is sent
+ * twice makes one job. Leaves other messages alone. */
 static void name_submission(ProtobufCMessage *message)
 {
     Psgd__V1__SubmitJobRequest *request = (Psgd__V1__SubmitJobRequest *)message;

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Reads a file and returns {"file": name, "text": contents}. Returns NULL after a failure, which
- * *st describes. */
+/* Reads a file and returns {"file": its name without folders, "text": its contents}. Returns NULL
+ * after a failure, which *st describes. */
 static json_t *read_file(const char *path, ps_status *st)
 {
     const char *slash = strrchr(path, '/');

@@ -19,8 +19,8 @@ enum {
     COLUMNS_LEAST = 40,
     COLUMNS_BESIDE = 100, /* width from which two charts stand side by side */
     COLUMNS_MAX = 400,
-    ROWS_MAX = 14, /* most lines of a chart's dots */
-    AROUND = 3,    /* lines of a chart around its dots: title, axis, numbers */
+    ROWS_MAX = 14, /* most lines of text with a chart's dots */
+    AROUND = 3,    /* a chart's other lines of text: title, axis, steps below the axis */
     GAP = 2
 };
 
@@ -53,9 +53,9 @@ void ps_curves_fini(ps_curves *curves)
 
 /* The picture of a chart: width by height cells, each with `across` by `down` dots. */
 typedef struct canvas {
-    size_t width, height; /* cells */
+    size_t width, height; /* in cells */
     size_t across, down;
-    uint8_t *cells; /* (height, width): bits of Braille */
+    uint8_t *cells; /* (height, width): a cell's dots, as bits that are added to U+2800 (Braille) */
 } canvas;
 
 static void dot(canvas *c, size_t x, size_t y)
@@ -80,7 +80,7 @@ static void draw_upright(canvas *c, size_t x, size_t from, size_t to)
 }
 
 /* Draws an upright line in each column from its least to its greatest value, and a line through the
- * means of the columns. */
+ * means of the columns. Columns without values are skipped. */
 static void draw_line(canvas *c, const ps_plot_columns *columns, const ps_plot_axis *axis)
 {
     size_t x_before = SIZE_MAX;
@@ -107,19 +107,20 @@ static void draw_line(canvas *c, const ps_plot_columns *columns, const ps_plot_a
 static void put_cell(ps_strbuf *out, uint8_t bits, bool is_test, bool is_utf8)
 {
     if (is_test) {
-        ps_strbuf_puts(out, is_utf8 ? "\xe2\x97\x8f" : "o"); /* a disc */
+        ps_strbuf_puts(out, is_utf8 ? "\xe2\x97\x8f" : "o"); /* a disc, U+25CF */
     } else if (!is_utf8) {
         ps_strbuf_putc(out, bits != 0 ? '*' : ' ');
     } else if (bits == 0) {
         ps_strbuf_putc(out, ' ');
-    } else { /* U+2800 + bits */
+    } else { /* a character of Braille: U+2800 + bits, in UTF-8 */
         ps_strbuf_putc(out, '\xe2');
         ps_strbuf_putc(out, (char)(0xa0 | bits >> 6));
         ps_strbuf_putc(out, (char)(0x80 | (bits & 0x3f)));
     }
 }
 
-/* Appends `text`, which is ASCII, cut or padded to n columns. */
+/* Appends `text`, which is ASCII, cut or padded with blanks to n columns. The blanks are in front
+ * if `is_right`, else behind. */
 static void put_padded(ps_strbuf *out, const char *text, size_t n, bool is_right)
 {
     size_t length = strlen(text);
@@ -138,7 +139,7 @@ typedef struct picture {
     const char *name;
     size_t slot;
     ps_plot_unit unit;
-    size_t width, height; /* columns in all; lines of dots */
+    size_t width, height; /* columns of text, with LABEL; lines of text with dots */
     bool is_utf8;
 } picture;
 
@@ -165,8 +166,8 @@ static void put_title(ps_strbuf *out, const picture *p, const ps_curves *curves)
     put_padded(out, text, p->width - LABEL - 1, false);
 }
 
-/* Appends what stands left of line `row` of a chart: the number of the tick within that line, or
- * blanks. */
+/* Appends the LABEL columns left of line `row` of a chart's dots: the number of a tick if one is in
+ * that line, else blanks. */
 static void put_number(ps_strbuf *out, const canvas *c, const ps_plot_axis *axis, size_t row)
 {
     char text[PS_SHOW_BYTES] = "";

@@ -20,7 +20,7 @@ typedef struct download {
     const char *output;
     ps_cli *cli;
     ps_fetch fetch;
-    size_t next_arg; /* index of the next name to ask for */
+    size_t next_arg; /* index in config->args of the next name to ask for */
 } download;
 
 static const ps_option options[] = {

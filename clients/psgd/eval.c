@@ -14,7 +14,7 @@
 typedef struct evaluation {
     ps_eval_model model;
     const char *export_path;
-    /* State during the evaluation. */
+    /* State while it runs; the members above are options. */
     ps_cli *cli;
     ps_evaluation said;
     ps_event next;

@@ -18,8 +18,9 @@ enum { PATH_BYTES = 4096 };
 
 /* --- the job ------------------------------------------------------------------- */
 
-/* Reads the job description in a model file's metadata as JSON; *out is NULL if the file has
- * none. */
+/* Sets m->job_id and m->step from a model file's metadata, and *out to the job description there,
+ * as JSON. With --job *out is NULL, as the job file describes the job. Without --job it fails if
+ * the model file has no description. */
 static ps_status read_description(ps_eval_model *m, json_t **out)
 {
     ps_safetensors *file = NULL;
@@ -54,8 +55,8 @@ static ps_status read_description(ps_eval_model *m, json_t **out)
     return st;
 }
 
-/* Removes the job's data section (files, columns, counts) if the flags name another data set, as
- * the section belongs to the one before. */
+/* Removes the job's section "data" (files, columns, counts) if the flags name another data set than
+ * that section, which belongs to its own data set. */
 static void forget_other_data(const ps_eval_model *m, json_t *json)
 {
     const char *name = json_string_value(json_object_get(json_object_get(json, "data"), "name"));
@@ -88,8 +89,8 @@ static void note_violation(void *arg, const char *field, const char *text)
     ps_error_violate(arg, field, "%s", text);
 }
 
-/* Makes the plan from the job that the model or the job file describes, changed by the flags.
- * Writes what is wrong to *error. */
+/* Sets m->plan from the job that the job file (--job) describes, or else the model file, changed by
+ * the flags. Writes what is wrong to *error. */
 static ps_status make_plan(ps_eval_model *m, ps_error *error)
 {
     Psgd__V1__JobSpec *spec = NULL, *full = NULL;

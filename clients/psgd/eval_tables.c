@@ -14,8 +14,8 @@
 
 enum { PATH_BYTES = 4096 };
 
-/* Returns whether `file` holds a sparse table of the model named `model`, whose first `stem` bytes
- * end with "N(". */
+/* Returns whether the name `file` is that of a sparse table of the model file named `model`: the
+ * first `stem` bytes of `model`, which end with "-N(", then "ps", and PS_TABLE_FILE_ENDING last. */
 static bool is_table(const char *file, const char *model, size_t stem)
 {
     size_t n = strlen(file), tail = strlen(PS_TABLE_FILE_ENDING);
@@ -24,9 +24,10 @@ static bool is_table(const char *file, const char *model, size_t stem)
            strcmp(file + n - tail, PS_TABLE_FILE_ENDING) == 0;
 }
 
-/* Finds the table files beside the model, sorted by name: MODEL-TITLE-N(ps0).table0.psgdtab
- * belongs to MODEL-TITLE-N(ps).safetensors, and to that of a worker. The caller frees each name
- * and the list. */
+/* Finds the table files in the model file's folder, sorted by name:
+ * MODEL-TITLE-N(ps0).table0.psgdtab belongs to MODEL-TITLE-N(ps).safetensors, and to that of a
+ * worker, MODEL-TITLE-N(0).safetensors. Finds none if the model file's name has no "-N(". The
+ * caller frees each path and the list. */
 static ps_status find(const char *model_path, char ***out, size_t *count)
 {
     const char *slash = strrchr(model_path, '/');

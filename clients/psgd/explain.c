@@ -21,7 +21,7 @@ typedef struct explaining {
     /* State while it runs; the members above are options. */
     ps_cli *cli;
     char id[PS_PLOT_READ_ID_BYTES];
-    bool by_title; /* the id was found by the job's title */
+    bool by_title; /* no job has the id that was given: a job with that title is looked for */
 } explaining;
 
 static void add_cell(ps_text_table *table, double value)
@@ -61,7 +61,8 @@ static void print_ranks(const Psgd__V1__ExplainJobResponse *said)
     ps_text_table_fini(&table);
 }
 
-/* Prints how long each part of a step takes on each rank, by the recorded timeline. */
+/* Prints how many ms each part of a step takes on each rank, by the recorded timeline. Prints
+ * nothing if the first rank has no timeline. */
 static void print_times(const Psgd__V1__ExplainJobResponse *said)
 {
     const Psgd__V1__ExplainedWorker *first = said->n_workers > 0 ? said->workers[0] : NULL;
@@ -228,7 +229,7 @@ static void start(ps_cli *cli, void *arg)
         return;
     }
     snprintf(x->id, sizeof x->id, "%s", ps_cli_job(cli));
-    /* the answer comes later, because a job that trains is measured for for_us first */
+    /* A job that trains is measured for for_us, and its timeline recorded, before the answer. */
     cli->general.timeout_us += x->for_us + RECORD_US;
     ask(x);
 }

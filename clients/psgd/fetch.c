@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fetch.c - see fetch.h.
  *
- * Files come one by one on a stream. A file that a broken stream has begun is discarded and fetched
- * again.
+ * Files come one by one on a stream. After a broken stream is opened again, the file that was
+ * incomplete is discarded and fetched from its start.
  */
 #include "clients/psgd/fetch.h"
 
@@ -110,7 +110,7 @@ static ps_status take_chunk(ps_fetch *f, const Psgd__V1__ReclaimLogsResponse *ch
                        PS_SHORT(artifact == NULL ? "" : artifact->name, 60));
     }
     if (is_saved(f, artifact->name)) {
-        return ps_ok(); /* a file that is complete is sent again after a broken stream */
+        return ps_ok(); /* saved before the stream broke; the new one sends the file again */
     }
     if (f->name == NULL) {
         st = begin(f, artifact);
@@ -164,7 +164,7 @@ static const ProtobufCMessage *on_open(void *arg)
 {
     ps_fetch *f = arg;
 
-    abandon(f); /* discards the incomplete file, which the server sends again from its start */
+    abandon(f); /* the incomplete file of a broken stream is sent again from its start */
     return &f->request.base;
 }
 

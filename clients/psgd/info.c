@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* info.c - psgd info [KIND]: shows the server and its plugins. */
+/* info.c - psgd info [KIND]: shows the coordinator and its plugins; without a coordinator, those of
+ * psgd itself. */
 #include "clients/psgd/job_fields.h"
 #include "clients/psgd/show.h"
 #include "clients/psgd/text_table.h"
@@ -44,8 +45,8 @@ static size_t count_same(const Psgd__V1__Plugin *plugin, const Psgd__V1__PluginP
     return n;
 }
 
-/* Returns whether all plugins of the kind, three or more, have a number with p's name, and most of
- * them one that equals p. Such a number is shown once for the kind. */
+/* Returns whether the kind has three or more plugins, all of them have a number with p's name, and
+ * for more than half of them it equals p. Such a number is shown once for the kind. */
 static bool is_usual(const Psgd__V1__GetServerInfoResponse *info, const char *kind,
                      const Psgd__V1__PluginParam *p)
 {
@@ -66,8 +67,8 @@ static bool is_usual(const Psgd__V1__GetServerInfoResponse *info, const char *ki
     return plugins > 2 && named == plugins && 2 * same > plugins;
 }
 
-/* Returns whether `of` is the first plugin of its kind whose number equals `p`, so that it is shown
- * once. */
+/* Returns whether no plugin of the kind before `of` has a number that equals `p`. add_usual shows
+ * the number only then, so once. */
 static bool is_first(const Psgd__V1__GetServerInfoResponse *info, const Psgd__V1__Plugin *of,
                      const Psgd__V1__PluginParam *p)
 {
@@ -167,7 +168,7 @@ static void show(ps_cli *cli, const Psgd__V1__GetServerInfoResponse *info, const
     if (cli->format == PS_FORMAT_TEXT && kind == NULL) {
         printf("version     %s\n", info->version);
         printf("kernels     %s\n", info->kernels);
-        /* there is no start time if psgd itself answers, without a server */
+        /* there is no start time if psgd itself answers, without a coordinator */
         if (info->start_time != NULL) {
             printf("address     %s\n", info->address);
             printf("links       %s\n",

@@ -37,9 +37,10 @@ static const char *type_of(const ProtobufCFieldDescriptor *field)
     }
 }
 
-/* Calls fn for the fields of `type` and of the messages in it. *path leads to `type`, and is
- * unchanged at the end. Elements of lists and maps are not entered, because a path cannot say which
- * one is meant. */
+/* Calls fn for each field of `type`. For a field that is one message, calls it for the fields of
+ * that message instead, down to DEPTH_MAX. *path leads to `type`, and is unchanged at the end.
+ * Lists and maps are not entered, because a path cannot say which element is meant: fn is called
+ * for the whole list or map. */
 static void walk(const ProtobufCMessageDescriptor *type, ps_strbuf *path, int depth, visit fn,
                  void *arg)
 {

@@ -27,17 +27,19 @@ enum {
     SERVICES_MAX = 512,
     ARGS_MAX = 64,
     NAME_MAX_BYTES = 40,
-    OUT_MAX = 256 << 10, /* most bytes that wait for the launcher while logs are still read */
+    /* Bytes. While so many wait for the launcher, output of services does not wake poll, and no
+     * sign of life is added. drain stops when a service's buffer has so many. */
+    OUT_MAX = 256 << 10,
     FDS_OF_SERVICE = 3,
     FDS_OWN = 3,
-    LIVE_US = 1000000, /* between two signs of life */
-    GRACE_US = 3000000 /* time that nodes have to end after SIGTERM */
+    LIVE_US = 1000000, /* microseconds between two signs of life */
+    GRACE_US = 3000000 /* microseconds after begin_end; services that run longer are killed */
 };
 
 typedef struct service {
     char name[NAME_MAX_BYTES];
     char tls_dir[PS_PATH_MAX];
-    /* fingerprint of the root that the service's certificate must have; NULL: no TLS */
+    /* fingerprint of the root certificate from which the service's own must come; NULL: no TLS */
     char *fingerprint;
     char **argv; /* ends with NULL */
     ps_child child;
@@ -52,8 +54,8 @@ typedef struct keeper {
     size_t n;
     ps_strbuf in, out;
     int64_t silence_us, heard_us, said_us;
-    int64_t ending_us; /* when the services were told to end; 0: they were not */
-    bool is_killing;   /* the services were killed */
+    int64_t ending_us; /* ps_clock_us of the first order or signal to end; 0: there was none */
+    bool is_killing;   /* give_up has killed the services */
     bool is_over;
 } keeper;
 
@@ -208,8 +210,9 @@ static ps_status fill_arguments(keeper *k, service *s, const json_t *order)
     return st;
 }
 
-/* Starts the service of an order, or starts it again if it has ended. A service with TLS that has
- * no certificate first requests one. */
+/* Starts the service of an order. If the service was started before, kills what still runs of it
+ * and starts it again. For a service with TLS without a valid certificate, requests one; `install`
+ * then starts the service. */
 static void start_service(keeper *k, const json_t *order)
 {
     const char *name = ps_lines_text(order, "name"), *who = ps_lines_text(order, "principal");
@@ -219,7 +222,7 @@ static void start_service(keeper *k, const json_t *order)
     ps_status st;
 
     if (!ps_plain_name_is_valid(name, NAME_MAX_BYTES - 1) || (s == NULL && k->n == SERVICES_MAX)) {
-        return; /* ignored: no launcher of this version sends such a name, or so many */
+        return; /* ignored: a launcher of this version sends no such name, and not so many */
     }
     if (s == NULL) {
         k->services = ps_xrealloc(k->services, (k->n + 1) * sizeof *k->services);
@@ -232,7 +235,7 @@ static void start_service(keeper *k, const json_t *order)
     st = fill_arguments(k, s, order);
     if (ps_is_ok(&st) && s->fingerprint != NULL) {
         st = ps_credentials_check(s->tls_dir, &own);
-        if (!ps_is_ok(&st)) { /* it has no certificate yet */
+        if (!ps_is_ok(&st)) { /* the service has no valid certificate yet */
             st = ask_for_certificate(k, s, who);
             if (ps_is_ok(&st)) {
                 return;
@@ -295,7 +298,8 @@ static void begin_end(keeper *k, int64_t now_us)
     }
 }
 
-/* Kills all services at once: nobody needs their results any more. */
+/* Kills all services that still run. They get no time to shut down, as nobody needs their results
+ * any more. */
 static void give_up(keeper *k)
 {
     k->is_killing = true;
@@ -321,8 +325,8 @@ static void obey(keeper *k, const ps_strbuf *line, int64_t now_us)
     json_decref(order);
 }
 
-/* Sends the launcher the whole lines of a service's log that have arrived; if `is_last`, also an
- * incomplete one. */
+/* Sends the launcher the whole lines of a service's log that have arrived. Sends an incomplete last
+ * line, too, if `is_last`, or if more than OUT_MAX bytes have arrived. */
 static void pass_log(keeper *k, service *s, bool is_last)
 {
     const char *end = s->log.len > 0 ? memrchr(s->log.data, '\n', s->log.len) : NULL;
@@ -382,8 +386,10 @@ static void look_at(keeper *k, service *s)
     }
 }
 
-/* Sends a sign of life if it is due. Kills the services if the launcher is silent for too long.
- * After an order to end, kills who is late, and the coordinator as the last. Sets is_over. */
+/* Sends a sign of life if one is due. Kills the services if the launcher is silent for more than
+ * silence_us, unless that is 0. After an order to end, kills all services that still run GRACE_US
+ * later, and the coordinator as soon as no node runs any more. Sets is_over: whether, after an
+ * order to end or a kill, no service runs any more. */
 static void look_at_time(keeper *k, int64_t now_us)
 {
     if (now_us - k->said_us >= LIVE_US) {

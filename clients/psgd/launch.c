@@ -22,7 +22,7 @@
 
 enum { SUBMIT_ARGS_MAX = 128 };
 
-/* A coordinator that has just been started may have to read a large data set first. */
+/* A coordinator that has just been started may have to read a large data set before it answers. */
 static const char submit_timeout[] = "--timeout=600s";
 
 typedef struct launching {
@@ -98,8 +98,8 @@ static bool add_flag(launching *l, const char *name, const char *value)
     return add(l, l->owned[l->n_owned++]);
 }
 
-/* Adds an option that describes the job to the arguments of psgd submit. Returns false if there are
- * too many. */
+/* Adds an option, if it was given, to the arguments of psgd submit. Returns false if there are too
+ * many. Ignores options with a number or a duration, of which none describes the job. */
 static bool add_option(launching *l, const ps_option *option)
 {
     const char *member = (const char *)l + option->offset;
@@ -208,7 +208,7 @@ static ps_status take_job(launching *l, Psgd__V1__JobSpec *spec)
     workers = spec->worker_processes > 0 ? spec->worker_processes
               : spec->workers > 0        ? spec->workers
                                          : 1;
-    /* the launch does not start these workers: the users' programs do */
+    /* not started by the launch: `programs` of the workers, which users' programs start */
     workers -= spec->programs < workers ? spec->programs : 0;
     wish.workers = spec->workers_max > workers ? spec->workers_max : workers;
     wish.pservers = !ps_spec_has_servers(spec) ? 0 : spec->pservers > 0 ? spec->pservers : 1;

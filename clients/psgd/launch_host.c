@@ -14,16 +14,16 @@ enum {
     ERR_MAX = 8 << 10, /* most bytes of stderr that are kept, from its end */
     ARGS_MAX = 32,
     EXIT_NO_PROGRAM = 127, /* the shell's exit code if there is no psgd on the other host */
-    START_US = 20000000,   /* time that a keeper has to send its first message */
-    LIVE_US = 1000000,     /* between two signs of life */
-    SILENCE_US = 10000000  /* a host that sends nothing for this time counts as lost */
+    START_US = 20000000,   /* a host that is silent for longer, and sent no "hello", is lost */
+    LIVE_US = 1000000,     /* microseconds between two signs of life to a keeper by ssh */
+    SILENCE_US = 10000000  /* another host that is silent for longer, after "hello", is lost */
 };
 
 /* Time without a message from the launcher after which a keeper on another host ends itself. It is
  * longer than SILENCE_US: the launcher first reports that the host is lost. */
 #define KEEPER_SILENCE "15s"
 
-/* Messages of ssh, with what they mean and what to do; %s stands for the host. */
+/* Parts of messages of ssh, with what they mean and what to do; each %s stands for the host. */
 static const struct {
     const char *says, *means;
 } troubles[] = {
@@ -130,7 +130,8 @@ static const char *last_line(const ps_launch_host *host, char *text, size_t cap)
     return text;
 }
 
-/* Sets host->reason, why the link has ended, from ssh's last messages and the exit status. */
+/* Sets host->reason, why the link has ended, from what ssh (on this host: the keeper) has written
+ * to stderr, and from its exit status. */
 static void set_reason(ps_launch_host *host, int status)
 {
     const char *said = ps_strbuf_text(&host->err);
@@ -162,7 +163,8 @@ static void set_reason(ps_launch_host *host, int status)
              ps_child_end_text(status, end), line[0] != '\0' ? ": " : "", line);
 }
 
-/* Ends the link to a host's keeper, and marks the host as gone. */
+/* Ends the link to a host's keeper, and marks the host as gone. Kills ssh, or the keeper on this
+ * host, if it still runs. */
 static void part(ps_launch_host *host)
 {
     host->is_gone = true;
@@ -234,7 +236,8 @@ void ps_launch_host_look(ps_launch_host *host, int64_t now_us, ps_launch_hear_fn
     if (host->is_gone) {
         return;
     }
-    /* asked first, so that all it has written is read below */
+    /* Ask before the reads. If the child could write and end between the reads and this, its last
+     * lines would be lost. */
     has_ended = ps_child_ended(&host->child, &status);
     read_err(host);
     if (host->child.out > 0 && !ps_lines_read(host->child.out, &host->in)) {
@@ -255,7 +258,7 @@ void ps_launch_host_look(ps_launch_host *host, int64_t now_us, ps_launch_hear_fn
         ps_strbuf_putc(&host->out, '\n');
     }
     if (host->out.len > 0 && host->child.in > 0 && !ps_lines_write(host->child.in, &host->out)) {
-        ps_strbuf_clear(&host->out); /* ps_child_ended soon tells how the child has ended */
+        ps_strbuf_clear(&host->out); /* the child reads no more; ps_child_ended soon tells why */
         ps_child_close_in(&host->child);
     }
     if (!host->is_gone && !host->is_up && now_us - host->heard_us > START_US) {

@@ -13,7 +13,8 @@
 
 enum { HOSTFILE_MAX = 64 << 10, SLOTS_MAX = 256 };
 
-/* The hosts that get services without a given place, one after the other. */
+/* The hosts, as indices of the plan's hosts, that get the services without a given place in turn. A
+ * host occurs once for each of its slots. */
 typedef struct deal {
     bool (*is_own)(const char *host);
     size_t host[PS_LAUNCH_SERVICES_MAX];
@@ -26,8 +27,8 @@ static bool is_here(const char *host)
            strcmp(host, "::1") == 0;
 }
 
-/* Finds the host `name` in the plan, or adds it. Refuses names that look like a flag, because ssh
- * gets the name as an argument. */
+/* Sets *index to that of the host `name` in the plan, which is added if it is new; 0: this host.
+ * Refuses names that look like a flag, because ssh gets the name as an argument. */
 static ps_status add_host(ps_launch_plan *plan, const deal *d, const char *what, const char *name,
                           size_t *index)
 {
@@ -71,8 +72,9 @@ static ps_status deal_to(ps_launch_plan *plan, deal *d, const char *what, const 
     return st;
 }
 
-/* Copies the next entry of the list at *at to `out`, without spaces around it, and moves *at behind
- * it. Returns false at the end of the list. */
+/* Copies the next entry of the list at *at to `out` (cap bytes, so it may be cut), without spaces
+ * around it, and moves *at behind it. Returns false at the end of the list, or if the entry has
+ * only spaces. */
 static bool next_entry(const char **at, const char *separators, char *out, size_t cap)
 {
     const char *text = *at;
@@ -111,7 +113,8 @@ static ps_status take_hosts(ps_launch_plan *plan, deal *d, const char *list)
     return st;
 }
 
-/* Reads a line "HOST [slots=N]" of a hostfile, and deals the host N slots. */
+/* Reads a line "HOST [slots=N]" of a hostfile, and gives the host N slots, 1 without N. Ignores
+ * what follows a '#', and a line without a host. */
 static ps_status take_host_line(ps_launch_plan *plan, deal *d, const char *what, char *line)
 {
     char *name, *more, *rest;
@@ -162,7 +165,7 @@ static void add_place(ps_launch_plan *plan, ps_launch_role role, unsigned number
 }
 
 /* Adds `count` services of a role to the plan: at the places in `list`, or, if that is NULL, on the
- * hosts in turn. */
+ * hosts in turn. Fails if the list has another number of places. */
 static ps_status add_role(ps_launch_plan *plan, deal *d, ps_launch_role role, uint64_t count,
                           const char *what, const char *list)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* launch_run.c - see launch_run.h.
  *
- * One thread polls the keepers, a signalfd and the command that runs: psgd nodes, submit, watch and
- * download, as a person would type them. What a launch does next depends on its stage alone.
+ * One thread polls the keepers, a signalfd and the commands that run: psgd nodes, submit, watch,
+ * cancel and download, as a person would type them. `stage` says what the launch waits for.
  */
 #include "clients/psgd/launch_run.h"
 
@@ -26,18 +26,18 @@
 
 enum {
     COMMAND_ARGS_MAX = 160,
-    COMMAND_OUT_MAX = 4 << 20, /* most bytes of a command's output that are kept */
+    COMMAND_OUT_MAX = 4 << 20, /* with so many bytes of output a command is not read on */
     RESTARTS_MAX = 3,          /* most restarts of each service */
     LAST_BYTES = 200,
     JOB_ID_BYTES = 256,
-    LISTEN_US = 60000000,   /* time until all services listen */
+    LISTEN_US = 60000000,   /* time until the coordinator listens; then, until all nodes listen */
     REGISTER_US = 30000000, /* time until all nodes are registered */
-    AGAIN_US = 100000,      /* between two runs of `psgd nodes` */
-    CANCEL_US = 10000000,   /* time until a cancelled job has ended */
+    AGAIN_US = 100000,      /* between the end of `psgd nodes` and its next start */
+    CANCEL_US = 10000000,   /* time until a cancelled job has ended; then the launch ends */
     DOWNLOAD_US = 600000000,
     LEAVE_US = 30000000, /* time to download the files of a job that did not end well */
-    END_US = 8000000,    /* time until the keepers have ended */
-    /* time until keepers have ended whose input was closed, before they are killed */
+    END_US = 8000000,    /* time until the keepers have ended; then their inputs are closed */
+    /* time until keepers have ended after their inputs were closed; then they are killed */
     KILL_US = 3000000
 };
 
@@ -47,28 +47,28 @@ typedef enum stage { HOSTS, COORDINATOR, NODES, REGISTER, SUBMIT, WATCH, DOWNLOA
 typedef struct running {
     const ps_launch_place *place;
     char name[PS_LAUNCH_NAME_BYTES];
-    char listen[PS_ADDRESS_TEXT_BYTES]; /* "": it does not listen yet */
-    char last[LAST_BYTES];              /* the last line of its log */
+    char listen[PS_ADDRESS_TEXT_BYTES]; /* where it listens; "": it does not listen yet */
+    char last[LAST_BYTES];              /* the last line of its log since its start; "": none */
     unsigned restarts;
-    int log; /* descriptor of the file for its log */
+    int log; /* descriptor of the file for its log; -1: none is open */
 } running;
 
 typedef struct launch {
     const ps_launch_conf *conf;
-    ps_launch_host *hosts; /* (plan->n_hosts) */
-    running *services;     /* (plan->n_places) */
+    ps_launch_host *hosts; /* (plan->n_hosts) [0]: this host */
+    running *services;     /* (plan->n_places) [0]: the coordinator */
     stage stage;
-    int64_t deadline_us; /* when the stage has taken too long; 0: no limit */
+    int64_t deadline_us; /* ps_clock_us after which the stage has taken too long; 0: no limit */
     bool has_tls;
     ps_launch_tls tls;
     char here[PS_ADDRESS_HOST_BYTES]; /* address of this host for the nodes; "" until it is known */
     char coordinator[PS_ADDRESS_TEXT_BYTES];
     char job[JOB_ID_BYTES];
     ps_child command, cancel;
-    ps_strbuf said;    /* what the command has printed */
-    int64_t again_us;  /* when `psgd nodes` is run again, in REGISTER; 0: not planned */
-    bool is_cancelled; /* the job was told to end */
-    bool has_lost;     /* a reason to fail was printed */
+    ps_strbuf said;    /* what `command` has printed, if it was started with is_kept */
+    int64_t again_us;  /* ps_clock_us at which REGISTER runs `psgd nodes` again; 0: not planned */
+    bool is_cancelled; /* `psgd cancel` was started for the job */
+    bool has_lost;     /* unused */
     bool was_interrupted;
     int signo;
     int code; /* the program's exit code */
@@ -94,8 +94,9 @@ static void enter(launch *l, stage next, int64_t within_us)
 
 /* --- the end ---------------------------------------------------------------------- */
 
-/* Ends the launch with exit code `code`, unless a failure has set one before. Services whose job is
- * over shut down; others are killed, because nobody needs their results. */
+/* Enters END. The exit code is `code`, unless one other than PS_EXIT_OK was set before. In
+ * DOWNLOAD, when the job is over, the keepers shut their services down; in other stages they kill
+ * them, because nobody needs their results. Does nothing if the stage is END already. */
 static void end(launch *l, int code)
 {
     bool is_over = l->stage == DOWNLOAD;
@@ -114,8 +115,9 @@ static void end(launch *l, int code)
 
 static bool start_command(launch *l, ps_child *child, bool is_kept, const char *const *args);
 
-/* Cancels the job, after which its files are still downloaded. Ends the launch at once if no job
- * runs or it was cancelled already. */
+/* Sets the exit code and, in WATCH, cancels the job; its files are downloaded when it has ended.
+ * Ends the launch at once in another stage, if the job was cancelled already, or if the keeper of
+ * this host is gone. */
 static void give_up(launch *l, int code)
 {
     l->code = code;
@@ -147,7 +149,8 @@ PS_PRINTF(2, 3) static void fail(launch *l, const char *fmt, ...)
 /* --- commands ----------------------------------------------------------------------- */
 
 /* Starts psgd with the arguments that every command gets and then `args`. If `is_kept`, its output
- * is read by this program, else it goes to this program's output. */
+ * is JSON, to be read by this program; else it goes to this program's output. If psgd cannot be
+ * started, ends the launch and returns false. */
 static bool start_command(launch *l, ps_child *child, bool is_kept, const char *const *args)
 {
     const char *argv[COMMAND_ARGS_MAX + 1];
@@ -199,8 +202,8 @@ static void download(launch *l, int64_t within_us)
                   (const char *const[]){"download", "--output", folder, l->job, NULL});
 }
 
-/* Returns whether all nodes of the plan are registered and alive. If not, *missing is the first
- * that is not. */
+/* Returns whether the list `nodes` (of psgd nodes) has each node of the plan as alive. If not,
+ * *missing is the first node that it does not have so. */
 static bool has_all_nodes(const launch *l, const json_t *nodes, const running **missing)
 {
     *missing = NULL;
@@ -303,7 +306,7 @@ static void start_service(launch *l, running *s)
     snprintf(at.host, sizeof at.host, "%s", host->is_remote ? host->at : l->here);
     at.is_v6 = strchr(at.host, ':') != NULL;
     if (s->listen[0] != '\0' && is_coordinator) {
-        /* started again at the same address, which nodes and commands know */
+        /* start it again at the same address, which nodes and commands know */
         snprintf(listen, sizeof listen, "%s", s->listen);
     } else {
         ps_address_format(&at, listen);
@@ -354,8 +357,8 @@ static void look_at_nodes(launch *l)
     start_command(l, &l->command, true, (const char *const[]){"nodes", NULL});
 }
 
-/* Notes the address at which a service listens, and begins the next stage if it was the last one to
- * wait for. */
+/* Notes the address at which a service listens. In COORDINATOR starts the nodes then; in NODES goes
+ * on to REGISTER once all services listen. */
 static void on_listening(launch *l, running *s, const char *address)
 {
     snprintf(s->listen, sizeof s->listen, "%s", address);
@@ -375,8 +378,9 @@ static void on_listening(launch *l, running *s, const char *address)
     }
 }
 
-/* Handles the end of a service, which should not end by itself. A service that had listened is
- * started again, RESTARTS_MAX times, and its job goes on; otherwise the launch fails. */
+/* Handles the end of a service, which should not end by itself. Starts a service again that has
+ * listened once, at most RESTARTS_MAX times for each service; its job goes on. Otherwise the launch
+ * fails. Does nothing if the launch is ending or the job was cancelled. */
 static void on_ended(launch *l, running *s, const char *how)
 {
     const char *host = l->hosts[s->place->host].name;
@@ -412,7 +416,7 @@ static void on_log(running *s, const json_t *text)
         ssize_t wrote = write(s->log, bytes + done, n - done);
 
         if (wrote <= 0) {
-            break; /* a full disk on this host must not end the job */
+            break; /* lose the text: a full disk on this host must not end the job */
         }
         done += (size_t)wrote;
     }
@@ -472,8 +476,9 @@ static void hear(void *arg, ps_launch_host *host, const json_t *document)
 
 /* --- hosts ------------------------------------------------------------------------------ */
 
-/* Finds the address of this host that the other hosts reach, at which the coordinator listens
- * too. */
+/* Sets l->here, the address of this host for the nodes, at which the coordinator listens. It is
+ * --address, or else the address from which every other host's sshd sees the connection of ssh
+ * come; 127.0.0.1 if there is no other host. */
 static ps_status find_here(launch *l)
 {
     const ps_launch_plan *plan = l->conf->plan;
@@ -504,7 +509,8 @@ static ps_status find_here(launch *l)
     return ps_ok();
 }
 
-/* Begins to start services when the keepers of all hosts have reported. */
+/* Starts the coordinator, and before it makes the authority of a launch with TLS. The keepers of
+ * all hosts have sent "hello". */
 static void on_hosts(launch *l)
 {
     ps_status st = find_here(l);
@@ -521,8 +527,9 @@ static void on_hosts(launch *l)
     start_service(l, &l->services[0]);
 }
 
-/* Returns whether the job can go on without a host that was lost: only workers ran there, and those
- * on the other hosts are enough (workers_min). */
+/* Returns whether the job can go on without `host`, which is gone: the stage is WATCH, `host` had
+ * only workers, and those of the hosts that are not gone are workers_min or more. Without
+ * workers_min it cannot. */
 static bool can_go_on(const launch *l, const ps_launch_host *host)
 {
     uint64_t left = 0;
@@ -596,7 +603,7 @@ static void on_late(launch *l)
     if (l->stage == COORDINATOR || l->stage == NODES) {
         fail(l, "%s did not listen within %d s: see the logs in %s", what[l->stage],
              LISTEN_US / 1000000, l->conf->log_dir);
-    } else if (l->stage == WATCH) { /* the time of a cancelled job is over, and it has not ended */
+    } else if (l->stage == WATCH) { /* a cancelled job has not ended within CANCEL_US */
         end(l, l->code);
     } else if (l->stage == DOWNLOAD) {
         fail(l, "the files of the job did not come in time");
@@ -613,9 +620,9 @@ static void look_at_time(launch *l, int64_t now_us)
     }
 }
 
-/* Handles SIGINT or SIGTERM. The first one cancels a job that runs, whose files are still
- * downloaded. A second one, or one in another stage, ends the launch at once; one while it ends has
- * the keepers killed. */
+/* Handles SIGINT or SIGTERM. In WATCH the first one cancels the job, whose files are still
+ * downloaded. A second one, one after the job was cancelled for another reason, or one in another
+ * stage ends the launch at once. One in END also ends the wait for the keepers. */
 static void on_signal(launch *l, int signo)
 {
     int code = signo == SIGINT ? PS_EXIT_INTERRUPTED : 128 + signo;
@@ -626,7 +633,7 @@ static void on_signal(launch *l, int signo)
         l->code = code;
         end(l, code);
         if (is_again) {
-            l->deadline_us = 1; /* the time is over, so the keepers are killed */
+            l->deadline_us = 1; /* long ago: wait_for_keepers goes on to close their inputs */
         }
         return;
     }
@@ -648,8 +655,8 @@ static bool has_keepers(const launch *l)
     return false;
 }
 
-/* Waits until a keeper, a command or a signal has something, or a short time has passed, and
- * handles it. */
+/* Waits until there is something of a keeper, a command or a signal, at most 500 ms, and handles it
+ * and what is due by time. */
 static void turn(launch *l, int signals, struct pollfd *fds)
 {
     size_t n_hosts = l->conf->plan->n_hosts;
@@ -675,8 +682,9 @@ static void turn(launch *l, int signals, struct pollfd *fds)
     look_at_time(l, ps_clock_us());
 }
 
-/* Waits until the keepers have ended. The input of those that have not is closed, which reaches
- * them through ssh too; at last they are killed. */
+/* Waits until the keepers have ended, at most until deadline_us. Then closes the inputs of those
+ * that still run, through ssh too, which makes them kill their services and end, and waits KILL_US
+ * more. The caller kills what is left, by ps_launch_host_fini. */
 static void wait_for_keepers(launch *l, int signals, struct pollfd *fds)
 {
     while (has_keepers(l) && ps_clock_us() < l->deadline_us) {

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Certificates are valid for longer than any job takes; the authority's folder is removed when the
- * launch ends. */
+/* Certificates are valid for ten years, longer than any job takes. They are of no use after the
+ * launch, as the authority's folder is removed when the launch ends. */
 static const int64_t valid_s = (int64_t)3650 * 86400;
 
 ps_status ps_launch_tls_answer(const ps_launch_tls *tls, const char *who, const char *pem,

@@ -42,7 +42,7 @@ static void add_row(ps_text_table *table, const Psgd__V1__Job *job)
         snprintf(text, sizeof text, "-");
     }
     ps_text_table_add(table, text);
-    /* a queued job may have results: those of an earlier attempt. Why it waits matters more */
+    /* A queued job may have the results of an earlier attempt; show why it waits instead. */
     if (job->n_result > 0 && job->state != PSGD__V1__JOB_STATE__JOB_STATE_QUEUED) {
         ps_show_result(job, text, sizeof text);
     } else {

@@ -28,8 +28,8 @@ bool ps_listing_add(ps_listing *rows, const ProtobufCMessage *message)
     return rows->cli->format == PS_FORMAT_TEXT;
 }
 
-/* Finds a cycle of pages of any length, because the token of page 1, 2, 4, 8 ... is remembered and
- * compared with all later ones (Brent 1980). */
+/* Finds a cycle of pages of any length (Brent 1980): each token is compared with the one that was
+ * remembered last, and of the tokens number 1, 2, 4, 8 ... are remembered. */
 bool ps_listing_goes_on(ps_listing *rows, const char *token)
 {
     if (rows->token_seen != NULL && strcmp(token, rows->token_seen) == 0) {

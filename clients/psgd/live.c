@@ -86,12 +86,12 @@ void ps_live_curves(ps_live *live, const Psgd__V1__Progress *progress, const ps_
         ps_live_progress(live, progress, now_us);
         return;
     }
-    /* one column less than the screen, because a full line would move the cursor; one line less,
-     * for the line of progress */
+    /* Leave one column of the screen free, because a full line would move the cursor to the next
+     * one, and one line for the line of progress. */
     above = ps_curves_draw(&lines, curves, width - 1, size.ws_row - 1U, live->is_utf8);
     if (live->is_shown && live->columns != width) {
-        /* the old lines have wrapped at the new width, and how many there are now is unknown: clear
-         * the screen */
+        /* The terminal may have wrapped the old lines at its new width, so it is unknown how many
+         * there are now: clear the whole screen. */
         ps_strbuf_puts(&out, "\033[H\033[J");
     } else if (live->is_shown && live->above > 0) {
         ps_strbuf_printf(&out, "\033[%zuA", live->above);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* logs.c - psgd logs [-f] JOB: shows what the nodes of a job have logged.
  *
- * Without -f the lines of all nodes are collected and merged by time. With -f they are printed as
- * they arrive.
+ * With -f the lines of all nodes are printed as they arrive. Without -f, or with --format json,
+ * they are collected, and at the end of the stream sorted by time and printed.
  */
 #include "clients/psgd/reader.h"
 #include "clients/psgd/show.h"
@@ -20,13 +20,13 @@ enum { NODES_MAX = 1024, LINE_MAX_BYTES = 1 << 20 };
 /* The log file of one node, and what has arrived of it. */
 typedef struct file {
     char *name, *node;
-    uint64_t next;  /* offset of the next byte */
+    uint64_t next;  /* offset in the file of the next byte to take */
     ps_strbuf rest; /* the last line, which is not complete yet */
 } file;
 
 typedef struct line {
     char *text;
-    /* as in the log, in a form whose text order is that of time; "" if the line has none */
+    /* a copy of the line's member "time", "" if it has none; strcmp gives the order in time */
     char *time;
     const char *node; /* owned by the file */
     size_t place;     /* number of the line in order of arrival */
@@ -42,9 +42,9 @@ typedef struct logs {
     Psgd__V1__ArtifactKind kind;
     file *files;
     size_t n_files;
-    line *lines; /* lines of all files, without -f */
+    line *lines; /* the lines that are collected, of all files; none if they are printed at once */
     size_t n_lines, cap;
-    uint8_t *scratch; /* PS_PAYLOAD_MAX bytes */
+    uint8_t *scratch; /* PS_PAYLOAD_MAX bytes, for ps_payload_view */
 } logs;
 
 static const ps_option options[] = {
@@ -66,7 +66,8 @@ static const char *text_of(const json_t *json, const char *key)
     return text == NULL ? "" : text;
 }
 
-/* Prints text that a node has written, with "?" for all that could control the terminal. */
+/* Prints text that a node has written, with "?" for each character that could control the terminal
+ * and each byte that is not UTF-8. */
 static void put_plain(const char *text, size_t n)
 {
     for (size_t i = 0; i < n;) {
@@ -101,8 +102,8 @@ static void put_time(const char *text)
     fputs(out, stdout);
 }
 
-/* Returns whether a member of a log line is left out of the fields behind the message: it says
- * where the line is from, or is printed before. */
+/* Returns whether a member of a log line is left out of the fields behind the message, because it
+ * only says where the line is from, or is printed before them. */
 static bool is_frame(const char *key)
 {
     static const char *const frame[] = {"time", "level", "service", "room", "msg", "job"};

@@ -37,7 +37,9 @@ static const ps_subcommand *const subcommands[] = {
 enum {
     SUBCOMMANDS = sizeof subcommands / sizeof subcommands[0],
     DEFAULT_PORT = 15386,
-    CONNECT_US = 2000000 /* after this time psgd finds out why there is no connection yet */
+    /* Microseconds, if --timeout is not shorter, after which psgd finds out why there is no
+     * connection yet. */
+    CONNECT_US = 2000000
 };
 
 static const ps_option general_options[] = {
@@ -64,8 +66,8 @@ static const ps_option general_options[] = {
 
 static const ps_option_table general_tables[] = {{"Options", general_options}, {NULL, NULL}};
 
-/* Tries to connect to a coordinator's address, and returns an error that says what is wrong with
- * it; OK: somebody listens there. */
+/* Connects to the address `target` of a coordinator and closes the connection. Returns OK if
+ * somebody listens there, else an error that says what is wrong with the address. */
 static ps_status look(const char *target, int64_t timeout_us)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list = NULL;
@@ -113,7 +115,7 @@ static ps_status look(const char *target, int64_t timeout_us)
 typedef struct interrupt {
     ps_event event;
     ps_cli *cli;
-    atomic_bool has_loop; /* the loop exists, so that `event` may be posted to it */
+    atomic_bool has_loop; /* on_signal may post `event` to the loop; false: it ends the program */
 } interrupt;
 
 static void on_interrupt(ps_event *self, bool ok)
@@ -150,8 +152,8 @@ typedef struct beginning {
 } beginning;
 
 /* Finds out why there is no connection, which gRPC does not say. Returns UNAVAILABLE if nobody
- * listens, another error if one side refuses the other's certificate, and OK if neither is the
- * case: the connection may then still come. */
+ * listens at the coordinator's address, another error if one side refuses the other's certificate,
+ * and OK if neither is the case. After OK the connection may still come. */
 static ps_status find_problem(const beginning *b)
 {
     const char *address = ps_follow_address(b->cli->follow);
@@ -201,7 +203,8 @@ static void connect_next(beginning *b)
                        timeout_us < CONNECT_US ? timeout_us : CONNECT_US, on_connected, b);
 }
 
-/* Makes the channel to the first coordinator, and begins the subcommand when one is connected. */
+/* Begins to connect to the first coordinator. If it cannot be reached, on_connected tries the next
+ * one; it starts the subcommand when one is connected. */
 static ps_status open_channel(beginning *b)
 {
     ps_cli *cli = b->cli;
@@ -235,7 +238,7 @@ static ps_status open_channel(beginning *b)
     return st;
 }
 
-/* Connects and runs the subcommand on a loop until it has ended. */
+/* Runs the subcommand on a loop until it has ended. Connects before, unless cli->is_local. */
 static ps_exit run(ps_cli *cli, const ps_subcommand *sub, void *options)
 {
     interrupt i = {.event.fire = on_interrupt, .cli = cli};
@@ -292,8 +295,9 @@ static void print_help(const ps_command *command)
     ps_strbuf_fini(&text);
 }
 
-/* Takes over the general options that stand before the subcommand, except those that are repeated
- * after it. */
+/* Copies the general options that are flags after the subcommand from *own to cli->general, which
+ * has those before the subcommand: an option that is repeated counts as it stands after it. Sets
+ * cli->format from the result. */
 static void take_general(ps_cli *cli, const ps_general *own)
 {
     const ps_config *config = cli->config;

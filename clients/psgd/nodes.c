@@ -10,7 +10,8 @@
 
 static void ask_for_page(ps_listing *rows, const char *token);
 
-/* Returns the word for a node's state: its phase, or why it gets no job (LEFT, LOST, LOW DISK). */
+/* Returns the word for a node's state: LEFT, or LOST if it is not alive, or LOW DISK if it is idle
+ * but gets no job because its disk is too full, or else its phase. */
 static const char *state_of(const Psgd__V1__Node *node)
 {
     bool is_low = node->disk != NULL && node->disk->is_low;

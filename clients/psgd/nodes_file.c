@@ -15,13 +15,14 @@ enum { ID_PSERVER = -2 };
 
 typedef struct entry {
     Psgd__V1__NodeRole role;
-    /* order of the node within its role; its position in the file if that has no ids */
+    /* The nodes of a role are taken in the order of their ids. It is a worker's id in the file; for
+     * servers, and in a file without ids, the position in the file or in the role's list. */
     json_int_t id;
     char address[PS_ADDRESS_TEXT_BYTES];
 } entry;
 
 typedef struct entries {
-    entry *list; /* PS_NODES_FILE_MAX entries */
+    entry *list; /* room for PS_NODES_FILE_MAX entries, of which n are set */
     size_t n;
 } entries;
 
@@ -120,7 +121,7 @@ static ps_status read_row(entries *e, size_t i, const json_t *row)
     if (json_array_size(row) == 3 && json_is_integer(first)) {
         json_int_t id = json_integer_value(first);
 
-        /* every server has this id, so the position in the file orders them */
+        /* All servers have this id in the file, so their positions in the file order them. */
         if (id == ID_PSERVER) {
             return add(e, PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER, (json_int_t)i,
                        json_array_get(row, 2));
@@ -167,8 +168,9 @@ static int by_role_and_id(const void *a, const void *b)
     return (x->id > y->id) - (x->id < y->id);
 }
 
-/* Decides how many nodes of a role to take: `wanted` of them, or all if that is 0. Fails if the
- * file has fewer. It may have no servers: the job is then for an exchange among workers. */
+/* Sets *out to the number of nodes of a role to take: `wanted`, or if that is 0 all of the file.
+ * Fails if the file has fewer, or no worker. It may have no server if `wanted` is 0: the job is
+ * then for an exchange among workers. */
 static ps_status count(const entries *e, Psgd__V1__NodeRole role, uint64_t wanted, size_t *out)
 {
     bool is_worker = role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER;

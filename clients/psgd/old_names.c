@@ -29,7 +29,7 @@ static const struct {
     {"--data", "cifar", "cifar10"},
 };
 
-/* Flags whose values are names of plugins. */
+/* Flags whose values are names of plugins, with the kind of these plugins. */
 static const struct {
     const char *flag;
     const ps_kind *kind;
@@ -44,7 +44,7 @@ static const struct {
 
 typedef struct search {
     const char *value;
-    const char *exact, *similar; /* NULL: none */
+    const char *exact, *similar; /* a name equal to `value`, or but for the case; NULL: none */
 } search;
 
 static void compare(search *s, const char *name)
@@ -101,12 +101,13 @@ const char *ps_old_value(const char *flag, const char *value, bool tells)
 
 /* --- flags -------------------------------------------------------------------- */
 
-/* Old flags and those that replace them. Names are without the dashes; `_` counts as `-`. */
+/* Old flags and those that replace them; the first line that matches counts. Names in `old` are
+ * without the dashes; an argument's `_` counts as `-`. */
 static const struct {
     const char *old;
     char letter;           /* short form; 0: none */
-    const char *value;     /* the line is for this value only; NULL: for any value */
-    const char *now;       /* today's flag; "": there is none */
+    const char *value;     /* the only value (upper or lower case) of the line; NULL: any value */
+    const char *now;       /* today's flag, with its dashes */
     const char *now_value; /* value of today's flag; NULL: the value that was given */
 } flags[] = {
     {"psgd", 0, "ssgd", "--consistency", "bsp"},
@@ -130,21 +131,23 @@ static const struct {
     {"target-acc", 0, NULL, "--stop-at", NULL},
 };
 
-/* Facts about the whole list of arguments. */
+/* The translation of a list of arguments: the result, and facts about the list. */
 typedef struct translation {
     ps_old_args *out;
-    bool has_codec;   /* --codec has become a preset, which decides about --server-codec too */
+    /* --codec was replaced by a preset. The preset sets the servers' codec too, so a --server-codec
+     * that follows is dropped. */
+    bool has_codec;
     uint64_t workers; /* number of workers; 0: not given as a number */
     char preset[NAME_BYTES];
 } translation;
 
-/* An argument, split into flag and value. */
+/* A flag among the arguments, with its value. */
 typedef struct flag {
-    const char *text;  /* the argument */
-    const char *name;  /* without the dashes */
-    size_t n;          /* bytes of the name */
-    const char *value; /* NULL: there is none */
-    int used;          /* number of arguments that flag and value take */
+    const char *text;  /* the argument with the flag */
+    const char *name;  /* the flag's name in `text`, without the dashes and not ended by a NUL */
+    size_t n;          /* bytes of the name; 1 for a short form */
+    const char *value; /* from `text`, or else the next argument; NULL: there is none */
+    int used;          /* number of arguments that flag and value take, 1 or 2 */
 } flag;
 
 static flag read_flag(char *const *argv, int argc, int at)
@@ -226,9 +229,10 @@ static bool is_codec(const char *name)
     return s.exact != NULL || s.similar != NULL;
 }
 
-/* Replaces --codec or -C by the preset with the name in its value if that is an old client (after
- * -C, or as "sgq.SGQClient") or no codec has the name. Replaces an old form with a codec's name by
- * --codec NAME. Returns whether it has. */
+/* Replaces --codec or -C. The name is the part of the value before its first dot; the form is old
+ * with -C, or with a dot ("sgq.SGQClient"). A preset with that name replaces the flag if the form
+ * is old or no codec has the name. Else --codec NAME replaces an old form if a codec has the name.
+ * Returns whether the flag was replaced. */
 static bool take_codec(translation *t, const flag *f)
 {
     bool is_old = f->n == 1 || strchr(f->value, '.') != NULL;
@@ -247,8 +251,8 @@ static bool take_codec(translation *t, const flag *f)
     return false;
 }
 
-/* Replaces --batch-size, the old global batch, by each worker's share of it. Returns false after a
- * message if it cannot be divided. */
+/* Replaces --batch-size, the old global batch, by --block-size with each worker's share of it.
+ * Returns false after a message if the number of workers is unknown or does not divide it. */
 static bool take_batch(translation *t, const flag *f)
 {
     char text[NAME_BYTES];
@@ -271,8 +275,9 @@ static bool take_batch(translation *t, const flag *f)
     return true;
 }
 
-/* Replaces --all-iterations, the steps of all workers together, by the steps of each. Returns false
- * after a message if that is not possible. */
+/* Replaces --all-iterations, the steps of all workers together, by --max-steps with the steps of
+ * each, rounded up. Returns false after a message if the value is not 1 or more, or the number of
+ * workers is unknown. */
 static bool take_iterations(translation *t, const flag *f)
 {
     char text[NAME_BYTES];
@@ -294,7 +299,8 @@ static bool take_iterations(translation *t, const flag *f)
     return true;
 }
 
-/* Returns whether the value is a negative number, which as a rate meant a gradient ascent. */
+/* Returns whether the value is a negative number, which as a learning rate meant a gradient
+ * ascent. */
 static bool is_negative(const char *value)
 {
     double x;
@@ -302,7 +308,7 @@ static bool is_negative(const char *value)
     return value[0] == '-' && ps_scalar_double(value, &x) && x < 0;
 }
 
-/* Replaces a negative rate by --maximise and the positive rate. */
+/* Replaces a flag with a negative learning rate by --maximise and --lr with the positive rate. */
 static void take_ascent(translation *t, const flag *f)
 {
     fprintf(stderr, "psgd: --%.*s %s is --maximise --lr %s today\n", (int)f->n, f->name, f->value,
@@ -312,8 +318,8 @@ static void take_ascent(translation *t, const flag *f)
     add_owned(t->out, f->value + 1);
 }
 
-/* Translates `f` if it is an old flag: then today's flags are added to the list, and it returns
- * true. */
+/* Returns false if `f` is not an old flag, or cannot be translated. Else adds today's flags to the
+ * list, or none if a preset has their effect, and returns true. */
 static bool translate(translation *t, const flag *f)
 {
     if (f->value == NULL) {
@@ -366,8 +372,7 @@ static bool translate(translation *t, const flag *f)
     return false;
 }
 
-/* Collects the facts of *t that the translation of one flag needs from the rest of the
- * arguments. */
+/* Sets t->workers and t->preset, which the translation of one flag needs, from all arguments. */
 static void look_ahead(translation *t, int argc, char *const *argv)
 {
     for (int i = 1; i < argc; i++) {

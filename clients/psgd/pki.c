@@ -50,16 +50,16 @@ static const ps_option options[] = {
     PS_OPTION_END,
 };
 
-/* One run of an action. */
+/* An action while it runs. */
 typedef struct turn {
     ps_cli *cli;
     const pki_options *options;
     json_t *json;        /* the answer with --format json; actions fill it */
-    ps_strbuf text;      /* the answer for people, ... */
-    ps_text_table table; /* ... unless this has columns */
+    ps_strbuf text;      /* the answer with --format text, if `table` has no columns */
+    ps_text_table table; /* the answer with --format text, if it has columns */
 } turn;
 
-/* Adds a line to the answer: `key` in JSON, `label` in the text for people. */
+/* Adds a line to the answer: the value by `key` in JSON, and behind `label` in the text. */
 static void put(turn *t, const char *key, const char *label, const char *value)
 {
     json_object_set_new(t->json, key, json_string(value));
@@ -97,7 +97,7 @@ static void put_certificate(turn *t, const ps_certificate *c)
     put_time(t, "valid_until", "valid until", c->not_after);
 }
 
-/* Adds a hint to the answer for people; JSON has none. */
+/* Adds a hint to the text of the answer; its JSON has no hints. */
 static void hint(turn *t, const char *text)
 {
     ps_strbuf_printf(&t->text, "%s\n", text);
@@ -262,14 +262,15 @@ static ps_status revoke(turn *t)
     const char *tls_dir = t->cli->general.tls_dir;
     const char *which = ps_cli_argument(t->cli, 1);
     size_t count = 0, ended = 0;
-    /* tokens first, so that none is used for a new certificate meanwhile */
+    /* End join tokens before certificates are revoked, so that none is used for a new certificate
+     * in between. */
     ps_status st = ps_join_tokens_end(t->options->pki, which, &ended);
     bool is_list = false;
 
     if (ps_is_ok(&st)) {
         st = ps_authority_revoke(t->options->pki, which, &count);
         is_list = ps_is_ok(&st);
-        /* the node has a join token but no certificate yet */
+        /* No certificate was found, but join tokens of a node that has none yet were ended. */
         if (st.code == PS_NOT_FOUND && ended > 0) {
             st = ps_ok();
         }
@@ -340,7 +341,7 @@ static ps_status renew(turn *t)
     if (ps_is_ok(&st)) {
         st = ps_credentials_find(t->cli->general.tls_dir, &at);
     }
-    /* read without a check of its end: an expired certificate may be renewed too */
+    /* Do not check whether the certificate has expired: it may be renewed even then. */
     if (ps_is_ok(&st)) {
         st = ps_file_read(at.identity, PS_PKI_FILE_MAX, &pem, &n);
     }
@@ -380,9 +381,9 @@ static ps_status install(turn *t)
 
 typedef struct action {
     const char *name;
-    const char *arguments; /* for messages */
+    const char *arguments; /* names of the arguments, for messages */
     size_t argument_count;
-    const char *allowed[4]; /* options beside those of every command */
+    const char *allowed[4]; /* options that it takes, beside those of every command */
     ps_status (*run)(turn *t);
 } action;
 

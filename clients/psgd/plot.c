@@ -51,7 +51,8 @@ static bool prepare(ps_cli *cli, void *arg)
     return true;
 }
 
-/* Writes the report of all jobs that were read to the output file, and ends the program. */
+/* Writes the report (.html) or the curves alone (.svg) of all jobs that were read to the output
+ * file, and ends the subcommand. */
 static void finish(void *arg)
 {
     plot *p = arg;

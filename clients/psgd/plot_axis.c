@@ -38,8 +38,8 @@ static double step_of(double raw, ps_plot_unit unit)
     return decimal_step(raw);
 }
 
-/* Widens a range whose length is 0, or too small for doubles to tell ticks apart. A range that is
- * not finite becomes 0 to 1. */
+/* Widens a range whose length is 0, or too small for doubles to tell ticks apart. A range with an
+ * end that is not finite or beyond 1e300, or with *lo above *hi, becomes 0 to 1. */
 static void widen(double *lo, double *hi)
 {
     double size;
@@ -69,8 +69,8 @@ void ps_plot_axis_init(ps_plot_axis *axis, double lo, double hi, ps_plot_unit un
     }
     raw = (hi - lo) / (double)(most - 1);
     *axis = (ps_plot_axis){.unit = unit, .lo = lo, .hi = hi, .step = step_of(raw, unit)};
-    /* rounding the ends outwards adds up to two ticks: take a larger step if there are too many
-     * then */
+    /* Rounding the ends outwards adds up to two ticks. Take larger steps until there are at most
+     * `most` ticks. */
     while (is_rounded &&
            ceil(hi / axis->step - 1e-9) - floor(lo / axis->step + 1e-9) + 1 > (double)most) {
         axis->step = step_of(axis->step * 1.01, unit);

@@ -2,7 +2,8 @@
 /* plot_charts.c - see plot_charts.h.
  *
  * A chart of one job shows training and tests in different colours. In a chart of several jobs each
- * job has a colour, and training is faint.
+ * job has a colour; beyond PS_PLOT_COLOURS jobs the colours occur again, with dashed lines.
+ * Training is faint there if the job has tests.
  */
 #include "clients/psgd/plot_charts.h"
 
@@ -58,7 +59,7 @@ static const double *row_at(const ps_plot_rows *rows, size_t i)
     return rows->values + i * rows->stride;
 }
 
-/* Returns the end of the horizontal axis: the largest x of all jobs, or 1. */
+/* Returns the end of the horizontal axis: the largest x of all jobs; 1 if none is above 0. */
 static double end_of(const ps_plot_set *set)
 {
     double end = 0;
@@ -86,7 +87,8 @@ static size_t slot_of(const ps_plot_job *job, const char *metric)
     return 0;
 }
 
-/* Adds the values in column `slot` of the rows to a line; 0: the job has no such column. */
+/* Adds the values in column `slot` of the rows to a line. Adds none if `slot` is 0: the job then
+ * has no such column. */
 static void fill(ps_plot_line *line, const ps_plot_job *job, const ps_plot_rows *rows, size_t slot,
                  ps_plot_x x)
 {
@@ -107,8 +109,8 @@ static bool is_empty(const ps_plot_line *line)
     return true;
 }
 
-/* Draws the chart with its lines if any line has a point, and frees the lines. Returns whether one
- * has. */
+/* Appends the chart with its lines to `out` if any line has a point. Frees the lines in any case.
+ * Returns whether a line has a point. */
 static bool finish(ps_strbuf *out, ps_plot_chart *chart, ps_plot_line *lines, size_t n)
 {
     bool has_points = false;
@@ -127,7 +129,8 @@ static bool finish(ps_strbuf *out, ps_plot_chart *chart, ps_plot_line *lines, si
     return has_points;
 }
 
-/* Returns whether a metric is a share from 0 to 1: an accuracy, or top_k. */
+/* Returns whether a metric is a share from 0 to 1, by its name: it has "accuracy" in it, or begins
+ * with "top_". */
 static bool is_share(const char *metric)
 {
     return strstr(metric, "accuracy") != NULL || strncmp(metric, "top_", 4) == 0;
@@ -173,7 +176,8 @@ static bool draw_metric(const ps_plot_set *set, const char *metric, double end, 
     return finish(out, &chart, lines, n);
 }
 
-/* Draws the bytes that all ranks have sent and received, by steps or by time. */
+/* Draws the bytes that all ranks have sent and received so far, against steps or time: for one job
+ * a line for each way, for several jobs a line for each job's sum. */
 static bool draw_bytes(const ps_plot_set *set, double end, ps_strbuf *out)
 {
     ps_plot_line lines[LINES_MAX];
@@ -213,8 +217,8 @@ static bool draw_bytes(const ps_plot_set *set, double end, ps_strbuf *out)
     return finish(out, &chart, lines, n);
 }
 
-/* Draws the steps a second of the first rank, each over one of SPEEDS parts of its rows. Time in
- * which it waited counts. */
+/* Draws the steps a second of rank 0 of each job, one point for each of SPEEDS parts of its rows.
+ * Time in which the rank waited counts. A job with SPEEDS rows or fewer has no line. */
 static bool draw_speed(const ps_plot_set *set, double end, ps_strbuf *out)
 {
     ps_plot_line lines[LINES_MAX];
@@ -267,8 +271,8 @@ static int by_place(const void *a, const void *b)
                             : (x->rank > y->rank) - (x->rank < y->rank);
 }
 
-/* Finds the workers of job `j` that waited longest, `most` at most, in order of rank. Returns how
- * many there are. */
+/* Writes to `found` the workers of job `j` that waited longest, at most `most`, in order of rank.
+ * Returns their number. */
 static size_t find_waiting(const ps_plot_set *set, size_t j, size_t most, waiting *found)
 {
     const ps_plot_job *job = &set->jobs[j];

@@ -24,7 +24,7 @@ void ps_plot_columns_add(ps_plot_columns *columns, double x, double value)
     if (!(x >= columns->lo && x <= columns->hi) || !isfinite(value)) {
         return;
     }
-    i = place > 0 ? (size_t)place : 0; /* if lo equals hi, `place` is NaN: the first column */
+    i = place > 0 ? (size_t)place : 0; /* if lo equals hi, `place` is NaN: use the first column */
     c = &columns->at[i < columns->n ? i : columns->n - 1];
     c->least = c->count == 0 || value < c->least ? value : c->least;
     c->greatest = c->count == 0 || value > c->greatest ? value : c->greatest;

@@ -137,8 +137,9 @@ void ps_plot_facts_differ(const ps_plot_facts *jobs, size_t n, ps_plot_facts *pa
     }
 }
 
-/* Returns whether `path` is a number of a plugin and `paths` has the plugin's name: the jobs then
- * use different plugins, whose numbers cannot be compared. */
+/* Returns whether `path` is that of a number of a plugin, and `paths`, in which jobs differ, has
+ * the path of that plugin's name. The jobs then use different plugins, whose numbers cannot be
+ * compared. */
 static bool is_of_other_choice(const ps_plot_facts *paths, const char *path)
 {
     const char *params = strstr(path, ".params.");

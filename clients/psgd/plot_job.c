@@ -18,7 +18,7 @@ enum {
     PATH_BYTES = 4096,
     FILE_BYTES_MAX = 512 << 20,
     SUMMARY_BYTES_MAX = 16 << 20,
-    ROWS_LEAST = 1024, /* rows that are kept of each rank at least, however many ranks there are */
+    ROWS_LEAST = 1024, /* least limit for the rows of a report, however many reports there are */
     MOMENTS = 1024
 };
 
@@ -53,8 +53,8 @@ void ps_plot_rows_halve(ps_plot_rows *rows)
             greatest = loss > row_at(rows, greatest)[PS_PLOT_METRICS] ? j : greatest;
         }
         if (least == greatest) {
-            /* all losses of these rows are equal, or none is a number: keep the first row and the
-             * last */
+            /* All losses of these rows are equal, or the first one is not a number: keep the first
+             * row and the last. */
             greatest = end - 1;
         }
         for (size_t j = i; j < end; j++) {
@@ -69,8 +69,8 @@ void ps_plot_rows_halve(ps_plot_rows *rows)
 
 /* --- files ----------------------------------------------------------------------- */
 
-/* Returns the slot of a metric in rows, which is added if it is new. Returns 0 if there is no room
- * for it. */
+/* Returns the slot of a metric in the job's rows. Adds the metric if it is new; returns 0 if there
+ * is no room for it. */
 static size_t slot_of_metric(ps_plot_job *job, const char *name)
 {
     for (size_t i = 0; i < job->n_metrics; i++) {
@@ -85,8 +85,8 @@ static size_t slot_of_metric(ps_plot_job *job, const char *name)
     return PS_PLOT_METRICS + job->n_metrics++;
 }
 
-/* Returns for each column of a report its slot plus 1, or 0 if the column is not needed. The caller
- * frees the list. */
+/* Returns for each column of a report its slot in rows plus 1, or 0 if the column is not needed or
+ * has no room. Adds new metrics to the job. The caller frees the list. */
 static size_t *find_slots(ps_plot_job *job, const ps_report_csv *csv)
 {
     static const struct {
@@ -119,7 +119,7 @@ static size_t *find_slots(ps_plot_job *job, const ps_report_csv *csv)
     return slots;
 }
 
-/* Reads a report's rows into `rows`, thinned out to at most `rows_max`. */
+/* Reads a report's lines into `rows`, which are thinned out so that there are at most rows_max. */
 static ps_status read_report(ps_plot_job *job, const char *path, size_t rows_max,
                              ps_plot_rows *rows)
 {
@@ -164,7 +164,8 @@ out:
     return st;
 }
 
-/* Adds up the seconds that each rank has computed, from the record of rounds in `path`. */
+/* Adds the seconds that each rank has computed, from the file of rounds `path`, to the rank's
+ * compute_s. It stays NAN if the file has no column or no number for the rank. */
 static ps_status read_rounds(ps_plot_job *job, const char *path)
 {
     ps_report_csv csv = {0};
@@ -204,8 +205,8 @@ out:
     return st;
 }
 
-/* Returns the rank in a file's name, such as "TR-{title}-N({rank}).csv"; SIZE_MAX: it has another
- * form or does not begin with `prefix`. */
+/* Returns the rank in a file's name, such as "TR-{title}-N({rank}).csv". SIZE_MAX: the name has
+ * another form or does not begin with `prefix`, or the rank is PS_PLOT_RANKS_MAX or more. */
 static size_t rank_of(const char *name, const char *prefix)
 {
     const char *at = strncmp(name, prefix, strlen(prefix)) == 0 ? strrchr(name, '(') : NULL;
@@ -234,7 +235,8 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Lists the files of a folder whose names begin with TR-, EV- or ROUND-, by name. */
+/* Lists the names of the files of a folder that begin with TR-, EV- or ROUND- and end with .csv,
+ * sorted; at most 4 * PS_PLOT_RANKS_MAX. The caller frees each name and the list. */
 static ps_status list(const char *path, char ***names, size_t *n)
 {
     DIR *dir = opendir(path);
@@ -274,7 +276,8 @@ static int by_step(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Replaces the rows of all ranks that have the same step by one row with their means. */
+/* Sorts the rows of tests, which are of all ranks, by step. Replaces those with the same step by
+ * one row with the means of their numbers. */
 static void merge_tests(ps_plot_rows *tests)
 {
     size_t kept = 0;
@@ -309,7 +312,8 @@ static void merge_tests(ps_plot_rows *tests)
     tests->n = kept;
 }
 
-/* Adds the bytes of a rank to the job's bytes at each of its moments, interpolated between rows. */
+/* Adds the bytes of a rank to the job's bytes at each of its moments: n_moments times from 0 to
+ * end_s, equally far apart. They are interpolated between the rank's rows. */
 static void add_bytes(ps_plot_job *job, const ps_plot_rows *rows)
 {
     size_t next = 0;
@@ -413,8 +417,8 @@ static ps_status read_summary(ps_plot_job *job, const char *folder)
     return ps_ok();
 }
 
-/* Reads the reports whose names begin with `prefix` (training, tests or rounds). Fails if a rank
- * has two training reports: they are of different jobs. */
+/* Reads the reports whose names begin with `prefix`: TR- (training), EV- (tests) or ROUND-
+ * (rounds). Fails if a rank has two training reports, because they are of different jobs. */
 static ps_status read_reports(ps_plot_job *job, const char *folder, char *const *names, size_t n,
                               const char *prefix, size_t rows_max)
 {

@@ -81,7 +81,7 @@ bool ps_plot_read_newest(char *id, size_t cap, const Psgd__V1__ListJobsResponse 
     return false;
 }
 
-/* Fetches the newest job of those with the title that the user gave. */
+/* Fetches the newest job with the title that the user gave. Ends the program if there is none. */
 static void on_list(void *arg, const ps_error *error, const ProtobufCMessage *reply)
 {
     ps_plot_read *p = arg;
@@ -95,8 +95,8 @@ static void on_list(void *arg, const ps_error *error, const ProtobufCMessage *re
     }
 }
 
-/* Returns whether a training report is among the files. While a job trains it has timelines at
- * most. */
+/* Returns whether a training report is among the files. A job that trains has none; it may have
+ * timelines. */
 static bool has_reports(const ps_fetch *fetch)
 {
     bool has = false;
@@ -168,8 +168,9 @@ static void fetch_job(ps_plot_read *p)
     ps_fetch_start(&p->fetch, NULL);
 }
 
-/* Reads the folders among the arguments, until a job has to be fetched from the coordinator or all
- * are read. */
+/* Reads the folders that the next arguments name. At an argument that names no folder, begins to
+ * fetch that job from the coordinator; on_fetched goes on. After the last argument calls
+ * p->done. */
 static void read_next(ps_plot_read *p)
 {
     const ps_config *config = p->cli->config;

@@ -83,7 +83,7 @@ static const char *text_of(const json_t *object, const char *name)
     return text != NULL ? text : "";
 }
 
-/* Writes a number of bytes in a suitable unit; "" if it is not known. */
+/* Writes a number of bytes in a suitable unit; "" if it is NAN, negative or 1e18 or more. */
 static const char *size_text(double bytes, char text[PS_SHOW_BYTES])
 {
     text[0] = '\0';
@@ -110,7 +110,8 @@ static const char *seconds_text(double seconds, char text[PS_SHOW_BYTES])
     return text;
 }
 
-/* Returns the job's state without its prefix, such as "DONE"; "not over" if there is no summary. */
+/* Returns the state in the job's summary without its prefix, such as "DONE". Returns "not over" if
+ * there is no state, as without a summary. */
 static const char *state_of(const ps_plot_job *job)
 {
     const char *state = text_of(job->summary, "state");
@@ -163,7 +164,7 @@ static void put_tiles(ps_strbuf *out, const ps_plot_job *job)
     ps_strbuf_puts(out, "</div>\n");
 }
 
-/* Appends the short coloured line that stands for job `j` in the key of several jobs. */
+/* Appends the short coloured line that stands for job `j` in a page of several jobs. */
 static void put_swatch(ps_strbuf *out, size_t j)
 {
     ps_strbuf_printf(
@@ -202,7 +203,7 @@ static void put_charts(ps_strbuf *out, const ps_plot_set *set)
     ps_strbuf_puts(out, "</div>\n");
 }
 
-/* Appends the table of results, with a line for each of several jobs. */
+/* Appends the table of results in a page of several jobs, with a line for each job. */
 static void put_results(ps_strbuf *out, const ps_plot_set *set)
 {
     static const char *const head[] = {"Job",      "State", "Result", "Steps",

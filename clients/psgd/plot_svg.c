@@ -7,7 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-/* The edges of a chart's field, within which its lines are drawn, and other measures in pixels. */
+/* LEFT to BOTTOM: the edges, in pixels, of a chart's field, within which its lines are drawn.
+ * BARS_LEFT: LEFT of a chart with bars. TICKS_X, TICKS_Y: most ticks of an axis. */
 enum {
     LEFT = 56,
     TOP = 38,
@@ -16,17 +17,17 @@ enum {
     BARS_LEFT = 92,
     TICKS_X = 6,
     TICKS_Y = 6,
-    LETTER = 8 /* about the width of a letter in the key */
+    LETTER = 8 /* about the width in pixels of a letter in the key */
 };
 
-/* The colours of lines, on light and on dark pages. Most colour-blind readers can tell neighbours
- * apart too. */
+/* The colours of lines: [0] on light pages, [1] on dark ones. Most colour-blind readers can tell
+ * neighbours in this list apart, too. */
 static const char *const colours[PS_PLOT_COLOURS][2] = {
     {"#0b62c4", "#58a6ff"}, {"#c2410c", "#fb9a5b"}, {"#1a7f4b", "#4ac97e"}, {"#7a4fd0", "#b79bff"},
     {"#b3256f", "#f778ba"}, {"#0e7c86", "#39c5cf"}, {"#8a5a00", "#d9a514"}, {"#57606a", "#a3adb8"}};
 
 static const struct {
-    const char *rule, *light, *dark; /* beginning of a CSS rule; the colour follows it */
+    const char *rule, *light, *dark; /* beginning of a CSS rule, and the colours to put behind it */
 } inks[] = {
     {".pg{fill:", "#ffffff", "#0d1117"},   {".pt{fill:", "#1f2328", "#e6edf3"},
     {".pq{fill:", "#59636e", "#9198a1"},   {".pl{stroke:", "#e4e8ec", "#232a34"},
@@ -114,13 +115,14 @@ static double down(const ps_plot_axis *y, double value)
 {
     double place = ps_plot_axis_place(y, value);
 
-    /* the band of least and greatest values may leave the field a little */
+    /* A value outside of the axis is drawn at most 2 % of the field's height outside of the field;
+     * those of bands may be, see find_range. */
     place = place < -0.02 ? -0.02 : place > 1.02 ? 1.02 : place;
     return BOTTOM - place * (BOTTOM - TOP);
 }
 
-/* Draws the ticks of the horizontal axis. A text that would cross the right edge of the picture
- * ends at it. */
+/* Draws the ticks of the horizontal axis, with their numbers centred below them. Near the right
+ * edge a number ends at its tick instead, so that it does not cross the edge. */
 static void put_ticks_x(ps_strbuf *out, const ps_plot_axis *x, double left)
 {
     char text[PS_SHOW_BYTES];
@@ -152,8 +154,8 @@ static bool has_points(const ps_plot_line *line)
     return false;
 }
 
-/* Finds the range of the vertical axis: the means of all lines, but not the outliers of their
- * bands. */
+/* Sets *lo and *hi to the range of the vertical axis: that of the means of all lines, and 0 with
+ * from_zero. The bands (least and greatest values) do not count, so that outliers do not either. */
 static void find_range(const ps_plot_chart *chart, double *lo, double *hi)
 {
     *lo = (double)INFINITY;
@@ -226,8 +228,8 @@ static void put_line(ps_strbuf *out, const ps_plot_line *line, const ps_plot_axi
     }
 }
 
-/* Draws the key in the line of the title: the names of the lines, right-aligned, with the last one
- * at the edge. */
+/* Draws the key in the line of the title: the names of the lines that have a name and points,
+ * right-aligned, with the last one at the edge. */
 static void put_key(ps_strbuf *out, const ps_plot_line *lines, size_t n)
 {
     double right = RIGHT;
@@ -278,7 +280,8 @@ void ps_plot_svg_lines(ps_strbuf *out, const ps_plot_chart *chart)
 
 /* --- bars -------------------------------------------------------------------------- */
 
-/* Parts of a bar have colours of their own, because `colours` stand for jobs. */
+/* CSS classes of the parts of a bar. They have colours of their own, because `colours` stand for
+ * jobs. */
 static const char *const part_kinds[3] = {"pc", "pw", "pr"};
 
 static void put_bar(ps_strbuf *out, const ps_plot_bar *bar, const ps_plot_axis *x, double y,

@@ -19,14 +19,14 @@ enum { FLUSH_BYTES = 1 << 16 };
 typedef struct prediction {
     ps_eval_model model;
     const char *csv_path, *output_path;
-    /* State during the prediction. */
+    /* State while it runs; the members above are options. */
     ps_cli *cli;
     ps_predict_csv *csv; /* NULL: the samples are those of the data set */
     ps_file_writer writer;
     bool is_open;   /* the writer is open */
     ps_strbuf text; /* output that is not written yet */
-    double *p;      /* outputs of a sample */
-    uint64_t done;  /* number of samples whose outputs are written */
+    double *p;      /* (plan->outputs) outputs of a sample */
+    uint64_t done;  /* number of samples whose outputs are in `text` or written */
     ps_event next;
 } prediction;
 
@@ -43,7 +43,7 @@ static const ps_option options[] = {
 
 /* --- text ---------------------------------------------------------------------- */
 
-/* Writes the collected text to the file or to stdout. */
+/* Writes p->text to the file of --output, or without one to stdout, and empties it. */
 static ps_status flush(prediction *p)
 {
     ps_status st = ps_ok();

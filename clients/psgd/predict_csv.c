@@ -28,8 +28,8 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-/* Reads a number from the field `from` to `end` of a line; `field` is its index from 0, for
- * messages. */
+/* Reads the finite number in field number `field`, from 0, of a line: the text from `from` to
+ * `end`. The last facts.ids fields must be ids, whole numbers from 0 to facts.vocabulary - 1. */
 static ps_status read_field(const ps_predict_csv *csv, uint32_t field, const char *from,
                             const char *end, float *out)
 {
@@ -85,7 +85,8 @@ static ps_status read_line(const ps_predict_csv *csv, const char *from, const ch
     return ps_ok();
 }
 
-/* Reads the next line of the file into x (features), and moves behind it. */
+/* Reads the next line of the file into x (features), and moves behind it. An error names the file
+ * and the line. */
 static ps_status next(ps_predict_csv *csv, float *x)
 {
     const char *from = csv->text + csv->at;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* reader.c - see reader.h.
  *
- * A stream that waits for a lost server cannot be told from a stream without messages. Therefore,
- * after a loss, GetJob is called until it is answered; only then is the stream opened again.
+ * A stream that waits for a lost coordinator cannot be told from a stream without messages.
+ * Therefore, after a loss, GetJob is called until it is answered, at most for
+ * PS_READER_PATIENCE_US; only then is the stream opened again.
  */
 #include "clients/psgd/reader.h"
 

@@ -86,7 +86,8 @@ static void on_job(void *arg, const ps_error *error, const ProtobufCMessage *rep
     pservers = r->pservers > 0 ? (uint32_t)r->pservers : answer->job->scaled_pservers;
     if (processes > 0) {
         spec.worker_processes = processes;
-        /* it means the same as worker_processes, and must not contradict it */
+        /* A job that idle workers join has this number in workers_max, which must not contradict
+         * worker_processes. */
         spec.workers_max = 0;
         spec.workers_min =
             spec.workers_min < spec.worker_processes ? spec.workers_min : spec.worker_processes;
@@ -106,7 +107,8 @@ static void ask_for_job(resumption *r)
     ps_cli_call(r->cli, "GetJob", &request.base, on_job, r);
 }
 
-/* Goes on with the newest checkpoint in the list that is not damaged. */
+/* Chooses the newest checkpoint that is not damaged, the last such one in the list, and asks for
+ * the job. Ends the program after a message if there is none. */
 static void on_list(void *arg, const ps_error *error, const ProtobufCMessage *reply)
 {
     const Psgd__V1__ListCheckpointsResponse *list =

@@ -63,7 +63,8 @@ static void start(ps_cli *cli, void *arg)
     request.worker_processes = (uint32_t)s->processes;
     request.pservers = (uint32_t)s->pservers;
     request.checkpoint_ms = (uint32_t)(s->within_us / 1000);
-    /* the coordinator answers when the checkpoint is stored */
+    /* If the job trains, the coordinator answers only when the checkpoint is stored, or within_us
+     * have passed. */
     cli->general.timeout_us += s->within_us;
     ps_cli_call(cli, "ScaleJob", &request.base, on_job, cli);
 }

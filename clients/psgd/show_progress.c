@@ -100,8 +100,9 @@ static void bar(double share, char *text, size_t width)
     text[width + 2] = '\0';
 }
 
-/* Writes the bytes that went one way, as "up 4.1 MB (4.0x less)": "less" than with float32
- * values. */
+/* Writes the bytes that went one way, as "up 4.1 MB (4.0x less)", or "up 4.1 MB/4.0x" if
+ * `is_short`: 4.0 times less than the bytes of float32 values. The factor is left out up to
+ * 1.05. */
 static void carried(const char *way, uint64_t bytes, uint64_t float32, bool is_short, char *text,
                     size_t cap)
 {
@@ -120,7 +121,7 @@ static void remaining(double seconds, char *text, size_t cap)
 {
     unsigned long s = seconds < 0.5 || seconds > 360000 ? 0 : (unsigned long)(seconds + 0.5);
 
-    if (s == 0) { /* unknown, over, or too long to be useful */
+    if (s == 0) { /* unknown, below half a second, or more than 100 hours: show nothing */
         text[0] = '\0';
     } else if (s < 100) {
         snprintf(text, cap, "ETA %lu s", s);
@@ -147,7 +148,8 @@ typedef enum part {
     PARTS
 } part;
 
-/* Parts of the line that are left out, in this order, if it is too wide even with short forms. */
+/* Parts of the line that are left out if it is too wide even with short forms: one after the other
+ * in this order, until it fits. */
 static const part expendable[] = {P_WORKERS, P_BAR, P_RATE,     P_DOWN,
                                   P_UP,      P_ETA, P_ACCURACY, P_WAITS};
 
@@ -156,7 +158,7 @@ static void fill_parts(const Psgd__V1__Progress *p, bool is_short, char parts[PA
     double share = p->total_steps == 0 ? 0 : fmin(1, (double)p->step / (double)p->total_steps);
     char rate[PS_SHOW_BYTES], loss[PS_SHOW_BYTES];
 
-    /* a job that computes partitions; it has no loss */
+    /* Whether the job computes partitions. It then has no epochs, no loss and no accuracy. */
     bool computes = p->epoch == 0 && p->total_steps > 0;
 
     bar(share, parts[P_BAR], is_short ? BAR_SHORT : BAR);
@@ -175,7 +177,7 @@ static void fill_parts(const Psgd__V1__Progress *p, bool is_short, char parts[PA
         snprintf(parts[P_ACCURACY], PART_BYTES, "acc %.3f", p->accuracy);
     }
     parts[P_RATE][0] = '\0';
-    if (p->samples_per_second >= 0.5) { /* not during an evaluation or a wait */
+    if (p->samples_per_second >= 0.5) { /* it is below during an evaluation or a wait */
         snprintf(parts[P_RATE], PART_BYTES, is_short ? "%s/s" : "%s samples/s",
                  ps_show_rate(p->samples_per_second, rate));
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* take_checkpoint.c - psgd checkpoint JOB: takes a checkpoint of a running job now. */
+/* take_checkpoint.c - psgd checkpoint JOB: takes a checkpoint of a job while it trains, some
+ * seconds ahead. */
 #include "clients/psgd/show.h"
 
 #include <stdio.h>

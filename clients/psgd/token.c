@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* token.c - psgd token ACTION: the file of tokens with which users call a coordinator without a
- * certificate. It needs no coordinator: one that runs reads the file again. */
+ * certificate. The command calls no coordinator: one that runs reads the file again. */
 #include "clients/psgd/cli.h"
 #include "clients/psgd/text_table.h"
 
@@ -28,7 +28,8 @@ static const ps_option options[] = {
     PS_OPTION_END,
 };
 
-/* Returns a token as JSON: id, principal, end and whether it is still valid. */
+/* Returns a token as JSON: its id, its principal, until when it is valid, and whether it still is.
+ * The token itself is not stored, so it is not there. */
 static json_t *describe(const ps_token *t)
 {
     char who[PS_PRINCIPAL_TEXT_BYTES], until[PS_PKI_TIME_BYTES];
@@ -114,7 +115,7 @@ static ps_status revoke(ps_cli *cli, const token_options *o)
 static const struct action {
     const char *name;
     size_t argument_count;
-    const char *arguments; /* for messages */
+    const char *arguments; /* names of the arguments, for messages */
     ps_status (*run)(ps_cli *cli, const token_options *o);
 } actions[] = {
     {"create", 1, " PRINCIPAL", create},

@@ -80,7 +80,7 @@ static void start(ps_cli *cli, void *arg)
     t->cli = cli;
     request.job_id = (char *)ps_cli_job(cli);
     request.steps = (uint32_t)t->steps;
-    cli->general.timeout_us += t->within_us; /* the coordinator answers when the file is complete */
+    cli->general.timeout_us += t->within_us; /* the answer comes when the file is complete */
     ps_cli_call(cli, "TraceJob", &request.base, on_answer, t);
 }
 

@@ -26,14 +26,14 @@ typedef struct training {
     ps_cli *cli;
     ps_plan *plan;
     ps_inprocess_job *local;
-    ps_inprocess_compute *computing; /* instead of `local` for a job that computes */
+    ps_inprocess_compute *computing; /* set instead of `local` if the job computes partitions */
     ps_live live;
     ps_timer tick;
     ps_event over;
     ps_train_trackers trackers;
-    int64_t waits_until_us; /* end of the wait for trackers after the job's end */
+    int64_t waits_until_us; /* ps_clock_us at which the wait for trackers after the job ends */
     ps_status status;       /* how the job has ended */
-    uint64_t sequence;      /* number of the newest event that was shown */
+    uint64_t sequence;      /* number of the newest event that was printed (--format jsonl) */
     char id[ID_BYTES];
 } training;
 
@@ -71,7 +71,8 @@ static void note_violation(void *arg, const char *field, const char *text)
     ps_error_violate(arg, field, "%s", text);
 }
 
-/* Refuses a job with fields about checkpoints and recovery, because they need services. */
+/* Refuses a job with fields about checkpoints, recovery from losses, workers_min or workers_max,
+ * because they need services. Adds a violation for each such field. */
 static ps_status refuse_service_fields(const Psgd__V1__JobSpec *spec, ps_error *error)
 {
     const Psgd__V1__RecoverySpec *r = spec->recovery;
@@ -144,7 +145,8 @@ static bool make_plan(training *t, const char *path)
     return true;
 }
 
-/* Refuses the flags of checkpoints and recovery, which only services have. */
+/* Returns true after a message if a flag of checkpoints or recovery was given, which only services
+ * have. */
 static bool refuse_loss_flags(const ps_spec_flags *flags)
 {
     const struct {
@@ -443,7 +445,8 @@ static void end(training *t, const ps_status *st)
     ps_cli_end(cli, code);
 }
 
-/* Ends the program when the trackers have everything, or waits_until_us has passed. */
+/* Ends the program when the trackers have everything, or waits_until_us has passed. Else looks
+ * again after TICK_US. */
 static void on_wait(ps_event *self, bool ok)
 {
     training *t = PS_CONTAINER_OF(self, training, tick.event);
@@ -474,7 +477,8 @@ static void on_over(ps_event *self, bool ok)
     on_wait(&t->tick.event, true);
 }
 
-/* Posts `over` to the loop; called on a worker's thread when the job is over. */
+/* Posts `over` to the loop. Called when the job is over, on any thread, most often on that of the
+ * worker that ends last. */
 static void post_over(void *arg)
 {
     training *t = arg;
@@ -482,7 +486,7 @@ static void post_over(void *arg)
     ps_loop_post(t->cli->loop, &t->over);
 }
 
-/* Prepares the events by which progress is shown until the job is over. */
+/* Prepares the events by which progress is shown until the job is over, and Ctrl-C. */
 static void follow(training *t)
 {
     t->over.fire = on_over;
@@ -492,7 +496,7 @@ static void follow(training *t)
     t->cli->arg = t;
 }
 
-/* Starts a job that computes. */
+/* Prints the plan of a job that computes partitions and, without --plan, starts the job. */
 static void start_computing(training *t)
 {
     const ps_inprocess_compute_conf conf = {

@@ -15,7 +15,8 @@ static void set(char **text, const char *to)
     *text = ps_xstrdup(to);
 }
 
-/* Stores news of a run at a tracker; called on the tracker's thread. */
+/* Stores news of a track (the job at one tracker): the tracker's id for it, and a message. Called
+ * on the thread of t->tracker. */
 static void told(void *arg, const ps_track_news *news)
 {
     ps_train_trackers *t = arg;
@@ -95,7 +96,7 @@ void ps_train_trackers_stop(ps_train_trackers *t, Psgd__V1__Job *job)
 {
     bool is_done = ps_train_trackers_is_done(t);
 
-    ps_tracker_destroy(t->tracker); /* ends the thread, so t->runs is not written any more */
+    ps_tracker_destroy(t->tracker); /* ends its thread, which could still write to t->runs */
     t->tracker = NULL;
     for (size_t i = 0; i < t->count; i++) {
         if (!is_done && t->runs[i].message[0] == '\0') {

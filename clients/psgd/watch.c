@@ -41,7 +41,8 @@ static void show_end(const ps_watch *w, const Psgd__V1__Job *job)
     printf("  %s get %s\n", self, w->job_id);
 }
 
-/* Shows the job from GetJob's answer, when it has ended or the user stops watching. */
+/* Shows the job from GetJob's answer and ends the program. Called after the job has ended, or, with
+ * --format json, after the user has stopped watching. */
 static void on_job(void *arg, const ps_error *error, const ProtobufCMessage *reply)
 {
     ps_watch *w = arg;
@@ -74,14 +75,15 @@ static void ask_for_job(ps_watch *w)
 
     w->is_over = true;
     if (w->is_asking) {
-        return; /* on_workers calls this again, when GetJob for the workers was answered */
+        return; /* on_workers calls ask_for_job again when GetJob for the workers was answered */
     }
 
     request.job_id = w->job_id;
     ps_cli_call(w->cli, "GetJob", &request.base, on_job, w);
 }
 
-/* Shows the workers from GetJob's answer. After a failure the next event asks again. */
+/* Shows the workers from GetJob's answer. After a failure shows nothing; a later event asks again.
+ * If the stream of events has ended meanwhile, asks for the job instead. */
 static void on_workers(void *arg, const ps_error *error, const ProtobufCMessage *reply)
 {
     const Psgd__V1__GetJobResponse *answer = (const Psgd__V1__GetJobResponse *)reply;
@@ -106,7 +108,8 @@ static void on_workers(void *arg, const ps_error *error, const ProtobufCMessage 
     }
 }
 
-/* Calls GetJob for the workers, at most once in PS_LIVE_PERIOD_US. */
+/* With --workers, calls GetJob for the workers, at most once in PS_LIVE_PERIOD_US. Does nothing
+ * with --format json. */
 static void ask_for_workers(ps_watch *w)
 {
     Psgd__V1__GetJobRequest request = PSGD__V1__GET_JOB_REQUEST__INIT;
@@ -123,7 +126,7 @@ static void ask_for_workers(ps_watch *w)
     ps_cli_call(w->cli, "GetJob", &request.base, on_workers, w);
 }
 
-/* Shows the job's recoveries from losses, each once. */
+/* Shows each of the job's recoveries once, as soon as it is over (its `seconds` are above 0). */
 static void show_recoveries(ps_watch *w, const Psgd__V1__Job *job)
 {
     char text[sizeof w->shown];
@@ -139,7 +142,7 @@ static void show_recoveries(ps_watch *w, const Psgd__V1__Job *job)
     }
 }
 
-/* Shows the messages of trackers about what they have not accepted, each once. */
+/* Shows the message of each tracker about what it has not accepted, only the first one of each. */
 static void show_trackers(ps_watch *w, const Psgd__V1__Job *job)
 {
     char text[sizeof w->shown];
@@ -153,7 +156,7 @@ static void show_trackers(ps_watch *w, const Psgd__V1__Job *job)
     }
 }
 
-/* Returns the metric `name` of the job's result, or NaN if the result does not have it. */
+/* Returns the metric `name` of the job's result, or NAN if the result does not have it. */
 static double result_of(const Psgd__V1__Job *job, const char *name)
 {
     for (size_t i = 0; i < job->n_result; i++) {
@@ -339,7 +342,7 @@ static const ps_option options[] = {
     PS_OPTION_BOOL(ps_watch, with_curves, .name = "curves",
                    .help = "draw loss and accuracy on the terminal, in Braille, or in ASCII if "
                            "the locale has no UTF-8"),
-    /* for psgd launch: advises no further commands, as no coordinator stays */
+    /* for psgd launch: show_end advises no further commands, as the coordinator ends then */
     PS_OPTION_BOOL(ps_watch, no_next, .name = "no-next"),
     PS_OPTION_END,
 };

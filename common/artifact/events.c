@@ -13,7 +13,7 @@ typedef Tensorboard__Summary__Value value;
 
 struct ps_events {
     ps_outlet out;
-    value *values, **list; /* `cap` elements; their memory is reused */
+    value *values, **list; /* (cap) the points of one call, whose memory the next call reuses */
     size_t cap;
 };
 

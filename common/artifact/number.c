@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The caller of the library may have called setlocale; printf then writes another decimal mark, of
- * one byte or more. */
+/* Replaces what stands between the first digits and the next digit or `e` by a point. It is another
+ * decimal mark, of one byte or more, if the caller of the library has called setlocale. */
 void ps_number_put_point(char *text)
 {
     size_t before = strspn(text, "-0123456789");

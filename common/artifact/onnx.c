@@ -78,7 +78,8 @@ bool ps_onnx_has_layer(const char *kind)
     return ps_onnx_kind_find(kind) != NULL;
 }
 
-/* Adds layer i. Sets values[i + 1] to the name of its output; values[0] is the input. */
+/* Adds layer i. Sets values[i + 1] to the name of its output; values[0] is the model's input.
+ * Returns FAILED_PRECONDITION if there is no writer for its kind. */
 static ps_status put_layer(ps_onnx_graph *graph, const ps_model *model, size_t i,
                            char (*values)[PS_ONNX_NAME_MAX])
 {
@@ -163,7 +164,8 @@ static Onnx__ModelProto *make_file(const ps_meta *meta, size_t meta_count)
     return file;
 }
 
-/* The target of protobuf-c's packing. Small pieces are gathered; large ones are written at once. */
+/* The target of protobuf-c's packing. Up to HELD_BYTES are gathered before they are written; what
+ * is longer by itself is written at once. */
 typedef struct sink {
     ProtobufCBuffer base;
     ps_file_writer writer;

@@ -18,7 +18,7 @@ const char *ps_onnx_name(const ps_onnx_layer *layer, const char *suffix, char ou
     return out;
 }
 
-/* Returns a number of the layer. */
+/* Returns the layer's number `name`. */
 static double number(const ps_onnx_layer *l, const char *name)
 {
     int at = ps_param_find(l->layer->params, name);
@@ -185,7 +185,7 @@ static void write_shortcut(ps_onnx_graph *g, const ps_onnx_layer *l)
     int64_t stride = (int64_t)number(l, "stride");
     const int64_t from[2] = {0, 0}, to[2] = {l->plan->in.dim[1], l->plan->in.dim[2]};
     const int64_t along[2] = {2, 3}, steps[2] = {stride, stride};
-    /* Padding before and after batch, channels, rows and columns. */
+    /* Zeros before batch, channels, rows and columns, then zeros behind each of the four. */
     const int64_t zeros[8] = {0, 0, 0, 0, 0, l->plan->out.dim[0] - (int64_t)l->plan->in.dim[0],
                               0, 0};
     char name[PS_ONNX_NAME_MAX], taken[PS_ONNX_NAME_MAX];
@@ -206,7 +206,7 @@ static void write_shortcut(ps_onnx_graph *g, const ps_onnx_layer *l)
     ps_onnx_in(g, ps_onnx_name(l, "zeros", name));
 }
 
-/* Casts ids to integers first: they are float32 like all inputs. */
+/* Writes Gather of rows. Casts ids to integers first: they are float32 like all inputs. */
 static void write_embedding(ps_onnx_graph *g, const ps_onnx_layer *l)
 {
     char ids[PS_ONNX_NAME_MAX], rows[PS_ONNX_NAME_MAX];
@@ -250,7 +250,8 @@ static void put_window(ps_onnx_graph *g, int64_t kernel, int64_t stride, int64_t
     ps_onnx_ints(g, "pads", (const int64_t[]){padding, padding, padding, padding}, 4);
 }
 
-/* W (F, C, K, K) has ONNX's layout already. Without a bias there is one variable less. */
+/* Writes Conv. W (F, C, K, K) has ONNX's layout already. Without a bias there is one variable
+ * less. */
 static void write_conv2d(ps_onnx_graph *g, const ps_onnx_layer *l)
 {
     ps_onnx_node(g, "Conv", l->out);
@@ -294,7 +295,8 @@ static void write_global_avgpool(ps_onnx_graph *g, const ps_onnx_layer *l)
     ps_onnx_int(g, "axis", 1);
 }
 
-/* The variables are in ONNX's order: scale, shift, running mean and variance. */
+/* Writes BatchNormalization. The variables are in ONNX's order: scale, shift, running mean and
+ * variance. */
 static void write_batch_norm(ps_onnx_graph *g, const ps_onnx_layer *l)
 {
     ps_onnx_node(g, "BatchNormalization", l->out);

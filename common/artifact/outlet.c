@@ -36,7 +36,8 @@ ps_status ps_outlet_open(ps_outlet *outlet, const char *path, bool makes_folder)
     return ps_ok();
 }
 
-/* Counts the line that was appended last as complete, or drops it if too many bytes wait. */
+/* Counts the line that was appended last as complete, or drops it if more than
+ * PS_OUTLET_WAITING_MAX bytes wait. */
 static void take_row(ps_outlet *outlet)
 {
     if (outlet->rows.len > PS_OUTLET_WAITING_MAX) {

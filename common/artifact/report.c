@@ -13,7 +13,7 @@
 
 struct ps_report {
     ps_outlet out;
-    size_t value_count; /* number of metrics in a line */
+    size_t value_count; /* number of values in ps_train_row.values and ps_eval_row.values */
 };
 
 /* Opens a report and writes its header line: `first`, a column for each metric, `last`. */
@@ -110,8 +110,8 @@ ps_status ps_report_close(ps_report *report)
     return st;
 }
 
-/* Appends at most max_bytes of `text`; a character that is not allowed in a safe name becomes
- * '_'. */
+/* Appends at most max_bytes of `text`. A character that is not allowed in a safe name becomes '_',
+ * and so does a dot behind a dot. */
 static void append_safe(ps_strbuf *name, const char *text, size_t max_bytes)
 {
     for (size_t i = 0; text[i] != '\0' && i < max_bytes; i++) {

@@ -54,7 +54,8 @@ size_t ps_report_csv_find(const ps_report_csv *csv, const char *name)
 }
 
 /* Reads a number with strtod, from a copy that ends with a 0 byte, as the n bytes of text do not.
- * Returns NaN for what is no number or larger than PS_REPORT_CSV_LARGEST. */
+ * Returns NaN for what is no number, has NUMBER_BYTES or more, or is beyond
+ * PS_REPORT_CSV_LARGEST. */
 static double read_slowly(const char *text, size_t n)
 {
     char copy[NUMBER_BYTES], *rest;
@@ -70,8 +71,8 @@ static double read_slowly(const char *text, size_t n)
                                                                                  : (double)NAN;
 }
 
-/* Reads a number. Up to 15 digits without an exponent, which nearly all are, need no strtod: digits
- * and power are exact, so their quotient is the nearest double. */
+/* Reads a number; NaN for what is none. One of up to 15 digits without an exponent, as nearly all
+ * are, needs no strtod: digits and power are exact, so their quotient is the nearest double. */
 static double read_number(const char *text, size_t n)
 {
     static const double powers[] = {1,   1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,

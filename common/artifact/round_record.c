@@ -81,14 +81,15 @@ static uint64_t last_of(uint64_t round)
     return first + (round - first + rounds - 1) / rounds * rounds;
 }
 
-/* Returns a + b, where NaN stands for a time that was not measured and adds nothing. */
+/* Returns a + b, where NaN stands for a time that was not measured and adds nothing; NaN if both
+ * are. */
 static double sum_of(double a, double b)
 {
     return isnan(a) ? b : isnan(b) ? a : a + b;
 }
 
 /* Joins the later entry `e` to *all, which then stands for the rounds of both: adds counts and
- * times, takes the mean loss over steps, and the last evaluation. */
+ * durations, and takes the mean loss over all steps, the last time_s and the last evaluation. */
 static void join(ps_round_entry *all, const ps_round_entry *e)
 {
     if (e->steps > 0) {
@@ -180,7 +181,7 @@ ps_status ps_rounds_close(ps_rounds *rounds)
 
 /* ---- All parts ---- */
 
-/* Reads one part. Always holds the next entry. */
+/* A part that is being read. While `file` is not NULL, `next` is its next entry. */
 typedef struct reader {
     FILE *file; /* NULL: the part does not exist, or has ended */
     ps_round_entry next;
@@ -190,7 +191,7 @@ typedef struct merging {
     const ps_rounds_parts *parts;
     reader *readers; /* (ranks) */
     ps_file_writer writer;
-    ps_strbuf rows; /* not written yet */
+    ps_strbuf rows; /* lines that are not written yet */
     uint64_t iterations;
 } merging;
 
@@ -277,7 +278,7 @@ static void open_part(merging *m, uint32_t rank)
     advance(m, rank);
 }
 
-/* Appends a cell: ",7" if there is a number, else ",". */
+/* Appends a cell: ",7" if `has` and x is 7, "," if not `has` or x is NaN. */
 static void put_cell(merging *m, bool has, double x)
 {
     char text[PS_NUMBER_BYTES];

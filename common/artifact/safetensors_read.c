@@ -120,7 +120,7 @@ static int by_begin(const void *a, const void *b)
     if (x->end != y->end) {
         return x->end < y->end ? -1 : 1;
     }
-    /* tensors without bytes have a fixed order, whichever it is */
+    /* tensors without bytes may have equal ranges; their names make the order unique */
     return strcmp(x->tensor.name, y->tensor.name);
 }
 
@@ -191,7 +191,7 @@ static ps_status read_entries(ps_safetensors *file, uint64_t data_bytes)
     return st;
 }
 
-/* Reads the n bytes of the header of a file that has data_bytes behind it. */
+/* Parses the n bytes of a header, behind which the file has data_bytes of data. */
 static ps_status read_header(const char *json, size_t n, uint64_t data_bytes, ps_safetensors *file)
 {
     json_error_t error;
@@ -269,7 +269,7 @@ static ps_status read_whole(const input *in, ps_safetensors *file)
     if (!ps_is_ok(&st) || in->shapes_only) {
         return st;
     }
-    /* the size is that of the file, which may be too large for memory */
+    /* fails if the file has more data than there is memory */
     file->data = ps_aligned_alloc(data_bytes);
     if (file->data == NULL) {
         return ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for %llu bytes of data",

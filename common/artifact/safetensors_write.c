@@ -12,11 +12,12 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the format's byte order is ours");
 
-enum { PIECE = 1 << 16 }; /* values that are read and written at a time */
+enum { PIECE = 1 << 16 }; /* most values of a source that are read and written at a time */
 
 static const char meta_key[] = "__metadata__";
 
-/* Returns the number of values. It cannot overflow, because the values are in memory. */
+/* Returns the number of values. It does not overflow, because the values are in memory or a source
+ * gives them all. */
 static uint64_t values_of(const ps_tensor *tensor)
 {
     uint64_t n = 1;

@@ -29,7 +29,7 @@ unsigned ps_thin_add(ps_thin *thin, double value)
         thin->greatest = value;
         keep |= PS_THIN_GREATEST;
     }
-    if (++thin->rows >= window_rows(thin)) { /* it is more only after a damaged checkpoint */
+    if (++thin->rows >= window_rows(thin)) { /* greater only if a damaged checkpoint was restored */
         end_window(thin);
         keep |= PS_THIN_END;
     }

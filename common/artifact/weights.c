@@ -26,7 +26,8 @@ static ps_tensor tensor_of(const ps_variable *variable, const float *block)
     return tensor;
 }
 
-/* Returns the tensors of all variables; the caller frees them. With block NULL only shapes. */
+/* Returns the tensors of all variables; the caller frees them. If `block` is NULL, they have names
+ * and shapes but no data. */
 static ps_tensor *tensors_of(const ps_variable *variables, size_t count, const float *block)
 {
     ps_tensor *tensors = ps_xcalloc(count + 1, sizeof *tensors);
@@ -79,7 +80,7 @@ static bool is_same_shape(const ps_tensor *a, const ps_tensor *b)
     return a->rank == b->rank && memcmp(a->dim, b->dim, a->rank * sizeof a->dim[0]) == 0;
 }
 
-/* Checks that all values are finite. Data of NULL (shapes only) pass. */
+/* Checks that all values of a tensor are finite. Passes if it has no data, only a shape. */
 static ps_status check_values(const ps_tensor *tensor, size_t size)
 {
     size_t i = tensor->data != NULL ? ps_first_nonfinite(tensor->data, size) : size;
@@ -117,7 +118,8 @@ static const ps_tensor *find(const ps_tensor *sorted, size_t count, const char *
     return count == 0 ? NULL : bsearch(&key, sorted, count, sizeof *sorted, by_name);
 }
 
-/* Checks the tensor of one variable; `found` is NULL if the file has none of its name. */
+/* Checks that `found` has the shape of a variable, and finite values if it has data. `found` is
+ * NULL if the file has no tensor of the variable's name; that fails. */
 static ps_status check_one(const ps_variable *variable, const ps_tensor *found)
 {
     ps_tensor expected = tensor_of(variable, NULL);

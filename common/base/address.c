@@ -35,7 +35,7 @@ static bool is_name(const char *host)
             return false;
         }
     }
-    /* A host of digits and dots only was meant as IPv4, and inet_pton has refused it. */
+    /* A host of digits and dots only is no name: it was meant as IPv4, which is_v4 has refused. */
     return host[0] != '\0' && !only_numbers && host[strlen(host) - 1] != '-';
 }
 

@@ -6,8 +6,8 @@
 #include <string.h>
 
 enum {
-    FIRST_BYTES = 4096,      /* size of the first block; most control messages fit into it */
-    LARGEST_BYTES = 1 << 20, /* blocks double up to this */
+    FIRST_BYTES = 4096,      /* usual size of the first block: most control messages fit into it */
+    LARGEST_BYTES = 1 << 20, /* blocks double up to this; a larger one only for a larger request */
 };
 
 typedef struct ps_arena_block {

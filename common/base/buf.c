@@ -8,10 +8,10 @@
 
 enum { SMALL_MAX = 1 << 10 };
 
-/* Creates a buffer of `cap` bytes; returns NULL when memory runs out. A small block is aligned
- * here, within a block of malloc: aligned_alloc would cut it out of a larger one, and the heap
- * would grow until the allocator joins the remainders (measured: 300 bytes for each step of a job
- * with small messages). */
+/* Creates a buffer of `cap` bytes; returns NULL when memory runs out. Below SMALL_MAX bytes in all,
+ * malloc gives a larger block and the buffer is aligned within it. aligned_alloc would cut the
+ * buffer out of a larger block, and the heap would grow until the allocator joins the remainders
+ * (measured: 300 bytes for each step of a job with small messages). */
 static ps_buf *create(size_t cap)
 {
     size_t bytes = sizeof(ps_buf) + cap;
@@ -77,8 +77,8 @@ void ps_buf_unref(ps_buf *buf)
     if (buf == NULL) {
         return;
     }
-    /* Release publishes what this holder wrote; acquire sees the other holders' writes before
-     * freeing. */
+    /* Release publishes what this holder wrote. Acquire has the last holder, who frees the buffer,
+     * see what the others wrote. */
     before = atomic_fetch_sub_explicit(&buf->refs, 1, memory_order_acq_rel);
     assert(before > 0);
     if (before == 1 && buf->home != NULL) {

@@ -106,7 +106,7 @@ void ps_slots_give(ps_slots *slots, ps_slot *slot, ps_config_source source, cons
     slot->source = source;
 }
 
-/* Zeroes the member of an option, because bools and numbers without a default stay zero. */
+/* Zeroes the member of an option: it stays so if the option is not given and has no default. */
 static void clear(const ps_slot *slot)
 {
     static const size_t sizes[] = {
@@ -191,7 +191,7 @@ static ps_status apply(ps_slots *slots)
                            option->env == NULL ? "" : option->env);
         }
         st = set_member(slot);
-        /* Only a bug can make a table's own default invalid. */
+        /* A default of the option table is valid, or the table has a bug. */
         assert(ps_is_ok(&st) || slot->source != PS_FROM_DEFAULT);
         if (!ps_is_ok(&st)) {
             bool is_env = slot->source == PS_FROM_ENVIRONMENT;

@@ -9,8 +9,8 @@
 #include <jansson.h>
 #include <string.h>
 
-/* Returns the text that the value would have as a flag, or NULL if a value of this type is not
- * allowed. */
+/* Returns the text that the value of the file would have as a flag, or NULL if the option does not
+ * allow a value of this type. */
 static const char *text_of(ps_slots *slots, const ps_option *option, const json_t *value)
 {
     bool is_text = option->kind == PS_KIND_STRING || option->kind == PS_KIND_LIST;
@@ -21,8 +21,8 @@ static const char *text_of(ps_slots *slots, const ps_option *option, const json_
     if (json_is_integer(value)) {
         return ps_slots_text(slots, "%lld", (long long)json_integer_value(value));
     }
-    /* For an option that wants text this is refused: the parser has lost how the value was written,
-     * such as 1.10 or TRUE. */
+    /* An option that wants text refuses bools, and numbers with a point or exponent: the parser has
+     * lost how they were written, such as 1.10 or TRUE. */
     if (json_is_real(value) && !is_text) {
         return ps_slots_text(slots, "%.17g", json_real_value(value));
     }
@@ -66,7 +66,7 @@ static ps_status give(ps_slots *slots, ps_slot *slot, const json_t *value)
         return give_one(slots, slot, is_used, value);
     }
     if (is_used) {
-        /* set here, since an empty list gives no text that would set it */
+        /* An empty list gives no text, and only ps_slots_give would set the source. */
         slot->source = PS_FROM_FILE;
     }
     json_array_foreach(value, i, item)

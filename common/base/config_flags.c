@@ -22,8 +22,8 @@ static ps_slot *find_letter(ps_slots *slots, char letter)
     return NULL;
 }
 
-/* Returns the slot of the flag "--name" or "--name=x", or NULL if there is no such flag. *value is
- * x, or NULL if there is no "=". */
+/* Returns the slot of the flag that `arg` names, as "--name" or "--name=x"; NULL: no flag has this
+ * name. *value is x, or NULL if there is no "=". */
 static ps_slot *find_long(ps_slots *slots, const char *arg, const char **value)
 {
     const char *name = arg + 2;
@@ -38,8 +38,8 @@ static bool is_bool(const ps_slot *slot)
     return slot->option->kind == PS_KIND_BOOL;
 }
 
-/* Gives `slot` the next argument as its value. Refuses an argument that is itself a flag: the user
- * has forgotten the value. */
+/* Gives `slot` the next argument as its value. Fails if there is none, or if it is itself a flag
+ * ("--name"): the user has forgotten the value. */
 static ps_status give_next(ps_slots *slots, ps_slot *slot, cursor *c)
 {
     const char *name = slot->option->name, *next, *ignored;
@@ -84,7 +84,7 @@ static ps_status read_long(ps_slots *slots, cursor *c)
     return ps_ok();
 }
 
-/* Reads "-n value", "-nvalue" or "-ab". */
+/* Reads flags by their letters: "-n value", "-nvalue", or bools in one argument, "-ab". */
 static ps_status read_letters(ps_slots *slots, cursor *c)
 {
     for (const char *p = c->argv[c->at] + 1; *p != '\0'; p++) {

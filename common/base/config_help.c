@@ -11,7 +11,7 @@ enum {
     HELP_COLUMN = 30, /* column where descriptions start */
 };
 
-/* Returns the columns of n bytes of UTF-8; wide characters count as one. */
+/* Returns how many columns n bytes of UTF-8 take, one for each character, also for wide ones. */
 static size_t columns_of(const char *text, size_t n)
 {
     size_t columns = 0;
@@ -22,8 +22,8 @@ static size_t columns_of(const char *text, size_t n)
     return columns;
 }
 
-/* Appends the words of `text`; the first one begins at column `at`. Lines are wrapped at COLUMNS
- * and further lines indented. A newline in `text` is kept. */
+/* Appends the words of `text` and a newline; the first word begins at column `at`. Wraps lines at
+ * COLUMNS and indents all but the first by `indent`. Keeps newlines of `text`. */
 static void wrap(ps_strbuf *out, const char *text, size_t at, size_t indent)
 {
     bool is_first = true;
@@ -55,8 +55,8 @@ static void wrap(ps_strbuf *out, const char *text, size_t at, size_t indent)
     ps_strbuf_putc(out, '\n');
 }
 
-/* Appends what is known of an option's range, default and environment variable, as in "1 to 64;
- * default 4; PSGD_SLOTS". */
+/* Appends those of an option's facts that it has: range, "required", default, "may be repeated" and
+ * environment variable, as in "1 to 64; default 4; PSGD_SLOTS". */
 static void put_facts(ps_strbuf *out, const ps_option *option)
 {
     char min[PS_DURATION_BYTES], max[PS_DURATION_BYTES];

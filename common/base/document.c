@@ -67,8 +67,8 @@ static bool is_too_large(const char *text)
     return isinf(value) && *end == '\0' && strpbrk(text, "0123456789") != NULL;
 }
 
-/* Stores the number that `text` writes in *out, or NULL if it is not a number. Fails if it is one
- * that is too large or not finite. */
+/* Stores the number that `text` is in *out, or NULL if `text` is no number. Fails if the number is
+ * infinite or NaN, too large for a double, or whole and does not fit 64 bits. */
 static ps_status number_of(const reader *r, const char *text, json_t **out)
 {
     static const char *const not_finite[] = {".inf",  ".Inf",  ".INF",  "-.inf", "-.Inf", "-.INF",
@@ -125,8 +125,8 @@ static ps_status check_marks(const reader *r, const yaml_char_t *anchor, const y
     return ps_ok();
 }
 
-/* Converts the current scalar. libyaml has checked that it is UTF-8; jansson refuses a NUL in
- * it. */
+/* Converts the current scalar: plain text may be a number, a bool or null, all other scalars are
+ * text. Refuses a NUL. libyaml has checked that the text is UTF-8. */
 static ps_status scalar_of(const reader *r, json_t **out)
 {
     const char *text = (const char *)r->event.data.scalar.value;
@@ -176,7 +176,8 @@ static ps_status sequence_of(reader *r, int depth, json_t **out)
     return st;
 }
 
-/* Adds a member to `object`: its key is the current event, its value follows. */
+/* Adds a member to `object`. The current event is its key; its value follows. The current event is
+ * then the last one of the value. */
 static ps_status member_of(reader *r, int depth, json_t *object)
 {
     json_t *value = NULL;
@@ -266,7 +267,8 @@ static ps_status value_of(reader *r, int depth, json_t **out)
     }
 }
 
-/* Reads stream-start, document-start, a value, document-end and stream-end. */
+/* Reads the only document: the events stream-start, document-start, those of a value, document-end
+ * and stream-end. Without a document *out is null. Fails if there is a second document. */
 static ps_status document_of(reader *r, json_t **out)
 {
     json_t *value = NULL;

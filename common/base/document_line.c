@@ -52,8 +52,8 @@ static bool skip_value(seeker *s)
     return s->has_event;
 }
 
-/* Returns the rest of `path` behind `key` and a dot, or NULL if the path does not begin with that
- * key. Letter case and underscores do not matter. */
+/* Returns the rest of `path` behind `key`, and behind a dot that follows the key. Returns NULL if
+ * the first key of the path is another one. Letter case and underscores do not matter. */
 static const char *behind_key(const char *path, const char *key)
 {
     for (;; path++, key++) {
@@ -72,9 +72,9 @@ static const char *behind_key(const char *path, const char *key)
     return *path == '\0' || *path == '[' ? path : NULL;
 }
 
-/* Moves to the value that the first part of the path ("key" or "[2]") names, and takes that part
- * off the path. Stores the line of the key or item in *line. Returns false if there is no such
- * value. */
+/* Moves from the first event of a value to the value in it that the first part of the path names,
+ * "key" or "[2]", and takes that part off the path. Stores the line of the key or item in *line.
+ * Returns false if there is no such value. */
 static bool descend(seeker *s, const char **path, size_t *line)
 {
     if (**path == '[') {
@@ -119,7 +119,7 @@ static size_t find(seeker *s, const char *path)
 {
     size_t line = 0, item = 0;
 
-    /* stream-start, document-start, the value */
+    /* Moves over stream-start and document-start to the first event of the value. */
     for (size_t i = 0; i < 3; i++) {
         if (!step(s)) {
             return 0;

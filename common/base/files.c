@@ -24,11 +24,12 @@ enum {
     COPY_BYTES = 1 << 20,
     OPEN_DIRS = 16, /* most descriptors that nftw holds open while a tree is removed */
     PATH_NAMES_MAX = 8,
-    /* a writer tells the kernel to begin to write after each further so many bytes */
+    /* whenever so many bytes were added, a writer has the kernel begin to write them to disk */
     START_BYTES = 8 << 20,
 };
 
-/* Returns the first size of a buffer for the file; for a regular file it is seldom enlarged. */
+/* Returns the first size of a buffer for the file: that of a regular file, at least FIRST_BYTES and
+ * not above max_bytes, and two bytes more. The size of other files is not known before. */
 static size_t guess_cap(int fd, size_t max_bytes)
 {
     struct stat info;
@@ -37,10 +38,13 @@ static size_t guess_cap(int fd, size_t max_bytes)
     if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > FIRST_BYTES) {
         cap = (uintmax_t)info.st_size > max_bytes ? max_bytes : (size_t)info.st_size;
     }
-    return cap + 2; /* a NUL, and a byte that shows that the file is longer */
+    /* One byte is for the NUL. With the other, read_all meets the end of the file, or finds that
+     * the file is longer than max_bytes, before it has to enlarge the buffer. */
+    return cap + 2;
 }
 
-/* Reads to the end of the file. The caller frees *data after a failure too. */
+/* Reads to the end of the file, and fails if that is behind max_bytes. Ends *data with a NUL, which
+ * *n does not count. The caller frees *data, after a failure too. */
 static ps_status read_all(int fd, size_t max_bytes, char **data, size_t *n)
 {
     size_t cap = guess_cap(fd, max_bytes), len = 0;
@@ -146,8 +150,8 @@ static char *temporary_name(const char *path)
 static ps_status open_writer(ps_file_writer *writer, const char *path, mode_t mode)
 {
     *writer = (ps_file_writer){.fd = -1, .path = ps_xstrdup(path)};
-    /* try again if the name exists: another thread has made it in this microsecond, or a dead
-     * process with this pid */
+    /* Tries again with a new name if the name exists: another thread has made it in this
+     * microsecond, or a dead process with this pid has left it. */
     do {
         free(writer->temporary);
         writer->temporary = temporary_name(path);
@@ -175,8 +179,8 @@ ps_status ps_file_writer_open_passing(ps_file_writer *writer, const char *path)
     return st;
 }
 
-/* Has the kernel begin to write what was added to disk, without waiting. A failure does not matter
- * here: only fsync says whether the bytes are on disk. */
+/* Has the kernel begin to write to disk what was added since the last call, without waiting. A
+ * failure does not matter here: only fsync says whether the bytes are on disk. */
 static void start_writing(ps_file_writer *writer)
 {
 #ifdef SYNC_FILE_RANGE_WRITE
@@ -351,7 +355,7 @@ ps_status ps_dir_make(const char *path)
     ps_status st = ps_ok();
     struct stat info;
 
-    /* Each prefix that ends before a slash, then the whole path. */
+    /* Makes each prefix that ends before a slash, then the whole path. */
     for (char *p = copy + (copy[0] == '/'); ps_is_ok(&st); p++) {
         char held = *p;
 
@@ -398,7 +402,7 @@ static void close_to_others(const char *folder, const char *name)
     ps_strbuf_printf(&path, "%s/%s", folder, name);
     if (stat(path.data, &held) == 0 && held.st_uid == geteuid() &&
         (held.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-        /* a failure is ignored: files below the entry have permissions of their own */
+        /* a failure is ignored: what is below the entry has permissions of its own */
         (void)!chmod(path.data, held.st_mode & S_IRWXU);
     }
     ps_strbuf_fini(&path);
@@ -474,7 +478,8 @@ bool ps_name_is_safe(const char *name)
                         "0123456789._()-") == n;
 }
 
-/* Returns how many names `path` has between its slashes, or 0 if one of them is not safe. */
+/* Returns how many names `path` has between its slashes, or 0 if one of them is not safe (or is
+ * empty). */
 static size_t count_names(const char *path)
 {
     size_t count = 0;
@@ -584,8 +589,8 @@ ps_status ps_file_open(const char *path, int *fd, struct stat *facts)
     return take_regular(open(path, OPEN_FLAGS), path, fd, facts);
 }
 
-/* Opens `rest`, names with slashes between them, from the folder `at` on; follows no link. Closes
- * `at`. Returns -1 with errno after a failure. */
+/* Opens the file `rest`, names with slashes between them, below the folder `at` for reading;
+ * follows no link. Changes `rest` and closes `at`. Returns the descriptor, or -1 with errno. */
 static int open_names(int at, char *rest)
 {
     while (at >= 0) {

@@ -11,9 +11,9 @@
 #include <sys/mman.h>
 
 enum {
-    KEEP_BYTES = 64 << 20, /* free bytes that malloc keeps at the end of an arena */
+    KEEP_BYTES = 64 << 20, /* an arena grows by so much more, and keeps up to twice as much free */
     RETURN_BYTES = 1 << 20,
-    /* smaller blocks come from arenas, not from mmap; glibc allows no larger bound */
+    /* blocks below this size come from arenas, not from mmap; glibc allows no larger bound */
     MMAP_BYTES = 32 << 20,
     /* A block larger than an arena has at first: for it malloc makes the arena grow, and by
      * KEEP_BYTES more. */
@@ -22,7 +22,8 @@ enum {
 
 static void keep(int bytes)
 {
-    /* Setting one of these values fixes the others at their small defaults, so set all. */
+    /* malloc adapts these values to its use until one of them is set; the others would then keep
+     * their small defaults, so all are set. */
     mallopt(M_TOP_PAD, bytes);
     mallopt(M_TRIM_THRESHOLD, 2 * bytes);
     mallopt(M_MMAP_THRESHOLD, MMAP_BYTES);

@@ -20,20 +20,20 @@ enum { MESSAGE_BYTES = 2048 };
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 static const char *const format_names[] = {"text", "json"};
 
-/* The only mutable global: a process has one stderr. */
+/* The log's settings and state. They are global because a process has one stderr. */
 static struct {
     const char *service; /* set before threads start, then constant */
     ps_log_format format;
     atomic_int level;
-    atomic_bool has_sink; /* false: there is no sink, so the lock is not needed */
-    atomic_bool is_quiet; /* while there is a sink, nothing goes to stderr */
+    atomic_bool has_sink; /* false: there is no sink, so a line need not take the lock */
+    atomic_bool is_quiet; /* true: while there is a sink, nothing goes to stderr */
     pthread_mutex_t lock; /* guards sink and arg; held while the sink runs */
     ps_log_sink sink;
     void *arg;
     /* guards kept and kept_end; not `lock`, because a sink may log while it holds that */
     pthread_mutex_t kept_lock;
     char *kept;        /* ring of kept_cap bytes: byte i is at i % kept_cap */
-    uint64_t kept_end; /* number of bytes that were ever put into the ring */
+    uint64_t kept_end; /* bytes put into the ring so far, also those that it has overwritten */
     size_t kept_cap;   /* set before threads start; 0: no line is kept */
 } the_log = {.service = "psgd",
              .level = PS_LOG_INFO,
@@ -108,7 +108,8 @@ bool ps_log_format_find(const char *name, ps_log_format *out)
     return found;
 }
 
-/* Appends `text` to a text line. Escapes bytes that could start a line or move the cursor. */
+/* Appends n bytes of `text` to a text line. Escapes control characters, which could start a line or
+ * move the cursor. Bytes that are not UTF-8 become U+FFFD. */
 static void put_plain(ps_strbuf *line, const char *text, size_t n)
 {
     for (size_t i = 0; i < n;) {
@@ -116,14 +117,14 @@ static void put_plain(ps_strbuf *line, const char *text, size_t n)
         unsigned char c = (unsigned char)text[i];
 
         if (len == 0) {
-            ps_strbuf_puts(line, "\xef\xbf\xbd"); /* U+FFFD */
+            ps_strbuf_puts(line, "\xef\xbf\xbd"); /* U+FFFD for a byte that is not UTF-8 */
             len = 1;
         } else if (c == '\n') {
             ps_strbuf_puts(line, "\\n");
         } else if (c < 0x20 || c == 0x7f) {
             ps_strbuf_printf(line, "\\x%02x", c);
         } else if (len == 2 && c == 0xc2 && (unsigned char)text[i + 1] < 0xa0) {
-            ps_strbuf_printf(line, "\\u%04x", (unsigned char)text[i + 1]); /* C1 controls */
+            ps_strbuf_printf(line, "\\u%04x", (unsigned char)text[i + 1]); /* C1 control */
         } else {
             ps_strbuf_append(line, text + i, len);
         }
@@ -236,7 +237,7 @@ size_t ps_log_recent(char *out, size_t cap)
     for (size_t i = 0; i < n; i++) {
         out[i] = the_log.kept[(the_log.kept_end - n + i) % the_log.kept_cap];
     }
-    /* the ring has overwritten bytes, so the first line may have lost its beginning: skip it */
+    /* Older bytes are left out, so the first line may lack its beginning: skips it. */
     if (n < the_log.kept_end) {
         const char *newline = memchr(out, '\n', n);
 
@@ -247,7 +248,7 @@ size_t ps_log_recent(char *out, size_t cap)
     return n - skip;
 }
 
-/* Writes a line. A failure is ignored, because it could be reported nowhere. */
+/* Writes a line to stderr. A failure is ignored, because it could be reported nowhere. */
 static void write_line(const char *bytes, size_t n)
 {
     while (n > 0) {

@@ -9,8 +9,8 @@
 
 enum { PATH_BYTES = 4096, LINE_BYTES = 2048 };
 
-/* Returns the limit, in bytes, in the file `name` of a control group. Returns UINT64_MAX if the
- * file says "max" or does not exist. */
+/* Returns the limit, in bytes, in the file `name` of a control group. Returns UINT64_MAX, no limit,
+ * if the file says "max" or cannot be read. */
 static uint64_t limit_in(const char *root, const char *mount, const char *group, const char *name)
 {
     char path[PATH_BYTES];
@@ -28,9 +28,9 @@ static uint64_t limit_in(const char *root, const char *mount, const char *group,
     return found == 1 ? bytes : UINT64_MAX;
 }
 
-/* Returns the smallest limit of a control group and of those above it. In a container
- * /proc/self/cgroup may name a group by its path on the host, which does not exist there; the root
- * of the mount, which is looked at last, is then the container's own group. */
+/* Returns the smallest limit of a control group and of those above it; changes `group`. In a
+ * container /proc/self/cgroup may name a group by its path on the host, which the container does
+ * not have. The root of the mount, which comes last, is then the container's own group. */
 static uint64_t least_above(const char *root, const char *mount, char *group, const char *name)
 {
     uint64_t least = UINT64_MAX;

@@ -30,8 +30,8 @@ size_t ps_named_used(const uint8_t *block, size_t size)
     return PS_NAMED_BLOCK_BYTES + (size_t)used_of(block);
 }
 
-/* Reads the record at `at`, of a block of which `end` bytes are in use. Returns where the next one
- * is; 0: this is none. */
+/* Reads the record at offset `at` of a block of memory of which `end` bytes are in use. Returns the
+ * offset behind it; 0: no valid record is there. */
 static size_t read_record(const uint8_t *block, size_t end, size_t at, ps_named *out)
 {
     size_t left = end - at;
@@ -128,7 +128,7 @@ static size_t bytes_of(const char *name, size_t len)
     return PS_NAMED_RECORD_BYTES + strlen(name) + 1 + len;
 }
 
-/* Removes a record of the block. */
+/* Removes a record from a block of memory of which `used` bytes are in use. */
 static void take_out(uint8_t *block, size_t used, const ps_named *record)
 {
     size_t bytes = bytes_of(record->name, record->len);

@@ -16,7 +16,7 @@ static size_t least(size_t a, size_t b)
  * bytes. */
 static size_t distance(const char *a, const char *b)
 {
-    size_t rows[3][LONGEST + 1]; /* of the last three letters of a, in turn */
+    size_t rows[3][LONGEST + 1]; /* [i % 3][j]: distance of a's first i and b's first j letters */
     size_t m = strlen(a), n = strlen(b);
 
     for (size_t j = 0; j <= n; j++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nonfinite.c - see nonfinite.h. Values that are not finite are counted block by block, without a
- * branch. Only a block that has one is searched. */
+/* nonfinite.c - see nonfinite.h. A search counts the values that are not finite in each BLOCK of
+ * values, without a branch. It looks at single values only in the first BLOCK that has one. */
 #include "common/base/nonfinite.h"
 
 #include "common/base/clones.h"
@@ -41,7 +41,7 @@ PS_CLONES(copy32, (to, from, n, found), uint8_t *restrict to, const uint8_t *res
 PS_CLONES(count16, (bytes, n, exponent, count), const uint8_t *restrict bytes, size_t n,
           uint16_t exponent, uint32_t *restrict count)
 {
-    uint16_t found = 0; /* n is at most BLOCK */
+    uint16_t found = 0; /* 16 bits are enough, as n is at most BLOCK */
 
     for (size_t i = 0; i < n; i++) {
         uint16_t bits;
@@ -57,7 +57,7 @@ PS_CLONES(count16, (bytes, n, exponent, count), const uint8_t *restrict bytes, s
 static size_t search(const uint8_t *bytes, size_t n, size_t width, uint32_t exponent)
 {
     for (size_t i = 0; i < n; i++) {
-        uint32_t bits = 0; /* little-endian, as safetensors_read.c asserts */
+        uint32_t bits = 0; /* low bytes first: safetensors_read.c asserts it */
 
         memcpy(&bits, bytes + i * width, width);
         if ((bits & exponent) == exponent) {

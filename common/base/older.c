@@ -86,8 +86,8 @@ typedef struct translation {
     unsigned who;
     const char *program;
     ps_strbuf *said;
-    const char *host, *port; /* of --listen; NULL: not given */
-    /* put flags before all other arguments: a "--" among those would end the flags */
+    const char *host, *port; /* parts of --listen that older names gave; NULL: none did */
+    /* true: add_flag puts flags before all arguments, because a "--" among them ends the flags */
     bool is_first;
 } translation;
 
@@ -113,7 +113,8 @@ bool ps_older_is_name(const char *text, size_t n, const char *name)
     return i == n && name[i] == '\0';
 }
 
-/* Returns whether the argument is the flag --name; *value is what follows a "=", or NULL. */
+/* Returns whether the argument is the flag --name or --name=x, also with `_` for `-` in the name.
+ * *value is x, or NULL if there is no "=". */
 static bool is_flag(const char *arg, const char *name, const char **value)
 {
     size_t n = strcspn(arg, "=");
@@ -122,8 +123,8 @@ static bool is_flag(const char *arg, const char *name, const char **value)
     return strncmp(arg, "--", 2) == 0 && n > 2 && ps_older_is_name(arg + 2, n - 2, name);
 }
 
-/* Returns whether today's flag `name` is among the arguments so far, by name or letter, or set by
- * its own variable. */
+/* Returns whether today's flag `name` is among the translated arguments so far, by name or letter,
+ * or its own variable is set. */
 static bool is_given(const translation *t, const char *name)
 {
     const char *value;
@@ -246,8 +247,8 @@ static ps_status take(translation *t, const ps_older *row, const char *dashes, c
     return ps_ok();
 }
 
-/* Returns the row of the table for argument `at`, or NULL if it is no old name. *used is how many
- * arguments the flag and its value take. */
+/* Returns the row of the table for argument `at`, which is an old flag; NULL: it is none, or a flag
+ * of today. *value is its value, *used how many arguments flag and value take. */
 static const ps_older *find(const translation *t, int argc, char *const *argv, int at,
                             const char **value, int *used)
 {
@@ -294,7 +295,7 @@ static ps_status take_flags(translation *t, int argc, char *const *argv)
             char name[64];
 
             snprintf(name, sizeof name, "%.*s", (int)strcspn(argv[i] + 2, "="), argv[i] + 2);
-            /* `name` as the user has typed it, for the message */
+            /* the message has the name as the user has typed it, maybe with `_` */
             st = take(t, row, "--", name, value);
         } else {
             used = 1;

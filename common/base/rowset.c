@@ -14,7 +14,7 @@ struct ps_rowset {
     size_t words, tops; /* lengths of `bits` and `used` */
     uint64_t *bits;     /* a bit for each row */
     uint64_t *used;     /* a bit for each word of `bits` that is not 0 */
-    uint32_t *list;     /* room for all rows */
+    uint32_t *list;     /* (rows, of which count are set): the set's rows, ascending */
     size_t count;
 };
 

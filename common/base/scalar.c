@@ -132,7 +132,7 @@ bool ps_scalar_duration(const char *text, int64_t *out_us)
         sum += value * (double)units[unit].us;
         text += n_unit;
     } while (*text != '\0');
-    if (sum > 9e15) { /* a double above this does not resolve microseconds; it is 285 years */
+    if (sum > 9e15) { /* 285 years; above 2^53 a double does not resolve microseconds */
         return false;
     }
     *out_us = (int64_t)(sum + 0.5);

@@ -12,7 +12,8 @@
 
 enum { READ_BYTES = 1 << 16 };
 
-/* Aborts if a call of libcrypto has failed, which happens here only when memory runs out. */
+/* Aborts if a call of libcrypto has failed (is_done is false). Here only a lack of memory makes it
+ * fail. */
 static void must(bool is_done)
 {
     if (!is_done) {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char gap[] = "\xe2\x80\xa6"; /* U+2026 */
+static const char gap[] = "\xe2\x80\xa6"; /* U+2026, in place of what is left out */
 
 static bool is_inside(char c)
 {

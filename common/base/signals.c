@@ -15,9 +15,9 @@ static void awaited(sigset_t *set)
     sigaddset(set, SIGTERM);
 }
 
-/* Handles a signal on a thread that has not blocked it, and sends it to the process again. Such
- * a thread is older than main: OpenBLAS starts its pool when it is loaded. The thread then
- * blocks the signal, so the waiting thread gets it. */
+/* Handles SIGINT or SIGTERM on a thread that has not blocked them: blocks both there, and sends the
+ * signal to the process again, so that the thread that waits for signals gets it. Such a thread is
+ * older than main: OpenBLAS starts its pool when it is loaded. */
 static void pass_on(int signo, siginfo_t *info, void *context)
 {
     ucontext_t *interrupted = context;
@@ -26,7 +26,7 @@ static void pass_on(int signo, siginfo_t *info, void *context)
     (void)info;
     sigaddset(&interrupted->uc_sigmask, SIGINT);
     sigaddset(&interrupted->uc_sigmask, SIGTERM);
-    (void)kill(getpid(), signo); /* blocked on this thread until the handler returns */
+    (void)kill(getpid(), signo); /* blocked on this thread: now by sa_mask, later by uc_sigmask */
     errno = saved;
 }
 

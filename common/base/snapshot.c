@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { KILLED_MS = 5000 }; /* a process that was killed ends within this time */
+enum { KILLED_MS = 5000 }; /* longest wait for the end of a copy that was killed */
 
 /* Has the kernel end this process (the copy) before others if memory runs out. */
 static void be_the_first(void)
@@ -33,8 +33,8 @@ static void be_the_first(void)
     }
 }
 
-/* Runs in the copied process: writes the state to `fd` and exits with the status code. The copy
- * dies with its parent. */
+/* Runs in the copied process: writes the state to `fd` and exits with the code of the result. Has
+ * the kernel kill the copy when its parent ends. */
 static _Noreturn void be_copy(ps_snapshot_fn *write, void *arg, int fd, pid_t parent)
 {
     ps_status st;
@@ -99,8 +99,8 @@ ps_status ps_snapshot_blank(size_t size, ps_snapshot *out)
     return ps_ok();
 }
 
-/* Waits until the copy has ended, at most `wait_us` microseconds. Returns false if it has not; else
- * *how is its status, as of waitpid. */
+/* Waits until the copy has ended, for about wait_us microseconds at most. Returns false if it has
+ * not. Else *how is its status, as of waitpid, and its descriptor is closed. */
 static bool has_ended(ps_snapshot *s, int64_t wait_us, int *how)
 {
     struct pollfd p = {.fd = s->copy_fd, .events = POLLIN};
@@ -164,8 +164,8 @@ uint64_t ps_snapshot_size(const ps_snapshot *s)
     return s->fd >= 0 && fstat(s->fd, &what) == 0 ? (uint64_t)what.st_size : 0;
 }
 
-/* Writes all bytes at offset `at` of the file, or behind what was written last if `at` is
- * negative. */
+/* Writes all bytes at offset `at` of the file; if `at` is negative, at the descriptor's own
+ * position, behind what was written so last. */
 static ps_status write_all(int fd, off_t at, const uint8_t *bytes, size_t len)
 {
     while (len > 0) {

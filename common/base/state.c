@@ -308,7 +308,7 @@ void ps_state_take_text(ps_state_in *in, char to[PS_STATE_TEXT + 1])
     ps_state_take(in, to, len);
 }
 
-/* Moves from anywhere in a section behind its payload and checksum. */
+/* Moves from anywhere in a section to its end, behind payload and checksum. */
 static void leave(ps_state_in *in)
 {
     in->at = in->end = in->end + SUM_BYTES;

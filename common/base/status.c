@@ -19,7 +19,7 @@ const char *ps_code_name(ps_code code)
         PS_CODES(X)
 #undef X
     };
-    size_t i = (size_t)code; /* the remote may send any integer */
+    size_t i = (size_t)code; /* any integer, as codes of a remote end are shown too */
 
     return i < sizeof names / sizeof names[0] ? names[i] : "code out of range";
 }

@@ -6,7 +6,7 @@
 #include <math.h>
 
 static const double ln2 = 0x1.62e42fefa39efp-1;
-/* ln 2 in two parts. The first part times a whole number below 2^20 is exact. */
+/* ln 2 as a sum. The product of ln2_high and a whole number below 2^20 is exact. */
 static const double ln2_high = 0x1.62e42feep-1, ln2_low = 0x1.a39ef35793c76p-33;
 
 double ps_steady_log(double x)

@@ -134,7 +134,7 @@ void ps_strbuf_json_string(ps_strbuf *sb, const char *text, size_t n)
         size_t len = ps_utf8_length(text + i, n - i);
 
         if (len == 0) {
-            ps_strbuf_puts(sb, "\xef\xbf\xbd"); /* U+FFFD */
+            ps_strbuf_puts(sb, "\xef\xbf\xbd"); /* U+FFFD for a byte that is not UTF-8 */
             i++;
         } else if (len == 1) {
             json_char(sb, (unsigned char)text[i++]);

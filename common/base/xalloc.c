@@ -54,15 +54,15 @@ char *ps_xstrdup(const char *text)
     return ps_xstrndup(text, strlen(text));
 }
 
-/* Allocates a large block in huge pages, where the system has them: accesses then need fewer
- * entries of the page table, and a fork has fewer of them to copy (snapshot.h). */
+/* Allocates memory in huge pages, where the system has them; returns NULL if it runs out. Accesses
+ * then need fewer entries of the page table, and a fork has fewer of them to copy (snapshot.h). */
 static void *alloc_huge(size_t bytes)
 {
     size_t size = (bytes + HUGE_BYTES - 1) / HUGE_BYTES * HUGE_BYTES;
     void *block = aligned_alloc(HUGE_BYTES, size);
 
     if (block != NULL) {
-        (void)madvise(block, size, MADV_HUGEPAGE); /* if madvise fails, the pages are small */
+        (void)madvise(block, size, MADV_HUGEPAGE); /* if this fails, the pages are small ones */
     }
     return block;
 }

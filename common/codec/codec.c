@@ -198,7 +198,9 @@ void ps_codec_end_ahead(void)
     }
 }
 
-/* Finds the codec to decode with; *out is NULL if the encoding means zeros. */
+/* Finds the codec to decode with; *out is NULL if the encoding has no bytes, which means zeros.
+ * Fails if the head names another codec than `expected` (NULL: any), except that a script's codec
+ * may send plain float32. */
 static ps_status resolve(const ps_codec *expected, const Psgd__V1__Encoding *head, size_t len,
                          const ps_codec **out)
 {
@@ -295,7 +297,8 @@ ps_status ps_codec_check(const ps_codec *expected, const Psgd__V1__Encoding *hea
                            : codec->check(head, in, len, n);
 }
 
-/* Decodes to room and finds the first value there that is not finite. */
+/* Decodes to room. Sets *first to the index of the first value there that is not finite; n: all
+ * are finite. */
 static ps_status decode_to_look(const ps_codec *codec, const Psgd__V1__Encoding *head,
                                 const uint8_t *in, size_t len, size_t n, float *room, size_t *first)
 {

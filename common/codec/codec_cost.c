@@ -13,12 +13,12 @@
 
 enum { RUNS_MIN = 3 };
 
-/* A slice, encoded. */
+/* The encoding of a slice. */
 typedef struct encoded {
     ps_encoding head;
     uint8_t *payload; /* (the codec's size) */
     size_t bytes, head_bytes;
-    float *state; /* state of the codec between encodings; NULL: it has none */
+    float *state; /* what feedback and codec keep between encodings; NULL: nothing */
 } encoded;
 
 typedef struct measuring {

@@ -8,7 +8,8 @@
  * values. Three times it is fitted to the levels nearest to x / a as a = sum(b x) / sum(b b),
  * over a quarter of a long slice. Then x / a becomes the nearest level, or a random neighbour.
  * With random rounding a is at least the value that takes max|x| to the highest level, so that
- * the mean is right for every value. The older systems turned values above it into 0.
+ * the mean is right for every value. The older systems turned values above the highest level
+ * into 0.
  */
 #include "common/codec/bitpack.h"
 #include "common/codec/codec_type.h"
@@ -160,7 +161,8 @@ static ps_status cot_check(const Psgd__V1__Encoding *head, const uint8_t *in, si
     return read(head, in, len, codes, n);
 }
 
-/* Returns a bound of decoded magnitudes: a level is at most top * 4 / pi, because tan(a) > a. */
+/* Returns a bound of decoded magnitudes: scale times 2 * TOP_MAX. A level is at most top * 4 / pi,
+ * because tan(a) > a. */
 static float cot_most(const Psgd__V1__Encoding *head, const uint8_t *in, size_t n)
 {
     (void)in;

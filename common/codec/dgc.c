@@ -111,7 +111,8 @@ static size_t encode(const ps_params *params, uint64_t key, double step, const f
     return ps_sparse_write(x, n, positions, k, out);
 }
 
-/* The state is the number of encodings so far, the present one included. */
+/* The state is a tag and the number of encodings so far, the present one included. Without a
+ * warm-up there is no state. */
 static size_t dgc_state(const ps_params *params, size_t n)
 {
     (void)n;
@@ -121,7 +122,7 @@ static size_t dgc_state(const ps_params *params, size_t n)
 static size_t dgc_encode_with(const ps_params *params, uint64_t key, float *state, const float *x,
                               size_t n, uint8_t *out, ps_encoding *head)
 {
-    float *steps = state + PS_STATE_TAG; /* counts from 1, exactly up to 2^24 */
+    float *steps = state + PS_STATE_TAG; /* counts from 1 and stays at 2^24 */
 
     if (ps_state_is_new(state, key) && *steps < 0x1p24f) {
         *steps += 1.0f;

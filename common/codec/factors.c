@@ -14,7 +14,7 @@
 enum {
     COLUMNS_MIN = PS_FACTORS_LANES / 2,
     EXPONENT_PLAIN = 30,
-    /* values of M at once; they fit a processor's second-level cache */
+    /* at most so many values of M are processed together: they fit a second-level cache */
     PANEL_VALUES = 2 * PS_CODEC_VALUES
 };
 
@@ -179,7 +179,7 @@ size_t ps_factors_memory(const ps_factors *f)
 /* Properties of x that a step depends on. */
 typedef struct look {
     const float *x;
-    int exponent;   /* exponent of the largest magnitude */
+    int exponent;   /* M is x / 2^exponent: that of the largest magnitude; 0 if is_plain */
     bool is_zero;   /* all values are zero, or so small that they count as zero */
     bool is_finite; /* all values are finite */
     /* x has the layout of M, and no product underflows or overflows: no copy is needed */
@@ -204,7 +204,7 @@ static look look_at(const ps_factors *f, const float *x)
     return l;
 }
 
-/* Returns rows [from, from + rows) of M, in x itself or in f->m. */
+/* Returns rows [from, from + rows) of M: in x itself if l->is_plain, else written to f->m. */
 static const float *panel_of(ps_factors *f, const look *l, size_t from, size_t rows)
 {
     float room[PS_CODEC_VALUES], most;

@@ -31,7 +31,8 @@ typedef struct parts {
     float *velocity; /* (n) momentum: u */
     float *standing; /* (n) difference: h before the current contribution */
     float *change;   /* (n) difference: what the current contribution adds to h */
-    /* (2) lazy: number of contributions skipped in a row; 1 if the current one is skipped */
+    /* (2) lazy: [0] number of contributions skipped in a row, the current one included; [1] is 1
+     * if the current one is skipped, else 0 */
     float *skips;
     float *own; /* state of the codec */
 } parts;
@@ -108,8 +109,9 @@ PS_CLONES(mask, (sent, velocity, n), const float *restrict sent, float *restrict
 }
 
 /* Adds the last change to h (standing), which the receiver has, and replaces x by its difference
- * from h. Decides whether the contribution is skipped (s->skips): the difference is below `lazy` of
- * x in squares, and not too many were skipped before. */
+ * from h. Decides whether the contribution is skipped (s->skips): the sum of squares of the
+ * difference is below `lazy` times that of x, and fewer than PS_FEEDBACK_SKIPS were skipped in a
+ * row before. */
 static void differ(const parts *s, double lazy, float *x, size_t n)
 {
     double of_change = 0, of_value = 0;

@@ -48,7 +48,7 @@ static unsigned take_rarest(const tree *t, unsigned *leaf, unsigned *node, unsig
     return (*node)++;
 }
 
-/* Writes the code length of each symbol. Returns the longest. */
+/* Writes the code length of each symbol; 0 for one that does not occur. Returns the longest. */
 static unsigned lengths_of(const uint32_t *counts, unsigned symbols, uint8_t *lengths)
 {
     tree t;
@@ -168,7 +168,8 @@ size_t ps_huffman_write(const uint8_t *codes, size_t n, unsigned symbols, uint8_
     ps_kernels_best()->count8(codes, symbols, counts, n);
     memcpy(flat, counts, sizeof flat);
     while (lengths_of(flat, symbols, lengths) > PS_HUFFMAN_BITS) {
-        /* flattens the distribution, so the codes get shorter; no count becomes 0 */
+        /* Flattens the distribution, so the codes get shorter. A symbol that occurs keeps a count
+         * of at least 1. */
         for (unsigned s = 0; s < symbols; s++) {
             flat[s] = (flat[s] + 1) / 2;
         }
@@ -262,8 +263,8 @@ static void fill_runs(const entry *table, unsigned most, uint32_t *runs)
     }
 }
 
-/* Reads five runs at a time while eight bytes can be loaded. Returns the number of codes read and
- * sets *bit behind them. */
+/* Reads five runs at a time while eight bytes can be loaded and all their codes fit in `codes`.
+ * Returns the number of codes read and sets *bit behind them. The caller reads the others. */
 static size_t read_runs(const uint8_t *in, size_t len, const entry *table, uint8_t *codes, size_t n,
                         size_t *bit)
 {

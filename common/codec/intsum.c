@@ -48,7 +48,7 @@ static int exponent_of(float most, uint32_t limit)
     int e;
 
     (void)frexpf(most, &e);
-    e -= 32 - __builtin_clz(limit); /* limit 2^e is now below most, or equal to it */
+    e -= 32 - __builtin_clz(limit); /* limit 2^(e - 1) is now below most: e is not too large */
     while (ldexp((double)limit, e) < (double)most) {
         e++;
     }
@@ -181,8 +181,8 @@ static void intsum_sum_add(const Psgd__V1__Encoding *head, const uint8_t *in, si
     }
 }
 
-/* Returns whether a saved sum is one that additions can have made: exponents in range, and no value
- * larger than the greatest number of contributions gives. */
+/* Returns whether a saved sum is accepted: its exponents are in range, and no magnitude is above
+ * 2^(62 - APART_MOST), so that `reach` can multiply it by up to 2^APART_MOST in 64 bits. */
 static bool intsum_sum_check(const void *sum, size_t n)
 {
     const sum_of *s = sum;

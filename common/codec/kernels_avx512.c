@@ -125,8 +125,8 @@ ON static __m512i draw16(__m512i x)
     return _mm512_xor_si512(x, _mm512_srli_epi32(x, 15));
 }
 
-/* Draws codes as body_grid of kernels_fit.h does, but keeps the levels of a short grid in
- * registers. */
+/* Draws codes as body_grid of kernels_fit.h does, but keeps the levels of a short grid (top at most
+ * 30) in registers. */
 ON static void grid_drawn(const float *x, float inverse, const float *level, uint32_t top,
                           uint32_t key, uint8_t *restrict codes, size_t n)
 {
@@ -179,7 +179,7 @@ ON static void count8(const uint8_t *codes, unsigned symbols, uint32_t *restrict
     }
 }
 
-/* Sets or adds the values of codes, from registers if there are few of them. */
+/* Sets or adds the values of codes, from registers if there are at most 32 different ones. */
 ON static inline __attribute__((always_inline)) void
 lookup8(const uint8_t *codes, const float *value, unsigned count, bool adds, float *y, size_t n)
 {

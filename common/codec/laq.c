@@ -67,8 +67,9 @@ static double fitted(const float *x, const float *d, size_t n, unsigned bits, do
     return a > most / limit * 0x1p-20 ? a : most / limit; /* keeps 1 / a finite */
 }
 
-/* Computes the weights d (n), multiplied by 1 / max|x| so that no square underflows or
- * overflows. */
+/* Computes the weights d (n), multiplied by `inverse`, 1 / max|x|, so that no square underflows or
+ * overflows. v (n; NULL: there is no state) is the running mean of squares, to which x is added if
+ * is_new. */
 static void weigh(const float *x, float inverse, float *v, bool is_new, float *d, size_t n)
 {
     for (size_t i = 0; i < n; i++) {

@@ -75,7 +75,7 @@ size_t ps_keep_largest(const float *x, uint16_t *positions, size_t m, size_t k)
 }
 
 /* Estimates a magnitude that at least k values reach, but not many more. Looks at one value in
- * EVERY and aims at half as many again as k. Returns 0 without an estimate. */
+ * EVERY and aims at half as many again as k. Returns 0 if it looks at too few values for that. */
 static uint32_t guess(const float *x, size_t n, size_t k)
 {
     enum { EVERY = 16 };

@@ -92,7 +92,7 @@ static size_t powersgd_size(const ps_params *params, size_t n)
 /* ---- Encoding ---- */
 
 /* Writes both factors to `out`, and leaves Q of the scaled matrix in q (rank, stride). `start`
- * is the Q to start from, or NULL. */
+ * is the Q to start from; NULL: it is random. */
 static void factor(const float *x, size_t n, const shape *s, float most, uint32_t key,
                    const float *start, float *q, uint8_t *out)
 {
@@ -120,7 +120,8 @@ static void factor(const float *x, size_t n, const shape *s, float most, uint32_
     }
 }
 
-/* Layout: tag, Q before the present encoding, Q after it. */
+/* The state is a tag, Q before the newest encoding, and Q after it. A slice that is sent unchanged
+ * has none. */
 static size_t powersgd_state(const ps_params *params, size_t n)
 {
     shape s = shape_of(params, n);

@@ -48,14 +48,15 @@ static size_t randomk_size(const ps_params *params, size_t n)
     return count_of(params, n) * sizeof(float);
 }
 
-/* Run j of the k runs of n values. */
+/* A run: successive values of a slice, of which one is sent (see above). `start` and `chosen` are
+ * indices in the slice. */
 typedef struct run {
     uint32_t start, length, chosen;
 } run;
 
 static run run_of(uint32_t key, uint32_t n, uint32_t k, uint32_t j)
 {
-    run r = {.start = j * n / k}; /* below 2^28 */
+    run r = {.start = j * n / k}; /* j * n is below 2^28 and does not overflow */
 
     r.length = (j + 1) * n / k - r.start;
     r.chosen = r.start + (uint32_t)((uint64_t)ps_draw_u32(key, j) * r.length >> 32);

@@ -107,7 +107,7 @@ static bool is_zero(const float *x, size_t n)
     return any == 0;
 }
 
-/* Lists the rows that are not zeros. Returns their number. */
+/* Lists the rows that have a value other than 0. `rows` has room for all. Returns their number. */
 static size_t find_rows(const float *x, size_t n, size_t width, uint16_t *rows)
 {
     size_t count = 0;
@@ -137,8 +137,9 @@ static size_t encode_rows(const ps_codec *codec, const ps_params *params, uint64
     return at + codec->encode(params, key, some, values, out + at, head);
 }
 
-/* Encodes the rows that are not zeros. Returns the number of bytes, or SIZE_MAX if that would not
- * be shorter and nothing was written. */
+/* Encodes the rows that are not zeros. Returns the number of bytes; 0 if all are zeros. Writes
+ * nothing and returns SIZE_MAX if no row is zeros, or if these rows could take more bytes than the
+ * whole slice. */
 static size_t encode_some(const ps_codec *codec, const ps_params *params, uint64_t key,
                           const float *x, size_t n, size_t width, uint8_t *out, ps_encoding *head)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* asp.c - asynchronous (Recht et al. 2011; Dean et al. 2012): each contribution is applied on
- * arrival, and no worker waits for another. */
+/* asp.c - asynchronous (Recht et al. 2011; Dean et al. 2012): each contribution is a step of its
+ * own on arrival, and no worker waits for another. */
 #include "common/consistency/rounds.h"
 
 static ps_verdict asp_on_push(const ps_params *params, const ps_clocks *c, const ps_arrival *a,

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backup.c - synchronous with backup workers (Chen et al. 2016, arXiv 1604.00981).
  *
- * Of N + b contributions to a clock the first N make the step, on their mean. Later
- * contributions to that clock are dropped and counted. A worker whose clock closed without it
- * goes on with the open clock.
+ * Of N + b contributors (b is `backups`) the first N contributions to a clock make its step, on
+ * their mean; fewer do if all workers that are not lost have contributed. Later contributions to
+ * that clock are dropped and counted. A worker whose clock closed without it goes on with the open
+ * clock.
  */
 #include "common/consistency/rounds.h"
 

@@ -2,10 +2,12 @@
 /* dssp.c - dynamic stale synchronous (Zhao et al. 2019, arXiv 1908.11848): ssp with a bound
  * between `lower` and `upper`, chosen for the fastest worker so that its wait is shortest.
  *
- * A worker that is `lower` clocks ahead and faster than all others may do r* more clocks. The
- * last interval between its pushes and that of the slowest worker predict both: after r more
- * clocks it pushes at A_p + r I_p, the slowest at A_s + k I_s. r* is the r in 0 .. upper -
- * lower whose time is closest to a push of the slowest; the smallest of equals.
+ * A worker that is at least `lower` clocks ahead when it pushes, and ahead of all others, may do r*
+ * more clocks. I_p, the last interval between its pushes, and I_s, that of the slowest worker,
+ * predict both: after r more clocks the worker pushes at A_p + r I_p, the slowest at A_s + k I_s, k
+ * = 1, 2, ... A_p and A_s are the times of the last pushes. r* is the r in 0 .. upper - lower whose
+ * time is closest to a push of the slowest; the smallest of equals. It is chosen anew only when the
+ * extra clocks chosen before have ended.
  *
  * The state of each worker: the clock of its last push, the time of the first contribution to
  * that clock, the interval before that time, and the clock before which its extra clocks end.
@@ -15,7 +17,7 @@
 #include <stdlib.h>
 
 enum { LOWER, UPPER };
-/* state of a worker; NEXT: 1 + clock of its last push, 0: none */
+/* words of a worker's state, see above; NEXT: 1 + the clock of its last push, 0: there is none */
 enum { NEXT, LAST_US, INTERVAL_US, UNTIL, WORDS };
 
 static const ps_param dssp_params[] = {
@@ -35,7 +37,7 @@ static const ps_param dssp_params[] = {
     {.name = NULL},
 };
 
-enum { RANGE_MAX = 4096 }; /* each decision walks over the whole range once */
+enum { RANGE_MAX = 4096 }; /* most upper - lower: each decision walks over all of it */
 
 static ps_status dssp_check(const ps_params *params, uint32_t contributors)
 {
@@ -66,7 +68,7 @@ static bool dssp_admit(const ps_params *params, const ps_clocks *c, uint32_t wor
            (ahead <= (uint64_t)params->v[UPPER] && clock < c->state[worker * WORDS + UNTIL]);
 }
 
-/* Returns the worker that is furthest behind, the first of equals. */
+/* Returns the worker that is furthest behind, the first of equals, of those that are waited for. */
 static uint32_t find_slowest(const ps_clocks *c)
 {
     uint32_t w = 0;
@@ -87,8 +89,9 @@ static bool is_fastest(const ps_clocks *c, uint32_t worker, uint64_t pushed)
     return true;
 }
 
-/* Returns r*. Both sequences of times ascend, so the nearest push of the slowest only moves
- * forward and one pass is enough. */
+/* Returns r*, at most r_max, for the states of the fastest and the slowest worker; 0 if the
+ * interval of the slowest is unknown. The times of both ascend, so the nearest push of the slowest
+ * only moves forward and one pass is enough. */
 static uint64_t choose(const uint64_t *fast, const uint64_t *slow, uint64_t r_max)
 {
     int64_t fast_us = (int64_t)fast[INTERVAL_US], slow_us = (int64_t)slow[INTERVAL_US];

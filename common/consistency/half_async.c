@@ -3,10 +3,11 @@
  * 1.x parameter servers, here on the server).
  *
  * There are no rounds: a step takes the sum of the contributions, of any clocks, that arrive
- * within wait_ms of the first one, and at most `merge` of them. A worker waits until the step
- * that contains its own contribution.
+ * within wait_ms of the first one. It is made earlier if `merge` of them have arrived, or as many
+ * as there are contributors that are not lost. A worker waits until the step that contains its own
+ * contribution.
  *
- * The state of each worker: the version that its last contribution makes.
+ * The state of each worker: the version of the slice after the step with its last contribution.
  */
 #include "common/consistency/rounds.h"
 

@@ -2,8 +2,8 @@
 /* lag_discard.c - asynchronous, but drops a contribution that lags too far behind
  * (async_lagged_grad_discard_ratio of PaddlePaddle's v2 parameter server).
  *
- *   S += 1              for each contribution, also a dropped one
- *   lag = S - mark[k];  mark[k] = S
+ *   S += 1              for each contribution to the slice, also a dropped one
+ *   lag = S - mark[k];  mark[k] = S, where contributor k sends it
  *   dropped if lag >= max(floor(contributors * ratio), contributors + 1)
  *
  * A ratio of 1 or less counts as 1.5, as in PaddlePaddle. Contributors of equal speed have a

@@ -2,11 +2,11 @@
 /* quorum.c - synchronous with a deadline (partial collectives of Li et al. 2020, arXiv
  * 1908.04207; time windows of Bonawitz et al. 2019).
  *
- * A step takes the mean of the contributions that have arrived. It is made when all have
- * arrived, or when wait_ms have passed since the first and at least `quorum` have arrived. A
- * late contribution is added to the step that is open on its arrival, so nothing is lost; it
- * does not count for the quorum of that step. With wait_ms 0 only the quorum decides, with
- * quorum 1 only the deadline.
+ * A step takes the mean of the contributions that have arrived. It is made when those of all
+ * workers that are not lost have arrived, or when wait_ms have passed since the first and at least
+ * `quorum` have arrived. A late contribution is added to the step that is open on its arrival, so
+ * nothing is lost; it counts neither for the quorum nor as the first of that step. With wait_ms 0
+ * only the quorum decides, with quorum 1 only the deadline.
  */
 #include "common/consistency/rounds.h"
 

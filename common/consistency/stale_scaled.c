@@ -6,9 +6,9 @@
  *
  *   1 / (1 + max(0, tau - free))^power
  *
- * tau is the number of updates of the slice between giving it to the worker and the
- * contribution. The policy scales the step and not the gradient: adam and its like ignore the
- * scale of gradients, so scaled gradients would not shorten their steps.
+ * tau, the staleness, is the number of updates of the slice between giving it to the worker and the
+ * worker's contribution. The policy scales the step and not the gradient: adam and its like ignore
+ * the scale of gradients, so scaled gradients would not shorten their steps.
  */
 #include "common/consistency/rounds.h"
 

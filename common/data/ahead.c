@@ -18,9 +18,9 @@ enum { BLOCKS_MAX = 16, RING_BYTES = 4 << 20 };
 typedef struct block {
     uint64_t epoch;
     uint32_t n;
-    uint32_t *index;   /* (most) */
-    ps_stored *stored; /* (most) of each sample, pointing into room or into the data set's memory */
-    void *room;        /* (most, ps_feed_room) */
+    uint32_t *index;   /* (ps_ahead.most, n used) indices of its training samples */
+    ps_stored *stored; /* (most) stored form of each sample, in `room` or in the set's memory */
+    void *room;        /* (most, ps_feed_room) for stored forms that are read from a file */
 } block;
 
 struct ps_ahead {
@@ -29,21 +29,22 @@ struct ps_ahead {
     pthread_t thread;
     bool has_thread;
 
-    /* Requested block k is ring[k % blocks]. The thread owns it from its request until it is
-     * read; then the caller owns it. */
+    /* Block k, counted over all requests from 0, is ring[k % blocks]. The thread owns it from its
+     * request until it is read; then the caller owns it. */
     block ring[BLOCKS_MAX];
     uint32_t blocks;
 
-    pthread_mutex_t mutex; /* guards all members below */
+    pthread_mutex_t mutex; /* guards the members below, up to is_stopping */
     pthread_cond_t is_wanted, is_read;
-    /* numbers of blocks so far: taken <= read <= wanted, between calls */
+    /* How many blocks were requested, read by the thread, and taken or dropped by the caller so
+     * far; taken <= read <= wanted. Only the caller's thread writes `wanted` and `taken`. */
     uint64_t wanted, read, taken;
-    bool is_resting; /* the thread sleeps until it is woken */
+    bool is_resting; /* the thread sleeps until wake() or the end */
     bool is_waiting; /* the caller waits in wait_for */
     bool is_stopping;
 
-    int64_t waited_ns;            /* the caller's thread */
-    atomic_int_least64_t read_ns; /* both threads add to it */
+    int64_t waited_ns;            /* as of ps_ahead_waited_ns; only the caller's thread uses it */
+    atomic_int_least64_t read_ns; /* as of ps_ahead_read_ns; both threads add to it */
 };
 
 static void *run(void *arg)
@@ -152,7 +153,7 @@ size_t ps_ahead_memory(const ps_ahead *a)
 
 bool ps_ahead_want(ps_ahead *a, uint64_t epoch, const uint32_t *index, uint32_t n)
 {
-    /* no lock: only the caller's thread changes `wanted` and `taken` */
+    /* read without the lock: only the caller's thread changes `wanted` and `taken` */
     block *b = &a->ring[a->wanted % a->blocks];
 
     assert(n <= a->most);
@@ -187,8 +188,8 @@ static uint64_t find(const ps_ahead *a, uint64_t epoch, const uint32_t *index, u
     return k;
 }
 
-/* Blocks until the first `blocks` of all blocks requested so far are read. They then belong to the
- * caller. */
+/* Blocks until the thread has read all blocks whose number is below `blocks`. They then belong to
+ * the caller. */
 static void wait_for(ps_ahead *a, uint64_t blocks)
 {
     int64_t began_ns = 0;

@@ -78,7 +78,7 @@ void ps_assignment_index(ps_assignment *a)
         ids += a->held_count[w];
         a->held_count[w] = 0;
     }
-    for (size_t i = 0; i < copies; i++) { /* goes by block, so the ids of a worker ascend */
+    for (size_t i = 0; i < copies; i++) { /* goes by block, so each worker's blocks ascend */
         uint32_t w = a->holders[i];
 
         a->held[w][a->held_count[w]++] = (uint32_t)(i / a->redundancy);
@@ -91,7 +91,7 @@ void ps_assignment_destroy(ps_assignment *a)
         return;
     }
     if (a->held != NULL) {
-        free(a->held[0]); /* the ids of worker 0 begin the one allocation that holds all ids */
+        free(a->held[0]); /* one allocation holds all lists, that of worker 0 first */
     }
     free(a->held);
     free(a->held_count);

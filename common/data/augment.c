@@ -42,7 +42,8 @@ static ps_status plan(const ps_params *unused, ps_data_facts *facts)
     return ps_ok();
 }
 
-/* Shifts a row in place: the value of column c + right moves to column c. */
+/* Shifts a row in place: the value of column c + right moves to column c. Where there is no such
+ * column, c becomes `fill`. */
 static void shift_row(float *row, int width, int right, float fill)
 {
     int n = width - (right < 0 ? -right : right);
@@ -58,8 +59,9 @@ static void shift_row(float *row, int width, int right, float fill)
     }
 }
 
-/* Shifts a plane in place: the value at (r + down, c + right) moves to (r, c). Rows are visited
- * in the order in which no row is overwritten before it is read. */
+/* Shifts a plane in place: the value at (r + down, c + right) moves to (r, c). Where there is no
+ * such value, (r, c) becomes `fill`. Rows are visited in the order in which no row is overwritten
+ * before it is read. */
 static void shift(float *plane, int height, int width, int down, int right, float fill)
 {
     for (int i = 0; i < height; i++) {

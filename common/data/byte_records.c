@@ -2,8 +2,8 @@
 /* byte_records.c - samples that are stored as bytes and gathered as floats: functions that all such
  * forms share, and records of a label and a fixed number of bytes.
  *
- * Bytes take a quarter of the memory: 60,000 images are 47 MB as bytes and 188 MB as floats,
- * and several workers share a host.
+ * Bytes take a quarter of the memory: 60,000 images of 28 x 28 are 47 MB as bytes and 188 MB
+ * as floats, and several workers may share a host.
  */
 #include "common/base/clones.h"
 #include "common/base/container_of.h"
@@ -43,7 +43,7 @@ void ps_bytes_prefetch(const void *from, size_t n)
 typedef struct records {
     ps_samples samples;
     uint32_t features;
-    size_t bytes; /* size of a record */
+    size_t bytes; /* size of a record: a label and the features, a byte each */
     ps_spill *spill;
 } records;
 
@@ -60,7 +60,7 @@ static void records_make(const ps_samples *samples, const void *stored, uint64_t
     const records *r = PS_CONTAINER_OF(samples, const records, samples);
     const uint8_t *record = stored;
 
-    (void)key; /* the record draws nothing */
+    (void)key; /* these samples have no random draws */
     ps_bytes_scale(record + 1, x, r->features);
     targets[0] = (float)record[0];
 }

@@ -3,7 +3,7 @@
  * x 32 x 32 values, five files of 10,000 for training and one for testing.
  *
  * A folder may hold only some of the training files, and files may be shorter. The data set then
- * has only the records that are there.
+ * has only the records that exist, and `look` sets the limits to their numbers.
  */
 #include "common/base/xalloc.h"
 #include "common/data/dataset_impl.h"
@@ -31,7 +31,8 @@ static const char *const files[] = {"data_batch_1.bin",
                                     "test_batch.bin",
                                     NULL};
 
-/* The destination of the records of a split; without a spill they are only counted. */
+/* The destination of the records of a split, of which the first `want` are read. Without a spill
+ * they are only counted. */
 typedef struct sink {
     ps_spill *spill;
     uint32_t count, want;
@@ -56,7 +57,8 @@ static ps_status take(sink *to, const char *name, size_t index, const uint8_t *r
     return to->spill != NULL ? ps_spill_add(to->spill, record, RECORD_BYTES) : ps_ok();
 }
 
-/* Reads the records of a file from the front, as far as they are wanted. */
+/* Reads the records of a file from the front, until `to` has as many as it wants or the file ends.
+ * Fails if it wants more and the file is empty. */
 static ps_status read_file(const char *folder, const char *name, sink *to)
 {
     ps_packed *file = NULL;
@@ -110,7 +112,7 @@ static ps_status look(const char *folder, ps_data_conf *conf)
 
 static ps_status cifar10_facts(const ps_data_conf *conf, ps_data_facts *facts)
 {
-    (void)conf; /* the facts are of the whole set; the limits say which part of it exists */
+    (void)conf; /* facts are those of the whole set; the conf's limits bound what is loaded */
     *facts = (ps_data_facts){.shape = {3, 32, 32},
                              .features = FEATURES,
                              .classes = CLASSES,

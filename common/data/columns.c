@@ -154,7 +154,8 @@ void ps_column_state_fini(ps_column_state *state)
     ps_vocabulary_destroy(state->words);
 }
 
-/* Reads a numeric field. *is_blank: the field is empty and that is allowed. */
+/* Reads a numeric field to *value. Sets *is_blank if the field is empty and the column allows that
+ * (`blank` is 1); *value then stays as it is. */
 static ps_status read_number(const ps_data_column *column, const char *text, size_t len,
                              double *value, bool *is_blank)
 {
@@ -176,7 +177,7 @@ ps_status ps_column_see(ps_column_state *state, const char *text, size_t len)
         return ps_vocabulary_count(state->words, text, len, 1);
     }
     if (state->column->kind->role == PS_ROLE_ID) {
-        return ps_ok(); /* a hash needs no learning */
+        return ps_ok(); /* the id is a hash of the text, so nothing is learned */
     }
     st = read_number(state->column, text, len, &value, &is_blank);
     if (!ps_is_ok(&st) || is_blank) {
@@ -188,7 +189,7 @@ ps_status ps_column_see(ps_column_state *state, const char *text, size_t len)
     state->least = value < state->least ? value : state->least;
     state->most = value > state->most ? value : state->most;
     state->count++;
-    step = value - state->mean; /* running mean and squares as in Welford 1962 */
+    step = value - state->mean; /* running mean and sum of squares (Welford 1962) */
     state->mean += step / (double)state->count;
     state->squares += step * (value - state->mean);
     return st;
@@ -222,8 +223,8 @@ ps_status ps_column_learn(ps_column_state *state, uint32_t *size)
     return ps_ok();
 }
 
-/* Returns whether a sample's value of the column depends on the mean or the bounds of all training
- * records. */
+/* Returns whether values of a column of numbers depend on all training records: on their mean,
+ * their deviation or their bounds. */
 static bool is_scaled(const ps_data_column *column)
 {
     return number_of(column, "scale", AS_IT_IS) != AS_IT_IS || number_of(column, "blank", 0) == 1;

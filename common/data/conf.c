@@ -138,7 +138,7 @@ bool ps_data_folder_is_safe(const char *folder)
 
         memcpy(part, folder, n);
         part[n] = '\0';
-        if (!ps_name_is_safe(part)) { /* false for an empty name too */
+        if (!ps_name_is_safe(part)) { /* it refuses an empty name, too */
             return false;
         }
         if (folder[n] == '\0') {
@@ -155,7 +155,7 @@ bool ps_data_file_number(const char *name, uint32_t *number)
     uint64_t value = 0, place = 1;
     bool is_there = false;
 
-    for (;;) { /* skips extensions without digits: ".csv", ".txt.gz" */
+    for (;;) { /* moves `end` before extensions without digits: ".csv", ".txt.gz" */
         size_t dot = end;
 
         while (dot > 0 && name[dot - 1] != '.') {

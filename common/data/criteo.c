@@ -4,8 +4,9 @@
  * A Criteo line has a label, 13 counts and 26 categories of hexadecimal text, separated by
  * tabs; counts and categories may be empty. A slot line is `click:1 dense_feature:0.05 ...
  * 1:737395 ... 26:123`, as in Paddle's examples. Either way a sample has 13 numbers and 26 ids,
- * and its class is the label, 0 or 1. A count x becomes (x - least) / range with the fixed
- * numbers of Paddle's wide_deep example; an empty one is 0. Ids lie below `buckets`: a Criteo
+ * and its class is the label, 0 or 1. A count x of a Criteo line becomes (x - least) / range with
+ * the fixed numbers of Paddle's wide_deep example; an empty one is 0. A dense feature of a slot
+ * line is used as it is. Ids lie below `buckets`: a Criteo
  * category is hashed with its slot, an id of a slot line is taken modulo `buckets`. All slots
  * share the same range of ids.
  */
@@ -142,7 +143,7 @@ static ps_status read_slots(const clicks *c, ps_line *line, float record[FIELDS]
     const char *at = line->text;
     uint32_t dense = 0;
 
-    memset(record, 0, FIELDS * sizeof *record); /* missing slots have id 0 */
+    memset(record, 0, FIELDS * sizeof *record); /* a slot that the line lacks has id 0 */
     record[0] = -1.0f;
     for (;;) {
         size_t len, name_len;

@@ -4,7 +4,8 @@
  * The job names the columns that it reads. A sample is its numeric and one-hot columns in the
  * order of the job, then the ids of the other columns. The ids of each column follow those of
  * the column before, so one embedding holds all of them. A field may be quoted; "" inside
- * quotes is a quote. A quoted field may span lines. Blanks around unquoted fields are dropped.
+ * quotes is a quote. A quoted field may span lines. Spaces around fields are dropped unless the
+ * delimiter is a space.
  */
 #include "common/base/shorten.h"
 #include "common/base/strbuf.h"
@@ -57,21 +58,22 @@ typedef struct field {
 typedef struct table {
     const ps_data_conf *conf;
     char delimiter;
-    field fields[FIELDS_MAX]; /* fields of the current line */
+    field fields[FIELDS_MAX]; /* (field_count) fields of the current record */
     uint32_t field_count;
-    uint32_t header_count;               /* number of fields in the file's header */
+    uint32_t header_count;               /* number of fields in the current file's header */
     uint32_t place[PS_DATA_COLUMNS_MAX]; /* index in the header of each column of the job */
     ps_column_state states[PS_DATA_COLUMNS_MAX];
 
-    bool is_learning; /* in the first pass, which keeps nothing */
+    bool is_learning; /* true in the first pass, which makes no samples */
     ps_sink sink;
-    uint32_t order[PS_DATA_COLUMNS_MAX]; /* columns in the order in which they are stored */
-    float offset[PS_DATA_COLUMNS_MAX];   /* added to the ids of a column */
-    uint32_t sizes[PS_DATA_COLUMNS_MAX]; /* sizes as ps_float_records_create takes them */
+    uint32_t order[PS_DATA_COLUMNS_MAX]; /* the job's columns in the order of a stored record */
+    float offset[PS_DATA_COLUMNS_MAX];   /* by column of the job: added to ids; else 0 */
+    uint32_t sizes[PS_DATA_COLUMNS_MAX]; /* (stored) features of a one-hot column; 0 for others */
     uint32_t targets, stored;
 } table;
 
-/* Reads a quoted field: removes the quotes in place and sets *end behind the closing quote. */
+/* Reads the quoted field at `from`: removes the outer quotes and the first of each two inner ones,
+ * in place. Sets *end behind the closing quote. */
 static ps_status take_quoted(const ps_line *line, char *from, field *out, char **end)
 {
     char *to = from;
@@ -129,7 +131,7 @@ static ps_status split(table *t, ps_line *line)
             }
         }
         more = *end != '\0';
-        f->text[f->len] = '\0'; /* overwrites the delimiter, a blank, or the NUL of the line */
+        f->text[f->len] = '\0'; /* what it overwrites was read already */
         at = end + more;
     }
     return ps_ok();
@@ -211,7 +213,8 @@ static ps_status take_line(void *arg, ps_line *line)
 
 /* --- facts -------------------------------------------------------------------- */
 
-/* Decides the order in which columns are stored: targets, numbers, ids. */
+/* Decides the order in which a record stores the columns: targets, then numbers and one-hot
+ * columns, then ids. Sets `sizes`, and the offsets of the ids. */
 static void arrange(table *t)
 {
     const ps_data_conf *conf = t->conf;

@@ -91,8 +91,9 @@ uint64_t ps_sample_key(uint64_t seed, uint64_t pass, ps_split split, uint32_t at
 
 enum { AHEAD = PS_SAMPLES_AHEAD };
 
-/* Prefetches the i-th sample to gather, if it exists and its place is known. `room` as in
- * ps_samples.stored. */
+/* Prefetches for the i-th sample to gather. With g->stored: its stored form. With g->index, if
+ * samples lie in memory: its stored form, and what from->stored needs for the sample AHEAD places
+ * later. Otherwise, and beyond the last sample, does nothing. `room` as in ps_samples.stored. */
 static void prefetch(const ps_samples *from, const ps_gathering *g, uint32_t i, uint32_t count,
                      void *room)
 {
@@ -117,7 +118,8 @@ static void prefetch(const ps_samples *from, const ps_gathering *g, uint32_t i, 
     }
 }
 
-/* Makes one sample of its stored form; zeros if that is NULL because the disk failed. */
+/* Makes sample `at` of its stored form. If that is NULL, because the disk failed, the sample is all
+ * zeros and ps_dataset_status reports the loss. */
 static void make_sample(const ps_dataset *data, const ps_gathering *g, uint32_t at,
                         const void *stored, float *x, float *targets)
 {
@@ -129,7 +131,7 @@ static void make_sample(const ps_dataset *data, const ps_gathering *g, uint32_t 
     if (stored == NULL) {
         memset(x, 0, data->facts.features * sizeof *x);
         memset(targets, 0, data->facts.target_width * sizeof *targets);
-        /* Any thread may set the flag: it only records that a loss happened. */
+        /* The data set is const but for this flag, which any thread may set and nobody clears. */
         atomic_store(&((ps_dataset *)data)->is_lost, true);
     } else if (g->affine != NULL) {
         from->make_affine(from, stored, g->affine, x, targets);
@@ -143,7 +145,7 @@ void ps_dataset_gather_pass(const ps_dataset *data, const ps_gathering *g, float
     const ps_samples *from = data->split[g->split];
     uint32_t count = ps_dataset_count(data, g->split);
     size_t features = data->facts.features;
-    _Alignas(max_align_t) uint8_t near[4096]; /* large enough for most samples */
+    _Alignas(max_align_t) uint8_t near[4096]; /* large enough for most stored forms */
     void *room = from->room <= sizeof near || g->stored != NULL ? near : ps_xmalloc(from->room);
 
     assert(g->index != NULL || (g->first <= count && g->n <= count - g->first));
@@ -202,7 +204,7 @@ uint32_t ps_dataset_file_count(const ps_dataset *data)
     return data->file_count;
 }
 
-/* Returns the file that training sample `at` came from. */
+/* Returns the file that training sample `at` came from; there must be files. */
 static const ps_file_start *file_of(const ps_dataset *data, uint32_t at)
 {
     uint32_t low = 0, high = data->file_count; /* the file is in [low, high) */

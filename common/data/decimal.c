@@ -22,7 +22,7 @@ bool ps_text_number(const char *text, size_t len, double *value)
     if (len == 0 || len >= sizeof copy) {
         return false;
     }
-    memcpy(copy, text, len); /* the text need not end with a NUL */
+    memcpy(copy, text, len); /* strtod needs a NUL behind the number, where the text may go on */
     copy[len] = '\0';
     /* strtod would also accept nan, inf and 0x; only decimal numbers are allowed. */
     if (strspn(copy, "0123456789+-.eE") < len) {

@@ -3,9 +3,10 @@
  * Dirichlet(alpha, ..., alpha) (Hsu, Qi, Brown 2019, arXiv 1909.06335, by class).
  *
  * A share is a block's Gamma(alpha) draw divided by the sum of all blocks' draws (Marsaglia and
- * Tsang 2000). Draws are by counter and use only operations that every host rounds alike. They are
- * drawn as logarithms, whose greatest is subtracted, because a small alpha gives draws below the
- * least float. A block that has few samples repeats them, so all blocks train on equally many.
+ * Tsang 2000). A draw depends only on its key and index, and uses only operations that every
+ * host rounds alike. Gamma draws are logarithms, whose greatest is subtracted, because a small
+ * alpha gives draws below the least float. A block that has few samples repeats them, so all blocks
+ * train on equally many.
  */
 #include "common/data/transform.h"
 
@@ -38,7 +39,7 @@ static ps_status plan(const ps_params *unused, ps_data_facts *facts)
 
 static double unit(uint64_t key, uint64_t index)
 {
-    return (ps_draw_unit(key, index) + 0x1p-54); /* never 0 */
+    return (ps_draw_unit(key, index) + 0x1p-54); /* never 0, so that its logarithm is finite */
 }
 
 /* Returns ln of a Gamma(alpha) draw: draws Gamma(alpha + 1) by rejection, multiplied by U^(1 /
@@ -55,13 +56,15 @@ static double log_gamma_draw(uint64_t key, double alpha)
         if (v > 0 && ps_steady_log(u) < 0.5 * x * x + d - d * v + d * ps_steady_log(v)) {
             break;
         }
-        v = 1; /* a try fails with a probability below 1 in 20; after TRIES failures: the mode */
+        /* A try fails less than once in 20. If all TRIES fail, the draw is d, which is near the
+         * median. */
+        v = 1;
     }
     return ps_steady_log(d * v) + ps_steady_log(unit(key, 0)) / alpha;
 }
 
-/* Draws the shares of a class. Writes to upto (blocks) how many of the n samples of the class
- * belong to blocks 0 to k. */
+/* Draws the shares of all blocks in a class that has n samples. Sets upto[k] (blocks) to the number
+ * of these samples that blocks 0 to k get together. */
 static void share_out(uint64_t seed, uint32_t class_index, double alpha, uint32_t n, uint32_t *upto,
                       uint32_t blocks)
 {
@@ -86,7 +89,7 @@ static uint32_t block_of(const uint32_t *upto, uint32_t blocks, uint32_t rank)
 {
     uint32_t low = 0, high = blocks - 1;
 
-    while (low < high) { /* finds the first block whose range ends after `rank` */
+    while (low < high) { /* finds the first block k with upto[k] > rank, the place in the class */
         uint32_t middle = low + (high - low) / 2;
 
         if (upto[middle] > rank) {

@@ -16,12 +16,12 @@ struct ps_feed {
     ps_feed_conf conf;
     ps_data_facts facts; /* shapes after all transforms */
     ps_transforming steps[PS_TRANSFORMS_MAX];
-    bool is_shuffled; /* the order is shuffled before the first transform of the order */
+    bool is_shuffled; /* the order begins shuffled; false: a transform begins it as 0, 1, 2 ... */
     bool changes_samples, draws;
-    bool is_folded;  /* the first transform of samples is affine, and the source applies it */
+    bool is_folded;  /* the source applies the first transform of samples, which is affine */
     uint32_t folded; /* index of that transform in the list */
     ps_affine affine;
-    uint32_t *own; /* (own_count): samples of the worker's files, if files are dealt; else NULL */
+    uint32_t *own; /* (own_count): training samples of the worker's files; NULL: not dealt */
     uint32_t own_count;
 };
 
@@ -63,8 +63,8 @@ ps_status ps_feed_facts(const ps_feed_conf *conf, ps_data_facts *facts, uint32_t
     return st;
 }
 
-/* Returns whether the source can apply this transform while it makes samples; then sets
- * feed->affine. False if a transform before it changes samples. */
+/* Returns whether the source can apply this transform while it makes samples, and then sets
+ * feed->affine. Returns false if an earlier transform changes samples or is applied so. */
 static bool may_fold(ps_feed *feed, const ps_transforming *at)
 {
     for (size_t s = 0; s < 2; s++) {
@@ -117,7 +117,7 @@ static ps_status begin_step(ps_feed *feed, uint32_t i, ps_data_facts *facts)
     return st;
 }
 
-/* Lists the samples of the worker's own files. */
+/* Lists the training samples of the worker's own files in feed->own. Fails if there are none. */
 static ps_status take_files(ps_feed *feed)
 {
     uint32_t count = ps_dataset_count(feed->data, PS_TRAIN), worker = feed->conf.worker;
@@ -180,7 +180,8 @@ void ps_feed_destroy(ps_feed *feed)
     free(feed);
 }
 
-/* Writes the order of `count` samples in an epoch: shuffled, then changed by the transforms. */
+/* Writes the order of `count` samples in an epoch: first a shuffled one, or 0, 1, 2 ... if a
+ * transform begins the order; then each transform of the order changes it. */
 static void arrange(const ps_feed *feed, uint64_t epoch, uint32_t *order, uint32_t count)
 {
     if (feed->is_shuffled) {
@@ -214,8 +215,8 @@ void ps_feed_order(const ps_feed *feed, uint64_t epoch, uint32_t *order, uint32_
     free(turn);
 }
 
-/* Applies the transforms to a sample, but the one that the source applies. Computes a key for draws
- * only if a transform draws, because a key costs as much as a small transform. */
+/* Applies the transforms to sample `at`, except the one that the source applies. Computes a key
+ * for draws only if a transform draws, because a key costs as much as a small transform. */
 static void transform(const ps_feed *feed, ps_split split, uint64_t pass, uint32_t at, float *x,
                       float *targets)
 {
@@ -234,10 +235,12 @@ static void transform(const ps_feed *feed, ps_split split, uint64_t pass, uint32
     }
 }
 
-/* Few samples at a time, so that they are transformed while they are in the nearest cache. */
+/* If transforms change samples, so many are gathered at a time: few, so that they are transformed
+ * while they are in the nearest cache. */
 enum { ROWS_AT_ONCE = 2 };
 
-/* Gathers the samples of `all`, and fills in the members that the feed decides. */
+/* Gathers the samples of `all` and transforms them. Sets the members seed, affine and target_pitch
+ * itself. */
 static void gather(const ps_feed *feed, ps_gathering all, float *x, float *targets)
 {
     size_t features = feed->facts.features, width = feed->facts.target_width;

@@ -16,7 +16,7 @@
 
 typedef char file_name[PS_DATA_FILE_NAME_MAX];
 
-/* A list that grows. */
+/* A list of names of files that grows. */
 typedef struct names {
     file_name *at; /* (cap) */
     uint32_t count, cap;
@@ -41,7 +41,7 @@ bool ps_file_entry_is_safe(const char *entry)
     return ps_file_name_is_safe(plain);
 }
 
-/* Returns whether `name` (n) matches `pattern` (m). A star never stands for a slash. */
+/* Returns whether `name` (n) matches `pattern` (m). Neither '*' nor '?' stands for a slash. */
 static bool matches(const char *pattern, size_t m, const char *name, size_t n)
 {
     size_t p = 0, at = 0, star = SIZE_MAX, resume = 0;
@@ -117,7 +117,7 @@ static ps_status add(names *list, const char *name)
     return ps_ok();
 }
 
-/* Returns whether an entry of the open folder is a folder itself, also by a link. */
+/* Returns whether an entry of the open folder is itself a folder, or a link to one. */
 static bool is_folder(DIR *dir, const struct dirent *one)
 {
     struct stat held;
@@ -127,8 +127,8 @@ static bool is_folder(DIR *dir, const struct dirent *one)
             fstatat(dirfd(dir), one->d_name, &held, 0) == 0 && S_ISDIR(held.st_mode));
 }
 
-/* Appends the file `d_name` of the folder `below` ("" for the set's own) if `entry` stands for it.
- */
+/* Appends the file `d_name` of the folder `below` ("": the set's own), without a final ".gz", if
+ * `entry` stands for it. Leaves out names that begin with a dot. */
 static ps_status take(names *list, const char *entry, const char *below, const char *d_name)
 {
     char name[PS_DATA_FILE_NAME_MAX + NAME_MAX + 2];
@@ -154,7 +154,7 @@ static int by_bytes(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* Sorts names and drops equal ones: a file may be there plain and packed. */
+/* Sorts names by their bytes and drops equal ones: a file may exist both plain and packed. */
 static void sort(names *list)
 {
     uint32_t kept = 0;
@@ -168,7 +168,8 @@ static void sort(names *list)
     list->count = kept;
 }
 
-/* Reads the folder `below` of the data set's folder and appends what `entry` stands for. */
+/* Reads the folder `below` ("": the set's own) and appends those of its files that `entry` stands
+ * for. `folder` is the path of the set's own. */
 static ps_status read_folder(names *list, const char *folder, const char *below, const char *entry)
 {
     char path[PATH_MAX];
@@ -202,7 +203,7 @@ static ps_status read_folder(names *list, const char *folder, const char *below,
     return st;
 }
 
-/* Returns whether a name without a pattern is that of a folder. */
+/* Returns whether an entry that is no pattern is the name of a folder. */
 static bool names_folder(const char *folder, const char *entry)
 {
     char path[PATH_MAX];
@@ -244,8 +245,9 @@ static ps_status expand(names *out, const char *folder, const char *entry, bool 
 
 /* --- the list of a conf ------------------------------------------------------------ */
 
-/* Returns whether entry i is the first that names the file or stands for it: a name counts before
- * patterns, a test entry before training entries, the file of words before all. */
+/* Returns whether the file `name`, which entry i stands for, belongs to entry i. A file belongs to
+ * the first of these: the conf's file of words, if it has that name; an entry that is its name; the
+ * first test entry that stands for it; the first training entry that stands for it. */
 static bool is_first(const ps_data_conf *conf, size_t i, const char *name)
 {
     size_t count = ps_data_file_count(conf);
@@ -265,7 +267,7 @@ static bool is_first(const ps_data_conf *conf, size_t i, const char *name)
     return true;
 }
 
-/* Appends the files of entry i. */
+/* Appends the files that entry i stands for, without those that belong to another entry. */
 static ps_status add_entry(names *list, const ps_data_conf *conf, const char *folder, size_t i)
 {
     const char *entry = ps_data_file_name(conf, i);
@@ -294,8 +296,8 @@ bool ps_file_is_shared(const ps_data_share *share, const char *name)
            (number % share->of >= share->first && number % share->of - share->first < share->count);
 }
 
-/* Removes the training files of other shares, which are the first `train` names. Returns how many
- * of these remain. */
+/* Removes the training files of other shares from the list, whose first `train` names are those of
+ * all training files. Returns how many training files remain. */
 static uint32_t keep_share(const ps_data_share *share, names *list, uint32_t train)
 {
     uint32_t kept = 0, all = list->count;

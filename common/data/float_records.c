@@ -11,12 +11,13 @@
 typedef struct float_records {
     ps_samples samples;
     uint32_t targets, stored;
-    size_t bytes;    /* size of a record */
-    uint32_t *sizes; /* (stored), or NULL */
+    size_t bytes;    /* size of a record of (targets + stored) floats */
+    uint32_t *sizes; /* (stored) as of ps_float_records_create; NULL: all 0 */
     ps_spill *spill;
 } float_records;
 
-/* Writes `size` features: 1 at index `value`, 0 elsewhere. Returns the end. */
+/* Writes `size` features: 1 at index `value`, if that is below `size`, and 0 elsewhere. Returns the
+ * place behind them. */
 static float *one_hot(float *x, uint32_t size, uint32_t value)
 {
     memset(x, 0, size * sizeof *x);
@@ -50,10 +51,10 @@ static void float_records_make(const ps_samples *samples, const void *stored, ui
     const float_records *r = PS_CONTAINER_OF(samples, const float_records, samples);
     const float *values = stored;
 
-    (void)key; /* the sample draws nothing */
+    (void)key; /* these samples have no random draws */
     memcpy(targets, values, r->targets * sizeof *values);
     values += r->targets;
-    if (r->sizes == NULL) { /* stored values are the features */
+    if (r->sizes == NULL) { /* each stored value is a feature */
         memcpy(x, values, r->stored * sizeof *values);
     } else {
         spread(r, values, x);

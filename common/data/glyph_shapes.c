@@ -77,7 +77,8 @@ static const piece shapes[PS_GLYPH_DIGITS][PS_GLYPH_STYLES][PIECES_MAX] = {
 };
 // clang-format on
 
-/* Taylor series about 0. At pi its error is below 2e-8; larger angles are reduced by 2 pi. */
+/* Sums the Taylor series about 0. An angle beyond pi or -pi is first brought between them by 2 pi.
+ * The error is below 2e-8. */
 void ps_glyph_sincos(double angle, double *sine, double *cosine)
 {
     const double pi = 0x1.921fb54442d18p+1;

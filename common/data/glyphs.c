@@ -21,15 +21,15 @@
  * changes. */
 enum { GLYPHS_VERSION = 1 };
 
-/* Lengths are in pixels, 25 to the unit square. The values were chosen so that the network of
- * the tutorial reaches 95 to 97.5 % accuracy after two epochs. */
+/* Lengths (names in _px) are in pixels, 25 to a side of the unit square. The values were chosen so
+ * that the network of the tutorial reaches 95 to 97.5 % accuracy after two epochs. */
 static const float unit_px = 25.0f;
 static const float turn_max = 0.41f, shear_max = 0.39f, bend_max = 0.53f;
 static const float scale_min = 0.64f, scale_max = 1.08f, shift_max_px = 3.1f;
 static const float pen_min_px = 0.55f, pen_max_px = 1.65f, edge_px = 1.1f;
 static const float ink_min = 140.0f, noise_max = 44.0f;
 
-/* The greatest distance of ink from the middle line of a stroke. */
+/* A pixel farther than this from the middle line of a stroke gets no ink of it. */
 static const float reach_px = 2.5f;
 
 struct ps_glyph_book {
@@ -73,7 +73,7 @@ enum {
 /* The map from a point of the unit square, in which shapes are defined, to a point of the image. */
 typedef struct placing {
     float xx, xy, yx, yy, x0, y0; /* affine part, in pixels */
-    float bend[4];                /* second-order terms, applied before the affine part */
+    float bend[4];                /* factors of second-order terms, added before the affine part */
 } placing;
 
 static float between(uint64_t key, uint64_t what, float low, float high)
@@ -81,7 +81,8 @@ static float between(uint64_t key, uint64_t what, float low, float high)
     return low + (high - low) * (float)ps_draw_unit(key, what);
 }
 
-/* Draws from -max to max, the middle more likely: the mean of two uniform draws. */
+/* Draws from -max to max, values in the middle more often: the mean of two uniform draws from -max
+ * to max. */
 static float around(uint64_t key, uint64_t what, float max)
 {
     uint64_t bits = ps_draw_u64(key, what);
@@ -121,7 +122,8 @@ static void move(const placing *p, float x, float y, float *px, float *py)
     *py = p->y0 + p->yx * bu + p->yy * bv;
 }
 
-/* Writes the pixels whose centres lie within reach of [low, high] on one axis: [*from, *to). */
+/* Writes a range [*from, *to) of pixels on one axis that has all whose centres are at most reach_px
+ * away from [low, high]. */
 static void span(float low, float high, int *from, int *to)
 {
     int a = (int)(low - reach_px - 0.5f), b = (int)(high + reach_px + 0.5f);
@@ -140,7 +142,8 @@ static float greater(float a, float b)
     return a > b ? a : b;
 }
 
-/* Updates near (side, side), the squared distances to the nearest stroke, by one segment. */
+/* Lowers near (side, side), the squared distance from each pixel's centre to the nearest stroke so
+ * far, where this segment is nearer. */
 static void trace(float *restrict near, float x0, float y0, float x1, float y1)
 {
     float dx = x1 - x0, dy = y1 - y0;

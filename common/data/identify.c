@@ -148,8 +148,9 @@ void ps_data_files_sum(ps_data_files *files)
     ps_strbuf_fini(&lines);
 }
 
-/* Describes the files of the list. Fails with NOT_FOUND if one is missing. If some files suffice,
- * leaves it out instead, and fails only if all are missing. */
+/* Describes the files of the list, without the learned ones if learned_folder is NULL. Returns
+ * NOT_FOUND if a file is missing. If some files suffice, leaves missing ones out and returns
+ * NOT_FOUND only if all are missing. */
 static ps_status describe_list(ps_data_cache *cache, const ps_data_conf *conf, const char *folder,
                                const char *learned_folder, const ps_file_list *list,
                                ps_data_files *out)

@@ -8,8 +8,8 @@
 
 #include <assert.h>
 
-/* Returns C(n, k), or a number above `limit` if it exceeds the limit. n - k + i <= 2^32 and the
- * product before is <= limit, so nothing overflows. */
+/* Returns C(n, k), or some number above `limit` if C(n, k) is above it. Nothing overflows: before
+ * each multiplication c is at most `limit`, and the factor is below 2^32. */
 static uint64_t choose(uint32_t n, uint32_t k, uint64_t limit)
 {
     uint64_t c = 1;
@@ -23,7 +23,7 @@ static uint64_t choose(uint32_t n, uint32_t k, uint64_t limit)
     return c;
 }
 
-/* Writes the r-subset after `prev`; both ascend. */
+/* Writes the r-subset of the n workers that follows `prev` in lexicographic order; both ascend. */
 static void next_subset(const uint32_t *prev, uint32_t *next, uint32_t n, uint32_t r)
 {
     uint32_t i = r;

@@ -15,8 +15,8 @@
 
 static const char magic[PS_STATE_MAGIC + 1] = "PSLEARND";
 enum { VERSION = 1 };
-enum { FILES = 1, WORDS, COLUMN, VALUES }; /* kinds of sections */
-enum { PART_MEMORY = 4 << 20 };            /* bytes of a part in memory; more go to a file */
+enum { FILES = 1, WORDS, COLUMN, VALUES }; /* kinds of sections of PS_LEARNED_FACTS */
+enum { PART_MEMORY = 4 << 20 };            /* a part with more bytes goes from memory to a file */
 
 /* --- parts ---------------------------------------------------------------------- */
 
@@ -122,7 +122,7 @@ void ps_learned_count(ps_learned *l, uint32_t file, uint64_t samples)
 {
     uint64_t sum = l->files[file].samples + samples;
 
-    /* stays at UINT32_MAX: ps_data_found_counts refuses a set of so many samples later */
+    /* bounded by UINT32_MAX: ps_data_found_counts refuses a set of so many samples later */
     l->files[file].samples = sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX;
 }
 

@@ -3,7 +3,7 @@
  * Text after a # is ignored.
  *
  * A sample is dense; values that a line does not name are 0. Only the named values are stored.
- * Labels are classes in numeric order; with the number `values` they are target values.
+ * Labels are classes in numeric order; if the number `values` is 1, they are target values.
  */
 #include "common/base/container_of.h"
 #include "common/base/xalloc.h"
@@ -64,12 +64,12 @@ static ps_status libsvm_facts(const ps_data_conf *conf, ps_data_facts *facts)
 /* --- samples ------------------------------------------------------------------- */
 
 typedef struct entry {
-    uint32_t index; /* counted from 0 */
+    uint32_t index; /* from 0: one less than in the file */
     float value;
 } entry;
 
 typedef struct record {
-    uint64_t first; /* index of its first entry */
+    uint64_t first; /* index of its first entry among those of the split */
     uint32_t count;
     float target;
 } record;
@@ -107,7 +107,7 @@ static void sparse_make(const ps_samples *samples, const void *stored, uint64_t 
     const sparse *s = PS_CONTAINER_OF(samples, const sparse, samples);
     const held *h = stored;
 
-    (void)key; /* the sample draws nothing */
+    (void)key; /* these samples have no random draws */
     memset(x, 0, s->features * sizeof *x);
     targets[0] = h->record.target;
     for (uint32_t i = 0; i < h->record.count; i++) {
@@ -147,14 +147,15 @@ typedef struct loading {
     ps_data_conf *conf;
     bool are_values, is_learning;
     ps_vocabulary *labels;
-    uint32_t features; /* greatest index so far */
+    uint32_t features; /* while learning, the greatest index so far; then those of a sample */
     ps_sink sink;
-    ps_spill *entries[2]; /* by split; NULL: entries are only counted */
+    ps_spill *entries[2]; /* by split; NULL: a look, which stores no entries */
     uint64_t entry_count[2];
-    uint32_t most[2]; /* maximum of entries in a record, by split */
+    uint32_t most[2]; /* maximum of stored entries in a record, by split */
 } loading;
 
-/* Reads a label. Writes the same name for "+1", "1" and "1.0". */
+/* Reads a label to *value. Writes to `name` its word for the vocabulary, which is the same for
+ * "+1", "1" and "1.0". */
 static ps_status read_label(const ps_line *line, const char *text, size_t len, float *value,
                             char name[32])
 {

@@ -23,7 +23,7 @@ typedef struct reader {
     ps_packed *file;
     char *buffer; /* (cap) */
     size_t at, end, cap;
-    uint64_t number; /* number of lines returned */
+    uint64_t number; /* number of lines that next_line has returned */
     bool is_over;    /* the rest of the file is in the buffer */
     bool has_parts;  /* lines that are one NUL separate parts, as in PS_LEARNED_TEST */
 } reader;
@@ -45,7 +45,8 @@ ps_status ps_line_bad(const ps_line *line, const char *fmt, ...)
                    (unsigned long long)line->number, text);
 }
 
-/* Reads more of the file behind the unread bytes of the buffer. */
+/* Moves the unread bytes to the front of the buffer and reads up to CHUNK_BYTES of the file behind
+ * them. Fails if they are more than PS_LINE_BYTES_MAX and the buffer would have to grow. */
 static ps_status fill(reader *r)
 {
     size_t held = r->end - r->at, got = 0;
@@ -77,8 +78,8 @@ static bool is_border(const reader *r, const char *line, size_t len)
     return r->has_parts && len == 1 && line[0] == '\0';
 }
 
-/* Sets *line (len) to the next line of the file, with a NUL behind it; NULL: the file has ended.
- * Fails if the line is too long or has a NUL byte. */
+/* Sets *line (len) to the next line of the file, with a NUL behind it, or to NULL if the file has
+ * ended. Fails if the line is too long, or has a NUL byte and is no border. */
 static ps_status next_line(reader *r, char **line, size_t *len)
 {
     ps_status st = ps_ok();
@@ -160,17 +161,17 @@ static ps_status join(reader *r, const ps_line_rule *rule, ps_line *line, ps_str
 }
 
 typedef struct walk {
-    const ps_data_conf *conf; /* NULL: of one file, not of a set */
+    const ps_data_conf *conf; /* NULL: the walk is over one file, not over a set */
     const ps_line_rule *rule;
     ps_line_fn *fn;
     void *arg;
-    double test_share; /* 0 if there are test files */
+    double test_share; /* as of ps_record_is_test; 0: there are test files, or no set */
     ps_strbuf joined;
 } walk;
 
-/* Hands a record to the source, and before that to conf->learned while that is being learned. If
- * the files are a part of the set, leaves out test records of training files, because
- * PS_LEARNED_TEST has those of all files. */
+/* Hands a record or header to the source. While a look learns, hands it to conf->learned first if
+ * it is of a training file. If the files are a part of the set, leaves out test records of training
+ * files, because PS_LEARNED_TEST has those of all files. */
 static ps_status hand_over(walk *w, ps_line *line)
 {
     ps_status st = ps_ok();

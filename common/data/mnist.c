@@ -56,8 +56,8 @@ static ps_status mnist_facts(const ps_data_conf *conf, ps_data_facts *facts)
 
 typedef struct pair {
     ps_split split;
-    ps_idx images, labels; /* (count, rows, columns), (count) */
-    uint32_t greatest;     /* greatest label so far */
+    ps_idx images, labels; /* (count, rows, columns); (count) */
+    uint32_t greatest;     /* greatest label that was read so far */
 } pair;
 
 static ps_status check_side(const ps_idx *images, uint32_t i)
@@ -76,7 +76,8 @@ static void close_pair(pair *p)
     ps_idx_close(&p->labels);
 }
 
-/* Opens both files of a split and checks that their counts agree. */
+/* Opens both files of a split. Fails unless their counts agree and no side of an image exceeds
+ * SIDE_MAX. */
 static ps_status open_pair(pair *p, const char *folder, ps_split split)
 {
     const char *const *names = &files[2 * split];
@@ -99,7 +100,8 @@ static ps_status open_pair(pair *p, const char *folder, ps_split split)
     return st;
 }
 
-/* Reads sample `at` into x (rows, columns). Its label must be below `classes`. */
+/* Reads the next sample, whose index is `at`, into x (rows, columns) and *label. Fails unless its
+ * label is below `classes`. */
 static ps_status read_sample(pair *p, uint32_t at, uint32_t classes, uint8_t *x, uint8_t *label)
 {
     size_t features = (size_t)p->images.dim[1] * p->images.dim[2];
@@ -116,7 +118,8 @@ static ps_status read_sample(pair *p, uint32_t at, uint32_t classes, uint8_t *x,
     return st;
 }
 
-/* Reads all samples, and adds the first `want` of them to `to` unless it is NULL. */
+/* Reads all samples, and adds the first `want` of them to `to` unless it is NULL. Fails if the
+ * files do not end with the last sample. */
 static ps_status read_samples(pair *p, uint32_t classes, uint32_t want, ps_nonzero *to)
 {
     uint8_t *x = ps_xmalloc((size_t)p->images.dim[1] * p->images.dim[2]), label = 0;
@@ -140,8 +143,8 @@ static ps_status read_samples(pair *p, uint32_t classes, uint32_t want, ps_nonze
 
 /* --- looking ------------------------------------------------------------------------ */
 
-/* Opens a split whose images have the size in `conf`. A size of 0 allows any, and is replaced
- * by that of the files. */
+/* Opens a split. Fails unless its images have the rows and columns of `conf`. If one of the two is
+ * 0 there, any number is allowed and the files' number replaces it. */
 static ps_status open_sized(pair *p, const char *folder, ps_split split, ps_data_conf *conf)
 {
     ps_status st = open_pair(p, folder, split);

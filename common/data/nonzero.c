@@ -22,10 +22,10 @@ enum { GROUP = PS_SPREAD_GROUP };
 struct ps_nonzero {
     ps_samples samples;
     uint32_t features;
-    size_t groups; /* groups of a sample; the last one may be short */
+    size_t groups; /* groups of GROUP bytes in a sample; the last one may be shorter */
     ps_spread_fn *spread;
     ps_spill *spill;
-    uint64_t *start; /* (count + 1): offset of each record in the spill */
+    uint64_t *start; /* (count + 1): where each record begins in the spill, and the last ends */
     uint32_t count, cap;
     uint8_t *record; /* the record that is being built */
     ps_spread_places places;
@@ -57,7 +57,7 @@ static void nonzero_make(const ps_samples *samples, const void *stored, uint64_t
 {
     static const ps_affine same = {.mean = 0, .inverse = 1};
 
-    (void)key; /* the sample draws nothing */
+    (void)key; /* these samples have no random draws */
     nonzero_make_affine(samples, stored, &same, x, targets);
 }
 
@@ -149,7 +149,7 @@ ps_status ps_nonzero_add(ps_nonzero *z, const uint8_t *x, uint8_t label)
 
 ps_status ps_nonzero_end(ps_nonzero *z, ps_samples **out)
 {
-    /* padding: samples are read in blocks, the last of which may reach beyond the last sample */
+    /* Samples are read in whole blocks: that of the last sample may go beyond its end. */
     static const uint8_t behind[PS_SPREAD_BLOCK];
     ps_status st = ps_spill_add(z->spill, behind, sizeof behind);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* normalise.c - x becomes (x - mean) / deviation. Both are given, or measured by channel or by
- * feature on the training samples as the source gives them. Ids are not changed. */
+ * feature on the training samples as the source gives them. If samples have ids, "by channel" is by
+ * feature, too. Ids are not changed. */
 #include "common/data/transform.h"
 
 #include "common/base/clones.h"
@@ -57,7 +58,8 @@ static float inverse_of(const moments *m)
     return deviation > 0 ? (float)(1 / deviation) : 1.0f;
 }
 
-/* Measures mean and deviation of each group (Welford 1962). */
+/* Measures mean and deviation of each group on all training samples (Welford 1962). Writes the
+ * means and 1 / deviation, 1 if the deviation is 0. */
 static void measure(const ps_transforming *at, learned *l)
 {
     uint32_t count = ps_dataset_count(at->data, PS_TRAIN);
@@ -135,7 +137,7 @@ PS_CLONES(apply_one, (x, mean, inverse, n), float *restrict x, float mean, float
     }
 }
 
-/* Normalises n values with a mean each. Every vector width gives the same bits. */
+/* Normalises n values, each with a mean of its own. Every vector width gives the same bits. */
 PS_CLONES(apply_each, (x, mean, inverse, n), float *restrict x, const float *restrict mean,
           const float *restrict inverse, size_t n)
 {

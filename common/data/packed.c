@@ -21,7 +21,7 @@ static const char *limit_flag = "";
 struct ps_packed {
     const char *name;
     gzFile gz;
-    uint64_t offset; /* offset in the unpacked content */
+    uint64_t offset; /* of the next byte to read, in the unpacked content */
 };
 
 static ps_status open_either(const char *folder, const char *name, int *fd, struct stat *facts)
@@ -49,7 +49,7 @@ ps_status ps_packed_open(const char *folder, const char *name, ps_packed **out, 
     if (!ps_is_ok(&st)) {
         return st;
     }
-    gz = gzdopen(fd, "rb"); /* takes fd */
+    gz = gzdopen(fd, "rb"); /* on success closing gz closes fd */
     if (gz == NULL) {
         close(fd);
         return ps_fail(PS_RESOURCE_EXHAUSTED, "%s: no memory to unpack it", name);
@@ -115,6 +115,6 @@ void ps_packed_close(ps_packed *file)
     if (file == NULL) {
         return;
     }
-    (void)gzclose_r(file->gz); /* cannot fail: the file was only read */
+    (void)gzclose_r(file->gz); /* a failure loses nothing: the file was only read */
     free(file);
 }

@@ -24,7 +24,7 @@ static ps_status text_facts(const ps_data_conf *conf, ps_data_facts *facts)
     return ps_ok();
 }
 
-/* Appends a file to the text, or only finds out whether it is there if `data` is NULL. */
+/* Appends a file to the text, or if `data` is NULL only checks that the file exists. */
 static ps_status add_file(const char *folder, const char *name, ps_dataset *data)
 {
     ps_packed *file;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shuffle.c - the plain orders: a permutation by counter, or none. Without either transform
+/* shuffle.c - the plain orders: a shuffled one, or that of the files. Without either transform
  * each epoch is shuffled anew, as with `shuffle`. */
 #include "common/data/transform.h"
 

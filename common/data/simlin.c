@@ -2,9 +2,9 @@
 /* simlin.c - synthetic linear data, drawn sample by sample: y = W x + b + noise.
  *
  * The distributions are those of the older system: x uniform in [0, 10), W uniform in [0, 1 /
- * (in out)), b normal with deviation 0.1, no noise. Draws are by counter, so every node has the
- * same W and the same samples. W and b are kept, and the targets if they are few: computing W x
- * takes longer than drawing x.
+ * (in out)), b normal with deviation 0.1, no noise. A draw depends only on its key and index, so
+ * every node has the same W and the same samples. W and b are kept, and the targets if they are
+ * few: computing W x takes longer than drawing x.
  */
 #include "common/base/clones.h"
 #include "common/base/container_of.h"
@@ -19,8 +19,8 @@
 /* Increase SIMLIN_VERSION whenever a sample changes. */
 enum { SIMLIN_VERSION = 2, VALUES_MAX = 1 << 24 };
 
-/* Limits for keeping the targets of a split: their number, and the number of draws to compute
- * them at loading, which takes a tenth of a second. */
+/* The targets of a split are kept up to these limits: the number of targets, and the number of
+ * products that computing them takes, which is about a tenth of a second of the loading. */
 enum { KEPT_MAX = 1 << 20, KEPT_DRAWS_MAX = 1 << 28 };
 
 enum { FEATURES, OUTPUTS, TRAIN, TEST, NOISE, DRAW };
@@ -112,7 +112,7 @@ static double dot(const float *w, const float *x, size_t n)
     return sum;
 }
 
-/* Draws the inputs of sample `at`. Returns the key of its other draws. */
+/* Draws the inputs of sample `at`. Returns the key of its draws for noise. */
 static uint64_t make_inputs(const simlin *s, uint32_t at, float *x)
 {
     uint64_t own = ps_draw_key(s->draw, PS_DRAW_SIMLIN, s->split, at, 0);
@@ -148,7 +148,7 @@ static void simlin_make(const ps_samples *samples, const void *stored, uint64_t 
     const uint32_t *at = stored;
     uint64_t own = make_inputs(s, *at, x);
 
-    (void)key; /* the same draws in each pass */
+    (void)key; /* a sample is the same in each pass */
     if (s->kept != NULL) {
         memcpy(targets, s->kept + (size_t)*at * s->outputs, s->outputs * sizeof *targets);
     } else {
@@ -183,7 +183,8 @@ static ps_status simlin_facts(const ps_data_conf *conf, ps_data_facts *facts)
     return ps_ok();
 }
 
-/* Computes the targets of all `count` samples, if they are within the limits. */
+/* Computes and keeps the targets of all `count` samples, if they are within KEPT_MAX and
+ * KEPT_DRAWS_MAX. */
 static void keep_targets(simlin *s, uint32_t count)
 {
     float *x;
@@ -217,7 +218,7 @@ static ps_samples *create(const ps_data_conf *conf, const ps_data_facts *facts, 
     s->noise = (float)ps_data_number(conf, "noise");
     s->w = ps_xmalloc(n * sizeof *s->w);
     s->b = ps_xmalloc(s->outputs * sizeof *s->b);
-    /* 2 and 3 in the place of the split, so that no sample has the same key */
+    /* W and b have 2 and 3 in place of a split, so that no sample has their keys */
     key = ps_draw_key(s->draw, PS_DRAW_SIMLIN, 2, 0, 0);
     for (size_t i = 0; i < n; i++) {
         s->w[i] = (float)(ps_draw_unit(key, i) / (double)n);

@@ -5,7 +5,7 @@
  * `negatives` random words: (centre, context, noise, ..., noise). Its targets are 1 for the
  * context and 0 for each noise word, so the loss of Mikolov et al. 2013 (arXiv 1310.4546,
  * equation 4) is binary cross-entropy on the dot products. A noise word is drawn with
- * probability proportional to count^0.75, by counter for each sample and epoch. It differs from
+ * probability proportional to count^0.75, anew for each sample in each epoch. It differs from
  * the context unless eight tries fail.
  */
 #include "common/base/container_of.h"
@@ -55,9 +55,9 @@ static ps_status skipgram_facts(const ps_data_conf *conf, ps_data_facts *facts)
 typedef struct noise {
     unsigned users; /* number of splits that use it */
     uint32_t words;
-    uint64_t *below;            /* (words): sum of the weights up to and including a word */
-    uint64_t part;              /* a GUIDES-th of the total, rounded up */
-    uint32_t guide[GUIDES + 1]; /* the first word whose sum exceeds g parts */
+    uint64_t *below;            /* (words): sum of the weights of words 0 to i */
+    uint64_t part;              /* the least integer above a GUIDES-th of the total */
+    uint32_t guide[GUIDES + 1]; /* by g: the first word whose sum exceeds g parts, or the last */
 } noise;
 
 static noise *noise_create(const ps_text *text)
@@ -193,7 +193,8 @@ static uint64_t samples_of(const ps_data_conf *conf, uint32_t words)
     return samples;
 }
 
-/* Needs the counts of all words, because noise words are drawn by them. */
+/* Looks like any source of text (text.h), with the counts of all words even if the words are given,
+ * because noise words are drawn by these counts. */
 static ps_status look(const char *folder, ps_data_conf *conf)
 {
     return ps_text_look(conf, folder, false, true, samples_of);

@@ -25,8 +25,8 @@ struct ps_spill {
     const char *scratch;
     size_t memory_max;
     int fd;           /* -1: everything is in memory */
-    uint8_t *memory;  /* all bytes, or those that are not written to the file yet */
-    size_t held, cap; /* bytes used, bytes allocated */
+    uint8_t *memory;  /* all bytes, or with a file those that are not written to it yet */
+    size_t held, cap; /* bytes of `memory` that are used; that are allocated */
     uint64_t written; /* bytes in the file */
     bool is_ended;
 };
@@ -74,7 +74,8 @@ static ps_status flush(ps_spill *spill)
     return ps_ok();
 }
 
-/* Moves the bytes from memory to an unlinked file, which disappears with the process. */
+/* Moves the bytes from memory to an unlinked file, which disappears when it is closed, so also with
+ * the process. */
 static ps_status move_out(ps_spill *spill)
 {
     ps_strbuf path = {0};

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spread.c - see spread.h.
  *
- * The places of the next 64 bytes depend only on one bit count of the 64 before, so blocks
- * overlap in the processor. The bytes become floats in the same registers.
+ * Where the non-zero bytes of the next 64 begin depends only on one bit count of the 64 before, so
+ * the processor works on several such blocks at a time. The bytes become floats in the same
+ * registers.
  */
 #include "common/data/spread.h"
 
@@ -74,7 +75,7 @@ __attribute__((target("avx2,popcnt"))) static void spread_avx2(const ps_spread_p
     spread_plain(places, bits, from, n, affine, x);
 }
 
-/* Spreads one block and stores the floats whose bit in `wanted` is 1. */
+/* Spreads one block of BLOCK bytes and stores the floats whose bit in `wanted` is 1. */
 __attribute__((target("avx512f,avx512bw,avx512vbmi2,popcnt"), always_inline)) static inline void
 spread_block(uint64_t there, const uint8_t *from, const ps_affine *affine, uint64_t wanted,
              float *x)

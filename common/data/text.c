@@ -38,7 +38,7 @@ static bool next_word(const char **at, const char **word, size_t *len)
 typedef struct counting {
     ps_text *text;
     ps_text_samples_fn *each;
-    uint64_t *samples; /* (2) */
+    uint64_t *samples; /* (2, by ps_split) sums of what `each` returns */
 } counting;
 
 static ps_status count_line(void *arg, ps_line *line)
@@ -80,8 +80,8 @@ static ps_status count_line(void *arg, ps_line *line)
     return st;
 }
 
-/* Gives the word of a line of the vocabulary file the next id. "<unk>" may only be the last word,
- * because it has the last id. */
+/* Gives the word of a line of the vocabulary file the next id. Fails unless the line is one word.
+ * "<unk>" may only be the last word, because it has the last id. */
 static ps_status give_word(void *arg, ps_line *line)
 {
     ps_text *text = arg;

@@ -89,7 +89,7 @@ void ps_pools_arrange(const ps_feed_conf *conf, const uint16_t *pool, uint32_t *
     uint32_t batches = (uint32_t)(count / ((uint64_t)blocks * size));
     uint32_t *n = count_pools(conf, pool, count);
     uint32_t *from = ps_xcalloc((size_t)blocks + 1, sizeof *from);
-    uint32_t *pooled = ps_xcalloc(count, sizeof *pooled); /* by block, each in the given order */
+    uint32_t *pooled = ps_xcalloc(count, sizeof *pooled); /* by pool, each in `order` */
 
     for (uint32_t b = 0; b < blocks; b++) {
         from[b + 1] = from[b] + n[b];

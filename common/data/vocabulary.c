@@ -13,7 +13,7 @@
 typedef struct word {
     uint64_t times;
     uint64_t hash;
-    size_t at; /* offset in texts */
+    size_t at; /* offset of its text in `texts` */
     uint32_t len, id;
 } word;
 
@@ -21,7 +21,7 @@ struct ps_vocabulary {
     /* (count): in the order of first occurrence; after ordering only numbered words, by number */
     word *words;
     uint32_t count, cap;
-    uint32_t *slots; /* (slot_count), a power of two: 1 + index, 0: empty */
+    uint32_t *slots; /* (slot_count, a power of two) 1 + index in words; 0: empty */
     uint32_t slot_count;
     char *texts;
     size_t text_bytes, text_cap;

@@ -2,7 +2,7 @@
 /* whole.c - every worker trains on the whole training set in each epoch, in an order of its own,
  * as in JSAC2020. Each worker has one block, and in a step the epoch of each worker advances by
  * one block. So n workers together train on n times the set in an epoch, and an epoch has n times
- * as many steps as under iid. */
+ * as many steps as under iid without redundancy. */
 #include "common/data/assign.h"
 
 static ps_status whole_make(uint32_t workers, const ps_params *params, ps_assignment **out)

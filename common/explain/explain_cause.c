@@ -7,9 +7,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* A cause other than computing is named from this share of a step on. */
+/* A cause other than computing is named if its share of a step is at least this. */
 static const double named_from = 0.2;
-/* A share of this size leaves no doubt; one below named_from + margin may be chance. */
+/* The cause is sure from a share of sure_from and STEPS_ENOUGH steps on. It is unsure if its share
+ * is below named_from + margin, or with fewer than STEPS_FEW steps, as it may be chance then. */
 static const double sure_from = 0.5, margin = 0.1;
 enum { STEPS_FEW = 20, STEPS_ENOUGH = 100 };
 
@@ -20,7 +21,8 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Sorts values[0..n) and returns the median, the lower one of two. */
+/* Sorts values[0..n), n >= 1, and returns the median; if n is even, the lower one of the two in the
+ * middle. */
 static double median(double *values, size_t n)
 {
     qsort(values, n, sizeof *values, ascending);
@@ -40,8 +42,9 @@ static size_t find_slowest(const ps_explain_rank *ranks, size_t n)
     return slowest;
 }
 
-/* Returns the seconds of a step that a rank needs by itself. A disk may be read while the rank
- * waits for others, and would take the time in any case. */
+/* Returns the seconds that a rank needs for a step by itself: for computing or, if that takes
+ * longer, for reading its disk. The disk may be read while the rank waits for others, and would
+ * take the time in any case. */
 static double needed_s(const ps_explain_rank *rank)
 {
     return fmax(rank->compute_s, rank->disk_s) / (double)rank->steps;

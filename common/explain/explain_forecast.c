@@ -12,9 +12,9 @@ static double with(const ps_forecast_job *job, double more)
     return job->steps_per_s * step_s / fmax(step_s + more, step_s / 100);
 }
 
-/* Returns the share of a step that the way up and the server would take together if `times` as many
- * bytes were sent. The server works while later bytes are on their way, so its work is hidden where
- * the way takes longer. */
+/* Returns how much of a present step the way up and the server would take together if workers sent
+ * `times` times the bytes of now. The server works while later bytes are on their way, so its work
+ * is hidden where the way takes longer. */
 static double up_and_server(const ps_explain_steps *s, double times)
 {
     double up = s->shares[PS_WAY_UP], server = s->shares[PS_WAY_SERVER];

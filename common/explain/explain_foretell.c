@@ -4,10 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* values on which each codec is measured, and for how long */
+/* number of values on which each codec is measured; microseconds for encoding and for decoding */
 enum { VALUES = 200000, MEASURE_US = 5000 };
 
-static const double served_from = 0.1; /* servers' share of a step from which more are forecast */
+/* More servers are forecast if the servers' share of a step is at least this. */
+static const double served_from = 0.1;
 
 static const char *const codecs[] = {"f32", "f16", "int8", "topk:fraction=0.01"};
 enum { CODECS = sizeof codecs / sizeof codecs[0], F32 = 0, INT8 = 2, TOPK = 3 };
@@ -25,8 +26,8 @@ void ps_foretell_codec(const Psgd__V1__Choice *choice, char text[PS_FORETOLD_COD
     }
 }
 
-/* Sets the bytes that a worker sends and receives in a step, as means of the measured ranks.
- * Returns false if the ranks do not say. */
+/* Sets in *job the number of workers, the values that a worker sends in a step, and the bytes of a
+ * value each way, as means of the measured ranks. Returns false if one of the ranks' sums is 0. */
 static bool take_traffic(const ps_explain_rank *ranks, size_t n, ps_forecast_job *job)
 {
     double up = 0, down = 0, plain_up = 0, plain_down = 0, steps = 0;
@@ -101,7 +102,7 @@ size_t ps_foretell(ps_codec_costs *costs, const Psgd__V1__JobSpec *spec, bool jo
         return 0;
     }
     for (size_t up = 0; up < CODECS; up++) {
-        for (size_t down = 0; down < TOPK; down++) { /* topk is not for weights */
+        for (size_t down = 0; down < TOPK; down++) { /* TOPK is the last; it is not for weights */
             if (down == F32 || down == up || (down == INT8 && up == TOPK)) {
                 rows[count++] = (ps_foretold){codecs[up], codecs[down], 1, 0,
                                               ps_forecast_codecs(&job, &cost[up], &cost[down])};

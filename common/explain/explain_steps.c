@@ -24,27 +24,28 @@ const char *ps_explain_way_name(ps_explain_way way)
 
 typedef enum kind { BACKWARD, CODING, TAKING, SERVING, UPDATING, KINDS } kind;
 
-/* A slice of the timeline; times in microseconds. */
+/* A span of time in the timeline, in which a thread did one thing; times in microseconds. Perfetto
+ * calls it a slice. */
 typedef struct slice {
-    uint64_t thread; /* upper 32 bits: id of its process; lower: its own */
+    uint64_t thread; /* upper 32 bits: id of the process; lower: id of the thread in it */
     uint64_t step;
     double begin, end;
     kind kind;
 } slice;
 
 typedef struct timeline {
-    slice *slices; /* (count), by thread, then by begin */
+    slice *slices; /* (count), sorted by thread, then by begin */
     size_t count;
 } timeline;
 
-/* Times in a step's exchange at which workers have computed, servers updated, and workers taken the
- * weights. */
+/* Times in a step's exchange, in microseconds: at which the last worker has computed, the last
+ * server has updated its weights, and the last worker has decoded them. */
 typedef struct exchange {
     uint64_t step;
-    double computed, updated, taken; /* NAN: that is not in the timeline */
+    double computed, updated, taken; /* NAN: the timeline has no such span of this step */
 } exchange;
 
-/* Returns the kind of a slice of the timeline; KINDS for one that this file does not use. */
+/* Returns the kind of a span of the timeline; KINDS for one that is not used here. */
 static kind kind_of(const char *category, const char *name)
 {
     bool is_server = strcmp(category, "server") == 0;
@@ -154,8 +155,8 @@ static size_t list_exchanges(const timeline *t, exchange **out)
     return whole;
 }
 
-/* Returns how long slices [from, to) of one thread, but those of backward passes, cover the time
- * between two points. Slices may lie within others. */
+/* Returns the microseconds from `begin` to `end` that are covered by the slices [from, to) of one
+ * thread, without those of backward passes. Slices may lie within others; time counts once. */
 static double covered(const slice *from, const slice *to, double begin, double end)
 {
     double sum = 0, until = begin;
@@ -171,9 +172,9 @@ static double covered(const slice *from, const slice *to, double begin, double e
     return sum;
 }
 
-/* Returns how long the busiest thread of a server (is_server), or else of a worker, was busy
- * between `begin` and `end`, as covered() counts. Sets *thread to that thread if it was busy at
- * all. */
+/* Returns the microseconds for which the busiest thread of all servers (is_server), or else of all
+ * workers, was busy from `begin` to `end`, as covered() counts. Sets *thread to that thread if it
+ * was busy at all. */
 static double busiest(const timeline *t, bool is_server, double begin, double end, uint64_t *thread)
 {
     double most = 0;

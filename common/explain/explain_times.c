@@ -9,10 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A slice of a worker; times in microseconds. */
+/* A span of time in the timeline, in which a worker did one thing; times in microseconds. Perfetto
+ * calls it a slice. */
 typedef struct worked {
     uint64_t process, thread;
-    ps_explain_work work; /* PS_WORKS: a whole step */
+    ps_explain_work work; /* PS_WORKS: the span is a whole step */
     double begin, end;
 } worked;
 
@@ -32,8 +33,8 @@ static const char *text_at(const json_t *event, const char *member)
     return text != NULL ? text : "";
 }
 
-/* Sets *work to what the slice of the timeline stands for. Returns false for slices that
- * ps_explain_times_read does not count. */
+/* Sets *work to what an event of the timeline stands for. Returns false for an event that does not
+ * count: it is not a span of a worker, or its name does not begin as one of `kinds`. */
 static bool find_work(const json_t *event, ps_explain_work *work)
 {
     static const struct {
@@ -100,8 +101,8 @@ static size_t read_work(const json_t *events, worked *out)
     return n;
 }
 
-/* Adds the slices of a rank's process to its times. Subtracts a wait within a layer's slice from
- * the time of computing. */
+/* Adds the steps and milliseconds of the slices of a rank's process to *out. Subtracts a wait
+ * within a layer's slice from the time of computing. */
 static void add_work(const worked *slices, size_t n, uint64_t process, ps_explain_times *out)
 {
     const worked *layer = NULL;

@@ -30,7 +30,8 @@ static void say(words *w, const char *format, ...)
     w->sentences[w->n++] = ps_xstrdup(text);
 }
 
-/* Writes a number with three digits, or as a whole one, into text (NUMBER_BYTES) and returns it. */
+/* Writes a number with three digits, from 100 on as a whole one, into text (NUMBER_BYTES) and
+ * returns it. */
 static const char *shown(char *text, double value)
 {
     snprintf(text, NUMBER_BYTES, value >= 100 ? "%.0f" : "%.3g", value);
@@ -44,7 +45,7 @@ static const ps_explain_rank *slowest_of(const ps_explained *e)
     return &e->ranks[e->found.slowest];
 }
 
-/* Appends the sentence that names the part of the exchange that bounds the job. */
+/* Appends two sentences: which part of the exchange bounds the job, and the shares of all parts. */
 static void say_way(words *w, const ps_explain_steps *s)
 {
     static const char *const names[] = {
@@ -65,7 +66,8 @@ static void say_way(words *w, const ps_explain_steps *s)
         100 * s->shares[PS_WAY_CODEC], s->count, SHOWN(1e3 * s->step_s));
 }
 
-/* Appends the sentences that say what bounds the job, with the measured evidence. */
+/* Appends two sentences: what bounds the job, and the measured evidence. For a job whose exchange
+ * is known in parts, say_way does it. */
 static void say_cause(words *w, const ps_explained *e)
 {
     const ps_explain_rank *slowest = slowest_of(e);
@@ -109,7 +111,7 @@ static void say_cause(words *w, const ps_explained *e)
     }
 }
 
-/* Returns the advice for an exchange whose slowest part, `way`, is known from the timeline. */
+/* Returns the advice for an exchange of which the timeline shows that `way` is the slowest part. */
 static const char *advice_for(ps_explain_way way)
 {
     static const char *const advice[] = {
@@ -127,7 +129,8 @@ static const char *advice_for(ps_explain_way way)
     return advice[way];
 }
 
-/* Appends the sentence with the advice against the cause that bounds the job. */
+/* Appends the sentence with the advice against the slowest part of the exchange, if that is known
+ * and no other part is close; else against the cause that bounds the job. */
 static void say_advice(words *w, const ps_explained *e)
 {
     static const char *const advice[] = {
@@ -148,7 +151,9 @@ static void say_advice(words *w, const ps_explained *e)
                                                            : advice[e->found.cause]);
 }
 
-/* Appends the sentence that says how many steps a second following the advice could bring. */
+/* Appends the sentence with the steps a second of now, and those that the job would make without
+ * what bounds it, or with half of it. For computing they are those with half of it, and those with
+ * a free exchange. */
 static void say_gain(words *w, const ps_explained *e)
 {
     const ps_explanation *x = &e->found;

@@ -216,7 +216,7 @@ static void drop_exchange(inprocess_worker *w)
     }
 }
 
-/* Creates a worker. The last one takes the block of weights, the others get copies. */
+/* Creates a worker. The last one takes over *weights, which becomes NULL; the others get copies. */
 static ps_status make_worker(ps_inprocess_job *run, uint32_t rank, float **weights)
 {
     inprocess_worker *w = &run->workers[rank];

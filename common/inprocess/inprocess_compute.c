@@ -30,8 +30,8 @@ struct ps_inprocess_compute {
     computing *threads; /* (conf.threads) */
     atomic_uint next, done, running;
     atomic_bool is_stopped;
-    pthread_mutex_t mutex;   /* guards the two below */
-    ps_executor **executors; /* (conf.threads) that are in a call; NULL: none */
+    pthread_mutex_t mutex;   /* guards `executors` and `result` */
+    ps_executor **executors; /* (conf.threads) to be stopped; NULL: the thread makes no calls */
     ps_status result;
     int64_t began_us, ended_us; /* wall clock */
 
@@ -54,8 +54,8 @@ static void fail(ps_inprocess_compute *run, const ps_status *st)
     ps_inprocess_compute_stop(run);
 }
 
-/* Lets ps_inprocess_compute_stop of other threads stop thread i's executor during a call; NULL: its
- * call has ended. Returns whether the job goes on. */
+/* Lets ps_inprocess_compute_stop, on other threads, stop the executor of thread i, also within a
+ * call; NULL: the thread makes no more calls. Returns whether the job goes on. */
 static bool show(ps_inprocess_compute *run, size_t i, ps_executor *executor)
 {
     bool goes_on;

@@ -38,7 +38,8 @@ enum { PATH_BYTES = 1280, FILES_OF_WORKER = 6, FILES_OF_JOB = 6, LOG_BYTES_MAX =
 
 /* --- the log ------------------------------------------------------------------ */
 
-/* Writes a line of the log. A failure is ignored, because it could be reported nowhere. */
+/* Writes a line of the log, unless the log has LOG_BYTES_MAX bytes. A failure is ignored, because
+ * it could be reported nowhere. */
 static void add_line(void *arg, ps_log_level level, const char *line)
 {
     ps_inprocess_job *run = arg;
@@ -270,9 +271,9 @@ static bool is_finite(const float *values, size_t n)
     return true;
 }
 
-/* Writes the model, after training has ended. The servers' weights are copied into worker 0's
- * block; without servers the block has them already. If the job was stopped or failed, variables
- * may differ by a step. */
+/* Writes the model, after training has ended, and with servers the sparse tables. Copies the
+ * servers' weights to worker 0's memory of weights; in a mesh they are there already. If the job
+ * was stopped or failed, some variables may be a step ahead of others. */
 static ps_status write_model(ps_inprocess_job *run)
 {
     const ps_layout *layout = &run->plan->layout;

@@ -81,8 +81,9 @@ static void put_results(ps_inprocess_job *run, double loss, const double *values
     }
 }
 
-/* Sets the result to the last evaluation that all workers have done: the mean of theirs, or the sum
- * of their shares. */
+/* Sets the result. If evaluations are split, it is that of the last one that all workers have done,
+ * merged of their shares. Else it is the mean of each worker's own last evaluation. There is no
+ * result before every worker has evaluated. */
 static void take_results(ps_inprocess_job *run)
 {
     const ps_plan *plan = run->plan;

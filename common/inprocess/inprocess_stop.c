@@ -68,8 +68,9 @@ bool inprocess_means(ps_inprocess_job *run, uint32_t number, double *loss, doubl
     return true;
 }
 
-/* Returns whether the last evaluation that all workers have done has reached stop_at. The caller
- * holds the mutex. */
+/* Returns whether the job has reached stop_at: by the last evaluation of w, if all workers find the
+ * same (ps_stop_is_common); else by the last evaluation that all workers have done, unless it was
+ * checked before. The caller holds the mutex. */
 static bool is_reached(ps_inprocess_job *run, const inprocess_worker *w)
 {
     double loss, values[PS_METRICS_MAX];

@@ -16,9 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OF_PRESET_BYTES = 240 }; /* bytes of the part of an error that names a preset */
+enum { OF_PRESET_BYTES = 240 }; /* most bytes of the note that names a preset, with the NUL */
 
-/* Returns the value of `spec` at a path such as "spec.optimizer.rule.name"; NULL: it has none. */
+/* Returns the value of `spec` at a path such as "spec.optimizer.rule.name"; NULL: it has none, or
+ * the path does not begin with "spec.". */
 static const json_t *value_at(const json_t *spec, const char *path)
 {
     const json_t *at = spec;
@@ -44,8 +45,8 @@ static const json_t *value_at(const json_t *spec, const char *path)
     return at;
 }
 
-/* Appends to an error's text the name of the preset that sets the field. Appends nothing if the
- * user gave the value. */
+/* Appends to an error's text the name of the preset that sets the field, and shortens the text to
+ * make room. Appends nothing if the user gave the value, or the preset does not set it. */
 static void name_preset(const ps_check *check, const char *field, char *text, size_t cap)
 {
     const ps_preset *preset = check->given == NULL ? NULL : ps_preset_find(check->given->preset);
@@ -69,7 +70,7 @@ static void name_preset(const ps_check *check, const char *field, char *text, si
 
 void ps_check_bad(ps_check *check, const char *field, const char *fmt, ...)
 {
-    char text[512]; /* a ps_violation has room for as much */
+    char text[512]; /* as long as ps_violation.text */
     va_list ap;
 
     va_start(ap, fmt);
@@ -174,7 +175,8 @@ bool ps_check_plugin(ps_check *check, const char *field, const ps_kind *kind, ch
     return find(check, field, kind, *name, &plugin);
 }
 
-/* Checks one number and writes it to *params. Returns false, after an error, if it is wrong. */
+/* Checks one number and writes it to *params. If the table has no number `key`, or does not allow
+ * the value, reports an error and returns false. */
 static bool check_number(ps_check *check, const char *field, const ps_param *table, const char *key,
                          double value, ps_params *params)
 {

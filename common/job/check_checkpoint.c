@@ -12,8 +12,8 @@
 
 enum {
     KEEP_DEFAULT = 3,
-    KEPT_HEAD_BYTES = 128, /* about the bytes of an encoding's head */
-    KEPT_KEY_BYTES = 12    /* about the bytes of a row's key, shows and clicks */
+    KEPT_HEAD_BYTES = 128, /* for the head of a kept encoding, estimated */
+    KEPT_KEY_BYTES = 12    /* for id, shows and clicks of a kept row, estimated */
 };
 static const uint64_t steps_max = UINT64_C(1000000000000);
 static const double seconds_min = 1, seconds_max = 1e9;
@@ -52,12 +52,12 @@ const char *ps_plan_move_lacks(const ps_plan *plan)
                                     : "only consistency bsp is allowed";
 }
 
-/* Returns whether servers can give their state as it was when the present clock began, and accept
- * contributions to that clock again. */
+/* Returns whether the job has servers that can give their state as it was when the present clock
+ * began, and accept contributions to that clock again. */
 static bool repeats(const ps_plan *plan)
 {
     return plan->mesh == NULL && ps_plan_move_lacks(plan) == NULL &&
-           plan->layout.slice_count > 0; /* reports of ranks are kept by servers of slices */
+           plan->layout.slice_count > 0; /* only servers with slices keep the reports of ranks */
 }
 
 bool ps_plan_gives_exact_weights(const ps_plan *plan)
@@ -100,7 +100,7 @@ bool ps_plan_can_carry(const ps_plan *plan)
         return false;
     }
     for (uint32_t w = 0; plan->update->per_block && w < plan->spec->workers; w++) {
-        if (a->held_count[w] > 1) { /* a rank would stop between two contributions to a clock */
+        if (a->held_count[w] > 1) { /* a rank could stand still amid its contributions to a clock */
             return false;
         }
     }
@@ -117,10 +117,10 @@ bool ps_plan_rescues(const ps_plan *plan)
     return ps_plan_can_rescue(plan) || ps_plan_carries(plan);
 }
 
-/* Returns the number of clocks whose contributions a rank must have room for: two intervals of
- * checkpoints, because a checkpoint is stored some time after its clock. Without checkpoints these
- * are all clocks. Returns 1 if checkpoints go by time, since their interval in clocks is unknown.
- */
+/* Returns the number of clocks whose contributions a rank must have room for, at most all clocks:
+ * two intervals of checkpoints (every_steps), because a checkpoint is stored some time after its
+ * clock. Returns 1 if only every_seconds is given, since the interval in clocks is unknown then,
+ * and all clocks if neither is given. */
 static uint64_t kept_clocks(const ps_plan *plan)
 {
     const Psgd__V1__CheckpointSpec *spec = plan->spec->checkpoint;
@@ -132,9 +132,9 @@ static uint64_t kept_clocks(const ps_plan *plan)
     return spec != NULL && spec->every_seconds > 0 ? 1 : most;
 }
 
-/* Returns the most bytes of an encoded slice. If its variable is sent whole, each slice may be on a
- * part of its own. That part gets the rows of the first factor that overlap the slice, and all of
- * the second factor. */
+/* Returns the most bytes of an encoded slice. If its variable is sent whole, as a matrix, each
+ * slice may be on another part of the servers. That part gets the rows of the first factor that
+ * overlap the slice, and all of the second factor. */
 static uint64_t kept_of_slice(const ps_plan *plan, const ps_slice *slice)
 {
     const ps_codec_choice *up = &plan->up[slice->variable];
@@ -235,7 +235,7 @@ static void check_init(ps_check *check, const ps_plan *plan, const char *lacks)
     }
 }
 
-/* Checks best_by and min_or_max. */
+/* Checks best_by and min_or_max, and sets plan->best_metric and best_is_cost if they are given. */
 static void check_best(ps_check *check, ps_plan *plan, const Psgd__V1__CheckpointSpec *spec)
 {
     bool is_min = strcmp(spec->min_or_max, "min") == 0;

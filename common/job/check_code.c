@@ -24,7 +24,8 @@ static void compare(const ps_plugin *plugin, void *arg)
     search->is_there |= strcmp(plugin->name, search->name) == 0;
 }
 
-/* Returns the kind of plugins with this name; NULL: psgd has none of its own. */
+/* Returns the kind of plugins with this name; NULL: only code of jobs is of this kind ("compute").
+ */
 static const ps_kind *kind_of(const char *name)
 {
     for (size_t i = 0; i < ps_kind_count; i++) {

@@ -88,8 +88,9 @@ static bool brings_several(const ps_plan *plan)
     return a->redundancy > 1;
 }
 
-/* Refuses a codec of differences (`difference`) where the receiver does not add every difference
- * exactly once, or does not know whose it is. */
+/* Refuses a codec of differences (`difference`) together with error_feedback, and where the
+ * receiver does not add every difference exactly once or does not know whose it is. Also refuses
+ * `momentum` where brings_several is true, and `lazy` without `difference`. */
 static void check_difference(ps_check *check, const char *field, const ps_plan *plan,
                              const ps_codec_choice *up)
 {
@@ -131,7 +132,8 @@ static void check_difference(ps_check *check, const char *field, const ps_plan *
     }
 }
 
-/* Refuses `rows` for codecs that servers add undecoded: these need all values of a slice. */
+/* Refuses the number `rows` for codecs that servers add without decoding them: these need all
+ * values of a slice. */
 static void check_rows(ps_check *check, const char *field, const char *way,
                        const ps_codec_choice *choice)
 {
@@ -176,7 +178,7 @@ static void check_uses(ps_check *check, const char *field, const ps_plan *plan,
     char path[PS_FIELD_MAX];
     uint32_t r = plan->assignment != NULL ? plan->assignment->redundancy : 1;
     bool sums = plan->mesh != NULL && plan->mesh->sends_sums;
-    /* Servers or the mesh send changes of weights, or sums, down instead of weights. */
+    /* What comes down are not weights, but sums of a mesh or changes that servers broadcast. */
     bool changes = sums || (plan->update != NULL && plan->update->broadcasts);
 
     if (!changes && down->codec != NULL &&
@@ -215,16 +217,17 @@ static void check_uses(ps_check *check, const char *field, const ps_plan *plan,
     }
 }
 
-/* Returns the values of one item of the first dimension: the columns of the variable's matrix for
- * PowerSGD. That is a row of a dense layer's weights, or a filter of a convolution's. */
+/* Returns the number of values of one item of the first dimension, 1 for a vector: the columns of
+ * the variable's matrix for PowerSGD. An item is a row of a dense layer's weights, or a filter of a
+ * convolution's. */
 static size_t columns_of(const ps_variable *variable)
 {
     return variable->shape.rank > 1 ? variable->size / variable->shape.dim[0] : 1;
 }
 
 /* Returns the number that replaces `columns` 0: the columns of the variable's matrix, which is 1
- * for a vector (not factored). Returns 0, a matrix as square as possible, if a slice would have so
- * few rows that factors would not halve it. */
+ * for a vector. Returns 0, which makes each slice a matrix as square as possible, if the variable
+ * has several slices and factors of a slice with these columns would not halve it. */
 static double columns_for(size_t rank, const ps_variable *variable)
 {
     size_t columns = columns_of(variable), n = PS_SLICE_VALUES;
@@ -233,8 +236,9 @@ static double columns_for(size_t rank, const ps_variable *variable)
     return variable->size > n && is_long ? 0 : (double)columns;
 }
 
-/* Replaces numbers that stand for the variable's shape: `rows` 1 by the length of its rows (0 if it
- * has none), `columns` 0 by what columns_for returns. */
+/* Replaces numbers that stand for the variable's shape. `rows` 1 becomes the size of its last
+ * dimension, or 0 if the variable is a vector or that size is more than PS_CODEC_VALUES. `columns`
+ * 0 becomes what columns_for returns. */
 static void fit_to(ps_codec_choice *choice, const ps_variable *variable)
 {
     const ps_shape *shape = &variable->shape;
@@ -258,8 +262,10 @@ static void fit_to(ps_codec_choice *choice, const ps_variable *variable)
 }
 
 /* Returns whether the variable's gradient is sent whole, as a matrix of low rank. Conditions: the
- * job sets neither `columns` nor a stage that works by slice; the variable has several slices; its
- * factors are shorter than its values and fit into a message. Call it before fit_to. */
+ * codec has the number `columns`; the job sets neither it nor a stage that works by slice; there
+ * are servers; the variable has several slices and at most PS_FACTORS_COLUMNS_MAX columns; its
+ * factors are shorter than its values and fit into a message. Call it before fit_to, which sets
+ * `columns`. */
 static bool goes_by_matrix(const ps_plan *plan, uint32_t v)
 {
     const ps_variable *var = &plan->layout.variables[v];
@@ -299,10 +305,10 @@ static void spare_state(ps_codec_choice *choice)
     }
 }
 
-/* Returns whether a sparse variable travels as rows by id. It does not where all its values are
- * needed: in a mesh, under updates with local steps, broadcasts or delay correction, and with
- * codecs that keep state or are summed undecoded. A codec other than plain f32 must be set to send
- * rows of the variable's width. */
+/* Returns whether the variable is sparse and travels as rows by id. It does not if a row is longer
+ * than a slice, or where all its values are needed: in a mesh, under updates with local steps,
+ * broadcasts or delay correction, and with codecs that keep state or are summed undecoded. A codec
+ * up other than plain f32 must be set to send rows of the variable's width. */
 static bool goes_by_id(const ps_plan *plan, uint32_t v)
 {
     const ps_variable *var = &plan->layout.variables[v];
@@ -330,7 +336,8 @@ static void fix_vocabulary(ps_plan *plan, uint32_t v)
     plan->down[v].params.v[plan->down[v].codec->own + PS_WRAP_ROWS] = 0;
 }
 
-/* Adapts each variable's choices to its shape and use. Exceptions that the job names stay. */
+/* Adapts each variable's codecs to its shape and use. A state of a layer gets f32 if its codec does
+ * not suit it, unless the job has named that codec for the variable (is_excepted). */
 static void fit_all(ps_plan *plan, const bool *is_excepted)
 {
     for (uint32_t v = 0; v < plan->layout.variable_count; v++) {

@@ -16,8 +16,8 @@ static const double seconds_default = 60, seconds_min = 0.1, seconds_max = PS_PA
 static const uint64_t instructions_default = UINT64_C(10000000000), instructions_min = 1000000,
                       instructions_max = UINT64_C(1000000000000000);
 
-/* Gives a computation without a data set, which is one over a range, the source PS_DATA_FOREIGN:
- * psgd only counts its samples. */
+/* Gives a job that computes over a range, which is one without a data set, the source
+ * PS_DATA_FOREIGN, of which psgd only counts samples. Does nothing for other jobs. */
 void ps_name_compute_data(Psgd__V1__JobSpec *spec)
 {
     if (spec->compute == NULL) {
@@ -49,7 +49,7 @@ void ps_check_compute_data(ps_check *check, const ps_plan *plan)
     }
 }
 
-/* Reports an error if the field is given; only jobs that train have it. */
+/* Reports an error if is_given is true for a field that only jobs that train may have. */
 static void refuse(ps_check *check, const char *field, bool is_given)
 {
     char path[PS_FIELD_MAX];
@@ -60,8 +60,8 @@ static void refuse(ps_check *check, const char *field, bool is_given)
     }
 }
 
-/* Returns whether a message has more than `empty`, which has only what ps_spec_complete fills in.
- */
+/* Returns whether a message takes more bytes than `empty`, which has only what ps_spec_complete
+ * fills in: the job then gives something in it. */
 static bool has(const ProtobufCMessage *message, const ProtobufCMessage *empty)
 {
     return protobuf_c_message_get_packed_size(message) > protobuf_c_message_get_packed_size(empty);
@@ -231,7 +231,7 @@ void ps_check_compute(ps_check *check, ps_plan *plan)
     check_partitions(check, plan);
     check_columns(check, spec);
     check_budget(check, spec);
-    /* Partitions do not depend on each other: the job goes on as long as one worker is there. */
+    /* asp, because partitions do not depend on each other: the job goes on with any one worker. */
     plan->policy = ps_consistency_find("asp");
     plan->update = ps_update_find("gradient");
     plan->total_steps = plan->total_clocks = spec->partitions;

@@ -64,7 +64,7 @@ static bool check_choices(ps_check *check, ps_plan *plan)
     return check->count == before;
 }
 
-/* Returns whether a training file belongs to the worker: its number modulo `workers` is `worker`.
+/* Returns whether any training file belongs to the worker: its number modulo `workers` is `worker`.
  */
 static bool has_file(const ps_data_conf *conf, uint32_t worker, uint32_t workers)
 {
@@ -78,7 +78,8 @@ static bool has_file(const ps_data_conf *conf, uint32_t worker, uint32_t workers
     return false;
 }
 
-/* Checks, for assignment by file, that every file has a number and every worker a file. */
+/* Checks, for an assignment by file, that every training file has a number and every worker a file.
+ * Only checks the source if a pattern is among the names. */
 static void check_by_file(ps_check *check, const ps_plan *plan)
 {
     const ps_data_conf *conf = &plan->data_conf;

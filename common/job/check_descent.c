@@ -52,7 +52,8 @@ static const ps_schedule *check_schedule(ps_check *check, const ps_plan *plan, c
     return ps_plan_schedule(plan, choice->name);
 }
 
-/* Checks the schedule of the number `compensation`, if the update has this number. */
+/* Checks the schedule of the update's number `compensation`. If the update has no such number, only
+ * the schedule `constant` is allowed. */
 static void check_compensation(ps_check *check, ps_plan *plan)
 {
     static const char field[] = "spec.optimizer.compensation_schedule";

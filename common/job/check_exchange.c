@@ -34,8 +34,9 @@ ps_mesh_conf ps_plan_mesh(const ps_plan *plan, uint32_t self)
     };
 }
 
-/* Refuses policies and updates that need servers: in a mesh every worker waits for all others, and
- * only contributions that are added up travel. */
+/* Refuses policies other than bsp, and updates that need servers: in a mesh every worker waits for
+ * all others, and only contributions that are added up travel. Also refuses redundancy with updates
+ * that send one sum a worker, and workers without a block. */
 static void check_method(ps_check *check, const ps_plan *plan)
 {
     const ps_assignment *a = plan->assignment;
@@ -66,7 +67,8 @@ static void check_method(ps_check *check, const ps_plan *plan)
     }
 }
 
-/* Fills plan->mesh_parts. Returns false if a codec is missing, which was reported before. */
+/* Fills plan->mesh_parts. Returns false if a variable has no codec; the error was reported before.
+ */
 static bool make_parts(ps_plan *plan)
 {
     const ps_layout *layout = &plan->layout;
@@ -82,7 +84,7 @@ static bool make_parts(ps_plan *plan)
             .name = var->name,
             .at = var->at,
             .n = var->size,
-            .step = layout->slices[layout->first_slice[v]].n, /* all slices but the last have it */
+            .step = layout->slices[layout->first_slice[v]].n, /* the last slice may be shorter */
             .up = {plan->up[v].codec, plan->up[v].params},
             .down = {plan->down[v].codec, plan->down[v].params},
         };
@@ -90,7 +92,7 @@ static bool make_parts(ps_plan *plan)
     return true;
 }
 
-/* Refuses codecs down in an exchange that sends no complete sums. */
+/* Refuses codecs down other than plain f32 in an exchange that sends no complete sums. */
 static void check_down(ps_check *check, const ps_plan *plan)
 {
     for (uint32_t v = 0; !plan->mesh->sends_sums && v < plan->layout.variable_count; v++) {

@@ -64,7 +64,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Reports a name that two variables have. */
+/* Reports an error if two variables have the same name. Reports only one such name. */
 static void check_names(ps_check *check, const Psgd__V1__ModelSpec *model)
 {
     const char **names = ps_xcalloc(model->n_foreign, sizeof *names);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* most test samples of a metric that ranks; sorting takes up to 100 bytes a sample */
+/* most test samples with a metric that ranks scores; sorting takes up to 100 bytes a sample */
 enum { RANKED_MAX = 10000000 };
 
 static void add_default(Psgd__V1__JobSpec *spec, const char *name)
@@ -24,7 +24,8 @@ static void add_default(Psgd__V1__JobSpec *spec, const char *name)
     spec->n_metrics = 1;
 }
 
-/* Returns whether the job has not named the metric before; else reports an error. */
+/* Returns true if the job has not named the metric before. Else reports an error and returns false.
+ */
 static bool is_new(ps_check *check, const char *field, const ps_plan *plan, const ps_metric *metric)
 {
     for (size_t i = 0; i < plan->metric_count; i++) {
@@ -99,8 +100,8 @@ void ps_check_metrics(ps_check *check, ps_plan *plan, const ps_data_facts *facts
     }
 }
 
-/* Returns the most bytes of a worker's part of a split evaluation: 1 KiB, and 20 for each score of
- * a ranking. */
+/* Returns the most bytes of a worker's part of a split evaluation: 1 KiB, for each metric 1 KiB
+ * more, and for each metric that ranks 20 bytes a score. */
 static uint64_t part_bytes(const ps_plan *plan)
 {
     uint64_t batches = ((uint64_t)plan->test_count + PS_EVALUATION_BATCH - 1) / PS_EVALUATION_BATCH;

@@ -15,7 +15,7 @@
 enum {
     WIDTHS_MAX = 64,
     WIDTH_MAX = 65536,
-    VALUES_MAX = 1 << 28, /* most parameters: each worker has them in one block, of 1 GiB */
+    VALUES_MAX = 1 << 28, /* most parameters: an array of float32 on each worker, 1 GiB */
     NAME_MAX_BYTES = 63
 };
 /* the name of the model's input, in the list of inputs of a layer */
@@ -48,7 +48,8 @@ static ps_layer_spec *add_layer(ps_plan *plan, const ps_layer *layer)
     return spec;
 }
 
-/* Returns the number of outputs of a network by name, which follows from the data set. */
+/* Returns the number of outputs of a preset's network: the classes of the data set, or the values
+ * of a target if it has no classes. */
 static uint32_t outputs_of(const ps_data_facts *facts)
 {
     return facts->classes > 0 ? facts->classes : facts->target_width;
@@ -171,8 +172,8 @@ static bool is_layer_name(const char *name)
     return n > 0 && n <= NAME_MAX_BYTES && name[n] == '\0';
 }
 
-/* Finds `name` among the first `count` layers: *number is 0 for the model's input, else the layer's
- * number from 1. Returns false if there is none. */
+/* Finds `name` among the first `count` layers and the model's input. *number is 0 for the input,
+ * else 1 + the layer's index. Returns false if no such name is there. */
 static bool find_input(const ps_plan *plan, size_t count, const char *name, uint32_t *number)
 {
     size_t i = 0;
@@ -184,7 +185,7 @@ static bool find_input(const ps_plan *plan, size_t count, const char *name, uint
     return i < count || *number == 0;
 }
 
-/* Checks and resolves the inputs of a layer. */
+/* Checks the names of a layer's inputs, and writes their numbers, as of find_input, to *out. */
 static void check_inputs(ps_check *check, const ps_plan *plan, const char *field,
                          const Psgd__V1__LayerSpec *spec, ps_layer_spec *out)
 {
@@ -283,7 +284,8 @@ static bool check_targets(ps_check *check, const ps_plan *plan, const ps_data_fa
     return false;
 }
 
-/* Checks shapes, sizes and memory of the model, and makes the layout. */
+/* Checks shapes, sizes and memory of the model, makes the layout, and checks that there are not
+ * more servers than slices. */
 static void check_sizes(ps_check *check, ps_plan *plan, const ps_data_facts *facts)
 {
     ps_model *model = NULL;
@@ -308,7 +310,7 @@ static void check_sizes(ps_check *check, ps_plan *plan, const ps_data_facts *fac
     } else {
         ps_layout_init(&plan->layout, model, plan->table_rows != NULL);
         ps_check_tables_laid(plan);
-        /* Rows of tables are spread over any number of servers. */
+        /* With sparse tables any number of servers has something: the rows are spread over all. */
         if (plan->table_count == 0 && plan->spec->pservers > plan->layout.slice_count) {
             ps_check_bad(check, "spec.pservers", "is %u; this model has slices for at most %u",
                          plan->spec->pservers, plan->layout.slice_count);

@@ -76,7 +76,8 @@ static void check_replicas(ps_check *check, const ps_plan *plan, Psgd__V1__Recov
     }
 }
 
-/* Checks the bounds between which the number of worker processes may change. */
+/* Checks workers_min and workers_max, the bounds between which the number of worker processes may
+ * change. */
 static void check_elastic(ps_check *check, const ps_plan *plan)
 {
     const Psgd__V1__JobSpec *spec = plan->spec;

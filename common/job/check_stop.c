@@ -45,8 +45,8 @@ void ps_check_bounds(ps_check *check, ps_plan *plan)
     }
 }
 
-/* Appends to `text` the names that stop_at.metric may have, and writes them to `names`. Returns
- * their number. */
+/* Appends to `text` the names that stop_at.metric and checkpoint.best_by may have, and writes them
+ * to `names`: "loss" and the job's metrics. Returns their number. */
 static size_t list_names(const ps_plan *plan, ps_strbuf *text, const char **names)
 {
     size_t count = 0;

@@ -39,8 +39,8 @@ static holds holds_of_slice(const ps_layer_spec *layer, const ps_data_facts *fac
     return end <= numbers ? NUMBERS : first >= numbers ? IDS : BOTH;
 }
 
-/* Returns what all inputs of layer i hold together. outputs[0] is the model's input, then layers
- * from 1. */
+/* Returns what all inputs of layer i hold together. outputs[k] is what the output of layer k holds.
+ * Numbers of inputs: 0 is the model's input, k + 1 the output of layer k. */
 static holds holds_of_inputs(const ps_plan *plan, size_t i, const holds *outputs,
                              const ps_data_facts *facts)
 {
@@ -61,7 +61,8 @@ static holds holds_of_inputs(const ps_plan *plan, size_t i, const holds *outputs
     return has_ids && has_numbers ? BOTH : has_ids ? IDS : NUMBERS;
 }
 
-/* Checks that only embeddings read ids, because batch_rows.h replaces ids by places. */
+/* Checks that embeddings read ids alone, and that other layers read none, because batch_rows.h
+ * replaces ids by places. A slice of the model's input may read both. */
 static bool reads_ids_well(ps_check *check, const ps_plan *plan, const ps_data_facts *facts)
 {
     holds *outputs = ps_xcalloc(plan->layer_count, sizeof *outputs);
@@ -123,8 +124,8 @@ bool ps_check_table(ps_check *check, ps_plan *plan, const ps_data_facts *facts)
     return has_any;
 }
 
-/* Returns the bound of uniform initial values with the standard deviation of the layer's initial
- * values. */
+/* Returns the bound of uniform initial values of a table's rows that gives them the standard
+ * deviation of the layer's initial values. */
 static float bound_of(const ps_init *init)
 {
     return init->kind == PS_INIT_NORMAL ? init->scale * sqrtf(3.0f) : fabsf(init->scale);
@@ -234,7 +235,8 @@ static bool holds_several(const ps_assignment *a)
 }
 
 /* Refuses methods that sparse tables do not support. Contributions must be gradients of blocks or
- * changes of a round's rows, and only servers may step the shared rows. */
+ * changes of a round's rows, only servers may step the shared rows, and in local steps a worker may
+ * have one block. */
 static void check_method(ps_check *check, const ps_plan *plan)
 {
     if (plan->mesh != NULL) {

@@ -71,7 +71,8 @@ void ps_check_update(ps_check *check, ps_plan *plan)
                plan->update->name);
 }
 
-/* Checks that an update that corrects delays has a policy with delays, and steps on the servers. */
+/* Checks that an update that corrects delays has a policy that steps on each contribution, and that
+ * the servers step. */
 static void check_delay(ps_check *check, const ps_plan *plan)
 {
     if (plan->policy != NULL && plan->policy->closes != NULL) {
@@ -104,7 +105,7 @@ void ps_check_local(ps_check *check, ps_plan *plan)
     at_most = ps_param_find(plan->update->params, "at_most");
     plan->rounds_vary = at_most >= 0 && plan->update_params.v[at_most] == 1;
     if (plan->rounds_vary) {
-        plan->total_clocks = plan->total_steps; /* the most: a clock has a step or more */
+        plan->total_clocks = plan->total_steps; /* an upper bound: a clock has at least a step */
     }
     if (plan->rounds_vary && plan->policy != NULL && !plan->policy->is_deterministic) {
         ps_check_bad(check, "spec.update.params.at_most",

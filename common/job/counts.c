@@ -5,8 +5,8 @@
 #include <assert.h>
 #include <stddef.h>
 
-/* Returns the member of the message for the counter, and its type. Returns NULL if the counter is
- * not of a kind in `of`. */
+/* Returns the member of the message for the counter, and writes its type to *type. Returns NULL if
+ * none of `of` (PS_OF_...) has the counter. */
 static void *slot_of(const ps_counter *counter, unsigned of, ProtobufCMessage *message,
                      ProtobufCType *type)
 {

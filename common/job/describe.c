@@ -15,7 +15,7 @@ char *ps_plan_describe(const ps_plan *plan)
     spec.model = plan->spec->model;
     spec.data = plan->spec->data;
     spec.seed =
-        /* readers of the model draw rows of tables that were never pulled from the seed */
+        /* with it, readers of the model draw the initial rows of ids that never got a row */
         ps_plan_table_files(plan) > 0 ? plan->spec->seed : 0;
     spec.n_metrics = plan->spec->n_metrics;
     spec.metrics = plan->spec->metrics;

@@ -60,8 +60,8 @@ static void each_clip(ps_plugin_fn *fn, void *arg)
 }
 const ps_kind ps_kind_clip = {.name = "clip", .each = each_clip};
 
-/* Passes a codec to the caller. Appends to its summary the bits a value, the cost and the state
- * that it has with its default numbers. */
+/* Passes a codec to the caller. Appends to its summary what holds with its default numbers: the
+ * bits a value, whether it is biased, summable or only for gradients, and its state. */
 static void pass_codec(const ps_codec *x, void *arg)
 {
     ps_params params = ps_params_default(x->params);
@@ -125,7 +125,7 @@ static void each_data(ps_plugin_fn *fn, void *arg)
 }
 const ps_kind ps_kind_data = {.name = "data", .each = each_data};
 
-/* Passes a mesh of common/mesh. The exchange `pserver` is passed separately. */
+/* Passes a mesh of common/mesh. each_exchange itself passes `pserver`, which is none. */
 static void pass_mesh(const ps_mesh *x, void *arg)
 {
     pass(arg, x->name, x->summary, ps_mesh_params);

@@ -2,7 +2,7 @@
 /* layout.c - cuts a model's variables into slices.
  *
  * Nothing here depends on the host or on where anything is placed: the same variables give the
- * same table on every node.
+ * same slices on every node.
  */
 #include "common/job/layout.h"
 

@@ -15,9 +15,9 @@
 #include <limits.h>
 #include <stdlib.h>
 
-/* Applies the preset to the spec and makes the conf of its data set. Returns false if the conf is
- * wrong, or if its source has no function `look`, which learns limits and numbers from the files.
- */
+/* Applies the preset to the spec and makes *conf, that of its data set. Returns false if the data
+ * set is wrong, or if its source has no function `look`, which learns limits and numbers from the
+ * files. */
 static bool resolve(Psgd__V1__JobSpec *spec, ps_data_conf *conf)
 {
     ps_check check = {.count = 0};
@@ -38,7 +38,7 @@ bool ps_look_is_needed(const Psgd__V1__JobSpec *spec)
     return is_needed;
 }
 
-/* Writes the limits and numbers that the look at the files has found to the spec. */
+/* Writes to the spec the limits and numbers that ps_data_look has put into `conf`. */
 static void keep(Psgd__V1__DataSpec *spec, const ps_data_conf *conf)
 {
     spec->train_limit = conf->train_limit;

@@ -8,7 +8,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The map as protobuf-c stores it: an array of pointers to entries, and its length. */
+/* The map `params` of a message as protobuf-c stores it: an array of pointers to entries, and its
+ * length. */
 typedef struct map {
     const ProtobufCMessageDescriptor *entry; /* fields[0] is the key, fields[1] the value */
     ProtobufCMessage ***entries;
@@ -19,7 +20,7 @@ static map map_of(const ProtobufCMessage *message)
 {
     const ProtobufCFieldDescriptor *field =
         protobuf_c_message_descriptor_get_field_by_name(message->descriptor, "params");
-    char *base = (char *)(uintptr_t)message; /* callers that only read pass a const message */
+    char *base = (char *)(uintptr_t)message; /* callers with a const message only read the map */
 
     assert(field != NULL && field->label == PROTOBUF_C_LABEL_REPEATED);
     return (map){
@@ -39,7 +40,7 @@ static double *value_of(const map *m, ProtobufCMessage *entry)
     return (double *)(void *)((char *)entry + m->entry->fields[1].offset);
 }
 
-/* Returns the last entry of this name, or NULL. */
+/* Returns the last entry with this key, which wins over earlier ones; NULL: there is none. */
 static ProtobufCMessage *find(const map *m, const char *key)
 {
     for (size_t i = *m->count; i > 0; i--) {
@@ -101,7 +102,7 @@ void ps_numbers_underlay(ProtobufCMessage *message, const ProtobufCMessage *unde
 void ps_numbers_store(ProtobufCMessage *message, const ps_param *table, const ps_params *values)
 {
     for (size_t i = 0; table != NULL && table[i].name != NULL; i++) {
-        if (table[i].min < table[i].max) { /* a number with one value is no choice */
+        if (table[i].min < table[i].max) { /* a number that allows one value is left out */
             ps_numbers_set(message, table[i].name, values->v[i]);
         }
     }

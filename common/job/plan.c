@@ -20,7 +20,7 @@
 
 enum {
     PRESETS_MAX = 256, /* most presets with which a misspelt name is compared */
-    NAMES_SHOWN = 40,  /* bytes for the presets that an error lists */
+    NAMES_SHOWN = 40,  /* an error lists presets until their names have so many bytes */
     WORKERS_MAX = 256,
     BLOCK_SIZE_MAX = 65536,
     TITLE_MAX_BYTES = 64,
@@ -117,7 +117,7 @@ void ps_check_init(ps_check *check, const char *field, const char *from, bool ma
     char id[PS_CHECKPOINT_JOB_MAX];
     uint64_t step;
 
-    /* Only the job's own field may be empty; only it may name a checkpoint, and tables may not. */
+    /* Only init_from may be empty or name a checkpoint (may_be_empty); init_tables may not. */
     if (may_be_empty && ps_init_from_checkpoint(from, id, &step)) {
         if (!is_job_id(id)) {
             ps_check_bad(check, field, "is \"%s\"; \"checkpoint:ID@STEP\" is allowed",
@@ -202,7 +202,8 @@ static void check_choices(ps_check *check, ps_plan *plan)
     }
 }
 
-/* Checks numbers that depend on the count of workers and of contributors. */
+/* Checks numbers of the straggler and the policy, whose bounds depend on the number of workers and
+ * of contributors. */
 static void check_counts(ps_check *check, const ps_plan *plan)
 {
     ps_status st = ps_ok();
@@ -277,7 +278,8 @@ static void check_nodes(ps_check *check, const Psgd__V1__JobSpec *spec)
     }
 }
 
-/* Reports choices that are valid alone and cannot work together. */
+/* Reports choices that are valid alone and cannot work together. Sets the plan's batches_per_epoch,
+ * and its steps by ps_check_bounds. */
 static void check_together(ps_check *check, ps_plan *plan)
 {
     const Psgd__V1__JobSpec *spec = plan->spec;
@@ -524,8 +526,9 @@ ps_status ps_plan_model(const ps_plan *plan, size_t batch, ps_model **out)
     return ps_model_create(plan->layers, plan->layer_count, in, plan->loss, batch, out);
 }
 
-/* Bytes of a package beside the weights, rounded up: the spec, a placement for each node, names and
- * shapes of variables, and the frames of messages. */
+/* Bytes in the packages for a node, beside spec and weights, rounded up: of a message's frame, the
+ * placement of a server or rank, a virtual shard's server, a variable's name and shape, and a
+ * slice's number. */
 enum {
     FRAME_BYTES = 64,
     PLACEMENT_BYTES = 256,

@@ -35,8 +35,8 @@ static void add_real(XXH3_state_t *hash, double x)
     add_bytes(hash, bytes, sizeof bytes);
 }
 
-/* Adds a plugin with its numbers. Name and count make the bytes unambiguous. A NULL name is no
- * plugin. */
+/* Adds a plugin with its numbers. The length of the name and the count of numbers make the bytes
+ * unambiguous. `name` NULL: there is no plugin. */
 static void add_choice(XXH3_state_t *hash, const char *name, const ps_param *table,
                        const ps_params *params)
 {

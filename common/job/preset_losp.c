@@ -9,9 +9,9 @@
 
 #define EIGHT_FED PS_WITH("intn", "\"bits\":8,\"error_feedback\":1")
 
-/* With osp a worker goes on from weights that lack the last round, so a run with a high rate
- * oscillates for long (common/update/osp.c). Its authors divide the rate by ten from time to time.
- * In so short a job the rate falls in a straight line, which damps the oscillation. */
+/* With osp a worker goes on from weights that lack the last round, so a job with a high learning
+ * rate oscillates for long (common/update/osp.c). OSP's authors divide the rate by ten from time to
+ * time. In this short job it falls in a straight line, which damps the oscillation. */
 #define CAREFUL                                                                                    \
     ",\"optimizer\":{\"local\":" PS_WITH("rmsprop", "\"lr\":0.005") PS_FALLING("100") "}"
 

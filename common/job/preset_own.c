@@ -4,7 +4,7 @@
 
 /* Lin et al. 2018: sends 25 % of the values at first and 1 % after 234 steps (an epoch of 4
  * workers). Gradients are clipped before momentum accumulates them on the workers. The paper sends
- * 0.1 %. A value would then wait a thousand steps, and such a job has fewer. */
+ * 0.1 %: a value would wait a thousand steps, more than the preset's job has. */
 #define COMPRESSED                                                                                 \
     PS_WITH("dgc", "\"fraction\":0.01,\"warmup\":234,\"first\":0.25,\"momentum\":0.5")
 #define CLIPPED                                                                                    \

@@ -21,8 +21,8 @@
 #define THREE_FED PS_WITH("ternary", "\"clip\":1,\"error_feedback\":1")
 #define TQN_FED PS_WITH("tqn", "\"error_feedback\":1")
 #define FED(name, bits) PS_WITH(name, "\"bits\":" bits ",\"error_feedback\":1")
-/* The rate falls to zero. At a constant rate some runs end far from the optimum, because of their
- * last steps. */
+/* The learning rate falls to zero. At a constant rate the last steps leave some jobs far from the
+ * optimum. */
 #define DC_ASGD                                                                                    \
     PS_UPDATE(PS_WITH("dc_asgd", "\"lambda\":2"))                                                  \
     ",\"optimizer\":{\"rule\":" PS_WITH("sgd", "\"lr\":0.3") ",\"schedule\":" PS_WITH(             \
@@ -32,8 +32,8 @@
     ",\"optimizer\":{\"rule\":" PS_WITH("sgd", "\"lr\":0.3") PS_FALLING("0") "}" PS_ASP PS_BOTH(   \
         PS_WITH("cot", "\"bits\":6"), FED("cot", "6"))
 
-/* Momentum makes a run with a delay of one step unstable, so not Adam; Seide et al. used
- * AdaGrad. */
+/* AdaGrad, as Seide et al. used, and not Adam: momentum makes training with a delay of one step
+ * unstable. */
 #define DELAYED ",\"optimizer\":{\"rule\":" PS_WITH("adagrad", "\"lr\":0.03") PS_WARM_UP("150") "}"
 
 static const ps_preset presets[] = {

@@ -113,8 +113,9 @@ bool ps_assign_has_redundancy(const char *name)
     return assign != NULL && ps_param_find(assign->params, "redundancy") >= 0;
 }
 
-/* Adds the numbers of `under` that `choice` does not give. If `choice` names another plugin, only
- * the redundancy of an assignment is added. */
+/* Takes the name of `under` if `choice` has none, and adds the numbers of `under` that `choice`
+ * does not give. If `choice` names another plugin, adds nothing, unless both are assignments with
+ * the number `redundancy`. */
 static void underlay_choice(Psgd__V1__Choice *choice, const Psgd__V1__Choice *under)
 {
     if (choice->name[0] == '\0') {
@@ -129,7 +130,7 @@ static void underlay_choice(Psgd__V1__Choice *choice, const Psgd__V1__Choice *un
 static void underlay_message(ProtobufCMessage **over, ProtobufCMessage **under);
 
 /* Moves from `under` what `model` leaves out. Moves only the loss if `model` is given as layers,
- * and nothing if it is given as variables or as another preset. */
+ * and nothing if it is given as variables (foreign) or as another preset. */
 static void underlay_model(Psgd__V1__ModelSpec *model, Psgd__V1__ModelSpec *under)
 {
     if (model->n_foreign > 0) {
@@ -212,8 +213,8 @@ static void swap_bytes(void *a, void *b, size_t n)
 
 static void underlay(ProtobufCMessage *over, ProtobufCMessage *under);
 
-/* Returns whether the two name different data sets. Numbers, files and limits of one then do not
- * fit the other. */
+/* Returns whether both are data sets (DataSpec), and `over` names another one than `under`.
+ * Numbers, files and limits of `under` then do not fit `over`. */
 static bool is_another_set(const ProtobufCMessage *over, const ProtobufCMessage *under)
 {
     const Psgd__V1__DataSpec *data = (const Psgd__V1__DataSpec *)over;
@@ -284,7 +285,7 @@ void ps_spec_apply_preset(Psgd__V1__JobSpec *spec)
     if (preset != NULL) {
         under = ps_spec_of_preset(preset->json);
         if (spec->max_steps > 0 || spec->max_seconds > 0) {
-            /* the job has a bound: the preset's epochs must not end it earlier */
+            /* the job has a bound of steps or time: the preset's epochs must not end it earlier */
             under->epochs = 0;
         }
         ps_spec_underlay(spec, under);

@@ -27,7 +27,8 @@ bool ps_stop_is_common(const ps_plan *plan)
 }
 
 /* Writes whether the metric of stop_at has reached its goal. Workers that evaluate once more at the
- * end may get a worse value than the one that ended the job; the text then says both. */
+ * end may get a worse value than the one that ended the job. The text then says that the goal had
+ * been reached, and the value at the end. */
 static void describe_goal(const ps_plan *plan, const ps_stop_end *end, char *text)
 {
     const Psgd__V1__StopSpec *goal = plan->spec->stop_at;

@@ -12,7 +12,7 @@ enum { PORT = 80, TLS_PORT = 443 };
 static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._~-/";
 
 /* Returns whether `path`, which is empty or begins with a slash, can be put in front of the path of
- * an HTTP call: letters as in `letters`, no ".." and no "//". */
+ * an HTTP call: it has only characters of `letters`, no ".." and no "//". */
 static bool is_plain_path(const char *path)
 {
     return path[strspn(path, letters)] == '\0' && strstr(path, "..") == NULL &&

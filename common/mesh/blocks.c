@@ -313,7 +313,7 @@ void blocks_missing(const ps_mesh_machine *m, bool *peers)
             if (block < s->turn[cell] || *slot_of(m, block, cell) != NULL) {
                 continue;
             }
-            for (uint32_t i = 0; i < a->redundancy; i++) { /* any holder can send it */
+            for (uint32_t i = 0; i < a->redundancy; i++) { /* in a rescue each holder sends it */
                 peers[mesh_holders(m, block)[i]] = true;
             }
         }

@@ -33,14 +33,15 @@ typedef enum had { HAD_NOT, HAD_OF_ANOTHER, HAD } had;
 
 typedef struct ccdc_state {
     uint32_t r;
-    size_t length;   /* L */
+    size_t length;   /* L, the values of a segment */
     uint32_t pieces; /* packets of a segment */
-    groups in;       /* of this worker */
+    groups in;       /* the groups with this worker */
     uint8_t *have;   /* (groups, r + 1, pieces), by group and sender: a value of `had` */
-    size_t left;     /* of those, HAD_NOT */
-    size_t unspoken; /* of those, HAD_OF_ANOTHER: sent in a rescue by another than the sender */
-    int32_t *own;    /* (held, n): fixed point */
-    int64_t *sum;    /* (n) */
+    size_t left;     /* pieces of other senders that are HAD_NOT */
+    size_t unspoken; /* those that are HAD_OF_ANOTHER: only another member has sent them, in a
+                      * rescue */
+    int32_t *own;    /* (held, n): values of the held blocks, in fixed point */
+    int64_t *sum;    /* (n): all values so far, in fixed point */
 } ccdc_state;
 
 static ccdc_state *state_of(const ps_mesh_machine *m)
@@ -243,8 +244,9 @@ static uint8_t *have_of(const ccdc_state *s, uint32_t g, uint32_t speaker, uint3
     return &s->have[((size_t)g * (s->r + 1) + speaker) * s->pieces + piece];
 }
 
-/* Sends, in place of the silent sender `speaker`, each other member of group g one piece of the
- * segment that this member lacks. Uncoded, because nobody knows what the others have received. */
+/* Sends, in place of the silent sender `speaker`, to each further member of group g but this worker
+ * one piece of the segment that the speaker owes that member. Sends it uncoded, because nobody
+ * knows what the others have received. */
 static void rescue_from(ps_mesh_machine *m, uint32_t g, uint32_t speaker, uint32_t piece)
 {
     const ccdc_state *s = state_of(m);

@@ -22,7 +22,9 @@ static const ps_mesh *const meshes[] = {
 enum {
     MESHES = sizeof meshes / sizeof meshes[0],
     EARLY_MAX = 1 << 20,
-    ANSWERS_MAX = 4 /* repetitions for one worker in a step, which asks at most twice */
+    /* Requests of one worker that are answered in a step. Each worker asks once in a step, so two
+     * are usual: one for this step, one for the step before. */
+    ANSWERS_MAX = 4
 };
 
 const ps_param ps_mesh_params[] = {
@@ -67,7 +69,7 @@ int mesh_place(const ps_mesh_machine *m, uint32_t block, uint32_t holder)
     return -1;
 }
 
-/* Holders take turns, so that all send about as many blocks. */
+/* Chooses the holders in turn, from block to block, so that all send about as many blocks. */
 uint32_t mesh_sender(const ps_mesh_machine *m, uint32_t block)
 {
     return mesh_holders(m, block)[block % m->conf.assignment->redundancy];
@@ -308,8 +310,8 @@ static void say_waits(ps_mesh_machine *m)
     }
 }
 
-/* Notes whether the sender of the packet waits for others itself. Returns true if the packet's only
- * purpose was to say so. */
+/* Notes whether the sender of the packet waits for others itself: it does from a packet that says
+ * so until any packet of a later step. Returns true if the packet's only purpose was to say so. */
 static bool note_waits(ps_mesh_machine *m, const ps_packet *packet)
 {
     uint64_t *waits_in = &m->waits_in[packet->from];

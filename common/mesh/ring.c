@@ -21,7 +21,7 @@
 typedef enum way { REDUCE, GATHER, WAYS } way;
 
 typedef struct ring_state {
-    uint8_t *have;      /* (WAYS, cells): has arrived */
+    uint8_t *have;      /* (WAYS, cells): the cell's packet of this way has arrived */
     uint8_t *is_mine;   /* (cells): this worker's values are in the sum */
     ps_packet **parked; /* (cells): a partial sum that arrived before this worker's were final */
 } ring_state;
@@ -183,8 +183,9 @@ static ps_status take_gather(ps_mesh_machine *m, const ps_packet *packet)
     return ps_ok();
 }
 
-/* Returns whether a packet is possible: from the worker before, not a partial sum that began here,
- * and no complete sum before this worker's values went into it. */
+/* Returns whether a packet is possible: it comes from the worker before, and holds a partial sum
+ * that does not begin here, or a complete sum that does not end here and whose partial sum this
+ * worker has passed on. */
 static bool may_send(const ps_mesh_machine *m, const ps_packet *packet)
 {
     const ring_state *s = state_of(m);
@@ -224,7 +225,8 @@ static ps_status take(ps_mesh_machine *m, ps_packet *packet)
     return st;
 }
 
-/* Only the worker before sends to this one; it is late itself, or waits for another. */
+/* Names the worker before: only that one sends to this one. It is late itself, or waits for
+ * another. */
 static void missing(const ps_mesh_machine *m, bool *peers)
 {
     peers[(m->conf.self + m->nodes - 1) % m->nodes] = true;

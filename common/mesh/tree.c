@@ -21,10 +21,10 @@ enum { UP, DOWN, CHILDREN = 2 };
 
 typedef struct tree_cell {
     bool is_mine;                /* this worker's values are in the sum */
-    uint8_t added;               /* children whose sums are in it too */
+    uint8_t added;               /* number of children whose sums are in it too */
     bool is_said;                /* the sum was sent to the parent */
     bool is_whole;               /* the complete sum has arrived */
-    ps_packet *parked[CHILDREN]; /* children's sums that wait for their turn */
+    ps_packet *parked[CHILDREN]; /* children's sums that have arrived but are not added yet */
 } tree_cell;
 
 typedef struct tree_state {

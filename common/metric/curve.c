@@ -55,8 +55,9 @@ static double auc_value(const ps_tally *tally)
     return (double)twice / 2.0 / ((double)totals[0] * (double)totals[1]);
 }
 
-/* Returns the error rate at which false positives (of the negatives) equal false negatives (of
- * the positives), interpolated linearly between the thresholds around. */
+/* Returns the error rate at the threshold where the share of false positives among the negatives
+ * equals that of false negatives among the positives. Interpolates linearly between the two
+ * thresholds around it. */
 static double eer_value(const ps_tally *tally)
 {
     const ps_ranking *r = &tally->ranking;
@@ -79,7 +80,7 @@ static double eer_value(const ps_tally *tally)
             return last_accepted + before / (before + after) * (accepted - last_accepted);
         }
     }
-    return NAN; /* not reached: nothing is accepted at the last threshold */
+    return NAN; /* not reached: at the last threshold `accepted` is 0 */
 }
 
 const ps_metric ps_metric_auc = {

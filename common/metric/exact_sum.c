@@ -11,7 +11,7 @@ __extension__ typedef unsigned __int128 wide;
 enum { LIMB_BITS = 32, LOWEST_BIT = -1152, TERMS_MAX = 1 << 29 };
 enum { ODD_NAN = 1, ODD_UP = 2, ODD_DOWN = 4, ODD_ALL = 7 };
 
-/* Brings all limbs except the last into [0, 2^32). */
+/* Brings all limbs except the last into [0, 2^32), without changing the sum. */
 static void carry(ps_exact_sum *sum)
 {
     for (int i = 0; i + 1 < PS_SUM_LIMBS; i++) {
@@ -38,7 +38,7 @@ void ps_exact_sum_add(ps_exact_sum *sum, double x)
     if (digits == 0) {
         return;
     }
-    at = exponent - 53 - LOWEST_BIT; /* bit of the accumulator, 26 to 2123 */
+    at = exponent - 53 - LOWEST_BIT; /* bit of the limbs where the digits begin, 26 to 2123 */
     shifted = (wide)digits << (at % LIMB_BITS);
     for (int i = at / LIMB_BITS; shifted != 0; i++, shifted >>= LIMB_BITS) {
         int64_t part = (int64_t)(shifted & UINT32_MAX);
@@ -74,14 +74,14 @@ static double magnitude(const ps_exact_sum *sum)
         top--;
     }
     for (int i = top; i >= 0; i--) {
-        if (i + 3 > top) { /* three limbs have at least 65 bits */
+        if (i + 3 > top) { /* the three highest; if the first is not 0, they have over 64 bits */
             digits = (digits << LIMB_BITS) + (uint64_t)sum->limb[i];
         } else {
             rest |= (uint64_t)sum->limb[i];
         }
     }
-    /* The remaining limbs can only break a tie, and any bit below the 54th of the digits does
-     * that. */
+    /* The lower limbs matter only if the digits lie halfway between two doubles. A low bit of the
+     * digits then breaks the tie in their place. */
     digits |= rest != 0;
     return ldexp((double)digits, (top - 2) * LIMB_BITS + LOWEST_BIT);
 }
@@ -122,8 +122,8 @@ ps_status ps_exact_sum_read(ps_exact_sum *sum, const uint8_t *bytes)
     ps_exact_sum s = {.odd = ps_get_u32(bytes)};
     uint32_t last = ps_get_u32(bytes + 8 + 4 * (PS_SUM_LIMBS - 1));
 
-    /* Doubles reach limb 68 and 2^62 of them two limbs more, so the last limb holds only the
-     * sign. */
+    /* A double ends in limb 67, counted from 0, and a sum of 2^62 of them in limb 69. So the last
+     * limb, 71, holds only the sign. */
     if (s.odd > ODD_ALL || ps_get_u32(bytes + 4) != 0 || (last != 0 && last != UINT32_MAX)) {
         return ps_fail(PS_DATA_LOSS,
                        "an exact sum begins with %u, %u and ends with %u; it begins with at most "

@@ -13,7 +13,7 @@ static double greatest(const float *row, size_t width, size_t without)
     for (size_t j = 0; j < width; j++) {
         double y = (double)row[j];
 
-        if (j != without && !(y <= max)) { /* a NaN stays the greatest */
+        if (j != without && !(y <= max)) { /* once there was a NaN, it stays the greatest */
             max = isnan(max) ? max : y;
         }
     }

@@ -17,7 +17,8 @@ typedef struct ps_ranked {
 
 enum { FRESH_MIN = 4096, HEAD_BYTES = 24, RANK_BYTES = 20 };
 
-/* No test set has more samples. Below this limit no sum or product of counts overflows. */
+/* Most samples that a saved ranking may count. Up to this limit no sum of counts overflows 64 bits,
+ * and no product of two sums 128 bits. No test set has more samples. */
 static const uint64_t count_max = UINT64_C(1) << 48;
 
 void ps_ranking_fini(ps_ranking *ranking)
@@ -34,7 +35,8 @@ void ps_ranking_add(ps_ranking *ranking, float score, bool is_positive)
         return;
     }
     if (ranking->fresh_n == ranking->fresh_cap) {
-        /* A sort copies all ranks, so it waits until there are as many fresh samples as ranks. */
+        /* A sort copies all ranks, so there is none while fresh samples are fewer than ranks: the
+         * room for them grows. */
         if (ranking->fresh_n >= FRESH_MIN && ranking->fresh_n >= ranking->n) {
             ps_ranking_sort(ranking);
         } else {
@@ -154,7 +156,8 @@ void ps_ranking_write(const ps_ranking *ranking, uint8_t *bytes)
     }
 }
 
-/* Reads one rank, whose score must be above that of `before`. */
+/* Reads one rank and adds its samples to *total. Fails with DATA_LOSS if its score is not above
+ * that of `before` (NULL: it is the first rank), or if it has no samples or *total is too large. */
 static ps_status read_rank(const uint8_t *at, const ps_rank *before, uint64_t *total, ps_rank *out)
 {
     uint32_t bits = ps_get_u32(at);

@@ -5,8 +5,9 @@
  * The statistics of a channel are taken over all its values in all samples. In a flat input every
  * value is a channel. In training, mean and variance are those of the batch. Outside of training
  * they are the running ones, which are state (layer.h): in place of a gradient, backward adds
- * momentum * (running - batch). As in PyTorch, the batch's variance counts there times M / (M -
- * 1), M being the number of values of a channel.
+ * momentum * (running - batch). As in PyTorch, `batch` is for the running variance the batch's
+ * variance times M / (M - 1), M being the number of values of a channel in the batch; if M is 1,
+ * times 1.
  *
  * On images this layer is bound by memory: forward reads x twice, backward reads x and dy twice
  * each. So a relu that follows, with or without an addition before it, is computed in the same
@@ -199,7 +200,8 @@ typedef struct way_out {
     finish_fn *finish;
 } way_out;
 
-/* Computes channels [first, first + some), at most CHANNELS. */
+/* Computes y of channels [first, first + some), at most CHANNELS. In training also writes their
+ * means and variances to the tape. */
 static void forward_some(const way_out *of, size_t first, size_t some)
 {
     const ps_pass *pass = of->pass;
@@ -305,7 +307,7 @@ typedef struct step {
 
 /* Returns the gradient before the relu of n values from `at` on: in dy, in `kept` (PIECE), or in
  * dadded. There are two passes over dy. The first one, `is_first`, writes dadded if it is wanted;
- * the second one reads it there. */
+ * the second one reads dadded. */
 static const float *slopes_at(const step *of, line along, size_t at, size_t n, bool is_first,
                               float *kept)
 {
@@ -381,7 +383,8 @@ static void write_slopes(const step *of, size_t first, size_t some, const line *
     }
 }
 
-/* Computes channels [first, first + some), at most CHANNELS. */
+/* Adds the gradients of channels [first, first + some), at most CHANNELS, to dw, and computes dx of
+ * these channels unless that is NULL. */
 static void backward_some(const step *of, size_t first, size_t some)
 {
     const float *tape = of->tape, *const *w = of->w;

@@ -77,7 +77,8 @@ static const char *core_of(ps_cpu level)
     return cores[i].name;
 }
 
-/* Makes OpenBLAS choose again, by OPENBLAS_CORETYPE. By itself it goes by the processor's model:
+/* Makes OpenBLAS choose its kernels again, by OPENBLAS_CORETYPE, unless they are of ps_cpu_level()
+ * already or the variable is set. By itself it goes by the processor's model:
  * 0.3.21 takes newer ones (Emerald Rapids) for a Prescott of 2004, and AMD's with AVX-512 (Zen 4
  * and 5) for a Haswell, whose kernels use half of each vector. */
 static void choose_core(void)
@@ -134,8 +135,8 @@ static const ps_gemm *own(void)
 }
 
 /* Returns whether a product has so few rows, or a^T b so few terms, that packing the large operand
- * would cost as much as multiplying. `kept` is the number of values that are read again and again
- * and must stay in the cache. */
+ * would cost as much as multiplying. `few` is the number of these rows or terms; `kept` is the
+ * number of values that are read again and again. Returns false if these do not fit the cache. */
 static bool is_thin(const ps_gemm *g, size_t few, size_t kept)
 {
     return few <= g->thin && kept <= PS_GEMM_CACHE;
@@ -215,7 +216,8 @@ static void multiply_stripe(void *arg, uint32_t part, uint32_t thread)
     multiply(&p);
 }
 
-/* Computes a product on as many threads of the team as make it faster. */
+/* Computes a product on as many threads of the team as make it faster; on one thread if a stripe
+ * would have other bits than the whole. */
 static void share(ps_team *team, const product *p)
 {
     striped s = {.whole = *p,

@@ -7,9 +7,9 @@
  * (C K K, P S), so y = W col is (F, P S).
  *
  * Samples with few places are computed in groups, so large that a product has at least PLACES
- * columns and a copy has at least RUN values. Samples of a group are transposed first, so that
- * samples are innermost; y is transposed back. Backward makes col again, which costs less than
- * keeping it for the whole batch.
+ * columns and a copy has at least RUN values, unless the batch has fewer samples. Samples of a
+ * group are transposed first, so that samples are innermost; y is transposed back. Backward makes
+ * col again, which costs less than keeping it for the whole batch.
  *
  * Three kinds of convolutions are computed in another way; the first that fits is taken: images
  * of which much is padding (conv_small.h), windows of 3 x 3 at stride 1 with many channels
@@ -67,7 +67,7 @@ static const ps_param conv2d_params[] = {
 typedef struct shape {
     ps_window window;
     size_t filters, places, depth; /* F, P, C K K */
-    size_t in, out;                /* values of a sample */
+    size_t in, out;                /* values of a sample of x and of y */
     size_t group;                  /* samples in one product, S */
 } shape;
 
@@ -198,15 +198,15 @@ PS_CLONES(add_value, (value, y, n), float value, float *y, size_t n)
 }
 
 /* A pass over n samples by products with col. The team shares the groups: as many at once as there
- * are threads, each with a scratch memory of its own. Products that add to the same gradient are
- * computed group by group instead, and the team shares each product. */
+ * are threads, each with a scratch memory of its own. The products that add to the gradient by the
+ * weights are computed one group after the other, and the team shares each product. */
 typedef struct job {
     shape at;
     ps_team *team;
     const float *w, *bias, *x, *dy;
     float *y, *dw, *dbias, *dx, *tape;
-    size_t n, first; /* the first sample of the groups at hand */
-    uint32_t count;  /* how many groups these are */
+    size_t n, first; /* first: first sample of the groups that are computed now */
+    uint32_t count;  /* how many groups are computed now */
 } job;
 
 /* A group of samples, with its scratch memory. */
@@ -227,7 +227,7 @@ static group group_at(const job *j, uint32_t number)
                    .columns = at->places * count};
 }
 
-/* Goes on to the next groups. Returns false if there are none. */
+/* Goes on to the next groups, at most one for each thread. Returns false if there are none. */
 static bool next_groups(job *j)
 {
     size_t left, threads = ps_team_threads(j->team);
@@ -256,7 +256,7 @@ static void forward_group(void *arg, uint32_t item, uint32_t thread)
 
     (void)thread;
     gather(at, &g.of, j->x + g.first * at->in, g.count);
-    /* A single group has the team for its product. */
+    /* The team shares the groups, or the product of a single one. */
     ps_gemm_nn(j->count > 1 ? NULL : j->team, at->filters, g.columns, at->depth, j->w, g.of.col,
                0.0f, rows);
     for (size_t f = 0; j->bias != NULL && f < at->filters; f++) {
@@ -267,7 +267,7 @@ static void forward_group(void *arg, uint32_t item, uint32_t thread)
     }
 }
 
-/* Returns the gradients (F, columns) of a group. */
+/* Returns dy of a group as a matrix (F, columns); gather_group has transposed it if needed. */
 static const float *slopes_of(const job *j, const group *g)
 {
     return j->at.group > 1 ? g->of.rows : j->dy + g->first * j->at.out;
@@ -285,7 +285,7 @@ static void gather_group(void *arg, uint32_t item, uint32_t thread)
     gather(&j->at, &g.of, j->x + g.first * j->at.in, g.count);
 }
 
-/* Adds to dw and dbias the gradients of the groups at hand, in their order. */
+/* Adds to dw and dbias the gradients of the groups that are computed now, in their order. */
 static void add_groups(job *j)
 {
     const shape *at = &j->at;

@@ -20,11 +20,11 @@
 #include <string.h>
 
 enum {
-    IMAGE_MAX = 64,        /* most values of a channel */
-    SAMPLES_MIN = 16,      /* least samples: the lanes of an AVX-512 register */
+    IMAGE_MAX = 64,        /* most values of a channel, of x or of y */
+    SAMPLES_MIN = 16,      /* least samples of a batch: the lanes of an AVX-512 register */
     SAMPLES_MAX = 64,      /* most samples of a group */
     WEIGHTS_MAX = 1 << 22, /* most weights */
-    BLOCK_VALUES = 2048,   /* values that are read for each tile of a product: 8 KiB */
+    BLOCK_VALUES = 2048,   /* about so many values are read for each tile of a product: 8 KiB */
     ROWS = 24,   /* rows of the result in a block: a multiple of the rows of the kernels' tiles */
     FILTERS = 32 /* filters whose gradients are in one block */
 };
@@ -63,17 +63,17 @@ bool ps_conv_small_fits(const ps_window *window, size_t filters, size_t batch, p
 
 /* A weight of the window at one of its places, and the value of the image that it meets. */
 typedef struct pair {
-    uint32_t place, value, tap; /* p, q, i K + j */
+    uint32_t place, value, tap; /* p; q; i K + j for weight (i, j) */
 } pair;
 
 /* The parts of the scratch memory. */
 typedef struct parts {
     float *x, *y, *dx;  /* (C, Q, S), (F, P, S), (C, Q, S) */
-    float *slopes;      /* (F / FILTERS, P, S, FILTERS): dy */
-    float *block;       /* (ROWS, K K, FILTERS) */
+    float *slopes;      /* (F / FILTERS rounded up, P, S, FILTERS): dy */
+    float *block;       /* (ROWS, K K, FILTERS): gradients that are added to dw */
     pair *pairs;        /* all pairs of the convolution */
     ps_gemm_term *term; /* the terms of all sums, one sum after the other */
-    uint32_t *from;     /* where the terms of each sum begin, and where those of the last one end */
+    uint32_t *from;     /* index in `term` where each sum begins, and where the last one ends */
 } parts;
 
 static size_t taps_of(const ps_conv_small *at)
@@ -265,7 +265,7 @@ static void return_dx(void *arg, size_t from, size_t to)
     ps_turn(j->of.dx + from * j->s, j->s, to - from, j->s, j->dx + from, in_of(j->at));
 }
 
-/* Computes of.y = w x + bias for the filters of an item, ROWS each. */
+/* Computes of.y = w x + bias for at most ROWS filters, from item * ROWS on. */
 static void multiply(void *arg, uint32_t item, uint32_t thread)
 {
     const job *j = arg;
@@ -321,7 +321,7 @@ void ps_conv_small_forward(const ps_conv_small *at, ps_team *team, const float *
     }
 }
 
-/* Computes of.dx = w^T dy for the channels of an item, ROWS each, with dy in of.y. */
+/* Computes of.dx = w^T dy for at most ROWS channels, from item * ROWS on. dy is in of.y. */
 static void multiply_back(void *arg, uint32_t item, uint32_t thread)
 {
     const job *j = arg;
@@ -346,8 +346,8 @@ static void multiply_back(void *arg, uint32_t item, uint32_t thread)
     }
 }
 
-/* Adds to dw and dbias the gradients by the weights and the bias of the filters of an item, FILTERS
- * each. Their gradients are transposed first, filters innermost. */
+/* Adds to dw and dbias the gradients by weights and bias of at most FILTERS filters, from item *
+ * FILTERS on. Transposes dy of these filters first, filters innermost. */
 static void add_up(void *arg, uint32_t item, uint32_t thread)
 {
     const job *j = arg;

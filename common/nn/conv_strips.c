@@ -17,7 +17,8 @@
 
 enum {
     COLUMNS_MIN = 8, /* least columns of the output; with fewer, too many products are with zeros */
-    /* least values of a channel in a group, so that long sums outweigh the cost of ending them */
+    /* least values of a channel's strip in a group, unless the batch has fewer: long sums outweigh
+     * the cost of ending them */
     GROUP_VALUES = 1024,
     WEIGHTS_MAX = 1 << 18, /* most weights: 1 MiB, beside which strips still fit a core's cache */
     ALIGN = 16,            /* values, 64 bytes: where strips begin */
@@ -58,7 +59,7 @@ bool ps_conv_strips_fits(const ps_window *window, size_t filters, size_t batch, 
 typedef struct parts {
     float *x;       /* (C, s, s, G, L) */
     float *dy;      /* (F, G, L), and zeros that a window reads behind the last strip */
-    float *product; /* (F, places), or (C, L) */
+    float *product; /* forward: (F, places); backward: (C, at most L) */
     /* (s, s, C, F, weights that meet the strip): the weights for the gradient by x */
     float *turned;
     /* Offsets of the rows of a product's second matrix: of x's strips (C, K, K), and of dy's (F,
@@ -104,14 +105,14 @@ static parts parts_of(const ps_conv_strips *at, float *scratch)
     return of;
 }
 
-/* A pass over n samples that a team shares. The offsets and the turned weights in `scratch` are
- * read by all threads; strips and products are those of a scratch memory of the team. */
+/* A pass over n samples that a team shares. All threads read parts.rows and parts.turned of
+ * `scratch`; the other parts are those of one scratch memory of the team. */
 typedef struct job {
     const ps_conv_strips *at;
     ps_team *team;
     const float *w, *bias, *x, *dy;
     float *y, *dw, *dx, *scratch;
-    parts common; /* of `scratch` */
+    parts common; /* the parts of `scratch` */
     size_t n;
     size_t first;   /* in backward: the first sample of the groups whose strips are stored */
     uint32_t count; /* the number of these groups */
@@ -132,7 +133,8 @@ static size_t depth_of(const ps_conv_strips *at)
     return at->window.channels * at->window.kernel * at->window.kernel;
 }
 
-/* Returns the parts of a scratch memory of the team, with the common offsets and weights. */
+/* Returns the parts of scratch memory `number` of the team, but with `rows` and `turned` of the
+ * common one. */
 static parts parts_at(const job *of, uint32_t number)
 {
     parts own = parts_of(of->at, ps_team_scratch(of->team, number, of->scratch));
@@ -160,7 +162,7 @@ static void locate(const ps_conv_strips *at, uint32_t *row)
     }
 }
 
-/* Copies every second value of `from`, n values. */
+/* Copies every second value of `from` to `to` (n). */
 PS_CLONES(take_second, (from, to, n), const float *restrict from, float *restrict to, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -173,7 +175,7 @@ static void take_each(const float *from, size_t stride, float *to, size_t n)
     if (stride == 1) {
         ps_copy_row(from, to, n);
     } else if (stride == 2 && n > 0) {
-        /* reads no pair beyond the last value, which may end the memory */
+        /* no pair is read for the last value, which may be the last of the memory */
         take_second(from, to, n - 1);
         to[n - 1] = from[2 * (n - 1)];
     } else {
@@ -389,8 +391,8 @@ static void locate_slopes(const ps_conv_strips *at, size_t a, size_t b, size_t r
     }
 }
 
-/* Copies the values of a product (C, size) of one strip to their places in the images. Rows of the
- * product are `pitch` values apart. */
+/* Copies the values of a product (C, size) for one strip to their places in `images`, dx of one
+ * sample. Rows of the product are `pitch` values apart. */
 static void spread(const ps_conv_strips *at, const float *product, size_t size, size_t pitch,
                    const span *down, const span *across, float *images)
 {
@@ -430,8 +432,9 @@ static size_t reach_of(const ps_gemm_grid *grid)
     return (grid->rows - 1) * grid->pitch + grid->columns;
 }
 
-/* Computes of->product for sample s: the weights of a strip times dy's strip. The product has the
- * values of the grid, or all values from the grid's first to its last. */
+/* Computes one strip of dx of sample s in of->product: the weights that meet this strip times the
+ * strip of dy. If reads(at, grid), the product has only the values of the grid, without gaps.
+ * Otherwise it has all values from the grid's first to its last. */
 static void back_to_strip(const ps_conv_strips *at, const parts *of, const ps_gemm_grid *grid,
                           size_t depth, const float *weights, size_t s)
 {
@@ -484,7 +487,8 @@ static void clear_both(void *arg, uint32_t item, uint32_t thread)
     memset(own.x, 0, (size_t)(own.product - own.x) * sizeof *own.x);
 }
 
-/* Returns the first sample of a group whose strips are stored, and how many it has. */
+/* Returns the first sample of group `number` of those whose strips are stored, and sets *count to
+ * the number of its samples. */
 static size_t group_at(const job *of, uint32_t number, size_t *count)
 {
     size_t first = of->first + number * of->at->group, left = of->n - first;
@@ -493,7 +497,8 @@ static size_t group_at(const job *of, uint32_t number, size_t *count)
     return first;
 }
 
-/* Stores the strips of a group and computes dx of its samples. */
+/* Stores the strips of a group, those of dy only if they are needed, and computes dx of its samples
+ * unless that is NULL. */
 static void lay_group(void *arg, uint32_t item, uint32_t thread)
 {
     const job *of = arg;

@@ -60,7 +60,7 @@ typedef struct rows {
     size_t n, width;
 } rows;
 
-/* Writes the bias to samples [from, to) of y. */
+/* Sets samples [from, to) of y to the bias, to which the product is added. */
 static void put_bias(void *arg, size_t from, size_t to)
 {
     const rows *of = arg;
@@ -95,7 +95,7 @@ PS_CLONES(add_rows, (a, n, width, columns, sum), const float *restrict a, size_t
     }
 }
 
-/* Adds the gradient of outputs [from, to) to that of the bias. */
+/* Adds the sums over all samples of dy, for outputs [from, to), to the gradient of the bias. */
 static void add_bias(void *arg, size_t from, size_t to)
 {
     const rows *of = arg;

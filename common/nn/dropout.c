@@ -28,7 +28,7 @@ static ps_status dropout_plan(ps_layer_plan *plan)
     return ps_ok();
 }
 
-/* Computes y = x * scale where the draw is at least `limit`, else 0. Draws go from `first` on. */
+/* Computes y[i] = x[i] * scale if draw first + i is at least `limit`, else 0. */
 PS_CLONES(thin, (key, first, limit, scale, x, y, n), uint32_t key, uint32_t first, uint32_t limit,
           float scale, const float *restrict x, float *restrict y, uint32_t n)
 {

@@ -2,10 +2,10 @@
 /* embedding.c - looks up a row of a table for each id, so that words and categories become
  * vectors.
  *
- * Ids are inputs like others: float32 values that hold an integer exactly. An id outside the
- * table gives a row of NaN, so that the loss is NaN and ps_model_find_nonfinite names the sample.
- * No memory outside the table is read. The gradient of the table is zero in all rows but those
- * that `touch` returns for the batch.
+ * Ids are inputs like others: float32 values that hold an integer exactly. An id that is outside
+ * the table or no integer gives a row of NaN, so that the loss is NaN and ps_model_find_nonfinite
+ * names the sample. No memory outside the table is read. The gradient of the table is zero in all
+ * rows but those that `touch` returns for the batch.
  */
 #include "common/base/clones.h"
 #include "common/nn/layer.h"
@@ -58,7 +58,7 @@ static size_t rows_of(const ps_layer_plan *plan)
     return plan->vars[0].shape.dim[0];
 }
 
-/* Writes the row of an id. Returns false if the id is outside the table or no integer. */
+/* Sets *row to the row of an id. Returns false if the id is outside the table or no integer. */
 static bool row_of(const ps_layer_plan *plan, float id, size_t *row)
 {
     if (!(id >= 0.0f && id < (float)rows_of(plan))) {
@@ -68,8 +68,8 @@ static bool row_of(const ps_layer_plan *plan, float id, size_t *row)
     return (float)*row == id;
 }
 
-/* rows are prefetched for so many ids ahead, as they lie scattered in a table larger than the
- * caches */
+/* The row of the id so many places ahead is prefetched, as rows lie scattered in a table that is
+ * larger than the caches. */
 enum { AHEAD = 8 };
 
 static void prefetch(const ps_layer_plan *plan, const float *table, float id)

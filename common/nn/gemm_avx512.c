@@ -22,7 +22,7 @@ enum {
 };
 
 /* Returns the sums over the lanes of 4 x 4 vectors: value 4 i + j is the sum of vector (i, j).
- * Summing them together takes two shuffles and one addition for each vector. */
+ * Summing them together takes about two shuffles and one addition for each vector. */
 ON static inline __attribute__((always_inline)) __m512 sums_of(__m512 v[DOT_ROWS][DOT_COLUMNS])
 {
     __m512 row[DOT_ROWS];

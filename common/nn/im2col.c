@@ -35,14 +35,15 @@ typedef struct part {
     span down, across;
 } part;
 
-/* Returns the index in a plane of the first value of a row of positions. */
+/* Returns the index in a plane of the value that part `of` of the window meets in a row of
+ * positions, at the first position where it is within the image. */
 static size_t first_of(const ps_window *at, const part *of, size_t row)
 {
     return (row * at->stride + of->i - at->padding) * at->columns + of->across.from * at->stride +
            of->j - at->padding;
 }
 
-/* Copies one row of col from one plane of the images. */
+/* Writes the row of col that belongs to a part of the window, from one plane of s images. */
 static void gather_row(const ps_window *at, const part *of, const float *plane, size_t s,
                        float *col)
 {
@@ -74,7 +75,7 @@ PS_CLONES(add, (from, to, n), const float *restrict from, float *restrict to, si
     }
 }
 
-/* Adds one row of col to one plane of the images. */
+/* Adds the row of col that belongs to a part of the window to one plane of s images. */
 static void scatter_row(const ps_window *at, const part *of, const float *col, size_t s,
                         float *plane)
 {
@@ -145,8 +146,9 @@ void ps_col2im(const ps_window *at, const float *col, size_t s, float *images)
 
 enum { TILE = 16 };
 
-/* Transposes a tile through a small copy. Directly, reads or writes would be a row of the matrix
- * apart, often a power of two, and would evict each other from the cache. */
+/* Transposes a tile of TILE x TILE values to `out`, or adds it to `out` if `onto`, through a small
+ * copy. Directly, reads or writes would be a row of the matrix apart, often a power of two, and
+ * would evict each other from the cache. */
 static inline __attribute__((always_inline)) void turn_any_tile(bool onto, const float *restrict in,
                                                                 size_t in_row, float *restrict out,
                                                                 size_t out_row)

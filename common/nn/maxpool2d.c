@@ -55,8 +55,8 @@ static void pool_plane(const ps_pool *at, const float *x, float *y, uint32_t *wh
     }
 }
 
-/* Pools n windows of 2 x 2 values from two rows, without branches. `place` is the index of the
- * first value. */
+/* Pools n windows of 2 x 2 values from two rows, without branches. `place` is the index in the
+ * plane of the first value of `upper`; rows of the plane have `columns` values. */
 PS_CLONES(pool_pairs, (upper, lower, place, columns, y, where, n), const float *restrict upper,
           const float *restrict lower, uint32_t place, uint32_t columns, float *restrict y,
           uint32_t *restrict where, uint32_t n)

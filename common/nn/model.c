@@ -205,7 +205,7 @@ static ps_pass pass_of(const ps_model *model, size_t index, bool is_training, fl
                      .team = model->team};
 }
 
-/* Writes pointers to the variables of a layer in a block of parameters. */
+/* Writes to w where each variable of a layer begins in `block`, which has all variables. */
 static void locate(const ps_model *model, const ps_placed *at, const float *block, const float **w)
 {
     for (unsigned v = 0; v < at->plan.var_count; v++) {
@@ -274,7 +274,8 @@ static void clear(ps_team *team, float *values, size_t n)
 }
 
 /* Clears the gradients of a layer's variables, before the layer adds to them, and the lists of rows
- * that the last pass touched. */
+ * that the last pass touched. With keeps_rows, only these rows of a sparse variable are cleared:
+ * the others are zero already. */
 static void clear_gradient(const ps_model *model, const ps_placed *at, float *grad)
 {
     for (size_t v = at->first_variable; v < at->first_variable + at->plan.var_count; v++) {
@@ -378,7 +379,8 @@ static void backward_layer(ps_model *model, size_t index, const step *of)
     ps_model_call_backward(at, &call);
 }
 
-/* Adds to the gradients of the inputs what later layers have computed for the same inputs. */
+/* Adds to the gradient of each input the sum that later layers have computed for the same output,
+ * if there is one. */
 static void merge_slopes(ps_model *model, const ps_placed *at, size_t n)
 {
     const float *dy = model->block + at->dy_at;

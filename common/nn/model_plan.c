@@ -60,7 +60,8 @@ static ps_status add_variables(ps_model *model, uint32_t index)
     return ps_ok();
 }
 
-/* Finds the inputs of a layer and their shapes. */
+/* Fills in the inputs of a layer and their shapes. Fails if there are too many, or one is not
+ * before the layer. */
 static ps_status find_inputs(ps_model *model, uint32_t index, const ps_layer_spec *spec,
                              const ps_shape *in)
 {
@@ -93,7 +94,8 @@ static ps_status find_inputs(ps_model *model, uint32_t index, const ps_layer_spe
     return ps_ok();
 }
 
-/* Returns the only layer that reads the output of layer `index`; NULL: none or several do. */
+/* Returns the layer that reads the output of layer `index`; NULL if none or several inputs of
+ * layers do. */
 static const ps_layer_spec *only_reader(const ps_layer_spec *specs, size_t count, uint32_t index)
 {
     const ps_layer_spec *found = NULL;
@@ -118,7 +120,8 @@ static const ps_layer_spec *only_reader(const ps_layer_spec *specs, size_t count
 }
 
 /* Returns the input of an addition of two outputs that is not layer `index`, numbered as in
- * ps_layer_spec. Returns UINT32_MAX if this input is computed after layer `index`. */
+ * ps_layer_spec. Returns UINT32_MAX if this input is computed after layer `index`, or if the
+ * addition has other than two inputs. */
 static uint32_t other_input(const ps_layer_spec *sum, uint32_t index)
 {
     uint32_t other;
@@ -172,8 +175,8 @@ static void place_layer(ps_model *model, uint32_t index, size_t *scratch)
     assert(tape <= PS_TENSOR_MAX);
     at->root = index;
     if (at->is_done) {
-        /* A layer before computes this relu or addition too (take_relu): the latest of its inputs,
-         * in whose place the output lies. */
+        /* take_relu has merged this relu or addition into an earlier layer, which is the latest of
+         * its inputs. The output lies where that layer's does. */
         at->root = at->inputs[0].from;
         for (uint32_t k = 1; k < at->input_count; k++) {
             uint32_t from = at->inputs[k].from;

@@ -108,8 +108,8 @@ static void plan_layer(planner *p, size_t index)
     for (uint32_t k = 0; k < at->input_count; k++) {
         plan_input(p, at, dy, &at->inputs[k]);
     }
-    /* The slot is freed only now, because the layer reads the values that it adds to until its
-     * end. */
+    /* The slots of old sums are freed only now: the layer still reads them when it has written
+     * its gradients. */
     for (uint32_t k = 0; k < at->input_count; k++) {
         ps_slope_way way = at->inputs[k].way;
 
@@ -120,7 +120,7 @@ static void plan_layer(planner *p, size_t index)
     leave(p, dy);
 }
 
-/* Replaces the numbers of slots by places in the block. */
+/* Reserves memory in the block for each slot, and replaces numbers of slots by offsets. */
 static void place(planner *p)
 {
     ps_model *model = p->model;

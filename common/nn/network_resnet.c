@@ -17,7 +17,7 @@ typedef enum shortcut {
 } shortcut;
 
 typedef struct resnet {
-    uint32_t stages, blocks, filters; /* stages, blocks of each stage, filters of the first stage */
+    uint32_t stages, blocks, filters; /* blocks: of each stage; filters: of the first stage */
     shortcut kind;
 } resnet;
 

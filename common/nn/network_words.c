@@ -73,8 +73,9 @@ static void add_normal_dense(ps_network_build *net, const char *name, double uni
     ps_network_set(spec, "init_scale", scale);
 }
 
-/* Standard deviations of initial weights are those of Paddle's word2vec example: 0.001 for the
- * table, 1 / sqrt(256) for the hidden layer, 1 / sqrt(inputs) for the output. */
+/* Builds the network. Standard deviations of initial weights are those of Paddle's word2vec
+ * example: 0.001 for the table, 1 / sqrt(256) for the hidden layer, 1 / sqrt(hidden units) for the
+ * output. */
 static ps_status build_ngram(ps_network_build *net)
 {
     const double *numbers = net->params.v;
@@ -113,8 +114,8 @@ static const ps_param skipgram_params[] = {
     {.name = NULL},
 };
 
-/* Initial weights are those of word2vec: the words' vectors uniform within 0.5 / width, the
- * neighbours' zero. */
+/* Builds the network. Initial weights are those of word2vec: the words' vectors uniform from -0.5 /
+ * width to 0.5 / width, the neighbours' zero. */
 static ps_status build_skipgram(ps_network_build *net)
 {
     double width = net->params.v[SKIPGRAM_WIDTH];
@@ -173,7 +174,8 @@ static const ps_param wide_deep_params[] = {
     {.name = NULL},
 };
 
-/* Adds the deep part of wide_deep. Returns the number of its last layer. */
+/* Adds the deep part of wide_deep. `numbers` is the layer of the numeric features; it is not read
+ * if there are none. Returns the number of the part's last layer. */
 static uint32_t add_deep(ps_network_build *net, uint32_t rows, uint32_t numbers, uint32_t outputs)
 {
     uint32_t given = net->facts->features - net->facts->ids;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* team.c - see team.h.
  *
- * A run is a round with a number. Threads take items by decrementing the low half of `ticket`,
- * whose high half is the round's number. A helper that comes late therefore takes nothing of a
- * round that is over, and the caller waits for items that somebody has taken, not for helpers:
- * where other programs have the processors, the caller computes alone.
+ * Each ps_team_run with two items or more is a round, which has a number. Threads take items by
+ * decrementing the low half of `ticket`, whose high half is the round's number. A helper that comes
+ * late therefore takes nothing of a round that is over, and the caller waits for items that
+ * somebody has taken, not for helpers: where other programs have the processors, the caller
+ * computes alone.
  *
  * Waiting threads spin for a short time before they sleep, because the runs of one pass follow each
  * other within microseconds. They do not spin if there are fewer processors than threads.
@@ -25,7 +26,7 @@ enum { SPINS = 4000, LINE_FLOATS = PS_ALIGN_BYTES / sizeof(float) };
 typedef struct helper {
     ps_team *team;
     pthread_t thread;
-    uint32_t number; /* from 1 on */
+    uint32_t number; /* of the thread, from 1 on; the caller's thread is 0 */
 } helper;
 
 struct ps_team {

@@ -19,7 +19,7 @@ enum {
     LEAST_CHANNELS = 8,
     LEAST_ACROSS = 4,
     WEIGHTS_MAX = 1 << 16,  /* most pairs of channel and filter */
-    BLOCK_VALUES = 1 << 18, /* most transformed values of a block: 1 MiB */
+    BLOCK_VALUES = 1 << 18, /* most transformed values of a block of several rows of tiles: 1 MiB */
     BLOCK_TILES = 512,
     SPARE = 16 /* values behind each of the 16 matrices; see winograd_tiles.h */
 };
@@ -80,13 +80,13 @@ typedef struct matrices {
     float *between; /* (12, F, C): G g, or u G in backward */
     /* (16, C, T) and (16, F, T), each of the 16 matrices followed by SPARE values */
     float *in, *out;
-    float *plane; /* a padded image */
+    float *plane; /* a padded band of an image */
     float *sums;  /* (16, F, C): a block's part of the gradient of w; see has_sums */
 } matrices;
 
-/* Returns whether the parts of the gradient by the weights are smaller than the transformed blocks
- * that they are made of. Then each thread makes the part of its block by itself, and hands over
- * that part instead of its block. */
+/* Returns whether the parts of the gradient by the weights are at most half as large as the
+ * transformed blocks that they are made of. Then each thread of a team makes the part of its block
+ * by itself, and hands over that part instead of its block. */
 static bool has_sums(const ps_winograd_way *way)
 {
     return 2 * way->channels * way->filters <= way->tiles * (way->channels + way->filters);
@@ -255,8 +255,8 @@ static block block_at(const ps_winograd_way *way, size_t n, size_t number)
     return at;
 }
 
-/* Copies to `plane` the rows of an image (rows, columns) that tiles [row, row + band) read. Writes
- * zeros for rows of padding; the padding left and right is zero already. */
+/* Copies to `plane` the rows of an image (rows, columns) that the rows of tiles of `at` read.
+ * Writes zeros for rows of padding; the padding left and right is zero already. */
 static void pad(const float *image, size_t rows, size_t columns, size_t padding, size_t pitch,
                 const block *at, float *plane)
 {
@@ -274,7 +274,8 @@ static void pad(const float *image, size_t rows, size_t columns, size_t padding,
 
 typedef void turn_fn(const ps_tile_band *band, const float *image, float *to, size_t apart);
 
-/* Transforms a block of images (n, channels, rows, columns) with `padding`, by tiles of `way`. */
+/* Transforms the tiles of block `at` of x (n, channels, rows, columns) by `turn` and writes them to
+ * `to`. An image gets `padding` zeros on each side; `plane` is memory for a padded band. */
 static void turn_images(const ps_winograd_way *way, turn_fn *turn, const float *x, size_t channels,
                         size_t rows, size_t columns, size_t padding, const block *at, float *plane,
                         float *to)
@@ -392,8 +393,8 @@ void ps_winograd_forward(const ps_winograd *at, ps_team *team, const float *w, c
 
 /* The gradient by the weights. As many blocks as there are threads are transformed at once. Then
  * each of the 16 products is added up over these blocks, in their order, by one thread. With
- * by_sums, each thread also computes the 16 products of its block, and then each value of these is
- * added up over the blocks, in their order. */
+ * by_sums (see has_sums), each thread also computes the 16 products of its block, and then each
+ * value of these is added up over the blocks, in their order. */
 typedef struct slopes {
     const ps_winograd *at;
     ps_team *team;
@@ -438,8 +439,9 @@ PS_CLONES(add_values, (a, to, n), const float *restrict a, float *restrict to, s
     }
 }
 
-/* Adds values [from, to) of the sums of the blocks to w. As w begins at +0 it is never -0, and so
- * has the bits that by_columns leaves when it adds to w itself. */
+/* Adds values [from, to) of the sums of the blocks to w. Clears them in w before the first blocks.
+ * As w begins at +0 it is never -0, and so has the bits that by_columns leaves when it adds to w
+ * itself. */
 static void add_sums(void *arg, size_t from, size_t to)
 {
     const slopes *of = arg;

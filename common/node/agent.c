@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* agent.c - the node's side of the commit, without I/O and without a clock.
  *
- * The fence is the newest attempt that the node has held or was told to abort. A delayed message
- * of an older attempt can neither start nor stop anything.
+ * The fence is the attempt that the node was reserved for last, or was told to abort after that
+ * while no other job held it. A delayed message of an older attempt of the fence's job can neither
+ * start nor stop anything.
  */
 #include "common/node/agent.h"
 
@@ -212,8 +213,8 @@ ps_agent_action ps_agent_abort(ps_agent *agent, const char *job_id, uint32_t att
         return PS_AGENT_NOTHING;
     }
     /* If the node is idle, the abort may have overtaken the CanCommit of its attempt. The aborted
-     * attempt becomes the fence, so that the CanCommit is refused when it arrives. While another
-     * job is held, that job's fence stays. */
+     * attempt becomes the fence, so that the CanCommit is refused when it arrives. While the node
+     * holds another job, the fence stays that of the held job. */
     if (held || (agent->phase == PS_PHASE_IDLE && !is_over(agent, job_id, attempt))) {
         remember(agent, job_id, attempt, true);
     }

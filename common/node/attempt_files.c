@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* attempt_files.c - tasks that make and remove the folder of an attempt and the log in it.
  *
- * CanCommit is answered when the folder exists. If the attempt is released before, the release
- * waits for the task and then removes the folder.
+ * CanCommit is answered when folder and log exist. If the attempt is released before, the release
+ * waits for the task that makes them, and then removes the folder.
  */
 #include "common/node/node_impl.h"
 
@@ -23,7 +23,7 @@ struct ps_beginning {
     char folder[sizeof((ps_node *)0)->folder];
     char coordinator[PS_NODE_ADDRESS_MAX];
     ps_joblog_conf log_conf;
-    ps_joblog *log; /* set by the task that begins */
+    ps_joblog *log; /* set by make_files; NULL: there is none, `status` says why */
     ps_status status;
 };
 
@@ -51,7 +51,7 @@ static void make_files(ps_task *task)
     }
     if (!ps_is_ok(&b->status)) {
         removed = ps_dir_remove(b->folder);
-        (void)removed; /* only the first failure is reported */
+        (void)removed; /* only the failure in b->status is reported */
     }
 }
 
@@ -141,7 +141,7 @@ void ps_attempt_remove(ps_node *node)
 
     *r = (removal){.task = {.run = remove_files, .done = files_removed}, .node = node};
     memcpy(r->folder, node->folder, sizeof r->folder);
-    /* the thread of the log closes the file before it removes the folder */
+    /* log_tasks has one thread: it closes the log's file, then removes the folder with it */
     ps_joblog_close(node->log);
     node->log = NULL;
     ps_tasks_submit(node->log_tasks, NULL, &r->task);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* barrier.c - Ready: a node calls it once, and the coordinator answers when all nodes of the
- * attempt have called.
+/* barrier.c - Ready: each node of an attempt calls it, and the coordinator answers when all nodes
+ * have called.
  *
- * If the coordinator dies meanwhile, the node cannot know whether the barrier was opened. So it
- * calls again until the time for READY is over. The restarted coordinator answers from what it
- * stored of the attempt.
+ * If the coordinator dies meanwhile (UNAVAILABLE), the node cannot know whether the barrier was
+ * opened. So it calls again until the time for READY is over. The restarted coordinator answers
+ * from what it stored of the attempt.
  */
 #include "common/base/container_of.h"
 #include "common/base/draw.h"
@@ -23,8 +23,8 @@ struct ps_ready {
     ps_unary *call; /* NULL: no call is in progress */
     ps_timer again;
     unsigned tries;
-    bool is_repeated; /* the call was cancelled, to be made again */
-    bool is_over;     /* the attempt has ended */
+    bool is_repeated; /* ps_ready_repeat has cancelled the call: it is made again */
+    bool is_over;     /* the barrier was answered, or the attempt has ended */
 };
 
 int64_t ps_node_ready_us(const ps_node *node)
@@ -121,7 +121,7 @@ void ps_ready_cancel(ps_ready *ready)
     ready->is_over = true;
     ready->node->ready = NULL;
     if (ready->call != NULL) {
-        ps_unary_cancel(ready->call); /* its answer frees `ready` */
+        ps_unary_cancel(ready->call); /* `answered` then frees `ready` */
     } else {
         ps_loop_cancel(ready->node->loop, &ready->again);
         end(ready);

@@ -26,21 +26,21 @@
 typedef struct item {
     char name[PS_NAME_MAX + 1];
     Psgd__V1__ArtifactKind kind;
-    const char *file; /* its name in the folder; NULL: it is in memory */
-    int fd;           /* of `file`, or of a file in memory; -1: not open */
-    ps_buf *bytes;    /* a reference; NULL: fd has the content */
-    bool is_optional; /* left out if the file does not exist */
+    const char *file; /* name in c->folder, which open_item opens; NULL: nothing is to be opened */
+    int fd;           /* open file with the content; -1: not open yet, or `bytes` has it */
+    ps_buf *bytes;    /* a reference to the content; NULL: fd has it */
+    bool is_optional; /* drop_missing removes the item if `file` does not exist */
     uint64_t size;
 } item;
 
-/* A chunk that is sent next. */
+/* A chunk of an item that was read and is to be sent. */
 typedef struct chunk {
-    const item *it; /* NULL: none */
+    const item *it; /* NULL: no chunk was read */
     uint64_t at;
     ps_buf *buf;    /* a reference */
     ps_piece piece; /* the chunk's bytes, in buf */
     uint32_t crc32;
-    char sha256[PS_SHA256_HEX_BYTES]; /* digest of the file; "" before its last chunk */
+    char sha256[PS_SHA256_HEX_BYTES]; /* of the whole item, in its last chunk; "" in others */
 } chunk;
 
 struct ps_collect {
@@ -49,15 +49,15 @@ struct ps_collect {
     ps_call *call; /* NULL: the call has ended, but its task has not */
     ps_task task;
     ps_joblog_flush flush;
-    bool is_waiting;  /* the task or the flush is not done yet */
+    bool is_waiting;  /* `task` or `flush` was submitted and is not done yet */
     bool is_sending;  /* the call has a chunk that is not sent yet */
-    ps_status status; /* result of the task */
+    ps_status status; /* result of the last `task` */
     char folder[sizeof((ps_node *)0)->folder];
     size_t count;
     size_t now;    /* index of the item that is read next */
-    uint64_t at;   /* offset of its next byte */
+    uint64_t at;   /* offset in items[now] of the next byte to read */
     ps_sha256 sha; /* digest of what was read of items[now] */
-    chunk ahead;   /* written by the task while it runs */
+    chunk ahead;   /* read and not sent yet; while read_ahead runs, only the task uses it */
     item items[PS_NODE_KEPT_MAX + 1];
 };
 
@@ -77,7 +77,8 @@ static void destroy(ps_collect *c)
     ps_node_gone(node);
 }
 
-/* Ends a collect whose call has ended: frees it now, or when its task has ended. */
+/* Detaches a collect from its call, which has ended or which the caller ends. Frees the collect,
+ * now or when its task has ended. */
 static void leave(ps_collect *c)
 {
     ps_collect **at = &c->node->collects;
@@ -223,7 +224,7 @@ static void open_all(ps_task *task)
             c->status = open_item(c, it);
         }
         if (ps_is_ok(&c->status) && i + 1 == c->count && it->size > c->flush.size) {
-            it->size = c->flush.size; /* the size of the log's complete lines */
+            it->size = c->flush.size; /* the log is the last item: only what was flushed is sent */
         }
     }
 }
@@ -324,7 +325,7 @@ static void sent(void *arg, ps_call *call)
     advance(c);
 }
 
-/* Sends the chunk that was read ahead. */
+/* Sends the chunk that was read, and empties c->ahead for the next one. */
 static void send_chunk(ps_collect *c)
 {
     Psgd__V1__CollectResponse reply = PSGD__V1__COLLECT_RESPONSE__INIT;
@@ -346,7 +347,7 @@ static void send_chunk(ps_collect *c)
 static void advance(ps_collect *c)
 {
     if (c->is_waiting) {
-        return; /* has_read continues */
+        return; /* a chunk is being read: has_read calls this again */
     }
     if (c->ahead.it != NULL && !c->is_sending) {
         send_chunk(c);
@@ -405,14 +406,16 @@ static void save(ps_task *task)
     c->status = c->node->hooks->save(c->node->state, &c->node->stop_saving);
 }
 
-/* Logs a failure and makes its code INTERNAL, so that nobody tries again in vain. */
+/* Logs a failure of the role's collect or save. Returns it with the code INTERNAL, so that the
+ * coordinator does not try again in vain. */
 static ps_status cannot_collect(ps_status st)
 {
     ps_log(PS_LOG_ERROR, "node", "%s", st.text);
     return ps_fail(PS_INTERNAL, "%s", st.text);
 }
 
-/* Fails the call with NO_ROOM. Nothing is lost: the coordinator tries again later. */
+/* Fails the call with NO_ROOM, because the disk was full when the role saved. Nothing is lost: the
+ * coordinator calls Collect again later. */
 static void fail_for_room(ps_collect *c)
 {
     ps_call *call = c->call;
@@ -528,7 +531,7 @@ static ps_status list_kept(ps_collect *c, const bool *is_lost, bool with_ranks)
         char name[PS_CHECKPOINT_NAME_MAX];
         ps_snapshot file = {.fd = -1, .copy_fd = -1};
 
-        if (with_ranks) { /* first, because it completes the rank's kept contributions */
+        if (with_ranks) { /* before hooks->kept: `parked` completes the kept contributions */
             ps_checkpoint_rank_name(name, node->session->ranks[i]);
             st = node->hooks->parked(node->state, i, &file);
             if (!ps_is_ok(&st)) {

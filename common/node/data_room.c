@@ -31,7 +31,8 @@ static bool is_set(const char *name)
            (name[hex] == '\0' || name[hex] == '.');
 }
 
-/* Returns the bytes of the files in a set's folder and those below. */
+/* Returns the bytes of the files in a set's folder and in folders below, without links and names
+ * that begin with a dot. */
 static uint64_t bytes_of(const char *path)
 {
     DIR *dir = opendir(path);
@@ -74,7 +75,8 @@ static int by_use(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-/* Lists the sets below `folder`. The caller frees the list. */
+/* Lists the sets below `folder`, also those that are being received. The caller frees the list,
+ * which is NULL if there are none. */
 static stored *list_sets(const char *folder, size_t *count)
 {
     DIR *dir = opendir(folder);

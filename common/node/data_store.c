@@ -88,7 +88,8 @@ static ps_status write_all(int fd, const uint8_t *bytes, size_t n)
     return ps_ok();
 }
 
-/* Closes a complete file, compares its checksum with the announced one, and creates the next. */
+/* Closes a complete file, compares its checksum with the announced one, and creates the next file
+ * if there is one. */
 static ps_status end_file(ps_data_store *store)
 {
     const ps_data_file *file = &store->files->at[store->file];
@@ -143,8 +144,8 @@ bool ps_data_store_has_all(const ps_data_store *store)
 ps_status ps_data_store_commit(ps_data_store *store)
 {
     assert(ps_data_store_has_all(store));
-    /* If the folder exists already, it is not the set that its name says, or the set would not have
-     * been sent; it is replaced. */
+    /* The rename fails if the final folder exists with files. It is replaced: if it had the files
+     * that its name says, they would not have been sent. */
     if (rename(store->temporary, store->folder) != 0) {
         ps_status st = ps_dir_remove(store->folder);
 

@@ -27,7 +27,7 @@ typedef struct entry {
 struct ps_datasets {
     ps_tasks *tasks;
     char *data_dir, *data_path;
-    /* most bytes of sets on the disk; 0: a set is removed when no job uses it */
+    /* most bytes of the sets below data_dir; 0: a set is removed when no job uses it */
     uint64_t room_bytes;
     pthread_mutex_t mutex; /* guards `entries` and their refs; only the loop's thread writes them */
     entry *entries;
@@ -43,7 +43,7 @@ struct ps_data_request {
     ps_data_wanted wanted;
     ps_datasets_fn *fn; /* NULL: cancelled */
     void *arg;
-    /* For the task's thread until it is done. */
+    /* Set by the task; only its thread uses them until the task is done. */
     ps_status status;
     bool has_own;
     ps_dataset *data;
@@ -69,8 +69,8 @@ static bool is_in_use(void *arg, const char *name)
     return is_used;
 }
 
-/* Removes sets that no job uses from the disk, the longest unused first, until all that remain have
- * at most `keep_bytes`. Returns the bytes of those. */
+/* Removes complete sets below data_dir that no job uses, the longest unused first, until all that
+ * remain have at most `keep_bytes`. Returns the bytes of all that remain, which may be more. */
 static uint64_t trim_disk(ps_datasets *sets, uint64_t keep_bytes)
 {
     char folder[512];
@@ -106,8 +106,9 @@ static void trimmed(ps_task *task)
     end_if_idle(sets);
 }
 
-/* Starts to remove the sets that no job uses, if room_bytes is 0. Does nothing during a request,
- * which may have found such a set; the request's end calls this function again. */
+/* Starts a task that removes the sets that no job uses from the disk, if room_bytes is 0. Does
+ * nothing during a request, which may have found such a set; the request's end calls this function
+ * again. */
 static void keep_none(ps_datasets *sets)
 {
     trim_task *t;
@@ -164,7 +165,8 @@ ps_datasets *ps_datasets_create(ps_tasks *tasks, const char *data_dir, const cha
     return sets;
 }
 
-/* Frees the loaded sets that have no references, except the `keep` most recently used ones. */
+/* Frees the sets in memory that have no references, except the `keep` most recently used of them.
+ */
 static void trim(ps_datasets *sets, size_t keep)
 {
     entry **at = &sets->entries;
@@ -252,8 +254,9 @@ ps_status ps_datasets_folder(const ps_datasets *sets, const char *sha256, char *
 
 /* --- on the thread of the tasks --------------------------------------------- */
 
-/* Returns whether `folder` has the wanted data files, and `learned_folder` those with what was
- * learned from all data, by their checksum. If `learned_folder` is NULL, only data files count. */
+/* Returns whether `folder` has the wanted data files, and `learned_folder` the files with what was
+ * learned from all data. Compares the checksum of all these files; if `learned_folder` is NULL,
+ * only that of the data files. */
 static bool holds(const ps_data_wanted *wanted, const char *folder, const char *learned_folder)
 {
     ps_data_files files = {.count = 0};
@@ -266,9 +269,10 @@ static bool holds(const ps_data_wanted *wanted, const char *folder, const char *
     return is_wanted;
 }
 
-/* Finds the folder of the wanted data files: `sent`, into which sets are received, or one below
- * data_path. Files with what was learned from all data must be in `sent`. Otherwise fails with
- * NOT_FOUND; *has_own is then set if only the learned files are missing. */
+/* Finds the folder of the wanted data files: `sent`, which a set with this checksum is received
+ * into, or one below data_path. Files with what was learned from all data must be in `sent`.
+ * Otherwise fails with NOT_FOUND. *has_own is then set if data_path has the data files, so that
+ * only the learned files are missing. */
 static ps_status locate(const ps_datasets *sets, const ps_data_wanted *wanted, const char *sent,
                         char *folder, size_t cap, bool *has_own)
 {

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 
 enum {
-    LOOK_US = 1000000,   /* least time between two reads */
-    FULL_BYTES = 2 << 20 /* with less free space, a failed write counts as a full disk */
+    LOOK_US = 1000000,   /* least time between the beginnings of two reads */
+    FULL_BYTES = 2 << 20 /* with less free space, RESOURCE_EXHAUSTED always means a full disk */
 };
 
 typedef struct looking {
@@ -26,7 +26,7 @@ static uint64_t free_in(const char *folder)
     uint64_t bytes = UINT64_MAX;
     ps_status st = ps_disk_free(folder, &bytes);
 
-    return ps_is_ok(&st) ? bytes : UINT64_MAX; /* an unknown size does not count as low */
+    return ps_is_ok(&st) ? bytes : UINT64_MAX; /* unknown: never counts as low */
 }
 
 static void look(ps_task *task)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* held_checkpoint.c - the checkpoint that a node holds, in memory, until the coordinator has
- * collected it or does not want it any more. It holds one at a time: the coordinator names the next
- * one when that is stored. Only the first, whose step follows from the job, every node takes by
- * itself if all ranks are in step. */
+ * collected it or does not want it any more. A node holds one at a time: the coordinator names the
+ * next one when the held one is stored. If all ranks are in step, nobody need name the first one:
+ * its step follows from the job, and every node takes it by itself. */
 #include "common/base/container_of.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* longest time for a file of a checkpoint to be written in memory */
+/* longest time for a copy of the process to write a file of a checkpoint in memory */
 static const int64_t file_us = 120000000;
 
 static void free_files(ps_node *node)
@@ -39,7 +39,8 @@ static bool has_session(const ps_node *node)
     return node->session != NULL && !node->is_releasing && node->hooks->cut != NULL;
 }
 
-/* Drops the files of the held checkpoint, and makes room for those of one at `clock`; 0: none. */
+/* Drops the files of the held checkpoint, and makes room for the files of one at `clock`. Clock 0:
+ * only drops. */
 static void make_room(ps_node *node, uint64_t clock, bool stays)
 {
     free_files(node);
@@ -51,7 +52,8 @@ static void make_room(ps_node *node, uint64_t clock, bool stays)
     }
 }
 
-/* Asks the role for a checkpoint at `clock`, in place of the one that is held; 0: for none. */
+/* Asks the role for a checkpoint at `clock`, in place of the one that is held. Clock 0: drops the
+ * held one, asks for none, and lets ranks go on that stand still. */
 static void ask(ps_node *node, uint64_t clock, bool stays)
 {
     make_room(node, clock, stays);
@@ -69,7 +71,8 @@ void ps_checkpoint_begin(ps_node *node)
     }
 }
 
-/* Returns whether the job goes on from a checkpoint after the loss of this node. */
+/* Returns whether the job goes on by another attempt after the loss of this node, and can do so
+ * from a checkpoint, on other nodes. */
 static bool goes_on(const ps_node *node)
 {
     const Psgd__V1__RecoverySpec *recovery = node->session->plan->spec->recovery;
@@ -147,7 +150,7 @@ void ps_checkpoint_tell(const ps_node *node, Psgd__V1__HeartbeatRequest *request
 typedef struct writing {
     ps_task task;
     ps_node *node;
-    uint64_t number; /* value of node->cut_number when it began */
+    uint64_t number; /* value of node->cut_number when this began */
     ps_held_file file;
     ps_status status;
 } writing;
@@ -227,7 +230,7 @@ void ps_node_checkpoint_fail(ps_node *node, uint64_t clock, const ps_status *why
     free_files(node);
     node->checkpoint.clock = 0;
     node->checkpoint.missed = clock;
-    /* Other ranks of the node may have taken it and stand still: lets them go on. */
+    /* Other ranks of the node may have taken the checkpoint and stand still: lets them go on. */
     if (node->checkpoint.stays && has_session(node)) {
         node->checkpoint.stays = false;
         node->hooks->cut(node->state, 0, false);

@@ -22,24 +22,25 @@
 struct ps_joblog {
     ps_joblog_conf conf;
     ps_strand strand;
-    int fd;          /* used by tasks only */
-    ps_strbuf batch; /* used by tasks only: the bytes being written */
+    int fd;          /* of the file; used by tasks only */
+    ps_strbuf batch; /* used by tasks only: a copy of the bytes being written */
     ps_task write, close;
 
-    /* Bytes read back for ps_joblog_read. The loop's; while the task `read` runs, the task's. */
+    /* Bytes of the file that were read back for ps_joblog_read, from offset piece_at on. While
+     * is_reading, only the task `read` uses piece and piece_len, else only the loop's thread. */
     ps_task read;
     bool is_reading;
     uint64_t piece_at;
     size_t piece_len;
     char *piece; /* (PS_JOBLOG_KEPT); NULL: nothing was read back yet */
 
-    pthread_mutex_t lock; /* guards: */
+    pthread_mutex_t lock; /* guards the members below */
     /* bytes [tail_at, tail_at + len) of the log: the unwritten ones, and some before them */
     ps_strbuf tail;
     uint64_t tail_at;
     uint64_t written;     /* bytes in the file */
     bool is_write_queued; /* `write` was submitted, and write_done was not called yet */
-    bool is_disk_full;    /* the last write failed */
+    bool is_disk_full;    /* the disk did not take all of the last batch */
     bool is_closing;
 };
 
@@ -50,8 +51,9 @@ static uint64_t size_of(const ps_joblog *log)
 
 /* --- writing ----------------------------------------------------------------- */
 
-/* Drops written bytes from memory when there are many, so that moving the rest costs little. The
- * caller holds the lock. */
+/* Drops written bytes from memory, but none of the log's newest PS_JOBLOG_KEPT bytes. Waits until
+ * it can drop at least PS_JOBLOG_KEPT at once, so that moving the rest costs little. The caller
+ * holds the lock. */
 static void shrink(ps_joblog *log)
 {
     uint64_t keep_from = size_of(log) > PS_JOBLOG_KEPT ? size_of(log) - PS_JOBLOG_KEPT : 0;
@@ -67,7 +69,7 @@ static void shrink(ps_joblog *log)
     log->tail_at += drop;
 }
 
-/* Takes all bytes that are not written into `batch`. Returns whether there are any. */
+/* Copies all bytes that are not written to `batch`. Returns whether there are any. */
 static bool take_batch(ps_joblog *log)
 {
     pthread_mutex_lock(&log->lock);
@@ -117,8 +119,8 @@ static void run_write(ps_task *task)
     write_all(PS_CONTAINER_OF(task, ps_joblog, write));
 }
 
-/* Writes again if lines were logged meanwhile. After a failure the next logged line starts a new
- * write. */
+/* Submits the task again if lines were logged meanwhile. Does not after a failure: the next logged
+ * line then submits it. */
 static void write_done(ps_task *task)
 {
     ps_joblog *log = PS_CONTAINER_OF(task, ps_joblog, write);

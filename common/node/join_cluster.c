@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const int64_t call_us = 10000000;     /* a coordinator may wait 5 s for its authority */
+static const int64_t call_us = 10000000;     /* timeout; the authority's folder may be locked 5 s */
 static const int64_t patience_us = 20000000; /* no turn begins later; a new leader takes 10 s */
-enum { PAUSE_MS = 1000 };                    /* between two turns */
+enum { PAUSE_MS = 1000 };                    /* between two turns, each over all coordinators */
 
 /* Returns whether the folder has a valid certificate for the node that the token names, from the
  * authority whose fingerprint is in the token. */

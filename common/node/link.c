@@ -3,8 +3,8 @@
  * registers, then sends heartbeats at the interval it was given, and at once after a change.
  *
  * One call is in progress at a time. If a coordinator does not answer, the node tries again for
- * ever, with growing pauses; of several it tries the next. Only the loss and the return of a
- * coordinator are logged.
+ * ever, with growing pauses; of several it tries the next. Only registrations, and the loss and
+ * the return of a coordinator, are logged.
  */
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
@@ -24,19 +24,19 @@
 enum { LOG_PIECE_BYTES = 32 << 10 };
 static const int64_t call_timeout_us = 5000000;
 static const int64_t first_pause_us = 200000, longest_pause_us = 5000000;
-/* timeout and longest pause if there are several coordinators: another takes over within seconds */
+/* timeout and longest pause if the link has several coordinators: it then asks the next one */
 static const int64_t call_timeout_of_several_us = 1500000, longest_pause_of_several_us = 500000;
-/* longest wait for a coordinator's answer when the node stops */
+/* timeout of the last heartbeat, which says that the node leaves */
 static const int64_t farewell_us = 1000000;
-/* pause between heartbeats while log lines wait; each takes 32 KiB of them */
+/* pause between heartbeats while more than half a LOG_PIECE_BYTES of the log is to be sent */
 static const int64_t more_log_us = 20000;
-/* pause between heartbeats while the trainer is held: workers stand still until they know where to
- * end */
+/* pause between heartbeats while workers stand still, until an answer says where they end or that
+ * they go on from the checkpoint */
 static const int64_t held_us = 20000;
 
 struct ps_link {
     ps_node *node;
-    ps_follow *follow; /* NULL: closed */
+    ps_follow *follow; /* NULL: end_link was called */
     ps_timer timer;
     ps_unary *call; /* in progress; NULL: none */
     bool is_registered;
@@ -46,9 +46,9 @@ struct ps_link {
     uint32_t heartbeat_ms;
     int64_t pause_us;
     uint64_t failures;
-    int64_t sent_ns;      /* the heartbeat in progress, by this node's clock */
+    int64_t sent_ns;      /* when the heartbeat in progress was sent, by this node's clock */
     ps_trace_clock clock; /* how the coordinator's clock relates to that of this node */
-    /* The attempt that the heartbeat in progress reports. */
+    /* The attempt that the heartbeat in progress, or else the last one, reports; "": none. */
     char job_id[PS_JOB_ID_MAX];
     uint32_t attempt;
     char *log_piece; /* (LOG_PIECE_BYTES) */
@@ -95,8 +95,8 @@ static void free_link(ps_link *link)
 
 static void say_farewell(ps_link *link);
 
-/* Goes on with a closed link whose call in progress has ended: tells the coordinator that the node
- * leaves if that is still to be said, else frees the link. */
+/* Goes on with a closed link whose call in progress has ended: sends the last heartbeat if
+ * is_leaving is set, else frees the link. */
 static void call_ended(ps_link *link)
 {
     if (link->is_leaving) {
@@ -150,7 +150,7 @@ static void succeeded(ps_link *link)
     link->pause_us = first_pause_us;
 }
 
-/* Returns whether the node still shows the attempt of the last heartbeat. */
+/* Returns whether the last heartbeat reported an attempt that the node still holds or releases. */
 static bool is_same_attempt(const ps_link *link)
 {
     const ps_agent *shown = ps_node_shown(link->node);
@@ -257,7 +257,7 @@ static void heartbeat_answered(void *arg, const ps_error *error, const ProtobufC
     }
     succeeded(link);
     ps_trace_clock_add(&link->clock, link->sent_ns, (int64_t)reply->clock_ns, ps_trace_now_ns());
-    /* If the coordinator stored nothing, its disk is full: do not send more at once. */
+    /* If the coordinator stored nothing of the piece, its disk is full: do not hurry then. */
     has_more = is_session_link(link) && is_same_attempt(link) && node->log != NULL &&
                reply->log_stored > node->log_shipped &&
                reply->log_stored + LOG_PIECE_BYTES / 2 < ps_joblog_size(node->log);
@@ -273,8 +273,9 @@ static void heartbeat_answered(void *arg, const ps_error *error, const ProtobufC
     }
 }
 
-/* Fills in what a heartbeat says of the node's attempt: job and phase; to the coordinator of the
- * attempt also progress, the failure, checkpoints and the next piece of the log. */
+/* Fills in what a heartbeat says of the node's attempt: job and phase. On the link to the attempt's
+ * coordinator adds the failure, progress, missing workers, checkpoints and the next piece of the
+ * log. */
 static void fill_attempt(ps_link *link, Psgd__V1__HeartbeatRequest *request)
 {
     ps_node *node = link->node;
@@ -370,7 +371,7 @@ static void end_link(ps_link *link)
     ps_follow_destroy(link->follow);
     link->follow = NULL;
     if (link->call != NULL) {
-        ps_unary_cancel(link->call); /* its answer frees the link */
+        ps_unary_cancel(link->call); /* call_ended then frees the link */
     } else {
         free_link(link);
     }
@@ -419,7 +420,7 @@ void ps_link_leave(ps_link *link)
     ps_loop_cancel(link->node->loop, &link->timer);
     link->is_leaving = link->call != NULL;
     if (link->is_leaving) {
-        ps_unary_cancel(link->call); /* its answer leads to the last heartbeat */
+        ps_unary_cancel(link->call); /* call_ended then sends the last heartbeat */
     } else {
         say_farewell(link);
     }

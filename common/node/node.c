@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* how long the files of an attempt that has ended are kept without word from its coordinator */
+/* how long a node in FINISHED or FAILED keeps its files if its coordinator is not heard from */
 static const int64_t keep_files_us = 3600 * INT64_C(1000000);
 
 uint64_t ps_node_incarnation(const ps_node *node)
@@ -120,7 +120,7 @@ ps_status ps_node_take_session(ps_node *node, ps_session *session, int64_t wait_
     if (ps_is_ok(&st)) {
         node->session = session;
         st = ps_agent_sealed(&node->agent, ps_clock_us(), wait_us);
-        assert(ps_is_ok(&st)); /* the stream of PreCommit keeps the attempt in PREPARING */
+        assert(ps_is_ok(&st)); /* while a PreCommit lives, its attempt is in PREPARING */
         ps_checkpoint_begin(node);
         ps_node_changed(node);
     }
@@ -272,6 +272,6 @@ void ps_node_release(ps_node *node, const char *why)
     }
     ps_collect_abort_all(node);
     atomic_store(&node->stop_saving, true);
-    /* If tasks still save or make files, the release goes on when they have ended. */
+    /* If tasks still save or make files, this does nothing; it is called again at their end. */
     ps_node_go_on_releasing(node);
 }

@@ -21,12 +21,13 @@
 
 /* time for calls in progress to end when the node stops */
 static const int64_t server_grace_us = 1000000;
-/* time for the last heartbeat and Collect when the node stops */
+/* time for the coordinator to hear that a stopping node has failed its job, and to collect */
 static const int64_t farewell_us = 1000000;
 
 /* --- start ----------------------------------------------------------------- */
 
-/* Sets the node's id: the given one, else the one that an earlier start stored, else a new one. */
+/* Sets the node's id: the given one, else the one that an earlier start stored, else a random one,
+ * which is stored. */
 static ps_status find_node_id(ps_node *node, const char *given)
 {
     char path[640], *bytes = NULL;
@@ -65,7 +66,8 @@ static ps_status find_node_id(ps_node *node, const char *given)
     return ps_file_write(path, node->node_id, strlen(node->node_id));
 }
 
-/* Removes half-received data sets, whose names have a dot (see data_store.c). */
+/* Removes half-received data sets: folders with a dot in the name, but not in front (see
+ * data_store.c). */
 static void remove_half_sets(const char *folder)
 {
     DIR *dir = opendir(folder);
@@ -315,9 +317,9 @@ static void end_attempt(ps_node *node)
     }
 }
 
-/* Fails a running job with `st`, because the node stops, and leaves farewell_us to report this to
- * the coordinator, which then need not wait for the lease and does not count the node as lost. In
- * any other phase ends the attempt at once. */
+/* Fails a running job with `st`, because the node stops. The coordinator then has farewell_us to
+ * hear of it, so it need not wait for the lease and does not count the node as lost. In any other
+ * phase ends the attempt at once. */
 static void give_up(ps_node *node, ps_status st)
 {
     node->wants_checkpoint = false;

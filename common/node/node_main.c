@@ -38,11 +38,11 @@ enum {
     EXIT_CANNOT = 1,
     EXIT_ARGUMENTS = 4,
     DIRS_MAX = 256,
-    THREADS_DEFAULT = 4, /* most threads that a node takes by default */
+    THREADS_DEFAULT = 4, /* most threads that a server has if --threads is 0 */
     COORDINATOR_PORT = 15386
 };
 
-static const int64_t probe_us = 2000000; /* longest wait at the start for one coordinator */
+static const int64_t probe_us = 2000000; /* longest try of TLS with one coordinator at the start */
 
 typedef struct settings {
     const char *listen, *advertise, *coordinator, *data_dir, *data_path, *node_id;
@@ -97,7 +97,8 @@ static void end_loop(ps_event *event, bool ok)
 
 /* --- the data directory ----------------------------------------------------- */
 
-/* The entries of a node's data directory. */
+/* The entries of a node's data directory that older versions let other users open; ps_dir_lock
+ * closes them. */
 static const char *const entries[] = {"node-id", "sessions", "datasets", NULL};
 
 /* Locks the given data directory, or the first default one that no other process has locked. */
@@ -159,8 +160,8 @@ static ps_status start_node(running *r, const ps_node_program *program, void *st
     return st;
 }
 
-/* Tries TLS with each coordinator of the list, and logs why it fails: the link, which tries again
- * and again, learns no reason from gRPC. */
+/* Tries TLS with each coordinator of the list, and logs why it fails. The link to them, which tries
+ * again and again, learns no reason from gRPC. */
 static void try_coordinators(const ps_tls *tls, const char *list)
 {
     char one[PS_ADDRESS_TEXT_BYTES];
@@ -226,7 +227,7 @@ static int run(const ps_node_program *program, const chosen *c, ps_node_conf *co
         st = ps_signals_start(&signals, on_signal, &r);
     }
     if (!ps_is_ok(&st)) {
-        /* Running threads end with the process. */
+        /* What was started is not stopped: it ends with the process. */
         fprintf(stderr, "%s: %s\n", program->name, st.text);
         return EXIT_CANNOT;
     }

@@ -57,8 +57,9 @@ static void add_ranks(const ps_node *node, ps_strbuf *out)
     free(counts);
 }
 
-/* Adds a histogram of the staleness of applied contributions. Bin b counts those below 2^b that are
- * in no bin before, the last bin all others. */
+/* Adds a histogram of the staleness of applied contributions. Bin b of the counters has those with
+ * a staleness below 2^b that are in no earlier bin, the last bin all others. The buckets sum them
+ * up: bucket b is all up to 2^b - 1. */
 static void add_staleness(ps_strbuf *out, const ps_session *session, const char *rank,
                           const Psgd__V1__ServerCounters *counters)
 {
@@ -107,7 +108,7 @@ static void write_metrics(void *state, ps_strbuf *out)
     ps_node *node = state;
 
     add_node(node, out);
-    if (node->hooks->progress != NULL) { /* a worker */
+    if (node->hooks->progress != NULL) { /* only workers have this hook */
         ps_metrics_begin(out, "psgd_worker_wait_seconds", "histogram",
                          "single waits of training for weights or acknowledgements");
         ps_metrics_histogram(out, "psgd_worker_wait_seconds", NULL, ps_gate_waits());

@@ -84,8 +84,8 @@ static void forget_waiting(void *arg, ps_call *call)
     }
 }
 
-/* Adds a call to the waiting calls. Returns false after it has failed the call. `request` NULL: the
- * call is an Abort. */
+/* Adds a call to the waiting calls; `request` NULL: the call is an Abort. If too many wait, fails
+ * the call and returns false. */
 static bool let_wait(ps_node *node, ps_call *call, const Psgd__V1__CanCommitRequest *request)
 {
     if (node->waiting_count == PS_NODE_CALLS_MAX) {
@@ -116,7 +116,7 @@ void ps_node_answer_waiting(ps_node *node)
 
     memcpy(waiting, node->waiting, count * sizeof *waiting);
     node->waiting_count = 0;
-    /* Aborts first, because a CanCommit may end the idle phase */
+    /* Answers Aborts first: they wait for the idle phase, which a CanCommit may end. */
     for (size_t i = 0; i < count; i++) {
         if (waiting[i].can_commit == NULL) {
             ps_call_reply(waiting[i].call, &aborted.base);
@@ -131,8 +131,8 @@ void ps_node_answer_waiting(ps_node *node)
 
 /* --- CanCommit ------------------------------------------------------------- */
 
-/* Checks a CanCommit: whether the node takes jobs, and its id, role and coordinator's address.
- * Returns false after it has failed the call. */
+/* Checks a CanCommit: that the node is not stopping, and the job's id, the role and the address of
+ * the coordinator. Returns false after it has failed the call. */
 static bool check_can_commit(ps_node *node, ps_call *call,
                              const Psgd__V1__CanCommitRequest *request)
 {
@@ -202,7 +202,7 @@ static void answer_can_commit(ps_node *node, ps_call *call,
         return;
     }
     if (!node->is_releasing && strcmp(node->agent.job_id, request->job_id) == 0 &&
-        request->attempt > node->agent.attempt) { /* the older attempt was superseded */
+        request->attempt > node->agent.attempt) { /* the held attempt was superseded */
         ps_node_act(node, ps_agent_abort(&node->agent, node->agent.job_id, node->agent.attempt),
                     "a newer attempt of the job has come");
     }
@@ -396,7 +396,7 @@ const ps_method ps_node_methods[] = {
      .may = PS_MAY_COORDINATOR,
      .streams_in = true,
      .streams_out = true,
-     /* large enough for a spec with many nodes and a model with many variables */
+     /* enough for the settings of a job with many nodes and variables */
      .max_bytes = 1 << 20},
     {.name = "DoCommit", .handle = do_commit, .may = PS_MAY_COORDINATOR},
     {.name = "Abort", .handle = abort_attempt, .may = PS_MAY_COORDINATOR},

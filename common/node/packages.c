@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const uint64_t data_max_bytes = UINT64_C(16) << 30; /* most bytes of a data set */
+static const uint64_t data_max_bytes = UINT64_C(16) << 30; /* most bytes of a set's files */
 
 static bool refuse(ps_error *error, ps_status st, const char *reason)
 {
@@ -29,7 +29,7 @@ static void add_violation(void *arg, const char *field, const char *text)
     ps_error_violate(arg, field, "%s", text);
 }
 
-/* Adds one node of the attempt to the placement. */
+/* Adds one entry of the settings to the placement: a server, or the process of a worker's rank. */
 static ps_status place(ps_placement *placement, const Psgd__V1__Placement *p)
 {
     ps_address address;
@@ -91,7 +91,8 @@ static ps_status take_rank(const Psgd__V1__SettingsPackage *package, ps_session 
     return ps_ok();
 }
 
-/* Takes the ranks of a worker: exactly those that the placement gives to its process. */
+/* Takes the ranks of a worker from the package: ascending, and exactly those that the placement
+ * gives to the process of the first one. */
 static ps_status take_ranks(const Psgd__V1__SettingsPackage *package, ps_session *s)
 {
     const ps_placement *placement = &s->placement;
@@ -262,7 +263,8 @@ static bool take_files(const Psgd__V1__DataPackage *package, const ps_plan *plan
 }
 
 /* Checks that the files with what was learned from all data are the last of the list if the job
- * needs them, and are not in it otherwise. Sets the checksum of the list without them. */
+ * needs them, and are not in it otherwise. Sets wanted->own_sha256 to the checksum of the list
+ * without them. */
 static bool take_learned(const ps_data_files *files, ps_data_wanted *wanted, ps_error *error)
 {
     ps_data_files own = *files;

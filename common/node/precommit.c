@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* precommit.c - PreCommit at a node: packages in order, each acknowledged.
+/* precommit.c - PreCommit at a node: packages in order. The settings, the data offer, each complete
+ * data file and the seal are acknowledged.
  *
- * A message is read when the one before was handled and its acknowledgement was sent. Tasks look
- * up, store and load data sets. A set that was sent is loaded while weights arrive, and the seal
- * waits for the load. Tasks also load files of tables, each before the next message is read. Any
- * failure ends the stream and the attempt.
+ * A message is read when the one before was handled and its acknowledgement, if any, was sent.
+ * Tasks look up, store and load data sets. A set that was sent is loaded while weights arrive, and
+ * the seal waits for the load. Tasks also load files of tables, each before the next message is
+ * read. Any failure ends the stream and the attempt.
  */
 #include "common/base/clock.h"
 #include "common/base/log.h"
@@ -19,7 +20,7 @@
 #include <string.h>
 
 enum { DEADLINE_DEFAULT_MS = 60000, DEADLINE_MIN_MS = 100, DEADLINE_MAX_MS = 86400000 };
-/* Added to the deadline of the phase: time for DoCommit to arrive. */
+/* added to the deadline of PreCommit: the sum is the longest time from the seal to DoCommit */
 static const int64_t commit_slack_us = 5000000;
 
 static void next_message(void *arg, const ProtobufCMessage *message, ps_payload *payload,
@@ -157,7 +158,7 @@ static void take_seal(ps_precommit *pc, const Psgd__V1__SealPackage *package)
                           "WEIGHTS_MISMATCH");
         return;
     }
-    /* If all variables are sparse tables, no slice came, and the block does not exist yet. */
+    /* If all variables are sparse tables, no slice came, and session->weights is still NULL. */
     if (!ps_precommit_make_room(pc)) {
         return;
     }

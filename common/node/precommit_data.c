@@ -20,7 +20,7 @@ struct ps_storing {
     ps_precommit *pc; /* NULL: the PreCommit has ended */
     bool is_running;  /* a task runs; the members below then belong to its thread */
     ps_data_wanted wanted;
-    ps_data_files files; /* those of the package from `from` on */
+    ps_data_files files; /* the files to receive: those of the package from number `from` on */
     uint32_t from;
     ps_data_store store;
     uint8_t *piece; /* (PS_PAYLOAD_MAX): n bytes of file `file` at `offset` */
@@ -29,7 +29,7 @@ struct ps_storing {
     uint64_t offset;
     bool is_complete; /* the piece was the last of its file */
     ps_status status;
-    const char *reason; /* reason of a failure, for machines */
+    const char *reason; /* ps_error.reason of a failure; NULL: none */
 };
 
 static void abandon(ps_task *task)
@@ -147,7 +147,8 @@ static void log_share(const ps_data_share *share, const ps_dataset *data)
            share->first + share->count - 1, share->of);
 }
 
-/* Handles the data set that was looked up after the offer, or loaded after it was sent. */
+/* Handles the result of pc->request: the data set was looked up for the offer (is_offer), or loaded
+ * after it was sent. */
 static void data_arrived(void *arg, const ps_status *st, bool has_own, ps_dataset *data)
 {
     ps_precommit *pc = arg;
@@ -253,7 +254,7 @@ void ps_precommit_take_data(ps_precommit *pc, const Psgd__V1__DataChunk *chunk, 
     if (bytes != s->piece) {
         memcpy(s->piece, bytes, s->n);
     }
-    s->file = chunk->file - s->from; /* wraps for a file before `from`, which is then refused */
+    s->file = chunk->file - s->from; /* below `from` this wraps, and ps_data_store_add refuses */
     s->offset = chunk->offset;
     submit(s, write_piece, piece_written);
 }

@@ -6,7 +6,7 @@
 
 #include <inttypes.h>
 
-enum { FILES_MAX = 64 * 64 }; /* of servers: one for each thread; of a worker: one for each rank */
+enum { FILES_MAX = 64 * 64 }; /* most: of 64 servers with 64 threads; a worker gets one a rank */
 static const uint64_t file_max = UINT64_C(1) << 36;
 
 bool ps_precommit_wants_states(const ps_precommit *pc)
@@ -17,7 +17,7 @@ bool ps_precommit_wants_states(const ps_precommit *pc)
     return ps_init_from_checkpoint(pc->session->plan->spec->init_from, job, &step);
 }
 
-/* Returns the file that is being received; NULL: the next one has not begun. */
+/* Returns file `file`, the one that is received now; NULL: nothing of it has arrived. */
 static ps_buf *current(const ps_session *s, uint32_t file)
 {
     return file < s->state_count ? s->states[file] : NULL;

@@ -18,11 +18,11 @@
 struct ps_loading {
     ps_task task;
     ps_node *node;
-    ps_precommit *pc;  /* NULL: the PreCommit has ended */
-    ps_tables *tables; /* tables and files: owned if pc is NULL, else the session's and pc's */
-    ps_tables_files *files;
+    ps_precommit *pc;       /* NULL: the PreCommit has ended */
+    ps_tables *tables;      /* set and owned once pc is NULL; before, the session has the tables */
+    ps_tables_files *files; /* owned once pc is NULL; before, pc's */
     ps_buf *file;
-    ps_status status; /* belongs to the task's thread until the task is done */
+    ps_status status; /* only the task uses it until the task is done */
 };
 
 bool ps_precommit_wants_tables(const ps_precommit *pc)

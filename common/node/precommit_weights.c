@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* precommit_weights.c - the packages of PreCommit with weights: copies them into the session's
- * block. */
+/* precommit_weights.c - the packages of PreCommit with weights: copies them to session->weights. */
 #include "common/base/xalloc.h"
 #include "common/node/precommit_impl.h"
 
@@ -46,13 +45,13 @@ bool ps_precommit_make_room(ps_precommit *pc)
         ps_precommit_fail(pc, ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for the weights"), NULL);
         return false;
     }
-    /* the block also has places for sparse tables, which are not sent as slices and stay 0 */
+    /* a worker's weights also have places for sparse tables, which no slice fills: they stay 0 */
     memset(s->weights, 0, s->weight_count * sizeof(float));
     return true;
 }
 
-/* Copies the next slice of a message to its place: on a worker in the model's block, on a server
- * after the slices that came before it. */
+/* Copies the next slice of a message, at offset *at of the payload, to session->weights: on a
+ * worker to its place in the model, on a server behind the slices that came before it. */
 static void take_slice(ps_precommit *pc, ps_payload *payload, size_t *at)
 {
     const ps_slice *slice = slice_at(pc, pc->slices_in);

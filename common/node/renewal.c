@@ -2,9 +2,9 @@
 /* renewal.c - keeps a node's certificate valid: asks the coordinator for another, for a new key,
  * after two thirds of its life.
  *
- * The call has a connection of its own. A connection keeps the certificate with which it began, and
- * that of the link to the coordinator has long ended when a job takes a week; the coordinator shall
- * see the one that is to be renewed.
+ * The call has a connection of its own. A connection keeps the certificate with which it began.
+ * When a job takes a week, the certificate on the link to the coordinator may have ended long ago.
+ * On a new connection the coordinator sees the certificate that is to be renewed.
  *
  * Files are read and written by tasks. 'psgd pki install' may change them at any time, so they are
  * read anew whenever the node looks whether a renewal is due.
@@ -31,17 +31,18 @@ struct ps_renewal {
     ps_channel *channel; /* NULL: no call is in progress */
     ps_unary *call;
     bool is_closed;
-    char said[PS_STATUS_TEXT_BYTES]; /* the last warning: each is logged once */
+    char said[PS_STATUS_TEXT_BYTES]; /* the last warning: the same one is not logged again */
 
-    /* a task and its result */
+    /* The task in progress (is_busy), `look` or `install`, and what it has found. */
     ps_task task;
     bool is_busy, is_due;
     ps_certificate own;
-    char *text; /* the request, or the answer */
+    char *text; /* the request that `look` made, or the answer that `install` installs */
     ps_status status;
 };
 
-/* Returns how long the certificate is valid from when it was issued. */
+/* Returns the seconds from the certificate's issue to its end, at least 3. It was issued
+ * PS_PKI_EARLY_S after not_before. */
 static int64_t life_s(const ps_certificate *own)
 {
     int64_t life = own->not_after - own->not_before - PS_PKI_EARLY_S;
@@ -49,7 +50,8 @@ static int64_t life_s(const ps_certificate *own)
     return life > 3 ? life : 3;
 }
 
-/* Returns the seconds until the certificate is to be renewed; 0 or less: now. */
+/* Returns the seconds until a third of the certificate's life is left and it is to be renewed; 0 or
+ * less: now. */
 static int64_t left_s(const ps_certificate *own)
 {
     return own->not_after - life_s(own) / 3 - (int64_t)time(NULL);
@@ -83,8 +85,9 @@ static void look_after(ps_renewal *r, int64_t seconds)
                       INT64_C(1000000));
 }
 
-/* Logs why the certificate was not renewed, and tries again after a fifteenth of its life, at most
- * RETRY_MAX_S; after RETRY_UNREAD_S if it could not be read. */
+/* Logs why the certificate was not renewed, unless that was logged last. Tries again after a
+ * fifteenth of its life, at least a second and at most RETRY_MAX_S; after RETRY_UNREAD_S if it
+ * could not be read. */
 static void failed(ps_renewal *r, const char *why)
 {
     char until[PS_PKI_TIME_BYTES];
@@ -169,7 +172,7 @@ static void ask(ps_renewal *r)
     forget_text(r);
 }
 
-/* Reads the certificate; if its renewal is due, makes a key and a request for a new one. */
+/* Reads the certificate. If its renewal is due, sets is_due and makes a key and a request. */
 static void look(ps_task *task)
 {
     ps_renewal *r = PS_CONTAINER_OF(task, ps_renewal, task);

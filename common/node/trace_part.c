@@ -24,7 +24,8 @@ static int64_t first_ns(const ps_trace_track *tracks, size_t count)
     return first;
 }
 
-/* Lists the rings of the session, and how their clock relates to that of the coordinator. */
+/* Lists the session's rings in node->trace, and how this node's clock relates to the coordinator's
+ * when their first record began. */
 static void list_tracks(ps_node *node)
 {
     free(node->trace.tracks);
@@ -58,7 +59,7 @@ void ps_node_write_trace(ps_node *node)
         st = ps_trace_write_part(path, node->trace.tracks, node->trace.count,
                                  &node->trace.alignment);
     }
-    if (!ps_is_ok(&st)) { /* the job's model is worth more than its timeline: does not fail */
+    if (!ps_is_ok(&st)) { /* the model is worth more than the timeline: Collect does not fail */
         ps_log(PS_LOG_WARN, "node", "no timeline: %s", st.text);
     }
 }

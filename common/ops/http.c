@@ -101,7 +101,7 @@ ps_status ps_http_start(const ps_http *http, const ps_http_conf *conf, ps_addres
         return ps_fail(PS_FAILED_PRECONDITION, "%s: cannot listen on %s: %s", conf->flag,
                        PS_SHORT(text, 80), strerror(errno));
     }
-    /* not guarded by accept.c: libmicrohttpd bounds the connections, as conf says */
+    /* accept.c does not guard this listener: libmicrohttpd bounds the connections, as conf says */
     ps_accept_leave(listener_of(http, *out));
     info = http->get_daemon_info(*out, MHD_DAEMON_INFO_BIND_PORT);
     if (info != NULL) {

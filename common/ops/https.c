@@ -16,10 +16,11 @@
 
 enum { CHAIN_MAX = 4, FILE_BYTES = 65536 };
 
-/* keep_us: a handshake that has begun may still use a certificate that was replaced */
+/* look_us: the certificate's file is looked at no more often. keep_us: for so long a certificate
+ * that was replaced stays in memory, as a handshake that has begun may still use it. */
 static const int64_t look_us = 1000000, keep_us = 600 * INT64_C(1000000);
 
-/* The functions of the library, without gnutls_ in their names. */
+/* The functions of GnuTLS, without gnutls_ in their names; load_library sets them. */
 static struct {
     __typeof__(&gnutls_pcert_list_import_x509_raw) pcert_list_import_x509_raw;
     __typeof__(&gnutls_pcert_deinit) pcert_deinit;
@@ -32,21 +33,22 @@ static struct {
 
 typedef struct identity identity;
 struct identity {
-    identity *before; /* the identity that this one replaces; NULL: none, or freed */
+    identity *before; /* the identity that this one replaced; NULL: none, or it was freed */
     int64_t replaced_us;
     gnutls_privkey_t key;
     gnutls_pcert_st chain[CHAIN_MAX];
-    unsigned count; /* of certificates in the chain */
+    unsigned count; /* number of certificates in the chain */
 };
 
 static struct {
     pthread_mutex_t mutex; /* guards the members below */
     char path[PS_PATH_MAX];
-    /* the state of the file that is in memory, and the one that a warning was about */
+    /* States of the file `path`: `read`, when it was read; `said`, when a warning was logged that
+     * it cannot be read. */
     ps_file_stamp read, said;
     int64_t looked_us;
     identity *newest;
-    char *roots; /* text of root.pem at the start, which is never read again */
+    char *roots; /* text of root.pem; that file is read once */
 } own = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 static void destroy(identity *i)
@@ -92,7 +94,7 @@ static ps_status read_identity(identity **out)
     return st;
 }
 
-/* Frees the identities that were replaced more than keep_us ago. Called with the mutex. */
+/* Frees the identities that were replaced keep_us ago or earlier. The caller holds the mutex. */
 static void forget(int64_t now_us)
 {
     for (identity **at = &own.newest->before; *at != NULL;) {
@@ -107,8 +109,8 @@ static void forget(int64_t now_us)
     }
 }
 
-/* Reads own.path again if it has changed, once in look_us at most. If it cannot be read, the
- * identity read before stays. Called with the mutex. */
+/* Reads own.path again if it has changed; looks at most once in look_us. If it cannot be read, the
+ * identity that was read before stays in use. The caller holds the mutex. */
 static void refresh(void)
 {
     int64_t now_us = ps_clock_us();

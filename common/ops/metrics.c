@@ -98,8 +98,9 @@ void ps_metrics_histogram(ps_strbuf *out, const char *name, const ps_label *labe
 
 static const char total[] = "_total";
 
-/* Writes the metric's name for a counter of a worker, server or job (`of`). Returns whether
- * Prometheus is to take the metric for a counter, which only grows; else it is a gauge. */
+/* Writes the metric's name for a counter of a worker, server or job (`of`). Returns whether the
+ * metric is a counter for Prometheus, which only grows: its name ends with "_total". Else it is a
+ * gauge. A metric of a job is a gauge always, and has its name without "_total". */
 static bool name_of(const ps_counter *counter, unsigned of, char *name, size_t cap)
 {
     const char *role = of == PS_OF_WORKER ? "worker" : of == PS_OF_SERVER ? "server" : "job";
@@ -161,7 +162,7 @@ static double open_files(void)
     return count < 0 ? 0 : count;
 }
 
-/* Returns when the process began, in seconds since 1970, or 0. */
+/* Returns when the process began, in seconds since 1970; 0 if the system does not tell. */
 static double start_time(void)
 {
     static double found; /* kept after the first call, since it does not change */
@@ -181,7 +182,8 @@ static double start_time(void)
         text[n] = '\0';
         fclose(file);
     }
-    at = strrchr(text, ')'); /* the name may have spaces; the 20th field behind it is the start */
+    /* The program's name, in brackets, may have spaces. The 20th field behind it is the start. */
+    at = strrchr(text, ')');
     for (int field = 0; at != NULL && field < 20; field++) {
         at = strchr(at + 1, ' ');
     }

@@ -40,9 +40,9 @@ struct ps_ops {
     pthread_cond_t changed;
     write_fn *write;  /* writes the page that is asked for */
     ps_strbuf page;   /* the page that `write` has written */
-    unsigned code;    /* HTTP status of the page; 0: not written yet */
+    unsigned code;    /* HTTP status of the page; 0: the page is not written yet */
     bool is_asked;    /* `asked` is posted and was not handled yet */
-    bool is_stopping; /* ps_ops is being stopped; a request fails at once */
+    bool is_stopping; /* ps_ops_stop was called: each request for a page fails at once */
 };
 
 /* --- pages, on the loop's thread ------------------------------------------------ */
@@ -52,7 +52,7 @@ typedef struct durations {
     bool is_begun;
 } durations;
 
-/* Writes the histogram of a method's durations, unless the method was never called. */
+/* Appends the histogram of a method's durations, unless the method was never called. */
 static void add_duration(void *arg, const char *method, const ps_histogram *histogram)
 {
     static const char name[] = "psgd_rpc_duration_seconds";
@@ -104,7 +104,7 @@ static unsigned write_ready(ps_ops *ops)
 static const struct {
     const char *path, *type;
     write_fn *write;
-    bool is_open; /* to everybody: a probe has no certificate */
+    bool is_open; /* everybody gets the page, as a probe has no certificate; false: see admit */
 } pages[] = {
     {"/metrics", "text/plain; version=0.0.4; charset=utf-8", write_metrics, false},
     {"/healthz", "text/plain; charset=utf-8", write_health, true},
@@ -153,8 +153,9 @@ static void until(struct timespec *at, int64_t ms)
     }
 }
 
-/* Has the loop write a page, waits for it up to PS_OPS_WAIT_MS, and copies it to *text, which the
- * caller frees. Returns the HTTP status. */
+/* Has the loop write a page, waits for it up to PS_OPS_WAIT_MS, and moves it to *text, which the
+ * caller frees. Returns the HTTP status. It is 503, and *text says so, if the page does not come in
+ * time, the loop has not handled an earlier request yet, or ps_ops_stop was called. */
 static unsigned ask(ps_ops *ops, write_fn *write, char **text, size_t *length)
 {
     struct timespec end;
@@ -225,7 +226,8 @@ static enum MHD_Result refuse(const ps_ops *ops, struct MHD_Connection *connecti
 }
 
 /* Checks that the client may see the numbers of all jobs: it is an observer or an admin, by its
- * certificate or else by a token. */
+ * certificate, or if it has none by a token. Fails with PERMISSION_DENIED for others, and with
+ * other codes for unknown clients. */
 static ps_status admit(const ps_ops *ops, struct MHD_Connection *connection)
 {
     char text[PS_PRINCIPAL_TEXT_BYTES];
@@ -259,7 +261,7 @@ static enum MHD_Result answer(void *state, struct MHD_Connection *connection, co
 
     (void)version;
     (void)upload;
-    /* the first call: only the head of the request was read; answer at the next call */
+    /* The first call for a request: only its head was read. Answer at the next call. */
     if (*per_request == NULL) {
         *per_request = &begun;
         return MHD_YES;
@@ -361,7 +363,7 @@ void ps_ops_stop(ps_ops *ops)
     pthread_mutex_lock(&ops->mutex);
     is_asked = ops->is_asked;
     pthread_mutex_unlock(&ops->mutex);
-    if (!is_asked) { /* else the handler of `asked` destroys it */
+    if (!is_asked) { /* else on_asked, which comes later, destroys it */
         destroy(ops);
     }
 }

@@ -56,7 +56,7 @@ const float *ps_descent_penalised(const ps_descent *descent, double share, const
 }
 
 /* Does what ps_descent_penalised does, for rows: g and out have the rows one after the other, w has
- * each at its id. */
+ * each at the place of its id. Returns out; g if there is no penalty. */
 static const float *penalised_rows(const ps_descent *descent, double share, const ps_rows *rows,
                                    const float *g, const float *w, float *out)
 {

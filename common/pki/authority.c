@@ -18,14 +18,16 @@
 #include <unistd.h>
 
 enum {
-    SERIAL_BITS = 127,   /* at most 16 bytes, and never negative */
-    LISTED_MAX = 100000, /* most certificates of a list; each takes about 4 KiB of memory */
+    SERIAL_BITS = 127,   /* bits of a serial number: it takes 16 bytes and is positive in DER */
+    LISTED_MAX = 100000, /* with more certificates ps_authority_list fails; each takes about 4 KiB
+                          * of memory */
     CRL_VALID_S = 10 * 365 * 86400,
-    LOCK_TRIES = 250, /* others hold the lock for milliseconds: gives up after 5 s */
+    LOCK_TRIES = 250, /* attempts to get the lock, for 5 s in all; others hold it for
+                       * milliseconds */
     LOCK_PAUSE_MS = 20
 };
 
-/* An open authority. */
+/* An open authority. Its folder is locked while `lock` is not -1. */
 typedef struct authority {
     const char *dir;
     int lock;
@@ -46,7 +48,8 @@ static void close_authority(authority *a)
     }
 }
 
-/* Reads a file of the authority; the caller frees *bytes. */
+/* Reads the file `name` of the authority in `dir`, and writes its path to `path`. The caller frees
+ * *bytes. */
 static ps_status read_file(const char *dir, const char *name, size_t max_bytes,
                            char path[PS_PATH_MAX], char **bytes, size_t *n)
 {
@@ -146,7 +149,8 @@ ps_status ps_authority_fingerprint(const char *dir, char out[PS_FINGERPRINT_BYTE
 
 /* --- certificates ---------------------------------------------------------------- */
 
-/* Adds an extension in the notation of openssl.cnf. */
+/* Adds the extension `nid` to a certificate; `value` is its text in the notation of openssl.cnf.
+ * Returns false if libcrypto fails. */
 static bool add_extension(X509 *certificate, X509 *issuer, int nid, const char *value)
 {
     X509V3_CTX context;
@@ -160,7 +164,8 @@ static bool add_extension(X509 *certificate, X509 *issuer, int nid, const char *
     return ok;
 }
 
-/* Sets serial number, names, times and key. */
+/* Sets the version, a random serial number, both names, the times and the key of a certificate.
+ * `name` is the common name of its subject. Returns false if libcrypto fails. */
 static bool set_fields(X509 *certificate, X509 *issuer, const char *name, EVP_PKEY *key,
                        time_t begin, time_t end)
 {
@@ -181,7 +186,8 @@ static bool set_fields(X509 *certificate, X509 *issuer, const char *name, EVP_PK
     return ok;
 }
 
-/* Makes the root certificate of `key`. */
+/* Makes the root certificate of `key`, which ends valid_s seconds from now. The caller frees *out,
+ * also after a failure. */
 static ps_status make_root(EVP_PKEY *key, int64_t valid_s, X509 **out)
 {
     X509 *root = X509_new();
@@ -251,8 +257,9 @@ ps_status ps_authority_create(const char *dir, int64_t valid_s, ps_certificate *
     return st;
 }
 
-/* Makes a certificate for `subject`. Those of nodes and coordinators are for servers and clients;
- * those of users are for clients only. */
+/* Makes a certificate for `subject` that ends after valid_s seconds, or with the root if that ends
+ * earlier. Those of nodes and coordinators are for servers and clients; those of users are for
+ * clients only. The caller frees *out, also after a failure. */
 static ps_status issue(authority *a, const ps_subject *subject, EVP_PKEY *key, int64_t valid_s,
                        X509 **out)
 {
@@ -292,7 +299,8 @@ static ps_status issue(authority *a, const ps_subject *subject, EVP_PKEY *key, i
     return st;
 }
 
-/* Issues a certificate for `key`, stores it and appends the answer. */
+/* Issues a certificate for `key` and stores it in issued/. Appends it to `answer`, with the root
+ * and, if there is one, the list of revoked certificates. */
 static ps_status answer_with(authority *a, const ps_subject *subject, EVP_PKEY *key,
                              int64_t valid_s, ps_strbuf *answer, ps_certificate *out)
 {
@@ -456,8 +464,9 @@ typedef struct revoking {
     size_t count;
 } revoking;
 
-/* Revokes certificate `c` if r->which means it and it is not revoked yet. Expired ones are revoked
- * too: a connection that began with one may still be open. */
+/* Adds certificate `c` to the list of revoked ones if r->which is its serial number or its
+ * principal, and it is not revoked yet. Expired ones are revoked too: a connection that began with
+ * one may still be open. */
 static ps_status revoke_one(void *arg, const ps_certificate *c)
 {
     revoking *r = arg;
@@ -488,8 +497,9 @@ static bool sign_crl(authority *a, const ASN1_TIME *now, const ASN1_TIME *later)
            X509_CRL_sign(a->crl, a->key, EVP_sha256()) > 0;
 }
 
-/* Adds the certificates that `which` means to the list of revoked ones, and signs the list; in
- * memory only. *count is how many were added. */
+/* Adds the certificates of the serial number or principal `which` to the list of revoked ones, and
+ * signs the list; in memory only. *count is how many were added. Fails with NOT_FOUND if none was.
+ */
 static ps_status revoke_all(authority *a, const char *which, size_t *count)
 {
     time_t now = time(NULL);

@@ -40,8 +40,8 @@ static int no_passphrase(char *buf, int size, int rwflag, void *arg)
     return -1;
 }
 
-/* Returns whether libcrypto's last error says that no further PEM block was found. Clears the error
- * if so. */
+/* Returns whether libcrypto's last error says that the PEM text has no further object of the kind
+ * asked for. Clears the error if so. */
 static bool was_end(void)
 {
     unsigned long error = ERR_peek_last_error();
@@ -137,8 +137,8 @@ ps_status ps_x509_new_key(EVP_PKEY **out)
 
 /* --- writing ------------------------------------------------------------------- */
 
-/* Appends the text in `bio` to `pem` and frees `bio` (NULL: none). `ok` is the result of the call
- * that wrote it; fails if that is not 1. */
+/* Appends the text in `bio` to `pem` and frees `bio`, which may be NULL. `ok` is the result of the
+ * call of libcrypto that wrote the text. Fails if `ok` is not 1. */
 static ps_status take(ps_strbuf *pem, BIO *bio, int ok)
 {
     char *text;
@@ -188,8 +188,8 @@ static int address_bytes(const char *host, uint8_t out[16])
     return inet_pton(AF_INET, host, out) == 1 ? 4 : inet_pton(AF_INET6, host, out) == 1 ? 16 : 0;
 }
 
-/* Returns whether `host` is a DNS name: labels of letters, digits and inner hyphens, separated by
- * dots. */
+/* Returns whether `host` is a DNS name of at most 253 characters: labels of 1 to 63 letters, digits
+ * and inner hyphens, separated by dots. */
 static bool is_dns_name(const char *host)
 {
     size_t n = strlen(host), label = 0;
@@ -265,7 +265,8 @@ ps_status ps_x509_names(const ps_subject *subject, GENERAL_NAMES **out)
     return ok ? ps_ok() : ps_x509_fail(PS_INTERNAL, "alternative names cannot be made");
 }
 
-/* Reads one alternative name into `out`. */
+/* Adds one alternative name to `out`: a URI is its principal, of which there may be one; a DNS name
+ * or an IP address is one of its hosts. Refuses names of other types. */
 static ps_status read_name(const GENERAL_NAME *name, ps_subject *out)
 {
     int type;

@@ -75,7 +75,8 @@ ps_status ps_credentials_request(const char *dir, const ps_subject *subject, ps_
 
 /* --- checks ------------------------------------------------------------------------ */
 
-/* Checks that `root` is a root certificate, and that it has signed `certificate`. */
+/* Checks that `root` is a root certificate, which has signed itself, and that its key has signed
+ * `certificate`. */
 static ps_status check_signature(const char *what, X509 *certificate, X509 *root)
 {
     EVP_PKEY *key = X509_get0_pubkey(root);
@@ -111,7 +112,7 @@ static ps_status check_times(const char *what, const ps_certificate *facts)
 }
 
 /* Reads the first certificate of the file `path`. If the file is missing and `may_miss`, *out is
- * NULL and the call succeeds. */
+ * NULL and the call succeeds. If the file has no certificate, the call fails. */
 static ps_status read_root(const char *path, bool may_miss, X509 **out)
 {
     char *bytes = NULL;
@@ -132,8 +133,9 @@ static ps_status read_root(const char *path, bool may_miss, X509 **out)
     return st;
 }
 
-/* Refuses a file with a private key that other users may read. A file owned by root may be readable
- * to its group if this process is not root: so Kubernetes mounts keys for users. */
+/* Refuses a file with a private key for which its group or others have rights. One right is
+ * allowed: its group may read it, if root owns it and this process is not root. Kubernetes mounts
+ * keys for other users in this way. */
 static ps_status check_mode(const char *path)
 {
     struct stat facts;
@@ -194,7 +196,8 @@ ps_status ps_credentials_check(const char *dir, ps_certificate *own)
     return st;
 }
 
-/* Verifies a client's certificate as libssl does. */
+/* Verifies a client's certificate as libssl does in a handshake: `root` has signed it, and it is
+ * valid now and for clients. */
 static ps_status verify_client(const char *what, X509 *certificate, X509 *root)
 {
     X509_STORE *store = X509_STORE_new();
@@ -265,7 +268,8 @@ ps_status ps_credentials_fingerprint(const char *dir, char out[PS_FINGERPRINT_BY
 
 /* --- installation -------------------------------------------------------------------- */
 
-/* The certificates and the list in an authority's answer to a request; NULL: it has none. */
+/* The certificates and the list of revoked ones in an authority's answer. A member is NULL if the
+ * answer does not have it. */
 typedef struct answer {
     X509 *certificate, *root;
     X509_CRL *crl;
@@ -302,8 +306,9 @@ static ps_status check_root(const char *what, X509 *root, X509 *installed, const
     return ps_ok();
 }
 
-/* Checks that the certificate of the answer is for the key in next.key, and writes both to
- * identity.pem. */
+/* Checks that the certificate of the answer is for the key in next.key, signed by the root of the
+ * answer, and valid now. Writes key and certificate to identity.pem, and what the certificate says
+ * to *own. */
 static ps_status install_identity(const char *what, const ps_credentials_paths *at,
                                   const answer *in, ps_certificate *own)
 {
@@ -425,7 +430,8 @@ ps_status ps_credentials_install(const char *dir, const char *what, const char *
     if (ps_is_ok(&st) && in.root != NULL) {
         st = check_root(what, in.root, installed, fingerprint);
     }
-    /* The root comes last: until then a program goes on with the old files. */
+    /* A new root.pem is written only after a new identity.pem. So a certificate that is refused
+     * leaves the old files in use. */
     if (ps_is_ok(&st) && in.certificate != NULL) {
         st = install_identity(what, &at, &in, own);
     }
@@ -436,7 +442,7 @@ ps_status ps_credentials_install(const char *dir, const char *what, const char *
         st = install_crl(what, &at, in.crl, in.root != NULL ? in.root : installed);
     }
     if (ps_is_ok(&st) && in.certificate != NULL) {
-        /* next.key and the request are used up; if one cannot be removed, it does no harm */
+        /* next.key and request.pem are used up; if one cannot be removed, it does no harm */
         (void)unlink(at.next_key);
         (void)unlink(at.request);
     }

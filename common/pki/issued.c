@@ -37,7 +37,8 @@ static ps_status read_at(const char *path, ps_certificate *out)
     return st;
 }
 
-/* Returns the name of the next file in `folder` that holds a certificate, or NULL at the end. */
+/* Returns the name of the next file in `folder` that ends with .pem, and so has a certificate.
+ * Returns NULL at the end. */
 static const char *next_name(DIR *folder)
 {
     const struct dirent *entry;
@@ -128,9 +129,10 @@ ps_status ps_issued_each(const char *dir, ps_issued_fn *fn, void *arg)
     return st;
 }
 
-/* Removes the certificate in a file of `folder` if it ended before `end_s`. A file whose time is
- * later is not read: that is the certificate's end, or when the file was written. Returns 1 if it
- * was removed, else 0; *read counts files that were read. */
+/* Removes the file `name` of `folder`, with its certificate, if the certificate ended before
+ * `end_s`. Reads no file whose time of modification is later than `end_s`: it is the end of the
+ * certificate (see stamp) or the time when the file was written. Returns 1 if the file was removed,
+ * else 0. *read counts the files that were read. */
 static size_t remove_if_old(DIR *folder, const char *dir, const char *name, int64_t end_s,
                             size_t *read)
 {
@@ -178,7 +180,7 @@ size_t ps_issued_sweep(const char *dir, int64_t now_s)
         removed += remove_if_old(folder, dir, name, now_s - PS_ISSUED_KEPT_S, &read);
     }
     closedir(folder);
-    if (name == NULL) { /* else the next call goes on */
+    if (name == NULL) { /* all files were seen; otherwise the next call sweeps the rest */
         st = ps_file_write_private(swept, "", 0);
         (void)st; /* without the file the next call sweeps again */
     }

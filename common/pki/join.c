@@ -2,8 +2,9 @@
 /* join.c - see join.h.
  *
  * A line of join-tokens is "PRINCIPAL END DIGEST open|used": END in seconds since 1970, DIGEST the
- * SHA-256 of the secret. A line stays for an hour after its end, so that a node that uses the token
- * too late, or a second time, is told why it is refused.
+ * SHA-256 of the secret. A line stays for an hour after its END, so that a node that uses the token
+ * too late, or a second time, is told why it is refused. When there are LINES_MAX lines, a new
+ * token takes the place of one that was used or has ended.
  */
 #include "common/pki/join.h"
 
@@ -164,8 +165,8 @@ static ps_status write_lines(const char *path, const lines *all)
     return st;
 }
 
-/* Removes the line that ended first among those whose tokens were used or have ended. Returns false
- * if there is none. */
+/* Removes, of the lines whose tokens were used or have ended, the one whose token ends first.
+ * Returns false if there is none. */
 static bool forget_one(lines *all, int64_t now_s)
 {
     size_t found = LINES_MAX;
@@ -304,7 +305,7 @@ static ps_status check_line(const line *l, const ps_principal *who, int64_t now_
     return ps_ok();
 }
 
-/* Who wants to use which token. */
+/* Who wants to use the token with this secret, at the authority in `dir`. */
 typedef struct use {
     const char *dir, *secret;
     const ps_principal *who;
@@ -313,7 +314,7 @@ typedef struct use {
 
 /* Checks that u->who may use the token and, unless it is only a look, marks it as used. It stays
  * used even if no certificate can be issued afterwards, because a token must never work twice.
- * Called with the lock. */
+ * `arg` is a `use`. Called with the lock of the authority. */
 static ps_status use_token(void *arg)
 {
     const use *u = arg;
@@ -328,7 +329,7 @@ static ps_status use_token(void *arg)
         all = ps_xcalloc(1, sizeof *all);
         st = read_lines(path, now_s, all);
     }
-    /* compares all lines, so that the time taken tells nothing */
+    /* compares all lines, so that the time taken tells nothing about the token */
     for (size_t i = 0; ps_is_ok(&st) && i < all->count; i++) {
         if (CRYPTO_memcmp(all->items[i].digest, digest, HEX) == 0) {
             found = &all->items[i];
@@ -345,8 +346,8 @@ static ps_status use_token(void *arg)
     return st;
 }
 
-/* Checks whether a token may be used, without using it up: the authority's key is read only for a
- * token that may. */
+/* Checks whether a token may be used, without using it up. ps_join_answer calls this first, so that
+ * the private key of the authority is read only for a token that may be used. */
 static ps_status look_at_token(use u)
 {
     int lock = -1;
@@ -396,7 +397,8 @@ ps_status ps_join_read_request(const char *request, size_t n, char secret[PS_SHA
                : ps_fail(PS_INVALID_ARGUMENT, "the secret to join has 64 hexadecimal digits");
 }
 
-/* Reads an answer that begins with one of the words for a refusal. */
+/* Returns a refusal of the authority as a failure with `code`. Its text is the `n` bytes of the
+ * answer behind the word for a refusal. */
 static ps_status read_refusal(ps_code code, const char *text, size_t n)
 {
     return ps_fail(code, "%.*s", (int)(n < PS_STATUS_TEXT_BYTES ? n : PS_STATUS_TEXT_BYTES), text);

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Adds the alternative names of `subject`. */
+/* Adds the alternative names of `subject`, its principal and hosts, to a request. */
 static ps_status add_names(X509_REQ *request, const ps_subject *subject)
 {
     GENERAL_NAMES *names = NULL;
@@ -53,7 +53,7 @@ ps_status ps_request_make(const ps_subject *subject, ps_strbuf *key_pem, ps_strb
     return st;
 }
 
-/* Writes the fingerprint of a public key. */
+/* Writes the fingerprint of a public key: the SHA-256 of its DER as AB:CD:... */
 static ps_status fingerprint(EVP_PKEY *key, char out[PS_FINGERPRINT_BYTES])
 {
     uint8_t *der = NULL, digest[32];

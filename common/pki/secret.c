@@ -11,7 +11,7 @@ void ps_secret_keep_from_dumps(void)
 {
     struct rlimit none = {0, 0};
 
-    (void)setrlimit(RLIMIT_CORE, &none); /* lowering a limit is always allowed */
+    (void)setrlimit(RLIMIT_CORE, &none); /* cannot fail: a process may always lower its limit */
 }
 
 ps_status ps_secret_draw(char out[PS_SHA256_HEX_BYTES])

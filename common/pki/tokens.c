@@ -20,7 +20,8 @@
 enum {
     FILE_MAX_BYTES = 256 << 10,
     HEX = PS_SHA256_HEX_BYTES - 1,
-    LOCK_TRIES = 250, /* others hold the lock for milliseconds: gives up after 5 s */
+    LOCK_TRIES = 250, /* attempts to get the lock, for 5 s in all; others hold it for
+                       * milliseconds */
     LOCK_PAUSE_MS = 20
 };
 
@@ -45,7 +46,8 @@ static void set_id(ps_token *t)
     snprintf(t->id, sizeof t->id, "%.*s", PS_TOKEN_ID_BYTES - 1, t->digest);
 }
 
-/* Reads "PRINCIPAL SECONDS DIGEST". */
+/* Reads a line of the file, "PRINCIPAL SECONDS DIGEST" (tokens.h). `what` and `number` are the file
+ * and the line for errors. */
 static ps_status read_line(const char *what, size_t number, const char *line, ps_token *out)
 {
     char who[PS_PRINCIPAL_TEXT_BYTES], more;
@@ -202,8 +204,8 @@ static ps_status write_file(const char *file, const ps_tokens *tokens)
     return st;
 }
 
-/* Locks FILE.lock beside the file, because the file itself is replaced by each change. The caller
- * closes *fd, which unlocks it. */
+/* Locks the file FILE.lock beside `file`, because each change replaces `file` itself. Waits up to 5
+ * s, then fails with UNAVAILABLE. The caller closes *fd, also after a failure; this unlocks it. */
 static ps_status lock_beside(const char *file, int *fd)
 {
     char path[PS_PATH_MAX];
@@ -232,7 +234,8 @@ static ps_status lock_beside(const char *file, int *fd)
     return ps_ok();
 }
 
-/* Locks and reads the file of tokens. A file that does not exist has no tokens. */
+/* Locks and reads the file of tokens, for a change. If it does not exist, there are no tokens. The
+ * caller calls close_file, also after a failure. */
 static ps_status open_file(const char *file, int *lock, ps_tokens *out)
 {
     ps_status st = lock_beside(file, lock);

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const uint32_t nowhere = UINT32_MAX; /* process of a rank that is not placed yet */
+/* process_of[rank] until ps_placement_set_rank places the rank */
+static const uint32_t nowhere = UINT32_MAX;
 
 typedef struct shard_size {
     uint32_t shard;
@@ -53,8 +54,8 @@ void ps_placement_deal(const ps_layout *layout, const uint32_t *owner, uint32_t 
             continue;
         }
         for (uint32_t r = 1; r < count; r++) {
-            /* Shards without slices have rows at most, which are spread evenly: deal them out by
-             * number. */
+            /* Shards without slices can only have rows, which are spread evenly over all shards. So
+             * each of these shards goes to the place with the fewest shards. */
             if (sizes[s].values > 0 ? loads[r].values < loads[best].values
                                     : loads[r].shards < loads[best].shards) {
                 best = r;
@@ -67,7 +68,7 @@ void ps_placement_deal(const ps_layout *layout, const uint32_t *owner, uint32_t 
     free(loads);
 }
 
-/* Frees the parts, which list_parts makes. */
+/* Frees the parts and their lists of slices, before list_parts makes them anew or at the end. */
 static void drop_parts(ps_placement *placement)
 {
     for (uint32_t p = 0; p < placement->part_count; p++) {
@@ -96,8 +97,9 @@ static void list_owned(ps_placement *placement, uint32_t server, const uint32_t 
     }
 }
 
-/* Deals the shards of server `from` to `threads` parts, of which the first is number `first`.
- * Writes the part of each shard to part_of_shard and of each slice to part_of. */
+/* Deals the shards of server `from` to `threads` parts, of which the first is number `first`, and
+ * lists their slices in the parts. Writes the part of each shard to part_of_shard and of each slice
+ * to part_of. */
 static void deal_to_threads(ps_placement *placement, uint32_t from, uint32_t first,
                             uint32_t threads, uint32_t *part_of_shard, uint32_t *part_of)
 {
@@ -140,8 +142,9 @@ static void merge(const uint32_t *a, uint32_t a_count, const uint32_t *b, uint32
     }
 }
 
-/* Fills the parts that are copies: each server has a copy of the shards of one other server, dealt
- * to its threads. Fills `held`: the slices that a server has as its own or as copies. */
+/* Fills the parts that are copies, the second half of all parts: each server has a copy of the
+ * shards of the server before it, dealt to its own threads. Fills copy_of, and `held`: the slices
+ * that a server has as its own or as copies. */
 static void list_copies(ps_placement *placement)
 {
     uint32_t part_of_shard[PS_SHARDS], primaries = placement->first_part[placement->server_count];
@@ -165,8 +168,8 @@ static void list_copies(ps_placement *placement)
     }
 }
 
-/* Fills first_part, the parts and part_of from server_of_shard and the servers' numbers of threads.
- */
+/* Fills first_part, the parts, part_of_shard and part_of from server_of_shard. `threads` is the
+ * number of threads of each server. */
 static void list_parts(ps_placement *placement, const uint32_t *threads)
 {
     uint32_t count = 0;
@@ -214,8 +217,9 @@ static void list_slices(ps_placement *placement)
     }
 }
 
-/* Fills all lists anew. Server `changed` has `threads` threads from now on, the others as before.
- * UINT32_MAX: no server has changed. */
+/* Fills all lists of slices and parts anew, after server_of_shard, the threads of a server or
+ * has_copies has changed. Server `changed` has `threads` threads from now on (UINT32_MAX: no
+ * server), all others as many as before. */
 static void list_all(ps_placement *placement, uint32_t changed, uint32_t threads)
 {
     uint32_t *all = ps_xcalloc((size_t)placement->server_count + 1, sizeof *all);
@@ -246,7 +250,8 @@ void ps_placement_init(ps_placement *placement, const ps_layout *layout, uint32_
     placement->part_of = ps_xcalloc(layout->slice_count + 1u, sizeof *placement->part_of);
     if (servers > 0) {
         for (uint32_t r = 0; r <= servers; r++) {
-            placement->first_part[r] = r; /* one thread each */
+            placement->first_part[r] = r; /* each server has one thread, so its part has its
+                                           * number */
         }
         ps_placement_deal(layout, NULL, 0, servers, placement->server_of_shard);
         list_all(placement, UINT32_MAX, 0);

@@ -18,22 +18,27 @@
 
 enum {
     LOG_US = 10 * 1000000, /* least time between two lines of the log about refusals */
-    FAILURES_MAX = 64,     /* most failures of accept in a row within one call */
-    TAKEN_MAX = 16,        /* connections that the thread accepts in a row, ... */
-    REFUSED_MAX = 64,      /* ... or refuses in a row, before its other work gets a turn */
-    TURN_US = 5000         /* then the listener rests for this time */
+    FAILURES_MAX = 64,     /* most failures of single connections (is_of_one) that one call of
+                            * accept4 skips */
+    TAKEN_MAX = 16,        /* after so many accepted connections without EAGAIN in between, a
+                            * listener rests */
+    REFUSED_MAX = 64,      /* after so many refused connections in one call of accept4, a listener
+                            * rests */
+    TURN_US = 5000         /* time for which a listener rests, so that other work of its thread gets
+                            * a turn */
 };
 
 /* State for all listeners: the limit of descriptors (RLIMIT_NOFILE) is one for the process. */
 static struct {
-    /* connections with this or a higher descriptor are refused; 0: not set */
+    /* connections with this or a higher descriptor are refused; 0: not set, none is refused */
     atomic_int first_refused;
     atomic_uint_fast64_t accepted, refused;
-    pthread_mutex_t mutex; /* guards the members below */
-    /* closed to accept and refuse a connection if no other descriptor is left; -1: not open */
+    pthread_mutex_t mutex; /* guards spare and logged_us */
+    /* a descriptor that is closed when no other is free, so that a connection can be accepted and
+     * refused; -1: not open */
     int spare;
     int64_t logged_us;
-    atomic_int left[PS_ACCEPT_LEFT_MAX]; /* 1 + a listener that is not gRPC's; 0: none */
+    atomic_int left[PS_ACCEPT_LEFT_MAX]; /* 1 + a listener of ps_accept_leave; 0: free */
 } room = {.mutex = PTHREAD_MUTEX_INITIALIZER, .spare = -1};
 
 static int open_spare(void)
@@ -199,7 +204,7 @@ static bool is_of_one(int err)
 
 /* Returns whether the listener `fd` shall rest after so many connections in a row, so that other
  * work of the thread gets its turn. If so, the guard makes gRPC poll the listener again after
- * TURN_US. */
+ * TURN_US. Returns false, too, if the guard does not know who polls the listener. */
 static bool is_long_row(int fd, unsigned taken, unsigned refused)
 {
     return (taken >= TAKEN_MAX || refused >= REFUSED_MAX) && ps_guard_look_again(fd, TURN_US);
@@ -207,7 +212,8 @@ static bool is_long_row(int fd, unsigned taken, unsigned refused)
 
 /* Replaces libc's accept4, so that gRPC accepts connections through it. gRPC would stop listening
  * after some errors that pass, such as a lack of descriptors. On these accept4 fails with EAGAIN
- * here, as if no connection were waiting, and gRPC polls the listener again. */
+ * here, as if no connection were waiting, and gRPC polls the listener again. Refused connections
+ * are closed here. Listeners of ps_accept_leave get the system's accept4. */
 int accept4(int fd, __SOCKADDR_ARG address, socklen_t *restrict len, int flags)
 {
     static atomic_uint taken; /* connections since the last EAGAIN, of all listeners together */

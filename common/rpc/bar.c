@@ -9,13 +9,14 @@
 #include <sys/socket.h>
 
 enum {
-    TCP_FLAGS = 13, /* offset of the flags in the TCP header, where the filter's packet begins */
+    TCP_FLAGS = 13, /* offset of the flags in the TCP header; the filter gets a packet from this
+                     * header on */
     SYN = 0x02,
     ACK = 0x10,
-    IPV4_SOURCE = 12, /* offsets of the source address in the IP header */
-    IPV6_SOURCE = 8,
-    EACH = 5, /* most instructions for one address */
-    OTHERS = 9
+    IPV4_SOURCE = 12, /* offset of the source address in an IPv4 header */
+    IPV6_SOURCE = 8,  /* offset of the source address in an IPv6 header */
+    EACH = 5,         /* most instructions for one address */
+    OTHERS = 9        /* instructions of a filter beside those for addresses */
 };
 
 typedef struct program {
@@ -63,11 +64,14 @@ static bool write_filter(const ps_bar *bar, int listener, program *p)
     add(p, BPF_ALU | BPF_AND | BPF_K, SYN | ACK, 0, 0);
     add(p, BPF_JMP | BPF_JEQ | BPF_K, SYN, 1, 0);
     pass(p);
-    add(p, BPF_LD | BPF_B | BPF_ABS, (uint32_t)SKF_NET_OFF, 0, 0); /* version and length */
+    add(p, BPF_LD | BPF_B | BPF_ABS, (uint32_t)SKF_NET_OFF, 0, 0); /* the first byte of the IP
+                                                                    * header; its high half is the
+                                                                    * version */
     /* below 0x60 it is IPv4: skips the jump */
     add(p, BPF_JMP | BPF_JGE | BPF_K, 0x60, 0, 1);
     of_ipv4 = p->count;
-    add(p, BPF_JMP | BPF_JA, 0, 0, 0); /* to the part for IPv6; `k` is set below */
+    add(p, BPF_JMP | BPF_JA, 0, 0, 0); /* jumps to the part for IPv6; `k`, the distance, is set
+                                        * below */
     for (size_t i = 0; i < bar->count; i++) {
         if (bar->barred[i].listener == listener && ps_remotes_key_is_ipv4(bar->barred[i].key)) {
             compare(p, IPV4_SOURCE, word(bar->barred[i].key + 4), 1);

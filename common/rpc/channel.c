@@ -25,7 +25,8 @@ static ps_channel *create(ps_loop *loop, const char *target, grpc_channel_creden
         {GRPC_ARG_HTTP2_MAX_FRAME_SIZE, PS_FRAME_BYTES},
         {GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100},
         {GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000},
-        {GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000}, /* gRPC uses it as the time-out of one attempt */
+        {GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000}, /* gRPC takes it as the time-out of one attempt
+                                                    * to connect */
         {GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 1000},
         {GRPC_ARG_KEEPALIVE_TIME_MS, 20000},
         {GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20000},
@@ -121,7 +122,7 @@ void ps_channel_destroy(ps_channel *channel)
     }
 }
 
-/* A wait until a channel is connected. */
+/* A call of ps_channel_connect that has not called fn yet. */
 typedef struct connecting {
     ps_event event;
     ps_channel *channel;

@@ -14,7 +14,7 @@ typedef struct entry {
     struct entry *next;
 } entry;
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* for `first` and all `next` */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards `first` and all `next` */
 /* list in the order of method names; entries are never removed */
 static entry *first;
 

@@ -14,7 +14,7 @@ static const char *reason_of_code(ps_code code)
         PS_CODES(X)
 #undef X
     };
-    size_t i = (size_t)code; /* the remote may send any integer */
+    size_t i = (size_t)code; /* in an error from another process it may be any integer */
 
     return i < sizeof names / sizeof names[0] ? names[i] : "UNKNOWN";
 }

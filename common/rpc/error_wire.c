@@ -25,8 +25,9 @@ typedef Google__Protobuf__Any any;
 
 enum { DETAILS_MAX = 2, SCRUB_BYTES = sizeof(ps_violation) };
 
-/* Room for a text in valid UTF-8, which every protobuf implementation accepts. Truncation may have
- * cut a character in two, and file names may have any bytes; scrub() replaces them by '?'. */
+/* Room for a text in valid UTF-8, which every protobuf implementation accepts. A text may have
+ * other bytes: if it was cut within a character, or has the name of a file. scrub() replaces each
+ * of them by '?'. */
 typedef struct scrubbed {
     char text[SCRUB_BYTES];
 } scrubbed;
@@ -120,8 +121,9 @@ static void add_detail(draft *d, const ProtobufCMessage *message, const char *ty
     }
 }
 
-/* Assembles the message with the first `violation_count` violations. Returns its packed size in
- * bytes, or 0 if it is larger than PS_ERROR_TRAILER_MAX. */
+/* Assembles the message with the first `violation_count` violations; the others are counted in its
+ * metadata as dropped. Returns its packed size in bytes, or 0 if it is larger than
+ * PS_ERROR_TRAILER_MAX. */
 static size_t assemble(draft *d, const ps_error *e, size_t violation_count)
 {
     size_t len;

@@ -7,17 +7,22 @@
 enum {
     HEAD_BYTES = 9,
     PREFACE_BYTES = 24,
-    PIECE_BYTES = 1024, /* DATA frames of this size or longer are bounded by flow control */
-    CALL_BYTES = 1024,  /* a call takes one more token for each so many bytes of its headers */
-    CONTROL_BYTES = 64, /* a control frame takes one more token for each so many bytes */
-    /* up to so many connections of one address have the whole rate of calls each; if it has more,
-     * they share the rate of so many */
+    PIECE_BYTES = 1024, /* DATA frames of so many bytes or more are not counted: flow control bounds
+                         * them */
+    CALL_BYTES = 1024,  /* a frame of headers takes one token, and one more for each so many bytes
+                         * of it */
+    CONTROL_BYTES = 64, /* a control frame takes one token, and one more for each so many bytes of
+                         * it */
+    /* if an address has at most so many connections, each of them has the whole rate of calls; if
+     * it has more, all of them share the rate of so many */
     ALONE = 4,
-    CALLS_LEAST = 50, /* calls a second that a connection has at least when it shares */
+    CALLS_LEAST = 50, /* least rate of calls of a connection, in tokens a second, however many
+                       * share */
     MILLION = 1000000
 };
 
-/* Types and flags of RFC 9113. */
+/* Types of frames (DATA to CONTINUATION) and flags of frames (END_STREAM to END_HEADERS), of RFC
+ * 9113. */
 enum {
     DATA = 0,
     HEADERS = 1,
@@ -35,7 +40,7 @@ const ps_flood_bound ps_flood_bounds[PS_FLOOD_KINDS] = {
     /* The burst is half of the calls that may be open at a time, so that a new client can begin
      * that many at once. */
     [PS_FLOOD_CALLS] = {"begins calls too fast", 2000, 256, PS_FLOOD_STREAMS_MAX, 16},
-    /* Over loopback a stream of messages without slices sends 5,000 a second. */
+    /* Over loopback a stream of messages without slices sends 5,000 such frames a second. */
     [PS_FLOOD_PIECES] = {"sends too many small DATA frames", 30000, 30000, 30000, 4},
     /* gRPC's receiver sends two of these frames for each small message. */
     [PS_FLOOD_WINDOWS] = {"sends too many WINDOW_UPDATE frames", 60000, 60000, 0, 4},
@@ -71,7 +76,8 @@ void ps_flood_init(ps_flood *flood, bool is_suspect, int64_t now_us)
     }
 }
 
-/* Returns the rate at which bucket `i` fills, in tokens a second. */
+/* Returns the rate at which bucket `i` fills, in tokens a second. `neighbours` is the number of
+ * connections of the client's address, which share the rate of calls. */
 static int64_t rate(const ps_flood *flood, size_t i, uint32_t neighbours)
 {
     int64_t all = ps_flood_bounds[i].per_second / share(flood, i);
@@ -136,7 +142,8 @@ static bool add_headers(ps_flood *flood, uint32_t len, uint8_t flags, ps_flood_k
 }
 
 /* Counts a frame, of which length, type and flags are given, and sets *kind to the bound that it
- * counts against. Returns false if the connection exceeds that bound. */
+ * counts against. Does not count DATA of PIECE_BYTES or more. Returns false if the connection
+ * exceeds the bound. */
 static bool count(ps_flood *flood, uint32_t len, uint8_t type, uint8_t flags, ps_flood_kind *kind)
 {
     switch (type) {

@@ -11,17 +11,18 @@
 #include <string.h>
 
 /* Time in microseconds for which a coordinator that gave no answer is not called again only because
- * another one names it as leader: the others learn that a leader has ended when its lease is
- * over. */
+ * another one names it as leader. The others name a leader that has ended until its lease as leader
+ * is over. */
 static const int64_t shun_us = 1000000;
 
 struct ps_follow {
     ps_loop *loop;
     char *addresses[PS_FOLLOW_MAX];
     size_t count, at;
-    char address[PS_ADDRESS_TEXT_BYTES]; /* where `channel` leads; may be outside the list */
-    char silent[PS_ADDRESS_TEXT_BYTES];  /* the last one that gave no answer; "": none */
-    int64_t silent_us;                   /* time of that */
+    char address[PS_ADDRESS_TEXT_BYTES]; /* the address of `channel`; it may be outside the list */
+    char silent[PS_ADDRESS_TEXT_BYTES];  /* address of the last coordinator that gave no answer; "":
+                                          * none */
+    int64_t silent_us;                   /* when the call to that coordinator failed */
     ps_channel *channel;
 };
 
@@ -116,7 +117,8 @@ bool ps_follow_knows(const ps_follow *f, const char *address)
 }
 
 /* Writes the leader's address that a refusal names to `out`. Returns false if the refusal names
- * none, the address is invalid, or the leader there gave no answer within the last shun_us. */
+ * none, the address is invalid, or it is that of the coordinator that last gave no answer, within
+ * the last shun_us. */
 static bool find_leader(const ps_follow *f, const ps_error *error, char out[PS_ADDRESS_TEXT_BYTES])
 {
     for (size_t i = 0; i < error->meta_count; i++) {

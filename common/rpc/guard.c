@@ -26,30 +26,33 @@
 enum {
     PAUSE_LEAST_US = 1000,
     LOG_US = 10 * 1000000, /* least time between two lines of the log about closed connections */
-    /* RETURN_US after the last flood, or after the end of a connection that sent much, freed memory
-     * is returned to the system. For RETURNING_US the threads then return what they free. */
+    /* RETURN_US after the last time that a connection was closed for a flood, or that one ended
+     * which had been paused or had sent MUCH_BYTES, freed memory is returned to the system. For
+     * RETURNING_US more the threads return what they free. */
     RETURN_US = 5 * 1000000,
     RETURNING_US = 2 * 1000000,
     MUCH_BYTES = 8 << 20, /* a connection that sent so many bytes may leave as much free memory */
-    HELD_MAX = 128,       /* most connections kept open after a bound was exceeded, ... */
-    /* ... for this time: a client that waits for its end sends nothing meanwhile */
+    HELD_MAX = 128,       /* most connections that are held, which means kept open after they
+                           * exceeded a bound */
+    /* time for which a connection is held; a client that waits for its end sends nothing then */
     HELD_US = 1000000,
-    HELD_BYTES = 4096, /* of what such a client sends, as much as the kernel keeps */
+    HELD_BYTES = 4096, /* receive buffer of a held connection, so that the kernel keeps little of
+                        * what it brings */
     TABLE_SLOTS = 1024
 };
 
 typedef struct connection {
-    pthread_mutex_t mutex; /* guards the members below, up to `remote` */
+    pthread_mutex_t mutex; /* guards the members below, up to `has_frames` */
     ps_flood flood;
-    int64_t resume_us; /* gRPC is not told of data before this time */
-    atomic_bool is_closed;
+    int64_t resume_us;     /* recvmsg reads nothing before this time; 0: no pause */
+    atomic_bool is_closed; /* it has exceeded a bound: gRPC reads no more of it */
     bool was_paused;
-    uint64_t received;      /* bytes */
-    bool has_gone;          /* gRPC has read that the client has ended the connection */
+    uint64_t received;      /* bytes that recvmsg has read */
+    bool has_gone;          /* gRPC has read the end of the connection, or an error that ends it */
     bool has_frames;        /* frames of the connection were counted */
     uint64_t id;            /* constant; no other connection of the process has it */
     ps_remote *remote;      /* constant; NULL: the address is not counted */
-    atomic_bool has_wasted; /* the connection is suspect from now on */
+    atomic_bool has_wasted; /* its client wasted too many calls; it is suspect from then on */
     char from[PS_GUARD_ADDRESS_BYTES];
     struct connection *next; /* in the table; guarded by guard.mutex */
 } connection;
@@ -58,8 +61,9 @@ typedef struct connection {
 typedef struct slot {
     _Atomic(connection *) connection; /* NULL: not a connection that was admitted here */
     /* The members below are guarded by guard.mutex. */
-    struct epoll_event event; /* what gRPC waits for at this epoll */
-    int epoll;                /* 0: gRPC does not wait for the descriptor */
+    struct epoll_event event; /* the event for which gRPC waits by `epoll` */
+    int epoll;                /* the epoll descriptor by which gRPC waits for this descriptor; 0: it
+                               * does not wait */
     bool is_due;              /* is in the list guard.due; at due_us gRPC polls it again */
     int64_t due_us;
     struct slot *next;
@@ -75,10 +79,12 @@ static struct {
     pthread_cond_t changed;
     ps_remotes remotes;
     slot *due;
-    int64_t return_us, keep_us, logged_us; /* 0: never */
+    /* next times of return_memory, time of the last line of the log; 0: none */
+    int64_t return_us, keep_us, logged_us;
     ps_bar bar;
-    uint64_t last_id;               /* of a connection */
-    connection *table[TABLE_SLOTS]; /* heads of lists, by hash_text(from) */
+    uint64_t last_id;               /* the newest id of a connection */
+    connection *table[TABLE_SLOTS]; /* heads of lists of connections, by a hash of `from`
+                                     * (list_of) */
     size_t held_count;
     struct {
         int fd;
@@ -91,9 +97,9 @@ static slot slots[PS_GUARD_DESCRIPTORS];
 
 /* What this thread has read most recently from a connection under TLS. */
 static _Thread_local struct {
-    char from[PS_GUARD_ADDRESS_BYTES]; /* ps_guard_reading */
-    ps_guard_ref ref;
-    const uint8_t *bytes; /* the first one of the last read; NULL: nothing was read */
+    char from[PS_GUARD_ADDRESS_BYTES]; /* what ps_guard_reading returns */
+    ps_guard_ref ref;                  /* the connection of the last read that brought bytes */
+    const uint8_t *bytes;              /* the first byte of that read; NULL: nothing was read */
 } reading;
 
 /* The functions that this file's functions of the same names replace, and call: libc's, or those of
@@ -155,7 +161,7 @@ void ps_guard_address(const struct sockaddr *address, char out[PS_GUARD_ADDRESS_
 /* --- The thread ---------------------------------------------------------------- */
 
 /* Makes gRPC poll again the descriptors in guard.due whose time has come. Returns the time of the
- * next one, or INT64_MAX. The caller holds the mutex. */
+ * next one, or INT64_MAX. Called with guard.mutex. */
 static int64_t look_again(int64_t now_us)
 {
     int64_t next_us = INT64_MAX;
@@ -178,7 +184,7 @@ static int64_t look_again(int64_t now_us)
 }
 
 /* Closes the held connections whose time is over. Returns the time at which the next one is to be
- * closed, or INT64_MAX. Called with the mutex. */
+ * closed, or INT64_MAX. Called with guard.mutex. */
 static int64_t release_held(int64_t now_us)
 {
     int64_t next_us = INT64_MAX;
@@ -203,7 +209,7 @@ static int64_t earlier(int64_t a_us, int64_t b_us)
 }
 
 /* Has the threads return freed memory to the system from return_us on, and keep it again from
- * keep_us on. Returns the time of its next call, or INT64_MAX. Called with the mutex, which is
+ * keep_us on. Returns the time of its next call, or INT64_MAX. Called with guard.mutex, which is
  * unlocked while memory is returned. */
 static int64_t return_memory(int64_t now_us)
 {
@@ -285,8 +291,8 @@ const char *ps_guard_reading(void)
     return reading.from;
 }
 
-/* Puts a descriptor on the list guard.due, so that gRPC polls it again at due_us. Returns false if
- * gRPC does not wait for it. The caller holds the mutex. */
+/* Puts a descriptor on the list guard.due, so that gRPC polls it again at due_us, or earlier if
+ * that was arranged before. Returns false if gRPC does not wait for it. Called with guard.mutex. */
 static bool make_due(slot *s, int64_t due_us)
 {
     if (s->epoll == 0) {
@@ -318,8 +324,8 @@ bool ps_guard_look_again(int fd, int64_t delay_us)
     return done;
 }
 
-/* Replaces libc's epoll_ctl. Records the epoll descriptor with which gRPC waits for `fd`, so that
- * the guard can make gRPC poll `fd` again. */
+/* Replaces libc's epoll_ctl. When gRPC begins to wait for `fd` (EPOLL_CTL_ADD), records the epoll
+ * descriptor and the event, so that the guard can make gRPC poll `fd` again. */
 int epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
 {
     slot *s = slot_of(fd);
@@ -348,8 +354,8 @@ static connection **list_of(const char *from)
     return &guard.table[hash % TABLE_SLOTS];
 }
 
-/* Has the kernel drop further connections of an address that connects too fast. Called with the
- * mutex. */
+/* Has the kernel drop further connections of an address that connects too fast, for a second
+ * (bar.h). Called with guard.mutex. */
 static void bar(int listener, const struct sockaddr *from, int64_t now_us)
 {
     uint8_t key[PS_BAR_KEY_BYTES];
@@ -409,9 +415,9 @@ ps_admission ps_guard_admit(int listener, int fd, const struct sockaddr *from, s
     return PS_ADMITTED;
 }
 
-/* Keeps `fd`, which gRPC closes because of a bound, open for HELD_US, so that its client learns of
- * the end later. Returns false if it is to be closed at once, because too many are kept. Called
- * with the mutex. */
+/* Keeps `fd`, which gRPC closes, open for HELD_US, because its connection has exceeded a bound: so
+ * its client learns of the end later. Returns false if it is to be closed at once, because HELD_MAX
+ * are held, or an eighth of guard.most. Called with guard.mutex. */
 static bool hold(int fd, slot *s, ps_remote *remote)
 {
     int bytes = HELD_BYTES;
@@ -431,7 +437,9 @@ static bool hold(int fd, slot *s, ps_remote *remote)
     return true;
 }
 
-/* Forgets a connection that gRPC closes. Returns whether the descriptor stays open for now. */
+/* Forgets a connection that gRPC closes. Charges its address if neither the client has ended it nor
+ * a bound was exceeded, as then gRPC had to end it; under TLS only if frames were counted. Returns
+ * whether the descriptor stays open for now (hold). */
 static bool forget(int fd, slot *s, connection *c)
 {
     connection **at = list_of(c->from);
@@ -463,7 +471,8 @@ static bool forget(int fd, slot *s, connection *c)
     return is_held;
 }
 
-/* Takes the place of libc's. */
+/* Replaces libc's close: forgets the connection of `fd`, if it is one that was admitted. Leaves
+ * `fd` open for HELD_US if the connection has exceeded a bound. */
 int close(int fd)
 {
     slot *s = slot_of(fd);
@@ -505,8 +514,9 @@ void ps_guard_waste(const char *peer)
     pthread_mutex_unlock(&guard.mutex);
 }
 
-/* Counts a connection that is closed for a flood, and writes a line about floods to the log, once
- * in LOG_US at most. */
+/* Counts a connection that is closed because it exceeded the bound `kind`, which is an offence of
+ * its address unless it does not speak HTTP/2. Has memory returned later. Writes a line about
+ * floods to the log, once in LOG_US at most. */
 static void note_closed(connection *c, ps_flood_kind kind, int64_t now_us)
 {
     uint64_t closed = atomic_fetch_add(&guard.closed, 1) + 1;
@@ -530,8 +540,8 @@ static void note_closed(connection *c, ps_flood_kind kind, int64_t now_us)
     }
 }
 
-/* Counts the frames in n received bytes; ps_flood_fill was called before. Returns false if they
- * exceed a bound, so the connection shall end. Called with the mutex of the connection. */
+/* Counts the frames in n received bytes; fill() was called before. Returns false if they exceed a
+ * bound, so the connection shall end. Called with the mutex of the connection. */
 static bool count_frames(connection *c, ps_flood *flood, const uint8_t *bytes, size_t n,
                          int64_t now_us)
 {
@@ -559,9 +569,9 @@ static void fill(connection *c, ps_flood *flood, int64_t now_us)
     ps_flood_fill(flood, neighbours_of(c), now_us);
 }
 
-/* Has gRPC read no more of a connection for a while if its buckets, or those of its address, are
- * empty. `calls` is flood->calls before the frames were counted. Called with the mutex of the
- * connection. */
+/* Has gRPC read no more of a connection for a while if one of its buckets owes tokens or, for a
+ * suspect one, the bucket of calls of its address. `calls` is flood->calls before the frames were
+ * counted. Called with the mutex of the connection. */
 static void pause_if_due(connection *c, const ps_flood *flood, uint32_t calls, int64_t now_us)
 {
     int64_t wait_us = ps_flood_wait_us(flood, neighbours_of(c));
@@ -623,7 +633,7 @@ bool ps_guard_take(const ps_guard_ref *ref, ps_flood *flood, const uint8_t *byte
     bool goes_on;
 
     if (c == NULL || c->id != ref->id) {
-        return true; /* gRPC has closed it */
+        return true; /* gRPC has closed the connection meanwhile */
     }
     pthread_mutex_lock(&c->mutex);
     goes_on = !c->is_closed;

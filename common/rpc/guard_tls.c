@@ -138,7 +138,8 @@ int SSL_read(SSL *ssl, void *bytes, int size)
     if (!find_next()) {
         return -1;
     }
-    if (!ps_guard_has_tls() || !SSL_is_server(ssl) || SSL_get_fd(ssl) >= 0) { /* not gRPC's */
+    if (!ps_guard_has_tls() || !SSL_is_server(ssl) || SSL_get_fd(ssl) >= 0) { /* not of a gRPC
+                                                                               * server */
         return next.ssl_read(ssl, bytes, size);
     }
     s = session_of(ssl);

@@ -26,12 +26,13 @@ typedef struct joining {
     int64_t until_us;
     SSL_CTX *context;
     SSL *ssl;
-    ps_status problem; /* why the server's certificate chain was refused */
+    ps_status problem; /* why the server's certificate chain was refused; OK: it was not */
 } joining;
 
 /* --- the chain ------------------------------------------------------------------------ */
 
-/* Writes the SHA-256 of a certificate as 64 hexadecimal digits. */
+/* Writes the SHA-256 of a certificate as 64 hexadecimal digits. Returns false if libcrypto fails.
+ */
 static bool digest_of(X509 *certificate, char out[PS_FINGERPRINT_BYTES])
 {
     unsigned char digest[32];
@@ -58,8 +59,8 @@ static X509 *find_root(const joining *j, STACK_OF(X509) * chain)
     return NULL;
 }
 
-/* Checks that `root` has signed the certificate `own`, that it is for servers, and that it is valid
- * now. */
+/* Checks that `root` has signed the certificate `own`, directly or by others of the chain, that
+ * `own` is for servers, and that it is valid now. */
 static ps_status check_chain(X509 *own, STACK_OF(X509) * chain, X509 *root)
 {
     X509_STORE *store = X509_STORE_new();

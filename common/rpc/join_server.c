@@ -30,8 +30,10 @@
 enum {
     JOINS_MAX = 64,
     JOINS_OF_ONE = 8,
-    CONNECTIONS_MAX = 600, /* connections of one address, and ... */
-    REFUSALS_MAX = 10,     /* ... refused requests of it, within ... */
+    CONNECTIONS_MAX = 600, /* most connections of an address within VISITS_US; further ones are
+                            * closed */
+    REFUSALS_MAX = 10,     /* an address with so many refused requests within VISITS_US gets no more
+                            * connections */
     VISITS_US = 60 * 1000000,
     HOSTS = 256, /* addresses that are counted; a new one replaces the oldest */
     JOIN_US = 10 * 1000000,
@@ -60,11 +62,11 @@ typedef struct joining {
     char peer[PS_GUARD_ADDRESS_BYTES];
     int64_t until_us;
     SSL *ssl;
-    short wants;  /* POLLIN or POLLOUT */
+    short wants;  /* POLLIN or POLLOUT, for which SSL waits */
     bool is_open; /* the handshake is over */
     unsigned char head[LENGTH_BYTES];
     char *request; /* (PS_JOIN_MESSAGE_MAX) */
-    size_t taken;  /* bytes of head and request */
+    size_t taken;  /* bytes of head and request that have come */
     ps_strbuf answer;
     size_t sent;
 } joining;
@@ -72,7 +74,7 @@ typedef struct joining {
 struct ps_join_server {
     ps_join_conf conf;
     char tls_dir[PS_PATH_MAX];
-    int fd, port, stop; /* stop: an eventfd */
+    int fd, port, stop; /* stop: an eventfd that is written to end the thread */
     pthread_t thread;
     SSL_CTX *context;
     int64_t context_us;    /* when the files of `context` were last read */
@@ -104,8 +106,9 @@ static bool is_same(const host *a, const host *b)
     return memcmp(a, b, sizeof *a) == 0;
 }
 
-/* Returns the counts of an address for the current minute. A new address, or one whose minute is
- * over, begins with counts of 0. */
+/* Returns the counts of an address since began_us. They begin at 0 if the address is new, or if
+ * they began VISITS_US ago. A new address takes a free place, or that of the address whose counts
+ * began first. */
 static visits *visits_of(ps_join_server *s, const host *from)
 {
     visits *found = &s->hosts[0];
@@ -119,7 +122,7 @@ static visits *visits_of(ps_join_server *s, const host *from)
             break;
         }
         if (v->began_us < found->began_us) {
-            found = v; /* the oldest, which is forgotten */
+            found = v; /* so far the oldest, which a new address replaces */
         }
     }
     if (!is_same(&found->from, from) || now_us - found->began_us >= VISITS_US) {
@@ -128,8 +131,8 @@ static visits *visits_of(ps_join_server *s, const host *from)
     return found;
 }
 
-/* Counts a connection of the address `from`. Returns false if the address has had too many
- * connections or refused requests within this minute. */
+/* Counts a connection of the address `from`. Returns false if the address has had more than
+ * CONNECTIONS_MAX connections, or REFUSALS_MAX refused requests, within VISITS_US. */
 static bool may_visit(ps_join_server *s, const host *from, const char *peer)
 {
     visits *v = visits_of(s, from);
@@ -208,8 +211,8 @@ static ps_status make_context(const char *dir, SSL_CTX **out)
     return ps_ok();
 }
 
-/* Reads the certificate files again, at most once in CONTEXT_US. If a file cannot be read, the
- * context that was made before stays. */
+/* Makes s->context anew from the current files, at most once in CONTEXT_US. If a file cannot be
+ * used, the context that was made before stays. */
 static void refresh_context(ps_join_server *s)
 {
     int64_t now_us = ps_clock_us();
@@ -312,9 +315,9 @@ static void answer(ps_join_server *s, joining *j)
     ps_strbuf_fini(&text);
 }
 
-/* Does the next step of a connection: handshake, length, request, answer. Returns SSL's result: 1
- * or more if a further step may follow at once, 0 if the connection is over, -1 if it has to wait
- * or has failed. */
+/* Does the next step of a connection: handshake, length, request, answer. Returns 1 or more if a
+ * further step may follow at once, and 0 if the connection is over: the answer was sent, or the
+ * length is not allowed. Returns a negative result of SSL if it has to wait or has failed. */
 static int step(ps_join_server *s, joining *j)
 {
     size_t length;
@@ -376,8 +379,8 @@ static void take_waiting(ps_join_server *s)
         int fd = accept(s->fd, (struct sockaddr *)&from, &size);
 
         if (fd < 0) {
-            /* without a free descriptor the connection stays waiting, and poll would return at
-             * once, again and again */
+            /* without a free descriptor, for instance, the connection stays waiting, and poll would
+             * return at once, again and again */
             s->deaf_until_us = errno == EAGAIN ? 0 : ps_clock_us() + DEAF_US;
             return;
         }
@@ -385,8 +388,8 @@ static void take_waiting(ps_join_server *s)
     }
 }
 
-/* Waits until a connection comes or one in progress can go on; got[i] is then what poll reports of
- * joins[i]. Returns false when the server ends. */
+/* Waits until a connection comes, one in progress can go on, or the time of one is over. Begins the
+ * new ones. got[i] is what poll reports of joins[i]. Returns false when the server ends. */
 static bool wait_for(ps_join_server *s, short got[JOINS_MAX])
 {
     struct pollfd list[JOINS_MAX + 2] = {{.fd = s->stop, .events = POLLIN},

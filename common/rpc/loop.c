@@ -20,11 +20,11 @@ struct ps_loop {
     grpc_completion_queue *cq;
     bool stopping;
     struct ps_tls *tls;       /* NULL: plaintext */
-    void (*check)(void *arg); /* NULL: none */
+    void (*check)(void *arg); /* called before each event; NULL: none */
     void *check_arg;
     ps_timer timers;             /* ring, earliest first */
-    ps_event *idle, **idle_tail; /* what waits until nothing else is due, first come first */
-    int64_t idle_until_us;       /* when the first of them fires at the latest */
+    ps_event *idle, **idle_tail; /* events of ps_loop_idle, first come first */
+    int64_t idle_until_us;       /* when the first of `idle` fires at the latest */
 
     grpc_channel *lame;
     pthread_mutex_t mutex; /* guards the members below */
@@ -34,7 +34,8 @@ struct ps_loop {
     ps_event *posted, **posted_tail;
 };
 
-static const int64_t idle_us = 20000; /* the longest wait of ps_loop_idle */
+static const int64_t idle_us = 20000; /* longest time that an event waits after ps_loop_idle, or
+                                       * after the one before it has fired */
 
 static void fire_posted(ps_loop *loop, bool ok)
 {
@@ -64,10 +65,9 @@ static void on_bell(ps_event *self, bool ok)
 }
 
 /* Switches on two experiments of gRPC 1.51. The socket then knows how much of an HTTP/2 frame is
- * missing and reads it into one block of memory. It wakes its thread when nearly all of the
- * frame has arrived (SO_RCVLOWAT), not for each 64 KiB. With frames of PS_FRAME_BYTES this saves
- * more than any other measure for tensors: tests/bench/README.md. A value that the user has set
- * is kept. */
+ * missing and reads it into contiguous memory. It wakes its thread when nearly all of the frame has
+ * arrived (SO_RCVLOWAT), not for each 64 KiB. With frames of PS_FRAME_BYTES this saves more than
+ * any other measure for tensors: tests/bench/README.md. A value that the user has set is kept. */
 static void start_grpc(void)
 {
     setenv("GRPC_EXPERIMENTS", "tcp_frame_size_tuning,tcp_rcv_lowat", 0);
@@ -143,8 +143,8 @@ static void unlink_timer(ps_timer *t)
     t->armed = false;
 }
 
-/* Fires the timers that are due and returns the deadline of the next one, which may have passed.
- * The caller then reads the queue. */
+/* Fires the timers that are due and returns the time of the next one, which may have passed. The
+ * caller waits for the queue until then, at most. */
 static gpr_timespec fire_timers(ps_loop *loop)
 {
     int64_t now_us = ps_clock_us();
@@ -183,7 +183,8 @@ void ps_loop_run(ps_loop *loop)
         ps_event *event;
 
         if (loop->idle != NULL) {
-            until = gpr_inf_past(GPR_CLOCK_MONOTONIC); /* only looks */
+            until = gpr_inf_past(GPR_CLOCK_MONOTONIC); /* does not block: idle events fire if
+                                                        * nothing has completed */
         }
         ev = grpc_completion_queue_next(loop->cq, until, NULL);
         if (loop->idle != NULL &&
@@ -192,7 +193,7 @@ void ps_loop_run(ps_loop *loop)
         }
         switch (ev.type) {
         case GRPC_QUEUE_TIMEOUT:
-            break; /* a timer is due, which fire_timers fires, or only an idle event was */
+            break; /* nothing has completed: a timer may be due, which fire_timers fires */
         case GRPC_QUEUE_SHUTDOWN:
             return;
         case GRPC_OP_COMPLETE:

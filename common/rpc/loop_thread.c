@@ -64,7 +64,8 @@ static void on_errand(ps_event *self, bool ok)
 {
     errand *e = PS_CONTAINER_OF(self, errand, event);
 
-    /* only a stop of the loop cancels events, and the last function is the one that stops it */
+    /* `ok` is false only after ps_loop_stop, and the function that calls it (stop) is the last one
+     */
     assert(ok);
     (void)ok;
     e->fn(e->arg);

@@ -33,8 +33,8 @@ static bool follows(const ps_piece *a, const ps_piece *b)
     return a->buf != NULL && a->buf == b->buf && (const uint8_t *)a->data + a->len == b->data;
 }
 
-/* Appends `pieces` to `slices`. Pieces that are adjacent in one buffer become one slice, because
- * each slice costs an iovec. */
+/* Appends `pieces` to `slices`, the slices of a gRPC message. Pieces that are adjacent in one
+ * ps_buf become one slice, because each slice costs an iovec. */
 static void add_pieces(grpc_slice_buffer *slices, const ps_piece *pieces, size_t count)
 {
     for (size_t i = 0; i < count;) {

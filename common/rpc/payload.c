@@ -48,7 +48,7 @@ static const uint8_t *view(ps_payload *p, size_t at, size_t len, void *scratch, 
     uint8_t *to = scratch;
 
     if (at > p->len || len > p->len - at) {
-        abort(); /* a bug of the caller; the view would read foreign memory */
+        abort(); /* the caller has not checked the length; the view would read other memory */
     }
     if (len == 0) {
         return scratch;

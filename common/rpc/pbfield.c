@@ -157,7 +157,7 @@ bool ps_pb_is_default(const ProtobufCFieldDescriptor *field, const void *slot)
     case PROTOBUF_C_TYPE_BYTES:
         return ((const ProtobufCBinaryData *)slot)->len == 0;
     default:
-        /* Bits, not values: -0.0 is sent. */
+        /* compares bits, not values: -0.0 is no default, and is sent */
         return memcmp(slot, zeros, size_of_value(field->type)) == 0;
     }
 }
@@ -171,8 +171,8 @@ bool ps_pb_is_same(const ProtobufCFieldDescriptor *field, const void *a, const v
     return memcmp(a, b, size_of_value(field->type)) == 0;
 }
 
-/* Frees the memory that the slot owns and sets the slot to the value of a field that is not
- * there. */
+/* Frees the memory that the slot owns and sets the slot to the value of a field that was not set.
+ */
 static void reset(const ProtobufCFieldDescriptor *field, void *slot)
 {
     switch (field->type) {

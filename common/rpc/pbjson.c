@@ -132,7 +132,8 @@ static void put_entry(json_t *object, const ProtobufCMessage *entry, unsigned fl
     const ProtobufCFieldDescriptor *fields = entry->descriptor->fields;
     json_t *key = value_to_json(&fields[0], ps_pb_slot(entry, &fields[0], 0), flags, depth);
     json_t *value = ps_pb_count(entry, &fields[1]) == 0
-                        ? json_object() /* an empty message may be missing in its entry */
+                        ? json_object() /* a value that is an empty message may be missing in the
+                                         * entry */
                         : value_to_json(&fields[1], ps_pb_slot(entry, &fields[1], 0), flags, depth);
 
     if (json_is_string(key)) {
@@ -166,8 +167,8 @@ static json_t *repeated_to_json(const ProtobufCMessage *message,
     return json;
 }
 
-/* Returns the field as JSON. Returns NULL if it is not set, or if `flags` lacks PS_PB_DEFAULTS and
- * it is an empty list or has its default value outside a oneof. */
+/* Returns the field as JSON. Returns NULL if it is not set. Without PS_PB_DEFAULTS in `flags`, also
+ * if it is an empty list, or has its default value and is no member of a oneof. */
 static json_t *field_to_json(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
                              unsigned flags, unsigned depth)
 {

@@ -27,7 +27,7 @@ static json_t *integer_of(const char *text)
 
     errno = 0;
     v = strtoll(text, &end, 10);
-    /* A number above INT64_MAX stays a string, which the reader of uint64 accepts. */
+    /* a number above INT64_MAX stays a string, which the reader of uint64 accepts */
     return end != text && *end == '\0' && errno == 0 ? json_integer(v) : json_string_nocheck(text);
 }
 
@@ -100,7 +100,8 @@ static json_t *list_of(const ProtobufCFieldDescriptor *field, const char *text)
     return list;
 }
 
-/* Sets the field from `text`: a plain value, a list of them, or JSON. */
+/* Sets the field from `text`: a plain value; a list of plain values, as JSON if it begins with '[';
+ * or JSON for a message, a list of messages or a map. */
 static void set_field(ps_pb_reader *r, ProtobufCMessage *message,
                       const ProtobufCFieldDescriptor *field, const char *text)
 {
@@ -128,9 +129,9 @@ static void set_field(ps_pb_reader *r, ProtobufCMessage *message,
 
 /* --- paths ----------------------------------------------------------------- */
 
-/* Takes ".key" or "[key]" off the path and stores a copy of the key in *key. A key in brackets may
- * contain dots; with `to_end` the rest of the path behind the dot is the key. Returns false, after
- * a violation, if there is no key. */
+/* Takes ".key" or "[key]" off the path and stores a copy of the key in *key, which the caller
+ * frees. A key in brackets may have dots. With `to_end` the key behind a dot is all that is left of
+ * the path. Returns false, after a violation, if there is no key. */
 static bool take_part(ps_pb_reader *r, const char **path, bool to_end, char **key)
 {
     const char *start = *path + 1;
@@ -159,8 +160,8 @@ static bool take_part(ps_pb_reader *r, const char **path, bool to_end, char **ke
 static void set_in_message(ps_pb_reader *r, ProtobufCMessage *message, const char *path,
                            const char *text);
 
-/* Sets `slot`, an element of a list or the value of a map. If `path` goes on, sets a field within
- * it. */
+/* Sets `slot`, one message, an element of a list or the value of a map, from `text`. If `path` goes
+ * on, sets a field within it instead. */
 static void set_slot(ps_pb_reader *r, const ProtobufCFieldDescriptor *field, void *slot,
                      const char *path, const char *text)
 {

@@ -62,8 +62,8 @@ static bool take_number(const char **at, int digits, char end, int *out)
     return true;
 }
 
-/* Takes a fraction of a second, such as ".25", or nothing off *at and stores it as nanoseconds.
- * Returns false if no digit follows the point, or too many do. */
+/* Takes a fraction of a second, such as ".25", off *at and stores it as nanoseconds. Stores 0 if
+ * there is no point. Returns false if no digit follows the point, or more than 9 do. */
 static bool take_fraction(const char **at, int32_t *nanos)
 {
     int32_t v = 0, unit = 100000000;
@@ -149,9 +149,9 @@ char *ps_pb_base64_print(const uint8_t *data, size_t len)
     return text;
 }
 
-/* Checks the text first, because EVP_DecodeBlock would take blanks too. Both alphabets are allowed,
- * with or without padding. EVP_DecodeBlock gets one alphabet, padded, and returns a byte of 0 for
- * each character of padding. */
+/* Checks the text itself, because EVP_DecodeBlock would take blanks, too. Both alphabets are
+ * allowed, with or without padding. EVP_DecodeBlock gets one alphabet, padded, and returns a byte
+ * of 0 for each character of padding, which *len leaves out. */
 bool ps_pb_base64_parse(const char *text, uint8_t **data, size_t *len)
 {
     size_t n = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_");
@@ -229,6 +229,6 @@ double ps_pb_float_widen(float value)
             return strtod(text, NULL);
         }
     }
-    /* no fewer than nine digits identify this float; its double prints as well as they do */
+    /* fewer than nine digits do not identify this float, so its exact value is returned */
     return (double)value;
 }

@@ -50,8 +50,8 @@ static void read_int64(ps_pb_reader *r, int64_t *slot, const json_t *json)
     }
 }
 
-/* Parses a decimal above INT64_MAX, which jansson's integers cannot hold. Returns false if
- * `text` is not one. */
+/* Parses a decimal of INT64_MAX + 1 to UINT64_MAX, which jansson's integers cannot hold. Returns
+ * false if `text` is not one. */
 static bool parse_large(const char *text, uint64_t *v)
 {
     char *end;

@@ -17,15 +17,16 @@
  * (listen.h). */
 static const char not_bound[] = "No address added out of total";
 
-/* Part of gRPC's message about a failed handshake; libssl's reason follows "routines::". */
+/* Part of gRPC's message about a failed handshake, in which libssl's reason follows "routines::".
+ */
 static const char no_handshake[] = "Handshake failed with fatal error";
 
 /* Part of gRPC's message about a client that has asked for a host that the certificate does not
  * name. It is logged at debug level: psgd compares principals, not host names. */
 static const char no_host[] = "No match found for server name";
 
-/* Logs a failed handshake with libssl's reason. Returns false if gRPC's message is about something
- * else. */
+/* Logs a failed handshake with libssl's reason (ps_tls_note_failed). Does nothing and returns false
+ * if gRPC's message is about something else. */
 static bool write_handshake(const char *message)
 {
     const char *reason = strstr(message, "routines::");
@@ -45,7 +46,9 @@ static bool write_handshake(const char *message)
 static const char reads_files[] = "grpc_tls_certificate_provider";
 
 /* Writes an error of gRPC to the log as a warning, and its details (from the first brace on) at
- * debug level. The error concerns one connection or call, whose own error says more. */
+ * debug level. The error concerns one connection or call, whose own error says more. Leaves out
+ * other messages of gRPC; failed handshakes and files that cannot be read get lines of their own.
+ */
 static void write_log(gpr_log_func_args *args)
 {
     const char *details = strstr(args->message, " {");

@@ -3,7 +3,7 @@
  *
  * Each answer walks the serialised descriptor set. The set has some tens of kilobytes and requests
  * are rare, so there is no index to build, own or free. The set is compiled in and well-formed; a
- * malformed record only ends the walk.
+ * malformed field only ends the walk.
  */
 #include "common/rpc/reflection.h"
 
@@ -33,7 +33,8 @@ _Static_assert(offsetof(reflection_response, error_response) ==
                    offsetof(alpha_response, error_response),
                "one layout");
 
-/* Bounds of the files of one answer (the set has about twenty) and of the services of a server. */
+/* FILES_MAX: most files of one answer; further ones are left out. The set has about twenty.
+ * NAMES_MAX: most services that are listed, with the two of reflection. */
 enum { FILES_MAX = 64, NAMES_MAX = 32 };
 
 /* The reflection service of one version. */
@@ -58,7 +59,7 @@ typedef struct span {
 /* Field numbers of descriptor.proto. */
 enum {
     SET_FILE = 1,
-    NAME = 1, /* of every record that has a name */
+    NAME = 1, /* the name, in every descriptor that has one */
     FILE_PACKAGE = 2,
     FILE_DEPENDENCY = 3,
     FILE_MESSAGE = 4,
@@ -90,8 +91,8 @@ static bool take_varint(span *s, uint64_t *out)
     return false;
 }
 
-/* Takes the next field off `s`. `value` is empty unless the field has a length (string,
- * message). Returns false at the end. */
+/* Takes the next field off `s`. `value` is empty unless the field has a length (string, message).
+ * Returns false at the end, or if the field is malformed. */
 static bool take_field(span *s, uint32_t *tag, span *value)
 {
     uint64_t key, n = 0;
@@ -289,7 +290,7 @@ static void add_file(answer *a, span file)
     }
 }
 
-/* Answers with the file, its imports, and the imports of those. */
+/* Answers with the file, its imports, and the imports of those, at most FILES_MAX files. */
 static void answer_files(answer *a, span file)
 {
     add_file(a, file);
@@ -318,7 +319,8 @@ static void answer_found(answer *a, const char *name, bool is_symbol)
     }
 }
 
-/* Answers that `type` has no extensions: no message of psgd has any. */
+/* Answers that `type` has no extensions, because no message of psgd has any; or with an error if
+ * there is no such type. */
 static void answer_extensions(answer *a, char *type)
 {
     if (find_file(span_of(type), true).len == 0) {

@@ -31,7 +31,8 @@ bool ps_remotes_key(const struct sockaddr *address, uint8_t key[8])
             return true;
         }
         memcpy(key, a->s6_addr, 8);
-        key[0] |= IN6_IS_ADDR_LOOPBACK(a) ? 1 : 0; /* else ::1 would have the key of all zeroes */
+        key[0] |= IN6_IS_ADDR_LOOPBACK(a) ? 1 : 0; /* else ::1 would have the same key as all
+                                                    * addresses that begin with 8 zero bytes */
         return true;
     }
     return false;
@@ -50,8 +51,9 @@ void ps_remotes_network(const uint8_t key[8], uint8_t network[8])
     network[0] = memcmp(key, loopback, 8) == 0 ? 0 : key[0];
 }
 
-/* Returns the entry of a key. A new key gets a free entry, or the oldest one without connections.
- * Returns NULL if all its places have connections. */
+/* Returns the entry of a key. Of the PROBES places for a new key, it gets the one without
+ * connections that was filled longest ago; an unused one comes first. Returns NULL if all of them
+ * have connections. */
 static ps_remote *find(ps_remotes *remotes, const uint8_t key[8], int64_t now_us)
 {
     ps_remote *oldest = NULL;
@@ -84,8 +86,8 @@ static ps_remote *find(ps_remotes *remotes, const uint8_t key[8], int64_t now_us
     return oldest;
 }
 
-/* Adds to a bucket the tokens of `us` microseconds, up to `burst` tokens in all. The level is in
- * millionths of a token. */
+/* Adds to a bucket the tokens of `us` microseconds, at most of an hour, up to `burst` tokens in
+ * all. The level is in millionths of a token. */
 static void fill(int64_t *level, int64_t us, int64_t per_second, int64_t burst)
 {
     us = us < 3600 * (int64_t)MILLION ? us : 3600 * (int64_t)MILLION;

@@ -44,7 +44,8 @@ ps_status ps_serve(ps_loop *loop, const ps_service *services, size_t count, cons
     ps_service *listed = ps_xcalloc(count + 1, sizeof *listed);
     size_t n = 0;
 
-    for (size_t i = 0; i < count; i++) { /* instances have the name of their service */
+    for (size_t i = 0; i < count; i++) { /* health and reflection list no instances: they have the
+                                          * name of their service */
         if (services[i].instance == NULL) {
             listed[n++] = services[i];
         }

@@ -27,11 +27,15 @@
 #include <unistd.h>
 
 enum {
-    /* calls for which gRPC is asked at a time, for all methods that are not of an instance, */
+    /* calls that gRPC is asked for at a time, for all methods together that are not of an instance
+     */
     OUTSTANDING = 16,
-    OUTSTANDING_EACH = 4,  /* ... and for each method of an instance */
-    MEMBERS_US = 1000000,  /* between two checks whether the callers of streams are still members */
-    KEPT_CALL_US = 2000000 /* microseconds for which a handler may keep a call that is over */
+    OUTSTANDING_EACH = 4,  /* calls that gRPC is asked for at a time, for each method of each
+                            * instance */
+    MEMBERS_US = 1000000,  /* microseconds between two checks whether callers of streams are still
+                            * members */
+    KEPT_CALL_US = 2000000 /* a handler that keeps a call for so long after the server has shut down
+                            * aborts the process */
 };
 
 static uint32_t hash_path(const uint8_t *path, size_t len)
@@ -187,7 +191,7 @@ static void server_free(ps_server *server)
     free(server);
 }
 
-/* Frees the server and fires `done` if gRPC has shut it down and no call is left. */
+/* Frees the server and fires `done`, if gRPC has shut the server down and no call is left. */
 static void end_if_over(ps_server *server)
 {
     ps_event *done = server->done;
@@ -237,8 +241,8 @@ void ps_server_drop_stream(ps_call *call)
     }
 }
 
-/* Ends the streams of callers that are no longer members: whose certificate was revoked, or whose
- * token is gone or has expired. Runs every MEMBERS_US. */
+/* Cancels the streams of callers that are no longer members: whose certificate was revoked, or
+ * whose token is gone or has expired. Runs every MEMBERS_US, under TLS only. */
 static void on_members(ps_event *self, bool ok)
 {
     ps_server *server = PS_CONTAINER_OF(self, ps_server, members.event);
@@ -251,7 +255,8 @@ static void on_members(ps_event *self, bool ok)
     for (ps_call *c = ps_tls_may_refuse(tls) ? server->streams : NULL; c != NULL; c = c->next) {
         ps_status st = ps_tls_check_identity(tls, &c->caller);
 
-        if (!ps_is_ok(&st)) { /* any thread may cancel a call; the call's loop learns of it */
+        if (!ps_is_ok(&st)) { /* any thread may cancel a call; on_closed then runs on the loop of
+                               * the call */
             (void)grpc_call_cancel_with_status(c->grpc, GRPC_STATUS_UNAUTHENTICATED, st.text, NULL);
         }
     }
@@ -265,16 +270,17 @@ static void on_grace(ps_event *self, bool ok)
 
     (void)ok;
     if (server->is_down) {
-        /* Abort: gRPC still points to the calls, so freeing the server would be a use after free
-         * that no leak checker sees. */
+        /* A handler has kept a call for KEPT_CALL_US. Aborts: gRPC still points to the call, so
+         * freeing the server would be a use after free that no leak checker sees. */
         fprintf(stderr, "server: %zu calls kept after their end\n", atomic_load(&server->live));
         abort();
     }
     grpc_server_cancel_all_calls(server->grpc);
 }
 
-/* Returns the most bytes that gRPC may hold of what a server has received and not read. As they
- * fill up gRPC shrinks flow-control windows; beyond the bound it refuses streams. */
+/* Returns the most bytes that gRPC may hold of what a server has received and not read: 512 MiB, or
+ * a quarter of the memory if that is less. As they fill up gRPC shrinks flow-control windows;
+ * beyond the bound it refuses streams. */
 static size_t in_flight_bytes(void)
 {
     long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
@@ -300,7 +306,7 @@ static grpc_server *create_grpc(void)
         {GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10000},
         {GRPC_ARG_KEEPALIVE_TIME_MS, 30000},
         {GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20000},
-        /* No compression, else a small message could unpack to gigabytes. */
+        /* gRPC accepts no compression, else a small message could unpack to gigabytes */
         {GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1},
     };
     grpc_arg args[PS_INT_ARGS_MAX + 1];

@@ -15,7 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ends a call of an instance on the server's loop: only this thread may look at the server. */
+/* Frees a call of an instance and counts it as over. Runs on the loop of the server, because only
+ * its thread may end the server. */
 static void on_freed(ps_event *self, bool ok)
 {
     ps_call *call = PS_CONTAINER_OF(self, ps_call, matched);
@@ -142,7 +143,7 @@ static void tell_gone(ps_call *call)
 {
     void (*gone)(void *arg, ps_call *call) = call->gone;
 
-    call->answered = true; /* no answer is sent any more */
+    call->answered = true; /* from now on no answer is sent */
     call->gone = NULL;
     if (gone != NULL) {
         gone(call->gone_arg, call);
@@ -343,8 +344,9 @@ const char *ps_may_text(ps_may may, char out[PS_MAY_BYTES])
     return out;
 }
 
-/* Reads who calls into call->caller. Ends the call and returns false if the caller is unknown or
- * may not call this method. */
+/* Reads who calls into call->caller. Lists a stream, so that it ends when its caller is no member
+ * any more. Ends the call and returns false if the caller is unknown or may not call this method.
+ * In plaintext everybody may. */
 static bool is_allowed(ps_call *call)
 {
     ps_tls *tls = ps_loop_tls(call->server->loop);

@@ -34,9 +34,10 @@ static void hand_over(ps_call *call)
     ps_received_drop_payload(&call->in);
 }
 
-/* Handles a read that brought no message: the client has sent its last one or has hung up. gRPC
- * reports both alike (ok is true), but fires `closed` next after a hang-up. So a second read is
- * started, which completes after `closed`, before the handler learns of the end. */
+/* Handles a read that brought no message: the client has sent its last one or has hung up. A call
+ * without a first message is ended. Otherwise gRPC reports both alike (ok is true), but after a
+ * hang-up it fires `closed` next. So a second read is started, which completes after `closed`. Only
+ * if that one brings nothing, too, the handler is told that there are no more messages. */
 static void on_nothing(ps_call *call)
 {
     if (!call->handed) {
@@ -97,7 +98,8 @@ void ps_call_read(ps_call *call, ps_call_message_fn *on_message, void *arg)
 
 /* --- out --------------------------------------------------------------------- */
 
-/* Writes the operations that send the message in `buffer` to `ops`. Returns how many they are. */
+/* Writes the operations that send the message in `buffer` to `ops`, and counts the message as sent
+ * and in flight. Returns how many operations there are: 2 for the first message, else 1. */
 static size_t send_ops(ps_call *call, grpc_byte_buffer *buffer, grpc_op *ops)
 {
     size_t n = 0;

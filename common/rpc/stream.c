@@ -24,11 +24,12 @@ struct ps_stream {
     ps_outcome outcome;
     bool over; /* `ended` has fired */
     bool reading, sending;
-    bool is_one_batch; /* one batch reads and sends: `received` fires for both */
+    bool is_one_batch; /* one batch reads and sends, and `received` fires for both */
     bool half_close_wanted, half_close_started;
     grpc_byte_buffer *incoming; /* written by gRPC while reading */
     ps_received in;
-    ps_status bad; /* what was wrong with a message of the server */
+    ps_status bad; /* OK, or what is wrong with a message of the server; the stream is then
+                    * cancelled */
 };
 
 static void start_batch(ps_stream *s, const grpc_op *ops, size_t count, ps_event *event)
@@ -85,11 +86,11 @@ static void start_half_close(ps_stream *s)
     start_batch(s, &op, 1, &s->half_closed);
 }
 
-/* Notes whether the message in flight was sent (`ok`), and half-closes if that was waiting for
- * it. */
+/* Ends the sending of the message in flight: it was sent if `ok`. Half-closes if
+ * ps_stream_half_close was called meanwhile. */
 static void end_sending(ps_stream *s, bool ok)
 {
-    s->sending = !ok; /* after a failure no further message is sent */
+    s->sending = !ok; /* after a failure `sending` stays, so that no further message is sent */
     if (ok && s->half_close_wanted && !s->half_close_started) {
         start_half_close(s);
     }

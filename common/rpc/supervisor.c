@@ -13,8 +13,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* Sends `what` to the supervisor as one datagram, to the socket that NOTIFY_SOCKET names; '@'
- * begins an abstract name. Does nothing if the variable is not set. */
+/* Sends `what` to the supervisor as one datagram, to the socket that NOTIFY_SOCKET names: a path,
+ * or an abstract name if it begins with '@'. Does nothing if the variable is not set. Failures are
+ * only logged. */
 static void say(const char *what)
 {
     const char *path = getenv("NOTIFY_SOCKET");
@@ -46,8 +47,8 @@ static void say(const char *what)
     }
 }
 
-/* Returns the time in microseconds after which the supervisor takes a silent process for dead; 0:
- * it never does. */
+/* Returns the time in microseconds after which the supervisor takes a silent process for dead
+ * (WATCHDOG_USEC). Returns 0 if it never does, or WATCHDOG_PID names another process. */
 static int64_t patience_us(void)
 {
     const char *text = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");

@@ -15,11 +15,11 @@ struct ps_tasks {
     /* guards the members below, and the queue's members of strands and tasks */
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    ps_task *first, *last; /* ready to run */
+    ps_task *first, *last; /* tasks that are ready to run; others wait in their strands */
     size_t waiting;        /* number of tasks that wait, in the list and in strands */
     size_t unanswered;     /* tasks that have ended and whose `done` has not been called */
     bool is_stopping;
-    bool is_destroyed; /* the last answer frees the queue */
+    bool is_destroyed; /* ps_tasks_destroy has ended the threads; the last answer frees the queue */
     unsigned thread_count;
     pthread_t threads[];
 };
@@ -48,8 +48,8 @@ static void make_ready(ps_tasks *tasks, ps_task *task)
     pthread_cond_signal(&tasks->wake);
 }
 
-/* Makes the next task of a strand ready, because its current one has ended or was taken back.
- * `strand` may be NULL. */
+/* Makes the next task of a strand ready, because the one before it has ended, or is not run as the
+ * queue is being destroyed. Does nothing if `strand` is NULL. */
 static void advance(ps_tasks *tasks, ps_strand *strand)
 {
     if (strand && strand->first) {

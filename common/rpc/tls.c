@@ -29,13 +29,14 @@
 
 enum {
     SEEN = 256,        /* certificates whose serial number and end are remembered */
-    FAILED_LINES = 10, /* most lines of the log about failed handshakes, in ... */
+    FAILED_LINES = 10, /* most lines of the log about failed handshakes within FAILED_LOG_US */
     FAILED_LOG_US = 10 * 1000000
 };
 
 /* A file that is read again when it changes. */
 typedef struct watched_file {
-    /* the state of the file that is in memory, and the one that a warning was about */
+    /* `read`: the state of the file whose content is in memory; `said`: the last state that a line
+     * of the log was about */
     ps_file_stamp read, said;
 } watched_file;
 
@@ -49,14 +50,15 @@ typedef struct seen {
 
 struct ps_tls {
     atomic_uint refs;
-    char dir[PS_PATH_MAX], tokens_file[PS_PATH_MAX]; /* tokens_file "": none are taken */
+    char dir[PS_PATH_MAX], tokens_file[PS_PATH_MAX]; /* tokens_file "": no tokens are taken */
     ps_certificate own;
     grpc_tls_certificate_provider *files;
-    bool is_guest;                    /* has no certificate, but a token ... */
-    char token[PS_TOKEN_BYTES];       /* ... which it sends with each call */
+    bool is_guest;                    /* the program has no certificate; each of its calls brings
+                                       * `token` */
+    char token[PS_TOKEN_BYTES];       /* the token of a guest; "" if it is none */
     char secret[PS_SHA256_HEX_BYTES]; /* with which ps_tls_vouch marks its texts; of a guest "" */
     pthread_mutex_t mutex;            /* guards the members below */
-    ps_revoked *revoked;              /* NULL: none */
+    ps_revoked *revoked;              /* NULL: no certificate was revoked */
     watched_file crl_file;
     ps_tokens tokens;
     watched_file token_file;
@@ -77,9 +79,9 @@ struct ps_tls_expected {
 
 /* --- revoked certificates ------------------------------------------------------------ */
 
-/* Notes whether the state `now` of the file could be read. If not, the file is read again a second
- * later, as the reason may pass, such as a lack of descriptors; the log has one line about each
- * state. */
+/* Notes whether the state `now` of the file could be read (st). If not, it is read again a second
+ * later, as the reason may pass, such as a lack of descriptors. The log has one line about each
+ * state that cannot be read, with `stays`. */
 static void note_read(watched_file *file, const ps_file_stamp *now, const ps_status *st,
                       const char *stays)
 {
@@ -91,7 +93,8 @@ static void note_read(watched_file *file, const ps_file_stamp *now, const ps_sta
     }
 }
 
-/* Reads the file of tokens if it has changed. If it cannot be read, the tokens read before stay. */
+/* Reads the file of tokens if it has changed, and returns why it cannot be read. The tokens read
+ * before then stay. */
 static ps_status read_tokens(ps_tls *tls)
 {
     ps_tokens tokens;
@@ -112,8 +115,8 @@ static ps_status read_tokens(ps_tls *tls)
     return st;
 }
 
-/* Reads the list of revoked certificates if its file has changed. If it cannot be read, the list
- * read before stays. */
+/* Reads the list of revoked certificates if its file has changed. If it cannot be read or is gone,
+ * the list read before stays. */
 static void read_revoked(ps_tls *tls)
 {
     ps_credentials_paths at;
@@ -125,7 +128,7 @@ static void read_revoked(ps_tls *tls)
         return;
     }
     st = ps_revoked_read(tls->dir, &revoked);
-    if (ps_is_ok(&st) && revoked != NULL) { /* NULL: it was removed meanwhile */
+    if (ps_is_ok(&st) && revoked != NULL) { /* NULL: the file is gone */
         ps_revoked_destroy(tls->revoked);
         tls->revoked = revoked;
         ps_log(PS_LOG_INFO, "tls", "read the list of revoked certificates, %s",
@@ -269,8 +272,9 @@ void ps_tls_note_failed(const char *why)
     }
 }
 
-/* Checks whom the peer's certificate names and that it was not revoked; gRPC calls this when libssl
- * has accepted the chain. */
+/* Checks whom the certificate of the other side names and that it was not revoked. gRPC calls this
+ * when libssl has accepted the chain. A channel that expects nobody refuses all. A server that
+ * takes tokens also takes clients without a certificate. */
 static int verify(void *arg, grpc_tls_custom_verification_check_request *request,
                   grpc_tls_on_custom_verification_check_done_cb done, void *done_arg,
                   grpc_status_code *code, char **details)
@@ -343,8 +347,8 @@ void ps_tls_problem(ps_tls_expected *e, char out[PS_TLS_PROBLEM_BYTES])
     pthread_mutex_unlock(&e->mutex);
 }
 
-/* Returns options with the files of `tls` and a verifier. *out has two references: gRPC has one,
- * the caller the other. */
+/* Returns options with the files of `tls` and a verifier, whose state is *out. A guest shows no
+ * certificate. *out has two references: gRPC has one (destruct), the caller the other. */
 static grpc_tls_credentials_options *make_options(ps_tls *tls, bool is_server, bool is_guest,
                                                   ps_tls_expected **out)
 {
@@ -375,7 +379,7 @@ grpc_server_credentials *ps_tls_server_credentials(ps_tls *tls)
     ps_tls_expected *e;
     grpc_tls_credentials_options *options = make_options(tls, true, false, &e);
 
-    ps_tls_expected_release(e); /* gRPC has the other one */
+    ps_tls_expected_release(e); /* nothing is expected of clients; the reference of gRPC stays */
     grpc_tls_credentials_options_set_cert_request_type(
         options, ps_tls_takes_tokens(tls)
                      ? GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_AND_VERIFY
@@ -442,7 +446,7 @@ static ps_status read_peer(ps_tls *tls, const char *pem, size_t n, ps_tls_identi
     return st;
 }
 
-/* Returns the first property of a name, or NULL. */
+/* Returns the first property with this name of a call's connection, or NULL. */
 static const grpc_auth_property *find_property(const grpc_auth_context *context, const char *name)
 {
     grpc_auth_property_iterator i = grpc_auth_context_find_properties_by_name(context, name);
@@ -532,8 +536,8 @@ void ps_tls_vouch(const ps_tls *tls, const ps_tls_identity *identity,
              ps_principal_text(&identity->who, who));
 }
 
-/* Reads the identity in a text that ps_tls_vouch has written. Returns false if ps_tls_vouch of this
- * process has not written it. */
+/* Reads the identity in a text that ps_tls_vouch has written. Returns false if it was not written
+ * by ps_tls_vouch of this process. */
 static bool take_vouched(const ps_tls *tls, const char *text, size_t n, ps_tls_identity *out)
 {
     const size_t secret = sizeof tls->secret - 1;
@@ -554,8 +558,8 @@ static bool take_vouched(const ps_tls *tls, const char *text, size_t n, ps_tls_i
     return ps_is_ok(&st);
 }
 
-/* Finds out who calls by the token in a call's metadata: a user's token, or a text of
- * ps_tls_vouch. */
+/* Finds out who calls without a certificate, by the token in a call's metadata: a user's token, or
+ * a text of ps_tls_vouch. */
 static ps_status take_bearer(ps_tls *tls, const grpc_metadata_array *metadata, ps_tls_identity *out)
 {
     size_t n;
@@ -606,8 +610,8 @@ ps_status ps_tls_caller(ps_tls *tls, grpc_call *call, const grpc_metadata_array 
 
 /* --- life --------------------------------------------------------------------------------- */
 
-/* Makes `tls` a watcher of the files of `dir`, which the caller has checked. Frees `tls` after a
- * failure. */
+/* Has gRPC watch the files of `dir`, which the caller has checked, for `tls`, and stores it in
+ * *out. Frees `tls` after a failure. */
 static ps_status watch_files(ps_tls *tls, const char *dir, ps_tls **out)
 {
     ps_credentials_paths at;
@@ -636,8 +640,8 @@ ps_status ps_tls_create(const char *dir, ps_tls **out)
     ps_revoked *revoked = NULL;
     ps_status st = ps_credentials_check(dir, &tls->own);
 
-    /* fail here: while the list of revoked certificates cannot be read, those that it names would
-     * be let in */
+    /* fails here if crl.pem cannot be read or is not signed: else the clients whose certificates it
+     * names would be let in */
     if (ps_is_ok(&st)) {
         st = ps_revoked_read(dir, &revoked);
     }

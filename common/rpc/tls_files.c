@@ -15,7 +15,8 @@ enum { PEM_MAX = 1 << 20 };
 
 struct ps_tls_files {
     char *flags, *ca, *cert, *key;     /* as in ps_tls_files_conf; cert and key "": none */
-    char *ca_pem, *cert_pem, *key_pem; /* the most recent texts of the files that could be used */
+    char *ca_pem, *cert_pem, *key_pem; /* the texts of these files when all of them could be used
+                                        * last; NULL: none */
 };
 
 static bool is_given(const char *path)
@@ -23,7 +24,7 @@ static bool is_given(const char *path)
     return path != NULL && path[0] != '\0';
 }
 
-/* Returns an error that names the file that libssl refuses, and why. */
+/* Returns an error that names the file that libssl has refused, its flag, and why. */
 static ps_status unusable(const ps_tls_files *f, const char *which, const char *path)
 {
     unsigned long error = ERR_peek_error();
@@ -34,7 +35,7 @@ static ps_status unusable(const ps_tls_files *f, const char *which, const char *
                    reason != NULL ? reason : "it is not PEM");
 }
 
-/* Makes a context of libssl with the current files, which fails if libssl refuses one. */
+/* Makes a context of libssl with the current files. Fails if libssl refuses one of them. */
 static ps_status make_context(const ps_tls_files *f, SSL_CTX **out)
 {
     SSL_CTX *context = SSL_CTX_new(TLS_client_method());

@@ -13,7 +13,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-/* One attempt at a handshake with one address. */
+/* One call of ps_handshake_try. */
 typedef struct attempt {
     const ps_handshake *h;
     int fd;
@@ -47,7 +47,8 @@ static bool wait_for_ssl(const attempt *t, int result, bool *timed_out)
     return ps_handshake_wait(t->ssl, t->fd, t->until_us, result, timed_out);
 }
 
-/* Returns an error that says why a handshake has failed, by libssl's list of errors. */
+/* Returns an error that says why a handshake has failed, in the words of h->word. The reason comes
+ * from libssl's list of errors. */
 static ps_status refused(const attempt *t)
 {
     unsigned long error = ERR_peek_last_error();
@@ -65,7 +66,7 @@ static ps_status refused(const attempt *t)
     return t->h->word(t->h->arg, &end);
 }
 
-/* Has h->check check the certificate that the server has shown. */
+/* Has h->check check the certificate that the server has shown. Fails if there is none. */
 static ps_status check_peer(const attempt *t)
 {
     X509 *certificate = SSL_get1_peer_certificate(t->ssl);

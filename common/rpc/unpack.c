@@ -77,7 +77,8 @@ static bool skip_value(place *p, unsigned wire_type)
     }
 }
 
-/* Finds the lengths of head and payload in a message of `len` bytes. */
+/* Finds the lengths of head and payload in a message of `len` bytes. Without a payload all bytes
+ * are the head. Stops after max_bytes of a longer head. */
 static ps_status split_message(const ProtobufCMessageDescriptor *type, const grpc_slice *slices,
                                size_t len, size_t max_bytes, size_t *head_len, size_t *payload_len)
 {
@@ -92,7 +93,8 @@ static ps_status split_message(const ProtobufCMessageDescriptor *type, const grp
         uint64_t key = 0, n;
 
         if (begin > max_bytes) {
-            return ps_ok(); /* the caller refuses the message because of its length */
+            return ps_ok(); /* *head_len is `len`, so that the caller refuses the message as too
+                             * long */
         }
         if (!take_varint(&p, &key)) {
             return ps_fail(PS_INVALID_ARGUMENT, "%s: malformed message", type->name);
@@ -117,8 +119,8 @@ static ps_status split_message(const ProtobufCMessageDescriptor *type, const grp
     return ps_ok();
 }
 
-/* Returns the first n bytes as one run: in place if they are in the first slice, else copied
- * into the arena. Returns NULL if the arena refuses the memory. */
+/* Returns the first n bytes of a message as one run: in place if they are in the first slice, else
+ * copied into the arena. Returns NULL if the arena refuses the memory. */
 static const uint8_t *gather(ps_arena *arena, const grpc_slice *slices, size_t n)
 {
     uint8_t *all, *to;
@@ -137,7 +139,7 @@ static const uint8_t *gather(ps_arena *arena, const grpc_slice *slices, size_t n
     return all;
 }
 
-/* Where protobuf-c allocates the unpacked message. */
+/* The argument of protobuf-c's allocator: it takes the memory of a message from the arena. */
 typedef struct source {
     ps_arena *arena;
     bool is_dry; /* an allocation was refused */

@@ -24,11 +24,11 @@ typedef struct entry {
 struct ps_unread {
     atomic_size_t all;
     pthread_mutex_t mutex; /* guards the lists */
-    entry *lists[LISTS];   /* by hash of name */
+    entry *lists[LISTS];   /* heads of lists, by hash of name */
 };
 
-/* Returns the length of the address in a peer's name: all before the last colon, behind which the
- * port is. */
+/* Returns the length of the address in `peer`, the name of a client such as "ipv4:127.0.0.1:40312":
+ * all before the last colon, behind which the port is. */
 static size_t address_len(const char *peer)
 {
     const char *port = strrchr(peer, ':');

@@ -223,7 +223,8 @@ static void take(lua_State *lua, int from, const char *const *names)
     }
 }
 
-/* Pushes a protected library of the functions that are allowed. */
+/* Pushes a table with the functions of taken[which] from Lua's library, and those of `own` (NULL:
+ * none). The caller protects it. */
 static void push_library(lua_State *lua, size_t which, const luaL_Reg *own)
 {
     int from;

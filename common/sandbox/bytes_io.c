@@ -145,7 +145,7 @@ static int write_signs(lua_State *lua)
     return 0;
 }
 
-/* in:signs(n, plus, minus): n values, `minus` where the sign bit was set. */
+/* in:signs(n, plus, minus): pushes n values, `minus` where the sign bit was set, else `plus`. */
 static int read_signs(lua_State *lua)
 {
     size_t n = ps_count_at(lua, 2, PS_VECTOR_VALUES);
@@ -158,7 +158,7 @@ static int read_signs(lua_State *lua)
 
 /* ---- Positions ---- */
 
-/* out:positions(at, n): positions below n, packed or as a bitmap, whichever is shorter. */
+/* out:positions(at, n): writes positions below n, packed or as a bitmap, whichever is shorter. */
 static int write_positions(lua_State *lua)
 {
     const ps_positions *at = ps_positions_at(lua, 2);
@@ -170,7 +170,7 @@ static int write_positions(lua_State *lua)
     return 0;
 }
 
-/* in:positions(k, n): k positions below n. */
+/* in:positions(k, n): reads and pushes k positions below n. */
 static int read_positions(lua_State *lua)
 {
     size_t n = ps_count_at(lua, 3, PS_CODEC_VALUES), k = ps_count_at(lua, 2, n);
@@ -195,7 +195,7 @@ static unsigned bits_at(lua_State *lua, int index)
     return (unsigned)bits;
 }
 
-/* out:codes(codes, bits): each with so many bits. */
+/* out:codes(codes, bits): writes each code in so many bits. */
 static int write_codes(lua_State *lua)
 {
     const ps_codes *codes = ps_codes_at(lua, 2);
@@ -237,7 +237,7 @@ static int write_huffman(lua_State *lua)
     return 1;
 }
 
-/* in:huffman(n, symbols): n codes of all bytes that are left. */
+/* in:huffman(n, symbols): pushes n codes, which take all bytes that are left. */
 static int read_huffman(lua_State *lua)
 {
     ps_reader *r = luaL_checkudata(lua, 1, ps_type_reader);

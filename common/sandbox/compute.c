@@ -128,7 +128,7 @@ static void put_value(lua_State *lua, ps_writer *to, int index)
 
 /* ---- Map ---- */
 
-/* Pushes a function of the plugin, or nil. */
+/* Pushes a function of the plugin, or nil if it has none of that name. Returns whether it has. */
 static bool push_function(lua_State *lua, const char *name)
 {
     int type = lua_getfield(lua, PLUGIN, name);

@@ -37,7 +37,7 @@ static uint64_t address_space(void)
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Gives up all capabilities, which root has. */
+/* Gives up all capabilities, which a process of root has. Returns false if it cannot. */
 static bool drop_capabilities(void)
 {
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};

@@ -113,8 +113,8 @@ static bool bool_field(lua_State *lua, int table, const char *field)
     return is;
 }
 
-/* Checks the table on top of the stack, which describes the plugin's number `name`, and writes its
- * line. */
+/* Checks the table on top of the stack, which describes the plugin's number `name`. Writes its line
+ * and adds it to *numbers. Raises an error if a value is not allowed. */
 static void put_number(lua_State *lua, sheet *to, const char *name, ps_plugin_numbers *numbers)
 {
     int at = lua_gettop(lua);

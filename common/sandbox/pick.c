@@ -71,7 +71,8 @@ uint8_t ps_codes_most(const ps_codes *codes)
     return most;
 }
 
-/* Returns a vector that is short enough for positions. */
+/* Returns the vector at `index`. Raises an error if it has more than PS_CODEC_VALUES values, which
+ * positions and codes cannot name. */
 static const ps_vector *slice_at(lua_State *lua, int index)
 {
     const ps_vector *x = ps_vector_at(lua, index);
@@ -82,7 +83,7 @@ static const ps_vector *slice_at(lua_State *lua, int index)
 
 /* ---- Positions ---- */
 
-/* x:largest(k): the positions of the k largest magnitudes; of equal ones the first. */
+/* x:largest(k): pushes the positions of the k largest magnitudes; of equal ones the first. */
 static int vector_largest(lua_State *lua)
 {
     const ps_vector *x = slice_at(lua, 1);
@@ -96,7 +97,7 @@ static int vector_largest(lua_State *lua)
     return 1;
 }
 
-/* x:above(least): the positions of the magnitudes that reach `least` > 0. */
+/* x:above(least): pushes the positions of the magnitudes that are `least` or more; least > 0. */
 static int vector_above(lua_State *lua)
 {
     const ps_vector *x = slice_at(lua, 1);
@@ -112,7 +113,7 @@ static int vector_above(lua_State *lua)
     return 1;
 }
 
-/* x:gather(positions): the values there. */
+/* x:gather(positions): pushes the values of x at the positions. */
 static int vector_gather(lua_State *lua)
 {
     const ps_vector *x = ps_vector_at(lua, 1);
@@ -126,7 +127,7 @@ static int vector_gather(lua_State *lua)
     return 1;
 }
 
-/* x:scatter(positions, n): n values, x at the positions and else 0. */
+/* x:scatter(positions, n): pushes n values, those of x at the positions and 0 elsewhere. */
 static int vector_scatter(lua_State *lua)
 {
     const ps_vector *x = ps_vector_at(lua, 1);
@@ -165,8 +166,9 @@ static float inverse_at(lua_State *lua, int index, const ps_vector *x)
     return inverse;
 }
 
-/* x:levels(inverse, limit, key): codes q + limit, where q is the integer nearest to x * inverse
- * within +-limit; with a key it is drawn from the two neighbours so that the mean is right. */
+/* x:levels(inverse, limit, key): pushes codes q + limit, where q is the integer nearest to x *
+ * inverse within +-limit; with a key it is drawn from the two neighbours so that the mean is
+ * right. */
 static int vector_levels(lua_State *lua)
 {
     const ps_vector *x = slice_at(lua, 1);
@@ -184,7 +186,8 @@ static int vector_levels(lua_State *lua)
     return 1;
 }
 
-/* Levels 0 and those of an ascending table. Behind the last level it is repeated. */
+/* A grid: level[0] is 0, level[1] to level[top] are those of an ascending table in Lua, and
+ * level[top + 1] repeats the last. edges[k] is halfway between level[k - 1] and level[k]. */
 typedef struct grid {
     uint32_t top;
     float level[LEVELS_MAX + 2], edges[LEVELS_MAX + 2];
@@ -209,8 +212,9 @@ static void grid_at(lua_State *lua, int index, grid *g)
     g->level[n + 1] = g->level[n];
 }
 
-/* x:grid(inverse, levels, key): codes #levels +- k for the level nearest to |x| * inverse, or drawn
- * from the two neighbours. */
+/* x:grid(inverse, levels, key): pushes codes #levels +- k by the sign of x, where level k is
+ * nearest to |x| * inverse; with a key it is drawn from the two neighbours so that the mean is
+ * right. */
 static int vector_grid(lua_State *lua)
 {
     const ps_vector *x = slice_at(lua, 1);
@@ -230,8 +234,8 @@ static int vector_grid(lua_State *lua)
     return 1;
 }
 
-/* x:grid_fit(inverse, levels): sum(|x| b) and sum(b b) for the levels b nearest to |x| * inverse.
- */
+/* x:grid_fit(inverse, levels): pushes sum(|x| b) and sum(b b) for the levels b nearest to |x| *
+ * inverse, over the values that ps_fit_stride selects. */
 static int vector_grid_fit(lua_State *lua)
 {
     const ps_vector *x = slice_at(lua, 1);
@@ -253,7 +257,7 @@ static int codes_length(lua_State *lua)
     return 1;
 }
 
-/* codes:levels(limit, scale): the values (code - limit) * scale. */
+/* codes:levels(limit, scale): pushes the values (code - limit) * scale. */
 static int codes_levels(lua_State *lua)
 {
     const ps_codes *codes = ps_codes_at(lua, 1);
@@ -264,8 +268,8 @@ static int codes_levels(lua_State *lua)
     return 1;
 }
 
-/* codes:grid(scale, levels): the values of codes of x:grid. A code behind the last stands for the
- * last. */
+/* codes:grid(scale, levels): pushes the values that codes of x:grid stand for, times `scale`. A
+ * code above 2 * #levels stands for the highest level. */
 static int codes_grid(lua_State *lua)
 {
     const ps_codes *codes = ps_codes_at(lua, 1);

@@ -194,8 +194,8 @@ UNARY(square, a *a)
 UNARY(root, sqrtf(a))
 UNARY(floor, floorf(a))
 UNARY(round, rintf(a))
-/* Computed in double by functions that give the same bits on every processor. NaN, and values out
- * of the range of these functions, become NaN. */
+/* Computed in double by functions that give the same bits on every processor. exp gives infinity
+ * above 700; log gives NaN below FLT_MIN and for infinity. NaN stays NaN. */
 UNARY(exponential, a <= 700.0f ? (float)ps_steady_exp((double)a) : a > 0.0f ? INFINITY : NAN)
 UNARY(logarithm, a >= FLT_MIN && a <= FLT_MAX ? (float)ps_steady_log((double)a) : NAN)
 

@@ -330,7 +330,7 @@ static void fail(ps_sandbox_memory *shared, const char *text)
     snprintf(shared->error, sizeof shared->error, "%s", text);
 }
 
-/* Answers one of the calls that are made together. */
+/* Makes call number vm.repeat of those that are made together, and writes its results or error. */
 static void answer(ps_sandbox_memory *shared)
 {
     vm.instructions = shared->instructions;

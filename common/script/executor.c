@@ -95,8 +95,9 @@ void ps_executor_end(ps_executor *executor)
     }
 }
 
-/* Calls a function of the sandbox and checks that it writes sorted records. The last argument has
- * the room of `out`. Sets *n to the bytes of the records. */
+/* Has the sandbox do `what` (PS_SANDBOX_MAP or PS_SANDBOX_MERGE), and checks that it writes sorted
+ * records. `function` names the call in errors. The last argument is the writer; its count is the
+ * room of `out` in bytes. Sets *n to the bytes of the records. */
 static ps_status call(ps_executor *x, uint32_t what, const char *function,
                       const ps_script_value *arguments, size_t count, uint8_t *out, size_t *n)
 {

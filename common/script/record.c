@@ -7,7 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Moves *at behind a scalar of at most `most` bytes of text. Returns false if there is none. */
+/* Moves *at behind a scalar. Returns false if there is no whole scalar, its number is not finite,
+ * or its text has more than `most` bytes. */
 static bool skip_scalar(const uint8_t *bytes, size_t n, size_t *at, uint32_t most)
 {
     size_t left = n - *at, len = 1;

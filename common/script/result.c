@@ -235,7 +235,8 @@ static void put_scalar(const merging *m, ps_strbuf *to, const ps_scalar_value *x
     }
 }
 
-/* Writes the name of a column, from 0. */
+/* Writes the name of a column of the CSV; column 0 is the key. Without names from the job they are
+ * key and value, or key, value1, value2 and so on if a key has several values. */
 static void put_column(merging *m, uint32_t column)
 {
     ps_strbuf *to = &m->text;
@@ -249,7 +250,8 @@ static void put_column(merging *m, uint32_t column)
     }
 }
 
-/* Checks that a row of CSV is as wide as the others, or writes the header. */
+/* Checks that a row of CSV has as many values as the others. For the first row, checks the number
+ * of column names instead, and writes the header. */
 static ps_status check_width(merging *m, uint32_t width)
 {
     if (m->rows > 0) {

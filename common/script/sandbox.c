@@ -25,7 +25,7 @@ enum {
     START_US = 10 * 1000 * 1000,
     LOOK_NS = 20 * 1000 * 1000, /* interval at which a caller checks that the process still runs */
     GRACE_US = 20 * 1000,       /* time after the process's own timer until this side ends it */
-    SPIN_US = 100               /* more than ps_sandbox_spin takes */
+    SPIN_US = 100               /* longer than the sandbox spins after a call for the next one */
 };
 
 struct ps_sandbox {
@@ -139,9 +139,10 @@ static uint32_t turn_of(const ps_sandbox *s)
     return atomic_load_explicit(&s->shared->turn, memory_order_acquire);
 }
 
-/* Blocks until the sandbox has answered, at most until `deadline_us`. Returns false if it has not.
- * A sandbox that an attacker controls may wake this thread and change the turn as often as it
- * likes, so the deadline is checked each time. */
+/* Blocks until the sandbox has answered, its process has ended, ps_sandbox_stop was called, or
+ * `deadline_us` is reached. Returns whether the sandbox has answered. A sandbox that an attacker
+ * controls may wake this thread and change the turn as often as it likes, so the deadline is
+ * checked each time. */
 static bool wait_done(ps_sandbox *s, int64_t deadline_us)
 {
     ps_sandbox_spin(s->shared, PS_SANDBOX_DONE);

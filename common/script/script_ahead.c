@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* The calls that a thread has added, to be run together, and their results. */
+/* The calls of one function that a thread has added, to be run together, and their results. */
 typedef struct ahead {
     ps_script *script;   /* NULL: no call was added */
     ps_sandbox *sandbox; /* results stand in its memory until they are taken */

@@ -8,8 +8,8 @@
 
 enum { WORKERS_MAX = 256 };
 
-/* Fills in what each worker has done, relative to the slowest; workers that nobody waits for have
- * -1. */
+/* Writes how many clocks each worker has done more than the slowest one; -1 for a worker that
+ * nobody waits for. Returns the number of workers written, at most WORKERS_MAX. */
 static uint32_t relative(const ps_clocks *c, float *done)
 {
     uint32_t n = c->workers < WORKERS_MAX ? c->workers : WORKERS_MAX;

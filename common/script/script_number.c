@@ -21,8 +21,8 @@ static void add(question *q, const void *bytes, size_t n)
     q->n += n;
 }
 
-/* Writes all that the result of a call depends on: script, function and arguments. If these take
- * more than REMEMBERED bytes, q->n says so. */
+/* Writes all that the result of a call depends on: script, function and arguments. q->n is the
+ * number of bytes that these take. If it is more than REMEMBERED, q->bytes is not complete. */
 static void write_question(const ps_script *script, const char *function,
                            const ps_script_value *arguments, size_t count, question *q)
 {

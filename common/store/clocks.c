@@ -291,7 +291,8 @@ ps_status ps_book_check_clock(const ps_book *book, uint32_t column, uint32_t con
     return ps_ok();
 }
 
-/* Returns the bin of a staleness: 0 for 0, i for 2^(i - 1) to 2^i - 1. */
+/* Returns the bin of a staleness: 0 for 0, i for 2^(i - 1) to 2^i - 1. The last bin has all larger
+ * ones too. */
 static size_t bin_of(uint64_t staleness)
 {
     size_t bin = staleness == 0 ? 0 : 64 - (size_t)__builtin_clzll(staleness);
@@ -396,7 +397,9 @@ bool ps_book_is_whole(const ps_book *book, uint32_t column, float *scale)
     *scale = 1.0f;
     if (clocks.least == UINT64_MAX ||
         (clocks.in == 0 && !(book->policy->has_rounds && clocks.least > clocks.clock))) {
-        return false; /* no worker is left, or nothing has arrived yet for the open sum */
+        /* no worker is left; or nothing is in the open sum, and (with rounds) somebody may still
+         * contribute to it */
+        return false;
     }
     return book->policy->closes(&book->policy_params, &clocks, scale);
 }
@@ -642,9 +645,9 @@ size_t ps_book_bytes(const ps_book *book)
            (6 + book->word_count + book->contributors + book->workers) * sizeof(uint64_t);
 }
 
-/* Checks the clocks that were read: no contributor is further ahead of the open round than the
- * policy allows, and the open round is not one that all have contributed to. So loops over clocks
- * stay as short as in the store that was saved. */
+/* Checks the clocks that were read: none is above CLOCK_MAX. With rounds, no contributor is further
+ * ahead of the open round than the policy allows, and the open round is not one that all have
+ * contributed to. So loops over clocks stay as short as in the store that was saved. */
 static void check_next(const ps_book *book, uint32_t column, ps_state_in *in)
 {
     const ps_book_column *at = &book->column[column];

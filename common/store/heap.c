@@ -119,7 +119,8 @@ static void open_row(ps_heap *sum, const ps_heap *rows, size_t at, uint32_t widt
     sum->keys[sum->count++] = rows->keys[at];
 }
 
-/* Drops cursors without rows and makes the others a heap. Returns how many there are. */
+/* Drops cursors without rows and makes the others a heap. Returns the number of these. *rows is the
+ * number of their rows. */
 static size_t begin(ps_heap_cursor *cursors, size_t n, size_t *rows)
 {
     size_t left = 0;

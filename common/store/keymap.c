@@ -64,7 +64,8 @@ void ps_keymap_put(ps_keymap *map, uint64_t key, uint32_t place)
     map->entries[i] = (ps_keymap_entry){.key = key, .place = (uint64_t)place + 1};
 }
 
-/* Moves later entries into the hole if they could not be found across it. */
+/* Frees the entry of the key, which must be in the map. Moves later entries into the hole if they
+ * could not be found across it. */
 void ps_keymap_remove(ps_keymap *map, uint64_t key)
 {
     size_t mask = map->cap - 1, hole = probe(map, key);

@@ -13,7 +13,7 @@
 
 enum { ENCODING_BYTES = 512, PAYLOAD_BYTES = 4 * PS_CODEC_VALUES + 8 };
 
-/* The parts that a slice has, as bits at the front of its record. */
+/* Parts that a slice can have in the file. The bits of those that it has come before its values. */
 enum {
     HAS_SUM = 1,       /* the open sum, decoded */
     HAS_UNDECODED = 2, /* the open sum in the codec's form */
@@ -205,8 +205,8 @@ uint32_t shard_count(const ps_store *store, uint32_t virtual_shard)
 
 /* ---- Reading ---- */
 
-/* Reads an encoding's head. Returns its bytes, which lie in the file; NULL: the read failed or
- * there are no bytes. */
+/* Reads an encoding: its head to *head, the number of its bytes to *len. Returns the bytes, which
+ * lie in the file; NULL: the read has failed, or *len is 0. */
 static const uint8_t *take_encoding(ps_state_in *in, ps_encoding *head, size_t *len)
 {
     uint32_t size = ps_state_take_count(in, "bytes of an encoding's head", ENCODING_BYTES);
@@ -260,8 +260,8 @@ static void take_snap(ps_store *store, const shard_slice *slice, shard_snap *sna
     snap->version = version;
 }
 
-/* Reads the parked contributions. Checks that they belong to the open sum, that their contributors
- * come after its turn, and that these ascend. */
+/* Reads the parked contributions. Checks that they belong to the open sum, and that their
+ * contributors ascend and are not below its turn. */
 static void take_parked(ps_store *store, uint32_t s, ps_state_in *in)
 {
     shard_slice *slice = &store->slices[s];
@@ -309,7 +309,8 @@ static void take_undecoded(shard_slice *slice, ps_state_in *in)
     }
 }
 
-/* Checks that the slice has the parts that this job always has, and no sum of another kind. */
+/* Checks that the slice has the parts that this job always has, and none that it cannot have, such
+ * as a sum of another kind. */
 static bool check_parts(const ps_store *store, const shard_slice *slice, uint32_t parts,
                         ps_state_in *in)
 {
@@ -384,7 +385,7 @@ static void take_memory(ps_store *store, uint32_t s, uint32_t parts, ps_state_in
     }
     if (parts & HAS_UNDECODED) {
         take_undecoded(slice, in);
-        slice->sum = store->scratch; /* shard_merged writes the sum there */
+        slice->sum = store->scratch; /* not NULL: there is a sum; shard_merged decodes it there */
     }
     if (parts & HAS_STANDING) {
         ps_state_take(in, slice->standing, floats);

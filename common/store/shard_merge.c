@@ -45,8 +45,9 @@ bool shard_add_undecoded(ps_store *store, shard_slice *slice, const Psgd__V1__En
         return false;
     }
     st = ps_codec_sum_add(slice->conf.up, head, bytes, len, slice->undecoded, slice->conf.n);
-    assert(ps_is_ok(&st));       /* it was checked on arrival */
-    slice->sum = store->scratch; /* shard_merged writes the sum there */
+    assert(ps_is_ok(&st)); /* it was checked on arrival */
+    /* not NULL: there is a sum; shard_merged decodes it to the scratch */
+    slice->sum = store->scratch;
     return true;
 }
 

@@ -28,8 +28,8 @@ void shard_changed(ps_store *store, uint32_t s)
     }
 }
 
-/* Returns whether a pull asks for a later round than the one after the open one. The policy allows
- * nobody to ask for it. */
+/* Returns whether a pull asks for a later round than the one after the open one, under a policy
+ * with leaves_behind, which lets nobody have it. Returns false under other policies. */
 static bool is_too_early(const ps_store *store, uint64_t clock)
 {
     for (uint32_t c = 0; store->book.policy->leaves_behind && c < store->book.columns; c++) {

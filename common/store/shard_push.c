@@ -10,8 +10,8 @@
 
 /* ---- Pushes ---- */
 
-/* Checks whether contributor k may contribute `clock` to slice s now. *is_in: it has done so
- * already. */
+/* Checks whether contributor k may contribute `clock` to slice s now. Sets *is_in to whether it has
+ * done so already, which is no failure. */
 static ps_status check_clock(const ps_store *store, uint32_t s, uint32_t k, uint64_t clock,
                              bool *is_in)
 {

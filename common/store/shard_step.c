@@ -30,7 +30,8 @@ float *shard_state_of(const ps_store *store, const shard_slice *slice)
     return store->state + slice->at * store->descent.optim->slots;
 }
 
-/* Computes the increment d of gradient g into the store's scratch. g may be the scratch itself. */
+/* Writes the increment for gradient g into the store's scratch; g itself if it is not stepped by
+ * the optimizer (shard_is_descending). g may be the scratch. */
 static void find_increment(ps_store *store, shard_slice *slice, ps_moment at, const float *g,
                            const float *w)
 {
@@ -195,7 +196,8 @@ void shard_count_parked(ps_store *store)
     c->pool_bytes = store->park.pool_bytes;
 }
 
-/* Steps on the open sum, unless it is empty. */
+/* Steps on the open sum. If it is empty, the weights stay as they are, and are kept as those before
+ * the step too if the store keeps these. */
 static void step_on_sum(ps_store *store, shard_slice *slice, uint64_t clock, float scale)
 {
     double share = (double)slice->col->in * (double)scale / store->book.contributors;

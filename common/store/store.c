@@ -16,7 +16,7 @@ static float *zeros(size_t n)
     return x;
 }
 
-/* Returns one block of memory in which the buffers of all dense slices are created. */
+/* Returns one large buffer, within which those of all dense slices are created. */
 static ps_buf *create_home(const ps_store_slice *slices, uint32_t count)
 {
     size_t bytes = 0;
@@ -112,7 +112,7 @@ static void create_book(ps_store *store, const ps_store_conf *conf)
     }
 }
 
-/* Creates a second buffer for each slice (shard_before.c), all in one block of memory. */
+/* Creates a second buffer for each slice (shard_before.c), all within one large buffer. */
 static void create_others(ps_store *store)
 {
     ps_buf *home;

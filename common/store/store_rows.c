@@ -272,7 +272,8 @@ static uint32_t parts_of(const store_rows *r, const ps_store_rows *p)
                : 0;
 }
 
-/* Checks whether the part may arrive now. *is_old: it arrived before. */
+/* Checks whether the part may arrive now. *is_old: it arrived before and is to be ignored. Part 0
+ * of a contribution that is not complete is never old: the parts begin anew with it. */
 static ps_status check_turn(const ps_store *store, const ps_store_rows *p, bool *is_old)
 {
     uint32_t parts = parts_of(store->rows, p);
@@ -408,8 +409,8 @@ static void close_sums(ps_store *store)
     }
 }
 
-/* Ages the rows once for each clock that all contributors have completed. Calls due_fn when its
- * clock is reached. */
+/* Counts the clocks that all contributors have completed, and ages the rows after each t->tick of
+ * them (0: never). Calls due_fn when its clock is reached. */
 static void age(ps_store *store)
 {
     store_rows *r = store->rows;

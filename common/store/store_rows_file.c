@@ -107,7 +107,7 @@ void store_rows_put_at(const ps_store *store, uint32_t shard, uint64_t clock, ps
     }
 }
 
-/* Reads the progress that put_progress wrote, from the first virtual shard of the file. */
+/* Reads the progress that put_progress wrote, from the first virtual shard that the store takes. */
 static void take_progress(ps_store *store, ps_state_in *in)
 {
     store_rows *r = store->rows;

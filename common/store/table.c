@@ -146,7 +146,8 @@ static bool is_in(const ps_table *t, uint64_t key)
     return false;
 }
 
-/* Counts a push to a key without a row. Returns true if the key gets a row now. */
+/* Under PS_ADMIT_COUNT counts a push to a key without a row, and returns whether the key gets a row
+ * now. Returns false under other admissions. */
 static bool count_candidate(ps_table *t, uint64_t key)
 {
     table_candidate *c;
@@ -208,7 +209,7 @@ uint32_t ps_table_width(const ps_table *table)
 
 /* ---- Pushes ---- */
 
-/* Returns whether the key will have a row after this push. */
+/* Returns whether a push gives a key that has no row one. */
 static bool gets_row(const ps_table *t, uint64_t key)
 {
     const table_shard *s = &t->shards[ps_table_shard_of(key)];
@@ -237,7 +238,7 @@ static ps_status check_room(const ps_table *t, const ps_table_push *push)
     return ps_ok();
 }
 
-/* Decays show and click to the present tick and adds those of the push. */
+/* Decays show and click to the present tick and adds those of the push; 1 and 0 if it has none. */
 static void show_row(ps_table *t, table_row *row, const ps_table_push *push, size_t i)
 {
     float factor = table_factor(t, row);
@@ -248,8 +249,8 @@ static void show_row(ps_table *t, table_row *row, const ps_table_push *push, siz
     row->changed = t->save;
 }
 
-/* Steps a row on the gradient g, by the push's descent or the table's own rule. push->scale scales
- * the step and not the gradient. */
+/* Steps a row on the gradient g by the table's rule, with the penalties of the push's descent if it
+ * has one. push->scale (0 counts as 1) scales the step and not the gradient. */
 static void step_row(const ps_table *t, table_row *row, const ps_table_push *push, const float *g)
 {
     const ps_table_conf *conf = &t->conf;

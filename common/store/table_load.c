@@ -147,7 +147,8 @@ static ps_status check_row(const ps_table *t, const uint8_t *bytes, size_t at, u
     return st;
 }
 
-/* Checks the rows and keys of a section for this table. Adds the number of new rows to *rows. */
+/* Checks the rows and keys of a section for this table. Adds to *rows the number of rows that
+ * loading the section will add to the table. */
 static ps_status check_section(const ps_table *t, const source *in, const section_head *head,
                                const ps_table_head *file, uint64_t *rows)
 {

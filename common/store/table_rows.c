@@ -40,21 +40,21 @@ bool table_can_restore(const ps_table *t, const table_shard *s, uint32_t rows)
     return !is_fixed(t) || rows == s->row_count;
 }
 
-/* A division takes longer than the rest of finding a row, so this multiplies by 1 / slice_rows. The
- * quotient is exact: keys are below 2^24, so the factor's error of less than slice_rows, at most
- * 2^14, stays below 2^SLICE_BITS. */
+/* A division takes longer than the rest of finding a row, so slice_of multiplies by per_slice,
+ * which is 2^SLICE_BITS / slice_rows rounded up. The quotient is exact, because key * (per_slice *
+ * slice_rows - 2^SLICE_BITS) is less than key * slice_rows, and that is below 2^SLICE_BITS. */
 enum { SLICE_BITS = 40 };
 
 _Static_assert((uint64_t)PS_TABLE_KEYS_MAX *PS_TABLE_WIDTH_MAX < UINT64_C(1) << SLICE_BITS,
                "the quotient is exact");
 
-/* Returns the slice that has the row of a key below key_end, from 0. */
+/* Returns the slice that has the row of a key below key_end; the table's first slice is 0. */
 static uint64_t slice_of(const ps_table *t, uint64_t key)
 {
     return key * t->per_slice >> SLICE_BITS;
 }
 
-/* Returns the virtual shard of a slice. */
+/* Returns the virtual shard of a slice of the table, counted as by slice_of. */
 static uint32_t home_of(const ps_table *t, uint64_t slice)
 {
     return (uint32_t)((t->conf.first_slice + slice) % PS_SHARDS);

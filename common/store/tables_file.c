@@ -58,8 +58,8 @@ static void mark(ps_tables_files *files, const ps_table_head *head)
     }
 }
 
-/* Checks the head of a file and marks the virtual shards that it has. If is_whole, also loads its
- * rows. */
+/* Checks the head of a file and marks the virtual shards that it has. If is_whole, `bytes` are the
+ * whole file, and its rows are loaded too. */
 static ps_status look_at(ps_tables_files *files, const uint8_t *bytes, size_t len, bool is_whole)
 {
     ps_table_head head;

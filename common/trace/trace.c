@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* trace.c - see trace.h: rings of records.
  *
- * `written` and `taken` only grow; the record n is at n % PS_TRACE_RECORDS. The writer does not
- * touch a record between the two, so the collector never reads one that changes. */
+ * `written` and `taken` are numbers of records and only grow; record n is at n % PS_TRACE_RECORDS.
+ * The writer does not touch the records from `taken` to `written` - 1, which the collector may be
+ * reading. If all places hold such records, it counts a new one as lost. */
 #include "common/trace/trace.h"
 
 #include "common/base/clock.h"
@@ -17,10 +18,12 @@ enum { STEPS_BITS = 16 };
 _Static_assert(PS_TRACE_STEPS_MAX < 1 << STEPS_BITS, "the number of steps fits into the window");
 
 struct ps_trace_ring {
-    _Atomic uint64_t window; /* first traced step and number of steps, in one word to match */
-    uint64_t step;           /* the step that the writer is in */
+    /* first traced step, and in the low STEPS_BITS bits how many are traced: one word, so that a
+     * reader gets two that belong together */
+    _Atomic uint64_t window;
+    uint64_t step; /* the last traced step that the writer has entered */
     _Atomic uint64_t written, taken, lost;
-    ps_trace_record *records; /* (PS_TRACE_RECORDS); NULL while there never were steps */
+    ps_trace_record *records; /* (PS_TRACE_RECORDS); NULL: no steps were ever to be traced */
 };
 
 _Thread_local ps_trace_ring *ps_trace_here = NULL;

@@ -5,7 +5,8 @@
 /* Two clocks drift apart by 20 ns in a millisecond at most: quartz, without NTP. */
 static const int64_t drift_divisor = 50000;
 
-/* Halves the number of samples: of each two neighbours keeps the one with the smaller error. */
+/* Halves the number of samples: of each two neighbours keeps the one with the smaller error. From
+ * now on one sample is made of twice as many trips. */
 static void thin(ps_trace_clock *clock)
 {
     for (size_t i = 0; i < PS_TRACE_CLOCK_SAMPLES / 2; i++) {

@@ -16,7 +16,9 @@
 
 enum {
     TAKEN = 1024,
-    ARROWS_MAX = 64,         /* most ranks, and most parts of servers, that have arrows */
+    /* a worker's track has ends of arrows for parts of servers below this, a server's track passes
+     * on those of ranks below it */
+    ARROWS_MAX = 64,
     LAST_BYTES_MAX = 1 << 16 /* most bytes of a record with its arrows, or of a track's end */
 };
 
@@ -40,7 +42,7 @@ typedef struct part_writer {
     const ps_trace_alignment *alignment; /* NULL: none */
     const ps_trace_track *track;
     size_t track_bytes;           /* bytes of this track in the file, without those in `text` */
-    uint64_t left_out;            /* records for which there was no room */
+    uint64_t left_out;            /* records left out because PS_TRACE_TRACK_BYTES are full */
     uint64_t pushed[ARROWS_MAX];  /* by part: the last step whose arrow was begun */
     arrow_end pulled[ARROWS_MAX]; /* by part: the latest weights of the step, not written yet */
     arrow_end stepped;            /* the latest update of the step by a server, not written yet */
@@ -74,9 +76,8 @@ static void put_name(part_writer *w, const char *what, uint32_t thread, const ch
     ps_strbuf_puts(&w->text, "}}\n");
 }
 
-/* Writes a point of the arrow of `rank`: 's' where it begins, 't' where it passes, 'f' where it
- * ends.
- */
+/* Writes a point of the arrow of `rank`. `phase` is 's' where it begins (the worker pushes), 't'
+ * where it passes (a server steps), 'f' where it ends (the worker takes the weights). */
 static void put_arrow(part_writer *w, char phase, uint32_t rank, const arrow_end *end)
 {
     ps_strbuf_printf(
@@ -89,8 +90,8 @@ static void put_arrow(part_writer *w, char phase, uint32_t rank, const arrow_end
     ps_strbuf_puts(&w->text, "}\n");
 }
 
-/* Writes, at the server's last update of a step, an end of the arrow of each rank. Does nothing if
- * none is noted. */
+/* Writes, at the server's last update of a step, the point that the arrow of each rank passes.
+ * Does nothing if no update is noted. Forgets the noted one. */
 static void end_stepped(part_writer *w)
 {
     uint32_t arrows = w->track->workers < ARROWS_MAX ? w->track->workers : ARROWS_MAX;
@@ -102,7 +103,7 @@ static void end_stepped(part_writer *w)
 }
 
 /* Writes the end of the track's arrow at the last weights of a step that `part` gave. Does nothing
- * if none is noted. */
+ * if no weights of `part` are noted. Forgets the noted ones. */
 static void end_pulled(part_writer *w, uint32_t part)
 {
     if (w->pulled[part].step != 0) {

@@ -14,7 +14,8 @@
 
 enum { PARAMS_MAX = 2000 }; /* most parameters of a run; further ones are not sent */
 
-/* The tag by which the run of a job is found again. */
+/* Each run has the id of its job as this tag. By the tag a process that was started again finds the
+ * run. */
 #define JOB_TAG "psgd_job"
 
 /* --- parameters --------------------------------------------------------------------- */
@@ -44,8 +45,8 @@ static void add_param(ps_mlflow_params *out, const char *key, const char *value)
     p->value = cut(value, PS_MLFLOW_VALUE_MAX);
 }
 
-/* Appends a key to a parameter's name, behind a dot; characters that MLflow refuses in names become
- * "_". */
+/* Appends `name` to a parameter's name, behind a dot unless it is the first part. All characters
+ * but letters, digits and - become "_", because MLflow refuses some of them in names. */
 static void add_name(ps_strbuf *path, const char *name)
 {
     ps_strbuf_puts(path, path->len > 0 ? "." : "");
@@ -57,8 +58,10 @@ static void add_name(ps_strbuf *path, const char *name)
     }
 }
 
-/* Adds every number and text within `value` to the parameters, named by the keys on the way. The
- * recursion is bounded by the depth of the message of which the JSON was made. */
+/* Adds every number, truth value and text within `value` to the parameters. A name has the keys and
+ * indices that lead to the value. Leaves out the member "tracker" of the outermost object, empty
+ * texts, names longer than PS_MLFLOW_KEY_MAX, and what goes beyond PARAMS_MAX. The recursion is
+ * bounded by the depth of the message of which the JSON was made. */
 static void flatten(const json_t *value, ps_strbuf *path, ps_mlflow_params *out)
 {
     size_t length = path->len, i;
@@ -128,7 +131,8 @@ void ps_mlflow_params_fini(ps_mlflow_params *params)
 
 /* --- requests ----------------------------------------------------------------------- */
 
-/* Returns the JSON text of `body`, and takes over the reference to `body`. */
+/* Returns the JSON text of `body`, or "{}" if there is none, in memory that the caller frees. Takes
+ * over the reference to `body`. */
 static char *text_of(json_t *body)
 {
     char *text = json_dumps(body, JSON_COMPACT | JSON_REAL_PRECISION(17));
@@ -212,8 +216,9 @@ char *ps_mlflow_end_run(const char *run_id, ps_mlflow_end how, int64_t end_ms)
 
 /* --- answers ------------------------------------------------------------------------ */
 
-/* Copies an id of the tracker's answer, if it can be put into a request as it is: letters, digits,
- * _ and -. Returns false if it cannot. */
+/* Copies an id of the tracker's answer to `out`. Returns false if it could not be put into a
+ * request as it is: if it is empty, too long, or has other characters than letters, digits, _ and
+ * -. */
 static bool take_id(const json_t *value, char out[PS_MLFLOW_ID_BYTES])
 {
     static const char letters[] =
@@ -237,9 +242,10 @@ bool ps_mlflow_read_experiment(const json_t *answer, char id[PS_MLFLOW_ID_BYTES]
            take_id(json_object_get(experiment != NULL ? experiment : answer, "experiment_id"), id);
 }
 
-/* Writes the address for a run's files to `out`: always below the tracker that was asked, wherever
- * the answer points. Writes "" if the tracker keeps files in a store of its own, such as s3://, and
- * so does not take them. */
+/* Writes the address for a run's files to `out`. It is always below the tracker that was asked: of
+ * `uri` only the path counts, not the host. Writes "" if the tracker takes no files, because it
+ * keeps them in a store of its own, such as s3://. Also if the path has ".." or characters that
+ * need escapes, or is too long. */
 static void read_files(const char *uri, const ps_tracker_url *url, char *out, size_t cap)
 {
     static const char letters[] =
@@ -253,7 +259,7 @@ static void read_files(const char *uri, const ps_tracker_url *url, char *out, si
         return;
     }
     path += sizeof scheme - 1;
-    if (strncmp(path, "//", 2) == 0) { /* "//" and the tracker's host: skipped */
+    if (strncmp(path, "//", 2) == 0) { /* skips "//" and the host behind it */
         path += 2 + strcspn(path + 2, "/");
     }
     path += strspn(path, "/");

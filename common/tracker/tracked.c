@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* least time between two points of progress that a tracker gets */
+/* least time between two values of progress that trackers get; only the last may come sooner */
 static const int64_t progress_us = 1000000;
 
 int64_t ps_tracked_ms(const Google__Protobuf__Timestamp *time)

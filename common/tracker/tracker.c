@@ -15,14 +15,18 @@
 
 enum {
     ANSWER_MAX_BYTES = 1 << 20,
-    LOOK_MS = 500, /* how often the thread looks for requests to send; without tracks: IDLE_MS */
-    IDLE_MS = 60000,
+    LOOK_MS = 500,   /* longest time between two looks for requests to send, if there are tracks */
+    IDLE_MS = 60000, /* longest time between two looks without tracks; wake() has the thread look at
+                      * once */
     CONNECT_MS = 5000,
-    DEADLINE_MS = 10000,   /* longest time of a request; one with a file has ... */
-    FILE_BYTES_A_MS = 100, /* ... a millisecond more for each so many bytes */
-    /* the sending of a file is given up when no byte has gone for this time */
+    DEADLINE_MS = 10000,   /* longest time of a request without a file */
+    FILE_BYTES_A_MS = 100, /* a request with a file has a millisecond more for each so many bytes of
+                            * it */
+    /* a request is given up when no byte has moved for this time; only one with a file lasts so
+     * long */
     STILL_S = 20,
-    CONNECTIONS_OF_HOST = 4 /* so that a tracker that hangs does not use up all connections */
+    /* most connections to a host, so that a tracker that hangs does not use up all `connections` */
+    CONNECTIONS_OF_HOST = 4
 };
 static const long connections = 64;
 
@@ -33,13 +37,13 @@ struct ps_tracker {
     CURLM *multi;
     struct curl_slist *headers, *file_headers;
     atomic_uint_fast64_t dropped;
-    atomic_size_t count; /* tracks */
+    atomic_size_t count; /* tracks that were begun and are not freed yet */
 
     pthread_mutex_t lock;
     ps_track *arriving;
     bool is_stopping;
 
-    ps_track *tracks; /* used by the thread only */
+    ps_track *tracks; /* a list; used by the tracker's thread only */
 };
 
 /* A request that was sent and not yet answered, with the answer so far. */
@@ -55,7 +59,7 @@ static size_t take_bytes(char *bytes, size_t size, size_t count, void *arg)
 {
     transfer *x = arg;
 
-    (void)size; /* 1 */
+    (void)size; /* always 1 */
     if (x->answer.len + count > ANSWER_MAX_BYTES) {
         return 0;
     }
@@ -81,8 +85,8 @@ static void set_login(ps_tracker *t, const ps_track *track, CURL *easy)
     }
 }
 
-/* Sets what all requests have: bounds of time, and no redirect or proxy, so that they reach no
- * other address. */
+/* Sets what all requests have: bounds of time, which are longer for a file of file_bytes (0: none),
+ * and no redirect or proxy, so that they reach no other address. */
 static void set_bounds(ps_tracker *t, CURL *easy, uint64_t file_bytes)
 {
     const ps_curl *curl = t->curl;
@@ -197,8 +201,8 @@ static void forget(ps_tracker *t, ps_track *track)
     ps_track_free(track);
 }
 
-/* Moves the tracks that other threads have begun to the thread's own list. Returns whether the
- * thread is to end. */
+/* Moves the tracks that were begun since the last call to the thread's own list. Returns whether
+ * the thread is to end. */
 static bool take_arriving(ps_tracker *t)
 {
     bool is_stopping;
@@ -216,8 +220,7 @@ static bool take_arriving(ps_tracker *t)
     return is_stopping;
 }
 
-/* Returns whether the track's owner has ended it and nothing is left to send, so that it can be
- * freed. */
+/* Returns whether the track can be freed: ps_track_end_run was called, nothing is left to send. */
 static bool is_gone(ps_track *track)
 {
     bool is_ended;
@@ -228,8 +231,8 @@ static bool is_gone(ps_track *track)
     return is_ended && track->stage == PS_TRACK_OVER;
 }
 
-/* Goes through the tracks: sends the next request of each that has none under way, passes news on,
- * stores notes, and frees the tracks that are over. */
+/* Goes through the tracks: sends the next request of each that waits for no answer, passes news on,
+ * keeps the files of tracks (ps_track_keep), and frees the tracks that are gone. */
 static void look(ps_tracker *t)
 {
     int64_t now_us = ps_clock_us();
@@ -269,7 +272,8 @@ static void *run(void *arg)
         while ((msg = t->curl->multi_info_read(t->multi, &left)) != NULL) {
             if (msg->msg == CURLMSG_DONE) {
                 finish(t, msg);
-                /* so that look() runs again at once and sends the track's next request */
+                /* makes multi_poll return at once, so that look() sends the next request of the
+                 * track */
                 t->curl->multi_wakeup(t->multi);
             }
         }
@@ -313,8 +317,9 @@ ps_status ps_tracker_can_call(void)
     return ps_curl_load(&curl);
 }
 
-/* Returns the headers of requests with content of `type`. An empty "Expect" keeps libcurl from
- * asking first, which costs a wait of a second at some servers. */
+/* Returns the headers of requests with content of `type`, a line "Content-Type: ...". The empty
+ * "Expect:" keeps libcurl from sending "Expect: 100-continue" and waiting for the answer, which
+ * costs a second at some servers. */
 static struct curl_slist *headers(const ps_curl *curl, const char *type)
 {
     return curl->slist_append(curl->slist_append(NULL, type), "Expect:");

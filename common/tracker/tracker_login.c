@@ -36,8 +36,8 @@ static bool take(const char *text, char *out, size_t cap)
     return true;
 }
 
-/* Reads a login from the words of a line. The text of an error repeats none of the words, because
- * they are secret. */
+/* Reads the address of a tracker and a login from the words of a line. The text of an error repeats
+ * none of the words, because they are secret. */
 static ps_status read_words(char *const *words, size_t count, struct ps_tracker_login_of *out)
 {
     bool is_token = count == 3 && strcmp(words[1], "token") == 0;

@@ -14,14 +14,15 @@
 
 enum { QUEUE_FIRST = 64, NOTE_MAX_BYTES = 64 };
 
-/* between two requests with metrics; the first and the longest pause after a failure, and the
- * longest that a tracker can ask for */
+/* look_us: least time between two requests with metrics, until the job has ended. pause_us and
+ * pause_max_us: the first and the longest pause after a failure, before a request is sent again.
+ * wait_max_s: the longest pause that a tracker can ask for, in seconds. */
 static const int64_t look_us = 1000000, pause_us = 500000, pause_max_us = 60000000,
                      wait_max_s = 300;
 
 /* --- the queue ---------------------------------------------------------------------- */
 
-/* Counts values that the tracker will not get. Called under the lock. */
+/* Counts `count` values that the tracker will not get. Called with track->lock. */
 static void drop(ps_track *track, uint64_t count)
 {
     track->dropped += count;
@@ -81,12 +82,12 @@ void ps_track_end_run(ps_track *track, const ps_track_end *end)
     }
     track->file_count = end->file_count;
     track->is_ended = true;
-    pthread_mutex_unlock(&track->lock); /* from now on the thread may free the track */
+    pthread_mutex_unlock(&track->lock); /* from now on the tracker's thread may free the track */
     wake(arg);
 }
 
-/* Moves the metrics that are to be sent next from the queue to track->batch. Returns whether the
- * job is over. */
+/* Moves the oldest metrics of the queue to track->batch, which is to be sent next, until it has
+ * PS_MLFLOW_METRICS_MAX. Returns whether ps_track_end_run was called. */
 static bool take_batch(ps_track *track)
 {
     bool is_ended;
@@ -104,8 +105,8 @@ static bool take_batch(ps_track *track)
 
 /* --- what is said ------------------------------------------------------------------- */
 
-/* Sets the track's message and writes it to the log: what is missing at the tracker, and why. Only
- * the first call does so. */
+/* Sets the track's message and writes it to the log: `what` is missing at the tracker, and why.
+ * Does nothing if the track has a message already. */
 static void say(ps_track *track, const char *what, const char *why)
 {
     if (track->message[0] != '\0') {
@@ -117,7 +118,8 @@ static void say(ps_track *track, const char *what, const char *why)
                 track->url.base, track->message);
 }
 
-/* Ends the track: all values that wait are dropped, and further ones are not accepted. */
+/* Ends the track and says why (say). All values that wait or are being sent are counted as dropped,
+ * and so are further ones. */
 static void close_track(ps_track *track, const char *what, const char *why)
 {
     say(track, what, why);
@@ -129,8 +131,8 @@ static void close_track(ps_track *track, const char *what, const char *why)
     track->stage = PS_TRACK_OVER;
 }
 
-/* Sets the track's message, if it has none yet, once values were dropped because the queue was
- * full. */
+/* Sets the track's message, if it has none yet and values were dropped. Those that were dropped for
+ * another reason have set it already, so the queue was full. */
 static void look_for_drops(ps_track *track)
 {
     char text[PS_TRACKER_MESSAGE_BYTES];
@@ -188,8 +190,9 @@ static bool ask_for_metrics(ps_track *track, int64_t now_us, ps_track_request *o
     return false;
 }
 
-/* Writes the request that sends the next file. A file that cannot be opened any more, because the
- * job was deleted, is left out. Returns false, in stage PS_TRACK_END, if no file is left. */
+/* Writes the request that sends the next file. Leaves out a file that cannot be opened any more,
+ * for instance because the job was deleted, and all files if the tracker takes none. Returns false,
+ * in stage PS_TRACK_END, if no file is left. */
 static bool ask_for_file(ps_track *track, ps_track_request *out)
 {
     if (track->run.files[0] == '\0' && track->file_count > 0) {
@@ -216,7 +219,7 @@ static bool ask_for_file(ps_track *track, ps_track_request *out)
         out->file_bytes = (uint64_t)facts.st_size;
         snprintf(out->address, sizeof out->address, "%s", track->run.files);
         for (const char *c = name; *c != '\0'; c++) {
-            /* the only characters in names of files that a URL has to escape */
+            /* of the characters that ps_name_is_safe allows, a URL has to escape only these */
             bool is_other = *c == '(' || *c == ')';
             size_t n = strlen(out->address);
 
@@ -229,8 +232,8 @@ static bool ask_for_file(ps_track *track, ps_track_request *out)
     return false;
 }
 
-/* Writes the request of the track's stage. Returns false if there is none: the stage has changed
- * meanwhile, or nothing is to be sent before due_us. */
+/* Writes the request of the track's stage. Returns false if there is none: then this call has moved
+ * the track to its next stage, or has set due_us, before which nothing is to be sent. */
 static bool ask_of_stage(ps_track *track, int64_t now_us, ps_track_request *out)
 {
     char call[128];
@@ -290,9 +293,10 @@ static bool is_passing(const ps_track_answer *a)
     return a->failure != NULL || a->http == 408 || a->http == 429 || a->http >= 500;
 }
 
-/* Has the request repeated after a pause that doubles with each failure, or as long as the tracker
- * asks for. Gives up a file after PS_TRACKER_FILE_TRIES, and the track when the job has been over
- * for too long. */
+/* Has the request repeated after a pause. The pause doubles with each failure in a row up to
+ * pause_max_us, and is longer if the tracker asks for that, up to wait_max_s. Gives up a file at
+ * its failure number PS_TRACKER_FILE_TRIES, and the track if the job ended more than
+ * PS_TRACK_PATIENCE_S ago. */
 static void ask_again(ps_track *track, const ps_track_answer *a, const char *why, int64_t now_us)
 {
     unsigned shift = track->failures < 8 ? track->failures : 8;
@@ -314,13 +318,13 @@ static void ask_again(ps_track *track, const ps_track_answer *a, const char *why
         return;
     }
     wait_us = wait_us < pause_max_us ? wait_us : pause_max_us;
-    /* up to a quarter less, so that tracks do not all ask at once */
+    /* takes up to a quarter off, so that tracks do not all ask at once */
     wait_us -= now_us % 1000 * (wait_us / 4000);
     track->due_us = now_us + (wait_us > asked_us ? wait_us : asked_us);
 }
 
-/* Leaves out the parameters, metrics or file that the tracker has refused, and goes on. Any other
- * refusal ends the track. */
+/* Handles the refusal of a request, which is then not repeated. Leaves out the parameters, metrics
+ * or file of the request, and goes on. In any other stage the track ends. */
 static void refused(ps_track *track, const char *why)
 {
     switch (track->stage) {
@@ -352,7 +356,8 @@ static void has_run(ps_track *track)
                 "%s: run %s", track->url.base, track->run.id);
 }
 
-/* Notes that the tracker has accepted track->batch, and empties it. */
+/* Empties track->batch, which the tracker has accepted. Raises track->sequence to that of the
+ * newest event in it. */
 static void took_batch(ps_track *track)
 {
     for (size_t i = 0; i < track->batch_count; i++) {
@@ -431,7 +436,7 @@ void ps_track_answered(ps_track *track, const ps_track_answer *a, int64_t now_us
         track->stage = PS_TRACK_MAKE_EXPERIMENT;
     } else if (track->stage == PS_TRACK_MAKE_EXPERIMENT &&
                strcmp(ps_mlflow_error_code(a->json), "RESOURCE_ALREADY_EXISTS") == 0) {
-        /* another job has made the experiment meanwhile: find it again */
+        /* another client has made the experiment since it was not found: looks for it again */
         track->stage = PS_TRACK_FIND_EXPERIMENT;
         ask_again(track, a, why, now_us);
     } else {

@@ -118,7 +118,8 @@ void ps_evaluation_write(ps_evaluation *e, uint8_t *bytes)
     }
 }
 
-/* Reads one tally from the front of bytes [0, *len) and moves both behind it. */
+/* Reads tally number i from the front of *bytes, of which *len are left, and moves *bytes behind
+ * it. */
 static ps_status read_tally(ps_evaluation *e, size_t i, const uint8_t **bytes, size_t *len)
 {
     const char *name = e->plan->metrics[i].metric->name;

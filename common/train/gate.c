@@ -49,7 +49,7 @@ static uint32_t slices_of(const ps_layout *layout, uint32_t variable)
     return layout->first_slice[variable + 1] - layout->first_slice[variable];
 }
 
-/* Returns whether all parts have delivered their rows. The caller holds the mutex. */
+/* Returns whether no part owes rows. The caller holds the mutex. */
 static bool are_rows_there(const ps_gate *gate)
 {
     for (uint32_t i = 0; i < gate->parts; i++) {
@@ -76,7 +76,9 @@ static bool is_there(const ps_gate *gate, const ps_gate_want *w)
     return true;
 }
 
-/* Returns whether the part has yet to deliver something that `w` waits for. */
+/* Returns whether the part owes something of the kind that `w` waits for. It owes weights if it has
+ * slices of these variables, and not all of its weights of the clock have arrived; the slices in
+ * question may have. The caller holds the mutex. */
 static bool owes(const ps_gate *gate, uint32_t part, const ps_gate_want *w)
 {
     const ps_layout *layout = gate->layout;
@@ -236,8 +238,9 @@ static struct timespec timespec_of(int64_t us)
                              .tv_nsec = (long)(us % 1000000 * 1000)};
 }
 
-/* Sleeps until a change is signalled, or until until_us at the latest. Returns false if until_us
- * has come. After true the caller has to check whether `w` is there. */
+/* Sleeps until a change is signalled, or until until_us at the latest; with hooks, fetches what `w`
+ * waits for first. Returns false if until_us has come. After true the caller has to check whether
+ * that has arrived. */
 static bool sleep_until(ps_gate *gate, const ps_gate_want *w, int64_t until_us)
 {
     struct timespec until = timespec_of(until_us);

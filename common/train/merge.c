@@ -65,7 +65,8 @@ static ps_store_conf store_conf(const ps_plan *plan, const uint32_t *slices, uin
         const ps_variable *var = &plan->layout.variables[slice->variable];
         const ps_codec_choice *down = &plan->down[slice->variable];
         ps_codec_choice up = came_as(plan, slice->variable);
-        uint32_t t = plan->table_of[slice->variable]; /* tables that grow have no slices */
+        /* a table with a fixed vocabulary, as those that grow have no slices; or PS_NO_TABLE */
+        uint32_t t = plan->table_of[slice->variable];
 
         list[i] = (ps_store_slice){
             .index = slice->index,
@@ -138,7 +139,7 @@ static uint32_t part_of_slice(const ps_plan *plan, const ps_placement *placement
     const ps_plan_table *t = &plan->tables[table];
 
     return placement->part_of[plan->layout.first_slice[t->variable] +
-                              (uint32_t)key / t->slice_rows]; /* ids are below 2^24 */
+                              (uint32_t)key / t->slice_rows]; /* a key is below 2^24 */
 }
 
 static bool has_slices(const ps_plan *plan, const ps_placement *placement, uint32_t part)
@@ -182,7 +183,8 @@ bool ps_merge_has_rows(const ps_plan *plan, const ps_placement *placement, uint3
     return place_of(plan)->has_rows(plan, placement, part);
 }
 
-/* Returns what the configurations of all tables of a job have in common. */
+/* Returns the configuration of a table of the virtual shards in `owned`, as far as it is the same
+ * for tables that grow and for a fixed vocabulary. */
 static ps_table_conf common_conf(const ps_plan *plan, uint32_t table, const bool *owned)
 {
     const ps_optim *optim = plan->optim_on_server ? plan->descent.optim : &ps_table_as_is;
@@ -249,7 +251,8 @@ static ps_table_conf growing_conf(const ps_plan *plan, uint32_t table, const boo
     return conf;
 }
 
-/* Creates the tables that grow, for the virtual shards of a server; placement NULL: for all. */
+/* Creates the tables that grow, for the virtual shards of a server; placement NULL: for all. With
+ * values_only their files need not have the optimizer's state, even if the job keeps it. */
 static ps_tables *make_tables(const ps_plan *plan, const ps_placement *placement, uint32_t server,
                               bool values_only)
 {

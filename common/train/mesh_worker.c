@@ -23,7 +23,8 @@ static void init_gate(ps_mesh_worker *w, int64_t window_us)
     ps_gate_init(&w->gate, &w->one, 2 * window_us + GATE_SPARE_US);
 }
 
-/* Allocates the blocks. The job chooses their size, so this can fail. */
+/* Allocates the memory for the sum, for copies of the contributions (only if there are several) and
+ * for the stepper. The job chooses its size, so this can fail. */
 static ps_status take_memory(ps_mesh_worker *w)
 {
     size_t n = w->plan->layout.param_count;

@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Allocates the blocks. The job chooses their sizes, so this can fail. */
+/* Allocates the memory whose size the job chooses: rounds, tables, gradients, samples, their order
+ * and the optimizer's state. So this can fail. */
 static ps_status take_memory(ps_trainer *t)
 {
     const ps_plan *plan = t->plan;
@@ -44,7 +45,8 @@ static ps_status take_memory(ps_trainer *t)
     return ps_ok();
 }
 
-/* If all sparse variables travel as rows, lets the model clear only touched rows of gradients. */
+/* If the job has sparse variables and all of them are sent as rows, has the model clear only the
+ * touched rows of their gradients. */
 static void keep_rows(ps_trainer *t)
 {
     const ps_layout *layout = &t->plan->layout;
@@ -60,8 +62,8 @@ static void keep_rows(ps_trainer *t)
     }
 }
 
-/* Lets as many threads compute as the job asks for. More than there are processors would only wait
- * for each other; the bits do not depend on the number. */
+/* Lets as many threads compute as the job asks for, but at most one for each processor: more would
+ * only wait for each other. The bits do not depend on the number. */
 static void set_threads(ps_trainer *t)
 {
     uint32_t wanted = t->plan->spec->worker_threads, most = ps_team_processors();
@@ -364,8 +366,8 @@ static ps_buf *written(ps_evaluation *e)
     return part;
 }
 
-/* Writes the results of an evaluation to the reports and to the progress of the rank. Holds the job
- * first if the results have reached stop_at and all ranks find the same. */
+/* Writes the results of an evaluation to the reports, and then to the progress of the rank. In
+ * between, holds the gate if the results have reached stop_at and all ranks find the same. */
 static void report_evaluation(ps_trainer *t, uint32_t epoch, int64_t began_us)
 {
     ps_exchange_stats stats = ps_trainer_all_stats(t);
@@ -424,7 +426,8 @@ static bool evaluate(ps_trainer *t, uint32_t epoch)
     int64_t began_us;
     double loss;
 
-    /* Wait until the servers have all contributions, so that the evaluated weights include them. */
+    /* Waits until the servers have all contributions of this worker, so that the evaluated weights
+     * include them. */
     if (!ps_gate_wait_acks(t->gate) ||
         !ps_gate_wait_weights(t->gate, 0, t->plan->layout.variable_count, t->clock)) {
         return false;
@@ -463,8 +466,8 @@ static bool evaluate(ps_trainer *t, uint32_t epoch)
     return true;
 }
 
-/* Evaluates this worker's share of the test set, usually all of it, on the weights of the next
- * clock. */
+/* Evaluates the test set on the weights of t->clock; only this worker's share of it if the job
+ * splits evaluations. */
 bool ps_trainer_evaluate(ps_trainer *t, uint32_t epoch)
 {
     bool open;
@@ -495,8 +498,8 @@ static bool go_on(ps_trainer *t)
     return !place->owes_evaluation || ps_trainer_evaluate(t, place->epoch);
 }
 
-/* Blocks until all contributions are acknowledged and the weights of the clock have arrived.
- * Returns false if stopped or failed. */
+/* Blocks until all contributions are acknowledged, and the rows that were asked for and the weights
+ * of t->clock have arrived. Returns false if stopped or failed. */
 static bool settle(ps_trainer *t)
 {
     return ps_gate_wait_acks(t->gate) && ps_gate_wait_rows(t->gate, t->clock) &&
@@ -508,8 +511,8 @@ typedef struct rank_cut {
     ps_snapshot weights;
 } rank_cut;
 
-/* Writes the rank to fd, and in a mesh the weights to c->weights. Runs in a copy of the process, or
- * in the process itself for a small rank. */
+/* Writes the rank to fd, and the weights to c->weights if that has a file (rank 0 of a mesh). Runs
+ * in a copy of the process, or in the process itself for a small rank. */
 static ps_status write_rank(void *arg, int fd)
 {
     const rank_cut *c = arg;
@@ -530,7 +533,7 @@ static bool is_small(const ps_trainer *t)
     return ps_trainer_is_lean(t) && (t->reports == NULL || t->reports->len <= SMALL_BYTES);
 }
 
-/* Saves the rank in this process, before it returns. */
+/* Saves the rank in this process, without a copy of it. The file is complete when it returns. */
 static ps_snapshot save_here(rank_cut *c)
 {
     int64_t before_us = ps_clock_thread_us();
@@ -548,8 +551,8 @@ static ps_snapshot save_here(rank_cut *c)
     return state;
 }
 
-/* Begins to save the rank at t->clock in memory, for the checkpoint that was asked for by `name`.
- */
+/* Begins to save the rank at t->clock in memory, for the checkpoint that was asked for by the clock
+ * `name`. Returns false if stopped or failed. */
 static bool cut(ps_trainer *t, uint64_t name)
 {
     rank_cut c = {.t = t, .weights = {.fd = -1, .copy_fd = -1}};

@@ -60,7 +60,7 @@ static void names_of(const ps_plan *plan, const char *names[PS_METRICS_MAX])
     }
 }
 
-/* Writes the words of the data set in the order of their ids; does nothing at other ranks than
+/* Writes the words of the data set in the order of their ids, if it has words and this is rank
  * 0. */
 static ps_status write_words(const ps_trainer *t)
 {
@@ -129,7 +129,8 @@ static void write_train(ps_trainer *t, const trainer_curve_row *kept)
     t->curve.written = row->step;
 }
 
-/* Writes the rows that are kept of the present window, in order. The caller holds files_mutex. */
+/* Writes two rows of the present window, that with the least and that with the greatest loss, in
+ * the order of their steps; one if they are the same. The caller holds files_mutex. */
 static void write_window(ps_trainer *t)
 {
     trainer_curve *c = &t->curve;

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOOK_MS = 20 }; /* time between two checks whether the gate is still open */
+enum { LOOK_MS = 20 }; /* longest wait for the program between two looks at gate and time limit */
 
 typedef struct foreign_step {
     ps_trainer *t;
@@ -29,8 +29,8 @@ static ps_status wrong(const foreign_step *s, const char *what)
                    s->t->step + 1, what);
 }
 
-/* Returns how long a program may compute for a step: less than others wait for its gradients, so
- * that it is blamed and not those who wait. */
+/* Returns the milliseconds for which a program may compute a step: nine tenths of step_ms, less
+ * than others wait for its gradients, so that it is blamed and not those who wait. */
 static uint32_t allowed_ms(const ps_plan *plan)
 {
     return (uint32_t)((uint64_t)plan->spec->timeouts->step_ms * 9 / 10);

@@ -71,8 +71,8 @@ ps_status ps_trainer_put_place(ps_trainer *t, ps_exchange *exchange, bool is_par
                : ps_fail(PS_FAILED_PRECONDITION, "the exchange keeps no contributions");
 }
 
-/* Reads how many steps of its last round the rank took before it was parked, and their loss. Takes
- * them off the rank's steps; train_round adds them again. */
+/* Reads how many local steps of its last round the rank took before it was parked, and the sum of
+ * their losses. Subtracts their number from t->step and own_steps; train_round adds it again. */
 static void take_stepped(ps_trainer *t, ps_state_in *in)
 {
     uint32_t stepped = ps_state_take_u32(in);

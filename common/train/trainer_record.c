@@ -103,7 +103,8 @@ static void end_round(ps_trainer *t, uint64_t round)
     trainer_record *r = &t->record;
     int64_t now_ns = ps_clock_ns(), waited_ns = ps_gate_waited_ns(t->gate);
 
-    /* does nothing unless the round sent nothing: sending has written the entry before it */
+    /* Writes the entry of the round before, if this round has sent nothing: else
+     * ps_trainer_record_sent has written it, and this call does nothing. */
     ps_trainer_record_finish(t);
     r->before = r->now;
     r->before.round = round;

@@ -3,8 +3,8 @@
  *
  * Without overlap, a round reads each layer's weights when they arrive, and sends each layer's
  * contribution as the round's last backward pass completes it. With overlap, the loop sends the
- * contribution and writes weights into their block while this thread trains on the replica, with
- * gradients in another block. The two meet once a round, in exchange_round.
+ * contribution of the round before and writes the shared weights while this thread trains on the
+ * replica, with gradients in memory of its own. The two meet once a round, in exchange_round.
  */
 #include "common/train/round_rows.h"
 #include "common/train/trainer_impl.h"
@@ -103,8 +103,8 @@ static ps_stretch stretch_of(ps_trainer *t, uint32_t v)
 }
 
 /* Returns whether the variable is a table that grows. Its rows are exchanged by id at the end of
- * the round, and the model's blocks have the rows of one batch only. With a fixed vocabulary,
- * sparse variables are exchanged like dense ones here. */
+ * the round, and the model has the rows of one batch only. In rounds, sparse variables with a fixed
+ * vocabulary are exchanged like dense ones. */
 static bool grows(const ps_trainer *t, uint32_t v)
 {
     return t->plan->table_of[v] != PS_NO_TABLE;
@@ -256,7 +256,9 @@ static void count_behind(ps_trainer *t)
     }
 }
 
-/* Takes one local step on the mean gradient of all blocks that the worker holds. */
+/* Takes one local step on the mean gradient of all blocks that the worker holds. is_first: the
+ * forward pass of the first block adopts the shared weights as they arrive. is_last: the step
+ * completes the round. */
 static bool local_step(ps_trainer *t, bool is_first, bool is_last)
 {
     const ps_plan *plan = t->plan;
@@ -349,7 +351,9 @@ static void begin_round(ps_trainer *t, uint32_t steps)
 static bool sit_out(ps_trainer *t, uint32_t steps)
 {
     uint32_t variables = t->plan->layout.variable_count;
-    bool open = ps_gate_wait_acks(t->gate) && /* first, because the rank may be parked in it */
+    /* Acknowledgements first, so that the rank, which may be parked while it waits for them, has
+     * not adopted yet. */
+    bool open = ps_gate_wait_acks(t->gate) &&
                 ps_gate_wait_weights(t->gate, 0, variables, t->clock);
 
     assert(!t->rounds.local->is_overlapped);
@@ -373,8 +377,8 @@ static bool sit_out(ps_trainer *t, uint32_t steps)
     return open;
 }
 
-/* Waits until the previous round's exchange is over, then sends this round's contribution. Returns
- * false if stopped or failed. */
+/* Under an overlapped update: waits until the previous round's exchange is over, then sends this
+ * round's contribution. Returns false if stopped or failed. */
 static bool exchange_round(ps_trainer *t)
 {
     const ps_plan *plan = t->plan;

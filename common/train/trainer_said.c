@@ -137,7 +137,8 @@ void ps_trainer_said_evaluation(ps_trainer *t, const ps_eval_row *row)
 
 /* ---- Going on ---- */
 
-/* Reads the records of a rank one after the other. */
+/* A position in the records that a rank has sent. The head of this file has their format; next()
+ * moves to the next one. */
 typedef struct records {
     const uint8_t *at, *end;
     uint32_t kind;
@@ -146,7 +147,8 @@ typedef struct records {
     bool is_bad;
 } records;
 
-/* Moves to the next record. Returns false at the end, or if the bytes are not a whole record. */
+/* Moves to the next record. Returns false at the end, and if the bytes are not a whole record, with
+ * is_bad set. */
 static bool next(records *r)
 {
     uint32_t head[2];
@@ -182,7 +184,8 @@ static void take_member(void *arg, void *member, size_t bytes)
 }
 
 /* Reads the record of a step, and lets the job's totals (time, waits, bytes) go on from those of
- * that step. The step must be later than *last, which it then replaces. */
+ * that step. *last becomes the step. If the step is not later than *last, or after t->step, or its
+ * times are out of range, sets is_bad instead. */
 static void note_step(ps_trainer *t, records *r, uint64_t *last)
 {
     double values[PS_METRICS_MAX];

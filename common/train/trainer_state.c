@@ -9,7 +9,8 @@
 
 enum { VERSION = 1, HEAD = 1, VARIABLE = 2, SAID = 5, PLACE = 6, PROGRAM = 7 };
 
-/* Returns the variable's floats in a block that has `slots` floats for each parameter. */
+/* Returns where the variable's floats begin in `block`, an array of `slots` floats for each
+ * parameter. */
 static float *part_of(float *block, const ps_variable *var, size_t slots)
 {
     return block + var->at * slots;
@@ -20,7 +21,7 @@ static size_t rule_slots(const ps_trainer *t)
     return t->rounds.rule_state != NULL ? t->plan->local_optim->slots : 0;
 }
 
-/* Calls fn for each run of floats that a rank has of a variable, in the order of the file. */
+/* Calls fn for each array of floats that a rank has of a variable, in the order of the file. */
 static void each_run(const ps_trainer *t, const ps_variable *var, bool with_weights,
                      void (*fn)(void *arg, float *x, size_t n), void *arg)
 {

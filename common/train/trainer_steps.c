@@ -77,9 +77,9 @@ void ps_trainer_turn_to_increments(ps_trainer *t, uint32_t first_variable, uint3
     }
 }
 
-/* Fails the gate if a gradient that a codec other than f32 encodes is not finite. In rows of tables
- * and under f32 the server finds such values; other codecs would hide them. Returns false if it has
- * failed the gate. */
+/* Checks that the gradients of these variables are finite. Leaves out sparse variables and those
+ * that are sent as f32, in which the server finds such values; other codecs would hide them. If one
+ * is not finite, fails the gate and returns false. */
 static bool are_finite(ps_trainer *t, uint32_t first_variable, uint32_t count)
 {
     for (uint32_t v = first_variable; v < first_variable + count; v++) {
@@ -108,7 +108,9 @@ static void ready(void *arg, uint32_t first_variable, uint32_t count)
 {
     ps_trainer *t = arg;
 
-    if (!t->sends || !isfinite(t->score.loss_sum)) { /* the step will fail because of its loss */
+    /* Without t->sends the contribution lacks further blocks. With a loss that is not finite the
+     * step will fail. */
+    if (!t->sends || !isfinite(t->score.loss_sum)) {
         return;
     }
     if (!are_finite(t, first_variable, count)) {
@@ -258,9 +260,9 @@ static bool step(ps_trainer *t, uint32_t epoch, bool *is_end)
     return true;
 }
 
-/* Trains the steps of an epoch that are left, and evaluates. Sets *is_end if the job ends within
- * it.
- */
+/* Trains the steps of an epoch that are left. Evaluates after it, unless t->clock has jumped beyond
+ * its end, and within it as often as the job wants. Sets *is_end if the job ends within it. Returns
+ * false if stopped or failed. */
 static bool train_epoch(ps_trainer *t, uint32_t epoch, bool *is_end)
 {
     uint64_t end = end_of(t, epoch);

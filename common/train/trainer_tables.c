@@ -17,14 +17,14 @@
 struct trainer_tables {
     /* The following is for tables that grow. */
     ps_batch_rows batches[2]; /* the rows of the present block, and of the block requested ahead */
-    ps_batch_rows *batch;     /* rows of the present block; NULL: the vocabulary is fixed */
+    ps_batch_rows *batch;     /* that of `batches` with the present block; NULL: fixed vocabulary */
     float *x, *targets; /* samples of the block requested ahead; swapped with the trainer's own */
     /* block `block` of clock `clock` is gathered ahead, and its rows are requested */
     bool is_ahead;
     uint64_t clock;
     uint32_t block;
     uint64_t asked, there;    /* number of blocks requested ahead, and of those that came in time */
-    uint32_t *shows, *clicks; /* (batch->count) */
+    uint32_t *shows, *clicks; /* (batch->count) of the present block: see count_clicks */
     ps_round_rows *round;     /* rows of a round of local steps; NULL: every step is a clock */
     uint64_t *missing;        /* (table_keys) ids of a batch whose rows are not in `round` yet */
 
@@ -46,7 +46,7 @@ static ps_status init_ahead(const ps_trainer *t, struct trainer_tables *x)
     return ps_batch_rows_init(&x->batches[1], t->plan);
 }
 
-/* Makes room for `count` rows of each table. */
+/* Makes room for `count` rows of each table in `met`. */
 static void reserve(const ps_trainer *t, size_t count)
 {
     struct trainer_tables *x = t->tables;
@@ -178,8 +178,8 @@ bool ps_trainer_is_ahead(const ps_trainer *t)
     return t->tables != NULL && t->tables->is_ahead;
 }
 
-/* Finds the block that this worker trains on after block *i of clock *clock. Returns false if an
- * evaluation or a new epoch comes first, or the job ends. */
+/* Moves *clock and *i to the block that this worker trains on after its i-th block of *clock.
+ * Returns false if an evaluation or a new epoch comes first, or the job ends. */
 static bool find_next(const ps_trainer *t, uint64_t *clock, uint32_t *i)
 {
     uint32_t every = t->plan->spec->eval_every_steps;
@@ -260,7 +260,8 @@ static void count_clicks(ps_trainer *t)
     }
 }
 
-/* Lists the rows of a table that are to be pushed. */
+/* Copies the rows of a table that the contribution touched to met[table]: keys, gradients and, if
+ * the table grows, shows and clicks. */
 static void fill(ps_trainer *t, uint32_t table)
 {
     const struct trainer_tables *x = t->tables;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dc_asgd.c - asynchronous SGD with delay compensation (Zheng et al. 2017).
  *
- * Each worker sends the mean gradient over its samples. Servers correct it for the change of
- * the weights since the worker received them (common/store/delay.h). Each contribution makes an
- * N-th of a step, so N of them make one whole step, as under `gradient`.
+ * Each of the N workers sends the mean gradient over its samples. Servers correct it for the change
+ * of the weights since the worker received them (common/store/delay.h). Each contribution is
+ * multiplied by 1 / N, so those of all workers make one whole step, as under `gradient`.
  */
 #include "common/update/update.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* delta.c - the servers add the increments that each worker's own rule made: w -= sum_i (w -
- * x_i).
+/* delta.c - the servers subtract the sum of the increments that each worker i made by its own rule:
+ * w -= sum_i (w - x_i).
  *
  * N workers move the weights N times as far as one. With asp each contribution is applied on
  * arrival. State of layers is averaged, because a sum of running means is not a running mean.

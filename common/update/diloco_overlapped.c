@@ -2,8 +2,9 @@
 /* diloco_overlapped.c - DiLoCo whose exchange runs during the next round, with eager updates
  * (Kale, Douillard, Donchev, arXiv 2502.12996).
  *
- * In eager updates every worker has an outer optimizer, with a replica and a momentum. The mean
- * D_t of this round's P_i is still being exchanged. So the outer optimizer of worker i gets
+ * In eager updates every worker has an outer optimizer, with a replica and a momentum. P_t are the
+ * increments of worker i in round t, and a is its share of the mean D_t of all workers' P_t, which
+ * is still being exchanged. So the outer optimizer of worker i gets
  *
  *     E_t = a P_t + (D_(t-1) - a P_(t-1)).
  *
@@ -35,7 +36,7 @@ static const ps_param diloco_overlapped_params[] = {
 };
 
 /* Implements v = m v + a P, x = w - r (a P + m v) of the head. Slots: x at the beginning of the
- * round, v. */
+ * round, v. State of layers goes as in ps_local_contribute_ahead. */
 static void diloco_overlapped_contribute(const ps_round *round, const ps_stretch *v)
 {
     float *begun = v->slots, *velocity = begun + v->n;

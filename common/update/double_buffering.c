@@ -2,7 +2,7 @@
 /* double_buffering.c - the gradient of step t travels while the gradient of step t + 1 is
  * computed, on weights that are one step older (Seide et al. 2014; Li et al. 2018, Pipe-SGD):
  *     w_(t+1) = w_t - step(mean g_i(w_(t-1))).
- * The last gradient of an epoch is applied too. */
+ * The gradient of the job's last step is applied too. */
 #include "common/update/update.h"
 
 static uint32_t double_buffering_steps(const ps_params *params, uint64_t clock)

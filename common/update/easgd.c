@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* easgd.c - elastic averaging (Zhang, Choromanska, LeCun 2015): replica and centre attract each
- * other once in K steps,
+/* easgd.c - elastic averaging (Zhang, Choromanska, LeCun 2015): the replica x_i of each of N
+ * workers and the centre w attract each other once in K steps,
  *     x_i -= alpha (x_i - w), w += alpha sum (x_i - w), alpha = beta / N.
- * The centre w is the model. */
+ * The centre is the model that the job leaves. */
 #include "common/update/update.h"
 
 enum { STEPS, BETA };

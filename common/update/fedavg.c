@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fedavg.c - federated averaging (McMahan et al. 2017): each round draws M of the N workers,
- * which take K local steps. The weights become the mean of their replicas by samples, w = sum
- * n_i x_i / sum n_i. A worker that is not drawn sends no values and skips the samples of the round.
- */
+ * which take K local steps. The weights become the mean of their replicas weighed by samples, w =
+ * sum n_i x_i / sum n_i, or with by_samples 0 the plain mean. A worker that is not drawn sends no
+ * values and skips the samples of the round. */
 #include "common/update/update.h"
 
 enum { STEPS, FRACTION, BY_SAMPLES };

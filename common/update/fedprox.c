@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fedprox.c - fedavg with a proximal term (Li et al. 2020): the local loss has mu / 2 |x - w|^2
- * added, so the gradient has mu (x - w) added. */
+/* fedprox.c - fedavg with a proximal term (Li et al. 2020): mu / 2 |x - w|^2 is added to the local
+ * loss, so mu (x - w) is added to the gradient. x is the replica, w the weights with which the
+ * round began. */
 #include "common/update/update.h"
 
 enum { STEPS, FRACTION, MU };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* geo_average.c - geo with averaging: a worker sends its share of its increments since its last
- * contribution. It adds the servers' changes to its own weights while it trains on, and keeps
- * the increments that it made meanwhile:
+/* geo_average.c - geo with averaging: after a round a worker adds the servers' changes to its own
+ * weights x, and keeps the increments that it made in the round. It sends its share a of these
+ * increments, and trains on while they travel. `sent` is x as the round began:
  *     receive: x += w - sent
  *     send:    d = a (x - w); sent = x; w += d at the servers.
  * T workers move the weights as far as one. */

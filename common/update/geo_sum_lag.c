@@ -11,8 +11,9 @@
  * only the rows that this worker touched in the round. The remainder of a rare row then waits
  * until the row is touched again, and the servers' model lacks it. Here a row that was not
  * touched for `idle_rounds` rounds sends its whole remainder once, and all waiting rows do when
- * the training ends. Rows that are not sent are zeros, which a codec with rows (docs/codecs.md)
- * does not carry. State of layers is averaged, as in geo_average.
+ * the training ends. With idle_rounds 0 neither happens, as in Fleet. Rows that are not sent are
+ * zeros, which a codec with rows (docs/codecs.md) does not carry. State of layers is averaged, as
+ * in geo_average.
  *
  * Rows of tables that grow are held for one round only, so nothing of a remainder could be kept:
  * their whole difference is sent at once, and the round after begins with what the servers have.
@@ -32,8 +33,10 @@ static const ps_param geo_sum_lag_params[] = {
     {.name = NULL},
 };
 
-/* Returns the part of a row's remainder to send. Returns 0 if the row is not sent; sets
- * *touched to 0 if nothing of the row is left afterwards. */
+/* Returns the part of a row's remainder to send: `part` if the round touched the row. If the row
+ * has been idle for idle_rounds rounds, or the round is the last, returns 1 and sets *touched to 0,
+ * as nothing is left then; not if idle_rounds is 0. Otherwise returns 0: the row waits, or nothing
+ * of it is left. */
 static float part_of(const ps_round *round, uint64_t *touched, float part)
 {
     uint64_t idle = round->clock + 1 - *touched;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gradient.c - the mean gradient of every block, averaged by the servers: (g_0 + ... + g_(K-1))
- * / K. Each block counts once, however many workers hold it. */
+/* gradient.c - the mean gradient g_b of each of K blocks, averaged by the servers: (g_0 + ... +
+ * g_(K-1)) / K. Each block counts once, however many workers hold it. */
 #include "common/update/update.h"
 
 static float gradient_block_scale(const ps_update_facts *f)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gradient_average.c - one contribution per worker and step, already its share of the average:
- * the sum over its blocks of g_b / (K r). The sum over all workers is the mean over blocks,
- * because r workers hold each block. */
+ * the sum over its blocks of g_b / (K r), with the mean gradient g_b of block b. Of K blocks each
+ * is held by r workers, so the sum over all workers is the mean over blocks. */
 #include "common/update/update.h"
 
 static float average_block_scale(const ps_update_facts *f)

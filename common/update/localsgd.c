@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* localsgd.c - K local steps, then the mean of all replicas: w = sum a_i x_i (Stich 2019). A
- * round begins on weights that contain the round before. JSAC2020's localSGD, an older system,
- * was meant to do that but pulls before it pushes. */
+/* localsgd.c - K local steps, then the mean of all replicas: w = sum a_i x_i (Stich 2019). Under
+ * bsp a round begins on weights that contain the round before. The localSGD of JSAC2020, an older
+ * system, was meant to do that but pulls before it pushes. */
 #include "common/update/update.h"
 
 static const ps_param localsgd_params[] = {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* losp.c - OSP with local compensation (Wang et al., IEEE JSAC 39(8) 2021): the worker continues
- * from V - gamma G_i, where G_i is the sum of its gradients of the round that is being exchanged.
+ * from V - gamma G_i, where V are the weights that it has just received (osp.c), and G_i is the sum
+ * of its gradients of the round that is being exchanged.
  *
  * If the local rule is sgd with learning rate eta, the worker's increments are P_i = eta G_i. So
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* post_local.c - post-local SGD (Lin et al. 2020): the first `start` rounds have one step,
- * which is a synchronous mean; later rounds have K steps. */
+/* post_local.c - post-local SGD (Lin et al. 2020): the first `start` rounds have one step, which
+ * under bsp is a synchronous mean; later rounds have `steps` steps. */
 #include "common/update/update.h"
 
 enum { STEPS, START };

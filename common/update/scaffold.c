@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scaffold.c - local steps with a correction for the drift of workers that have different data
- * (Karimireddy et al. 2020, option II). A local step takes g - c_i + c, and after K steps
+ * (Karimireddy et al. 2020, option II). M of N workers take part in a round. A local step at the
+ * rate eta takes g - c_i + c, and after K steps
  *     c_i = c_i - c + (w - x_i) / (K eta)
  *     c   = c + (M / N) (mean over those who take part of the above - c_i before).
  *
@@ -36,8 +37,8 @@ static bool scaffold_by_samples(const ps_params *params)
     return false; /* c is a mean over workers, not over samples */
 }
 
-/* Computes c from the change of the pulled weights, as the head says. Slots: c, c_i, w of the round
- * before. */
+/* Computes c from the change of the pulled weights, as the head says (in the first round c stays
+ * 0), and sets x = w. Slots: c, c_i, w of the round before. */
 static void scaffold_adopt(const ps_round *round, const ps_stretch *v)
 {
     float *c = v->slots, *before = v->slots + 2 * v->n;

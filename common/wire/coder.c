@@ -84,8 +84,9 @@ static size_t encode_run(ps_coder *coder, uint32_t part, uint32_t slice, uint64_
                               plan->layout.slices[slice].n, out, head);
 }
 
-/* Returns the low-rank factors of variable v's gradient x for the present contribution. Computes
- * them at the first call, and keeps each slice's difference from their product as its residual. */
+/* Returns the low-rank factors of variable v's gradient x for the present contribution. The
+ * contribution's first call for v computes them, and keeps each slice's difference from their
+ * product as its residual, if residuals are kept. */
 static const ps_factors *factor(ps_coder *coder, uint32_t v, uint64_t key, const float *x)
 {
     const ps_plan *plan = coder->plan;
@@ -236,7 +237,7 @@ void ps_coder_carry(ps_coder *coder, uint32_t slice, float *x)
 
         ps_feedback_carry(up->codec, &up->params, coder->kept_of[slice], x,
                           coder->plan->layout.slices[slice].n);
-        coder->is_carried[slice] = true; /* a slice that is sent again has its residual already */
+        coder->is_carried[slice] = true; /* x has its residual now; a second call adds nothing */
     }
 }
 

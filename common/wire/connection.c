@@ -34,7 +34,8 @@ static void init_stream(ps_connection *conn, connection_stream *s)
     ps_redial_init(&s->redial, conn->x->transport->loop, &conn->x->gate, on_retry);
 }
 
-/* Lists the slices that travel as slices. Those of a fixed vocabulary travel as rows. */
+/* Lists in conn->owned the slices of the part that are sent as slices, and sets their positions.
+ * Those of a table with a fixed vocabulary are sent as rows. */
 static void choose_slices(ps_connection *conn, const ps_part *part)
 {
     connection_exchange *x = conn->x;

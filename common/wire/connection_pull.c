@@ -57,7 +57,8 @@ void ps_connection_read(ps_connection *conn)
     }
 }
 
-/* Opens a request for all slices, and sends it if the stream can send. */
+/* Opens a request for all slices of clock conn->requested, and sends it if the stream can send.
+ * is_whole: asks for the weights even where the server sends changes. */
 static void open_request(ps_connection *conn, bool is_whole)
 {
     conn->request_open = true;
@@ -85,7 +86,8 @@ void ps_connection_request_slices(ps_connection *conn, uint64_t clock)
     open_request(conn, false);
 }
 
-/* Requests all slices as weights, because some slices of the replica differ from the server's. */
+/* Requests all slices of the same clock again, as weights, because some slices of the replica
+ * differ from the server's. */
 static void resync(ps_connection *conn)
 {
     atomic_fetch_add(&conn->x->exchange.count.resyncs, 1);
@@ -95,7 +97,8 @@ static void resync(ps_connection *conn)
     open_request(conn, true);
 }
 
-/* Decodes slice i of an answer into the worker's block. */
+/* Decodes slice i of an answer, whose bytes begin at `at` of the payload, into the worker's
+ * weights. */
 static ps_status apply_weights(ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply,
                                size_t i, const ps_incoming *payload, size_t at, bool *is_new)
 {
@@ -104,7 +107,7 @@ static ps_status apply_weights(ps_connection *conn, const Psgd__V1__PullWeightsR
     const ps_slice *slice = &x->layout->slices[head->slice];
     uint8_t scratch[PS_SLICE_VALUES * sizeof(float)];
     float *to = x->weights + slice->at;
-    /* A plain slice is copied only once, from the message into the block. */
+    /* A plain slice is copied only once, from the message into the weights. */
     const uint8_t *from =
         ps_incoming_view(payload, at, head->payload_bytes,
                          ps_coder_brings_plain(x->plan, head, head->slice) ? (void *)to : scratch);
@@ -115,7 +118,8 @@ static ps_status apply_weights(ps_connection *conn, const Psgd__V1__PullWeightsR
 }
 
 /* Checks slice i of an answer, and writes its weights or applies its change to the replica. Sets
- * *is_new to whether it did: not if a slice that was sent again has arrived before. */
+ * *is_new to whether the weights of the slice are now those of conn->requested and were not before:
+ * false if the slice had arrived already, or if the replica is wrong. */
 static ps_status take_slice(ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply,
                             size_t i, const ps_incoming *payload, size_t at, bool *is_new)
 {
@@ -149,8 +153,9 @@ static ps_status take_slice(ps_connection *conn, const Psgd__V1__PullWeightsResp
 }
 
 /* Tells the gate which slices an answer has delivered; `version` is the version of their weights.
- * If they complete the request, sends the next one early where the job asks early. Requests all
- * slices again if some could not be applied to the replica. */
+ * If they complete the request, and the exchange asks early (asks_early), requests those of the
+ * next clock, unless conn->requested may be repeated. If all slices of the request have come, but
+ * some could not be applied to the replica, requests all again. */
 static void took(ps_connection *conn, uint64_t version)
 {
     connection_exchange *x = conn->x;

@@ -89,7 +89,7 @@ static ps_buf *encode_buffer(ps_connection *conn)
         i++;
     }
     if (conn->encoded[i] != NULL && atomic_load(&conn->encoded[i]->refs) > 1) {
-        ps_buf_unref(conn->encoded[i]); /* all buffers are in use; the send frees this one */
+        ps_buf_unref(conn->encoded[i]); /* all are in use; this one is freed when it was sent */
         conn->encoded[i] = NULL;
     }
     if (conn->encoded[i] == NULL) {
@@ -128,7 +128,8 @@ void ps_connection_encoded(ps_connection *conn, connection_message *m, size_t by
     m->encoded->len += bytes;
 }
 
-/* Appends to the message the slice at `position`, which was encoded before this attempt. */
+/* Appends to the message the slice at `position` of x->again, a contribution that was encoded
+ * before this attempt. */
 static void put_slice_again(ps_connection *conn, connection_message *m, uint32_t position)
 {
     const connection_exchange *x = conn->x;
@@ -156,8 +157,9 @@ static bool is_to_send(const ps_connection *conn, uint32_t position)
     return conn->state[position] == SLICE_READY && brings(conn, position) > 0;
 }
 
-/* Gives the ready slices from `position` on to the codec to encode together, if it gains from that.
- * Stops before a slice that might not fit into the message. */
+/* Gives the slices that put_ready will put into this message, from `position` on, to the codec to
+ * encode together. Stops before one that might not fit into the message, or whose codec does not
+ * gain from that. conn->ahead is then the number of slices given. */
 static void encode_ahead(ps_connection *conn, const connection_message *m, uint32_t position)
 {
     connection_exchange *x = conn->x;
@@ -183,7 +185,8 @@ static void encode_ahead(ps_connection *conn, const connection_message *m, uint3
     }
 }
 
-/* Encodes the slice at `position`, and appends its head and bytes to the message. */
+/* Encodes the slice at `position`, and appends its head and bytes to the message. Keeps them too,
+ * if the rank keeps its contributions and the part is no copy. */
 static void put_slice(ps_connection *conn, connection_message *m, uint32_t position)
 {
     connection_exchange *x = conn->x;
@@ -214,7 +217,7 @@ static void put_slice(ps_connection *conn, connection_message *m, uint32_t posit
         ps_kept_pushes_add(x->kept, &head->msg, is_plain ? (const uint8_t *)grad : room, size);
     }
     ps_trace_end(PS_TRACE_ENCODE, began_ns, slice->index, NULL);
-    if (is_plain) { /* sent from the gradient block, without a copy */
+    if (is_plain) { /* the bytes of the gradient itself are sent, without a copy */
         add_piece(conn, m, x->grad, grad, size);
     } else {
         ps_connection_encoded(conn, m, size);
@@ -252,8 +255,9 @@ static void put_nothing(ps_connection *conn)
     conn->ready = 0;
 }
 
-/* Chooses the position from which ready slices are sent. If the transport spreads, each rank begins
- * at another ready slice; else all begin at 0. */
+/* Sets conn->from, the position from which ready slices are sent. If the transport spreads, the
+ * ranks begin at ready slices that are evenly apart, rank 0 at the first one. Else all begin at
+ * position 0. */
 static void spread(ps_connection *conn)
 {
     const connection_exchange *x = conn->x;
@@ -270,8 +274,8 @@ static void spread(ps_connection *conn)
     }
 }
 
-/* Marks `count` slices from position i on as sent; their encoding had `size` bytes. Returns their
- * values. */
+/* Marks `count` slices from position i on, which one encoding holds, as sent. `size` is
+ * ps_coder_size of that encoding. Returns the number of their values. */
 static size_t mark_sent(ps_connection *conn, uint32_t i, uint32_t count, size_t size)
 {
     size_t values = 0;
@@ -287,7 +291,8 @@ static size_t mark_sent(ps_connection *conn, uint32_t i, uint32_t count, size_t 
     return values;
 }
 
-/* Adds ready slices to the message, in order of position from conn->from on, then from 0. */
+/* Adds ready slices to the message, as many as fit, in order of position from conn->from on, then
+ * from 0. */
 static void put_ready(ps_connection *conn, connection_message *m)
 {
     uint32_t from = conn->from;
@@ -317,8 +322,9 @@ static void put_ready(ps_connection *conn, connection_message *m)
     }
 }
 
-/* Requests the next weights if the contribution is acknowledged and all of it was sent. Weights
- * that came earlier would overwrite what the rest of the contribution is computed from. With
+/* Requests the next weights if that is due (request_due: the clock's last contribution is
+ * acknowledged) and the contribution is computed: each slice is ready or sent, and its rows are
+ * ready. Weights that came earlier would overwrite what the rest of it is computed from. With
  * redundancy the acknowledgement can come first, for another worker's copy of the block. */
 static void ask_if_due(ps_connection *conn)
 {
@@ -347,8 +353,8 @@ bool ps_connection_slices_put(ps_connection *conn, connection_message *m)
     return true;
 }
 
-/* Adds the worker's report to the message with the last slices of the clock's last contribution, on
- * the one part that keeps reports. */
+/* Adds the worker's report to the message if this has the last slices of the clock's last
+ * contribution, and the part keeps reports (ps_wire_keeps_reports). */
 static void put_report(const ps_connection *conn, Psgd__V1__PushGradientRequest *head)
 {
     const connection_exchange *x = conn->x;
@@ -390,9 +396,10 @@ static bool send_next(ps_connection *conn)
     return true;
 }
 
-/* Returns whether the last message is still to be sent although the contribution is acknowledged. A
- * server that has it from an earlier attempt acknowledges the first message, but the rank's report
- * goes with the last one. */
+/* Returns whether an acknowledged contribution must still be sent to its end, to a part that keeps
+ * reports. That can be so at the clock that is repeated after a loss: a server that has the
+ * contribution from an earlier attempt acknowledges its first message, but the rank's report goes
+ * with the last one. */
 static bool owes_report(const ps_connection *conn)
 {
     const connection_exchange *x = conn->x;
@@ -401,7 +408,7 @@ static bool owes_report(const ps_connection *conn)
            !ps_merge_may_overtake(x->plan) && ps_wire_keeps_reports(x->placement, conn->part);
 }
 
-/* Ends the contribution in hand if it is acknowledged and nothing of it is owed. */
+/* Ends the contribution in hand if it is acknowledged and need not be sent on (owes_report). */
 static void end_if_over(ps_connection *conn)
 {
     connection_exchange *x = conn->x;
@@ -438,7 +445,8 @@ static void on_message(void *arg, const ProtobufCMessage *head, const ps_incomin
     (void)payload;
     ps_redial_works(&conn->push.redial);
     ps_connection_count(conn);
-    /* An acknowledgement of an earlier contribution answers a message that was sent twice. */
+    /* An acknowledgement of an earlier contribution answers a message that was sent twice, and is
+     * ignored. */
     if (conn->has_contribution && ack->clock == conn->clock && ack->block == conn->block) {
         conn->is_acked = true;
         end_if_over(conn);

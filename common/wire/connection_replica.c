@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* connection_replica.c - weights that are sent as changes. The worker's block is a replica of the
- * servers' weights and takes the same steps; a checksum of each slice proves that it is equal. */
+/* connection_replica.c - weights that are sent as changes. The worker's weights are a replica of
+ * the servers' and take the same steps; a checksum of each slice proves that they are equal. */
 #include "common/wire/connection_impl.h"
 
 #include "common/store/replica.h"
@@ -26,7 +26,7 @@ ps_status ps_connection_apply_replica(ps_connection *conn,
                        head->slice);
     }
     if (reply->is_change && conn->version[position] + 1 != reply->version) {
-        conn->request_bad++; /* the change does not fit: an earlier one did not arrive */
+        conn->request_bad++; /* the replica lacks an earlier change, so this one does not fit */
         return ps_ok();
     }
     st = ps_coder_decode_replica(x->plan, head, head->slice, reply->is_change,
@@ -41,7 +41,7 @@ ps_status ps_connection_apply_replica(ps_connection *conn,
                            head->slice);
         }
         conn->request_bad++;
-        conn->version[position] = UINT64_MAX - 1; /* no version: no later change fits it */
+        conn->version[position] = UINT64_MAX - 1; /* so that no later change fits it */
         return ps_ok();
     }
     atomic_fetch_add(&x->exchange.count.verified, 1);

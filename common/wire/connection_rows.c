@@ -119,7 +119,8 @@ void ps_connection_ask_rows(ps_connection *conn)
     ps_connection_ask(conn);
 }
 
-/* Copies the requested rows to their places in wanted->rows. */
+/* Copies the rows of an answer to a request by key to their places in wanted->rows. Fails if they
+ * are not those of the request. */
 static ps_status take_asked(ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply,
                             ps_parts_reader *reader)
 {
@@ -167,7 +168,8 @@ static void took_asked(ps_connection *conn, bool is_last)
     }
 }
 
-/* Checks that the rows are of one table and of this part, and answer the open request. */
+/* Checks that the rows are of one table of the job and of this part, and answer the open request.
+ */
 static ps_status check_changed(const ps_connection *conn,
                                const Psgd__V1__PullWeightsResponse *reply)
 {
@@ -190,14 +192,15 @@ static ps_status check_changed(const ps_connection *conn,
     return ps_ok();
 }
 
-/* Returns false for rows that are sent again after a break: training may use the weights already.
- */
+/* Returns whether the changed rows of conn->requested have not all arrived yet. Rows that are sent
+ * again after a break are not written: training may use the weights already. */
 static bool is_new(const ps_connection *conn)
 {
     return conn->rows->got < conn->requested;
 }
 
-/* Copies changed rows to their places in the weights. */
+/* Copies the changed rows of an answer to their places in the weights, unless these rows have all
+ * arrived before (is_new). Fails if they do not answer the open request. */
 static ps_status take_changed(ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply,
                               ps_parts_reader *reader)
 {
@@ -296,8 +299,9 @@ void ps_connection_rows_again(ps_connection *conn, ps_wire_stream stream)
     }
 }
 
-/* Copies up to r->most keys of this part, with their gradients, from table t to the message's
- * lists, beginning at *from. Moves *from behind them. Returns their number. */
+/* Copies up to r->most keys of this part, with their gradients, from the met rows of table t to the
+ * scratch of the next message, beginning at row *from. Moves *from behind the rows it has looked
+ * at. Returns the number of keys. */
 static size_t gather(ps_connection *conn, uint32_t t, size_t *from)
 {
     const ps_met_rows *met = &conn->x->met[t];
@@ -358,8 +362,8 @@ static const connection_rows_way by_key = {
 static const connection_rows_way followed = {
     .take = take_changed, .took = took_changed, .sent = sent_of_slices, .come_with_weights = true};
 
-/* Keeps a message with rows, if the rank keeps its contributions, for a replay after a loss. Does
- * nothing for a message that is sent again: it was kept before. */
+/* Keeps a message with rows for a replay after a loss, if the rank keeps its contributions. Does
+ * nothing for a part with copies, or for a message that is sent again, which was kept before. */
 static void keep(ps_connection *conn, const Psgd__V1__RowGradients *rows, const uint8_t *bytes,
                  size_t len)
 {
@@ -372,7 +376,7 @@ static void keep(ps_connection *conn, const Psgd__V1__RowGradients *rows, const 
     }
 }
 
-/* Adds the n gathered rows to the message. */
+/* Encodes the n rows of table t that `gather` has copied, and adds them to the message. */
 static void put_part(ps_connection *conn, connection_message *m, uint32_t t, size_t n)
 {
     const ps_plan *plan = conn->x->plan;
@@ -405,8 +409,9 @@ static void put_part(ps_connection *conn, connection_message *m, uint32_t t, siz
     atomic_fetch_add(&conn->x->exchange.count.float32_up, r->way->sent(r, values) * sizeof(float));
 }
 
-/* Returns whether the next rows fit into the message. How rows are cut into messages does not
- * depend on the slices before them, because it changes what codecs round. */
+/* Returns whether the next rows, at most r->most, fit into the message beside its slices. They
+ * always fit into one without slices. The number of rows in a message does not depend on its
+ * slices, because it changes how codecs round the rows. */
 static bool fits(const ps_connection *conn, const connection_message *m)
 {
     const connection_rows *r = conn->rows;

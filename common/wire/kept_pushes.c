@@ -107,7 +107,8 @@ static void drop_first(ps_kept_pushes *kept)
     kept->count--;
 }
 
-/* Returns the bytes of all kept pushes and of the list of their clocks. */
+/* Returns the bytes that count against bytes_max: of all kept pushes and of their clocks' entries.
+ */
 static size_t used(const ps_kept_pushes *kept)
 {
     return kept->count == 0
@@ -144,7 +145,7 @@ static void take(ps_kept_pushes *kept, const push_head *at, const uint8_t *head,
     }
 }
 
-/* Makes room for one more clock. */
+/* Doubles the room for clocks (16 at first). The oldest one then is at index 0. */
 static void grow(ps_kept_pushes *kept)
 {
     size_t cap = kept->cap == 0 ? 16 : 2 * kept->cap;
@@ -229,9 +230,9 @@ void ps_kept_pushes_say(ps_kept_pushes *kept, const uint8_t *bytes, size_t len, 
     ps_rank_reports_take(&kept->said, 0, kept->clock, bytes, len, is_partial);
 }
 
-/* Ends the keeping of contributions, and frees the ring, if SHORT_MAX checkpoints in a row were
- * older than the oldest kept contribution: the ring is too small for a replay to begin at a
- * checkpoint. */
+/* Notes a checkpoint of `clock`. If this one and the SHORT_MAX - 1 before it were all of earlier
+ * clocks than the oldest kept contribution, frees the ring, and nothing is kept any more: the ring
+ * is too small for a replay to begin at a checkpoint. */
 static void look_back(ps_kept_pushes *kept, uint64_t clock)
 {
     kept->short_of = clock_at(kept, 0)->clock <= clock ? 0 : kept->short_of + 1;
@@ -309,7 +310,7 @@ static bool is_wanted(const ps_placement *placement, const bool *is_lost, const 
            is_lost[head->slice == PS_KEPT_ROWS ? head->server : placement->server_of[head->slice]];
 }
 
-/* Returns where the bytes of the clock end. */
+/* Returns where the bytes of kept clock number `place` end, counted as kept_clock.at. */
 static uint64_t end_of(const ps_kept_pushes *kept, size_t place)
 {
     return place + 1 < kept->count ? clock_at(kept, place + 1)->at : kept->end;
@@ -459,13 +460,15 @@ ps_status ps_kept_pushes_write_newest(const ps_kept_pushes *kept, const ps_place
 
 uint64_t ps_kept_file_bytes(size_t bytes_max)
 {
-    /* the frame of a clock takes about what its kept_clock does, twice */
+    /* The frame of a clock in the file has about twice the bytes of its kept_clock, which are
+     * counted in bytes_max. */
     return PS_RANK_REPORTS_MAX + FRAME_BYTES + 4 * (uint64_t)bytes_max;
 }
 
 /* ---- Reading ---- */
 
-/* Reads the head of the next section, which is a clock of contributions, or notes the end. */
+/* Reads the head of the next section, and sets file->clock to the clock of its contributions; at
+ * the file's end to UINT64_MAX. */
 static ps_status next(ps_kept_file *file)
 {
     uint64_t before = file->clock;
@@ -539,7 +542,7 @@ static ps_status push_one(void *arg, const Psgd__V1__Encoding *head, const uint8
                          &outcome);
 }
 
-/* Pushes an encoding to the store of its slices. */
+/* Pushes the slices of an encoding to p->store. */
 static ps_status push_slice(pushing *p, const ps_plan *plan, const ps_placement *placement,
                             const push_head *at, const uint8_t *packed, const uint8_t *bytes)
 {
@@ -581,8 +584,9 @@ static ps_status turn_to(const ps_kept_file *file, target *to, uint32_t block)
     return st;
 }
 
-/* Reads the next push of the section. Pushes slices to the store of the server that has them, and
- * adds rows to to->rows until the contribution is complete. */
+/* Reads the next push of the section. Pushes slices to the store of the server that has them, zeros
+ * for all slices to every store, and adds rows to to->rows, which are pushed when the contribution
+ * is complete. */
 static ps_status push_next(ps_kept_file *file, target *to)
 {
     const uint8_t *packed, *bytes;
@@ -740,7 +744,8 @@ size_t ps_kept_contribution_encode(const ps_kept_contribution *c, const ps_plan 
     return c->len[slice];
 }
 
-/* Keeps the encoding of a variable that is sent whole, as it was sent to the leader's part. */
+/* Keeps the encoding of a variable that is sent whole for the part that has slice `leader`, the
+ * part's first one of the variable. */
 static void keep_leader(ps_kept_pushes *kept, const ps_placement *placement,
                         const ps_kept_contribution *c, uint32_t leader)
 {

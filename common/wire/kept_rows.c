@@ -62,7 +62,7 @@ void ps_kept_rows_destroy(ps_kept_rows *r)
     free(r);
 }
 
-/* Makes room for `more` rows. */
+/* Makes room for `more` rows beyond to->count. */
 static void reserve(table_rows *to, size_t more, size_t width)
 {
     if (to->count + more <= to->cap) {
@@ -149,8 +149,8 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Sorts the rows by their keys, as ps_store_push_rows requires: the messages of each part of a
- * server ascend, but one part follows the other. */
+/* Sorts the rows by their keys, as ps_store_push_rows requires. The keys of one part of a server
+ * ascend, but the rows of one part come after all those of another. */
 static void sort(table_rows *rows, size_t width)
 {
     place *order = ps_xcalloc(rows->count + 1, sizeof *order);

@@ -106,7 +106,8 @@ size_t ps_matrix_size(const ps_plan *plan, const ps_placement *placement, uint32
     return matrix_of(plan, placement, plan->layout.slices[leader].variable, part).bytes;
 }
 
-/* Fills the head of the encoding that a leader has of the matrix. */
+/* Fills the head of the encoding that holds the m->slices slices. It names the first of them,
+ * m->leader. */
 static void fill_head(const matrix *m, ps_encoding *head)
 {
     psgd__v1__encoding__init(&head->msg);
@@ -262,8 +263,9 @@ ps_status ps_matrix_check_single(const ps_plan *plan, uint32_t slice,
     return check(plan, &m, head, len);
 }
 
-/* Multiplies the factors and gives the values to `take`, as float32, slice by slice. `at` has the
- * bytes of the first factor, p has room for its floats; q (rank, stride) is the second factor. */
+/* Multiplies the factors and gives the values to `take`, as float32, slice by slice, until that
+ * fails. At `at` begin the bytes of the slices' rows of the first factor; p has room for the rows
+ * of one slice; q (rank, stride) is the second factor. */
 static ps_status hand_on(const ps_plan *plan, const ps_placement *placement, const matrix *m,
                          const uint8_t *at, float *p, const float *q, ps_matrix_take *take,
                          void *arg)

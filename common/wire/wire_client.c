@@ -16,7 +16,7 @@
 
 /* What the trainer hands to the client's thread. */
 typedef struct exchange_box {
-    pthread_mutex_t mutex; /* guards all below */
+    pthread_mutex_t mutex; /* guards the members below */
     bool kicked;           /* the event `kick` was posted and has not fired */
     uint64_t number;       /* number of contributions begun */
     uint64_t clock;
@@ -27,7 +27,7 @@ typedef struct exchange_box {
     const ps_kept_contribution *again; /* made before this attempt; NULL: a new contribution */
     uint32_t *ready; /* (variables) those whose gradient is final, in the order of `ready` calls */
     uint32_t ready_count;
-    size_t unseen_bytes;    /* float32 bytes that became ready since the last kick */
+    size_t unseen_bytes;    /* as float32, of what became ready since the last kick */
     const ps_met_rows *met; /* the contribution's rows; NULL: not pushed yet */
     ps_buf *report;         /* goes with the contribution; NULL: none */
     bool report_is_partial;
@@ -41,11 +41,11 @@ typedef struct ps_wire_client {
     uint64_t seen;        /* number of the contribution that the connections send */
     uint64_t seen_wanted; /* number of the request for rows that the connections have */
     uint32_t taken;       /* variables of box.ready that the connections have */
-    bool has_said;        /* keep_report has kept the report of that contribution */
+    bool has_said;        /* keep_report has kept the report of contribution `seen` */
     ps_buf *before;       /* file of what was sent before this attempt; `again` points into it */
-    ps_kept_contribution again[PS_SENT_CLOCKS]; /* (again_count) */
+    ps_kept_contribution again[PS_SENT_CLOCKS]; /* (again_count) those that `before` holds */
     size_t again_count;
-    uint32_t *fresh; /* (variables): copied from the box */
+    uint32_t *fresh; /* (variables) scratch of empty_box: variables that have become final */
     uint32_t connection_count;
     ps_connection *connections; /* (connection_count), by part; unused ones stay closed */
 
@@ -133,7 +133,7 @@ static void ask_rows_of_all(ps_wire_client *x, const exchange_box *now)
 }
 
 /* Hands to the connections what the trainer has put into the box since the last call: a
- * contribution, variables that became final, rows. */
+ * contribution, a request for rows, the report, variables that became final, rows to push. */
 static void empty_box(ps_wire_client *x)
 {
     uint32_t fresh_count = 0;
@@ -241,8 +241,8 @@ static bool may_be_overtaken(const ps_exchange *exchange)
         PS_CONTAINER_OF(exchange, const connection_exchange, exchange)->plan);
 }
 
-/* Puts a contribution, a skip or a contribution of zeros into the box. Returns with the mutex
- * held. */
+/* Puts a new contribution, of which nothing is ready, into the box. For a skip or zeros the caller
+ * then sets is_skip or is_nothing. Returns with the mutex held. */
 static void open_box(ps_wire_client *x, uint64_t clock, uint32_t block, bool is_last)
 {
     pthread_mutex_lock(&x->box.mutex);
@@ -334,8 +334,8 @@ static bool nothing(ps_exchange *exchange, uint64_t clock)
     return ps_gate_is_open(&x->base.gate);
 }
 
-/* Returns about how many bytes the variable has in messages of slices; rows are counted when they
- * are pushed. */
+/* Returns the bytes of the variable as float32, about what its slices take in messages; 0 for one
+ * that is sent as rows, which are counted when they are pushed. */
 static size_t bytes_of(const ps_wire_client *x, uint32_t v)
 {
     return x->base.plan->table_of[v] != PS_NO_TABLE

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes of a message: few, so that encoded bytes are still in the cache when they are decoded. */
+/* Limit of a message's payload in bytes: small, so that encoded bytes are still in the cache when
+ * they are decoded. */
 enum { MESSAGE_BYTES = 128 << 10 };
 
 /* Both ends of a stream. Freed when the client's end is over and no call is in progress. */
@@ -30,7 +31,7 @@ typedef struct direct_transport {
     ps_transport base;
     ps_direct_conf conf;
     ps_gate *gate;
-    direct_pair *pull; /* NULL: not open */
+    direct_pair *pull; /* the open pull stream; NULL: none */
     ps_traffic traffic;
 } direct_transport;
 

@@ -121,7 +121,7 @@ static const ps_stream_events client_events = {
 typedef struct grpc_transport {
     ps_transport base;
     const ps_placement *placement;
-    ps_channel **channels; /* (part_count); NULL: not opened yet */
+    ps_channel **channels; /* (part_count); an element is NULL until a link to its part is opened */
 } grpc_transport;
 
 static grpc_transport *transport_of(const ps_transport *t)

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Creates the store of a part, whose slices are listed; at[slice] is the offset of a slice in
- * weights. */
+/* Creates the store of a part, whose slices are listed; at[slice] is the index in `weights` of the
+ * slice's first value. */
 static void fill(const ps_plan *plan, ps_wire_part *part, const float *weights, const size_t *at,
                  ps_tables *tables)
 {
@@ -49,7 +49,7 @@ static void make_parts(ps_wire_parts *parts, const ps_plan *plan, uint32_t count
     pthread_mutexattr_destroy(&attr);
 }
 
-/* Appends a slice to a part's list, which has room for `most`. */
+/* Appends a slice to the list of part `index`. The list has at most `most` slices. */
 static void add_slice(ps_wire_parts *parts, uint32_t index, uint32_t slice, uint32_t most)
 {
     ps_wire_part *part = &parts->part[index];

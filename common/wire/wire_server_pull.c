@@ -4,12 +4,14 @@
 
 #include "common/train/merge.h"
 
-/* An answer with rows carries at most one slice's bytes beside them: the worker waits for rows
- * first. */
+/* Most bytes of slices in an answer with rows: those of one slice as float32. The worker waits for
+ * rows first, so an answer with rows should be short. */
 enum { BESIDE_ROWS = PS_SLICE_VALUES * sizeof(float) };
 
-/* Takes from a part the next slices that the worker may have and that fit into the answer. Takes
- * references of their bytes if the parts are shared. Returns false if there are none. */
+/* Takes from a part the next slices that the worker may have and that fit into the answer; beside
+ * rows only slices of the same clock. If the parts are shared, takes references of their bytes.
+ * Returns false if there are none, or if another thread has locked the part and w->is_thorough is
+ * false. */
 static bool take_slices(wire_worker *w, ps_wire_part *part, const wire_answer *a,
                         ps_store_answer *given)
 {
@@ -95,8 +97,8 @@ static bool may_ask_ahead(const wire_worker *w)
     return w->server->parts->is_shared || ps_merge_rows_are_asked_for(w->server->plan);
 }
 
-/* Sends the answer and drops its references to buffers. If it is the last answer to a request, also
- * begins to read the next request. */
+/* Sends the answer and drops its references to buffers. Begins to read the next request too if the
+ * request is answered now and nothing reads the stream; if parts are shared, links need no read. */
 static void send_answer(wire_worker *w, wire_answer *a)
 {
     bool is_shared = w->server->parts->is_shared;
@@ -186,7 +188,8 @@ ps_refusal ps_wire_server_want_slices(wire_worker *w, const Psgd__V1__PullWeight
     return (ps_refusal){0};
 }
 
-/* Returns whether the worker has an open pull although the stream could send. */
+/* Returns whether the worker has an open pull although the stream could send. Returns false if
+ * parts are shared. */
 static bool is_waiting(const wire_worker *w)
 {
     return !w->server->parts->is_shared && w->pull != NULL && ps_link_can_send(w->pull) &&
@@ -223,7 +226,8 @@ static void on_message(void *arg, const ProtobufCMessage *message, const ps_inco
     if (w->is_reading) {
         ps_link_read(w->pull);
     }
-    /* Under such a policy a request can close a sum, for whose weights other workers wait. */
+    /* Under a policy with leaves_behind a request can close a sum, for whose weights other workers
+     * wait. */
     if (s->plan->policy->leaves_behind) {
         w->has_news = true;
         ps_wire_server_tell(w);

@@ -18,9 +18,10 @@ typedef struct contribution {
     bool are_finite; /* the values of the slice in hand were checked and are finite */
 } contribution;
 
-/* Notes, after a part has got a slice or rows, whether pulls may go on now and whether the part has
- * the whole contribution. Under a deterministic policy pulls go on only after a step; under other
- * policies any contribution may let them go on. */
+/* Notes, after a part has got a slice, whether pulls may go on now (has_news) and whether the part
+ * has the whole contribution (may_be_in). `steps` is the part's number of steps before. Under a
+ * deterministic policy pulls go on only after a step; under other policies any contribution may let
+ * them go on. */
 static void note(const contribution *c, const ps_wire_part *part, uint64_t steps)
 {
     wire_worker *w = c->w;
@@ -65,8 +66,9 @@ static const uint8_t *view_slice(contribution *c, const Psgd__V1__Encoding *head
                : ps_incoming_view(payload, at, head->payload_bytes, scratch);
 }
 
-/* Gives the slices from number i on to their codec to decode together, if it gains from that.
- * Returns their number. Does not report an invalid slice: that is found when its turn comes. */
+/* Gives the slices of the message from number i on to a script's codec to decode together, up to
+ * the first that it cannot take. Returns their number. Does not report an invalid slice: that is
+ * found when its turn comes. */
 static size_t decode_ahead(contribution *c, const Psgd__V1__PushGradientRequest *req, size_t i,
                            const ps_incoming *payload, size_t at)
 {
@@ -232,7 +234,8 @@ static void pay_acks(ps_wire_server *s)
     }
 }
 
-/* Returns whether all parts of this server have the contribution. */
+/* Returns whether all parts of this server have the contribution. w->may_be_in false: the message
+ * being handled did not complete it, and the parts are not asked. */
 static bool is_in(wire_worker *w, uint64_t clock, uint32_t contributor)
 {
     const ps_wire_server *s = w->server;
@@ -248,7 +251,8 @@ static bool is_in(wire_worker *w, uint64_t clock, uint32_t contributor)
     return is;
 }
 
-/* Returns whether all contributors that the worker holds have contributed to the clock. */
+/* Returns whether all blocks that the worker holds have been contributed to the clock. Returns true
+ * if contributors are workers. */
 static bool is_all_in(wire_worker *w, uint64_t clock)
 {
     const ps_plan *plan = w->server->plan;
@@ -291,8 +295,9 @@ static void end_wait(ps_wire_server *s)
     s->wait.began_ns = 0;
 }
 
-/* Checks a message of a contribution, pushes its slices and rows to the stores, and acknowledges
- * the contribution if all parts have it. */
+/* Checks a message of a contribution, and pushes its slices and rows to the stores. If all parts
+ * have the contribution, acknowledges it; with acks_late and the worker's last one to the clock,
+ * only when the clock is over. */
 static void take_message(wire_worker *w, const Psgd__V1__PushGradientRequest *req,
                          const ps_incoming *payload)
 {

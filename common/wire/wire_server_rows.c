@@ -188,8 +188,8 @@ static bool is_plain(const ps_plan *plan, const ps_store_rows_answer *answer)
     return is;
 }
 
-/* Returns the bytes of an answer that is plain, without a copy, and writes the heads into the
- * scratch. */
+/* Returns the bytes of an answer that is plain, without a copy. Writes the heads into the scratch
+ * and their number to *heads. */
 static ps_buf *share(const wire_worker *w, const ps_store_rows_answer *answer, size_t *heads)
 {
     const ps_plan *plan = w->server->plan;
@@ -206,8 +206,9 @@ static ps_buf *share(const wire_worker *w, const ps_store_rows_answer *answer, s
     return ps_buf_ref(answer->values);
 }
 
-/* Encodes the rows of an answer into a new buffer and the heads into the scratch. Workers that are
- * given the same rows get the same bytes. */
+/* Encodes the rows of an answer into a new buffer and the heads into the scratch. Sets *heads to
+ * their number. Rows with keys, those of a fixed vocabulary, are the same bytes for each worker
+ * that is given them; rows that were requested by key are encoded with draws of the rank. */
 static ps_buf *encode(const wire_worker *w, const ps_store_rows_answer *answer, size_t *heads)
 {
     const ps_plan *plan = w->server->plan;

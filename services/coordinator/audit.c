@@ -24,15 +24,15 @@ enum { PATH_BYTES = 900 };
 
 struct ps_audit {
     char path[PATH_BYTES];
-    ps_tasks *tasks; /* one thread; NULL: stopped */
+    ps_tasks *tasks; /* the queue of the thread that writes the file; NULL: the audit is stopped */
     ps_strbuf waiting;
-    uint64_t dropped; /* lines, since the last one that was added */
+    uint64_t dropped; /* lines that were dropped since the last one was added */
     bool is_writing;
 
     ps_task task;
-    ps_strbuf lines; /* belong to the task until it is done */
+    ps_strbuf lines; /* the lines that `task` writes; used by it only while is_writing */
     ps_status status;
-    bool has_failed; /* the last task has failed, and that was logged */
+    bool has_failed; /* the last task failed, so another failure is not logged */
 };
 
 /* --- the file, on the thread ------------------------------------------------------- */
@@ -42,7 +42,8 @@ static void name_old(const ps_audit *audit, int i, char out[PATH_BYTES + 8])
     snprintf(out, PATH_BYTES + 8, i > 0 ? "%s.%d" : "%s", audit->path, i);
 }
 
-/* Renames the file and the old ones; the oldest is replaced. */
+/* Renames audit.jsonl to audit.jsonl.1, and each old file to the next number. Replaces the oldest
+ * file, that of number PS_AUDIT_OLD. */
 static void rotate(const ps_audit *audit)
 {
     char from[PATH_BYTES + 8], to[PATH_BYTES + 8];
@@ -67,7 +68,8 @@ static ps_status write_all(int fd, const char *bytes, size_t n)
     return ps_ok();
 }
 
-/* Ends the last line of the file if a write was cut off in it, as by a full disk. */
+/* Appends a newline if the file of `size` bytes does not end with one: a write of its last line was
+ * cut off, as by a full disk. */
 static ps_status end_line(int fd, off_t size)
 {
     char last = '\n';
@@ -141,7 +143,7 @@ static void start(ps_audit *audit)
     ps_tasks_submit(audit->tasks, NULL, &audit->task);
 }
 
-/* Writes the time as "2026-11-22T21:05:11.208Z". */
+/* Writes the present UTC time as "2026-11-22T21:05:11.208Z". */
 static void write_time(char out[48])
 {
     int64_t wall_us = ps_clock_wall_us();
@@ -154,7 +156,7 @@ static void write_time(char out[48])
     snprintf(out, 48, "%s.%03dZ", text, (int)(wall_us % 1000000 / 1000));
 }
 
-/* Appends a member, unless the text is empty. */
+/* Appends a comma and a JSON member, unless its text is empty. */
 static void put(ps_strbuf *line, const char *key, const char *text)
 {
     if (text[0] != '\0') {
@@ -163,7 +165,7 @@ static void put(ps_strbuf *line, const char *key, const char *text)
     }
 }
 
-/* Appends the result as gRPC names it: "NOT_FOUND". */
+/* Appends the member "result": the code as gRPC names it, such as "NOT_FOUND". */
 static void put_result(ps_strbuf *line, ps_code code)
 {
     ps_strbuf_puts(line, ",\"result\":\"");
@@ -231,7 +233,8 @@ void ps_audit_stop(ps_audit *audit)
         return;
     }
     audit->tasks = NULL;
-    ps_tasks_destroy(tasks); /* ends the running task; later lines are written below */
+    /* waits for the running task; the lines behind its own are written below */
+    ps_tasks_destroy(tasks);
     st = audit->waiting.len > 0 ? append(audit, &audit->waiting) : ps_ok();
     if (!ps_is_ok(&st)) {
         ps_log(PS_LOG_ERROR, "audit", "the last calls are not audited: %s", st.text);

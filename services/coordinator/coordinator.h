@@ -94,7 +94,9 @@ struct ps_coordinator {
     ps_shares reading;        /* calls that wait for `reads` */
     ps_shares submitting;     /* calls that wait for `checks` and `looks` */
     ps_data_cache data_cache; /* descriptions of the data sets of packages */
-    uint64_t memory_taken;    /* bytes of all packages, at most conf.max_memory_bytes */
+    /* Bytes of all packages. If conf.max_memory_bytes is not 0, more than that only if a package
+     * alone takes more. */
+    uint64_t memory_taken;
 
     ps_strand renewals;         /* certificates are issued one after the other */
     ps_task room_task;          /* reads the free space of the disk */

@@ -26,8 +26,9 @@
 #include <unistd.h>
 
 enum {
-    /* most calls of clients that may wait for one kind of task; call_shares.h has lower bounds for
-     * the calls of one address, and for all calls but the first of each address */
+    /* While so many tasks wait in a queue, no call of a client is added to it. call_shares.h has
+     * lower limits: for the calls of one address, and for all calls except the first of each
+     * address. */
     CALLS_MAX = 2 * PS_SHARES_MAX,
     CHECK_THREADS = 2,
     LOOK_THREADS = 2,
@@ -48,7 +49,8 @@ static void on_soon(ps_event *event, bool ok)
     }
 }
 
-/* Tries again to store the jobs whose last change could not be stored. */
+/* Tries again to store the jobs whose last change could not be stored, unless a change of the job
+ * is being stored now. */
 static void save_again(ps_coordinator *c)
 {
     for (ps_live *job = c->jobs.first; job && c->jobs.board.unsaved > 0; job = job->next) {
@@ -73,8 +75,8 @@ static void room_seen(ps_task *task)
     PS_CONTAINER_OF(task, ps_coordinator, room_task)->is_looking = false;
 }
 
-/* Starts a task that reads the free space of the disks, unless one is running. A disk may hang for
- * a long time. */
+/* Starts the task that reads the free space of the disks, unless it is still running: a disk may
+ * hang for a long time. */
 static void start_look(ps_coordinator *c)
 {
     if (!c->is_looking) {
@@ -167,14 +169,14 @@ static void observe(ps_coordinator *c)
     ps_jobs_observe(&c->jobs.board, ps_metrics_job_changed, c);
 }
 
-/* Writes the path of the file that a process leaves when it ends in order. */
+/* Writes the path of the file `stopped`, which a coordinator leaves when it ends in order. */
 static void name_stopped(const ps_coordinator *c, char *path, size_t cap)
 {
     snprintf(path, cap, "%s/stopped", c->conf.data_dir);
 }
 
-/* Returns whether the earlier process ended in order. Removes the file at once, because this
- * process may crash later. */
+/* Returns whether the earlier process ended in order: it left the file `stopped`. Removes the file
+ * at once, because this process may crash later. */
 static bool take_stopped(const ps_coordinator *c)
 {
     char path[900];
@@ -196,7 +198,8 @@ static void leave_stopped(const ps_coordinator *c)
     }
 }
 
-/* Loads the jobs from the registry, and starts the threads that read and change it. */
+/* Loads the jobs from the registry, then starts all threads: those that read and change the
+ * registry, and those of tasks. */
 static ps_status load(ps_coordinator *c)
 {
     ps_status st;
@@ -206,7 +209,8 @@ static ps_status load(ps_coordinator *c)
     return ps_is_ok(&st) ? start_threads(c) : st;
 }
 
-/* Opens the folder of --checkpoint-path, if it is given. */
+/* Opens the folder of --checkpoint-path, if it is given. Locks it, unless several coordinators
+ * share it (etcd). */
 static ps_status open_checkpoint_path(ps_coordinator *c)
 {
     const ps_coordinator_conf *conf = &c->conf;
@@ -265,8 +269,8 @@ ps_status ps_coordinator_create(ps_loop *loop, const ps_coordinator_conf *conf,
     return ps_ok();
 }
 
-/* Takes up the attempts that an earlier process left, and starts the timers, of which `sweep`
- * starts queued jobs. */
+/* Adopts the attempts that an earlier process left, and starts the timers `sweep` and `pulse`.
+ * `sweep` starts queued jobs. */
 static void begin(ps_coordinator *c)
 {
     ps_live *next;
@@ -411,7 +415,7 @@ static void last_is_told(ps_checkpoint_wait *wait, const ps_status *result, uint
 {
     last_checkpoint *last = PS_CONTAINER_OF(wait, last_checkpoint, wait);
 
-    (void)step; /* the driver has logged it */
+    (void)step; /* the driver has logged the step of a stored checkpoint */
     if (!ps_is_ok(result)) {
         ps_log_with(PS_LOG_WARN, "job", PS_LOG_FIELDS(PS_LOG_STR("job", last->job_id)),
                     "no checkpoint before the coordinator stops: %s", result->text);
@@ -463,7 +467,7 @@ void ps_coordinator_stop(ps_coordinator *c)
 {
     ps_trackers_stop(c->trackers);
     stop_threads(c);
-    if (c->is_open) { /* a follower has started no job that the file would tell of */
+    if (c->is_open) { /* a follower has started no job, so it leaves no file `stopped` */
         leave_stopped(c);
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coordinator_metrics.c - see coordinator_metrics.h.
  *
- * A coordinator that follows another one has no jobs and no nodes, and says so by psgd_leader.
+ * A coordinator that follows another one has no jobs and no nodes; psgd_leader is 0 then.
  */
 #include "services/coordinator/coordinator_metrics.h"
 
@@ -26,7 +26,8 @@ static bool is_phase(int state)
            state == PSGD__V1__JOB_STATE__JOB_STATE_COLLECTING;
 }
 
-/* Counts how long the job was in the state that it leaves. */
+/* Notes that the job is in `state` from now on. Adds to the histogram how long it was in the state
+ * before, if that is a phase and its beginning is known. */
 static void count_phase(ps_coordinator *c, ps_live *job, Psgd__V1__JobState state)
 {
     int64_t now_us = ps_clock_us();
@@ -93,8 +94,8 @@ static void add_phases(const ps_coordinator *c, ps_strbuf *out)
     }
 }
 
-/* Adds a gauge of when the last checkpoint of each job was stored, if this process has stored
- * one. */
+/* Adds a gauge for each job with an attempt: when its last checkpoint was stored. Leaves out jobs
+ * of which this process has stored none. */
 static void add_checkpoints(const ps_coordinator *c, ps_strbuf *out)
 {
     static const char name[] = "psgd_job_checkpoint_timestamp_seconds";
@@ -229,7 +230,7 @@ static void add_nodes(const ps_coordinator *c, int64_t now_us, ps_strbuf *out)
     }
 }
 
-/* Adds a gauge of when the certificate of each node ends, for nodes that have one. */
+/* Adds a gauge for each node that has a certificate and has not left: when the certificate ends. */
 static void add_certificates(const ps_coordinator *c, ps_strbuf *out)
 {
     static const char name[] = "psgd_node_certificate_expiry_timestamp_seconds";

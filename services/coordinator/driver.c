@@ -16,8 +16,9 @@
 
 enum {
     ABORT_US = 5000000,
-    FIND_US = 600000000, /* enough to read files of any size from any disk */
-    MAKE_US = 60000000,  /* to draw the weights, and 1 us more for each VALUES_PER_US */
+    /* limit for finding data and model: large files on slow disks take minutes */
+    FIND_US = 600000000,
+    MAKE_US = 60000000, /* limit for making the weights; 1 us more for each VALUES_PER_US of them */
     VALUES_PER_US = 5
 };
 
@@ -43,14 +44,14 @@ static void conf_of(const ps_attempt *a, ps_commit_conf *conf)
     const Psgd__V1__RecoverySpec *recovery = a->plan->spec->recovery;
     const Psgd__V1__Job *msg = a->job->record.job;
     bool may_restart = msg->restarts < recovery->max_restarts;
-    bool is_first = !ps_recovery_is_open(msg); /* no recovery is under way */
+    bool is_first = !ps_recovery_is_open(msg); /* true: no recovery is under way */
     int64_t beats_us = PS_LEASE_BEATS * a->c->conf.heartbeat_us;
 
     *conf = (ps_commit_conf){
         .find_us = FIND_US,
         .can_commit_us = us_of_ms(t->can_commit_ms),
         .make_us = MAKE_US + (int64_t)(a->plan->layout.param_count / VALUES_PER_US),
-        /* replaced when the size of the packages is known */
+        /* ps_commit_packaged replaces it when the size of the packages is known */
         .pre_commit_us = us_of_ms(t->pre_commit_cap_ms),
         .ready_us = us_of_ms(t->ready_ms),
         .lease_us = us_of_ms(t->lease_ms),
@@ -69,7 +70,8 @@ static void conf_of(const ps_attempt *a, ps_commit_conf *conf)
         .rolls_back = ps_attempt_may_roll_back(a),
         .fails_alike = ps_recovery_fails_alike(msg),
     };
-    if (conf->lease_us < beats_us) { /* accepted by a coordinator with shorter heartbeats */
+    /* the job was accepted by a coordinator with shorter heartbeats */
+    if (conf->lease_us < beats_us) {
         ps_log_with(PS_LOG_WARN, "job", PS_LOG_FIELDS(PS_LOG_STR("job", a->job_id)),
                     "lease_ms %" PRIu32 " is less than %d heartbeats of %lld ms: %lld counts",
                     t->lease_ms, PS_LEASE_BEATS, (long long)(a->c->conf.heartbeat_us / 1000),
@@ -84,8 +86,8 @@ static void conf_of(const ps_attempt *a, ps_commit_conf *conf)
     }
 }
 
-/* Returns how long nodes have to take the packages. All packages leave through the coordinator's
- * own link. */
+/* Returns how many microseconds the nodes have to take the packages. It counts the bytes of all
+ * packages together, because all leave through the coordinator's own link. */
 static int64_t pre_commit_us(const ps_attempt *a)
 {
     uint64_t bytes =
@@ -102,7 +104,7 @@ static int64_t pre_commit_us(const ps_attempt *a)
         }
         bytes +=
             ps_plan_package_bytes(a->plan, ps_placement_held_count(&a->placement, rank), values);
-        /* each server gets its rows of every file, so all files are counted for each */
+        /* each server is sent every file whole, and keeps its own part of it */
         for (size_t i = 0; i < a->package->tables.count; i++) {
             bytes += a->package->tables.sizes[i];
         }
@@ -116,8 +118,8 @@ static int64_t pre_commit_us(const ps_attempt *a)
     return ps_plan_pre_commit_us(a->plan, bytes);
 }
 
-/* Ends the job when FAILED is stored. If it could not be stored, the job stays queued, and the
- * scheduler tries to start it again. */
+/* Ends the job when FAILED is stored. If FAILED could not be stored, the job stays without an
+ * attempt, and the scheduler tries to start it again. */
 static void refused(void *arg, const ps_status *result)
 {
     ps_live *job = arg;
@@ -127,17 +129,20 @@ static void refused(void *arg, const ps_status *result)
     }
 }
 
-/* Stores FAILED for a job that could not be started. */
+/* Stores FAILED, with the reason SPEC_REFUSED, for a job of which no attempt can be made. */
 static void refuse(ps_live *job, const ps_status *why)
 {
     ps_live_store(job, PSGD__V1__JOB_STATE__JOB_STATE_FAILED, 0, "SPEC_REFUSED", why->text, refused,
                   job);
 }
 
-/* Makes the plan of an attempt on these members, which may be fewer than the job wants. */
+/* Makes the plan of an attempt on these members, which may be fewer than the job wants. Halves its
+ * learning rate once for each rollback. With count 0 the numbers of nodes are the
+ * specification's. */
 static ps_status make_plan(ps_attempt *a, const ps_member *members, size_t count)
 {
-    Psgd__V1__JobSpec spec = *a->job->record.job->spec; /* its members stay the job's */
+    /* a shallow copy: what it points to belongs to the job */
+    Psgd__V1__JobSpec spec = *a->job->record.job->spec;
     Psgd__V1__RecoverySpec recovery;
     uint32_t workers = 0;
 
@@ -148,7 +153,7 @@ static ps_status make_plan(ps_attempt *a, const ps_member *members, size_t count
     }
     if (count > 0) {
         spec.worker_processes = workers;
-        spec.workers_min = spec.workers_max = 0; /* the attempt has exactly these */
+        spec.workers_min = spec.workers_max = 0; /* the attempt has exactly these workers */
         spec.pservers = (uint32_t)count - workers;
     }
     return ps_plan_create(&spec, NULL, NULL, &a->plan);
@@ -309,9 +314,10 @@ void ps_attempt_start(ps_coordinator *c, ps_live *job, const ps_member *members,
     ps_attempt_pump(a);
 }
 
-/* Adopts an attempt that an earlier process left before training. If the process was not told to
- * stop, the job may be the cause of its end, so the interruption is counted. It is not counted if
- * coordinators share a registry (etcd): the process may just have lost its leadership. */
+/* Adopts an attempt that an earlier process left before training, and ends it: the job goes back to
+ * the queue, or fails after PS_INTERRUPTED_MAX interruptions in a row. If the process was not told
+ * to stop, the job may be the cause of its end, so the interruption is counted. It is not counted
+ * if coordinators share a registry (etcd): the process may just have lost its leadership. */
 static void adopt_unbegun(ps_attempt *a, const ps_commit_conf *conf, const ps_member *members,
                           size_t count, int64_t now_us)
 {
@@ -335,7 +341,8 @@ void ps_attempt_adopt(ps_coordinator *c, ps_live *job)
 {
     Psgd__V1__Job *msg = job->record.job;
     ps_member *members = ps_xcalloc(msg->n_placements + 1, sizeof *members);
-    size_t count = ps_job_members(msg, members); /* placements are stored together with the state */
+    /* the attempt's, as placements are stored with the state */
+    size_t count = ps_job_members(msg, members);
     int64_t now_us = ps_coordinator_now_us(c);
     ps_commit_conf conf;
     ps_attempt *a;
@@ -346,8 +353,8 @@ void ps_attempt_adopt(ps_coordinator *c, ps_live *job)
         return;
     }
     conf_of(a, &conf);
-    /* may wait for the disk on the loop's thread, as no calls are served before all jobs are
-     * adopted */
+    /* ps_artifacts_size waits for the disk on the loop's thread. That delays no call, as none is
+     * served before all jobs are adopted. */
     if (job->record.outcome != 0) {
         ps_commit_adopt_end(&a->commit, &conf, members, count, msg->state, job->record.outcome,
                             msg->reason, msg->message,
@@ -399,7 +406,7 @@ static void changed(ps_attempt *a)
                       a);
         return;
     case PSGD__V1__JOB_STATE__JOB_STATE_PRE_COMMIT:
-        /* now the ids of all nodes are known */
+        /* stores the ids of the nodes, as all are known now */
         ps_job_place(msg, a->commit.members, a->commit.count);
         break;
     case PSGD__V1__JOB_STATE__JOB_STATE_DO_COMMIT:
@@ -431,8 +438,9 @@ static void saved(void *arg, const ps_status *result)
     ps_attempt_settle(a);
 }
 
-/* Saves what the commit has decided: the outcome while nodes still hold their files, the final
- * state when they are released. A later process goes on from there. */
+/* Saves what the commit has decided, so that a later process goes on from there. In stage CLOSE,
+ * when the nodes are released, that is the final state or QUEUED. In an earlier stage, while nodes
+ * still hold their files, it is the present state with the outcome. */
 static void save(ps_attempt *a)
 {
     const ps_commit *c = &a->commit;
@@ -444,7 +452,7 @@ static void save(ps_attempt *a)
     if (closes && c->outcome != PSGD__V1__JOB_STATE__JOB_STATE_QUEUED) {
         ps_time_set(&msg->end_time, ps_clock_wall_us());
     }
-    if (closes && !a->is_noted) { /* is_noted: an earlier try to store the end has counted this */
+    if (closes && !a->is_noted) { /* is_noted: an earlier try to store the end has noted this */
         a->is_noted = true;
         msg->interrupted += c->is_interrupted;
         if (c->is_recovery) {
@@ -463,8 +471,9 @@ static void save(ps_attempt *a)
     ps_live_store(a->job, closes ? c->outcome : c->state, outcome, c->reason, c->message, saved, a);
 }
 
-/* Shows users what a full disk delays: as the job's reason and message, or after the message of its
- * outcome. Logs the beginning and the end of the wait. */
+/* Shows users what a full disk delays (commit.waits), if that has changed: as the job's message, or
+ * after the message that the commit has. The reason is the commit's; if it has none,
+ * WAITING_FOR_ROOM. Logs the beginning and the end of the wait. */
 static void tell_waits(ps_attempt *a)
 {
     const ps_commit *c = &a->commit;
@@ -562,7 +571,7 @@ static void act(ps_attempt *a, ps_commit_action action, ps_attempt_node *p)
         save(a);
         break;
     case PS_COMMIT_NOTHING:
-    case PS_COMMIT_OVER: /* the pump handles it itself */
+    case PS_COMMIT_OVER: /* ps_attempt_pump handles OVER and does not pass it on */
         break;
     }
 }

@@ -9,7 +9,8 @@
 
 #include <stdlib.h>
 
-/* Returns the last report of each rank that the worker carries. */
+/* Returns a list of the last reports of the ranks that the worker carries, without ranks that have
+ * not reported. */
 static json_t *ranks_json(const ps_attempt *a, const ps_member *m)
 {
     json_t *ranks = json_array();
@@ -46,7 +47,8 @@ static json_t *nodes_json(const ps_attempt *a)
     return nodes;
 }
 
-/* Makes summary.json: the job as GetJob will show it, and what each node did. */
+/* Returns the text of summary.json: the job as GetJob will show it, but without its files and
+ * placements, and what each node did. The caller frees it. */
 static char *make_summary(const ps_attempt *a)
 {
     Psgd__V1__Job job = *a->job->record.job;
@@ -75,8 +77,8 @@ static char *make_summary(const ps_attempt *a)
     return text ? text : ps_xstrdup("{}");
 }
 
-/* Adds the written files to the job, and tells the commit, which saves the outcome before it
- * releases the nodes. */
+/* Adds the files that were written to the job, and tells the commit whether writing has
+ * succeeded. */
 static void take(ps_attempt *a, const ps_archive *w)
 {
     Psgd__V1__Job *job = a->job->record.job;
@@ -110,7 +112,8 @@ void ps_archive_start(ps_attempt *a)
     w->plan = a->plan;
     w->placement = &a->placement;
     w->summary = make_summary(a);
-    /* in a mesh worker 0 leaves the model */
+    /* The model is written here, from the servers' weights. In a mesh worker 0 leaves it; a job
+     * that computes has none. */
     w->wants_model = a->plan->mesh == NULL && a->plan->compute == NULL;
     w->wants_result =
         a->plan->compute != NULL && a->commit.outcome == PSGD__V1__JOB_STATE__JOB_STATE_DONE;

@@ -13,8 +13,8 @@
 
 static const ProtobufCServiceDescriptor *const node_service = &psgd__v1__node_service__descriptor;
 
-/* Marks the node that answered as the job's. Frees the node that was expected at this address, if
- * it is another one. */
+/* Marks the node that answered as held by the job. If another node was expected at this address,
+ * marks that one as free. */
 static void give_to_job(ps_attempt_node *p, const char *node_id)
 {
     ps_node_entry *thought = ps_nodes_find(&p->a->c->nodes, ps_attempt_node_member(p)->id);
@@ -28,7 +28,8 @@ static void give_to_job(ps_attempt_node *p, const char *node_id)
     }
 }
 
-/* Marks the node as busy until its next heartbeat, so that the scheduler does not choose it. */
+/* Marks the node that refused CanCommit as busy with the job that it named, so that the scheduler
+ * does not choose it. The node's next heartbeat replaces that. */
 static void mark_busy(ps_attempt *a, const Psgd__V1__CanCommitResponse *r)
 {
     ps_node_entry *node = ps_nodes_find(&a->c->nodes, r->node_id);
@@ -41,7 +42,8 @@ static void mark_busy(ps_attempt *a, const Psgd__V1__CanCommitResponse *r)
     snprintf(node->job_id, sizeof node->job_id, "%.95s", r->held_by_job);
 }
 
-/* Marks the node's disk as full. The job goes back to the queue, or fails if it may not wait. */
+/* Handles a node without room on its disk: marks the disk as full, and tells the commit. The job
+ * goes back to the queue, or fails if it may not wait. */
 static void take_full(ps_attempt_node *p, const ps_status *why)
 {
     ps_node_entry *node = ps_nodes_find(&p->a->c->nodes, ps_attempt_node_member(p)->id);
@@ -92,8 +94,8 @@ void ps_attempt_node_ask(ps_attempt_node *p)
     q.attempt = p->a->number;
     q.role = ps_attempt_node_member(p)->role;
     q.coordinator = p->a->c->address;
-    /* The reservation lasts until the slowest node has answered and all packages are made and
-     * taken. */
+    /* The node stays reserved for as long as all nodes may take to answer CanCommit, the
+     * coordinator to make the packages, and the nodes to take them. */
     q.reserve_ms = (uint32_t)((conf->can_commit_us + conf->make_us + conf->pre_commit_us) / 1000);
     p->a->pending++;
     p->asking = ps_unary_start(p->channel, node_service, "CanCommit", &q.base, PS_NO_TIMEOUT,
@@ -119,7 +121,7 @@ static void on_do_commit(void *arg, const ps_error *error, const ProtobufCMessag
     ps_attempt_node *p = arg;
     ps_attempt *a = p->a;
 
-    (void)reply; /* Ready reports success */
+    (void)reply; /* success shows by the node's Ready, not by this reply */
     p->asking = NULL;
     if (a->job && !ps_is_ok(&error->status)) {
         ps_attempt_node_refused(p, error);
@@ -176,7 +178,8 @@ void ps_attempt_node_answer_ready(ps_attempt_node *p, const ps_status *why_not)
     }
 }
 
-/* Ends all calls with the node, but for its Abort. */
+/* Ends all calls with the node except Abort. A Ready that waits fails with ABORTED and the text
+ * `why`. */
 void ps_attempt_node_let_go(ps_attempt_node *p, const char *why)
 {
     ps_status st = ps_fail(PS_ABORTED, "%s", why[0] ? why : "the attempt is over");
@@ -210,7 +213,7 @@ void ps_attempt_node_release(ps_attempt_node *p)
 
     snprintf(why, sizeof why, "%s", c->message[0] ? c->message : "the job is over");
     ps_attempt_node_let_go(p, why);
-    /* a node lost for this attempt is free for other jobs, although the attempt goes on */
+    /* the attempt goes on without this node, which is free for other jobs from now on */
     if (c->stage == PS_STAGE_GOING) {
         ps_node_entry *node = ps_nodes_find(&p->a->c->nodes, ps_attempt_node_member(p)->id);
 

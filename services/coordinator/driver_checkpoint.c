@@ -28,8 +28,9 @@ void ps_checkpoints_begin(ps_attempt *a)
         return;
     }
     a->checkpoints.is_running = true;
-    /* In an adopted attempt it is not known yet how far the nodes are: 0, and a clock is named when
-     * heartbeats have told it. */
+    /* The clock is the first at which all nodes take a checkpoint by themselves. It is 0 (none) if
+     * ranks are not in step, or if the attempt was adopted, as it is not known yet how far its
+     * nodes are. A clock is then named when heartbeats have told that. */
     ps_cuts_init(
         &a->checkpoints.cuts, a->commit.count,
         a->package != NULL && ps_plan_is_in_step(a->plan) ? ps_checkpoint_next(a->plan, first) : 0,
@@ -65,7 +66,8 @@ void ps_checkpoints_evaluated(ps_attempt *a, uint64_t step, double value)
     a->checkpoints.score_count++;
 }
 
-/* Fills in the last evaluation up to the checkpoint's step, if there is one. */
+/* Fills in the value of checkpoint.best_by in the last evaluation up to the checkpoint's step, if
+ * there was one. */
 static void fill_score(const ps_attempt *a, ps_checkpoint_facts *facts)
 {
     for (size_t i = 0; i < a->checkpoints.score_count; i++) {
@@ -90,7 +92,8 @@ static uint64_t step_of(const ps_attempt *a)
     return ps_checkpoint_step(a->plan, a->checkpoints.cuts.clock);
 }
 
-/* Shows in the job why a checkpoint was skipped; NULL: the last one is stored. */
+/* Shows in a RUNNING job why a checkpoint was skipped or is not taken. NULL: one was stored; shows
+ * the commit's reason and message again, if the job still shows that one was skipped. */
 static void tell(ps_attempt *a, const char *why)
 {
     if (why == NULL && !a->checkpoints.has_skipped) {
@@ -106,9 +109,10 @@ static void tell(ps_attempt *a, const char *why)
 
 /* --- those who wait ------------------------------------------------------------------ */
 
-/* Tells the result to those who wait for a checkpoint after a clock below `clock`. Those who want
- * workers to stay at it are told of success only if they `stayed`. Reads the list from its
- * beginning after each call, which may end the attempt and so change the list. */
+/* Tells the result to those for whom the checkpoint at `clock` is late enough: wait->after is less.
+ * Somebody who wants workers to stay at the checkpoint is told of success only if workers `stayed`
+ * at this one. Reads the list from its beginning after each call, which may end the attempt and so
+ * change the list. */
 static void tell_waits(ps_attempt *a, uint64_t clock, bool stayed, const ps_status *result,
                        uint64_t step)
 {
@@ -163,7 +167,7 @@ static void skip(ps_attempt *a, const ps_status *why)
 
 /* --- storing ------------------------------------------------------------------------ */
 
-/* A task that stores a checkpoint, or removes the gathered files of one. */
+/* A task that stores a checkpoint, or removes the gathered files of one that was given up. */
 typedef struct storing {
     ps_task task;
     ps_attempt *a;
@@ -279,7 +283,8 @@ bool ps_checkpoints_stop(ps_attempt *a)
     return is_storing;
 }
 
-/* Stores the gathered files as a checkpoint at `clock`. */
+/* Starts a task that stores the gathered files as a checkpoint at `clock`, and then calls `done`.
+ * Takes the list a->checkpoints.files. */
 static void start_store(ps_attempt *a, uint64_t clock, bool is_rescue, void (*done)(ps_task *task))
 {
     storing *s = ps_xcalloc(1, sizeof *s);
@@ -388,9 +393,10 @@ uint64_t ps_attempt_clock_ahead(const ps_attempt *a)
                                  a->c->conf.heartbeat_us);
 }
 
-/* Returns the clock of a checkpoint that is named now: one that no rank has begun. If ranks are not
- * in step, each saves itself as soon as it hears of the checkpoint: then it is the clock that the
- * slowest rank has reached, or a later one after misses. */
+/* Returns the clock for a checkpoint that is named now. If ranks are in step, no rank will have
+ * begun that clock when it hears of the checkpoint. If not, each rank saves itself as soon as it
+ * hears of the checkpoint. Then it is the clock that the slowest rank has reached, but at least one
+ * after `done`, and later after misses. */
 static uint64_t clock_ahead(const ps_attempt *a)
 {
     const ps_cuts *cuts = &a->checkpoints.cuts;
@@ -400,7 +406,7 @@ static uint64_t clock_ahead(const ps_attempt *a)
         return ps_attempt_clock_ahead(a);
     }
     clock = ps_attempt_clock(a);
-    least = cuts->done + ps_cuts_ahead(cuts, 0, 0) / 2; /* later after misses */
+    least = cuts->done + ps_cuts_ahead(cuts, 0, 0) / 2; /* 1, and more after misses */
     return clock > least ? clock : least;
 }
 
@@ -429,8 +435,8 @@ static bool has_stored(const ps_attempt *a)
     return a->job->record.job->progress != NULL && a->job->record.job->progress->checkpoints > 0;
 }
 
-/* Returns OK, or why a checkpoint cannot have all ranks: one is lost, and no earlier checkpoint has
- * it. Returns OK if ranks are in step, where a loss ends the attempt. */
+/* Returns OK, or why a checkpoint cannot have all ranks: a rank is lost, and the job has no earlier
+ * checkpoint to take it from. Returns OK if ranks are in step: there a loss ends the attempt. */
 static ps_status find_lost(const ps_attempt *a)
 {
     for (uint32_t r = 0; r < a->placement.rank_count && !ps_plan_is_in_step(a->plan); r++) {
@@ -443,8 +449,9 @@ static ps_status find_lost(const ps_attempt *a)
     return ps_ok();
 }
 
-/* Returns OK, or why no checkpoint can begin: as find_lost, or a rank that is not in step with the
- * others has done all its steps, and no earlier checkpoint has it. */
+/* Returns OK, or why no checkpoint can begin: find_lost finds a lost rank, or ranks are not in
+ * step, one of them has done all its steps, and the job has no earlier checkpoint to take it
+ * from. */
 static ps_status find_missing(const ps_attempt *a)
 {
     ps_status st = find_lost(a);
@@ -463,8 +470,9 @@ static ps_status find_missing(const ps_attempt *a)
     return st;
 }
 
-/* Skips the checkpoint that is named if a rank is lost that no checkpoint has, or if a node takes
- * longer than step_ms. Does nothing if ranks are in step: its step may be far ahead then. */
+/* Skips the checkpoint that is named if find_lost finds a lost rank, or if a node has not taken it
+ * within step_ms of its naming. Does nothing if ranks are in step, because the checkpoint's step
+ * may be far ahead then. */
 static void check_named(ps_attempt *a)
 {
     const ps_cuts *cuts = &a->checkpoints.cuts;
@@ -487,8 +495,8 @@ static void check_named(ps_attempt *a)
     }
 }
 
-/* Shows once in the job that no checkpoint is taken: a rank is lost, and no checkpoint before has
- * it. Shows nothing if the reason is a rank that has done all of its steps. */
+/* Shows once in the job, if its specification asks for checkpoints, that none is taken because a
+ * rank is lost. Shows nothing if the reason `why` is a rank that has done all of its steps. */
 static void tell_missing(ps_attempt *a, const ps_status *why)
 {
     char text[PS_STATUS_TEXT_BYTES + 40];
@@ -501,7 +509,8 @@ static void tell_missing(ps_attempt *a, const ps_status *why)
 }
 
 /* Names the next checkpoint if one is wanted, or due by time or by steps. If one is wanted and
- * cannot be taken any more, tells those who wait. */
+ * cannot be taken any more, tells those who wait. Names nothing later than the one that is named
+ * already, and nothing while files of one are collected or stored. */
 static void name_next(ps_attempt *a)
 {
     ps_cuts *cuts = &a->checkpoints.cuts;
@@ -510,8 +519,9 @@ static void name_next(ps_attempt *a)
 
     check_named(a);
     if (a->commit.is_adopted && !ps_plan_is_in_step(a->plan) && cuts->done == 0) {
-        /* Some nodes may have taken a checkpoint that the earlier coordinator named and that others
-         * have dropped. As `done` is beyond it, all drop it, and a later clock is named. */
+        /* Some nodes may have taken a checkpoint that the earlier coordinator named, and others may
+         * have dropped it. With `done` beyond its clock all drop it, and a later clock is named.
+         * While heartbeats have not told the clock, `done` stays 0. */
         cuts->done = ps_attempt_clock(a) > 0 ? ps_attempt_clock(a) + 1 : 0;
         return;
     }
@@ -531,7 +541,7 @@ static void name_next(ps_attempt *a)
                                             : ps_checkpoint_last(a->plan, ps_attempt_clock(a));
     }
     if (cuts->stage == PS_CUT_NAMED && clock >= cuts->clock) {
-        return; /* the one that is named comes first */
+        return; /* the checkpoint that is named already comes first */
     }
     if (clock > cuts->done && clock < a->plan->total_clocks) {
         ps_cuts_name(cuts, clock);
@@ -562,8 +572,8 @@ static void last_is_told(ps_checkpoint_wait *wait, const ps_status *result, uint
     node->last.step = ps_is_ok(result) ? step : 0;
 }
 
-/* Returns whether the job restarts after the loss of a node of this role, and so can go on without
- * this node when it stops. */
+/* Returns whether recovery.on_worker_loss or on_server_loss has the job restart after the loss of a
+ * node of this role. Then it can go on without this node when it stops. */
 static bool goes_on_without(const ps_attempt_node *node)
 {
     const Psgd__V1__RecoverySpec *recovery = node->a->plan->spec->recovery;
@@ -572,8 +582,8 @@ static bool goes_on_without(const ps_attempt_node *node)
                                                             : recovery->on_worker_loss);
 }
 
-/* Asks once for a checkpoint before the node stops, which was told to. Workers stay at it if the
- * job can go on without the node. */
+/* Asks for a last checkpoint, once, because the node was told to stop. Workers stay at the
+ * checkpoint if the job can go on from it without the node. */
 static void take_last(ps_attempt_node *node)
 {
     if (!node->last.is_asked) {
@@ -584,9 +594,11 @@ static void take_last(ps_attempt_node *node)
     }
 }
 
-/* Returns whether the node is told of the checkpoint that is named. If workers stay at it, servers
- * are told when all workers have it: nobody then sends them anything of that clock. Likewise if
- * ranks are not in step: servers then have all that ranks had sent when they saved themselves. */
+/* Returns whether the node is told of the checkpoint that is named; false if none is. Workers are
+ * told at once, and servers too if ranks are in step and workers do not stay. Otherwise servers are
+ * told when all workers have it. Then, if workers stay, nobody sends servers anything of that
+ * clock. If ranks are not in step, servers have all that ranks had sent when they saved
+ * themselves. */
 static bool is_told(const ps_attempt *a, size_t node)
 {
     const ps_cuts *cuts = &a->checkpoints.cuts;
@@ -598,7 +610,7 @@ static bool is_told(const ps_attempt *a, size_t node)
     return cuts->stage == PS_CUT_NAMED && (have_all || !waits || !is_server(a, node));
 }
 
-/* Notes which workers cannot save their ranks any more, as they are lost or have ended: a
+/* Notes which workers cannot save their ranks any more, as they are lost or have ended. A
  * checkpoint takes these ranks from the one before it. Does nothing if ranks are in step. */
 static void note_away(ps_attempt *a)
 {
@@ -611,7 +623,8 @@ static void note_away(ps_attempt *a)
     }
 }
 
-/* Notes when the first worker stays at the checkpoint. */
+/* Notes when the first node says that it has the checkpoint `has`, if that is the named one and
+ * workers stay at it. The first one is a worker. */
 static void note_stay(ps_attempt *a, uint64_t has)
 {
     const ps_cuts *cuts = &a->checkpoints.cuts;
@@ -651,7 +664,7 @@ void ps_checkpoints_beat(ps_attempt *a, size_t node, const Psgd__V1__HeartbeatRe
     answer->checkpoint_step = a->nodes[node].last.step;
 }
 
-/* As ps_attempt_take_checkpoint; `stays`: workers stop at it. */
+/* Does what ps_attempt_take_checkpoint does. `stays`: workers stop at the checkpoint. */
 static ps_status ask_for(ps_attempt *a, bool stays, uint64_t *clock)
 {
     const char *lacks = stays ? ps_plan_move_lacks(a->plan) : ps_plan_checkpoint_lacks(a->plan);

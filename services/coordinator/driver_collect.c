@@ -5,8 +5,9 @@
  * or lease ends this. Tasks check and write chunks, one after the other for each node, while the
  * next chunks arrive.
  *
- * The files of a node's checkpoint are collected in the same way while the job trains, but a
- * failure is not repeated: the checkpoint is skipped.
+ * The files of a node's checkpoint, and its part of a timeline, are collected in the same way while
+ * the job trains. A failure then ends the checkpoint or timeline, and nothing is repeated. What a
+ * node gives after a loss (driver_rescue.c) is asked for until the node has it.
  */
 #include "services/coordinator/driver_impl.h"
 
@@ -26,7 +27,7 @@ enum {
     STATUS_US = 2000000,
     RETRY_US = 200000,
     RESCUE_RETRY_US = 5000,
-    WRITING_MAX = 4 /* most chunks of one node that wait for the disk */
+    WRITING_MAX = 4 /* while so many chunks of a node wait for the disk, none is requested */
 };
 
 struct ps_collect {
@@ -35,25 +36,27 @@ struct ps_collect {
     ps_unary *status_call;
     ps_stream *stream;
     ps_timer retry;
-    uint64_t
-        checkpoint;     /* clock of the checkpoint that is collected; 0: the files of the attempt */
-    uint64_t trace;     /* first step of the timeline of which the part is collected; else 0 */
-    ps_collect **slot;  /* the node's pointer to this */
-    bool rescues;       /* a server's state after a loss: asked for until it can give it */
-    bool of_copies;     /* the state is that of the server of which this one has copies */
-    bool is_kept;       /* what a worker has kept of its contributions to the lost servers, and its
-                         * ranks if these have state */
-    bool parks;         /* no files: makes the ranks of a worker stand still; is_kept is set */
-    const char *folder; /* for its files */
+    uint64_t checkpoint; /* clock of the checkpoint that is collected; 0: none is */
+    /* first step of the timeline of which the node's part is collected; 0: none is */
+    uint64_t trace;
+    ps_collect **slot; /* the member of the node that points to this: collect, saving or tracing */
+    /* collects a server's state after a loss; asks again until the server can give it */
+    bool rescues;
+    bool of_copies; /* `rescues` collects the state of the server of which this one has copies */
+    /* collects what a worker has kept of its contributions to the lost servers, and its ranks if
+     * these have state */
+    bool is_kept;
+    bool parks; /* collects no files: has the ranks of a worker stand still; is_kept is set too */
+    const char *folder; /* in which the files are written; borrowed */
     ps_strand *strand;  /* the node's strand, on which all its files are written */
     ps_intake intake;   /* used by tasks of the strand */
-    size_t writing;     /* chunks that tasks have not written yet */
-    bool is_paused;     /* no further chunk is requested until some are written */
-    bool is_ending;     /* the stream has ended with `end`; tasks are still writing */
+    size_t writing;     /* number of chunks that tasks have not written yet */
+    bool is_paused;     /* no further chunk is requested until a task has written one */
+    bool is_ending;     /* the stream has ended with `end`; the files are not closed yet */
     ps_error end;
     ps_task close;
     ps_status closed;  /* result of closing the files */
-    ps_status failure; /* failure of a chunk, for which the stream was cancelled */
+    ps_status failure; /* first failure to write a chunk, which cancels the stream */
 };
 
 /* A chunk that a task writes. */
@@ -77,7 +80,8 @@ static void drop(ps_collect *c)
     ps_attempt_settle(a);
 }
 
-/* Ends the collection of a checkpoint. */
+/* Ends the collection of the node's files of a checkpoint, or of a server's state after a loss, and
+ * reports the result. Frees c. */
 static void conclude_checkpoint(ps_collect *c, const ps_status *result)
 {
     ps_attempt_node *node = c->node;
@@ -87,7 +91,7 @@ static void conclude_checkpoint(ps_collect *c, const ps_status *result)
     drop(c);
 }
 
-/* Ends the collection of a part of a timeline. */
+/* Ends the collection of the node's part of a timeline, and reports the result. Frees c. */
 static void conclude_trace(ps_collect *c, const ps_status *result)
 {
     *c->slot = NULL;
@@ -95,7 +99,8 @@ static void conclude_trace(ps_collect *c, const ps_status *result)
     drop(c);
 }
 
-/* Ends the collection of what a worker has kept. */
+/* Ends the collection of what a worker has kept, or the wait until its ranks stand still, and
+ * reports the result. Frees c. */
 static void conclude_kept(ps_collect *c, const ps_status *result)
 {
     *c->slot = NULL;
@@ -103,7 +108,8 @@ static void conclude_kept(ps_collect *c, const ps_status *result)
     drop(c);
 }
 
-/* Ends the collection because a disk is full. The commit repeats it later. */
+/* Ends the collection of the attempt's files because a disk is full: the node's if is_its_disk,
+ * else the coordinator's. The commit repeats it later. Frees c. */
 static void wait_for_room(ps_collect *c, bool is_its_disk, const ps_status *why)
 {
     ps_attempt *a = c->a;
@@ -114,7 +120,7 @@ static void wait_for_room(ps_collect *c, bool is_its_disk, const ps_status *why)
     drop(c);
 }
 
-/* Ends the collection and reports the result to the commit. */
+/* Ends the collection of the attempt's files and reports the result to the commit. Frees c. */
 static void conclude(ps_collect *c, const ps_status *result)
 {
     ps_attempt *a = c->a;
@@ -150,7 +156,9 @@ static void write_chunk(ps_task *task)
     k->status = ps_intake_chunk(&k->c->intake, k->head, k->bytes, k->n);
 }
 
-/* Handles the end of a task that wrote a chunk. */
+/* Handles the end of a task that wrote a chunk. Cancels the stream at the first failure. Closes the
+ * files if the stream has ended and this was its last chunk; otherwise requests the next chunk, if
+ * none was requested (is_paused). */
 static void written(ps_task *task)
 {
     chunk *k = PS_CONTAINER_OF(task, chunk, task);
@@ -202,7 +210,8 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
     }
 }
 
-/* Adds the collected files to the job. */
+/* Adds the collected files to the job, except those of names with a dot in front: the coordinator
+ * makes other files of them. */
 static void list_files(ps_collect *c)
 {
     const ps_member *m = ps_attempt_node_member(c->node);
@@ -216,8 +225,8 @@ static void list_files(ps_collect *c)
     }
 }
 
-/* Handles the end of the task that closed the files: all chunks are written, and unfinished files
- * are removed. */
+/* Handles the end of the task that closed the files: all chunks are written, and an unfinished file
+ * is removed. Collects again soon, waits for room, or concludes with the result. */
 static void files_ended(ps_task *task)
 {
     ps_collect *c = PS_CONTAINER_OF(task, ps_collect, close);
@@ -430,6 +439,6 @@ void ps_collect_stop(ps_collect *collect)
     } else if (c->stream) {
         ps_stream_cancel(c->stream);
     } else if (!c->is_ending) {
-        ps_loop_after(c->a->c->loop, &c->retry, 0); /* on_retry frees it */
+        ps_loop_after(c->a->c->loop, &c->retry, 0); /* on_retry frees c */
     }
 }

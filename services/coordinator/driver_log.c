@@ -2,7 +2,7 @@
 /* driver_log.c - stores the log of a node, which is sent with its heartbeats.
  *
  * The answer to a heartbeat says how many bytes are stored so far; the node sends the
- * rest again. Of each node one part is being stored at a time, so a slow disk costs no memory.
+ * rest again. Of each node one part is being stored at a time, so a slow disk costs little memory.
  */
 #include "services/coordinator/driver_impl.h"
 
@@ -52,7 +52,7 @@ static void stored(ps_task *task)
     if (is_ok) {
         p->log_known = true;
         p->log_stored = k->stored;
-        /* otherwise the node still has the piece, and sends it again */
+        /* if it is not stored, the node still has this part of its log and sends it again */
     } else if (task->was_run && !p->log_waits) {
         ps_log(PS_LOG_WARN, "job", "%s: log of %s: %s; it is stored later", a->job_id,
                ps_attempt_node_member(p)->id, k->status.text);
@@ -91,7 +91,8 @@ void ps_attempt_node_take_log(ps_attempt_node *p, const Psgd__V1__HeartbeatReque
     bool has_room = ps_room_free(&a->c->room, NULL) >= PS_ROOM_LAST_BYTES;
     size_t n = has_room ? beat->log_bytes.len : 0;
 
-    if (a->commit.stage >= PS_STAGE_STORE) { /* the manifest has its size already */
+    /* the manifest may have the log's size already, so the bytes are dropped */
+    if (a->commit.stage >= PS_STAGE_STORE) {
         answer->log_stored = beat->log_offset + beat->log_bytes.len;
         return;
     }

@@ -27,9 +27,9 @@ typedef enum stage { FREE, GIVEN, STORING, DONE } stage;
 
 struct ps_partitions {
     uint32_t count, done;
-    stage *at;        /* (count) */
-    uint32_t *holder; /* (count) of one that is GIVEN: the rank */
-    bool is_known;    /* the stored partitions were found */
+    stage *at;        /* (count) of each partition */
+    uint32_t *holder; /* (count) the rank that was given the partition; only if GIVEN */
+    bool is_known;    /* the stored partitions have been found, and are DONE */
     bool is_looking;
 };
 
@@ -77,7 +77,7 @@ typedef struct looking {
     ps_task task;
     ps_attempt *a;
     uint32_t count;
-    bool *is_there; /* (count) */
+    bool *is_there; /* (count) whether the file of the partition exists */
     char folder[PS_FOLDER_MAX];
 } looking;
 
@@ -135,8 +135,8 @@ static void find_done(ps_attempt *a)
 
 /* --- answers -------------------------------------------------------------------------- */
 
-/* Finds the partition that the rank has, else one that nobody has, else one of a lost rank. Returns
- * `count` if there is none. */
+/* Returns a partition for the rank: the one that it was given already, else the first that is FREE,
+ * else the first that a lost rank was given. Returns `count` if there is none. */
 static uint32_t choose(const ps_attempt *a, uint32_t rank)
 {
     const ps_partitions *p = a->partitions;
@@ -144,7 +144,7 @@ static uint32_t choose(const ps_attempt *a, uint32_t rank)
 
     for (uint32_t i = p->count; i-- > 0;) {
         if (p->at[i] == GIVEN && p->holder[i] == rank) {
-            return i; /* the answer that gave it was lost */
+            return i; /* the rank asks again, as the answer that gave it the partition was lost */
         }
         unheld = p->at[i] == FREE ? i : unheld;
         lost = p->at[i] == GIVEN && ps_rank_is_lost(a, p->holder[i]) ? i : lost;
@@ -175,7 +175,7 @@ static void answer(ps_attempt *a, uint32_t rank, ps_call *call)
 typedef struct storing {
     ps_task task;
     ps_attempt *a;
-    ps_call *call; /* NULL: it has ended */
+    ps_call *call; /* the call to be answered; NULL: it has ended */
     uint32_t part, rank;
     uint8_t *records;
     size_t bytes;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* driver_prepare.c - PreCommit with one node: sends the packages in their order.
+/* driver_prepare.c - PreCommit with one node: sends the packages in the order of package_order.h.
  *
- * The next message is made when the one before was sent. Of the node's answers only that to the
- * offer of a data set is awaited before the end. Tasks read files, one piece ahead.
+ * The next message is made when the one before was sent. Only the node's answers to the offer of a
+ * data set and to the seal are awaited. Tasks read files, one message ahead.
  */
 #include "services/coordinator/driver_impl.h"
 
@@ -20,7 +20,7 @@
 #include <xxhash.h>
 
 enum {
-    SLICES_MAX = 1024, /* most slices of one message */
+    SLICES_MAX = 1024, /* most slices of weights in one message */
     CHUNK_VALUES = PS_CHUNK_MAX / (int)sizeof(float)
 };
 
@@ -28,27 +28,31 @@ struct ps_prepare {
     ps_attempt_node *node; /* NULL: stopped, maybe while a task runs, so tasks do not read it */
     ps_attempt *a;
     bool is_worker;
-    uint32_t rank, rank_count; /* of the node */
+    uint32_t rank, rank_count; /* the node's first rank and its number of ranks */
     ps_stream *stream;
     ps_package_step at; /* the package that is sent next, or whose answer is awaited */
     bool awaits;        /* an answer must arrive before anything else is sent */
     bool prepared;      /* the seal was acknowledged */
-    bool has_failed;    /* the failure was reported to the commit */
-    bool has_ended;     /* the stream has ended; freed when no task is reading */
+    bool has_failed;    /* a failure was reported to the commit, so nothing more is sent */
+    bool has_ended;     /* the stream has ended; this is freed when no task is reading */
     ps_task read;       /* reads the next piece of a file */
-    bool is_reading;    /* the task is running; what it uses then belongs to it */
-    bool has_piece;     /* the piece is in `chunk`; after a failure read_status says why not */
+    /* `read` is running: only it uses open files, `chunk`, piece_bytes and read_status */
+    bool is_reading;
+    bool has_piece; /* `read` has ended: the piece is in `chunk`, or read_status says why not */
     ps_status read_status;
     size_t piece_bytes;
-    ps_data_files files; /* data files that the node needs */
+    ps_data_files files; /* the data files that the node needs (take_share) */
     size_t file;         /* index of the data file being sent */
-    ps_packed *open;     /* the file that is being sent; NULL: not begun */
-    uint64_t file_sent;  /* bytes of it that were sent */
-    uint32_t slice;      /* the next slice: index in the layout (worker), of those held (server) */
-    size_t table;        /* index of the file of tables, or of a checkpoint, that is being sent */
-    FILE *table_open;    /* NULL: not begun */
+    ps_packed *open;     /* that data file; NULL: it is not open */
+    uint64_t file_sent;  /* bytes of that data file that were sent */
+    /* index of the next slice: of a worker in the layout, of a server among those that it holds */
+    uint32_t slice;
+    /* index of the file of tables, or of a checkpoint, that is being sent, among those that the
+     * node gets (files_to_send) */
+    size_t table;
+    FILE *table_open; /* that file; NULL: it is not open */
     uint64_t table_sent;
-    XXH3_state_t *hash; /* of all weights and tables sent so far */
+    XXH3_state_t *hash; /* of all bytes of weights, tables and a checkpoint that were sent */
     uint8_t *chunk;     /* (PS_CHUNK_MAX) a piece of a file */
     ps_piece pieces[SLICES_MAX];
     uint32_t slices[SLICES_MAX];
@@ -58,11 +62,12 @@ static void give_up(ps_prepare *p, ps_status why)
 {
     p->has_failed = true;
     ps_commit_refused(&p->a->commit, p->node->index, &why, ps_coordinator_now_us(p->a->c));
-    ps_attempt_pump(p->a); /* may stop this stream */
+    ps_attempt_pump(p->a); /* the commit may now stop this stream */
 }
 
-/* Gives up because a file could not be read. If it is one of the job's own checkpoint, the attempt
- * is interrupted if it may be repeated: the next one takes a checkpoint that is whole. */
+/* Gives up because a file could not be read. If it is a file of the job's own checkpoint, and the
+ * attempt may be repeated, the attempt is interrupted: the next one takes a checkpoint that is
+ * whole. Otherwise PreCommit is refused. */
 static void give_up_reading(ps_prepare *p)
 {
     if (p->at != PS_PACKAGE_FILES && p->a->package->is_own) {
@@ -109,7 +114,7 @@ static void send_settings(ps_prepare *p)
     free(settings.ranks);
 }
 
-/* Lists the data files that the node needs. */
+/* Lists in `files` the data files that the node needs. A server needs none. */
 static void take_share(ps_prepare *p)
 {
     const ps_data_files *all = &p->a->package->files;
@@ -151,8 +156,8 @@ static void send_data(ps_prepare *p)
 
 static void go_on(ps_prepare *p);
 
-/* Reads the next bytes of file `i` of those that were learned from the data set; `left` bytes of it
- * are not read yet. */
+/* Reads into `chunk` the next bytes of what was learned from the data set, part i. `left` bytes of
+ * the part are not read yet. */
 static ps_status read_learned(ps_prepare *p, size_t i, uint64_t left)
 {
     const ps_learned_part *part = &p->a->package->learned.at[i];
@@ -164,7 +169,8 @@ static ps_status read_learned(ps_prepare *p, size_t i, uint64_t left)
     return ps_ok();
 }
 
-/* Reads the next bytes of the data file, of which `left` are left. */
+/* Reads into `chunk` the next bytes of data file p->file. `left` bytes of the file are not read
+ * yet. */
 static ps_status read_data(ps_prepare *p, uint64_t left)
 {
     const ps_package *from = p->a->package;
@@ -207,8 +213,9 @@ static ps_status open_table(ps_prepare *p, const char *path)
     return st;
 }
 
-/* Returns the files from which the node is sent some in the present step: those of tables, or those
- * of a checkpoint for its role. The node gets *count of them, from *first on. */
+/* Returns the files of the present step, tables or state: the files of tables, or those of the
+ * checkpoint for nodes of this role. The node gets *count of them, from *first on: a server all; a
+ * worker those of its ranks, and none of tables. */
 static const ps_init_tables *files_to_send(const ps_prepare *p, size_t *first, size_t *count)
 {
     const ps_package *from = p->a->package;
@@ -224,7 +231,8 @@ static const ps_init_tables *files_to_send(const ps_prepare *p, size_t *first, s
     return files;
 }
 
-/* Reads the next bytes of the file of tables or of a checkpoint that is being sent. */
+/* Reads into `chunk` the next bytes of the file of tables, or of a checkpoint, that is being
+ * sent. */
 static ps_status read_table(ps_prepare *p)
 {
     size_t first, count;
@@ -284,7 +292,9 @@ static void piece_read(ps_task *task)
     }
 }
 
-/* Returns whether the next piece is in `chunk`. If not, starts to read it, or has failed. */
+/* Returns whether the next piece of a file is in `chunk`; the caller then sends it. If not, a task
+ * reads the piece from now on or does so already, or reading has failed and PreCommit is given
+ * up. */
 static bool take_piece(ps_prepare *p)
 {
     if (p->is_reading) {
@@ -305,7 +315,8 @@ static bool take_piece(ps_prepare *p)
     return true;
 }
 
-/* Sends the next piece of the data files. Returns false if nothing is left to send. */
+/* Sends the next piece of the data files, if it has been read. Returns false if all of them were
+ * sent, so that the next step may begin. */
 static bool send_file_piece(ps_prepare *p)
 {
     Psgd__V1__PreCommitRequest q = PSGD__V1__PRE_COMMIT_REQUEST__INIT;
@@ -328,12 +339,13 @@ static bool send_file_piece(ps_prepare *p)
     }
     send(p, &q, &(ps_piece){.data = p->chunk, .len = p->piece_bytes}, 1);
     if (p->file < p->files.count) {
-        take_piece(p); /* starts to read the piece after it */
+        take_piece(p); /* starts to read the piece after the one that was sent */
     }
     return true;
 }
 
-/* Sends the next slices of the weights. Returns false if none are left. */
+/* Sends the next message of slices of the weights: a worker gets all slices, a server those that it
+ * holds. Returns false if none are left. */
 static bool send_weights(ps_prepare *p)
 {
     Psgd__V1__PreCommitRequest q = PSGD__V1__PRE_COMMIT_REQUEST__INIT;
@@ -371,8 +383,8 @@ static bool send_weights(ps_prepare *p)
     return true;
 }
 
-/* Sends the next piece of the files of tables, or of a checkpoint. Returns false if nothing is left
- * to send. */
+/* Sends the next piece of the files of tables, or of a checkpoint (files_to_send), if it has been
+ * read. Returns false if all of them were sent, so that the next step may begin. */
 static bool send_table_piece(ps_prepare *p)
 {
     Psgd__V1__PreCommitRequest q = PSGD__V1__PRE_COMMIT_REQUEST__INIT;
@@ -407,7 +419,7 @@ static bool send_table_piece(ps_prepare *p)
     }
     send(p, &q, &(ps_piece){.data = p->chunk, .len = p->piece_bytes}, 1);
     if (p->table < count) {
-        take_piece(p); /* starts to read the piece after it */
+        take_piece(p); /* starts to read the piece after the one that was sent */
     }
     return true;
 }
@@ -423,7 +435,9 @@ static void send_seal(ps_prepare *p)
     send(p, &q, NULL, 0);
 }
 
-/* Sends messages until an answer must come first or the stream is busy. */
+/* Sends the next message of PreCommit. Does nothing if an answer must come first, the stream is
+ * busy, or PreCommit is stopped or has failed. Called again when the message is sent, an answer has
+ * come or a piece is read. */
 static void go_on(ps_prepare *p)
 {
     if (!p->node || p->has_failed || p->awaits || !ps_stream_can_send(p->stream)) {

@@ -2,10 +2,10 @@
 /* driver_presence.c - notices that the process of a member was killed: at once, not when its lease
  * ends.
  *
- * A stream to the member stays open while the attempt has it: Watch of the standard health service.
- * The kernel breaks it when the process ends. A task then connects to the member's address; if that
- * is refused, the process is gone. Whatever else breaks a stream is left to the lease, and the
- * stream is opened again.
+ * A stream to the member, Watch of the standard health service, stays open as long as the attempt
+ * has the member. The kernel breaks the stream when the process ends. A task then connects to the
+ * member's address; if that is refused, the process is gone. Whatever else breaks a stream is left
+ * to the lease, and the stream is opened again.
  */
 #include "services/coordinator/driver_impl.h"
 
@@ -20,15 +20,17 @@
 static const int64_t again_us = 200000, dial_us = 1000000;
 
 struct ps_presence {
-    ps_attempt_node *node; /* NULL: stopped; freed when neither stream, task nor timer is left */
+    /* NULL: stopped; this is freed when neither stream, task nor timer is left */
+    ps_attempt_node *node;
     ps_attempt *a;
     ps_stream *stream; /* NULL: none is open */
     ps_timer again;
     ps_task knock;
-    bool was_heard;  /* the member has answered on a stream: it has the service */
-    bool is_heard;   /* it has answered on the stream that is open; this ends the looking */
-    bool is_looking; /* since a stream broke: the task runs, or the timer is armed */
-    bool is_armed;   /* the timer is armed */
+    bool was_heard; /* the member has answered on some stream, so it has the service */
+    bool is_heard; /* the member has answered on the stream that is open: `knock` is not repeated */
+    /* `knock` runs, or `again` is armed; from the break of a stream until is_heard */
+    bool is_looking;
+    bool is_armed; /* the timer `again` is armed */
     bool is_refused;
     char address[PS_COMMIT_ADDRESS_MAX];
 };
@@ -46,7 +48,7 @@ static void settle(ps_presence *p)
     }
 }
 
-/* Ends the presence although nobody has stopped it. */
+/* Ends the presence, as ps_presence_stop does, because it cannot notice anything. */
 static void leave(ps_presence *p)
 {
     p->node->presence = NULL;
@@ -76,7 +78,7 @@ static void on_end(void *arg, const ps_error *error)
     if (!p->node) {
         settle(p);
     } else if (!p->was_heard) {
-        leave(p); /* the member lacks the service: only its lease tells of its end */
+        leave(p); /* the member lacks the service: only the lease notices its end */
     } else if (!p->is_looking) {
         look(p);
     }
@@ -105,7 +107,7 @@ static void on_again(ps_event *event, bool ok)
     if (!p->node || !ok) {
         settle(p);
     } else if (!p->is_heard) {
-        look(p); /* a stream that finds no connection stays open, silently */
+        look(p); /* a stream that finds no connection stays open and silent */
     }
 }
 
@@ -128,13 +130,13 @@ static void knocked(ps_task *task)
         size_t index = p->node->index;
 
         p->is_looking = false;
-        a->pending++; /* the attempt may end here */
+        a->pending++; /* keeps the attempt, which may end in the pump */
         ps_commit_gone(&a->commit, index, ps_coordinator_now_us(a->c));
         ps_attempt_pump(a);
         ps_attempt_settle(a);
     } else {
-        /* Something listens there: only the connection broke, or the process is ending and has not
-         * closed its last descriptors yet. */
+        /* Something may listen at the address: only the connection broke, or the process is ending
+         * and has not closed its last descriptors yet. */
         if (!p->stream) {
             open_stream(p);
         }
@@ -142,8 +144,9 @@ static void knocked(ps_task *task)
     }
 }
 
-/* Starts a task that tests whether the member's address accepts connections. Repeated until the
- * member answers on a stream, or is lost. */
+/* Starts a task that tests whether the member's address refuses connections. If it does, the member
+ * is lost. Otherwise this is repeated after again_us, until the member answers on a stream or the
+ * presence is stopped. */
 static void look(ps_presence *p)
 {
     p->is_looking = true;

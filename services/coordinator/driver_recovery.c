@@ -12,7 +12,9 @@
 #include <stdio.h>
 
 enum {
-    FIRST_PAUSE_US = 100000, /* between attempts that are lost before they train */
+    /* pause after an attempt that was lost before it trained; twice as long after the next such
+     * one */
+    FIRST_PAUSE_US = 100000,
     LONGEST_PAUSE_US = 5000000
 };
 
@@ -23,7 +25,7 @@ void ps_attempt_trains(ps_attempt *a)
     uint64_t step = ps_checkpoint_step(a->plan, a->package ? a->package->first_clock : 0);
 
     if (ps_recovery_is_open(msg)) {
-        /* ranks that were carried on are where heartbeats have told, or further */
+        /* ranks that go on with their state are where their last reports said, or further */
         step = job->carries_on ? ps_recovery_step(msg, step) : step;
         ps_recovery_close(msg, step, ps_clock_wall_us());
         ps_job_progress(msg)->step = step;
@@ -48,7 +50,7 @@ bool ps_attempt_may_roll_back(const ps_attempt *a)
 void ps_attempt_halve_rate(const ps_attempt *a, Psgd__V1__JobSpec *spec,
                            Psgd__V1__RecoverySpec *recovery)
 {
-    if (spec->recovery != NULL) { /* else the job is of an older program */
+    if (spec->recovery != NULL) { /* NULL: the job is of an older program, which has no recovery */
         *recovery = *spec->recovery;
         recovery->halvings += a->job->record.job->rollbacks;
         spec->recovery = recovery;

@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Writes into a server's answer the ranks of lost workers, for which it need not wait. */
+/* Writes the ranks of lost workers, at most PS_LOST_MAX, into the answer to a server: it need not
+ * wait for them. */
 static void name_lost(const ps_attempt *a, Psgd__V1__HeartbeatResponse *answer)
 {
     for (size_t i = 0; i < a->commit.count && answer->n_lost_workers < PS_LOST_MAX; i++) {
@@ -30,7 +31,8 @@ static bool is_at_end(const ps_attempt *a, const Psgd__V1__WorkerProgress *told)
 }
 
 /* Checks the reports of a worker process that says it has finished: each of its ranks must be at
- * the end of the job, or at the clock where all workers end early. Otherwise fails the attempt. */
+ * the end of the job, or at the clock where all workers end early. In a job that computes, all
+ * partitions must be done instead. Otherwise fails the attempt. */
 static void check_end(ps_attempt *a, size_t node, int64_t now_us)
 {
     const ps_member *m = &a->commit.members[node];
@@ -50,8 +52,9 @@ static void check_end(ps_attempt *a, size_t node, int64_t now_us)
     }
 }
 
-/* Records the contributions that a server lacks. Returns whether it has all contributions of a job
- * that ends early, whose end the server does not know. */
+/* Notes for which workers' contributions the server waits. Returns whether the job ends early, at a
+ * clock that the running server has reached: it then has all contributions, but does not know of
+ * the end. */
 static bool take_missing(ps_attempt *a, size_t node, const Psgd__V1__HeartbeatRequest *beat)
 {
     uint64_t early = ps_attempt_early_end(a);

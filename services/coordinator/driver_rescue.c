@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* driver_rescue.c - after the loss of workers or servers of a job: stores the state of the servers
- * as a checkpoint, from which the next attempt goes on. That of a lost server is given by the one
- * that has copies, or computed anew of what workers have kept. If ranks have state of their own, no
- * worker may be lost: each gives its ranks where they are (common/train/trainer_place.c).
+ * as a checkpoint, from which the next attempt goes on. The state of a lost server is given by the
+ * server that has copies of it, or computed anew of what workers have kept. If ranks have state of
+ * their own, no worker may be lost: each gives its ranks where they are
+ * (common/train/trainer_place.c).
  *
  * A slice of any server is at one of two clocks: the oldest that is not complete everywhere, or the
  * next one. Servers keep what slices were before their last step, so all can give their state at
@@ -39,8 +40,8 @@ static bool is_there(const ps_attempt *a, size_t node)
     return ps_commit_is_there(&a->commit.members[node]);
 }
 
-/* Returns the member that gives the state of server `node`: itself, or if it is lost the one with
- * its copies. */
+/* Returns the member that gives the state of server `node`: the server itself, or if it is lost and
+ * the job has copies, the server with its copies. */
 static size_t giver(const ps_attempt *a, size_t node)
 {
     return is_there(a, node) || !a->placement.has_copies ? node
@@ -58,7 +59,7 @@ static bool has_state(const ps_attempt *a, size_t node)
     return is_server(a, node) && a->placement.owned_count[a->commit.members[node].rank] > 0;
 }
 
-/* Returns whether the state of the server is computed anew. */
+/* Returns whether the state of the server is computed anew: find_lost has put it in rescue.lost. */
 static bool is_replayed(const ps_attempt *a, size_t node)
 {
     for (size_t i = 0; i < a->rescue.lost_count; i++) {
@@ -69,8 +70,9 @@ static bool is_replayed(const ps_attempt *a, size_t node)
     return false;
 }
 
-/* Collects the files of the next server from rescue.at on. If none is left, stores the gathered
- * files as a checkpoint. */
+/* Collects the files of the next server from rescue.at on, except servers without a part of the
+ * model and those whose state was computed anew. If none is left, stores the gathered files as a
+ * checkpoint. */
 static void collect_next(ps_attempt *a)
 {
     while (a->rescue.at < a->commit.count &&
@@ -88,7 +90,8 @@ static void collect_next(ps_attempt *a)
     }
 }
 
-/* Returns whether the file is what a rank has kept, which is of use for the replay only. */
+/* Returns whether the file has what a rank has kept of its contributions: only the replay uses
+ * it. */
 static bool is_kept(const ps_attempt *a, const char *name)
 {
     char kept[PS_CHECKPOINT_NAME_MAX];
@@ -117,7 +120,7 @@ static void add_files(ps_attempt *a, const ps_intake_file *files, size_t count)
 
 /* --- servers whose state nobody has ------------------------------------------------- */
 
-/* A replay, as a task. */
+/* A task that computes the state of the lost servers anew (ps_replay). */
 typedef struct replaying {
     ps_task task;
     ps_attempt *a;
@@ -135,7 +138,7 @@ static void run_replay(ps_task *task)
     r->status = ps_replay(&r->conf, &r->clock, &r->files, &r->count);
 }
 
-/* Returns the clock from which the attempt began. */
+/* Returns the clock at which the attempt began; 0 if it began anew or was adopted. */
 static uint64_t first_clock(const ps_attempt *a)
 {
     return a->package ? a->package->first_clock : 0;
@@ -172,8 +175,8 @@ static void replayed(ps_task *task)
     ps_attempt_settle(a);
 }
 
-/* Deals the shards of servers to their threads: a contribution may be one for all slices of a
- * thread. */
+/* Deals the shards of each server to its threads, as the server did. Of a variable that is sent
+ * whole, a kept contribution has one encoding for all slices of a thread. */
 static ps_status place_threads(ps_attempt *a)
 {
     ps_status st = ps_ok();
@@ -218,7 +221,8 @@ static void start_replay(ps_attempt *a)
 }
 
 /* Collects what the next worker from rescue.at on has kept, and its ranks if these have state. If
- * none is left, begins the replay; or if no server is to be replayed, collects from servers. */
+ * no worker is left, begins the replay; or if no server's state is computed anew, begins to collect
+ * from servers. */
 static void collect_next_kept(ps_attempt *a)
 {
     while (a->rescue.at < a->commit.count && is_server(a, a->rescue.at)) {
@@ -269,7 +273,8 @@ static void find_lost(ps_attempt *a)
     }
 }
 
-/* Collects the states of all servers, with what workers have kept for those that are lost. */
+/* Collects the states of all servers; first, if some must be computed anew or ranks have state,
+ * what workers have kept. */
 static void collect_files(ps_attempt *a)
 {
     find_lost(a);
@@ -288,7 +293,8 @@ static void collect_anew(ps_attempt *a)
             ps_collect_stop(a->nodes[i].saving);
         }
     }
-    if (a->rescue.is_replaying) { /* it reads the files of ranks */
+    /* the replay reads the files of ranks; replayed() collects anew */
+    if (a->rescue.is_replaying) {
         a->rescue.is_outdated = true;
     } else {
         collect_files(a);
@@ -304,7 +310,7 @@ static void collect(ps_attempt *a)
     find_lost(a);
     a->rescue.has_failed =
         a->rescue.has_failed || (a->rescue.clock == UINT64_MAX && a->rescue.lost_count == 0);
-    /* when all clocks are complete the last one is repeated: a checkpoint lies before the end */
+    /* when all clocks are complete, the last one is repeated: a checkpoint lies before the end */
     if (a->rescue.clock >= a->plan->total_clocks) {
         a->rescue.clock = a->plan->total_clocks - 1;
     }
@@ -341,7 +347,7 @@ static void on_status(void *arg, const ps_error *error, const ProtobufCMessage *
             a->rescue.clock =
                 r->counters->version < a->rescue.clock ? r->counters->version : a->rescue.clock;
         } else {
-            /* the server may be lost: its state is taken from a copy, or computed anew */
+            /* the server may be lost; its state is then taken from a copy, or computed anew */
             node->is_unheard = true;
             a->rescue.has_failed = a->rescue.has_failed || !may_lack_servers(a);
         }
@@ -359,7 +365,7 @@ static void ask(ps_attempt *a)
     a->rescue.is_collecting = false;
     a->rescue.asks++;
     a->rescue.clock = UINT64_MAX;
-    a->rescue.asked = 1; /* counts this loop, until all are asked */
+    a->rescue.asked = 1; /* 1 for this loop, so that it is not 0 before all are asked */
     for (size_t i = 0; i < a->commit.count; i++) {
         ps_attempt_node *node = &a->nodes[i];
 
@@ -381,8 +387,8 @@ static void ask(ps_attempt *a)
     }
 }
 
-/* Has the ranks of the next worker from rescue.at on stand still, so that servers get nothing more;
- * then asks servers where they are. */
+/* Has the ranks of the next worker from rescue.at on stand still, so that servers get nothing more.
+ * If no worker is left, asks servers at which clock they are. */
 static void park_next(ps_attempt *a)
 {
     while (a->rescue.at < a->commit.count && is_server(a, a->rescue.at)) {
@@ -450,14 +456,15 @@ void ps_rescue_collected(ps_attempt_node *node, const ps_status *result)
 
     if (a->commit.stage == PS_STAGE_RESCUE &&
         (ps_is_ok(result) || giver(a, a->rescue.at) != node->index)) {
-        a->rescue.at += ps_is_ok(result); /* else it was lost: a copy is collected */
+        /* else the server was lost after it was asked, and its copy is collected */
+        a->rescue.at += ps_is_ok(result);
         collect_next(a);
         return;
     }
     ps_checkpoint_discard_gathered(node);
     if (a->commit.stage == PS_STAGE_RESCUE && result->code == PS_FAILED_PRECONDITION &&
         a->rescue.asks < ASKS_MAX) {
-        ask(a); /* contributions that arrived after it told its clock have moved it on */
+        ask(a); /* contributions that arrived after the server told its clock have moved it on */
         return;
     }
     end(a, result);

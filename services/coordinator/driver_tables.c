@@ -2,9 +2,9 @@
 /* driver_tables.c - runs an action on the sparse tables of a training job, on all servers at the
  * same step.
  *
- * The step is about three seconds ahead, so that every server learns of it in time. If one learns
- * of it too late, the others are told to forget it, and a later step is tried: the pace of a job
- * that has just begun is known only roughly. */
+ * The step is about three seconds and eight steps ahead, so that every server learns of it in time.
+ * If a server learns of it too late, the others are told to forget it, and a later step is tried:
+ * the pace of a job that has just begun is known only roughly. */
 #include "services/coordinator/driver_impl.h"
 
 #include "common/base/clock.h"
@@ -18,23 +18,25 @@ enum { CALL_US = 5000000, AHEAD_S = 3, STEPS_AHEAD_MIN = 8, TRIES = 5, LATER = 8
 
 typedef struct action {
     ps_attempt *a;
-    size_t waits; /* answers of servers that are awaited, and 1 while the loop over servers runs */
+    size_t waits; /* number of servers' answers that are awaited, and 1 while ask() runs */
     uint64_t clock;
     Psgd__V1__TablesAction what;
     unsigned tries;
-    uint64_t more;    /* steps that are added to the estimate; LATER times as many with each try */
+    /* steps that the last try added to clock_ahead(): the next adds LATER times as many; 1 stands
+     * for the first try, which adds none */
+    uint64_t more;
     ps_status status; /* the first failure */
-    /* the action failed, so the servers that accepted it are told to forget it */
+    /* the action failed at a server, so the servers that accepted it are told to forget it */
     bool is_forgetting;
-    bool *accepted; /* (commit.count) */
+    bool *accepted; /* (commit.count) the server has accepted what it was asked last */
     ps_attempt_tables_fn *done;
     void *arg;
 } action;
 
-/* A call to one server. */
+/* A call of ActOnTables to one server. */
 typedef struct asking {
     action *of;
-    size_t index; /* in commit.members */
+    size_t index; /* the server's, in commit.members */
     char node_id[96];
 } asking;
 
@@ -90,7 +92,8 @@ double ps_attempt_rate(const ps_attempt *a, uint64_t step)
     return rate;
 }
 
-/* Returns a clock that no server will have reached when it learns of it. */
+/* Returns a clock that no server will have reached when it learns of it, if the pace of the job is
+ * known: STEPS_AHEAD_MIN and the steps of AHEAD_S ahead. */
 static uint64_t clock_ahead(const ps_attempt *a)
 {
     const Psgd__V1__Progress *progress = a->job->record.job->progress;
@@ -116,7 +119,8 @@ static ps_status may_act(const ps_attempt *a, uint64_t clock)
     return ps_ok();
 }
 
-/* Sends the action to all servers; or, to forget it, to those that accepted it. Then settles x. */
+/* Sends the action to all servers; if is_forgetting, only to those that accepted it. Then settles
+ * x. */
 static void ask(action *x, Psgd__V1__TablesAction what)
 {
     Psgd__V1__ActOnTablesRequest q = PSGD__V1__ACT_ON_TABLES_REQUEST__INIT;
@@ -146,8 +150,8 @@ static void ask(action *x, Psgd__V1__TablesAction what)
     settle(x);
 }
 
-/* Tries a later step, if a server was past the step when it learned of it. Returns false if no
- * other step is tried: x->status says why. */
+/* Tries a later step if the failure is that a server was past the step when it learned of it, at
+ * most TRIES steps in all. Returns false if it tries none: x->status says why. */
 static bool ask_later(action *x)
 {
     ps_attempt *a = x->a;

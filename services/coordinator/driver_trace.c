@@ -25,7 +25,7 @@ static bool is_training(const ps_attempt *a)
            a->commit.state == PSGD__V1__JOB_STATE__JOB_STATE_RUNNING;
 }
 
-/* Ends the timeline and tells the result to the call that waits for it. */
+/* Ends the timeline that is being made, and tells the result to the call that waits for it. */
 static void end(ps_attempt *a, const ps_status *result, const char *name)
 {
     ps_trace_wait *wait = a->trace.wait;
@@ -61,9 +61,11 @@ void ps_traces_end(ps_attempt *a, const ps_status *why)
 typedef struct merging {
     ps_task task;
     ps_attempt *a;
-    uint64_t number; /* of the timeline; another one may have been asked for meanwhile */
+    /* of the timeline that the file has; another one may have been asked for meanwhile */
+    uint64_t number;
     char folder[PS_FOLDER_MAX], name[PS_NAME_MAX + 1];
-    ps_trace_part_name *parts; /* (count): of this timeline; one given up may have left others */
+    /* (count): of the nodes' parts; the folder may have others, of timelines that were given up */
+    ps_trace_part_name *parts;
     size_t count;
     ps_written file;
     ps_status status;
@@ -129,7 +131,8 @@ static void start_merge(ps_attempt *a)
 
 /* --- the parts ------------------------------------------------------------------------ */
 
-/* Collects the part of the next node that is there. */
+/* Collects the part of the next node from trace.at on that is there (ps_commit_is_there). If none
+ * is left, has a task make the file. */
 static void collect_next(ps_attempt *a)
 {
     while (a->trace.at < a->commit.count && !ps_commit_is_there(&a->commit.members[a->trace.at])) {
@@ -166,8 +169,8 @@ void ps_traces_over(ps_attempt *a)
     ps_traces_end(a, &why);
 }
 
-/* Chooses the steps of the timeline, so far ahead that nodes hear of them in time. Fails if the job
- * ends before the last of them. */
+/* Chooses the steps of the timeline, so far ahead that nodes should hear of them in time. Fails if
+ * the job ends before the last of them. */
 static ps_status name_steps(ps_attempt *a)
 {
     uint64_t first = ps_attempt_clock_ahead(a), last = first + a->trace.steps;
@@ -189,13 +192,14 @@ static ps_status name_steps(ps_attempt *a)
     return ps_ok();
 }
 
-/* Returns whether the job has trained for long enough to tell how fast it is. */
+/* Returns whether the job has trained for long enough to tell how fast it is: a.rate has two
+ * points. */
 static bool is_pace_known(const ps_attempt *a)
 {
     return a->rate[0].us != 0 && a->rate[1].us > a->rate[0].us;
 }
 
-/* Returns whether the nodes have done the steps that were named, as far as they have said. */
+/* Returns whether steps are named and all ranks have done them, as far as they have reported. */
 static bool are_over(const ps_attempt *a)
 {
     return a->trace.stage == PS_TRACING_NAMED &&
@@ -232,7 +236,8 @@ void ps_traces_beat(ps_attempt *a, size_t node, Psgd__V1__HeartbeatResponse *ans
         a->trace.at = 0;
         collect_next(a);
     } else if (are_over(a) || (a->trace.stage == PS_TRACING_ASKED && is_pace_known(a))) {
-        ps_status st = name_steps(a); /* again, if some node had not heard of the steps in time */
+        /* again, if the steps are over and some node had not heard of them */
+        ps_status st = name_steps(a);
 
         if (!ps_is_ok(&st)) {
             ps_traces_end(a, &st);

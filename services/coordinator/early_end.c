@@ -3,8 +3,9 @@
  * rounds vary, when the workers together have taken all steps.
  *
  * The answers to heartbeats tell the workers to hold. When each has reported the clock at which
- * it is held, all are told the largest of these clocks. No worker has begun it, so all end there.
- * If the coordinator restarts in between, it finds workers that are held and does the same again.
+ * it is held, all are told the largest of these clocks. No worker has begun that clock, so all end
+ * there. If the coordinator restarts in between, it finds workers that are held and does the same
+ * again.
  */
 #include "services/coordinator/driver_impl.h"
 
@@ -15,7 +16,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Returns the value of stop_at's metric in the job's result; NULL: it has none. */
+/* Returns the value of stop_at's metric in the job's result; NULL: the job has no stop_at, or its
+ * result lacks the metric. */
 static const double *goal_value(const ps_attempt *a)
 {
     const Psgd__V1__Job *job = a->job->record.job;
@@ -45,7 +47,8 @@ static bool is_reached(const ps_attempt *a)
     return ps_stop_is_reached(a->plan, *value, values);
 }
 
-/* Returns whether the workers of a job whose rounds vary have taken all steps together. */
+/* Returns whether the job's rounds vary and its workers together have taken as many steps as all of
+ * them were to take: total_steps times their number. */
 static bool has_all_iterations(const ps_attempt *a)
 {
     uint64_t iterations = 0;
@@ -79,7 +82,8 @@ static ps_stop_cause find_cause(const ps_attempt *a)
     return !is_held ? PS_STOP_NONE : has_goal ? PS_STOP_GOAL : PS_STOP_SECONDS;
 }
 
-/* Returns the largest clock at which a rank is held; 0: a rank has not reported its clock yet. */
+/* Returns the largest clock at which a live rank is held; 0: one of them has not reported yet at
+ * which clock it is held. */
 static uint64_t agreed_clock(const ps_attempt *a)
 {
     uint64_t clock = 0;
@@ -111,8 +115,8 @@ uint64_t ps_attempt_early_end(const ps_attempt *a)
     return a->end_clock > 0 ? a->end_clock : agreed_clock(a);
 }
 
-/* A restarted coordinator does not know the end that the earlier one told the workers, so their
- * reports count. */
+/* As long as no end is agreed, any clock at which the rank is held counts: a restarted coordinator
+ * does not know the end that the earlier one told the workers. */
 bool ps_attempt_ended_early(const ps_attempt *a, uint32_t rank)
 {
     const Psgd__V1__WorkerProgress *told = a->told[rank].progress;
@@ -156,7 +160,7 @@ void ps_attempt_limit(ps_attempt *a)
     }
     begun_s = (double)job->start_time->seconds + job->start_time->nanos * 1e-9;
     left_s = begun_s + limit_s - (double)ps_clock_wall_us() * 1e-6;
-    /* the wall clock may have been set */
+    /* if the wall clock was set meanwhile, the time left may be negative or too long */
     left_s = left_s < 0 ? 0 : left_s > limit_s ? limit_s : left_s;
     a->limit.event.fire = on_limit;
     ps_loop_after(a->c->loop, &a->limit, (int64_t)(left_s * 1e6));

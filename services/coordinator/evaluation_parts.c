@@ -7,8 +7,8 @@
 
 #include <inttypes.h>
 
-/* Returns whether the last parts of all live ranks belong to this evaluation. That of a rank that
- * has done a later one already does not. */
+/* Returns whether the last parts of all live ranks belong to this evaluation. The last part of a
+ * rank that has done a later evaluation already does not. */
 static bool has_all(const ps_attempt *a, uint32_t evaluation)
 {
     for (uint32_t r = 0; r < a->placement.rank_count; r++) {

@@ -15,10 +15,12 @@
 #include <stdlib.h>
 
 enum {
-    TRIES_MAX = 200 /* most jobs with named nodes that one pass over the queue tries */
+    /* most jobs with named nodes that one pass over the queue tries. Jobs that is_worth_it accepts
+     * for another reason do not count. */
+    TRIES_MAX = 200
 };
 
-/* least time between two messages to a job about what it lacks */
+/* least time between two changes of a job's message about what it lacks */
 static const int64_t tell_us = 1000000;
 
 /* The state of one pass over the queue. */
@@ -27,13 +29,14 @@ typedef struct look {
     int64_t now_us;
     ps_status room;
     ps_idle idle;
-    const char **held; /* NULL: not made yet */
-    size_t position;   /* position in the queue */
+    const char **held; /* as held_addresses returns it; NULL: not made yet */
+    size_t position;   /* position of the present job in the queue, from 1 on */
     unsigned tries;
-    uint64_t last_tried; /* number of the last tried job that names its nodes */
+    uint64_t last_tried; /* record.number of the last job that `tries` counts */
 } look;
 
-/* Returns the addresses of nodes that jobs hold, registered or not, each with its job. */
+/* Returns pairs of the address of a node that a job holds, registered or not, and the id of the
+ * job. Ends the list with NULL. The caller frees the list. */
 static const char **held_addresses(const ps_coordinator *c)
 {
     size_t count = 0, at = 0;
@@ -75,15 +78,16 @@ static uint64_t memory_of(ps_live *job)
         ps_plan *plan = NULL;
         ps_status st = ps_plan_create(job->record.job->spec, NULL, NULL, &plan);
 
-        /* a job without a valid plan is refused when it starts */
+        /* any number but 0 will do without a valid plan: the job is refused when it starts */
         job->memory_bytes = ps_is_ok(&st) ? (uint64_t)plan->layout.param_count * sizeof(float) : 1;
         ps_plan_destroy(plan);
     }
     return job->memory_bytes;
 }
 
-/* Returns whether --max-memory has no room for the package beside those that are held. A package
- * larger than the whole budget is made when no other one is held. */
+/* Returns whether --max-memory (0: no limit) has no room for a package of `bytes` beside the
+ * packages that are held. A package larger than the whole limit has room when no other one is
+ * held. */
 static bool lacks_memory(const ps_coordinator *c, uint64_t bytes)
 {
     uint64_t max = c->conf.max_memory_bytes;
@@ -91,7 +95,8 @@ static bool lacks_memory(const ps_coordinator *c, uint64_t bytes)
     return max > 0 && c->memory_taken > 0 && bytes + c->memory_taken > max;
 }
 
-/* Returns whether there is memory for a package of `bytes`. If not, writes what is missing. */
+/* Returns whether there is memory for a package of `bytes` (lacks_memory). If not, writes a message
+ * that says what is missing. */
 static bool has_memory(const ps_coordinator *c, uint64_t bytes, char *message, size_t cap)
 {
     uint64_t max = c->conf.max_memory_bytes;
@@ -107,8 +112,8 @@ static bool has_memory(const ps_coordinator *c, uint64_t bytes, char *message, s
     return false;
 }
 
-/* Chooses the nodes of the job. Returns false and writes which nodes are missing if there are too
- * few. */
+/* Chooses the nodes of the job (ps_schedule_job). If there are too few, returns false and writes
+ * which are missing. */
 static bool has_nodes(look *l, const ps_want *want, ps_member *members, size_t *count,
                       char *message, size_t cap)
 {
@@ -130,7 +135,7 @@ static void refusal_stored(void *arg, const ps_status *result)
         return;
     }
     google__protobuf__timestamp__free_unpacked(job->record.job->end_time, NULL);
-    job->record.job->end_time = NULL; /* the next pass tries again to store it */
+    job->record.job->end_time = NULL; /* the next pass tries again to fail the job */
 }
 
 /* Fails a job that waits in the queue. */
@@ -141,7 +146,7 @@ static void fail(ps_live *job, const char *reason, const char *message)
                   job);
 }
 
-/* Fails a job that has waited for too long for nodes after a loss. */
+/* Fails a job that has waited for nodes after a loss for longer than recovery.wait_seconds. */
 static void give_up(ps_live *job, double waited_s, const char *lacks)
 {
     const Psgd__V1__Job *msg = job->record.job;
@@ -154,8 +159,8 @@ static void give_up(ps_live *job, double waited_s, const char *lacks)
     fail(job, last->reason, message);
 }
 
-/* Returns the longest wait for nodes after a loss, in seconds. A job of an older program has none
- * in its specification. */
+/* Returns how many seconds the job may wait for nodes after a loss: recovery.wait_seconds, or the
+ * default if the job is of an older program and has no `recovery`. */
 static double wait_s(const ps_live *job)
 {
     const Psgd__V1__RecoverySpec *recovery = job->record.job->spec->recovery;
@@ -173,7 +178,9 @@ static double patience_s(const look *l, ps_live *job)
     return wait_s(job) - (double)(l->now_us - job->lost_us) * 1e-6;
 }
 
-/* Starts the job, or publishes what it waits for. */
+/* Starts the job if there are nodes, memory and room on the disk for it. If not, fails it if it has
+ * waited too long after a loss, which has no limit with workers_min; or if it may not wait and is
+ * not recovering. Otherwise publishes what the job waits for, if may_be_told. */
 static void try_start(look *l, ps_live *job)
 {
     ps_coordinator *c = l->c;
@@ -202,7 +209,7 @@ static void try_start(look *l, ps_live *job)
     } else if (want.is_after_loss && spec.workers_min == 0 && patience_s(l, job) <= 0) {
         give_up(job, wait_s(job), message);
     } else if (job->record.job->no_queue && !want.is_after_loss) {
-        fail(job, "WOULD_WAIT", message); /* its submission does not allow it to wait */
+        fail(job, "WOULD_WAIT", message); /* its submission does not allow the job to wait */
     } else if (may_be_told(l, job)) {
         job->told_us = l->now_us;
         ps_schedule_suspects(&c->nodes, suspects, sizeof suspects);
@@ -211,8 +218,8 @@ static void try_start(look *l, ps_live *job)
     free(members);
 }
 
-/* Returns whether to call try_start for the job: it can possibly start now, or it is to be told
- * what it lacks, or may fail for lack of nodes. */
+/* Returns whether to call try_start for the job: it can possibly start now, or its message about
+ * what it lacks is due, or it may have to fail for lack of nodes. */
 static bool is_worth_it(look *l, const ps_live *job)
 {
     Psgd__V1__JobSpec spec;
@@ -237,8 +244,8 @@ static bool is_worth_it(look *l, const ps_live *job)
     return true;
 }
 
-/* Shows in the newest jobs, which show no reason for their wait yet, that other jobs are before
- * them. */
+/* Shows in the newest jobs, from the last one back, that other jobs are before them. Stops at the
+ * first job that shows a reason for its wait already, has an attempt or is being stored. */
 static void tell_newest(ps_coordinator *c)
 {
     for (ps_live *job = c->jobs.last; job && !job->is_active && job->told_us == 0 &&
@@ -248,7 +255,8 @@ static void tell_newest(ps_coordinator *c)
     }
 }
 
-/* Returns the number of worker processes that the job wants beside those that it has. */
+/* Returns the number of worker processes that the job wants beside those of its attempt; 0 if its
+ * specification fixes the number of workers. */
 static uint32_t wants_more(const ps_live *job)
 {
     const Psgd__V1__JobSpec *spec = job->record.job->spec;
@@ -266,8 +274,8 @@ static uint32_t wants_more(const ps_live *job)
     return wants > has ? wants - has : 0;
 }
 
-/* Returns the number of servers that the job has lost and wants back: with fewer of them its shards
- * may be on one server only. */
+/* Returns the number of servers that the job has lost and wants back, because with fewer servers
+ * there may be no copies of its shards. 0 if it wants no copies or names its nodes. */
 static uint32_t wants_servers(const ps_live *job)
 {
     const Psgd__V1__JobSpec *spec = job->record.job->spec;
@@ -284,7 +292,7 @@ static uint32_t wants_servers(const ps_live *job)
     return now.pservers > has ? now.pservers - has : 0;
 }
 
-/* Has idle nodes join running jobs that want more. Call it when no job is queued. */
+/* Has idle nodes join running jobs that want more nodes. Call it when no job is queued. */
 static void grow(look *l)
 {
     ps_live *next;
@@ -351,8 +359,8 @@ bool ps_queue_may_start(ps_coordinator *c, const Psgd__V1__JobSpec *spec, uint64
     return may;
 }
 
-/* Starts a job that has just left its nodes to go on with others, before jobs that wait for longer
- * take these nodes; or publishes what it waits for. */
+/* Calls try_start for a job that has just left its nodes to go on with others, before jobs that
+ * have waited for longer take these nodes. */
 static void go_on(ps_coordinator *c, ps_live *job)
 {
     look l = {.c = c, .now_us = ps_coordinator_now_us(c), .room = ps_room_check(&c->room)};

@@ -36,8 +36,8 @@
 
 enum { DEFAULT_PORT = 15386, EXIT_USAGE = 4 };
 
-/* time for calls in progress when the coordinator is told to stop; less if another one can lead and
- * clients follow it */
+/* how long calls in progress may last when the coordinator is told to stop. grace_of_several_us:
+ * with etcd, where another coordinator can lead and clients follow it. */
 static const int64_t grace_us = 2000000, grace_of_several_us = 300000;
 
 typedef struct settings {
@@ -198,14 +198,15 @@ static const ps_command command = {
              "second signal ends it at once. " PS_CPU_HELP,
 };
 
-/* The state of the process, used by the loop's thread only. */
+/* The state of the process. The loop's thread uses it; start_again, on any thread, uses only `argv`
+ * and `is_stopping`. */
 typedef struct program {
     ps_loop *loop;
     ps_coordinator *coordinator;
     ps_service service;
     ps_server *server;
-    char ops_at[PS_ADDRESS_TEXT_BYTES]; /* --ops with all parts; empty: none */
-    ps_ops *ops;                        /* NULL: none */
+    char ops_at[PS_ADDRESS_TEXT_BYTES]; /* address of --ops, complete; empty: --ops is not set */
+    ps_ops *ops;                        /* serves --ops; NULL: nothing does */
     char web_at[PS_ADDRESS_TEXT_BYTES]; /* where the page is served; empty: nowhere */
     bool is_web_asked;                  /* --web is set */
     ps_web *web;                        /* NULL: no page */
@@ -213,12 +214,12 @@ typedef struct program {
     int64_t checkpoint_us;
     ps_event stop;  /* posted by the first signal */
     ps_event saved; /* posted when all last checkpoints are stored or given up */
-    ps_event down;  /* posted when the server is down */
+    ps_event down;  /* posted when `server` has stopped */
     ps_signals signals;
     ps_supervisor supervisor;
-    ps_etcd *etcd;           /* NULL: no other coordinator has this registry */
-    char **argv;             /* to start again with */
-    atomic_bool is_stopping; /* has been told to stop */
+    ps_etcd *etcd;           /* NULL: the registry is not in etcd, so no other coordinator has it */
+    char **argv;             /* the program's arguments, for start_again */
+    atomic_bool is_stopping; /* the process ends: start_again returns */
 } program;
 
 static void on_signal(void *arg, int signo)
@@ -229,8 +230,8 @@ static void on_signal(void *arg, int signo)
     ps_loop_post(p->loop, &p->stop);
 }
 
-/* Starts the program again, as one that follows: what this process knows is not what the new leader
- * stores. Returns if the process ends anyway. Any thread. */
+/* Replaces this process by a new one of the same program, which follows: what this process knows is
+ * not what the new leader stores. Does nothing if the process ends anyway. Any thread. */
 static void start_again(void *arg, const char *why)
 {
     const program *p = arg;
@@ -314,8 +315,8 @@ static ps_status read_fault(const char *text, Psgd__V1__JobState *state)
     return ps_ok();
 }
 
-/* Finds the address that nodes and users are told: the given one, else the one to which the server
- * is bound. */
+/* Finds the address that nodes and users are told: --advertise; else the address to which the
+ * server is bound, with the host's name if it is bound to all addresses. */
 static ps_status find_address(const settings *s, const ps_address *bound, char *out, size_t cap)
 {
     char text[PS_ADDRESS_TEXT_BYTES], host[PS_ADDRESS_HOST_BYTES];
@@ -342,7 +343,7 @@ static ps_status find_address(const settings *s, const ps_address *bound, char *
     return ps_ok();
 }
 
-/* Serves /metrics if --ops is set. */
+/* Serves /metrics and the other paths of ops.h if --ops is set. */
 static ps_status serve_ops(program *p)
 {
     ps_ops_source source = ps_coordinator_ops(p->coordinator);
@@ -352,8 +353,8 @@ static ps_status serve_ops(program *p)
                : ps_ok();
 }
 
-/* Serves the web page. If it cannot and the user has not set --web, only logs that: a second
- * coordinator of a host finds the default port taken. */
+/* Serves the web page, unless --web turns it off. If it cannot be served and the user has not set
+ * --web, only logs that: a second coordinator on a host finds the default port taken. */
 static ps_status serve_page(program *p, const ps_address *bound)
 {
     ps_address self = *bound;
@@ -436,11 +437,11 @@ static ps_status serve(program *p, const settings *s, const char *at)
     return ps_is_ok(&st) ? ps_coordinator_open(p->coordinator, address) : st;
 }
 
-/* The default up to version 0.1.0, relative to the working directory. */
+/* The default of --data-dir up to version 0.1.0, relative to the working directory. */
 static const char former_data_dir[] = "psgd-data/coordinator";
 
-/* Finds the data directory: the given one, else the former default if it has jobs, else one beside
- * those of nodes. */
+/* Finds the data directory: --data-dir; else the former default, if it has a jobs.db; else
+ * psgd/psgd-coordinator in XDG_STATE_HOME or in ~/.local/state. */
 static ps_status find_data_dir(const settings *s, char *out, size_t cap)
 {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
@@ -464,7 +465,7 @@ static ps_status find_data_dir(const settings *s, char *out, size_t cap)
                                     : ps_fail(PS_INVALID_ARGUMENT, "--data-dir is too long");
 }
 
-/* Makes the copy of --backup. */
+/* Makes the copy of jobs.db for which --backup asks, and prints what it is. */
 static ps_status back_up(const char *data_dir, const char *to)
 {
     ps_stamp stamp;
@@ -477,13 +478,15 @@ static ps_status back_up(const char *data_dir, const char *to)
     return ps_wrap(st, "--backup");
 }
 
-/* Returns the memory of --max-memory; by default half of what the process may have. */
+/* Returns --max-memory in bytes; if it is 0 or less, half of the memory that the process may
+ * have. */
 static uint64_t memory_bytes(int64_t mib)
 {
     return mib > 0 ? (uint64_t)mib << 20 : ps_memory_limit() / 2;
 }
 
-/* Connects to etcd, if --registry names it. */
+/* Prepares calls of etcd if --registry names it. Sets nothing for sqlite:. Fails for other values,
+ * and for etcd if --listen has port 0. */
 static ps_status open_etcd(program *p, const settings *s, const char *listen)
 {
     ps_tls_files_conf files = {.ca = s->etcd_ca, .cert = s->etcd_cert, .key = s->etcd_key};
@@ -507,7 +510,8 @@ static ps_status open_etcd(program *p, const settings *s, const char *listen)
     return ps_is_ok(&st) ? ps_etcd_create(s->registry, &files, &p->etcd) : st;
 }
 
-/* Reads which trackers may be called, and with which logins. */
+/* Fills in which trackers may be called, and with which logins, from the settings and the
+ * environment. */
 static ps_status find_trackers(const settings *s, const char *listen, ps_trackers_conf *out)
 {
     ps_address address;
@@ -525,7 +529,7 @@ static ps_status find_trackers(const settings *s, const char *listen, ps_tracker
     return st;
 }
 
-/* Runs the coordinator until it is told to stop. `argv` starts the program again. */
+/* Runs the coordinator until it is told to stop. `argv` are the program's arguments. */
 static ps_status run(const settings *s, const char *data_dir, char **argv)
 {
     const char *temp_dir = getenv("TMPDIR");
@@ -560,7 +564,8 @@ static ps_status run(const settings *s, const char *data_dir, char **argv)
     ps_status st = read_fault(s->fault, &conf.exit_at);
 
     ps_packed_set_limit((uint64_t)s->max_unpacked_mib << 20, "--max-unpacked");
-    /* Before threads start: initialises OpenBLAS. GetServerInfo reports the kernels too. */
+    /* ps_nn_kernels initialises OpenBLAS, so call it before threads start. GetServerInfo reports
+     * the kernels too. */
     ps_log(PS_LOG_INFO, "main", "kernels: %s", ps_nn_kernels(kernels));
     if (ps_is_ok(&st)) {
         st = ps_address_complete("--listen", s->listen, "127.0.0.1", DEFAULT_PORT, listen);
@@ -635,7 +640,8 @@ static ps_status run(const settings *s, const char *data_dir, char **argv)
     return st;
 }
 
-/* Runs --recover. Fails if something could not be recovered. */
+/* Runs --recover. Fails if a folder could not be read, or has files that differ from the
+ * registry. */
 static ps_status recover(const char *data_dir)
 {
     ps_recovery n;

@@ -15,7 +15,7 @@
 #include <string.h>
 
 enum {
-    PROBES_MAX = 16, /* most probes in progress */
+    PROBES_MAX = 16, /* most calls in progress */
     PROBE_US = 2000000
 };
 

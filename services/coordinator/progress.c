@@ -54,7 +54,7 @@ static void measure_rate(ps_attempt *a, Psgd__V1__Progress *sum, int64_t now_us)
         }
     }
     if (samples == 0 || sum->step == 0) {
-        return; /* a rank that goes on from a checkpoint reports step 0 until it has loaded it */
+        return; /* a rank reports step 0 until it has loaded the checkpoint from which it goes on */
     }
     if (a->rate[1].us == 0 || now_us - a->rate[1].us >= RATE_US) {
         a->rate[0] = a->rate[1];
@@ -82,7 +82,9 @@ static bool waits_for_nodes(const Psgd__V1__WorkerProgress *p)
     return p->n_waits_for_servers + p->n_waits_for_workers > 0;
 }
 
-/* Copies the words of the first rank that reports a wait: for nodes, or for room on its disk. */
+/* Copies what the first live rank that waits says about its wait, if `text` is empty. for_nodes:
+ * only ranks that wait for servers or workers; else only the others, which wait for room on their
+ * disk. */
 static void take_words(const ps_attempt *a, bool for_nodes, char *text, size_t cap)
 {
     for (uint32_t r = 0; r < a->placement.rank_count && text[0] == '\0'; r++) {
@@ -94,8 +96,8 @@ static void take_words(const ps_attempt *a, bool for_nodes, char *text, size_t c
     }
 }
 
-/* Finds for whom the job waits: a worker without room on its disk, else the nodes that the commit
- * finds by all reports, else those that a worker names. */
+/* Sets waiting_for, for what the job waits: for room on a worker's disk; else for the nodes that
+ * the commit finds by all reports; else for the nodes that a worker names. Empty: for nothing. */
 static void find_waited_for(ps_attempt *a, Psgd__V1__Progress *sum)
 {
     char text[200] = "";
@@ -129,8 +131,8 @@ void ps_progress_waits(ps_attempt *a, int64_t now_us)
     }
 }
 
-/* Returns the value of a metric in a rank's evaluation `number`. Returns NULL if the rank has not
- * done that evaluation or does not have it any more. */
+/* Returns the value of a metric in a rank's evaluation `number`. Returns NULL if the rank's report
+ * does not have that evaluation, any more or yet, or the evaluation lacks the metric. */
 static const double *value_of(const Psgd__V1__WorkerProgress *p, uint32_t number,
                               const char *metric)
 {
@@ -151,8 +153,8 @@ static const double *value_of(const Psgd__V1__WorkerProgress *p, uint32_t number
     return NULL;
 }
 
-/* Computes the mean of a metric in evaluation `number` over all live ranks. Returns false if one of
- * them has no value. */
+/* Computes the mean of a metric in evaluation `number` over all live ranks that have reported.
+ * Returns false if one of them has no value, or if there are none. */
 static bool mean_of(const ps_attempt *a, uint32_t number, const char *metric, double *mean)
 {
     double sum = 0;
@@ -199,8 +201,8 @@ static uint64_t evaluated_step(const ps_attempt *a, uint32_t number)
     return step;
 }
 
-/* Notes the step of the evaluation that is the job's result, and the value by which the best
- * checkpoint is chosen. */
+/* Notes the step of evaluation `number`, which is now the job's result; 0 if it is not known. If it
+ * is, also notes the value of checkpoint.best_by, by which the best checkpoint is chosen. */
 static void note_score(ps_attempt *a, uint32_t number)
 {
     const char *by = a->plan->spec->checkpoint != NULL ? a->plan->spec->checkpoint->best_by : "";
@@ -215,8 +217,9 @@ static void note_score(ps_attempt *a, uint32_t number)
     }
 }
 
-/* Stores the means of the metrics that the job names; others that a node reports are ignored.
- * Returns whether evaluation `number` is now the result. */
+/* Puts the means of the loss and of the metrics that the job names into its result; ignores others
+ * that a node reports. Returns whether there was a mean, so that evaluation `number` is the
+ * result. */
 static bool take_means(ps_attempt *a, uint32_t number)
 {
     bool is_taken = false;
@@ -252,9 +255,10 @@ static uint32_t evaluations_done(const ps_attempt *a)
     return least == UINT32_MAX ? 0 : least;
 }
 
-/* Updates the result from new evaluations: the mean over the workers, or the merged parts of a
- * split one. Publishes each evaluation that all live ranks have done and that was not published
- * yet; of split ones only the newest. Returns whether there was a new one. */
+/* Updates the job's result from the evaluations that all live ranks have done and that were not
+ * published yet, and publishes each. The result is the mean over the workers; with split_evaluation
+ * it is merged of the ranks' parts, for the newest evaluation only. Returns whether there was a new
+ * one. */
 static bool publish_evaluations(ps_attempt *a)
 {
     const Psgd__V1__JobEventKind kind = PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_METRICS;

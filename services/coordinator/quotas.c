@@ -18,7 +18,7 @@
 enum { ENTRIES_MAX = 10000 };
 
 typedef struct entry {
-    ps_principal who; /* of `default`: NONE */
+    ps_principal who; /* of kind NONE: this is the entry `default` */
     ps_amounts most;
 } entry;
 
@@ -31,9 +31,11 @@ typedef struct table {
 struct ps_quotas {
     char file[PS_PATH_MAX];
     pthread_mutex_t reading; /* held while the file is read; guards time and why */
-    struct timespec time;    /* of the file that was read last */
-    ps_status why;           /* of the last read; a failure is logged when it changes */
-    pthread_mutex_t mutex;   /* guards the table, and is never held while a disk is waited for */
+    /* modification time of the file when it was last read without a failure */
+    struct timespec time;
+    /* result of the last refresh; a failure with the same text is not logged again */
+    ps_status why;
+    pthread_mutex_t mutex; /* guards the table, and is never held while a disk is waited for */
     table table;
 };
 
@@ -50,7 +52,8 @@ const char *ps_quota_name(ps_quota kind)
 
 /* --- the file ------------------------------------------------------------------------- */
 
-/* Reads one amount: a whole number, also as 1.0e10. */
+/* Reads one amount: a whole number from 0 to 1e18, also written as 1.0e10. Fails for a key that is
+ * no name of a quota. */
 static ps_status read_amount(const char *who, const char *key, const json_t *value, ps_amounts *out)
 {
     double number = json_is_number(value) ? json_number_value(value) : -1;
@@ -159,7 +162,8 @@ static ps_status read_changed(ps_quotas *quotas)
         quotas->table = changed;
         pthread_mutex_unlock(&quotas->mutex);
         free(old.entries);
-        quotas->time = facts.st_mtim; /* as before the read, so that later changes are read */
+        /* the time from before the read, so that changes since then are read next time */
+        quotas->time = facts.st_mtim;
         ps_log(PS_LOG_INFO, "quotas", "read %zu entries, %s", changed.count,
                PS_PATH_SHOWN(quotas->file));
     }

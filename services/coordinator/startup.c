@@ -13,7 +13,7 @@
 
 enum {
     UNKNOWN_NAMES_MAX = 10, /* most folders of unknown jobs that the log names */
-    /* attempt numbers that are skipped if the registry is not the one used last */
+    /* attempt numbers that are skipped if the registry is not as it was last used */
     ATTEMPTS_SKIPPED = 1000
 };
 
@@ -33,7 +33,7 @@ static bool take_up(void *arg, ps_record *record)
     ps_coordinator *c = arg;
 
     if (record->is_damaged) {
-        ps_record_fini(record); /* its content cannot be read */
+        ps_record_fini(record); /* the job is left out, as its content cannot be read */
         return true;
     }
     /* records are read newest first, so prepending keeps their order */
@@ -50,8 +50,8 @@ static ps_status load_jobs(ps_coordinator *c)
     return ps_registry_each(c->registry, 0, states, take_up, c);
 }
 
-/* Ends a job that is not over in the registry, if its folder has the files of its end: then the
- * registry is older than the files. Running the job again would overwrite them. */
+/* Ends a job that is not over in the registry, if its folder has the files of its end: the registry
+ * is then older than the files. Running the job again would overwrite them. */
 static void take_end(ps_coordinator *c, ps_live *job)
 {
     const char *id = job->record.job->id;
@@ -76,9 +76,9 @@ static void take_end(ps_coordinator *c, ps_live *job)
     ps_record_fini(&record);
 }
 
-/* Raises the number of a job's last attempt above all numbers that nodes may know, because the
- * registry may be older. An attempt that is running by the registry keeps its number, so that it
- * can be adopted. */
+/* Raises the number of a job's last attempt by ATTEMPTS_SKIPPED, above all numbers that nodes may
+ * know, because the registry may be older than these. An attempt that is in RUNNING or later by the
+ * registry keeps its number, so that it can be adopted. */
 static void skip_attempts(ps_live *job)
 {
     Psgd__V1__Job *msg = job->record.job;
@@ -100,7 +100,7 @@ static void take_ends(ps_coordinator *c)
     }
     for (ps_live *job = c->jobs.first; job; job = next) {
         next = job->next;
-        skip_attempts(job); /* before take_end, which may end the job */
+        skip_attempts(job); /* first, because take_end may free the job */
         take_end(c, job);
     }
 }
@@ -116,7 +116,7 @@ static bool has_folder(void *arg, const char *job_id)
 typedef struct sweep {
     ps_coordinator *c;
     size_t unknown;  /* folders of jobs that the registry does not know */
-    ps_strbuf names; /* names of the first of them */
+    ps_strbuf names; /* names of the first UNKNOWN_NAMES_MAX of these */
 } sweep;
 
 static ps_known is_known(void *arg, const char *job_id)
@@ -152,7 +152,8 @@ static void sweep_files(ps_coordinator *c)
     ps_strbuf_fini(&s.names);
 }
 
-/* Logs what changed about the database, and what to do. */
+/* Logs how jobs.db differs from what was last used here, and what to do. Logs nothing if it does
+ * not differ. */
 static void tell_news(const ps_coordinator *c)
 {
     const ps_database *d = ps_registry_database(c->registry);

@@ -27,7 +27,7 @@ static void hash_spec(const Psgd__V1__JobSpec *spec, char hex[PS_CONTENT_HASH_BY
 }
 
 /* Returns the request id as the registry stores it: with the owner before it, so that it never
- * finds a job of another owner. */
+ * finds a job of another owner. "" stays "". The caller frees it. */
 static char *scope_request(const char *owner, const char *request_id)
 {
     size_t n = strlen(owner) + strlen(request_id) + 2;
@@ -44,20 +44,21 @@ struct ps_submission {
     ps_coordinator *c;
     ps_record record;
     char *request_id;
-    const char *shown_id; /* as the client gave it */
+    const char *shown_id; /* the request id as the client gave it, the end of request_id */
     char content[PS_CONTENT_HASH_BYTES];
     int64_t wall_us;
-    uint64_t memory_bytes; /* that its package takes of the coordinator's memory */
-    ps_status place;       /* result of ps_submit */
+    uint64_t memory_bytes; /* bytes of the coordinator's memory that its package takes */
+    ps_status place;       /* as in ps_submit: a failure refuses the job, unless is_known */
     bool is_known;         /* an earlier call with the same request id made the job */
     char job_id[PS_COORDINATOR_ID_MAX];
     ps_submitted_fn *then;
     void *arg;
-    ps_submission *prev, *next; /* in the coordinator's list */
+    ps_submission *prev, *next; /* neighbours in the coordinator's list `submissions` */
 };
 
-/* Finds the job that an earlier call with the same request id made. Fails with NOT_FOUND if there
- * is none, with ALREADY_EXISTS if its specification is another. */
+/* Writes the id of the job that an earlier call with the same request id made to s->job_id. Fails
+ * with NOT_FOUND if there is no such job or no request id, with ALREADY_EXISTS if the job's
+ * specification is another. */
 static ps_status find_request(ps_submission *s, ps_registry *r)
 {
     char known[PS_CONTENT_HASH_BYTES];

@@ -25,11 +25,12 @@ enum { ALLOWED_MAX = 64, PATH_BYTES = PS_TRACKED_NOTE_BYTES - 24 };
 
 /* A job that trackers are told of. */
 typedef struct tracked {
-    const ps_live *job; /* NULL: it was over before this process began */
+    const ps_live *job; /* NULL: the job was over before ps_trackers_begin */
     ps_tracked told;
-    uint64_t
-        result_step; /* of the newest evaluation, and its attempt: nodes report evaluations again */
-    uint32_t attempt; /* after a restart of the coordinator */
+    /* Step and attempt of the newest evaluation that was told: after a restart of the coordinator
+     * nodes report evaluations again. */
+    uint64_t result_step;
+    uint32_t attempt;
     struct tracked *prev, *next;
 } tracked;
 
@@ -40,7 +41,7 @@ struct ps_trackers {
     bool allows_loopback;
     ps_tracker_conf conf;
     ps_tracker_logins logins;
-    ps_tracker *tracker; /* NULL: no job has had one */
+    ps_tracker *tracker; /* NULL: no job of this process has had a tracker yet, or is_stopped */
     bool is_stopped;
     tracked *jobs;
 };
@@ -211,8 +212,8 @@ static Psgd__V1__TrackerRun *run_of(Psgd__V1__Job *job, size_t index)
     return job->tracker_runs[index];
 }
 
-/* Writes run id and message of a tracker into the job, and publishes an event if one of them has
- * changed. */
+/* Writes run id and message of a tracker into the job, unless the job is over, and publishes an
+ * event if one of them has changed. */
 static void take_news(ps_event *event, bool ok)
 {
     news *n = PS_CONTAINER_OF(event, news, event);
@@ -264,7 +265,8 @@ static tracked *find(const ps_trackers *t, const ps_live *live)
     return job;
 }
 
-/* Begins to tell trackers of a job: each but those whose bits in `skipped` are set. */
+/* Begins to tell the trackers of a job, except those whose bits in `skipped` are set. `live` is
+ * NULL if the job is over. A failure is only logged. */
 static tracked *begin(ps_trackers *t, const ps_live *live, const Psgd__V1__Job *msg,
                       unsigned skipped)
 {
@@ -288,7 +290,7 @@ static tracked *begin(ps_trackers *t, const ps_live *live, const Psgd__V1__Job *
     return job;
 }
 
-/* Tells the trackers the end of the job and where its files are, and forgets the job. What they
+/* Tells the trackers the end of the job and where its files are, and frees `job`. What the trackers
  * have not received yet is still sent. */
 static void end(ps_trackers *t, tracked *job, const Psgd__V1__Job *msg)
 {
@@ -307,7 +309,7 @@ static bool has_begun(const Psgd__V1__Job *msg)
 }
 
 /* Returns whether an event is of an evaluation newer than the last one told; if so, notes it as
- * told. */
+ * told. An evaluation of another attempt, or of an unknown step, counts as newer. */
 static bool is_evaluation(tracked *job, const Psgd__V1__Job *msg, Psgd__V1__JobEventKind kind)
 {
     if (kind != PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_METRICS ||
@@ -364,7 +366,8 @@ void ps_trackers_changed(void *arg, ps_live *live, ps_job_news what)
 
 /* --- after a restart ---------------------------------------------------------------- */
 
-/* Sends the results that are stored but that a tracker does not have. */
+/* Sends each tracker of the job the stored results that are newer than what its note file says that
+ * it has. */
 static void send_stored(ps_trackers *t, tracked *job, const Psgd__V1__Job *msg, uint64_t number)
 {
     uint64_t has[PS_TRACKERS_MAX], after = 0;
@@ -380,7 +383,7 @@ static void send_stored(ps_trackers *t, tracked *job, const Psgd__V1__Job *msg, 
         ps_status st = ps_registry_next_event(t->c->reader, number, after, &event);
 
         if (!ps_is_ok(&st) || event == NULL) {
-            break; /* a registry that cannot be read is logged by others */
+            break; /* there are no more events, or others log that the registry cannot be read */
         }
         after = event->sequence;
         if (event->job != NULL && is_evaluation(job, event->job, event->kind)) {
@@ -411,8 +414,8 @@ static unsigned complete(const ps_trackers *t, const Psgd__V1__Job *msg)
     return bits;
 }
 
-/* Sends the rest of a job that ended before its trackers had received everything. If the job was
- * deleted, removes the note file. Returns false if there is no such job. */
+/* Sends the rest of a job that ended before its trackers had received everything. If the registry
+ * does not have the job (it was deleted), removes the file `note` and returns false. */
 static bool go_on_with_ended(ps_trackers *t, const char *job_id, const char *note)
 {
     ps_record record = {0};
@@ -431,7 +434,8 @@ static bool go_on_with_ended(ps_trackers *t, const char *job_id, const char *not
     return is_there;
 }
 
-/* Sends the rest of those jobs that are over and of which a note file is left. */
+/* Sends the rest of the jobs that are over and of which a note file is left in
+ * DATA_DIR/trackers. */
 static void go_on_with_files(ps_trackers *t)
 {
     char path[PATH_BYTES], before[PS_COORDINATOR_ID_MAX] = "";

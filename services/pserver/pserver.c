@@ -3,7 +3,7 @@
  *
  * Each thread has a store from prepare to release. The server has finished when every thread has
  * the contributions of all steps; it then still answers pulls. Collect may come before or after
- * that. From Collect on only the task of `save`, which writes the tables, uses them. */
+ * that. From Collect on only the task of `save`, which writes the tables, uses the tables. */
 #include "services/pserver/pserver.h"
 
 #include "common/base/files.h"
@@ -26,34 +26,39 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* most tables saved by a call while the job trains; they lie in memory until the job ends */
+/* most calls that save the tables while the job trains: each copy lies in memory until the job
+ * ends */
 enum { SAVES_MAX = 4 };
 
 struct ps_pserver {
     ps_node *node;
     uint32_t thread_count;
-    ps_server_thread **threads; /* (2 * thread_count): of the server's own shards, then of copies */
-    uint32_t part_count;        /* how many of them the session uses */
+    /* (2 * thread_count): those of the server's own shards, then those of copies */
+    ps_server_thread **threads;
+    /* how many of `threads` the session uses: all with copies, else the first half */
+    uint32_t part_count;
 
     bool is_open;        /* a session exists */
-    uint32_t incomplete; /* threads without the contributions of all steps */
-    bool is_complete;    /* all threads have them */
-    /* tables that save() writes; NULL: the job has none, or Collect has not come */
+    uint32_t incomplete; /* used threads that lack contributions of some step */
+    bool is_complete;    /* `incomplete` is 0: the server has the contributions of all steps */
+    /* the tables that save() writes; NULL: the job has no tables, or Collect has not come */
     ps_tables *tables;
-    uint32_t saves;        /* tables saved by calls in this session */
-    uint32_t tables_saved; /* tables that save() has written */
+    uint32_t saves;        /* calls in this session that save the tables; at most SAVES_MAX */
+    uint32_t tables_saved; /* number of tables that save() has written */
     /* Memory that counters() lends to an answer. */
     ps_server_counts counts;
     Psgd__V1__WorkerShare *shares, **share_ptrs; /* (worker_count) */
     uint32_t *missing;                           /* (worker_count), lent by missing() */
 
     struct {
-        uint64_t clock;      /* 0: no checkpoint is asked for */
-        uint32_t first;      /* of p->threads, thread_count of which save their parts */
-        uint32_t rank;       /* of the server that has these shards */
-        uint32_t left;       /* threads that have not saved their part */
-        ps_snapshot weights; /* slices as collect() gives them */
-        ps_status status;    /* the first failure */
+        uint64_t clock; /* at whose beginning the checkpoint is; 0: none is asked for */
+        /* index in `threads` of the first thread; thread_count of them save their parts */
+        uint32_t first;
+        uint32_t rank; /* rank of the server whose shards these are */
+        uint32_t left; /* used threads that have not saved their part */
+        /* weights of all slices of these shards, in the order in which collect() has them */
+        ps_snapshot weights;
+        ps_status status; /* the first failure of a part */
     } cut;
 };
 
@@ -76,7 +81,8 @@ static void count(ps_pserver *p)
 }
 
 /* Logs the ledger of the job: the number and hash of the contributions to each slice. If they
- * differ between slices, this is an error under a deterministic policy. */
+ * differ between slices under a deterministic policy, logs this as an error. Logs nothing if there
+ * is no ledger. */
 static void tell_ledger(ps_pserver *p)
 {
     const ps_server_counts *c = &p->counts;
@@ -110,8 +116,8 @@ static void complete(void *arg)
     finish(p);
 }
 
-/* Fails the job because a worker sent values that cannot be used. Does not wait for the worker to
- * report it: the worker may be faulty. */
+/* Fails the job because a worker sent values that are not finite. Does not wait until the worker
+ * reports that: the worker may be faulty. */
 static void fail(void *arg, const ps_status *why)
 {
     ps_pserver *p = arg;
@@ -230,7 +236,7 @@ static ps_status prepare(void *state, ps_session *session)
     for (uint32_t t = 0; t < p->part_count && !ps_is_ok(&st); t++) {
         ps_server_thread_close(p->threads[t]);
     }
-    /* a server without slices and rows gets no contributions */
+    /* a server without slices and rows gets no contributions, so it is complete */
     p->is_complete = p->incomplete == 0;
     p->is_open = ps_is_ok(&st);
     ps_session_drop_states(session);
@@ -248,7 +254,8 @@ static void forget_cut(ps_pserver *p)
     p->cut.clock = 0;
 }
 
-/* When all threads have answered, gives the node the checkpoint, or the first failure. */
+/* If all used threads have saved their parts or failed, gives the node the checkpoint, or the first
+ * failure. Otherwise, or if no checkpoint is asked for, does nothing. */
 static void end_cut(ps_pserver *p)
 {
     uint64_t clock = p->cut.clock;
@@ -324,9 +331,11 @@ static ps_status add_ranks(ps_pserver *p, uint64_t clock)
     return st;
 }
 
-/* Begins to take the checkpoint `clock` in place of an earlier one; 0: none. If it `rescues`, takes
- * it at once, with the state as it was when the clock began; `of_copies`: the state of the server
- * of which this one has copies. */
+/* Begins to take a checkpoint at the beginning of `clock`, in place of one that was asked for
+ * before; 0: only gives that one up. `stays`: workers stay at the clock. Then, and if ranks are not
+ * in step, parts are saved as soon as all before the clock is in; otherwise when somebody pushes to
+ * the clock. `rescues`: parts are saved at once, as they were when the clock began. `of_copies`:
+ * saves the state of the server of which this one has copies. */
 static void take(ps_pserver *p, uint64_t clock, bool stays, bool rescues, bool of_copies)
 {
     const ps_session *session = ps_node_session(p->node);
@@ -379,8 +388,8 @@ static void rescue(void *state, uint64_t clock, bool of_copies)
     take(state, clock, true, true, of_copies);
 }
 
-/* Streams have been open since prepare, so all contributions may be there already: with few steps
- * the server may have finished before it runs. */
+/* Streams have been open since prepare, so all contributions may have come before `run` if the job
+ * has few steps. Then the server finishes here. */
 static void run(void *state)
 {
     finish(state);
@@ -440,7 +449,8 @@ static ps_status write_table(ps_pserver *p, uint32_t table, const atomic_bool *s
     return ps_wrap(st, "%s", name);
 }
 
-/* Writes each table once, also if it is called again: a second file of changes would be empty. */
+/* Writes the tables that were not written yet. A repeated call, after a failure or for another
+ * Collect, does not write a table again: a second file of changes would be empty. */
 static ps_status save(void *state, const atomic_bool *stop)
 {
     ps_pserver *p = state;
@@ -526,10 +536,10 @@ static ps_status copy_piece(void *arg, const void *bytes, size_t len)
     return ps_ok();
 }
 
-/* Writes a table to memory, where it stays until the end of the job. */
+/* Writes a table to memory, as a file that the node keeps until the job ends. */
 static ps_status save_table(ps_pserver *p, ps_table *table, uint32_t number, uint64_t clock)
 {
-    enum { FRAME_BYTES = 64 << 10 }; /* heads and ends of sections */
+    enum { FRAME_BYTES = 64 << 10 }; /* room for the heads and ends of the file's sections */
     const ps_session *session = ps_node_session(p->node);
     ps_table_counters held = ps_table_count(table);
     ps_buf *bytes = ps_buf_try_create(held.bytes + FRAME_BYTES);
@@ -550,7 +560,7 @@ static ps_status save_table(ps_pserver *p, ps_table *table, uint32_t number, uin
     return st;
 }
 
-/* Saves the tables. A failure is logged and the job goes on. */
+/* Saves the tables before the step after `clock`. Logs a failure; the job goes on. */
 static void save_tables(void *arg, ps_tables *tables, uint64_t clock)
 {
     ps_pserver *p = arg;
@@ -603,7 +613,7 @@ static void lose(void *state, uint32_t worker)
     }
     if (ps_is_ok(&st)) {
         ps_log(PS_LOG_WARN, "pserver", "worker %u is lost, going on without it", worker);
-    } else { /* the job is ending, as the coordinator will say next */
+    } else { /* the policy does not survive the loss: the coordinator will end the job */
         ps_log(PS_LOG_WARN, "pserver", "%s", st.text);
     }
 }
@@ -632,7 +642,8 @@ static size_t missing(void *state, uint32_t **ranks, uint64_t *clock)
     return count;
 }
 
-/* Fills in what became of each worker's contributions, and the staleness. */
+/* Fills in what became of each worker's contributions, and the bins of staleness. Lends p's
+ * memory. */
 static void fill_shares(ps_pserver *p, Psgd__V1__ServerCounters *out)
 {
     for (uint32_t w = 0; w < p->counts.worker_count; w++) {

@@ -20,27 +20,28 @@
 
 struct ps_server_thread {
     ps_server_thread_conf conf;
-    ps_loop_thread *thread; /* NULL: this is the thread of the home loop */
+    ps_loop_thread *thread; /* NULL: the work is done on the home loop's thread */
     char instance[PS_GRPC_WIRE_INSTANCE_BYTES];
     ps_wire_server *wire;
     uint64_t sessions; /* number of sessions so far */
 
-    /* Of the session; NULL and zeros if there is none. */
+    /* The session and what the thread has of it; NULL and zeros if there is none. */
     const ps_session *session;
     uint32_t part;
-    ps_wire_parts parts; /* with one part, */
-    ps_store *store;     /* whose store this is */
+    ps_wire_parts parts; /* with one part */
+    ps_store *store;     /* the store of that part */
     ps_trace_ring *trace;
 
-    int cut_weights;       /* of ps_server_thread_cut_at */
-    struct saving *saving; /* what is being saved while the thread goes on; NULL: nothing */
+    int cut_weights; /* the open file that gets the weights of the checkpoint that is asked for */
+    struct saving *saving; /* the part that is being saved piece by piece; NULL: none is */
     ps_server_cut_fn *cut_done;
     void *cut_arg;
-    bool rescues; /* ps_server_thread_rescue was called, with this clock */
+    /* only while rescue() runs: the part is saved as it was at rescue_at, not as it is */
+    bool rescues;
     uint64_t rescue_at;
 };
 
-/* Runs fn on the thread and returns when it is done. */
+/* Calls fn(arg) on the thread and returns when fn has returned. */
 static void on_thread(ps_server_thread *t, void (*fn)(void *arg), void *arg)
 {
     if (t->thread == NULL) {
@@ -55,11 +56,11 @@ static void on_thread(ps_server_thread *t, void (*fn)(void *arg), void *arg)
 typedef struct news {
     ps_event event;
     ps_server_thread *t;
-    uint64_t session; /* number of the session that it is about */
+    uint64_t session; /* `sessions` when it was sent: a report of an earlier session is dropped */
     ps_status why;    /* OK: the part is complete */
 } news;
 
-/* Passes a report on. Runs on the home loop. */
+/* Calls conf.complete if `why` is OK, else conf.failed. Runs on the home loop's thread. */
 static void tell(ps_server_thread *t, const ps_status *why)
 {
     if (ps_is_ok(why)) {
@@ -79,7 +80,8 @@ static void on_news(ps_event *self, bool ok)
     free(n);
 }
 
-/* Sends a report to the home loop. Runs on the thread. */
+/* Passes a report to the home loop: at once if this is its thread, else by an event. OK: the part
+ * is complete. Runs on the thread. */
 static void send_news(void *arg, const ps_status *why)
 {
     ps_server_thread *t = arg;
@@ -158,7 +160,8 @@ typedef struct opening {
     ps_status st;
 } opening;
 
-/* Reads the store out of the files of the checkpoint. */
+/* Loads the store from the files of the checkpoint that the session begins with, if there are
+ * any. */
 static ps_status load(ps_server_thread *t)
 {
     const ps_session *s = t->session;
@@ -168,7 +171,9 @@ static ps_status load(ps_server_thread *t)
         st = ps_wrap(ps_store_load(t->store, s->states[i]->data, s->states[i]->len),
                      "checkpoint, file %" PRIu32 " of servers", i);
     }
-    if (!ps_plan_is_in_step(s->plan)) { /* a new attempt has all ranks again */
+    /* ranks are not in step: workers that were lost in the checkpoint are there again in this
+     * attempt */
+    if (!ps_plan_is_in_step(s->plan)) {
         ps_store_find_workers(t->store);
     }
     return s->state_count > 0 && ps_is_ok(&st) ? ps_wrap(ps_store_load_end(t->store), "checkpoint")
@@ -183,7 +188,8 @@ static bool fits(const ps_server_thread *t)
     uint64_t clock = ps_store_clock(t->store), first = t->session->first_clock;
 
     return !ps_plan_is_in_step(t->session->plan) || clock == first ||
-           ps_store_has_at(t->store, first); /* all slices may be ahead */
+           /* all slices may be a clock ahead, and have kept what was before */
+           ps_store_has_at(t->store, first);
 }
 
 static void open_part(void *arg)
@@ -204,7 +210,7 @@ static void open_part(void *arg)
     t->trace = ps_trainer_ring(s->plan);
     ps_wire_server_set_trace(t->wire, t->trace);
     ps_wire_server_open(t->wire, s->plan, &s->placement, &attempt, t->part, &t->parts);
-    ps_free_memory_use_huge_pages(); /* the store has made malloc's memory grow */
+    ps_free_memory_use_huge_pages(); /* after the store was made, which made malloc's memory grow */
 }
 
 ps_status ps_server_thread_open(ps_server_thread *t, const ps_session *session, ps_tables *tables)
@@ -372,16 +378,18 @@ ps_status ps_server_thread_at_clock(ps_server_thread *t, uint64_t clock, ps_stor
 
 /* ---- Checkpoints ---- */
 
-/* A part that is being saved. When it is, it goes to the home loop. */
+/* A part that is being saved. The thread posts it to the home loop when the part is saved or has
+ * failed. */
 typedef struct saving {
-    ps_event event; /* of the thread's loop while the thread writes, then of the home loop */
+    ps_event event; /* on the thread's loop for each piece that it writes, then on the home loop */
     ps_server_thread *t;
     uint64_t session;
     ps_server_cut cut;
-    size_t *at;                       /* (slices): where values begin in cut_weights */
-    int64_t piece_us, piece_spent_us; /* clocks when the piece began */
-    int64_t longest_us, most_us;      /* for one piece: time; processor time */
-    int64_t spent_us;                 /* processor time of all pieces */
+    size_t *at; /* (slices of the part): where the slice's values begin in cut_weights */
+    /* monotonic time and processor time when the present piece began */
+    int64_t piece_us, piece_spent_us;
+    int64_t longest_us, most_us; /* longest time and most processor time of a piece so far */
+    int64_t spent_us;            /* processor time of all pieces so far */
     unsigned pieces;
 } saving;
 
@@ -411,8 +419,9 @@ static ps_status write_slice(void *arg, uint32_t place, size_t at, uint32_t n)
     return ps_snapshot_put(t->cut_weights, at * sizeof *values, values, n * sizeof *values);
 }
 
-/* Writes the part's state to `fd` and its weights to t->cut_weights. Runs in a copy of the process
- * (ps_snapshot_begin). */
+/* Writes the part's state to `fd` and its weights to t->cut_weights: as they are, or if t->rescues
+ * as they were at rescue_at. ps_snapshot_begin calls it, in a copy of the process if one can be
+ * made. */
 static ps_status write_part(void *arg, int fd)
 {
     ps_server_thread *t = arg;
@@ -439,7 +448,8 @@ static ps_status write_weights(void *arg, uint32_t place, const float *values, u
                            n * sizeof *values);
 }
 
-/* Adds up how long the thread stands still for the pieces that it writes. */
+/* Measures how long the thread stands still for a piece that it writes. Called when the piece
+ * begins, and when it ends. */
 static void watch_piece(void *arg, bool begins)
 {
     saving *x = arg;
@@ -466,13 +476,14 @@ static ps_status note_at(void *arg, uint32_t place, size_t at, uint32_t n)
     return ps_ok();
 }
 
-/* Writes the next piece, whenever the thread has nothing else to do, until all are written. */
+/* Writes the next piece of the part. The loop calls it when the thread has nothing else to do,
+ * until all pieces are written. Then posts the result to the home loop. */
 static void go_on_saving(ps_event *self, bool ok)
 {
     saving *x = PS_CONTAINER_OF(self, saving, event);
     ps_server_thread *t = x->t;
 
-    if (!ok || t->saving != x) { /* it is not wanted any more */
+    if (!ok || t->saving != x) { /* stop_saving was called, or the loop ends */
         ps_snapshot_drop(&x->cut.state);
         free(x->at);
         free(x);
@@ -498,7 +509,8 @@ static void go_on_saving(ps_event *self, bool ok)
     ps_loop_post(t->conf.home, &x->event);
 }
 
-/* Begins to save the part as it is. */
+/* Begins to save the part as it is now, piece by piece, while the thread goes on
+ * (ps_store_cut_begin). */
 static void begin_saving(ps_server_thread *t, saving *x)
 {
     const ps_store_cut_sink sink = {
@@ -517,7 +529,8 @@ static void begin_saving(ps_server_thread *t, saving *x)
     ps_loop_idle(own_loop(t), &x->event);
 }
 
-/* Gives up what is being saved, if there is something; its event frees it. */
+/* Gives up the part that is being saved piece by piece, if one is. go_on_saving, whose event is
+ * still to come, frees it. */
 static void stop_saving(ps_server_thread *t)
 {
     if (t->saving != NULL) {
@@ -528,7 +541,8 @@ static void stop_saving(ps_server_thread *t)
 
 /* ---- A part that is saved at a clock ---- */
 
-/* Saves the part in a copy of the process: rows, of which a step changes few, and what rescues. */
+/* Saves the part in a copy of the process: if it has rows, of which a step changes few, or for a
+ * rescue. */
 static void save_in_copy(ps_server_thread *t, saving *x)
 {
     x->cut.state = ps_snapshot_begin(write_part, t);
@@ -538,8 +552,9 @@ static void save_in_copy(ps_server_thread *t, saving *x)
            (double)x->cut.state.spent_us * 1e-3);
 }
 
-/* Begins to save the part, and posts the result to the home loop when it is saved. `store` NULL:
- * the part cannot be saved at that clock. Runs on the thread. */
+/* Begins to save the part. Posts the result to the home loop when all is written; at once if a copy
+ * of the process writes it or if it fails. `store` NULL: fails, because the part is not at that
+ * clock any more. Runs on the thread. */
 static void save_part(void *arg, uint64_t clock, ps_store *store)
 {
     ps_server_thread *t = arg;
@@ -708,7 +723,9 @@ static void add_counts(void *arg)
     sum->traffic.messages_out += traffic.messages_out;
     sum->ledgers_differ += ps_store_ledger(store, &sum->has_no_ledger, &sum->ledger);
     if (c->t->conf.beside != NULL) {
-        return; /* the other counters have what the server of the shards has done, not its copy */
+        /* the other counters are those of the shards' own server: with copies they would count
+         * twice */
+        return;
     }
     ps_table_counters_add(&sum->rows, &rows);
     ps_store_counters_add(&sum->store, ps_store_counters_of(store));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* executors.c - see executors.h. A rank is in one of three states: it waits for the coordinator's
- * answer or for the time to ask again, a task computes its partition, or it has ended.
+/* executors.c - see executors.h. A rank is in one of three states: a task starts its sandbox or
+ * computes its partition; it waits for the coordinator's answer or for the time to ask again; or it
+ * has ended.
  */
 #include "services/worker/executors.h"
 
@@ -13,21 +14,22 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* Pauses before the coordinator is asked again, and how long it may take to answer. */
+/* The pause after a question that failed, how long an answer may take, and the longest pause that
+ * the coordinator can ask for. */
 enum { PAUSE_US = 300 * 1000, ANSWER_US = 30 * 1000 * 1000, AGAIN_MS_MAX = 10 * 1000 };
 
 typedef struct executing {
     ps_executors *all;
     uint32_t rank;
-    ps_executor *executor; /* while `is_starting` the task's */
-    bool is_starting;
-    ps_unary *call; /* NULL: none is in progress */
+    ps_executor *executor; /* while is_starting only the task uses it */
+    bool is_starting;      /* the task starts the sandbox */
+    ps_unary *call;        /* NULL: none is in progress */
     ps_timer again;
     ps_task task;
-    ps_partition part;     /* that is computed; number 0: none */
-    uint8_t *records; /* (PS_PART_RECORDS_MAX) of it */
+    ps_partition part; /* being computed, or computed and not taken yet; number 0: none */
+    uint8_t *records;  /* (PS_PART_RECORDS_MAX) records of `part`, of which `bytes` are used */
     size_t bytes;
-    ps_status status; /* of the task */
+    ps_status status; /* result of the last task */
     uint64_t done;    /* partitions that the coordinator has taken */
     bool has_ended;
     Psgd__V1__WorkerProgress progress;
@@ -47,7 +49,8 @@ struct ps_executors {
 
 static void ask(executing *x);
 
-/* Notes that a rank has ended; the last one ends the session. */
+/* Notes that a rank has ended. A failure stops the other ranks. After the last rank, `over` tells
+ * the owner (conf.ended). */
 static void end(executing *x, ps_status st)
 {
     ps_executors *all = x->all;
@@ -58,7 +61,7 @@ static void end(executing *x, ps_status st)
         ps_executors_stop(all);
     }
     if (--all->running == 0) {
-        ps_loop_post(all->conf.loop, &all->over); /* posted: the owner may be calling */
+        ps_loop_post(all->conf.loop, &all->over); /* posted, as the owner may be in a call */
     }
 }
 

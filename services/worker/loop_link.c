@@ -26,7 +26,7 @@ _Static_assert((int)PS_LOOP_DIMS == (int)PS_SHAPE_MAX, "shapes fit");
 
 struct ps_loop_link {
     int fd;
-    pid_t program; /* which started this process */
+    pid_t program; /* the parent of this process */
     pthread_t watcher;
     atomic_bool stop;
 };
@@ -39,7 +39,7 @@ struct ps_loop_rank {
     size_t bytes, param_count,
         state_bytes; /* copies: the program may overwrite those in `memory` */
     ps_loop_memory *memory;
-    float *weights; /* in the memory */
+    float *weights; /* in `memory` */
     ps_foreign_loop ops;
     uint64_t clock; /* given to the program last */
 };
@@ -162,7 +162,8 @@ void ps_loop_link_over(ps_loop_link *link, const ps_status *why)
 /* --- a rank ------------------------------------------------------------------- */
 
 /* Copies weights into the shared memory and tells the program. The socket has room: the program is
- * told of a clock only after it has answered the one before. */
+ * told of a clock only after it has answered the one before. So if the message cannot be sent, the
+ * program has ended, and this process ends too. */
 static void give(ps_loop_rank *r, uint32_t kind, uint64_t clock, const float *weights)
 {
     ps_loop_message m = {.kind = kind, .rank = r->rank, .value = clock};

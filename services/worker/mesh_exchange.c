@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { STEPS_KEPT = 2 }; /* the newest steps, which peer_outbox_thin keeps */
+enum { STEPS_KEPT = 2 }; /* newest steps, of which peer_outbox_thin drops no packets */
 
 static ps_mesh_exchange *of(ps_exchange *exchange)
 {
@@ -45,8 +45,8 @@ static void ready(ps_exchange *exchange, uint32_t first_variable, uint32_t count
     }
 }
 
-/* Waits until the packets in all outboxes are acknowledged: the gate waits for one acknowledgement,
- * which stands for all of them. */
+/* Waits until the packets in all outboxes are acknowledged, at most for step_ms: the gate waits for
+ * one acknowledgement, which stands for all of them. */
 static void drain(ps_exchange *exchange)
 {
     ps_mesh_exchange *x = of(exchange);
@@ -304,7 +304,7 @@ void exchange_end_if_over(ps_mesh_exchange *x)
 }
 
 /* Begins the end: each outbox closes its stream when all of its packets are acknowledged, or is cut
- * after step_ms. */
+ * after step_ms. If the gate is closed, cuts all at once. */
 static void begin_end(ps_mesh_exchange *x)
 {
     x->stopping = true;

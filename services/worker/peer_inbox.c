@@ -47,8 +47,9 @@ void peer_forget_inboxes(ps_mesh_exchange *x)
     }
 }
 
-/* Returns whether the machine can take the packet now. Of a step that has not begun here, it takes
- * packets up to the inbox's share of PEER_EARLY_BYTES, but at least one. */
+/* Returns whether the machine can take the packet now: any packet of the running step or an earlier
+ * one, and none of a step after x->me.next. If that step has not begun here, its packets are taken
+ * up to the inbox's share of PEER_EARLY_BYTES, but at least one. */
 static bool may_take(const ps_mesh_exchange *x, const peer_inbox *inbox, const ps_packet *packet)
 {
     size_t room = PEER_EARLY_BYTES / (x->peers > 1 ? x->peers - 1 : 1);

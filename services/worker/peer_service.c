@@ -20,7 +20,7 @@ typedef struct peer_in {
     ps_call *call;   /* NULL: no stream is open */
     uint64_t taken;  /* packets of this stream that the exchange has taken */
     uint64_t told;   /* those of them that were acknowledged */
-    size_t given;    /* packets of the last message that the exchange still holds; 0: none */
+    size_t given;    /* packets of the last message, until the exchange has taken it; then 0 */
 } peer_in;
 
 /* The streams of all peers to one rank of this process. */

@@ -36,16 +36,18 @@ struct ps_rank {
     ps_exchange_stats stats;    /* final stats of an exchange that has ended */
     double waited_s;
     bool is_training; /* the trainer's thread runs */
-    uint64_t held_at; /* clock at which a rank that has ended was held; 0: it was not held */
+    /* of a rank that has ended: the clock at which it was held or ended early; the number of clocks
+     * of the job if it was held only after its end; 0: none of these */
+    uint64_t held_at;
     ps_event trained, closed;
-    uint64_t cut_at; /* of a rank that has not started: ps_rank_cut_at */
-    uint64_t owed;   /* the checkpoint that was asked for and has not been taken; 0: none */
-    bool stays;      /* asked for with cut_at */
+    uint64_t cut_at; /* a checkpoint asked for before the start (ps_rank_cut_at); 0: none */
+    uint64_t owed;   /* clock of a checkpoint that was asked for and is not taken yet; 0: none */
+    bool stays;      /* as it was given with cut_at */
 
     /* Memory that ps_rank_progress lends. */
     Psgd__V1__WorkerProgress progress;
     char whom[160];
-    /* (wait_count) ranks that this rank waits for: of servers, or of workers in a mesh */
+    /* (wait_count) whom this rank waits for: numbers of servers; in a mesh ranks of workers */
     uint32_t *waits;
     size_t wait_count;
     Psgd__V1__WorkerProgress__MetricsEntry metrics[1 + PS_METRICS_MAX],
@@ -63,7 +65,7 @@ struct ps_rank {
     uint64_t copied_step;
 };
 
-/* Records for whom the rank waits, or waited when it gave up. */
+/* Writes to r->waits for whom the rank waits, or waited when it gave up; nobody if neither. */
 static void find_waits(ps_rank *r)
 {
     const ps_placement *placement = &r->session.placement;
@@ -111,7 +113,7 @@ static void on_closed(ps_event *self, bool ok)
     ps_rank *r = PS_CONTAINER_OF(self, ps_rank, closed);
 
     (void)ok;
-    if (r->mesh != NULL) { /* a failed rank has not drained its mesh, which has sent more */
+    if (r->mesh != NULL) { /* a rank that did not drain its mesh may have sent more since */
         r->stats = ps_exchange_get_stats(r->exchange);
     }
     r->exchange = NULL;
@@ -419,7 +421,7 @@ void ps_rank_hold(ps_rank *r)
     if (r->is_training) {
         (void)ps_gate_hold(ps_exchange_gate(r->exchange));
     } else if (r->held_at == 0) {
-        r->held_at = r->session.plan->total_clocks; /* not held: all clocks are done */
+        r->held_at = r->session.plan->total_clocks; /* it had ended before: nothing is held */
     }
 }
 

@@ -28,7 +28,7 @@ struct ps_worker {
     float **copies;  /* (rank_count) weights; NULL: the rank uses the session's */
     Psgd__V1__WorkerProgress **progress; /* (rank_count) lent by progress() */
     bool is_running;                     /* from run until all ranks have ended */
-    bool is_collected; /* collect() came after all ranks had ended */
+    bool is_collected;                   /* collect() came after all ranks had ended */
     bool releasing;
     ps_status result;  /* the first failure of the ranks that have ended */
     bool has_diverged; /* `result` is that a loss, gradient or weight is not finite */
@@ -52,7 +52,8 @@ static void drop_ranks(ps_worker *w)
     w->session = NULL;
 }
 
-/* Tells the program that computes how the attempt has ended. */
+/* Tells the program that computes, if there is one, whether the job has all its steps or its
+ * attempt has ended without them. */
 static void tell_program(const ps_worker *w)
 {
     if (w->link != NULL && w->is_collected && ps_is_ok(&w->result)) {
@@ -403,8 +404,8 @@ static void forget(void *state, uint64_t clock)
     }
 }
 
-/* Registers the curves as far as they are written, which is up to a complete line. Without servers
- * rank 0 has the model, also if the job was not finished. */
+/* Registers the curves as far as they are written, which is up to a complete line. If the job has
+ * not finished here, rank 0 of a mesh also copies its weights, from which `save` writes a model. */
 static ps_status collect(void *state)
 {
     ps_worker *w = state;
@@ -419,8 +420,9 @@ static ps_status collect(void *state)
     return ps_ok();
 }
 
-/* Writes the rows of the curves that are still in memory. A full disk is no failure here: the rows
- * written so far are collected. A worker that has finished has waited for room itself. */
+/* Writes the rows of the curves that are still in memory, and the model that `collect` has copied.
+ * A full disk is no failure here: the rows written so far are collected. A worker that has finished
+ * has waited for room itself. */
 static ps_status save(void *state, const atomic_bool *stop)
 {
     ps_worker *w = state;

@@ -14,7 +14,9 @@
 
 enum { VALUES = 100000, STEPS = 20 };
 
-/* Encodes the same gradient x some times. Returns |mean of what arrived - x| / |x|. */
+/* Encodes the gradient x (VALUES) STEPS times, and adds each decoded result to `mean`, which is
+ * zero before. Sets *bytes to the size of the last encoding. Returns |mean / STEPS - x| / |x|, the
+ * error of the mean of the decoded values; NAN after a failure. */
 static double send_steps(const psgd_codec *codec, const float *x, float *mean, size_t *bytes)
 {
     size_t size = psgd_codec_bound(codec, VALUES);
@@ -27,7 +29,7 @@ static double send_steps(const psgd_codec *codec, const float *x, float *mean, s
         psgd_draw draw = {.seed = 1, .clock = step, .contributor = 0};
 
         code = psgd_codec_encode(codec, &draw, state, x, VALUES, out, size, bytes);
-        if (code == PSGD_OK) { /* `out` would travel here */
+        if (code == PSGD_OK) { /* a real program would send the bytes of `out` here */
             code = psgd_codec_decode(codec, out, *bytes, mean, VALUES, 1);
         }
     }

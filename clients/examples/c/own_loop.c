@@ -11,7 +11,7 @@
  *      "model": {"foreign": [{"name": "w", "shape": [8]}, {"name": "b", "shape": [1]}]},
  *      "optimizer": {"rule": {"name": "sgd", "params": {"lr": 0.05}}}}
  *
- * Exit code: 0 after one job, or 1.
+ * Exit code: 0 after one job has all its steps, or 1 after a failure.
  */
 #include <psgd.h>
 
@@ -19,7 +19,7 @@
 
 enum { WIDTH = 8, WAIT_MS = 60000 };
 
-/* Returns a number in [-1, 1), which follows from its arguments. */
+/* Returns a number in [-1, 1) that depends on its arguments only. */
 static float draw(uint64_t clock, uint32_t rank, uint32_t sample, uint32_t feature)
 {
     uint64_t x = ((clock * 257 + rank) * 65537 + sample) * 31 + feature;
@@ -29,7 +29,7 @@ static float draw(uint64_t clock, uint32_t rank, uint32_t sample, uint32_t featu
     return (float)(x >> 40) / 8388608.0f - 1.0f;
 }
 
-/* Computes the mean loss of the samples of a step, and its gradient. */
+/* Returns the mean loss of the samples of a step. Writes its gradient to step->gradients. */
 static double compute(const psgd_step *step, const psgd_variable *w, const psgd_variable *b)
 {
     const float *weights = step->weights + w->at;
@@ -64,7 +64,7 @@ static int train(psgd_worker *worker)
     int code;
 
     while ((code = psgd_next(worker, WAIT_MS, &step)) == PSGD_OK && step.kind != PSGD_DONE) {
-        if (step.kind == PSGD_OVER) { /* the job goes on with another attempt */
+        if (step.kind == PSGD_OVER) { /* wait for the job's next attempt, or for another job */
             continue;
         }
         code = psgd_variable_at(worker, 0, &w);

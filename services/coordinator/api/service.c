@@ -10,8 +10,8 @@
 #include <zlib.h>
 
 enum {
-    SPEC_MAX = 256 << 10,   /* bytes of a SubmitJob: a spec that names 320 nodes fits */
-    PARTITION_MAX = 1 << 20 /* of a TakePartition: the records of a partition fit */
+    SPEC_MAX = 256 << 10,   /* most bytes of a SubmitJob: a spec that names 320 nodes fits */
+    PARTITION_MAX = 1 << 20 /* most bytes of a TakePartition: PS_PART_RECORDS_MAX of records fit */
 };
 
 static const ps_method methods[] = {
@@ -66,7 +66,7 @@ static void tell_audit(void *state, const ps_ended_call *end)
 {
     const ps_coordinator *c = state;
 
-    if (c->audit) { /* NULL: this coordinator does not lead, and the file is the leader's */
+    if (c->audit) { /* NULL: this coordinator does not lead; only the leader writes the file */
         ps_audit_add(c->audit, end);
     }
 }

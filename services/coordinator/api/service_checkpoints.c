@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* service_checkpoints.c - TakeCheckpoint and ListCheckpoints. A task reads the folders. */
+/* service_checkpoints.c - TakeCheckpoint and ListCheckpoints. A task reads the folders that are
+ * listed. */
 #include "common/base/container_of.h"
 #include "common/base/shorten.h"
 #include "common/base/xalloc.h"

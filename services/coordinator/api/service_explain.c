@@ -2,8 +2,9 @@
 /* service_explain.c - ExplainJob.
  *
  * Of a job that trains, the reports of its ranks are noted twice, some seconds apart. If the
- * exchange bounds it, ten steps are recorded (driver_trace.c) and a task reads the timeline. Of a
- * job that is over, the task reads its summary, and its newest timeline if it has one.
+ * exchange bounds the job, and the client allows it, ten steps are recorded (driver_trace.c) and a
+ * task reads the timeline. Of a job that is over, the task reads the summary, and the newest
+ * timeline if there is one and the exchange bounded the job.
  */
 #include "common/base/container_of.h"
 #include "common/base/linked.h"
@@ -29,31 +30,32 @@ enum {
     FOR_MS_MOST = 600000,
     STEPS = 10,
     EXPLAINED_MAX = 32,           /* jobs that train and are measured at the same time */
-    TIMELINE_BYTES_MAX = 16 << 20 /* of a job that is over, packed */
+    TIMELINE_BYTES_MAX = 16 << 20 /* most bytes of the (packed) timeline of a job that is over */
 };
 
 struct ps_explaining {
     ps_held held;
     ps_principal caller;
-    ps_explaining *prev, *next; /* of those that measure */
+    ps_explaining *prev, *next; /* in coordinator.explained, during the measurement */
     ps_timer timer;             /* ends the measurement */
-    int64_t for_ms;             /* 0: the job is over */
+    int64_t for_ms;             /* length of the measurement; 0: none, the job is over */
     bool records;
     uint32_t attempt;
     ps_trace_wait wait;
 
-    /* What is found out. While the task runs, the members below belong to it. */
+    /* What is found out. While the task runs, only the task uses the members below. */
     ps_task task;
     ps_status status;
     ps_record record;        /* of a job that is over */
-    Psgd__V1__JobSpec *spec; /* of one that trains, a copy */
+    Psgd__V1__JobSpec *spec; /* a copy of that of a job that trains; NULL: the job is over */
     char folder[PS_FOLDER_MAX], timeline[PS_NAME_MAX + 1];
     size_t n;
-    ps_explain_rank *ranks, *before; /* (PS_EXPLAIN_RANKS_MAX) */
+    /* (PS_EXPLAIN_RANKS_MAX), of which n are used; `before`: at the beginning of the measurement */
+    ps_explain_rank *ranks, *before;
     ps_explanation found;
     bool has_steps;
     ps_explain_steps steps;
-    ps_explain_times *times; /* (n) */
+    ps_explain_times *times; /* (PS_EXPLAIN_RANKS_MAX), of which n are used */
     size_t foretold_count;
     ps_foretold foretold[PS_FORETOLD_MAX];
     char unknown[PS_STATUS_TEXT_BYTES];
@@ -125,8 +127,8 @@ static bool takes_rounds(const Psgd__V1__JobSpec *spec)
     return update != NULL && update->local != NULL;
 }
 
-/* Finds by the timeline which parts of the exchange take how long, and foretells the pace with
- * other settings. Fails if the clocks of nodes may differ too much. */
+/* Finds by the timeline how long each part of the exchange takes, and foretells the pace with other
+ * settings. Fails if the timeline cannot be read, or if the clocks of nodes may differ too much. */
 static ps_status take_apart(ps_explaining *x, const Psgd__V1__JobSpec *spec)
 {
     ps_status st = ps_explain_read_timeline(x->folder, x->timeline, &x->steps, x->times, x->n);
@@ -145,8 +147,8 @@ static ps_status take_apart(ps_explaining *x, const Psgd__V1__JobSpec *spec)
     return st;
 }
 
-/* Finds the last timeline in the files of a job that is over; leaves out timelines that are too
- * large. */
+/* Sets x->timeline to the last timeline in the files of a job that is over. Leaves out timelines of
+ * more than TIMELINE_BYTES_MAX. */
 static void find_timeline(ps_explaining *x)
 {
     const Psgd__V1__Job *job = x->record.job;
@@ -173,7 +175,7 @@ static ps_status read_job(ps_explaining *x)
     }
     if (ps_is_ok(&st)) {
         st = ps_explain_ranks_read_folder(x->folder, x->ranks, &x->n);
-        if (!ps_is_ok(&st)) { /* the job exists: not NOT_FOUND */
+        if (!ps_is_ok(&st)) { /* the job exists, so the failure must not be NOT_FOUND */
             st = ps_fail(PS_FAILED_PRECONDITION, "job %s has no times to explain: %s",
                          x->record.job->id, st.text);
         }
@@ -209,8 +211,8 @@ static void worked(ps_task *task)
     finish(PS_CONTAINER_OF(task, ps_explaining, task));
 }
 
-/* Starts the task that reads the job's files. Such tasks run one after the other, as a timeline
- * takes much memory. */
+/* Starts the task that reads the job's timeline, and of a job that is over its summary. Such tasks
+ * run one after the other, as a timeline takes much memory. */
 static void start_work(ps_explaining *x)
 {
     x->task = (ps_task){.run = work, .done = worked};
@@ -244,7 +246,7 @@ static const char *node_of(const ps_attempt *a, uint32_t rank)
     return "";
 }
 
-/* Writes the last reports of all ranks to `ranks`. Returns their number. */
+/* Writes the last report of each rank that has reported to `ranks`. Returns their number. */
 static size_t note(const ps_live *live, ps_explain_rank *ranks)
 {
     Psgd__V1__WorkerProgress *list = ps_xcalloc(PS_LOST_MAX, sizeof *list);

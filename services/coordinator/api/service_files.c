@@ -2,8 +2,9 @@
 /* service_files.c - ReclaimLogs: sends a job's files in chunks.
  *
  * The job's record lists its complete files. While the job is not over, its logs are files that
- * grow. With `follow` the stream continues until the job is over, and then sends the other files.
- * A task lists the files or reads a piece; the next piece is read when the one before was sent.
+ * grow. With `follow` the stream continues until the job is over, and sends bytes and files as they
+ * come. A task lists the files or reads a piece; the next piece is read when the one before was
+ * sent.
  */
 #include "common/base/buf.h"
 #include "common/base/container_of.h"
@@ -22,14 +23,14 @@
 
 enum { RECLAIMS_MAX = 200, RECLAIMS_OF_CLIENT_MAX = 50 };
 
-/* a client that leaves a piece unread for so long is disconnected */
+/* If a client has not taken a piece for so long, its call is ended. */
 static const int64_t unread_us = 60 * INT64_C(1000000);
 
 typedef struct item {
     Psgd__V1__Artifact *artifact; /* a copy */
     bool grows;                   /* a log of a job that is not over, so it grows */
-    bool is_sent;                 /* its last chunk was sent */
-    uint64_t offset;
+    bool is_sent;                 /* the last chunk of the file was sent */
+    uint64_t offset;              /* in the file, of the next chunk */
 } item;
 
 struct ps_reclaim {
@@ -41,21 +42,22 @@ struct ps_reclaim {
     char job_id[PS_COORDINATOR_ID_MAX];
     uint64_t number;
     char folder[PS_FOLDER_MAX];
-    uint32_t kinds; /* wanted kinds as bits; all are set if the client wants any */
+    uint32_t kinds; /* wanted kinds as bits; all are set if the client names none, or kind 0 */
     char name[PS_NAME_MAX + 1];
     uint64_t offset;
     bool follows;
     bool is_over; /* the job is over, so the list is final */
-    /* the files were listed once; before that the call may be refused if a wanted file does not
-     * exist */
+    /* The files were listed once. Only the first listing can refuse the call, because the wanted
+     * file does not exist or is too short (check_list). */
     bool is_listed;
-    bool is_stale; /* there may be more files than the list has */
+    bool is_stale; /* there may be files, or bytes of logs, that the list does not have */
     item *items;
     size_t count;
 
     ps_task task; /* lists the files, or reads a piece */
-    bool is_busy; /* the task is running; the members below then belong to it */
-    bool is_gone; /* the call has ended; freed when the task is done */
+    bool is_busy; /* the task is running; only the task then uses status and the members below */
+    bool is_gone; /* the call has ended; this is freed when the task is done */
+    /* The job was not over when the listing began. */
     bool was_live;
     Psgd__V1__Artifact **logs; /* (log_count) logs that may grow, whose sizes the task finds */
     size_t log_count;
@@ -104,7 +106,7 @@ static bool wants(const ps_reclaim *r, const char *name, Psgd__V1__ArtifactKind 
            (r->name[0] == '\0' || strcmp(r->name, name) == 0);
 }
 
-/* Adds a file to the list, or updates its entry. */
+/* Adds a file to the list, or updates its entry, if the client wants the file. */
 static void put_item(ps_reclaim *r, const Psgd__V1__Artifact *artifact, bool grows)
 {
     item *it = NULL;
@@ -139,7 +141,7 @@ static void start_task(ps_reclaim *r)
     ps_tasks_submit(r->c->tasks, NULL, &r->task);
 }
 
-/* Lists the logs of the running attempt, which grow by heartbeats, in r->logs. */
+/* Writes the logs of the job's present attempt, which grow by heartbeats, to r->logs. */
 static void note_logs(ps_reclaim *r, const Psgd__V1__Job *job)
 {
     Psgd__V1__Artifact artifact = PSGD__V1__ARTIFACT__INIT;
@@ -158,7 +160,8 @@ static void note_logs(ps_reclaim *r, const Psgd__V1__Job *job)
     }
 }
 
-/* Starts a task that lists the files that exist now. */
+/* Lists the files that exist now: of a live job those of its record, then starts a task that finds
+ * the sizes of its logs; else the task reads the job's record. */
 static void start_listing(ps_reclaim *r)
 {
     const ps_live *live = ps_jobs_find(&r->c->jobs, r->job_id);
@@ -191,7 +194,7 @@ static size_t left_of(const item *it)
     return left < PS_CHUNK_MAX ? (size_t)left : PS_CHUNK_MAX;
 }
 
-/* Lists the files or reads a piece. Runs on a task's thread. */
+/* Reads the piece into r->buf, if that is there; else lists files. Runs on a task's thread. */
 static void run_task(ps_task *task)
 {
     ps_reclaim *r = PS_CONTAINER_OF(task, ps_reclaim, task);
@@ -234,8 +237,8 @@ static void send_piece(ps_reclaim *r, ps_buf *buf)
                  1, on_sent, r);
 }
 
-/* Checks that the wanted file exists, unless it may come later, and that `offset` is not beyond its
- * end. Otherwise refuses the call and returns false. */
+/* Checks after the first listing that the wanted file exists, unless it may come later, and that
+ * `offset` is not beyond its end. Otherwise refuses the call and returns false. */
 static bool check_list(ps_reclaim *r)
 {
     r->is_listed = true;
@@ -255,7 +258,7 @@ static bool check_list(ps_reclaim *r)
     return true;
 }
 
-/* Adds what the task has listed to the items. Returns false if the call was refused. */
+/* Adds the files that the task has listed to r->items. Returns false if the call was refused. */
 static bool take_list(ps_reclaim *r)
 {
     for (size_t i = 0; i < r->log_count; i++) {

@@ -29,7 +29,7 @@
 /* Answers the call with the job. */
 typedef void answer_fn(ps_call *call, Psgd__V1__Job *job);
 
-/* A call that waits until a finished job is read from the registry. */
+/* A call that waits until a job that is over is read from the registry. */
 typedef struct lookup {
     ps_task task;
     ps_held held;
@@ -197,16 +197,18 @@ typedef struct submission {
     ps_task task;
     ps_held held;
     char *request_id;
-    /* as submitted; and with the facts that were read from the data set, or NULL */
+    /* spec: as submitted. full: also with facts that were read from the data set; NULL: the spec
+     * needs none. */
     Psgd__V1__JobSpec *spec, *full;
     ps_plan *plan;
     ps_principal owner;
-    uint64_t stored_bytes; /* of the files of the owner's jobs that are over, if they are bounded */
-    ps_error quota;        /* what the owner would exceed; else OK */
-    bool no_queue;
-    /* what the job would wait for, if it may not wait; else "" */
+    /* bytes of the files of the owner's jobs that are over; 0 if the owner has no quota for them */
+    uint64_t stored_bytes;
+    ps_error quota; /* the quota of the owner that the job would exceed; status OK: none */
+    bool no_queue;  /* the job may not wait: it fails if it cannot start at once */
+    /* of a job that may not wait: what it would have to wait for; else "" */
     char lacks[PS_COMMIT_MESSAGE_MAX];
-    ps_error error; /* failure of the check */
+    ps_error error; /* why the check has failed; status OK: it has not */
 } submission;
 
 static void answer_submit(ps_call *call, Psgd__V1__Job *job)
@@ -229,7 +231,8 @@ static void free_submission(submission *s)
     free(s);
 }
 
-/* Reads the data set if the plan needs it. Writes a failure to s->error. */
+/* Reads facts from the data set if the spec leaves them open: sets s->full. Writes a failure to
+ * s->error. */
 static ps_status look(submission *s)
 {
     ps_status st = ps_look_is_needed(s->spec)
@@ -249,7 +252,8 @@ static uint64_t memory_of(const ps_plan *plan)
     return (uint64_t)plan->layout.param_count * sizeof(float);
 }
 
-/* Refuses a model that is larger than --max-memory, because it would wait for ever. */
+/* Refuses a model that is larger than --max-memory, because its job would wait for ever. Without
+ * --max-memory (0) allows any. */
 static ps_status check_memory(submission *s)
 {
     uint64_t bytes = memory_of(s->plan), max = s->held.c->conf.max_memory_bytes;
@@ -320,7 +324,8 @@ static ps_status count_files(submission *s)
                : ps_registry_each(s->held.c->reader, 0, over, add_files, s);
 }
 
-/* Checks that the submitter may bring code, if the job has some, and completes it in `spec`. */
+/* Checks that the submitter may bring code, if the job has some, and completes the code's entries
+ * in `spec`. */
 static ps_status take_code(submission *s, Psgd__V1__JobSpec *spec)
 {
     ps_status st = ps_ok();
@@ -410,7 +415,8 @@ static void check_quota(submission *s)
     const ps_amounts wanted = {.of = {[PS_QUOTA_JOBS] = 1,
                                       [PS_QUOTA_WORKERS] = s->plan->spec->workers,
                                       [PS_QUOTA_PARAMETERS] = s->plan->layout.param_count,
-                                      [PS_QUOTA_ARTIFACT_BYTES] = 1}}; /* not known yet */
+                                      /* the job's files are not known yet: it needs some room */
+                                      [PS_QUOTA_ARTIFACT_BYTES] = 1}};
     ps_amounts most, used = {.of = {[PS_QUOTA_ARTIFACT_BYTES] = s->stored_bytes}};
     ps_quota kind = PS_QUOTA_JOBS;
     ps_status st;
@@ -418,7 +424,7 @@ static void check_quota(submission *s)
     s->quota.status = ps_ok();
     ps_quotas_of(c->quotas, &s->owner, &most);
     if (!has_bounds(&most)) {
-        return; /* counting would walk over all jobs in the queue for nothing */
+        return; /* without a bound, counting would walk over all live jobs for nothing */
     }
     ps_submit_count(c, &s->owner, &used);
     st = ps_quotas_check(&s->owner, &most, &used, &wanted, &kind);
@@ -498,15 +504,16 @@ void ps_serve_submit_job(void *service, const ProtobufCMessage *request, ps_payl
 
 /* --- CancelJob ---------------------------------------------------------------- */
 
-/* how long a call waits for a checkpoint, and at most */
+/* Milliseconds that a call waits for a checkpoint: if it does not say, and the most that it may
+ * say. */
 enum { CHECKPOINT_MS = 60000, CHECKPOINT_MS_MAX = 3600000 };
 
-/* A call of CancelJob that waits for a checkpoint, if one was asked for, and until the end of the
- * job is stored. */
+/* A call of CancelJob. It waits for a checkpoint, if one was asked for, and then until the decision
+ * to cancel the job is stored. */
 typedef struct cancellation {
     ps_change change;
     ps_held held;
-    ps_live *live; /* a job in QUEUED; NULL: in another state */
+    ps_live *live; /* a job without an attempt, whose CANCELLED is being stored; else NULL */
     ps_checkpoint_wait wait;
     char why[PS_PRINCIPAL_TEXT_BYTES + 20]; /* "cancelled by ..." */
 } cancellation;
@@ -537,7 +544,7 @@ static ps_status change_nothing(ps_change *change, ps_registry *r)
     return ps_ok();
 }
 
-/* Answers a CancelJob of a job whose end was decided before it, once that end is stored. */
+/* Answers a CancelJob with the job, when all changes are stored that were submitted before. */
 static void decided(ps_change *change)
 {
     cancellation *x = PS_CONTAINER_OF(change, cancellation, change);
@@ -567,7 +574,8 @@ static void cancelled(void *arg, const ps_status *result)
     free(x);
 }
 
-/* Answers when all changes before are stored, and so the end that was decided. */
+/* Answers the call when all changes are stored that were submitted before: among them the end of
+ * the job that was decided. */
 static void answer_decided(cancellation *x)
 {
     x->change.apply = change_nothing;
@@ -576,8 +584,8 @@ static void answer_decided(cancellation *x)
     ps_writer_submit(x->held.c->writer, &x->change);
 }
 
-/* Handles the end of the wait for the checkpoint: cancels the job if it is stored, even if the
- * client has gone; otherwise refuses the call, and the job trains on. */
+/* Handles the end of the wait for the checkpoint. If the checkpoint is stored, cancels the job,
+ * even if the client has gone. Otherwise refuses the call, and the job is not cancelled. */
 static void checkpointed(ps_checkpoint_wait *wait, const ps_status *result, uint64_t step)
 {
     cancellation *x = PS_CONTAINER_OF(wait, cancellation, wait);
@@ -668,7 +676,7 @@ typedef struct removal {
     ps_task task;
     ps_held held;
     ps_principal caller;
-    char folder[PS_FOLDER_MAX]; /* the folder under its new name; "": there is none */
+    char folder[PS_FOLDER_MAX]; /* the job's folder under its new name; "": there is none */
     ps_status status;
 } removal;
 
@@ -704,8 +712,8 @@ static ps_status check_owner(const removal *r, ps_registry *registry)
     return st;
 }
 
-/* Deletes the job's row and renames its folder. After a crash either both have happened or
- * neither. */
+/* Deletes the job's row and renames its folder. After a crash ps_artifacts_sweep sees to it that
+ * either both have happened or neither. */
 static ps_status forget_job(ps_change *change, ps_registry *registry)
 {
     removal *r = PS_CONTAINER_OF(change, removal, change);
@@ -718,7 +726,8 @@ static ps_status forget_job(ps_change *change, ps_registry *registry)
     if (!ps_is_ok(&st)) {
         return st;
     }
-    st = ps_registry_remove(registry, job_id); /* a job with a row has a folder of this id */
+    /* Fails if there is no such job: an id that the registry has is safe as a folder's name. */
+    st = ps_registry_remove(registry, job_id);
     if (!ps_is_ok(&st)) {
         return ps_registry_end(registry, &st);
     }
@@ -747,7 +756,7 @@ static void forgotten(ps_change *change)
     bool has_files = ps_is_ok(&change->status) && r->folder[0] != '\0' && c->tasks;
 
     r->held.call = NULL;
-    if (has_files) { /* if it fails, the next start removes the folder */
+    if (has_files) { /* if the task fails, the next start removes the folder */
         ps_tasks_submit(c->tasks, NULL, &r->task);
     }
     if (call && ps_is_ok(&change->status)) {

@@ -11,7 +11,7 @@
 
 enum {
     PAGE_BYTES_MAX = 2 << 20, /* most bytes of a page: below the limit of every gRPC client */
-    UNSEEN_MAX = 2000         /* most jobs of others that a call reads before it ends its page */
+    UNSEEN_MAX = 2000         /* after so many jobs that the caller may not see, the page ends */
 };
 
 typedef struct listing {
@@ -19,22 +19,25 @@ typedef struct listing {
     ps_held held;
     uint64_t before; /* only jobs with smaller numbers; 0: all */
     uint32_t states; /* wanted states as bits */
-    size_t size;
+    size_t size;     /* most jobs of the page */
     ps_principal caller;
 
-    /* The members below belong to the task until it is done. */
+    /* Until the task is done, only the task uses the members below. */
     ps_record *records; /* (count), newest first */
     size_t count, room, bytes, unseen;
     uint64_t end;  /* number of the last job that was read */
-    bool has_more; /* the registry has more jobs with smaller numbers */
+    bool has_more; /* the registry may have more wanted jobs, with smaller numbers than `end` */
     ps_status status;
 } listing;
 
-/* The page that is answered: jobs of records, and live ones. */
+/* The page that is answered: jobs of listing.records, from the registry, and jobs that are not
+ * over. */
 typedef struct page {
     Psgd__V1__Job **jobs; /* (size) */
     size_t count, bytes;
-    uint64_t last; /* smallest number on the page, below which the next page begins */
+    /* The next page has the jobs with smaller numbers than this: the smallest one on this page or,
+     * if all that was read is on it, listing.end. */
+    uint64_t last;
     bool has_more;
 } page;
 
@@ -75,7 +78,8 @@ static void read_page(ps_task *task)
     l->status = ps_registry_each(l->held.c->reader, l->before, l->states, take_record, l);
 }
 
-/* Returns the first live job from `at` downwards that belongs to the list, or NULL. */
+/* Returns the first job that belongs to the list, of those that are not over from `at` on to older
+ * ones; NULL: none does. */
 static const ps_live *next_live(const listing *l, const ps_live *at)
 {
     while (at && ((l->before > 0 && at->record.number >= l->before) ||
@@ -86,8 +90,8 @@ static const ps_live *next_live(const listing *l, const ps_live *at)
     return at;
 }
 
-/* Returns the index of the first record from `at` on whose job is not live, as live jobs are shown
- * by themselves; count: there is none. */
+/* Returns the index of the first record from `at` on whose job is over, as a job that is not over
+ * is shown from c->jobs; count: there is none. */
 static size_t next_record(const listing *l, size_t at)
 {
     while (at < l->count && ps_jobs_find(&l->held.c->jobs, l->records[at].job->id)) {
@@ -109,10 +113,12 @@ static bool append(page *p, const listing *l, Psgd__V1__Job *job, uint64_t numbe
     return true;
 }
 
-/* Merges records and live jobs, newest first. A job that is both is shown as it is now. */
+/* Merges records and jobs that are not over, newest first. A job that is both is shown as it is
+ * now. */
 static void fill(const listing *l, page *p)
 {
-    uint64_t end = l->has_more ? l->end : 0; /* jobs below this number were not read */
+    /* Jobs with smaller numbers than this one were not read; 0: all were. */
+    uint64_t end = l->has_more ? l->end : 0;
     const ps_live *live = next_live(l, l->held.c->jobs.last);
     size_t i = next_record(l, 0);
     bool has_room = true;

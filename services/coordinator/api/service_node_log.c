@@ -11,7 +11,7 @@
 
 static const int64_t node_us = 5000000;
 
-/* A call that waits for a node. */
+/* A call that waits for the answer of a node. */
 typedef struct waiting {
     ps_call *call; /* NULL: the client's call has ended */
     ps_channel *channel;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* service_nodes.c - ListNodes, and the calls of nodes: RegisterNode, Heartbeat, Ready. */
+/* service_nodes.c - ListNodes, and the calls of nodes: RegisterNode, Heartbeat, Ready and
+ * TakePartition. */
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/plain_name.h"
@@ -223,7 +224,8 @@ void ps_serve_heartbeat(void *service, const ProtobufCMessage *request, ps_paylo
         (!told || !told->attempt || ps_attempt_number(told->attempt) != q->attempt ||
          !ps_attempt_has(told->attempt, q->node_id))) {
         reply.directive = PSGD__V1__NODE_DIRECTIVE__NODE_DIRECTIVE_ABORT;
-        /* the log is not wanted: "all stored" keeps the node from sending it again */
+        /* The log of another attempt is not wanted. The node is told that all is stored, so that it
+         * does not send these bytes again. */
         reply.log_stored = q->log_offset + q->log_bytes.len;
     }
     for (ps_live *job = c->jobs.active; job; job = next) {
@@ -239,8 +241,8 @@ void ps_serve_heartbeat(void *service, const ProtobufCMessage *request, ps_paylo
     }
 }
 
-/* Returns the attempt that a node's call is about. Refuses the call and returns NULL if it is not
- * what runs now. */
+/* Returns the attempt that a node's call is about. Refuses the call and returns NULL if the job has
+ * no attempt of this number now. */
 static ps_attempt *running(ps_coordinator *c, const char *job_id, uint32_t attempt, ps_call *call)
 {
     ps_live *job = ps_jobs_find(&c->jobs, job_id);

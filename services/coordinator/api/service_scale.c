@@ -12,10 +12,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* how long a call waits for the checkpoint, and at most */
+/* Milliseconds that a call waits for the checkpoint: if it does not say, and the most that it may
+ * say. */
 enum { WAIT_MS = 60000, WAIT_MS_MAX = 3600000 };
 
-/* A call that waits for the checkpoint. */
+/* A call of ScaleJob that waits for the checkpoint at which the workers stay. */
 typedef struct scaling {
     ps_held held;
     ps_live *live;
@@ -38,8 +39,9 @@ static void set_numbers(Psgd__V1__Job *job, uint32_t processes, uint32_t pserver
     job->scaled_pservers = pservers;
 }
 
-/* Handles the end of the wait for the checkpoint: ends the attempt if it is stored, even if the
- * client has gone; otherwise refuses the call, and the job trains on. */
+/* Handles the end of the wait for the checkpoint. If the checkpoint is stored, ends the attempt,
+ * for one with the wanted numbers, even if the client has gone. Otherwise refuses the call, and the
+ * job keeps its numbers. */
 static void checkpointed(ps_checkpoint_wait *wait, const ps_status *result, uint64_t step)
 {
     scaling *s = PS_CONTAINER_OF(wait, scaling, wait);
@@ -83,8 +85,9 @@ static uint32_t named(const Psgd__V1__JobSpec *spec, Psgd__V1__NodeRole role)
     return n;
 }
 
-/* Checks the wanted numbers of processes and servers, and writes them to *s; one that is not given
- * stays as it is. If a number is wrong, refuses the call and returns false. */
+/* Writes the wanted numbers of processes and servers to *s, for a number that is not given (0) the
+ * one that the job has now. If a number is wrong, or none is given, refuses the call and returns
+ * false. */
 static bool check(ps_call *call, const Psgd__V1__Job *job, const Psgd__V1__ScaleJobRequest *q,
                   scaling *s)
 {
@@ -139,8 +142,8 @@ static ps_idle count_members(const ps_live *live)
     return n;
 }
 
-/* Returns whether there are nodes for the wanted numbers: those that the job has, and idle ones. If
- * not, refuses the call. */
+/* Returns whether there are nodes for the wanted numbers: the nodes that the job has and idle ones
+ * are enough, or the job names its nodes. If not, refuses the call. */
 static bool has_nodes(ps_coordinator *c, ps_call *call, const ps_live *live, const scaling *s)
 {
     ps_idle there, here = count_members(live);
@@ -203,7 +206,7 @@ void ps_serve_scale_job(void *service, const ProtobufCMessage *request, ps_paylo
 
         if (here.workers == s.processes && here.pservers == s.pservers) {
             set_numbers(live->record.job, s.processes, s.pservers);
-            answer(call, live->record.job); /* the job has these numbers already */
+            answer(call, live->record.job); /* the attempt has these numbers already */
         } else if (has_nodes(c, call, live, &s)) {
             begin(c, call, live, q, &s);
         }

@@ -11,7 +11,7 @@
 
 enum { STEPS_DEFAULT = 20 };
 
-/* A call that waits for the timeline. */
+/* A call of TraceJob that waits for the timeline. */
 typedef struct tracing {
     ps_held held;
     ps_trace_wait wait;

@@ -25,16 +25,17 @@ struct ps_watcher {
     char client[PS_CLIENT_HOST_MAX];
     ps_principal caller;
     char job_id[PS_COORDINATOR_ID_MAX];
-    uint64_t number; /* 0: not read yet */
-    uint64_t cursor;
-    ps_task task; /* reads the next event */
-    bool is_reading;
-    bool is_gone;    /* the call has ended; freed when the task is done */
+    uint64_t number; /* of the job; 0: not read yet */
+    uint64_t cursor; /* number of the last event that was sent or skipped */
+    ps_task task;    /* reads the next event */
+    bool is_reading; /* the task is running */
+    bool is_gone;    /* the call has ended; this is freed when the task is done */
     bool was_over;   /* the job was over when the task began */
-    uint64_t stored; /* number of the last stored event when the task began; 0: unknown */
-    /* belongs to the task until it is done; NULL: there is no event */
+    uint64_t stored; /* number of its last stored event when the task began; 0: it was over */
+    /* The next stored event. NULL: no readable event after `cursor` is stored. While is_reading is
+     * set, only `task` uses it. */
     Psgd__V1__WatchJobResponse *event;
-    ps_status status; /* belongs to the task */
+    ps_status status; /* result of the reading; while is_reading is set, only `task` uses it */
     ps_watcher *prev, *next;
 };
 
@@ -117,7 +118,8 @@ static void take_event(ps_watcher *w)
         ps_call_finish(w->call);
         forget(w);
     } else {
-        /* the events up to `stored` are damaged: skip them */
+        /* There is no readable event after the cursor, so those up to `stored` are damaged: skips
+         * them. */
         w->cursor = w->stored > w->cursor ? w->stored : w->cursor;
         pump(w);
     }

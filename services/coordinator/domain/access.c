@@ -15,7 +15,7 @@ bool ps_access_has(const ps_principal *caller, const char *owner, ps_access what
     case PS_PRINCIPAL_ADMIN:
         return true;
     case PS_PRINCIPAL_OBSERVER:
-    case PS_PRINCIPAL_COORDINATOR: /* its page follows the curves of all jobs */
+    case PS_PRINCIPAL_COORDINATOR: /* a coordinator's web page shows the curves of all jobs */
         return what == PS_ACCESS_SEE;
     case PS_PRINCIPAL_SUBMITTER:
         return strcmp(ps_principal_text(caller, text), owner) == 0;

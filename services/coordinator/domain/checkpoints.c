@@ -74,7 +74,7 @@ bool ps_cuts_has(const ps_cuts *cuts, size_t node)
 }
 
 /* Moves cuts->at to the first node from `at` on that has taken the checkpoint. Returns whether
- * there is one. */
+ * there is one; if not, cuts->at stays. */
 static bool move_on(ps_cuts *cuts, size_t at)
 {
     while (at < cuts->count && !cuts->has[at]) {
@@ -91,8 +91,9 @@ static void end(ps_cuts *cuts, int64_t now_us)
     cuts->since_us = now_us;
 }
 
-/* Ends the checkpoint under way. If it `serves` and is after wanted_after, no other one is wanted
- * any more; else the next one is named for those who want it. */
+/* Ends the checkpoint under way. If it `serves` those who asked for one, and its clock is after
+ * wanted_after, clears is_wanted; else is_wanted stays as it is. Clears wants_stay if no checkpoint
+ * is wanted any more, or if workers stay at this one. */
 static void settle(ps_cuts *cuts, bool serves, int64_t now_us)
 {
     cuts->is_wanted = cuts->is_wanted && (cuts->clock <= cuts->wanted_after || !serves);
@@ -106,7 +107,8 @@ bool ps_cuts_told(ps_cuts *cuts, size_t node, uint64_t has, uint64_t missed, int
         return false;
     }
     if (missed == cuts->clock) {
-        int64_t since_us = cuts->since_us; /* the interval of every_seconds goes on */
+        /* kept: a clock that was named too late does not begin a new interval of every_seconds */
+        int64_t since_us = cuts->since_us;
 
         cuts->misses++;
         end(cuts, now_us);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* commit.c - one attempt of a job, as a state machine.
  *
- * This file has the states from CAN_COMMIT to COLLECTING, commit_end.c has the end. Every event
- * either brings a member to its next step, or decides the outcome. When all members that count
- * have reached the step, the state changes. commit_blame.c decides which node is to blame for a
- * failure.
+ * This file has the states from CAN_COMMIT to COLLECTING, commit_end.c has the end. An event is
+ * noted, brings a member to its next step, or decides the outcome. When all members that are not
+ * lost have reached the step, the state changes. commit_blame.c decides which node is to blame for
+ * a failure.
  */
 #include "services/coordinator/domain/commit.h"
 
@@ -16,8 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Heartbeats in which a server may report missing contributions after all workers have finished.
- * The first heartbeats may have been sent before, and the last contributions may be counted on
+/* If a server has sent so many heartbeats since all workers have finished, and still lacks
+ * contributions, the workers that owe them have reported wrongly. Fewer heartbeats do not prove
+ * that: the first ones may have been sent before, and the last contributions may be counted on
  * another thread. */
 enum { OPEN_BEATS = 3 };
 
@@ -249,7 +250,7 @@ void ps_commit_refused(ps_commit *c, size_t node, const ps_status *why, int64_t 
     const char *reason = "PRE_COMMIT_FAILED";
 
     if (c->stage != PS_STAGE_GOING || c->state > PSGD__V1__JOB_STATE__JOB_STATE_DO_COMMIT) {
-        return; /* while the job runs, heartbeats replace answers */
+        return; /* the outcome is decided, or the job runs: then heartbeats tell of failures */
     }
     if (is_of_gone_node(c, why->code)) {
         m->is_lost = true;
@@ -305,7 +306,7 @@ ps_status ps_commit_ready(ps_commit *c, size_t node, uint64_t incarnation, int64
     m->seen_us = now_us;
     if (c->state == PSGD__V1__JOB_STATE__JOB_STATE_RUNNING && m->step >= PS_MEMBER_RUNNING) {
         m->incarnation = incarnation;
-        /* the node calls again because it did not get the answer */
+        /* The node calls Ready again, because it did not get the answer to its first call. */
         ps_commit_do_at(c, node, PS_COMMIT_OPEN);
         return ps_ok();
     }
@@ -348,9 +349,9 @@ static bool have_workers_finished(const ps_commit *c)
     return true;
 }
 
-/* Returns whether all servers that are not lost have the contributions of all workers. If a server
- * reports missing contributions in OPEN_BEATS heartbeats after all workers have finished, the
- * workers concerned reported wrongly and fail the attempt. */
+/* Returns whether each server that is not lost has finished, or has sent OPEN_BEATS heartbeats
+ * since all workers have finished. Of a server of the second kind, the ranks whose contributions it
+ * lacks fail the attempt, as their workers reported wrongly; then returns false. */
 static bool have_servers_finished(ps_commit *c, int64_t now_us)
 {
     for (size_t i = 0; i < c->count && c->stage == PS_STAGE_GOING; i++) {
@@ -378,7 +379,8 @@ static void finish_run(ps_commit *c, int64_t now_us)
 }
 
 /* Handles a heartbeat that says that the node does not hold the attempt. The first one may have
- * been sent before the node was reserved, so only two in a row are believed. */
+ * been sent before the node was reserved, so only two in a row are believed. Ignores it before
+ * DO_COMMIT, and when the node's files are collected. */
 static void take_idle(ps_commit *c, size_t node, int64_t now_us)
 {
     ps_member *m = &c->members[node];
@@ -511,7 +513,8 @@ void ps_commit_collected(ps_commit *c, size_t node, const ps_status *result, int
     ps_commit_settle(c, now_us);
 }
 
-/* Fails the job because the coordinator did not make the packages in time. */
+/* Fails the job because the coordinator did not find the data of the packages, or make them, within
+ * limit_us. */
 static void expire_package(ps_commit *c, int64_t limit_us, int64_t now_us)
 {
     ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_FAILED, "PACKAGE_TIMEOUT", now_us,
@@ -545,12 +548,13 @@ static void expire(ps_commit *c, int64_t now_us)
                          c->conf.ready_us, now_us);
         break;
     default:
-        break; /* RUNNING ends by leases, COLLECTING in commit_end.c */
+        break; /* RUNNING has no deadline but leases; settle_collecting ends COLLECTING */
     }
 }
 
-/* Returns whether a silence of lease_us makes the member lost: not before PRE_COMMIT, where only
- * the deadline of CanCommit counts, and not when its files are collected. */
+/* Returns whether a silence of lease_us makes the member lost. It does not before PRE_COMMIT, where
+ * only the deadline of CanCommit counts, when the member's files are collected, and when the
+ * outcome is decided. */
 static bool lease_runs(const ps_commit *c, const ps_member *m)
 {
     return c->stage == PS_STAGE_GOING && !m->is_lost && m->files != PS_FILES_HERE &&

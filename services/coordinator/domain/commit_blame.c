@@ -52,15 +52,17 @@ void ps_commit_waits(ps_commit *c, size_t node, uint32_t rank, const uint32_t *s
     }
 }
 
-/* Returns whether the member has been silent for silent_us: now, or during a pause that ended after
- * the first node gave up. */
+/* Returns whether the member is silent now, for silent_us or longer, or was silent for
+ * conf.silent_us or longer until some time after the first node gave up. */
 static bool is_silent(const ps_commit *c, const ps_member *m, int64_t silent_us, int64_t now_us)
 {
     return now_us - m->seen_us >= silent_us ||
            (c->blame_us != INT64_MAX && m->pause_end_us >= c->blame_us - c->conf.lease_us);
 }
 
-/* Writes into is_root (count) which members hold up others. Returns whether there is one. */
+/* Writes into is_root (count) which members hold up others: one of their ranks is a root of the
+ * graph (waits.h). What a member waits for counts if it has given up, or was heard of within
+ * silent_us. Returns whether there is such a member. */
 static bool find_roots(const ps_commit *c, int64_t silent_us, int64_t now_us, bool *is_root)
 {
     uint32_t n = c->who_waits.workers + c->who_waits.servers, count;
@@ -88,8 +90,8 @@ static bool find_roots(const ps_commit *c, int64_t silent_us, int64_t now_us, bo
     return any;
 }
 
-/* Marks the members that hold up the nodes that gave up, unless some are marked already. A member
- * that gave up itself is not marked: it fails with its own error. */
+/* Marks as culprits the members that hold up others, unless some are marked already. Does not mark
+ * a member that is lost, or one that gave up itself: that one fails with its own error. */
 static void find_culprits(ps_commit *c, int64_t now_us)
 {
     bool *is_root = ps_xcalloc(c->count, sizeof *is_root);
@@ -169,7 +171,8 @@ static const ps_member *find_speaker(const ps_commit *c)
     return first;
 }
 
-/* Returns whether the job can go on without the culprits and the nodes that gave up. */
+/* Returns whether the attempt can go on without the culprits: the policy survives a loss, no
+ * culprit is a server, and a worker remains that is no culprit and has not given up. */
 static bool can_spare(const ps_commit *c)
 {
     bool has_other = false;
@@ -186,7 +189,8 @@ static bool can_spare(const ps_commit *c)
     return c->conf.survives_loss && has_other;
 }
 
-/* Goes on without the culprits if can_spare() allows it; else ends the attempt because of them. */
+/* Handles the culprits: loses them if can_spare() allows it, and the attempt goes on; else ends the
+ * attempt because of them. */
 static void accuse(ps_commit *c, int64_t now_us)
 {
     char what[PS_COMMIT_MESSAGE_MAX] = "";
@@ -219,8 +223,8 @@ static void accuse(ps_commit *c, int64_t now_us)
     }
 }
 
-/* Returns whether every member that has not given up has sent two heartbeats since the first node
- * gave up. */
+/* Returns whether every member that is not lost and has not given up has sent at least two
+ * heartbeats since the first node gave up. */
 static bool all_were_heard(const ps_commit *c)
 {
     for (size_t i = 0; i < c->count; i++) {
@@ -255,7 +259,7 @@ void ps_commit_settle_blame(ps_commit *c, int64_t now_us)
     }
 }
 
-/* Returns the member that carries the rank; NULL: none does. */
+/* Returns the worker that carries the rank; NULL: none does. */
 static ps_member *carrier_of(const ps_commit *c, uint32_t rank)
 {
     for (size_t i = 0; i < c->count; i++) {
@@ -294,7 +298,7 @@ void ps_commit_accuse_missing(ps_commit *c, size_t server, int64_t now_us)
     }
 }
 
-/* Appends the id of a member to buf[0..cap). */
+/* Appends the id of a member, or its address if the id is not known, to the list in buf[0..cap). */
 static void append(const ps_member *m, char *buf, size_t cap)
 {
     size_t len = strlen(buf);

@@ -9,10 +9,12 @@
 
 enum { NAMES_MAX = 4 }; /* most nodes named in a message; the others are counted */
 
-/* Longest wait for the files of a failed or cancelled job, which are worth less than a result. */
+/* Longest wait for the files of a failed or cancelled job, if conf.collect_us is not shorter. A
+ * wait for room on a disk does not count. */
 static const int64_t salvage_max_us = 10 * 1000 * 1000;
 
-/* Longest wait for the state of the servers after a loss; it may be as large as a checkpoint. */
+/* Longest wait for the state of the servers after a loss, if conf.collect_us is not shorter. The
+ * state may be as large as a checkpoint. */
 static const int64_t rescue_max_us = 60 * 1000 * 1000;
 
 ps_member_label ps_member_name(const ps_member *m)
@@ -88,8 +90,8 @@ static void release(ps_commit *c, size_t node)
     m->todo = 1u << PS_COMMIT_RELEASE; /* instead of all other actions for the member */
 }
 
-/* Returns whether the node has files to collect: a worker its reports so far, a server its present
- * weights. */
+/* Returns whether the node has files to collect, because it trains or has ended: a worker its
+ * reports so far, a server its present weights. */
 static bool has_files(const ps_member *m)
 {
     return m->step == PS_MEMBER_OVER || m->step == PS_MEMBER_RUNNING;
@@ -104,7 +106,7 @@ static bool may_salvage(const ps_commit *c, const ps_member *m)
            has_files(m) && m->files != PS_FILES_LOST && !m->is_releasing;
 }
 
-/* Returns how long a failed or cancelled job waits for files. */
+/* Returns how long a failed or cancelled job waits for files, in microseconds. */
 static int64_t salvage_us(const ps_commit *c)
 {
     return c->conf.collect_us < salvage_max_us ? c->conf.collect_us : salvage_max_us;
@@ -177,9 +179,10 @@ static bool has_workers(const ps_commit *c)
     return has_all;
 }
 
-/* Returns whether the trained state can be rescued: each server is there, or the server that has
- * its copies is, or all workers are, if they have kept what its state is computed of. If ranks have
- * state of their own, all workers must be there in any case. */
+/* Returns whether the trained state can be rescued. For each server one of these must be there: the
+ * server, the server that has its copies (conf.has_copies), or all workers, if they have kept what
+ * its state is computed of (conf.has_kept). If ranks have state of their own (conf.carries), all
+ * workers must be there in any case. */
 static bool has_servers(const ps_commit *c)
 {
     bool has_all = !c->conf.carries || has_workers(c);
@@ -210,9 +213,9 @@ void ps_commit_rescued(ps_commit *c, int64_t now_us)
     }
 }
 
-/* Begins the end that belongs to the outcome. FAILED and CANCELLED are saved before nodes are told.
- * DONE is saved when its files are stored. QUEUED need not be saved before nodes are told, as a
- * later process would decide the same. */
+/* Enters the first stage of the end, by the outcome. FAILED and CANCELLED are saved before nodes
+ * are told. DONE is saved when its files are stored. QUEUED need not be saved before nodes are
+ * told, as a later process would decide the same. */
 static void begin_end(ps_commit *c, int64_t now_us)
 {
     c->blame_us = INT64_MAX;
@@ -319,7 +322,8 @@ void ps_commit_torn(ps_commit *c, const ps_status *why, int64_t now_us)
     }
 }
 
-/* Writes the names of members for which `wants` holds. Returns their number. */
+/* Writes to buf[0..cap) the names of the first NAMES_MAX members for which `wants` holds, and how
+ * many more there are. Returns the number of all of them. */
 static size_t name_members(const ps_commit *c,
                            bool (*wants)(const ps_member *m, ps_member_step step),
                            ps_member_step step, char *buf, size_t cap)
@@ -399,7 +403,7 @@ void ps_commit_expire(ps_commit *c, Psgd__V1__JobState outcome, ps_member_step s
     }
 }
 
-/* Returns whether a worker other than `but` is still training. */
+/* Returns whether there is a worker other than `but` that is not lost and has not given up. */
 static bool has_other_worker(const ps_commit *c, const ps_member *but)
 {
     for (size_t i = 0; i < c->count; i++) {
@@ -422,9 +426,10 @@ static const char *verb_of(const char *reason)
     return strcmp(reason, "COLLECT_FAILED") == 0 ? "gave no good files" : "is lost";
 }
 
-/* Returns whether the end of a node for this reason is no fault of the job: it was lost or told to
- * stop, or it failed for want of another node or of room on its disk. Failures are the job's fault
- * if earlier attempts have failed alike (conf.fails_alike). */
+/* Returns whether the end of a node for this reason is no fault of the job: the node was lost,
+ * stalled or was told to stop, or it failed for want of another node or of room on its disk. A
+ * failure (NODE_FAILED) is the job's fault if earlier attempts have failed alike
+ * (conf.fails_alike). */
 static bool is_mendable(const ps_commit *c, const ps_member *m, const char *reason)
 {
     ps_code code = m->error.code;
@@ -459,7 +464,8 @@ static void end_diverged(ps_commit *c, const ps_member *m, const char *why, int6
     ps_commit_settle(c, now_us);
 }
 
-/* Returns whether the attempt goes on without the member. */
+/* Returns whether the attempt goes on without the member: it is a worker, training has begun, the
+ * policy survives such a loss, and another worker is there. */
 static bool survives_without(const ps_commit *c, const ps_member *m)
 {
     return c->stage == PS_STAGE_GOING && c->conf.survives_loss &&
@@ -467,7 +473,7 @@ static bool survives_without(const ps_commit *c, const ps_member *m)
            m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER && has_other_worker(c, m);
 }
 
-/* Gives up those files of a member that are wanted but not collected yet. */
+/* Gives up the files of a member if they are wanted but not collected yet. */
 static void lose_files(ps_commit *c, ps_member *m)
 {
     if (m->files == PS_FILES_ASKED || m->files == PS_FILES_HELD) {
@@ -610,7 +616,7 @@ static void settle_collecting(ps_commit *c, int64_t now_us)
         ps_commit_decide_loss(c, of_workers, of_servers, "COLLECT_TIMEOUT", now_us,
                               "files were not collected within %.1f s from %s",
                               (double)c->conf.collect_us / 1e6, names);
-    } else { /* they answer, but too slowly: another attempt would end the same way */
+    } else { /* a node is heard of, but its files are too slow: another attempt would end so, too */
         ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_FAILED, "COLLECT_TIMEOUT", now_us,
                          "files were not collected within %.1f s from %s",
                          (double)c->conf.collect_us / 1e6, names);

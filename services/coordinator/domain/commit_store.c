@@ -3,8 +3,8 @@
  *
  * Three things can fail because a disk is full: the files of a node (PS_FILES_HELD), summary and
  * manifest (STORE), and the job's record (DECIDED, NOTE, CLOSE). All three wait in the same way:
- * `waits` says for what, `retry_us` is the time of the next try. Nodes keep their files
- * meanwhile, because they are released later.
+ * the text `waits` says for what, `retry_us` is the time of the next try. Nodes keep their files
+ * until the record is stored in NOTE, because they are released after that.
  */
 #include "services/coordinator/domain/commit_impl.h"
 
@@ -21,7 +21,7 @@ bool ps_commit_may_pass(ps_code code)
     case PS_NOT_FOUND:
     case PS_OUT_OF_RANGE:
     case PS_FAILED_PRECONDITION:
-        return false; /* the content is at fault, so a repetition would fail too */
+        return false; /* what is to be stored is at fault, so a repetition would fail too */
     default:
         return true;
     }
@@ -162,7 +162,7 @@ void ps_commit_retry(ps_commit *c, int64_t now_us)
             ps_commit_do_at(c, i, PS_COMMIT_COLLECT);
         }
     }
-    /* nodes get the full time of Collect again, as the wait for room has used it up */
+    /* Nodes get the full time of Collect again, as the wait for room may have used it up. */
     c->deadline_us = now_us + c->conf.collect_us;
 }
 
@@ -225,8 +225,8 @@ void ps_commit_unstarted(ps_commit *c, const ps_status *why, int64_t now_us)
     if (c->stage != PS_STAGE_GOING) {
         return;
     }
-    /* nodes were not asked: they hold nothing, and must not learn of an attempt that is not
-     * stored */
+    /* No node was asked, so none holds the attempt. None gets an Abort either: nodes must not learn
+     * of an attempt that is not stored. */
     for (size_t i = 0; i < c->count; i++) {
         c->members[i].is_releasing = c->members[i].is_released = true;
         c->members[i].todo = 0;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUCKETS = 1 << 14 }; /* more than there can be jobs */
+enum { BUCKETS = 1 << 14 }; /* of the hash table; more than PS_LIVE_JOBS_MAX jobs */
 
 void ps_jobs_init(ps_jobs *jobs, int64_t (*clock)(void))
 {

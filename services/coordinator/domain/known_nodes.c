@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MISSED_MAX = 3 /* most heartbeats in a row that a node may have missed to be chosen */ };
+enum { MISSED_MAX = 3 /* a node that has missed so many heartbeats in a row is not chosen */ };
 
 static const int64_t forget_us = 3600 * INT64_C(1000000);
-/* a node with a full disk is not chosen for this time */
+/* a node whose disk was full when a job was to begin is not chosen for so long */
 static const int64_t full_us = 10 * INT64_C(1000000);
 
 void ps_nodes_init(ps_nodes *nodes, int64_t heartbeat_us, int64_t lease_us)
@@ -72,8 +72,9 @@ ps_node_entry *ps_nodes_find_address(const ps_nodes *nodes, const char *address,
     return NULL;
 }
 
-/* Returns the length of major and minor version, such as "0.1" in "0.1.4", which must be the same
- * in node and coordinator. If there is no second dot, it is the length of all. */
+/* Returns the length of the major and minor version at the beginning of `version`, such as that of
+ * "0.1" in "0.1.4". Both must be the same in node and coordinator. If there is no second dot,
+ * returns the length of the whole text. */
 static size_t minor_length(const char *version)
 {
     size_t major = strcspn(version, ".");
@@ -124,8 +125,9 @@ static ps_status check(const Psgd__V1__RegisterNodeRequest *req)
     return ps_is_ok(&st) ? check_version(req) : st;
 }
 
-/* Returns whether the entry may be dropped for another node: no job holds the node, and it is not
- * alive, or has sent no heartbeat within two intervals of its registration. */
+/* Returns whether the entry may be dropped for another node: no job holds the node, and either it
+ * is not alive, or it registered more than two heartbeat intervals ago and has sent no heartbeat
+ * since. */
 static bool gives_way(const ps_nodes *nodes, const ps_node_entry *node, int64_t now_us)
 {
     return node->holder[0] == '\0' &&
@@ -141,8 +143,9 @@ static void drop(ps_nodes *nodes, size_t at)
             (nodes->count - at) * sizeof(ps_node_entry *));
 }
 
-/* Makes room for one more node of `host`. Drops the entry that was silent longest, if the list or
- * the host's share is full. Fails if no entry may be dropped. */
+/* Makes room for one more node of `host`. If the host's share is full, drops an entry of this host;
+ * else, if the list is full, an entry of any host: of those that gives_way allows, the one that was
+ * silent longest. Fails if no entry may be dropped. */
 static ps_status make_room(ps_nodes *nodes, const char *host, int64_t now_us)
 {
     size_t of_host = 0, oldest = nodes->count;
@@ -190,9 +193,9 @@ static void insert(ps_nodes *nodes, const char *id, ps_node_entry **out)
 }
 
 /* Refuses a second process with the id of a node that is alive, as the two would replace each other
- * for ever; so too the late registration of a process that was started before the known one. A
- * restarted node is accepted: at once if it has the old address or the old process has left, else
- * when the old process has missed two heartbeats. */
+ * for ever. Refuses a process that was started before the known one, while that one is alive: its
+ * registration is late. Accepts a restarted node: at once if it has the old address or the old
+ * process has left, else when the old process has missed two heartbeats. */
 static ps_status check_twin(const ps_nodes *nodes, const ps_node_entry *node,
                             const Psgd__V1__RegisterNodeRequest *req, int64_t now_us)
 {

@@ -12,10 +12,11 @@
 
 enum {
     /* Progress events are not stored, but after a crash their numbers must not be used again. So
-     * the record stores a number that is ahead of the events. It is raised by SEQUENCE_BATCH before
-     * they reach it. */
+     * the record has a number that no event's number exceeds, record.sequence. When the events come
+     * near it, it is raised to SEQUENCE_BATCH more than the newest one's number, and stored. */
     SEQUENCE_BATCH = 1000,
-    /* most events of a job that wait for the disk; later ones are shown but not stored */
+    /* If so many events of a job wait for the disk, a further one is shown as progress and not
+     * stored, unless it is a STATE event. */
     EVENTS_MAX = 64,
     PROGRESS_US = 250000
 };
@@ -45,7 +46,7 @@ static void note(ps_live *job, const ps_status *st)
     bool was_unsaved = job->is_unsaved;
 
     if (job->is_over) {
-        return; /* the job ends, so nothing will be tried again */
+        return; /* the job is over, so no change of it is tried again */
     }
     job->is_unsaved = !ps_is_ok(st);
     job->board->unsaved += job->is_unsaved;
@@ -134,7 +135,7 @@ void ps_live_stored(ps_live_change *ch, const ps_status *result)
     }
 }
 
-/* Creates a change of the job, to be stored with the message `shown`. */
+/* Creates a change: the job's record is to be stored, with a copy of `shown` as its message. */
 static ps_live_change *change_to(ps_live *job, const Psgd__V1__Job *shown)
 {
     ps_live_change *ch = ps_xcalloc(1, sizeof *ch);
@@ -179,7 +180,9 @@ static void publish(ps_live *job, Psgd__V1__JobEventKind kind, bool is_relaxed)
     ps_live_change *ch;
 
     if (job->decisions > 0) {
-        job->later = kind; /* published when the decision is stored, which changes what is shown */
+        /* Published when no change of ps_live_store is being stored any more: it may change what
+         * the event shows. */
+        job->later = kind;
         return;
     }
     if (job->events >= EVENTS_MAX && kind != PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_STATE) {

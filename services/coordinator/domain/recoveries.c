@@ -29,7 +29,8 @@ static const Psgd__V1__Recovery *last_closed(const Psgd__V1__Job *job)
     return NULL;
 }
 
-/* Returns when the running attempt began to train, in seconds since 1970. */
+/* Returns when the attempt began to train that runs or ends now, in seconds since 1970; 0: no
+ * attempt has trained. */
 static double trains_since(const Psgd__V1__Job *job)
 {
     const Psgd__V1__Recovery *last = last_closed(job);
@@ -111,8 +112,8 @@ Psgd__V1__Recovery *ps_recovery_add_move(Psgd__V1__Job *job, const ps_commit *co
     return r;
 }
 
-/* Returns how many of the seconds that an attempt trained are useful, if the next one begins at
- * `from_step`. */
+/* Returns how many of the seconds are useful in which an attempt trained from began_step to
+ * r->step, if the next attempt begins at `from_step`. */
 static double useful_of(const Psgd__V1__Recovery *r, uint64_t began_step, uint64_t from_step)
 {
     double steps = (double)r->step - (double)began_step;
@@ -146,13 +147,16 @@ void ps_recovery_close(Psgd__V1__Job *job, uint64_t from_step, int64_t wall_us)
             continue;
         }
         seconds = at_least_0((double)wall_us * 1e-6 - seconds_of(r->notice_time));
-        r->seconds = seconds > 1e-6 ? seconds : 1e-6; /* 0 stands for an open one */
+        r->seconds = seconds > 1e-6 ? seconds : 1e-6; /* 0 stands for a recovery that is open */
         r->from_step = from_step;
-        r->step = r->step > from_step ? r->step : from_step; /* heartbeats may lag behind */
+        /* The loss may have come before a heartbeat that would have told the steps up to the
+         * checkpoint. */
+        r->step = r->step > from_step ? r->step : from_step;
         useful = useful_of(r, began_step, from_step);
         job->useful_seconds += useful;
         counts->seconds_lost += r->train_seconds - useful;
-        /* several that are closed at once share the steps and the time without training */
+        /* Recoveries that are closed together have the repeated steps and the time without training
+         * in common: only the largest of each counts. */
         repeated = r->step > from_step + repeated ? r->step - from_step : repeated;
         longest = r->seconds > longest ? r->seconds : longest;
     }

@@ -9,8 +9,9 @@
 #include <string.h>
 
 enum {
-    NAMES_MAX = 5, /* most busy nodes named in a message */
-    MISSED_MAX = 3 /* as in known_nodes.c: most missed heartbeats of a chosen node */
+    NAMES_MAX = 5, /* a message names at most so many busy nodes, and as many of each other kind */
+    /* as in known_nodes.c: a node that has missed so many heartbeats in a row is not chosen */
+    MISSED_MAX = 3
 };
 
 static void take(ps_member *m, const ps_node_entry *node, uint32_t rank)
@@ -23,8 +24,9 @@ static void take(ps_member *m, const ps_node_entry *node, uint32_t rank)
 
 /* The workers of a job are of two kinds, which do not stand in for each other. */
 typedef struct kind {
-    const char *loop; /* title for which a program must have joined; "": they are psgd's own */
-    uint32_t ranks, processes; /* processes: at the beginning */
+    /* "": psgd's own workers; else programs of users that joined for the job of this title */
+    const char *loop;
+    uint32_t ranks, processes; /* processes: the most that these ranks take */
 } kind;
 enum { KINDS = 2 };
 
@@ -44,8 +46,8 @@ static void split(const Psgd__V1__JobSpec *spec, kind kinds[KINDS])
                       .processes = programs == 0 ? 0 : processes - of_own};
 }
 
-/* Returns whether a node has the role. A worker must also have registered with this `loop`, as in
- * `kind`. */
+/* Returns whether a node has the role. A worker must also have registered with this `loop`, which
+ * is that of a `kind`. */
 static bool is_of(const ps_node_entry *node, Psgd__V1__NodeRole role, const char *loop)
 {
     return node->role == role &&
@@ -148,9 +150,10 @@ void ps_schedule_suspects(const ps_nodes *nodes, char *buf, size_t cap)
     }
 }
 
-/* Takes up to `want` idle nodes of a role, workers only for `loop`, in the order of ids, first
- * those that have missed no heartbeat. If there are fewer than `least`, appends to `text` how many
- * are missing and why. Returns the number of nodes taken. */
+/* Takes up to `want` nodes of a role that may be chosen now, workers only with this `loop`: those
+ * that have missed fewer heartbeats first, then in the order of ids. If there are fewer than
+ * `least`, appends to `text` how many are needed, how many there are, and what the others do.
+ * Returns the number of nodes taken. */
 static uint32_t pick(const ps_nodes *nodes, Psgd__V1__NodeRole role, const char *loop,
                      uint32_t want, uint32_t least, int64_t now_us, ps_member *members,
                      ps_strbuf *text)
@@ -227,8 +230,9 @@ static const char *holder_of(const char *const *held, const char *address)
 }
 
 /* Takes `want` nodes of a role from those that the job names, in the job's order. Leaves out nodes
- * that another job holds and nodes without room, after a loss also those that may not be chosen
- * yet. If too few remain, appends to `text` which are waited for, and returns false. */
+ * that another job holds and nodes without room on their disks. After a loss, also leaves out nodes
+ * that are unknown or may not be chosen now. If fewer than `want` remain, appends to `text` which
+ * were left out and why, and returns false. */
 static bool pick_named(const ps_nodes *nodes, const ps_want *job, Psgd__V1__NodeRole role,
                        uint32_t want, const char *const *held, int64_t now_us, ps_member *members,
                        ps_strbuf *text)

@@ -68,7 +68,8 @@ uint32_t ps_waits_find_roots(const ps_waits *w, const bool *is_silent, const boo
     bool *is_seen = ps_xcalloc(n + 1, sizeof *is_seen);
 
     memset(roots, 0, n * sizeof *roots);
-    for (uint32_t v = 0; v < w->workers; v++) { /* servers wait only on behalf of workers */
+    /* The search begins at workers only: a server waits just for what workers send it. */
+    for (uint32_t v = 0; v < w->workers; v++) {
         if (w->of[v].count > 0 && !is_silent[v] && !is_gone[v]) {
             is_seen[v] = true;
             queue[ends++] = v;

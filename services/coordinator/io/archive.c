@@ -25,9 +25,9 @@
  * model's order. */
 typedef struct model_parts {
     const ps_placement *placement;
-    int *fds;       /* (server_count) */
+    int *fds;       /* (server_count), by rank; -1: not open */
     uint32_t slice; /* the slice that is read next */
-    uint32_t given; /* values of this slice that were read */
+    uint32_t given; /* values of this slice that were read already */
 } model_parts;
 
 static ps_status open_part(const ps_placement *placement, const char *folder, uint32_t rank,
@@ -172,7 +172,8 @@ static ps_status list_file(ps_archive *w, const char *name, Psgd__V1__ArtifactKi
     return st;
 }
 
-/* Merges the records of all partitions into the result. */
+/* Merges the records of all partitions into the result of a job that computes, and adds it to the
+ * job's files. */
 static ps_status write_result(ps_archive *w)
 {
     const ps_result_conf conf = ps_compute_result(w->plan, w->folder);
@@ -187,7 +188,7 @@ static ps_status write_result(ps_archive *w)
                          : st;
 }
 
-/* Removes the records of partitions. */
+/* Removes the files with the records of partitions. */
 static void remove_records(const ps_archive *w)
 {
     char path[PS_FOLDER_MAX + 40], part[PS_PART_NAME_BYTES];
@@ -211,8 +212,8 @@ static void remove_part(const ps_archive *w, void (*name_of)(char out[32], uint3
     (void)st; /* a failure does not matter: the file only takes disk space */
 }
 
-/* Removes what nodes left as parts: of no use if one is missing, or when model, record and timeline
- * were made of them. */
+/* Removes the parts that nodes left: when model, record of rounds and timeline were made of them,
+ * or if these cannot be made. */
 static void remove_parts(const ps_archive *w)
 {
     for (uint32_t rank = 0; rank < w->placement->server_count; rank++) {
@@ -225,7 +226,7 @@ static void remove_parts(const ps_archive *w)
     }
 }
 
-/* Makes the record of rounds of the parts that ranks left. */
+/* Makes the record of rounds of the parts that ranks left, and adds it to the job's files. */
 static ps_status write_rounds(ps_archive *w)
 {
     const ps_plan *plan = w->plan;
@@ -289,7 +290,8 @@ ps_status ps_archive_merge_trace(const char *folder, const ps_trace_part_name *p
     return st;
 }
 
-/* Makes the timeline of the parts that nodes left. */
+/* Makes the timeline of the parts that nodes left, and adds it to the job's files, if there is a
+ * part. */
 static ps_status write_trace(ps_archive *w)
 {
     uint32_t workers = w->plan->spec->workers, servers = w->placement->server_count;
@@ -299,7 +301,8 @@ static ps_status write_trace(ps_archive *w)
     bool is_written = false;
     ps_status st;
 
-    for (uint32_t i = 0; i < workers; i++) { /* only first ranks of workers have parts */
+    /* Only the first rank of each worker process has a part; ps_trace_merge skips the others. */
+    for (uint32_t i = 0; i < workers; i++) {
         ps_artifacts_worker_trace_name(parts[i].text, i);
     }
     for (uint32_t i = 0; i < servers; i++) {
@@ -352,7 +355,7 @@ static ps_status list_logs(ps_archive *w)
     return st;
 }
 
-/* Writes summary and manifest. Adds these and the logs to the job's files. */
+/* Writes summary and manifest. Adds both, and the logs of nodes, to the job's files. */
 static ps_status write_rest(ps_archive *w)
 {
     const Psgd__V1__ArtifactKind summary = PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_SUMMARY;
@@ -377,7 +380,7 @@ static void run(ps_task *task)
     ps_archive *w = PS_CONTAINER_OF(task, ps_archive, task);
     ps_status rest;
 
-    /* exists already, unless the disk was full when the attempt began */
+    /* The folder exists already, unless the disk was full when the attempt began. */
     w->status = ps_dir_make(w->folder);
     if (ps_is_ok(&w->status) && w->wants_model) {
         w->status = write_model(w);

@@ -28,7 +28,7 @@ ps_status ps_artifacts_folder(char out[PS_FOLDER_MAX], const char *data_dir, con
     return ps_ok();
 }
 
-/* Removes unfinished files in the folder of a job and in its folders. */
+/* Removes unfinished files in the folder of a job and in the folders directly below it. */
 static void sweep_job(const char *folder)
 {
     DIR *dir = opendir(folder);
@@ -48,8 +48,8 @@ static void sweep_job(const char *folder)
     }
 }
 
-/* Prefix of the folder of a job that a client deleted. No job has such an id, because titles do not
- * begin with a dot. */
+/* Prefix of the folder of a job that a client deleted. No job has such an id, because an id begins
+ * with the job's title, and no title with a dot. */
 static const char deleted_prefix[] = ".deleted-";
 
 static ps_status deleted_folder(char out[PS_FOLDER_MAX], const char *data_dir, const char *job_id)
@@ -119,7 +119,7 @@ static void sweep_deleted(const char *data_dir, const char *name, ps_known known
     } else if (known == PS_JOB_KNOWN) {
         st = ps_artifacts_take_back(data_dir, name + sizeof deleted_prefix - 1);
     }
-    (void)st; /* what is left keeps this name until the next start */
+    (void)st; /* after a failure the folder keeps the prefix, and the next start tries again */
 }
 
 /* Calls fn for each name below DATA_DIR/jobs that begins with the prefix. */
@@ -259,7 +259,7 @@ ps_status ps_artifacts_append(const char *folder, const char *name, uint64_t off
         return ps_ok();
     }
     if (have >= PS_LOG_BYTES_MAX) {
-        /* the log has its largest size: the bytes are acknowledged but not stored */
+        /* The log has its largest size: the bytes count as stored, but are dropped. */
         *stored = offset + n;
         return ps_ok();
     }
@@ -322,7 +322,8 @@ void ps_intake_fini(ps_intake *in)
     ps_sha256_fini(&in->sha);
 }
 
-/* Writes the name under which a file of the node is stored. */
+/* Writes the name under which a file of the node is stored: of its log log_name, of parts of model,
+ * record of rounds and timeline a hidden name, else its own. */
 static void stored_name(const ps_intake *in, const Psgd__V1__CollectResponse *head,
                         char out[PS_NAME_MAX + 1])
 {
@@ -344,7 +345,7 @@ static void stored_name(const ps_intake *in, const Psgd__V1__CollectResponse *he
                                  : head->name);
 }
 
-/* Checks that the node may leave this file and has not left it before. */
+/* Checks that the node may leave this file and has not sent it before in this stream. */
 static ps_status check_file(const ps_intake *in, const Psgd__V1__CollectResponse *head)
 {
     if (!ps_file_name_is_safe(head->name)) {
@@ -384,7 +385,7 @@ static ps_status begin_file(ps_intake *in, const Psgd__V1__CollectResponse *head
         return st;
     }
     st = strcmp(in->now.name, in->part_name) == 0
-             /* the model takes its values soon, so it need not be made durable */
+             /* a server's weights: the model is made of them soon, so they need not be durable */
              ? ps_file_writer_open_passing(&in->writer, path)
              : ps_file_writer_open(&in->writer, path);
     if (!ps_is_ok(&st)) {
@@ -416,7 +417,8 @@ static ps_status end_file(ps_intake *in, const char *sha256)
     return st;
 }
 
-/* Checks that the weights of a server, which become the model, are finite. */
+/* Checks that the weights of a server, which become the model, are finite. If one is not, sets
+ * in->has_diverged and fails. */
 static ps_status check_weights(ps_intake *in, const uint8_t *bytes, size_t n)
 {
     size_t count = n / sizeof(float), first;

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* most values of a block that the coordinator draws in its own memory: 2 GiB */
+/* Most initial weights of an attempt: 2 GiB of the coordinator's memory. With more, it fails. */
 static const size_t values_max = (size_t)1 << 29;
 
 /* Writes the folder of the data set; "" if the data set has no files. Returns NOT_FOUND if it has
@@ -122,8 +122,8 @@ static void start_from(ps_package *p, char *from)
 }
 
 /* Finds the files to go on from: those of the newest checkpoint of the job's own that is whole and
- * not after conf.rollback_limit, or of its oldest. Fails if there is none; the plan then is as
- * before. */
+ * not after conf.rollback_limit, or of its oldest. If there is a limit, removes the checkpoints
+ * after that one. Fails if there is none that is whole; the plan then is as before. */
 static ps_status find_own(ps_package *p)
 {
     Psgd__V1__JobSpec *spec = p->conf.plan->spec;
@@ -170,7 +170,7 @@ ps_status ps_package_fill(const ps_package *package, float *block)
     ps_status st;
 
     if (plan->compute != NULL) {
-        return ps_ok(); /* there are no weights */
+        return ps_ok(); /* a job that computes has no weights */
     }
     if (package->init_path[0] != '\0') {
         return ps_weights_read(package->init_path, plan->layout.stored, plan->layout.stored_count,
@@ -230,7 +230,7 @@ static void find(ps_task *task)
     ps_package *p = PS_CONTAINER_OF(task, ps_package, task);
     ps_status st = ps_dir_make(p->conf.folder);
 
-    /* not a reason to fail the job: the folder is made again when it is needed */
+    /* The job does not fail for that: the folder is made again when it is needed. */
     if (!ps_is_ok(&st)) {
         ps_log(PS_LOG_ERROR, "job", "%s", st.text);
     }

@@ -99,8 +99,8 @@ ps_status ps_checkpoint_place_give(const char *dir, const char *job_folder, cons
     return ps_ok();
 }
 
-/* A link that this program did not make, which does not end in the job's id, is removed and not
- * followed. */
+/* Follows the link only if it leads to a folder named as the job, as those that this program makes
+ * do. Any other link is removed with the job's folder, and what it leads to stays. */
 ps_status ps_checkpoint_place_remove(const char *job_folder, const char *job_id)
 {
     char link[PATH_MAX], to[PATH_MAX];

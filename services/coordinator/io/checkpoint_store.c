@@ -63,7 +63,7 @@ void ps_checkpoint_discard(const char *gathered)
 {
     ps_status st = ps_dir_remove(gathered);
 
-    (void)st; /* it only takes room, until the next start */
+    (void)st; /* what is left only takes room, until the next start removes it */
 }
 
 /* --- facts ------------------------------------------------------------------------ */
@@ -132,8 +132,8 @@ static bool take_text(const json_t *json, const char *name, char *out, size_t ca
     return text != NULL && ps_name_is_safe(text) && (size_t)snprintf(out, cap, "%s", text) < cap;
 }
 
-/* Reads the members about the last evaluation, if `metric` is there. Returns the name of the first
- * one that is missing or wrong; NULL: none is. */
+/* Reads the members of state.json about the last evaluation, if `metric` is there. Returns the name
+ * of the first one that is missing or wrong; NULL: none is. */
 static const char *take_value(const json_t *json, uint64_t steps_max, ps_checkpoint_facts *out)
 {
     const json_t *value = json_object_get(json, "value");
@@ -299,7 +299,8 @@ static ps_status read_facts(ps_checkpoint *c)
     return st;
 }
 
-/* Reads the checkpoint in c->folder. */
+/* Reads manifest and facts of the checkpoint in c->folder, and checks each file's size; with
+ * is_thorough also its SHA-256. */
 static ps_status read_folder(ps_checkpoint *c, bool is_thorough)
 {
     ps_status st = read_manifest(c);
@@ -425,7 +426,8 @@ static void drop_parts(const ps_checkpoint_conf *conf, uint32_t count)
     }
 }
 
-/* Writes the model of the weights that servers left; in a mesh worker 0 left all. */
+/* Writes the model of the weights that servers left, and removes these files. In a mesh worker 0
+ * left all weights, as if it were the only server. */
 static ps_status write_model(const ps_checkpoint_conf *conf, ps_written *model)
 {
     const ps_placement *of = conf->placement;
@@ -463,7 +465,7 @@ static bool is_gathered(const ps_checkpoint_conf *conf, const char *name)
 }
 
 /* Copies the file `name` of the checkpoint `before` to the gathered files, and describes it in
- * *out. */
+ * *out. Returns NOT_FOUND if `before` does not have it. */
 static ps_status copy_file(const ps_checkpoint_conf *conf, const ps_checkpoint *before,
                            const char *name, ps_manifest_file *out)
 {
@@ -582,8 +584,8 @@ static void forget(const char *job_folder, uint64_t step)
     }
 }
 
-/* Removes the checkpoints that spec.checkpoint does not keep, and those of a rescue if a newer one
- * follows. Damaged checkpoints do not count, and are not removed. */
+/* Removes the checkpoints that spec.checkpoint does not keep, and each checkpoint of a rescue that
+ * is not the newest. Damaged checkpoints do not count, and are not removed. */
 static void retain(const ps_checkpoint_conf *conf)
 {
     const Psgd__V1__CheckpointSpec *spec = conf->plan->spec->checkpoint;
@@ -604,7 +606,7 @@ static void retain(const ps_checkpoint_conf *conf)
             ps_checkpoint_fini(&c);
         }
     }
-    if (spec != NULL) { /* else they were taken by hand: all stay */
+    if (spec != NULL) { /* else all were taken by hand or after a loss: those by hand stay */
         ps_checkpoints_choose(whole, n, spec->keep, spec->keep_every, ps_checkpoint_best(facts, n),
                               drop);
     }
@@ -665,7 +667,7 @@ static void take_back(const ps_checkpoint_conf *conf, const char *name, const ch
     }
 }
 
-/* Writes the files that the coordinator adds to those that were gathered. */
+/* Writes the files that the coordinator adds to the gathered ones: model, facts and manifest. */
 static ps_status complete(const ps_checkpoint_conf *conf)
 {
     ps_written model = {0};

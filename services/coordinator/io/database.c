@@ -71,7 +71,7 @@ static ps_status take_lock(ps_database *d, const char *folder)
                                      : st;
 }
 
-/* Reads the single value of the single row of a statement's result. */
+/* Reads the value in the first column of the first row of a statement's result. */
 static ps_status read_number(sqlite3 *db, const char *sql, int64_t *out)
 {
     sqlite3_stmt *s = NULL;
@@ -86,7 +86,7 @@ static ps_status read_number(sqlite3 *db, const char *sql, int64_t *out)
     return st;
 }
 
-/* Copies the file before this program changes its schema. */
+/* Copies jobs.db to jobs.db.before-vN, before this program changes its schema to N. */
 static ps_status copy_before(ps_database *d, const char *folder)
 {
     char path[PATH_BYTES], name[40];
@@ -152,7 +152,7 @@ static ps_status compare(ps_database *d, const char *folder, bool is_new)
     }
     st = ps_stamp_read(folder, &d->before);
     if (!ps_is_ok(&st) && st.code != PS_NOT_FOUND && st.code != PS_DATA_LOSS) {
-        return st; /* an unreadable stamp cannot be compared; it is written anew */
+        return st; /* but a stamp that is missing or damaged is written anew, without comparison */
     }
     if (!ps_is_ok(&st)) {
         d->news = PS_DATABASE_AS_BEFORE;
@@ -189,8 +189,8 @@ static ps_status open_checked(ps_database *d, const char *path, int64_t *version
                        SCHEMA);
     }
     if (ps_is_ok(&st) && *version > 0) {
-        /* checks every page of the table of jobs; events are many, and are checked when they are
-         * read */
+        /* Checks every page of the table of jobs. Events are many: they are checked when they are
+         * read. */
         st = ps_database_check(d->db, "PRAGMA quick_check(jobs)", "check jobs.db");
     }
     if (ps_is_ok(&st)) {

@@ -30,7 +30,7 @@ static ps_status copy_pages(sqlite3 *from, sqlite3 *copy)
     if (!backup) {
         return ps_database_failed(copy, "copy jobs.db");
     }
-    /* within one read transaction; writers are not blocked */
+    /* Copies all pages in one step, within one read transaction. Writers are not blocked. */
     code = sqlite3_backup_step(backup, -1);
     sqlite3_backup_finish(backup);
     if (code == SQLITE_DONE) {
@@ -61,7 +61,7 @@ static ps_status copy_to(sqlite3 *from, const char *path, ps_stamp *stamp)
     if (ps_is_ok(&st)) {
         ps_status none = ps_database_identity(copy, stamp);
 
-        (void)none; /* fails for a schema without this table */
+        (void)none; /* fails for a schema without the table `identity`; *stamp stays zeros */
     }
     sqlite3_close(copy);
     return st;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* etcd.c - see etcd.h. The channels belong to the loop's thread; other threads hand it errands. */
+/* etcd.c - see etcd.h. Only the loop's thread uses the channel; other threads post it errands. */
 #include "services/coordinator/io/etcd.h"
 
 #include "common/base/address.h"
@@ -21,8 +21,8 @@
 
 enum { ETCD_PORT = 2379, STREAM_BYTES = 4096 };
 
-static const int64_t try_us = 700000;  /* for one member to answer */
-static const int64_t pause_us = 30000; /* before the next member is asked */
+static const int64_t try_us = 700000;  /* longest wait for the answer of one member */
+static const int64_t pause_us = 30000; /* after a member was silent, before the next is called */
 static const int64_t probe_us = 500000;
 
 static const char plain[] = "etcd://", protected[] = "etcds://";
@@ -31,17 +31,18 @@ struct ps_etcd {
     ps_loop_thread *thread;
     char *members[PS_ETCD_MEMBERS_MAX];
     size_t count;
-    char *listed; /* all members, as text */
+    char *listed; /* all members, as "host:port,host:port" */
     char prefix[PS_ETCD_PREFIX_MAX];
     ps_tls_files *files;  /* NULL: plaintext */
-    atomic_bool answered; /* a member has answered, ever */
-    atomic_bool has_said; /* the log has what is wrong with a handshake */
+    atomic_bool answered; /* a call has succeeded since the start */
+    atomic_bool has_said; /* what is wrong with a TLS handshake was logged */
     ps_channel *channel;  /* to members[at]; NULL: none yet. Loop's thread */
-    size_t at;            /* loop's thread */
+    size_t at;            /* index of the member that is called. Loop's thread */
     uint64_t turns;       /* times that `at` has moved on. Loop's thread */
 };
 
-/* One try of one call. The thread that makes it waits until is_done. */
+/* A call, which is tried at one member after the other. The thread that makes the call waits until
+ * a try is done. */
 typedef struct errand {
     ps_event event;
     ps_etcd *etcd;
@@ -51,13 +52,13 @@ typedef struct errand {
     int64_t timeout_us;
     ps_etcd_take_fn *take;
     void *arg;
-    ps_stream *stream; /* of a renewal */
-    uint64_t turn;     /* value of etcd->turns when the call began */
-    bool is_taken;
+    ps_stream *stream; /* of a renewal of a lease; NULL: a unary call */
+    uint64_t turn;     /* value of etcd->turns when the try began */
+    bool is_taken;     /* the stream has brought the answer */
     ps_status status;
     pthread_mutex_t mutex; /* guards is_done */
     pthread_cond_t changed;
-    bool is_done;
+    bool is_done; /* the try has ended, and `status` is set */
 } errand;
 
 /* --- on the loop's thread ------------------------------------------------------ */
@@ -77,7 +78,7 @@ static ps_channel *channel_for(errand *e)
     return etcd->channel;
 }
 
-/* Returns whether the member did not answer, so that another one may. */
+/* Returns whether a call ended so because the member did not answer: then another member may. */
 static bool is_silence(const ps_status *st)
 {
     return st->code == PS_UNAVAILABLE || st->code == PS_DEADLINE_EXCEEDED ||
@@ -90,7 +91,8 @@ static void end(errand *e, const ps_status *st)
     if (ps_is_ok(st)) {
         atomic_store(&e->etcd->answered, true);
     }
-    if (is_silence(st) && e->turn == e->etcd->turns) { /* else another call has moved on already */
+    /* Moves on to the next member, unless another call has done so since this try began. */
+    if (is_silence(st) && e->turn == e->etcd->turns) {
         ps_channel_destroy(e->etcd->channel);
         e->etcd->channel = NULL;
         e->etcd->at = (e->etcd->at + 1) % e->etcd->count;
@@ -163,7 +165,8 @@ static void renew(ps_event *event, bool ok)
 
 /* --- on the caller's thread ---------------------------------------------------- */
 
-/* Waits until the errand is done, or until `deadline_us`. Its mutex is held. */
+/* Waits until a try of the call is done, or until `deadline_us` (INT64_MAX: without limit). The
+ * caller holds e->mutex. */
 static void wait(errand *e, int64_t deadline_us)
 {
     struct timespec at = {.tv_sec = deadline_us / 1000000, .tv_nsec = deadline_us % 1000000 * 1000};
@@ -180,9 +183,9 @@ static int64_t min_us(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Returns UNAVAILABLE for an errand that no member has answered. gRPC does not tell why a TLS
- * handshake fails; so, until a member has answered for the first time, probes each member to find
- * out. */
+/* Returns UNAVAILABLE for a call that no member has answered, with a reason. gRPC does not tell why
+ * a TLS handshake fails; so, until a call has succeeded for the first time, probes each member to
+ * find out. */
 static ps_status silent(const errand *e)
 {
     ps_etcd *etcd = e->etcd;
@@ -201,14 +204,15 @@ static ps_status silent(const errand *e)
                    PS_SHORT(e->status.text, 50));
 }
 
-/* Runs the errand, at one member after the other, until one answers or the time is over. */
+/* Tries the call at one member after the other, until one answers or `deadline_us` is over. Returns
+ * what the member said, or UNAVAILABLE. */
 static ps_status run(errand *e, int64_t deadline_us)
 {
     pthread_condattr_t attr;
     int64_t now_us;
 
     pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* that of ps_clock_us */
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* the clock of ps_clock_us */
     pthread_cond_init(&e->changed, &attr);
     pthread_condattr_destroy(&attr);
     pthread_mutex_init(&e->mutex, NULL);
@@ -218,7 +222,7 @@ static ps_status run(errand *e, int64_t deadline_us)
         e->is_done = e->is_taken = false;
         ps_loop_post(ps_loop_thread_loop(e->etcd->thread), &e->event);
         pthread_mutex_lock(&e->mutex);
-        wait(e, INT64_MAX); /* the call has a deadline of its own */
+        wait(e, INT64_MAX); /* the try ends by e->timeout_us at the latest */
         e->is_done = false;
         if (is_silence(&e->status)) {
             wait(e, min_us(deadline_us, ps_clock_us() + pause_us));
@@ -275,7 +279,7 @@ static ps_status wrong(const char *url, const char *why)
     return ps_fail(PS_INVALID_ARGUMENT, "--registry %s: %s", PS_SHORT(url, 50), why);
 }
 
-/* Takes the members from "host:port,host:port". */
+/* Sets the members from `text`, "host:port,host:port", which it changes. */
 static ps_status take_members(ps_etcd *etcd, const char *url, char *text)
 {
     char *rest = NULL, full[PS_ADDRESS_TEXT_BYTES];
@@ -298,7 +302,7 @@ static ps_status take_members(ps_etcd *etcd, const char *url, char *text)
     return ps_is_ok(&st) && etcd->count == 0 ? wrong(url, "etcd://HOST:PORT,... is allowed") : st;
 }
 
-/* Takes the prefix: letters, digits, '.', '_' and '-', with a '/' behind it. */
+/* Sets the prefix of keys to `text`, of letters, digits, '.', '_' and '-', with a '/' behind it. */
 static ps_status take_prefix(ps_etcd *etcd, const char *url, const char *text)
 {
     static const char allowed[] =
@@ -329,7 +333,7 @@ static bool is_given(const char *file)
     return file && file[0] != '\0';
 }
 
-/* Reads the files of etcds://; etcd:// has none. */
+/* Reads the TLS files for an etcds:// URL. For etcd:// refuses such files. */
 static ps_status read_files(ps_etcd *etcd, const char *url, const ps_tls_files_conf *files)
 {
     ps_tls_files_conf conf = *files;

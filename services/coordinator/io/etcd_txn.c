@@ -9,7 +9,7 @@
 
 typedef struct op {
     char key[PS_ETCD_KEY_MAX], end[PS_ETCD_KEY_MAX];
-    uint8_t *bytes; /* NULL: a deletion */
+    uint8_t *bytes; /* (n) the value of a put; NULL: a deletion (ps_etcd_txn_delete) */
     size_t n;
     int64_t lease;
 } op;
@@ -41,8 +41,9 @@ void ps_etcd_txn_destroy(ps_etcd_txn *txn)
     }
 }
 
-/* Returns the place for an operation: of a put, that of an earlier put of this key; else a new
- * place. NULL: PS_ETCD_OPS_MAX are in use. etcd refuses a transaction with two puts of one key. */
+/* Returns the place for an operation. If a put of this key is there, a further put replaces it, as
+ * etcd refuses a transaction with two puts of one key; else the place is new. NULL:
+ * PS_ETCD_OPS_MAX places are in use. */
 static op *op_for(ps_etcd_txn *txn, const char *key, bool is_put)
 {
     op *o;
@@ -114,7 +115,7 @@ typedef struct request {
     Etcdserverpb__RequestOp ops[PS_ETCD_OPS_MAX], *list[PS_ETCD_OPS_MAX];
     Etcdserverpb__PutRequest puts[PS_ETCD_OPS_MAX];
     Etcdserverpb__DeleteRangeRequest deletes[PS_ETCD_OPS_MAX];
-    Etcdserverpb__RequestOp look, *looks[1]; /* after a refusal: reads the mark */
+    Etcdserverpb__RequestOp look, *looks[1]; /* reads the mark of the order if a condition fails */
     Etcdserverpb__RangeRequest mark;
     char key[PS_ETCD_KEY_MAX], order_key[PS_ETCD_KEY_MAX];
 } request;
@@ -188,12 +189,13 @@ static void fill_order(request *q, const ps_etcd_order *order)
 }
 
 typedef struct answer {
-    const ps_etcd_order *order; /* NULL: none */
+    const ps_etcd_order *order; /* NULL: the commit has none */
     bool is_done;
-    int64_t revision; /* of the transaction; 0: not known */
+    int64_t revision; /* of the transaction that was committed; 0: not known */
 } answer;
 
-/* Returns the key of `order` with the mark of this transaction, or NULL. */
+/* Returns the key of `order` as the answer to a refused commit shows it, if its value is the mark
+ * of this transaction; else NULL. */
 static const Etcdserverpb__KeyValue *marked(const ps_etcd_order *order,
                                             const Etcdserverpb__TxnResponse *r)
 {
@@ -221,7 +223,8 @@ static void take(void *arg, const ProtobufCMessage *reply)
     } else {
         const Etcdserverpb__KeyValue *kv = marked(a->order, r);
 
-        a->is_done = kv != NULL; /* an earlier call did it, whose answer was lost */
+        /* The mark is there if an earlier call, whose answer was lost, has committed. */
+        a->is_done = kv != NULL;
         a->revision = kv ? kv->mod_revision : 0;
     }
 }

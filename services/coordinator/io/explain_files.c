@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <zlib.h>
 
-/* TEXT_MAX is small, as a parsed timeline takes ten times the memory of its text. */
+/* TEXT_MAX: most bytes of an unpacked timeline. Parsed, it takes about ten times as much memory. */
 enum { PIECE = 1 << 16, TEXT_MAX = 32 << 20 };
 
 static ps_status unpack(const char *path, ps_strbuf *text)

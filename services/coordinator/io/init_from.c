@@ -20,7 +20,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Reads the record of a job. Fails if where->caller may not see the job; NULL: it is not
+/* Reads the record of a job. Fails if where->caller may not see the job; caller NULL: that is not
  * checked. */
 static ps_status load_seen(const ps_init_where *where, const char *job_id, ps_record *out)
 {
@@ -56,7 +56,7 @@ static bool is_model(const Psgd__V1__Artifact *artifact, const char *ending)
 }
 
 /* Returns the job's model: the servers', or if there is none a worker's, which a codec may have
- * rounded. */
+ * rounded. NULL: the job has left none. */
 static const Psgd__V1__Artifact *model_of(const Psgd__V1__Job *job)
 {
     static const char *const endings[] = {"-N(ps).safetensors", ".safetensors"};
@@ -71,8 +71,8 @@ static const Psgd__V1__Artifact *model_of(const Psgd__V1__Job *job)
     return NULL;
 }
 
-/* Reads the record of a finished job and finds its folder. The caller frees the record, also after
- * a failure. */
+/* Reads the record of a job and finds its folder. Fails if the job is not over. The caller frees
+ * the record, also after a failure. */
 static ps_status load_job(const ps_init_where *where, const char *job_id, ps_record *record,
                           char folder[PS_FOLDER_MAX])
 {
@@ -123,7 +123,8 @@ static ps_status find_of_checkpoint(const ps_init_where *where, const char *job_
     return st;
 }
 
-/* Writes the path of a file that a specification names relative to --data-path. */
+/* Writes the path of a file that a specification names relative to --data-path. Fails if there is
+ * no data path, or if the file would not be below it. */
 static ps_status find_below(const ps_init_where *where, const char *from,
                             char path[PS_INIT_PATH_MAX])
 {
@@ -283,8 +284,9 @@ ps_status ps_init_check_tables(const ps_init_where *where, const ps_plan *plan)
 
 /* --- checkpoints ------------------------------------------------------------------- */
 
-/* Checks that the checkpoint is of job_id and that the plan computes the same as it; else a job
- * cannot go on from it. */
+/* Checks that a job with this plan can go on from the checkpoint: that it is of job_id, that both
+ * have as many ranks and compute the same, and that its clock is after the first and before the
+ * plan's end. */
 static ps_status check_facts(const ps_checkpoint_facts *facts, const ps_plan *plan,
                              const char *job_id)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* leadership.c - see leadership.h.
  *
- * Times are of CLOCK_MONOTONIC, which goes on while a process is stopped. A host that sleeps stops
- * it; etcd then still refuses what the former leader wants to store.
+ * Times are of CLOCK_MONOTONIC, which goes on while a process is stopped. This clock stands still
+ * while the host sleeps; but etcd then refuses what the former leader wants to store.
  */
 #include "services/coordinator/io/leadership.h"
 
@@ -22,25 +22,26 @@
 #include <string.h>
 #include <time.h>
 
-static const int64_t look_us = 100000;    /* between two looks at who leads */
-static const int64_t again_us = 50000;    /* before a renewal that failed is tried again */
-static const int64_t answer_us = 1500000; /* for etcd to answer a candidate */
-static const int64_t farewell_us = 1000000;
+static const int64_t look_us = 100000;      /* between two looks at who leads */
+static const int64_t again_us = 50000;      /* before a renewal that failed is tried again */
+static const int64_t answer_us = 1500000;   /* longest wait for etcd before this process leads */
+static const int64_t farewell_us = 1000000; /* longest wait for etcd to take a lease back */
 
 struct ps_leadership {
     ps_leadership_conf conf;
     char key[PS_ETCD_KEY_MAX];
     pthread_t thread;
     ps_event elected;
-    int64_t lease; /* 0: none. The thread's */
+    /* Only the thread uses these three, until it has ended. */
+    int64_t lease; /* its id; 0: there is none */
     int64_t ttl_us;
-    int64_t lease_until_us; /* when the lease may end. The thread's */
-    atomic_int_fast64_t revision, leads_until_us;
-    pthread_mutex_t mutex; /* guards the members below */
+    int64_t lease_until_us;                       /* when the lease may end */
+    atomic_int_fast64_t revision, leads_until_us; /* 0 before the election */
+    pthread_mutex_t mutex;                        /* guards the members below */
     pthread_cond_t changed;
     bool is_stopping;
-    char leader[PS_LEADER_ADDRESS_MAX];
-    ps_status why; /* why no leader is known */
+    char leader[PS_LEADER_ADDRESS_MAX]; /* its address; "": no leader is known */
+    ps_status why;                      /* why none is known; else OK */
 };
 
 /* --- what other threads ask ---------------------------------------------------- */
@@ -136,7 +137,8 @@ static void revoke(ps_leadership *l, int64_t lease)
     q.id = lease;
     st = ps_etcd_call(l->conf.etcd, &etcdserverpb__lease__descriptor, "LeaseRevoke", &q.base,
                       ps_clock_us() + farewell_us, NULL, NULL);
-    if (!ps_is_ok(&st) && st.code != PS_NOT_FOUND) { /* etcd ends it when its time is over */
+    /* A lease that could not be given back ends when its time is over. */
+    if (!ps_is_ok(&st) && st.code != PS_NOT_FOUND) {
         ps_log(PS_LOG_WARN, "leader", "give a lease back: %s", st.text);
     }
 }
@@ -156,7 +158,7 @@ static ps_status renew(ps_leadership *l)
     return st;
 }
 
-/* What the key of the leader says. */
+/* What etcd has under the key of the leader. */
 typedef struct holder {
     bool is_there;
     int64_t lease, revision;
@@ -188,8 +190,8 @@ static ps_status look(ps_leadership *l, holder *h)
                         ps_clock_us() + answer_us, take_holder, h);
 }
 
-/* Creates the key, unless there is one. If the answer is lost, the next call of look() shows
- * whether the key was created. */
+/* Creates the leader's key, unless there is one. If the answer is lost, the next call of look()
+ * shows whether the key was created. */
 static ps_status create_key(ps_leadership *l)
 {
     ps_etcd_txn *txn = ps_etcd_txn_create();
@@ -230,7 +232,7 @@ static bool stand(ps_leadership *l)
         return true;
     }
     if (strcmp(h.address, l->conf.address) == 0) {
-        /* an earlier process at this address, which has ended: nobody else listens there */
+        /* The key is of an earlier process, which has ended: this one listens at its address. */
         revoke(l, h.lease);
         return false;
     }
@@ -320,7 +322,7 @@ ps_status ps_leadership_start(const ps_leadership_conf *conf, ps_leadership **ou
     snprintf(l->key, sizeof l->key, "%s" PS_LEADER_KEY, ps_etcd_prefix(conf->etcd));
     pthread_mutex_init(&l->mutex, NULL);
     pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* that of ps_clock_us */
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* the clock of ps_clock_us */
     pthread_cond_init(&l->changed, &attr);
     pthread_condattr_destroy(&attr);
     if (pthread_create(&l->thread, NULL, run, l) != 0) {

@@ -22,16 +22,16 @@
 #include <string.h>
 
 enum {
-    ROW_BYTES = 256,    /* most bytes of a row of a report or of the curves, beside its metrics */
-    VALUE_BYTES = 128,  /* most bytes of a metric in a row, with its name */
-    STATE_BLOCKS = 32,  /* most copies of the weights in a state */
-    SLICE_BYTES = 4096, /* most bytes of the state of a slice beside its values */
-    FRAME_BYTES = 1 << 20, /* most bytes of a file beside its rows */
-    ROW_SLOTS = 8          /* most slots of state of any optimizer */
+    ROW_BYTES = 256,       /* most bytes of a line of a report beside its metrics */
+    VALUE_BYTES = 128,     /* most bytes of a metric in a line, with its name */
+    STATE_BLOCKS = 32,     /* most copies of all weights in a file of state */
+    SLICE_BYTES = 4096,    /* most bytes of the state of a slice beside its values */
+    FRAME_BYTES = 1 << 20, /* most bytes of a file beside its lines, rows or values */
+    ROW_SLOTS = 8          /* most values that an optimizer keeps for each value of a row */
 };
 
-/* Returns the most bytes of the curves: one row a step and one an evaluation; there is at most one
- * evaluation a step. */
+/* Returns the most bytes of a TR, EV or TB file: a line for each step, and one for each evaluation,
+ * of which there are at most one for each step and one for each epoch. */
 static uint64_t curve_bytes(const ps_plan *plan)
 {
     uint64_t rows = 2 * plan->total_steps + plan->spec->epochs;
@@ -42,8 +42,8 @@ static uint64_t curve_bytes(const ps_plan *plan)
     return FRAME_BYTES + rows * (ROW_BYTES + VALUE_BYTES * plan->metric_count);
 }
 
-/* Returns the most bytes of the record of rounds: an entry a clock, and one for steps of no
- * clock. */
+/* Returns the most bytes of a rank's record of rounds: an entry for each clock, and one for steps
+ * that belong to no clock. */
 static uint64_t rounds_bytes(const ps_plan *plan)
 {
     return PS_ROUND_HEAD_BYTES +
@@ -60,7 +60,7 @@ static uint64_t model_bytes(const ps_plan *plan)
     return PS_SAFETENSORS_HEADER_MAX + FRAME_BYTES + values * sizeof(float);
 }
 
-/* Returns the most bytes of the file of words: a line a word; 0 for data sets without words. */
+/* Returns the most bytes of a VOCAB file: a line for each word; 0 for data sets without words. */
 static uint64_t word_bytes(const ps_plan *plan)
 {
     return plan->data->takes_vocabulary ? (uint64_t)plan->facts.vocabulary * (PS_WORD_BYTES_MAX + 1)
@@ -93,7 +93,8 @@ static const rank_file rank_files[] = {
      rounds_bytes},
 };
 
-/* Returns whether a rank of the worker leaves a file of this kind and name. */
+/* Returns whether a rank of the worker leaves a file of this kind and name, and writes that rank to
+ * *rank. */
 static bool is_of_worker(const ps_leaver *who, const rank_file *file, const char *name,
                          uint32_t *rank)
 {
@@ -163,7 +164,7 @@ bool ps_left_file_is_trace(const ps_leaver *who, const char *name)
 static bool find_trace(const ps_leaver *who, const char *name, Psgd__V1__ArtifactKind kind,
                        uint64_t *most)
 {
-    /* a rank has a thread that trains and one for messages */
+    /* A rank has two tracks: of the thread that trains, and of the one for messages. */
     uint64_t tracks = who->is_server ? PS_THREADS_MAX : 2 * (uint64_t)who->rank_count;
 
     *most = tracks * PS_TRACE_TRACK_BYTES;
@@ -171,8 +172,8 @@ static bool find_trace(const ps_leaver *who, const char *name, Psgd__V1__Artifac
            ps_left_file_is_trace(who, name);
 }
 
-/* Returns whether the node leaves this file of the attempt, and writes the most bytes that it may
- * have to *most. The node's log may have any name. */
+/* Returns whether the node leaves this file of the attempt, and writes the most bytes that the file
+ * may have to *most. The node's log may have any name. */
 static bool find_of_attempt(const ps_leaver *who, const char *name, Psgd__V1__ArtifactKind kind,
                             uint64_t *most)
 {
@@ -221,7 +222,7 @@ static bool find_of_checkpoint(const ps_leaver *who, const char *name, Psgd__V1_
     }
     for (uint32_t rank = 0;
          who->is_server && ps_plan_can_rescue(who->plan) && rank < who->placement->rank_count;
-         rank++) { /* the reports that the server keeps of ranks */
+         rank++) { /* of a rank: its reports, which the server of ps_wire_report_part keeps */
         ps_checkpoint_rank_name(mine, rank);
         if (strcmp(name, mine) == 0 &&
             who->placement->parts[ps_wire_report_part(who->placement)].server == who->rank) {
@@ -237,8 +238,9 @@ static bool find_of_checkpoint(const ps_leaver *who, const char *name, Psgd__V1_
            find_of_server(who, name, kind, most);
 }
 
-/* Returns whether the file is one that a worker gives after a loss: the contributions that a rank
- * has kept, or, if ranks have state, the state of a rank, which may contain contributions. */
+/* Returns whether the file is one that a worker gives after a loss, and writes the most bytes that
+ * it may have to *most. It is the contributions that a rank has kept, or, if ranks have state, the
+ * state of a rank, which may contain contributions. */
 static bool find_kept(const ps_leaver *who, const char *name, Psgd__V1__ArtifactKind kind,
                       uint64_t *most)
 {

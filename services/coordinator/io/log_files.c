@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Reads node and attempt from a file's name. Returns whether it is the name of a log. */
+/* Reads node and attempt from a file's name. Returns whether it is the name of a log of a job with
+ * this title. */
 static bool read_name(const char *name, const char *title, ps_log_file *out)
 {
     char prefix[PS_NAME_MAX + 1], wanted[PS_NAME_MAX + 1];
@@ -44,8 +45,8 @@ static int by_age(const void *a, const void *b)
     return strcmp(x->node_id, y->node_id);
 }
 
-/* Sorts the files and leaves out those of lost attempts beyond the newest. Returns how many stay.
- */
+/* Sorts the logs, newest attempt first. Keeps all of `attempt`, and the first PS_LOST_LOGS_MAX of
+ * earlier ones. Returns how many stay. */
 static size_t keep_newest(ps_log_file *files, size_t count, uint32_t attempt)
 {
     size_t present = 0;
@@ -76,7 +77,7 @@ ps_status ps_log_files_list(const char *folder, const char *title, uint32_t atte
         if (!read_name(at->d_name, title, &one) || one.attempt > attempt) {
             continue;
         }
-        if (n == cap) { /* a job of many attempts has many logs: first drop the oldest */
+        if (n == cap) { /* a job of many attempts has many logs: drops the oldest before it grows */
             n = keep_newest(files, n, attempt);
             cap = 2 * n + PS_LOST_LOGS_MAX;
             files = ps_xrealloc(files, cap * sizeof *files);

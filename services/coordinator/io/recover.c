@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* recover.c - restores finished jobs from the files in their folders. */
+/* recover.c - restores jobs that are over from the files in their folders. */
 #include "services/coordinator/io/recover.h"
 
 #include "common/artifact/manifest.h"
@@ -20,14 +20,14 @@
 
 enum {
     FILES_MAX = 4096,    /* most files in a manifest */
-    JSON_MAX = 64 << 20, /* most bytes of each of the two files */
+    JSON_MAX = 64 << 20, /* most bytes of summary.json, and of manifest.json */
     ID_MAX = 96          /* most bytes of a job's id, with its NUL */
 };
 
 /* --- one folder ------------------------------------------------------------------ */
 
-/* Writes the path of a file and checks that it is a regular file: opening another kind could
- * block. */
+/* Writes the path of a file and checks that it is a regular file, as opening another kind could
+ * block. Returns NOT_FOUND if it is none. */
 static ps_status path_of(char out[PS_FOLDER_MAX], const char *folder, const char *name)
 {
     struct stat what;
@@ -63,7 +63,7 @@ static ps_status read_json(const char *folder, const char *name, json_t **out)
                                 : ps_fail(PS_DATA_LOSS, "%s:%d: %s", name, where.line, where.text);
 }
 
-/* Members of summary.json that are not fields of a job. */
+/* Members of summary.json that are not fields of psgd.v1.Job, as the other members are. */
 static const char *const more_members[] = {"seconds", "nodes"};
 
 static ps_status read_summary(const char *folder, const char *job_id, Psgd__V1__Job **out)
@@ -168,7 +168,8 @@ ps_status ps_recover_read(const char *data_dir, const char *job_id, ps_record *o
     return st;
 }
 
-/* Appends to `text` which files of the job are wrong. Returns their number. */
+/* Appends to `text` which files of the job are missing, cannot be read, or have another size or
+ * SHA-256 than the record says. Returns their number. */
 static size_t check_files(const char *data_dir, const Psgd__V1__Job *job, ps_strbuf *text)
 {
     char folder[PS_FOLDER_MAX], path[PS_FOLDER_MAX], hex[PS_SHA256_HEX_BYTES];
@@ -206,9 +207,9 @@ typedef struct recovery {
     const char *data_dir;
     FILE *out;
     ps_registry *registry;
-    bool is_older; /* the database was restored, so its rows may be older than the files */
+    bool is_older; /* jobs.db is not the one used before: its rows may be older than the files */
     ps_recovery *totals;
-    found *items; /* (count): folders to recover */
+    found *items; /* (count): the jobs that are to be restored from their folders */
     size_t count;
 } recovery;
 
@@ -292,7 +293,8 @@ static ps_status recover_one(recovery *r, const char *job_id)
     return st;
 }
 
-/* Compares by the time of submission, because jobs are listed by their numbers. */
+/* Compares by the time of submission: jobs get their numbers in this order, and are listed by
+ * number. */
 static int by_time(const void *a, const void *b)
 {
     const found *x = a, *y = b;

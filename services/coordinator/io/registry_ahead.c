@@ -12,12 +12,13 @@
 #include <stdlib.h>
 #include <time.h>
 
-static const int64_t pause_us = 500000; /* at least, between two reads */
-/* A pause is so many times as long as the read before it: reading all keys costs etcd time. */
+static const int64_t pause_us = 500000; /* shortest pause between two reads */
+/* A pause is at least so many times as long as the read before it, as reading all keys takes time
+ * of etcd. */
 enum { PAUSE_TIMES = 20 };
 
 struct ps_registry_ahead {
-    ps_registry *registry; /* the thread's, until it has ended */
+    ps_registry *registry; /* only the thread uses it, until it has ended */
     pthread_t thread;
     atomic_bool is_stopping;
     pthread_mutex_t mutex; /* for `changed`, which is signalled when is_stopping is set */
@@ -47,7 +48,7 @@ static void *run(void *arg)
         ps_status st = ps_registry_etcd_read(a->registry, &revision);
 
         took_us = ps_clock_us() - begin_us;
-        if (!ps_is_ok(&st)) { /* ps_registry_etcd_lead reads what is missing */
+        if (!ps_is_ok(&st)) { /* no harm: ps_registry_etcd_lead reads what is missing then */
             ps_log(PS_LOG_DEBUG, "registry", "cannot read ahead: %s", st.text);
         } else if (revision != seen) {
             ps_log(PS_LOG_DEBUG, "registry", "read ahead to revision %lld of etcd in %.3f s",
@@ -74,7 +75,7 @@ ps_status ps_registry_ahead_start(ps_etcd *etcd, const char *temp_dir, ps_regist
 
     pthread_mutex_init(&a->mutex, NULL);
     pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* that of ps_clock_us */
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* the clock of ps_clock_us */
     pthread_cond_init(&a->changed, &attr);
     pthread_condattr_destroy(&attr);
     if (ps_is_ok(&st) && pthread_create(&a->thread, NULL, run, a) != 0) {

@@ -35,34 +35,35 @@
 #include <sys/random.h>
 
 enum {
-    CHANGES_MAX = 16, /* of up to 6 operations each */
-    PAGE_MAX = 1024,  /* keys of one Range; fewer if their values are long */
-    LAYOUT = 1,       /* StoredMeta.version */
+    CHANGES_MAX = 16, /* of a transaction; each has up to 6 of the PS_ETCD_OPS_MAX operations */
+    PAGE_MAX = 1024,  /* most keys of one Range; fewer if the answer would be too long */
+    LAYOUT = 1,       /* the one StoredMeta.version that this program reads and writes */
     NUMBER_DIGITS = 16
 };
 
 typedef struct etcd_registry {
     ps_registry base;
     ps_registry_etcd_conf conf;
-    ps_registry *copy;   /* of SQLite */
+    ps_registry *copy;   /* a registry of SQLite with what etcd has */
     ps_registry *reader; /* of the copy, for etcd_open_reader; NULL: it was given away */
     int64_t seen;        /* revision up to which the copy has everything; 0: it is empty */
-    uint64_t cluster;    /* id of the etcd that the copy is of */
-    const atomic_bool *is_stopping; /* ends ps_registry_etcd_read early */
+    uint64_t cluster;    /* id of the etcd cluster that the copy was read from */
+    const atomic_bool *is_stopping; /* if set, ps_registry_etcd_read ends early; NULL: never */
     ps_etcd_txn *txn;
-    int64_t newest;   /* revision of the newest transaction; 0: nothing was stored yet */
-    uint64_t count;   /* transactions of this leadership */
+    int64_t newest;   /* revision at which "order" was put last; 0: nothing was stored yet */
+    uint64_t count;   /* transactions of this leadership, for their marks */
     unsigned depth;   /* nesting depth of begin */
     ps_status failed; /* the first failure since the outermost begin */
-    uint64_t *numbers; /* (number_cap): scratch of read_jobs */
+    uint64_t *numbers; /* (number_cap): for read_jobs, number_count jobs that etcd has */
     size_t number_count, number_cap;
 } etcd_registry;
 
 static const ps_registry_type etcd_type;
 
-static const int64_t answer_us = 700000; /* for etcd to answer a coordinator that does not lead */
+static const int64_t answer_us = 700000; /* longest wait of a coordinator that does not lead */
 
-/* Returns the time of ps_clock_us until which a call to etcd may last. */
+/* Returns the time of ps_clock_us until which a call to etcd may last: on a coordinator that leads,
+ * until its leadership may end; else answer_us from now. */
 static int64_t until_us(const etcd_registry *r)
 {
     return r->conf.leadership != 0 ? r->conf.lasts_until_us(r->conf.arg)
@@ -156,7 +157,8 @@ static ps_status etcd_begin(ps_registry *base)
     return st;
 }
 
-/* Stores the changes in etcd, if this coordinator still leads. */
+/* Stores the changes in etcd, if this coordinator still leads. If etcd refuses for that reason, or
+ * is silent until the leadership may have ended, gives the leadership up and returns ABORTED. */
 static ps_status commit(etcd_registry *r)
 {
     etcd_key key, order_key;
@@ -363,13 +365,13 @@ typedef struct walk {
     const ProtobufCMessageDescriptor *type; /* NULL: keys only */
     etcd_key next, end;
     int64_t revision; /* at which all pages are read */
-    int64_t since;    /* only keys that were put later */
+    int64_t since;    /* only keys that were put at a later revision; 0: all */
     size_t taken;     /* keys of this page */
-    bool more;
+    bool more;        /* there are keys behind this page */
     ps_status status;
 } walk;
 
-/* Returns the job's number in a key, which stands behind "prefix/kind/"; 0: the key is too
+/* Returns the job's number in a key, whose digits stand behind "prefix/kind/"; 0: the key is too
  * short. */
 static uint64_t number_of(const walk *w, const ProtobufCBinaryData *key)
 {
@@ -383,7 +385,8 @@ static uint64_t number_of(const walk *w, const ProtobufCBinaryData *key)
     return strtoull(digits, NULL, 16);
 }
 
-/* Unpacks a value and calls w->take for it. A damaged value is logged and left out. */
+/* Unpacks a value and calls w->take for it; without w->type calls w->take with NULL. A damaged
+ * value is logged and left out. */
 static void take_value(walk *w, const Etcdserverpb__KeyValue *kv)
 {
     ProtobufCMessage *message = NULL;
@@ -417,7 +420,7 @@ static void take_page(void *arg, const ProtobufCMessage *reply)
     for (size_t i = 0; i < page->n_kvs && ps_is_ok(&w->status); i++) {
         take_value(w, page->kvs[i]);
     }
-    if (w->more) { /* the first key behind the last one is that with a byte 0 appended */
+    if (w->more) { /* the next page begins behind the last key of this one */
         const ProtobufCBinaryData *last = &page->kvs[page->n_kvs - 1]->key;
 
         if (last->len + 2 > sizeof w->next) {
@@ -426,7 +429,7 @@ static void take_page(void *arg, const ProtobufCMessage *reply)
             return;
         }
         memcpy(w->next, last->data, last->len);
-        w->next[last->len] = '\x01'; /* keys are text: none lies between */
+        w->next[last->len] = '\x01'; /* as keys are text, none lies between */
         w->next[last->len + 1] = '\0';
     }
 }
@@ -455,13 +458,14 @@ static ps_status each_value(const char *kind, walk w)
 
     w.more = true;
     snprintf(w.next, sizeof w.next, "%s%s/", ps_etcd_prefix(w.r->conf.etcd), kind);
-    snprintf(w.end, sizeof w.end, "%s%s0", ps_etcd_prefix(w.r->conf.etcd), kind); /* '/' + 1 */
+    /* '0' follows '/', so this is the first key after all of the kind. */
+    snprintf(w.end, sizeof w.end, "%s%s0", ps_etcd_prefix(w.r->conf.etcd), kind);
     while (w.more && ps_is_ok(&st)) {
         st = w.r->is_stopping && atomic_load(w.r->is_stopping) ? ps_fail(PS_CANCELLED, "stopped")
                                                                : range(&w, limit);
         if (!ps_is_ok(&st) && ps_is_ok(&w.status) && limit > 1 &&
             st.code == PS_RESOURCE_EXHAUSTED) {
-            limit /= 2; /* the page was longer than a message may be */
+            limit /= 2; /* the page had more bytes than a message may have: asks for less */
             st = ps_ok();
         }
     }
@@ -515,9 +519,9 @@ static ps_status take_number(etcd_registry *r, uint64_t number, const ProtobufCM
 typedef struct known {
     int64_t revision;                     /* at which "order" was read */
     uint64_t cluster;                     /* id of etcd's cluster */
-    int64_t newest;                       /* revision of the newest transaction; 0: none */
+    int64_t newest;                       /* revision at which "order" was put last; 0: never */
     Psgd__Registry__V1__StoredMeta *meta; /* NULL: nothing was stored yet */
-    uint64_t last;
+    uint64_t last;                        /* number of a job that was given last; 0: none */
 } known;
 
 static void take_meta(void *arg, const ProtobufCMessage *reply)
@@ -649,7 +653,7 @@ static ps_status fill(etcd_registry *r, known *k)
     if (ps_is_ok(&st)) {
         st = take_key(r, k);
     }
-    /* each transaction puts "order", so jobs were changed only if that was put after r->seen */
+    /* Each transaction puts "order", so no job has changed if that was not put after r->seen. */
     if (ps_is_ok(&st) && (k->newest == 0 || k->newest > r->seen)) {
         st = read_jobs(r, k);
     }

@@ -82,7 +82,7 @@ static const char *const statement_sql[SQL_COUNT] = {
 typedef struct sqlite_registry {
     ps_registry base;
     char *folder;
-    pthread_mutex_t reading; /* held during each call that readers may make */
+    pthread_mutex_t reading; /* held during each load, each and next_event: any thread may call */
     ps_database file;
     sqlite3_stmt *statements[SQL_COUNT];
     uint64_t id_key;
@@ -140,8 +140,8 @@ static ps_status begin(sqlite_registry *r)
     return st;
 }
 
-/* Ends a transaction level. The outermost one commits if nothing failed, else rolls back. Returns
- * the first failure. */
+/* Ends a transaction level, whose result is `st`. An inner level returns `st`. The outermost one
+ * commits if no level has failed, else rolls back, and returns the first failure. */
 static ps_status end(sqlite_registry *r, ps_status st)
 {
     if (ps_is_ok(&r->failed)) {
@@ -288,8 +288,8 @@ static void sqlite_close(ps_registry *base)
     free(r);
 }
 
-/* Writes a number below 2^40 as eight letters. This is a permutation (four Feistel rounds on 20 +
- * 20 bits), so ids do not repeat and do not show the number of jobs. */
+/* Writes a number below 2^40 as eight of a-z and 2-7. This is a permutation (four Feistel rounds on
+ * 20 + 20 bits), so ids do not repeat and do not show the number of jobs. */
 static void scramble(uint64_t key, uint64_t number, char out[9])
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz234567";
@@ -330,8 +330,8 @@ static bool is_taken(sqlite_registry *r, const char *id)
     return is_there || (r->is_taken && r->is_taken(r->taken_arg, id));
 }
 
-/* Returns the next number, and the id made of it. A restored database would give numbers, and so
- * ids, a second time; ids that are taken are skipped. */
+/* Returns the next number for a job whose id is not taken, and writes that id. A restored database
+ * would give numbers, and so ids, a second time. */
 static uint64_t next_number(sqlite_registry *r, const char *title, char id[128])
 {
     sqlite3_stmt *s = statement(r, SQL_LAST);
@@ -512,7 +512,7 @@ static ps_status sqlite_put(ps_registry *base, ps_record *record, int64_t wall_u
     return end(r, st);
 }
 
-/* Logs a damaged row the first time that it is read. */
+/* Logs a damaged row the first time that it is read. Logs at most REPORTED_MAX rows. */
 static void report(sqlite_registry *r, uint64_t number, const ps_status *why)
 {
     for (size_t i = 0; i < r->reported_count; i++) {

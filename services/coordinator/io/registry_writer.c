@@ -18,7 +18,7 @@ struct ps_writer {
     ps_registry *registry;
     ps_loop *loop;
     ps_tasks *tasks; /* a pool with one thread */
-    ps_task task;    /* stores `batch`; running while `batch` is not empty */
+    ps_task task;    /* stores `batch`; submitted as long as `batch` is not empty */
     list waiting, batch;
     ps_event late; /* reports what ps_writer_destroy stored, then frees the writer */
 };
@@ -57,8 +57,8 @@ static ps_status store(ps_registry *r, ps_change *first, const ps_change *end, b
     return ps_is_ok(&st) ? ended : st;
 }
 
-/* Stores those changes from `first` on that can share a transaction. Returns the first change after
- * them. */
+/* Stores the changes from `first` on that can share a transaction: up to one that is_alone, to one
+ * that kills, or to as many as the registry takes. Returns the first change after them. */
 static ps_change *store_run(ps_registry *r, ps_change *first)
 {
     ps_change *end = first;
@@ -84,8 +84,8 @@ static ps_change *store_run(ps_registry *r, ps_change *first)
     for (ps_change *at = first; at != end; at = at->next) {
         at->status = ps_is_ok(&st) || first->next == end
                          ? st
-                         /* a failed transaction is repeated one change at a time, since one change
-                          * may be at fault */
+                         /* After a failed transaction of several changes, each gets its own, since
+                          * one change may be at fault. */
                          : store(r, at, at->next, at->is_relaxed);
         die_if_told(at);
     }
@@ -132,7 +132,7 @@ static void done(ps_task *task)
 
     writer->batch = (list){0};
     if (writer->tasks && writer->waiting.first) {
-        /* before the results are reported, so that the disk is not idle meanwhile */
+        /* The next batch begins before the results are reported, so that the disk is not idle. */
         begin_batch(writer);
     }
     answer(&stored);
@@ -182,5 +182,5 @@ void ps_writer_destroy(ps_writer *writer)
     ps_tasks_destroy(writer->tasks);
     writer->tasks = NULL;
     store_all(writer->registry, writer->waiting.first);
-    ps_loop_post(writer->loop, &writer->late); /* after the results of the batch */
+    ps_loop_post(writer->loop, &writer->late); /* fires after done() of the batch before */
 }

@@ -22,7 +22,7 @@
 
 #define STATE_BYTES_MAX ((size_t)1 << 40)
 
-/* The contributions of a rank, mapped. */
+/* The file of contributions that a rank has kept, mapped into memory. */
 typedef struct mapped {
     ps_kept_file file;
     void *bytes;
@@ -31,7 +31,7 @@ typedef struct mapped {
 
 typedef struct replay {
     const ps_replay_conf *conf;
-    ps_store **stores; /* (placement->server_count); NULL: the server is there */
+    ps_store **stores; /* (placement->server_count) of lost servers; NULL: the server is not lost */
     mapped *ranks;     /* (placement->rank_count) */
     uint32_t rank_count;
     ps_intake_file *files; /* (count) */
@@ -113,7 +113,7 @@ static ps_status load_checkpoint(replay *r, const ps_checkpoint *from)
     return ps_wrap(end_load(r, st), "checkpoint of step %" PRIu64, from->facts.step);
 }
 
-/* Reads the files that sparse tables start from. */
+/* Reads the files that sparse tables start from into the stores. */
 static ps_status load_tables(replay *r)
 {
     const ps_init_tables *files = &r->conf->package->tables;
@@ -223,7 +223,7 @@ static ps_status open_ranks(replay *r)
     return st;
 }
 
-/* Returns the oldest clock that is not complete in one of the stores. */
+/* Returns the oldest clock that is not complete in at least one of the stores. */
 static uint64_t clock_of(const replay *r)
 {
     uint64_t clock = UINT64_MAX;
@@ -360,7 +360,9 @@ static ps_status write_server(replay *r, uint32_t server, uint64_t clock)
     st = write_file(r, name, server, clock, write_state);
     ps_artifacts_part_name(name, server);
     st = ps_is_ok(&st) ? write_file(r, name, server, clock, write_weights) : st;
-    if (!ps_plan_can_rescue(r->conf->plan) || /* ranks with state gave their files themselves */
+    /* If the plan cannot rescue, ranks have state, and gave their files themselves. Else the server
+     * that kept the reports of ranks has their files. */
+    if (!ps_plan_can_rescue(r->conf->plan) ||
         placement->parts[ps_wire_report_part(placement)].server != server) {
         return st;
     }

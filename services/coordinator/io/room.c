@@ -14,7 +14,7 @@ static uint64_t free_in(const char *folder)
     uint64_t bytes = UINT64_MAX;
     ps_status st = ps_disk_free(folder, &bytes);
 
-    return ps_is_ok(&st) ? bytes : UINT64_MAX; /* an unknown size does not count as low */
+    return ps_is_ok(&st) ? bytes : UINT64_MAX; /* unknown: the space does not count as low */
 }
 
 static uint64_t reserve_bytes(const ps_room *room)

@@ -54,7 +54,8 @@ void ps_row_bind_detail(sqlite3_stmt *s, int at, const Psgd__V1__Job *job)
     bind_with_sum(s, at, &bare.base);
 }
 
-/* Reads a blob and checks its sum, which rows of older programs do not have. */
+/* Unpacks a message from the blob in column `at`. Checks the blob against its sum in column
+ * `sum_at`, which is NULL in rows of older programs. */
 static ps_status read_message(sqlite3_stmt *s, int at, int sum_at,
                               const ProtobufCMessageDescriptor *type, ProtobufCMessage **out)
 {

@@ -15,7 +15,7 @@
 enum {
     PATH_BYTES = 4096,
     STAMP_MAX = 512,
-    COUNT_BYTES = 21 /* digits of the count of changes, and the newline */
+    COUNT_BYTES = 21 /* the 20 digits of the count of changes, and the newline */
 };
 
 /* Writes the stamp's text. The count has a fixed width and comes last, so that it can be

@@ -27,8 +27,8 @@ enum {
 
 /* What the write-ahead log has of the table `identity`. */
 typedef struct counts {
-    bool is_found, is_other;
-    uint64_t first, last;
+    bool is_found, is_other; /* a row of it; a row with another id than the database file's */
+    uint64_t first, last;    /* counts of changes: that of the first row, and the largest one */
 } counts;
 
 static uint64_t big_endian(const uint8_t *bytes, size_t n)
@@ -41,7 +41,8 @@ static uint64_t big_endian(const uint8_t *bytes, size_t n)
     return x;
 }
 
-/* Reads a number with 7 bits a byte. Returns false at the end of the page. */
+/* Reads a number of at most 9 bytes: 7 bits in each, 8 in the ninth. Returns false if it would go
+ * beyond `end`. */
 static bool take_varint(const uint8_t *page, size_t end, size_t *at, uint64_t *out)
 {
     *out = 0;
@@ -56,8 +57,8 @@ static bool take_varint(const uint8_t *page, size_t end, size_t *at, uint64_t *o
     return false;
 }
 
-/* Returns the length of a value of this type of the record format. Odd types from 13 on are
- * text. */
+/* Returns the bytes of a value of this type of the record format. Odd types from 13 on are text,
+ * even ones from 12 on are blobs. */
 static size_t length_of(uint64_t type)
 {
     static const size_t lengths[] = {0, 1, 2, 3, 4, 6, 8, 8, 0, 0};
@@ -99,8 +100,8 @@ static bool read_row(const uint8_t *page, size_t size, ps_stamp *out)
     return true;
 }
 
-/* Reads those frames of the log that contain page `root`, and notes in *out the counts of changes
- * in them and whether they have another id than `own`. */
+/* Reads the frames of the log that contain page `root`, up to the first frame of an earlier log.
+ * Notes in *out the counts of changes in them, and whether they have another id than `own`. */
 static void read_log(FILE *in, uint32_t root, const ps_stamp *own, counts *out)
 {
     uint8_t head[HEAD_BYTES], frame[FRAME_HEAD_BYTES], *page = NULL;
@@ -139,7 +140,7 @@ static bool read_own(const char *path, ps_stamp *out, uint32_t *root)
     ps_status st;
 
     if (strpbrk(path, "?#%") != NULL) {
-        return false; /* the path would have to be escaped in a URI */
+        return false; /* such a path would have to be escaped in the URI */
     }
     snprintf(uri, sizeof uri, "file:%s?immutable=1", path);
     if (sqlite3_open_v2(uri, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL) == SQLITE_OK &&

@@ -2,9 +2,9 @@
 /* web.c - see web.h. The HTTP thread: requests, what is refused, and bytes on their way out.
  *
  * A page of another site must not act here: a browser would send what that page asks for. So a
- * request names a host that this page can have (else a name of the other site could lead here), a
- * request of another origin is refused, and POST needs the content type of JSON, which a form
- * cannot have.
+ * request must name, as Host, a host that this page can have; else a name of the other site could
+ * lead here. A request of another origin is refused. POST needs the content type of JSON, which the
+ * form of a page cannot have.
  */
 #include "services/coordinator/web/web.h"
 
@@ -79,7 +79,8 @@ static enum MHD_Result refuse_error(const ps_web *web, struct MHD_Connection *co
                        "application/json; charset=utf-8", text, strlen(text));
 }
 
-/* Refuses a request without a call to the service. Answers with `code`, and `text` as JSON. */
+/* Refuses a request without a call to the service. Answers with the HTTP status `code`, and an
+ * error with `text` as JSON. */
 static enum MHD_Result refuse(const ps_web *web, struct MHD_Connection *connection, unsigned code,
                               const char *text)
 {
@@ -138,8 +139,8 @@ static bool is_certified(const ps_web *web, const char *name)
     return false;
 }
 
-/* Returns whether `host`, with or without a port, is a name that the page can have: an address, or
- * the host of --web, or localhost, or a host of the certificate. */
+/* Returns whether `host`, with or without a port, is a name that the page can have: any IP address,
+ * the host of --web, localhost, or a host of the certificate. */
 static bool is_own_host(const ps_web *web, const char *host)
 {
     char name[PS_ADDRESS_HOST_BYTES];
@@ -157,7 +158,8 @@ static bool is_own_host(const ps_web *web, const char *host)
            inet_pton(AF_INET6, name, bytes) == 1;
 }
 
-/* Returns why the request is refused, or NULL. */
+/* Returns why the request is refused for its headers Host, Origin and Sec-Fetch-Site; NULL: it is
+ * not. */
 static const char *find_fault(const ps_web *web, struct MHD_Connection *connection)
 {
     const char *host = header(web, connection, MHD_HTTP_HEADER_HOST);
@@ -189,7 +191,8 @@ static bool is_json(const char *type)
 
 /* --- requests of methods ------------------------------------------------------------------ */
 
-/* Returns the method of this name; NULL: there is none that users may call. */
+/* Returns the method of this name; NULL: there is none that users may call and that takes a single
+ * request. */
 static const ps_method *find_method(const ps_service *service, const char *name)
 {
     for (size_t i = 0; i < service->method_count; i++) {
@@ -225,7 +228,8 @@ static enum MHD_Result take_argument(void *arg, enum MHD_ValueKind kind, const c
     return ps_is_ok(&q->status) ? MHD_YES : MHD_NO;
 }
 
-/* Makes the message of the request from its body or its query. */
+/* Makes the message of the request: with has_body from the JSON of the body, else from the query.
+ * For a stream of events, sets after_sequence to the header Last-Event-ID, if there is one. */
 static ps_status read_message(ps_web_request *r, const ProtobufCMessageDescriptor *type,
                               bool has_body, ps_error *error)
 {
@@ -254,7 +258,8 @@ static ps_status read_message(ps_web_request *r, const ProtobufCMessageDescripto
     return q.status;
 }
 
-/* Has the loop make the call; the connection waits meanwhile. */
+/* Has the loop make the call; the connection waits meanwhile. Refuses the request if the page is
+ * being stopped, or if it is for a file and PS_WEB_FILES_MAX are being sent. */
 static enum MHD_Result hand_over(ps_web_request *r)
 {
     ps_web *web = r->web;
@@ -284,7 +289,8 @@ static enum MHD_Result call(ps_web_request *r, const char *name, bool has_body)
     ps_status st;
     bool is_curves = strcmp(name, "curves") == 0 && !has_body;
 
-    name = is_curves ? "GetJob" : name; /* GetJob refuses a user who may not see the job */
+    /* Curves are the page's own; first GetJob is called, which refuses who may not see the job. */
+    name = is_curves ? "GetJob" : name;
     r->method = find_method(web->service, name);
     if (!r->method) {
         return refuse(web, r->connection, MHD_HTTP_NOT_FOUND,
@@ -326,8 +332,9 @@ static bool copy_token(char to[PS_TOKEN_BYTES], const char *text)
     return is;
 }
 
-/* Takes the user of a request: by the certificate of the connection, else by "Authorization: Bearer
- * TOKEN", else by the cookie of a browser that has logged in. Fails with UNAUTHENTICATED. */
+/* Finds who the user of a request is, under TLS: by the certificate of the connection, else by
+ * "Authorization: Bearer TOKEN", else by the cookie of a browser that has logged in. Sets r->token,
+ * which the call brings as proof. Fails with UNAUTHENTICATED if there is none of the three. */
 static ps_status take_user(ps_web_request *r)
 {
     const ps_http *http = &r->web->http;
@@ -383,7 +390,8 @@ static enum MHD_Result log_in(ps_web_request *r)
 
 /* --- routes --------------------------------------------------------------------------------- */
 
-/* Writes the next bytes of a stream to `to`. If there are none yet, suspends the connection. */
+/* Writes the next bytes of a stream to `to`. If there are none, ends the answer when the stream has
+ * ended; else suspends the connection. */
 static ssize_t read_out(void *arg, uint64_t at, char *to, size_t most)
 {
     ps_web_request *r = arg;
@@ -521,7 +529,7 @@ static enum MHD_Result answer(void *state, struct MHD_Connection *connection, co
 
         *upload_size = 0;
         if (r->body.len > PS_WEB_BODY_MAX) {
-            return MHD_YES; /* route() refuses it when it has ended */
+            return MHD_YES; /* route() refuses the request when its body has ended */
         }
         if (web->bodies + n > PS_WEB_BODIES_MAX) {
             return MHD_NO;

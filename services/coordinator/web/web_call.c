@@ -28,7 +28,7 @@ void ps_web_drop(ps_web_request *r)
         protobuf_c_message_free_unpacked(r->message, NULL);
     }
     if (r->body.len > 0) {
-        explicit_bzero(r->body.data, r->body.len); /* a log-in has the token */
+        explicit_bzero(r->body.data, r->body.len); /* the body of a log-in has a token */
     }
     explicit_bzero(r->token, sizeof r->token);
     for (size_t i = 0; i < PS_CURVE_PARTS; i++) {
@@ -127,7 +127,7 @@ static void end(ps_web_request *r)
     if (r->kind == PS_WEB_FILE) {
         web->files--;
     }
-    if (!r->is_posted) { /* else the event drops it */
+    if (!r->is_posted) { /* else ps_web_posted, which is still to come, drops the request */
         ps_web_drop(r);
         web->calls--;
         pthread_cond_signal(&web->idle);
@@ -285,7 +285,7 @@ void ps_web_posted(ps_event *event, bool ok)
     ps_web *web = r->web;
     bool is_ended, is_closed, wants_more, is_new = !r->unary && !r->stream && !r->awaits_reports;
 
-    (void)ok; /* the loop ends only after all requests */
+    (void)ok; /* false only when the loop ends, which it does after all requests */
     pthread_mutex_lock(&web->mutex);
     r->is_posted = false;
     is_ended = r->is_ended;
@@ -308,7 +308,8 @@ void ps_web_posted(ps_event *event, bool ok)
         }
     } else if (is_closed) {
         cancel(r);
-    } else if (wants_more && r->stream && !r->is_reading) { /* a comment needs no further read */
+    } else if (wants_more && r->stream && !r->is_reading) {
+        /* Not if is_reading: then a comment of ps_web_beat was sent, and a read is under way. */
         r->is_reading = true;
         ps_stream_read(r->stream);
     }
@@ -323,7 +324,7 @@ static void on_past(void *arg, const ProtobufCMessage *message, ps_payload *payl
 
     (void)payload;
     if (event->kind == PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_PROGRESS) {
-        ps_stream_cancel(web->past); /* comes behind all stored events */
+        ps_stream_cancel(web->past); /* progress comes after all stored events: the past is read */
         return;
     }
     if (event->kind == PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_METRICS && event->job &&
@@ -336,12 +337,12 @@ static void on_past(void *arg, const ProtobufCMessage *message, ps_payload *payl
 
 static void on_past_end(void *arg, const ps_error *error)
 {
-    (void)error; /* the curve has what was read */
+    (void)error; /* ignored, as the curve keeps what was read */
     ((ps_web *)arg)->past = NULL;
 }
 
-/* Begins the curve of a job with the progress in its stored events: at each evaluation. Reads them
- * on the page's own channel, as no user has asked for them. */
+/* Begins the curve of a job with the progress in its stored METRICS events, one for each
+ * evaluation. Reads them on the page's own channel, as no user has asked for them. */
 static void read_past(ps_web *web, const char *job_id)
 {
     static const ps_stream_events past_events = {.on_message = on_past, .on_end = on_past_end};
@@ -357,8 +358,8 @@ static void read_past(ps_web *web, const char *job_id)
     ps_stream_read(web->past);
 }
 
-/* Adds the job's present progress to its curve. If the job has no curve yet, reads its past first,
- * unless that of another job is being read. */
+/* Adds the job's present progress to its curve. If the job has no curve yet, adds nothing: begins
+ * to read its past, unless that of another job is being read. A later beat adds the progress. */
 static void take_present(ps_web *web, const Psgd__V1__Job *job)
 {
     bool is_last_read = web->past_id && strcmp(web->past_id, job->id) == 0;
@@ -377,7 +378,7 @@ static void listed(void *arg, const ps_error *error, const ProtobufCMessage *rep
     ps_web *web = arg;
     const Psgd__V1__ListJobsResponse *list = (const Psgd__V1__ListJobsResponse *)reply;
 
-    (void)error; /* the next beat asks again */
+    (void)error; /* ignored, as the next beat lists the jobs again */
     web->list = NULL;
     for (size_t i = 0; list && !web->is_draining && i < list->n_jobs; i++) {
         take_present(web, list->jobs[i]);
@@ -395,7 +396,8 @@ void ps_web_beat(ps_event *event, bool ok)
         return;
     }
     web->beats++;
-    /* A comment keeps a stream's client from giving up, and shows which clients are gone. */
+    /* Every quiet_beats-th beat sends a comment on each idle stream of events. It keeps the client
+     * from giving up, and shows whether the client is gone. */
     pthread_mutex_lock(&web->mutex);
     for (ps_web_request *r = web->requests; r && web->beats % quiet_beats == 0; r = r->next) {
         if (r->kind == PS_WEB_EVENTS && r->is_begun && r->is_suspended) {

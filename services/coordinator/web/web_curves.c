@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The columns of a point. STEP is the first, so that points of one step are found. */
+/* The columns of a point. */
 typedef enum column {
     STEP,
     SECONDS,
@@ -43,7 +43,8 @@ static const char *const names[COLUMNS] = {"step",
                                            "bytes_down_float32",
                                            "seconds_waiting"};
 
-/* The column of a report that each is read from; NULL: none. */
+/* The columns of TR- and EV- reports from which the columns of a point are read; NULL: in no
+ * report. */
 static const char *const report_names[COLUMNS] = {
     [STEP] = "step",   [SECONDS] = "time_s",    [EPOCH] = "epoch",
     [LOSS] = "loss",   [ACCURACY] = "accuracy", [SPEED] = "samples_per_s",
@@ -52,7 +53,8 @@ static const char *const report_names[COLUMNS] = {
 
 typedef struct line {
     size_t count;
-    size_t stride, taken; /* values that a point stands for; those in the last point */
+    /* Each of points (count) is merged of `stride` added points, the last one of `taken` so far. */
+    size_t stride, taken;
     double points[PS_CURVE_POINTS][COLUMNS];
 } line;
 
@@ -60,22 +62,23 @@ enum { COMPUTE, EXCHANGE, WAIT, TIMES };
 
 static const char *const time_names[TIMES] = {"compute_s", "exchange_s", "wait_s"};
 
-/* Where the time of ranks went. */
+/* Where the time of ranks went, by the report ROUND- of a job that is over. A span is `stride`
+ * successive rounds, the last of n_spans has `taken` so far. */
 typedef struct rounds {
     size_t n_ranks;
-    uint64_t count;
-    double (*seconds)[TIMES];         /* (n_ranks) */
-    float (*waits)[PS_CURVE_COLUMNS]; /* (n_ranks) the longest of each span */
-    size_t n_spans, stride, taken;    /* rounds that a span stands for; those in the last one */
+    uint64_t count;                   /* of rounds */
+    double (*seconds)[TIMES];         /* (n_ranks) sums over all rounds */
+    float (*waits)[PS_CURVE_COLUMNS]; /* (n_ranks) the longest wait of a rank in each span */
+    size_t n_spans, stride, taken;
 } rounds;
 
 typedef struct curve {
     char *job_id;
     int64_t began_us;
-    uint64_t used;                /* when it got its last point, in the order of all */
+    uint64_t used;                /* value of ps_curves.clock when the curve got its last point */
     bool is_whole;                /* made of the reports of a job that is over */
-    line *lines[PS_CURVE_ROUNDS]; /* PS_CURVE_TESTS: NULL unless it is whole */
-    rounds rounds;                /* without ranks unless it is whole */
+    line *lines[PS_CURVE_ROUNDS]; /* by part; PS_CURVE_TESTS: NULL unless is_whole */
+    rounds rounds;                /* n_ranks is 0 unless is_whole */
 } curve;
 
 struct ps_curves {
@@ -170,7 +173,8 @@ static void put(ps_curves *curves, curve *c)
     c->used = ++curves->clock;
 }
 
-/* Merges the later point `b` into `a`: counters are those of the later one. */
+/* Merges the later point `b` into `a`: all columns become those of `b`, but LOSS_MIN and LOSS_MAX
+ * the least and the greatest of both. */
 static void merge(double *a, const double *b)
 {
     double low = fmin(a[LOSS_MIN], b[LOSS_MIN]), high = fmax(a[LOSS_MAX], b[LOSS_MAX]);
@@ -226,7 +230,7 @@ void ps_curves_add(ps_curves *curves, const Psgd__V1__Job *job, int64_t wall_us)
         (l && l->count > 0 && l->points[l->count - 1][STEP] == (double)p->step)) {
         return;
     }
-    if (!c || c->is_whole) { /* whole: it trains again */
+    if (!c || c->is_whole) { /* a whole curve is begun anew: its job trains again */
         c = create_curve(job->id);
         c->began_us = job->start_time
                           ? job->start_time->seconds * 1000000 + job->start_time->nanos / 1000
@@ -307,11 +311,12 @@ json_t *ps_curves_json(const ps_curves *curves, const char *job_id)
 struct ps_curve_reader {
     curve *curve;
     ps_curve_part part;
-    ps_strbuf text;         /* what was taken and not read */
-    ps_report_csv csv;      /* of the present report; no columns: its header was not read yet */
-    double *values;         /* (csv.n_columns) of a line */
-    size_t column[COLUMNS]; /* of the report for each; csv.n_columns: none */
-    size_t (*times)[TIMES]; /* of ROUND-, the columns of each rank */
+    ps_strbuf text;    /* bytes that were taken, of lines that are not read yet */
+    ps_report_csv csv; /* of the present report; no columns: its header was not read yet */
+    double *values;    /* (csv.n_columns) of a line */
+    /* index in the report of each column of a point; csv.n_columns: the report lacks it */
+    size_t column[COLUMNS];
+    size_t (*times)[TIMES]; /* (n_ranks) indices in ROUND- of the columns of each rank */
 };
 
 ps_curve_reader *ps_curve_reader_create(const char *job_id)
@@ -332,7 +337,7 @@ void ps_curve_reader_begin(ps_curve_reader *reader, ps_curve_part part)
 }
 
 /* Finds the columns of ranks in the header of ROUND-: of rank 0, 1 and so on, as long as there is a
- * column of the rank's waits. */
+ * column of the rank's waits. Begins curve->rounds for these ranks. */
 static void find_ranks(ps_curve_reader *r)
 {
     rounds *into = &r->curve->rounds;
@@ -358,7 +363,8 @@ static void find_ranks(ps_curve_reader *r)
                      .taken = 1};
 }
 
-/* Adds a round. A time that is not known counts as 0. */
+/* Adds the round in r->values to the rounds of the curve. If all PS_CURVE_COLUMNS spans are full,
+ * first merges each two neighbours. A time that is not known counts as 0. */
 static void add_round(ps_curve_reader *r)
 {
     rounds *into = &r->curve->rounds;
@@ -397,7 +403,8 @@ static void add_round(ps_curve_reader *r)
     }
 }
 
-/* Reads the header of a report. Returns false if it is not one of psgd's reports. */
+/* Reads the header of a report, which is in r->text. Returns false if it is not one of psgd's
+ * reports. */
 static bool read_header(ps_curve_reader *r)
 {
     if (!ps_report_csv_init(&r->csv, r->text.data, r->text.len)) {

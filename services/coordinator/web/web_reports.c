@@ -61,7 +61,7 @@ static void on_piece(void *arg, const ProtobufCMessage *head, ps_payload *payloa
     if (ps_curve_reader_take(web->reader, ps_payload_view(payload, 0, n, scratch), n)) {
         ps_stream_read(web->report);
     } else {
-        ps_stream_cancel(web->report); /* no report of psgd */
+        ps_stream_cancel(web->report); /* the file is no report of psgd */
     }
     free(scratch);
 }
@@ -76,7 +76,7 @@ static void on_end(void *arg, const ps_error *error)
     if (ps_is_ok(&error->status) && !web->is_draining) {
         read_part(web);
     } else {
-        finish(web, false); /* those who wait get the curve from when the job trained */
+        finish(web, false); /* those who wait get the curve that take_present has made, if any */
     }
 }
 
