@@ -68,9 +68,7 @@ typedef struct launch {
     ps_strbuf said;    /* what `command` has printed, if it was started with is_kept */
     int64_t again_us;  /* ps_clock_us at which REGISTER runs `psgd nodes` again; 0: not planned */
     bool is_cancelled; /* `psgd cancel` was started for the job */
-    bool has_lost;     /* unused */
     bool was_interrupted;
-    int signo;
     int code; /* the program's exit code */
 } launch;
 

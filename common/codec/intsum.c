@@ -181,17 +181,18 @@ static void intsum_sum_add(const Psgd__V1__Encoding *head, const uint8_t *in, si
     }
 }
 
-/* Returns whether a saved sum is accepted: its exponents are in range, and no magnitude is above
- * 2^(62 - APART_MOST), so that `reach` can multiply it by up to 2^APART_MOST in 64 bits. */
+/* Returns whether a saved sum is accepted: its exponents are in range, and each magnitude leaves
+ * room in 64 bits for `reach`, which can still multiply it by 2^(APART_MOST - (high - low)). */
 static bool intsum_sum_check(const void *sum, size_t n)
 {
     const sum_of *s = sum;
-    const int64_t most = INT64_C(1) << 62 >> APART_MOST;
+    int64_t most;
 
     if (s->is_open < 0 || s->is_open > 1 || s->low < EXPONENT_MIN || s->high > EXPONENT_MAX ||
         s->low > s->high || s->high - s->low > APART_MOST) {
         return false;
     }
+    most = INT64_C(1) << (62 - APART_MOST + (s->high - s->low));
     for (size_t i = 0; i < n; i++) {
         if (s->v[i] > most || s->v[i] < -most) {
             return false;

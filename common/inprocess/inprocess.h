@@ -23,7 +23,8 @@ typedef struct ps_inprocess_job_conf {
     const char *folder;
     const char *data_path; /* folder of the data sets; NULL: none */
     uint32_t threads;      /* workers that compute at the same time; >= 1 */
-    /* called on the thread of the worker that ends last, as its last act */
+    /* called when all workers have ended: on the thread of the one that ends last, as its last act,
+     * or on the thread that starts the job, if they end before this has started all */
     void (*done)(void *arg);
     void *arg;
 } ps_inprocess_job_conf;

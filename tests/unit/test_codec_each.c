@@ -44,6 +44,31 @@ static void is(const float *y, const float *expected, size_t n)
     }
 }
 
+/* A store saves a sum that is not complete, and refuses one that no contributions can give. */
+static void sums_of_large_and_small_numbers_are_accepted_after_saving(void **state)
+{
+    static const float scales[] = {1e3f, 1e-6f, 1e-3f, 1e6f, 1e-9f, 1e9f};
+    const ps_codec *c = ps_codec_find("intsum");
+    ps_params params = ps_params_default(c->params);
+    static int64_t sum[PS_CODEC_VALUES + 8];
+    static uint8_t bytes[4 * PS_CODEC_VALUES];
+
+    (void)state;
+    params.v[ps_param_find(c->params, "bits")] = 16;
+    assert_true(c->sum_bytes(2) <= sizeof sum);
+    for (size_t i = 0; i < sizeof scales / sizeof scales[0]; i++) {
+        const float x[] = {scales[i], -scales[i]};
+        ps_encoding head;
+        size_t len = ps_codec_encode(c, &params, 77, 0, x, 2, bytes, &head);
+        ps_status st = ps_codec_sum_add(c, &head.msg, bytes, len, sum, 2);
+
+        assert_int_equal(st.code, PS_OK);
+        assert_true(c->sum_check(sum, 2));
+    }
+    sum[3] = INT64_MAX; /* the second value */
+    assert_false(c->sum_check(sum, 2));
+}
+
 static void topk_takes_the_largest_and_of_equals_the_first(void **state)
 {
     static const float x[] = {1, -1, 1, -5, 1, 3}, expected[] = {1, 0, 0, -5, 0, 3};
@@ -667,6 +692,7 @@ static void a_scale_that_overflows_is_found(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_of_large_and_small_numbers_are_accepted_after_saving),
         cmocka_unit_test(topk_takes_the_largest_and_of_equals_the_first),
         cmocka_unit_test(topk_is_what_sorting_gives),
         cmocka_unit_test(threshold_sends_what_is_above_it),
