@@ -106,12 +106,15 @@ struct ps_attempt {
 
     struct {
         bool is_running, is_waiting; /* is_waiting: for a checkpoint that is being stored */
+        bool has_begun;
+        uint64_t step; /* if it has begun: steps that were finished when the loss was noticed */
         bool has_failed;
         bool is_parking, is_collecting, is_replaying;
         bool is_outdated; /* the replay under way: another server is lost */
         uint32_t asks;    /* how often servers were asked at which clock they are */
         size_t asked;     /* servers that have not said at which clock they are */
-        size_t at;        /* the server whose files are collected, from itself or a copy */
+        size_t at;        /* the member whose files are collected: first workers, then servers, whose
+                           * files may come from a copy */
         uint64_t clock;   /* the least of theirs */
         uint32_t *lost;   /* (lost_count): servers whose state is computed anew */
         size_t lost_count;

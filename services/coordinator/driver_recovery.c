@@ -72,6 +72,11 @@ ps_status ps_attempt_note_failure(ps_attempt *a, size_t i, const Psgd__V1__Heart
     return ps_fail(code, "%s", beat->error[0] ? beat->error : "it does not say why");
 }
 
+static uint64_t step_of(const ps_live *job)
+{
+    return job->record.job->progress != NULL ? job->record.job->progress->step : 0;
+}
+
 void ps_attempt_note_loss(ps_attempt *a)
 {
     ps_live *job = a->job;
@@ -82,7 +87,12 @@ void ps_attempt_note_loss(ps_attempt *a)
         job->pause_us = job->pause_us < LONGEST_PAUSE_US ? job->pause_us : LONGEST_PAUSE_US;
         job->not_before_us = now_us + job->pause_us;
     }
-    ps_recovery_add(job->record.job, &a->commit, now_us, ps_clock_wall_us());
+    /* Ranks that are carried on train until they are parked, so their step is that of now. Others
+     * may finish one step more while servers are asked for their clocks, by a contribution of the
+     * lost worker that was still on its way. */
+    ps_recovery_add(job->record.job, &a->commit,
+                    a->rescue.has_begun && !a->commit.conf.carries ? a->rescue.step : step_of(job),
+                    now_us, ps_clock_wall_us());
     ps_log_with(PS_LOG_WARN, "job", PS_LOG_FIELDS(PS_LOG_STR("job", a->job_id)),
                 "attempt %u %s: %s; another one follows", a->number,
                 a->commit.is_rollback ? "has diverged" : "is lost", a->commit.message);

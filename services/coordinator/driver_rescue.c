@@ -220,9 +220,9 @@ static void start_replay(ps_attempt *a)
     ps_tasks_submit(a->c->tasks, NULL, &r->task);
 }
 
-/* Collects what the next worker from rescue.at on has kept, and its ranks if these have state. If
- * no worker is left, begins the replay; or if no server's state is computed anew, begins to collect
- * from servers. */
+/* Collects what the next worker from rescue.at on has kept, and its ranks if these have state.
+ * After the last worker, begins the replay if rescue.lost has servers. Else begins to collect from
+ * servers. */
 static void collect_next_kept(ps_attempt *a)
 {
     while (a->rescue.at < a->commit.count && is_server(a, a->rescue.at)) {
@@ -412,6 +412,8 @@ static void begin(ps_attempt *a)
 
 void ps_rescue_start(ps_attempt *a)
 {
+    a->rescue.has_begun = true;
+    a->rescue.step = ps_job_progress(a->job->record.job)->step;
     a->rescue.is_waiting = ps_checkpoints_stop(a);
     if (!a->rescue.is_waiting) {
         begin(a);

@@ -6,6 +6,11 @@
 
 #include <string.h>
 
+static uint64_t step_of(const Psgd__V1__Job *job)
+{
+    return job->progress != NULL ? job->progress->step : 0;
+}
+
 static ps_commit_conf with_restarts(bool workers, bool servers)
 {
     ps_commit_conf conf = cm_conf;
@@ -329,7 +334,7 @@ static void lose(Psgd__V1__Job *job, int64_t wall_us, uint64_t step)
     freeze(&w, W1);
     job->attempt++;
     ps_job_progress(job)->step = step;
-    ps_recovery_add(job, &w.c, w.now, wall_us);
+    ps_recovery_add(job, &w.c, step_of(job), w.now, wall_us);
     ps_commit_fini(&w.c);
 }
 
@@ -344,7 +349,7 @@ static void a_loss_is_noticed_when_the_outcome_is_decided(void **state)
     cm_run(&w, &conf);
     freeze(&w, W1);
     job->attempt++;
-    ps_recovery_add(job, &w.c, w.now + 3 * S, 113 * S);
+    ps_recovery_add(job, &w.c, step_of(job), w.now + 3 * S, 113 * S);
     assert_int_equal(job->recoveries[0]->notice_time->seconds, 110);
     assert_float_equal(job->recoveries[0]->silent_seconds, 8, 1e-6);
     assert_float_equal(job->recoveries[0]->train_seconds, 10, 1e-6);
@@ -422,7 +427,7 @@ static void diverge(Psgd__V1__Job *job, uint64_t step)
     cm_release_all(&w);
     assert_int_equal(w.c.state, STATE(QUEUED));
     ps_job_progress(job)->step = step;
-    ps_recovery_add(job, &w.c, w.now, 110 * S);
+    ps_recovery_add(job, &w.c, step_of(job), w.now, 110 * S);
     ps_commit_fini(&w.c);
 }
 
@@ -499,7 +504,7 @@ static void failures_that_lead_nowhere_come_to_an_end(void **state)
     for (unsigned k = 0; k < PS_ALIKE_MAX; k++) {
         assert_false(ps_recovery_fails_alike(job));
         fail_with(&w, PS_DEADLINE_EXCEEDED);
-        ps_recovery_add(job, &w.c, w.now, 110 * S);
+        ps_recovery_add(job, &w.c, step_of(job), w.now, 110 * S);
         ps_recovery_close(job, 0, 111 * S);
         ps_commit_fini(&w.c);
     }
@@ -529,7 +534,7 @@ static void a_node_that_was_told_to_stop_is_named_and_no_sign_of_a_faulty_job(vo
     for (unsigned k = 0; k < PS_ALIKE_MAX; k++) {
         fail_with(&w, PS_CANCELLED);
         expect(&w, STATE(QUEUED), "NODE_FAILED");
-        ps_recovery_add(job, &w.c, w.now, 110 * S);
+        ps_recovery_add(job, &w.c, step_of(job), w.now, 110 * S);
         ps_recovery_close(job, 0, 111 * S);
         assert_int_equal(job->recoveries[k]->n_node_ids, 1);
         assert_string_equal(job->recoveries[k]->node_ids[0], "w1");
@@ -553,7 +558,7 @@ static void a_node_whose_disk_is_full_is_named_and_one_without_memory_is_not(voi
             }
             ps_commit_low_disk(&w.c, W0); /* it has not failed */
             expect(&w, STATE(QUEUED), "NODE_FAILED");
-            ps_recovery_add(job, &w.c, w.now, 110 * S);
+            ps_recovery_add(job, &w.c, step_of(job), w.now, 110 * S);
             ps_recovery_close(job, 0, 111 * S);
             assert_int_equal(job->recoveries[k]->n_node_ids, is_disk);
             ps_commit_fini(&w.c);
@@ -588,7 +593,7 @@ static void a_node_that_an_earlier_coordinator_released_is_not_to_blame(void **s
             }
             expect(&w, STATE(QUEUED), "COORDINATOR_RESTARTED");
             assert_false(w.c.members[W1].is_lost);
-            ps_recovery_add(job, &w.c, w.now, 110 * S);
+            ps_recovery_add(job, &w.c, step_of(job), w.now, 110 * S);
             ps_recovery_close(job, 0, 111 * S);
             assert_int_equal(job->recoveries[k]->n_node_ids, 0);
             ps_commit_fini(&w.c);
@@ -625,7 +630,7 @@ static void a_node_that_stalls_in_each_attempt_fails_the_job(void **state)
         assert_false(ps_recovery_fails_alike(job));
         stall(&w, &conf);
         expect(&w, STATE(QUEUED), "NODE_STALLED");
-        ps_recovery_add(job, &w.c, w.now, 110 * S);
+        ps_recovery_add(job, &w.c, step_of(job), w.now, 110 * S);
         ps_recovery_close(job, 0, 111 * S);
         ps_commit_fini(&w.c);
     }

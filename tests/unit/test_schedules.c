@@ -203,7 +203,8 @@ static void save(world *w, unsigned at)
     if (closes) {
         check_end(w, j);
         if (c->is_recovery) {
-            ps_recovery_add(j->msg, c, w->now, w->now + 1);
+            ps_recovery_add(j->msg, c, j->msg->progress != NULL ? j->msg->progress->step : 0,
+                            w->now, w->now + 1);
             total.recoveries++;
         }
     }

@@ -76,7 +76,8 @@ static void name_lost(Psgd__V1__Recovery *r, const ps_commit *commit)
 
 /* Adds a recovery to the job. Sets the fields that a loss and a planned change of nodes have in
  * common. */
-static Psgd__V1__Recovery *add(Psgd__V1__Job *job, const ps_commit *commit, int64_t wall_us)
+static Psgd__V1__Recovery *add(Psgd__V1__Job *job, const ps_commit *commit, uint64_t step,
+                               int64_t wall_us)
 {
     bool has_trained = commit->state >= PSGD__V1__JOB_STATE__JOB_STATE_RUNNING;
     double since_s = trains_since(job);
@@ -88,15 +89,16 @@ static Psgd__V1__Recovery *add(Psgd__V1__Job *job, const ps_commit *commit, int6
     ps_text_set(&r->reason, commit->reason);
     ps_text_set(&r->message, commit->message);
     ps_time_set(&r->notice_time, wall_us);
-    r->step = job->progress != NULL ? job->progress->step : 0;
+    r->step = step;
     r->train_seconds = has_trained ? at_least_0((double)wall_us * 1e-6 - since_s) : 0;
     ps_job_progress(job)->recoveries++;
     return r;
 }
 
-void ps_recovery_add(Psgd__V1__Job *job, const ps_commit *commit, int64_t now_us, int64_t wall_us)
+void ps_recovery_add(Psgd__V1__Job *job, const ps_commit *commit, uint64_t step, int64_t now_us,
+                     int64_t wall_us)
 {
-    name_lost(add(job, commit, wall_us - (now_us - commit->decided_us)), commit);
+    name_lost(add(job, commit, step, wall_us - (now_us - commit->decided_us)), commit);
     *(commit->is_rollback ? &job->rollbacks : &job->restarts) += 1;
     ps_job_progress(job)->rollbacks = job->rollbacks;
 }
@@ -104,10 +106,10 @@ void ps_recovery_add(Psgd__V1__Job *job, const ps_commit *commit, int64_t now_us
 Psgd__V1__Recovery *ps_recovery_add_move(Psgd__V1__Job *job, const ps_commit *commit, uint64_t step,
                                          int64_t asked_wall_us, int64_t wall_us)
 {
-    Psgd__V1__Recovery *r = add(job, commit, wall_us);
+    uint64_t told = job->progress != NULL ? job->progress->step : 0;
+    Psgd__V1__Recovery *r = add(job, commit, told > step ? told : step, wall_us);
 
     r->is_planned = true;
-    r->step = r->step > step ? r->step : step;
     ps_time_set(&r->ask_time, asked_wall_us);
     return r;
 }

@@ -15,8 +15,9 @@ enum { PS_RECOVERIES_KEPT = 100 };
 
 /* Adds the loss that ends an attempt: the commit's outcome is QUEUED, because of it. `now_us` is
  * the commit's time. The loss was noticed when the outcome was decided, which is earlier if the
- * servers' state was stored first. */
-void ps_recovery_add(Psgd__V1__Job *job, const ps_commit *commit, int64_t now_us, int64_t wall_us);
+ * servers' state was stored first. `step` steps were finished then. */
+void ps_recovery_add(Psgd__V1__Job *job, const ps_commit *commit, uint64_t step, int64_t now_us,
+                     int64_t wall_us);
 
 /* Adds the change of nodes that ends an attempt (ps_commit_move): asked for and begun at these
  * times, with `step` steps finished. The caller adds node_ids to what is returned. */
