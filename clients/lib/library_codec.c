@@ -2,10 +2,10 @@
 /* library_codec.c - psgd_version and the functions of psgd.h for codecs. */
 #include "clients/lib/psgd.h"
 
-#include "common/codec/codec_spec.h"
 #include "clients/lib/last_error.h"
 #include "common/base/bytes.h"
 #include "common/base/draw.h"
+#include "common/codec/codec_spec.h"
 #include "common/codec/feedback.h"
 
 #include <assert.h>
@@ -14,7 +14,7 @@
 
 enum {
     COUNT_BYTES = 8,  /* length of the number of values, which precedes all slices */
-    LENGTH_BYTES = 4, /* length of the head's length, which precedes each slice */
+    LENGTH_BYTES = 4, /* length of the number before each slice: the bytes of its head */
     HEAD_MAX = 128    /* most bytes of a slice's head, whatever the codec */
 };
 

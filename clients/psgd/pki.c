@@ -270,7 +270,7 @@ static ps_status revoke(turn *t)
     if (ps_is_ok(&st)) {
         st = ps_authority_revoke(t->options->pki, which, &count);
         is_list = ps_is_ok(&st);
-        /* No certificate was found, but join tokens of a node that has none yet were ended. */
+        /* There was no certificate to revoke, but join tokens were ended: this is a success. */
         if (st.code == PS_NOT_FOUND && ended > 0) {
             st = ps_ok();
         }

@@ -72,8 +72,8 @@ static bool find_cost(ps_codec_costs *costs, const char *spec, ps_codec_cost *ou
     return ps_is_ok(&st);
 }
 
-/* Sets the costs of the job's own codecs, and of those in `codecs` to compare with. Returns false
- * if one of them names no codec. */
+/* Sets job->up and job->down to the costs of the job's own codecs, and cost[i] to the cost of
+ * codecs[i], for the comparison. Returns false if one of them names no codec. */
 static bool find_costs(ps_codec_costs *costs, const Psgd__V1__JobSpec *spec, ps_forecast_job *job,
                        ps_codec_cost cost[CODECS])
 {

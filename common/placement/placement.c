@@ -168,8 +168,8 @@ static void list_copies(ps_placement *placement)
     }
 }
 
-/* Fills first_part, the parts, part_of_shard and part_of from server_of_shard. `threads` is the
- * number of threads of each server. */
+/* Fills first_part, the parts, part_of_shard and part_of from server_of_shard; with has_copies also
+ * copy_of and `held`. `threads` is the number of threads of each server. */
 static void list_parts(ps_placement *placement, const uint32_t *threads)
 {
     uint32_t count = 0;

@@ -53,8 +53,8 @@ typedef struct connection {
     uint64_t id;            /* constant; no other connection of the process has it */
     ps_remote *remote;      /* constant; NULL: the address is not counted */
     atomic_bool has_wasted; /* its client wasted too many calls; it is suspect from then on */
-    char from[PS_GUARD_ADDRESS_BYTES];
-    struct connection *next; /* in the table; guarded by guard.mutex */
+    char from[PS_GUARD_ADDRESS_BYTES]; /* the client's address, such as "127.0.0.1:40312" */
+    struct connection *next;           /* in the table; guarded by guard.mutex */
 } connection;
 
 /* State of a descriptor; slots are indexed by its number. */
@@ -83,8 +83,8 @@ static struct {
     int64_t return_us, keep_us, logged_us;
     ps_bar bar;
     uint64_t last_id;               /* the newest id of a connection */
-    connection *table[TABLE_SLOTS]; /* heads of lists of connections, by a hash of `from`
-                                     * (list_of) */
+    connection *table[TABLE_SLOTS]; /* heads of lists of connections, by a hash of the client's
+                                     * address (list_of) */
     size_t held_count;
     struct {
         int fd;

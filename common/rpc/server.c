@@ -27,8 +27,8 @@
 #include <unistd.h>
 
 enum {
-    /* calls that gRPC is asked for at a time, for all methods together that are not of an instance
-     */
+    /* calls that the server requests from gRPC in advance, for all methods together but those of
+     * instances */
     OUTSTANDING = 16,
     OUTSTANDING_EACH = 4,  /* calls that gRPC is asked for at a time, for each method of each
                             * instance */

@@ -19,8 +19,9 @@ static const struct {
     const char *name;
     const char *functions[4];
 } kinds[] = {
-    {"codec", {"encode", "decode"}}, {"schedule", {"factor"}},   {"metric", {"add", "value"}},
-    {"transform", {"sample"}},       {"consistency", {"admit", "scale"}}, {"compute", {"map"}},
+    {"codec", {"encode", "decode"}},     {"schedule", {"factor"}},
+    {"metric", {"add", "value"}},        {"transform", {"sample"}},
+    {"consistency", {"admit", "scale"}}, {"compute", {"map"}},
 };
 
 /* Fields that are true or false; left out they are false. */
@@ -178,7 +179,7 @@ static void put_numbers(lua_State *lua, sheet *to, int plugin, ps_plugin_numbers
     }
 }
 
-/* Checks that the plugin has the functions of its kind. */
+/* Checks that the kind is known and that the plugin has its functions. */
 static void check_kind(lua_State *lua, int plugin, const char *kind)
 {
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {

@@ -18,7 +18,7 @@ INSTEAD clock_t clock(void);
 
 enum {
     WHOLE_MAX = 64,  /* greatest whole exponent for which powers are computed by multiplication */
-    TWOS_MAX = 4096, /* the same for powers of two, whose exponents are multiplied instead */
+    TWOS_MAX = 4096, /* greatest whole exponent y for which (2^k)^y is computed as 2^(k * y) */
 };
 
 /* Returns x^n by squaring. */

@@ -338,8 +338,8 @@ static const ps_heap *merge(store_rows *r, uint32_t table, const rows_step *at)
     return sum;
 }
 
-/* Steps a table on the sum of the list. Gradients of the same key are added in the order of the
- * list. */
+/* Steps a table on the sum of the contributions at->list. Adds gradients of the same key in the
+ * order of that list. */
 static ps_status step_table(ps_store *store, uint32_t table, const rows_step *at)
 {
     store_rows *r = store->rows;

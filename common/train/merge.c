@@ -183,8 +183,8 @@ bool ps_merge_has_rows(const ps_plan *plan, const ps_placement *placement, uint3
     return place_of(plan)->has_rows(plan, placement, part);
 }
 
-/* Returns the configuration of a table of the virtual shards in `owned`, as far as it is the same
- * for tables that grow and for a fixed vocabulary. */
+/* Returns the part of a table's configuration that tables that grow and tables with a fixed
+ * vocabulary have in common. `owned` marks the virtual shards whose rows the table has. */
 static ps_table_conf common_conf(const ps_plan *plan, uint32_t table, const bool *owned)
 {
     const ps_optim *optim = plan->optim_on_server ? plan->descent.optim : &ps_table_as_is;

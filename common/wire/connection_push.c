@@ -89,7 +89,9 @@ static ps_buf *encode_buffer(ps_connection *conn)
         i++;
     }
     if (conn->encoded[i] != NULL && atomic_load(&conn->encoded[i]->refs) > 1) {
-        ps_buf_unref(conn->encoded[i]); /* all are in use; this one is freed when it was sent */
+        /* All are in use. A new buffer replaces this one, whose last user frees it after it is
+         * sent. */
+        ps_buf_unref(conn->encoded[i]);
         conn->encoded[i] = NULL;
     }
     if (conn->encoded[i] == NULL) {

@@ -153,8 +153,8 @@ static const double *value_of(const Psgd__V1__WorkerProgress *p, uint32_t number
     return NULL;
 }
 
-/* Computes the mean of a metric in evaluation `number` over all live ranks that have reported.
- * Returns false if one of them has no value, or if there are none. */
+/* Computes the mean of a metric in evaluation `number` over all live ranks that have sent a report.
+ * Returns false if one of these reports lacks the value, or if there is no report. */
 static bool mean_of(const ps_attempt *a, uint32_t number, const char *metric, double *mean)
 {
     double sum = 0;

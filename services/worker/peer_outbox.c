@@ -225,8 +225,9 @@ static void on_end(void *arg, const ps_error *error)
     ps_redial_ended(&outbox->redial, "Exchange",
                     ps_placement_process(&outbox->x->conf.session->placement, outbox->to)->node_id,
                     error);
-    if (outbox->x->stopping &&
-        !ps_gate_is_open(&outbox->x->me.gate)) { /* refused, so the stream is not opened again */
+    /* The peer refused the stream, or the gate was closed before: ps_redial_ended does not open the
+     * stream again. */
+    if (outbox->x->stopping && !ps_gate_is_open(&outbox->x->me.gate)) {
         ps_mesh_exchange_cut(outbox->x);
     }
 }

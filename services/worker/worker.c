@@ -347,7 +347,8 @@ static void release(void *state)
         finish_release(w);
         return;
     }
-    w->releasing = true; /* on_ended completes the release */
+    /* on_ended, or on_computed for a job that computes, then calls finish_release */
+    w->releasing = true;
     if (w->executors != NULL) {
         ps_executors_stop(w->executors);
     }

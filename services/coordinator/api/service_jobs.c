@@ -180,8 +180,8 @@ static void refuse_for_room(ps_coordinator *c, ps_call *call, const ps_status *s
     ps_call_fail_error(call, &error);
 }
 
-/* Refuses a job that would have to wait. The names of all nodes fit only into the violation, not
- * into the status. */
+/* Refuses a job with no_queue that cannot start now. `lacks` says what it would have to wait for.
+ */
 static void refuse_to_wait(ps_call *call, const char *lacks)
 {
     ps_error error;

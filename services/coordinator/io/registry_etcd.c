@@ -50,11 +50,12 @@ typedef struct etcd_registry {
     uint64_t cluster;    /* id of the etcd cluster that the copy was read from */
     const atomic_bool *is_stopping; /* if set, ps_registry_etcd_read ends early; NULL: never */
     ps_etcd_txn *txn;
-    int64_t newest;   /* revision at which "order" was put last; 0: nothing was stored yet */
-    uint64_t count;   /* transactions of this leadership, for their marks */
-    unsigned depth;   /* nesting depth of begin */
-    ps_status failed; /* the first failure since the outermost begin */
-    uint64_t *numbers; /* (number_cap): for read_jobs, number_count jobs that etcd has */
+    int64_t newest;    /* revision at which "order" was put last; 0: nothing was stored yet */
+    uint64_t count;    /* transactions of this leadership, for their marks */
+    unsigned depth;    /* nesting depth of begin */
+    ps_status failed;  /* the first failure since the outermost begin */
+    uint64_t *numbers; /* (number_cap, number_count used): numbers of the jobs that etcd has;
+                        * read_jobs removes all others from the copy */
     size_t number_count, number_cap;
 } etcd_registry;
 
@@ -563,8 +564,8 @@ static ps_status get(etcd_registry *r, const char *name, ps_etcd_take_fn *take, 
 
     key_of(r, key, name);
     q.key = (ProtobufCBinaryData){strlen(key), (uint8_t *)key};
-    return ps_etcd_call(r->conf.etcd, &etcdserverpb__kv__descriptor, "Range", &q.base,
-                        until_us(r), take, k);
+    return ps_etcd_call(r->conf.etcd, &etcdserverpb__kv__descriptor, "Range", &q.base, until_us(r),
+                        take, k);
 }
 
 /* Has the copy use the key that scrambles ids. If etcd has none yet, the leader draws one and
