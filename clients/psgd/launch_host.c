@@ -282,3 +282,33 @@ void ps_launch_host_fini(ps_launch_host *host)
     ps_strbuf_fini(&host->out);
     ps_strbuf_fini(&host->err);
 }
+
+ps_status ps_launch_host_find_here(const ps_launch_host *hosts, size_t count, const char *address,
+                                   char here[PS_ADDRESS_HOST_BYTES])
+{
+    const char *from = NULL;
+
+    if (count == 1) {
+        snprintf(here, PS_ADDRESS_HOST_BYTES, "127.0.0.1");
+        return ps_ok();
+    }
+    for (size_t i = 1; i < count && address == NULL; i++) {
+        const ps_launch_host *host = &hosts[i];
+
+        if (host->from[0] == '\0' || host->at[0] == '\0') {
+            return ps_fail(PS_FAILED_PRECONDITION,
+                           "host %s: its sshd does not say the addresses of the connection; say "
+                           "--address HOST, at which the others reach this host",
+                           PS_SHORT(host->name, 40));
+        }
+        if (from != NULL && strcmp(from, host->from) != 0) {
+            return ps_fail(PS_FAILED_PRECONDITION,
+                           "hosts see this one at %s and at %s; say --address HOST, at which all "
+                           "reach it",
+                           PS_SHORT(from, 40), PS_SHORT(host->from, 40));
+        }
+        from = host->from;
+    }
+    snprintf(here, PS_ADDRESS_HOST_BYTES, "%s", address != NULL ? address : from);
+    return ps_ok();
+}

@@ -8,6 +8,8 @@
 #include "clients/psgd/launch_plan.h"
 #include "clients/psgd/line_pipe.h"
 
+#include "common/base/address.h"
+
 #include <poll.h>
 
 enum {
@@ -52,6 +54,14 @@ void ps_launch_host_poll(const ps_launch_host *host, struct pollfd *fds);
 /* Reads and writes after a poll, and looks whether the host is still there. When it is gone,
  * is_gone and reason are set. */
 void ps_launch_host_look(ps_launch_host *host, int64_t now_us, ps_launch_hear_fn *hear, void *arg);
+
+/* Writes the address of this host at which the others reach it: `address` if it is not NULL, else
+ * the one from which each other host's sshd sees the connection of ssh come, and 127.0.0.1 if there
+ * is no other host. hosts[0] is this one. Fails with FAILED_PRECONDITION if sshds say none, or
+ * different ones. */
+PS_MUST_USE ps_status ps_launch_host_find_here(const ps_launch_host *hosts, size_t count,
+                                               const char *address,
+                                               char here[PS_ADDRESS_HOST_BYTES]);
 
 /* Ends the link at once; the keeper then kills what it keeps. A zeroed host is allowed. */
 void ps_launch_host_fini(ps_launch_host *host);

@@ -92,9 +92,9 @@ static void enter(launch *l, stage next, int64_t within_us)
 
 /* --- the end ---------------------------------------------------------------------- */
 
-/* Enters END. The exit code is `code`, unless one other than PS_EXIT_OK was set before. In
- * DOWNLOAD, when the job is over, the keepers shut their services down; in other stages they kill
- * them, because nobody needs their results. Does nothing if the stage is END already. */
+/* Enters END, unless it is the stage already. The exit code is `code`, unless one other than
+ * PS_EXIT_OK was set before. Keepers shut services down in DOWNLOAD, and kill them in other stages.
+ */
 static void end(launch *l, int code)
 {
     bool is_over = l->stage == DOWNLOAD;
@@ -113,9 +113,9 @@ static void end(launch *l, int code)
 
 static bool start_command(launch *l, ps_child *child, bool is_kept, const char *const *args);
 
-/* Sets the exit code and, in WATCH, cancels the job; its files are downloaded when it has ended.
- * Ends the launch at once in another stage, if the job was cancelled already, or if the keeper of
- * this host is gone. */
+/* Sets the exit code, and cancels the job, whose files are downloaded when it has ended. Ends the
+ * launch at once in a stage other than WATCH, or if the job was cancelled or this host's keeper is
+ * gone. */
 static void give_up(launch *l, int code)
 {
     l->code = code;
@@ -376,9 +376,8 @@ static void on_listening(launch *l, running *s, const char *address)
     }
 }
 
-/* Handles the end of a service, which should not end by itself. Starts a service again that has
- * listened once, at most RESTARTS_MAX times for each service; its job goes on. Otherwise the launch
- * fails. Does nothing if the launch is ending or the job was cancelled. */
+/* Handles the end of a service, which should not end by itself before END or a cancel. Starts one
+ * that has listened once again, at most RESTARTS_MAX times each. Otherwise the launch fails. */
 static void on_ended(launch *l, running *s, const char *how)
 {
     const char *host = l->hosts[s->place->host].name;
@@ -474,44 +473,12 @@ static void hear(void *arg, ps_launch_host *host, const json_t *document)
 
 /* --- hosts ------------------------------------------------------------------------------ */
 
-/* Sets l->here, the address of this host for the nodes, at which the coordinator listens. It is
- * --address, or else the address from which every other host's sshd sees the connection of ssh
- * come; 127.0.0.1 if there is no other host. */
-static ps_status find_here(launch *l)
-{
-    const ps_launch_plan *plan = l->conf->plan;
-    const char *from = NULL;
-
-    if (plan->n_hosts == 1) {
-        snprintf(l->here, sizeof l->here, "127.0.0.1");
-        return ps_ok();
-    }
-    for (size_t i = 1; i < plan->n_hosts && l->conf->address == NULL; i++) {
-        const ps_launch_host *host = &l->hosts[i];
-
-        if (host->from[0] == '\0' || host->at[0] == '\0') {
-            return ps_fail(PS_FAILED_PRECONDITION,
-                           "host %s: its sshd does not say the addresses of the connection; say "
-                           "--address HOST, at which the others reach this host",
-                           PS_SHORT(host->name, 40));
-        }
-        if (from != NULL && strcmp(from, host->from) != 0) {
-            return ps_fail(PS_FAILED_PRECONDITION,
-                           "hosts see this one at %s and at %s; say --address HOST, at which all "
-                           "reach it",
-                           PS_SHORT(from, 40), PS_SHORT(host->from, 40));
-        }
-        from = host->from;
-    }
-    snprintf(l->here, sizeof l->here, "%s", from != NULL ? from : l->conf->address);
-    return ps_ok();
-}
-
 /* Starts the coordinator, and before it makes the authority of a launch with TLS. The keepers of
  * all hosts have sent "hello". */
 static void on_hosts(launch *l)
 {
-    ps_status st = find_here(l);
+    ps_status st =
+        ps_launch_host_find_here(l->hosts, l->conf->plan->n_hosts, l->conf->address, l->here);
 
     l->has_tls = l->conf->plan->n_hosts > 1 && !l->conf->is_insecure;
     if (ps_is_ok(&st) && l->has_tls) {
@@ -526,8 +493,7 @@ static void on_hosts(launch *l)
 }
 
 /* Returns whether the job can go on without `host`, which is gone: the stage is WATCH, `host` had
- * only workers, and those of the hosts that are not gone are workers_min or more. Without
- * workers_min it cannot. */
+ * only workers, and the workers of the other hosts are enough for workers_min, which is not 0. */
 static bool can_go_on(const launch *l, const ps_launch_host *host)
 {
     uint64_t left = 0;
@@ -618,9 +584,8 @@ static void look_at_time(launch *l, int64_t now_us)
     }
 }
 
-/* Handles SIGINT or SIGTERM. In WATCH the first one cancels the job, whose files are still
- * downloaded. A second one, one after the job was cancelled for another reason, or one in another
- * stage ends the launch at once. One in END also ends the wait for the keepers. */
+/* Handles SIGINT or SIGTERM. In WATCH it cancels a job that was not cancelled before, whose files
+ * are still downloaded. Else it ends the launch at once; in END also the wait for the keepers. */
 static void on_signal(launch *l, int signo)
 {
     int code = signo == SIGINT ? PS_EXIT_INTERRUPTED : 128 + signo;
@@ -680,9 +645,9 @@ static void turn(launch *l, int signals, struct pollfd *fds)
     look_at_time(l, ps_clock_us());
 }
 
-/* Waits until the keepers have ended, at most until deadline_us. Then closes the inputs of those
- * that still run, through ssh too, which makes them kill their services and end, and waits KILL_US
- * more. The caller kills what is left, by ps_launch_host_fini. */
+/* Waits until the keepers have ended, at most until deadline_us. Then closes the inputs of the
+ * others, which kill their services and end, and waits KILL_US more. The caller kills what is left.
+ */
 static void wait_for_keepers(launch *l, int signals, struct pollfd *fds)
 {
     while (has_keepers(l) && ps_clock_us() < l->deadline_us) {
