@@ -144,7 +144,7 @@ class HaCluster(harness.Cluster):
     """Several coordinators on one etcd, with nodes that follow the leader. `place` is as for
     harness.Cluster."""
 
-    def __init__(self, etcd, coordinators=2, workers=2, pservers=1, extra=(), place=None):
+    def __init__(self, etcd, coordinators=2, workers=2, pservers=1, extra=(), place=None, is_led=True):
         self.place, self.node_args, self.node_data, self.node_env = (
             place or (lambda name: {}), [], None, lambda name: {})
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-cluster-"))
@@ -156,7 +156,8 @@ class HaCluster(harness.Cluster):
             for i, port in enumerate([15386] * coordinators if place else free_ports(coordinators))]
         self.list = ",".join(c.address for c in self.coordinators)
         self.channels = {c.address: self.dial(c.address) for c in self.coordinators}
-        self.leader()
+        if is_led:
+            self.leader()
         self.pservers = [self.add("pserver", i) for i in range(pservers)]
         self.workers = [self.add("worker", i) for i in range(workers)]
 

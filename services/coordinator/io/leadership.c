@@ -35,7 +35,10 @@ struct ps_leadership {
     /* Only the thread uses these three, until it has ended. */
     int64_t lease; /* its id; 0: there is none */
     int64_t ttl_us;
-    int64_t lease_until_us;                       /* when the lease may end */
+    int64_t lease_until_us; /* when the lease may end */
+    /* Of another leader, used likewise: the last revision at which its key was put, when that was
+     * seen first, and the time to live of its lease, 0 if it is not known. */
+    int64_t seen, seen_us, seen_ttl_us;
     atomic_int_fast64_t revision, leads_until_us; /* 0 before the election */
     pthread_mutex_t mutex;                        /* guards the members below */
     pthread_cond_t changed;
@@ -161,7 +164,8 @@ static ps_status renew(ps_leadership *l)
 /* What etcd has under the key of the leader. */
 typedef struct holder {
     bool is_there;
-    int64_t lease, revision;
+    int64_t lease, revision; /* revision: of its creation */
+    int64_t modified;        /* revision of the last put */
     char address[PS_LEADER_ADDRESS_MAX];
 } holder;
 
@@ -176,6 +180,7 @@ static void take_holder(void *arg, const ProtobufCMessage *reply)
     h->is_there = true;
     h->lease = r->kvs[0]->lease;
     h->revision = r->kvs[0]->create_revision;
+    h->modified = r->kvs[0]->mod_revision;
     snprintf(h->address, sizeof h->address, "%.*s", (int)r->kvs[0]->value.len,
              (const char *)r->kvs[0]->value.data);
 }
@@ -190,19 +195,90 @@ static ps_status look(ps_leadership *l, holder *h)
                         ps_clock_us() + answer_us, take_holder, h);
 }
 
-/* Creates the leader's key, unless there is one. If the answer is lost, the next call of look()
- * shows whether the key was created. */
-static ps_status create_key(ps_leadership *l)
+/* Puts the key with this coordinator's address, if it was created at `revision`; 0: if there is
+ * none. */
+static ps_status put_key(ps_leadership *l, int64_t revision, int64_t deadline_us, bool *is_done)
 {
     ps_etcd_txn *txn = ps_etcd_txn_create();
-    bool is_done = false;
     ps_status st;
 
     ps_etcd_txn_put_bytes(txn, l->key, l->conf.address, strlen(l->conf.address), l->lease);
-    st = ps_etcd_txn_commit(txn, l->conf.etcd, l->key, 0, NULL, ps_clock_us() + answer_us,
-                            &is_done);
+    st = ps_etcd_txn_commit(txn, l->conf.etcd, l->key, revision, NULL, deadline_us, is_done);
     ps_etcd_txn_destroy(txn);
     return st;
+}
+
+/* Renews the lease of the leader and puts its key anew, by which followers see that it renews.
+ * Returns NOT_FOUND if the leadership has ended. */
+static ps_status renew_both(ps_leadership *l)
+{
+    int64_t until_us = l->lease_until_us;
+    bool is_done = false;
+    ps_status st = renew(l);
+
+    if (ps_is_ok(&st)) {
+        st = put_key(l, atomic_load(&l->revision), until_us, &is_done);
+    }
+    if (ps_is_ok(&st) && !is_done) {
+        st = ps_fail(PS_NOT_FOUND, "its key was deleted");
+    }
+    if (!ps_is_ok(&st)) {
+        l->lease_until_us = until_us; /* followers count from the last put */
+    }
+    return st;
+}
+
+static void take_granted(void *arg, const ProtobufCMessage *reply)
+{
+    const Etcdserverpb__LeaseTimeToLiveResponse *r = (const void *)reply;
+
+    *(int64_t *)arg = r->grantedttl > 0 ? r->grantedttl * 1000000 : 0;
+}
+
+/* Sets *silent to whether another leader has not put its key for the time to live of its lease.
+ * Such a leader has ended, or knows by its own clock that its leadership has. */
+static ps_status find_silent(ps_leadership *l, const holder *h, bool *silent)
+{
+    Etcdserverpb__LeaseTimeToLiveRequest q = ETCDSERVERPB__LEASE_TIME_TO_LIVE_REQUEST__INIT;
+    int64_t now_us = ps_clock_us();
+    ps_status st = ps_ok();
+
+    if (h->modified != l->seen) {
+        l->seen_ttl_us = h->revision <= l->seen ? l->seen_ttl_us : 0; /* 0: it is a new leader */
+        l->seen = h->modified;
+        l->seen_us = now_us;
+    }
+    if (l->seen_ttl_us == 0) {
+        q.id = h->lease;
+        st = ps_etcd_call(l->conf.etcd, &etcdserverpb__lease__descriptor, "LeaseTimeToLive",
+                          &q.base, now_us + answer_us, take_granted, &l->seen_ttl_us);
+    }
+    *silent = l->seen_ttl_us != 0 && now_us >= l->seen_us + l->seen_ttl_us;
+    return st;
+}
+
+/* Deletes the key, unless it was put since h was read. etcd would delete it with its lease, but
+ * looks for leases that are over only at intervals, and prolongs all of them when its own leader
+ * changes. */
+static ps_status delete_key(ps_leadership *l, const holder *h)
+{
+    Etcdserverpb__TxnRequest q = ETCDSERVERPB__TXN_REQUEST__INIT;
+    Etcdserverpb__Compare unchanged = ETCDSERVERPB__COMPARE__INIT, *compare = &unchanged;
+    Etcdserverpb__DeleteRangeRequest deletion = ETCDSERVERPB__DELETE_RANGE_REQUEST__INIT;
+    Etcdserverpb__RequestOp op = ETCDSERVERPB__REQUEST_OP__INIT, *success = &op;
+
+    unchanged.key = deletion.key = (ProtobufCBinaryData){strlen(l->key), (uint8_t *)l->key};
+    unchanged.target = ETCDSERVERPB__COMPARE__COMPARE_TARGET__MOD;
+    unchanged.target_union_case = ETCDSERVERPB__COMPARE__TARGET_UNION_MOD_REVISION;
+    unchanged.mod_revision = h->modified;
+    op.request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE;
+    op.request_delete_range = &deletion;
+    q.compare = &compare;
+    q.n_compare = 1;
+    q.success = &success;
+    q.n_success = 1;
+    return ps_etcd_call(l->conf.etcd, &etcdserverpb__kv__descriptor, "Txn", &q.base,
+                        ps_clock_us() + answer_us, NULL, NULL);
 }
 
 /* Tries to lead, once. Returns whether this coordinator leads now. */
@@ -211,9 +287,20 @@ static bool stand(ps_leadership *l)
     const ps_status ok = ps_ok();
     holder h;
     ps_status st = look(l, &h);
+    bool is_silent = false, is_done;
 
+    if (ps_is_ok(&st) && h.is_there && h.lease != l->lease) {
+        st = find_silent(l, &h, &is_silent);
+    }
+    if (ps_is_ok(&st) && is_silent) {
+        st = delete_key(l, &h);
+        if (ps_is_ok(&st)) {
+            st = look(l, &h);
+        }
+    }
     if (ps_is_ok(&st) && !h.is_there) {
-        st = create_key(l);
+        /* if the answer is lost, the next look shows whether the key was created */
+        st = put_key(l, 0, ps_clock_us() + answer_us, &is_done);
         if (ps_is_ok(&st)) {
             st = look(l, &h);
         }
@@ -270,7 +357,7 @@ static void keep(ps_leadership *l)
     int64_t pause_us = l->ttl_us / 5;
 
     while (pause_for(l, pause_us)) {
-        ps_status st = renew(l);
+        ps_status st = renew_both(l);
 
         if (ps_is_ok(&st)) {
             atomic_store(&l->leads_until_us, l->lease_until_us);

@@ -3,9 +3,10 @@
  *
  * The leader is the coordinator that has created the key PS_LEADER_KEY, with its address as value,
  * by a lease that it renews. The revision of this creation is its fencing token: whatever the
- * leader stores, it stores on the condition that the key still has it. The lease ends when it was
- * not renewed for its time to live; etcd then deletes the key, and the next coordinator creates it.
- * The leader knows, by its own clock, when its lease may have ended, and stops before.
+ * leader stores, it stores on the condition that the key still has it. With each renewal the leader
+ * puts the key anew. The key is deleted when that was not done for the lease's time to live: by a
+ * coordinator that has looked at it for so long, or by etcd. The next coordinator creates it. The
+ * leader knows, by its own clock, when its lease may have ended, and stops before.
  *
  * A thread of its own does all this, so no disk and no loop delays a renewal.
  */
