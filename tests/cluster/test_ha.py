@@ -38,7 +38,7 @@ class Relay:
     within `window` seconds of the next byte, and drops all behind it, the client's good-bye too: for
     the member the client still waits. While it is `mute`, answers are dropped."""
 
-    window = 0.2
+    window = 0.5  # less than the client waits for an answer
 
     def __init__(self, address):
         self.to, self.late, self.mute = address.rsplit(":", 1), False, False
