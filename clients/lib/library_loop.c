@@ -9,11 +9,13 @@
 #include "common/base/named_bytes.h"
 #include "common/base/plain_name.h"
 #include "common/base/shorten.h"
+#include "common/base/strbuf.h"
 #include "common/base/xalloc.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -219,8 +221,14 @@ static bool is_whole(const rank_memory *r)
         head->gradients_at % sizeof(float) != 0 || head->weights_at > r->bytes - bytes ||
         head->gradients_at > r->bytes - bytes || head->steps_of_epoch == 0 ||
         r->bytes < sizeof *head + head->variable_count * sizeof *r->vars ||
-        head->state_bytes > r->bytes || head->state_at > r->bytes - head->state_bytes) {
+        head->state_bytes > r->bytes || head->state_at > r->bytes - head->state_bytes ||
+        head->metric_count > PS_LOOP_METRICS_MAX) {
         return false;
+    }
+    for (uint32_t i = 0; i < head->metric_count; i++) {
+        if (memchr(head->metrics[i], '\0', sizeof head->metrics[i]) == NULL) {
+            return false;
+        }
     }
     if (head->state_bytes > 0) {
         st = ps_named_check((const uint8_t *)r->at + head->state_at, head->state_bytes);
@@ -504,7 +512,7 @@ static int say(psgd_worker *w, ps_loop_message *m)
 
 int psgd_loss(psgd_worker *w, double loss)
 {
-    ps_loop_message m = {.kind = PS_LOOP_LOSS, .loss = loss};
+    ps_loop_message m = {.kind = PS_LOOP_LOSS, .number = loss};
     int code = check_owner(w);
 
     if (code != PSGD_OK) {
@@ -516,6 +524,57 @@ int psgd_loss(psgd_worker *w, double loss)
                                                 : "the loss of this step was said");
     }
     w->has_loss = true;
+    return say(w, &m);
+}
+
+/* Tells the caller that the job has no metric of this name, and which it has. */
+static int no_metric(const ps_loop_memory *head, const char *name)
+{
+    ps_strbuf names = {0};
+    ps_status st;
+
+    for (uint32_t i = 0; i < head->metric_count; i++) {
+        ps_strbuf_printf(&names, "%s%s", i == 0 ? "" : ", ", head->metrics[i]);
+    }
+    st = ps_fail(PS_NOT_FOUND, "the job's program_metrics have no \"%s\"; they are: %s",
+                 PS_SHORT(name, 60),
+                 head->metric_count == 0 ? "none" : PS_SHORT(ps_strbuf_text(&names), 400));
+    ps_strbuf_fini(&names);
+    return library_tell(&st);
+}
+
+int psgd_report(psgd_worker *w, const char *name, double value)
+{
+    ps_loop_message m = {.kind = PS_LOOP_METRIC, .number = value};
+    int code = check_owner(w);
+    const ps_loop_memory *head;
+
+    if (code != PSGD_OK) {
+        return code;
+    }
+    if (name == NULL) {
+        return fail(PS_INVALID_ARGUMENT, "psgd_report: the name is NULL");
+    }
+    if (w->now == NULL) {
+        return fail(PS_FAILED_PRECONDITION, "there is no step in hand: call psgd_next");
+    }
+    head = w->now->head;
+    if (w->now->fd >= 0 && w->left < head->variable_count) {
+        return fail(PS_FAILED_PRECONDITION,
+                    "variables of this step are ready: report before the first psgd_ready");
+    }
+    while (m.first < head->metric_count && strcmp(head->metrics[m.first], name) != 0) {
+        m.first++;
+    }
+    if (m.first == head->metric_count) {
+        return no_metric(head, name);
+    }
+    if (!isfinite(value)) {
+        ps_status st = ps_fail(PS_INVALID_ARGUMENT,
+                               "the metric \"%s\" is %g; a finite number is allowed", name, value);
+
+        return library_tell(&st);
+    }
     return say(w, &m);
 }
 

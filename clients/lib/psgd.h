@@ -190,6 +190,16 @@ int psgd_variable_at(const psgd_worker *worker, uint32_t index, psgd_variable *o
  * not finite ends the job as diverged. */
 int psgd_loss(psgd_worker *worker, double loss);
 
+/* Reports a metric of the step, by a name of the job's program_metrics, before the first variable
+ * is ready. A second report by the same name replaces the first. A step need not have any.
+ *
+ * PSGD_NOT_FOUND            the job's program_metrics have no such name; the text says which they
+ *                           have
+ * PSGD_INVALID_ARGUMENT     the value is not finite, or name is NULL
+ * PSGD_FAILED_PRECONDITION  there is no step in hand, or a variable is ready
+ * PSGD_ABORTED              the attempt has ended */
+int psgd_report(psgd_worker *worker, const char *name, double value);
+
 /* Says that the gradients of the mean loss of variables [first, first + count) are final; each once
  * a step, in any order. They are sent while the program computes the others.
  *

@@ -10,7 +10,7 @@
 #include <jansson.h>
 #include <stdint.h>
 
-enum { PS_PLOT_RANKS_MAX = 256, PS_PLOT_METRICS_MAX = 16 };
+enum { PS_PLOT_RANKS_MAX = 256, PS_PLOT_METRICS_MAX = 18 }; /* loss, accuracy, 16 others */
 
 /* Numbers of a row; the metrics follow, the loss first. NaN: not known. */
 enum {

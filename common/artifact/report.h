@@ -19,7 +19,7 @@ typedef struct ps_train_row {
     uint64_t batch; /* in the epoch, from 1 */
     uint64_t step;  /* counts from 1 */
     double loss;
-    double accuracy; /* NaN if targets are values */
+    double accuracy; /* NaN if targets are values, or a program has not said it */
     double samples_per_s;
     uint64_t bytes_up, bytes_down; /* since training began */
     double wait_s;                 /* since training began */

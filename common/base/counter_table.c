@@ -2,6 +2,7 @@
 /* counter_table.c - see counter_table.h. */
 #include "common/base/counter_table.h"
 
+#include <math.h>
 #include <stddef.h>
 
 enum { W = PS_OF_WORKER, S = PS_OF_SERVER, J = PS_OF_JOB };
@@ -22,7 +23,7 @@ const ps_counter ps_counters[PS_COUNTERS] = {
         "mean training loss of the last block",
         "loss"},
     [PS_COUNT_ACCURACY] = {"accuracy", "", PS_GAUGE, W | J, PS_MERGE_MEAN_AT_STEP,
-        "training accuracy of the last block, 0 to 1; NaN where targets are values",
+        "training accuracy of the last block, 0 to 1; NaN where targets are values or a program reports none",
         "accuracy_ratio"},
     [PS_COUNT_SAMPLES] = {"samples", "samples", PS_COUNTER, W, PS_MERGE_NONE,
         "samples trained",
@@ -167,16 +168,15 @@ static bool reach_step(ps_counts_sum *sum, const ps_counts *rank)
     double step = rank->v[STEP], least = sum->so_far.v[STEP];
 
     if (sum->alive == 0 || step < least) {
-        sum->at_step = 0;
         for (size_t i = 0; i < PS_COUNTERS; i++) {
             if (ps_counters[i].merge == PS_MERGE_MEAN_AT_STEP) {
                 sum->so_far.v[i] = 0;
+                sum->at_step[i] = 0;
             }
         }
     } else if (step > least) {
         return false;
     }
-    sum->at_step++;
     return true;
 }
 
@@ -203,7 +203,10 @@ void ps_counts_add(ps_counts_sum *sum, const ps_counts *rank, bool is_lost)
             *so_far += is_lost ? 0 : v;
             break;
         case PS_MERGE_MEAN_AT_STEP:
-            *so_far += is_at_step ? v : 0;
+            if (is_at_step && !isnan(v)) {
+                *so_far += v;
+                sum->at_step[i]++;
+            }
             break;
         }
     }
@@ -218,7 +221,7 @@ ps_counts ps_counts_of_job(const ps_counts_sum *sum)
         if (ps_counters[i].merge == PS_MERGE_MEAN) {
             job.v[i] /= sum->alive;
         } else if (ps_counters[i].merge == PS_MERGE_MEAN_AT_STEP) {
-            job.v[i] /= sum->at_step;
+            job.v[i] = sum->at_step[i] > 0 ? job.v[i] / sum->at_step[i] : (double)NAN;
         }
     }
     return job;

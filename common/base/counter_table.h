@@ -29,8 +29,9 @@ typedef enum ps_counter_merge {
     PS_MERGE_LEAST,
     PS_MERGE_LARGEST,
     PS_MERGE_MEAN,
-    PS_MERGE_MEAN_AT_STEP /* the mean over the ranks that are at the job's step; for values that belong
-                           * to one step, such as the loss */
+    PS_MERGE_MEAN_AT_STEP /* the mean over the ranks that are at the job's step and have a value,
+                           * which is not NaN; for values that belong to one step, such as the loss
+                           */
 } ps_counter_merge;
 
 typedef struct ps_counter {
@@ -106,9 +107,9 @@ typedef struct ps_counts {
 
 /* The counts of a job while ranks are added. Zeroed memory is empty. */
 typedef struct ps_counts_sum {
-    ps_counts so_far; /* of means: the sum */
-    uint32_t alive;   /* ranks added that are not lost */
-    uint32_t at_step; /* of these, ranks at the least step */
+    ps_counts so_far;              /* of means: the sum */
+    uint32_t alive;                /* ranks added that are not lost */
+    uint32_t at_step[PS_COUNTERS]; /* of these, ranks at the least step that have the value */
 } ps_counts_sum;
 
 /* Adds the counts of one rank. */

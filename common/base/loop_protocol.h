@@ -9,8 +9,9 @@
  *            descriptors: the rank's memory and the rank's socket. Its end means that the other
  *            process has ended.
  *   rank     one for each rank of an attempt, until the attempt ends. STEP asks for the gradient of
- *            a clock; LOSS and then READY, until each variable was ready once, answer. LAST comes
- * in place of a STEP when the rank has all its steps: the weights are those of the end.
+ *            a clock; LOSS, METRIC for what the program reports, and then READY, until each
+ *            variable was ready once, answer. LAST comes in place of a STEP when the rank has all
+ *            its steps: the weights are those of the end.
  *
  * The memory is one file: struct ps_loop_memory | its variables | weights | gradients | state. The
  * worker writes weights between the last READY of a clock and the next STEP or LAST; the program
@@ -23,11 +24,13 @@
 
 #include <stdint.h>
 
-enum { PS_LOOP_MAGIC = 0x50534c32, PS_LOOP_NAME_MAX = 80, PS_LOOP_DIMS = 4, PS_LOOP_TEXT = 256 };
+enum { PS_LOOP_MAGIC = 0x50534c33, PS_LOOP_NAME_MAX = 80, PS_LOOP_DIMS = 4, PS_LOOP_TEXT = 256 };
 
 enum {
-    PS_LOOP_RANKS_MAX = 256,     /* most ranks of a process */
-    PS_LOOP_VARIABLES_MAX = 4096 /* most variables of a model */
+    PS_LOOP_RANKS_MAX = 256,      /* most ranks of a process */
+    PS_LOOP_VARIABLES_MAX = 4096, /* most variables of a model */
+    PS_LOOP_METRICS_MAX = 16,     /* most metrics that the job's programs report */
+    PS_LOOP_METRIC_BYTES = 56     /* of such a name with the NUL, at most */
 };
 
 typedef enum ps_loop_kind {
@@ -37,16 +40,18 @@ typedef enum ps_loop_kind {
     PS_LOOP_DONE,      /* control, from the worker: the job has all its steps */
     PS_LOOP_LEAVE,     /* control, to the worker: end in order */
     PS_LOOP_STEP,      /* rank, from the worker: value = clock */
-    PS_LOOP_LOSS,      /* rank, to the worker: value = clock, loss */
+    PS_LOOP_LOSS,      /* rank, to the worker: value = clock, number = loss */
     PS_LOOP_READY,     /* rank, to the worker: value = clock, variables [first, first + count) */
-    PS_LOOP_LAST       /* rank, from the worker: value = clock after the last step */
+    PS_LOOP_LAST,      /* rank, from the worker: value = clock after the last step */
+    PS_LOOP_METRIC     /* rank, to the worker: value = clock, metric `first` of the memory, number =
+                        * its value */
 } ps_loop_kind;
 
 typedef struct ps_loop_message {
     uint32_t kind, rank;
     uint64_t value;
     uint32_t first, count;
-    double loss;
+    double number;
     char text[PS_LOOP_TEXT];
 } ps_loop_message;
 
@@ -66,6 +71,8 @@ typedef struct ps_loop_memory {
     uint64_t weights_at, gradients_at; /* bytes from the beginning; multiples of 64 */
     uint64_t state_at, state_bytes;    /* offset and size; 0 bytes: it has none */
     char job_id[96];
+    uint32_t metric_count, unused;
+    char metrics[PS_LOOP_METRICS_MAX][PS_LOOP_METRIC_BYTES]; /* (metric_count): their names */
 } ps_loop_memory;
 
 #endif

@@ -105,6 +105,7 @@ static void refuse_fields(ps_check *check, const Psgd__V1__JobSpec *spec,
         {"workers_max", spec->workers_max > 0},
         {"programs", spec->programs > 0},
         {"program_state_mib", spec->program_state_mib > 0},
+        {"program_metrics", spec->n_program_metrics > 0},
     };
 
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {

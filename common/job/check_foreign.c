@@ -215,6 +215,72 @@ void ps_check_programs(ps_check *check, ps_plan *plan)
     }
 }
 
+/* Returns the column of the TR file (common/artifact/report.h) that `name` is and that no program
+ * can fill; NULL if it is none. */
+static const char *column_of_psgd(const char *name)
+{
+    static const char *const columns[] = {"time_s",   "epoch",      "batch",
+                                          "step",     "loss",       "samples_per_s",
+                                          "bytes_up", "bytes_down", "wait_s"};
+    const size_t count = sizeof columns / sizeof columns[0];
+    size_t i = 0;
+
+    while (i < count && strcmp(columns[i], name) != 0) {
+        i++;
+    }
+    return i < count ? columns[i] : NULL;
+}
+
+static void check_program_metric(ps_check *check, const Psgd__V1__JobSpec *spec, size_t i)
+{
+    const char *name = spec->program_metrics[i];
+    char field[PS_FIELD_MAX];
+    size_t before = 0;
+
+    snprintf(field, sizeof field, "spec.program_metrics[%zu]", i);
+    if (!ps_plain_name_is_valid(name, PS_PROGRAM_METRIC_MAX)) {
+        ps_check_bad(check, field, "is \"%s\"; 1 to %d of A-Z a-z 0-9 . _ - are allowed",
+                     PS_SHORT(name, 100), PS_PROGRAM_METRIC_MAX);
+        return;
+    }
+    if (column_of_psgd(name) != NULL) {
+        ps_check_bad(check, field,
+                     "is \"%s\", a column of the reports that psgd fills; a name of your own, or "
+                     "\"accuracy\", is allowed",
+                     name);
+    }
+    while (before < i && strcmp(spec->program_metrics[before], name) != 0) {
+        before++;
+    }
+    if (before < i) {
+        ps_check_bad(check, field, "is \"%s\"; spec.program_metrics[%zu] is it already", name,
+                     before);
+    }
+}
+
+/* Checks the names of what programs report. */
+static void check_program_metrics(ps_check *check, const ps_plan *plan)
+{
+    static const char field[] = "spec.program_metrics";
+    const Psgd__V1__JobSpec *spec = plan->spec;
+    size_t most = PS_METRICS_MAX - plan->metric_count;
+
+    if (spec->programs == 0 && spec->n_program_metrics > 0) {
+        ps_check_bad(check, field, "has %zu entries; without programs none is allowed",
+                     spec->n_program_metrics);
+        return;
+    }
+    if (spec->n_program_metrics > most) {
+        ps_check_bad(check, field,
+                     "has %zu entries; at most %zu are allowed, %d together with metrics",
+                     spec->n_program_metrics, most, PS_METRICS_MAX);
+        return;
+    }
+    for (size_t i = 0; i < spec->n_program_metrics; i++) {
+        check_program_metric(check, spec, i);
+    }
+}
+
 /* Checks a job in which programs compute beside psgd's own workers: reports settings that such a
  * job cannot have. */
 static void check_beside_programs(ps_check *check, const ps_plan *plan)
@@ -251,6 +317,7 @@ void ps_check_foreign(ps_check *check, const ps_plan *plan)
     const char *only = ps_plan_is_foreign(plan) ? "with model.foreign" : "with programs";
     const Psgd__V1__JobSpec *spec = plan->spec;
 
+    check_program_metrics(check, plan);
     if (spec->programs == 0) {
         if (spec->program_state_mib > 0) {
             ps_check_bad(check, "spec.program_state_mib",

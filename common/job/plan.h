@@ -162,7 +162,10 @@ bool ps_plan_is_foreign(const ps_plan *plan);
 /* Returns whether a user's program computes the gradients of the rank (spec.programs). */
 bool ps_plan_is_program(const ps_plan *plan, uint32_t rank);
 
-enum { PS_PROGRAM_STATE_MIB_MAX = 4096 };
+enum {
+    PS_PROGRAM_STATE_MIB_MAX = 4096,
+    PS_PROGRAM_METRIC_MAX = 48 /* most bytes of a name in spec.program_metrics */
+};
 
 /* Returns the bytes that the program of a rank may keep in checkpoints (named_bytes.h); 0: none. */
 size_t ps_plan_program_bytes(const ps_plan *plan);

@@ -73,7 +73,7 @@ static void send_all(const ps_tracked *tracked, const ps_mlflow_metric *list, si
 
 void ps_tracked_progress(ps_tracked *tracked, const Psgd__V1__Progress *p, bool is_last)
 {
-    ps_mlflow_metric list[8], at = {.step = p->step, .wall_ms = ps_clock_wall_us() / 1000};
+    ps_mlflow_metric at = {.step = p->step, .wall_ms = ps_clock_wall_us() / 1000}, *list;
     size_t n = 0;
 
     if (p->step == tracked->told_step ||
@@ -82,6 +82,7 @@ void ps_tracked_progress(ps_tracked *tracked, const Psgd__V1__Progress *p, bool 
     }
     tracked->told_us = ps_clock_us();
     tracked->told_step = p->step;
+    list = ps_xcalloc(8 + p->n_program_metrics, sizeof *list);
     add(list, &n, &at, "train/loss", p->loss);
     add(list, &n, &at, "train/accuracy", p->accuracy);
     add(list, &n, &at, "samples_per_second", p->samples_per_second);
@@ -90,7 +91,14 @@ void ps_tracked_progress(ps_tracked *tracked, const Psgd__V1__Progress *p, bool 
     add(list, &n, &at, "seconds_waiting", p->seconds_waiting);
     add(list, &n, &at, "epoch", p->epoch);
     add(list, &n, &at, "workers_alive", p->workers_alive);
+    for (size_t i = 0; i < p->n_program_metrics; i++) {
+        char name[PS_MLFLOW_METRIC_BYTES];
+
+        snprintf(name, sizeof name, "train/%.50s", p->program_metrics[i]->key);
+        add(list, &n, &at, name, p->program_metrics[i]->value);
+    }
     send_all(tracked, list, n);
+    free(list);
 }
 
 void ps_tracked_result(const ps_tracked *tracked, ps_track *to, const Psgd__V1__Job *job,

@@ -11,13 +11,14 @@
 typedef enum ps_foreign_kind {
     PS_FOREIGN_NOTHING, /* it has said nothing yet */
     PS_FOREIGN_LOSS,    /* the mean loss of its samples; once a clock, before the first READY */
+    PS_FOREIGN_METRIC,  /* spec.program_metrics[first] of the step, before the first READY */
     PS_FOREIGN_READY    /* gradients of variables [first, first + count) are final */
 } ps_foreign_kind;
 
 typedef struct ps_foreign_said {
     ps_foreign_kind kind;
     uint32_t first, count;
-    double loss;
+    double number; /* the loss, or the metric's value */
 } ps_foreign_said;
 
 /* All functions are for the trainer's thread. */

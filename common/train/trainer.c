@@ -71,6 +71,16 @@ static void set_threads(ps_trainer *t)
     ps_model_set_threads(t->model, wanted < most ? wanted : most);
 }
 
+/* Copies what a program has said last of its metrics to the progress. */
+static void note_said(ps_trainer *t)
+{
+    if (t->conf.loop != NULL) {
+        t->progress.accuracy = t->step_metrics.newest_accuracy;
+        memcpy(t->progress.program_metrics, t->step_metrics.newest,
+               sizeof t->progress.program_metrics);
+    }
+}
+
 ps_status ps_trainer_create(const ps_trainer_conf *conf, ps_trainer **out)
 {
     const ps_plan *plan = conf->plan;
@@ -85,6 +95,7 @@ ps_status ps_trainer_create(const ps_trainer_conf *conf, ps_trainer **out)
         plan->spec->block_size > PS_EVALUATION_BATCH ? plan->spec->block_size : PS_EVALUATION_BATCH;
     ps_evaluation_init(&t->evaluation, plan);
     ps_step_metrics_init(&t->step_metrics, plan);
+    note_said(t);
     st = ps_plan_model(plan, t->batch, &t->model);
     if (ps_is_ok(&st)) {
         set_threads(t);
@@ -227,10 +238,10 @@ ps_train_row ps_trainer_row(ps_trainer *t, uint32_t epoch, uint32_t batch, uint6
         .batch = (uint64_t)batch + 1,
         .step = step,
         .loss = score->loss_sum / (double)score->samples,
-        /* Only class targets have an accuracy, and an outside program does not report one. */
-        .accuracy = t->plan->facts.classes == 0 || t->conf.loop != NULL
-                        ? (double)NAN
-                        : (double)score->correct / (double)score->samples,
+        /* only class targets have an accuracy; a program says its own, or none */
+        .accuracy = t->conf.loop != NULL          ? t->step_metrics.accuracy
+                    : t->plan->facts.classes == 0 ? (double)NAN
+                                                  : (double)score->correct / (double)score->samples,
         .samples_per_s = (double)score->samples * 1e6 / (double)(now_us - t->last_row_us + 1),
         .bytes_up = stats.bytes_up,
         .bytes_down = stats.bytes_down,
@@ -253,6 +264,7 @@ void ps_trainer_report_step(ps_trainer *t, uint32_t epoch, uint32_t batch)
     t->progress.epoch = epoch + 1;
     t->progress.loss = row.loss;
     t->progress.accuracy = row.accuracy;
+    note_said(t);
     t->progress.samples += score->samples;
     t->progress.iterations++;
     t->progress.times = times;

@@ -43,9 +43,12 @@ typedef struct ps_trainer_times {
 } ps_trainer_times;
 
 typedef struct ps_trainer_progress {
-    uint64_t step;                          /* steps finished */
-    uint32_t epoch;                         /* from 1 */
-    double loss, accuracy;                  /* of this worker's blocks in the last step */
+    uint64_t step;   /* steps finished */
+    uint32_t epoch;  /* from 1 */
+    double loss;     /* of this worker's blocks in the last step */
+    double accuracy; /* likewise; of a program: which it has said last, or NaN */
+    /* (spec.program_metrics) of a program: what it has said last of each; NaN: nothing */
+    double program_metrics[PS_METRICS_MAX];
     uint64_t samples;                       /* trained on so far */
     uint64_t iterations;                    /* steps that this rank computed */
     ps_trainer_times times;                 /* of this attempt, at the end of its last step */

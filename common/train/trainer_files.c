@@ -122,7 +122,9 @@ static void write_train(ps_trainer *t, const trainer_curve_row *kept)
     }
     for (size_t i = 0; i < t->step_metrics.count; i++) {
         snprintf(tags[i], sizeof tags[i], "train/%s", t->step_metrics.names[i]);
-        curves[count++] = (ps_scalar){tags[i], row->values[i]};
+        if (!isnan(row->values[i])) {
+            curves[count++] = (ps_scalar){tags[i], row->values[i]};
+        }
     }
     ps_report_train(t->train_report, row);
     ps_events_add(t->events, kept->wall_s, row->step, curves, count);

@@ -79,6 +79,25 @@ static ps_status take_loss(foreign_step *s, double loss)
     return ps_ok();
 }
 
+/* Takes a metric of the step. Fails if the job does not have it, if its value is not finite, or if
+ * gradients came before: the row of the step may be on its way with them (trainer_said.c). */
+static ps_status take_metric(foreign_step *s, uint32_t index, double value)
+{
+    ps_trainer *t = s->t;
+
+    if (index >= t->plan->spec->n_program_metrics) {
+        return wrong(s, "the program has reported what is none of the job's program_metrics");
+    }
+    if (!isfinite(value)) {
+        return wrong(s, "the program has reported a metric that is not finite");
+    }
+    if (s->left < t->plan->layout.variable_count) {
+        return wrong(s, "the program has reported a metric when variables were ready");
+    }
+    ps_step_metrics_say(&t->step_metrics, index, value);
+    return ps_ok();
+}
+
 static ps_status take_gradients(foreign_step *s, uint32_t first, uint32_t count)
 {
     ps_trainer *t = s->t;
@@ -134,8 +153,9 @@ bool ps_trainer_foreign_block(ps_trainer *t, const float *weights, float scale, 
         if (!ps_is_ok(&st) || said.kind == PS_FOREIGN_NOTHING) {
             continue;
         }
-        st = said.kind == PS_FOREIGN_LOSS ? take_loss(&s, said.loss)
-                                          : take_gradients(&s, said.first, said.count);
+        st = said.kind == PS_FOREIGN_LOSS     ? take_loss(&s, said.number)
+             : said.kind == PS_FOREIGN_METRIC ? take_metric(&s, said.first, said.number)
+                                              : take_gradients(&s, said.first, said.count);
     }
     free(s.is_ready);
     if (!ps_is_ok(&st)) {

@@ -15,6 +15,44 @@ bool ps_rank_is_lost(const ps_attempt *a, uint32_t rank)
     return a->commit.members[a->told[rank].member].is_lost;
 }
 
+/* Returns what the rank's program has reported last of a metric; NaN: nothing that is a number. */
+static double program_metric(const Psgd__V1__WorkerProgress *p, const char *name)
+{
+    for (size_t i = 0; i < p->n_program_metrics; i++) {
+        if (strcmp(p->program_metrics[i]->key, name) == 0) {
+            double value = p->program_metrics[i]->value;
+
+            return isfinite(value) ? value : (double)NAN;
+        }
+    }
+    return (double)NAN;
+}
+
+/* Sets the means of what the job's programs report. Other names that a node reports are ignored. */
+static void take_program_metrics(const ps_attempt *a, Psgd__V1__Progress *sum)
+{
+    const Psgd__V1__JobSpec *spec = a->plan->spec;
+
+    ps_progress_clear_program_metrics(sum);
+    for (size_t i = 0; i < spec->n_program_metrics; i++) {
+        const char *name = spec->program_metrics[i];
+        double total = 0;
+        uint32_t n = 0;
+
+        for (uint32_t r = 0; r < a->placement.rank_count; r++) {
+            if (a->told[r].progress && !ps_rank_is_lost(a, r)) {
+                double value = program_metric(a->told[r].progress, name);
+
+                total += isnan(value) ? 0 : value;
+                n += isnan(value) ? 0 : 1;
+            }
+        }
+        if (n > 0 && isfinite(total)) {
+            ps_progress_add_program_metric(sum, name, total / n);
+        }
+    }
+}
+
 static void sum_up(ps_attempt *a, Psgd__V1__Progress *sum)
 {
     ps_counts_sum all = {0};
@@ -38,6 +76,7 @@ static void sum_up(ps_attempt *a, Psgd__V1__Progress *sum)
     ps_counts_put(&job, PS_OF_JOB, &sum->base);
     sum->workers_alive = ps_commit_workers_alive(&a->commit);
     sum->workers_total = a->plan->spec->workers;
+    take_program_metrics(a, sum);
     if (a->partitions) {
         ps_partitions_sum_up(a, sum);
     }

@@ -23,6 +23,8 @@ enum { LOOK_MS = 200, ALIGN = 64 };
 
 _Static_assert((int)PS_LOOP_NAME_MAX == (int)PS_VAR_NAME_MAX, "names of variables fit");
 _Static_assert((int)PS_LOOP_DIMS == (int)PS_SHAPE_MAX, "shapes fit");
+_Static_assert((int)PS_LOOP_METRICS_MAX == (int)PS_METRICS_MAX, "metrics fit");
+_Static_assert((int)PS_LOOP_METRIC_BYTES > (int)PS_PROGRAM_METRIC_MAX, "names of metrics fit");
 
 struct ps_loop_link {
     int fd;
@@ -211,18 +213,20 @@ static ps_status next(void *arg, int wait_ms, ps_foreign_said *said)
         end_too(has_ended);
     }
     if (n != (ssize_t)sizeof m || m.value != r->clock ||
-        (m.kind != PS_LOOP_LOSS && m.kind != PS_LOOP_READY)) {
+        (m.kind != PS_LOOP_LOSS && m.kind != PS_LOOP_METRIC && m.kind != PS_LOOP_READY)) {
         return ps_fail(PS_INVALID_ARGUMENT,
                        "rank %" PRIu32 ": a message of kind %" PRIu32 " for clock %" PRIu64
                        " from the program that computes; at clock %" PRIu64
-                       " a loss and gradients are expected",
+                       " a loss, metrics and gradients are expected",
                        r->rank, n == (ssize_t)sizeof m ? m.kind : 0,
                        n == (ssize_t)sizeof m ? m.value : 0, r->clock);
     }
-    *said = (ps_foreign_said){.kind = m.kind == PS_LOOP_LOSS ? PS_FOREIGN_LOSS : PS_FOREIGN_READY,
+    *said = (ps_foreign_said){.kind = m.kind == PS_LOOP_LOSS     ? PS_FOREIGN_LOSS
+                                      : m.kind == PS_LOOP_METRIC ? PS_FOREIGN_METRIC
+                                                                 : PS_FOREIGN_READY,
                               .first = m.first,
                               .count = m.count,
-                              .loss = m.loss};
+                              .number = m.number};
     return ps_ok();
 }
 
@@ -250,7 +254,11 @@ static void describe(ps_loop_rank *r, const ps_session *session, size_t weights_
                              .weights_at = weights_at,
                              .gradients_at = weights_at + block,
                              .state_at = weights_at + 2 * block,
-                             .state_bytes = r->state_bytes};
+                             .state_bytes = r->state_bytes,
+                             .metric_count = (uint32_t)plan->spec->n_program_metrics};
+    for (uint32_t i = 0; i < head->metric_count; i++) {
+        snprintf(head->metrics[i], sizeof head->metrics[i], "%s", plan->spec->program_metrics[i]);
+    }
     snprintf(head->job_id, sizeof head->job_id, "%s", session->job_id);
     for (uint32_t v = 0; v < layout->variable_count; v++) {
         const ps_variable *from = &layout->variables[v];

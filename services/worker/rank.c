@@ -19,6 +19,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +53,8 @@ struct ps_rank {
     size_t wait_count;
     Psgd__V1__WorkerProgress__MetricsEntry metrics[1 + PS_METRICS_MAX],
         *metric_ptrs[1 + PS_METRICS_MAX];
+    Psgd__V1__WorkerProgress__ProgramMetricsEntry program_metrics[PS_METRICS_MAX],
+        *program_metric_ptrs[PS_METRICS_MAX];
     struct past {
         Psgd__V1__WorkerEvaluation message;
         Psgd__V1__WorkerEvaluation__MetricsEntry metrics[1 + PS_METRICS_MAX],
@@ -219,6 +222,9 @@ ps_status ps_rank_create(const ps_rank_conf *conf, ps_rank **out)
                           sizeof *r->waits);
     for (size_t i = 0; i < 1 + PS_METRICS_MAX; i++) {
         r->metric_ptrs[i] = &r->metrics[i];
+    }
+    for (size_t i = 0; i < PS_METRICS_MAX; i++) {
+        r->program_metric_ptrs[i] = &r->program_metrics[i];
     }
     if (r->session.plan->mesh == NULL) {
         r->trace = ps_trainer_ring(r->session.plan);
@@ -586,6 +592,26 @@ static Psgd__V1__EvaluationPart *lend_part(ps_rank *r)
     return &r->part;
 }
 
+/* Lends what the rank's program has said last of its metrics (values). */
+static void lend_program_metrics(ps_rank *r, const double *values)
+{
+    const Psgd__V1__JobSpec *spec = r->session.plan->spec;
+    size_t n = 0;
+
+    for (size_t i = 0; r->loop != NULL && i < spec->n_program_metrics; i++) {
+        Psgd__V1__WorkerProgress__ProgramMetricsEntry *entry = &r->program_metrics[n];
+
+        if (!isnan(values[i]) && strcmp(spec->program_metrics[i], "accuracy") != 0) {
+            psgd__v1__worker_progress__program_metrics_entry__init(entry);
+            entry->key = spec->program_metrics[i];
+            entry->value = values[i];
+            n++;
+        }
+    }
+    r->progress.program_metrics = r->program_metric_ptrs;
+    r->progress.n_program_metrics = n;
+}
+
 /* Fills in the values of the table of counters, and for whom the exchange waits. */
 static void fill_counts(ps_rank *r, const ps_trainer_progress *progress)
 {
@@ -629,6 +655,7 @@ Psgd__V1__WorkerProgress *ps_rank_progress(ps_rank *r)
     out->reached_stop = p.reached_stop;
     out->held_at = r->is_training ? ps_gate_held_at(ps_exchange_gate(r->exchange)) : r->held_at;
     fill_counts(r, &p);
+    lend_program_metrics(r, p.program_metrics);
     if (p.waiting_for[0] != '\0') {
         snprintf(r->whom, sizeof r->whom, "%s: room on its disk: %s",
                  PS_SHORT(ps_placement_process(&r->session.placement, r->conf.rank)->node_id, 40),

@@ -16,11 +16,13 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "clients/python")]
+sys.path[:0] = [str(ROOT / "clients/python"), str(ROOT / "tests/interop")]
 
 import grpc  # noqa: E402
 import harness  # noqa: E402
+import mlflow_stub  # noqa: E402
 import numpy as np  # noqa: E402
+import read_events  # noqa: E402
 
 import psgd  # noqa: E402
 from psgd.v1 import job_pb2  # noqa: E402
@@ -33,20 +35,36 @@ except ImportError:
 WIDTH = 8
 # What a user writes: linear regression, whose samples follow from clock and rank.
 REGRESSION = """
-import hashlib, os, sys, time
+import hashlib, os, socket, struct, sys, time
 import numpy as np, psgd
 def samples(clock, rank, n):
     draw = np.random.default_rng(1000 * clock + rank)
     x = draw.normal(size=(n, 8)).astype(np.float32)
     return x, (x @ np.arange(8, dtype=np.float32) + 3).astype(np.float32)
+def lie(step, metric, value):
+    # past libpsgd, whose socket to psgd-worker for the rank is the newest one
+    newest = max(int(fd) for fd in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{fd}") and
+                 os.readlink(f"/proc/self/fd/{fd}").startswith("socket:"))
+    with socket.socket(fileno=os.dup(newest)) as s:
+        if value == 0:
+            step.loss(1)
+            step.ready(0, 1)
+        s.send(struct.pack("=IIQIId256s", 9, step.rank, step.clock, int(metric), 0, value, b""))
+    time.sleep(1000)
 if __name__ == "__main__":
-    pause, trick = float(sys.argv[2]), sys.argv[3] if len(sys.argv) > 3 else ""
+    pause, (trick, *more) = float(sys.argv[2]), (sys.argv[3] if len(sys.argv) > 3 else "").split("+")
     with psgd.join("line", coordinator=sys.argv[1]) as worker:
         print("joined", flush=True)
         for step in worker.steps(timeout=120):
             w, b = (np.asarray(v.weights) for v in step.variables)
             x, y = samples(step.clock, step.rank, step.block_size)
             error = x @ w + b - y
+            if "says" in more:
+                step.report(bias=float(b[0]), accuracy=step.clock / 1000)
+                if step.clock % 10 == step.rank:
+                    step.report(rare=step.clock)
+            if trick == "lies" and step.clock == 5:
+                lie(step, *map(float, more))
             if trick == "fork" and os.fork() == 0:
                 try:
                     step.loss(0)
@@ -98,16 +116,25 @@ if __name__ == "__main__":
                 for x, y in shard:
                     loss = F.cross_entropy(net(x), y)
                     own.zero_grad(); loss.backward(); own.step()
+                worker.report(accuracy=(net(x).argmax(1) == y).float().mean())
                 worker.submit(loss)
         else:
             for x, y in worker.batches(Digits(), num_workers=1 if "forks" in sys.argv else 0):
                 if "late" in sys.argv:
                     for half in (x[:16], y[:16]), (x[16:], y[16:]):
                         (F.cross_entropy(net(half[0]), half[1]) / 2).backward()
+                    worker.report(grad_norm=sum(p.grad.square().sum() for p in net.parameters()) ** 0.5)
                     worker.step()
                 else:
                     worker.zero_grad()
-                    F.cross_entropy(net(x), y).backward()
+                    out = net(x)
+                    worker.report(accuracy=(out.argmax(1) == y).float().mean())
+                    F.cross_entropy(out, y).backward()
+                    try:
+                        worker.report(accuracy=0)
+                        sys.exit("reported when gradients were on their way")
+                    except RuntimeError as e:
+                        assert "before backward" in str(e), e
                     worker.step()
     torch.save(net.state_dict(), sys.argv[2])
 """
@@ -146,11 +173,13 @@ class Net(torch.nn.Module):
 torch.set_num_threads(1)
 with psgd.torch.join(Net(), "both", coordinator=sys.argv[1], timeout=120) as worker:
     for x, y in worker.batches(mnist(sys.argv[3], "train")):
-        loss = F.cross_entropy(worker.net(x), y)
-        worker.backward(loss)
+        out = worker.net(x)
+        worker.report(accuracy=(out.argmax(1) == y).float().mean(), clock=worker.now.clock)
+        worker.backward(F.cross_entropy(out, y))
         print(worker.now.clock, worker.now.rank, flush=True)
         time.sleep(float(sys.argv[2]))
 """
+SAYS = {"program_metrics": ["bias", "accuracy", "rare"]}  # of regression.py with "+says"
 LINE = {"title": "line", "workers": 2, "block_size": 16, "epochs": 2, "data": {"params": {"samples": 32 * 60}},
         "model": {"foreign": [{"name": "w", "shape": [WIDTH], "uniform": 0.1}, {"name": "b", "shape": [1]}]},
         "optimizer": {"rule": {"name": "sgd", "params": {"lr": 0.05}}}}
@@ -187,6 +216,21 @@ class OwnLoop(harness.ClusterTest):
         path.write_bytes(files[model])
         return psgd.safetensors.load(path), hashlib.sha256(files[model][-4 * (WIDTH + 1):]).hexdigest()
 
+    def columns(self, cluster, job, rank, *names):
+        """Columns of a rank's TR file, a list of floats each."""
+        rows = list(csv.DictReader(cluster.files(job.id)[f"TR-{job.spec.title}-N({rank}).csv"].decode().splitlines()))
+        return [[float(row[name]) for row in rows] for name in names]
+
+    def check_reported(self, cluster, job, rank):
+        """Checks what regression.py reports at each step, and returns it."""
+        step, bias, accuracy, rare = self.columns(cluster, job, rank, "step", "bias", "accuracy", "rare")
+        self.assertEqual(step, list(range(1, 121)))
+        self.assertTrue(np.isfinite(bias).all(), bias)
+        self.assertEqual(accuracy, [clock / 1000 for clock in range(120)])
+        self.assertEqual([i for i, value in enumerate(rare) if not np.isnan(value)], [i for i in range(120) if i % 10 == rank])
+        self.assertEqual([value for value in rare if not np.isnan(value)], list(range(rank, 120, 10)))
+        return bias
+
     def run_line(self, cluster, *tricks, pause=0, **fields):
         programs = [self.program(cluster, pause, *([trick] if trick else [])) for trick in tricks]
         job = cluster.submit({**LINE, "workers": len(tricks), **fields})
@@ -194,7 +238,9 @@ class OwnLoop(harness.ClusterTest):
 
     def test_two_programs_train_as_one_would_on_the_joint_batch(self):
         cluster = self.cluster(workers=1, pservers=2)
-        job, programs = self.run_line(cluster, "fork", "")
+        stub = mlflow_stub.Stub()
+        self.addCleanup(stub.close)
+        job, programs = self.run_line(cluster, "fork+says", "+says", **SAYS, tracker=[stub.url])
         self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
         self.assertEqual([p.wait(30) for p in programs], [0, 0], [p.stderr.read() for p in programs])
         left, _ = self.weights(cluster, job)
@@ -202,7 +248,18 @@ class OwnLoop(harness.ClusterTest):
         self.assertLess(np.abs(np.asarray(left["w"]) - np.arange(WIDTH)).max(), 0.05)
         # the reports have the loss of each step: that of a plain loop over both batches from the same first weights
         files = cluster.files(job.id)
-        losses = [[float(line.split(",")[4]) for line in files[f"TR-line-N({rank}).csv"].decode().splitlines()[1:]] for rank in (0, 1)]
+        losses = [self.columns(cluster, job, rank, "loss")[0] for rank in (0, 1)]
+        biases = [self.check_reported(cluster, job, rank) for rank in (0, 1)]
+        self.assertEqual(dict(job.progress.program_metrics), {"bias": np.float32(biases[0][-1]), "rare": (110 + 111) / 2})
+        self.assertAlmostEqual(job.progress.accuracy, 0.119)
+        cluster.poll("the tracker has all", lambda: stub.status(job.id) == "FINISHED", 30)
+        self.assertEqual((stub.points(job.id, "train/rare")[-1], stub.faults), ((120, 110.5), []))
+        for rank in (0, 1):
+            path = pathlib.Path(self.folder.name) / "events"
+            path.write_bytes(files[f"TB-line-N({rank})/events.out.tfevents.psgd"])
+            points = [p for p in read_events.read(path) if p[2].startswith("train/")]
+            self.assertEqual([p[1] for p in points if p[2] == "train/rare"], list(range(rank + 1, 121, 10)))
+            self.assertEqual([len([p for p in points if p[2] == f"train/{name}"]) for name in ("loss", "bias", "accuracy")], 3 * [120])
         sys.path.insert(0, self.folder.name)
         import regression
 
@@ -212,6 +269,7 @@ class OwnLoop(harness.ClusterTest):
             for rank in (0, 1):
                 x, y = regression.samples(clock, rank, 16)
                 error = x @ w + b - y
+                self.assertAlmostEqual(biases[rank][clock], float(b[0]), delta=1e-5)
                 self.assertAlmostEqual(losses[rank][clock], float((error * error).mean() / 2), delta=1e-5 * max(1, losses[rank][clock]))
                 grads.append((x.T @ error / 16, error.mean()))
             w = w - np.float32(0.05) * (grads[0][0] + grads[1][0]) / 2
@@ -263,10 +321,10 @@ class OwnLoop(harness.ClusterTest):
 
     def test_a_program_that_is_killed_is_a_lost_worker(self):
         cluster = self.cluster(workers=0, pservers=2)
-        undisturbed, _ = self.run_line(cluster, "", "")
+        undisturbed, _ = self.run_line(cluster, "+says", "+says", **SAYS)
         expected = self.weights(cluster, undisturbed)[1]
-        programs = [self.program(cluster, 0.02) for _ in range(3)]  # one of them is a spare
-        job = cluster.submit(LINE)
+        programs = [self.program(cluster, 0.02, "+says") for _ in range(3)]  # one of them is a spare
+        job = cluster.submit({**LINE, **SAYS})
         said = {program: "" for program in programs}
         for program in programs:
             os.set_blocking(program.stdout.fileno(), False)
@@ -283,6 +341,8 @@ class OwnLoop(harness.ClusterTest):
         self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
         self.assertEqual(self.weights(cluster, job)[1], expected)
         self.assertGreaterEqual(len(job.recoveries), 1)
+        for rank in (0, 1):  # what the killed program had reported is there, too
+            self.assertEqual(self.check_reported(cluster, job, rank), self.check_reported(cluster, undisturbed, rank))
 
     def test_programs_whose_ranks_have_state_go_on_when_a_server_is_lost(self):
         """Residuals, and local steps: no program computes a step twice."""
@@ -356,6 +416,20 @@ class OwnLoop(harness.ClusterTest):
                 self.assertIn(text, job.message)
                 self.end_programs()
 
+    def test_a_program_that_reports_what_it_may_not_ends_the_job(self):
+        cluster = self.cluster(workers=0, pservers=1)
+        for lie, text in (("3+1", "step 6: the program has reported what is none of the job's program_metrics"),
+                          ("0+nan", "step 6: the program has reported a metric that is not finite"),
+                          ("0+0", "step 6: the program has reported a metric when variables were ready")):
+            with self.subTest(lie=lie):
+                job, _ = self.run_line(cluster, f"lies+{lie}", **SAYS)
+                self.assertEqual(job.state, job_pb2.JOB_STATE_FAILED)
+                self.assertIn(text, job.message)
+                self.end_programs()
+        job, programs = self.run_line(cluster, "+says", max_steps=1, recovery={"on_worker_loss": "LOSS_ACTION_FAIL"})
+        self.assertEqual(job.state, job_pb2.JOB_STATE_FAILED)  # its program has ended by an error
+        self.assertIn("the job's program_metrics have no \"bias\"; they are: none", programs[0].communicate(timeout=30)[1])
+
     def test_a_program_that_computes_for_ever_is_named(self):
         cluster = self.cluster(workers=0, pservers=1)
         job, _ = self.run_line(cluster, "never", timeouts={"step_ms": 3000}, recovery={"max_restarts": 1, "on_worker_loss": "LOSS_ACTION_FAIL"})
@@ -402,7 +476,7 @@ class OwnLoop(harness.ClusterTest):
         started = [self.program(cluster, pause, os.path.join(harness.data_path(), "mnist"), examples, name="mixed.py")
                    for _ in range(programs)]
         job = cluster.submit({"title": "both", "workers": 2, "programs": 1, "block_size": 32, "epochs": 1, "max_steps": 120,
-                              "eval_every_steps": 60, "model": {"preset": "mlp"}, "data": {"name": "mnist"},
+                              "eval_every_steps": 60, "model": {"preset": "mlp"}, "data": {"name": "mnist"}, "program_metrics": ["accuracy", "clock"],
                               "optimizer": {"rule": {"name": "adam", "params": {"lr": 0.002}}}, **fields})
         if victim is not None:
             cluster.poll("step 30", lambda: cluster.get(job.id).progress.step >= 30, 60)
@@ -434,6 +508,11 @@ class OwnLoop(harness.ClusterTest):
         self.need_mnist()
         cluster = self.cluster(workers=2, pservers=2, data=harness.data_path())
         job, undisturbed = self.run_mixed(cluster, 0.02)
+        for rank, said in ((0, False), (1, True)):
+            accuracy, clock = self.columns(cluster, job, rank, "accuracy", "clock")
+            self.assertGreater(np.mean(accuracy[-20:]), 0.8)
+            np.testing.assert_array_equal(clock, list(range(120)) if said else 120 * [np.nan])
+        self.assertEqual(dict(job.progress.program_metrics), {"clock": 119})
         evaluations = list(csv.DictReader(cluster.files(job.id)["EV-both-N(1).csv"].decode().splitlines()))
         self.assertGreater(float(evaluations[-1]["accuracy"]), 0.8)  # the program's worker evaluates as the others
         with self.assertRaises(grpc.RpcError) as refused:
@@ -446,6 +525,7 @@ class OwnLoop(harness.ClusterTest):
                 self.assertEqual(len(job.recoveries), 1)
                 self.assertLessEqual(job.recoveries[0].step - job.recoveries[0].from_step, 1)
                 self.assertEqual(left, undisturbed)
+                self.assertEqual(self.columns(cluster, job, 1, "step", "clock"), [list(range(1, 121)), list(range(120))])
 
     def test_programs_are_not_for_every_job(self):
         cluster = self.cluster(workers=1, pservers=1)
@@ -549,6 +629,7 @@ class OwnLoop(harness.ClusterTest):
         import psgd.torch as psgd_torch
 
         spec = {"title": "digits", "workers": 2, "block_size": 32, "epochs": 6, "data": {"params": {"samples": 2048}},
+                "program_metrics": ["accuracy", "grad_norm"],
                 "model": {"foreign": psgd_torch.foreign(digits.network())}, "codec": {"up": {"name": "int8"}},
                 "optimizer": {"rule": {"name": "adam", "params": {"lr": 0.003}}}}
         left = {}
@@ -561,6 +642,9 @@ class OwnLoop(harness.ClusterTest):
                 self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
                 self.assertEqual([p.wait(30) for p in programs], [0, 0], [p.stderr.read() for p in programs])
                 files = cluster.files(job.id)
+                accuracy, norm = self.columns(cluster, job, 1, "accuracy", "grad_norm")
+                self.assertEqual((np.isfinite(accuracy).all(), np.isfinite(norm).all()), (trick != "late", trick == "late"))
+                self.assertTrue(accuracy[-1] > 0.8 if trick != "late" else 0 < norm[-1] < norm[0], (accuracy, norm))
                 path = pathlib.Path(self.folder.name) / "digits.safetensors"
                 path.write_bytes(files[next(name for name in files if name.endswith("(ps).safetensors"))])
                 net = digits.network()

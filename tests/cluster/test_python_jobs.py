@@ -93,6 +93,13 @@ class Jobs(harness.ClusterTest):
         self.assertIn("&lt;j&gt; RUNNING", curve.svg())
         xml.etree.ElementTree.fromstring(psgd.Curve().svg())
 
+    def test_metrics_of_programs_are_curves_of_their_own(self):
+        curve = psgd.Curve()
+        for step, metrics in ((1, {}), (2, {"grad_loss": 5.0}), (3, {"grad_loss": 4.0, "rare": 1.0})):
+            curve.add({"job": {"progress": {"step": step, "loss": 1.0, "accuracy": "NaN", "program_metrics": metrics}}})
+        self.assertEqual(curve.points, {"loss": [(1, 1.0), (2, 1.0), (3, 1.0)], "grad_loss": [(2, 5.0), (3, 4.0)], "rare": [(3, 1.0)]})
+        self.assertEqual(len(xml.etree.ElementTree.fromstring(curve.svg()).findall("{*}rect")), 3)  # a panel each: they differ in size
+
     def test_errors_say_what_is_wrong(self):
         c = self.cluster(workers=1, pservers=1)
         where = {"coordinator": c.coordinator.address}

@@ -7,6 +7,7 @@ foreach(name IN ITEMS test_metric test_tally)
 endforeach()
 ps_test(unit test_evaluation ps_train ps_rpc)
 ps_test(unit test_round_rows ps_train ps_rpc)
+ps_test(unit test_program_metrics ps_train ps_rpc)
 
 ps_fuzzer(fuzz_tally 200000 ps_base m)
 if(TARGET fuzz_tally) # the metrics' own sources once more, so that their branches lead the fuzzer

@@ -6,6 +6,7 @@
 #include "psgd/v1/node.pb-c.h"
 #include "tests/support/cmocka_all.h"
 
+#include <math.h>
 #include <string.h>
 
 typedef struct holder {
@@ -155,6 +156,28 @@ static void loss_and_accuracy_are_those_of_the_step(void **state)
     assert_true(job.v[PS_COUNT_ACCURACY] == 0.375);
 }
 
+static void ranks_without_a_value_do_not_count(void **state)
+{
+    static const double steps[] = {5, 4, 4, 4},
+                        said[] = {0.5, (double)NAN, 0.25,
+                                  0.75}; /* as a program's that has said nothing */
+    ps_counts_sum sum = {0}, silent = {0};
+    ps_counts job;
+
+    (void)state;
+    for (size_t r = 0; r < 4; r++) {
+        ps_counts one = {.v = {[PS_COUNT_STEP] = steps[r], [PS_COUNT_ACCURACY] = said[r]}};
+
+        ps_counts_add(&sum, &one, false);
+        one.v[PS_COUNT_ACCURACY] = (double)NAN;
+        ps_counts_add(&silent, &one, false);
+    }
+    job = ps_counts_of_job(&sum);
+    assert_true(job.v[PS_COUNT_ACCURACY] == 0.5);
+    job = ps_counts_of_job(&silent);
+    assert_true(isnan(job.v[PS_COUNT_ACCURACY]) && job.v[PS_COUNT_LOSS] == 0);
+}
+
 static void a_job_without_a_live_rank_has_no_step(void **state)
 {
     ps_counts one = {.v = {[PS_COUNT_STEP] = 4, [PS_COUNT_LOSS] = 2, [PS_COUNT_BYTES_DOWN] = 8}};
@@ -177,6 +200,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_is_put_into_a_message_is_what_it_gives),
         cmocka_unit_test(a_job_is_the_sum_the_least_and_the_mean_of_its_ranks),
         cmocka_unit_test(loss_and_accuracy_are_those_of_the_step),
+        cmocka_unit_test(ranks_without_a_value_do_not_count),
         cmocka_unit_test(a_job_without_a_live_rank_has_no_step),
     };
 

@@ -86,6 +86,8 @@ static rank begin(const char *what)
                                  .param_count = FLOATS,
                                  .weights_at = at,
                                  .gradients_at = at + 64,
+                                 .metric_count = 2,
+                                 .metrics = {"accuracy", "grad_norm"},
                                  .job_id = "job-1"};
     vars = (ps_loop_variable *)(void *)(r.memory + 1);
     vars[0] = (ps_loop_variable){.name = "w", .rank = 2, .dim = {2, 3}, .size = FIRST};
@@ -108,6 +110,10 @@ static rank begin(const char *what)
         vars[1].rank = PS_LOOP_DIMS + 1;
     } else if (strcmp(what, "size") == 0) {
         vars[1].size++;
+    } else if (strcmp(what, "metrics") == 0) {
+        r.memory->metric_count = PS_LOOP_METRICS_MAX + 1;
+    } else if (strcmp(what, "metric") == 0) {
+        memset(r.memory->metrics[1], 'a', sizeof r.memory->metrics[1]);
     } else if (strcmp(what, "state") == 0) {
         r.memory->state_at = all - 8;
         r.memory->state_bytes = 16;
@@ -145,6 +151,7 @@ static float ask(rank *r, uint64_t clock)
 {
     ps_loop_message m = {.kind = PS_LOOP_STEP, .value = clock};
     uint32_t left = VARIABLES;
+    double reported = -1;
     float sum = 0;
 
     for (int i = 0; i < FLOATS; i++) {
@@ -162,6 +169,10 @@ static float ask(rank *r, uint64_t clock)
             _exit(12);
         }
         left -= m.kind == PS_LOOP_READY ? m.count : 0;
+        reported = m.kind == PS_LOOP_METRIC && m.first == 1 ? m.number : reported;
+    }
+    if (fabs(reported - (double)clock) > 0) {
+        _exit(17);
     }
     for (int i = 0; i < FLOATS; i++) {
         sum += r->gradients[i];
@@ -237,7 +248,9 @@ static psgd_worker *join(const char *title)
 /* Answers a step: gradients are twice the weights, the last variable first. */
 static void answer(psgd_worker *w, const psgd_step *step)
 {
+    assert_int_equal(psgd_report(w, "grad_norm", -1), PSGD_OK);
     assert_int_equal(psgd_loss(w, 0.5), PSGD_OK);
+    assert_int_equal(psgd_report(w, "grad_norm", (double)step->clock), PSGD_OK);
     for (size_t i = 0; i < step->param_count; i++) {
         step->gradients[i] = 2 * step->weights[i];
     }
@@ -294,6 +307,7 @@ static void an_attempt_that_ends_in_a_step_is_told_and_another_one_follows(void 
             code = psgd_ready(w, 0, VARIABLES);
         }
     }
+    assert_int_equal(psgd_report(w, "accuracy", 1), PSGD_ABORTED);
     assert_int_equal(psgd_next(w, PATIENCE_MS, &step), PSGD_OK);
     assert_int_equal(step.kind, PSGD_OVER);
     assert_int_equal(strlen(step.text), PS_LOOP_TEXT - 1);
@@ -305,7 +319,7 @@ static void what_is_no_rank_is_refused(void **state)
 {
     static const char *const damages[] = {"magic", "variables", "floats", "weights", "odd",
                                           "epoch", "name",      "dims",   "size",    "bytes",
-                                          "short", "state",     "named"};
+                                          "short", "state",     "named",  "metrics", "metric"};
     psgd_step step;
 
     (void)state;
@@ -338,6 +352,31 @@ static void the_order_of_calls_is_checked(void **state)
     assert_int_equal(psgd_ready(w, 1, 1), PSGD_OK);
     assert_int_equal(psgd_ready(w, 0, 2), PSGD_FAILED_PRECONDITION);
     psgd_leave(w); /* in the middle of a step */
+}
+
+static void what_cannot_be_reported_is_refused(void **state)
+{
+    psgd_worker *w = join("steps");
+    psgd_step step;
+
+    (void)state;
+    assert_int_equal(psgd_report(w, "accuracy", 1), PSGD_FAILED_PRECONDITION);
+    assert_int_equal(psgd_next(w, PATIENCE_MS, &step), PSGD_OK);
+    assert_int_equal(psgd_report(w, "loss", 1), PSGD_NOT_FOUND);
+    assert_string_equal(
+        psgd_last_error(),
+        "the job's program_metrics have no \"loss\"; they are: accuracy, grad_norm");
+    assert_int_equal(psgd_report(w, "", 1), PSGD_NOT_FOUND);
+    assert_int_equal(psgd_report(w, NULL, 1), PSGD_INVALID_ARGUMENT);
+    assert_int_equal(psgd_report(w, "accuracy", (double)NAN), PSGD_INVALID_ARGUMENT);
+    assert_int_equal(psgd_report(w, "accuracy", (double)-INFINITY), PSGD_INVALID_ARGUMENT);
+    assert_string_equal(psgd_last_error(),
+                        "the metric \"accuracy\" is -inf; a finite number is allowed");
+    assert_int_equal(psgd_loss(w, 1), PSGD_OK);
+    assert_int_equal(psgd_ready(w, 1, 1), PSGD_OK);
+    assert_int_equal(psgd_report(w, "accuracy", 1), PSGD_FAILED_PRECONDITION);
+    assert_int_equal(psgd_report(NULL, "accuracy", 1), PSGD_INVALID_ARGUMENT);
+    psgd_leave(w);
 }
 
 static void a_worker_that_ends_or_is_missing_is_told(void **state)
@@ -429,6 +468,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(an_attempt_that_ends_in_a_step_is_told_and_another_one_follows),
         cmocka_unit_test(what_is_no_rank_is_refused),
         cmocka_unit_test(the_order_of_calls_is_checked),
+        cmocka_unit_test(what_cannot_be_reported_is_refused),
         cmocka_unit_test(a_worker_that_ends_or_is_missing_is_told),
         cmocka_unit_test(a_child_may_not_call_and_changes_nothing),
         cmocka_unit_test(a_program_may_have_closed_its_standard_files),

@@ -133,6 +133,11 @@ static void the_job_that_was_still_for_longest_makes_room(void **state)
     ps_curves_destroy(f.curves);
 }
 
+static double number(const json_t *of, const char *name, size_t i)
+{
+    return json_real_value(json_array_get(json_object_get(of, name), i));
+}
+
 static void numbers_that_are_not_finite_are_null(void **state)
 {
     fixture f;
@@ -144,6 +149,43 @@ static void numbers_that_are_not_finite_are_null(void **state)
     add(&f, 1, NAN);
     json = ps_curves_json(f.curves, id);
     assert_true(json_is_null(json_array_get(json_object_get(json, "loss"), 0)));
+    json_decref(json);
+    ps_curves_destroy(f.curves);
+}
+
+static void metrics_of_programs_have_curves_from_their_first_value(void **state)
+{
+    Psgd__V1__Progress__ProgramMetricsEntry entries[2], *list[2] = {&entries[0], &entries[1]};
+    char id[] = "own", rare[] = "rare", norm[] = "norm";
+    const json_t *metrics;
+    json_t *json;
+    fixture f;
+
+    (void)state;
+    begin(&f, id);
+    for (size_t i = 0; i < 2; i++) {
+        psgd__v1__progress__program_metrics_entry__init(&entries[i]);
+        entries[i].key = i == 0 ? norm : rare;
+    }
+    f.progress.program_metrics = list;
+    for (uint64_t step = 1; step <= PS_CURVE_POINTS; step++) {
+        f.progress.n_program_metrics = step < 3 ? 1 : 2;
+        entries[0].value = (double)step;
+        entries[1].value = step == 3 ? 0.5 : (double)NAN;
+        add(&f, step, 1);
+    }
+    json = ps_curves_json(f.curves, id);
+    metrics = json_object_get(json, "metrics");
+    assert_int_equal(json_array_size(json_object_get(metrics, rare)), PS_CURVE_POINTS);
+    assert_true(json_is_null(json_array_get(json_object_get(metrics, rare), 1)));
+    assert_true(number(metrics, rare, 2) == 0.5 && number(metrics, norm, 0) == 1);
+    json_decref(json);
+    add(&f, PS_CURVE_POINTS + 1, 1); /* two neighbours become one: 3 and 4, of which 4 is silent */
+    json = ps_curves_json(f.curves, id);
+    metrics = json_object_get(json, "metrics");
+    assert_int_equal(json_array_size(json_object_get(metrics, rare)), PS_CURVE_POINTS / 2 + 1);
+    assert_true(number(metrics, rare, 1) == 0.5 && number(metrics, norm, 1) == 4);
+    assert_true(number(json, "step", 1) == 4);
     json_decref(json);
     ps_curves_destroy(f.curves);
 }
@@ -162,16 +204,12 @@ static bool take(ps_curve_reader *reader, ps_curve_part part, const char *text, 
     return true;
 }
 
-static double number(const json_t *of, const char *name, size_t i)
-{
-    return json_real_value(json_array_get(json_object_get(of, name), i));
-}
-
 static void reports_are_the_same_in_any_pieces_and_replace_what_was_seen(void **state)
 {
-    static const char tr[] = "time_s,epoch,batch,step,loss,accuracy,samples_per_s,bytes_up,"
-                             "bytes_down,wait_s\n0.5,1,1,1,2.5,0.1,100,10,20,0\n"
-                             "0.75,1,2,2,nan,0.2,,30,40,0.125\n1,1,3,3,1.5,0.3,50,60,80,0.25\n1,1";
+    static const char tr[] =
+        "time_s,epoch,batch,step,loss,accuracy,samples_per_s,bytes_up,"
+        "bytes_down,wait_s,norm\n0.5,1,1,1,2.5,0.1,100,10,20,0,nan\n"
+        "0.75,1,2,2,nan,0.2,,30,40,0.125,8\n1,1,3,3,1.5,0.3,50,60,80,0.25,9\n1,1";
     static const char ev[] = "epoch,step,loss,accuracy,time_s,bytes_up,bytes_down\n1,3,1.25,0.5,1,"
                              "60,80\n";
     char id[] = "over";
@@ -198,6 +236,10 @@ static void reports_are_the_same_in_any_pieces_and_replace_what_was_seen(void **
         assert_true(json_is_null(json_array_get(json_object_get(json, "samples_per_second"), 1)));
         assert_true(number(json, "bytes_down", 2) == 80 && number(json, "epoch", 2) == 1);
         assert_true(number(json, "seconds_waiting", 2) == 0.25);
+        assert_int_equal(json_object_size(json_object_get(json, "metrics")), 1);
+        assert_true(number(json_object_get(json, "metrics"), "norm", 1) == 8);
+        assert_true(json_is_null(
+            json_array_get(json_object_get(json_object_get(json, "metrics"), "norm"), 0)));
         assert_int_equal(json_array_size(json_object_get(tests, "step")), 1);
         assert_true(number(tests, "accuracy", 0) == 0.5 && number(tests, "bytes_up", 0) == 60);
         json_decref(json);
@@ -274,6 +316,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_job_that_goes_back_draws_anew_from_there),
         cmocka_unit_test(the_job_that_was_still_for_longest_makes_room),
         cmocka_unit_test(numbers_that_are_not_finite_are_null),
+        cmocka_unit_test(metrics_of_programs_have_curves_from_their_first_value),
         cmocka_unit_test(reports_are_the_same_in_any_pieces_and_replace_what_was_seen),
         cmocka_unit_test(rounds_keep_the_longest_wait_of_each_rank_and_all_seconds),
         cmocka_unit_test(what_is_no_report_is_refused),

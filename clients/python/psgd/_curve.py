@@ -14,7 +14,7 @@ POINTS_MAX = 400  # of a curve in the picture: about one for 1.5 pixels
 
 class Curve:
     """The curves of a job, (step, value) in the order of steps, by name: "loss" and "accuracy" of training as progress tells
-    them, "test loss" and the job's metrics as "test NAME" of its evaluations.
+    them, what programs report by its own name, "test loss" and the job's metrics as "test NAME" of its evaluations.
 
     A notebook shows it as a picture. In matplotlib: pyplot.plot(*zip(*curve.points["loss"]))."""
 
@@ -32,6 +32,8 @@ class Curve:
         self.title, self.state = str(job.get("id", self.title)), str(job.get("state", self.state)).removeprefix("JOB_STATE_")
         for name in ("loss", "accuracy"):
             self._put(name, progress.get("step"), progress.get(name))
+        for name, value in progress.get("program_metrics", {}).items():
+            self._put(name, progress.get("step"), value)
         for name, value in job.get("result", {}).items():
             self._put(f"test {name}", job.get("result_step"), value)
         return before != (self.state, sum(map(len, self.points.values())))
@@ -46,10 +48,11 @@ class Curve:
             known.append((step, float(value)))
 
     def svg(self) -> str:
-        """Returns the picture: a panel with the losses, and one with the other curves if there are any."""
-        losses = {n: p for n, p in self.points.items() if n.endswith("loss") and p}
-        others = {n: p for n, p in self.points.items() if not n.endswith("loss") and p}
-        panels = [p for p in (losses, others) if p]
+        """Returns the picture: a panel with the losses, one with accuracy and results, and one for each metric of programs."""
+        known = {n: p for n, p in self.points.items() if p and (n in ("loss", "accuracy") or n.startswith("test "))}
+        losses = {n: p for n, p in known.items() if n.endswith("loss")}
+        others = {n: p for n, p in known.items() if n not in losses}
+        panels = [p for p in (losses, others, *({n: p} for n, p in self.points.items() if p and n not in known)) if p]
         parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{20 + HEIGHT * max(1, len(panels))}" '
                  'font-family="sans-serif" font-size="11" fill="#888">',
                  f'<text x="4" y="14">{html.escape(self.title)} {html.escape(self.state)}</text>']

@@ -129,7 +129,7 @@ class Step:
     """A step of a rank: compute the gradient of the mean loss of `block_size` samples at the weights.
 
     Which samples must follow from `clock` (steps of the job before this one) and `rank` alone, because a step may come
-    again after a loss. `variables` has the weights; put gradients into them, say `loss`, then `ready`.
+    again after a loss. `variables` has the weights; put gradients into them, say `loss`, `report` metrics, then `ready`.
 
     `rank` of `workers`; `clock` of `total_steps`; `epoch` and `batch`: the clock as epoch and step of it, from 0;
     `steps_of_epoch`; `job`: its id. `state`: what the program keeps with the rank."""
@@ -160,6 +160,14 @@ class Step:
         If the attempt has ended meanwhile, this and `ready` do nothing: the next step is one of another attempt."""
         self._answer(library().psgd_loss(self._worker._handle, float(value)))
 
+    def report(self, **metrics: float) -> None:
+        """Reports metrics of the step by name, as report(accuracy=0.9): finite numbers, of names in the job's program_metrics.
+        Before the first variable is ready. A step need not have all of them, and the last value of a name counts.
+
+        Raises WorkerError: NOT_FOUND (5) for another name, INVALID_ARGUMENT (3) for what is not finite."""
+        for name, value in metrics.items():
+            self._answer(library().psgd_report(self._worker._handle, State._name(name), float(value)))
+
     def ready(self, first: int = 0, count: int | None = None) -> None:
         """Says that the gradients of variables [first, first + count) are final; by default of all."""
         count = len(self.variables) - first if count is None else count
@@ -185,6 +193,7 @@ class Worker:
         lib.psgd_next.argtypes = [pointer, ctypes.c_int, ctypes.POINTER(_Step)]
         lib.psgd_variable_at.argtypes = [pointer, uint, ctypes.POINTER(_Variable)]
         lib.psgd_loss.argtypes = [pointer, ctypes.c_double]
+        lib.psgd_report.argtypes = [pointer, text, ctypes.c_double]
         lib.psgd_ready.argtypes = [pointer, uint, uint]
         lib.psgd_state_save.argtypes = [pointer, text, text, ctypes.c_size_t]
         lib.psgd_state_load.argtypes = [pointer, text, pointer, ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t)]

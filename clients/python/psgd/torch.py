@@ -151,6 +151,11 @@ class _Sender:
     def begin(self, step: Step, views: dict[torch.nn.Parameter, tuple[int, torch.Tensor]]) -> None:
         self._step, self._views, self._waiting, self._sent, self._loss = step, dict(views), {}, [], None
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether gradients of the step have been computed that are sent by themselves."""
+        return bool(self._sent)
+
     def saw(self, loss: float) -> None:
         """Notes the value of a backward pass that begins; several are parts of a batch, and their sum is its loss."""
         self._loss = loss + (self._loss or 0)
@@ -352,6 +357,18 @@ class Worker:
             raise RuntimeError("step, backward or submit is called once in each step")
         self._is_answered = True
         return self.now
+
+    def report(self, **metrics: float | torch.Tensor) -> None:
+        """Reports metrics of the step by name, as report(accuracy=right / 32): scalars, of names in the job's program_metrics.
+
+        Call it before backward(), as gradients travel while that computes others; with overlap=False and in rounds it may
+        be later, up to step() or submit(). A step need not have all metrics, and the last value of a name counts."""
+        if self.now is None or self._is_answered:
+            raise RuntimeError("report() is called in a step, before its end by step, backward or submit")
+        if self._sender.has_begun:
+            raise RuntimeError("gradients of this step are on their way: call report() before backward, or "
+                               "psgd.torch.join(..., overlap=False)")
+        self.now.report(**{name: float(value) for name, value in metrics.items()})
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Does nothing: gradients are cleared when a step begins."""

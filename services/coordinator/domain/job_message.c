@@ -124,6 +124,27 @@ void ps_job_set_result(Psgd__V1__Job *job, const char *metric, double value)
     job->result[job->n_result++] = entry;
 }
 
+void ps_progress_clear_program_metrics(Psgd__V1__Progress *progress)
+{
+    for (size_t i = 0; i < progress->n_program_metrics; i++) {
+        protobuf_c_message_free_unpacked(&progress->program_metrics[i]->base, NULL);
+    }
+    progress->n_program_metrics = 0;
+}
+
+void ps_progress_add_program_metric(Psgd__V1__Progress *progress, const char *name, double value)
+{
+    Psgd__V1__Progress__ProgramMetricsEntry *entry = ps_xmalloc(sizeof *entry);
+    size_t n = progress->n_program_metrics++;
+
+    psgd__v1__progress__program_metrics_entry__init(entry);
+    ps_text_set(&entry->key, name);
+    entry->value = value;
+    progress->program_metrics =
+        ps_xrealloc(progress->program_metrics, (n + 1) * sizeof *progress->program_metrics);
+    progress->program_metrics[n] = entry;
+}
+
 void ps_job_add_artifact(Psgd__V1__Job *job, const char *name, Psgd__V1__ArtifactKind kind,
                          uint64_t size, const char *sha256, const char *node_id)
 {

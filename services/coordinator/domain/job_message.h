@@ -35,6 +35,12 @@ size_t ps_job_members(const Psgd__V1__Job *job, ps_member *members);
 /* Sets one metric of the result. */
 void ps_job_set_result(Psgd__V1__Job *job, const char *metric, double value);
 
+/* Removes all that programs have reported. */
+void ps_progress_clear_program_metrics(Psgd__V1__Progress *progress);
+
+/* Adds one metric of those that programs report; it must not be there. */
+void ps_progress_add_program_metric(Psgd__V1__Progress *progress, const char *name, double value);
+
 /* Adds a complete file to the job's list, or replaces the one of this name. */
 void ps_job_add_artifact(Psgd__V1__Job *job, const char *name, Psgd__V1__ArtifactKind kind,
                          uint64_t size, const char *sha256, const char *node_id);

@@ -26,8 +26,10 @@ typedef enum column {
     UP_FLOAT32,
     DOWN_FLOAT32,
     WAITING,
-    COLUMNS
+    COLUMNS /* behind them those of further metrics, by name */
 } column;
+
+enum { METRICS_MAX = 16, MOST_COLUMNS = COLUMNS + METRICS_MAX };
 
 static const char *const names[COLUMNS] = {"step",
                                            "seconds",
@@ -52,10 +54,10 @@ static const char *const report_names[COLUMNS] = {
 };
 
 typedef struct line {
-    size_t count;
+    size_t count, width; /* points, and their columns */
     /* Each of points (count) is merged of `stride` added points, the last one of `taken` so far. */
     size_t stride, taken;
-    double points[PS_CURVE_POINTS][COLUMNS];
+    double *points; /* (PS_CURVE_POINTS, width) */
 } line;
 
 enum { COMPUTE, EXCHANGE, WAIT, TIMES };
@@ -78,7 +80,9 @@ typedef struct curve {
     uint64_t used;                /* value of ps_curves.clock when the curve got its last point */
     bool is_whole;                /* made of the reports of a job that is over */
     line *lines[PS_CURVE_ROUNDS]; /* by part; PS_CURVE_TESTS: NULL unless is_whole */
-    rounds rounds;                /* n_ranks is 0 unless is_whole */
+    size_t n_metrics;             /* their columns in the lines begin at COLUMNS */
+    char metrics[METRICS_MAX][PS_REPORT_CSV_NAME_BYTES];
+    rounds rounds; /* n_ranks is 0 unless is_whole */
 } curve;
 
 struct ps_curves {
@@ -95,6 +99,9 @@ static void destroy(curve *c)
 {
     if (c) {
         for (size_t i = 0; i < PS_CURVE_ROUNDS; i++) {
+            if (c->lines[i]) {
+                free(c->lines[i]->points);
+            }
             free(c->lines[i]);
         }
         free(c->rounds.seconds);
@@ -139,7 +146,51 @@ static line *create_line(void)
     line *l = ps_xcalloc(1, sizeof *l);
 
     l->stride = 1;
+    l->width = COLUMNS;
+    l->points = ps_xcalloc(PS_CURVE_POINTS, l->width * sizeof *l->points);
     return l;
+}
+
+static double *point_at(const line *l, size_t i)
+{
+    return l->points + i * l->width;
+}
+
+/* Adds a column to a line, without a value in the points so far. */
+static void widen(line *l)
+{
+    line old = *l;
+
+    l->width++;
+    l->points = ps_xcalloc(PS_CURVE_POINTS, l->width * sizeof *l->points);
+    for (size_t i = 0; i < l->count; i++) {
+        memcpy(point_at(l, i), point_at(&old, i), old.width * sizeof *old.points);
+        point_at(l, i)[old.width] = (double)NAN;
+    }
+    free(old.points);
+}
+
+/* Returns the column of a metric, which is added if it is new; MOST_COLUMNS: there is no room, or
+ * the name is too long. */
+static size_t column_of(curve *c, const char *name)
+{
+    size_t i = 0;
+
+    while (i < c->n_metrics && strcmp(c->metrics[i], name) != 0) {
+        i++;
+    }
+    if (i == METRICS_MAX || strlen(name) >= sizeof c->metrics[0]) {
+        return MOST_COLUMNS;
+    }
+    if (i == c->n_metrics) {
+        memcpy(c->metrics[c->n_metrics++], name, strlen(name) + 1);
+        for (size_t k = 0; k < PS_CURVE_ROUNDS; k++) {
+            if (c->lines[k]) {
+                widen(c->lines[k]);
+            }
+        }
+    }
+    return COLUMNS + i;
 }
 
 static curve *create_curve(const char *job_id)
@@ -173,25 +224,28 @@ static void put(ps_curves *curves, curve *c)
     c->used = ++curves->clock;
 }
 
-/* Merges the later point `b` into `a`: all columns become those of `b`, but LOSS_MIN and LOSS_MAX
- * the least and the greatest of both. */
-static void merge(double *a, const double *b)
+/* Merges the later point `b` into `a`, both of `width` columns: all columns become those of `b`, but
+ * LOSS_MIN and LOSS_MAX the least and the greatest of both, and a metric that `b` lacks stays. */
+static void merge(double *a, const double *b, size_t width)
 {
     double low = fmin(a[LOSS_MIN], b[LOSS_MIN]), high = fmax(a[LOSS_MAX], b[LOSS_MAX]);
 
     memcpy(a, b, COLUMNS * sizeof *a);
     a[LOSS_MIN] = low;
     a[LOSS_MAX] = high;
+    for (size_t k = COLUMNS; k < width; k++) {
+        a[k] = isnan(b[k]) ? a[k] : b[k];
+    }
 }
 
 static void halve(line *l)
 {
     for (size_t i = 0; i < l->count / 2; i++) {
-        double point[COLUMNS];
+        double point[MOST_COLUMNS];
 
-        memcpy(point, l->points[2 * i], sizeof point);
-        merge(point, l->points[2 * i + 1]);
-        memcpy(l->points[i], point, sizeof point);
+        memcpy(point, point_at(l, 2 * i), l->width * sizeof *point);
+        merge(point, point_at(l, 2 * i + 1), l->width);
+        memcpy(point_at(l, i), point, l->width * sizeof *point);
     }
     l->count /= 2;
     l->stride *= 2;
@@ -202,20 +256,20 @@ static void halve(line *l)
  * of later ones. */
 static void add_point(line *l, double *point)
 {
-    while (l->count > 0 && l->points[l->count - 1][STEP] >= point[STEP]) {
+    while (l->count > 0 && point_at(l, l->count - 1)[STEP] >= point[STEP]) {
         l->count--;
         l->taken = l->stride;
     }
     point[LOSS_MIN] = point[LOSS_MAX] = point[LOSS];
     if (l->count > 0 && l->taken < l->stride) {
-        merge(l->points[l->count - 1], point);
+        merge(point_at(l, l->count - 1), point, l->width);
         l->taken++;
         return;
     }
     if (l->count == PS_CURVE_POINTS) {
         halve(l);
     }
-    memcpy(l->points[l->count++], point, sizeof l->points[0]);
+    memcpy(point_at(l, l->count++), point, l->width * sizeof *point);
     l->taken = 1;
 }
 
@@ -224,10 +278,10 @@ void ps_curves_add(ps_curves *curves, const Psgd__V1__Job *job, int64_t wall_us)
     const Psgd__V1__Progress *p = job->progress;
     curve *c = find(curves, job->id);
     line *l = c ? c->lines[PS_CURVE_TRAINING] : NULL;
-    double point[COLUMNS];
+    double point[MOST_COLUMNS];
 
     if (!p || p->step == 0 ||
-        (l && l->count > 0 && l->points[l->count - 1][STEP] == (double)p->step)) {
+        (l && l->count > 0 && point_at(l, l->count - 1)[STEP] == (double)p->step)) {
         return;
     }
     if (!c || c->is_whole) { /* a whole curve is begun anew: its job trains again */
@@ -250,23 +304,47 @@ void ps_curves_add(ps_curves *curves, const Psgd__V1__Job *job, int64_t wall_us)
     point[UP_FLOAT32] = (double)p->bytes_up_float32;
     point[DOWN_FLOAT32] = (double)p->bytes_down_float32;
     point[WAITING] = p->seconds_waiting;
+    for (size_t k = COLUMNS; k < MOST_COLUMNS; k++) {
+        point[k] = (double)NAN;
+    }
+    for (size_t i = 0; i < p->n_program_metrics; i++) {
+        size_t k = column_of(c, p->program_metrics[i]->key);
+
+        if (k < MOST_COLUMNS) {
+            point[k] = p->program_metrics[i]->value;
+        }
+    }
     add_point(l, point);
 }
 
-static json_t *line_json(const line *l)
+/* Returns the values of column k of a line (or NULL), with null for what is not finite. */
+static json_t *column_json(const line *l, size_t k)
 {
-    json_t *object = json_object();
+    json_t *values = json_array();
 
-    for (int k = 0; k < COLUMNS; k++) {
-        json_t *values = json_array();
+    for (size_t i = 0; l && i < l->count; i++) {
+        double v = point_at(l, i)[k];
 
-        for (size_t i = 0; l && i < l->count; i++) {
-            double v = l->points[i][k];
-
-            json_array_append_new(values, isfinite(v) ? json_real(v) : json_null());
-        }
-        json_object_set_new(object, names[k], values);
+        json_array_append_new(values, isfinite(v) ? json_real(v) : json_null());
     }
+    return values;
+}
+
+static json_t *line_json(const curve *c, ps_curve_part part)
+{
+    const line *l = c ? c->lines[part] : NULL;
+    json_t *object = json_object(), *metrics = json_object();
+
+    for (size_t k = 0; k < COLUMNS; k++) {
+        json_object_set_new(object, names[k], column_json(l, k));
+    }
+    for (size_t i = 0; l && i < c->n_metrics; i++) {
+        json_object_set_new(metrics, c->metrics[i], column_json(l, COLUMNS + i));
+    }
+    if (json_object_size(metrics) > 0) {
+        json_object_set(object, "metrics", metrics);
+    }
+    json_decref(metrics);
     return object;
 }
 
@@ -297,10 +375,10 @@ static json_t *rounds_json(const rounds *r)
 json_t *ps_curves_json(const ps_curves *curves, const char *job_id)
 {
     const curve *c = find(curves, job_id);
-    json_t *object = line_json(c ? c->lines[PS_CURVE_TRAINING] : NULL);
+    json_t *object = line_json(c, PS_CURVE_TRAINING);
 
     if (c && c->is_whole) {
-        json_object_set_new(object, "tests", line_json(c->lines[PS_CURVE_TESTS]));
+        json_object_set_new(object, "tests", line_json(c, PS_CURVE_TESTS));
         json_object_set_new(object, "rounds", rounds_json(&c->rounds));
     }
     return object;
@@ -315,7 +393,7 @@ struct ps_curve_reader {
     ps_report_csv csv; /* of the present report; no columns: its header was not read yet */
     double *values;    /* (csv.n_columns) of a line */
     /* index in the report of each column of a point; csv.n_columns: the report lacks it */
-    size_t column[COLUMNS];
+    size_t column[MOST_COLUMNS];
     size_t (*times)[TIMES]; /* (n_ranks) indices in ROUND- of the columns of each rank */
 };
 
@@ -403,6 +481,27 @@ static void add_round(ps_curve_reader *r)
     }
 }
 
+/* Finds the columns of further metrics in the header of TR- or EV-. */
+static void find_metrics(ps_curve_reader *r)
+{
+    for (size_t k = COLUMNS; k < MOST_COLUMNS; k++) {
+        r->column[k] = r->csv.n_columns;
+    }
+    for (size_t i = 0; i < r->csv.n_columns; i++) {
+        const char *name = r->csv.names[i];
+        bool is_known = strcmp(name, "batch") == 0;
+        size_t k;
+
+        for (k = 0; k < COLUMNS && !is_known; k++) {
+            is_known = report_names[k] && strcmp(report_names[k], name) == 0;
+        }
+        k = is_known ? MOST_COLUMNS : column_of(r->curve, name);
+        if (k < MOST_COLUMNS) {
+            r->column[k] = i;
+        }
+    }
+}
+
 /* Reads the header of a report, which is in r->text. Returns false if it is not one of psgd's
  * reports. */
 static bool read_header(ps_curve_reader *r)
@@ -418,6 +517,8 @@ static bool read_header(ps_curve_reader *r)
     }
     if (r->part == PS_CURVE_ROUNDS) {
         find_ranks(r);
+    } else {
+        find_metrics(r);
     }
     return r->part == PS_CURVE_ROUNDS || r->column[STEP] < r->csv.n_columns;
 }
@@ -425,7 +526,7 @@ static bool read_header(ps_curve_reader *r)
 bool ps_curve_reader_take(ps_curve_reader *reader, const void *bytes, size_t n)
 {
     ps_report_csv *csv = &reader->csv;
-    double point[COLUMNS];
+    double point[MOST_COLUMNS];
     size_t left;
 
     ps_strbuf_append(&reader->text, bytes, n);
@@ -441,7 +542,7 @@ bool ps_curve_reader_take(ps_curve_reader *reader, const void *bytes, size_t n)
             add_round(reader);
             continue;
         }
-        for (size_t k = 0; k < COLUMNS; k++) {
+        for (size_t k = 0; k < MOST_COLUMNS; k++) {
             point[k] = reader->column[k] < csv->n_columns ? reader->values[reader->column[k]]
                                                           : (double)NAN;
         }

@@ -2,7 +2,8 @@
 /* web_curves.h - the progress of jobs over time, in bounded memory.
  *
  * A curve has at most PS_CURVE_POINTS points. When there are more, two neighbours become one, which
- * keeps the least and the greatest loss of both. A job that trains has one curve, of its progress.
+ * keeps the least and the greatest loss of both. A job that trains has one curve, of its progress,
+ * with what its programs report (spec.program_metrics).
  * A job that is over has two, from its reports TR- and EV-, and from ROUND- the waits of each rank
  * in at most PS_CURVE_COLUMNS spans of rounds. Of the jobs the newest PS_CURVES_MAX are kept. One
  * thread.
@@ -35,8 +36,9 @@ bool ps_curves_has(const ps_curves *curves, const char *job_id);
 void ps_curves_add(ps_curves *curves, const Psgd__V1__Job *job, int64_t wall_us);
 
 /* Returns the points of a job as an object of arrays of the same length; no points if there are
- * none. Of a job whose reports were read, member "tests" is such an object too, and "rounds" has
- * their number, the seconds of each rank, and its longest wait in each span. The caller owns it.
+ * none. If there are further metrics, "metrics" has such an array of each by its name. Of a job
+ * whose reports were read, member "tests" is such an object too, and "rounds" has their number, the
+ * seconds of each rank, and its longest wait in each span. The caller owns it.
  */
 json_t *ps_curves_json(const ps_curves *curves, const char *job_id);
 

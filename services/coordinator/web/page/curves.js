@@ -12,7 +12,8 @@ function rowsOf(all) {
   const row = (i, isLeast) => {
     const x = (v) => (isLeast && v[i] != null ? ((v[i - 1] ?? 0) + v[i]) / 2 : v[i]);
     return {step: x(all.step), epoch: x(all.epoch), seconds: x(all.seconds), bytes: x(bytes),
-      loss: (isLeast ? all.loss_min : all.loss_max)[i], accuracy: all.accuracy[i], speed: all.samples_per_second[i]};
+      loss: (isLeast ? all.loss_min : all.loss_max)[i], accuracy: all.accuracy[i], speed: all.samples_per_second[i],
+      metrics: Object.fromEntries(Object.entries(all.metrics ?? {}).map(([name, values]) => [name, values[i]]))};
   };
   return all.step.flatMap((_, i) => (all.loss_max[i] > all.loss_min[i] ? [row(i, true), row(i, false)] : [row(i, false)]));
 }
@@ -46,7 +47,7 @@ export class Curves {
   take(event) {
     const p = event.job?.progress;
     if (!p?.step) return;
-    const point = {step: p.step, epoch: p.epoch, loss: p.loss, accuracy: p.accuracy, speed: p.samples_per_second,
+    const point = {step: p.step, epoch: p.epoch, loss: p.loss, accuracy: p.accuracy, speed: p.samples_per_second, metrics: p.program_metrics ?? {},
       seconds: event.job.start_time ? (Date.parse(event.time) - Date.parse(event.job.start_time)) / 1000 : NaN,
       bytes: (p.bytes_up ?? 0) + (p.bytes_down ?? 0)};
     if (event.kind === 'JOB_EVENT_KIND_METRICS' && event.job.result) {
@@ -57,6 +58,7 @@ export class Curves {
     }
   }
 
+  metricLine(name, axis) { return this.training.map((p) => [p[axis], p.metrics[name] ?? NaN]); }
   line(field, axis, from = this.training) { return from.map((p) => [p[axis], p[field]]); }
   testLine(field, axis) { return this.line(field, axis, [...this.tests.values()].sort((a, b) => a.step - b.step)); }
 }

@@ -20,7 +20,8 @@ function trackerLink(tracker) {
 export async function jobView(view, [id]) {
   let job = (await call('GetJob', {job_id: id})).job;
   const curves = new Curves(job), reports = new Reports();
-  const charts = [chart('Loss'), chart('Accuracy', percent), chart('Samples a second'), chart('Bytes on the wire', bytes)];
+  const reported = (job.spec?.program_metrics ?? []).filter((name) => name !== 'accuracy'); // that has a chart of its own
+  const charts = [chart('Loss'), chart('Accuracy', percent), chart('Samples a second'), chart('Bytes on the wire', bytes), ...reported.map((name) => chart(name))];
   const axis = h('select', {id: 'axis'}, Object.keys(axes).map((a) => h('option', {value: a}, a)));
   const at = {head: h('div', {class: 'row'}), phases: h('ol', {class: 'phases', 'aria-label': 'Phases'}), facts: h('div'), message: h('p', {}), trackers: h('ul', {class: 'plain small'}),
     workers: h('div'), now: h('div'), heat: h('div'), events: h('ol', {class: 'small'}), files: h('div'), log: h('pre', {tabindex: 0}), link: h('span', {class: 'soft small'})};
@@ -68,6 +69,7 @@ export async function jobView(view, [id]) {
     charts[1].set(both('accuracy'), x);
     charts[2].set([{name: 'all workers', points: curves.line('speed', x)}], x);
     charts[3].set([{name: 'up and down', points: curves.line('bytes', x)}], x);
+    reported.forEach((name, i) => charts[4 + i].set([{name: 'training', points: curves.metricLine(name, x)}], x));
   }
   const drawSoon = () => { if (!isDue) { isDue = true; drawTimer = setTimeout(drawCurves, 250); } };
 

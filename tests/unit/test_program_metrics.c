@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_program_metrics.c - metrics that programs report: their names, and the columns of a step. */
+#include "common/artifact/report.h"
+#include "common/train/step_metrics.h"
+#include "tests/support/plan_rig.h"
+#include "tests/support/temp_dir.h"
+
+#include <math.h>
+
+#define JOB(metrics)                                                                               \
+    "{\"workers\":2,\"programs\":1,\"metrics\":[{\"name\":\"accuracy\"},{\"name\":\"top_k\"}],"    \
+    "\"program_metrics\":[" metrics "]}"
+
+static void names_are_checked(void **state)
+{
+    static const char first[] = "spec.program_metrics[0]", second[] = "spec.program_metrics[1]";
+    static const char all[] = "spec.program_metrics";
+
+    (void)state;
+    assert_refused(JOB("\"\""), first, "is \"\"; 1 to 48 of A-Z a-z 0-9 . _ - are allowed");
+    assert_refused(JOB("\"grad norm\""), first, "is \"grad norm\"; 1 to 48");
+    assert_refused(JOB("\"a,b\""), first, "is \"a,b\"; 1 to 48");
+    assert_refused(JOB("\"a\",\"a2345678901234567890123456789012345678901234567890\""), second,
+                   "1 to 48");
+    assert_refused(JOB("\"a\",\"a\""), second, "is \"a\"; spec.program_metrics[0] is it already");
+    assert_refused(JOB("\"a\",\"b\",\"c\",\"d\",\"e\",\"f\",\"g\",\"h\",\"i\",\"j\",\"k\",\"l\","
+                       "\"m\",\"n\",\"o\""),
+                   all, "has 15 entries; at most 14 are allowed, 16 together with metrics");
+    assert_refused("{\"program_metrics\":[\"a\"]}", all,
+                   "has 1 entries; without programs none is allowed");
+    ps_plan_destroy(plan_of(JOB("\"a2345678901234567890123456789012345678901234567"
+                                "8\",\"accuracy\",\"top_k\",\"e-1.0_x\"")));
+}
+
+/* The columns that psgd fills are those that a report begins with. */
+static void columns_of_psgd_are_refused(void **state)
+{
+    temp_dir dir = temp_dir_create();
+    const char *path = temp_dir_file(&dir, "TR.csv");
+    ps_report *report = NULL;
+    char *text = NULL, job[512], *rest;
+    size_t n = 0, refused = 0;
+    ps_status st = ps_report_open_train(path, NULL, 0, &report);
+
+    (void)state;
+    assert_string_equal(st.text, "");
+    st = ps_report_close(report);
+    assert_string_equal(st.text, "");
+    st = ps_file_read(path, 4096, &text, &n);
+    assert_string_equal(st.text, "");
+    for (const char *name = strtok_r(text, ",\n", &rest); name != NULL;
+         name = strtok_r(NULL, ",\n", &rest)) {
+        if (strcmp(name, "accuracy") != 0) {
+            snprintf(job, sizeof job, "{\"workers\":2,\"programs\":1,\"program_metrics\":[\"%s\"]}",
+                     name);
+            assert_refused(job, "spec.program_metrics[0]", "a column of the reports");
+            refused++;
+        }
+    }
+    assert_int_equal(refused, 9);
+    free(text);
+    temp_dir_destroy(&dir);
+}
+
+static void a_step_has_what_was_said_of_it_and_of_no_other(void **state)
+{
+    ps_plan *plan = plan_of(JOB("\"norm\",\"accuracy\",\"top_k\",\"rare\""));
+    ps_step_metrics m;
+
+    (void)state;
+    ps_step_metrics_init(&m, plan);
+    assert_int_equal(m.count, 3); /* accuracy has a column of its own, top_k one of the job's */
+    assert_string_equal(m.names[0], "top_k");
+    assert_string_equal(m.names[1], "norm");
+    assert_string_equal(m.names[2], "rare");
+    ps_step_metrics_say(&m, 0, 7);
+    ps_step_metrics_say(&m, 0, 8); /* the last value counts */
+    ps_step_metrics_say(&m, 2, 0.25);
+    ps_step_metrics_close(&m);
+    assert_true(m.values[0] == 0.25 && m.values[1] == 8 && isnan(m.values[2]));
+    assert_true(isnan(m.accuracy) && isnan(m.newest_accuracy));
+    ps_step_metrics_say(&m, 1, 0.5);
+    ps_step_metrics_say(&m, 3, 3);
+    ps_step_metrics_close(&m);
+    assert_true(isnan(m.values[0]) && isnan(m.values[1]) && m.values[2] == 3);
+    assert_true(m.accuracy == 0.5);
+    ps_step_metrics_close(&m);
+    assert_true(isnan(m.accuracy) && isnan(m.values[2]));
+    assert_true(m.newest_accuracy == 0.5 && m.newest[1] == 0.5);
+    assert_true(m.newest[0] == 8 && m.newest[2] == 0.25 && m.newest[3] == 3);
+    ps_step_metrics_fini(&m);
+    ps_plan_destroy(plan);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_are_checked),
+        cmocka_unit_test(columns_of_psgd_are_refused),
+        cmocka_unit_test(a_step_has_what_was_said_of_it_and_of_no_other),
+    };
+
+    if (argc == 2) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
