@@ -8,16 +8,29 @@ import os
 import pathlib
 import re
 import sqlite3
+import subprocess
+import sys
 import unittest
 
 import mlflow_stub
 from browser import Browser
-from harness import ENDLESS, job_pb2, main
+from harness import BIN, ENDLESS, ROOT, job_pb2, main
 from selenium.common.exceptions import StaleElementReferenceException
 from test_web_api import Web
 
 QUICK = {"workers": 2, "epochs": 1, "data": {"name": "glyphs", "train_limit": 2048, "test_limit": 256}}
 SLOW = {**ENDLESS, "workers": 2, "straggler": {"name": "fixed", "params": {"ms": 5}}}
+# A program that computes a model, and reports a metric of its own at every second step.
+PROGRAM = """
+import sys, time, psgd
+with psgd.join("own", coordinator=sys.argv[1], log_level="info") as worker:  # the page shows the log
+    for step in worker.steps(timeout=60):
+        if step.clock % 2 == 0:
+            step.report(norm=step.clock)
+        step.loss(1 / (1 + step.clock))
+        step.ready()
+        time.sleep(0.02)
+"""
 MARKUP = "<img src=x onerror=document.title='bad'>"
 
 
@@ -43,6 +56,25 @@ class Page(Web):
             except StaleElementReferenceException:  # the page has drawn it anew meanwhile
                 return False
         return self.c.poll(what, asked, seconds=15)
+
+    def test_what_programs_report_has_a_chart_while_they_train_and_after(self):
+        env = {**os.environ, "PYTHONPATH": str(ROOT / "clients/python"), "PSGD_WORKER": os.path.join(BIN, "psgd-worker"),
+               "XDG_STATE_HOME": str(self.c.folder)}
+        program = subprocess.Popen([sys.executable, "-c", PROGRAM, self.c.coordinator.address], env=env, stderr=subprocess.DEVNULL)
+        self.addCleanup(program.wait)
+        self.addCleanup(program.kill)
+        job = self.c.submit({"title": "own", "workers": 1, "epochs": 1, "block_size": 1, "data": {"params": {"samples": 60000}},
+                             "model": {"foreign": [{"name": "w", "shape": [1]}]}, "program_metrics": ["accuracy", "norm"]})
+        self.b.open(f"#/job/{job.id}")
+
+        def seen():
+            charts = self.b.find(".chart")
+            return len(charts) == 5 and re.fullmatch(r"norm by step: (\d+) points, (\d+) to ([1-9]\d+)", charts[4].get_attribute("aria-label"))
+
+        self.until("values", seen)
+        self.b.find("#cancel")[0].click()
+        self.until("those of the report, at each step", lambda: (s := seen()) and s[2] == "0" and int(s[1]) - int(s[3]) in (1, 2))
+        self.silent()
 
     def silent(self, b=None):
         """No error on the console, no request to another host."""

@@ -91,7 +91,7 @@ if(NOT SANITIZE) # Chromium's patience does not grow with what the programs need
     set_tests_properties(axe_get PROPERTIES FIXTURES_SETUP axe LABELS cluster)
     set_tests_properties(cluster_web_page PROPERTIES FIXTURES_REQUIRED axe)
     set_property(TEST cluster_web_page APPEND PROPERTY
-        ENVIRONMENT "PSGD_AXE=${axe}/node_modules/axe-core/axe.min.js")
+        ENVIRONMENT "PSGD_AXE=${axe}/node_modules/axe-core/axe.min.js;PSGD_LIBRARY=$<TARGET_FILE:psgd_library>")
 endif()
 
 ps_script_test(chaos chaos/campaign.py)
