@@ -44,6 +44,12 @@ test   python3-ipython        shows curves as a notebook does
 test   mypy                   checks the types of the Python package
 test   nodejs                 a foreign client, buf, and onnxruntime
 test   npm                    a foreign client, buf, and onnxruntime
+test   golang-go              a foreign client
+test   golang-google-grpc-dev a foreign client
+test   golang-google-protobuf-dev a foreign client
+test   golang-github-golang-protobuf-1-5-dev a foreign client
+test   protoc-gen-go-1-5      a foreign client
+test   protoc-gen-go-grpc     a foreign client
 test   etcd-server            the store of several coordinators
 test   etcd-client            looks into it
 test   prometheus             reads metrics, and checks their text
