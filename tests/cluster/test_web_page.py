@@ -90,7 +90,7 @@ class Page(Web):
         self.until("the job is listed", lambda: [a for a in self.b.find("td.name a") if a.text == job.id])[0].click()
         first = self.until("points", lambda: (p := self.b.points()) and min(p) > 1 and p)
         self.until("more points", lambda: min(a - b for a, b in zip(self.b.points(), first)) > 2)
-        self.assertIn("train", self.b.find(".phases [aria-current]")[0].text)
+        self.until("the phase", lambda: any("train" in phase.text for phase in self.b.find(".phases [aria-current]")))
         self.until("workers", lambda: "Waits now for" in self.b.text())
         self.until("shares of time", lambda: re.search(r"\d %\s+\d+\.\d %", self.b.find("[aria-label=Workers]")[0].text))
         for label in ("Share of waits by rank, steps ", "Staleness by rank, up to "):
@@ -128,7 +128,7 @@ class Page(Web):
         self.b.find("#step-chart summary")[0].click()
         cells = self.until("the table", lambda: [td.text for td in self.b.find("[aria-label='Times of the step'] td")])
         self.assertEqual(cells[0], "worker 0, training")
-        self.assertTrue(any(a.text.startswith("TRACE-") for a in self.b.find("td a")))
+        self.until("the timeline among the files", lambda: any(a.text.startswith("TRACE-") for a in self.b.find("td a")))
         self.b.find("#cancel")[0].click()
         self.until("cancelled", lambda: self.b.find(".state.CANCELLED"))
         self.assertTrue(self.b.find("svg.timeline"))  # it stays
