@@ -50,7 +50,9 @@ def lie(step, metric, value):
             step.loss(1)
             step.ready(0, 1)
         s.send(struct.pack("=IIQIId256s", 9, step.rank, step.clock, int(metric), 0, value, b""))
-    time.sleep(1000)
+    time.sleep(1)
+    step._worker.leave()
+    os._exit(0)
 if __name__ == "__main__":
     pause, (trick, *more) = float(sys.argv[2]), (sys.argv[3] if len(sys.argv) > 3 else "").split("+")
     with psgd.join("line", coordinator=sys.argv[1]) as worker:
@@ -422,10 +424,10 @@ class OwnLoop(harness.ClusterTest):
                           ("0+nan", "step 6: the program has reported a metric that is not finite"),
                           ("0+0", "step 6: the program has reported a metric when variables were ready")):
             with self.subTest(lie=lie):
-                job, _ = self.run_line(cluster, f"lies+{lie}", **SAYS)
+                job, programs = self.run_line(cluster, f"lies+{lie}", **SAYS)
                 self.assertEqual(job.state, job_pb2.JOB_STATE_FAILED)
                 self.assertIn(text, job.message)
-                self.end_programs()
+                self.assertEqual(programs[0].wait(30), 0)  # it has left in order, and the job's server is free at once
         job, programs = self.run_line(cluster, "+says", max_steps=1, recovery={"on_worker_loss": "LOSS_ACTION_FAIL"})
         self.assertEqual(job.state, job_pb2.JOB_STATE_FAILED)  # its program has ended by an error
         self.assertIn("the job's program_metrics have no \"bias\"; they are: none", programs[0].communicate(timeout=30)[1])
