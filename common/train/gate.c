@@ -238,6 +238,26 @@ static struct timespec timespec_of(int64_t us)
                              .tv_nsec = (long)(us % 1000000 * 1000)};
 }
 
+/* Sleeps until all acknowledgements are there, or until `until` at the latest, and calls the hooks
+ * `rest` before and `wake` after it: other workers of this process may have to compute before a
+ * server acknowledges. Returns false if `until` has come. The caller holds the mutex; it is released
+ * during the hooks. */
+static bool sleep_for_acks(ps_gate *gate, const ps_gate_want *w, const struct timespec *until)
+{
+    bool in_time = true;
+
+    pthread_mutex_unlock(&gate->mutex);
+    gate->hooks.rest(gate->hooks.arg);
+    pthread_mutex_lock(&gate->mutex);
+    while (!is_over(gate, w) && in_time) {
+        in_time = pthread_cond_timedwait(&gate->changed, &gate->mutex, until) != ETIMEDOUT;
+    }
+    pthread_mutex_unlock(&gate->mutex);
+    gate->hooks.wake(gate->hooks.arg);
+    pthread_mutex_lock(&gate->mutex);
+    return in_time;
+}
+
 /* Sleeps until a change is signalled, or until until_us at the latest; with hooks, fetches what `w`
  * waits for first. Returns false if until_us has come. After true the caller has to check whether
  * that has arrived. */
@@ -248,8 +268,11 @@ static bool sleep_until(ps_gate *gate, const ps_gate_want *w, int64_t until_us)
     bool in_time = true;
     uint64_t seen;
 
-    if (gate->hooks.fetch == NULL || w->acks) {
+    if (gate->hooks.fetch == NULL) {
         return pthread_cond_timedwait(&gate->changed, &gate->mutex, &until) != ETIMEDOUT;
+    }
+    if (w->acks) {
+        return sleep_for_acks(gate, w, &until);
     }
     seen = help_yourself(gate, w, &again_us);
     if (again_us < until_us) {

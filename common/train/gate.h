@@ -40,7 +40,8 @@ typedef struct ps_gate_hooks {
      * which to call it again even without a nudge; INT64_MAX: never. */
     int64_t (*fetch)(void *arg, uint64_t clock, bool is_thorough);
     void (*rest)(void *arg); /* called before the trainer sleeps or pauses */
-    void (*wake)(void *arg); /* called after a pause; after a sleep fetch is called */
+    void (*wake)(void *arg); /* called after a pause or a wait for acknowledgements; after other
+                              * sleeps fetch is called */
     void *arg;
     int64_t spin_us; /* time of busy waiting before the trainer sleeps */
 } ps_gate_hooks;

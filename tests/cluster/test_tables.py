@@ -253,8 +253,9 @@ class Tables(ClusterTest):
         self.addCleanup(shutil.rmtree, folder, True)
         (folder / "job.json").write_text(json.dumps(
             {**spec, "workers": 2, "pservers": 2, "model": {**spec["model"], "table": SPARSE}}))
+        # On one thread each worker computes while the other one waits for servers.
         done = subprocess.run([BIN / "psgd", "train", folder / "job.json", "--out", folder / "out",
-                               "--job-id", job.id, "--data-path", data],
+                               "--job-id", job.id, "--data-path", data, "--threads", "1"],
                               capture_output=True, text=True, timeout=120 * PATIENCE)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         files = c.files(job.id)
