@@ -77,11 +77,13 @@ size_t ps_round_rows_memory(const ps_plan *plan, unsigned slots)
     /* `rows` is the most ids of a round. reserve() takes up to half as many rows more, and there
      * are at most four places a row. */
     uint64_t steps = plan->update->local->steps(&plan->update_params, settled_round(plan));
-    uint64_t rows = steps * plan->spec->block_size * plan->facts.ids;
+    uint64_t met = steps * plan->spec->block_size * plan->facts.ids, rows = 0;
     size_t bytes = sizeof(uint64_t) + 3 * sizeof(uint32_t) + 4 * sizeof(uint32_t);
 
-    rows = rows < plan->tables[0].rows ? rows : plan->tables[0].rows;
     for (uint32_t i = 0; i < plan->table_count; i++) {
+        uint64_t most = met < plan->tables[i].rows ? met : plan->tables[i].rows;
+
+        rows = rows > most ? rows : most;
         bytes += (2 + (size_t)slots) * plan->tables[i].width * sizeof(float);
     }
     return (size_t)rows * bytes * 3 / 2;

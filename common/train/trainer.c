@@ -50,13 +50,15 @@ static ps_status take_memory(ps_trainer *t)
 static void keep_rows(ps_trainer *t)
 {
     const ps_layout *layout = &t->plan->layout;
+    bool has_rows = false;
 
     for (uint32_t v = 0; v < layout->variable_count; v++) {
         if (layout->variables[v].is_sparse && t->plan->table_of[v] == PS_NO_TABLE) {
             return;
         }
+        has_rows = has_rows || layout->variables[v].is_sparse;
     }
-    if (t->plan->table_count > 0) {
+    if (has_rows) {
         memset(t->grad->data, 0, t->grad->len);
         ps_model_keep_rows(t->model, true);
     }

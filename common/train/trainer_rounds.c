@@ -69,14 +69,13 @@ size_t ps_trainer_rounds_memory(const ps_trainer *t)
 {
     const ps_plan *plan = t->plan;
     const trainer_rounds *r = &t->rounds;
+    unsigned rule_slots = plan->local_optim != NULL ? plan->local_optim->slots : 0;
     size_t blocks = (r->replica != NULL ? 1u : 0u) + (r->grad != NULL ? 1u : 0u);
 
     blocks += r->slots != NULL ? r->local->slots : 0;
-    blocks += r->rule_state != NULL ? plan->local_optim->slots : 0;
+    blocks += r->rule_state != NULL ? rule_slots : 0;
     return blocks * plan->layout.param_count * sizeof(float) +
-           (r->local != NULL && plan->table_count > 0
-                ? ps_round_rows_memory(plan, plan->local_optim->slots)
-                : 0);
+           (r->local != NULL ? ps_round_rows_memory(plan, rule_slots) : 0);
 }
 
 static float *gradients_of(ps_trainer *t)
@@ -353,8 +352,7 @@ static bool sit_out(ps_trainer *t, uint32_t steps)
     uint32_t variables = t->plan->layout.variable_count;
     /* Acknowledgements first, so that the rank, which may be parked while it waits for them, has
      * not adopted yet. */
-    bool open = ps_gate_wait_acks(t->gate) &&
-                ps_gate_wait_weights(t->gate, 0, variables, t->clock);
+    bool open = ps_gate_wait_acks(t->gate) && ps_gate_wait_weights(t->gate, 0, variables, t->clock);
 
     assert(!t->rounds.local->is_overlapped);
     if (open) {

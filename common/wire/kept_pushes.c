@@ -566,7 +566,7 @@ typedef struct target {
     const ps_plan *plan;
     const ps_placement *placement;
     ps_store *const *stores; /* (server_count) */
-    ps_kept_rows *rows;      /* of the contribution in hand; NULL: the job has none */
+    ps_kept_rows *rows;      /* of the contribution in hand */
     uint32_t contributor;
 } target;
 
@@ -577,7 +577,7 @@ static ps_status turn_to(const ps_kept_file *file, target *to, uint32_t block)
     uint32_t contributor = to->plan->update->per_block ? block : file->rank;
     ps_status st = ps_ok();
 
-    if (to->rows != NULL && contributor != to->contributor) {
+    if (contributor != to->contributor) {
         st = ps_kept_rows_push(to->rows, file->rank, file->clock, to->contributor, to->stores);
     }
     to->contributor = contributor;
@@ -597,7 +597,7 @@ static ps_status push_next(ps_kept_file *file, target *to)
     packed = ps_state_view(&file->in, at.head_bytes);
     bytes = ps_state_view(&file->in, at.payload_bytes);
     if (at.slice >= to->plan->layout.slice_count && at.slice != PS_KEPT_ALL_SLICES &&
-        (at.slice != PS_KEPT_ROWS || to->rows == NULL)) {
+        at.slice != PS_KEPT_ROWS) {
         ps_state_fail(&file->in, "slice %" PRIu32, at.slice);
     }
     if (!ps_state_is_ok(&file->in)) {
@@ -631,13 +631,11 @@ static ps_status push_section(ps_kept_file *file, const ps_plan *plan,
     uint32_t count = ps_state_take_u32(&file->in);
     ps_status st = file->in.status;
 
-    if (plan->table_count > 0) {
-        to.rows = ps_kept_rows_create(plan, placement->server_count);
-    }
+    to.rows = ps_kept_rows_create(plan, placement->server_count);
     for (uint32_t i = 0; i < count && ps_is_ok(&st); i++) {
         st = push_next(file, &to);
     }
-    if (to.rows != NULL && ps_is_ok(&st)) {
+    if (ps_is_ok(&st)) {
         st = ps_kept_rows_push(to.rows, file->rank, file->clock, to.contributor, stores);
     }
     ps_kept_rows_destroy(to.rows);

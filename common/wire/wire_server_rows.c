@@ -44,11 +44,10 @@ static ps_refusal check_tables(const ps_wire_server *s)
     if (ps_store_has_rows(tables_part(s)->store)) {
         return (ps_refusal){0};
     }
-    return (ps_refusal){.reason = "NO_TABLES",
-                        .why = ps_fail(PS_FAILED_PRECONDITION, "%s",
-                                       s->plan->table_count > 0
-                                           ? "the job's sparse tables are being collected"
-                                           : "this job has no sparse tables")};
+    return (ps_refusal){
+        .reason = "NO_TABLES",
+        .why = ps_fail(PS_FAILED_PRECONDITION,
+                       "the job has no sparse tables, or the server's files are being collected")};
 }
 
 /* ---- Pushes ---- */
