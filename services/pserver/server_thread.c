@@ -714,8 +714,11 @@ static void add_counts(void *arg)
     ps_traffic traffic = ps_wire_server_traffic(c->t->wire);
     ps_table_counters rows = ps_store_table_counters(store);
 
-    if (ps_store_value_count(store) > 0 && ps_store_clock(store) < sum->clock) {
-        sum->clock = ps_store_clock(store);
+    if (ps_store_value_count(store) > 0) {
+        uint64_t clock = ps_store_clock(store), end = c->t->session->plan->total_clocks;
+
+        clock = clock < end ? clock : end; /* it is UINT64_MAX once all workers have ended */
+        sum->clock = clock < sum->clock ? clock : sum->clock;
     }
     sum->traffic.bytes_in += traffic.bytes_in;
     sum->traffic.bytes_out += traffic.bytes_out;

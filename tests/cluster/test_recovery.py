@@ -174,6 +174,25 @@ class Recovery(ClusterTest):
         self.must_be_whole(c, job, straight)
         self.assertTrue(all(r.step <= r.from_step + 1 for r in job.recoveries), job.recoveries)
 
+    def test_a_node_is_lost_when_it_has_all_steps(self):
+        """Its files are not collected yet. The last step is repeated, and not all of them."""
+        c = self.cluster(workers=4, pservers=2)
+        c.wait_nodes(6)
+        straight = self.straight(c, pservers=2)
+        for role, nodes, more in (("worker", c.workers, {}), ("pserver", c.pservers, {"recovery": {"replicas": 2}})):
+            with self.subTest(role=role, **more):
+                nodes[0].stop()
+                last = c.add(role, len(nodes), ["--fault", "exit-at:FINISHED"])
+                nodes.append(last)
+                c.wait_nodes(6)
+                job = c.wait(c.submit({**JOB, **PACE, "pservers": 2, **more}).id)
+                self.must_be_whole(c, job, straight)
+                self.assertEqual([(r.step - r.from_step <= 1, list(r.node_ids)) for r in job.recoveries], [(True, [last.name])], job.recoveries)
+                last.process.wait()
+                nodes.remove(last)
+                nodes[0].start()
+                c.wait_nodes(6)
+
     def test_a_step_is_repeated_with_the_weights_from_before_it(self):
         """Workers die while much is on its way: some slices have been stepped then, and others not."""
         c = self.cluster(workers=4, pservers=3)

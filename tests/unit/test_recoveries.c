@@ -124,6 +124,15 @@ static void a_lost_worker_is_rescued_while_all_servers_are_there(void **state)
     assert_int_equal(w.released[W0], 1);
     ps_commit_fini(&w.c);
 
+    cm_run(&w, &conf); /* all steps are done, and files are collected */
+    cm_finish_workers(&w);
+    assert_int_equal(w.c.state, STATE(COLLECTING));
+    ps_commit_gone(&w.c, W1, w.now);
+    cm_take(&w);
+    expect(&w, STATE(QUEUED), "NODE_LOST");
+    assert_int_equal(w.rescued, 1);
+    ps_commit_fini(&w.c);
+
     cm_run(&w, &conf); /* a lost server cannot be rescued */
     ps_commit_gone(&w.c, PS0, w.now);
     cm_take(&w);

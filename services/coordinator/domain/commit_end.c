@@ -203,7 +203,7 @@ static bool has_servers(const ps_commit *c)
 static bool may_rescue(const ps_commit *c)
 {
     return c->conf.rescues && c->is_recovery && !c->is_rollback &&
-           c->state == PSGD__V1__JOB_STATE__JOB_STATE_RUNNING && has_servers(c);
+           c->state >= PSGD__V1__JOB_STATE__JOB_STATE_RUNNING && has_servers(c);
 }
 
 void ps_commit_rescued(ps_commit *c, int64_t now_us)
