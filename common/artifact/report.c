@@ -4,6 +4,7 @@
 
 #include "common/artifact/number.h"
 #include "common/base/files.h"
+#include "common/base/train_columns.h"
 #include "common/base/xalloc.h"
 
 #include <assert.h>
@@ -41,10 +42,7 @@ static ps_status open_report(const char *path, const char *first, const char *co
 ps_status ps_report_open_train(const char *path, const char *const *metrics, size_t metric_count,
                                ps_report **out)
 {
-    return open_report(path,
-                       "time_s,epoch,batch,step,loss,accuracy,samples_per_s,bytes_up,bytes_down,"
-                       "wait_s",
-                       metrics, metric_count, "", out);
+    return open_report(path, ps_train_columns, metrics, metric_count, "", out);
 }
 
 ps_status ps_report_open_eval(const char *path, const char *const *metrics, size_t metric_count,

@@ -2,6 +2,7 @@
 /* check_foreign.c - models that users' programs compute: variables in place of layers. */
 #include "common/base/plain_name.h"
 #include "common/base/shorten.h"
+#include "common/base/train_columns.h"
 #include "common/base/xalloc.h"
 #include "common/job/plan_impl.h"
 #include "common/job/spec.h"
@@ -215,22 +216,6 @@ void ps_check_programs(ps_check *check, ps_plan *plan)
     }
 }
 
-/* Returns the column of the TR file (common/artifact/report.h) that `name` is and that no program
- * can fill; NULL if it is none. */
-static const char *column_of_psgd(const char *name)
-{
-    static const char *const columns[] = {"time_s",   "epoch",      "batch",
-                                          "step",     "loss",       "samples_per_s",
-                                          "bytes_up", "bytes_down", "wait_s"};
-    const size_t count = sizeof columns / sizeof columns[0];
-    size_t i = 0;
-
-    while (i < count && strcmp(columns[i], name) != 0) {
-        i++;
-    }
-    return i < count ? columns[i] : NULL;
-}
-
 static void check_program_metric(ps_check *check, const Psgd__V1__JobSpec *spec, size_t i)
 {
     const char *name = spec->program_metrics[i];
@@ -238,12 +223,13 @@ static void check_program_metric(ps_check *check, const Psgd__V1__JobSpec *spec,
     size_t before = 0;
 
     snprintf(field, sizeof field, "spec.program_metrics[%zu]", i);
-    if (!ps_plain_name_is_valid(name, PS_PROGRAM_METRIC_MAX)) {
-        ps_check_bad(check, field, "is \"%s\"; 1 to %d of A-Z a-z 0-9 . _ - are allowed",
+    if (!ps_plain_name_is_valid(name, PS_PROGRAM_METRIC_MAX) || name[0] == '.') {
+        ps_check_bad(check, field,
+                     "is \"%s\"; 1 to %d of A-Z a-z 0-9 . _ - are allowed, the first not .",
                      PS_SHORT(name, 100), PS_PROGRAM_METRIC_MAX);
         return;
     }
-    if (column_of_psgd(name) != NULL) {
+    if (ps_train_columns_have(name) && strcmp(name, "accuracy") != 0) {
         ps_check_bad(check, field,
                      "is \"%s\", a column of the reports that psgd fills; a name of your own, or "
                      "\"accuracy\", is allowed",

@@ -154,24 +154,49 @@ static void keep(const ps_trainer *t, const ps_train_row *row, double now_s, tra
     }
 }
 
+/* Takes values that `to` lacks from another row of its window, so that what a program reports only
+ * now and then is not lost with the rows that are left out. */
+static void fill(const ps_trainer *t, const trainer_curve_row *from, trainer_curve_row *to)
+{
+    for (size_t i = 0; i < t->step_metrics.count; i++) {
+        to->values[i] = isnan(to->values[i]) ? from->values[i] : to->values[i];
+    }
+    if (isnan(to->row.accuracy)) {
+        to->row.accuracy = from->row.accuracy;
+    }
+}
+
+/* Takes the row of a step, `last`, into its window as the row with the least or greatest loss if
+ * `is_kept`. `begins`: it is the first of the window. */
+static void take(const ps_trainer *t, bool is_kept, bool begins, trainer_curve_row *out)
+{
+    const trainer_curve_row *last = &t->curve.last;
+    trainer_curve_row before = *out;
+
+    if (is_kept) {
+        keep(t, &last->row, last->wall_s, out);
+    }
+    if (!begins) {
+        fill(t, is_kept ? &before : last, out);
+    }
+}
+
 void ps_trainer_put_train(ps_trainer *t, const ps_train_row *row)
 {
     trainer_curve *c = &t->curve;
     double now_s = wall_s();
+    bool begins;
     unsigned what;
 
     pthread_mutex_lock(&t->files_mutex);
+    begins = c->thin.rows == 0;
     what = ps_thin_add(&c->thin, row->loss);
-    if (what & PS_THIN_LEAST) {
-        keep(t, row, now_s, &c->least);
-    }
-    if (what & PS_THIN_GREATEST) {
-        keep(t, row, now_s, &c->greatest);
-    }
+    keep(t, row, now_s, &c->last);
+    take(t, what & PS_THIN_LEAST, begins, &c->least);
+    take(t, what & PS_THIN_GREATEST, begins, &c->greatest);
     if (what & PS_THIN_END) {
         write_window(t);
     }
-    keep(t, row, now_s, &c->last);
     pthread_mutex_unlock(&t->files_mutex);
 }
 

@@ -129,6 +129,22 @@ static ps_status take_gradients(foreign_step *s, uint32_t first, uint32_t count)
     return ps_ok();
 }
 
+/* Handles what the program has said; PS_FOREIGN_NOTHING is allowed. */
+static ps_status take(foreign_step *s, const ps_foreign_said *said)
+{
+    switch (said->kind) {
+    case PS_FOREIGN_NOTHING:
+        break;
+    case PS_FOREIGN_LOSS:
+        return take_loss(s, said->number);
+    case PS_FOREIGN_METRIC:
+        return take_metric(s, said->first, said->number);
+    case PS_FOREIGN_READY:
+        return take_gradients(s, said->first, said->count);
+    }
+    return ps_ok();
+}
+
 bool ps_trainer_foreign_block(ps_trainer *t, const float *weights, float scale, float *to,
                               ps_model_ready_fn *ready)
 {
@@ -147,15 +163,10 @@ bool ps_trainer_foreign_block(ps_trainer *t, const float *weights, float scale, 
     st = loop->begin(loop->arg, t->step, weights);
     while (ps_is_ok(&st) && s.left > 0 && ps_gate_is_open(t->gate)) {
         st = loop->next(loop->arg, LOOK_MS, &said);
-        if (ps_is_ok(&st) && said.kind == PS_FOREIGN_NOTHING && ps_clock_us() > until_us) {
+        st = ps_is_ok(&st) ? take(&s, &said) : st;
+        if (ps_is_ok(&st) && s.left > 0 && ps_clock_us() > until_us) {
             st = too_late(&s);
         }
-        if (!ps_is_ok(&st) || said.kind == PS_FOREIGN_NOTHING) {
-            continue;
-        }
-        st = said.kind == PS_FOREIGN_LOSS     ? take_loss(&s, said.number)
-             : said.kind == PS_FOREIGN_METRIC ? take_metric(&s, said.first, said.number)
-                                              : take_gradients(&s, said.first, said.count);
     }
     free(s.is_ready);
     if (!ps_is_ok(&st)) {

@@ -83,6 +83,8 @@ if __name__ == "__main__":
                 os._exit(3)
             if trick == "never" and step.clock == 5:
                 time.sleep(1000)
+            while trick == "chatty" and step.clock == 5:
+                step.report(bias=1)
             step.loss(float((error * error).mean() / 2))
             if trick == "inf" and step.clock == 5:
                 np.asarray(step.variables[1].gradient)[:] = np.inf
@@ -434,10 +436,13 @@ class OwnLoop(harness.ClusterTest):
 
     def test_a_program_that_computes_for_ever_is_named(self):
         cluster = self.cluster(workers=0, pservers=1)
-        job, _ = self.run_line(cluster, "never", timeouts={"step_ms": 3000}, recovery={"max_restarts": 1, "on_worker_loss": "LOSS_ACTION_FAIL"})
-        self.assertEqual(job.state, job_pb2.JOB_STATE_FAILED)
-        self.assertIn("step 6: the program has computed for 2700 ms, with 2 of 2 variables not ready", job.message)
-        self.assertNotIn("pserver", job.message)
+        for trick in "never", "chatty":  # silent, or reporting again and again
+            with self.subTest(trick=trick):
+                job, _ = self.run_line(cluster, trick, **SAYS, timeouts={"step_ms": 3000}, recovery={"max_restarts": 1, "on_worker_loss": "LOSS_ACTION_FAIL"})
+                self.assertEqual(job.state, job_pb2.JOB_STATE_FAILED)
+                self.assertIn("step 6: the program has computed for 2700 ms, with 2 of 2 variables not ready", job.message)
+                self.assertNotIn("pserver", job.message)
+                self.end_programs()
 
     def test_native_workers_and_programs_are_kept_apart(self):
         cluster = self.cluster(workers=1, pservers=1)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_program_metrics.c - metrics that programs report: their names, and the columns of a step. */
-#include "common/artifact/report.h"
-#include "common/train/step_metrics.h"
+#include "common/train/trainer_impl.h"
 #include "tests/support/plan_rig.h"
 #include "tests/support/temp_dir.h"
 
@@ -19,6 +18,8 @@ static void names_are_checked(void **state)
     (void)state;
     assert_refused(JOB("\"\""), first, "is \"\"; 1 to 48 of A-Z a-z 0-9 . _ - are allowed");
     assert_refused(JOB("\"grad norm\""), first, "is \"grad norm\"; 1 to 48");
+    assert_refused(JOB("\"..\""), first,
+                   "is \"..\"; 1 to 48 of A-Z a-z 0-9 . _ - are allowed, the first not .");
     assert_refused(JOB("\"a,b\""), first, "is \"a,b\"; 1 to 48");
     assert_refused(JOB("\"a\",\"a2345678901234567890123456789012345678901234567890\""), second,
                    "1 to 48");
@@ -92,12 +93,65 @@ static void a_step_has_what_was_said_of_it_and_of_no_other(void **state)
     ps_plan_destroy(plan);
 }
 
+/* Of long jobs the file has two rows of each so many, and yet whatever a program has reported. */
+static void what_is_reported_now_and_then_is_not_left_out(void **state)
+{
+    enum { STEPS = PS_THIN_ROWS + 4000, EACH = 7 };
+    ps_trainer t = {.step_metrics = {.count = 1, .names = {"rare"}}};
+    temp_dir dir = temp_dir_create();
+    const char *path = temp_dir_file(&dir, "TR.csv");
+    size_t n = 0, rows = 0;
+    uint64_t seen = 0;
+    char *text = NULL, *rest;
+    ps_status st = ps_report_open_train(path, t.step_metrics.names, 1, &t.train_report);
+
+    (void)state;
+    assert_string_equal(st.text, "");
+    st = ps_events_open(temp_dir_file(&dir, "TB"), 0, &t.events);
+    assert_string_equal(st.text, "");
+    pthread_mutex_init(&t.files_mutex, NULL);
+    for (uint64_t step = 1; step <= STEPS; step++) {
+        double value = step % EACH == 0 ? (double)step : (double)NAN;
+
+        ps_trainer_put_train(&t, &(ps_train_row){.step = step,
+                                                 .loss = (double)(step * 37 % 101),
+                                                 .accuracy = value,
+                                                 .values = &value});
+    }
+    ps_trainer_end_train(&t);
+    st = ps_report_close(t.train_report);
+    assert_string_equal(st.text, "");
+    st = ps_events_close(t.events);
+    assert_string_equal(st.text, "");
+    st = ps_file_read(path, 8 << 20, &text, &n);
+    assert_string_equal(st.text, "");
+    strtok_r(text, "\n", &rest);
+    for (const char *row = strtok_r(NULL, "\n", &rest); row != NULL;
+         row = strtok_r(NULL, "\n", &rest)) {
+        double rare = atof(strrchr(row, ',') + 1), accuracy;
+
+        rows++;
+        assert_int_equal(sscanf(row, "%*[^,],%*[^,],%*[^,],%*[^,],%*[^,],%lf", &accuracy), 1);
+        assert_true(accuracy == rare || (isnan(accuracy) && isnan(rare)));
+        if (!isnan(rare) && rare != (double)seen) {
+            assert_true(rare == (double)(seen + EACH));
+            seen += EACH;
+        }
+    }
+    assert_int_equal(seen, STEPS / EACH * EACH);
+    assert_int_equal(rows, PS_THIN_ROWS + 2000 + 1) /* two of each four steps, and the last */;
+    free(text);
+    pthread_mutex_destroy(&t.files_mutex);
+    temp_dir_destroy(&dir);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_checked),
         cmocka_unit_test(columns_of_psgd_are_refused),
         cmocka_unit_test(a_step_has_what_was_said_of_it_and_of_no_other),
+        cmocka_unit_test(what_is_reported_now_and_then_is_not_left_out),
     };
 
     if (argc == 2) {

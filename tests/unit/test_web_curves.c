@@ -172,6 +172,7 @@ static void metrics_of_programs_have_curves_from_their_first_value(void **state)
         f.progress.n_program_metrics = step < 3 ? 1 : 2;
         entries[0].value = (double)step;
         entries[1].value = step == 3 ? 0.5 : (double)NAN;
+        f.progress.accuracy = step == 3 ? 0.75 : (double)NAN;
         add(&f, step, 1);
     }
     json = ps_curves_json(f.curves, id);
@@ -185,6 +186,7 @@ static void metrics_of_programs_have_curves_from_their_first_value(void **state)
     metrics = json_object_get(json, "metrics");
     assert_int_equal(json_array_size(json_object_get(metrics, rare)), PS_CURVE_POINTS / 2 + 1);
     assert_true(number(metrics, rare, 1) == 0.5 && number(metrics, norm, 1) == 4);
+    assert_true(number(json, "accuracy", 1) == 0.75);
     assert_true(number(json, "step", 1) == 4);
     json_decref(json);
     ps_curves_destroy(f.curves);
@@ -208,8 +210,8 @@ static void reports_are_the_same_in_any_pieces_and_replace_what_was_seen(void **
 {
     static const char tr[] =
         "time_s,epoch,batch,step,loss,accuracy,samples_per_s,bytes_up,"
-        "bytes_down,wait_s,norm\n0.5,1,1,1,2.5,0.1,100,10,20,0,nan\n"
-        "0.75,1,2,2,nan,0.2,,30,40,0.125,8\n1,1,3,3,1.5,0.3,50,60,80,0.25,9\n1,1";
+        "bytes_down,wait_s,norm,never\n0.5,1,1,1,2.5,0.1,100,10,20,0,nan,nan\n"
+        "0.75,1,2,2,nan,0.2,,30,40,0.125,8,nan\n1,1,3,3,1.5,0.3,50,60,80,0.25,9,\n1,1";
     static const char ev[] = "epoch,step,loss,accuracy,time_s,bytes_up,bytes_down\n1,3,1.25,0.5,1,"
                              "60,80\n";
     char id[] = "over";

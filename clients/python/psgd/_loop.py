@@ -160,7 +160,7 @@ class Step:
         If the attempt has ended meanwhile, this and `ready` do nothing: the next step is one of another attempt."""
         self._answer(library().psgd_loss(self._worker._handle, float(value)))
 
-    def report(self, **metrics: float) -> None:
+    def report(self, /, **metrics: float) -> None:
         """Reports metrics of the step by name, as report(accuracy=0.9): finite numbers, of names in the job's program_metrics.
         Before the first variable is ready. A step need not have all of them, and the last value of a name counts.
 

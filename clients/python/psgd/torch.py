@@ -358,7 +358,7 @@ class Worker:
         self._is_answered = True
         return self.now
 
-    def report(self, **metrics: float | torch.Tensor) -> None:
+    def report(self, /, **metrics: float | torch.Tensor) -> None:
         """Reports metrics of the step by name, as report(accuracy=right / 32): scalars, of names in the job's program_metrics.
 
         Call it before backward(), as gradients travel while that computes others; with overlap=False and in rounds it may
@@ -368,7 +368,7 @@ class Worker:
         if self._sender.has_begun:
             raise RuntimeError("gradients of this step are on their way: call report() before backward, or "
                                "psgd.torch.join(..., overlap=False)")
-        self.now.report(**{name: float(value) for name, value in metrics.items()})
+        self.now.report(**{name: float(value.detach() if isinstance(value, torch.Tensor) else value) for name, value in metrics.items()})
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Does nothing: gradients are cleared when a step begins."""

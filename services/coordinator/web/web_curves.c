@@ -4,7 +4,9 @@
 
 #include "common/artifact/report_csv.h"
 #include "common/base/strbuf.h"
+#include "common/base/train_columns.h"
 #include "common/base/xalloc.h"
+#include "common/job/plan.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -29,7 +31,7 @@ typedef enum column {
     COLUMNS /* behind them those of further metrics, by name */
 } column;
 
-enum { METRICS_MAX = 16, MOST_COLUMNS = COLUMNS + METRICS_MAX };
+enum { MOST_COLUMNS = COLUMNS + PS_METRICS_MAX };
 
 static const char *const names[COLUMNS] = {"step",
                                            "seconds",
@@ -81,7 +83,7 @@ typedef struct curve {
     bool is_whole;                /* made of the reports of a job that is over */
     line *lines[PS_CURVE_ROUNDS]; /* by part; PS_CURVE_TESTS: NULL unless is_whole */
     size_t n_metrics;             /* their columns in the lines begin at COLUMNS */
-    char metrics[METRICS_MAX][PS_REPORT_CSV_NAME_BYTES];
+    char metrics[PS_METRICS_MAX][PS_REPORT_CSV_NAME_BYTES];
     rounds rounds; /* n_ranks is 0 unless is_whole */
 } curve;
 
@@ -179,7 +181,7 @@ static size_t column_of(curve *c, const char *name)
     while (i < c->n_metrics && strcmp(c->metrics[i], name) != 0) {
         i++;
     }
-    if (i == METRICS_MAX || strlen(name) >= sizeof c->metrics[0]) {
+    if (i == PS_METRICS_MAX || strlen(name) >= sizeof c->metrics[0]) {
         return MOST_COLUMNS;
     }
     if (i == c->n_metrics) {
@@ -224,15 +226,18 @@ static void put(ps_curves *curves, curve *c)
     c->used = ++curves->clock;
 }
 
-/* Merges the later point `b` into `a`, both of `width` columns: all columns become those of `b`, but
- * LOSS_MIN and LOSS_MAX the least and the greatest of both, and a metric that `b` lacks stays. */
+/* Merges the later point `b` into `a`, both of `width` columns: all columns become those of `b`,
+ * but LOSS_MIN and LOSS_MAX the least and the greatest of both, and an accuracy or metric that `b`
+ * lacks stays. */
 static void merge(double *a, const double *b, size_t width)
 {
     double low = fmin(a[LOSS_MIN], b[LOSS_MIN]), high = fmax(a[LOSS_MAX], b[LOSS_MAX]);
+    double accuracy = isnan(b[ACCURACY]) ? a[ACCURACY] : b[ACCURACY];
 
     memcpy(a, b, COLUMNS * sizeof *a);
     a[LOSS_MIN] = low;
     a[LOSS_MAX] = high;
+    a[ACCURACY] = accuracy;
     for (size_t k = COLUMNS; k < width; k++) {
         a[k] = isnan(b[k]) ? a[k] : b[k];
     }
@@ -330,6 +335,17 @@ static json_t *column_json(const line *l, size_t k)
     return values;
 }
 
+/* Returns whether column `at` has a value at some point. */
+static bool has_values(const line *l, size_t at)
+{
+    size_t i = 0;
+
+    while (i < l->count && isnan(point_at(l, i)[at])) {
+        i++;
+    }
+    return i < l->count;
+}
+
 static json_t *line_json(const curve *c, ps_curve_part part)
 {
     const line *l = c ? c->lines[part] : NULL;
@@ -339,7 +355,9 @@ static json_t *line_json(const curve *c, ps_curve_part part)
         json_object_set_new(object, names[k], column_json(l, k));
     }
     for (size_t i = 0; l && i < c->n_metrics; i++) {
-        json_object_set_new(metrics, c->metrics[i], column_json(l, COLUMNS + i));
+        if (has_values(l, COLUMNS + i)) {
+            json_object_set_new(metrics, c->metrics[i], column_json(l, COLUMNS + i));
+        }
     }
     if (json_object_size(metrics) > 0) {
         json_object_set(object, "metrics", metrics);
@@ -489,13 +507,8 @@ static void find_metrics(ps_curve_reader *r)
     }
     for (size_t i = 0; i < r->csv.n_columns; i++) {
         const char *name = r->csv.names[i];
-        bool is_known = strcmp(name, "batch") == 0;
-        size_t k;
+        size_t k = ps_train_columns_have(name) ? MOST_COLUMNS : column_of(r->curve, name);
 
-        for (k = 0; k < COLUMNS && !is_known; k++) {
-            is_known = report_names[k] && strcmp(report_names[k], name) == 0;
-        }
-        k = is_known ? MOST_COLUMNS : column_of(r->curve, name);
         if (k < MOST_COLUMNS) {
             r->column[k] = i;
         }
