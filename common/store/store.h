@@ -407,6 +407,9 @@ bool ps_store_has_rows(const ps_store *store);
  * accepts nor gives rows, nor reads the tables. */
 void ps_store_lend_tables(ps_store *store);
 
+/* Returns whether they were lent. */
+bool ps_store_has_lent_tables(const ps_store *store);
+
 /* ---- Save and load ---- */
 
 /* Writes the store, whose tables are not lent. Returns the failure of `write`. */

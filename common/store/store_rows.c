@@ -625,6 +625,11 @@ void ps_store_lend_tables(ps_store *store)
     }
 }
 
+bool ps_store_has_lent_tables(const ps_store *store)
+{
+    return store->rows != NULL && store->rows->is_lent;
+}
+
 ps_table_counters ps_store_table_counters(const ps_store *store)
 {
     const store_rows *r = store->rows;

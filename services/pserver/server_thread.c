@@ -565,7 +565,9 @@ static void save_part(void *arg, uint64_t clock, ps_store *store)
     x->session = t->sessions;
     x->cut = (ps_server_cut){
         .clock = clock, .number = t->conf.number, .state = {.fd = -1, .copy_fd = -1}};
-    if (t->rescues && store == NULL) {
+    if (t->rescues && ps_store_has_lent_tables(t->store)) {
+        x->cut.status = ps_fail(PS_UNAVAILABLE, "files of the job's tables are being collected");
+    } else if (t->rescues && store == NULL) {
         x->cut.status =
             ps_fail(PS_FAILED_PRECONDITION, "it is at clock %" PRIu64, ps_store_clock(t->store));
     } else if (store == NULL) {
@@ -714,11 +716,8 @@ static void add_counts(void *arg)
     ps_traffic traffic = ps_wire_server_traffic(c->t->wire);
     ps_table_counters rows = ps_store_table_counters(store);
 
-    if (ps_store_value_count(store) > 0) {
-        uint64_t clock = ps_store_clock(store), end = c->t->session->plan->total_clocks;
-
-        clock = clock < end ? clock : end; /* it is UINT64_MAX once all workers have ended */
-        sum->clock = clock < sum->clock ? clock : sum->clock;
+    if (ps_store_value_count(store) > 0 && ps_store_clock(store) < sum->clock) {
+        sum->clock = ps_store_clock(store);
     }
     sum->traffic.bytes_in += traffic.bytes_in;
     sum->traffic.bytes_out += traffic.bytes_out;

@@ -136,6 +136,9 @@ class Process:
     def thaw(self):
         self.process.send_signal(signal.SIGCONT)
 
+    def is_frozen(self):
+        return pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T"
+
     def stop(self, seconds=20):
         """SIGTERM; the exit code."""
         if self.process.poll() is None:

@@ -6,7 +6,6 @@ stop-at:PHASE is SIGSTOP), so the moment is exact. Within the job's deadlines th
 job is FAILED with a message that names the node; the nodes left are idle and run
 the next job.
 """
-import pathlib
 import time
 
 from harness import ENDLESS, FINAL, PATIENCE, SLOW, SMALL, ClusterTest, coordinator_pb2, job_pb2, main
@@ -141,8 +140,7 @@ class Death(ClusterTest):
         c.wait_nodes(3)
         ask_s = 4 * SLOW
         job = c.submit(SMALL, workers=2, timeouts={"canCommitMs": int(1000 * ask_s)})
-        stat = pathlib.Path(f"/proc/{c.workers[1].process.pid}/stat")
-        c.poll("a frozen worker", lambda: stat.read_text().split()[2] == "T")
+        c.poll("a frozen worker", c.workers[1].is_frozen)
         c.coordinator.freeze()
         past = time.monotonic() + ask_s + 2
         c.workers[1].thaw()
@@ -176,8 +174,7 @@ class Death(ClusterTest):
                     c.wait_nodes(3)
                 job = c.submit(ENDLESS, workers=2)
                 if phase:
-                    stat = pathlib.Path(f"/proc/{c.workers[1].process.pid}/stat")
-                    c.poll("a frozen worker", lambda: stat.read_text().split()[2] == "T")
+                    c.poll("a frozen worker", c.workers[1].is_frozen)
                 c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id), timeout=10 * PATIENCE)
                 self.assertEqual(c.wait(job.id, seconds=40).state, job_pb2.JOB_STATE_CANCELLED)
                 if phase:

@@ -31,8 +31,8 @@ STATES = [("top-k", 4, ({}, {"replicas": 2}),
               "up": {"name": "int8"}, "down": {"name": "int8", "params": {"error_feedback": 1}}}}),
           ("diloco", 4, ({"replicas": 2},), {"update": {"name": "diloco", "params": {"steps": 2}}, "optimizer": {}})]
 AGEING = {"name": "sparse", "params": {"admit_count": 2, "tick": 3, "decay": 0.9, "unseen_max": 4}}
-QUEUED, RUNNING, DONE, FAILED = (job_pb2.JOB_STATE_QUEUED, job_pb2.JOB_STATE_RUNNING,
-                                 job_pb2.JOB_STATE_DONE, job_pb2.JOB_STATE_FAILED)
+QUEUED, RUNNING, COLLECTING, DONE, FAILED = (job_pb2.JOB_STATE_QUEUED, job_pb2.JOB_STATE_RUNNING, job_pb2.JOB_STATE_COLLECTING,
+                                             job_pb2.JOB_STATE_DONE, job_pb2.JOB_STATE_FAILED)
 
 
 def model_of(files):
@@ -175,23 +175,53 @@ class Recovery(ClusterTest):
         self.assertTrue(all(r.step <= r.from_step + 1 for r in job.recoveries), job.recoveries)
 
     def test_a_node_is_lost_when_it_has_all_steps(self):
-        """Its files are not collected yet. The last step is repeated, and not all of them."""
+        """It is lost before it tells that it has finished. The last step is repeated, and not all of them."""
         c = self.cluster(workers=4, pservers=2)
         c.wait_nodes(6)
         straight = self.straight(c, pservers=2)
         for role, nodes, more in (("worker", c.workers, {}), ("pserver", c.pservers, {"recovery": {"replicas": 2}})):
             with self.subTest(role=role, **more):
-                nodes[0].stop()
-                last = c.add(role, len(nodes), ["--fault", "exit-at:FINISHED"])
-                nodes.append(last)
-                c.wait_nodes(6)
+                last = self.instead_of_first(c, role, nodes, "exit-at:FINISHED")
                 job = c.wait(c.submit({**JOB, **PACE, "pservers": 2, **more}).id)
-                self.must_be_whole(c, job, straight)
-                self.assertEqual([(r.step - r.from_step <= 1, list(r.node_ids)) for r in job.recoveries], [(True, [last.name])], job.recoveries)
-                last.process.wait()
+                self.must_repeat_a_step(c, job, straight, [[last.name]])
+                last.wait()
                 nodes.remove(last)
                 nodes[0].start()
                 c.wait_nodes(6)
+
+    def test_a_node_is_lost_while_files_are_collected(self):
+        """One node is frozen when all have finished, so the coordinator waits for its files; then it is killed. The last step is repeated."""
+        c = self.cluster(workers=4, pservers=2)
+        c.wait_nodes(6)
+        straight = self.straight(c, pservers=2)
+        last = self.instead_of_first(c, "worker", c.workers, "stop-at:FINISHED")
+        for victim, more in ((c.workers[1], {}), (c.pservers[0], {"recovery": {"replicas": 2}})):
+            with self.subTest(victim=victim.name):
+                job = c.submit({**JOB, **PACE, "pservers": 2, **more})
+                c.poll("it is frozen before it tells that it has finished", last.is_frozen)
+                c.poll("the others have told it", lambda: any(
+                    (n.id, n.phase) == (victim.name, coordinator_pb2.NODE_PHASE_FINISHED) for n in c.node_list()))
+                victim.freeze()
+                last.thaw()
+                c.wait(job.id, lambda j: j.state == COLLECTING)
+                victim.kill()
+                c.poll("it is frozen again, after the step that is repeated", last.is_frozen)
+                last.thaw()
+                self.must_repeat_a_step(c, c.wait(job.id), straight, [[victim.name]])
+                victim.start()
+                c.wait_nodes(6)
+
+    def instead_of_first(self, c, role, nodes, fault):
+        """A node with a fault, which serves in the place of the first of its role."""
+        nodes[0].stop()
+        nodes.append(c.add(role, len(nodes), ["--fault", fault]))
+        c.wait_nodes(6)
+        return nodes[-1]
+
+    def must_repeat_a_step(self, c, job, straight, lost):
+        self.must_be_whole(c, job, straight)
+        self.assertEqual([list(r.node_ids) for r in job.recoveries], lost)
+        self.assertTrue(all(r.step - r.from_step <= 1 for r in job.recoveries), job.recoveries)
 
     def test_a_step_is_repeated_with_the_weights_from_before_it(self):
         """Workers die while much is on its way: some slices have been stepped then, and others not."""

@@ -235,13 +235,13 @@ static void take_granted(void *arg, const ProtobufCMessage *reply)
     *(int64_t *)arg = r->grantedttl > 0 ? r->grantedttl * 1000000 : 0;
 }
 
-/* Sets *silent to whether another leader has not put its key for the time to live of its lease.
- * Such a leader has ended, or knows by its own clock that its leadership has. */
-static ps_status find_silent(ps_leadership *l, const holder *h, bool *silent)
+/* Returns whether another leader has not put its key for the time to live of its lease. Such a
+ * leader has ended, or knows by its own clock that its leadership has. */
+static bool is_silent(ps_leadership *l, const holder *h)
 {
     Etcdserverpb__LeaseTimeToLiveRequest q = ETCDSERVERPB__LEASE_TIME_TO_LIVE_REQUEST__INIT;
     int64_t now_us = ps_clock_us();
-    ps_status st = ps_ok();
+    ps_status st;
 
     if (h->modified != l->seen) {
         l->seen_ttl_us = h->revision <= l->seen ? l->seen_ttl_us : 0; /* 0: it is a new leader */
@@ -252,9 +252,11 @@ static ps_status find_silent(ps_leadership *l, const holder *h, bool *silent)
         q.id = h->lease;
         st = ps_etcd_call(l->conf.etcd, &etcdserverpb__lease__descriptor, "LeaseTimeToLive",
                           &q.base, now_us + answer_us, take_granted, &l->seen_ttl_us);
+        if (!ps_is_ok(&st)) {
+            return false; /* the next look asks again */
+        }
     }
-    *silent = l->seen_ttl_us != 0 && now_us >= l->seen_us + l->seen_ttl_us;
-    return st;
+    return l->seen_ttl_us != 0 && now_us >= l->seen_us + l->seen_ttl_us;
 }
 
 /* Deletes the key, unless it was put since h was read. etcd would delete it with its lease, but
@@ -287,20 +289,18 @@ static bool stand(ps_leadership *l)
     const ps_status ok = ps_ok();
     holder h;
     ps_status st = look(l, &h);
-    bool is_silent = false, is_done;
+    bool is_done;
 
-    if (ps_is_ok(&st) && h.is_there && h.lease != l->lease) {
-        st = find_silent(l, &h, &is_silent);
-    }
-    if (ps_is_ok(&st) && is_silent) {
+    if (ps_is_ok(&st) && h.is_there && h.lease != l->lease && is_silent(l, &h)) {
         st = delete_key(l, &h);
         if (ps_is_ok(&st)) {
             st = look(l, &h);
         }
     }
-    if (ps_is_ok(&st) && !h.is_there) {
-        /* if the answer is lost, the next look shows whether the key was created */
-        st = put_key(l, 0, ps_clock_us() + answer_us, &is_done);
+    if (ps_is_ok(&st) && (!h.is_there || h.lease == l->lease)) {
+        /* If the answer is lost, the next call finds the key. It puts it anew: the lease may have
+         * been renewed meanwhile, and followers count from the last put. */
+        st = put_key(l, h.revision, ps_clock_us() + answer_us, &is_done);
         if (ps_is_ok(&st)) {
             st = look(l, &h);
         }
