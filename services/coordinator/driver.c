@@ -300,6 +300,7 @@ void ps_attempt_start(ps_coordinator *c, ps_live *job, const ps_member *members,
     ps_attempt *a;
 
     msg->attempt++;
+    msg->evaluations = 0;
     a = create(c, job, members, count);
     if (!a) {
         return;

@@ -146,7 +146,8 @@ struct ps_attempt {
         int64_t since_us;        /* since when the attempt has trained, or join has failed */
     } move;
 
-    uint32_t evaluations; /* number of evaluations that every live worker has finished */
+    uint32_t evaluations; /* number of evaluations of which this process knows the scores; those
+                           * that were told are in the job */
     struct {
         int64_t us;
         uint64_t samples, step;

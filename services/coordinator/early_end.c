@@ -38,7 +38,7 @@ static bool is_reached(const ps_attempt *a)
     const double *value = goal_value(a);
     double values[PS_METRICS_MAX];
 
-    if (value == NULL || a->evaluations == 0 || ps_stop_is_common(a->plan)) {
+    if (value == NULL || a->job->record.job->evaluations == 0 || ps_stop_is_common(a->plan)) {
         return false;
     }
     for (size_t i = 0; i < PS_METRICS_MAX; i++) {

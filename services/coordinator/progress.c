@@ -240,19 +240,44 @@ static uint64_t evaluated_step(const ps_attempt *a, uint32_t number)
     return step;
 }
 
-/* Notes the step of evaluation `number`, which is now the job's result; 0 if it is not known. If it
- * is, also notes the value of checkpoint.best_by, by which the best checkpoint is chosen. */
-static void note_score(ps_attempt *a, uint32_t number)
+/* Returns the metric by which the best checkpoint is chosen; "": none. */
+static const char *best_by(const ps_attempt *a)
 {
-    const char *by = a->plan->spec->checkpoint != NULL ? a->plan->spec->checkpoint->best_by : "";
-    Psgd__V1__Job *job = a->job->record.job;
-    uint64_t step = evaluated_step(a, number);
+    return a->plan->spec->checkpoint != NULL ? a->plan->spec->checkpoint->best_by : "";
+}
 
-    job->result_step = step;
-    for (size_t i = 0; step > 0 && i < job->n_result; i++) {
-        if (strcmp(job->result[i]->key, by) == 0) {
-            ps_checkpoints_evaluated(a, step, job->result[i]->value);
+/* Notes the value of checkpoint.best_by in the job's result, if the step of that is known. */
+static void note_score(ps_attempt *a)
+{
+    const Psgd__V1__Job *job = a->job->record.job;
+
+    for (size_t i = 0; job->result_step > 0 && i < job->n_result; i++) {
+        if (strcmp(job->result[i]->key, best_by(a)) == 0) {
+            ps_checkpoints_evaluated(a, job->result_step, job->result[i]->value);
         }
+    }
+}
+
+/* Makes evaluation `number`, whose means are now the job's result, an event of the job. */
+static void tell(ps_attempt *a, uint32_t number)
+{
+    Psgd__V1__Job *job = a->job->record.job;
+
+    job->result_step = evaluated_step(a, number);
+    job->evaluations = number;
+    note_score(a);
+    ps_live_publish(a->job, PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_METRICS);
+}
+
+/* Notes the score of evaluation `number`, which an earlier process has told: scores are not
+ * stored. */
+static void note_told(ps_attempt *a, uint32_t number)
+{
+    uint64_t step = evaluated_step(a, number);
+    double value;
+
+    if (step > 0 && mean_of(a, number, best_by(a), &value)) {
+        ps_checkpoints_evaluated(a, step, value);
     }
 }
 
@@ -294,30 +319,40 @@ static uint32_t evaluations_done(const ps_attempt *a)
     return least == UINT32_MAX ? 0 : least;
 }
 
+/* Tells of the newest evaluation, merged of the ranks' parts, if it was not told yet. */
+static void publish_split(ps_attempt *a, uint32_t done)
+{
+    if (done <= a->evaluations) {
+        return;
+    }
+    if (done <= a->job->record.job->evaluations) {
+        note_score(a);
+        a->evaluations = done;
+    } else if (ps_evaluation_parts_merge(a, done)) {
+        a->evaluations = done;
+        tell(a, done);
+    }
+}
+
 /* Updates the job's result from the evaluations that all live ranks have done and that were not
- * published yet, and publishes each. The result is the mean over the workers; with split_evaluation
- * it is merged of the ranks' parts, for the newest evaluation only. Returns whether there was a new
+ * told yet, and publishes each. The result is the mean over the workers; with split_evaluation it
+ * is merged of the ranks' parts, for the newest evaluation only. Returns whether there was a new
  * one. */
 static bool publish_evaluations(ps_attempt *a)
 {
-    const Psgd__V1__JobEventKind kind = PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_METRICS;
-    uint32_t done = evaluations_done(a), before = a->evaluations;
+    uint32_t done = evaluations_done(a), told = a->job->record.job->evaluations;
 
-    if (done > before && a->plan->spec->split_evaluation) {
-        if (ps_evaluation_parts_merge(a, done)) {
-            a->evaluations = done;
-            note_score(a, done);
-            ps_live_publish(a->job, kind);
-        }
-        return a->evaluations > before;
+    if (a->plan->spec->split_evaluation) {
+        publish_split(a, done);
     }
-    while (a->evaluations < done) {
-        if (take_means(a, ++a->evaluations)) {
-            note_score(a, a->evaluations);
-            ps_live_publish(a->job, kind);
+    while (!a->plan->spec->split_evaluation && a->evaluations < done) {
+        if (++a->evaluations <= told) {
+            note_told(a, a->evaluations);
+        } else if (take_means(a, a->evaluations)) {
+            tell(a, a->evaluations);
         }
     }
-    return done > before;
+    return a->job->record.job->evaluations > told;
 }
 
 static void take_one(ps_told *told, const Psgd__V1__WorkerProgress *progress)

@@ -27,10 +27,6 @@ enum { ALLOWED_MAX = 64, PATH_BYTES = PS_TRACKED_NOTE_BYTES - 24 };
 typedef struct tracked {
     const ps_live *job; /* NULL: the job was over before ps_trackers_begin */
     ps_tracked told;
-    /* Step and attempt of the newest evaluation that was told: after a restart of the coordinator
-     * nodes report evaluations again. */
-    uint64_t result_step;
-    uint32_t attempt;
     struct tracked *prev, *next;
 } tracked;
 
@@ -308,29 +304,15 @@ static bool has_begun(const Psgd__V1__Job *msg)
     return msg->start_time != NULL;
 }
 
-/* Returns whether an event is of an evaluation newer than the last one told; if so, notes it as
- * told. An evaluation of another attempt, or of an unknown step, counts as newer. */
-static bool is_evaluation(tracked *job, const Psgd__V1__Job *msg, Psgd__V1__JobEventKind kind)
-{
-    if (kind != PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_METRICS ||
-        (msg->attempt == job->attempt && msg->result_step > 0 &&
-         msg->result_step <= job->result_step)) {
-        return false;
-    }
-    job->attempt = msg->attempt;
-    job->result_step = msg->result_step;
-    return true;
-}
-
-/* Tells the job's trackers of the evaluation in the change that is about to be stored, if it has a
- * new one. */
+/* Tells the job's trackers of the evaluation in the change that is about to be stored, if it is of
+ * one. */
 static void take_change(ps_trackers *t, const ps_live *live)
 {
     const ps_live_change *change = live->to_store;
     tracked *job = find(t, live);
 
     if (job != NULL && change != NULL && change->has_event &&
-        is_evaluation(job, change->record.job, change->kind)) {
+        change->kind == PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_METRICS) {
         ps_tracked_result(&job->told, NULL, change->record.job, change->sequence,
                           ps_clock_wall_us() / 1000);
     }
@@ -386,7 +368,8 @@ static void send_stored(ps_trackers *t, tracked *job, const Psgd__V1__Job *msg, 
             break; /* there are no more events, or others log that the registry cannot be read */
         }
         after = event->sequence;
-        if (event->job != NULL && is_evaluation(job, event->job, event->kind)) {
+        if (event->job != NULL &&
+            event->kind == PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_METRICS) {
             for (size_t i = 0; i < job->told.count; i++) {
                 if (job->told.tracks[i] != NULL && event->sequence > has[i]) {
                     ps_tracked_result(&job->told, job->told.tracks[i], event->job, event->sequence,

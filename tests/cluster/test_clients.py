@@ -294,6 +294,40 @@ class Interrupts(CliTest):
         self.assertEqual(last["job"]["state"], "JOB_STATE_CANCELLED")
         self.assertEqual((said + err).count("lost"), 1)
 
+    def test_each_evaluation_is_told_once_over_a_restart_of_the_coordinator(self):
+        c = self.cluster(workers=2, pservers=1)
+        c.wait_nodes(3)
+        cli = self.cli(c)
+        spec = {**SMALL, "epochs": 3, "blockSize": 25, "workers": 2, "metrics": [{"name": "accuracy"}],
+                "checkpoint": {"everySteps": 1, "keep": 1000, "bestBy": "accuracy"},
+                "straggler": {"name": "fixed", "params": {"rank": -1, "ms": 30}}}
+        for is_split in (False, True):
+            with self.subTest(is_split=is_split):
+                job = c.submit({**spec, "splitEvaluation": is_split}).id
+                p = cli.start("watch", job, "--format", "jsonl")
+                events = []
+
+                def is_evaluation(line):
+                    event = json.loads(line)
+                    if event["kind"] == "JOB_EVENT_KIND_METRICS":
+                        events.append(event)
+                    return event["kind"] == "JOB_EVENT_KIND_METRICS"
+                while len(events) < 2:
+                    is_evaluation(p.stdout.readline())
+                c.coordinator.kill()
+                self.assertEqual(c.coordinator.process.wait(), -signal.SIGKILL)
+                c.restart_coordinator()
+                for line in p.communicate(timeout=60 * PATIENCE)[0].splitlines():
+                    is_evaluation(line)
+                self.assertEqual(p.returncode, OK)
+                self.assertEqual([(e["job"]["attempt"], e["job"]["evaluations"], e["job"]["result_step"])
+                                  for e in events], [(1, n + 1, (n + 1) * 40) for n in range(3)])
+                # What is known by evaluations from before the restart is still known.
+                stored = c.api.ListCheckpoints(coordinator_pb2.ListCheckpointsRequest(job_id=job)).checkpoints
+                late = [s for s in stored if s.step > 80]
+                self.assertTrue(late)
+                self.assertEqual([s.step for s in late if s.evaluated_step == 0], [])
+
 
 class ExitCodes(CliTest):
     def test_arguments(self):

@@ -310,11 +310,12 @@ class Leadership(HaTest):
         watch = subprocess.Popen([*psgd, "submit", str(spec), "--watch"], stdout=subprocess.PIPE,
                                  stderr=subprocess.PIPE, text=True)
         jobs = lambda: c.call("ListJobs", coordinator_pb2.ListJobsRequest()).jobs
-        (job,) = c.poll("the job trains", lambda: [j for j in jobs() if j.progress.step > 3])
+        (job,) = c.poll("an evaluation", lambda: [j for j in jobs() if j.evaluations > 1])
         first.kill()
         out, err = watch.communicate(timeout=60 * PATIENCE)
         self.assertEqual(watch.returncode, 0, out + err)
         self.assertIn("DONE", out)
+        self.assertEqual(out.count("test set:"), PACED["epochs"], out)
         self.assertIn("lost the coordinator", err)
         get = subprocess.run([*psgd, "get", job.id], capture_output=True, text=True)
         self.assertEqual(get.returncode, 0, get.stderr)
