@@ -103,15 +103,19 @@ class Leadership(HaTest):
     def test_etcd_refuses_what_a_former_leader_stores(self):
         etcd = self.etcd()
         c = self.cluster(etcd, workers=0, pservers=0)
-        first = c.leader()
-        # its lease goes on, so it does not know that its key is another's now
-        self.assertIn("1", etcd.ctl("del", "psgd/leader").stdout)
         request = coordinator_pb2.SubmitJobRequest(
             spec=json_format.ParseDict(SMALL, job_pb2.JobSpec()), request_id="once")
-        with self.assertRaises(grpc.RpcError):
-            c.stub(first).SubmitJob(request, timeout=10 * PATIENCE)
-        # its next renewal may have been before the submission
-        self.assertRegex(first.log(), "etcd refused to store: another coordinator leads|its key was deleted")
+
+        def is_refused():
+            first = c.leader()
+            # its lease goes on, so it does not know that its key is another's now, until it puts the key anew
+            self.assertIn("1", etcd.ctl("del", "psgd/leader").stdout)
+            with self.assertRaises(grpc.RpcError):
+                c.stub(first).SubmitJob(request, timeout=10 * PATIENCE)
+            c.leader(but=first)
+            return "etcd refused to store: another coordinator leads" in first.log()
+
+        c.poll("etcd has to refuse, as the leader stores before it puts its key anew", is_refused)
         jobs = lambda: c.call("ListJobs", coordinator_pb2.ListJobsRequest()).jobs
         self.assertEqual(len(jobs()), 0)
         job_id = c.submit(SMALL, "once").id
