@@ -362,10 +362,11 @@ static void any_place_will_do(void **state)
 
         assert_true(carries(jobs[j]));
         for (uint32_t i = 0; i < 12; i++) {
-            lives += must_go_on(jobs[j], whole, 1 + i * 4, i * 373 % 3000);
+            lives += must_go_on(jobs[j], whole, 1 + i * 2, i * 373 % 3000);
         }
         free(whole);
-        assert_true(lives >= 3); /* of 12; on a busy machine more are over before they can be parked */
+        print_message("%zu: %u lives\n", j, lives);
+        assert_true(lives > 6); /* of 12; the others were over before they could be parked */
     }
 }
 
