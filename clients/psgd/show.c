@@ -196,7 +196,10 @@ void ps_show_recovery(const Psgd__V1__Recovery *r, char *text, size_t cap)
 
         len += n > 0 ? (size_t)n : 0;
     }
-    if (r->is_planned) {
+    if (r->is_survived) {
+        snprintf(all, sizeof all, "went on without %s (%s) from step %llu", names, r->reason,
+                 (unsigned long long)r->from_step);
+    } else if (r->is_planned) {
         snprintf(all, sizeof all, "%s (%s): stood still for %.1f s, %llu step%s repeated",
                  r->message, r->reason, r->seconds, repeated, repeated == 1 ? "" : "s");
     } else if (strcmp(r->reason, "DIVERGED") == 0) {
@@ -259,7 +262,7 @@ void ps_show_job(const Psgd__V1__Job *job)
         printf("result    %s\n", text);
     }
     for (size_t i = 0; i < job->n_recoveries; i++) {
-        if (job->recoveries[i]->seconds > 0) {
+        if (job->recoveries[i]->seconds > 0 || job->recoveries[i]->is_survived) {
             ps_show_recovery(job->recoveries[i], text, sizeof text);
             printf("%s\n", text);
         }

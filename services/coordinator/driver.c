@@ -348,6 +348,7 @@ void ps_attempt_adopt(ps_coordinator *c, ps_live *job)
     ps_commit_conf conf;
     ps_attempt *a;
 
+    ps_recovery_mark_spared(msg, members, count);
     a = create(c, job, members, count);
     if (!a) {
         free(members);
@@ -550,6 +551,9 @@ static void act(ps_attempt *a, ps_commit_action action, ps_attempt_node *p)
     case PS_COMMIT_COLLECT:
         ps_attempt_node_log_name(p);
         ps_collect_start(p);
+        break;
+    case PS_COMMIT_SPARED:
+        ps_attempt_note_spared(p);
         break;
     case PS_COMMIT_RELEASE:
         ps_attempt_node_release(p);

@@ -309,6 +309,8 @@ ps_status ps_attempt_note_failure(ps_attempt *a, size_t i, const Psgd__V1__Heart
 /* Notes the loss that ends the attempt. Call it once. Attempts that are lost one after the other
  * before they train begin after growing pauses. */
 void ps_attempt_note_loss(ps_attempt *a);
+/* Notes in the job that the attempt goes on without the node, and publishes that. */
+void ps_attempt_note_spared(ps_attempt_node *node);
 /* Notes the change of nodes that ends the attempt. Call it once. */
 void ps_attempt_note_move(ps_attempt *a);
 /* Ends the attempt, whose workers stay at the checkpoint of `step`, because the node was told to

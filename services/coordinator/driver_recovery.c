@@ -98,6 +98,20 @@ void ps_attempt_note_loss(ps_attempt *a)
                 a->commit.is_rollback ? "has diverged" : "is lost", a->commit.message);
 }
 
+void ps_attempt_note_spared(ps_attempt_node *node)
+{
+    const ps_member *m = ps_attempt_node_member(node);
+    ps_attempt *a = node->a;
+    Psgd__V1__Job *msg = a->job->record.job;
+
+    ps_recovery_add_spared(msg, &a->commit, node->index, step_of(a->job),
+                           ps_coordinator_now_us(a->c), ps_clock_wall_us());
+    ps_job_progress(msg)->workers_alive = ps_commit_workers_alive(&a->commit);
+    ps_log_with(PS_LOG_WARN, "job", PS_LOG_FIELDS(PS_LOG_STR("job", a->job_id)), "%s",
+                m->spared.message);
+    ps_live_set_state(a->job, msg->state, m->spared.reason, m->spared.message);
+}
+
 void ps_attempt_move(ps_attempt *a, const char *reason, const char *message, uint64_t step)
 {
     a->move.step = step;

@@ -109,7 +109,8 @@ class AsyncCheckpoints(ClusterTest):
         c.pservers[0].start()
         job = c.wait(job_id)
         self.assertEqual((job.state, job.restarts), (DONE, 1), f"{job.reason} {job.message}")
-        self.assertGreater(job.recoveries[0].from_step, more_than)
+        self.assertEqual(list(job.recoveries[-1].node_ids), [c.pservers[0].name])
+        self.assertGreater(job.recoveries[-1].from_step, more_than)
         return job
 
     def test_a_lost_worker(self):
@@ -128,7 +129,10 @@ class AsyncCheckpoints(ClusterTest):
                 name = next(p.node_id for p in at.placements if p.node_id.startswith("worker") and p.rank == 2)
                 lost = next(p for p in c.workers if p.name == name)
                 lost.kill()
-                c.wait(job.id, lambda j: j.progress.workers_alive < RANKS)
+                at = c.wait(job.id, lambda j: j.recoveries)
+                self.assertEqual(at.progress.workers_alive, RANKS // 2)
+                (survived,) = at.recoveries
+                self.assertEqual((survived.is_survived, list(survived.node_ids)), (True, [lost.name]))
                 if checkpoint:
                     job = self.lose_the_server(c, job.id, self.steps(c, job.id)[-1])
                     files = self.must_be_whole(c, job, since)
@@ -185,12 +189,13 @@ class AsyncCheckpoints(ClusterTest):
                 lost = next(p.node_id for p in c.get(job).placements if p.node_id.startswith(role) and p.rank % 2)
                 next(p for p in c.nodes if p.name == lost).kill()
             for job in jobs.values():
-                c.wait(job, lambda j, r=role: j.progress.workers_alive < RANKS if r == "worker" else j.restarts)
+                c.wait(job, lambda j, r=role: j.recoveries if r == "worker" else j.restarts)
         for name, job in jobs.items():
             with self.subTest(name):
                 job = c.wait(job)
                 self.assertEqual((job.state, job.restarts), (DONE, 1), f"{job.reason} {job.message}")
-                self.assertGreaterEqual(job.recoveries[0].from_step, had[job.id])
+                self.assertEqual([r.is_survived for r in job.recoveries], [True, False])
+                self.assertGreaterEqual(job.recoveries[1].from_step, had[job.id])
                 files = c.files(job.id)
                 self.must_have_learnt(files, 0.15 if name == "geo_average" else 0.25)  # the mean moves slowly
                 for rank in range(RANKS):

@@ -6,9 +6,12 @@ stop-at:PHASE is SIGSTOP), so the moment is exact. Within the job's deadlines th
 job is FAILED with a message that names the node; the nodes left are idle and run
 the next job.
 """
+import json
+import re
+import subprocess
 import time
 
-from harness import ENDLESS, FINAL, PATIENCE, SLOW, SMALL, ClusterTest, coordinator_pb2, job_pb2, main
+from harness import BIN, ENDLESS, FINAL, PATIENCE, SLOW, SMALL, ClusterTest, coordinator_pb2, job_pb2, main
 
 LIMIT_MS = int(2000 * SLOW)
 LIMITS = {"canCommitMs": LIMIT_MS, "preCommitFloorMs": LIMIT_MS, "preCommitCapMs": LIMIT_MS,
@@ -159,10 +162,29 @@ class Death(ClusterTest):
                        straggler=PACE, timeouts=LIMITS)
         c.wait(job.id, lambda j: j.progress.step > 5)
         c.workers[1].kill()
+        said = rf"worker {c.workers[1].name} \(.*\) is lost: its process has ended; the job goes on without it"
+        at = c.wait(job.id, lambda j: j.recoveries)
+        self.assertEqual((at.state, at.reason), (job_pb2.JOB_STATE_RUNNING, "NODE_LOST"))
+        self.assertRegex(at.message, said)
+        self.assertRegex(c.coordinator.log(), said)
+        # A coordinator that takes the job up knows of the loss, and does not tell it again.
+        c.coordinator.kill()
+        c.restart_coordinator()
         job = c.wait(job.id, seconds=120)
-        self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+        self.assertEqual((job.state, job.restarts), (job_pb2.JOB_STATE_DONE, 0), job.message)
         self.assertEqual(job.progress.workers_alive, 1)
-        self.assertIn("EV-small-N(0).csv", c.files(job.id))
+        files = c.files(job.id)
+        self.assertIn("EV-small-N(0).csv", files)
+        for recoveries in (job.recoveries, at.recoveries):
+            self.assertEqual([(r.is_survived, r.attempt, r.reason, list(r.node_ids)) for r in recoveries],
+                             [(True, 1, "NODE_LOST", [c.workers[1].name])])
+        self.assertGreater(job.recoveries[0].from_step, 5)
+        self.assertTrue(json.loads(files["summary.json"])["recoveries"][0]["is_survived"])
+        psgd = [BIN / "psgd", "--coordinator", c.coordinator.address]
+        watched, got = (subprocess.run([*psgd, word, job.id], capture_output=True, text=True).stdout
+                        for word in ("watch", "get"))
+        self.assertEqual(len(re.findall(f"^RUNNING: NODE_LOST: {said}$", watched, re.M)), 1, watched)
+        self.assertRegex(got, rf"(?m)^went on without {c.workers[1].name} \(NODE_LOST\) from step \d+$")
         c.wait_idle([c.workers[0], *c.pservers])
 
     def test_cancel_in_every_state(self):

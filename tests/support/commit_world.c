@@ -47,6 +47,9 @@ void cm_take(cm_world *w)
         case PS_COMMIT_COLLECT:
             w->collected[i]++;
             break;
+        case PS_COMMIT_SPARED:
+            w->spared[i]++;
+            break;
         case PS_COMMIT_RELEASE:
             w->released[i]++;
             break;

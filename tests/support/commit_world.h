@@ -22,7 +22,7 @@ typedef struct cm_world {
     ps_commit c;
     int64_t now;
     unsigned asked[NODES], prepared[NODES], started[NODES], opened[NODES], collected[NODES],
-        released[NODES];
+        spared[NODES], released[NODES];
     unsigned changed, made, stored, rescued, saved, over;
     bool is_full; /* SAVE is answered with a failure; else with success */
 } cm_world;

@@ -425,10 +425,15 @@ static void asp_goes_on_without_a_lost_worker(void **state)
     assert_int_equal(w.c.outcome, 0);
     assert_int_equal(ps_commit_workers_alive(&w.c), 1);
     assert_int_equal(w.released[W1], 1);
+    assert_int_equal(w.spared[W1], 1);
+    assert_string_equal(w.c.members[W1].spared.reason, "NODE_LOST");
+    assert_string_equal(w.c.members[W1].spared.message,
+                        "worker w1 (h:2) is lost: no heartbeat for 8.0 s; the job goes on without it");
     cm_beat(&w, W0, PHASE(FINISHED));
     cm_beat(&w, PS0, PHASE(FINISHED));
     assert_int_equal(w.c.state, STATE(COLLECTING));
     assert_int_equal(w.collected[W1], 0);
+    assert_int_equal(w.spared[W0] + w.spared[W1] + w.spared[PS0], 1);
     ps_commit_collected(&w.c, W0, &cm_ok, w.now);
     ps_commit_collected(&w.c, PS0, &cm_ok, w.now);
     cm_take(&w);

@@ -639,6 +639,7 @@ static void a_node_that_stalls_in_each_attempt_fails_the_job(void **state)
         assert_false(ps_recovery_fails_alike(job));
         stall(&w, &conf);
         expect(&w, STATE(QUEUED), "NODE_STALLED");
+        ps_recovery_add_spared(job, &w.c, W1, step_of(job), w.now, 109 * S); /* ends no attempt */
         ps_recovery_add(job, &w.c, step_of(job), w.now, 110 * S);
         ps_recovery_close(job, 0, 111 * S);
         ps_commit_fini(&w.c);
@@ -649,6 +650,72 @@ static void a_node_that_stalls_in_each_attempt_fails_the_job(void **state)
     stall(&w, &conf);
     expect(&w, STATE(FAILED), "NODE_STALLED");
     ps_commit_fini(&w.c);
+}
+
+static void a_loss_that_the_attempt_survives_is_kept_and_is_no_restart(void **state)
+{
+    Psgd__V1__Job *job = new_job();
+    ps_commit_conf conf = with_restarts(true, true);
+    ps_member members[NODES];
+    const Psgd__V1__Recovery *r;
+    cm_world w;
+
+    (void)state;
+    conf.survives_loss = true;
+    job->attempt = 3;
+    cm_run(&w, &conf);
+    cm_tick(&w, S);
+    ps_commit_gone(&w.c, W1, w.now);
+    cm_take(&w);
+    assert_int_equal(w.spared[W1], 1);
+    ps_recovery_add_spared(job, &w.c, W1, 40, w.now, 110 * S);
+    assert_int_equal(job->n_recoveries, 1);
+    r = job->recoveries[0];
+    assert_true(r->is_survived);
+    assert_int_equal(r->attempt, 3);
+    assert_string_equal(r->reason, "NODE_LOST");
+    assert_string_equal(r->message, "worker w1 (h:2) is lost: its process has ended; the job goes on "
+                                    "without it");
+    assert_int_equal(r->n_node_ids, 1);
+    assert_string_equal(r->node_ids[0], "w1");
+    assert_float_equal(r->silent_seconds, 1, 1e-6);
+    assert_int_equal(r->step - r->from_step, 0);
+    assert_false(ps_recovery_is_open(job));
+    assert_int_equal(ps_recovery_step(job, 7), 7);
+    assert_int_equal(job->restarts, 0);
+    assert_float_equal(ps_recovery_goodput(job, 120 * S, NULL), 1, 1e-6);
+
+    /* A later coordinator knows that the worker is lost, and takes it for no other loss. */
+    memcpy(members, cm_nodes, sizeof members);
+    ps_recovery_mark_spared(job, members, NODES);
+    assert_true(members[W1].is_spared && !members[W0].is_spared && !members[PS0].is_spared);
+    ps_commit_fini(&w.c);
+    ps_commit_adopt(&w.c, &conf, members, NODES, STATE(RUNNING), w.now);
+    assert_int_equal(ps_commit_workers_alive(&w.c), 1);
+    ps_commit_gone(&w.c, W1, w.now);
+    cm_take(&w);
+    assert_int_equal(w.spared[W1], 1);
+
+    /* The loss that ends the attempt names the server alone. */
+    ps_commit_gone(&w.c, PS0, w.now);
+    cm_take(&w);
+    expect(&w, STATE(QUEUED), "NODE_LOST");
+    ps_recovery_add(job, &w.c, 50, w.now, 120 * S);
+    assert_true(ps_recovery_is_open(job));
+    r = job->recoveries[1];
+    assert_int_equal(r->n_node_ids, 1);
+    assert_string_equal(r->node_ids[0], "ps0");
+    ps_recovery_close(job, 45, 122 * S);
+    assert_false(ps_recovery_is_open(job));
+    assert_float_equal(job->recoveries[0]->seconds, 0, 0); /* it stays as it was */
+    assert_int_equal(job->progress->steps_repeated, 5);
+    assert_int_equal(job->restarts, 1);
+    ps_commit_fini(&w.c);
+    memcpy(members, cm_nodes, sizeof members);
+    job->attempt = 4; /* another attempt has a new process of that node */
+    ps_recovery_mark_spared(job, members, NODES);
+    assert_false(members[W1].is_spared);
+    psgd__v1__job__free_unpacked(job, NULL);
 }
 
 static void a_change_of_nodes_is_no_loss(void **state)
@@ -717,6 +784,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_node_whose_disk_is_full_is_named_and_one_without_memory_is_not),
         cmocka_unit_test(a_node_that_an_earlier_coordinator_released_is_not_to_blame),
         cmocka_unit_test(a_node_that_stalls_in_each_attempt_fails_the_job),
+        cmocka_unit_test(a_loss_that_the_attempt_survives_is_kept_and_is_no_restart),
         cmocka_unit_test(a_change_of_nodes_is_no_loss),
         cmocka_unit_test(an_undisturbed_job_has_only_useful_time),
     };

@@ -254,6 +254,7 @@ static void act(world *w, unsigned at, ps_commit_action action, size_t member)
     case PS_COMMIT_SAVE:
         save(w, at);
         break;
+    case PS_COMMIT_SPARED:
     case PS_COMMIT_OVER:
     case PS_COMMIT_NOTHING:
         break;

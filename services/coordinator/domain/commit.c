@@ -44,6 +44,7 @@ static void start(ps_commit *c, const ps_commit_conf *conf, const ps_member *mem
         m->rank = members[i].rank;
         m->rank_count = members[i].rank_count;
         m->incarnation = members[i].incarnation;
+        m->is_lost = m->is_spared = members[i].is_spared;
         m->seen_us = now_us;
     }
     ps_commit_init_waits(c);

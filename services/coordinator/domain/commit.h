@@ -82,6 +82,7 @@ typedef enum ps_commit_action {
     PS_COMMIT_START,   /* DoCommit */
     PS_COMMIT_OPEN,    /* answer the node's Ready: go */
     PS_COMMIT_COLLECT, /* Collect */
+    PS_COMMIT_SPARED,  /* the attempt goes on without the node: note what is in spared */
     PS_COMMIT_RELEASE, /* end what runs with the node, refuse its Ready, Abort */
     PS_COMMIT_CHANGED, /* `state` is another: publish it. Node 0 */
     PS_COMMIT_MAKE,    /* make the packages; answer ps_commit_packaged. Node 0 */
@@ -120,6 +121,7 @@ typedef struct ps_member {
     uint64_t incarnation; /* 0: not known yet */
     uint32_t threads;     /* number of threads that a server reports; 0: not known yet */
     char version[PS_COMMIT_VERSION_MAX]; /* of the node's program; "": not known yet */
+    bool is_spared; /* the attempt goes on without it; set by the caller of ps_commit_adopt */
 
     /* Written by the machine. */
     ps_member_step step;
@@ -141,6 +143,10 @@ typedef struct ps_member {
     int64_t pause_end_us; /* time at which that silence ended */
     unsigned todo;        /* bits: actions that the caller has not taken yet */
     ps_status error;      /* why the node failed */
+    struct {
+        char reason[PS_COMMIT_REASON_MAX];
+        char message[PS_COMMIT_MESSAGE_MAX];
+    } spared; /* why the attempt goes on without it */
 } ps_member;
 
 /* DONE begins its end with STORE, QUEUED with SALVAGE, the others with DECIDED. */
@@ -198,8 +204,8 @@ typedef struct ps_commit {
 void ps_commit_begin(ps_commit *c, const ps_commit_conf *conf, const ps_member *members,
                      size_t count, int64_t now_us);
 
-/* Adopts an attempt that an earlier process left in RUNNING or COLLECTING. A node that is silent
- * for lease_us from now on is lost. A node that no longer holds the attempt was released by the
+/* Adopts an attempt that an earlier process left in RUNNING or COLLECTING. Members with is_spared
+ * are lost; one that is silent for lease_us from now on is, too. A node that no longer holds the attempt was released by the
  * earlier process: the attempt ends as after a loss, but the node is not to blame. */
 void ps_commit_adopt(ps_commit *c, const ps_commit_conf *conf, const ps_member *members,
                      size_t count, Psgd__V1__JobState state, int64_t now_us);

@@ -133,18 +133,16 @@ void ps_commit_take_failure(ps_commit *c, size_t node, const ps_status *error, i
     find_culprits(c, now_us);
 }
 
-/* Describes a culprit, as in "worker w2 (h:3) holds up the others: no heartbeat for 2.3 s". */
-static void describe(const ps_commit *c, const ps_member *m, int64_t now_us, char *text, size_t cap)
+/* Writes why a culprit holds up the others, as in "no heartbeat for 2.3 s"; "": it is not known. */
+static void explain(const ps_commit *c, const ps_member *m, int64_t now_us, char *why, size_t cap)
 {
-    char why[60] = "";
-
+    why[0] = '\0';
     if (now_us - m->seen_us >= c->conf.silent_us) {
-        snprintf(why, sizeof why, ": no heartbeat for %.1f s", (double)(now_us - m->seen_us) / 1e6);
+        snprintf(why, cap, "no heartbeat for %.1f s", (double)(now_us - m->seen_us) / 1e6);
     } else if (is_silent(c, m, c->conf.silent_us, now_us)) {
-        snprintf(why, sizeof why, ": no heartbeat for %.1f s until %.1f s ago",
-                 (double)m->pause_us / 1e6, (double)(now_us - m->pause_end_us) / 1e6);
+        snprintf(why, cap, "no heartbeat for %.1f s until %.1f s ago", (double)m->pause_us / 1e6,
+                 (double)(now_us - m->pause_end_us) / 1e6);
     }
-    snprintf(text, cap, "%s holds up the others%s", ps_member_name(m).text, why);
 }
 
 /* Returns the member whose error stands for those of all members that gave up; NULL: none has. It
@@ -201,17 +199,18 @@ static void accuse(ps_commit *c, int64_t now_us)
 
     for (size_t i = 0; i < c->count; i++) {
         ps_member *m = &c->members[i];
-        char one[400];
+        char why[60], one[400];
 
         if (!m->is_culprit || m->is_lost) {
             continue;
         }
         ps_commit_note_role(m, &of_workers, &of_servers);
         m->is_culprit = !spares;
-        describe(c, m, now_us, one, sizeof one);
+        explain(c, m, now_us, why, sizeof why);
         if (spares) {
-            ps_commit_lose(c, i, "NODE_STALLED", one, now_us);
+            ps_commit_lose(c, i, "NODE_STALLED", why, now_us);
         } else if (len < sizeof what) {
+            ps_commit_describe_loss(m, "NODE_STALLED", why, one, sizeof one);
             len += (size_t)snprintf(what + len, sizeof what - len, "%s%s", len ? "; " : "", one);
         }
     }

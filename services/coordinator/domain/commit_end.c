@@ -43,8 +43,9 @@ void ps_commit_do_at(ps_commit *c, size_t node, ps_commit_action action)
 
 ps_commit_action ps_commit_next(ps_commit *c, size_t *node)
 {
-    static const ps_commit_action order[] = {PS_COMMIT_ASK,  PS_COMMIT_PREPARE, PS_COMMIT_START,
-                                             PS_COMMIT_OPEN, PS_COMMIT_COLLECT, PS_COMMIT_RELEASE};
+    static const ps_commit_action order[] = {
+        PS_COMMIT_ASK,     PS_COMMIT_PREPARE, PS_COMMIT_START,  PS_COMMIT_OPEN,
+        PS_COMMIT_COLLECT, PS_COMMIT_SPARED,  PS_COMMIT_RELEASE};
 
     *node = 0;
     if (c->todo & 1u << PS_COMMIT_CHANGED) {
@@ -423,7 +424,17 @@ static const char *verb_of(const char *reason)
     if (strcmp(reason, "NODE_FAILED") == 0) {
         return "failed";
     }
+    if (strcmp(reason, "NODE_STALLED") == 0) {
+        return "holds up the others";
+    }
     return strcmp(reason, "COLLECT_FAILED") == 0 ? "gave no good files" : "is lost";
+}
+
+void ps_commit_describe_loss(const ps_member *m, const char *reason, const char *why, char *text,
+                             size_t cap)
+{
+    snprintf(text, cap, "%s %s%s%s", ps_member_name(m).text, verb_of(reason),
+             why[0] != '\0' ? ": " : "", why);
 }
 
 /* Returns whether the end of a node for this reason is no fault of the job: the node was lost,
@@ -499,10 +510,24 @@ void ps_commit_found_released(ps_commit *c, size_t node, int64_t now_us)
     ps_commit_settle(c, now_us);
 }
 
+/* Releases a member that is lost; the attempt goes on without it. */
+static void spare(ps_commit *c, size_t node, const char *reason, const char *what)
+{
+    ps_member *m = &c->members[node];
+
+    release(c, node);
+    m->is_spared = true;
+    snprintf(m->spared.reason, sizeof m->spared.reason, "%s", reason);
+    snprintf(m->spared.message, sizeof m->spared.message, "%.500s; the job goes on without it",
+             what);
+    ps_commit_do_at(c, node, PS_COMMIT_SPARED);
+}
+
 void ps_commit_lose(ps_commit *c, size_t node, const char *reason, const char *why, int64_t now_us)
 {
     ps_member *m = &c->members[node];
     bool survives = survives_without(c, m);
+    char what[PS_COMMIT_MESSAGE_MAX];
 
     if (m->has_diverged) {
         end_diverged(c, m, why, now_us);
@@ -512,8 +537,9 @@ void ps_commit_lose(ps_commit *c, size_t node, const char *reason, const char *w
         m->is_lost = true;
         lose_files(c, m);
     }
+    ps_commit_describe_loss(m, reason, why, what, sizeof what);
     if (survives) {
-        release(c, node);
+        spare(c, node, reason, what);
         return;
     }
     if (is_mendable(c, m, reason)) {
@@ -521,11 +547,9 @@ void ps_commit_lose(ps_commit *c, size_t node, const char *reason, const char *w
 
         m->has_left = m->error.code == PS_CANCELLED;
         ps_commit_note_role(m, &of_workers, &of_servers);
-        ps_commit_decide_loss(c, of_workers, of_servers, reason, now_us, "%s %s: %s",
-                              ps_member_name(m).text, verb_of(reason), why);
+        ps_commit_decide_loss(c, of_workers, of_servers, reason, now_us, "%s", what);
     } else {
-        ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_FAILED, reason, now_us, "%s %s: %s",
-                         ps_member_name(m).text, verb_of(reason), why);
+        ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_FAILED, reason, now_us, "%s", what);
     }
     ps_commit_settle(c, now_us);
 }

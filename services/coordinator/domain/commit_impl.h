@@ -34,6 +34,11 @@ void ps_commit_interrupt(ps_commit *c, const char *reason, int64_t now_us, const
  * decides the end with `reason`: QUEUED if another attempt can mend it, else FAILED. */
 void ps_commit_lose(ps_commit *c, size_t node, const char *reason, const char *why, int64_t now_us);
 
+/* Writes what the job says of a member that is lost for this reason, as in "worker w2 (h:3) is
+ * lost: no heartbeat for 2.3 s". `why` may be empty. */
+void ps_commit_describe_loss(const ps_member *m, const char *reason, const char *why, char *text,
+                             size_t cap);
+
 /* Handles a node that an earlier coordinator released, of an attempt that was adopted: ends the
  * attempt as ps_commit_lose does, but does not name the node as lost. */
 void ps_commit_found_released(ps_commit *c, size_t node, int64_t now_us);

@@ -39,9 +39,14 @@ static double trains_since(const Psgd__V1__Job *job)
                         : seconds_of(job->start_time);
 }
 
+static bool is_open(const Psgd__V1__Recovery *r)
+{
+    return r->seconds <= 0 && !r->is_survived;
+}
+
 bool ps_recovery_is_open(const Psgd__V1__Job *job)
 {
-    return job->n_recoveries > 0 && job->recoveries[job->n_recoveries - 1]->seconds <= 0;
+    return job->n_recoveries > 0 && is_open(job->recoveries[job->n_recoveries - 1]);
 }
 
 /* Returns the place of a new recovery at the end of the job's list. Drops the oldest one if the
@@ -59,25 +64,31 @@ static Psgd__V1__Recovery **grow(Psgd__V1__Job *job)
     return &job->recoveries[job->n_recoveries++];
 }
 
+/* Adds a member to the lost nodes; r->node_ids has room for it. */
+static void name(Psgd__V1__Recovery *r, const ps_member *m, int64_t noticed_us)
+{
+    double silent_s = (double)(noticed_us - m->seen_us) * 1e-6;
+
+    r->node_ids[r->n_node_ids++] = ps_xstrdup(m->id[0] ? m->id : m->address);
+    r->silent_seconds = silent_s > r->silent_seconds ? silent_s : r->silent_seconds;
+}
+
 static void name_lost(Psgd__V1__Recovery *r, const ps_commit *commit)
 {
     r->node_ids = ps_xcalloc(commit->count, sizeof *r->node_ids);
     for (size_t i = 0; i < commit->count; i++) {
         const ps_member *m = &commit->members[i];
-        double silent_s = (double)(commit->decided_us - m->seen_us) * 1e-6;
         bool is_full = m->has_low_disk && m->error.code == PS_RESOURCE_EXHAUSTED;
 
-        if (m->is_lost || m->is_culprit || m->has_left || is_full) {
-            r->node_ids[r->n_node_ids++] = ps_xstrdup(m->id[0] ? m->id : m->address);
-            r->silent_seconds = silent_s > r->silent_seconds ? silent_s : r->silent_seconds;
+        if ((m->is_lost && !m->is_spared) || m->is_culprit || m->has_left || is_full) {
+            name(r, m, commit->decided_us);
         }
     }
 }
 
-/* Adds a recovery to the job. Sets the fields that a loss and a planned change of nodes have in
- * common. */
-static Psgd__V1__Recovery *add(Psgd__V1__Job *job, const ps_commit *commit, uint64_t step,
-                               int64_t wall_us)
+/* Adds a recovery to the job. Sets the fields that all kinds have in common. */
+static Psgd__V1__Recovery *add(Psgd__V1__Job *job, const ps_commit *commit, const char *reason,
+                               const char *message, uint64_t step, int64_t wall_us)
 {
     bool has_trained = commit->state >= PSGD__V1__JOB_STATE__JOB_STATE_RUNNING;
     double since_s = trains_since(job);
@@ -86,8 +97,8 @@ static Psgd__V1__Recovery *add(Psgd__V1__Job *job, const ps_commit *commit, uint
     *at = r;
     psgd__v1__recovery__init(r);
     r->attempt = job->attempt;
-    ps_text_set(&r->reason, commit->reason);
-    ps_text_set(&r->message, commit->message);
+    ps_text_set(&r->reason, reason);
+    ps_text_set(&r->message, message);
     ps_time_set(&r->notice_time, wall_us);
     r->step = step;
     r->train_seconds = has_trained ? at_least_0((double)wall_us * 1e-6 - since_s) : 0;
@@ -98,7 +109,9 @@ static Psgd__V1__Recovery *add(Psgd__V1__Job *job, const ps_commit *commit, uint
 void ps_recovery_add(Psgd__V1__Job *job, const ps_commit *commit, uint64_t step, int64_t now_us,
                      int64_t wall_us)
 {
-    name_lost(add(job, commit, step, wall_us - (now_us - commit->decided_us)), commit);
+    name_lost(add(job, commit, commit->reason, commit->message, step,
+                  wall_us - (now_us - commit->decided_us)),
+              commit);
     *(commit->is_rollback ? &job->rollbacks : &job->restarts) += 1;
     ps_job_progress(job)->rollbacks = job->rollbacks;
 }
@@ -107,11 +120,35 @@ Psgd__V1__Recovery *ps_recovery_add_move(Psgd__V1__Job *job, const ps_commit *co
                                          int64_t asked_wall_us, int64_t wall_us)
 {
     uint64_t told = job->progress != NULL ? job->progress->step : 0;
-    Psgd__V1__Recovery *r = add(job, commit, told > step ? told : step, wall_us);
+    Psgd__V1__Recovery *r =
+        add(job, commit, commit->reason, commit->message, told > step ? told : step, wall_us);
 
     r->is_planned = true;
     ps_time_set(&r->ask_time, asked_wall_us);
     return r;
+}
+
+void ps_recovery_add_spared(Psgd__V1__Job *job, const ps_commit *commit, size_t node, uint64_t step,
+                            int64_t now_us, int64_t wall_us)
+{
+    const ps_member *m = &commit->members[node];
+    Psgd__V1__Recovery *r = add(job, commit, m->spared.reason, m->spared.message, step, wall_us);
+
+    r->is_survived = true;
+    r->from_step = step;
+    r->node_ids = ps_xcalloc(1, sizeof *r->node_ids);
+    name(r, m, now_us);
+}
+
+void ps_recovery_mark_spared(const Psgd__V1__Job *job, ps_member *members, size_t count)
+{
+    for (size_t i = 0; i < job->n_recoveries; i++) {
+        const Psgd__V1__Recovery *r = job->recoveries[i];
+
+        for (size_t k = 0; k < count && r->is_survived && r->attempt == job->attempt; k++) {
+            members[k].is_spared |= r->n_node_ids > 0 && strcmp(r->node_ids[0], members[k].id) == 0;
+        }
+    }
 }
 
 /* Returns how many of the seconds are useful in which an attempt trained from began_step to
@@ -129,7 +166,7 @@ uint64_t ps_recovery_step(const Psgd__V1__Job *job, uint64_t step)
     for (size_t i = 0; i < job->n_recoveries; i++) {
         const Psgd__V1__Recovery *r = job->recoveries[i];
 
-        step = r->seconds <= 0 && r->step > step ? r->step : step;
+        step = is_open(r) && r->step > step ? r->step : step;
     }
     return step;
 }
@@ -145,7 +182,7 @@ void ps_recovery_close(Psgd__V1__Job *job, uint64_t from_step, int64_t wall_us)
         Psgd__V1__Recovery *r = job->recoveries[i];
         double seconds, useful;
 
-        if (r->seconds > 0) {
+        if (!is_open(r)) {
             continue;
         }
         seconds = at_least_0((double)wall_us * 1e-6 - seconds_of(r->notice_time));
@@ -183,21 +220,23 @@ static bool is_of_divergence(const Psgd__V1__Recovery *r)
 
 bool ps_recovery_fails_alike(const Psgd__V1__Job *job)
 {
-    size_t n = job->n_recoveries;
-    const Psgd__V1__Recovery *first;
+    uint64_t furthest = 0, first = 0;
+    unsigned count = 0;
 
-    if (n < PS_ALIKE_MAX) {
-        return false;
-    }
-    first = job->recoveries[n - PS_ALIKE_MAX];
-    for (size_t i = n - PS_ALIKE_MAX; i < n; i++) {
+    for (size_t i = job->n_recoveries; i-- > 0 && count < PS_ALIKE_MAX;) {
         const Psgd__V1__Recovery *r = job->recoveries[i];
 
-        if (r->is_planned || is_of_lost_node(r) || is_of_divergence(r) || r->step > first->step) {
+        if (r->is_survived) {
+            continue; /* it has ended no attempt */
+        }
+        if (r->is_planned || is_of_lost_node(r) || is_of_divergence(r)) {
             return false;
         }
+        furthest = r->step > furthest ? r->step : furthest;
+        first = r->step;
+        count++;
     }
-    return true;
+    return count == PS_ALIKE_MAX && furthest == first;
 }
 
 uint64_t ps_recovery_rollback_limit(const Psgd__V1__Job *job)
@@ -208,7 +247,7 @@ uint64_t ps_recovery_rollback_limit(const Psgd__V1__Job *job)
     for (size_t i = job->n_recoveries; i-- > 0 && before == NULL;) {
         const Psgd__V1__Recovery *r = job->recoveries[i];
 
-        if (is_of_divergence(r) && r->seconds <= 0) {
+        if (is_of_divergence(r) && is_open(r)) {
             now = r;
         } else if (is_of_divergence(r) && now != NULL) {
             before = r;

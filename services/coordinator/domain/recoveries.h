@@ -3,7 +3,7 @@
  * the time that they cost.
  *
  * Pure. A recovery is open from the loss or change until the next attempt trains; several may be
- * open, if attempts are lost before they train. Wall times are microseconds since 1970. The
+ * open, if attempts are lost before they train. A loss that the attempt survives is never open. Wall times are microseconds since 1970. The
  * messages lie in malloc's memory, as those of job_message.h do.
  */
 #ifndef PS_COORDINATOR_RECOVERIES_H
@@ -23,6 +23,14 @@ void ps_recovery_add(Psgd__V1__Job *job, const ps_commit *commit, uint64_t step,
  * times, with `step` steps finished. The caller adds node_ids to what is returned. */
 Psgd__V1__Recovery *ps_recovery_add_move(Psgd__V1__Job *job, const ps_commit *commit, uint64_t step,
                                          int64_t asked_wall_us, int64_t wall_us);
+
+/* Adds the loss of a member without which the attempt goes on (PS_COMMIT_SPARED). `step` steps were
+ * finished then. */
+void ps_recovery_add_spared(Psgd__V1__Job *job, const ps_commit *commit, size_t node, uint64_t step,
+                            int64_t now_us, int64_t wall_us);
+
+/* Sets is_spared of the members without which the job's attempt goes on, by its recoveries. */
+void ps_recovery_mark_spared(const Psgd__V1__Job *job, ps_member *members, size_t count);
 
 /* Returns whether the job waits for an attempt that goes on after a loss or a change of nodes. */
 bool ps_recovery_is_open(const Psgd__V1__Job *job);
