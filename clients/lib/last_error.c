@@ -3,6 +3,7 @@
 #include "clients/lib/last_error.h"
 
 #include "clients/lib/psgd.h"
+#include "common/base/printable.h"
 
 #include <string.h>
 
@@ -20,6 +21,7 @@ int library_tell(const ps_status *st)
 {
     if (!ps_is_ok(st)) {
         memcpy(last_error, st->text, sizeof last_error);
+        ps_printable(last_error); /* it may have names and values of the program */
     }
     return (int)st->code;
 }

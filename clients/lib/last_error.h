@@ -5,7 +5,7 @@
 
 #include "common/base/status.h"
 
-/* Keeps the text of a failure and returns its code. */
+/* Keeps the text of a failure, printable and in one line, and returns its code. */
 int library_tell(const ps_status *st);
 
 #endif

@@ -543,39 +543,67 @@ static int no_metric(const ps_loop_memory *head, const char *name)
     return library_tell(&st);
 }
 
-int psgd_report(psgd_worker *w, const char *name, double value)
+/* Returns the index of a metric of the step in hand's job; metric_count: the job has none of this
+ * name. */
+static uint32_t metric_of(const psgd_worker *w, const char *name)
 {
-    ps_loop_message m = {.kind = PS_LOOP_METRIC, .number = value};
-    int code = check_owner(w);
-    const ps_loop_memory *head;
+    const ps_loop_memory *head = w->now->head;
+    uint32_t index = 0;
 
-    if (code != PSGD_OK) {
-        return code;
+    while (index < head->metric_count && strcmp(head->metrics[index], name) != 0) {
+        index++;
     }
+    return index;
+}
+
+/* Checks that a metric may be reported of the step in hand, and tells the caller why not. */
+static int check_metric(const psgd_worker *w, const char *name, double value)
+{
+    const ps_loop_memory *head = w->now->head;
+    ps_status st = ps_ok();
+
     if (name == NULL) {
         return fail(PS_INVALID_ARGUMENT, "psgd_report: the name is NULL");
     }
-    if (w->now == NULL) {
-        return fail(PS_FAILED_PRECONDITION, "there is no step in hand: call psgd_next");
-    }
-    head = w->now->head;
     if (w->now->fd >= 0 && w->left < head->variable_count) {
-        return fail(PS_FAILED_PRECONDITION,
-                    "variables of this step are ready: report before the first psgd_ready");
-    }
-    while (m.first < head->metric_count && strcmp(head->metrics[m.first], name) != 0) {
-        m.first++;
-    }
-    if (m.first == head->metric_count) {
+        st = ps_fail(PS_FAILED_PRECONDITION,
+                     "the metric \"%s\": variables of this step are ready; report it before the "
+                     "first one is",
+                     PS_SHORT(name, 60));
+    } else if (metric_of(w, name) == head->metric_count) {
         return no_metric(head, name);
+    } else if (!isfinite(value)) {
+        st = ps_fail(PS_INVALID_ARGUMENT, "the metric \"%s\" is %g; a finite number is allowed",
+                     name, value);
     }
-    if (!isfinite(value)) {
-        ps_status st = ps_fail(PS_INVALID_ARGUMENT,
-                               "the metric \"%s\" is %g; a finite number is allowed", name, value);
+    return library_tell(&st);
+}
 
-        return library_tell(&st);
+int psgd_report_all(psgd_worker *w, size_t count, const char *const *names, const double *values)
+{
+    int code = check_owner(w);
+
+    if (code == PSGD_OK && count > 0 && (names == NULL || values == NULL)) {
+        code = fail(PS_INVALID_ARGUMENT, "psgd_report_all: an argument is NULL");
     }
-    return say(w, &m);
+    if (code == PSGD_OK && w->now == NULL) {
+        code = fail(PS_FAILED_PRECONDITION, "there is no step in hand: call psgd_next");
+    }
+    for (size_t i = 0; i < count && code == PSGD_OK; i++) {
+        code = check_metric(w, names[i], values[i]);
+    }
+    for (size_t i = 0; i < count && code == PSGD_OK; i++) {
+        ps_loop_message m = {
+            .kind = PS_LOOP_METRIC, .first = metric_of(w, names[i]), .number = values[i]};
+
+        code = say(w, &m);
+    }
+    return code;
+}
+
+int psgd_report(psgd_worker *w, const char *name, double value)
+{
+    return psgd_report_all(w, 1, &name, &value);
 }
 
 int psgd_ready(psgd_worker *w, uint32_t first, uint32_t count)

@@ -200,6 +200,12 @@ int psgd_loss(psgd_worker *worker, double loss);
  * PSGD_ABORTED              the attempt has ended */
 int psgd_report(psgd_worker *worker, const char *name, double value);
 
+/* Reports `count` metrics as psgd_report does, in order: all of them, or on failure none.
+ *
+ * PSGD_ABORTED  the attempt has ended, perhaps after some were reported, of a step that is lost */
+int psgd_report_all(psgd_worker *worker, size_t count, const char *const *names,
+                    const double *values);
+
 /* Says that the gradients of the mean loss of variables [first, first + count) are final; each once
  * a step, in any order. They are sent while the program computes the others.
  *

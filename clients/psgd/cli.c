@@ -6,6 +6,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
+#include "common/base/printable.h"
 #include "common/base/xalloc.h"
 #include "common/rpc/pbjson.h"
 
@@ -172,7 +173,7 @@ ps_exit ps_cli_error(const ps_error *error)
     fflush(stdout);
     if (error->violation_count == 0) {
         snprintf(text, sizeof text, "%s", error->status.text);
-        ps_show_plain(text);
+        ps_printable(text);
         fprintf(stderr, "psgd: %s\n", text);
     } else if (wrong > 1) {
         fprintf(stderr, "psgd: %zu fields are wrong\n", wrong);
@@ -180,7 +181,7 @@ ps_exit ps_cli_error(const ps_error *error)
     for (size_t i = 0; i < error->violation_count; i++) {
         snprintf(text, sizeof text, "%s: %s", error->violations[i].field,
                  error->violations[i].text);
-        ps_show_plain(text);
+        ps_printable(text);
         fprintf(stderr, "%s%s\n", wrong > 1 ? "  " : "psgd: ", text);
     }
     if (error->violations_dropped > 0) {

@@ -10,7 +10,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { LINE_BYTES = 512, COLUMNS = 80, ROWS = 24 };
+enum { COLUMNS = 80, ROWS = 24 };
 
 /* Returns whether the environment's locale has UTF-8. */
 static bool has_utf8(void)
@@ -57,7 +57,7 @@ void ps_live_clear(ps_live *live)
 
 void ps_live_progress(ps_live *live, const Psgd__V1__Progress *progress, int64_t now_us)
 {
-    char text[LINE_BYTES];
+    char text[PS_SHOW_PROGRESS_BYTES];
 
     if (live->is_terminal) {
         size_t width = screen().ws_col;
@@ -80,7 +80,7 @@ void ps_live_curves(ps_live *live, const Psgd__V1__Progress *progress, const ps_
     struct winsize size = screen();
     size_t width = size.ws_col, above;
     ps_strbuf lines = {0}, out = {0};
-    char text[LINE_BYTES];
+    char text[PS_SHOW_PROGRESS_BYTES];
 
     if (!live->is_terminal) {
         ps_live_progress(live, progress, now_us);

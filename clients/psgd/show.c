@@ -2,6 +2,7 @@
 /* show.c - see show.h. */
 #include "clients/psgd/show.h"
 
+#include "common/base/printable.h"
 #include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 #include "common/rpc/pbjson.h"
@@ -48,7 +49,7 @@ void ps_show_state_line(const Psgd__V1__Job *job, char *text, size_t cap)
     snprintf(all, sizeof all, "%s%s%s%s%s", state, has_reason ? ": " : "",
              has_reason ? job->reason : "", has_message ? ": " : "", job->message);
     ps_shorten(text, cap, all);
-    ps_show_plain(text);
+    ps_printable(text);
 }
 
 double ps_show_seconds(const Google__Protobuf__Timestamp *time)
@@ -72,25 +73,46 @@ const char *ps_show_time(const Google__Protobuf__Timestamp *time, char text[PS_S
     return text;
 }
 
+/* Appends a metric to text (cap), of which n bytes are written, and returns the new n. */
+static size_t add_metric(char *text, size_t n, size_t cap, const char *name, double value)
+{
+    char metric[PS_SHOW_METRIC_BYTES];
+    int len = n < cap ? snprintf(text + n, cap - n, "%s%s", n > 0 ? "  " : "",
+                                 ps_show_metric(name, value, 4, metric))
+                      : 0;
+
+    return n + (size_t)len;
+}
+
 void ps_show_result(const Psgd__V1__Job *job, char *text, size_t cap)
 {
     size_t n = 0;
 
     text[0] = '\0';
-    for (size_t i = 0; i < job->n_result && n < cap; i++) {
-        double value = job->result[i]->value;
-        bool is_count = value >= 2.0 && value < 1e15 && floor(value) == value;
-        char number[PS_SHOW_BYTES];
-
-        if (is_count) {
-            snprintf(number, sizeof number, "%.0f", value);
-        } else {
-            ps_show_number(value, 4, number);
-        }
-        n += (size_t)snprintf(text + n, cap - n, "%s%s %s", i > 0 ? "  " : "", job->result[i]->key,
-                              number);
+    for (size_t i = 0; i < job->n_result; i++) {
+        n = add_metric(text, n, cap, job->result[i]->key, job->result[i]->value);
     }
-    ps_show_plain(text);
+}
+
+void ps_show_trained(const Psgd__V1__Job *job)
+{
+    const Psgd__V1__Progress *p = job->progress;
+    char text[PS_SHOW_PROGRESS_BYTES];
+    size_t n;
+
+    if (job->state != PSGD__V1__JOB_STATE__JOB_STATE_DONE || p == NULL || p->epoch == 0 ||
+        (job->n_result > 0 && p->n_program_metrics == 0)) {
+        return;
+    }
+    n = add_metric(text, 0, sizeof text, "loss", p->loss);
+    if (!isnan(p->accuracy)) {
+        n = add_metric(text, n, sizeof text, "accuracy", p->accuracy);
+    }
+    for (size_t i = 0; i < p->n_program_metrics && i < PS_SHOW_METRICS; i++) {
+        n = add_metric(text, n, sizeof text, p->program_metrics[i]->key,
+                       p->program_metrics[i]->value);
+    }
+    printf("trained   %s\n", text);
 }
 
 static int by_name(const void *a, const void *b)
@@ -171,17 +193,26 @@ static const char *node_of(const Psgd__V1__Job *job, uint32_t rank)
 void ps_show_worker(const Psgd__V1__Job *job, const Psgd__V1__WorkerProgress *worker, char *text,
                     size_t cap)
 {
-    char loss[PS_SHOW_BYTES], accuracy[PS_SHOW_BYTES] = "";
+    char number[PS_SHOW_BYTES];
+    size_t n =
+        (size_t)snprintf(text, cap, "  worker %u %s  step %llu  loss %s", worker->rank,
+                         PS_SHORT(node_of(job, worker->rank), 80), (unsigned long long)worker->step,
+                         ps_show_number(worker->loss, 4, number));
 
     /* NaN: the job does not predict classes, so there is no accuracy */
-    if (!isnan(worker->accuracy)) {
-        snprintf(accuracy, sizeof accuracy, "  acc %.3f", worker->accuracy);
+    if (!isnan(worker->accuracy) && n < cap) {
+        n += (size_t)snprintf(text + n, cap - n, "  acc %.3f", worker->accuracy);
     }
-    snprintf(text, cap, "  worker %u %s  step %llu  loss %s%s  waited %.1f s%s%s", worker->rank,
-             PS_SHORT(node_of(job, worker->rank), 80), (unsigned long long)worker->step,
-             ps_show_number(worker->loss, 4, loss), accuracy, worker->seconds_waiting,
-             worker->waiting_for[0] != '\0' ? ", now for " : "", PS_SHORT(worker->waiting_for, 80));
-    ps_show_plain(text);
+    for (size_t i = 0; i < worker->n_program_metrics && i < PS_SHOW_METRICS; i++) {
+        n = add_metric(text, n, cap, worker->program_metrics[i]->key,
+                       worker->program_metrics[i]->value);
+    }
+    if (n < cap) {
+        snprintf(text + n, cap - n, "  waited %.1f s%s%s", worker->seconds_waiting,
+                 worker->waiting_for[0] != '\0' ? ", now for " : "",
+                 PS_SHORT(worker->waiting_for, 80));
+    }
+    ps_printable(text);
 }
 
 void ps_show_recovery(const Psgd__V1__Recovery *r, char *text, size_t cap)
@@ -214,7 +245,7 @@ void ps_show_recovery(const Psgd__V1__Recovery *r, char *text, size_t cap)
                  repeated == 1 ? "" : "s");
     }
     ps_shorten(text, cap, all);
-    ps_show_plain(text);
+    ps_printable(text);
 }
 
 void ps_show_goodput(const Psgd__V1__Job *job)
@@ -234,12 +265,12 @@ void ps_show_tracker(const Psgd__V1__TrackerRun *run, char *text, size_t cap)
              run->run_id[0] != '\0' ? ": run " : "", run->run_id,
              run->message[0] != '\0' ? ": " : "", run->message);
     ps_shorten(text, cap, all);
-    ps_show_plain(text);
+    ps_printable(text);
 }
 
 void ps_show_job(const Psgd__V1__Job *job)
 {
-    char text[LINE_BYTES], time[PS_SHOW_BYTES];
+    char text[PS_SHOW_PROGRESS_BYTES], time[PS_SHOW_BYTES];
 
     printf("job       %s\n", PS_PLAIN(job->id, 255));
     ps_show_state_line(job, text, sizeof text);
@@ -261,6 +292,7 @@ void ps_show_job(const Psgd__V1__Job *job)
         ps_show_result(job, text, sizeof text);
         printf("result    %s\n", text);
     }
+    ps_show_trained(job);
     for (size_t i = 0; i < job->n_recoveries; i++) {
         if (job->recoveries[i]->seconds > 0 || job->recoveries[i]->is_survived) {
             ps_show_recovery(job->recoveries[i], text, sizeof text);

@@ -27,6 +27,10 @@ double ps_show_seconds(const Google__Protobuf__Timestamp *time);
 /* Writes "loss 0.1471 accuracy 0.9553". */
 void ps_show_result(const Psgd__V1__Job *job, char *text, size_t cap);
 
+/* Prints the last loss and metrics of training, of a job that is done: of one that has no result,
+ * or whose programs have reported metrics. */
+void ps_show_trained(const Psgd__V1__Job *job);
+
 /* Writes "QUEUED: NOT_ENOUGH_NODES: waits for 1 more worker". */
 void ps_show_state_line(const Psgd__V1__Job *job, char *text, size_t cap);
 
@@ -55,7 +59,8 @@ void ps_show_reply(ps_cli *cli, const Psgd__V1__Job *job);
 /* Writes the nodes of the job with their addresses and versions, a line each. */
 void ps_show_nodes(const Psgd__V1__Job *job);
 
-/* Writes what a worker has reported as a line of text: step, loss, accuracy, time of waiting. */
+/* Writes what a worker has reported as a line of text: step, loss, accuracy, metrics of
+ * its program, time of waiting. */
 void ps_show_worker(const Psgd__V1__Job *job, const Psgd__V1__WorkerProgress *worker, char *text,
                     size_t cap);
 

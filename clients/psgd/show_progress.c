@@ -2,8 +2,8 @@
 /* show_progress.c - see show_progress.h. */
 #include "clients/psgd/show_progress.h"
 
+#include "common/base/printable.h"
 #include "common/base/shorten.h"
-#include "common/base/utf8.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -48,44 +48,25 @@ const char *ps_show_number(double value, int digits, char text[PS_SHOW_BYTES])
     return text;
 }
 
-/* Returns whether a character of n bytes in UTF-8 controls the terminal or the direction of
- * writing, or is invisible. */
-static bool is_deceptive(const unsigned char *c, size_t n)
+const char *ps_show_metric(const char *name, double value, int digits,
+                           char text[PS_SHOW_METRIC_BYTES])
 {
-    switch (n) {
-    case 1:
-        return c[0] < 0x20 || c[0] == 0x7f;
-    case 2: /* U+0080 to U+009F; U+061C */
-        return (c[0] == 0xc2 && c[1] < 0xa0) || (c[0] == 0xd8 && c[1] == 0x9c);
-    case 3: /* U+200E, U+200F, U+2028 to U+202E; U+2066 to U+2069; U+FEFF */
-        return (c[0] == 0xe2 && c[1] == 0x80 &&
-                (c[2] == 0x8e || c[2] == 0x8f || (c[2] >= 0xa8 && c[2] <= 0xae))) ||
-               (c[0] == 0xe2 && c[1] == 0x81 && c[2] >= 0xa6 && c[2] <= 0xa9) ||
-               (c[0] == 0xef && c[1] == 0xbb && c[2] == 0xbf);
-    default: /* U+E0000 to U+E007F: invisible tags */
-        return c[0] == 0xf3 && c[1] == 0xa0 && (c[2] == 0x80 || c[2] == 0x81);
+    bool is_count = value >= 2.0 && value < 1e15 && floor(value) == value;
+    char number[PS_SHOW_BYTES];
+
+    if (is_count) {
+        snprintf(number, sizeof number, "%.0f", value);
+    } else {
+        ps_show_number(value, digits, number);
     }
-}
-
-void ps_show_plain(char *text)
-{
-    size_t left = strlen(text);
-
-    while (left > 0) {
-        size_t n = ps_utf8_length(text, left), bytes = n > 0 ? n : 1;
-
-        if (n == 0 || is_deceptive((const unsigned char *)text, n)) {
-            memset(text, '?', bytes);
-        }
-        text += bytes;
-        left -= bytes;
-    }
+    snprintf(text, PS_SHOW_METRIC_BYTES, "%s %s", PS_PLAIN(name, 48), number);
+    return text;
 }
 
 const char *ps_show_plainly(const char *text, char *out, size_t cap)
 {
     ps_shorten(out, cap, text);
-    ps_show_plain(out);
+    ps_printable(out);
     return out;
 }
 
@@ -132,14 +113,15 @@ static void remaining(double seconds, char *text, size_t cap)
     }
 }
 
-enum { BAR = 16, BAR_SHORT = 8, PART_BYTES = 80 };
+enum { BAR = 16, BAR_SHORT = 8, PART_BYTES = PS_SHOW_METRIC_BYTES };
 
 typedef enum part {
     P_BAR,
     P_STEP,
     P_LOSS,
     P_ACCURACY,
-    P_RATE,
+    P_METRIC, /* the first one of PS_SHOW_METRICS */
+    P_RATE = P_METRIC + PS_SHOW_METRICS,
     P_UP,
     P_DOWN,
     P_WORKERS,
@@ -149,9 +131,13 @@ typedef enum part {
 } part;
 
 /* Parts of the line that are left out if it is too wide even with short forms: one after the other
- * in this order, until it fits. */
-static const part expendable[] = {P_WORKERS, P_BAR, P_RATE,     P_DOWN,
-                                  P_UP,      P_ETA, P_ACCURACY, P_WAITS};
+ * in this order, and of several that begin at `first` the last one first, until it fits. */
+static const struct {
+    part first;
+    size_t count;
+} expendable[] = {{P_WORKERS, 1}, {P_BAR, 1},      {P_RATE, 1},
+                  {P_DOWN, 1},    {P_UP, 1},       {P_METRIC, PS_SHOW_METRICS},
+                  {P_ETA, 1},     {P_ACCURACY, 1}, {P_WAITS, 1}};
 
 static void fill_parts(const Psgd__V1__Progress *p, bool is_short, char parts[PARTS][PART_BYTES])
 {
@@ -176,6 +162,13 @@ static void fill_parts(const Psgd__V1__Progress *p, bool is_short, char parts[PA
     if (!computes && !isnan(p->accuracy)) {
         snprintf(parts[P_ACCURACY], PART_BYTES, "acc %.3f", p->accuracy);
     }
+    for (size_t i = 0; i < PS_SHOW_METRICS; i++) {
+        parts[P_METRIC + i][0] = '\0';
+        if (i < p->n_program_metrics) {
+            ps_show_metric(p->program_metrics[i]->key, p->program_metrics[i]->value,
+                           is_short ? 3 : 4, parts[P_METRIC + i]);
+        }
+    }
     parts[P_RATE][0] = '\0';
     if (p->samples_per_second >= 0.5) { /* it is below during an evaluation or a wait */
         snprintf(parts[P_RATE], PART_BYTES, is_short ? "%s/s" : "%s samples/s",
@@ -191,7 +184,7 @@ static void fill_parts(const Psgd__V1__Progress *p, bool is_short, char parts[PA
     remaining(p->eta_seconds, parts[P_ETA], PART_BYTES);
     parts[P_WAITS][0] = '\0';
     if (p->waiting_for[0] != '\0' && p->samples_per_second < 1 && p->step < p->total_steps) {
-        snprintf(parts[P_WAITS], PART_BYTES, "waits for %.60s", p->waiting_for);
+        snprintf(parts[P_WAITS], PART_BYTES, "waits for %s", PS_PLAIN(p->waiting_for, 60));
     }
 }
 
@@ -206,6 +199,16 @@ static size_t columns_of(char parts[PARTS][PART_BYTES], size_t gap)
     return n;
 }
 
+/* Leaves expendable parts out until the line has at most `width` columns. */
+static void leave_out(char parts[PARTS][PART_BYTES], size_t gap, size_t width)
+{
+    for (size_t i = 0; i < sizeof expendable / sizeof expendable[0]; i++) {
+        for (size_t k = expendable[i].count; k > 0 && columns_of(parts, gap) > width; k--) {
+            parts[expendable[i].first + k - 1][0] = '\0';
+        }
+    }
+}
+
 void ps_show_progress(const Psgd__V1__Progress *progress, size_t width, char *text, size_t cap)
 {
     char parts[PARTS][PART_BYTES];
@@ -216,10 +219,8 @@ void ps_show_progress(const Psgd__V1__Progress *progress, size_t width, char *te
         gap = 1;
         fill_parts(progress, true, parts);
     }
-    for (size_t i = 0; i < sizeof expendable / sizeof expendable[0] && width != 0; i++) {
-        if (columns_of(parts, gap) > width) {
-            parts[expendable[i]][0] = '\0';
-        }
+    if (width != 0) {
+        leave_out(parts, gap, width);
     }
     text[0] = '\0';
     for (size_t i = 0; i < PARTS && n < cap; i++) {

@@ -8,7 +8,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PS_SHOW_BYTES = 32 };
+enum {
+    PS_SHOW_BYTES = 32,
+    PS_SHOW_METRIC_BYTES = 80,
+    PS_SHOW_METRICS = 16, /* most metrics of programs that are shown, as many as a job may have */
+    PS_SHOW_PROGRESS_BYTES = 2048 /* of a line with all of them */
+};
 
 /* Writes bytes as "1.2 MB" and returns `text`. */
 const char *ps_show_size(uint64_t bytes, char text[PS_SHOW_BYTES]);
@@ -20,13 +25,13 @@ const char *ps_show_rate(double per_s, char text[PS_SHOW_BYTES]);
  * digits if it is very small or large. Returns `text`. */
 const char *ps_show_number(double value, int digits, char text[PS_SHOW_BYTES]);
 
-/* Replaces each byte of what could deceive whoever reads a terminal by '?': control characters,
- * characters that change the direction of writing or end a line, and bytes that are no UTF-8. All
- * text from outside goes through here before it is shown. */
-void ps_show_plain(char *text);
+/* Writes a metric as "NAME VALUE": whole numbers from 2 on without a point, others as
+ * ps_show_number does. Returns `text`. */
+const char *ps_show_metric(const char *name, double value, int digits,
+                           char text[PS_SHOW_METRIC_BYTES]);
 
-/* Writes `text` to out (cap), cut if it is longer, without what ps_show_plain replaces. Returns
- * `out`. */
+/* Writes `text` to out (cap), shortened if it is longer, without what ps_printable replaces. All
+ * text from outside goes through ps_printable before it is shown. Returns `out`. */
 const char *ps_show_plainly(const char *text, char *out, size_t cap);
 
 /* A text from outside for printf, at most `bytes` long (a constant). Valid to the end of the block.
@@ -34,9 +39,9 @@ const char *ps_show_plainly(const char *text, char *out, size_t cap);
 #define PS_PLAIN(text, bytes) ps_show_plainly((text), (char[(bytes) + 1]){0}, (bytes) + 1)
 
 /* Writes progress as a line of at most `width` columns (0: any). Parts are bar, step, loss,
- * accuracy, rate, bytes, workers, ETA, and whom the job waits for if it stands still. If the
- * line is too long, parts are shortened first, then the less important ones are left out. Step
- * and loss always stay. */
+ * accuracy, metrics that programs have reported, rate, bytes, workers, ETA, and whom the job waits
+ * for if it stands still. If the line is too long, parts are shortened first, then the less
+ * important ones are left out. Step and loss always stay. */
 void ps_show_progress(const Psgd__V1__Progress *progress, size_t width, char *text, size_t cap);
 
 #endif

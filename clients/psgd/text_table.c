@@ -2,8 +2,7 @@
 /* text_table.c - see text_table.h. */
 #include "clients/psgd/text_table.h"
 
-#include "clients/psgd/show_progress.h"
-
+#include "common/base/printable.h"
 #include "common/base/xalloc.h"
 
 #include <assert.h>
@@ -15,7 +14,7 @@ void ps_text_table_add(ps_text_table *table, const char *text)
 {
     char *cell = ps_xstrdup(text);
 
-    ps_show_plain(cell);
+    ps_printable(cell);
     if (table->n_cells == table->cap) {
         table->cap = table->cap == 0 ? 64 : table->cap * 2;
         table->cells = ps_xrealloc(table->cells, table->cap * sizeof *table->cells);

@@ -26,6 +26,7 @@ static void show_end(const ps_watch *w, const Psgd__V1__Job *job)
         ps_show_result(job, text, sizeof text);
         printf("result    %s\n", text);
     }
+    ps_show_trained(job);
     ps_show_goodput(job);
     ps_show_files(job);
     if (w->no_next) {
@@ -88,7 +89,7 @@ static void on_workers(void *arg, const ps_error *error, const ProtobufCMessage 
 {
     const Psgd__V1__GetJobResponse *answer = (const Psgd__V1__GetJobResponse *)reply;
     ps_watch *w = arg;
-    char text[512];
+    char text[PS_SHOW_PROGRESS_BYTES];
 
     w->is_asking = false;
     if (w->is_over) {
@@ -338,7 +339,7 @@ static void fini(void *options)
 
 static const ps_option options[] = {
     PS_OPTION_BOOL(ps_watch, with_workers, .name = "workers",
-                   .help = "also show every worker: its step, loss and waiting time"),
+                   .help = "also show every worker: its step, loss, metrics and waiting time"),
     PS_OPTION_BOOL(ps_watch, with_curves, .name = "curves",
                    .help = "draw loss and accuracy on the terminal, in Braille, or in ASCII if "
                            "the locale has no UTF-8"),

@@ -230,10 +230,11 @@ static void check_program_metric(ps_check *check, const Psgd__V1__JobSpec *spec,
         return;
     }
     if (ps_train_columns_have(name) && strcmp(name, "accuracy") != 0) {
-        ps_check_bad(check, field,
-                     "is \"%s\", a column of the reports that psgd fills; a name of your own, or "
-                     "\"accuracy\", is allowed",
-                     name);
+        ps_check_bad(
+            check, field,
+            "is \"%s\", a column of the TR- report that psgd fills; a name of your own, or "
+            "\"accuracy\", is allowed",
+            name);
     }
     while (before < i && strcmp(spec->program_metrics[before], name) != 0) {
         before++;
@@ -252,14 +253,20 @@ static void check_program_metrics(ps_check *check, const ps_plan *plan)
     size_t most = PS_METRICS_MAX - plan->metric_count;
 
     if (spec->programs == 0 && spec->n_program_metrics > 0) {
-        ps_check_bad(check, field, "has %zu entries; without programs none is allowed",
-                     spec->n_program_metrics);
+        ps_check_bad(
+            check, field,
+            "is given, and no worker is a program that reports; set spec.programs, or leave "
+            "it out");
         return;
     }
     if (spec->n_program_metrics > most) {
-        ps_check_bad(check, field,
-                     "has %zu entries; at most %zu are allowed, %d together with metrics",
-                     spec->n_program_metrics, most, PS_METRICS_MAX);
+        char beside[48] = "";
+
+        if (plan->metric_count > 0) {
+            snprintf(beside, sizeof beside, " beside the job's %zu metrics", plan->metric_count);
+        }
+        ps_check_bad(check, field, "has %zu entries; at most %zu are allowed%s",
+                     spec->n_program_metrics, most, beside);
         return;
     }
     for (size_t i = 0; i < spec->n_program_metrics; i++) {
@@ -307,7 +314,8 @@ void ps_check_foreign(ps_check *check, const ps_plan *plan)
     if (spec->programs == 0) {
         if (spec->program_state_mib > 0) {
             ps_check_bad(check, "spec.program_state_mib",
-                         "is %" PRIu32 "; without programs only 0 is allowed",
+                         "is %" PRIu32 ", and no worker is a program that keeps state; set "
+                         "spec.programs, or 0 here",
                          spec->program_state_mib);
         }
         return;

@@ -114,6 +114,30 @@ static void add_checkpoints(const ps_coordinator *c, ps_strbuf *out)
     }
 }
 
+/* Adds a gauge for what the programs of jobs have reported last, at most PS_METRICS_MAX samples a
+ * job. */
+static void add_program_metrics(const ps_coordinator *c, ps_strbuf *out)
+{
+    static const char name[] = "psgd_job_program_metric";
+    bool is_begun = false;
+
+    for (const ps_live *job = c->jobs.active; job; job = job->active_next) {
+        const Psgd__V1__Progress *p = job->record.job->progress;
+
+        for (size_t i = 0; p != NULL && i < p->n_program_metrics; i++) {
+            if (!is_begun) {
+                ps_metrics_begin(out, name, "gauge",
+                                 "what programs have reported last: the mean over ranks");
+                is_begun = true;
+            }
+            ps_metrics_add(
+                out, name,
+                PS_LABELS({"job_id", job->record.job->id}, {"name", p->program_metrics[i]->key}),
+                p->program_metrics[i]->value);
+        }
+    }
+}
+
 /* Adds a metric with a sample for each job that has an attempt. */
 static void add_of_jobs(const ps_coordinator *c, ps_strbuf *out, const char *name, const char *type,
                         const char *help, double (*value)(const Psgd__V1__Job *job))
@@ -172,6 +196,7 @@ static void add_jobs(const ps_coordinator *c, ps_strbuf *out)
         add_of_jobs(c, out, "psgd_job_goodput_ratio", "gauge",
                     "share of the time since it first trained in which it got on", goodput_of);
     }
+    add_program_metrics(c, out);
     add_checkpoints(c, out);
 }
 

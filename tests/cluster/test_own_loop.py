@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "clients/python"), str(ROOT / "tests/interop")]
@@ -53,12 +54,45 @@ def lie(step, metric, value):
     time.sleep(1)
     step._worker.leave()
     os._exit(0)
+def refused(text, call, *arguments, **named):
+    try:
+        call(*arguments, **named)
+    except psgd.WorkerError as e:
+        assert text == str(e), (text, str(e))
+    else:
+        sys.exit(f"accepted: {arguments} {named}")
+def wrong(step, before):
+    # what is refused, and that nothing of it is reported: the value of "rare" at step 7 is said by nobody
+    no = "a finite number is allowed"
+    for value, shown in (("abc", "'abc'"), ("1.5", "'1.5'"), (True, "True"), (None, "None"), (np.bool_(True), "True"), ([1], "[1]"),
+                         (np.ones(2), "array([1., 1.])"), (np.inf, "inf"), (np.array("1"), "array('1', dtype='<U1')"), (1j, "1j")):
+        refused(f'the metric "bias" is {shown}; {no}', step.report, rare=1, bias=value)
+    for value in 10 ** 400, "x" * 1000, np.zeros((99, 99)):
+        try:
+            step.report(rare=1, bias=value)
+        except psgd.WorkerError as e:
+            assert str(e).startswith('the metric "bias" is ') and str(e).endswith(no) and len(str(e)) < 120 and "\\n" not in str(e), e
+    names = 'the job\\'s program_metrics have no "{}"; they are: bias, accuracy, rare'
+    refused(names.format("foo"), step.report, rare=1, foo=1)
+    refused(names.format("a?b?[1m"), step.report, **{"a\\nb\\033[1m": 1})
+    for value in 2, 2.5, np.float32(2), np.int64(2), np.float16(2), np.array(2), np.array([[2.0]]), np.longdouble(2):
+        step.report(bias=value)
+    over = f"step 6 of rank {before.rank} is over; in hand is step 7 of rank {step.rank}"
+    for call, *arguments in (before.report,), (before.loss, 1), (before.ready,):
+        refused(over, call, *arguments)
+    try:
+        before.state["a"] = b"b"
+    except psgd.WorkerError as e:
+        assert str(e) == over, e
 if __name__ == "__main__":
     pause, (trick, *more) = float(sys.argv[2]), (sys.argv[3] if len(sys.argv) > 3 else "").split("+")
     with psgd.join("line", coordinator=sys.argv[1]) as worker:
         print("joined", flush=True)
-        for step in worker.steps(timeout=120):
+        step = None
+        for before, step in ((step, now) for now in worker.steps(timeout=120)):
             w, b = (np.asarray(v.weights) for v in step.variables)
+            if "wrong" in more and step.clock == 7:
+                wrong(step, before)
             x, y = samples(step.clock, step.rank, step.block_size)
             error = x @ w + b - y
             if "says" in more:
@@ -91,10 +125,15 @@ if __name__ == "__main__":
             else:
                 np.asarray(step.variables[1].gradient)[:] = error.mean()
             step.ready(1, 1)
+            if "wrong" in more and step.clock == 7:
+                refused('the metric "bias": variables of this step are ready; report it before the first one is', step.report, bias=1)
             np.asarray(step.variables[0].gradient)[:] = x.T @ error / len(error)
             step.ready(0, 1)
             print(step.clock, flush=True)
             time.sleep(pause)
+    if "wrong" in more:
+        for call in worker.next, step.report, step.ready, lambda: step.state.room:
+            refused('the worker for "line" has left', call)
 """
 TORCH = """
 import sys, time
@@ -235,17 +274,52 @@ class OwnLoop(harness.ClusterTest):
         self.assertEqual([value for value in rare if not np.isnan(value)], list(range(rank, 120, 10)))
         return bias
 
+    def command(self, cluster, *arguments):
+        return [os.path.join(harness.BIN, "psgd"), *arguments, "--coordinator", cluster.coordinator.address]
+
+    def check_scraped(self, cluster, job):
+        """Checks that the coordinator's /metrics have what programs report while the job trains."""
+        at = re.search(r"http://\S+", cluster.coordinator.process.stdout.readline().decode()).group()
+        found = {}
+
+        def scrape():
+            for program in self.programs:
+                self.assertFalse(program.poll() and program.stderr.read())
+            with urllib.request.urlopen(at, timeout=20) as answer:
+                text = answer.read().decode()
+            found.update(re.findall(rf'^psgd_job_program_metric{{job_id="{job.id}",name="(\w+)"}} (\S+)$', text, re.M))
+            return len(found) == 2
+        cluster.poll("/metrics have bias and rare", scrape, 60)
+        self.assertTrue(0 < float(found["rare"]) <= 110.5 and np.isfinite(float(found["bias"])), found)
+
+    def check_shown(self, cluster, job, watched):
+        """Checks that people see what programs have reported: in the line of progress, those of workers, and at the end."""
+        number = r"(\d|-?\d\.\d{4}|-?\S+e-\S+)"
+        self.assertRegex(watched, rf"(?m)^\[.* step \d+/120  loss \S+  acc 0\.\d+  bias {number}  rare [\d.]+  ")
+        for rank in 0, 1:
+            self.assertRegex(watched, rf"(?m)^  worker {rank} \S+  step \d+  loss \S+  acc 0\.\d+  bias {number}  (rare \d+.*  )?waited")
+        said = {name: job.progress.program_metrics[name] for name in ("bias", "rare")}
+        line = f"trained   loss {job.progress.loss:.3g}  accuracy 0.1190  bias {said['bias']:.4f}  rare {said['rare']:.4f}"
+        got = subprocess.run(self.command(cluster, "get", job.id), capture_output=True, text=True, check=True).stdout
+        self.assertIn(line, got)
+        self.assertIn(line, watched)
+
     def run_line(self, cluster, *tricks, pause=0, **fields):
         programs = [self.program(cluster, pause, *([trick] if trick else [])) for trick in tricks]
         job = cluster.submit({**LINE, "workers": len(tricks), **fields})
         return cluster.wait(job.id), programs
 
     def test_two_programs_train_as_one_would_on_the_joint_batch(self):
-        cluster = self.cluster(workers=1, pservers=2)
+        cluster = self.cluster(workers=1, pservers=2, coordinator_args=["--ops", "127.0.0.1:0"])
         stub = mlflow_stub.Stub()
         self.addCleanup(stub.close)
-        job, programs = self.run_line(cluster, "fork+says", "+says", **SAYS, tracker=[stub.url])
+        job = cluster.submit({**LINE, "workers": 2, **SAYS, "tracker": [stub.url]})
+        watch = subprocess.Popen(self.command(cluster, "watch", "--workers", job.id), stdout=subprocess.PIPE, text=True)
+        programs = [self.program(cluster, 0.02, trick) for trick in ("fork+says+wrong", "+says")]
+        self.check_scraped(cluster, job)
+        job = cluster.wait(job.id)
         self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+        self.check_shown(cluster, job, watch.communicate(timeout=30)[0])
         self.assertEqual([p.wait(30) for p in programs], [0, 0], [p.stderr.read() for p in programs])
         left, _ = self.weights(cluster, job)
         self.assertEqual({name: np.asarray(v).shape for name, v in left.items()}, {"w": (WIDTH,), "b": (1,)})

@@ -196,7 +196,7 @@ class OwnState(harness.ClusterTest):
         for fields, text in (({"program_state_mib": 5000}, "spec.program_state_mib: is 5000; 0 to 4096 are allowed"),
                              ({"recovery": {"replicas": 2}, "pservers": 2}, "no program_state_mib"),
                              ({"title": "t", "model": {"preset": "mlp"}, "data": {"name": "mnist"}, "optimizer": {}, "checkpoint": None},
-                              "spec.program_state_mib: is 1; without programs only 0 is allowed")):
+                              "spec.program_state_mib: is 1, and no worker is a program that keeps state; set spec.programs, or 0 here")):
             with self.subTest(fields=fields), self.assertRaises(grpc.RpcError) as refused:
                 cluster.submit({name: v for name, v in {**LINE, **fields}.items() if v is not None})
             self.assertIn(text, refused.exception.details())

@@ -248,9 +248,22 @@ static psgd_worker *join(const char *title)
 /* Answers a step: gradients are twice the weights, the last variable first. */
 static void answer(psgd_worker *w, const psgd_step *step)
 {
+    static const char *const reported[] = {"accuracy", "grad_norm", NULL};
+    static const char *const twice[] = {"grad_norm", "grad_norm"};
+    static const char *const foreign[] = {"grad_norm", "loss"};
+
     assert_int_equal(psgd_report(w, "grad_norm", -1), PSGD_OK);
     assert_int_equal(psgd_loss(w, 0.5), PSGD_OK);
-    assert_int_equal(psgd_report(w, "grad_norm", (double)step->clock), PSGD_OK);
+    assert_int_equal(psgd_report_all(w, 2, reported, (const double[]){1, (double)step->clock}),
+                     PSGD_OK);
+    assert_int_equal(psgd_report_all(w, 0, NULL, NULL), PSGD_OK);
+    /* of what has one mistake nothing is reported */
+    assert_int_equal(psgd_report_all(w, 2, foreign, (const double[]){-1, -1}), PSGD_NOT_FOUND);
+    assert_int_equal(psgd_report_all(w, 2, reported + 1, (const double[]){-1, -1}),
+                     PSGD_INVALID_ARGUMENT);
+    assert_int_equal(psgd_report_all(w, 2, twice, (const double[]){-1, (double)INFINITY}),
+                     PSGD_INVALID_ARGUMENT);
+    assert_int_equal(psgd_report_all(w, 1, reported, NULL), PSGD_INVALID_ARGUMENT);
     for (size_t i = 0; i < step->param_count; i++) {
         step->gradients[i] = 2 * step->weights[i];
     }
@@ -367,6 +380,8 @@ static void what_cannot_be_reported_is_refused(void **state)
         psgd_last_error(),
         "the job's program_metrics have no \"loss\"; they are: accuracy, grad_norm");
     assert_int_equal(psgd_report(w, "", 1), PSGD_NOT_FOUND);
+    assert_int_equal(psgd_report(w, "a\nb\033[1m", 1), PSGD_NOT_FOUND);
+    assert_non_null(strstr(psgd_last_error(), "have no \"a?b?[1m\"; they"));
     assert_int_equal(psgd_report(w, NULL, 1), PSGD_INVALID_ARGUMENT);
     assert_int_equal(psgd_report(w, "accuracy", (double)NAN), PSGD_INVALID_ARGUMENT);
     assert_int_equal(psgd_report(w, "accuracy", (double)-INFINITY), PSGD_INVALID_ARGUMENT);
@@ -375,6 +390,7 @@ static void what_cannot_be_reported_is_refused(void **state)
     assert_int_equal(psgd_loss(w, 1), PSGD_OK);
     assert_int_equal(psgd_ready(w, 1, 1), PSGD_OK);
     assert_int_equal(psgd_report(w, "accuracy", 1), PSGD_FAILED_PRECONDITION);
+    assert_non_null(strstr(psgd_last_error(), "the metric \"accuracy\": variables of this step"));
     assert_int_equal(psgd_report(NULL, "accuracy", 1), PSGD_INVALID_ARGUMENT);
     psgd_leave(w);
 }

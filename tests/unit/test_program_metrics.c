@@ -26,9 +26,15 @@ static void names_are_checked(void **state)
     assert_refused(JOB("\"a\",\"a\""), second, "is \"a\"; spec.program_metrics[0] is it already");
     assert_refused(JOB("\"a\",\"b\",\"c\",\"d\",\"e\",\"f\",\"g\",\"h\",\"i\",\"j\",\"k\",\"l\","
                        "\"m\",\"n\",\"o\""),
-                   all, "has 15 entries; at most 14 are allowed, 16 together with metrics");
-    assert_refused("{\"program_metrics\":[\"a\"]}", all,
-                   "has 1 entries; without programs none is allowed");
+                   all, "has 15 entries; at most 14 are allowed beside the job's 2 metrics");
+    assert_refused(
+        "{\"model\":{\"foreign\":[{\"name\":\"w\",\"shape\":[1]}]},\"data\":{\"params\":{"
+        "\"samples\":64}},\"program_metrics\":[\"a\",\"b\",\"c\",\"d\",\"e\",\"f\",\"g\","
+        "\"h\",\"i\",\"j\",\"k\",\"l\",\"m\",\"n\",\"o\",\"p\",\"q\"]}",
+        all, "has 17 entries; at most 16 are allowed");
+    assert_refused(
+        "{\"program_metrics\":[\"a\"]}", all,
+        "is given, and no worker is a program that reports; set spec.programs, or leave it out");
     ps_plan_destroy(plan_of(JOB("\"a2345678901234567890123456789012345678901234567"
                                 "8\",\"accuracy\",\"top_k\",\"e-1.0_x\"")));
 }
@@ -54,7 +60,7 @@ static void columns_of_psgd_are_refused(void **state)
         if (strcmp(name, "accuracy") != 0) {
             snprintf(job, sizeof job, "{\"workers\":2,\"programs\":1,\"program_metrics\":[\"%s\"]}",
                      name);
-            assert_refused(job, "spec.program_metrics[0]", "a column of the reports");
+            assert_refused(job, "spec.program_metrics[0]", "a column of the TR- report");
             refused++;
         }
     }

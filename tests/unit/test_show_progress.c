@@ -2,9 +2,12 @@
 /* test_show_progress.c - the line that people watch. */
 #include "clients/psgd/show_progress.h"
 
+#include "common/base/printable.h"
+
 #include "tests/support/cmocka_all.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static Psgd__V1__Progress halfway(void)
@@ -89,6 +92,65 @@ static void no_line_is_wider_than_its_terminal_and_step_and_loss_stay(void **sta
         assert_non_null(strstr(text, "468/936"));
         assert_non_null(strstr(text, "loss 0.12"));
     }
+}
+
+/* Adds `count` metrics, m0 of value 0.5 and so on, whose names have `pad` more characters. */
+static void report(Psgd__V1__Progress *p, size_t count, int pad)
+{
+    static Psgd__V1__Progress__ProgramMetricsEntry entries[20], *list[20];
+    static char names[20][128];
+
+    for (size_t i = 0; i < count; i++) {
+        psgd__v1__progress__program_metrics_entry__init(&entries[i]);
+        snprintf(names[i], sizeof names[i], "m%zu%.*s", i, pad,
+                 "__________________________________________________________________");
+        entries[i].key = names[i];
+        entries[i].value = (double)i + 0.5;
+        list[i] = &entries[i];
+    }
+    p->program_metrics = list;
+    p->n_program_metrics = count;
+}
+
+static void metrics_of_programs_follow_accuracy_and_the_last_ones_go_first(void **state)
+{
+    Psgd__V1__Progress p = halfway();
+    char text[PS_SHOW_PROGRESS_BYTES];
+
+    (void)state;
+    report(&p, 3, 0);
+    p.program_metrics[1]->value = 2e-5;
+    p.program_metrics[2]->value = 7;
+    ps_show_progress(&p, 0, text, sizeof text);
+    assert_non_null(strstr(text, "acc 0.957  m0 0.5000  m1 2e-05  m2 7  41k samples/s"));
+    ps_show_progress(&p, 62, text, sizeof text);
+    assert_string_equal(text, " 50% 468/936 loss 0.123 acc 0.957 m0 0.500 m1 2e-05 ETA 12 s");
+    report(&p, 20, 60); /* more than a job may have, with longer names */
+    ps_show_progress(&p, 0, text, sizeof text);
+    assert_true(strlen(text) + 1 < sizeof text);
+    assert_non_null(strstr(text, "m15_"));
+    assert_null(strstr(text, "m16_"));
+    assert_non_null(strstr(text, "ETA 12 s"));
+    for (size_t width = 24; width < 1200; width++) {
+        ps_show_progress(&p, width, text, sizeof text);
+        assert_true(strlen(text) <= width);
+        assert_non_null(strstr(text, "loss 0.12"));
+    }
+}
+
+static void a_name_cannot_deceive(void **state)
+{
+    Psgd__V1__Progress p = halfway();
+    char text[512], name[] = "a\033[2J\nb", whom[] = "\033c";
+
+    (void)state;
+    report(&p, 1, 0);
+    p.program_metrics[0]->key = name;
+    p.waiting_for = whom;
+    p.samples_per_second = 0;
+    ps_show_progress(&p, 0, text, sizeof text);
+    assert_non_null(strstr(text, "  a?[2J?b 0.5000  "));
+    assert_non_null(strstr(text, "  waits for ?c"));
 }
 
 static void the_bar_fills_from_none_to_all(void **state)
@@ -197,9 +259,9 @@ static void control_characters_become_question_marks(void **state)
     char turned[] = "a\u202e\u2066b\u200f\u061c\u2028 \u20ac\U0001f600\x9b \xe2\x80";
 
     (void)state;
-    ps_show_plain(text);
+    ps_printable(text);
     assert_string_equal(text, "a?[2J???b? ?? \xc3\xa9 \xc2\xb5 ?");
-    ps_show_plain(turned);
+    ps_printable(turned);
     assert_string_equal(turned, "a??????b???????? \u20ac\U0001f600? ??");
     assert_string_equal(PS_PLAIN("x\u202ey", 20), "x???y");
 }
@@ -212,6 +274,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(there_is_no_accuracy_of_values),
         cmocka_unit_test(a_narrow_line_is_shortened_before_anything_is_left_out),
         cmocka_unit_test(no_line_is_wider_than_its_terminal_and_step_and_loss_stay),
+        cmocka_unit_test(metrics_of_programs_follow_accuracy_and_the_last_ones_go_first),
+        cmocka_unit_test(a_name_cannot_deceive),
         cmocka_unit_test(the_bar_fills_from_none_to_all),
         cmocka_unit_test(an_end_that_is_not_known_is_left_out),
         cmocka_unit_test(a_job_that_stands_still_says_whom_it_waits_for),

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import math
+import numbers
 import os
+import reprlib
 import time
 import weakref
 from typing import Any, Iterator, Mapping, MutableMapping
@@ -12,7 +15,7 @@ from ._library import RESOURCE_EXHAUSTED, library
 from .safetensors import shapes
 
 STEP, DONE, OVER = 1, 2, 3
-DEADLINE_EXCEEDED, NOT_FOUND, FAILED_PRECONDITION, ABORTED = 4, 5, 9, 10
+INVALID_ARGUMENT, DEADLINE_EXCEEDED, NOT_FOUND, FAILED_PRECONDITION, ABORTED = 3, 4, 5, 9, 10
 LOOK_MS = 250  # Python handles signals, such as Ctrl-C, between two calls
 
 
@@ -34,6 +37,29 @@ class WorkerError(RuntimeError):
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)
         self.code = code
+
+
+def _shown(text: str) -> str:
+    """Returns text for a message: in one line, what cannot be printed as ?, at most 60 characters."""
+    text = "".join(c if c.isprintable() else "?" for c in text)
+    return text if len(text) <= 60 else f"{text[:30]}…{text[-29:]}"
+
+
+def number(what: str, value: Any) -> float:
+    """Returns a finite number as a float: an int or a float, or a scalar, array or tensor with one. Raises WorkerError, which names
+    `what` it is and shows the value."""
+    single = value
+    if not isinstance(value, numbers.Real) and callable(getattr(value, "item", None)):
+        try:
+            single = value.item()
+        except (TypeError, ValueError, RuntimeError):  # it has several values, or none
+            pass
+    try:
+        if isinstance(single, numbers.Real) and not isinstance(single, bool) and math.isfinite(single):
+            return float(single)
+    except OverflowError:  # an int beyond float
+        pass
+    raise WorkerError(INVALID_ARGUMENT, f"{what} is {_shown(reprlib.repr(value))}; a finite number is allowed")
 
 
 class Ended(Exception):
@@ -63,6 +89,13 @@ class Variable:
             floats.from_address(step.gradients + 4 * from_.at)).cast("B").cast("f")
 
 
+def _check(code: int) -> None:
+    """Raises the error of the last call, unless its code is 0."""
+    if code:
+        text = library().psgd_last_error().decode("utf-8", "replace")
+        raise TimeoutError(text) if code == DEADLINE_EXCEEDED else WorkerError(code, text)
+
+
 class State(MutableMapping[str, bytes]):
     """What the program keeps with a rank in the job's checkpoints: bytes by name, at most 256 names of A-Z a-z 0-9 . _ -.
 
@@ -72,33 +105,37 @@ class State(MutableMapping[str, bytes]):
 
     `room`: the most bytes of all values with their names."""
 
-    def __init__(self, worker: "Worker") -> None:
-        self._worker = worker
+    def __init__(self, step: "Step") -> None:
+        self._step = step
+
+    @property
+    def _handle(self) -> ctypes.c_void_p:
+        return self._step._handle
 
     @property
     def room(self) -> int:
-        return library().psgd_state_room(self._worker._handle)
+        return library().psgd_state_room(self._handle)
 
     @staticmethod
     def _name(name: str) -> bytes:
         """Returns the name for the library, which checks it but takes a NUL for its end."""
         if "\0" in name:
             raise ValueError(f"the name {name!r} has a NUL")
-        return name.encode()
+        return name.encode(errors="replace")
 
     def _size(self, name: str) -> int:
         size = ctypes.c_size_t()
-        code = library().psgd_state_load(self._worker._handle, self._name(name), None, 0, ctypes.byref(size))
+        code = library().psgd_state_load(self._handle, self._name(name), None, 0, ctypes.byref(size))
         if code == NOT_FOUND:
             raise KeyError(name)
         if code != RESOURCE_EXHAUSTED:  # it is longer than nothing
-            self._worker._check(code)
+            _check(code)
         return size.value
 
     def __getitem__(self, name: str) -> bytes:
         size = ctypes.c_size_t(self._size(name))
         out = ctypes.create_string_buffer(max(1, size.value))
-        self._worker._check(library().psgd_state_load(self._worker._handle, self._name(name), out, size, ctypes.byref(size)))
+        _check(library().psgd_state_load(self._handle, self._name(name), out, size, ctypes.byref(size)))
         return out.raw[:size.value]
 
     def __setitem__(self, name: str, value: Any) -> None:
@@ -111,13 +148,13 @@ class State(MutableMapping[str, bytes]):
         self._keep(name, None, 0)
 
     def _keep(self, name: str, data: bytes | None, size: int) -> None:
-        code = library().psgd_state_save(self._worker._handle, self._name(name), data, size)
+        code = library().psgd_state_save(self._handle, self._name(name), data, size)
         if code != ABORTED:
-            self._worker._check(code)
+            _check(code)
 
     def __iter__(self) -> Iterator[str]:
         index = 0
-        while (name := library().psgd_state_name(self._worker._handle, index)) is not None:
+        while (name := library().psgd_state_name(self._handle, index)) is not None:
             yield name.decode()
             index += 1
 
@@ -147,35 +184,51 @@ class Step:
     state: State
 
     def __init__(self, worker: "Worker", raw: _Step) -> None:
-        self._worker = worker
+        self._worker, self._turn = worker, worker._turn
         self.rank, self.workers, self.clock, self.total_steps = raw.rank, raw.workers, raw.clock, raw.total_steps
         self.steps_of_epoch, self.block_size = raw.steps_of_epoch, raw.block_size
         self.epoch, self.batch = divmod(raw.clock, raw.steps_of_epoch)
         self.job = raw.job_id.decode()
-        self.variables, self.state = worker._variables(raw), State(worker)
+        self.variables, self.state = worker._variables(raw), State(self)
+
+    def __str__(self) -> str:
+        return f"step {self.clock} of rank {self.rank}"
+
+    @property
+    def _handle(self) -> ctypes.c_void_p:
+        """The worker's handle, if this step is in hand: its calls do not say which step is meant."""
+        handle, in_hand = self._worker._live(), self._worker._in_hand
+        if self._turn == self._worker._turn:
+            return handle
+        again = ", which has come again" if in_hand == str(self) else ""
+        raise WorkerError(FAILED_PRECONDITION, f"{self} is over; in hand is {in_hand}{again}")
 
     def loss(self, value: float) -> None:
         """Says the mean loss of the samples. Before the first variable is ready.
 
         If the attempt has ended meanwhile, this and `ready` do nothing: the next step is one of another attempt."""
-        self._answer(library().psgd_loss(self._worker._handle, float(value)))
+        self._answer(library().psgd_loss(self._handle, float(value)))
 
     def report(self, /, **metrics: float) -> None:
         """Reports metrics of the step by name, as report(accuracy=0.9): finite numbers, of names in the job's program_metrics.
         Before the first variable is ready. A step need not have all of them, and the last value of a name counts.
 
-        Raises WorkerError: NOT_FOUND (5) for another name, INVALID_ARGUMENT (3) for what is not finite."""
-        for name, value in metrics.items():
-            self._answer(library().psgd_report(self._worker._handle, State._name(name), float(value)))
+        A number is an int, a float, or a scalar, array or tensor that has one. Raises WorkerError, and then reports none:
+        NOT_FOUND (5) for another name, INVALID_ARGUMENT (3) for what is no finite number, FAILED_PRECONDITION (9) if a
+        variable is ready or another step is in hand."""
+        handle = self._handle
+        names = (ctypes.c_char_p * len(metrics))(*map(State._name, metrics))
+        values = (ctypes.c_double * len(metrics))(*(number(f'the metric "{_shown(name)}"', value) for name, value in metrics.items()))
+        self._answer(library().psgd_report_all(handle, len(metrics), names, values))
 
     def ready(self, first: int = 0, count: int | None = None) -> None:
         """Says that the gradients of variables [first, first + count) are final; by default of all."""
         count = len(self.variables) - first if count is None else count
-        self._answer(library().psgd_ready(self._worker._handle, first, count))
+        self._answer(library().psgd_ready(self._handle, first, count))
 
     def _answer(self, code: int) -> None:
         if code != ABORTED:
-            self._worker._check(code)
+            _check(code)
 
 
 class Worker:
@@ -193,7 +246,7 @@ class Worker:
         lib.psgd_next.argtypes = [pointer, ctypes.c_int, ctypes.POINTER(_Step)]
         lib.psgd_variable_at.argtypes = [pointer, uint, ctypes.POINTER(_Variable)]
         lib.psgd_loss.argtypes = [pointer, ctypes.c_double]
-        lib.psgd_report.argtypes = [pointer, text, ctypes.c_double]
+        lib.psgd_report_all.argtypes = [pointer, ctypes.c_size_t, ctypes.POINTER(text), ctypes.POINTER(ctypes.c_double)]
         lib.psgd_ready.argtypes = [pointer, uint, uint]
         lib.psgd_state_save.argtypes = [pointer, text, text, ctypes.c_size_t]
         lib.psgd_state_load.argtypes = [pointer, text, pointer, ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t)]
@@ -205,14 +258,16 @@ class Worker:
         handle = pointer()
         self._known: dict[int, tuple[tuple[Any, ...], list[Variable]]] = {}
         self.title, self.last = title, None
-        self._check(lib.psgd_join(title.encode(), (text * (len(flags) + 1))(*flags, None), ctypes.byref(handle)))
+        self._turn, self._in_hand = 0, "no step"  # the step that is in hand, by its number among all, and its name
+        _check(lib.psgd_join(title.encode(), (text * (len(flags) + 1))(*flags, None), ctypes.byref(handle)))
         self._handle: ctypes.c_void_p | None = handle
         self._end = weakref.finalize(self, lib.psgd_leave, handle)
 
-    def _check(self, code: int) -> None:
-        if code:
-            text = library().psgd_last_error().decode("utf-8", "replace")
-            raise TimeoutError(text) if code == DEADLINE_EXCEEDED else WorkerError(code, text)
+    def _live(self) -> ctypes.c_void_p:
+        """Returns the handle; raises WorkerError if the worker has left."""
+        if self._handle is None:
+            raise WorkerError(FAILED_PRECONDITION, f"the worker for \"{self.title}\" has left")
+        return self._handle
 
     def _variables(self, raw: _Step) -> list[Variable]:
         known, key = self._known.get(raw.rank), (raw.weights, raw.gradients, raw.job_id)
@@ -220,7 +275,7 @@ class Worker:
             variables = []
             for index in range(raw.variable_count):
                 variable = _Variable()
-                self._check(library().psgd_variable_at(self._handle, index, ctypes.byref(variable)))
+                _check(library().psgd_variable_at(self._live(), index, ctypes.byref(variable)))
                 variables.append(Variable(index, variable, raw))
             known = self._known[raw.rank] = (key, variables)
         return known[1]
@@ -233,15 +288,20 @@ class Worker:
         self.last = None
         while code == DEADLINE_EXCEEDED:
             left = LOOK_MS if until is None else min(LOOK_MS, max(0, int((until - time.monotonic()) * 1000)))
-            code = library().psgd_next(self._handle, left, ctypes.byref(raw))
+            code = library().psgd_next(self._live(), left, ctypes.byref(raw))
             if until is not None and time.monotonic() >= until:
                 break
-        self._check(code)
+        if code != FAILED_PRECONDITION:  # else the step in hand is not answered, and still is
+            self._turn, self._in_hand = self._turn + 1, "no step"
+        _check(code)
         if raw.kind == OVER:
             raise Ended(raw.text.decode("utf-8", "replace") or "the attempt has ended")
         if raw.kind == DONE:
             self.last = Step(self, raw) if raw.weights else None
-        return Step(self, raw) if raw.kind == STEP else None
+            return None
+        step = Step(self, raw)
+        self._in_hand = str(step)
+        return step
 
     def steps(self, timeout: float | None = None) -> Iterator[Step]:
         """Yields the steps of one job until it has all of them. After a loss goes on with the job's next attempt.

@@ -368,7 +368,7 @@ class Worker:
         if self._sender.has_begun:
             raise RuntimeError("gradients of this step are on their way: call report() before backward, or "
                                "psgd.torch.join(..., overlap=False)")
-        self.now.report(**{name: float(value.detach() if isinstance(value, torch.Tensor) else value) for name, value in metrics.items()})
+        self.now.report(**metrics)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Does nothing: gradients are cleared when a step begins."""

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* printable.h - text from outside, for people who read it on a terminal. */
+#ifndef PS_COMMON_BASE_PRINTABLE_H
+#define PS_COMMON_BASE_PRINTABLE_H
+
+/* Replaces each byte of what could deceive whoever reads a terminal by '?': control characters,
+ * characters that change the direction of writing or end a line, and bytes that are no UTF-8. */
+void ps_printable(char *text);
+
+#endif
