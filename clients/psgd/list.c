@@ -42,10 +42,11 @@ static void add_row(ps_text_table *table, const Psgd__V1__Job *job)
         snprintf(text, sizeof text, "-");
     }
     ps_text_table_add(table, text);
+    ps_show_trained(job, text, sizeof text);
     /* A queued job may have the results of an earlier attempt; show why it waits instead. */
     if (job->n_result > 0 && job->state != PSGD__V1__JOB_STATE__JOB_STATE_QUEUED) {
         ps_show_result(job, text, sizeof text);
-    } else {
+    } else if (text[0] == '\0') {
         snprintf(text, sizeof text, "%s", job->message[0] != '\0' ? job->message : job->reason);
     }
     ps_text_table_add(table, text);

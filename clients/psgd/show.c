@@ -94,25 +94,37 @@ void ps_show_result(const Psgd__V1__Job *job, char *text, size_t cap)
     }
 }
 
-void ps_show_trained(const Psgd__V1__Job *job)
+void ps_show_trained(const Psgd__V1__Job *job, char *text, size_t cap)
 {
     const Psgd__V1__Progress *p = job->progress;
-    char text[PS_SHOW_PROGRESS_BYTES];
     size_t n;
 
+    text[0] = '\0';
     if (job->state != PSGD__V1__JOB_STATE__JOB_STATE_DONE || p == NULL || p->epoch == 0 ||
         (job->n_result > 0 && p->n_program_metrics == 0)) {
         return;
     }
-    n = add_metric(text, 0, sizeof text, "loss", p->loss);
+    n = add_metric(text, 0, cap, "loss", p->loss);
     if (!isnan(p->accuracy)) {
-        n = add_metric(text, n, sizeof text, "accuracy", p->accuracy);
+        n = add_metric(text, n, cap, "accuracy", p->accuracy);
     }
     for (size_t i = 0; i < p->n_program_metrics && i < PS_SHOW_METRICS; i++) {
-        n = add_metric(text, n, sizeof text, p->program_metrics[i]->key,
-                       p->program_metrics[i]->value);
+        n = add_metric(text, n, cap, p->program_metrics[i]->key, p->program_metrics[i]->value);
     }
-    printf("trained   %s\n", text);
+}
+
+void ps_show_results(const Psgd__V1__Job *job)
+{
+    char text[PS_SHOW_PROGRESS_BYTES];
+
+    ps_show_result(job, text, sizeof text);
+    if (text[0] != '\0') {
+        printf("result    %s\n", text);
+    }
+    ps_show_trained(job, text, sizeof text);
+    if (text[0] != '\0') {
+        printf("trained   %s\n", text);
+    }
 }
 
 static int by_name(const void *a, const void *b)
@@ -288,11 +300,7 @@ void ps_show_job(const Psgd__V1__Job *job)
         ps_show_progress(job->progress, 0, text, sizeof text);
         printf("progress  %s\n", text);
     }
-    if (job->n_result > 0) {
-        ps_show_result(job, text, sizeof text);
-        printf("result    %s\n", text);
-    }
-    ps_show_trained(job);
+    ps_show_results(job);
     for (size_t i = 0; i < job->n_recoveries; i++) {
         if (job->recoveries[i]->seconds > 0 || job->recoveries[i]->is_survived) {
             ps_show_recovery(job->recoveries[i], text, sizeof text);

@@ -27,9 +27,12 @@ double ps_show_seconds(const Google__Protobuf__Timestamp *time);
 /* Writes "loss 0.1471 accuracy 0.9553". */
 void ps_show_result(const Psgd__V1__Job *job, char *text, size_t cap);
 
-/* Prints the last loss and metrics of training, of a job that is done: of one that has no result,
- * or whose programs have reported metrics. */
-void ps_show_trained(const Psgd__V1__Job *job);
+/* Writes the last loss and metrics of training of a job that is done, if it has no result or its
+ * programs have reported metrics; else nothing. */
+void ps_show_trained(const Psgd__V1__Job *job, char *text, size_t cap);
+
+/* Prints what the two above write, a line each. */
+void ps_show_results(const Psgd__V1__Job *job);
 
 /* Writes "QUEUED: NOT_ENOUGH_NODES: waits for 1 more worker". */
 void ps_show_state_line(const Psgd__V1__Job *job, char *text, size_t cap);

@@ -164,7 +164,7 @@ static void fill_parts(const Psgd__V1__Progress *p, bool is_short, char parts[PA
     }
     for (size_t i = 0; i < PS_SHOW_METRICS; i++) {
         parts[P_METRIC + i][0] = '\0';
-        if (i < p->n_program_metrics) {
+        if (!computes && i < p->n_program_metrics) {
             ps_show_metric(p->program_metrics[i]->key, p->program_metrics[i]->value,
                            is_short ? 3 : 4, parts[P_METRIC + i]);
         }

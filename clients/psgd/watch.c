@@ -15,18 +15,14 @@ enum { EVENT_BYTES = 4 << 20, SELF_BYTES = 512 };
 static void show_end(const ps_watch *w, const Psgd__V1__Job *job)
 {
     bool is_done = job->state == PSGD__V1__JOB_STATE__JOB_STATE_DONE;
-    char self[SELF_BYTES], text[512];
+    char self[SELF_BYTES];
 
     ps_cli_self(w->cli, self, sizeof self);
     if (job->start_time != NULL && job->end_time != NULL) {
         printf("took      %.1f s\n",
                ps_show_seconds(job->end_time) - ps_show_seconds(job->start_time));
     }
-    if (job->n_result > 0) {
-        ps_show_result(job, text, sizeof text);
-        printf("result    %s\n", text);
-    }
-    ps_show_trained(job);
+    ps_show_results(job);
     ps_show_goodput(job);
     ps_show_files(job);
     if (w->no_next) {

@@ -300,9 +300,11 @@ class OwnLoop(harness.ClusterTest):
             self.assertRegex(watched, rf"(?m)^  worker {rank} \S+  step \d+  loss \S+  acc 0\.\d+  bias {number}  (rare \d+.*  )?waited")
         said = {name: job.progress.program_metrics[name] for name in ("bias", "rare")}
         line = f"trained   loss {job.progress.loss:.3g}  accuracy 0.1190  bias {said['bias']:.4f}  rare {said['rare']:.4f}"
-        got = subprocess.run(self.command(cluster, "get", job.id), capture_output=True, text=True, check=True).stdout
-        self.assertIn(line, got)
-        self.assertIn(line, watched)
+        got, listed = (subprocess.run(self.command(cluster, *what), capture_output=True, text=True, check=True).stdout
+                       for what in (("get", job.id), ("list",)))
+        for text in got, watched:
+            self.assertRegex(text, rf"(?m)^{re.escape(line)}$")
+        self.assertIn(line.removeprefix("trained   "), listed)
 
     def run_line(self, cluster, *tricks, pause=0, **fields):
         programs = [self.program(cluster, pause, *([trick] if trick else [])) for trick in tricks]

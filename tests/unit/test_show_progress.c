@@ -30,6 +30,24 @@ static Psgd__V1__Progress halfway(void)
     return p;
 }
 
+/* Adds `count` metrics, m0 of value 0.5 and so on, whose names have `pad` more characters. */
+static void report(Psgd__V1__Progress *p, size_t count, int pad)
+{
+    static Psgd__V1__Progress__ProgramMetricsEntry entries[20], *list[20];
+    static char names[20][128];
+
+    for (size_t i = 0; i < count; i++) {
+        psgd__v1__progress__program_metrics_entry__init(&entries[i]);
+        snprintf(names[i], sizeof names[i], "m%zu%.*s", i, pad,
+                 "__________________________________________________________________");
+        entries[i].key = names[i];
+        entries[i].value = (double)i + 0.5;
+        list[i] = &entries[i];
+    }
+    p->program_metrics = list;
+    p->n_program_metrics = count;
+}
+
 static void a_wide_line_says_everything(void **state)
 {
     Psgd__V1__Progress p = halfway();
@@ -51,6 +69,7 @@ static void a_job_that_computes_has_partitions_and_no_loss(void **state)
     p.step = 4;
     p.total_steps = 16;
     p.workers_alive = p.workers_total = 3;
+    report(&p, 1, 0);
     ps_show_progress(&p, 0, text, sizeof text);
     assert_string_equal(text, "[####------------]   25% partition 4/16  3/3 workers");
 }
@@ -92,24 +111,6 @@ static void no_line_is_wider_than_its_terminal_and_step_and_loss_stay(void **sta
         assert_non_null(strstr(text, "468/936"));
         assert_non_null(strstr(text, "loss 0.12"));
     }
-}
-
-/* Adds `count` metrics, m0 of value 0.5 and so on, whose names have `pad` more characters. */
-static void report(Psgd__V1__Progress *p, size_t count, int pad)
-{
-    static Psgd__V1__Progress__ProgramMetricsEntry entries[20], *list[20];
-    static char names[20][128];
-
-    for (size_t i = 0; i < count; i++) {
-        psgd__v1__progress__program_metrics_entry__init(&entries[i]);
-        snprintf(names[i], sizeof names[i], "m%zu%.*s", i, pad,
-                 "__________________________________________________________________");
-        entries[i].key = names[i];
-        entries[i].value = (double)i + 0.5;
-        list[i] = &entries[i];
-    }
-    p->program_metrics = list;
-    p->n_program_metrics = count;
 }
 
 static void metrics_of_programs_follow_accuracy_and_the_last_ones_go_first(void **state)

@@ -84,7 +84,9 @@ class Variable:
         self.shape = tuple(from_.dim[:from_.rank])
         self.size = from_.size
         floats = ctypes.c_float * from_.size
-        self.weights = memoryview(floats.from_address(step.weights + 4 * from_.at)).cast("B").cast("f").toreadonly()
+        # as torch warns of what is read only; nobody writes to it
+        self._weights = memoryview(floats.from_address(step.weights + 4 * from_.at)).cast("B").cast("f")
+        self.weights = self._weights.toreadonly()
         self.gradient = None if step.gradients is None else memoryview(
             floats.from_address(step.gradients + 4 * from_.at)).cast("B").cast("f")
 

@@ -266,7 +266,7 @@ class Worker:
         with torch.no_grad():
             for v in step.variables:
                 parameter = self._parameters[v.name]
-                parameter.copy_(torch.frombuffer(v.weights, dtype=torch.float32).view(parameter.shape))
+                parameter.copy_(torch.frombuffer(v._weights, dtype=torch.float32).view(parameter.shape))
                 parameter.grad = None
 
     def keep(self, **objects: Any) -> None:
@@ -359,7 +359,8 @@ class Worker:
         return self.now
 
     def report(self, /, **metrics: float | torch.Tensor) -> None:
-        """Reports metrics of the step by name, as report(accuracy=right / 32): scalars, of names in the job's program_metrics.
+        """Reports metrics of the step by name, as report(accuracy=right / 32): numbers, also as tensors with one, of names in the
+        job's program_metrics. What Step.report refuses is refused.
 
         Call it before backward(), as gradients travel while that computes others; with overlap=False and in rounds it may
         be later, up to step() or submit(). A step need not have all metrics, and the last value of a name counts."""
@@ -393,7 +394,7 @@ class Worker:
         with torch.no_grad():
             for v in step.variables:
                 parameter = self._parameters[v.name]
-                before = torch.frombuffer(v.weights, dtype=torch.float32).view(parameter.shape)
+                before = torch.frombuffer(v._weights, dtype=torch.float32).view(parameter.shape)
                 torch.sub(before, parameter, out=views[parameter][1])
         self._keep(step)
         step.ready()
