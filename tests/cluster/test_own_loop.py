@@ -247,7 +247,7 @@ class OwnLoop(harness.ClusterTest):
         env = {**os.environ, "PYTHONPATH": str(ROOT / "clients/python"), "PSGD_WORKER": os.path.join(harness.BIN, "psgd-worker"),
                "XDG_STATE_HOME": self.folder.name}
         self.programs.append(subprocess.Popen(
-            [sys.executable, "-W", "ignore", os.path.join(self.folder.name, name), cluster.coordinator.address, *map(str, arguments)],
+            [sys.executable, "-W", "error::UserWarning", os.path.join(self.folder.name, name), cluster.coordinator.address, *map(str, arguments)],
             env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
         return self.programs[-1]
 
