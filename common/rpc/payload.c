@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* payload.c - see payload.h. */
-#include "common/rpc/payload_impl.h"
+#include "common/rpc/payload.h"
 
 #include "common/base/nonfinite.h"
 
+#include <grpc/slice.h>
 #include <stdlib.h>
 #include <string.h>
 

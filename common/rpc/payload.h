@@ -27,8 +27,16 @@ typedef struct ps_piece {
     ps_buf *buf;
 } ps_piece;
 
-/* A received payload; borrowed for the time of the callback. */
-typedef struct ps_payload ps_payload;
+/* A received payload, the part of a message from there on; borrowed for the time of the callback.
+ * Members are for payload.c and wire.h. */
+typedef struct ps_payload {
+    const struct grpc_slice *slices; /* all slices of the message */
+    size_t slice_count;
+    size_t begin; /* offset of the payload in the message */
+    size_t len;
+    /* Cache of the last view: slice `at` starts at byte `at_begin` of the message. */
+    size_t at, at_begin;
+} ps_payload;
 
 /* Returns the bytes of the payload; 0 if `payload` is NULL. */
 size_t ps_payload_len(const ps_payload *payload);

@@ -9,7 +9,7 @@
 
 #include "common/base/arena.h"
 #include "common/base/status.h"
-#include "common/rpc/payload_impl.h"
+#include "common/rpc/payload.h"
 
 #include <grpc/byte_buffer.h>
 #include <grpc/slice.h>
