@@ -160,8 +160,8 @@ const ps_counter ps_counters[PS_COUNTERS] = {
 };
 /* clang-format on */
 
-/* Returns whether the rank, which is not lost, is at the least step of such ranks so far. If its step
- * is less than theirs, the sums for PS_MERGE_MEAN_AT_STEP begin anew, without them. */
+/* Returns whether the rank, which is not lost, is at the least step of such ranks so far. If its
+ * step is less than theirs, the sums for PS_MERGE_MEAN_AT_STEP begin anew, without them. */
 static bool reach_step(ps_counts_sum *sum, const ps_counts *rank)
 {
     double step = rank->v[STEP], least = sum->so_far.v[STEP];

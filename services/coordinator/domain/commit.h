@@ -205,8 +205,9 @@ void ps_commit_begin(ps_commit *c, const ps_commit_conf *conf, const ps_member *
                      size_t count, int64_t now_us);
 
 /* Adopts an attempt that an earlier process left in RUNNING or COLLECTING. Members with is_spared
- * are lost; one that is silent for lease_us from now on is, too. A node that no longer holds the attempt was released by the
- * earlier process: the attempt ends as after a loss, but the node is not to blame. */
+ * are lost; one that is silent for lease_us from now on is, too. A node that no longer holds the
+ * attempt was released by the earlier process: the attempt ends as after a loss, but the node is
+ * not to blame. */
 void ps_commit_adopt(ps_commit *c, const ps_commit_conf *conf, const ps_member *members,
                      size_t count, Psgd__V1__JobState state, int64_t now_us);
 

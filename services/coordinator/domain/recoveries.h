@@ -3,8 +3,9 @@
  * the time that they cost.
  *
  * Pure. A recovery is open from the loss or change until the next attempt trains; several may be
- * open, if attempts are lost before they train. A loss that the attempt survives is never open. Wall times are microseconds since 1970. The
- * messages lie in malloc's memory, as those of job_message.h do.
+ * open, if attempts are lost before they train. A loss that the attempt survives is never open. Wall
+ * times are microseconds since 1970. The messages lie in malloc's memory, as those of job_message.h
+ * do.
  */
 #ifndef PS_COORDINATOR_RECOVERIES_H
 #define PS_COORDINATOR_RECOVERIES_H
