@@ -354,6 +354,16 @@ ps_status ps_codec_decode(const ps_codec *expected, const Psgd__V1__Encoding *he
                            : codec->decode(head, in, len, into, y, n);
 }
 
+void ps_codec_decode_own(const Psgd__V1__Encoding *head, const uint8_t *in, float *y, size_t n)
+{
+    ps_status st = ps_codec_decode(NULL, head, in, head->payload_bytes, PS_INTO_SET, y, n);
+
+    if (!ps_is_ok(&st)) {
+        assert(head->codec_case == PSGD__V1__ENCODING__CODEC_SCRIPT);
+        memset(y, 0, n * sizeof *y);
+    }
+}
+
 ps_status ps_codec_sum_add(const ps_codec *codec, const Psgd__V1__Encoding *head, const uint8_t *in,
                            size_t len, void *sum, size_t n)
 {

@@ -96,6 +96,10 @@ PS_MUST_USE ps_status ps_codec_decode(const ps_codec *expected, const Psgd__V1__
                                       const uint8_t *in, size_t len, ps_into into, float *y,
                                       size_t n);
 
+/* Sets y to what receivers decode from an encoding that this process made. If the codec is a
+ * script's and fails, y becomes zeros; the script keeps the failure, which ends the job. */
+void ps_codec_decode_own(const Psgd__V1__Encoding *head, const uint8_t *in, float *y, size_t n);
+
 /* Adds an encoding of `codec`, which must have sum_add, to a sum. payload_bytes 0 adds nothing.
  * Fails as ps_codec_check does; the sum is then unchanged. */
 PS_MUST_USE ps_status ps_codec_sum_add(const ps_codec *codec, const Psgd__V1__Encoding *head,

@@ -159,16 +159,6 @@ static size_t leave_out(const ps_codec *codec, const ps_params *params, uint64_t
     return ps_codec_encode(codec, params, key, slice, x, 0, none, head);
 }
 
-static void decode(const ps_encoding *head, const uint8_t *in, float *y, size_t n)
-{
-    ps_status st =
-        ps_codec_decode(NULL, &head->msg, in, head->msg.payload_bytes, PS_INTO_SET, y, n);
-
-    if (!ps_is_ok(&st)) { /* a script's codec has failed; it keeps the error, which ends the job */
-        memset(y, 0, n * sizeof *y);
-    }
-}
-
 size_t ps_feedback_encode(const ps_codec *codec, const ps_params *params, float *state,
                           uint64_t key, uint32_t slice, const float *x, size_t n, uint8_t *out,
                           ps_encoding *head)
@@ -192,7 +182,7 @@ size_t ps_feedback_encode(const ps_codec *codec, const ps_params *params, float 
         return bytes;
     }
     y = s.lost != NULL ? s.lost : s.change != NULL ? s.change : sent;
-    decode(head, out, y, n);
+    ps_codec_decode_own(&head->msg, out, y, n);
     if (masks) {
         mask(y, s.velocity, n);
     }

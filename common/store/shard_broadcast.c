@@ -12,14 +12,11 @@
 #include "common/codec/feedback.h"
 #include "common/store/replica.h"
 
-#include <assert.h>
-
 void shard_broadcast(ps_store *store, shard_slice *slice, float *w)
 {
     const ps_store_slice *conf = &slice->conf;
     uint64_t key = ps_draw_key(store->seed, PS_DRAW_DOWN, conf->index, slice->col->version + 1, 0);
     float *d = store->scratch;
-    ps_status st;
 
     ps_feedback_carry(conf->down, &conf->down_params, slice->kept, d, conf->n);
     shard_renew_snap(slice, &slice->snap);
@@ -29,9 +26,7 @@ void shard_broadcast(ps_store *store, shard_slice *slice, float *w)
     slice->snap.version = slice->col->version + 1;
     store->counters.encoded++;
     store->counters.encoded_bytes += slice->snap.buf->len;
-    st = ps_codec_decode(conf->down, &slice->snap.head.msg, slice->snap.buf->data,
-                         slice->snap.buf->len, PS_INTO_SET, store->change, conf->n);
-    assert(ps_is_ok(&st)); /* it was encoded above */
+    ps_codec_decode_own(&slice->snap.head.msg, slice->snap.buf->data, store->change, conf->n);
     ps_replica_step(w, store->change, conf->n);
 }
 

@@ -45,13 +45,11 @@ void shard_delay_fini(ps_store *store)
 void shard_delay_gave(ps_store *store, uint32_t worker, uint32_t s, const ps_store_piece *piece)
 {
     const shard_slice *slice = &store->slices[s];
-    ps_status st;
 
     /* keeps what the worker decodes, which may differ from what was encoded */
     if (store->had != NULL) {
-        st = ps_codec_decode(slice->conf.down, piece->head, piece->buf->data + piece->at,
-                             piece->len, PS_INTO_SET, had_by(store, slice, worker), slice->conf.n);
-        assert(ps_is_ok(&st));
+        ps_codec_decode_own(piece->head, piece->buf->data + piece->at, had_by(store, slice, worker),
+                            slice->conf.n);
     }
 }
 

@@ -69,16 +69,36 @@ const float *shard_merged(ps_store *store, shard_slice *slice)
     return slice->standing;
 }
 
+/* Returns what is encoded of w (n), weights of the slice: w itself, or, with what earlier encodings
+ * have lost, the store's scratch. A repetition gives the same: a codec of weights has no momentum
+ * and no differences. */
+static const float *carry(ps_store *store, const shard_slice *slice, const float *w)
+{
+    const ps_store_slice *conf = &slice->conf;
+
+    if (slice->kept == NULL) {
+        return w;
+    }
+    memcpy(store->scratch, w, conf->n * sizeof *w);
+    ps_feedback_carry(conf->down, &conf->down_params, slice->kept, store->scratch, conf->n);
+    return store->scratch;
+}
+
+bool shard_encode_ahead(ps_store *store, const shard_slice *slice, const float *w, uint64_t key)
+{
+    const ps_store_slice *conf = &slice->conf;
+
+    /* Slices with feedback are all encoded from the scratch: the key tells one from the other. */
+    return ps_codec_encode_ahead(conf->down, &conf->down_params, key, carry(store, slice, w),
+                                 conf->n);
+}
+
 size_t shard_encode_weights(ps_store *store, shard_slice *slice, const float *w, uint64_t key,
                             uint8_t *out)
 {
     const ps_store_slice *conf = &slice->conf;
 
-    if (slice->kept != NULL) {
-        memcpy(store->scratch, w, conf->n * sizeof *w);
-        w = store->scratch;
-        ps_feedback_carry(conf->down, &conf->down_params, slice->kept, store->scratch, conf->n);
-    }
+    w = carry(store, slice, w);
     return ps_feedback_encode(conf->down, &conf->down_params, slice->kept, key, conf->index, w,
                               conf->n, out, &slice->snap.head);
 }

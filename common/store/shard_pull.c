@@ -163,6 +163,17 @@ static bool is_of(const shard_snap *snap, uint64_t version)
     return snap->buf != NULL && snap->version == version;
 }
 
+static bool is_encoded(const shard_slice *slice, uint64_t version)
+{
+    return is_of(&slice->snap, version) || is_of(&slice->snap_before, version);
+}
+
+/* Returns the key of the encoding of the slice's weights of `version`. */
+static uint64_t key_of(const ps_store *store, const shard_slice *slice, uint64_t version)
+{
+    return ps_draw_key(store->seed, PS_DRAW_DOWN, slice->conf.index, version, 0);
+}
+
 /* Keeps the slice's snapshot as snap_before. Leaves the buffer of the former snap_before in snap,
  * for the next snapshot. */
 static void keep_snap(shard_slice *slice)
@@ -182,7 +193,6 @@ static answer_piece refresh(ps_store *store, shard_slice *slice, ps_buf *weights
 {
     const ps_store_slice *conf = &slice->conf;
     shard_snap *snap = &slice->snap;
-    uint64_t key;
 
     if (ps_codec_is_plain(conf->down, &conf->down_params)) {
         return share(slice, weights);
@@ -197,9 +207,8 @@ static answer_piece refresh(ps_store *store, shard_slice *slice, ps_buf *weights
         keep_snap(slice);
     }
     shard_renew_snap(slice, snap);
-    key = ps_draw_key(store->seed, PS_DRAW_DOWN, conf->index, version, 0);
     snap->buf->len = shard_encode_weights(store, slice, (const float *)(const void *)weights->data,
-                                          key, snap->buf->data);
+                                          key_of(store, slice, version), snap->buf->data);
     snap->version = version;
     store->counters.encoded++;
     store->counters.encoded_bytes += snap->buf->len;
@@ -217,16 +226,16 @@ void shard_encode_unasked(ps_store *store, uint32_t s)
     }
 }
 
-/* Finds the lowest slice, at *from or after, that the policy lets the worker have. Returns false if
- * there is none. */
+/* Sets *from to the lowest slice, at *from or after, that the policy lets the worker have. Returns
+ * false if there is none. */
 static bool find_ready(ps_store *store, uint32_t worker, uint32_t *from)
 {
     shard_pull *pull = &store->pulls[worker];
 
     for (uint32_t i = *from / 64; i < word_count(store); i++) {
-        uint64_t bits;
+        uint64_t from_here = i == *from / 64 ? UINT64_MAX << (*from % 64) : UINT64_MAX, bits;
 
-        while ((bits = pull->want[i] & pull->unchecked[i]) != 0) {
+        while ((bits = pull->want[i] & pull->unchecked[i] & from_here) != 0) {
             uint32_t s = i * 64 + (uint32_t)__builtin_ctzll(bits);
 
             if (ps_book_may_pull(&store->book, s, worker, pull->clock)) {
@@ -239,15 +248,64 @@ static bool find_ready(ps_store *store, uint32_t worker, uint32_t *from)
     return false;
 }
 
+/* Returns the weights of slice s that a pull for `clock` is given, and sets their version. */
+static ps_buf *weights_for(const ps_store *store, uint32_t s, uint64_t clock, uint64_t *version)
+{
+    const shard_slice *slice = &store->slices[s];
+    bool is_before = slice->is_ahead && shard_is_ahead_of(store, s, clock);
+
+    *version = is_before ? slice->before_version : slice->col->version;
+    return is_before ? slice->other : slice->weights;
+}
+
+/* Adds the encoding of slice s that a pull for `clock` is given to those that are made together.
+ * Returns false if it cannot be added. Adds nothing if the encoding is there. */
+static bool add_ahead(ps_store *store, uint32_t s, uint64_t clock)
+{
+    const shard_slice *slice = &store->slices[s];
+    uint64_t version;
+    const ps_buf *weights = weights_for(store, s, clock, &version);
+
+    return is_encoded(slice, version) ||
+           shard_encode_ahead(store, slice, (const float *)(const void *)weights->data,
+                              key_of(store, slice, version));
+}
+
+/* Encodes slice s, unless that was done, and those after it that the worker may have too, as many
+ * as their codec does at a time. What this answer has no room for is given with the next one. */
+static void encode_together(ps_store *store, uint32_t worker, uint32_t s)
+{
+    uint64_t clock = store->pulls[worker].clock, version;
+    ps_buf *weights = weights_for(store, s, clock, &version);
+    uint32_t end = s;
+
+    if (is_encoded(&store->slices[s], version)) {
+        return;
+    }
+    while (find_ready(store, worker, &end) && add_ahead(store, end, clock)) {
+        end++;
+    }
+    ps_codec_run_ahead();
+    while (find_ready(store, worker, &s) && s < end) {
+        weights = weights_for(store, s, clock, &version);
+        if (store->slices[s].kept != NULL) {
+            store_before(store, s);
+        }
+        (void)refresh(store, &store->slices[s], weights, version);
+        s++;
+    }
+    ps_codec_end_ahead();
+}
+
 static void give(ps_store *store, uint32_t worker, uint32_t s, ps_store_piece *piece,
                  ps_store_answer *answer)
 {
     shard_slice *slice = &store->slices[s];
     shard_pull *pull = &store->pulls[worker];
     bool is_change = shard_gives_change(store, worker, s),
-         is_whole = store->broadcasts && !is_change,
-         is_before = slice->is_ahead && shard_is_ahead_of(store, s, pull->clock);
-    uint64_t version = is_before ? slice->before_version : slice->col->version;
+         is_whole = store->broadcasts && !is_change;
+    uint64_t version;
+    ps_buf *weights = weights_for(store, s, pull->clock, &version);
     answer_piece from;
 
     if (slice->kept != NULL || store->had != NULL || store->broadcasts) {
@@ -255,7 +313,7 @@ static void give(ps_store *store, uint32_t worker, uint32_t s, ps_store_piece *p
     }
     from = is_change  ? (answer_piece){.buf = slice->snap.buf, .head = &slice->snap.head}
            : is_whole ? (answer_piece){.buf = shard_whole(store, slice), .head = &slice->whole_head}
-                      : refresh(store, slice, is_before ? slice->other : slice->weights, version);
+                      : refresh(store, slice, weights, version);
 
     *piece = (ps_store_piece){
         .head = &from.head->msg,
@@ -303,6 +361,9 @@ void ps_store_pull_next(ps_store *store, uint32_t worker, size_t max_bytes, ps_s
             (store->book.policy->is_deterministic && answer->count > 0 &&
              slice->col->version != answer->version)) {
             break;
+        }
+        if (slice->conf.down->ahead != NULL && !store->broadcasts) {
+            encode_together(store, worker, s);
         }
         give(store, worker, s, &pieces[answer->count], answer);
     }

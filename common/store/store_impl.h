@@ -333,6 +333,9 @@ bool shard_add_undecoded(ps_store *store, shard_slice *slice, const Psgd__V1__En
 /* Returns the values (n) on which the slice steps when the open sum closes; NULL: the sum is empty.
  * They may lie in the store's scratch. Call it once for each sum. */
 const float *shard_merged(ps_store *store, shard_slice *slice);
+/* Adds what shard_encode_weights will encode to the slices of this thread that are encoded together
+ * (ps_codec_encode_ahead). Returns false if it cannot be added. Uses the store's scratch. */
+bool shard_encode_ahead(ps_store *store, const shard_slice *slice, const float *w, uint64_t key);
 /* Encodes w (n), weights of the slice, into `out` and slice->snap.head. Returns the bytes. Uses the
  * store's scratch. */
 size_t shard_encode_weights(ps_store *store, shard_slice *slice, const float *w, uint64_t key,

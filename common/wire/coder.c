@@ -284,6 +284,30 @@ bool ps_coder_encode_ahead(ps_coder *coder, uint32_t slice, uint64_t clock, uint
                                  plan->layout.slices[slice].n);
 }
 
+size_t ps_coder_decode_ahead(const ps_layout *layout, Psgd__V1__Encoding *const *heads,
+                             size_t count, const ps_incoming *payload, size_t at, uint8_t *scratch,
+                             size_t room)
+{
+    size_t n = 0;
+
+    ps_codec_end_ahead();
+    for (; n < count; n++) {
+        const Psgd__V1__Encoding *head = heads[n];
+        size_t left = payload->len - at < room ? payload->len - at : room;
+
+        if (head->codec_case != PSGD__V1__ENCODING__CODEC_SCRIPT || head->payload_bytes > left ||
+            head->slice >= layout->slice_count ||
+            !ps_codec_decode_ahead(head,
+                                   ps_incoming_view(payload, at, head->payload_bytes, scratch),
+                                   layout->slices[head->slice].n)) {
+            break;
+        }
+        at += head->payload_bytes;
+    }
+    ps_codec_run_ahead();
+    return n;
+}
+
 bool ps_coder_brings_plain(const ps_plan *plan, const Psgd__V1__Encoding *head, uint32_t slice)
 {
     const ps_slice *at = &plan->layout.slices[slice];

@@ -15,6 +15,7 @@
 #include "common/base/state.h"
 #include "common/job/plan.h"
 #include "common/wire/matrix.h"
+#include "common/wire/wire_link.h"
 
 #include <stdbool.h>
 
@@ -69,6 +70,14 @@ size_t ps_coder_encode(ps_coder *coder, uint32_t part, uint32_t slice, uint64_t 
  * ps_codec_encode_ahead does. */
 bool ps_coder_encode_ahead(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t block,
                            const float *x);
+
+/* Gives slices of a received message, heads[0..count) with their bytes from `at` of the payload on,
+ * to a script's codec to decode together, up to the first that it cannot take. Returns their
+ * number. Heads and bytes may be anything: an invalid slice is one that cannot be taken. `scratch`
+ * has room for `room` bytes. Call ps_codec_end_ahead before the heads are freed. Any thread. */
+size_t ps_coder_decode_ahead(const ps_layout *layout, Psgd__V1__Encoding *const *heads,
+                             size_t count, const ps_incoming *payload, size_t at, uint8_t *scratch,
+                             size_t room);
 
 /* Returns whether the bytes of an answer are the slice's float32 weights themselves. */
 bool ps_coder_brings_plain(const ps_plan *plan, const Psgd__V1__Encoding *head, uint32_t slice);

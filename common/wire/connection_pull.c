@@ -173,9 +173,21 @@ static void took(ps_connection *conn, uint64_t version)
     }
 }
 
+/* Has a script's codec decode the slices of an answer from number i on, as many as it can together.
+ * Returns their number. */
+static size_t decode_ahead(const ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply,
+                           size_t i, const ps_incoming *payload, size_t at)
+{
+    uint8_t scratch[PS_SLICE_VALUES * sizeof(float)];
+
+    return ps_coder_decode_ahead(conn->x->layout, reply->slices + i, reply->n_slices - i, payload,
+                                 at, scratch, sizeof scratch);
+}
+
 ps_status ps_connection_slices_take(ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply,
                                     const ps_incoming *payload, size_t *at)
 {
+    size_t ahead = 0;
     ps_status st;
 
     if (reply->n_slices == 0) {
@@ -191,8 +203,13 @@ ps_status ps_connection_slices_take(ps_connection *conn, const Psgd__V1__PullWei
     for (size_t i = 0; i < reply->n_slices; i++) {
         bool is_new;
 
+        if (ahead == 0 && reply->slices[i]->codec_case == PSGD__V1__ENCODING__CODEC_SCRIPT) {
+            ahead = decode_ahead(conn, reply, i, payload, *at);
+        }
+        ahead -= ahead > 0;
         st = take_slice(conn, reply, i, payload, *at, &is_new);
         if (!ps_is_ok(&st)) {
+            ps_codec_end_ahead();
             return st;
         }
         *at += reply->slices[i]->payload_bytes;
@@ -200,6 +217,7 @@ ps_status ps_connection_slices_take(ps_connection *conn, const Psgd__V1__PullWei
             conn->fresh[conn->fresh_count++] = reply->slices[i]->slice;
         }
     }
+    ps_codec_end_ahead();
     conn->request_left -= (uint32_t)reply->n_slices;
     conn->has_weights = true;
     return ps_ok();

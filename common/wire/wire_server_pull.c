@@ -97,8 +97,36 @@ static bool may_ask_ahead(const wire_worker *w)
     return w->server->parts->is_shared || ps_merge_rows_are_asked_for(w->server->plan);
 }
 
-/* Sends the answer and drops its references to buffers. Begins to read the next request too if the
- * request is answered now and nothing reads the stream; if parts are shared, links need no read. */
+/* Drops the answer's references to buffers. */
+static void drop_answer(wire_worker *w, wire_answer *a)
+{
+    for (size_t i = 0; i < a->head.n_slices && w->server->parts->is_shared; i++) {
+        ps_buf_unref(w->scratch->pieces[i].buf);
+    }
+    ps_buf_unref(a->rows);
+}
+
+/* Returns whether the answer may be sent. It may not if code of the job has failed, by which it
+ * might be encoded: the pull is then refused, which ends the job. */
+static bool may_send(wire_worker *w)
+{
+    const ps_plan *plan = w->server->plan;
+    ps_refusal r;
+
+    if (plan->script_count == 0) {
+        return true;
+    }
+    r.why = ps_plan_code_failure(plan);
+    r.reason = ps_is_ok(&r.why) ? NULL : "";
+    if (!ps_wire_server_allows(&w->pull, &r)) {
+        ps_wire_server_cancel(w);
+        return false;
+    }
+    return true;
+}
+
+/* Sends the answer. Begins to read the next request too if the request is answered now and nothing
+ * reads the stream; if parts are shared, links need no read. */
 static void send_answer(wire_worker *w, wire_answer *a)
 {
     bool is_shared = w->server->parts->is_shared;
@@ -114,10 +142,6 @@ static void send_answer(wire_worker *w, wire_answer *a)
         w->is_reading = true;
         ps_link_send_and_read(w->pull, &a->head.base, x->out, pieces);
     }
-    for (size_t i = 0; i < a->head.n_slices && is_shared; i++) {
-        ps_buf_unref(x->pieces[i].buf);
-    }
-    ps_buf_unref(a->rows);
 }
 
 /* Sends the worker's next answer, if its link can send and something is ready. */
@@ -135,10 +159,12 @@ static bool give(wire_worker *w)
     for (size_t i = PS_PIECE_GROUPS; i-- > 0;) {
         is_any |= ps_wire_server_groups[i].give(w, &a);
     }
+    is_any = is_any && may_send(w);
     if (is_any) {
         send_answer(w, &a);
         ps_trace_end(PS_TRACE_SERVE, began_ns, w->rank, NULL);
     }
+    drop_answer(w, &a);
     wire_server_trace(w->server, 0);
     return is_any;
 }

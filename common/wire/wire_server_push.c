@@ -6,6 +6,7 @@
 #include "common/codec/codec.h"
 #include "common/trace/trace.h"
 #include "common/train/gate.h"
+#include "common/wire/coder.h"
 #include "common/wire/matrix.h"
 
 _Static_assert((int)PS_MATRIX_BYTES_MAX <= (int)PS_PAYLOAD_MAX, "it is one encoding of a message");
@@ -66,32 +67,18 @@ static const uint8_t *view_slice(contribution *c, const Psgd__V1__Encoding *head
                : ps_incoming_view(payload, at, head->payload_bytes, scratch);
 }
 
-/* Gives the slices of the message from number i on to a script's codec to decode together, up to
- * the first that it cannot take. Returns their number. Does not report an invalid slice: that is
- * found when its turn comes. */
-static size_t decode_ahead(contribution *c, const Psgd__V1__PushGradientRequest *req, size_t i,
+/* Has a script's codec decode the slices of the message from number i on, as many as it can
+ * together. Returns their number. Does not report an invalid slice: that is found when its turn
+ * comes. */
+static size_t decode_ahead(wire_worker *w, const Psgd__V1__PushGradientRequest *req, size_t i,
                            const ps_incoming *payload, size_t at)
 {
-    const ps_layout *layout = &c->w->server->plan->layout;
     int64_t began_ns = ps_trace_begin();
-    size_t count = 0;
+    size_t count =
+        ps_coder_decode_ahead(&w->server->plan->layout, req->slices + i, req->n_slices - i, payload,
+                              at, w->scratch->bytes, sizeof w->scratch->bytes);
 
-    ps_codec_end_ahead();
-    for (; i + count < req->n_slices; count++) {
-        const Psgd__V1__Encoding *head = req->slices[i + count];
-        size_t left = payload->len - at < sizeof c->w->scratch->bytes ? payload->len - at
-                                                                      : sizeof c->w->scratch->bytes;
-
-        if (head->codec_case != PSGD__V1__ENCODING__CODEC_SCRIPT || head->payload_bytes > left ||
-            head->slice >= layout->slice_count ||
-            !ps_codec_decode_ahead(head, view_slice(c, head, payload, at),
-                                   layout->slices[head->slice].n)) {
-            break;
-        }
-        at += head->payload_bytes;
-    }
     if (count > 0) {
-        ps_codec_run_ahead();
         ps_trace_end(PS_TRACE_DECODE, began_ns, req->slices[i]->slice, NULL);
     }
     return count;
@@ -116,7 +103,7 @@ static ps_status take_slices(wire_worker *w, const Psgd__V1__PushGradientRequest
             break;
         }
         if (ahead == 0 && head->codec_case == PSGD__V1__ENCODING__CODEC_SCRIPT) {
-            ahead = decode_ahead(&c, req, i, payload, *at);
+            ahead = decode_ahead(w, req, i, payload, *at);
         }
         ahead -= ahead > 0;
         /* A slice number out of range is not checked here: the store refuses it. */

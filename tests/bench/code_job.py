@@ -29,12 +29,12 @@ JOBS = {
 }
 
 
-def run(cluster, job, codec, params, code, steps):
+def run(cluster, job, way, codec, params, code, steps):
     """(steps a second of rank 0 after the first tenth, SHA-256 of the model)"""
     cluster.wait_idle()
     done = cluster.wait(cluster.submit({
         **job, "title": "code", "seed": 3, "workers": 2, "pservers": 1, "maxSteps": steps, "epochs": 1000,
-        "evalEverySteps": steps, "codec": {"up": {"name": codec, "params": params}}, "code": code}).id,
+        "evalEverySteps": steps, "codec": {way: {"name": codec, "params": params}}, "code": code}).id,
         seconds=600)
     if done.state != job_pb2.JOB_STATE_DONE:
         sys.exit(f"{codec}: {done.reason} {done.message}")
@@ -49,6 +49,7 @@ def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("jobs", nargs="*", default=[], choices=[*JOBS, []])
     options.add_argument("--codec", default="sgq", choices=PAIRS)
+    options.add_argument("--way", default="up", choices=("up", "down"), help="gradients or weights")
     options.add_argument("--pairs", type=int, default=5)
     options.add_argument("--steps", type=int, default=0, help="of each run; 0: by the job")
     o = options.parse_args()
@@ -62,10 +63,10 @@ def main():
         rates, models = {way[0]: [] for way in ways}, set()
         try:
             cluster.wait_nodes(3)
-            run(cluster, JOBS[name], builtin, params, [], steps)
+            run(cluster, JOBS[name], o.way, builtin, params, [], steps)
             for i in range(o.pairs):
                 for codec, code in ways[::-1 if i % 2 else 1]:
-                    rate, model = run(cluster, JOBS[name], codec, params, code, steps)
+                    rate, model = run(cluster, JOBS[name], o.way, codec, params, code, steps)
                     rates[codec].append(rate)
                     models.add(model)
         finally:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_code.py - jobs that bring code along, on real clusters and by psgd train."""
 import csv
+import hashlib
 import io
 import json
 import os
@@ -30,6 +31,8 @@ return { kind = "codec", name = "endless", bits = 32,
     encode = function(x, params, key, out) while #x == 10 do end out:floats(x) end,
     decode = function(bytes, n) return bytes:floats(n) end }
 """
+# Weights come down by it, and what was left out of one version goes with the next.
+DOWN = {"down": {"name": "int8_lua", "params": {"error_feedback": 1}}}
 
 OWN_ACCURACY = """
 return { kind = "metric", name = "own_accuracy",
@@ -48,15 +51,17 @@ def example(name):
     return {"file": name, "text": (EXAMPLES / name).read_text()}
 
 
-def codec(name, **params):
-    return {"codec": {"up": {"name": name, "params": params}}}
+def codec(name, way="up", **params):
+    return {"codec": {way: {"name": name, "params": params}}}
 
 
 class Code(ClusterTest):
     def model(self, c, job):
-        """The tensors of the servers' model."""
-        name = f"MODEL-{job.spec.title}-N(ps).safetensors"
-        return tensors(c.files(job.id)[name])
+        """Shapes and hashes of the servers' model."""
+        return self.hashes(c.files(job.id)[f"MODEL-{job.spec.title}-N(ps).safetensors"])
+
+    def hashes(self, file):
+        return {name: (shape, hashlib.sha256(data).hexdigest()) for name, (shape, data) in tensors(file).items()}
 
     def evaluation(self, c, job):
         """The metrics of the last evaluation."""
@@ -85,15 +90,32 @@ class Code(ClusterTest):
                 said = mine.spec.code[0]
                 self.assertEqual((said.kind, said.name, len(said.sha256)), ("codec", own, 64))
 
+    def test_codecs_of_code_bring_weights_with_the_bits_of_built_in_ones(self):
+        """Weights, weights of which each version makes up for the last, and changes of weights."""
+        c = self.cluster(workers=2, pservers=2)
+        for file, own, builtin, params, more in (
+                ("sgq.lua", "sgq", "cot", {}, {}),
+                ("sgq.lua", "sgq", "cot", {"error_feedback": 1, "lossless": 2, "bits": 4}, {}),
+                ("topk_lua.lua", "topk_lua", "topk", {"error_feedback": 1, "fraction": 0.1},
+                 {"update": {"name": "dqlosp", "params": {"steps": 2}}, "optimizer": {}})):
+            with self.subTest(file, **params):
+                mine = self.done(c, {**JOB, **more, "code": [example(file)], **codec(own, "down", **params)})
+                theirs = self.done(c, {**JOB, **more, **codec(builtin, "down", **params)})
+                self.assertEqual(self.model(c, mine), self.model(c, theirs))
+                self.assertTrue(0.9 < mine.progress.bytes_down / theirs.progress.bytes_down < 1.1, mine.progress)
+
     def test_a_cluster_and_one_process_have_the_same_bits(self):
         c = self.cluster(workers=2, pservers=2)
-        job = self.done(c, {**JOB, "code": [example("sgq.lua")], **codec("sgq", bits=3)})
+        job = self.done(c, {**JOB, "code": [example("sgq.lua"), example("int8_lua.lua")],
+                            "codec": {**codec("sgq", bits=3)["codec"], **DOWN}})
         folder = pathlib.Path(c.folder) / "local"
         run = subprocess.run([BIN / "psgd", "train", "--preset", "tutorial-glyphs", "-t", "code", "-W", "2", "-E", "1",
                               "--code", EXAMPLES / "sgq.lua", "--codec-up", "sgq", "-s", "codec.up.params.bits=3",
+                              "--code", EXAMPLES / "int8_lua.lua", "--codec-down", "int8_lua",
+                              "-s", "codec.down.params.error_feedback=1",
                               "-o", folder], capture_output=True, text=True, timeout=120, check=False)
         self.assertEqual(run.returncode, 0, run.stderr)
-        self.assertEqual(tensors((folder / "MODEL-code-N(ps).safetensors").read_bytes()), self.model(c, job))
+        self.assertEqual(self.hashes((folder / "MODEL-code-N(ps).safetensors").read_bytes()), self.model(c, job))
 
     def test_schedules_metrics_and_transforms_of_code(self):
         """Schedule, transform and metrics on a cluster; a metric in Lua counts what the built-in one counts."""
@@ -113,7 +135,7 @@ class Code(ClusterTest):
         run = subprocess.run([BIN / "psgd", "train", path, "-o", folder], capture_output=True, text=True, timeout=120,
                              check=False)
         self.assertEqual(run.returncode, 0, run.stderr)
-        self.assertEqual(tensors((folder / "MODEL-code-N(ps).safetensors").read_bytes()), self.model(c, job))
+        self.assertEqual(self.hashes((folder / "MODEL-code-N(ps).safetensors").read_bytes()), self.model(c, job))
         plain = self.done(c, {**JOB, "optimizer": spec["optimizer"] | {"schedule": {"name": "constant"}}})
         self.assertNotEqual(self.model(c, plain), self.model(c, job))
 
@@ -138,26 +160,39 @@ class Code(ClusterTest):
                 self.assertEqual(job_pb2.JobState.Name(job.state), "JOB_STATE_FAILED", job.message)
                 self.assertRegex(job.message, r"wrong\.lua: \w+: code:1: over")
 
-    def test_a_killed_worker_changes_no_bit(self):
-        c = self.cluster(workers=3, pservers=1)
-        spec = {**JOB, **SLOW, "pservers": 1, "maxSteps": 60, "code": [example("sgq.lua")], **codec("sgq")}
+    def test_a_killed_worker_or_server_changes_no_bit(self):
+        """Gradients and weights both go by codecs of code. The server's weights are computed anew, or are those of a copy."""
+        c = self.cluster(workers=3, pservers=3)
+        spec = {**JOB, **SLOW, "maxSteps": 60, "code": [example("sgq.lua"), example("int8_lua.lua")],
+                "codec": {**codec("sgq")["codec"], **DOWN}}
         quiet = self.done(c, spec)
-        job = c.submit(spec)
-        c.wait(job.id, lambda job: job.progress.step >= 10)
-        mine = next(w for w in c.workers if self.sandboxes(w))
-        mine.kill()
-        job = c.wait(job.id)
-        self.assertEqual(job_pb2.JobState.Name(job.state), "JOB_STATE_DONE", job.message)
-        self.assertGreater(job.restarts, 0)
-        self.assertEqual(self.model(c, job), self.model(c, quiet))
+        for nodes, more in ((c.workers, {}), (c.pservers, {}), (c.pservers, {"recovery": {"replicas": 2}})):
+            with self.subTest(nodes=nodes[0].name, **more):
+                c.wait_nodes(6)
+                job = c.submit({**spec, **more})
+                c.wait(job.id, lambda job: job.progress.step >= 10)
+                victim = next(n for n in nodes if self.sandboxes(n))
+                victim.kill()
+                job = c.wait(job.id)
+                self.assertEqual(job_pb2.JobState.Name(job.state), "JOB_STATE_DONE", job.message)
+                self.assertGreater(job.restarts, 0)
+                self.assertEqual([(r.node_ids[0], r.step - r.from_step <= 1) for r in job.recoveries], [(victim.name, True)])
+                self.assertEqual(self.model(c, job), self.model(c, quiet))
+                victim.start()
 
     def test_failures_of_code_end_the_job_by_name(self):
         c = self.cluster(workers=2, pservers=1)
-        for name, text, says in (("bad", BAD, r"bad\.lua: decode: code:6: value of true"),
-                                 ("endless", ENDLESS, r"endless\.lua: encode: .*instructions")):
-            with self.subTest(name):
-                job = c.wait(c.submit({**JOB, "pservers": 1, "code": [{"file": name + ".lua", "text": text}],
-                                       **codec(name)}).id)
+        changes = {"update": {"name": "dqlosp", "params": {"steps": 2}}, "optimizer": {}}
+        for name, way, text, says, more in (
+                ("bad", "up", BAD, r"bad\.lua: decode: code:6: value of true", {}),
+                ("bad", "down", BAD, r"weights from pserver-0: .*bad\.lua: decode: code:6: value of true", {}),
+                ("bad", "down", BAD, r"bad\.lua: decode: code:6: value of true", changes),
+                ("endless", "up", ENDLESS, r"endless\.lua: encode: .*instructions", {}),
+                ("endless", "down", ENDLESS, r"endless\.lua: encode: .*instructions", {"maxSteps": 1}),
+                ("endless", "down", ENDLESS, r"endless\.lua: encode: .*instructions", changes)):
+            with self.subTest(name, way=way, **more):
+                job = c.wait(c.submit({**JOB, **more, "pservers": 1, "code": [{"file": name + ".lua", "text": text}],
+                                       **codec(name, way)}).id)
                 self.assertEqual(job_pb2.JobState.Name(job.state), "JOB_STATE_FAILED", job.message)
                 self.assertRegex(job.message, says)
                 self.assertEqual(job.attempt, 1)
@@ -167,13 +202,17 @@ class Code(ClusterTest):
 
     def test_a_killed_sandbox_ends_the_job_by_name(self):
         c = self.cluster(workers=2, pservers=1)
-        job = c.submit({**JOB, **SLOW, "pservers": 1, "code": [example("sgq.lua")], **codec("sgq")})
-        c.wait(job.id, lambda job: job.progress.step >= 5)
-        for pid in self.sandboxes(c.workers[0]):
-            os.kill(pid, signal.SIGKILL)
-        job = c.wait(job.id)
-        self.assertEqual(job_pb2.JobState.Name(job.state), "JOB_STATE_FAILED", job.message)
-        self.assertRegex(job.message, r"sgq\.lua: encode: the sandbox was ended by signal 9")
+        for way, node, call in (("up", c.workers[0], "encode"), ("down", c.pservers[0], "encode"),
+                                ("down", c.workers[0], "decode")):
+            with self.subTest(way, call=call):
+                job = c.submit({**JOB, **SLOW, "pservers": 1, "code": [example("sgq.lua")], **codec("sgq", way)})
+                c.wait(job.id, lambda job: job.progress.step >= 5)
+                for pid in self.sandboxes(node):
+                    os.kill(pid, signal.SIGKILL)
+                job = c.wait(job.id)
+                self.assertEqual(job_pb2.JobState.Name(job.state), "JOB_STATE_FAILED", job.message)
+                self.assertRegex(job.message, fr"sgq\.lua: {call}: the sandbox was ended by signal 9")
+                self.assertEqual(job.attempt, 1)
 
     def test_wrong_code_is_refused_with_the_field(self):
         c = self.cluster(workers=1, pservers=1)
@@ -185,9 +224,15 @@ class Code(ClusterTest):
             self.assertEqual(caught.exception.code(), grpc.StatusCode.INVALID_ARGUMENT)
             self.assertIn("spec.code[0]", caught.exception.details())
             self.assertIn(says, caught.exception.details())
+        for way in ("up", "down"):
+            with self.assertRaises(grpc.RpcError) as caught:
+                c.submit({**JOB, "pservers": 0, "exchange": {"name": "ring"}, "code": [example("sgq.lua")],
+                          **codec("sgq", way)})
+            self.assertIn(f'spec.codec.{way}.name: is "sgq", which is code of the job; with exchange ring built-in '
+                          "codecs are allowed", caught.exception.details())
         with self.assertRaises(grpc.RpcError) as caught:
-            c.submit({**JOB, "code": [example("sgq.lua")], "codec": {"down": {"name": "sgq"}}})
-        self.assertIn("spec.codec.down", caught.exception.details())
+            c.submit({**JOB, "code": [example("topk_lua.lua")], **codec("topk_lua", "down")})
+        self.assertIn('spec.codec.down.name: is "topk_lua", which leaves out most of a slice', caught.exception.details())
 
     def test_a_coordinator_may_take_no_code(self):
         c = self.cluster(workers=1, pservers=1, coordinator_args=("--code", "off"))

@@ -5,6 +5,7 @@
 #include "tests/support/shard_world.h"
 
 #include "common/base/draw.h"
+#include "common/codec/wrap.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -372,6 +373,127 @@ static void many_slices_come_once_and_in_order(void **state)
     ps_store_destroy(shard);
 }
 
+/* ---- A codec that encodes several slices at a time ---- */
+
+enum { TOGETHER = 3 };
+
+static struct {
+    const float *x[TOGETHER];
+    uint64_t key[TOGETHER];
+    float first[TOGETHER];
+    size_t count, runs, alone;
+    bool is_run;
+} together;
+
+static bool add_slice(const ps_params *params, uint64_t key, const float *x, size_t n)
+{
+    (void)params;
+    if (together.is_run || together.count == TOGETHER || n == 0) {
+        return false;
+    }
+    together.x[together.count] = x;
+    together.key[together.count] = key;
+    together.first[together.count++] = x[0];
+    return true;
+}
+
+static void run_slices(void)
+{
+    together.is_run = together.count > 0;
+    together.runs += together.is_run;
+}
+
+static void end_slices(void)
+{
+    together.count = 0;
+    together.is_run = false;
+}
+
+static size_t encode_one(const ps_params *params, uint64_t key, const float *x, size_t n,
+                         uint8_t *out, ps_encoding *head)
+{
+    size_t i = 0;
+
+    while (i < together.count && (together.x[i] != x || together.key[i] != key)) {
+        i++;
+    }
+    if (i < together.count && together.is_run) {
+        assert_true(together.first[i] == x[0]);
+    } else {
+        together.alone++;
+    }
+    return ps_codec_find("int8")->encode(params, key, x, n, out, head);
+}
+
+static const ps_codec_ahead some_ahead = {
+    .encode = add_slice, .run = run_slices, .end = end_slices};
+
+/* Pulls all slices of a clock for both workers, `cap` an answer, and appends the bytes to `got`.
+ * Returns their number. */
+static size_t pull_all(ps_store *shard, uint64_t clock, size_t cap, uint8_t *got)
+{
+    size_t len = 0;
+
+    for (uint32_t worker = 0; worker < 2; worker++) {
+        ps_store_answer answer = {0};
+        ps_store_piece pieces[WORLD_SLICES];
+
+        assert_int_equal(begin(shard, worker, clock), PS_OK);
+        while (!answer.is_last) {
+            ps_store_pull_next(shard, worker, MAX_BYTES, pieces, cap, &answer);
+            for (size_t i = 0; i < answer.count; i++) {
+                memcpy(got + len, pieces[i].buf->data + pieces[i].at, pieces[i].len);
+                len += pieces[i].len;
+            }
+        }
+    }
+    return len;
+}
+
+/* The bytes are those of slices that are encoded one by one, with and without feedback, however few
+ * slices an answer holds; each version of a slice is encoded once. */
+static void slices_that_are_encoded_together_have_the_same_bytes(void **state)
+{
+    static uint8_t bytes[2][1 << 14];
+    ps_codec codec = *ps_codec_find("int8");
+    enum { CLOCKS = 3 };
+
+    (void)state;
+    codec.encode = encode_one;
+    codec.ahead = &some_ahead;
+    ps_codec_know_scripts(&codec);
+    for (size_t c = 0; c < 4; c++) {
+        size_t cap = c % 2 == 0 ? WORLD_SLICES : 1, len[2];
+
+        for (size_t way = 0; way < 2; way++) {
+            ps_store *shard;
+            world w;
+
+            world_init(&w, "bsp", 2, WORLD_SLICES);
+            world_codecs(&w, "f32", "int8");
+            for (uint32_t s = 0; s < WORLD_SLICES; s++) {
+                w.slices[s].down_params.v[codec.own + PS_WRAP_FEEDBACK] = c < 2;
+                w.slices[s].down = way == 0 ? w.slices[s].down : &codec;
+            }
+            shard = ps_store_create(&w.conf);
+            memset(&together, 0, sizeof together);
+            len[way] = 0;
+            for (uint64_t clock = 0; clock < CLOCKS; clock++) {
+                push_all(&w, shard, 0, clock);
+                push_all(&w, shard, 1, clock);
+                len[way] += pull_all(shard, clock + 1, cap, bytes[way] + len[way]);
+            }
+            assert_int_equal(ps_store_counters_of(shard)->encoded, CLOCKS * WORLD_SLICES);
+            ps_store_destroy(shard);
+        }
+        assert_int_equal(together.alone, 0);
+        assert_int_equal(together.runs, CLOCKS * ((WORLD_SLICES + TOGETHER - 1) / TOGETHER));
+        assert_int_equal(len[0], len[1]);
+        assert_memory_equal(bytes[0], bytes[1], len[0]);
+    }
+    ps_codec_know_scripts(NULL);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -387,6 +509,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(an_answer_under_bsp_has_one_version),
         cmocka_unit_test(a_shard_without_slices_has_no_pull_to_answer),
         cmocka_unit_test(many_slices_come_once_and_in_order),
+        cmocka_unit_test(slices_that_are_encoded_together_have_the_same_bytes),
     };
 
     cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
