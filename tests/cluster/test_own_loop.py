@@ -179,6 +179,13 @@ if __name__ == "__main__":
                     except RuntimeError as e:
                         assert "before backward" in str(e), e
                     worker.step()
+    for call in worker.report, worker.step:
+        try:
+            call()
+        except psgd.WorkerError as e:
+            assert str(e) == 'the worker for "digits" has left', e
+        else:
+            sys.exit("called when it had left")
     torch.save(net.state_dict(), sys.argv[2])
 """
 # A script that prints what it has seen.

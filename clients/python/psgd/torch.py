@@ -353,6 +353,7 @@ class Worker:
             yield step
 
     def _answer(self) -> Step:
+        self._worker._live()
         if self.now is None or self._is_answered:
             raise RuntimeError("step, backward or submit is called once in each step")
         self._is_answered = True
@@ -364,6 +365,7 @@ class Worker:
 
         Call it before backward(), as gradients travel while that computes others; with overlap=False and in rounds it may
         be later, up to step() or submit(). A step need not have all metrics, and the last value of a name counts."""
+        self._worker._live()
         if self.now is None or self._is_answered:
             raise RuntimeError("report() is called in a step, before its end by step, backward or submit")
         if self._sender.has_begun:
