@@ -26,12 +26,19 @@ class Liar(coordinator_pb2_grpc.CoordinatorServiceServicer):
             id=EVIL, state=job_pb2.JOB_STATE_DONE, reason=EVIL, message=EVIL, result={EVIL: 1.0},
             artifacts=[job_pb2.Artifact(name=EVIL, size=1)],
             placements=[job_pb2.Placement(node_id=EVIL, address=EVIL)],
-            spec=job_pb2.JobSpec(title=EVIL))
+            spec=job_pb2.JobSpec(title=EVIL),
+            progress=job_pb2.Progress(step=1, total_steps=2, epoch=1, waiting_for=EVIL, program_metrics={EVIL: 1.0}))
 
     def GetJob(self, q, context):
-        return coordinator_pb2.GetJobResponse(job=self.job)
+        return coordinator_pb2.GetJobResponse(job=self.job, workers=[
+            coordinator_pb2.WorkerProgress(step=1, waiting_for=EVIL, program_metrics={EVIL: 1.0})])
 
     def WatchJob(self, q, context):
+        running = job_pb2.Job()
+        running.CopyFrom(self.job)
+        running.state = job_pb2.JOB_STATE_RUNNING
+        yield coordinator_pb2.WatchJobResponse(
+            sequence=0, job=running, kind=coordinator_pb2.JOB_EVENT_KIND_PROGRESS)
         yield coordinator_pb2.WatchJobResponse(
             sequence=1, job=self.job, kind=coordinator_pb2.JOB_EVENT_KIND_METRICS)
 
@@ -61,7 +68,7 @@ class TerminalTest(ClusterTest):
 
     def test_no_text_deceives(self):
         address = self.liar()
-        for args in (["get", "x"], ["watch", "x"], ["nodes"], ["list", "-n", "2"]):
+        for args in (["get", "x"], ["watch", "x"], ["watch", "--workers", "x"], ["nodes"], ["list", "-n", "2"]):
             _, out, err = self.said(address, *args)
             self.assertIn("x?", out, args)
             for c in BAD:
