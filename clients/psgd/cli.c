@@ -21,7 +21,8 @@ enum {
     /* Least microseconds that one of several coordinators has to answer, if --timeout leaves it so
      * much. */
     TRY_US = 3000000,
-    AGAIN_US = 150000 /* microseconds between a failed call and its repetition */
+    /* Microseconds for which a call is repeated before the user is told why. */
+    QUIET_US = 3000000
 };
 
 void ps_cli_end(ps_cli *cli, ps_exit code)
@@ -46,10 +47,13 @@ int64_t ps_cli_try_us(const ps_cli *cli, int64_t left_us)
  * is near. */
 typedef struct asking {
     ps_cli *cli;
-    ps_timer timer; /* runs for AGAIN_US between two calls */
+    ps_timer timer; /* runs between two calls */
     const char *method;
     ProtobufCMessage *request;
-    int64_t end_us; /* ps_clock_us at which no further call may begin */
+    int64_t begun_us, end_us; /* ps_clock_us of the first call, and at which no further may begin */
+    ps_status refusal;        /* what a coordinator that does not lead said last; OK: nothing yet */
+    ps_status silence;        /* of the last one that gave no answer; OK: none yet */
+    bool has_told;            /* the user knows why it takes so long */
     ps_reply_fn *on_reply;
     void *arg;
 } asking;
@@ -68,17 +72,50 @@ static void on_again(ps_event *event, bool ok)
     }
 }
 
+/* Tells the user, once, why there is no answer yet. */
+static void tell(asking *a, const char *why)
+{
+    int64_t left_us = a->end_us - ps_clock_us();
+
+    if (!a->has_told && ps_clock_us() - a->begun_us >= QUIET_US) {
+        a->has_told = true;
+        fflush(stdout);
+        fprintf(stderr, "psgd: %s; trying for %.0f s\n", why, (double)left_us / 1e6);
+    }
+}
+
+/* Returns why a call that may be repeated has not succeeded so far: what a coordinator has said of
+ * the leader, and which one cannot be reached. */
+static ps_status why_of(asking *a, const ps_error *error)
+{
+    if (strcmp(error->reason, "NOT_LEADER") == 0) {
+        a->refusal = error->status;
+    } else {
+        a->silence = error->status;
+    }
+    return ps_is_ok(&a->refusal) || ps_is_ok(&a->silence)
+               ? error->status
+               : ps_fail(error->status.code, "%s; %s", a->refusal.text, a->silence.text);
+}
+
 static void on_answer(void *arg, const ps_error *error, const ProtobufCMessage *reply)
 {
     asking *a = arg;
+    ps_next next =
+        ps_is_ok(&error->status) ? PS_NEXT_NONE : ps_follow_failed(a->cli->follow, error);
+    int64_t pause_us = next == PS_NEXT_NOW ? 0 : PS_CLI_AGAIN_US;
+    ps_error whole = *error;
 
-    if (!ps_is_ok(&error->status) && ps_follow_failed(a->cli->follow, error) &&
-        ps_clock_us() + AGAIN_US < a->end_us) {
-        ps_loop_after(a->cli->loop, &a->timer, AGAIN_US);
-        return;
+    if (next != PS_NEXT_NONE) {
+        whole.status = why_of(a, error);
+        if (ps_clock_us() + pause_us < a->end_us) {
+            tell(a, whole.status.text);
+            ps_loop_after(a->cli->loop, &a->timer, pause_us);
+            return;
+        }
     }
     protobuf_c_message_free_unpacked(a->request, NULL);
-    a->on_reply(a->arg, error, reply);
+    a->on_reply(a->arg, &whole, reply);
     free(a);
 }
 
@@ -130,7 +167,9 @@ void ps_cli_call(ps_cli *cli, const char *method, const ProtobufCMessage *reques
     if (ps_follow_has_others(cli->follow)) {
         name_submission(a->request);
     }
-    a->end_us = ps_clock_us() + cli->general.timeout_us;
+    a->begun_us = ps_clock_us();
+    a->end_us = a->begun_us + cli->general.timeout_us;
+    a->refusal = a->silence = ps_ok();
     a->on_reply = on_reply;
     a->arg = arg;
     ask(a);

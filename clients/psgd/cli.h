@@ -90,6 +90,9 @@ void ps_cli_end(ps_cli *cli, ps_exit code);
 void ps_cli_call(ps_cli *cli, const char *method, const ProtobufCMessage *request,
                  ps_reply_fn *on_reply, void *arg);
 
+/* Microseconds between two calls if it takes a while until a coordinator leads. */
+enum { PS_CLI_AGAIN_US = 150 * 1000 };
+
 /* Returns how long one try of a call may take that has `left_us` of its time left: all of it,
  * unless another coordinator may answer. */
 int64_t ps_cli_try_us(const ps_cli *cli, int64_t left_us);

@@ -39,7 +39,9 @@ enum {
     DEFAULT_PORT = 15386,
     /* Microseconds, if --timeout is not shorter, after which psgd finds out why there is no
      * connection yet. */
-    CONNECT_US = 2000000
+    CONNECT_US = 2000000,
+    /* The same if another coordinator may answer, and the longest wait for what is found out. */
+    CONNECT_OF_SEVERAL_US = 1000000
 };
 
 static const ps_option general_options[] = {
@@ -147,9 +149,16 @@ typedef struct beginning {
     ps_cli *cli;
     const ps_subcommand *sub;
     void *options;
-    size_t left; /* number of coordinators that were not tried yet */
+    size_t left;   /* number of coordinators that were not tried yet */
+    bool may_come; /* one of them accepts connections, but has not answered yet */
     char coordinators[PS_FOLLOW_LIST_BYTES];
 } beginning;
+
+/* Returns `us`, or --timeout if that is shorter. */
+static int64_t at_most_timeout(const beginning *b, int64_t us)
+{
+    return b->cli->general.timeout_us < us ? b->cli->general.timeout_us : us;
+}
 
 /* Finds out why there is no connection, which gRPC does not say. Returns UNAVAILABLE if nobody
  * listens at the coordinator's address, another error if one side refuses the other's certificate,
@@ -157,7 +166,9 @@ typedef struct beginning {
 static ps_status find_problem(const beginning *b)
 {
     const char *address = ps_follow_address(b->cli->follow);
-    int64_t timeout_us = b->cli->general.timeout_us;
+    int64_t timeout_us = ps_follow_has_others(b->cli->follow)
+                             ? at_most_timeout(b, CONNECT_OF_SEVERAL_US)
+                             : b->cli->general.timeout_us;
     ps_status st = look(address, timeout_us);
 
     if (ps_is_ok(&st) && b->cli->tls != NULL) {
@@ -169,19 +180,34 @@ static ps_status find_problem(const beginning *b)
 
 static void connect_next(beginning *b);
 
+/* Tries the next coordinator after the present one has not been connected for this reason. Returns
+ * false if all were tried. */
+static bool try_next(beginning *b, ps_status why)
+{
+    ps_error error;
+
+    if (ps_is_ok(&why)) {
+        b->may_come = true;
+        why = ps_fail(PS_DEADLINE_EXCEEDED, "it does not answer");
+    }
+    ps_error_init(&error, why, NULL);
+    if (b->left == 0 || ps_follow_failed(b->cli->follow, &error) == PS_NEXT_NONE) {
+        return false;
+    }
+    connect_next(b);
+    return true;
+}
+
 static void on_connected(void *arg, bool is_connected)
 {
     beginning *b = arg;
     ps_cli *cli = b->cli;
     ps_status st = is_connected ? ps_ok() : find_problem(b);
-    ps_error error;
 
-    ps_error_init(&error, st, NULL);
-    if (!ps_is_ok(&st) && b->left > 0 && ps_follow_failed(cli->follow, &error)) {
-        connect_next(b);
+    if (!is_connected && try_next(b, st)) {
         return;
     }
-    if (ps_is_ok(&st)) {
+    if (ps_is_ok(&st) || (st.code == PS_UNAVAILABLE && b->may_come)) {
         b->sub->start(cli, b->options);
     } else if (st.code == PS_UNAVAILABLE && b->sub->start_alone != NULL &&
                !cli->is_coordinator_named) {
@@ -196,11 +222,12 @@ static void on_connected(void *arg, bool is_connected)
  * result. */
 static void connect_next(beginning *b)
 {
-    int64_t timeout_us = b->cli->general.timeout_us;
-
     b->left--;
     ps_channel_connect(ps_follow_channel(b->cli->follow),
-                       timeout_us < CONNECT_US ? timeout_us : CONNECT_US, on_connected, b);
+                       at_most_timeout(b, ps_follow_has_others(b->cli->follow)
+                                              ? CONNECT_OF_SEVERAL_US
+                                              : CONNECT_US),
+                       on_connected, b);
 }
 
 /* Begins to connect to the first coordinator. If it cannot be reached, on_connected tries the next

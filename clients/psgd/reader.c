@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PAUSE_US = 250 * 1000, SETTLED_US = 1000 * 1000 };
+enum { SETTLED_US = 1000 * 1000 };
 
 static void end(ps_reader *r, ps_status st)
 {
@@ -22,6 +22,14 @@ static void end(ps_reader *r, ps_status st)
 
     ps_error_init(&error, st, NULL);
     r->events->on_end(r->arg, &error);
+}
+
+/* Asks again, at the coordinator that may answer now. */
+static void ask_next(ps_reader *r, const ps_error *error)
+{
+    ps_next next = ps_follow_failed(r->cli->follow, error);
+
+    ps_loop_after(r->cli->loop, &r->timer, next == PS_NEXT_NOW ? 0 : PS_CLI_AGAIN_US);
 }
 
 static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payload)
@@ -49,14 +57,13 @@ static void on_end(void *arg, const ps_error *error)
     } else if (!is_lost) {
         r->events->on_end(r->arg, error);
     } else {
-        (void)ps_follow_failed(r->cli->follow, error);
         if (r->lost_us == 0 || ps_clock_us() - r->opened_us > SETTLED_US) {
             r->lost_us = ps_clock_us();
             fflush(stdout);
             fprintf(stderr, "psgd: lost the coordinator at %s; trying for %d s to reconnect\n",
-                    r->cli->general.coordinator, PS_READER_PATIENCE_US / 1000000);
+                    ps_follow_address(r->cli->follow), PS_READER_PATIENCE_US / 1000000);
         }
-        ps_loop_after(r->cli->loop, &r->timer, PAUSE_US);
+        ask_next(r, error);
     }
 }
 
@@ -86,11 +93,11 @@ static void on_answer(void *arg, const ps_error *error, const ProtobufCMessage *
     } else if (error->status.code != PS_UNAVAILABLE && error->status.code != PS_DEADLINE_EXCEEDED) {
         r->events->on_end(r->arg, error);
     } else if (ps_clock_us() - r->lost_us < PS_READER_PATIENCE_US) {
-        (void)ps_follow_failed(r->cli->follow, error);
-        ps_loop_after(r->cli->loop, &r->timer, PAUSE_US);
+        ask_next(r, error);
     } else {
-        end(r, ps_fail(PS_UNAVAILABLE, "the coordinator at %s did not come back",
-                       PS_SHORT(r->cli->general.coordinator, 60)));
+        end(r, ps_fail(PS_UNAVAILABLE, "no coordinator at %s has answered for %d s: %s",
+                       PS_SHORT(r->cli->general.coordinator, 60), PS_READER_PATIENCE_US / 1000000,
+                       error->status.text));
     }
 }
 

@@ -6,7 +6,8 @@
 
 #include "clients/psgd/cli.h"
 
-enum { PS_READER_PATIENCE_US = 30 * 1000 * 1000 };
+/* Longer than any election of a leader: --leader-lease is 1 min at most. */
+enum { PS_READER_PATIENCE_US = 90 * 1000 * 1000 };
 
 typedef struct ps_reader_events {
     /* Returns the request to open the stream with, at first and after each loss. It is used

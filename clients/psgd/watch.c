@@ -261,6 +261,13 @@ static void on_end(void *arg, const ps_error *error)
         ask_for_job(w);
     } else {
         ps_cli_fail(w->cli, error);
+        if (error->status.code == PS_UNAVAILABLE) {
+            char self[SELF_BYTES];
+
+            ps_cli_self(w->cli, self, sizeof self);
+            fprintf(stderr, "The job may go on.\n  %s watch %s   to follow it again\n", self,
+                    w->job_id);
+        }
     }
 }
 

@@ -25,7 +25,9 @@ enum { LOG_PIECE_BYTES = 32 << 10 };
 static const int64_t call_timeout_us = 5000000;
 static const int64_t first_pause_us = 200000, longest_pause_us = 5000000;
 /* timeout and longest pause if the link has several coordinators: it then asks the next one */
-static const int64_t call_timeout_of_several_us = 1500000, longest_pause_of_several_us = 500000;
+static const int64_t call_timeout_of_several_us = 1500000, longest_pause_of_several_us = 300000;
+/* pause before another coordinator is called that has not failed */
+static const int64_t move_us = 50000;
 /* timeout of the last heartbeat, which says that the node leaves */
 static const int64_t farewell_us = 1000000;
 /* pause between heartbeats while more than half a LOG_PIECE_BYTES of the log is to be sent */
@@ -123,6 +125,7 @@ static void failed(ps_link *link, const ps_error *error, const char *what)
 {
     int64_t longest_us =
         ps_follow_has_others(link->follow) ? longest_pause_of_several_us : longest_pause_us;
+    ps_next next;
 
     if (!link->is_away) {
         ps_log(PS_LOG_WARN, "link", "coordinator %s: %s: %s; trying again",
@@ -133,8 +136,13 @@ static void failed(ps_link *link, const ps_error *error, const char *what)
         ps_node_last_checkpoint(link->node, 0);
     }
     link->failures++;
-    if (ps_follow_failed(link->follow, error) && is_session_link(link) && link->node->ready) {
+    next = ps_follow_failed(link->follow, error);
+    if (next != PS_NEXT_NONE && is_session_link(link) && link->node->ready) {
         ps_ready_repeat(link->node->ready);
+    }
+    if (next == PS_NEXT_NOW) {
+        ps_loop_after(link->node->loop, &link->timer, jittered(link, move_us));
+        return;
     }
     ps_loop_after(link->node->loop, &link->timer, jittered(link, link->pause_us));
     link->pause_us = 2 * link->pause_us < longest_us ? 2 * link->pause_us : longest_us;

@@ -13,6 +13,7 @@
 #include <grpc/support/time.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Creates a channel to `target`. Takes over one reference to `creds`, and `expected` (NULL:
  * none). */
@@ -99,6 +100,11 @@ void ps_channel_expect(ps_channel *channel, ps_principal_kind kind, const char *
     if (channel->expected != NULL) {
         ps_tls_expect(channel->expected, kind, name);
     }
+}
+
+void ps_channel_fail_fast(ps_channel *channel)
+{
+    channel->fails_fast = true;
 }
 
 static void free_if_over(ps_channel *channel)
@@ -215,6 +221,12 @@ grpc_call *ps_channel_call(ps_channel *channel, const ProtobufCServiceDescriptor
     return call;
 }
 
+uint32_t ps_channel_call_flags(const ps_channel *channel)
+{
+    return GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET |
+           (channel->fails_fast ? 0 : GRPC_INITIAL_METADATA_WAIT_FOR_READY);
+}
+
 void ps_channel_call_over(ps_channel *channel, grpc_call *call)
 {
     grpc_call_unref(call);
@@ -247,9 +259,38 @@ void ps_outcome_ops(ps_outcome *o, grpc_op *initial, grpc_op *status)
     status->data.recv_status_on_client.status_details = &o->text;
 }
 
-static bool is_connected(const ps_channel *channel)
+static bool is_in_state(const ps_channel *channel, grpc_connectivity_state state)
 {
-    return grpc_channel_check_connectivity_state(channel->grpc, 0) == GRPC_CHANNEL_READY;
+    return grpc_channel_check_connectivity_state(channel->grpc, 0) == state;
+}
+
+/* Returns why gRPC could not connect, which is behind the last ": " of its text: "failed to connect
+ * to all addresses; last error: UNKNOWN: Failed to connect to remote host: Connection refused". */
+static const char *cause_in(const char *text)
+{
+    const char *cause = text;
+
+    for (const char *at = text; (at = strstr(at, ": ")) != NULL; cause = at) {
+        at += 2;
+    }
+    return cause;
+}
+
+/* Makes the error of a call for which there was no connection. `how`: what was tried; `cause` is
+ * used if TLS has said nothing. */
+static void set_unconnected(ps_error *error, const ps_channel *channel, const char *how,
+                            const char *cause, const char *reason)
+{
+    char why[PS_TLS_PROBLEM_BYTES] = "";
+
+    if (channel->expected != NULL) {
+        ps_tls_problem(channel->expected, why);
+    }
+    cause = why[0] != '\0' ? why : cause;
+    ps_error_init(error,
+                  ps_fail(PS_UNAVAILABLE, "%s: cannot be reached%s%s%s", channel->target, how,
+                          cause[0] != '\0' ? ": " : "", cause),
+                  reason);
 }
 
 void ps_outcome_read(const ps_outcome *o, const ps_channel *channel, ps_error *error)
@@ -270,16 +311,16 @@ void ps_outcome_read(const ps_outcome *o, const ps_channel *channel, ps_error *e
             return;
         }
     }
-    if (o->code == GRPC_STATUS_DEADLINE_EXCEEDED && !is_connected(channel)) {
-        char why[PS_TLS_PROBLEM_BYTES] = "";
+    if (o->code == GRPC_STATUS_DEADLINE_EXCEEDED && !is_in_state(channel, GRPC_CHANNEL_READY)) {
+        set_unconnected(error, channel, " within the time allowed", "", "UNREACHABLE");
+        return;
+    }
+    if (o->code == GRPC_STATUS_UNAVAILABLE && channel->fails_fast &&
+        is_in_state(channel, GRPC_CHANNEL_TRANSIENT_FAILURE)) {
+        char whole[PS_STATUS_TEXT_BYTES];
 
-        if (channel->expected != NULL) {
-            ps_tls_problem(channel->expected, why);
-        }
-        ps_error_init(error,
-                      ps_fail(PS_UNAVAILABLE, "%s: cannot be reached within the time allowed%s%s",
-                              channel->target, why[0] != '\0' ? ": " : "", why),
-                      "UNREACHABLE");
+        snprintf(whole, sizeof whole, "%.*s", len, text);
+        set_unconnected(error, channel, "", cause_in(whole), "NOT_CONNECTED");
         return;
     }
     ps_error_init(error, ps_fail((ps_code)o->code, "%s: %.*s", channel->target, len, text), NULL);

@@ -6,7 +6,8 @@
  *
  * A failed call reports the server's own error. If the error did not come from the server, it is
  * gRPC's and its text begins with the target. If the deadline passes without a connection, the
- * error is UNAVAILABLE with reason UNREACHABLE; with a connection it is DEADLINE_EXCEEDED.
+ * error is UNAVAILABLE with reason UNREACHABLE; with a connection it is DEADLINE_EXCEEDED. If a
+ * channel that fails fast cannot connect, it is UNAVAILABLE with reason NOT_CONNECTED.
  */
 #ifndef PS_COMMON_RPC_CLIENT_H
 #define PS_COMMON_RPC_CLIENT_H
@@ -47,6 +48,10 @@ void ps_channel_bring(ps_channel *channel, const char *token);
  * (ps_loop_use_tls) nobody is taken without this; in plaintext it means nothing. Call it before the
  * first call. */
 void ps_channel_expect(ps_channel *channel, ps_principal_kind kind, const char *name);
+
+/* Has calls fail as soon as an attempt to connect has failed, rather than wait for a connection
+ * until their deadline. */
+void ps_channel_fail_fast(ps_channel *channel);
 
 /* Connects, which the first call would do otherwise, and calls fn(arg) later, never from within:
  * when the channel is connected, when the first attempt has failed, or after `timeout_us`. The

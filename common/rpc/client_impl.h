@@ -8,18 +8,15 @@
 #include "common/rpc/tls_impl.h"
 #include "common/rpc/wire.h"
 
-/* A call waits until the connection is ready, or until its deadline. */
-#define PS_WAIT_FOR_READY                                                                          \
-    (GRPC_INITIAL_METADATA_WAIT_FOR_READY | GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET)
-
 struct ps_channel {
     ps_loop *loop;
     grpc_channel *grpc;
     char *target;
-    char *instance;            /* NULL: the services themselves */
-    ps_tls_expected *expected; /* NULL: plaintext */
+    char *instance;                /* NULL: the services themselves */
+    ps_tls_expected *expected;     /* NULL: plaintext */
     grpc_call_credentials *brings; /* the token of calls; NULL: none */
-    size_t calls;              /* calls that have not ended */
+    bool fails_fast;               /* calls do not wait for a second attempt to connect */
+    size_t calls;                  /* calls that have not ended */
     bool destroyed;
     ps_traffic traffic;
 };
@@ -35,6 +32,10 @@ typedef struct ps_outcome {
  * PS_NO_TIMEOUT means no deadline. The caller gives it back by ps_channel_call_over. */
 grpc_call *ps_channel_call(ps_channel *channel, const ProtobufCServiceDescriptor *type,
                            const ProtobufCMethodDescriptor *method, int64_t timeout_us);
+
+/* Returns the flags of a call's initial metadata: a call waits until the connection is ready,
+ * unless the channel fails fast. */
+uint32_t ps_channel_call_flags(const ps_channel *channel);
 
 /* Releases `call` and counts it as over. Frees the channel if it was destroyed and this was its
  * last call. */

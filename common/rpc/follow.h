@@ -3,21 +3,19 @@
  *
  * A coordinator that does not lead refuses each call with UNAVAILABLE, reason NOT_LEADER, and says
  * in the metadata "leader" which one does, if it knows. The owner of a ps_follow tells it how its
- * calls have failed; it then points to the coordinator that was named, else to the next one of the
- * list. With a list of one address it never points elsewhere. Loop's thread.
+ * calls have failed; it then points to the coordinator that was named, else to another one of the
+ * list (candidates.h). If there are several, calls fail at once where no connection can be made.
+ * Loop's thread.
  */
 #ifndef PS_COMMON_RPC_FOLLOW_H
 #define PS_COMMON_RPC_FOLLOW_H
 
-#include "common/base/address.h"
+#include "common/rpc/candidates.h"
 #include "common/rpc/client.h"
 
 #include <stdbool.h>
 
-enum {
-    PS_FOLLOW_MAX = 16, /* addresses in a list */
-    PS_FOLLOW_LIST_BYTES = PS_FOLLOW_MAX * PS_ADDRESS_TEXT_BYTES
-};
+enum { PS_FOLLOW_LIST_BYTES = PS_CANDIDATES_MAX * PS_ADDRESS_TEXT_BYTES };
 
 /* Completes each address of "host:port,host:port" as ps_address_complete does; the text of an error
  * begins with `flag`. */
@@ -32,8 +30,7 @@ typedef struct ps_follow ps_follow;
 ps_follow *ps_follow_create(ps_loop *loop, const char *list);
 void ps_follow_destroy(ps_follow *follow); /* as ps_channel_destroy; NULL is allowed */
 
-/* Returns the channel to the coordinator that it points to; valid until ps_follow_failed returns
- * true. */
+/* Returns the channel to the coordinator that it points to; valid until ps_follow_failed. */
 ps_channel *ps_follow_channel(const ps_follow *follow);
 
 /* Returns the address of this coordinator. */
@@ -45,8 +42,8 @@ bool ps_follow_has_others(const ps_follow *follow);
 /* Returns whether the list has this address, or it points there. */
 bool ps_follow_knows(const ps_follow *follow, const char *address);
 
-/* Handles the failure of a call at its channel. Returns true if another coordinator may answer: it
- * then points there, or waits for an election. The caller may try again, after a pause. */
-bool ps_follow_failed(ps_follow *follow, const ps_error *error);
+/* Handles the failure of a call at its channel, and points to the coordinator to call next. Returns
+ * whether and when the caller may call again. */
+ps_next ps_follow_failed(ps_follow *follow, const ps_error *error);
 
 #endif

@@ -211,7 +211,7 @@ ps_stream *ps_stream_open(ps_channel *channel, const ProtobufCServiceDescriptor 
                           const ps_stream_events *events, void *arg)
 {
     ps_stream *s = ps_xcalloc(1, sizeof *s);
-    grpc_op open = {.op = GRPC_OP_SEND_INITIAL_METADATA, .flags = PS_WAIT_FOR_READY};
+    grpc_op open = {.op = GRPC_OP_SEND_INITIAL_METADATA, .flags = ps_channel_call_flags(channel)};
     grpc_op ops[2] = {0};
 
     s->channel = channel;

@@ -81,7 +81,7 @@ ps_unary *ps_unary_start(ps_channel *channel, const ProtobufCServiceDescriptor *
     ps_channel_count_out(channel, packed);
 
     ops[0].op = GRPC_OP_SEND_INITIAL_METADATA;
-    ops[0].flags = PS_WAIT_FOR_READY;
+    ops[0].flags = ps_channel_call_flags(channel);
     ops[1].op = GRPC_OP_SEND_MESSAGE;
     ops[1].data.send_message.send_message = packed;
     ops[2].op = GRPC_OP_SEND_CLOSE_FROM_CLIENT;

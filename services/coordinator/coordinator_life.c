@@ -353,10 +353,11 @@ bool ps_coordinator_admits(void *state, ps_call *call)
     }
     ps_leadership_leader(c->leadership, leader, &why);
     if (strcmp(leader, c->address) == 0) {
-        ps_error_init(&error, ps_fail(PS_UNAVAILABLE, "this coordinator begins to lead"),
+        ps_error_init(&error, ps_fail(PS_UNAVAILABLE, "%s begins to lead", c->address),
                       "NOT_LEADER");
+        ps_error_meta(&error, "leader", "%s", leader); /* so that the caller stays here */
     } else if (leader[0] != '\0') {
-        ps_error_init(&error, ps_fail(PS_UNAVAILABLE, "this coordinator follows; %s leads", leader),
+        ps_error_init(&error, ps_fail(PS_UNAVAILABLE, "%s follows; %s leads", c->address, leader),
                       "NOT_LEADER");
         ps_error_meta(&error, "leader", "%s", leader);
     } else {

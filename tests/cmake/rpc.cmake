@@ -15,6 +15,7 @@ add_library(ps_echo_world STATIC support/echo_world.c support/echo_talk.c)
 target_link_libraries(ps_echo_world PUBLIC ps_rpc ps_echo_proto)
 
 ps_test(unit test_wire ps_echo_world)
+ps_test(unit test_candidates ps_rpc)
 ps_test(unit test_flood ps_rpc)
 ps_test(unit test_remotes ps_rpc)
 ps_test(unit test_unread ps_rpc)

@@ -95,24 +95,47 @@ static void a_call_that_nobody_answers_meets_its_deadline(void **state)
     assert_null(w.kept);
 }
 
-static void a_peer_that_is_not_there_is_unreachable(void **state)
+/* Calls a peer that is not there. */
+static ps_error call_nobody(const char *target, bool fails_fast, int64_t timeout_us)
 {
     ps_channel *served;
     echo_world w;
     echo_reply r;
 
-    (void)state;
     echo_world_begin(&w);
     served = w.channel;
-    w.channel = ps_channel_create(w.loop, "127.0.0.1:1");
-    echo_call(&w, "anybody?", 0, 300 * MS, &r);
+    w.channel = ps_channel_create(w.loop, target);
+    if (fails_fast) {
+        ps_channel_fail_fast(w.channel);
+    }
+    echo_call(&w, "anybody?", 0, timeout_us, &r);
     ps_channel_destroy(w.channel);
     w.channel = served;
     echo_world_end(&w);
     assert_int_equal(r.error.status.code, PS_UNAVAILABLE);
-    assert_string_equal(r.error.reason, "UNREACHABLE");
-    assert_string_equal(r.error.status.text,
+    return r.error;
+}
+
+static void a_peer_that_is_not_there_is_unreachable(void **state)
+{
+    ps_error error = call_nobody("127.0.0.1:1", false, 300 * MS);
+
+    (void)state;
+    assert_string_equal(error.reason, "UNREACHABLE");
+    assert_string_equal(error.status.text,
                         "127.0.0.1:1: cannot be reached within the time allowed");
+}
+
+static void a_channel_that_fails_fast_does_not_wait_for_a_connection(void **state)
+{
+    /* The deadline is one that only a test that fails meets. */
+    ps_error error = call_nobody("127.0.0.1:1", true, TIMEOUT_US);
+
+    (void)state;
+    assert_string_equal(error.reason, "NOT_CONNECTED");
+    assert_string_equal(error.status.text, "127.0.0.1:1: cannot be reached: Connection refused");
+    error = call_nobody("there-is-no.invalid:1", true, TIMEOUT_US);
+    assert_string_equal(error.reason, "NOT_CONNECTED");
 }
 
 static ps_unary *to_cancel;
@@ -401,6 +424,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(violations_that_do_not_fit_are_counted),
         cmocka_unit_test(a_call_that_nobody_answers_meets_its_deadline),
         cmocka_unit_test(a_peer_that_is_not_there_is_unreachable),
+        cmocka_unit_test(a_channel_that_fails_fast_does_not_wait_for_a_connection),
         cmocka_unit_test(a_cancelled_call_is_gone_at_the_server),
         cmocka_unit_test(a_stopping_server_ends_kept_calls),
         cmocka_unit_test(a_handler_learns_who_calls),
