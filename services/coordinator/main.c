@@ -88,8 +88,9 @@ static const ps_option options[] = {
                              "may have (docs/security.md); needs --tls-dir"),
     PS_OPTION_STRING(settings, code, .name = "code", .env = "PSGD_CODE", .value = "admin",
                      .choices = "admin|submitter|off",
-                     .help = "who may submit jobs with code (docs/code.md): admins, submitters too, "
-                             "or nobody; without TLS everybody is an admin"),
+                     .help =
+                         "who may submit jobs with code (docs/code.md): admins, submitters too, "
+                         "or nobody; without TLS everybody is an admin"),
     PS_OPTION_STRING(settings, tracker_allow, .name = "tracker-allow", .env = "PSGD_TRACKER_ALLOW",
                      .metavar = "HOST:PORT,...",
                      .help = "trackers that jobs may name (docs/trackers.md); off: none (default: "
@@ -582,6 +583,11 @@ static ps_status run(const settings *s, const char *data_dir, char **argv)
     }
     if (ps_is_ok(&st)) {
         st = find_trackers(s, listen, &trackers);
+    }
+    if (ps_is_ok(&st) && s->leader_lease_us % 1000000 != 0) {
+        st = ps_fail(PS_INVALID_ARGUMENT,
+                     "--leader-lease: \"%lldms\": whole seconds from 2s to 1m are allowed",
+                     (long long)(s->leader_lease_us / 1000));
     }
     if (ps_is_ok(&st) && s->lease_us < PS_LEASE_BEATS * s->heartbeat_us) {
         st = ps_fail(PS_INVALID_ARGUMENT,

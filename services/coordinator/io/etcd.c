@@ -5,7 +5,6 @@
 #include "common/base/address.h"
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
-#include "common/base/log.h"
 #include "common/base/shorten.h"
 #include "common/base/strbuf.h"
 #include "common/base/xalloc.h"
@@ -21,8 +20,9 @@
 
 enum { ETCD_PORT = 2379, STREAM_BYTES = 4096 };
 
-static const int64_t try_us = 700000;  /* longest wait for the answer of one member */
-static const int64_t pause_us = 30000; /* after a member was silent, before the next is called */
+static const int64_t try_us = 700000; /* longest wait for the answer of one member */
+/* pause after a member was silent, before the next is called, and once all were */
+static const int64_t pause_us = 30000, pause_of_all_us = 250000;
 static const int64_t probe_us = 500000;
 
 static const char plain[] = "etcd://", protected[] = "etcds://";
@@ -35,7 +35,6 @@ struct ps_etcd {
     char prefix[PS_ETCD_PREFIX_MAX];
     ps_tls_files *files;  /* NULL: plaintext */
     atomic_bool answered; /* a call has succeeded since the start */
-    atomic_bool has_said; /* what is wrong with a TLS handshake was logged */
     ps_channel *channel;  /* to members[at]; NULL: none yet. Loop's thread */
     size_t at;            /* index of the member that is called. Loop's thread */
     uint64_t turns;       /* times that `at` has moved on. Loop's thread */
@@ -74,6 +73,7 @@ static ps_channel *channel_for(errand *e)
 
         etcd->channel = etcd->files ? ps_channel_create_files(loop, member, etcd->files)
                                     : ps_channel_create(loop, member);
+        ps_channel_fail_fast(etcd->channel);
     }
     return etcd->channel;
 }
@@ -183,6 +183,15 @@ static int64_t min_us(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* Returns `text` without the only member's address that it begins with. */
+static const char *without_member(const ps_etcd *etcd, const char *text)
+{
+    size_t n = strlen(etcd->listed);
+
+    return strncmp(text, etcd->listed, n) == 0 && strncmp(text + n, ": ", 2) == 0 ? text + n + 2
+                                                                                  : text;
+}
+
 /* Returns UNAVAILABLE for a call that no member has answered, with a reason. gRPC does not tell why
  * a TLS handshake fails; so, until a call has succeeded for the first time, probes each member to
  * find out. */
@@ -194,14 +203,11 @@ static ps_status silent(const errand *e)
     for (size_t i = 0; etcd->files && !atomic_load(&etcd->answered) && i < etcd->count; i++) {
         st = ps_tls_files_probe(etcd->files, etcd->members[i], probe_us);
         if (st.code == PS_UNAUTHENTICATED || st.code == PS_FAILED_PRECONDITION) {
-            if (!atomic_exchange(&etcd->has_said, true)) {
-                ps_log(PS_LOG_WARN, "registry", "etcd at %s", st.text);
-            }
             return ps_fail(PS_UNAVAILABLE, "etcd at %s", st.text);
         }
     }
-    return ps_fail(PS_UNAVAILABLE, "etcd at %s does not answer: %s", PS_SHORT(etcd->listed, 50),
-                   PS_SHORT(e->status.text, 50));
+    return ps_fail(PS_UNAVAILABLE, "etcd at %s does not answer: %s", PS_SHORT(etcd->listed, 150),
+                   etcd->count == 1 ? without_member(etcd, e->status.text) : e->status.text);
 }
 
 /* Tries the call at one member after the other, until one answers or `deadline_us` is over. Returns
@@ -209,6 +215,7 @@ static ps_status silent(const errand *e)
 static ps_status run(errand *e, int64_t deadline_us)
 {
     pthread_condattr_t attr;
+    size_t silences = 0;
     int64_t now_us;
 
     pthread_condattr_init(&attr);
@@ -225,7 +232,10 @@ static ps_status run(errand *e, int64_t deadline_us)
         wait(e, INT64_MAX); /* the try ends by e->timeout_us at the latest */
         e->is_done = false;
         if (is_silence(&e->status)) {
-            wait(e, min_us(deadline_us, ps_clock_us() + pause_us));
+            silences++;
+            wait(e,
+                 min_us(deadline_us,
+                        ps_clock_us() + (silences < e->etcd->count ? pause_us : pause_of_all_us)));
         }
         pthread_mutex_unlock(&e->mutex);
         if (!is_silence(&e->status)) {

@@ -9,6 +9,7 @@
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
 #include "common/base/log.h"
+#include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 #include "services/coordinator/io/etcd_txn.h"
 #include "services/coordinator/io/registry_etcd.h"
@@ -26,6 +27,7 @@ static const int64_t look_us = 100000;      /* between two looks at who leads */
 static const int64_t again_us = 50000;      /* before a renewal that failed is tried again */
 static const int64_t answer_us = 1500000;   /* longest wait for etcd before this process leads */
 static const int64_t farewell_us = 1000000; /* longest wait for etcd to take a lease back */
+static const int64_t said_us = 30000000;    /* before another reason of a silence is logged */
 
 struct ps_leadership {
     ps_leadership_conf conf;
@@ -39,6 +41,9 @@ struct ps_leadership {
     /* Of another leader, used likewise: the last revision at which its key was put, when that was
      * seen first, and the time to live of its lease, 0 if it is not known. */
     int64_t seen, seen_us, seen_ttl_us;
+    /* Used likewise: why etcd gave no answer, "" if it did, and when that was logged. */
+    char silence[PS_STATUS_TEXT_BYTES];
+    int64_t silence_us;
     atomic_int_fast64_t revision, leads_until_us; /* 0 before the election */
     pthread_mutex_t mutex;                        /* guards the members below */
     pthread_cond_t changed;
@@ -101,6 +106,25 @@ static bool pause_for(ps_leadership *l, int64_t us)
     goes_on = !l->is_stopping;
     pthread_mutex_unlock(&l->mutex);
     return goes_on;
+}
+
+/* Logs whether etcd answers, when that changes. Logs another reason why it does not at intervals of
+ * said_us at the least. */
+static void heed(ps_leadership *l, const ps_status *st)
+{
+    bool was_silent = l->silence[0] != '\0';
+
+    if (ps_is_ok(st)) {
+        if (was_silent) {
+            ps_log(PS_LOG_INFO, "leader", "etcd at %s answers", ps_etcd_members(l->conf.etcd));
+        }
+        l->silence[0] = '\0';
+    } else if (!was_silent ||
+               (strcmp(l->silence, st->text) != 0 && ps_clock_us() - l->silence_us >= said_us)) {
+        ps_log(PS_LOG_WARN, "leader", "%s; asking again", st->text);
+        snprintf(l->silence, sizeof l->silence, "%s", st->text);
+        l->silence_us = ps_clock_us();
+    }
 }
 
 static void take_lease(void *arg, const ProtobufCMessage *reply)
@@ -305,6 +329,7 @@ static bool stand(ps_leadership *l)
             st = look(l, &h);
         }
     }
+    heed(l, &st);
     if (!ps_is_ok(&st)) {
         know(l, "", &st);
         return false;
@@ -341,6 +366,7 @@ static bool campaign(ps_leadership *l)
         }
         if (!ps_is_ok(&st)) {
             l->lease = 0;
+            heed(l, &st);
             know(l, "", &st);
         } else if (stand(l)) {
             return true;
@@ -359,6 +385,9 @@ static void keep(ps_leadership *l)
     while (pause_for(l, pause_us)) {
         ps_status st = renew_both(l);
 
+        if (st.code != PS_NOT_FOUND) {
+            heed(l, &st);
+        }
         if (ps_is_ok(&st)) {
             atomic_store(&l->leads_until_us, l->lease_until_us);
             pause_us = l->ttl_us / 5;
@@ -366,7 +395,7 @@ static void keep(ps_leadership *l)
             l->conf.lost(l->conf.arg, st.text);
             return;
         } else if (ps_clock_us() >= l->lease_until_us) {
-            st = ps_fail(PS_UNAVAILABLE, "its lease was not renewed in time (%.80s)", st.text);
+            st = ps_fail(PS_UNAVAILABLE, "its lease was not renewed in time: %s", st.text);
             l->conf.lost(l->conf.arg, st.text);
             return;
         } else {
@@ -404,8 +433,10 @@ ps_status ps_leadership_start(const ps_leadership_conf *conf, ps_leadership **ou
 
     l->conf = *conf;
     l->elected.fire = on_elected;
-    l->why =
-        ps_fail(PS_UNAVAILABLE, "etcd at %.60s was not asked yet", ps_etcd_members(conf->etcd));
+    l->why = ps_fail(PS_UNAVAILABLE, "etcd at %s has not answered yet",
+                     PS_SHORT(ps_etcd_members(conf->etcd), 150));
+    ps_log(PS_LOG_INFO, "leader", "asks etcd at %s which coordinator leads",
+           ps_etcd_members(conf->etcd));
     snprintf(l->key, sizeof l->key, "%s" PS_LEADER_KEY, ps_etcd_prefix(conf->etcd));
     pthread_mutex_init(&l->mutex, NULL);
     pthread_condattr_init(&attr);
