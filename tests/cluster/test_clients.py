@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 import unittest
+import unittest.mock
 import zlib
 
 import grpc
@@ -637,6 +638,50 @@ class Foreign(CliTest):
     def test_the_example_in_python(self):
         c = self.cluster(workers=1, pservers=1)
         self.check_example(c, [sys.executable, str(ROOT / "clients/examples/python/psgd_client.py")])
+
+    def test_the_example_in_python_survives_losses_far_apart(self):
+        """The coordinator is away twice, one day apart, and no event comes between."""
+        sys.path.insert(0, str(ROOT / "clients/examples/python"))
+        import psgd_client
+
+        class Lost(grpc.RpcError):
+            def code(self):
+                return grpc.StatusCode.UNAVAILABLE
+
+        class Clock:
+            now = 0
+
+            def monotonic(self):
+                return self.now
+
+            def sleep(self, seconds):
+                self.now += seconds
+
+        class Api:
+            """WatchJob is silent for a day and breaks, twice; GetJob fails before and after, for `away` seconds."""
+
+            def __init__(self, away):
+                self.away, self.watches, self.broken_at = away, 0, None
+
+            def WatchJob(self, _):
+                self.watches += 1
+                if self.watches > 2:
+                    return []
+                clock.now += 86400
+                self.broken_at = clock.now
+                raise Lost
+
+            def GetJob(self, _, timeout):
+                if clock.now - self.broken_at < self.away:
+                    raise Lost
+                return coordinator_pb2.GetJobResponse()
+
+        with unittest.mock.patch.object(psgd_client, "time", Clock()) as clock:
+            api = Api(away=61)
+            psgd_client.watch(api, coordinator_pb2, job_pb2, "job")
+            self.assertEqual(api.watches, 3)
+            with self.assertRaises(Lost):
+                psgd_client.watch(Api(away=3600), coordinator_pb2, job_pb2, "job")
 
     def test_the_example_in_javascript(self):
         command = node_example(self)

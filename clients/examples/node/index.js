@@ -73,21 +73,28 @@ function show(event) {
   }
 }
 
+// Milliseconds; the next of several coordinators leads after 1 min at the latest.
+const PATIENCE = 90000;
+
 // Prints a job's events until it is over; opens the stream again when it breaks.
 async function watch(api, jobId) {
   let afterSequence = 0;
-  let lostAt = 0;
+  let lostAt = null;
   for (;;) {
     try {
+      if (lostAt !== null) { // a stream may be silent for long, so ask whether it is back
+        await call(api, 'GetJob', { jobId });
+        lostAt = null;
+      }
       for await (const event of api.WatchJob({ jobId, afterSequence })) {
         afterSequence = event.sequence;
-        lostAt = 0;
         show(event);
       }
       return (await call(api, 'GetJob', { jobId })).job;
     } catch (error) {
-      lostAt = lostAt || Date.now();
-      if (error.code !== grpc.status.UNAVAILABLE || Date.now() - lostAt > 30000) throw error;
+      const mayPass = [grpc.status.UNAVAILABLE, grpc.status.DEADLINE_EXCEEDED];
+      lostAt ??= Date.now();
+      if (!mayPass.includes(error.code) || Date.now() - lostAt > PATIENCE) throw error;
       await new Promise((resolve) => setTimeout(resolve, 500));
     }
   }

@@ -56,13 +56,19 @@ def connect(address, tls_dir):
     return grpc.secure_channel(address, grpc.ssl_channel_credentials(root, identity, identity))
 
 
+PATIENCE = 90  # seconds; the next of several coordinators leads after 1 min at the latest
+
+
 def watch(api, pb, job_pb2, job_id):
     """Prints a job's events until it is over; opens the stream again when it breaks."""
     sequence, lost_at = 0, None
     while True:
         try:
+            if lost_at is not None:  # a stream may be silent for long, so ask whether it is back
+                api.GetJob(pb.GetJobRequest(job_id=job_id), timeout=10)
+                lost_at = None
             for event in api.WatchJob(pb.WatchJobRequest(job_id=job_id, after_sequence=sequence)):
-                sequence, lost_at, job = event.sequence, None, event.job
+                sequence, job = event.sequence, event.job
                 if event.kind == pb.JOB_EVENT_KIND_STATE:
                     print(job_pb2.JobState.Name(job.state), job.reason, job.message, flush=True)
                 elif event.kind == pb.JOB_EVENT_KIND_PROGRESS and job.progress.total_steps:
@@ -74,8 +80,10 @@ def watch(api, pb, job_pb2, job_id):
                     print("test set:", dict(job.result), flush=True)
             return api.GetJob(pb.GetJobRequest(job_id=job_id), timeout=10).job
         except grpc.RpcError as error:
-            lost_at = lost_at or time.monotonic()
-            if error.code() != grpc.StatusCode.UNAVAILABLE or time.monotonic() - lost_at > 30:
+            now = time.monotonic()
+            lost_at = now if lost_at is None else lost_at
+            may_pass = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+            if error.code() not in may_pass or now - lost_at > PATIENCE:
                 raise
             time.sleep(0.5)
 
