@@ -320,9 +320,28 @@ class Leadership(HaTest):
         self.assertEqual(watch.returncode, 0, out + err)
         self.assertIn("DONE", out)
         self.assertEqual(out.count("test set:"), PACED["epochs"], out)
-        self.assertIn("lost the coordinator", err)
+        self.assertIn(f"lost the coordinator at {first.address};", err)
         get = subprocess.run([*psgd, "get", job.id], capture_output=True, text=True)
         self.assertEqual(get.returncode, 0, get.stderr)
+
+    def test_users_do_not_wait_for_a_dead_leader(self):
+        """A third of --timeout is what one call may take: far longer than this needs."""
+        c = self.cluster(self.etcd(), workers=0, pservers=0)
+        psgd = [harness.BIN / "psgd", "--coordinator", c.list, "--timeout", "1h"]
+        first, seen = c.leader(), []
+        for _ in range(2):  # the leader is the first of the list, then the second, or the reverse
+            first.kill()
+            began = time.monotonic()
+            listing = subprocess.run([*psgd, "list"], capture_output=True, text=True, timeout=30 * PATIENCE)
+            took = time.monotonic() - began
+            self.assertEqual(listing.returncode, 0, listing.stderr)
+            (second,) = [p for p in c.coordinators if p is not first]
+            print(f"psgd list took {took:.2f} s", flush=True)
+            first.start()
+            c.poll("it follows", lambda: "follows" in self.refusal(c, first))
+            seen.append(first)
+            first = second
+        self.assertEqual(len(set(seen)), 2)
 
     def test_training_goes_on_without_etcd_and_submissions_are_refused(self):
         etcd = self.etcd()
@@ -336,13 +355,24 @@ class Leadership(HaTest):
         with self.assertRaises(grpc.RpcError) as e:
             c.stub(c.coordinators[0]).SubmitJob(coordinator_pb2.SubmitJobRequest(
                 spec=json_format.ParseDict(SMALL, job_pb2.JobSpec())), timeout=5 * PATIENCE)
-        self.assertIn("no coordinator leads: etcd at", e.exception.details())
+        self.assertIn(f"no coordinator leads: etcd at {etcd.clients[0]} does not answer: ", e.exception.details())
         step = c.status(c.workers[0]).progress[0].step
         c.poll("training goes on", lambda: c.status(c.workers[0]).progress[0].step > step + 3)
+        # psgd says so, too, though it has asked a coordinator last that cannot be reached
+        leader, other = sorted(c.coordinators, key=lambda p: "leads no longer" not in p.log())
+        dead = f"127.0.0.1:{free_ports(1)[0]}"
+        psgd = subprocess.run([harness.BIN / "psgd", "--coordinator", f"{other.address},{dead}", "--timeout", "2s",
+                               "list"], capture_output=True, text=True)
+        self.assertEqual(psgd.returncode, 2, psgd.stderr)
+        self.assertRegex(psgd.stderr, f"no coordinator leads: etcd at {etcd.clients[0]} does not answer: .*; "
+                                      f"{dead}: cannot be reached: Connection refused\n$")
+        self.assertIn(f"not renewed in time: etcd at {etcd.clients[0]} does not answer: ", leader.log())
+        self.assertEqual(other.log().count("does not answer"), 1, other.log())
         etcd.start(0)
         c.leader()
         end = c.wait(job_id)
         self.assertEqual((end.state, end.attempt), (DONE, before.attempt), end.message)
+        self.assertEqual(other.log().count(f"etcd at {etcd.clients[0]} answers"), 1, other.log())
 
 
 class Tls(HaTest):
@@ -391,7 +421,7 @@ class Tls(HaTest):
                 raise AssertionError("it leads")
             said = harness.Cluster.poll(harness.Cluster, "it says why", why)
         self.assertIn("no coordinator leads: etcd at " + etcd.clients[0], said)
-        self.assertEqual(p.log().count("registry: etcd at"), 1, p.log())  # once, not at each try
+        self.assertEqual(p.log().count("asking again"), 1, p.log())  # once, not at each try
         return said
 
     def test_who_is_kept_out_is_told_why(self):
@@ -418,6 +448,8 @@ class Tls(HaTest):
                 ("etcds://127.0.0.1:1", ["--etcd-ca", junk], "--etcd-ca .*junk.pem: "),
                 ("etcds://127.0.0.1:1", ["--etcd-ca", ca, "--etcd-cert", cert, "--etcd-key", other],
                  "--etcd-key .*others/coordinator.key: key values mismatch"),
+                ("etcd://127.0.0.1:1", ["--leader-lease", "2500ms"],
+                 '--leader-lease: "2500ms": whole seconds from 2s to 1m are allowed'),
                 ("etcd://127.0.0.1:1", ["--etcd-ca", ca], "etcds://HOST:PORT,... is allowed"),
                 ("http://127.0.0.1:1", [], "etcd://HOST:PORT,... or etcds://HOST:PORT,... is allowed")):
             with self.subTest(args=args):
