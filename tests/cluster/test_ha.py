@@ -108,11 +108,13 @@ class Leadership(HaTest):
 
         def is_refused():
             first = c.leader()
+            lost = first.log().count("leads no longer")
             # its lease goes on, so it does not know that its key is another's now, until it puts the key anew
             self.assertIn("1", etcd.ctl("del", "psgd/leader").stdout)
             with self.assertRaises(grpc.RpcError):
                 c.stub(first).SubmitJob(request, timeout=10 * PATIENCE)
-            c.leader(but=first)
+            # it may be elected again, before the other one looks
+            c.poll("it leads no longer", lambda: first.log().count("leads no longer") > lost)
             return "etcd refused to store: another coordinator leads" in first.log()
 
         c.poll("etcd has to refuse, as the leader stores before it puts its key anew", is_refused)
