@@ -263,7 +263,8 @@ static void check_program_metrics(ps_check *check, const ps_plan *plan)
         char beside[48] = "";
 
         if (plan->metric_count > 0) {
-            snprintf(beside, sizeof beside, " beside the job's %zu metrics", plan->metric_count);
+            snprintf(beside, sizeof beside, " beside the job's %zu metric%s", plan->metric_count,
+                     plan->metric_count == 1 ? "" : "s");
         }
         ps_check_bad(check, field, "has %zu entries; at most %zu are allowed%s",
                      spec->n_program_metrics, most, beside);
