@@ -31,10 +31,10 @@ static void on_job(void *arg, const ps_error *error, const ProtobufCMessage *rep
         ps_show_reply(cli, answer->job);
         return;
     }
-    printf("%s is %s: %s\n", PS_PLAIN(answer->job->id, 255),
+    printf("%s is %s%s%s\n", PS_PLAIN(answer->job->id, 255),
            ps_show_is_over(answer->job->state) ? ps_show_state(answer->job->state)
                                                : "being stopped",
-           PS_PLAIN(answer->job->message, 255));
+           answer->job->message[0] != '\0' ? ": " : "", PS_PLAIN(answer->job->message, 255));
     ps_cli_end(cli, PS_EXIT_OK);
 }
 

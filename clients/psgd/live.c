@@ -62,12 +62,12 @@ void ps_live_progress(ps_live *live, const Psgd__V1__Progress *progress, int64_t
     if (live->is_terminal) {
         size_t width = screen().ws_col;
 
-        ps_show_progress(progress, width - 1, text, sizeof text);
+        ps_show_progress(progress, live->computes, width - 1, text, sizeof text);
         printf("\r%.*s\033[K", (int)(width - 1), text);
         live->is_shown = true;
     } else if (progress->step > 0 &&
                (live->last_us == 0 || now_us - live->last_us >= PS_LIVE_PERIOD_US)) {
-        ps_show_progress(progress, 0, text, sizeof text);
+        ps_show_progress(progress, live->computes, 0, text, sizeof text);
         puts(text);
         live->last_us = now_us;
     }
@@ -101,7 +101,7 @@ void ps_live_curves(ps_live *live, const Psgd__V1__Progress *progress, const ps_
         ps_strbuf_append(&out, at, strcspn(at, "\n"));
         ps_strbuf_puts(&out, "\033[K\n");
     }
-    ps_show_progress(progress, width - 1, text, sizeof text);
+    ps_show_progress(progress, live->computes, width - 1, text, sizeof text);
     ps_strbuf_printf(&out, "%.*s\033[J", (int)(width - 1), text);
     fwrite(out.data, 1, out.len, stdout);
     fflush(stdout);

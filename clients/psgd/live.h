@@ -16,6 +16,7 @@ typedef struct ps_live {
     size_t columns;  /* of the terminal when they were drawn */
     bool is_utf8;    /* the locale is */
     int64_t last_us; /* time of the last line off a terminal; 0: none yet */
+    bool computes;   /* the job computes partitions; set by the caller */
 } ps_live;
 
 void ps_live_init(ps_live *live);

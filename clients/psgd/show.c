@@ -177,16 +177,36 @@ static void show_spec(const Psgd__V1__Job *job)
     json_decref(json);
 }
 
-void ps_show_nodes(const Psgd__V1__Job *job)
+/* Returns whether the job has a placement of the same part on the same node. */
+static bool has_placement(const Psgd__V1__Job *job, const Psgd__V1__Placement *wanted)
 {
+    for (size_t i = 0; i < job->n_placements; i++) {
+        const Psgd__V1__Placement *p = job->placements[i];
+
+        if (p->role == wanted->role && p->rank == wanted->rank &&
+            strcmp(p->node_id, wanted->node_id) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void ps_show_nodes(const Psgd__V1__Job *job, const Psgd__V1__Job *before)
+{
+    const char *label = "nodes    ";
+
     for (size_t i = 0; i < job->n_placements; i++) {
         const Psgd__V1__Placement *p = job->placements[i];
         bool has_version = p->version[0] != '\0';
 
-        printf("%s %s %u: %s at %s%s%s\n", i == 0 ? "nodes    " : "         ",
+        if (before != NULL && has_placement(before, p)) {
+            continue;
+        }
+        printf("%s %s %u: %s at %s%s%s\n", label,
                p->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER ? "worker" : "pserver", p->rank,
                PS_PLAIN(p->node_id, 255), PS_PLAIN(p->address, 255), has_version ? ", psgd " : "",
                PS_PLAIN(p->version, 40));
+        label = "         ";
     }
     fflush(stdout);
 }
@@ -230,8 +250,10 @@ void ps_show_worker(const Psgd__V1__Job *job, const Psgd__V1__WorkerProgress *wo
 void ps_show_recovery(const Psgd__V1__Recovery *r, char *text, size_t cap)
 {
     unsigned long long repeated = r->step > r->from_step ? r->step - r->from_step : 0;
-    char names[LINE_BYTES / 2] = "", all[LINE_BYTES];
+    char names[LINE_BYTES / 2] = "", all[LINE_BYTES], took[PS_SHOW_BYTES];
     size_t len = 0;
+
+    ps_show_duration(r->seconds, took);
 
     for (size_t i = 0; i < r->n_node_ids && len < sizeof names; i++) {
         int n =
@@ -243,17 +265,17 @@ void ps_show_recovery(const Psgd__V1__Recovery *r, char *text, size_t cap)
         snprintf(all, sizeof all, "went on without %s (%s) from step %llu", names, r->reason,
                  (unsigned long long)r->from_step);
     } else if (r->is_planned) {
-        snprintf(all, sizeof all, "%s (%s): stood still for %.1f s, %llu step%s repeated",
-                 r->message, r->reason, r->seconds, repeated, repeated == 1 ? "" : "s");
+        snprintf(all, sizeof all, "%s (%s): stood still for %s, %llu step%s repeated", r->message,
+                 r->reason, took, repeated, repeated == 1 ? "" : "s");
     } else if (strcmp(r->reason, "DIVERGED") == 0) {
         snprintf(all, sizeof all,
-                 "rolled back to step %llu, rate halved (%s), back after %.1f s, %llu step%s "
+                 "rolled back to step %llu, rate halved (%s), back after %s, %llu step%s "
                  "repeated",
-                 (unsigned long long)r->from_step, r->reason, r->seconds, repeated,
+                 (unsigned long long)r->from_step, r->reason, took, repeated,
                  repeated == 1 ? "" : "s");
     } else {
-        snprintf(all, sizeof all, "recovered %s (%s), back after %.1f s, %llu step%s repeated",
-                 names[0] != '\0' ? names : "from a failure", r->reason, r->seconds, repeated,
+        snprintf(all, sizeof all, "recovered %s (%s), back after %s, %llu step%s repeated",
+                 names[0] != '\0' ? names : "from a failure", r->reason, took, repeated,
                  repeated == 1 ? "" : "s");
     }
     ps_shorten(text, cap, all);
@@ -297,7 +319,8 @@ void ps_show_job(const Psgd__V1__Job *job)
     }
     if (job->progress != NULL && job->progress->total_steps > 0 &&
         job->state != PSGD__V1__JOB_STATE__JOB_STATE_DONE) {
-        ps_show_progress(job->progress, 0, text, sizeof text);
+        ps_show_progress(job->progress, job->spec != NULL && job->spec->compute != NULL, 0, text,
+                         sizeof text);
         printf("progress  %s\n", text);
     }
     ps_show_results(job);
@@ -319,7 +342,7 @@ void ps_show_job(const Psgd__V1__Job *job)
         ps_show_tracker(job->tracker_runs[i], text, sizeof text);
         printf("%s\n", text);
     }
-    ps_show_nodes(job);
+    ps_show_nodes(job, NULL);
     ps_show_files(job);
     show_spec(job);
 }

@@ -59,8 +59,9 @@ void ps_show_files(const Psgd__V1__Job *job);
  * reported as a mistake of the server. */
 void ps_show_reply(ps_cli *cli, const Psgd__V1__Job *job);
 
-/* Writes the nodes of the job with their addresses and versions, a line each. */
-void ps_show_nodes(const Psgd__V1__Job *job);
+/* Writes the nodes of the job with their addresses and versions, a line each; with `before` only
+ * those that have another part in the job than then. */
+void ps_show_nodes(const Psgd__V1__Job *job, const Psgd__V1__Job *before);
 
 /* Writes what a worker has reported as a line of text: step, loss, accuracy, metrics of
  * its program, time of waiting. */

@@ -48,6 +48,16 @@ const char *ps_show_number(double value, int digits, char text[PS_SHOW_BYTES])
     return text;
 }
 
+const char *ps_show_duration(double seconds, char text[PS_SHOW_BYTES])
+{
+    if (seconds < 0.9995) {
+        snprintf(text, PS_SHOW_BYTES, "%.0f ms", seconds * 1e3);
+    } else {
+        snprintf(text, PS_SHOW_BYTES, "%.1f s", seconds);
+    }
+    return text;
+}
+
 const char *ps_show_metric(const char *name, double value, int digits,
                            char text[PS_SHOW_METRIC_BYTES])
 {
@@ -139,13 +149,12 @@ static const struct {
                   {P_DOWN, 1},    {P_UP, 1},       {P_METRIC, PS_SHOW_METRICS},
                   {P_ETA, 1},     {P_ACCURACY, 1}, {P_WAITS, 1}};
 
-static void fill_parts(const Psgd__V1__Progress *p, bool is_short, char parts[PARTS][PART_BYTES])
+static void fill_parts(const Psgd__V1__Progress *p, bool computes, bool is_short,
+                       char parts[PARTS][PART_BYTES])
 {
     double share = p->total_steps == 0 ? 0 : fmin(1, (double)p->step / (double)p->total_steps);
+    bool has_loss = !computes && p->step > 0;
     char rate[PS_SHOW_BYTES], loss[PS_SHOW_BYTES];
-
-    /* Whether the job computes partitions. It then has no epochs, no loss and no accuracy. */
-    bool computes = p->epoch == 0 && p->total_steps > 0;
 
     bar(share, parts[P_BAR], is_short ? BAR_SHORT : BAR);
     snprintf(parts[P_STEP], PART_BYTES, "%3.0f%% %s%llu/%llu", share * 100,
@@ -154,12 +163,12 @@ static void fill_parts(const Psgd__V1__Progress *p, bool is_short, char parts[PA
                         : "step ",
              (unsigned long long)p->step, (unsigned long long)p->total_steps);
     parts[P_LOSS][0] = parts[P_ACCURACY][0] = '\0';
-    if (!computes) {
+    if (has_loss) {
         snprintf(parts[P_LOSS], PART_BYTES, "loss %s",
                  ps_show_number(p->loss, is_short ? 3 : 4, loss));
     }
     /* NaN: the job does not predict classes, so there is no accuracy */
-    if (!computes && !isnan(p->accuracy)) {
+    if (has_loss && !isnan(p->accuracy)) {
         snprintf(parts[P_ACCURACY], PART_BYTES, "acc %.3f", p->accuracy);
     }
     for (size_t i = 0; i < PS_SHOW_METRICS; i++) {
@@ -209,15 +218,16 @@ static void leave_out(char parts[PARTS][PART_BYTES], size_t gap, size_t width)
     }
 }
 
-void ps_show_progress(const Psgd__V1__Progress *progress, size_t width, char *text, size_t cap)
+void ps_show_progress(const Psgd__V1__Progress *progress, bool computes, size_t width, char *text,
+                      size_t cap)
 {
     char parts[PARTS][PART_BYTES];
     size_t gap = 2, n = 0;
 
-    fill_parts(progress, false, parts);
+    fill_parts(progress, computes, false, parts);
     if (width != 0 && columns_of(parts, gap) > width) {
         gap = 1;
-        fill_parts(progress, true, parts);
+        fill_parts(progress, computes, true, parts);
     }
     if (width != 0) {
         leave_out(parts, gap, width);

@@ -5,6 +5,7 @@
 
 #include "psgd/v1/job.pb-c.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -38,10 +39,16 @@ const char *ps_show_plainly(const char *text, char *out, size_t cap);
  */
 #define PS_PLAIN(text, bytes) ps_show_plainly((text), (char[(bytes) + 1]){0}, (bytes) + 1)
 
+/* Writes a duration as "130 ms", or from a second on as "2.4 s". Returns `text`. */
+const char *ps_show_duration(double seconds, char text[PS_SHOW_BYTES]);
+
 /* Writes progress as a line of at most `width` columns (0: any). Parts are bar, step, loss,
  * accuracy, metrics that programs have reported, rate, bytes, workers, ETA, and whom the job waits
  * for if it stands still. If the line is too long, parts are shortened first, then the less
- * important ones are left out. Step and loss always stay. */
-void ps_show_progress(const Psgd__V1__Progress *progress, size_t width, char *text, size_t cap);
+ * important ones are left out. Step and loss always stay; before the first step there is no loss.
+ * `computes`: the job computes partitions in place of training (spec.compute), so it has neither
+ * steps nor loss. */
+void ps_show_progress(const Psgd__V1__Progress *progress, bool computes, size_t width, char *text,
+                      size_t cap);
 
 #endif

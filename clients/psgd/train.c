@@ -492,6 +492,7 @@ static void follow(training *t)
     t->over.fire = on_over;
     t->tick.event.fire = on_tick;
     ps_live_init(&t->live);
+    t->live.computes = t->computing != NULL;
     t->cli->on_interrupt = on_interrupt;
     t->cli->arg = t;
 }

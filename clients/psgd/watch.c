@@ -12,6 +12,14 @@
 
 enum { EVENT_BYTES = 4 << 20, SELF_BYTES = 512 };
 
+static void forget_nodes(ps_watch *w)
+{
+    if (w->nodes != NULL) {
+        psgd__v1__job__free_unpacked(w->nodes, NULL);
+        w->nodes = NULL;
+    }
+}
+
 static void show_end(const ps_watch *w, const Psgd__V1__Job *job)
 {
     bool is_done = job->state == PSGD__V1__JOB_STATE__JOB_STATE_DONE;
@@ -139,6 +147,31 @@ static void show_recoveries(ps_watch *w, const Psgd__V1__Job *job)
     }
 }
 
+/* Shows the nodes of a job that trains: of its first attempt all, of another one those that have
+ * another part than before. */
+static void show_nodes(ps_watch *w, const Psgd__V1__Job *job)
+{
+    Psgd__V1__Job shown = PSGD__V1__JOB__INIT;
+    uint8_t *bytes;
+    size_t n;
+
+    if (job->state != PSGD__V1__JOB_STATE__JOB_STATE_RUNNING || job->n_placements == 0 ||
+        (w->nodes != NULL && w->nodes->attempt == job->attempt)) {
+        return;
+    }
+    ps_live_clear(&w->live);
+    ps_show_nodes(job, w->nodes);
+    forget_nodes(w);
+    shown.attempt = job->attempt;
+    shown.placements = job->placements;
+    shown.n_placements = job->n_placements;
+    n = psgd__v1__job__get_packed_size(&shown);
+    bytes = ps_xmalloc(n);
+    psgd__v1__job__pack(&shown, bytes);
+    w->nodes = psgd__v1__job__unpack(NULL, n, bytes);
+    free(bytes);
+}
+
 /* Shows the message of each tracker about what it has not accepted, only the first one of each. */
 static void show_trackers(ps_watch *w, const Psgd__V1__Job *job)
 {
@@ -190,6 +223,9 @@ static void show_event(ps_watch *w, const Psgd__V1__WatchJobResponse *event)
     const Psgd__V1__Job *job = event->job;
     char text[sizeof w->shown];
 
+    if (job->spec != NULL) { /* events of progress have none */
+        w->live.computes = job->spec->compute != NULL;
+    }
     ps_show_state_line(job, text, sizeof text);
     if (event->kind != PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_PROGRESS &&
         strcmp(text, w->shown) != 0) {
@@ -201,11 +237,7 @@ static void show_event(ps_watch *w, const Psgd__V1__WatchJobResponse *event)
     }
     show_recoveries(w, job);
     show_trackers(w, job);
-    if (job->state == PSGD__V1__JOB_STATE__JOB_STATE_RUNNING && job->n_placements > 0 &&
-        !w->has_shown_nodes) {
-        ps_show_nodes(job);
-        w->has_shown_nodes = true;
-    }
+    show_nodes(w, job);
     if (event->kind == PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_METRICS && job->n_result > 0) {
         add_test(w, job);
         if (!w->with_curves || !w->live.is_terminal) {
@@ -306,6 +338,7 @@ void ps_watch_start(ps_watch *watch, ps_cli *cli, const char *job_id)
 void ps_watch_fini(ps_watch *watch)
 {
     free(watch->job_id);
+    forget_nodes(watch);
     ps_curves_fini(&watch->curves);
 }
 

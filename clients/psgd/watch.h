@@ -18,7 +18,7 @@ typedef struct ps_watch {
     bool no_next;      /* names no next commands at the end; likewise */
     bool with_curves;  /* draws curves above the progress; likewise */
     ps_curves curves;
-    bool has_shown_nodes; /* the nodes of the job */
+    Psgd__V1__Job *nodes; /* attempt and placements that were shown last; NULL: none yet */
     uint32_t recovered;   /* attempt of the last recovery that was shown */
     unsigned trackers;    /* whose message was shown, as bits */
     bool is_asking;       /* for the workers */

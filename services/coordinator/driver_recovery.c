@@ -30,7 +30,7 @@ void ps_attempt_trains(ps_attempt *a)
         ps_recovery_close(msg, step, ps_clock_wall_us());
         ps_job_progress(msg)->step = step;
         ps_log_with(PS_LOG_INFO, "job", PS_LOG_FIELDS(PS_LOG_STR("job", a->job_id)),
-                    "trains again after %.1f s, from step %llu",
+                    "trains again after %.3f s, from step %llu",
                     msg->recoveries[msg->n_recoveries - 1]->seconds, (unsigned long long)step);
     }
     job->lost_us = job->pause_us = job->not_before_us = 0;

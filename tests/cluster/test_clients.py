@@ -249,7 +249,7 @@ class Interrupts(CliTest):
             return p.returncode == OK and out
 
         self.assertEqual(json.loads(c.poll("a watch that had begun", detach))["id"], job)
-        self.ok(cli, "cancel", job)
+        self.assertRegex(self.ok(cli, "cancel", job), rf"^{job} is (being stopped|CANCELLED)(: .+)?\n$")
 
     def test_a_terminal_gets_a_live_line(self):
         c = self.cluster(workers=1, pservers=1)

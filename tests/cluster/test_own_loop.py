@@ -330,6 +330,9 @@ class OwnLoop(harness.ClusterTest):
         self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
         self.check_shown(cluster, job, watch.communicate(timeout=30)[0])
         self.assertEqual([p.wait(30) for p in programs], [0, 0], [p.stderr.read() for p in programs])
+        with self.assertRaises(grpc.RpcError) as refused:  # programs that have left in order are not missed
+            cluster.submit(LINE, no_queue=True)
+        self.assertIn("needs 2 workers whose programs have joined for line, 0 idle of 0 known", refused.exception.details())
         left, _ = self.weights(cluster, job)
         self.assertEqual({name: np.asarray(v).shape for name, v in left.items()}, {"w": (WIDTH,), "b": (1,)})
         self.assertLess(np.abs(np.asarray(left["w"]) - np.arange(WIDTH)).max(), 0.05)

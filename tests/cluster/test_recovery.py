@@ -104,7 +104,10 @@ class Recovery(ClusterTest):
         self.assertTrue(0 < job.goodput < 1, job.goodput)
         out = subprocess.run([BIN / "psgd", "watch", job.id, "--coordinator", c.coordinator.address],
                              capture_output=True, text=True, timeout=60 * PATIENCE).stdout
-        self.assertRegex(out, r"recovered worker-3 \(NODE_LOST\), back after \d+\.\d s, \d+ steps? repeated")
+        self.assertRegex(out, r"recovered worker-3 \(NODE_LOST\), back after (\d+\.\d s|\d+ ms), \d+ steps? repeated")
+        self.assertRegex(out, r"recovered worker-3 .*\nnodes +worker \d: worker-[0-2] at ")  # who has its ranks now
+        self.assertRegex(out, r"recovered pserver-0 .*\n(nodes| ) +(worker .*\n +)*pserver 0: pserver-1 at ")
+        self.assertEqual(out.count(": worker-3 at "), 1, out)
         self.assertRegex(out, r"goodput +\d+ %")
         # Without checkpoints it begins anew.
         job = c.submit({**JOB, **PACE, "recovery": {"onWorkerLoss": "LOSS_ACTION_RESTART"}},

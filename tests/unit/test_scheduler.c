@@ -180,6 +180,11 @@ static void silent_nodes_are_not_taken(void **state)
     assert_false(ask(&w, 10 * S + 5 * S)); /* in its lease, but three beats are missing */
     assert_string_equal(w.message, "needs 1 worker, 0 idle of 1 known, 1 silent; needs 1 pserver, "
                                    "0 idle of 1 known, 1 silent");
+    ps_nodes_find(&w.nodes, "w1")->has_left = true; /* it is away for good, and not silent */
+    assert_false(ask(&w, 10 * S + 5 * S));
+    assert_string_equal(w.message,
+                        "needs 1 worker, 0 idle of 0 known; needs 1 pserver, 0 idle of 1 "
+                        "known, 1 silent");
     ps_nodes_fini(&w.nodes);
 }
 

@@ -54,7 +54,7 @@ static void a_wide_line_says_everything(void **state)
     char text[512];
 
     (void)state;
-    ps_show_progress(&p, 0, text, sizeof text);
+    ps_show_progress(&p, false, 0, text, sizeof text);
     assert_string_equal(text, "[########--------]   50% step 468/936  loss 0.1235  acc 0.957  "
                               "41k samples/s  up 110.9 MB (4.0x less)  down 443.0 MB  "
                               "2/3 workers  ETA 12 s");
@@ -70,8 +70,34 @@ static void a_job_that_computes_has_partitions_and_no_loss(void **state)
     p.total_steps = 16;
     p.workers_alive = p.workers_total = 3;
     report(&p, 1, 0);
-    ps_show_progress(&p, 0, text, sizeof text);
+    ps_show_progress(&p, true, 0, text, sizeof text);
     assert_string_equal(text, "[####------------]   25% partition 4/16  3/3 workers");
+}
+
+static void a_job_that_has_not_made_a_step_has_steps_and_no_loss(void **state)
+{
+    Psgd__V1__Progress p = PSGD__V1__PROGRESS__INIT;
+    char text[200];
+
+    (void)state;
+    p.total_steps = 40;
+    p.workers_total = 2;
+    ps_show_progress(&p, false, 0, text, sizeof text);
+    assert_string_equal(text, "[----------------]    0% step 0/40  up 0 B  down 0 B  0/2 workers");
+    ps_show_progress(&p, true, 0, text, sizeof text);
+    assert_string_equal(text, "[----------------]    0% partition 0/40  0/2 workers");
+}
+
+static void a_duration_below_a_second_has_milliseconds(void **state)
+{
+    char text[PS_SHOW_BYTES];
+
+    (void)state;
+    assert_string_equal(ps_show_duration(0, text), "0 ms");
+    assert_string_equal(ps_show_duration(0.0432, text), "43 ms");
+    assert_string_equal(ps_show_duration(0.9994, text), "999 ms");
+    assert_string_equal(ps_show_duration(0.9996, text), "1.0 s");
+    assert_string_equal(ps_show_duration(12.34, text), "12.3 s");
 }
 
 static void there_is_no_accuracy_of_values(void **state)
@@ -81,7 +107,7 @@ static void there_is_no_accuracy_of_values(void **state)
 
     (void)state;
     p.accuracy = (double)NAN;
-    ps_show_progress(&p, 0, text, sizeof text);
+    ps_show_progress(&p, false, 0, text, sizeof text);
     assert_string_equal(text, "[########--------]   50% step 468/936  loss 0.1235  "
                               "41k samples/s  up 110.9 MB (4.0x less)  down 443.0 MB  "
                               "2/3 workers  ETA 12 s");
@@ -93,7 +119,7 @@ static void a_narrow_line_is_shortened_before_anything_is_left_out(void **state)
     char text[512];
 
     (void)state;
-    ps_show_progress(&p, 120, text, sizeof text);
+    ps_show_progress(&p, false, 120, text, sizeof text);
     assert_string_equal(text, "[####----]  50% 468/936 loss 0.123 acc 0.957 41k/s "
                               "up 110.9 MB/4.0x down 443.0 MB 2/3 ETA 12 s");
 }
@@ -106,7 +132,7 @@ static void no_line_is_wider_than_its_terminal_and_step_and_loss_stay(void **sta
     for (size_t width = 24; width < 200; width++) {
         char text[512];
 
-        ps_show_progress(&p, width, text, sizeof text);
+        ps_show_progress(&p, false, width, text, sizeof text);
         assert_true(strlen(text) <= width);
         assert_non_null(strstr(text, "468/936"));
         assert_non_null(strstr(text, "loss 0.12"));
@@ -122,18 +148,18 @@ static void metrics_of_programs_follow_accuracy_and_the_last_ones_go_first(void 
     report(&p, 3, 0);
     p.program_metrics[1]->value = 2e-5;
     p.program_metrics[2]->value = 7;
-    ps_show_progress(&p, 0, text, sizeof text);
+    ps_show_progress(&p, false, 0, text, sizeof text);
     assert_non_null(strstr(text, "acc 0.957  m0 0.5000  m1 2e-05  m2 7  41k samples/s"));
-    ps_show_progress(&p, 62, text, sizeof text);
+    ps_show_progress(&p, false, 62, text, sizeof text);
     assert_string_equal(text, " 50% 468/936 loss 0.123 acc 0.957 m0 0.500 m1 2e-05 ETA 12 s");
     report(&p, 20, 60); /* more than a job may have, with longer names */
-    ps_show_progress(&p, 0, text, sizeof text);
+    ps_show_progress(&p, false, 0, text, sizeof text);
     assert_true(strlen(text) + 1 < sizeof text);
     assert_non_null(strstr(text, "m15_"));
     assert_null(strstr(text, "m16_"));
     assert_non_null(strstr(text, "ETA 12 s"));
     for (size_t width = 24; width < 1200; width++) {
-        ps_show_progress(&p, width, text, sizeof text);
+        ps_show_progress(&p, false, width, text, sizeof text);
         assert_true(strlen(text) <= width);
         assert_non_null(strstr(text, "loss 0.12"));
     }
@@ -149,7 +175,7 @@ static void a_name_cannot_deceive(void **state)
     p.program_metrics[0]->key = name;
     p.waiting_for = whom;
     p.samples_per_second = 0;
-    ps_show_progress(&p, 0, text, sizeof text);
+    ps_show_progress(&p, false, 0, text, sizeof text);
     assert_non_null(strstr(text, "  a?[2J?b 0.5000  "));
     assert_non_null(strstr(text, "  waits for ?c"));
 }
@@ -161,16 +187,16 @@ static void the_bar_fills_from_none_to_all(void **state)
 
     (void)state;
     p.step = 0;
-    ps_show_progress(&p, 0, text, sizeof text);
+    ps_show_progress(&p, false, 0, text, sizeof text);
     assert_non_null(strstr(text, "[----------------]    0%"));
     p.step = 935;
-    ps_show_progress(&p, 0, text, sizeof text);
+    ps_show_progress(&p, false, 0, text, sizeof text);
     assert_non_null(strstr(text, "[###############-]"));
     p.step = p.total_steps;
-    ps_show_progress(&p, 0, text, sizeof text);
+    ps_show_progress(&p, false, 0, text, sizeof text);
     assert_non_null(strstr(text, "[################]  100%"));
     p.total_steps = 0;
-    ps_show_progress(&p, 0, text, sizeof text);
+    ps_show_progress(&p, false, 0, text, sizeof text);
     assert_non_null(strstr(text, "[----------------]    0%"));
 }
 
@@ -183,14 +209,14 @@ static void an_end_that_is_not_known_is_left_out(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof useless / sizeof useless[0]; i++) {
         p.eta_seconds = useless[i];
-        ps_show_progress(&p, 0, text, sizeof text);
+        ps_show_progress(&p, false, 0, text, sizeof text);
         assert_null(strstr(text, "ETA"));
     }
     p.eta_seconds = 3725;
-    ps_show_progress(&p, 0, text, sizeof text);
+    ps_show_progress(&p, false, 0, text, sizeof text);
     assert_non_null(strstr(text, "ETA 62 min"));
     p.eta_seconds = 9000;
-    ps_show_progress(&p, 0, text, sizeof text);
+    ps_show_progress(&p, false, 0, text, sizeof text);
     assert_non_null(strstr(text, "ETA 2 h 30 min"));
 }
 
@@ -201,13 +227,13 @@ static void a_job_that_stands_still_says_whom_it_waits_for(void **state)
 
     (void)state;
     p.waiting_for = whom;
-    ps_show_progress(&p, 0, text, sizeof text);
+    ps_show_progress(&p, false, 0, text, sizeof text);
     assert_null(strstr(text, "waits"));
     p.samples_per_second = 0;
-    ps_show_progress(&p, 0, text, sizeof text);
+    ps_show_progress(&p, false, 0, text, sizeof text);
     assert_non_null(strstr(text, "  waits for worker-1"));
     p.step = p.total_steps;
-    ps_show_progress(&p, 0, text, sizeof text);
+    ps_show_progress(&p, false, 0, text, sizeof text);
     assert_null(strstr(text, "waits"));
 }
 
@@ -218,7 +244,7 @@ static void a_line_is_cut_at_the_end_of_its_buffer(void **state)
 
     (void)state;
     memset(text, 'x', sizeof text);
-    ps_show_progress(&p, 0, text, 20);
+    ps_show_progress(&p, false, 0, text, 20);
     assert_int_equal(strlen(text), 19);
     assert_int_equal(text[20], 'x');
 }
@@ -250,7 +276,7 @@ static void numbers_far_from_one_are_short_too(void **state)
     assert_string_equal(ps_show_number((double)NAN, 4, text), "nan");
     p.loss = 1e300;
     p.samples_per_second = 0; /* it evaluates */
-    ps_show_progress(&p, 0, text, sizeof text);
+    ps_show_progress(&p, false, 0, text, sizeof text);
     assert_non_null(strstr(text, "  loss 1e+300  acc 0.957  up 110.9 MB"));
 }
 
@@ -272,6 +298,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_wide_line_says_everything),
         cmocka_unit_test(a_job_that_computes_has_partitions_and_no_loss),
+        cmocka_unit_test(a_job_that_has_not_made_a_step_has_steps_and_no_loss),
+        cmocka_unit_test(a_duration_below_a_second_has_milliseconds),
         cmocka_unit_test(there_is_no_accuracy_of_values),
         cmocka_unit_test(a_narrow_line_is_shortened_before_anything_is_left_out),
         cmocka_unit_test(no_line_is_wider_than_its_terminal_and_step_and_loss_stay),

@@ -58,7 +58,7 @@ func show(event *pb.WatchJobResponse) {
 	case pb.JobEventKind_JOB_EVENT_KIND_STATE:
 		fmt.Println(strings.TrimSpace(stateName(job.GetState()) + " " + job.GetMessage()))
 	case pb.JobEventKind_JOB_EVENT_KIND_PROGRESS:
-		if p := job.GetProgress(); p.GetTotalSteps() > 0 {
+		if p := job.GetProgress(); p.GetStep() > 0 { // before, nothing is measured
 			fmt.Printf("step %d/%d  loss %.4f  accuracy %.3f  %.0f samples/s\n",
 				p.Step, p.TotalSteps, p.Loss, p.Accuracy, p.SamplesPerSecond)
 		}

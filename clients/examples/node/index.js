@@ -67,7 +67,7 @@ function show(event) {
     console.log(job.state, job.reason, job.message);
   } else if (event.kind === 'JOB_EVENT_KIND_METRICS') {
     console.log('test set:', job.result);
-  } else if (p && p.totalSteps > 0) {
+  } else if (p && p.step > 0) { // before, nothing is measured
     console.log(`step ${p.step}/${p.totalSteps}  loss ${p.loss.toFixed(4)}  ` +
       `accuracy ${p.accuracy.toFixed(3)}  ${p.samplesPerSecond.toFixed(0)} samples/s`);
   }

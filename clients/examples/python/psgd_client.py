@@ -71,7 +71,7 @@ def watch(api, pb, job_pb2, job_id):
                 sequence, job = event.sequence, event.job
                 if event.kind == pb.JOB_EVENT_KIND_STATE:
                     print(job_pb2.JobState.Name(job.state), job.reason, job.message, flush=True)
-                elif event.kind == pb.JOB_EVENT_KIND_PROGRESS and job.progress.total_steps:
+                elif event.kind == pb.JOB_EVENT_KIND_PROGRESS and job.progress.step:
                     p = job.progress
                     print(f"step {p.step}/{p.total_steps}  loss {p.loss:.4f}  "
                           f"accuracy {p.accuracy:.3f}  {p.samples_per_second:.0f} samples/s",

@@ -43,9 +43,9 @@ void ps_commit_do_at(ps_commit *c, size_t node, ps_commit_action action)
 
 ps_commit_action ps_commit_next(ps_commit *c, size_t *node)
 {
-    static const ps_commit_action order[] = {
-        PS_COMMIT_ASK,     PS_COMMIT_PREPARE, PS_COMMIT_START,  PS_COMMIT_OPEN,
-        PS_COMMIT_COLLECT, PS_COMMIT_SPARED,  PS_COMMIT_RELEASE};
+    static const ps_commit_action order[] = {PS_COMMIT_ASK,    PS_COMMIT_PREPARE, PS_COMMIT_START,
+                                             PS_COMMIT_OPEN,   PS_COMMIT_COLLECT, PS_COMMIT_SPARED,
+                                             PS_COMMIT_RELEASE};
 
     *node = 0;
     if (c->todo & 1u << PS_COMMIT_CHANGED) {

@@ -175,7 +175,7 @@ static uint32_t pick(const ps_nodes *nodes, Psgd__V1__NodeRole role, const char 
     for (size_t i = 0; i < nodes->count; i++) {
         const ps_node_entry *node = nodes->entries[i];
 
-        if (!is_of(node, role, loop)) {
+        if (!is_of(node, role, loop) || node->has_left) {
             continue;
         }
         known++;

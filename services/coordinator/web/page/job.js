@@ -52,7 +52,7 @@ export async function jobView(view, [id]) {
     const runs = (job.tracker_runs ?? []).map((r) => h('li', {}, 'Tracker ', trackerLink(r.tracker ?? ''), r.run_id ? `, run ${r.run_id}` : '',
       r.message ? `: ${r.message}` : ''));
     if (runs.map((r) => r.textContent).join('') !== at.trackers.textContent) at.trackers.replaceChildren(...runs); // links keep the focus
-    const computes = !p.epoch && p.total_steps > 0; // partitions, which have no loss
+    const computes = Boolean(job.spec?.compute); // partitions, which have no loss
     at.facts.replaceChildren(facts(computes ? [['Partitions', `${count(p.step)} of ${count(p.total_steps)}`], ['Ran for', seconds(trainedSeconds(job))],
       ['Workers', `${count(p.workers_alive)} of ${count(p.workers_total)}`], ['Waits for', p.waiting_for || null], ['Restarts', job.restarts || null]] : [['Step', `${count(p.step)} of ${count(p.total_steps)}`], ['Epoch', p.epoch ?? '–'], ['Time left', isOver(job) ? null : seconds(p.eta_seconds ?? NaN)],
       ['Trained for', seconds(trainedSeconds(job))], ['Loss', short(job.result?.loss ?? p.loss ?? NaN)], ['Accuracy', percent(accuracyOf(job))], ['Samples a second', count(Math.round(p.samples_per_second ?? 0))],
