@@ -36,6 +36,9 @@ static const int64_t more_log_us = 20000;
  * they go on from the checkpoint */
 static const int64_t held_us = 20000;
 
+/* the error of a node that releases an attempt which it had finished */
+static char given_up[] = "it has given up its part of the job, which it had finished";
+
 struct ps_link {
     ps_node *node;
     ps_follow *follow; /* NULL: end_link was called */
@@ -302,7 +305,13 @@ static void fill_attempt(ps_link *link, Psgd__V1__HeartbeatRequest *request)
     if (!is_session_link(link)) {
         return;
     }
-    if (shown->phase == PS_PHASE_FAILED) {
+    if (node->is_releasing && shown->phase == PS_PHASE_FINISHED) {
+        /* Without progress, which proves the end, a coordinator must not take it. It ignores this
+         * if it was told of the end before. */
+        request->phase = PSGD__V1__NODE_PHASE__NODE_PHASE_FAILED;
+        request->error_code = PS_CANCELLED;
+        request->error = given_up;
+    } else if (shown->phase == PS_PHASE_FAILED) {
         request->error_code = (uint32_t)shown->error.code;
         request->diverged = shown->has_diverged;
         request->error = (char *)shown->error.text;

@@ -218,7 +218,7 @@ class Recovery(ClusterTest):
         """A node with a fault, which serves in the place of the first of its role."""
         nodes[0].stop()
         nodes.append(c.add(role, len(nodes), ["--fault", fault]))
-        c.wait_nodes(6)
+        c.wait_nodes(len(c.nodes) - 1)
         return nodes[-1]
 
     def must_repeat_a_step(self, c, job, straight, lost):

@@ -642,6 +642,42 @@ static void a_job_that_outlives_the_grace_time_is_failed_aloud(void **state)
     job_fini(&j);
 }
 
+static void *stop_at_once(void *arg)
+{
+    nw_stop_node(arg, 0);
+    return NULL;
+}
+
+static bool has_given_up(node_world *w)
+{
+    return w->is_releasing && w->coordinator[0].phase == PSGD__V1__NODE_PHASE__NODE_PHASE_FAILED &&
+           w->coordinator[0].error_code == PS_CANCELLED;
+}
+
+/* Its heartbeats have no progress any more. */
+static void a_node_that_gives_a_finished_attempt_up_does_not_say_that_it_has_finished(void **state)
+{
+    node_world w;
+    job j = job_of(small_job, "job-1", 1);
+    outcome o = {&w, {.code = PS_OK}};
+    pthread_t thread;
+
+    (void)state;
+    nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);
+    w.release_waits = true;
+    start(&w, &j);
+    nw_await(&w, is_running, "RUNNING");
+    nw_run(&w, finish, &o);
+    nw_await(&w, is_finished, "FINISHED");
+    pthread_create(&thread, NULL, stop_at_once, &w);
+    nw_await(&w, has_given_up, "FAILED");
+    nw_run(&w, finish_release, &w);
+    pthread_join(thread, NULL);
+    assert_true(w.coordinator[0].has_left);
+    nw_end(&w);
+    job_fini(&j);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -666,6 +702,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_node_that_is_stopped_takes_no_job),
         cmocka_unit_test(a_running_job_may_end_within_the_grace_time),
         cmocka_unit_test(a_job_that_outlives_the_grace_time_is_failed_aloud),
+        cmocka_unit_test(a_node_that_gives_a_finished_attempt_up_does_not_say_that_it_has_finished),
         cmocka_unit_test(the_log_of_the_job_is_shipped_by_heartbeat),
     };
 
