@@ -126,7 +126,7 @@ static void ask(asking *a)
                          ps_cli_try_us(a->cli, a->end_us - ps_clock_us()), on_answer, a);
 }
 
-static ProtobufCMessage *copy_of(const ProtobufCMessage *message)
+ProtobufCMessage *ps_cli_copy(const ProtobufCMessage *message)
 {
     size_t n = protobuf_c_message_get_packed_size(message);
     uint8_t *bytes = ps_xmalloc(n + 1);
@@ -163,7 +163,7 @@ void ps_cli_call(ps_cli *cli, const char *method, const ProtobufCMessage *reques
     a->cli = cli;
     a->timer.event.fire = on_again;
     a->method = method;
-    a->request = copy_of(request);
+    a->request = ps_cli_copy(request);
     if (ps_follow_has_others(cli->follow)) {
         name_submission(a->request);
     }

@@ -93,6 +93,9 @@ void ps_cli_call(ps_cli *cli, const char *method, const ProtobufCMessage *reques
 /* Microseconds between two calls if it takes a while until a coordinator leads. */
 enum { PS_CLI_AGAIN_US = 150 * 1000 };
 
+/* Returns a deep copy. Free it by protobuf_c_message_free_unpacked. */
+ProtobufCMessage *ps_cli_copy(const ProtobufCMessage *message);
+
 /* Returns how long one try of a call may take that has `left_us` of its time left: all of it,
  * unless another coordinator may answer. */
 int64_t ps_cli_try_us(const ps_cli *cli, int64_t left_us);

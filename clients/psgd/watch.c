@@ -152,8 +152,6 @@ static void show_recoveries(ps_watch *w, const Psgd__V1__Job *job)
 static void show_nodes(ps_watch *w, const Psgd__V1__Job *job)
 {
     Psgd__V1__Job shown = PSGD__V1__JOB__INIT;
-    uint8_t *bytes;
-    size_t n;
 
     if (job->state != PSGD__V1__JOB_STATE__JOB_STATE_RUNNING || job->n_placements == 0 ||
         (w->nodes != NULL && w->nodes->attempt == job->attempt)) {
@@ -165,11 +163,7 @@ static void show_nodes(ps_watch *w, const Psgd__V1__Job *job)
     shown.attempt = job->attempt;
     shown.placements = job->placements;
     shown.n_placements = job->n_placements;
-    n = psgd__v1__job__get_packed_size(&shown);
-    bytes = ps_xmalloc(n);
-    psgd__v1__job__pack(&shown, bytes);
-    w->nodes = psgd__v1__job__unpack(NULL, n, bytes);
-    free(bytes);
+    w->nodes = (Psgd__V1__Job *)ps_cli_copy(&shown.base);
 }
 
 /* Shows the message of each tracker about what it has not accepted, only the first one of each. */
