@@ -6,7 +6,7 @@
 #include "common/rpc/loop.h"
 #include "common/rpc/tls.h"
 
-/* The values are those of LinkProtection (coordinator.proto). */
+/* The values are those of LinkProtection (membership.proto). */
 typedef enum ps_protection {
     PS_PROTECTION_LOOPBACK = 1, /* plaintext, on loopback */
     PS_PROTECTION_INSECURE = 2, /* plaintext, open to other hosts because of --insecure */

@@ -191,7 +191,7 @@ static void services_of_this_server_are_listed(void **state)
 
 static void a_file_comes_first_and_brings_its_imports_once(void **state)
 {
-    static const char *const want[] = {"psgd/v1/node.proto", "psgd/v1/coordinator.proto",
+    static const char *const want[] = {"psgd/v1/coordinator.proto", "psgd/v1/membership.proto",
                                        "psgd/v1/job.proto", "google/protobuf/timestamp.proto"};
 
     (void)state;
