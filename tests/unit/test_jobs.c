@@ -14,6 +14,7 @@
 #define RUNNING PSGD__V1__JOB_STATE__JOB_STATE_RUNNING
 #define FAILED PSGD__V1__JOB_STATE__JOB_STATE_FAILED
 #define STATE_EVENT PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_STATE
+#define METRICS_EVENT PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_METRICS
 
 static int64_t now_us;
 
@@ -181,13 +182,18 @@ static void a_decision_is_the_job_s_only_when_it_is_stored(void **state)
     begin(&w);
     job = add(&w, "a");
     ps_live_store(job, CANCELLED, 0, "CANCELLED", "by a client", on_stored, &w);
-    ps_live_publish(job, STATE_EVENT); /* behind the decision */
+    ps_live_publish(job, METRICS_EVENT); /* behind the decision */
+    ps_live_publish(job, STATE_EVENT);   /* not in its place */
     assert_int_equal(w.change_count, 1);
     assert_int_equal(job->record.job->state, QUEUED);
     answer_first(&w, PS_RESOURCE_EXHAUSTED);
     assert_int_equal(w.answer, PS_RESOURCE_EXHAUSTED);
     assert_int_equal(job->record.job->state, QUEUED);
-    answer_first(&w, PS_OK); /* what was published meanwhile */
+    assert_int_equal(w.change_count, 2); /* what was published meanwhile */
+    assert_int_equal(w.changes[0]->kind, METRICS_EVENT);
+    assert_int_equal(w.changes[1]->kind, STATE_EVENT);
+    answer_first(&w, PS_OK);
+    answer_first(&w, PS_OK);
     ps_live_store(job, CANCELLED, 0, "CANCELLED", "by a client", on_stored, &w);
     answer_first(&w, PS_OK);
     assert_int_equal(w.answers, 2);

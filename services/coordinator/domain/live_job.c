@@ -18,7 +18,8 @@ enum {
     /* If so many events of a job wait for the disk, a further one is shown as progress and not
      * stored, unless it is a STATE event. */
     EVENTS_MAX = 64,
-    PROGRESS_US = 250000
+    PROGRESS_US = 250000,
+    LATER_MAX = sizeof((ps_live){0}.later) / sizeof(bool)
 };
 
 ps_live *ps_live_create(const ps_record *record)
@@ -96,6 +97,17 @@ static void take_decision(ps_live *job, const ps_live_change *ch)
     job->record.outcome = ch->record.outcome;
 }
 
+/* Publishes what waited for the decisions: an evaluation, then the state. */
+static void publish_later(ps_live *job)
+{
+    for (size_t kind = LATER_MAX; kind-- > 0;) {
+        if (job->later[kind] && job->decisions == 0 && !job->is_over && !job->board->is_closed) {
+            job->later[kind] = false;
+            ps_live_publish(job, (Psgd__V1__JobEventKind)kind);
+        }
+    }
+}
+
 void ps_live_stored(ps_live_change *ch, const ps_status *result)
 {
     ps_live *job = ch->job;
@@ -118,12 +130,7 @@ void ps_live_stored(ps_live_change *ch, const ps_status *result)
     } else if (!is_ok && ch->has_event && !ch->then) {
         show(job);
     }
-    if (job->decisions == 0 && job->later != 0 && !job->is_over && !job->board->is_closed) {
-        Psgd__V1__JobEventKind kind = job->later;
-
-        job->later = 0;
-        ps_live_publish(job, kind);
-    }
+    publish_later(job);
     if (ch->then) {
         ch->then(ch->arg, result);
     }
@@ -182,7 +189,7 @@ static void publish(ps_live *job, Psgd__V1__JobEventKind kind, bool is_relaxed)
     if (job->decisions > 0) {
         /* Published when no change of ps_live_store is being stored any more: it may change what
          * the event shows. */
-        job->later = kind;
+        job->later[kind] = true;
         return;
     }
     if (job->events >= EVENTS_MAX && kind != PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_STATE) {

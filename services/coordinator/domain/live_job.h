@@ -31,7 +31,8 @@ struct ps_live {
     ps_live_change *to_store;     /* the change that PS_JOB_TO_STORE publishes; NULL: none */
     unsigned writes;              /* changes that are being stored */
     unsigned events, decisions;   /* of these: changes with an event; changes by ps_live_store */
-    Psgd__V1__JobEventKind later; /* the event to be published after the decisions; 0: none */
+    /* By kind: whether an event is to be published after the decisions. */
+    bool later[PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_METRICS + 1];
     bool is_unsaved; /* the last change could not be stored: ps_live_save tries again */
     ps_status unsaved_why;
     bool is_over;          /* freed when its last change is stored */
