@@ -447,7 +447,7 @@ int psgd_next(psgd_worker *w, int timeout_ms, psgd_step *out)
     }
     if (w->now != NULL && w->left > 0 && w->now->fd >= 0) {
         return fail(PS_FAILED_PRECONDITION,
-                    "the gradients of the step in hand are not ready: call psgd_ready first");
+                    "the gradients of the step in hand are not ready: say that they are");
     }
     w->now = w->last = NULL;
     *out = (psgd_step){.kind = 0, .text = "", .job_id = w->job_id};
@@ -478,7 +478,7 @@ int psgd_variable_at(const psgd_worker *w, uint32_t index, psgd_variable *out)
     }
     r = w->now != NULL ? w->now : w->last;
     if (r == NULL) {
-        return fail(PS_FAILED_PRECONDITION, "there is no step in hand: call psgd_next");
+        return fail(PS_FAILED_PRECONDITION, "there is no step in hand: ask for the next one");
     }
     if (out == NULL || index >= r->head->variable_count) {
         return fail(PS_INVALID_ARGUMENT, "psgd_variable_at: the model has no such variable");
@@ -507,7 +507,7 @@ static int say(psgd_worker *w, ps_loop_message *m)
         }
     }
     w->left = 0;
-    return fail(PS_ABORTED, "the attempt has ended: call psgd_next");
+    return fail(PS_ABORTED, "the attempt has ended: ask for the next step");
 }
 
 int psgd_loss(psgd_worker *w, double loss)
@@ -520,7 +520,7 @@ int psgd_loss(psgd_worker *w, double loss)
     }
     if (w->now == NULL || w->has_loss) {
         return fail(PS_FAILED_PRECONDITION, w->now == NULL
-                                                ? "there is no step in hand: call psgd_next"
+                                                ? "there is no step in hand: ask for the next one"
                                                 : "the loss of this step was said");
     }
     w->has_loss = true;
@@ -587,7 +587,7 @@ int psgd_report_all(psgd_worker *w, size_t count, const char *const *names, cons
         code = fail(PS_INVALID_ARGUMENT, "psgd_report_all: an argument is NULL");
     }
     if (code == PSGD_OK && w->now == NULL) {
-        code = fail(PS_FAILED_PRECONDITION, "there is no step in hand: call psgd_next");
+        code = fail(PS_FAILED_PRECONDITION, "there is no step in hand: ask for the next one");
     }
     for (size_t i = 0; i < count && code == PSGD_OK; i++) {
         code = check_metric(w, names[i], values[i]);
@@ -616,8 +616,8 @@ int psgd_ready(psgd_worker *w, uint32_t first, uint32_t count)
     }
     if (w->now == NULL || !w->has_loss) {
         return fail(PS_FAILED_PRECONDITION, w->now == NULL
-                                                ? "there is no step in hand: call psgd_next"
-                                                : "say the loss of this step first: psgd_loss");
+                                                ? "there is no step in hand: ask for the next one"
+                                                : "say the loss of this step first");
     }
     if (first > w->now->head->variable_count || count > w->now->head->variable_count - first) {
         return fail(PS_INVALID_ARGUMENT, "psgd_ready: the model has no such variables");
@@ -669,14 +669,14 @@ int psgd_state_save(psgd_worker *w, const char *name, const void *bytes, size_t 
         return fail(PS_INVALID_ARGUMENT, "psgd_state_save: an argument is NULL");
     }
     if (w->now != NULL && w->now->fd < 0) {
-        return fail(PS_ABORTED, "the attempt has ended: call psgd_next");
+        return fail(PS_ABORTED, "the attempt has ended: ask for the next step");
     }
     /* After the last psgd_ready of a step psgd-worker may read the state, for a checkpoint. */
     if (w->now == NULL || w->left == 0) {
         return fail(PS_FAILED_PRECONDITION, w->now == NULL
-                                                ? "there is no step in hand: call psgd_next"
+                                                ? "there is no step in hand: ask for the next one"
                                                 : "all variables of this step are ready: save "
-                                                  "state before the last psgd_ready");
+                                                  "state before the last one is");
     }
     block = block_of(w, &size);
     if (block == NULL) {
@@ -702,7 +702,7 @@ int psgd_state_load(const psgd_worker *w, const char *name, void *out, size_t si
         return fail(PS_INVALID_ARGUMENT, "psgd_state_load: an argument is NULL");
     }
     if (w->now == NULL && w->last == NULL) {
-        return fail(PS_FAILED_PRECONDITION, "there is no step in hand: call psgd_next");
+        return fail(PS_FAILED_PRECONDITION, "there is no step in hand: ask for the next one");
     }
     *len = 0;
     block = block_of(w, &bytes);

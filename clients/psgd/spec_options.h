@@ -104,7 +104,9 @@
 #define PS_HIDDEN(text) NULL
 #define PS_LOSS_OPTIONS(type, member, help_of)                                                     \
     PS_OPTION_STRING(type, member.checkpoint_every, .name = "checkpoint-every", .metavar = "N",    \
-                     .help = help_of("steps from one checkpoint to the next; 0: none")),           \
+                     .help = help_of("steps from one checkpoint to the next, of which those are "  \
+                                     "left out that come within about 1.5 s of one before; "       \
+                                     "0: none")),                                                  \
     PS_OPTION_STRING(type, member.checkpoint_seconds, .name = "checkpoint-seconds",                \
                      .metavar = "X",                                                               \
                      .help = help_of("seconds from one checkpoint to the next; 0: none")),         \

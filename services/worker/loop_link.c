@@ -136,7 +136,7 @@ static ps_status tell(int fd, const ps_loop_message *m, const int *fds, size_t c
         return ps_ok();
     }
     return ps_fail(PS_UNAVAILABLE, "the program that computes %s",
-                   errno == EAGAIN ? "does not call psgd_next" : "has ended");
+                   errno == EAGAIN ? "does not ask for its next step" : "has ended");
 }
 
 static void tell_all(const ps_loop_link *link, uint32_t kind, const char *text)

@@ -67,6 +67,8 @@ def wrong(step, before):
     for value, shown in (("abc", "'abc'"), ("1.5", "'1.5'"), (True, "True"), (None, "None"), (np.bool_(True), "True"), ([1], "[1]"),
                          (np.ones(2), "array([1., 1.])"), (np.inf, "inf"), (np.array("1"), "array('1', dtype='<U1')"), (1j, "1j")):
         refused(f'the metric "bias" is {shown}; {no}', step.report, rare=1, bias=value)
+        if not isinstance(value, float):
+            refused(f"the loss is {shown}; a number is allowed", step.loss, value)
     for value in 10 ** 400, "x" * 1000, np.zeros((99, 99)):
         try:
             step.report(rare=1, bias=value)

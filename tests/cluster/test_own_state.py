@@ -183,10 +183,10 @@ class OwnState(harness.ClusterTest):
                                 '"much": 1048576 bytes and 21 for the name; there is room for 1048568',
                                 '"more": 0 bytes and 21 for the name; there is room for 0', "'all'",
                                 '"256": there are 256 names; at most 256 are allowed',
-                                "all variables of this step are ready: save state before the last psgd_ready"]),
+                                "all variables of this step are ready: save state before the last one is"]),
                               ({"program_state_mib": 0},
                                ["'none'", *2 * ["the job keeps no state of programs: its program_state_mib is 0; 1 to 4096 are allowed"],
-                                "all variables of this step are ready: save state before the last psgd_ready"])):
+                                "all variables of this step are ready: save state before the last one is"])):
             with self.subTest(fields=fields):
                 program = self.program(cluster, name="wrong.py")
                 job = cluster.wait(cluster.submit({**LINE, **fields, "workers": 1, "max_steps": 3}).id)

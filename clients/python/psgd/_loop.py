@@ -45,9 +45,9 @@ def _shown(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:30]}…{text[-29:]}"
 
 
-def number(what: str, value: Any) -> float:
-    """Returns a finite number as a float: an int or a float, or a scalar, array or tensor with one. Raises WorkerError, which names
-    `what` it is and shows the value."""
+def number(what: str, value: Any, is_finite: bool = True) -> float:
+    """Returns a number as a float: an int or a float, or a scalar, array or tensor with one; finite, unless not is_finite. Raises
+    WorkerError, which names `what` it is and shows the value."""
     single = value
     if not isinstance(value, numbers.Real) and callable(getattr(value, "item", None)):
         try:
@@ -55,11 +55,14 @@ def number(what: str, value: Any) -> float:
         except (TypeError, ValueError, RuntimeError):  # it has several values, or none
             pass
     try:
-        if isinstance(single, numbers.Real) and not isinstance(single, bool) and math.isfinite(single):
-            return float(single)
+        if isinstance(single, numbers.Real) and not isinstance(single, bool):
+            result = float(single)
+            if not is_finite or math.isfinite(result):
+                return result
     except OverflowError:  # an int beyond float
         pass
-    raise WorkerError(INVALID_ARGUMENT, f"{what} is {_shown(reprlib.repr(value))}; a finite number is allowed")
+    allowed = "a finite number" if is_finite else "a number"
+    raise WorkerError(INVALID_ARGUMENT, f"{what} is {_shown(reprlib.repr(value))}; {allowed} is allowed")
 
 
 class Ended(Exception):
@@ -206,10 +209,11 @@ class Step:
         raise WorkerError(FAILED_PRECONDITION, f"{self} is over; in hand is {in_hand}{again}")
 
     def loss(self, value: float) -> None:
-        """Says the mean loss of the samples. Before the first variable is ready.
+        """Says the mean loss of the samples, as a number or a scalar, array or tensor that has one. Before the first variable is
+        ready. One that is not finite ends the job as DIVERGED.
 
         If the attempt has ended meanwhile, this and `ready` do nothing: the next step is one of another attempt."""
-        self._answer(library().psgd_loss(self._handle, float(value)))
+        self._answer(library().psgd_loss(self._handle, number("the loss", value, is_finite=False)))
 
     def report(self, /, **metrics: float) -> None:
         """Reports metrics of the step by name, as report(accuracy=0.9): finite numbers, of names in the job's program_metrics.

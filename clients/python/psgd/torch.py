@@ -392,7 +392,7 @@ class Worker:
         """Ends a round: sends what the parameters have changed since its beginning. `loss`: the mean loss of the round."""
         step = self._answer()
         views = self._take(step)
-        step.loss(float(loss))
+        step.loss(loss)
         with torch.no_grad():
             for v in step.variables:
                 parameter = self._parameters[v.name]
