@@ -211,6 +211,7 @@ static void drop_exchange(inprocess_worker *w)
     if (w->exchange != NULL && w->transport != NULL) {
         ps_direct_transport_attend(w->transport, NULL);
         ps_wire_client_stop(w->exchange, &done);
+        ps_wire_client_destroy(w->exchange);
     } else if (w->exchange != NULL) {
         ps_inprocess_mesh_destroy(w->exchange);
     }

@@ -558,8 +558,7 @@ static void collect_kept(ps_node *node, const Psgd__V1__CollectRequest *request,
     ps_collect *c;
 
     if (node->hooks->kept == NULL ||
-        ((request->ranks || request->parks) &&
-         (!ps_plan_carries(node->session->plan) || node->agent.phase != PS_PHASE_RUNNING))) {
+        ((request->ranks || request->parks) && !ps_plan_carries(node->session->plan))) {
         st = ps_fail(PS_FAILED_PRECONDITION, "nothing is kept here");
     } else if (request->ranks || request->parks) {
         st = node->hooks->park(node->state);

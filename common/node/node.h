@@ -87,11 +87,11 @@ typedef struct ps_role_hooks {
     void (*rescue)(void *state, uint64_t clock, bool of_copies);
     /* (optional) Writes what is kept of the contributions of a rank to the slices of the servers
      * for which is_lost (server_count) is true (common/wire/kept_pushes.h): a file in memory, which
-     * the caller drops. `at` is the place of the rank in the session. Called while the role runs.
-     */
+     * the caller drops. `at` is the place of the rank in the session. Called while the role runs,
+     * and when it has finished. */
     PS_MUST_USE ps_status (*kept)(void *state, uint32_t at, const bool *is_lost, ps_snapshot *out);
-    /* (optional) Has all ranks stand still where they are. UNAVAILABLE: not all of them do yet; call
-     * it again. */
+    /* (optional) Has all ranks stand still where they are; those that have ended do. UNAVAILABLE:
+     * not all of them do yet; call it again. FAILED_PRECONDITION: a rank has failed. */
     PS_MUST_USE ps_status (*park)(void *state);
     /* (with park) Writes the state of a rank that stands still: a file in memory, which the caller
      * owns. */

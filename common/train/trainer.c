@@ -133,7 +133,8 @@ void ps_trainer_destroy(ps_trainer *t)
     ps_evaluation_fini(&t->evaluation);
     ps_step_metrics_fini(&t->step_metrics);
     ps_buf_unref(t->part);
-    ps_buf_unref(t->program);
+    ps_trainer_drop_reports(t);
+    ps_trainer_drop_program(t);
     ps_model_destroy(t->model);
     ps_trace_ring_destroy(t->trace);
     ps_trainer_fini_rounds(t);
@@ -654,7 +655,7 @@ static bool train(ps_trainer *t)
                                                        : ps_trainer_train_steps(t));
 }
 
-/* Writes the line of the last step, with all traffic and waits of the job. */
+/* Adds the line of the last step to the curve, with all traffic and waits of the job. */
 static void put_last_row(ps_trainer *t)
 {
     char whom[8];
@@ -665,6 +666,18 @@ static void put_last_row(ps_trainer *t)
         t->last_row.bytes_down = stats.bytes_down;
         t->last_row.wait_s = ps_gate_waited_s(t->gate, whom, sizeof whom) + t->earlier.wait_s;
         ps_trainer_put_held_line(t);
+    }
+}
+
+/* Ends the reports. If the rank may be saved where it has ended, keeps them as they are before
+ * that: the next attempt ends them anew. */
+static void end_reports(ps_trainer *t, bool is_trained)
+{
+    put_last_row(t);
+    ps_trainer_record_end(t);
+    t->has_ended = is_trained;
+    if (is_trained && t->conf.saved != NULL && ps_plan_carries(t->plan)) {
+        ps_trainer_keep_reports(t);
     }
     ps_trainer_end_train(t);
 }
@@ -690,8 +703,7 @@ static void *run(void *arg)
         if (is_trained && t->conf.loop != NULL && !ps_trainer_is_at_stop(t)) {
             t->conf.loop->end(t->conf.loop->arg, t->clock, t->weights);
         }
-        put_last_row(t);
-        ps_trainer_record_end(t);
+        end_reports(t, is_trained);
         if (is_trained) {
             if (t->conf.rank == 0 && !ps_trainer_is_at_stop(t)) {
                 st = ps_trainer_write_patiently(t, ps_trainer_write_model);
@@ -723,6 +735,9 @@ ps_status ps_trainer_start(ps_trainer *t, ps_exchange *exchange, void (*done)(vo
     if (t->place.from < t->clock || t->place.pulls_weights) {
         ps_gate_has_begun(t->gate, t->clock);
     }
+    if (t->place.is_held) {
+        (void)ps_gate_hold(t->gate);
+    }
     t->done = done;
     t->done_arg = arg;
     err = pthread_create(&t->thread, NULL, run, t);
@@ -732,6 +747,11 @@ ps_status ps_trainer_start(ps_trainer *t, ps_exchange *exchange, void (*done)(vo
     }
     t->started = true;
     return ps_ok();
+}
+
+bool ps_trainer_has_ended(const ps_trainer *t)
+{
+    return t->has_ended && ps_is_ok(&t->result);
 }
 
 bool ps_trainer_has_diverged(const ps_trainer *t)

@@ -156,10 +156,11 @@ void ps_trainer_stop_at(ps_trainer *t, uint64_t clock);
 PS_MUST_USE ps_status ps_trainer_save(ps_trainer *t, ps_exchange *exchange,
                                       ps_state_write_fn *write, void *arg);
 
-/* Writes such a file of a rank whose trainer is parked (ps_gate_park): with the contributions that
- * it has made (put_sent in exchange.h), and without weights, as those of some layers may have
- * arrived. It is loaded with the weights of an earlier clock, ps_trainer_conf.first_clock, from
- * which on contributions are sent again. The exchange's thread. */
+/* Writes such a file of a rank whose trainer is parked (ps_gate_park), or has ended
+ * (ps_trainer_has_ended): with the contributions that it has made (put_sent in exchange.h), and
+ * without weights, as those of some layers may have arrived. It is loaded with the weights of an
+ * earlier clock, ps_trainer_conf.first_clock, from which on contributions are sent again. The
+ * exchange's thread. */
 PS_MUST_USE ps_status ps_trainer_save_parked(ps_trainer *t, ps_exchange *exchange,
                                              ps_state_write_fn *write, void *arg);
 
@@ -186,6 +187,10 @@ PS_MUST_USE ps_status ps_trainer_start(ps_trainer *t, ps_exchange *exchange,
 
 /* Returns how training ended; CANCELLED if it was stopped. Call it after `done`. */
 ps_status ps_trainer_result(ps_trainer *t);
+
+/* Returns whether it ended as the job does there, so that ps_trainer_save_parked saves it where it
+ * ended. Call it after `done`. */
+bool ps_trainer_has_ended(const ps_trainer *t);
 
 /* Returns whether it failed because a loss, gradient or weight is not finite. Call it after `done`.
  */

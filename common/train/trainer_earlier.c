@@ -184,7 +184,6 @@ void ps_trainer_put_earlier(ps_trainer *t, ps_state_out *out)
     if (t->reports != NULL) {
         ps_state_put_part(out, t->reports->data, t->reports->len, t->report_sections);
     }
-    ps_trainer_drop_reports(t);
 }
 
 bool ps_trainer_is_own(const ps_trainer *t)

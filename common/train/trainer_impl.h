@@ -96,6 +96,7 @@ typedef struct trainer_place {
     bool pulls_weights; /* those are not what servers give, which is pulled */
     uint64_t from;      /* the first clock to which contributions are sent again; t->clock: none */
     bool owes_evaluation; /* of the weights of t->clock */
+    bool is_held;         /* it begins no clock before the job's early end is known */
     uint32_t epoch;       /* of that evaluation */
 } trainer_place;
 
@@ -110,6 +111,8 @@ struct ps_trainer {
     bool started;
     ps_status result;
     bool has_diverged; /* result is the failure of a number that is not finite */
+    bool has_ended;    /* as the job does there; `reports` then has the reports of the end, if the
+                        * plan carries ranks */
 
     ps_model *model;
     float *weights;     /* (param_count) */
@@ -312,7 +315,7 @@ bool ps_trainer_is_lean(const ps_trainer *t);
 /* Makes the part of a checkpoint with the reports, as they are now. Changes what the reports hold
  * back and locks the files, so a copy of the process cannot do it. */
 void ps_trainer_keep_reports(ps_trainer *t);
-/* Writes that part behind the rank's sections, and forgets it. */
+/* Writes that part behind the rank's sections. */
 void ps_trainer_put_earlier(ps_trainer *t, ps_state_out *out);
 /* Forgets that part. */
 void ps_trainer_drop_reports(ps_trainer *t);

@@ -6,7 +6,8 @@
  * overlapped update the rank may have taken the local steps of that round. The servers give their
  * state at t->clock, or at the clock before or two before. So the file of a rank has its
  * contributions to these clocks, and the rank sends them again; to compute them again it would need
- * its state from before.
+ * its state from before. One that has ended is saved in the same way. A rank that was held, as the
+ * job ends early, is held again, so the job ends where it would have.
  *
  * The section, kind 6 of a rank's file:
  *   u32 bits (below); u32 epoch of the evaluation that is owed; u32 local steps of the round that
@@ -20,7 +21,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { IS_PARKED = 1, OWES_EVALUATION = 2, IS_EVALUATED = 4, ALL_BITS = 7 };
+enum { IS_PARKED = 1, OWES_EVALUATION = 2, IS_EVALUATED = 4, IS_HELD = 8, ALL_BITS = 15 };
 
 /* Calls fn for each member of the entry that the file has, in the order of the file. */
 static void each_of_entry(ps_round_entry *e, trainer_member_fn *fn, void *arg)
@@ -50,11 +51,13 @@ ps_status ps_trainer_put_place(ps_trainer *t, ps_exchange *exchange, bool is_par
                                ps_state_out *out)
 {
     bool owes = is_parked && t->is_evaluating;
+    bool is_held = is_parked && ps_gate_held_at(ps_exchange_gate(exchange)) > 0;
     ps_exchange_stats stats = ps_exchange_get_stats(exchange);
     ps_round_entry entry = t->record.before;
 
     ps_state_put_u32(out, (is_parked ? IS_PARKED : 0u) | (owes ? OWES_EVALUATION : 0u) |
-                              (t->evaluated_at == t->clock + 1 ? IS_EVALUATED : 0u));
+                              (t->evaluated_at == t->clock + 1 ? IS_EVALUATED : 0u) |
+                              (is_held ? IS_HELD : 0u));
     ps_state_put_u32(out, t->evaluated_epoch);
     ps_state_put_u32(out, t->rounds.stepped);
     ps_state_put(out, &t->record.now.loss, sizeof t->record.now.loss);
@@ -117,6 +120,7 @@ ps_status ps_trainer_take_place(ps_trainer *t, ps_exchange *exchange, ps_state_i
     take_stepped(t, in);
     t->place.owes_evaluation = (bits & OWES_EVALUATION) != 0;
     t->place.epoch = epoch;
+    t->place.is_held = (bits & IS_HELD) != 0 && ps_trainer_is_own(t);
     t->evaluated_at = bits & IS_EVALUATED ? t->clock + 1 : 0;
     if (bits & OWES_EVALUATION) {
         take_entry(t, in);

@@ -97,6 +97,7 @@ ps_status ps_trainer_save(ps_trainer *t, ps_exchange *exchange, ps_state_write_f
     }
     ps_trainer_keep_reports(t);
     st = ps_trainer_save_kept(t, exchange, write, arg);
+    ps_trainer_drop_reports(t);
     ps_trainer_drop_program(t);
     return st;
 }
@@ -147,13 +148,19 @@ ps_status ps_trainer_save_parked(ps_trainer *t, ps_exchange *exchange, ps_state_
                                  void *arg)
 {
     ps_round_entry before = t->record.before;
+    ps_status st;
 
+    if (t->has_ended) { /* its files are closed, and t->reports has them */
+        return save(t, exchange, true, write, arg);
+    }
     if (t->is_evaluating) { /* the next attempt adds the evaluation to the entry and writes it */
         t->record.before = (ps_round_entry){0};
     }
     ps_trainer_keep_reports(t);
     t->record.before = t->is_evaluating ? before : t->record.before;
-    return save(t, exchange, true, write, arg);
+    st = save(t, exchange, true, write, arg);
+    ps_trainer_drop_reports(t);
+    return st;
 }
 
 ps_status ps_trainer_save_said(const ps_plan *plan, uint32_t rank, uint64_t clock, const void *said,

@@ -60,8 +60,8 @@ static ps_wire_client *of(ps_exchange *exchange)
     return PS_CONTAINER_OF(exchange, ps_wire_client, base.exchange);
 }
 
-/* Posts `over`, which frees the client, if the client is stopping, all its streams have ended and
- * no `kick` is under way. */
+/* Posts `over`, which frees the transport, if the client is stopping, all its streams have ended
+ * and no `kick` is under way. */
 static void post_if_over(ps_wire_client *x)
 {
     bool kicked;
@@ -213,12 +213,20 @@ static void drop_again(ps_wire_client *x)
 static void on_over(ps_event *self, bool ok)
 {
     ps_wire_client *x = PS_CONTAINER_OF(self, ps_wire_client, over);
-    ps_event *done = x->done;
 
+    x->base.transport->ops->destroy(x->base.transport);
+    x->base.transport = NULL;
+    x->done->fire(x->done, ok);
+}
+
+void ps_wire_client_destroy(ps_exchange *exchange)
+{
+    ps_wire_client *x = of(exchange);
+
+    assert(x->base.transport == NULL); /* on_over has fired */
     for (uint32_t i = 0; i < x->connection_count; i++) {
         ps_connection_fini(&x->connections[i]);
     }
-    x->base.transport->ops->destroy(x->base.transport);
     ps_gate_fini(&x->base.gate);
     ps_coder_fini(&x->base.coder);
     ps_kept_pushes_destroy(x->base.kept);
@@ -232,7 +240,6 @@ static void on_over(ps_event *self, bool ok)
     free(x->base.copy_position);
     free(x->connections);
     free(x);
-    done->fire(done, ok);
 }
 
 static bool may_be_overtaken(const ps_exchange *exchange)

@@ -45,9 +45,11 @@ void ps_wire_client_set_trace(ps_exchange *exchange, ps_trace_ring *trace);
 /* Opens the streams. */
 void ps_wire_client_start(ps_exchange *exchange);
 
-/* Ends all streams, after the trainer's thread has ended. Then frees the exchange and fires `done`.
- */
+/* Ends all streams, after the trainer's thread has ended, and fires `done`. The exchange keeps what
+ * ps_trainer_save_parked and ps_wire_client_kept give of it. */
 void ps_wire_client_stop(ps_exchange *exchange, ps_event *done);
+/* Frees an exchange whose `done` has fired. */
+void ps_wire_client_destroy(ps_exchange *exchange);
 
 /* Returns the contributions that are kept; NULL: none are. */
 ps_kept_pushes *ps_wire_client_kept(ps_exchange *exchange);

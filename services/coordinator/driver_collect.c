@@ -263,7 +263,8 @@ static void files_ended(ps_task *task)
     if (!ps_is_ok(&c->failure)) {
         st = c->failure;
     } else if (st.code == PS_UNAVAILABLE || st.code == PS_FAILED_PRECONDITION ||
-               st.code == PS_DATA_LOSS || st.code == PS_DEADLINE_EXCEEDED) {
+               st.code == PS_DATA_LOSS || st.code == PS_DEADLINE_EXCEEDED ||
+               st.code == PS_ABORTED) { /* aborted: the node gives the attempt up, and says why */
         ps_log(PS_LOG_DEBUG, "job", "%s: collect from %s: %s, again soon", c->a->job_id,
                ps_attempt_node_member(c->node)->id, st.text);
         c->retry.event.fire = on_retry;

@@ -29,7 +29,7 @@ struct ps_rank {
     ps_rank_conf conf;
     ps_session session; /* the node's session with this rank's number and weights */
     ps_trainer *trainer;
-    ps_exchange *exchange;      /* NULL before start and after the end */
+    ps_exchange *exchange;      /* NULL before start */
     ps_mesh_exchange *mesh;     /* NULL: the job has servers */
     ps_peer_receiver *receiver; /* in a mesh */
     ps_loop_rank *loop;         /* of a program that computes the model; or NULL */
@@ -37,6 +37,7 @@ struct ps_rank {
     ps_exchange_stats stats;    /* final stats of an exchange that has ended */
     double waited_s;
     bool is_training; /* the trainer's thread runs */
+    bool has_ended;   /* and its streams are closed */
     /* of a rank that has ended: the clock at which it was held or ended early; the number of clocks
      * of the job if it was held only after its end; 0: none of these */
     uint64_t held_at;
@@ -119,7 +120,7 @@ static void on_closed(ps_event *self, bool ok)
     if (r->mesh != NULL) { /* a rank that did not drain its mesh may have sent more since */
         r->stats = ps_exchange_get_stats(r->exchange);
     }
-    r->exchange = NULL;
+    r->has_ended = true;
     r->conf.ended(r->conf.arg);
 }
 
@@ -251,12 +252,14 @@ void ps_rank_destroy(ps_rank *r)
     if (r == NULL) {
         return;
     }
-    assert(r->exchange == NULL);
+    assert(!ps_rank_is_running(r));
     ps_buf_unref(r->part_buf);
     ps_buf_unref(r->conf.state);
     ps_peers_remove(r->conf.peers, r->receiver, "the attempt is over");
     if (r->mesh != NULL) {
         ps_mesh_exchange_destroy(r->mesh);
+    } else if (r->exchange != NULL) {
+        ps_wire_client_destroy(r->exchange);
     }
     ps_trainer_destroy(r->trainer);
     ps_loop_rank_destroy(r->loop);
@@ -329,7 +332,7 @@ bool ps_rank_cut_at(ps_rank *r, uint64_t clock, bool stays)
     }
     r->cut_at = clock; /* without effect if the rank has ended */
     r->stays = stays;
-    return clock == 0 || r->exchange == NULL;
+    return clock == 0 || !ps_rank_is_running(r);
 }
 
 /* Returns the contributions that the rank has kept; NULL: none. */
@@ -357,8 +360,12 @@ ps_status ps_rank_kept(ps_rank *r, const bool *is_lost, ps_snapshot *out)
 
 ps_status ps_rank_park(ps_rank *r)
 {
-    if (!r->is_training || r->mesh != NULL) {
+    if (r->mesh != NULL || r->exchange == NULL ||
+        (!r->is_training && !ps_trainer_has_ended(r->trainer))) {
         return ps_fail(PS_FAILED_PRECONDITION, "rank %" PRIu32 " does not train", r->conf.rank);
+    }
+    if (!r->is_training) {
+        return ps_ok();
     }
     return ps_gate_park(ps_exchange_gate(r->exchange))
                ? ps_ok()
@@ -412,7 +419,7 @@ void ps_rank_start(ps_rank *r)
 
 void ps_rank_stop(ps_rank *r)
 {
-    if (r->exchange == NULL) {
+    if (!ps_rank_is_running(r)) {
         return;
     }
     if (r->is_training) {
@@ -440,7 +447,7 @@ void ps_rank_end_at(ps_rank *r, uint64_t clock)
 
 bool ps_rank_is_running(const ps_rank *r)
 {
-    return r->exchange != NULL;
+    return r->exchange != NULL && !r->has_ended;
 }
 
 ps_status ps_rank_result(const ps_rank *r)
@@ -620,7 +627,7 @@ static void fill_counts(ps_rank *r, const ps_trainer_progress *progress)
     ps_counts counts;
 
     r->whom[0] = '\0';
-    if (r->exchange != NULL) {
+    if (ps_rank_is_running(r)) {
         if (r->is_training) {
             find_waits(r);
         }

@@ -34,7 +34,8 @@ typedef struct ps_rank_conf {
  * on, because they may start first. Fails as ps_trainer_create. */
 PS_MUST_USE ps_status ps_rank_create(const ps_rank_conf *conf, ps_rank **out);
 
-/* Frees a rank that was not started, or that has ended. NULL is allowed. */
+/* Frees a rank that was not started, or that has ended. Until then one that has ended keeps its
+ * exchange without streams, for ps_rank_kept and ps_rank_parked. NULL is allowed. */
 void ps_rank_destroy(ps_rank *rank);
 
 /* Opens the exchange and begins to train. `ended` follows, also if that fails. */
@@ -59,10 +60,12 @@ bool ps_rank_cut_at(ps_rank *rank, uint64_t clock, bool stays);
 /* Writes the contributions that the rank has kept to the slices of the lost servers, as the hook
  * `kept` of node.h. */
 PS_MUST_USE ps_status ps_rank_kept(ps_rank *rank, const bool *is_lost, ps_snapshot *out);
-/* Has the rank stand still for good, so that it can be saved where it is. UNAVAILABLE: it does not
- * yet; call it again. FAILED_PRECONDITION: it does not train. */
+/* Has the rank stand still for good, so that it can be saved where it is; one that has taken its
+ * last step does so anyway. UNAVAILABLE: it does not yet; call it again. FAILED_PRECONDITION: it
+ * was not started, or has failed. */
 PS_MUST_USE ps_status ps_rank_park(ps_rank *r);
-/* Writes a rank that stands still (ps_trainer_save_parked): a file in memory, which the caller owns.
+/* Writes a rank that stands still (ps_trainer_save_parked): a file in memory, which the caller
+ * owns.
  */
 PS_MUST_USE ps_status ps_rank_parked(ps_rank *r, ps_snapshot *out);
 

@@ -283,6 +283,7 @@ static void on_closed(ps_event *self, bool ok)
     world *w = PS_CONTAINER_OF(self, world, closed);
 
     (void)ok;
+    ps_wire_client_destroy(w->exchange);
     w->exchange = NULL;
     ps_buf_unref(w->grad);
     end_job(w);

@@ -223,6 +223,23 @@ class Campaign(ClusterTest):
         names = " and ".join(victim.name for victim in victims)
         return f"{torn}{how} {names} after {after_s:.2f} s{' ' + moment if moment else ''}, for {for_s:.2f} s"
 
+    def harm_the_end(self, c, draw, job_id):
+        """Kills or stops a server when the last steps are taken, when all have been, or when files are collected."""
+        victim, how = draw.choice(c.pservers), draw.choice(("kill", "kill", "stop"))
+        after_s, for_s = draw.uniform(0, 0.25), draw.uniform(0, 0.2)
+
+        def is_near():
+            job = c.get(job_id)
+            return job.state in FINAL or job.progress.step + 3 >= job.progress.total_steps > 0
+
+        c.poll("the last steps", is_near, seconds=120)
+        self.sleep(c, after_s)
+        at = c.get(job_id)
+        self.strike(victim, how)
+        self.sleep(c, for_s)
+        self.revive(c, victim, how, False)
+        return f"{how} {victim.name} at the end, {job_pb2.JobState.Name(at.state)[10:]} at step {at.progress.step}"
+
     def must_leave_nothing(self, c):
         c.wait_idle(seconds=60)
         c.poll("all nodes are known and free", lambda: sum(
@@ -269,9 +286,10 @@ class Campaign(ClusterTest):
         harmed = DISTURBED if is_exact else GOES_ON
         job_id = self.submit(c, {**spec, **harmed,
                                  "recovery": {**spec.get("recovery", {}), **harmed["recovery"]}})
-        said = []
+        said, most = [], min(most, draw.randint(2, 4)) if is_exact else most  # the last one before it is over
         while len(said) < most and not self.is_over(c, job_id):
-            said.append(self.harm(c, draw, job_id))
+            is_last = is_exact and len(said) + 1 == most
+            said.append((self.harm_the_end if is_last else self.harm)(c, draw, job_id))
         job, files, ledgers = self.done(c, job_id)
         print(f"{number} {name}: {'; '.join(said)}: {job.restarts} restarts, goodput {job.goodput:.2f}",
               flush=True)

@@ -30,6 +30,8 @@ STATES = [("top-k", 4, ({}, {"replicas": 2}),
           ("dqlosp", 2, ({"replicas": 2},), {"update": {"name": "dqlosp", "params": {"steps": 2}}, "optimizer": {}, "codec": {
               "up": {"name": "int8"}, "down": {"name": "int8", "params": {"error_feedback": 1}}}}),
           ("diloco", 4, ({"replicas": 2},), {"update": {"name": "diloco", "params": {"steps": 2}}, "optimizer": {}})]
+EARLY = {"stopAt": {"metric": "accuracy", "value": 0.1}, "evalEverySteps": 6}  # ends at step 6
+COPIES = {"recovery": {"replicas": 2}}
 AGEING = {"name": "sparse", "params": {"admit_count": 2, "tick": 3, "decay": 0.9, "unseen_max": 4}}
 QUEUED, RUNNING, COLLECTING, DONE, FAILED = (job_pb2.JOB_STATE_QUEUED, job_pb2.JOB_STATE_RUNNING, job_pb2.JOB_STATE_COLLECTING,
                                              job_pb2.JOB_STATE_DONE, job_pb2.JOB_STATE_FAILED)
@@ -181,36 +183,50 @@ class Recovery(ClusterTest):
         """It is lost before it tells that it has finished. The last step is repeated, and not all of them."""
         c = self.cluster(workers=4, pservers=2)
         c.wait_nodes(6)
-        straight = self.straight(c, pservers=2)
-        for role, nodes, more in (("worker", c.workers, {}), ("pserver", c.pservers, {"recovery": {"replicas": 2}})):
-            with self.subTest(role=role, **more):
-                last = self.instead_of_first(c, role, nodes, "exit-at:FINISHED")
-                job = c.wait(c.submit({**JOB, **PACE, "pservers": 2, **more}).id)
-                self.must_repeat_a_step(c, job, straight, [[last.name]])
-                last.wait()
-                nodes.remove(last)
-                nodes[0].start()
-                c.wait_nodes(6)
+        jobs = [("f32", 4, ({}, {"replicas": 2}), {}), *STATES]
+        straights = {name: self.straight(c, pservers=1, **fields) for name, _, _, fields in jobs}
+        of_servers = [(name, processes, recovery, fields) for name, processes, ways, fields in jobs for recovery in ways]
+        for role, nodes, cases in (("worker", c.workers, [("f32", 4, {}, {})]), ("pserver", c.pservers, of_servers)):
+            last = self.instead_of_first(c, role, nodes, "exit-at:FINISHED")
+            for name, processes, recovery, fields in cases:
+                with self.subTest(name, role=role, **recovery):
+                    job = c.wait(c.submit({**JOB, **fields, "pservers": 2, "workerProcesses": processes, "recovery": recovery}).id)
+                    self.must_repeat_a_step(c, job, straights[name], [[last.name]])
+                    last.wait()
+                    last.start()
+                    c.wait_nodes(6)
+            last.stop()
+            nodes.remove(last)
+            nodes[0].start()
+            c.wait_nodes(6)
 
     def test_a_node_is_lost_while_files_are_collected(self):
         """One node is frozen when all have finished, so the coordinator waits for its files; then it is killed. The last step is repeated."""
         c = self.cluster(workers=4, pservers=2)
         c.wait_nodes(6)
-        straight = self.straight(c, pservers=2)
+        kinds = {"f32": {}, "top-k": STATES[0][3]}
+        kinds = {**kinds, **{f"{name}, stops early": {**fields, **EARLY} for name, fields in kinds.items()}}
+        straights = {name: self.straight(c, pservers=2, **fields) for name, fields in kinds.items()}
         last = self.instead_of_first(c, "worker", c.workers, "stop-at:FINISHED")
-        for victim, more in ((c.workers[1], {}), (c.pservers[0], {"recovery": {"replicas": 2}})):
-            with self.subTest(victim=victim.name):
-                job = c.submit({**JOB, **PACE, "pservers": 2, **more})
+        for victim, kind, more in ((c.workers[1], "f32", {}), (c.pservers[0], "f32", COPIES), *((c.pservers[0], kind, {}) for kind in kinds)):
+            with self.subTest(kind, victim=victim.name, **more):
+                is_early = "stopAt" in kinds[kind]  # servers do not finish such a job, and files are collected only with their consent
+                observed = c.workers[1] if is_early else victim
+                job = c.submit({**JOB, "pservers": 2, **kinds[kind], **more})
                 c.poll("it is frozen before it tells that it has finished", last.is_frozen)
                 c.poll("the others have told it", lambda: any(
-                    (n.id, n.phase) == (victim.name, coordinator_pb2.NODE_PHASE_FINISHED) for n in c.node_list()))
-                victim.freeze()
-                last.thaw()
-                c.wait(job.id, lambda j: j.state == COLLECTING)
-                victim.kill()
+                    (n.id, n.phase) == (observed.name, coordinator_pb2.NODE_PHASE_FINISHED) for n in c.node_list()))
+                if is_early:
+                    victim.kill()
+                    last.thaw()
+                else:
+                    victim.freeze()
+                    last.thaw()
+                    c.wait(job.id, lambda j: j.state == COLLECTING)
+                    victim.kill()
                 c.poll("it is frozen again, after the step that is repeated", last.is_frozen)
                 last.thaw()
-                self.must_repeat_a_step(c, c.wait(job.id), straight, [[victim.name]])
+                self.must_repeat_a_step(c, c.wait(job.id), straights[kind], [[victim.name]])
                 victim.start()
                 c.wait_nodes(6)
 

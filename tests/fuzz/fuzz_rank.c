@@ -168,6 +168,7 @@ typedef struct loading {
     rank_job *job;
     ps_trainer *trainer;
     const uint8_t *bytes;
+    ps_exchange *exchange;
     ps_event *closed;
     ps_status st;
     ps_buf *again; /* the file that it then writes */
@@ -185,6 +186,7 @@ static void load(void *arg)
     } else if (ps_is_ok(&l->st)) {
         must_be_ok(ps_trainer_save(l->trainer, exchange, ps_state_write_buf, &l->again));
     }
+    l->exchange = exchange;
     ps_wire_client_stop(exchange, l->closed);
 }
 
@@ -223,6 +225,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     l.closed = &closed.event;
     side_run(&job->w.working, load, &l);
     flag_wait(&closed);
+    ps_wire_client_destroy(l.exchange);
     if (ps_is_ok(&l.st)) {
         must_be_the_same(&l);
     } else if (size < 4 || l.st.text[0] == '\0') { /* the file as it was saved is never refused */

@@ -271,6 +271,8 @@ void fake_worker_join(fake_worker *w)
     run_closing(w, close_exchange);
     if (w->mesh != NULL) {
         w->stats = ps_exchange_get_stats(w->exchange); /* with what the others still needed */
+    } else {
+        ps_wire_client_destroy(w->exchange);
     }
     w->exchange = NULL;
 }

@@ -131,6 +131,9 @@ void tw_join(train_world *w)
 void tw_end(train_world *w)
 {
     for (uint32_t i = 0; i < w->worker_count; i++) {
+        if (w->workers[i].exchange != NULL) {
+            ps_wire_client_destroy(w->workers[i].exchange);
+        }
         ps_trainer_destroy(w->workers[i].trainer);
         dp_session_fini(&w->workers[i].session);
         flag_fini(&w->workers[i].done);

@@ -242,6 +242,7 @@ static ps_status have(kind what, spoil_fn *spoil)
     assert_int_equal(is_there, ps_is_ok(&st));
     side_run(&working, close_exchange, &o);
     flag_wait(&o.closed);
+    ps_wire_client_destroy(o.exchange);
     side_run(&l.on, stop_serving, &l);
     flag_wait(&l.down);
     side_stop(&working);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_rank_parked.c - ranks that are parked wherever they are, and saved there with what they have
  * sent, go on with the same bits from servers' state at the clock that is under way: every update
- * and codec of which ps_plan_carries. Real trainers, real servers. */
+ * and codec of which ps_plan_carries. So do ranks that have ended. Real trainers, real
+ * servers. */
 #include "tests/support/cmocka_all.h"
 
 #include "common/base/clock.h"
@@ -78,23 +79,16 @@ static void stop_ranks(void *arg)
     }
 }
 
-/* On the loop of servers: saves them at the oldest clock that is not complete; is_done: all of them
- * can be. What is on its way may bring them further. */
-static void save_servers(void *arg)
+/* On the loop of servers: saves them at p->clock; is_done: all of them can be. */
+static void save_servers_at(void *arg)
 {
     parking *x = arg;
-    uint64_t clock = UINT64_MAX;
+    uint64_t clock = x->p->clock;
 
-    for (uint32_t i = 0; i < x->p->servers; i++) {
-        uint64_t of_server = ps_store_clock(x->w->servers[i].store);
-
-        clock = of_server < clock ? of_server : clock;
-    }
     x->is_done = true;
     for (uint32_t i = 0; i < x->p->servers; i++) {
         x->is_done = x->is_done && ps_store_has_at(x->w->servers[i].store, clock);
     }
-    x->p->clock = clock;
     for (uint32_t i = 0; x->is_done && i < x->p->servers; i++) {
         const ps_placement *placement = &x->w->job.placement;
         const ps_store *store = x->w->servers[i].store;
@@ -106,6 +100,20 @@ static void save_servers(void *arg)
                                        placement->layout->slices[placement->owned[i][k]].at);
         }
     }
+}
+
+/* The same at the oldest clock that is not complete. What is on its way may bring them further. */
+static void save_servers(void *arg)
+{
+    parking *x = arg;
+
+    x->p->clock = UINT64_MAX;
+    for (uint32_t i = 0; i < x->p->servers; i++) {
+        uint64_t of_server = ps_store_clock(x->w->servers[i].store);
+
+        x->p->clock = of_server < x->p->clock ? of_server : x->p->clock;
+    }
+    save_servers_at(x);
 }
 
 static bool is_over(train_world *w)
@@ -218,6 +226,30 @@ static float *live_on(const char *choices, uint32_t servers, const parked *p, si
     weights = tw_served(&w);
     tw_end(&w);
     return weights;
+}
+
+/* Trains to the end, and saves ranks that have ended, with servers at the clock before it. */
+static void live_to_the_end(const char *choices, uint32_t servers, parked *p)
+{
+    train_world w;
+    parking x = {.w = &w, .p = p};
+
+    *p = (parked){.servers = servers};
+    tw_begin(&w, WORKERS, servers, choices);
+    p->weights = ps_xcalloc(w.job.plan->layout.param_count + 1u, sizeof *p->weights);
+    p->clock = w.job.plan->total_clocks - 1;
+    tw_start(&w);
+    tw_join(&w);
+    tw_must_be_done(&w);
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        assert_true(ps_trainer_has_ended(w.workers[i].trainer));
+    }
+    side_run(&w.serving, save_servers_at, &x);
+    must(x.status, "save a server");
+    assert_true(x.is_done);
+    side_run(&w.working, save_ranks, &x);
+    must(x.status, "save a rank");
+    tw_end(&w);
 }
 
 /* Returns 1; 0: the job was over before. */
@@ -358,12 +390,18 @@ static void any_place_will_do(void **state)
     for (size_t j = 0; j < sizeof jobs / sizeof jobs[0]; j++) {
         uint32_t lives = 0;
         size_t n;
-        float *whole = tw_train_once(WORKERS, 1, jobs[j], &n);
+        float *whole = tw_train_once(WORKERS, 1, jobs[j], &n), *halves;
+        parked p;
 
         assert_true(carries(jobs[j]));
         for (uint32_t i = 0; i < 12; i++) {
             lives += must_go_on(jobs[j], whole, 1 + i * 2, i * 373 % 3000);
         }
+        live_to_the_end(jobs[j], 2, &p);
+        halves = live_on(jobs[j], 3, &p, &n);
+        assert_memory_equal(halves, whole, n);
+        parked_fini(&p);
+        free(halves);
         free(whole);
         print_message("%zu: %u lives\n", j, lives);
         assert_true(lives > 6); /* of 12; the others were over before they could be parked */
