@@ -6,9 +6,10 @@
 
 Trains the networks of clients/examples/pytorch, `mnist` and `char_transformer`, two processes of one thread each, with the
 same samples a step, by both in turns, and prints the median time of a step, the mean loss of the last fifth of the steps,
-and the ratio of times. With --mbit each worker has a
-link of so many Mbit/s in a network namespace of its own (needs root, `ip` and `tc`), and psgd is measured with several
-codecs. DistributedDataParallel averages gradients and each process steps; psgd's server steps.
+and the ratio of times. Without --mbit it does so a second time beside DistributedDataParallel whose malloc keeps what is freed,
+as psgd.torch.join has it: "beside kept". With --mbit each worker has a link of so many Mbit/s in a network namespace of its own
+(needs root, `ip` and `tc`), and psgd is measured with several codecs. DistributedDataParallel averages gradients and each
+process steps; psgd's server steps.
 """
 import argparse
 import os
@@ -100,6 +101,7 @@ def both_ways(name, **params):
     return {"codec": {"up": choice(name, **params), "down": choice(name, **params)}}
 
 
+KEEPS = {"MALLOC_TRIM_THRESHOLD_": str(1 << 30), "MALLOC_MMAP_THRESHOLD_": str(1 << 30)}  # psgd/torch.py, _keep_freed_memory
 METHODS = {
     "f32": ADAM,
     "f16": {**ADAM, **both_ways("f16")},
@@ -111,6 +113,12 @@ METHODS = {
 }
 
 
+def ratio(theirs, ours):
+    """Returns the ratio of times, round by round: the median, least and most. Returns "" without rounds."""
+    ratios = [a[0] / b[0] for a, b in zip(theirs, ours)]
+    return f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})" if ratios else ""
+
+
 class Bench:
     def __init__(self, network_name):
         import harness
@@ -120,7 +128,7 @@ class Bench:
         place = {"place": slow_links.place(network_name)} if network_name else {}
         self.cluster = harness.Cluster(workers=0, pservers=1, **place)
 
-    def run(self, *arguments):
+    def run(self, *arguments, **environment):
         """Runs both processes of a measurement; returns the means of what they say: milliseconds a step, loss."""
         started = []
         for i in range(2):
@@ -128,7 +136,7 @@ class Bench:
             host = self.links.worker_ip(i) if self.network else "127.0.0.1"
             started.append(subprocess.Popen(
                 [*inside, sys.executable, "-W", "ignore", str(HERE), "--as", *map(str, arguments), str(i), host], stdout=subprocess.PIPE, text=True,
-                env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": self.links.LINK if self.network else "lo",
+                env={**os.environ, **environment, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": self.links.LINK if self.network else "lo",
                      "PSGD_WORKER": str(pathlib.Path(os.environ["PSGD_BIN"]) / "psgd-worker"), "PYTHONPATH": str(HERE.parents[2] / "clients/python")}))
         said = [p.communicate(timeout=590)[0] for p in started]
         assert all(p.returncode == 0 for p in started), said
@@ -144,31 +152,32 @@ class Bench:
         self.cluster.wait(job.id)
         return said
 
-    def ddp(self, name, block, steps):
+    def ddp(self, name, block, steps, **environment):
         port = 20000 + os.getpid() % 20000 + (time.monotonic_ns() // 1000) % 1000
-        return self.run("ddp", name, block, steps, f"{self.links.worker_ip(0) if self.network else '127.0.0.1'}:{port}")
+        return self.run("ddp", name, block, steps, f"{self.links.worker_ip(0) if self.network else '127.0.0.1'}:{port}", **environment)
 
 
 def measure(o, network_name):
     bench = Bench(network_name)
     try:
         methods = {name: METHODS[name] for name in o.methods or (METHODS if o.mbit else ("f32", "f16", "int8"))}
-        print("| network | block | DDP, ms a step | loss | psgd | ms a step | loss | times as fast |\n| --- | --- | --- | --- | --- | --- | --- | --- |",
-              flush=True)
+        print("| network | block | DDP, ms a step | loss | psgd | ms a step | loss | times as fast | beside kept |\n"
+              "| --- | --- | --- | --- | --- | --- | --- | --- | --- |", flush=True)
         for what in o.names:
             name, _, block = what.partition(":")
             block = int(block or BLOCKS[name])
-            ddp, ours = [], {method: [] for method in methods}
+            ddp, kept, ours = [], [], {method: [] for method in methods}
             for _ in range(o.rounds):
                 ddp.append(bench.ddp(name, block, o.steps))
+                if not o.mbit:
+                    kept.append(bench.ddp(name, block, o.steps, **KEEPS))
                 for method, fields in methods.items():
                     ours[method].append(bench.psgd(name, block, o.steps, fields))
             (ddp_ms, ddp_loss) = map(statistics.median, zip(*ddp))
             for method, said in ours.items():
                 ms, loss = map(statistics.median, zip(*said))
-                ratios = [a[0] / b[0] for a, b in zip(ddp, said)]
                 print(f"| {name} | {block} | {ddp_ms:.1f} | {ddp_loss:.3f} | {method} | {ms:.1f} | {loss:.3f} | "
-                      f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}) |", flush=True)
+                      f"{ratio(ddp, said)} | {ratio(kept, said)} |", flush=True)
     finally:
         bench.cluster.close()
 
