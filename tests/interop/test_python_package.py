@@ -181,6 +181,32 @@ dist.destroy_process_group()  # else a thread of gloo may outlive the interprete
 """
 
 
+# Page faults of ten tensors of 40 MiB, one after the other, which malloc takes from the system by itself unless it is told otherwise.
+FAULTS = """
+import resource, torch
+import psgd.torch
+psgd.torch._keep_freed_memory()
+for i in range(13):
+    if i == 3:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    torch.ones(10 << 20)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+class Memory(unittest.TestCase):
+    def faults(self, **environment):
+        said = subprocess.run([sys.executable, "-c", FAULTS], env={**os.environ, "PYTHONPATH": str(PACKAGE), **environment},
+                              capture_output=True, text=True, timeout=120)
+        self.assertEqual(said.returncode, 0, said.stderr)
+        return int(said.stdout)
+
+    def test_freed_memory_is_kept_unless_the_environment_sets_malloc(self):
+        kept = self.faults()  # none, or those of one tensor, for which malloc has taken another place
+        for environment in ({"MALLOC_MMAP_THRESHOLD_": "131072"}, {"GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=131072"}):
+            self.assertGreater(self.faults(**environment), 5 * kept + 100)
+
+
 class DistributedDataParallel(unittest.TestCase):
     def train(self, name, **numbers):
         """What both ranks printed: SHA-256 of the weights, loss, norm, bytes."""

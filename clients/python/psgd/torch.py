@@ -18,6 +18,8 @@ DistributedDataParallel sends its gradients encoded:
 Each of its ranks gets the encodings of all ranks, decodes them in the order of ranks and takes the mean. So the gradients
 have the same bits on all ranks.
 """
+import ctypes
+import os
 import struct
 import weakref
 from typing import Any, Iterator
@@ -30,7 +32,9 @@ from ._loop import join as _join
 from ._pack import pack, unpack
 from .encoding import Codec
 
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # options of glibc's mallopt
 SEND_VALUES = 65536  # gradients are said in runs of at least so many values, as each costs a message
+KEEP_BYTES = 1 << 30  # of freed memory that malloc keeps, and least size of a block that it takes from the system by itself
 LENGTH = struct.Struct("<Q")  # before an encoding, which has room for the longest one behind it
 
 
@@ -104,6 +108,17 @@ def foreign(net: torch.nn.Module) -> list[dict[str, Any]]:
         given: dict[str, Any] = {k: v for k, v in first.items() if v}
         result.append({"name": name, "shape": list(p.shape) or [1], **given})
     return result
+
+
+def _keep_freed_memory() -> None:
+    """Has malloc of glibc keep memory that is freed. A step takes the same memory as the one before, and else gets it from the system,
+    with a page fault for every 4 KiB. Does nothing if the environment sets malloc's options, or if there is another libc."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    is_set = "glibc.malloc" in os.environ.get("GLIBC_TUNABLES", "") or any(
+        name in os.environ for name in ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"))
+    if mallopt is not None and not is_set:
+        for option in (M_TRIM_THRESHOLD, M_MMAP_THRESHOLD):
+            mallopt(option, KEEP_BYTES)
 
 
 class _Shard:
@@ -216,6 +231,19 @@ def _seen_backward(tensors: Any, *arguments: Any, **named: Any) -> None:
     _backward(tensors, *arguments, **named)
 
 
+class _Views:
+    """The memory of a rank as tensors of the shapes of the network's parameters: `weights`, and with the index of each variable
+    `gradients`, which are missing after the last step."""
+
+    def __init__(self, variables: list[Variable], parameters: dict[str, torch.nn.Parameter]) -> None:
+        def view(memory: memoryview, p: torch.nn.Parameter) -> torch.Tensor:
+            return torch.frombuffer(memory, dtype=torch.float32).view(p.shape)
+
+        self.variables = variables
+        self.weights = {(p := parameters[v.name]): view(v._weights, p) for v in variables}
+        self.gradients = {(p := parameters[v.name]): (v.index, view(v.gradient, p)) for v in variables if v.gradient is not None}
+
+
 class Worker:
     """A worker that computes the gradients of a network; see `join`. Use it in `with`, or call `leave`.
 
@@ -226,15 +254,18 @@ class Worker:
     now: Step | None
     timeout: float | None
 
-    def __init__(self, net: torch.nn.Module, title: str, options: dict[str, Any], timeout: float | None, overlap: bool) -> None:
+    def __init__(self, net: torch.nn.Module, title: str, options: dict[str, Any], timeout: float | None, overlap: bool,
+                 keep_memory: bool) -> None:
         self.net, self.now, self.timeout = net, None, timeout
         self._parameters = dict(net.named_parameters())
         for name, p in self._parameters.items():
             if p.dtype != torch.float32 or p.device.type != "cpu":
                 raise TypeError(f"parameter {name} is {p.dtype} on {p.device}; torch.float32 on cpu is allowed")
         torch.autograd.backward = _seen_backward
+        if keep_memory:
+            _keep_freed_memory()
         self._sender = _Sender(self._parameters, overlap)
-        self._views: dict[int, tuple[list[Variable], dict[torch.nn.Parameter, tuple[int, torch.Tensor]]]] = {}
+        self._views: dict[int, _Views] = {}
         self._feeds: dict[int, tuple[tuple, Iterator[Any]]] = {}
         self._next: Step | None = None  # has come and was not given to the program
         self._is_done, self._epochs, self._is_answered = False, 0, True
@@ -244,10 +275,10 @@ class Worker:
         self._random: torch.Tensor | None = None
         self._worker = _join(title, **options)
 
-    def _take(self, step: Step) -> dict[torch.nn.Parameter, tuple[int, torch.Tensor]]:
-        """Returns (index, gradient) of each parameter, the latter as a view of the step's memory; checks names and shapes."""
+    def _take(self, step: Step) -> _Views:
+        """Returns views of the step's memory; checks names and shapes."""
         known = self._views.get(step.rank)
-        if known is None or known[0] is not step.variables:
+        if known is None or known.variables is not step.variables:
             shapes = {v.name: v.shape for v in step.variables}
             mine = {name: tuple(p.shape) or (1,) for name, p in self._parameters.items()}
             if shapes != mine:
@@ -255,18 +286,14 @@ class Worker:
                 raise ValueError(f"job {step.job} and the network differ in {', '.join(differ[:5])}"
                                  f"{f' and {len(differ) - 5} more' if len(differ) > 5 else ''}; psgd.torch.foreign(net) says what the "
                                  "job's model.foreign must be")
-            views = {self._parameters[v.name]: (v.index, torch.frombuffer(v.gradient, dtype=torch.float32).view(
-                self._parameters[v.name].shape)) for v in step.variables if v.gradient is not None}
-            known = self._views[step.rank] = (step.variables, views)
-        return known[1]
+            known = self._views[step.rank] = _Views(step.variables, self._parameters)
+        return known
 
     def _load(self, step: Step) -> None:
         """Sets the network's parameters to the weights of a step."""
-        self._take(step)
         with torch.no_grad():
-            for v in step.variables:
-                parameter = self._parameters[v.name]
-                parameter.copy_(torch.frombuffer(v._weights, dtype=torch.float32).view(parameter.shape))
+            for parameter, weights in self._take(step).weights.items():
+                parameter.copy_(weights)
                 parameter.grad = None
 
     def keep(self, **objects: Any) -> None:
@@ -349,7 +376,7 @@ class Worker:
         """The same for steps: compute a loss, the mean over `block_size` samples, and its gradients, and call `step`."""
         for step in self.rounds():
             self._sender.holds = step.state.room > 0
-            self._sender.begin(step, self._take(step))
+            self._sender.begin(step, self._take(step).gradients)
             yield step
 
     def _answer(self) -> Step:
@@ -394,10 +421,8 @@ class Worker:
         views = self._take(step)
         step.loss(loss)
         with torch.no_grad():
-            for v in step.variables:
-                parameter = self._parameters[v.name]
-                before = torch.frombuffer(v._weights, dtype=torch.float32).view(parameter.shape)
-                torch.sub(before, parameter, out=views[parameter][1])
+            for parameter, before in views.weights.items():
+                torch.sub(before, parameter, out=views.gradients[parameter][1])
         self._keep(step)
         step.ready()
 
@@ -461,10 +486,12 @@ class Worker:
         self.leave()
 
 
-def join(net: torch.nn.Module, title: str, *, timeout: float | None = None, overlap: bool = True, **options: Any) -> Worker:
+def join(net: torch.nn.Module, title: str, *, timeout: float | None = None, overlap: bool = True, keep_memory: bool = True,
+         **options: Any) -> Worker:
     """Starts a worker for jobs with this title, whose model has the parameters of `net`, which must be float32 on the CPU.
 
     `timeout`: seconds to wait for a step, the first one included; then TimeoutError. `overlap`: gradients are sent while
     backward computes others; False: all in step(), for several backward passes a step, or gradients that the script changes.
+    `keep_memory`: malloc keeps up to 1 GiB that this process frees, as a step takes the memory of the one before; False: as it is set.
     `options`: as of psgd.join."""
-    return Worker(net, title, options, timeout, overlap)
+    return Worker(net, title, options, timeout, overlap, keep_memory)
