@@ -30,7 +30,6 @@ static void wait_for_turn(ps_sandbox_memory *shared)
     const struct timespec look = {.tv_nsec = LOOK_NS};
     uint32_t turn;
 
-    ps_sandbox_spin(shared, PS_SANDBOX_CALLED);
     while ((turn = atomic_load_explicit(&shared->turn, memory_order_acquire)) !=
            PS_SANDBOX_CALLED) {
         syscall(SYS_futex, &shared->turn, FUTEX_WAIT, turn, &look, NULL, 0);

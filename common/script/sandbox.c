@@ -4,6 +4,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/xalloc.h"
+#include "common/script/same_cpu.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -24,15 +25,15 @@
 enum {
     START_US = 10 * 1000 * 1000,
     LOOK_NS = 20 * 1000 * 1000, /* interval at which a caller checks that the process still runs */
-    GRACE_US = 20 * 1000,       /* time after the process's own timer until this side ends it */
-    SPIN_US = 100               /* longer than the sandbox spins after a call for the next one */
+    GRACE_US = 20 * 1000        /* time after the process's own timer until this side ends it */
 };
 
 struct ps_sandbox {
     ps_sandbox_memory *shared;
     ps_sandbox_budget budget;
     pid_t pid;
-    int64_t used_us; /* at least the processor time of all calls, and of the spin after each */
+    ps_same_cpu near;
+    int64_t used_us; /* at least the processor time of all calls */
     bool is_over;
     int status; /* how the process ended, from waitpid; valid if is_over */
     atomic_bool is_stopped;
@@ -145,7 +146,6 @@ static uint32_t turn_of(const ps_sandbox *s)
  * checked each time. */
 static bool wait_done(ps_sandbox *s, int64_t deadline_us)
 {
-    ps_sandbox_spin(s->shared, PS_SANDBOX_DONE);
     for (uint32_t turn; (turn = turn_of(s)) != PS_SANDBOX_DONE;) {
         int64_t left_us = deadline_us - ps_clock_us();
         struct timespec look_at = {.tv_nsec = left_us * 1000 < LOOK_NS ? left_us * 1000 : LOOK_NS};
@@ -156,6 +156,7 @@ static bool wait_done(ps_sandbox *s, int64_t deadline_us)
         }
         if (syscall(SYS_futex, &s->shared->turn, FUTEX_WAIT, turn, &look_at, NULL, 0) != 0 &&
             errno == ETIMEDOUT) {
+            ps_same_cpu_loosen(&s->near);
             look(s);
         }
         if (s->is_over || atomic_load(&s->is_stopped)) {
@@ -218,6 +219,7 @@ ps_status ps_sandbox_start(const ps_sandbox_budget *budget, ps_sandbox **out)
         s->shared->is_background = budget->is_background;
         atomic_store(&s->shared->turn, PS_SANDBOX_STARTED);
         error = spawn(path, fd, &s->pid);
+        s->near.pid = s->pid;
         close(fd);
     }
     if (ps_is_ok(&st) && error != 0) {
@@ -268,10 +270,14 @@ ps_status ps_sandbox_call(ps_sandbox *sandbox, uint32_t repeats)
     bool was_late, is_done;
 
     shared->repeats = repeats; /* the sandbox may write it too, so no deadline follows from it */
+    if (!sandbox->budget.is_background) {
+        ps_same_cpu_begin(&sandbox->near);
+    }
     atomic_store_explicit(&shared->turn, PS_SANDBOX_CALLED, memory_order_release);
     syscall(SYS_futex, &shared->turn, FUTEX_WAKE, 1, NULL, NULL, 0);
     is_done = wait_done(sandbox, deadline_us);
-    sandbox->used_us += ps_clock_us() - began_us + SPIN_US;
+    ps_same_cpu_end(&sandbox->near);
+    sandbox->used_us += ps_clock_us() - began_us;
     if (is_done) {
         return shared->failed != 0 ? failure(sandbox, PS_FAILED_PRECONDITION) : ps_ok();
     }

@@ -84,19 +84,4 @@ typedef struct ps_sandbox_memory {
     _Alignas(64) uint8_t out[PS_SANDBOX_ROOM];
 } ps_sandbox_memory;
 
-/* Looks at the turn for some 30 us, if one call at a time is made: a short one takes no longer, and
- * to be woken takes as long. Calls that are made together take longer, so whoever waits for them
- * sleeps at once. */
-static inline void ps_sandbox_spin(const ps_sandbox_memory *shared, uint32_t wanted)
-{
-    const int looks = shared->repeats == 0 ? 1000 : 0;
-
-    for (int i = 0;
-         i < looks && atomic_load_explicit(&shared->turn, memory_order_acquire) != wanted; i++) {
-#if defined(__x86_64__)
-        __builtin_ia32_pause();
-#endif
-    }
-}
-
 #endif

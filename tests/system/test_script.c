@@ -3,6 +3,7 @@
 #include "common/base/clock.h"
 #include "common/base/draw.h"
 #include "common/codec/codec.h"
+#include "common/script/same_cpu.h"
 #include "common/script/script.h"
 #include "common/script/script_check.h"
 
@@ -13,9 +14,14 @@
 
 #include <cmocka.h>
 #include <math.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define EXAMPLES PS_SOURCE_DIR "/clients/examples/code/"
 
@@ -291,9 +297,52 @@ static void test_what_a_plugin_promises_is_tried(void **state)
     }
 }
 
+/* Returns whether the process, or the calling thread for 0, may run on these processors alone. */
+static bool runs_on(pid_t pid, const cpu_set_t *wanted)
+{
+    cpu_set_t has;
+
+    assert_int_equal(sched_getaffinity(pid, sizeof has, &has), 0);
+    return CPU_EQUAL(&has, wanted);
+}
+
+static void test_whoever_waits_shares_a_processor_until_it_takes_long(void **state)
+{
+    pid_t pid = fork();
+    ps_same_cpu both = {.pid = pid};
+    cpu_set_t all, here;
+
+    (void)state;
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;) {
+            pause();
+        }
+    }
+    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+    for (int i = 0; i < 2; i++) { /* the second time, the process is on a processor already */
+        ps_same_cpu_begin(&both);
+        CPU_ZERO(&here);
+        CPU_SET((size_t)both.cpu, &here);
+        assert_true(runs_on(0, &here) && runs_on(pid, &here));
+        ps_same_cpu_end(&both);
+        assert_true(runs_on(0, &all) && runs_on(pid, &here));
+    }
+    ps_same_cpu_begin(&both);
+    ps_same_cpu_loosen(&both);
+    assert_true(runs_on(0, &all) && runs_on(pid, &all));
+    ps_same_cpu_end(&both);
+    assert_true(runs_on(0, &all) && runs_on(pid, &all));
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        /* first, because the others make calls, which would leave the thread on one processor */
+        cmocka_unit_test(test_whoever_waits_shares_a_processor_until_it_takes_long),
         cmocka_unit_test(test_example_codecs_give_the_values_of_built_in_ones),
         cmocka_unit_test(test_calls_that_are_made_together_give_the_same),
         cmocka_unit_test(test_calls_that_are_made_together_fail_together),

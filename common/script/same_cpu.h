@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* same_cpu.h - keeps a process on the processor of the thread that waits for it.
+ *
+ * The kernel would wake the process on another processor if one is idle, and the thread likewise.
+ * In a virtual machine that takes tens of microseconds, and what one of them has written has to
+ * travel from one processor's cache to the other's. Nothing is computed meanwhile, because the
+ * thread waits. Where the kernel does not allow it, nothing changes.
+ */
+#ifndef PS_COMMON_SCRIPT_SAME_CPU_H
+#define PS_COMMON_SCRIPT_SAME_CPU_H
+
+#include <sched.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* A process and the processor on which it is kept. All zeros but for `pid`: on any. */
+typedef struct ps_same_cpu {
+    pid_t pid;
+    bool is_kept;    /* the process is kept on processor `cpu` */
+    bool is_waiting; /* the thread is kept there too, and may run on those of `before` else */
+    int cpu;
+    cpu_set_t before;
+} ps_same_cpu;
+
+/* Keeps the calling thread and the process on the processor on which the thread runs. */
+void ps_same_cpu_begin(ps_same_cpu *both);
+
+/* Lets both run on each processor that the thread had before. For waits that become long, so that
+ * the kernel can spread its load. */
+void ps_same_cpu_loosen(ps_same_cpu *both);
+
+/* Lets the thread that called ps_same_cpu_begin run where it could before. The process stays on its
+ * processor, so the next wait costs less. */
+void ps_same_cpu_end(ps_same_cpu *both);
+
+#endif
