@@ -129,8 +129,8 @@
     PS_OPTION_STRING(type, member.max_rollbacks, .name = "max-rollbacks", .metavar = "N",          \
                      .help = help_of("how often the job may go back, 1 to 30; default: 3")),       \
     PS_OPTION_STRING(type, member.replicas, .name = "replicas", .metavar = "N",                    \
-                     .help = help_of("servers that keep each shard, 1 or 2; with 2 the loss of a " \
-                                     "server repeats at most a step; default: 1")),                \
+                     .help = help_of("servers that keep each shard and its rows, 1 or 2; with 2 "   \
+                                     "the loss of a server repeats at most a step; default: 1")),  \
     PS_OPTION_STRING(type, member.replay_mib, .name = "replay-mib", .metavar = "N",                \
                      .help = help_of("contributions that each rank keeps, so that the loss of a "  \
                                      "server repeats at most a step, in MiB; default: 64")),       \

@@ -204,14 +204,43 @@ size_t ps_plan_kept_bytes(const ps_plan *plan)
     return clocks == plan->total_clocks ? (size_t)(of_clock * clocks) : (size_t)most;
 }
 
-bool ps_plan_can_copy(const ps_plan *plan)
+const char *ps_plan_copy_lacks(const ps_plan *plan)
 {
-    return plan->table_count == 0 && (ps_plan_can_rescue(plan) || ps_plan_can_carry(plan));
+    const Psgd__V1__LossAction repeat = PSGD__V1__LOSS_ACTION__LOSS_ACTION_REPEAT;
+
+    if (ps_plan_can_rescue(plan) || ps_plan_can_carry(plan)) {
+        return NULL;
+    }
+    if (plan->mesh != NULL) {
+        return "the exchange is among workers, and there are no servers";
+    }
+    if (ps_plan_move_lacks(plan) != NULL) {
+        return ps_plan_move_lacks(plan);
+    }
+    if (plan->layout.slice_count == 0) {
+        return "the model has nothing but sparse tables, and only servers of other variables keep "
+               "what ranks say of their steps";
+    }
+    if (!ps_plan_ranks_have_state(plan)) {
+        return "on_worker_loss REPEAT is expected";
+    }
+    if (plan->spec->recovery->on_server_loss != repeat) {
+        return "on_server_loss REPEAT is expected";
+    }
+    if (plan->spec->program_state_mib > 0) {
+        return "programs keep state: program_state_mib 0 is expected";
+    }
+    if (plan->table_count > 0) {
+        return "ranks have state (rounds of local steps, an optimizer on the workers, or a codec "
+               "that keeps something), which is not allowed together with embeddings by rows";
+    }
+    return "ranks with state and several blocks each are not allowed";
 }
 
 bool ps_plan_has_copies(const ps_plan *plan)
 {
-    return plan->spec->recovery->replicas > 1 && plan->spec->pservers > 1 && ps_plan_can_copy(plan);
+    return plan->spec->recovery->replicas > 1 && plan->spec->pservers > 1 &&
+           ps_plan_copy_lacks(plan) == NULL;
 }
 
 /* Checks the checkpoint that spec.init_from names, if it names one. `lacks` is why the job cannot

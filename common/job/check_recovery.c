@@ -64,15 +64,15 @@ static void check_divergence(ps_check *check, const ps_plan *plan, Psgd__V1__Rec
  * job's servers: a job that has lost some goes on with those that are left. */
 static void check_replicas(ps_check *check, const ps_plan *plan, Psgd__V1__RecoverySpec *spec)
 {
+    const char *lacks;
+
     ps_check_u32(check, "spec.recovery.replicas", &spec->replicas, 1, 1, PS_REPLICAS_MAX);
-    if (spec->replicas > 1 && check->count == 0 /* all plugins are known */ &&
-        !ps_plan_can_copy(plan)) {
-        ps_check_bad(
-            check, "spec.recovery.replicas",
-            "is %u, which is for jobs that repeat a step after the loss of a server: "
-            "consistency bsp, on_server_loss REPEAT, servers, no embeddings by rows and no "
-            "program_state_mib",
-            spec->replicas);
+    /* check->count == 0: all plugins are known */
+    lacks = spec->replicas > 1 && check->count == 0 ? ps_plan_copy_lacks(plan) : NULL;
+    if (lacks != NULL) {
+        ps_check_bad(check, "spec.recovery.replicas",
+                     "is %u, and this job cannot have copies of shards: %s; 1 is allowed",
+                     spec->replicas, lacks);
     }
 }
 

@@ -232,8 +232,9 @@ bool ps_plan_carries(const ps_plan *plan);
  * (ps_plan_can_rescue) or of servers alone. */
 bool ps_plan_rescues(const ps_plan *plan);
 
-/* Returns whether servers could have copies of each other's shards. Rows are not copied. */
-bool ps_plan_can_copy(const ps_plan *plan);
+/* Returns why servers cannot have copies of each other's shards, or NULL if they can: the job goes
+ * on where its servers are after a loss. */
+const char *ps_plan_copy_lacks(const ps_plan *plan);
 
 /* Returns whether each shard is on two servers (ps_placement_copy), so that the same holds for the
  * loss of a server. */

@@ -103,7 +103,9 @@ void ps_session_destroy(ps_session *session, ps_datasets *datasets)
     ps_datasets_put(datasets, session->data);
     ps_plan_destroy(session->plan);
     free(session->weights);
-    ps_tables_destroy(session->tables);
+    for (size_t i = 0; i < PS_REPLICAS_MAX; i++) {
+        ps_tables_destroy(session->tables[i]);
+    }
     ps_session_drop_states(session);
     ps_placement_fini(&session->placement);
     free(session->ranks);

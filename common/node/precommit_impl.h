@@ -36,11 +36,13 @@ struct ps_precommit {
 
     uint32_t slices_in; /* received */
     size_t values_in;
-    ps_tables_files *tables; /* reads files into the session's tables; NULL: no file has arrived */
-    ps_buf *table_file;      /* the file being received; NULL: none */
-    uint32_t table_files;    /* received */
-    ps_loading *load;        /* loads the complete table_file; NULL: not running */
-    uint32_t state_files;    /* files of a checkpoint that have been received */
+    /* read files into the session's tables; NULL: no file has arrived, or there are no such tables
+     */
+    ps_tables_files *tables[PS_REPLICAS_MAX];
+    ps_buf *table_file;   /* the file being received; NULL: none */
+    uint32_t table_files; /* received */
+    ps_loading *load;     /* loads the complete table_file; NULL: not running */
+    uint32_t state_files; /* files of a checkpoint that have been received */
     XXH3_state_t *hash;
 };
 
@@ -50,7 +52,8 @@ struct ps_precommit {
 void ps_precommit_give_up(ps_precommit *pc, const ps_error *error);
 void ps_precommit_fail(ps_precommit *pc, ps_status st, const char *reason);
 
-/* Brings n bytes of the payload, from `at` on, to `to`, and adds them to the hash of the package. */
+/* Brings n bytes of the payload, from `at` on, to `to`, and adds them to the hash of the package.
+ */
 void ps_precommit_copy(ps_precommit *pc, ps_payload *payload, size_t at, size_t n, void *to);
 /* Sends an acknowledgement, then reads the next message. */
 void ps_precommit_acknowledge(ps_precommit *pc, Psgd__V1__PackageKind package, bool need_data,

@@ -18,9 +18,10 @@
 struct ps_loading {
     ps_task task;
     ps_node *node;
-    ps_precommit *pc;       /* NULL: the PreCommit has ended */
-    ps_tables *tables;      /* set and owned once pc is NULL; before, the session has the tables */
-    ps_tables_files *files; /* owned once pc is NULL; before, pc's */
+    ps_precommit *pc; /* NULL: the PreCommit has ended */
+    /* set and owned once pc is NULL; before, the session has the tables */
+    ps_tables *tables[PS_REPLICAS_MAX];
+    ps_tables_files *files[PS_REPLICAS_MAX]; /* owned once pc is NULL; before, pc's */
     ps_buf *file;
     ps_status status; /* only the task uses it until the task is done */
 };
@@ -32,17 +33,32 @@ bool ps_precommit_wants_tables(const ps_precommit *pc)
     return !ps_precommit_is_worker(pc) && ps_table_inits(pc->session->plan, &from) > 0;
 }
 
-static ps_status begin_file(ps_precommit *pc, uint64_t size)
+/* Makes the tables of the server's own shards, and of those that it has copies of. */
+static void make_tables(ps_precommit *pc)
 {
     ps_session *s = pc->session;
+    const ps_placement *placement = &s->placement;
+    uint32_t of[PS_REPLICAS_MAX] = {s->rank};
+    size_t count = 1;
+
+    if (placement->has_copies) {
+        of[count++] = ps_placement_copied(placement, s->rank);
+    }
+    for (size_t i = 0; i < count; i++) {
+        s->tables[i] = ps_merge_tables(s->plan, placement, of[i]);
+        pc->tables[i] = ps_tables_files_create(s->tables[i]);
+    }
+}
+
+static ps_status begin_file(ps_precommit *pc, uint64_t size)
+{
     ps_status st = ps_table_check_size(size);
 
     if (!ps_is_ok(&st)) {
         return st;
     }
-    if (pc->tables == NULL) {
-        s->tables = ps_merge_tables(s->plan, &s->placement, s->rank);
-        pc->tables = ps_tables_files_create(s->tables);
+    if (pc->tables[0] == NULL) {
+        make_tables(pc);
     }
     pc->table_file = ps_buf_try_create((size_t)size);
     return pc->table_file != NULL
@@ -54,7 +70,10 @@ static void load(ps_task *task)
 {
     ps_loading *l = PS_CONTAINER_OF(task, ps_loading, task);
 
-    l->status = ps_tables_files_take(l->files, l->file->data, l->file->len);
+    l->status = ps_ok();
+    for (size_t i = 0; i < PS_REPLICAS_MAX && l->files[i] != NULL && ps_is_ok(&l->status); i++) {
+        l->status = ps_tables_files_take(l->files[i], l->file->data, l->file->len);
+    }
 }
 
 static void go_on(ps_precommit *pc, ps_status st)
@@ -77,8 +96,10 @@ static void loaded(ps_task *task)
     if (l->pc != NULL) {
         go_on(l->pc, l->status);
     } else {
-        ps_tables_files_destroy(l->files);
-        ps_tables_destroy(l->tables);
+        for (size_t i = 0; i < PS_REPLICAS_MAX; i++) {
+            ps_tables_files_destroy(l->files[i]);
+            ps_tables_destroy(l->tables[i]);
+        }
     }
     free(l);
     ps_node_gone(node);
@@ -93,7 +114,7 @@ static void start_load(ps_precommit *pc)
     l->task.done = loaded;
     l->node = pc->node;
     l->pc = pc;
-    l->files = pc->tables;
+    memcpy(l->files, pc->tables, sizeof l->files);
     l->file = pc->table_file;
     pc->table_file = NULL;
     pc->load = l;
@@ -105,13 +126,17 @@ static void start_load(ps_precommit *pc)
 void ps_precommit_leave_tables(ps_precommit *pc)
 {
     ps_buf_unref(pc->table_file);
-    if (pc->load == NULL) {
-        ps_tables_files_destroy(pc->tables);
-        return;
+    for (size_t i = 0; i < PS_REPLICAS_MAX; i++) {
+        if (pc->load == NULL) {
+            ps_tables_files_destroy(pc->tables[i]);
+        } else {
+            pc->load->tables[i] = pc->session->tables[i];
+            pc->session->tables[i] = NULL;
+        }
     }
-    pc->load->tables = pc->session->tables;
-    pc->session->tables = NULL;
-    pc->load->pc = NULL;
+    if (pc->load != NULL) {
+        pc->load->pc = NULL;
+    }
 }
 
 static ps_status take_piece(ps_precommit *pc, const Psgd__V1__TableChunk *chunk,
@@ -158,11 +183,16 @@ void ps_precommit_take_table(ps_precommit *pc, const Psgd__V1__TableChunk *chunk
 
 ps_status ps_precommit_end_tables(ps_precommit *pc)
 {
+    ps_status st = ps_ok();
+
     if (!ps_precommit_wants_tables(pc)) {
-        return ps_ok();
+        return st;
     }
-    if (pc->tables == NULL || pc->table_file != NULL) {
+    if (pc->tables[0] == NULL || pc->table_file != NULL) {
         return ps_fail(PS_FAILED_PRECONDITION, "sealed without all files of the tables");
     }
-    return ps_tables_files_end(pc->tables);
+    for (size_t i = 0; i < PS_REPLICAS_MAX && pc->tables[i] != NULL && ps_is_ok(&st); i++) {
+        st = ps_tables_files_end(pc->tables[i]);
+    }
+    return st;
 }

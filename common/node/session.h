@@ -26,8 +26,9 @@ typedef struct ps_session {
      * server's own slices one after the other in ascending order. */
     float *weights;
     size_t weight_count;
-    ps_tables *tables; /* of a server, with rows from files; NULL: no files, all rows begin anew.
-                        * A role that takes them over sets NULL */
+    /* Of a server, with rows from files: of its own shards, then of those that it has copies of.
+     * NULL: no files, all rows begin anew; or no copies. A role that takes them over sets NULL. */
+    ps_tables *tables[PS_REPLICAS_MAX];
     /* Files of the checkpoint that the job goes on from: of each rank of a worker in their order,
      * of all servers. */
     ps_buf **states;        /* (state_count) */

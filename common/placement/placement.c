@@ -81,37 +81,34 @@ static void drop_parts(ps_placement *placement)
 
 /* Appends each slice of a server to the list of the part that part_of_shard names for its shard.
  * Writes that part to part_of[slice]. */
-static void list_owned(ps_placement *placement, uint32_t server, const uint32_t *part_of_shard,
-                       uint32_t *part_of)
+static void list_owned(ps_placement *placement, uint32_t server)
 {
     for (uint32_t k = 0; k < placement->owned_count[server]; k++) {
         uint32_t slice = placement->owned[server][k];
-        uint32_t at = part_of_shard[placement->layout->slices[slice].shard];
+        uint32_t at = placement->part_of_shard[placement->layout->slices[slice].shard];
         ps_part *part = &placement->parts[at];
 
         if (part->owned == NULL) {
             part->owned = ps_xcalloc(placement->owned_count[server], sizeof *part->owned);
         }
         part->owned[part->owned_count++] = slice;
-        part_of[slice] = at;
+        placement->part_of[slice] = at;
     }
 }
 
-/* Deals the shards of server `from` to `threads` parts, of which the first is number `first`, and
- * lists their slices in the parts. Writes the part of each shard to part_of_shard and of each slice
- * to part_of. */
-static void deal_to_threads(ps_placement *placement, uint32_t from, uint32_t first,
-                            uint32_t threads, uint32_t *part_of_shard, uint32_t *part_of)
+/* Deals the shards of a server to its `threads` parts, and lists their slices in the parts. Writes
+ * the part of each shard to part_of_shard and of each slice to part_of. */
+static void deal_to_threads(ps_placement *placement, uint32_t server, uint32_t threads)
 {
     uint32_t place_of[PS_SHARDS];
 
-    ps_placement_deal(placement->layout, placement->server_of_shard, from, threads, place_of);
+    ps_placement_deal(placement->layout, placement->server_of_shard, server, threads, place_of);
     for (uint32_t s = 0; s < PS_SHARDS; s++) {
-        if (placement->server_of_shard[s] == from) {
-            part_of_shard[s] = first + place_of[s];
+        if (placement->server_of_shard[s] == server) {
+            placement->part_of_shard[s] = placement->first_part[server] + place_of[s];
         }
     }
-    list_owned(placement, from, part_of_shard, part_of);
+    list_owned(placement, server);
 }
 
 uint32_t ps_placement_copied(const ps_placement *placement, uint32_t server)
@@ -142,24 +139,26 @@ static void merge(const uint32_t *a, uint32_t a_count, const uint32_t *b, uint32
     }
 }
 
-/* Fills the parts that are copies, the second half of all parts: each server has a copy of the
- * shards of the server before it, dealt to its own threads. Fills copy_of, and `held`: the slices
- * that a server has as its own or as copies. */
+/* Fills the parts that are copies, the second half of all parts: each server has copies of the
+ * parts of the server before it. Fills `held`: the slices that a server has as its own or as
+ * copies. */
 static void list_copies(ps_placement *placement)
 {
-    uint32_t part_of_shard[PS_SHARDS], primaries = placement->first_part[placement->server_count];
+    uint32_t originals = placement->first_part[placement->server_count];
 
+    for (uint32_t p = 0; p < originals; p++) {
+        const ps_part *of = &placement->parts[p];
+        ps_part *copy = &placement->parts[ps_placement_copy_of(placement, p)];
+        size_t bytes = of->owned_count * sizeof *copy->owned;
+
+        *copy = *of;
+        copy->server = (of->server + 1) % placement->server_count;
+        copy->is_copy = true;
+        copy->owned = of->owned_count > 0 ? memcpy(ps_xmalloc(bytes), of->owned, bytes) : NULL;
+    }
     for (uint32_t r = 0; r < placement->server_count; r++) {
-        uint32_t from = ps_placement_copied(placement, r), *first = &placement->first_part[r];
+        uint32_t from = ps_placement_copied(placement, r);
 
-        for (uint32_t p = first[0]; p < first[1]; p++) {
-            placement->parts[primaries + p] = placement->parts[p];
-            placement->parts[primaries + p].is_copy = true;
-            placement->parts[primaries + p].owned = NULL;
-            placement->parts[primaries + p].owned_count = 0;
-        }
-        deal_to_threads(placement, from, primaries + first[0], first[1] - first[0], part_of_shard,
-                        placement->copy_of);
         free(placement->held[r]);
         placement->held[r] =
             ps_xcalloc(ps_placement_held_count(placement, r) + 1u, sizeof **placement->held);
@@ -169,7 +168,7 @@ static void list_copies(ps_placement *placement)
 }
 
 /* Fills first_part, the parts, part_of_shard and part_of from server_of_shard; with has_copies also
- * copy_of and `held`. `threads` is the number of threads of each server. */
+ * `held`. `threads` is the number of threads of each server. */
 static void list_parts(ps_placement *placement, const uint32_t *threads)
 {
     uint32_t count = 0;
@@ -186,8 +185,7 @@ static void list_parts(ps_placement *placement, const uint32_t *threads)
         for (uint32_t t = 0; t < threads[r]; t++) {
             placement->parts[placement->first_part[r] + t] = (ps_part){.server = r, .thread = t};
         }
-        deal_to_threads(placement, r, placement->first_part[r], threads[r],
-                        placement->part_of_shard, placement->part_of);
+        deal_to_threads(placement, r, threads[r]);
     }
     if (placement->has_copies) {
         list_copies(placement);
@@ -265,8 +263,6 @@ void ps_placement_copy(ps_placement *placement)
     }
     placement->has_copies = true;
     placement->held = ps_xcalloc(placement->server_count, sizeof *placement->held);
-    placement->copy_of =
-        ps_xcalloc(placement->layout->slice_count + 1u, sizeof *placement->copy_of);
     list_all(placement, UINT32_MAX, 0);
 }
 
@@ -280,7 +276,6 @@ void ps_placement_fini(ps_placement *placement)
         }
     }
     free(placement->held);
-    free(placement->copy_of);
     free(placement->owned);
     free(placement->first_part);
     free(placement->part_of);

@@ -13,9 +13,10 @@
  * A server has one thread or several. Its virtual shards are dealt to them, so each thread has a
  * part of the job, which no other thread touches. Parts are numbered over all servers.
  *
- * Copies. With ps_placement_copy the server after each one, cyclically, has a copy of its shards:
- * dealt to its own threads, in parts of their own, whose numbers follow those of all others. Copies
- * are pushed to like the others and never pulled.
+ * Copies. With ps_placement_copy the server after each one, cyclically, has a copy of each of its
+ * parts. The numbers of copies follow those of all other parts, in the same order. A copy has what
+ * its original has, however many threads the two servers have: so workers encode the same messages
+ * for both. Copies are pushed to like the others and never pulled.
  */
 #ifndef PS_COMMON_PLACEMENT_PLACEMENT_H
 #define PS_COMMON_PLACEMENT_PLACEMENT_H
@@ -35,10 +36,11 @@ typedef struct ps_endpoint {
     char address[PS_ENDPOINT_ADDRESS_MAX];
 } ps_endpoint;
 
-/* What one thread of a server has. */
+/* What one thread of a server has, or a copy of that. */
 typedef struct ps_part {
-    uint32_t server, thread; /* the thread's number on its server, from 0 */
-    bool is_copy;            /* of slices of the server before this one */
+    uint32_t server;
+    uint32_t thread; /* the thread's number on its server, from 0; of a copy its original's */
+    bool is_copy;    /* of a part of the server before this one */
     uint32_t owned_count;
     uint32_t *owned; /* (owned_count): slices, ascending */
 } ps_part;
@@ -64,7 +66,6 @@ typedef struct ps_placement {
     uint32_t *part_of; /* (slice_count), by slice of the layout */
 
     bool has_copies;
-    uint32_t *copy_of; /* (slice_count): the part that has the copy of a slice, if has_copies */
 
     uint32_t rank_count;
     uint32_t *process_of; /* (rank_count): index of the process that carries the rank */
@@ -100,6 +101,19 @@ void ps_placement_copy(ps_placement *placement);
 
 /* Returns the server whose shards are copied on this one, if has_copies. */
 uint32_t ps_placement_copied(const ps_placement *placement, uint32_t server);
+
+/* Returns the part of which a part is the copy; a part that is no copy itself. */
+static inline uint32_t ps_placement_original(const ps_placement *placement, uint32_t part)
+{
+    return placement->parts[part].is_copy ? part - placement->first_part[placement->server_count]
+                                          : part;
+}
+
+/* Returns the copy of a part that is none itself, if has_copies. */
+static inline uint32_t ps_placement_copy_of(const ps_placement *placement, uint32_t part)
+{
+    return part + placement->first_part[placement->server_count];
+}
 
 /* Returns the slice at `place` of those that a server has, its own and copies, ascending; in the
  * same order it is sent their weights. */

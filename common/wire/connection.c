@@ -39,17 +39,16 @@ static void init_stream(ps_connection *conn, connection_stream *s)
 static void choose_slices(ps_connection *conn, const ps_part *part)
 {
     connection_exchange *x = conn->x;
-    uint32_t *position = part->is_copy ? x->copy_position : x->position;
 
     conn->owned = ps_xcalloc(part->owned_count + 1u, sizeof *conn->owned);
     for (uint32_t i = 0; i < part->owned_count; i++) {
         uint32_t slice = part->owned[i];
 
         if (x->plan->table_of[x->layout->slices[slice].variable] != PS_NO_TABLE) {
-            position[slice] = CONNECTION_NO_POSITION;
+            x->position[slice] = CONNECTION_NO_POSITION;
             ps_connection_rows_own(conn, slice);
         } else {
-            position[slice] = conn->owned_count;
+            x->position[slice] = conn->owned_count;
             conn->owned[conn->owned_count++] = slice;
         }
     }
@@ -60,6 +59,7 @@ void ps_connection_init(ps_connection *conn, connection_exchange *x, uint32_t pa
     conn->x = x;
     conn->part = part;
     conn->is_copy = x->placement->parts[part].is_copy;
+    conn->original = ps_placement_original(x->placement, part);
     conn->rows = ps_connection_rows_create(conn);
     choose_slices(conn, &x->placement->parts[part]);
     conn->is_used = conn->owned_count > 0 || conn->rows != NULL;

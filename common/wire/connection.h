@@ -78,9 +78,8 @@ struct connection_exchange {
     /* Requests for the next weights are sent before this worker's contribution. Safe only if no
      * answer can arrive before that contribution, so if no other worker may bring it. */
     bool asks_early;
-    uint32_t *position;      /* (slices): index in `owned` of the slice's connection, or
-                              * CONNECTION_NO_POSITION */
-    uint32_t *copy_position; /* (slices): the same for the connections to copies */
+    uint32_t *position; /* (slices): index in `owned` of the slice's connections, also that to its
+                         * copy; or CONNECTION_NO_POSITION */
 
     /* Called when a stream of a stopped connection has ended. */
     void (*over)(connection_exchange *x);
@@ -145,8 +144,9 @@ typedef struct connection_message {
 struct ps_connection {
     connection_exchange *x;
     connection_rows *rows; /* NULL: the part has no rows of sparse variables */
-    uint32_t part;         /* of the placement: the thread at the other end */
-    bool is_copy;          /* the part has copies: nothing is pulled from it */
+    uint32_t part;         /* of the placement: the one at the other end */
+    bool is_copy;          /* nothing is pulled from the part, as it is a copy */
+    uint32_t original;     /* the part of which it is the copy; else the part itself */
     uint32_t *owned;       /* (owned_count): slices of the part that travel, ascending */
     uint32_t owned_count;
     connection_stream push, pull;

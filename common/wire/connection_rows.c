@@ -26,7 +26,7 @@ connection_rows *ps_connection_rows_create(const ps_connection *conn)
 {
     const ps_plan *plan = conn->x->plan;
     const ps_placement *placement = conn->x->placement;
-    uint32_t server = placement->parts[conn->part].server;
+    uint32_t server = placement->parts[conn->original].server;
     connection_rows *r;
 
     if (!ps_merge_has_rows(plan, placement, conn->part)) {
@@ -74,12 +74,13 @@ void ps_connection_rows_own(ps_connection *conn, uint32_t slice)
     r->values += conn->x->layout->slices[slice].n;
 }
 
-/* ---- Pulls ---- */
-
+/* Returns whether the part has the row, as its own or as a copy. */
 static bool is_here(const ps_connection *conn, uint32_t table, uint64_t key)
 {
-    return ps_merge_part_of(conn->x->plan, conn->x->placement, table, key) == conn->part;
+    return ps_merge_part_of(conn->x->plan, conn->x->placement, table, key) == conn->original;
 }
+
+/* ---- Pulls ---- */
 
 bool ps_connection_rows_ask(ps_connection *conn, Psgd__V1__PullWeightsRequest *req)
 {
@@ -104,7 +105,7 @@ void ps_connection_ask_rows(ps_connection *conn)
     const wanted_rows *wanted = &conn->x->wanted;
     connection_rows *r = conn->rows;
 
-    if (r == NULL) {
+    if (r == NULL || conn->is_copy) {
         return;
     }
     r->index_count = 0;
@@ -363,7 +364,7 @@ static const connection_rows_way followed = {
     .take = take_changed, .took = took_changed, .sent = sent_of_slices, .come_with_weights = true};
 
 /* Keeps a message with rows for a replay after a loss, if the rank keeps its contributions. Does
- * nothing for a part with copies, or for a message that is sent again, which was kept before. */
+ * nothing for a copy, or for a message that is sent again, which was kept before. */
 static void keep(ps_connection *conn, const Psgd__V1__RowGradients *rows, const uint8_t *bytes,
                  size_t len)
 {
@@ -406,7 +407,10 @@ static void put_part(ps_connection *conn, connection_message *m, uint32_t t, siz
     rows->n_values = ps_parts_count(values);
     m->head.rows = rows;
     keep(conn, rows, room, bytes);
-    atomic_fetch_add(&conn->x->exchange.count.float32_up, r->way->sent(r, values) * sizeof(float));
+    if (!conn->is_copy) {
+        atomic_fetch_add(&conn->x->exchange.count.float32_up,
+                         r->way->sent(r, values) * sizeof(float));
+    }
 }
 
 /* Returns whether the next rows, at most r->most, fit into the message beside its slices. They

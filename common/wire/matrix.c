@@ -37,11 +37,10 @@ static band band_of(const ps_plan *plan, size_t columns, uint32_t slice)
 static uint32_t next_slice(const ps_placement *placement, uint32_t variable, uint32_t part,
                            uint32_t slice)
 {
-    const uint32_t *part_of =
-        placement->parts[part].is_copy ? placement->copy_of : placement->part_of;
     uint32_t end = placement->layout->first_slice[variable + 1];
+    uint32_t original = ps_placement_original(placement, part);
 
-    while (slice < end && part_of[slice] != part) {
+    while (slice < end && placement->part_of[slice] != original) {
         slice++;
     }
     return slice;

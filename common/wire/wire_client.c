@@ -167,11 +167,12 @@ static void empty_box(ps_wire_client *x)
 
         for (uint32_t s = x->base.layout->first_slice[v]; s < x->base.layout->first_slice[v + 1];
              s++) {
-            ps_connection_slice_ready(&x->connections[x->base.placement->part_of[s]],
-                                      x->base.position[s]);
+            uint32_t part = x->base.placement->part_of[s];
+
+            ps_connection_slice_ready(&x->connections[part], x->base.position[s]);
             if (x->base.placement->has_copies) {
-                ps_connection_slice_ready(&x->connections[x->base.placement->copy_of[s]],
-                                          x->base.copy_position[s]);
+                part = ps_placement_copy_of(x->base.placement, part);
+                ps_connection_slice_ready(&x->connections[part], x->base.position[s]);
             }
         }
     }
@@ -237,7 +238,6 @@ void ps_wire_client_destroy(ps_exchange *exchange)
     free(x->box.ready);
     free(x->fresh);
     free(x->base.position);
-    free(x->base.copy_position);
     free(x->connections);
     free(x);
 }
@@ -604,7 +604,6 @@ ps_exchange *ps_wire_client_create(const ps_wire_client_conf *conf)
     x->box.ready = ps_xcalloc(layout->variable_count, sizeof *x->box.ready);
     x->fresh = ps_xcalloc(layout->variable_count, sizeof *x->fresh);
     x->base.position = ps_xcalloc(layout->slice_count, sizeof *x->base.position);
-    x->base.copy_position = ps_xcalloc(layout->slice_count, sizeof *x->base.copy_position);
     ps_gate_init(&x->base.gate, x->base.placement, conf->patience_us);
     x->connection_count = x->base.placement->part_count;
     x->connections = ps_xcalloc(x->connection_count, sizeof *x->connections);

@@ -9,7 +9,7 @@
 
 enum {
     PS_GRPC_WIRE_INSTANCE_BYTES = 12,
-    /* thread t of a server serves its part with copies as instance PS_GRPC_WIRE_COPIES + t */
+    /* a server serves the copy of the t-th part of the server before it as this instance + t */
     PS_GRPC_WIRE_COPIES = PS_THREADS_MAX
 };
 

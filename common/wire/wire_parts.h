@@ -59,8 +59,7 @@ static inline uint32_t ps_wire_report_part(const ps_placement *placement)
 /* Returns whether the part keeps them: that one, or the one with its copy. */
 static inline bool ps_wire_keeps_reports(const ps_placement *placement, uint32_t part)
 {
-    return part == placement->part_of[0] ||
-           (placement->has_copies && part == placement->copy_of[0]);
+    return ps_placement_original(placement, part) == ps_wire_report_part(placement);
 }
 
 /* Returns the part that has a slice; the first for one that the server does not have. */

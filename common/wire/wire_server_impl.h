@@ -73,7 +73,7 @@ struct ps_wire_server {
     ps_wire_attempt attempt;
     uint32_t part; /* of the placement: the one that this server is */
     /* A worker's last contribution to a clock is acknowledged when the clock is over, because
-     * nothing that the worker pulls tells it so: nothing is pulled of a part with copies, and of
+     * nothing that the worker pulls tells it so: nothing is pulled of a copy, and of
      * rows that are asked for only those whose ids a worker meets. */
     bool acks_late;
     ps_wire_parts *parts;

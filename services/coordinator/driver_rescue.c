@@ -53,10 +53,12 @@ static bool is_server(const ps_attempt *a, size_t node)
     return a->commit.members[node].role == PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER;
 }
 
-/* Returns whether the node is a server with a part of the model. */
+/* Returns whether the node is a server with a part of the model. Rows of sparse tables are on all
+ * servers. */
 static bool has_state(const ps_attempt *a, size_t node)
 {
-    return is_server(a, node) && a->placement.owned_count[a->commit.members[node].rank] > 0;
+    return is_server(a, node) && (a->placement.owned_count[a->commit.members[node].rank] > 0 ||
+                                  ps_plan_table_files(a->plan) > 0);
 }
 
 /* Returns whether the state of the server is computed anew: find_lost has put it in rescue.lost. */

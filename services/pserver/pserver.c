@@ -26,17 +26,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* most calls that save the tables while the job trains: each copy lies in memory until the job
- * ends */
-enum { SAVES_MAX = 4 };
+enum {
+    /* most calls that save the tables while the job trains: each copy lies in memory until the job
+     * ends */
+    SAVES_MAX = 4,
+    /* copies of the parts of another server that there can be, whose threads may be more */
+    COPIES_MAX = PS_THREADS_MAX
+};
 
 struct ps_pserver {
     ps_node *node;
     uint32_t thread_count;
-    /* (2 * thread_count): those of the server's own shards, then those of copies */
+    /* (thread_count + COPIES_MAX): those of the server's own parts, then those of copies */
     ps_server_thread **threads;
-    /* how many of `threads` the session uses: all with copies, else the first half */
-    uint32_t part_count;
+    uint32_t part_count; /* how many of `threads` the session uses, from the first one on */
 
     bool is_open;        /* a session exists */
     uint32_t incomplete; /* used threads that lack contributions of some step */
@@ -52,8 +55,8 @@ struct ps_pserver {
 
     struct {
         uint64_t clock; /* at whose beginning the checkpoint is; 0: none is asked for */
-        /* index in `threads` of the first thread; thread_count of them save their parts */
-        uint32_t first;
+        /* the threads that save their parts: index in `threads` of the first one, and how many */
+        uint32_t first, count;
         uint32_t rank; /* rank of the server whose shards these are */
         uint32_t left; /* used threads that have not saved their part */
         /* weights of all slices of these shards, in the order in which collect() has them */
@@ -135,11 +138,12 @@ ps_status ps_pserver_create(ps_loop *loop, uint32_t threads, uint64_t drop_ack, 
     assert(threads >= 1 && threads <= PS_THREADS_MAX && (loop != NULL || threads == 1));
     p->cut.weights = (ps_snapshot){.fd = -1, .copy_fd = -1};
     p->thread_count = threads;
-    p->threads = ps_xcalloc(2 * (size_t)threads, sizeof *p->threads);
-    for (uint32_t t = 0; t < 2 * threads && ps_is_ok(&st); t++) {
+    p->threads = ps_xcalloc((size_t)threads + COPIES_MAX, sizeof *p->threads);
+    for (uint32_t t = 0; t < threads + COPIES_MAX && ps_is_ok(&st); t++) {
+        uint32_t number = t < threads ? t : t - threads;
         ps_server_thread_conf conf = {.home = loop,
-                                      .number = t % threads,
-                                      .beside = t >= threads ? p->threads[t - threads] : NULL,
+                                      .number = number,
+                                      .beside = t < threads ? NULL : p->threads[number % threads],
                                       .drop_ack = drop_ack,
                                       .complete = complete,
                                       .failed = fail,
@@ -167,7 +171,7 @@ static void drop_counts(ps_pserver *p)
 void ps_pserver_destroy(ps_pserver *p)
 {
     if (p != NULL) {
-        for (uint32_t t = 0; t < 2 * p->thread_count; t++) {
+        for (uint32_t t = 0; t < p->thread_count + COPIES_MAX; t++) {
             ps_server_thread_destroy(p->threads[t]);
         }
         drop_counts(p);
@@ -178,10 +182,12 @@ void ps_pserver_destroy(ps_pserver *p)
 
 size_t ps_pserver_services(ps_pserver *p, ps_service out[2 * PS_THREADS_MAX])
 {
-    for (uint32_t t = 0; t < 2 * p->thread_count; t++) {
+    size_t count = (size_t)p->thread_count + COPIES_MAX;
+
+    for (size_t t = 0; t < count; t++) {
         out[t] = ps_server_thread_service(p->threads[t]);
     }
-    return 2 * (size_t)p->thread_count;
+    return count;
 }
 
 void ps_pserver_set_node(ps_pserver *p, ps_node *node)
@@ -189,31 +195,53 @@ void ps_pserver_set_node(ps_pserver *p, ps_node *node)
     p->node = node;
 }
 
-/* Takes the session's tables, or creates empty ones. Returns NULL if the job has none. */
-static ps_tables *take_tables(ps_session *session)
+/* Takes the session's tables for the shards of server `rank`, which are those at *from, or creates
+ * empty ones. Returns NULL if the job has none. */
+static ps_tables *take_tables(const ps_session *session, ps_tables **from, uint32_t rank)
 {
-    ps_tables *tables = session->tables;
+    ps_tables *tables = *from;
 
-    if (tables == NULL) {
-        tables = ps_merge_tables(session->plan, &session->placement, session->rank);
+    *from = NULL;
+    return tables != NULL ? tables : ps_merge_tables(session->plan, &session->placement, rank);
+}
+
+/* Opens thread number `t` of the session. The first one has the server's tables, and the first one
+ * of copies those of the server before. */
+static ps_status open_thread(ps_pserver *p, ps_session *session, uint32_t t)
+{
+    uint32_t rank = session->rank;
+    ps_tables *tables = NULL;
+
+    if (t == 0) {
+        tables = take_tables(session, &session->tables[0], rank);
+    } else if (t == p->thread_count) {
+        tables = take_tables(session, &session->tables[1],
+                             ps_placement_copied(&session->placement, rank));
     }
-    session->tables = NULL;
-    return tables;
+    return ps_server_thread_open(p->threads[t], session, tables);
+}
+
+/* Returns how many parts a server has, without copies. */
+static uint32_t threads_of(const ps_placement *placement, uint32_t rank)
+{
+    return placement->first_part[rank + 1] - placement->first_part[rank];
 }
 
 static ps_status prepare(void *state, ps_session *session)
 {
     ps_pserver *p = state;
     const ps_placement *placement = &session->placement;
-    uint32_t threads =
-        placement->first_part[session->rank + 1] - placement->first_part[session->rank];
+    uint32_t threads = threads_of(placement, session->rank);
     ps_status st = ps_ok();
 
     if (threads != p->thread_count) {
         return ps_fail(PS_FAILED_PRECONDITION, "placements say %u threads; this server has %u",
                        threads, p->thread_count);
     }
-    p->part_count = placement->has_copies ? 2 * threads : threads;
+    p->part_count = threads;
+    if (placement->has_copies) {
+        p->part_count += threads_of(placement, ps_placement_copied(placement, session->rank));
+    }
     p->is_complete = false;
     p->incomplete = 0;
     p->tables = NULL;
@@ -227,8 +255,7 @@ static ps_status prepare(void *state, ps_session *session)
     p->share_ptrs = ps_xcalloc(placement->rank_count, sizeof *p->share_ptrs);
     p->missing = ps_xcalloc(placement->rank_count, sizeof *p->missing);
     for (uint32_t t = 0; t < p->part_count; t++) {
-        ps_status opened =
-            ps_server_thread_open(p->threads[t], session, t == 0 ? take_tables(session) : NULL);
+        ps_status opened = open_thread(p, session, t);
 
         st = ps_is_ok(&st) ? opened : st;
         p->incomplete += ps_server_thread_is_used(p->threads[t]);
@@ -302,7 +329,7 @@ static ps_status add_ranks(ps_pserver *p, uint64_t clock)
     ps_server_thread *keeper = NULL;
     ps_status st = ps_ok();
 
-    for (uint32_t t = 0; t < p->thread_count; t++) {
+    for (uint32_t t = 0; t < p->cut.count; t++) {
         ps_server_thread *thread = p->threads[p->cut.first + t];
 
         keeper = ps_server_thread_keeps_reports(thread) ? thread : keeper;
@@ -348,6 +375,7 @@ static void take(ps_pserver *p, uint64_t clock, bool stays, bool rescues, bool o
     }
     p->cut.first = of_copies ? p->thread_count : 0;
     p->cut.rank = of_copies ? ps_placement_copied(placement, session->rank) : session->rank;
+    p->cut.count = threads_of(placement, p->cut.rank);
     bytes = ps_placement_value_count(placement, p->cut.rank) * sizeof(float);
     p->cut.clock = clock;
     p->cut.left = 0;
@@ -359,10 +387,10 @@ static void take(ps_pserver *p, uint64_t clock, bool stays, bool rescues, bool o
         end_cut(p);
         return;
     }
-    for (uint32_t t = 0; t < p->thread_count; t++) {
+    for (uint32_t t = 0; t < p->cut.count; t++) {
         p->cut.left += ps_server_thread_is_used(p->threads[p->cut.first + t]);
     }
-    for (uint32_t t = 0; t < p->thread_count; t++) {
+    for (uint32_t t = 0; t < p->cut.count; t++) {
         ps_server_thread *thread = p->threads[p->cut.first + t];
 
         if (!ps_server_thread_is_used(thread)) {
@@ -512,14 +540,28 @@ static ps_status collect(void *state)
 
 /* --- calls on the tables while the job trains ------------------------------------ */
 
-static void shrink_tables(void *arg, ps_tables *tables, uint64_t clock)
+static uint64_t shrink_all(ps_tables *tables)
 {
     uint64_t removed = 0;
 
-    (void)arg;
     for (uint32_t t = 0; t < tables->table_count; t++) {
         removed += ps_table_shrink(ps_tables_at(tables, t));
     }
+    return removed;
+}
+
+static void shrink_copies(void *arg, ps_tables *tables, uint64_t clock)
+{
+    (void)arg;
+    (void)clock;
+    shrink_all(tables);
+}
+
+static void shrink_tables(void *arg, ps_tables *tables, uint64_t clock)
+{
+    uint64_t removed = shrink_all(tables);
+
+    (void)arg;
     ps_log(PS_LOG_INFO, "pserver", "shrink before step %llu: %llu rows removed",
            (unsigned long long)clock + 1, (unsigned long long)removed);
 }
@@ -578,6 +620,40 @@ static void save_tables(void *arg, ps_tables *tables, uint64_t clock)
     }
 }
 
+/* Returns the thread with the copies of another server's tables. NULL: there are no copies. */
+static ps_server_thread *copies_of(const ps_pserver *p)
+{
+    return p->part_count > p->thread_count ? p->threads[p->thread_count] : NULL;
+}
+
+/* Has the tables shrink before the step after `clock`, and copies of another server's tables too:
+ * both or none. */
+static ps_status arrange_shrink(ps_pserver *p, uint64_t clock)
+{
+    ps_server_thread *copies = copies_of(p);
+    ps_status st = ps_server_thread_at_clock(p->threads[0], clock, shrink_tables, p);
+
+    if (ps_is_ok(&st) && copies != NULL) {
+        st = ps_server_thread_at_clock(copies, clock, shrink_copies, p);
+        if (!ps_is_ok(&st)) {
+            ps_status forgotten = ps_server_thread_at_clock(p->threads[0], clock, NULL, NULL);
+
+            (void)forgotten; /* forgetting does not fail */
+        }
+    }
+    return st;
+}
+
+/* Cancels the action before the step after `clock`. */
+static ps_status cancel(ps_pserver *p, uint64_t clock)
+{
+    ps_server_thread *copies = copies_of(p);
+    ps_status st = ps_server_thread_at_clock(p->threads[0], clock, NULL, NULL);
+
+    return ps_is_ok(&st) && copies != NULL ? ps_server_thread_at_clock(copies, clock, NULL, NULL)
+                                           : st;
+}
+
 static ps_status tables(void *state, Psgd__V1__TablesAction action, uint64_t clock)
 {
     ps_pserver *p = state;
@@ -585,7 +661,7 @@ static ps_status tables(void *state, Psgd__V1__TablesAction action, uint64_t clo
     ps_status st;
 
     if (action == PSGD__V1__TABLES_ACTION__TABLES_ACTION_UNSPECIFIED) {
-        return ps_server_thread_at_clock(p->threads[0], clock, NULL, NULL);
+        return cancel(p, clock);
     }
     if (!is_save && action != PSGD__V1__TABLES_ACTION__TABLES_ACTION_SHRINK) {
         return ps_fail(PS_INVALID_ARGUMENT, "action %d; shrink and save are allowed", (int)action);
@@ -594,7 +670,10 @@ static ps_status tables(void *state, Psgd__V1__TablesAction action, uint64_t clo
         return ps_fail(PS_RESOURCE_EXHAUSTED, "the tables were saved %d times; no more are kept",
                        SAVES_MAX);
     }
-    st = ps_server_thread_at_clock(p->threads[0], clock, is_save ? save_tables : shrink_tables, p);
+    /* Copies do not note a save, as its files are lost with their server: what is saved of them
+     * later has the changes since the save before. */
+    st = is_save ? ps_server_thread_at_clock(p->threads[0], clock, save_tables, p)
+                 : arrange_shrink(p, clock);
     p->saves += is_save && ps_is_ok(&st);
     return st;
 }

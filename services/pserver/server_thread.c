@@ -213,15 +213,22 @@ static void open_part(void *arg)
     ps_free_memory_use_huge_pages(); /* after the store was made, which made malloc's memory grow */
 }
 
+/* Returns the part of the thread on server `rank`. */
+static uint32_t part_of(const ps_server_thread *t, const ps_placement *placement, uint32_t rank)
+{
+    return t->conf.beside == NULL
+               ? placement->first_part[rank] + t->conf.number
+               : ps_placement_copy_of(placement,
+                                      placement->first_part[ps_placement_copied(placement, rank)] +
+                                          t->conf.number);
+}
+
 ps_status ps_server_thread_open(ps_server_thread *t, const ps_session *session, ps_tables *tables)
 {
     opening o = {.t = t, .tables = tables};
 
     t->session = session;
-    t->part = session->placement.first_part[session->rank] + t->conf.number;
-    if (t->conf.beside != NULL) {
-        t->part += session->placement.first_part[session->placement.server_count];
-    }
+    t->part = part_of(t, &session->placement, session->rank);
     t->sessions++;
     on_thread(t, open_part, &o);
     return o.st;
@@ -307,9 +314,8 @@ static ps_status each_slice(const ps_server_thread *t,
                             void *arg)
 {
     const ps_placement *placement = &t->session->placement;
-    const ps_part *part = &placement->parts[t->part];
-    const uint32_t *part_of = part->is_copy ? placement->copy_of : placement->part_of;
-    uint32_t server = part->is_copy ? ps_placement_copied(placement, part->server) : part->server;
+    uint32_t original = ps_placement_original(placement, t->part);
+    uint32_t server = placement->parts[original].server;
     ps_status st = ps_ok();
     uint32_t place = 0;
     size_t at = 0;
@@ -318,7 +324,7 @@ static ps_status each_slice(const ps_server_thread *t,
         uint32_t slice = placement->owned[server][i];
         uint32_t n = placement->layout->slices[slice].n;
 
-        if (part_of[slice] == t->part) {
+        if (placement->part_of[slice] == original) {
             st = fn(arg, place++, at, n);
         }
         at += n;
@@ -716,7 +722,7 @@ static void add_counts(void *arg)
     ps_traffic traffic = ps_wire_server_traffic(c->t->wire);
     ps_table_counters rows = ps_store_table_counters(store);
 
-    if (ps_store_value_count(store) > 0 && ps_store_clock(store) < sum->clock) {
+    if (ps_server_thread_is_used(c->t) && ps_store_clock(store) < sum->clock) {
         sum->clock = ps_store_clock(store);
     }
     sum->traffic.bytes_in += traffic.bytes_in;

@@ -3,8 +3,8 @@
  * workers to that part.
  *
  * Thread 0 runs on the node's own loop, the home loop; each other thread has a loop of its own.
- * What a thread has of the server before this one, if the placement has copies, is a part of its
- * own: there is a second ps_server_thread for it, on the same thread.
+ * Copies of the parts of the server before this one, if the placement has any, are parts of their
+ * own: there is a ps_server_thread for each of them, which works on the thread of another one.
  * Only the thread itself accesses its part. All functions are called on the home loop's thread.
  * They post their work to the thread and block until the work is done.
  */
@@ -20,8 +20,8 @@ typedef struct ps_server_thread_conf {
     /* NULL is allowed for thread 0 only. Then there are no timers, so no sum is closed by time */
     ps_loop *home;
     uint32_t number;
-    /* NULL, or another one, of the same number, on whose thread this one works, with its copies of
-     * the server before: it is destroyed before this one */
+    /* NULL, or another one, on whose thread this one works: then this one has the copy of part
+     * `number` of the server before. `beside` is destroyed before this one. */
     ps_server_thread *beside;
     uint64_t drop_ack;           /* fault: see wire_server.h */
     void (*complete)(void *arg); /* called on the home loop when the part has all contributions */
@@ -68,8 +68,9 @@ void ps_server_thread_copy_weights(ps_server_thread *t, float *weights);
  * none. */
 ps_tables *ps_server_thread_close_tables(ps_server_thread *t);
 
-/* Calls fn(arg) on the home loop between two clocks of the tables, which thread 0 has; see
- * ps_store_at_clock. If fn is NULL, cancels the call that was arranged for `clock`. */
+/* Calls fn(arg) on the home loop between two clocks of the tables, which thread 0 has, and the copy
+ * of another one's; see ps_store_at_clock. If fn is NULL, cancels the call that was arranged for
+ * `clock`. */
 PS_MUST_USE ps_status ps_server_thread_at_clock(ps_server_thread *t, uint64_t clock,
                                                 ps_store_at_clock_fn *fn, void *arg);
 
@@ -112,7 +113,7 @@ typedef struct ps_server_counts {
     ps_table_counters rows;
     ps_traffic traffic;
     uint64_t waits, open;
-    uint64_t clock; /* oldest clock that is not complete; UINT64_MAX: no slices */
+    uint64_t clock; /* oldest clock that is not complete; UINT64_MAX: no part is used */
     uint32_t worker_count;
     ps_worker_counters *workers; /* (worker_count) */
     bool *is_lost;               /* (worker_count) */

@@ -55,7 +55,8 @@ JOBS = {**KINDS, "copies": COPIES,
         "differences": {"codec": {"up": {"name": "topk", "params": {"fraction": 0.1, "error_feedback": 0, "difference": 1}}}},
         "ring": {"exchange": {"name": "ring"}},
         "diloco": {"update": {"name": "diloco", "params": {"steps": 2}}, "optimizer": {}},
-        "sparse tables": {**CLICKS, "epochs": 6, "model": {**CLICKS["model"], "table": TABLE}}}
+        "sparse tables": {**CLICKS, "epochs": 6, "model": {**CLICKS["model"], "table": TABLE}},
+        "copies of sparse tables": {**CLICKS, "epochs": 6, "model": {**CLICKS["model"], "table": TABLE}, "recovery": {"replicas": 2}}}
 # A lost worker's part is missing, unless the job goes on from a checkpoint with all ranks. They learn at this rate whatever the timing.
 LOOSE = {name: {"consistency": {"name": name}, "optimizer": {"rule": {"name": "adam", "params": {"lr": 0.0005}}}}
          for name in ("asp", "ssp")}

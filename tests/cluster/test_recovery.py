@@ -32,6 +32,9 @@ STATES = [("top-k", 4, ({}, {"replicas": 2}),
           ("diloco", 4, ({"replicas": 2},), {"update": {"name": "diloco", "params": {"steps": 2}}, "optimizer": {}})]
 EARLY = {"stopAt": {"metric": "accuracy", "value": 0.1}, "evalEverySteps": 6}  # ends at step 6
 COPIES = {"recovery": {"replicas": 2}}
+WORDS = {"model": {"preset": "ngram", "params": {"rows": 20000, "width": 16, "hidden": 4, "dropout": 0}}, "epochs": 2, "blockSize": 10,
+         "evalEverySteps": 4, "data": {"name": "ngram", "folder": "text", "files": ["words.txt"], "trainLimit": 400, "testLimit": 50,
+                                       "params": {"cutoff": 0}}}
 AGEING = {"name": "sparse", "params": {"admit_count": 2, "tick": 3, "decay": 0.9, "unseen_max": 4}}
 QUEUED, RUNNING, COLLECTING, DONE, FAILED = (job_pb2.JOB_STATE_QUEUED, job_pb2.JOB_STATE_RUNNING, job_pb2.JOB_STATE_COLLECTING,
                                              job_pb2.JOB_STATE_DONE, job_pb2.JOB_STATE_FAILED)
@@ -314,6 +317,42 @@ class Recovery(ClusterTest):
                                                              d.choice(([c.workers], [c.pservers]))], kills=2)
                 self.assertEqual(rows_of(c.files(job.id)), rows_of(straight))
                 c.wait_idle()
+
+    def test_a_lost_server_whose_rows_are_on_another_rolls_nothing_back(self):
+        """Killed alone and together with a worker, and frozen, on servers with 1, 2 and 3 threads; also one that has rows alone."""
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-rows-"))
+        self.addCleanup(shutil.rmtree, folder)
+        write_clicks(folder)
+        (folder / "text").mkdir()
+        (folder / "text" / "words.txt").write_text("".join(f"w{i * i % 97} w{i % 13} w{i * 7 % 31} w{i % 5}\n" for i in range(600)))
+        c = self.cluster(workers=4, pservers=0, data=str(folder))
+        c.pservers = [c.add("pserver", i, ["--threads", str(i + 1)]) for i in range(3)]
+        c.wait_nodes(7)
+        draw = random.Random(17)
+
+        def choose(draw, nodes):
+            servers, workers = ([p for p in nodes if p in of] for of in (c.pservers, c.workers))
+            return [draw.choice(servers)] + draw.choice([[], [draw.choice(workers)]])
+
+        rows = {**CLICKS, "evalEverySteps": 4}
+        sparse = {**rows, "model": {**rows["model"], "table": AGEING}}
+        for name, fields, pservers in (("sparse", sparse, 2), ("sparse", sparse, 3), ("rows", rows, 2), ("words", WORDS, 3)):
+            straight = self.straight(c, pservers=1, **fields)
+            copied = {**JOB, **PACE, **fields, "pservers": pservers, "recovery": {"replicas": 2}}
+            with self.subTest(name, pservers=pservers):
+                job = self.kill_some(c, copied, straight, draw, choose, kills=2)
+                self.assertEqual(rows_of(c.files(job.id)), rows_of(straight))
+                c.wait_idle()
+        job = c.submit({**copied, **sparse})
+        of_job = {p.node_id for p in c.wait(job.id, lambda j: j.progress.step > 3).placements}
+        victim = draw.choice([p for p in c.pservers if p.name in of_job])
+        victim.freeze()
+        c.wait(job.id, lambda j: j.restarts == 1 and j.state == RUNNING)
+        victim.thaw()
+        job = c.wait(job.id)
+        straight = self.straight(c, pservers=1, **sparse)
+        self.must_repeat_a_step(c, job, straight, [[victim.name]])
+        self.assertEqual(rows_of(c.files(job.id)), rows_of(straight))
 
     def test_ranks_with_state_go_on_where_they_are_when_servers_are_lost(self):
         """Residuals, local optimizers, replicas, steps taken ahead of the exchange: with contributions kept, and with copies of shards."""

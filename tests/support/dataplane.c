@@ -55,6 +55,9 @@ void dp_job_init(dp_job *job, const char *json)
         snprintf(id, sizeof id, "worker-%u", i);
         must(ps_placement_set_rank(&job->placement, i, id, "127.0.0.1:0")); /* known later */
     }
+    if (ps_plan_has_copies(job->plan)) {
+        ps_placement_copy(&job->placement);
+    }
 }
 
 void dp_job_fini(dp_job *job)
@@ -66,8 +69,8 @@ void dp_job_fini(dp_job *job)
 
 void dp_gather(const ps_placement *placement, uint32_t server, const float *block, float *slices)
 {
-    for (uint32_t i = 0; i < placement->owned_count[server]; i++) {
-        const ps_slice *slice = &placement->layout->slices[placement->owned[server][i]];
+    for (uint32_t i = 0; i < ps_placement_held_count(placement, server); i++) {
+        const ps_slice *slice = &placement->layout->slices[ps_placement_held(placement, server, i)];
 
         memcpy(slices, block + slice->at, slice->n * sizeof *slices);
         slices += slice->n;
@@ -112,9 +115,17 @@ void dp_session_fini(ps_session *session)
 
 static void serve(void *arg)
 {
+    enum { SERVICES_MAX = 8 };
     dp_server *s = arg;
+    ps_service services[SERVICES_MAX] = {ps_grpc_wire_service(s->wire)};
 
-    must(ps_serve(s->on->loop, &s->service, 1, s->address, &s->server));
+    assert(s->more_count < SERVICES_MAX);
+    for (uint32_t i = 0; i < s->more_count; i++) {
+        services[1 + i] = ps_grpc_wire_service(s->more[i].wire);
+        services[1 + i].instance = s->more[i].instance;
+        services[1 + i].loop = s->on->loop;
+    }
+    must(ps_serve(s->on->loop, services, 1 + s->more_count, s->address, &s->server));
     snprintf(s->address, sizeof s->address, "127.0.0.1:%d", ps_server_port(s->server));
 }
 
@@ -123,9 +134,46 @@ static void open_streams(void *arg)
     dp_server *s = arg;
     ps_wire_attempt attempt = ps_session_attempt(&s->session);
 
-    ps_wire_server_open(s->wire, s->job->plan, &s->job->placement, &attempt, s->session.rank,
-                        &s->parts);
+    ps_wire_server_open(s->wire, s->job->plan, &s->job->placement, &attempt,
+                        s->job->placement.first_part[s->session.rank], &s->parts);
+    for (uint32_t i = 0; i < s->more_count; i++) {
+        ps_wire_server_open(s->more[i].wire, s->job->plan, &s->job->placement, &attempt,
+                            s->more[i].number, &s->more[i].parts);
+    }
     serve(s);
+}
+
+/* Makes part `number` of the placement, for server s. */
+static void make_part(const dp_server *s, uint32_t number, ps_wire_parts *parts)
+{
+    const dp_job *job = s->job;
+    const ps_placement *placement = &job->placement;
+    uint32_t owner = placement->parts[ps_placement_original(placement, number)].server;
+    ps_tables *tables =
+        placement->parts[number].thread == 0 ? ps_merge_tables(job->plan, placement, owner) : NULL;
+
+    ps_wire_parts_init(parts, job->plan, placement, number, s->session.weights, tables);
+}
+
+static void make_more(dp_server *s, uint64_t drop_ack)
+{
+    const ps_placement *placement = &s->job->placement;
+
+    s->more = ps_xcalloc(placement->part_count, sizeof *s->more);
+    for (uint32_t p = 0; p < placement->part_count; p++) {
+        dp_part *part = &s->more[s->more_count];
+
+        if (placement->parts[p].server == s->session.rank &&
+            p != placement->first_part[s->session.rank]) {
+            s->more_count++;
+            part->number = p;
+            part->wire = ps_wire_server_create(s->on->loop, drop_ack, NULL, NULL);
+            make_part(s, p, &part->parts);
+            ps_grpc_wire_instance(placement->parts[p].thread +
+                                      (placement->parts[p].is_copy ? PS_GRPC_WIRE_COPIES : 0),
+                                  part->instance);
+        }
+    }
 }
 
 void dp_server_start(dp_server *s, side *on, dp_job *job, uint32_t rank, uint64_t drop_ack)
@@ -133,11 +181,10 @@ void dp_server_start(dp_server *s, side *on, dp_job *job, uint32_t rank, uint64_
     *s = (dp_server){.job = job, .on = on, .address = "127.0.0.1:0"};
     session_init(job, rank, &s->session);
     dp_gather(&job->placement, rank, job->weights, s->session.weights);
-    ps_wire_parts_init(&s->parts, job->plan, &job->placement, rank, s->session.weights,
-                       ps_merge_tables(job->plan, &job->placement, rank));
+    make_part(s, job->placement.first_part[rank], &s->parts);
     s->store = s->parts.part[0].store;
     s->wire = ps_wire_server_create(on->loop, drop_ack, NULL, NULL);
-    s->service = ps_grpc_wire_service(s->wire);
+    make_more(s, drop_ack);
     side_run(on, open_streams, s);
     snprintf(job->placement.servers[rank].address, PS_ENDPOINT_ADDRESS_MAX, "%s", s->address);
 }
@@ -153,6 +200,9 @@ static void close_streams(void *arg)
     dp_server *s = arg;
 
     ps_wire_server_close(s->wire, "the test is over");
+    for (uint32_t i = 0; i < s->more_count; i++) {
+        ps_wire_server_close(s->more[i].wire, "the test is over");
+    }
 }
 
 static void begin_end(void *arg)
@@ -204,6 +254,11 @@ void dp_server_fini(dp_server *s)
 {
     ps_wire_parts_fini(&s->parts);
     ps_wire_server_destroy(s->wire);
+    for (uint32_t i = 0; i < s->more_count; i++) {
+        ps_wire_parts_fini(&s->more[i].parts);
+        ps_wire_server_destroy(s->more[i].wire);
+    }
+    free(s->more);
     dp_session_fini(&s->session);
 }
 

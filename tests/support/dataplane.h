@@ -2,7 +2,7 @@
 /* dataplane.h - a job without a coordinator: plan, sessions, parameter servers.
  *
  * A dp_job is a plan from JSON and what the packages of PreCommit would bring.
- * A dp_server is the real service over a real shard on 127.0.0.1.
+ * A dp_server is the real service over real shards on 127.0.0.1: those of its threads, and copies.
  */
 #ifndef PS_TESTS_SUPPORT_DATAPLANE_H
 #define PS_TESTS_SUPPORT_DATAPLANE_H
@@ -19,11 +19,13 @@ typedef struct dp_job {
 } dp_job;
 
 /* Makes a job of a JobSpec in JSON; data are `glyphs` by default. Weights are the model's initial
- * ones. */
+ * ones. Servers have one thread each (ps_placement_set_threads gives them more), and copies if the
+ * job has. */
 void dp_job_init(dp_job *job, const char *json);
 void dp_job_fini(dp_job *job);
 
-/* Copies a server's slices from the whole block, one after the other. */
+/* Copies the slices that a server holds, also as copies, from the whole block, one after the other.
+ */
 void dp_gather(const ps_placement *placement, uint32_t server, const float *block, float *slices);
 
 /* Copies a server's slices back to their places in the whole block. */
@@ -34,6 +36,14 @@ void dp_scatter(const ps_placement *placement, uint32_t server, const float *sli
 void dp_worker_session(const dp_job *job, uint32_t rank, ps_session *session);
 void dp_session_fini(ps_session *session);
 
+/* A part of the placement that a server has beside its first one, as an instance of the service. */
+typedef struct dp_part {
+    uint32_t number;     /* in the placement */
+    ps_wire_parts parts; /* one */
+    ps_wire_server *wire;
+    char instance[PS_GRPC_WIRE_INSTANCE_BYTES];
+} dp_part;
+
 typedef struct dp_server {
     const dp_job *job;
     side *on; /* kept */
@@ -41,7 +51,8 @@ typedef struct dp_server {
     ps_wire_parts parts; /* one */
     ps_store *store;     /* its */
     ps_wire_server *wire;
-    ps_service service;
+    dp_part *more; /* (more_count) */
+    uint32_t more_count;
     ps_server *server;
     char address[32];
 } dp_server;

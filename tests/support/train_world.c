@@ -21,6 +21,14 @@ static const char *unless(const char *choices, const char *name, const char *tex
 
 void tw_begin(train_world *w, uint32_t workers, uint32_t servers, const char *choices)
 {
+    static const uint32_t one[TW_SERVERS_MAX] = {1, 1, 1};
+
+    tw_begin_threads(w, workers, servers, one, choices);
+}
+
+void tw_begin_threads(train_world *w, uint32_t workers, uint32_t servers, const uint32_t *threads,
+                      const char *choices)
+{
     char json[2048], glyphs[128];
     ps_dataset *data = strstr(choices, "\"data\"") != NULL ? tw_other : tw_glyphs;
 
@@ -40,6 +48,11 @@ void tw_begin(train_world *w, uint32_t workers, uint32_t servers, const char *ch
                ", \"optimizer\": {\"rule\": {\"name\": \"adam\", \"params\": {\"lr\": 0.003}}}"),
         unless(choices, "block_size", ", \"block_size\": 20"), choices);
     dp_job_init(&w->job, json);
+    for (uint32_t i = 0; i < servers; i++) {
+        ps_status st = ps_placement_set_threads(&w->job.placement, i, threads[i]);
+
+        assert_string_equal(st.text, "");
+    }
     side_start(&w->serving);
     side_start(&w->working);
     for (uint32_t i = 0; i < servers; i++) {

@@ -48,6 +48,9 @@ int tw_drop_glyphs(void **state);
  * each with a comma before it; what they do not name is 3 epochs, blocks of 20, a small
  * mlp and adam. */
 void tw_begin(train_world *w, uint32_t workers, uint32_t servers, const char *choices);
+/* The same with servers of so many threads, (servers). */
+void tw_begin_threads(train_world *w, uint32_t workers, uint32_t servers, const uint32_t *threads,
+                      const char *choices);
 void tw_start(train_world *w);
 void tw_join(train_world *w); /* fills result, progress and stats */
 void tw_end(train_world *w);

@@ -38,8 +38,8 @@ static void a_server_has_its_part_of_the_rows_that_it_was_sent(void **state)
     reserve(&w, "job-1", 1);
     nw_precommit(&w, &t.j.packages, &result);
     assert_true(result.sealed);
-    assert_non_null(w.session->tables);
-    c = ps_table_count(ps_tables_at(w.session->tables, 0));
+    assert_non_null(w.session->tables[0]);
+    c = ps_table_count(ps_tables_at(w.session->tables[0], 0));
     for (uint64_t key = 1; key < 10; key++) {
         mine += ps_merge_part_of(w.session->plan, &w.session->placement, 0, key) == 0;
     }
@@ -128,7 +128,7 @@ static void a_server_is_there_for_others_while_it_loads(void **state)
     nw_let_helper_go(&l.w);
     nw_precommit_end(l.sender);
     assert_true(l.result.sealed);
-    assert_true(ps_table_count(ps_tables_at(l.w.session->tables, 0)).rows > 0);
+    assert_true(ps_table_count(ps_tables_at(l.w.session->tables[0], 0)).rows > 0);
     loading_end(&l);
 }
 
@@ -150,7 +150,7 @@ static void an_attempt_can_end_while_its_rows_are_loaded(void **state)
     nw_let_helper_go(&l.w);
     nw_precommit_end(l.sender);
     assert_true(l.result.sealed);
-    assert_true(ps_table_count(ps_tables_at(l.w.session->tables, 0)).rows > 0);
+    assert_true(ps_table_count(ps_tables_at(l.w.session->tables[0], 0)).rows > 0);
     loading_end(&l);
 }
 

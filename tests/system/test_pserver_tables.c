@@ -26,8 +26,8 @@ static ps_status prepare_and_push(void *state, ps_session *session)
     for (size_t i = 0; i < rows.count * 4; i++) {
         grads[i] = 1.0f;
     }
-    st = session->tables != NULL ? ps_table_push_rows(ps_tables_at(session->tables, 0), &rows)
-                                 : ps_ok();
+    st = session->tables[0] != NULL ? ps_table_push_rows(ps_tables_at(session->tables[0], 0), &rows)
+                                    : ps_ok();
     return ps_is_ok(&st) ? ps_pserver_hooks.prepare(state, session) : st;
 }
 
@@ -58,7 +58,7 @@ static void server_begin(server *s, const char *json, bool from_file)
     ps_status st = ps_pserver_create(NULL, 1, 0, &s->pserver);
 
     assert_true(ps_is_ok(&st));
-    assert_int_equal(ps_pserver_services(s->pserver, service), 2);
+    assert_int_equal(ps_pserver_services(s->pserver, service), 1 + PS_THREADS_MAX);
     s->hooks = ps_pserver_hooks;
     s->hooks.prepare = prepare_and_push;
     table_job_begin(&s->t, json, PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER);

@@ -11,6 +11,7 @@
 #include "common/base/xalloc.h"
 #include "common/inprocess/inprocess.h"
 #include "common/nn/blas.h"
+#include "common/store/table_state.h"
 #include "common/train/merge.h"
 
 #include <math.h>
@@ -476,6 +477,115 @@ static void ids_that_are_not_let_in_have_no_rows(void **state)
     drop_left(often);
 }
 
+/* ---- Copies ---- */
+
+static ps_store *store_of(const train_world *w, uint32_t part)
+{
+    const ps_placement *placement = &w->job.placement;
+    const dp_server *s = &w->servers[placement->parts[part].server];
+
+    for (uint32_t i = 0; i < s->more_count; i++) {
+        if (s->more[i].number == part) {
+            return s->more[i].parts.part[0].store;
+        }
+    }
+    return s->store;
+}
+
+/* The rows of a part with all that the file of its state has of them, as they are or as they were
+ * before the last step; and the weights of its slices. */
+static ps_strbuf state_of(const train_world *w, uint32_t part, bool is_before)
+{
+    const ps_part *at = &w->job.placement.parts[part];
+    uint64_t end = w->job.plan->total_clocks;
+    ps_store *store = store_of(w, part);
+    ps_tables *tables = ps_store_tables(store);
+    float values[PS_CODEC_VALUES];
+    ps_state_out out = {0};
+
+    assert_true(ps_store_has_at(store, end - is_before));
+    ps_state_begin(&out, 1, 0);
+    for (uint32_t t = 0; tables != NULL && t < tables->table_count; t++) {
+        for (uint32_t s = 0; s < PS_SHARDS; s++) {
+            ps_table_put_shard(ps_tables_at(tables, t), s, is_before, &out);
+        }
+    }
+    for (uint32_t i = 0; i < at->owned_count; i++) {
+        ps_store_copy_slice_at(store, i, end - is_before, values);
+        ps_state_put(&out, values, w->job.plan->layout.slices[at->owned[i]].n * sizeof *values);
+    }
+    return out.section;
+}
+
+/* Each copy has the state of its original, after all steps and as it was before the last one. */
+static void copies_must_be_alike(const train_world *w)
+{
+    const ps_placement *placement = &w->job.placement;
+    size_t bytes = 0;
+
+    for (uint32_t i = 0; i < placement->part_count; i++) {
+        uint32_t p = i / 2;
+        ps_strbuf of = state_of(w, p, i % 2 == 1);
+        ps_strbuf copy = state_of(w, ps_placement_copy_of(placement, p), i % 2 == 1);
+
+        assert_int_equal(of.len, copy.len);
+        assert_memory_equal(ps_strbuf_text(&of), ps_strbuf_text(&copy), of.len);
+        bytes += of.len;
+        ps_strbuf_fini(&of);
+        ps_strbuf_fini(&copy);
+    }
+    assert_true(bytes > ((size_t)1 << 16));
+}
+
+/* Where the two servers have as many threads and where they do not; with codecs whose rounding
+ * depends on which rows a message has; streams break meanwhile. */
+static void copies_of_rows_have_the_bits_of_the_rows(void **state)
+{
+    static const uint32_t threads[][2] = {{1, 1}, {2, 1}, {1, 3}};
+    static const char *const tables[] = {
+        "", SPARSE,
+        ", \"table\": {\"name\": \"sparse\", \"params\": {\"admit_count\": 2, \"tick\": 3, "
+        "\"decay\": 0.9, \"unseen_max\": 4}}"};
+    static const char choices[] =
+        ", \"recovery\": {\"replicas\": 2}, \"codec\": {\"up\": {\"name\": \"int8\"}, "
+        "\"down\": {\"name\": \"int8\"}}";
+
+    (void)state;
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
+        for (size_t k = 0; k < sizeof threads / sizeof threads[0]; k++) {
+            train_world w;
+
+            tw_begin_threads(&w, 2, 2, threads[k], job_with(ROWS, tables[i], choices));
+            assert_true(w.job.placement.has_copies);
+            tw_start(&w);
+            for (uint32_t b = 0; k == 1 && b < 4; b++) {
+                dp_server_break(&w.servers[b % 2]);
+                dp_server_resume(&w.servers[b % 2]);
+            }
+            tw_join(&w);
+            tw_must_be_done(&w);
+            copies_must_be_alike(&w);
+            tw_end(&w);
+        }
+    }
+}
+
+/* Copies change nothing of what is trained, nor of what is pulled. */
+static void copies_of_rows_leave_the_bits_of_a_job_as_they_are(void **state)
+{
+    left *a = train_sparse(2, 2, SPARSE, SGD "}", 0);
+    left *b = train_sparse(2, 2, SPARSE, SGD "}, \"recovery\": {\"replicas\": 2}", 0);
+
+    (void)state;
+    must_leave_the_same(a, b);
+    assert_int_equal(a->stats.bytes_up_float32, b->stats.bytes_up_float32);
+    assert_true(b->stats.bytes_up > a->stats.bytes_up + a->stats.bytes_up / 2);
+    assert_in_range(b->stats.bytes_down, a->stats.bytes_down,
+                    a->stats.bytes_down + a->stats.bytes_down / 5);
+    drop_left(a);
+    drop_left(b);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -490,6 +600,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(samples_that_are_read_ahead_end_in_the_same_bits),
         cmocka_unit_test(a_sparse_table_learns_what_a_dense_one_does),
         cmocka_unit_test(ids_that_are_not_let_in_have_no_rows),
+        cmocka_unit_test(copies_of_rows_have_the_bits_of_the_rows),
+        cmocka_unit_test(copies_of_rows_leave_the_bits_of_a_job_as_they_are),
     };
 
     ps_nn_init_process();

@@ -257,21 +257,20 @@ static void each_server_has_copies_of_the_one_before(void **state)
     assert_true(ps_is_ok(&st));
     assert_int_equal(placement.first_part[3], 4);
     assert_int_equal(placement.part_count, 8);
-    for (uint32_t i = 0; i < layout.slice_count; i++) {
-        uint32_t at = placement.copy_of[i];
-        const ps_part *part = &placement.parts[at];
-        bool is_listed = false;
+    /* a copy of each part, also where the server that has it has other threads than its owner */
+    for (uint32_t p = 0; p < 4; p++) {
+        uint32_t at = ps_placement_copy_of(&placement, p);
+        const ps_part *of = &placement.parts[p], *copy = &placement.parts[at];
 
-        assert_in_range(at, 4, 7);
-        assert_true(part->is_copy);
-        assert_int_equal(part->server, (placement.server_of[i] + 1) % 3);
-        assert_int_equal(ps_placement_copied(&placement, part->server), placement.server_of[i]);
-        assert_int_equal(part->thread, placement.parts[at - 4].thread);
-        assert_false(placement.parts[placement.part_of[i]].is_copy);
-        for (uint32_t k = 0; k < part->owned_count; k++) {
-            is_listed = is_listed || part->owned[k] == i;
-        }
-        assert_true(is_listed);
+        assert_int_equal(at, 4 + p);
+        assert_true(copy->is_copy && !of->is_copy);
+        assert_int_equal(ps_placement_original(&placement, at), p);
+        assert_int_equal(ps_placement_original(&placement, p), p);
+        assert_int_equal(copy->server, (of->server + 1) % 3);
+        assert_int_equal(ps_placement_copied(&placement, copy->server), of->server);
+        assert_int_equal(copy->thread, of->thread);
+        assert_int_equal(copy->owned_count, of->owned_count);
+        assert_memory_equal(copy->owned, of->owned, of->owned_count * sizeof *of->owned);
     }
     for (uint32_t r = 0; r < 3; r++) {
         uint32_t count = ps_placement_held_count(&placement, r);

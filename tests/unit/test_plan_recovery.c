@@ -126,11 +126,42 @@ static void shards_are_on_two_servers_where_a_step_is_repeated(void **state)
     assert_refused("{\"recovery\":{\"replicas\":3}}", "spec.recovery.replicas",
                    "is 3; 1 to 2 are allowed");
     assert_refused("{\"recovery\":{\"replicas\":2},\"consistency\":{\"name\":\"asp\"}}",
-                   "spec.recovery.replicas", "is 2, which is for jobs that repeat a step");
-    assert_refused(NGRAM "\"table\":{\"name\":\"sparse\"}},\"recovery\":{\"replicas\":2}}",
-                   "spec.recovery.replicas", "no embeddings by rows");
+                   "spec.recovery.replicas", "copies of shards: only consistency bsp is allowed");
     assert_refused("{\"recovery\":{\"replicas\":2},\"exchange\":{\"name\":\"ring\"}}",
-                   "spec.recovery.replicas", "is 2, which is for jobs that repeat a step");
+                   "spec.recovery.replicas", "the exchange is among workers");
+    assert_refused("{\"recovery\":{\"replicas\":2,\"on_server_loss\":\"LOSS_ACTION_FAIL\"},"
+                   "\"update\":{\"name\":\"losp\"}}",
+                   "spec.recovery.replicas", "on_server_loss REPEAT is expected");
+}
+
+static void rows_are_on_two_servers_where_ranks_have_no_state(void **state)
+{
+#define COPIES "\"pservers\":2,\"recovery\":{\"replicas\":2}}"
+    static const char *const jobs[] = {
+        NGRAM "\"table\":{\"name\":\"sparse\"}}," COPIES,
+        NGRAM "\"params\":{\"hidden\":4}}," COPIES,
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof jobs / sizeof jobs[0]; i++) {
+        ps_plan *plan = plan_of(jobs[i]);
+
+        assert_true(plan->table_count > 0);
+        assert_true(ps_plan_has_copies(plan));
+        assert_int_equal(ps_plan_kept_bytes(plan), 0);
+        ps_plan_destroy(plan);
+    }
+    assert_refused(NGRAM "\"params\":{\"hidden\":4}},\"optimizer\":{\"side\":\"OPTIMIZER_SIDE_"
+                         "WORKER\"}," COPIES,
+                   "spec.recovery.replicas", "not allowed together with embeddings by rows");
+    assert_refused(NGRAM "\"table\":{\"name\":\"sparse\"}},\"recovery\":{\"replicas\":2,"
+                         "\"on_worker_loss\":\"LOSS_ACTION_FAIL\"}}",
+                   "spec.recovery.replicas", "on_worker_loss REPEAT is expected");
+    assert_refused("{\"data\":{\"name\":\"skipgram\",\"files\":[\"a\"],\"train_limit\":2000,"
+                   "\"test_limit\":100,\"params\":{\"words\":50}},\"model\":{\"preset\":"
+                   "\"skipgram\",\"table\":{\"name\":\"sparse\"}}," COPIES,
+                   "spec.recovery.replicas", "the model has nothing but sparse tables");
+#undef COPIES
 }
 
 static void a_loss_ends_no_job_by_default(void **state)
@@ -173,6 +204,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(ranks_with_state_are_carried_on_where_contributions_are_kept),
         cmocka_unit_test(contributions_are_kept_where_a_replay_can_use_them),
         cmocka_unit_test(shards_are_on_two_servers_where_a_step_is_repeated),
+        cmocka_unit_test(rows_are_on_two_servers_where_ranks_have_no_state),
         cmocka_unit_test(a_loss_ends_no_job_by_default),
         cmocka_unit_test(a_rollback_halves_the_rate_and_goes_on_from_the_same_checkpoints),
     };
