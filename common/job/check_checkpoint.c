@@ -94,8 +94,7 @@ bool ps_plan_can_carry(const ps_plan *plan)
 {
     const ps_assignment *a = plan->assignment;
 
-    if (ps_plan_can_rescue(plan) || !repeats(plan) || plan->spec->program_state_mib > 0 ||
-        plan->table_count > 0 ||
+    if (ps_plan_can_rescue(plan) || !repeats(plan) || plan->table_count > 0 ||
         plan->spec->recovery->on_server_loss != PSGD__V1__LOSS_ACTION__LOSS_ACTION_REPEAT) {
         return false;
     }
@@ -226,9 +225,6 @@ const char *ps_plan_copy_lacks(const ps_plan *plan)
     }
     if (plan->spec->recovery->on_server_loss != repeat) {
         return "on_server_loss REPEAT is expected";
-    }
-    if (plan->spec->program_state_mib > 0) {
-        return "programs keep state: program_state_mib 0 is expected";
     }
     if (plan->table_count > 0) {
         return "ranks have state (rounds of local steps, an optimizer on the workers, or a codec "

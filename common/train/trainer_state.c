@@ -148,10 +148,15 @@ ps_status ps_trainer_save_parked(ps_trainer *t, ps_exchange *exchange, ps_state_
                                  void *arg)
 {
     ps_round_entry before = t->record.before;
-    ps_status st;
+    ps_status st = ps_trainer_keep_program(t); /* it has answered, and waits for its next step */
 
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
     if (t->has_ended) { /* its files are closed, and t->reports has them */
-        return save(t, exchange, true, write, arg);
+        st = save(t, exchange, true, write, arg);
+        ps_trainer_drop_program(t);
+        return st;
     }
     if (t->is_evaluating) { /* the next attempt adds the evaluation to the entry and writes it */
         t->record.before = (ps_round_entry){0};
@@ -160,6 +165,7 @@ ps_status ps_trainer_save_parked(ps_trainer *t, ps_exchange *exchange, ps_state_
     t->record.before = t->is_evaluating ? before : t->record.before;
     st = save(t, exchange, true, write, arg);
     ps_trainer_drop_reports(t);
+    ps_trainer_drop_program(t);
     return st;
 }
 

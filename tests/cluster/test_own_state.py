@@ -176,6 +176,27 @@ class OwnState(harness.ClusterTest):
         self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
         self.assertEqual(self.model(cluster, job), expected)
 
+    def test_programs_go_on_where_they_are_when_a_server_is_lost(self):
+        """No step is computed again, and the draws that a program keeps go on. There is no checkpoint before."""
+        cluster = self.cluster(workers=0, pservers=2)
+        _, expected, _ = self.run_job(cluster, LINE, 0, name="wanderer.py")
+        for i, recovery in enumerate(({}, {"replicas": 2})):
+            with self.subTest(**recovery):
+                programs = [self.program(cluster, 0.02, name="wanderer.py") for _ in range(2)]
+                job = cluster.submit({**LINE, "pservers": 2, "recovery": recovery, "checkpoint": {"every_steps": 10000}})
+                cluster.poll("step 20", lambda job=job: cluster.get(job.id).progress.step >= 20, 60)
+                cluster.pservers[i].kill()
+                job = cluster.wait(job.id, seconds=120)
+                self.assertEqual((job.state, len(job.recoveries)), (job_pb2.JOB_STATE_DONE, 1), job.message)
+                self.assertEqual(job.progress.steps_repeated, 0)
+                for program in programs:
+                    self.assertEqual([int(clock) for clock in program.communicate(timeout=60)[0].split()], list(range(job.progress.total_steps)))
+                self.assertEqual(self.model(cluster, job), expected)
+                self.end_programs()
+                self.programs.clear()
+                cluster.pservers[i].start()
+                cluster.wait_nodes(2)
+
     def test_what_is_wrong_is_named(self):
         cluster = self.cluster(workers=0, pservers=1)
         for fields, texts in (({"program_state_mib": 1},
@@ -194,7 +215,6 @@ class OwnState(harness.ClusterTest):
                 out, err = program.communicate(timeout=60)
                 self.assertEqual(out.splitlines(), texts, err)
         for fields, text in (({"program_state_mib": 5000}, "spec.program_state_mib: is 5000; 0 to 4096 are allowed"),
-                             ({"recovery": {"replicas": 2}, "pservers": 2}, "no program_state_mib"),
                              ({"title": "t", "model": {"preset": "mlp"}, "data": {"name": "mnist"}, "optimizer": {}, "checkpoint": None},
                               "spec.program_state_mib: is 1, and no worker is a program that keeps state; set spec.programs, or 0 here")):
             with self.subTest(fields=fields), self.assertRaises(grpc.RpcError) as refused:
