@@ -70,23 +70,43 @@ bool ps_plan_gives_exact_weights(const ps_plan *plan)
     return true;
 }
 
+static bool keeps_something(const ps_codec_choice *choice)
+{
+    return ps_feedback_floats(choice->codec, &choice->params, 1) > 0;
+}
+
+/* Returns whether all that a rank keeps from one clock to the next follows from the sums of all
+ * ranks. */
+static bool ranks_keep_nothing(const ps_plan *plan)
+{
+    bool any =
+        !plan->optim_on_server || plan->update->local != NULL || plan->spec->program_state_mib > 0;
+
+    for (uint32_t v = 0; v < plan->layout.variable_count && !any; v++) {
+        any = keeps_something(&plan->up[v]) ||
+              (plan->mesh != NULL && plan->mesh->sends_sums && keeps_something(&plan->down[v]));
+    }
+    return !any;
+}
+
 bool ps_plan_ranks_have_state(const ps_plan *plan)
 {
-    if (!repeats(plan) || !plan->optim_on_server || plan->update->local != NULL ||
-        plan->spec->program_state_mib > 0) {
-        return true;
-    }
-    for (uint32_t v = 0; v < plan->layout.variable_count; v++) {
-        if (ps_feedback_floats(plan->up[v].codec, &plan->up[v].params, 1) > 0) {
-            return true;
-        }
-    }
-    return false;
+    return !repeats(plan) || !ranks_keep_nothing(plan);
+}
+
+bool ps_plan_ranks_are_alike(const ps_plan *plan)
+{
+    return plan->mesh != NULL && ps_plan_move_lacks(plan) == NULL && ranks_keep_nothing(plan);
+}
+
+uint64_t ps_plan_last_begin(const ps_plan *plan)
+{
+    return plan->total_clocks - (ps_plan_ranks_are_alike(plan) ? 0 : 1);
 }
 
 bool ps_plan_can_rescue(const ps_plan *plan)
 {
-    return !ps_plan_ranks_have_state(plan) &&
+    return (ps_plan_ranks_are_alike(plan) || !ps_plan_ranks_have_state(plan)) &&
            plan->spec->recovery->on_worker_loss == PSGD__V1__LOSS_ACTION__LOSS_ACTION_REPEAT;
 }
 
@@ -189,7 +209,8 @@ size_t ps_plan_kept_bytes(const ps_plan *plan)
     uint64_t most = (uint64_t)spec->replay_mib << 20, of_clock, clocks = kept_clocks(plan);
     bool carries = ps_plan_can_carry(plan);
 
-    if ((!ps_plan_can_rescue(plan) && !carries) || (ps_plan_has_copies(plan) && !carries) ||
+    if (plan->mesh != NULL || (!ps_plan_can_rescue(plan) && !carries) ||
+        (ps_plan_has_copies(plan) && !carries) ||
         spec->on_server_loss != PSGD__V1__LOSS_ACTION__LOSS_ACTION_REPEAT) {
         return 0;
     }
@@ -207,11 +228,11 @@ const char *ps_plan_copy_lacks(const ps_plan *plan)
 {
     const Psgd__V1__LossAction repeat = PSGD__V1__LOSS_ACTION__LOSS_ACTION_REPEAT;
 
-    if (ps_plan_can_rescue(plan) || ps_plan_can_carry(plan)) {
-        return NULL;
-    }
     if (plan->mesh != NULL) {
         return "the exchange is among workers, and there are no servers";
+    }
+    if (ps_plan_can_rescue(plan) || ps_plan_can_carry(plan)) {
+        return NULL;
     }
     if (ps_plan_move_lacks(plan) != NULL) {
         return ps_plan_move_lacks(plan);

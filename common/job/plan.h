@@ -203,8 +203,17 @@ bool ps_loss_restarts(Psgd__V1__LossAction action);
  * only under bsp on servers. */
 bool ps_plan_ranks_have_state(const ps_plan *plan);
 
+/* Returns whether all ranks of an exchange among workers have the same weights and optimizer state,
+ * and nothing else, so that each can give the state of all. */
+bool ps_plan_ranks_are_alike(const ps_plan *plan);
+
+/* Returns the last clock at which an attempt of the job can begin. It lies before the end of the
+ * job, except for ranks that are alike: these may be lost after the last exchange. */
+uint64_t ps_plan_last_begin(const ps_plan *plan);
+
 /* Returns whether the job goes on after the loss of a worker from where its servers are: its ranks
- * have no state of their own, and servers keep what they need to go one clock back. */
+ * have no state of their own, and servers keep what they need to go one clock back. Without
+ * servers: from where the other ranks are, as all are alike. */
 bool ps_plan_can_rescue(const ps_plan *plan);
 
 /* Returns whether ranks have state of their own, and after the loss of servers alone could go on

@@ -99,6 +99,7 @@ ps_status ps_mesh_create(const ps_mesh_conf *conf, ps_mesh_machine **out)
     m->waits_in = ps_xcalloc(m->nodes, sizeof *m->waits_in);
     m->ready = ps_xcalloc(conf->part_count, sizeof *m->ready);
     m->scratch = ps_xcalloc(PS_CODEC_VALUES, sizeof *m->scratch);
+    mesh_reports_init(m);
     conf->mesh->init(m);
     *out = m;
     return ps_ok();
@@ -116,6 +117,7 @@ void ps_mesh_destroy(ps_mesh_machine *m)
         ps_packet_unref(m->early[i]);
     }
     mesh_cells_fini(&m->cells);
+    mesh_reports_fini(m);
     free(m->early);
     free(m->answers);
     free(m->waits_in);
@@ -128,11 +130,18 @@ void ps_mesh_destroy(ps_mesh_machine *m)
 /* Ends the step if it is complete. */
 static void look(ps_mesh_machine *m)
 {
-    if (m->is_running && m->unready == 0 && m->conf.mesh->is_done(m)) {
+    if (m->is_running && m->unready == 0 && m->reports_due == 0 && m->conf.mesh->is_done(m)) {
         m->is_running = false;
         m->is_done = true;
         m->deadline_us = INT64_MAX;
     }
+}
+
+/* Takes a packet of the running step. */
+static ps_status take(ps_mesh_machine *m, ps_packet *packet)
+{
+    return packet->what == mesh_report ? mesh_reports_take(m, packet)
+                                       : m->conf.mesh->take(m, packet);
 }
 
 /* Takes the packets of this step that arrived before it began. */
@@ -149,7 +158,7 @@ static ps_status take_early(ps_mesh_machine *m)
             continue;
         }
         if (ps_is_ok(&st) && packet->clock == m->clock) {
-            st = m->conf.mesh->take(m, packet);
+            st = take(m, packet);
         }
         ps_packet_unref(packet);
     }
@@ -186,6 +195,7 @@ ps_status ps_mesh_begin(ps_mesh_machine *m, uint64_t clock, const float *const *
     memset(m->ready, 0, conf->part_count * sizeof *m->ready);
     m->unready = conf->part_count * conf->assignment->held_count[conf->self];
     m->blocks = blocks;
+    mesh_reports_begin(m);
     return conf->mesh->ready != NULL ? start(m) : ps_ok();
 }
 
@@ -209,6 +219,9 @@ ps_status ps_mesh_ready(ps_mesh_machine *m, uint32_t held, uint32_t part, int64_
     } else if (m->unready == 0) {
         st = start(m);
     }
+    if (m->unready == 0) {
+        mesh_reports_say(m);
+    }
     look(m);
     return st;
 }
@@ -223,7 +236,7 @@ void ps_mesh_save(const ps_mesh_machine *m, uint32_t part, ps_state_out *out)
     size_t n;
     const float *kept = mesh_kept(m, part, &n);
 
-    assert(!m->is_running && part < m->conf.part_count);
+    assert((!m->is_running || n == 0) && part < m->conf.part_count);
     ps_state_put(out, kept, n * sizeof *kept);
     if (m->conf.mesh->save != NULL) {
         m->conf.mesh->save(m, part, out);
@@ -284,6 +297,7 @@ void ps_mesh_missing(const ps_mesh_machine *m, bool *peers)
     memset(peers, 0, m->nodes * sizeof *peers);
     if (ps_mesh_has_begun(m)) {
         m->conf.mesh->missing(m, peers);
+        mesh_reports_missing(m, peers);
     }
 }
 
@@ -355,7 +369,7 @@ ps_status ps_mesh_take(ps_mesh_machine *m, ps_packet *packet)
     if (!ps_mesh_has_begun(m) || packet->clock != m->clock) {
         return keep_early(m, packet);
     }
-    st = m->conf.mesh->take(m, packet);
+    st = take(m, packet);
     look(m);
     return st;
 }

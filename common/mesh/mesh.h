@@ -22,6 +22,10 @@
  * holds for silent workers, and asks those from whom something is missing to send again; they do so
  * even if the step has ended for them. After a second window the step fails; the error names them.
  *
+ * Reports. With `has_reports` each worker says something with its part of a step, which nobody here
+ * looks at. All workers get all reports, and a step ends when they have arrived. So whoever has
+ * ended a step can go on for any other worker.
+ *
  * To add an exchange: common/mesh/NAME.c with `const ps_mesh ps_mesh_NAME`, a line in list.h and
  * one in CMakeLists.txt. The tests iterate.
  */
@@ -87,7 +91,8 @@ typedef struct ps_mesh_conf {
     size_t n;                        /* values of a gradient; >= 1 */
     const ps_mesh_part *parts;       /* (part_count), ascending, disjoint, >= 1; kept */
     uint32_t part_count;
-    uint64_t seed; /* of the job: for rounding */
+    uint64_t seed;    /* of the job: for rounding */
+    bool has_reports; /* the same on all workers; only without redundancy */
     /* microseconds, > 0: time of a step until its rescue, and from the rescue until the step
      * fails */
     int64_t window_us;
@@ -129,6 +134,12 @@ struct ps_mesh {
      * the next, besides the states of codecs. */
     void (*save)(const ps_mesh_machine *m, uint32_t part, ps_state_out *out);
     void (*load)(ps_mesh_machine *m, uint32_t part, ps_state_in *in);
+    /* (optional, both or none) How reports go from worker to worker: write the workers to which
+     * this one sends something into `to` (workers), and return how many there are; return the one
+     * that passes on the report of worker `origin`, another one, to this worker. None: each worker
+     * sends its report to all others. */
+    uint32_t (*neighbours)(const ps_mesh_machine *m, uint32_t *to);
+    uint32_t (*towards)(const ps_mesh_machine *m, uint32_t origin);
 };
 
 /* The numbers that every exchange has in a job. */
@@ -148,9 +159,9 @@ PS_MUST_USE ps_status ps_mesh_create(const ps_mesh_conf *conf, ps_mesh_machine *
 void ps_mesh_destroy(ps_mesh_machine *m);
 
 /* Begins step `clock`: the first (0, or that of ps_mesh_start_at), or the one after the step that
- * has ended. blocks[i] (n) is the mean gradient of the i-th block that the worker holds, in the order
- * of the assignment; each part is read from when it is ready, and borrowed until the step has ended.
- * Takes packets that arrived early, and fails as ps_mesh_take does. */
+ * has ended. blocks[i] (n) is the mean gradient of the i-th block that the worker holds, in the
+ * order of the assignment; each part is read from when it is ready, and borrowed until the step has
+ * ended. Takes packets that arrived early, and fails as ps_mesh_take does. */
 PS_MUST_USE ps_status ps_mesh_begin(ps_mesh_machine *m, uint64_t clock, const float *const *blocks);
 
 /* Tells the machine that a part of blocks[held] is final: once a step, each part in the order of
@@ -159,12 +170,21 @@ PS_MUST_USE ps_status ps_mesh_begin(ps_mesh_machine *m, uint64_t clock, const fl
 PS_MUST_USE ps_status ps_mesh_ready(ps_mesh_machine *m, uint32_t held, uint32_t part,
                                     int64_t now_us);
 
+/* Sets this worker's report of the running step, of at most PS_MESH_REPORT_MAX bytes, and takes
+ * over the reference. Call it before the last part is ready. Without it, the report is empty. */
+enum { PS_MESH_REPORT_MAX = 64 << 10 };
+void ps_mesh_report(ps_mesh_machine *m, ps_buf *report);
+
+/* Lends the report of a worker, or of this one, in the step that has ended: until the next one
+ * begins. NULL: it said nothing. */
+const uint8_t *ps_mesh_report_of(const ps_mesh_machine *m, uint32_t worker, size_t *len);
+
 /* Returns the bytes that codecs keep from step to step, such as residuals. */
 size_t ps_mesh_memory(const ps_mesh_machine *m);
 
 /* Writes what the machine keeps of a part from one step to the next: the states of its codecs (such
- * as residuals), cell by cell, then what the exchange keeps, all f32. No step may run, and every
- * worker must have ended the same steps. */
+ * as residuals), cell by cell, then what the exchange keeps, all f32. If there is any, no step may
+ * run, and every worker must have ended the same steps. */
 void ps_mesh_save(const ps_mesh_machine *m, uint32_t part, ps_state_out *out);
 
 /* Reads what ps_mesh_save has written into a machine of the same worker that has begun no step. */
@@ -214,8 +234,8 @@ void ps_mesh_sum(ps_mesh_machine *m, float *sum);
  * All are false if no step runs. */
 void ps_mesh_missing(const ps_mesh_machine *m, bool *peers);
 
-/* Counted since create. A multicast is one packet and as many copies as it has targets. Bytes are
- * those of payloads, without heads; values are those that packets represent. */
+/* Counted since create, without reports. A multicast is one packet and as many copies as it has
+ * targets. Bytes are those of payloads, without heads; values are those that packets represent. */
 typedef struct ps_mesh_counters {
     uint64_t packets, copies, bytes, bytes_copied;
     uint64_t values_copied; /* sent, once for each target */

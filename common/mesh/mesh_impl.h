@@ -61,6 +61,11 @@ struct ps_mesh_machine {
     /* (workers): 1 + the newest step in which each said that it waits itself; 0: none, or it has
      * sent something of a later step since */
     uint64_t *waits_in;
+    /* of has_reports: */
+    ps_packet **reports;  /* (workers): of this step; NULL: not here yet */
+    uint32_t reports_due; /* of them that are not here */
+    ps_buf *report;       /* this worker's, until it is sent; NULL: it is empty */
+    uint32_t *heirs;      /* (workers): scratch for receivers of a report */
     ps_mesh_counters counters;
 };
 
@@ -136,6 +141,22 @@ extern const uint32_t mesh_again;
 /* `what` of a packet by which a worker says that it waits itself: its own part of the step is
  * sent, and the window has passed. */
 extern const uint32_t mesh_waits;
+
+/* `what` of a packet with the report of worker `piece`. */
+extern const uint32_t mesh_report;
+
+/* Reports (reports.c): without has_reports, init, begin, say and find_missing do nothing. */
+void mesh_reports_init(ps_mesh_machine *m);
+void mesh_reports_fini(ps_mesh_machine *m);
+/* Forgets those of the step before. */
+void mesh_reports_begin(ps_mesh_machine *m);
+/* Sends this worker's report, whose own part of the step is said. */
+void mesh_reports_say(ps_mesh_machine *m);
+/* Keeps the report of another worker, and passes it on. INVALID_ARGUMENT: there are none, or the
+ * sender does not pass this one on to this worker. */
+PS_MUST_USE ps_status mesh_reports_take(ps_mesh_machine *m, ps_packet *packet);
+/* Sets peers[i] for each worker from which a report has to come. */
+void mesh_reports_missing(const ps_mesh_machine *m, bool *peers);
 
 /* Queues again everything that was sent to worker `to` in a step. */
 void mesh_repeat(ps_mesh_machine *m, const mesh_step *step, uint32_t to);

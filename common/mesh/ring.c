@@ -232,6 +232,18 @@ static void missing(const ps_mesh_machine *m, bool *peers)
     peers[(m->conf.self + m->nodes - 1) % m->nodes] = true;
 }
 
+static uint32_t neighbours(const ps_mesh_machine *m, uint32_t *to)
+{
+    to[0] = next_of(m);
+    return 1;
+}
+
+static uint32_t towards(const ps_mesh_machine *m, uint32_t origin)
+{
+    (void)origin;
+    return (m->conf.self + m->nodes - 1) % m->nodes;
+}
+
 const ps_mesh ps_mesh_ring = {
     .name = "ring",
     .summary = "around a ring, in pieces: reduce-scatter, then all-gather of the same bytes",
@@ -246,4 +258,6 @@ const ps_mesh ps_mesh_ring = {
     .is_done = mesh_cells_are_whole,
     .finish = mesh_cells_finish,
     .missing = missing,
+    .neighbours = neighbours,
+    .towards = towards,
 };

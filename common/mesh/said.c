@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const uint32_t mesh_again = UINT32_MAX, mesh_waits = UINT32_MAX - 1;
+const uint32_t mesh_again = UINT32_MAX, mesh_waits = UINT32_MAX - 1, mesh_report = UINT32_MAX - 2;
 
 void mesh_step_forget(mesh_step *step)
 {
@@ -62,6 +62,9 @@ static bool next_of(ps_mesh_machine *m, mesh_step *step, ps_mesh_out *out)
     *out = (ps_mesh_out){.packet = ps_packet_ref(said->packet),
                          .targets = step->targets + said->first,
                          .count = said->count};
+    if (said->packet->what == mesh_report) {
+        return true;
+    }
     m->counters.packets++;
     m->counters.copies += said->count;
     m->counters.bytes += said->packet->len;

@@ -237,6 +237,27 @@ static void missing(const ps_mesh_machine *m, bool *peers)
     }
 }
 
+static uint32_t neighbours(const ps_mesh_machine *m, uint32_t *to)
+{
+    const tree_state *s = state_of(m);
+    uint32_t count = s->child_count;
+
+    memcpy(to, s->children, count * sizeof *to);
+    if (m->conf.self != 0) {
+        to[count++] = parent_of(m);
+    }
+    return count;
+}
+
+/* Climbs from the worker up to a child of this one, or to the root. */
+static uint32_t towards(const ps_mesh_machine *m, uint32_t origin)
+{
+    while (origin != 0 && (origin - 1) / CHILDREN != m->conf.self) {
+        origin = (origin - 1) / CHILDREN;
+    }
+    return origin != 0 ? origin : parent_of(m);
+}
+
 const ps_mesh ps_mesh_tree = {
     .name = "tree",
     .summary = "up a binary tree and down again, in pieces: few hops for small models",
@@ -251,4 +272,6 @@ const ps_mesh ps_mesh_tree = {
     .is_done = mesh_cells_are_whole,
     .finish = mesh_cells_finish,
     .missing = missing,
+    .neighbours = neighbours,
+    .towards = towards,
 };

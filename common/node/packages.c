@@ -156,7 +156,7 @@ bool ps_package_settings(const Psgd__V1__SettingsPackage *package, Psgd__V1__Nod
     if (!ps_is_ok(&st)) {
         return refuse(error, st, "BAD_PLACEMENTS");
     }
-    if (package->first_clock > 0 && package->first_clock >= session->plan->total_clocks) {
+    if (package->first_clock > 0 && package->first_clock > ps_plan_last_begin(session->plan)) {
         return refuse(error,
                       ps_fail(PS_INVALID_ARGUMENT,
                               "first_clock: %" PRIu64 " of a job with %" PRIu64 " clocks",

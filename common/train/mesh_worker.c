@@ -49,6 +49,7 @@ ps_status ps_mesh_worker_init(ps_mesh_worker *w, const ps_mesh_worker_conf *conf
     ps_status st;
 
     mesh.window_us = conf->window_us;
+    mesh.has_reports = conf->has_reports;
     *w = (ps_mesh_worker){
         .plan = conf->plan,
         .self = conf->rank,
@@ -68,6 +69,7 @@ void ps_mesh_worker_fini(ps_mesh_worker *w)
     ps_stepper_fini(&w->stepper);
     ps_gate_fini(&w->gate);
     ps_buf_unref(w->grad);
+    ps_buf_unref(w->said);
     ps_placement_fini(&w->one);
     free(w->sum);
     free(w->copies);
@@ -163,16 +165,53 @@ bool ps_mesh_worker_give(ps_mesh_worker *w, uint32_t first_variable, uint32_t co
     return true;
 }
 
+void ps_mesh_worker_say(ps_mesh_worker *w, ps_buf *report, bool is_partial)
+{
+    ps_buf *said = NULL;
+
+    if (report->len < PS_MESH_REPORT_MAX) { /* else the others know nothing of this clock */
+        said = ps_buf_create(1 + report->len);
+        said->data[0] = is_partial;
+        memcpy(said->data + 1, report->data, report->len);
+        said->len = 1 + report->len;
+    }
+    ps_buf_unref(report);
+    pthread_mutex_lock(&w->mutex);
+    ps_buf_unref(w->said);
+    w->said = said;
+    pthread_mutex_unlock(&w->mutex);
+}
+
+const uint8_t *ps_mesh_worker_said(const ps_mesh_worker *w, uint32_t worker, size_t *len,
+                                   bool *is_partial)
+{
+    const uint8_t *said = ps_mesh_report_of(w->mesh, worker, len);
+
+    if (said == NULL || *len < 2) {
+        return NULL;
+    }
+    *is_partial = said[0] != 0;
+    *len -= 1;
+    return said + 1;
+}
+
 /* ---- Steps ---- */
 
-/* Takes the next variable that was given to the present step. Returns false if there is none. */
-static bool take_given(ps_mesh_worker *w, uint32_t *which)
+/* Takes the next variable that was given to the present step; with the last one also what was said,
+ * *said, which is the caller's. Returns false if there is none. */
+static bool take_given(ps_mesh_worker *w, uint32_t *which, ps_buf **said)
 {
+    uint32_t all = w->held * w->plan->layout.variable_count;
     bool any;
 
     pthread_mutex_lock(&w->mutex);
     any = w->has_begun && w->clock == w->next && w->taken < w->given_count;
     *which = any ? w->given[w->taken++] : 0;
+    *said = NULL;
+    if (any && w->taken == all) {
+        *said = w->said;
+        w->said = NULL;
+    }
     pthread_mutex_unlock(&w->mutex);
     return any;
 }
@@ -181,11 +220,15 @@ ps_status ps_mesh_worker_advance(ps_mesh_worker *w, int64_t now_us)
 {
     uint32_t which, variables = w->plan->layout.variable_count;
     ps_status st = ps_ok();
+    ps_buf *said;
 
-    while (ps_is_ok(&st) && take_given(w, &which)) {
+    while (ps_is_ok(&st) && take_given(w, &which, &said)) {
         if (!w->is_running) {
             w->is_running = true;
             st = ps_mesh_begin(w->mesh, w->next, (const float *const *)w->blocks);
+        }
+        if (said != NULL) {
+            ps_mesh_report(w->mesh, said);
         }
         if (ps_is_ok(&st)) {
             st = ps_mesh_ready(w->mesh, which / variables, which % variables, now_us);

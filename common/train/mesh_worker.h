@@ -26,6 +26,7 @@ typedef struct ps_mesh_worker_conf {
     float *weights;    /* (param_count): initial weights; kept, every step writes them */
     ps_buf *grad;      /* param_count floats; a reference is taken */
     int64_t window_us; /* time of a step until the machine begins its rescue (mesh.h) */
+    bool has_reports;  /* the same on all workers: they tell each other what they say */
 } ps_mesh_worker_conf;
 
 typedef struct ps_mesh_worker {
@@ -51,6 +52,7 @@ typedef struct ps_mesh_worker {
     uint32_t *given;       /* (held, variable_count): contribution * variable_count + variable, in
                             * the order in which they became final */
     uint32_t given_count;  /* in this step */
+    ps_buf *said;          /* with the contributions of this step; NULL: nothing, or taken */
 
     /* the carrier's */
     uint32_t taken;  /* entries of `given` that the machine has */
@@ -67,7 +69,7 @@ void ps_mesh_worker_fini(ps_mesh_worker *w);
 size_t ps_mesh_worker_memory(const ps_mesh_worker *w);
 
 /* Writes what is kept of a variable from one step to the next: the optimizer's state (stepper.h),
- * then what the machine keeps (mesh.h). No step may run. */
+ * then what the machine keeps (mesh.h). If that is anything, no step may run. */
 void ps_mesh_worker_save(const ps_mesh_worker *w, uint32_t variable, ps_state_out *out);
 /* Reads the same into a worker that has begun no step. */
 void ps_mesh_worker_load(ps_mesh_worker *w, uint32_t variable, ps_state_in *in);
@@ -83,6 +85,10 @@ void ps_mesh_worker_claim(ps_mesh_worker *w, uint64_t clock, uint32_t block);
  * wake the carrier. Trainer. */
 bool ps_mesh_worker_give(ps_mesh_worker *w, uint32_t first_variable, uint32_t count);
 
+/* Says something with the contributions to the clock, before the last variables are given
+ * (exchange.h). Takes `report` over. Only with has_reports. Trainer. */
+void ps_mesh_worker_say(ps_mesh_worker *w, ps_buf *report, bool is_partial);
+
 /* Passes the variables that were given since the last call to the machine; the first one begins the
  * step. Fails as ps_mesh_begin and ps_mesh_ready do. Carrier. */
 PS_MUST_USE ps_status ps_mesh_worker_advance(ps_mesh_worker *w, int64_t now_us);
@@ -90,5 +96,10 @@ PS_MUST_USE ps_status ps_mesh_worker_advance(ps_mesh_worker *w, int64_t now_us);
 /* If the sum of the running step is complete, steps the weights, reports them to the gate, and
  * returns true. Else returns false. Carrier. */
 bool ps_mesh_worker_finish(ps_mesh_worker *w);
+
+/* Lends what a worker has said with its contributions to the clock that has just been finished.
+ * Returns NULL if it said nothing. Carrier. */
+const uint8_t *ps_mesh_worker_said(const ps_mesh_worker *w, uint32_t worker, size_t *len,
+                                   bool *is_partial);
 
 #endif

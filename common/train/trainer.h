@@ -150,7 +150,7 @@ void ps_trainer_stop_at(ps_trainer *t, uint64_t clock);
  *                        its rows that are not written yet; only while reports are open
  *   kind 4, by file      the content of TR, EV, ROUND and TB so far, to its step
  *
- * ps_trainer_save_said writes one without variables, and
+ * ps_trainer_save_said writes one without variables, ps_trainer_save_like one with them, and both
  *   kind 5               what the rank has said with its contributions (trainer_said.c)
  */
 PS_MUST_USE ps_status ps_trainer_save(ps_trainer *t, ps_exchange *exchange,
@@ -170,6 +170,13 @@ PS_MUST_USE ps_status ps_trainer_save_parked(ps_trainer *t, ps_exchange *exchang
 PS_MUST_USE ps_status ps_trainer_save_said(const ps_plan *plan, uint32_t rank, uint64_t clock,
                                            const void *said, size_t len, ps_state_write_fn *write,
                                            void *arg);
+
+/* Writes the same for a rank of a mesh whose ranks are alike (ps_plan_ranks_are_alike): with the
+ * state of this trainer and its exchange, which is that of every rank at `clock`. Meanwhile the
+ * exchange must finish no step. Any thread. */
+PS_MUST_USE ps_status ps_trainer_save_like(const ps_trainer *t, const ps_exchange *exchange,
+                                           uint32_t rank, uint64_t clock, const void *said,
+                                           size_t len, ps_state_write_fn *write, void *arg);
 
 /* Reads such a file, (len) bytes, into a trainer and an exchange that have not begun;
  * ps_trainer_start then goes on from its clock. After a failure both can only be destroyed.

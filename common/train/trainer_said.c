@@ -62,7 +62,7 @@ static void put_piece(trainer_said *said, ps_strbuf *to)
         return;
     }
     n = said->base->len - said->base_at < PS_REPORT_PIECE ? said->base->len - said->base_at
-                                                      : PS_REPORT_PIECE;
+                                                          : PS_REPORT_PIECE;
     put_head(to, PIECE, n);
     ps_strbuf_append(to, said->base->data + said->base_at, n);
     said->base_at += n;
@@ -78,7 +78,8 @@ bool ps_trainer_begin_said(ps_trainer *t)
     uint64_t per_epoch = t->plan->batches_per_epoch;
 
     if (said->evaluates_first &&
-        (t->clock % per_epoch == 0 || ps_trainer_is_due(t, t->step - 1, t->step)) &&
+        (t->clock % per_epoch == 0 || t->clock == t->plan->total_steps ||
+         ps_trainer_is_due(t, t->step - 1, t->step)) &&
         !ps_trainer_evaluate(t, (uint32_t)((t->clock - 1) / per_epoch))) {
         return false;
     }

@@ -169,26 +169,57 @@ ps_status ps_trainer_save_parked(ps_trainer *t, ps_exchange *exchange, ps_state_
     return st;
 }
 
+/* Writes the head of a rank that has no state of its own. */
+static void put_plain_head(const ps_plan *plan, uint32_t rank, uint32_t variables, uint64_t clock,
+                           ps_state_out *out)
+{
+    const double rate_sum = 0;
+
+    ps_state_begin(out, HEAD, 0);
+    ps_state_put_u64(out, ps_plan_hash(plan));
+    ps_state_put_u32(out, rank);
+    ps_state_put_u32(out, variables);
+    ps_state_put_u64(out, clock);
+    ps_state_put_u64(out, clock); /* the step: such a rank has one a clock */
+    ps_state_put_u64(out, 0);
+    ps_state_put(out, &rate_sum, sizeof rate_sum);
+    ps_state_finish(out);
+}
+
+static ps_status end_with_said(const void *said, size_t len, ps_state_out *out)
+{
+    ps_state_begin(out, SAID, 0);
+    ps_state_put(out, said, len);
+    ps_state_finish(out);
+    return ps_state_out_end(out);
+}
+
 ps_status ps_trainer_save_said(const ps_plan *plan, uint32_t rank, uint64_t clock, const void *said,
                                size_t len, ps_state_write_fn *write, void *arg)
 {
-    const double rate_sum = 0;
     ps_state_out out;
 
     ps_state_out_init(&out, MAGIC, VERSION, write, arg);
-    ps_state_begin(&out, HEAD, 0);
-    ps_state_put_u64(&out, ps_plan_hash(plan));
-    ps_state_put_u32(&out, rank);
-    ps_state_put_u32(&out, 0);
-    ps_state_put_u64(&out, clock);
-    ps_state_put_u64(&out, clock); /* the step: such a rank has one a clock */
-    ps_state_put_u64(&out, 0);
-    ps_state_put(&out, &rate_sum, sizeof rate_sum);
-    ps_state_finish(&out);
-    ps_state_begin(&out, SAID, 0);
-    ps_state_put(&out, said, len);
-    ps_state_finish(&out);
-    return ps_state_out_end(&out);
+    put_plain_head(plan, rank, 0, clock, &out);
+    return end_with_said(said, len, &out);
+}
+
+ps_status ps_trainer_save_like(const ps_trainer *t, const ps_exchange *exchange, uint32_t rank,
+                               uint64_t clock, const void *said, size_t len,
+                               ps_state_write_fn *write, void *arg)
+{
+    uint32_t variables = t->plan->layout.variable_count;
+    ps_state_out out;
+
+    ps_state_out_init(&out, MAGIC, VERSION, write, arg);
+    put_plain_head(t->plan, rank, variables, clock, &out);
+    for (uint32_t v = 0; v < variables && ps_is_ok(&out.status); v++) {
+        ps_state_begin(&out, VARIABLE, v);
+        each_run(t, &t->plan->layout.variables[v], true, put_run, &out);
+        exchange->ops->put(exchange, v, &out);
+        ps_state_finish(&out);
+    }
+    return end_with_said(said, len, &out);
 }
 
 /* ---- Load ---- */
@@ -302,7 +333,7 @@ ps_status ps_trainer_load(ps_trainer *t, ps_exchange *exchange, const uint8_t *b
         if (ps_is_ok(&st) && kind == 0) {
             return take_end(t, exchange, next, has_variables && !t->place.lacks_weights);
         }
-        if (ps_is_ok(&st) && !has_variables && kind == SAID && index == 0) {
+        if (ps_is_ok(&st) && next == t->plan->layout.variable_count && kind == SAID && index == 0) {
             st = ps_trainer_take_said(t, &in, is_own);
             continue;
         }

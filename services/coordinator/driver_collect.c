@@ -40,7 +40,8 @@ struct ps_collect {
     /* first step of the timeline of which the node's part is collected; 0: none is */
     uint64_t trace;
     ps_collect **slot; /* the member of the node that points to this: collect, saving or tracing */
-    /* collects a server's state after a loss; asks again until the server can give it */
+    /* collects the state of a server, or of all ranks of a mesh, after a loss; asks again until the
+     * node can give it */
     bool rescues;
     bool of_copies; /* `rescues` collects the state of the server of which this one has copies */
     /* collects what a worker has kept of its contributions to the lost servers, and its ranks if
@@ -308,12 +309,15 @@ static void open_stream(ps_collect *c)
     static const ps_stream_events events = {.on_message = on_message, .on_end = on_end};
     Psgd__V1__CollectRequest q = PSGD__V1__COLLECT_REQUEST__INIT;
     const ps_member *m = ps_attempt_node_member(c->node);
+    bool is_of_all = c->rescues && c->a->plan->mesh != NULL; /* a worker gives all ranks */
     const ps_leaver who = {
         .plan = c->a->plan,
         .placement = &c->a->placement,
         .is_server = m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER,
-        .rank = c->of_copies ? ps_placement_copied(&c->a->placement, m->rank) : m->rank,
-        .rank_count = m->rank_count,
+        .rank = is_of_all      ? 0
+                : c->of_copies ? ps_placement_copied(&c->a->placement, m->rank)
+                               : m->rank,
+        .rank_count = is_of_all ? c->a->placement.rank_count : m->rank_count,
         .is_checkpoint = c->checkpoint > 0,
         .is_kept = c->is_kept,
         .is_trace = c->trace > 0,

@@ -113,10 +113,11 @@ struct ps_attempt {
         bool is_outdated; /* the replay under way: another server is lost */
         uint32_t asks;    /* how often servers were asked at which clock they are */
         size_t asked;     /* servers that have not said at which clock they are */
-        size_t at;        /* the member whose files are collected: first workers, then servers, whose
-                           * files may come from a copy */
-        uint64_t clock;   /* the least of theirs */
-        uint32_t *lost;   /* (lost_count): servers whose state is computed anew */
+        size_t at;      /* the member whose files are collected: first workers, then servers, whose
+                         * files may come from a copy */
+        uint64_t clock; /* the least of theirs; without servers the greatest of the workers' */
+        size_t source;  /* without servers: the worker at that clock, which gives the state */
+        uint32_t *lost; /* (lost_count): servers whose state is computed anew */
         size_t lost_count;
     } rescue; /* after a loss; driver_rescue.c */
 
@@ -143,7 +144,7 @@ struct ps_attempt {
         ps_checkpoint_wait wait; /* for idle workers */
         bool grows;              /* that one is under way */
         uint32_t idle_workers, idle_servers; /* that join, when it began */
-        int64_t since_us;        /* since when the attempt has trained, or join has failed */
+        int64_t since_us; /* since when the attempt has trained, or join has failed */
     } move;
 
     uint32_t evaluations; /* number of evaluations of which this process knows the scores; those
@@ -278,11 +279,11 @@ bool ps_partitions_are_done(const ps_attempt *a);
 
 /* --- driver_rescue.c --------------------------------------------------------------- */
 
-/* Begins to store the state of the servers (PS_COMMIT_RESCUE). */
+/* Begins to store the state that is left (PS_COMMIT_RESCUE). */
 void ps_rescue_start(ps_attempt *a);
 /* Goes on when the checkpoint that was being stored is stored, or is not. */
 void ps_rescue_go_on(ps_attempt *a);
-/* Waits no longer for servers that are lost meanwhile. */
+/* Waits no longer for nodes that are lost meanwhile. */
 void ps_rescue_lost(ps_attempt *a);
 /* What a worker has kept is stored, or why not; files (count) are those and its ranks. */
 void ps_rescue_kept(ps_attempt_node *node, const ps_status *result, const ps_intake_file *files,

@@ -7,7 +7,10 @@
  *
  * A slice of any server is at one of two clocks: the oldest that is not complete everywhere, or the
  * next one. Servers keep what slices were before their last step, so all can give their state at
- * the older clock. If that fails, the next attempt goes on from the last checkpoint. */
+ * the older clock. If that fails, the next attempt goes on from the last checkpoint.
+ *
+ * In an exchange among workers that are alike (ps_plan_ranks_are_alike), each has the state of all
+ * ranks at its clock, and what all have said before. The one that is furthest gives them. */
 #include "services/coordinator/driver_impl.h"
 
 #include "common/base/container_of.h"
@@ -55,10 +58,22 @@ static bool is_server(const ps_attempt *a, size_t node)
 
 /* Returns whether the node is a server with a part of the model. Rows of sparse tables are on all
  * servers. */
-static bool has_state(const ps_attempt *a, size_t node)
+static bool has_part(const ps_attempt *a, size_t node)
 {
     return is_server(a, node) && (a->placement.owned_count[a->commit.members[node].rank] > 0 ||
                                   ps_plan_table_files(a->plan) > 0);
+}
+
+/* Returns whether the node is asked for its clock. */
+static bool has_clock(const ps_attempt *a, size_t node)
+{
+    return a->plan->mesh != NULL || has_part(a, node);
+}
+
+/* Returns whether the node gives state. */
+static bool has_state(const ps_attempt *a, size_t node)
+{
+    return a->plan->mesh != NULL ? node == a->rescue.source : has_part(a, node);
 }
 
 /* Returns whether the state of the server is computed anew: find_lost has put it in rescue.lost. */
@@ -267,7 +282,7 @@ static void find_lost(ps_attempt *a)
     for (size_t i = 0; i < a->commit.count; i++) {
         bool is_unheard = a->commit.conf.has_kept && a->nodes[i].is_unheard;
 
-        if (has_state(a, i) && (is_unheard || !is_there(a, giver(a, i)))) {
+        if (has_part(a, i) && (is_unheard || !is_there(a, giver(a, i)))) {
             a->rescue.lost =
                 ps_xrealloc(a->rescue.lost, (a->rescue.lost_count + 1) * sizeof *a->rescue.lost);
             a->rescue.lost[a->rescue.lost_count++] = a->commit.members[i].rank;
@@ -305,19 +320,26 @@ static void collect_anew(ps_attempt *a)
 
 /* --- the clock ---------------------------------------------------------------------- */
 
+/* Returns whether the nodes that have state have said at which clock they are. */
+static bool knows_clock(const ps_attempt *a)
+{
+    if (a->plan->mesh != NULL) {
+        return a->rescue.source < a->commit.count;
+    }
+    return !a->rescue.has_failed && (a->rescue.clock < UINT64_MAX || a->rescue.lost_count > 0);
+}
+
 static void collect(ps_attempt *a)
 {
     ps_status st;
 
     find_lost(a);
-    a->rescue.has_failed =
-        a->rescue.has_failed || (a->rescue.clock == UINT64_MAX && a->rescue.lost_count == 0);
-    /* when all clocks are complete, the last one is repeated: a checkpoint lies before the end */
-    if (a->rescue.clock >= a->plan->total_clocks) {
+    /* when all clocks are complete, the last one is repeated: servers have what was before it */
+    if (a->plan->mesh == NULL && a->rescue.clock >= a->plan->total_clocks) {
         a->rescue.clock = a->plan->total_clocks - 1;
     }
-    if (a->rescue.has_failed) {
-        st = ps_fail(PS_UNAVAILABLE, "a server does not say at which step it is");
+    if (!knows_clock(a)) {
+        st = ps_fail(PS_UNAVAILABLE, "a node does not say at which step it is");
     } else if (a->rescue.clock <= first_clock(a)) {
         st = ps_ok(); /* servers have nothing newer than what the attempt began with */
     } else {
@@ -337,6 +359,19 @@ static bool may_lack_servers(const ps_attempt *a)
     return a->placement.has_copies || a->commit.conf.has_kept;
 }
 
+/* Takes the clock of a worker that could give the state of all. */
+static void take_clock(ps_attempt_node *node, const Psgd__V1__GetStatusResponse *r)
+{
+    ps_attempt *a = node->a;
+
+    for (size_t i = 0; i < r->n_progress; i++) {
+        if (r->progress[i]->weights_clock > a->rescue.clock && is_there(a, node->index)) {
+            a->rescue.clock = r->progress[i]->weights_clock;
+            a->rescue.source = node->index;
+        }
+    }
+}
+
 static void on_status(void *arg, const ps_error *error, const ProtobufCMessage *reply)
 {
     const Psgd__V1__GetStatusResponse *r = (const void *)reply;
@@ -345,7 +380,11 @@ static void on_status(void *arg, const ps_error *error, const ProtobufCMessage *
 
     node->asking = NULL;
     if (a->job && a->rescue.is_running && a->commit.stage == PS_STAGE_RESCUE) {
-        if (ps_is_ok(&error->status) && r->counters) {
+        if (a->plan->mesh != NULL) {
+            if (ps_is_ok(&error->status)) {
+                take_clock(node, r);
+            }
+        } else if (ps_is_ok(&error->status) && r->counters) {
             a->rescue.clock =
                 r->counters->version < a->rescue.clock ? r->counters->version : a->rescue.clock;
         } else {
@@ -366,7 +405,8 @@ static void ask(ps_attempt *a)
 
     a->rescue.is_collecting = false;
     a->rescue.asks++;
-    a->rescue.clock = UINT64_MAX;
+    a->rescue.clock = a->plan->mesh != NULL ? 0 : UINT64_MAX;
+    a->rescue.source = a->commit.count;
     a->rescue.asked = 1; /* 1 for this loop, so that it is not 0 before all are asked */
     for (size_t i = 0; i < a->commit.count; i++) {
         ps_attempt_node *node = &a->nodes[i];
@@ -375,12 +415,12 @@ static void ask(ps_attempt *a)
         if (!is_there(a, i)) {
             continue;
         }
-        if (has_state(a, i) && node->asking == NULL) {
+        if (has_clock(a, i) && node->asking == NULL) {
             a->rescue.asked++;
             a->pending++;
             node->asking = ps_unary_start(node->channel, &psgd__v1__node_service__descriptor,
                                           "GetStatus", &q.base, STATUS_US, on_status, node);
-        } else if (has_state(a, i)) {
+        } else if (has_clock(a, i)) {
             a->rescue.has_failed = true;
         }
     }
@@ -432,17 +472,33 @@ void ps_rescue_go_on(ps_attempt *a)
     }
 }
 
+/* Asks for clocks anew, as the worker that gives the state of all is lost. */
+static void ask_others(ps_attempt *a, ps_attempt_node *lost)
+{
+    if (lost->saving != NULL) {
+        ps_collect_stop(lost->saving);
+    }
+    ps_checkpoint_discard_gathered(lost);
+    ask(a);
+}
+
 void ps_rescue_lost(ps_attempt *a)
 {
     for (size_t i = 0; i < a->commit.count; i++) {
         if (!a->rescue.is_running || a->commit.stage != PS_STAGE_RESCUE) {
             return;
         }
-        if (!has_state(a, i) || is_there(a, i)) {
+        if (is_there(a, i)) {
             continue;
         }
         if (a->nodes[i].asking != NULL) {
             ps_unary_cancel(a->nodes[i].asking);
+        } else if (!has_state(a, i)) {
+            continue;
+        } else if (a->plan->mesh != NULL) {
+            if (a->rescue.is_collecting) {
+                ask_others(a, &a->nodes[i]);
+            }
         } else if (is_there(a, giver(a, i))) {
             if (a->nodes[i].saving != NULL && a->rescue.at == i) {
                 ps_collect_stop(a->nodes[i].saving);
@@ -479,7 +535,8 @@ void ps_rescue_stored(ps_attempt *a, const ps_status *result, uint64_t step)
     if (ps_is_ok(result)) {
         a->job->carries_on = a->commit.conf.carries;
         ps_log_with(PS_LOG_INFO, "job", PS_LOG_FIELDS(PS_LOG_STR("job", a->job_id)),
-                    "goes on from step %" PRIu64 ", where its servers are", step);
+                    "goes on from step %" PRIu64 ", where its %s are", step,
+                    a->plan->mesh != NULL ? "workers" : "servers");
     }
     end(a, result);
 }

@@ -58,6 +58,11 @@ static void drain(ps_exchange *exchange)
     }
 }
 
+static void say(ps_exchange *exchange, ps_buf *report, bool is_partial)
+{
+    ps_mesh_worker_say(&of(exchange)->me, report, is_partial);
+}
+
 static void put_kept(const ps_exchange *exchange, uint32_t variable, ps_state_out *out)
 {
     ps_mesh_worker_save(&PS_CONTAINER_OF(exchange, const ps_mesh_exchange, base)->me, variable,
@@ -80,6 +85,7 @@ static void begin_at(ps_exchange *exchange, uint64_t clock, bool has_weights)
 static const ps_exchange_ops ops = {
     .begin = begin,
     .ready = ready,
+    .say = say,
     .put = put_kept,
     .take = take_kept,
     .drain = drain,
@@ -150,6 +156,25 @@ static void arm(ps_mesh_exchange *x)
     }
 }
 
+/* Finishes the running step if its sum is complete, and keeps what ranks have said with it. */
+static bool finish_step(ps_mesh_exchange *x)
+{
+    if (x->is_halted || !ps_mesh_worker_finish(&x->me)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < x->peers; i++) {
+        bool is_partial;
+        size_t len;
+        const uint8_t *said = ps_mesh_worker_said(&x->me, i, &len, &is_partial);
+
+        if (said != NULL) {
+            ps_rank_reports_take(&x->reports, i, x->me.next - 1, said, len, is_partial);
+        }
+        x->inboxes[i].early_bytes = 0;
+    }
+    return true;
+}
+
 void exchange_settle(ps_mesh_exchange *x)
 {
     bool again = true;
@@ -158,10 +183,7 @@ void exchange_settle(ps_mesh_exchange *x)
         hand_out(x);
         again = peer_take_inboxes(x);
         hand_out(x);
-        if (ps_mesh_worker_finish(&x->me)) {
-            for (uint32_t i = 0; i < x->peers; i++) {
-                x->inboxes[i].early_bytes = 0;
-            }
+        if (finish_step(x)) {
             exchange_publish(x);
             again = true;
         }
@@ -246,6 +268,23 @@ void ps_mesh_exchange_name_missing(const ps_mesh_exchange *x, char *text, size_t
     ps_mesh_missing(x->me.mesh, missing);
     name_workers(x, missing, text, cap);
     free(missing);
+}
+
+/* --- after a loss --------------------------------------------------------------- */
+
+uint64_t ps_mesh_exchange_clock(const ps_mesh_exchange *x)
+{
+    return x->me.next;
+}
+
+void ps_mesh_exchange_halt(ps_mesh_exchange *x)
+{
+    x->is_halted = true;
+}
+
+const char *ps_mesh_exchange_said(const ps_mesh_exchange *x, uint32_t rank, size_t *len)
+{
+    return ps_rank_reports_at(&x->reports, rank, x->me.next, len);
 }
 
 /* --- life --------------------------------------------------------------------- */
@@ -362,6 +401,7 @@ ps_status ps_mesh_exchange_create(const ps_mesh_exchange_conf *conf, ps_mesh_exc
         .weights = conf->weights,
         .grad = conf->grad,
         .window_us = ps_plan_mesh(plan, conf->session->rank).window_us,
+        .has_reports = ps_plan_can_rescue(plan),
     };
     ps_mesh_exchange *x = ps_xcalloc(1, sizeof *x);
     ps_status st;
@@ -376,6 +416,9 @@ ps_status ps_mesh_exchange_create(const ps_mesh_exchange_conf *conf, ps_mesh_exc
     x->due.event.fire = on_due;
     x->patience.event.fire = on_patience;
     x->over.fire = on_over;
+    if (me.has_reports) {
+        ps_rank_reports_init(&x->reports, x->peers);
+    }
     x->outboxes = ps_xcalloc(x->peers, sizeof *x->outboxes);
     x->inboxes = ps_xcalloc(x->peers, sizeof *x->inboxes);
     for (uint32_t i = 0; i < x->peers; i++) {
@@ -401,6 +444,7 @@ void ps_mesh_exchange_destroy(ps_mesh_exchange *x)
         peer_outbox_fini(&x->outboxes[i]);
     }
     ps_mesh_worker_fini(&x->me);
+    ps_rank_reports_fini(&x->reports);
     free(x->outboxes);
     free(x->inboxes);
     free(x);

@@ -70,6 +70,16 @@ void ps_mesh_exchange_find_missing(const ps_mesh_exchange *x, bool *peers);
 /* Writes the workers for which the running step waits, as in "worker-1, worker-3"; "" if none. */
 void ps_mesh_exchange_name_missing(const ps_mesh_exchange *x, char *text, size_t cap);
 
+/* Returns the clock of the weights: the number of steps that are finished. */
+uint64_t ps_mesh_exchange_clock(const ps_mesh_exchange *x);
+
+/* Finishes no further step, so that weights, the optimizer's state and reports stay as they are. */
+void ps_mesh_exchange_halt(ps_mesh_exchange *x);
+
+/* Lends what a rank has said with its contributions to the clocks before that of the weights. NULL:
+ * that is not known (rank_reports.h). */
+const char *ps_mesh_exchange_said(const ps_mesh_exchange *x, uint32_t rank, size_t *len);
+
 /* Ends the exchange after its trainer has ended. After a success it first sends what peers still
  * need, for at most timeouts.step_ms. Fires `done` when all outboxes have ended. Until then
  * messages may be given. */

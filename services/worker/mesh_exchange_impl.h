@@ -5,6 +5,7 @@
 #ifndef PS_SERVICES_WORKER_MESH_EXCHANGE_IMPL_H
 #define PS_SERVICES_WORKER_MESH_EXCHANGE_IMPL_H
 
+#include "common/wire/rank_reports.h"
 #include "common/wire/redial.h"
 #include "services/worker/mesh_exchange.h"
 
@@ -48,10 +49,12 @@ struct ps_mesh_exchange {
 
     /* for the loop's thread */
     bool has_failed;
+    bool is_halted;          /* no further step is finished */
+    ps_rank_reports reports; /* of all ranks, if the plan can go on by the state of one */
     ps_timer due;
     peer_outbox *outboxes; /* (peers) */
     peer_inbox *inboxes;   /* (peers) */
-    bool stopping; /* no step begins any more: the outboxes send what they have */
+    bool stopping;         /* no step begins any more: the outboxes send what they have */
     bool is_cut, is_over;
     ps_timer patience; /* limits the wait for outboxes */
     ps_event over;     /* posted when they are over and the exchange was stopped */

@@ -385,6 +385,48 @@ ps_status ps_rank_parked(ps_rank *r, ps_snapshot *out)
     return st;
 }
 
+bool ps_rank_halt(ps_rank *r, uint64_t clock)
+{
+    if (r->mesh == NULL) {
+        return false;
+    }
+    ps_mesh_exchange_halt(r->mesh);
+    return ps_mesh_exchange_clock(r->mesh) == clock;
+}
+
+ps_status ps_rank_give(ps_rank *r, uint32_t of, ps_snapshot *out)
+{
+    size_t len = 0;
+    const char *said = ps_mesh_exchange_said(r->mesh, of, &len);
+    ps_status st = said != NULL ? ps_snapshot_blank(0, out)
+                                : ps_fail(PS_FAILED_PRECONDITION,
+                                          "the reports of rank %" PRIu32 " are not all here", of);
+
+    if (ps_is_ok(&st)) {
+        st = ps_trainer_save_like(r->trainer, ps_mesh_exchange_base(r->mesh), of,
+                                  ps_mesh_exchange_clock(r->mesh), said, len, ps_snapshot_write,
+                                  &out->fd);
+        if (!ps_is_ok(&st)) {
+            ps_snapshot_drop(out);
+        }
+    }
+    return st;
+}
+
+ps_status ps_rank_give_weights(const ps_rank *r, ps_snapshot *out)
+{
+    size_t bytes = r->session.plan->layout.param_count * sizeof *r->session.weights;
+    ps_status st = ps_snapshot_blank(bytes, out);
+
+    if (ps_is_ok(&st)) {
+        st = ps_snapshot_put(out->fd, 0, r->session.weights, bytes);
+        if (!ps_is_ok(&st)) {
+            ps_snapshot_drop(out);
+        }
+    }
+    return st;
+}
+
 void ps_rank_forget(ps_rank *r, uint64_t clock)
 {
     ps_kept_pushes *kept = kept_of(r);
@@ -660,6 +702,7 @@ Psgd__V1__WorkerProgress *ps_rank_progress(ps_rank *r)
     psgd__v1__worker_progress__init(out);
     out->rank = r->conf.rank;
     out->reached_stop = p.reached_stop;
+    out->weights_clock = r->mesh != NULL ? ps_mesh_exchange_clock(r->mesh) : 0;
     out->held_at = r->is_training ? ps_gate_held_at(ps_exchange_gate(r->exchange)) : r->held_at;
     fill_counts(r, &p);
     lend_program_metrics(r, p.program_metrics);

@@ -222,6 +222,50 @@ static void cut(void *state, uint64_t clock, bool stays)
     }
 }
 
+/* Adds the files of all ranks of the job, and the weights, to the checkpoint: as `from` has them.
+ */
+static ps_status add_all(ps_worker *w, ps_rank *from, uint64_t clock)
+{
+    ps_snapshot file = {.fd = -1, .copy_fd = -1};
+    ps_status st = ps_rank_give_weights(from, &file);
+
+    if (ps_is_ok(&st)) {
+        ps_node_checkpoint_add(w->node, clock, "weights.f32", file);
+    }
+    for (uint32_t rank = 0; rank < w->session->placement.rank_count && ps_is_ok(&st); rank++) {
+        char name[PS_CHECKPOINT_NAME_MAX];
+
+        ps_checkpoint_rank_name(name, rank);
+        st = ps_rank_give(from, rank, &file);
+        if (ps_is_ok(&st)) {
+            ps_node_checkpoint_add(w->node, clock, name, file);
+        }
+    }
+    return st;
+}
+
+/* Stops all ranks, and gives the state of the job at `clock` if one of them has it. */
+static void rescue(void *state, uint64_t clock, bool of_copies)
+{
+    ps_status st = ps_fail(PS_FAILED_PRECONDITION, "no rank here is at that clock");
+    ps_worker *w = state;
+    ps_rank *from = NULL;
+
+    (void)of_copies; /* only servers have copies */
+    w->cut = 0;      /* what ranks still save for an earlier checkpoint is dropped */
+    for (uint32_t i = 0; i < w->rank_count; i++) {
+        from = ps_rank_halt(w->ranks[i], clock) ? w->ranks[i] : from;
+    }
+    if (from != NULL) {
+        st = add_all(w, from, clock);
+    }
+    if (ps_is_ok(&st)) {
+        ps_node_checkpoint_end(w->node, clock);
+    } else {
+        ps_node_checkpoint_fail(w->node, clock, &st);
+    }
+}
+
 /* Creates rank i of the session. Each exchange writes weights of its own; the first rank uses the
  * session's. */
 static ps_status make_rank(ps_worker *w, const ps_session *session, uint32_t i)
@@ -479,6 +523,7 @@ const ps_role_hooks ps_worker_hooks = {
     .hold = hold,
     .end_at = end_at,
     .cut = cut,
+    .rescue = rescue,
     .kept = kept,
     .park = park,
     .parked = parked,

@@ -41,8 +41,9 @@ QUEUED, RUNNING, COLLECTING, DONE, FAILED = (job_pb2.JOB_STATE_QUEUED, job_pb2.J
 
 
 def model_of(files):
-    """The tensors of the servers' model."""
-    return tensors(next(data for name, data in files.items() if name.endswith("-N(ps).safetensors")))
+    """The tensors of the servers' model; of an exchange among workers those of worker 0."""
+    return tensors(next(files[name] for name in sorted(files, reverse=True)
+                        if name.endswith(("-N(ps).safetensors", "-N(0).safetensors"))))
 
 
 def trained(report):
@@ -166,6 +167,39 @@ class Recovery(ClusterTest):
                                        "evalEverySteps": 4, "checkpoint": {"everySteps": 10000}},
                                    straight, draw, lambda d, _: [d.choice(c.workers)], kills=3)
                     c.wait_idle()
+
+    def test_an_exchange_among_workers_that_loses_some_rolls_nothing_back(self):
+        """Any worker that is left has the state of all of them; two of four may be lost at once."""
+        c = self.cluster(workers=4, pservers=0)
+        c.wait_nodes(4)
+        draw = random.Random(23)
+        for exchange, lost, more in (("ring", 1, {}), ("plain", 2, {"workerProcesses": 3}), ("ccdc", 1, {}),
+                                     ("tree", 1, {"codec": {"up": {"name": "int8"}, "down": {"name": "int8"}}})):
+            fields = {"evalEverySteps": 4, "exchange": {"name": exchange}, **more}
+            with self.subTest(exchange=exchange, lost=lost, **more):
+                straight = self.straight(c, **fields)
+                self.kill_some(c, {**JOB, **PACE, **fields, "checkpoint": {"everySteps": 10000}}, straight, draw,
+                               lambda d, there, lost=lost: d.sample(there, min(lost, len(there) - 1)), kills=2)
+                c.wait_idle()
+
+    def test_a_frozen_worker_of_an_exchange_costs_a_step_at_most(self):
+        """Its lease ends it; what it sends when it is thawed belongs to an attempt that is over."""
+        c = self.cluster(workers=4, pservers=0)
+        c.wait_nodes(4)
+        fields = {"exchange": {"name": "ring"}, "evalEverySteps": 4}
+        straight = self.straight(c, **fields)
+        job = c.submit({**JOB, **PACE, **fields})
+        c.wait(job.id, lambda j: j.state == RUNNING and j.progress.step > 3)
+        c.workers[1].freeze()
+        job = c.wait(job.id, lambda j: j.restarts == 1 and j.state == RUNNING)
+        c.workers[1].thaw()
+        self.must_repeat_a_step(c, c.wait(job.id), straight, [["worker-1"]])
+        self.assertGreater(job.recoveries[0].silent_seconds, LEASE_MS / 1000 - 0.5)
+        c.wait_idle()
+        last = self.instead_of_first(c, "worker", c.workers, "exit-at:FINISHED")
+        with self.subTest("a worker is lost when it has all steps"):
+            self.must_repeat_a_step(c, c.wait(c.submit({**JOB, **PACE, **fields}).id), straight, [[last.name]])
+            last.wait()
 
     def test_workers_are_lost_after_so_many_steps_that_their_reports_are_long(self):
         """They are said anew with the contributions of the next attempt, in pieces that a message has room for."""

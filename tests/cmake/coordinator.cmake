@@ -2,7 +2,7 @@
 add_library(ps_commit_world STATIC support/commit_world.c)
 target_include_directories(ps_commit_world SYSTEM PUBLIC ${CMOCKA_INCLUDE_DIR})
 target_link_libraries(ps_commit_world PUBLIC ps_commit)
-foreach(name IN ITEMS test_blame test_commit test_commit_interrupt test_commit_room test_commit_walk test_recoveries)
+foreach(name IN ITEMS test_blame test_commit test_commit_interrupt test_commit_rescue test_commit_room test_commit_walk test_recoveries)
     ps_test(unit ${name} ps_commit_world)
 endforeach()
 add_library(ps_schedule_world STATIC support/schedule_world.c)

@@ -78,6 +78,7 @@ ps_status mesh_world_init_parts(mesh_world *w, const char *mesh, const char *ass
                          .parts = w->part,
                          .part_count = w->part_count,
                          .seed = seed,
+                         .has_reports = w->has_reports,
                          .window_us = MESH_WINDOW_US};
     ps_status st;
 
@@ -170,10 +171,65 @@ static void note(mesh_world *w, uint32_t i, ps_status st)
     }
 }
 
+enum { REPORT_BYTES = 40 };
+
+static void name_report(char out[REPORT_BYTES], uint32_t node, uint64_t step)
+{
+    snprintf(out, REPORT_BYTES, "node %u, step %llu", node, (unsigned long long)step);
+}
+
+static void say(mesh_world *w, uint32_t i)
+{
+    ps_buf *report = ps_buf_create(REPORT_BYTES);
+
+    name_report((char *)report->data, i, w->step[i]);
+    report->len = strlen((char *)report->data);
+    ps_mesh_report(w->node[i], report);
+}
+
+static void check_reports(mesh_world *w, uint32_t i)
+{
+    for (uint32_t k = 0; k < w->nodes; k++) {
+        char expected[REPORT_BYTES];
+        size_t len;
+        const uint8_t *report = ps_mesh_report_of(w->node[i], k, &len);
+
+        name_report(expected, k, w->step[i]);
+        w->wrong_reports +=
+            report == NULL || len != strlen(expected) || memcmp(report, expected, len) != 0;
+    }
+}
+
+/* Some of what the victim has sent still arrives. */
+static void kill_victim(mesh_world *w)
+{
+    size_t kept = 0;
+
+    w->is_dead[w->victim] = true;
+    for (size_t i = 0; i < w->wire_count; i++) {
+        if (w->wire[i].packet->from == w->victim && unit(w) < 0.5) {
+            ps_packet_unref(w->wire[i].packet);
+        } else {
+            w->wire[kept++] = w->wire[i];
+        }
+    }
+    w->wire_count = kept;
+}
+
+static void note_event(mesh_world *w)
+{
+    if (++w->events == w->kill_at) {
+        kill_victim(w);
+    }
+}
+
 static void look(mesh_world *w, uint32_t i)
 {
     collect(w, i);
     if (w->has_begun[i] && ps_mesh_is_done(w->node[i])) {
+        if (w->has_reports) {
+            check_reports(w, i);
+        }
         ps_mesh_sum(w->node[i], w->sum[i]);
         w->has_begun[i] = false;
         w->step[i]++;
@@ -204,9 +260,13 @@ static bool give(mesh_world *w, uint32_t i)
         return false;
     }
     w->given[i]++;
+    if (w->has_reports && w->given[i] == w->assignment->held_count[i] * w->part_count) {
+        say(w, i);
+    }
     note(w, i,
          ps_mesh_ready(w->node[i], at / w->part_count, w->order[i][at % w->part_count], w->now_us));
     look(w, i);
+    note_event(w);
     return true;
 }
 
@@ -222,6 +282,7 @@ static void deliver(mesh_world *w)
         look(w, copy.to);
     }
     ps_packet_unref(copy.packet);
+    note_event(w);
 }
 
 static void tick(mesh_world *w, uint32_t i)
@@ -292,6 +353,9 @@ void mesh_world_run_many(mesh_world *w, uint64_t steps)
                 all_begun = !give(w, i) && all_begun &&
                             (w->is_dead[i] || w->has_begun[i] || w->step[i] >= steps ||
                              !ps_is_ok(&w->failure[i]));
+            }
+            if (all_begun && w->time_stands) {
+                return;
             }
             if (all_begun) {
                 pass_time(w);

@@ -38,6 +38,12 @@ typedef struct mesh_world {
     bool comes_twice; /* each copy */
     bool ticks_alone; /* when time passes nodes notice it one by one, and all arrives in between */
     int64_t now_us;
+    bool has_reports;       /* set it before mesh_world_init_parts */
+    uint64_t wrong_reports; /* of steps that nodes have ended */
+    uint64_t events;        /* parts that became ready, and copies that arrived */
+    uint64_t kill_at;       /* after so many, `victim` is dead, with half of its copies; 0: never */
+    uint32_t victim;
+    bool time_stands; /* mesh_world_run_many returns when nothing is under way any more */
 } mesh_world;
 
 /* `assign` by name, `codec` with its defaults both ways, the values in some parts;

@@ -10,6 +10,15 @@
     "{\"data\":{\"name\":\"ngram\",\"files\":[\"a\"],\"train_limit\":2000,\"test_limit\":100,"     \
     "\"params\":{\"words\":50}},\"model\":{\"preset\":\"ngram\","
 
+static bool rescues(const char *job)
+{
+    ps_plan *plan = plan_of(job);
+    bool does = ps_plan_rescues(plan);
+
+    ps_plan_destroy(plan);
+    return does;
+}
+
 static void a_lost_worker_without_state_may_cost_one_step_only(void **state)
 {
     static const struct {
@@ -37,6 +46,45 @@ static void a_lost_worker_without_state_may_cost_one_step_only(void **state)
         assert_true(ps_loss_restarts(plan->spec->recovery->on_worker_loss));
         ps_plan_destroy(plan);
     }
+}
+
+static void any_rank_of_an_exchange_can_give_the_state_of_all_if_they_are_alike(void **state)
+{
+#define RING "{\"exchange\":{\"name\":\"ring\"},"
+    static const struct {
+        const char *job;
+        bool are_alike;
+    } jobs[] = {
+        {RING "\"workers\":4}", true},
+        {RING "\"codec\":{\"up\":{\"name\":\"int8\"},\"down\":{\"name\":\"int8\"}}}", true},
+        {RING "\"optimizer\":{\"rule\":{\"name\":\"adam\"}}}", true},
+        {RING "\"update\":{\"name\":\"gradient_average\"}}", true},
+        {"{\"exchange\":{\"name\":\"ccdc\"},\"assignment\":{\"name\":\"iid\"}}", true},
+        {"{\"exchange\":{\"name\":\"plain\"},\"workers\":4,\"assignment\":{\"name\":\"duplicate\","
+         "\"params\":{\"redundancy\":2}}}",
+         false}, /* a rank that is left behind lacks sums */
+        {RING "\"optimizer\":{\"side\":\"OPTIMIZER_SIDE_WORKER\"}}", false},
+        {RING "\"update\":{\"name\":\"localsgd\"}}", false},
+        {RING "\"codec\":{\"up\":{\"name\":\"topk\",\"params\":{\"error_feedback\":1}}}}", false},
+        {RING "\"codec\":{\"down\":{\"name\":\"int8\",\"params\":{\"error_feedback\":1}}}}", false},
+        {"{\"workers\":4}", false}, /* on servers */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof jobs / sizeof jobs[0]; i++) {
+        ps_plan *plan = plan_of(jobs[i].job);
+
+        if (ps_plan_ranks_are_alike(plan) != jobs[i].are_alike) {
+            fail_msg("%s", jobs[i].job);
+        }
+        assert_true(ps_plan_can_rescue(plan) == (jobs[i].are_alike || plan->mesh == NULL));
+        assert_int_equal(ps_plan_last_begin(plan), plan->total_clocks - !jobs[i].are_alike);
+        assert_true(plan->mesh == NULL || ps_plan_kept_bytes(plan) == 0);
+        ps_plan_destroy(plan);
+    }
+    assert_false(rescues(RING "\"recovery\":{\"on_worker_loss\":\"LOSS_ACTION_RESTART\"}}"));
+    assert_refused(RING "\"recovery\":{\"replicas\":2}}", "spec.recovery.replicas", "");
+#undef RING
 }
 
 static void ranks_with_state_are_carried_on_where_contributions_are_kept(void **state)
@@ -201,6 +249,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_lost_worker_without_state_may_cost_one_step_only),
+        cmocka_unit_test(any_rank_of_an_exchange_can_give_the_state_of_all_if_they_are_alike),
         cmocka_unit_test(ranks_with_state_are_carried_on_where_contributions_are_kept),
         cmocka_unit_test(contributions_are_kept_where_a_replay_can_use_them),
         cmocka_unit_test(shards_are_on_two_servers_where_a_step_is_repeated),

@@ -59,7 +59,7 @@ typedef struct ps_commit_conf {
      * false: it fails the job. */
     bool restarts_workers, restarts_servers;
     /* A loss of workers alone is followed by PS_COMMIT_RESCUE: the next attempt goes on from where
-     * the servers are. */
+     * the servers are, or in a job without servers the workers that are left. */
     bool rescues;
     /* The server after each one, cyclically by rank, has copies of its state: so is the loss of
      * servers of which all copies are there. */
@@ -87,7 +87,7 @@ typedef enum ps_commit_action {
     PS_COMMIT_CHANGED, /* `state` is another: publish it. Node 0 */
     PS_COMMIT_MAKE,    /* make the packages; answer ps_commit_packaged. Node 0 */
     PS_COMMIT_STORE,   /* write summary and manifest; answer ps_commit_stored. Node 0 */
-    PS_COMMIT_RESCUE,  /* store the state of the servers; answer ps_commit_rescued. Node 0 */
+    PS_COMMIT_RESCUE,  /* store the state that is left; answer ps_commit_rescued. Node 0 */
     PS_COMMIT_SAVE,    /* save the job as `stage` says; answer ps_commit_saved. Node 0 */
     PS_COMMIT_OVER     /* the last: `state` is final, or QUEUED, and saved. Node 0 */
 } ps_commit_action;
@@ -152,7 +152,7 @@ typedef struct ps_member {
 /* DONE begins its end with STORE, QUEUED with SALVAGE, the others with DECIDED. */
 typedef enum ps_commit_stage {
     PS_STAGE_GOING,   /* no outcome yet */
-    PS_STAGE_RESCUE,  /* storing the state of the servers, before QUEUED goes on */
+    PS_STAGE_RESCUE,  /* storing the state that is left, before QUEUED goes on */
     PS_STAGE_DECIDED, /* saving the outcome: a later process must not decide otherwise */
     PS_STAGE_SALVAGE, /* collecting what a failed or cancelled job has left */
     PS_STAGE_STORE,   /* writing summary and manifest */

@@ -183,14 +183,16 @@ static bool has_workers(const ps_commit *c)
 /* Returns whether the trained state can be rescued. For each server one of these must be there: the
  * server, the server that has its copies (conf.has_copies), or all workers, if they have kept what
  * its state is computed of (conf.has_kept). If ranks have state of their own (conf.carries), all
- * workers must be there in any case. */
-static bool has_servers(const ps_commit *c)
+ * workers must be there in any case. Without servers any worker has the state. */
+static bool has_state(const ps_commit *c)
 {
-    bool has_all = !c->conf.carries || has_workers(c);
+    bool has_all = !c->conf.carries || has_workers(c), has_any = false;
 
     for (size_t i = 0; i < c->count; i++) {
         const ps_member *m = &c->members[i];
 
+        has_any =
+            has_any || m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER || ps_commit_is_there(m);
         if (m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER && !ps_commit_is_there(m)) {
             size_t copier = ps_commit_copier(c, i);
 
@@ -198,13 +200,13 @@ static bool has_servers(const ps_commit *c)
                                   (c->conf.has_kept && has_workers(c)));
         }
     }
-    return has_all;
+    return has_all && has_any;
 }
 
 static bool may_rescue(const ps_commit *c)
 {
     return c->conf.rescues && c->is_recovery && !c->is_rollback &&
-           c->state >= PSGD__V1__JOB_STATE__JOB_STATE_RUNNING && has_servers(c);
+           c->state >= PSGD__V1__JOB_STATE__JOB_STATE_RUNNING && has_state(c);
 }
 
 void ps_commit_rescued(ps_commit *c, int64_t now_us)
@@ -665,7 +667,7 @@ void ps_commit_settle(ps_commit *c, int64_t now_us)
         }
         return;
     }
-    if (c->stage == PS_STAGE_RESCUE && (now_us >= c->deadline_us || !has_servers(c))) {
+    if (c->stage == PS_STAGE_RESCUE && (now_us >= c->deadline_us || !has_state(c))) {
         ps_commit_salvage(c, now_us);
         return;
     }

@@ -305,7 +305,7 @@ static ps_status check_facts(const ps_checkpoint_facts *facts, const ps_plan *pl
                        "this job computes something else than the checkpoint's; pservers, "
                        "worker_processes, title and others may differ: docs/checkpoints.md");
     }
-    if (facts->clock == 0 || facts->clock >= plan->total_clocks) {
+    if (facts->clock == 0 || facts->clock > ps_plan_last_begin(plan)) {
         return ps_fail(PS_FAILED_PRECONDITION, "the checkpoint is at clock %llu of %llu",
                        (unsigned long long)facts->clock, (unsigned long long)plan->total_clocks);
     }

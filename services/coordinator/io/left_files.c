@@ -192,6 +192,7 @@ static uint64_t state_bytes(const ps_leaver *who)
     uint64_t values = who->plan->layout.param_count,
              bytes = FRAME_BYTES + ps_plan_program_bytes(who->plan);
 
+    bytes += ps_plan_ranks_are_alike(who->plan) ? PS_RANK_REPORTS_MAX : 0;
     bytes += values * sizeof(float) * (STATE_BLOCKS + who->plan->spec->workers);
     bytes += (uint64_t)who->plan->layout.slice_count * SLICE_BYTES * (1 + who->plan->spec->workers);
     for (uint32_t t = 0; t < ps_plan_table_files(who->plan); t++) {
