@@ -353,7 +353,7 @@ class Recovery(ClusterTest):
                 c.wait_idle()
 
     def test_a_lost_server_whose_rows_are_on_another_rolls_nothing_back(self):
-        """Killed alone and together with a worker, and frozen, on servers with 1, 2 and 3 threads; also one that has rows alone."""
+        """Killed alone and together with a worker, and frozen, on servers with 1, 2 and 3 threads."""
         folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-rows-"))
         self.addCleanup(shutil.rmtree, folder)
         write_clicks(folder)
