@@ -71,7 +71,7 @@ static ps_status compute(ps_inprocess_compute *run, ps_executor *executor, uint3
                          uint8_t *records)
 {
     const ps_plan *plan = run->conf.plan;
-    char name[PS_PART_NAME_BYTES], path[PATH_BYTES];
+    char name[PS_MERGE_NAME_BYTES], path[PATH_BYTES];
     ps_partition work;
     size_t n = 0;
     ps_status st;
@@ -243,11 +243,12 @@ static ps_status list(ps_inprocess_compute *run, const char *name, Psgd__V1__Art
 
 static ps_status write_result(ps_inprocess_compute *run)
 {
-    const ps_result_conf conf = ps_compute_result(run->conf.plan, run->conf.folder);
+    ps_result_conf conf = ps_compute_result(run->conf.plan, run->conf.folder);
     char name[PS_NAME_MAX + 1], path[PATH_BYTES];
     uint64_t rows;
     ps_status st;
 
+    conf.servers = 0; /* all records are here */
     ps_compute_result_name(run->conf.plan, name, sizeof name);
     st = ps_path_join(path, sizeof path, run->conf.folder, name);
     if (ps_is_ok(&st)) {
@@ -258,7 +259,7 @@ static ps_status write_result(ps_inprocess_compute *run)
 
 static void remove_records(const ps_inprocess_compute *run)
 {
-    char name[PS_PART_NAME_BYTES], path[PATH_BYTES];
+    char name[PS_MERGE_NAME_BYTES], path[PATH_BYTES];
 
     for (uint32_t i = 0; i < run->conf.plan->spec->compute->partitions; i++) {
         ps_status st;

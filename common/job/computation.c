@@ -48,6 +48,7 @@ ps_result_conf ps_compute_result(const ps_plan *plan, const char *folder)
                             .numbers = plan->compute_params.v,
                             .folder = folder,
                             .parts = spec->partitions,
+                            .servers = plan->spec->pservers,
                             .is_json = strcmp(spec->format, "json") == 0,
                             .columns = (const char *const *)spec->columns,
                             .column_count = spec->n_columns,

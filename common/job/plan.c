@@ -39,6 +39,7 @@ static bool is_title(const char *title)
 static void check_scalars(ps_check *check, ps_plan *plan)
 {
     Psgd__V1__JobSpec *spec = plan->spec;
+    uint32_t least;
 
     if (spec->title[0] == '\0') {
         ps_spec_set(&spec->title, "psgd");
@@ -66,7 +67,8 @@ static void check_scalars(ps_check *check, ps_plan *plan)
     if (plan->mesh != NULL) {
         spec->pservers = 0;
     } else {
-        ps_check_u32(check, "spec.pservers", &spec->pservers, 1, 1, PS_PSERVERS_MAX);
+        least = spec->compute != NULL ? 0 : 1; /* the coordinator reduces, too */
+        ps_check_u32(check, "spec.pservers", &spec->pservers, least, least, PS_PSERVERS_MAX);
     }
     ps_check_u32(check, "spec.block_size", &spec->block_size, 64, 1, BLOCK_SIZE_MAX);
     ps_check_u64(check, "spec.network_bandwidth", &spec->network_bandwidth, bandwidth_default,
@@ -354,7 +356,6 @@ static void apply_preset(ps_check *check, ps_plan *plan)
 static void check_computing(ps_check *check, ps_plan *plan)
 {
     check_scalars(check, plan);
-    plan->spec->pservers = 0;
     check_timeouts(check, plan->spec->timeouts);
     ps_check_compute(check, plan);
     (void)ps_check_data(check, plan);

@@ -6,7 +6,7 @@
 
 #include "common/node/node.h"
 
-enum { PS_NODE_SERVICES_MAX = 2 * PS_THREADS_MAX };
+enum { PS_NODE_SERVICES_MAX = 2 * PS_THREADS_MAX + 1 };
 
 /* The differences between the two programs. `state` is what create returned. */
 typedef struct ps_node_program {

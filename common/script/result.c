@@ -2,47 +2,39 @@
 /* result.c - see result.h. */
 #include "common/script/result.h"
 
-#include "common/base/clock.h"
 #include "common/base/files.h"
 #include "common/base/strbuf.h"
 #include "common/base/utf8.h"
 #include "common/base/xalloc.h"
-#include "common/script/record.h"
+#include "common/script/merge_records.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-/* The records of a partition, of which `now` is the next one. */
-typedef struct part_file {
-    uint8_t *bytes; /* the partition's file, mapped; NULL: it is empty */
-    size_t n, at;
-    ps_keyed now;
-} part_file;
+enum { TEXT_BYTES = 1 << 20 }; /* text is written to a file when it is as long */
 
-typedef struct merging {
+/* A file that grows by records or rows. */
+typedef struct result {
     const ps_result_conf *conf;
-    part_file *parts; /* (conf->parts) */
-    uint32_t *heap;   /* (left) partitions with records left; the first has the least key */
-    uint32_t left;
-    ps_executor *executor;
-    int64_t deadline_us;
-    uint8_t *in, *out; /* (PS_MERGE_IN_MAX), (PS_MERGE_OUT_MAX) */
-    size_t in_n;
     ps_file_writer file;
-    ps_strbuf text; /* rows that are not written yet */
+    ps_strbuf text; /* what is not written to the file yet */
     uint32_t width; /* number of values of each key, the same for all in CSV */
     uint64_t rows;
-} merging;
+    uint64_t bytes; /* of records so far */
+} result;
 
 /* ---- Partitions ---- */
 
-void ps_part_name(char out[PS_PART_NAME_BYTES], uint32_t part)
+void ps_part_name(char out[PS_MERGE_NAME_BYTES], uint32_t part)
 {
-    snprintf(out, PS_PART_NAME_BYTES, "part-%05u.records", part);
+    snprintf(out, PS_MERGE_NAME_BYTES, "part-%05u.records", part);
+}
+
+void ps_reduced_name(char out[PS_MERGE_NAME_BYTES], uint32_t server)
+{
+    snprintf(out, PS_MERGE_NAME_BYTES, ".reduced-%u", server);
 }
 
 /* Returns floor(n * part / count) without overflow: part <= count < 2^32. */
@@ -79,85 +71,6 @@ void ps_part_lines(const char *text, size_t n, uint32_t part, uint32_t count, ps
 
     out->text = text + begin;
     out->bytes = end - begin;
-}
-
-/* ---- The heap ---- */
-
-static bool is_before(const merging *m, uint32_t a, uint32_t b)
-{
-    int order = ps_record_compare(&m->parts[a].now, &m->parts[b].now);
-
-    return order != 0 ? order < 0 : a < b;
-}
-
-static void sink(merging *m, uint32_t i)
-{
-    for (;;) {
-        uint32_t least = i, kept = m->heap[i];
-
-        for (uint32_t child = 2 * i + 1; child <= 2 * i + 2 && child < m->left; child++) {
-            least = is_before(m, m->heap[child], m->heap[least]) ? child : least;
-        }
-        if (least == i) {
-            return;
-        }
-        m->heap[i] = m->heap[least];
-        m->heap[least] = kept;
-        i = least;
-    }
-}
-
-/* Moves the first partition of the heap to its next record, or removes it if it has none left, and
- * restores the heap. */
-static ps_status advance(merging *m)
-{
-    part_file *p = &m->parts[m->heap[0]];
-    uint32_t which = m->heap[0];
-
-    if (!ps_record_next(p->bytes, p->n, &p->at, &p->now)) {
-        if (p->at != p->n) {
-            return ps_fail(PS_DATA_LOSS, "the records of partition %u are damaged", which + 1);
-        }
-        m->heap[0] = m->heap[--m->left];
-    }
-    if (m->left > 0) {
-        sink(m, 0);
-    }
-    return ps_ok();
-}
-
-static ps_status open_part(merging *m, uint32_t i)
-{
-    char name[PS_PART_NAME_BYTES], path[PS_PATH_MAX * 4];
-    part_file *p = &m->parts[i];
-    struct stat facts;
-    int fd = -1;
-    ps_status st;
-    void *bytes;
-
-    ps_part_name(name, i);
-    st = ps_path_join(path, sizeof path, m->conf->folder, name);
-    if (ps_is_ok(&st)) {
-        st = ps_file_open(path, &fd, &facts);
-    }
-    if (!ps_is_ok(&st)) {
-        st.code = PS_DATA_LOSS;
-        return ps_wrap(st, "partition %u", i + 1);
-    }
-    p->n = (size_t)facts.st_size;
-    bytes = p->n > 0 ? mmap(NULL, p->n, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
-    close(fd);
-    if (bytes == MAP_FAILED) {
-        return ps_fail(PS_RESOURCE_EXHAUSTED, "partition %u: no memory for %zu bytes", i + 1, p->n);
-    }
-    p->bytes = bytes;
-    if (p->n > 0) {
-        m->heap[m->left++] = i;
-        if (!ps_record_next(p->bytes, p->n, &p->at, &p->now)) {
-            return ps_fail(PS_DATA_LOSS, "the records of partition %u are damaged", i + 1);
-        }
-    }
-    return st;
 }
 
 /* ---- Rows ---- */
@@ -218,7 +131,7 @@ static void put_string(ps_strbuf *to, const char *text, size_t n)
     ps_strbuf_fini(&good);
 }
 
-static void put_scalar(const merging *m, ps_strbuf *to, const ps_scalar_value *x)
+static void put_scalar(const result *r, ps_strbuf *to, const ps_scalar_value *x)
 {
     switch (x->kind) {
     case PS_RECORD_INTEGER:
@@ -228,7 +141,7 @@ static void put_scalar(const merging *m, ps_strbuf *to, const ps_scalar_value *x
         put_number(to, x->number);
         break;
     case PS_RECORD_STRING:
-        (m->conf->is_json ? put_string : put_field)(to, x->text, x->len);
+        (r->conf->is_json ? put_string : put_field)(to, x->text, x->len);
         break;
     default:
         ps_strbuf_puts(to, x->kind == PS_RECORD_TRUE ? "true" : "false");
@@ -237,13 +150,13 @@ static void put_scalar(const merging *m, ps_strbuf *to, const ps_scalar_value *x
 
 /* Writes the name of a column of the CSV; column 0 is the key. Without names from the job they are
  * key and value, or key, value1, value2 and so on if a key has several values. */
-static void put_column(merging *m, uint32_t column)
+static void put_column(result *r, uint32_t column)
 {
-    ps_strbuf *to = &m->text;
+    ps_strbuf *to = &r->text;
 
-    if (column < m->conf->column_count) {
-        ps_strbuf_puts(to, m->conf->columns[column]);
-    } else if (column == 0 || m->width == 1) {
+    if (column < r->conf->column_count) {
+        ps_strbuf_puts(to, r->conf->columns[column]);
+    } else if (column == 0 || r->width == 1) {
         ps_strbuf_puts(to, column == 0 ? "key" : "value");
     } else {
         ps_strbuf_printf(to, "value%u", column);
@@ -252,222 +165,191 @@ static void put_column(merging *m, uint32_t column)
 
 /* Checks that a row of CSV has as many values as the others. For the first row, checks the number
  * of column names instead, and writes the header. */
-static ps_status check_width(merging *m, uint32_t width)
+static ps_status check_width(result *r, uint32_t width)
 {
-    if (m->rows > 0) {
-        return width == m->width
+    if (r->rows > 0) {
+        return width == r->width
                    ? ps_ok()
                    : ps_fail(PS_FAILED_PRECONDITION,
                              "one key has %u values and another %u; in CSV all have as many, so "
                              "choose json",
-                             m->width, width);
+                             r->width, width);
     }
-    m->width = width;
-    if (m->conf->column_count > 0 && m->conf->column_count != 1 + (size_t)width) {
+    r->width = width;
+    if (r->conf->column_count > 0 && r->conf->column_count != 1 + (size_t)width) {
         return ps_fail(PS_FAILED_PRECONDITION,
                        "there are %zu names of columns for a key with %u values",
-                       m->conf->column_count, width);
+                       r->conf->column_count, width);
     }
     for (uint32_t i = 0; i <= width; i++) {
-        ps_strbuf_puts(&m->text, i > 0 ? "," : "");
-        put_column(m, i);
+        ps_strbuf_puts(&r->text, i > 0 ? "," : "");
+        put_column(r, i);
     }
-    ps_strbuf_putc(&m->text, '\n');
+    ps_strbuf_putc(&r->text, '\n');
     return ps_ok();
 }
 
-static ps_status put_csv(merging *m, const ps_keyed *record)
+static ps_status put_csv(result *r, const ps_keyed *record)
 {
     const uint8_t *key = record->at, *at;
     bool is_list;
     uint32_t width = ps_record_value(record, &at, &is_list);
     ps_scalar_value x = ps_record_scalar(&key);
-    ps_status st = check_width(m, width);
+    ps_status st = check_width(r, width);
 
-    put_scalar(m, &m->text, &x);
+    put_scalar(r, &r->text, &x);
     for (uint32_t i = 0; i < width; i++) {
         x = ps_record_scalar(&at);
-        ps_strbuf_putc(&m->text, ',');
-        put_scalar(m, &m->text, &x);
+        ps_strbuf_putc(&r->text, ',');
+        put_scalar(r, &r->text, &x);
     }
-    ps_strbuf_putc(&m->text, '\n');
+    ps_strbuf_putc(&r->text, '\n');
     return st;
 }
 
 /* Writes a record as an object with key and value, or with the columns that have names. */
-static ps_status put_json(merging *m, const ps_keyed *record)
+static ps_status put_json(result *r, const ps_keyed *record)
 {
     const uint8_t *key = record->at, *at;
-    bool is_list, is_named = m->conf->column_count > 0;
+    bool is_list, is_named = r->conf->column_count > 0;
     uint32_t n = ps_record_value(record, &at, &is_list);
     ps_scalar_value x = ps_record_scalar(&key);
 
-    if (is_named && m->conf->column_count != 1 + (size_t)n) {
+    if (is_named && r->conf->column_count != 1 + (size_t)n) {
         return ps_fail(PS_FAILED_PRECONDITION,
                        "there are %zu names of columns for a key with %u values",
-                       m->conf->column_count, n);
+                       r->conf->column_count, n);
     }
-    ps_strbuf_puts(&m->text, m->rows > 0 ? ",\n{\"" : "[\n{\"");
-    put_column(m, 0);
-    ps_strbuf_puts(&m->text, "\": ");
-    put_scalar(m, &m->text, &x);
+    ps_strbuf_puts(&r->text, r->rows > 0 ? ",\n{\"" : "[\n{\"");
+    put_column(r, 0);
+    ps_strbuf_puts(&r->text, "\": ");
+    put_scalar(r, &r->text, &x);
     if (!is_named) {
-        ps_strbuf_puts(&m->text, is_list ? ", \"value\": [" : ", \"value\": ");
+        ps_strbuf_puts(&r->text, is_list ? ", \"value\": [" : ", \"value\": ");
     }
     for (uint32_t i = 0; i < n; i++) {
         x = ps_record_scalar(&at);
-        ps_strbuf_puts(&m->text, is_named || i > 0 ? ", " : "");
+        ps_strbuf_puts(&r->text, is_named || i > 0 ? ", " : "");
         if (is_named) {
-            ps_strbuf_printf(&m->text, "\"%s\": ", m->conf->columns[i + 1]);
+            ps_strbuf_printf(&r->text, "\"%s\": ", r->conf->columns[i + 1]);
         }
-        put_scalar(m, &m->text, &x);
+        put_scalar(r, &r->text, &x);
     }
-    ps_strbuf_puts(&m->text, is_list && !is_named ? "]}" : "}");
+    ps_strbuf_puts(&r->text, is_list && !is_named ? "]}" : "}");
     return ps_ok();
 }
 
-/* Writes a row for each record in m->out. If `keeps`, writes none for the last record: more values
- * of its key follow, so it becomes the first record of the next call's input. */
-static ps_status put_rows(merging *m, size_t n, bool keeps)
+static ps_status flush(result *r)
 {
-    size_t at = 0;
-    ps_keyed record;
-    ps_status st = ps_ok();
+    ps_status st = ps_file_writer_add(&r->file, ps_strbuf_text(&r->text), r->text.len);
 
-    m->in_n = 0;
-    while (ps_is_ok(&st) && ps_record_next(m->out, n, &at, &record)) {
-        if (keeps && at == n) {
-            m->in_n = record.key_bytes + record.value_bytes;
-            memcpy(m->in, record.at, m->in_n);
-            break;
-        }
-        st = (m->conf->is_json ? put_json : put_csv)(m, &record);
-        m->rows++;
-    }
-    if (ps_is_ok(&st)) {
-        st = ps_file_writer_add(&m->file, ps_strbuf_text(&m->text), m->text.len);
-        ps_strbuf_clear(&m->text);
-    }
+    ps_strbuf_clear(&r->text);
     return st;
 }
 
-/* ---- The merge ---- */
-
-/* Fills m->in with records of all partitions, by key, until it is half full. Sets *goes_on to
- * whether the next call begins with the last key of this one. */
-static ps_status gather(merging *m, bool *goes_on)
+static ps_status put_row(void *arg, const ps_keyed *record)
 {
-    ps_keyed last = {.at = NULL};
-    size_t at = 0;
-    ps_status st = ps_ok();
+    result *r = arg;
+    ps_status st = (r->conf->is_json ? put_json : put_csv)(r, record);
 
-    *goes_on = false;
-    if (m->in_n > 0) {
-        (void)ps_record_next(m->in, m->in_n, &at, &last);
-    }
-    while (ps_is_ok(&st) && m->left > 0) {
-        const ps_keyed *next = &m->parts[m->heap[0]].now;
-        size_t bytes = next->key_bytes + next->value_bytes;
-
-        if (bytes > PS_MERGE_IN_MAX / 2 - m->in_n && m->in_n > 0) {
-            *goes_on = last.at != NULL && ps_record_compare(&last, next) == 0;
-            break;
-        }
-        memcpy(m->in + m->in_n, next->at, bytes);
-        last = (ps_keyed){.at = m->in + m->in_n, .key_bytes = next->key_bytes};
-        m->in_n += bytes;
-        st = advance(m);
-    }
-    return st;
-}
-
-static ps_status merge(merging *m)
-{
-    bool goes_on = false;
-    ps_status st = ps_ok();
-
-    while (ps_is_ok(&st) && (m->left > 0 || m->in_n > 0)) {
-        size_t n = 0;
-
-        st = gather(m, &goes_on);
-        if (ps_is_ok(&st) && ps_clock_us() > m->deadline_us) {
-            st = ps_fail(PS_FAILED_PRECONDITION,
-                         "%s: reduce and finish take longer than %.3g s for all keys",
-                         ps_script_file(m->conf->script), (double)m->conf->within_us / 1e6);
-        }
-        if (ps_is_ok(&st)) {
-            st = ps_executor_merge(m->executor, m->in, m->in_n, goes_on, m->conf->numbers, m->out,
-                                   &n);
-        }
-        if (ps_is_ok(&st)) {
-            st = put_rows(m, n, goes_on);
-        }
-    }
-    return st;
+    r->rows++;
+    return ps_is_ok(&st) && r->text.len >= TEXT_BYTES ? flush(r) : st;
 }
 
 /* Writes the end of the file: the closing bracket of JSON, or the header of a CSV without rows. */
-static ps_status put_end(merging *m)
+static ps_status put_end(result *r)
 {
-    if (m->conf->is_json) {
-        ps_strbuf_puts(&m->text, m->rows > 0 ? "\n]\n" : "[]\n");
-    } else if (m->rows == 0) {
+    if (r->conf->is_json) {
+        ps_strbuf_puts(&r->text, r->rows > 0 ? "\n]\n" : "[]\n");
+    } else if (r->rows == 0) {
         ps_status st =
-            check_width(m, m->conf->column_count > 0 ? (uint32_t)m->conf->column_count - 1 : 1);
+            check_width(r, r->conf->column_count > 0 ? (uint32_t)r->conf->column_count - 1 : 1);
 
         (void)st; /* cannot fail: the width follows from the column names */
     }
-    return ps_file_writer_add(&m->file, ps_strbuf_text(&m->text), m->text.len);
+    return ps_ok();
 }
 
-static ps_status write_all(merging *m)
-{
-    ps_status st = ps_ok();
+/* ---- Records ---- */
 
-    for (uint32_t i = 0; i < m->conf->parts && ps_is_ok(&st); i++) {
-        st = open_part(m, i);
+static ps_status put_record(void *arg, const ps_keyed *record)
+{
+    result *r = arg;
+    size_t n = record->key_bytes + record->value_bytes;
+
+    r->bytes += n;
+    if (r->bytes > PS_REDUCED_MAX) {
+        return ps_fail(PS_FAILED_PRECONDITION,
+                       "%s: reduce and finish give a server more than %llu bytes of records; have "
+                       "more pservers",
+                       ps_script_file(r->conf->script), (unsigned long long)PS_REDUCED_MAX);
     }
-    for (uint32_t i = m->left / 2; i-- > 0 && ps_is_ok(&st);) {
-        sink(m, i);
+    ps_strbuf_append(&r->text, (const char *)record->at, n);
+    return r->text.len >= TEXT_BYTES ? flush(r) : ps_ok();
+}
+
+/* ---- The files ---- */
+
+/* Merges the records of all partitions by the executor, or those of all servers if it is NULL. */
+static ps_status merge(result *r, ps_executor *executor, ps_merge_take_fn *take)
+{
+    const ps_result_conf *conf = r->conf;
+    const bool is_reduced = executor == NULL;
+
+    return ps_merge(&(ps_merge_conf){.folder = conf->folder,
+                                     .name_of = is_reduced ? ps_reduced_name : ps_part_name,
+                                     .count = is_reduced ? conf->servers : conf->parts,
+                                     .what = is_reduced ? "server" : "partition",
+                                     .executor = executor,
+                                     .code = ps_script_file(conf->script),
+                                     .numbers = conf->numbers,
+                                     .within_us = conf->within_us,
+                                     .take = take,
+                                     .arg = r});
+}
+
+/* Ends the file, whole or not at all. */
+static ps_status end(result *r, ps_status st)
+{
+    if (ps_is_ok(&st)) {
+        st = flush(r);
     }
     if (ps_is_ok(&st)) {
-        st = ps_executor_start(m->conf->script, &m->conf->budget, &m->executor);
+        st = ps_file_writer_commit(&r->file);
+    } else {
+        ps_file_writer_abandon(&r->file);
     }
-    if (ps_is_ok(&st)) {
-        st = merge(m);
-    }
-    return ps_is_ok(&st) ? put_end(m) : st;
+    ps_strbuf_fini(&r->text);
+    return st;
+}
+
+ps_status ps_result_reduce(const ps_result_conf *conf, ps_executor *executor, const char *path)
+{
+    result r = {.conf = conf};
+    ps_status st = ps_file_writer_open_passing(&r.file, path);
+
+    return ps_is_ok(&st) ? end(&r, merge(&r, executor, put_record)) : st;
 }
 
 ps_status ps_result_write(const ps_result_conf *conf, const char *path, uint64_t *rows)
 {
-    merging m = {.conf = conf,
-                 .parts = ps_xcalloc(conf->parts, sizeof *m.parts),
-                 .heap = ps_xcalloc(conf->parts, sizeof *m.heap),
-                 .deadline_us = ps_clock_us() + conf->within_us,
-                 .in = ps_xmalloc(PS_MERGE_IN_MAX),
-                 .out = ps_xmalloc(PS_MERGE_OUT_MAX)};
-    ps_status st = ps_file_writer_open(&m.file, path);
+    result r = {.conf = conf};
+    ps_executor *executor = NULL;
+    ps_status st = ps_file_writer_open(&r.file, path);
 
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    if (conf->servers == 0) {
+        st = ps_executor_start(conf->script, &conf->budget, &executor);
+    }
     if (ps_is_ok(&st)) {
-        st = write_all(&m);
-        if (ps_is_ok(&st)) {
-            st = ps_file_writer_commit(&m.file);
-        } else {
-            ps_file_writer_abandon(&m.file);
-        }
+        st = merge(&r, executor, put_row);
     }
-    ps_executor_end(m.executor);
-    for (uint32_t i = 0; i < conf->parts; i++) {
-        if (m.parts[i].bytes != NULL) {
-            munmap(m.parts[i].bytes, m.parts[i].n);
-        }
+    if (ps_is_ok(&st)) {
+        st = put_end(&r);
     }
-    ps_strbuf_fini(&m.text);
-    free(m.parts);
-    free(m.heap);
-    free(m.in);
-    free(m.out);
-    *rows = m.rows;
-    return st;
+    ps_executor_end(executor);
+    *rows = r.rows;
+    return end(&r, st);
 }

@@ -4,6 +4,9 @@
  * The records of a partition are a file of the job's folder (common/script/result.h) from the
  * moment that it is done. So a partition counts once, whoever computes it and how often, and a
  * later attempt, or a coordinator that was started anew, goes on with the others.
+ *
+ * If the job has servers, these have the records, for the length of the attempt. The file then has
+ * only the number of the attempt, as a record.
  */
 #include "services/coordinator/driver_impl.h"
 
@@ -21,7 +24,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { AGAIN_MS = 100, PATH_BYTES = PS_FOLDER_MAX + PS_PART_NAME_BYTES + 2 };
+enum { AGAIN_MS = 100, PATH_BYTES = PS_FOLDER_MAX + PS_MERGE_NAME_BYTES + 2, MARK_MAX = 16 };
 
 typedef enum stage { FREE, GIVEN, STORING, DONE } stage;
 
@@ -35,10 +38,21 @@ struct ps_partitions {
 
 static void path_of(char path[PATH_BYTES], const char *folder, uint32_t part)
 {
-    char name[PS_PART_NAME_BYTES];
+    char name[PS_MERGE_NAME_BYTES];
 
     ps_part_name(name, part);
     snprintf(path, PATH_BYTES, "%s/%s", folder, name);
+}
+
+/* Writes what the file of a partition that servers have in this attempt contains. Returns its
+ * bytes.
+ */
+static size_t mark(const ps_attempt *a, uint8_t out[MARK_MAX])
+{
+    const ps_scalar_value key = {.kind = PS_RECORD_INTEGER, .integer = a->number},
+                          value = {.kind = PS_RECORD_TRUE};
+
+    return (size_t)(ps_record_put(ps_record_put(out, &key), &value) - out);
 }
 
 void ps_partitions_create(ps_attempt *a)
@@ -77,9 +91,22 @@ typedef struct looking {
     ps_task task;
     ps_attempt *a;
     uint32_t count;
-    bool *is_there; /* (count) whether the file of the partition exists */
+    bool *is_there; /* (count) whether the file of the partition exists, with the mark */
+    uint8_t mark[MARK_MAX];
+    size_t mark_bytes; /* 0: the file may have any content */
     char folder[PS_FOLDER_MAX];
 } looking;
+
+static bool has_mark(const looking *l, const char *path)
+{
+    char *bytes = NULL;
+    size_t n = 0;
+    ps_status st = ps_file_read(path, MARK_MAX, &bytes, &n);
+    bool has = ps_is_ok(&st) && n == l->mark_bytes && memcmp(bytes, l->mark, n) == 0;
+
+    free(bytes);
+    return has;
+}
 
 static void look(ps_task *task)
 {
@@ -88,7 +115,7 @@ static void look(ps_task *task)
 
     for (uint32_t i = 0; i < l->count; i++) {
         path_of(path, l->folder, i);
-        l->is_there[i] = access(path, F_OK) == 0;
+        l->is_there[i] = access(path, F_OK) == 0 && (l->mark_bytes == 0 || has_mark(l, path));
     }
 }
 
@@ -126,6 +153,7 @@ static void find_done(ps_attempt *a)
     l->a = a;
     l->count = a->partitions->count;
     l->is_there = ps_xcalloc(l->count, sizeof *l->is_there);
+    l->mark_bytes = a->placement.server_count > 0 ? mark(a, l->mark) : 0;
     memcpy(l->folder, a->folder, sizeof l->folder);
     l->task = (ps_task){.run = look, .done = looked};
     a->partitions->is_looking = true;
@@ -152,6 +180,21 @@ static uint32_t choose(const ps_attempt *a, uint32_t rank)
     return unheld < p->count ? unheld : lost;
 }
 
+/* Returns whether all servers have reduced what they have. Until then workers stay: the attempt
+ * ends when they have ended. */
+static bool have_servers_reduced(const ps_attempt *a)
+{
+    bool have_all = true;
+
+    for (size_t i = 0; i < a->commit.count; i++) {
+        const ps_member *m = &a->commit.members[i];
+
+        have_all = have_all &&
+                   (m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER || m->step == PS_MEMBER_OVER);
+    }
+    return have_all;
+}
+
 static void answer(ps_attempt *a, uint32_t rank, ps_call *call)
 {
     Psgd__V1__TakePartitionResponse reply = PSGD__V1__TAKE_PARTITION_RESPONSE__INIT;
@@ -162,7 +205,7 @@ static void answer(ps_attempt *a, uint32_t rank, ps_call *call)
         p->at[part] = GIVEN;
         p->holder[part] = rank;
         reply.partition = part + 1;
-    } else if (p->is_known && p->done == p->count) {
+    } else if (p->is_known && p->done == p->count && have_servers_reduced(a)) {
         reply.is_over = true;
     } else {
         reply.again_ms = AGAIN_MS;
@@ -236,8 +279,10 @@ static void begin_storing(ps_attempt *a, const Psgd__V1__TakePartitionRequest *q
     s->part = q->done - 1;
     s->rank = q->rank;
     s->bytes = q->records.len;
-    s->records = ps_xmalloc(s->bytes + 1);
-    if (s->bytes > 0) {
+    s->records = ps_xmalloc(s->bytes + MARK_MAX);
+    if (a->placement.server_count > 0) {
+        s->bytes = mark(a, s->records);
+    } else if (s->bytes > 0) {
         memcpy(s->records, q->records.data, s->bytes);
     }
     memcpy(s->folder, a->folder, sizeof s->folder);
@@ -258,6 +303,9 @@ static ps_status check_rank(const ps_attempt *a, const Psgd__V1__TakePartitionRe
     size_t i = ps_commit_find(&a->commit, q->node_id);
     const ps_member *m = i < a->commit.count ? &a->commit.members[i] : NULL;
 
+    if (a->partitions && m && m->incarnation == 0) {
+        return ps_fail(PS_UNAVAILABLE, "%s has sent no heartbeat to this coordinator yet", m->id);
+    }
     if (!a->partitions || !m || m->is_lost || m->is_releasing || m->incarnation != q->incarnation ||
         m->role != PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER || a->commit.stage != PS_STAGE_GOING) {
         return ps_fail(PS_ABORTED, "attempt %u does not have this node any more", q->attempt);
@@ -271,6 +319,11 @@ static ps_status check_rank(const ps_attempt *a, const Psgd__V1__TakePartitionRe
             PS_INVALID_ARGUMENT,
             "done: %u of %u partitions, with %zu bytes of records; at most %d are allowed", q->done,
             a->partitions->count, q->records.len, PS_PART_RECORDS_MAX);
+    }
+    if (a->placement.server_count > 0 && q->records.len > 0) {
+        return ps_fail(PS_INVALID_ARGUMENT,
+                       "records: %zu bytes; in a job with servers none are allowed",
+                       q->records.len);
     }
     return ps_ok();
 }

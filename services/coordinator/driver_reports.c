@@ -67,6 +67,16 @@ static bool take_missing(ps_attempt *a, size_t node, const Psgd__V1__HeartbeatRe
     return has_all;
 }
 
+/* Fails the job if the report is of a server of a job that computes whose code has failed. */
+static void check_code(ps_attempt *a, size_t node, const ps_status *error, int64_t now_us)
+{
+    if (a->partitions && error->code == PS_FAILED_PRECONDITION &&
+        a->commit.state == PSGD__V1__JOB_STATE__JOB_STATE_RUNNING &&
+        a->commit.members[node].role == PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER) {
+        ps_commit_fail(&a->commit, "CODE_FAILED", error, now_us);
+    }
+}
+
 void ps_attempt_beat(ps_attempt *a, const Psgd__V1__HeartbeatRequest *beat,
                      Psgd__V1__HeartbeatResponse *answer)
 {
@@ -81,6 +91,10 @@ void ps_attempt_beat(ps_attempt *a, const Psgd__V1__HeartbeatRequest *beat,
     }
     if (beat->phase == PSGD__V1__NODE_PHASE__NODE_PHASE_FAILED) {
         error = ps_attempt_note_failure(a, i, beat, holds);
+    }
+    if (holds && (a->commit.members[i].incarnation == 0 ||
+                  a->commit.members[i].incarnation == beat->incarnation)) {
+        check_code(a, i, &error, now_us);
     }
     if (holds) {
         ps_attempt_node_take_log(&a->nodes[i], beat, answer);

@@ -3,7 +3,8 @@
  *
  * Each thread has a store from prepare to release. The server has finished when every thread has
  * the contributions of all steps; it then still answers pulls. Collect may come before or after
- * that. From Collect on only the task of `save`, which writes the tables, uses the tables. */
+ * that. From Collect on only the task of `save`, which writes the tables, uses the tables. In a job
+ * that computes the reducer has the session instead of the threads. */
 #include "services/pserver/pserver.h"
 
 #include "common/base/files.h"
@@ -14,9 +15,11 @@
 #include "common/job/plan.h"
 #include "common/rpc/accept.h"
 #include "common/rpc/guard.h"
+#include "common/script/result.h"
 #include "common/train/counted.h"
 #include "common/train/merge.h"
 #include "common/train/trainer.h"
+#include "services/pserver/reducer.h"
 #include "services/pserver/server_thread.h"
 
 #include <assert.h>
@@ -39,11 +42,15 @@ struct ps_pserver {
     uint32_t thread_count;
     /* (thread_count + COPIES_MAX): those of the server's own parts, then those of copies */
     ps_server_thread **threads;
+    ps_reducer *reducer; /* NULL: there is no loop */
     uint32_t part_count; /* how many of `threads` the session uses, from the first one on */
 
-    bool is_open;        /* a session exists */
+    bool is_open;        /* a session of a job that trains exists */
     uint32_t incomplete; /* used threads that lack contributions of some step */
-    bool is_complete;    /* `incomplete` is 0: the server has the contributions of all steps */
+    /* `incomplete` is 0: the server has the contributions of all steps; or the records of a job
+     * that computes are reduced, or that has failed */
+    bool is_complete;
+    ps_status result; /* of the session, when it is complete */
     /* the tables that save() writes; NULL: the job has no tables, or Collect has not come */
     ps_tables *tables;
     uint32_t saves;        /* calls in this session that save the tables; at most SAVES_MAX */
@@ -103,11 +110,11 @@ static void tell_ledger(ps_pserver *p)
 
 static void finish(ps_pserver *p)
 {
-    ps_status result = ps_ok();
-
     if (p->is_complete && ps_node_phase(p->node) == PS_PHASE_RUNNING) {
-        tell_ledger(p);
-        ps_node_finished(p->node, &result);
+        if (p->is_open) {
+            tell_ledger(p);
+        }
+        ps_node_finished(p->node, &p->result);
     }
 }
 
@@ -130,6 +137,23 @@ static void fail(void *arg, const ps_status *why)
     }
 }
 
+/* Finishes the session of a job that computes, unless `run` has not been called yet. */
+static void on_reduced(void *arg, const ps_status *result)
+{
+    ps_pserver *p = arg;
+
+    p->result = *result;
+    p->is_complete = true;
+    finish(p);
+}
+
+static void on_closed(void *arg)
+{
+    ps_pserver *p = arg;
+
+    ps_node_released(p->node);
+}
+
 ps_status ps_pserver_create(ps_loop *loop, uint32_t threads, uint64_t drop_ack, ps_pserver **out)
 {
     ps_pserver *p = ps_xcalloc(1, sizeof *p);
@@ -150,6 +174,11 @@ ps_status ps_pserver_create(ps_loop *loop, uint32_t threads, uint64_t drop_ack, 
                                       .arg = p};
 
         st = ps_server_thread_create(&conf, &p->threads[t]);
+    }
+    if (ps_is_ok(&st) && loop != NULL) {
+        st = ps_reducer_create(
+            &(ps_reducer_conf){.loop = loop, .reduced = on_reduced, .closed = on_closed, .arg = p},
+            &p->reducer);
     }
     if (!ps_is_ok(&st)) {
         ps_pserver_destroy(p);
@@ -174,18 +203,22 @@ void ps_pserver_destroy(ps_pserver *p)
         for (uint32_t t = 0; t < p->thread_count + COPIES_MAX; t++) {
             ps_server_thread_destroy(p->threads[t]);
         }
+        ps_reducer_destroy(p->reducer);
         drop_counts(p);
         free(p->threads);
         free(p);
     }
 }
 
-size_t ps_pserver_services(ps_pserver *p, ps_service out[2 * PS_THREADS_MAX])
+size_t ps_pserver_services(ps_pserver *p, ps_service out[PS_PSERVER_SERVICES_MAX])
 {
     size_t count = (size_t)p->thread_count + COPIES_MAX;
 
     for (size_t t = 0; t < count; t++) {
         out[t] = ps_server_thread_service(p->threads[t]);
+    }
+    if (p->reducer != NULL) {
+        out[count++] = ps_reducer_service(p->reducer);
     }
     return count;
 }
@@ -243,10 +276,15 @@ static ps_status prepare(void *state, ps_session *session)
         p->part_count += threads_of(placement, ps_placement_copied(placement, session->rank));
     }
     p->is_complete = false;
+    p->result = ps_ok();
     p->incomplete = 0;
     p->tables = NULL;
     p->tables_saved = 0;
     p->saves = 0;
+    if (session->plan->compute != NULL) {
+        ps_reducer_open(p->reducer, session);
+        return ps_ok();
+    }
     drop_counts(p);
     p->counts = (ps_server_counts){.worker_count = placement->rank_count};
     p->counts.workers = ps_xcalloc(placement->rank_count, sizeof *p->counts.workers);
@@ -427,6 +465,10 @@ static void release(void *state)
 {
     ps_pserver *p = state;
 
+    if (p->reducer != NULL && ps_reducer_is_open(p->reducer)) {
+        ps_reducer_close(p->reducer);
+        return;
+    }
     forget_cut(p);
     for (uint32_t t = 0; p->is_open && t < p->part_count; t++) {
         ps_server_thread_close(p->threads[t]);
@@ -519,7 +561,14 @@ static ps_status collect(void *state)
     ps_pserver *p = state;
     const ps_session *session = ps_node_session(p->node);
     size_t bytes = ps_placement_value_count(&session->placement, session->rank) * sizeof(float);
-    ps_buf *weights = ps_buf_try_create(bytes);
+    ps_buf *weights;
+
+    if (session->plan->compute != NULL) {
+        ps_node_keep_if_there(p->node, PS_REDUCED_FILE,
+                              PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT);
+        return ps_ok();
+    }
+    weights = ps_buf_try_create(bytes);
 
     if (weights == NULL) {
         return ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for a copy of %zu bytes of weights",

@@ -17,8 +17,10 @@ void ps_pserver_destroy(ps_pserver *p);
 
 /* The hooks for ps_node_start; their state is the server. */
 extern const ps_role_hooks ps_pserver_hooks;
-/* Writes the services for ps_node_start, one a thread. Returns their number. */
-size_t ps_pserver_services(ps_pserver *p, ps_service out[2 * PS_THREADS_MAX]);
+/* Writes the services for ps_node_start: one for each thread, also of copies, and that for records.
+ * Returns their number. */
+enum { PS_PSERVER_SERVICES_MAX = 2 * PS_THREADS_MAX + 1 };
+size_t ps_pserver_services(ps_pserver *p, ps_service out[PS_PSERVER_SERVICES_MAX]);
 /* Sets the node, after ps_node_start. */
 void ps_pserver_set_node(ps_pserver *p, ps_node *node);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* executors.c - see executors.h. A rank is in one of three states: a task starts its sandbox or
- * computes its partition; it waits for the coordinator's answer or for the time to ask again; or it
- * has ended.
+/* executors.c - see executors.h. A rank is in one of four states: a task starts its sandbox or
+ * computes its partition; servers, if the job has some, take the records; it waits for the
+ * coordinator's answer or for the time to ask again; or it has ended.
  */
 #include "services/worker/executors.h"
 
@@ -10,6 +10,7 @@
 #include "common/base/xalloc.h"
 #include "common/job/computation.h"
 #include "common/rpc/tasks.h"
+#include "services/worker/delivery.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -29,8 +30,9 @@ typedef struct executing {
     ps_partition part; /* being computed, or computed and not taken yet; number 0: none */
     uint8_t *records;  /* (PS_PART_RECORDS_MAX) records of `part`, of which `bytes` are used */
     size_t bytes;
-    ps_status status; /* result of the last task */
-    uint64_t done;    /* partitions that the coordinator has taken */
+    ps_delivery *delivery; /* of the records to servers; NULL: the coordinator takes them */
+    ps_status status;      /* result of the last task */
+    uint64_t done;         /* partitions that the coordinator has taken */
     bool has_ended;
     Psgd__V1__WorkerProgress progress;
 } executing;
@@ -38,6 +40,7 @@ typedef struct executing {
 struct ps_executors {
     ps_executors_conf conf;
     ps_tasks *tasks;
+    ps_delivery_routes *routes; /* to the servers; NULL: the job has none */
     uint32_t count;
     executing *ranks;                /* (count) */
     Psgd__V1__WorkerProgress **list; /* (count) lent */
@@ -103,6 +106,10 @@ static void compute(ps_task *task)
 
     x->status = ps_executor_map(x->executor, &x->part, x->all->conf.session->plan->compute_params.v,
                                 x->records, &x->bytes);
+    if (ps_is_ok(&x->status) && x->delivery != NULL) {
+        ps_delivery_split(x->delivery, x->records, x->bytes);
+        x->bytes = 0; /* the coordinator gets none */
+    }
 }
 
 static void computed(ps_task *task)
@@ -111,8 +118,23 @@ static void computed(ps_task *task)
 
     if (x->all->is_stopped) {
         end(x, ps_ok());
+    } else if (ps_is_ok(&x->status) && x->delivery != NULL) {
+        ps_delivery_start(x->delivery, x->part.number);
     } else {
         ask(x);
+    }
+}
+
+static void delivered(void *arg, const ps_status *result)
+{
+    executing *x = arg;
+
+    if (x->all->is_stopped) {
+        end(x, ps_ok());
+    } else if (ps_is_ok(result)) {
+        ask(x);
+    } else {
+        end(x, *result);
     }
 }
 
@@ -216,6 +238,10 @@ ps_status ps_executors_create(const ps_executors_conf *conf, ps_executors **out)
     all->list = ps_xcalloc(all->count, sizeof(Psgd__V1__WorkerProgress *));
     all->over.fire = on_over;
     all->result = ps_ok();
+    if (conf->session->placement.server_count > 0) {
+        all->routes =
+            ps_delivery_routes_create(conf->loop, conf->session, ps_node_incarnation(conf->node));
+    }
     st = ps_tasks_create(conf->loop, all->count, all->count, &all->tasks);
     for (uint32_t i = 0; i < all->count && ps_is_ok(&st); i++) {
         executing *x = &all->ranks[i];
@@ -224,6 +250,9 @@ ps_status ps_executors_create(const ps_executors_conf *conf, ps_executors **out)
         x->rank = conf->session->ranks[i];
         x->records = ps_xmalloc(PS_PART_RECORDS_MAX);
         x->again.event.fire = on_again;
+        if (all->routes != NULL) {
+            x->delivery = ps_delivery_create(all->routes, x->rank, delivered, x);
+        }
     }
     if (!ps_is_ok(&st)) {
         ps_executors_destroy(all);
@@ -241,8 +270,10 @@ void ps_executors_destroy(ps_executors *all)
     ps_tasks_destroy(all->tasks);
     for (uint32_t i = 0; i < all->count; i++) {
         ps_executor_end(all->ranks[i].executor);
+        ps_delivery_destroy(all->ranks[i].delivery);
         free(all->ranks[i].records);
     }
+    ps_delivery_routes_destroy(all->routes);
     free(all->ranks);
     free(all->list);
     free(all);
@@ -274,6 +305,9 @@ void ps_executors_stop(ps_executors *all)
             continue; /* a rank that is starting ends in `started` */
         }
         ps_executor_stop(x->executor);
+        if (ps_delivery_stop(x->delivery)) {
+            continue; /* ends in `delivered` */
+        }
         if (x->call != NULL) {
             ps_unary_cancel(x->call);
         } else if (x->again.armed) {

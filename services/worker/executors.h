@@ -2,7 +2,8 @@
 /* executors.h - the ranks of a job that computes (JobSpec.compute), in this process.
  *
  * Each rank asks the coordinator for a partition, has a sandbox make its records, and brings them
- * with the next question, until all partitions are done. Loop's thread.
+ * with the next question, or to the job's servers before that, until all partitions are done.
+ * Loop's thread.
  */
 #ifndef PS_SERVICES_WORKER_EXECUTORS_H
 #define PS_SERVICES_WORKER_EXECUTORS_H

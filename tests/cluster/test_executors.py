@@ -8,14 +8,16 @@ import json
 import os
 import pathlib
 import re
+import struct
 import subprocess
 import tempfile
 import unittest
 
 import grpc
+from google.protobuf import json_format
 
 import harness
-from harness import BIN, ROOT, ClusterTest, job_pb2
+from harness import BIN, PATIENCE, ROOT, ClusterTest, job_pb2
 
 CODE = ROOT / "clients/examples/code"
 MASK = (1 << 64) - 1
@@ -25,15 +27,15 @@ def code(name):
     return [{"file": f"{name}.lua", "text": (CODE / f"{name}.lua").read_text()}]
 
 
-def job(name, workers=4, data=None, **compute):
-    spec = {"title": name, "workers": workers, "code": code(name), "compute": compute}
+def job(name, workers=4, data=None, pservers=0, **compute):
+    spec = {"title": name, "workers": workers, "pservers": pservers, "code": code(name), "compute": compute}
     return {**spec, "data": data} if data else spec
 
 
-def own(text, workers=2, **compute):
+def own(text, workers=2, pservers=0, **compute):
     """A job of other code, in whose text N is the start of the plugin's table."""
     text = text.replace("N", "kind = 'compute', name = 'own', ")
-    return {"title": "own", "workers": workers, "code": [{"file": "own.lua", "text": text}],
+    return {"title": "own", "workers": workers, "pservers": pservers, "code": [{"file": "own.lua", "text": text}],
             "compute": compute}
 
 
@@ -55,6 +57,16 @@ SLOW = """return {N map = function(part, params, emit)
     for i = 1, 3000000 do s = s + i % 7 end
     emit(part.number, s) emit('all', 1)
 end, reduce = function(key, a, b) return a + b end}"""
+# What is left shows in which order the values of a key were reduced, also in the last bit of numbers.
+ORDER = """return {N map = function(part, params, emit)
+    for k = 1, 200 do
+        emit('w' .. k, string.char(96 + part.number))
+        emit(k, 1 / (7 * part.number * k) - 0.1 * k)
+    end
+end, reduce = function(key, a, b)
+    if math.type(a) then return a + b end
+    return a .. b
+end, finish = function(key, value) if key ~= 7 then return value end end}"""
 SLOW_SUM = sum(i % 7 for i in range(1, 3000001))
 
 
@@ -90,16 +102,16 @@ class ExecutorTest(ClusterTest):
         given = os.environ.get("PSGD_DATA", "")
         if os.path.isfile(os.path.join(given, "text/tinyshakespeare.txt")):
             text = pathlib.Path(given, "text/tinyshakespeare.txt").read_text()
-        c = self.cluster(workers=4, pservers=0, data=self.text_folder(text))
-        c.wait_nodes(4)
+        c = self.cluster(workers=4, pservers=3, data=self.text_folder(text))
+        c.wait_nodes(7)
         words = collections.Counter(re.findall(r"[a-z']+", text.lower()))
         data = {"name": "text", "folder": "books", "files": ["*.txt"]}
-        results = [self.result(c, job("wordcount", workers=w, data=data, partitions=p))
-                   for w, p in ((4, 13), (1, 13), (3, 1), (4, 64))]
+        results = [self.result(c, job("wordcount", workers=w, data=data, pservers=s, partitions=p))
+                   for w, s, p in ((4, 0, 13), (1, 0, 13), (3, 0, 1), (4, 0, 64), (4, 3, 13), (2, 1, 64))]
         self.assertEqual(len(set(results)), 1)
         expected = sorted(words.items(), key=lambda item: item[0].encode())
         self.assertEqual(table(results[0]), [["key", "value"]] + [[w, str(n)] for w, n in expected])
-        often = self.result(c, job("wordcount", data=data, params={"least": 100},
+        often = self.result(c, job("wordcount", data=data, params={"least": 100}, pservers=2,
                                    columns=["word", "count"], format="json"), "RESULT-wordcount.json")
         self.assertEqual(json.loads(often), [{"word": w, "count": n} for w, n in expected if n >= 100])
 
@@ -124,6 +136,52 @@ class ExecutorTest(ClusterTest):
         self.assertEqual(min(losses, key=losses.get), (0.3, 0))
         self.assertEqual(grid, self.result(c, job("grid", workers=2, **{
             "from": 1, "to": 12, "partitions": 5}, columns=["setting", "rate", "decay", "loss"])))
+
+    def test_servers_reduce_in_the_order_of_partitions(self):
+        c = self.cluster(workers=3, pservers=3)
+        c.wait_nodes(6)
+        (reduced,) = {self.result(c, own(ORDER, workers=w, pservers=s, partitions=23))
+                      for w, s in ((1, 0), (3, 1), (3, 3), (2, 2))}
+        rows = table(reduced)
+        self.assertEqual(len(rows), 1 + 399)
+        self.assertEqual(rows[-1], ["w99", "abcdefghijklmnopqrstuvw"])
+        for k in (1, 8, 200):
+            total = 1 / (7 * k) - 0.1 * k
+            for number in range(2, 24):
+                total += 1 / (7 * number * k) - 0.1 * k
+            self.assertIn([str(k), "%.17g" % total], [[key, "%.17g" % float(v)] for key, v in rows[1:200]])
+        self.assertEqual(self.result(c, own("return {N map = function() end}", pservers=3)), b"key,value\n")
+
+    def check_a_loss(self, kill, attempts):
+        """A job with servers gives each partition once, also if a process is killed meanwhile."""
+        c = self.cluster(workers=2, pservers=2)
+        c.wait_nodes(4)
+        made = c.submit(own(SLOW, workers=2, pservers=2, partitions=40))
+        c.wait(made.id, lambda j: j.progress.step >= 6)
+        kill(c)
+        done = c.wait(made.id, seconds=180)
+        self.assertEqual(job_pb2.JobState.Name(done.state), "JOB_STATE_DONE", done.message)
+        self.assertEqual(done.attempt, attempts)
+        self.check_slow(c.files(made.id)["RESULT-own.csv"], 40)
+        return c
+
+    def test_with_servers_a_killed_worker_costs_its_partition_alone(self):
+        self.check_a_loss(lambda c: c.workers[1].kill(), 1)
+
+    def test_a_killed_server_has_all_partitions_done_again(self):
+        def kill(c):
+            c.pservers[1].kill()
+            c.pservers[1].start()
+
+        self.assertNotIn("partitions are done", self.check_a_loss(kill, 2).coordinator.log())
+
+    def test_with_servers_a_killed_coordinator_goes_on(self):
+        def kill(c):
+            c.coordinator.kill()
+            c.restart_coordinator()
+
+        self.assertRegex(self.check_a_loss(kill, 1).coordinator.log(),
+                         r"goes on: [0-9]+ of 40 partitions are done")
 
     def psgd(self, *args, code=0, **options):
         run = subprocess.run([BIN / "psgd", *map(str, args)], capture_output=True, text=True,
@@ -200,11 +258,12 @@ class ExecutorTest(ClusterTest):
         c.restart_coordinator()
         done = c.wait(made.id, seconds=180)
         self.assertEqual(job_pb2.JobState.Name(done.state), "JOB_STATE_DONE", done.message)
+        self.assertEqual(done.attempt, 1)
         self.check_slow(c.files(made.id)["RESULT-own.csv"], 40)
 
     def test_failing_code_ends_the_job_by_name(self):
-        c = self.cluster(workers=2, pservers=0)
-        c.wait_nodes(2)
+        c = self.cluster(workers=2, pservers=2)
+        c.wait_nodes(4)
         failed = self.failure(c, own("""return {N map = function(part, params, emit)
             if part.number == 5 then
                 local t = nil + 1
@@ -218,12 +277,27 @@ class ExecutorTest(ClusterTest):
         self.assertIn("not enough memory", bomb.message)
         late = self.failure(c, own("return {N map = function() while true do end end}", seconds=0.5))
         self.assertIn("takes longer than the 0.5 s of its budget", late.message)
-        merged = self.failure(c, own("return {N map = function(p, n, emit) emit(1, p.number) end, "
-                                     "finish = function(k, v) return v .. {} end, "
-                                     "reduce = function(k, a, b) return a + b end}"))
-        self.assertEqual(merged.reason, "CODE_FAILED")
-        self.assertIn("own.lua: reduce and finish: code:1: attempt to concatenate", merged.message)
-        self.check_slow(self.result(c, own(SLOW, partitions=3)), 3)  # the workers are as they were
+        for servers in (0, 2):
+            merged = self.failure(c, own("return {N map = function(p, n, emit) emit(1, p.number) end, "
+                                         "finish = function(k, v) return v .. {} end, "
+                                         "reduce = function(k, a, b) return a + b end}", pservers=servers))
+            self.assertEqual(merged.reason, "CODE_FAILED")
+            self.assertIn("own.lua: reduce and finish: code:1: attempt to concatenate", merged.message)
+        # the nodes are as they were
+        self.check_slow(self.result(c, own(SLOW, pservers=2, partitions=3)), 3)
+
+    def test_a_cancelled_job_leaves_servers_that_reduce_at_once(self):
+        c = self.cluster(workers=1, pservers=1)
+        c.wait_nodes(2)
+        made = c.submit(own("return {N map = function(p, n, emit) emit(1, 1) end, "
+                            "reduce = function() while true do end end}", workers=1, pservers=1,
+                            partitions=2, seconds=500, instructions="1000000000000000"))
+        c.wait(made.id, lambda j: j.progress.step == 2)
+        c.poll("the sandbox of the server", lambda: "reduces the records of 2" in c.pservers[0].log(), 20)
+        c.api.CancelJob(harness.coordinator_pb2.CancelJobRequest(job_id=made.id), timeout=10)
+        self.assertEqual(c.wait(made.id).state, job_pb2.JOB_STATE_CANCELLED)
+        c.wait_idle()
+        self.check_slow(self.result(c, own(SLOW, workers=1, pservers=1, partitions=2)), 2)
 
     def test_a_cancelled_job_leaves_its_workers_at_once(self):
         c = self.cluster(workers=2, pservers=0)
@@ -241,7 +315,7 @@ class ExecutorTest(ClusterTest):
         c = self.cluster(workers=0, pservers=0)
         wrong = {**own(SLOW, partitions=5000, seconds=0.01, memoryMib=9999, format="xml",
                        instructions="5", columns=["a b"], code="other", params={"x": 1}),
-                 "epochs": 3, "optimizer": {"rule": {"name": "adam"}}, "pservers": 1,
+                 "epochs": 3, "optimizer": {"rule": {"name": "adam"}}, "pservers": 65,
                  "data": {"name": "mnist"}}
         with self.assertRaises(grpc.RpcError) as refused:
             c.submit(wrong)
@@ -289,6 +363,46 @@ class ExecutorTest(ClusterTest):
         done = c.wait(made.id, seconds=180)
         self.assertEqual(job_pb2.JobState.Name(done.state), "JOB_STATE_DONE", done.message)
         self.check_slow(c.files(made.id)["RESULT-own.csv"], 40)
+
+    def test_servers_take_the_records_of_their_keys_from_workers_alone(self):
+        from psgd.v1 import parameter_pb2, parameter_pb2_grpc
+
+        c = self.cluster(workers=1, pservers=2)
+        c.wait_nodes(3)
+        made = c.submit(own(SLOW, workers=1, pservers=2, partitions=20))
+        running = c.wait(made.id, lambda j: j.progress.step >= 2)
+        spec = re.sub(r': "(\d+)"', r": \1", json_format.MessageToJson(running.spec))
+        plan = subprocess.run([BIN.parent / "tests/layout_hash"], capture_output=True, input=spec.encode())
+        who = {"job_id": made.id, "rank": 0, "incarnation": 1, "layout_hash": int(plan.stdout, 16)}
+        (first,) = [p for p in running.placements if p.role == job_pb2.NODE_ROLE_PSERVER and p.rank == 0]
+        keys = b"".join(b"\1" + struct.pack("<q", i) + b"\4" for i in range(20))  # of both servers
+        good = {"worker": who, "attempt": 1, "partition": 20}
+        with c.dial(first.address) as channel:
+            server = parameter_pb2_grpc.RecordServiceStub(channel)
+
+            def push(**change):
+                server.PushRecords(parameter_pb2.PushRecordsRequest(**{**good, **change}),
+                                   timeout=10 * PATIENCE)
+
+            for change, code in (({"worker": {**who, "job_id": "other"}}, grpc.StatusCode.FAILED_PRECONDITION),
+                                 ({"worker": {**who, "rank": 1}}, grpc.StatusCode.INVALID_ARGUMENT),
+                                 ({"worker": None}, grpc.StatusCode.INVALID_ARGUMENT),
+                                 ({"attempt": 2}, grpc.StatusCode.ABORTED),
+                                 ({"partition": 0}, grpc.StatusCode.INVALID_ARGUMENT),
+                                 ({"partition": 21}, grpc.StatusCode.INVALID_ARGUMENT),
+                                 ({"records": b"\1\2\3"}, grpc.StatusCode.INVALID_ARGUMENT),
+                                 ({"records": keys}, grpc.StatusCode.INVALID_ARGUMENT)):
+                with self.assertRaises(grpc.RpcError) as refused:
+                    push(**change)
+                self.assertEqual(refused.exception.code(), code, change)
+            push(partition=1)  # it is there already, and stays
+            with self.assertRaises(grpc.RpcError) as refused:
+                c.api.TakePartition(harness.coordinator_pb2.TakePartitionRequest(
+                    node_id="worker-0", incarnation=1, job_id=made.id, attempt=1, done=20, records=keys), timeout=10)
+            self.assertEqual(refused.exception.code(), grpc.StatusCode.ABORTED)
+        done = c.wait(made.id, seconds=180)
+        self.assertEqual(job_pb2.JobState.Name(done.state), "JOB_STATE_DONE", done.message)
+        self.check_slow(c.files(made.id)["RESULT-own.csv"], 20)
 
 
 if __name__ == "__main__":

@@ -61,6 +61,7 @@ def methods(live, over):
         "NodeService/GetLog": (None, node_pb2.GetLogRequest()),
         "ParameterService/PushGradient": (None, parameter_pb2.PushGradientRequest(worker=worker, attempt=1)),
         "ParameterService/PullWeights": (None, parameter_pb2.PullWeightsRequest(worker=worker, attempt=1)),
+        "RecordService/PushRecords": (None, parameter_pb2.PushRecordsRequest(worker=worker, attempt=1)),
         "PeerService/Exchange": (None, peer_pb2.ExchangeRequest(worker=worker, attempt=1)),
         "Health/Check": (None, b""),
         "Health/Watch": (None, b""),

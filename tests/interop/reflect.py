@@ -123,7 +123,7 @@ def check_version(channel, version):
         "psgd.test.KindsService", "grpc.health.v1.Health",
         "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection"}
     # All files are well-formed and complete: a pool refuses what is not.
-    for symbol in ("CoordinatorService", "NodeService", "ParameterService", "PeerService"):
+    for symbol in ("CoordinatorService", "NodeService", "ParameterService", "RecordService", "PeerService"):
         pool = r.pool_of("psgd.v1." + symbol)
         assert pool.FindServiceByName("psgd.v1." + symbol).methods
     pool = r.pool_of("psgd.v1.JobSpec")

@@ -2,7 +2,7 @@
 /* test_executor.c - code of the kind compute in real sandboxes: partitions and their result. */
 #include "common/base/clock.h"
 #include "common/base/files.h"
-#include "common/script/record.h"
+#include "common/script/record_owner.h"
 #include "common/script/result.h"
 
 #include <setjmp.h>
@@ -31,19 +31,87 @@ static ps_script *open_code(const char *text)
     return ps_script_open("test.lua", text, strlen(text), &about);
 }
 
-/* Runs all partitions, in an order that `stride` says, and returns the result, or the failure. */
+enum { SERVERS = 3 };
+
+/* Writes a file below `folder`. */
+static void put(const char *folder, const char *name, const uint8_t *bytes, size_t n)
+{
+    char path[160];
+    ps_status st;
+
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    st = ps_file_write(path, bytes, n);
+    assert_true(ps_is_ok(&st));
+}
+
+/* Writes the records of a partition for ps_result_write or, if there are servers, into a folder of
+ * each for ps_result_reduce. */
+static void put_records(const char *folder, uint32_t part, size_t n, uint32_t servers)
+{
+    static uint8_t split[PS_PART_RECORDS_MAX];
+    size_t at[SERVERS + 1];
+    char name[PS_MERGE_NAME_BYTES], of_server[128];
+
+    ps_part_name(name, part);
+    if (servers == 0) {
+        put(folder, name, records, n);
+        return;
+    }
+    ps_records_split(records, n, servers, split, at);
+    assert_int_equal(at[0], 0);
+    assert_int_equal(at[servers], n);
+    for (uint32_t s = 0; s < servers; s++) {
+        assert_true(ps_records_are_of(split + at[s], at[s + 1] - at[s], s, servers));
+        snprintf(of_server, sizeof of_server, "%s/%u", folder, s);
+        put(of_server, name, split + at[s], at[s + 1] - at[s]);
+    }
+}
+
+/* Does what each server does when it has the records of all partitions. */
+static ps_status reduce_all(ps_result_conf conf, ps_executor *executor)
+{
+    char of_server[128], path[160], name[PS_MERGE_NAME_BYTES];
+    const char *folder = conf.folder;
+    ps_status st = ps_ok();
+
+    for (uint32_t s = 0; s < conf.servers && ps_is_ok(&st); s++) {
+        snprintf(of_server, sizeof of_server, "%s/%u", folder, s);
+        ps_reduced_name(name, s);
+        snprintf(path, sizeof path, "%s/%s", folder, name);
+        conf.folder = of_server;
+        st = ps_result_reduce(&conf, executor, path);
+    }
+    return st;
+}
+
+/* Runs all partitions, in an order that `stride` says, reduces on `servers`, if there are some, and
+ * returns the result, or the failure. */
 static char *compute(const char *code, const char *text, uint32_t parts, uint32_t stride,
-                     bool is_json, ps_status *st)
+                     uint32_t servers, bool is_json, ps_status *st)
 {
     ps_script *script = open_code(code);
     double numbers[PS_SANDBOX_NUMBERS];
-    char folder[] = "/tmp/psgd-executor-XXXXXX", path[128], name[PS_PART_NAME_BYTES],
-         *result = NULL;
+    char folder[] = "/tmp/psgd-executor-XXXXXX", path[128], *result = NULL;
+    const ps_result_conf conf = {.script = script,
+                                 .budget = budget,
+                                 .numbers = numbers,
+                                 .folder = folder,
+                                 .parts = parts,
+                                 .servers = servers,
+                                 .is_json = is_json,
+                                 .within_us = 60 * 1000 * 1000};
     ps_executor *executor = NULL;
     uint64_t rows = 0;
     size_t n = 0;
 
     assert_non_null(mkdtemp(folder));
+    for (uint32_t s = 0; s < servers; s++) {
+        ps_status made;
+
+        snprintf(path, sizeof path, "%s/%u", folder, s);
+        made = ps_dir_make(path);
+        assert_true(ps_is_ok(&made));
+    }
     for (uint32_t i = 0; i < ps_script_about_of(script)->number_count; i++) {
         numbers[i] = ps_script_about_of(script)->numbers[i].value;
     }
@@ -58,25 +126,16 @@ static char *compute(const char *code, const char *text, uint32_t parts, uint32_
             ps_part_range(1, 1000, i, parts, &part);
         }
         *st = ps_executor_map(executor, &part, numbers, records, &n);
-        ps_part_name(name, i);
-        snprintf(path, sizeof path, "%s/%s", folder, name);
         if (ps_is_ok(st)) {
-            ps_status written = ps_file_write(path, records, n);
-
-            assert_true(ps_is_ok(&written));
+            put_records(folder, i, n, servers);
         }
+    }
+    if (ps_is_ok(st)) {
+        *st = reduce_all(conf, executor);
     }
     ps_executor_end(executor);
     snprintf(path, sizeof path, "%s/result", folder);
     if (ps_is_ok(st)) {
-        const ps_result_conf conf = {.script = script,
-                                     .budget = budget,
-                                     .numbers = numbers,
-                                     .folder = folder,
-                                     .parts = parts,
-                                     .is_json = is_json,
-                                     .within_us = 60 * 1000 * 1000};
-
         *st = ps_result_write(&conf, path, &rows);
     }
     if (ps_is_ok(st)) {
@@ -92,9 +151,9 @@ static char *compute(const char *code, const char *text, uint32_t parts, uint32_
 static void check_result(const char *code, const char *text, uint32_t parts, bool is_json,
                          const char *expected)
 {
-    for (uint32_t stride = 1; stride < 4; stride += 2) {
+    for (uint32_t servers = 0; servers <= SERVERS; servers++) {
         ps_status st;
-        char *result = compute(code, text, parts, stride, is_json, &st);
+        char *result = compute(code, text, parts, servers % 2 == 0 ? 1 : 3, servers, is_json, &st);
 
         if (result == NULL) {
             fail_msg("%s", st.text);
@@ -208,7 +267,7 @@ static void test_failing_code_is_named(void **state)
         char *result;
 
         budget.time_us = strcmp(failing[i].why, "budget") == 0 ? 500 * 1000 : 60 * 1000 * 1000;
-        result = compute(failing[i].code, NULL, 2, 1, false, &st);
+        result = compute(failing[i].code, NULL, 2, 1, i % 2 == 0 ? 0 : SERVERS, false, &st);
 
         if (result != NULL || st.code != PS_FAILED_PRECONDITION ||
             strstr(st.text, failing[i].why) == NULL) {
@@ -216,6 +275,64 @@ static void test_failing_code_is_named(void **state)
         }
         free(result);
     }
+}
+
+/* A word of which the order of reduction can be read; numbers of which it is in the last bits. */
+static void test_values_are_reduced_in_the_order_of_partitions(void **state)
+{
+    static const char code[] =
+        "return {kind = 'compute', name = 'o', map = function(p, n, emit) "
+        "for k = 1, 9 do emit('w' .. k, string.char(96 + p.number)) "
+        "emit(k, 1 / (7 * p.number * k) - 0.1 * k) end end, "
+        "reduce = function(k, a, b) if math.type(a) then return a + b end return a .. b end}";
+    ps_status st;
+    char *expected = compute(code, NULL, 11, 1, 0, false, &st);
+
+    (void)state;
+    assert_non_null(expected);
+    assert_non_null(strstr(expected, "\nw9,abcdefghijk\n"));
+    check_result(code, NULL, 11, false, expected);
+    free(expected);
+}
+
+/* Each file of a server is sorted, and no two have a key. */
+static void test_wrong_files_of_servers_are_refused(void **state)
+{
+    static const uint8_t one[] = {1, 1, 0, 0, 0, 0, 0, 0, 0, 5},
+                         two[] = {1, 2, 0, 0, 0, 0, 0, 0, 0, 5};
+    const struct {
+        const uint8_t *a, *b;
+        size_t n;
+        const char *why; /* NULL: this is good */
+    } files[] = {{one, two, sizeof one, NULL},
+                 {two, one, sizeof one, NULL},
+                 {one, one, sizeof one, "the records of server 2 are damaged"},
+                 {one, two, sizeof one - 1, "the records of server 1 are damaged"},
+                 {one, NULL, sizeof one, "server 2: "}};
+    ps_script *script = open_code(words);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        char folder[] = "/tmp/psgd-servers-XXXXXX", path[128];
+        const ps_result_conf conf = {.script = script, .folder = folder, .servers = 2};
+        uint64_t rows = 0;
+        ps_status st;
+
+        assert_non_null(mkdtemp(folder));
+        put(folder, ".reduced-0", files[i].a, files[i].n);
+        if (files[i].b != NULL) {
+            put(folder, ".reduced-1", files[i].b, files[i].n);
+        }
+        snprintf(path, sizeof path, "%s/result", folder);
+        st = ps_result_write(&conf, path, &rows);
+        assert_int_equal(st.code, files[i].why == NULL ? PS_OK : PS_DATA_LOSS);
+        if (files[i].why != NULL && strstr(st.text, files[i].why) == NULL) {
+            fail_msg("\"%s\", not \"%s\"", st.text, files[i].why);
+        }
+        assert_true(files[i].why != NULL || rows == 2);
+        assert_true(ps_dir_remove(folder).code == PS_OK);
+    }
+    ps_script_close(script);
 }
 
 static void test_partitions_cover_a_text_and_a_range(void **state)
@@ -289,6 +406,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_texts_are_quoted),
         cmocka_unit_test(test_a_key_with_many_values_is_merged_in_pieces),
         cmocka_unit_test(test_failing_code_is_named),
+        cmocka_unit_test(test_values_are_reduced_in_the_order_of_partitions),
+        cmocka_unit_test(test_wrong_files_of_servers_are_refused),
         cmocka_unit_test(test_partitions_cover_a_text_and_a_range),
         cmocka_unit_test(test_wrong_records_are_refused),
     };

@@ -35,7 +35,7 @@ static void tell_node(void *arg)
 
 static void server_begin(server *s, const char *json, uint64_t drop_ack)
 {
-    ps_service service[2 * PS_THREADS_MAX];
+    ps_service service[PS_PSERVER_SERVICES_MAX];
     ps_status st;
 
     memset(s, 0, sizeof *s);

@@ -54,7 +54,7 @@ static bool has_begun(node_world *w)
 /* Up to where the job runs. */
 static void server_begin(server *s, const char *json, bool from_file)
 {
-    ps_service service[2 * PS_THREADS_MAX];
+    ps_service service[PS_PSERVER_SERVICES_MAX];
     ps_status st = ps_pserver_create(NULL, 1, 0, &s->pserver);
 
     assert_true(ps_is_ok(&st));

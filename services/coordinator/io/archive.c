@@ -172,8 +172,8 @@ static ps_status list_file(ps_archive *w, const char *name, Psgd__V1__ArtifactKi
     return st;
 }
 
-/* Merges the records of all partitions into the result of a job that computes, and adds it to the
- * job's files. */
+/* Merges the records of all partitions, or those that servers have reduced, into the result of a
+ * job that computes, and adds it to the job's files. */
 static ps_status write_result(ps_archive *w)
 {
     const ps_result_conf conf = ps_compute_result(w->plan, w->folder);
@@ -191,7 +191,7 @@ static ps_status write_result(ps_archive *w)
 /* Removes the files with the records of partitions. */
 static void remove_records(const ps_archive *w)
 {
-    char path[PS_FOLDER_MAX + 40], part[PS_PART_NAME_BYTES];
+    char path[PS_FOLDER_MAX + 40], part[PS_MERGE_NAME_BYTES];
 
     for (uint32_t i = 0; i < w->plan->spec->compute->partitions; i++) {
         ps_part_name(part, i);
@@ -219,6 +219,7 @@ static void remove_parts(const ps_archive *w)
     for (uint32_t rank = 0; rank < w->placement->server_count; rank++) {
         remove_part(w, ps_artifacts_part_name, rank);
         remove_part(w, ps_artifacts_server_trace_name, rank);
+        remove_part(w, ps_reduced_name, rank);
     }
     for (uint32_t rank = 0; rank < w->plan->spec->workers; rank++) {
         remove_part(w, ps_artifacts_rounds_name, rank);

@@ -5,6 +5,7 @@
 #include "common/base/nonfinite.h"
 #include "common/base/shorten.h"
 #include "common/base/xalloc.h"
+#include "common/script/result.h"
 #include "services/coordinator/io/checkpoint_place.h"
 #include "services/coordinator/io/room.h"
 
@@ -323,13 +324,13 @@ void ps_intake_fini(ps_intake *in)
 }
 
 /* Writes the name under which a file of the node is stored: of its log log_name, of parts of model,
- * record of rounds and timeline a hidden name, else its own. */
+ * record of rounds, timeline and result a hidden name, else its own. */
 static void stored_name(const ps_intake *in, const Psgd__V1__CollectResponse *head,
                         char out[PS_NAME_MAX + 1])
 {
     bool is_log = head->kind == PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_LOG;
     bool is_part = !is_log && strcmp(head->name, PS_WEIGHTS_FILE) == 0;
-    char hidden[32] = "";
+    char hidden[PS_MERGE_NAME_BYTES] = "";
     uint32_t rank;
 
     if (!is_log && ps_left_file_is_rounds(&in->who, head->name, &rank)) {
@@ -337,6 +338,8 @@ static void stored_name(const ps_intake *in, const Psgd__V1__CollectResponse *he
     } else if (!is_log && ps_left_file_is_trace(&in->who, head->name)) {
         (in->who.is_server ? ps_artifacts_server_trace_name
                            : ps_artifacts_worker_trace_name)(hidden, in->who.rank);
+    } else if (!is_log && in->who.is_server && strcmp(head->name, PS_REDUCED_FILE) == 0) {
+        ps_reduced_name(hidden, in->who.rank);
     }
     snprintf(out, PS_NAME_MAX + 1, "%.*s", PS_NAME_MAX,
              is_log              ? in->log_name

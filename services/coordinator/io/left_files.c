@@ -12,6 +12,7 @@
 #include "common/job/checkpoint_clocks.h"
 #include "common/job/plan.h"
 #include "common/node/joblog.h"
+#include "common/script/result.h"
 #include "common/store/table_file.h"
 #include "common/trace/trace_file.h"
 #include "common/wire/kept_pushes.h"
@@ -138,6 +139,11 @@ static bool find_of_server(const ps_leaver *who, const char *name, Psgd__V1__Art
 {
     char mine[PS_NAME_MAX + 1];
 
+    if (who->plan->compute != NULL) {
+        *most = PS_REDUCED_MAX;
+        return kind == PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT &&
+               strcmp(name, PS_REDUCED_FILE) == 0;
+    }
     if (kind != PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL) {
         return false;
     }
