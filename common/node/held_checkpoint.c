@@ -52,12 +52,13 @@ static void make_room(ps_node *node, uint64_t clock, bool stays)
     }
 }
 
-/* Asks the role for a checkpoint at `clock`, in place of the one that is held. Clock 0: drops the
- * held one, asks for none, and lets ranks go on that stand still. */
-static void ask(ps_node *node, uint64_t clock, bool stays)
+/* Asks the role for a checkpoint at `clock`, whose rows may count from `base`, in place of the one
+ * that is held. Clock 0: drops the held one, asks for none, and lets ranks go on that stand still.
+ */
+static void ask(ps_node *node, uint64_t clock, uint64_t base, bool stays)
 {
     make_room(node, clock, stays);
-    node->hooks->cut(node->state, clock, stays);
+    node->hooks->cut(node->state, clock, base, stays);
 }
 
 void ps_checkpoint_begin(ps_node *node)
@@ -67,7 +68,7 @@ void ps_checkpoint_begin(ps_node *node)
                          : 0;
 
     if (clock > 0) {
-        ask(node, clock, false);
+        ask(node, clock, 0, false);
     }
 }
 
@@ -126,10 +127,10 @@ void ps_checkpoint_obey(ps_node *node, const Psgd__V1__HeartbeatResponse *reply)
     }
     if (reply->checkpoint > 0 && reply->checkpoint != node->checkpoint.clock &&
         reply->checkpoint != node->checkpoint.missed) {
-        ask(node, reply->checkpoint, reply->checkpoint_stays);
+        ask(node, reply->checkpoint, reply->checkpoint_base, reply->checkpoint_stays);
     } else if (node->checkpoint.clock > 0 &&
                (reply->checkpoint_done >= node->checkpoint.clock || is_let_go(node, reply))) {
-        ask(node, 0, false);
+        ask(node, 0, 0, false);
     }
     if (reply->checkpoint_done > 0 && node->hooks->forget != NULL) {
         node->hooks->forget(node->state, reply->checkpoint_done);
@@ -233,7 +234,7 @@ void ps_node_checkpoint_fail(ps_node *node, uint64_t clock, const ps_status *why
     /* Other ranks of the node may have taken the checkpoint and stand still: lets them go on. */
     if (node->checkpoint.stays && has_session(node)) {
         node->checkpoint.stays = false;
-        node->hooks->cut(node->state, 0, false);
+        node->hooks->cut(node->state, 0, 0, false);
     }
     ps_node_hurry(node);
 }

@@ -76,11 +76,12 @@ typedef struct ps_role_hooks {
      * is due. */
     PS_MUST_USE ps_status (*tables)(void *state, Psgd__V1__TablesAction action, uint64_t clock);
     /* (optional) Takes a checkpoint at the beginning of `clock`, in place of one that was asked for
-     * and has not been taken; 0: of none. If it `stays`, a worker does not begin that clock until
+     * and has not been taken; 0: of none. Rows that have not changed since the checkpoint at `base`
+     * (0: none) may be left out. If it `stays`, a worker does not begin that clock until
      * the next call; a server takes it now, as all workers have. The role gives its files by
      * ps_node_checkpoint_add and then calls ps_node_checkpoint_end, or ps_node_checkpoint_fail.
      * Called while there is a session, also before `run`. */
-    void (*cut)(void *state, uint64_t clock, bool stays);
+    void (*cut)(void *state, uint64_t clock, uint64_t base, bool stays);
     /* (optional, with cut) Does the same at once, as the state was when `clock` began, because the
      * job has lost a process; `of_copies`: with the files of the server of which this one has
      * copies. */

@@ -80,11 +80,12 @@
  *   - Policies that look at the time go on where the save left them: tell the time
  *     (ps_store_tick) before a save and before a load.
  *
- * The file is one of common/base/state.h, magic "PSGDSTO1", version 3:
+ * The file is one of common/base/state.h, magic "PSGDSTO1", version 4:
  *
- *   kind 1, first     u64 job; text policy, text optimizer ("": none); u32 workers, contributors,
- *                     state floats of a value, tables, whether changes are broadcast;
- *                     (workers) u8 whether it is lost
+ *   kind 1, first     u64 job, clock, clock from which rows count (ps_store_save_since); text
+ *                     policy, text optimizer ("": none); u32 workers, contributors, state floats
+ *                     of a value, tables, whether changes are broadcast; (workers) u8 whether it
+ *                     is lost
  *   kind 2, by shard  u32 slices, each as below; only of shards with slices
  *   kind 3, by shard  u32 tables; rows; only of shards that can have rows here
  *
@@ -415,6 +416,21 @@ bool ps_store_has_lent_tables(const ps_store *store);
 /* Writes the store, whose tables are not lent. Returns the failure of `write`. */
 PS_MUST_USE ps_status ps_store_save(const ps_store *store, ps_state_write_fn *write, void *arg);
 
+/* Does the same as a file of `clock`, > 0. If ps_store_mark knows the clock `base`, the file has only
+ * the rows that changed or moved since the file of `base` was written; else, and with 0, it has all
+ * rows. */
+PS_MUST_USE ps_status ps_store_save_since(const ps_store *store, uint64_t clock, uint64_t base,
+                                          ps_state_write_fn *write, void *arg);
+
+/* Notes that the file of `clock` is written now. Later files may count from it, and from that of
+ * `base`, but from no other. Only of a store with rows. */
+void ps_store_mark(ps_store *store, uint64_t clock, uint64_t base);
+
+/* Reads from the first 4096 bytes of a file, or more, its clock (0: no file counts from it) and the
+ * clock from which its rows count; 0: it has all. DATA_LOSS: not such a file, or damaged. */
+PS_MUST_USE ps_status ps_store_file_clocks(const uint8_t *bytes, size_t len, uint64_t *clock,
+                                           uint64_t *base);
+
 /* Where a cut writes. */
 typedef struct ps_store_cut_sink {
     ps_state_write_fn *write; /* takes the bytes of the file */
@@ -473,6 +489,12 @@ void ps_store_copy_slice_at(const ps_store *store, uint32_t place, uint64_t cloc
  *
  */
 PS_MUST_USE ps_status ps_store_load(ps_store *store, const uint8_t *bytes, size_t len);
+
+/* Does the same with a file of the checkpoint at `clock`, or of an earlier one from which its rows
+ * count: of these the oldest comes first, and only rows are read. FAILED_PRECONDITION too: rows of
+ * a virtual shard count from a clock of which no file came before. */
+PS_MUST_USE ps_status ps_store_load_of(ps_store *store, uint64_t clock, const uint8_t *bytes,
+                                       size_t len);
 
 /* Ends loading: there are no more files, and the store continues from what they brought.
  *

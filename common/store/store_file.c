@@ -8,7 +8,7 @@
 
 #define MAGIC "PSGDSTO1"
 
-enum { VERSION = 3, HEAD = 1, SLICES = 2, ROWS = 3 };
+enum { VERSION = 4, HEAD = 1, SLICES = 2, ROWS = 3 };
 
 static const char *optim_name(const ps_store *store)
 {
@@ -33,12 +33,14 @@ static bool has_rows(const ps_store *store, uint32_t shard)
 
 /* ---- Save ---- */
 
-static void put_head(const ps_store *store, ps_state_out *out)
+static void put_head(const ps_store *store, uint64_t clock, uint64_t base, ps_state_out *out)
 {
     const ps_book *book = &store->book;
 
     ps_state_begin(out, HEAD, 0);
     ps_state_put_u64(out, store->job);
+    ps_state_put_u64(out, clock);
+    ps_state_put_u64(out, base);
     ps_state_put_text(out, book->policy->name);
     ps_state_put_text(out, optim_name(store));
     ps_state_put_u32(out, book->workers);
@@ -57,7 +59,7 @@ static void put_head(const ps_store *store, ps_state_out *out)
 void store_file_begin(const ps_store *store, ps_state_out *out, ps_state_write_fn *write, void *arg)
 {
     ps_state_out_init(out, MAGIC, VERSION, write, arg);
-    put_head(store, out);
+    put_head(store, 0, 0, out);
 }
 
 void store_file_put_slices(const ps_store *store, uint32_t virtual_shard, ps_state_out *out)
@@ -69,21 +71,29 @@ void store_file_put_slices(const ps_store *store, uint32_t virtual_shard, ps_sta
     }
 }
 
-ps_status ps_store_save(const ps_store *store, ps_state_write_fn *write, void *arg)
+ps_status ps_store_save_since(const ps_store *store, uint64_t clock, uint64_t base,
+                              ps_state_write_fn *write, void *arg)
 {
+    uint32_t since = store_rows_mark_of(store, base);
     ps_state_out out;
 
-    store_file_begin(store, &out, write, arg);
+    ps_state_out_init(&out, MAGIC, VERSION, write, arg);
+    put_head(store, clock, since > 0 ? base : 0, &out);
     for (uint32_t i = 0; i < PS_SHARDS && ps_is_ok(&out.status); i++) {
         store_file_put_slices(store, i, &out);
         if (has_rows(store, i)) {
             ps_state_begin(&out, ROWS, i);
             ps_state_put_u32(&out, table_count(store));
-            store_rows_put(store, i, &out);
+            store_rows_put(store, i, since, &out);
             ps_state_finish(&out);
         }
     }
     return ps_state_out_end(&out);
+}
+
+ps_status ps_store_save(const ps_store *store, ps_state_write_fn *write, void *arg)
+{
+    return ps_store_save_since(store, 0, 0, write, arg);
 }
 
 ps_status ps_store_save_at(const ps_store *store, uint64_t clock, ps_state_write_fn *write,
@@ -122,9 +132,17 @@ static ps_status other_count(const char *what, uint32_t theirs, uint32_t mine)
                    mine);
 }
 
-static ps_status take_lost(ps_store *store, ps_state_in *in)
+/* A file that is being read. */
+typedef struct reading {
+    ps_state_in in;
+    uint64_t clock, base; /* of its rows (ps_store_save_since) */
+    bool is_earlier;      /* a file of a later clock follows: only rows are read */
+} reading;
+
+static ps_status take_lost(ps_store *store, reading *f)
 {
     const ps_book *book = &store->book;
+    ps_state_in *in = &f->in;
 
     for (uint32_t w = 0; w < book->workers; w++) {
         uint8_t is_lost;
@@ -134,14 +152,16 @@ static ps_status take_lost(ps_store *store, ps_state_in *in)
             ps_state_fail(in, "worker %" PRIu32 " is lost; %s does not go on without one", w,
                           book->policy->name);
         }
-        store->is_lost[w] = store->is_lost[w] || is_lost == 1;
+        store->is_lost[w] = store->is_lost[w] || (is_lost == 1 && !f->is_earlier);
     }
     return ps_state_done(in);
 }
 
-static ps_status take_head(ps_store *store, ps_state_in *in)
+/* Reads the head of a file for a store that goes on from `clock`. */
+static ps_status take_head(ps_store *store, uint64_t clock, reading *f)
 {
     const ps_book *book = &store->book;
+    ps_state_in *in = &f->in;
     uint32_t slots = store->descent.optim != NULL ? store->descent.optim->slots : 0;
     char policy[PS_STATE_TEXT + 1], optim[PS_STATE_TEXT + 1];
     uint64_t job = ps_state_take_u64(in);
@@ -156,6 +176,9 @@ static ps_status take_head(ps_store *store, ps_state_in *in)
                   {"sparse tables", table_count(store)},
                   {"broadcasts", store->broadcasts}};
 
+    f->clock = ps_state_take_u64(in);
+    f->base = ps_state_take_u64(in);
+    f->is_earlier = f->clock > 0 && f->clock < clock;
     ps_state_take_text(in, policy);
     ps_state_take_text(in, optim);
     ps_state_take(in, counts, sizeof counts);
@@ -179,35 +202,62 @@ static ps_status take_head(ps_store *store, ps_state_in *in)
             return other_count(wants[i].what, counts[i], wants[i].mine);
         }
     }
-    return take_lost(store, in);
+    if (f->base > 0 && f->base >= f->clock) {
+        ps_state_fail(in, "clock %" PRIu64 " counts from %" PRIu64, f->clock, f->base);
+    }
+    return take_lost(store, f);
 }
 
-static ps_status take_shard(ps_store *store, uint32_t kind, uint32_t shard, ps_state_in *in)
+/* Reads the rows of a virtual shard. If the file does not have all, the rows of the clock that it
+ * counts from must be here. */
+static ps_status take_rows(ps_store *store, uint32_t shard, reading *f)
 {
-    bool *has_come = kind == SLICES ? store->slices_came : store->rows_came;
     uint32_t tables;
 
-    if (has_come[shard]) {
+    if (f->base > 0 && store->rows_clock[shard] != f->base) {
+        return ps_fail(PS_FAILED_PRECONDITION,
+                       "rows of virtual shard %" PRIu32 " are what has changed since clock %" PRIu64
+                       "; no file of that clock came before",
+                       shard, f->base);
+    }
+    store->rows_clock[shard] = f->clock;
+    tables = ps_state_take_u32(&f->in);
+    if (ps_state_is_ok(&f->in) && tables != table_count(store)) {
+        ps_state_fail(&f->in, "%" PRIu32 " sparse tables of virtual shard %" PRIu32, tables, shard);
+    }
+    if (ps_state_is_ok(&f->in)) {
+        (f->is_earlier ? store_rows_take_earlier : store_rows_take)(store, shard, f->base == 0,
+                                                                    &f->in);
+    }
+    return ps_state_done(&f->in);
+}
+
+static ps_status take_shard(ps_store *store, uint32_t kind, uint32_t shard, reading *f)
+{
+    bool *has_come = kind == SLICES ? store->slices_came : store->rows_came;
+
+    if (has_come[shard] || (kind == ROWS && f->clock > 0 && store->rows_clock[shard] >= f->clock)) {
         return ps_fail(PS_FAILED_PRECONDITION, "virtual shard %" PRIu32 " has come before", shard);
     }
-    has_come[shard] = true;
+    has_come[shard] = !f->is_earlier;
     if (kind == SLICES) {
-        shard_take(store, shard, in);
-        return ps_state_done(in);
+        shard_take(store, shard, &f->in);
+        return ps_state_done(&f->in);
     }
-    tables = ps_state_take_u32(in);
-    if (ps_state_is_ok(in) && tables != table_count(store)) {
-        ps_state_fail(in, "%" PRIu32 " sparse tables of virtual shard %" PRIu32, tables, shard);
-    }
-    if (ps_state_is_ok(in)) {
-        store_rows_take(store, shard, in);
-    }
-    return ps_state_done(in);
+    return take_rows(store, shard, f);
+}
+
+/* Returns whether the section is to be read: it is about something that the store has. Of an
+ * earlier file that is rows only. */
+static bool is_wanted(const ps_store *store, uint32_t kind, uint32_t shard, const reading *f)
+{
+    return kind == ROWS ? has_rows(store, shard) : !f->is_earlier && shard_count(store, shard) > 0;
 }
 
 /* Reads the sections of virtual shards, which follow the head, up to the end of the file. */
-static ps_status take_shards(ps_store *store, ps_state_in *in)
+static ps_status take_shards(ps_store *store, reading *f)
 {
+    ps_state_in *in = &f->in;
     uint32_t kind, index;
     ps_status st = ps_ok();
 
@@ -221,13 +271,13 @@ static ps_status take_shards(ps_store *store, ps_state_in *in)
             ps_state_fail(in, "section %" PRIu32 " of kind %" PRIu32, index, kind);
             return in->status;
         }
-        if (kind == SLICES ? shard_count(store, index) == 0 : !has_rows(store, index)) {
+        if (!is_wanted(store, kind, index, f)) {
             ps_state_skip(in);
             continue;
         }
         st = ps_state_check(in);
         if (ps_is_ok(&st)) {
-            st = take_shard(store, kind, index, in);
+            st = take_shard(store, kind, index, f);
         }
         if (!ps_is_ok(&st)) {
             return st;
@@ -235,15 +285,34 @@ static ps_status take_shards(ps_store *store, ps_state_in *in)
     }
 }
 
+ps_status ps_store_load_of(ps_store *store, uint64_t clock, const uint8_t *bytes, size_t len)
+{
+    reading f;
+    ps_status st = ps_state_open(&f.in, MAGIC, VERSION, HEAD, bytes, len);
+
+    if (ps_is_ok(&st)) {
+        st = take_head(store, clock, &f);
+    }
+    return ps_is_ok(&st) ? take_shards(store, &f) : st;
+}
+
 ps_status ps_store_load(ps_store *store, const uint8_t *bytes, size_t len)
+{
+    return ps_store_load_of(store, 0, bytes, len);
+}
+
+ps_status ps_store_file_clocks(const uint8_t *bytes, size_t len, uint64_t *clock, uint64_t *base)
 {
     ps_state_in in;
     ps_status st = ps_state_open(&in, MAGIC, VERSION, HEAD, bytes, len);
 
     if (ps_is_ok(&st)) {
-        st = take_head(store, &in);
+        (void)ps_state_take_u64(&in); /* job */
+        *clock = ps_state_take_u64(&in);
+        *base = ps_state_take_u64(&in);
+        st = in.status;
     }
-    return ps_is_ok(&st) ? take_shards(store, &in) : st;
+    return st;
 }
 
 void ps_store_find_workers(ps_store *store)

@@ -147,6 +147,12 @@ typedef struct store_rows {
     ps_status broken; /* failure of a step; every later push returns it */
     bool has_before;  /* the tables keep what rows were before the last step */
     bool has_taken;   /* at least one virtual shard was read from a file */
+    /* clocks of files that later ones may count from, with the tables' marks (ps_store_mark); clock
+     * 0: none */
+    struct {
+        uint64_t clock;
+        uint32_t mark;
+    } marks[2];
     uint64_t **owed;  /* (W, tables) bits of rows; of store_follow.c only */
     uint64_t **sent;  /* likewise */
 } store_rows;
@@ -202,6 +208,8 @@ struct ps_store {
 
     /* Virtual shards that were read from files. */
     bool slices_came[PS_SHARDS], rows_came[PS_SHARDS];
+    uint64_t rows_clock[PS_SHARDS]; /* clock of the last file that had the rows; 0: none, or none
+                                     * that later ones count from */
     bool *is_lost; /* (W): workers that a file that was read lists as lost */
 };
 
@@ -227,8 +235,12 @@ extern const store_rows_way store_rows_followed;
 
 /* store_rows_file.c: writes rows to a saved state and reads them back; store.h has the layout. */
 
-/* Writes the rows of a virtual shard, of all tables, and the clocks of the column of rows. */
-void store_rows_put(const ps_store *store, uint32_t virtual_shard, ps_state_out *out);
+/* Writes the rows of a virtual shard, of all tables, and the clocks of the column of rows. `since`:
+ * as ps_table_put_shard. */
+void store_rows_put(const ps_store *store, uint32_t virtual_shard, uint32_t since,
+                    ps_state_out *out);
+/* Returns the mark of the file of this clock; 0: it has none. */
+uint32_t store_rows_mark_of(const ps_store *store, uint64_t clock);
 /* Returns whether rows have been stepped on `clock`. */
 bool store_rows_are_ahead_of(const ps_store *store, uint64_t clock);
 /* Returns whether rows are here as they were when `clock` began. */
@@ -237,9 +249,14 @@ bool store_rows_have_at(const ps_store *store, uint64_t clock);
  * clock. */
 void store_rows_put_at(const ps_store *store, uint32_t virtual_shard, uint64_t clock,
                        ps_state_out *out);
-/* Reads a virtual shard, once each, into tables that nothing was pushed to. Fails `in` if the bytes
- * are wrong or the shard was saved at another clock than the one that was read first. */
-void store_rows_take(ps_store *store, uint32_t virtual_shard, ps_state_in *in);
+/* Reads a virtual shard, once each, into tables that nothing was pushed to. With has_all the file
+ * has all rows of it, else those that differ from the ones here. Fails `in` if the bytes are wrong
+ * or the shard was saved at another clock than the one that was read first. */
+void store_rows_take(ps_store *store, uint32_t virtual_shard, bool has_all, ps_state_in *in);
+/* Reads the rows alone of a virtual shard, out of a file before the one that store_rows_take reads.
+ */
+void store_rows_take_earlier(ps_store *store, uint32_t virtual_shard, bool has_all,
+                             ps_state_in *in);
 /* Checks the rows after the last virtual shard. Returns DATA_LOSS if the number of clocks for which
  * rows have aged is not that of the complete clocks. */
 ps_status store_rows_settle(const ps_store *store);

@@ -60,14 +60,38 @@ static void put_heap(const ps_heap *h, const ps_table *table, uint32_t shard, ps
     ps_heap_fini(&some);
 }
 
-void store_rows_put(const ps_store *store, uint32_t shard, ps_state_out *out)
+void ps_store_mark(ps_store *store, uint64_t clock, uint64_t base)
+{
+    store_rows *r = store->rows;
+
+    r->marks[0].mark = store_rows_mark_of(store, base);
+    r->marks[0].clock = r->marks[0].mark > 0 ? base : 0;
+    r->marks[1].clock = clock;
+    for (uint32_t i = 0; i < r->tables->table_count; i++) {
+        r->marks[1].mark = ps_table_mark(r->tables->tables[i]);
+    }
+}
+
+uint32_t store_rows_mark_of(const ps_store *store, uint64_t clock)
+{
+    const store_rows *r = store->rows;
+
+    for (size_t i = 0; r != NULL && clock > 0 && i < sizeof r->marks / sizeof r->marks[0]; i++) {
+        if (r->marks[i].clock == clock) {
+            return r->marks[i].mark;
+        }
+    }
+    return 0;
+}
+
+void store_rows_put(const ps_store *store, uint32_t shard, uint32_t since, ps_state_out *out)
 {
     const store_rows *r = store->rows;
 
     put_progress(store, out);
     ps_book_put(&store->book, r->column, out);
     for (uint32_t i = 0; i < r->tables->table_count; i++) {
-        ps_table_put_shard(r->tables->tables[i], shard, false, out);
+        ps_table_put_shard(r->tables->tables[i], shard, false, since, out);
     }
     for (const store_gift *g = r->sum; g != NULL; g = g->next) {
         for (uint32_t i = 0; i < r->tables->table_count; i++) {
@@ -103,7 +127,7 @@ void store_rows_put_at(const ps_store *store, uint32_t shard, uint64_t clock, ps
     ps_book_put_at(&store->book, r->column, clock,
                    store->book.column[r->column].version - (is_ahead ? 1 : 0), out);
     for (uint32_t i = 0; i < r->tables->table_count; i++) {
-        ps_table_put_shard(r->tables->tables[i], shard, is_ahead, out);
+        ps_table_put_shard(r->tables->tables[i], shard, is_ahead, 0, out);
     }
 }
 
@@ -191,9 +215,32 @@ static void take_heap(const ps_store *store, uint32_t table, ps_heap *h, uint32_
     h->count += count;
 }
 
-void store_rows_take(ps_store *store, uint32_t shard, ps_state_in *in)
+static void take_tables(ps_store *store, const ps_table_part *part, ps_state_in *in)
+{
+    for (uint32_t i = 0; ps_state_is_ok(in) && i < store->rows->tables->table_count; i++) {
+        ps_table_take_shard(store->rows->tables->tables[i], part, in);
+    }
+}
+
+void store_rows_take_earlier(ps_store *store, uint32_t shard, bool has_all, ps_state_in *in)
+{
+    ps_table_part part = {.shard = shard, .has_all = has_all, .is_earlier = true};
+    uint32_t count;
+
+    (void)ps_state_take_u64(in); /* clocks for which rows have aged */
+    part.tick = ps_state_take_u32(in);
+    count = ps_state_take_count(in, "contributions in the open sum of rows", SUM_MAX);
+    (void)ps_state_view(in, count * sizeof(uint32_t) + store->book.contributors * sizeof(uint64_t));
+    pass_book(store, in);
+    take_tables(store, &part, in);
+    (void)ps_state_view(in, in->end - in->at); /* skips the contributions in the open sum */
+}
+
+void store_rows_take(ps_store *store, uint32_t shard, bool has_all, ps_state_in *in)
 {
     store_rows *r = store->rows;
+    ps_table_part part = {.shard = shard, .has_all = has_all};
+
     if (!r->has_taken) {
         take_progress(store, in);
         ps_book_take(&store->book, r->column, in);
@@ -202,9 +249,8 @@ void store_rows_take(ps_store *store, uint32_t shard, ps_state_in *in)
         check_progress(store, shard, in);
         pass_book(store, in);
     }
-    for (uint32_t i = 0; ps_state_is_ok(in) && i < r->tables->table_count; i++) {
-        ps_table_take_shard(r->tables->tables[i], shard, in);
-    }
+    part.tick = ps_table_age(r->tables->tables[0], false);
+    take_tables(store, &part, in);
     for (store_gift *g = r->sum; ps_state_is_ok(in) && g != NULL; g = g->next) {
         for (uint32_t i = 0; ps_state_is_ok(in) && i < r->tables->table_count; i++) {
             take_heap(store, i, &g->heaps[i], shard, in);

@@ -247,6 +247,7 @@ static void show_row(ps_table *t, table_row *row, const ps_table_push *push, siz
     row->click = row->click * factor + (push->clicks == NULL ? 0.0f : push->clicks[i]);
     row->at = t->tick;
     row->changed = t->save;
+    row->mark = t->marks;
 }
 
 /* Steps a row on the gradient g by the table's rule, with the penalties of the push's descent if it
@@ -349,6 +350,11 @@ static bool is_stale(const ps_table *t, const table_row *row)
     show = row->show * factor;
     click = row->click * factor;
     return t->conf.unclicked * (show - click) + t->conf.clicked * click < t->conf.least_score;
+}
+
+uint32_t ps_table_mark(ps_table *table)
+{
+    return ++table->marks;
 }
 
 uint64_t ps_table_shrink(ps_table *table)

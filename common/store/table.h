@@ -163,6 +163,10 @@ PS_MUST_USE ps_status ps_table_pull_rows(const ps_table *table, const uint64_t *
  * push: copies of them. */
 void ps_table_keep_before(ps_table *table);
 
+/* Sets a mark and returns its number, from 1 on. Rows that change or move to another place from now
+ * on can be told from the others (table_state.h). */
+uint32_t ps_table_mark(ps_table *table);
+
 /* Makes the table one tick older, as described above. Returns the number of removed rows. */
 uint64_t ps_table_shrink(ps_table *table);
 

@@ -12,9 +12,9 @@ typedef struct table_row {
     uint64_t steps;   /* steps of this row */
     uint64_t changed; /* number of the save that writes it next */
     float show, click;
-    uint32_t at; /* tick of the last push */
-    uint32_t unused;
-    float x[]; /* (D) values, then (slots, D) of state */
+    uint32_t at;   /* tick of the last push */
+    uint32_t mark; /* marks that were set before the row last changed or moved (ps_table_mark) */
+    float x[];     /* (D) values, then (slots, D) of state */
 } table_row;
 
 typedef struct table_candidate {
@@ -61,6 +61,7 @@ struct ps_table {
     uint64_t save;      /* number of the next save, from 1 */
     uint64_t per_slice; /* of a fixed vocabulary: 2^40 / slice_rows, rounded up */
     uint32_t tick;
+    uint32_t marks; /* set so far */
     ps_table_counters counters;
     table_before before;
     table_shard shards[PS_SHARDS];
@@ -90,6 +91,14 @@ bool table_can_restore(const ps_table *t, const table_shard *s, uint32_t rows);
 table_row *table_find(const ps_table *t, uint64_t key);
 /* Adds a row for a key that has none. All its values, state and counts are 0. */
 table_row *table_add(ps_table *t, uint64_t key);
+/* Adds a row for a key, but no way to find it: table_index does that for all rows of a virtual
+ * shard. */
+table_row *table_append(ps_table *t, table_shard *s, uint64_t key);
+/* Removes the last rows, which cannot be found, of a virtual shard until it has `count`. */
+void table_truncate(ps_table *t, table_shard *s, uint32_t count);
+/* Has the rows of a virtual shard be found by their keys. Returns the place of the first row whose
+ * key another one has; row_count: there is none. */
+uint32_t table_index(ps_table *t, table_shard *s);
 /* Removes the row at `place`. The last row of the virtual shard moves there. */
 void table_remove(ps_table *t, table_shard *s, uint32_t place);
 /* Returns the candidate of a key, new or not; NULL if there are too many. */

@@ -163,18 +163,46 @@ table_row *table_find(const ps_table *t, uint64_t key)
     return is_fixed(t) ? find_fixed(t, key) : find_growing(t, key);
 }
 
-table_row *table_add(ps_table *t, uint64_t key)
+table_row *table_append(ps_table *t, table_shard *s, uint64_t key)
 {
-    table_shard *s = &t->shards[ps_table_home(t, key)];
     table_row *row;
 
     s->rows = more(s->rows, s->row_count, &s->row_cap, t->stride);
-    row = table_row_at(t, s, s->row_count);
+    row = table_row_at(t, s, s->row_count++);
     memset(row, 0, t->stride);
     row->key = key;
-    ps_keymap_put(&s->row_of, key, s->row_count++);
+    row->mark = t->marks;
     t->counters.rows++;
     return row;
+}
+
+table_row *table_add(ps_table *t, uint64_t key)
+{
+    table_shard *s = &t->shards[ps_table_home(t, key)];
+
+    ps_keymap_put(&s->row_of, key, s->row_count);
+    return table_append(t, s, key);
+}
+
+void table_truncate(ps_table *t, table_shard *s, uint32_t count)
+{
+    if (count < s->row_count) {
+        t->counters.rows -= s->row_count - count;
+        s->row_count = count;
+    }
+}
+
+uint32_t table_index(ps_table *t, table_shard *s)
+{
+    for (uint32_t i = 0; i < s->row_count && !is_fixed(t); i++) {
+        uint64_t key = table_row_at(t, s, i)->key;
+
+        if (ps_keymap_find(&s->row_of, key) != PS_KEYMAP_NONE) {
+            return i;
+        }
+        ps_keymap_put(&s->row_of, key, i);
+    }
+    return s->row_count;
 }
 
 void table_remove(ps_table *t, table_shard *s, uint32_t place)
@@ -185,6 +213,7 @@ void table_remove(ps_table *t, table_shard *s, uint32_t place)
     ps_keymap_remove(&s->row_of, row->key);
     if (row != last) {
         memcpy(row, last, t->stride);
+        row->mark = t->marks;
         ps_keymap_put(&s->row_of, row->key, place);
     }
     t->counters.rows--;

@@ -24,8 +24,9 @@ typedef struct view {
     const ps_table *table;
     uint32_t shard, tick;
     bool is_before;
+    uint32_t since;    /* only rows with this mark or a later one */
     ps_state_out *out; /* NULL: rows and candidates are only counted */
-    uint32_t rows, candidates;
+    uint32_t rows, here, candidates; /* `here`: of the rows, those that are written */
 } view;
 
 static void put_row(view *v, const table_row *row)
@@ -38,11 +39,13 @@ static void put_row(view *v, const table_row *row)
                      .age = v->tick - row->at,
                      .flag = row->changed == t->save};
 
-    v->rows++;
-    if (v->out != NULL) {
+    if (v->out != NULL && row->mark >= v->since) {
+        ps_state_put_u32(v->out, v->rows);
         ps_state_put(v->out, &head, sizeof head);
         ps_state_put(v->out, row->x, float_count(t) * sizeof *row->x);
     }
+    v->here += row->mark >= v->since;
+    v->rows++;
 }
 
 static void put_candidate(view *v, table_candidate c)
@@ -102,18 +105,22 @@ static void put_candidates(view *v)
     }
 }
 
-void ps_table_put_shard(const ps_table *t, uint32_t shard, bool is_before, ps_state_out *out)
+void ps_table_put_shard(const ps_table *t, uint32_t shard, bool is_before, uint32_t since,
+                        ps_state_out *out)
 {
     const table_shard *s = &t->shards[shard];
-    view counted = {
-        .table = t, .shard = shard, .tick = ps_table_age(t, is_before), .is_before = is_before};
+    view counted = {.table = t,
+                    .shard = shard,
+                    .tick = ps_table_age(t, is_before),
+                    .is_before = is_before,
+                    .since = since};
     view written = counted;
 
-    if (is_before) {
+    if (is_before || since > 0) {
         put_rows(&counted);
         put_candidates(&counted);
     } else {
-        counted.rows = s->row_count;
+        counted.rows = counted.here = s->row_count;
         counted.candidates = s->candidate_count;
     }
     ps_state_put_u32(out, t->conf.width);
@@ -122,6 +129,8 @@ void ps_table_put_shard(const ps_table *t, uint32_t shard, bool is_before, ps_st
     ps_state_put_u32(out, counted.rows);
     ps_state_put_u32(out, counted.candidates);
     ps_state_put_u32(out, s->removed_count);
+    ps_state_put_u32(out, counted.here);
+    ps_state_put_u64(out, t->save);
     written.out = out;
     put_rows(&written);
     put_candidates(&written);
@@ -139,35 +148,64 @@ static bool check_key(const ps_table *t, uint32_t shard, uint64_t key, ps_state_
     return ps_state_is_ok(in);
 }
 
-/* Reads row number `place` of a virtual shard. With a fixed vocabulary the row is there already. In
- * a table that grows, only the rows before it are there. */
-static void take_row(ps_table *t, uint32_t shard, uint32_t place, ps_state_in *in)
+/* Reads a row of a file whose tables are at `tick`. Rows come in the order of their places. A place
+ * may have a row of an earlier file, or of a fixed vocabulary the row itself; a table that grows
+ * gets the next place too. *least is the least place that may come. `changed` of the row becomes the number of the file of changes that holds
+ * it, among those of the table that wrote the row. */
+static void take_row(ps_table *t, const ps_table_part *part, uint64_t save, uint32_t *least,
+                     ps_state_in *in)
 {
-    const table_shard *s = &t->shards[shard];
+    table_shard *s = &t->shards[part->shard];
+    uint32_t place = ps_state_take_u32(in);
+    bool is_new = place == s->row_count;
     row_head head;
-    table_row *row, *has;
+    table_row *row;
 
     ps_state_take(in, &head, sizeof head);
-    if (!ps_state_is_ok(in) || !check_key(t, shard, head.key, in)) {
+    if (!ps_state_is_ok(in) || !check_key(t, part->shard, head.key, in)) {
         return;
     }
-    has = place < s->row_count ? table_row_at(t, s, place) : NULL;
-    if (head.age > t->tick || head.flag > 1 || !isfinite(head.show) || !isfinite(head.click) ||
+    if (head.age > part->tick || head.flag > 1 || !isfinite(head.show) || !isfinite(head.click) ||
         head.show < 0 || head.click < 0) {
         ps_state_fail(in, "age, show or click of key %" PRIu64 " cannot be", head.key);
-    } else if (table_find(t, head.key) != has) {
-        ps_state_fail(in, "key %" PRIu64 " comes twice", head.key);
-    } else if (has == NULL && t->counters.rows >= t->conf.rows_max) {
+    } else if (place < *least || place > s->row_count ||
+               (ps_table_is_followed(t) &&
+                (is_new || table_row_at(t, s, place)->key != head.key))) {
+        ps_state_fail(in, "key %" PRIu64 " at place %" PRIu32 "; %" PRIu32 " to %" PRIu32 " may come",
+                      head.key, place, *least, s->row_count);
+    } else if (is_new && t->counters.rows >= t->conf.rows_max) {
         ps_state_fail(in, "more than %" PRIu64 " rows of table %" PRIu32, t->conf.rows_max,
                       t->conf.table);
     } else {
-        row = has != NULL ? has : table_add(t, head.key);
+        row = is_new ? table_append(t, s, head.key) : table_row_at(t, s, place);
+        row->key = head.key;
         row->steps = head.steps;
         row->show = head.show;
         row->click = head.click;
-        row->at = t->tick - head.age;
-        row->changed = head.flag == 1 ? t->save : 0;
+        row->at = part->tick - head.age;
+        row->changed = head.flag == 1 ? save : 0;
+        *least = place + 1;
         ps_state_take(in, row->x, float_count(t) * sizeof *row->x);
+    }
+}
+
+/* Has the rows be found, which are complete, and be those of the table's next file of changes that
+ * were those of number `save` in the last file. */
+static void settle_rows(ps_table *t, uint32_t shard, uint64_t save, ps_state_in *in)
+{
+    table_shard *s = &t->shards[shard];
+    uint32_t twice = table_index(t, s);
+
+    if (twice < s->row_count) {
+        ps_state_fail(in, "key %" PRIu64 " comes twice", table_row_at(t, s, twice)->key);
+    }
+    for (uint32_t i = 0; i < s->row_count; i++) {
+        table_row *row = table_row_at(t, s, i);
+
+        if (row->at > t->tick) {
+            ps_state_fail(in, "key %" PRIu64 " is of a later tick", row->key);
+        }
+        row->changed = row->changed == save ? t->save : 0;
     }
 }
 
@@ -191,12 +229,14 @@ static void take_candidate(ps_table *t, uint32_t shard, ps_state_in *in)
     }
 }
 
-void ps_table_take_shard(ps_table *t, uint32_t shard, ps_state_in *in)
+void ps_table_take_shard(ps_table *t, const ps_table_part *part, ps_state_in *in)
 {
+    table_shard *s = &t->shards[part->shard];
     uint32_t width = ps_state_take_u32(in), slots = ps_state_take_u32(in),
              rule = ps_state_take_u32(in), rows = ps_state_take_u32(in),
-             candidates = ps_state_take_u32(in), removed = ps_state_take_u32(in);
-    uint64_t key;
+             candidates = ps_state_take_u32(in), removed = ps_state_take_u32(in),
+             here = ps_state_take_u32(in), least = 0;
+    uint64_t save = ps_state_take_u64(in), key;
 
     if (ps_state_is_ok(in) && (width != t->conf.width || slots != t->conf.optim->slots ||
                                rule != table_file_rule(t->conf.optim))) {
@@ -206,20 +246,38 @@ void ps_table_take_shard(ps_table *t, uint32_t shard, ps_state_in *in)
                       " values and steps by %s",
                       width, slots, rule, t->conf.table, t->conf.width, t->conf.optim->name);
     }
-    if (ps_state_is_ok(in) && !table_can_restore(t, &t->shards[shard], rows)) {
+    if (ps_state_is_ok(in) && !table_can_restore(t, s, rows)) {
         ps_state_fail(in, "%" PRIu32 " rows of virtual shard %" PRIu32 "; table %" PRIu32 " has %u",
-                      rows, shard, t->conf.table, t->shards[shard].row_count);
+                      rows, part->shard, t->conf.table, s->row_count);
     }
-    for (uint32_t i = 0; ps_state_is_ok(in) && i < rows; i++) {
-        take_row(t, shard, i, in);
+    if (ps_state_is_ok(in) && (here > rows || (part->has_all && here < rows) || save == 0)) {
+        ps_state_fail(in, "%" PRIu32 " of %" PRIu32 " rows, before file %" PRIu64 " of changes",
+                      here, rows, save);
+    }
+    if (ps_state_is_ok(in) && !ps_table_is_followed(t)) {
+        table_truncate(t, s, part->has_all ? 0 : rows);
+    }
+    for (uint32_t i = 0; ps_state_is_ok(in) && i < here; i++) {
+        take_row(t, part, save, &least, in);
+    }
+    if (ps_state_is_ok(in) && s->row_count != rows) {
+        ps_state_fail(in, "%" PRIu32 " rows of %" PRIu32 " are in no file", s->row_count, rows);
+    }
+    if (part->is_earlier) {
+        (void)ps_state_view(in, (size_t)candidates * sizeof(table_candidate));
+        (void)ps_state_view(in, (size_t)removed * sizeof *s->removed);
+        return;
+    }
+    if (ps_state_is_ok(in)) {
+        settle_rows(t, part->shard, save, in);
     }
     for (uint32_t i = 0; ps_state_is_ok(in) && i < candidates; i++) {
-        take_candidate(t, shard, in);
+        take_candidate(t, part->shard, in);
     }
     for (uint32_t i = 0; ps_state_is_ok(in) && i < removed; i++) {
         key = ps_state_take_u64(in);
-        if (check_key(t, shard, key, in)) {
-            table_note_removed(&t->shards[shard], key);
+        if (check_key(t, part->shard, key, in)) {
+            table_note_removed(s, key);
         }
     }
 }

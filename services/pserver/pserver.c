@@ -313,7 +313,7 @@ static ps_status prepare(void *state, ps_session *session)
 static void forget_cut(ps_pserver *p)
 {
     for (uint32_t t = 0; p->is_open && p->cut.clock > 0 && t < p->part_count; t++) {
-        ps_server_thread_cut_at(p->threads[t], 0, false, -1, NULL, NULL);
+        ps_server_thread_cut_at(p->threads[t], &(ps_server_cut_order){.weights = -1});
     }
     ps_snapshot_drop(&p->cut.weights);
     p->cut.clock = 0;
@@ -397,11 +397,12 @@ static ps_status add_ranks(ps_pserver *p, uint64_t clock)
 }
 
 /* Begins to take a checkpoint at the beginning of `clock`, in place of one that was asked for
- * before; 0: only gives that one up. `stays`: workers stay at the clock. Then, and if ranks are not
+ * before; 0: only gives that one up. `base`: ps_server_cut_order has it. `stays`: workers stay at the clock. Then, and if ranks are not
  * in step, parts are saved as soon as all before the clock is in; otherwise when somebody pushes to
  * the clock. `rescues`: parts are saved at once, as they were when the clock began. `of_copies`:
  * saves the state of the server of which this one has copies. */
-static void take(ps_pserver *p, uint64_t clock, bool stays, bool rescues, bool of_copies)
+static void take(ps_pserver *p, uint64_t clock, uint64_t base, bool stays, bool rescues,
+                 bool of_copies)
 {
     const ps_session *session = ps_node_session(p->node);
     const ps_placement *placement = &session->placement;
@@ -437,21 +438,27 @@ static void take(ps_pserver *p, uint64_t clock, bool stays, bool rescues, bool o
         if (rescues) {
             ps_server_thread_rescue(thread, clock, p->cut.weights.fd, part_saved, p);
         } else {
-            ps_server_thread_cut_at(thread, clock, stays || !ps_plan_is_in_step(session->plan),
-                                    p->cut.weights.fd, part_saved, p);
+            ps_server_thread_cut_at(
+                thread,
+                &(ps_server_cut_order){.clock = clock,
+                                       .base = base,
+                                       .is_now = stays || !ps_plan_is_in_step(session->plan),
+                                       .weights = p->cut.weights.fd,
+                                       .done = part_saved,
+                                       .arg = p});
         }
     }
     end_cut(p);
 }
 
-static void cut(void *state, uint64_t clock, bool stays)
+static void cut(void *state, uint64_t clock, uint64_t base, bool stays)
 {
-    take(state, clock, stays, false, false);
+    take(state, clock, base, stays, false, false);
 }
 
 static void rescue(void *state, uint64_t clock, bool of_copies)
 {
-    take(state, clock, true, true, of_copies);
+    take(state, clock, 0, true, true, of_copies);
 }
 
 /* Streams have been open since prepare, so all contributions may have come before `run` if the job

@@ -34,6 +34,8 @@ struct ps_server_thread {
 
     int cut_weights; /* the open file that gets the weights of the checkpoint that is asked for */
     struct saving *saving; /* the part that is being saved piece by piece; NULL: none is */
+    uint64_t cut_clock; /* of the file that is being written by a copy of the process */
+    uint64_t cut_base;  /* of the ps_server_cut_order */
     ps_server_cut_fn *cut_done;
     void *cut_arg;
     /* only while rescue() runs: the part is saved as it was at rescue_at, not as it is */
@@ -168,8 +170,9 @@ static ps_status load(ps_server_thread *t)
     ps_status st = ps_ok();
 
     for (uint32_t i = 0; i < s->state_count && ps_is_ok(&st); i++) {
-        st = ps_wrap(ps_store_load(t->store, s->states[i]->data, s->states[i]->len),
-                     "checkpoint, file %" PRIu32 " of servers", i);
+        st = ps_wrap(
+            ps_store_load_of(t->store, s->first_clock, s->states[i]->data, s->states[i]->len),
+            "checkpoint, file %" PRIu32 " of servers", i);
     }
     /* ranks are not in step: workers that were lost in the checkpoint are there again in this
      * attempt */
@@ -432,7 +435,8 @@ static ps_status write_part(void *arg, int fd)
 {
     ps_server_thread *t = arg;
     ps_status st = t->rescues ? ps_store_save_at(t->store, t->rescue_at, ps_snapshot_write, &fd)
-                              : ps_store_save(t->store, ps_snapshot_write, &fd);
+                              : ps_store_save_since(t->store, t->cut_clock, t->cut_base,
+                                                    ps_snapshot_write, &fd);
 
     return ps_is_ok(&st) ? each_slice(t, write_slice, t) : st;
 }
@@ -551,7 +555,11 @@ static void stop_saving(ps_server_thread *t)
  * rescue. */
 static void save_in_copy(ps_server_thread *t, saving *x)
 {
+    t->cut_clock = x->cut.clock;
     x->cut.state = ps_snapshot_begin(write_part, t);
+    if (!t->rescues) {
+        ps_store_mark(t->store, t->cut_clock, t->cut_base);
+    }
     ps_log(PS_LOG_INFO, "pserver",
            "checkpoint at clock %" PRIu64 ": stood still for %.1f ms, computed for %.1f ms",
            x->cut.clock, (double)x->cut.state.stood_us * 1e-3,
@@ -593,9 +601,7 @@ static void save_part(void *arg, uint64_t clock, ps_store *store)
 
 typedef struct cutting {
     ps_server_thread *t;
-    uint64_t clock;
-    int weights;
-    bool is_now, is_forgotten;
+    ps_server_cut_order order;
 } cutting;
 
 static void rescue(void *arg)
@@ -605,17 +611,17 @@ static void rescue(void *arg)
 
     ps_wire_server_cut_at(t->wire, 0, false, NULL, NULL);
     stop_saving(t);
-    t->cut_weights = c->weights;
+    t->cut_weights = c->order.weights;
     t->rescues = true;
-    t->rescue_at = c->clock;
-    save_part(t, c->clock, ps_store_has_at(t->store, c->clock) ? t->store : NULL);
+    t->rescue_at = c->order.clock;
+    save_part(t, c->order.clock, ps_store_has_at(t->store, c->order.clock) ? t->store : NULL);
     t->rescues = false;
 }
 
 void ps_server_thread_rescue(ps_server_thread *t, uint64_t clock, int weights,
                              ps_server_cut_fn *done, void *arg)
 {
-    cutting c = {.t = t, .clock = clock, .weights = weights};
+    cutting c = {.t = t, .order = {.clock = clock, .weights = weights}};
 
     t->cut_done = done;
     t->cut_arg = arg;
@@ -661,19 +667,18 @@ static void set_cut(void *arg)
     const cutting *c = arg;
 
     stop_saving(c->t);
-    c->t->cut_weights = c->weights;
-    ps_wire_server_cut_at(c->t->wire, c->clock, c->is_now, c->is_forgotten ? NULL : save_part,
-                          c->t);
+    c->t->cut_weights = c->order.weights;
+    c->t->cut_base = c->order.base;
+    ps_wire_server_cut_at(c->t->wire, c->order.clock, c->order.is_now,
+                          c->order.done != NULL ? save_part : NULL, c->t);
 }
 
-void ps_server_thread_cut_at(ps_server_thread *t, uint64_t clock, bool is_now, int weights,
-                             ps_server_cut_fn *done, void *arg)
+void ps_server_thread_cut_at(ps_server_thread *t, const ps_server_cut_order *order)
 {
-    cutting c = {
-        .t = t, .clock = clock, .weights = weights, .is_now = is_now, .is_forgotten = done == NULL};
+    cutting c = {.t = t, .order = *order};
 
-    t->cut_done = done;
-    t->cut_arg = arg;
+    t->cut_done = order->done;
+    t->cut_arg = order->arg;
     on_thread(t, set_cut, &c);
 }
 

@@ -85,12 +85,21 @@ typedef struct ps_server_cut {
 /* Called on the home loop; takes over cut->state. */
 typedef void ps_server_cut_fn(void *arg, ps_server_cut *cut);
 
-/* Begins to save the part at `clock` (ps_wire_server_cut_at), and its weights into the file
- * `weights`, at the places of ps_server_thread_copy_weights; then calls done(arg). Both are written
- * when cut->state is. The part must be used. `weights` must stay open until `done` is called, or
- * until it is forgotten: done NULL forgets it. */
-void ps_server_thread_cut_at(ps_server_thread *t, uint64_t clock, bool is_now, int weights,
-                             ps_server_cut_fn *done, void *arg);
+/* What is to be saved for a checkpoint. */
+typedef struct ps_server_cut_order {
+    uint64_t clock; /* as ps_wire_server_cut_at takes it, with is_now */
+    uint64_t base;  /* rows that have not changed since this clock may be left out (store.h) */
+    bool is_now;
+    int weights; /* the file for the weights */
+    ps_server_cut_fn *done;
+    void *arg;
+} ps_server_cut_order;
+
+/* Begins to save the part at the clock, and its weights into the file, at the places of
+ * ps_server_thread_copy_weights; then calls done(arg). Both are written when cut->state is. The part
+ * must be used. The file must stay open until `done` is called, or until it is forgotten: done NULL
+ * forgets it. */
+void ps_server_thread_cut_at(ps_server_thread *t, const ps_server_cut_order *order);
 
 /* Saves the part as it was when `clock` began, for a job that has lost a process, in place of what
  * ps_server_thread_cut_at has asked for; else does the same. cut->status is FAILED_PRECONDITION if

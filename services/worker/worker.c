@@ -202,12 +202,13 @@ static void on_saved(void *arg, uint32_t rank, uint64_t clock, ps_snapshot state
     one_less(w);
 }
 
-static void cut(void *state, uint64_t clock, bool stays)
+static void cut(void *state, uint64_t clock, uint64_t base, bool stays)
 {
     ps_worker *w = state;
     ps_status late = ps_fail(PS_FAILED_PRECONDITION, "a rank is further already");
     bool is_ahead = true;
 
+    (void)base; /* servers have the rows */
     w->cut = clock;
     w->cut_left = w->rank_count;
     for (uint32_t i = 0; i < w->rank_count; i++) {
