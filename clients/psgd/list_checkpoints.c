@@ -7,7 +7,8 @@
 
 static void add_row(ps_text_table *table, const Psgd__V1__Checkpoint *c)
 {
-    char time[PS_SHOW_BYTES], step[PS_SHOW_BYTES], bytes[PS_SHOW_BYTES], value[PS_SHOW_BYTES] = "-";
+    char time[PS_SHOW_BYTES], step[PS_SHOW_BYTES], bytes[PS_SHOW_BYTES],
+        value[PS_SHOW_BYTES] = "-", state[PS_SHOW_BYTES] = "whole";
 
     snprintf(step, sizeof step, "%llu", (unsigned long long)c->step);
     snprintf(bytes, sizeof bytes, "%llu", (unsigned long long)c->bytes);
@@ -19,7 +20,10 @@ static void add_row(ps_text_table *table, const Psgd__V1__Checkpoint *c)
                  c->is_best ? ", the best" : "");
     }
     ps_text_table_add(table, value);
-    ps_text_table_add(table, c->damage[0] == '\0' ? "whole" : c->damage);
+    if (c->parent > 0) {
+        snprintf(state, sizeof state, "whole, on %llu", (unsigned long long)c->parent);
+    }
+    ps_text_table_add(table, c->damage[0] == '\0' ? state : c->damage);
 }
 
 static void on_list(void *arg, const ps_error *error, const ProtobufCMessage *reply)

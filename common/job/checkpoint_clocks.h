@@ -6,6 +6,9 @@
 
 #include "common/job/plan.h"
 
+/* Most checkpoints in a row of which each has only the rows that changed since the one before. */
+enum { PS_CHECKPOINT_CHANGES_MAX = 8 };
+
 /* Returns the first clock after `clock` at which the job's steps have reached another multiple of
  * spec.checkpoint.every_steps; 0: there is none before the end of the job, or the job has no
  * checkpoints by steps. */

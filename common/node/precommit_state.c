@@ -2,11 +2,14 @@
 /* precommit_state.c - the packages of PreCommit with the files of a checkpoint. They are put
  * together from their messages and kept in memory for the role, which reads them in prepare. */
 #include "common/base/xalloc.h"
+#include "common/job/checkpoint_clocks.h"
 #include "common/node/precommit_impl.h"
 
 #include <inttypes.h>
 
-enum { FILES_MAX = 64 * 64 }; /* most: of 64 servers with 64 threads; a worker gets one a rank */
+/* most: of 64 servers with 64 threads, with those from which rows count; a worker gets one a rank
+ */
+enum { FILES_MAX = 64 * 64 * (1 + PS_CHECKPOINT_CHANGES_MAX) };
 static const uint64_t file_max = UINT64_C(1) << 36;
 
 bool ps_precommit_wants_states(const ps_precommit *pc)

@@ -416,9 +416,9 @@ bool ps_store_has_lent_tables(const ps_store *store);
 /* Writes the store, whose tables are not lent. Returns the failure of `write`. */
 PS_MUST_USE ps_status ps_store_save(const ps_store *store, ps_state_write_fn *write, void *arg);
 
-/* Does the same as a file of `clock`, > 0. If ps_store_mark knows the clock `base`, the file has only
- * the rows that changed or moved since the file of `base` was written; else, and with 0, it has all
- * rows. */
+/* Does the same as a file of `clock`, > 0. If ps_store_mark knows the clock `base`, the file has
+ * only the rows that changed or moved since the file of `base` was written; else, and with 0, it
+ * has all rows. */
 PS_MUST_USE ps_status ps_store_save_since(const ps_store *store, uint64_t clock, uint64_t base,
                                           ps_state_write_fn *write, void *arg);
 

@@ -153,8 +153,8 @@ typedef struct store_rows {
         uint64_t clock;
         uint32_t mark;
     } marks[2];
-    uint64_t **owed;  /* (W, tables) bits of rows; of store_follow.c only */
-    uint64_t **sent;  /* likewise */
+    uint64_t **owed; /* (W, tables) bits of rows; of store_follow.c only */
+    uint64_t **sent; /* likewise */
 } store_rows;
 
 /* A slice of conf.slices. */
@@ -210,7 +210,7 @@ struct ps_store {
     bool slices_came[PS_SHARDS], rows_came[PS_SHARDS];
     uint64_t rows_clock[PS_SHARDS]; /* clock of the last file that had the rows; 0: none, or none
                                      * that later ones count from */
-    bool *is_lost; /* (W): workers that a file that was read lists as lost */
+    bool *is_lost;                  /* (W): workers that a file that was read lists as lost */
 };
 
 /* store_rows.c */

@@ -24,8 +24,8 @@ typedef struct view {
     const ps_table *table;
     uint32_t shard, tick;
     bool is_before;
-    uint32_t since;    /* only rows with this mark or a later one */
-    ps_state_out *out; /* NULL: rows and candidates are only counted */
+    uint32_t since;                  /* only rows with this mark or a later one */
+    ps_state_out *out;               /* NULL: rows and candidates are only counted */
     uint32_t rows, here, candidates; /* `here`: of the rows, those that are written */
 } view;
 
@@ -150,8 +150,8 @@ static bool check_key(const ps_table *t, uint32_t shard, uint64_t key, ps_state_
 
 /* Reads a row of a file whose tables are at `tick`. Rows come in the order of their places. A place
  * may have a row of an earlier file, or of a fixed vocabulary the row itself; a table that grows
- * gets the next place too. *least is the least place that may come. `changed` of the row becomes the number of the file of changes that holds
- * it, among those of the table that wrote the row. */
+ * gets the next place too. *least is the least place that may come. `changed` of the row becomes
+ * the number of the file of changes that holds it, among those of the table that wrote the row. */
 static void take_row(ps_table *t, const ps_table_part *part, uint64_t save, uint32_t *least,
                      ps_state_in *in)
 {
@@ -171,7 +171,8 @@ static void take_row(ps_table *t, const ps_table_part *part, uint64_t save, uint
     } else if (place < *least || place > s->row_count ||
                (ps_table_is_followed(t) &&
                 (is_new || table_row_at(t, s, place)->key != head.key))) {
-        ps_state_fail(in, "key %" PRIu64 " at place %" PRIu32 "; %" PRIu32 " to %" PRIu32 " may come",
+        ps_state_fail(in,
+                      "key %" PRIu64 " at place %" PRIu32 "; %" PRIu32 " to %" PRIu32 " may come",
                       head.key, place, *least, s->row_count);
     } else if (is_new && t->counters.rows >= t->conf.rows_max) {
         ps_state_fail(in, "more than %" PRIu64 " rows of table %" PRIu32, t->conf.rows_max,

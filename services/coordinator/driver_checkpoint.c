@@ -161,6 +161,7 @@ static void skip(ps_attempt *a, const ps_status *why)
     ps_job_progress(a->job->record.job)->checkpoints_skipped++;
     tell(a, text);
     ps_cuts_give_up(&a->checkpoints.cuts, ps_coordinator_now_us(a->c));
+    a->checkpoints.chain.clock = 0; /* whatever it was, the next one does not depend on it */
     forget_files(a);
     tell_waits(a, a->checkpoints.cuts.clock, false, why, 0);
 }
@@ -174,6 +175,7 @@ typedef struct storing {
     char job_folder[PS_FOLDER_MAX], gathered[PS_FOLDER_MAX];
     ps_checkpoint_conf conf;
     ps_intake_file *files;
+    ps_checkpoint_rows rows;
     ps_status status;
 } storing;
 
@@ -181,7 +183,7 @@ static void run_store(ps_task *task)
 {
     storing *s = PS_CONTAINER_OF(task, storing, task);
 
-    s->status = ps_checkpoint_store(&s->conf);
+    s->status = ps_checkpoint_store(&s->conf, &s->rows);
 }
 
 static void rescued(ps_task *task)
@@ -211,6 +213,8 @@ static void stored(ps_task *task)
         ps_job_progress(a->job->record.job)->checkpoints++;
         a->job->checkpoint_wall_us = ps_clock_wall_us();
         ps_cuts_stored(&a->checkpoints.cuts, ps_coordinator_now_us(a->c));
+        ps_chain_stored(&a->checkpoints.chain, s->conf.facts.clock, s->rows.is_whole,
+                        s->rows.bytes);
         tell(a, NULL);
         tell_waits(a, s->conf.facts.clock, stayed, &s->status, s->conf.facts.step);
     }
@@ -305,6 +309,7 @@ static void start_store(ps_attempt *a, uint64_t clock, bool is_rescue, void (*do
                   .version = PS_VERSION},
         .files = s->files,
         .count = a->checkpoints.count,
+        .base = a->checkpoints.chain.clock,
     };
     snprintf(s->conf.facts.job_id, sizeof s->conf.facts.job_id, "%s", a->job_id);
     if (a->package != NULL) {
@@ -655,6 +660,7 @@ void ps_checkpoints_beat(ps_attempt *a, size_t node, const Psgd__V1__HeartbeatRe
     }
     name_next(a);
     answer->checkpoint = is_told(a, node) ? cuts->clock : 0;
+    answer->checkpoint_base = answer->checkpoint > 0 ? a->checkpoints.chain.clock : 0;
     answer->checkpoint_stays = cuts->stage != PS_CUT_NONE && cuts->stays;
     answer->checkpoint_done = cuts->done;
     if (beat->wants_checkpoint) {

@@ -90,6 +90,7 @@ struct ps_attempt {
 
     struct {
         ps_cuts cuts;
+        ps_chain chain;
         bool is_running;            /* from RUNNING on; cuts is set */
         bool has_skipped;           /* the job says that the last one was skipped */
         int64_t named_us;           /* when the last one was named */

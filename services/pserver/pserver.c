@@ -397,10 +397,10 @@ static ps_status add_ranks(ps_pserver *p, uint64_t clock)
 }
 
 /* Begins to take a checkpoint at the beginning of `clock`, in place of one that was asked for
- * before; 0: only gives that one up. `base`: ps_server_cut_order has it. `stays`: workers stay at the clock. Then, and if ranks are not
- * in step, parts are saved as soon as all before the clock is in; otherwise when somebody pushes to
- * the clock. `rescues`: parts are saved at once, as they were when the clock began. `of_copies`:
- * saves the state of the server of which this one has copies. */
+ * before; 0: only gives that one up. `base`: ps_server_cut_order has it. `stays`: workers stay at
+ * the clock. Then, and if ranks are not in step, parts are saved as soon as all before the clock is
+ * in; otherwise when somebody pushes to the clock. `rescues`: parts are saved at once, as they were
+ * when the clock began. `of_copies`: saves the state of the server of which this one has copies. */
 static void take(ps_pserver *p, uint64_t clock, uint64_t base, bool stays, bool rescues,
                  bool of_copies)
 {

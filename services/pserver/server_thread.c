@@ -34,8 +34,8 @@ struct ps_server_thread {
 
     int cut_weights; /* the open file that gets the weights of the checkpoint that is asked for */
     struct saving *saving; /* the part that is being saved piece by piece; NULL: none is */
-    uint64_t cut_clock; /* of the file that is being written by a copy of the process */
-    uint64_t cut_base;  /* of the ps_server_cut_order */
+    uint64_t cut_clock;    /* of the file that is being written by a copy of the process */
+    uint64_t cut_base;     /* of the ps_server_cut_order */
     ps_server_cut_fn *cut_done;
     void *cut_arg;
     /* only while rescue() runs: the part is saved as it was at rescue_at, not as it is */

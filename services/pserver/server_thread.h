@@ -96,9 +96,9 @@ typedef struct ps_server_cut_order {
 } ps_server_cut_order;
 
 /* Begins to save the part at the clock, and its weights into the file, at the places of
- * ps_server_thread_copy_weights; then calls done(arg). Both are written when cut->state is. The part
- * must be used. The file must stay open until `done` is called, or until it is forgotten: done NULL
- * forgets it. */
+ * ps_server_thread_copy_weights; then calls done(arg). Both are written when cut->state is. The
+ * part must be used. The file must stay open until `done` is called, or until it is forgotten: done
+ * NULL forgets it. */
 void ps_server_thread_cut_at(ps_server_thread *t, const ps_server_cut_order *order);
 
 /* Saves the part as it was when `clock` began, for a job that has lost a process, in place of what

@@ -161,6 +161,50 @@ class Checkpoints(ClusterTest):
                 self.assertEqual(rows(files["EV-cut-N(0).csv"]), rows(straight["EV-cut-N(0).csv"])[-1:])
 
 
+    def test_checkpoints_of_changed_rows_need_those_before_them(self):
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-clicks-"))
+        self.addCleanup(shutil.rmtree, folder)
+        write_clicks(folder)
+        c = self.cluster(workers=4, pservers=3, data=str(folder))
+        table = {"name": "sparse", "params": {"admit_count": 2, "tick": 3, "decay": 0.9, "unseen_max": 4}}
+        spec = {**JOB, **CLICKS, "blockSize": 2, "epochs": 1, "model": {**CLICKS["model"], "table": table}}
+        straight = self.done(c, c.submit(spec, pservers=1).id)
+        spec = {**spec, **SLOW_STEPS}
+        job = c.submit(spec, pservers=2, checkpoint={"everySteps": 5, "keep": 1})
+
+        def with_parent():
+            return [p for p in self.listed(c, job.id) if p.parent > 0]
+
+        c.poll("a checkpoint of changes", with_parent, seconds=60)
+        for victim in (c.pservers[0], c.workers[0]):
+            victim.kill()
+        self.assertEqual(rows_of(self.done(c, job.id)), rows_of(straight))
+        job = c.submit(spec, pservers=2, workerProcesses=2, checkpoint={"everySteps": 5, "keep": 1})
+        c.poll("a checkpoint of changes", with_parent, seconds=60)
+        c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id), timeout=10 * PATIENCE)
+        c.wait(job.id)
+        found = with_parent()[-1]
+        self.assertIn(found.parent, [p.step for p in self.listed(c, job.id)])  # though only one is kept
+        state = json.loads((self.folder(c, job.id) / f"{found.step:013d}" / "state.json").read_text())
+        self.assertEqual(state["parent"], found.parent)
+        self.assertRegex(self.psgd(c, "checkpoints", job.id), rf"(?m)^{found.step} .* whole, on {found.parent}$")
+        resumed = c.submit(spec, pservers=1, workerProcesses=3, initFrom=f"checkpoint:{job.id}@{found.step}").id
+        files = self.done(c, resumed)
+        self.assertEqual((model_of(files), rows_of(files)), (model_of(straight), rows_of(straight)))
+        parent = self.folder(c, job.id) / f"{found.parent:013d}"
+        server = next(parent.glob("server-*-00.state"))
+        data = server.read_bytes()
+        server.write_bytes(data[:-1])
+        says = f"needs its parent: checkpoint of step {found.parent}: {server.name} has {len(data) - 1} bytes"
+        self.assertIn(says, {p.step: p.damage for p in self.listed(c, job.id)}[found.step])
+        with self.assertRaises(grpc.RpcError) as e:
+            self.resume(c, spec, job.id, found.step)
+        self.assertIn(says, e.exception.details())
+        server.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+        job = c.wait(c.submit(spec, pservers=1, workerProcesses=2, initFrom=f"checkpoint:{job.id}@{found.step}").id)
+        self.assertEqual((job.state, job.reason), (job_pb2.JOB_STATE_FAILED, "INIT_REFUSED"))
+        self.assertIn(f"{server.name} is damaged", job.message)
+
     def test_the_newest_and_every_nth_are_kept_and_read_by_other_programs(self):
         c = self.cluster(workers=2, pservers=2)
         job = c.submit({**JOB, **SLOW_STEPS}, workers=2, pservers=2,

@@ -20,6 +20,7 @@ static void read_facts(const char *text, size_t n)
     assert(ps_is_ok(&st) || (st.code == PS_DATA_LOSS && st.text[0] != '\0'));
     if (ps_is_ok(&st)) {
         assert(ps_name_is_safe(f.job_id) && f.ranks <= 256 && isfinite(f.value));
+        assert(f.parent == 0 || (f.parent < f.step && strlen(f.parent_sha256) == 64));
     }
 }
 

@@ -507,7 +507,7 @@ static ps_strbuf state_of(const train_world *w, uint32_t part, bool is_before)
     ps_state_begin(&out, 1, 0);
     for (uint32_t t = 0; tables != NULL && t < tables->table_count; t++) {
         for (uint32_t s = 0; s < PS_SHARDS; s++) {
-            ps_table_put_shard(ps_tables_at(tables, t), s, is_before, &out);
+            ps_table_put_shard(ps_tables_at(tables, t), s, is_before, 0, &out);
         }
     }
     for (uint32_t i = 0; i < at->owned_count; i++) {

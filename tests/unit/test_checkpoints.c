@@ -236,6 +236,52 @@ static void the_newest_and_multiples_are_kept(void **state)
     assert_false(drop[0]); /* never none */
 }
 
+static void what_a_kept_one_needs_is_kept(void **state)
+{
+    /* two chains: 0 <- 1 <- 2, and 3 <- 4 <- 5; 6 stands for none */
+    static const size_t parent[] = {6, 0, 1, 6, 3, 4};
+    bool drop[6] = {true, true, true, true, true, false};
+
+    (void)state;
+    ps_checkpoints_keep_parents(parent, 6, false, drop);
+    assert_memory_equal(drop, ((bool[]){true, true, true, false, false, false}), sizeof drop);
+    memcpy(drop, (bool[]){true, true, true, true, false, false}, sizeof drop);
+    ps_checkpoints_keep_parents(parent, 6, true, drop); /* one that shares no file, and its own */
+    assert_memory_equal(drop, ((bool[]){false, false, false, false, false, false}), sizeof drop);
+    memcpy(drop, (bool[]){true, false, true, true, true, false}, sizeof drop);
+    ps_checkpoints_keep_parents(parent, 6, true, drop); /* 1 is one already */
+    assert_memory_equal(drop, ((bool[]){false, false, true, false, false, false}), sizeof drop);
+    ps_checkpoints_keep_parents(parent, 0, true, drop);
+}
+
+static void a_chain_ends_when_it_is_long_or_large(void **state)
+{
+    ps_chain c = {0};
+
+    (void)state;
+    ps_chain_stored(&c, 10, true, 1000);
+    assert_int_equal(c.clock, 10);
+    for (uint64_t i = 1; i < PS_CHAIN_MAX; i++) {
+        ps_chain_stored(&c, 10 + i, false, 20);
+        assert_int_equal(c.clock, 10 + i);
+    }
+    ps_chain_stored(&c, 30, false, 20);
+    assert_int_equal(c.clock, 0); /* long */
+    ps_chain_stored(&c, 31, true, 1000);
+    ps_chain_stored(&c, 32, false, 400);
+    assert_int_equal(c.clock, 32);
+    ps_chain_stored(&c, 33, false, 101);
+    assert_int_equal(c.clock, 0); /* together large */
+    ps_chain_stored(&c, 34, true, 1000);
+    assert_int_equal(c.clock, 34);
+    ps_chain_stored(&c, 35, false, 501); /* one alone: of no use */
+    for (uint64_t i = 0; i < PS_CHAIN_MAX; i++) {
+        assert_int_equal(c.clock, 0);
+        ps_chain_stored(&c, 36 + i, true, 1000);
+    }
+    assert_int_equal(c.clock, 35 + PS_CHAIN_MAX);
+}
+
 static void the_best_is_the_first_of_equal_ones(void **state)
 {
     static const double values[] = {NAN, 0.5, 0.9, 0.9, 0.2, NAN};
@@ -352,6 +398,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(one_that_is_collected_is_too_old_for_a_later_wish),
         cmocka_unit_test(one_at_which_workers_stay_is_one_of_its_own),
         cmocka_unit_test(the_newest_and_multiples_are_kept),
+        cmocka_unit_test(what_a_kept_one_needs_is_kept),
+        cmocka_unit_test(a_chain_ends_when_it_is_long_or_large),
         cmocka_unit_test(the_best_is_the_first_of_equal_ones),
         cmocka_unit_test(facts_are_read_or_refused_by_name),
         cmocka_unit_test(a_manifest_is_read_or_refused_by_place),

@@ -152,6 +152,20 @@ void ps_cuts_give_up(ps_cuts *cuts, int64_t now_us)
     }
 }
 
+void ps_chain_stored(ps_chain *chain, uint64_t clock, bool is_whole, uint64_t bytes)
+{
+    bool is_large = !is_whole && bytes > chain->whole / 2;
+
+    chain->changes = is_whole ? 0 : chain->changes + 1;
+    chain->changed = is_whole ? 0 : chain->changed + bytes;
+    chain->whole = is_whole ? bytes : chain->whole;
+    chain->rest = is_large ? PS_CHAIN_MAX : chain->rest - (is_whole && chain->rest > 0);
+    chain->clock =
+        chain->rest == 0 && chain->changes < PS_CHAIN_MAX && chain->changed <= chain->whole / 2
+            ? clock
+            : 0;
+}
+
 size_t ps_checkpoints_best(const double *values, size_t count, bool is_cost)
 {
     size_t best = count;
@@ -172,4 +186,26 @@ void ps_checkpoints_choose(const uint64_t *steps, size_t count, uint32_t keep, u
         drop[i] = count - i > keep && count - i > 1 && i != best &&
                   (keep_every == 0 || steps[i] % keep_every != 0);
     }
+}
+
+void ps_checkpoints_keep_parents(const size_t *parent, size_t count, bool has_other, bool *drop)
+{
+    size_t *root = ps_xcalloc(count + 1, sizeof *root), other = count;
+
+    for (size_t i = 0; i < count; i++) {
+        root[i] = parent[i] < i ? root[parent[i]] : i;
+    }
+    for (size_t i = 0; i < count; i++) {
+        other = root[i] != root[count - 1] ? i : other;
+        has_other = has_other && (drop[i] || root[i] == root[count - 1]);
+    }
+    if (has_other && other < count) {
+        drop[other] = false;
+    }
+    for (size_t i = count; i-- > 0;) {
+        if (!drop[i] && parent[i] < i) {
+            drop[parent[i]] = false;
+        }
+    }
+    free(root);
 }

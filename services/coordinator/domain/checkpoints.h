@@ -78,6 +78,30 @@ void ps_cuts_stored(ps_cuts *cuts, int64_t now_us);
  * was wanted, it is not tried again. */
 void ps_cuts_give_up(ps_cuts *cuts, int64_t now_us);
 
+/* ---- Checkpoints of changes ---- */
+
+/* Servers may leave out rows that have not changed since an earlier checkpoint, which is then the
+ * parent of the later one. A checkpoint has all rows
+ *
+ *   - after PS_CHAIN_MAX with changes: who reads one needs few folders, and a damaged file costs
+ *     few checkpoints;
+ *   - if the changes since the last whole one have together more than half of its bytes: who reads
+ *     the last one reads at most about 1.5 times as much as of a whole one;
+ *   - PS_CHAIN_MAX times after one whose changes alone have more than half of these bytes: leaving
+ *     out rows saves little then. */
+enum { PS_CHAIN_MAX = 8 };
+
+typedef struct ps_chain {
+    uint64_t clock;   /* of the checkpoint from which the next one may count; 0: it has all rows */
+    unsigned changes; /* checkpoints of changes since the last whole one */
+    unsigned rest;    /* whole ones to come before changes are tried again */
+    uint64_t whole, changed; /* bytes of the servers' files: of the whole one, of the changes */
+} ps_chain;
+
+/* The checkpoint at `clock` is stored; the servers' files have so many bytes. is_whole: they have
+ * all rows. */
+void ps_chain_stored(ps_chain *chain, uint64_t clock, bool is_whole, uint64_t bytes);
+
 /* ---- Retention ---- */
 
 /* Returns the index of the best of values (count); NaN: not evaluated. Of equal ones it is the
@@ -89,5 +113,10 @@ size_t ps_checkpoints_best(const double *values, size_t count, bool is_cost);
  * keep_every (0: none), and number `best` (count: none). At least the newest one stays. */
 void ps_checkpoints_choose(const uint64_t *steps, size_t count, uint32_t keep, uint64_t keep_every,
                            size_t best, bool *drop);
+
+/* Clears in drop (count) what those that are kept need: parent[i] < i is the index of the parent of
+ * number i; count: it has none. With has_other also one that shares no file with the newest one is
+ * kept, if there is one: the newest of these. So a damaged file does not cost all. */
+void ps_checkpoints_keep_parents(const size_t *parent, size_t count, bool has_other, bool *drop);
 
 #endif

@@ -96,6 +96,10 @@ static ps_status write_facts(const char *folder, const ps_checkpoint_facts *fact
         json_object_set_new(json, "evaluated_step",
                             json_integer((json_int_t)facts->evaluated_step));
     }
+    if (facts->parent > 0) {
+        json_object_set_new(json, "parent", json_integer((json_int_t)facts->parent));
+        json_object_set_new(json, "parent_sha256", json_string(facts->parent_sha256));
+    }
     text = json_dumps(json, JSON_INDENT(2));
     st = ps_file_write(path, text, strlen(text));
     free(text);
@@ -130,6 +134,12 @@ static bool take_text(const json_t *json, const char *name, char *out, size_t ca
     const char *text = json_string_value(json_object_get(json, name));
 
     return text != NULL && ps_name_is_safe(text) && (size_t)snprintf(out, cap, "%s", text) < cap;
+}
+
+static bool take_sha256(const json_t *json, const char *name, char out[PS_SHA256_HEX_BYTES])
+{
+    return take_text(json, name, out, PS_SHA256_HEX_BYTES) &&
+           strspn(out, "0123456789abcdef") == PS_SHA256_HEX_BYTES - 1;
 }
 
 /* Reads the members of state.json about the last evaluation, if `metric` is there. Returns the name
@@ -187,10 +197,17 @@ static const char *take_facts(const json_t *json, ps_checkpoint_facts *out)
     if (!take_text(json, "version", out->version, sizeof out->version)) {
         return "version";
     }
-    if (json_object_get(json, "data") != NULL &&
-        (!take_text(json, "data", out->data, sizeof out->data) ||
-         strspn(out->data, "0123456789abcdef") != sizeof out->data - 1)) {
+    if (json_object_get(json, "data") != NULL && !take_sha256(json, "data", out->data)) {
         return "data";
+    }
+    if (json_object_get(json, "parent") != NULL) {
+        if (!take_count(json, "parent", steps_max, &out->parent) || out->parent == 0 ||
+            out->parent >= out->step) {
+            return "parent";
+        }
+        if (!take_sha256(json, "parent_sha256", out->parent_sha256)) {
+            return "parent_sha256";
+        }
     }
     return take_value(json, steps_max, out);
 }
@@ -315,8 +332,17 @@ static ps_status read_folder(ps_checkpoint *c, bool is_thorough)
     return ps_is_ok(&st) ? read_facts(c) : st;
 }
 
-ps_status ps_checkpoint_read(const char *job_folder, uint64_t step, bool is_thorough,
-                             ps_checkpoint *out)
+ps_status ps_checkpoint_manifest_sha256(const ps_checkpoint *c, char out[PS_SHA256_HEX_BYTES])
+{
+    char path[PS_FOLDER_MAX];
+    uint64_t size;
+    ps_status st = ps_path_join(path, sizeof path, c->folder, MANIFEST);
+
+    return ps_is_ok(&st) ? ps_sha256_of_file(path, out, &size) : st;
+}
+
+ps_status ps_checkpoint_read_alone(const char *job_folder, uint64_t step, bool is_thorough,
+                                   ps_checkpoint *out)
 {
     char name[STEP_DIGITS + 1];
     struct stat what;
@@ -344,6 +370,11 @@ ps_status ps_checkpoint_read(const char *job_folder, uint64_t step, bool is_thor
 
 void ps_checkpoint_fini(ps_checkpoint *c)
 {
+    if (c->parent != NULL) {
+        ps_checkpoint_fini(c->parent);
+        free(c->parent);
+        c->parent = NULL;
+    }
     for (size_t i = 0; i < c->count; i++) {
         free((char *)c->files[i].name);
     }
@@ -584,14 +615,27 @@ static void forget(const char *job_folder, uint64_t step)
     }
 }
 
+/* Returns the index of the checkpoint of `step` among steps (count); count: it is not there. */
+static size_t index_of(const uint64_t *steps, size_t count, uint64_t step)
+{
+    size_t i = 0;
+
+    while (i < count && steps[i] != step) {
+        i++;
+    }
+    return i;
+}
+
 /* Removes the checkpoints that spec.checkpoint does not keep, and each checkpoint of a rescue that
- * is not the newest. Damaged checkpoints do not count, and are not removed. */
+ * is not the newest, but none that a kept one needs. Damaged checkpoints do not count, and are not
+ * removed. */
 static void retain(const ps_checkpoint_conf *conf)
 {
     const Psgd__V1__CheckpointSpec *spec = conf->plan->spec->checkpoint;
     uint64_t *steps, *whole;
     ps_checkpoint_facts *facts;
     size_t count = ps_checkpoint_list(conf->job_folder, &steps), n = 0;
+    size_t *parent = ps_xcalloc(count + 1, sizeof *parent);
     bool *drop = ps_xcalloc(count + 1, sizeof *drop);
 
     whole = ps_xcalloc(count + 1, sizeof *whole);
@@ -611,10 +655,16 @@ static void retain(const ps_checkpoint_conf *conf)
                               drop);
     }
     for (size_t i = 0; i < n; i++) {
-        if (drop[i] || (facts[i].is_rescue && i + 1 < n)) {
+        drop[i] = drop[i] || (facts[i].is_rescue && i + 1 < n);
+        parent[i] = facts[i].parent > 0 ? index_of(whole, n, facts[i].parent) : n;
+    }
+    ps_checkpoints_keep_parents(parent, n, spec != NULL && spec->keep > 1, drop);
+    for (size_t i = 0; i < n; i++) {
+        if (drop[i]) {
             forget(conf->job_folder, whole[i]);
         }
     }
+    free(parent);
     free(steps);
     free(whole);
     free(facts);
@@ -683,12 +733,17 @@ static ps_status complete(const ps_checkpoint_conf *conf)
     return ps_is_ok(&st) ? write_manifest(conf, &model) : st;
 }
 
-ps_status ps_checkpoint_store(const ps_checkpoint_conf *conf)
+ps_status ps_checkpoint_store(const ps_checkpoint_conf *asked, ps_checkpoint_rows *rows)
 {
+    ps_checkpoint_conf with_parent = *asked;
+    const ps_checkpoint_conf *conf = &with_parent;
     char name[STEP_DIGITS + 1], aside[PS_FOLDER_MAX];
     ps_checkpoint back = {0};
-    ps_status st = complete(conf);
+    ps_status st = ps_checkpoint_find_parent(asked, &with_parent.facts, rows);
 
+    if (ps_is_ok(&st)) {
+        st = complete(conf);
+    }
     name_step(name, conf->facts.step);
     if (!ps_is_ok(&st)) {
         ps_checkpoint_discard(conf->gathered);
@@ -696,7 +751,9 @@ ps_status ps_checkpoint_store(const ps_checkpoint_conf *conf)
     }
     st = give_name(conf, name, aside);
     if (ps_is_ok(&st)) {
-        st = ps_checkpoint_read(conf->job_folder, conf->facts.step, true, &back);
+        /* parents were read back when they were stored */
+        st =
+            ps_checkpoint_read_with_parents(conf->job_folder, conf->facts.step, true, false, &back);
         ps_checkpoint_fini(&back);
     }
     if (ps_is_ok(&st)) {

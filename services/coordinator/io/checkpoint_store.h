@@ -41,6 +41,10 @@ typedef struct ps_checkpoint_facts {
     bool is_cost; /* less is better */
     double value;
     uint64_t evaluated_step;
+    /* Step of the checkpoint from which rows count: files of servers lack those that have not
+     * changed since. 0: they have all. The SHA-256 is that of its manifest. */
+    uint64_t parent;
+    char parent_sha256[PS_SHA256_HEX_BYTES];
 } ps_checkpoint_facts;
 
 /* A checkpoint that was read. */
@@ -50,7 +54,8 @@ typedef struct ps_checkpoint {
     int64_t stored_s; /* seconds since 1970 */
     uint64_t bytes;   /* of all files */
     size_t count;
-    ps_manifest_file *files; /* (count); their names are the checkpoint's */
+    ps_manifest_file *files;      /* (count); their names are the checkpoint's */
+    struct ps_checkpoint *parent; /* NULL: files of servers have all rows */
 } ps_checkpoint;
 
 /* Writes the path of the folder in which the files of a checkpoint are gathered: a name that
@@ -68,13 +73,21 @@ typedef struct ps_checkpoint_conf {
      * that is not here gets that of the checkpoint before. */
     const ps_intake_file *files;
     size_t count;
+    uint64_t base; /* clock of the checkpoint from which files of servers may count; 0: none */
 } ps_checkpoint_conf;
+
+/* What was stored of servers. */
+typedef struct ps_checkpoint_rows {
+    bool is_whole;  /* the files have all rows */
+    uint64_t bytes; /* of the files */
+} ps_checkpoint_rows;
 
 /* Makes a checkpoint of gathered files: writes model, facts and manifest, gives the folder its
  * name, reads all back, then sets LATEST and removes the checkpoints that spec.checkpoint does not
  * keep. After a failure there is no new checkpoint, and all old ones stay. Fails with the errors of
- * files, also of fsync; DATA_LOSS: what was read back is not what was written. */
-PS_MUST_USE ps_status ps_checkpoint_store(const ps_checkpoint_conf *conf);
+ * files, also of fsync; DATA_LOSS: what was read back is not what was written, or a file counts
+ * from another checkpoint than conf->base. conf->facts.parent is found in the files. */
+PS_MUST_USE ps_status ps_checkpoint_store(const ps_checkpoint_conf *conf, ps_checkpoint_rows *rows);
 
 /* Removes the checkpoints after `step`, from which the job goes on: they are of steps that it takes
  * anew at another rate. LATEST names `step` before. */
@@ -83,14 +96,41 @@ PS_MUST_USE ps_status ps_checkpoint_go_back(const char *job_folder, uint64_t ste
 /* Removes gathered files. */
 void ps_checkpoint_discard(const char *gathered);
 
-/* Reads facts and manifest of the checkpoint at `step`, and checks that the files are there with
- * their sizes; with `is_thorough` also their SHA-256. Fini it after success.
+/* Reads facts and manifest of the checkpoint at `step`, and of all that it needs: its parent, that
+ * one's, and so on. Checks that the files are there with their sizes; with `is_thorough` also their
+ * SHA-256. Fini it after success.
  *
  * NOT_FOUND  there is no such checkpoint
- * DATA_LOSS  names the file and what is wrong with it */
+ * DATA_LOSS  names the file and what is wrong with it, or the parent that is missing or another */
 PS_MUST_USE ps_status ps_checkpoint_read(const char *job_folder, uint64_t step, bool is_thorough,
                                          ps_checkpoint *out);
 void ps_checkpoint_fini(ps_checkpoint *checkpoint);
+
+/* Does the same with the checkpoint alone: it may need others. */
+PS_MUST_USE ps_status ps_checkpoint_read_alone(const char *job_folder, uint64_t step,
+                                               bool is_thorough, ps_checkpoint *out);
+
+/* Does what ps_checkpoint_read does; `are_thorough` is about the parents. */
+PS_MUST_USE ps_status ps_checkpoint_read_with_parents(const char *job_folder, uint64_t step,
+                                                      bool is_thorough, bool are_thorough,
+                                                      ps_checkpoint *out);
+
+/* Finds in the gathered files whether they count from conf->base. If one does, sets facts->parent
+ * and its SHA-256, and checks that the parent is there. */
+PS_MUST_USE ps_status ps_checkpoint_find_parent(const ps_checkpoint_conf *conf,
+                                                ps_checkpoint_facts *facts,
+                                                ps_checkpoint_rows *rows);
+
+/* Writes the SHA-256 of the checkpoint's manifest. */
+PS_MUST_USE ps_status ps_checkpoint_manifest_sha256(const ps_checkpoint *checkpoint,
+                                                    char out[PS_SHA256_HEX_BYTES]);
+
+/* Calls fn for each file that servers load, with its path, until one call fails: first those of the
+ * oldest checkpoint from which rows count, last those of this one. Returns the failure. */
+typedef ps_status ps_checkpoint_server_fn(void *arg, const char *path,
+                                          const ps_manifest_file *file);
+PS_MUST_USE ps_status ps_checkpoint_each_server(const ps_checkpoint *checkpoint,
+                                                ps_checkpoint_server_fn *fn, void *arg);
 
 /* Returns the SHA-256 of a file; NULL: the checkpoint does not have it. */
 const char *ps_checkpoint_sha256(const ps_checkpoint *checkpoint, const char *name);

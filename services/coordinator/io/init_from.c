@@ -343,15 +343,16 @@ static ps_status add_ranks(const ps_checkpoint *c, uint32_t ranks, ps_init_table
     return st;
 }
 
+static ps_status add_server(void *arg, const char *path, const ps_manifest_file *file)
+{
+    add_path(arg, path, file->size, file->sha256);
+    return ps_ok();
+}
+
 static ps_status add_servers(const ps_checkpoint *c, ps_init_tables *out)
 {
-    ps_status st = ps_ok();
+    ps_status st = ps_checkpoint_each_server(c, add_server, out);
 
-    for (size_t i = 0; i < c->count && ps_is_ok(&st); i++) {
-        if (strncmp(c->files[i].name, "server-", strlen("server-")) == 0) {
-            st = add_state(c, &c->files[i], out);
-        }
-    }
     return ps_is_ok(&st) && out->count == 0
                ? ps_fail(PS_DATA_LOSS, "the checkpoint lacks the files of servers")
                : st;

@@ -72,7 +72,8 @@ static void make_stores(replay *r, const float *weights)
     }
 }
 
-static ps_status load_file(replay *r, const char *path)
+/* Gives the stores a file of the checkpoint at `clock`, or of one from which its rows count. */
+static ps_status load_file(replay *r, uint64_t clock, const char *path)
 {
     char *bytes = NULL;
     size_t n = 0;
@@ -80,7 +81,7 @@ static ps_status load_file(replay *r, const char *path)
 
     for (uint32_t s = 0; s < r->conf->placement->server_count && ps_is_ok(&st); s++) {
         if (r->stores[s] != NULL) {
-            st = ps_store_load(r->stores[s], (const uint8_t *)bytes, n);
+            st = ps_store_load_of(r->stores[s], clock, (const uint8_t *)bytes, n);
         }
     }
     free(bytes);
@@ -97,19 +98,27 @@ static ps_status end_load(replay *r, ps_status st)
     return st;
 }
 
+/* A checkpoint that is being loaded. */
+typedef struct loading {
+    replay *r;
+    uint64_t clock;
+} loading;
+
+static ps_status load_server(void *arg, const char *path, const ps_manifest_file *file)
+{
+    const loading *l = arg;
+
+    (void)file;
+    return load_file(l->r, l->clock, path);
+}
+
 static ps_status load_checkpoint(replay *r, const ps_checkpoint *from)
 {
-    ps_status st = ps_ok();
+    loading l = {.r = r, .clock = from->facts.clock};
+    ps_status st;
 
     make_stores(r, NULL);
-    for (size_t i = 0; i < from->count && ps_is_ok(&st); i++) {
-        char path[PS_FOLDER_MAX];
-
-        if (strncmp(from->files[i].name, "server-", strlen("server-")) == 0) {
-            st = ps_path_join(path, sizeof path, from->folder, from->files[i].name);
-            st = ps_is_ok(&st) ? load_file(r, path) : st;
-        }
-    }
+    st = ps_checkpoint_each_server(from, load_server, &l);
     return ps_wrap(end_load(r, st), "checkpoint of step %" PRIu64, from->facts.step);
 }
 
@@ -140,7 +149,7 @@ static ps_status load_beginning(replay *r)
     if (package->first_clock > 0) {
         make_stores(r, NULL);
         for (size_t i = 0; i < package->servers.count && ps_is_ok(&st); i++) {
-            st = load_file(r, package->servers.paths[i]);
+            st = load_file(r, package->first_clock, package->servers.paths[i]);
         }
         return end_load(r, st);
     }
