@@ -20,12 +20,11 @@
 #include "common/train/merge.h"
 #include "common/train/trainer.h"
 #include "services/pserver/reducer.h"
+#include "services/pserver/server_tables.h"
 #include "services/pserver/server_thread.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -485,47 +484,6 @@ static void release(void *state)
     ps_node_released(p->node);
 }
 
-typedef struct table_writer {
-    FILE *out;
-    const atomic_bool *stop;
-} table_writer;
-
-static ps_status write_piece(void *arg, const void *bytes, size_t len)
-{
-    table_writer *w = arg;
-
-    if (atomic_load(w->stop)) {
-        return ps_fail(PS_ABORTED, "the attempt is over");
-    }
-    return fwrite(bytes, 1, len, w->out) == len ? ps_ok() : ps_fail_errno(errno, "write");
-}
-
-/* Writes this server's rows of a table into a file of the attempt, piece by piece: the file may be
- * larger than the free memory. */
-static ps_status write_table(ps_pserver *p, uint32_t table, const atomic_bool *stop)
-{
-    const ps_session *session = ps_node_session(p->node);
-    char name[PS_NAME_MAX + 1], path[sizeof session->folder + sizeof name];
-    table_writer writer = {.stop = stop};
-    ps_status st;
-
-    ps_table_file_name(session->plan, table, session->rank, name, sizeof name);
-    st = ps_path_join(path, sizeof path, session->folder, name);
-    if (!ps_is_ok(&st)) {
-        return st;
-    }
-    writer.out = fopen(path, "wbe");
-    if (writer.out == NULL) {
-        return ps_fail_errno(errno, "%s", name);
-    }
-    st = ps_table_save(ps_tables_at(p->tables, table), ps_merge_table_kind(session->plan),
-                       write_piece, &writer);
-    if (fclose(writer.out) != 0 && ps_is_ok(&st)) {
-        st = ps_fail_errno(errno, "write");
-    }
-    return ps_wrap(st, "%s", name);
-}
-
 /* Writes the tables that were not written yet. A repeated call, after a failure or for another
  * Collect, does not write a table again: a second file of changes would be empty. */
 static ps_status save(void *state, const atomic_bool *stop)
@@ -535,7 +493,7 @@ static ps_status save(void *state, const atomic_bool *stop)
     ps_status st = ps_ok();
 
     while (p->tables_saved < count && ps_is_ok(&st)) {
-        st = write_table(p, p->tables_saved, stop);
+        st = ps_server_table_write(ps_node_session(p->node), p->tables, p->tables_saved, stop);
         p->tables_saved += ps_is_ok(&st);
     }
     return st;
@@ -622,42 +580,6 @@ static void shrink_tables(void *arg, ps_tables *tables, uint64_t clock)
            (unsigned long long)clock + 1, (unsigned long long)removed);
 }
 
-static ps_status copy_piece(void *arg, const void *bytes, size_t len)
-{
-    ps_buf *to = arg;
-
-    if (to->cap - to->len < len) {
-        return ps_fail(PS_RESOURCE_EXHAUSTED, "the file is larger than its rows");
-    }
-    memcpy(to->data + to->len, bytes, len);
-    to->len += len;
-    return ps_ok();
-}
-
-/* Writes a table to memory, as a file that the node keeps until the job ends. */
-static ps_status save_table(ps_pserver *p, ps_table *table, uint32_t number, uint64_t clock)
-{
-    enum { FRAME_BYTES = 64 << 10 }; /* room for the heads and ends of the file's sections */
-    const ps_session *session = ps_node_session(p->node);
-    ps_table_counters held = ps_table_count(table);
-    ps_buf *bytes = ps_buf_try_create(held.bytes + FRAME_BYTES);
-    char name[PS_NAME_MAX + 1];
-    ps_status st;
-
-    if (bytes == NULL) {
-        return ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for a copy of %llu bytes",
-                       (unsigned long long)held.bytes);
-    }
-    st = ps_table_save(table, ps_merge_table_kind(session->plan), copy_piece, bytes);
-    if (!ps_is_ok(&st)) {
-        ps_buf_unref(bytes);
-        return st;
-    }
-    ps_table_saved_name(session->plan, number, session->rank, clock, name, sizeof name);
-    ps_node_keep_bytes(p->node, name, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL, bytes);
-    return st;
-}
-
 /* Saves the tables before the step after `clock`. Logs a failure; the job goes on. */
 static void save_tables(void *arg, ps_tables *tables, uint64_t clock)
 {
@@ -665,7 +587,7 @@ static void save_tables(void *arg, ps_tables *tables, uint64_t clock)
     ps_status st = ps_ok();
 
     for (uint32_t t = 0; t < tables->table_count && ps_is_ok(&st); t++) {
-        st = save_table(p, ps_tables_at(tables, t), t, clock);
+        st = ps_server_table_keep(p->node, tables, t, clock);
     }
     if (ps_is_ok(&st)) {
         ps_log(PS_LOG_INFO, "pserver", "tables saved before step %llu",
