@@ -518,6 +518,7 @@ static void over(ps_attempt *a)
         ps_attempt_node_let_go(&a->nodes[i], a->commit.message);
     }
     ps_checkpoints_end(a, &ended);
+    ps_rescue_end(a);
     ps_traces_over(a);
     a->job = NULL;
     job->attempt = NULL;

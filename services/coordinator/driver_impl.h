@@ -116,6 +116,7 @@ struct ps_attempt {
         size_t asked;     /* servers that have not said at which clock they are */
         size_t at;      /* the member whose files are collected: first workers, then servers, whose
                          * files may come from a copy */
+        size_t from;    /* the member that was asked for them */
         uint64_t clock; /* the least of theirs; without servers the greatest of the workers' */
         size_t source;  /* without servers: the worker at that clock, which gives the state */
         uint32_t *lost; /* (lost_count): servers whose state is computed anew */
@@ -284,6 +285,8 @@ bool ps_partitions_are_done(const ps_attempt *a);
 void ps_rescue_start(ps_attempt *a);
 /* Goes on when the checkpoint that was being stored is stored, or is not. */
 void ps_rescue_go_on(ps_attempt *a);
+/* Discards what has been collected, as the attempt ends. */
+void ps_rescue_end(ps_attempt *a);
 /* Waits no longer for nodes that are lost meanwhile. */
 void ps_rescue_lost(ps_attempt *a);
 /* What a worker has kept is stored, or why not; files (count) are those and its ranks. */

@@ -97,10 +97,9 @@ static void collect_next(ps_attempt *a)
         a->rescue.at++;
     }
     if (a->rescue.at < a->commit.count) {
-        size_t from = giver(a, a->rescue.at);
-
-        ps_collect_rescued(&a->nodes[from], a->rescue.clock, from != a->rescue.at,
-                           a->checkpoints.folder);
+        a->rescue.from = giver(a, a->rescue.at);
+        ps_collect_rescued(&a->nodes[a->rescue.from], a->rescue.clock,
+                           a->rescue.from != a->rescue.at, a->checkpoints.folder);
     } else {
         a->rescue.is_collecting = false;
         ps_checkpoint_store_rescued(a, a->rescue.clock);
@@ -171,6 +170,7 @@ static void replayed(ps_task *task)
 
     a->rescue.is_replaying = false;
     if (!a->job || !a->rescue.is_running || a->commit.stage != PS_STAGE_RESCUE) {
+        ps_checkpoint_discard_gathered(&a->nodes[0]); /* what the task has written meanwhile */
         free(r->files);
     } else if (a->rescue.is_outdated) {
         free(r->files);
@@ -246,6 +246,7 @@ static void collect_next_kept(ps_attempt *a)
         a->rescue.at++;
     }
     if (a->rescue.at < a->commit.count) {
+        a->rescue.from = a->rescue.at;
         ps_collect_kept(&a->nodes[a->rescue.at], a->checkpoints.folder);
     } else if (a->rescue.lost_count > 0) {
         start_replay(a);
@@ -469,6 +470,13 @@ void ps_rescue_go_on(ps_attempt *a)
         if (a->commit.stage == PS_STAGE_RESCUE) {
             begin(a);
         }
+    }
+}
+
+void ps_rescue_end(ps_attempt *a)
+{
+    if (a->rescue.is_collecting && !a->rescue.is_replaying) { /* replayed() would discard them */
+        ps_checkpoint_discard_gathered(&a->nodes[a->rescue.from]);
     }
 }
 

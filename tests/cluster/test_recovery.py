@@ -463,6 +463,23 @@ class Recovery(ClusterTest):
         self.must_be_whole(c, job, straight)
         c.wait_idle()
 
+    def test_a_frozen_worker_keeps_what_a_lost_server_needs(self):
+        """Nobody waits for it longer than its lease, and what the others have given is discarded."""
+        c = self.cluster(workers=4, pservers=1)
+        c.wait_nodes(5)
+        straight = self.straight(c)
+        job = c.submit({**JOB, **PACE}, checkpoint={"everySteps": 5})
+        self.stored(c, job.id, 5)
+        c.workers[3].freeze()
+        c.pservers[0].kill()
+        folder = c.folder / "coordinator" / "jobs" / job.id / "checkpoints"
+        c.poll("what is left is collected", lambda: any(folder.glob(".*-1.tmp")))
+        c.wait(job.id, lambda j: j.restarts == 1, seconds=20)
+        c.workers[3].thaw()
+        c.pservers[0].start()
+        self.must_be_whole(c, c.wait(job.id), straight)
+        self.assertEqual(list(folder.glob(".*")), [])
+
     def test_an_asynchronous_job_goes_on_after_a_lost_server(self):
         """The steps since are counted and said."""
         c = self.cluster(workers=2, pservers=2)

@@ -179,6 +179,32 @@ static void ranks_with_state_are_needed_for_a_rescue(void **state)
     ps_commit_fini(&w.c);
 }
 
+static void a_member_that_is_silent_for_its_lease_gives_nothing_any_more(void **state)
+{
+    ps_commit_conf conf = with_restarts();
+    cm_world w;
+
+    (void)state;
+    conf.rescues = conf.has_kept = true;
+    run_on_two_servers(&w, &conf);
+    ps_commit_gone(&w.c, PS0, w.now);
+    cm_take(&w);
+    assert_int_equal(w.rescued, 1);
+    w.now += conf.lease_us - 1;
+    ps_commit_tick(&w.c, w.now);
+    assert_int_equal(w.c.stage, PS_STAGE_RESCUE);
+    cm_beat(&w, W1, PHASE(RUNNING));
+    assert_int_equal(ps_commit_deadline(&w.c), w.now + 1); /* of the worker, which is frozen */
+    w.now += 1;
+    ps_commit_tick(&w.c, w.now);
+    cm_take(&w);
+    assert_true(w.c.stage != PS_STAGE_RESCUE);
+    assert_true(w.c.members[W0].is_lost);
+    assert_false(w.c.members[W1].is_lost);
+    expect(&w, STATE(QUEUED), "NODE_LOST");
+    ps_commit_fini(&w.c);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -186,6 +212,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_lost_server_is_rescued_while_its_copies_are_there),
         cmocka_unit_test(without_servers_any_worker_rescues_the_job),
         cmocka_unit_test(ranks_with_state_are_needed_for_a_rescue),
+        cmocka_unit_test(a_member_that_is_silent_for_its_lease_gives_nothing_any_more),
     };
 
     if (argc > 1) {

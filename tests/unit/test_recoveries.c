@@ -118,8 +118,10 @@ static void only_failures_that_another_attempt_can_mend_do(void **state)
 static void before_training_too(void **state)
 {
     const ps_commit_conf conf = with_restarts(true, true);
-    /* of no process, of a frozen one, and of one that is being stopped, in a call or before it */
-    const ps_code away[] = {PS_UNAVAILABLE, PS_DEADLINE_EXCEEDED, PS_CANCELLED, PS_ABORTED};
+    /* of no process, of a frozen one, of one that is being stopped, in a call or before it, and of
+     * another service that has its port */
+    const ps_code away[] = {PS_UNAVAILABLE, PS_DEADLINE_EXCEEDED, PS_CANCELLED, PS_ABORTED,
+                            PS_UNIMPLEMENTED};
     const ps_status bad = {.code = PS_INVALID_ARGUMENT, .text = "bad"};
     cm_world w;
 
