@@ -54,6 +54,7 @@ JOBS = {**KINDS, "copies": COPIES,
         "feedback of weights": {"codec": {"up": {"name": "int8"}, "down": FEEDBACK}},
         "differences": {"codec": {"up": {"name": "topk", "params": {"fraction": 0.1, "error_feedback": 0, "difference": 1}}}},
         "ring": {"exchange": {"name": "ring"}},
+        "plain": {"exchange": {"name": "plain"}, "codec": {"up": {"name": "int8"}}},
         "diloco": {"update": {"name": "diloco", "params": {"steps": 2}}, "optimizer": {}},
         "sparse tables": {**CLICKS, "epochs": 6, "model": {**CLICKS["model"], "table": TABLE}},
         "copies of sparse tables": {**CLICKS, "epochs": 6, "model": {**CLICKS["model"], "table": TABLE}, "recovery": {"replicas": 2}}}
@@ -270,7 +271,9 @@ class Campaign(ClusterTest):
             if disks.is_here():
                 self.disks = {name: disks.Disk(folder / name, DISK_MIB) for name in names}
 
-        c = self.cluster(workers=4, pservers=2, data=str(folder), prepare=prepare,
+        # Of an address of its own, so that nobody else takes the port of a process that is away.
+        host = f"127.{random.randrange(1, 255)}.{random.randrange(256)}.{random.randrange(1, 255)}"
+        c = self.cluster(workers=4, pservers=2, data=str(folder), prepare=prepare, place=lambda name: {"host": host},
                          node_args=["--grace", "100ms", "--min-free", "1"], coordinator_args=["--min-free", "4"])
         for disk in self.disks.values():
             self.addCleanup(disk.close)  # before the cluster, which removes the folder
