@@ -137,11 +137,24 @@ static ps_status give(merging *m, size_t n, bool keeps)
     return st;
 }
 
-/* Fills m->in with records of all files, by key, until it is half full. Sets *goes_on to
- * whether the next call begins with the last key of this one. */
+/* Returns an error if the next record, of so many bytes, has no room in m->in. */
+static ps_status check_room(const merging *m, size_t bytes)
+{
+    return m->in_n + bytes <= PS_MERGE_IN_MAX
+               ? ps_ok()
+               : ps_fail(PS_FAILED_PRECONDITION,
+                         "%s: reduce gives a value of %zu bytes, and the next one of its key has "
+                         "%zu; %d are allowed together",
+                         m->conf->code, m->in_n, bytes, (int)PS_MERGE_IN_MAX);
+}
+
+/* Fills m->in with records of all files, by key, until it is half full: behind one that it may have
+ * already, at least one. Sets *goes_on to whether the next call begins with the last key of this
+ * one. */
 static ps_status gather(merging *m, bool *goes_on)
 {
     ps_keyed last = {.at = NULL};
+    bool has_new = false;
     size_t at = 0;
     ps_status st = ps_ok();
 
@@ -153,14 +166,18 @@ static ps_status gather(merging *m, bool *goes_on)
         const ps_keyed *next = &m->parts[m->heap[0]].now;
         size_t bytes = next->key_bytes + next->value_bytes;
 
-        if (bytes > PS_MERGE_IN_MAX / 2 - m->in_n && m->in_n > 0) {
-            *goes_on = last.at != NULL && ps_record_compare(&last, next) == 0;
+        if (has_new && m->in_n + bytes > PS_MERGE_IN_MAX / 2) {
+            *goes_on = ps_record_compare(&last, next) == 0;
             break;
         }
-        memcpy(m->in + m->in_n, next->at, bytes);
-        last = (ps_keyed){.at = m->in + m->in_n, .key_bytes = next->key_bytes};
-        m->in_n += bytes;
-        st = advance(m);
+        st = check_room(m, bytes);
+        if (ps_is_ok(&st)) {
+            memcpy(m->in + m->in_n, next->at, bytes);
+            last = (ps_keyed){.at = m->in + m->in_n, .key_bytes = next->key_bytes};
+            m->in_n += bytes;
+            has_new = true;
+            st = advance(m);
+        }
     }
     return st;
 }

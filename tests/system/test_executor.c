@@ -231,6 +231,43 @@ static void test_a_key_with_many_values_is_merged_in_pieces(void **state)
                  "12,40\n13,40\n14,40\n");
 }
 
+/* A value that is larger than what is given to a call at once is in the next call beside one more.
+ */
+static void test_a_value_that_grows_is_merged_up_to_a_bound(void **state)
+{
+    static const char grows[] =
+        "return {kind = 'compute', name = 'grows', map = function(p, n, emit) local v = {} "
+        "for i = 1, 5 do v[i] = ('x'):rep(60000) end emit(1, v) end, "
+        "reduce = function(k, a, b) for _, x in ipairs(b) do a[#a + 1] = x end return a end, "
+        "finish = function(k, v) return #v end}";
+    static const char jumps[] =
+        "return {kind = 'compute', name = 'jumps', map = function(p, n, emit) local v = {} "
+        "for i = 1, 5 do v[i] = ('x'):rep(60000) end emit(1, v) end, "
+        "reduce = function(k, a, b) for i = #a + 1, 60 do a[i] = b[1] end return a end, "
+        "finish = function(k, v) return #v end}";
+    static const struct {
+        const char *code, *result;
+        uint32_t parts;
+    } cases[] = {
+        {jumps, "key,value\n1,60\n", 16}, {grows, "key,value\n1,65\n", 13}, {grows, NULL, 14}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ps_status st;
+        char *result = compute(cases[i].code, NULL, cases[i].parts, 1, 0, false, &st);
+
+        if (cases[i].result != NULL) {
+            assert_non_null(result);
+            assert_string_equal(result, cases[i].result);
+        } else {
+            assert_null(result);
+            assert_int_equal(st.code, PS_FAILED_PRECONDITION);
+            assert_non_null(strstr(st.text, "4128768 are allowed together"));
+        }
+        free(result);
+    }
+}
+
 #define COMPUTE(body)                                                                              \
     "return {kind = 'compute', name = 'x', map = function(part, params, emit)\n" body " end}"
 
@@ -405,6 +442,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_finish_leaves_keys_out_and_results_may_be_empty),
         cmocka_unit_test(test_texts_are_quoted),
         cmocka_unit_test(test_a_key_with_many_values_is_merged_in_pieces),
+        cmocka_unit_test(test_a_value_that_grows_is_merged_up_to_a_bound),
         cmocka_unit_test(test_failing_code_is_named),
         cmocka_unit_test(test_values_are_reduced_in_the_order_of_partitions),
         cmocka_unit_test(test_wrong_files_of_servers_are_refused),
