@@ -506,16 +506,18 @@ static void over(ps_attempt *a)
     ps_live *job = a->job;
 
     for (size_t i = 0; i < a->commit.count; i++) {
-        ps_node_entry *node = ps_nodes_find(&a->c->nodes, a->commit.members[i].id);
+        const ps_member *m = &a->commit.members[i];
+        ps_node_entry *node = ps_nodes_find(&a->c->nodes, m->id);
 
         if (node && strcmp(node->holder, a->job_id) == 0) {
             node->holder[0] = '\0';
         }
-        if (node && (a->commit.members[i].is_silent || a->commit.members[i].is_lost) &&
-            node->incarnation == a->commit.members[i].incarnation) {
+        if (node && (m->is_silent || m->is_lost || m->is_gone) &&
+            node->incarnation == m->incarnation) {
             ps_node_suspect(node);
         }
         ps_attempt_node_let_go(&a->nodes[i], a->commit.message);
+        ps_presence_stop(&a->nodes[i]);
     }
     ps_checkpoints_end(a, &ended);
     ps_rescue_end(a);
@@ -533,6 +535,9 @@ static void act(ps_attempt *a, ps_commit_action action, ps_attempt_node *p)
 {
     switch (action) {
     case PS_COMMIT_ASK:
+        if (!a->commit.conf.nodes_are_named) { /* else its process may be started later */
+            ps_presence_start(p);
+        }
         ps_attempt_node_ask(p);
         break;
     case PS_COMMIT_MAKE:
@@ -663,6 +668,7 @@ void ps_attempt_drop(ps_attempt *a)
     ps_loop_cancel(a->c->loop, &a->limit);
     for (size_t i = 0; i < a->commit.count; i++) {
         ps_attempt_node_let_go(&a->nodes[i], "the coordinator is stopping");
+        ps_presence_stop(&a->nodes[i]);
         if (a->nodes[i].aborting) {
             ps_unary_cancel(a->nodes[i].aborting);
         }

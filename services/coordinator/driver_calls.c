@@ -148,6 +148,7 @@ static void on_abort(void *arg, const ps_error *error, const ProtobufCMessage *r
 
     (void)reply;
     p->aborting = NULL;
+    ps_presence_stop(p);
     if (ps_is_ok(&error->status)) {
         ps_node_entry *node = ps_nodes_find(&a->c->nodes, ps_attempt_node_member(p)->id);
 
@@ -178,8 +179,8 @@ void ps_attempt_node_answer_ready(ps_attempt_node *p, const ps_status *why_not)
     }
 }
 
-/* Ends all calls with the node except Abort. A Ready that waits fails with ABORTED and the text
- * `why`. */
+/* Ends all calls with the node except Abort. Its presence is kept. A Ready that waits fails with
+ * ABORTED and the text `why`. */
 void ps_attempt_node_let_go(ps_attempt_node *p, const char *why)
 {
     ps_status st = ps_fail(PS_ABORTED, "%s", why[0] ? why : "the attempt is over");
@@ -198,9 +199,6 @@ void ps_attempt_node_let_go(ps_attempt_node *p, const char *why)
     }
     if (p->tracing) {
         ps_collect_stop(p->tracing);
-    }
-    if (p->presence) {
-        ps_presence_stop(p->presence);
     }
     ps_attempt_node_answer_ready(p, &st);
 }

@@ -179,7 +179,8 @@ void ps_attempt_node_refused(ps_attempt_node *p, const ps_error *error);
 /* Answers the node's Ready, if one waits: with OK if why_not is NULL, else with that failure. */
 void ps_attempt_node_answer_ready(ps_attempt_node *p, const ps_status *why_not);
 
-/* Ends all calls with the node but Abort. `why` is the reason that the node gets. */
+/* Ends all calls with the node but Abort and its presence. `why` is the reason that the node gets.
+ */
 void ps_attempt_node_let_go(ps_attempt_node *p, const char *why);
 
 /* Starts PreCommit with one node. Reports to `commit` prepared or refused, unless it is stopped. */
@@ -193,7 +194,7 @@ void ps_collect_stop(ps_collect *collect);
 
 /* Begins to watch the node's process. Reports to `commit` that it is gone, unless it is stopped. */
 void ps_presence_start(ps_attempt_node *node);
-void ps_presence_stop(ps_presence *presence);
+void ps_presence_stop(ps_attempt_node *node); /* nothing happens if it has none */
 
 /* Collects the files of a node's checkpoint into a folder, whose path is kept; ends in
  * ps_checkpoint_collected, unless it is stopped. */

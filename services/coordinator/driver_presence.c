@@ -2,10 +2,11 @@
 /* driver_presence.c - notices that the process of a member was killed: at once, not when its lease
  * ends.
  *
- * A stream to the member, Watch of the standard health service, stays open as long as the attempt
- * has the member. The kernel breaks the stream when the process ends. A task then connects to the
- * member's address; if that is refused, the process is gone. Whatever else breaks a stream is left
- * to the lease, and the stream is opened again.
+ * A stream to the member, Watch of the standard health service, stays open from CanCommit until the
+ * member answers Abort. The kernel breaks the stream when the process ends. A task then connects to
+ * the member's address; if that is refused, the process is gone. Whatever else breaks a stream is
+ * left to the lease, and the stream is opened again. The task also runs if the member does not
+ * answer on its first stream soon: a process that ended before has no connection that could break.
  */
 #include "services/coordinator/driver_impl.h"
 
@@ -17,7 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const int64_t again_us = 200000, dial_us = 1000000;
+static const int64_t first_us = 50000, again_us = 200000, dial_us = 1000000;
 
 struct ps_presence {
     /* NULL: stopped; this is freed when neither stream, task nor timer is left */
@@ -28,7 +29,7 @@ struct ps_presence {
     ps_task knock;
     bool was_heard; /* the member has answered on some stream, so it has the service */
     bool is_heard; /* the member has answered on the stream that is open: `knock` is not repeated */
-    /* `knock` runs, or `again` is armed; from the break of a stream until is_heard */
+    /* `knock` runs, or `again` is armed; from the start or the break of a stream until is_heard */
     bool is_looking;
     bool is_armed; /* the timer `again` is armed */
     bool is_refused;
@@ -169,11 +170,18 @@ void ps_presence_start(ps_attempt_node *node)
     node->presence = p;
     p->a->pending++;
     open_stream(p);
+    p->is_looking = true;
+    wait_again(p, first_us);
 }
 
-void ps_presence_stop(ps_presence *p)
+void ps_presence_stop(ps_attempt_node *node)
 {
-    p->node->presence = NULL;
+    ps_presence *p = node->presence;
+
+    if (!p) {
+        return;
+    }
+    node->presence = NULL;
     p->node = NULL;
     if (p->stream) {
         ps_stream_cancel(p->stream);

@@ -448,6 +448,43 @@ class Recovery(ClusterTest):
             c.wait_idle()
             c.wait_nodes(4)
 
+    def test_nobody_waits_for_the_answer_of_a_process_that_has_ended(self):
+        """It ended before it was sent Abort, or CanCommit."""
+        c = self.cluster(workers=4, pservers=1, coordinator_args=["--lease", "60s"])
+        c.wait_nodes(5)
+        large = {"leaseMs": 60000, "canCommitMs": 20000}
+        job = c.submit({**JOB, **PACE, "epochs": 1000, "timeouts": large})
+        for after in (0.002, 0.01, 0.03, 0.05):  # the second dies while the attempt of the first is ended
+            before = c.wait(job.id, lambda j: j.state == RUNNING and j.progress.step >
+                            max([r.from_step for r in j.recoveries], default=1) + 2)
+            victims = [p for p in c.workers if p.name in {at.node_id for at in before.placements}][:2]
+            killed = time.monotonic()
+            victims[0].process.kill()
+            while time.monotonic() < killed + after:  # a poll is too coarse
+                pass
+            for victim in reversed(victims):
+                victim.kill()
+            c.wait(job.id, lambda j, before=before, gone={v.name for v in victims}: j.restarts > before.restarts
+                   and j.state == RUNNING and not gone & {at.node_id for at in j.placements})
+            took = time.monotonic() - killed
+            print(f"{after * 1000:.0f} ms apart: trains again after {took:.2f} s", flush=True)
+            self.assertLess(took, 3 * SLOW)  # a process that is frozen has 5 s to answer Abort
+            for victim in victims:
+                victim.start()
+            c.wait_nodes(5)
+        c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id), timeout=10 * PATIENCE)
+        c.wait(job.id)
+        c.wait_idle()
+        c.workers[3].kill()
+        killed = time.monotonic()
+        job = c.submit({**JOB, "timeouts": large}, workersMin=4, workersMax=4)
+        c.wait(job.id, lambda j: j.state == QUEUED and j.attempt == 1)
+        took = time.monotonic() - killed
+        print(f"not asked any more after {took:.2f} s", flush=True)
+        self.assertLess(took, 3 * SLOW)  # of the 20 s that nodes have to answer
+        c.workers[3].start()
+        self.assertEqual(c.wait(job.id).state, DONE)
+
     def test_a_frozen_worker_does_not_come_back_into_the_job(self):
         c = self.cluster(workers=4, pservers=1)
         c.wait_nodes(5)

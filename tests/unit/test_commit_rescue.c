@@ -205,6 +205,73 @@ static void a_member_that_is_silent_for_its_lease_gives_nothing_any_more(void **
     ps_commit_fini(&w.c);
 }
 
+static void a_process_that_ends_while_nodes_are_released_is_not_waited_for(void **state)
+{
+    ps_commit_conf conf = with_restarts();
+    cm_world w;
+
+    (void)state;
+    conf.rescues = true;
+    cm_run(&w, &conf);
+    ps_commit_gone(&w.c, W1, w.now);
+    ps_commit_rescued(&w.c, w.now);
+    cm_take(&w);
+    assert_int_equal(w.c.stage, PS_STAGE_RELEASE);
+    ps_commit_released(&w.c, PS0, w.now);
+    cm_take(&w);
+    assert_int_equal(w.c.stage, PS_STAGE_RELEASE); /* W0 has not answered */
+    ps_commit_gone(&w.c, W0, w.now);
+    cm_take(&w);
+    assert_int_equal(w.c.state, STATE(QUEUED));
+    assert_int_equal(w.over, 1);
+    ps_commit_fini(&w.c);
+}
+
+static void a_process_that_ended_after_it_gave_its_files_gives_no_state(void **state)
+{
+    ps_commit_conf conf = with_restarts();
+    cm_world w;
+
+    (void)state;
+    conf.rescues = true;
+    cm_run(&w, &conf);
+    cm_finish_workers(&w);
+    ps_commit_collected(&w.c, PS0, &(ps_status){.code = PS_OK}, w.now);
+    ps_commit_gone(&w.c, PS0, w.now);
+    cm_take(&w);
+    assert_int_equal(w.c.stage, PS_STAGE_GOING); /* its files are here */
+    ps_commit_gone(&w.c, W1, w.now);
+    cm_take(&w);
+    expect(&w, STATE(QUEUED), "NODE_LOST");
+    assert_int_equal(w.rescued, 0);
+    assert_int_equal(w.c.stage, PS_STAGE_RELEASE);
+    ps_commit_released(&w.c, W0, w.now);
+    cm_take(&w);
+    assert_int_equal(w.over, 1); /* neither of the two is waited for */
+    ps_commit_fini(&w.c);
+}
+
+static void a_process_that_has_ended_does_not_answer_can_commit(void **state)
+{
+    ps_commit_conf conf = with_restarts();
+    cm_world w;
+
+    (void)state;
+    cm_begin(&w, &conf);
+    ps_commit_reserved(&w.c, W0, "w0", 7, w.now);
+    ps_commit_gone(&w.c, W1, w.now);
+    cm_take(&w);
+    assert_int_equal(w.c.outcome, STATE(QUEUED));
+    assert_string_equal(w.c.reason, "NODE_UNREACHABLE");
+    assert_true(w.c.members[W1].is_silent);
+    assert_false(w.c.is_recovery);
+    ps_commit_released(&w.c, W0, w.now);
+    ps_commit_released(&w.c, PS0, w.now);
+    cm_take(&w);
+    assert_int_equal(w.over, 1);
+    ps_commit_fini(&w.c);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -213,6 +280,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(without_servers_any_worker_rescues_the_job),
         cmocka_unit_test(ranks_with_state_are_needed_for_a_rescue),
         cmocka_unit_test(a_member_that_is_silent_for_its_lease_gives_nothing_any_more),
+        cmocka_unit_test(a_process_that_ends_while_nodes_are_released_is_not_waited_for),
+        cmocka_unit_test(a_process_that_ended_after_it_gave_its_files_gives_no_state),
+        cmocka_unit_test(a_process_that_has_ended_does_not_answer_can_commit),
     };
 
     if (argc > 1) {

@@ -457,11 +457,18 @@ void ps_commit_gone(ps_commit *c, size_t node, int64_t now_us)
 {
     ps_member *m = &c->members[node];
 
-    if (m->is_lost || m->files == PS_FILES_HERE || c->stage >= PS_STAGE_STORE) {
+    if (m->is_lost || m->is_gone) {
         return;
     }
-    ps_commit_lose(c, node, "NODE_LOST", process_ended, now_us);
-    finish_run(c, now_us);
+    m->is_gone = true;
+    if (is_in(c, PSGD__V1__JOB_STATE__JOB_STATE_CAN_COMMIT)) {
+        ps_status why = ps_fail(PS_UNAVAILABLE, "%s", process_ended);
+
+        ps_commit_refused(c, node, &why, now_us);
+    } else if (m->files != PS_FILES_HERE && c->stage < PS_STAGE_STORE) {
+        ps_commit_lose(c, node, "NODE_LOST", process_ended, now_us);
+        finish_run(c, now_us);
+    }
     ps_commit_settle(c, now_us);
 }
 

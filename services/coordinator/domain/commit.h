@@ -127,6 +127,7 @@ typedef struct ps_member {
     ps_member_step step;
     ps_member_files files;
     bool is_lost;         /* the attempt no longer waits for it */
+    bool is_gone;         /* its process has ended: it holds nothing, and will not answer */
     bool is_releasing;    /* Abort was sent, or is about to be */
     bool is_released;     /* Abort was answered or has failed */
     bool is_silent;       /* did not answer CanCommit */
@@ -262,8 +263,9 @@ void ps_commit_waits(ps_commit *c, size_t node, uint32_t rank, const uint32_t *s
 void ps_commit_lied(ps_commit *c, size_t node, const char *why, int64_t now_us);
 /* Handles another sign of life of the node, such as the acknowledgement of a package. */
 void ps_commit_seen(ps_commit *c, size_t node, int64_t now_us);
-/* Handles a node whose connection broke, while nothing listens at its address any more: it is
- * lost. */
+/* Handles a node at whose address nothing listens any more: its process has ended. It is lost if
+ * the attempt still needs it. While nodes are asked whether they are ready, it counts as one that
+ * does not answer. When nodes are released, its answer is not waited for. */
 void ps_commit_gone(ps_commit *c, size_t node, int64_t now_us);
 /* Handles a node that has restarted: it has another incarnation. */
 void ps_commit_restarted(ps_commit *c, size_t node, uint64_t incarnation, int64_t now_us);

@@ -145,7 +145,7 @@ void ps_commit_salvage(ps_commit *c, int64_t now_us)
 
 bool ps_commit_is_there(const ps_member *m)
 {
-    return !m->is_lost && !m->is_culprit && !m->has_left && ps_is_ok(&m->error) &&
+    return !m->is_lost && !m->is_gone && !m->is_culprit && !m->has_left && ps_is_ok(&m->error) &&
            m->step >= PS_MEMBER_RUNNING;
 }
 
@@ -649,10 +649,16 @@ static void settle_collecting(ps_commit *c, int64_t now_us)
     }
 }
 
+/* Returns whether the attempt waits for the node to answer Abort. */
+static bool is_unreleased(const ps_member *m)
+{
+    return !m->is_lost && !m->is_gone && !m->is_released;
+}
+
 static bool has_nodes(const ps_commit *c)
 {
     for (size_t i = 0; i < c->count; i++) {
-        if (!c->members[i].is_lost && !c->members[i].is_released) {
+        if (is_unreleased(&c->members[i])) {
             return true;
         }
     }
@@ -726,7 +732,7 @@ void ps_commit_waiting_for(const ps_commit *c, int64_t now_us, char *buf, size_t
         const ps_member *m = &c->members[i];
         int n;
 
-        if (c->stage == PS_STAGE_RELEASE ? m->is_lost || m->is_released
+        if (c->stage == PS_STAGE_RELEASE ? !is_unreleased(m)
                                          : !is_short_of(m, step) && !is_uncollected(m, 0)) {
             continue;
         }

@@ -80,7 +80,8 @@ static void name_lost(Psgd__V1__Recovery *r, const ps_commit *commit)
         const ps_member *m = &commit->members[i];
         bool is_full = m->has_low_disk && m->error.code == PS_RESOURCE_EXHAUSTED;
 
-        if ((m->is_lost && !m->is_spared) || m->is_culprit || m->has_left || is_full) {
+        if (((m->is_lost || m->is_gone) && !m->is_spared) || m->is_culprit || m->has_left ||
+            is_full) {
             name(r, m, commit->decided_us);
         }
     }
