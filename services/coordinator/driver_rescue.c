@@ -360,14 +360,18 @@ static bool may_lack_servers(const ps_attempt *a)
     return a->placement.has_copies || a->commit.conf.has_kept;
 }
 
-/* Takes the clock of a worker that could give the state of all. */
+/* Takes the clock of a worker that could give the state of all. One that the job does not have is
+ * ignored. */
 static void take_clock(ps_attempt_node *node, const Psgd__V1__GetStatusResponse *r)
 {
     ps_attempt *a = node->a;
 
     for (size_t i = 0; i < r->n_progress; i++) {
-        if (r->progress[i]->weights_clock > a->rescue.clock && is_there(a, node->index)) {
-            a->rescue.clock = r->progress[i]->weights_clock;
+        uint64_t clock = r->progress[i]->weights_clock;
+
+        if (clock > a->rescue.clock && clock <= ps_plan_last_begin(a->plan) &&
+            is_there(a, node->index)) {
+            a->rescue.clock = clock;
             a->rescue.source = node->index;
         }
     }

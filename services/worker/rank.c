@@ -394,23 +394,16 @@ bool ps_rank_halt(ps_rank *r, uint64_t clock)
     return ps_mesh_exchange_clock(r->mesh) == clock;
 }
 
-ps_status ps_rank_give(ps_rank *r, uint32_t of, ps_snapshot *out)
+ps_status ps_rank_give(ps_rank *r, uint32_t of, int fd)
 {
     size_t len = 0;
     const char *said = ps_mesh_exchange_said(r->mesh, of, &len);
-    ps_status st = said != NULL ? ps_snapshot_blank(0, out)
-                                : ps_fail(PS_FAILED_PRECONDITION,
-                                          "the reports of rank %" PRIu32 " are not all here", of);
 
-    if (ps_is_ok(&st)) {
-        st = ps_trainer_save_like(r->trainer, ps_mesh_exchange_base(r->mesh), of,
-                                  ps_mesh_exchange_clock(r->mesh), said, len, ps_snapshot_write,
-                                  &out->fd);
-        if (!ps_is_ok(&st)) {
-            ps_snapshot_drop(out);
-        }
-    }
-    return st;
+    return said != NULL ? ps_trainer_save_like(r->trainer, ps_mesh_exchange_base(r->mesh), of,
+                                               ps_mesh_exchange_clock(r->mesh), said, len,
+                                               ps_snapshot_write, &fd)
+                        : ps_fail(PS_FAILED_PRECONDITION,
+                                  "the reports of rank %" PRIu32 " are not all here", of);
 }
 
 ps_status ps_rank_give_weights(const ps_rank *r, ps_snapshot *out)

@@ -5,6 +5,8 @@
  */
 #include "services/worker/worker.h"
 
+#include "common/base/clock.h"
+#include "common/base/log.h"
 #include "common/base/xalloc.h"
 #include "common/job/checkpoint_clocks.h"
 #include "services/worker/executors.h"
@@ -13,6 +15,7 @@
 #include "services/worker/rank.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -223,25 +226,59 @@ static void cut(void *state, uint64_t clock, uint64_t base, bool stays)
     }
 }
 
-/* Adds the files of all ranks of the job, and the weights, to the checkpoint: as `from` has them.
- */
+/* Files that one rank gives. */
+typedef struct giving {
+    ps_rank *from;
+    ps_snapshot *files; /* (count): of all ranks of the job */
+    uint32_t count;
+} giving;
+
+/* Writes the file of rank 0 to `fd`, and those of the others. */
+static ps_status write_ranks(void *arg, int fd)
+{
+    const giving *g = arg;
+    ps_status st = ps_rank_give(g->from, 0, fd);
+
+    for (uint32_t rank = 1; rank < g->count && ps_is_ok(&st); rank++) {
+        st = ps_rank_give(g->from, rank, g->files[rank].fd);
+    }
+    return st;
+}
+
+/* Adds the files of all ranks of the job, and the weights, to the checkpoint: as `from` has them. A
+ * copy of the process writes them, as the loop has heartbeats to send. They are there when the
+ * first one is. */
 static ps_status add_all(ps_worker *w, ps_rank *from, uint64_t clock)
 {
-    ps_snapshot file = {.fd = -1, .copy_fd = -1};
-    ps_status st = ps_rank_give_weights(from, &file);
+    giving g = {.from = from, .count = w->session->placement.rank_count};
+    ps_snapshot weights = {.fd = -1, .copy_fd = -1};
+    ps_status st = ps_rank_give_weights(from, &weights);
 
-    if (ps_is_ok(&st)) {
-        ps_node_checkpoint_add(w->node, clock, "weights.f32", file);
+    g.files = ps_xcalloc(g.count, sizeof *g.files);
+    for (uint32_t rank = 0; rank < g.count; rank++) {
+        g.files[rank] = (ps_snapshot){.fd = -1, .copy_fd = -1};
+        if (rank > 0 && ps_is_ok(&st)) {
+            st = ps_snapshot_blank(0, &g.files[rank]);
+        }
     }
-    for (uint32_t rank = 0; rank < w->session->placement.rank_count && ps_is_ok(&st); rank++) {
+    if (ps_is_ok(&st)) {
+        g.files[0] = ps_snapshot_begin(write_ranks, &g);
+        ps_node_checkpoint_add(w->node, clock, "weights.f32", weights);
+    }
+    for (uint32_t rank = 0; rank < g.count; rank++) {
         char name[PS_CHECKPOINT_NAME_MAX];
 
         ps_checkpoint_rank_name(name, rank);
-        st = ps_rank_give(from, rank, &file);
         if (ps_is_ok(&st)) {
-            ps_node_checkpoint_add(w->node, clock, name, file);
+            ps_node_checkpoint_add(w->node, clock, name, g.files[rank]);
+        } else {
+            ps_snapshot_drop(&g.files[rank]);
         }
     }
+    if (!ps_is_ok(&st)) {
+        ps_snapshot_drop(&weights);
+    }
+    free(g.files);
     return st;
 }
 
@@ -250,6 +287,7 @@ static void rescue(void *state, uint64_t clock, bool of_copies)
 {
     ps_status st = ps_fail(PS_FAILED_PRECONDITION, "no rank here is at that clock");
     ps_worker *w = state;
+    int64_t began_us = ps_clock_us();
     ps_rank *from = NULL;
 
     (void)of_copies; /* only servers have copies */
@@ -259,6 +297,9 @@ static void rescue(void *state, uint64_t clock, bool of_copies)
     }
     if (from != NULL) {
         st = add_all(w, from, clock);
+        ps_log(PS_LOG_INFO, "worker",
+               "gives all ranks at clock %" PRIu64 ": stood still for %.1f ms", clock,
+               (double)(ps_clock_us() - began_us) * 1e-3);
     }
     if (ps_is_ok(&st)) {
         ps_node_checkpoint_end(w->node, clock);

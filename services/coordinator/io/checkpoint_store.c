@@ -659,7 +659,7 @@ static void retain(const ps_checkpoint_conf *conf)
         parent[i] = facts[i].parent > 0 ? index_of(whole, n, facts[i].parent) : n;
     }
     ps_checkpoints_keep_parents(parent, n, spec != NULL && spec->keep > 1, drop);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = n; i-- > 0;) { /* a parent after all that need it: this may be interrupted */
         if (drop[i]) {
             forget(conf->job_folder, whole[i]);
         }
