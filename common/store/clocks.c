@@ -647,7 +647,8 @@ size_t ps_book_bytes(const ps_book *book)
 
 /* Checks the clocks that were read: none is above CLOCK_MAX. With rounds, no contributor is further
  * ahead of the open round than the policy allows, and the open round is not one that all have
- * contributed to. So loops over clocks stay as short as in the store that was saved. */
+ * contributed to. So loops over clocks stay as short as in the store that was saved. If contributions
+ * are summed in order, no contributor is behind the open round: it contributes to a round once. */
 static void check_next(const ps_book *book, uint32_t column, ps_state_in *in)
 {
     const ps_book_column *at = &book->column[column];
@@ -657,7 +658,7 @@ static void check_next(const ps_book *book, uint32_t column, ps_state_in *in)
         uint64_t next = ps_book_next(book, column, k);
 
         least = next < least ? next : least;
-        if (next > CLOCK_MAX ||
+        if (next > CLOCK_MAX || (book->in_order && next < at->clock) ||
             (book->policy->has_rounds && next > at->clock && next - at->clock - 1 > lead)) {
             ps_state_fail(in, "clock %llu of contributor %u, where %llu is open",
                           (unsigned long long)next, k, (unsigned long long)at->clock);
