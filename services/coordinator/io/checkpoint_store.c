@@ -689,7 +689,7 @@ ps_status ps_checkpoint_go_back(const char *job_folder, uint64_t step)
 
     name_step(name, step);
     st = set_latest(job_folder, name);
-    for (size_t i = 0; i < count && ps_is_ok(&st); i++) {
+    for (size_t i = count; i-- > 0 && ps_is_ok(&st);) { /* parents last, as retain() does */
         if (steps[i] > step) {
             forget(job_folder, steps[i]);
         }
