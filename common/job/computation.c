@@ -16,8 +16,8 @@ void ps_compute_part(const ps_plan *plan, const ps_dataset *data, uint32_t part,
     const char *text = ps_dataset_text(data, &bytes);
 
     *out = (ps_partition){.number = part + 1,
-                     .count = spec->partitions,
-                     .key = ps_draw_key(plan->spec->seed, PS_DRAW_PARTITION, part, 0, 0)};
+                          .count = spec->partitions,
+                          .key = ps_draw_key(plan->spec->seed, PS_DRAW_PARTITION, part, 0, 0)};
     if (text != NULL) {
         ps_part_lines(text, bytes, part, spec->partitions, out);
     } else {

@@ -647,8 +647,9 @@ size_t ps_book_bytes(const ps_book *book)
 
 /* Checks the clocks that were read: none is above CLOCK_MAX. With rounds, no contributor is further
  * ahead of the open round than the policy allows, and the open round is not one that all have
- * contributed to. So loops over clocks stay as short as in the store that was saved. If contributions
- * are summed in order, no contributor is behind the open round: it contributes to a round once. */
+ * contributed to. So loops over clocks stay as short as in the store that was saved. If
+ * contributions are summed in order, no contributor is behind the open round: it contributes to a
+ * round once. */
 static void check_next(const ps_book *book, uint32_t column, ps_state_in *in)
 {
     const ps_book_column *at = &book->column[column];

@@ -430,8 +430,9 @@ static void asp_goes_on_without_a_lost_worker(void **state)
     assert_int_equal(w.released[W1], 1);
     assert_int_equal(w.spared[W1], 1);
     assert_string_equal(w.c.members[W1].spared.reason, "NODE_LOST");
-    assert_string_equal(w.c.members[W1].spared.message,
-                        "worker w1 (h:2) is lost: no heartbeat for 8.0 s; the job goes on without it");
+    assert_string_equal(
+        w.c.members[W1].spared.message,
+        "worker w1 (h:2) is lost: no heartbeat for 8.0 s; the job goes on without it");
     cm_beat(&w, W0, PHASE(FINISHED));
     cm_beat(&w, PS0, PHASE(FINISHED));
     assert_int_equal(w.c.state, STATE(COLLECTING));

@@ -236,8 +236,8 @@ void ps_commit_full(ps_commit *c, size_t node, const ps_status *why, int64_t now
 }
 
 /* Returns whether an answer with this code shows that the node is gone: nobody answers, its process
- * is being stopped, or another service has its port (UNIMPLEMENTED). A process that is being stopped
- * drops the call (CANCELLED) or, after CanCommit, the attempt that it holds (ABORTED). */
+ * is being stopped, or another service has its port (UNIMPLEMENTED). A process that is being
+ * stopped drops the call (CANCELLED) or, after CanCommit, the attempt that it holds (ABORTED). */
 static bool is_of_gone_node(const ps_commit *c, ps_code code)
 {
     return code == PS_UNAVAILABLE || code == PS_DEADLINE_EXCEEDED || code == PS_CANCELLED ||
@@ -566,8 +566,8 @@ static void expire(ps_commit *c, int64_t now_us)
  * outcome is decided, unless members still give the state that is left. */
 static bool lease_runs(const ps_commit *c, const ps_member *m)
 {
-    return (c->stage == PS_STAGE_GOING || c->stage == PS_STAGE_RESCUE) && !m->is_lost && m->files != PS_FILES_HERE &&
-           c->state >= PSGD__V1__JOB_STATE__JOB_STATE_PRE_COMMIT;
+    return (c->stage == PS_STAGE_GOING || c->stage == PS_STAGE_RESCUE) && !m->is_lost &&
+           m->files != PS_FILES_HERE && c->state >= PSGD__V1__JOB_STATE__JOB_STATE_PRE_COMMIT;
 }
 
 void ps_commit_tick(ps_commit *c, int64_t now_us)

@@ -23,14 +23,14 @@ typedef void ps_live_stored_fn(void *arg, const ps_status *result);
 struct ps_live {
     ps_job_board *board; /* of the list that it is in */
     ps_record record;
-    uint64_t sequence;            /* number of the newest event */
-    uint64_t reserved;            /* record.sequence as it was stored last */
-    uint64_t stored_sequence;     /* number of the newest stored event */
-    uint64_t progress_sequence;   /* number of the newest progress event; 0: superseded */
-    int64_t progress_us;          /* when that event was published */
-    ps_live_change *to_store;     /* the change that PS_JOB_TO_STORE publishes; NULL: none */
-    unsigned writes;              /* changes that are being stored */
-    unsigned events, decisions;   /* of these: changes with an event; changes by ps_live_store */
+    uint64_t sequence;          /* number of the newest event */
+    uint64_t reserved;          /* record.sequence as it was stored last */
+    uint64_t stored_sequence;   /* number of the newest stored event */
+    uint64_t progress_sequence; /* number of the newest progress event; 0: superseded */
+    int64_t progress_us;        /* when that event was published */
+    ps_live_change *to_store;   /* the change that PS_JOB_TO_STORE publishes; NULL: none */
+    unsigned writes;            /* changes that are being stored */
+    unsigned events, decisions; /* of these: changes with an event; changes by ps_live_store */
     /* By kind: whether an event is to be published after the decisions. */
     bool later[PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_METRICS + 1];
     bool is_unsaved; /* the last change could not be stored: ps_live_save tries again */

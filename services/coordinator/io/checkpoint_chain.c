@@ -125,8 +125,8 @@ ps_status ps_checkpoint_find_parent(const ps_checkpoint_conf *conf, ps_checkpoin
         st = ps_is_ok(&st) ? ps_wrap(read_clocks(path, &clock, &base), "%s",
                                      PS_SHORT(conf->files[i].name, 60))
                            : st;
-        if (ps_is_ok(&st) && ((base > 0 && base != conf->base) ||
-                              (clock > 0 && clock != conf->facts.clock))) {
+        if (ps_is_ok(&st) &&
+            ((base > 0 && base != conf->base) || (clock > 0 && clock != conf->facts.clock))) {
             st = ps_fail(PS_DATA_LOSS,
                          "%s is of clock %" PRIu64 " and counts from %" PRIu64 "; %" PRIu64
                          " from %" PRIu64 " is expected",
