@@ -56,8 +56,7 @@ const char *ps_plan_move_lacks(const ps_plan *plan)
  * began, and accept contributions to that clock again. */
 static bool repeats(const ps_plan *plan)
 {
-    return plan->mesh == NULL && ps_plan_move_lacks(plan) == NULL &&
-           plan->layout.slice_count > 0; /* only servers with slices keep the reports of ranks */
+    return plan->mesh == NULL && ps_plan_move_lacks(plan) == NULL;
 }
 
 bool ps_plan_gives_exact_weights(const ps_plan *plan)
@@ -236,10 +235,6 @@ const char *ps_plan_copy_lacks(const ps_plan *plan)
     }
     if (ps_plan_move_lacks(plan) != NULL) {
         return ps_plan_move_lacks(plan);
-    }
-    if (plan->layout.slice_count == 0) {
-        return "the model has nothing but sparse tables, and only servers of other variables keep "
-               "what ranks say of their steps";
     }
     if (!ps_plan_ranks_have_state(plan)) {
         return "on_worker_loss REPEAT is expected";

@@ -355,13 +355,19 @@ bool ps_connection_slices_put(ps_connection *conn, connection_message *m)
     return true;
 }
 
-/* Adds the worker's report to the message if this has the last slices of the clock's last
- * contribution, and the part keeps reports (ps_wire_keeps_reports). */
+/* Returns whether all slices and rows of the contribution are sent. */
+static bool is_all_sent(const ps_connection *conn)
+{
+    return conn->unsent == 0 && (conn->rows == NULL || conn->rows->is_sent);
+}
+
+/* Adds the worker's report to the message if this is the last one of the clock's last contribution,
+ * and the part keeps reports (ps_wire_keeps_reports). */
 static void put_report(const ps_connection *conn, Psgd__V1__PushGradientRequest *head)
 {
     const connection_exchange *x = conn->x;
 
-    if (x->report != NULL && conn->unsent == 0 && conn->is_last &&
+    if (x->report != NULL && is_all_sent(conn) && conn->is_last &&
         ps_wire_keeps_reports(x->placement, conn->part)) {
         head->report = (ProtobufCBinaryData){.len = x->report->len, .data = x->report->data};
         head->report_is_partial = x->report_is_partial;
@@ -406,7 +412,7 @@ static bool owes_report(const ps_connection *conn)
 {
     const connection_exchange *x = conn->x;
 
-    return conn->unsent > 0 && ps_connection_repeats(x, conn->clock) &&
+    return !is_all_sent(conn) && ps_connection_repeats(x, conn->clock) &&
            !ps_merge_may_overtake(x->plan) && ps_wire_keeps_reports(x->placement, conn->part);
 }
 

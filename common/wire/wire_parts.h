@@ -49,11 +49,11 @@ void ps_wire_parts_init_shared(ps_wire_parts *parts, const ps_plan *plan,
 /* Frees all parts. A zeroed struct is allowed. */
 void ps_wire_parts_fini(ps_wire_parts *parts);
 
-/* Returns the part of the placement that keeps what ranks say (rank_reports.h): the one with the
- * model's first slice, to which every contribution has something. */
+/* Returns the part of the placement that keeps what ranks say (rank_reports.h). Every contribution
+ * has something for it: a slice, the model's first one, or, in a model without slices, rows. */
 static inline uint32_t ps_wire_report_part(const ps_placement *placement)
 {
-    return placement->part_of[0];
+    return placement->layout->slice_count > 0 ? placement->part_of[0] : placement->first_part[0];
 }
 
 /* Returns whether the part keeps them: that one, or the one with its copy. */

@@ -36,8 +36,15 @@ WORDS = {"model": {"preset": "ngram", "params": {"rows": 20000, "width": 16, "hi
          "evalEverySteps": 4, "data": {"name": "ngram", "folder": "text", "files": ["words.txt"], "trainLimit": 400, "testLimit": 50,
                                        "params": {"cutoff": 0}}}
 AGEING = {"name": "sparse", "params": {"admit_count": 2, "tick": 3, "decay": 0.9, "unseen_max": 4}}
+PAIRS = {**WORDS, "model": {"preset": "skipgram", "params": {"width": 8}, "table": AGEING},
+         "data": {**WORDS["data"], "name": "skipgram"}}
 QUEUED, RUNNING, COLLECTING, DONE, FAILED = (job_pb2.JOB_STATE_QUEUED, job_pb2.JOB_STATE_RUNNING, job_pb2.JOB_STATE_COLLECTING,
                                              job_pb2.JOB_STATE_DONE, job_pb2.JOB_STATE_FAILED)
+
+
+def write_words(folder):
+    (folder / "text").mkdir()
+    (folder / "text" / "words.txt").write_text("".join(f"w{i * i % 97} w{i % 13} w{i * 7 % 31} w{i % 5}\n" for i in range(600)))
 
 
 def model_of(files):
@@ -352,13 +359,31 @@ class Recovery(ClusterTest):
                 self.assertEqual(rows_of(c.files(job.id)), rows_of(straight))
                 c.wait_idle()
 
+    def test_a_model_of_nothing_but_sparse_tables_rolls_nothing_back(self):
+        """It loses a worker; servers whose rows are computed anew; a server whose rows are on another one."""
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-pairs-"))
+        self.addCleanup(shutil.rmtree, folder)
+        write_words(folder)
+        c = self.cluster(workers=4, pservers=0, data=str(folder))
+        c.pservers = [c.add("pserver", i, ["--threads", str(i + 1)]) for i in range(3)]
+        c.wait_nodes(7)
+        draw = random.Random(19)
+        straight = self.straight(c, pservers=1, **PAIRS)
+        for of, pservers, recovery in ((c.workers, 2, {}), (c.pservers, 1, {}), (c.pservers, 3, {}), (c.pservers, 2, {"replicas": 2})):
+            with self.subTest(role=of[0].name, pservers=pservers, **recovery):
+                job = self.kill_some(c, {**JOB, **PACE, **PAIRS, "pservers": pservers, "recovery": recovery}, straight, draw,
+                                     lambda d, nodes, of=of: [d.choice([p for p in nodes if p in of])], kills=2)
+                files = c.files(job.id)
+                self.assertTrue(rows_of(straight))
+                self.assertEqual(rows_of(files), rows_of(straight))
+                c.wait_idle()
+
     def test_a_lost_server_whose_rows_are_on_another_rolls_nothing_back(self):
         """Killed alone and together with a worker, and frozen, on servers with 1, 2 and 3 threads."""
         folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-rows-"))
         self.addCleanup(shutil.rmtree, folder)
         write_clicks(folder)
-        (folder / "text").mkdir()
-        (folder / "text" / "words.txt").write_text("".join(f"w{i * i % 97} w{i % 13} w{i * 7 % 31} w{i % 5}\n" for i in range(600)))
+        write_words(folder)
         c = self.cluster(workers=4, pservers=0, data=str(folder))
         c.pservers = [c.add("pserver", i, ["--threads", str(i + 1)]) for i in range(3)]
         c.wait_nodes(7)
