@@ -227,6 +227,7 @@ const ps_codec ps_codec_powersgd = {
     .params = powersgd_params,
     .own = 2,
     .wire = PSGD__V1__ENCODING__CODEC_POWERSGD,
+    .is_low_rank = true,
     .facts = powersgd_facts,
     .size = powersgd_size,
     .encode = powersgd_encode,

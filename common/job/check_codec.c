@@ -236,7 +236,6 @@ static void fit_to(ps_codec_choice *choice, const ps_variable *variable)
     const ps_shape *shape = &variable->shape;
     bool has_rows = shape->rank > 1 && shape->dim[shape->rank - 1] <= PS_CODEC_VALUES;
     double own = has_rows ? (double)shape->dim[shape->rank - 1] : 0, *rows;
-    int columns;
 
     if (choice->codec == NULL) {
         return;
@@ -245,16 +244,17 @@ static void fit_to(ps_codec_choice *choice, const ps_variable *variable)
     if (*rows == 1) {
         *rows = own;
     }
-    columns = ps_param_find(choice->codec->params, "columns");
-    if (columns >= 0 && choice->params.v[columns] == 0) {
-        int rank = ps_param_find(choice->codec->params, "rank");
+    if (choice->codec->is_low_rank) {
+        const ps_param *table = choice->codec->params;
+        double *columns = &choice->params.v[ps_param_find(table, "columns")];
+        size_t rank = (size_t)choice->params.v[ps_param_find(table, "rank")];
 
-        choice->params.v[columns] = columns_for((size_t)choice->params.v[rank], variable);
+        *columns = *columns == 0 ? columns_for(rank, variable) : *columns;
     }
 }
 
 /* Returns whether the variable's gradient is sent whole, as a matrix of low rank. Conditions: the
- * codec has the number `columns`; the job sets neither it nor a stage that works by slice; there
+ * codec is one of low rank; the job sets neither `columns` nor a stage that works by slice; there
  * are servers; the variable has several slices and at most PS_FACTORS_COLUMNS_MAX columns; its
  * factors are shorter than its values and fit into a message. Call it before fit_to, which sets
  * `columns`. */
@@ -264,10 +264,10 @@ static bool goes_by_matrix(const ps_plan *plan, uint32_t v)
     const ps_codec_choice *up = &plan->up[v];
     uint32_t slices = plan->layout.first_slice[v + 1] - plan->layout.first_slice[v];
     size_t rank, columns = columns_of(var), rows = var->size / columns;
-    int at = up->codec != NULL ? ps_param_find(up->codec->params, "columns") : -1;
 
-    if (at < 0 || up->params.v[at] != 0 || plan->mesh != NULL || slices < 2 ||
-        columns > PS_FACTORS_COLUMNS_MAX ||
+    if (up->codec == NULL || !up->codec->is_low_rank ||
+        up->params.v[ps_param_find(up->codec->params, "columns")] != 0 || plan->mesh != NULL ||
+        slices < 2 || columns > PS_FACTORS_COLUMNS_MAX ||
         ps_wrap_of(up->codec, &up->params, PS_WRAP_LOSSLESS) != 0 ||
         ps_wrap_of(up->codec, &up->params, PS_WRAP_ROWS) != 0 ||
         ps_feedback_differs(up->codec, &up->params)) {

@@ -200,6 +200,35 @@ static void what_is_done_slice_by_slice_is_not_whole(void **state)
     }
 }
 
+#define NUMBER(name) "{\"name\":\"" name "\",\"min\":0,\"max\":9}"
+#define OF_CODE(numbers)                                                                           \
+    "{" MODEL                                                                                      \
+    ",\"code\":[{\"file\":\"a.lua\",\"text\":\"return\",\"kind\":\"codec\",\"name\":\"a\","        \
+    "\"bits\":32,\"numbers\":[" numbers                                                            \
+    "]}],\"codec\":{\"up\":{\"name\":\"a\"},\"down\":{\"name\":\"a\"}}}"
+
+/* A codec of code may have numbers of these names, which mean what the code makes of them. */
+static void numbers_of_code_are_no_matrix(void **state)
+{
+    static const char *const jobs[] = {
+        OF_CODE(NUMBER("columns")),
+        OF_CODE(NUMBER("columns") "," NUMBER("rank")),
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof jobs / sizeof jobs[0]; i++) {
+        ps_plan *plan = plan_of(jobs[i]);
+        int columns = ps_param_find(plan->up[0].codec->params, "columns");
+
+        for (uint32_t v = 0; v < plan->layout.variable_count; v++) {
+            assert_false(plan->by_matrix[v]);
+            assert_true(plan->up[v].params.v[columns] == 0);
+            assert_true(plan->down[v].params.v[columns] == 0);
+        }
+        ps_plan_destroy(plan);
+    }
+}
+
 static void filters_are_the_rows_of_a_convolution(void **state)
 {
     ps_plan *plan = plan_of("{\"model\":{\"preset\":\"cnn\"},\"codec\":{\"up\":{\"name\":"
@@ -647,6 +676,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(odd_values_leave_finite_factors),
         cmocka_unit_test(matrices_go_whole_and_vectors_as_they_are),
         cmocka_unit_test(what_is_done_slice_by_slice_is_not_whole),
+        cmocka_unit_test(numbers_of_code_are_no_matrix),
         cmocka_unit_test(filters_are_the_rows_of_a_convolution),
         cmocka_unit_test(what_is_sent_and_what_is_kept_are_the_gradient),
         cmocka_unit_test(two_factors_are_what_is_sent),
