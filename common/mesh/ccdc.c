@@ -21,6 +21,7 @@
 #include "common/mesh/mesh_impl.h"
 
 #include "common/base/xalloc.h"
+#include "common/codec/wrap.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -49,19 +50,43 @@ static ccdc_state *state_of(const ps_mesh_machine *m)
     return m->state;
 }
 
+/* Checks that a part has the codec f32 without anything that a sender would keep for it: the words
+ * of a step are made of its gradients alone. */
+static ps_status check_part(const ps_mesh_part *part)
+{
+    static const int kept[] = {PS_WRAP_FEEDBACK, PS_WRAP_MOMENTUM};
+    const ps_mesh_codec *up = &part->up;
+
+    if (!ps_codec_is_plain(up->codec, &up->params)) {
+        return ps_fail(PS_INVALID_ARGUMENT,
+                       "sends fixed-point numbers, so codec %s of %s cannot be used: f32 is "
+                       "allowed",
+                       up->codec->name, part->name);
+    }
+    for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++) {
+        double value = ps_wrap_of(up->codec, &up->params, kept[i]);
+
+        if (value != 0) {
+            return ps_fail(PS_INVALID_ARGUMENT,
+                           "keeps nothing at the sender, so %s %g of codec %s of %s cannot be "
+                           "used: 0 is allowed",
+                           up->codec->params[up->codec->own + (size_t)kept[i]].name, value,
+                           up->codec->name, part->name);
+        }
+    }
+    return ps_ok();
+}
+
 static ps_status check(const ps_mesh_conf *conf)
 {
     const ps_assignment *a = conf->assignment;
     uint64_t count = groups_of(a->workers, a->redundancy);
 
     for (uint32_t p = 0; p < conf->part_count; p++) {
-        const ps_mesh_codec *up = &conf->parts[p].up;
+        ps_status st = check_part(&conf->parts[p]);
 
-        if (!ps_codec_is_plain(up->codec, &up->params)) {
-            return ps_fail(PS_INVALID_ARGUMENT,
-                           "sends fixed-point numbers, so codec %s of %s cannot be used: f32 is "
-                           "allowed",
-                           up->codec->name, conf->parts[p].name);
+        if (!ps_is_ok(&st)) {
+            return st;
         }
     }
     if (!groups_have_all_blocks(a)) {

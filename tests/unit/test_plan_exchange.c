@@ -105,6 +105,10 @@ static void what_an_exchange_among_workers_does_not_go_with_is_refused(void **st
         {MESH("ccdc") ",\"codec\":{\"variables\":[{\"match\":\"dense2.*\",\"up\":"
                       "{\"name\":\"f16\"}}]}}",
          "spec.exchange.name", "codec f16 of dense2."},
+        {MESH("ccdc") UP("f32", "\"momentum\":0.9") "}", "spec.exchange.name",
+         "momentum 0.9 of codec f32 of dense0.weight"},
+        {MESH("ccdc") UP("f32", "\"error_feedback\":1") "}", "spec.exchange.name",
+         "error_feedback 1 of codec f32 of dense0.weight"},
         {MESH("ring") UP("topk", "\"error_feedback\":0") "}", "spec.exchange.name",
          "topk of dense0.weight bends sums"},
         {MESH("ring") UP("sign", "\"error_feedback\":0") "}", "spec.exchange.name", "unbiased"},
