@@ -533,6 +533,7 @@ ps_status ps_inprocess_job_finish(ps_inprocess_job *run)
     st = inprocess_write_files(run);
     if (!ps_is_ok(&st) && ps_is_ok(&run->result)) {
         run->result = st;
+        run->is_unstored = true;
         run->state = PSGD__V1__JOB_STATE__JOB_STATE_FAILED;
     }
     return run->result;

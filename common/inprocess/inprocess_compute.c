@@ -33,6 +33,7 @@ struct ps_inprocess_compute {
     pthread_mutex_t mutex;   /* guards `executors` and `result` */
     ps_executor **executors; /* (conf.threads) to be stopped; NULL: the thread makes no calls */
     ps_status result;
+    bool is_unstored;           /* result is that a file of the job could not be written */
     int64_t began_us, ended_us; /* wall clock */
 
     Psgd__V1__JobState state;
@@ -201,7 +202,7 @@ const Psgd__V1__Job *ps_inprocess_compute_now(ps_inprocess_compute *run)
     job->state = run->state;
     job->attempt = 1;
     if (run->state == PSGD__V1__JOB_STATE__JOB_STATE_FAILED) {
-        job->reason = (char *)(uintptr_t) "CODE_FAILED";
+        job->reason = (char *)(uintptr_t)(run->is_unstored ? "STORE_FAILED" : "CODE_FAILED");
         job->message = run->result.text;
     }
     run->progress.step = atomic_load(&run->done);
@@ -321,6 +322,8 @@ ps_status ps_inprocess_compute_finish(ps_inprocess_compute *run)
     }
     if (ps_is_ok(&run->result)) {
         run->result = write_result(run);
+        /* `reduce` and `finish` of the job's code run while it is written */
+        run->is_unstored = !ps_is_ok(&run->result) && run->result.code != PS_FAILED_PRECONDITION;
     }
     remove_records(run);
     run->ended_us = ps_clock_wall_us();
@@ -331,7 +334,12 @@ ps_status ps_inprocess_compute_finish(ps_inprocess_compute *run)
     if (ps_is_ok(&st)) {
         st = write_manifest(run);
     }
-    return ps_is_ok(&run->result) ? st : run->result;
+    if (!ps_is_ok(&st) && ps_is_ok(&run->result)) {
+        run->result = st;
+        run->is_unstored = true;
+        run->state = PSGD__V1__JOB_STATE__JOB_STATE_FAILED;
+    }
+    return run->result;
 }
 
 void ps_inprocess_compute_destroy(ps_inprocess_compute *run)

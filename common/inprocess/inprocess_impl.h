@@ -54,6 +54,7 @@ struct ps_inprocess_job {
     Psgd__V1__JobState state;
     ps_status result;
     bool has_diverged; /* result is the failure of a number that is not finite */
+    bool is_unstored;  /* result is that a file of the job could not be written */
     char reason[PS_STOP_REASON_MAX], message[PS_STOP_TEXT_MAX]; /* of a job that is DONE */
     int64_t limit_us;      /* end of max_seconds; INT64_MAX: none */
     pthread_mutex_t mutex; /* guards the two below */

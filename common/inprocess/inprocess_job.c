@@ -146,6 +146,7 @@ const Psgd__V1__Job *ps_inprocess_job_now(ps_inprocess_job *run)
     if (!ps_is_ok(&run->result)) {
         job->reason = (char *)(run->result.code == PS_CANCELLED ? "CANCELLED"
                                : run->has_diverged              ? PS_DIVERGED
+                               : run->is_unstored               ? "STORE_FAILED"
                                                                 : "FAILED");
         job->message = run->result.text;
     } else {

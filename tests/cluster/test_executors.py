@@ -218,6 +218,18 @@ class ExecutorTest(ClusterTest):
         spec.write_text("title: f\ncode: [failing.lua]\ncompute: {partitions: 3}\n")
         said = self.psgd("train", spec, "--out", pathlib.Path(out.name, "f"), code=1)
         self.assertRegex(said, r"failing.lua: map of partition \d: no")
+        self.check_unwritten(pathlib.Path(out.name, "unwritten"), env)
+
+    def check_unwritten(self, out, env):
+        """A folder is where a file of the job should be."""
+        for name in ("RESULT-words.csv", "summary.json", "manifest.json"):
+            folder = out / name / name
+            folder.mkdir(parents=True)
+            said = self.psgd("--format", "json", "train", CODE / "wordcount.yaml", "--out", folder.parent, env=env,
+                             code=1)
+            job = json.loads(said[:said.rindex("}") + 1])
+            self.assertEqual((job["state"], job["reason"]), ("JOB_STATE_FAILED", "STORE_FAILED"), said)
+            self.assertIn(name, job["message"])
 
     def check_slow(self, content, partitions):
         self.assertEqual(table(content)[1:], [[str(i), str(SLOW_SUM)] for i in range(1, partitions + 1)]

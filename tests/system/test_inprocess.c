@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* One job, from the text to the files in a folder of its own. */
@@ -480,6 +481,32 @@ static void a_worker_that_fails_ends_the_job_with_its_reason(void **state)
     end(&r);
 }
 
+/* A folder is where a file should be, so the file cannot be written. */
+static void files_that_cannot_be_written_are_the_reason(void **state)
+{
+    static const char *const names[] = {"MODEL-t-N(ps).safetensors", "summary.json",
+                                        "manifest.json"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        run r;
+        ps_status st;
+
+        begin(&r, ", \"epochs\": 1", 1, NULL);
+        assert_string_equal(r.made.text, "");
+        assert_int_equal(mkdir(temp_dir_file(&r.folder, names[i]), 0700), 0);
+        st = ps_inprocess_job_start(r.local);
+        assert_string_equal(st.text, "");
+        finish(&r);
+        assert_non_null(strstr(r.result.text, names[i]));
+        assert_int_equal(r.job->state, PSGD__V1__JOB_STATE__JOB_STATE_FAILED);
+        assert_string_equal(r.job->reason, "STORE_FAILED");
+        assert_string_equal(r.job->message, r.result.text);
+        assert_int_equal(rmdir(temp_dir_file(&r.folder, names[i])), 0);
+        end(&r);
+    }
+}
+
 static void data_that_is_not_there_is_named(void **state)
 {
     run r;
@@ -607,6 +634,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(bytes_are_those_of_the_encodings),
         cmocka_unit_test(a_stop_ends_it_with_the_rows_so_far),
         cmocka_unit_test(a_worker_that_fails_ends_the_job_with_its_reason),
+        cmocka_unit_test(files_that_cannot_be_written_are_the_reason),
         cmocka_unit_test(data_that_is_not_there_is_named),
         cmocka_unit_test(it_goes_on_from_a_model),
         cmocka_unit_test(every_policy_trains_with_somebody_slow_on_one_thread),
