@@ -229,8 +229,9 @@ void mesh_own_sum(const ps_mesh_machine *m, const mesh_cell *cell, float *y)
     memset(y, 0, cell->n * sizeof *y);
     for (uint32_t i = 0; i < a->held_count[self]; i++) {
         const float *x = m->blocks[i] + cell->at;
+        size_t n = mesh_sender(m, a->held[self][i]) == self ? cell->n : 0;
 
-        for (size_t k = 0; mesh_sender(m, a->held[self][i]) == self && k < cell->n; k++) {
+        for (size_t k = 0; k < n; k++) {
             y[k] += x[k];
         }
     }
