@@ -24,7 +24,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STATUS_US = 5000000, ASKS_MAX = 4 };
+/* How long a server has to say its clock. A worker of a mesh has less, as another one can give the
+ * state in its place; if none answers, all are asked again. */
+enum { STATUS_US = 5000000, MESH_STATUS_US = 1000000, ASKS_MAX = 4, MESH_ASKS_MAX = 5 };
 
 static void end(ps_attempt *a, const ps_status *why)
 {
@@ -330,10 +332,17 @@ static bool knows_clock(const ps_attempt *a)
     return !a->rescue.has_failed && (a->rescue.clock < UINT64_MAX || a->rescue.lost_count > 0);
 }
 
+static void ask(ps_attempt *a);
+
+/* Goes on when all that were asked have answered, or have not in time. */
 static void collect(ps_attempt *a)
 {
     ps_status st;
 
+    if (a->plan->mesh != NULL && !knows_clock(a) && a->rescue.asks < MESH_ASKS_MAX) {
+        ask(a);
+        return;
+    }
     find_lost(a);
     /* when all clocks are complete, the last one is repeated: servers have what was before it */
     if (a->plan->mesh == NULL && a->rescue.clock >= a->plan->total_clocks) {
@@ -407,6 +416,7 @@ static void on_status(void *arg, const ps_error *error, const ProtobufCMessage *
 static void ask(ps_attempt *a)
 {
     Psgd__V1__GetStatusRequest q = PSGD__V1__GET_STATUS_REQUEST__INIT;
+    int64_t answer_us = a->plan->mesh != NULL ? MESH_STATUS_US : STATUS_US;
 
     a->rescue.is_collecting = false;
     a->rescue.asks++;
@@ -424,7 +434,7 @@ static void ask(ps_attempt *a)
             a->rescue.asked++;
             a->pending++;
             node->asking = ps_unary_start(node->channel, &psgd__v1__node_service__descriptor,
-                                          "GetStatus", &q.base, STATUS_US, on_status, node);
+                                          "GetStatus", &q.base, answer_us, on_status, node);
         } else if (has_clock(a, i)) {
             a->rescue.has_failed = true;
         }

@@ -208,6 +208,24 @@ class Recovery(ClusterTest):
             self.must_repeat_a_step(c, c.wait(c.submit({**JOB, **PACE, **fields}).id), straight, [[last.name]])
             last.wait()
 
+    def test_a_frozen_worker_does_not_delay_what_the_others_give(self):
+        """It cannot say at which step it is when another one is lost. Any that can gives the state of all."""
+        c = self.cluster(workers=4, pservers=0, coordinator_args=["--lease", "60s"])
+        c.wait_nodes(4)
+        fields = {"exchange": {"name": "ring"}, "evalEverySteps": 4}
+        straight = self.straight(c, **fields)
+        job = c.submit({**JOB, **PACE, **fields, "timeouts": {"leaseMs": 60000}})
+        c.wait(job.id, lambda j: j.state == RUNNING and j.progress.step > 3)
+        c.workers[1].freeze()
+        killed = time.monotonic()
+        c.workers[2].kill()
+        self.stored(c, job.id, 1)
+        took = time.monotonic() - killed
+        c.workers[1].thaw()
+        print(f"the state of all is stored after {took:.2f} s", flush=True)
+        self.assertLess(took, 4 * SLOW)  # servers, which nobody may be able to replace, have 5 s to answer
+        self.must_repeat_a_step(c, c.wait(job.id), straight, [["worker-2"]])
+
     def test_workers_are_lost_after_so_many_steps_that_their_reports_are_long(self):
         """They are said anew with the contributions of the next attempt, in pieces that a message has room for."""
         c = self.cluster(workers=4, pservers=1)
