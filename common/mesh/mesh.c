@@ -140,8 +140,11 @@ static void look(ps_mesh_machine *m)
 /* Takes a packet of the running step. */
 static ps_status take(ps_mesh_machine *m, ps_packet *packet)
 {
-    return packet->what == mesh_report ? mesh_reports_take(m, packet)
-                                       : m->conf.mesh->take(m, packet);
+    if (packet->what == mesh_report) {
+        mesh_reports_take(m, packet);
+        return ps_ok();
+    }
+    return m->conf.mesh->take(m, packet);
 }
 
 /* Takes the packets of this step that arrived before it began. */
@@ -365,6 +368,10 @@ ps_status ps_mesh_take(ps_mesh_machine *m, ps_packet *packet)
         return ps_fail(PS_OUT_OF_RANGE, "a packet of step %llu from worker %u; this is step %llu",
                        (unsigned long long)packet->clock, packet->from,
                        (unsigned long long)m->clock);
+    }
+    st = packet->what == mesh_report ? mesh_reports_check(m, packet) : ps_ok();
+    if (!ps_is_ok(&st)) {
+        return st;
     }
     if (!ps_mesh_has_begun(m) || packet->clock != m->clock) {
         return keep_early(m, packet);

@@ -93,6 +93,11 @@ typedef struct ps_mesh_conf {
     uint32_t part_count;
     uint64_t seed;    /* of the job: for rounding */
     bool has_reports; /* the same on all workers; only without redundancy */
+    /* (optional) Checks what another worker says in step `clock`, (len) bytes, when it arrives:
+     * before it is kept and passed on. A failure refuses the packet. */
+    ps_status (*check_report)(void *arg, uint32_t worker, uint64_t clock, const uint8_t *bytes,
+                              size_t len);
+    void *arg; /* of check_report */
     /* microseconds, > 0: time of a step until its rescue, and from the rescue until the step
      * fails */
     int64_t window_us;
@@ -199,6 +204,8 @@ void ps_mesh_start_at(ps_mesh_machine *m, uint64_t clock);
  * INVALID_ARGUMENT  no such sender or piece, or the sender may not send it
  * OUT_OF_RANGE      more than one step ahead
  * DATA_LOSS         the bytes cannot be decoded
+ *
+ * or as check_report does.
  */
 PS_MUST_USE ps_status ps_mesh_take(ps_mesh_machine *m, ps_packet *packet);
 

@@ -152,9 +152,12 @@ void mesh_reports_fini(ps_mesh_machine *m);
 void mesh_reports_begin(ps_mesh_machine *m);
 /* Sends this worker's report, whose own part of the step is said. */
 void mesh_reports_say(ps_mesh_machine *m);
-/* Keeps the report of another worker, and passes it on. INVALID_ARGUMENT: there are none, or the
- * sender does not pass this one on to this worker. */
-PS_MUST_USE ps_status mesh_reports_take(ps_mesh_machine *m, ps_packet *packet);
+/* Checks the report of another worker on arrival, so that its sender is refused, also if its step
+ * has not begun. INVALID_ARGUMENT: there are none, or the sender does not pass this one on to this
+ * worker. Fails also as check_report does. */
+PS_MUST_USE ps_status mesh_reports_check(const ps_mesh_machine *m, const ps_packet *packet);
+/* Keeps a report that was checked, and passes it on. */
+void mesh_reports_take(ps_mesh_machine *m, ps_packet *packet);
 /* Sets peers[i] for each worker from which a report has to come. */
 void mesh_reports_missing(const ps_mesh_machine *m, bool *peers);
 

@@ -109,7 +109,7 @@ void mesh_reports_say(ps_mesh_machine *m)
     keep(m, m->conf.self, packet);
 }
 
-ps_status mesh_reports_take(ps_mesh_machine *m, ps_packet *packet)
+ps_status mesh_reports_check(const ps_mesh_machine *m, const ps_packet *packet)
 {
     uint32_t origin = packet->piece;
 
@@ -118,12 +118,18 @@ ps_status mesh_reports_take(ps_mesh_machine *m, ps_packet *packet)
         return ps_fail(PS_INVALID_ARGUMENT, "the report of worker %u, %zu bytes, from worker %u",
                        origin, packet->len, packet->from);
     }
-    if (m->reports[origin] != NULL) {
+    return m->conf.check_report != NULL ? m->conf.check_report(m->conf.arg, origin, packet->clock,
+                                                               packet->bytes, packet->len)
+                                        : ps_ok();
+}
+
+void mesh_reports_take(ps_mesh_machine *m, ps_packet *packet)
+{
+    if (m->reports[packet->piece] != NULL) {
         m->counters.duplicates++;
     } else {
-        keep(m, origin, ps_packet_ref(packet));
+        keep(m, packet->piece, ps_packet_ref(packet));
     }
-    return ps_ok();
 }
 
 void mesh_reports_missing(const ps_mesh_machine *m, bool *peers)

@@ -32,6 +32,13 @@ typedef struct ps_exchange_stats {
     uint64_t resyncs;  /* answers after which a replica was wrong, so that it pulled the weights */
 } ps_exchange_stats;
 
+/* Some of what a rank says with its contributions. */
+typedef struct ps_said {
+    const uint8_t *bytes;
+    size_t len;
+    bool is_partial; /* of use only with what the rank says next */
+} ps_said;
+
 typedef struct ps_exchange ps_exchange;
 
 /* The rows of one table that occur in a contribution: ids ascending, each once. The exchange may

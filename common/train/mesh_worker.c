@@ -11,6 +11,9 @@
 
 enum { GATE_SPARE_US = 10000000 };
 
+static ps_status check_report(void *arg, uint32_t worker, uint64_t clock, const uint8_t *bytes,
+                              size_t len);
+
 static void init_gate(ps_mesh_worker *w, int64_t window_us)
 {
     ps_status st;
@@ -50,9 +53,13 @@ ps_status ps_mesh_worker_init(ps_mesh_worker *w, const ps_mesh_worker_conf *conf
 
     mesh.window_us = conf->window_us;
     mesh.has_reports = conf->has_reports;
+    mesh.check_report = check_report;
+    mesh.arg = w;
     *w = (ps_mesh_worker){
         .plan = conf->plan,
         .self = conf->rank,
+        .check_said = conf->check_said,
+        .arg = conf->arg,
         .weights = conf->weights,
         .grad = ps_buf_ref(conf->grad),
         .held = mesh.assignment->held_count[conf->rank],
@@ -182,17 +189,29 @@ void ps_mesh_worker_say(ps_mesh_worker *w, ps_buf *report, bool is_partial)
     pthread_mutex_unlock(&w->mutex);
 }
 
-const uint8_t *ps_mesh_worker_said(const ps_mesh_worker *w, uint32_t worker, size_t *len,
-                                   bool *is_partial)
+/* Returns what ps_mesh_worker_say has made (len) bytes of. */
+static ps_said unwrap(const uint8_t *bytes, size_t len)
 {
-    const uint8_t *said = ps_mesh_report_of(w->mesh, worker, len);
+    return len < 2 ? (ps_said){0}
+                   : (ps_said){.bytes = bytes + 1, .len = len - 1, .is_partial = bytes[0] != 0};
+}
 
-    if (said == NULL || *len < 2) {
-        return NULL;
-    }
-    *is_partial = said[0] != 0;
-    *len -= 1;
-    return said + 1;
+ps_said ps_mesh_worker_said(const ps_mesh_worker *w, uint32_t worker)
+{
+    size_t len;
+    const uint8_t *bytes = ps_mesh_report_of(w->mesh, worker, &len);
+
+    return unwrap(bytes, len);
+}
+
+static ps_status check_report(void *arg, uint32_t worker, uint64_t clock, const uint8_t *bytes,
+                              size_t len)
+{
+    const ps_mesh_worker *w = arg;
+    ps_said said = unwrap(bytes, len);
+
+    return w->check_said != NULL && said.len > 0 ? w->check_said(w->arg, worker, clock, &said)
+                                                 : ps_ok();
 }
 
 /* ---- Steps ---- */

@@ -11,6 +11,7 @@
 #define PS_COMMON_TRAIN_MESH_WORKER_H
 
 #include "common/base/buf.h"
+#include "common/train/exchange.h"
 #include "common/train/gate.h"
 #include "common/train/stepper.h"
 
@@ -27,11 +28,17 @@ typedef struct ps_mesh_worker_conf {
     ps_buf *grad;      /* param_count floats; a reference is taken */
     int64_t window_us; /* time of a step until the machine begins its rescue (mesh.h) */
     bool has_reports;  /* the same on all workers: they tell each other what they say */
+    /* (optional) Checks what another worker says with its contributions to `clock`, the step that
+     * runs or the next one. A failure refuses the packet with it. Carrier. */
+    ps_status (*check_said)(void *arg, uint32_t worker, uint64_t clock, const ps_said *said);
+    void *arg; /* of check_said */
 } ps_mesh_worker_conf;
 
 typedef struct ps_mesh_worker {
     const ps_plan *plan;
     uint32_t self;
+    ps_status (*check_said)(void *arg, uint32_t worker, uint64_t clock, const ps_said *said);
+    void *arg;        /* of check_said */
     ps_gate gate;     /* waits for one server that delivers all slices: the carrier */
     ps_placement one; /* the placement of that server */
     ps_mesh_machine *mesh;
@@ -98,8 +105,7 @@ PS_MUST_USE ps_status ps_mesh_worker_advance(ps_mesh_worker *w, int64_t now_us);
 bool ps_mesh_worker_finish(ps_mesh_worker *w);
 
 /* Lends what a worker has said with its contributions to the clock that has just been finished.
- * Returns NULL if it said nothing. Carrier. */
-const uint8_t *ps_mesh_worker_said(const ps_mesh_worker *w, uint32_t worker, size_t *len,
-                                   bool *is_partial);
+ * Its len is 0 if it said nothing. Carrier. */
+ps_said ps_mesh_worker_said(const ps_mesh_worker *w, uint32_t worker);
 
 #endif

@@ -42,6 +42,19 @@ void ps_step_metrics_init(ps_step_metrics *m, const ps_plan *plan)
     }
 }
 
+size_t ps_step_metrics_columns(const ps_plan *plan)
+{
+    ps_step_metrics m = {0};
+
+    for (size_t i = 0; i < plan->metric_count; i++) {
+        (void)place_of(&m, plan->metrics[i].metric->name);
+    }
+    for (size_t i = 0; i < plan->spec->n_program_metrics; i++) {
+        (void)place_of(&m, plan->spec->program_metrics[i]);
+    }
+    return m.count;
+}
+
 void ps_step_metrics_fini(ps_step_metrics *m)
 {
     for (size_t i = 0; i < m->tally_count; i++) {

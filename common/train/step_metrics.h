@@ -31,6 +31,9 @@ typedef struct ps_step_metrics {
 void ps_step_metrics_init(ps_step_metrics *m, const ps_plan *plan);
 void ps_step_metrics_fini(ps_step_metrics *m); /* of zeros too */
 
+/* Returns the number of columns beside accuracy of the jobs of this plan. */
+size_t ps_step_metrics_columns(const ps_plan *plan);
+
 /* Adds n samples of the step: outputs y (n, O) and their targets. */
 void ps_step_metrics_add(ps_step_metrics *m, const float *y, ps_targets targets, size_t n);
 

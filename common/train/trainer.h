@@ -171,6 +171,12 @@ PS_MUST_USE ps_status ps_trainer_save_said(const ps_plan *plan, uint32_t rank, u
                                            const void *said, size_t len, ps_state_write_fn *write,
                                            void *arg);
 
+/* Checks what a rank without state of its own says with its contribution to `clock`: only such
+ * bytes, behind `before`, all that it has said with earlier ones, are of use for
+ * ps_trainer_save_said and ps_trainer_save_like. Fails with INVALID_ARGUMENT. Any thread. */
+PS_MUST_USE ps_status ps_said_check(const ps_plan *plan, const ps_said *before, uint64_t clock,
+                                    const ps_said *said);
+
 /* Writes the same for a rank of a mesh whose ranks are alike (ps_plan_ranks_are_alike): with the
  * state of this trainer and its exchange, which is that of every rank at `clock`. Meanwhile the
  * exchange must finish no step. Any thread. */

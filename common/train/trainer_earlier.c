@@ -164,21 +164,6 @@ ps_buf *ps_trainer_copy_reports(ps_trainer *t)
     return copy;
 }
 
-ps_status ps_trainer_take_reports(ps_trainer *t, const uint8_t *bytes, size_t len)
-{
-    uint32_t kind = TOTALS, index = 0;
-    ps_state_in in;
-    ps_status st = ps_state_open(&in, REPORTS_MAGIC, 1, TOTALS, bytes, len);
-
-    while (ps_is_ok(&st) && kind != 0) {
-        st = ps_trainer_take_earlier(t, &in, kind, index, true);
-        if (ps_is_ok(&st)) {
-            st = ps_state_next(&in, true, &kind, &index);
-        }
-    }
-    return st;
-}
-
 void ps_trainer_put_earlier(ps_trainer *t, ps_state_out *out)
 {
     if (t->reports != NULL) {
@@ -195,24 +180,30 @@ bool ps_trainer_is_own(const ps_trainer *t)
            strcmp(job, t->conf.job_id) == 0;
 }
 
+/* Reads and checks the section TOTALS. */
+static void read_totals(ps_state_in *in, trainer_earlier *e, trainer_curve *curve)
+{
+    ps_state_take(in, &e->seconds, sizeof e->seconds);
+    ps_state_take(in, &e->wait_s, sizeof e->wait_s);
+    e->bytes_up = ps_state_take_u64(in);
+    e->bytes_down = ps_state_take_u64(in);
+    each_of_curve(curve, take_member, in);
+    if (curve->thin.doublings > PS_THIN_DOUBLINGS_MAX) {
+        ps_state_fail(in, "windows of rows that doubled %u times; 0 to %d are allowed",
+                      curve->thin.doublings, PS_THIN_DOUBLINGS_MAX);
+    }
+    if (!(e->seconds >= 0 && e->seconds <= 1e9 && e->wait_s >= 0 && e->wait_s <= 1e9)) {
+        ps_state_fail(in, "%g s of training, %g s of waits; 0 to 1e9 are allowed", e->seconds,
+                      e->wait_s);
+    }
+}
+
 static ps_status take_totals(ps_trainer *t, ps_state_in *in, bool is_own)
 {
     trainer_earlier e = {0};
     trainer_curve curve = {0};
 
-    ps_state_take(in, &e.seconds, sizeof e.seconds);
-    ps_state_take(in, &e.wait_s, sizeof e.wait_s);
-    e.bytes_up = ps_state_take_u64(in);
-    e.bytes_down = ps_state_take_u64(in);
-    each_of_curve(&curve, take_member, in);
-    if (curve.thin.doublings > PS_THIN_DOUBLINGS_MAX) {
-        ps_state_fail(in, "windows of rows that doubled %u times; 0 to %d are allowed",
-                      curve.thin.doublings, PS_THIN_DOUBLINGS_MAX);
-    }
-    if (!(e.seconds >= 0 && e.seconds <= 1e9 && e.wait_s >= 0 && e.wait_s <= 1e9)) {
-        ps_state_fail(in, "%g s of training, %g s of waits; 0 to 1e9 are allowed", e.seconds,
-                      e.wait_s);
-    }
+    read_totals(in, &e, &curve);
     if (ps_state_is_ok(in) && is_own) {
         memcpy(e.files, t->earlier.files, sizeof e.files);
         t->earlier = e;
@@ -251,6 +242,55 @@ ps_status ps_trainer_take_earlier(ps_trainer *t, ps_state_in *in, uint32_t kind,
     }
     ps_state_fail(in, "section %" PRIu32 " of kind %" PRIu32 ", which there is not", index, kind);
     return in->status;
+}
+
+typedef ps_status section_fn(ps_trainer *t, ps_state_in *in, uint32_t kind, uint32_t index,
+                             bool is_own);
+
+/* Has fn read each section of a file of reports. `t` is for fn. */
+static ps_status each_section(const uint8_t *bytes, size_t len, section_fn *fn, ps_trainer *t)
+{
+    uint32_t kind = TOTALS, index = 0;
+    ps_state_in in;
+    ps_status st = ps_state_open(&in, REPORTS_MAGIC, 1, TOTALS, bytes, len);
+
+    while (ps_is_ok(&st) && kind != 0) {
+        st = fn(t, &in, kind, index, true);
+        if (ps_is_ok(&st)) {
+            st = ps_state_next(&in, true, &kind, &index);
+        }
+    }
+    return st;
+}
+
+ps_status ps_trainer_take_reports(ps_trainer *t, const uint8_t *bytes, size_t len)
+{
+    return each_section(bytes, len, ps_trainer_take_earlier, t);
+}
+
+static ps_status check_section(ps_trainer *t, ps_state_in *in, uint32_t kind, uint32_t index,
+                               bool is_own)
+{
+    trainer_earlier e = {0};
+    trainer_curve curve = {0};
+
+    (void)t;
+    (void)is_own;
+    if (kind == TOTALS && index == 0) {
+        read_totals(in, &e, &curve);
+    } else if (kind == REPORT && index < PS_TRAINER_FILES) {
+        (void)ps_state_view(in, in->end - in->at);
+    } else {
+        ps_state_fail(in, "section %" PRIu32 " of kind %" PRIu32 ", which there is not", index,
+                      kind);
+        return in->status;
+    }
+    return ps_state_done(in);
+}
+
+ps_status ps_trainer_check_reports(const uint8_t *bytes, size_t len)
+{
+    return each_section(bytes, len, check_section, NULL);
 }
 
 void ps_trainer_restore_reports(ps_trainer *t)

@@ -307,6 +307,8 @@ PS_MUST_USE ps_status ps_trainer_take_place(ps_trainer *t, ps_exchange *exchange
 ps_buf *ps_trainer_copy_reports(ps_trainer *t);
 /* Reads such a file in place of the sections of a checkpoint. */
 PS_MUST_USE ps_status ps_trainer_take_reports(ps_trainer *t, const uint8_t *bytes, size_t len);
+/* Checks that such a file can be read. Fails as ps_trainer_take_reports does. */
+PS_MUST_USE ps_status ps_trainer_check_reports(const uint8_t *bytes, size_t len);
 
 /* Returns whether the rank is saved without variables: it has no state of its own, and its weights
  * are those of the model. */

@@ -14,6 +14,7 @@
 
 #include "common/base/log.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -184,6 +185,11 @@ static void take_member(void *arg, void *member, size_t bytes)
     r->len -= bytes;
 }
 
+static bool has_times(const ps_train_row *row)
+{
+    return row->time_s >= 0 && row->time_s <= 1e9 && row->wait_s >= 0 && row->wait_s <= 1e9;
+}
+
 /* Reads the record of a step, and lets the job's totals (time, waits, bytes) go on from those of
  * that step. *last becomes the step. If the step is not later than *last, or after t->step, or its
  * times are out of range, sets is_bad instead. */
@@ -193,8 +199,7 @@ static void note_step(ps_trainer *t, records *r, uint64_t *last)
     ps_train_row row = {0};
 
     each_of_step(&row, values, t->step_metrics.count, take_member, r);
-    if (!r->is_bad && row.step > *last && row.step <= t->step && row.time_s >= 0 &&
-        row.time_s <= 1e9 && row.wait_s >= 0 && row.wait_s <= 1e9) {
+    if (!r->is_bad && row.step > *last && row.step <= t->step && has_times(&row)) {
         *last = row.step;
         t->earlier.seconds = row.time_s;
         t->earlier.wait_s = row.wait_s;
@@ -203,6 +208,20 @@ static void note_step(ps_trainer *t, records *r, uint64_t *last)
     } else {
         r->is_bad = true;
     }
+}
+
+/* Appends the pieces of the reports among these records to `to`. Returns false if the bytes are not
+ * whole records. */
+static bool join_pieces(const uint8_t *bytes, size_t len, ps_strbuf *to)
+{
+    records r = {.at = bytes, .end = bytes + len};
+
+    while (next(&r)) {
+        if (r.kind == PIECE) {
+            ps_strbuf_append(to, r.bytes, r.len);
+        }
+    }
+    return !r.is_bad;
 }
 
 ps_status ps_trainer_take_said(ps_trainer *t, ps_state_in *in, bool is_own)
@@ -217,16 +236,12 @@ ps_status ps_trainer_take_said(ps_trainer *t, ps_state_in *in, bool is_own)
     if (bytes == NULL || !is_own || t->said.before != NULL) {
         return ps_state_done(in);
     }
-    while (next(&r)) {
-        if (r.kind == PIECE) {
-            ps_strbuf_append(&base, r.bytes, r.len);
-        }
-    }
+    r.is_bad = !join_pieces(bytes, n, &base);
     if (base.len > 0) {
         st = ps_trainer_take_reports(t, (const uint8_t *)base.data, base.len);
     }
     ps_strbuf_fini(&base);
-    for (r = (records){.at = bytes, .end = bytes + n, .is_bad = r.is_bad}; next(&r);) {
+    while (next(&r)) {
         if (r.kind == STEP) {
             note_step(t, &r, &last);
         }
@@ -243,6 +258,87 @@ ps_status ps_trainer_take_said(ps_trainer *t, ps_state_in *in, bool is_own)
     t->said.before->len = n;
     return ps_state_done(in);
 }
+
+/* ---- Checking ---- */
+
+static void add_bytes(void *arg, void *member, size_t bytes)
+{
+    (void)member;
+    *(size_t *)arg += bytes;
+}
+
+/* Returns whether the record is one of step `step`. */
+static bool is_step(records r, const ps_plan *plan, uint64_t step)
+{
+    size_t columns = ps_step_metrics_columns(plan), needed = 0;
+    double values[PS_METRICS_MAX];
+    ps_train_row row = {0};
+
+    each_of_step(&row, values, columns, add_bytes, &needed);
+    if (r.len != needed) {
+        return false;
+    }
+    each_of_step(&row, values, columns, take_member, &r);
+    return row.step == step && has_times(&row);
+}
+
+static bool is_evaluation(const records *r, const ps_plan *plan)
+{
+    double values[PS_METRICS_MAX];
+    ps_eval_row row = {0};
+    size_t needed = 0;
+
+    each_of_evaluation(&row, values, plan->metric_count, add_bytes, &needed);
+    return r->len == needed;
+}
+
+/* Checks the reports of which `said` has the last piece. */
+static ps_status check_pieces(const ps_said *before, const ps_said *said)
+{
+    ps_strbuf base = {0};
+    ps_status st = ps_ok();
+
+    if (join_pieces(before->bytes, before->len, &base) &&
+        join_pieces(said->bytes, said->len, &base)) {
+        st = ps_trainer_check_reports((const uint8_t *)base.data, base.len);
+    }
+    ps_strbuf_fini(&base);
+    return ps_is_ok(&st) ? st : ps_fail(PS_INVALID_ARGUMENT, "its earlier reports: %s", st.text);
+}
+
+ps_status ps_said_check(const ps_plan *plan, const ps_said *before, uint64_t clock,
+                        const ps_said *said)
+{
+    records r = {.at = said->bytes, .end = said->bytes + said->len};
+    bool may_have_pieces = before->len == 0 || before->is_partial;
+    uint32_t pieces = 0, steps = 0, count = 0;
+
+    while (next(&r)) {
+        bool is_fine = (r.kind == PIECE && may_have_pieces) ||
+                       (r.kind == STEP && is_step(r, plan, clock + 1)) ||
+                       (r.kind == EVALUATION && is_evaluation(&r, plan));
+
+        if (!is_fine) {
+            return ps_fail(PS_INVALID_ARGUMENT,
+                           "record %" PRIu32 " of kind %" PRIu32
+                           ", %zu bytes: not one of step %" PRIu64,
+                           count, r.kind, r.len, clock + 1);
+        }
+        count++;
+        pieces += r.kind == PIECE;
+        steps += r.kind == STEP;
+    }
+    if (r.is_bad || steps != 1) {
+        return ps_fail(PS_INVALID_ARGUMENT,
+                       "%zu bytes with %" PRIu32 " whole records, %" PRIu32
+                       " of steps; whole ones are allowed, 1 of a step",
+                       said->len, count, steps);
+    }
+    return !said->is_partial && (pieces > 0 || before->is_partial) ? check_pieces(before, said)
+                                                                   : ps_ok();
+}
+
+/* ---- The next attempt ---- */
 
 /* Writes the pending entry to the record of rounds, and makes the entry of the step `row` the
  * pending one: an evaluation that follows is added to it. */

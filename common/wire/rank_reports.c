@@ -3,7 +3,9 @@
 #include "common/wire/rank_reports.h"
 
 #include "common/base/xalloc.h"
+#include "common/train/trainer.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 void ps_rank_reports_init(ps_rank_reports *reports, uint32_t ranks)
@@ -21,6 +23,25 @@ void ps_rank_reports_fini(ps_rank_reports *reports)
     *reports = (ps_rank_reports){0};
 }
 
+ps_status ps_rank_reports_check(const ps_rank_reports *reports, const ps_plan *plan, uint32_t rank,
+                                uint64_t clock, const ps_said *said)
+{
+    const struct ps_rank_report *r;
+    ps_said before;
+
+    if (rank >= reports->count || said->len == 0) {
+        return ps_ok();
+    }
+    r = &reports->ranks[rank];
+    if (r->has_any && clock < r->clock) {
+        return ps_ok();
+    }
+    before = (ps_said){.bytes = (const uint8_t *)r->bytes.data,
+                       .len = r->has_any && clock == r->clock ? r->at : r->bytes.len,
+                       .is_partial = clock == r->clock ? r->was_partial : r->is_partial};
+    return ps_wrap(ps_said_check(plan, &before, clock, said), "the report of rank %" PRIu32, rank);
+}
+
 void ps_rank_reports_take(ps_rank_reports *reports, uint32_t rank, uint64_t clock,
                           const uint8_t *bytes, size_t len, bool is_partial)
 {
@@ -35,6 +56,7 @@ void ps_rank_reports_take(ps_rank_reports *reports, uint32_t rank, uint64_t cloc
     }
     if (!r->has_any || clock > r->clock) {
         r->at = r->bytes.len;
+        r->was_partial = r->is_partial;
     }
     reports->bytes -= r->bytes.len - r->at;
     ps_strbuf_truncate(&r->bytes, r->at);

@@ -9,6 +9,8 @@
 #define PS_COMMON_WIRE_RANK_REPORTS_H
 
 #include "common/base/strbuf.h"
+#include "common/job/plan.h"
+#include "common/train/exchange.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,16 +24,22 @@ typedef struct ps_rank_reports {
     struct ps_rank_report {
         ps_strbuf bytes;
         bool has_any;
-        uint64_t clock;  /* of the newest bytes, */
-        size_t at;       /* which begin here */
-        bool is_partial; /* more is to come before the bytes are of use */
-    } * ranks;           /* (count) */
+        uint64_t clock;   /* of the newest bytes, */
+        size_t at;        /* which begin here */
+        bool is_partial;  /* more is to come before the bytes are of use */
+        bool was_partial; /* the same of those before `at` */
+    } * ranks;            /* (count) */
 } ps_rank_reports;
 
 /* Begins to keep the reports of so many ranks. */
 void ps_rank_reports_init(ps_rank_reports *reports, uint32_t ranks);
 /* Frees them. A zeroed struct is allowed. */
 void ps_rank_reports_fini(ps_rank_reports *reports);
+
+/* Checks what a rank says with its contribution to `clock`, if it is kept. Fails with
+ * INVALID_ARGUMENT, which names the rank: nobody could go on with such bytes. */
+PS_MUST_USE ps_status ps_rank_reports_check(const ps_rank_reports *reports, const ps_plan *plan,
+                                            uint32_t rank, uint64_t clock, const ps_said *said);
 
 /* Takes what a rank says with its contribution to `clock`. A repetition replaces what came for the
  * same clock; what comes for an earlier one is ignored. */

@@ -282,6 +282,16 @@ static void end_wait(ps_wire_server *s)
     s->wait.began_ns = 0;
 }
 
+static ps_refusal check_report(const wire_worker *w, const Psgd__V1__PushGradientRequest *req)
+{
+    const ps_wire_server *s = w->server;
+    const ps_said said = {
+        .bytes = req->report.data, .len = req->report.len, .is_partial = req->report_is_partial};
+    ps_status st = ps_rank_reports_check(&s->reports, s->plan, w->rank, req->clock, &said);
+
+    return ps_is_ok(&st) ? (ps_refusal){0} : (ps_refusal){.reason = "BAD_REPORT", .why = st};
+}
+
 /* Checks a message of a contribution, and pushes its slices and rows to the stores. If all parts
  * have the contribution, acknowledges it; with acks_late and the worker's last one to the clock,
  * only when the clock is over. */
@@ -304,7 +314,10 @@ static void take_message(wire_worker *w, const Psgd__V1__PushGradientRequest *re
     if (req->clock >= s->cut_at) {
         ps_wire_server_cut(s);
     }
-    r = take(w, req, payload);
+    r = check_report(w, req);
+    if (r.reason == NULL) {
+        r = take(w, req, payload);
+    }
     if (r.reason == NULL && req->report.len > 0) {
         ps_rank_reports_take(&s->reports, w->rank, req->clock, req->report.data, req->report.len,
                              req->report_is_partial);

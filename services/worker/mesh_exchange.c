@@ -163,13 +163,9 @@ static bool finish_step(ps_mesh_exchange *x)
         return false;
     }
     for (uint32_t i = 0; i < x->peers; i++) {
-        bool is_partial;
-        size_t len;
-        const uint8_t *said = ps_mesh_worker_said(&x->me, i, &len, &is_partial);
+        ps_said said = ps_mesh_worker_said(&x->me, i);
 
-        if (said != NULL) {
-            ps_rank_reports_take(&x->reports, i, x->me.next - 1, said, len, is_partial);
-        }
+        ps_rank_reports_take(&x->reports, i, x->me.next - 1, said.bytes, said.len, said.is_partial);
         x->inboxes[i].early_bytes = 0;
     }
     return true;
@@ -392,6 +388,14 @@ void ps_mesh_exchange_cut(ps_mesh_exchange *x)
     exchange_end_if_over(x);
 }
 
+/* Checks what another rank says, with which this worker may have to go on for all. */
+static ps_status check_said(void *arg, uint32_t worker, uint64_t clock, const ps_said *said)
+{
+    const ps_mesh_exchange *x = arg;
+
+    return ps_rank_reports_check(&x->reports, x->plan, worker, clock, said);
+}
+
 ps_status ps_mesh_exchange_create(const ps_mesh_exchange_conf *conf, ps_mesh_exchange **out)
 {
     const ps_plan *plan = conf->session->plan;
@@ -402,10 +406,12 @@ ps_status ps_mesh_exchange_create(const ps_mesh_exchange_conf *conf, ps_mesh_exc
         .grad = conf->grad,
         .window_us = ps_plan_mesh(plan, conf->session->rank).window_us,
         .has_reports = ps_plan_can_rescue(plan),
+        .check_said = check_said,
     };
     ps_mesh_exchange *x = ps_xcalloc(1, sizeof *x);
     ps_status st;
 
+    me.arg = x;
     x->base.ops = &ops;
     x->base.gate = &x->me.gate;
     x->conf = *conf;

@@ -210,6 +210,15 @@ static void a_block_of_another(note *n)
     n->packets[0].what = 0;
 }
 
+/* It has a record of kind 0, which there is not: nobody could go on with that. */
+static void a_report_that_is_none(note *n)
+{
+    n->packets[0].what = UINT32_MAX - 2;
+    n->packets[0].piece = 1;
+    n->packets[0].word_bytes = 17;
+    n->bytes = 17;
+}
+
 static const struct {
     const char *name;
     spoil_fn *spoil;
@@ -234,6 +243,7 @@ static const struct {
     {"words cut", words_cut, PS_DATA_LOSS, "BAD_PACKET", false},
     {"a packet longer than any", a_packet_longer_than_any, PS_DATA_LOSS, "BAD_PACKET", false},
     {"more bytes than can be", more_bytes_than_can_be, PS_DATA_LOSS, "BAD_PACKET", false},
+    {"a report that is none", a_report_that_is_none, PS_INVALID_ARGUMENT, "BAD_PACKET", false},
     {"another codec", another_codec, PS_INVALID_ARGUMENT, "BAD_PACKET", true},
     {"another length", another_length, PS_DATA_LOSS, "BAD_PACKET", true},
     {"words for values", words_for_values, PS_DATA_LOSS, "BAD_PACKET", true},

@@ -96,6 +96,14 @@ static void another_codec(sw_gift *g)
     g->slices[0].int8 = &g->int8;
 }
 
+/* It has a record of kind 0, which there is not: nobody could go on with that. */
+static void a_report_that_is_none(sw_gift *g)
+{
+    static uint8_t bytes[16];
+
+    g->head.report = (ProtobufCBinaryData){.data = bytes, .len = sizeof bytes};
+}
+
 static void no_codec(sw_gift *g)
 {
     g->slices[0].codec_case = PSGD__V1__ENCODING__CODEC__NOT_SET;
@@ -138,6 +146,7 @@ static const struct refusal {
     {"a block of others", a_block_of_others, PS_PERMISSION_DENIED, "NOT_HELD"},
     {"no such block", no_such_block, PS_PERMISSION_DENIED, "NOT_HELD"},
     {"no such slice", no_such_slice, PS_INVALID_ARGUMENT, "BAD_SLICE"},
+    {"a report that is none", a_report_that_is_none, PS_INVALID_ARGUMENT, "BAD_REPORT"},
     {"another codec", another_codec, PS_INVALID_ARGUMENT, "BAD_SLICE"},
     {"no codec", no_codec, PS_INVALID_ARGUMENT, "BAD_SLICE"},
     {"another length", another_length, PS_DATA_LOSS, "BAD_SLICE"},

@@ -221,12 +221,62 @@ static void reports_that_cannot_be_are_refused(void **state)
     }
 }
 
+static ps_status is_even(void *arg, uint32_t worker, uint64_t clock, const uint8_t *bytes,
+                         size_t len)
+{
+    (void)bytes;
+    *(uint64_t *)arg = clock;
+    return len % 2 == 0 ? ps_ok() : ps_fail(PS_INVALID_ARGUMENT, "worker %u", worker);
+}
+
+/* Also before the step has begun, as only then its sender is refused. */
+static void reports_are_checked_when_they_arrive(void **state)
+{
+    uint64_t clock = UINT64_MAX;
+    ps_packet *odd = report_of(1, 1, 9), *even = report_of(1, 1, 8);
+    ps_mesh_machine *m;
+    ps_mesh_conf conf;
+    mesh_world w;
+    ps_status st;
+
+    (void)state;
+    begin(&w, "plain", "f32");
+    conf = (ps_mesh_conf){.mesh = ps_mesh_find("plain"),
+                          .assignment = w.assignment,
+                          .n = w.n,
+                          .parts = w.part,
+                          .part_count = w.part_count,
+                          .has_reports = true,
+                          .check_report = is_even,
+                          .arg = &clock,
+                          .window_us = MESH_WINDOW_US};
+    st = ps_mesh_create(&conf, &m);
+    assert_true(ps_is_ok(&st));
+    for (int has_begun = 0; has_begun < 2; has_begun++) {
+        st = ps_mesh_take(m, odd);
+        assert_int_equal(st.code, PS_INVALID_ARGUMENT);
+        assert_string_equal(st.text, "worker 1");
+        assert_int_equal(clock, 0);
+        st = ps_mesh_take(m, even);
+        assert_true(ps_is_ok(&st));
+        if (!has_begun) {
+            st = ps_mesh_begin(m, 0, w.held[0]);
+            assert_true(ps_is_ok(&st));
+        }
+    }
+    ps_mesh_destroy(m);
+    ps_packet_unref(odd);
+    ps_packet_unref(even);
+    mesh_world_fini(&w);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whoever_is_furthest_after_a_loss_goes_on_for_all),
         cmocka_unit_test(reports_that_are_lost_are_sent_again),
         cmocka_unit_test(reports_that_cannot_be_are_refused),
+        cmocka_unit_test(reports_are_checked_when_they_arrive),
     };
 
     if (argc > 1) {
