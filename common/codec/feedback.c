@@ -25,6 +25,19 @@ bool ps_feedback_has_momentum(const ps_codec *codec, const ps_params *params)
     return ps_wrap_of(codec, params, PS_WRAP_MOMENTUM) != 0;
 }
 
+/* Returns whether a value's momentum becomes 0 where the value was sent. */
+static bool masks(const ps_codec *codec, const ps_params *params)
+{
+    return ps_feedback_has_momentum(codec, params) && codec->facts(params).is_sparse &&
+           codec->facts(params).keeps_zeros;
+}
+
+bool ps_feedback_decodes(const ps_codec *codec, const ps_params *params)
+{
+    return ps_feedback_is_on(codec, params) || ps_feedback_differs(codec, params) ||
+           masks(codec, params);
+}
+
 /* The parts of a slice's state; NULL if a part does not exist. */
 typedef struct parts {
     float *lost;     /* (n) error_feedback: e */
@@ -163,7 +176,6 @@ size_t ps_feedback_encode(const ps_codec *codec, const ps_params *params, float 
                           uint64_t key, uint32_t slice, const float *x, size_t n, uint8_t *out,
                           ps_encoding *head)
 {
-    bool masks;
     float sent[PS_CODEC_VALUES], *y;
     size_t bytes;
     parts s;
@@ -176,14 +188,12 @@ size_t ps_feedback_encode(const ps_codec *codec, const ps_params *params, float 
         return leave_out(codec, params, key, slice, x, head);
     }
     bytes = ps_codec_encode_with(codec, params, s.own, key, slice, x, n, out, head);
-    masks =
-        s.velocity != NULL && codec->facts(params).is_sparse && codec->facts(params).keeps_zeros;
-    if (s.lost == NULL && s.change == NULL && !masks) {
+    if (!ps_feedback_decodes(codec, params)) {
         return bytes;
     }
     y = s.lost != NULL ? s.lost : s.change != NULL ? s.change : sent;
     ps_codec_decode_own(&head->msg, out, y, n);
-    if (masks) {
+    if (masks(codec, params)) {
         mask(y, s.velocity, n);
     }
     if (s.lost != NULL) {

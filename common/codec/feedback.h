@@ -38,6 +38,9 @@ bool ps_feedback_differs(const ps_codec *codec, const ps_params *params);
 /* Returns whether the number momentum is not 0. */
 bool ps_feedback_has_momentum(const ps_codec *codec, const ps_params *params);
 
+/* Returns whether ps_feedback_encode decodes what it has encoded, to know what was sent. */
+bool ps_feedback_decodes(const ps_codec *codec, const ps_params *params);
+
 /* Returns the floats of state for a slice of n values. 0: there is no state, and `state` may be
  * NULL below. */
 size_t ps_feedback_floats(const ps_codec *codec, const ps_params *params, size_t n);

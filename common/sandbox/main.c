@@ -82,7 +82,8 @@ int main(void)
     give_turn(shared, PS_SANDBOX_DONE);
     for (;;) {
         wait_for_turn(shared);
-        set_end(shared->nanoseconds * (1u + shared->repeats));
+        set_end(shared->nanoseconds * (1u + shared->repeats) *
+                (shared->what == PS_SANDBOX_ROUND_TRIP ? 2 : 1));
         ps_vm_answer(shared);
         set_end(0);
         give_turn(shared, PS_SANDBOX_DONE);

@@ -232,25 +232,31 @@ static const ps_writer *push_arguments(lua_State *lua, ps_sandbox_value *place)
     return writer;
 }
 
+static void push_function(lua_State *lua, const char *name)
+{
+    push_plugin(lua);
+    lua_getfield(lua, -1, name);
+    if (lua_type(lua, -1) != LUA_TFUNCTION) {
+        luaL_error(lua, "the plugin has no function \"%s\"", name);
+    }
+    lua_replace(lua, 1);
+    lua_settop(lua, 1);
+}
+
 /* Pushes the function to call: the plugin's function of the name in shared. For code of kind
  * compute pushes ps_compute_map or ps_compute_merge, and the plugin as its first argument. */
 static void push_callee(lua_State *lua)
 {
     const ps_sandbox_memory *shared = vm.shared;
 
-    push_plugin(lua);
-    if (shared->what == PS_SANDBOX_MAP || shared->what == PS_SANDBOX_MERGE) {
-        lua_pushcfunction(lua, shared->what == PS_SANDBOX_MAP ? ps_compute_map : ps_compute_merge);
-        lua_insert(lua, 1);
-        lua_settop(lua, 2);
+    if (shared->what != PS_SANDBOX_MAP && shared->what != PS_SANDBOX_MERGE) {
+        push_function(lua, shared->function);
         return;
     }
-    lua_getfield(lua, -1, shared->function);
-    if (lua_type(lua, -1) != LUA_TFUNCTION) {
-        luaL_error(lua, "the plugin has no function \"%s\"", shared->function);
-    }
-    lua_replace(lua, 1);
-    lua_settop(lua, 1);
+    push_plugin(lua);
+    lua_pushcfunction(lua, shared->what == PS_SANDBOX_MAP ? ps_compute_map : ps_compute_merge);
+    lua_insert(lua, 1);
+    lua_settop(lua, 2);
 }
 
 static int run(lua_State *lua)
@@ -274,6 +280,30 @@ static int run(lua_State *lua)
         lua_settop(lua, top);
     }
     shared->result_count = results;
+    return 0;
+}
+
+/* The second half of a round trip: calls decode for what encode has written. */
+static int run_back(lua_State *lua)
+{
+    ps_sandbox_memory *shared = vm.shared;
+    const ps_sandbox_value *x = &shared->arguments[vm.repeat * shared->argument_count];
+    uint32_t results = shared->result_count;
+    ps_sandbox_value written, values = {.kind = PS_SANDBOX_NIL};
+
+    if (results == 0 || results >= PS_SANDBOX_RESULTS) { /* only by a mistake of the service */
+        return luaL_error(lua, "no result to decode");
+    }
+    written = shared->results[results - 1];
+    if (written.count > 0) {
+        push_function(lua, "decode");
+        ps_reader_new(lua, shared->out + written.at, written.count);
+        lua_pushinteger(lua, (lua_Integer)x->count);
+        lua_call(lua, 2, 1);
+        take_result(lua, 1, &values);
+    }
+    shared->results[results] = values;
+    shared->result_count = results + 1;
     return 0;
 }
 
@@ -330,13 +360,13 @@ static void fail(ps_sandbox_memory *shared, const char *text)
     snprintf(shared->error, sizeof shared->error, "%s", text);
 }
 
-/* Makes call number vm.repeat of those that are made together, and writes its results or error. */
-static void answer(ps_sandbox_memory *shared)
+/* Does `what` with a budget of its own. */
+static void call(ps_sandbox_memory *shared, lua_CFunction what)
 {
     vm.instructions = shared->instructions;
     lua_settop(vm.lua, 0);
     lua_sethook(vm.lua, count_down, LUA_MASKCOUNT, HOOK_EVERY);
-    lua_pushcfunction(vm.lua, shared->what == PS_SANDBOX_LOAD ? load : run);
+    lua_pushcfunction(vm.lua, what);
     if (lua_pcall(vm.lua, 0, 0, 0) != LUA_OK) {
         fail(shared, lua_type(vm.lua, -1) == LUA_TSTRING ? lua_tostring(vm.lua, -1)
                                                          : "an error without text");
@@ -344,6 +374,16 @@ static void answer(ps_sandbox_memory *shared)
     lua_settop(vm.lua, 0);
     if (vm.used > COLLECT_ABOVE || vm.used > vm.budget / 2) {
         lua_gc(vm.lua, LUA_GCCOLLECT);
+    }
+}
+
+/* Makes call number vm.repeat of those that are made together, and writes its results or error. */
+static void answer(ps_sandbox_memory *shared)
+{
+    call(shared, shared->what == PS_SANDBOX_LOAD ? load : run);
+    if (shared->what == PS_SANDBOX_ROUND_TRIP && shared->failed == 0) {
+        call(shared, run_back);
+        shared->failed *= 2;
     }
 }
 

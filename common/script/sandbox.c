@@ -262,10 +262,10 @@ ps_sandbox_memory *ps_sandbox_shared(ps_sandbox *sandbox)
     return sandbox->shared;
 }
 
-ps_status ps_sandbox_call(ps_sandbox *sandbox, uint32_t repeats)
+ps_status ps_sandbox_call(ps_sandbox *sandbox, uint32_t repeats, uint32_t functions)
 {
     ps_sandbox_memory *shared = sandbox->shared;
-    int64_t most_us = (int64_t)sandbox->budget.time_us * (1 + (int64_t)repeats);
+    int64_t most_us = (int64_t)sandbox->budget.time_us * (1 + (int64_t)repeats) * functions;
     int64_t began_us = ps_clock_us(), deadline_us = began_us + most_us + GRACE_US;
     bool was_late, is_done;
 
@@ -304,7 +304,7 @@ bool ps_sandbox_is_old(const ps_sandbox *sandbox)
     const int64_t spare_us = 50 * INT64_C(1000000); /* processor time to start and to load code */
     int64_t most_us = PS_SANDBOX_CPU_S * INT64_C(1000000) - spare_us;
 
-    return sandbox->used_us + PS_SANDBOX_TOGETHER * (int64_t)sandbox->budget.time_us > most_us;
+    return sandbox->used_us + PS_SANDBOX_RESULTS * (int64_t)sandbox->budget.time_us > most_us;
 }
 
 int ps_sandbox_pid(const ps_sandbox *sandbox)

@@ -36,10 +36,11 @@ void ps_sandbox_end(ps_sandbox *sandbox);
 ps_sandbox_memory *ps_sandbox_shared(ps_sandbox *sandbox);
 
 /* Has the sandbox do what the shared memory says, and `repeats` times more with the arguments that
- * follow, and waits for the answer. Returns FAILED_PRECONDITION with its text if the code failed;
- * RESOURCE_EXHAUSTED if the calls took longer than 1 + repeats times the budget, or the process
- * ended. After the latter the sandbox can only be ended. */
-PS_MUST_USE ps_status ps_sandbox_call(ps_sandbox *sandbox, uint32_t repeats);
+ * follow, and waits for the answer. Each time it calls so many `functions`. Returns
+ * FAILED_PRECONDITION with its text if the code failed; RESOURCE_EXHAUSTED if all took longer than
+ * the budgets of so many functions, or the process ended. After the latter the sandbox can only be
+ * ended. */
+PS_MUST_USE ps_status ps_sandbox_call(ps_sandbox *sandbox, uint32_t repeats, uint32_t functions);
 
 /* Lets the running call end soon, and all later ones at once, with CANCELLED. Any thread. After it
  * the sandbox can only be ended. */

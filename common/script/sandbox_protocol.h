@@ -17,13 +17,13 @@ enum {
     PS_SANDBOX_FD = 3,                        /* the shared memory, in the sandbox process */
     PS_SANDBOX_TOGETHER = 16,                 /* most calls that are made together */
     PS_SANDBOX_ARGUMENTS = 64,                /* most arguments of all of them */
-    PS_SANDBOX_RESULTS = PS_SANDBOX_TOGETHER, /* most results: each call has at least one */
+    PS_SANDBOX_RESULTS = 2 * PS_SANDBOX_TOGETHER, /* most results of all of them */
     PS_SANDBOX_ERROR = 512,                   /* bytes of an error's text */
     PS_SANDBOX_TEXT_MAX = 65536,              /* bytes of a file of code */
     PS_SANDBOX_NUMBERS = 12,                  /* most numbers of a plugin */
     PS_SANDBOX_ROOM = 4 * 1024 * 1024,        /* bytes of `in` and of `out` */
     PS_SANDBOX_CPU_S = 600, /* processor seconds after which the kernel ends one */
-    PS_SANDBOX_PROTOCOL = 3 /* changes with this file */
+    PS_SANDBOX_PROTOCOL = 4 /* changes with this file */
 };
 
 /* Whose turn it is. */
@@ -34,6 +34,10 @@ enum {
     PS_SANDBOX_LOAD =
         1, /* compile in[0..bytes) and describe its plugin in out, as script_about.c reads it */
     PS_SANDBOX_RUN,  /* call a function of the plugin */
+    /* Call encode, and then decode for the bytes that it wrote and the number of values of its
+     * first argument. Each call has two results: the bytes, and what decode returned; nothing if
+     * encode wrote no bytes, which mean zeros. */
+    PS_SANDBOX_ROUND_TRIP,
     PS_SANDBOX_MAP,  /* of code of the kind compute: make records of a partition */
     PS_SANDBOX_MERGE /* of the same: make one record for each key of sorted records */
 };
@@ -68,9 +72,9 @@ typedef struct ps_sandbox_memory {
     _Atomic uint32_t turn;
     uint32_t protocol; /* PS_SANDBOX_PROTOCOL of the service */
     uint32_t what;
-    uint32_t failed;               /* the answer is the text in `error` */
+    uint32_t failed; /* the answer is the text in `error`: 1, or 2 for decode of a round trip */
     uint64_t instructions, memory; /* budgets of a call: instructions of Lua; bytes in use */
-    uint64_t nanoseconds;          /* of one call; after 1 + repeats times that the sandbox ends */
+    uint64_t nanoseconds;          /* of a function; after those of all calls the sandbox ends */
     uint64_t service;              /* process id of the service; the sandbox ends with it */
     char function[32];
     uint32_t argument_count, result_max; /* of one call; the writer's bytes are no result of it */

@@ -379,7 +379,7 @@ ps_status ps_script_load(const char *text, size_t bytes, const ps_sandbox_budget
 
         ps_script_set_call(shared, PS_SANDBOX_LOAD, "", 1);
         (void)ps_script_put_arguments(shared, 0, &at, &argument, 1); /* PS_SANDBOX_TEXT_MAX fits */
-        st = ps_sandbox_call(*out, 0);
+        st = ps_sandbox_call(*out, 0, 1);
         if (!ps_is_ok(&st)) {
             ps_sandbox_end(*out);
             *out = NULL;
@@ -446,7 +446,7 @@ ps_status ps_script_run(ps_sandbox *sandbox, uint32_t what, const char *function
         return ps_fail(PS_FAILED_PRECONDITION, "its arguments take more than %d bytes",
                        PS_SANDBOX_ROOM);
     }
-    st = ps_sandbox_call(sandbox, 0);
+    st = ps_sandbox_call(sandbox, 0, 1);
     return ps_is_ok(&st) ? ps_script_take_results(shared, 0, results, result_count) : st;
 }
 

@@ -6,6 +6,7 @@
  * encodes finds it there (ps_script_failure) and ends its job with it.
  */
 #include "common/codec/codec.h"
+#include "common/codec/feedback.h"
 #include "common/script/script_impl.h"
 
 #include <math.h>
@@ -115,7 +116,8 @@ static ps_status decode(const Psgd__V1__Encoding *head, const uint8_t *in, size_
         return st;
     }
     decode_arguments(in, len, n, arguments);
-    if (!ps_script_ahead_take(script, (ps_ahead_id){head, len}, &result, &st)) {
+    if (!ps_script_ahead_take(script, (ps_ahead_id){head, len}, &result, &st) &&
+        !ps_script_ahead_take_back(script, in, len, &result, &st)) {
         st = ps_script_call(script, "decode", arguments, DECODE_ARGUMENTS, &result, 1);
     }
     for (size_t i = 0; i < n && into == PS_INTO_ADD && ps_is_ok(&st); i++) {
@@ -132,8 +134,10 @@ static bool encode_ahead(const ps_params *params, uint64_t key, const float *x, 
     ps_script_value arguments[ENCODE_ARGUMENTS];
 
     encode_arguments(ps_script_about_of(script), params, key, x, n, arguments);
-    return n > 0 && ps_script_ahead_add(script, "encode", (ps_ahead_id){x, key}, arguments,
-                                        ENCODE_ARGUMENTS);
+    return n > 0 &&
+           ps_script_ahead_add(
+               script, ps_feedback_decodes(ps_script_codec(script), params) ? NULL : "encode",
+               (ps_ahead_id){x, key}, arguments, ENCODE_ARGUMENTS);
 }
 
 static bool decode_ahead(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len, size_t n)

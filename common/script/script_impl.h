@@ -90,17 +90,25 @@ typedef struct ps_ahead_id {
     uint64_t key;
 } ps_ahead_id;
 
-/* Adds a call of `function`, one result each. Returns false, and adds nothing, if the calls that
- * are there are of another function or script or were made already, or if no more fit. */
+/* Adds a call of `function`, one result each. NULL: a round trip, that is encode, and then decode
+ * for what encode wrote; the first argument is the vector. Returns false, and adds nothing, if the
+ * calls that are there are of another function or script or were made already, or if no more fit.
+ */
 bool ps_script_ahead_add(ps_script *script, const char *function, ps_ahead_id id,
                          const ps_script_value *arguments, size_t count);
 
 /* Makes the calls that were added. The script keeps a failure; then no call has a result. */
 void ps_script_ahead_run(void);
 
-/* Reads the result of a call. Returns false if it was not made. */
+/* Reads the result of a call, of a round trip that of encode. Returns false if it was not made. */
 bool ps_script_ahead_take(ps_script *script, ps_ahead_id id, ps_script_value *result,
                           ps_status *st);
+
+/* Reads the values that decode returned in the round trip whose other result was taken last. Returns
+ * false if these (len) are not the bytes that encode wrote there, if *result asks for another number
+ * of values, or if there was no round trip. */
+bool ps_script_ahead_take_back(ps_script *script, const uint8_t *bytes, size_t len,
+                               ps_script_value *result, ps_status *st);
 
 /* Forgets the calls whose results were not taken. */
 void ps_script_ahead_end(void);

@@ -29,7 +29,7 @@ static ps_status call(uint32_t what, const char *function, uint32_t results, int
     shared->what = what;
     shared->result_max = results;
     snprintf(shared->function, sizeof shared->function, "%s", function);
-    st = ps_sandbox_call(sandbox, 0);
+    st = ps_sandbox_call(sandbox, 0, 1);
     us = ps_clock_us() - began_us;
     *longest_us = us > *longest_us ? us : *longest_us;
     return st;

@@ -113,7 +113,7 @@ static bool run_in_sandbox(ps_sandbox **sandbox, uint64_t seed)
         int64_t began_us = ps_clock_us(), us;
 
         set_call(ps_sandbox_shared(*sandbox), which, bytes);
-        st = ps_sandbox_call(*sandbox, 0);
+        st = ps_sandbox_call(*sandbox, 0, 1);
         us = ps_clock_us() - began_us;
         count->longest_us = us > count->longest_us ? us : count->longest_us;
         if (us > TIME_US + LATE_US) {

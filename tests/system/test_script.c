@@ -176,6 +176,104 @@ static void test_calls_that_are_made_together_give_the_same(void **state)
     ps_script_close(script);
 }
 
+static ps_script *open_text(const char *file, const char *text)
+{
+    ps_script_about about;
+    ps_status st = ps_script_describe(text, strlen(text), &about);
+
+    assert_string_equal(st.text, "");
+    return ps_script_open(file, text, strlen(text), &about);
+}
+
+/* What is kept of an encoding has the values that receivers decode, whatever the code would like to
+ * hand from encode to decode. All of it, of full slices and with room for other vectors, takes one
+ * call. */
+static void test_a_round_trip_gives_the_values_that_receivers_decode(void **state)
+{
+    static const char text[] =
+        "local kept = { 0 }\n"
+        "return { kind = 'codec', name = 'keeps', bits = 32,\n"
+        "    encode = function(x, params, key, out)\n"
+        "        kept[1] = kept[1] + 1\n"
+        "        for i = 1, 20 do x = x + i; x = x - i end\n"
+        "        out:floats(x) end,\n"
+        "    decode = function(bytes, n) return bytes:floats(n) + kept[1] end }";
+    enum { SOME_LAST = PS_SANDBOX_TOGETHER - 1 };
+    static float x[PS_SANDBOX_TOGETHER][PS_CODEC_VALUES], own[PS_SANDBOX_TOGETHER][PS_CODEC_VALUES],
+        theirs[PS_CODEC_VALUES];
+    static uint8_t bytes[PS_SANDBOX_TOGETHER][PS_CODEC_ROOM];
+    ps_encoding heads[PS_SANDBOX_TOGETHER];
+    size_t len[PS_SANDBOX_TOGETHER];
+    ps_script *scripts[] = {open_text("keeps.lua", text), open_example("topk_lua.lua")};
+
+    (void)state;
+    for (size_t s = 0; s < 2; s++) {
+        const ps_codec *codec = ps_script_codec(scripts[s]);
+        ps_params params = ps_params_default(codec->params);
+
+        params.v[ps_param_find(codec->params, "error_feedback")] = 1;
+        for (uint64_t i = 0; i < PS_SANDBOX_TOGETHER; i++) {
+            fill(x[i], PS_CODEC_VALUES, i);
+            assert_true(ps_codec_encode_ahead(codec, &params, i, x[i], PS_CODEC_VALUES));
+        }
+        ps_codec_run_ahead();
+        for (uint64_t i = 0; i < PS_SANDBOX_TOGETHER; i++) {
+            len[i] =
+                ps_codec_encode(codec, &params, i, 0, x[i], PS_CODEC_VALUES, bytes[i], &heads[i]);
+            assert_true(len[i] > 0);
+            ps_codec_decode_own(&heads[i].msg, bytes[i], own[i], PS_CODEC_VALUES);
+        }
+        bytes[SOME_LAST][len[SOME_LAST] - 1] ^=
+            1; /* other bytes are decoded anew, while the calls are there */
+        ps_codec_decode_own(&heads[SOME_LAST].msg, bytes[SOME_LAST], theirs, PS_CODEC_VALUES);
+        bytes[SOME_LAST][len[SOME_LAST] - 1] ^= 1;
+        assert_memory_not_equal(own[SOME_LAST], theirs, sizeof theirs);
+        ps_codec_end_ahead();
+        for (uint64_t i = 0; i < PS_SANDBOX_TOGETHER; i++) {
+            ps_status st = ps_codec_decode(codec, &heads[i].msg, bytes[i], len[i], PS_INTO_SET,
+                                           theirs, PS_CODEC_VALUES);
+
+            assert_string_equal(st.text, "");
+            assert_memory_equal(own[i], theirs, sizeof theirs);
+        }
+        ps_script_close(scripts[s]);
+    }
+}
+
+/* decode is called with encode, and its failure is named. */
+static void test_a_round_trip_fails_with_the_function_that_failed(void **state)
+{
+    static const char text[] =
+        "return { kind = 'codec', name = 'back', bits = 32,\n"
+        "    encode = function(x, params, key, out) if key < 9 then out:floats(x) end end,\n"
+        "    decode = function(bytes, n) error('no way back') end }";
+    static float x[OF_EACH] = {1}, y[OF_EACH] = {1};
+    static uint8_t bytes[PS_CODEC_ROOM];
+    ps_script *script = open_text("back.lua", text);
+    const ps_codec *codec = ps_script_codec(script);
+    ps_params params = ps_params_default(codec->params);
+    ps_encoding head;
+    ps_status st;
+
+    (void)state;
+    params.v[ps_param_find(codec->params, "error_feedback")] = 1;
+    assert_true(ps_codec_encode_ahead(codec, &params, 9, x, OF_EACH)); /* no bytes: zeros */
+    ps_codec_run_ahead();
+    assert_int_equal(ps_codec_encode(codec, &params, 9, 0, x, OF_EACH, bytes, &head), 0);
+    ps_codec_decode_own(&head.msg, bytes, y, OF_EACH);
+    assert_true(y[0] == 0);
+    ps_codec_end_ahead();
+    st = ps_script_failure(script);
+    assert_string_equal(st.text, "");
+    assert_true(ps_codec_encode_ahead(codec, &params, 1, x, OF_EACH));
+    ps_codec_run_ahead();
+    st = ps_script_failure(script);
+    assert_non_null(strstr(st.text, "back.lua: decode: code:3: no way back"));
+    assert_int_equal(ps_codec_encode(codec, &params, 1, 0, x, OF_EACH, bytes, &head), 0);
+    ps_codec_end_ahead();
+    ps_script_close(script);
+}
+
 /* One call that fails fails those that are made together, and the script keeps the reason. */
 static void test_calls_that_are_made_together_fail_together(void **state)
 {
@@ -187,14 +285,11 @@ static void test_calls_that_are_made_together_fail_together(void **state)
     static float x[OF_EACH];
     static uint8_t bytes[PS_CODEC_ROOM];
     ps_encoding head;
-    ps_script_about about;
-    ps_status st = ps_script_describe(text, sizeof text - 1, &about);
-    ps_script *script;
+    ps_script *script = open_text("late.lua", text);
     ps_params params;
+    ps_status st;
 
     (void)state;
-    assert_true(ps_is_ok(&st));
-    script = ps_script_open("late.lua", text, sizeof text - 1, &about);
     params = ps_params_default(ps_script_codec(script)->params);
     for (uint64_t key = 0; key < 4; key++) {
         assert_true(ps_codec_encode_ahead(ps_script_codec(script), &params, key, x, OF_EACH));
@@ -345,6 +440,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_whoever_waits_shares_a_processor_until_it_takes_long),
         cmocka_unit_test(test_example_codecs_give_the_values_of_built_in_ones),
         cmocka_unit_test(test_calls_that_are_made_together_give_the_same),
+        cmocka_unit_test(test_a_round_trip_gives_the_values_that_receivers_decode),
+        cmocka_unit_test(test_a_round_trip_fails_with_the_function_that_failed),
         cmocka_unit_test(test_calls_that_are_made_together_fail_together),
         cmocka_unit_test(test_what_a_plugin_promises_is_tried),
         cmocka_unit_test(test_hostile_files_are_refused_with_the_reason),

@@ -60,7 +60,7 @@ static void check_call_ends(const char *name, const char *why)
     assert_true(ps_is_ok(&st));
     pid = ps_sandbox_pid(sandbox);
     began_us = ps_clock_us();
-    st = ps_sandbox_call(sandbox, 0);
+    st = ps_sandbox_call(sandbox, 0, 1);
     if (st.code != PS_RESOURCE_EXHAUSTED || strstr(st.text, why) == NULL) {
         fail_msg("%s: \"%s\", not \"%s\"", name, st.text, why);
     }
