@@ -31,9 +31,6 @@ const char *ps_plan_checkpoint_lacks(const ps_plan *plan)
     if (!ps_plan_is_in_step(plan) && plan->policy->closes != NULL) {
         return "only consistency bsp, asp, ssp, dssp, stale_scaled and lag_discard are allowed";
     }
-    if (!ps_plan_is_in_step(plan) && ps_plan_table_files(plan) > 0) {
-        return "sparse tables are saved with consistency bsp only";
-    }
     if (plan->assignment->redundancy > 1) {
         return "only assignments with redundancy 1 are allowed";
     }

@@ -712,6 +712,17 @@ void ps_book_take(ps_book *book, uint32_t column, ps_state_in *in)
     }
 }
 
+void ps_book_take_back(ps_book *book, uint32_t column, uint32_t contributor, uint64_t to)
+{
+    ps_ledger *ledger = &book->column[column].ledger;
+    uint64_t *next = &book->next[(size_t)contributor * book->columns + column];
+
+    for (; *next > to; --*next) {
+        ledger->count--;
+        ledger->hash -= ps_book_hash(*next - 1, contributor);
+    }
+}
+
 void ps_book_set_lost(ps_book *book, uint32_t worker)
 {
     book->worker[worker].is_lost = true;

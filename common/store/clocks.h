@@ -223,6 +223,10 @@ void ps_book_put(const ps_book *book, uint32_t column, ps_state_out *out);
 void ps_book_put_at(const ps_book *book, uint32_t column, uint64_t clock, uint64_t version,
                     ps_state_out *out);
 
+/* Takes a contributor of a column back to the earlier clock `to`: contributions from it on may come
+ * again, and are not in the ledger. After ps_book_take, before ps_book_settle. */
+void ps_book_take_back(ps_book *book, uint32_t column, uint32_t contributor, uint64_t to);
+
 /* Reads a column; the policy's time goes on from the saved one. Fails `in` if this policy cannot
  * have such a column. Call ps_book_settle before any other function. */
 void ps_book_take(ps_book *book, uint32_t column, ps_state_in *in);

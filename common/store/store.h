@@ -73,7 +73,9 @@
  *   - Threads of a server may have the slices and the rows of one virtual shard apart. A store
  * takes the sections that are about what it has.
  *   - Slices stand for themselves: files of different clocks go together. Rows of all virtual
- *     shards share their clocks: files go together when they are of the same ones.
+ *     shards share their clocks. Under policies that buffer, files go together when they are of the
+ *     same ones. Under policies that apply, a contribution that comes again is applied to the rows
+ *     of the virtual shards that lack it. The tables get the newest age in the files.
  *   - Not in the file: open pulls (workers pull again), parts of a contribution of rows that
  *     is not whole (it begins again with part 0), which rows a worker was given (it is given all
  *     that were ever stepped), and counters.
@@ -505,7 +507,7 @@ PS_MUST_USE ps_status ps_store_load_of(ps_store *store, uint64_t clock, const ui
 PS_MUST_USE ps_status ps_store_load_end(ps_store *store);
 
 /* Has the workers that the files list as lost be there again. Between ps_store_load and
- * ps_store_load_end, of a store without rows. */
+ * ps_store_load_end. */
 void ps_store_find_workers(ps_store *store);
 
 #endif

@@ -322,6 +322,8 @@ void ps_store_find_workers(ps_store *store)
 
 ps_status ps_store_load_end(ps_store *store)
 {
+    ps_status st = ps_ok();
+
     for (uint32_t i = 0; i < PS_SHARDS; i++) {
         if (shard_count(store, i) > 0 && !store->slices_came[i]) {
             return ps_fail(PS_FAILED_PRECONDITION,
@@ -336,6 +338,10 @@ ps_status ps_store_load_end(ps_store *store)
         if (store->is_lost[w]) {
             ps_book_set_lost(&store->book, w);
         }
+    }
+    st = store->rows != NULL ? store_rows_join(store) : ps_ok();
+    if (!ps_is_ok(&st)) {
+        return st;
     }
     ps_book_settle(&store->book);
     shard_settle(store);

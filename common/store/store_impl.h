@@ -147,6 +147,11 @@ typedef struct store_rows {
     ps_status broken; /* failure of a step; every later push returns it */
     bool has_before;  /* the tables keep what rows were before the last step */
     bool has_taken;   /* at least one virtual shard was read from a file */
+    /* (PS_SHARDS, K) of a store that was read from files of different clocks: the clock from which
+     * rows of the virtual shard lack the contributor's contributions. Those before it are in these
+     * rows, and perhaps not in others. NULL: all rows lack the same. */
+    uint64_t *lacks;
+    uint64_t lacks_end; /* no clock in `lacks` is above it */
     /* clocks of files that later ones may count from, with the tables' marks (ps_store_mark); clock
      * 0: none */
     struct {
@@ -257,8 +262,12 @@ void store_rows_take(ps_store *store, uint32_t virtual_shard, bool has_all, ps_s
  */
 void store_rows_take_earlier(ps_store *store, uint32_t virtual_shard, bool has_all,
                              ps_state_in *in);
-/* Checks the rows after the last virtual shard. Returns DATA_LOSS if the number of clocks for which
- * rows have aged is not that of the complete clocks. */
+/* Takes the clocks of the column of rows back to those that all virtual shards have, if these were
+ * read from files of different clocks. Call it after the last virtual shard, before
+ * ps_book_settle. Returns DATA_LOSS if they are too far apart. */
+ps_status store_rows_join(ps_store *store);
+/* Checks the rows after ps_book_settle. Returns DATA_LOSS if the number of clocks for which rows
+ * have aged is not that of the complete clocks. */
 ps_status store_rows_settle(const ps_store *store);
 
 /* shard_file.c: writes slices to a saved state and reads them back. */

@@ -7,6 +7,7 @@
 #include "common/base/xalloc.h"
 
 #include <assert.h>
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -170,6 +171,7 @@ void store_rows_fini(ps_store *store)
     free(r->merged);
     free(r->cursors);
     free(r->pulls);
+    free(r->lacks);
     ps_tables_destroy(r->tables);
     free(r->coming);
     free(r);
@@ -447,6 +449,35 @@ void store_rows_go_on(ps_store *store)
     }
 }
 
+/* Removes from the contribution to `clock` the rows of virtual shards that have it. They do not
+ * lack it only if the store was read from files of different clocks. */
+static void drop_known(ps_store *store, store_gift *g, uint64_t clock)
+{
+    store_rows *r = store->rows;
+
+    if (clock >= r->lacks_end) {
+        return;
+    }
+    for (uint32_t i = 0; i < r->tables->table_count; i++) {
+        ps_heap *h = &g->heaps[i];
+        size_t width = width_of(r, i), kept = 0;
+
+        for (size_t j = 0; j < h->count; j++) {
+            uint32_t shard = ps_table_home(r->tables->tables[i], h->keys[j]);
+
+            if (clock < r->lacks[(size_t)shard * store->book.contributors + g->contributor]) {
+                continue;
+            }
+            h->keys[kept] = h->keys[j];
+            h->shows[kept] = h->shows[j];
+            h->clicks[kept] = h->clicks[j];
+            memmove(h->grads + kept * width, h->grads + j * width, width * sizeof *h->grads);
+            kept++;
+        }
+        h->count = kept;
+    }
+}
+
 /* Applies, sums or drops the worker's contribution, whose last part has arrived. */
 static void finish(ps_store *store, const ps_store_rows *p)
 {
@@ -459,6 +490,7 @@ static void finish(ps_store *store, const ps_store_rows *p)
     switch (ps_book_arrive(&store->book, r->column, p->worker, p->contributor, p->clock, &scale,
                            &is_late)) {
     case PS_APPLY:
+        drop_known(store, g, p->clock);
         step(store, (rows_step){.list = g,
                                 .clock = p->clock,
                                 .share = 1.0 / store->book.contributors,

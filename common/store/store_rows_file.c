@@ -1,21 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* store_rows_file.c - writes and reads the rows in the file of a store's state, by virtual shard
- * (store.h has the layout). Each virtual shard repeats the progress of clocks, which must be the
- * same in all. */
+ * (store.h has the layout). Each virtual shard repeats the progress of clocks. Under policies that
+ * form sums it must be the same in all. Under the others each contribution is a step of its own,
+ * and servers save themselves at different clocks: `lacks` then says which rows lack what. */
 #include "common/store/store_impl.h"
 
+#include "common/base/xalloc.h"
 #include "common/store/table_state.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { SUM_MAX = 1 << 20 }; /* most contributions of an open sum in a file */
+enum {
+    SUM_MAX = 1 << 20,  /* most contributions of an open sum in a file */
+    APART_MAX = 1 << 24 /* most contributions that one virtual shard has and another one lacks */
+};
 
-/* Writes the progress, which is the same for all virtual shards: u64 clocks for which rows have
- * aged, u32 age of the tables, u32 contributions in the open sum, u32 contributor of each, u64 next
- * clock of each contributor. */
-static void put_progress(const ps_store *store, ps_state_out *out)
+/* Returns the clock from which rows of the virtual shard lack the contributor's contributions. */
+static uint64_t lacks_from(const ps_store *store, uint32_t shard, uint32_t contributor)
+{
+    const store_rows *r = store->rows;
+    uint64_t next = ps_book_next(&store->book, r->column, contributor), mine;
+
+    mine = r->lacks != NULL ? r->lacks[(size_t)shard * store->book.contributors + contributor] : 0;
+    return mine > next ? mine : next;
+}
+
+/* Writes the progress of a virtual shard: u64 clocks for which rows have aged, u32 age of the
+ * tables, u32 contributions in the open sum, u32 contributor of each, u64 next clock of each
+ * contributor. It is the same for all, unless `lacks` says that the clocks differ. */
+static void put_progress(const ps_store *store, uint32_t shard, ps_state_out *out)
 {
     const store_rows *r = store->rows;
     uint32_t count = 0;
@@ -30,7 +46,7 @@ static void put_progress(const ps_store *store, ps_state_out *out)
         ps_state_put_u32(out, g->contributor);
     }
     for (uint32_t k = 0; k < store->book.contributors; k++) {
-        ps_state_put_u64(out, ps_book_next(&store->book, r->column, k));
+        ps_state_put_u64(out, lacks_from(store, shard, k));
     }
 }
 
@@ -88,7 +104,7 @@ void store_rows_put(const ps_store *store, uint32_t shard, uint32_t since, ps_st
 {
     const store_rows *r = store->rows;
 
-    put_progress(store, out);
+    put_progress(store, shard, out);
     ps_book_put(&store->book, r->column, out);
     for (uint32_t i = 0; i < r->tables->table_count; i++) {
         ps_table_put_shard(r->tables->tables[i], shard, false, since, out);
@@ -153,6 +169,31 @@ static void take_progress(ps_store *store, ps_state_in *in)
     (void)ps_state_view(in, store->book.contributors * sizeof(uint64_t));
 }
 
+/* Reads the progress of a virtual shard where each contribution is a step of its own. Servers may
+ * have saved themselves at different clocks. The tables get the newest age of all. Returns the age
+ * in the file. */
+static uint32_t take_own_progress(ps_store *store, uint32_t shard, ps_state_in *in)
+{
+    store_rows *r = store->rows;
+    uint32_t contributors = store->book.contributors, tick;
+    uint64_t ticked = ps_state_take_u64(in);
+
+    tick = ps_state_take_u32(in);
+    (void)ps_state_take_count(in, "contributions in the open sum of rows", 0);
+    r->ticked = ticked > r->ticked ? ticked : r->ticked;
+    for (uint32_t i = 0; i < r->tables->table_count; i++) {
+        ps_table *table = r->tables->tables[i];
+
+        ps_table_set_age(table,
+                         tick > ps_table_age(table, false) ? tick : ps_table_age(table, false));
+    }
+    if (r->lacks == NULL) {
+        r->lacks = ps_xcalloc((size_t)PS_SHARDS * contributors, sizeof *r->lacks);
+    }
+    ps_state_take(in, r->lacks + (size_t)shard * contributors, contributors * sizeof *r->lacks);
+    return tick;
+}
+
 /* Checks that a later virtual shard has the same progress. */
 static void check_progress(const ps_store *store, uint32_t shard, ps_state_in *in)
 {
@@ -162,7 +203,7 @@ static void check_progress(const ps_store *store, uint32_t shard, ps_state_in *i
 
     ps_state_begin(&mine, 1, 0);
     bytes = mine.section.len;
-    put_progress(store, &mine);
+    put_progress(store, shard, &mine);
     theirs = ps_state_view(in, mine.section.len - bytes);
     if (theirs != NULL &&
         memcmp(theirs, mine.section.data + bytes, mine.section.len - bytes) != 0) {
@@ -241,15 +282,20 @@ void store_rows_take(ps_store *store, uint32_t shard, bool has_all, ps_state_in 
     store_rows *r = store->rows;
     ps_table_part part = {.shard = shard, .has_all = has_all};
 
-    if (!r->has_taken) {
+    if (!store->book.buffers) {
+        part.tick = take_own_progress(store, shard, in);
+    } else if (!r->has_taken) {
         take_progress(store, in);
+    } else {
+        check_progress(store, shard, in);
+    }
+    if (!r->has_taken) {
         ps_book_take(&store->book, r->column, in);
         r->has_taken = true;
     } else {
-        check_progress(store, shard, in);
         pass_book(store, in);
     }
-    part.tick = ps_table_age(r->tables->tables[0], false);
+    part.tick = store->book.buffers ? ps_table_age(r->tables->tables[0], false) : part.tick;
     take_tables(store, &part, in);
     for (store_gift *g = r->sum; ps_state_is_ok(in) && g != NULL; g = g->next) {
         for (uint32_t i = 0; ps_state_is_ok(in) && i < r->tables->table_count; i++) {
@@ -258,10 +304,57 @@ void store_rows_take(ps_store *store, uint32_t shard, bool has_all, ps_state_in 
     }
 }
 
+/* Returns the clock from which a virtual shard that was read lacks the contributor's contributions,
+ * or the column does; *last becomes that from which all virtual shards do. */
+static uint64_t first_lack(const ps_store *store, uint32_t contributor, uint64_t *last)
+{
+    const store_rows *r = store->rows;
+    uint64_t first = ps_book_next(&store->book, r->column, contributor);
+
+    *last = 0;
+    for (uint32_t s = 0; s < PS_SHARDS; s++) {
+        uint64_t at = r->lacks[(size_t)s * store->book.contributors + contributor];
+
+        if (store->rows_came[s]) {
+            first = at < first ? at : first;
+            *last = at > *last ? at : *last;
+        }
+    }
+    return first;
+}
+
+ps_status store_rows_join(ps_store *store)
+{
+    store_rows *r = store->rows;
+    uint64_t apart = 0;
+
+    for (uint32_t k = 0; r->lacks != NULL && k < store->book.contributors; k++) {
+        uint64_t next = ps_book_next(&store->book, r->column, k), last;
+        uint64_t first = first_lack(store, k, &last), most = last > next ? last : next;
+
+        if (most - first > APART_MAX - apart) {
+            return ps_fail(PS_DATA_LOSS,
+                           "contributor %" PRIu32 ": some rows lack what others have, from clock "
+                           "%" PRIu64 " up to %" PRIu64 ": too far apart",
+                           k, first, most);
+        }
+        apart += most - first;
+        ps_book_take_back(&store->book, r->column, k, first);
+        r->lacks_end = last > first && last > r->lacks_end ? last : r->lacks_end;
+    }
+    if (r->lacks_end == 0) { /* all rows lack the same */
+        free(r->lacks);
+        r->lacks = NULL;
+    }
+    return ps_ok();
+}
+
 ps_status store_rows_settle(const ps_store *store)
 {
     const store_rows *r = store->rows;
     uint64_t clock = ps_book_clock_of(&store->book, r->column);
+    /* files of different clocks: some rows have aged for later clocks than the others */
+    bool may_be_older = !store->book.buffers && r->ticked > clock;
 
     /* The file has the rows by virtual shard; sums need them by key. */
     for (store_gift *g = r->sum; g != NULL; g = g->next) {
@@ -269,7 +362,7 @@ ps_status store_rows_settle(const ps_store *store)
             ps_heap_sort(&g->heaps[i], ps_table_width(r->tables->tables[i]));
         }
     }
-    return clock == UINT64_MAX || clock == r->ticked
+    return clock == UINT64_MAX || clock == r->ticked || may_be_older
                ? ps_ok()
                : ps_fail(PS_DATA_LOSS, "rows have aged by %" PRIu64 " clocks; %" PRIu64 " are over",
                          r->ticked, clock);

@@ -210,23 +210,23 @@ static void settle_rows(ps_table *t, uint32_t shard, uint64_t save, ps_state_in 
     }
 }
 
-static void take_candidate(ps_table *t, uint32_t shard, ps_state_in *in)
+static void take_candidate(ps_table *t, const ps_table_part *part, ps_state_in *in)
 {
     uint64_t before = t->counters.candidates;
     table_candidate c, *mine;
 
     ps_state_take(in, &c, sizeof c);
-    if (!ps_state_is_ok(in) || !check_key(t, shard, c.key, in)) {
+    if (!ps_state_is_ok(in) || !check_key(t, part->shard, c.key, in)) {
         return;
     }
     mine = table_candidate_of(t, c.key);
     if (mine == NULL || t->counters.candidates == before) {
         ps_state_fail(in, "key %" PRIu64 " is counted twice, or one too many of them", c.key);
-    } else if (c.at > t->tick) {
+    } else if (c.at > part->tick) {
         ps_state_fail(in, "age of key %" PRIu64 " cannot be", c.key);
     } else {
         mine->count = c.count;
-        mine->at = t->tick - c.at;
+        mine->at = part->tick - c.at;
     }
 }
 
@@ -273,7 +273,7 @@ void ps_table_take_shard(ps_table *t, const ps_table_part *part, ps_state_in *in
         settle_rows(t, part->shard, save, in);
     }
     for (uint32_t i = 0; ps_state_is_ok(in) && i < candidates; i++) {
-        take_candidate(t, part->shard, in);
+        take_candidate(t, part, in);
     }
     for (uint32_t i = 0; ps_state_is_ok(in) && i < removed; i++) {
         key = ps_state_take_u64(in);

@@ -3,10 +3,15 @@
 goes on from the last one, and another job goes on from it. Each contribution counts exactly once."""
 import csv
 import io
+import pathlib
 import re
+import shutil
+import tempfile
 
 import grpc
-from harness import FINAL, PATIENCE, SLOW, SMALL, ClusterTest, coordinator_pb2, job_pb2, main
+from harness import FINAL, PATIENCE, SLOW, SMALL, ClusterTest, coordinator_pb2, job_pb2, main, rows_of
+from test_checkpoints import CLICKS, write_clicks
+from test_recovery import AGEING, PAIRS, write_words
 
 LEASE_MS = int(2000 * SLOW)
 STEPS, RANKS = 40, 4  # 10 steps an epoch
@@ -46,25 +51,34 @@ STATES = {
 
 
 class AsyncCheckpoints(ClusterTest):
+    def listed(self, c, job_id):
+        return c.api.ListCheckpoints(coordinator_pb2.ListCheckpointsRequest(job_id=job_id), timeout=10 * PATIENCE).checkpoints
+
     def steps(self, c, job_id):
-        return [p.step for p in c.api.ListCheckpoints(
-            coordinator_pb2.ListCheckpointsRequest(job_id=job_id), timeout=10 * PATIENCE).checkpoints]
+        return [p.step for p in self.listed(c, job_id)]
 
     def ledgers(self, since):
         """What servers have said of them since then."""
         return set(re.findall(r"ledger: (\d+) contributions to each slice, hash ([0-9a-f]{16}); (\d+) slices differ",
                               "".join(p.log(n) for p, n in since.items())))
 
-    def must_be_whole(self, c, job, since):
-        """All ranks have done all of their steps, once each, and the model has learnt."""
+    def must_have_counted_once(self, c, job, since):
+        """All ranks have done all of their steps, once each."""
         self.assertEqual(job.state, DONE, f"{job.reason} {job.message}")
         self.assertEqual(self.ledgers(since), {ledger(STEPS)})
-        files = c.files(job.id)
+        return c.files(job.id)
+
+    def must_be_whole(self, c, job, since):
+        """So it is, and the model has learnt."""
+        files = self.must_have_counted_once(c, job, since)
         self.must_have_learnt(files)
         return files
 
+    def evaluations(self, files):
+        return [list(csv.DictReader(io.StringIO(files[f"EV-async-N({rank}).csv"].decode()))) for rank in range(RANKS)]
+
     def must_have_learnt(self, files, accuracy=0.25):
-        rows = [list(csv.DictReader(io.StringIO(files[f"EV-async-N({rank}).csv"].decode()))) for rank in range(RANKS)]
+        rows = self.evaluations(files)
         self.assertGreater(max(float(r[-1]["accuracy"]) for r in rows), accuracy)
         # A rank that is ahead of the others ends on a model to which they have contributed little, so not each rank's loss falls.
         self.assertLess(min(float(r[-1]["loss"]) for r in rows), min(float(r[0]["loss"]) for r in rows))
@@ -101,6 +115,44 @@ class AsyncCheckpoints(ClusterTest):
             steps = self.steps_of(files, rank)
             self.assertEqual(steps, list(range(steps[0], STEPS + 1)))
             self.assertGreater(steps[0], at)
+
+    def test_sparse_tables(self):
+        """Their servers are at clocks of their own. They are lost, and another job goes on from a checkpoint with changed rows."""
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-clicks-"))
+        self.addCleanup(shutil.rmtree, folder)
+        write_clicks(folder)
+        write_words(folder)
+        c = self.cluster(workers=2, pservers=3, data=str(folder))
+        c.wait_nodes(5)
+        clicks = {**CLICKS, "model": {**CLICKS["model"], "table": AGEING}}
+        for name, fields, others in (("asp", clicks, (1, 3)), ("ssp", clicks, (3,)), ("asp", PAIRS, (3,))):
+            with self.subTest(name, model=fields["model"]["preset"]):
+                spec = {**JOB, **fields, "epochs": 4, "consistency": {"name": name}, "timeouts": {"leaseMs": 60000},
+                        "straggler": {"name": "fixed", "params": {"rank": 3, "ms": 200, "others_ms": 150}}}
+                since = {p: p.log_end() for p in c.pservers}
+                job = c.submit(spec, workerProcesses=2, pservers=2, checkpoint={"everySteps": 4, "keep": 9})
+                parents = c.poll("one with the rows that changed", lambda j=job: [p for p in self.listed(c, j.id) if p.parent > 0],
+                                 seconds=60)
+                lost = next(p for p in c.pservers if p.name in {at.node_id for at in c.get(job.id).placements})
+                lost.kill()
+                job = c.wait(job.id)
+                files = self.must_have_counted_once(c, job, since)
+                self.assertEqual(job.restarts, 1, job.recoveries)
+                first = min(float(r[0]["loss"]) for r in self.evaluations(files))
+                self.assertLess(min(float(r[-1]["loss"]) for r in self.evaluations(files)), first)
+                self.assertGreaterEqual(job.recoveries[0].from_step, parents[0].step)
+                self.assertTrue(rows_of(files))
+                for rank in range(RANKS):
+                    self.assertEqual(self.steps_of(files, rank), list(range(1, STEPS + 1)))
+                lost.start()
+                c.wait_nodes(5)
+                for pservers in others:
+                    since = {p: p.log_end() for p in c.pservers}
+                    again = c.wait(c.submit(spec, workerProcesses=1, pservers=pservers,
+                                            initFrom=f"checkpoint:{job.id}@{parents[0].step}").id)
+                    files = self.must_have_counted_once(c, again, since)
+                    self.assertTrue(rows_of(files))
+                    self.assertLess(min(float(r[-1]["loss"]) for r in self.evaluations(files)), first)
 
     def lose_the_server(self, c, job_id, more_than):
         """Until there is a checkpoint of a later step; then the server is lost, and the job goes on from it."""

@@ -123,8 +123,8 @@ static void what_tables_do_not_go_with_is_refused(void **state)
         {WITH(",\"initTables\":[\"../m\"]"), "spec.init_tables", "../m"},
         {WITH(",\"initTables\":[\"\"]"), "spec.init_tables", "\"job:ID\" is allowed"},
         {WITH(",\"initFrom\":\"m\""), "spec.init_tables", "is empty"},
-        {WITH(",\"consistency\":{\"name\":\"asp\"},\"checkpoint\":{\"keep\":1}"), "spec.checkpoint",
-         "sparse tables are saved with consistency bsp only"},
+        {WITH(",\"consistency\":{\"name\":\"backup\"},\"checkpoint\":{\"keep\":1}"),
+         "spec.checkpoint", "only consistency bsp, asp, ssp"},
     };
 
     (void)state;

@@ -190,19 +190,122 @@ static void each_virtual_shard_comes_once(void **state)
     st = ps_store_load(g.stores[0], files[0].bytes, files[0].len);
     must_fail(st, PS_FAILED_PRECONDITION, "virtual shard 0 has come before");
     farm_end(&g);
-    farm_begin(&g, &r->job, 1); /* of another clock */
-    must(ps_store_load(g.stores[0], files[0].bytes, files[0].len));
-    push_clock(&f, 1);
-    free(files[1].bytes);
-    files[1] = (farm_file){0};
-    must(ps_store_save(f.stores[1], farm_write, &files[1]));
-    st = ps_store_load(g.stores[0], files[1].bytes, files[1].len);
-    must_fail(st, PS_DATA_LOSS, "rows of virtual shard 3 are of another clock");
-    farm_end(&g);
     farm_end(&f);
     free(files[0].bytes);
     free(files[1].bytes);
     end(r);
+}
+
+/* Trains two stores: saves the first one after clock `first`, and the second one after `second` and
+ * a contribution more. `to` gets both files. */
+static void save_apart(const farm_job *job, uint64_t first, uint64_t second, farm_file to[2])
+{
+    farm f;
+
+    farm_begin(&f, job, 2);
+    for (uint64_t clock = 0; clock <= second; clock++) {
+        push_clock(&f, clock);
+        if (clock == first) {
+            must(ps_store_save(f.stores[0], farm_write, &to[0]));
+        }
+    }
+    must(farm_push_rows(&f, 1, second + 1, 1));
+    must(ps_store_save(f.stores[1], farm_write, &to[1]));
+    farm_end(&f);
+}
+
+/* Gives both files to each store. */
+static void take_both(const farm *f, const farm_file files[2])
+{
+    for (uint32_t i = 0; i < f->count; i++) {
+        must(ps_store_load(f->stores[i], files[0].bytes, files[0].len));
+        must(ps_store_load(f->stores[i], files[1].bytes, files[1].len));
+        must(ps_store_load_end(f->stores[i]));
+    }
+}
+
+/* Where sums are formed, all rows are of one clock. */
+static void sums_of_rows_are_of_one_clock(void **state)
+{
+    farm_file files[2] = {{0}};
+    farm_job job = {0};
+    farm f;
+
+    (void)state;
+    job_init(&job);
+    world_init(&job.w, "bsp", WORKERS, SLICES);
+    save_apart(&job, 1, 2, files);
+    farm_begin(&f, &job, 1);
+    must(ps_store_load(f.stores[0], files[0].bytes, files[0].len));
+    must_fail(ps_store_load(f.stores[0], files[1].bytes, files[1].len), PS_DATA_LOSS,
+              "rows of virtual shard 3 are of another clock");
+    farm_end(&f);
+    free(files[0].bytes);
+    free(files[1].bytes);
+}
+
+/* Returns a hash of all weights and of all rows that the contributions to so many clocks touch. */
+static uint64_t hash_of(const farm *f, uint64_t clocks)
+{
+    uint64_t sum = farm_hash(f);
+
+    for (uint64_t clock = 0; clock < clocks; clock++) {
+        for (uint32_t w = 0; w < WORKERS; w++) {
+            uint64_t rows = farm_pull_rows(f, w, clock);
+
+            assert_true(rows != 0);
+            sum = sum * 31 + rows;
+        }
+    }
+    return sum;
+}
+
+/* Where each contribution is a step, servers save themselves at clocks of their own. On any number
+ * of stores, and saved once more meanwhile, each row then gets each contribution once. */
+static void rows_of_servers_at_clocks_of_their_own_get_each_contribution_once(void **state)
+{
+    enum { END = 12, TICK = 3 };
+    static const uint64_t clocks[][2] = {{6, 7}, {6, 6}, {5, 10}}; /* the last across ticks */
+    farm_job job = {0};
+    farm straight;
+    uint64_t hash;
+
+    (void)state;
+    job_init(&job);
+    farm_begin(&straight, &job, 1);
+    for (uint64_t clock = 0; clock < END; clock++) {
+        push_clock(&straight, clock);
+    }
+    hash = hash_of(&straight, END);
+    farm_end(&straight);
+    for (size_t i = 0; i < sizeof clocks / sizeof clocks[0]; i++) {
+        for (uint32_t count = 1; count <= 3; count++) {
+            farm_file files[2] = {{0}};
+            farm f;
+
+            save_apart(&job, clocks[i][0], clocks[i][1], files);
+            farm_begin(&f, &job, count);
+            take_both(&f, files);
+            must(farm_move(&f, 4 - count, 0));
+            for (uint64_t clock = clocks[i][0] - 1; clock < END; clock++) {
+                push_clock(&f, clock);
+            }
+            for (uint32_t s = 0; s < f.count; s++) {
+                bool is_first = true;
+                ps_ledger ledger;
+
+                assert_int_equal(ps_store_ledger(f.stores[s], &is_first, &ledger), 0);
+                assert_int_equal(ledger.count, END * WORKERS);
+                assert_int_equal(ps_store_clock(f.stores[s]), END);
+            }
+            if (clocks[i][0] / TICK == clocks[i][1] / TICK) {
+                assert_true(hash_of(&f, END) == hash);
+            }
+            farm_end(&f);
+            free(files[0].bytes);
+            free(files[1].bytes);
+        }
+    }
 }
 
 /* A worker that was lost is lost, unless the attempt that goes on has all workers again; a policy
@@ -327,6 +430,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(each_byte_counts),
         cmocka_unit_test(a_file_of_another_job_is_refused),
         cmocka_unit_test(each_virtual_shard_comes_once),
+        cmocka_unit_test(sums_of_rows_are_of_one_clock),
+        cmocka_unit_test(rows_of_servers_at_clocks_of_their_own_get_each_contribution_once),
         cmocka_unit_test(losses_are_in_the_file),
         cmocka_unit_test(a_worker_that_is_behind_the_file_repeats_what_counts_once),
         cmocka_unit_test(a_disk_that_is_full_is_told),
