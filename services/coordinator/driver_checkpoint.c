@@ -37,6 +37,8 @@ void ps_checkpoints_begin(ps_attempt *a)
         ps_coordinator_now_us(a->c));
     if (!ps_plan_is_in_step(a->plan)) {
         a->checkpoints.cuts.done = first;
+    } else if (a->package == NULL) {
+        ps_checkpoints_look(a);
     }
 }
 
@@ -523,6 +525,9 @@ static void name_next(ps_attempt *a)
     uint64_t ahead, clock = 0;
 
     check_named(a);
+    if (ps_checkpoints_are_silent(a)) {
+        return;
+    }
     if (a->commit.is_adopted && !ps_plan_is_in_step(a->plan) && cuts->done == 0) {
         /* Some nodes may have taken a checkpoint that the earlier coordinator named, and others may
          * have dropped it. With `done` beyond its clock all drop it, and a later clock is named.
@@ -652,6 +657,7 @@ void ps_checkpoints_beat(ps_attempt *a, size_t node, const Psgd__V1__HeartbeatRe
         answer->checkpoint_stays = a->commit.is_move;
         return;
     }
+    ps_checkpoints_adopt(a, beat->checkpoint);
     note_stay(a, beat->checkpoint);
     note_away(a);
     if (ps_cuts_told(cuts, node, beat->checkpoint, beat->checkpoint_missed,

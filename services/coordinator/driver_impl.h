@@ -92,6 +92,8 @@ struct ps_attempt {
         ps_cuts cuts;
         ps_chain chain;
         bool is_running;            /* from RUNNING on; cuts is set */
+        bool is_looking;            /* the newest one of an adopted attempt is being read */
+        int64_t silent_until_us;    /* none is named before, in an adopted attempt */
         bool has_skipped;           /* the job says that the last one was skipped */
         int64_t named_us;           /* when the last one was named */
         char folder[PS_FOLDER_MAX]; /* in which files are gathered */
@@ -236,6 +238,18 @@ uint64_t ps_attempt_clock_ahead(const ps_attempt *a);
 
 /* Begins with checkpoints. When the job runs. */
 void ps_checkpoints_begin(ps_attempt *a);
+
+/* driver_adopted.c: of an attempt that was adopted, whose ranks are in step. */
+
+/* Begins to read the newest checkpoint: from it the next one may count, and none up to it is taken
+ * again. */
+void ps_checkpoints_look(ps_attempt *a);
+/* Returns whether none is to be named yet: the earlier coordinator may have named one. */
+bool ps_checkpoints_are_silent(const ps_attempt *a);
+/* Names the checkpoint `has`, which a node says it has, if the earlier coordinator has named it.
+ * Nodes keep what they have of it. Does nothing if somebody wants workers to stay at one: they do
+ * not at this one. */
+void ps_checkpoints_adopt(ps_attempt *a, uint64_t has);
 
 /* Takes what a heartbeat says about the node's checkpoint, goes on with the one under way, and
  * tells the node which one to take. */

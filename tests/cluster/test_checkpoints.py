@@ -205,6 +205,36 @@ class Checkpoints(ClusterTest):
         self.assertEqual((job.state, job.reason), (job_pb2.JOB_STATE_FAILED, "INIT_REFUSED"))
         self.assertIn(f"{server.name} is damaged", job.message)
 
+    def test_another_coordinator_goes_on_with_checkpoints_of_changed_rows(self):
+        """It stores the one that nodes were told of by the coordinator before, or a later one; each counts from the one before."""
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-clicks-"))
+        self.addCleanup(shutil.rmtree, folder)
+        write_clicks(folder)
+        c = self.cluster(workers=2, pservers=2, data=str(folder))
+        columns = [{**column, "params": {"buckets": 5000}} if "params" in column else column for column in CLICKS["data"]["columns"]]
+        every = 8
+        job = c.submit({**JOB, **CLICKS, "data": {**CLICKS["data"], "columns": columns}, "blockSize": 2, "epochs": 1000,
+                        "straggler": {"name": "fixed", "params": {"rank": -1, "ms": 150}}},
+                       workers=4, pservers=2, workerProcesses=2, checkpoint={"everySteps": every, "keep": 100})
+        c.poll("one with changes", lambda: [p for p in self.listed(c, job.id) if p.parent > 0], seconds=60)
+        begun = len(c.coordinator.log())
+        next_ones = []
+        while len(next_ones) < 3 or (every not in next_ones and len(next_ones) < 9):
+            c.wait(job.id, lambda j: j.progress.step % every == 5)  # all nodes have heard of the next one
+            c.coordinator.kill()
+            c.restart_coordinator()
+            had = self.listed(c, job.id)[-1].step
+            c.poll("two more", lambda had=had: [p.step > had for p in self.listed(c, job.id)].count(True) >= 2, seconds=60)
+            steps = [p.step for p in self.listed(c, job.id)]
+            next_ones.append(steps[steps.index(had) + 1] - had)
+        self.assertIn(every, next_ones)
+        found = self.listed(c, job.id)
+        self.assertEqual([p.parent for p in found], [0 if i % 9 == 0 else found[i - 1].step for i in range(len(found))])
+        self.assertEqual(c.get(job.id).progress.checkpoints_skipped, 0)
+        self.assertNotIn("skipped", c.coordinator.log()[begun:])
+        c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id), timeout=10 * PATIENCE)
+        c.wait(job.id)
+
     def test_the_newest_and_every_nth_are_kept_and_read_by_other_programs(self):
         c = self.cluster(workers=2, pservers=2)
         job = c.submit({**JOB, **SLOW_STEPS}, workers=2, pservers=2,

@@ -8,7 +8,6 @@
 #include "common/base/xalloc.h"
 #include "common/job/checkpoint_clocks.h"
 #include "common/store/store.h"
-#include "services/coordinator/domain/checkpoints.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -182,4 +181,36 @@ ps_status ps_checkpoint_each_server(const ps_checkpoint *c, ps_checkpoint_server
     ps_status st = each_parent(c, fn, arg);
 
     return ps_is_ok(&st) ? each_of(c, false, fn, arg) : st;
+}
+
+void ps_checkpoint_find_chain(const char *job_folder, uint64_t *clock, ps_chain *chain)
+{
+    const ps_checkpoint *of[PS_CHECKPOINT_CHANGES_MAX + 1];
+    uint64_t *steps = NULL;
+    size_t count = ps_checkpoint_list(job_folder, &steps), length = 0;
+    ps_checkpoint newest;
+    ps_status st = count > 0 ? ps_checkpoint_read(job_folder, steps[count - 1], false, &newest)
+                             : ps_fail(PS_NOT_FOUND, "no checkpoint");
+
+    free(steps);
+    *clock = 0;
+    *chain = (ps_chain){0};
+    if (!ps_is_ok(&st)) {
+        return;
+    }
+    *clock = newest.facts.clock;
+    /* of a rescue no server knows what has changed since */
+    for (const ps_checkpoint *c = &newest; c != NULL && !newest.facts.is_rescue; c = c->parent) {
+        of[length++] = c;
+    }
+    while (length > 0) {
+        const ps_checkpoint *c = of[--length];
+        uint64_t bytes = 0;
+
+        for (size_t i = 0; i < c->count; i++) {
+            bytes += is_of_server(c->files[i].name) ? c->files[i].size : 0;
+        }
+        ps_chain_stored(chain, c->facts.clock, c->parent == NULL, bytes);
+    }
+    ps_checkpoint_fini(&newest);
 }

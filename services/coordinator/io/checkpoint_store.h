@@ -18,6 +18,7 @@
 #include "common/artifact/manifest.h"
 #include "common/job/plan.h"
 #include "common/placement/placement.h"
+#include "services/coordinator/domain/checkpoints.h"
 #include "services/coordinator/io/artifacts.h"
 
 #define PS_CHECKPOINT_MODEL "model.safetensors"
@@ -120,6 +121,11 @@ PS_MUST_USE ps_status ps_checkpoint_read_with_parents(const char *job_folder, ui
 PS_MUST_USE ps_status ps_checkpoint_find_parent(const ps_checkpoint_conf *conf,
                                                 ps_checkpoint_facts *facts,
                                                 ps_checkpoint_rows *rows);
+
+/* Finds the newest checkpoint of a job: its clock, and the chain that it ends (checkpoints.h), for
+ * a coordinator that has not stored it. Zeros: there is none that is whole. The chain is zeros if
+ * nothing counts from it. */
+void ps_checkpoint_find_chain(const char *job_folder, uint64_t *clock, ps_chain *chain);
 
 /* Writes the SHA-256 of the checkpoint's manifest. */
 PS_MUST_USE ps_status ps_checkpoint_manifest_sha256(const ps_checkpoint *checkpoint,
