@@ -7,15 +7,20 @@ server stood still at once for a checkpoint and computed for it (less, if others
 longer than the others of the same run.
 
 --disk does another thing: it takes one checkpoint of about 1 GB of a job with a worker and a server, goes
-on from it, and writes and reads as many bytes by dd in the same folder."""
+on from it, and writes and reads as many bytes by dd in the same folder.
+
+--rows takes checkpoints of a job with a vocabulary of IDS ids, whose rows have their own state: those with all rows
+beside those with the rows that changed."""
 import argparse
 import csv
 import io
 import pathlib
 import re
 import statistics
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -123,6 +128,52 @@ def disk(o):
           "dd reads, s |\n| --- | --- | --- | --- | --- | --- |\n| " + " | ".join(f"{x:.2f}" for x in middle) + " |")
 
 
+def clock_s(stamp):
+    """Seconds of a line of a log."""
+    at = re.search(r"(\d+):(\d+):([\d.]+)", stamp)
+    return int(at[1]) * 3600 + int(at[2]) * 60 + float(at[3])
+
+
+def rows(o):
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-ids-"))
+    (folder / "ids.csv").write_text("age,user,click\n" + "".join(
+        f"{i % 60},u{i * i % 99991},{i % 7 // 4}\n" for i in range(66000)))
+    spec = {"title": "rows", "seed": 3, "workers": 2, "pservers": 1, "epochs": 100, "blockSize": 64,
+            "model": {"preset": "wide_deep", "params": {"hidden": 16, "layers": 1}},
+            "data": {"name": "csv", "folder": folder.name, "files": ["ids.csv"], "trainLimit": 51200, "testLimit": 100,
+                     "columns": [{"name": "age"}, {"name": "user", "kind": "hashed", "params": {"buckets": o.ids}},
+                                 {"name": "click", "kind": "label"}]},
+            "optimizer": {"rule": {"name": "adam", "params": {"lr": 0.01}}},
+            "straggler": {"name": "fixed", "params": {"rank": -1, "ms": 20}},
+            "checkpoint": {"everySteps": o.every, "keep": 1000}}
+    cluster = Cluster(workers=2, pservers=1, node_args=["--log-level", "info"], data=str(folder.parent))
+    try:
+        cluster.wait_nodes(3)
+        job = cluster.submit(spec)
+
+        def listed():
+            found = cluster.api.ListCheckpoints(coordinator_pb2.ListCheckpointsRequest(job_id=job.id), timeout=60).checkpoints
+            return found if len(found) > 9 * o.rounds else None  # one with all rows, then 8 with changes
+        taken = cluster.poll("checkpoints", listed, seconds=600)
+        folders = cluster.folder / "coordinator" / "jobs" / job.id / "checkpoints"
+        states = {p.step: sum(f.stat().st_size for f in (folders / f"{p.step:013d}").glob("server-*.state")) for p in taken}
+        cluster.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id), timeout=60)
+        cluster.wait(job.id, seconds=600)
+        begun = {int(step): clock_s(line) for line, step in re.findall(
+            r"(?m)^(.*checkpoint at clock (\d+): stood still.*)$", cluster.pservers[0].log())}
+        stored = {int(step): clock_s(line) for line, step in re.findall(
+            r"(?m)^(.*checkpoint of step (\d+) stored.*)$", cluster.coordinator.log())}
+    finally:
+        cluster.close()
+        shutil.rmtree(folder)
+    print("| | checkpoints | MB, median | of them the server's state | seconds from the copy until it is stored, median | longest |\n"
+          "| --- | --- | --- | --- | --- | --- |")
+    for name, of in (("with all rows", [p for p in taken if p.parent == 0]), ("with the rows that changed", [p for p in taken if p.parent > 0])):
+        took = [(stored[p.step] - begun[p.step]) % 86400 for p in of if p.step in begun and p.step in stored]
+        sizes = [statistics.median(each) / 1e6 for each in ([p.bytes for p in of], [states[p.step] for p in of])]
+        print(f"| {name} | {len(took)} | {sizes[0]:.1f} | {sizes[1]:.1f} | {statistics.median(took):.2f} | {max(took):.2f} |")
+
+
 def main():
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--rounds", type=int, default=3)
@@ -131,7 +182,12 @@ def main():
     options.add_argument("--every", type=int, default=10)
     options.add_argument("--require", type=float, default=0, help="fail if a rank or thread computed for longer, in ms")
     options.add_argument("--disk", action="store_true")
+    options.add_argument("--rows", action="store_true")
+    options.add_argument("--ids", type=int, default=400000)
     o = options.parse_args()
+    if o.rows:
+        rows(o)
+        return
     if o.disk:
         o.width = 7400 if o.width == options.get_default("width") else o.width
         disk(o)
