@@ -135,6 +135,15 @@ static void hand_out(inprocess_mesh *x)
     atomic_store(&x->base.count.float32_down, c->values_taken * sizeof(float));
 }
 
+/* Returns why the job's own code has failed, else `st`. What failed code has encoded means zeros.
+ */
+static ps_status with_code(const inprocess_mesh *x, ps_status st)
+{
+    ps_status of_code = ps_plan_code_failure(x->me.plan);
+
+    return ps_is_ok(&of_code) ? st : of_code;
+}
+
 /* Gives the machine all packets that have arrived for its step. Sets *any to whether there was one.
  * Fails if the machine refuses a packet. */
 static ps_status take_all(inprocess_mesh *x, bool *any)
@@ -153,7 +162,7 @@ static ps_status take_all(inprocess_mesh *x, bool *any)
         ps_packet_unref(packet);
     }
     *any = n > 0;
-    return st;
+    return with_code(x, st);
 }
 
 /* Gives the machine its packets and sends what it answers, until no packet is left and no step can
@@ -185,7 +194,7 @@ static int64_t fetch(void *arg, uint64_t clock, bool is_thorough)
     (void)is_thorough;
     ps_turn_take(&x->turn);
     work(x);
-    st = ps_mesh_tick(x->me.mesh, ps_clock_us());
+    st = with_code(x, ps_mesh_tick(x->me.mesh, ps_clock_us()));
     if (!ps_is_ok(&st)) {
         ps_gate_fail(&x->me.gate, &st);
         return INT64_MAX;
@@ -230,7 +239,7 @@ static void ready(ps_exchange *exchange, uint32_t first_variable, uint32_t count
     if (!ps_mesh_worker_give(&x->me, first_variable, count) || !ps_gate_is_open(&x->me.gate)) {
         return;
     }
-    st = ps_mesh_worker_advance(&x->me, ps_clock_us());
+    st = with_code(x, ps_mesh_worker_advance(&x->me, ps_clock_us()));
     if (!ps_is_ok(&st)) {
         ps_gate_fail(&x->me.gate, &st);
         return;

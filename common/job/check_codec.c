@@ -147,22 +147,6 @@ static void check_rows(ps_check *check, const char *field, const char *way,
     }
 }
 
-/* Refuses a job's own codec among workers without a server: there nobody would end the job if its
- * code fails. */
-static void check_code(ps_check *check, const char *field, const char *way, const ps_plan *plan,
-                       const ps_codec *codec)
-{
-    char path[PS_FIELD_MAX];
-
-    if (plan->mesh != NULL && codec != NULL && codec->wire == PSGD__V1__ENCODING__CODEC_SCRIPT) {
-        snprintf(path, sizeof path, "%s.%s.name", field, way);
-        ps_check_bad(
-            check, path,
-            "is \"%s\", which is code of the job; with exchange %s built-in codecs are allowed",
-            codec->name, plan->mesh->name);
-    }
-}
-
 static void check_uses(ps_check *check, const char *field, const ps_plan *plan,
                        const ps_codec_choice *up, const ps_codec_choice *down)
 {
@@ -195,8 +179,6 @@ static void check_uses(ps_check *check, const char *field, const ps_plan *plan,
     if (up->codec != NULL) {
         check_difference(check, field, plan, up);
     }
-    check_code(check, field, "up", plan, up->codec);
-    check_code(check, field, "down", plan, down->codec);
     check_rows(check, field, "up", up);
     check_rows(check, field, "down", down);
     if (up->codec != NULL && ps_feedback_is_on(up->codec, &up->params) && r > 1 && !sums &&

@@ -239,7 +239,7 @@ void ps_mesh_save(const ps_mesh_machine *m, uint32_t part, ps_state_out *out)
     size_t n;
     const float *kept = mesh_kept(m, part, &n);
 
-    assert((!m->is_running || n == 0) && part < m->conf.part_count);
+    assert((n == 0 || !m->is_running) && part < m->conf.part_count);
     ps_state_put(out, kept, n * sizeof *kept);
     if (m->conf.mesh->save != NULL) {
         m->conf.mesh->save(m, part, out);

@@ -9,10 +9,8 @@
 #include "common/store/replica.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
-
-enum { STEPS_KEPT = 2 }; /* newest steps, of which peer_outbox_thin drops no packets */
+#include <string.h>
 
 static ps_mesh_exchange *of(ps_exchange *exchange)
 {
@@ -96,7 +94,6 @@ static const ps_exchange_ops ops = {
 
 void exchange_publish(ps_mesh_exchange *x)
 {
-    const ps_mesh_counters *c = ps_mesh_counters_of(x->me.mesh);
     ps_traffic sum = x->served;
 
     if (x->is_over) {
@@ -114,8 +111,12 @@ void exchange_publish(ps_mesh_exchange *x)
     atomic_store(&x->base.count.bytes_down, sum.bytes_in);
     atomic_store(&x->base.count.messages_up, sum.messages_out);
     atomic_store(&x->base.count.messages_down, sum.messages_in);
-    atomic_store(&x->base.count.float32_up, c->values_copied * sizeof(float));
-    atomic_store(&x->base.count.float32_down, c->values_taken * sizeof(float));
+    if (!x->turn.is_under_way) {
+        const ps_mesh_counters *c = ps_mesh_counters_of(x->me.mesh);
+
+        atomic_store(&x->base.count.float32_up, c->values_copied * sizeof(float));
+        atomic_store(&x->base.count.float32_down, c->values_taken * sizeof(float));
+    }
 }
 
 void ps_mesh_exchange_served(ps_mesh_exchange *x, const ps_traffic *traffic)
@@ -131,139 +132,41 @@ void exchange_fail(ps_mesh_exchange *x, const ps_status *why)
     ps_gate_fail(&x->me.gate, why);
 }
 
-/* Moves packets from the machine to the outboxes. */
-static void hand_out(ps_mesh_exchange *x)
-{
-    ps_mesh_out out;
-
-    while (ps_mesh_next(x->me.mesh, &out)) {
-        for (uint32_t i = 0; i < out.count; i++) {
-            peer_outbox_add(&x->outboxes[out.targets[i]], out.packet);
-        }
-        ps_packet_unref(out.packet);
-    }
-}
-
-/* Sets the timer for the machine's next tick. */
-static void arm(ps_mesh_exchange *x)
-{
-    int64_t at_us = ps_mesh_deadline(x->me.mesh), now_us = ps_clock_us();
-
-    if (at_us == INT64_MAX || x->stopping) {
-        ps_loop_cancel(x->conf.loop, &x->due);
-    } else {
-        ps_loop_after(x->conf.loop, &x->due, at_us > now_us ? at_us - now_us : 0);
-    }
-}
-
-/* Finishes the running step if its sum is complete, and keeps what ranks have said with it. */
-static bool finish_step(ps_mesh_exchange *x)
-{
-    if (x->is_halted || !ps_mesh_worker_finish(&x->me)) {
-        return false;
-    }
-    for (uint32_t i = 0; i < x->peers; i++) {
-        ps_said said = ps_mesh_worker_said(&x->me, i);
-
-        ps_rank_reports_take(&x->reports, i, x->me.next - 1, said.bytes, said.len, said.is_partial);
-        x->inboxes[i].early_bytes = 0;
-    }
-    return true;
-}
-
-void exchange_settle(ps_mesh_exchange *x)
-{
-    bool again = true;
-
-    while (again && !x->has_failed) {
-        hand_out(x);
-        again = peer_take_inboxes(x);
-        hand_out(x);
-        if (finish_step(x)) {
-            exchange_publish(x);
-            again = true;
-        }
-    }
-    if (x->has_failed) {
-        return;
-    }
-    for (uint32_t i = 0; i < x->peers; i++) {
-        peer_outbox_pump(&x->outboxes[i]);
-    }
-    arm(x);
-}
-
 static void on_kick(ps_event *self, bool ok)
 {
     ps_mesh_exchange *x = PS_CONTAINER_OF(self, ps_mesh_exchange, kick);
-    ps_status st;
 
     atomic_store(&x->kicked, false);
-    if (!ok || x->stopping || x->has_failed) {
-        return;
+    if (ok && !x->stopping && !x->has_failed) {
+        x->has_given = true;
+        exchange_settle(x);
     }
-    if (x->me.next > STEPS_KEPT && !x->me.is_running) {
-        for (uint32_t i = 0; i < x->peers; i++) {
-            peer_outbox_thin(&x->outboxes[i], x->me.next - STEPS_KEPT);
-        }
-    }
-    st = ps_mesh_worker_advance(&x->me, ps_clock_us());
-    if (!ps_is_ok(&st)) {
-        exchange_fail(x, &st);
-        return;
-    }
-    exchange_settle(x);
 }
 
 static void on_due(ps_event *self, bool ok)
 {
     ps_mesh_exchange *x = PS_CONTAINER_OF(self, ps_mesh_exchange, due.event);
-    uint64_t rescues = ps_mesh_counters_of(x->me.mesh)->rescues;
-    char whom[160];
-    ps_status st;
 
-    if (!ok || x->has_failed || x->stopping) {
-        return;
-    }
-    ps_mesh_exchange_name_missing(x, whom, sizeof whom);
-    st = ps_mesh_tick(x->me.mesh, ps_clock_us());
-    if (!ps_is_ok(&st)) {
-        exchange_fail(x, &st);
-        return;
-    }
-    if (ps_mesh_counters_of(x->me.mesh)->rescues > rescues) {
-        ps_log(PS_LOG_WARN, "peers", "step %llu waits for %s: all packets are sent again",
-               (unsigned long long)x->me.next, whom);
-    }
-    exchange_settle(x);
-}
-
-/* Writes the names of the workers in `which`, as in "worker-1, worker-3". */
-static void name_workers(const ps_mesh_exchange *x, const bool *which, char *text, size_t cap)
-{
-    size_t n = 0;
-
-    text[0] = '\0';
-    for (uint32_t i = 0; i < x->peers && n < cap; i++) {
-        if (which[i]) {
-            n += (size_t)snprintf(text + n, cap - n, "%s%s", n > 0 ? ", " : "",
-                                  ps_placement_process(&x->conf.session->placement, i)->node_id);
-        }
+    if (ok && !x->stopping && !x->has_failed) {
+        x->is_due = true;
+        exchange_settle(x);
     }
 }
 
 void ps_mesh_exchange_find_missing(const ps_mesh_exchange *x, bool *peers)
 {
-    ps_mesh_missing(x->me.mesh, peers);
+    memset(peers, 0, x->peers * sizeof *peers);
+    if (!x->turn.is_under_way) {
+        ps_mesh_missing(x->me.mesh, peers);
+    }
 }
 
 void ps_mesh_exchange_name_missing(const ps_mesh_exchange *x, char *text, size_t cap)
 {
-    bool *missing = ps_xcalloc(x->peers, sizeof *missing);
-
-    ps_mesh_missing(x->me.mesh, missing);
-    name_workers(x, missing, text, cap);
-    free(missing);
+    text[0] = '\0';
+    if (!x->turn.is_under_way) {
+        exchange_name_missing(x, text, cap);
+    }
 }
 
 /* --- after a loss --------------------------------------------------------------- */
@@ -298,7 +201,7 @@ static void on_patience(ps_event *self, bool ok)
     for (uint32_t i = 0; i < x->peers; i++) {
         open[i] = !peer_outbox_is_over(&x->outboxes[i]);
     }
-    name_workers(x, open, whom, sizeof whom);
+    exchange_name_workers(x, open, whom, sizeof whom);
     free(open);
     ps_log(PS_LOG_WARN, "peers", "the last steps were not acknowledged in time by %s", whom);
     ps_mesh_exchange_cut(x);
@@ -323,6 +226,9 @@ static void on_over(ps_event *self, bool ok)
 
 void exchange_end_if_over(ps_mesh_exchange *x)
 {
+    if (x->turn.is_under_way) {
+        return; /* on_turn calls this function again */
+    }
     for (uint32_t i = 0; i < x->peers; i++) {
         if (!peer_outbox_is_over(&x->outboxes[i])) {
             return;
@@ -396,6 +302,17 @@ static ps_status check_said(void *arg, uint32_t worker, uint64_t clock, const ps
     return ps_rank_reports_check(&x->reports, x->plan, worker, clock, said);
 }
 
+/* Returns whether a codec of the job may call a sandbox. */
+static bool may_block(const ps_plan *plan)
+{
+    for (uint32_t v = 0; v < plan->layout.variable_count; v++) {
+        if (plan->up[v].codec->ahead != NULL || plan->down[v].codec->ahead != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
 ps_status ps_mesh_exchange_create(const ps_mesh_exchange_conf *conf, ps_mesh_exchange **out)
 {
     const ps_plan *plan = conf->session->plan;
@@ -427,10 +344,14 @@ ps_status ps_mesh_exchange_create(const ps_mesh_exchange_conf *conf, ps_mesh_exc
     }
     x->outboxes = ps_xcalloc(x->peers, sizeof *x->outboxes);
     x->inboxes = ps_xcalloc(x->peers, sizeof *x->inboxes);
+    exchange_init_turn(x);
     for (uint32_t i = 0; i < x->peers; i++) {
         peer_outbox_init(&x->outboxes[i], x, i);
     }
     st = ps_mesh_worker_init(&x->me, &me);
+    if (ps_is_ok(&st) && may_block(plan)) {
+        st = ps_tasks_create(conf->loop, 1, 1, &x->tasks);
+    }
     if (!ps_is_ok(&st)) {
         ps_mesh_exchange_destroy(x);
         return st;
@@ -445,6 +366,7 @@ void ps_mesh_exchange_destroy(ps_mesh_exchange *x)
         return;
     }
     assert(!x->me.has_begun || x->is_over);
+    ps_tasks_destroy(x->tasks);
     peer_forget_inboxes(x);
     for (uint32_t i = 0; i < x->peers; i++) {
         peer_outbox_fini(&x->outboxes[i]);
@@ -453,6 +375,7 @@ void ps_mesh_exchange_destroy(ps_mesh_exchange *x)
     ps_rank_reports_fini(&x->reports);
     free(x->outboxes);
     free(x->inboxes);
+    exchange_fini_turn(x);
     free(x);
 }
 

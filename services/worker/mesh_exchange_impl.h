@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mesh_exchange_impl.h - state and functions that mesh_exchange.c, peer_inbox.c and peer_outbox.c
- * share; for them only.
+/* mesh_exchange_impl.h - state and functions that mesh_exchange.c, mesh_turn.c, peer_inbox.c and
+ * peer_outbox.c share; for them only.
  */
 #ifndef PS_SERVICES_WORKER_MESH_EXCHANGE_IMPL_H
 #define PS_SERVICES_WORKER_MESH_EXCHANGE_IMPL_H
 
+#include "common/rpc/tasks.h"
 #include "common/wire/rank_reports.h"
 #include "common/wire/redial.h"
 #include "services/worker/mesh_exchange.h"
@@ -33,9 +34,25 @@ typedef struct peer_outbox {
 /* One message of a peer, and how much of it the machine has taken. */
 typedef struct peer_inbox {
     ps_packet *packets[PEER_BATCH];
-    size_t at, count;   /* [at, count) are not taken */
+    size_t at, count;   /* [at, count) were not given to the machine */
     size_t early_bytes; /* of packets that were taken for a step that has not begun here */
 } peer_inbox;
+
+/* One turn of the machine: what it is given, and what came of it. If codecs of the job may call a
+ * sandbox, which blocks, the turn is a task; the loop then leaves the machine alone until it is
+ * done. */
+typedef struct mesh_turn {
+    ps_task task;
+    bool is_under_way;   /* the task is */
+    bool advances;       /* the trainer has given variables */
+    bool is_due;         /* the machine's deadline has come */
+    ps_packet **packets; /* (count) of (PEER_BATCH per peer), by peer, in the order of arrival */
+    size_t count;
+    ps_status *refused; /* (peers): why the machine did not take a packet of the peer */
+    ps_status failed;
+    bool begins_rescue;
+    char waits_for[160]; /* if it begins a rescue */
+} mesh_turn;
 
 struct ps_mesh_exchange {
     ps_exchange base;
@@ -47,7 +64,13 @@ struct ps_mesh_exchange {
     atomic_bool kicked; /* `kick` is posted */
     ps_event drain;     /* posted when the trainer has made its last contribution */
 
+    ps_tasks *tasks; /* a thread for turns; NULL: no codec calls a sandbox */
+
     /* for the loop's thread */
+    bool has_given; /* the trainer has given variables since the last turn */
+    bool has_begun; /* it has given any */
+    bool is_due;    /* the machine's deadline has come since the last turn */
+    mesh_turn turn;
     bool has_failed;
     bool is_halted;          /* no further step is finished */
     ps_rank_reports reports; /* of all ranks, if the plan can go on by the state of one */
@@ -68,10 +91,6 @@ struct ps_mesh_exchange {
 
 /* mesh_exchange.c */
 
-/* Moves packets between machine, inboxes and outboxes, and ends the step if its sum is complete,
- * until nothing changes. */
-void exchange_settle(ps_mesh_exchange *x);
-
 /* Fails the exchange: the trainer's waits return false. */
 void exchange_fail(ps_mesh_exchange *x, const ps_status *why);
 
@@ -81,10 +100,27 @@ void exchange_end_if_over(ps_mesh_exchange *x);
 /* Copies the counters to the trainer's side, until the exchange is over. */
 void exchange_publish(ps_mesh_exchange *x);
 
+/* mesh_turn.c */
+void exchange_init_turn(ps_mesh_exchange *x);
+void exchange_fini_turn(ps_mesh_exchange *x);
+
+/* Gives the machine turns until nothing changes, unless one is under way: moves packets between
+ * machine, inboxes and outboxes, and ends the step if its sum is complete. */
+void exchange_settle(ps_mesh_exchange *x);
+
+/* Writes the names of the workers in `which` (peers), as in "worker-1, worker-3". */
+void exchange_name_workers(const ps_mesh_exchange *x, const bool *which, char *text, size_t cap);
+
+/* Writes the names of those for whom the machine waits, for whoever has the machine. */
+void exchange_name_missing(const ps_mesh_exchange *x, char *text, size_t cap);
+
 /* peer_inbox.c */
 
-/* Gives the machine what it can use of all inboxes. Returns whether it took anything. */
-bool peer_take_inboxes(ps_mesh_exchange *x);
+/* Moves what the machine can use of all inboxes to x->turn. */
+void peer_lend_inboxes(ps_mesh_exchange *x);
+
+/* Ends the messages of which the machine has refused a packet in the turn, or taken all. */
+void peer_settle_inboxes(ps_mesh_exchange *x);
 
 /* Drops the messages of all inboxes. */
 void peer_forget_inboxes(ps_mesh_exchange *x);

@@ -60,39 +60,38 @@ static bool may_take(const ps_mesh_exchange *x, const peer_inbox *inbox, const p
     return inbox->early_bytes == 0 || inbox->early_bytes + cost_of(packet) <= room;
 }
 
-/* Gives the machine packets of one inbox until one has to wait. Returns whether it took any. */
-static bool take_some(ps_mesh_exchange *x, uint32_t from)
+/* Moves packets of one inbox to the turn until one has to wait. */
+static void lend_some(ps_mesh_exchange *x, peer_inbox *inbox)
 {
-    peer_inbox *inbox = &x->inboxes[from];
-    size_t before = inbox->at;
-    ps_status st = ps_ok();
-
-    while (inbox->at < inbox->count && ps_is_ok(&st) &&
-           may_take(x, inbox, inbox->packets[inbox->at])) {
+    while (inbox->at < inbox->count && may_take(x, inbox, inbox->packets[inbox->at])) {
         ps_packet *packet = inbox->packets[inbox->at++];
 
         if (packet->clock == x->me.next && !ps_mesh_has_begun(x->me.mesh)) {
             inbox->early_bytes += cost_of(packet);
         }
-        st = ps_mesh_take(x->me.mesh, packet);
-        ps_packet_unref(packet);
+        x->turn.packets[x->turn.count++] = packet;
     }
-    if (inbox->at == before) {
-        return false;
-    }
-    if (inbox->at == inbox->count || !ps_is_ok(&st)) {
-        empty(inbox);
-        x->conf.taken(x->conf.arg, from, &st);
-    }
-    return true;
 }
 
-bool peer_take_inboxes(ps_mesh_exchange *x)
+void peer_lend_inboxes(ps_mesh_exchange *x)
 {
-    bool any = false;
-
     for (uint32_t i = 0; i < x->peers; i++) {
-        any |= take_some(x, i);
+        lend_some(x, &x->inboxes[i]);
     }
-    return any;
+}
+
+void peer_settle_inboxes(ps_mesh_exchange *x)
+{
+    for (uint32_t i = 0; i < x->peers; i++) {
+        peer_inbox *inbox = &x->inboxes[i];
+        ps_status *refused = &x->turn.refused[i], st = *refused;
+
+        *refused = ps_ok();
+        /* A message that was forgotten during the turn has left the inbox empty, or to another one
+         * of which nothing was lent. */
+        if (!ps_is_ok(&st) || (inbox->count > 0 && inbox->at == inbox->count)) {
+            empty(inbox);
+            x->conf.taken(x->conf.arg, i, &st);
+        }
+    }
 }

@@ -159,7 +159,7 @@ void peer_outbox_pump(peer_outbox *outbox)
     }
     if (outbox->sent < outbox->end && ps_stream_can_send(outbox->stream)) {
         send_some(outbox);
-    } else if (is_empty && outbox->x->stopping) {
+    } else if (is_empty && outbox->x->stopping && !outbox->x->turn.is_under_way) {
         outbox->is_closed = true;
         ps_stream_half_close(outbox->stream);
     }

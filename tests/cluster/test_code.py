@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_code.py - jobs that bring code along, on real clusters and by psgd train."""
 import csv
-import hashlib
 import io
-import json
 import os
 import pathlib
 import signal
@@ -11,11 +9,9 @@ import subprocess
 import unittest
 
 import grpc
-from harness import BIN, ClusterTest, job_pb2, main, tensors
+from code_jobs import EXAMPLES, JOB, SLOW, CodeTest, codec, example
+from harness import BIN, job_pb2, main
 
-EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "clients/examples/code"
-JOB = {"preset": "tutorial-glyphs", "title": "code", "workers": 2, "pservers": 2, "epochs": 1}
-SLOW = {"straggler": {"name": "fixed", "params": {"rank": -1, "ms": 20}}}
 # Codecs that fail where the coordinator does not try them: with slices of ten values, the last bias.
 BAD = """
 return { kind = "codec", name = "bad", bits = 32,
@@ -47,37 +43,11 @@ return { kind = "metric", name = "own_accuracy",
 """
 
 
-def example(name):
-    return {"file": name, "text": (EXAMPLES / name).read_text()}
-
-
-def codec(name, way="up", **params):
-    return {"codec": {way: {"name": name, "params": params}}}
-
-
-class Code(ClusterTest):
-    def model(self, c, job):
-        """Shapes and hashes of the servers' model."""
-        return self.hashes(c.files(job.id)[f"MODEL-{job.spec.title}-N(ps).safetensors"])
-
-    def hashes(self, file):
-        return {name: (shape, hashlib.sha256(data).hexdigest()) for name, (shape, data) in tensors(file).items()}
-
+class Code(CodeTest):
     def evaluation(self, c, job):
         """The metrics of the last evaluation."""
         rows = csv.DictReader(io.StringIO(c.files(job.id)[f"EV-{job.spec.title}-N(0).csv"].decode()))
         return {name: float(value) for name, value in list(rows)[-1].items()}
-
-    def done(self, c, spec):
-        job = c.wait(c.submit(spec).id)
-        self.assertEqual(job_pb2.JobState.Name(job.state), "JOB_STATE_DONE", job.message)
-        return job
-
-    def sandboxes(self, process):
-        """The sandboxes of a service."""
-        found = subprocess.run(["pgrep", "-P", str(process.process.pid), "psgd-sandbox"], capture_output=True, text=True,
-                               check=False)
-        return [int(pid) for pid in found.stdout.split()]
 
     def test_codecs_of_code_train_to_the_bits_of_built_in_ones(self):
         c = self.cluster(workers=2, pservers=2)
@@ -129,11 +99,7 @@ class Code(ClusterTest):
         values = self.evaluation(c, job)
         self.assertEqual(values["own_accuracy"], values["accuracy"])
         self.assertTrue(0.4 < values["confidence"] < values["accuracy"] + 0.2, values)
-        path = pathlib.Path(c.folder) / "job.json"
-        path.write_text(json.dumps(spec))
-        folder = pathlib.Path(c.folder) / "local"
-        run = subprocess.run([BIN / "psgd", "train", path, "-o", folder], capture_output=True, text=True, timeout=120,
-                             check=False)
+        run, folder = self.local(c, spec)
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertEqual(self.hashes((folder / "MODEL-code-N(ps).safetensors").read_bytes()), self.model(c, job))
         plain = self.done(c, {**JOB, "optimizer": spec["optimizer"] | {"schedule": {"name": "constant"}}})
@@ -224,12 +190,6 @@ class Code(ClusterTest):
             self.assertEqual(caught.exception.code(), grpc.StatusCode.INVALID_ARGUMENT)
             self.assertIn("spec.code[0]", caught.exception.details())
             self.assertIn(says, caught.exception.details())
-        for way in ("up", "down"):
-            with self.assertRaises(grpc.RpcError) as caught:
-                c.submit({**JOB, "pservers": 0, "exchange": {"name": "ring"}, "code": [example("sgq.lua")],
-                          **codec("sgq", way)})
-            self.assertIn(f'spec.codec.{way}.name: is "sgq", which is code of the job; with exchange ring built-in '
-                          "codecs are allowed", caught.exception.details())
         with self.assertRaises(grpc.RpcError) as caught:
             c.submit({**JOB, "code": [example("topk_lua.lua")], **codec("topk_lua", "down")})
         self.assertIn('spec.codec.down.name: is "topk_lua", which leaves out most of a slice', caught.exception.details())
