@@ -144,6 +144,15 @@ static ps_status with_code(const inprocess_mesh *x, ps_status st)
     return ps_is_ok(&of_code) ? st : of_code;
 }
 
+/* Releases the machine. Returns why the job's own code has failed, else `st`, or why the release
+ * fails. */
+static ps_status release(inprocess_mesh *x, ps_status st)
+{
+    ps_status released = ps_mesh_release(x->me.mesh);
+
+    return with_code(x, ps_is_ok(&st) ? released : st);
+}
+
 /* Gives the machine all packets that have arrived for its step. Sets *any to whether there was one.
  * Fails if the machine refuses a packet. */
 static ps_status take_all(inprocess_mesh *x, bool *any)
@@ -151,6 +160,7 @@ static ps_status take_all(inprocess_mesh *x, bool *any)
     size_t n = take(x, x->me.next);
     ps_status st = ps_ok();
 
+    ps_mesh_hold(x->me.mesh);
     for (size_t i = 0; i < n; i++) {
         ps_packet *packet = x->taken[i];
 
@@ -162,7 +172,7 @@ static ps_status take_all(inprocess_mesh *x, bool *any)
         ps_packet_unref(packet);
     }
     *any = n > 0;
-    return with_code(x, st);
+    return release(x, st);
 }
 
 /* Gives the machine its packets and sends what it answers, until no packet is left and no step can
@@ -239,7 +249,8 @@ static void ready(ps_exchange *exchange, uint32_t first_variable, uint32_t count
     if (!ps_mesh_worker_give(&x->me, first_variable, count) || !ps_gate_is_open(&x->me.gate)) {
         return;
     }
-    st = with_code(x, ps_mesh_worker_advance(&x->me, ps_clock_us()));
+    ps_mesh_hold(x->me.mesh);
+    st = release(x, ps_mesh_worker_advance(&x->me, ps_clock_us()));
     if (!ps_is_ok(&st)) {
         ps_gate_fail(&x->me.gate, &st);
         return;

@@ -69,6 +69,7 @@ void blocks_init(ps_mesh_machine *m, bool is_split)
         s->own[a->held[m->conf.self][i]] = (int32_t)i;
     }
     s->turn = ps_xcalloc(m->cells.count, sizeof *s->turn);
+    s->is_adding = ps_xcalloc(m->cells.count, sizeof *s->is_adding);
     s->is_heard = ps_xcalloc(m->nodes, sizeof *s->is_heard);
     s->parked = ps_xcalloc((size_t)a->block_count * m->cells.count, sizeof(ps_packet *));
     s->undecoded = ps_xcalloc(m->cells.count, sizeof(void *));
@@ -108,6 +109,7 @@ void blocks_fini(ps_mesh_machine *m)
     free(s->own);
     free(s->standing);
     free(s->turn);
+    free(s->is_adding);
     free(s->is_heard);
     free(s->untold);
     free(s->parked);
@@ -118,17 +120,21 @@ static ps_packet **slot_of(const ps_mesh_machine *m, uint32_t block, uint32_t ce
     return &state_of(m)->parked[(size_t)block * m->cells.count + cell];
 }
 
-static ps_status add(ps_mesh_machine *m, const ps_packet *packet)
+/* Adds a packet to the sum of its cell; `decoded` follows, perhaps later. */
+static ps_status add(ps_mesh_machine *m, ps_packet *packet)
 {
     blocks_state *s = state_of(m);
     const mesh_cell *c = &m->cells.cell[packet->piece];
     void *undecoded = s->undecoded[packet->piece];
+    ps_status st;
 
-    if (undecoded != NULL) {
-        return ps_codec_sum_add(mesh_codec(m, packet->piece, false)->codec, &packet->head.msg,
-                                packet->bytes, packet->len, undecoded, c->n);
+    s->is_adding[packet->piece] = true;
+    if (undecoded == NULL) {
+        return mesh_decode(m, packet, false, PS_INTO_ADD);
     }
-    return mesh_decode(m, packet, false, PS_INTO_ADD, m->cells.sum + c->at);
+    st = ps_codec_sum_add(mesh_codec(m, packet->piece, false)->codec, &packet->head.msg,
+                          packet->bytes, packet->len, undecoded, c->n);
+    return ps_is_ok(&st) ? blocks_decoded(m, packet) : st;
 }
 
 /* Completes the sum of a cell to which all blocks were added. */
@@ -157,26 +163,30 @@ static void complete(ps_mesh_machine *m, uint32_t cell)
 static ps_status advance(ps_mesh_machine *m, uint32_t cell)
 {
     blocks_state *s = state_of(m);
-    uint32_t blocks = m->conf.assignment->block_count;
+    ps_status st = ps_ok();
 
-    while (s->turn[cell] < blocks) {
-        ps_packet **slot = slot_of(m, s->turn[cell], cell);
-        ps_status st;
-
-        if (*slot == NULL) {
-            return ps_ok();
-        }
-        st = add(m, *slot);
-        if (!ps_is_ok(&st)) {
-            return st;
-        }
-        ps_packet_unref(*slot);
-        *slot = NULL;
-        if (++s->turn[cell] == blocks) {
-            complete(m, cell);
-        }
+    while (ps_is_ok(&st) && !s->is_adding[cell] &&
+           s->turn[cell] < m->conf.assignment->block_count &&
+           *slot_of(m, s->turn[cell], cell) != NULL) {
+        st = add(m, *slot_of(m, s->turn[cell], cell));
     }
-    return ps_ok();
+    return st;
+}
+
+ps_status blocks_decoded(ps_mesh_machine *m, ps_packet *packet)
+{
+    blocks_state *s = state_of(m);
+    uint32_t cell = packet->piece;
+    ps_packet **slot = slot_of(m, s->turn[cell], cell);
+
+    ps_packet_unref(*slot);
+    *slot = NULL;
+    s->is_adding[cell] = false;
+    if (++s->turn[cell] == m->conf.assignment->block_count) {
+        complete(m, cell);
+    }
+    /* Else `advance` has called this function and goes on. */
+    return m->is_held && s->undecoded[cell] == NULL ? advance(m, cell) : ps_ok();
 }
 
 /* Sends a cell to all workers that do not hold its block. */
@@ -193,11 +203,30 @@ static void say(ps_mesh_machine *m, uint32_t block, ps_packet *packet)
     free(targets);
 }
 
-static ps_packet *encode(ps_mesh_machine *m, uint32_t block, uint32_t cell)
+static ps_status encode(ps_mesh_machine *m, uint32_t block, uint32_t cell)
 {
     const float *x = m->blocks[state_of(m)->own[block]];
 
     return mesh_encode(m, block, cell, false, block, x + m->cells.cell[cell].at);
+}
+
+ps_status blocks_encoded(ps_mesh_machine *m, ps_packet *packet)
+{
+    uint32_t block = packet->what, cell = packet->piece;
+    ps_packet **slot = slot_of(m, block, cell);
+
+    if (block < state_of(m)->turn[cell] || *slot != NULL) { /* again, in a rescue */
+        say(m, block, packet);
+        return ps_ok();
+    }
+    /* This worker adds what the others will decode, not its exact values. */
+    *slot = ps_packet_ref(packet);
+    if (speaks(m, block, cell)) {
+        say(m, block, packet);
+    } else {
+        ps_packet_unref(packet);
+    }
+    return advance(m, cell);
 }
 
 static void hear(ps_mesh_machine *m, uint32_t from)
@@ -216,6 +245,7 @@ ps_status blocks_start(ps_mesh_machine *m)
     drop_parked(m);
     memset(m->cells.sum, 0, m->conf.n * sizeof *m->cells.sum);
     memset(s->turn, 0, m->cells.count * sizeof *s->turn);
+    memset(s->is_adding, 0, m->cells.count * sizeof *s->is_adding);
     m->cells.whole = 0;
     memset(s->is_heard, 0, m->nodes * sizeof *s->is_heard);
     s->unheard = a->redundancy < m->nodes ? m->nodes - 1 : 0;
@@ -230,15 +260,7 @@ ps_status blocks_ready(ps_mesh_machine *m, uint32_t held, uint32_t part)
 
     for (uint32_t cell = m->cells.first[part]; cell < m->cells.first[part + 1] && ps_is_ok(&st);
          cell++) {
-        ps_packet *packet = encode(m, block, cell);
-
-        /* This worker adds what the others will decode, not its exact values. */
-        *slot_of(m, block, cell) = ps_packet_ref(packet);
-        if (speaks(m, block, cell)) {
-            say(m, block, ps_packet_ref(packet));
-        }
-        ps_packet_unref(packet);
-        st = advance(m, cell);
+        st = encode(m, block, cell);
     }
     return st;
 }
@@ -297,7 +319,9 @@ void blocks_rescue(ps_mesh_machine *m)
 
         for (uint32_t cell = 0; cell < m->cells.count; cell++) {
             if (!speaks(m, block, cell)) {
-                say(m, block, encode(m, block, cell));
+                ps_status st = encode(m, block, cell);
+
+                (void)st; /* blocks_encoded says the packet, which cannot fail */
             }
         }
     }

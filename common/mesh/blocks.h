@@ -25,8 +25,9 @@ typedef struct blocks_state {
     int32_t *own;    /* (K): index among the blocks held; -1: not held */
     float *standing; /* (n): sum over all steps, for codecs of differences; NULL: no part has one */
     void *
-        *undecoded; /* (cells): replaces the cells' `sum` where the codec has sum_add; else NULL */
-    uint32_t *turn; /* (cells): the next block to add */
+        *undecoded;  /* (cells): replaces the cells' `sum` where the codec has sum_add; else NULL */
+    uint32_t *turn;  /* (cells): the next block to add */
+    bool *is_adding; /* (cells): its packet is being added */
     ps_packet **parked; /* (K, cells): not added yet */
     bool *is_heard;     /* (workers): a packet of this step has arrived */
     uint32_t unheard;   /* other workers of which none has */
@@ -37,9 +38,9 @@ typedef struct blocks_state {
 /* The members of ps_mesh that both exchanges have. */
 #define BLOCKS_MEMBERS                                                                             \
     .state_size = sizeof(blocks_state), .fini = blocks_fini, .start = blocks_start,                \
-    .ready = blocks_ready, .take = blocks_take, .is_done = blocks_is_done,                         \
-    .finish = mesh_cells_finish, .rescue = blocks_rescue, .missing = blocks_missing,               \
-    .save = blocks_save, .load = blocks_load
+    .ready = blocks_ready, .take = blocks_take, .encoded = blocks_encoded,                         \
+    .decoded = blocks_decoded, .is_done = blocks_is_done, .finish = mesh_cells_finish,             \
+    .rescue = blocks_rescue, .missing = blocks_missing, .save = blocks_save, .load = blocks_load
 
 /* The functions of ps_mesh. blocks_rescue sends every cell that the worker holds; blocks_save
  * writes the part's values of the standing sum, if there is one. */
@@ -48,6 +49,8 @@ void blocks_fini(ps_mesh_machine *m);
 PS_MUST_USE ps_status blocks_start(ps_mesh_machine *m);
 PS_MUST_USE ps_status blocks_ready(ps_mesh_machine *m, uint32_t held, uint32_t part);
 PS_MUST_USE ps_status blocks_take(ps_mesh_machine *m, ps_packet *packet);
+PS_MUST_USE ps_status blocks_encoded(ps_mesh_machine *m, ps_packet *packet);
+PS_MUST_USE ps_status blocks_decoded(ps_mesh_machine *m, ps_packet *packet);
 bool blocks_is_done(const ps_mesh_machine *m);
 void blocks_rescue(ps_mesh_machine *m);
 void blocks_missing(const ps_mesh_machine *m, bool *peers);

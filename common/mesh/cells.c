@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cells.c - how parts are cut into what packets hold, and the way of a cell's values through
- * its part's codec. */
+/* cells.c - how parts are cut into what packets hold, and the codecs of these cells. */
 #include "common/mesh/mesh_impl.h"
 
-#include "common/base/draw.h"
 #include "common/base/xalloc.h"
 #include "common/codec/feedback.h"
 #include "common/codec/wrap.h"
@@ -186,37 +184,10 @@ const ps_mesh_codec *mesh_codec(const ps_mesh_machine *m, uint32_t cell, bool is
     return is_down ? &part->down : &part->up;
 }
 
-ps_packet *mesh_encode(ps_mesh_machine *m, uint32_t what, uint32_t cell, bool is_down,
-                       uint32_t contributor, const float *x)
-{
-    const ps_mesh_codec *c = mesh_codec(m, cell, is_down);
-    size_t n = m->cells.cell[cell].n;
-    float *kept = m->cells.kept_of[cell];
-    ps_packet *packet = mesh_packet(m, what, cell, c->codec->size(&c->params, n));
-    uint64_t key = ps_draw_key(m->conf.seed, PS_DRAW_UP, cell, m->clock, contributor);
-
-    if (kept != NULL) {
-        memcpy(m->scratch, x, n * sizeof *x);
-        x = m->scratch;
-        ps_feedback_carry(c->codec, &c->params, kept, m->scratch, n);
-    }
-    packet->n = (uint32_t)n;
-    packet->len = ps_feedback_encode(c->codec, &c->params, kept, key, cell, x, n, packet->bytes,
-                                     &packet->head);
-    return packet;
-}
-
 ps_status mesh_check(const ps_mesh_machine *m, const ps_packet *packet, bool is_down)
 {
     return ps_codec_check(mesh_codec(m, packet->piece, is_down)->codec, &packet->head.msg,
                           packet->bytes, packet->len, m->cells.cell[packet->piece].n);
-}
-
-ps_status mesh_decode(const ps_mesh_machine *m, const ps_packet *packet, bool is_down, ps_into into,
-                      float *y)
-{
-    return ps_codec_decode(mesh_codec(m, packet->piece, is_down)->codec, &packet->head.msg,
-                           packet->bytes, packet->len, into, y, m->cells.cell[packet->piece].n);
 }
 
 /* --- sums --------------------------------------------------------------------- */

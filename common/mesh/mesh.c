@@ -100,6 +100,7 @@ ps_status ps_mesh_create(const ps_mesh_conf *conf, ps_mesh_machine **out)
     m->ready = ps_xcalloc(conf->part_count, sizeof *m->ready);
     m->scratch = ps_xcalloc(PS_CODEC_VALUES, sizeof *m->scratch);
     mesh_reports_init(m);
+    mesh_deeds_init(m);
     conf->mesh->init(m);
     *out = m;
     return ps_ok();
@@ -116,6 +117,7 @@ void ps_mesh_destroy(ps_mesh_machine *m)
     for (size_t i = 0; i < m->early_count; i++) {
         ps_packet_unref(m->early[i]);
     }
+    mesh_deeds_fini(m);
     mesh_cells_fini(&m->cells);
     mesh_reports_fini(m);
     free(m->early);
@@ -127,8 +129,7 @@ void ps_mesh_destroy(ps_mesh_machine *m)
     free(m);
 }
 
-/* Ends the step if it is complete. */
-static void look(ps_mesh_machine *m)
+void mesh_look(ps_mesh_machine *m)
 {
     if (m->is_running && m->unready == 0 && m->reports_due == 0 && m->conf.mesh->is_done(m)) {
         m->is_running = false;
@@ -225,7 +226,7 @@ ps_status ps_mesh_ready(ps_mesh_machine *m, uint32_t held, uint32_t part, int64_
     if (m->unready == 0) {
         mesh_reports_say(m);
     }
-    look(m);
+    mesh_look(m);
     return st;
 }
 
@@ -377,7 +378,7 @@ ps_status ps_mesh_take(ps_mesh_machine *m, ps_packet *packet)
         return keep_early(m, packet);
     }
     st = take(m, packet);
-    look(m);
+    mesh_look(m);
     return st;
 }
 
@@ -431,7 +432,7 @@ ps_status ps_mesh_tick(ps_mesh_machine *m, int64_t now_us)
     }
     ask_again(m);
     say_waits(m);
-    look(m);
+    mesh_look(m);
     return ps_ok();
 }
 

@@ -127,6 +127,10 @@ struct ps_mesh {
     PS_MUST_USE ps_status (*ready)(ps_mesh_machine *m, uint32_t held, uint32_t part);
     /* Takes a packet of the running step. */
     PS_MUST_USE ps_status (*take)(ps_mesh_machine *m, ps_packet *packet);
+    /* (of exchanges that call mesh_encode and mesh_decode) Takes over a packet that mesh_encode has
+     * made; takes note that a packet was decoded. */
+    PS_MUST_USE ps_status (*encoded)(ps_mesh_machine *m, ps_packet *packet);
+    PS_MUST_USE ps_status (*decoded)(ps_mesh_machine *m, ps_packet *packet);
     /* Returns whether the sum is complete. */
     bool (*is_done)(const ps_mesh_machine *m);
     /* Writes the result into sum (n). */
@@ -208,6 +212,16 @@ void ps_mesh_start_at(ps_mesh_machine *m, uint64_t clock);
  * or as check_report does.
  */
 PS_MUST_USE ps_status ps_mesh_take(ps_mesh_machine *m, ps_packet *packet);
+
+/* Returns whether codecs may call a sandbox, which blocks. */
+bool ps_mesh_may_block(const ps_mesh_machine *m);
+
+/* Has the machine put off what it would encode and decode in the next calls, until
+ * ps_mesh_release, which then has such codecs do several cells in one call of the sandbox. Does
+ * nothing unless ps_mesh_may_block. */
+void ps_mesh_hold(ps_mesh_machine *m);
+/* Does what was put off and what follows from it. Fails if the code of a codec fails. */
+PS_MUST_USE ps_status ps_mesh_release(ps_mesh_machine *m);
 
 /* Tells the machine the time. Begins the rescue when the window of the step is over. Fails with
  * DEADLINE_EXCEEDED when the second window is over too. If a call comes half a window late or more,

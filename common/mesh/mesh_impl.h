@@ -39,6 +39,24 @@ typedef struct mesh_step {
     size_t next; /* the first that was not handed out yet */
 } mesh_step;
 
+/* A cell that is encoded or decoded. */
+typedef struct mesh_deed {
+    ps_packet *packet; /* to decode; NULL: to encode */
+    ps_into into;      /* how it is decoded into the cell's sum */
+    uint32_t cell;
+    bool is_down;
+    bool is_carried; /* x has what the codec keeps of the cell */
+    uint32_t what, contributor;
+    const float *x; /* (cell's n) to encode */
+} mesh_deed;
+
+/* Deeds that are put off while the machine is held (deeds.c). */
+typedef struct mesh_deeds {
+    mesh_deed *deed; /* [first, count) are not done; each has a reference to its packet */
+    size_t first, count, cap;
+    float *room; /* values of deeds that are done together; NULL unless may_block */
+} mesh_deeds;
+
 struct ps_mesh_machine {
     ps_mesh_conf conf;
     void *state;    /* the exchange's */
@@ -51,6 +69,8 @@ struct ps_mesh_machine {
     uint32_t unready;           /* (block, part) pairs that are not final yet */
     bool is_started;            /* `start` of the exchange was called for this step */
     float *scratch;             /* (PS_CODEC_VALUES) */
+    bool may_block, is_held;    /* see mesh.h */
+    mesh_deeds deeds;
     mesh_step now, before;
     ps_packet **early; /* (early_count): of steps not begun */
     size_t early_count, early_cap;
@@ -92,17 +112,25 @@ float *mesh_kept(const ps_mesh_machine *m, uint32_t part, size_t *n);
 /* Returns the codec of a cell: `down` or `up` of its part. */
 const ps_mesh_codec *mesh_codec(const ps_mesh_machine *m, uint32_t cell, bool is_down);
 
-/* Returns a packet with the encoded values x of a cell; its `piece` is the cell. Updates the
- * codec's state, so it may be called once a step and cell. `contributor`, cell and clock key the
- * draws. */
-ps_packet *mesh_encode(ps_mesh_machine *m, uint32_t what, uint32_t cell, bool is_down,
-                       uint32_t contributor, const float *x);
+/* Ends the step if it is complete. */
+void mesh_look(ps_mesh_machine *m);
+
+void mesh_deeds_init(ps_mesh_machine *m);
+void mesh_deeds_fini(ps_mesh_machine *m);
+
+/* Encodes the values x of a cell and gives `encoded` of the exchange a packet, whose `piece` is the
+ * cell; at once, or if the machine is held later, so x must stay. Updates the codec's state, so it
+ * may be called once a step and cell. `contributor`, cell and clock key the draws. Fails as
+ * `encoded` does. */
+PS_MUST_USE ps_status mesh_encode(ps_mesh_machine *m, uint32_t what, uint32_t cell, bool is_down,
+                                  uint32_t contributor, const float *x);
+/* Decodes a packet into the sum of its cell, sets or adds, and gives it to `decoded` of the
+ * exchange; at once, or if the machine is held later. Fails with DATA_LOSS, at once, or as
+ * `decoded` does. */
+PS_MUST_USE ps_status mesh_decode(ps_mesh_machine *m, ps_packet *packet, bool is_down,
+                                  ps_into into);
 /* Checks that the bytes of a packet are an encoding of its cell. Fails with DATA_LOSS. */
 PS_MUST_USE ps_status mesh_check(const ps_mesh_machine *m, const ps_packet *packet, bool is_down);
-
-/* Decodes a packet into y (cell's n): sets or adds. Fails with DATA_LOSS. */
-PS_MUST_USE ps_status mesh_decode(const ps_mesh_machine *m, const ps_packet *packet, bool is_down,
-                                  ps_into into, float *y);
 
 /* Returns whether the part is final in all blocks held. */
 bool mesh_is_ready(const ps_mesh_machine *m, uint32_t part);

@@ -80,33 +80,46 @@ static void fini(ps_mesh_machine *m)
     free(s->parked);
 }
 
-/* Encodes a complete sum, replaces this worker's copy by the values that the others will decode,
- * and sends the packet. */
-static ps_status complete(ps_mesh_machine *m, uint32_t cell)
+/* Sends the sum of a cell, which contains this worker's values by now: to the next worker as a
+ * partial sum, or as the complete one if this worker is the cell's last. `encoded` follows. */
+static ps_status pass_on(ps_mesh_machine *m, uint32_t cell)
 {
-    float *sum = m->cells.sum + cell_of(m, cell)->at;
-    ps_packet *packet = mesh_encode(m, GATHER, cell, true, m->conf.self, sum);
-    ps_status st = mesh_decode(m, packet, true, PS_INTO_SET, sum);
+    bool is_last = is_down(m, cell_of(m, cell));
 
-    m->cells.whole++;
-    if (m->nodes > 1) {
+    return mesh_encode(m, is_last ? GATHER : REDUCE, cell, is_last, m->conf.self,
+                       m->cells.sum + cell_of(m, cell)->at);
+}
+
+/* Sends a partial sum. A complete one first replaces this worker's copy by the values that the
+ * others will decode. */
+static ps_status encoded(ps_mesh_machine *m, ps_packet *packet)
+{
+    ps_status st = ps_ok();
+
+    if (packet->what == REDUCE) {
         mesh_send_to(m, packet, next_of(m));
-    } else {
-        ps_packet_unref(packet);
+        return st;
     }
+    st = mesh_decode(m, packet, true, PS_INTO_SET);
+    ps_packet_unref(packet);
     return st;
 }
 
-/* Sends the sum of a cell, which contains this worker's values by now: to the next worker as a
- * partial sum, or as the complete one if this worker is the cell's last. */
-static ps_status pass_on(ps_mesh_machine *m, uint32_t cell)
+/* Goes on with a partial sum that is in this worker's, or sends a complete one to the next worker
+ * unless the cell ends there. */
+static ps_status decoded(ps_mesh_machine *m, ps_packet *packet)
 {
-    float *sum = m->cells.sum + cell_of(m, cell)->at;
+    const mesh_cell *cell = cell_of(m, packet->piece);
 
-    if (is_down(m, cell_of(m, cell))) {
-        return complete(m, cell);
+    if (packet->what == REDUCE) {
+        return pass_on(m, packet->piece);
     }
-    mesh_send_to(m, mesh_encode(m, REDUCE, cell, false, m->conf.self, sum), next_of(m));
+    m->cells.whole++;
+    if (next_of(m) != end_of(m, cell)) {
+        mesh_send_to(
+            m, packet->from == m->conf.self ? ps_packet_ref(packet) : mesh_copy(m, packet, cell->n),
+            next_of(m));
+    }
     return ps_ok();
 }
 
@@ -119,16 +132,6 @@ static ps_status start(ps_mesh_machine *m)
     memset(s->is_mine, 0, m->cells.count);
     m->cells.whole = 0;
     return ps_ok();
-}
-
-/* Adds a partial sum to this worker's values, which are final, and passes the result on. A partial
- * sum that came before those was parked, so the order of arrival does not change a bit. */
-static ps_status add(ps_mesh_machine *m, const ps_packet *packet)
-{
-    float *sum = m->cells.sum + cell_of(m, packet->piece)->at;
-    ps_status st = mesh_decode(m, packet, false, PS_INTO_ADD, sum);
-
-    return ps_is_ok(&st) ? pass_on(m, packet->piece) : st;
 }
 
 static ps_status ready(ps_mesh_machine *m, uint32_t held, uint32_t part)
@@ -146,7 +149,7 @@ static ps_status ready(ps_mesh_machine *m, uint32_t held, uint32_t part)
         if (cell->share == m->conf.self) {
             st = pass_on(m, i);
         } else if (s->parked[i] != NULL) {
-            st = add(m, s->parked[i]);
+            st = mesh_decode(m, s->parked[i], false, PS_INTO_ADD);
             ps_packet_unref(s->parked[i]);
             s->parked[i] = NULL;
         }
@@ -154,33 +157,20 @@ static ps_status ready(ps_mesh_machine *m, uint32_t held, uint32_t part)
     return st;
 }
 
+/* Adds a partial sum to this worker's values if these are final. Else parks it, so the order of
+ * arrival does not change a bit. */
 static ps_status take_reduce(ps_mesh_machine *m, ps_packet *packet)
 {
     ps_status st;
 
     if (state_of(m)->is_mine[packet->piece]) {
-        return add(m, packet);
+        return mesh_decode(m, packet, false, PS_INTO_ADD);
     }
     st = mesh_check(m, packet, false);
     if (ps_is_ok(&st)) {
         state_of(m)->parked[packet->piece] = ps_packet_ref(packet);
     }
     return st;
-}
-
-static ps_status take_gather(ps_mesh_machine *m, const ps_packet *packet)
-{
-    const mesh_cell *cell = cell_of(m, packet->piece);
-    ps_status st = mesh_decode(m, packet, true, PS_INTO_SET, m->cells.sum + cell->at);
-
-    if (!ps_is_ok(&st)) {
-        return st;
-    }
-    m->cells.whole++;
-    if (next_of(m) != end_of(m, cell)) {
-        mesh_send_to(m, mesh_copy(m, packet, cell->n), next_of(m));
-    }
-    return ps_ok();
 }
 
 /* Returns whether a packet is possible: it comes from the worker before, and holds a partial sum
@@ -217,7 +207,8 @@ static ps_status take(ps_mesh_machine *m, ps_packet *packet)
         m->counters.duplicates++;
         return ps_ok();
     }
-    st = packet->what == REDUCE ? take_reduce(m, packet) : take_gather(m, packet);
+    st =
+        packet->what == REDUCE ? take_reduce(m, packet) : mesh_decode(m, packet, true, PS_INTO_SET);
     *have = ps_is_ok(&st);
     if (*have) {
         m->counters.values_taken += cell_of(m, packet->piece)->n;
@@ -255,6 +246,8 @@ const ps_mesh ps_mesh_ring = {
     .start = start,
     .ready = ready,
     .take = take,
+    .encoded = encoded,
+    .decoded = decoded,
     .is_done = mesh_cells_are_whole,
     .finish = mesh_cells_finish,
     .missing = missing,

@@ -22,8 +22,9 @@ enum { UP, DOWN, CHILDREN = 2 };
 typedef struct tree_cell {
     bool is_mine;                /* this worker's values are in the sum */
     uint8_t added;               /* number of children whose sums are in it too */
-    bool is_said;                /* the sum was sent to the parent */
-    bool is_whole;               /* the complete sum has arrived */
+    bool is_adding;              /* the next child's sum is being added */
+    bool is_said;                /* the sum goes to the parent, or at the root down */
+    bool has_whole;              /* the complete sum has arrived */
     ps_packet *parked[CHILDREN]; /* children's sums that have arrived but are not added yet */
 } tree_cell;
 
@@ -92,35 +93,27 @@ static void fini(ps_mesh_machine *m)
     free(s->cells);
 }
 
-static ps_status come_down(ps_mesh_machine *m, ps_packet *packet, uint32_t cell)
-{
-    tree_state *s = state_of(m);
-    ps_status st = mesh_decode(m, packet, true, PS_INTO_SET, sum_of(m, cell));
-
-    if (!ps_is_ok(&st)) {
-        ps_packet_unref(packet);
-        return st;
-    }
-    s->cells[cell].is_whole = true;
-    m->cells.whole++;
-    mesh_send(m, packet, s->children, s->child_count);
-    return ps_ok();
-}
-
 /* Sends the sum of a cell, this worker's subtree being complete: to the parent, or at the root as
- * the complete sum to the children. */
+ * the complete sum to the children. `encoded` follows. */
 static ps_status go_up(ps_mesh_machine *m, uint32_t cell)
 {
     bool is_root = m->conf.self == 0;
-    ps_packet *packet =
-        mesh_encode(m, is_root ? DOWN : UP, cell, is_root, m->conf.self, sum_of(m, cell));
 
     state_of(m)->cells[cell].is_said = true;
-    if (is_root) {
-        return come_down(m, packet, cell);
+    return mesh_encode(m, is_root ? DOWN : UP, cell, is_root, m->conf.self, sum_of(m, cell));
+}
+
+static ps_status encoded(ps_mesh_machine *m, ps_packet *packet)
+{
+    ps_status st = ps_ok();
+
+    if (packet->what == UP) {
+        mesh_send_to(m, packet, parent_of(m));
+        return st;
     }
-    mesh_send_to(m, packet, parent_of(m));
-    return ps_ok();
+    st = mesh_decode(m, packet, true, PS_INTO_SET);
+    ps_packet_unref(packet);
+    return st;
 }
 
 static ps_status start(ps_mesh_machine *m)
@@ -135,17 +128,33 @@ static ps_status advance(ps_mesh_machine *m, uint32_t cell)
 {
     tree_state *s = state_of(m);
     tree_cell *c = &s->cells[cell];
+    ps_status st = ps_ok();
 
-    while (c->is_mine && c->added < s->child_count && c->parked[c->added] != NULL) {
-        ps_status st = mesh_decode(m, c->parked[c->added], false, PS_INTO_ADD, sum_of(m, cell));
-
-        if (!ps_is_ok(&st)) {
-            return st;
-        }
-        ps_packet_unref(c->parked[c->added]);
-        c->parked[c->added++] = NULL;
+    while (ps_is_ok(&st) && c->is_mine && !c->is_adding && c->added < s->child_count &&
+           c->parked[c->added] != NULL) {
+        c->is_adding = true;
+        st = mesh_decode(m, c->parked[c->added], false, PS_INTO_ADD);
     }
-    return c->is_mine && c->added == s->child_count ? go_up(m, cell) : ps_ok();
+    return ps_is_ok(&st) && c->is_mine && c->added == s->child_count && !c->is_said ? go_up(m, cell)
+                                                                                    : st;
+}
+
+static ps_status decoded(ps_mesh_machine *m, ps_packet *packet)
+{
+    tree_state *s = state_of(m);
+    tree_cell *c = &s->cells[packet->piece];
+
+    if (packet->what == DOWN) { /* this worker's own, or its copy of the parent's */
+        c->has_whole = true;
+        m->cells.whole++;
+        mesh_send(m, ps_packet_ref(packet), s->children, s->child_count);
+        return ps_ok();
+    }
+    ps_packet_unref(c->parked[c->added]);
+    c->parked[c->added++] = NULL;
+    c->is_adding = false;
+    /* Else `advance` has called this function and goes on. */
+    return m->is_held ? advance(m, packet->piece) : ps_ok();
 }
 
 static ps_status ready(ps_mesh_machine *m, uint32_t held, uint32_t part)
@@ -184,19 +193,27 @@ static ps_status take_up(ps_mesh_machine *m, ps_packet *packet)
 
 static ps_status take_down(ps_mesh_machine *m, const ps_packet *packet)
 {
-    const tree_cell *c = &state_of(m)->cells[packet->piece];
+    tree_cell *c = &state_of(m)->cells[packet->piece];
+    ps_packet *copy;
+    ps_status st;
 
     if (!c->is_said) {
         return ps_fail(PS_INVALID_ARGUMENT,
                        "cell %u came down from worker %u before worker %u said it", packet->piece,
                        packet->from, m->conf.self);
     }
-    if (c->is_whole) {
+    if (c->has_whole) {
         m->counters.duplicates++;
         return ps_ok();
     }
-    m->counters.values_taken += values_of(m, packet->piece);
-    return come_down(m, mesh_copy(m, packet, values_of(m, packet->piece)), packet->piece);
+    copy = mesh_copy(m, packet, values_of(m, packet->piece));
+    st = mesh_decode(m, copy, true, PS_INTO_SET);
+    ps_packet_unref(copy);
+    c->has_whole = ps_is_ok(&st);
+    if (c->has_whole) {
+        m->counters.values_taken += values_of(m, packet->piece);
+    }
+    return st;
 }
 
 static ps_status take(ps_mesh_machine *m, ps_packet *packet)
@@ -231,7 +248,7 @@ static void missing(const ps_mesh_machine *m, bool *peers)
                 peers[s->children[k]] = true;
             }
         }
-        if (c->is_said && !c->is_whole) {
+        if (c->is_said && !c->has_whole) {
             peers[parent_of(m)] = true;
         }
     }
@@ -269,6 +286,8 @@ const ps_mesh ps_mesh_tree = {
     .start = start,
     .ready = ready,
     .take = take,
+    .encoded = encoded,
+    .decoded = decoded,
     .is_done = mesh_cells_are_whole,
     .finish = mesh_cells_finish,
     .missing = missing,

@@ -302,17 +302,6 @@ static ps_status check_said(void *arg, uint32_t worker, uint64_t clock, const ps
     return ps_rank_reports_check(&x->reports, x->plan, worker, clock, said);
 }
 
-/* Returns whether a codec of the job may call a sandbox. */
-static bool may_block(const ps_plan *plan)
-{
-    for (uint32_t v = 0; v < plan->layout.variable_count; v++) {
-        if (plan->up[v].codec->ahead != NULL || plan->down[v].codec->ahead != NULL) {
-            return true;
-        }
-    }
-    return false;
-}
-
 ps_status ps_mesh_exchange_create(const ps_mesh_exchange_conf *conf, ps_mesh_exchange **out)
 {
     const ps_plan *plan = conf->session->plan;
@@ -349,7 +338,7 @@ ps_status ps_mesh_exchange_create(const ps_mesh_exchange_conf *conf, ps_mesh_exc
         peer_outbox_init(&x->outboxes[i], x, i);
     }
     st = ps_mesh_worker_init(&x->me, &me);
-    if (ps_is_ok(&st) && may_block(plan)) {
+    if (ps_is_ok(&st) && ps_mesh_may_block(x->me.mesh)) {
         st = ps_tasks_create(conf->loop, 1, 1, &x->tasks);
     }
     if (!ps_is_ok(&st)) {

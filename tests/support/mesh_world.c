@@ -223,8 +223,28 @@ static void note_event(mesh_world *w)
     }
 }
 
+static void hold(mesh_world *w, uint32_t i)
+{
+    if (w->holds) {
+        w->is_held[i] = true;
+        ps_mesh_hold(w->node[i]);
+    }
+}
+
+static void release(mesh_world *w, uint32_t i)
+{
+    w->is_held[i] = false;
+    note(w, i, ps_mesh_release(w->node[i]));
+}
+
 static void look(mesh_world *w, uint32_t i)
 {
+    if (w->is_held[i]) {
+        if (unit(w) < 0.8) {
+            return;
+        }
+        release(w, i);
+    }
     collect(w, i);
     if (w->has_begun[i] && ps_mesh_is_done(w->node[i])) {
         if (w->has_reports) {
@@ -246,6 +266,7 @@ static void begin(mesh_world *w, uint32_t i)
         w->order[i][p] = w->order[i][at];
         w->order[i][at] = p;
     }
+    hold(w, i);
     note(w, i, ps_mesh_begin(w->node[i], w->step[i], w->held[i]));
     look(w, i);
 }
@@ -263,6 +284,7 @@ static bool give(mesh_world *w, uint32_t i)
     if (w->has_reports && w->given[i] == w->assignment->held_count[i] * w->part_count) {
         say(w, i);
     }
+    hold(w, i);
     note(w, i,
          ps_mesh_ready(w->node[i], at / w->part_count, w->order[i][at % w->part_count], w->now_us));
     look(w, i);
@@ -278,6 +300,7 @@ static void deliver(mesh_world *w)
 
     w->wire[at] = w->wire[--w->wire_count];
     if (!w->is_dead[copy.to]) {
+        hold(w, copy.to);
         note(w, copy.to, ps_mesh_take(w->node[copy.to], copy.packet));
         look(w, copy.to);
     }
@@ -289,6 +312,19 @@ static void tick(mesh_world *w, uint32_t i)
 {
     note(w, i, ps_mesh_tick(w->node[i], w->now_us));
     look(w, i);
+}
+
+/* Releases a node that is held, if there is one. */
+static bool release_one(mesh_world *w)
+{
+    for (uint32_t i = 0; i < w->nodes; i++) {
+        if (w->is_held[i]) {
+            release(w, i);
+            look(w, i);
+            return true;
+        }
+    }
+    return false;
 }
 
 /* The first whose time has passed, if there is one. */
@@ -346,7 +382,7 @@ void mesh_world_run_many(mesh_world *w, uint64_t steps)
         }
         if (w->wire_count > 0) {
             deliver(w);
-        } else if (!someone_began && !is_over(w, steps)) {
+        } else if (!someone_began && !release_one(w) && !is_over(w, steps)) {
             bool all_begun = true;
 
             for (uint32_t i = 0; i < w->nodes; i++) {

@@ -43,6 +43,8 @@ typedef struct mesh_world {
     uint64_t events;        /* parts that became ready, and copies that arrived */
     uint64_t kill_at;       /* after so many, `victim` is dead, with half of its copies; 0: never */
     uint32_t victim;
+    bool holds; /* nodes are held, and released after some of the events that each has seen */
+    bool is_held[MESH_NODES_MAX];
     bool time_stands; /* mesh_world_run_many returns when nothing is under way any more */
 } mesh_world;
 

@@ -71,6 +71,57 @@ static void each_part_goes_through_its_own_codec(void **state)
     }
 }
 
+/* What a codec that does several cells together was given. It refuses one of five. */
+static uint32_t given;
+
+static bool take_four(void)
+{
+    return ++given % 5 != 0;
+}
+
+static bool encode_ahead(const ps_params *params, uint64_t key, const float *x, size_t n)
+{
+    (void)params, (void)key, (void)x, (void)n;
+    return take_four();
+}
+
+static bool decode_ahead(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len, size_t n)
+{
+    (void)head, (void)in, (void)len, (void)n;
+    return take_four();
+}
+
+static void what_is_put_off_has_the_same_bits(void **state)
+{
+    static const ps_codec_ahead ahead = {.encode = encode_ahead, .decode = decode_ahead};
+    static const char *const numbers[] = {"", "error_feedback=1"};
+
+    (void)state;
+    for (size_t i = 0; i < MESHES * 2; i++) {
+        ps_mesh_codec codec = mesh_world_codec("int8", numbers[i % 2]);
+        ps_codec slow = *codec.codec;
+        mesh_world at_once, put_off;
+
+        slow.ahead = &ahead;
+        begin(&at_once, meshes[i / 2], codec, f32());
+        begin(&put_off, meshes[i / 2], (ps_mesh_codec){&slow, codec.params}, f32());
+        put_off.holds = true;
+        put_off.comes_twice = true;
+        assert_false(ps_mesh_may_block(at_once.node[0]));
+        assert_true(ps_mesh_may_block(put_off.node[0]));
+        given = 0;
+        for (uint64_t step = 0; step < 4; step++) {
+            mesh_world_run(&at_once, step);
+            mesh_world_run(&put_off, step);
+            must_be_ok(&put_off);
+            assert_memory_equal(put_off.sum[0], at_once.sum[0], at_once.n * sizeof(float));
+        }
+        assert_true(given >= 5);
+        mesh_world_fini(&at_once);
+        mesh_world_fini(&put_off);
+    }
+}
+
 static void the_way_down_has_codecs_of_its_own(void **state)
 {
     (void)state;
@@ -320,6 +371,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_part_goes_through_its_own_codec),
+        cmocka_unit_test(what_is_put_off_has_the_same_bits),
         cmocka_unit_test(the_way_down_has_codecs_of_its_own),
         cmocka_unit_test(what_codecs_lose_comes_later_with_error_feedback),
         cmocka_unit_test(packets_that_get_lost_change_no_bit_of_what_is_kept),
