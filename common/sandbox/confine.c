@@ -63,6 +63,21 @@ static bool allow_if(scmp_filter_ctx filter, int call, unsigned which, uint64_t 
            0;
 }
 
+/* Allows what a sanitizer's runtime does beside the program, in builds that have one: it maps
+ * memory of its own at fixed places, gives pages back, and asks for the signal stack where an error
+ * of Lua jumps. No build for users has a sanitizer. */
+static bool allow_sanitizer(scmp_filter_ctx filter)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return allow_if(filter, SCMP_SYS(mmap), 2, PROT_READ | PROT_WRITE) &&
+           allow(filter, SCMP_SYS(madvise)) && allow(filter, SCMP_SYS(sched_yield)) &&
+           allow(filter, SCMP_SYS(sigaltstack));
+#else
+    (void)filter;
+    return true;
+#endif
+}
+
 static bool install(void)
 {
     static const int calls[] = {SCMP_SYS(brk),  SCMP_SYS(munmap),     SCMP_SYS(getppid),
@@ -81,6 +96,7 @@ static bool install(void)
     ok = ok && seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 2,
                                 SCMP_A2(SCMP_CMP_EQ, PROT_READ | PROT_WRITE),
                                 SCMP_A3(SCMP_CMP_EQ, MAP_PRIVATE | MAP_ANONYMOUS)) == 0;
+    ok = ok && allow_sanitizer(filter);
     ok = ok && seccomp_load(filter) == 0; /* sets no_new_privs */
     seccomp_release(filter);
     return ok;
