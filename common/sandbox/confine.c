@@ -15,6 +15,14 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+/* Whether this build has a sanitizer, whose runtime keeps freed memory and makes calls of its own.
+ * No build for users has one. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { HAS_SANITIZER = 1 };
+#else
+enum { HAS_SANITIZER = 0 };
+#endif
+
 static bool limit(int what, uint64_t most)
 {
     const struct rlimit both = {.rlim_cur = (rlim_t)most, .rlim_max = (rlim_t)most};
@@ -63,19 +71,13 @@ static bool allow_if(scmp_filter_ctx filter, int call, unsigned which, uint64_t 
            0;
 }
 
-/* Allows what a sanitizer's runtime does beside the program, in builds that have one: it maps
- * memory of its own at fixed places, gives pages back, and asks for the signal stack where an error
- * of Lua jumps. No build for users has a sanitizer. */
+/* Allows what a sanitizer's runtime does: it maps memory at fixed places, gives pages back, and
+ * asks for the signal stack where an error of Lua jumps. */
 static bool allow_sanitizer(scmp_filter_ctx filter)
 {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     return allow_if(filter, SCMP_SYS(mmap), 2, PROT_READ | PROT_WRITE) &&
            allow(filter, SCMP_SYS(madvise)) && allow(filter, SCMP_SYS(sched_yield)) &&
            allow(filter, SCMP_SYS(sigaltstack));
-#else
-    (void)filter;
-    return true;
-#endif
 }
 
 static bool install(void)
@@ -96,7 +98,7 @@ static bool install(void)
     ok = ok && seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 2,
                                 SCMP_A2(SCMP_CMP_EQ, PROT_READ | PROT_WRITE),
                                 SCMP_A3(SCMP_CMP_EQ, MAP_PRIVATE | MAP_ANONYMOUS)) == 0;
-    ok = ok && allow_sanitizer(filter);
+    ok = ok && (!HAS_SANITIZER || allow_sanitizer(filter));
     ok = ok && seccomp_load(filter) == 0; /* sets no_new_privs */
     seccomp_release(filter);
     return ok;
@@ -116,8 +118,8 @@ const char *ps_confine(uint64_t memory, uint64_t cpu_s)
         return "its capabilities cannot be given up";
     }
     if (prctl(PR_SET_DUMPABLE, 0) != 0 || !limit(RLIMIT_CORE, 0) ||
-        !limit(RLIMIT_AS, has + memory) || !limit(RLIMIT_NOFILE, 0) || !limit(RLIMIT_FSIZE, 0) ||
-        !limit(RLIMIT_MEMLOCK, 0) || !limit(RLIMIT_CPU, cpu_s)) {
+        (!HAS_SANITIZER && !limit(RLIMIT_AS, has + memory)) || !limit(RLIMIT_NOFILE, 0) ||
+        !limit(RLIMIT_FSIZE, 0) || !limit(RLIMIT_MEMLOCK, 0) || !limit(RLIMIT_CPU, cpu_s)) {
         return "its resources cannot be limited";
     }
     return install() ? NULL : "its system calls cannot be limited (seccomp)";
