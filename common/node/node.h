@@ -123,8 +123,9 @@ typedef struct ps_node_conf {
     const char *loop; /* of a worker: title of the jobs that a program computes which it links to;
                        * NULL: it computes psgd's own models */
     int loop_fd;      /* with loop: the socket to that program */
-    ps_faults faults; /* for tests; all 0: none */
-} ps_node_conf;       /* borrowed until ps_node_start returns */
+    bool is_sockets_only; /* payloads of push and pull streams do not go through shared memory */
+    ps_faults faults;     /* for tests; all 0: none */
+} ps_node_conf;           /* borrowed until ps_node_start returns */
 
 /* Starts a node: binds its address, prints "psgd-worker VERSION listening on HOST:PORT" to stdout
  * (flushed) and keeps itself registered. `extra` are further services, such as the parameter

@@ -47,7 +47,7 @@ static const int64_t probe_us = 2000000; /* longest try of TLS with one coordina
 typedef struct settings {
     const char *listen, *advertise, *coordinator, *data_dir, *data_path, *node_id;
     const char *log_level, *log_format, *tls_dir, *ops, *join, *loop;
-    bool insecure;
+    bool insecure, sockets_only;
     int64_t grace_us, checkpoint_us, threads, data_cache_mib, min_free_mib, loop_fd;
     ps_option_list faults;
 } settings;
@@ -356,6 +356,7 @@ static ps_status take_settings(const ps_node_program *program, const settings *s
         .threads = program->has_threads ? threads_of(s->threads) : 0,
         .loop = s->loop != NULL && s->loop[0] != '\0' ? s->loop : NULL,
         .loop_fd = (int)s->loop_fd,
+        .is_sockets_only = s->sockets_only,
     };
     if (ps_is_ok(&st) && out->conf.loop != NULL &&
         (!ps_plain_name_is_valid(s->loop, PS_PLAIN_NAME_NODE) || s->loop[0] == '.')) {
@@ -489,6 +490,9 @@ int ps_node_main(int argc, char **argv, const ps_node_program *program)
                            .help = "after SIGTERM, longest wait for a last checkpoint of a running "
                                    "job, which then goes on without this node, or ends; 0: takes "
                                    "none"),
+        PS_OPTION_BOOL(settings, sockets_only, .name = "sockets-only", .env = "PSGD_SOCKETS_ONLY",
+                       .help = "send all payloads by sockets; else those between a worker and a "
+                               "server of one host and one user go through shared memory"),
         PS_OPTION_STRING(settings, log_level, .name = "log-level", .env = "PSGD_LOG_LEVEL",
                          .value = "info", .choices = "error|warn|info|debug",
                          .help = "lowest level of lines that are logged"),

@@ -8,6 +8,7 @@
 /* Bytes include the 5 bytes of each message's prefix. */
 typedef struct ps_traffic {
     uint64_t bytes_in, bytes_out, messages_in, messages_out;
+    uint64_t bytes_through_memory; /* of both, those of payloads that went through shared memory */
 } ps_traffic;
 
 #endif

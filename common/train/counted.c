@@ -20,6 +20,7 @@ ps_counts ps_counted_by_worker(const ps_plan *plan, const ps_trainer_progress *p
                            [PS_COUNT_BYTES_DOWN_FLOAT32] = (double)stats->bytes_down_float32,
                            [PS_COUNT_MESSAGES_UP] = (double)stats->messages_up,
                            [PS_COUNT_MESSAGES_DOWN] = (double)stats->messages_down,
+                           [PS_COUNT_BYTES_THROUGH_MEMORY] = (double)stats->bytes_through_memory,
                            [PS_COUNT_SECONDS_WAITING] = waited_s,
                            [PS_COUNT_TIMED_STEPS] = (double)progress->times.steps,
                            [PS_COUNT_SECONDS_TRAINING] = progress->times.training_s,

@@ -28,8 +28,9 @@
 typedef struct ps_exchange_stats {
     uint64_t bytes_up, bytes_down, bytes_up_float32, bytes_down_float32;
     uint64_t messages_up, messages_down;
-    uint64_t verified; /* slices of a replica whose checksum was that of the servers */
-    uint64_t resyncs;  /* answers after which a replica was wrong, so that it pulled the weights */
+    uint64_t bytes_through_memory; /* of bytes_up and bytes_down */
+    uint64_t verified;             /* slices of a replica whose checksum was that of the servers */
+    uint64_t resyncs; /* answers after which a replica was wrong, so that it pulled the weights */
 } ps_exchange_stats;
 
 /* Some of what a rank says with its contributions. */
@@ -128,6 +129,7 @@ struct ps_exchange {
     struct {
         atomic_uint_fast64_t bytes_up, bytes_down, float32_up, float32_down;
         atomic_uint_fast64_t messages_up, messages_down, verified, resyncs;
+        atomic_uint_fast64_t bytes_through_memory;
     } count; /* any thread */
 };
 
@@ -173,6 +175,7 @@ static inline ps_exchange_stats ps_exchange_get_stats(ps_exchange *x)
         .bytes_down_float32 = atomic_load(&x->count.float32_down),
         .messages_up = atomic_load(&x->count.messages_up),
         .messages_down = atomic_load(&x->count.messages_down),
+        .bytes_through_memory = atomic_load(&x->count.bytes_through_memory),
         .verified = atomic_load(&x->count.verified),
         .resyncs = atomic_load(&x->count.resyncs),
     };

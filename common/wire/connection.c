@@ -183,6 +183,8 @@ void ps_connection_count(ps_connection *conn)
     atomic_fetch_add(&x->exchange.count.bytes_down, now.bytes_in - before.bytes_in);
     atomic_fetch_add(&x->exchange.count.messages_up, now.messages_out - before.messages_out);
     atomic_fetch_add(&x->exchange.count.messages_down, now.messages_in - before.messages_in);
+    atomic_fetch_add(&x->exchange.count.bytes_through_memory,
+                     now.bytes_through_memory - before.bytes_through_memory);
     conn->counted = now;
 }
 

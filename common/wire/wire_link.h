@@ -23,7 +23,8 @@
 /* The streams of ParameterService. */
 typedef enum ps_wire_stream { PS_WIRE_PUSH, PS_WIRE_PULL } ps_wire_stream;
 
-/* The payload of a received message. Valid until the callback returns. */
+/* The payload of a received message. Valid until the callback returns, or asks for the next
+ * message. */
 typedef struct ps_incoming {
     size_t len;
     /* Returns the bytes [at, at + len) as ps_payload_view does, with its scratch and bounds. */

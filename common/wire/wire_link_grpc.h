@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wire_link_grpc.h - links on streams of gRPC. Loop's thread. */
+/* wire_link_grpc.h - links on streams of gRPC; between two processes of one host, large payloads go
+ * through shared memory (link_memory.h). Loop's thread. */
 #ifndef PS_COMMON_WIRE_WIRE_LINK_GRPC_H
 #define PS_COMMON_WIRE_WIRE_LINK_GRPC_H
 
@@ -14,8 +15,9 @@ enum {
 };
 
 /* Creates a transport. Keeps the placement. The channel to a thread of a server is created when a
- * link to it is first opened. */
-ps_transport *ps_grpc_transport_create(ps_loop *loop, const ps_placement *placement);
+ * link to it is first opened. `is_sockets_only`: no payload goes through shared memory. */
+ps_transport *ps_grpc_transport_create(ps_loop *loop, const ps_placement *placement,
+                                       bool is_sockets_only);
 
 /* Writes the name of the instance of ParameterService that thread `thread` of a server serves, from
  * 1 on. Thread 0 serves the service itself. */

@@ -75,6 +75,7 @@ ps_traffic ps_wire_server_traffic(const ps_wire_server *s)
         sum.bytes_out += t->bytes_out;
         sum.messages_in += t->messages_in;
         sum.messages_out += t->messages_out;
+        sum.bytes_through_memory += t->bytes_through_memory;
     }
     return sum;
 }
@@ -100,6 +101,16 @@ void ps_wire_server_set_failed(ps_wire_server *s, void (*failed)(void *arg, cons
 {
     s->failed = failed;
     s->failed_arg = arg;
+}
+
+void ps_wire_server_set_sockets_only(ps_wire_server *s, bool is_sockets_only)
+{
+    s->is_sockets_only = is_sockets_only;
+}
+
+bool ps_wire_server_is_sockets_only(const ps_wire_server *s)
+{
+    return s->is_sockets_only;
 }
 
 void ps_wire_server_set_trace(ps_wire_server *s, ps_trace_ring *trace)

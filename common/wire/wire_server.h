@@ -52,6 +52,11 @@ void ps_wire_server_set_news(ps_wire_server *s, void (*news)(void *arg, uint32_t
 void ps_wire_server_set_failed(ps_wire_server *s, void (*failed)(void *arg, const ps_status *why),
                                void *arg);
 
+/* Has the server open no shared memory that workers offer (wire_link_grpc.h): all payloads go by
+ * sockets. Call it before threads start. */
+void ps_wire_server_set_sockets_only(ps_wire_server *s, bool is_sockets_only);
+bool ps_wire_server_is_sockets_only(const ps_wire_server *s);
+
 /* Sets the ring of the server's thread, into which it records what it does and for whom it waits;
  * NULL: none. Call it before ps_wire_server_open. Not for shared parts, whose work is recorded by
  * the threads that do it. */

@@ -88,6 +88,7 @@ struct ps_wire_server {
     void *news_arg;
     void (*failed)(void *arg, const ps_status *why); /* NULL: failures are not reported */
     void *failed_arg;
+    bool is_sockets_only; /* see ps_wire_server_set_sockets_only */
     ps_trace_ring *trace; /* of the server's thread; NULL: none */
     struct {
         int64_t began_ns; /* 0: it does not wait, or that is not recorded */

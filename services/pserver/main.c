@@ -6,7 +6,8 @@
 static ps_status create(ps_loop *loop, const ps_node_conf *conf, void **state)
 {
     ps_pserver *p = NULL;
-    ps_status st = ps_pserver_create(loop, conf->threads, conf->faults.drop_ack, &p);
+    ps_status st =
+        ps_pserver_create(loop, conf->threads, conf->faults.drop_ack, conf->is_sockets_only, &p);
 
     *state = p;
     return st;

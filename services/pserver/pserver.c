@@ -153,7 +153,8 @@ static void on_closed(void *arg)
     ps_node_released(p->node);
 }
 
-ps_status ps_pserver_create(ps_loop *loop, uint32_t threads, uint64_t drop_ack, ps_pserver **out)
+ps_status ps_pserver_create(ps_loop *loop, uint32_t threads, uint64_t drop_ack,
+                            bool is_sockets_only, ps_pserver **out)
 {
     ps_pserver *p = ps_xcalloc(1, sizeof *p);
     ps_status st = ps_ok();
@@ -168,6 +169,7 @@ ps_status ps_pserver_create(ps_loop *loop, uint32_t threads, uint64_t drop_ack, 
                                       .number = number,
                                       .beside = t < threads ? NULL : p->threads[number % threads],
                                       .drop_ack = drop_ack,
+                                      .is_sockets_only = is_sockets_only,
                                       .complete = complete,
                                       .failed = fail,
                                       .arg = p};
@@ -734,6 +736,7 @@ static void counters(void *state, Psgd__V1__ServerCounters *out)
     counts.v[PS_COUNT_BYTES_DOWN] = (double)c->traffic.bytes_out;
     counts.v[PS_COUNT_MESSAGES_UP] = (double)c->traffic.messages_in;
     counts.v[PS_COUNT_MESSAGES_DOWN] = (double)c->traffic.messages_out;
+    counts.v[PS_COUNT_BYTES_THROUGH_MEMORY] = (double)c->traffic.bytes_through_memory;
     counts.v[PS_COUNT_PULLS_WAITED] = (double)c->waits;
     counts.v[PS_COUNT_VERSION] = c->clock != UINT64_MAX ? (double)c->clock : 0;
     counts.v[PS_COUNT_OPEN] = (double)c->open;

@@ -8,10 +8,11 @@
 typedef struct ps_pserver ps_pserver;
 
 /* Creates a server with 1 to PS_THREADS_MAX threads; one of them is that of `loop`. `loop` and
- * `drop_ack` as in wire_server.h, but with several threads `loop` may not be NULL. Fails with
- * RESOURCE_EXHAUSTED if the system refuses a thread. */
+ * `drop_ack` and
+ * `is_sockets_only` as in wire_server.h, but with several threads `loop` may not be NULL. Fails
+ * with RESOURCE_EXHAUSTED if the system refuses a thread. */
 PS_MUST_USE ps_status ps_pserver_create(ps_loop *loop, uint32_t threads, uint64_t drop_ack,
-                                        ps_pserver **out);
+                                        bool is_sockets_only, ps_pserver **out);
 /* Frees the server, which must have no session. */
 void ps_pserver_destroy(ps_pserver *p);
 

@@ -128,6 +128,7 @@ ps_status ps_server_thread_create(const ps_server_thread_conf *conf, ps_server_t
     }
     t->wire = ps_wire_server_create(own_loop(t), conf->drop_ack, complete, t);
     ps_wire_server_set_failed(t->wire, send_news, t);
+    ps_wire_server_set_sockets_only(t->wire, conf->is_sockets_only);
     *out = t;
     return ps_ok();
 }
@@ -734,6 +735,7 @@ static void add_counts(void *arg)
     sum->traffic.bytes_out += traffic.bytes_out;
     sum->traffic.messages_in += traffic.messages_in;
     sum->traffic.messages_out += traffic.messages_out;
+    sum->traffic.bytes_through_memory += traffic.bytes_through_memory;
     sum->ledgers_differ += ps_store_ledger(store, &sum->has_no_ledger, &sum->ledger);
     if (c->t->conf.beside != NULL) {
         /* the other counters are those of the shards' own server: with copies they would count

@@ -24,6 +24,7 @@ typedef struct ps_server_thread_conf {
      * `number` of the server before. `beside` is destroyed before this one. */
     ps_server_thread *beside;
     uint64_t drop_ack;           /* fault: see wire_server.h */
+    bool is_sockets_only;        /* see wire_server.h */
     void (*complete)(void *arg); /* called on the home loop when the part has all contributions */
     /* called on the home loop; see ps_wire_server_set_failed */
     void (*failed)(void *arg, const ps_status *why);

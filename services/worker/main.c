@@ -9,7 +9,7 @@ static ps_status create(ps_loop *loop, const ps_node_conf *conf, void **state)
     ps_status st = conf->loop != NULL ? ps_loop_link_create(conf->loop_fd, &link) : ps_ok();
 
     if (ps_is_ok(&st)) {
-        *state = ps_worker_create(loop, link);
+        *state = ps_worker_create(loop, link, conf->is_sockets_only);
     }
     return st;
 }

@@ -278,7 +278,7 @@ static void post_trained(void *arg)
 }
 
 ps_exchange *ps_rank_connect(ps_loop *loop, const ps_session *session, uint64_t incarnation,
-                             ps_buf *grad)
+                             ps_buf *grad, bool is_sockets_only)
 {
     ps_wire_client_conf conf = {
         .plan = session->plan,
@@ -286,7 +286,7 @@ ps_exchange *ps_rank_connect(ps_loop *loop, const ps_session *session, uint64_t 
         .attempt = ps_session_attempt(session),
         .rank = session->rank,
         .incarnation = incarnation,
-        .transport = ps_grpc_transport_create(loop, &session->placement),
+        .transport = ps_grpc_transport_create(loop, &session->placement, is_sockets_only),
         .patience_us = (int64_t)session->plan->spec->timeouts->step_ms * 1000,
         .weights = session->weights,
         .grad = grad,
@@ -315,7 +315,7 @@ static ps_status open_exchange(ps_rank *r)
         r->exchange = ps_mesh_exchange_base(r->mesh);
     } else {
         r->exchange = ps_rank_connect(r->conf.loop, &r->session, ps_node_incarnation(r->conf.node),
-                                      ps_trainer_grad(r->trainer));
+                                      ps_trainer_grad(r->trainer), r->conf.is_sockets_only);
         ps_wire_client_set_trace(r->exchange, r->trace);
         st = load(r, r->exchange);
         ps_wire_client_start(r->exchange);

@@ -28,6 +28,7 @@ typedef struct ps_rank_conf {
     void *arg;
     ps_buf *state; /* the rank's file, from which it goes on; a reference is taken. NULL: it begins
                     * at clock 0 */
+    bool is_sockets_only; /* see wire_link_grpc.h */
 } ps_rank_conf;
 
 /* Creates a rank with the memory of its trainer. In a mesh it receives messages of peers from now
@@ -122,8 +123,9 @@ Psgd__V1__WorkerProgress *ps_rank_progress(ps_rank *rank);
 
 /* Creates the exchange of a session's rank through its servers, over gRPC on the loop. The session
  * is kept; a reference to `grad`, the gradient block, is taken. The exchange begins with
- * ps_wire_client_start and ends with ps_wire_client_stop. */
+ * ps_wire_client_start and ends with ps_wire_client_stop. `is_sockets_only` as in
+ * wire_link_grpc.h. */
 ps_exchange *ps_rank_connect(ps_loop *loop, const ps_session *session, uint64_t incarnation,
-                             ps_buf *grad);
+                             ps_buf *grad, bool is_sockets_only);
 
 #endif

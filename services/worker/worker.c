@@ -23,6 +23,7 @@ struct ps_worker {
     ps_loop *loop;
     ps_node *node;
     ps_loop_link *link;        /* to the program that computes models; NULL: there is none */
+    bool is_sockets_only;      /* see wire_link_grpc.h */
     const ps_session *session; /* NULL: idle */
     ps_executors *executors;   /* of a job that computes, which has no ranks; else NULL */
     ps_peers *peers;           /* the streams from ranks of other processes */
@@ -157,12 +158,13 @@ static void on_ended(void *arg)
     }
 }
 
-ps_worker *ps_worker_create(ps_loop *loop, ps_loop_link *link)
+ps_worker *ps_worker_create(ps_loop *loop, ps_loop_link *link, bool is_sockets_only)
 {
     ps_worker *w = ps_xcalloc(1, sizeof *w);
 
     w->loop = loop;
     w->link = link;
+    w->is_sockets_only = is_sockets_only;
     w->peers = ps_peers_create();
     return w;
 }
@@ -322,6 +324,7 @@ static ps_status make_rank(ps_worker *w, const ps_session *session, uint32_t i)
         .weights = session->weights,
         .peers = w->peers,
         .link = w->link,
+        .is_sockets_only = w->is_sockets_only,
         .ended = on_ended,
         .saved = on_saved,
         .arg = w,

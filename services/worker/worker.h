@@ -8,8 +8,9 @@
 
 typedef struct ps_worker ps_worker;
 
-/* Creates a worker; takes over `link`, NULL if it computes models itself. */
-ps_worker *ps_worker_create(ps_loop *loop, ps_loop_link *link);
+/* Creates a worker; takes over `link`, NULL if it computes models itself. `is_sockets_only` as in
+ * wire_link_grpc.h. */
+ps_worker *ps_worker_create(ps_loop *loop, ps_loop_link *link, bool is_sockets_only);
 
 /* Frees a worker without a session. */
 void ps_worker_destroy(ps_worker *worker);

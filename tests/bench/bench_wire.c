@@ -301,7 +301,8 @@ static void start_exchange(world *w)
         g[i] = gradient;
     }
     w->clock = 0;
-    w->exchange = ps_rank_connect(w->loop, w->session, ps_node_incarnation(w->node), w->grad);
+    w->exchange =
+        ps_rank_connect(w->loop, w->session, ps_node_incarnation(w->node), w->grad, false);
     ps_wire_client_start(w->exchange);
     if (pthread_create(&w->thread, NULL, measure, w) != 0) {
         die(w, "no thread");

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_basic.py - jobs from submission to their files."""
+import contextlib
 import csv
 import io
 import json
 import math
+import os
 import pathlib
 import sys
 
@@ -224,6 +226,34 @@ class Basic(ClusterTest):
         c.workers[0].start()  # at the address that it had, or another
         c.poll("worker-0 is back", lambda: [
             n for n in c.node_list() if n.id == "worker-0" and n.alive and not n.left])
+
+    def shared_by(self, process):
+        """Number of memories for payloads that a process has open."""
+        count = 0
+        for fd in pathlib.Path(f"/proc/{process.process.pid}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):  # it has been closed meanwhile
+                count += "memfd:psgd-payloads" in os.readlink(fd)
+        return count
+
+    def test_payloads_go_through_memory_of_which_a_killed_worker_leaves_nothing(self):
+        """By the counters of both sides; a push and a pull stream have a memory each. Not with --sockets-only."""
+        for flags, memories in ([], 2), (["--sockets-only"], 0):
+            c = self.cluster(workers=2, pservers=1, node_args=flags,
+                             node_env=lambda name: {"PSGD_THREADS": "1"} if name == "pserver-0" else {})
+            job = c.submit({**ENDLESS, "model": {"preset": "mlp", "widths": [256]}}, workers=2)
+            c.wait(job.id, lambda j: j.progress.step > 10)
+            counters = c.status(c.pservers[0]).counters
+            worker = c.status(c.workers[0]).progress[0]
+            for counted in counters, worker:
+                self.assertGreaterEqual(counted.bytes_up + counted.bytes_down, counted.bytes_through_memory)
+                if memories:  # all but the first contribution, which goes before the server's answer, and short messages
+                    self.assertGreater(counted.bytes_through_memory, (counted.bytes_up + counted.bytes_down) / 2)
+                else:
+                    self.assertEqual(counted.bytes_through_memory, 0)
+            self.assertEqual([self.shared_by(p) for p in c.nodes], [2 * memories, memories, memories])
+            c.workers[1].kill()
+            self.assertEqual(c.wait(job.id).state, job_pb2.JOB_STATE_FAILED)
+            c.poll("nothing shared is left", lambda: not any(self.shared_by(p) for p in (c.pservers[0], c.workers[0])))
 
     def test_pages(self):
         c = self.cluster(workers=0, pservers=0)

@@ -180,7 +180,7 @@ class AtMost(Fidelity):
             if rate:
                 link = SlowLink(rate)
                 self.addCleanup(link.close)
-                c.pservers = [c.add("pserver", 0, ("--advertise", link.address))]
+                c.pservers = [c.add("pserver", 0, ("--advertise", link.address, "--sockets-only"))]
                 link.to = c.pservers[0].address
             _, steps = self.job(c)
             mean[name] = sum(steps) / len(steps)

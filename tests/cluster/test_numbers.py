@@ -149,7 +149,7 @@ class Numbers(ClusterTest):
         return [(b - a) / (last[4] - first[4]) for a, b in zip(first[:4], last[:4])]
 
     def test_the_kernel_counts_the_same_bytes(self):
-        c = self.cluster(workers=1, pservers=1)
+        c = self.cluster(workers=1, pservers=1, node_args=["--sockets-only"])
         plain = self.bytes_a_step(c, "f32")
         small = self.bytes_a_step(c, "int8")
         for name, (up, down, our_up, our_down) in (("f32", plain), ("int8", small)):

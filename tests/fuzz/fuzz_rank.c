@@ -178,7 +178,7 @@ static void load(void *arg)
 {
     loading *l = arg;
     ps_exchange *exchange = ps_rank_connect(l->job->w.working.loop, &l->job->w.workers[0].session,
-                                            1, ps_trainer_grad(l->trainer));
+                                            1, ps_trainer_grad(l->trainer), false);
 
     l->st = ps_trainer_load(l->trainer, exchange, l->bytes, l->job->file->len);
     if (ps_is_ok(&l->st) && l->job->is_parked) {

@@ -219,7 +219,8 @@ static void open_exchange(void *arg)
 {
     fake_worker *w = arg;
 
-    w->exchange = ps_rank_connect(w->on->loop, &w->session, w->incarnation, w->grad);
+    w->exchange =
+        ps_rank_connect(w->on->loop, &w->session, w->incarnation, w->grad, w->is_sockets_only);
     ps_wire_client_start(w->exchange);
 }
 

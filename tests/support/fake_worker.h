@@ -40,7 +40,8 @@ struct fake_worker {
     fake_kind kind;
     uint64_t steps;
     uint64_t incarnation;
-    fake_hook *hook; /* (optional) */
+    bool is_sockets_only; /* its exchange offers no memory */
+    fake_hook *hook;      /* (optional) */
     void *hook_arg;
     ps_session session;
     ps_buf *grad;

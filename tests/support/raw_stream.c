@@ -22,6 +22,7 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
 
         m.clock = r->clock;
         m.version = r->version;
+        m.bytes_in_memory = r->place != NULL ? r->place->bytes : 0;
         m.slices = r->rows != NULL ? r->rows->count : r->n_slices;
     } else if (head->descriptor == &psgd__v1__exchange_response__descriptor) {
         m.taken = ((const Psgd__V1__ExchangeResponse *)head)->taken;
@@ -30,6 +31,7 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
 
         m.clock = r->clock;
         m.block = r->block;
+        m.takes_memory = r->takes_memory;
     }
     pthread_mutex_lock(&s->mutex);
     if (s->count < RAW_MESSAGES_MAX) {

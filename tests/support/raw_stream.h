@@ -18,6 +18,8 @@ typedef struct raw_message {
     uint64_t clock, version;
     uint32_t block;
     size_t slices, bytes;
+    size_t bytes_in_memory; /* of the payload, by its place */
+    bool takes_memory;
 } raw_message;
 
 typedef struct raw_stream {

@@ -95,8 +95,8 @@ static void open_worker(void *arg)
 {
     opening *o = arg;
 
-    o->t->exchange =
-        ps_rank_connect(o->w->working.loop, &o->t->session, 1, ps_trainer_grad(o->t->trainer));
+    o->t->exchange = ps_rank_connect(o->w->working.loop, &o->t->session, 1,
+                                     ps_trainer_grad(o->t->trainer), false);
     o->t->loop = o->w->working.loop;
     o->status = o->t->state != NULL
                     ? ps_trainer_load(o->t->trainer, o->t->exchange, o->t->state, o->t->state_bytes)

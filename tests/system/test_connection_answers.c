@@ -196,7 +196,7 @@ static void open_exchange(void *arg)
 {
     opening *o = arg;
 
-    o->exchange = ps_rank_connect(o->loop, o->session, 1, o->grad);
+    o->exchange = ps_rank_connect(o->loop, o->session, 1, o->grad, false);
     ps_wire_client_start(o->exchange);
 }
 

@@ -39,7 +39,7 @@ static void server_begin(server *s, const char *json, uint64_t drop_ack)
     ps_status st;
 
     memset(s, 0, sizeof *s);
-    st = ps_pserver_create(NULL, 1, drop_ack, &s->pserver);
+    st = ps_pserver_create(NULL, 1, drop_ack, false, &s->pserver);
     assert_true(ps_is_ok(&st));
     assert_int_equal(ps_pserver_services(s->pserver, service), 1 + PS_THREADS_MAX);
     nw_begin(&s->w, &ps_pserver_hooks, s->pserver, service, 1, NULL);

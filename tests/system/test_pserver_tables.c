@@ -55,7 +55,7 @@ static bool has_begun(node_world *w)
 static void server_begin(server *s, const char *json, bool from_file)
 {
     ps_service service[PS_PSERVER_SERVICES_MAX];
-    ps_status st = ps_pserver_create(NULL, 1, 0, &s->pserver);
+    ps_status st = ps_pserver_create(NULL, 1, 0, false, &s->pserver);
 
     assert_true(ps_is_ok(&st));
     assert_int_equal(ps_pserver_services(s->pserver, service), 1 + PS_THREADS_MAX);
