@@ -164,6 +164,19 @@ uint64_t ps_snapshot_size(const ps_snapshot *s)
     return s->fd >= 0 && fstat(s->fd, &what) == 0 ? (uint64_t)what.st_size : 0;
 }
 
+ssize_t ps_spliced_read(const ps_spliced *file, void *to, size_t len, uint64_t at)
+{
+    uint64_t end = file->at + file->common_size, left = file->at > at ? file->at - at : end - at;
+
+    if (file->common < 0 || at >= end) {
+        at -= file->common < 0 ? 0 : file->common_size;
+        return pread(file->own, to, len, (off_t)at);
+    }
+    len = len < left ? len : (size_t)left;
+    return at < file->at ? pread(file->own, to, len, (off_t)at)
+                         : pread(file->common, to, len, (off_t)(at - file->at));
+}
+
 /* Writes all bytes at offset `at` of the file; if `at` is negative, at the descriptor's own
  * position, behind what was written so last. */
 static ps_status write_all(int fd, off_t at, const uint8_t *bytes, size_t len)

@@ -52,6 +52,17 @@ void ps_snapshot_drop(ps_snapshot *s);
 /* Returns the bytes of the file. */
 uint64_t ps_snapshot_size(const ps_snapshot *s);
 
+/* A file of which a part is in common with other files, and in memory once: the bytes of `own`, and
+ * between them, at offset `at`, all of `common`. */
+typedef struct ps_spliced {
+    int own, common; /* descriptors; common -1: none */
+    uint64_t at;
+    uint64_t common_size; /* bytes of `common` */
+} ps_spliced;
+
+/* Reads from the spliced file as pread does. Any thread. */
+ssize_t ps_spliced_read(const ps_spliced *file, void *to, size_t len, uint64_t at);
+
 /* Appends to the file: a ps_state_write_fn (state.h) whose arg is a pointer to the fd. */
 PS_MUST_USE ps_status ps_snapshot_write(void *fd, const void *bytes, size_t len);
 

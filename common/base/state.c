@@ -69,8 +69,13 @@ void ps_state_out_init(ps_state_out *out, const char *magic, uint32_t version,
 
     assert(strlen(magic) == PS_STATE_MAGIC);
     memcpy(head.magic, magic, PS_STATE_MAGIC);
-    *out = (ps_state_out){.write = write, .arg = arg, .status = ps_ok()};
+    ps_state_out_init_part(out, write, arg);
     write_bytes(out, &head, sizeof head);
+}
+
+void ps_state_out_init_part(ps_state_out *out, ps_state_write_fn *write, void *arg)
+{
+    *out = (ps_state_out){.write = write, .arg = arg, .status = ps_ok()};
 }
 
 void ps_state_begin(ps_state_out *out, uint32_t kind, uint32_t index)

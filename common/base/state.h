@@ -51,6 +51,9 @@ typedef struct ps_state_out {
 void ps_state_out_init(ps_state_out *out, const char *magic, uint32_t version,
                        ps_state_write_fn *write, void *arg);
 
+/* Begins sections of a file of which others write the head; ps_state_out_part ends them. */
+void ps_state_out_init_part(ps_state_out *out, ps_state_write_fn *write, void *arg);
+
 /* Begins a section. `kind` is not 0. The section before it must be finished. */
 void ps_state_begin(ps_state_out *out, uint32_t kind, uint32_t index);
 

@@ -27,8 +27,8 @@ typedef struct item {
     char name[PS_NAME_MAX + 1];
     Psgd__V1__ArtifactKind kind;
     const char *file; /* name in c->folder, which open_item opens; NULL: nothing is to be opened */
-    int fd;           /* open file with the content; -1: not open yet, or `bytes` has it */
-    ps_buf *bytes;    /* a reference to the content; NULL: fd has it */
+    ps_spliced from;  /* open file with the content; own -1: not open yet, or `bytes` has it */
+    ps_buf *bytes;    /* a reference to the content; NULL: `from` has it */
     bool is_optional; /* drop_missing removes the item if `file` does not exist */
     uint64_t size;
 } item;
@@ -61,14 +61,20 @@ struct ps_collect {
     item items[PS_NODE_KEPT_MAX + 1];
 };
 
+static void close_one(int fd)
+{
+    if (fd >= 0) {
+        close(fd);
+    }
+}
+
 static void destroy(ps_collect *c)
 {
     ps_node *node = c->node;
 
     for (size_t i = 0; i < c->count; i++) {
-        if (c->items[i].fd >= 0) {
-            close(c->items[i].fd);
-        }
+        close_one(c->items[i].from.own);
+        close_one(c->items[i].from.common);
         ps_buf_unref(c->items[i].bytes);
     }
     ps_buf_unref(c->ahead.buf);
@@ -122,7 +128,7 @@ static item *add(ps_collect *c, const char *name, Psgd__V1__ArtifactKind kind)
 
     snprintf(it->name, sizeof it->name, "%s", name);
     it->kind = kind;
-    it->fd = -1;
+    it->from = (ps_spliced){.own = -1, .common = -1};
     return it;
 }
 
@@ -136,9 +142,15 @@ static ps_status list_checkpoint(ps_collect *c)
         const ps_held_file *file = &node->checkpoint.files[i];
         item *it = add(c, file->name, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL);
 
-        it->fd = fcntl(file->content.fd, F_DUPFD_CLOEXEC, 0);
+        it->from.own = fcntl(file->content.fd, F_DUPFD_CLOEXEC, 0);
         it->size = ps_snapshot_size(&file->content);
-        if (it->fd < 0) {
+        if (file->is_spliced) {
+            it->from.common = fcntl(node->checkpoint.common.fd, F_DUPFD_CLOEXEC, 0);
+            it->from.common_size = ps_snapshot_size(&node->checkpoint.common);
+            it->from.at = file->at;
+            it->size += it->from.common_size;
+        }
+        if (it->from.own < 0 || (file->is_spliced && it->from.common < 0)) {
             return ps_fail_errno(errno, "open %s", file->name);
         }
     }
@@ -177,11 +189,11 @@ static ps_status open_item(const ps_collect *c, item *it)
     if (!ps_is_ok(&st)) {
         return st;
     }
-    it->fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (it->fd < 0) {
+    it->from.own = open(path, O_RDONLY | O_CLOEXEC);
+    if (it->from.own < 0) {
         return ps_fail_errno(errno, "open %s", it->name);
     }
-    if (fstat(it->fd, &info) != 0) {
+    if (fstat(it->from.own, &info) != 0) {
         return ps_fail_errno(errno, "look at %s", it->name);
     }
     it->size = (uint64_t)info.st_size;
@@ -237,7 +249,7 @@ static ps_status read_bytes(const item *it, uint64_t at, size_t n, ps_buf **out)
     ssize_t got;
 
     for (buf->len = 0; buf->len < n; buf->len += (size_t)got) {
-        got = pread(it->fd, buf->data + buf->len, n - buf->len, (off_t)(at + buf->len));
+        got = ps_spliced_read(&it->from, buf->data + buf->len, n - buf->len, at + buf->len);
         if (got <= 0) {
             ps_buf_unref(buf);
             return got < 0 ? ps_fail_errno(errno, "read %s", it->name)
@@ -517,7 +529,7 @@ static void add_snapshot(ps_collect *c, const char *name, const ps_snapshot *fil
     item *it = add(c, name, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL);
 
     it->size = ps_snapshot_size(file);
-    it->fd = file->fd;
+    it->from.own = file->fd;
 }
 
 /* Lists, for each rank of the node, its state if `with_ranks`, and its kept contributions to the
@@ -594,8 +606,8 @@ static void write_timeline(ps_task *task)
     item *it = &c->items[0];
     struct stat info;
 
-    c->status = ps_trace_write_live(c->node, &it->fd);
-    if (ps_is_ok(&c->status) && fstat(it->fd, &info) != 0) {
+    c->status = ps_trace_write_live(c->node, &it->from.own);
+    if (ps_is_ok(&c->status) && fstat(it->from.own, &info) != 0) {
         c->status = ps_fail_errno(errno, "look at %s", it->name);
     } else if (ps_is_ok(&c->status)) {
         it->size = (uint64_t)info.st_size;

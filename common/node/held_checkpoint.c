@@ -22,6 +22,10 @@ static void free_files(ps_node *node)
     for (uint32_t i = 0; i < node->checkpoint.count; i++) {
         ps_snapshot_drop(&node->checkpoint.files[i].content);
     }
+    if (node->checkpoint.has_common) {
+        node->checkpoint.has_common = false;
+        ps_snapshot_drop(&node->checkpoint.common);
+    }
     node->checkpoint.count = node->checkpoint.pending = 0;
     node->checkpoint.has_all = node->checkpoint.is_complete = false;
     node->cut_number++;
@@ -152,6 +156,7 @@ typedef struct writing {
     ps_task task;
     ps_node *node;
     uint64_t number; /* value of node->cut_number when this began */
+    bool is_common;  /* `file` is checkpoint.common */
     ps_held_file file;
     ps_status status;
 } writing;
@@ -163,12 +168,27 @@ static void wait_for_file(ps_task *task)
     w->status = ps_snapshot_wait(&w->file.content, file_us);
 }
 
+/* Logs how much memory the files of the checkpoint take that have bytes in common. */
+static void log_memory(const ps_node *node)
+{
+    uint64_t bytes = node->checkpoint.has_common ? ps_snapshot_size(&node->checkpoint.common) : 0;
+
+    for (uint32_t i = 0; i < node->checkpoint.count; i++) {
+        bytes += ps_snapshot_size(&node->checkpoint.files[i].content);
+    }
+    if (node->checkpoint.has_common) {
+        ps_log(PS_LOG_INFO, "node", "holds %u files in %llu bytes of memory",
+               node->checkpoint.count, (unsigned long long)bytes);
+    }
+}
+
 /* Marks the checkpoint complete, and tells the coordinator by a heartbeat at once, if the role has
  * given all files and all are written. */
 static void look(ps_node *node)
 {
     if (node->checkpoint.has_all && node->checkpoint.pending == 0) {
         node->checkpoint.is_complete = true;
+        log_memory(node);
         ps_node_hurry(node);
     }
 }
@@ -184,8 +204,14 @@ static void is_written(ps_task *task)
         ps_snapshot_drop(&w->file.content);
         ps_node_checkpoint_fail(node, node->checkpoint.clock, &w->status);
     } else {
-        assert(node->checkpoint.count < PS_NODE_CHECKPOINT_FILES);
-        node->checkpoint.files[node->checkpoint.count++] = w->file;
+        if (w->is_common) {
+            assert(!node->checkpoint.has_common);
+            node->checkpoint.has_common = true;
+            node->checkpoint.common = w->file.content;
+        } else {
+            assert(node->checkpoint.count < PS_NODE_CHECKPOINT_FILES);
+            node->checkpoint.files[node->checkpoint.count++] = w->file;
+        }
         node->checkpoint.pending--;
         look(node);
     }
@@ -193,12 +219,13 @@ static void is_written(ps_task *task)
     ps_node_gone(node);
 }
 
-void ps_node_checkpoint_add(ps_node *node, uint64_t clock, const char *name, ps_snapshot content)
+/* Waits for what is being written of the checkpoint at `clock`, and adds it. */
+static void await(ps_node *node, uint64_t clock, ps_held_file file, bool is_common)
 {
     writing *w;
 
     if (clock != node->checkpoint.clock) {
-        ps_snapshot_drop(&content);
+        ps_snapshot_drop(&file.content);
         return;
     }
     w = ps_xcalloc(1, sizeof *w);
@@ -206,11 +233,33 @@ void ps_node_checkpoint_add(ps_node *node, uint64_t clock, const char *name, ps_
     w->node = node;
     w->number = node->cut_number;
     w->status = ps_fail(PS_CANCELLED, "the node is stopping");
-    snprintf(w->file.name, sizeof w->file.name, "%s", name);
-    w->file.content = content;
+    w->is_common = is_common;
+    w->file = file;
     node->checkpoint.pending++;
     node->alive++;
     ps_tasks_submit(node->cut_tasks, NULL, &w->task);
+}
+
+void ps_node_checkpoint_add(ps_node *node, uint64_t clock, const char *name, ps_snapshot content)
+{
+    ps_held_file file = {.content = content};
+
+    snprintf(file.name, sizeof file.name, "%s", name);
+    await(node, clock, file, false);
+}
+
+void ps_node_checkpoint_add_common(ps_node *node, uint64_t clock, ps_snapshot content)
+{
+    await(node, clock, (ps_held_file){.content = content}, true);
+}
+
+void ps_node_checkpoint_add_spliced(ps_node *node, uint64_t clock, const char *name,
+                                    ps_snapshot content, uint64_t at)
+{
+    ps_held_file file = {.content = content, .is_spliced = true, .at = at};
+
+    snprintf(file.name, sizeof file.name, "%s", name);
+    await(node, clock, file, false);
 }
 
 void ps_node_checkpoint_end(ps_node *node, uint64_t clock)

@@ -164,6 +164,13 @@ void ps_node_keep_bytes(ps_node *node, const char *name, Psgd__V1__ArtifactKind 
 /* Adds a file to the checkpoint at `clock`, which may still be being written; takes it over. */
 void ps_node_checkpoint_add(ps_node *node, uint64_t clock, const char *name, ps_snapshot content);
 
+/* Gives the bytes that files of the checkpoint at `clock` have in common, so that they are in
+ * memory once; once a checkpoint. Then adds such a file: `content`, which lacks them at offset
+ * `at`. Take over what they are given, as ps_node_checkpoint_add. */
+void ps_node_checkpoint_add_common(ps_node *node, uint64_t clock, ps_snapshot content);
+void ps_node_checkpoint_add_spliced(ps_node *node, uint64_t clock, const char *name,
+                                    ps_snapshot content, uint64_t at);
+
 /* Says that the checkpoint at `clock` has all its files, or why it cannot be had. */
 void ps_node_checkpoint_end(ps_node *node, uint64_t clock);
 void ps_node_checkpoint_fail(ps_node *node, uint64_t clock, const ps_status *why);

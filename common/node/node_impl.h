@@ -66,6 +66,8 @@ typedef struct ps_node_sample {
 typedef struct ps_held_file {
     char name[PS_NAME_MAX + 1];
     ps_snapshot content; /* written, once the checkpoint is complete */
+    bool is_spliced;     /* it lacks checkpoint.common, which belongs at offset `at` */
+    uint64_t at;
 } ps_held_file;
 
 /* A call that is answered when the node is idle, or when the files of its attempt are made:
@@ -137,6 +139,8 @@ struct ps_node {
         uint32_t pending;    /* files that are being written */
         uint32_t count;      /* files so far, of which */
         ps_held_file *files; /* (PS_NODE_CHECKPOINT_FILES) */
+        bool has_common;
+        ps_snapshot common; /* with has_common: bytes of several files */
     } checkpoint;
     /* The part of the timeline: that of the job from the first collect on, or one that is asked
      * for while the job trains. */

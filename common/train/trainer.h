@@ -177,12 +177,17 @@ PS_MUST_USE ps_status ps_trainer_save_said(const ps_plan *plan, uint32_t rank, u
 PS_MUST_USE ps_status ps_said_check(const ps_plan *plan, const ps_said *before, uint64_t clock,
                                     const ps_said *said);
 
-/* Writes the same for a rank of a mesh whose ranks are alike (ps_plan_ranks_are_alike): with the
- * state of this trainer and its exchange, which is that of every rank at `clock`. Meanwhile the
+/* The file of a rank of a mesh whose ranks are alike (ps_plan_ranks_are_alike) has the state of
+ * this trainer and its exchange, which is that of every rank at `clock`. These bytes are written
+ * once: ps_trainer_save_alike writes what all such files have in common, and ps_trainer_save_like
+ * the file of a rank without that, which belongs at the offset ps_trainer_alike_at. Meanwhile the
  * exchange must finish no step. Any thread. */
-PS_MUST_USE ps_status ps_trainer_save_like(const ps_trainer *t, const ps_exchange *exchange,
-                                           uint32_t rank, uint64_t clock, const void *said,
-                                           size_t len, ps_state_write_fn *write, void *arg);
+PS_MUST_USE ps_status ps_trainer_save_alike(const ps_trainer *t, const ps_exchange *exchange,
+                                            ps_state_write_fn *write, void *arg);
+PS_MUST_USE ps_status ps_trainer_save_like(const ps_trainer *t, uint32_t rank, uint64_t clock,
+                                           const ps_said *said, ps_state_write_fn *write,
+                                           void *arg);
+size_t ps_trainer_alike_at(const ps_trainer *t);
 
 /* Reads such a file, (len) bytes, into a trainer and an exchange that have not begun;
  * ps_trainer_start then goes on from its clock. After a failure both can only be destroyed.

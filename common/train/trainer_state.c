@@ -2,6 +2,7 @@
 /* trainer_state.c - saves a rank to a file and reads it back; trainer.h has the layout. */
 #include "common/train/trainer_impl.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -204,22 +205,51 @@ ps_status ps_trainer_save_said(const ps_plan *plan, uint32_t rank, uint64_t cloc
     return end_with_said(said, len, &out);
 }
 
-ps_status ps_trainer_save_like(const ps_trainer *t, const ps_exchange *exchange, uint32_t rank,
-                               uint64_t clock, const void *said, size_t len,
-                               ps_state_write_fn *write, void *arg)
+ps_status ps_trainer_save_alike(const ps_trainer *t, const ps_exchange *exchange,
+                                ps_state_write_fn *write, void *arg)
+{
+    ps_state_out out;
+
+    ps_state_out_init_part(&out, write, arg);
+    for (uint32_t v = 0; v < t->plan->layout.variable_count && ps_is_ok(&out.status); v++) {
+        ps_state_begin(&out, VARIABLE, v);
+        each_run(t, &t->plan->layout.variables[v], true, put_run, &out);
+        exchange->ops->put(exchange, v, &out);
+        ps_state_finish(&out);
+    }
+    return ps_state_out_part(&out);
+}
+
+ps_status ps_trainer_save_like(const ps_trainer *t, uint32_t rank, uint64_t clock,
+                               const ps_said *said, ps_state_write_fn *write, void *arg)
 {
     uint32_t variables = t->plan->layout.variable_count;
     ps_state_out out;
 
     ps_state_out_init(&out, MAGIC, VERSION, write, arg);
     put_plain_head(t->plan, rank, variables, clock, &out);
-    for (uint32_t v = 0; v < variables && ps_is_ok(&out.status); v++) {
-        ps_state_begin(&out, VARIABLE, v);
-        each_run(t, &t->plan->layout.variables[v], true, put_run, &out);
-        exchange->ops->put(exchange, v, &out);
-        ps_state_finish(&out);
-    }
-    return end_with_said(said, len, &out);
+    out.sections += variables; /* ps_trainer_save_alike writes them */
+    return end_with_said(said->bytes, said->len, &out);
+}
+
+static ps_status count_bytes(void *arg, const void *bytes, size_t len)
+{
+    (void)bytes;
+    *(size_t *)arg += len;
+    return ps_ok();
+}
+
+size_t ps_trainer_alike_at(const ps_trainer *t)
+{
+    size_t n = 0;
+    ps_state_out out;
+    ps_status st;
+
+    ps_state_out_init(&out, MAGIC, VERSION, count_bytes, &n);
+    put_plain_head(t->plan, 0, 0, 0, &out);
+    st = ps_state_out_part(&out);
+    assert(ps_is_ok(&st));
+    return n;
 }
 
 /* ---- Load ---- */

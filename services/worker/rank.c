@@ -394,16 +394,27 @@ bool ps_rank_halt(ps_rank *r, uint64_t clock)
     return ps_mesh_exchange_clock(r->mesh) == clock;
 }
 
+ps_status ps_rank_give_alike(ps_rank *r, int fd)
+{
+    return ps_trainer_save_alike(r->trainer, ps_mesh_exchange_base(r->mesh), ps_snapshot_write,
+                                 &fd);
+}
+
+size_t ps_rank_alike_at(const ps_rank *r)
+{
+    return ps_trainer_alike_at(r->trainer);
+}
+
 ps_status ps_rank_give(ps_rank *r, uint32_t of, int fd)
 {
-    size_t len = 0;
-    const char *said = ps_mesh_exchange_said(r->mesh, of, &len);
+    ps_said said = {0};
 
-    return said != NULL ? ps_trainer_save_like(r->trainer, ps_mesh_exchange_base(r->mesh), of,
-                                               ps_mesh_exchange_clock(r->mesh), said, len,
-                                               ps_snapshot_write, &fd)
-                        : ps_fail(PS_FAILED_PRECONDITION,
-                                  "the reports of rank %" PRIu32 " are not all here", of);
+    said.bytes = (const uint8_t *)ps_mesh_exchange_said(r->mesh, of, &said.len);
+    return said.bytes != NULL
+               ? ps_trainer_save_like(r->trainer, of, ps_mesh_exchange_clock(r->mesh), &said,
+                                      ps_snapshot_write, &fd)
+               : ps_fail(PS_FAILED_PRECONDITION, "the reports of rank %" PRIu32 " are not all here",
+                         of);
 }
 
 ps_status ps_rank_give_weights(const ps_rank *r, ps_snapshot *out)

@@ -73,8 +73,13 @@ PS_MUST_USE ps_status ps_rank_parked(ps_rank *r, ps_snapshot *out);
 /* In a mesh whose ranks are alike, after the loss of others: stops the rank's exchange where it is.
  * Returns whether its weights are of `clock`. */
 bool ps_rank_halt(ps_rank *rank, uint64_t clock);
-/* Writes the file of any rank, `of`, at the clock at which this one was stopped, by
- * ps_snapshot_write. FAILED_PRECONDITION: what that rank has said is not known. */
+/* Writes what the files of all ranks have in common, at the clock at which this one was stopped, by
+ * ps_snapshot_write. */
+PS_MUST_USE ps_status ps_rank_give_alike(ps_rank *rank, int fd);
+/* Returns the offset of those bytes in the files. */
+size_t ps_rank_alike_at(const ps_rank *rank);
+/* Writes the file of any rank, `of`, without them. FAILED_PRECONDITION: what that rank has said is
+ * not known. */
 PS_MUST_USE ps_status ps_rank_give(ps_rank *rank, uint32_t of, int fd);
 /* Writes the weights into a file in memory, which the caller owns. */
 PS_MUST_USE ps_status ps_rank_give_weights(const ps_rank *rank, ps_snapshot *out);

