@@ -495,7 +495,8 @@ uint64_t ps_book_clock(const ps_book *book)
     return least;
 }
 
-/* Returns whether the worker has not contributed `clock`, the oldest open one, to some column. */
+/* Returns whether the worker has not contributed `clock`, the oldest clock of the book, to some
+ * column that is still at it. */
 static bool is_missing(const ps_book *book, uint32_t worker, uint64_t clock)
 {
     for (uint32_t c = 0; c < book->columns; c++) {
@@ -586,8 +587,8 @@ ps_status ps_book_lose(ps_book *book, uint32_t worker)
 
 /* ---- Save and load ---- */
 
-/* A bound on clocks in files, far above those of any job. Sums with such a clock do not
- * overflow. */
+/* A bound on clocks that are read from files, far above those of any job, so that sums with a clock
+ * cannot overflow. */
 #define CLOCK_MAX (UINT64_C(1) << 48)
 
 void ps_book_put(const ps_book *book, uint32_t column, ps_state_out *out)
@@ -645,11 +646,11 @@ size_t ps_book_bytes(const ps_book *book)
            (6 + book->word_count + book->contributors + book->workers) * sizeof(uint64_t);
 }
 
-/* Checks the clocks that were read: none is above CLOCK_MAX. With rounds, no contributor is further
- * ahead of the open round than the policy allows, and the open round is not one that all have
- * contributed to. So loops over clocks stay as short as in the store that was saved. If
- * contributions are summed in order, no contributor is behind the open round: it contributes to a
- * round once. */
+/* Checks the clocks that were read. None may be above CLOCK_MAX. With rounds, no contributor may be
+ * further ahead of the open round than the policy allows, and not all contributors may have
+ * contributed to the open round; so loops over clocks are no longer than in the store that was
+ * saved. If sums are formed in the order of contributors, no contributor may be behind the open
+ * round, because each contributes to a round once. */
 static void check_next(const ps_book *book, uint32_t column, ps_state_in *in)
 {
     const ps_book_column *at = &book->column[column];

@@ -68,15 +68,15 @@ void ps_heap_sort(ps_heap *heap, uint32_t width)
 
 /* ---- Merging ----
  *
- * Cursors that have rows left are a binary heap: none comes before its parent, the cursor at
- * (i - 1) / 2. */
+ * The cursors that have rows left form a binary heap (the data structure): no cursor comes before
+ * its parent, which is the cursor at (i - 1) / 2. */
 
 static bool is_before(const ps_heap_cursor *a, const ps_heap_cursor *b)
 {
     return a->key != b->key ? a->key < b->key : a->order < b->order;
 }
 
-/* Moves cursor i down to where it belongs among the n cursors. */
+/* Moves cursor i down to its place in the binary heap of n cursors. */
 static void sift_down(ps_heap_cursor *cursors, size_t n, size_t i)
 {
     for (size_t child = 2 * i + 1; child < n; child = 2 * i + 1) {
@@ -92,7 +92,7 @@ static void sift_down(ps_heap_cursor *cursors, size_t n, size_t i)
     }
 }
 
-/* Adds row `at` of `rows` to the last row of `sum`, which has its key. */
+/* Adds row `at` of `rows` to the last row of `sum`, which has the same key. */
 static void add_row(ps_heap *sum, const ps_heap *rows, size_t at, uint32_t width)
 {
     const float *from = rows->grads + at * width;
@@ -105,7 +105,8 @@ static void add_row(ps_heap *sum, const ps_heap *rows, size_t at, uint32_t width
     sum->clicks[sum->count - 1] += rows->clicks[at];
 }
 
-/* Appends row `at` of `rows`. Every sum begins with 0, so that a gradient of -0 becomes 0. */
+/* Appends row `at` of `rows` to `sum`. The gradient is added to 0 and not copied, so that a
+ * gradient of -0 becomes 0. */
 static void open_row(ps_heap *sum, const ps_heap *rows, size_t at, uint32_t width)
 {
     const float *from = rows->grads + at * width;
@@ -119,8 +120,8 @@ static void open_row(ps_heap *sum, const ps_heap *rows, size_t at, uint32_t widt
     sum->keys[sum->count++] = rows->keys[at];
 }
 
-/* Drops cursors without rows and makes the others a heap. Returns the number of these. *rows is the
- * number of their rows. */
+/* Drops the cursors without rows and makes a binary heap of the others. Returns the number of
+ * those; *rows becomes the sum of their row counts. */
 static size_t begin(ps_heap_cursor *cursors, size_t n, size_t *rows)
 {
     size_t left = 0;

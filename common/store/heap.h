@@ -16,7 +16,7 @@ typedef struct ps_heap {
 
 void ps_heap_fini(ps_heap *heap);
 
-/* Makes room for `more` rows after the last one. */
+/* Makes room for `more` rows after the last one; does not change `count`. */
 void ps_heap_reserve(ps_heap *heap, size_t more, uint32_t width);
 
 /* Appends a copy of `rows`. */
@@ -25,16 +25,16 @@ void ps_heap_append(ps_heap *heap, const ps_heap *rows, uint32_t width);
 /* Puts the rows in ascending order of their keys, which differ. */
 void ps_heap_sort(ps_heap *heap, uint32_t width);
 
-/* A heap whose keys ascend, each once, while it is merged: rows[at] is next. */
+/* A place in a heap whose keys ascend, each once, during a merge: row `at` comes next. */
 typedef struct ps_heap_cursor {
     const ps_heap *rows;
     size_t at, order;
-    uint64_t key; /* of rows[at] */
+    uint64_t key; /* key of row `at` */
 } ps_heap_cursor;
 
-/* Appends each key of the cursors' heaps (n) once to the empty `sum`, in ascending order.
- * Gradients, shows and clicks of equal keys are added in the order of cursors; gradients are
- * multiplied by `scale`. Of a cursor the caller sets `rows`. */
+/* Appends to the empty heap `sum` each key of the cursors' heaps (n cursors) once, in ascending
+ * order. Gradients, shows and clicks of equal keys are added in the order of the cursors; gradients
+ * are multiplied by `scale`. The caller sets only `rows` of each cursor. */
 void ps_heap_merge(ps_heap *sum, ps_heap_cursor *cursors, size_t n, uint32_t width, float scale);
 
 #endif

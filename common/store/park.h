@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* park.h - keeps encoded contributions that wait for their turn.
+/* park.h - keeps encoded contributions until the contributors before theirs have been added to the
+ * sum.
  *
- * Buffers have sizes of powers of two and are reused, so that a running shard does not call
- * malloc. Private to the shard.
- */
+ * Buffers have sizes of powers of two and are reused, so that a running shard does not call malloc
+ * for them. Private to shard*.c. */
 #ifndef PS_COMMON_STORE_PARK_H
 #define PS_COMMON_STORE_PARK_H
 
@@ -18,29 +18,31 @@ enum {
 };
 
 typedef struct ps_parked {
-    struct ps_parked *next; /* in the list of a slice, ascending by contributor; or in the pool */
+    /* next of the slice's list, ascending by contributor; or next unused buffer */
+    struct ps_parked *next;
     uint32_t contributor;
     uint32_t size_class;
     size_t len;
     ps_encoding head;
-    uint8_t bytes[]; /* PS_PARK_LEAST_BYTES << size_class */
+    uint8_t bytes[]; /* (PS_PARK_LEAST_BYTES << size_class), of which `len` are used */
 } ps_parked;
 
 typedef struct ps_park {
     ps_parked *idle[PS_PARK_CLASSES];
-    uint64_t pool_bytes;     /* bytes obtained from malloc */
-    uint64_t now, bytes_now; /* number and bytes of parked contributions */
+    uint64_t pool_bytes;     /* obtained from malloc, whether in use or not; never shrinks */
+    uint64_t now, bytes_now; /* number and bytes of the contributions that are parked at present */
     uint64_t total, bytes_peak;
 } ps_park;
 
 void ps_park_init(ps_park *park);
 void ps_park_fini(ps_park *park); /* nothing may be parked */
 
-/* Copies a contribution into a buffer and adds it to the list. */
+/* Copies a contribution into a buffer and inserts it into the list by its contributor, which the
+ * list does not have yet. */
 void ps_park_add(ps_park *park, ps_parked **list, uint32_t contributor,
                  const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len);
 
-/* Removes the first contribution of the list and returns its buffer to the pool. */
+/* Removes the first contribution from the list; its buffer becomes free for another one. */
 void ps_park_remove_first(ps_park *park, ps_parked **list);
 
 #endif

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shard_before.c - the weights that slices had before their last step.
  *
- * When a worker is lost within a clock, some slices have been stepped and others wait for it. The
- * clock is then repeated, with the weights that all slices had when it began. A slice that was
- * stepped is ahead of the others. It has the contributions, which count as repetitions when they
- * come again, so it needs no earlier state of the optimizer; only its earlier weights are given
- * once more.
+ * When a worker is lost within a clock, some slices have been stepped on that clock and others wait
+ * for the worker. The clock is then repeated, with the weights that all slices had when it began. A
+ * slice that was stepped is ahead of the others. It has all contributions to the clock; they count
+ * as repetitions when they come again, so the slice needs no earlier state of the optimizer. Only
+ * its earlier weights have to be given to workers once more.
  *
- * A slice keeps them without a copy. It has two buffers: the weights, and another one. A step
- * writes the new weights to the other buffer, and the two change places. Until the step the other
- * buffer is the memory of the open sum. So the first contribution to the next clock overwrites the
- * earlier weights; no worker makes one before all slices have been stepped.
- */
+ * A slice keeps these weights without copying them. It has two buffers: the weights, and a second
+ * one. A step writes the new weights to the second buffer, and the two change places. Until the
+ * step the second buffer is the memory of the open sum. So the first contribution to the next clock
+ * overwrites the earlier weights. No worker sends one before all slices have been stepped. */
 #include "common/store/store_impl.h"
 
 #include <assert.h>

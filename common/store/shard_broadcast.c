@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shard_broadcast.c - encodes the change of a step once, for the store itself and for all
- * workers.
+/* shard_broadcast.c - encodes the change of a step once, for the store itself and for all workers.
  *
- * A slice keeps the change of its last step. A worker that has the previous version gets the
- * change. A worker with another version, or with another checksum, gets the weights as float32.
- * The checksum of the weights accompanies either.
- */
+ * A slice keeps the change of its last step. A worker that was given the previous version is given
+ * this change. Every other worker, and one that says that its replica is lost, is given the weights
+ * as float32. With either goes the checksum of the weights. */
 #include "common/store/store_impl.h"
 
 #include "common/base/draw.h"

@@ -19,7 +19,8 @@ void shard_delay_init(ps_store *store)
     if (!(store->delay.lambda > 0)) {
         return;
     }
-    /* Under policies that sum, all gradients are computed on the same weights: none has a delay. */
+    /* Under policies that sum, all gradients of a sum are computed with the same weights: no
+     * gradient has a delay. */
     assert(store->book.policy->closes == NULL);
     store->had = ps_xcalloc(store->book.workers * store->value_count, sizeof *store->had);
     if (store->delay.decay > 0) {

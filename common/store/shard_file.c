@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shard_file.c - writes and reads the dense slices in the file of a store's state, by virtual
- * shard (store.h has the layout). The file does not have what follows from the rest: least
- * clocks, and snapshots that encoding the weights makes again. */
+/* shard_file.c - writes and reads the dense slices in the file of a store's state, by virtual shard
+ * (store.h has the layout). The file leaves out what can be computed from the rest: least clocks,
+ * and snapshots that encoding the weights again would give. */
 #include "common/store/store_impl.h"
 
 #include "common/base/xalloc.h"
@@ -13,7 +13,8 @@
 
 enum { ENCODING_BYTES = 512, PAYLOAD_BYTES = 4 * PS_CODEC_VALUES + 8 };
 
-/* Parts that a slice can have in the file. The bits of those that it has come before its values. */
+/* Parts that a slice may have in the file. A slice's values are preceded by the bits of the parts
+ * that it has. */
 enum {
     HAS_SUM = 1,       /* the open sum, decoded */
     HAS_UNDECODED = 2, /* the open sum in the codec's form */
@@ -22,10 +23,11 @@ enum {
     HAS_SNAP = 16,     /* a snapshot that encoding the weights would not make again */
     HAS_HAD = 32,      /* the weights that each worker has */
     HAS_MEAN_SQUARE = 64,
-    HAS_BEFORE = 128 /* the slice is ahead of others: the weights before its last step */
+    /* the slice is ahead of others (shard_before.c): its weights from before its last step */
+    HAS_BEFORE = 128
 };
 
-/* Parts that a slice always has if its job needs them. */
+/* Parts that a slice in the file must have if the job needs them, and must not have if not. */
 enum { ALWAYS = HAS_STANDING | HAS_KEPT | HAS_HAD | HAS_MEAN_SQUARE };
 
 static uint32_t parts_of(const ps_store *store, const shard_slice *slice)
@@ -87,8 +89,8 @@ static void put_snap(const shard_snap *snap, ps_state_out *out)
     put_encoding(out, &snap->head.msg, snap->buf->data, snap->buf->len);
 }
 
-/* Returns whether workers were given the weights before the last step in an encoding that cannot be
- * made again, because it depends on the residual that the slice had then. */
+/* Returns whether the encoding of the weights from before the last step must be saved, because it
+ * cannot be made again: it depends on the residual that the slice had then. */
 static bool has_snap_before(const ps_store *store, const shard_slice *slice)
 {
     return slice->kept != NULL && !store->broadcasts;
@@ -166,8 +168,9 @@ void shard_put(const ps_store *store, uint32_t virtual_shard, ps_state_out *out)
     }
 }
 
-/* Writes a slice as it was when `clock` began, or, if it has been stepped on that clock, when the
- * next one began, with its weights before that step. */
+/* Writes a slice for the repetition of `clock`. If the slice was not stepped on that clock, writes
+ * it as it was when the clock began. If it was, writes it as it was when the next clock began, with
+ * its weights from before that step. */
 static void put_slice_at(const ps_store *store, uint32_t s, uint64_t clock, ps_state_out *out)
 {
     const shard_slice *slice = &store->slices[s];
@@ -205,8 +208,8 @@ uint32_t shard_count(const ps_store *store, uint32_t virtual_shard)
 
 /* ---- Reading ---- */
 
-/* Reads an encoding: its head to *head, the number of its bytes to *len. Returns the bytes, which
- * lie in the file; NULL: the read has failed, or *len is 0. */
+/* Reads an encoding: its head into *head, the number of its bytes into *len. Returns the bytes,
+ * which stay in the memory of the file; NULL: the read has failed, or *len is 0. */
 static const uint8_t *take_encoding(ps_state_in *in, ps_encoding *head, size_t *len)
 {
     uint32_t size = ps_state_take_count(in, "bytes of an encoding's head", ENCODING_BYTES);
@@ -260,8 +263,8 @@ static void take_snap(ps_store *store, const shard_slice *slice, shard_snap *sna
     snap->version = version;
 }
 
-/* Reads the parked contributions. Checks that they belong to the open sum, and that their
- * contributors ascend and are not below its turn. */
+/* Reads the parked contributions. Checks that they are for the open sum, and that their
+ * contributors ascend and are not below the slice's turn. */
 static void take_parked(ps_store *store, uint32_t s, ps_state_in *in)
 {
     shard_slice *slice = &store->slices[s];
@@ -309,8 +312,8 @@ static void take_undecoded(shard_slice *slice, ps_state_in *in)
     }
 }
 
-/* Checks that the slice has the parts that this job always has, and none that it cannot have, such
- * as a sum of another kind. */
+/* Checks that the slice has the parts that this job needs, and no part that it cannot have, such as
+ * a sum of another kind. */
 static bool check_parts(const ps_store *store, const shard_slice *slice, uint32_t parts,
                         ps_state_in *in)
 {
@@ -385,7 +388,8 @@ static void take_memory(ps_store *store, uint32_t s, uint32_t parts, ps_state_in
     }
     if (parts & HAS_UNDECODED) {
         take_undecoded(slice, in);
-        slice->sum = store->scratch; /* not NULL: there is a sum; shard_merged decodes it there */
+        /* Any pointer but NULL says that there is a sum; shard_merged decodes it to the scratch. */
+        slice->sum = store->scratch;
     }
     if (parts & HAS_STANDING) {
         ps_state_take(in, slice->standing, floats);

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shard_merge.c - what some codecs need of a slice beyond adding decoded contributions: sums in
- * the codec's form, sums of differences, and the feedback of the weights' codec
- * (common/codec/codec.h, feedback.h).
- *
- * Each is memory of a slice. It is NULL where the codecs do not need it.
- */
+/* shard_merge.c - what some codecs need of a slice beyond adding decoded contributions: sums in the
+ * codec's own form, sums of differences, and feedback for the codec of weights
+ * (common/codec/codec.h, feedback.h). Each needs memory in the slice; its pointer is NULL if the
+ * codecs do not need it. */
 #include "common/store/store_impl.h"
 
 #include "common/base/xalloc.h"
@@ -45,8 +43,8 @@ bool shard_add_undecoded(ps_store *store, shard_slice *slice, const Psgd__V1__En
         return false;
     }
     st = ps_codec_sum_add(slice->conf.up, head, bytes, len, slice->undecoded, slice->conf.n);
-    assert(ps_is_ok(&st)); /* it was checked on arrival */
-    /* not NULL: there is a sum; shard_merged decodes it to the scratch */
+    assert(ps_is_ok(&st)); /* ps_store_push has checked the encoding */
+    /* any pointer but NULL says that there is a sum; shard_merged decodes it to the scratch */
     slice->sum = store->scratch;
     return true;
 }
@@ -69,9 +67,9 @@ const float *shard_merged(ps_store *store, shard_slice *slice)
     return slice->standing;
 }
 
-/* Returns what is encoded of w (n), weights of the slice: w itself, or, with what earlier encodings
- * have lost, the store's scratch. A repetition gives the same: a codec of weights has no momentum
- * and no differences. */
+/* Returns the values to encode for w (n), the weights of the slice: w itself, or, if the codec has
+ * feedback, w and what earlier encodings have lost, in the store's scratch. A second call returns
+ * the same values, because a codec of weights has no momentum and no differences. */
 static const float *carry(ps_store *store, const shard_slice *slice, const float *w)
 {
     const ps_store_slice *conf = &slice->conf;
@@ -88,7 +86,8 @@ bool shard_encode_ahead(ps_store *store, const shard_slice *slice, const float *
 {
     const ps_store_slice *conf = &slice->conf;
 
-    /* Slices with feedback are all encoded from the scratch: the key tells one from the other. */
+    /* All slices with feedback are encoded from the same memory, the scratch: the key tells them
+     * apart. */
     return ps_codec_encode_ahead(conf->down, &conf->down_params, key, carry(store, slice, w),
                                  conf->n);
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shard_pull.c - open pulls of slices, and the snapshots that answer them.
  *
- * A pull has two bitmaps: slices that have not been given yet, and slices that changed since the
- * policy was last asked about them. So a call that finds nothing ready reads S / 64 words.
- */
+ * A pull has two bitmaps: slices that were not given yet, and slices that changed since the policy
+ * was last asked about them. So a call that finds no slice ready reads S / 64 words. */
 #include "common/store/store_impl.h"
 
 #include "common/base/draw.h"
@@ -28,8 +27,8 @@ void shard_changed(ps_store *store, uint32_t s)
     }
 }
 
-/* Returns whether a pull asks for a later round than the one after the open one, under a policy
- * with leaves_behind, which lets nobody have it. Returns false under other policies. */
+/* Returns whether a pull asks for a later round than the one after the open round. Under a policy
+ * with leaves_behind no worker may do that. Always false under other policies. */
 static bool is_too_early(const ps_store *store, uint64_t clock)
 {
     for (uint32_t c = 0; store->book.policy->leaves_behind && c < store->book.columns; c++) {
@@ -40,7 +39,7 @@ static bool is_too_early(const ps_store *store, uint64_t clock)
     return false;
 }
 
-/* Returns whether the worker is still to be given rows that belong to its pull of slices. */
+/* Returns whether rows that belong to the worker's pull of slices were not all given yet. */
 static bool is_following(const ps_store *store, uint32_t worker)
 {
     return store->rows != NULL && store->rows->way->is_following(store, worker);
@@ -129,13 +128,13 @@ bool ps_store_is_waiting(const ps_store *store, uint32_t worker)
     return waits_for_slices(store, worker) || ps_store_wants_rows(store, worker);
 }
 
-/* What a pull is answered with. */
+/* A buffer that answers a pull, and the head of the encoding in it. */
 typedef struct answer_piece {
     ps_buf *buf;
     const ps_encoding *head;
 } answer_piece;
 
-/* Returns the slice's weights themselves as an answer, without a copy. For codecs that send
+/* Returns the slice's weights themselves as an answer, without a copy. Only for codecs that send
  * float32. */
 static answer_piece share(shard_slice *slice, ps_buf *weights)
 {
@@ -174,8 +173,8 @@ static uint64_t key_of(const ps_store *store, const shard_slice *slice, uint64_t
     return ps_draw_key(store->seed, PS_DRAW_DOWN, slice->conf.index, version, 0);
 }
 
-/* Keeps the slice's snapshot as snap_before. Leaves the buffer of the former snap_before in snap,
- * for the next snapshot. */
+/* Makes the slice's snapshot its snap_before. The buffer of the old snap_before goes to snap, for
+ * the next encoding. */
 static void keep_snap(shard_slice *slice)
 {
     ps_buf *before = slice->snap_before.buf;
@@ -219,7 +218,7 @@ void shard_encode_unasked(ps_store *store, uint32_t s)
 {
     shard_slice *slice = &store->slices[s];
 
-    /* The weights of clock 0 are not pulled: workers begin with them. */
+    /* Weights of clock 0 are never pulled, because workers begin with them. */
     if (store->keeps_before && slice->kept != NULL && !store->broadcasts &&
         ps_book_open_clock(&store->book, s) > 0) {
         (void)refresh(store, slice, slice->weights, slice->col->version);
@@ -248,7 +247,8 @@ static bool find_ready(ps_store *store, uint32_t worker, uint32_t *from)
     return false;
 }
 
-/* Returns the weights of slice s that a pull for `clock` is given, and sets their version. */
+/* Returns the weights of slice s with which a pull for `clock` is answered, and sets *version to
+ * theirs. */
 static ps_buf *weights_for(const ps_store *store, uint32_t s, uint64_t clock, uint64_t *version)
 {
     const shard_slice *slice = &store->slices[s];
@@ -258,8 +258,9 @@ static ps_buf *weights_for(const ps_store *store, uint32_t s, uint64_t clock, ui
     return is_before ? slice->other : slice->weights;
 }
 
-/* Adds the encoding of slice s that a pull for `clock` is given to those that are made together.
- * Returns false if it cannot be added. Adds nothing if the encoding is there. */
+/* Adds the weights of slice s for a pull for `clock` to those that the codec encodes together.
+ * Returns false if the codec takes no more. If the encoding exists already, adds nothing and
+ * returns true. */
 static bool add_ahead(ps_store *store, uint32_t s, uint64_t clock)
 {
     const shard_slice *slice = &store->slices[s];
@@ -271,8 +272,9 @@ static bool add_ahead(ps_store *store, uint32_t s, uint64_t clock)
                               key_of(store, slice, version));
 }
 
-/* Encodes slice s, unless that was done, and those after it that the worker may have too, as many
- * as their codec does at a time. What this answer has no room for is given with the next one. */
+/* Encodes slice s, and together with it the following slices that the worker may have too, as many
+ * as the codec takes at a time. Encodings for which this answer has no room are used by the next
+ * one. */
 static void encode_together(ps_store *store, uint32_t worker, uint32_t s)
 {
     uint64_t clock = store->pulls[worker].clock, version;
@@ -309,7 +311,9 @@ static void give(ps_store *store, uint32_t worker, uint32_t s, ps_store_piece *p
     answer_piece from;
 
     if (slice->kept != NULL || store->had != NULL || store->broadcasts) {
-        store_before(store, s); /* an open cut saves what workers were given; this changes it */
+        /* A cut that is under way must save what workers were given before this answer changes
+         * it. */
+        store_before(store, s);
     }
     from = is_change  ? (answer_piece){.buf = slice->snap.buf, .head = &slice->snap.head}
            : is_whole ? (answer_piece){.buf = shard_whole(store, slice), .head = &slice->whole_head}
@@ -353,7 +357,8 @@ void ps_store_pull_next(ps_store *store, uint32_t worker, size_t max_bytes, ps_s
         size_t bytes = slice->conf.down->size(&slice->conf.down_params, slice->conf.n);
 
         if (store->broadcasts && bytes < slice->weights->len) {
-            bytes = slice->weights->len; /* the most: weights may be given instead of the change */
+            /* an upper bound: the weights may be given instead of the change */
+            bytes = slice->weights->len;
         }
         assert(bytes <= max_bytes);
         if (answer->bytes + bytes > max_bytes ||

@@ -10,8 +10,8 @@
 
 /* ---- Pushes ---- */
 
-/* Checks whether contributor k may contribute `clock` to slice s now. Sets *is_in to whether it has
- * done so already, which is no failure. */
+/* Checks whether contributor k may contribute `clock` to slice s now. Sets *is_in to whether the
+ * slice has that contribution already, which is no failure. */
 static ps_status check_clock(const ps_store *store, uint32_t s, uint32_t k, uint64_t clock,
                              bool *is_in)
 {
@@ -20,8 +20,8 @@ static ps_status check_clock(const ps_store *store, uint32_t s, uint32_t k, uint
     return ps_is_ok(&st) ? st : ps_wrap(st, "slice %u", store->slices[s].conf.index);
 }
 
-/* Applies, buffers or drops a contribution that was checked and is new, as the policy decides. Then
- * closes the slice's sum if it is complete. */
+/* Applies, buffers or drops, as the policy decides, a contribution that was checked and is new.
+ * Then closes the slice's sum if it may close. */
 static ps_store_outcome take(ps_store *store, uint32_t s, uint32_t worker, uint32_t k,
                              uint64_t clock, const Psgd__V1__Encoding *head, const uint8_t *bytes,
                              size_t len)
@@ -51,8 +51,8 @@ static ps_store_outcome take(ps_store *store, uint32_t s, uint32_t worker, uint3
     return outcome;
 }
 
-/* Counts a checked contribution of `came` bytes. Gives it to take() unless the slice has it
- * already; then counts a duplicate. */
+/* Counts a checked contribution of `came` bytes. If the slice has it already (is_in), counts a
+ * duplicate; else gives it to take(). */
 static ps_store_outcome accept(ps_store *store, uint32_t s, uint32_t worker, uint32_t k,
                                uint64_t clock, bool is_in, size_t came,
                                const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len)
@@ -83,8 +83,8 @@ uint32_t shard_find_slice(const ps_store *store, uint32_t index)
                                                                             : store->slice_count;
 }
 
-/* Implements ps_store_push and ps_store_push_finite. are_finite: the caller has checked that all
- * values are finite. */
+/* Takes a slice of a contribution (ps_store_push, ps_store_push_finite). are_finite: the caller has
+ * checked that all values are finite. */
 static ps_status push(ps_store *store, uint32_t worker, uint64_t clock, uint32_t contributor,
                       const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len,
                       bool are_finite, ps_store_outcome *outcome)
@@ -128,7 +128,7 @@ static ps_status push(ps_store *store, uint32_t worker, uint64_t clock, uint32_t
     return st;
 }
 
-/* Counts a push that was refused. Returns its status. */
+/* Counts a push that failed with `st` as refused. Returns `st`. */
 static ps_status count_refused(ps_store *store, ps_status st)
 {
     store->counters.refused += !ps_is_ok(&st);
@@ -169,7 +169,8 @@ ps_status ps_store_push_zeros(ps_store *store, uint32_t worker, uint64_t clock,
     }
     for (uint32_t s = 0; s < store->slice_count; s++) {
         is_in = clock < ps_book_next(&store->book, s, contributor);
-        /* a repetition, which all slices have, is counted as one by each of them */
+        /* a repetition, when all slices have the contribution already, counts once for each
+         * slice */
         if (!is_in || in == store->slice_count) {
             zeros.slice = store->slices[s].conf.index;
             (void)accept(store, s, worker, contributor, clock, is_in, 0, &zeros, NULL, 0);

@@ -30,8 +30,8 @@ float *shard_state_of(const ps_store *store, const shard_slice *slice)
     return store->state + slice->at * store->descent.optim->slots;
 }
 
-/* Writes the increment for gradient g into the store's scratch; g itself if it is not stepped by
- * the optimizer (shard_is_descending). g may be the scratch. */
+/* Writes the increment for gradient g into the store's scratch; g itself if no optimizer steps the
+ * slice (shard_is_descending). g may lie in the scratch. */
 static void find_increment(ps_store *store, shard_slice *slice, ps_moment at, const float *g,
                            const float *w)
 {
@@ -45,8 +45,8 @@ static void find_increment(ps_store *store, shard_slice *slice, ps_moment at, co
     }
 }
 
-/* Steps: w -= scale * step(g * merge), at `clock` of the job. g * merge is `share` of a whole
- * gradient. */
+/* Steps the slice: w -= scale * step(g * merge), at `clock` of the job. `share`: which part of a
+ * whole gradient g * merge is, for penalties. */
 static void step(ps_store *store, shard_slice *slice, uint64_t clock, double share, const float *g,
                  float merge, float scale)
 {
@@ -64,9 +64,9 @@ static void step(ps_store *store, shard_slice *slice, uint64_t clock, double sha
         g = store->scratch;
     }
     if (store->broadcasts) {
-        assert(scale == 1.0f); /* only sums are broadcast, which have no other scale */
+        assert(scale == 1.0f); /* only sums are broadcast, and step_on_sum passes scale 1 */
         find_increment(store, slice, at, g, w);
-        if (keeps) { /* `to` may have held the sum until now */
+        if (keeps) { /* `to` had the open sum until now */
             memcpy(to, w, n * sizeof *to);
         }
         shard_broadcast(store, slice, to);
@@ -103,8 +103,8 @@ static void decode(const shard_slice *slice, const Psgd__V1__Encoding *head, con
     ps_trace_end(PS_TRACE_DECODE, began_ns, head->slice, NULL);
 }
 
-/* Returns the values of a contribution: in place if they are aligned float32, else decoded into
- * scratch. */
+/* Returns the values of a contribution: in `bytes` if they are aligned float32, else decoded into
+ * the store's scratch. */
 static const float *values_of(const ps_store *store, const shard_slice *slice,
                               const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len)
 {
@@ -140,7 +140,7 @@ static void add_to_sum(ps_store *store, shard_slice *slice, const Psgd__V1__Enco
     if (shard_add_undecoded(store, slice, head, bytes, len)) {
         /* the codec has added it in its own form */
     } else if (!store->has_sums) {
-        /* one contributor: its contribution is the sum, and the step follows at once */
+        /* The only contribution of a sum is the sum, and the step follows at once. */
         slice->sum = values_of(store, slice, head, bytes, len);
     } else {
         float *sum = shard_sum_memory(store, slice);
@@ -167,8 +167,8 @@ bool shard_buffer(ps_store *store, uint32_t s, uint32_t k, bool is_late,
     return is_added;
 }
 
-/* Moves the turn past all contributors that have contributed, and adds their parked
- * contributions. */
+/* Moves the slice's turn past all contributors that have contributed to the open clock, and adds
+ * their parked contributions to the sum. */
 static void take_turns(ps_store *store, uint32_t s)
 {
     shard_slice *slice = &store->slices[s];
@@ -196,8 +196,8 @@ void shard_count_parked(ps_store *store)
     c->pool_bytes = store->park.pool_bytes;
 }
 
-/* Steps on the open sum. If it is empty, the weights stay as they are, and are kept as those before
- * the step too if the store keeps these. */
+/* Steps on the open sum. If no contribution is in it, the weights stay as they are; a store that
+ * keeps earlier weights then keeps a copy of them. */
 static void step_on_sum(ps_store *store, shard_slice *slice, uint64_t clock, float scale)
 {
     double share = (double)slice->col->in * (double)scale / store->book.contributors;

@@ -16,7 +16,7 @@ static float *zeros(size_t n)
     return x;
 }
 
-/* Returns one large buffer, within which those of all dense slices are created. */
+/* Returns one large buffer, in which the weights of all dense slices are allocated. */
 static ps_buf *create_home(const ps_store_slice *slices, uint32_t count)
 {
     size_t bytes = 0;
@@ -104,15 +104,15 @@ static void create_book(ps_store *store, const ps_store_conf *conf)
         store->pulls[w].want = ps_xcalloc(words, sizeof *store->pulls[w].want);
         store->pulls[w].unchecked = ps_xcalloc(words, sizeof *store->pulls[w].unchecked);
     }
-    /* A single contribution that is stepped on at once is the sum itself, which then needs no
-     * memory. */
+    /* A single contribution that is stepped on at once is itself the sum, so no memory is
+     * needed. */
     if (store->book.buffers && (conf->contributors > 1 || !store->book.in_order)) {
         store->has_sums = true;
         store->sums = zeros(store->value_count);
     }
 }
 
-/* Creates a second buffer for each slice (shard_before.c), all within one large buffer. */
+/* Creates the second buffer of each slice (shard_before.c), all of them within one large buffer. */
 static void create_others(ps_store *store)
 {
     ps_buf *home;
@@ -247,7 +247,8 @@ ps_status ps_store_lose_worker(ps_store *store, uint32_t worker)
     bool was_lost = ps_store_is_lost(store, worker);
     ps_status st;
 
-    store_cut_all(store); /* an open cut is written first, because the loss changes all columns */
+    /* a cut that is under way is written first, because the loss changes all columns */
+    store_cut_all(store);
     st = ps_book_lose(&store->book, worker);
     if (!ps_is_ok(&st) || was_lost) {
         return st;

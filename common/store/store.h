@@ -126,16 +126,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* A slice of a dense variable, or a run of rows of a fixed vocabulary, with the codecs of its
+ * contributions (up) and of its weights (down). */
 typedef struct ps_store_slice {
-    uint32_t index; /* in the layout: what Encoding.slice says; ascending in the array */
-    uint32_t n;     /* values, 1..PS_CODEC_VALUES */
+    /* number of the slice in the layout, which Encoding.slice names; ascending in conf.slices */
+    uint32_t index;
+    uint32_t n; /* values, 1..PS_CODEC_VALUES */
     const ps_codec *up, *down;
     ps_params up_params, down_params;
-    bool is_state; /* what is pushed are decrements, whoever has the optimizer: w -= merged */
-    /* Of a fixed vocabulary: values of a row, of which n is a multiple. The slice is then the rows
-     * [first_row, first_row + n / row) of `table` of conf.tables, and neither pushed nor pulled as
-     * a slice. 0: it is a slice of a dense variable. Not where the store broadcasts or corrects
-     * delays. */
+    /* the slice is state of a layer: what is pushed is a decrement, even if an optimizer steps
+     * other slices: w -= merged */
+    bool is_state;
+    /* For rows of a fixed vocabulary: the values of one row; n is a multiple of it. The slice is
+     * then the rows [first_row, first_row + n / row) of table number `table`, and is neither pushed
+     * nor pulled as a slice. 0: a slice of a dense variable. Must be 0 if the store broadcasts or
+     * corrects delays. */
     uint32_t row, table;
     uint64_t first_row;
 } ps_store_slice;
@@ -144,24 +149,31 @@ typedef struct ps_store_slice {
 typedef struct ps_store_conf {
     uint32_t workers;
     uint32_t contributors;       /* block count if the update is per block, else workers */
-    const uint32_t *held_count;  /* (workers) */
+    const uint32_t *held_count;  /* (workers): number of contributors that each worker holds */
     const uint32_t *const *held; /* (workers)(held_count): contributors of each, ascending; NULL
                                   * for both: worker w brings contributor w */
     const ps_consistency *policy;
     ps_params policy_params;
-    ps_descent descent; /* its optim may be NULL: workers send increments, w -= merged. With tables
-                         * it is theirs too */
-    float merge_scale;  /* of the update */
-    uint64_t seed;      /* of the job; stochastic rounding of snapshots uses it */
-    ps_delay delay;     /* with a policy that applies: gradients are corrected (delay.h) */
-    bool broadcasts;    /* workers keep replicas: they are sent what a step changed (replica.h),
-                         * by the codec for the way down */
+    /* its optim is NULL if workers send increments: w -= merged. With tables, the tables' rows are
+     * stepped by it too */
+    ps_descent descent;
+    /* factor of every sum or contribution before its step; the update chooses it */
+    float merge_scale;
+    uint64_t seed; /* of the job; stochastic rounding of snapshots uses it */
+    /* corrects gradients of policies that apply (delay.h); lambda 0: no correction */
+    ps_delay delay;
+    /* workers keep replicas: they are sent what a step has changed (replica.h), encoded by the
+     * codec `down` */
+    bool broadcasts;
     uint32_t slice_count;
     const ps_store_slice *slices; /* (slice_count); none is allowed */
-    const float *weights;         /* initial, of these slices one after the other; NULL: zeros */
-    ps_tables *tables;            /* of the same virtual shards; taken. NULL: no rows are here. Of
-                                   * a fixed vocabulary they are empty: slices have the rows */
-    uint64_t job;                 /* hash of what the job computes: a file of another is refused */
+    /* initial values of conf.slices, one slice after the other; NULL: zeros */
+    const float *weights;
+    /* of the same virtual shards; the store takes them. NULL: it has no rows. Tables of a fixed
+     * vocabulary come empty, because conf.slices have their rows */
+    ps_tables *tables;
+    /* hash of what the job computes; ps_store_load refuses the file of another job */
+    uint64_t job;
 } ps_store_conf;
 
 typedef struct ps_store ps_store;
@@ -170,28 +182,30 @@ typedef struct ps_store ps_store;
  * job was checked before. */
 ps_store *ps_store_create(const ps_store_conf *conf);
 
-/* Frees the store; referenced snapshots stay. NULL is allowed. */
+/* Frees the store. Snapshots to which the caller has a reference stay. NULL is allowed. */
 void ps_store_destroy(ps_store *store);
 
 /* ---- Pushes ---- */
 
 typedef enum ps_store_outcome {
-    PS_STORE_APPLIED,    /* in the sum, or in the weights */
-    PS_STORE_PARKED,     /* kept encoded until its turn */
-    PS_STORE_DUPLICATE,  /* was in already; nothing changed */
+    PS_STORE_APPLIED,    /* added to the open sum, or stepped on */
+    PS_STORE_PARKED,     /* kept encoded until earlier contributors were added to the sum */
+    PS_STORE_DUPLICATE,  /* the slice had this contribution already; nothing changed */
     PS_STORE_NOT_FINITE, /* refused: a value is NaN or infinite */
-    PS_STORE_DROPPED     /* the policy forgets it; it is counted, and counts as in */
+    /* forgotten by the policy's verdict; a repetition of it counts as a duplicate */
+    PS_STORE_DROPPED
 } ps_store_outcome;
 
 /* Takes one slice of a contribution. head and bytes come from the network; both are borrowed.
- * payload_bytes 0 in the head stands for zeros. A call that fails changes nothing; of *outcome it
- * sets PS_STORE_NOT_FINITE alone.
+ * payload_bytes 0 in the head stands for a slice of zeros. A call that fails changes nothing but
+ * the counter of refused contributions. Of a failure, *outcome is set only for a value that is not
+ * finite: PS_STORE_NOT_FINITE.
  *
  * INVALID_ARGUMENT     no such worker or contributor, a slice that this store does not own, or not
  *                      the slice's codec; a value that is not finite
  * PERMISSION_DENIED    a contributor that the worker does not hold
- * OUT_OF_RANGE         WRONG_CLOCK: a clock further ahead than the policy allows, or not the next
- *                      one of this contributor (with rounds: nor one up to the open round)
+ * OUT_OF_RANGE         WRONG_CLOCK: a clock further ahead than the policy allows, or after the next
+ *                      one of this contributor (with rounds: and after the open round)
  * DATA_LOSS            len is not payload_bytes or not what n values take, or the codec's numbers
  *                      are wrong (an int8 scale that is negative or not finite)
  * FAILED_PRECONDITION  the worker is lost
@@ -200,29 +214,31 @@ PS_MUST_USE ps_status ps_store_push(ps_store *store, uint32_t worker, uint64_t c
                                     uint32_t contributor, const Psgd__V1__Encoding *head,
                                     const uint8_t *bytes, size_t len, ps_store_outcome *outcome);
 
-/* Does the same with a slice that is not encoded and whose float32 values are known to be finite:
- * does not look at them again. */
+/* Does what ps_store_push does, but does not look for values that are not finite: the caller has
+ * checked them. For a slice that is sent as plain float32. */
 PS_MUST_USE ps_status ps_store_push_finite(ps_store *store, uint32_t worker, uint64_t clock,
                                            uint32_t contributor, const Psgd__V1__Encoding *head,
                                            const uint8_t *bytes, size_t len,
                                            ps_store_outcome *outcome);
 
-/* Takes zeros for every slice of a contribution that is not in yet; if all are in it is a
- * repetition. Fails as ps_store_push does, for all slices or for none. */
+/* Takes zeros for every slice of a contribution that has not arrived yet. If all slices have it
+ * already, the call counts as a repetition. Fails as ps_store_push does, for all slices or for
+ * none. */
 PS_MUST_USE ps_status ps_store_push_zeros(ps_store *store, uint32_t worker, uint64_t clock,
                                           uint32_t contributor);
 
-/* Some rows of one table. A contribution's rows come in parts; parts are numbered, and part 0
- * begins them anew, so they may be sent again at any point. */
+/* A part of a contribution's rows: some rows of one table. The parts of a contribution are numbered
+ * from 0. Part 0 discards the parts that came before, so a worker may begin to send them anew at
+ * any point. */
 typedef struct ps_store_rows {
-    uint32_t worker; /* that brings it */
+    uint32_t worker; /* the one that sends the part */
     uint64_t clock;
     uint32_t contributor, part, table;
-    bool is_last;
+    bool is_last;         /* no further part of the contribution follows */
     const uint64_t *keys; /* (count), each once, ascending */
     size_t count;
     const float *grads;             /* (count, width) */
-    const uint32_t *shows, *clicks; /* (count); NULL: 1 and 0 each */
+    const uint32_t *shows, *clicks; /* (count); NULL: each row was shown once, and clicked never */
 } ps_store_rows;
 
 /* Takes a part of a contribution's rows.
@@ -239,19 +255,19 @@ typedef struct ps_store_rows {
  * A call that fails has changed nothing but in that last case. */
 PS_MUST_USE ps_status ps_store_push_rows(ps_store *store, const ps_store_rows *rows);
 
-/* Returns whether all slices and rows of this contribution are in, whoever brought them: it may be
- * acknowledged. Always true for a store without any. */
+/* Returns whether all slices and the rows of this contribution have arrived, from whichever worker;
+ * it may then be acknowledged. Always true for a store that has neither slices nor rows. */
 bool ps_store_is_in(const ps_store *store, uint64_t clock, uint32_t contributor);
 
 /* ---- Pulls ---- */
 
-/* Opens a pull: the worker asks for all slices as they are for `clock`. The same clock again starts
- * the answer anew, because a reply was lost.
+/* Opens a pull: the worker asks for all slices as they are for `clock`. A second call for the same
+ * clock starts the answer anew, because a reply may have been lost.
  *
  * INVALID_ARGUMENT     no such worker
- * OUT_OF_RANGE         WRONG_CLOCK: earlier than one asked for before, or, where rounds leave
- *                      workers behind, more than one after the open round
- * FAILED_PRECONDITION  the worker is lost, or a pull of an earlier clock is open
+ * OUT_OF_RANGE         WRONG_CLOCK: a clock before the worker's last one; or, under a policy that
+ *                      leaves workers behind, a clock more than one after the open round
+ * FAILED_PRECONDITION  the worker is lost, or its pull of another clock is open
  *                      (ps_store_pull_cancel cancels it)
  */
 PS_MUST_USE ps_status ps_store_pull_begin(ps_store *store, uint32_t worker, uint64_t clock);
@@ -259,9 +275,9 @@ PS_MUST_USE ps_status ps_store_pull_begin(ps_store *store, uint32_t worker, uint
 /* Returns the clock of the worker's last pull of slices. */
 uint64_t ps_store_pull_clock(const ps_store *store, uint32_t worker);
 
-/* Says, after ps_store_pull_begin, that the worker has lost what it was given before. The answer is
- * then complete: a store that broadcasts sends the weights as float32 instead of changes, and of a
- * fixed vocabulary all rows that were ever stepped come. */
+/* Makes the answer of the pull that ps_store_pull_begin has just opened complete, because the
+ * worker has lost what it was given before. A store that broadcasts then sends the weights as
+ * float32 instead of changes; of a fixed vocabulary all rows come that were ever stepped. */
 void ps_store_pull_whole(ps_store *store, uint32_t worker);
 
 /* Cancels the worker's open pulls, of slices and of rows, because its stream has ended. */
@@ -269,19 +285,21 @@ void ps_store_pull_cancel(ps_store *store, uint32_t worker);
 
 /* One slice of an answer. */
 typedef struct ps_store_piece {
-    const Psgd__V1__Encoding *head; /* the store's: until the next call that changes the store */
-    ps_buf *buf;                    /* likewise; take a reference to keep the bytes */
-    size_t at, len;                 /* bytes of buf */
-    uint64_t checksum;              /* of the weights (replica.h), if the store broadcasts */
+    /* the store's; valid until the next call that changes the store */
+    const Psgd__V1__Encoding *head;
+    /* the store's, valid as long as `head`; a caller who keeps the bytes takes a reference */
+    ps_buf *buf;
+    size_t at, len;    /* the bytes are [at, at + len) of buf */
+    uint64_t checksum; /* of the weights (replica.h), if the store broadcasts */
 } ps_store_piece;
 
 typedef struct ps_store_answer {
-    uint64_t clock;   /* the one asked for */
+    uint64_t clock;   /* the clock that the pull asks for */
     uint64_t version; /* the least version of the slices */
     bool is_change;   /* the pieces are changes from version - 1; else weights */
     size_t count;     /* pieces written */
-    size_t bytes;     /* their sum of len */
-    bool is_last;     /* these complete the answer */
+    size_t bytes;     /* sum of the pieces' len */
+    bool is_last;     /* the pieces complete the answer */
 } ps_store_answer;
 
 /* Gives the next slices of the open pull that the policy admits: each once, lowest first, at most
@@ -299,35 +317,39 @@ void ps_store_pull_next(ps_store *store, uint32_t worker, size_t max_bytes, ps_s
 bool ps_store_is_waiting(const ps_store *store, uint32_t worker);
 
 /* Opens a pull of the rows of these keys (count) in every table, as they are for `clock`. Rows may
- * be pulled ahead: the policy must admit the worker to the clock, but the worker's contributions to
- * earlier clocks need not be in. ps_store_pull_cancel cancels it.
+ * be pulled ahead: the policy must let the worker begin the clock, but the worker's own
+ * contributions to earlier clocks may still be missing. ps_store_pull_cancel cancels the pull.
  *
  * INVALID_ARGUMENT     no such worker; keys that do not ascend, or that are not of this store or no
  *                      ids of a table
- * FAILED_PRECONDITION  no rows are here, or of a fixed vocabulary; the worker is lost, or has an
- *                      open pull of rows
+ * FAILED_PRECONDITION  the store has no rows or only those of a fixed vocabulary; the worker is
+ *                      lost, or has an open pull of rows
  */
 PS_MUST_USE ps_status ps_store_rows_begin(ps_store *store, uint32_t worker, uint64_t clock,
                                           const uint64_t *keys, size_t count);
 
 /* The answer to a pull of rows, or a part of it. */
 typedef struct ps_store_rows_answer {
-    uint64_t clock, version;           /* the one asked for; steps that the rows have seen */
-    uint32_t first_table, table_count; /* tables whose rows are here */
-    size_t count;                      /* of keys */
-    const uint64_t *keys; /* (count), the store's until the worker pulls again; NULL: those asked
-                           * for */
-    ps_buf *values;       /* float32 of each of the tables in turn (count, width); the caller's */
-    bool is_last;         /* the pull is answered */
+    /* clock: the one asked for; version: number of steps on the rows so far */
+    uint64_t clock, version;
+    /* the rows are of the tables [first_table, first_table + table_count) */
+    uint32_t first_table, table_count;
+    size_t count; /* number of keys */
+    /* (count), the store's, valid until the worker's next pull; NULL: the keys that the pull asked
+     * for */
+    const uint64_t *keys;
+    /* float32: of each table in turn (count, width); the caller unreferences it */
+    ps_buf *values;
+    bool is_last; /* the answer completes the pull */
 } ps_store_rows_answer;
 
-/* Returns whether the worker has an open pull of rows. If threads share a store, the thread with
- * the worker's streams may call it at any time. */
+/* Returns whether the worker has an open pull of rows. May be called at any time by the thread that
+ * serves the worker's streams. */
 bool ps_store_wants_rows(const ps_store *store, uint32_t worker);
 
-/* Gives the next rows of the open pull if the policy admits it: all that were asked for, or at most
- * `most` of those that have changed. Returns false if the policy does not, or if no pull is
- * open. */
+/* Gives the next rows of the worker's open pull: all keys that it asked for, or, of a fixed
+ * vocabulary, at most `most` of the rows that have changed. Returns false if the policy does not
+ * admit the pull yet, or if no pull is open. */
 bool ps_store_rows_next(ps_store *store, uint32_t worker, size_t most,
                         ps_store_rows_answer *answer);
 
@@ -337,11 +359,12 @@ bool ps_store_rows_next(ps_store *store, uint32_t worker, size_t most,
  * ps_store_deadline; then call ps_store_pull_next. */
 void ps_store_tick(ps_store *store, int64_t now_us);
 
-/* Returns when the next tick is due even if nothing else happens; INT64_MAX: never. */
+/* Returns the time, as in ps_store_tick, at which ps_store_tick must be called even if nothing else
+ * happens; INT64_MAX: never. */
 int64_t ps_store_deadline(const ps_store *store);
 
-/* Continues without a worker: no other waits for its clocks, its pulls are cancelled and its pushes
- * are refused. May be repeated. The last worker may be lost too.
+/* Continues without a worker: the others no longer wait for its clocks, its pulls are cancelled and
+ * its later pushes are refused. May be repeated. The last worker may be lost too.
  *
  * INVALID_ARGUMENT     no such worker
  * FAILED_PRECONDITION  the policy does not survive a loss; nothing changed
@@ -353,16 +376,19 @@ bool ps_store_is_lost(const ps_store *store, uint32_t worker);
  * closed, with whatever it got); UINT64_MAX: nothing is here, or nobody is waited for. */
 uint64_t ps_store_clock(const ps_store *store);
 
-/* Writes the workers whose contributions to that clock are missing somewhere that waits, in order,
- * lost ones left out; at most `cap`. Returns how many there are. Looks at every slice. */
+/* Writes the workers, in ascending order and without lost ones, whose contributions to the clock of
+ * ps_store_clock are missing in a slice or in the rows. Writes at most `cap`; returns the number of
+ * all. Looks at every slice. */
 uint32_t ps_store_waits_for(const ps_store *store, uint32_t *workers, uint32_t cap);
 
-/* Returns contributions in open sums, which no step has seen yet. */
+/* Returns the number of contributions in open sums or parked for them, added over the slices and
+ * the rows. */
 uint64_t ps_store_open(const ps_store *store);
 
 const ps_store_counters *ps_store_counters_of(const ps_store *store);
 
-/* Compares the ledgers of slices and rows; as ps_book_ledger. */
+/* Compares the ledgers of all slices and of the rows; arguments and result are those of
+ * ps_book_ledger (clocks.h). */
 uint32_t ps_store_ledger(const ps_store *store, bool *is_first, ps_ledger *ledger);
 const ps_worker_counters *ps_store_worker_counters_of(const ps_store *store, uint32_t worker);
 
@@ -370,8 +396,8 @@ const ps_worker_counters *ps_store_worker_counters_of(const ps_store *store, uin
 
 size_t ps_store_value_count(const ps_store *store);
 
-/* Returns a copy of the weights of all slices, one after the other: (ps_store_value_count). It is
- * the store's, valid until the next call. */
+/* Returns the weights of all slices, one after the other (ps_store_value_count), in memory of the
+ * store. Valid until the next call of this function. */
 const float *ps_store_weights(ps_store *store);
 
 /* Copies the weights of the slice at `place` of conf.slices to out (n). */
@@ -384,96 +410,106 @@ uint64_t ps_store_version(const ps_store *store, uint32_t place);
  * destroy the store. */
 void ps_store_drop_slices(ps_store *store);
 
-/* Returns the store's sparse tables, for their own files (table_file.h); NULL: there are none. */
+/* Returns the store's sparse tables, for writing them to files (table_file.h); NULL: it has
+ * none. */
 ps_tables *ps_store_tables(ps_store *store);
 
-/* Runs something once between two clocks of the rows. */
+/* What ps_store_at_clock calls: the contributions to the clocks before `clock` have arrived. */
 typedef void ps_store_at_clock_fn(void *arg, ps_tables *tables, uint64_t clock);
 
-/* Arranges a call of fn(arg) when the contributions to all clocks before `clock` are in. The call
- * comes within the function that brings the last of them; fn may read or change the tables. If they
- * do not come, there is no call. Returns OUT_OF_RANGE if they are in already, FAILED_PRECONDITION
- * if another call is arranged. Not while the tables are lent. */
+/* Arranges one call of fn(arg) for the moment when the contributions to all clocks before `clock`
+ * have arrived. The call comes within the function of the store that takes the last of them; fn may
+ * read or change the tables. If some never arrive, there is no call. Returns OUT_OF_RANGE if all
+ * have arrived already, FAILED_PRECONDITION if another call is arranged. Must not be called after
+ * ps_store_lend_tables. */
 PS_MUST_USE ps_status ps_store_at_clock(ps_store *store, uint64_t clock, ps_store_at_clock_fn *fn,
                                         void *arg);
 /* Cancels the call that is arranged for `clock`, if there is one. */
 void ps_store_forget_at_clock(ps_store *store, uint64_t clock);
 
-/* Returns what the tables have counted, until they are lent; zeros without tables, and of a fixed
- * vocabulary, which admits and removes nothing. */
+/* Returns what the tables have counted up to now, or up to ps_store_lend_tables. Zeros if the store
+ * has no tables, or only a fixed vocabulary, which admits and removes no rows. */
 ps_table_counters ps_store_table_counters(const ps_store *store);
 
 /* Returns whether the store has tables that are not lent. */
 bool ps_store_has_rows(const ps_store *store);
 
-/* Lends the tables to another thread, which writes their files. Until destroy the store neither
- * accepts nor gives rows, nor reads the tables. */
+/* Lends the tables to another thread, which writes them to files. From then until destroy the store
+ * neither takes nor gives rows, and does not read the tables. */
 void ps_store_lend_tables(ps_store *store);
 
-/* Returns whether they were lent. */
+/* Returns whether ps_store_lend_tables was called. */
 bool ps_store_has_lent_tables(const ps_store *store);
 
 /* ---- Save and load ---- */
 
-/* Writes the store, whose tables are not lent. Returns the failure of `write`. */
+/* Writes the store's whole state as a file. Must not be called after ps_store_lend_tables. Returns
+ * the failure of `write`. */
 PS_MUST_USE ps_status ps_store_save(const ps_store *store, ps_state_write_fn *write, void *arg);
 
-/* Does the same as a file of `clock`, > 0. If ps_store_mark knows the clock `base`, the file has
- * only the rows that changed or moved since the file of `base` was written; else, and with 0, it
- * has all rows. */
+/* Writes the store's state as the file of `clock`, > 0. If the clock `base` is one that
+ * ps_store_mark has noted, the file has only the rows that changed or moved since the file of
+ * `base`. If it is not, or is 0, the file has all rows. Returns the failure of `write`. */
 PS_MUST_USE ps_status ps_store_save_since(const ps_store *store, uint64_t clock, uint64_t base,
                                           ps_state_write_fn *write, void *arg);
 
-/* Notes that the file of `clock` is written now. Later files may count from it, and from that of
- * `base`, but from no other. Only of a store with rows. */
+/* Notes that the file of `clock` is written now. Later files may contain only what changed since
+ * it, or since the file of `base`; every other file that was noted before is forgotten. Only of a
+ * store with rows. */
 void ps_store_mark(ps_store *store, uint64_t clock, uint64_t base);
 
-/* Reads from the first 4096 bytes of a file, or more, its clock (0: no file counts from it) and the
- * clock from which its rows count; 0: it has all. DATA_LOSS: not such a file, or damaged. */
+/* Reads two clocks from the first bytes of a file, at least 4096 of them or the whole file. *clock:
+ * the clock that the file was written for; 0: no later file counts from it. *base: the clock of the
+ * earlier file whose rows this one adds to; 0: it has all rows. DATA_LOSS: not such a file, or
+ * damaged. */
 PS_MUST_USE ps_status ps_store_file_clocks(const uint8_t *bytes, size_t len, uint64_t *clock,
                                            uint64_t *base);
 
-/* Where a cut writes. */
+/* Where a cut (ps_store_cut_begin) writes to. */
 typedef struct ps_store_cut_sink {
     ps_state_write_fn *write; /* takes the bytes of the file */
     /* Takes the weights (n) of a slice: its place in conf.slices. Each slice comes once. */
     ps_status (*weights)(void *arg, uint32_t place, const float *values, uint32_t n);
-    /* Called before and after a piece is written. */
+    /* Called with begins true before a virtual shard is written, and with false after it. */
     void (*watch)(void *arg, bool begins);
-    void *arg; /* of all three */
+    void *arg; /* first argument of all three functions */
 } ps_store_cut_sink;
 
-/* Saves the store as it is now while it goes on: what is written and given to `sink` is what
- * ps_store_save would write now, its virtual shards in another order. Writes little at once. The
- * rest is written by ps_store_cut_next, and each virtual shard before the store changes it. A cut
- * that is under way is dropped. Only of a store without rows. */
+/* Begins a cut: saves the present state of the store while the store goes on. What `sink` is given
+ * is what ps_store_save would write now, with the virtual shards in another order. This call writes
+ * the head of the file; each call of ps_store_cut_next writes one more virtual shard, and the store
+ * writes a virtual shard itself before it changes it. Drops a cut that is under way. Only of a
+ * store without rows. */
 void ps_store_cut_begin(ps_store *store, const ps_store_cut_sink *sink);
 /* Writes the next virtual shard of the cut. Returns false if there is none left, or a write has
  * failed. */
 bool ps_store_cut_next(ps_store *store);
-/* Writes all that is left and ends the cut. Returns the first failure of the sink. */
+/* Writes all virtual shards that are left and ends the cut. Returns the first failure of the
+ * sink. */
 PS_MUST_USE ps_status ps_store_cut_end(ps_store *store);
-/* Ends the cut, if there is one, without its file. */
+/* Ends the cut that is under way, if there is one; its file stays incomplete. */
 void ps_store_cut_drop(ps_store *store);
 
-/* Keeps of each slice the weights from before its last step, from now on, until a contribution to
- * the next clock comes: as much memory again as weights, and no copies. Of rows it keeps copies of
- * those that the last step has changed. Call it before anything is pushed or loaded. Only under a
- * deterministic policy. A worker contributes to a clock only when it has all slices as they are for
- * it. So no slice of any server is ahead of another by more than one clock, and then nothing has
- * come for the clock after. A codec with state encodes the weights of each clock but the first,
- * whether they are pulled or not. */
+/* From now on keeps for each slice the weights from before its last step, until a contribution to
+ * the next clock arrives. This takes as much memory again as the weights; no values are copied. Of
+ * rows it keeps copies of those that the last step has changed. Call it before anything is pushed
+ * or loaded, and only under a deterministic policy. There a worker contributes to a clock only
+ * after it was given all slices for it. So no slice of any server is ahead of another by more than
+ * one clock, and if one is ahead, nothing has arrived for the clock after. If the codec `down` has
+ * state, the store encodes the weights of each clock but the first, whether they are pulled or
+ * not. */
 void ps_store_keep_before(ps_store *store);
 
 /* Returns whether ps_store_save_at can write the store for the repetition of `clock`: each slice,
- * and the rows, are at that clock, or at the next one and have what was before. */
+ * and the rows, are at that clock, or at the next one with their state from before the step. */
 bool ps_store_has_at(const ps_store *store, uint64_t clock);
 
-/* Writes the store for the repetition of `clock`. A slice that has not been stepped on it is
- * written as it was when the clock began, without anything of the contributions to it. One that has
- * been is ahead: it is written with these contributions, of which repetitions then change nothing,
- * and with the weights from before, which are given to workers that ask for `clock`. Rows are
- * written as they were when the clock began, stepped or not. */
+/* Writes the store for the repetition of `clock`. A slice that was not stepped on that clock yet is
+ * written as it was when the clock began, without any contribution to it. A slice that was stepped
+ * on it is ahead: it is written with these contributions, so that their repetitions change nothing,
+ * and with its weights from before the step, which workers that ask for `clock` are given. Rows are
+ * written as they were when the clock began, whether stepped or not. Returns the failure of
+ * `write`. */
 PS_MUST_USE ps_status ps_store_save_at(const ps_store *store, uint64_t clock,
                                        ps_state_write_fn *write, void *arg);
 
@@ -481,32 +517,31 @@ PS_MUST_USE ps_status ps_store_save_at(const ps_store *store, uint64_t clock,
  */
 void ps_store_copy_slice_at(const ps_store *store, uint32_t place, uint64_t clock, float *out);
 
-/* Reads this store's virtual shards from a file, into a store that nothing was pushed to. After a
+/* Reads this store's virtual shards from a file, into a store to which nothing was pushed. After a
  * failure the caller may only destroy the store.
  *
- *  DATA_LOSS            not such a file, cut, damaged, or with members that no store has
- *                       written; names the offset
- *  FAILED_PRECONDITION  of another job, policy, optimizer, number of workers or contributors;
- *                       or a virtual shard that an earlier file had
- *
+ * DATA_LOSS            not such a file, cut, damaged, or with members that no store has
+ *                      written; names the offset
+ * FAILED_PRECONDITION  of another job, policy, optimizer, number of workers or contributors;
+ *                      or a virtual shard that an earlier file had
  */
 PS_MUST_USE ps_status ps_store_load(ps_store *store, const uint8_t *bytes, size_t len);
 
-/* Does the same with a file of the checkpoint at `clock`, or of an earlier one from which its rows
- * count: of these the oldest comes first, and only rows are read. FAILED_PRECONDITION too: rows of
- * a virtual shard count from a clock of which no file came before. */
+/* Reads a file of the checkpoint at `clock`, or an earlier file from which the rows of that one
+ * count. Call it with the oldest file first; of earlier files only rows are read. Fails as
+ * ps_store_load does, and with FAILED_PRECONDITION if the rows of a virtual shard count from a
+ * clock of which no file was read before. */
 PS_MUST_USE ps_status ps_store_load_of(ps_store *store, uint64_t clock, const uint8_t *bytes,
                                        size_t len);
 
-/* Ends loading: there are no more files, and the store continues from what they brought.
+/* Ends loading: there are no more files, and the store continues from what was read.
  *
- *  FAILED_PRECONDITION  names a virtual shard that no file had
- *  DATA_LOSS            the clocks of the rows do not fit together
- *
+ * FAILED_PRECONDITION  names a virtual shard that no file had
+ * DATA_LOSS            the clocks of the rows do not fit together
  */
 PS_MUST_USE ps_status ps_store_load_end(ps_store *store);
 
-/* Has the workers that the files list as lost be there again. Between ps_store_load and
+/* Makes the workers that the files list as lost present again. Call it between ps_store_load and
  * ps_store_load_end. */
 void ps_store_find_workers(ps_store *store);
 

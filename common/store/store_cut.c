@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store_cut.c - saves a store while it goes on (see store.h).
+/* store_cut.c - saves a store while it goes on (store.h).
  *
- * The unit is a virtual shard, because a section of the file is one. A section that was not written
- * yet is written before anything in it changes: store_before is called by whatever changes a slice.
- */
+ * The unit is a virtual shard, because a section of the file is one. Whatever changes a slice calls
+ * store_before first; if the slice's section was not written yet, that writes it. */
 #include "common/store/store_impl.h"
 
 #include "common/base/xalloc.h"
@@ -15,9 +14,10 @@
 struct store_cut {
     ps_store_cut_sink sink;
     ps_state_out out;
-    int64_t now_us;  /* the book's now_us when the cut began */
-    uint64_t *given; /* copy of the book's `given` when the cut began, as pulls change that */
-    uint32_t next;   /* virtual shards before it are written */
+    int64_t now_us; /* the book's now_us when the cut began, restored while a section is written */
+    /* copy of the book's `given` when the cut began, because pulls change `given` */
+    uint64_t *given;
+    uint32_t next; /* all virtual shards below it are written */
     bool is_written[PS_SHARDS];
 };
 
@@ -36,7 +36,7 @@ void ps_store_cut_begin(ps_store *store, const ps_store_cut_sink *sink)
     store_file_begin(store, &store->cut->out, sink->write, sink->arg);
 }
 
-/* Gives the weights of a virtual shard to the sink. */
+/* Gives the weights of the slices of a virtual shard to the sink. */
 static ps_status give_weights(const ps_store *store, uint32_t shard)
 {
     const ps_store_cut_sink *sink = &store->cut->sink;
@@ -126,7 +126,8 @@ void ps_store_cut_drop(ps_store *store)
     if (store->cut != NULL) {
         ps_status st = ps_state_out_part(&store->cut->out);
 
-        (void)st; /* the file is given up, so it does not matter whether it could be written */
+        /* The caller gives the file up, so it does not matter whether it could be written. */
+        (void)st;
         forget(store);
     }
 }

@@ -20,7 +20,7 @@ static uint32_t table_count(const ps_store *store)
     return store->rows != NULL ? store->rows->tables->table_count : 0;
 }
 
-/* Returns whether the store has rows of a virtual shard or can get some. */
+/* Returns whether the store has rows of the virtual shard or can get some. */
 static bool has_rows(const ps_store *store, uint32_t shard)
 {
     for (uint32_t t = 0; t < table_count(store); t++) {
@@ -135,8 +135,10 @@ static ps_status other_count(const char *what, uint32_t theirs, uint32_t mine)
 /* A file that is being read. */
 typedef struct reading {
     ps_state_in in;
-    uint64_t clock, base; /* of its rows (ps_store_save_since) */
-    bool is_earlier;      /* a file of a later clock follows: only rows are read */
+    /* clock: the one that the file was written for; base: that from which its rows count
+     * (ps_store_save_since) */
+    uint64_t clock, base;
+    bool is_earlier; /* the file is older than the clock that is loaded: only rows are read */
 } reading;
 
 static ps_status take_lost(ps_store *store, reading *f)
@@ -157,7 +159,7 @@ static ps_status take_lost(ps_store *store, reading *f)
     return ps_state_done(in);
 }
 
-/* Reads the head of a file for a store that goes on from `clock`. */
+/* Reads the head of a file for a store that is loaded at `clock`. */
 static ps_status take_head(ps_store *store, uint64_t clock, reading *f)
 {
     const ps_book *book = &store->book;
@@ -165,7 +167,8 @@ static ps_status take_head(ps_store *store, uint64_t clock, reading *f)
     uint32_t slots = store->descent.optim != NULL ? store->descent.optim->slots : 0;
     char policy[PS_STATE_TEXT + 1], optim[PS_STATE_TEXT + 1];
     uint64_t job = ps_state_take_u64(in);
-    enum { TABLES = 3 }; /* index of the number of tables: a server or thread may have none */
+    /* index of the number of tables, which may be 0: a server or thread may have no tables */
+    enum { TABLES = 3 };
     uint32_t counts[5];
     const struct {
         const char *what;
@@ -208,8 +211,8 @@ static ps_status take_head(ps_store *store, uint64_t clock, reading *f)
     return take_lost(store, f);
 }
 
-/* Reads the rows of a virtual shard. If the file does not have all, the rows of the clock that it
- * counts from must be here. */
+/* Reads the rows of a virtual shard. If the file does not have all of them, the rows of the clock
+ * that it counts from must have been read before. */
 static ps_status take_rows(ps_store *store, uint32_t shard, reading *f)
 {
     uint32_t tables;
@@ -247,8 +250,8 @@ static ps_status take_shard(ps_store *store, uint32_t kind, uint32_t shard, read
     return take_rows(store, shard, f);
 }
 
-/* Returns whether the section is to be read: it is about something that the store has. Of an
- * earlier file that is rows only. */
+/* Returns whether a section is to be read: the store has slices or rows of its virtual shard. Of an
+ * earlier file only sections of rows are. */
 static bool is_wanted(const ps_store *store, uint32_t kind, uint32_t shard, const reading *f)
 {
     return kind == ROWS ? has_rows(store, shard) : !f->is_earlier && shard_count(store, shard) > 0;

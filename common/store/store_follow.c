@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* store_follow.c - workers that have all rows of a fixed vocabulary and are given the rows that
- * have changed (store.h).
+ * change (store.h).
  *
- * Each worker and table have two sets of bits. `owed` has the rows that were stepped since they
- * were given to the worker. `sent` has the rows that were given for the clock of the worker's
- * last pull. A pull for a later clock proves that all of them arrived. A pull for the same clock
- * proves nothing: the worker may have any part of the answers. So rows that are added to a
- * repeated answer stay in `owed`.
- */
+ * For each worker and table there are two sets of bits. `owed` has the rows that were stepped since
+ * they were given to the worker. `sent` has the rows that were given for the clock of the worker's
+ * last pull. A pull for a later clock proves that all rows in `sent` have arrived. A pull for the
+ * same clock proves nothing: the worker may have received any part of the answers. So rows that are
+ * added to a repeated answer stay in `owed` too. */
 #include "common/store/store_impl.h"
 
 #include "common/base/xalloc.h"
@@ -32,7 +31,7 @@ static void init(ps_store *store)
     uint32_t count = r->tables->table_count;
 
     /* A contribution counts once for each slice of a fixed vocabulary, so that counters do not
-     * depend on how slices are dealt to threads. */
+     * depend on which thread has which slice. */
     store->book.column[r->column].weight = store->place_count - store->slice_count;
     r->owed = ps_xcalloc((size_t)store->book.workers * count, sizeof *r->owed);
     r->sent = ps_xcalloc((size_t)store->book.workers * count, sizeof *r->sent);
@@ -117,14 +116,15 @@ static ps_status ask(ps_store *store, uint32_t worker, uint64_t clock, const uin
                    "keys; of a fixed vocabulary the rows that have changed come with weights");
 }
 
-/* Returns zeros: rows of a fixed vocabulary are counted as values of slices already. */
+/* Returns zeros: counters of slices count the rows of a fixed vocabulary already. */
 static ps_table_counters count_none(const ps_tables *tables)
 {
     (void)tables;
     return (ps_table_counters){0};
 }
 
-/* Adds the owed rows to the rows of the answer. The first answer for a clock clears `owed`. */
+/* Adds the owed rows to the rows of the answer, in `sent`. The first answer for a clock (is_first)
+ * then clears `owed`. */
 static void take_owed(const store_rows *r, uint32_t worker, bool is_first)
 {
     for (uint32_t i = 0; i < r->tables->table_count; i++) {
@@ -137,8 +137,7 @@ static void take_owed(const store_rows *r, uint32_t worker, bool is_first)
     }
 }
 
-/* Writes the keys of the table's rows in the worker's answer to its pull->keys: these rows are
- * given next. */
+/* Writes to pull->keys the keys of the table's rows in `sent`: these rows are given next. */
 static void list(const store_rows *r, uint32_t worker, uint32_t table)
 {
     store_rows_pull *pull = &r->pulls[worker];
@@ -159,8 +158,8 @@ static void list(const store_rows *r, uint32_t worker, uint32_t table)
     pull->at = 0;
 }
 
-/* Returns the first table, from `table` on, of which the answer has rows; the number of tables if
- * there is none. */
+/* Returns the first table, from number `table` on, that has rows in the worker's answer; the number
+ * of tables if there is none. */
 static uint32_t find_table(const store_rows *r, uint32_t worker, uint32_t table)
 {
     for (; table < r->tables->table_count; table++) {

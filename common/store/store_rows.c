@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store_rows.c - see store.h: rows of sparse tables. Collects the parts of contributions, steps
- * on complete ones, and ages rows. */
+/* store_rows.c - the rows of sparse tables of a store (store.h): collects the parts of
+ * contributions, steps on complete ones, and ages rows. */
 #include "common/store/store_impl.h"
 
 #include "common/base/nonfinite.h"
@@ -198,7 +198,7 @@ static store_gift *take_gift(store_rows *r, uint32_t contributor)
     return g;
 }
 
-/* Empties g and keeps its memory for later contributions. */
+/* Empties g and keeps it, with its memory, for a later contribution. */
 static void give_back(store_rows *r, store_gift *g)
 {
     for (uint32_t i = 0; i < r->tables->table_count; i++) {
@@ -263,8 +263,8 @@ static ps_status check_values(const ps_store_rows *p, uint32_t width)
     return ps_ok();
 }
 
-/* Returns how many parts of the contribution the worker has sent. With redundancy, several workers
- * may be sending the same contribution. */
+/* Returns how many parts of the contribution the part's worker has sent. With redundancy, several
+ * workers may be sending the same contribution. */
 static uint32_t parts_of(const store_rows *r, const ps_store_rows *p)
 {
     const store_coming *c = &r->coming[p->worker];
@@ -274,8 +274,9 @@ static uint32_t parts_of(const store_rows *r, const ps_store_rows *p)
                : 0;
 }
 
-/* Checks whether the part may arrive now. *is_old: it arrived before and is to be ignored. Part 0
- * of a contribution that is not complete is never old: the parts begin anew with it. */
+/* Checks whether the part may arrive now. Sets *is_old if it arrived before and is to be ignored.
+ * Part 0 of a contribution that is not complete is never old, because it starts the contribution
+ * anew. */
 static ps_status check_turn(const ps_store *store, const ps_store_rows *p, bool *is_old)
 {
     uint32_t parts = parts_of(store->rows, p);
@@ -317,12 +318,12 @@ static ps_status check_part(const store_rows *r, const ps_store_rows *p)
 typedef struct rows_step {
     const store_gift *list;
     uint64_t clock;
-    double share; /* the fraction of a whole gradient that the list's sum makes up */
+    double share; /* the fraction of a whole gradient that the sum of `list` makes up */
     float merge, scale;
     uint64_t t; /* the step number for the rule; 0: each row counts its own steps */
 } rows_step;
 
-/* Merges the rows of the list in r->merged[table]. */
+/* Merges the rows of at->list, of one table, into r->merged[table] and returns that. */
 static const ps_heap *merge(store_rows *r, uint32_t table, const rows_step *at)
 {
     ps_heap *sum = &r->merged[table];
@@ -340,8 +341,8 @@ static const ps_heap *merge(store_rows *r, uint32_t table, const rows_step *at)
     return sum;
 }
 
-/* Steps a table on the sum of the contributions at->list. Adds gradients of the same key in the
- * order of that list. */
+/* Steps one table on the sum of the contributions at->list. Gradients of the same key are added in
+ * the order of that list. */
 static ps_status step_table(ps_store *store, uint32_t table, const rows_step *at)
 {
     store_rows *r = store->rows;
@@ -366,7 +367,7 @@ static ps_status step_table(ps_store *store, uint32_t table, const rows_step *at
     return st;
 }
 
-/* Steps all tables on the list of contributions `at`. Keeps a failure in `broken`, after which the
+/* Steps all tables on the contributions at.list. Keeps a failure in `broken`; from then on the
  * store refuses rows. */
 static void step(ps_store *store, rows_step at)
 {
@@ -386,7 +387,7 @@ static void step(ps_store *store, rows_step at)
     r->broken = st;
 }
 
-/* Steps on the open sum and closes it, as often as it is complete. */
+/* Steps on the open sum of rows and closes it, again and again while it may close. */
 static void close_sums(ps_store *store)
 {
     store_rows *r = store->rows;
@@ -411,8 +412,8 @@ static void close_sums(ps_store *store)
     }
 }
 
-/* Counts the clocks that all contributors have completed, and ages the rows after each t->tick of
- * them (0: never). Calls due_fn when its clock is reached. */
+/* Counts the clocks to which all contributors have contributed. Ages the rows each time t->tick
+ * more clocks are complete (0: never). Calls due_fn when its clock is reached. */
 static void age(ps_store *store)
 {
     store_rows *r = store->rows;
@@ -431,8 +432,8 @@ static void age(ps_store *store)
     }
 }
 
-/* Returns the store's rows; NULL: there are none, or another thread is writing the tables to files.
- */
+/* Returns the store's rows; NULL: it has none, or they are lent to another thread, which writes
+ * them to files. */
 static store_rows *rows_of(const ps_store *store)
 {
     return store->rows != NULL && !store->rows->is_lent ? store->rows : NULL;
@@ -449,8 +450,8 @@ void store_rows_go_on(ps_store *store)
     }
 }
 
-/* Removes from the contribution to `clock` the rows of virtual shards that have it. They do not
- * lack it only if the store was read from files of different clocks. */
+/* Removes from the contribution to `clock` the rows of those virtual shards whose rows have it
+ * already. There are such only if the store was read from files of different clocks. */
 static void drop_known(ps_store *store, store_gift *g, uint64_t clock)
 {
     store_rows *r = store->rows;
@@ -478,7 +479,8 @@ static void drop_known(ps_store *store, store_gift *g, uint64_t clock)
     }
 }
 
-/* Applies, sums or drops the worker's contribution, whose last part has arrived. */
+/* Applies, sums or drops, as the policy decides, the worker's contribution whose last part has
+ * arrived. */
 static void finish(ps_store *store, const ps_store_rows *p)
 {
     store_rows *r = store->rows;
@@ -510,8 +512,8 @@ static void finish(ps_store *store, const ps_store_rows *p)
     store_rows_go_on(store);
 }
 
-/* Checks sender, table, clock, keys and values of a part. Sets *is_old, and does not check keys and
- * values, if the part has arrived before. */
+/* Checks the sender, table, clock, keys and values of a part. Sets *is_old if the part has arrived
+ * before; then keys and values are not checked. */
 static ps_status check(const ps_store *store, const ps_store_rows *p, bool *is_old)
 {
     const store_rows *r = rows_of(store);

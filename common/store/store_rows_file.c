@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* store_rows_file.c - writes and reads the rows in the file of a store's state, by virtual shard
- * (store.h has the layout). Each virtual shard repeats the progress of clocks. Under policies that
- * form sums it must be the same in all. Under the others each contribution is a step of its own,
- * and servers save themselves at different clocks: `lacks` then says which rows lack what. */
+ * (store.h has the layout). The section of each virtual shard repeats the clocks of the rows. Under
+ * policies that form sums these must be the same in all sections. Under the others each
+ * contribution is a step of its own, and servers save themselves at different clocks:
+ * store_rows.lacks then says which rows lack which contributions. */
 #include "common/store/store_impl.h"
 
 #include "common/base/xalloc.h"
@@ -29,8 +30,9 @@ static uint64_t lacks_from(const ps_store *store, uint32_t shard, uint32_t contr
 }
 
 /* Writes the progress of a virtual shard: u64 clocks for which rows have aged, u32 age of the
- * tables, u32 contributions in the open sum, u32 contributor of each, u64 next clock of each
- * contributor. It is the same for all, unless `lacks` says that the clocks differ. */
+ * tables in ticks, u32 number of contributions in the open sum, u32 contributor of each, u64 next
+ * clock of each contributor. The progress is the same for all virtual shards, except the next
+ * clocks, if `lacks` says that these differ. */
 static void put_progress(const ps_store *store, uint32_t shard, ps_state_out *out)
 {
     const store_rows *r = store->rows;
@@ -50,8 +52,8 @@ static void put_progress(const ps_store *store, uint32_t shard, ps_state_out *ou
     }
 }
 
-/* Writes the part of a contribution that is of one virtual shard: u32 rows, then keys, gradients,
- * shows and clicks of so many. */
+/* Writes the rows of a contribution that belong to one virtual shard: u32 number of rows, then that
+ * many keys, gradients, shows and clicks. */
 static void put_heap(const ps_heap *h, const ps_table *table, uint32_t shard, ps_state_out *out)
 {
     uint32_t width = ps_table_width(table);
@@ -147,7 +149,7 @@ void store_rows_put_at(const ps_store *store, uint32_t shard, uint64_t clock, ps
     }
 }
 
-/* Reads the progress that put_progress wrote, from the first virtual shard that the store takes. */
+/* Reads what put_progress has written, from the first virtual shard that the store reads. */
 static void take_progress(ps_store *store, ps_state_in *in)
 {
     store_rows *r = store->rows;
@@ -165,13 +167,14 @@ static void take_progress(ps_store *store, ps_state_in *in)
     for (uint32_t i = 0; i < r->tables->table_count; i++) {
         ps_table_set_age(r->tables->tables[i], tick);
     }
-    /* skips the next clocks of the contributors, which the column of the book has too */
+    /* skips the next clock of each contributor: the column of the book, which follows, has it
+     * too */
     (void)ps_state_view(in, store->book.contributors * sizeof(uint64_t));
 }
 
-/* Reads the progress of a virtual shard where each contribution is a step of its own. Servers may
- * have saved themselves at different clocks. The tables get the newest age of all. Returns the age
- * in the file. */
+/* Reads the progress of a virtual shard under a policy for which each contribution is a step of its
+ * own. Servers may have saved themselves at different clocks. The tables get the greatest age of
+ * all virtual shards. Returns the age in the file. */
 static uint32_t take_own_progress(ps_store *store, uint32_t shard, ps_state_in *in)
 {
     store_rows *r = store->rows;
@@ -194,7 +197,7 @@ static uint32_t take_own_progress(ps_store *store, uint32_t shard, ps_state_in *
     return tick;
 }
 
-/* Checks that a later virtual shard has the same progress. */
+/* Checks that a later virtual shard has the progress that the first one had. */
 static void check_progress(const ps_store *store, uint32_t shard, ps_state_in *in)
 {
     ps_state_out mine = {0};
@@ -213,8 +216,8 @@ static void check_progress(const ps_store *store, uint32_t shard, ps_state_in *i
     ps_strbuf_fini(&mine.section);
 }
 
-/* Skips the book of a later virtual shard. Beside the clocks that were compared it has times of the
- * server that wrote it; those of the first shard are taken. */
+/* Skips the column of the book in a later virtual shard. Beside clocks, which were compared, it has
+ * times of the server that wrote it; the store uses those of the first shard. */
 static void pass_book(const ps_store *store, ps_state_in *in)
 {
     (void)ps_state_view(in, ps_book_bytes(&store->book));
@@ -356,7 +359,7 @@ ps_status store_rows_settle(const ps_store *store)
     /* files of different clocks: some rows have aged for later clocks than the others */
     bool may_be_older = !store->book.buffers && r->ticked > clock;
 
-    /* The file has the rows by virtual shard; sums need them by key. */
+    /* The file has rows by virtual shard, but sums need them in ascending order of keys. */
     for (store_gift *g = r->sum; g != NULL; g = g->next) {
         for (uint32_t i = 0; i < r->tables->table_count; i++) {
             ps_heap_sort(&g->heaps[i], ps_table_width(r->tables->tables[i]));

@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Purposes for which a table draws, as parts of keys: initial values, admission by probability. */
+/* What a table draws for, as a part of the draws' keys: initial values, admission by
+ * probability. */
 enum { DRAWS_VALUES, DRAWS_ADMISSION };
 
 ps_table_conf ps_table_conf_default(uint32_t width, const ps_optim *optim)
@@ -132,7 +133,7 @@ static void draw_values(const ps_table *t, uint64_t key, float *x)
     }
 }
 
-/* Returns whether the key may have a row before anything was pushed to it. */
+/* Returns whether the key may have a row although nothing was pushed to it yet. */
 static bool is_in(const ps_table *t, uint64_t key)
 {
     switch (t->conf.admission) {
@@ -146,8 +147,8 @@ static bool is_in(const ps_table *t, uint64_t key)
     return false;
 }
 
-/* Under PS_ADMIT_COUNT counts a push to a key without a row, and returns whether the key gets a row
- * now. Returns false under other admissions. */
+/* Under PS_ADMIT_COUNT, counts a push to a key without a row and returns whether the key gets a row
+ * now. Under other admissions returns false and counts nothing. */
 static bool count_candidate(ps_table *t, uint64_t key)
 {
     table_candidate *c;
@@ -209,7 +210,7 @@ uint32_t ps_table_width(const ps_table *table)
 
 /* ---- Pushes ---- */
 
-/* Returns whether a push gives a key that has no row one. */
+/* Returns whether a push to this key, which has no row, creates one. */
 static bool gets_row(const ps_table *t, uint64_t key)
 {
     const table_shard *s = &t->shards[ps_table_shard_of(key)];
@@ -238,7 +239,8 @@ static ps_status check_room(const ps_table *t, const ps_table_push *push)
     return ps_ok();
 }
 
-/* Decays show and click to the present tick and adds those of the push; 1 and 0 if it has none. */
+/* Decays show and click of a row to the present tick and adds those of element i of the push, which
+ * are 1 and 0 if the push names none. */
 static void show_row(ps_table *t, table_row *row, const ps_table_push *push, size_t i)
 {
     float factor = table_factor(t, row);
@@ -251,7 +253,7 @@ static void show_row(ps_table *t, table_row *row, const ps_table_push *push, siz
 }
 
 /* Steps a row on the gradient g by the table's rule, with the penalties of the push's descent if it
- * has one. push->scale (0 counts as 1) scales the step and not the gradient. */
+ * has one. push->scale (0 counts as 1) multiplies the increment, not the gradient. */
 static void step_row(const ps_table *t, table_row *row, const ps_table_push *push, const float *g)
 {
     const ps_table_conf *conf = &t->conf;
@@ -277,8 +279,8 @@ static void push_row(ps_table *t, const ps_table_push *push, size_t i)
 {
     uint64_t key = push->keys[i];
     table_row *row = table_find(t, key);
-    /* The worker had the row's values, so its gradient is stepped on. A row that this push creates
-     * by its count was pulled as zeros: that gradient is not for its initial values. */
+    /* Whether the worker computed the gradient with the row's values. If this push creates the row
+     * by its count, the worker had zeros: that gradient is not for the initial values. */
     bool is_whole = true;
 
     table_before_note(t, key, row);
@@ -377,7 +379,8 @@ uint64_t ps_table_shrink(ps_table *table)
                 table_note_removed(s, row->key);
             }
             table_before_note_removed(table, row->key, row, listed);
-            table_remove(table, s, place); /* moves the last row to this place, which is next */
+            /* the last row moves to this place, and is looked at next */
+            table_remove(table, s, place);
             table->counters.removed++;
         }
         for (uint32_t place = 0; place < s->candidate_count;) {

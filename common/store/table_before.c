@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* table_before.c - what rows were before the last push of a table and the ticks after it.
+/* table_before.c - what rows were before the last push to a table and the ticks after it.
  *
- * When a worker or a server is lost within a clock, the clock is repeated. Slices that have been
- * stepped on it stay as they are (shard_before.c). Rows are put back: a step touches few of them,
- * so copies of those cost little, and all servers then have their rows at the same clock.
+ * When a worker or a server is lost within a clock, the clock is repeated. Slices that were stepped
+ * on it stay as they are (shard_before.c). Rows are put back: a step touches few of them, so copies
+ * of these cost little, and all servers then have their rows at the same clock.
  *
- * A push names its keys in ascending order, so the list of what they were ascends. Ticks append the
- * rows and candidates that they remove, and sort the list.
- */
+ * A push names its keys in ascending order, so the list of noted keys ascends. A tick appends the
+ * rows and candidates that it removes, and sorts the list. */
 #include "common/store/table_impl.h"
 
 #include "common/base/xalloc.h"
@@ -47,7 +46,7 @@ const table_row *table_before_row(const ps_table *t, const table_earlier *e)
     return (const table_row *)(const void *)(t->before.rows + t->stride * e->row);
 }
 
-/* Appends an empty element for `key` to the list. The caller has checked that the list lacks it. */
+/* Appends an empty element for `key` to the list. The list must not have the key. */
 static table_earlier *add(table_before *b, uint64_t key)
 {
     if (b->count == b->cap) {

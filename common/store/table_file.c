@@ -64,7 +64,7 @@ static section_head count_section(const ps_table *t, uint32_t shard, ps_table_ki
     for (uint32_t i = 0; i < s->row_count; i++) {
         head.rows += table_row_at(t, s, i)->changed == t->save;
     }
-    /* A key that was removed and has a row again does not count as removed. */
+    /* A key whose row was removed and created again does not count as removed. */
     for (uint32_t i = 0; i < s->removed_count; i++) {
         head.removed += ps_keymap_find(&s->row_of, s->removed[i]) == PS_KEYMAP_NONE;
     }

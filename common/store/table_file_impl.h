@@ -26,7 +26,9 @@ typedef struct section_head {
 typedef struct row_head {
     uint64_t key, steps;
     float show, click;
-    uint32_t age, flag; /* flag: 0 in a table's own file */
+    /* flag: 0 in a table's file (table_file.h); in a store's file whether the next file of changes
+     * writes the row (table_state.h) */
+    uint32_t age, flag;
 } row_head;
 
 _Static_assert(sizeof(file_head) + SUM_BYTES == PS_TABLE_HEAD_BYTES && sizeof(section_head) == 16 &&

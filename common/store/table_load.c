@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* table_load.c - see table_file.h: reads the file in two passes, which check it and load it. */
+/* table_load.c - reads the file of a table (table_file.h) in two passes: the first checks it, the
+ * second loads it. */
 #include "common/store/table_file_impl.h"
 
 #include <inttypes.h>
@@ -12,7 +13,7 @@ typedef struct source {
     size_t len, at;
 } source;
 
-/* Checks bytes [from, to) by the checksum that follows them. */
+/* Checks that the bytes [from, to) have the checksum that follows them. */
 static ps_status check_sum(const source *in, size_t from, size_t to)
 {
     uint64_t sum;
@@ -80,14 +81,14 @@ ps_status ps_table_check_head(const ps_table *t, const ps_table_head *head)
     return ps_ok();
 }
 
-/* Returns the bytes of a row's values and state in the file. */
+/* Returns how many bytes the values and the state of a row take in the file. */
 static size_t value_bytes(const ps_table_head *file)
 {
     return (size_t)file->width * (1 + file->slots) * sizeof(float);
 }
 
-/* Reads the head of the section at in->at and checks that the section is not cut. *end is where its
- * checksum begins. */
+/* Reads the head of the section at in->at and checks that the section is not cut. *end becomes the
+ * offset of the section's checksum. */
 static ps_status read_section(const ps_table_head *file, const source *in, section_head *head,
                               size_t *end)
 {
@@ -147,8 +148,8 @@ static ps_status check_row(const ps_table *t, const uint8_t *bytes, size_t at, u
     return st;
 }
 
-/* Checks the rows and keys of a section for this table. Adds to *rows the number of rows that
- * loading the section will add to the table. */
+/* Checks whether this table can load the rows and keys of a section. Adds to *rows the number of
+ * rows that loading the section will create. */
 static ps_status check_section(const ps_table *t, const source *in, const section_head *head,
                                const ps_table_head *file, uint64_t *rows)
 {

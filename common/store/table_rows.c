@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* table_rows.c - memory of the rows and candidates of a table, and what differs if its vocabulary
- * is fixed. */
+/* table_rows.c - the memory of the rows and candidates of a table, and what differs for a table
+ * with a fixed vocabulary. */
 #include "common/store/table_impl.h"
 
 #include "common/base/xalloc.h"
@@ -8,7 +8,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* Grows the array if it has no room for one more element; the capacity grows by a half. */
+/* Returns the array, enlarged by half of its capacity if it has no room for one more element. */
 static void *more(void *array, uint32_t count, uint32_t *cap, size_t bytes)
 {
     if (count < *cap) {
@@ -40,7 +40,7 @@ bool table_can_restore(const ps_table *t, const table_shard *s, uint32_t rows)
     return !is_fixed(t) || rows == s->row_count;
 }
 
-/* A division takes longer than the rest of finding a row, so slice_of multiplies by per_slice,
+/* A division takes longer than the rest of finding a row. So slice_of multiplies by per_slice,
  * which is 2^SLICE_BITS / slice_rows rounded up. The quotient is exact, because key * (per_slice *
  * slice_rows - 2^SLICE_BITS) is less than key * slice_rows, and that is below 2^SLICE_BITS. */
 enum { SLICE_BITS = 40 };
@@ -48,13 +48,13 @@ enum { SLICE_BITS = 40 };
 _Static_assert((uint64_t)PS_TABLE_KEYS_MAX *PS_TABLE_WIDTH_MAX < UINT64_C(1) << SLICE_BITS,
                "the quotient is exact");
 
-/* Returns the slice that has the row of a key below key_end; the table's first slice is 0. */
+/* Returns the number of the slice, within the table, that has the row of a key below key_end. */
 static uint64_t slice_of(const ps_table *t, uint64_t key)
 {
     return key * t->per_slice >> SLICE_BITS;
 }
 
-/* Returns the virtual shard of a slice of the table, counted as by slice_of. */
+/* Returns the virtual shard of a slice; `slice` is its number within the table. */
 static uint32_t home_of(const ps_table *t, uint64_t slice)
 {
     return (uint32_t)((t->conf.first_slice + slice) % PS_SHARDS);

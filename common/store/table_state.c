@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Returns how many floats a row has, with its optimizer's state. */
+/* Returns the number of floats of a row: its values and its optimizer's state. */
 static size_t float_count(const ps_table *t)
 {
     return (size_t)t->conf.width * (1 + t->conf.optim->slots);
@@ -19,14 +19,15 @@ uint32_t ps_table_age(const ps_table *t, bool is_before)
     return is_before ? t->before.tick : t->tick;
 }
 
-/* The state of a table to write: as it is, or (is_before) as it was before its last push. */
+/* What is to be written of a table: as it is, or (is_before) as it was before its last push. */
 typedef struct view {
     const ps_table *table;
     uint32_t shard, tick;
     bool is_before;
-    uint32_t since;                  /* only rows with this mark or a later one */
-    ps_state_out *out;               /* NULL: rows and candidates are only counted */
-    uint32_t rows, here, candidates; /* `here`: of the rows, those that are written */
+    uint32_t since;    /* only rows whose mark is this or a later one */
+    ps_state_out *out; /* NULL: rows and candidates are only counted */
+    /* rows, candidates: of the shard; here: rows that are written */
+    uint32_t rows, here, candidates;
 } view;
 
 static void put_row(view *v, const table_row *row)
@@ -77,7 +78,7 @@ static void put_rows(view *v)
             put_row(v, table_before_row(v->table, e));
         } /* else the last push has created the row, so it was not there before */
     }
-    /* Rows that ticks have removed since the push. */
+    /* Rows that were there before the push, and that ticks have removed since. */
     for (uint32_t i = 0; v->is_before && i < b->count; i++) {
         const table_earlier *e = &b->keys[i];
 
@@ -148,10 +149,11 @@ static bool check_key(const ps_table *t, uint32_t shard, uint64_t key, ps_state_
     return ps_state_is_ok(in);
 }
 
-/* Reads a row of a file whose tables are at `tick`. Rows come in the order of their places. A place
- * may have a row of an earlier file, or of a fixed vocabulary the row itself; a table that grows
- * gets the next place too. *least is the least place that may come. `changed` of the row becomes
- * the number of the file of changes that holds it, among those of the table that wrote the row. */
+/* Reads a row. Rows come in ascending order of their places. The place may already have a row: of
+ * an earlier file, or, in a fixed vocabulary, the row of the same key. A table that grows may also
+ * get the place after its last row. *least is the lowest place that may come. `save` is the number
+ * of the next file of changes of the table that wrote the row; row->changed becomes `save` if that
+ * file has to hold the row. */
 static void take_row(ps_table *t, const ps_table_part *part, uint64_t save, uint32_t *least,
                      ps_state_in *in)
 {
@@ -190,8 +192,9 @@ static void take_row(ps_table *t, const ps_table_part *part, uint64_t save, uint
     }
 }
 
-/* Has the rows be found, which are complete, and be those of the table's next file of changes that
- * were those of number `save` in the last file. */
+/* Ends reading the rows of a virtual shard: enters them into the index, and checks their keys and
+ * ages. Rows that the next file of changes of the writing table (number `save`) had to hold become
+ * rows for this table's next file of changes. */
 static void settle_rows(ps_table *t, uint32_t shard, uint64_t save, ps_state_in *in)
 {
     table_shard *s = &t->shards[shard];

@@ -12,13 +12,13 @@
 
 typedef struct ps_tables_conf {
     uint32_t table_count;
-    const ps_table_conf *tables; /* (table_count) copied; all with the same virtual shards */
-    uint32_t keys_max;           /* most keys of a contribution to a table */
+    const ps_table_conf *tables; /* (table_count), copied; all with the same virtual shards */
+    uint32_t keys_max;           /* most keys of a contribution in one table */
     uint64_t tick;               /* clocks between two calls of ps_table_shrink; 0: never */
 } ps_tables_conf;
 
 typedef struct ps_tables {
-    uint32_t table_count, keys_max; /* as of conf */
+    uint32_t table_count, keys_max; /* as in ps_tables_conf */
     uint64_t tick;
     ps_table **tables; /* (table_count) */
 } ps_tables;
@@ -26,8 +26,9 @@ typedef struct ps_tables {
 ps_tables *ps_tables_create(const ps_tables_conf *conf);
 void ps_tables_destroy(ps_tables *tables); /* NULL is allowed */
 
-/* Copies the rows of keys (count) of each table in turn to `out`: (count, width). Returns
- * INVALID_ARGUMENT if keys do not ascend, are not this server's, or are no ids of a table. */
+/* Copies the values of the rows of keys (count) to `out`: first (count, width) of table 0, then of
+ * table 1, and so on. Returns INVALID_ARGUMENT if keys do not ascend, are not this server's, or are
+ * no ids of a table. */
 PS_MUST_USE ps_status ps_tables_pull(const ps_tables *tables, const uint64_t *keys, size_t count,
                                      float *out);
 

@@ -9,7 +9,7 @@
 
 struct ps_tables_files {
     ps_tables *tables;
-    bool (*is_whole)[PS_SHARDS]; /* (tables): virtual shards that were in a whole file */
+    bool (*is_whole)[PS_SHARDS]; /* (table_count): whether a whole file covered the virtual shard */
 };
 
 ps_tables_files *ps_tables_files_create(ps_tables *tables)
@@ -58,7 +58,7 @@ static void mark(ps_tables_files *files, const ps_table_head *head)
     }
 }
 
-/* Checks the head of a file and marks the virtual shards that it has. If is_whole, `bytes` are the
+/* Checks the head of a file and marks the virtual shards that it covers. is_whole: `bytes` are the
  * whole file, and its rows are loaded too. */
 static ps_status look_at(ps_tables_files *files, const uint8_t *bytes, size_t len, bool is_whole)
 {
