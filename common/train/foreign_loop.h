@@ -9,34 +9,41 @@
 #include <stdint.h>
 
 typedef enum ps_foreign_kind {
-    PS_FOREIGN_NOTHING, /* it has said nothing yet */
-    PS_FOREIGN_LOSS,    /* the mean loss of its samples; once a clock, before the first READY */
-    PS_FOREIGN_METRIC,  /* spec.program_metrics[first] of the step, before the first READY */
-    PS_FOREIGN_READY    /* gradients of variables [first, first + count) are final */
+    PS_FOREIGN_NOTHING, /* the program has said nothing since the last call */
+    /* the mean loss of the program's samples; once a clock, before the first READY */
+    PS_FOREIGN_LOSS,
+    /* value of spec.program_metrics[first] for the step; before the first READY */
+    PS_FOREIGN_METRIC,
+    PS_FOREIGN_READY /* the gradients of the variables [first, first + count) are final */
 } ps_foreign_kind;
 
+/* What a program says: `first` and `count` are those of ps_foreign_kind. */
 typedef struct ps_foreign_said {
     ps_foreign_kind kind;
     uint32_t first, count;
     double number; /* the loss, or the metric's value */
 } ps_foreign_said;
 
-/* All functions are for the trainer's thread. */
+/* How the trainer talks to the program. All functions are for the trainer's thread. */
 typedef struct ps_foreign_loop {
-    /* Asks for the gradient of the mean loss at weights (param_count), those of `clock`, which it
-     * copies. */
+    /* Asks the program for the gradient of the mean loss at `weights` (param_count), which are
+     * those of `clock`. The program copies the weights. */
     PS_MUST_USE ps_status (*begin)(void *arg, uint64_t clock, const float *weights);
-    /* Waits at most wait_ms for what the program says next. INVALID_ARGUMENT: it said
-     * something that is not allowed; names it. */
+    /* Waits at most wait_ms milliseconds for what the program says next. Returns INVALID_ARGUMENT,
+     * naming it, if the program said something that is not allowed. */
     PS_MUST_USE ps_status (*next)(void *arg, int wait_ms, ps_foreign_said *said);
-    /* Gives it the weights after the last step, which it copies. */
+    /* Gives the program the weights after the last step; it copies them. */
     void (*end)(void *arg, uint64_t clock, const float *weights);
-    /* Ends this process because the program does not answer: the job goes on without it. */
+    /* Ends this process because the program does not answer; the job goes on without this
+     * worker. */
     void (*give_up)(void *arg, const ps_status *why);
-    const float *gradients; /* (param_count) of the mean loss, as of the clock in hand */
-    uint8_t *state;         /* (state_bytes) what the program keeps: a block of named_bytes.h, zeros
-                             * at first. The program changes it while a clock is in hand */
-    size_t state_bytes;     /* 0: it keeps nothing */
+    /* (param_count): gradient of the mean loss, of the clock that `begin` named; the program writes
+     * it */
+    const float *gradients;
+    /* (state_bytes): what the program wants to keep in checkpoints, in the format of named_bytes.h,
+     * zeros at first. The program changes it only between `begin` and its last READY */
+    uint8_t *state;
+    size_t state_bytes; /* 0: the program keeps nothing */
     void *arg;
 } ps_foreign_loop;
 

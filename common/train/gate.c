@@ -49,7 +49,7 @@ static uint32_t slices_of(const ps_layout *layout, uint32_t variable)
     return layout->first_slice[variable + 1] - layout->first_slice[variable];
 }
 
-/* Returns whether no part owes rows. The caller holds the mutex. */
+/* Returns whether all requested rows have arrived. The caller holds the mutex. */
 static bool are_rows_there(const ps_gate *gate)
 {
     for (uint32_t i = 0; i < gate->parts; i++) {
@@ -76,9 +76,10 @@ static bool is_there(const ps_gate *gate, const ps_gate_want *w)
     return true;
 }
 
-/* Returns whether the part owes something of the kind that `w` waits for. It owes weights if it has
- * slices of these variables, and not all of its weights of the clock have arrived; the slices in
- * question may have. The caller holds the mutex. */
+/* Returns whether the part may still have to deliver something that `w` waits for. For weights:
+ * whether it has slices of the variables and not all weights of the part have arrived for the
+ * clock; its slices of these variables may have arrived nevertheless. The caller holds the
+ * mutex. */
 static bool owes(const ps_gate *gate, uint32_t part, const ps_gate_want *w)
 {
     const ps_layout *layout = gate->layout;
@@ -98,8 +99,8 @@ static bool owes(const ps_gate *gate, uint32_t part, const ps_gate_want *w)
     return false;
 }
 
-/* Returns whether a part of the server has yet to deliver something that `w` waits for. The caller
- * holds the mutex. */
+/* Returns whether some part of the server may still have to deliver something that `w` waits for.
+ * The caller holds the mutex. */
 static bool server_owes(const ps_gate *gate, uint32_t server, const ps_gate_want *w)
 {
     const uint32_t *first = &gate->placement->first_part[server];
@@ -112,8 +113,8 @@ static bool server_owes(const ps_gate *gate, uint32_t server, const ps_gate_want
     return false;
 }
 
-/* Writes the names of the servers that have yet to deliver what `w` waits for, as "ps-0, ps-1". The
- * caller holds the mutex. */
+/* Writes the names of the servers that may still have to deliver what `w` waits for, as "ps-0,
+ * ps-1". The caller holds the mutex. */
 static void name_debtors(const ps_gate *gate, const ps_gate_want *w, char *text, size_t cap)
 {
     size_t n = 0;
@@ -192,7 +193,8 @@ static bool is_over(const ps_gate *gate, const ps_gate_want *w)
     return is_there(gate, w) || gate->stopped || !ps_is_ok(&gate->failure);
 }
 
-/* Spins without the mutex until a nudge has come since the count `seen`, at most until until_us. */
+/* Waits busily, without the mutex, until there are more nudges than `seen`, or until the time
+ * until_us. */
 static void spin(ps_gate *gate, uint64_t seen, int64_t until_us)
 {
     while (atomic_load_explicit(&gate->nudges, memory_order_acquire) == seen &&
@@ -200,11 +202,11 @@ static void spin(ps_gate *gate, uint64_t seen, int64_t until_us)
     }
 }
 
-/* Lets the trainer fetch what `w` waits for, and calls the hook `rest` if that is still missing
- * after spin_us. The caller holds the mutex; it is released during the hooks. Returns the number of
- * nudges that came before the last fetch. `sleeping` was set before that number was read, so a
- * later nudge wakes the trainer. Sets *again_us to the time at which to fetch again even without a
- * nudge. */
+/* Calls the hook `fetch` until what `w` waits for has arrived, or spin_us is over; then calls the
+ * hook `rest` if it has not arrived. The caller holds the mutex, which is released during the
+ * hooks. Returns the number of nudges that came before the last fetch. `sleeping` is set before
+ * that number is read, so every later nudge wakes the trainer. Sets *again_us to the time at which
+ * to fetch again even without a nudge. */
 static uint64_t help_yourself(ps_gate *gate, const ps_gate_want *w, int64_t *again_us)
 {
     int64_t until_us = ps_clock_us() + gate->hooks.spin_us;
@@ -238,10 +240,10 @@ static struct timespec timespec_of(int64_t us)
                              .tv_nsec = (long)(us % 1000000 * 1000)};
 }
 
-/* Sleeps until all acknowledgements are there, or until `until` at the latest, and calls the hooks
- * `rest` before and `wake` after it: other workers of this process may have to compute before a
- * server acknowledges. Returns false if `until` has come. The caller holds the mutex; it is released
- * during the hooks. */
+/* Sleeps until all acknowledgements have arrived, or until the time `until`. Calls the hook `rest`
+ * before and `wake` after that, because other workers of this process may have to compute before a
+ * server acknowledges. Returns false if the time came first. The caller holds the mutex, which is
+ * released during the hooks. */
 static bool sleep_for_acks(ps_gate *gate, const ps_gate_want *w, const struct timespec *until)
 {
     bool in_time = true;
@@ -258,9 +260,9 @@ static bool sleep_for_acks(ps_gate *gate, const ps_gate_want *w, const struct ti
     return in_time;
 }
 
-/* Sleeps until a change is signalled, or until until_us at the latest; with hooks, fetches what `w`
- * waits for first. Returns false if until_us has come. After true the caller has to check whether
- * that has arrived. */
+/* Sleeps until the loop signals a change, or until the time until_us. With hooks, first fetches
+ * what `w` waits for. Returns false if until_us came first. After true the caller has to check
+ * whether what it waits for has arrived. */
 static bool sleep_until(ps_gate *gate, const ps_gate_want *w, int64_t until_us)
 {
     struct timespec until = timespec_of(until_us);
@@ -292,7 +294,7 @@ const ps_histogram *ps_gate_waits(void)
     return &waits;
 }
 
-/* Returns the servers that have yet to deliver what `w` waits for, as bits for
+/* Returns the servers that may still have to deliver what `w` waits for, as bits for
  * ps_trace_record.whom. The caller holds the mutex. */
 static uint64_t debtors(const ps_gate *gate, const ps_gate_want *w)
 {
@@ -384,8 +386,9 @@ bool ps_gate_pause(ps_gate *gate, int64_t us)
     return open;
 }
 
-/* Returns whether the trainer must wait before it begins this clock, because of a hold or a stay. A
- * gate that was stopped or has failed makes nobody wait. The caller holds the mutex. */
+/* Returns whether the trainer must wait before it begins this clock, because it is held or has to
+ * stay after a checkpoint. If the gate was stopped or has failed, it need not wait. The caller
+ * holds the mutex. */
 static bool is_held(const ps_gate *gate, uint64_t clock)
 {
     bool is_at_hold = gate->held_at > 0 && clock >= gate->held_at && gate->end_at == 0;

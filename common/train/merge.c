@@ -21,8 +21,8 @@ static ps_delay delay_of(const ps_plan *plan)
     return delay;
 }
 
-/* Returns the codec in which a shard receives a variable's gradients. A variable that is sent as a
- * matrix arrives as float32. */
+/* Returns the codec of a variable's gradients when a shard receives them. A variable that is sent
+ * as a matrix is decoded before that, to float32. */
 static ps_codec_choice came_as(const ps_plan *plan, uint32_t variable)
 {
     ps_codec_choice up = plan->up[variable];
@@ -65,7 +65,8 @@ static ps_store_conf store_conf(const ps_plan *plan, const uint32_t *slices, uin
         const ps_variable *var = &plan->layout.variables[slice->variable];
         const ps_codec_choice *down = &plan->down[slice->variable];
         ps_codec_choice up = came_as(plan, slice->variable);
-        /* a table with a fixed vocabulary, as those that grow have no slices; or PS_NO_TABLE */
+        /* number of the slice's table, which has a fixed vocabulary because tables that grow have
+         * no slices; PS_NO_TABLE: the variable is dense */
         uint32_t t = plan->table_of[slice->variable];
 
         list[i] = (ps_store_slice){
@@ -108,7 +109,7 @@ bool ps_merge_may_overtake(const ps_plan *plan)
 
 /* ---- Tables ---- */
 
-/* How the rows of tables are spread over the parts of servers. */
+/* Which parts of servers have which rows of tables. */
 typedef struct rows_place {
     uint32_t (*part_of)(const ps_plan *plan, const ps_placement *placement, uint32_t table,
                         uint64_t key);
@@ -183,8 +184,8 @@ bool ps_merge_has_rows(const ps_plan *plan, const ps_placement *placement, uint3
     return place_of(plan)->has_rows(plan, placement, part);
 }
 
-/* Returns the part of a table's configuration that tables that grow and tables with a fixed
- * vocabulary have in common. `owned` marks the virtual shards whose rows the table has. */
+/* Returns the settings of a table that do not depend on whether it grows or has a fixed vocabulary.
+ * `owned` marks the virtual shards whose rows the table has. */
 static ps_table_conf common_conf(const ps_plan *plan, uint32_t table, const bool *owned)
 {
     const ps_optim *optim = plan->optim_on_server ? plan->descent.optim : &ps_table_as_is;
@@ -198,8 +199,8 @@ static ps_table_conf common_conf(const ps_plan *plan, uint32_t table, const bool
     return conf;
 }
 
-/* Creates the tables of a fixed vocabulary, without rows, for the virtual shards of these slices.
- * Returns NULL if no slice belongs to a table. */
+/* Creates the tables with a fixed vocabulary, still without rows, for the virtual shards of these
+ * slices. Returns NULL if no slice belongs to a table. */
 static ps_tables *fixed_tables(const ps_plan *plan, const uint32_t *slices, uint32_t count)
 {
     ps_table_conf *tables = ps_xcalloc(plan->table_count + 1u, sizeof *tables);
@@ -251,8 +252,9 @@ static ps_table_conf growing_conf(const ps_plan *plan, uint32_t table, const boo
     return conf;
 }
 
-/* Creates the tables that grow, for the virtual shards of a server; placement NULL: for all. With
- * values_only their files need not have the optimizer's state, even if the job keeps it. */
+/* Creates the tables that grow, for the virtual shards of a server; if placement is NULL, for all
+ * virtual shards. values_only: their files need not have the optimizer's state, even if the job
+ * keeps it. */
 static ps_tables *make_tables(const ps_plan *plan, const ps_placement *placement, uint32_t server,
                               bool values_only)
 {

@@ -21,13 +21,13 @@ static void init_gate(ps_mesh_worker *w, int64_t window_us)
     ps_placement_init(&w->one, &w->plan->layout, 1, 0);
     st = ps_placement_set_server(&w->one, 0, "the other workers", "-");
     assert(ps_is_ok(&st));
-    /* The machine fails before the gate's wait times out, because its error names the missing
-     * worker. */
+    /* The machine must fail before the gate's wait times out, because only the machine's error
+     * names the missing worker. */
     ps_gate_init(&w->gate, &w->one, 2 * window_us + GATE_SPARE_US);
 }
 
-/* Allocates the memory for the sum, for copies of the contributions (only if there are several) and
- * for the stepper. The job chooses its size, so this can fail. */
+/* Allocates the memory whose size the job chooses, so this can fail: the sum, copies of
+ * contributions (only if there are several), and the stepper. */
 static ps_status take_memory(ps_mesh_worker *w)
 {
     size_t n = w->plan->layout.param_count;
@@ -216,8 +216,8 @@ static ps_status check_report(void *arg, uint32_t worker, uint64_t clock, const 
 
 /* ---- Steps ---- */
 
-/* Takes the next variable that was given to the present step; with the last one also what was said,
- * *said, which is the caller's. Returns false if there is none. */
+/* Takes the next variable that was given to the present step. With the last variable it also takes
+ * the report (*said), which the caller then owns. Returns false if no variable is left. */
 static bool take_given(ps_mesh_worker *w, uint32_t *which, ps_buf **said)
 {
     uint32_t all = w->held * w->plan->layout.variable_count;

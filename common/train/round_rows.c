@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* round_rows.c - see round_rows.h. Rows lie in the order in which they were added; a table of
- * places, of which at most half are taken, finds them by their ids. */
+/* round_rows.c - see round_rows.h. Rows lie in the order in which they were added. A hash table of
+ * `places`, at most half full, finds them by their ids. */
 #include "common/train/round_rows.h"
 
 #include "common/base/xalloc.h"
@@ -64,7 +64,8 @@ void ps_round_rows_destroy(ps_round_rows *r)
     free(r);
 }
 
-/* Returns the number of a round that has as many steps as all rounds after it. */
+/* Returns the number of a round that is so late that all rounds after it have the same number of
+ * steps. */
 static uint64_t settled_round(const ps_plan *plan)
 {
     const ps_local *local = plan->update->local;
@@ -74,8 +75,8 @@ static uint64_t settled_round(const ps_plan *plan)
 
 size_t ps_round_rows_memory(const ps_plan *plan, unsigned slots)
 {
-    /* `rows` is the most ids of a round. reserve() takes up to half as many rows more, and there
-     * are at most four places a row. */
+    /* `rows` is the most ids that a round can have. reserve() allocates up to half as many rows
+     * more, and up to four places for each row. */
     uint64_t steps = plan->update->local->steps(&plan->update_params, settled_round(plan));
     uint64_t met = steps * plan->spec->block_size * plan->facts.ids, rows = 0;
     size_t bytes = sizeof(uint64_t) + 3 * sizeof(uint32_t) + 4 * sizeof(uint32_t);
@@ -89,7 +90,7 @@ size_t ps_round_rows_memory(const ps_plan *plan, unsigned slots)
     return (size_t)rows * bytes * 3 / 2;
 }
 
-/* Returns the place of an id: where its row's index is, or where it would be. */
+/* Returns the index in `places` that has the id's row, or would have it. */
 static size_t place_of(const ps_round_rows *r, uint64_t key)
 {
     size_t at = (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (r->place_count - 1);
@@ -117,7 +118,7 @@ size_t ps_round_rows_missing(const ps_round_rows *r, const ps_batch_rows *batch,
     return n;
 }
 
-/* Makes room for `count` rows. */
+/* Makes room for `count` rows in all, and for their places. */
 static void reserve(ps_round_rows *r, size_t count)
 {
     if (count > r->cap) {
@@ -175,8 +176,8 @@ void ps_round_rows_add(ps_round_rows *r, const uint64_t *keys, size_t count, con
     }
 }
 
-/* Returns the index at which the optimizer state of a table's variable begins in the state of the
- * whole model. */
+/* Returns the index, in the optimizer state of the whole model, at which that of a table's variable
+ * begins. */
 static size_t state_at(const ps_round_rows *r, uint32_t table)
 {
     return r->plan->layout.variables[r->plan->tables[table].variable].at * r->slots;

@@ -5,7 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Returns the place of the values of this name. Adds a column if there is none of the name. */
+/* Returns where the values of the metric with this name go. Adds a column if no column has the
+ * name. */
 static double *place_of(ps_step_metrics *m, const char *name)
 {
     size_t i = 0;

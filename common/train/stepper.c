@@ -37,7 +37,7 @@ size_t ps_stepper_memory(const ps_stepper *stepper)
     return plan->layout.param_count * slots_of(plan) * sizeof *stepper->state;
 }
 
-/* Returns the optimizer's state of a variable; *n is its number of floats. */
+/* Returns the optimizer's state of a variable and sets *n to its number of floats. */
 static float *state_of(const ps_stepper *stepper, uint32_t variable, size_t *n)
 {
     const ps_variable *var = &stepper->plan->layout.variables[variable];

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Allocates the memory whose size the job chooses: rounds, tables, gradients, samples, their order
- * and the optimizer's state. So this can fail. */
+/* Allocates the memory whose size the job chooses, so this can fail: for rounds, tables, gradients,
+ * samples, their order and the optimizer's state. */
 static ps_status take_memory(ps_trainer *t)
 {
     const ps_plan *plan = t->plan;
@@ -45,7 +45,7 @@ static ps_status take_memory(ps_trainer *t)
     return ps_ok();
 }
 
-/* If the job has sparse variables and all of them are sent as rows, has the model clear only the
+/* If the job has sparse variables and all of them are sent as rows, makes the model clear only the
  * touched rows of their gradients. */
 static void keep_rows(ps_trainer *t)
 {
@@ -64,8 +64,8 @@ static void keep_rows(ps_trainer *t)
     }
 }
 
-/* Lets as many threads compute as the job asks for, but at most one for each processor: more would
- * only wait for each other. The bits do not depend on the number. */
+/* Lets as many threads compute as the job asks for, but at most one for each processor, because
+ * more would wait for each other. The bits of results do not depend on the number. */
 static void set_threads(ps_trainer *t)
 {
     uint32_t wanted = t->plan->spec->worker_threads, most = ps_team_processors();
@@ -73,7 +73,7 @@ static void set_threads(ps_trainer *t)
     ps_model_set_threads(t->model, wanted < most ? wanted : most);
 }
 
-/* Copies what a program has said last of its metrics to the progress. */
+/* Copies the last metrics that a program has reported to the progress. */
 static void note_said(ps_trainer *t)
 {
     if (t->conf.loop != NULL) {
@@ -241,7 +241,8 @@ ps_train_row ps_trainer_row(ps_trainer *t, uint32_t epoch, uint32_t batch, uint6
         .batch = (uint64_t)batch + 1,
         .step = step,
         .loss = score->loss_sum / (double)score->samples,
-        /* only class targets have an accuracy; a program says its own, or none */
+        /* only class targets have an accuracy; of a program it is what the program reported, or
+         * NaN */
         .accuracy = t->conf.loop != NULL          ? t->step_metrics.accuracy
                     : t->plan->facts.classes == 0 ? (double)NAN
                                                   : (double)score->correct / (double)score->samples,
@@ -274,8 +275,8 @@ void ps_trainer_report_step(ps_trainer *t, uint32_t epoch, uint32_t batch)
     pthread_mutex_unlock(&t->mutex);
 }
 
-/* Returns whether the feed could read all samples. If not, for example after an error of the disk,
- * fails the gate. */
+/* Returns whether the feed could read all samples that were asked for. If not, for example after an
+ * error of the disk, fails the gate. */
 static bool data_is_whole(ps_trainer *t)
 {
     ps_status st = ps_feed_status(t->feed);
@@ -298,7 +299,8 @@ bool ps_trainer_is_finite(ps_trainer *t, uint64_t step, double loss, size_t n)
     if (ps_is_ok(&st)) {
         st = ps_fail(PS_INTERNAL, "all outputs are finite");
     }
-    /* PS_INVALID_ARGUMENT: a sample has a value that the layer cannot take. */
+    /* PS_INVALID_ARGUMENT: a sample has a value that the layer cannot take, so the model has not
+     * diverged. */
     has_diverged = st.code != PS_INVALID_ARGUMENT;
     st = ps_wrap(st, "rank %u, step %llu: the loss is not finite", t->conf.rank,
                  (unsigned long long)step);
@@ -310,8 +312,8 @@ bool ps_trainer_is_finite(ps_trainer *t, uint64_t step, double loss, size_t n)
     return false;
 }
 
-/* Returns the indices of the samples of a block. `number` counts the blocks that this worker trains
- * on in the epoch, from 0. */
+/* Returns the indices of the samples of a block. `number` counts, from 0, the blocks that this
+ * worker trains in the epoch. */
 static const uint32_t *index_of(const ps_trainer *t, uint64_t number)
 {
     const ps_assignment *a = t->plan->assignment;
@@ -335,8 +337,8 @@ void ps_trainer_gather(ps_trainer *t, uint32_t epoch, uint64_t step, uint32_t i,
     if (!ps_ahead_take(t->ahead, epoch, index_of(t, number), size, x, targets)) {
         t->next_wanted = number + 1;
     }
-    /* Asks ahead for as many blocks as there is room for. Stops at the epoch's end, as the order of
-     * the next epoch is not known yet. */
+    /* Asks for the following blocks, as many as there is room for. Stops at the end of the epoch,
+     * because the order of the next epoch is not known yet. */
     while (t->next_wanted < batches * held &&
            ps_ahead_want(t->ahead, epoch, index_of(t, t->next_wanted), size)) {
         t->next_wanted++;
@@ -381,8 +383,8 @@ static ps_buf *written(ps_evaluation *e)
     return part;
 }
 
-/* Writes the results of an evaluation to the reports, and then to the progress of the rank. In
- * between, holds the gate if the results have reached stop_at and all ranks find the same. */
+/* Writes the results of an evaluation to the reports, and then to the progress of the rank. Between
+ * the two it holds the gate if the results have reached stop_at and all ranks find the same. */
 static void report_evaluation(ps_trainer *t, uint32_t epoch, int64_t began_us)
 {
     ps_exchange_stats stats = ps_trainer_all_stats(t);
@@ -407,7 +409,7 @@ static void report_evaluation(ps_trainer *t, uint32_t epoch, int64_t began_us)
     is_reached = part == NULL && ps_stop_is_reached(t->plan, row.loss, values);
     t->evaluated_at = t->clock + 1;
     if (is_reached && ps_stop_is_common(t->plan)) {
-        /* held before the progress reports the stop, so that no step begins after that */
+        /* held before the progress shows the stop, so that no step begins afterwards */
         (void)ps_gate_hold(t->gate);
     }
     pthread_mutex_lock(&t->mutex);
@@ -441,8 +443,8 @@ static bool evaluate(ps_trainer *t, uint32_t epoch)
     int64_t began_us;
     double loss;
 
-    /* Waits until the servers have all contributions of this worker, so that the evaluated weights
-     * include them. */
+    /* The servers must have all contributions of this worker, so that the evaluated weights include
+     * them. */
     if (!ps_gate_wait_acks(t->gate) ||
         !ps_gate_wait_weights(t->gate, 0, t->plan->layout.variable_count, t->clock)) {
         return false;
@@ -481,7 +483,7 @@ static bool evaluate(ps_trainer *t, uint32_t epoch)
     return true;
 }
 
-/* Evaluates the test set on the weights of t->clock; only this worker's share of it if the job
+/* Evaluates the test set with the weights of t->clock; only this worker's share of it if the job
  * splits evaluations. */
 bool ps_trainer_evaluate(ps_trainer *t, uint32_t epoch)
 {
@@ -495,8 +497,8 @@ bool ps_trainer_evaluate(ps_trainer *t, uint32_t epoch)
 }
 
 /* Goes on where the rank was parked: sends the contributions again that the servers' state does not
- * contain, and makes the evaluation that parking interrupted. Returns false if stopped or failed.
- */
+ * contain, and makes the evaluation that parking interrupted. Returns false if the gate was stopped
+ * or has failed. */
 static bool go_on(ps_trainer *t)
 {
     const trainer_place *place = &t->place;
@@ -513,8 +515,8 @@ static bool go_on(ps_trainer *t)
     return !place->owes_evaluation || ps_trainer_evaluate(t, place->epoch);
 }
 
-/* Blocks until all contributions are acknowledged, and the rows that were asked for and the weights
- * of t->clock have arrived. Returns false if stopped or failed. */
+/* Blocks until all contributions are acknowledged, and the requested rows and the weights of
+ * t->clock have arrived. Returns false if the gate was stopped or has failed. */
 static bool settle(ps_trainer *t)
 {
     return ps_gate_wait_acks(t->gate) && ps_gate_wait_rows(t->gate, t->clock) &&
@@ -526,8 +528,8 @@ typedef struct rank_cut {
     ps_snapshot weights;
 } rank_cut;
 
-/* Writes the rank to fd, and the weights to c->weights if that has a file (rank 0 of a mesh). Runs
- * in a copy of the process, or in the process itself for a small rank. */
+/* Writes the rank to fd, and the weights to c->weights if that has a file (on rank 0 of a mesh).
+ * Runs in a copy of the process, or for a small rank in the process itself. */
 static ps_status write_rank(void *arg, int fd)
 {
     const rank_cut *c = arg;
@@ -539,8 +541,8 @@ static ps_status write_rank(void *arg, int fd)
                : st;
 }
 
-/* Returns whether the rank consists of short reports and little else. To write such a rank takes
- * less time than to copy the process. */
+/* Returns whether the rank consists of short reports and little else. Writing such a rank takes
+ * less time than copying the process. */
 static bool is_small(const ps_trainer *t)
 {
     enum { SMALL_BYTES = 1 << 20 };
@@ -548,7 +550,7 @@ static bool is_small(const ps_trainer *t)
     return ps_trainer_is_lean(t) && (t->reports == NULL || t->reports->len <= SMALL_BYTES);
 }
 
-/* Saves the rank in this process, without a copy of it. The file is complete when it returns. */
+/* Saves the rank in this process instead of a copy of it. The file is complete on return. */
 static ps_snapshot save_here(rank_cut *c)
 {
     int64_t before_us = ps_clock_thread_us();
@@ -566,8 +568,8 @@ static ps_snapshot save_here(rank_cut *c)
     return state;
 }
 
-/* Begins to save the rank at t->clock in memory, for the checkpoint that was asked for by the clock
- * `name`. Returns false if stopped or failed. */
+/* Begins to save the rank at t->clock, for the checkpoint that was asked for under the number
+ * `name`. Returns false if the gate was stopped or has failed. */
 static bool cut(ps_trainer *t, uint64_t name)
 {
     rank_cut c = {.t = t, .weights = {.fd = -1, .copy_fd = -1}};
@@ -582,7 +584,7 @@ static bool cut(ps_trainer *t, uint64_t name)
     if (t->plan->mesh != NULL && t->conf.rank == 0) {
         st = ps_snapshot_blank(t->plan->layout.param_count * sizeof *t->weights, &c.weights);
     }
-    if (!ps_is_ok(&st)) { /* only logged: the coordinator finds that the file is missing */
+    if (!ps_is_ok(&st)) { /* only logged, because the coordinator notices the missing file */
         ps_log(PS_LOG_WARN, "trainer", "a checkpoint without weights: %s", st.text);
     }
     st = ps_trainer_keep_program(t);
@@ -593,7 +595,7 @@ static bool cut(ps_trainer *t, uint64_t name)
     ps_trainer_keep_reports(t);
     state = is_small(t) ? save_here(&c) : ps_snapshot_begin(write_rank, &c);
     ps_trainer_drop_reports(t);
-    ps_trainer_drop_program(t); /* it is written, or the copy of the process has its own */
+    ps_trainer_drop_program(t); /* it was written, or the copy of the process has its own */
     state.stood_us = ps_clock_us() - began_us;
     ps_log(PS_LOG_INFO, "trainer",
            "checkpoint at step %llu: stood still for %.1f ms, computed for %.1f ms",
@@ -603,7 +605,7 @@ static bool cut(ps_trainer *t, uint64_t name)
     return true;
 }
 
-/* Fails the gate if the job's own code has failed. */
+/* Fails the gate if code that the job brought along has failed. */
 static void fail_with_code(ps_trainer *t)
 {
     ps_status st = ps_plan_code_failure(t->plan);
@@ -629,7 +631,8 @@ bool ps_trainer_begin_clock(ps_trainer *t, bool *is_end)
         return false;
     }
     if (!*is_end) {
-        ps_trainer_put_held_line(t); /* not of the last step: put_last_row completes that line */
+        /* that step was not the last one; the row of the last step is completed by put_last_row */
+        ps_trainer_put_held_line(t);
     }
     return true;
 }
@@ -655,7 +658,7 @@ static bool train(ps_trainer *t)
                                                        : ps_trainer_train_steps(t));
 }
 
-/* Adds the line of the last step to the curve, with all traffic and waits of the job. */
+/* Writes the row of the last step, with all traffic and waits of the job. */
 static void put_last_row(ps_trainer *t)
 {
     char whom[8];
@@ -669,8 +672,8 @@ static void put_last_row(ps_trainer *t)
     }
 }
 
-/* Ends the reports. If the rank may be saved where it has ended, keeps them as they are before
- * that: the next attempt ends them anew. */
+/* Ends the reports. If the rank may be saved where it has ended, first keeps them as they are,
+ * because the next attempt ends them again. */
 static void end_reports(ps_trainer *t, bool is_trained)
 {
     put_last_row(t);

@@ -7,7 +7,8 @@ static double limit_of(const ps_plan *plan, double share)
     return plan->clip_params.v[PS_CLIP_LIMIT] * share;
 }
 
-/* The values of a gradient that may differ from zero: all of a variable, or one touched row. */
+/* Values of a gradient outside of which it is zero: all values of a variable, or one touched
+ * row. */
 typedef struct stretch {
     float *x;
     size_t n;

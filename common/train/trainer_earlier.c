@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* trainer_earlier.c - the reports of a rank as a part of its checkpoint (trainer.h). If the same
- * job goes on from the checkpoint, its reports begin with what they had there, so that they are
- * those of a whole run, wherever the files of the attempt before are. */
+ * job goes on from the checkpoint, its report files begin with what they had at the checkpoint. So
+ * they become those of a whole run, wherever the files of the attempt before are. */
 #include "common/train/trainer_impl.h"
 
 #include "common/base/clock.h"
@@ -13,8 +13,8 @@
 
 enum { TOTALS = 3, REPORT = 4 }; /* kinds of sections */
 
-/* Fills `out` with the outlets of the rank's reports, in the order of their sections in a
- * checkpoint. All files are open. */
+/* Fills `out` with the outlets of the rank's report files, in the order of their sections in a
+ * checkpoint. All files must be open. */
 static void list_outlets(ps_trainer *t, ps_outlet *out[PS_TRAINER_FILES])
 {
     out[0] = ps_report_outlet(t->train_report);
@@ -54,7 +54,7 @@ static void each_of_row(trainer_curve_row *kept, trainer_member_fn *fn, void *ar
 }
 
 /* Calls fn for each member of the curve that is needed to go on with its thinning, in the order of
- * the checkpoint. */
+ * the file. */
 static void each_of_curve(trainer_curve *c, trainer_member_fn *fn, void *arg)
 {
     fn(arg, &c->thin.doublings, sizeof c->thin.doublings);

@@ -35,7 +35,7 @@ static ps_status path_of(const ps_trainer *t, const char *prefix, const char *su
     return ps_ok();
 }
 
-/* Opens the event file in a folder of its own, which viewers show as one run. */
+/* Opens the event file in a folder of its own, because viewers show each folder as one run. */
 static ps_status open_events(ps_trainer *t)
 {
     char path[768];
@@ -60,8 +60,7 @@ static void names_of(const ps_plan *plan, const char *names[PS_METRICS_MAX])
     }
 }
 
-/* Writes the words of the data set in the order of their ids, if it has words and this is rank
- * 0. */
+/* On rank 0, if the data set has words, writes them in the order of their ids. */
 static ps_status write_words(const ps_trainer *t)
 {
     char path[768];
@@ -131,8 +130,8 @@ static void write_train(ps_trainer *t, const trainer_curve_row *kept)
     t->curve.written = row->step;
 }
 
-/* Writes two rows of the present window, that with the least and that with the greatest loss, in
- * the order of their steps; one if they are the same. The caller holds files_mutex. */
+/* Writes the two rows of the present window that have the least and the greatest loss, in the order
+ * of their steps; only one if they are the same row. The caller holds files_mutex. */
 static void write_window(ps_trainer *t)
 {
     trainer_curve *c = &t->curve;
@@ -154,8 +153,8 @@ static void keep(const ps_trainer *t, const ps_train_row *row, double now_s, tra
     }
 }
 
-/* Takes values that `to` lacks from another row of its window, so that what a program reports only
- * now and then is not lost with the rows that are left out. */
+/* Copies to row `to` the values that it lacks and the row `from` of its window has. So a value that
+ * a program reports only now and then is not lost with the rows that are left out. */
 static void fill(const ps_trainer *t, const trainer_curve_row *from, trainer_curve_row *to)
 {
     for (size_t i = 0; i < t->step_metrics.count; i++) {
@@ -166,8 +165,8 @@ static void fill(const ps_trainer *t, const trainer_curve_row *from, trainer_cur
     }
 }
 
-/* Takes the row of a step, `last`, into its window as the row with the least or greatest loss if
- * `is_kept`. `begins`: it is the first of the window. */
+/* If is_kept, makes the row of the newest step its window's row with the least or greatest loss,
+ * *out. begins: it is the first row of the window. */
 static void take(const ps_trainer *t, bool is_kept, bool begins, trainer_curve_row *out)
 {
     const trainer_curve_row *last = &t->curve.last;
@@ -325,14 +324,14 @@ ps_status ps_trainer_close_reports(ps_trainer *t)
     return first_failure(st, sizeof st / sizeof st[0]);
 }
 
-/* Writes the model as ONNX for other programs. A model that ONNX cannot express is logged and is no
- * failure. */
+/* Writes the model as ONNX, for other programs. If ONNX cannot express the model, logs that and
+ * returns OK. */
 static ps_status write_onnx(const ps_trainer *t, const ps_meta *meta, size_t meta_count)
 {
     char path[768];
     ps_status st = path_of(t, "MODEL", ".onnx", path, sizeof path);
 
-    if (ps_plan_is_foreign(t->plan)) { /* psgd does not know the layers of the program's model */
+    if (ps_plan_is_foreign(t->plan)) { /* psgd does not know the layers of a program's model */
         return ps_ok();
     }
     if (ps_is_ok(&st)) {
@@ -345,7 +344,7 @@ static ps_status write_onnx(const ps_trainer *t, const ps_meta *meta, size_t met
     return st;
 }
 
-/* Writes the weights as safetensors, and then as ONNX if `has_onnx`. */
+/* Writes the weights as safetensors and, if has_onnx, also as ONNX. */
 static ps_status write_model(const ps_trainer *t, const float *weights, uint64_t step,
                              bool has_onnx)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trainer_foreign.c - a step whose gradient a program outside of psgd computes, and what that
+/* trainer_foreign.c - a step whose gradient is computed by a program outside of psgd, and what that
  * program keeps in checkpoints. */
 #include "common/train/trainer_impl.h"
 
@@ -17,7 +17,7 @@ enum { LOOK_MS = 20 }; /* longest wait for the program between two looks at gate
 typedef struct foreign_step {
     ps_trainer *t;
     bool *is_ready; /* (variable_count) */
-    uint32_t left;  /* variables that are not ready */
+    uint32_t left;  /* number of variables that are not ready */
     bool has_loss;
     float scale, *to;
     ps_model_ready_fn *ready;
@@ -29,16 +29,16 @@ static ps_status wrong(const foreign_step *s, const char *what)
                    s->t->step + 1, what);
 }
 
-/* Returns the milliseconds for which a program may compute a step: nine tenths of step_ms, less
- * than others wait for its gradients, so that it is blamed and not those who wait. */
+/* Returns the milliseconds that a program may take for a step: nine tenths of step_ms. Others wait
+ * longer for its gradients, so that the program is blamed and not those who wait. */
 static uint32_t allowed_ms(const ps_plan *plan)
 {
     return (uint32_t)((uint64_t)plan->spec->timeouts->step_ms * 9 / 10);
 }
 
-/* Handles a program that takes too long for a step. The program may be frozen, and this worker
- * would be chosen again for the next attempt. So if the job goes on after the loss of a worker,
- * gives this worker up. Returns the error. */
+/* Handles a program that takes too long for a step. It may be frozen, and this worker could be
+ * chosen again for the next attempt. So if the job goes on after the loss of a worker, ends this
+ * process. Returns the error. */
 static ps_status too_late(const foreign_step *s)
 {
     const Psgd__V1__JobSpec *spec = s->t->plan->spec;
@@ -56,8 +56,8 @@ static ps_status too_late(const foreign_step *s)
     return why;
 }
 
-/* Notes the mean loss that the program has sent for the step. Fails if it has sent one before.
- * Fails the gate if the loss is not finite: the model has diverged. */
+/* Notes the mean loss that the program reports for the step. Fails if it has reported one already.
+ * Fails the gate if the loss is not finite, because the model has diverged. */
 static ps_status take_loss(foreign_step *s, double loss)
 {
     ps_trainer *t = s->t;
@@ -79,8 +79,9 @@ static ps_status take_loss(foreign_step *s, double loss)
     return ps_ok();
 }
 
-/* Takes a metric of the step. Fails if the job does not have it, if its value is not finite, or if
- * gradients came before: the row of the step may be on its way with them (trainer_said.c). */
+/* Takes a metric that the program reports for the step. Fails if the job does not have it, if its
+ * value is not finite, or if gradients came before: with these the row of the step may have been
+ * sent already (trainer_said.c). */
 static ps_status take_metric(foreign_step *s, uint32_t index, double value)
 {
     ps_trainer *t = s->t;
@@ -129,7 +130,7 @@ static ps_status take_gradients(foreign_step *s, uint32_t first, uint32_t count)
     return ps_ok();
 }
 
-/* Handles what the program has said; PS_FOREIGN_NOTHING is allowed. */
+/* Handles what the program has said; it may be PS_FOREIGN_NOTHING. */
 static ps_status take(foreign_step *s, const ps_foreign_said *said)
 {
     switch (said->kind) {
@@ -175,7 +176,7 @@ bool ps_trainer_foreign_block(ps_trainer *t, const float *weights, float scale, 
     return ps_gate_is_open(t->gate);
 }
 
-/* ---- What it keeps ---- */
+/* ---- What the program keeps ---- */
 
 ps_status ps_trainer_keep_program(ps_trainer *t)
 {
@@ -191,7 +192,8 @@ ps_status ps_trainer_keep_program(ps_trainer *t)
     t->program = ps_buf_create(len);
     memcpy(t->program->data, loop->state, len);
     t->program->len = len;
-    st = ps_named_check(t->program->data, len); /* of the copy, which the program cannot change */
+    /* checks the copy, which the program cannot change any more */
+    st = ps_named_check(t->program->data, len);
     return ps_wrap(st, "rank %" PRIu32 ", step %" PRIu64 ": what the program keeps", t->conf.rank,
                    t->step);
 }

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trainer_place.c - where a rank is that is not at the beginning of a clock.
+/* trainer_place.c - where a rank is that is saved in the middle of a clock.
  *
- * When servers are lost, ranks are parked: each stands still at its first wait that lasts. It has
- * made all of its contributions to the clocks before t->clock then, and none to t->clock. With an
- * overlapped update the rank may have taken the local steps of that round. The servers give their
- * state at t->clock, or at the clock before or two before. So the file of a rank has its
- * contributions to these clocks, and the rank sends them again; to compute them again it would need
- * its state from before. One that has ended is saved in the same way. A rank that was held, as the
- * job ends early, is held again, so the job ends where it would have.
+ * When servers are lost, ranks are parked: each stands still at its first wait that is not over at
+ * once. Then it has made all of its contributions to the clocks before t->clock, and none to
+ * t->clock. With an overlapped update the rank may have taken the local steps of the round
+ * t->clock. The servers give their state at t->clock, or at the clock before or two before. So the
+ * file of a rank has its contributions to these clocks, and the rank sends them again; to compute
+ * them again it would need its earlier state. A rank that has ended is saved in the same way. A
+ * rank that was held because the job ends early is held again, so the job ends where it would have.
  *
  * The section, kind 6 of a rank's file:
  *   u32 bits (below); u32 epoch of the evaluation that is owed; u32 local steps of the round that
- *   are taken, f64 sum of their losses
+ *   were taken, f64 sum of their losses
  *   OWES_EVALUATION: the entry of the record of rounds that waits for it: u64 round, steps, bytes
  *   up, down; f64 time, loss, seconds of computing, of the exchange, of waits
- *   IS_PARKED: u64 bytes, and a file of common/wire/kept_pushes.h
+ *   IS_PARKED: u64 number of bytes, and a file of common/wire/kept_pushes.h
  */
 #include "common/train/trainer_impl.h"
 
@@ -23,7 +23,7 @@
 
 enum { IS_PARKED = 1, OWES_EVALUATION = 2, IS_EVALUATED = 4, IS_HELD = 8, ALL_BITS = 15 };
 
-/* Calls fn for each member of the entry that the file has, in the order of the file. */
+/* Calls fn for each member of a record's entry that the file has, in the order of the file. */
 static void each_of_entry(ps_round_entry *e, trainer_member_fn *fn, void *arg)
 {
     fn(arg, &e->round, sizeof e->round);
@@ -75,7 +75,8 @@ ps_status ps_trainer_put_place(ps_trainer *t, ps_exchange *exchange, bool is_par
 }
 
 /* Reads how many local steps of its last round the rank took before it was parked, and the sum of
- * their losses. Subtracts their number from t->step and own_steps; train_round adds it again. */
+ * their losses. Subtracts the number from t->step and own_steps, because train_round adds it
+ * again. */
 static void take_stepped(ps_trainer *t, ps_state_in *in)
 {
     uint32_t stepped = ps_state_take_u32(in);

@@ -3,9 +3,8 @@
  * (common/artifact/round_record.h).
  *
  * A round is complete when its weights have arrived. The training thread knows this at the latest
- * when it sends the first contribution of the next round, since it has read all weights by then.
- * All traffic up to there belongs to the rounds before, because it was acknowledged.
- */
+ * when it sends the first contribution of the next round, because it has read all weights by then.
+ * All traffic up to that moment belongs to earlier rounds, because it was acknowledged. */
 #include "common/train/trainer_impl.h"
 
 #include "common/base/clock.h"
@@ -15,7 +14,7 @@
 
 enum { OF_BEFORE, OF_NOW };
 
-/* Notes that the next round begins now, and enters its step in the trace. */
+/* Notes that the next round begins now. */
 static void begin_round(ps_trainer *t, int64_t now_ns, int64_t waited_ns)
 {
     t->record.began_ns = now_ns;
@@ -23,8 +22,8 @@ static void begin_round(ps_trainer *t, int64_t now_ns, int64_t waited_ns)
     ps_trace_enter(t->trace, t->clock + 1);
 }
 
-/* Returns the nanoseconds since the present round began in which the training thread did not wait.
- */
+/* Returns the nanoseconds, since the present round began, in which the training thread did not
+ * wait. */
 static int64_t computed_ns(const trainer_record *r, int64_t now_ns, int64_t waited_ns)
 {
     return now_ns - r->began_ns - (waited_ns - r->began_waited_ns);
@@ -80,7 +79,7 @@ void ps_trainer_record_finish(ps_trainer *t)
         e->exchange_s = (double)(whole_us - r->sent_us[OF_BEFORE]) * 1e-6;
         e->time_s = (double)(whole_us - t->began_us) * 1e-6;
     }
-    /* added, because the entry of a rank that was parked has bytes of the attempt before */
+    /* added and not set: the entry of a rank that was parked has bytes of the attempt before */
     e->bytes_up += stats.bytes_up - r->so_far.bytes_up;
     e->bytes_down += stats.bytes_down - r->so_far.bytes_down;
     r->so_far = stats;
@@ -103,8 +102,8 @@ static void end_round(ps_trainer *t, uint64_t round)
     trainer_record *r = &t->record;
     int64_t now_ns = ps_clock_ns(), waited_ns = ps_gate_waited_ns(t->gate);
 
-    /* Writes the entry of the round before, if this round has sent nothing: else
-     * ps_trainer_record_sent has written it, and this call does nothing. */
+    /* Writes the entry of the round before if this round has sent nothing. If it has,
+     * ps_trainer_record_sent has written the entry, and this call does nothing. */
     ps_trainer_record_finish(t);
     r->before = r->now;
     r->before.round = round;

@@ -2,10 +2,10 @@
 /* trainer_rounds.c - training in rounds of local steps on a replica; see common/update/local.h.
  *
  * Without overlap, a round reads each layer's weights when they arrive, and sends each layer's
- * contribution as the round's last backward pass completes it. With overlap, the loop sends the
- * contribution of the round before and writes the shared weights while this thread trains on the
- * replica, with gradients in memory of its own. The two meet once a round, in exchange_round.
- */
+ * contribution when the round's last backward pass has completed it. With overlap, the exchange's
+ * thread sends the contribution of the round before and writes the shared weights, while this
+ * thread trains the replica with gradients in memory of its own. The two threads meet once a round,
+ * in exchange_round. */
 #include "common/train/round_rows.h"
 #include "common/train/trainer_impl.h"
 
@@ -101,9 +101,9 @@ static ps_stretch stretch_of(ps_trainer *t, uint32_t v)
     };
 }
 
-/* Returns whether the variable is a table that grows. Its rows are exchanged by id at the end of
- * the round, and the model has the rows of one batch only. In rounds, sparse variables with a fixed
- * vocabulary are exchanged like dense ones. */
+/* Returns whether the variable is a table that grows. The model has only the rows of one batch of
+ * it; rows are exchanged by id at the end of a round. In rounds, embeddings with a fixed vocabulary
+ * are exchanged like dense variables. */
 static bool grows(const ps_trainer *t, uint32_t v)
 {
     return t->plan->table_of[v] != PS_NO_TABLE;
@@ -122,9 +122,9 @@ static void adopt(ps_trainer *t, uint32_t first_variable, uint32_t count)
     }
 }
 
-/* Blocks until the weights that these variables adopt have arrived. Waits for the weights of all
- * variables if the rank may be parked: a rank parked half-way would adopt some variables twice.
- * Returns false if stopped or failed. */
+/* Blocks until the weights have arrived that these variables adopt. If the rank may be parked,
+ * waits for the weights of all variables: a rank that is parked half-way would adopt some variables
+ * twice. Returns false if the gate was stopped or has failed. */
 static bool wait_to_adopt(ps_trainer *t, uint32_t first_variable, uint32_t count)
 {
     return ps_plan_can_carry(t->plan)
@@ -141,8 +141,8 @@ static void need(void *arg, uint32_t first_variable, uint32_t count)
     }
 }
 
-/* Steps the touched rows of a sparse variable. Other rows rest: they have no gradient, and no rule
- * changes them. */
+/* Steps the touched rows of a sparse variable. Other rows stay as they are, because they have no
+ * gradient and no rule changes a row without one. */
 static void step_rows(ps_trainer *t, uint32_t v, const ps_stretch *s, ps_moment at, float *state)
 {
     size_t count, width = t->plan->layout.variables[v].shape.dim[1];
@@ -152,7 +152,9 @@ static void step_rows(ps_trainer *t, uint32_t v, const ps_stretch *s, ps_moment 
         ps_rows row = {.id = &ids[i], .count = 1, .width = width};
         float *g = s->g + ids[i] * width;
 
-        if (grows(t, v)) { /* its local state began with this round, so steps count from there */
+        /* the row's optimizer state began with this round, so its steps are counted within the
+         * round */
+        if (grows(t, v)) {
             at.t = ps_trainer_row_steps(t, ids[i]) + 1;
         }
         ps_descent_step_rows(&t->plan->local_descent, at, &row, g, g, state, s->x, s->n);
@@ -193,8 +195,8 @@ static void step_variable(ps_trainer *t, uint32_t v)
     }
 }
 
-/* Counts the tables that grow among these variables as stepped. Returns whether all tables have
- * been stepped now, and then begins to count anew. */
+/* Counts those of these variables that are tables that grow as stepped. Returns whether all tables
+ * of the job have been stepped now; then begins to count anew. */
 static bool completes_tables(ps_trainer *t, uint32_t first_variable, uint32_t count)
 {
     trainer_rounds *r = &t->rounds;
@@ -242,9 +244,8 @@ static void ready(void *arg, uint32_t first_variable, uint32_t count)
     }
 }
 
-/* Counts a step that was taken while the exchange of the round before was still going on. Counts
- * nothing if the trainer fetches weights itself, because then nothing is exchanged during a
- * step. */
+/* Counts a step that ended while the exchange of the round before was not over. Counts nothing if
+ * the trainer fetches weights itself, because then nothing is exchanged during a step. */
 static void count_behind(ps_trainer *t)
 {
     if (t->rounds.local->is_overlapped && t->gate->hooks.fetch == NULL &&
@@ -256,7 +257,7 @@ static void count_behind(ps_trainer *t)
 }
 
 /* Takes one local step on the mean gradient of all blocks that the worker holds. is_first: the
- * forward pass of the first block adopts the shared weights as they arrive. is_last: the step
+ * forward pass of its first block adopts the shared weights as they arrive. is_last: the step
  * completes the round. */
 static bool local_step(ps_trainer *t, bool is_first, bool is_last)
 {
@@ -346,12 +347,13 @@ static void begin_round(ps_trainer *t, uint32_t steps)
     }
 }
 
-/* Passes a round for which this worker was not drawn: adopts the weights and contributes zeros. */
+/* Passes a round in which this worker does not take part: adopts the weights and contributes
+ * zeros. */
 static bool sit_out(ps_trainer *t, uint32_t steps)
 {
     uint32_t variables = t->plan->layout.variable_count;
-    /* Acknowledgements first, so that the rank, which may be parked while it waits for them, has
-     * not adopted yet. */
+    /* Acknowledgements first: the rank may be parked while it waits for them, and must not have
+     * adopted weights then. */
     bool open = ps_gate_wait_acks(t->gate) && ps_gate_wait_weights(t->gate, 0, variables, t->clock);
 
     assert(!t->rounds.local->is_overlapped);
@@ -376,7 +378,7 @@ static bool sit_out(ps_trainer *t, uint32_t steps)
 }
 
 /* Under an overlapped update: waits until the previous round's exchange is over, then sends this
- * round's contribution. Returns false if stopped or failed. */
+ * round's contribution. Returns false if the gate was stopped or has failed. */
 static bool exchange_round(ps_trainer *t)
 {
     const ps_plan *plan = t->plan;
@@ -402,16 +404,16 @@ static bool exchange_round(ps_trainer *t)
     return true;
 }
 
-/* Returns whether a round ends early once the previous round's exchange is over. If the trainer
- * fetches weights itself, nothing is exchanged during a round, so all rounds have their full steps.
- */
+/* Returns whether a round ends early, when the previous round's exchange is over. If the trainer
+ * fetches weights itself, nothing is exchanged during a round, so all rounds have their full number
+ * of steps. */
 static bool varies(const ps_trainer *t)
 {
     return t->plan->rounds_vary && t->gate->hooks.fetch == NULL;
 }
 
-/* Returns the job's position: in steps; in rounds if these vary, since all workers have the same
- * rounds. */
+/* Returns how far the job is, in steps; or in rounds if their numbers of steps vary, because all
+ * workers have the same rounds. */
 static uint64_t position_of(const ps_trainer *t)
 {
     return varies(t) ? t->clock : t->step;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trainer_said.c - the records that a rank without state of its own sends to servers with its
- * contributions, so that its reports are whole wherever the rank goes on (exchange.h): with each
- * contribution the row of its step, with the next one an evaluation, and with the first one the
- * reports that the rank began with.
+/* trainer_said.c - what a rank without state of its own reports to servers with its contributions
+ * (`say` in exchange.h). If another process continues the rank, its report files are complete by
+ * this. With each contribution goes the row of its step; with the one after an evaluation goes that
+ * evaluation; with the first ones go pieces of the reports with which the rank began.
  *
- * Records one after the other: u32 kind, u32 bytes, the bytes.
- *   kind 1  a piece of the reports as ps_trainer_copy_reports gives them
+ * Records follow each other: u32 kind, u32 number of bytes, the bytes.
+ *   kind 1  a piece of the reports as ps_trainer_copy_reports returns them
  *   kind 2  a step: f64 time, u32 epoch, u64 batch, step, f64 loss, accuracy, samples a second,
  *           u64 bytes up, down, f64 waits, f64 values of the metrics
  *   kind 3  an evaluation: u32 epoch, u64 step, f64 loss, time, u64 bytes up, down, f64 values
@@ -20,7 +20,7 @@
 
 enum { PIECE = 1, STEP = 2, EVALUATION = 3, HEAD_BYTES = 8 };
 
-/* ---- Saying ---- */
+/* ---- Reporting to servers ---- */
 
 static void put_head(ps_strbuf *to, uint32_t kind, size_t len)
 {
@@ -29,7 +29,7 @@ static void put_head(ps_strbuf *to, uint32_t kind, size_t len)
     ps_strbuf_append(to, head, sizeof head);
 }
 
-/* Calls fn for each member of the record of a step, in its order. */
+/* Calls fn for each member of the record of a step, in the order of the record. */
 static void each_of_step(ps_train_row *row, double *values, size_t count, trainer_member_fn *fn,
                          void *arg)
 {
@@ -37,7 +37,7 @@ static void each_of_step(ps_train_row *row, double *values, size_t count, traine
     fn(arg, values, count * sizeof *values);
 }
 
-/* Calls fn for each member of the record of an evaluation, in its order. */
+/* Calls fn for each member of the record of an evaluation, in the order of the record. */
 static void each_of_evaluation(ps_eval_row *row, double *values, size_t count,
                                trainer_member_fn *fn, void *arg)
 {
@@ -137,20 +137,20 @@ void ps_trainer_said_evaluation(ps_trainer *t, const ps_eval_row *row)
     }
 }
 
-/* ---- Going on ---- */
+/* ---- Continuing a rank ---- */
 
-/* A position in the records that a rank has sent. The head of this file has their format; next()
- * moves to the next one. */
+/* A position in the records that a rank has reported (format at the top of this file). next() moves
+ * it. */
 typedef struct records {
     const uint8_t *at, *end;
     uint32_t kind;
-    const uint8_t *bytes; /* (len) of the record in hand */
+    const uint8_t *bytes; /* (len): the record in hand */
     size_t len;
     bool is_bad;
 } records;
 
-/* Moves to the next record. Returns false at the end, and if the bytes are not a whole record, with
- * is_bad set. */
+/* Moves to the next record. Returns false at the end, and also, with is_bad set, if the bytes are
+ * not a whole record. */
 static bool next(records *r)
 {
     uint32_t head[2];
@@ -190,9 +190,9 @@ static bool has_times(const ps_train_row *row)
     return row->time_s >= 0 && row->time_s <= 1e9 && row->wait_s >= 0 && row->wait_s <= 1e9;
 }
 
-/* Reads the record of a step, and lets the job's totals (time, waits, bytes) go on from those of
- * that step. *last becomes the step. If the step is not later than *last, or after t->step, or its
- * times are out of range, sets is_bad instead. */
+/* Reads the record of a step, and makes the job's totals (time, waits, bytes) go on from those of
+ * that step. *last becomes the step. If the step is not later than *last, or is later than t->step,
+ * or its times are out of range, sets is_bad instead. */
 static void note_step(ps_trainer *t, records *r, uint64_t *last)
 {
     double values[PS_METRICS_MAX];
@@ -340,8 +340,8 @@ ps_status ps_said_check(const ps_plan *plan, const ps_said *before, uint64_t clo
 
 /* ---- The next attempt ---- */
 
-/* Writes the pending entry to the record of rounds, and makes the entry of the step `row` the
- * pending one: an evaluation that follows is added to it. */
+/* Writes the entry that waits for its evaluation to the record of rounds. Makes the entry of the
+ * step `row` the one that waits: if an evaluation follows, it is added to this entry. */
 static void put_round(ps_trainer *t, const ps_train_row *row, const ps_train_row *last)
 {
     ps_round_entry *e = &t->record.before;

@@ -10,7 +10,7 @@
 
 enum { VERSION = 1, HEAD = 1, VARIABLE = 2, SAID = 5, PLACE = 6, PROGRAM = 7 };
 
-/* Returns where the variable's floats begin in `block`, an array of `slots` floats for each
+/* Returns where the variable's floats begin in `block`, which has `slots` floats for each
  * parameter. */
 static float *part_of(float *block, const ps_variable *var, size_t slots)
 {
@@ -22,7 +22,7 @@ static size_t rule_slots(const ps_trainer *t)
     return t->rounds.rule_state != NULL ? t->plan->local_optim->slots : 0;
 }
 
-/* Calls fn for each array of floats that a rank has of a variable, in the order of the file. */
+/* Calls fn for each array of floats that a rank has for a variable, in the order of the file. */
 static void each_run(const ps_trainer *t, const ps_variable *var, bool with_weights,
                      void (*fn)(void *arg, float *x, size_t n), void *arg)
 {
@@ -50,8 +50,8 @@ static void each_run(const ps_trainer *t, const ps_variable *var, bool with_weig
     }
 }
 
-/* Returns the number of rows of variable v if it is sparse and their touches are tracked, else 0.
- */
+/* Returns the number of rows of variable v, if it is sparse and its touched rows are tracked; else
+ * 0. */
 static size_t tracked_rows(const ps_trainer *t, uint32_t v)
 {
     return t->rounds.touched != NULL && t->rounds.touched[v] != NULL
@@ -149,12 +149,13 @@ ps_status ps_trainer_save_parked(ps_trainer *t, ps_exchange *exchange, ps_state_
                                  void *arg)
 {
     ps_round_entry before = t->record.before;
-    ps_status st = ps_trainer_keep_program(t); /* it has answered, and waits for its next step */
+    /* the program has answered, and waits for the next step */
+    ps_status st = ps_trainer_keep_program(t);
 
     if (!ps_is_ok(&st)) {
         return st;
     }
-    if (t->has_ended) { /* its files are closed, and t->reports has them */
+    if (t->has_ended) { /* the trainer's files are closed, and t->reports has their content */
         st = save(t, exchange, true, write, arg);
         ps_trainer_drop_program(t);
         return st;
@@ -170,7 +171,7 @@ ps_status ps_trainer_save_parked(ps_trainer *t, ps_exchange *exchange, ps_state_
     return st;
 }
 
-/* Writes the head of a rank that has no state of its own. */
+/* Writes the head of the file of a rank that has no state of its own. */
 static void put_plain_head(const ps_plan *plan, uint32_t rank, uint32_t variables, uint64_t clock,
                            ps_state_out *out)
 {
@@ -181,7 +182,7 @@ static void put_plain_head(const ps_plan *plan, uint32_t rank, uint32_t variable
     ps_state_put_u32(out, rank);
     ps_state_put_u32(out, variables);
     ps_state_put_u64(out, clock);
-    ps_state_put_u64(out, clock); /* the step: such a rank has one a clock */
+    ps_state_put_u64(out, clock); /* the step, which equals the clock for such a rank */
     ps_state_put_u64(out, 0);
     ps_state_put(out, &rate_sum, sizeof rate_sum);
     ps_state_finish(out);
@@ -259,15 +260,15 @@ static void take_run(void *arg, float *x, size_t n)
     ps_state_take(arg, x, n * sizeof *x);
 }
 
-/* Returns whether clock and steps fit the plan. A clock has many steps with local steps, else
- * one. */
+/* Returns whether clock and steps are possible under the plan. With local steps a clock has one or
+ * more steps, else one. */
 static bool is_place(const ps_plan *plan, uint64_t clock, uint64_t step, uint64_t own_steps)
 {
     return clock <= plan->total_clocks && (step <= plan->total_steps || plan->rounds_vary) &&
            own_steps <= step && (plan->update->local != NULL ? step >= clock : step == clock);
 }
 
-/* Reads and checks the section HEAD. Sets *has_variables to whether the file has sections of all
+/* Reads and checks the first section. Sets *has_variables to whether the file has sections of all
  * variables; if not, the rank has no state but the model's weights. */
 static ps_status take_head(ps_trainer *t, ps_state_in *in, bool *has_variables)
 {
@@ -306,8 +307,8 @@ static ps_status take_head(ps_trainer *t, ps_state_in *in, bool *has_variables)
     return ps_state_done(in);
 }
 
-/* Checks the clocks at which rows were touched last: none is after the completed rounds. 0 stands
- * for never. */
+/* Checks the rounds in which rows were touched last: none may be after the completed rounds. 0
+ * stands for never. */
 static void check_touched(const ps_trainer *t, uint32_t v, ps_state_in *in)
 {
     for (size_t i = 0; ps_state_is_ok(in) && i < tracked_rows(t, v); i++) {
@@ -338,7 +339,7 @@ static ps_status take_end(ps_trainer *t, ps_exchange *exchange, uint32_t variabl
         return ps_fail(PS_DATA_LOSS, "%" PRIu32 " of %" PRIu32 " variables", variables,
                        t->plan->layout.variable_count);
     }
-    /* Weights of clock 0 need no pull: they reach workers without a codec. */
+    /* Weights of clock 0 need no pull, because workers have exactly the initial weights. */
     t->place.pulls_weights =
         !has_weights && t->place.from > 0 && !ps_plan_gives_exact_weights(t->plan);
     if (exchange->ops->begin_at != NULL) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trainer_steps.c - training in which every step is a clock. Forward waits for the weights of
- * each layer; backward sends gradients as they become final. */
+/* trainer_steps.c - training without local steps: every step is a clock. Forward waits for the
+ * weights of each layer; backward sends gradients as they become final. */
 #include "common/train/trainer_impl.h"
 
 #include "common/base/draw.h"
@@ -13,15 +13,14 @@ static void need(void *arg, uint32_t first_variable, uint32_t count)
 {
     ps_trainer *t = arg;
 
-    /* If the gate was stopped, the rest of the block is computed in vain, and train_block returns
+    /* If the gate was stopped, the rest of the block is computed in vain; train_block then returns
      * false. */
     (void)ps_gate_wait_weights(t->gate, first_variable, count, t->clock);
 }
 
-/* Returns the fraction of the step's whole gradient that the values of a contribution stand for.
- * With a contribution per block it is the mean's full size, because blocks are averaged. With one
- * per worker it is the worker's part, because workers are summed. In rounds it is the round's
- * share. */
+/* Returns which part of the step's whole gradient a contribution stands for. With a contribution
+ * for each block it is 1, because blocks are averaged. With one for each worker it is the worker's
+ * part, because workers are summed. In rounds it is the share of the round. */
 static double share_of(const ps_trainer *t)
 {
     const ps_plan *plan = t->plan;
@@ -35,7 +34,7 @@ static double share_of(const ps_trainer *t)
     return plan->update->per_block ? block : block * plan->assignment->held_count[t->conf.rank];
 }
 
-/* Replaces the gradients of touched rows by increments. */
+/* Replaces the gradients of touched rows by increments of the optimizer. */
 static void turn_rows(ps_trainer *t, uint32_t v, const uint32_t *ids, size_t count, ps_moment at,
                       float *g, float *state)
 {
@@ -53,8 +52,8 @@ static void turn_rows(ps_trainer *t, uint32_t v, const uint32_t *ids, size_t cou
 }
 
 /* Replaces the gradients of these variables by increments of the job's optimizer. Called if workers
- * and not servers run it. Leaves out state of layers: layers compute decrements of it themselves.
- */
+ * run the optimizer and not servers. Leaves out the state of layers, because layers compute
+ * decrements of it themselves. */
 void ps_trainer_turn_to_increments(ps_trainer *t, uint32_t first_variable, uint32_t count)
 {
     const ps_plan *plan = t->plan;
@@ -78,8 +77,8 @@ void ps_trainer_turn_to_increments(ps_trainer *t, uint32_t first_variable, uint3
 }
 
 /* Checks that the gradients of these variables are finite. Leaves out sparse variables and those
- * that are sent as f32, in which the server finds such values; other codecs would hide them. If one
- * is not finite, fails the gate and returns false. */
+ * that are sent as f32: the server finds values that are not finite in them, while other codecs
+ * would hide them. If one is not finite, fails the gate and returns false. */
 static bool are_finite(ps_trainer *t, uint32_t first_variable, uint32_t count)
 {
     for (uint32_t v = first_variable; v < first_variable + count; v++) {
@@ -108,8 +107,8 @@ static void ready(void *arg, uint32_t first_variable, uint32_t count)
 {
     ps_trainer *t = arg;
 
-    /* Without t->sends the contribution lacks further blocks. With a loss that is not finite the
-     * step will fail. */
+    /* Unless t->sends is set, further blocks belong to the contribution. If the loss is not finite,
+     * the step will fail. */
     if (!t->sends || !isfinite(t->score.loss_sum)) {
         return;
     }
@@ -127,8 +126,8 @@ static void ready(void *arg, uint32_t first_variable, uint32_t count)
     ps_exchange_ready(t->exchange, first_variable, count);
 }
 
-/* Waits for the weights and lets an outside program compute this worker's only block on them.
- * Returns false if stopped or failed. */
+/* Waits for the weights and lets a program compute this worker's only block with them. Returns
+ * false if the gate was stopped or has failed. */
 static bool foreign_block(ps_trainer *t, ps_model_ready_fn *as_it_comes)
 {
     const ps_plan *plan = t->plan;
@@ -144,7 +143,8 @@ static bool foreign_block(ps_trainer *t, ps_model_ready_fn *as_it_comes)
     return ps_gate_is_open(t->gate);
 }
 
-/* Computes forward and backward of one block. Returns false if stopped or failed. */
+/* Computes forward and backward of the i-th block that the worker holds. Returns false if the gate
+ * was stopped or has failed. */
 static bool train_block(ps_trainer *t, uint32_t epoch, uint32_t i)
 {
     const ps_plan *plan = t->plan;
@@ -200,8 +200,8 @@ static bool skip_step(ps_trainer *t, uint32_t epoch)
     return open;
 }
 
-/* Jumps to the clock of the newest weights that arrived, under a policy that leaves workers behind.
- * A gradient of a closed clock would be dropped. */
+/* Under a policy that leaves workers behind: jumps to the clock of the newest weights that arrived.
+ * A gradient for a closed clock would be dropped. */
 static void catch_up(ps_trainer *t)
 {
     uint64_t to = ps_gate_reached(t->gate, t->clock);
@@ -224,8 +224,9 @@ static uint64_t end_of(const ps_trainer *t, uint32_t epoch)
     return end < t->plan->total_steps ? end : t->plan->total_steps;
 }
 
-/* Takes the next step of the epoch. Skips it if other workers have completed it, and takes none if
- * the epoch is over or the job ends first (*is_end). Returns false if stopped or failed. */
+/* Takes the next step of the epoch. Skips it if other workers have completed it. Takes none if the
+ * epoch is over or the job ends here (*is_end). Returns false if the gate was stopped or has
+ * failed. */
 static bool step(ps_trainer *t, uint32_t epoch, bool *is_end)
 {
     uint32_t per_epoch = t->plan->batches_per_epoch, batch;
@@ -260,9 +261,9 @@ static bool step(ps_trainer *t, uint32_t epoch, bool *is_end)
     return true;
 }
 
-/* Trains the steps of an epoch that are left. Evaluates after it, unless t->clock has jumped beyond
- * its end, and within it as often as the job wants. Sets *is_end if the job ends within it. Returns
- * false if stopped or failed. */
+/* Trains the remaining steps of an epoch. Evaluates within it as often as the job asks for, and at
+ * its end, unless t->clock has jumped beyond the end. Sets *is_end if the job ends within it.
+ * Returns false if the gate was stopped or has failed. */
 static bool train_epoch(ps_trainer *t, uint32_t epoch, bool *is_end)
 {
     uint64_t end = end_of(t, epoch);
@@ -301,7 +302,7 @@ bool ps_trainer_train_steps(ps_trainer *t)
     for (uint32_t epoch = 0; epoch < epochs && t->clock < t->plan->total_steps && !is_end;
          epoch++) {
         if (t->clock >= end_of(t, epoch)) {
-            continue; /* no step was taken: the other workers have completed the epoch */
+            continue; /* this worker takes no step: the others have completed the epoch */
         }
         if (!train_epoch(t, epoch, &is_end)) {
             return false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trainer_tables.c - embeddings that travel as rows by id. The worker pushes the rows that a
- * contribution touched. With tables that grow, the rows of a batch are copied into small tables
- * of the model, and the batch's ids are replaced by their places in them (batch_rows.h). */
+/* trainer_tables.c - embeddings that are exchanged as rows by id. The worker pushes the rows that a
+ * contribution touched. With tables that grow, the rows of a batch are copied into small embeddings
+ * of the model, and the batch's ids are replaced by the places of the rows there (batch_rows.h). */
 #include "common/train/trainer_impl.h"
 
 #include "common/base/log.h"
@@ -15,22 +15,28 @@
 #include <string.h>
 
 struct trainer_tables {
-    /* The following is for tables that grow. */
-    ps_batch_rows batches[2]; /* the rows of the present block, and of the block requested ahead */
-    ps_batch_rows *batch;     /* that of `batches` with the present block; NULL: fixed vocabulary */
-    float *x, *targets; /* samples of the block requested ahead; swapped with the trainer's own */
-    /* block `block` of clock `clock` is gathered ahead, and its rows are requested */
+    /* Of tables that grow; unused with a fixed vocabulary. */
+    /* one has the rows of the present block, the other those of the block that was requested
+     * ahead */
+    ps_batch_rows batches[2];
+    ps_batch_rows *batch; /* the one with the present block; NULL: the vocabulary is fixed */
+    /* samples of the block that was requested ahead; swapped with the trainer's own */
+    float *x, *targets;
+    /* the block number `block` of clock `clock` was gathered ahead, and its rows were requested */
     bool is_ahead;
     uint64_t clock;
     uint32_t block;
-    uint64_t asked, there;    /* number of blocks requested ahead, and of those that came in time */
-    uint32_t *shows, *clicks; /* (batch->count) of the present block: see count_clicks */
-    ps_round_rows *round;     /* rows of a round of local steps; NULL: every step is a clock */
-    uint64_t *missing;        /* (table_keys) ids of a batch whose rows are not in `round` yet */
+    /* asked: number of blocks whose rows were requested ahead; there: of these, those whose rows
+     * came before they were needed */
+    uint64_t asked, there;
+    uint32_t *shows, *clicks; /* (batch->count), of the present block (count_clicks) */
+    /* rows of the present round of local steps; NULL: every step is a clock */
+    ps_round_rows *round;
+    uint64_t *missing; /* (table_keys) ids of a batch whose rows are not in `round` yet */
 
-    ps_met_rows *met; /* (tables): the rows to push */
-    uint32_t filled;  /* tables whose rows are in `met`, of this contribution */
-    size_t cap;       /* rows for which `met` has room */
+    ps_met_rows *met; /* (tables): the rows to push, of fixed vocabularies too */
+    uint32_t filled;  /* number of tables whose rows of this contribution are in `met` */
+    size_t cap;       /* number of rows of each table for which `met` has room */
 };
 
 /* Allocates memory for the samples and rows of a block that is requested ahead. */
@@ -80,7 +86,7 @@ ps_status ps_trainer_init_tables(ps_trainer *t)
     t->tables = x = ps_xcalloc(1, sizeof *x);
     x->met = ps_xcalloc(plan->table_count, sizeof *x->met);
     if (plan->table_keys ==
-        0) { /* fixed vocabulary: workers have all rows, so none are requested */
+        0) { /* a fixed vocabulary: workers have all rows, so none are requested */
         return ps_ok();
     }
     x->shows = ps_xcalloc(plan->table_keys, sizeof *x->shows);
@@ -145,7 +151,7 @@ bool ps_trainer_pull_rows(ps_trainer *t, size_t n)
     return true;
 }
 
-/* ---- The block after this one ---- */
+/* ---- The next block, requested ahead ---- */
 
 static void swap(float **a, float **b)
 {
@@ -178,8 +184,8 @@ bool ps_trainer_is_ahead(const ps_trainer *t)
     return t->tables != NULL && t->tables->is_ahead;
 }
 
-/* Moves *clock and *i to the block that this worker trains on after its i-th block of *clock.
- * Returns false if an evaluation or a new epoch comes first, or the job ends. */
+/* Moves *clock and *i to the block that this worker trains after its i-th block of *clock. Returns
+ * false if an evaluation or the end of the epoch comes before that block, or the job ends. */
 static bool find_next(const ps_trainer *t, uint64_t *clock, uint32_t *i)
 {
     uint32_t every = t->plan->spec->eval_every_steps;
@@ -189,7 +195,7 @@ static bool find_next(const ps_trainer *t, uint64_t *clock, uint32_t *i)
     }
     *i = 0;
     ++*clock;
-    /* Evaluations request rows of their own. */
+    /* An evaluation requests rows itself. */
     return *clock < t->plan->total_clocks && *clock % t->plan->batches_per_epoch != 0 &&
            (every == 0 || *clock % every != 0);
 }
@@ -201,7 +207,7 @@ void ps_trainer_go_ahead(ps_trainer *t, uint32_t epoch, uint32_t i)
     ps_batch_rows *next;
     ps_status st;
 
-    /* A worker that may be overtaken does not know its next block. */
+    /* A worker that may be overtaken does not know which block it will train next. */
     if (x == NULL || x->x == NULL || t->exchange->ops->ask_rows == NULL ||
         ps_exchange_may_be_overtaken(t->exchange) || !find_next(t, &clock, &i)) {
         return;
@@ -242,8 +248,8 @@ void ps_trainer_log_tables(const ps_trainer *t)
     }
 }
 
-/* Counts how often the block has each id, and how often in samples of class 1, if there are two
- * classes. */
+/* Counts how often the block has each id (shows). If there are two classes, also counts how often
+ * samples of class 1 have it (clicks). */
 static void count_clicks(ps_trainer *t)
 {
     const ps_data_facts *facts = &t->plan->facts;
@@ -260,8 +266,8 @@ static void count_clicks(ps_trainer *t)
     }
 }
 
-/* Copies the rows of a table that the contribution touched to met[table]: keys, gradients and, if
- * the table grows, shows and clicks. */
+/* Copies the rows of a table that the contribution touched to met[table]: keys and gradients and,
+ * if the table grows, shows and clicks. */
 static void fill(ps_trainer *t, uint32_t table)
 {
     const struct trainer_tables *x = t->tables;
