@@ -16,21 +16,23 @@ static const ps_codec_choice *up_of(const ps_plan *plan, uint32_t slice)
     return &plan->up[plan->layout.slices[slice].variable];
 }
 
-/* Returns whether encoding keeps no state. With redundancy several workers send the same block, and
+/* Returns whether no slice has a state. With redundancy several workers send the same block, and
  * their bytes must be equal. */
 static bool is_stateless(const ps_plan *plan)
 {
     return plan->update->per_block && plan->update_facts.redundancy > 1;
 }
 
-/* ---- Slices on their own, and slices of variables that are sent whole ---- */
+/* ---- Slices that are sent singly, and slices of variables that are sent whole ---- */
 
 typedef struct kind {
-    /* Returns the floats that a worker keeps of the slice from one contribution to the next. */
+    /* Returns the number of floats that a worker keeps of the slice from one contribution to the
+     * next. */
     size_t (*kept)(const ps_plan *plan, uint32_t slice);
-    /* Implements ps_coder_size for the slices of this kind. */
+    /* Does what ps_coder_size does, for slices of this kind. */
     size_t (*size)(const ps_coder *coder, uint32_t part, uint32_t slice);
-    /* Implements ps_coder_encode. `contributor` is a part of the key from which codecs draw. */
+    /* Does what ps_coder_encode does, for slices of this kind. `contributor` goes into the key of
+     * the codec's draws. */
     size_t (*encode)(ps_coder *coder, uint32_t part, uint32_t slice, uint64_t clock,
                      uint32_t contributor, const float *x, uint8_t *out, ps_encoding *head);
 } kind;
@@ -46,7 +48,7 @@ static size_t kept_matrix(const ps_plan *plan, uint32_t slice)
 {
     const ps_codec_choice *up = up_of(plan, slice);
 
-    /* The codec's own state is left out: for a matrix it is in coder->factors. */
+    /* The codec's own state is left out: that of a matrix is in coder->factors. */
     return kept_run(plan, slice) -
            ps_codec_state_floats(up->codec, &up->params, plan->layout.slices[slice].n);
 }
@@ -84,9 +86,9 @@ static size_t encode_run(ps_coder *coder, uint32_t part, uint32_t slice, uint64_
                               plan->layout.slices[slice].n, out, head);
 }
 
-/* Returns the low-rank factors of variable v's gradient x for the present contribution. The
- * contribution's first call for v computes them, and keeps each slice's difference from their
- * product as its residual, if residuals are kept. */
+/* Returns the low-rank factors of variable v's gradient x in this contribution. The contribution's
+ * first call for v computes them. If residuals are kept, that call also stores each slice's
+ * difference from their product as its residual. */
 static const ps_factors *factor(ps_coder *coder, uint32_t v, uint64_t key, const float *x)
 {
     const ps_plan *plan = coder->plan;
@@ -237,7 +239,8 @@ void ps_coder_carry(ps_coder *coder, uint32_t slice, float *x)
 
         ps_feedback_carry(up->codec, &up->params, coder->kept_of[slice], x,
                           coder->plan->layout.slices[slice].n);
-        coder->is_carried[slice] = true; /* x has its residual now; a second call adds nothing */
+        /* x has the slice's residual now; a second call must add nothing */
+        coder->is_carried[slice] = true;
     }
 }
 

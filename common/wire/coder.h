@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coder.h - encodes the slices that a worker pushes, with the state that codecs keep between
- * contributions, and decodes those that it pulls.
+ * contributions, and decodes the slices that it pulls.
  *
- * The state of a slice is that of common/codec/feedback.h: with error feedback one float a value,
- * mostly none without its numbers. There is no state if several workers may bring the same block,
- * since their bytes must be equal. A variable that is sent whole (matrix.h) also has its factors.
+ * The state of a slice is that of common/codec/feedback.h: with error feedback one float for each
+ * value; without it, most codecs have none. No slice has a state if several workers may send the
+ * same block, because their bytes must be equal. A variable that is sent whole (matrix.h) also has
+ * its factors.
  *
  * Order of calls for a contribution: ps_coder_begin; for each slice ps_coder_carry when its
- * gradient is final; ps_coder_encode each time the slice is sent. One thread at a time.
- */
+ * gradient is final; ps_coder_encode each time the slice is sent. One thread at a time, unless a
+ * comment says otherwise. */
 #ifndef PS_COMMON_WIRE_CODER_H
 #define PS_COMMON_WIRE_CODER_H
 
@@ -22,76 +23,83 @@
 typedef struct ps_coder {
     const ps_plan *plan;           /* kept */
     const ps_placement *placement; /* kept; of the plan's layout */
-    uint32_t rank;                 /* the worker's */
-    float *kept;                   /* memory of all states; NULL: no slice has any */
-    float **kept_of;               /* (slice_count): state of each slice, in `kept`; NULL: none */
-    uint8_t *is_carried;  /* (slice_count): the state is in the gradient of this contribution */
-    ps_factors *factors;  /* (variable_count): of variables sent whole; all 0 for the others */
-    uint8_t *is_factored; /* (variable_count): the factors are those of this contribution */
+    uint32_t rank;                 /* rank of the worker */
+    float *kept;                   /* memory of all states; NULL: no slice has a state */
+    /* (slice_count): the state of each slice, within `kept`; NULL: it has none */
+    float **kept_of;
+    /* (slice_count): ps_coder_carry was called for the slice in this contribution */
+    uint8_t *is_carried;
+    /* (variable_count): factors of the variables that are sent whole; zeros for others */
+    ps_factors *factors;
+    uint8_t *is_factored; /* (variable_count): the factors were computed for this contribution */
 } ps_coder;
 
 void ps_coder_init(ps_coder *coder, const ps_plan *plan, const ps_placement *placement,
                    uint32_t rank);
 void ps_coder_fini(ps_coder *coder);
 
-/* Returns the bytes of the states and factors. */
+/* Returns the number of bytes of the states and factors. */
 size_t ps_coder_memory(const ps_coder *coder);
 
-/* Writes what is kept of a variable between two contributions: the state of each of its slices, f32
- * each; then, of one that is sent whole, f32 (rank, stride) of Q (factors.h). */
+/* Writes what is kept of a variable between two contributions: the state of each of its slices as
+ * f32; then, of a variable that is sent whole, f32 (rank, stride) of Q (factors.h). */
 void ps_coder_put(const ps_coder *coder, uint32_t variable, ps_state_out *out);
-/* Reads the same into a coder that has encoded nothing yet. */
+/* Reads what ps_coder_put has written into a coder that has encoded nothing yet. */
 void ps_coder_take(ps_coder *coder, uint32_t variable, ps_state_in *in);
 
-/* Begins a contribution, of which no slice has been carried. */
+/* Begins a contribution. ps_coder_carry was called for none of its slices yet. */
 void ps_coder_begin(ps_coder *coder);
 
-/* Adds the state of the slice to its gradient x (n), as ps_feedback_carry does. Further calls in
- * the same contribution change nothing. */
+/* Adds the state of the slice to its gradient x (n), as ps_feedback_carry does. Only the first call
+ * for a slice in a contribution changes x. */
 void ps_coder_carry(ps_coder *coder, uint32_t slice, float *x);
 
-/* Returns whether the codec sends float32: the bytes are x itself, and only a head is made. */
+/* Returns whether the slice is sent as float32: then its bytes are x itself, and ps_coder_encode
+ * makes only the head. */
 bool ps_coder_is_plain(const ps_coder *coder, uint32_t slice);
 
-/* Returns the maximum of bytes of the slice that is encoded for `part`, which has it or a copy of
- * it. Of a variable that is sent whole, the leader of a part is encoded for all slices of that part
- * (ps_matrix_slices); the others take 0. */
+/* Returns the most bytes that ps_coder_encode writes for the slice. `part` is the receiver, which
+ * has the slice or a copy of it. If the variable is sent whole, one encoding has all slices of it
+ * that the part has, and counts for the first of them, the leader (ps_matrix_slices); the other
+ * slices take 0 bytes. */
 size_t ps_coder_size(const ps_coder *coder, uint32_t part, uint32_t slice);
 
-/* Encodes x (n) into out[0..ps_coder_size) and fills the whole head. Records in the state what was
- * sent. Returns the number of bytes. A repetition gives the same bytes, since draws depend on
- * (seed, slice, clock, contributor) only. For a plain slice `out` may be NULL; then only the head
- * is made. For a leader (ps_coder_size) x must point into the gradient of the whole variable, of
- * which every slice was carried. */
+/* Encodes x (n) into out[0..ps_coder_size) for `part` and fills the whole head. Notes in the state
+ * what the encoding has lost. Returns the number of bytes. A second call in the same contribution
+ * gives the same bytes, because draws depend on (seed, slice, clock, contributor) only. If the
+ * slice is sent as float32, `out` may be NULL, and only the head is made. For a leader
+ * (ps_coder_size) x must point into the gradient of the whole variable, and ps_coder_carry was
+ * called for all its slices. */
 size_t ps_coder_encode(ps_coder *coder, uint32_t part, uint32_t slice, uint64_t clock,
                        uint32_t block, const float *x, uint8_t *out, ps_encoding *head);
 
-/* Adds what ps_coder_encode will encode to the slices of this thread that are encoded together, as
- * ps_codec_encode_ahead does. */
+/* Adds a slice, which ps_coder_encode will encode afterwards, to those that the codec encodes
+ * together on this thread. Returns false if the codec takes no more (ps_codec_encode_ahead). */
 bool ps_coder_encode_ahead(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t block,
                            const float *x);
 
-/* Gives slices of a received message, heads[0..count) with their bytes from `at` of the payload on,
- * to a script's codec to decode together, up to the first that it cannot take. Returns their
- * number. Heads and bytes may be anything: an invalid slice is one that cannot be taken. `scratch`
- * has room for `room` bytes. Call ps_codec_end_ahead before the heads are freed. Any thread. */
+/* Lets a script's codec decode slices of a received message together: heads[0 .. count), whose
+ * bytes begin at `at` of the payload. Stops before the first slice that the codec cannot take;
+ * returns the number of slices before it. Heads and bytes may be anything: an invalid slice is one
+ * that cannot be taken. `scratch` has room for `room` bytes. Call ps_codec_end_ahead before the
+ * heads are freed. Any thread. */
 size_t ps_coder_decode_ahead(const ps_layout *layout, Psgd__V1__Encoding *const *heads,
                              size_t count, const ps_incoming *payload, size_t at, uint8_t *scratch,
                              size_t room);
 
-/* Returns whether the bytes of an answer are the slice's float32 weights themselves. */
+/* Returns whether the slice's bytes in an answer are its float32 weights, without a codec. */
 bool ps_coder_brings_plain(const ps_plan *plan, const Psgd__V1__Encoding *head, uint32_t slice);
 
 /* Decodes the weights of a slice from an answer into y (n). Head and bytes may be anything: fails
- * as ps_codec_decode does, and leaves y as it was. `in` may be y if ps_coder_brings_plain. Any
- * thread. */
+ * as ps_codec_decode does, and then leaves y as it was. `in` are the slice's bytes; they may be y
+ * itself if ps_coder_brings_plain. Any thread. */
 PS_MUST_USE ps_status ps_coder_decode(const ps_plan *plan, const Psgd__V1__Encoding *head,
                                       uint32_t slice, const uint8_t *in, float *y);
 
-/* Applies an answer to y (n), a replica of the servers' weights, if servers broadcast changes
- * (common/store/replica.h). If `is_change`, the answer is what the last step subtracted from the
- * weights; else it is the float32 weights. Fails as ps_coder_decode does. `in` must not be y. Any
- * thread. */
+/* Applies a slice of an answer to y (n), a replica of the servers' weights, if servers broadcast
+ * changes (common/store/replica.h). is_change: the answer is what the last step subtracted from the
+ * weights, and is subtracted from y. Else it is the float32 weights, which replace y. Fails as
+ * ps_coder_decode does. `in` must not be y. Any thread. */
 PS_MUST_USE ps_status ps_coder_decode_replica(const ps_plan *plan, const Psgd__V1__Encoding *head,
                                               uint32_t slice, bool is_change, const uint8_t *in,
                                               float *y);

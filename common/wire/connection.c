@@ -35,7 +35,7 @@ static void init_stream(ps_connection *conn, connection_stream *s)
 }
 
 /* Lists in conn->owned the slices of the part that are sent as slices, and sets their positions.
- * Those of a table with a fixed vocabulary are sent as rows. */
+ * Slices of a table with a fixed vocabulary are not among them, because they are sent as rows. */
 static void choose_slices(ps_connection *conn, const ps_part *part)
 {
     connection_exchange *x = conn->x;
@@ -126,8 +126,8 @@ void ps_connection_open(ps_connection *conn)
     if (conn->x->lacks_weights) {
         ps_connection_request_slices(conn, conn->x->begins_at);
     } else if (conn->x->asks_early && !ps_connection_repeats(conn->x, conn->x->begins_at)) {
-        /* The worker has the weights of begins_at already, from its packages or saved rank, so it
-         * requests those of the next clock. */
+        /* The worker has the weights of begins_at already, because they came with its job or its
+         * saved rank. So it requests those of the next clock. */
         ps_connection_request_slices(conn, conn->x->begins_at + 1);
     }
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* connection_pull.c - the pull stream of a connection: requests out, weights in. */
+/* connection_pull.c - the pull stream of a connection: sends requests, receives weights. */
 #include "common/wire/connection_impl.h"
 
 #include "common/base/log.h"
@@ -19,8 +19,8 @@ bool ps_connection_slices_ask(ps_connection *conn, Psgd__V1__PullWeightsRequest 
     return true;
 }
 
-/* Returns whether rows are requested by key. Such a connection may send further requests before an
- * answer has come. */
+/* Returns whether the connection pulls rows by key. It may then send a request before the last one
+ * is answered. */
 static bool asks_by_key(const ps_connection *conn)
 {
     return conn->rows != NULL && !conn->rows->way->come_with_weights;
@@ -58,7 +58,7 @@ void ps_connection_read(ps_connection *conn)
 }
 
 /* Opens a request for all slices of clock conn->requested, and sends it if the stream can send.
- * is_whole: asks for the weights even where the server sends changes. */
+ * is_whole: asks for the weights even if the server sends changes. */
 static void open_request(ps_connection *conn, bool is_whole)
 {
     conn->request_open = true;
@@ -86,8 +86,8 @@ void ps_connection_request_slices(ps_connection *conn, uint64_t clock)
     open_request(conn, false);
 }
 
-/* Requests all slices of the same clock again, as weights, because some slices of the replica
- * differ from the server's. */
+/* Requests all slices of the same clock again, as weights, because the replica differs from the
+ * server's weights in some of them. */
 static void resync(ps_connection *conn)
 {
     atomic_fetch_add(&conn->x->exchange.count.resyncs, 1);
@@ -97,8 +97,8 @@ static void resync(ps_connection *conn)
     open_request(conn, true);
 }
 
-/* Decodes slice i of an answer, whose bytes begin at `at` of the payload, into the worker's
- * weights. */
+/* Decodes slice i of an answer into the worker's weights. Its bytes begin at `at` of the
+ * payload. */
 static ps_status apply_weights(ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply,
                                size_t i, const ps_incoming *payload, size_t at, bool *is_new)
 {
@@ -117,9 +117,9 @@ static ps_status apply_weights(ps_connection *conn, const Psgd__V1__PullWeightsR
     return st;
 }
 
-/* Checks slice i of an answer, and writes its weights or applies its change to the replica. Sets
- * *is_new to whether the weights of the slice are now those of conn->requested and were not before:
- * false if the slice had arrived already, or if the replica is wrong. */
+/* Checks slice i of an answer, and writes its weights or applies its change to the replica. *is_new
+ * becomes whether the slice now has the weights of conn->requested and did not have them before. It
+ * is false if the slice had arrived already, or if the replica is wrong. */
 static ps_status take_slice(ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply,
                             size_t i, const ps_incoming *payload, size_t at, bool *is_new)
 {
@@ -140,7 +140,7 @@ static ps_status take_slice(ps_connection *conn, const Psgd__V1__PullWeightsResp
     }
     position = x->position[head->slice];
     if (conn->got[position] >= conn->requested) {
-        return ps_ok(); /* the slice is a repetition; training may use the weights already */
+        return ps_ok(); /* the slice had arrived before; training may be using its weights */
     }
     st = (x->plan->update->broadcasts ? ps_connection_apply_replica
                                       : apply_weights)(conn, reply, i, payload, at, is_new);
@@ -153,9 +153,9 @@ static ps_status take_slice(ps_connection *conn, const Psgd__V1__PullWeightsResp
 }
 
 /* Tells the gate which slices an answer has delivered; `version` is the version of their weights.
- * If they complete the request, and the exchange asks early (asks_early), requests those of the
- * next clock, unless conn->requested may be repeated. If all slices of the request have come, but
- * some could not be applied to the replica, requests all again. */
+ * If the request is complete and the exchange asks early (asks_early), requests the weights of the
+ * next clock, unless conn->requested may be repeated (ps_connection_repeats). If all slices have
+ * arrived but some could not be applied to the replica, requests all of them again. */
 static void took(ps_connection *conn, uint64_t version)
 {
     connection_exchange *x = conn->x;
@@ -173,8 +173,8 @@ static void took(ps_connection *conn, uint64_t version)
     }
 }
 
-/* Has a script's codec decode the slices of an answer from number i on, as many as it can together.
- * Returns their number. */
+/* Lets a script's codec decode the slices of an answer together, from number i on, as many as it
+ * can. Returns how many these are. */
 static size_t decode_ahead(const ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply,
                            size_t i, const ps_incoming *payload, size_t at)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* connection_push.c - the push stream of a connection: contributions out, acknowledgements in. */
+/* connection_push.c - the push stream of a connection: sends contributions, receives
+ * acknowledgements. */
 #include "common/wire/connection_impl.h"
 
 #include "common/base/clock.h"
@@ -13,7 +14,9 @@ size_t ps_connection_message_bytes(size_t last, size_t bytes, int64_t us)
     size_t least = last / 2 > CONNECTION_MESSAGE_LEAST ? last / 2 : CONNECTION_MESSAGE_LEAST;
 
     if (bytes <= CONNECTION_MESSAGE_LEAST) {
-        return last; /* so few bytes say nothing of the rate: the network's delay dominates */
+        /* so few bytes say nothing about the rate, because most of the time is the network's
+         * delay */
+        return last;
     }
     return fit < (double)least ? least : fit < PS_PAYLOAD_MAX ? (size_t)fit : PS_PAYLOAD_MAX;
 }
@@ -72,7 +75,7 @@ void ps_connection_slice_ready(ps_connection *conn, uint32_t position)
     conn->state[position] = SLICE_READY;
     conn->ready++;
     if (conn->is_nothing) {
-        return; /* zeros are sent without slices; residuals wait for the next contribution */
+        return; /* zeros are sent without slices; residuals stay for the next contribution */
     }
     conn->ready_bytes += ps_coder_size(&conn->x->coder, conn->part, slice->index);
     if (conn->x->again == NULL) {
@@ -80,7 +83,7 @@ void ps_connection_slice_ready(ps_connection *conn, uint32_t position)
     }
 }
 
-/* Returns an empty buffer for an encoded message, to which nobody else has a reference. */
+/* Returns an empty buffer for encoded bytes, to which nobody else has a reference. */
 static ps_buf *encode_buffer(ps_connection *conn)
 {
     size_t i = 0, last = sizeof conn->encoded / sizeof conn->encoded[0] - 1;
@@ -89,7 +92,7 @@ static ps_buf *encode_buffer(ps_connection *conn)
         i++;
     }
     if (conn->encoded[i] != NULL && atomic_load(&conn->encoded[i]->refs) > 1) {
-        /* All are in use. A new buffer replaces this one, whose last user frees it after it is
+        /* All buffers are in use. A new one replaces this one, which is freed when its message was
          * sent. */
         ps_buf_unref(conn->encoded[i]);
         conn->encoded[i] = NULL;
@@ -101,8 +104,8 @@ static ps_buf *encode_buffer(ps_connection *conn)
     return conn->encoded[i];
 }
 
-/* Appends bytes to the message's pieces; joins them to the last piece if they follow it in memory.
- */
+/* Appends bytes to the message as a piece. If they follow the last piece in memory, extends that
+ * piece instead. */
 static void add_piece(ps_connection *conn, connection_message *m, ps_buf *buf, const void *data,
                       size_t len)
 {
@@ -130,8 +133,8 @@ void ps_connection_encoded(ps_connection *conn, connection_message *m, size_t by
     m->encoded->len += bytes;
 }
 
-/* Appends to the message the slice at `position` of x->again, a contribution that was encoded
- * before this attempt. */
+/* Appends the slice at `position` to the message, as it was encoded in an earlier attempt
+ * (x->again). */
 static void put_slice_again(ps_connection *conn, connection_message *m, uint32_t position)
 {
     const connection_exchange *x = conn->x;
@@ -143,8 +146,8 @@ static void put_slice_again(ps_connection *conn, connection_message *m, uint32_t
                                                       ps_connection_room(conn, m), head));
 }
 
-/* Returns how many slices the encoding of the slice at `position` contains, from that one on.
- * Returns 0 if the encoding of an earlier slice contains it. */
+/* Returns how many slices, beginning with the slice at `position`, its encoding holds. Returns 0 if
+ * the slice is in the encoding of an earlier slice. */
 static uint32_t brings(const ps_connection *conn, uint32_t position)
 {
     const connection_exchange *x = conn->x;
@@ -153,15 +156,15 @@ static uint32_t brings(const ps_connection *conn, uint32_t position)
     return ps_matrix_slices(x->plan, x->placement, conn->part, slice);
 }
 
-/* Returns whether the slice is ready and has an encoding of its own. */
+/* Returns whether the slice is ready and an encoding begins with it. */
 static bool is_to_send(const ps_connection *conn, uint32_t position)
 {
     return conn->state[position] == SLICE_READY && brings(conn, position) > 0;
 }
 
-/* Gives the slices that put_ready will put into this message, from `position` on, to the codec to
- * encode together. Stops before one that might not fit into the message, or whose codec does not
- * gain from that. conn->ahead is then the number of slices given. */
+/* Gives the codec, to encode together, the slices from `position` on that put_ready will put into
+ * this message. Stops before a slice that might not fit into the message, or whose codec does not
+ * gain by it. Sets conn->ahead to the number of slices given. */
 static void encode_ahead(ps_connection *conn, const connection_message *m, uint32_t position)
 {
     connection_exchange *x = conn->x;
@@ -187,8 +190,8 @@ static void encode_ahead(ps_connection *conn, const connection_message *m, uint3
     }
 }
 
-/* Encodes the slice at `position`, and appends its head and bytes to the message. Keeps them too,
- * if the rank keeps its contributions and the part is no copy. */
+/* Encodes the slice at `position`, and appends its head and bytes to the message. If the rank keeps
+ * its contributions and the part is no copy, also keeps them. */
 static void put_slice(ps_connection *conn, connection_message *m, uint32_t position)
 {
     connection_exchange *x = conn->x;
@@ -219,7 +222,7 @@ static void put_slice(ps_connection *conn, connection_message *m, uint32_t posit
         ps_kept_pushes_add(x->kept, &head->msg, is_plain ? (const uint8_t *)grad : room, size);
     }
     ps_trace_end(PS_TRACE_ENCODE, began_ns, slice->index, NULL);
-    if (is_plain) { /* the bytes of the gradient itself are sent, without a copy */
+    if (is_plain) { /* the gradient itself is sent, without a copy */
         add_piece(conn, m, x->grad, grad, size);
     } else {
         ps_connection_encoded(conn, m, size);
@@ -249,7 +252,7 @@ void ps_connection_keep_rest(ps_connection *conn)
     }
 }
 
-/* Marks all slices as sent: a message without slices says that they are zeros. */
+/* Marks all slices as sent, because a message without slices says that they are zeros. */
 static void put_nothing(ps_connection *conn)
 {
     memset(conn->state, SLICE_SENT, conn->owned_count);
@@ -257,9 +260,9 @@ static void put_nothing(ps_connection *conn)
     conn->ready = 0;
 }
 
-/* Sets conn->from, the position from which ready slices are sent. If the transport spreads, the
- * ranks begin at ready slices that are evenly apart, rank 0 at the first one. Else all begin at
- * position 0. */
+/* Sets conn->from, the position from which ready slices are sent. If the transport spreads, ranks
+ * begin at positions that divide the ready slices evenly, rank 0 at the first ready one. Else all
+ * ranks begin at position 0. */
 static void spread(ps_connection *conn)
 {
     const connection_exchange *x = conn->x;
@@ -276,8 +279,8 @@ static void spread(ps_connection *conn)
     }
 }
 
-/* Marks `count` slices from position i on, which one encoding holds, as sent. `size` is
- * ps_coder_size of that encoding. Returns the number of their values. */
+/* Marks `count` slices from position i on as sent, which one encoding holds. `size` is
+ * ps_coder_size of that encoding. Returns the number of values of these slices. */
 static size_t mark_sent(ps_connection *conn, uint32_t i, uint32_t count, size_t size)
 {
     size_t values = 0;
@@ -293,8 +296,8 @@ static size_t mark_sent(ps_connection *conn, uint32_t i, uint32_t count, size_t 
     return values;
 }
 
-/* Adds ready slices to the message, as many as fit, in order of position from conn->from on, then
- * from 0. */
+/* Adds ready slices to the message, as many as fit: from position conn->from on, then from position
+ * 0. */
 static void put_ready(ps_connection *conn, connection_message *m)
 {
     uint32_t from = conn->from;
@@ -325,9 +328,10 @@ static void put_ready(ps_connection *conn, connection_message *m)
 }
 
 /* Requests the next weights if that is due (request_due: the clock's last contribution is
- * acknowledged) and the contribution is computed: each slice is ready or sent, and its rows are
- * ready. Weights that came earlier would overwrite what the rest of it is computed from. With
- * redundancy the acknowledgement can come first, for another worker's copy of the block. */
+ * acknowledged) and the contribution is completely computed: each slice is ready or sent, and its
+ * rows are ready. Weights that arrived earlier would overwrite what the rest of the contribution is
+ * computed from. The acknowledgement can come before that: with redundancy, when another worker has
+ * sent the same block. */
 static void ask_if_due(ps_connection *conn)
 {
     bool has_rows = conn->rows == NULL || conn->rows->is_ready;
@@ -355,14 +359,14 @@ bool ps_connection_slices_put(ps_connection *conn, connection_message *m)
     return true;
 }
 
-/* Returns whether all slices and rows of the contribution are sent. */
+/* Returns whether all slices and rows of the contribution were sent. */
 static bool is_all_sent(const ps_connection *conn)
 {
     return conn->unsent == 0 && (conn->rows == NULL || conn->rows->is_sent);
 }
 
-/* Adds the worker's report to the message if this is the last one of the clock's last contribution,
- * and the part keeps reports (ps_wire_keeps_reports). */
+/* Adds the worker's report to the message if the part keeps reports (ps_wire_keeps_reports) and
+ * this is the last message of the worker's last contribution to the clock. */
 static void put_report(const ps_connection *conn, Psgd__V1__PushGradientRequest *head)
 {
     const connection_exchange *x = conn->x;
@@ -374,7 +378,7 @@ static void put_report(const ps_connection *conn, Psgd__V1__PushGradientRequest 
     }
 }
 
-/* Sends the next message of the contribution, if slices or rows are ready. Returns whether it sent
+/* Sends the next message of the contribution if slices or rows are ready. Returns whether it sent
  * one. */
 static bool send_next(ps_connection *conn)
 {
@@ -404,10 +408,10 @@ static bool send_next(ps_connection *conn)
     return true;
 }
 
-/* Returns whether an acknowledged contribution must still be sent to its end, to a part that keeps
- * reports. That can be so at the clock that is repeated after a loss: a server that has the
+/* Returns whether an acknowledged contribution must still be sent to its end, because the part
+ * keeps reports. That happens at a clock that is repeated after a loss. A server that has the
  * contribution from an earlier attempt acknowledges its first message, but the rank's report goes
- * with the last one. */
+ * with its last one. */
 static bool owes_report(const ps_connection *conn)
 {
     const connection_exchange *x = conn->x;
@@ -416,7 +420,7 @@ static bool owes_report(const ps_connection *conn)
            !ps_merge_may_overtake(x->plan) && ps_wire_keeps_reports(x->placement, conn->part);
 }
 
-/* Ends the contribution in hand if it is acknowledged and need not be sent on (owes_report). */
+/* Ends the contribution in hand if it is acknowledged and no report is owed (owes_report). */
 static void end_if_over(ps_connection *conn)
 {
     connection_exchange *x = conn->x;
@@ -453,7 +457,7 @@ static void on_message(void *arg, const ProtobufCMessage *head, const ps_incomin
     (void)payload;
     ps_redial_works(&conn->push.redial);
     ps_connection_count(conn);
-    /* An acknowledgement of an earlier contribution answers a message that was sent twice, and is
+    /* An acknowledgement of an earlier contribution answers a message that was sent twice; it is
      * ignored. */
     if (conn->has_contribution && ack->clock == conn->clock && ack->block == conn->block) {
         conn->is_acked = true;

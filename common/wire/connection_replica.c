@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* connection_replica.c - weights that are sent as changes. The worker's weights are a replica of
- * the servers' and take the same steps; a checksum of each slice proves that they are equal. */
+ * the servers' weights and take the same steps. A checksum of each slice shows whether they are
+ * equal. */
 #include "common/wire/connection_impl.h"
 
 #include "common/store/replica.h"
@@ -26,7 +27,7 @@ ps_status ps_connection_apply_replica(ps_connection *conn,
                        head->slice);
     }
     if (reply->is_change && conn->version[position] + 1 != reply->version) {
-        conn->request_bad++; /* the replica lacks an earlier change, so this one does not fit */
+        conn->request_bad++; /* the replica lacks an earlier change, so this change does not fit */
         return ps_ok();
     }
     st = ps_coder_decode_replica(x->plan, head, head->slice, reply->is_change,

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* connection_rows.c - rows of sparse variables on the streams of a connection: requests with
- * keys, rows, and gradients of rows.
+/* connection_rows.c - rows of sparse tables on the streams of a connection: sends requests with
+ * keys and gradients of rows, receives rows.
  *
  * With a fixed vocabulary the server sends the rows that have changed, without being asked for
- * keys, and the connection writes them into the variable's slices. These slices count as
- * delivered when the answer is complete. With tables that grow, the client lists the keys to pull
- * (wanted) and to push (met); a connection handles the keys of its part.
+ * keys, and the connection writes them into the variable's slices. These slices count as delivered
+ * when the answer is complete. With tables that grow, the client lists the keys to pull (wanted)
+ * and to push (met); a connection handles the keys that its part has.
  *
- * When a stream breaks, a pull goes on with the keys whose rows have not arrived, and a push
- * begins again.
- */
+ * When a stream was opened again, a pull goes on with the keys whose rows have not arrived, and a
+ * push begins anew. */
 #include "common/wire/connection_impl.h"
 
 #include "common/base/draw.h"
@@ -120,8 +119,8 @@ void ps_connection_ask_rows(ps_connection *conn)
     ps_connection_ask(conn);
 }
 
-/* Copies the rows of an answer to a request by key to their places in wanted->rows. Fails if they
- * are not those of the request. */
+/* Copies the rows of an answer to a request by key to their places in wanted->rows. Fails if the
+ * answer does not fit the request. */
 static ps_status take_asked(ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply,
                             ps_parts_reader *reader)
 {
@@ -154,8 +153,8 @@ static ps_status take_asked(ps_connection *conn, const Psgd__V1__PullWeightsResp
     return ps_ok();
 }
 
-/* Moves behind the requested rows, which have arrived. If none of the part's keys is left, tells
- * the gate that the part's rows are there. */
+/* Notes that the rows of the open request have arrived. If no key of the part is left, tells the
+ * gate that the part's rows have arrived. */
 static void took_asked(ps_connection *conn, bool is_last)
 {
     connection_rows *r = conn->rows;
@@ -169,8 +168,8 @@ static void took_asked(ps_connection *conn, bool is_last)
     }
 }
 
-/* Checks that the rows are of one table of the job and of this part, and answer the open request.
- */
+/* Checks that the rows in an answer are of one table of the job, that this part has them, and that
+ * they answer the open request. */
 static ps_status check_changed(const ps_connection *conn,
                                const Psgd__V1__PullWeightsResponse *reply)
 {
@@ -193,15 +192,15 @@ static ps_status check_changed(const ps_connection *conn,
     return ps_ok();
 }
 
-/* Returns whether the changed rows of conn->requested have not all arrived yet. Rows that are sent
- * again after a break are not written: training may use the weights already. */
+/* Returns whether rows of conn->requested are still missing. If not, rows that are sent again after
+ * a break are not written, because training may be using the weights. */
 static bool is_new(const ps_connection *conn)
 {
     return conn->rows->got < conn->requested;
 }
 
-/* Copies the changed rows of an answer to their places in the weights, unless these rows have all
- * arrived before (is_new). Fails if they do not answer the open request. */
+/* Copies the changed rows of an answer to their places in the weights, unless all rows of the
+ * request have arrived before (is_new). Fails if the answer does not fit the open request. */
 static ps_status take_changed(ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply,
                               ps_parts_reader *reader)
 {
@@ -226,7 +225,8 @@ static ps_status take_changed(ps_connection *conn, const Psgd__V1__PullWeightsRe
     return st;
 }
 
-/* Notes that changed rows have arrived. With the last of them their slices are complete. */
+/* Notes that changed rows have arrived. is_last: with them, all slices of the vocabulary are
+ * complete. */
 static void took_changed(ps_connection *conn, bool is_last)
 {
     connection_rows *r = conn->rows;
@@ -300,9 +300,9 @@ void ps_connection_rows_again(ps_connection *conn, ps_wire_stream stream)
     }
 }
 
-/* Copies up to r->most keys of this part, with their gradients, from the met rows of table t to the
- * scratch of the next message, beginning at row *from. Moves *from behind the rows it has looked
- * at. Returns the number of keys. */
+/* Copies keys of this part, with their gradients, from the rows of table t in x->met to the scratch
+ * of the next message: at most r->most, beginning at row *from. *from becomes the first row that
+ * was not looked at. Returns the number of keys. */
 static size_t gather(ps_connection *conn, uint32_t t, size_t *from)
 {
     const ps_met_rows *met = &conn->x->met[t];
@@ -324,7 +324,8 @@ static size_t gather(ps_connection *conn, uint32_t t, size_t *from)
     return n;
 }
 
-/* Returns whether no key of this part is left, from key `from` of table t on. */
+/* Returns whether none of the rows that follow is this part's: those from row `from` of table t on,
+ * and those of later tables. */
 static bool is_rest_empty(const ps_connection *conn, uint32_t t, size_t from)
 {
     for (; t < conn->x->plan->table_count; t++, from = 0) {
@@ -364,7 +365,7 @@ static const connection_rows_way followed = {
     .take = take_changed, .took = took_changed, .sent = sent_of_slices, .come_with_weights = true};
 
 /* Keeps a message with rows for a replay after a loss, if the rank keeps its contributions. Does
- * nothing for a copy, or for a message that is sent again, which was kept before. */
+ * nothing for a copy, and for a message that is sent again, because it was kept before. */
 static void keep(ps_connection *conn, const Psgd__V1__RowGradients *rows, const uint8_t *bytes,
                  size_t len)
 {
@@ -414,8 +415,8 @@ static void put_part(ps_connection *conn, connection_message *m, uint32_t t, siz
 }
 
 /* Returns whether the next rows, at most r->most, fit into the message beside its slices. They
- * always fit into one without slices. The number of rows in a message does not depend on its
- * slices, because it changes how codecs round the rows. */
+ * always fit into a message without slices. How many rows a message has must not depend on its
+ * slices, because that number changes how codecs round the rows. */
 static bool fits(const ps_connection *conn, const connection_message *m)
 {
     const connection_rows *r = conn->rows;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* identity.h - checks the identity of the worker that sends on a stream of the data plane.
+/* identity.h - checks the identity of the worker that sends on a stream of gradients, weights or
+ * packets.
  *
- * The first message of a stream has the identity of its worker; every message has its attempt.
- * docs/wire.md lists what is refused, and why. The functions are pure, except ps_identity_refuse,
- * ps_identity_allows and ps_identity_replace: they end calls, on the loop's thread.
- */
+ * The first message of a stream has the identity of its worker; every message has the number of its
+ * attempt. docs/wire.md lists what is refused, and why. The functions are pure, except
+ * ps_identity_refuse, ps_identity_allows and ps_identity_replace: these end calls, on the loop's
+ * thread. */
 #ifndef PS_COMMON_WIRE_IDENTITY_H
 #define PS_COMMON_WIRE_IDENTITY_H
 
@@ -23,41 +24,43 @@ typedef struct ps_wire_attempt {
 
 /* The result of a check: why the stream must end, if it must. */
 typedef struct ps_refusal {
-    const char *reason; /* for machines; "": the name of the code; NULL: the stream may go on */
+    /* for machines; "": use the name of the status code; NULL: the stream may go on */
+    const char *reason;
     ps_status why;
 } ps_refusal;
 
-/* Fills in the identity that worker `rank` sends. Borrows the attempt's id. */
+/* Fills in the identity that worker `rank` sends. Borrows the strings of the attempt. */
 void ps_identity_fill(Psgd__V1__WorkerIdentity *who, const ps_wire_attempt *of, uint32_t rank,
                       uint64_t incarnation);
 
-/* Checks that a message of `attempt` belongs to the attempt `held`, which this process has; NULL:
- * it has none. */
+/* Checks that a message of attempt number `attempt` belongs to `held`, the attempt that this
+ * process serves; NULL: it serves none, which is refused. */
 ps_refusal ps_identity_check_attempt(const ps_wire_attempt *held, uint32_t attempt);
 
-/* Checks the first message of a stream: as above, and that `who` has the job and the layout of the
- * attempt, and one of its ranks. `who` NULL: the message has no identity, which is refused. */
+/* Checks the first message of a stream: its attempt, as ps_identity_check_attempt does, and that
+ * `who` names the job and the layout of the attempt and one of its ranks. `who` NULL: the message
+ * has no identity, which is refused. */
 ps_refusal ps_identity_check(const ps_wire_attempt *held, const Psgd__V1__WorkerIdentity *who,
                              uint32_t attempt);
 
-/* Checks that no newer process of that worker has opened a stream. *newest is the newest
- * incarnation so far; it becomes that of `who` if the check passes. */
+/* Checks that no newer process of the same worker has opened a stream. *newest is the highest
+ * incarnation seen of the worker; it becomes that of `who` if the check passes. */
 ps_refusal ps_identity_check_newest(const Psgd__V1__WorkerIdentity *who, uint64_t *newest);
 
-/* Checks that the client is the node on which the coordinator has placed the worker. `node_id` is
- * that of the client's certificate; NULL, in plaintext and within a process: nothing is checked.
- * The rank was checked. */
+/* Checks that the client is the node to which the coordinator has given the rank. `node_id` is the
+ * node named by the client's certificate; NULL, without TLS and within a process: nothing is
+ * checked. The rank must have been checked. */
 ps_refusal ps_identity_check_node(const ps_placement *placement, uint32_t rank,
                                   const char *node_id);
 
-/* Ends a call with a status and a reason for machines. */
+/* Ends a call with the status `why` and a reason for machines. */
 void ps_identity_refuse(ps_call *call, const char *reason, ps_status why);
 
 /* Ends the call if the check refused it. Returns whether the call goes on. */
 bool ps_identity_allows(ps_call *call, const ps_refusal *refusal);
 
-/* Ends the call in `slot`, if there is one, because the worker has opened a newer stream. Empties
- * the slot. */
+/* Ends the call in *slot, if there is one, because the worker has opened a newer stream. *slot
+ * becomes NULL. */
 void ps_identity_replace(ps_call **slot);
 
 #define PS_IDENTITY_REPLACED "the worker has opened a newer stream"

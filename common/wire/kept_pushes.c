@@ -18,33 +18,34 @@
 enum { VERSION = 2, HEAD = 1, CLOCK = 2 };
 enum { FRAME_BYTES = 4096, SHORT_MAX = 3 };
 
-/* The fixed part of a push, in memory and in the file. The packed head of its message and the
- * payload follow it. */
+/* The fixed part of a push, in memory and in the file. The packed head of the push's message and
+ * the payload follow it. */
 typedef struct push_head {
     uint32_t block, slice, server, parts, head_bytes, payload_bytes;
 } push_head;
 
-/* The place of the contributions to one clock in the ring. */
+/* Where the contributions to one clock lie in the ring. */
 typedef struct kept_clock {
     uint64_t clock;
-    uint64_t at; /* number of bytes that were kept before this clock, since the process began */
+    uint64_t at; /* number of bytes that were kept, since the process began, before this clock */
 } kept_clock;
 
-/* Bytes lie in a ring: the n-th byte kept since the process began is at n % bytes_max. So the
- * memory is allocated once. It is left out of copies of the process (common/base/snapshot.h): a
- * copy would make the kernel copy each page at the next write to it. */
+/* Bytes lie in a ring: the n-th byte that was kept since the process began is at n % bytes_max. So
+ * memory is allocated only once. The ring is left out of copies of the process
+ * (common/base/snapshot.h), because with it the kernel would copy each page at the next write to
+ * it. */
 struct ps_kept_pushes {
     const ps_plan *plan;
     uint32_t rank;
     size_t bytes_max;
     uint8_t *ring;      /* (bytes_max) */
-    uint64_t end;       /* number of bytes kept since the process began */
-    kept_clock *clocks; /* (cap) a ring too: `count` entries from `first` on, the oldest first */
+    uint64_t end;       /* number of bytes that were kept since the process began */
+    kept_clock *clocks; /* (cap): a ring of `count` entries, of which the oldest is at `first` */
     size_t first, count, cap;
     uint64_t clock; /* clock of the contribution in hand */
     uint32_t block; /* block of the contribution in hand */
-    uint8_t *has;   /* (slice_count) the contribution in hand has the slice */
-    uint8_t *head;  /* (head_cap) buffer for the packed head of an encoding */
+    uint8_t *has;   /* (slice_count): the contribution in hand has the slice */
+    uint8_t *head;  /* (head_cap): buffer for the packed head of a message */
     size_t head_cap;
     ps_rank_reports said;
     uint64_t checkpoint; /* the clock of the last ps_kept_pushes_forget */
@@ -95,7 +96,7 @@ void ps_kept_pushes_destroy(ps_kept_pushes *kept)
     free(kept);
 }
 
-/* Returns the kept clock number `place`; 0 is the oldest one. */
+/* Returns entry number `place` of the kept clocks; 0 is the oldest. */
 static kept_clock *clock_at(const ps_kept_pushes *kept, size_t place)
 {
     return &kept->clocks[(kept->first + place) % kept->cap];
@@ -107,8 +108,8 @@ static void drop_first(ps_kept_pushes *kept)
     kept->count--;
 }
 
-/* Returns the bytes that count against bytes_max: of all kept pushes and of their clocks' entries.
- */
+/* Returns the bytes that count against bytes_max: those of all kept pushes and of their clocks'
+ * entries. */
 static size_t used(const ps_kept_pushes *kept)
 {
     return kept->count == 0
@@ -128,8 +129,9 @@ static void append(ps_kept_pushes *kept, const void *bytes, size_t len)
     kept->end += len;
 }
 
-/* Keeps a push, and drops the oldest clocks for it. Leaves it out if its clock alone is too large:
- * a replay then ends before this clock, as it does before one that was dropped. */
+/* Keeps a push, and drops the oldest clocks to make room. If the push's clock alone is too large,
+ * leaves it out: a replay then ends before this clock, as it would before a clock that was
+ * dropped. */
 static void take(ps_kept_pushes *kept, const push_head *at, const uint8_t *head,
                  const uint8_t *bytes)
 {
@@ -145,7 +147,7 @@ static void take(ps_kept_pushes *kept, const push_head *at, const uint8_t *head,
     }
 }
 
-/* Doubles the room for clocks (16 at first). The oldest one then is at index 0. */
+/* Doubles the room for entries of clocks (16 at first). The oldest entry then has index 0. */
 static void grow(ps_kept_pushes *kept)
 {
     size_t cap = kept->cap == 0 ? 16 : 2 * kept->cap;
@@ -177,8 +179,8 @@ void ps_kept_pushes_begin(ps_kept_pushes *kept, uint64_t clock, uint32_t block)
     *clock_at(kept, kept->count++) = (kept_clock){.clock = clock, .at = kept->end};
 }
 
-/* Packs `head` and keeps a push of it and `bytes`. `at` has the other members of the push's head.
- */
+/* Keeps a push that consists of the packed `head` and of `bytes`. `at` has the other members of the
+ * push's fixed part. */
 static void take_message(ps_kept_pushes *kept, push_head at, const ProtobufCMessage *head,
                          const uint8_t *bytes)
 {
@@ -230,9 +232,9 @@ void ps_kept_pushes_say(ps_kept_pushes *kept, const uint8_t *bytes, size_t len, 
     ps_rank_reports_take(&kept->said, 0, kept->clock, bytes, len, is_partial);
 }
 
-/* Notes a checkpoint of `clock`. If this one and the SHORT_MAX - 1 before it were all of earlier
- * clocks than the oldest kept contribution, frees the ring, and nothing is kept any more: the ring
- * is too small for a replay to begin at a checkpoint. */
+/* Notes a checkpoint of `clock`. If this checkpoint and the SHORT_MAX - 1 before it were all of
+ * earlier clocks than the oldest kept contribution, frees the ring, and nothing is kept any more:
+ * the ring is too small for a replay from a checkpoint. */
 static void look_back(ps_kept_pushes *kept, uint64_t clock)
 {
     kept->short_of = clock_at(kept, 0)->clock <= clock ? 0 : kept->short_of + 1;
@@ -277,7 +279,7 @@ static void put_head(const ps_kept_pushes *kept, bool with_said, ps_state_out *o
     ps_state_finish(out);
 }
 
-/* Copies the n bytes from byte `from` on out of the ring. */
+/* Copies n bytes out of the ring, beginning at the byte with number `from`. */
 static void read_ring(const ps_kept_pushes *kept, uint64_t from, void *to, size_t n)
 {
     size_t at = (size_t)(from % kept->bytes_max);
@@ -287,8 +289,8 @@ static void read_ring(const ps_kept_pushes *kept, uint64_t from, void *to, size_
     memcpy((uint8_t *)to + before, kept->ring, n - before);
 }
 
-/* Copies the head of the push at `at` into *head. Returns the bytes of the push, including the
- * head. */
+/* Copies the fixed part of the push at byte number `at` into *head. Returns the number of bytes of
+ * the whole push. */
 static size_t push_at(const ps_kept_pushes *kept, uint64_t at, push_head *head)
 {
     read_ring(kept, at, head, sizeof *head);
@@ -310,7 +312,8 @@ static bool is_wanted(const ps_placement *placement, const bool *is_lost, const 
            is_lost[head->slice == PS_KEPT_ROWS ? head->server : placement->server_of[head->slice]];
 }
 
-/* Returns where the bytes of kept clock number `place` end, counted as kept_clock.at. */
+/* Returns the number of the byte at which the pushes of a kept clock end; `place` as for
+ * clock_at. */
 static uint64_t end_of(const ps_kept_pushes *kept, size_t place)
 {
     return place + 1 < kept->count ? clock_at(kept, place + 1)->at : kept->end;
@@ -355,7 +358,7 @@ ps_status ps_kept_pushes_write(const ps_kept_pushes *kept, const ps_placement *p
     return ps_state_out_end(&out);
 }
 
-/* What put_single needs to write a slice of a push as a push of its own. */
+/* What put_single needs to write one slice of a push as a push of its own. */
 typedef struct splitting {
     ps_state_out *out;
     uint32_t block;
@@ -383,8 +386,8 @@ static ps_status put_single(void *arg, const Psgd__V1__Encoding *head, const uin
     return x->out->status;
 }
 
-/* Writes the push that begins at byte `from`, of a variable that is sent whole, as one push for
- * each of its slices. */
+/* Writes a push of a variable that is sent whole, which begins at byte number `from`, as one push
+ * for each of its slices. */
 static void split_push(const ps_kept_pushes *kept, const ps_placement *placement, uint64_t from,
                        splitting *x)
 {
@@ -399,7 +402,7 @@ static void split_push(const ps_kept_pushes *kept, const ps_placement *placement
     x->block = at.block;
     st = ps_matrix_split(kept->plan, placement, placement->part_of[at.slice], head,
                          bytes + sizeof at + at.head_bytes, at.payload_bytes, put_single, x);
-    (void)st; /* x->out keeps a failure to write */
+    (void)st; /* x->out keeps a failure of writing */
     psgd__v1__encoding__free_unpacked(head, NULL);
     free(bytes);
 }
@@ -460,15 +463,15 @@ ps_status ps_kept_pushes_write_newest(const ps_kept_pushes *kept, const ps_place
 
 uint64_t ps_kept_file_bytes(size_t bytes_max)
 {
-    /* The frame of a clock in the file has about twice the bytes of its kept_clock, which are
-     * counted in bytes_max. */
+    /* The frame of a clock in the file has about twice the bytes of its kept_clock, which count
+     * against bytes_max. */
     return PS_RANK_REPORTS_MAX + FRAME_BYTES + 4 * (uint64_t)bytes_max;
 }
 
 /* ---- Reading ---- */
 
-/* Reads the head of the next section, and sets file->clock to the clock of its contributions; at
- * the file's end to UINT64_MAX. */
+/* Reads the head of the next section, and sets file->clock to the clock of its contributions;
+ * UINT64_MAX at the end of the file. */
 static ps_status next(ps_kept_file *file)
 {
     uint64_t before = file->clock;
@@ -542,7 +545,7 @@ static ps_status push_one(void *arg, const Psgd__V1__Encoding *head, const uint8
                          &outcome);
 }
 
-/* Pushes the slices of an encoding to p->store. */
+/* Pushes the slices of one encoding to p->store. */
 static ps_status push_slice(pushing *p, const ps_plan *plan, const ps_placement *placement,
                             const push_head *at, const uint8_t *packed, const uint8_t *bytes)
 {
@@ -566,12 +569,12 @@ typedef struct target {
     const ps_plan *plan;
     const ps_placement *placement;
     ps_store *const *stores; /* (server_count) */
-    ps_kept_rows *rows;      /* of the contribution in hand */
+    ps_kept_rows *rows;      /* rows of the contribution in hand */
     uint32_t contributor;
 } target;
 
-/* Makes the contribution with `block` the one in hand. If it is another one than before, pushes the
- * rows of the one before, which are complete. */
+/* Makes the contribution of `block` the one in hand. If it is another one than before, first pushes
+ * the rows of the one before, which are complete. */
 static ps_status turn_to(const ps_kept_file *file, target *to, uint32_t block)
 {
     uint32_t contributor = to->plan->update->per_block ? block : file->rank;
@@ -584,9 +587,9 @@ static ps_status turn_to(const ps_kept_file *file, target *to, uint32_t block)
     return st;
 }
 
-/* Reads the next push of the section. Pushes slices to the store of the server that has them, zeros
- * for all slices to every store, and adds rows to to->rows, which are pushed when the contribution
- * is complete. */
+/* Reads the next push of the section. Pushes slices to the store of the server that has them, and
+ * zeros for all slices to every store. Collects rows in to->rows; these are pushed when the
+ * contribution is complete. */
 static ps_status push_next(ps_kept_file *file, target *to)
 {
     const uint8_t *packed, *bytes;
@@ -655,7 +658,7 @@ ps_status ps_kept_file_push(ps_kept_file *file, const ps_plan *plan, const ps_pl
     return ps_is_ok(&st) ? next(file) : st;
 }
 
-/* ---- Contributions that are sent again ---- */
+/* ---- Contributions that another process sends again ---- */
 
 static ps_status take_slice(ps_kept_file *file, const ps_plan *plan, ps_kept_contribution *out,
                             bool is_first)
@@ -742,8 +745,8 @@ size_t ps_kept_contribution_encode(const ps_kept_contribution *c, const ps_plan 
     return c->len[slice];
 }
 
-/* Keeps the encoding of a variable that is sent whole for the part that has slice `leader`, the
- * part's first one of the variable. */
+/* Keeps the encoding of a variable that is sent whole, for the part that has slice `leader`, which
+ * is the part's first slice of the variable. */
 static void keep_leader(ps_kept_pushes *kept, const ps_placement *placement,
                         const ps_kept_contribution *c, uint32_t leader)
 {

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The rows of a table in one contribution that belong to one server. */
+/* The rows of one table in the contribution, as far as one server has them. */
 typedef struct table_rows {
-    uint64_t *keys; /* (count), in the order in which they came */
+    uint64_t *keys; /* (count), in the order in which they were added */
     float *grads;   /* (count, width) */
     uint32_t *shows, *clicks;
     size_t count, cap;
@@ -18,8 +18,8 @@ typedef struct table_rows {
 } table_rows;
 
 typedef struct server_rows {
-    uint32_t parts;    /* parts of the server that have rows; 0: nothing was added */
-    uint32_t last;     /* parts whose last message was added */
+    uint32_t parts;    /* number of parts of the server that have rows; 0: nothing was added */
+    uint32_t last;     /* number of parts whose last message was added */
     table_rows *table; /* (table_count) */
 } server_rows;
 
@@ -62,7 +62,7 @@ void ps_kept_rows_destroy(ps_kept_rows *r)
     free(r);
 }
 
-/* Makes room for `more` rows beyond to->count. */
+/* Makes room for `more` rows after to->count. */
 static void reserve(table_rows *to, size_t more, size_t width)
 {
     if (to->count + more <= to->cap) {
@@ -150,7 +150,7 @@ static int compare(const void *a, const void *b)
 }
 
 /* Sorts the rows by their keys, as ps_store_push_rows requires. The keys of one part of a server
- * ascend, but the rows of one part come after all those of another. */
+ * ascend, but all rows of one part come before those of the next. */
 static void sort(table_rows *rows, size_t width)
 {
     place *order = ps_xcalloc(rows->count + 1, sizeof *order);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kept_rows.h - the rows of one contribution out of a file of kept_pushes.h, on their way to the
- * stores. A contribution's rows came in messages to each part of a server, numbered there; a store
- * of all of the server takes them together, in the order of their keys. One thread at a time. */
+/* kept_rows.h - collects the rows of one contribution out of a file of kept_pushes.h and pushes
+ * them to stores. The rows had been sent as numbered messages to each part of a server. Here one
+ * store has the rows of all parts of a server, and takes them together in ascending order of their
+ * keys. One thread at a time. */
 #ifndef PS_COMMON_WIRE_KEPT_ROWS_H
 #define PS_COMMON_WIRE_KEPT_ROWS_H
 
@@ -12,20 +13,20 @@
 
 typedef struct ps_kept_rows ps_kept_rows;
 
-/* Creates an empty one. The plan is kept. */
+/* Creates an empty collection. Keeps the plan. */
 ps_kept_rows *ps_kept_rows_create(const ps_plan *plan, uint32_t server_count);
 void ps_kept_rows_destroy(ps_kept_rows *rows); /* NULL is allowed */
 
-/* Adds a message to one of the `parts` parts of a server that have rows: `packed` (packed_bytes) is
- * a psgd.v1.RowGradients, `bytes` (len) its values. They may be anything. Fails with DATA_LOSS or
- * INVALID_ARGUMENT. */
+/* Adds a message that was sent to a server. `parts`: number of parts of the server that have rows.
+ * `packed` (packed_bytes) is a psgd.v1.RowGradients, `bytes` (len) its values; both may be
+ * anything. Returns DATA_LOSS or INVALID_ARGUMENT if they are wrong. */
 PS_MUST_USE ps_status ps_kept_rows_add(ps_kept_rows *rows, uint32_t server, uint32_t parts,
                                        const uint8_t *packed, size_t packed_bytes,
                                        const uint8_t *bytes, size_t len);
 
-/* Pushes what was added as the contribution (worker, clock, contributor) to the stores, by server
- * (server_count; NULL: skipped), and begins anew. A server of which a part lacks its last message
- * gets nothing. Fails as ps_store_push_rows does. */
+/* Pushes what was added to the stores (server_count; NULL: that server is skipped) as the
+ * contribution (worker, clock, contributor), and empties the collection. If the last message to
+ * some part of a server is missing, that server gets nothing. Fails as ps_store_push_rows does. */
 PS_MUST_USE ps_status ps_kept_rows_push(ps_kept_rows *rows, uint32_t worker, uint64_t clock,
                                         uint32_t contributor, ps_store *const *stores);
 

@@ -9,17 +9,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A variable as a matrix, and the slices of it that one part has. */
+/* A variable as a matrix, and which slices of it one part has. */
 typedef struct matrix {
     size_t rank, rows, columns;
     uint32_t variable, part, leader, slices;
     size_t bytes;
 } matrix;
 
-/* The rows of the matrix of which a slice has at least one value. */
+/* The rows of the matrix that a slice overlaps. */
 typedef struct band {
-    size_t first, n; /* the slice's values: its first one in the variable, and their number */
-    size_t row, rows;
+    /* index of the slice's first value in the variable, and number of its values */
+    size_t first, n;
+    size_t row, rows; /* first of these rows, and their number */
 } band;
 
 static band band_of(const ps_plan *plan, size_t columns, uint32_t slice)
@@ -32,8 +33,8 @@ static band band_of(const ps_plan *plan, size_t columns, uint32_t slice)
     return b;
 }
 
-/* Returns the next slice of the variable, from `slice` on, that the part has; the variable's last
- * slice + 1 if there is none. */
+/* Returns the first slice of the variable, from `slice` on, that the part has; if there is none,
+ * the number after the variable's last slice. */
 static uint32_t next_slice(const ps_placement *placement, uint32_t variable, uint32_t part,
                            uint32_t slice)
 {
@@ -105,7 +106,7 @@ size_t ps_matrix_size(const ps_plan *plan, const ps_placement *placement, uint32
     return matrix_of(plan, placement, plan->layout.slices[leader].variable, part).bytes;
 }
 
-/* Fills the head of the encoding that holds the m->slices slices. It names the first of them,
+/* Fills the head of the encoding that holds the slices of m. The head names the first of them,
  * m->leader. */
 static void fill_head(const matrix *m, ps_encoding *head)
 {
@@ -142,9 +143,9 @@ size_t ps_matrix_write(const ps_plan *plan, const ps_placement *placement, uint3
     return m.bytes;
 }
 
-/* ---- Slices on their own ---- */
+/* ---- Encodings of single slices ---- */
 
-/* Returns the matrix of the slice's variable for a part that has no other slice of it. */
+/* Returns the matrix of the slice's variable, for a part that has only this slice of it. */
 static matrix single_of(const ps_plan *plan, uint32_t slice)
 {
     uint32_t variable = plan->layout.slices[slice].variable;
@@ -262,8 +263,8 @@ ps_status ps_matrix_check_single(const ps_plan *plan, uint32_t slice,
     return check(plan, &m, head, len);
 }
 
-/* Multiplies the factors and gives the values to `take`, as float32, slice by slice, until that
- * fails. At `at` begin the bytes of the slices' rows of the first factor; p has room for the rows
+/* Multiplies the factors and passes the values to `take` as float32, slice by slice, until `take`
+ * fails. `at`: the slices' rows of the first factor, as they were received; p has room for the rows
  * of one slice; q (rank, stride) is the second factor. */
 static ps_status hand_on(const ps_plan *plan, const ps_placement *placement, const matrix *m,
                          const uint8_t *at, float *p, const float *q, ps_matrix_take *take,

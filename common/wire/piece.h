@@ -8,8 +8,9 @@
 #ifndef PS_COMMON_WIRE_PIECE_H
 #define PS_COMMON_WIRE_PIECE_H
 
-/* The order of what a contribution sends, and of the bytes in any message. Requests and answers are
- * filled in the reverse order, as rows are few bytes and the worker waits for them first. */
+/* The groups, in the order in which a contribution sends them and in which bytes stand in any
+ * message. Requests and answers are filled in the reverse order, because rows are few bytes and the
+ * worker waits for them first. */
 enum { PS_PIECE_SLICES, PS_PIECE_ROWS, PS_PIECE_GROUPS };
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rank_reports.h - what ranks say of their steps beside their contributions, as a server keeps it:
- * with it another process can go on with the rank and write the reports of the whole job.
+/* rank_reports.h - the reports of ranks, as a server keeps them: bytes in which a rank tells its
+ * rows of reports, with each contribution. With them another process can continue the rank and
+ * write the reports of the whole job.
  *
- * The bytes are the trainer's (common/train/trainer.h); nobody here looks at them. They come with a
- * contribution and count from when it is complete, like the contribution. One thread at a time.
- */
+ * The bytes are made and read by the trainer (common/train/trainer_said.c); nothing here looks into
+ * them. Like the contribution with which they come, they count only when it is complete. One thread
+ * at a time. */
 #ifndef PS_COMMON_WIRE_RANK_REPORTS_H
 #define PS_COMMON_WIRE_RANK_REPORTS_H
 
@@ -16,38 +17,42 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PS_RANK_REPORTS_MAX = 64 << 20 }; /* most bytes of all ranks; then all are forgotten */
+/* most bytes of all ranks together; if there are more, all are dropped and none are kept any
+ * more */
+enum { PS_RANK_REPORTS_MAX = 64 << 20 };
 
 typedef struct ps_rank_reports {
-    uint32_t count; /* 0: none are kept */
-    size_t bytes;   /* of all ranks */
+    uint32_t count; /* number of ranks; 0: no reports are kept */
+    size_t bytes;   /* bytes of all ranks together */
     struct ps_rank_report {
         ps_strbuf bytes;
         bool has_any;
-        uint64_t clock;   /* of the newest bytes, */
-        size_t at;        /* which begin here */
-        bool is_partial;  /* more is to come before the bytes are of use */
-        bool was_partial; /* the same of those before `at` */
+        uint64_t clock;   /* clock of the newest report, */
+        size_t at;        /* which begins at this offset of `bytes` */
+        bool is_partial;  /* the reports are of use only with those that follow */
+        bool was_partial; /* is_partial before the newest report */
     } * ranks;            /* (count) */
 } ps_rank_reports;
 
-/* Begins to keep the reports of so many ranks. */
+/* Begins to keep the reports of `ranks` ranks. */
 void ps_rank_reports_init(ps_rank_reports *reports, uint32_t ranks);
-/* Frees them. A zeroed struct is allowed. */
+/* Frees the reports. A zeroed struct is allowed. */
 void ps_rank_reports_fini(ps_rank_reports *reports);
 
-/* Checks what a rank says with its contribution to `clock`, if it is kept. Fails with
- * INVALID_ARGUMENT, which names the rank: nobody could go on with such bytes. */
+/* Checks the report that a rank sends with its contribution to `clock`, if reports are kept.
+ * Returns INVALID_ARGUMENT, which names the rank, if no process could continue the rank with it
+ * (ps_said_check). */
 PS_MUST_USE ps_status ps_rank_reports_check(const ps_rank_reports *reports, const ps_plan *plan,
                                             uint32_t rank, uint64_t clock, const ps_said *said);
 
-/* Takes what a rank says with its contribution to `clock`. A repetition replaces what came for the
- * same clock; what comes for an earlier one is ignored. */
+/* Appends the report that a rank sends with its contribution to `clock`. If a report for this clock
+ * came before, replaces it. Ignores a report for an earlier clock than the newest. */
 void ps_rank_reports_take(ps_rank_reports *reports, uint32_t rank, uint64_t clock,
                           const uint8_t *bytes, size_t len, bool is_partial);
 
-/* Lends what the rank has said with its contributions to the clocks before `clock`. Returns NULL if
- * that is not known: `clock` is not the newest one or that after it, or something is missing. */
+/* Returns the rank's reports with its contributions to the clocks before `clock`, and sets *len.
+ * Valid until the next change. NULL: not known, because `clock` is neither that of the newest
+ * report nor the one after it, or a report is missing. */
 const char *ps_rank_reports_at(const ps_rank_reports *reports, uint32_t rank, uint64_t clock,
                                size_t *len);
 

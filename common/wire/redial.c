@@ -27,8 +27,8 @@ static bool may_pass(ps_code code)
     return code == PS_OK || code == PS_UNAVAILABLE || code == PS_CANCELLED || code == PS_UNKNOWN;
 }
 
-/* Returns the failure, with the code PS_ABORTED if the server holds no job or another one. Such a
- * server was started anew: the attempt is over, and the job is not to blame. */
+/* Returns the failure; its code is PS_ABORTED if the server has no job or another one. Such a
+ * server was started anew: the attempt is over, but the job is not to blame. */
 static ps_status as_seen(const ps_error *error)
 {
     ps_status st = error->status;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wire_client.c - see wire_client.h: the box through which the trainer gives the loop work, and
- * the creation and end of connections.
- */
+/* wire_client.c - see wire_client.h: the box through which the trainer gives the client's thread
+ * work, and the creation and end of connections. */
 #include "common/wire/wire_client.h"
 
 #include "common/base/container_of.h"
@@ -16,20 +15,24 @@
 
 /* What the trainer hands to the client's thread. */
 typedef struct exchange_box {
-    pthread_mutex_t mutex; /* guards the members below */
-    bool kicked;           /* the event `kick` was posted and has not fired */
-    uint64_t number;       /* number of contributions begun */
+    pthread_mutex_t mutex; /* guards the members that follow */
+    /* the event `kick`, which empties the box, was posted and has not fired */
+    bool kicked;
+    uint64_t number; /* number of contributions begun */
     uint64_t clock;
     uint32_t block;
     bool is_last;
-    bool is_skip;                      /* the worker skips the clock and sends nothing */
-    bool is_nothing;                   /* the contribution is all zeros and goes without slices */
-    const ps_kept_contribution *again; /* made before this attempt; NULL: a new contribution */
-    uint32_t *ready; /* (variables) those whose gradient is final, in the order of `ready` calls */
+    bool is_skip; /* the worker skips the clock and sends nothing */
+    /* all values of the contribution are 0, and it goes without slices */
+    bool is_nothing;
+    /* the contribution, if it was made in an earlier attempt; NULL: it is a new one */
+    const ps_kept_contribution *again;
+    /* (variables): those whose gradients are final, in the order of `ready` calls */
+    uint32_t *ready;
     uint32_t ready_count;
-    size_t unseen_bytes;    /* as float32, of what became ready since the last kick */
-    const ps_met_rows *met; /* the contribution's rows; NULL: not pushed yet */
-    ps_buf *report;         /* goes with the contribution; NULL: none */
+    size_t unseen_bytes;    /* float32 bytes of what became ready since the last kick */
+    const ps_met_rows *met; /* (tables): the contribution's rows; NULL: not pushed yet */
+    ps_buf *report;         /* the report that goes with the contribution; NULL: none */
     bool report_is_partial;
     wanted_rows wanted;
 } exchange_box;
@@ -38,16 +41,18 @@ typedef struct ps_wire_client {
     connection_exchange base;
     exchange_box box;
     ps_event kick;
-    uint64_t seen;        /* number of the contribution that the connections send */
-    uint64_t seen_wanted; /* number of the request for rows that the connections have */
-    uint32_t taken;       /* variables of box.ready that the connections have */
-    bool has_said;        /* keep_report has kept the report of contribution `seen` */
-    ps_buf *before;       /* file of what was sent before this attempt; `again` points into it */
-    ps_kept_contribution again[PS_SENT_CLOCKS]; /* (again_count) those that `before` holds */
+    uint64_t seen; /* number of the contribution that the connections send */
+    /* number of the newest request for rows that was given to the connections */
+    uint64_t seen_wanted;
+    uint32_t taken; /* number of variables in box.ready that were given to the connections */
+    bool has_said;  /* the report of contribution number `seen` was kept (keep_report) */
+    ps_buf *before; /* file with contributions of earlier attempts; `again` points into it */
+    ps_kept_contribution again[PS_SENT_CLOCKS]; /* (again_count): the contributions in `before` */
     size_t again_count;
-    uint32_t *fresh; /* (variables) scratch of empty_box: variables that have become final */
+    uint32_t *fresh; /* (variables): scratch of empty_box */
     uint32_t connection_count;
-    ps_connection *connections; /* (connection_count), by part; unused ones stay closed */
+    /* (connection_count): one for each part of the placement; those without use stay closed */
+    ps_connection *connections;
 
     bool stopping;
     ps_event over;
@@ -60,8 +65,8 @@ static ps_wire_client *of(ps_exchange *exchange)
     return PS_CONTAINER_OF(exchange, ps_wire_client, base.exchange);
 }
 
-/* Posts `over`, which frees the transport, if the client is stopping, all its streams have ended
- * and no `kick` is under way. */
+/* Posts `over`, which frees the transport, if the client is being stopped, all its streams have
+ * ended and no `kick` is posted. */
 static void post_if_over(ps_wire_client *x)
 {
     bool kicked;
@@ -79,7 +84,8 @@ static void post_if_over(ps_wire_client *x)
     }
     if (!kicked) {
         x->over_posted = true;
-        /* Posted instead of called: this may run within a callback of a link that `over` frees. */
+        /* Posted and not called, because this may run within a callback of a link that `over`
+         * frees. */
         x->base.transport->ops->post(x->base.transport, &x->over);
     }
 }
@@ -132,8 +138,8 @@ static void ask_rows_of_all(ps_wire_client *x, const exchange_box *now)
     }
 }
 
-/* Hands to the connections what the trainer has put into the box since the last call: a
- * contribution, a request for rows, the report, variables that became final, rows to push. */
+/* Gives the connections what the trainer has put into the box since the last call: a contribution,
+ * a request for rows, a report, variables that became final, rows to push. */
 static void empty_box(ps_wire_client *x)
 {
     uint32_t fresh_count = 0;
@@ -248,8 +254,8 @@ static bool may_be_overtaken(const ps_exchange *exchange)
         PS_CONTAINER_OF(exchange, const connection_exchange, exchange)->plan);
 }
 
-/* Puts a new contribution, of which nothing is ready, into the box. For a skip or zeros the caller
- * then sets is_skip or is_nothing. Returns with the mutex held. */
+/* Puts a new contribution, of which nothing is ready, into the box. To skip a clock or to
+ * contribute zeros, the caller then sets is_skip or is_nothing. Returns with the mutex held. */
 static void open_box(ps_wire_client *x, uint64_t clock, uint32_t block, bool is_last)
 {
     pthread_mutex_lock(&x->box.mutex);
@@ -261,13 +267,15 @@ static void open_box(ps_wire_client *x, uint64_t clock, uint32_t block, bool is_
     x->box.is_nothing = false;
     x->box.again = NULL;
     x->box.met = NULL;
-    ps_buf_unref(x->box.report); /* its contribution is acknowledged, so no connection reads it */
+    /* its contribution was acknowledged, so no connection reads it any more */
+    ps_buf_unref(x->box.report);
     x->box.report = NULL;
     x->box.ready_count = 0;
     x->box.unseen_bytes = 0;
 }
 
-/* Releases the mutex and posts `kick`, unless one is posted that has not emptied the box yet. */
+/* Releases the mutex and posts `kick`, unless `kick` is posted already and has not emptied the
+ * box. */
 static void kick_and_unlock(ps_wire_client *x)
 {
     bool kick = !x->box.kicked;
@@ -280,7 +288,7 @@ static void kick_and_unlock(ps_wire_client *x)
     }
 }
 
-/* Notes that every part in use has to acknowledge the contribution. */
+/* Notes that every part with something of the job has to acknowledge the contribution. */
 static void owe_acks(ps_wire_client *x)
 {
     for (uint32_t i = 0; i < x->connection_count; i++) {
@@ -290,7 +298,7 @@ static void owe_acks(ps_wire_client *x)
     }
 }
 
-/* Ends this worker's turn once a clock, where the workers of one process take turns. A worker that
+/* If the workers of one process take turns, ends this worker's turn once a clock. A worker that
  * never has to wait would otherwise keep its turn for ever. */
 static void yield(ps_wire_client *x, uint64_t clock)
 {
@@ -341,8 +349,8 @@ static bool nothing(ps_exchange *exchange, uint64_t clock)
     return ps_gate_is_open(&x->base.gate);
 }
 
-/* Returns the bytes of the variable as float32, about what its slices take in messages; 0 for one
- * that is sent as rows, which are counted when they are pushed. */
+/* Returns the bytes of the variable as float32, about what its slices take in messages. 0 for a
+ * variable that is sent as rows, because rows are counted when they are pushed. */
 static size_t bytes_of(const ps_wire_client *x, uint32_t v)
 {
     return x->base.plan->table_of[v] != PS_NO_TABLE
@@ -360,7 +368,7 @@ static void ready(ps_exchange *exchange, uint32_t first_variable, uint32_t count
         x->box.ready[x->box.ready_count++] = v;
         x->box.unseen_bytes += bytes_of(x, v);
     }
-    /* Waking the loop costs a context switch, so it is woken only when it would send. */
+    /* Waking the loop costs a switch of threads, so it is woken only when it would send. */
     if (x->box.unseen_bytes >= x->base.transport->batch_bytes ||
         x->box.ready_count == x->base.layout->variable_count) {
         kick_and_unlock(x);
@@ -414,7 +422,8 @@ static void push_rows(ps_exchange *exchange, const ps_met_rows *met)
     for (uint32_t i = 0; i < x->base.plan->table_count; i++) {
         x->box.unseen_bytes += met[i].count * x->base.plan->tables[i].width * sizeof *met[i].grads;
     }
-    pthread_mutex_unlock(&x->box.mutex); /* no kick: `ready` of the last table follows and kicks */
+    /* no kick here, because `ready` of the last table follows and kicks */
+    pthread_mutex_unlock(&x->box.mutex);
 }
 
 static void say(ps_exchange *exchange, ps_buf *report, bool is_partial)
@@ -425,7 +434,7 @@ static void say(ps_exchange *exchange, ps_buf *report, bool is_partial)
     ps_buf_unref(x->box.report);
     x->box.report = report;
     x->box.report_is_partial = is_partial;
-    pthread_mutex_unlock(&x->box.mutex); /* no kick: `ready` follows and kicks */
+    pthread_mutex_unlock(&x->box.mutex); /* no kick here, because `ready` follows and kicks */
 }
 
 static void put_kept(const ps_exchange *exchange, uint32_t variable, ps_state_out *out)
@@ -445,7 +454,7 @@ static void begin_at(ps_exchange *exchange, uint64_t clock, bool has_weights)
     of(exchange)->base.lacks_weights = !has_weights;
 }
 
-/* ---- What was sent, for a rank that goes on elsewhere ---- */
+/* ---- Contributions that another process sends again ---- */
 
 static ps_status put_sent(ps_exchange *exchange, ps_state_out *out)
 {
@@ -470,8 +479,8 @@ static ps_status put_sent(ps_exchange *exchange, ps_state_out *out)
     return st;
 }
 
-/* Returns whether the connections have room for all slices of c. Its slices come from a file, so
- * their lengths may be wrong. */
+/* Returns whether the connections' buffers have room for all slices of c. The slices come from a
+ * file, so their lengths may be wrong. */
 static bool fits(const ps_wire_client *x, const ps_kept_contribution *c)
 {
     for (uint32_t s = 0; !c->is_nothing && s < x->base.layout->slice_count; s++) {

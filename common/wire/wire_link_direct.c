@@ -9,21 +9,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Limit of a message's payload in bytes: small, so that encoded bytes are still in the cache when
- * they are decoded. */
+/* Most bytes of a message's payload. It is small, so that encoded bytes are still in the
+ * processor's cache when they are decoded. */
 enum { MESSAGE_BYTES = 128 << 10 };
 
-/* Both ends of a stream. Freed when the client's end is over and no call is in progress. */
+/* Both ends of a stream. Freed when the client's end has ended and no call on it is running. */
 typedef struct direct_pair {
     ps_wire_link client, server;
     struct direct_transport *t;
     ps_wire_stream stream;
     bool is_accepted; /* the server has accepted the stream */
-    bool is_over;     /* the client's end is over */
-    bool is_refused;  /* the server's end is over */
-    bool may_answer;  /* the server may send, because the client is polling */
-    bool is_asking;   /* the server is taking a message */
-    bool is_telling;  /* the client is taking a message */
+    bool is_over;     /* the client's end has ended */
+    bool is_refused;  /* the server's end has ended */
+    bool may_answer;  /* the server may send, because the client is fetching answers */
+    bool is_asking;   /* the server is handling a message */
+    bool is_telling;  /* the client is handling a message */
     unsigned holds;   /* calls in progress that use the pair */
 } direct_pair;
 
@@ -67,7 +67,7 @@ static void let_go(direct_pair *p)
 typedef struct pieces_view {
     const ps_piece *pieces;
     size_t count;
-    size_t at, begin; /* the piece found last, and its offset in the payload */
+    size_t at, begin; /* index of the piece that was found last, and its offset in the payload */
 } pieces_view;
 
 static const uint8_t *view(void *arg, size_t at, size_t len, void *scratch)
@@ -256,7 +256,7 @@ static ps_traffic traffic(const ps_transport *t, uint32_t part)
 
 static void fire(ps_transport *t, ps_event *event)
 {
-    (void)t; /* all runs on the trainer's thread */
+    (void)t; /* everything runs on the trainer's thread */
     event->fire(event, true);
 }
 
@@ -308,7 +308,7 @@ static int64_t fetch(void *arg, uint64_t clock, bool is_thorough)
     direct_transport *t = arg;
     int64_t again_us = INT64_MAX;
 
-    (void)clock; /* not needed: the server has it from the client's request */
+    (void)clock; /* not needed: the client's request told the server the clock */
     wake(t);
     if (t->pull != NULL && t->pull->is_accepted) {
         direct_pair *p = t->pull;

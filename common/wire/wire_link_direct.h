@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* wire_link_direct.h - links between workers and servers in one process.
  *
- * Nothing is packed, and the trainers' threads are the only ones. The server takes a message on
- * the thread of the worker that sends it, under the lock of each part concerned. Answers are made
- * on the thread of the worker that receives them, while it waits at the gate; a worker that may
- * have more to fetch is nudged. Counted bytes are those of the packed messages.
- */
+ * Nothing is packed, and there are no threads but the trainers'. The server takes a message on the
+ * thread of the worker that sends it, under the lock of each part concerned. Answers are made on
+ * the thread of the worker that receives them, while it waits at its gate. When a message may let
+ * another worker go on, that worker's gate is nudged. Counted bytes are what the messages would
+ * have if packed. */
 #ifndef PS_COMMON_WIRE_WIRE_LINK_DIRECT_H
 #define PS_COMMON_WIRE_WIRE_LINK_DIRECT_H
 
@@ -13,19 +13,19 @@
 #include "common/wire/wire_link.h"
 #include "common/wire/wire_server.h"
 
-/* The one server of a job and the gates of its workers. */
+/* Joins the one server of a job with the gates of its workers. */
 typedef struct ps_direct_hub {
-    ps_wire_server *server; /* open; its parts are shared */
+    ps_wire_server *server; /* open, with shared parts */
     uint32_t worker_count;
-    ps_gate **gates; /* (worker_count) gates that are nudged; NULL: the worker does not wait */
+    ps_gate **gates; /* (worker_count): the gates to nudge; NULL: the worker does not wait */
 } ps_direct_hub;
 
-/* Initialises the hub and sets the server's news. Keeps the server. */
+/* Initialises the hub, and makes the server's news nudge the gates. Keeps the server. */
 void ps_direct_hub_init(ps_direct_hub *hub, ps_wire_server *server, uint32_t worker_count);
 void ps_direct_hub_fini(ps_direct_hub *hub); /* a zeroed one is allowed */
 
-/* A worker's transport. The functions are called during its waits, as those of ps_gate_hooks; all
- * are optional. */
+/* What a worker's transport is made from. The functions are optional; they are called on the
+ * worker's thread. */
 typedef struct ps_direct_conf {
     ps_direct_hub *hub; /* kept */
     uint32_t rank;
@@ -33,7 +33,7 @@ typedef struct ps_direct_conf {
     void (*rest)(void *arg);   /* called before the worker sleeps */
     void (*yield)(void *arg);  /* called when the worker begins a clock */
     void *arg;
-    int64_t spin_us; /* time in microseconds for which it spins before it sleeps */
+    int64_t spin_us; /* how long the worker waits busily before it sleeps, in microseconds */
 } ps_direct_conf;
 
 ps_transport *ps_direct_transport_create(const ps_direct_conf *conf);

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Creates the store of a part, whose slices are listed; at[slice] is the index in `weights` of the
- * slice's first value. */
+/* Creates the store of a part whose list of slices is complete. at[slice] is the index in `weights`
+ * of the slice's first value. */
 static void fill(const ps_plan *plan, ps_wire_part *part, const float *weights, const size_t *at,
                  ps_tables *tables)
 {
@@ -41,7 +41,8 @@ static void make_parts(ps_wire_parts *parts, const ps_plan *plan, uint32_t count
     parts->part = ps_xcalloc(count, sizeof *parts->part);
     parts->part_of = ps_xcalloc(plan->layout.slice_count + 1u, sizeof *parts->part_of);
     pthread_mutexattr_init(&attr);
-    /* Threads hold the mutexes only briefly, so a waiting thread spins before it sleeps. */
+    /* Threads hold the mutexes only briefly, so a thread that waits for one should spin before it
+     * sleeps. */
     pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
     for (uint32_t i = 0; i < count; i++) {
         pthread_mutex_init(&parts->part[i].mutex, &attr);
@@ -49,7 +50,7 @@ static void make_parts(ps_wire_parts *parts, const ps_plan *plan, uint32_t count
     pthread_mutexattr_destroy(&attr);
 }
 
-/* Appends a slice to the list of part `index`. The list has at most `most` slices. */
+/* Appends a slice to the list of part number `index`. The list must not exceed `most` slices. */
 static void add_slice(ps_wire_parts *parts, uint32_t index, uint32_t slice, uint32_t most)
 {
     ps_wire_part *part = &parts->part[index];
@@ -78,7 +79,7 @@ void ps_wire_parts_init(ps_wire_parts *parts, const ps_plan *plan, const ps_plac
         at[slice] = values;
         values += plan->layout.slices[slice].n;
     }
-    /* The weights of a part that has all slices of its server lie in one piece already. */
+    /* If the part has all slices of its server, their weights lie one after the other already. */
     if (from->owned_count == held) {
         parts->part[0].store =
             ps_merge_store(plan, from->owned, from->owned_count, weights, tables);
@@ -105,7 +106,7 @@ void ps_wire_parts_init_shared(ps_wire_parts *parts, const ps_plan *plan,
         const ps_slice *s = &plan->layout.slices[placement->owned[0][i]];
 
         at[s->index] = s->at;
-        /* All rows are in the first part, so that a message of rows concerns one part. */
+        /* The first part has all rows, so that a message of rows concerns only one part. */
         add_slice(parts, plan->table_of[s->variable] == PS_NO_TABLE ? place_of[s->shard] : 0,
                   s->index, owned);
     }

@@ -253,8 +253,8 @@ void ps_wire_server_cancel(wire_worker *w)
 {
     const ps_wire_parts *parts = w->server->parts;
 
-    /* ps_store_pull_cancel may be called after the stores have freed their slices, which can happen
-     * before a link ends. */
+    /* A link can end after the stores have freed their slices; ps_store_pull_cancel is allowed
+     * then. */
     for (uint32_t i = 0; i < parts->count; i++) {
         ps_wire_part_lock(parts, &parts->part[i]);
         ps_store_pull_cancel(parts->part[i].store, w->rank);
@@ -266,7 +266,7 @@ void ps_wire_server_cancel(wire_worker *w)
 
 ps_refusal ps_wire_server_refusal(ps_status why)
 {
-    /* an empty reason stands for the name of the status code */
+    /* An empty reason stands for the name of the status code. */
     ps_refusal r = {.reason = "", .why = why};
 
     switch (why.code) {

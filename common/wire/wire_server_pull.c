@@ -4,12 +4,12 @@
 
 #include "common/train/merge.h"
 
-/* Most bytes of slices in an answer with rows: those of one slice as float32. The worker waits for
- * rows first, so an answer with rows should be short. */
+/* Most bytes of slices in an answer that also has rows: one slice as float32. The worker waits for
+ * the rows first, so such an answer should be short. */
 enum { BESIDE_ROWS = PS_SLICE_VALUES * sizeof(float) };
 
 /* Takes from a part the next slices that the worker may have and that fit into the answer; beside
- * rows only slices of the same clock. If the parts are shared, takes references of their bytes.
+ * rows, only slices of the rows' clock. If parts are shared, takes references to their bytes.
  * Returns false if there are none, or if another thread has locked the part and w->is_thorough is
  * false. */
 static bool take_slices(wire_worker *w, ps_wire_part *part, const wire_answer *a,
@@ -35,7 +35,7 @@ static bool take_slices(wire_worker *w, ps_wire_part *part, const wire_answer *a
     return given->count > 0;
 }
 
-/* Adds the slices that take_slices gave, at least one, to the answer. */
+/* Adds the slices that take_slices has taken, at least one, to the answer. */
 static void put_slices(wire_worker *w, wire_answer *a, const ps_store_answer *given)
 {
     Psgd__V1__PullWeightsResponse *head = &a->head;
@@ -79,7 +79,7 @@ bool ps_wire_server_give_slices(wire_worker *w, wire_answer *a)
     return false;
 }
 
-/* Returns whether the worker has an open pull of a part. */
+/* Returns whether the worker has an open pull in some part. */
 static bool has_open_pull(const wire_worker *w)
 {
     const ps_wire_parts *parts = w->server->parts;
@@ -91,13 +91,13 @@ static bool has_open_pull(const wire_worker *w)
     return has;
 }
 
-/* Returns whether the worker may send a request before the last one is answered. */
+/* Returns whether the worker may send a request before its last one is answered. */
 static bool may_ask_ahead(const wire_worker *w)
 {
     return w->server->parts->is_shared || ps_merge_rows_are_asked_for(w->server->plan);
 }
 
-/* Drops the answer's references to buffers. */
+/* Drops the references to buffers that the answer holds. */
 static void drop_answer(wire_worker *w, wire_answer *a)
 {
     for (size_t i = 0; i < a->head.n_slices && w->server->parts->is_shared; i++) {
@@ -106,8 +106,8 @@ static void drop_answer(wire_worker *w, wire_answer *a)
     ps_buf_unref(a->rows);
 }
 
-/* Returns whether the answer may be sent. It may not if code of the job has failed, by which it
- * might be encoded: the pull is then refused, which ends the job. */
+/* Returns whether the answer may be sent. If code of the job has failed, the answer may be encoded
+ * by it; then refuses the pull, which ends the job, and returns false. */
 static bool may_send(wire_worker *w)
 {
     const ps_plan *plan = w->server->plan;
@@ -125,8 +125,8 @@ static bool may_send(wire_worker *w)
     return true;
 }
 
-/* Sends the answer. Begins to read the next request too if the request is answered now and nothing
- * reads the stream; if parts are shared, links need no read. */
+/* Sends the answer. If it completes the request and no read is in flight, also begins to read the
+ * next request. If parts are shared, links need no read. */
 static void send_answer(wire_worker *w, wire_answer *a)
 {
     bool is_shared = w->server->parts->is_shared;
@@ -214,8 +214,8 @@ ps_refusal ps_wire_server_want_slices(wire_worker *w, const Psgd__V1__PullWeight
     return (ps_refusal){0};
 }
 
-/* Returns whether the worker has an open pull although the stream could send. Returns false if
- * parts are shared. */
+/* Returns whether the worker has an open pull that waits for something else than the stream. Always
+ * false if parts are shared. */
 static bool is_waiting(const wire_worker *w)
 {
     return !w->server->parts->is_shared && w->pull != NULL && ps_link_can_send(w->pull) &&
@@ -240,7 +240,8 @@ static void on_message(void *arg, const ProtobufCMessage *message, const ps_inco
     }
     r = ps_identity_check_attempt(wire_server_held(s), req->attempt);
     if (r.reason == NULL) {
-        wire_server_trace(s, req->clock); /* a request can close a sum, which is then traced */
+        /* a request can close a sum; the step on it is then traced */
+        wire_server_trace(s, req->clock);
         r = ps_wire_server_groups[req->n_keys > 0 ? PS_PIECE_ROWS : PS_PIECE_SLICES].want(w, req);
         wire_server_trace(s, 0);
     }
@@ -252,8 +253,8 @@ static void on_message(void *arg, const ProtobufCMessage *message, const ps_inco
     if (w->is_reading) {
         ps_link_read(w->pull);
     }
-    /* Under a policy with leaves_behind a request can close a sum, for whose weights other workers
-     * wait. */
+    /* Under a policy with leaves_behind a request can close a sum whose weights other workers wait
+     * for. */
     if (s->plan->policy->leaves_behind) {
         w->has_news = true;
         ps_wire_server_tell(w);

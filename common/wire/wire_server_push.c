@@ -20,9 +20,9 @@ typedef struct contribution {
 } contribution;
 
 /* Notes, after a part has got a slice, whether pulls may go on now (has_news) and whether the part
- * has the whole contribution (may_be_in). `steps` is the part's number of steps before. Under a
- * deterministic policy pulls go on only after a step; under other policies any contribution may let
- * them go on. */
+ * has the whole contribution (may_be_in). `steps` is the number of steps that the part had made
+ * before. Under a deterministic policy pulls can go on only after a step; under other policies
+ * after any contribution. */
 static void note(const contribution *c, const ps_wire_part *part, uint64_t steps)
 {
     wire_worker *w = c->w;
@@ -67,9 +67,9 @@ static const uint8_t *view_slice(contribution *c, const Psgd__V1__Encoding *head
                : ps_incoming_view(payload, at, head->payload_bytes, scratch);
 }
 
-/* Has a script's codec decode the slices of the message from number i on, as many as it can
- * together. Returns their number. Does not report an invalid slice: that is found when its turn
- * comes. */
+/* Lets a script's codec decode the slices of the message together, from number i on, as many as it
+ * can. Returns how many these are. Does not report an invalid slice, because that is found when the
+ * slice is pushed. */
 static size_t decode_ahead(wire_worker *w, const Psgd__V1__PushGradientRequest *req, size_t i,
                            const ps_incoming *payload, size_t at)
 {
@@ -106,7 +106,7 @@ static ps_status take_slices(wire_worker *w, const Psgd__V1__PushGradientRequest
             ahead = decode_ahead(w, req, i, payload, *at);
         }
         ahead -= ahead > 0;
-        /* A slice number out of range is not checked here: the store refuses it. */
+        /* A slice number out of range is refused by the store. */
         st =
             ps_matrix_push(s->plan, s->placement, s->part, head, view_slice(&c, head, payload, *at),
                            head->payload_bytes, take_slice, &c);
@@ -166,8 +166,8 @@ static ps_refusal take(wire_worker *w, const Psgd__V1__PushGradientRequest *req,
     return r;
 }
 
-/* Returns whether to lose this acknowledgement, as a fault for tests: every drop_ack-th one is
- * lost, but not the same one twice. */
+/* Returns whether to drop this acknowledgement, as a fault for tests: every drop_ack-th one is
+ * dropped, but the acknowledgement of one contribution not twice. */
 static bool is_dropped(wire_worker *w, uint64_t clock, uint32_t block)
 {
     ps_wire_server *s = w->server;
@@ -202,9 +202,9 @@ static void acknowledge(wire_worker *w, uint64_t clock, uint32_t block)
     ps_link_send_and_read(w->push, &ack.base, NULL, 0);
 }
 
-/* Acknowledges, if acks are late, the contributions to clocks that the part has completed. So a
- * worker with all acknowledgements of a clock knows that the part has begun the next one; where
- * acks are not late it learns that from the weights that it pulls. */
+/* With acks_late, sends the acknowledgements of contributions to clocks that the part has
+ * completed. So a worker that has all acknowledgements of a clock knows that the part has begun the
+ * next one. Without acks_late it learns that from the weights that it pulls. */
 static void pay_acks(ps_wire_server *s)
 {
     uint64_t clock = ps_store_clock(s->parts->part[0].store);
@@ -221,8 +221,8 @@ static void pay_acks(ps_wire_server *s)
     }
 }
 
-/* Returns whether all parts of this server have the contribution. w->may_be_in false: the message
- * being handled did not complete it, and the parts are not asked. */
+/* Returns whether all parts of this server have the contribution. If w->may_be_in is false, the
+ * message that is being handled did not complete it, and the parts are not asked. */
 static bool is_in(wire_worker *w, uint64_t clock, uint32_t contributor)
 {
     const ps_wire_server *s = w->server;
@@ -238,7 +238,7 @@ static bool is_in(wire_worker *w, uint64_t clock, uint32_t contributor)
     return is;
 }
 
-/* Returns whether all blocks that the worker holds have been contributed to the clock. Returns true
+/* Returns whether all blocks that the worker holds have been contributed to the clock. Always true
  * if contributors are workers. */
 static bool is_all_in(wire_worker *w, uint64_t clock)
 {
@@ -252,8 +252,8 @@ static bool is_all_in(wire_worker *w, uint64_t clock)
     return is;
 }
 
-/* Begins to trace the wait for the contributions that the next step lacks, and notes from which
- * ranks. Does nothing after the last step or if the job is not traced. */
+/* Begins to trace the wait for the contributions that the next step lacks, and notes which ranks
+ * owe them. Does nothing after the last step, or if the job is not traced. */
 static void begin_wait(ps_wire_server *s)
 {
     const ps_store *store = s->parts->part[0].store;
@@ -292,9 +292,9 @@ static ps_refusal check_report(const wire_worker *w, const Psgd__V1__PushGradien
     return ps_is_ok(&st) ? (ps_refusal){0} : (ps_refusal){.reason = "BAD_REPORT", .why = st};
 }
 
-/* Checks a message of a contribution, and pushes its slices and rows to the stores. If all parts
- * have the contribution, acknowledges it; with acks_late and the worker's last one to the clock,
- * only when the clock is over. */
+/* Checks a message of a contribution, and pushes its slices and rows to the stores. When all parts
+ * have the contribution, acknowledges it; with acks_late, the worker's last one to the clock only
+ * when the clock is over. */
 static void take_message(wire_worker *w, const Psgd__V1__PushGradientRequest *req,
                          const ps_incoming *payload)
 {
@@ -327,7 +327,8 @@ static void take_message(wire_worker *w, const Psgd__V1__PushGradientRequest *re
     }
     if (r.reason == NULL) {
         r.why =
-            ps_plan_code_failure(s->plan); /* the job's own policy or schedule may have failed */
+            /* policies and schedules that the job brings along may have failed */
+            ps_plan_code_failure(s->plan);
         r.reason = ps_is_ok(&r.why) ? NULL : "";
     }
     if (w->is_poisoned) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wire_server_rows.c - see wire_server.h: rows of sparse variables, gradients in and values out. */
+/* wire_server_rows.c - see wire_server.h: rows of sparse tables; receives gradients, sends
+ * values. */
 #include "common/wire/wire_server_impl.h"
 
 #include "common/base/draw.h"
@@ -11,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Converts a status to a refusal with a reason; OK to none. */
+/* Returns the refusal for a status; OK gives none. */
 static ps_refusal refusal_of(ps_status why)
 {
     ps_refusal r = {0};
@@ -33,7 +34,7 @@ static ps_refusal refusal_of(ps_status why)
     return r;
 }
 
-/* Returns the part that has the tables. */
+/* Returns the part that has the sparse tables. */
 static ps_wire_part *tables_part(const ps_wire_server *s)
 {
     return &s->parts->part[0];
@@ -174,7 +175,7 @@ static const ps_codec_choice *down_of(const ps_plan *plan, uint32_t table)
     return &plan->down[plan->tables[table].variable];
 }
 
-/* Returns whether all rows of an answer are sent as they are. */
+/* Returns whether all rows of an answer are sent as float32, without a codec. */
 static bool is_plain(const ps_plan *plan, const ps_store_rows_answer *answer)
 {
     bool is = true;
@@ -187,8 +188,8 @@ static bool is_plain(const ps_plan *plan, const ps_store_rows_answer *answer)
     return is;
 }
 
-/* Returns the bytes of an answer that is plain, without a copy. Writes the heads into the scratch
- * and their number to *heads. */
+/* Returns the bytes of an answer whose rows are sent as float32, without a copy. Writes the heads
+ * into the scratch and their number to *heads. */
 static ps_buf *share(const wire_worker *w, const ps_store_rows_answer *answer, size_t *heads)
 {
     const ps_plan *plan = w->server->plan;
@@ -205,9 +206,10 @@ static ps_buf *share(const wire_worker *w, const ps_store_rows_answer *answer, s
     return ps_buf_ref(answer->values);
 }
 
-/* Encodes the rows of an answer into a new buffer and the heads into the scratch. Sets *heads to
- * their number. Rows with keys, those of a fixed vocabulary, are the same bytes for each worker
- * that is given them; rows that were requested by key are encoded with draws of the rank. */
+/* Encodes the rows of an answer into a new buffer and their heads into the scratch. Sets *heads to
+ * the number of heads. An answer with keys has rows of a fixed vocabulary: every worker gets the
+ * same bytes for them. Rows that were requested by key are encoded with draws that depend on the
+ * rank. */
 static ps_buf *encode(const wire_worker *w, const ps_store_rows_answer *answer, size_t *heads)
 {
     const ps_plan *plan = w->server->plan;
@@ -237,7 +239,7 @@ static ps_buf *encode(const wire_worker *w, const ps_store_rows_answer *answer, 
     return out;
 }
 
-/* Adds the rows `given` to the answer: as they are if no codec changes them, else encoded. */
+/* Adds the rows `given` to the answer: as float32 if no codec changes them, else encoded. */
 static void put_rows(wire_worker *w, wire_answer *a, const ps_store_rows_answer *given)
 {
     wire_scratch *x = w->scratch;
