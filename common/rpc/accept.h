@@ -14,33 +14,35 @@
 #include <stdint.h>
 
 enum {
-    /* descriptors that connections leave free; a quarter of a lower limit */
+    /* descriptors that connections leave free for files and calls; at most a quarter of all
+     * descriptors */
     PS_ACCEPT_RESERVE = 64,
-    PS_ACCEPT_LEFT_MAX = 2 /* listeners that their owners bound */
+    /* most listeners at a time whose owners bound their connections themselves (ps_accept_leave) */
+    PS_ACCEPT_LEFT_MAX = 2
 };
 
-/* Raises the process's bound of descriptors to what it may be, and sets the bound for connections.
- * Call it before the process listens. */
+/* Raises the process's limit of open descriptors as far as the system allows, and computes from it
+ * how many connections the process may have. Call it before the process listens. */
 void ps_accept_init(void);
 
-/* Leaves the connections of one listener to its owner, who bounds them: they are accepted as libc
- * does, and are not counted. At most PS_ACCEPT_LEFT_MAX at a time. Any thread. */
+/* Leaves the connections of one listener to its owner, who bounds them itself: they are accepted as
+ * by libc, and are not counted here. At most PS_ACCEPT_LEFT_MAX listeners at a time. Any thread. */
 void ps_accept_leave(int listener);
 
 /* Ends ps_accept_leave, before the owner closes the listener. Any thread. */
 void ps_accept_resume(int listener);
 
-/* Returns the connections that were accepted so far. Refused ones count too, unless they were
- * refused for want of descriptors that connections do not have (ps_accept_is_crowded). Any thread.
- */
+/* Returns the number of connections that were accepted so far. Refused ones count too, unless they
+ * were refused because descriptors were missing although the process is not crowded
+ * (ps_accept_is_crowded). Any thread. */
 uint64_t ps_accept_count(void);
 
-/* Returns whether connections have at least half of the descriptors that are for them. If a process
- * that is not crowded has no descriptor left, something else has taken them, or the limit was
- * lowered: then waiting for clients to go does not help. Any thread. */
+/* Returns whether connections use at least half of the descriptors that are meant for them. If a
+ * process that is not crowded has no descriptor left, something else uses them, or the limit was
+ * lowered; then it does not help to wait for clients to leave. Any thread. */
 bool ps_accept_is_crowded(void);
 
-/* Returns the connections that were refused so far. Any thread. */
+/* Returns the number of connections that were refused so far. Any thread. */
 uint64_t ps_accept_refused(void);
 
 #endif

@@ -15,7 +15,7 @@
 enum {
     PS_ACCEPT_CHECK_US = 5000000,          /* microseconds between two checks */
     PS_ACCEPT_CHECK_PATIENCE_US = 5000000, /* microseconds to wait for one connection */
-    PS_ACCEPT_CHECK_FAILURES = 6           /* failures in a row after which `deaf` is called */
+    PS_ACCEPT_CHECK_FAILURES = 6           /* failed checks in a row after which `deaf` is called */
 };
 
 typedef struct ps_accept_check ps_accept_check;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* args.h - makes channel arguments of gRPC from a const table of integers. Private to
- * common/rpc. */
+/* args.h - makes gRPC's channel arguments from a const table of integers. Private to common/rpc. */
 #ifndef PS_COMMON_RPC_ARGS_H
 #define PS_COMMON_RPC_ARGS_H
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bar.h - keeps addresses from connecting for a second. Private to common/rpc.
+/* bar.h - keeps an address from opening connections for a second. Private to common/rpc.
  *
- * To accept a connection and close it costs the server more than the client. So a filter on the
- * listener makes the kernel drop the first packet (SYN) of further connections of an address.
- * Another client behind the same address connects when its kernel repeats that packet, a second
- * later.
- */
+ * Accepting a connection and closing it costs the server more than the client. So a filter on the
+ * listener makes the kernel drop the first packet (SYN) of further connections of the address.
+ * Another client behind the same address connects a second later, when its kernel repeats that
+ * packet. */
 #ifndef PS_COMMON_RPC_BAR_H
 #define PS_COMMON_RPC_BAR_H
 
@@ -15,7 +14,7 @@
 
 enum {
     PS_BAR_MAX = 64,     /* most addresses at a time */
-    PS_BAR_US = 1000000, /* time for which an address is barred */
+    PS_BAR_US = 1000000, /* how long an address is barred, in microseconds */
     PS_BAR_KEY_BYTES = 8 /* bytes of an address, from ps_remotes_key */
 };
 
@@ -33,8 +32,8 @@ typedef struct ps_bar {
  * addresses are barred. */
 bool ps_bar_add(ps_bar *bar, int listener, const uint8_t key[PS_BAR_KEY_BYTES], int64_t now_us);
 
-/* Admits the addresses whose time is over. Returns the time at which the next one is due;
- * INT64_MAX: none is barred. */
+/* Lets those addresses connect again whose time is over. Returns the time at which the next one is
+ * due; INT64_MAX: none is barred. */
 int64_t ps_bar_expire(ps_bar *bar, int64_t now_us);
 
 #endif

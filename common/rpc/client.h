@@ -28,34 +28,34 @@ struct ps_tls_files; /* tls_files.h */
  * to an unreachable target fail. */
 ps_channel *ps_channel_create(ps_loop *loop, const char *target);
 
-/* Returns a channel to a server that is no member of psgd's authority, by TLS with these files.
- * Otherwise as ps_channel_create. */
+/* Returns a channel to a server whose certificate is not of psgd's authority, by TLS with these
+ * files. Otherwise as ps_channel_create. */
 ps_channel *ps_channel_create_files(ps_loop *loop, const char *target, struct ps_tls_files *files);
 
 /* Returns a channel to an instance of the services at `target` (server.h), with a connection of its
  * own. Otherwise as ps_channel_create. */
 ps_channel *ps_channel_create_instance(ps_loop *loop, const char *target, const char *instance);
 
-/* Returns a channel that under TLS does not show the program's own certificate. Its calls are those
- * of a user whose token they bring (ps_channel_bring). Otherwise as ps_channel_create. */
+/* Returns a channel that under TLS does not show the program's own certificate. Its calls count as
+ * those of the user whose token they carry (ps_channel_bring). Otherwise as ps_channel_create. */
 ps_channel *ps_channel_create_guest(ps_loop *loop, const char *target);
 
-/* Has calls that are begun from now on bring a user's token, under TLS only; "": none. It is
- * copied. */
+/* Makes calls that are begun from now on carry a user's token, under TLS only; "": no token. The
+ * token is copied. */
 void ps_channel_bring(ps_channel *channel, const char *token);
 
-/* Says whose certificate the channel takes; an empty `name` stands for any of the kind. Under TLS
- * (ps_loop_use_tls) nobody is taken without this; in plaintext it means nothing. Call it before the
- * first call. */
+/* Sets which servers the channel connects to: those whose certificate names this kind and name; an
+ * empty `name` stands for any of the kind. Under TLS (ps_loop_use_tls) the channel connects to no
+ * server without this call; in plaintext the call has no effect. Call it before the first call. */
 void ps_channel_expect(ps_channel *channel, ps_principal_kind kind, const char *name);
 
-/* Has calls fail as soon as an attempt to connect has failed, rather than wait for a connection
- * until their deadline. */
+/* Makes calls fail as soon as an attempt to connect has failed. Without it they wait for a
+ * connection until their deadline. */
 void ps_channel_fail_fast(ps_channel *channel);
 
-/* Connects, which the first call would do otherwise, and calls fn(arg) later, never from within:
- * when the channel is connected, when the first attempt has failed, or after `timeout_us`. The
- * channel goes on trying; handshakes that fail until then are not logged. */
+/* Connects now instead of at the first call. Calls fn(arg) later, never from within: when the
+ * channel is connected, when the first attempt has failed, or after `timeout_us` microseconds. The
+ * channel goes on trying to connect; until fn is called, failed handshakes are not logged. */
 typedef void ps_connected_fn(void *arg, bool is_connected);
 void ps_channel_connect(ps_channel *channel, int64_t timeout_us, ps_connected_fn *fn, void *arg);
 
@@ -80,11 +80,11 @@ ps_unary *ps_unary_start(ps_channel *channel, const ProtobufCServiceDescriptor *
 /* Cancels a call. on_reply is still called, with CANCELLED unless the reply came first. */
 void ps_unary_cancel(ps_unary *call);
 
-/* --- streams ---------------------------------------------------------------
- * Each direction has at most one message in flight. The next message may be sent after `on_sent`,
- * which may come after the server's answer to the message before. A message is received only after
- * ps_stream_read. The end of a stream comes behind its messages, so a caller that does not read
- * does not see it, unless the stream is cancelled or broken. */
+/* --- streams --------------------------------------------------------------- Each direction has at
+ * most one message in flight. The next message may be sent after `on_sent`, which may be called
+ * after the server's answer to the message has arrived. A message is received only after
+ * ps_stream_read. The end of a stream comes after its messages, so a caller that does not read does
+ * not notice it, unless the stream is cancelled or broken. */
 
 typedef struct ps_stream ps_stream;
 

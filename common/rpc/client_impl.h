@@ -12,11 +12,12 @@ struct ps_channel {
     ps_loop *loop;
     grpc_channel *grpc;
     char *target;
-    char *instance;                /* NULL: the services themselves */
-    ps_tls_expected *expected;     /* NULL: plaintext */
-    grpc_call_credentials *brings; /* the token of calls; NULL: none */
+    /* NULL: the channel calls the services themselves and not an instance */
+    char *instance;
+    ps_tls_expected *expected;     /* whose certificate is accepted; NULL: plaintext */
+    grpc_call_credentials *brings; /* the token that calls carry; NULL: none */
     bool fails_fast;               /* calls do not wait for a second attempt to connect */
-    size_t calls;                  /* calls that have not ended */
+    size_t calls;                  /* number of calls that have not ended */
     bool destroyed;
     ps_traffic traffic;
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dial.h - plain connections beside gRPC's own, which tell a caller only that they failed. */
+/* dial.h - opens connections without gRPC, to find out why gRPC cannot connect: gRPC only says that
+ * it failed. */
 #ifndef PS_COMMON_RPC_DIAL_H
 #define PS_COMMON_RPC_DIAL_H
 
@@ -9,9 +10,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Looks host:port up for sockets of a type, such as SOCK_STREAM. *list is freed by freeaddrinfo.
- * Fails with INVALID_ARGUMENT if the address has no such form, and with UNAVAILABLE. Any thread that
- * may wait. */
+/* Looks up host:port for sockets of `type`, such as SOCK_STREAM. The caller frees *list by
+ * freeaddrinfo. Returns INVALID_ARGUMENT if `address` is not host:port, UNAVAILABLE if the name is
+ * not found. Any thread that may wait. */
 PS_MUST_USE ps_status ps_dial_look_up(const char *address, int type, struct addrinfo **list);
 
 /* Connects to host:port within timeout_us; a name is looked up first, which may take longer. Writes

@@ -27,7 +27,8 @@ typedef struct ps_error {
     struct {
         char key[32], value[96];
     } meta[PS_ERROR_META_MAX];
-    size_t violation_count; /* violations beyond the array are counted in violations_dropped */
+    /* violations beyond the array are dropped and counted in violations_dropped */
+    size_t violation_count;
     size_t violations_dropped;
     ps_violation violations[PS_ERROR_VIOLATIONS_MAX];
 } ps_error;

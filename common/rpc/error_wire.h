@@ -18,8 +18,9 @@ enum { PS_ERROR_TRAILER_MAX = 4000 };
 /* Returns the value of the trailer; the caller unrefs it. Bytes that are not UTF-8 become '?'. */
 grpc_slice ps_error_pack(const ps_error *e);
 
-/* Adds the trailer's value to `e`, which must be initialised with a status. Longer texts are
- * cut. Bytes that cannot be parsed change nothing. */
+/* Adds the metadata, reason and violations in a trailer's value to `e`, which ps_error_init must
+ * have initialised with the call's status. Texts that are too long are cut. Bytes that cannot be
+ * parsed change nothing. */
 void ps_error_unpack(ps_error *e, const uint8_t *bytes, size_t n);
 
 #endif

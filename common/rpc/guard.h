@@ -31,60 +31,62 @@
 
 enum { PS_GUARD_DESCRIPTORS = 65536 /* accepted connections have descriptors below this */ };
 
-/* Starts to guard; `most` is how many connections one address may have. Call it before the process
- * listens; further calls change nothing. Without this call the functions below do nothing and admit
- * every connection. */
+/* Starts to guard; `most`: how many connections one address may have. Call it before the process
+ * listens; further calls change nothing. Without this call the functions below do nothing, and
+ * every connection is admitted. */
 void ps_guard_start(uint32_t most);
 
-/* Returns the address of the accepted connection from which this thread has read last under
- * ps_guard_expect_tls (guard_tls.h); "" if it has read from another one since, or from none. For
- * the log: gRPC says why a handshake failed, but not whose. */
+/* Returns the client's address of the accepted connection from which this thread has read last, if
+ * ps_guard_expect_tls was called (guard_tls.h). Returns "" if the thread has read from another
+ * descriptor since, or from none. For the log: gRPC says why a handshake failed, but not with
+ * whom. */
 const char *ps_guard_reading(void);
 
-/* Admits a new connection `fd` of a listener from an address, and watches it until it is closed.
- * Otherwise the caller closes it. */
+/* Decides whether a new connection `fd` of a listener is admitted, given the client's address. An
+ * admitted connection is watched until it is closed. The caller closes a connection that is not
+ * admitted. */
 ps_admission ps_guard_admit(int listener, int fd, const struct sockaddr *from, socklen_t len);
 
-/* Returns the connections that are admitted and not closed. */
+/* Returns the number of admitted connections that are not closed. */
 uint32_t ps_guard_open(void);
 
-/* Counts a wasted call: no service has its method, or its client cancels it. `peer` is the remote
- * as gRPC names it, such as "ipv4:127.0.0.1:40312". If its address makes too many, the connection
- * and the next connections of the address are suspect (remotes.h). */
+/* Counts a wasted call of a client: no service has its method, or the client cancels it. `peer` is
+ * the remote as gRPC names it, such as "ipv4:127.0.0.1:40312". If its address makes too many wasted
+ * calls, the connection and the address's next connections are suspect (remotes.h). */
 void ps_guard_waste(const char *peer);
 
-/* Makes gRPC check a listener again after `delay_us` microseconds, if the listener has connections
- * then. Returns false if nobody waits for this descriptor. */
+/* Makes gRPC look for new connections of a listener again after `delay_us` microseconds, if there
+ * are any then. Returns false if gRPC does not wait for this descriptor. */
 bool ps_guard_look_again(int fd, int64_t delay_us);
 
 /* Returns how many connections were closed because of what they sent. */
 uint64_t ps_guard_closed(void);
 
-/* Writes an address, such as "127.0.0.1:40312", for the log. */
+/* Writes an address with its port, such as "127.0.0.1:40312", for the log. */
 enum { PS_GUARD_ADDRESS_BYTES = 64 };
 void ps_guard_address(const struct sockaddr *address, char out[PS_GUARD_ADDRESS_BYTES]);
 
-/* ---- For guard_tls.c, which knows what is decrypted ---- */
+/* ---- For guard_tls.c, which sees the decrypted bytes ---- */
 
-/* Names an accepted connection, which may be closed by now. */
+/* Names an accepted connection, which may have been closed since. */
 typedef struct ps_guard_ref {
     int fd;
     uint64_t id; /* 0: none */
 } ps_guard_ref;
 
-/* From now on recvmsg counts no frames: what connections bring is encrypted. */
+/* From now on recvmsg counts no frames, because connections are encrypted. */
 void ps_guard_leave_frames_to_tls(void);
 
 /* Returns whether ps_guard_leave_frames_to_tls was called. */
 bool ps_guard_has_tls(void);
 
-/* Finds the connection from which these encrypted bytes come: that of which this thread has just
- * read the same memory. Returns false if they come from elsewhere. */
+/* Finds the connection from which these encrypted bytes come: the one from which this thread has
+ * just read the same memory. Returns false if they come from elsewhere. */
 bool ps_guard_fed(const void *bytes, size_t n, ps_guard_ref *out);
 
-/* Counts n decrypted bytes of a connection by `flood`, which is the connection's. Pauses the
- * connection if it is too fast. Returns false if it floods: then it is ended, and gRPC shall not
- * see the bytes. */
+/* Counts the frames in n decrypted bytes of a connection by `flood`, which belongs to the
+ * connection. Pauses the connection if it is too fast. Returns false if it floods: then the
+ * connection is ended, and gRPC must not get the bytes. */
 bool ps_guard_take(const ps_guard_ref *ref, ps_flood *flood, const uint8_t *bytes, size_t n);
 
 #endif

@@ -30,8 +30,9 @@ void ps_health_stop(ps_health *health);
 /* Returns the entry for the table of a server. `health` must outlive its calls. */
 ps_service ps_health_service(ps_health *health);
 
-/* Opens a stream that ends with the process at the other end: Watch of its health. Messages say
- * whether it serves; read them. As ps_stream_open. */
+/* Opens a stream by which the caller notices the end of the process at the other end: Watch of its
+ * health service. Its messages say whether that process serves; the caller must read them.
+ * Otherwise as ps_stream_open. */
 ps_stream *ps_health_watch(ps_channel *channel, const ps_stream_events *events, void *arg);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* join_client.h - the other side of join_server.h. */
+/* join_client.h - the client's side of join_server.h. */
 #ifndef PS_COMMON_RPC_JOIN_CLIENT_H
 #define PS_COMMON_RPC_JOIN_CLIENT_H
 
@@ -7,12 +7,14 @@
 
 #include <stdint.h>
 
-/* Connects to host:port, checks that a coordinator is there whose chain ends with the root of this
- * fingerprint (64 hexadecimal digits), sends `n` bytes and appends the answer. Nothing is sent
- * before the check. Blocks for at most `timeout_us`; any thread.
+/* Connects to host:port, checks that a coordinator answers there whose certificate chain ends with
+ * the root of this fingerprint (64 hexadecimal digits), sends `n` bytes and appends the answer to
+ * `answer`. Sends nothing before the check. Blocks for at most `timeout_us` microseconds; any
+ * thread.
  *
  * UNAVAILABLE       nobody listens, or it takes too long
- * UNAUTHENTICATED   the other side is not taken; the text says why */
+ * UNAUTHENTICATED   the check has failed; the text says why
+ */
 PS_MUST_USE ps_status ps_join_call(const char *address, const char *fingerprint,
                                    const char *request, size_t n, int64_t timeout_us,
                                    ps_strbuf *answer);

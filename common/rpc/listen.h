@@ -5,8 +5,9 @@
 
 #include "common/base/status.h"
 
-/* Returns UNAVAILABLE with the reason why `address` cannot be listened on. gRPC does not report
- * the reason, so this tries the same system calls. Always a failure, even if they succeed now. */
+/* Returns UNAVAILABLE with the reason why a server cannot listen on `address`. gRPC does not report
+ * the reason, so this tries the same system calls. The result is a failure even if the calls
+ * succeed now. */
 PS_MUST_USE ps_status ps_listen_failure(const char *address);
 
 #endif

@@ -56,9 +56,9 @@ void ps_loop_stop(ps_loop *loop);
  * must not be posted again before it has fired. */
 void ps_loop_post(ps_loop *loop, ps_event *event);
 
-/* Fires `event` when nothing else is to be fired, at the latest after 20 ms: for work that can
- * wait. As with ps_loop_post, the event must not be given again before it has fired. Loop thread
- * only. */
+/* Fires `event` when the loop has nothing else to fire, at the latest after 20 ms: for work that
+ * can wait. As with ps_loop_post, the event must not be given again before it has fired. Loop
+ * thread only. */
 void ps_loop_idle(ps_loop *loop, ps_event *event);
 
 /* Fires timer->event after `delay_us` microseconds. Arming an armed timer moves it. Loop thread
@@ -69,12 +69,13 @@ void ps_loop_after(ps_loop *loop, ps_timer *timer, int64_t delay_us);
  * only. */
 void ps_loop_cancel(ps_loop *loop, ps_timer *timer);
 
-/* Has the loop call check(arg) before each event that it fires: for a process that must not act on
- * what it knew before it was stopped. NULL: nothing is called. Loop thread, or before it runs. */
+/* Makes the loop call check(arg) before each event that it fires, so that a process that was frozen
+ * for some time notices it before it acts on old knowledge. NULL: nothing is called. Loop thread,
+ * or before the loop runs. */
 void ps_loop_check(ps_loop *loop, void (*check)(void *arg), void *arg);
 
-/* Has every server and channel that is made on this loop from now on speak mutual TLS (tls.h);
- * without it they speak plaintext. Borrowed: it must outlive them. */
+/* Makes every server and channel that is created on this loop from now on speak mutual TLS (tls.h);
+ * without this call they speak plaintext. `tls` is borrowed: it must outlive them. */
 struct ps_tls;
 void ps_loop_use_tls(ps_loop *loop, struct ps_tls *tls);
 

@@ -18,9 +18,9 @@ PS_MUST_USE ps_status ps_loop_thread_start(const char *name, ps_loop_thread **ou
 /* Returns the loop. */
 ps_loop *ps_loop_thread_loop(ps_loop_thread *thread);
 
-/* Calls fn(arg) on the loop's thread and blocks until it has returned: behind what the loop does
- * just now. What happened before is visible to fn, and what fn did to the caller. Not on the loop's
- * own thread. */
+/* Calls fn(arg) on the loop's thread, after what the loop is doing now, and blocks until it has
+ * returned. fn sees everything that happened before the call, and the caller sees everything that
+ * fn did. Not on the loop's own thread. */
 void ps_loop_thread_run(ps_loop_thread *thread, void (*fn)(void *arg), void *arg);
 
 /* Stops the loop, waits until no event is in flight, joins the thread and frees both. NULL is

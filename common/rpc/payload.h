@@ -27,8 +27,8 @@ typedef struct ps_piece {
     ps_buf *buf;
 } ps_piece;
 
-/* A received payload, the part of a message from there on; borrowed for the time of the callback.
- * Members are for payload.c and wire.h. */
+/* The payload of a received message; borrowed for the time of the callback. The members are for
+ * payload.c and wire.h. */
 typedef struct ps_payload {
     const struct grpc_slice *slices; /* all slices of the message */
     size_t slice_count;
@@ -38,17 +38,17 @@ typedef struct ps_payload {
     size_t at, at_begin;
 } ps_payload;
 
-/* Returns the bytes of the payload; 0 if `payload` is NULL. */
+/* Returns the number of bytes of the payload; 0 if `payload` is NULL. */
 size_t ps_payload_len(const ps_payload *payload);
 
-/* Returns the bytes [at, at + len) as one run, without alignment. The pointer leads into the
- * received message where they are contiguous there; else they are copied to `scratch`, which has
- * at least `len` bytes. Reading in ascending order of `at` is O(1) a call. Aborts if at + len
- * exceeds ps_payload_len, so check lengths first. */
+/* Returns the bytes [at, at + len) of the payload, not aligned. Where they are contiguous in the
+ * received message, the result points there; else they are copied to `scratch`, which has room for
+ * `len` bytes. Reading in ascending order of `at` takes constant time for each call. Aborts if at +
+ * len exceeds ps_payload_len, so check lengths first. */
 const uint8_t *ps_payload_view(ps_payload *payload, size_t at, size_t len, void *scratch);
 
-/* Does the same with bytes that are float32 values. Sets *are_finite to whether they were copied
- * and all of them are finite. If it is false, the values were not looked at, or one is not. */
+/* Returns bytes as ps_payload_view does, which are float32 values. Sets *are_finite to true if they
+ * were copied and all of them are finite; false: they were not looked at, or one is not finite. */
 const uint8_t *ps_payload_view_floats(ps_payload *payload, size_t at, size_t len, void *scratch,
                                       bool *are_finite);
 

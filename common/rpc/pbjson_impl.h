@@ -20,8 +20,8 @@ typedef struct ps_pb_reader {
 
 void ps_pb_reader_init(ps_pb_reader *r, const char *at, ps_error *error);
 
-/* Ends reading and frees the path. Returns ok or INVALID_ARGUMENT, and stores a failure in
- * *error unless that has one. */
+/* Ends reading and frees the path. Returns OK, or INVALID_ARGUMENT if there were violations. Stores
+ * a failure in *error, unless *error has a failure already. */
 PS_MUST_USE ps_status ps_pb_reader_fini(ps_pb_reader *r);
 
 /* Adds a violation for the value at the current path. */

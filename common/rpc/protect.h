@@ -28,18 +28,18 @@ typedef struct ps_protect_conf {
     ps_principal_kind kind; /* whose certificate the service needs */
 } ps_protect_conf;
 
-/* Checks that a service may listen where it was told to: beyond loopback it needs TLS, or
- * --insecure. Fails with INVALID_ARGUMENT, which says what to do. */
+/* Checks whether a service may listen on conf->listen: beyond loopback it needs TLS, or --insecure.
+ * Returns INVALID_ARGUMENT, which says what to do. */
 PS_MUST_USE ps_status ps_protect_check(const ps_protect_conf *conf);
 
-/* Checks the same of `at`, complete host:port, to which `flag` has the service listen. `more` are
- * the flags that it then needs beside --tls-dir, such as " --tokens FILE". Same error. */
+/* Checks in the same way whether a service may listen on `at`, complete host:port, which the flag
+ * `flag` has set. `more`: flags that it then needs beside --tls-dir, such as " --tokens FILE". */
 PS_MUST_USE ps_status ps_protect_check_at(const ps_protect_conf *conf, const char *flag,
                                           const char *at, const char *more);
 
-/* Opens the folder, if there is one, and has the loop use it. *tls is NULL in plaintext, and is
- * released by the caller behind the loop. Fails with FAILED_PRECONDITION if the certificate is of
- * another kind, and as ps_tls_create does. */
+/* Reads the folder of the certificate, if there is one, and makes the loop use it. *tls is NULL in
+ * plaintext; the caller releases it after the loop. Returns FAILED_PRECONDITION if the certificate
+ * is of another kind than the service needs; else fails as ps_tls_create does. */
 PS_MUST_USE ps_status ps_protect_loop(ps_loop *loop, const ps_protect_conf *conf, ps_tls **tls);
 
 /* Returns how a service on this loop that listens on `listen` is protected. */

@@ -16,36 +16,41 @@
  * and PER_SECOND tokens are added a second. */
 enum {
     PS_REMOTES_MAX = 1024, /* entries of the table */
-    /* connections; without a token a connection is refused */
+    /* tokens for connections; a connection without a token is refused */
     PS_REMOTE_BURST = 512,
     PS_REMOTE_PER_SECOND = 100,
     /* tokens that a connection costs which gRPC has to end (ps_remote_charge) */
     PS_REMOTE_BROKEN_COST = 20,
-    /* connections; without a token a connection is suspect */
+    /* tokens for calm connections; a connection without a token is suspect */
     PS_REMOTE_CALM_BURST = 64,
     PS_REMOTE_CALM_PER_SECOND = 50,
-    /* time for which new connections are suspect after an offence: too many wasted calls, or a
-     * connection that was closed because it went beyond a limit (guard.h) */
+    /* microseconds after an offence of an address for which its new connections are suspect. An
+     * offence is: too many wasted calls, or a connection that was closed because it went beyond a
+     * limit (guard.h) */
     PS_REMOTE_OFFENDED_US = 60000000,
-    /* wasted calls (ps_remote_waste) */
+    /* tokens for wasted calls (ps_remote_waste) */
     PS_REMOTE_WASTE_BURST = 512,
     PS_REMOTE_WASTE_PER_SECOND = 100,
-    /* calls of all suspect connections together; calls without a token wait at most WAIT_US */
+    /* tokens for the calls of all suspect connections of an address together; a call without a
+     * token waits at most WAIT_US microseconds */
     PS_REMOTE_CALLS_BURST = 32,
     PS_REMOTE_CALLS_PER_SECOND = 125,
     PS_REMOTE_CALLS_WAIT_US = 2000000
 };
 
-/* An address. Levels of token buckets are in millionths of a token. */
+/* What is known of an address. Levels of token buckets are in millionths of a token. */
 typedef struct ps_remote {
     uint8_t key[8];
-    atomic_uint connections;  /* open; any thread may read it */
-    int64_t level;            /* bucket of connections */
-    int64_t calm;             /* bucket of connections that are not suspect; below 0: suspect */
-    int64_t filled_us;        /* when these two were filled; 0: the entry is empty */
-    int64_t waste, wasted_us; /* bucket of wasted calls, and when it was filled */
-    int64_t calls, called_us; /* bucket of calls of suspect connections, and when it was filled */
-    int64_t offended_us;      /* time of the last offence; 0: none */
+    atomic_uint connections; /* number of open connections; any thread may read it */
+    int64_t level;           /* bucket of connections */
+    /* bucket of calm connections; below 0: the last connection is suspect */
+    int64_t calm;
+    /* when `level` and `calm` were last filled, in monotonic microseconds; 0: the entry is empty */
+    int64_t filled_us;
+    int64_t waste, wasted_us; /* bucket of wasted calls, and when it was last filled */
+    /* bucket of calls of suspect connections, and when it was last filled */
+    int64_t calls, called_us;
+    int64_t offended_us; /* time of the last offence; 0: none */
 } ps_remote;
 
 /* A zeroed struct is an empty table. */
@@ -64,13 +69,13 @@ bool ps_remotes_key_is_ipv4(const uint8_t key[8]);
 /* Writes the first 8 bytes of the IPv6 addresses that have this key. */
 void ps_remotes_network(const uint8_t key[8], uint8_t network[8]);
 
-/* Admits a connection from `address`, or returns why it is refused. At most `most` may be open.
- * Sets *out to NULL if the connection is refused. Also if it is admitted but not counted, because
- * it has no IP address or the table is full. */
+/* Admits a connection from `address`, or returns why it is refused. `most`: how many connections of
+ * the address may be open. *out becomes the address's entry; NULL if the connection is refused, or
+ * if it is admitted but not counted, because it has no IP address or the table is full. */
 ps_admission ps_remotes_enter(ps_remotes *remotes, const struct sockaddr *address, uint32_t most,
                               int64_t now_us, ps_remote **out);
 
-/* Ends a connection. NULL is allowed. */
+/* Notes that a connection of the address has ended. NULL is allowed. */
 void ps_remote_leave(ps_remote *remote);
 
 /* Counts a connection that gRPC had to end, because its client broke the rules of HTTP/2 or did not
@@ -81,12 +86,12 @@ void ps_remote_charge(ps_remote *remote);
  * address has made too many, which is an offence. */
 bool ps_remote_waste(ps_remote *remote, int64_t now_us);
 
-/* Counts calls of a suspect connection. Returns the microseconds for which suspect connections of
- * the address are not read; 0: they may be read. */
+/* Counts calls of a suspect connection. Returns for how many microseconds the address's suspect
+ * connections must not be read; 0: they may be read. */
 int64_t ps_remote_call(ps_remote *remote, uint32_t calls, int64_t now_us);
 
-/* Returns whether the connection that was just admitted is suspect: after an offence of its
- * address, or if the address opens connections too fast. */
+/* Returns whether the connection of the address that was just admitted is suspect: its address has
+ * committed an offence lately, or opens connections too fast. */
 bool ps_remote_is_suspect(const ps_remote *remote, int64_t now_us);
 
 #endif

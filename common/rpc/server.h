@@ -37,14 +37,14 @@ typedef struct ps_call ps_call; /* a call that is being answered, unary or strea
 typedef void ps_handler(void *service, const ProtobufCMessage *request, ps_payload *payload,
                         ps_call *call);
 
-/* Who may call a method, if the server speaks TLS (tls.h); in plaintext anybody may. */
+/* Who may call a method, if the server speaks TLS (tls.h), as bits. In plaintext anybody may. */
 typedef enum ps_may {
     PS_MAY_ADMIN = 1 << PS_PRINCIPAL_ADMIN,
     PS_MAY_SUBMITTER = 1 << PS_PRINCIPAL_SUBMITTER,
     PS_MAY_OBSERVER = 1 << PS_PRINCIPAL_OBSERVER,
     PS_MAY_NODE = 1 << PS_PRINCIPAL_NODE,
     PS_MAY_COORDINATOR = 1 << PS_PRINCIPAL_COORDINATOR,
-    PS_MAY_CHANGE = PS_MAY_ADMIN | PS_MAY_SUBMITTER, /* users that act */
+    PS_MAY_CHANGE = PS_MAY_ADMIN | PS_MAY_SUBMITTER, /* users who may change something */
     PS_MAY_SEE = PS_MAY_CHANGE | PS_MAY_OBSERVER,    /* all users */
     PS_MAY_ALL = PS_MAY_SEE | PS_MAY_NODE | PS_MAY_COORDINATOR
 } ps_may;
@@ -52,11 +52,13 @@ typedef enum ps_may {
 typedef struct ps_method {
     const char *name; /* as in the .proto file */
     ps_handler *handle;
-    ps_may may;                   /* without it no server starts */
+    ps_may may;                   /* who may call it; 0 is refused when the server starts */
     bool streams_in, streams_out; /* protobuf-c's descriptors do not have this */
-    bool changes; /* changes something: the end of each call goes to the service's `audit` */
-    /* Of a stream: its messages count as unread answers (unread.h), as unary ones do. A client with
-     * too many begins no call and sends no message of such a method. The handler bounds others. */
+    /* calls of it change something: the end of each call is reported to the service's `audit` */
+    bool changes;
+    /* For a stream: its messages count as answers that the client has not read (unread.h), as those
+     * of unary methods do. A client with too many unread bytes can neither begin a call of such a
+     * method nor send a message in one. For other streams the handler has to bound them. */
     bool bounds_unread;
     /* Bound in bytes of a request without its payload (payload.h); 0 means 64 KiB. A longer
      * request fails with RESOURCE_EXHAUSTED. gRPC bounds every message to 4 MiB. */
@@ -67,11 +69,13 @@ typedef struct ps_method {
 typedef struct ps_ended_call {
     const char *method;         /* "CancelJob" */
     const ps_principal *caller; /* NONE in plaintext */
-    const char *credential;     /* serial number of its certificate, id of its token, or "" */
-    const char *from;           /* as ps_call_peer */
-    const char *about;          /* as ps_call_about, or "" */
-    ps_code code;               /* CANCELLED: the client was gone before; it may have been done */
-    const char *reason;         /* of a failure, or "" */
+    /* serial number of the caller's certificate, or id of its token, or "" */
+    const char *credential;
+    const char *from;  /* the client's address, as ps_call_peer returns it */
+    const char *about; /* what the handler said by ps_call_about, or "" */
+    /* CANCELLED: the client left before the end; the change may have been made */
+    ps_code code;
+    const char *reason; /* reason of a failure, or "" */
 } ps_ended_call;
 
 typedef struct ps_service {
@@ -79,27 +83,28 @@ typedef struct ps_service {
     const ps_method *methods;
     size_t method_count;
     void *state; /* passed to handlers; not owned */
-    /* (optional) Told once of each call of a method that `changes`, also of those that are refused.
-     */
+    /* (optional) Called once for each call of a method that `changes`, also if the call is
+     * refused. */
     void (*audit)(void *state, const ps_ended_call *end);
 
-    /* (optional) Returns whether a call may go to its handler; else it has ended the call. */
+    /* (optional) Decides before the handler: returns true if the call may go to it, or ends the
+     * call and returns false. */
     bool (*admit)(void *state, ps_call *call);
 
-    /* An instance, and the loop on whose thread its handlers are called; must run until the server
-     * has stopped. NULL for both: the service itself, on the server's loop. Health and reflection
-     * name the service itself only. */
+    /* Name of an instance, and the loop on whose thread its handlers are called; that loop must run
+     * until the server has stopped. NULL for both: the service without an instance, on the server's
+     * loop. Health and reflection list only services without an instance. */
     const char *instance;
     ps_loop *loop;
 } ps_service;
 
-/* What a server serves beside the services of its caller, and what that has to know of it. The
- * server destroys it with itself, also if it cannot start. */
+/* Services that a server adds to those of its caller, such as health, and functions for them. The
+ * server destroys them with itself, also if it cannot start. */
 typedef struct ps_server_own {
     const ps_service *services; /* (count) */
     size_t count;
     void (*set_serving)(void *arg, const char *service, bool serving);
-    void (*stop)(void *arg); /* the server stops: ends calls that would delay that */
+    void (*stop)(void *arg); /* called when the server stops; ends calls that would delay that */
     void (*destroy)(void *arg);
     void *arg;
 } ps_server_own;
@@ -115,8 +120,8 @@ PS_MUST_USE ps_status ps_server_start(ps_loop *loop, const ps_service *services,
 /* Returns the port on which the server listens. */
 int ps_server_port(const ps_server *server);
 
-/* Calls own->set_serving: sets the status that health reports for `service` ("" is the whole
- * server). Every service starts as SERVING. */
+/* Sets the status that health reports for `service` ("" is the whole server), by own->set_serving.
+ * Every service starts as SERVING. */
 void ps_server_set_serving(ps_server *server, const char *service, bool serving);
 
 /* Stops and frees the server, then fires `done`. Health reports NOT_SERVING and new calls are
@@ -160,9 +165,9 @@ void ps_call_read(ps_call *call, ps_call_message_fn *on_message, void *arg);
 void ps_call_send(ps_call *call, const ProtobufCMessage *head, const ps_piece *pieces,
                   size_t piece_count, void (*on_sent)(void *arg, ps_call *call), void *arg);
 
-/* Sends one message and asks for one further message with one system call: alone, the window that
- * a read opens for the client costs one at both ends. No other message may be sent before
- * `on_message`. */
+/* Sends one message and asks for one further message with a single system call. (A read opens a
+ * window for the client, which would cost a system call of its own at both ends.) No other message
+ * may be sent before `on_message`. */
 void ps_call_send_and_read(ps_call *call, const ProtobufCMessage *head, const ps_piece *pieces,
                            size_t piece_count, ps_call_message_fn *on_message, void *arg);
 
@@ -178,15 +183,16 @@ void ps_call_about(ps_call *call, const char *what);
 /* Returns the address of the client, such as "ipv4:127.0.0.1:40312". Valid as long as the call. */
 const char *ps_call_peer(ps_call *call);
 
-/* Returns whose certificate the client has; its kind is NONE in plaintext. Valid as long as the
- * call. */
+/* Returns whom the client's certificate or token names; its kind is NONE in plaintext. Valid as
+ * long as the call. */
 const ps_principal *ps_call_caller(const ps_call *call);
 
-/* Returns by what the client is known: the serial number of its certificate, the id of its token,
- * or "" in plaintext. Valid as long as the call. */
+/* Returns the serial number of the client's certificate, or the id of its token, or "" in
+ * plaintext. Valid as long as the call. */
 const char *ps_call_credential(const ps_call *call);
 
-/* Returns when the client's certificate ends, in seconds since 1970; 0: it has none. */
+/* Returns when the client's certificate ends, in seconds since 1970; 0: the client has no
+ * certificate. */
 int64_t ps_call_expires(const ps_call *call);
 
 /* Adds the call's messages so far, and those to come, to `traffic`, which must live until the call

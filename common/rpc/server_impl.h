@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* server_impl.h - the inside of a server and its calls. Private to common/rpc.
  *
- * server.c listens, routes and stops. server_call.c begins and ends calls. server_stream.c moves
- * the messages between. A call belongs to the thread of its loop. What calls of several loops share
- * in the server is atomic; a call of an instance is counted as over on the server's own loop.
- */
+ * server.c listens, routes and stops. server_call.c begins and ends calls. server_stream.c sends
+ * and receives the messages of a call. A call belongs to the thread of its loop. Members of the
+ * server that calls of several loops use are atomic. A call of an instance is counted as over on
+ * the server's own loop. */
 #ifndef PS_COMMON_RPC_SERVER_IMPL_H
 #define PS_COMMON_RPC_SERVER_IMPL_H
 
@@ -24,12 +24,16 @@ typedef struct ps_route {
     uint32_t hash;
     const ProtobufCMethodDescriptor *type;
     const ps_method *method;
-    bool (*admit)(void *state, ps_call *call); /* NULL: every call */
+    /* decides whether a call goes to the handler; NULL: every call does */
+    bool (*admit)(void *state, ps_call *call);
     void *state;
-    void (*audit)(void *state, const ps_ended_call *end); /* NULL: nobody is told */
-    ps_histogram *durations;                              /* NULL: a stream */
+    /* NULL: the end of calls is not reported */
+    void (*audit)(void *state, const ps_ended_call *end);
+    /* durations of the method's calls; NULL: it is a stream */
+    ps_histogram *durations;
     ps_loop *loop;
-    void *registered; /* of an instance: gRPC's name of the method; else NULL */
+    /* of a method of an instance: the handle by which gRPC knows the method; else NULL */
+    void *registered;
 } ps_route;
 
 struct ps_server {
@@ -37,22 +41,25 @@ struct ps_server {
     grpc_server *grpc;
     int port;
     ps_server_own own;
-    ps_accept_check *accept_check; /* NULL: nobody checks */
+    ps_accept_check *accept_check; /* NULL: accepting is not checked */
     ps_unread *unread;
     ps_event down;
     ps_timer grace;
     ps_event *done;
-    ps_timer members;      /* fires once a second under TLS: ends streams of who is out */
+    /* fires once a second under TLS, and ends streams of clients that are no members any more */
+    ps_timer members;
     pthread_mutex_t mutex; /* guards the list of streams */
-    ps_call *streams;      /* calls of several messages under TLS, of all loops */
+    ps_call *streams;      /* streams under TLS, on all loops */
     atomic_bool stopping;
     bool is_down;
-    atomic_size_t calls; /* that gRPC has not matched yet, and matched ones that are not freed */
-    atomic_size_t live;  /* of them those that are matched */
-    size_t slot_count;   /* a power of 2, at least twice the number of methods */
-    ps_route *slots;     /* open addressing by hash of path */
+    /* number of calls that gRPC has not matched yet, and of matched calls that are not freed */
+    atomic_size_t calls;
+    atomic_size_t live; /* number of matched calls that are not freed */
+    size_t slot_count;  /* a power of 2, at least twice the number of methods */
+    ps_route *slots;    /* open addressing by hash of path */
     size_t instance_count;
-    ps_route *instances; /* (instance_count): methods of instances, which gRPC finds itself */
+    /* (instance_count): methods of instances, to which gRPC routes calls itself */
+    ps_route *instances;
 };
 
 /* Life of a call: requested, matched, first message handed to its handler, answered, freed when
@@ -73,11 +80,12 @@ struct ps_call {
     bool answered;     /* the handler has ended the call or was told that it is gone */
     bool headers_sent; /* sent or in flight */
     bool reading, sending;
-    bool is_one_batch;   /* both are: `received` fires for both */
-    size_t unread;       /* bytes of the message in flight, as ps_unread counts them */
+    bool is_one_batch; /* a send and a read are one batch: `received` fires for both */
+    /* bytes of the message in flight that count as unread by the client (unread.h) */
+    size_t unread;
     bool drained;        /* a read found no message; a second one was started */
-    ps_traffic own;      /* until ps_call_count */
-    ps_traffic *traffic; /* what counts the messages */
+    ps_traffic own;      /* traffic of the call until ps_call_count is called */
+    ps_traffic *traffic; /* where messages are counted: `own`, or what ps_call_count was given */
 
     grpc_byte_buffer *incoming; /* written by gRPC while reading */
     ps_received in;
@@ -86,16 +94,16 @@ struct ps_call {
 
     void (*on_sent)(void *arg, ps_call *call);
     void *sent_arg;
-    bool end_waits;      /* the end waits for the message in flight */
-    ps_error *end_error; /* set while end_waits; NULL: OK */
+    bool end_waits;      /* the end waits until the message in flight was sent */
+    ps_error *end_error; /* set while end_waits: the error to end with; NULL: OK */
 
     void (*gone)(void *arg, ps_call *call);
     void *gone_arg;
-    ps_tls_identity caller; /* of NONE in plaintext */
-    bool is_listed;         /* among the streams of the server, ... */
-    ps_call *prev, *next;   /* ... guarded by its mutex */
+    ps_tls_identity caller; /* kind NONE in plaintext */
+    bool is_listed;         /* the call is in the server's list of streams, */
+    ps_call *prev, *next;   /* whose links these are, guarded by the server's mutex */
     char about[96];
-    char *peer; /* from gRPC; NULL until it is asked for */
+    char *peer; /* the client's address, asked of gRPC when it is first needed; NULL until then */
 };
 
 /* --- server.c */
@@ -106,7 +114,8 @@ const ps_route *ps_server_route(const ps_server *server, const uint8_t *path, si
 /* Counts a call as over, and frees a stopped server after its last one. Server's loop. */
 void ps_server_call_over(ps_server *server);
 
-/* Add a stream to those that end when its client is no member any more, and remove it. Any loop. */
+/* Add a stream to the list of those that end when their client is no member any more, and remove it
+ * from there. Any loop. */
 void ps_server_list_stream(ps_call *call);
 void ps_server_drop_stream(ps_call *call);
 
@@ -116,8 +125,8 @@ void ps_server_drop_stream(ps_call *call);
 enum { PS_MAY_BYTES = 80 };
 const char *ps_may_text(ps_may may, char out[PS_MAY_BYTES]);
 
-/* Asks gRPC for one further call, unless the server stops: of an instance's method, or with NULL of
- * anything else. On the loop of the call; or before the server has started. */
+/* Asks gRPC for one further call, unless the server is stopping: of this method of an instance or,
+ * with NULL, of any other method. On the loop of the call, or before the server has started. */
 void ps_server_request_call(ps_server *server, const ps_route *instance);
 
 /* Starts a batch of operations that fires `event`, and counts it as pending. */
@@ -135,16 +144,18 @@ void ps_call_end(ps_call *call, grpc_byte_buffer *reply, const ps_error *error);
 /* Sends the end of a call. No message may be in flight. */
 void ps_call_end_now(ps_call *call, grpc_byte_buffer *reply, const ps_error *error);
 
-/* Counts a message that gRPC is given as unread; ps_call_count_read ends that. */
+/* Counts a message that gRPC is about to send as unread by the client, until ps_call_count_read. */
 void ps_call_count_unread(ps_call *call, grpc_byte_buffer *message);
 
-/* Counts the message in flight as written or dropped. */
+/* Ends the counting of the message in flight, because gRPC has written or dropped it. */
 void ps_call_count_read(ps_call *call);
 
-/* Returns whether the client has to read answers before it gets others; *error says so. */
+/* Returns whether the client must read answers before it gets others; then sets *error to what it
+ * is told. */
 bool ps_call_has_unread(ps_call *call, ps_error *error);
 
-/* Ends a call because of what its client does and tells the handler that it is gone. */
+/* Ends a call with `error`, because of what its client does, and tells the handler that the call is
+ * gone. */
 void ps_call_refuse(ps_call *call, const ps_error *error);
 
 /* --- server_stream.c */

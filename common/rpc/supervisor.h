@@ -11,7 +11,7 @@
 typedef struct ps_supervisor {
     ps_loop *loop;
     ps_timer alive;
-    int64_t period_us; /* between two signs of life; 0: none is asked for */
+    int64_t period_us; /* microseconds between two signs of life; 0: none are asked for */
 } ps_supervisor;
 
 /* Says that the process serves. If the supervisor asks for signs of life (WATCHDOG_USEC,

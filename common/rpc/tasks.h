@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tasks.h - threads for work that would block a loop: disks, hashes, drawing weights.
+/* tasks.h - threads for work that would block a loop: disk access, hashes, drawing initial weights.
  *
  * A task is a member of the struct that it is about. Its `run` is called on one of the threads,
  * then its `done` on the loop's thread. Tasks begin in the order in which they became ready. Tasks
  * of one strand run one after the other, and their `done` is called in the same order. Other tasks
  * may run at the same time, one on each thread.
  *
- * Results wait in memory for the loop: while PS_TASKS_UNANSWERED of them do, no further task begins.
+ * Tasks that have run wait in memory until the loop calls their `done`. While PS_TASKS_UNANSWERED
+ * of them wait, no further task begins.
  *
- * A caller that submits for a client asks ps_tasks_has_room first. A caller that submits for itself
- * must bound its tasks by other means.
- */
+ * A caller that submits a task for a client asks ps_tasks_has_room first. A caller that submits one
+ * for itself must bound its tasks by other means. */
 #ifndef PS_COMMON_RPC_TASKS_H
 #define PS_COMMON_RPC_TASKS_H
 
@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Most tasks that have run and whose `done` was not called yet. */
 enum { PS_TASKS_UNANSWERED = 16 };
 
 typedef struct ps_tasks ps_tasks;
@@ -27,8 +28,8 @@ typedef struct ps_strand ps_strand;
 
 struct ps_task {
     void (*run)(ps_task *task);  /* on a thread of the queue; touches only what the task owns */
-    void (*done)(ps_task *task); /* then on the loop's thread; may free the task */
-    bool runs_at_end;            /* is run even if the queue is being destroyed */
+    void (*done)(ps_task *task); /* called after `run`, on the loop's thread; may free the task */
+    bool runs_at_end;            /* the task runs even if the queue is being destroyed */
 
     /* set by the queue for `done`: false if the queue was destroyed before the task ran */
     bool was_run;
@@ -38,15 +39,15 @@ struct ps_task {
     ps_task *next;
 };
 
-/* A chain of tasks that run one after the other. Zero it. It may be freed when `done` of its
- * last task is called. */
+/* A chain of tasks that run one after the other. Zero it before use. It may be freed when `done` of
+ * its last task is called. */
 struct ps_strand {
-    ps_task *first, *last; /* used by the queue: tasks behind the one that is ready or runs */
+    ps_task *first, *last; /* used by the queue: tasks after the one that is ready or running */
     bool is_busy;
 };
 
-/* Starts `threads` threads, at least one; their tasks are answered on `loop`. `limit` is the
- * number of waiting tasks from which ps_tasks_has_room returns false. */
+/* Starts `threads` threads, at least one. `loop` is the loop on which `done` is called. `limit` is
+ * the number of waiting tasks from which on ps_tasks_has_room returns false. */
 PS_MUST_USE ps_status ps_tasks_create(ps_loop *loop, unsigned threads, size_t limit,
                                       ps_tasks **out);
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tls_files.h - TLS to a server that is no member of psgd's authority, such as etcd.
+/* tls_files.h - TLS to a server whose certificate is not of psgd's authority, such as etcd.
  *
- * The server proves by a certificate of a given authority that it has the host's name or address;
- * the program shows a certificate of its own if it has one. TLS 1.2 and 1.3. The files are read
- * again for each new channel; connections that are open stay open. Used on one thread, but for
- * ps_tls_files_probe.
- */
+ * The server proves by a certificate of a given authority that it has the host's name or address.
+ * The program shows a certificate of its own if it has one. TLS 1.2 and 1.3. The files are read
+ * again for each new channel; open connections stay open. All functions on one thread, except
+ * ps_tls_files_probe. */
 #ifndef PS_COMMON_RPC_TLS_FILES_H
 #define PS_COMMON_RPC_TLS_FILES_H
 
@@ -18,8 +17,10 @@ typedef struct ps_tls_files ps_tls_files;
 
 /* The files, in PEM. */
 typedef struct ps_tls_files_conf {
-    const char *flags;      /* what users call them: "--etcd" for --etcd-ca, -cert and -key */
-    const char *ca;         /* certificates of authorities; NULL or "": fails */
+    /* prefix of the options by which users give the files: "--etcd" for --etcd-ca, --etcd-cert and
+     * --etcd-key */
+    const char *flags;
+    const char *ca;         /* certificates of authorities; NULL or "": ps_tls_files_create fails */
     const char *cert, *key; /* the program's own; both or neither may be NULL or "" */
 } ps_tls_files_conf;
 
@@ -28,13 +29,13 @@ typedef struct ps_tls_files_conf {
 PS_MUST_USE ps_status ps_tls_files_create(const ps_tls_files_conf *conf, ps_tls_files **out);
 void ps_tls_files_destroy(ps_tls_files *files); /* NULL is allowed */
 
-/* Returns credentials of a channel, which the caller releases. The files are read again; while they
- * cannot be used, what was read before stays, with a line of the log. */
+/* Returns credentials for a channel, which the caller releases. Reads the files again. If they
+ * cannot be used, logs that and uses what was read before. */
 grpc_channel_credentials *ps_tls_files_credentials(ps_tls_files *files);
 
-/* Connects to host:port and shakes hands, within `timeout_us` of waiting. Fails with UNAVAILABLE if
- * nobody listens, and with UNAUTHENTICATED if one side does not take the other; the text says which
- * and why. Blocks; any thread. */
+/* Connects to host:port and makes a handshake, within `timeout_us` microseconds of waiting. Returns
+ * UNAVAILABLE if nobody listens, and UNAUTHENTICATED if one side does not accept the other; the
+ * text says which side and why. Blocks; any thread. */
 PS_MUST_USE ps_status ps_tls_files_probe(const ps_tls_files *files, const char *address,
                                          int64_t timeout_us);
 

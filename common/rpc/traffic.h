@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* traffic.h - counts of gRPC messages in and out: of a channel, or of some calls of a server. */
+/* traffic.h - numbers and bytes of gRPC messages in both directions: of a channel, or of some calls
+ * of a server. */
 #ifndef PS_COMMON_RPC_TRAFFIC_H
 #define PS_COMMON_RPC_TRAFFIC_H
 

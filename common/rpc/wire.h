@@ -21,8 +21,8 @@
  * default of 64 KiB a message of 1 MiB waits for a round trip per 64 KiB. */
 enum { PS_WINDOW_BYTES = 2 << 20 };
 
-/* Bound of an HTTP/2 frame in bytes, in either direction. A frame has room for a whole message
- * of the data plane, so the received payload is contiguous and nothing has to be gathered. */
+/* Most bytes of an HTTP/2 frame, in either direction. A frame has room for a whole message of
+ * gradients or weights, so the received payload is contiguous and needs no gathering. */
 enum { PS_FRAME_BYTES = PS_PAYLOAD_MAX + (64 << 10) };
 
 enum {
