@@ -2,9 +2,9 @@
 /* data_store.h - receives the files of a data set and stores them.
  *
  * Files arrive one after the other, each in pieces in order, and are checked by length and
- * checksum. They are written to a temporary folder beside the final one; it is renamed when all are
- * complete. All functions wait for the disk: call them in tasks, one at a time.
- */
+ * checksum. They are written to a temporary folder beside the final one. When all are complete, the
+ * temporary folder is renamed. All functions wait for the disk: call them in tasks, one at a
+ * time. */
 #ifndef PS_COMMON_NODE_DATA_STORE_H
 #define PS_COMMON_NODE_DATA_STORE_H
 
@@ -14,16 +14,17 @@
 #include <stdbool.h>
 
 typedef struct ps_data_store {
-    char folder[512];    /* the final one */
-    char temporary[512]; /* "": not open */
+    char folder[512];    /* the folder that the set will have */
+    char temporary[512]; /* the folder to which files are written; "": the store is not open */
     const ps_data_files *files;
     size_t file; /* the file being received; files->count: all are complete */
-    uint64_t at; /* bytes of it received */
-    int fd;      /* -1: none */
+    uint64_t at; /* bytes of this file that were received */
+    int fd;      /* open for writing this file; -1: none */
     ps_sha256 sha;
 } ps_data_store;
 
-/* Opens the store with the list of files to come, which it keeps; their names must be safe. */
+/* Opens the store with the list of files to come, which it keeps. The files' names must have been
+ * checked to be safe. */
 PS_MUST_USE ps_status ps_data_store_open(ps_data_store *store, const char *folder,
                                          const ps_data_files *files);
 
@@ -37,7 +38,8 @@ PS_MUST_USE ps_status ps_data_store_add(ps_data_store *store, uint32_t file, uin
 
 bool ps_data_store_has_all(const ps_data_store *store);
 
-/* Renames the folder to its final name. Ends the store, also if it fails. */
+/* Renames the temporary folder to its final name. The store is ended afterwards, also after a
+ * failure. */
 PS_MUST_USE ps_status ps_data_store_commit(ps_data_store *store);
 /* Removes everything that was written. A zeroed or ended store is allowed. */
 void ps_data_store_abandon(ps_data_store *store);

@@ -16,7 +16,8 @@ typedef struct ps_faults {
     uint64_t drop_ack;         /* 0: none */
 } ps_faults;
 
-/* Adds a fault. Fails with INVALID_ARGUMENT and what is allowed. */
+/* Adds the fault that `text` names, such as "exit-at:PREPARED". Returns INVALID_ARGUMENT, which
+ * says what is allowed. */
 PS_MUST_USE ps_status ps_faults_add(ps_faults *faults, const char *text);
 
 /* Carries out the faults of a phase that the node has entered. May not return. */

@@ -17,39 +17,42 @@
 #include <stdint.h>
 
 enum {
-    PS_JOBLOG_MAX = 64 << 20,    /* bytes; later lines are dropped */
-    PS_JOBLOG_WAITING = 4 << 20, /* bytes that wait for the disk; lines beyond it are dropped */
-    PS_JOBLOG_KEPT = 256 << 10   /* at least so many of the newest bytes stay in memory */
+    PS_JOBLOG_MAX = 64 << 20, /* most bytes of the log; later lines are dropped */
+    /* most bytes that wait to be written to the disk; lines beyond it are dropped */
+    PS_JOBLOG_WAITING = 4 << 20,
+    PS_JOBLOG_KEPT = 256 << 10 /* at least this many of the newest bytes stay in memory */
 };
 
 typedef struct ps_joblog ps_joblog;
 
 typedef struct ps_joblog_conf {
-    ps_tasks *tasks; /* write and read the file; kept */
+    ps_tasks *tasks; /* write and read the file; the log keeps the pointer */
     /* Called on the loop's thread when a task has read back bytes that ps_joblog_read needed. */
     void (*has_read)(void *arg);
     void *arg;
 } ps_joblog_conf;
 
-/* Creates the file and makes the log the sink of the process's log. Waits for the disk, so call it
- * in a task. Any thread. */
+/* Creates the file and makes the process log into it too. Waits for the disk, so call it in a task.
+ * Any thread. */
 PS_MUST_USE ps_status ps_joblog_open(const char *path, const ps_joblog_conf *conf, ps_joblog **out);
 
-/* Ends the sink. A task then writes what is left and closes the file; the log is freed after it.
- * NULL is allowed. */
+/* Ends logging into this log. A task then writes what is left and closes the file; the log is freed
+ * after that. NULL is allowed. */
 void ps_joblog_close(ps_joblog *log);
 
 /* Returns the bytes logged so far: whole lines. */
 uint64_t ps_joblog_size(ps_joblog *log);
 
-/* Copies at most cap bytes from offset `at`, and returns how many. Returns 0 if there are none, or
- * if a task reads them back from the file; has_read is called when the task has. Never blocks. */
+/* Copies at most `cap` bytes of the log, from offset `at`, and returns their number. Returns 0 if
+ * there are none, or if a task has to read them back from the file first; has_read is called when
+ * the task has done so. Never blocks. */
 size_t ps_joblog_read(ps_joblog *log, uint64_t at, void *bytes, size_t cap);
 
 /* A request to write all lines logged so far to the file. */
 typedef struct ps_joblog_flush {
-    ps_task task;  /* the caller sets its `done` */
-    uint64_t size; /* set for `done`: bytes in the file; fewer than logged if the disk is full */
+    ps_task task; /* the caller sets its `done` */
+    /* set before `done`: bytes in the file; fewer than were logged if the disk is full */
+    uint64_t size;
     ps_joblog *log;
 } ps_joblog_flush;
 
