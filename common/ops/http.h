@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* http.h - libmicrohttpd, loaded when a program is asked to serve HTTP.
+/* http.h - libmicrohttpd, loaded only when a program has to serve HTTP.
  *
- * The library brings GnuTLS and eight libraries more, 2.3 MB of memory in each process. So it is
- * not linked. It stays loaded.
- */
+ * The library needs GnuTLS and eight more libraries, 2.3 MB of memory in each process. So the
+ * program is not linked with it. Once loaded, it stays loaded. */
 #ifndef PS_COMMON_OPS_HTTP_H
 #define PS_COMMON_OPS_HTTP_H
 
@@ -34,14 +33,14 @@ typedef struct ps_http {
 typedef struct ps_http_conf {
     const char *flag;     /* for the texts of errors, such as "--ops" */
     const char *tls_dir;  /* HTTPS, with the files of this folder (https.h); NULL: HTTP */
-    unsigned flags;       /* MHD_FLAG beside those that all use */
-    unsigned connections; /* most that are open */
-    unsigned of_host;     /* of these, from one address */
-    unsigned silence_s;   /* after which a connection is closed */
-    size_t memory;        /* bytes of a connection */
+    unsigned flags;       /* MHD_FLAG values beside those that ps_http_start always sets */
+    unsigned connections; /* most connections that are open at a time */
+    unsigned of_host;     /* most of them from one address */
+    unsigned silence_s;   /* seconds without traffic after which a connection is closed */
+    size_t memory;        /* memory for each connection, in bytes */
     MHD_AccessHandlerCallback answer;
     MHD_RequestCompletedCallback completed; /* (optional) */
-    void *arg;                              /* of both */
+    void *arg;                              /* argument of `answer` and `completed` */
 } ps_http_conf;
 
 /* Loads the library. Fails with FAILED_PRECONDITION; the text begins with `flag`. */
@@ -52,8 +51,8 @@ PS_MUST_USE ps_status ps_http_load(const char *flag, ps_http *out);
 PS_MUST_USE ps_status ps_http_start(const ps_http *http, const ps_http_conf *conf,
                                     ps_address *address, struct MHD_Daemon **out);
 
-/* Reads who is at the other end of a connection by HTTPS, by its certificate. Fails with NOT_FOUND
- * if it has none, and as ps_tls_identify does. */
+/* Reads whom the client's certificate names, on a connection by HTTPS. Returns NOT_FOUND if the
+ * client has no certificate; else fails as ps_tls_identify does. */
 PS_MUST_USE ps_status ps_http_client(const ps_http *http, struct MHD_Connection *connection,
                                      ps_tls *tls, ps_tls_identity *out);
 

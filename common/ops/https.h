@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* https.h - certificates of the HTTP servers of a process and of their clients, by the files of its
- * --tls-dir and GnuTLS, which libmicrohttpd brings.
+/* https.h - certificates for a process's HTTP servers and of their clients, from the files in its
+ * --tls-dir, by GnuTLS, which libmicrohttpd loads.
  *
- * identity.pem is read again when it changes, within a second. Connections that are open stay open.
- * Clients are asked for a certificate of the authority that root.pem had at the start; they may
- * have none.
- */
+ * identity.pem is read again when it changes, within a second; open connections stay open. Clients
+ * are asked for a certificate of the authority that root.pem had at the start; they need not have
+ * one. */
 #ifndef PS_COMMON_OPS_HTTPS_H
 #define PS_COMMON_OPS_HTTPS_H
 
@@ -19,14 +18,16 @@
  * with FAILED_PRECONDITION; the text begins with `flag`. */
 PS_MUST_USE ps_status ps_https_load(const char *flag, const char *dir);
 
-/* Returns the function that gives a handshake the certificate: MHD_OPTION_HTTPS_CERT_CALLBACK. */
+/* Returns the function by which a handshake gets the server's certificate, for
+ * MHD_OPTION_HTTPS_CERT_CALLBACK. */
 intptr_t ps_https_certificate(void);
 
-/* Returns whose certificates clients are asked for: MHD_OPTION_HTTPS_MEM_TRUST. */
+/* Returns the authorities from which client certificates are accepted, as PEM, for
+ * MHD_OPTION_HTTPS_MEM_TRUST. */
 const char *ps_https_roots(void);
 
-/* Reads who is at the other end of a session of GnuTLS, by its certificate. Fails with NOT_FOUND if
- * it has none, and as ps_tls_identify does. */
+/* Reads whom the client's certificate names, in a session of GnuTLS. Returns NOT_FOUND if the
+ * client has no certificate; else fails as ps_tls_identify does. */
 PS_MUST_USE ps_status ps_https_client(void *session, ps_tls *tls, ps_tls_identity *out);
 
 #endif

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* metrics.h - writes metrics in the text format of Prometheus.
  *
- * Names follow its conventions: psgd_ first, base units at the end, _total on counters and on
- * nothing else. Pure but for ps_metrics_process; any thread.
- */
+ * Names follow its conventions: they begin with psgd_, end with the base unit, and end with _total
+ * if and only if they are counters. Pure except ps_metrics_process; any thread. */
 #ifndef PS_COMMON_OPS_METRICS_H
 #define PS_COMMON_OPS_METRICS_H
 
@@ -26,31 +25,31 @@ typedef struct ps_label {
         }                                                                                          \
     }
 
-/* Begins a metric. `type` is "counter", "gauge" or "histogram". All samples of a metric follow one
- * another. */
+/* Begins a metric. `type` is "counter", "gauge" or "histogram". The samples of the metric must
+ * follow directly. */
 void ps_metrics_begin(ps_strbuf *out, const char *name, const char *type, const char *help);
 
 /* Appends a sample. `labels` NULL: none. Not finite values are written as NaN, +Inf, -Inf. */
 void ps_metrics_add(ps_strbuf *out, const char *name, const ps_label *labels, double value);
 
-/* Adds the samples of a histogram of durations, in seconds, to a metric that was begun. At most
- * four labels; NULL: none. */
+/* Adds the samples of a histogram of durations, in seconds, to a metric that was begun. `labels`
+ * has at most four; NULL: none. */
 void ps_metrics_histogram(ps_strbuf *out, const char *name, const ps_label *labels,
                           const ps_histogram *histogram);
 
-/* Begins and adds a metric that has one sample. */
+/* Writes a metric that has one sample, without labels. */
 void ps_metrics_one(ps_strbuf *out, const char *name, const char *type, const char *help,
                     double value);
 
-/* The counts of one worker's rank, server or job, with its labels. */
+/* The counts of one rank, server or job, and the labels that say which one it is. */
 typedef struct ps_metrics_of {
     const ps_counts *counts;
     const ps_label *labels;
 } ps_metrics_of;
 
-/* Writes every counter of the table that `of` (one of PS_OF_...) has, as psgd_worker_..,
- * psgd_server_.. or psgd_job_.., with a sample for each of `n`. Of a job all are gauges: they go
- * back when it goes on from a checkpoint. */
+/* Writes every counter of the table that applies to `of` (one of PS_OF_...), as psgd_worker_...,
+ * psgd_server_... or psgd_job_..., with a sample for each of the n elements of `list`. For jobs all
+ * are gauges, because they decrease when the job goes on from a checkpoint. */
 void ps_metrics_counts(ps_strbuf *out, unsigned of, const ps_metrics_of *list, size_t n);
 
 /* Writes psgd_build_info and the standard metrics of this process: process_cpu_seconds_total,

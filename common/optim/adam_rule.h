@@ -33,7 +33,7 @@ enum { PS_ADAM_RATE, PS_ADAM_BETA1, PS_ADAM_BETA2, PS_ADAM_EPSILON, PS_ADAM_PARA
         .help = "added to the root of the mean of g^2"                                             \
     }
 
-/* The factors that do not depend on the value, computed in double and rounded once. */
+/* The factors of a step that are the same for all values, computed in double and rounded once. */
 typedef struct ps_adam_factors {
     float keep1, take1; /* m = keep1 m + take1 g */
     float keep2, take2; /* v = keep2 v + take2 g^2 */

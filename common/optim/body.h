@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* body.h - makes every form of a rule from its step of one value. Include it at the end of the
- * rule's file. No include guard: one rule per file.
+/* body.h - makes all functions of a rule's table from the rule's step of one value. Include it at
+ * the end of the rule's file. No include guard: one rule per file.
  *
- * The rule's file defines before: PS_RULE_SLOTS, the floats of state per value (0 to 2); the
- * type `factors` for what does not depend on the value; factors_of(params, t); and
- * increment_of(factors, point), which also updates the state of the point. Letters as in
- * optim.h.
- */
+ * Before that the rule's file defines: PS_RULE_SLOTS, the floats of state per value (0 to 2); the
+ * type `factors` for what is the same for all values of a step; factors_of(params, t); and
+ * increment_of(factors, point), which returns the increment of one value and updates its state.
+ * Letters as in optim.h. */
 #include "common/optim/loops.h"
 #include "common/optim/optim.h"
 #include "common/optim/rows.h"

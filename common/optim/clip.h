@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* clip.h - limits gradients before they leave a worker.
  *
- * Clipping is done by the worker: it alone has a whole gradient in float32, before any codec,
- * while servers have slices of the gradients of different workers. So the limited value is the
- * mean gradient of one contribution (of a block, or of the blocks of a worker). The merged
- * gradient is a mean of clipped ones and stays within the limit too. With one worker and one
- * block this equals PyTorch's clip_grad_value_ and clip_grad_norm_ (except for the 1e-6 that
- * the latter adds to the norm). Running statistics are not gradients and are not clipped. A NaN
- * stays a NaN, so that it is noticed.
- */
+ * Workers clip, because only a worker has a whole gradient in float32, before any codec; servers
+ * have slices of the gradients of different workers. So what is limited is the mean gradient of one
+ * contribution (of a block, or of the blocks of a worker). The merged gradient is a mean of clipped
+ * ones and stays within the limit too. With one worker and one block this equals PyTorch's
+ * clip_grad_value_ and clip_grad_norm_ (except for the 1e-6 that the latter adds to the norm). The
+ * state of layers, such as running statistics, is no gradient and is not clipped. A NaN stays a
+ * NaN, so that it is noticed. */
 #ifndef PS_COMMON_OPTIM_CLIP_H
 #define PS_COMMON_OPTIM_CLIP_H
 
@@ -20,12 +19,13 @@ typedef enum ps_clip_unit {
     PS_CLIP_NOTHING,
     PS_CLIP_VALUE,    /* clips each value */
     PS_CLIP_VARIABLE, /* limits the norm of each variable */
-    /* limits the norm of all variables together, so nothing can be sent before backward has
-     * finished the first layer */
+    /* limits the norm of all variables together; no gradient can be sent before backward has
+     * ended */
     PS_CLIP_ALL
 } ps_clip_unit;
 
-enum { PS_CLIP_LIMIT }; /* index of the only number that a clipping has; `none` has none */
+/* index of `limit` in the numbers of a clipping, the only number there is; `none` has no number */
+enum { PS_CLIP_LIMIT };
 
 typedef struct ps_clip {
     const char *name;

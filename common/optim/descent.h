@@ -20,15 +20,16 @@ typedef struct ps_descent {
     ps_params schedule_params;
     uint64_t total_steps; /* number of steps of the job */
     double l1, l2;
-    uint32_t halvings; /* how often the rate is halved: a job that diverged goes on so */
+    /* how often the rate was halved, because the job diverged and went back to a checkpoint */
+    uint32_t halvings;
 } ps_descent;
 
-/* The position of a step. */
+/* Which step is made: rules count by t, schedules by step. */
 typedef struct ps_moment {
-    uint64_t t;    /* steps of this state, from 1; rules count by it */
-    uint64_t step; /* steps of the job, from 0; schedules count by it */
-    /* The share of a step's whole gradient that g is: 1, or 1 / K if each of K contributions is
-     * a step of its own. Penalties are multiplied by it. */
+    uint64_t t;    /* number of the step for the optimizer's state, from 1 */
+    uint64_t step; /* number of the step in the job, from 0 */
+    /* Which part of a step's whole gradient g is: 1, or 1 / K if each of K contributions is a step
+     * of its own. Penalties are multiplied by it. */
     double share;
 } ps_moment;
 
@@ -38,8 +39,8 @@ double ps_descent_rate(const ps_descent *descent, uint64_t step);
 /* Returns the numbers of the rule at step `step` of the job: `lr` is the rate of that step. */
 ps_params ps_descent_params(const ps_descent *descent, uint64_t step);
 
-/* Returns g (n) with the penalties of w, in `out`, which may be g; without penalties g itself.
- * `share` as in ps_moment. */
+/* Returns g (n) plus the penalties at w times `share` (ps_moment), in `out`, which may be g.
+ * Without penalties returns g itself. */
 const float *ps_descent_penalised(const ps_descent *descent, double share, const float *g,
                                   const float *w, float *out, size_t n);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loops.h - definitions that the rules share. A rule is an inline function of one point; body.h
- * has the loops over it. Private to common/optim. */
+/* loops.h - definitions that rules share. A rule is an inline function of one point; body.h has the
+ * loops that call it. Private to common/optim. */
 #ifndef PS_COMMON_OPTIM_LOOPS_H
 #define PS_COMMON_OPTIM_LOOPS_H
 
@@ -13,11 +13,11 @@
 /* One value of a variable. */
 typedef struct ps_point {
     float g, w;   /* gradient, weight */
-    float *a, *b; /* slots 0 and 1 of its state; NULL: the rule has no such slot */
+    float *a, *b; /* slots 0 and 1 of the value's state; NULL: the rule has no such slot */
 } ps_point;
 
-/* Stands before a loop whose pointers are either equal or do not overlap, so no iteration reads
- * what another one writes. */
+/* Stands before a loop whose pointers are equal or do not overlap, so that no iteration reads what
+ * another one writes; the compiler may then vectorise it. */
 #if defined(__clang__)
 #define PS_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #elif defined(__GNUC__)

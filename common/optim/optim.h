@@ -20,8 +20,9 @@ typedef struct ps_optim {
     const ps_param *params; /* the first is `lr`, the learning rate */
     unsigned slots;         /* floats of state per value: sgd 0, adam 2 */
 
-    /* A gradient of zero leaves weight and state unchanged, so the functions for rows give what
-     * the dense ones would. If false, the functions for rows are lazy, see below. */
+    /* A gradient of zero leaves weight and state unchanged, so increment_rows and step_rows give
+     * what `increment` and `step` would. If false, the functions for rows are lazy (see
+     * increment_rows). */
     bool rests_at_zero;
 
     /* Sets d[i] to the increment for gradient g[i] at weight w[i], and updates the state. d is
@@ -34,18 +35,18 @@ typedef struct ps_optim {
     void (*step)(const ps_params *params, uint64_t t, const float *g, const float *w, float *state,
                  float *to, size_t n);
 
-    /* The same as `increment`, for touched rows only (rows.h). w (n) and state (slots, n) are of
-     * the whole variable, as above. g and d are the packed rows (count, D). Other rows are neither
-     * read nor written, so the cost depends on the touched rows only. t is the step count of the
-     * variable, not of a row.
+    /* Does what `increment` does, for touched rows only (rows.h). w (n) and state (slots, n) are
+     * those of the whole variable; g and d have the touched rows one after the other (count, D).
+     * Other rows are neither read nor written, so the cost depends on the touched rows only. t is
+     * the step count of the variable, not of a row.
      *
-     * If rests_at_zero, an untouched row is the same as a gradient of zero. Else the rule is
-     * lazy, like TensorFlow's sparse and lazy optimizers and PyTorch's SparseAdam: until a row
-     * is touched, its means and sums do not decay and its weights do not move (adamw's decay
-     * does not shrink them either). Adam's correction of bias uses t. */
+     * If rests_at_zero, leaving a row out has the same result as a gradient of zero. Else the rule
+     * is lazy, like TensorFlow's sparse and lazy optimizers and PyTorch's SparseAdam: until a row
+     * is touched, its means and sums do not decay and its weights do not move (adamw's decay does
+     * not shrink them either). Adam's correction of bias uses t. */
     void (*increment_rows)(const ps_params *params, uint64_t t, const ps_rows *rows, const float *g,
                            const float *w, float *state, float *d, size_t n);
-    /* The same as `step`, for touched rows only. */
+    /* Does what `step` does, for touched rows only. */
     void (*step_rows)(const ps_params *params, uint64_t t, const ps_rows *rows, const float *g,
                       float *state, float *w, size_t n);
 } ps_optim;

@@ -12,7 +12,8 @@
 
 #include <stdint.h>
 
-/* The first numbers of every schedule: the warm-up, a linear rise before the schedule itself. */
+/* Indices of the first two numbers of every schedule, those of the warm-up: a linear rise of the
+ * factor before the schedule itself begins. */
 enum { PS_WARMUP, PS_WARMUP_START, PS_WARMUP_PARAMS };
 
 #define PS_WARMUP_PARAM_LINES                                                                      \
@@ -32,8 +33,8 @@ typedef struct ps_schedule {
     const char *summary;    /* one line with the formula */
     const ps_param *params; /* PS_WARMUP_PARAM_LINES first */
 
-    /* Returns the factor at step `s` of `total`, both counted from the end of the warm-up.
-     * total > 0; s may reach or exceed it. The result is finite and >= 0. */
+    /* Returns the factor at step `s` of `total`. Both count from the end of the warm-up. total > 0;
+     * s may be total or more. The result is finite and >= 0. */
     double (*factor)(const ps_params *params, uint64_t s, uint64_t total);
 } ps_schedule;
 
@@ -42,9 +43,9 @@ const ps_schedule *ps_schedule_find(const char *name);
 /* Calls `fn` for every schedule, in the order of schedule_list.h. */
 void ps_schedule_each(void (*fn)(const ps_schedule *schedule, void *arg), void *arg);
 
-/* Returns the factor at `step` of a job of `total` steps, both counted from 0. During the
- * `warmup` steps it is start + (1 - start) * step / warmup. Then it is the schedule's factor,
- * for which the job begins there. */
+/* Returns the factor at `step`, from 0, of a job of `total` steps. During the `warmup` steps it is
+ * start + (1 - start) * step / warmup. After them it is the schedule's factor, with both numbers
+ * less `warmup`. */
 double ps_schedule_factor(const ps_schedule *schedule, const ps_params *params, uint64_t step,
                           uint64_t total);
 

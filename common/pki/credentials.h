@@ -25,40 +25,44 @@ typedef struct ps_credentials_paths {
 /* Writes the paths. Fails if they are too long. */
 PS_MUST_USE ps_status ps_credentials_find(const char *dir, ps_credentials_paths *out);
 
-/* Makes a key and a request for `subject`: next.key and request.pem replace older ones. */
+/* Makes a new key and a request for `subject`. Writes next.key and request.pem, which replace older
+ * ones. *out becomes what the request says. */
 PS_MUST_USE ps_status ps_credentials_request(const char *dir, const ps_subject *subject,
                                              ps_request *out);
 
-/* Installs the answer of an authority (`n` bytes of PEM). The certificate must be of next.key and
- * signed by the root beside it. The root must have the `fingerprint` that somebody gives; NULL: it
- * must be the one that is installed. Without a certificate the answer brings a list of the revoked
- * only, and `own` is as it was. `what` is how errors begin. */
+/* Installs the answer of an authority (`n` bytes of PEM). The certificate in it must be for
+ * next.key and signed by the root in the answer. That root must have the `fingerprint` that the
+ * user gives; NULL: it must be the installed root. An answer without a certificate only brings a
+ * list of revoked certificates; *own then stays as it was. Texts of errors begin with `what`. */
 PS_MUST_USE ps_status ps_credentials_install(const char *dir, const char *what, const char *pem,
                                              size_t n, const char *fingerprint,
                                              ps_certificate *own);
 
-/* Checks that the files can be used now, and reads the certificate. The error names file and
- * reason: missing, others may read the key, not signed by the root, expired, not valid yet. */
+/* Checks that the files can be used now, and reads the certificate. The error names the file and
+ * the reason: missing, readable by others (the key), not signed by the root, expired, not valid
+ * yet. */
 PS_MUST_USE ps_status ps_credentials_check(const char *dir, ps_certificate *own);
 
-/* Checks the certificate of a client (`n` bytes of DER) against root.pem, and reads it. `what` is
- * how errors begin. Fails with UNAUTHENTICATED if it is not valid now, or cannot be read. */
+/* Checks the certificate of a client (`n` bytes of DER) against root.pem, and reads it. Texts of
+ * errors begin with `what`. Returns UNAUTHENTICATED if it is not valid now, or cannot be read. */
 PS_MUST_USE ps_status ps_credentials_check_client(const char *dir, const char *what,
                                                   const void *der, size_t n, ps_certificate *out);
 
 /* Writes the fingerprint of root.pem. */
 PS_MUST_USE ps_status ps_credentials_fingerprint(const char *dir, char out[PS_FINGERPRINT_BYTES]);
 
-/* Overwrites and frees bytes that have a key in them. NULL is allowed. */
+/* Overwrites and frees memory that has a key in it. NULL is allowed. */
 void ps_credentials_forget(char *bytes, size_t n);
 
 /* The serial numbers that were revoked. */
 typedef struct ps_revoked ps_revoked;
 
-/* Reads crl.pem, which must be signed by root.pem. *out is NULL, with success, if there is none. */
+/* Reads crl.pem, which must be signed by root.pem. If there is no crl.pem, returns OK and sets *out
+ * to NULL. */
 PS_MUST_USE ps_status ps_revoked_read(const char *dir, ps_revoked **out);
 
-/* Returns whether a serial number, as in ps_certificate, was revoked. NULL: none was. */
+/* Returns whether the certificate with this serial number, written as in ps_certificate, was
+ * revoked. `revoked` NULL: none was. */
 bool ps_revoked_has(const ps_revoked *revoked, const char *serial);
 
 /* Frees it. NULL is allowed. */

@@ -9,7 +9,7 @@
 #include "common/base/plain_name.h"
 #include "common/base/status.h"
 
-/* X(constant, name) */
+/* Calls X(constant, name) for each kind of principal. */
 #define PS_PRINCIPAL_KINDS(X)                                                                      \
     X(ADMIN, "admin")                                                                              \
     X(SUBMITTER, "submitter")                                                                      \
@@ -38,7 +38,7 @@ typedef struct ps_principal {
 /* Parses "node/worker-1". Fails with INVALID_ARGUMENT, which has the text and what is allowed. */
 PS_MUST_USE ps_status ps_principal_parse(const char *text, ps_principal *out);
 
-/* Parses "psgd://node/worker-1". The same errors. */
+/* Parses "psgd://node/worker-1". Fails as ps_principal_parse does. */
 PS_MUST_USE ps_status ps_principal_parse_uri(const char *uri, ps_principal *out);
 
 /* Writes "node/worker-1"; "nobody" if the kind is NONE. Returns `out`. */

@@ -25,9 +25,9 @@ typedef struct ps_straggler {
      * INVALID_ARGUMENT with what is allowed if they do not fit. */
     ps_status (*check)(const ps_params *params, uint32_t workers);
 
-    /* Returns the delay in microseconds of `step` of worker `rank`. `busy_us` is how long the
-     * worker has computed since its previous delay; waits are not counted. The same arguments
-     * give the same result. */
+    /* Returns the delay in microseconds of worker `rank` in `step`. `busy_us`: how long, in
+     * microseconds, the worker has computed since its previous delay, without waits for others. The
+     * same arguments give the same result. */
     int64_t (*delay_us)(const ps_params *params, uint64_t seed, uint32_t rank, uint64_t step,
                         int64_t busy_us);
 } ps_straggler;
@@ -37,11 +37,10 @@ const ps_straggler *ps_straggler_find(const char *name);
 /* Calls `fn` for every straggler, in the order of list.h. */
 void ps_straggler_each(void (*fn)(const ps_straggler *straggler, void *arg), void *arg);
 
-/* Checks the number `rank`, which must be the first in the table: -1 for all, else below
- * `workers`. Returns INVALID_ARGUMENT with what is allowed if it does not fit. */
+/* Checks the number `rank`, which must be the first in the table: -1 for all workers, else at least
+ * 0 and below `workers`. Returns INVALID_ARGUMENT with what is allowed if it does not fit. */
 PS_MUST_USE ps_status ps_straggler_check_rank(const ps_params *params, uint32_t workers);
-/* Returns whether the number `rank`, the first in the table, selects worker `rank`: equal to
- * it, or -1. */
+/* Returns whether the number `rank`, the first in the table, is -1 or this rank. */
 bool ps_straggler_is_rank(const ps_params *params, uint32_t rank);
 
 #endif

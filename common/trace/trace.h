@@ -13,7 +13,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Kinds of slices: constant, name in the file, category, meaning of the number. */
+/* The kinds of records: constant, name in the timeline's file, category, what `number` is. (A
+ * record is shown as what the file format calls a slice; DECODE, SUM and APPLY are about slices of
+ * variables.) */
 #define PS_TRACE_KINDS(X)                                                                          \
     X(STEP, "step", "worker", "")                                                                  \
     X(DATA, "data", "worker", "block")                                                             \
@@ -37,21 +39,22 @@ typedef enum ps_trace_kind {
         PS_TRACE_KIND_COUNT
 } ps_trace_kind;
 
-/* Records of a ring: 3 MiB of memory. */
+/* Most records of a ring, 3 MiB of memory. */
 enum { PS_TRACE_RECORDS = 65536 };
 
 typedef struct ps_trace_record {
-    int64_t begin_ns, end_ns; /* ps_trace_now_ns */
-    uint64_t step;            /* from 1 */
-    uint64_t detail;  /* of WAIT and AWAIT: ps_trace_whom of each server or worker that owes;
-                       * of SEND, TAKE and APPLY: the step that the bytes belong to */
+    int64_t begin_ns, end_ns; /* monotonic nanoseconds (ps_trace_now_ns) */
+    uint64_t step;            /* number of the step, from 1, in which it was recorded */
+    /* of WAIT and AWAIT: bits (ps_trace_whom) of the servers or workers that are waited for; of
+     * SEND, TAKE and APPLY: the step to which the bytes belong */
+    uint64_t detail;
     const char *what; /* constant text, such as the kind of a layer; NULL: none */
-    uint32_t number;  /* of what: a layer, a slice, ... */
+    uint32_t number;  /* what PS_TRACE_KINDS says: number of a layer, a slice, ... */
     uint32_t kind;    /* ps_trace_kind */
 } ps_trace_record;
 
-/* Returns the bit for server or worker i in the detail of WAIT and AWAIT: bit 63 stands for all
- * from 63 on. */
+/* Returns the bit that stands for server or worker i in `detail` of WAIT and AWAIT. Bit 63 stands
+ * for all from 63 on. */
 static inline uint64_t ps_trace_whom(uint32_t i)
 {
     return UINT64_C(1) << (i < 63 ? i : 63);
@@ -62,17 +65,18 @@ typedef struct ps_trace_ring ps_trace_ring;
 /* The ring of this thread while it records, else NULL. */
 extern _Thread_local ps_trace_ring *ps_trace_here;
 
-/* The most steps that a ring records at a time. */
+/* Most steps that a ring can be set to record. */
 enum { PS_TRACE_STEPS_MAX = 10000 };
 
 /* Creates a ring that records `steps` steps, up to PS_TRACE_STEPS_MAX, from `from_step` on, counted
  * from 1. With 0 steps it records nothing and has no memory for records. */
 ps_trace_ring *ps_trace_ring_create(uint64_t from_step, uint64_t steps);
-/* No thread may record into it any more. NULL is allowed. */
+/* Frees the ring. No thread may be recording into it. NULL is allowed. */
 void ps_trace_ring_destroy(ps_trace_ring *ring);
 
-/* Has the ring record these steps from now on, none with 0, and forget what it has. At any time, on
- * one thread at a time, while nobody takes records. The writer notices when it begins a step. */
+/* Forgets the ring's records, and makes it record these steps from now on; 0 steps: none. May be
+ * called at any time, by one thread at a time, while nobody takes records. The writer notices when
+ * it begins a step. */
 void ps_trace_ring_set(ps_trace_ring *ring, uint64_t from_step, uint64_t steps);
 /* Returns whether the ring, which may be NULL, has steps to record. Any thread. */
 bool ps_trace_is_on(const ps_trace_ring *ring);
@@ -81,8 +85,8 @@ bool ps_trace_is_on(const ps_trace_ring *ring);
  * stops recording. The thread is the only writer of the ring. */
 void ps_trace_enter(ps_trace_ring *ring, uint64_t step);
 
-/* Moves up to `max` records to out[0..max), oldest first, and returns their number. One thread at a
- * time, while the writer goes on. */
+/* Moves up to `max` records to out[0..max), the oldest first, and returns their number. The
+ * collector calls it, one thread at a time, while the writer may go on. */
 size_t ps_trace_take(ps_trace_ring *ring, ps_trace_record *out, size_t max);
 /* Returns when the oldest record of the ring began; 0: it has none. The collector's thread. */
 int64_t ps_trace_first_ns(const ps_trace_ring *ring);
@@ -91,23 +95,24 @@ uint64_t ps_trace_lost(const ps_trace_ring *ring);
 
 /* Returns monotonic time in nanoseconds. */
 int64_t ps_trace_now_ns(void);
-/* Appends a slice of this thread, which records, from begin_ns until now. */
+/* Appends a record of this thread, which must be recording (ps_trace_here), from begin_ns until
+ * now. */
 void ps_trace_add(ps_trace_kind kind, int64_t begin_ns, uint32_t number, const char *what,
                   uint64_t detail);
 
-/* The same for a slice that ends at end_ns. For a time that is counted elsewhere, too, so that both
- * are the same. */
+/* Does the same for a record that ends at end_ns. For a duration that is also counted elsewhere, so
+ * that both are equal. */
 void ps_trace_add_until(ps_trace_kind kind, int64_t begin_ns, int64_t end_ns, uint32_t number,
                         const char *what, uint64_t detail);
 
-/* Returns the time at which a slice begins; 0 if this thread does not record. */
+/* Returns the present time, for the beginning of a record; 0 if this thread does not record. */
 static inline int64_t ps_trace_begin(void)
 {
     return __builtin_expect(ps_trace_here != NULL, 0) ? ps_trace_now_ns() : 0;
 }
 
-/* Ends the slice that began at begin_ns (ps_trace_begin). Does nothing if this thread does not
- * record, or did not when the slice began. */
+/* Appends the record that began at begin_ns (ps_trace_begin). Does nothing if this thread does not
+ * record, or did not record at that time. */
 static inline void ps_trace_end(ps_trace_kind kind, int64_t begin_ns, uint32_t number,
                                 const char *what)
 {
@@ -116,7 +121,7 @@ static inline void ps_trace_end(ps_trace_kind kind, int64_t begin_ns, uint32_t n
     }
 }
 
-/* The same for a slice with a detail and without a text. */
+/* Does the same for a record with a detail and without a text. */
 static inline void ps_trace_end_of(ps_trace_kind kind, int64_t begin_ns, uint32_t number,
                                    uint64_t detail)
 {

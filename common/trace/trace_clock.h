@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trace_clock.h - by how much the clock of this process differs from that of another, from round
- * trips to it.
+/* trace_clock.h - finds from round trips by how much the clock of this process differs from that of
+ * another one.
  *
- * The other reads its clock between the request and the answer, so the middle of the two is wrong
- * by half of the round trip at most. The shortest round trip is the best one; but clocks drift, so
- * one that is near in time is better than one long ago. A bounded number is kept, over any time.
- */
+ * The other process reads its clock between the request and its answer. So if we assume that it
+ * does so in the middle, the error is at most half of the round trip. The shortest round trip is
+ * the best one. But clocks drift, so a round trip that is near in time is better than one long ago.
+ * A bounded number of round trips is kept, over any time. */
 #ifndef PS_COMMON_TRACE_TRACE_CLOCK_H
 #define PS_COMMON_TRACE_TRACE_CLOCK_H
 
@@ -14,27 +14,28 @@
 
 enum { PS_TRACE_CLOCK_SAMPLES = 64 };
 
-/* What a time of this process's clock is by the other's. */
+/* Converts a time of this process's clock to the other's. */
 typedef struct ps_trace_alignment {
-    int64_t offset_ns; /* to be added */
-    int64_t error_ns;  /* the sum is wrong by so much at most; negative: nothing is known */
+    int64_t offset_ns; /* to be added to the time */
+    int64_t error_ns;  /* largest error of the sum; negative: nothing is known */
 } ps_trace_alignment;
 
-/* All zeros: no round trip so far. */
+/* The round trips so far. A zeroed struct has none. */
 typedef struct ps_trace_clock {
     struct {
         int64_t at_ns, offset_ns, error_ns;
-    } samples[PS_TRACE_CLOCK_SAMPLES]; /* (count), oldest first: each the best of `stride` trips */
+        /* (count): oldest first; each is the best of `stride` round trips */
+    } samples[PS_TRACE_CLOCK_SAMPLES];
     size_t count;
-    uint64_t stride; /* of all samples but the last, */
-    uint64_t trips;  /* which is the best of so many */
+    uint64_t stride; /* round trips for each sample but the last */
+    uint64_t trips;  /* round trips so far for the last sample */
 } ps_trace_clock;
 
-/* Adds a round trip: this process's clock at its beginning and end, and the other's between. A trip
- * that ends before it begins is left out. */
+/* Adds a round trip: this process's clock at its beginning and its end, and the other's clock in
+ * between. A round trip that ends before it begins is ignored. */
 void ps_trace_clock_add(ps_trace_clock *clock, int64_t sent_ns, int64_t theirs_ns, int64_t got_ns);
 
-/* Returns the alignment of the time at_ns. */
+/* Returns how to convert the time at_ns. */
 ps_trace_alignment ps_trace_clock_at(const ps_trace_clock *clock, int64_t at_ns);
 
 #endif

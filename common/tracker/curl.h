@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* curl.h - libcurl, loaded when the first job has a tracker.
  *
- * The library brings LDAP, Kerberos, SSH and others into the process. So it is not linked. It
- * stays loaded.
- */
+ * The library loads LDAP, Kerberos, SSH and other libraries. So the program is not linked with it.
+ * Once loaded, it stays loaded. */
 #ifndef PS_COMMON_TRACKER_CURL_H
 #define PS_COMMON_TRACKER_CURL_H
 

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tracker_login.h - with what the coordinator proves to trackers who it is.
+/* tracker_login.h - tokens and passwords by which the coordinator logs in to trackers.
  *
- * A file has a line for each tracker; an empty line and one that begins with # say nothing:
+ * A file has a line for each tracker. Empty lines and lines that begin with # are ignored:
  *
- *     HOST:PORT token TOKEN
- *     HOST:PORT password USER PASSWORD
+ *   HOST:PORT token TOKEN
+ *   HOST:PORT password USER PASSWORD
  *
- * Nothing here is ever logged.
- */
+ * Nothing of this is ever logged. */
 #ifndef PS_COMMON_TRACKER_TRACKER_LOGIN_H
 #define PS_COMMON_TRACKER_TRACKER_LOGIN_H
 
@@ -28,19 +27,21 @@ typedef struct ps_tracker_logins {
         ps_tracker_login login;
     } * items; /* (count) */
     size_t count;
-    ps_tracker_login others; /* of trackers that are not among them */
+    ps_tracker_login others; /* login for trackers that are not in `items` */
 } ps_tracker_logins;
 
-/* Reads the file, which only its owner may read. NULL or "" is none. Fails with INVALID_ARGUMENT
- * and the number of the wrong line, with PERMISSION_DENIED, or as ps_file_read does. */
+/* Reads the file, which only its owner may be able to read. NULL or "": no file, no logins. Returns
+ * INVALID_ARGUMENT with the number of the wrong line, or PERMISSION_DENIED; else fails as
+ * ps_file_read does. */
 PS_MUST_USE ps_status ps_tracker_logins_read(const char *file, ps_tracker_logins *out);
 
-/* Sets what other trackers get; the texts may be NULL, and a token is preferred. Fails with
- * INVALID_ARGUMENT if they are too long or not printable. */
+/* Sets the login for trackers that the file does not name. The texts may be NULL; if there is a
+ * token, it is used and not the password. Returns INVALID_ARGUMENT if they are too long or not
+ * printable. */
 PS_MUST_USE ps_status ps_tracker_logins_set(ps_tracker_logins *logins, const char *token,
                                             const char *user, const char *password);
 
-/* Lends the login for a tracker; NULL: none. */
+/* Returns the login for a tracker, valid as long as `logins`; NULL: none. */
 const ps_tracker_login *ps_tracker_login_find(const ps_tracker_logins *logins,
                                               const ps_address *address);
 

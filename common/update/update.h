@@ -27,22 +27,23 @@ typedef struct ps_update {
     const char *summary;
     const ps_param *params; /* (optional) */
 
-    /* true: one contribution for each held block; the server counts every block once, whichever
-     * holder sends it first. false: one contribution per worker and step, the sum over its
-     * blocks. */
+    /* true: one contribution for each block that a worker holds; the server counts every block
+     * once, from whichever holder it arrives first. false: one contribution per worker and clock,
+     * the sum over the worker's blocks. */
     bool per_block;
 
-    /* gives the factor of a block's gradient; gradient: 1/S; NULL if and only if `local` is not */
+    /* returns the factor of a block's gradient, such as 1/S for `gradient`; NULL exactly if `local`
+     * is set */
     float (*block_scale)(const ps_update_facts *f);
-    /* gives the factor of a clock's sum; gradient: 1/K */
+    /* returns the factor of the sum of a clock, such as 1/K for `gradient` */
     float (*merge_scale)(const ps_update_facts *f);
 
-    /* (optional) Gives the numbers of common/store/delay.h, by which servers correct gradients
-     * for their delay. Only with policies that apply. */
+    /* (optional) Writes the numbers of common/store/delay.h, by which servers correct gradients for
+     * their delay. Only with policies that apply contributions one by one. */
     void (*delay)(const ps_params *params, double *lambda, double *decay);
 
-    /* Servers send the change of the weights, encoded once for all workers, and add the decoded
-     * change to their own weights. Workers keep replicas with the same bits
+    /* Servers send the change of the weights, encoded once for all workers, and step their own
+     * weights by the decoded change too. Workers keep replicas with the same bits
      * (common/store/replica.h). Only with policies that sum over all workers. */
     bool broadcasts;
 
