@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* argmax.h - which output is the greatest. For the losses of common/nn alone. */
+/* argmax.h - which output is the greatest. For common/nn only. */
 #ifndef PS_COMMON_NN_ARGMAX_H
 #define PS_COMMON_NN_ARGMAX_H
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* blas.h - the three matrix products that layers are made of.
+/* blas.h - the three matrix products of which layers are made.
  *
- * Float32, row-major, without gaps between rows. Every dimension < 2^31. The
- * same arguments give the same bits on one kind of processor, whatever the team; NULL is a team of
- * the caller's thread alone. Any thread, with a team of its own.
- */
+ * Float32, row-major, without gaps between rows. Every dimension < 2^31. On one kind of processor
+ * the same arguments give the same bits, whatever the team (team.h); team NULL: the caller's thread
+ * alone. Any thread; each with a team of its own. */
 #ifndef PS_COMMON_NN_BLAS_H
 #define PS_COMMON_NN_BLAS_H
 
@@ -24,9 +23,9 @@ void ps_nn_init_process(void);
 
 enum { PS_NN_KERNELS_BYTES = 160 };
 
-/* Initialises, and writes the kernels of this process for people: "avx512, OpenBLAS SkylakeX, own
- * small products and convolutions avx512". The part before the first comma or blank is the name of
- * the level. Returns `text`. */
+/* Initialises OpenBLAS as ps_nn_init_process does, and writes which kernels this process uses, for
+ * people: "avx512, OpenBLAS SkylakeX, own small products and convolutions avx512". The part before
+ * the first comma or blank is the name of the level. Returns `text`. */
 char *ps_nn_kernels(char text[PS_NN_KERNELS_BYTES]);
 
 /* Computes c (m, n) = c * keep + a (m, k) b (n, k)^T. keep is 0 or 1. */

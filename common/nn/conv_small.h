@@ -35,10 +35,11 @@ typedef struct ps_conv_small {
 } ps_conv_small;
 
 /* Returns whether a convolution of `batch` samples meets the conditions above on this processor. If
- * so, *out is what the functions below need. */
+ * so, fills *out for the functions below. */
 bool ps_conv_small_fits(const ps_window *window, size_t filters, size_t batch, ps_conv_small *out);
 
-/* Returns the floats of `scratch` below. A team has as many for each of its other threads. */
+/* Returns how many floats of `scratch` the functions below need. Each other thread of a team needs
+ * as many in its own scratch (ps_team_scratch). */
 size_t ps_conv_small_scratch(const ps_conv_small *at);
 
 /* Computes y, as a layer's forward. The bits do not depend on the team. n is at most the batch of

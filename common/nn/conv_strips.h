@@ -28,7 +28,7 @@ typedef struct ps_conv_strips {
     const ps_gemm *gemm;
     ps_window window;
     size_t filters;
-    /* values by which a window, in a strip, extends beyond its first row or column */
+    /* values by which a window reaches, in a strip, beyond its first row or column */
     size_t margin;
     size_t pitch;  /* values from a row of a strip to the next */
     size_t strip;  /* values of a strip */
@@ -38,12 +38,13 @@ typedef struct ps_conv_strips {
     size_t slopes; /* values from the strips of a filter of dy to those of the next filter */
 } ps_conv_strips;
 
-/* Returns whether this processor has the kernels and this is faster than im2col for the window and
- * `batch` samples. If so, fills *out. */
+/* Returns whether this processor has the kernels and they are faster than im2col for the window and
+ * `batch` samples. If so, fills *out for the functions below. */
 bool ps_conv_strips_fits(const ps_window *window, size_t filters, size_t batch,
                          ps_conv_strips *out);
 
-/* Returns the floats of `scratch` below. A team has as many for each of its other threads. */
+/* Returns how many floats of `scratch` the functions below need. Each other thread of a team needs
+ * as many in its own scratch (ps_team_scratch). */
 size_t ps_conv_strips_scratch(const ps_conv_strips *at);
 
 /* Computes y, as a layer's forward. The bits do not depend on the team. Shapes here and below: x

@@ -58,16 +58,17 @@ typedef struct ps_gemm_grids {
     size_t a_image, b_image; /* values from an image to the next, in a and in b */
 } ps_gemm_grids;
 
-/* A product may be computed in stripes of rows that begin at multiples of this: the bits are those
- * of the whole. Products by columns and onto windows or grids end their sums in tiles of so many
- * rows; the others may begin a stripe at any row. */
+/* Rows of a product may be computed in stripes that begin at multiples of this number; the bits are
+ * those of the whole product. by_columns, onto_windows and onto_grids need the multiple, because
+ * they end their sums in tiles of this many rows; the others may begin a stripe at any row. */
 enum { PS_GEMM_CUT = 4 };
 
 typedef struct ps_gemm {
     const char *name; /* "avx2", "avx512" */
     size_t lanes;     /* floats of a vector */
-    /* Limits within which blas.c uses these products, since they are then faster than OpenBLAS. */
-    /* most rows (terms of a^T b) if an operand does not fit a cache; 0: not used then */
+    /* Limits within which blas.c uses this table, because it is then faster than OpenBLAS. */
+    /* most rows of a (of a^T b: most terms) if an operand does not fit into a cache; 0: never used
+     * then */
     size_t thin;
     size_t dots; /* least k for by_columns */
 
@@ -90,12 +91,12 @@ typedef struct ps_gemm {
     /* c (m, n) = c * keep + the sum. Adds step by step, and within a step term by term. */
     void (*by_terms)(const ps_gemm_sum *of, const float *a, const float *b, bool keep, float *c);
 
-    /* As by_windows, but row p of b is the grid whose first value is at b + at[p].
-     * c (m, rows * columns) = c * keep + a (m, k) b. */
+    /* Does what by_windows does, but row p of b is the grid whose first value is at b + at[p]. c
+     * (m, rows * columns) = c * keep + a (m, k) b. */
     void (*by_grids)(size_t m, size_t k, const ps_gemm_grid *grid, const float *a, const float *b,
                      const uint32_t *at, bool keep, float *c);
-    /* As onto_windows: row j of b's transpose is the grid at b + at[j] of each image.
-     * c (m, n) += the sum over the images of a b. */
+    /* Does what onto_windows does, but row j of b's transpose is the grid at b + at[j] of each
+     * image. c (m, n) += the sum over the images of a b. */
     void (*onto_grids)(size_t m, size_t n, const ps_gemm_grids *of, const float *a, const float *b,
                        const uint32_t *at, float *c);
 } ps_gemm;

@@ -26,12 +26,12 @@ void ps_col2im(const ps_window *at, const float *col, size_t s, float *images);
 /* Writes out (columns, rows), the transpose of in (rows, columns). */
 void ps_transpose(const float *in, size_t rows, size_t columns, float *out);
 
-/* Transposes a part of a larger matrix into a part of another; their rows are in_row and out_row
- * values apart. */
+/* Transposes a part of a larger matrix into a part of another one. The rows of the two matrices are
+ * in_row and out_row values apart. */
 void ps_turn(const float *in, size_t in_row, size_t rows, size_t columns, float *out,
              size_t out_row);
 
-/* Does the same, and adds to `out` instead of overwriting it. */
+/* Transposes as ps_turn does, but adds to `out` instead of overwriting it. */
 void ps_turn_onto(const float *in, size_t in_row, size_t rows, size_t columns, float *out,
                   size_t out_row);
 

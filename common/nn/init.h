@@ -23,7 +23,7 @@ typedef struct ps_init {
     float scale;
 } ps_init;
 
-/* The rules, by the number in a job. Never renumber. */
+/* The rules, with their numbers in a job. Never change a number. */
 typedef enum ps_init_rule {
     PS_INIT_RULE_GLOROT,   /* weights uniform within sqrt(6 / (in + out)) (Glorot, Bengio 2010) */
     PS_INIT_RULE_HE,       /* weights normal, sqrt(2 / in) (He et al. 2015) */
@@ -34,7 +34,7 @@ typedef enum ps_init_rule {
     PS_INIT_RULES
 } ps_init_rule;
 
-/* The lines of `init` and `init_scale` for a layer's table of parameters. */
+/* The two lines of `init` and `init_scale` in a layer's table of numbers. */
 #define PS_INIT_PARAM_LINES                                                                        \
     {.name = "init",                                                                               \
      .value = PS_INIT_RULE_GLOROT,                                                                 \
@@ -49,8 +49,8 @@ typedef enum ps_init_rule {
                 "pytorch_uniform"                                                                  \
     }
 
-/* Return the initial values of weights and of a bias, for `rule` and `scale`, the two numbers of
- * the layer. */
+/* Return how weights, and a bias, begin. `rule` and `scale` are the layer's numbers `init` and
+ * `init_scale`. */
 ps_init ps_init_of_weight(double rule, double scale, double fan_in, double fan_out);
 ps_init ps_init_of_bias(double rule, double fan_in);
 

@@ -12,16 +12,16 @@
 /* Sums over samples. Doubles, so that scores of parts can be added with little rounding. */
 typedef struct ps_score {
     double loss_sum;
-    uint64_t correct; /* right answers; 0 where targets are values */
+    uint64_t correct; /* number of samples whose class was predicted; 0 if targets are values */
     uint64_t samples;
 } ps_score;
 
 typedef struct ps_loss {
     const char *name;
     const char *summary;
-    ps_output_link link;   /* how it interprets outputs */
+    ps_output_link link;   /* how the loss interprets outputs */
     bool takes_values;     /* targets may be values, one for each output */
-    bool takes_one_output; /* one output can represent two classes */
+    bool takes_one_output; /* a single output may stand for two classes */
 
     /* Writes into dy (n, O) the gradient of scale * sum of losses with respect to y (n, O); dy
      * NULL: only the score is wanted. Adds to *score. The targets must fit (ps_loss_fits). */

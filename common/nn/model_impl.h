@@ -2,13 +2,12 @@
 /* model_impl.h - what model.c, model_plan.c, model_slopes.c and model_finite.c share; for them
  * only.
  *
- * One block holds everything that a pass needs. Forward needs an output for each layer that is no
- * view, tapes, and one scratch for all layers that need it only while they run. Backward needs
- * slots. A slot holds the gradient of one output at a time, or of several outputs with the same
- * gradient. Slots are planned as a compiler plans registers: layers are visited in reverse, a
+ * One block of memory has everything that a pass needs. Forward needs an output for each layer that
+ * is no view, the tapes, and one scratch for all layers that need it only while they run. Backward
+ * needs slots. A slot holds the gradient of one output at a time, or of several outputs with the
+ * same gradient. Slots are planned as a compiler plans registers: layers are visited in reverse; a
  * gradient's life begins at the last layer that reads the output and ends at the layer that
- * computes the output.
- */
+ * computes the output. */
 #ifndef PS_COMMON_NN_MODEL_IMPL_H
 #define PS_COMMON_NN_MODEL_IMPL_H
 
@@ -17,7 +16,7 @@
 /* Stands for the model's input in place of a layer's index. */
 #define PS_MODEL_INPUT UINT32_MAX
 
-/* How the gradient of an input is computed. Offsets are in floats in the block. */
+/* How the gradient of an input is computed. `to` and `old` are offsets in floats in the block. */
 typedef enum ps_slope_way {
     PS_SLOPE_NONE,  /* not needed */
     PS_SLOPE_WRITE, /* the layer writes it to `to` */
@@ -35,22 +34,25 @@ typedef struct ps_placed_input {
 
 typedef struct ps_placed {
     const ps_layer *layer;
-    /* its kind; if a relu was merged, the kind's with_relu, and the relu is a view of this layer */
+    /* the layer's kind; if a relu was merged into it, the kind's with_relu, and the relu is a view
+     * of this layer */
     const ps_layer *runs;
     ps_layer_plan plan;
     char name[64];
     uint32_t first_variable;
-    /* its own index; of a view, that of the layer whose output it shows, or PS_MODEL_INPUT */
+    /* its own index; of a view, the index of the layer whose output it shows, or PS_MODEL_INPUT */
     uint32_t root;
-    bool is_read;         /* a later layer reads its output */
-    bool is_done;         /* is no layer of its own: merged into an earlier one, its root */
+    bool is_read; /* a later layer reads its output */
+    /* the layer is not computed by itself, because it was merged into an earlier one, its `root` */
+    bool is_done;
     bool has_slope;       /* its output depends on a variable, so it takes part in backward */
-    uint32_t input_count; /* one more than in the plan if an addition was merged */
-    /* as ps_layer_spec.inputs, before views and merges are resolved */
+    uint32_t input_count; /* one more than in the plan if an addition was merged into the layer */
+    /* inputs as in ps_layer_spec, before views and merges are resolved */
     uint32_t reads[PS_LAYER_INPUTS_MAX];
     ps_placed_input inputs[PS_LAYER_INPUTS_MAX];
-    size_t y_at, tape_at; /* floats, in the block */
-    size_t dy_at;         /* gradient of the output, when backward meets the layer */
+    size_t y_at, tape_at; /* offsets in the block, in floats */
+    /* offset of the gradient of the output when backward comes to the layer */
+    size_t dy_at;
 } ps_placed;
 
 struct ps_model {
@@ -68,8 +70,8 @@ struct ps_model {
     float *block;
     size_t block_floats;
     ps_rowset **rows; /* (var_count): of a sparse variable, else NULL */
-    bool keeps_rows;  /* as of ps_model_keep_rows */
-    bool is_ascent;   /* as of ps_model_set_ascent */
+    bool keeps_rows;  /* set by ps_model_keep_rows */
+    bool is_ascent;   /* set by ps_model_set_ascent */
     ps_team *team;    /* NULL: one thread */
 };
 
@@ -82,7 +84,7 @@ typedef struct ps_layer_call {
     size_t n;
 } ps_layer_call;
 
-/* Call forward or backward of what the layer runs, on the threads of the pass's team. */
+/* Call forward or backward of at->runs, on the threads of the pass's team. */
 void ps_model_call_forward(const ps_placed *at, const ps_layer_call *call);
 void ps_model_call_backward(const ps_placed *at, const ps_layer_call *call);
 
@@ -95,7 +97,8 @@ static inline const float *ps_model_output_of(const ps_model *model, uint32_t ro
 /* Reserves `floats` in the block being planned. Returns their offset. */
 size_t ps_model_reserve(ps_model *model, size_t floats);
 
-/* Fills the layers and variables of the model and sizes its block. Errors as of ps_model_create. */
+/* Fills the layers and variables of the model and computes the size of its block. Fails as
+ * ps_model_create does. */
 PS_MUST_USE ps_status ps_model_plan(ps_model *model, const ps_layer_spec *specs, ps_shape in);
 
 /* Plans slots for the gradients of a planned model and writes their offsets. */

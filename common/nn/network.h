@@ -17,14 +17,14 @@ typedef struct ps_network {
     PS_MUST_USE ps_status (*build)(ps_network_build *net);
 } ps_network;
 
-/* Returns the network of this name, or NULL. */
+/* Returns the network with this name, or NULL if there is none. */
 const ps_network *ps_network_find(const char *name);
 
 /* Calls fn for each network, in the order of the list. */
 void ps_network_each(void (*fn)(const ps_network *network, void *arg), void *arg);
 
 /* Fills specs (PS_MODEL_LAYERS_MAX) and *count. `params` are in the order of the network's table.
- * Fails with INVALID_ARGUMENT if the network cannot have such data, as in "needs ids". */
+ * Returns INVALID_ARGUMENT, such as "needs ids", if the network does not fit the data. */
 PS_MUST_USE ps_status ps_network_specs(const ps_network *network, const ps_network_facts *facts,
                                        const ps_params *params, ps_layer_spec *specs,
                                        size_t *count);

@@ -25,16 +25,17 @@ typedef struct ps_network_build {
     size_t count; /* layers so far, and so the number of the last one, as in ps_layer_spec.inputs */
 } ps_network_build;
 
-/* Appends a layer that reads the one before it, and returns it. name NULL: kind and position. */
+/* Appends a layer that reads the layer before it, and returns it. `name` NULL: its name is made of
+ * kind and position. */
 ps_layer_spec *ps_network_add(ps_network_build *net, const char *kind, const char *name);
 
-/* Sets a number of the layer. Its kind must have it. */
+/* Sets a number of the layer. The layer's kind must have a number of this name. */
 void ps_network_set(ps_layer_spec *spec, const char *number, double value);
 
-/* Makes the layer read layer `first` instead of the one before it. */
+/* Makes the layer read the layer with number `first` instead of the one before it. */
 void ps_network_read(ps_layer_spec *spec, uint32_t first);
 
-/* Makes the layer read two layers. */
+/* Makes the layer read the two layers with these numbers. */
 void ps_network_read_both(ps_layer_spec *spec, uint32_t first, uint32_t second);
 
 /* A line of a const table of layers; at most PS_NETWORK_NUMBERS_MAX numbers. */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* targets.h - the targets of a batch: the values with which losses and metrics compare outputs.
+/* targets.h - the targets of a batch: what losses and metrics compare outputs with.
  *
- * A target is a class or a vector of real values. A class is one value, its index, which float32
- * represents exactly below 2^24.
- */
+ * The target of a sample is a class, or a vector of real values. A class is stored as one value,
+ * its index, which float32 represents exactly below 2^24. */
 #ifndef PS_COMMON_NN_TARGETS_H
 #define PS_COMMON_NN_TARGETS_H
 
@@ -13,7 +12,7 @@
 
 enum { PS_CLASSES_MAX = 1 << 24 };
 
-/* How a loss interprets outputs. */
+/* How a loss interprets the outputs of a model. */
 typedef enum ps_output_link {
     PS_LINK_IDENTITY, /* the values themselves */
     PS_LINK_SIGMOID,  /* logits of independent probabilities */
@@ -22,7 +21,7 @@ typedef enum ps_output_link {
 
 typedef struct ps_targets {
     const float *at; /* (n, width), borrowed */
-    size_t width;    /* values a sample; 1 for a class */
+    size_t width;    /* number of values for each sample; 1 for a class */
     bool is_class;
 } ps_targets;
 

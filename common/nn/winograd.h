@@ -43,11 +43,13 @@ typedef struct ps_winograd {
     ps_winograd_way forward, back; /* from x to y, from dy to dx */
 } ps_winograd;
 
-/* Returns whether the window is 3 x 3 with stride 1, this processor has the kernels, and channels,
- * filters and columns are in the range where this is faster than im2col. If so, fills *out. */
+/* Returns whether the window is 3 x 3 with stride 1, this processor has the kernels, and the
+ * numbers of channels, filters and columns are such that they are faster than im2col. If so, fills
+ * *out for the functions below. */
 bool ps_winograd_fits(const ps_window *window, size_t filters, ps_winograd *out);
 
-/* Returns the floats of `scratch` below. A team has as many for each of its other threads. */
+/* Returns how many floats of `scratch` the functions below need. Each other thread of a team needs
+ * as many in its own scratch (ps_team_scratch). */
 size_t ps_winograd_scratch(const ps_winograd *at);
 
 /* Computes y, as a layer's forward. The bits do not depend on the team. Shapes here and below: x
@@ -55,7 +57,7 @@ size_t ps_winograd_scratch(const ps_winograd *at);
  * (filters, channels, 3, 3), bias (filters) or NULL. */
 void ps_winograd_forward(const ps_winograd *at, ps_team *team, const float *w, const float *bias,
                          const float *x, float *y, float *scratch, size_t n);
-/* Adds the gradient by the weights to dw, and writes that by x to dx unless dx is NULL. */
+/* Adds the gradient by the weights to dw. Writes the gradient by x to dx unless dx is NULL. */
 void ps_winograd_backward(const ps_winograd *at, ps_team *team, const float *w, const float *x,
                           const float *dy, float *dw, float *dx, float *scratch, size_t n);
 
