@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* audit.h - who has changed what: a file of JSON lines, one for each call that changes something.
  *
- *     {"time":"2026-11-22T21:05:11.208Z","who":"submitter/sue","credential":"5C0F...",
- *      "from":"ipv4:10.0.0.7:40312","method":"CancelJob","about":"mnist-k3j5x7qa","result":"OK"}
+ *   {"time":"2026-11-22T21:05:11.208Z","who":"submitter/sue","credential":"5C0F...",
+ *    "from":"ipv4:10.0.0.7:40312","method":"CancelJob","about":"mnist-k3j5x7qa","result":"OK"}
  *
- * The file is DATA_DIR/audit.jsonl, mode 0600. At PS_AUDIT_FILE_MAX it becomes audit.jsonl.1, and
- * so on; PS_AUDIT_OLD old ones are kept. A thread writes it, so a slow disk delays nobody. Lines
- * that wait beyond PS_AUDIT_WAIT_MAX are dropped, and the next line says how many. Loop's thread.
- */
+ * The file is DATA_DIR/audit.jsonl, mode 0600. When it has PS_AUDIT_FILE_MAX bytes it is renamed to
+ * audit.jsonl.1, an older one to audit.jsonl.2, and so on; PS_AUDIT_OLD older files are kept. A
+ * thread writes the file, so a slow disk delays no call. If more than PS_AUDIT_WAIT_MAX bytes of
+ * lines wait to be written, further lines are dropped, and the next line that is written says how
+ * many. Loop's thread. */
 #ifndef PS_COORDINATOR_AUDIT_H
 #define PS_COORDINATOR_AUDIT_H
 
@@ -21,7 +22,7 @@ enum {
 
 typedef struct ps_audit ps_audit;
 
-/* Makes the audit below `data_dir`. */
+/* Creates the audit in the folder `data_dir`. */
 PS_MUST_USE ps_status ps_audit_create(ps_loop *loop, const char *data_dir, ps_audit **out);
 
 /* Adds a line. */

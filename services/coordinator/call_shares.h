@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* call_shares.h - the share of each client address in the calls that wait for one kind of task.
+/* call_shares.h - counts, for one kind of task, how many calls of each client address wait.
  *
- * An address has at most PS_SHARE_MAX calls waiting, and all together have PS_SHARES_MAX. Beyond
- * that an address may still have one call waiting, so nobody keeps others out; the queue of tasks
- * bounds how many addresses do. Loop's thread.
- */
+ * An address may have PS_SHARE_MAX calls waiting, and all addresses together PS_SHARES_MAX. If
+ * these are reached, an address without a waiting call may still have one, so no address keeps
+ * others out; how many addresses do so is bounded by the queue of tasks. Loop's thread. */
 #ifndef PS_COORDINATOR_CALL_SHARES_H
 #define PS_COORDINATOR_CALL_SHARES_H
 
@@ -13,26 +12,27 @@
 
 enum { PS_SHARE_MAX = 250, PS_SHARES_MAX = 1000 };
 
-/* An address of which calls wait. */
+/* An address that has waiting calls. */
 typedef struct ps_share {
     struct ps_share *next;
     size_t waiting;
-    /* Tasks of one strand run one after the other, those of all strands in turns. A caller that
-     * submits the tasks of an address to its strand gives each address the same part of the time. */
+    /* Tasks of one strand run one after the other, and strands take turns. A caller that submits
+     * the tasks of an address to its strand gives each address the same part of the time. */
     ps_strand strand;
     char host[PS_NODES_HOST_MAX];
 } ps_share;
 
-/* All such addresses. Zero it. */
+/* All addresses with waiting calls. Zero it before use. */
 typedef struct ps_shares {
     ps_share *first;
-    size_t waiting; /* calls of all */
+    size_t waiting; /* waiting calls of all addresses */
 } ps_shares;
 
-/* Counts a call of this address. Returns its share; NULL: too many calls wait. */
+/* Counts a call of this address as waiting. Returns the address's share; NULL: too many calls wait,
+ * so refuse it. */
 ps_share *ps_shares_enter(ps_shares *shares, const char *host);
 
-/* Ends the count of a call; call it in `done` of its task. The share may be freed. */
+/* Ends the counting of a call; call it in `done` of the call's task. May free the share. */
 void ps_shares_leave(ps_shares *shares, ps_share *share);
 
 #endif

@@ -29,28 +29,32 @@
 enum {
     PS_LIVE_JOBS_MAX = 10000, /* most jobs that are queued or running */
     PS_COORDINATOR_ID_MAX = 96,
-    PS_LEASE_BEATS = 3, /* a lease is at least so many heartbeats */
-    PS_COORDINATOR_STATES = PSGD__V1__JOB_STATE__JOB_STATE_CANCELLED + 1 /* of JobState */
+    PS_LEASE_BEATS = 3, /* a lease lasts at least this many heartbeats */
+    /* number of values of JobState */
+    PS_COORDINATOR_STATES = PSGD__V1__JOB_STATE__JOB_STATE_CANCELLED + 1
 };
 
 typedef struct ps_coordinator_conf {
-    /* how etcd is reached, whose leader keeps its jobs there; NULL: jobs are in data_dir */
+    /* connection to etcd, in which the leader keeps its jobs; NULL: jobs are in data_dir */
     ps_etcd *etcd;
-    const char *temp_dir; /* for the copy of what is in etcd */
-    /* The leadership is lost: has the process start again, or returns if it ends. Any thread. */
+    const char *temp_dir; /* folder for a copy of the jobs in etcd */
+    /* Called when this coordinator no longer leads. Restarts the process, or returns if the process
+     * is ending. Any thread. */
     void (*lost)(void *arg, const char *why);
     void *lost_arg;
     const char *data_dir;
-    const char *checkpoint_path; /* where checkpoints are kept; NULL or "": in data_dir */
-    const char *data_path;       /* where data sets lie; NULL: none */
+    const char *checkpoint_path; /* folder for checkpoints; NULL or "": they are in data_dir */
+    const char *data_path;       /* folder of data sets; NULL: none */
     int64_t heartbeat_us, lease_us, leader_lease_us;
-    int64_t grow_us; /* shortest time between two changes because idle workers join a job */
+    /* shortest time in microseconds between two changes of a job's nodes because idle workers join
+     * it */
+    int64_t grow_us;
     /* most bytes of the packages of all attempts together; 0: no limit */
     uint64_t max_memory_bytes;
     const char *code;        /* who may submit code: admin, submitter or off */
     const char *quotas;      /* file of the quotas of submitters; NULL or "": none */
     const char *pki;         /* folder of the authority that renews certificates of nodes, or "" */
-    int64_t cert_life_s;     /* how long these are valid */
+    int64_t cert_life_s;     /* how long a renewed certificate is valid, in seconds */
     uint64_t min_free_bytes; /* least free bytes for accepting or starting a job; 0: no limit */
     Psgd__V1__LinkProtection links;
     const struct ps_trackers_conf *trackers;
@@ -69,21 +73,21 @@ typedef struct ps_coordinator ps_coordinator;
 struct ps_coordinator {
     ps_loop *loop;
     ps_coordinator_conf conf;
-    char address[160]; /* the address that nodes and users are told */
+    char address[160]; /* the address that nodes and users are told to call */
     int64_t start_wall_us;
-    ps_leadership *leadership; /* NULL: the only coordinator of its registry */
-    ps_registry_ahead *ahead;  /* reads jobs until this coordinator leads; NULL: it leads */
-    ps_registry *registry;     /* used by `writer` only */
+    ps_leadership *leadership; /* NULL: no other coordinator uses the registry */
+    ps_registry_ahead *ahead;  /* reads jobs from etcd until this coordinator leads; then NULL */
+    ps_registry *registry;     /* used by the thread of `writer` only */
     ps_writer *writer;
-    ps_registry *reader; /* for reading only; used by `reads` and by tasks */
+    ps_registry *reader; /* for reading only; used by the threads of `reads` and by other tasks */
     ps_audit *audit;     /* lines of calls that change something */
     ps_room room;
-    char *checkpoint_dir;    /* the real path of conf.checkpoint_path; NULL: there is none */
-    int checkpoint_lock;     /* held lock of that folder; -1: none */
-    ps_room checkpoint_room; /* of checkpoint_dir */
+    char *checkpoint_dir;    /* real path of conf.checkpoint_path; NULL: that is not set */
+    int checkpoint_lock;     /* descriptor that holds the lock of that folder; -1: none */
+    ps_room checkpoint_room; /* free space of the disk of checkpoint_dir */
     ps_nodes nodes;
 
-    /* Threads for each kind of work, so that no kind waits for another. */
+    /* A queue of tasks for each kind of work, so that one kind does not wait for another. */
     ps_tasks *reads;          /* one thread: reads the registry for clients */
     ps_tasks *checks;         /* checks submitted specs */
     ps_tasks *looks;          /* reads data sets of submitted specs, which may take minutes */
@@ -94,54 +98,58 @@ struct ps_coordinator {
     ps_shares reading;        /* calls that wait for `reads` */
     ps_shares submitting;     /* calls that wait for `checks` and `looks` */
     ps_data_cache data_cache; /* descriptions of the data sets of packages */
-    /* Bytes of all packages. If conf.max_memory_bytes is not 0, more than that only if a package
-     * alone takes more. */
+    /* Bytes of the packages of all attempts. If conf.max_memory_bytes is not 0, they exceed it only
+     * when a single package does. */
     uint64_t memory_taken;
 
     ps_strand renewals;         /* certificates are issued one after the other */
     ps_task room_task;          /* reads the free space of the disk */
     bool is_looking;            /* room_task is running */
-    ps_jobs jobs;               /* that are not over */
+    ps_jobs jobs;               /* the jobs that are not over */
     size_t submitted;           /* jobs that are being stored for the first time */
-    ps_submission *submissions; /* these jobs */
-    ps_quotas *quotas;          /* NULL: none */
-    size_t attempts; /* attempts that are not freed: running, or ended with calls in progress */
-    uint64_t named_tried; /* number of a queued job: see job_queue.c */
+    ps_submission *submissions; /* the jobs that are being stored for the first time */
+    ps_quotas *quotas;          /* NULL: no quotas */
+    /* attempts that are not freed: they run, or have ended but have calls in progress */
+    size_t attempts;
+    uint64_t named_tried; /* number of a queued job that names its nodes; used by job_queue.c */
     ps_job_store store;   /* the observer that stores jobs */
     ps_trackers *trackers;
     ps_watcher *watchers;       /* streams of WatchJob */
     ps_probe *probes;           /* calls in progress of node_probe.c */
     size_t probed;              /* index of the node that is probed next */
     ps_reclaim *reclaims;       /* streams of ReclaimLogs */
-    ps_explaining *explained;   /* jobs that train and are measured for ExplainJob */
+    ps_explaining *explained;   /* jobs that are measured for ExplainJob while they train */
     ps_codec_costs codec_costs; /* used by tasks of `explaining` */
-    ps_strand explaining;       /* timelines are taken apart one after the other */
+    ps_strand explaining;       /* strand of the tasks of ExplainJob that read timelines */
 
     ps_timer sweep; /* fires once a second: schedule, forget nodes, read the free space */
-    ps_timer pulse; /* reads awake_clock.h often enough */
+    ps_timer pulse; /* reads `awake` often enough (awake_clock.h) */
     ps_awake_clock awake;
-    ps_timer soon;                         /* schedules soon; several requests for it are one */
-    uint64_t ended[PS_COORDINATOR_STATES]; /* jobs that are over, by state, for /metrics */
-    ps_histogram phases[PS_COORDINATOR_STATES]; /* how long jobs were in states of the commit */
-    atomic_bool is_open; /* leads, and has read the registry; joins.c asks on its own thread */
+    /* calls ps_coordinator_schedule soon; several requests for it become one call */
+    ps_timer soon;
+    /* number of jobs that are over, by final state, for /metrics */
+    uint64_t ended[PS_COORDINATOR_STATES];
+    ps_histogram phases[PS_COORDINATOR_STATES]; /* how long jobs were in each state of the commit */
+    /* this coordinator leads and has read the registry; also read by the thread of joins.c */
+    atomic_bool is_open;
     bool is_stopping;
-    bool was_stopped; /* the earlier process ended in order */
+    bool was_stopped; /* the earlier process of this coordinator was stopped and did not crash */
 };
 
-/* Returns where to find models to start from. */
+/* Returns the places where models and tables to start from are searched. */
 ps_init_where ps_coordinator_init_where(const ps_coordinator *c);
 
-/* Returns the time of awake_clock.h in microseconds: all deadlines and leases of jobs and nodes go
- * by it. */
+/* Returns the time of awake_clock.h in microseconds. All deadlines and leases of jobs and nodes use
+ * this clock. */
 int64_t ps_coordinator_now_us(ps_coordinator *c);
 
-/* Returns the room on the disk where checkpoints are kept. */
+/* Returns the ps_room that watches the disk on which checkpoints are kept. */
 ps_room *ps_coordinator_checkpoint_room(ps_coordinator *c);
 
-/* Returns bytes of a package to the budget of packages. */
+/* Returns `bytes` that a package has freed to the budget of packages (memory_taken). */
 void ps_coordinator_give_memory(ps_coordinator *c, uint64_t bytes);
 
-/* Submits a task that writes files. After ps_coordinator_stop it runs at once. */
+/* Submits a task that writes files of a job. After ps_coordinator_stop runs it at once. */
 void ps_coordinator_write(ps_coordinator *c, ps_strand *strand, ps_task *task);
 
 /* Starts the queued jobs that can start, and publishes what the others wait for. */

@@ -5,33 +5,36 @@
 
 #include "services/coordinator/coordinator.h"
 
-/* Creates a coordinator. Unless several share their registry (conf->etcd), opens the registry and
- * loads the jobs of the earlier process (startup.h). Waits for the disk, so call it before the
- * server starts. Copies `conf`, keeps its texts. */
+/* Creates a coordinator. If no other coordinator can share its registry (conf->etcd is NULL), opens
+ * the registry and loads the jobs of the earlier process (startup.h). Waits for the disk, so call
+ * it before the server starts. Copies `conf`, keeps the strings in it. */
 PS_MUST_USE ps_status ps_coordinator_create(ps_loop *loop, const ps_coordinator_conf *conf,
                                             ps_coordinator **out);
 
-/* Sets the address that nodes are told, and lets jobs start: at once, or when this coordinator is
- * elected. Until then ps_coordinator_admits refuses all calls. */
+/* Sets the address that nodes are told to call, and lets jobs start: at once, or when this
+ * coordinator is elected leader. Until then ps_coordinator_admits refuses all calls. */
 PS_MUST_USE ps_status ps_coordinator_open(ps_coordinator *c, const char *address);
 
-/* Returns whether this coordinator leads, so that handlers may answer; else refuses the call with
- * NOT_LEADER and the leader's address. `state` is the coordinator: ps_service.admit. */
+/* Returns true if this coordinator leads, so that handlers may answer. Else refuses the call with
+ * NOT_LEADER and the leader's address and returns false. `state` is the coordinator; used as
+ * ps_service.admit. */
 bool ps_coordinator_admits(void *state, ps_call *call);
 
-/* Takes a checkpoint of each running job whose specification has `checkpoint`, and posts `done`
- * when all are stored or given up, at most after within_us. Starts no job from now on. */
+/* Takes a checkpoint of each running job whose specification has `checkpoint`. Posts `done` when
+ * all are stored or were given up, at most within_us microseconds later. No job is started from now
+ * on. */
 void ps_coordinator_last_checkpoints(ps_coordinator *c, int64_t within_us, ps_event *done);
 
 /* Starts nothing from now on, and ends all calls: watchers, barriers, calls to nodes. Jobs stay as
- * they are stored, and nodes continue. */
+ * they are stored, and nodes go on with them. */
 void ps_coordinator_drain(ps_coordinator *c);
 
 /* Blocks until running tasks have ended. Call it after ps_coordinator_drain, while the loop runs.
  */
 void ps_coordinator_stop(ps_coordinator *c);
 
-/* Gives the leadership up and frees the coordinator, when the loop has ended or has freed all attempts. NULL is allowed. */
+/* Gives up the leadership and frees the coordinator. The loop must have ended, or must have freed
+ * all attempts. NULL is allowed. */
 void ps_coordinator_destroy(ps_coordinator *c);
 
 #endif

@@ -6,10 +6,10 @@
 #include "common/ops/ops.h"
 #include "services/coordinator/coordinator.h"
 
-/* Returns the source for ps_ops_start. It is valid while the coordinator is. */
+/* Returns the source of /metrics and /readyz for ps_ops_start. Valid as long as the coordinator. */
 ps_ops_source ps_coordinator_ops(ps_coordinator *c);
 
-/* The observer that counts how jobs end. */
+/* The observer that counts how jobs end, and how long they were in each state. */
 ps_job_observer_fn ps_metrics_job_changed;
 
 #endif

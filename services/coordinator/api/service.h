@@ -37,42 +37,46 @@ ps_handler ps_serve_list_presets, ps_serve_get_server_info;
 /* Returns the service for ps_server_start. */
 ps_service ps_coordinator_service(ps_coordinator *c);
 
-/* Observers of jobs that send news to watchers and downloads; `arg` is the coordinator. */
+/* Observers of jobs (job_board.h) that pass news to the streams of WatchJob and ReclaimLogs; `arg`
+ * is the coordinator. */
 ps_job_observer_fn ps_watchers_changed, ps_reclaims_changed;
 
-/* Takes nodes whose certificates were revoked as lost. Call it once a second. */
+/* Treats nodes whose certificates were revoked as lost. Call it once a second. */
 void ps_nodes_expel_revoked(ps_coordinator *c);
 
-/* Ends downloads whose clients do not read. Call it once a second. */
+/* Ends downloads (ReclaimLogs) whose clients do not read. Call it once a second. */
 void ps_reclaims_check(ps_coordinator *c);
 
-/* End all of them with UNAVAILABLE. */
+/* End all streams of WatchJob, all streams of ReclaimLogs, and all calls of ExplainJob, with
+ * UNAVAILABLE. */
 void ps_watchers_end(ps_coordinator *c);
 void ps_reclaims_end(ps_coordinator *c);
 void ps_explaining_end(ps_coordinator *c);
 
 /* --- what handlers share (service.c) ------------------------------------------ */
 
-/* Ends the call with a code, a reason and the job's id. The text follows as for printf. */
+/* Ends the call with a code, a reason for machines and the job's id. The text follows as for
+ * printf. */
 PS_PRINTF(5, 6)
 void ps_refuse(ps_call *call, ps_code code, const char *reason, const char *job_id, const char *fmt,
                ...);
 
-/* Returns whether a node speaks for itself: its certificate is of `node_id`, or the link is
- * plaintext. Otherwise it ends the call. */
+/* Returns true if the caller may speak for the node: its certificate names `node_id`, or the link
+ * is plaintext. Else ends the call and returns false. */
 bool ps_speaks_for(ps_call *call, const char *node_id);
 
-/* Returns whether the caller may do this to the job. Otherwise it ends the call. */
+/* Returns true if the caller may do `what` to the job. Else ends the call and returns false. */
 bool ps_may_access(ps_call *call, const Psgd__V1__Job *job, ps_access what);
 
-/* Ends the call with a status. The reason is JOB_NOT_FOUND or NOT_OWNER if its code says so. */
+/* Ends the call with a status. The reason is JOB_NOT_FOUND for the code NOT_FOUND, NOT_OWNER for
+ * PERMISSION_DENIED, else the name of the code. */
 void ps_refuse_status(ps_call *call, const ps_status *st, const char *job_id);
 
 /* Writes the host of the client, without its port: "ipv4:127.0.0.1". */
 enum { PS_CLIENT_HOST_MAX = PS_NODES_HOST_MAX };
 void ps_client_host(ps_call *call, char host[PS_CLIENT_HOST_MAX]);
 
-/* A call that waits for a disk. `call` becomes NULL when the client's call has ended. */
+/* A call whose answer waits for the disk. `call` becomes NULL when the client's call has ended. */
 typedef struct ps_held {
     ps_coordinator *c;
     ps_call *call;
@@ -81,29 +85,30 @@ typedef struct ps_held {
 } ps_held;
 void ps_hold(ps_held *held, ps_coordinator *c, ps_call *call, const char *job_id);
 
-/* Counts a call that is to wait for one of `tasks`, which are for `what`, and sets held->share.
- * Refuses the call and returns false if too many calls, or too many of its address, wait. */
+/* Counts a call that has to wait for a task of `tasks`, and sets held->share. `what` names the
+ * tasks in the text of a refusal. If too many calls, or too many of the caller's address, wait,
+ * refuses the call and returns false. */
 bool ps_may_wait(ps_tasks *tasks, ps_shares *shares, const char *what, ps_call *call,
                  ps_held *held);
 
-/* Lets the call wait while `task` reads the registry; ps_may_wait has counted it in c->reading.
- * Addresses take turns. */
+/* Lets the call wait while `task` reads the registry. ps_may_wait must have counted it in
+ * c->reading. Addresses take turns. */
 void ps_hold_for_read(ps_held *held, ps_coordinator *c, ps_call *call, const char *job_id,
                       ps_task *task);
 
-/* Writes the size of a page: 50 for 0, at most 1000. Refuses the call and returns false if `wanted`
- * is negative. */
+/* Writes the number of elements of a page to *size: `wanted`, 50 if it is 0, at most 1000. If
+ * `wanted` is negative, refuses the call and returns false. */
 bool ps_page_size(ps_call *call, int32_t wanted, size_t *size);
 
 /* Makes the page token of a position: hexadecimal with a checksum, which clients need not
  * understand. */
 enum { PS_PAGE_TOKEN_MAX = 2 * 80 + 16 };
 void ps_page_token_make(char token[PS_PAGE_TOKEN_MAX], const char *position);
-/* Reads the position from a page token; "" gives "". Returns false if the token is not one of
- * ours. */
+/* Reads the position from a page token; "" gives "". Returns false if ps_page_token_make did not
+ * make the token. */
 bool ps_page_token_read(const char *token, char *position, size_t cap);
 
-/* Answers a call that would change a job that is not live: it is over, or there is no such job. */
+/* Answers a call that would change a job which is not live: the job is over, or there is none. */
 void ps_answer_over(ps_coordinator *c, ps_call *call, const char *job_id);
 
 #endif

@@ -2,10 +2,9 @@
 /* awake_clock.h - a clock that stands still while the process does not run.
  *
  * A process that was frozen, or whose host slept, has not read what nodes sent meanwhile. The
- * nodes' silence of that time must not count, so deadlines and leases use this clock. Its owner
- * reads it at least every PS_AWAKE_PULSE_US, by a timer. Pauses longer than PS_AWAKE_PAUSE_US are
- * left out. Pure.
- */
+ * silence of nodes during that time must not count, so deadlines and leases use this clock. Its
+ * owner reads it at least every PS_AWAKE_PULSE_US, by a timer. If two readings are more than
+ * PS_AWAKE_PAUSE_US apart, the time between them is left out. Pure. */
 #ifndef PS_COORDINATOR_AWAKE_CLOCK_H
 #define PS_COORDINATOR_AWAKE_CLOCK_H
 
@@ -13,10 +12,11 @@
 
 enum {
     PS_AWAKE_PULSE_US = 100000,
-    PS_AWAKE_PAUSE_US = 1000000 /* longer than the pauses of a busy host */
+    PS_AWAKE_PAUSE_US = 1000000 /* longer than the pauses of a process on a busy host */
 };
 
 typedef struct ps_awake_clock {
+    /* monotonic time of the last reading, and the time left out so far */
     int64_t read_us, away_us;
 } ps_awake_clock;
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* checkpoints.h - when an attempt takes checkpoints, and which of a job's are kept.
+/* checkpoints.h - when an attempt takes checkpoints, and which checkpoints of a job are kept.
  *
- * Pure: no I/O; time is passed in. One checkpoint is under way at a time. It is named: a clock that
- * no node has begun, which heartbeats tell all nodes. Each takes it, or says that it could not;
- * then it is given up and a later one is named, further ahead. When all have it, their files are
- * collected one node after the other, then stored. All nodes are told up to which clock they may
- * forget theirs.
- */
+ * Pure: no I/O; time is passed in. One checkpoint is under way at a time. First a checkpoint is
+ * named: it gets a clock that no node has begun, and answers to heartbeats tell the clock to all
+ * nodes. Each node takes the checkpoint, or says that it could not; then the checkpoint is given
+ * up, and a later one is named, further ahead. When all nodes have taken it, their files are
+ * collected one node after the other, and then stored. Nodes are told up to which clock they may
+ * forget their checkpoints. */
 #ifndef PS_COORDINATOR_CHECKPOINTS_H
 #define PS_COORDINATOR_CHECKPOINTS_H
 
@@ -16,107 +16,123 @@
 
 typedef enum ps_cut_stage {
     PS_CUT_NONE,
-    PS_CUT_NAMED,      /* nodes take it */
-    PS_CUT_COLLECTING, /* all have it */
-    PS_CUT_STORING     /* all files are here */
+    PS_CUT_NAMED,      /* a clock was named; nodes take the checkpoint */
+    PS_CUT_COLLECTING, /* all nodes have taken it; their files are collected */
+    PS_CUT_STORING     /* all files are collected and are being stored */
 } ps_cut_stage;
 
 typedef struct ps_cuts {
     ps_cut_stage stage;
-    uint64_t clock; /* of the one under way, or of the last one */
-    uint64_t done;  /* nodes forget those up to this clock */
-    bool is_wanted; /* somebody has asked for one that has not been stored yet: ps_cuts_want */
-    uint64_t wanted_after; /* it is of a later clock than this */
-    bool wants_stay;       /* the one that is wanted is one at which workers stay */
-    bool stays;            /* workers stay at the one under way */
-    unsigned misses;       /* in a row: how often a clock was named too late */
-    int64_t since_us;      /* when the last one was stored or given up, or training began */
-    size_t count;          /* nodes */
-    bool *has;             /* (count): the node has it; its files wait, or are collected */
-    bool *is_away;         /* (count): the node takes none any more: ps_cuts_leave */
-    size_t at;             /* node whose files are collected */
+    uint64_t clock; /* clock of the checkpoint under way, or of the last one */
+    uint64_t done;  /* nodes may forget checkpoints up to this clock */
+    bool is_wanted; /* a checkpoint was asked for (ps_cuts_want) and none was stored since */
+    /* the checkpoint that was asked for must be of a later clock than this */
+    uint64_t wanted_after;
+    bool wants_stay; /* workers have to stay at the checkpoint that was asked for */
+    bool stays;      /* workers stay at the checkpoint under way */
+    unsigned misses; /* how often in a row a clock was named too late */
+    /* time at which the last checkpoint was stored or given up, or training began */
+    int64_t since_us;
+    size_t count; /* number of nodes */
+    /* (count): the node has taken the checkpoint; its files wait, or were collected */
+    bool *has;
+    bool *is_away; /* (count): the node takes no checkpoints any more (ps_cuts_leave) */
+    size_t at;     /* index of the node whose files are being collected */
 } ps_cuts;
 
-/* Begins: `clock` is the one that all nodes take by themselves (ps_checkpoint_next); 0: none. */
+/* Begins. `clock` is the clock of the first checkpoint, which all nodes take without being told
+ * (ps_checkpoint_next); 0: there is none. */
 void ps_cuts_init(ps_cuts *cuts, size_t nodes, uint64_t clock, int64_t now_us);
 void ps_cuts_fini(ps_cuts *cuts);
 
-/* Asks for one; `stays`: workers begin no clock after it. Returns the clock after which it is: a
- * checkpoint whose files are being collected already is too old, unless workers stay at it. */
+/* Asks for a checkpoint. stays: workers begin no clock after it. Returns a clock: the checkpoint
+ * that meets the request is of a later one. (A checkpoint whose files are being collected is too
+ * old, unless workers stay at it.) */
 uint64_t ps_cuts_want(ps_cuts *cuts, bool stays);
 
-/* Returns whether one is to be named soon: `every_us` is over since the last one (0: never by
- * time), or one is wanted. Never while files of one are collected or stored. */
+/* Returns whether a checkpoint is to be named soon: every_us have passed since the last one (0:
+ * never for this reason), or one was asked for. False while files of a checkpoint are collected or
+ * stored. */
 bool ps_cuts_is_due(const ps_cuts *cuts, int64_t every_us, int64_t now_us);
 
-/* Returns how many clocks ahead one is named where so many are begun in a second: as many as three
- * heartbeats have, so that each node hears of it before, and more after misses. */
+/* Returns how many clocks ahead of the present one a checkpoint is to be named, if clocks_a_second
+ * begin in a second: as many as begin in three heartbeats, so that each node hears of it in time,
+ * and more after misses. */
 uint64_t ps_cuts_ahead(const ps_cuts *cuts, double clocks_a_second, int64_t heartbeat_us);
 
-/* Names one, while none is under way, or in place of a later one that is named. */
+/* Names a checkpoint of `clock`. No checkpoint may be under way, or one of a later clock is named
+ * and replaced. */
 void ps_cuts_name(ps_cuts *cuts, uint64_t clock);
 
-/* A node takes none any more: it is lost, or has done all of its steps. Nobody waits for it. */
+/* Notes that a node takes no checkpoints any more, because it is lost or has done all of its
+ * steps. */
 void ps_cuts_leave(ps_cuts *cuts, size_t node);
 
-/* Returns whether the node has the one that is named, or takes none any more. */
+/* Returns whether the node has taken the checkpoint that is named, or takes none any more. */
 bool ps_cuts_has(const ps_cuts *cuts, size_t node);
 
-/* Takes what a node says: the clock of the checkpoint that it has, and of the one that it missed;
- * 0: none. Returns whether that was the last one: the files of node cuts->at, the first one that
- * has it, are to be collected. */
+/* Notes what a node says: the clock of the checkpoint that it has taken, and of the one that it has
+ * missed; 0: none. Returns true if all nodes have taken the checkpoint now; then the files of node
+ * cuts->at are to be collected, which is the first node that has any. */
 bool ps_cuts_told(ps_cuts *cuts, size_t node, uint64_t has, uint64_t missed, int64_t now_us);
 
-/* The files of node cuts->at are here. Returns whether there is another node, which is then
- * cuts->at; else the checkpoint is to be stored. */
+/* Notes that the files of node cuts->at were collected. Returns true if the files of another node
+ * are to be collected; cuts->at is that node then. Else the checkpoint is to be stored. */
 bool ps_cuts_collected(ps_cuts *cuts);
 
-/* It is stored. */
+/* Notes that the checkpoint was stored. */
 void ps_cuts_stored(ps_cuts *cuts, int64_t now_us);
 
-/* It is given up, in any stage, for another reason than that it was named too late. If it
- * was wanted, it is not tried again. */
+/* Gives up the checkpoint under way, in any stage, for another reason than that it was named too
+ * late. If it was asked for, the request ends too. */
 void ps_cuts_give_up(ps_cuts *cuts, int64_t now_us);
 
 /* ---- Checkpoints of changes ---- */
 
-/* Servers may leave out rows that have not changed since an earlier checkpoint, which is then the
- * parent of the later one. A checkpoint has all rows
+/* Servers may leave out of a checkpoint the rows that have not changed since an earlier checkpoint.
+ * That one is then the parent of the later one, which is a checkpoint of changes. A checkpoint has
+ * all rows (is whole)
  *
- *   - after PS_CHAIN_MAX with changes: who reads one needs few folders, and a damaged file costs
- *     few checkpoints;
- *   - if the changes since the last whole one have together more than half of its bytes: who reads
- *     the last one reads at most about 1.5 times as much as of a whole one;
- *   - PS_CHAIN_MAX times after one whose changes alone have more than half of these bytes: leaving
- *     out rows saves little then. */
+ * - after PS_CHAIN_MAX checkpoints of changes: whoever reads one then needs few folders, and a
+ *   damaged file spoils few checkpoints;
+ * - if the changes since the last whole checkpoint have together more than half of its bytes: so
+ *   whoever reads the last one reads at most about 1.5 times as much as of a whole one;
+ * - PS_CHAIN_MAX times after a checkpoint whose changes alone had more than half of these bytes:
+ *   then leaving out rows saves little.
+ */
 enum { PS_CHAIN_MAX = 8 };
 
 typedef struct ps_chain {
-    uint64_t clock;   /* of the checkpoint from which the next one may count; 0: it has all rows */
-    unsigned changes; /* checkpoints of changes since the last whole one */
-    unsigned rest;    /* whole ones to come before changes are tried again */
-    uint64_t whole, changed; /* bytes of the servers' files: of the whole one, of the changes */
+    /* clock of the checkpoint that may be the next one's parent; 0: the next one has all rows */
+    uint64_t clock;
+    unsigned changes; /* number of checkpoints of changes since the last whole one */
+    /* number of whole checkpoints that have to come before changes are tried again */
+    unsigned rest;
+    /* bytes of the servers' files: of the last whole checkpoint, and of the changes since */
+    uint64_t whole, changed;
 } ps_chain;
 
-/* The checkpoint at `clock` is stored; the servers' files have so many bytes. is_whole: they have
- * all rows. */
+/* Notes that the checkpoint at `clock` was stored, with so many bytes of servers' files. is_whole:
+ * they have all rows. */
 void ps_chain_stored(ps_chain *chain, uint64_t clock, bool is_whole, uint64_t bytes);
 
 /* ---- Retention ---- */
 
-/* Returns the index of the best of values (count); NaN: not evaluated. Of equal ones it is the
- * first. `count`: none was evaluated. */
+/* Returns the index of the best of values (count), the first of equal ones. NaN stands for a
+ * checkpoint that was not evaluated; `count` is returned if none was. is_cost: less is better. */
 size_t ps_checkpoints_best(const double *values, size_t count, bool is_cost);
 
-/* Marks in drop (count) the checkpoints that are not kept, of steps (count), ascending, all of
- * which were read back: the newest `keep`, >= 1, stay, those whose step is a multiple of
- * keep_every (0: none), and number `best` (count: none). At least the newest one stays. */
+/* Marks in drop (count) which checkpoints are not to be kept. steps (count) are their steps,
+ * ascending; all were read back. These are kept: the newest `keep` (>= 1), those whose step is a
+ * multiple of keep_every (0: none), and number `best` (count: none). The newest one is always
+ * kept. */
 void ps_checkpoints_choose(const uint64_t *steps, size_t count, uint32_t keep, uint64_t keep_every,
                            size_t best, bool *drop);
 
-/* Clears in drop (count) what those that are kept need: parent[i] < i is the index of the parent of
- * number i; count: it has none. With has_other also one that shares no file with the newest one is
- * kept, if there is one: the newest of these. So a damaged file does not cost all. */
+/* Clears in drop (count) the marks of checkpoints that kept ones need. parent[i] < i is the index
+ * of the parent of checkpoint i; `count`: it has none. has_other: also keeps the newest checkpoint,
+ * if there is one, that shares no file with the newest of all, so that a damaged file does not
+ * spoil all checkpoints. */
 void ps_checkpoints_keep_parents(const size_t *parent, size_t count, bool has_other, bool *drop);
 
 #endif

@@ -14,13 +14,13 @@
 typedef struct ps_live ps_live;
 
 typedef enum ps_job_news {
-    PS_JOB_TO_STORE, /* a change waits to be stored: ps_live_take_change */
-    PS_JOB_STATE,    /* the state has changed, with its reason and message */
-    PS_JOB_SAVING,   /* is_unsaved has changed: changes are stored again, or are not */
+    PS_JOB_TO_STORE, /* a change has to be stored: ps_live_take_change returns it */
+    PS_JOB_STATE,    /* the state has changed, or its reason or message */
+    PS_JOB_SAVING,   /* is_unsaved has changed: changes can be stored again, or cannot */
     PS_JOB_EVENT,    /* an event can be read: a stored one, or progress */
     PS_JOB_FILES,    /* a file of the job has grown */
     PS_JOB_QUEUED,   /* the job has joined the queue, or is back in it */
-    PS_JOB_OVER      /* the final state is stored; ps_jobs_find does not find the job any more */
+    PS_JOB_OVER      /* the final state is stored, and ps_jobs_find no longer finds the job */
 } ps_job_news;
 
 /* Receives one change of `job`, which is borrowed. Must not free the job. */
@@ -30,8 +30,8 @@ enum { PS_JOB_OBSERVERS_MAX = 8 };
 
 typedef struct ps_job_board {
     int64_t (*clock)(void); /* monotonic microseconds */
-    bool is_closed;         /* nothing is stored any more */
-    size_t unsaved;         /* jobs with is_unsaved */
+    bool is_closed;         /* nothing is stored any more, because the process ends */
+    size_t unsaved;         /* number of jobs with is_unsaved */
     struct {
         ps_job_observer_fn *on_changed;
         void *arg;

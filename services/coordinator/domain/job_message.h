@@ -25,20 +25,20 @@ ProtobufCMessage *ps_message_copy(const ProtobufCMessage *message);
 /* Creates a QUEUED job with a copy of `spec`. */
 Psgd__V1__Job *ps_job_create(const Psgd__V1__JobSpec *spec, int64_t wall_us);
 
-/* Replaces the placements by the members that have an id or an address. */
+/* Replaces the job's placements by the members, as far as these have an id or an address. */
 void ps_job_place(Psgd__V1__Job *job, const ps_member *members, size_t count);
 
 /* Fills members (at most n_placements) from the job's placements. Returns their number. A worker
- * that carries several ranks is one member. */
+ * process with several ranks becomes one member. */
 size_t ps_job_members(const Psgd__V1__Job *job, ps_member *members);
 
 /* Sets one metric of the result. */
 void ps_job_set_result(Psgd__V1__Job *job, const char *metric, double value);
 
-/* Removes all that programs have reported. */
+/* Removes all metrics that programs have reported. */
 void ps_progress_clear_program_metrics(Psgd__V1__Progress *progress);
 
-/* Adds one metric of those that programs report; it must not be there. */
+/* Adds a metric that a program has reported. The progress must not have it yet. */
 void ps_progress_add_program_metric(Psgd__V1__Progress *progress, const char *name, double value);
 
 /* Adds a complete file to the job's list, or replaces the one of this name. */
@@ -47,8 +47,8 @@ void ps_job_add_artifact(Psgd__V1__Job *job, const char *name, Psgd__V1__Artifac
 
 Psgd__V1__Progress *ps_job_progress(Psgd__V1__Job *job); /* creates the progress if there is none */
 
-/* Return the word for a kind in manifest.json, such as "model"; and find the kind of a word, false
- * if there is none. */
+/* Return the word for a kind of file in manifest.json, such as "model"; and find the kind for a
+ * word, or return false if there is none. */
 const char *ps_artifact_kind_name(Psgd__V1__ArtifactKind kind);
 bool ps_artifact_kind_find(const char *name, Psgd__V1__ArtifactKind *kind);
 
@@ -56,8 +56,8 @@ bool ps_state_is_final(Psgd__V1__JobState state);
 const char *ps_state_name(Psgd__V1__JobState state);  /* "RUNNING" */
 const char *ps_phase_text(Psgd__V1__NodePhase phase); /* "RUNNING" */
 
-/* Writes the job's specification with the numbers of processes that it has now. The members stay
- * the job's. */
+/* Writes the job's specification with the present numbers of workers and servers. Other members are
+ * shared with the job, which owns them. */
 void ps_job_spec_now(const Psgd__V1__Job *job, Psgd__V1__JobSpec *out);
 
 #endif

@@ -9,11 +9,14 @@
 #include <stdint.h>
 
 typedef struct ps_record {
-    uint64_t number;            /* ascending in the order of submission, never reused */
-    Psgd__V1__Job *job;         /* malloc's, for psgd__v1__job__free_unpacked(job, NULL) */
-    Psgd__V1__JobState outcome; /* the outcome that was stored before its state is final; 0: none */
-    uint64_t sequence;          /* numbers of events up to this one may have been used */
-    bool is_damaged;            /* the row cannot be read; `job` only has what is known */
+    uint64_t number;    /* ascending in the order of submission, never reused */
+    Psgd__V1__Job *job; /* memory of malloc, for psgd__v1__job__free_unpacked(job, NULL) */
+    /* the outcome that was stored while the job's state was not final yet; 0: none */
+    Psgd__V1__JobState outcome;
+    /* events may have been numbered up to this, so later numbers are greater */
+    uint64_t sequence;
+    /* the row in the registry cannot be read; `job` has only what is known */
+    bool is_damaged;
 } ps_record;
 
 /* Frees the record's job. */

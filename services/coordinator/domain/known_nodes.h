@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* known_nodes.h - the nodes that have registered, and their leases.
  *
- * Pure; times are monotonic microseconds, wall_us is for people. A node is known until it has
- * been silent for an hour. After a restart of the coordinator nodes register again by themselves.
- */
+ * Pure; times are monotonic microseconds; wall_us is time of day, for people. A node is known until
+ * it has been silent for an hour. After a restart of the coordinator, nodes register again by
+ * themselves. */
 #ifndef PS_COORDINATOR_KNOWN_NODES_H
 #define PS_COORDINATOR_KNOWN_NODES_H
 
@@ -30,28 +30,32 @@ typedef struct ps_node_entry {
     char version[32];
     char kernels[160];
     Psgd__V1__LinkProtection links; /* as registered */
-    char loop[80];                  /* of a worker: as registered */
-    uint32_t threads;               /* of a parameter server; 0: not known */
+    /* of a worker for a program: title of the jobs for that program; as registered */
+    char loop[80];
+    uint32_t threads; /* of a parameter server; 0: not known */
     uint64_t incarnation;
-    char host[PS_NODES_HOST_MAX]; /* the host that registered it */
-    char credential[48]; /* serial number of the certificate of its last call; "" in plaintext */
-    int64_t certificate_ends_s; /* seconds since 1970; 0: it has none */
-    int64_t renewed_us;         /* when it was last given another; 0: never */
-    bool has_left;              /* the node has said that it leaves, and has not registered since */
-    bool is_stopping;           /* it was told to stop, and waits for a checkpoint of its job */
-    bool has_beaten;            /* has sent a heartbeat since it registered */
+    char host[PS_NODES_HOST_MAX]; /* the client address from which the node was registered */
+    /* serial number of the certificate of the node's last call; "" in plaintext */
+    char credential[48];
+    /* when that certificate ends, in seconds since 1970; 0: the node has none */
+    int64_t certificate_ends_s;
+    int64_t renewed_us; /* when the node was last given a new certificate; 0: never */
+    bool has_left;      /* the node has said that it leaves, and has not registered since */
+    /* the node was told to stop, and waits for a checkpoint of its job */
+    bool is_stopping;
+    bool has_beaten; /* the node has sent a heartbeat since it registered */
 
-    /* What its last heartbeat reported. */
+    /* What the node's last heartbeat reported. */
     Psgd__V1__NodePhase phase;
     char job_id[96]; /* "" when idle */
     uint32_t attempt;
     int64_t seen_us, seen_wall_us;
 
-    /* The job to which the coordinator gave the node; "": none. The node is idle if it reports so
-     * and no job holds it. */
+    /* The job to which the coordinator gave the node; "": none. The node is idle if its heartbeat
+     * says so and no job holds it. */
     char holder[96];
 
-    /* the node did not answer a call; it is not chosen until it has answered one */
+    /* the node did not answer a call; it is not chosen for a job until it has answered one */
     bool is_suspect;
     /* The node's disk was full when a job was to begin: it is not chosen before this time, nor
      * while it reports that its disk is low. */
@@ -60,11 +64,12 @@ typedef struct ps_node_entry {
     uint64_t disk_free_bytes, disk_needed_bytes;
     bool is_disk_low;
     bool has_load;           /* the node has reported what it uses */
-    Psgd__V1__NodeLoad load; /* if so */
+    Psgd__V1__NodeLoad load; /* the load, if has_load */
 } ps_node_entry;
 
 typedef struct ps_nodes {
-    ps_node_entry **entries; /* sorted by id; a pointer is valid until the entry is forgotten */
+    /* sorted by id; a pointer to an entry is valid until the entry is dropped */
+    ps_node_entry **entries;
     size_t count, cap;
     int64_t heartbeat_us, lease_us;
 } ps_nodes;
@@ -72,15 +77,16 @@ typedef struct ps_nodes {
 void ps_nodes_init(ps_nodes *nodes, int64_t heartbeat_us, int64_t lease_us);
 void ps_nodes_fini(ps_nodes *nodes);
 
-/* Checks a registration from `host` and adds or updates the entry *out. *is_new: it is another
- * process than before. If there are too many nodes, in all or of that host, an entry is dropped
- * that never sent a heartbeat or has been silent for longer than its lease.
+/* Checks a registration from the client address `host` and adds or updates the node's entry, *out.
+ * *is_new: the node's process is another one than before. If there are too many nodes, in all or
+ * from that address, drops an entry that never sent a heartbeat or has been silent for longer than
+ * its lease.
  *
  * INVALID_ARGUMENT     names the field
  * RESOURCE_EXHAUSTED   too many nodes
  * FAILED_PRECONDITION  a process at another address has the id and is alive: it has missed
- *                      fewer than two heartbeats; or a process that was started later has its
- *                      lease
+ *                      fewer than two heartbeats; or a process that was started later has the
+ *                      id and still has its lease
  */
 PS_MUST_USE ps_status ps_nodes_register(ps_nodes *nodes, const Psgd__V1__RegisterNodeRequest *req,
                                         const char *host, int64_t now_us, int64_t wall_us,
@@ -96,7 +102,7 @@ ps_node_entry *ps_nodes_find_address(const ps_nodes *nodes, const char *address,
 bool ps_node_is_alive(const ps_nodes *nodes, const ps_node_entry *node, int64_t now_us);
 bool ps_node_is_idle(const ps_node_entry *node);
 
-/* Returns how many heartbeats in a row the node has missed. A node that was just stopped still has
+/* Returns how many heartbeats in a row the node has missed. A node that has just stopped still has
  * its lease, but should not be given a job. */
 unsigned ps_node_missed(const ps_nodes *nodes, const ps_node_entry *node, int64_t now_us);
 
@@ -104,23 +110,24 @@ unsigned ps_node_missed(const ps_nodes *nodes, const ps_node_entry *node, int64_
 void ps_node_suspect(ps_node_entry *node);
 void ps_node_trust(ps_node_entry *node);
 
-/* Notes that the disk of the node was full when a job was to begin. */
+/* Notes that the node's disk was full when a job was to begin there. */
 void ps_node_set_full(ps_node_entry *node, int64_t now_us);
-/* Returns whether the node has no room for a job. */
+/* Returns whether the node's disk has too little room for a job, as it reports or as
+ * ps_node_set_full noted a short time ago. */
 bool ps_node_lacks_room(const ps_node_entry *node, int64_t now_us);
 
-/* Returns whether the node may be given a job now: alive, idle, not suspected, not about to stop,
- * with room on its disk, and it has missed fewer than three heartbeats. */
+/* Returns whether the node may be given a job now: it is alive, idle, not suspected and not about
+ * to stop, has room on its disk, and has missed fewer than three heartbeats. */
 bool ps_node_may_be_chosen(const ps_nodes *nodes, const ps_node_entry *node, int64_t now_us);
 
-/* Notes that the node answered Abort, so that its earlier heartbeats no longer count. */
+/* Notes that the node has answered Abort, so it is idle whatever its earlier heartbeats said. */
 void ps_node_mark_idle(ps_node_entry *node);
 
 /* Ends the lease of a node whose certificate was revoked. */
 void ps_nodes_expel(const ps_nodes *nodes, ps_node_entry *node, int64_t now_us);
 
-/* Drops nodes that hold nothing and have been silent for an hour, or for their lease if they have
- * never sent a heartbeat. */
+/* Drops nodes without a job that have been silent for an hour; if they have never sent a heartbeat,
+ * for their lease. */
 void ps_nodes_forget(ps_nodes *nodes, int64_t now_us);
 
 const char *ps_role_name(Psgd__V1__NodeRole role); /* "worker", "pserver" */

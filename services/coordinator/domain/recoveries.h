@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* recoveries.h - what a job keeps of its losses and of changes of its nodes: Job.recoveries, and
- * the time that they cost.
+/* recoveries.h - what is recorded about the losses of a job and changes of its nodes
+ * (Job.recoveries), and the time that they cost.
  *
- * Pure. A recovery is open from the loss or change until the next attempt trains; several may be
- * open, if attempts are lost before they train. A loss that the attempt survives is never open. Wall
- * times are microseconds since 1970. The messages lie in malloc's memory, as those of job_message.h
- * do.
- */
+ * Pure. A recovery is open from the loss or change until the next attempt trains. Several may be
+ * open, if attempts are lost before they train. A loss that the attempt survives is never open.
+ * Wall times are microseconds since 1970. The messages are in memory of malloc, as those of
+ * job_message.h. */
 #ifndef PS_COORDINATOR_RECOVERIES_H
 #define PS_COORDINATOR_RECOVERIES_H
 
@@ -14,47 +13,48 @@
 
 enum { PS_RECOVERIES_KEPT = 100 };
 
-/* Adds the loss that ends an attempt: the commit's outcome is QUEUED, because of it. `now_us` is
- * the commit's time. The loss was noticed when the outcome was decided, which is earlier if the
- * servers' state was stored first. `step` steps were finished then. */
+/* Adds the loss that ends an attempt; because of it the commit's outcome is QUEUED. `now_us` is the
+ * commit's present time. The loss was noticed when the outcome was decided, which is earlier if the
+ * servers' state was stored first. `step`: number of steps that were finished then. */
 void ps_recovery_add(Psgd__V1__Job *job, const ps_commit *commit, uint64_t step, int64_t now_us,
                      int64_t wall_us);
 
-/* Adds the change of nodes that ends an attempt (ps_commit_move): asked for and begun at these
- * times, with `step` steps finished. The caller adds node_ids to what is returned. */
+/* Adds the change of nodes that ends an attempt (ps_commit_move). It was asked for at asked_wall_us
+ * and begun at wall_us, with `step` steps finished. The caller adds node_ids to the recovery that
+ * is returned. */
 Psgd__V1__Recovery *ps_recovery_add_move(Psgd__V1__Job *job, const ps_commit *commit, uint64_t step,
                                          int64_t asked_wall_us, int64_t wall_us);
 
-/* Adds the loss of a member without which the attempt goes on (PS_COMMIT_SPARED). `step` steps were
- * finished then. */
+/* Adds the loss of a member without which the attempt goes on (PS_COMMIT_SPARED). `step`: number of
+ * steps that were finished then. */
 void ps_recovery_add_spared(Psgd__V1__Job *job, const ps_commit *commit, size_t node, uint64_t step,
                             int64_t now_us, int64_t wall_us);
 
-/* Sets is_spared of the members without which the job's attempt goes on, by its recoveries. */
+/* Sets is_spared of those members without which the job's attempt goes on, as the job's recoveries
+ * say. */
 void ps_recovery_mark_spared(const Psgd__V1__Job *job, ps_member *members, size_t count);
 
 /* Returns whether the job waits for an attempt that goes on after a loss or a change of nodes. */
 bool ps_recovery_is_open(const Psgd__V1__Job *job);
 
-/* Returns the largest of `step` and the steps at which the job was when it was lost or changed, of
- * those that are not closed. */
+/* Returns the largest of `step` and the steps that the job had finished at its open recoveries. */
 uint64_t ps_recovery_step(const Psgd__V1__Job *job, uint64_t step);
-/* Closes all open recoveries: an attempt that began at `from_step` trains. Counts what is useful of
- * the attempt before. */
+/* Closes all open recoveries, because an attempt that began at `from_step` trains now. Counts how
+ * much of the attempt before was useful. */
 void ps_recovery_close(Psgd__V1__Job *job, uint64_t from_step, int64_t wall_us);
 
-/* Returns whether the last PS_ALIKE_MAX recoveries were of failures without a lost node, none of
- * which came further than the job had been before them. */
+/* Returns whether the last PS_ALIKE_MAX recoveries were all of failures without a lost node, and
+ * none of these attempts came further than the job had been before. */
 enum { PS_ALIKE_MAX = 5 };
 bool ps_recovery_fails_alike(const Psgd__V1__Job *job);
 
-/* Returns the step up to which the checkpoint is to be from which the next attempt begins, after a
- * divergence: twice as far back from it as the rollback before was, because a checkpoint shortly
- * before a divergence may have weights that have grown too large. UINT64_MAX: any checkpoint. */
+/* Returns the latest step that the checkpoint may have from which the next attempt begins after a
+ * divergence. It is twice as far back as at the last rollback, because a checkpoint shortly before
+ * a divergence may have weights that have grown too large. UINT64_MAX: any checkpoint. */
 uint64_t ps_recovery_rollback_limit(const Psgd__V1__Job *job);
 
-/* Returns the share of the time since the job first trained in which it got on, 0 to 1; 1 before
- * that. *useful_s, which may be NULL, is that time. */
+/* Returns the fraction, 0 to 1, of the time since the job first trained that was useful; 1 before
+ * that. *useful_s, which may be NULL, becomes the useful time in seconds. */
 double ps_recovery_goodput(const Psgd__V1__Job *job, int64_t wall_us, double *useful_s);
 
 /* Sets useful_seconds and goodput of a job that ends now. */

@@ -10,8 +10,8 @@
 #include "services/coordinator/domain/commit.h"
 #include "services/coordinator/domain/known_nodes.h"
 
-/* Returns how many worker processes a job takes: one a rank unless it names fewer; at least two if
- * some of its ranks are programs' and others are not. */
+/* Returns how many worker processes a job takes: one for each rank, unless the job names fewer; at
+ * least two if programs compute some of its ranks and psgd the others. */
 uint32_t ps_schedule_processes(const Psgd__V1__JobSpec *spec);
 
 /* How many nodes may be chosen now. */
@@ -26,21 +26,23 @@ bool ps_schedule_may_fit(const ps_idle *idle, const Psgd__V1__JobSpec *spec);
 /* Writes the ids of nodes that do not answer calls to buf[0..cap); "": there are none. */
 void ps_schedule_suspects(const ps_nodes *nodes, char *buf, size_t cap);
 
-/* A job that wants nodes. */
+/* A job that nodes are chosen for. */
 typedef struct ps_want {
     const Psgd__V1__JobSpec *spec;
-    /* The job goes on after a loss: with fewer nodes, at least one of each role and workers_min, if
-     * it names none. Of those that it names it waits for the ones that are not back. */
+    /* The job goes on after a loss. If it names no nodes, it may go on with fewer: at least one of
+     * each role, and workers_min workers. If it names nodes, it waits for those that are not
+     * back. */
     bool is_after_loss;
 } ps_want;
 
 /* Chooses the nodes of a job. Fills members (*count, at most ps_schedule_processes +
- * spec->pservers): workers first, in the order of node ids or of spec->nodes; each worker gets a
- * run of ranks. Ranks of programs go to workers that programs of the title have joined by, and no
- * others do. Returns false if nodes are missing, and writes which, as in "needs 4 workers, 2
- * idle of 3 known; busy: w1 (job x)". A named address that no live node has registered gives a
- * member without an id, which is called to find out. `held` lists such addresses that jobs have
- * already: pairs of address and job id, ended by NULL. */
+ * spec->pservers): workers first, in the order of node ids or of spec->nodes. Each worker gets
+ * consecutive ranks. Ranks that programs compute go to workers of programs that have joined under
+ * the job's title, and other ranks go to other workers. Returns false if nodes are missing, and
+ * writes which, such as "needs 4 workers, 2 idle of 3 known; busy: w1 (job x)". A named address
+ * that no live node has registered becomes a member without an id, which is called to find out its
+ * id. `held` lists such addresses that other jobs have: pairs of address and job id, ended by
+ * NULL. */
 bool ps_schedule_job(const ps_nodes *nodes, const ps_want *want, const char *const *held,
                      int64_t now_us, ps_member *members, size_t *count, char *message, size_t cap);
 
