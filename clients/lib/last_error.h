@@ -5,7 +5,8 @@
 
 #include "common/base/status.h"
 
-/* Keeps the text of a failure, printable and in one line, and returns its code. */
+/* Keeps the text of a failure as this thread's last error, printable and in one line. Returns the
+ * failure's code. */
 int library_tell(const ps_status *st);
 
 #endif

@@ -67,16 +67,16 @@ void psgd_codec_destroy(psgd_codec *codec);
 /* Returns the most bytes that an encoding of n values takes. */
 size_t psgd_codec_bound(const psgd_codec *codec, size_t n);
 
-/* Returns the floats of state that the sender of n values keeps between two encodings; 0 if the
- * codec keeps none. */
+/* Returns how many floats of state the sender of n values keeps from one encoding to the next; 0 if
+ * the codec keeps none. */
 size_t psgd_codec_state_floats(const psgd_codec *codec, size_t n);
 
-/* What an encoding's random draws depend on, such as its rounding. Equal draws and values give
- * equal bytes on every processor. */
+/* What the random draws of an encoding depend on, for example in rounding. Equal draws and values
+ * give equal bytes on every processor. */
 typedef struct psgd_draw {
-    uint64_t seed;        /* of the job */
-    uint64_t clock;       /* of the contribution; a new one for each */
-    uint64_t contributor; /* whose it is, such as the rank of a worker */
+    uint64_t seed;        /* seed of the job */
+    uint64_t clock;       /* clock of the contribution; another one for each contribution */
+    uint64_t contributor; /* who contributes, such as the rank of a worker */
 } psgd_draw;
 
 /* Encodes x (n) into `out` (size bytes, at least psgd_codec_bound) and sets *len to the bytes
@@ -125,10 +125,11 @@ int psgd_codec_decode(const psgd_codec *codec, const uint8_t *in, size_t len, fl
 
 enum {
     PSGD_DEADLINE_EXCEEDED = 4,   /* the time is over; call again */
-    PSGD_NOT_FOUND = 5,           /* nothing has this name */
+    PSGD_NOT_FOUND = 5,           /* nothing has this name, or nothing is kept under it */
     PSGD_FAILED_PRECONDITION = 9, /* the call is not allowed now; the text says why */
-    PSGD_ABORTED = 10,            /* the attempt has ended under the program: call psgd_next */
-    PSGD_UNAVAILABLE = 14         /* psgd-worker cannot be started, or has ended */
+    /* the attempt has ended while the program computed: call psgd_next */
+    PSGD_ABORTED = 10,
+    PSGD_UNAVAILABLE = 14 /* psgd-worker cannot be started, or has ended */
 };
 
 typedef struct psgd_worker psgd_worker;
@@ -144,25 +145,27 @@ enum {
 /* A variable of the model. */
 typedef struct psgd_variable {
     const char *name;
-    uint32_t rank;   /* dimensions */
+    uint32_t rank;   /* number of dimensions */
     uint32_t dim[4]; /* outermost first */
-    size_t at, size; /* its floats in weights and in gradients */
+    size_t at, size; /* its floats are [at, at + size) of weights and of gradients */
 } psgd_variable;
 
 /* A step, and what of it is constant in an attempt. */
 typedef struct psgd_step {
     int kind;
-    uint32_t rank, workers; /* this rank of the job, and how many it has. A process may have several
-                             * ranks; each step is one rank's */
-    uint64_t clock;         /* steps of the job before this one. A step may come again after a
-                             * loss: its samples must follow from clock and rank */
-    uint64_t total_steps;   /* of the job */
-    uint32_t steps_of_epoch; /* of the job */
-    uint32_t block_size;     /* samples of this rank in a step */
+    /* the rank to compute for, and how many ranks the job has. A process may have several ranks;
+     * each step is for one of them */
+    uint32_t rank, workers;
+    /* number of steps of the job before this one. After a loss a step may come again, so the
+     * samples must follow from clock and rank */
+    uint64_t clock;
+    uint64_t total_steps;    /* number of steps of the job */
+    uint32_t steps_of_epoch; /* number of steps of an epoch of the job */
+    uint32_t block_size;     /* number of samples of this rank in a step */
     uint32_t variable_count;
     size_t param_count;
-    const float *weights; /* (param_count) of this clock, until the next psgd_next */
-    float *gradients;     /* (param_count) to be filled, until the next psgd_next */
+    const float *weights; /* (param_count): weights of this clock, valid until the next psgd_next */
+    float *gradients;     /* (param_count): to be filled; valid until the next psgd_next */
     const char *job_id, *text;
 } psgd_step;
 
@@ -186,8 +189,8 @@ int psgd_next(psgd_worker *worker, int timeout_ms, psgd_step *out);
  * valid until the next psgd_next. */
 int psgd_variable_at(const psgd_worker *worker, uint32_t index, psgd_variable *out);
 
-/* Says the mean loss of the samples of the step, before the first variable is ready. A loss that is
- * not finite ends the job as diverged. */
+/* Reports the mean loss of the samples of the step. Call it before the first variable is ready. A
+ * loss that is not finite ends the job as diverged. */
 int psgd_loss(psgd_worker *worker, double loss);
 
 /* Reports a metric of the step, by a name of the job's program_metrics, before the first variable
@@ -206,60 +209,64 @@ int psgd_report(psgd_worker *worker, const char *name, double value);
 int psgd_report_all(psgd_worker *worker, size_t count, const char *const *names,
                     const double *values);
 
-/* Says that the gradients of the mean loss of variables [first, first + count) are final; each once
- * a step, in any order. They are sent while the program computes the others.
+/* Says that the gradients of the mean loss for the variables [first, first + count) are final. Each
+ * variable once in a step, in any order. They are sent while the program computes the others.
  *
- * PSGD_FAILED_PRECONDITION  no loss was said, there is no step, or a variable was ready before
+ * PSGD_FAILED_PRECONDITION  no loss was reported, there is no step, or a variable was ready before
  * PSGD_INVALID_ARGUMENT     there are no such variables
- * PSGD_ABORTED              the attempt has ended */
+ * PSGD_ABORTED              the attempt has ended
+ */
 int psgd_ready(psgd_worker *worker, uint32_t first, uint32_t count);
 
 /* ---- State of the program ----
  *
- * What a program needs to go on as if nothing had happened, beside weights and clock: its random
- * numbers, an optimizer of its own, its place in the data. It is kept by rank, as bytes by name, in
- * memory that is shared with the worker. A checkpoint of the job at a clock has what was saved by
- * the last psgd_ready of the step before. After a loss, in a job that was resumed, and in another
- * process that takes the rank over, it is that of the checkpoint that the job goes on from, and
- * without one there is none. In each step: load, compute, save. A program may skip the load only if
- * the step before was of the same job and rank, and neither PSGD_OVER nor PSGD_DONE came in
- * between.
+ * What a program needs, beside weights and clock, to go on as if nothing had happened: its random
+ * numbers, an optimizer of its own, its place in the data. The state is kept for each rank, as
+ * bytes by name, in memory that is shared with the worker. A checkpoint of the job at a clock has
+ * the state as it was saved before the last psgd_ready of the step before. When a job goes on from
+ * a checkpoint, after a loss or because it was resumed, and also in another process that takes the
+ * rank over, the state is that of the checkpoint; without a checkpoint there is none. In each step:
+ * load, compute, save. A program may skip the load only if its step before was of the same job and
+ * rank, and psgd_next returned neither PSGD_OVER nor PSGD_DONE in between.
  *
- * The job says how much there may be: program_state_mib, 0 to 4096.
- */
+ * The job says how much state there may be: program_state_mib, 0 to 4096. */
 
-/* Returns the most bytes of the state of the rank of the step in hand, or of the one that ended
- * with PSGD_DONE: 16 for each value, its bytes, and those of its name with the NUL. 0: the job
- * keeps none, or there is no such rank. */
+/* Returns the most bytes that the state may take, of the rank of the step in hand or of the step
+ * that ended with PSGD_DONE. Each value takes 16 bytes, its own bytes, and those of its name with
+ * the NUL. 0: the job keeps no state, or there is no such rank. */
 size_t psgd_state_room(const psgd_worker *worker);
 
-/* Keeps a copy of `len` bytes by this name with the rank of the step in hand, in place of those
- * that had the name. At most 256 names. `bytes` NULL, with len 0: keeps none by this name. On
- * failure nothing is changed.
+/* Keeps a copy of `len` bytes under this name for the rank of the step in hand; replaces bytes of
+ * the same name. At most 256 names. `bytes` NULL with len 0: removes the name. On failure nothing
+ * is changed.
  *
  * PSGD_INVALID_ARGUMENT     the name is not 1 to 64 of A-Z a-z 0-9 . _ -, or a pointer is NULL
  * PSGD_RESOURCE_EXHAUSTED   there is no room; the text says how much is left
  * PSGD_FAILED_PRECONDITION  there is no step in hand, all its variables are ready, or the job keeps
  *                           no state of programs
- * PSGD_ABORTED              the attempt has ended */
+ * PSGD_ABORTED              the attempt has ended
+ */
 int psgd_state_save(psgd_worker *worker, const char *name, const void *bytes, size_t len);
 
-/* Copies what is kept by this name with the rank of the step in hand, or of the one that ended with
- * PSGD_DONE, to `out` (size bytes) and sets *len to its bytes.
+/* Copies the bytes that are kept under this name, for the rank of the step in hand or of the step
+ * that ended with PSGD_DONE, to `out` (size bytes) and sets *len to their number.
  *
- * PSGD_NOT_FOUND            nothing is; *len is 0
- * PSGD_RESOURCE_EXHAUSTED   it is more than `size`: *len says how much. `out` is unchanged
- * PSGD_FAILED_PRECONDITION  there is no step in hand
- * PSGD_INVALID_ARGUMENT     a pointer is NULL */
+ * PSGD_NOT_FOUND            nothing is kept under the name; *len is 0
+ * PSGD_RESOURCE_EXHAUSTED   there are more than `size` bytes: *len says how many. `out` is
+ * unchanged PSGD_FAILED_PRECONDITION  there is no step in hand PSGD_INVALID_ARGUMENT     a pointer
+ * is NULL
+ */
 int psgd_state_load(const psgd_worker *worker, const char *name, void *out, size_t size,
                     size_t *len);
 
-/* Returns name `index` of what is kept with that rank, from 0; NULL after the last one. Valid until
- * the next psgd_state_save or psgd_next. */
+/* Returns the name with number `index`, from 0, under which something is kept for the rank that
+ * psgd_state_load reads; NULL after the last one. Valid until the next psgd_state_save or
+ * psgd_next. */
 const char *psgd_state_name(const psgd_worker *worker, size_t index);
 
-/* Ends the worker in order and frees it: a job goes on without it, as when psgd-worker is told to
- * stop. Waits until it has ended, at most 20 s; then it is killed. NULL is allowed. */
+/* Ends the worker in order and frees it. A job goes on without it, as when psgd-worker is told to
+ * stop. Waits until the worker process has ended, at most 20 s, and then kills it. NULL is
+ * allowed. */
 void psgd_leave(psgd_worker *worker);
 
 #ifdef __cplusplus

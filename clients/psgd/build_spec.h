@@ -44,13 +44,13 @@ typedef struct ps_spec_flags {
 PS_MUST_USE ps_status ps_spec_build(const char *path, const ps_spec_flags *flags, ps_error *error,
                                     Psgd__V1__JobSpec **out);
 
-/* Does the same for a mapping that was read already; errors name it `what`. */
+/* Does what ps_spec_build does, for a mapping that was read already; errors call it `what`. */
 PS_MUST_USE ps_status ps_spec_build_json(const json_t *json, const char *what,
                                          const ps_spec_flags *flags, ps_error *error,
                                          Psgd__V1__JobSpec **out);
 
-/* Puts file and line before the field of each violation whose field is in the file: "job.yaml:4:
- * spec.data.name". `path` is that of ps_spec_build; NULL and "-" change nothing. */
+/* Puts file and line, such as "job.yaml:4: ", before the field of each violation whose field is in
+ * the file. `path` is that of ps_spec_build; for NULL and "-" does nothing. */
 void ps_spec_locate(const char *path, ps_error *error);
 
 #endif

@@ -23,9 +23,11 @@ typedef struct ps_child {
 } ps_child;
 
 typedef struct ps_child_conf {
-    const char *const *argv;       /* ends with NULL; argv[0] is a path, or is found in PATH */
-    bool has_in, has_out, has_err; /* pipes; else it has /dev/null, our stdout, our stderr */
-    bool dies_with_parent;         /* it is killed as soon as this program has ended */
+    const char *const *argv; /* ends with NULL; argv[0] is a path, or is found in PATH */
+    /* make a pipe for its input, output and errors; else it has /dev/null, our stdout and our
+     * stderr */
+    bool has_in, has_out, has_err;
+    bool dies_with_parent; /* it is killed as soon as this program has ended */
 } ps_child_conf;
 
 /* Starts the program. Fails with the reason why it cannot be executed. The caller ends it by
@@ -35,10 +37,10 @@ PS_MUST_USE ps_status ps_child_start(const ps_child_conf *conf, ps_child *out);
 /* Sends a signal to the child and all processes of its group, unless it has ended. */
 void ps_child_signal(const ps_child *child, int signo);
 
-/* Returns whether the child has ended; *status is then as waitpid gives it. Never blocks. */
+/* Returns whether the child has ended. If so, *status is as waitpid writes it. Never blocks. */
 bool ps_child_ended(ps_child *child, int *status);
 
-/* Closes its input, if it has any: a child that reads it finds the end. */
+/* Closes the pipe to the child's input, if there is one: the child reads the end of its input. */
 void ps_child_close_in(ps_child *child);
 
 /* Kills the child with its group, waits for it, and closes all pipes. A zeroed child with

@@ -42,13 +42,13 @@ typedef struct ps_general {
 typedef struct ps_cli {
     ps_general general;
     ps_format format;
-    const ps_config *config; /* of the subcommand */
+    const ps_config *config; /* settings of the subcommand */
     const char *program;     /* argv[0], for hints: "build/bin/psgd" */
     bool is_default_coordinator;
-    bool is_coordinator_named; /* by a flag or the environment */
-    /* by a flag: --coordinator; --tls-dir or --token-file */
+    bool is_coordinator_named; /* --coordinator was given, as a flag or by the environment */
+    /* a flag was given: --coordinator; --tls-dir or --token-file */
     bool is_coordinator_flag, is_tls_flag;
-    bool is_local; /* needs no coordinator; ps_subcommand.prepare may change it */
+    bool is_local; /* the subcommand needs no coordinator; ps_subcommand.prepare may change it */
     ps_tls *tls;   /* NULL: plaintext */
     ps_loop *loop;
     ps_follow *follow; /* NULL: the subcommand is local */
@@ -60,15 +60,17 @@ typedef struct ps_cli {
     void *arg;
 } ps_cli;
 
-/* A subcommand. `options` is a zeroed struct of options_size bytes, which the table fills. The
- * struct may also hold what the subcommand needs while it runs, behind the options. */
+/* A subcommand. `options` is a zeroed struct of options_size bytes, into which the table `options`
+ * writes. After its options, the struct may have other members that the subcommand needs while it
+ * runs. */
 typedef struct ps_subcommand {
-    ps_command command; /* without tables */
+    ps_command command; /* its members for tables are not set */
     const ps_option *options;
     size_t options_size;
     bool is_local;  /* needs no coordinator: there is a loop but no channel */
-    bool takes_job; /* has the flags of a job, also by the names of older systems */
-    unsigned older; /* who it is for common/base/older.h, beside PS_OLDER_JOB if takes_job */
+    bool takes_job; /* takes the flags that describe a job, also by the names of older systems */
+    /* bits of common/base/older.h: whose older names it takes, besides PS_OLDER_JOB if takes_job */
+    unsigned older;
     /* (optional) Checks the arguments before there is a connection. Returns false, after a message,
      * if they are wrong. */
     bool (*prepare)(ps_cli *cli, void *options);
@@ -80,24 +82,24 @@ typedef struct ps_subcommand {
     void (*fini)(void *options); /* optional; always called at the end */
 } ps_subcommand;
 
-/* Ends the program. Call it once. No call may be running, except for the one whose last callback
- * this is. */
+/* Ends the program. Call it once. No call may be running, except the one from whose last callback
+ * this is called. */
 void ps_cli_end(ps_cli *cli, ps_exit code);
 
-/* Starts a unary call of CoordinatorService with the timeout of --timeout. A call that gets no
- * answer is made again where another coordinator may lead: several of --coordinator are followed.
- */
+/* Starts a unary call of CoordinatorService with the timeout of --timeout. If --coordinator names
+ * several coordinators, a call that gets no answer is repeated at another one, which may lead
+ * now. */
 void ps_cli_call(ps_cli *cli, const char *method, const ProtobufCMessage *request,
                  ps_reply_fn *on_reply, void *arg);
 
-/* Microseconds between two calls if it takes a while until a coordinator leads. */
+/* Microseconds between two calls while no coordinator leads. */
 enum { PS_CLI_AGAIN_US = 150 * 1000 };
 
 /* Returns a deep copy. Free it by protobuf_c_message_free_unpacked. */
 ProtobufCMessage *ps_cli_copy(const ProtobufCMessage *message);
 
-/* Returns how long one try of a call may take that has `left_us` of its time left: all of it,
- * unless another coordinator may answer. */
+/* Returns how long, in microseconds, one try of a call may take that has left_us of its time left:
+ * all of it, unless another coordinator may answer. */
 int64_t ps_cli_try_us(const ps_cli *cli, int64_t left_us);
 
 /* Writes a failure with its violations to stderr and returns the exit code for it. */
@@ -112,7 +114,7 @@ void ps_cli_fail(ps_cli *cli, const ps_error *error);
 /* Returns the first argument, for subcommands where it is JOB. */
 const char *ps_cli_job(const ps_cli *cli);
 
-/* Returns argument i, which exists because of args_min. */
+/* Returns argument i. args_min of the subcommand must ensure that it exists. */
 const char *ps_cli_argument(const ps_cli *cli, size_t i);
 
 /* Writes a message to stdout as one JSON document. */
@@ -121,8 +123,8 @@ void ps_cli_json(ps_cli *cli, const ProtobufCMessage *message);
 /* Writes a value to stdout as one JSON document. */
 void ps_cli_json_value(ps_cli *cli, const json_t *value);
 
-/* Writes "psgd" or "psgd --coordinator HOST:PORT" into `text`, for commands that a person may
- * copy, and returns it. */
+/* Writes "psgd" or "psgd --coordinator HOST:PORT" to `text`, and returns it: the beginning of a
+ * command that a person may copy. */
 const char *ps_cli_self(const ps_cli *cli, char *text, size_t cap);
 
 #endif

@@ -13,19 +13,20 @@
 
 enum { PS_CURVES_POINTS_MAX = 8192, PS_CURVES_ROWS_LEAST = 9 };
 
-/* What is known so far; rows have step, loss and accuracy. A zeroed struct is empty. */
+/* The points known so far; each row has step, loss and accuracy. A zeroed struct has none. */
 typedef struct ps_curves {
     ps_plot_rows train, tests;
 } ps_curves;
 
-/* Adds a point of training, or of a test. Values that are not finite are not drawn. Of more than
- * PS_CURVES_POINTS_MAX points, those with the least and the greatest loss of neighbours are kept. A
- * step before the last one, to which a job went back, removes the points behind it. */
+/* Adds a point of training or (is_test) of a test. Values that are not finite are not drawn. If
+ * there are more than PS_CURVES_POINTS_MAX points, of neighbours only those with the least and the
+ * greatest loss are kept. If the step is before the last one, because the job went back, the points
+ * from it on are removed. */
 void ps_curves_add(ps_curves *curves, bool is_test, double step, double loss, double accuracy);
 
-/* Appends lines, each ended by \n and at most `columns` wide, for a screen that has `rows` left.
- * Returns how many: 0 if there are fewer than PS_CURVES_ROWS_LEAST rows, 40 columns, or two points.
- * Accuracy stands beside the loss, or below it if there is room. */
+/* Appends lines, each ended by \n and at most `columns` wide, for a screen on which `rows` rows are
+ * free. Returns the number of lines; 0 if there are fewer than PS_CURVES_ROWS_LEAST rows, 40
+ * columns, or two points. Accuracy stands beside the loss, or below it if there is room. */
 size_t ps_curves_draw(ps_strbuf *out, const ps_curves *curves, size_t columns, size_t rows,
                       bool is_utf8);
 

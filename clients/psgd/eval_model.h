@@ -13,19 +13,20 @@
 #include "common/train/evaluation_rows.h"
 
 typedef struct ps_eval_model {
-    /* The options. */
+    /* Set by the options. */
     const char *path, *job_path, *data_path, *split_name;
     ps_spec_flags flags;
     ps_option_list tables;
-    /* What they open. */
-    char *job_id, *step; /* as the model file says; "" if it does not */
+    /* What is opened by them. */
+    /* id and step of the job that left the model, as the model file says; "" if it does not */
+    char *job_id, *step;
     ps_plan *plan;
     ps_model *model;
     float *weights;           /* param_count values */
     ps_evaluation_rows *rows; /* rows of sparse tables; NULL: the model has none */
     ps_dataset *data;
     ps_feed *feed;      /* the data, through the transforms of the job */
-    float *x, *targets; /* values of a batch */
+    float *x, *targets; /* inputs and targets of one batch */
 } ps_eval_model;
 
 /* The lines for an option table of `type`, whose `member` is a ps_eval_model. */
@@ -54,8 +55,8 @@ typedef struct ps_eval_model {
                    .help = "set any field of the job, such as model.loss=mse")
 /* clang-format on */
 
-/* Makes the plan from model file, job file and flags. Returns false, after a message, if they are
- * wrong. */
+/* Makes the plan from the model file, the job file and the flags. If they are wrong, writes a
+ * message and returns false. */
 bool ps_eval_model_plan(ps_eval_model *m);
 
 /* Reads the weights and the rows of sparse tables. */
@@ -67,12 +68,12 @@ PS_MUST_USE ps_status ps_eval_model_load_data(ps_eval_model *m);
 /* Returns the split that --split names. */
 ps_split ps_eval_model_split(const ps_eval_model *m);
 
-/* Gathers the next batch of the split, after `done` samples, into x and targets. Returns its number
- * of samples. */
+/* Copies the next batch of the split, which begins after `done` samples, to x and targets. Returns
+ * its number of samples. */
 uint32_t ps_eval_model_gather(ps_eval_model *m, uint64_t done);
 
-/* Puts the rows of sparse tables that n samples in x need into the weights. Fails if an id is
- * wrong. */
+/* Copies the rows of sparse tables that the n samples in x need into the weights. Fails if a value
+ * is not an id. */
 PS_MUST_USE ps_status ps_eval_model_put_rows(ps_eval_model *m, uint32_t n);
 
 void ps_eval_model_fini(ps_eval_model *m);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fetch.h - fetches files of a job into a folder and verifies them. Each is written whole or not at
- * all. */
+/* fetch.h - fetches files of a job into a folder and checks them. Each file is written whole or not
+ * at all. */
 #ifndef PS_CLIENTS_PSGD_FETCH_H
 #define PS_CLIENTS_PSGD_FETCH_H
 
@@ -15,7 +15,7 @@ typedef struct ps_fetched {
     char *name;
     uint64_t size;
     char sha256[PS_SHA256_HEX_BYTES];
-    bool is_verified; /* compared with the server's checksum */
+    bool is_verified; /* its SHA-256 was compared with the one that the coordinator has */
 } ps_fetched;
 
 /* Reports the end. The code is CANCELLED after ps_fetch_cancel. */
@@ -23,12 +23,12 @@ typedef void ps_fetch_done_fn(void *arg, const ps_error *error);
 
 typedef struct ps_fetch {
     ps_cli *cli;
-    const char *folder; /* exists; must live until the end */
+    const char *folder; /* must exist; the string must live until the end */
     Psgd__V1__ReclaimLogsRequest request;
     Psgd__V1__ArtifactKind kinds[PS_FETCH_KINDS_MAX];
     ps_fetch_done_fn *done;
     void *arg;
-    /* The files that were fetched, by all calls of ps_fetch_start. */
+    /* The files that were fetched by all calls of ps_fetch_start so far. */
     ps_fetched *files;
     size_t n_files;
     /* Private. */
@@ -40,11 +40,11 @@ typedef struct ps_fetch {
     ps_sha256 sha;
     char *name; /* of the file that is being received */
     uint64_t offset;
-    ps_status failure; /* why it was given up */
+    ps_status failure; /* why the fetch was given up */
     bool is_cancelled;
 } ps_fetch;
 
-/* Initialises a fetch of files of these kinds (n_kinds of 0: of all). Texts are borrowed. */
+/* Initialises a fetch of files of these kinds (n_kinds; 0: all kinds). The strings are borrowed. */
 void ps_fetch_init(ps_fetch *fetch, ps_cli *cli, const char *job_id, const char *folder,
                    const Psgd__V1__ArtifactKind *kinds, size_t n_kinds, ps_fetch_done_fn *done,
                    void *arg);

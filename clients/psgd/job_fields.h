@@ -8,7 +8,8 @@
 /* Prints a table of path and type. A repeated field ends in "[]", a map in "{}". */
 void ps_job_fields_show(void);
 
-/* Returns the same as a list of {"path", "type"}. The caller releases it. */
+/* Returns the table of ps_job_fields_show as a JSON list of {"path", "type"}. The caller releases
+ * it. */
 json_t *ps_job_fields_json(void);
 
 #endif

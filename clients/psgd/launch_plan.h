@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 enum {
-    PS_LAUNCH_HOSTS_MAX = 64,     /* different hosts, with this one */
-    PS_LAUNCH_SERVICES_MAX = 512, /* workers and servers */
+    PS_LAUNCH_HOSTS_MAX = 64,     /* most different hosts, with this one */
+    PS_LAUNCH_SERVICES_MAX = 512, /* most workers and servers */
     PS_LAUNCH_HOST_BYTES = 128,
     PS_LAUNCH_NAME_BYTES = 40
 };
@@ -24,7 +24,7 @@ typedef enum ps_launch_role {
 
 typedef struct ps_launch_place {
     ps_launch_role role;
-    unsigned number; /* among those of its role, from 0 */
+    unsigned number; /* number of the service among those of its role, from 0 */
     size_t host;     /* index of its host */
     uint16_t port;   /* 0: any free one */
 } ps_launch_place;
@@ -39,17 +39,18 @@ typedef struct ps_launch_plan {
 } ps_launch_plan;
 
 typedef struct ps_launch_wish {
-    uint64_t workers, pservers; /* processes */
+    uint64_t workers, pservers; /* number of processes */
     const char *hosts;          /* names with commas between them; NULL: this host alone */
-    const char *hostfile;       /* path of a file of them; NULL: none */
+    const char *hostfile;       /* path of a file that lists hosts; NULL: none */
     /* (optional) Returns whether a name or address is that of this host. */
     bool (*is_own)(const char *host);
-    /* HOST[:PORT] with commas between them, one for each server or worker; NULL: dealt in turn */
+    /* HOST[:PORT] separated by commas, one for each server or worker; NULL: hosts in turn */
     const char *server_places, *worker_places;
 } ps_launch_wish;
 
-/* Makes the plan: places that are named, and else the hosts in turn, servers first. Fails with
- * INVALID_ARGUMENT, which names flag or file, value, and what is allowed. */
+/* Makes the plan: services are on the places that are named for them, and the others on the hosts
+ * in turn, servers first. Returns INVALID_ARGUMENT, which names the flag or file, the value, and
+ * what is allowed. */
 PS_MUST_USE ps_status ps_launch_plan_make(const ps_launch_wish *wish, ps_launch_plan *out);
 
 /* Returns how many entries a list with commas has. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch_tls.h - the authority of one launch: it issues certificates for the services and for the
- * launcher itself, and goes with the keeper's folder when the launch ends. */
+/* launch_tls.h - the certificate authority of one launch. It issues certificates for the services
+ * and for the launcher itself, and is removed with the keeper's folder when the launch ends. */
 #ifndef PS_CLIENTS_PSGD_LAUNCH_TLS_H
 #define PS_CLIENTS_PSGD_LAUNCH_TLS_H
 
@@ -8,14 +8,17 @@
 #include "common/pki/authority.h"
 
 typedef struct ps_launch_tls {
-    char pki[PS_PATH_MAX], own[PS_PATH_MAX]; /* the authority; the --tls-dir of the launcher */
+    /* folder of the authority; folder for --tls-dir of the launcher */
+    char pki[PS_PATH_MAX], own[PS_PATH_MAX];
     char fingerprint[PS_FINGERPRINT_BYTES];
 } ps_launch_tls;
 
-/* Makes an authority below `folder`, and a certificate of the admin "launcher". */
+/* Makes an authority in a folder below `folder`, and a certificate for the principal
+ * admin/launcher. */
 PS_MUST_USE ps_status ps_launch_tls_make(const char *folder, ps_launch_tls *out);
 
-/* Issues a certificate for the request `pem` of `who`, and appends the answer for it. */
+/* Issues a certificate for the request `pem`, which must ask for the principal `who`, and appends
+ * the answer with it. */
 PS_MUST_USE ps_status ps_launch_tls_answer(const ps_launch_tls *tls, const char *who,
                                            const char *pem, ps_strbuf *answer);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* line_pipe.h - lines through descriptors that do not block: what psgd launch and its keepers say
- * to each other, a JSON document a line. An empty line says only that the sender is alive. */
+/* line_pipe.h - lines through descriptors that do not block: what psgd launch and its keepers write
+ * to each other, a JSON document in each line. An empty line only says that the sender is alive. */
 #ifndef PS_CLIENTS_PSGD_LINE_PIPE_H
 #define PS_CLIENTS_PSGD_LINE_PIPE_H
 
@@ -9,16 +9,17 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-enum { PS_LINE_MAX = 1 << 20 /* bytes of a line; a longer one is cut there */ };
+enum { PS_LINE_MAX = 1 << 20 /* most bytes of a line; a longer line is cut there */ };
 
 /* Reads once from `fd` into `buffer`. Returns false at the end of the input or after an error. */
 bool ps_lines_read(int fd, ps_strbuf *buffer);
 
-/* Takes the first line of `buffer` into `line`, without its end. Returns false if there is no whole
- * line. `is_last`: nothing more comes, so what is left is a line. */
+/* Moves the first line of `buffer` to `line`, without its end. Returns false if there is no whole
+ * line. is_last: nothing more will be read, so the rest counts as a line. */
 bool ps_lines_take(ps_strbuf *buffer, bool is_last, ps_strbuf *line);
 
-/* Writes what `fd` takes of `buffer` and removes it. Returns false if nobody reads any more. */
+/* Writes as much of `buffer` as `fd` takes now, and removes it from the buffer. Returns false if
+ * nobody reads any more. */
 bool ps_lines_write(int fd, ps_strbuf *buffer);
 
 /* Appends a document as a line, and drops the reference. */

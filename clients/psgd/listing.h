@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* listing.h - prints a list in the form that the user wants: a table, a JSON list, or a JSON
- * document a line. {0} may be passed to ps_listing_fini. */
+/* listing.h - prints a list in the format that the user chose: a table, a JSON list, or a JSON
+ * document in each line. A zeroed struct may be passed to ps_listing_fini. */
 #ifndef PS_CLIENTS_PSGD_LISTING_H
 #define PS_CLIENTS_PSGD_LISTING_H
 
@@ -11,11 +11,11 @@
 
 typedef struct ps_listing {
     ps_cli *cli;
-    json_t *json;        /* `count` items of a JSON list */
-    ps_text_table table; /* used if the output is a table */
+    json_t *json;        /* the items so far, if the format is a JSON list */
+    ps_text_table table; /* the items so far, if the format is a table */
     size_t count;
-    size_t pages;     /* so far */
-    char *token_seen; /* of an earlier page */
+    size_t pages;     /* number of pages so far */
+    char *token_seen; /* token of an earlier page, to notice a server that repeats tokens */
 } ps_listing;
 
 /* Starts a list. `head` has `columns` texts. `cli` must outlive `rows`. */
@@ -24,11 +24,12 @@ void ps_listing_init(ps_listing *rows, ps_cli *cli, const char *const *head, siz
 /* Adds an item. Returns true if the output is a table; the caller then adds the cells. */
 bool ps_listing_add(ps_listing *rows, const ProtobufCMessage *message);
 
-/* Returns whether there is another page, of that token. A server that repeats tokens ends the
- * subcommand with an error; the caller then returns. */
+/* Returns whether there is another page, with this token. If the server repeats tokens, ends the
+ * subcommand with an error and returns false. */
 bool ps_listing_goes_on(ps_listing *rows, const char *token);
 
-/* Prints what was not printed and ends the subcommand. People see `none` if the list is empty. */
+/* Prints the items that were not printed yet and ends the subcommand. If the list is empty, a table
+ * is replaced by the text `none`. */
 void ps_listing_end(ps_listing *rows, const char *none);
 
 /* Frees the list. */

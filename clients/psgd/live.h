@@ -11,12 +11,14 @@ enum { PS_LIVE_PERIOD_US = 2 * 1000 * 1000 };
 
 typedef struct ps_live {
     bool is_terminal;
-    bool is_shown;   /* the line is on the terminal */
-    size_t above;    /* lines of curves above it, on the terminal */
-    size_t columns;  /* of the terminal when they were drawn */
-    bool is_utf8;    /* the locale is */
-    int64_t last_us; /* time of the last line off a terminal; 0: none yet */
-    bool computes;   /* the job computes partitions; set by the caller */
+    bool is_shown;  /* the line of progress is on the terminal */
+    size_t above;   /* number of lines of curves above it, on the terminal */
+    size_t columns; /* width of the terminal when they were drawn */
+    bool is_utf8;   /* the locale uses UTF-8 */
+    /* monotonic microseconds at which the last line was written, if this is no terminal; 0: none
+     * yet */
+    int64_t last_us;
+    bool computes; /* the job computes partitions; set by the caller */
 } ps_live;
 
 void ps_live_init(ps_live *live);
@@ -24,8 +26,8 @@ void ps_live_init(ps_live *live);
 /* Shows progress. `now_us` is monotonic time in microseconds. */
 void ps_live_progress(ps_live *live, const Psgd__V1__Progress *progress, int64_t now_us);
 
-/* Shows progress below curves; off a terminal, progress alone. What was shown before is written
- * over in one piece, without clearing it first. */
+/* Shows progress below curves; if this is no terminal, only progress. What was shown before is
+ * overwritten in one piece, without clearing it first. */
 void ps_live_curves(ps_live *live, const Psgd__V1__Progress *progress, const ps_curves *curves,
                     int64_t now_us);
 

@@ -34,7 +34,8 @@ enum {
 PS_MUST_USE ps_status ps_nodes_take(const json_t *json, uint64_t n_workers, uint64_t n_pservers,
                                     Psgd__V1__JobSpec *spec);
 
-/* Reads a file and does the same. The text of an error begins with its path. */
+/* Reads the file `path` and does what ps_nodes_take does. The text of an error begins with the
+ * path. */
 PS_MUST_USE ps_status ps_nodes_take_file(const char *path, uint64_t n_workers, uint64_t n_pservers,
                                          Psgd__V1__JobSpec *spec);
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* old_names.h - flags and values as users of older systems type them: Parallel-SGD, JSAC2020,
- * PaddlePaddle.
+/* old_names.h - translates flags and values that users know from older systems: Parallel-SGD,
+ * JSAC2020, PaddlePaddle.
  *
- * Each becomes today's word, and a line on stderr says which. docs/presets.md has the tables.
- */
+ * Each older word is replaced by the one of psgd, and a line on stderr says which. docs/presets.md
+ * has the tables. */
 #ifndef PS_CLIENTS_PSGD_OLD_NAMES_H
 #define PS_CLIENTS_PSGD_OLD_NAMES_H
 
 #include <stdbool.h>
 
-/* An argument list in which old flags are today's. */
+/* An argument list in which older flags were replaced. */
 typedef struct ps_old_args {
     int argc;
     char **argv; /* (argc); [0] is the command */
@@ -22,9 +22,9 @@ typedef struct ps_old_args {
 void ps_old_args_init(ps_old_args *args, int argc, char *const *argv);
 void ps_old_args_fini(ps_old_args *args);
 
-/* Returns today's name for the value of `flag`, where the value is an older name or differs in its
- * case alone ("LOSP", "Cifar10", "dup"); else `value` itself. The text is static or `value`.
- * `tells`: says so on stderr. */
+/* If `value` is an older name of a value of `flag`, or differs from one only in its letter case
+ * ("LOSP", "Cifar10", "dup"), returns the value's name in psgd; else returns `value`. The text is
+ * static or `value`. tells: writes a line about it to stderr. */
 const char *ps_old_value(const char *flag, const char *value, bool tells);
 
 #endif

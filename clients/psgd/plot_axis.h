@@ -19,16 +19,16 @@ typedef enum ps_plot_unit {
 
 typedef struct ps_plot_axis {
     ps_plot_unit unit;
-    double lo, hi; /* what the axis covers, lo < hi */
-    double step;   /* from tick to tick */
+    double lo, hi; /* the axis goes from lo to hi, lo < hi */
+    double step;   /* distance of the ticks */
     double at[PS_PLOT_TICKS_MAX];
-    size_t n; /* ticks, ascending, within lo to hi */
+    size_t n; /* number of ticks; they ascend and are within lo to hi */
 } ps_plot_axis;
 
-/* Makes an axis for values from lo to hi with at most `most` ticks (2 to PS_PLOT_TICKS_MAX). Steps
- * are 1, 2 or 5 times a power of ten; of seconds also parts of minutes, hours and days. If
- * `is_rounded`, the axis begins and ends at ticks. A range without length is widened; one that is
- * not finite becomes 0 to 1. */
+/* Makes an axis for values from lo to hi with at most `most` ticks (2 to PS_PLOT_TICKS_MAX). Ticks
+ * are 1, 2 or 5 times a power of ten apart; for seconds also parts of minutes, hours and days.
+ * is_rounded: the axis begins and ends at ticks. If lo equals hi, the range is widened; if they are
+ * not finite, it becomes 0 to 1. */
 void ps_plot_axis_init(ps_plot_axis *axis, double lo, double hi, ps_plot_unit unit, size_t most,
                        bool is_rounded);
 

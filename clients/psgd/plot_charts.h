@@ -15,16 +15,16 @@ typedef struct ps_plot_set {
     ps_plot_job jobs[PS_PLOT_JOBS_MAX];
     size_t n;
     ps_plot_x x;
-    ps_plot_facts facts[PS_PLOT_JOBS_MAX]; /* of the specifications */
-    ps_plot_facts differing;               /* paths at which they differ */
+    ps_plot_facts facts[PS_PLOT_JOBS_MAX]; /* facts of the jobs' specifications */
+    ps_plot_facts differing;               /* paths of facts in which the jobs differ */
     char labels[PS_PLOT_JOBS_MAX][PS_PLOT_LABEL_BYTES];
 } ps_plot_set;
 
 /* Fills facts, differing and labels from the jobs. */
 void ps_plot_set_compare(ps_plot_set *set);
 
-/* Appends each chart to a text of its own and returns how many there are: those that have points.
- */
+/* Appends the SVG of each chart that has points to an element of `charts`, and returns how many
+ * charts these are. */
 size_t ps_plot_charts_draw(const ps_plot_set *set, ps_strbuf charts[PS_PLOT_CHARTS_MAX]);
 
 /* Returns the name of the horizontal axis, such as "seconds of training". */

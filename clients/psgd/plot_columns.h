@@ -11,9 +11,9 @@
 #include <stdint.h>
 
 typedef struct ps_plot_column {
-    uint64_t count;         /* points; 0: the rest is 0 */
-    double x, mean;         /* means over its points */
-    double least, greatest; /* values */
+    uint64_t count;         /* number of points; if it is 0, so are the other members */
+    double x, mean;         /* mean of the points' x, and of their values */
+    double least, greatest; /* least and greatest value of the points */
 } ps_plot_column;
 
 typedef struct ps_plot_columns {

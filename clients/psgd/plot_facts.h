@@ -30,9 +30,9 @@ const char *ps_plot_facts_get(const ps_plot_facts *facts, const char *path);
 /* Makes the paths, without texts, at which two of the n jobs differ. */
 void ps_plot_facts_differ(const ps_plot_facts *jobs, size_t n, ps_plot_facts *paths);
 
-/* Writes what tells a job from the others, such as "codec.up int8, workers 4", of the paths that
- * ps_plot_facts_differ gave: the numbers of a choice only where its name is the same, title and
- * preset only if there is nothing else. "" if nothing differs. */
+/* Writes what distinguishes a job from the others, such as "codec.up int8, workers 4". `paths` are
+ * what ps_plot_facts_differ gave. Numbers of a plugin are named only if the plugin is the same in
+ * all jobs; title and preset only if nothing else differs. "" if nothing differs. */
 void ps_plot_facts_label(const ps_plot_facts *facts, const ps_plot_facts *paths,
                          char text[PS_PLOT_LABEL_BYTES]);
 

@@ -12,16 +12,20 @@ enum { PS_PLOT_READ_PATH_BYTES = 4096, PS_PLOT_READ_ID_BYTES = 256 };
 
 typedef struct ps_plot_read {
     ps_cli *cli;
-    ps_plot_job *jobs;       /* (arguments), zeroed */
-    size_t n;                /* jobs that were begun to read; the caller calls ps_plot_job_fini */
-    size_t rows_max;         /* of all jobs together */
-    void (*done)(void *arg); /* all jobs are read. A failure ends the program instead */
+    ps_plot_job *jobs; /* (number of arguments): zeroed before; the jobs that were read */
+    /* number of jobs whose reading has begun; the caller calls ps_plot_job_fini for each */
+    size_t n;
+    size_t rows_max; /* most rows of all jobs together */
+    /* called when all jobs were read; a failure ends the program instead */
+    void (*done)(void *arg);
     void *arg;
     /* Private. */
     size_t next; /* index of the next argument */
     ps_fetch fetch;
-    bool is_fetching, by_title; /* the id was looked up by its title */
-    char id[PS_PLOT_READ_ID_BYTES], folder[PS_PLOT_READ_PATH_BYTES]; /* that is being fetched */
+    /* by_title: the id of the job being fetched was found by its title */
+    bool is_fetching, by_title;
+    /* of the job that is being fetched */
+    char id[PS_PLOT_READ_ID_BYTES], folder[PS_PLOT_READ_PATH_BYTES];
 } ps_plot_read;
 
 /* Returns whether all arguments are folders, so that no coordinator is needed. */
@@ -34,10 +38,10 @@ void ps_plot_read_list(ps_cli *cli, ps_reply_fn *on_list, void *arg);
  * writes a message to stderr and returns false. */
 bool ps_plot_read_newest(char *id, size_t cap, const Psgd__V1__ListJobsResponse *jobs);
 
-/* Starts to read. The fields above the private ones are set. */
+/* Starts to read. The caller has set the members above `next`. */
 void ps_plot_read_start(ps_plot_read *read);
 
-/* Removes files that were fetched; a zeroed one is allowed. */
+/* Removes the folders of fetched files. A zeroed struct is allowed. */
 void ps_plot_read_fini(ps_plot_read *read);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plot_report.h - the whole files of psgd plot. Pure.
+/* plot_report.h - the files that psgd plot writes. Pure.
  *
- * Both are one file that needs no network and no script, and well-formed XML. Text of jobs is
- * escaped. */
+ * Each is a single file that needs no network and no script, and is well-formed XML. Text that
+ * comes from jobs is escaped. */
 #ifndef PS_CLIENTS_PSGD_PLOT_REPORT_H
 #define PS_CLIENTS_PSGD_PLOT_REPORT_H
 

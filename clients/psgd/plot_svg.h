@@ -16,15 +16,15 @@
 enum {
     PS_PLOT_WIDTH = 440,
     PS_PLOT_HEIGHT = 280,
-    PS_PLOT_COLUMNS = 184, /* of a line: one for each two pixels */
+    PS_PLOT_COLUMNS = 184, /* columns of a line: one for each two pixels */
     PS_PLOT_COLOURS = 8
 };
 
 typedef struct ps_plot_line {
     ps_plot_columns columns;
-    const char *name; /* (optional) in the key of the chart */
+    const char *name; /* (optional) its name in the chart's key */
     unsigned colour;  /* 0 to PS_PLOT_COLOURS - 1 */
-    bool has_band;    /* from the least to the greatest values */
+    bool has_band;    /* fill the area between the least and the greatest values of the columns */
     bool has_marks;   /* a dot at each column that has points */
     bool is_faint;    /* thin and pale, behind the others */
     bool is_dashed;
@@ -40,13 +40,15 @@ typedef struct ps_plot_chart {
 
 typedef struct ps_plot_bar {
     char label[40];
-    unsigned colour; /* of the job */
-    double parts[3]; /* lengths, one behind the other */
+    unsigned colour; /* colour of the job */
+    double parts[3]; /* lengths of its parts, which follow each other */
 } ps_plot_bar;
 
 typedef struct ps_plot_bars {
     const char *title, *x_title;
-    const char *parts[3]; /* names; NULL: there is no such part. No line has their colours */
+    /* names of the parts, for the key; NULL: there is no such part. Parts have colours that no line
+     * has */
+    const char *parts[3];
     ps_plot_unit unit;
     bool has_colours; /* a square in the colour of the job stands before each label */
     const ps_plot_bar *bars;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reader.h - reads a stream of answers about a job and opens it again after a loss of the
- * connection, for up to PS_READER_PATIENCE_US. */
+/* reader.h - reads a stream of answers about a job. If the connection is lost, opens the stream
+ * again, for up to PS_READER_PATIENCE_US. */
 #ifndef PS_CLIENTS_PSGD_READER_H
 #define PS_CLIENTS_PSGD_READER_H
 
@@ -10,8 +10,8 @@
 enum { PS_READER_PATIENCE_US = 90 * 1000 * 1000 };
 
 typedef struct ps_reader_events {
-    /* Returns the request to open the stream with, at first and after each loss. It is used
-     * until the next call. */
+    /* Returns the request with which the stream is opened, at first and after each loss. The
+     * request must stay valid until the next call. */
     const ProtobufCMessage *(*on_open)(void *arg);
     void (*on_message)(void *arg, const ProtobufCMessage *head, ps_payload *payload);
     /* Reports the end; called once and last. The code is CANCELLED after ps_reader_cancel,
@@ -25,11 +25,15 @@ typedef struct ps_reader {
     size_t max_bytes;
     const ps_reader_events *events;
     void *arg;
-    ps_stream *stream;  /* NULL: lost */
-    ps_unary *question; /* a GetJob that runs after a loss; NULL: none */
-    ps_timer timer;     /* between two questions */
-    int64_t lost_us;    /* time of the loss; 0: none since the last message */
-    int64_t opened_us;  /* time when the stream was last opened */
+    ps_stream *stream; /* NULL: lost */
+    /* a call of GetJob that runs after a loss, to find out whether the coordinator is back; NULL:
+     * none */
+    ps_unary *question;
+    ps_timer timer; /* fires when the next such call is due */
+    /* monotonic microseconds at which the connection was lost; 0: not lost since the last
+     * message */
+    int64_t lost_us;
+    int64_t opened_us; /* monotonic microseconds at which the stream was last opened */
     bool is_cancelled;
 } ps_reader;
 

@@ -27,11 +27,11 @@ double ps_show_seconds(const Google__Protobuf__Timestamp *time);
 /* Writes "loss 0.1471 accuracy 0.9553". */
 void ps_show_result(const Psgd__V1__Job *job, char *text, size_t cap);
 
-/* Writes the last loss and metrics of training of a job that is done, if it has no result or its
- * programs have reported metrics; else nothing. */
+/* Writes the last loss and metrics of training, if the job is done and has no result or its
+ * programs have reported metrics; else writes "". */
 void ps_show_trained(const Psgd__V1__Job *job, char *text, size_t cap);
 
-/* Prints what the two above write, a line each. */
+/* Prints the texts of ps_show_result and ps_show_trained, a line each. */
 void ps_show_results(const Psgd__V1__Job *job);
 
 /* Writes "QUEUED: NOT_ENOUGH_NODES: waits for 1 more worker". */
@@ -43,10 +43,10 @@ void ps_show_state_line(const Psgd__V1__Job *job, char *text, size_t cap);
  * 0.2 s, 0 steps repeated". */
 void ps_show_recovery(const Psgd__V1__Recovery *r, char *text, size_t cap);
 
-/* Writes what became of a tracker of the job, in one line. */
+/* Writes what a tracker has of the job, or why it has nothing, in one line. */
 void ps_show_tracker(const Psgd__V1__TrackerRun *run, char *text, size_t cap);
 
-/* Prints the share of useful time of a job that is over and has recovered. */
+/* If the job is over and has recovered from losses, prints its fraction of useful time. */
 void ps_show_goodput(const Psgd__V1__Job *job);
 
 /* Prints everything about a job. */
@@ -55,16 +55,16 @@ void ps_show_job(const Psgd__V1__Job *job);
 /* Prints the files of a job. */
 void ps_show_files(const Psgd__V1__Job *job);
 
-/* Prints the job of an answer in the wanted format and ends the program. A `job` of NULL is
- * reported as a mistake of the server. */
+/* Prints the job in an answer in the chosen format and ends the program. `job` NULL is reported as
+ * a mistake of the server. */
 void ps_show_reply(ps_cli *cli, const Psgd__V1__Job *job);
 
-/* Writes the nodes of the job with their addresses and versions, a line each; with `before` only
- * those that have another part in the job than then. */
+/* Writes the nodes of the job with their addresses and versions, a line each. If `before` is not
+ * NULL, only the nodes whose part in the job differs from that in `before`. */
 void ps_show_nodes(const Psgd__V1__Job *job, const Psgd__V1__Job *before);
 
-/* Writes what a worker has reported as a line of text: step, loss, accuracy, metrics of
- * its program, time of waiting. */
+/* Writes what a worker has reported as a line of text: step, loss, accuracy, metrics of its
+ * program, time that it waited. */
 void ps_show_worker(const Psgd__V1__Job *job, const Psgd__V1__WorkerProgress *worker, char *text,
                     size_t cap);
 

@@ -22,8 +22,8 @@ const char *ps_show_size(uint64_t bytes, char text[PS_SHOW_BYTES]);
 /* Writes a rate as "41k" and returns `text`. */
 const char *ps_show_rate(double per_s, char text[PS_SHOW_BYTES]);
 
-/* Writes a number with `digits` digits behind the point, or with three or four significant
- * digits if it is very small or large. Returns `text`. */
+/* Writes a number with `digits` digits after the point, or with three or four significant digits if
+ * it is very small or large. Returns `text`. */
 const char *ps_show_number(double value, int digits, char text[PS_SHOW_BYTES]);
 
 /* Writes a metric as "NAME VALUE": whole numbers from 2 on without a point, others as
@@ -31,23 +31,23 @@ const char *ps_show_number(double value, int digits, char text[PS_SHOW_BYTES]);
 const char *ps_show_metric(const char *name, double value, int digits,
                            char text[PS_SHOW_METRIC_BYTES]);
 
-/* Writes `text` to out (cap), shortened if it is longer, without what ps_printable replaces. All
- * text from outside goes through ps_printable before it is shown. Returns `out`. */
+/* Writes `text` to out (cap), cut if it is too long, with dangerous characters replaced
+ * (ps_printable). All text from outside goes through this before it is shown. Returns `out`. */
 const char *ps_show_plainly(const char *text, char *out, size_t cap);
 
-/* A text from outside for printf, at most `bytes` long (a constant). Valid to the end of the block.
- */
+/* Gives a text from outside to printf: at most `bytes` bytes of it (a constant), as ps_show_plainly
+ * writes it. Valid until the end of the block. */
 #define PS_PLAIN(text, bytes) ps_show_plainly((text), (char[(bytes) + 1]){0}, (bytes) + 1)
 
 /* Writes a duration as "130 ms", or from a second on as "2.4 s". Returns `text`. */
 const char *ps_show_duration(double seconds, char text[PS_SHOW_BYTES]);
 
-/* Writes progress as a line of at most `width` columns (0: any). Parts are bar, step, loss,
- * accuracy, metrics that programs have reported, rate, bytes, workers, ETA, and whom the job waits
- * for if it stands still. If the line is too long, parts are shortened first, then the less
+/* Writes progress as a line of at most `width` columns (0: any number). Its parts are bar, step,
+ * loss, accuracy, metrics that programs have reported, rate, bytes, workers, ETA, and for whom the
+ * job waits if it stands still. If the line is too long, parts are shortened first, then the less
  * important ones are left out. Step and loss always stay; before the first step there is no loss.
- * `computes`: the job computes partitions in place of training (spec.compute), so it has neither
- * steps nor loss. */
+ * computes: the job computes partitions instead of training (spec.compute), so it has neither steps
+ * nor loss. */
 void ps_show_progress(const Psgd__V1__Progress *progress, bool computes, size_t width, char *text,
                       size_t cap);
 

@@ -9,12 +9,12 @@ enum { PS_TEXT_TABLE_COLUMNS_MAX = 12 };
 
 typedef struct ps_text_table {
     size_t n_columns; /* at most PS_TEXT_TABLE_COLUMNS_MAX */
-    char **cells;     /* n_cells texts, row by row */
+    char **cells;     /* n_cells strings, row by row */
     size_t n_cells, cap;
 } ps_text_table;
 
-/* Adds a copy of `text` as the next cell. Bytes that could move a cursor become '?'. The first
- * row is the head. {.n_columns = ...} is an empty table. */
+/* Adds a copy of `text` as the next cell. Bytes that could move the terminal's cursor become '?'.
+ * The first row is the heading. A struct with only n_columns set is an empty table. */
 void ps_text_table_add(ps_text_table *table, const char *text);
 
 /* Prints the table to stdout: two spaces between columns, none at the end of a line. */

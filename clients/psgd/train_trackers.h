@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_trackers.h - the trackers of a job that psgd train runs. On the loop's thread. */
+/* train_trackers.h - sends a job that psgd train runs to the job's trackers. On the loop's
+ * thread. */
 #ifndef PS_CLIENTS_PSGD_TRAIN_TRACKERS_H
 #define PS_CLIENTS_PSGD_TRAIN_TRACKERS_H
 
@@ -7,10 +8,11 @@
 
 #include <pthread.h>
 
-enum { PS_TRAIN_TRACKERS_WAIT_US = 30 * 1000000 }; /* most that the end of a job waits for them */
+/* longest time that the end of a job waits for its trackers */
+enum { PS_TRAIN_TRACKERS_WAIT_US = 30 * 1000000 };
 
 typedef struct ps_train_trackers {
-    ps_tracker *tracker; /* NULL: there are none */
+    ps_tracker *tracker; /* NULL: the job has no trackers */
     ps_tracker_logins logins;
     ps_tracked told;
     Psgd__V1__TrackerRun runs[PS_TRACKERS_MAX], *list[PS_TRACKERS_MAX];
@@ -18,20 +20,21 @@ typedef struct ps_train_trackers {
     pthread_mutex_t lock; /* guards the texts of `runs` */
 } ps_train_trackers;
 
-/* Begins to tell the trackers of the job, if it has some: each training is a run of its own, with
- * logins of the environment. Fails with FAILED_PRECONDITION without libcurl. Call
- * ps_train_trackers_fini in any case; a zeroed one is allowed there. */
+/* Begins to send to the job's trackers, if it has some. Each training is a run of its own; logins
+ * come from the environment. Returns FAILED_PRECONDITION if libcurl cannot be loaded. Call
+ * ps_train_trackers_fini after a failure too; a zeroed struct is allowed there. */
 PS_MUST_USE ps_status ps_train_trackers_start(ps_train_trackers *t, const Psgd__V1__Job *job);
 
-/* Tell of progress, of an evaluation, and of the end with the files in `folder`. */
+/* Send progress, the result of an evaluation, and the end of the job with its files in `folder`. */
 void ps_train_trackers_progress(ps_train_trackers *t, const Psgd__V1__Job *job);
 void ps_train_trackers_result(ps_train_trackers *t, const Psgd__V1__Job *job);
 void ps_train_trackers_end(ps_train_trackers *t, const Psgd__V1__Job *job, const char *folder);
 
-/* Returns whether the trackers have all. */
+/* Returns whether everything was sent. */
 bool ps_train_trackers_is_done(const ps_train_trackers *t);
 
-/* Stops to tell, and adds to the job what became of its trackers; valid until fini. */
+/* Stops sending, and adds to the job what each tracker has of it; valid until
+ * ps_train_trackers_fini. */
 void ps_train_trackers_stop(ps_train_trackers *t, Psgd__V1__Job *job);
 
 void ps_train_trackers_fini(ps_train_trackers *t);

@@ -14,16 +14,19 @@ typedef struct ps_watch {
     Psgd__V1__WatchJobRequest request; /* its after_sequence is the last event that was received */
     char shown[1200];                  /* the last line about the job's state */
     bool is_detached;
-    bool with_workers; /* shows every worker too; set before ps_watch_start, which keeps it */
-    bool no_next;      /* names no next commands at the end; likewise */
-    bool with_curves;  /* draws curves above the progress; likewise */
+    bool with_workers; /* also shows every worker; set before ps_watch_start, which keeps it */
+    bool no_next;      /* names no next commands at the end; set before ps_watch_start */
+    bool with_curves;  /* draws curves above the progress; set before ps_watch_start */
     ps_curves curves;
-    Psgd__V1__Job *nodes; /* attempt and placements that were shown last; NULL: none yet */
-    uint32_t recovered;   /* attempt of the last recovery that was shown */
-    unsigned trackers;    /* whose message was shown, as bits */
-    bool is_asking;       /* for the workers */
-    bool is_over;         /* the events have ended; the job is asked for when the workers came */
-    int64_t asked_us;     /* when the workers were asked for last; 0: never */
+    /* the job with the attempt and placements that were shown last; NULL: none yet */
+    Psgd__V1__Job *nodes;
+    uint32_t recovered; /* attempt of the last recovery that was shown */
+    unsigned trackers;  /* bits: trackers whose message was shown */
+    bool is_asking;     /* a call that asks for the workers is running */
+    /* the events have ended; the job is asked for when the call for the workers has ended */
+    bool is_over;
+    /* when the workers were last asked for, in monotonic microseconds; 0: never */
+    int64_t asked_us;
 } ps_watch;
 
 /* Follows the job until it is over or the user presses Ctrl-C, then ends the program. Copies
