@@ -252,9 +252,9 @@ int psgd_state_save(psgd_worker *worker, const char *name, const void *bytes, si
  * that ended with PSGD_DONE, to `out` (size bytes) and sets *len to their number.
  *
  * PSGD_NOT_FOUND            nothing is kept under the name; *len is 0
- * PSGD_RESOURCE_EXHAUSTED   there are more than `size` bytes: *len says how many. `out` is
- * unchanged PSGD_FAILED_PRECONDITION  there is no step in hand PSGD_INVALID_ARGUMENT     a pointer
- * is NULL
+ * PSGD_RESOURCE_EXHAUSTED   more than `size` bytes are kept: *len says how many; `out` is as before
+ * PSGD_FAILED_PRECONDITION  there is no step in hand
+ * PSGD_INVALID_ARGUMENT     a pointer is NULL
  */
 int psgd_state_load(const psgd_worker *worker, const char *name, void *out, size_t size,
                     size_t *len);

@@ -31,132 +31,146 @@ typedef struct ps_attempt_node {
     ps_unary *aborting;
     ps_prepare *prepare;
     ps_collect *collect;
-    ps_collect *saving;  /* of a checkpoint */
-    ps_collect *tracing; /* of a timeline */
+    ps_collect *saving;  /* collects the files of a checkpoint; NULL: not running */
+    ps_collect *tracing; /* collects the node's part of a timeline; NULL: not running */
     bool is_told_of_trace;
-    bool is_unheard; /* of a server, after a loss: it does not say at which clock it is */
+    bool is_unheard; /* of a server, after a loss: it has not said yet at which clock it is */
     ps_presence *presence;
     ps_call *ready;      /* the node's Ready, which waits at the barrier; NULL: none */
-    bool logs_known;     /* log_name is set */
-    ps_strand files;     /* order of the tasks that write the node's log and files */
+    bool logs_known;     /* log_name was made */
+    ps_strand files;     /* strand of the tasks that write the node's log and files */
     bool log_waits;      /* the last attempt to store a part of its log failed */
     bool log_busy;       /* a part of its log is being stored */
-    bool log_known;      /* log_stored is set */
-    uint64_t log_stored; /* bytes of its log that are stored */
+    bool log_known;      /* log_stored was read from the file */
+    uint64_t log_stored; /* number of bytes of its log that are stored */
     char log_name[PS_NAME_MAX + 1];
-    Psgd__V1__ServerCounters *counters; /* of a server, at its end */
+    Psgd__V1__ServerCounters *counters; /* of a server: its counters at the end */
     struct {
         ps_checkpoint_wait wait;
         bool is_asked, is_told;
-        uint64_t step; /* 0: it was told that there is none */
-    } last;            /* the checkpoint that the node asks for before it stops */
+        uint64_t step; /* 0: the node was told that there is no checkpoint */
+    } last;            /* the checkpoint for which the node has asked because it is to stop */
 } ps_attempt_node;
 
-/* The last report of a rank. */
+/* What a rank has reported last. */
 typedef struct ps_told {
     size_t member;                      /* index of the member that carries the rank */
-    Psgd__V1__WorkerProgress *progress; /* without its evaluation part */
-    Psgd__V1__EvaluationPart *part;     /* of the last evaluation; NULL: none yet */
+    Psgd__V1__WorkerProgress *progress; /* its report, without the part of an evaluation */
+    Psgd__V1__EvaluationPart *part;     /* its part of the last evaluation; NULL: none yet */
 } ps_told;
 
 struct ps_attempt {
-    ps_live *job; /* NULL: the attempt is over or dropped, and waits for `pending` */
+    ps_live *job; /* NULL: the attempt is over or dropped, and only waits until `pending` is 0 */
     ps_coordinator *c;
     ps_commit commit;
     uint32_t number;
     char job_id[96];
     char folder[PS_FOLDER_MAX];
     ps_plan *plan;
-    ps_placement placement;    /* which server has which shard; nodes are commit's members */
+    /* which server has which shard; the nodes are the members of `commit` */
+    ps_placement placement;
     ps_package *package;       /* NULL: the attempt was adopted from an earlier process */
-    ps_strand archiving;       /* order of the tries to write the last files */
-    uint64_t memory_bytes;     /* of the package, counted in the coordinator's budget */
-    bool is_stored;            /* CAN_COMMIT is stored */
-    bool is_found;             /* the data and the model for the package have been found */
-    bool is_noted;             /* its end is noted in the job */
-    bool is_summed_up;         /* the job has its goodput */
+    ps_strand archiving;       /* strand of the tries to write the job's last files */
+    uint64_t memory_bytes;     /* bytes that the package takes of the coordinator's budget */
+    bool is_stored;            /* the state CAN_COMMIT is stored */
+    bool is_found;             /* the data and the model for the package were found */
+    bool is_noted;             /* the end of the attempt is noted in the job */
+    bool is_summed_up;         /* ps_attempt_sum_up was called */
     ps_attempt_node *nodes;    /* (commit.count) */
-    ps_told *told;             /* (placement.rank_count), by rank */
+    ps_told *told;             /* (placement.rank_count): what each rank has reported last */
     ps_partitions *partitions; /* of a job that computes; else NULL */
     ps_timer timer;            /* fires at the deadline of `commit` */
     bool is_pumping;
-    ps_timer limit;                  /* fires at the end of max_seconds */
-    ps_stop_cause end_cause;         /* why the workers end before the last step */
-    uint64_t end_clock;              /* where they end; 0: not agreed yet */
-    char waits[PS_COMMIT_WAITS_MAX]; /* commit.waits as it was last published */
-    size_t logging;                  /* number of nodes whose log is being stored */
+    ps_timer limit;                  /* fires when spec.max_seconds have passed */
+    ps_stop_cause end_cause;         /* why the workers end before the last step, if they do */
+    uint64_t end_clock;              /* clock at which they end; 0: not agreed yet */
+    char waits[PS_COMMIT_WAITS_MAX]; /* value of commit.waits that was published last */
+    size_t logging;                  /* number of nodes of whose log a part is being stored */
     bool store_waits;                /* PS_COMMIT_STORE waits until `logging` is 0 */
-    size_t pending;                  /* calls and tasks that have not come back */
+    size_t pending;                  /* number of calls and tasks that have not ended */
 
     struct {
         ps_cuts cuts;
         ps_chain chain;
-        bool is_running;            /* from RUNNING on; cuts is set */
-        bool is_looking;            /* the newest one of an adopted attempt is being read */
-        int64_t silent_until_us;    /* none is named before, in an adopted attempt */
-        bool has_skipped;           /* the job says that the last one was skipped */
-        int64_t named_us;           /* when the last one was named */
-        char folder[PS_FOLDER_MAX]; /* in which files are gathered */
-        ps_intake_file *files;      /* (count): of all nodes so far */
+        bool is_running; /* the attempt has been RUNNING, and `cuts` is set */
+        /* in an adopted attempt: a task reads the newest stored checkpoint */
+        bool is_looking;
+        /* in an adopted attempt: the coordinator names no checkpoint before this time; else 0 */
+        int64_t silent_until_us;
+        /* the job's message says that the last checkpoint was skipped */
+        bool has_skipped;
+        int64_t named_us;           /* when the last checkpoint was named */
+        char folder[PS_FOLDER_MAX]; /* folder in which the files of a checkpoint are gathered */
+        ps_intake_file *files;      /* (count): the gathered files of all nodes so far */
         size_t count;
         ps_checkpoint_wait *waits;
         struct ps_scored {
             uint64_t step;
-            double value; /* of the metric of best_by */
-        } * scores;       /* (score_count) of the evaluations that all ranks have done, in order */
+            double value; /* value of the metric of best_by */
+        } * scores;       /* (score_count): evaluations that all ranks have done, in their order */
         size_t score_count;
     } checkpoints;
 
     struct {
-        bool is_running, is_waiting; /* is_waiting: for a checkpoint that is being stored */
+        /* is_waiting: until a checkpoint that is being stored is stored */
+        bool is_running, is_waiting;
         bool has_begun;
-        uint64_t step; /* if it has begun: steps that were finished when the loss was noticed */
+        /* if has_begun: number of steps that were finished when the loss was noticed */
+        uint64_t step;
         bool has_failed;
         bool is_parking, is_collecting, is_replaying;
-        bool is_outdated; /* the replay under way: another server is lost */
+        bool is_outdated; /* the replay that runs is of no use, because another server was lost */
         uint32_t asks;    /* how often servers were asked at which clock they are */
-        size_t asked;     /* servers that have not said at which clock they are */
-        size_t at;      /* the member whose files are collected: first workers, then servers, whose
-                         * files may come from a copy */
-        size_t from;    /* the member that was asked for them */
-        uint64_t clock; /* the least of theirs; without servers the greatest of the workers' */
-        size_t source;  /* without servers: the worker at that clock, which gives the state */
+        size_t asked;     /* number of servers that have not answered this */
+        /* index of the member whose files are collected: first workers, then servers; a server's
+         * files may come from its copy */
+        size_t at;
+        size_t from; /* index of the member that was asked for them */
+        /* the least clock of the servers; without servers the greatest clock of the workers */
+        uint64_t clock;
+        /* without servers: the worker at that clock, from which the state is taken */
+        size_t source;
         uint32_t *lost; /* (lost_count): servers whose state is computed anew */
         size_t lost_count;
-    } rescue; /* after a loss; driver_rescue.c */
+    } rescue; /* storing the state that is left after a loss; driver_rescue.c */
 
     struct {
         enum {
             PS_TRACING_NONE,
-            PS_TRACING_ASKED,     /* steps are named when the pace of the job is known */
-            PS_TRACING_NAMED,     /* nodes record, or will */
-            PS_TRACING_COLLECTED, /* their parts are collected */
+            PS_TRACING_ASKED,     /* asked for; steps are named when the pace of the job is known */
+            PS_TRACING_NAMED,     /* steps were named; nodes record them, or will */
+            PS_TRACING_COLLECTED, /* the nodes' parts are being collected */
             PS_TRACING_MERGED     /* a task makes the file */
         } stage;
-        uint64_t number; /* of timelines so far */
+        uint64_t number; /* number of timelines that were asked for so far */
         uint64_t from_step;
         uint32_t steps;
-        size_t at; /* the node whose part is collected */
+        size_t at; /* index of the node whose part is collected */
         ps_trace_wait *wait;
-    } trace; /* that is asked for while the job trains; driver_trace.c */
+    } trace; /* the timeline that a client has asked for while the job trains; driver_trace.c */
 
     struct {
-        int64_t asked_wall_us;   /* when the change of nodes was asked for that is under way */
-        uint64_t stood_clock;    /* checkpoint at which the workers stay, or stayed last */
-        int64_t stood_wall_us;   /* when the first of them had taken it */
-        uint64_t step;           /* of the checkpoint from which the next attempt goes on */
-        ps_checkpoint_wait wait; /* for idle workers */
-        bool grows;              /* that one is under way */
-        uint32_t idle_workers, idle_servers; /* that join, when it began */
-        int64_t since_us; /* since when the attempt has trained, or join has failed */
+        int64_t asked_wall_us; /* when the change of nodes that is under way was asked for */
+        /* clock of the checkpoint at which the workers stay, or stayed last */
+        uint64_t stood_clock;
+        int64_t stood_wall_us;   /* when the first worker had taken it */
+        uint64_t step;           /* step of the checkpoint from which the next attempt goes on */
+        ps_checkpoint_wait wait; /* waits for the checkpoint after which idle workers join */
+        bool grows;              /* that checkpoint is under way */
+        /* number of idle workers and servers that were to join when it began */
+        uint32_t idle_workers, idle_servers;
+        int64_t since_us; /* since when the attempt has trained, or since when joining has failed */
     } move;
 
-    uint32_t evaluations; /* number of evaluations of which this process knows the scores; those
-                           * that were told are in the job */
+    /* number of evaluations whose scores this process knows; the job has those that were
+     * reported */
+    uint32_t evaluations;
     struct {
         int64_t us;
         uint64_t samples, step;
-    } rate[2]; /* two points of progress, about a second apart, for the rate */
+        /* two points of the job's progress, about a second apart, from which its rate is computed
+         */
+    } rate[2];
 };
 
 static inline ps_member *ps_attempt_node_member(const ps_attempt_node *p)
@@ -164,13 +178,13 @@ static inline ps_member *ps_attempt_node_member(const ps_attempt_node *p)
     return &p->a->commit.members[p->index];
 }
 
-/* Carries out the actions that `commit` asks for, and sets the timer. */
+/* Carries out the actions that `commit` returns, and sets the timer to its deadline. */
 void ps_attempt_pump(ps_attempt *a);
 
-/* Counts a call or task of `pending` as come back. May free the attempt. */
+/* Notes that a call or task that `pending` counts has ended. May free the attempt. */
 void ps_attempt_settle(ps_attempt *a);
 
-/* Start a unary call to the node, whose result is reported to `commit`. */
+/* Each starts a unary call to the node and reports its result to `commit`. */
 void ps_attempt_node_ask(ps_attempt_node *p);     /* CanCommit */
 void ps_attempt_node_start(ps_attempt_node *p);   /* DoCommit */
 void ps_attempt_node_release(ps_attempt_node *p); /* Abort, after ps_attempt_node_let_go */
@@ -181,145 +195,154 @@ void ps_attempt_node_refused(ps_attempt_node *p, const ps_error *error);
 /* Answers the node's Ready, if one waits: with OK if why_not is NULL, else with that failure. */
 void ps_attempt_node_answer_ready(ps_attempt_node *p, const ps_status *why_not);
 
-/* Ends all calls with the node but Abort and its presence. `why` is the reason that the node gets.
- */
+/* Ends all calls with the node except Abort and the stream of its presence. The node is told
+ * `why`. */
 void ps_attempt_node_let_go(ps_attempt_node *p, const char *why);
 
-/* Starts PreCommit with one node. Reports to `commit` prepared or refused, unless it is stopped. */
+/* Starts PreCommit with one node. When it ends, reports to `commit` that the node is prepared, or
+ * has refused. ps_prepare_stop ends it without a report. */
 void ps_prepare_start(ps_attempt_node *node);
 void ps_prepare_stop(ps_prepare *prepare);
 
-/* Starts to collect a node's files: GetStatus, then Collect, repeated until it succeeds or is
- * stopped. Reports to `commit` success, and failures that a repetition cannot mend. */
+/* Starts to collect a node's files: GetStatus, then Collect, repeated until it succeeds. Reports to
+ * `commit` that the files are here, or a failure that repeating cannot repair. ps_collect_stop ends
+ * it without a report. */
 void ps_collect_start(ps_attempt_node *node);
 void ps_collect_stop(ps_collect *collect);
 
-/* Begins to watch the node's process. Reports to `commit` that it is gone, unless it is stopped. */
+/* Begins to watch whether the node's process runs. If it ends, reports to `commit` that it is gone.
+ * ps_presence_stop ends the watching. */
 void ps_presence_start(ps_attempt_node *node);
-void ps_presence_stop(ps_attempt_node *node); /* nothing happens if it has none */
+void ps_presence_stop(ps_attempt_node *node); /* does nothing if the node is not watched */
 
-/* Collects the files of a node's checkpoint into a folder, whose path is kept; ends in
- * ps_checkpoint_collected, unless it is stopped. */
+/* Collects the files of a node's checkpoint at `clock` into a folder, whose path is kept. Calls
+ * ps_checkpoint_collected at the end, unless it is stopped. */
 void ps_collect_checkpoint(ps_attempt_node *node, uint64_t clock, const char *folder);
 
-/* Does the same with a server's state at the beginning of `clock`, after a loss. Asks again until
- * the server has taken it. `of_copies`: the state of the server of which this one has copies. */
+/* Collects a server's state at the beginning of `clock`, after a loss, into a folder, whose path is
+ * kept. Asks again until the server has taken it. of_copies: the state of the server before this
+ * one, of which this one has copies. Calls ps_rescue_collected at the end, unless it is stopped. */
 void ps_collect_rescued(ps_attempt_node *node, uint64_t clock, bool of_copies, const char *folder);
 
-/* Has the ranks of a worker stand still; asks again until all of them do. No file comes. Ends in
- * ps_rescue_kept, unless it is stopped. */
+/* Makes the ranks of a worker stand still; asks again until all of them do. Collects no file. Calls
+ * ps_rescue_kept at the end, unless it is stopped. */
 void ps_collect_parked(ps_attempt_node *node, const char *folder);
 
-/* Collects what a worker has kept of its contributions to the servers rescue.lost, and its ranks
- * where they are if these have state, likewise; ends in ps_rescue_kept, unless it is stopped. */
+/* Collects the contributions that a worker has kept for the servers rescue.lost; if ranks have
+ * state, also the state of its ranks where they stand still. Calls ps_rescue_kept at the end,
+ * unless it is stopped. */
 void ps_collect_kept(ps_attempt_node *node, const char *folder);
 
-/* Collects the part of the node in a timeline from `from_step` on into a folder, whose path is
- * kept; ends in ps_trace_collected, unless it is stopped. */
+/* Collects the node's part of a timeline, from `from_step` on, into a folder, whose path is kept.
+ * Calls ps_trace_collected at the end, unless it is stopped. */
 void ps_collect_trace(ps_attempt_node *node, uint64_t from_step, const char *folder);
 
 /* --- driver_trace.c ---------------------------------------------------------------- */
 
-/* Says in the answer to a node which steps it records, and goes on with the timeline. */
+/* Writes into the answer to a node's heartbeat which steps the node has to record, and continues
+ * the timeline that is being made. */
 void ps_traces_beat(ps_attempt *a, size_t node, Psgd__V1__HeartbeatResponse *answer);
-/* The part of a node is stored, or why not. */
+/* Notes that the node's part of a timeline is stored, or why not. */
 void ps_trace_collected(ps_attempt_node *node, const ps_status *result);
-/* The attempt is over: so is the timeline that is being made. */
+/* Ends the timeline that is being made, because the attempt is over. */
 void ps_traces_over(ps_attempt *a);
 /* Gives up the timeline that is being made, if there is one. */
 void ps_traces_end(ps_attempt *a, const ps_status *why);
 
 /* --- driver_checkpoint.c ----------------------------------------------------------- */
 
-/* Return the clock of the slowest rank, which all have reached, and the first one that no node has
- * begun when it hears of it. */
+/* Return the clock of the slowest rank, which all ranks have reached; and the first clock that no
+ * node will have begun when it hears of it. */
 uint64_t ps_attempt_clock(const ps_attempt *a);
 uint64_t ps_attempt_clock_ahead(const ps_attempt *a);
 
-/* Begins with checkpoints. When the job runs. */
+/* Begins with checkpoints. Call it when the job begins to run. */
 void ps_checkpoints_begin(ps_attempt *a);
 
-/* driver_adopted.c: of an attempt that was adopted, whose ranks are in step. */
+/* driver_adopted.c: checkpoints of an attempt that was adopted and whose ranks are in step. */
 
-/* Begins to read the newest checkpoint: from it the next one may count, and none up to it is taken
- * again. */
+/* Begins to read the newest stored checkpoint, from which the next one may count. No checkpoint up
+ * to it is taken again. */
 void ps_checkpoints_look(ps_attempt *a);
-/* Returns whether none is to be named yet: the earlier coordinator may have named one. */
+/* Returns whether no checkpoint is to be named yet, because the earlier coordinator may have named
+ * one. */
 bool ps_checkpoints_are_silent(const ps_attempt *a);
-/* Names the checkpoint `has`, which a node says it has, if the earlier coordinator has named it.
- * Nodes keep what they have of it. Does nothing if somebody wants workers to stay at one: they do
- * not at this one. */
+/* Names the checkpoint at clock `has`, which a node says it has, if the earlier coordinator has
+ * named it, so that nodes keep what they have of it. Does nothing if somebody wants workers to stay
+ * at a checkpoint, as they do not stay at this one. */
 void ps_checkpoints_adopt(ps_attempt *a, uint64_t has);
 
-/* Takes what a heartbeat says about the node's checkpoint, goes on with the one under way, and
- * tells the node which one to take. */
+/* Handles what a node's heartbeat says about checkpoints, continues the one under way, and writes
+ * into the answer which one the node has to take. */
 void ps_checkpoints_beat(ps_attempt *a, size_t node, const Psgd__V1__HeartbeatRequest *beat,
                          Psgd__V1__HeartbeatResponse *answer);
 
-/* The files (count) of a node's checkpoint are stored, or why not. */
+/* Notes that the files (count) of a node's checkpoint are stored, or why not. */
 void ps_checkpoint_collected(ps_attempt_node *node, const ps_status *result,
                              const ps_intake_file *files, size_t count);
 
-/* Notes an evaluation that all ranks have done: `value` is of the metric of best_by. */
+/* Notes an evaluation that all ranks have done. `value`: of the metric of best_by. */
 void ps_checkpoints_evaluated(ps_attempt *a, uint64_t step, double value);
 
-/* Gives up the checkpoint whose files are being collected, and tells those who wait for one `why`.
- * When the attempt is over or dropped. */
+/* Gives up the checkpoint whose files are being collected, and tells all who wait for a checkpoint
+ * `why`. Call it when the attempt is over or dropped. */
 void ps_checkpoints_end(ps_attempt *a, const ps_status *why);
 
-/* Tells all who wait for a checkpoint that there is none. */
+/* Tells all who wait for a checkpoint that there will be none, because of `why`. */
 void ps_checkpoints_tell(ps_attempt *a, const ps_status *why);
 
-/* Frees what is known of checkpoints. When the attempt is freed. */
+/* Frees what is known of checkpoints. Call it when the attempt is freed. */
 void ps_checkpoints_fini(ps_attempt *a);
 
-/* Gives up the checkpoint that is being taken or collected. Returns whether one is being stored,
- * which ends in ps_rescue_go_on. */
+/* Gives up the checkpoint that is being taken or collected. Returns true if one is being stored;
+ * ps_rescue_go_on is called when that has ended. */
 bool ps_checkpoints_stop(ps_attempt *a);
 
-/* Stores the gathered files (a->checkpoints.files) as a checkpoint at `clock`; calls
+/* Stores the gathered files (a->checkpoints.files) as a checkpoint at `clock`, and then calls
  * ps_rescue_stored. */
 void ps_checkpoint_store_rescued(ps_attempt *a, uint64_t clock);
 
-/* Removes what was gathered, after what is still being written of `node`. */
+/* Removes the gathered files, after the files of `node` that are still being written. */
 void ps_checkpoint_discard_gathered(ps_attempt_node *node);
 
 /* --- driver_partitions.c ----------------------------------------------------------- */
 
-/* Create and free the state of a job that computes. */
+/* Create and free the state of an attempt of a job that computes partitions. */
 void ps_partitions_create(ps_attempt *a);
 void ps_partitions_destroy(ps_partitions *partitions);
-/* Sets the step to the partitions that are done. */
+/* Sets the step in *sum to the number of partitions that are done. */
 void ps_partitions_sum_up(const ps_attempt *a, Psgd__V1__Progress *sum);
-/* Returns whether all are done, as far as it is known. */
+/* Returns whether all partitions are known to be done. */
 bool ps_partitions_are_done(const ps_attempt *a);
 
 /* --- driver_rescue.c --------------------------------------------------------------- */
 
-/* Begins to store the state that is left (PS_COMMIT_RESCUE). */
+/* Begins to store the state that is left after a loss (PS_COMMIT_RESCUE). */
 void ps_rescue_start(ps_attempt *a);
-/* Goes on when the checkpoint that was being stored is stored, or is not. */
+/* Continues after the checkpoint that was being stored is stored, or failed. */
 void ps_rescue_go_on(ps_attempt *a);
-/* Discards what has been collected, as the attempt ends. */
+/* Removes what was collected, because the attempt ends. */
 void ps_rescue_end(ps_attempt *a);
-/* Waits no longer for nodes that are lost meanwhile. */
+/* Stops waiting for nodes that were lost meanwhile. */
 void ps_rescue_lost(ps_attempt *a);
-/* What a worker has kept is stored, or why not; files (count) are those and its ranks. */
+/* Notes that a worker's kept contributions are stored, or why not. files (count): these, and the
+ * states of its ranks. */
 void ps_rescue_kept(ps_attempt_node *node, const ps_status *result, const ps_intake_file *files,
                     size_t count);
-/* The files of a server are here and added to a->checkpoints.files, or why not. */
+/* Notes that the files of a server were collected and added to a->checkpoints.files, or why not. */
 void ps_rescue_collected(ps_attempt_node *node, const ps_status *result);
-/* The checkpoint is stored, or is not. */
+/* Notes that the checkpoint was stored, with its step, or why not. */
 void ps_rescue_stored(ps_attempt *a, const ps_status *result, uint64_t step);
 
 /* --- driver_recovery.c ------------------------------------------------------------- */
 
-/* Notes that the attempt trains: what was lost before is mended. */
+/* Notes that the attempt trains now, so that open recoveries of the job are closed. */
 void ps_attempt_trains(ps_attempt *a);
-/* Returns whether a divergence sends the job back to a checkpoint, at half the rate. */
+/* Returns whether a divergence may send the job back to a checkpoint, with half the learning
+ * rate. */
 bool ps_attempt_may_roll_back(const ps_attempt *a);
-/* Halves the rate of the attempt's specification once for each rollback of the job. *spec shares
- * its members with the job; *recovery replaces one of them. */
+/* Halves the learning rate in a copy of the attempt's specification once for each rollback of the
+ * job. *spec shares its members with the job; *recovery replaces one of them. */
 void ps_attempt_halve_rate(const ps_attempt *a, Psgd__V1__JobSpec *spec,
                            Psgd__V1__RecoverySpec *recovery);
 /* Returns why the node failed, as its heartbeat says. If the node holds the attempt, notes whether
@@ -329,18 +352,19 @@ ps_status ps_attempt_note_failure(ps_attempt *a, size_t i, const Psgd__V1__Heart
 /* Notes the loss that ends the attempt. Call it once. Attempts that are lost one after the other
  * before they train begin after growing pauses. */
 void ps_attempt_note_loss(ps_attempt *a);
-/* Notes in the job that the attempt goes on without the node, and publishes that. */
+/* Notes in the job that the attempt goes on without the node, and publishes it. */
 void ps_attempt_note_spared(ps_attempt_node *node);
 /* Notes the change of nodes that ends the attempt. Call it once. */
 void ps_attempt_note_move(ps_attempt *a);
 /* Ends the attempt, whose workers stay at the checkpoint of `step`, because the node was told to
  * stop. */
 void ps_attempt_drain(ps_attempt_node *node, uint64_t step);
-/* Counts the useful time of the job, once, before its summary is written. */
+/* Computes the useful time of the job. Call it before the job's summary is written; only the first
+ * call has an effect. */
 void ps_attempt_sum_up(ps_attempt *a);
 
-/* Returns the steps a second, of the last second or since training began, whichever is faster.
- * `step` is that of the job's progress. */
+/* Returns the steps a second: in the last second, or since training began, whichever is faster.
+ * `step` is the present step of the job. */
 double ps_attempt_rate(const ps_attempt *a, uint64_t step);
 
 /* Returns whether the process that carries the rank is lost. */
@@ -351,38 +375,41 @@ bool ps_rank_is_lost(const ps_attempt *a, uint32_t rank);
 void ps_progress_take(ps_attempt *a, ps_attempt_node *node,
                       Psgd__V1__WorkerProgress *const *progress, size_t count, int64_t now_us);
 
-/* Updates whom the job waits for while it trains, and publishes that if it is news. */
+/* Updates for whom the job waits while it trains, and publishes it if it has changed. */
 void ps_progress_waits(ps_attempt *a, int64_t now_us);
 
-/* Arms the timer of spec.max_seconds. When the job runs. */
+/* Starts the timer of spec.max_seconds. Call it when the job begins to run. */
 void ps_attempt_limit(ps_attempt *a);
-/* Tells a worker process, whose progress was taken, to hold or where to end, if the job ends before
- * its last step. */
+/* If the job ends before its last step: tells a worker process, whose progress was handled, that it
+ * is held, or where it ends. */
 void ps_attempt_guide(ps_attempt *a, Psgd__V1__HeartbeatResponse *answer);
 /* Returns the clock at which all workers end before the last step of the job; 0: they do not. */
 uint64_t ps_attempt_early_end(const ps_attempt *a);
-/* Returns whether the rank says that it is where all workers end before the last step. */
+/* Returns whether the rank reports that it has ended where all workers end before the last step. */
 bool ps_attempt_ended_early(const ps_attempt *a, uint32_t rank);
-/* Gives the outcome of a job that is DONE the bound that ended it. */
+/* If the outcome is DONE because a bound ended the job, gives the outcome that bound as its
+ * reason. */
 void ps_attempt_describe_end(ps_attempt *a);
 
-/* Sums up again, with the counters that servers have left. */
+/* Computes the sums of the servers' counters again, with the counters that servers had at their
+ * end. */
 void ps_progress_servers(ps_attempt *a, int64_t now_us);
 
-/* Merges the workers' parts of an evaluation into the job's result. Returns false if some live
- * rank's last part is of another evaluation. If a part is malformed or samples are missing, logs
- * that, leaves the result as it was and returns true. */
+/* Merges the workers' parts of an evaluation into the job's result. Returns false if the last part
+ * of some rank that is not lost is of another evaluation. If a part is malformed or samples are
+ * missing, logs that, leaves the result as it was and returns true. */
 bool ps_evaluation_parts_merge(ps_attempt *a, uint32_t evaluation);
 
-/* Returns the name under which the node's log is stored; "" while its id is not known. */
+/* Returns the name under which the node's log is stored; "" while the node's id is not known. */
 const char *ps_attempt_node_log_name(ps_attempt_node *p);
 
-/* Stores the part of the node's log that a heartbeat brings, unless another part is being stored.
- * Writes the stored bytes into `answer`. */
+/* Stores the part of the node's log that a heartbeat has, unless another part is being stored.
+ * Writes into `answer` how many bytes of the log are stored. */
 void ps_attempt_node_take_log(ps_attempt_node *p, const Psgd__V1__HeartbeatRequest *beat,
                               Psgd__V1__HeartbeatResponse *answer);
 
-/* Starts to write the servers' model, summary and manifest; reports the result to `commit`. */
+/* Starts to write the servers' model, the summary and the manifest; reports the result to
+ * `commit`. */
 void ps_archive_start(ps_attempt *a);
 
 #endif

@@ -13,14 +13,15 @@
 
 typedef struct ps_coordinator ps_coordinator;
 
-enum { PS_QUEUE_FRONT = 50 }; /* jobs at the front whose messages say what they wait for */
+/* number of jobs at the front of the queue whose messages say what they wait for */
+enum { PS_QUEUE_FRONT = 50 };
 
 /* The message of a job further back. */
 #define PS_QUEUE_BEHIND                                                                            \
     "waits behind other jobs; what it lacks is said when it is among the first 50 of the queue"
 
-/* Starts every job that can start now, and tells the first of the others what they wait for. A job
- * that may not wait (Job.no_queue) becomes FAILED with the reason WOULD_WAIT instead. */
+/* Starts every job that can start now, and sets what the first of the others wait for. A job that
+ * may not wait (Job.no_queue) becomes FAILED with the reason WOULD_WAIT instead. */
 void ps_queue_look(ps_coordinator *c);
 
 /* Returns whether a job whose package takes `memory_bytes` could start now. If not, writes what it

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* quotas.h - how much a submitter may have at a time, by a file (--quotas).
+/* quotas.h - how much a submitter may have at a time, as a file says (--quotas).
  *
- *     default:
- *       jobs: 20                 # queued and running
- *       workers: 16              # of these jobs together
- *       parameters: 50000000     # of the models of these jobs together
- *       artifact_bytes: 1.0e10   # of the files of all its jobs, also of those that are over
- *     submitter/sue:
- *       workers: 64
+ *   default:
+ *     jobs: 20                 # queued and running
+ *     workers: 16              # of these jobs together
+ *     parameters: 50000000     # of the models of these jobs together
+ *     artifact_bytes: 1.0e10   # of the files of all its jobs, also of those that are over
+ *   submitter/sue:
+ *     workers: 64
  *
- * What a submitter's own entry does not have comes from `default`, and is without a limit if that
- * does not have it either. Admins have no quotas. The file is YAML or JSON, and is read again when
- * it has changed. Any thread.
- */
+ * What a submitter's own entry does not limit is limited by `default`, or not at all if `default`
+ * does not limit it either. Admins have no quotas. The file is YAML or JSON, and is read again when
+ * it has changed. Any thread. */
 #ifndef PS_COORDINATOR_QUOTAS_H
 #define PS_COORDINATOR_QUOTAS_H
 
@@ -20,7 +19,7 @@
 
 #include <stdint.h>
 
-/* X(constant, name) */
+/* Calls X(constant, name) for each kind of quota. */
 #define PS_QUOTA_KINDS(X)                                                                          \
     X(JOBS, "jobs")                                                                                \
     X(WORKERS, "workers")                                                                          \
@@ -46,15 +45,16 @@ PS_MUST_USE ps_status ps_quotas_create(const char *file, ps_quotas **out);
 void ps_quotas_destroy(ps_quotas *quotas); /* NULL is allowed */
 
 /* Reads the file again if it has changed, or could not be used the last time. If it cannot be used,
- * this logs why once, and the quotas before stay. Blocks on the disk; no other function does. NULL
- * is allowed. */
+ * logs the reason once, and the quotas before stay. Blocks on the disk; no other function does,
+ * except ps_quotas_create. NULL is allowed. */
 void ps_quotas_refresh(ps_quotas *quotas);
 
-/* Writes what a caller may have; UINT64_MAX is no limit. NULL: nobody has a limit. */
+/* Writes how much a caller may have of each kind; UINT64_MAX: no limit. `quotas` NULL: nobody has a
+ * limit. */
 void ps_quotas_of(ps_quotas *quotas, const ps_principal *who, ps_amounts *most);
 
-/* Checks that `used` and `wanted` together are within `most`. Fails with RESOURCE_EXHAUSTED, which
- * has the numbers; *kind is the first that is exceeded. */
+/* Checks that `used` plus `wanted` is within `most`, for each kind. Returns RESOURCE_EXHAUSTED,
+ * with the numbers in the text, if not; *kind becomes the first kind that is exceeded. */
 PS_MUST_USE ps_status ps_quotas_check(const ps_principal *who, const ps_amounts *most,
                                       const ps_amounts *used, const ps_amounts *wanted,
                                       ps_quota *kind);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* submission.h - takes in jobs: into the registry, then among the jobs that are not over. Loop
- * thread. */
+/* submission.h - accepts new jobs: stores them in the registry, then adds them to the jobs that are
+ * not over. Loop's thread. */
 #ifndef PS_COORDINATOR_SUBMISSION_H
 #define PS_COORDINATOR_SUBMISSION_H
 
@@ -12,22 +12,25 @@ typedef void ps_submitted_fn(void *arg, const ps_status *result, const char *job
 
 typedef struct ps_submit {
     const Psgd__V1__JobSpec *spec; /* checked, with all defaults */
-    const ps_principal *owner;     /* who submits it */
-    const char *request_id;        /* "": none; each owner has its own */
-    uint64_t parameters;           /* of its model */
+    const ps_principal *owner;     /* the principal that submits it */
+    const char *request_id;        /* identifies the request, within those of its owner; "": none */
+    uint64_t parameters;           /* number of parameters of its model */
     uint64_t memory_bytes;         /* memory that its package takes */
     bool no_queue;                 /* as in SubmitJobRequest */
-    ps_status place; /* OK; else only a call whose request id made a job already succeeds */
+    /* OK; else a failure with which the job is refused, unless an earlier call with the same
+     * request id has made it */
+    ps_status place;
     ps_submitted_fn *then;
     void *arg;
 } ps_submit;
 
-/* Adds to *used what a submitter has of the amounts of quotas.h: in jobs that are being stored,
- * that wait and that run. */
+/* Adds to *used what a submitter has of the kinds of quotas.h, in jobs that are being stored, wait
+ * or run. */
 void ps_submit_count(const ps_coordinator *c, const ps_principal *owner, ps_amounts *used);
 
-/* Accepts a job. Calls `then` once, on the loop. Fails with ALREADY_EXISTS; with
- * RESOURCE_EXHAUSTED, also if the disk is nearly full; or with `place`. */
+/* Accepts a job. Calls `then` once, on the loop's thread. The result is ALREADY_EXISTS if the
+ * request id has made a job of other content; RESOURCE_EXHAUSTED if there are too many jobs or the
+ * disk is nearly full; or `place`. */
 void ps_submit_job(ps_coordinator *c, const ps_submit *submit);
 
 #endif

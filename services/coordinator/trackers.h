@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trackers.h - the observer of jobs that sends what happens to the trackers of their specifications
- * (docs/trackers.md).
+/* trackers.h - the observer of jobs that sends their progress and results to the trackers that
+ * their specifications name (docs/trackers.md).
  *
- * Loop thread, but for ps_trackers_check. DATA_DIR/trackers has a file for each job and tracker
- * that something is left to send to, also of jobs that are over.
- */
+ * Loop's thread, except ps_trackers_check. DATA_DIR/trackers has a file for each job and tracker to
+ * which something is left to send, also for jobs that are over. */
 #ifndef PS_COORDINATOR_TRACKERS_H
 #define PS_COORDINATOR_TRACKERS_H
 
@@ -28,21 +27,21 @@ typedef struct ps_trackers_conf {
 PS_MUST_USE ps_status ps_trackers_create(ps_coordinator *c, const ps_trackers_conf *conf,
                                          ps_trackers **out);
 
-/* Goes on with what the earlier process has not sent. When the coordinator leads. */
+/* Goes on sending what the earlier process has not sent. Call it when the coordinator leads. */
 void ps_trackers_begin(ps_trackers *trackers);
 
-/* Ends the thread, at once. While the loop runs. NULL is allowed. */
+/* Ends the thread at once. Call it while the loop runs. NULL is allowed. */
 void ps_trackers_stop(ps_trackers *trackers);
 void ps_trackers_destroy(ps_trackers *trackers);
 
-/* Checks that the coordinator may call the trackers of a specification. Each that it may not is a
- * violation of *error. Any thread. */
+/* Checks that the coordinator may call the trackers of a specification. Each tracker that it may
+ * not call becomes a violation of *error. Any thread. */
 PS_MUST_USE ps_status ps_trackers_check(const ps_trackers *trackers, const Psgd__V1__JobSpec *spec,
                                         ps_error *error);
 
-ps_job_observer_fn ps_trackers_changed; /* before the observer that stores changes */
+ps_job_observer_fn ps_trackers_changed; /* must be added before the observer that stores changes */
 
-/* Returns how many values trackers did not get. */
+/* Returns how many values were dropped and not sent to trackers. */
 uint64_t ps_trackers_dropped(const ps_trackers *trackers);
 
 #endif

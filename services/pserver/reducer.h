@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reducer.h - the records that a server has of a job that computes (JobSpec.compute).
+/* reducer.h - the records that a server has of a job that computes partitions (JobSpec.compute).
  *
- * Workers push the records of each partition to the servers that have their keys. The reducer keeps
- * them as files of the attempt. When it has those of all partitions, a sandbox reduces them into
- * one file of records, PS_REDUCED_FILE. Loop's thread.
- */
+ * Workers push the records of each partition to the servers that have their keys. The reducer
+ * stores them as files of the attempt. When it has the records of all partitions, a sandbox reduces
+ * them into one file, PS_REDUCED_FILE. Loop's thread. */
 #ifndef PS_SERVICES_PSERVER_REDUCER_H
 #define PS_SERVICES_PSERVER_REDUCER_H
 
@@ -15,20 +14,20 @@ typedef struct ps_reducer ps_reducer;
 
 typedef struct ps_reducer_conf {
     ps_loop *loop;
-    /* Called once after each ps_reducer_open, unless the reducer is closed before: the records are
-     * reduced. FAILED_PRECONDITION: the code has failed. */
+    /* Called once after each ps_reducer_open, unless the reducer is closed before: all records are
+     * reduced. FAILED_PRECONDITION: the job's code has failed. */
     void (*reduced)(void *arg, const ps_status *result);
-    /* Called once after each ps_reducer_close, maybe from within. */
+    /* Called once after each ps_reducer_close, perhaps within that call. */
     void (*closed)(void *arg);
     void *arg;
 } ps_reducer_conf;
 
 /* Creates a reducer without a session. Fails if there are no threads for its tasks. */
 PS_MUST_USE ps_status ps_reducer_create(const ps_reducer_conf *conf, ps_reducer **out);
-/* It must be closed. NULL is allowed. */
+/* Frees the reducer, which must be closed. NULL is allowed. */
 void ps_reducer_destroy(ps_reducer *reducer);
 
-/* Returns its RecordService; valid until destroy. */
+/* Returns the RecordService of the reducer; valid until destroy. */
 ps_service ps_reducer_service(ps_reducer *reducer);
 
 /* Begins to accept the records of a session, which is kept, and whose job must compute. */
@@ -37,7 +36,7 @@ void ps_reducer_open(ps_reducer *reducer, const ps_session *session);
 /* Returns whether there is a session. */
 bool ps_reducer_is_open(const ps_reducer *reducer);
 
-/* Accepts no records any more, and stops the sandbox; `closed` follows soon. */
+/* Accepts no further records, and stops the sandbox; `closed` is called soon. */
 void ps_reducer_close(ps_reducer *reducer);
 
 #endif

@@ -2,12 +2,11 @@
 /* server_thread.h - one thread of a parameter server, with its part of a job and the streams of
  * workers to that part.
  *
- * Thread 0 runs on the node's own loop, the home loop; each other thread has a loop of its own.
- * Copies of the parts of the server before this one, if the placement has any, are parts of their
- * own: there is a ps_server_thread for each of them, which works on the thread of another one.
- * Only the thread itself accesses its part. All functions are called on the home loop's thread.
- * They post their work to the thread and block until the work is done.
- */
+ * Thread 0 runs on the node's own loop, the home loop; each other thread has a loop of its own. If
+ * the placement has copies, a copy of a part of the server before this one is a part of its own: it
+ * has a ps_server_thread, which works on the thread of another ps_server_thread. Only the thread
+ * itself accesses its part. All functions are called on the home loop's thread. They post their
+ * work to the thread and block until it is done. */
 #ifndef PS_SERVICES_PSERVER_SERVER_THREAD_H
 #define PS_SERVICES_PSERVER_SERVER_THREAD_H
 
@@ -20,13 +19,14 @@ typedef struct ps_server_thread_conf {
     /* NULL is allowed for thread 0 only. Then there are no timers, so no sum is closed by time */
     ps_loop *home;
     uint32_t number;
-    /* NULL, or another one, on whose thread this one works: then this one has the copy of part
-     * `number` of the server before. `beside` is destroyed before this one. */
+    /* NULL: this one has a thread of its own, or the home loop. Else: this one has the copy of part
+     * `number` of the server before, and works on the thread of `beside`, which is destroyed before
+     * this one. */
     ps_server_thread *beside;
-    uint64_t drop_ack;           /* fault: see wire_server.h */
-    bool is_sockets_only;        /* see wire_server.h */
+    uint64_t drop_ack;           /* fault for tests (wire_server.h) */
+    bool is_sockets_only;        /* no shared memory (ps_wire_server_set_sockets_only) */
     void (*complete)(void *arg); /* called on the home loop when the part has all contributions */
-    /* called on the home loop; see ps_wire_server_set_failed */
+    /* called on the home loop (ps_wire_server_set_failed) */
     void (*failed)(void *arg, const ps_status *why);
     void *arg;
 } ps_server_thread_conf;
@@ -43,8 +43,9 @@ void ps_server_thread_destroy(ps_server_thread *t);
 ps_service ps_server_thread_service(ps_server_thread *t);
 
 /* Creates the thread's part of `session` and accepts streams of its workers. Keeps the session;
- * takes `tables`, which may be NULL. The part goes on from the session's checkpoint, if it has one:
- * fails as ps_store_load and ps_store_load_end; close it then too. */
+ * takes `tables`, which may be NULL. If the session has a checkpoint, the part goes on from it, and
+ * the call fails as ps_store_load and ps_store_load_end do. After a failure the caller closes the
+ * session too. */
 PS_MUST_USE ps_status ps_server_thread_open(ps_server_thread *t, const ps_session *session,
                                             ps_tables *tables);
 
@@ -57,64 +58,65 @@ bool ps_server_thread_is_used(const ps_server_thread *t);
 /* Returns the thread's track of the timeline. */
 ps_trace_track ps_server_thread_track(const ps_server_thread *t);
 
-/* Goes on without a worker; see ps_wire_server_lose. Sets *is_news if the worker had not been lost
+/* Continues without a worker (ps_wire_server_lose). Sets *is_news if the worker was not lost
  * before. */
 PS_MUST_USE ps_status ps_server_thread_lose(ps_server_thread *t, uint32_t worker, bool *is_news);
 
-/* Copies the weights of the part's slices to their places in `weights`: all slices of the server,
- * ascending, without gaps. */
+/* Copies the weights of the part's slices to their places in `weights`, which has all slices of the
+ * server, ascending, without gaps. */
 void ps_server_thread_copy_weights(ps_server_thread *t, float *weights);
 
-/* Returns the tables for writing their files; see ps_wire_server_close_tables. NULL: there are
+/* Returns the tables for writing their files, after ps_wire_server_close_tables; NULL: there are
  * none. */
 ps_tables *ps_server_thread_close_tables(ps_server_thread *t);
 
-/* Calls fn(arg) on the home loop between two clocks of the tables, which thread 0 has, and the copy
- * of another one's; see ps_store_at_clock. If fn is NULL, cancels the call that was arranged for
- * `clock`. */
+/* Calls fn(arg) on the home loop between two clocks of the tables (ps_store_at_clock). The tables
+ * are with thread 0, and the copies of another server's with the copy of its thread 0. fn NULL:
+ * cancels the call that was arranged for `clock`. */
 PS_MUST_USE ps_status ps_server_thread_at_clock(ps_server_thread *t, uint64_t clock,
                                                 ps_store_at_clock_fn *fn, void *arg);
 
 /* What a part saved for a checkpoint. */
 typedef struct ps_server_cut {
     uint64_t clock;
-    uint32_t number;   /* of the thread */
-    ps_snapshot state; /* as ps_store_save writes it; only if status is OK */
+    uint32_t number;   /* number of the thread */
+    ps_snapshot state; /* what ps_store_save writes; set only if status is OK */
     ps_status status;
 } ps_server_cut;
 
-/* Called on the home loop; takes over cut->state. */
+/* Called on the home loop; the receiver takes cut->state. */
 typedef void ps_server_cut_fn(void *arg, ps_server_cut *cut);
 
 /* What is to be saved for a checkpoint. */
 typedef struct ps_server_cut_order {
-    uint64_t clock; /* as ps_wire_server_cut_at takes it, with is_now */
+    uint64_t clock; /* `clock` and is_now are those of ps_wire_server_cut_at */
     uint64_t base;  /* rows that have not changed since this clock may be left out (store.h) */
     bool is_now;
-    int weights; /* the file for the weights */
+    int weights; /* descriptor of the file for the weights */
     ps_server_cut_fn *done;
     void *arg;
 } ps_server_cut_order;
 
-/* Begins to save the part at the clock, and its weights into the file, at the places of
- * ps_server_thread_copy_weights; then calls done(arg). Both are written when cut->state is. The
- * part must be used. The file must stay open until `done` is called, or until it is forgotten: done
- * NULL forgets it. */
+/* Begins to save the part at the clock, and its weights into the file, at the places that
+ * ps_server_thread_copy_weights uses. Then calls done(arg). The file of weights is complete when
+ * cut->state is. The part must be in use. The file must stay open until `done` is called, or until
+ * the order is withdrawn by another call with `done` NULL. */
 void ps_server_thread_cut_at(ps_server_thread *t, const ps_server_cut_order *order);
 
-/* Saves the part as it was when `clock` began, for a job that has lost a process, in place of what
- * ps_server_thread_cut_at has asked for; else does the same. cut->status is FAILED_PRECONDITION if
- * the part has no such state. */
+/* Does what ps_server_thread_cut_at does, with the part as it was when `clock` began, because the
+ * job has lost a process; replaces an earlier order. cut->status is FAILED_PRECONDITION if the part
+ * no longer has that state. */
 void ps_server_thread_rescue(ps_server_thread *t, uint64_t clock, int weights,
                              ps_server_cut_fn *done, void *arg);
 
-/* Returns whether the thread keeps what ranks have said with their contributions. Copies what
- * `rank` has said with those before `clock` to *said; false: that is not known. */
+/* Return whether the thread keeps the reports of ranks (rank_reports.h); and copy to *said what
+ * `rank` has reported with its contributions to the clocks before `clock`, or return false if that
+ * is not known. */
 bool ps_server_thread_keeps_reports(const ps_server_thread *t);
 bool ps_server_thread_said(ps_server_thread *t, uint32_t rank, uint64_t clock, ps_strbuf *said);
 
-/* Marks in is_missing (rank_count) the workers whose contributions to the part's oldest clock that
- * is not complete have not come. Lowers *clock to that clock. Does nothing if all have come. */
+/* Sets is_missing (rank_count) for the workers whose contributions to the part's oldest incomplete
+ * clock are missing. Lowers *clock to that clock. Does nothing if all have arrived. */
 void ps_server_thread_find_missing(ps_server_thread *t, bool *is_missing, uint64_t *clock);
 
 /* The counters of several threads, added up. */
@@ -123,13 +125,13 @@ typedef struct ps_server_counts {
     ps_table_counters rows;
     ps_traffic traffic;
     uint64_t waits, open;
-    uint64_t clock; /* oldest clock that is not complete; UINT64_MAX: no part is used */
+    uint64_t clock; /* oldest clock that is not complete; UINT64_MAX: no part is in use */
     uint32_t worker_count;
     ps_worker_counters *workers; /* (worker_count) */
     bool *is_lost;               /* (worker_count) */
-    bool has_no_ledger;          /* no column was seen yet */
-    ps_ledger ledger;            /* of the first column */
-    uint32_t ledgers_differ;     /* columns whose ledger is another one */
+    bool has_no_ledger;          /* no column was seen yet, so `ledger` is not set */
+    ps_ledger ledger;            /* ledger of the first column */
+    uint32_t ledgers_differ;     /* number of columns whose ledger differs from it */
 } ps_server_counts;
 
 /* Adds this thread's counters of the session to *sum. */

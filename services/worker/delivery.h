@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* delivery.h - brings the records of partitions to the servers that have their keys
- * (common/script/record_owner.h). Loop's thread, but for ps_delivery_split.
- */
+/* delivery.h - sends the records of partitions to the servers that have their keys
+ * (common/script/record_owner.h). Loop's thread, except ps_delivery_split. */
 #ifndef PS_SERVICES_WORKER_DELIVERY_H
 #define PS_SERVICES_WORKER_DELIVERY_H
 
@@ -11,35 +10,36 @@
 typedef struct ps_delivery_routes ps_delivery_routes;
 typedef struct ps_delivery ps_delivery;
 
-/* Creates the channels to the servers of a session, which is kept, and must have some.
- * `incarnation` is this process's. */
+/* Creates the channels to the servers of a session, which must have some; keeps the session.
+ * `incarnation` is the number of this process. */
 ps_delivery_routes *ps_delivery_routes_create(ps_loop *loop, const ps_session *session,
                                               uint64_t incarnation);
-/* Destroy the deliveries before. NULL is allowed. */
+/* Frees the channels. Destroy the deliveries first. NULL is allowed. */
 void ps_delivery_routes_destroy(ps_delivery_routes *routes);
 
 /* Called at the end of a delivery.
- *   OK                all servers have stored their records
- *   UNAVAILABLE       one did not within the job's step_ms
- *   INVALID_ARGUMENT  one says that these are no records for it
- *   CANCELLED         the delivery was stopped */
+ * OK                all servers have stored their records
+ * UNAVAILABLE       a server has not within the job's step_ms
+ * INVALID_ARGUMENT  a server says that these are not records for it
+ * CANCELLED         the delivery was stopped
+ */
 typedef void ps_delivered_fn(void *arg, const ps_status *result);
 
-/* Creates what a rank delivers with, one partition after the other. Keeps the routes. */
+/* Creates what a rank uses to deliver records, one partition after the other. Keeps the routes. */
 ps_delivery *ps_delivery_create(ps_delivery_routes *routes, uint32_t rank,
                                 ps_delivered_fn *delivered, void *arg);
-/* Nothing may be under way. NULL is allowed. */
+/* No delivery may be running. NULL is allowed. */
 void ps_delivery_destroy(ps_delivery *delivery);
 
 /* Copies n bytes of sorted records, at most PS_PART_RECORDS_MAX, for the next delivery. Any thread,
- * while none is under way. */
+ * while no delivery runs. */
 void ps_delivery_split(ps_delivery *delivery, const uint8_t *records, size_t n);
 
-/* Begins to deliver what was split, as the records of `partition` (from 1); `delivered` follows. A
- * server that does not take its records is asked again. */
+/* Begins to deliver the records of ps_delivery_split, as those of `partition` (from 1); `delivered`
+ * is called at the end. A server that does not take its records is asked again. */
 void ps_delivery_start(ps_delivery *delivery, uint32_t partition);
 
-/* Lets the delivery that is under way end soon. Returns false if there is none. */
+/* Makes the delivery that is running end soon. Returns false if none is running. */
 bool ps_delivery_stop(ps_delivery *delivery);
 
 #endif

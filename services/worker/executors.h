@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* executors.h - the ranks of a job that computes (JobSpec.compute), in this process.
+/* executors.h - the ranks of a job that computes partitions (JobSpec.compute), in this process.
  *
- * Each rank asks the coordinator for a partition, has a sandbox make its records, and brings them
- * with the next question, or to the job's servers before that, until all partitions are done.
- * Loop's thread.
- */
+ * Each rank asks the coordinator for a partition and lets a sandbox compute its records. It sends
+ * the records to the coordinator with the next request, or, if the job has servers, to the servers
+ * before that request. So it goes on until all partitions are done. Loop's thread. */
 #ifndef PS_SERVICES_WORKER_EXECUTORS_H
 #define PS_SERVICES_WORKER_EXECUTORS_H
 
@@ -17,8 +16,7 @@ typedef struct ps_executors_conf {
     ps_node *node;
     const ps_session *session; /* kept */
     /* Called once after ps_executors_start, when all ranks have ended. OK also if they were
-     * stopped.
-     */
+     * stopped. */
     void (*ended)(void *arg, const ps_status *result);
     void *arg;
 } ps_executors_conf;
@@ -29,13 +27,14 @@ PS_MUST_USE ps_status ps_executors_create(const ps_executors_conf *conf, ps_exec
 /* Frees ranks that were not started, or have ended. NULL is allowed. */
 void ps_executors_destroy(ps_executors *executors);
 
-/* Starts a sandbox for each rank, and computes. `ended` follows. */
+/* Starts a sandbox for each rank, and computes. `ended` is called at the end. */
 void ps_executors_start(ps_executors *executors);
 
-/* Ends the ranks soon; `ended` follows if they were started and have not ended. */
+/* Makes the ranks end soon. If they were started and have not ended, `ended` is called then. */
 void ps_executors_stop(ps_executors *executors);
 
-/* Lends the ranks' progress: a step is a partition. Returns their number. */
+/* Sets *list to the ranks' progress, in which a step is a partition. Returns their number. Valid
+ * until the next call. */
 size_t ps_executors_progress(ps_executors *executors, Psgd__V1__WorkerProgress ***list);
 
 #endif

@@ -26,8 +26,9 @@
 enum {
     PEER_BATCH = 256, /* most packets in a message */
     PEER_EARLY_BYTES =
-        256 << 20,              /* most bytes of packets of a step that has not begun, all peers */
-    PEER_LATE_BYTES = 512 << 20 /* most bytes of packets of past steps, all peers */
+        /* most bytes of packets for a step that has not begun here, from all peers */
+    256 << 20,
+    PEER_LATE_BYTES = 512 << 20 /* most bytes of packets of past steps, for all peers */
 };
 
 typedef struct ps_mesh_exchange ps_mesh_exchange;
@@ -36,10 +37,11 @@ typedef struct ps_mesh_exchange_conf {
     ps_loop *loop;
     const ps_session *session; /* kept; its plan has a mesh */
     uint64_t incarnation;
-    float *weights; /* (param_count), of clock 0; kept: the loop's thread writes them */
-    ps_buf *grad;   /* param_count floats; a reference is taken */
-    /* Called when the machine has taken the message of a peer, or has refused it with *st. Then the
-     * next message may be given. */
+    /* (param_count): the initial weights; kept: the loop's thread writes later ones here */
+    float *weights;
+    ps_buf *grad; /* (param_count) floats, the gradient block; a reference is taken */
+    /* Called when the machine has taken the message of worker `from`, or has refused it with *st.
+     * The next message of that worker may then be given. */
     void (*taken)(void *arg, uint32_t from, const ps_status *st);
     void *arg;
 } ps_mesh_exchange_conf;
@@ -52,37 +54,39 @@ PS_MUST_USE ps_status ps_mesh_exchange_create(const ps_mesh_exchange_conf *conf,
 /* Returns the interface for the trainer. */
 ps_exchange *ps_mesh_exchange_base(ps_mesh_exchange *x);
 
-/* Gives the packets of one message, at most PEER_BATCH, from worker `from`. Takes over the
- * references. The message before must have been taken. `taken` follows, at once or later. */
+/* Gives the machine the packets of one message, at most PEER_BATCH, from worker `from`. Takes the
+ * references. The last message of that worker must have been taken. `taken` is called, at once or
+ * later. */
 void ps_mesh_exchange_give(ps_mesh_exchange *x, uint32_t from, ps_packet *const *packets,
                            size_t count);
 
-/* Drops the message of `from` that was not taken, because its stream has ended; `taken` does not
- * follow. The peer sends again what was not acknowledged. */
+/* Drops the message of `from` that was not taken yet, because its stream has ended; `taken` is not
+ * called. The peer sends again what was not acknowledged. */
 void ps_mesh_exchange_forget(ps_mesh_exchange *x, uint32_t from);
 
-/* Notes the traffic of the peers' streams to this worker so far. */
+/* Notes the traffic so far of the streams from peers to this worker. */
 void ps_mesh_exchange_served(ps_mesh_exchange *x, const ps_traffic *traffic);
 
-/* Writes into peers (rank_count) for which workers the running step waits. */
+/* Sets peers (rank_count): whether the running step waits for that worker. */
 void ps_mesh_exchange_find_missing(const ps_mesh_exchange *x, bool *peers);
 
-/* Writes the workers for which the running step waits, as in "worker-1, worker-3"; "" if none. */
+/* Writes the workers for which the running step waits, such as "worker-1, worker-3"; "" if none. */
 void ps_mesh_exchange_name_missing(const ps_mesh_exchange *x, char *text, size_t cap);
 
 /* Returns the clock of the weights: the number of steps that are finished. */
 uint64_t ps_mesh_exchange_clock(const ps_mesh_exchange *x);
 
-/* Finishes no further step, so that weights, the optimizer's state and reports stay as they are. */
+/* From now on finishes no further step, so that weights, the optimizer's state and reports stay as
+ * they are. */
 void ps_mesh_exchange_halt(ps_mesh_exchange *x);
 
-/* Lends what a rank has said with its contributions to the clocks before that of the weights. NULL:
- * that is not known (rank_reports.h). */
+/* Returns what a rank has reported with its contributions to the clocks before that of the weights
+ * (rank_reports.h); the exchange's. NULL: not known. */
 const char *ps_mesh_exchange_said(const ps_mesh_exchange *x, uint32_t rank, size_t *len);
 
-/* Ends the exchange after its trainer has ended. After a success it first sends what peers still
- * need, for at most timeouts.step_ms. Fires `done` when all outboxes have ended. Until then
- * messages may be given. */
+/* Ends the exchange; its trainer must have ended. If training has succeeded, first sends what peers
+ * still need, for at most timeouts.step_ms. Fires `done` when all outboxes have ended. Messages may
+ * be given until then. */
 void ps_mesh_exchange_stop(ps_mesh_exchange *x, ps_event *done);
 
 /* Cancels all streams to peers after ps_mesh_exchange_stop, instead of waiting for peers. */

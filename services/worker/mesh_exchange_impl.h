@@ -14,28 +14,30 @@
 
 #include "psgd/v1/peer.pb-c.h"
 
-/* Packets for one peer, and the stream that sends them. In the queue, [first, sent) are not
- * acknowledged yet, and [sent, end) are not sent on this stream. */
+/* The packets for one peer, and the stream that sends them. In `queue`, [first, sent) were sent on
+ * this stream and are not acknowledged; [sent, end) were not sent on it. */
 typedef struct peer_outbox {
     ps_mesh_exchange *x;
     uint32_t to;
     ps_channel *channel; /* NULL before the first packet */
     ps_stream *stream;   /* NULL: broken, or ended */
     bool is_greeted;     /* the identity was sent on this stream */
-    bool is_closed;      /* closed by this side: everything is acknowledged */
+    bool is_closed;      /* this side has closed the stream, because everything was acknowledged */
     ps_redial redial;
     ps_packet **queue; /* (cap) */
     size_t first, sent, end, cap;
-    size_t bytes;       /* of the packets queued */
-    uint64_t acked;     /* packets acknowledged on this stream */
-    ps_traffic counted; /* by the channel */
+    size_t bytes;   /* bytes of the packets in the queue */
+    uint64_t acked; /* number of packets that were acknowledged on this stream */
+    /* traffic of the channel that was added to the exchange's counters so far */
+    ps_traffic counted;
 } peer_outbox;
 
 /* One message of a peer, and how much of it the machine has taken. */
 typedef struct peer_inbox {
     ps_packet *packets[PEER_BATCH];
-    size_t at, count;   /* [at, count) were not given to the machine */
-    size_t early_bytes; /* of packets that were taken for a step that has not begun here */
+    size_t at, count; /* packets [at, count) were not given to the machine yet */
+    /* bytes of the packets that were taken for a step that has not begun here */
+    size_t early_bytes;
 } peer_inbox;
 
 /* One turn of the machine: what it is given, and what came of it. If codecs of the job may call a
@@ -43,22 +45,23 @@ typedef struct peer_inbox {
  * done. */
 typedef struct mesh_turn {
     ps_task task;
-    bool is_under_way;   /* the task is */
-    bool advances;       /* the trainer has given variables */
-    bool is_due;         /* the machine's deadline has come */
+    bool is_under_way;   /* the task runs, or waits to run */
+    bool advances;       /* the trainer has given variables since the turn before */
+    bool is_due;         /* the machine's deadline has come since the turn before */
     ps_packet **packets; /* (count) of (PEER_BATCH per peer), by peer, in the order of arrival */
     size_t count;
     ps_status *refused; /* (peers): why the machine did not take a packet of the peer */
-    ps_status failed;
-    bool begins_rescue;
-    char waits_for[160]; /* if it begins a rescue */
+    ps_status failed;   /* why the exchange has failed in this turn; else OK */
+    bool begins_rescue; /* in this turn the machine began to send all packets of the step again */
+    /* if is_due: names of the workers for whom the machine waited then */
+    char waits_for[160];
 } mesh_turn;
 
 struct ps_mesh_exchange {
     ps_exchange base;
     ps_mesh_exchange_conf conf;
     const ps_plan *plan;
-    uint32_t peers; /* workers of the job, including this one */
+    uint32_t peers; /* number of workers of the job, with this one */
     ps_mesh_worker me;
     ps_event kick;      /* posted when the trainer has given variables */
     atomic_bool kicked; /* `kick` is posted */
@@ -66,23 +69,24 @@ struct ps_mesh_exchange {
 
     ps_tasks *tasks; /* a thread for turns; NULL: no codec calls a sandbox */
 
-    /* for the loop's thread */
+    /* used by the loop's thread only */
     bool has_given; /* the trainer has given variables since the last turn */
-    bool has_begun; /* it has given any */
+    bool has_begun; /* the trainer has given a variable, in whatever step */
     bool is_due;    /* the machine's deadline has come since the last turn */
     mesh_turn turn;
     bool has_failed;
-    bool is_halted;          /* no further step is finished */
-    ps_rank_reports reports; /* of all ranks, if the plan can go on by the state of one */
+    bool is_halted; /* no further step is finished */
+    /* reports of all ranks, if the plan can go on from the state of one rank; else empty */
+    ps_rank_reports reports;
     ps_timer due;
     peer_outbox *outboxes; /* (peers) */
     peer_inbox *inboxes;   /* (peers) */
-    bool stopping;         /* no step begins any more: the outboxes send what they have */
+    bool stopping;         /* no step begins any more; outboxes send what they have */
     bool is_cut, is_over;
-    ps_timer patience; /* limits the wait for outboxes */
-    ps_event over;     /* posted when they are over and the exchange was stopped */
-    ps_event *done;    /* NULL: it was not stopped */
-    ps_traffic served; /* of peers' streams to this worker */
+    ps_timer patience; /* bounds the wait for outboxes */
+    ps_event over;     /* posted when the outboxes have ended and the exchange was stopped */
+    ps_event *done;    /* NULL: ps_mesh_exchange_stop was not called */
+    ps_traffic served; /* traffic of the streams from peers to this worker */
 
     /* scratch for one message */
     Psgd__V1__PeerPacket heads[PEER_BATCH], *head_ptrs[PEER_BATCH];
@@ -94,10 +98,10 @@ struct ps_mesh_exchange {
 /* Fails the exchange: the trainer's waits return false. */
 void exchange_fail(ps_mesh_exchange *x, const ps_status *why);
 
-/* If all outboxes have ended, tells the trainer that drains them, and posts `over`. */
+/* If all outboxes have ended: wakes a trainer that waits in `drain`, and posts `over`. */
 void exchange_end_if_over(ps_mesh_exchange *x);
 
-/* Copies the counters to the trainer's side, until the exchange is over. */
+/* Copies the traffic counters to where the trainer reads them, until the exchange is over. */
 void exchange_publish(ps_mesh_exchange *x);
 
 /* mesh_turn.c */
@@ -111,7 +115,8 @@ void exchange_settle(ps_mesh_exchange *x);
 /* Writes the names of the workers in `which` (peers), as in "worker-1, worker-3". */
 void exchange_name_workers(const ps_mesh_exchange *x, const bool *which, char *text, size_t cap);
 
-/* Writes the names of those for whom the machine waits, for whoever has the machine. */
+/* Writes the names of the workers for whom the machine waits. The caller has the machine: no task
+ * uses it meanwhile. */
 void exchange_name_missing(const ps_mesh_exchange *x, char *text, size_t cap);
 
 /* peer_inbox.c */
@@ -129,14 +134,15 @@ void peer_forget_inboxes(ps_mesh_exchange *x);
 void peer_outbox_init(peer_outbox *outbox, ps_mesh_exchange *x, uint32_t to);
 void peer_outbox_fini(peer_outbox *outbox);
 
-/* Appends a packet and takes a reference of its own. */
+/* Appends a packet; takes a reference to it. */
 void peer_outbox_add(peer_outbox *outbox, ps_packet *packet);
 
-/* Drops packets of steps before `clock` that were not sent, if the outbox holds more than its share
- * of PEER_LATE_BYTES. */
+/* If the outbox has more than its share of PEER_LATE_BYTES: drops packets of steps before `clock`
+ * that were not sent. */
 void peer_outbox_thin(peer_outbox *outbox, uint64_t clock);
 
-/* Sends a message if there are packets and the stream can send; closes the stream at the end. */
+/* Sends a message if there are packets and the stream can send. Closes the stream when the exchange
+ * is stopping and nothing is left. */
 void peer_outbox_pump(peer_outbox *outbox);
 
 /* Cancels the stream and does not open it again. */

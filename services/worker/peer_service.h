@@ -14,10 +14,10 @@ typedef struct ps_peers ps_peers;
 
 ps_peers *ps_peers_create(void);
 
-/* Frees it; all receivers must have been removed. NULL is allowed. */
+/* Frees the service; all receivers must have been removed. NULL is allowed. */
 void ps_peers_destroy(ps_peers *peers);
 
-/* Returns the service; `peers` is its state. Calls are refused while no receiver is open. */
+/* Returns the service for ps_server_start. Calls are refused while no receiver is open. */
 ps_service ps_peers_service(ps_peers *peers);
 
 /* The streams of all peers to one rank of this process. */
@@ -26,17 +26,17 @@ typedef struct ps_peer_receiver ps_peer_receiver;
 /* Creates the receiver of the session's rank. The session is kept until ps_peers_remove. */
 ps_peer_receiver *ps_peer_receiver_create(const ps_session *session);
 
-/* Opens the receiver: streams to its rank are accepted from now on, and their messages are given to
- * the exchange. Its ps_mesh_exchange_conf has ps_peers_taken with this receiver. Keeps the
- * exchange. */
+/* Opens the receiver: from now on streams to its rank are accepted, and their messages are given to
+ * the exchange. The exchange's ps_mesh_exchange_conf must have ps_peers_taken, with this receiver
+ * as `arg`. Keeps the exchange. */
 void ps_peers_open(ps_peers *peers, ps_peer_receiver *receiver, ps_mesh_exchange *exchange);
 
 /* Ends every stream of the receiver with ABORTED and frees it. NULL, and one that was never opened,
  * are allowed. */
 void ps_peers_remove(ps_peers *peers, ps_peer_receiver *receiver, const char *why);
 
-/* Ends the wait for a message: the `taken` of ps_mesh_exchange_conf. `arg` is the
- * ps_peer_receiver. */
+/* Lets the stream of worker `from` go on after the exchange has taken its message; the `taken` of
+ * ps_mesh_exchange_conf. `arg` is the ps_peer_receiver. */
 void ps_peers_taken(void *arg, uint32_t from, const ps_status *st);
 
 #endif

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rank.h - one rank of a job in this process: its trainer and its exchange.
  *
- * A worker process carries one rank or several. Each has a trainer's thread, weights and streams
- * of its own; they share the data set. Loop's thread, if nothing else is said.
- */
+ * A worker process carries one rank or several. Each has a trainer's thread, weights and streams of
+ * its own; they share the data set. Loop's thread, unless a comment says otherwise. */
 #ifndef PS_SERVICES_WORKER_RANK_H
 #define PS_SERVICES_WORKER_RANK_H
 
@@ -17,77 +16,79 @@ typedef struct ps_rank_conf {
     ps_node *node;
     const ps_session *session; /* the node's; kept */
     uint32_t rank;
-    float *weights;     /* (param_count) of clock 0; kept, and written */
-    ps_peers *peers;    /* kept */
-    ps_loop_link *link; /* to the program that computes the model; NULL: the trainer computes it */
+    float *weights;  /* (param_count): the initial weights; kept, and written by the exchange */
+    ps_peers *peers; /* kept */
+    /* link to the program that computes the model; NULL: the trainer computes it */
+    ps_loop_link *link;
     /* Called once after ps_rank_start, when the rank has ended: its thread has ended, its streams
      * are closed, and the result is known. */
     void (*ended)(void *arg);
-    /* Called for each checkpoint with the rank's files (trainer.h); takes them over. */
+    /* Called for each checkpoint with the rank's files (ps_trainer_conf.saved); the receiver takes
+     * them. */
     void (*saved)(void *arg, uint32_t rank, uint64_t clock, ps_snapshot state, ps_snapshot weights);
     void *arg;
-    ps_buf *state; /* the rank's file, from which it goes on; a reference is taken. NULL: it begins
-                    * at clock 0 */
-    bool is_sockets_only; /* see wire_link_grpc.h */
+    /* the rank's file, from which it goes on; a reference is taken. NULL: it begins at clock 0 */
+    ps_buf *state;
+    bool is_sockets_only; /* no payload goes through shared memory */
 } ps_rank_conf;
 
 /* Creates a rank with the memory of its trainer. In a mesh it receives messages of peers from now
- * on, because they may start first. Fails as ps_trainer_create. */
+ * on, because peers may start first. Fails as ps_trainer_create does. */
 PS_MUST_USE ps_status ps_rank_create(const ps_rank_conf *conf, ps_rank **out);
 
-/* Frees a rank that was not started, or that has ended. Until then one that has ended keeps its
- * exchange without streams, for ps_rank_kept and ps_rank_parked. NULL is allowed. */
+/* Frees a rank that was not started, or that has ended. A rank that has ended keeps its exchange,
+ * without streams, until then, for ps_rank_kept and ps_rank_parked. NULL is allowed. */
 void ps_rank_destroy(ps_rank *rank);
 
-/* Opens the exchange and begins to train. `ended` follows, also if that fails. */
+/* Opens the exchange and begins to train. `ended` is called at the end, also if training fails. */
 void ps_rank_start(ps_rank *rank);
 
-/* Ends training soon; `ended` follows. Nothing happens if the rank was not started or has ended. */
+/* Makes training end soon; `ended` is called then. Does nothing if the rank was not started or has
+ * ended. */
 void ps_rank_stop(ps_rank *rank);
 
-/* Lets the rank begin no further clock before it is told where it ends; its progress says held_at.
- */
+/* Holds the rank: it begins no further clock until ps_rank_end_at. Its progress reports the clock
+ * before which it is held (held_at). */
 void ps_rank_hold(ps_rank *rank);
 
 /* Lets the rank go on to `clock` and end there, as at the end of the job. */
 void ps_rank_end_at(ps_rank *rank, uint64_t clock);
 
-/* Asks for a checkpoint of the rank at the beginning of `clock`, in place of an earlier one; 0: of
- * none. If it `stays`, the rank does not begin that clock until the next call. Returns false if
- * that is over. If the job's ranks are not in step, the rank takes it at the next clock that it
- * begins, and does not stay. */
+/* Asks for a checkpoint of the rank at the beginning of `clock`, instead of an earlier request that
+ * was not met; 0: withdraws that request. stays: the rank does not begin that clock until the next
+ * call. Returns false if the rank is beyond the beginning of `clock`. If the job's ranks are not in
+ * step, the rank takes the checkpoint at the next clock that it begins, and does not stay. */
 bool ps_rank_cut_at(ps_rank *rank, uint64_t clock, bool stays);
 
-/* Writes the contributions that the rank has kept to the slices of the lost servers, as the hook
- * `kept` of node.h. */
+/* Writes the kept contributions of the rank that belong to lost servers; see the hook `kept` in
+ * node.h. */
 PS_MUST_USE ps_status ps_rank_kept(ps_rank *rank, const bool *is_lost, ps_snapshot *out);
-/* Has the rank stand still for good, so that it can be saved where it is; one that has taken its
- * last step does so anyway. UNAVAILABLE: it does not yet; call it again. FAILED_PRECONDITION: it
- * was not started, or has failed. */
+/* Makes the rank stand still for good, so that it can be saved where it is. A rank that has taken
+ * its last step stands still already. Returns UNAVAILABLE until it stands still: call it again.
+ * FAILED_PRECONDITION: it was not started, or has failed. */
 PS_MUST_USE ps_status ps_rank_park(ps_rank *r);
-/* Writes a rank that stands still (ps_trainer_save_parked): a file in memory, which the caller
- * owns.
- */
+/* Writes a rank that stands still (ps_trainer_save_parked) to a file in memory, *out, which the
+ * caller owns. */
 PS_MUST_USE ps_status ps_rank_parked(ps_rank *r, ps_snapshot *out);
 
-/* In a mesh whose ranks are alike, after the loss of others: stops the rank's exchange where it is.
- * Returns whether its weights are of `clock`. */
+/* For a mesh whose ranks are alike, after the loss of other ranks: stops the rank's exchange where
+ * it is. Returns whether its weights are those of `clock`. */
 bool ps_rank_halt(ps_rank *rank, uint64_t clock);
-/* Writes what the files of all ranks have in common, at the clock at which this one was stopped, by
- * ps_snapshot_write. */
+/* Writes to `fd` (ps_snapshot_write) the bytes that the files of all ranks have in common, at the
+ * clock at which ps_rank_halt has stopped this rank. */
 PS_MUST_USE ps_status ps_rank_give_alike(ps_rank *rank, int fd);
-/* Returns the offset of those bytes in the files. */
+/* Returns the offset of those common bytes in the file of a rank. */
 size_t ps_rank_alike_at(const ps_rank *rank);
-/* Writes the file of any rank, `of`, without them. FAILED_PRECONDITION: what that rank has said is
- * not known. */
+/* Writes the file of any rank, `of`, without the common bytes, to `fd`. FAILED_PRECONDITION: it is
+ * not known what that rank has reported. */
 PS_MUST_USE ps_status ps_rank_give(ps_rank *rank, uint32_t of, int fd);
-/* Writes the weights into a file in memory, which the caller owns. */
+/* Writes the weights to a file in memory, *out, which the caller owns. */
 PS_MUST_USE ps_status ps_rank_give_weights(const ps_rank *rank, ps_snapshot *out);
 
-/* Drops those to the clocks before `clock`. */
+/* Drops the kept contributions to the clocks before `clock`. */
 void ps_rank_forget(ps_rank *rank, uint64_t clock);
 
-/* Returns whether the checkpoint `clock` was asked for and has not been taken. */
+/* Returns whether the checkpoint at `clock` was asked for and was not taken yet. */
 bool ps_rank_owes_cut(const ps_rank *rank, uint64_t clock);
 
 /* Returns whether the rank was started and has not ended. */
@@ -104,19 +105,19 @@ enum { PS_RANK_TRACKS = 2 };
 /* Writes the rank's tracks of the timeline and returns their number; 0: the job has none. */
 size_t ps_rank_tracks(const ps_rank *rank, ps_trace_track out[PS_RANK_TRACKS]);
 
-/* Registers the rank's curves, as far as they were written, with the node for Collect. */
+/* Registers the rank's report files, as far as they are written, with the node for Collect. */
 void ps_rank_keep_curves(const ps_rank *rank);
 
-/* Writes the rows of the curves that are still in memory. Any thread; may wait for the disk. */
+/* Writes the rows of the reports that are still in memory. Any thread; may wait for the disk. */
 PS_MUST_USE ps_status ps_rank_flush(const ps_rank *rank);
 
-/* Copies the weights of a rank in a mesh as they are after its last whole exchange, once, and
- * registers the model for Collect that ps_rank_write_copy makes of them. For a job that ends before
- * its trainer has written a model. */
+/* In a mesh, for a job that ends before its trainer has written a model: copies the weights as they
+ * are after the last complete exchange, once, and registers the model file that ps_rank_write_copy
+ * makes of them for Collect. */
 void ps_rank_copy_model(ps_rank *rank);
 
-/* Writes that model, if there is a copy. A model that cannot be written is logged and left out. Any
- * thread; waits for the disk. */
+/* Writes the model of ps_rank_copy_model, if that was called. If it cannot be written, logs that
+ * and leaves it out. Any thread; waits for the disk. */
 void ps_rank_write_copy(const ps_rank *rank);
 
 /* Registers the model files that rank 0 leaves with the node for Collect. */
@@ -126,10 +127,10 @@ void ps_rank_keep_model(const ps_rank *rank);
  * the rank's until the next call. */
 Psgd__V1__WorkerProgress *ps_rank_progress(ps_rank *rank);
 
-/* Creates the exchange of a session's rank through its servers, over gRPC on the loop. The session
- * is kept; a reference to `grad`, the gradient block, is taken. The exchange begins with
- * ps_wire_client_start and ends with ps_wire_client_stop. `is_sockets_only` as in
- * wire_link_grpc.h. */
+/* Creates the exchange of a session's rank through its servers, by gRPC on the loop. Keeps the
+ * session; takes a reference to `grad`, the gradient block. The caller starts the exchange by
+ * ps_wire_client_start and ends it by ps_wire_client_stop. `is_sockets_only`: no payload goes
+ * through shared memory. */
 ps_exchange *ps_rank_connect(ps_loop *loop, const ps_session *session, uint64_t incarnation,
                              ps_buf *grad, bool is_sockets_only);
 

@@ -8,8 +8,8 @@
 
 typedef struct ps_worker ps_worker;
 
-/* Creates a worker; takes over `link`, NULL if it computes models itself. `is_sockets_only` as in
- * wire_link_grpc.h. */
+/* Creates a worker. Takes `link`, the link to the program that computes models; NULL: the worker
+ * computes models itself. `is_sockets_only`: no payload goes through shared memory. */
 ps_worker *ps_worker_create(ps_loop *loop, ps_loop_link *link, bool is_sockets_only);
 
 /* Frees a worker without a session. */

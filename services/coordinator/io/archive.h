@@ -23,27 +23,27 @@ struct ps_archive {
     /* Set by the caller before it submits the task. */
     const ps_plan *plan;           /* borrowed until `written` */
     const ps_placement *placement; /* borrowed until `written` */
-    char *summary;                 /* the text of summary.json; taken */
+    char *summary;                 /* the text of summary.json; the archive takes it */
     bool wants_model;              /* write a model: the weights of all servers are in the folder */
     bool wants_result;             /* write the result of a job that computes */
-    bool is_over;                  /* no other attempt follows */
+    bool is_over;                  /* no other attempt of the job follows */
     bool is_last_try;              /* leave out files for which the disk has no room */
     /* called once, on the loop's thread; then the archive is freed */
     void (*written)(ps_archive *w);
     void *arg;
 
     /* The result, for `written`. */
-    Psgd__V1__Job *job; /* a copy, with the files that were added */
+    Psgd__V1__Job *job; /* a copy of the job, to which the files that were written are added */
     ps_status status;
 
     /* Private. */
     char folder[PS_FOLDER_MAX];
 };
 
-/* Creates an archive for a copy of `job`, whose files are in `folder`. */
+/* Creates an archive for a copy of `job`. `folder` has the job's files. */
 ps_archive *ps_archive_create(const Psgd__V1__Job *job, const char *folder);
 
-/* Writes the model `folder`/`name` of the weights of all servers, whose parts are in the folder
+/* Writes the model `folder`/`name` from the weights of all servers, whose parts are in the folder
  * (ps_artifacts_part_name). Any thread; waits for the disk. */
 PS_MUST_USE ps_status ps_archive_write_weights(const ps_plan *plan, const ps_placement *placement,
                                                const char *job_id, const char *folder,
@@ -54,8 +54,9 @@ typedef struct ps_trace_part_name {
     char text[32];
 } ps_trace_part_name;
 
-/* Makes the timeline `folder`/`name` of these parts (count) there, and removes them. *is_written is
- * false if none of them is there; else *file is set. Any thread; waits for the disk. */
+/* Makes the timeline `folder`/`name` from these parts (count) in the folder, and removes the parts.
+ * If none of them exists, *is_written becomes false; else *file is set. Any thread; waits for the
+ * disk. */
 PS_MUST_USE ps_status ps_archive_merge_trace(const char *folder, const ps_trace_part_name *parts,
                                              size_t count, const char *name, ps_written *file,
                                              bool *is_written);

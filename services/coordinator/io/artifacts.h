@@ -26,7 +26,7 @@ enum {
     PS_INTAKE_FILES_MAX = 1056   /* most files of one node, as many as it may leave (node.h) */
 };
 
-/* Writes the path of a job's folder into `out`. job_id must come from the registry, as it is not
+/* Writes the path of a job's folder to `out`. job_id must come from the registry, because it is not
  * checked. Returns OUT_OF_RANGE if the path is too long. */
 PS_MUST_USE ps_status ps_artifacts_folder(char out[PS_FOLDER_MAX], const char *data_dir,
                                           const char *job_id);
@@ -114,16 +114,17 @@ PS_MUST_USE ps_status ps_intake_chunk(ps_intake *in, const Psgd__V1__CollectResp
 /* Handles the end of the stream. Returns DATA_LOSS if a file is unfinished. */
 PS_MUST_USE ps_status ps_intake_end(ps_intake *in);
 
-/* Writes the name under which the weights of server `rank` are stored until the model is written.
- */
+/* Writes the name under which the weights of server `rank` are stored until the model is
+ * written. */
 void ps_artifacts_part_name(char out[32], uint32_t rank);
 
-/* Writes the name under which a rank's part of the record of rounds is stored until the record is
- * made (common/artifact/round_record.h). */
+/* Writes the name under which a rank's part of the record of rounds is stored until the whole
+ * record is written (common/artifact/round_record.h). */
 void ps_artifacts_rounds_name(char out[32], uint32_t rank);
 
-/* Write the name under which the part of the timeline of the worker whose first rank this is, or of
- * the server, is stored until the timeline is made (common/trace/trace_file.h). */
+/* Write the name under which a node's part of the timeline is stored until the timeline is made
+ * (common/trace/trace_file.h). `rank`: the first rank of a worker process, or the rank of a
+ * server. */
 void ps_artifacts_worker_trace_name(char out[32], uint32_t rank);
 void ps_artifacts_server_trace_name(char out[32], uint32_t rank);
 

@@ -25,9 +25,10 @@ typedef struct ps_package_conf {
     const char *job_id;
     bool goes_on;               /* the job may have checkpoints of its own */
     const char *checkpoint_dir; /* as ps_checkpoint_place_give takes it */
-    uint64_t rollback_limit;    /* ps_recovery_rollback_limit */
-    ps_init_where where;        /* the registry and the folders of files */
-    /* of the job's files, created if it does not exist; borrowed until destroy */
+    /* limit of the step of that checkpoint (ps_recovery_rollback_limit) */
+    uint64_t rollback_limit;
+    ps_init_where where; /* the registry and the folders of files */
+    /* folder of the job's files, created if it does not exist; borrowed until destroy */
     const char *folder;
     ps_data_cache *cache; /* borrowed until destroy */
     /* Called once after ps_package_find and once after ps_package_make, on the loop's thread. */
@@ -43,13 +44,15 @@ struct ps_package {
     /* The result. The members are valid if status is OK. */
     ps_status status;
     const char *reason;            /* reason of a failure, for machines, such as "DATA_MISSING" */
-    ps_init_tables tables;         /* files that sparse tables start from */
-    ps_init_tables servers, ranks; /* files of the checkpoint that the job goes on from */
+    ps_init_tables tables;         /* files from which the sparse tables start */
+    ps_init_tables servers, ranks; /* files of the checkpoint from which the job goes on */
     uint64_t first_clock;          /* of that checkpoint; 0: the job begins anew */
-    bool is_own;                   /* it is one of the job's own, so an older one may replace it */
+    /* the checkpoint was taken by this very job, so an older one may replace it */
+    bool is_own;
     char data_folder[1024];
     ps_data_files files;
-    /* what was learned from them, for workers with a part of them; none if every worker has all */
+    /* What was learned from all data files, for workers that have only some of them; empty if every
+     * worker has all. */
     ps_learned_parts learned;
     ps_buf *weights; /* all weights, float32; NULL until they are made */
 
@@ -67,19 +70,19 @@ void ps_package_find(ps_package *package, ps_tasks *tasks);
 /* Submits the task that makes the weights, after ps_package_find has succeeded. */
 void ps_package_make(ps_package *package, ps_tasks *tasks);
 
-/* Writes the weights with which an attempt begins that goes on from no checkpoint, to all
+/* Writes the initial weights of an attempt that does not go on from a checkpoint to `block`
  * (param_count). Any thread but the loop's. */
 PS_MUST_USE ps_status ps_package_fill(const ps_package *package, float *block);
 
 /* Frees the weights, when all nodes have them. */
 void ps_package_drop_weights(ps_package *package);
 
-/* Lists the data files that the process needs that carries the ranks first to first + count - 1.
+/* Lists the data files that a process needs which carries the ranks `first` to first + count - 1.
  * The caller frees *out. */
 void ps_package_files_of(const ps_package *package, uint32_t first, uint32_t count,
                          ps_data_files *out);
 
-/* Returns the bytes of data files that go to all `workers`, each alone in its process. */
+/* Returns how many bytes of data files are sent to all workers, if each is alone in its process. */
 uint64_t ps_package_data_bytes(const ps_package *package, uint32_t workers);
 
 #endif

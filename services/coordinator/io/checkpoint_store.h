@@ -31,19 +31,20 @@ typedef struct ps_checkpoint_facts {
     uint64_t step, clock;
     uint64_t plan_hash; /* of what the job computes (ps_plan_hash) */
     uint32_t ranks;
-    bool is_rescue; /* the state of the servers after the loss of a worker: it stays until the next
-                     * checkpoint */
+    /* the checkpoint has the state of the servers after a loss; it is kept only until the next
+     * checkpoint */
+    bool is_rescue;
     uint64_t seed;
-    char version[32];               /* of psgd */
-    char data[PS_SHA256_HEX_BYTES]; /* of the data set (identify.h); "": it is not known */
-    /* With best_by: the metric, its value in the last evaluation up to the step, and the step of
-     * that. "": no evaluation was over. */
+    char version[32];               /* version of psgd */
+    char data[PS_SHA256_HEX_BYTES]; /* SHA-256 of the data set (identify.h); "": not known */
+    /* If the job has best_by: the metric, its value in the last evaluation up to `step`, and the
+     * step of that evaluation. metric "": there was no evaluation yet. */
     char metric[64];
-    bool is_cost; /* less is better */
+    bool is_cost; /* less is better for this metric */
     double value;
     uint64_t evaluated_step;
-    /* Step of the checkpoint from which rows count: files of servers lack those that have not
-     * changed since. 0: they have all. The SHA-256 is that of its manifest. */
+    /* Step of the parent: the servers' files lack rows that have not changed since that checkpoint.
+     * 0: they have all rows. parent_sha256 is the SHA-256 of the parent's manifest. */
     uint64_t parent;
     char parent_sha256[PS_SHA256_HEX_BYTES];
 } ps_checkpoint_facts;
@@ -52,72 +53,75 @@ typedef struct ps_checkpoint_facts {
 typedef struct ps_checkpoint {
     ps_checkpoint_facts facts;
     char folder[PS_FOLDER_MAX];
-    int64_t stored_s; /* seconds since 1970 */
-    uint64_t bytes;   /* of all files */
+    int64_t stored_s; /* when it was stored, in seconds since 1970 */
+    uint64_t bytes;   /* bytes of all files */
     size_t count;
-    ps_manifest_file *files;      /* (count); their names are the checkpoint's */
-    struct ps_checkpoint *parent; /* NULL: files of servers have all rows */
+    ps_manifest_file *files;      /* (count); their names belong to the checkpoint */
+    struct ps_checkpoint *parent; /* NULL: the servers' files have all rows */
 } ps_checkpoint;
 
-/* Writes the path of the folder in which the files of a checkpoint are gathered: a name that
- * ps_artifacts_sweep removes after a crash. */
+/* Writes the path of the folder in which the files of a checkpoint are gathered. After a crash
+ * ps_artifacts_sweep removes a folder of this name. */
 PS_MUST_USE ps_status ps_checkpoint_gather(char out[PS_FOLDER_MAX], const char *job_folder,
                                            uint64_t step, uint32_t attempt);
 
-/* What is to be stored. All borrowed. */
+/* A checkpoint that is to be stored. All pointers are borrowed. */
 typedef struct ps_checkpoint_conf {
     const char *job_folder, *gathered; /* the folder of ps_checkpoint_gather, with the files */
     const ps_plan *plan;
     const ps_placement *placement;
     ps_checkpoint_facts facts;
-    /* (count): states of servers and ranks; weights are left out. If ranks are not in step, one
-     * that is not here gets that of the checkpoint before. */
+    /* (count): files of servers and ranks, without weights. If ranks are not in step, a rank
+     * without a file gets its file of the checkpoint before. */
     const ps_intake_file *files;
     size_t count;
-    uint64_t base; /* clock of the checkpoint from which files of servers may count; 0: none */
+    uint64_t base; /* clock of the checkpoint that may be the parent; 0: none may */
 } ps_checkpoint_conf;
 
-/* What was stored of servers. */
+/* What the servers' files of a stored checkpoint are. */
 typedef struct ps_checkpoint_rows {
-    bool is_whole;  /* the files have all rows */
-    uint64_t bytes; /* of the files */
+    bool is_whole;  /* they have all rows */
+    uint64_t bytes; /* bytes of these files */
 } ps_checkpoint_rows;
 
 /* Makes a checkpoint of gathered files: writes model, facts and manifest, gives the folder its
- * name, reads all back, then sets LATEST and removes the checkpoints that spec.checkpoint does not
- * keep. After a failure there is no new checkpoint, and all old ones stay. Fails with the errors of
- * files, also of fsync; DATA_LOSS: what was read back is not what was written, or a file counts
- * from another checkpoint than conf->base. conf->facts.parent is found in the files. */
+ * name, reads all files back, sets LATEST, and then removes the checkpoints that spec.checkpoint
+ * does not keep. conf->facts.parent is found in the files. After a failure there is no new
+ * checkpoint, and all old ones stay. Fails as writing files does, including fsync. DATA_LOSS: what
+ * was read back is not what was written, or a file has another parent than conf->base. */
 PS_MUST_USE ps_status ps_checkpoint_store(const ps_checkpoint_conf *conf, ps_checkpoint_rows *rows);
 
-/* Removes the checkpoints after `step`, from which the job goes on: they are of steps that it takes
- * anew at another rate. LATEST names `step` before. */
+/* Removes the checkpoints of later steps than `step`, from which the job goes on, because these
+ * steps are taken anew at another learning rate. First sets LATEST to `step`. */
 PS_MUST_USE ps_status ps_checkpoint_go_back(const char *job_folder, uint64_t step);
 
 /* Removes gathered files. */
 void ps_checkpoint_discard(const char *gathered);
 
-/* Reads facts and manifest of the checkpoint at `step`, and of all that it needs: its parent, that
- * one's, and so on. Checks that the files are there with their sizes; with `is_thorough` also their
- * SHA-256. Fini it after success.
+/* Reads facts and manifest of the checkpoint at `step`, of its parent, of the parent's parent, and
+ * so on. Checks that the files exist with their sizes; is_thorough: also their SHA-256. After
+ * success the caller calls ps_checkpoint_fini.
  *
  * NOT_FOUND  there is no such checkpoint
- * DATA_LOSS  names the file and what is wrong with it, or the parent that is missing or another */
+ * DATA_LOSS  names the file and what is wrong with it, or the parent that is missing or is
+ *            another one
+ */
 PS_MUST_USE ps_status ps_checkpoint_read(const char *job_folder, uint64_t step, bool is_thorough,
                                          ps_checkpoint *out);
 void ps_checkpoint_fini(ps_checkpoint *checkpoint);
 
-/* Does the same with the checkpoint alone: it may need others. */
+/* Reads and checks a checkpoint as ps_checkpoint_read does, but not its parents. */
 PS_MUST_USE ps_status ps_checkpoint_read_alone(const char *job_folder, uint64_t step,
                                                bool is_thorough, ps_checkpoint *out);
 
-/* Does what ps_checkpoint_read does; `are_thorough` is about the parents. */
+/* Reads and checks a checkpoint as ps_checkpoint_read does. are_thorough: also check the SHA-256 of
+ * the parents' files. */
 PS_MUST_USE ps_status ps_checkpoint_read_with_parents(const char *job_folder, uint64_t step,
                                                       bool is_thorough, bool are_thorough,
                                                       ps_checkpoint *out);
 
-/* Finds in the gathered files whether they count from conf->base. If one does, sets facts->parent
- * and its SHA-256, and checks that the parent is there. */
+/* Finds out whether the gathered files lack rows that the checkpoint of clock conf->base has. If
+ * so, sets facts->parent and parent_sha256, and checks that this parent exists. */
 PS_MUST_USE ps_status ps_checkpoint_find_parent(const ps_checkpoint_conf *conf,
                                                 ps_checkpoint_facts *facts,
                                                 ps_checkpoint_rows *rows);
@@ -131,8 +135,9 @@ void ps_checkpoint_find_chain(const char *job_folder, uint64_t *clock, ps_chain 
 PS_MUST_USE ps_status ps_checkpoint_manifest_sha256(const ps_checkpoint *checkpoint,
                                                     char out[PS_SHA256_HEX_BYTES]);
 
-/* Calls fn for each file that servers load, with its path, until one call fails: first those of the
- * oldest checkpoint from which rows count, last those of this one. Returns the failure. */
+/* Calls fn for each file that servers load, with its path, until a call fails: first for the files
+ * of the oldest checkpoint, then those of its successors, last those of this checkpoint. Returns
+ * the failure. */
 typedef ps_status ps_checkpoint_server_fn(void *arg, const char *path,
                                           const ps_manifest_file *file);
 PS_MUST_USE ps_status ps_checkpoint_each_server(const ps_checkpoint *checkpoint,
@@ -141,14 +146,15 @@ PS_MUST_USE ps_status ps_checkpoint_each_server(const ps_checkpoint *checkpoint,
 /* Returns the SHA-256 of a file; NULL: the checkpoint does not have it. */
 const char *ps_checkpoint_sha256(const ps_checkpoint *checkpoint, const char *name);
 
-/* Returns the index, of facts (count) by step, of the best one by the metric of the last; count:
- * none was evaluated. */
+/* Returns the index of the best of facts (count), which are sorted by step, by the metric of the
+ * last one. `count`: none was evaluated. */
 size_t ps_checkpoint_best(const ps_checkpoint_facts *facts, size_t count);
 
-/* Lists the steps of which there is a folder, ascending. The caller frees *steps. */
+/* Lists the steps for which there is a folder, ascending. The caller frees *steps. Returns their
+ * number. */
 size_t ps_checkpoint_list(const char *job_folder, uint64_t **steps);
 
-/* Reads facts out of the text of a state.json, which is n bytes of anything. DATA_LOSS names the
+/* Reads facts from the text of a state.json: n bytes, which may be anything. DATA_LOSS names the
  * member that is missing or wrong. */
 PS_MUST_USE ps_status ps_checkpoint_parse(const char *text, size_t n, ps_checkpoint_facts *out);
 

@@ -13,18 +13,18 @@
 #include <sqlite3.h>
 #include <stdbool.h>
 
-/* How a database compares with the one that the directory was used with last. */
+/* How jobs.db compares with the one with which the directory was last used. */
 typedef enum ps_database_news {
-    PS_DATABASE_AS_BEFORE, /* the same one, or the directory had none */
-    PS_DATABASE_EMPTY,     /* it is empty, the one before was not */
+    PS_DATABASE_AS_BEFORE, /* the same database, or the directory had none */
+    PS_DATABASE_EMPTY,     /* it is empty, and the one before was not */
     PS_DATABASE_OTHER,     /* it has another identity */
     PS_DATABASE_OLDER      /* it lacks changes that the one before had */
 } ps_database_news;
 
 typedef struct ps_database {
     sqlite3 *db;
-    ps_stamp stamp;  /* its identity and its number of changes */
-    ps_stamp before; /* of the one used before; empty id: there was none */
+    ps_stamp stamp;  /* identity and number of changes of this database */
+    ps_stamp before; /* stamp of the one before; empty id: there was none */
     ps_database_news news;
     int lock_fd, stamp_fd; /* -1: not open */
 } ps_database;
@@ -43,7 +43,7 @@ PS_MUST_USE ps_status ps_database_open(const char *folder, ps_database *out);
 PS_MUST_USE ps_status ps_database_open_reader(const char *folder, ps_database *out);
 void ps_database_close(ps_database *d);
 
-/* Notes that a transaction was committed that counted itself in the table `identity`. `durable`: it
+/* Notes that a transaction was committed which counted itself in the table `identity`. durable: it
  * survives a crash of the host. */
 void ps_database_changed(ps_database *d, bool durable);
 

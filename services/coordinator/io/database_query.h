@@ -9,8 +9,8 @@
 
 #include <sqlite3.h>
 
-/* Returns the failure that the connection reports: DATA_LOSS; RESOURCE_EXHAUSTED if the disk is
- * full; else INTERNAL. */
+/* Returns the failure that the connection reports: DATA_LOSS if the file is damaged;
+ * RESOURCE_EXHAUSTED if the disk is full; else INTERNAL. The text begins with `what`. */
 PS_MUST_USE ps_status ps_database_failed(sqlite3 *db, const char *what);
 
 /* Runs a check that returns one row: "ok", or what is damaged. Returns DATA_LOSS if something

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* etcd.h - calls etcd's API v3.
  *
- * All functions block, on any thread but a loop's own; the calls run on a loop of their own. A call
- * that gets no answer is made again, at the next member, until its deadline. So a call may be
- * carried out twice: make only calls for which this changes nothing. Failures: UNAVAILABLE if no
- * member answers in time, else what etcd says.
- */
+ * All functions block; call them on any thread but a loop's. The calls run on a loop of their own.
+ * A call that gets no answer is repeated at the next member, until its deadline. So a call may be
+ * carried out twice: make only calls for which that changes nothing. Failures: UNAVAILABLE if no
+ * member answers in time, else what etcd answers. */
 #ifndef PS_COORDINATOR_ETCD_H
 #define PS_COORDINATOR_ETCD_H
 
@@ -27,21 +26,22 @@ enum {
 
 typedef struct ps_etcd ps_etcd;
 
-/* Returns whether a text begins as that of an etcd does: etcd:// in plaintext, etcds:// by TLS. */
+/* Returns whether a text begins like the URL of an etcd: etcd:// in plaintext, etcds:// by TLS. */
 bool ps_etcd_is_url(const char *text);
 
-/* Connects to the members of "etcd://host:port,host:port/prefix"; a port that is missing is 2379,
- * the prefix is "psgd" unless it is said. `files` are for etcds://; flags is set here. Fails with
- * INVALID_ARGUMENT if the text is wrong, or as ps_tls_files_create. Does not wait for etcd. */
+/* Prepares calls to the members of "etcd://host:port,host:port/prefix". A missing port is 2379, a
+ * missing prefix "psgd". `files` are for etcds://; their member `flags` is set here. Returns
+ * INVALID_ARGUMENT if the URL is wrong; else fails as ps_tls_files_create does. Does not wait for
+ * etcd. */
 PS_MUST_USE ps_status ps_etcd_create(const char *url, const ps_tls_files_conf *files,
                                      ps_etcd **out);
 void ps_etcd_destroy(ps_etcd *etcd); /* no call may run; NULL is allowed */
 
-/* Returns the members, "host:port,host:port", and the prefix of all keys, "psgd/". */
+/* Return the members, "host:port,host:port", and the prefix of all keys, such as "psgd/". */
 const char *ps_etcd_members(const ps_etcd *etcd);
 const char *ps_etcd_prefix(const ps_etcd *etcd);
 
-/* Receives an answer, which is borrowed. On the loop's thread, while the caller waits. */
+/* Receives an answer, which is borrowed. Called on the loop's thread, while ps_etcd_call blocks. */
 typedef void ps_etcd_take_fn(void *arg, const ProtobufCMessage *reply);
 
 /* Calls a method of KV or Lease. `deadline_us` is of ps_clock_us. `take` may be NULL. */

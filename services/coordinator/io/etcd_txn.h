@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* etcd_txn.h - a transaction of etcd while it is collected: puts and deletions, on conditions.
+/* etcd_txn.h - collects the puts and deletions of a transaction of etcd, and commits them under
+ * conditions.
  *
- * A call of etcd that gets no answer is made again, and the member that was silent may carry the
- * first call out later. The conditions keep such a call from changing anything (ps_etcd_order). */
+ * A call of etcd that gets no answer is repeated, and the member that did not answer may carry out
+ * the first call later. The conditions keep such a call from changing anything (ps_etcd_order). */
 #ifndef PS_COORDINATOR_ETCD_TXN_H
 #define PS_COORDINATOR_ETCD_TXN_H
 
@@ -27,19 +28,21 @@ void ps_etcd_txn_put_bytes(ps_etcd_txn *txn, const char *key, const void *bytes,
 /* Adds the deletion of all keys from `key` up to, but not including, `end`; "": only `key`. */
 void ps_etcd_txn_delete(ps_etcd_txn *txn, const char *key, const char *end);
 
-/* A condition that puts the transactions of one writer in order. Each of them puts a mark of its
- * own as the value of `key`, if this key was last put at `revision`. So etcd carries out no
- * transaction twice, and none after a later one. A refusal shows by the mark whether an earlier
- * call of the same transaction was carried out. */
+/* A condition that puts the transactions of one writer in order. Each transaction puts a mark of
+ * its own as the value of `key`, if `key` was last put at `revision`. So etcd carries out no
+ * transaction twice, and none after a later one. If a transaction is refused, the mark shows
+ * whether an earlier call of the same transaction was carried out. */
 typedef struct ps_etcd_order {
     const char *key;
-    const char *mark; /* no other transaction's */
-    int64_t revision; /* 0: there is no such key; becomes that of this transaction */
+    const char *mark; /* used by no other transaction */
+    /* 0: the key does not exist; after a commit the revision of that transaction */
+    int64_t revision;
 } ps_etcd_order;
 
-/* Commits the operations if the create revision of `key` is `revision` (0: there is no such key)
- * and, unless `order` is NULL, if `order` holds. *is_done becomes false if a condition does not
- * hold; nothing is stored then. RESOURCE_EXHAUSTED: more operations or bytes than etcd takes. */
+/* Commits the operations if the create revision of `key` is `revision` (0: the key does not exist)
+ * and, unless `order` is NULL, if the condition `order` holds. If a condition does not hold,
+ * nothing is stored and *is_done becomes false. RESOURCE_EXHAUSTED: more operations or bytes than
+ * etcd takes. */
 PS_MUST_USE ps_status ps_etcd_txn_commit(ps_etcd_txn *txn, ps_etcd *etcd, const char *key,
                                          int64_t revision, ps_etcd_order *order,
                                          int64_t deadline_us, bool *is_done);

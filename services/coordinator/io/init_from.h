@@ -17,14 +17,15 @@ enum { PS_INIT_PATH_MAX = 2048 };
 
 /* The places where files to start from are searched. All members are borrowed. */
 typedef struct ps_init_where {
-    ps_registry *reader;        /* knows the files of jobs */
-    const char *data_dir;       /* has the folders of jobs */
-    const char *data_path;      /* has all other files; NULL or "": none */
-    const ps_principal *caller; /* must be allowed to see the jobs; NULL: nobody asks */
+    ps_registry *reader;   /* registry that knows the files of jobs */
+    const char *data_dir;  /* contains the folders of jobs */
+    const char *data_path; /* contains all other files; NULL or "": none */
+    /* must be allowed to see the jobs whose files are used; NULL: not checked */
+    const ps_principal *caller;
 } ps_init_where;
 
-/* Finds the model to start from. Writes its path; "" if the job draws its weights. sha256 is the
- * digest that the registry has, in hexadecimal; "" for a file below the data path.
+/* Finds the model to start from. Writes its path; "" if the job draws its weights. sha256 becomes
+ * the file's digest in the registry, in hexadecimal; "" for a file below the data path.
  *
  * NOT_FOUND            no such job or file, or no data path
  * PERMISSION_DENIED    the caller may not see the job
@@ -46,26 +47,29 @@ typedef struct ps_init_tables {
     size_t count;
 } ps_init_tables;
 
-/* Fills a zeroed *out, which ps_init_tables_fini frees, also after a failure. Returns
- * FAILED_PRECONDITION if a job has left no tables, INVALID_ARGUMENT if a file is too large or
- * empty; else fails as ps_init_find does. */
+/* Finds the files from which the job's sparse tables start (init_tables). Fills a zeroed *out,
+ * which the caller frees by ps_init_tables_fini, after a failure too. Returns FAILED_PRECONDITION
+ * if a job has left no tables, INVALID_ARGUMENT if a file is too large or empty; else fails as
+ * ps_init_find does. */
 PS_MUST_USE ps_status ps_init_find_tables(const ps_init_where *where, const ps_plan *plan,
                                           ps_init_tables *out);
 void ps_init_tables_fini(ps_init_tables *tables);
 
-/* The files of the checkpoint that the job goes on from, and its clock. Into zeroed ones, which
- * fini frees, also after a failure; none without a checkpoint. Sizes are checked, and with
- * is_thorough every SHA-256.
+/* Finds the files of the checkpoint from which the job goes on, and its clock; no files if there is
+ * no checkpoint. Fills zeroed structs, which the caller frees by ps_init_tables_fini, after a
+ * failure too. Checks the sizes of the files; is_thorough: also their SHA-256.
  *
  * NOT_FOUND            no such job or checkpoint
  * DATA_LOSS            it is damaged; names the file
- * FAILED_PRECONDITION  it is of a job that computes something else, or of another one */
+ * FAILED_PRECONDITION  it is of a job that computes something else, or of another job than the
+ *                      one that is named
+ */
 PS_MUST_USE ps_status ps_init_find_checkpoint(const ps_init_where *where, const ps_plan *plan,
                                               bool is_thorough, ps_init_tables *servers,
                                               ps_init_tables *ranks, uint64_t *clock);
 
-/* Does the same, and checks by the head of each file that the files are of this job's tables and
- * complete. */
+/* Finds the files as ps_init_find_tables does, and checks by the head of each file that it is of
+ * one of this job's tables and that no file is missing. */
 PS_MUST_USE ps_status ps_init_check_tables(const ps_init_where *where, const ps_plan *plan);
 
 /* Compares the SHA-256 of the job's data set with that of the checkpoint that the job goes on from,

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* left_files.h - which files a node may leave of an attempt: names and sizes.
+/* left_files.h - which files a node may leave of an attempt: their names and sizes.
  *
- * A node's files become artifacts of the job. A name of another rank would replace that rank's
- * result, and a file without a bound would fill the disk, so both are checked before a byte is
- * stored. Pure; any thread, while plan and placement exist.
- */
+ * A node's files become artifacts of the job. A file with the name of another rank would replace
+ * that rank's result, and a file without a bound would fill the disk. So both are checked before a
+ * byte is stored. Pure; any thread, while plan and placement exist. */
 #ifndef PS_COORDINATOR_LEFT_FILES_H
 #define PS_COORDINATOR_LEFT_FILES_H
 
@@ -23,9 +22,11 @@ typedef struct ps_leaver {
     bool is_server;
     uint32_t rank;       /* a server's rank; the first rank of a worker */
     uint32_t rank_count; /* number of the worker's ranks */
-    bool is_checkpoint;  /* the files of a checkpoint, not of the attempt */
-    bool is_kept;        /* the contributions that its ranks have kept, and nothing else */
-    bool is_trace;       /* its part of a timeline that was asked for, and nothing else */
+    bool is_checkpoint;  /* it leaves the files of a checkpoint, not of the attempt */
+    /* it leaves the contributions that its ranks have kept, and nothing else */
+    bool is_kept;
+    /* it leaves its part of a timeline that a client has asked for, and nothing else */
+    bool is_trace;
 } ps_leaver;
 
 /* Checks name, kind and size of a file that the node offers. Its log may have any name.

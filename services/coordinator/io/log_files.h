@@ -14,9 +14,9 @@ typedef struct ps_log_file {
     uint32_t attempt;
 } ps_log_file;
 
-/* Lists the logs of `attempt`, and of the attempts before it the newest PS_LOST_LOGS_MAX. The
- * newest attempt comes first, and its nodes in the order of their ids. The caller frees *out. Any
- * thread; waits for the disk. */
+/* Lists the logs of `attempt`, and the newest PS_LOST_LOGS_MAX logs of earlier attempts. The newest
+ * attempt comes first; the nodes of an attempt are in the order of their ids. The caller frees
+ * *out. Any thread; waits for the disk. */
 PS_MUST_USE ps_status ps_log_files_list(const char *folder, const char *title, uint32_t attempt,
                                         ps_log_file **out, size_t *count);
 

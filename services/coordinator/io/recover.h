@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* recover.h - restores finished jobs from the files in their folders.
+/* recover.h - puts finished jobs back into the registry from the files in their folders.
  *
- * For a registry that was lost or is older than the files. Nothing in a folder is changed.
- */
+ * For a registry that was lost, or is older than the files. Nothing in a folder is changed. */
 #ifndef PS_COORDINATOR_RECOVER_H
 #define PS_COORDINATOR_RECOVER_H
 
@@ -20,10 +19,10 @@ PS_MUST_USE ps_status ps_recover_read(const char *data_dir, const char *job_id, 
 
 /* The number of folders by result. */
 typedef struct ps_recovery {
-    size_t recovered; /* restored, or updated */
-    size_t differing; /* of these: have a file that differs from the manifest */
-    size_t known;     /* the registry has the job already */
-    size_t left;      /* cannot be read */
+    size_t recovered; /* put back into the registry, or updated there */
+    size_t differing; /* of these: jobs with a file that differs from the manifest */
+    size_t known;     /* the registry had the job already */
+    size_t left;      /* could not be read */
 } ps_recovery;
 
 /* Restores every job whose folder exists and whose row is missing, damaged, or from an older

@@ -3,11 +3,10 @@
  *
  * There are two kinds: SQLite's file jobs.db in the data directory, for one process at a time
  * (registry_sqlite.h); and etcd, for several coordinators of which one leads (registry_etcd.h).
- * What a call has stored survives a crash right after it. All calls wait for the disk or for etcd, so
- * the loop's thread makes none while it serves. One thread changes the registry; any thread may
- * read, through a registry of ps_registry_open_reader. Failures of the disk are INTERNAL;
- * RESOURCE_EXHAUSTED if it is full; DATA_LOSS if the file is damaged.
- */
+ * What a call has stored survives a crash that follows. All calls wait for the disk or for etcd, so
+ * the loop's thread makes none while it serves. Only one thread changes the registry. Any thread
+ * may read, through a registry of ps_registry_open_reader. Failures of the disk are INTERNAL;
+ * RESOURCE_EXHAUSTED if it is full; DATA_LOSS if the file is damaged. */
 #ifndef PS_COORDINATOR_REGISTRY_H
 #define PS_COORDINATOR_REGISTRY_H
 
@@ -29,9 +28,9 @@ enum {
 
 typedef struct ps_registry ps_registry;
 
-/* Opens what `of` has open a second time: for ps_registry_load, ps_registry_each and
- * ps_registry_next_event, on any thread. It reads what is stored and does not wait for the writer.
- * It does not log damaged rows that `of` has logged. */
+/* Opens the registry that `of` has open once more, for reading: only ps_registry_load,
+ * ps_registry_each and ps_registry_next_event, on any thread. It reads what is stored and does not
+ * wait for the writer. It does not log damaged rows again that `of` has logged. */
 PS_MUST_USE ps_status ps_registry_open_reader(ps_registry *of, ps_registry **out);
 void ps_registry_close(ps_registry *r); /* NULL is allowed */
 
@@ -39,35 +38,35 @@ void ps_registry_close(ps_registry *r); /* NULL is allowed */
  * directory has none. */
 const ps_database *ps_registry_database(const ps_registry *r);
 
-/* Returns how many changes of ps_registry_add and ps_registry_save one transaction takes. */
+/* Returns how many changes by ps_registry_add and ps_registry_save one transaction may have. */
 size_t ps_registry_changes_max(const ps_registry *r);
 
-/* Begin and end a transaction. `end` commits it, or rolls it back if a call in it failed or *st is
- * a failure. Returns the first failure. */
+/* Begin and end a transaction. `end` commits it; or rolls it back if a call in it failed, or if *st
+ * is a failure. It returns the first failure. */
 PS_MUST_USE ps_status ps_registry_begin(ps_registry *r);
 PS_MUST_USE ps_status ps_registry_end(ps_registry *r, const ps_status *st);
 
-/* Sets whether commits may be lost if the host crashes. They then still survive a crash of the
- * process. For changes that are not worth a wait for the disk. */
+/* relaxed: commits from now on may be lost if the host crashes, but survive a crash of the process.
+ * For changes that are not worth waiting for the disk. */
 void ps_registry_relax(ps_registry *r, bool relaxed);
 
-/* Sets a function that says which ids are taken: no new job gets one, because files of another job
- * with this id may exist. `arg` is kept. */
+/* Sets a function that says which job ids are taken. No new job gets such an id, because there may
+ * be files of another job under it. `arg` is kept. */
 void ps_registry_avoid(ps_registry *r, bool (*is_taken)(void *arg, const char *job_id), void *arg);
 
 /* Stores a new job. Sets record->number and record->job->id ("title-xxxxxxxx", never used again).
- * `request_id` may be "". */
+ * request_id identifies the request; "": none. `content` is a hash of the request's content. */
 PS_MUST_USE ps_status ps_registry_add(ps_registry *r, ps_record *record, const char *title,
                                       const char *request_id, const char *content);
 
-/* Writes the id of the job that a request id made, and the hash of its content. Fails with
- * NOT_FOUND if there is none. */
+/* Finds the job that was made by the request `request_id`: writes its id and the hash of the
+ * request's content. Returns NOT_FOUND if there is none. */
 PS_MUST_USE ps_status ps_registry_find_request(ps_registry *r, const char *request_id, char *job_id,
                                                size_t cap, char content[PS_CONTENT_HASH_BYTES]);
 
 /* Stores a job that is over and has an id already, with one event that shows it as it is now.
- * Replaces the row of that id, even a damaged one, or adds one. Sets record->number, sequence and
- * outcome (0). The job then belongs to no request id. */
+ * Replaces the row with that id, even a damaged one, or adds one. Sets record->number, sequence and
+ * outcome (0). No request id leads to the job afterwards. */
 PS_MUST_USE ps_status ps_registry_put(ps_registry *r, ps_record *record, int64_t wall_us);
 
 /* Stores the job as it is now, and with it, in one transaction, `event` if not
@@ -82,9 +81,9 @@ PS_MUST_USE ps_status ps_registry_load(ps_registry *r, const char *job_id, ps_re
 /* Deletes the job and its events. Returns NOT_FOUND if there is none. */
 PS_MUST_USE ps_status ps_registry_remove(ps_registry *r, const char *job_id);
 
-/* Calls fn for jobs with number < `before` (0: all) whose state has its bit (1 << state) set,
- * newest first, until fn returns false. fn takes the record and must not use the registry. A
- * damaged row is passed as a record with is_damaged, and logged once. */
+/* Calls fn, newest job first, for jobs whose number is below `before` (0: for all) and whose state
+ * has its bit (1 << state) in `states`, until fn returns false. fn takes the record and must not
+ * use the registry. For a damaged row the record has is_damaged; it is logged once. */
 typedef bool ps_registry_fn(void *arg, ps_record *record);
 PS_MUST_USE ps_status ps_registry_each(ps_registry *r, uint64_t before, uint32_t states,
                                        ps_registry_fn *fn, void *arg);
@@ -96,12 +95,13 @@ PS_MUST_USE ps_status ps_registry_next_event(ps_registry *r, uint64_t number, ui
 
 /* --- a kind of registry -------------------------------------------------------- */
 
-/* What a kind of registry has to do. Each kind is one const object; a registry of it begins with a
- * ps_registry. The functions are those above. */
+/* What each kind of registry implements; it is one const object for each kind. A registry of the
+ * kind begins with a ps_registry. The functions do what the functions above of the same names
+ * do. */
 typedef struct ps_registry_type {
     size_t changes_max; /* most changes (add, save) in one transaction */
 
-    /* Changes. One thread. */
+    /* Changes; called on one thread. */
     ps_status (*begin)(ps_registry *r);
     ps_status (*end)(ps_registry *r, const ps_status *st);
     void (*relax)(ps_registry *r, bool relaxed);
@@ -115,7 +115,7 @@ typedef struct ps_registry_type {
                       const Psgd__V1__WatchJobResponse *event);
     ps_status (*remove)(ps_registry *r, const char *job_id);
 
-    /* Reads; of a reader on any thread. */
+    /* Reads; of a reader, called on any thread. */
     ps_status (*load)(ps_registry *r, const char *job_id, ps_record *out);
     ps_status (*each)(ps_registry *r, uint64_t before, uint32_t states, ps_registry_fn *fn,
                       void *arg);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* registry_ahead.h - reads the jobs in etcd while another coordinator leads, so that the time
- * between an election and the first answer does not grow with their number.
+/* registry_ahead.h - reads the jobs in etcd while another coordinator leads, so that the time from
+ * an election to the first answer does not grow with the number of jobs.
  *
- * A thread reads what is new, with pauses that are long beside what a read takes. */
+ * A thread reads what is new, again and again, with pauses that are long compared with the time of
+ * a read. */
 #ifndef PS_COORDINATOR_REGISTRY_AHEAD_H
 #define PS_COORDINATOR_REGISTRY_AHEAD_H
 

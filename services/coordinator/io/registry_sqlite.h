@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* registry_sqlite.h - the registry in the file jobs.db of a folder, for one process at a time.
  *
- * It can also be the copy of another registry. The functions that fill a copy belong into a
- * transaction of ps_registry_begin.
- */
+ * The file can also be the copy of another registry (registry_etcd.h). The functions that fill a
+ * copy must be called within a transaction (ps_registry_begin). */
 #ifndef PS_COORDINATOR_REGISTRY_SQLITE_H
 #define PS_COORDINATOR_REGISTRY_SQLITE_H
 
@@ -12,10 +11,10 @@
 /* Opens or creates `folder`/jobs.db (WAL, synchronous FULL), as ps_database_open does. */
 PS_MUST_USE ps_status ps_registry_open_sqlite(const char *folder, ps_registry **out);
 
-/* Replaces the key that scrambles ids. */
+/* Replaces the key from which job ids are computed. */
 PS_MUST_USE ps_status ps_sqlite_set_key(ps_registry *r, uint64_t key);
 
-/* Sets the number that was given last; the next job gets a higher one. */
+/* Sets the job number that was used last; the next job gets a higher one. */
 PS_MUST_USE ps_status ps_sqlite_set_last(ps_registry *r, uint64_t number);
 
 /* Inserts a job with its number and id. ps_registry_save sets its outcome. */

@@ -2,9 +2,8 @@
 /* registry_writer.h - stores changes in the registry on a thread of its own.
  *
  * Changes are stored in the order in which they were submitted. All that are waiting become one
- * transaction, so a slow disk is waited for once. Each change's `done` is called on the loop's
- * thread, in that order, when the change is durable or has failed. Loop's thread.
- */
+ * transaction, so that a slow disk is waited for only once. Each change's `done` is called on the
+ * loop's thread, in the same order, when the change is durable or has failed. Loop's thread. */
 #ifndef PS_COORDINATOR_REGISTRY_WRITER_H
 #define PS_COORDINATOR_REGISTRY_WRITER_H
 
@@ -17,13 +16,14 @@ typedef struct ps_writer ps_writer;
  * the writer until `done` is called. */
 typedef struct ps_change ps_change;
 struct ps_change {
-    /* Makes the change, within a transaction of several changes. If one of them fails, each is
-     * applied again in a transaction of its own, so `apply` may be called twice. Writer's thread.
-     */
+    /* Makes the change, within a transaction that may have several changes. If one of them fails,
+     * each is applied again in a transaction of its own, so `apply` may be called twice. Called on
+     * the writer's thread. */
     ps_status (*apply)(ps_change *change, ps_registry *r);
     void (*done)(ps_change *change); /* called on the loop's thread; may free the change */
-    bool is_relaxed;                 /* need not survive a crash of the host */
-    bool is_alone;                   /* makes its own transactions: `apply` is called outside one */
+    bool is_relaxed;                 /* the change may be lost if the host crashes */
+    /* `apply` makes its own transactions, and is called outside of one */
+    bool is_alone;
     bool kills; /* fault for tests: the process kills itself once this change is stored */
 
     ps_status status; /* result, for `done` */

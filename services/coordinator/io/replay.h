@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* replay.h - computes the state of lost servers anew: that of the last checkpoint, or of the
- * beginning of the job, and after it the contributions that ranks have kept
- * (common/wire/kept_pushes.h). It has the bits that the servers had. Waits for the disk, and
- * computes: not on the loop's thread.
- */
+/* replay.h - computes the state of lost servers anew. It begins with the state of the last
+ * checkpoint or of the beginning of the job, and applies the contributions that ranks have kept
+ * (common/wire/kept_pushes.h). The result has the same bits that the servers had. Waits for the
+ * disk, and computes: not on the loop's thread. */
 #ifndef PS_COORDINATOR_REPLAY_H
 #define PS_COORDINATOR_REPLAY_H
 
@@ -16,20 +15,23 @@
 typedef struct ps_replay_conf {
     const ps_plan *plan;
     const ps_placement *placement;
-    const ps_package *package; /* of the attempt; NULL: it is not known how the job began */
-    const char *job_folder;    /* has the checkpoints */
-    const char *folder;        /* has the files of ranks, which are removed; gets the states */
-    const uint32_t *servers;   /* (server_count >= 1) */
+    /* package of the attempt; NULL: the beginning of the job is not known */
+    const ps_package *package;
+    const char *job_folder; /* folder with the checkpoints */
+    /* folder with the files of ranks, which are removed; the new states are written there */
+    const char *folder;
+    const uint32_t *servers; /* (server_count >= 1): the servers to compute */
     size_t server_count;
-    uint64_t until; /* the clock at whose beginning the state is wanted */
+    uint64_t until; /* clock at whose beginning the state is needed */
 } ps_replay_conf;
 
-/* Writes the states and weights of the servers, as a collected checkpoint has them, and the files
- * of ranks if one of the servers had kept them. *clock is `until`, or the last clock before of
- * which all contributions are there. Sets files (*count), which the caller frees.
+/* Writes the states and weights of the servers, as files of a collected checkpoint; also files of
+ * ranks, if a lost server had kept their reports. *clock becomes `until`, or the last clock before
+ * it for which all contributions were kept. Sets *files (*count), which the caller frees.
  *
  * NOT_FOUND  there is no state to begin with
- * DATA_LOSS  a file is damaged */
+ * DATA_LOSS  a file is damaged
+ */
 PS_MUST_USE ps_status ps_replay(const ps_replay_conf *conf, uint64_t *clock, ps_intake_file **files,
                                 size_t *count);
 

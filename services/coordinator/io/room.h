@@ -22,9 +22,9 @@ enum {
 };
 
 typedef struct ps_room {
-    char reserve[900];       /* path of the file */
-    const char *folder;      /* the data directory, or that of checkpoints; kept */
-    bool is_of_checkpoints;  /* then no file `reserve` */
+    char reserve[900];       /* path of the file `reserve` */
+    const char *folder;      /* the data directory, or the folder of checkpoints; kept */
+    bool is_of_checkpoints;  /* folder is that of checkpoints, so there is no file `reserve` */
     uint64_t min_free_bytes; /* 0: never low, and no file `reserve` */
     bool has_reserve;        /* guarded by `looking` */
     pthread_mutex_t looking; /* held during ps_room_look */

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stamp.h - records which database a data directory was last used with, in the file jobs.db.id
- * beside it.
+/* stamp.h - records with which database a data directory was last used, in the file jobs.db.id
+ * beside jobs.db.
  *
- * The stamp has the identity of jobs.db and a lower bound of its count of changes. A database
- * with another identity, or with fewer changes than its stamp, was replaced or has lost changes.
- * After a crash the count of the stamp may be too low, because it is written after each durable
- * change without a sync of its own.
- */
+ * The stamp has the identity of jobs.db and a lower bound of its number of changes. A database with
+ * another identity, or with fewer changes than its stamp, was replaced or has lost changes. After a
+ * crash the number in the stamp may be too low, because it is written after each durable change
+ * without fsync. */
 #ifndef PS_COORDINATOR_STAMP_H
 #define PS_COORDINATOR_STAMP_H
 
@@ -19,7 +18,7 @@
 typedef struct ps_stamp {
     char id[33];      /* 128 random bits in hexadecimal, drawn when the database was made */
     char created[24]; /* time of its creation, as 2026-11-22T06:13:00Z */
-    uint64_t changes; /* transactions since its creation */
+    uint64_t changes; /* number of transactions since its creation */
 } ps_stamp;
 
 /* Reads the stamp of a folder. Returns NOT_FOUND if there is none, DATA_LOSS if it cannot be

@@ -2,10 +2,9 @@
 /* wal_check.h - checks whether a write-ahead log belongs to the database beside it.
  *
  * SQLite applies any log that is beside a database. A log that was left beside a restored backup
- * brings back later changes, or makes the database malformed. Each transaction of the coordinator
+ * would bring back later changes, or damage the database. Each transaction of the coordinator
  * counts itself in the table `identity`. So the first count in the log must be one more than the
- * count in the database file, unless the log has been copied into the file already.
- */
+ * count in the database file, unless the log was copied into the file already. */
 #ifndef PS_COORDINATOR_WAL_CHECK_H
 #define PS_COORDINATOR_WAL_CHECK_H
 

@@ -25,12 +25,13 @@
 
 enum {
     PS_WEB_PORT = 15380,
-    PS_WEB_CONNECTIONS = 256,        /* most that are open */
-    PS_WEB_CONNECTIONS_OF_HOST = 64, /* of these, under TLS, from one address */
-    PS_WEB_SILENCE_S = 30,           /* after which a connection that takes no bytes is closed */
-    PS_WEB_BODY_MAX = 512 << 10,     /* bytes of a request's body */
-    PS_WEB_BODIES_MAX = 8 << 20,     /* bytes of the bodies of all requests */
-    PS_WEB_FILES_MAX = 8             /* files that are sent at the same time */
+    PS_WEB_CONNECTIONS = 256,        /* most connections that are open at a time */
+    PS_WEB_CONNECTIONS_OF_HOST = 64, /* most of them from one address, under TLS */
+    /* seconds after which a connection that takes no bytes is closed */
+    PS_WEB_SILENCE_S = 30,
+    PS_WEB_BODY_MAX = 512 << 10, /* most bytes of a request's body */
+    PS_WEB_BODIES_MAX = 8 << 20, /* most bytes of the bodies of all requests together */
+    PS_WEB_FILES_MAX = 8         /* most files that are sent at the same time */
 };
 
 #define PS_WEB_HELP                                                                                \
@@ -39,14 +40,14 @@ enum {
 
 typedef struct ps_web ps_web;
 
-/* Finds out from the settings where the page is served and writes it to `out`, which has room for
- * PS_ADDRESS_TEXT_BYTES; "" if nowhere. `web` is the flag, NULL if it was not given. Beyond
- * loopback the page needs TLS or --insecure (ps_protect_check_at); with TLS it needs tokens. Fails
- * with INVALID_ARGUMENT. */
+/* Finds out from the settings where the page is to be served and writes the address to `out`, which
+ * has room for PS_ADDRESS_TEXT_BYTES; "": nowhere. `web` is the value of the flag, NULL if it was
+ * not given. Beyond loopback the page needs TLS or --insecure (ps_protect_check_at); with TLS it
+ * needs tokens. Returns INVALID_ARGUMENT if they are missing. */
 PS_MUST_USE ps_status ps_web_check(const char *web, const ps_protect_conf *protect, char *out);
 
-/* Serves the page on `at` until ps_web_stop, by calls to `target`, where `service` is served; by
- * HTTPS with `tls`, which is borrowed, unless that is NULL. Logs the page's address. Fails with
+/* Serves the page on `at` until ps_web_stop, by gRPC calls to `target`, where `service` is served.
+ * By HTTPS if `tls`, which is borrowed, is not NULL. Logs the page's address. Returns
  * FAILED_PRECONDITION if the address cannot be bound. */
 PS_MUST_USE ps_status ps_web_start(const char *at, const char *target, ps_tls *tls,
                                    const ps_service *service, ps_web **out);

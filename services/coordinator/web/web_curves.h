@@ -28,18 +28,19 @@ typedef struct ps_curves ps_curves;
 ps_curves *ps_curves_create(void);
 void ps_curves_destroy(ps_curves *curves);
 
-/* Returns whether the job has a point. */
+/* Returns whether there is a curve with at least one point for the job. */
 bool ps_curves_has(const ps_curves *curves, const char *job_id);
 
-/* Adds the job's progress at a time in microseconds, unless its step is that of the last point. A
- * step below it begins the curve anew from there: the job has gone back. */
+/* Adds the job's progress at a time in microseconds since 1970, unless its step is that of the last
+ * point. If its step is lower, because the job has gone back, the points from that step on are
+ * removed first. */
 void ps_curves_add(ps_curves *curves, const Psgd__V1__Job *job, int64_t wall_us);
 
-/* Returns the points of a job as an object of arrays of the same length; no points if there are
- * none. If there are further metrics, "metrics" has such an array of each by its name. Of a job
- * whose reports were read, member "tests" is such an object too, and "rounds" has their number, the
- * seconds of each rank, and its longest wait in each span. The caller owns it.
- */
+/* Returns the curve of a job as a JSON object of arrays of the same length, which are empty if
+ * there are no points. If there are further metrics, the member "metrics" has an array for each by
+ * its name. If the job's reports were read, the member "tests" is such an object for evaluations,
+ * and "rounds" has the number of rounds, the seconds of each rank, and its longest wait in each
+ * span. The caller owns the result. */
 json_t *ps_curves_json(const ps_curves *curves, const char *job_id);
 
 /* --- of a job that is over ------------------------------------------------------------- */
@@ -59,14 +60,14 @@ void ps_curve_reader_destroy(ps_curve_reader *reader);
 /* Begins a report. */
 void ps_curve_reader_begin(ps_curve_reader *reader, ps_curve_part part);
 
-/* Takes the next n bytes of the report. Returns false if it is none, or has a line of more than
- * PS_CURVE_LINE_MAX bytes. */
+/* Takes the next n bytes of the report. Returns false if they are no report, or have a line of more
+ * than PS_CURVE_LINE_MAX bytes. */
 bool ps_curve_reader_take(ps_curve_reader *reader, const void *bytes, size_t n);
 
 /* Replaces the points of the job by those of its reports, and destroys the reader. */
 void ps_curves_put(ps_curves *curves, ps_curve_reader *reader);
 
-/* Returns whether the job has the points of its reports. */
+/* Returns whether the job's points come from its reports. */
 bool ps_curves_is_whole(const ps_curves *curves, const char *job_id);
 
 #endif

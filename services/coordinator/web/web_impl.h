@@ -27,73 +27,84 @@ typedef struct ps_web_request ps_web_request;
 struct ps_web_request {
     ps_web *web;
     struct MHD_Connection *connection;
-    ps_strbuf body;                   /* HTTP thread */
-    char token[PS_TLS_VOUCHED_BYTES]; /* of the user; "": none. Set before the request is posted */
-    bool is_routed;                   /* HTTP thread: the call is made, or the answer is queued */
-    ps_web_kind kind;                 /* this and the next two: set before the request is posted */
+    ps_strbuf body; /* used by the HTTP thread */
+    /* the user's token; "": none. Set before the request is posted */
+    char token[PS_TLS_VOUCHED_BYTES];
+    /* used by the HTTP thread: the call was posted, or the answer is queued */
+    bool is_routed;
+    /* `kind`, `method` and `message` are set before the request is posted */
+    ps_web_kind kind;
     const ps_method *method;
     ProtobufCMessage *message;
 
-    ps_unary *unary;               /* loop: the call, if it runs */
-    ps_stream *stream;             /* loop: the same of a stream */
-    bool is_reading;               /* loop: the stream's next message is asked for */
-    char *reports[PS_CURVE_PARTS]; /* loop: of curves, the reports of a job that is over */
-    bool awaits_reports;           /* loop: until they are read */
-    ps_web_request *prev, *next;   /* loop: all requests whose calls run */
+    ps_unary *unary;   /* used by the loop: the running unary call; NULL: none */
+    ps_stream *stream; /* used by the loop: the running stream; NULL: none */
+    bool is_reading;   /* used by the loop: the stream's next message was asked for */
+    /* used by the loop, for curves of a job that is over: names of its reports */
+    char *reports[PS_CURVE_PARTS];
+    bool awaits_reports;         /* used by the loop: the answer waits until these are read */
+    ps_web_request *prev, *next; /* used by the loop: list of all requests whose calls run */
     ps_event posted;
 
-    /* under web->mutex */
-    int holders; /* threads that have the request: 2, 1; freed at 0 */
+    /* guarded by web->mutex */
+    int holders; /* number of threads that have the request, 2 or 1; at 0 it is freed */
     bool is_suspended, is_posted;
-    bool is_begun;   /* `code` and the first bytes are there */
-    bool is_ended;   /* nothing follows */
-    bool is_closed;  /* the client has gone */
-    bool wants_more; /* the stream may be read on */
+    bool is_begun;   /* `code` is set and there are bytes to send */
+    bool is_ended;   /* no further bytes follow */
+    bool is_closed;  /* the client has disconnected */
+    bool wants_more; /* the next message of the stream may be read */
     unsigned code;
-    ps_strbuf out; /* bytes to send, of which `sent` are sent */
+    ps_strbuf out; /* bytes of the answer; the first `sent` of them were sent */
     size_t sent;
 };
 
 typedef struct ps_web_asset {
     const char *path, *type;
     const unsigned char *start, *end;
-    unsigned char *packed; /* by gzip; NULL: not smaller */
+    unsigned char *packed; /* compressed by gzip; NULL: that would not be smaller */
     size_t packed_size;
-    char tag[20]; /* for If-None-Match, with quotes */
+    char tag[20]; /* value for If-None-Match, with quotes */
 } ps_web_asset;
 
 struct ps_web {
     ps_http http;
     struct MHD_Daemon *daemon;
-    char host[PS_ADDRESS_HOST_BYTES]; /* of --web */
+    char host[PS_ADDRESS_HOST_BYTES]; /* host part of --web */
     const ps_service *service;
     ps_loop_thread *thread;
     ps_loop *loop;
-    ps_tls *tls;              /* NULL: HTTP, and all who reach it are one user */
-    ps_channel *channel;      /* loop: for users' calls; under TLS each brings its token */
-    ps_channel *self;         /* loop: for the page's own */
+    ps_tls *tls; /* NULL: HTTP, and all who reach the page count as one user */
+    /* used by the loop: for calls of users, each with the user's token under TLS */
+    ps_channel *channel;
+    ps_channel *self;         /* used by the loop: for calls of the page itself */
     ps_timer beat;            /* loop */
     ps_web_request *requests; /* loop */
     unsigned beats;           /* loop */
     ps_curves *curves;        /* loop */
-    ps_unary *list;           /* loop: asks for the running jobs; NULL: not now */
-    ps_stream *past;          /* loop: reads the stored events of past_id; NULL: not now */
-    char *past_id;            /* loop: the job whose events were read last; NULL: none yet */
-    ps_curve_reader *reader;  /* loop: reads the reports of reader_id; NULL: not now */
-    ps_stream *report;        /* loop: brings the present one */
-    char *reader_id, *reports[PS_CURVE_PARTS]; /* loop: the job, and its reports that are left */
-    char reader_token[PS_TOKEN_BYTES];         /* loop: of the user who asked first */
-    bool is_draining;                          /* loop: no call is made any more */
-    size_t bodies; /* HTTP thread: bytes of the bodies of all requests */
+    /* used by the loop: the call that asks for the running jobs; NULL: none runs */
+    ps_unary *list;
+    /* used by the loop: the stream that reads the stored events of past_id; NULL: none runs */
+    ps_stream *past;
+    /* used by the loop: the job whose events were read last; NULL: none yet */
+    char *past_id;
+    /* used by the loop: reads the reports of reader_id; NULL: none are read */
+    ps_curve_reader *reader;
+    ps_stream *report; /* used by the loop: the stream with the report that is being read */
+    /* used by the loop: the job, and the names of its reports that are not read yet */
+    char *reader_id, *reports[PS_CURVE_PARTS];
+    /* used by the loop: token of the user who asked for them first */
+    char reader_token[PS_TOKEN_BYTES];
+    bool is_draining; /* used by the loop: no further call is made */
+    size_t bodies;    /* used by the HTTP thread: bytes of the bodies of all requests */
 
-    pthread_mutex_t mutex; /* guards the members below, and those of requests */
+    pthread_mutex_t mutex; /* guards the members that follow, and those of requests that say so */
     pthread_cond_t idle;
-    size_t calls; /* requests that the loop has */
-    size_t files; /* files that are being sent */
+    size_t calls; /* number of requests that the loop has */
+    size_t files; /* number of files that are being sent */
     bool is_stopping;
 };
 
-/* Posts the request to the loop, which begins its call. Under the mutex. */
+/* Posts the request to the loop, which begins its call. The caller holds the mutex. */
 void ps_web_post(ps_web_request *r);
 
 /* Fires on the loop for ps_web_post. */
@@ -102,23 +113,25 @@ void ps_web_posted(ps_event *event, bool ok);
 /* Timer of the loop: keeps streams alive and asks for the progress of jobs. */
 void ps_web_beat(ps_event *event, bool ok);
 
-/* Cancels all calls, and has later ones be cancelled. Blocks. */
+/* Cancels all calls; later calls are cancelled at once. Blocks. */
 void ps_web_drain(ps_web *web);
 
-/* Answers a request for curves, and forgets it. On the loop. */
+/* Answers a request for curves, and drops the loop's part of it. On the loop. */
 void ps_web_answer_curves(ps_web_request *r);
 
-/* Takes a request for curves whose job GetJob has found. Answers it, at once or when the reports of
- * a job that is over were read. On the loop. */
+/* Handles a request for curves after GetJob has found the job. Answers it at once, or, for a job
+ * that is over, when its reports were read. On the loop. */
 void ps_web_take_job(ps_web_request *r, const Psgd__V1__Job *job);
 
-/* Begins to read reports that a request waits for, unless others are being read. On the loop. */
+/* Begins to read the reports for which a request waits, unless others are being read. On the
+ * loop. */
 void ps_web_read_reports(ps_web *web);
 
-/* Releases what one thread has of the request. Under the mutex. */
+/* Drops what one thread has of the request; the second call frees it. The caller holds the
+ * mutex. */
 void ps_web_drop(ps_web_request *r);
 
-/* Returns an error as JSON, and sets the HTTP status that stands for its code. */
+/* Returns an error as JSON, and sets *http_code to the HTTP status for the error's code. */
 json_t *ps_web_error_json(const ps_error *error, unsigned *http_code);
 
 /* Returns the file of the page at `path`, or NULL. */
