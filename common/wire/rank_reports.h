@@ -3,9 +3,9 @@
  * rows of reports, with each contribution. With them another process can continue the rank and
  * write the reports of the whole job.
  *
- * The bytes are made and read by the trainer (common/train/trainer_said.c); nothing here looks into
- * them. Like the contribution with which they come, they count only when it is complete. One thread
- * at a time. */
+ * The bytes are made, checked and read by the trainer (common/train/trainer_said.c); the code here
+ * keeps them as they are. Like the contribution with which they come, they count only when it is
+ * complete. One thread at a time. */
 #ifndef PS_COMMON_WIRE_RANK_REPORTS_H
 #define PS_COMMON_WIRE_RANK_REPORTS_H
 
