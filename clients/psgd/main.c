@@ -37,10 +37,11 @@ static const ps_subcommand *const subcommands[] = {
 enum {
     SUBCOMMANDS = sizeof subcommands / sizeof subcommands[0],
     DEFAULT_PORT = 15386,
-    /* Microseconds, if --timeout is not shorter, after which psgd finds out why there is no
-     * connection yet. */
+    /* Microseconds of an attempt to connect, after which psgd finds out why there is no connection
+     * yet; less if --timeout is shorter. The first value is for --coordinator with one address. */
     CONNECT_US = 2000000,
-    /* The same if another coordinator may answer, and the longest wait for what is found out. */
+    /* This one is for each of several addresses. It also bounds the time that psgd takes to find
+     * out what is wrong with an address; with one address only --timeout does. */
     CONNECT_OF_SEVERAL_US = 1000000
 };
 

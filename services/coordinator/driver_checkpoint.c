@@ -402,8 +402,9 @@ uint64_t ps_attempt_clock_ahead(const ps_attempt *a)
 
 /* Returns the clock for a checkpoint that is named now. If ranks are in step, no rank will have
  * begun that clock when it hears of the checkpoint. If not, each rank saves itself as soon as it
- * hears of the checkpoint. Then it is the clock that the slowest rank has reached, but at least one
- * after `done`, and later after misses. */
+ * hears of the checkpoint, and the clock only names it: the clock that the slowest rank has
+ * reached, but at least one after that of the last checkpoint (`done`), and more than one after it
+ * if checkpoints were missed. */
 static uint64_t clock_ahead(const ps_attempt *a)
 {
     const ps_cuts *cuts = &a->checkpoints.cuts;

@@ -25,7 +25,7 @@ void ps_attempt_trains(ps_attempt *a)
     uint64_t step = ps_checkpoint_step(a->plan, a->package ? a->package->first_clock : 0);
 
     if (ps_recovery_is_open(msg)) {
-        /* ranks that go on with their state are where their last reports said, or further */
+        /* Ranks that kept their state are at the step of their last reports, or a later one. */
         step = job->carries_on ? ps_recovery_step(msg, step) : step;
         ps_recovery_close(msg, step, ps_clock_wall_us());
         ps_job_progress(msg)->step = step;

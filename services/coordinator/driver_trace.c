@@ -236,7 +236,7 @@ void ps_traces_beat(ps_attempt *a, size_t node, Psgd__V1__HeartbeatResponse *ans
         a->trace.at = 0;
         collect_next(a);
     } else if (are_over(a) || (a->trace.stage == PS_TRACING_ASKED && is_pace_known(a))) {
-        /* again, if the steps are over and some node had not heard of them */
+        /* chooses later steps if these are over and some node had not heard of them */
         ps_status st = name_steps(a);
 
         if (!ps_is_ok(&st)) {

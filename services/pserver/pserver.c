@@ -239,8 +239,8 @@ static ps_tables *take_tables(const ps_session *session, ps_tables **from, uint3
     return tables != NULL ? tables : ps_merge_tables(session->plan, &session->placement, rank);
 }
 
-/* Opens thread number `t` of the session. The first one has the server's tables, and the first one
- * of copies those of the server before. */
+/* Opens thread number `t` of the session. The first thread has the server's own sparse tables; the
+ * first thread for copies has the tables of the server whose copies are here. */
 static ps_status open_thread(ps_pserver *p, ps_session *session, uint32_t t)
 {
     uint32_t rank = session->rank;
@@ -650,8 +650,9 @@ static ps_status tables(void *state, Psgd__V1__TablesAction action, uint64_t clo
         return ps_fail(PS_RESOURCE_EXHAUSTED, "the tables were saved %d times; no more are kept",
                        SAVES_MAX);
     }
-    /* Copies do not note a save, as its files are lost with their server: what is saved of them
-     * later has the changes since the save before. */
+    /* Only the server's own tables note that they were saved, not the copies of another server's
+     * tables: when that server is lost, so are the files of this save. If the copies are used then,
+     * their next save also has the changes of the lost saves. */
     st = is_save ? ps_server_thread_at_clock(p->threads[0], clock, save_tables, p)
                  : arrange_shrink(p, clock);
     p->saves += is_save && ps_is_ok(&st);

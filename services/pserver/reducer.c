@@ -33,7 +33,7 @@ struct ps_reducer {
     bool is_closing;
     ps_task task;          /* starts the sandbox, or reduces */
     ps_executor *fresh;    /* the sandbox that `start` has started */
-    ps_executor *executor; /* the same, from `started` on; NULL: none */
+    ps_executor *executor; /* the sandbox, once `started` has it; NULL: not yet */
     ps_status status;      /* result of `task` */
 };
 

@@ -34,7 +34,7 @@ struct ps_server_thread {
 
     int cut_weights; /* the open file that gets the weights of the checkpoint that is asked for */
     struct saving *saving; /* the part that is being saved piece by piece; NULL: none is */
-    uint64_t cut_clock;    /* of the file that is being written by a copy of the process */
+    uint64_t cut_clock;    /* clock of the checkpoint that a copy of the process writes */
     uint64_t cut_base;     /* of the ps_server_cut_order */
     ps_server_cut_fn *cut_done;
     void *cut_arg;
@@ -175,8 +175,8 @@ static ps_status load(ps_server_thread *t)
             ps_store_load_of(t->store, s->first_clock, s->states[i]->data, s->states[i]->len),
             "checkpoint, file %" PRIu32 " of servers", i);
     }
-    /* ranks are not in step: workers that were lost in the checkpoint are there again in this
-     * attempt */
+    /* if ranks are not in step, the checkpoint may say that workers were lost; in this attempt all
+     * workers are there */
     if (!ps_plan_is_in_step(s->plan)) {
         ps_store_find_workers(t->store);
     }
@@ -192,7 +192,7 @@ static bool fits(const ps_server_thread *t)
     uint64_t clock = ps_store_clock(t->store), first = t->session->first_clock;
 
     return !ps_plan_is_in_step(t->session->plan) || clock == first ||
-           /* all slices may be a clock ahead, and have kept what was before */
+           /* all slices may be one clock ahead, if they have kept their state before that step */
            ps_store_has_at(t->store, first);
 }
 
@@ -378,7 +378,7 @@ ps_tables *ps_server_thread_close_tables(ps_server_thread *t)
 ps_status ps_server_thread_at_clock(ps_server_thread *t, uint64_t clock, ps_store_at_clock_fn *fn,
                                     void *arg)
 {
-    assert(t->thread == NULL); /* only called if the thread is that of the home loop */
+    assert(t->thread == NULL); /* only called for the part that the home loop's thread works on */
     if (fn == NULL) {
         ps_store_forget_at_clock(t->store, clock);
         return ps_ok();
@@ -738,8 +738,8 @@ static void add_counts(void *arg)
     sum->traffic.bytes_through_memory += traffic.bytes_through_memory;
     sum->ledgers_differ += ps_store_ledger(store, &sum->has_no_ledger, &sum->ledger);
     if (c->t->conf.beside != NULL) {
-        /* the other counters are those of the shards' own server: with copies they would count
-         * twice */
+        /* This thread has copies. The server that owns these shards counts the rest, which would
+         * count twice otherwise. */
         return;
     }
     ps_table_counters_add(&sum->rows, &rows);

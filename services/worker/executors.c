@@ -30,7 +30,7 @@ typedef struct executing {
     ps_partition part; /* being computed, or computed and not taken yet; number 0: none */
     uint8_t *records;  /* (PS_PART_RECORDS_MAX) records of `part`, of which `bytes` are used */
     size_t bytes;
-    ps_delivery *delivery; /* of the records to servers; NULL: the coordinator takes them */
+    ps_delivery *delivery; /* sends the records to servers; NULL: the coordinator takes them */
     ps_status status;      /* result of the last task */
     uint64_t done;         /* partitions that the coordinator has taken */
     bool has_ended;

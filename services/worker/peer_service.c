@@ -19,7 +19,7 @@ typedef struct peer_in {
     uint64_t newest; /* greatest incarnation of the peer so far */
     ps_call *call;   /* NULL: no stream is open */
     uint64_t taken;  /* packets of this stream that the exchange has taken */
-    uint64_t told;   /* those of them that were acknowledged */
+    uint64_t told;   /* packets of this stream that were acknowledged to the peer */
     size_t given;    /* packets of the last message, until the exchange has taken it; then 0 */
 } peer_in;
 

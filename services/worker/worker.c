@@ -228,14 +228,15 @@ static void cut(void *state, uint64_t clock, uint64_t base, bool stays)
     }
 }
 
-/* Files that one rank gives. */
+/* The files of state of all ranks, which one rank gives because it has the state of all. */
 typedef struct giving {
-    ps_rank *from;
-    ps_snapshot *files; /* (count): of all ranks of the job */
-    uint32_t count;
+    ps_rank *from;      /* the rank that gives them */
+    ps_snapshot *files; /* (count), by rank */
+    uint32_t count;     /* number of ranks of the job */
 } giving;
 
-/* Writes what the files of all ranks have in common to `fd`, and the rest of each. */
+/* Writes the bytes that the files of all ranks have in common to `fd`, and the rest of each rank's
+ * file to the descriptors of giving.files. */
 static ps_status write_ranks(void *arg, int fd)
 {
     const giving *g = arg;
@@ -247,9 +248,9 @@ static ps_status write_ranks(void *arg, int fd)
     return st;
 }
 
-/* Adds the files of all ranks of the job, and the weights, to the checkpoint: as `from` has them. A
- * copy of the process writes them, as the loop has heartbeats to send. They are there when what
- * they have in common is. */
+/* Adds the files of all ranks of the job, and the weights, to the checkpoint, with the state that
+ * `from` has. A copy of the process writes the ranks' files, as the loop has heartbeats to send.
+ * All of them are written when the file of their common bytes is. */
 static ps_status add_all(ps_worker *w, ps_rank *from, uint64_t clock)
 {
     giving g = {.from = from, .count = w->session->placement.rank_count};

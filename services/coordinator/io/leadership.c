@@ -34,14 +34,14 @@ struct ps_leadership {
     char key[PS_ETCD_KEY_MAX];
     pthread_t thread;
     ps_event elected;
-    /* Only the thread uses these three, until it has ended. */
-    int64_t lease; /* its id; 0: there is none */
-    int64_t ttl_us;
+    /* Only the thread uses the members from here to silence_us, until it has ended. */
+    int64_t lease;          /* id of this coordinator's lease; 0: it has none */
+    int64_t ttl_us;         /* time to live that etcd gives the lease */
     int64_t lease_until_us; /* when the lease may end */
-    /* Of another leader, used likewise: the last revision at which its key was put, when that was
+    /* Of another coordinator that leads: the last revision at which its key was put, when that was
      * seen first, and the time to live of its lease, 0 if it is not known. */
     int64_t seen, seen_us, seen_ttl_us;
-    /* Used likewise: why etcd gave no answer, "" if it did, and when that was logged. */
+    /* why etcd gave no answer to the last call, "" if it did, and when that was logged */
     char silence[PS_STATUS_TEXT_BYTES];
     int64_t silence_us;
     atomic_int_fast64_t revision, leads_until_us; /* 0 before the election */
@@ -268,7 +268,8 @@ static bool is_silent(ps_leadership *l, const holder *h)
     ps_status st;
 
     if (h->modified != l->seen) {
-        l->seen_ttl_us = h->revision <= l->seen ? l->seen_ttl_us : 0; /* 0: it is a new leader */
+        /* A key that was created after `seen` is that of a new leader, with another lease. */
+        l->seen_ttl_us = h->revision <= l->seen ? l->seen_ttl_us : 0;
         l->seen = h->modified;
         l->seen_us = now_us;
     }

@@ -27,8 +27,10 @@ enum {
 
 /* What the write-ahead log has of the table `identity`. */
 typedef struct counts {
-    bool is_found, is_other; /* a row of it; a row with another id than the database file's */
-    uint64_t first, last;    /* counts of changes: that of the first row, and the largest one */
+    /* the log has a row of the table; has one with another id than the database file's */
+    bool is_found, is_other;
+    /* counts of changes, as the rows say them: of the first row found, and the largest one */
+    uint64_t first, last;
 } counts;
 
 static uint64_t big_endian(const uint8_t *bytes, size_t n)
