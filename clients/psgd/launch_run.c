@@ -645,9 +645,9 @@ static void turn(launch *l, int signals, struct pollfd *fds)
     look_at_time(l, ps_clock_us());
 }
 
-/* Waits until the keepers have ended, at most until deadline_us. Then closes the inputs of the
- * others, which kill their services and end, and waits KILL_US more. The caller kills what is left.
- */
+/* Waits until the keepers have ended, at most until deadline_us. Then closes the inputs of those
+ * that still run, which makes them kill their services and end, and waits at most KILL_US more. The
+ * caller kills the keepers that are left. */
 static void wait_for_keepers(launch *l, int signals, struct pollfd *fds)
 {
     while (has_keepers(l) && ps_clock_us() < l->deadline_us) {

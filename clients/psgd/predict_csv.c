@@ -85,8 +85,8 @@ static ps_status read_line(const ps_predict_csv *csv, const char *from, const ch
     return ps_ok();
 }
 
-/* Reads the next line of the file into x (features), and moves behind it. An error names the file
- * and the line. */
+/* Reads the next line of the file into x (features), and moves csv->at behind the line. An error
+ * names the file and the line. */
 static ps_status next(ps_predict_csv *csv, float *x)
 {
     const char *from = csv->text + csv->at;

@@ -63,7 +63,7 @@ static const ps_param conv2d_params[] = {
     {.name = NULL},
 };
 
-/* The plan's shapes as sizes; letters as above. */
+/* The plan's shapes as sizes; the letters are those of the head of this file. */
 typedef struct shape {
     ps_window window;
     size_t filters, places, depth; /* F, P, C K K */
@@ -256,7 +256,7 @@ static void forward_group(void *arg, uint32_t item, uint32_t thread)
 
     (void)thread;
     gather(at, &g.of, j->x + g.first * at->in, g.count);
-    /* The team shares the groups, or the product of a single one. */
+    /* The team's threads share the groups; if there is one group, they share its product. */
     ps_gemm_nn(j->count > 1 ? NULL : j->team, at->filters, g.columns, at->depth, j->w, g.of.col,
                0.0f, rows);
     for (size_t f = 0; j->bias != NULL && f < at->filters; f++) {

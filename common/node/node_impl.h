@@ -129,10 +129,10 @@ struct ps_node {
     ps_kept kept[PS_NODE_KEPT_MAX];
     /* The checkpoint that is being taken, or waits to be collected. */
     struct {
-        uint64_t clock;      /* of it; 0: none */
-        uint64_t missed;     /* clock at which the last one could not be taken; 0: none */
+        uint64_t clock;      /* clock of the checkpoint; 0: none is taken or waits */
+        uint64_t missed;     /* clock of the last checkpoint that could not be taken; 0: none */
         uint64_t rescued;    /* clock for which ps_checkpoint_rescue was called last; 0: none */
-        bool is_of_copies;   /* as it said */
+        bool is_of_copies;   /* of_copies of that call */
         bool stays;          /* the session does not go on after it */
         bool has_all;        /* the role has given all files */
         bool is_complete;    /* it waits to be collected */
@@ -182,7 +182,8 @@ struct ps_node {
  * thirds of its life. `dir` is copied. */
 ps_renewal *ps_renewal_start(ps_node *node, const char *dir);
 
-/* Ends that; it is freed when what it waits for has ended. NULL is allowed. */
+/* Stops asking for certificates. Frees the renewal when its task and its call to the coordinator
+ * have ended. NULL is allowed. */
 void ps_renewal_stop(ps_renewal *renewal);
 
 /* --- node.c ---------------------------------------------------------------- */

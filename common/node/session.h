@@ -26,8 +26,9 @@ typedef struct ps_session {
      * server's own slices one after the other in ascending order. */
     float *weights;
     size_t weight_count;
-    /* Of a server, with rows from files: of its own shards, then of those that it has copies of.
-     * NULL: no files, all rows begin anew; or no copies. A role that takes them over sets NULL. */
+    /* Sparse tables of a server whose rows come from files: first the tables of its own shards,
+     * then those of the shards that it has copies of. NULL: there are no files, so all rows begin
+     * anew, or no copies. A role that takes tables over sets NULL here. */
     ps_tables *tables[PS_REPLICAS_MAX];
     /* Files of the checkpoint that the job goes on from: of each rank of a worker in their order,
      * of all servers. */

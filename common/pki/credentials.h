@@ -65,7 +65,7 @@ PS_MUST_USE ps_status ps_revoked_read(const char *dir, ps_revoked **out);
  * revoked. `revoked` NULL: none was. */
 bool ps_revoked_has(const ps_revoked *revoked, const char *serial);
 
-/* Frees it. NULL is allowed. */
+/* Frees the serial numbers. NULL is allowed. */
 void ps_revoked_destroy(ps_revoked *revoked);
 
 #endif

@@ -17,7 +17,8 @@ typedef struct ps_reflection ps_reflection;
  * Keeps pointers to the names of their types. Never NULL. */
 ps_reflection *ps_reflection_create(const ps_service *services, size_t count);
 
-/* Frees it. The last call of both services must be over. NULL is allowed. */
+/* Frees the reflection service. Call it when the last call of both versions of the service is over.
+ * NULL is allowed. */
 void ps_reflection_destroy(ps_reflection *reflection);
 
 /* Returns the entry of v1 for the table of a server. `reflection` must outlive its calls. */

@@ -22,7 +22,7 @@ typedef struct ps_store_counters {
     /* applied contributions of staleness 0, 1, 2-3, 4-7, ...; the last bin has no upper end */
     uint64_t staleness_bins[PS_STALENESS_BINS];
 
-    /* Of dense slices only. */
+    /* The counters from here on are of dense slices only, not of rows. */
     uint64_t steps; /* updates of a slice, added over the slices */
     /* encoded contributions in bytes, repetitions and dropped ones included, refused ones not */
     uint64_t bytes_in;

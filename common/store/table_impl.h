@@ -123,8 +123,8 @@ void table_before_begin(ps_table *t);
  * has none, and its candidate. The keys must come in ascending order. Does nothing unless the table
  * keeps this. */
 void table_before_note(ps_table *t, uint64_t key, const table_row *row);
-/* Notes likewise what the table has of a key that a tick removes. `listed`: number of keys that
- * were noted when the tick began; a key that is among them is not noted again. */
+/* Notes what the table has of a key that a tick removes, if the table keeps this. `listed`: number
+ * of keys that were noted when the tick began; a key that is among them is not noted again. */
 void table_before_note_removed(ps_table *t, uint64_t key, const table_row *row, uint32_t listed);
 /* Sorts the noted keys at the end of a tick; the first `listed` of them ascend already. */
 void table_before_sort(ps_table *t, uint32_t listed);

@@ -15,7 +15,7 @@
 #include <string.h>
 
 struct trainer_tables {
-    /* Of tables that grow; unused with a fixed vocabulary. */
+    /* The members down to `clicks` are for tables that grow; unused with a fixed vocabulary. */
     /* one has the rows of the present block, the other those of the block that was requested
      * ahead */
     ps_batch_rows batches[2];

@@ -34,7 +34,7 @@ typedef struct ps_kept_pushes ps_kept_pushes;
 /* Creates an empty one for a rank. bytes_max, > 0, bounds the kept contributions. Keeps the
  * plan. */
 ps_kept_pushes *ps_kept_pushes_create(const ps_plan *plan, uint32_t rank, size_t bytes_max);
-/* Frees it. NULL is allowed. */
+/* Frees the kept contributions. NULL is allowed. */
 void ps_kept_pushes_destroy(ps_kept_pushes *kept);
 
 /* Begins a contribution, to the clock of the last one or a later clock. The calls up to the next

@@ -37,7 +37,7 @@ struct ps_rank {
     ps_exchange_stats stats;    /* final stats of an exchange that has ended */
     double waited_s;
     bool is_training; /* the trainer's thread runs */
-    bool has_ended;   /* and its streams are closed */
+    bool has_ended;   /* the trainer's thread has ended and the rank's streams are closed */
     /* of a rank that has ended: the clock at which it was held or ended early; the number of clocks
      * of the job if it was held only after its end; 0: none of these */
     uint64_t held_at;
