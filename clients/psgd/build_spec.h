@@ -22,7 +22,8 @@ typedef struct ps_spec_flags {
     const char *model, *widths, *activation;
     const char *data, *train_limit, *test_limit;
     const char *assignment, *redundancy;
-    const char *optimizer, *lr; /* of the rule that learns: the workers' if they step */
+    /* of the rule that learns: optimizer.local if the workers step by it, else optimizer.rule */
+    const char *optimizer, *lr;
     const char *server_optimizer, *server_lr, *optimizer_side;
     const char *update, *local_steps, *compensation, *worker_threads;
     const char *exchange, *consistency, *bound;

@@ -52,7 +52,7 @@ typedef struct asking {
     ProtobufCMessage *request;
     int64_t begun_us, end_us; /* ps_clock_us of the first call, and at which no further may begin */
     ps_status refusal;        /* what a coordinator that does not lead said last; OK: nothing yet */
-    ps_status silence;        /* of the last one that gave no answer; OK: none yet */
+    ps_status silence;        /* error of the last coordinator that gave no answer; OK: none yet */
     bool has_told;            /* the user knows why it takes so long */
     ps_reply_fn *on_reply;
     void *arg;

@@ -38,7 +38,7 @@ typedef struct ps_fetch {
     bool is_open;
     ps_file_writer writer;
     ps_sha256 sha;
-    char *name; /* of the file that is being received */
+    char *name; /* name of the file that is being received */
     uint64_t offset;
     ps_status failure; /* why the fetch was given up */
     bool is_cancelled;

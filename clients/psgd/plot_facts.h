@@ -17,7 +17,7 @@ typedef struct ps_plot_fact {
 
 typedef struct ps_plot_facts {
     size_t n;
-    ps_plot_fact *at; /* by path, ascending */
+    ps_plot_fact *at; /* (n), sorted by path */
 } ps_plot_facts;
 
 /* Makes the facts of a JSON object, at most PS_PLOT_FACTS_MAX. A list of numbers or texts is one

@@ -24,7 +24,7 @@ typedef struct ps_plot_read {
     ps_fetch fetch;
     /* by_title: the id of the job being fetched was found by its title */
     bool is_fetching, by_title;
-    /* of the job that is being fetched */
+    /* id and folder of the job that is being fetched */
     char id[PS_PLOT_READ_ID_BYTES], folder[PS_PLOT_READ_PATH_BYTES];
 } ps_plot_read;
 

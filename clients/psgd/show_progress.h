@@ -13,7 +13,7 @@ enum {
     PS_SHOW_BYTES = 32,
     PS_SHOW_METRIC_BYTES = 80,
     PS_SHOW_METRICS = 16, /* most metrics of programs that are shown, as many as a job may have */
-    PS_SHOW_PROGRESS_BYTES = 2048 /* of a line with all of them */
+    PS_SHOW_PROGRESS_BYTES = 2048 /* bytes of a line of progress with PS_SHOW_METRICS metrics */
 };
 
 /* Writes bytes as "1.2 MB" and returns `text`. */

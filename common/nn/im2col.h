@@ -11,7 +11,7 @@
 
 /* A square window that moves over images of C channels. */
 typedef struct ps_window {
-    size_t channels, rows, columns; /* of an image */
+    size_t channels, rows, columns; /* sizes of an image */
     size_t kernel, stride, padding;
     size_t out_rows, out_columns; /* positions of the window */
 } ps_window;

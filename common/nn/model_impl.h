@@ -65,7 +65,7 @@ struct ps_model {
     size_t batch;
     ps_shape in;       /* shape of an input sample */
     uint64_t draws;    /* key of the draws of the next passes */
-    size_t scratch_at; /* for layers whose tape is scratch */
+    size_t scratch_at; /* offset in the block of the tape that layers share whose tape is scratch */
     size_t dy_at;      /* where the loss writes its gradient */
     float *block;
     size_t block_floats;
@@ -80,7 +80,7 @@ typedef struct ps_layer_call {
     ps_pass pass;
     const float *w[PS_LAYER_VARS_MAX], *x[PS_LAYER_INPUTS_MAX];
     float *y, *tape;
-    float *dy, *dw[PS_LAYER_VARS_MAX], *dx[PS_LAYER_INPUTS_MAX]; /* of backward */
+    float *dy, *dw[PS_LAYER_VARS_MAX], *dx[PS_LAYER_INPUTS_MAX]; /* for backward only */
     size_t n;
 } ps_layer_call;
 

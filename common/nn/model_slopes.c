@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 typedef struct slot {
-    size_t values; /* of a sample: the most that the slot has to hold */
+    size_t values; /* the most values of a sample that the slot has to hold */
     uint32_t users;
     size_t at; /* offset in the block, in floats; set by `place` */
 } slot;

@@ -26,7 +26,7 @@ enum { SPINS = 4000, LINE_FLOATS = PS_ALIGN_BYTES / sizeof(float) };
 typedef struct helper {
     ps_team *team;
     pthread_t thread;
-    uint32_t number; /* of the thread, from 1 on; the caller's thread is 0 */
+    uint32_t number; /* number of the thread, from 1 on; the caller's thread is 0 */
 } helper;
 
 struct ps_team {

@@ -27,8 +27,8 @@
 
 /* One convolution, cut into tiles of its output and into blocks of tiles that fit in a cache. */
 typedef struct ps_winograd_way {
-    size_t channels, rows, columns, padding; /* of the input */
-    size_t filters, out_rows, out_columns;   /* of the output */
+    size_t channels, rows, columns, padding; /* sizes of the input */
+    size_t filters, out_rows, out_columns;   /* sizes of the output */
     size_t down, across;                     /* tiles in a column and in a row of an output */
     size_t images;                           /* whole images in a block; 1 if not even one fits */
     size_t band;                             /* rows of tiles of an image in a block */

@@ -40,7 +40,8 @@ typedef struct chunk {
     ps_buf *buf;    /* a reference */
     ps_piece piece; /* the chunk's bytes, in buf */
     uint32_t crc32;
-    char sha256[PS_SHA256_HEX_BYTES]; /* of the whole item, in its last chunk; "" in others */
+    /* SHA-256 of the whole item, in its last chunk; "" in others */
+    char sha256[PS_SHA256_HEX_BYTES];
 } chunk;
 
 struct ps_collect {

@@ -17,8 +17,9 @@ typedef struct ps_datasets ps_datasets;
 /* The data set that a job wants. */
 typedef struct ps_data_wanted {
     ps_data_conf conf;
-    char sha256[65];     /* of all files that the node needs */
-    char own_sha256[65]; /* of these files without what was learned from all files (learned.h) */
+    char sha256[65];     /* SHA-256 of all files that the node needs */
+    char own_sha256[65]; /* SHA-256 of these files without what was learned from all files
+                            (learned.h) */
 } ps_data_wanted;
 
 /* Called with the result of ps_datasets_get. On OK `data` is a reference, which the receiver gives

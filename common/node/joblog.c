@@ -22,7 +22,7 @@
 struct ps_joblog {
     ps_joblog_conf conf;
     ps_strand strand;
-    int fd;          /* of the file; used by tasks only */
+    int fd;          /* the open file of the log; used by tasks only */
     ps_strbuf batch; /* used by tasks only: a copy of the bytes being written */
     ps_task write, close;
 

@@ -43,7 +43,7 @@ struct ps_link {
     ps_node *node;
     ps_follow *follow; /* NULL: end_link was called */
     ps_timer timer;
-    ps_unary *call; /* in progress; NULL: none */
+    ps_unary *call; /* the call in progress; NULL: none is */
     bool is_registered;
     bool is_away, is_closed;
     bool is_leaving; /* the last heartbeat is sent when the call in progress has ended */

@@ -134,7 +134,7 @@ typedef struct ps_node_conf {
     const char *loop;
     int loop_fd;          /* if `loop` is set: the socket to the program */
     bool is_sockets_only; /* payloads of push and pull streams do not go through shared memory */
-    ps_faults faults;     /* for tests; all 0: none */
+    ps_faults faults;     /* failures that tests cause; all 0: none */
 } ps_node_conf;           /* borrowed until ps_node_start returns */
 
 /* Starts a node: binds its address, prints "psgd-worker VERSION listening on HOST:PORT" to stdout

@@ -37,7 +37,7 @@ enum {
     PS_NODE_ID_MAX = 80,
     PS_NODE_CALLS_MAX = 64, /* calls that wait for the end of a release; more are refused */
     PS_NODE_KEPT_MAX = PS_NODE_FILES_MAX - 1, /* files of an attempt, without its log */
-    /* of a checkpoint: one a rank, one a thread, and weights */
+    /* most files of a checkpoint: one of each rank, one of each thread, and the weights */
     PS_NODE_CHECKPOINT_FILES = 256 + PS_THREADS_MAX + 1
 };
 
@@ -58,7 +58,7 @@ typedef struct ps_kept {
 /* What a process and its host have used until a time. */
 typedef struct ps_node_sample {
     int64_t at_us;
-    double cpu_s;            /* of the process */
+    double cpu_s;            /* processor time of the process in seconds */
     uint64_t received, sent; /* bytes of all interfaces of the host */
 } ps_node_sample;
 
@@ -84,8 +84,8 @@ struct ps_node {
     const ps_role_hooks *hooks;
     void *state; /* the hooks' */
     ps_faults faults;
-    uint32_t threads; /* as of ps_node_conf */
-    char *computes;   /* loop, as of ps_node_conf, "" for none; owned */
+    uint32_t threads; /* as in ps_node_conf */
+    char *computes;   /* ps_node_conf.loop; "" if that is NULL; owned */
     ps_protection links;
     char *data_dir;
     char node_id[PS_NODE_ID_MAX];
@@ -102,7 +102,7 @@ struct ps_node {
         bool is_looking;
     } disk;
     struct {
-        ps_node_sample sample;   /* of the last reading */
+        ps_node_sample sample;   /* the last reading */
         Psgd__V1__NodeLoad last; /* what it found; without processors: nothing yet */
     } load;
     ps_tasks *tasks;     /* one thread, tasks in order: data sets, what roles save, Collect */
@@ -148,14 +148,15 @@ struct ps_node {
         ps_trace_track *tracks; /* (count); NULL: none */
         size_t count;
         ps_trace_alignment alignment;
-        bool is_written;    /* or cannot be; used by tasks that save */
-        uint64_t from_step; /* of the one that was asked for last; 0: none was */
+        bool is_written;    /* the file was written, or cannot be; used by tasks that save */
+        uint64_t from_step; /* first step of the timeline that was asked for last; 0: none was */
         bool is_being_read; /* a task reads the rings */
     } trace;
     uint64_t cut_number;  /* grows when files are freed: one still being written is dropped */
     ps_tasks *cut_tasks;  /* one thread, which waits for the files of checkpoints */
     ps_collect *collects; /* list */
-    size_t saves;         /* of the role, queued or running; release waits for them */
+    /* number of the role's saves that are queued or running; release waits for them */
+    size_t saves;
     atomic_bool stop_saving;
 
     /* The attempt that is being released: GetStatus shows it until the end. */

@@ -30,9 +30,9 @@ struct ps_precommit {
     ps_data_wanted wanted;
     ps_data_files files;
     ps_storing *storing;      /* writes the set that is received; NULL: none is */
-    ps_data_request *request; /* in flight; NULL: none */
-    bool is_offer;            /* its result answers the offer */
-    bool is_sealed;           /* the seal waits for its result */
+    ps_data_request *request; /* the request for the set, in progress; NULL: none is */
+    bool is_offer;            /* the result of `request` answers the offer */
+    bool is_sealed;           /* the seal waits for the result of `request` */
 
     uint32_t slices_in; /* received */
     size_t values_in;

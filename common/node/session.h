@@ -18,7 +18,7 @@
 typedef struct ps_session {
     char job_id[PS_JOB_ID_MAX];
     uint32_t attempt;
-    uint32_t rank;       /* of a server; of a worker the first of its ranks */
+    uint32_t rank;       /* number of a server; of a worker, the first of its ranks */
     uint32_t *ranks;     /* (rank_count): the ranks that a worker carries, ascending */
     uint32_t rank_count; /* 0 on a server */
     ps_plan *plan;
@@ -34,10 +34,10 @@ typedef struct ps_session {
      * of all servers. */
     ps_buf **states;        /* (state_count) */
     uint32_t state_count;   /* 0: the job begins at step 0 */
-    uint64_t first_clock;   /* of the checkpoint */
+    uint64_t first_clock;   /* clock of that checkpoint; 0: the job begins anew */
     ps_dataset *data;       /* NULL on a parameter server; owned by the node's cache */
-    ps_placement placement; /* of the plan's layout: all servers and all ranks */
-    char folder[512];       /* for the attempt's files; ps_node_keep says which are collected */
+    ps_placement placement; /* placement of the plan's layout on all servers and ranks */
+    char folder[512]; /* folder of the attempt's files; ps_node_keep says which are collected */
 } ps_session;
 
 /* Returns the attempt as streams between nodes identify it. Borrows the job's id. */

@@ -31,7 +31,7 @@ typedef struct ps_http {
 
 /* How a program serves HTTP. */
 typedef struct ps_http_conf {
-    const char *flag;     /* for the texts of errors, such as "--ops" */
+    const char *flag;     /* the option that errors name, such as "--ops" */
     const char *tls_dir;  /* HTTPS, with the files of this folder (https.h); NULL: HTTP */
     unsigned flags;       /* MHD_FLAG values beside those that ps_http_start always sets */
     unsigned connections; /* most connections that are open at a time */

@@ -25,7 +25,7 @@ typedef enum ps_principal_kind {
 } ps_principal_kind;
 
 enum {
-    PS_PRINCIPAL_NAME_BYTES = PS_PLAIN_NAME_NODE + 1, /* with the NUL */
+    PS_PRINCIPAL_NAME_BYTES = PS_PLAIN_NAME_NODE + 1, /* NAME and the NUL */
     PS_PRINCIPAL_TEXT_BYTES = 80,                     /* KIND/NAME and the NUL */
     PS_PRINCIPAL_URI_BYTES = 7 + 80                   /* psgd://KIND/NAME and the NUL */
 };

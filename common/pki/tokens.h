@@ -20,7 +20,7 @@
 
 enum {
     PS_TOKENS_MAX = 1000,
-    PS_TOKEN_BYTES = 5 + 64 + 1, /* of a token, with the NUL */
+    PS_TOKEN_BYTES = 5 + 64 + 1, /* bytes of a token, with the NUL */
     PS_TOKEN_ID_BYTES = 13       /* the first 12 digits of its SHA-256, and the NUL */
 };
 

@@ -14,7 +14,7 @@ struct ps_channel {
     char *target;
     /* NULL: the channel calls the services themselves and not an instance */
     char *instance;
-    ps_tls_expected *expected;     /* whose certificate is accepted; NULL: plaintext */
+    ps_tls_expected *expected;     /* says whose certificate is accepted; NULL: plaintext */
     grpc_call_credentials *brings; /* the token that calls carry; NULL: none */
     bool fails_fast;               /* calls do not wait for a second attempt to connect */
     size_t calls;                  /* number of calls that have not ended */

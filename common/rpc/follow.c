@@ -13,7 +13,7 @@
 struct ps_follow {
     ps_loop *loop;
     ps_candidates candidates;
-    char address[PS_ADDRESS_TEXT_BYTES]; /* of `channel` */
+    char address[PS_ADDRESS_TEXT_BYTES]; /* address to which `channel` leads */
     ps_channel *channel;
 };
 

@@ -54,7 +54,7 @@ typedef struct connection {
     ps_remote *remote;      /* constant; NULL: the address is not counted */
     atomic_bool has_wasted; /* its client wasted too many calls; it is suspect from then on */
     char from[PS_GUARD_ADDRESS_BYTES]; /* the client's address, such as "127.0.0.1:40312" */
-    struct connection *next;           /* in the table; guarded by guard.mutex */
+    struct connection *next; /* next in the same list of the table; guarded by guard.mutex */
 } connection;
 
 /* State of a descriptor; slots are indexed by its number. */

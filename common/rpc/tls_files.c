@@ -14,7 +14,7 @@
 enum { PEM_MAX = 1 << 20 };
 
 struct ps_tls_files {
-    char *flags, *ca, *cert, *key;     /* as in ps_tls_files_conf; cert and key "": none */
+    char *flags, *ca, *cert, *key;     /* texts of ps_tls_files_conf; cert and key "": none */
     char *ca_pem, *cert_pem, *key_pem; /* the texts of these files when all of them could be used
                                         * last; NULL: none */
 };

@@ -159,7 +159,7 @@ typedef struct ps_store_conf {
     ps_descent descent;
     /* factor of every sum or contribution before its step; the update chooses it */
     float merge_scale;
-    uint64_t seed; /* of the job; stochastic rounding of snapshots uses it */
+    uint64_t seed; /* the job's seed; stochastic rounding of snapshots uses it */
     /* corrects gradients of policies that apply (delay.h); lambda 0: no correction */
     ps_delay delay;
     /* workers keep replicas: they are sent what a step has changed (replica.h), encoded by the
@@ -290,7 +290,7 @@ typedef struct ps_store_piece {
     /* the store's, valid as long as `head`; a caller who keeps the bytes takes a reference */
     ps_buf *buf;
     size_t at, len;    /* the bytes are [at, at + len) of buf */
-    uint64_t checksum; /* of the weights (replica.h), if the store broadcasts */
+    uint64_t checksum; /* checksum of the weights (replica.h), if the store broadcasts */
 } ps_store_piece;
 
 typedef struct ps_store_answer {

@@ -16,7 +16,7 @@
 /* An encoding that answers pulls of a slice. */
 typedef struct shard_snap {
     ps_buf *buf;      /* NULL: nothing was encoded yet */
-    uint64_t version; /* of the weights that are encoded */
+    uint64_t version; /* version of the weights that are encoded */
     ps_encoding head;
 } shard_snap;
 
@@ -89,9 +89,9 @@ typedef struct store_gift {
 
 /* What a worker has sent so far of a contribution of rows whose last part has not arrived. */
 typedef struct store_coming {
-    uint64_t clock;   /* of the contribution */
+    uint64_t clock;   /* clock of the contribution */
     uint32_t parts;   /* number of parts that have arrived */
-    store_gift *gift; /* their rows; NULL: no part has arrived */
+    store_gift *gift; /* the rows of these parts; NULL: no part has arrived */
 } store_coming;
 
 /* A worker's pull of rows. */

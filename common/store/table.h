@@ -64,7 +64,7 @@ typedef struct ps_table_conf {
     uint32_t width; /* D, 1 to PS_TABLE_WIDTH_MAX */
     uint64_t seed;
     float init_bound;      /* initial values are uniform in +-init_bound */
-    const ps_optim *optim; /* of at most PS_TABLE_SLOTS_MAX slots */
+    const ps_optim *optim; /* has at most PS_TABLE_SLOTS_MAX slots */
     ps_params optim_params;
 
     ps_table_admission admission;

@@ -65,7 +65,7 @@ struct ps_table {
     size_t stride;      /* bytes of a row */
     uint64_t admit_key; /* key of the draws that decide about admission by probability */
     uint64_t save;      /* number of the next save of changes, from 1 */
-    uint64_t per_slice; /* of a fixed vocabulary: 2^40 / slice_rows, rounded up */
+    uint64_t per_slice; /* for a fixed vocabulary: 2^40 / slice_rows, rounded up */
     uint32_t tick;
     uint32_t marks; /* number of marks that were set so far (ps_table_mark) */
     ps_table_counters counters;

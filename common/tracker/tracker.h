@@ -46,7 +46,7 @@ typedef struct ps_tracker_conf {
 typedef struct ps_track_conf {
     ps_mlflow_job job; /* copied */
     size_t index;
-    const char *url;    /* as in JobSpec.tracker */
+    const char *url;    /* address of the tracker, as in JobSpec.tracker */
     const json_t *spec; /* borrowed */
     const char *note;   /* path of the track's file; NULL: none */
     /* number of the newest event whose metrics the tracker has already; 0: none */

@@ -65,7 +65,7 @@ struct ps_track {
     int64_t due_us;
     /* monotonic microseconds at which the thread noticed the end; 0: not yet */
     int64_t ended_us;
-    char message[PS_TRACKER_MESSAGE_BYTES]; /* as in ps_track_news */
+    char message[PS_TRACKER_MESSAGE_BYTES]; /* message of ps_track_news */
     bool is_news;                           /* run.id or `message` has to be reported */
 
     void *transfer; /* used by tracker.c */
@@ -75,8 +75,8 @@ struct ps_track {
 typedef struct ps_track_request {
     const char *method; /* "GET", "POST" or "PUT" */
     char address[2 * PS_TRACKER_URL_BYTES];
-    char *body; /* of POST; the caller frees it */
-    FILE *file; /* of PUT; the caller closes it */
+    char *body; /* body of a POST; the caller frees it */
+    FILE *file; /* the file that a PUT sends; the caller closes it */
     uint64_t file_bytes;
 } ps_track_request;
 

@@ -38,7 +38,7 @@ typedef struct ps_exchange_stats {
 typedef struct ps_said {
     const uint8_t *bytes;
     size_t len;
-    bool is_partial; /* of use only with what the rank says next */
+    bool is_partial; /* the bytes are of use only with what the rank says next */
 } ps_said;
 
 typedef struct ps_exchange ps_exchange;

@@ -36,14 +36,14 @@ typedef struct ps_mesh_worker_conf {
      * step that runs or the next one. If it fails, the packet is refused with its failure.
      * Carrier. */
     ps_status (*check_said)(void *arg, uint32_t worker, uint64_t clock, const ps_said *said);
-    void *arg; /* of check_said */
+    void *arg; /* argument of check_said */
 } ps_mesh_worker_conf;
 
 typedef struct ps_mesh_worker {
     const ps_plan *plan;
     uint32_t self;
     ps_status (*check_said)(void *arg, uint32_t worker, uint64_t clock, const ps_said *said);
-    void *arg; /* of check_said */
+    void *arg; /* argument of check_said */
     /* the trainer's gate; for it, the carrier is a single server that delivers all slices */
     ps_gate gate;
     ps_placement one; /* a placement with that single server */

@@ -59,7 +59,8 @@ typedef struct ps_trainer_progress {
     uint64_t samples; /* samples that this rank has trained on so far */
     /* steps that this rank computed, without those that it skipped */
     uint64_t iterations;
-    ps_trainer_times times; /* of this attempt, at the end of its last step */
+    /* where the time of this attempt went, up to the end of its last step */
+    ps_trainer_times times;
     /* error of the write that a full disk delays; "": none */
     char waiting_for[PS_STATUS_TEXT_BYTES];
     /* local steps that ended before the exchange of the previous round was over */

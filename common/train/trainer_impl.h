@@ -89,8 +89,8 @@ enum { PS_TRAINER_FILES = 4 };
 
 /* What the job had reported up to the checkpoint from which it goes on. */
 typedef struct trainer_earlier {
-    double seconds, wait_s;          /* what the rank's exchange had sent and received */
-    uint64_t bytes_up, bytes_down;   /* of the exchange */
+    double seconds, wait_s;          /* seconds of training, and of its waits */
+    uint64_t bytes_up, bytes_down;   /* bytes that the rank's exchange had sent and received */
     ps_buf *files[PS_TRAINER_FILES]; /* the contents of TR, EV, ROUND and TB; NULL: none */
 } trainer_earlier;
 

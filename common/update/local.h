@@ -30,7 +30,7 @@ enum { PS_LOCAL_SLOTS_MAX = 4 };
 
 /* The values that hold for a whole round. */
 typedef struct ps_round {
-    const ps_params *params; /* of the update */
+    const ps_params *params; /* numbers of the update */
     uint32_t workers, taken; /* N, M */
     /* number of the round, from 0; also the clock to which it contributes */
     uint64_t clock;

@@ -58,9 +58,9 @@ struct connection_exchange {
     ps_wire_attempt attempt;
     uint32_t rank;
     /* number of this process, higher than those of earlier processes of the worker */
-    uint64_t incarnation; /* of this process */
+    uint64_t incarnation;
     ps_transport *transport;
-    ps_trace_ring *trace; /* of the client's thread; NULL: none */
+    ps_trace_ring *trace; /* records of the client's thread; NULL: nothing is recorded */
     float *weights;
     ps_buf *grad;
     ps_gate gate;

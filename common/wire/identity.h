@@ -19,7 +19,7 @@ typedef struct ps_wire_attempt {
     const char *job_id; /* kept */
     uint32_t attempt;
     uint32_t worker_count;
-    uint64_t layout_hash; /* of the model */
+    uint64_t layout_hash; /* hash of the model's layout */
 } ps_wire_attempt;
 
 /* The result of a check: why the stream must end, if it must. */

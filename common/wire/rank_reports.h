@@ -27,8 +27,8 @@ typedef struct ps_rank_reports {
     struct ps_rank_report {
         ps_strbuf bytes;
         bool has_any;
-        uint64_t clock;   /* clock of the newest report, */
-        size_t at;        /* which begins at this offset of `bytes` */
+        uint64_t clock;   /* clock of the newest report */
+        size_t at;        /* offset in `bytes` at which the newest report begins */
         bool is_partial;  /* the reports are of use only with those that follow */
         bool was_partial; /* is_partial before the newest report */
     } * ranks;            /* (count) */

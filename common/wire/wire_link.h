@@ -95,7 +95,7 @@ typedef struct ps_link_ops {
 /* What every implementation has as its first member. */
 struct ps_wire_link {
     const ps_link_ops *ops;
-    const ps_link_events *events; /* of the link's user */
+    const ps_link_events *events; /* functions of the link's user */
     void *arg;                    /* passed to events */
     /* At a server's end: the node named by the client's certificate. NULL: there is no
      * certificate. */

@@ -96,8 +96,8 @@ struct ps_wire_server {
     void *news_arg;
     void (*failed)(void *arg, const ps_status *why); /* NULL: failures are not reported */
     void *failed_arg;
-    bool is_sockets_only; /* see ps_wire_server_set_sockets_only */
-    ps_trace_ring *trace; /* of the server's thread; NULL: none */
+    bool is_sockets_only; /* set by ps_wire_server_set_sockets_only */
+    ps_trace_ring *trace; /* records of the server's thread; NULL: nothing is recorded */
     struct {
         /* time at which the wait began; 0: the server does not wait, or the wait is not recorded */
         int64_t began_ns;

@@ -48,7 +48,7 @@ struct ps_collect {
      * these have state */
     bool is_kept;
     bool parks; /* collects no files: has the ranks of a worker stand still; is_kept is set too */
-    const char *folder; /* in which the files are written; borrowed */
+    const char *folder; /* folder in which the files are written; borrowed */
     ps_strand *strand;  /* the node's strand, on which all its files are written */
     ps_intake intake;   /* used by tasks of the strand */
     size_t writing;     /* number of chunks that tasks have not written yet */

@@ -25,7 +25,7 @@ typedef struct ps_presence ps_presence; /* a stream that breaks with the node; d
 /* The driver's state of a member of the attempt. */
 typedef struct ps_attempt_node {
     ps_attempt *a;
-    size_t index; /* in commit.members */
+    size_t index; /* index of the member in commit.members */
     ps_channel *channel;
     ps_unary *asking; /* CanCommit or DoCommit */
     ps_unary *aborting;
@@ -55,8 +55,8 @@ typedef struct ps_attempt_node {
 /* What a rank has reported last. */
 typedef struct ps_told {
     size_t member;                      /* index of the member that carries the rank */
-    Psgd__V1__WorkerProgress *progress; /* its report, without the part of an evaluation */
-    Psgd__V1__EvaluationPart *part;     /* its part of the last evaluation; NULL: none yet */
+    Psgd__V1__WorkerProgress *progress; /* report of the rank, without the part of an evaluation */
+    Psgd__V1__EvaluationPart *part;     /* the rank's part of the last evaluation; NULL: none yet */
 } ps_told;
 
 struct ps_attempt {
@@ -156,7 +156,7 @@ struct ps_attempt {
         int64_t stood_wall_us;   /* when the first worker had taken it */
         uint64_t step;           /* step of the checkpoint from which the next attempt goes on */
         ps_checkpoint_wait wait; /* waits for the checkpoint after which idle workers join */
-        bool grows;              /* that checkpoint is under way */
+        bool grows;              /* `wait` waits: that checkpoint is under way */
         /* number of idle workers and servers that were to join when it began */
         uint32_t idle_workers, idle_servers;
         int64_t since_us; /* since when the attempt has trained, or since when joining has failed */

@@ -43,16 +43,16 @@ struct ps_prepare {
     size_t piece_bytes;
     ps_data_files files; /* the data files that the node needs (take_share) */
     size_t file;         /* index of the data file being sent */
-    ps_packed *open;     /* that data file; NULL: it is not open */
+    ps_packed *open;     /* data file number `file`; NULL: it is not open */
     uint64_t file_sent;  /* bytes of that data file that were sent */
     /* index of the next slice: of a worker in the layout, of a server among those that it holds */
     uint32_t slice;
     /* index of the file of tables, or of a checkpoint, that is being sent, among those that the
      * node gets (files_to_send) */
     size_t table;
-    FILE *table_open; /* that file; NULL: it is not open */
+    FILE *table_open; /* file number `table`; NULL: it is not open */
     uint64_t table_sent;
-    XXH3_state_t *hash; /* of all bytes of weights, tables and a checkpoint that were sent */
+    XXH3_state_t *hash; /* hash of all bytes of weights, tables and a checkpoint that were sent */
     uint8_t *chunk;     /* (PS_CHUNK_MAX) a piece of a file */
     ps_piece pieces[SLICES_MAX];
     uint32_t slices[SLICES_MAX];

@@ -61,7 +61,7 @@ void ps_traces_end(ps_attempt *a, const ps_status *why)
 typedef struct merging {
     ps_task task;
     ps_attempt *a;
-    /* of the timeline that the file has; another one may have been asked for meanwhile */
+    /* number of the timeline that the file has; another one may have been asked for meanwhile */
     uint64_t number;
     char folder[PS_FOLDER_MAX], name[PS_NAME_MAX + 1];
     /* (count): of the nodes' parts; the folder may have others, of timelines that were given up */

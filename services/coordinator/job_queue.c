@@ -29,7 +29,7 @@ typedef struct look {
     int64_t now_us;
     ps_status room;
     ps_idle idle;
-    const char **held; /* as held_addresses returns it; NULL: not made yet */
+    const char **held; /* what held_addresses returned; NULL: not called yet */
     size_t position;   /* position of the present job in the queue, from 1 on */
     unsigned tries;
     uint64_t last_tried; /* record.number of the last job that `tries` counts */

@@ -18,7 +18,7 @@
 enum { ENTRIES_MAX = 10000 };
 
 typedef struct entry {
-    ps_principal who; /* of kind NONE: this is the entry `default` */
+    ps_principal who; /* for whom the entry is; its kind is NONE in the entry `default` */
     ps_amounts most;
 } entry;
 

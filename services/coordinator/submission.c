@@ -48,7 +48,7 @@ struct ps_submission {
     char content[PS_CONTENT_HASH_BYTES];
     int64_t wall_us;
     uint64_t memory_bytes; /* bytes of the coordinator's memory that its package takes */
-    ps_status place;       /* as in ps_submit: a failure refuses the job, unless is_known */
+    ps_status place;       /* argument of ps_submit: a failure refuses the job, unless is_known */
     bool is_known;         /* an earlier call with the same request id made the job */
     char job_id[PS_COORDINATOR_ID_MAX];
     ps_submitted_fn *then;

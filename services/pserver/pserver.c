@@ -49,7 +49,7 @@ struct ps_pserver {
     /* `incomplete` is 0: the server has the contributions of all steps; or the records of a job
      * that computes are reduced, or that has failed */
     bool is_complete;
-    ps_status result; /* of the session, when it is complete */
+    ps_status result; /* result of the session, when is_complete is set */
     /* the tables that save() writes; NULL: the job has no tables, or Collect has not come */
     ps_tables *tables;
     uint32_t saves;        /* calls in this session that save the tables; at most SAVES_MAX */

@@ -28,14 +28,14 @@ struct ps_server_thread {
     /* The session and what the thread has of it; NULL and zeros if there is none. */
     const ps_session *session;
     uint32_t part;
-    ps_wire_parts parts; /* with one part */
+    ps_wire_parts parts; /* has the one part of this thread */
     ps_store *store;     /* the store of that part */
     ps_trace_ring *trace;
 
     int cut_weights; /* the open file that gets the weights of the checkpoint that is asked for */
     struct saving *saving; /* the part that is being saved piece by piece; NULL: none is */
     uint64_t cut_clock;    /* clock of the checkpoint that a copy of the process writes */
-    uint64_t cut_base;     /* of the ps_server_cut_order */
+    uint64_t cut_base;     /* `base` of the order for that checkpoint (ps_server_cut_order) */
     ps_server_cut_fn *cut_done;
     void *cut_arg;
     /* only while rescue() runs: the part is saved as it was at rescue_at, not as it is */

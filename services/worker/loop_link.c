@@ -41,7 +41,7 @@ struct ps_loop_rank {
     size_t bytes, param_count,
         state_bytes; /* copies: the program may overwrite those in `memory` */
     ps_loop_memory *memory;
-    float *weights; /* in `memory` */
+    float *weights; /* the weights in `memory` */
     ps_foreign_loop ops;
     uint64_t clock; /* given to the program last */
 };

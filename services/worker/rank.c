@@ -31,10 +31,11 @@ struct ps_rank {
     ps_trainer *trainer;
     ps_exchange *exchange;      /* NULL before start */
     ps_mesh_exchange *mesh;     /* NULL: the job has servers */
-    ps_peer_receiver *receiver; /* in a mesh */
-    ps_loop_rank *loop;         /* of a program that computes the model; or NULL */
-    ps_trace_ring *trace;       /* of the loop's thread; NULL: a mesh, or a job without timeline */
-    ps_exchange_stats stats;    /* final stats of an exchange that has ended */
+    ps_peer_receiver *receiver; /* takes what peers send, in a mesh; else NULL */
+    ps_loop_rank *loop; /* link to the program that computes the model; NULL: there is none */
+    /* records of the loop's thread; NULL: a mesh, or a job without timeline */
+    ps_trace_ring *trace;
+    ps_exchange_stats stats; /* final stats of an exchange that has ended */
     double waited_s;
     bool is_training; /* the trainer's thread runs */
     bool has_ended;   /* the trainer's thread has ended and the rank's streams are closed */
@@ -44,7 +45,7 @@ struct ps_rank {
     ps_event trained, closed;
     uint64_t cut_at; /* a checkpoint asked for before the start (ps_rank_cut_at); 0: none */
     uint64_t owed;   /* clock of a checkpoint that was asked for and is not taken yet; 0: none */
-    bool stays;      /* as it was given with cut_at */
+    bool stays;      /* `stays` of the call of ps_rank_cut_at that set cut_at */
 
     /* Memory that ps_rank_progress lends. */
     Psgd__V1__WorkerProgress progress;

@@ -25,7 +25,7 @@ struct ps_worker {
     ps_loop_link *link;        /* to the program that computes models; NULL: there is none */
     bool is_sockets_only;      /* see wire_link_grpc.h */
     const ps_session *session; /* NULL: idle */
-    ps_executors *executors;   /* of a job that computes, which has no ranks; else NULL */
+    ps_executors *executors;   /* of a job that computes, which has no ranks; NULL: it trains */
     ps_peers *peers;           /* the streams from ranks of other processes */
     uint32_t rank_count;
     ps_rank **ranks; /* (rank_count) */

@@ -80,7 +80,7 @@ void ps_client_host(ps_call *call, char host[PS_CLIENT_HOST_MAX]);
 typedef struct ps_held {
     ps_coordinator *c;
     ps_call *call;
-    ps_share *share; /* of the client's address; NULL: the call is not counted */
+    ps_share *share; /* counts the calls of the client's address; NULL: this call is not counted */
     char job_id[PS_COORDINATOR_ID_MAX];
 } ps_held;
 void ps_hold(ps_held *held, ps_coordinator *c, ps_call *call, const char *job_id);

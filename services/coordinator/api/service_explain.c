@@ -36,7 +36,7 @@ enum {
 struct ps_explaining {
     ps_held held;
     ps_principal caller;
-    ps_explaining *prev, *next; /* in coordinator.explained, during the measurement */
+    ps_explaining *prev, *next; /* neighbours in coordinator.explained, during the measurement */
     ps_timer timer;             /* ends the measurement */
     int64_t for_ms;             /* length of the measurement; 0: none, the job is over */
     bool records;
@@ -46,8 +46,9 @@ struct ps_explaining {
     /* What is found out. While the task runs, only the task uses the members below. */
     ps_task task;
     ps_status status;
-    ps_record record;        /* of a job that is over */
-    Psgd__V1__JobSpec *spec; /* a copy of that of a job that trains; NULL: the job is over */
+    ps_record record; /* record of a job that is over */
+    /* a copy of the specification of a job that trains; NULL: the job is over */
+    Psgd__V1__JobSpec *spec;
     char folder[PS_FOLDER_MAX], timeline[PS_NAME_MAX + 1];
     size_t n;
     /* (PS_EXPLAIN_RANKS_MAX), of which n are used; `before`: at the beginning of the measurement */

@@ -30,7 +30,7 @@ typedef struct item {
     Psgd__V1__Artifact *artifact; /* a copy */
     bool grows;                   /* a log of a job that is not over, so it grows */
     bool is_sent;                 /* the last chunk of the file was sent */
-    uint64_t offset;              /* in the file, of the next chunk */
+    uint64_t offset;              /* offset of the next chunk in the file */
 } item;
 
 struct ps_reclaim {
@@ -61,7 +61,7 @@ struct ps_reclaim {
     bool was_live;
     Psgd__V1__Artifact **logs; /* (log_count) logs that may grow, whose sizes the task finds */
     size_t log_count;
-    ps_record record; /* of a job that is over */
+    ps_record record; /* record of a job that is over */
     size_t at;        /* index of the item that the piece belongs to */
     ps_buf *buf;      /* the piece; NULL: the task lists the files */
     ps_status status;

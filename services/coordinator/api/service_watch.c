@@ -25,7 +25,7 @@ struct ps_watcher {
     char client[PS_CLIENT_HOST_MAX];
     ps_principal caller;
     char job_id[PS_COORDINATOR_ID_MAX];
-    uint64_t number; /* of the job; 0: not read yet */
+    uint64_t number; /* number of the job; 0: not read yet */
     uint64_t cursor; /* number of the last event that was sent or skipped */
     ps_task task;    /* reads the next event */
     bool is_reading; /* the task is running */

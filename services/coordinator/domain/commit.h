@@ -129,7 +129,7 @@ typedef struct ps_member {
     char id[PS_COMMIT_NODE_ID_MAX];
     char address[PS_COMMIT_ADDRESS_MAX];
     Psgd__V1__NodeRole role;
-    uint32_t rank;        /* of a server; of a worker process: the first of its ranks */
+    uint32_t rank;        /* number of a server; of a worker process, the first of its ranks */
     uint32_t rank_count;  /* number of ranks of the process, from `rank` on; 1 for a server */
     uint64_t incarnation; /* 0: not known yet */
     uint32_t threads;     /* number of threads that a server reports; 0: not known yet */

@@ -29,7 +29,7 @@ typedef struct ps_node_entry {
     char address[PS_NODES_ADDRESS_MAX];
     char version[32];
     char kernels[160];
-    Psgd__V1__LinkProtection links; /* as registered */
+    Psgd__V1__LinkProtection links; /* protection of links, as registered */
     /* of a worker for a program: title of the jobs for that program; as registered */
     char loop[80];
     uint32_t threads; /* of a parameter server; 0: not known */
@@ -96,7 +96,8 @@ PS_MUST_USE ps_status ps_nodes_register(ps_nodes *nodes, const Psgd__V1__Registe
 PS_MUST_USE ps_status ps_nodes_beat(ps_nodes *nodes, const Psgd__V1__HeartbeatRequest *req,
                                     int64_t now_us, int64_t wall_us, ps_node_entry **out);
 
-ps_node_entry *ps_nodes_find(const ps_nodes *nodes, const char *id); /* or NULL */
+/* Returns the node with this id; NULL: there is none. */
+ps_node_entry *ps_nodes_find(const ps_nodes *nodes, const char *id);
 ps_node_entry *ps_nodes_find_address(const ps_nodes *nodes, const char *address, int64_t now_us);
 
 bool ps_node_is_alive(const ps_nodes *nodes, const ps_node_entry *node, int64_t now_us);

@@ -31,7 +31,7 @@ struct ps_live {
     int64_t progress_us;      /* when that progress event was published */
     ps_live_change *to_store; /* the change that PS_JOB_TO_STORE publishes; NULL: none */
     unsigned writes;          /* number of changes that are being stored */
-    /* of these: changes with an event, and changes made by ps_live_store */
+    /* how many of `writes` are changes with an event, and how many were made by ps_live_store */
     unsigned events, decisions;
     /* For each kind of event: whether one has to be published when the changes of ps_live_store are
      * stored. */

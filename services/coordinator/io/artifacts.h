@@ -76,7 +76,7 @@ PS_MUST_USE ps_status ps_artifacts_read(const char *folder, const char *name, ui
 /* --- collected files ----------------------------------------------------------- */
 
 typedef struct ps_intake_file {
-    char name[PS_NAME_MAX + 1]; /* in the job's folder */
+    char name[PS_NAME_MAX + 1]; /* name of the file in the job's folder */
     Psgd__V1__ArtifactKind kind;
     uint64_t size;
     char sha256[PS_SHA256_HEX_BYTES];

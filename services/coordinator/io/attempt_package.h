@@ -46,7 +46,7 @@ struct ps_package {
     const char *reason;            /* reason of a failure, for machines, such as "DATA_MISSING" */
     ps_init_tables tables;         /* files from which the sparse tables start */
     ps_init_tables servers, ranks; /* files of the checkpoint from which the job goes on */
-    uint64_t first_clock;          /* of that checkpoint; 0: the job begins anew */
+    uint64_t first_clock;          /* clock of that checkpoint; 0: the job begins anew */
     /* the checkpoint was taken by this very job, so an older one may replace it */
     bool is_own;
     char data_folder[1024];

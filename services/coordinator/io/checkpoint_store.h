@@ -29,7 +29,7 @@ enum { PS_CHECKPOINT_FILES_MAX = 64 * 64 + 256 + 8 };
 typedef struct ps_checkpoint_facts {
     char job_id[96];
     uint64_t step, clock;
-    uint64_t plan_hash; /* of what the job computes (ps_plan_hash) */
+    uint64_t plan_hash; /* hash of what the job computes (ps_plan_hash) */
     uint32_t ranks;
     /* the checkpoint has the state of the servers after a loss; it is kept only until the next
      * checkpoint */

@@ -51,7 +51,7 @@ typedef struct errand {
     int64_t timeout_us;
     ps_etcd_take_fn *take;
     void *arg;
-    ps_stream *stream; /* of a renewal of a lease; NULL: a unary call */
+    ps_stream *stream; /* the stream that renews a lease; NULL: the errand is a unary call */
     uint64_t turn;     /* value of etcd->turns when the try began */
     bool is_taken;     /* the stream has brought the answer */
     ps_status status;

@@ -191,7 +191,7 @@ static void fill_order(request *q, const ps_etcd_order *order)
 typedef struct answer {
     const ps_etcd_order *order; /* NULL: the commit has none */
     bool is_done;
-    int64_t revision; /* of the transaction that was committed; 0: not known */
+    int64_t revision; /* revision of the transaction that was committed; 0: not known */
 } answer;
 
 /* Returns the key of `order` as the answer to a refused commit shows it, if its value is the mark

@@ -20,7 +20,7 @@ PS_MUST_USE ps_status ps_recover_read(const char *data_dir, const char *job_id, 
 /* The number of folders by result. */
 typedef struct ps_recovery {
     size_t recovered; /* put back into the registry, or updated there */
-    size_t differing; /* of these: jobs with a file that differs from the manifest */
+    size_t differing; /* how many of these have a file that differs from the manifest */
     size_t known;     /* the registry had the job already */
     size_t left;      /* could not be read */
 } ps_recovery;

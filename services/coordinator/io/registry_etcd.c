@@ -35,9 +35,10 @@
 #include <sys/random.h>
 
 enum {
-    CHANGES_MAX = 16, /* of a transaction; each has up to 6 of the PS_ETCD_OPS_MAX operations */
-    PAGE_MAX = 1024,  /* most keys of one Range; fewer if the answer would be too long */
-    LAYOUT = 1,       /* the one StoredMeta.version that this program reads and writes */
+    /* most changes in a transaction; each takes up to 6 of PS_ETCD_OPS_MAX operations */
+    CHANGES_MAX = 16,
+    PAGE_MAX = 1024, /* most keys of one Range; fewer if the answer would be too long */
+    LAYOUT = 1,      /* the one StoredMeta.version that this program reads and writes */
     NUMBER_DIGITS = 16
 };
 
@@ -45,7 +46,7 @@ typedef struct etcd_registry {
     ps_registry base;
     ps_registry_etcd_conf conf;
     ps_registry *copy;   /* a registry of SQLite with what etcd has */
-    ps_registry *reader; /* of the copy, for etcd_open_reader; NULL: it was given away */
+    ps_registry *reader; /* reads the copy, for etcd_open_reader; NULL: it was given away */
     int64_t seen;        /* revision up to which the copy has everything; 0: it is empty */
     uint64_t cluster;    /* id of the etcd cluster that the copy was read from */
     const atomic_bool *is_stopping; /* if set, ps_registry_etcd_read ends early; NULL: never */

@@ -70,7 +70,7 @@ static const char *const time_names[TIMES] = {"compute_s", "exchange_s", "wait_s
  * successive rounds, the last of n_spans has `taken` so far. */
 typedef struct rounds {
     size_t n_ranks;
-    uint64_t count;                   /* of rounds */
+    uint64_t count;                   /* number of rounds */
     double (*seconds)[TIMES];         /* (n_ranks) sums over all rounds */
     float (*waits)[PS_CURVE_COLUMNS]; /* (n_ranks) the longest wait of a rank in each span */
     size_t n_spans, stride, taken;
@@ -81,7 +81,8 @@ typedef struct curve {
     int64_t began_us;
     uint64_t used;                /* value of ps_curves.clock when the curve got its last point */
     bool is_whole;                /* made of the reports of a job that is over */
-    line *lines[PS_CURVE_ROUNDS]; /* by part; PS_CURVE_TESTS: NULL unless is_whole */
+    line *lines[PS_CURVE_ROUNDS]; /* line of each ps_curve_part; that of PS_CURVE_TESTS is NULL
+                                     unless is_whole */
     size_t n_metrics;             /* their columns in the lines begin at COLUMNS */
     char metrics[PS_METRICS_MAX][PS_REPORT_CSV_NAME_BYTES];
     rounds rounds; /* n_ranks is 0 unless is_whole */
@@ -408,7 +409,7 @@ struct ps_curve_reader {
     curve *curve;
     ps_curve_part part;
     ps_strbuf text;    /* bytes that were taken, of lines that are not read yet */
-    ps_report_csv csv; /* of the present report; no columns: its header was not read yet */
+    ps_report_csv csv; /* columns of the present report; none before its header is read */
     double *values;    /* (csv.n_columns) of a line */
     /* index in the report of each column of a point; csv.n_columns: the report lacks it */
     size_t column[MOST_COLUMNS];
