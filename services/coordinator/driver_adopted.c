@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* driver_adopted.c - checkpoints of an attempt that an earlier coordinator began, whose ranks are
- * in step. That one may have told nodes of a checkpoint, whose rows count from the newest one that
- * is stored. It goes on: nodes reach it, or say that they have it, before another one is named. */
+ * in step. The earlier coordinator may have told nodes of a checkpoint, whose rows count from the
+ * newest checkpoint that is stored. Nodes go on with it. So no other checkpoint is named before
+ * nodes have reached it, or have said that they have it. */
 #include "services/coordinator/driver_impl.h"
 
 #include "common/base/container_of.h"
@@ -11,8 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Heartbeats for which an adopted attempt names no checkpoint: as many as one was named ahead, and
- * two in which nodes find the new coordinator. */
+/* Number of heartbeats for which an adopted attempt names no checkpoint: so many as a checkpoint is
+ * named ahead, and two in which nodes find the new coordinator. */
 enum { SILENT_BEATS = 5 };
 
 /* A task that reads the newest checkpoint of an adopted attempt. */
