@@ -14,11 +14,12 @@
 enum { PS_ARENA_ALIGN_BYTES = 16 };
 
 typedef struct ps_arena {
-    struct ps_arena_block *blocks; /* newest first; reset keeps the last one */
+    struct ps_arena_block *blocks; /* a list, newest first; reset keeps only its oldest */
     uint8_t *next;                 /* free bytes of the newest block */
-    size_t left_bytes;             /* number of free bytes */
-    size_t used_bytes;             /* allocated since reset, rounding included */
-    size_t cap_bytes;
+    /* number of free bytes from `next` to the end of the newest block */
+    size_t left_bytes;
+    size_t used_bytes; /* allocated since reset, rounding included */
+    size_t cap_bytes;  /* the most that used_bytes may become */
 } ps_arena;
 
 /* Makes an empty arena without allocating. The cap counts allocated bytes, each allocation
@@ -29,7 +30,7 @@ void ps_arena_init(ps_arena *arena, size_t cap_bytes);
  * exceeded or memory runs out; a later, smaller request may succeed. */
 void *ps_arena_alloc(ps_arena *arena, size_t bytes);
 
-/* Frees all allocations. Keeps the first block, so that an arena for one small message after
+/* Frees all allocations. Keeps the oldest block, so that an arena for one small message after
  * another does not call malloc again. */
 void ps_arena_reset(ps_arena *arena);
 

@@ -5,11 +5,11 @@
 
 #include <stdint.h>
 
-/* Returns monotonic time in microseconds, for deadlines and durations. Has no meaning in another
- * process. Any thread. */
+/* Returns monotonic time in microseconds, for deadlines and durations. Its zero point is arbitrary,
+ * so no other process is sent it. Any thread. */
 int64_t ps_clock_us(void);
 
-/* The same in nanoseconds. */
+/* Returns the time of ps_clock_us in nanoseconds. Any thread. */
 int64_t ps_clock_ns(void);
 
 /* Returns the processor time of the calling thread in microseconds. */

@@ -20,7 +20,8 @@
 
 enum { PS_CONFIG_MAX_TABLES = 8, PS_CONFIG_MAX_OPTIONS = 96 };
 
-/* A group of options with the struct that they fill. Two commands may share a group. */
+/* A group of options whose values all go into one struct; ps_config_load is given the struct. Two
+ * commands may share a group. */
 typedef struct ps_option_table {
     const char *title; /* heading of the group in the help; NULL: "Options" */
     const ps_option *options;
@@ -33,8 +34,9 @@ typedef struct ps_command {
     const char *usage;             /* follows the name; NULL: "[options]" */
     const ps_option_table *tables; /* ends with an entry whose options are NULL */
     size_t args_min, args_max;     /* number of arguments that are not flags */
-    bool has_file;                 /* accepts --config FILE */
-    /* leaves flags behind the first argument as arguments: psgd -x get -y */
+    bool has_file;                 /* true: --config FILE or PSGD_CONFIG names a file of settings */
+    /* true: the first argument ends the flags, and all that stands behind it is an argument, as -y
+     * in psgd -x get -y */
     bool stops_at_argument;
     const char *examples; /* printed as they are, without indent; NULL: none */
     const char *notes;    /* last paragraph of the help, wrapped; NULL: none */
@@ -50,8 +52,9 @@ typedef enum ps_config_source {
 typedef struct ps_config {
     const char *const *args; /* arguments that are not flags */
     size_t n_args;
-    bool wants_help;    /* --help or -h was given: nothing else is set or checked */
-    bool wants_version; /* --version was given: nothing else is set or checked */
+    /* --help or -h was given: no option has a value, what stands behind it is unchecked */
+    bool wants_help;
+    bool wants_version; /* --version was given: as for wants_help */
     const char *file;   /* the file that was read; NULL: none */
 } ps_config;
 
@@ -75,7 +78,7 @@ ps_config_source ps_config_source_of(const ps_config *config, const char *name);
 void ps_config_help(const ps_command *command, ps_strbuf *out);
 
 /* Appends "psgd-worker 0.1.0\n", the commit that was built ("commit 147dde3f2a61\n") if the build
- * knew it, and "kernels: " with the given text (ps_nn_kernels). */
+ * knew it, and a line of "kernels: " and `kernels`, which is the text of ps_nn_kernels(). */
 void ps_config_version(const ps_command *command, const char *kernels, ps_strbuf *out);
 
 #endif

@@ -8,9 +8,11 @@
 
 typedef struct ps_slot {
     const ps_option *option;
-    void *base;
+    void *base; /* the struct whose member the option fills; that of ps_config_load */
     ps_config_source source;
-    const char **values; /* `n` of `cap` texts in the arena; the last one counts for a scalar */
+    /* (n), room for `cap`: texts given for it; of several the last one counts, unless it is a
+     * list */
+    const char **values;
     size_t n, cap;
 } ps_slot;
 
@@ -19,8 +21,8 @@ typedef struct ps_slots {
     size_t n;
     ps_arena arena; /* holds all texts */
     bool wants_help, wants_version;
-    const char *config;
-    const char **args; /* argc entries */
+    const char *config; /* value of --config or PSGD_CONFIG; NULL: not given */
+    const char **args;  /* (n_args): the arguments that are not flags */
     size_t n_args;
 } ps_slots;
 
@@ -31,7 +33,8 @@ extern const ps_option ps_config_help_options[];
 /* Returns the option with a name of n bytes, or NULL. "_" counts as "-". */
 ps_slot *ps_slots_find(ps_slots *slots, const char *name, size_t n);
 
-/* Returns " (did you mean --listen?)" or "". `dashes` are put before the name. */
+/* Returns what an error about an unknown `name` ends with: "; did you mean --listen?", or "; --help
+ * lists all" if no option has a similar name. `dashes` are put before the name that is meant. */
 const char *ps_slots_hint(ps_slots *slots, const char *name, const char *dashes);
 
 /* Allocates memory that lives as long as the configuration. */
@@ -47,7 +50,7 @@ void ps_slots_give(ps_slots *slots, ps_slot *slot, ps_config_source source, cons
 PS_MUST_USE ps_status ps_slots_read_flags(ps_slots *slots, const ps_command *command, int argc,
                                           char *const *argv);
 
-/* Reads the file into the slots that no better source has filled. */
+/* Reads the file into the slots that neither flags nor environment have filled. */
 PS_MUST_USE ps_status ps_slots_read_file(ps_slots *slots, const char *path);
 
 #endif

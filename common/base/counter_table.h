@@ -4,8 +4,8 @@
  * A counter has one line here. Its name is its field in WorkerProgress, ServerCounters and Progress
  * (proto/psgd/v1), and its key in summary.json. Loops over the table fill these messages
  * (common/job/counts.h), sum up a job, write /metrics (common/ops/metrics.h) and check
- * docs/monitoring.md. To add a counter: a line here,
- * a field in the messages that have it, a row in the document.
+ * docs/monitoring.md. To add a counter, add a line here, a field in the messages that have it, a
+ * row in the document.
  */
 #ifndef PS_COMMON_BASE_COUNTER_TABLE_H
 #define PS_COMMON_BASE_COUNTER_TABLE_H
@@ -21,8 +21,8 @@ typedef enum ps_counter_kind {
 /* Who has a counter. */
 enum { PS_OF_WORKER = 1, PS_OF_SERVER = 2, PS_OF_JOB = 4 };
 
-/* How the value of a job is made of those of its ranks. SUM takes all ranks, the others only ranks
- * that are not lost. */
+/* How the value of a job is made of those of its ranks. SUM takes all ranks, also lost ones; the
+ * others take only ranks that are not lost. */
 typedef enum ps_counter_merge {
     PS_MERGE_NONE, /* the job has no such value, or makes it otherwise */
     PS_MERGE_SUM,
@@ -41,8 +41,9 @@ typedef struct ps_counter {
     unsigned of; /* PS_OF_... */
     ps_counter_merge merge;
     const char *help;
-    const char *metric; /* what /metrics calls it, behind psgd_worker_ and so on; NULL: not there. A
-                         * name that ends in _total is a counter there */
+    /* its name in /metrics, behind the prefix psgd_worker_, psgd_server_ or psgd_job_; NULL: it is
+     * not there. A name that ends in _total is a counter in /metrics */
+    const char *metric;
 } ps_counter;
 
 enum {
@@ -108,18 +109,22 @@ typedef struct ps_counts {
 
 /* The counts of a job while ranks are added. Zeroed memory is empty. */
 typedef struct ps_counts_sum {
-    ps_counts so_far;              /* of means: the sum */
-    uint32_t alive;                /* ranks added that are not lost */
-    uint32_t at_step[PS_COUNTERS]; /* of these, ranks at the least step that have the value */
+    ps_counts so_far; /* the merged values; of a mean the sum, not divided yet */
+    uint32_t alive;   /* ranks added that are not lost */
+    /* by counter: how many of the `alive` ranks are at the least step and have a value that is not
+     * NaN */
+    uint32_t at_step[PS_COUNTERS];
 } ps_counts_sum;
 
 /* Adds the counts of one rank. */
 void ps_counts_add(ps_counts_sum *sum, const ps_counts *rank, bool is_lost);
 
-/* Adds to the counts of a job what only servers count, of one server. */
+/* Adds to the counts of a job those counts of one server that a job has and workers have not, such
+ * as rows. */
 void ps_counts_add_server(ps_counts *job, const ps_counts *server);
 
-/* Returns the counts of the job: 0 for what is not merged, or where every rank is lost. */
+/* Returns the counts of the job. A count that is not merged is 0. If all ranks are lost, all but
+ * the sums are 0. A mean at the least step is NaN if no rank there has a value. */
 ps_counts ps_counts_of_job(const ps_counts_sum *sum);
 
 #endif

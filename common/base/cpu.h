@@ -36,7 +36,8 @@ PS_MUST_USE ps_status ps_cpu_init(void);
  * level has the name or the level is above `highest`. */
 PS_MUST_USE ps_status ps_cpu_choose(const char *name, ps_cpu highest, ps_cpu *out);
 
-/* The level, or 0 before it is known. For ps_cpu_level() only. */
+/* The level, or 0 before it is known, and the function that finds it. Only ps_cpu_level() uses the
+ * two. */
 extern atomic_int ps_cpu_known;
 ps_cpu ps_cpu_find(void);
 

@@ -14,21 +14,24 @@
 /* What a stream is for. It is part of the key, so two purposes never share draws. A run is
  * reproducible only with the same values: never renumber. */
 typedef enum ps_purpose {
-    PS_DRAW_INIT = 1,       /* initial weights: (variable) */
-    PS_DRAW_ORDER = 2,      /* sample order: (epoch) */
-    PS_DRAW_UP = 3,         /* rounding of pushes: (slice, clock, contributor) */
-    PS_DRAW_DOWN = 4,       /* rounding of pulls: (slice, clock) */
-    PS_DRAW_GLYPHS = 5,     /* the glyphs data set: (split) */
-    PS_DRAW_TEST = 6,       /* tests and benchmarks */
-    PS_DRAW_DROPOUT = 7,    /* values that dropout leaves out: (clock, block) */
-    PS_DRAW_SIMLIN = 8,     /* the simlin data set: (split, sample) */
-    PS_DRAW_SPLIT = 9,      /* which records belong to the test set */
-    PS_DRAW_SAMPLE = 10,    /* changes of a sample that are drawn anew: (epoch, split, sample) */
-    PS_DRAW_ARRANGE = 11,   /* which worker gets which samples, and their order: (what, epoch) */
-    PS_DRAW_STRAGGLER = 12, /* who is held up: (worker, step) */
-    PS_DRAW_ROWS = 13,      /* first values and admission of a table's rows: (table, what) */
-    PS_DRAW_WORKERS = 20,   /* which workers take part in a round: (clock) */
-    PS_DRAW_PARTITION = 21  /* a job's own code: (partition) */
+    PS_DRAW_INIT = 1,    /* initial weights: (variable) */
+    PS_DRAW_ORDER = 2,   /* sample order: (epoch, worker) */
+    PS_DRAW_UP = 3,      /* rounding of pushes: (slice or table, clock, contributor) */
+    PS_DRAW_DOWN = 4,    /* rounding of pulls: (slice, version), (table, clock, worker) */
+    PS_DRAW_GLYPHS = 5,  /* the glyphs data set: (split) */
+    PS_DRAW_TEST = 6,    /* tests and benchmarks */
+    PS_DRAW_DROPOUT = 7, /* values that dropout leaves out: (clock or local step, block) */
+    /* the simlin data set: (split, sample); 2 and 3 in place of a split: true weights */
+    PS_DRAW_SIMLIN = 8,
+    PS_DRAW_SPLIT = 9,   /* which records belong to the test set */
+    PS_DRAW_SAMPLE = 10, /* changes of a sample, drawn anew each pass: (pass, split, sample) */
+    /* which worker gets which samples, in which order: (what, and what it depends on) */
+    PS_DRAW_ARRANGE = 11,
+    PS_DRAW_STRAGGLER = 12, /* which worker is delayed, and for how long: (worker, step) */
+    /* first values and admission of rows of a sparse table: (table, which of the two, id) */
+    PS_DRAW_ROWS = 13,
+    PS_DRAW_WORKERS = 20,  /* which workers take part in a round: (clock) */
+    PS_DRAW_PARTITION = 21 /* draws of a computation that a job brings: (partition) */
 } ps_purpose;
 
 /* Returns the key of a stream. a, b and c are the indices that `purpose` lists. */

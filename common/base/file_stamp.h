@@ -6,18 +6,19 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 
-/* A file that replaces another has another inode, even within the same tick of the clock. All 0: no
- * file. */
+/* Time of the last modification, inode and size of a file. A file that replaces another has another
+ * inode, even within the same tick of the clock. All 0: no file. */
 typedef struct ps_file_stamp {
     struct timespec time;
     ino_t inode;
     off_t size;
 } ps_file_stamp;
 
+/* Returns whether both stamps are equal. */
 bool ps_file_stamp_is(const ps_file_stamp *a, const ps_file_stamp *b);
 
-/* Returns whether the file at `path` is another one than `read`, and if so writes its stamp to
- * *now. One that is not there is not. */
+/* Returns whether the file at `path` has another stamp than `read`, and if so writes its stamp to
+ * *now. A file that cannot be found counts as unchanged. */
 bool ps_file_has_changed(const char *path, const ps_file_stamp *read, ps_file_stamp *now);
 
 #endif

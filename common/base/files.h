@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* files.h - reads and writes whole files, makes directories, checks paths.
  *
- * Errors have the code of their errno (NOT_FOUND, PERMISSION_DENIED, ...) and the end of the path
- * in the text. Any thread.
+ * Errors have the code of their errno (NOT_FOUND, PERMISSION_DENIED, ...) and the path in the text,
+ * shortened if it is long. Any thread.
  */
 #ifndef PS_COMMON_BASE_FILES_H
 #define PS_COMMON_BASE_FILES_H
@@ -29,7 +29,8 @@ PS_MUST_USE ps_status ps_file_read(const char *path, size_t max_bytes, char **by
  * directory. Mode 0644 under the umask, which services set (ps_files_private). */
 PS_MUST_USE ps_status ps_file_write(const char *path, const void *bytes, size_t n);
 
-/* Does the same with mode 0600 from the first byte on, for what only its owner may read. */
+/* Writes a file as ps_file_write does, with mode 0600 from the first byte on, for what only its
+ * owner may read. */
 PS_MUST_USE ps_status ps_file_write_private(const char *path, const void *bytes, size_t n);
 
 /* Writes a file in pieces, with the guarantee of ps_file_write. After open come any number of
@@ -37,8 +38,9 @@ PS_MUST_USE ps_status ps_file_write_private(const char *path, const void *bytes,
  * abandon is allowed. */
 typedef struct ps_file_writer {
     int fd;
-    bool is_passing;         /* nothing is synced */
-    uint64_t added, started; /* bytes, and those of them that are on their way to the disk */
+    bool is_passing; /* nothing is synced */
+    /* bytes that add was given, and how many of them the kernel was told to write to the disk */
+    uint64_t added, started;
     char *path;
     char *temporary;
 } ps_file_writer;
@@ -46,11 +48,12 @@ typedef struct ps_file_writer {
 /* Creates the temporary file. */
 PS_MUST_USE ps_status ps_file_writer_open(ps_file_writer *writer, const char *path);
 
-/* Does the same for a file that nobody needs after a crash. Commit only renames it. */
+/* Creates the temporary file of a file that nobody needs after a crash: no byte is synced, and
+ * commit only renames it. */
 PS_MUST_USE ps_status ps_file_writer_open_passing(ps_file_writer *writer, const char *path);
 
-/* Appends n bytes to the temporary file. The disk begins to write long files while more is added,
- * so that commit has less to wait for. */
+/* Appends n bytes to the temporary file. The kernel begins to write a long file to the disk while
+ * more is added, so that commit has less to wait for. */
 PS_MUST_USE ps_status ps_file_writer_add(ps_file_writer *writer, const void *bytes, size_t n);
 
 /* Makes the file durable under its name and ends the writer. */
@@ -111,8 +114,9 @@ bool ps_file_name_is_safe(const char *name);
  * all. */
 bool ps_path_is_safe(const char *path);
 
-/* Writes the real path of `path` below `dir` to `out`. Fails with INVALID_ARGUMENT
- * if links lead out of `dir`, else with the errors of opening the file. */
+/* Writes the real path of `path` below `dir` to `out`. Fails with INVALID_ARGUMENT if links or ".."
+ * lead out of `dir`, with OUT_OF_RANGE if `cap` bytes are too few, else with the errors of opening
+ * the file. */
 PS_MUST_USE ps_status ps_path_below(char *out, size_t cap, const char *dir, const char *path);
 
 /* Opens a regular file for reading, without waiting for anybody: a FIFO, a device or a directory is
@@ -120,12 +124,14 @@ PS_MUST_USE ps_status ps_path_below(char *out, size_t cap, const char *dir, cons
  * closes *fd. */
 PS_MUST_USE ps_status ps_file_open(const char *path, int *fd, struct stat *facts);
 
-/* Does the same with the file `path` below the folder `dir`. Refuses with INVALID_ARGUMENT what
- * links lead out of `dir`, also if somebody puts a link there meanwhile. */
+/* Opens the file `path` below the folder `dir` as ps_file_open does. Refuses with INVALID_ARGUMENT
+ * a path that leads out of `dir` by links or "..". That holds also if somebody puts a link there
+ * during the call. */
 PS_MUST_USE ps_status ps_file_open_below(const char *dir, const char *path, int *fd,
                                          struct stat *facts);
 
-/* A path in a message: shortened, so that the reason behind it fits. Never a name of a file. */
+/* The text of a path for a message: shortened, so that the reason behind it fits. No file can be
+ * opened by this text. */
 #define PS_PATH_SHOWN(path) PS_SHORT((path), 160)
 
 #endif

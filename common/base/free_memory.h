@@ -8,10 +8,10 @@
 void ps_free_memory_keep(void);
 
 /* Asks for huge pages for the memory from which malloc serves this thread, as far as it has grown.
- * For threads of servers: call it after ps_free_memory_keep, and again when much was allocated. Messages and
- * weights are read and written at the rate of memory; with small pages the look-ups of addresses
- * cost a server a tenth of its time (tests/bench/README.md). Nothing changes if the system has no
- * huge pages. */
+ * Threads of servers call it after ps_free_memory_keep, and again when much was allocated. Messages
+ * and weights are read and written at the rate of memory; with small pages the look-ups of
+ * addresses cost a server a tenth of its time (tests/bench/README.md). Nothing changes if the
+ * system has no huge pages. */
 void ps_free_memory_use_huge_pages(void);
 
 /* Returns free memory to the system, and makes malloc keep almost none until the next call of

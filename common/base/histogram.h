@@ -8,11 +8,12 @@
 
 enum { PS_HISTOGRAM_EDGES = 14 };
 
-/* Microseconds, ascending: 100 us to 300 s. */
+/* The upper edges of the classes in microseconds, ascending: 100 us to 300 s. */
 extern const int64_t ps_histogram_edges_us[PS_HISTOGRAM_EDGES];
 
 typedef struct ps_histogram {
-    /* counts[i]: at most edge i and more than the edge before; the last: more than all edges */
+    /* counts[i]: durations of at most edge i and more than edge i - 1; the last: more than all
+     * edges */
     atomic_uint_fast64_t counts[PS_HISTOGRAM_EDGES + 1];
     atomic_uint_fast64_t sum_us;
 } ps_histogram;

@@ -66,20 +66,20 @@ PS_PRINTF(4, 5)
 void ps_log_with(ps_log_level level, const char *room, const ps_log_field *fields, const char *fmt,
                  ...);
 
-/* Receives a line, without the newline, on the thread that logs and under the lock of the log.
- * So it must not wait for anything that logs. Lines that it logs itself go to stderr only,
- * unless the log is quiet. */
+/* Receives a line, without the newline, on the thread that logs and under the lock of the log. So
+ * it must not wait for anything that logs. What the sink itself logs does not come back to it: it
+ * goes to stderr, unless the log is quiet. */
 typedef void (*ps_log_sink)(void *arg, ps_log_level level, const char *line);
 
-/* Passes every line to `sink` too, as a job's log needs it. NULL ends that. When this returns,
- * the sink before is no longer running. */
+/* Passes every line to `sink` too, as a job's log needs it; NULL: to none. When this returns, the
+ * previous sink runs no more. Not to be called by a sink. */
 void ps_log_set_sink(ps_log_sink sink, void *arg);
 
 /* Keeps the newest lines in memory, `bytes` of them at most. Call it once, before threads start. */
 void ps_log_keep(size_t bytes);
 
-/* Copies the newest of these lines, oldest first, each whole and with its newline, at most `cap`
- * bytes. Returns how many bytes. */
+/* Copies the newest lines that ps_log_keep has kept, oldest first, each whole and with its newline,
+ * at most `cap` bytes. Returns how many bytes. */
 size_t ps_log_recent(char *out, size_t cap);
 
 /* Sets whether lines that a sink takes are kept off stderr, for programs that talk to a person

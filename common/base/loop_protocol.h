@@ -29,8 +29,8 @@ enum { PS_LOOP_MAGIC = 0x50534c33, PS_LOOP_NAME_MAX = 80, PS_LOOP_DIMS = 4, PS_L
 enum {
     PS_LOOP_RANKS_MAX = 256,      /* most ranks of a process */
     PS_LOOP_VARIABLES_MAX = 4096, /* most variables of a model */
-    PS_LOOP_METRICS_MAX = 16,     /* most metrics that the job's programs report */
-    PS_LOOP_METRIC_BYTES = 56     /* of such a name with the NUL, at most */
+    PS_LOOP_METRICS_MAX = 16,     /* most metrics that the programs of a job report */
+    PS_LOOP_METRIC_BYTES = 56     /* most bytes of the name of such a metric, with the NUL */
 };
 
 typedef enum ps_loop_kind {
@@ -60,7 +60,7 @@ typedef struct ps_loop_variable {
     uint32_t rank;              /* dimensions */
     uint32_t dim[PS_LOOP_DIMS]; /* outermost first */
     uint32_t unused;
-    uint64_t at, size; /* floats, in weights and in gradients */
+    uint64_t at, size; /* offset and number of its floats, alike in weights and gradients */
 } ps_loop_variable;
 
 typedef struct ps_loop_memory {
@@ -68,11 +68,13 @@ typedef struct ps_loop_memory {
     uint32_t rank, workers;              /* of the job */
     uint32_t block_size, steps_of_epoch; /* samples of a step of one worker; steps of an epoch */
     uint64_t total_steps, param_count;
-    uint64_t weights_at, gradients_at; /* bytes from the beginning; multiples of 64 */
-    uint64_t state_at, state_bytes;    /* offset and size; 0 bytes: it has none */
+    /* offsets in bytes from the beginning of the memory; multiples of 64 */
+    uint64_t weights_at, gradients_at;
+    uint64_t state_at, state_bytes; /* offset and size in bytes; 0 bytes: there is no state */
     char job_id[96];
     uint32_t metric_count, unused;
-    char metrics[PS_LOOP_METRICS_MAX][PS_LOOP_METRIC_BYTES]; /* (metric_count): their names */
+    /* (metric_count): the names of the metrics */
+    char metrics[PS_LOOP_METRICS_MAX][PS_LOOP_METRIC_BYTES];
 } ps_loop_memory;
 
 #endif

@@ -17,10 +17,10 @@
 #include <stdint.h>
 
 enum {
-    PS_NAMED_MAX = 256,       /* most records */
-    PS_NAMED_NAME_MAX = 64,   /* most bytes of a name: of A-Z a-z 0-9 . _ - */
-    PS_NAMED_BLOCK_BYTES = 8, /* of a block without records */
-    PS_NAMED_RECORD_BYTES = 16
+    PS_NAMED_MAX = 256,        /* most records */
+    PS_NAMED_NAME_MAX = 64,    /* most bytes of a name: of A-Z a-z 0-9 . _ - */
+    PS_NAMED_BLOCK_BYTES = 8,  /* bytes of a block without records */
+    PS_NAMED_RECORD_BYTES = 16 /* bytes of a record without name and value */
 };
 
 /* A record; its pointers point into the block. */
@@ -34,22 +34,23 @@ typedef struct ps_named {
  * a block that is not whole the number means nothing. */
 size_t ps_named_used(const uint8_t *block, size_t size);
 
-/* Checks the first `size` bytes of a block. DATA_LOSS: it is not whole; says what is wrong. */
+/* Checks a block of `size` bytes. DATA_LOSS: it is not whole; the text says what is wrong. */
 PS_MUST_USE ps_status ps_named_check(const uint8_t *block, size_t size);
 
-/* Finds a record by its place among the others. Returns false if there is none, or the block is not
- * whole. */
+/* Finds record number `index`, from 0. Returns false if there are fewer records before the end or
+ * before the first damaged one. */
 bool ps_named_at(const uint8_t *block, size_t size, size_t index, ps_named *out);
 
-/* Finds a record by its name. Returns false if there is none. */
+/* Finds a record by its name. Returns false if none before the end or the first damaged one has
+ * it. */
 bool ps_named_find(const uint8_t *block, size_t size, const char *name, ps_named *out);
 
-/* Sets a value (len), in place of one that has the name; `value` NULL: removes that. A value of the
- * length of the one before stays where it is, others become the last record. `value` is not a part
- * of the block. On failure nothing is changed.
+/* Stores `value` (len) under `name`, in place of the value that has the name; `value` NULL removes
+ * that record. A new value as long as the old one stays at its place; any other becomes the last
+ * record. The block is whole, and `value` is not a part of it. On failure nothing is changed.
  *
- * INVALID_ARGUMENT    the name; says which are allowed
- * RESOURCE_EXHAUSTED  there is no room; says how much, or how many records are allowed */
+ * INVALID_ARGUMENT: the name is not allowed; the text says which are. RESOURCE_EXHAUSTED: there is
+ * no room; the text says how much there is, or how many records are allowed. */
 PS_MUST_USE ps_status ps_named_put(uint8_t *block, size_t size, const char *name, const void *value,
                                    size_t len);
 

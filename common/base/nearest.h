@@ -5,8 +5,9 @@
 
 #include <stddef.h>
 
-/* Returns the name with the smallest edit distance to `text`, the first of equals. Returns NULL
- * if more than a third of the name's letters would have to change. */
+/* Returns the name with the smallest edit distance to `text`, the first of equals. Returns NULL if
+ * the distance of every name is more than a third of its length. Texts of more than 63 bytes match
+ * nothing. */
 const char *ps_nearest(const char *text, const char *const *names, size_t n);
 
 #endif

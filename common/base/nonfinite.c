@@ -57,7 +57,7 @@ PS_CLONES(count16, (bytes, n, exponent, count), const uint8_t *restrict bytes, s
 static size_t search(const uint8_t *bytes, size_t n, size_t width, uint32_t exponent)
 {
     for (size_t i = 0; i < n; i++) {
-        uint32_t bits = 0; /* low bytes first: safetensors_read.c asserts it */
+        uint32_t bits = 0; /* little-endian, as safetensors_read.c asserts */
 
         memcpy(&bits, bytes + i * width, width);
         if ((bits & exponent) == exponent) {

@@ -19,10 +19,11 @@ enum {
 size_t ps_first_nonfinite(const void *floats, size_t n);
 
 /* Copies n float32 values and returns whether all of them are finite. It takes hardly longer than a
- * copy alone. The memory does not overlap. */
+ * copy alone. The two must not overlap. */
 bool ps_copy_finite(void *restrict to, const void *restrict floats, size_t n);
 
-/* Does the same as ps_first_nonfinite for 16-bit values with these exponent bits. */
+/* Returns the index of the first of n 16-bit values that is NaN or infinite, whose bits of
+ * `exponent` are all set; n: all are finite. `exponent` is a PS_EXPONENT_... */
 size_t ps_first_nonfinite16(const void *values, size_t n, uint16_t exponent);
 
 #endif

@@ -22,22 +22,23 @@ enum {
 };
 
 typedef enum ps_older_kind {
-    PS_OLDER_IS,      /* the flag `now` with the same value */
-    PS_OLDER_IS_LIST, /* the same, if the value is a list of hosts; else it is a flag of today */
-    PS_OLDER_IS_MANY, /* the same, if the value is more than 1; else it is needless */
+    PS_OLDER_IS, /* it is the flag `now` of today, with the same value */
+    /* as PS_OLDER_IS if the value is a list of hosts; else the name itself is a flag of today */
+    PS_OLDER_IS_LIST,
+    PS_OLDER_IS_MANY, /* as PS_OLDER_IS, but needless if the value is a number of at most 1 */
     PS_OLDER_PORT,    /* the port of --listen */
-    PS_OLDER_HOST,    /* the host of --listen; counts beside a variable for the port only */
-    PS_OLDER_ROLE,    /* must be the role of the program */
-    PS_OLDER_NEEDLESS
+    PS_OLDER_HOST,    /* the host of --listen; counts only if PADDLE_PORT is set */
+    PS_OLDER_ROLE,    /* needless if its value is the role of the program; else an error */
+    PS_OLDER_NEEDLESS /* nothing is done; a line says why it is needless */
 } ps_older_kind;
 
 typedef struct ps_older {
     const char *flag;     /* without dashes, and with `-`, which stands for `_` too; NULL: none */
     const char *variable; /* of the environment; NULL: none */
-    unsigned who;
+    unsigned who;         /* PS_OLDER_JOB and so on: which programs understand it */
     ps_older_kind kind;
     const char *now; /* the flag of today, without dashes; NULL: none */
-    const char *why; /* why it is needless; NULL: it is not */
+    const char *why; /* why it is needless; NULL: it never is */
     bool is_bool;    /* the flag may stand without a value */
 } ps_older;
 
@@ -53,18 +54,18 @@ typedef struct ps_older_args {
 } ps_older_args;
 
 /* Translates the arguments and, for launch and services, the environment. `who` has the bits of the
- * program, `program` its name for what is said: a line for each older name is appended to `said`.
- * Today's flags win over older variables. argv must live as long as the result, which the caller
- * ends also after a failure.
+ * program, `program` its name. A line for people about each older name that was found is appended
+ * to `said`. Today's flags win over older variables. argv must live as long as *args. The caller
+ * calls ps_older_args_fini also after a failure.
  *
- * INVALID_ARGUMENT: a variable that is for another program. */
+ * INVALID_ARGUMENT: TRAINING_ROLE names the role of another program. */
 PS_MUST_USE ps_status ps_older_args_init(ps_older_args *args, unsigned who, const char *program,
                                          int argc, char *const *argv, ps_strbuf *said);
 
 /* Returns whether the n bytes of `text` are a name, in which `_` stands for `-` too. */
 bool ps_older_is_name(const char *text, size_t n, const char *name);
 
-/* Frees them. A zeroed one is allowed. */
+/* Frees the arguments that ps_older_args_init has made. A zeroed struct is allowed. */
 void ps_older_args_fini(ps_older_args *args);
 
 #endif

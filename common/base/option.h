@@ -48,7 +48,7 @@ typedef struct ps_option {
     ps_option_kind kind;
     size_t offset;       /* offset of the member in bytes */
     char letter;         /* 'l' is -l; 0: none */
-    bool is_required;    /* it is an error if no source gives it */
+    bool is_required;    /* true: it is an error if neither flag, variable nor file gives it */
     const char *env;     /* environment variable; NULL: none. A list is split at commas */
     const char *value;   /* default as text; NULL: NULL, 0, false or an empty list */
     double min, max;     /* of int, double, duration (in microseconds); both 0: no bounds */

@@ -30,7 +30,7 @@ typedef struct ps_params {
 /* Returns all defaults. A NULL table has no numbers. */
 ps_params ps_params_default(const ps_param *table);
 
-/* Returns the index in the table, or -1. */
+/* Returns the index of the number `name` in the table, or -1. */
 int ps_param_find(const ps_param *table, const char *name);
 
 /* Sets the number `name` of `params`. Returns INVALID_ARGUMENT, with what is allowed, if the table

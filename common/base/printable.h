@@ -3,8 +3,9 @@
 #ifndef PS_COMMON_BASE_PRINTABLE_H
 #define PS_COMMON_BASE_PRINTABLE_H
 
-/* Replaces each byte of what could deceive whoever reads a terminal by '?': control characters,
- * characters that change the direction of writing or end a line, and bytes that are no UTF-8. */
+/* Replaces every byte of the following by '?', because it could deceive a reader at a terminal:
+ * control characters, invisible characters, characters that change the direction of writing or end
+ * a line, and bytes that are no UTF-8. */
 void ps_printable(char *text);
 
 #endif

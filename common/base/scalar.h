@@ -20,10 +20,12 @@ bool ps_scalar_double(const char *text, double *out);
 bool ps_scalar_bool(const char *text, bool *out);
 
 /* Parses "10s", "250ms", "1.5h" or "1m30s" into microseconds. Units are us, ms, s, m, h and d; a
- * bare 0 needs none. Returns false if the text is no duration, or is negative. */
+ * bare 0 needs none. Returns false if the text is no duration, is negative or is longer than 285
+ * years; *out_us is then unchanged. */
 bool ps_scalar_duration(const char *text, int64_t *out_us);
 
-/* Writes `us` >= 0 as ps_scalar_duration reads it, largest unit first: "250ms", "1m30s". */
+/* Writes `us` >= 0 as ps_scalar_duration reads it, largest unit first: "250ms", "1m30s"; 0 is
+ * "0s". */
 enum { PS_DURATION_BYTES = 64 };
 void ps_scalar_format_duration(int64_t us, char out[PS_DURATION_BYTES]);
 

@@ -22,28 +22,30 @@
 #include <sys/types.h>
 
 typedef struct ps_snapshot {
-    int fd;           /* the file, in memory; -1: there is none */
-    pid_t copy;       /* the process that writes; 0: none */
-    int copy_fd;      /* the same as a descriptor; -1: none */
-    ps_code result;   /* of what was written without a copy */
-    int64_t stood_us; /* for so long the thread stood still, */
-    int64_t spent_us; /* and computed for it: less, if others had the processors */
+    int fd;      /* the file, in memory; -1: there is none */
+    pid_t copy;  /* the process that writes; 0: none */
+    int copy_fd; /* the pidfd of `copy`; -1: none */
+    /* result of `write`: in this process, or in the copy once ps_snapshot_wait has seen its end */
+    ps_code result;
+    int64_t stood_us; /* how long ps_snapshot_begin took */
+    int64_t spent_us; /* processor time of the thread in it; less if others had the processors */
 } ps_snapshot;
 
 /* Writes into `fd`, by ps_snapshot_write, what `arg` stands for. */
 typedef ps_status ps_snapshot_fn(void *arg, int fd);
 
-/* Begins a snapshot: has write(arg, fd) called in a copy of the process, or at once. Never fails:
- * ps_snapshot_wait does. */
+/* Begins a snapshot: has write(arg, fd) called in a copy of the process, or at once in this one.
+ * Never fails; ps_snapshot_wait reports what went wrong. */
 ps_snapshot ps_snapshot_begin(ps_snapshot_fn *write, void *arg);
 
 /* Makes a snapshot of a file of `size` zeros, which others write by ps_snapshot_put. Fails with
  * RESOURCE_EXHAUSTED. */
 PS_MUST_USE ps_status ps_snapshot_blank(size_t size, ps_snapshot *out);
 
-/* Blocks until the file is written. Any thread. Then fd is to be read by pread. Fails with
- * RESOURCE_EXHAUSTED if there was no memory or process, with DEADLINE_EXCEEDED after wait_us, with
- * INTERNAL if the copy was killed. */
+/* Blocks until the file is written, for wait_us at most; the caller then reads `fd` by pread. Any
+ * thread. Fails with the code of what `write` returned; with RESOURCE_EXHAUSTED if there was no
+ * memory for the file; with DEADLINE_EXCEEDED if the copy still writes; with INTERNAL if the copy
+ * was killed. */
 PS_MUST_USE ps_status ps_snapshot_wait(ps_snapshot *s, int64_t wait_us);
 
 /* Ends the copy, if it still writes, and closes the file. */
@@ -66,7 +68,7 @@ ssize_t ps_spliced_read(const ps_spliced *file, void *to, size_t len, uint64_t a
 /* Appends to the file: a ps_state_write_fn (state.h) whose arg is a pointer to the fd. */
 PS_MUST_USE ps_status ps_snapshot_write(void *fd, const void *bytes, size_t len);
 
-/* Writes at an offset of the file. */
+/* Writes `len` bytes at offset `at` of the file. RESOURCE_EXHAUSTED: there is no memory. */
 PS_MUST_USE ps_status ps_snapshot_put(int fd, uint64_t at, const void *bytes, size_t len);
 
 #endif

@@ -26,7 +26,7 @@
 enum {
     PS_STATE_MAGIC = 8,
     PS_STATE_HEAD_BYTES = 16,   /* bytes of a file's head */
-    PS_STATE_SECTION_BYTES = 24 /* bytes of a section without its payload */
+    PS_STATE_SECTION_BYTES = 24 /* bytes of a section but its payload, checksum included */
 };
 
 /* Writes the next bytes of a file. */
@@ -71,11 +71,13 @@ void ps_state_put_text(ps_state_out *out, const char *text);
 /* Ends the section: writes it with its length and checksum. */
 void ps_state_finish(ps_state_out *out);
 
-/* Ends a part of a file: frees the writer's memory, but writes no last section. The sections of the
- * part may be put into another file. Returns the first failure of `write`. */
+/* Ends a part of a file: frees the writer's memory, but writes no last section. ps_state_put_part
+ * puts the sections of a part into another file. Returns the first failure of `write`. */
 PS_MUST_USE ps_status ps_state_out_part(ps_state_out *out);
 
-/* Puts the sections of such a part, (len) bytes with the head, behind those of the file. */
+/* Appends the sections of a part to the file. `part` is what a writer that ended with
+ * ps_state_out_part has written: `len` bytes, the head of a file first, then `sections`
+ * sections. */
 void ps_state_put_part(ps_state_out *out, const uint8_t *part, size_t len, uint32_t sections);
 
 /* Writes the last section and frees the writer's memory. Returns the first failure of `write`. */
@@ -85,18 +87,19 @@ PS_MUST_USE ps_status ps_state_out_end(ps_state_out *out);
 
 typedef struct ps_state_in {
     const uint8_t *bytes; /* borrowed until the last call */
-    size_t len, at;
-    size_t end;        /* end of the current payload */
-    uint32_t sections; /* sections seen */
-    ps_status status;  /* the first failure; after it all members read as zeros */
+    size_t len, at;       /* size of the file and offset of the next byte to read */
+    size_t end;           /* end of the current payload */
+    uint32_t sections;    /* sections that ps_state_next has moved to */
+    ps_status status;     /* the first failure; after it all members read as zeros */
 } ps_state_in;
 
 /* Begins to read a file of `len` bytes. Fails with DATA_LOSS if it has another magic or version. */
 PS_MUST_USE ps_status ps_state_in_init(ps_state_in *in, const char *magic, uint32_t version,
                                        const uint8_t *bytes, size_t len);
 
-/* Does the same and moves to the first section, whose checksum is verified. Fails also as
- * ps_state_next does, and with DATA_LOSS if the section is of another kind or not its number 0. */
+/* Begins to read a file as ps_state_in_init does and moves to its first section, whose checksum is
+ * verified. Fails also as ps_state_next does, and with DATA_LOSS if the section is not of `kind` or
+ * its index is not 0. */
 PS_MUST_USE ps_status ps_state_open(ps_state_in *in, const char *magic, uint32_t version,
                                     uint32_t kind, const uint8_t *bytes, size_t len);
 
@@ -104,12 +107,13 @@ PS_MUST_USE ps_status ps_state_open(ps_state_in *in, const char *magic, uint32_t
  * must be ended by ps_state_done or ps_state_skip. *kind is 0 at the end of the file. With `checks`
  * the checksum is verified, else only the length.
  *
- * Fails with DATA_LOSS if the file is truncated or damaged or has bytes behind the last section, or
- * with the first failure before.
+ * Fails with DATA_LOSS if the file is truncated or damaged or has bytes behind the last section.
+ * After a failure of an earlier call it fails with that.
  */
 PS_MUST_USE ps_status ps_state_next(ps_state_in *in, bool checks, uint32_t *kind, uint32_t *index);
 
-/* Verifies the checksum of the current section, of which nothing may have been taken. */
+/* Verifies the checksum of the current section. Nothing of the section may have been taken before.
+ * DATA_LOSS: it is wrong. */
 PS_MUST_USE ps_status ps_state_check(ps_state_in *in);
 
 /* Takes the next `len` bytes. Fails and gives zeros if the payload has fewer. */
@@ -130,10 +134,11 @@ const uint8_t *ps_state_view(ps_state_in *in, size_t len);
 /* Ends the section without looking at the rest of its payload. */
 void ps_state_skip(ps_state_in *in);
 
-/* Stores a failure with the offset, unless there is one already. */
+/* Stores a failure, DATA_LOSS with the current offset and this text, unless one is stored
+ * already. */
 PS_PRINTF(2, 3) void ps_state_fail(ps_state_in *in, const char *fmt, ...);
 
-/* Returns whether nothing has failed. */
+/* Returns whether no call has failed so far. */
 bool ps_state_is_ok(const ps_state_in *in);
 
 /* Ends the section. Fails if a part of its payload was not taken. Returns the first failure. */

@@ -5,7 +5,7 @@
  * nothing, so assignment copies it and dropping it leaks nothing. Text longer than the buffer loses
  * its middle (shorten.h).
  *
- * It includes nothing of psgd and nothing of gRPC, so everything may include it.
+ * This header includes nothing of psgd and nothing of gRPC, so every file may include it.
  */
 #ifndef PS_COMMON_BASE_STATUS_H
 #define PS_COMMON_BASE_STATUS_H

@@ -6,10 +6,10 @@
 
 #include <stdbool.h>
 
-/* Their names in order, with commas between. */
+/* The names of these columns in the order of the file, with commas between. */
 extern const char ps_train_columns[];
 
-/* Returns whether `name` is one of them. */
+/* Returns whether one of these columns has this name. */
 bool ps_train_columns_have(const char *name);
 
 #endif
