@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The name of file that a viewer looks for in a run's folder. */
+/* The name of the file; a viewer looks for such names in the folder of a run. */
 #define PS_EVENTS_NAME "events.out.tfevents.psgd"
 
 typedef struct ps_events ps_events;
@@ -31,12 +31,13 @@ typedef struct ps_scalar {
  * since 1970. One thread at a time. */
 PS_MUST_USE ps_status ps_events_open(const char *path, double wall_s, ps_events **out);
 
-/* Adds points at `step`. They are buffered for at most a second of points, or until close. */
+/* Adds points at `step`. They stay in memory until an event comes that is at least a second later
+ * than the last write, or 64 KiB have gathered; flush and close write them. */
 void ps_events_add(ps_events *events, double wall_s, uint64_t step, const ps_scalar *scalars,
                    size_t count);
 
 /* Writes buffered events. Fails with RESOURCE_EXHAUSTED while the disk is full; the events then
- * wait. */
+ * stay in memory for the next try. */
 PS_MUST_USE ps_status ps_events_flush(ps_events *events);
 
 /* Writes what is buffered and frees `events` in any case. Fails if the rest cannot be written. */

@@ -25,10 +25,10 @@ PS_MUST_USE ps_status ps_manifest_measure(const char *dir, ps_manifest_file *fil
 PS_MUST_USE ps_status ps_manifest_write(const char *path, const ps_manifest_file *files,
                                         size_t count);
 
-/* Reads such a list out of a text, which is n bytes of anything, and calls fn for each file; its
- * texts are valid until fn returns. Names are safe (files.h), a SHA-256 is lower-case hex. Returns
- * DATA_LOSS, which names the place, if the text is no list of at most `most` files, or the first
- * failure of fn. */
+/* Reads a list as ps_manifest_write writes it from n bytes of anything, and calls fn for each file,
+ * whose texts are valid until fn returns. Names are safe (files.h), a SHA-256 is lower-case hex.
+ * Returns DATA_LOSS, which names the place, if the text is no list of at most `most` files, or the
+ * first failure of fn. */
 PS_MUST_USE ps_status ps_manifest_parse(const char *text, size_t n, size_t most,
                                         ps_status (*fn)(void *arg, const ps_manifest_file *file),
                                         void *arg);

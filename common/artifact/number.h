@@ -5,8 +5,8 @@
 
 enum { PS_NUMBER_BYTES = 32 };
 
-/* Writes `value` by "%.9g", which keeps every bit of a float32, with a point in any locale.
- * Other values are "nan", "inf" and "-inf". Returns `out`. */
+/* Writes `value` by "%.9g", which keeps every bit of a float32, with a point in any locale. Values
+ * that are not finite become "nan", "inf" and "-inf". Returns `out`. */
 const char *ps_number_text(double value, char out[PS_NUMBER_BYTES]);
 
 /* Replaces the decimal mark of printf in any locale, of one byte or more, by a point. A text

@@ -164,8 +164,8 @@ static Onnx__ModelProto *make_file(const ps_meta *meta, size_t meta_count)
     return file;
 }
 
-/* The target of protobuf-c's packing. Up to HELD_BYTES are gathered before they are written; what
- * is longer by itself is written at once. */
+/* The target of protobuf-c's packing. Up to HELD_BYTES are gathered before they are written; a run
+ * of more than HELD_BYTES is written at once. */
 typedef struct sink {
     ProtobufCBuffer base;
     ps_file_writer writer;

@@ -19,7 +19,7 @@ typedef struct ps_onnx_layer {
     const ps_layer *layer;
     const ps_layer_plan *plan;
     const char *name;
-    const char *const *in;        /* names of its inputs */
+    const char *const *in;        /* (plan->input_count) names of its inputs in the graph */
     const ps_variable *variables; /* plan->var_count variables */
     const char *out;              /* name of its output */
 } ps_onnx_layer;

@@ -18,12 +18,13 @@ enum { PS_OUTLET_WAITING_MAX = 8 << 20 };
 typedef struct ps_outlet {
     int fd; /* -1: the file could not be created yet */
     char *path;
-    bool makes_folder; /* makes the folder of the file */
-    ps_strbuf rows;    /* lines that are not written; callers append theirs here */
-    size_t whole;      /* bytes of `rows` that are complete lines */
-    double flushed_s;  /* time of the last line when writing was last tried */
-    ps_status st;      /* result of the last write */
-    uint64_t lost;     /* lines that were dropped because memory for waiting lines was full */
+    bool makes_folder; /* true: the folder of the file is made too */
+    /* bytes that are not written yet; the caller appends a line here before ps_outlet_row */
+    ps_strbuf rows;
+    size_t whole;     /* bytes of `rows` that are complete lines */
+    double flushed_s; /* time_s of the line at which ps_outlet_row last tried to write */
+    ps_status st;     /* result of the last write */
+    uint64_t lost;    /* lines that were dropped because memory for waiting lines was full */
 } ps_outlet;
 
 /* Creates or empties the file, and makes its folder if `makes_folder`. A full disk is not a
@@ -33,19 +34,20 @@ PS_MUST_USE ps_status ps_outlet_open(ps_outlet *outlet, const char *path, bool m
 /* Writes all waiting lines. Returns the failure if some cannot be written; those keep waiting. */
 ps_status ps_outlet_flush(ps_outlet *outlet);
 
-/* Counts the line that the caller has appended. `time_s` is in seconds of any clock. Writes all
- * lines when there are many, or when a second has passed since the last try. */
+/* Ends the line that the caller has appended to `rows`; drops it if more than PS_OUTLET_WAITING_MAX
+ * bytes wait. `time_s` is in seconds of any clock. Writes all lines when 64 KiB wait and the last
+ * write succeeded, or when a second has passed since the last try. */
 void ps_outlet_row(ps_outlet *outlet, double time_s);
 
 /* Appends to *out all lines so far, written or waiting. Reads the file. */
 PS_MUST_USE ps_status ps_outlet_copy(const ps_outlet *outlet, ps_strbuf *out);
 
 /* Replaces all lines so far by these bytes, which are complete lines. A full disk is not a failure:
- * they are written later. */
+ * the bytes then wait in `rows` for the next write. */
 void ps_outlet_replace(ps_outlet *outlet, const void *bytes, size_t len);
 
-/* Writes the rest and closes the file. Fails only if lines cannot be written now; lines that were
- * dropped earlier are logged. */
+/* Writes the waiting lines, closes the file and frees memory. Fails only if these lines cannot be
+ * written; lines that were dropped earlier are logged. */
 PS_MUST_USE ps_status ps_outlet_close(ps_outlet *outlet);
 
 #endif

@@ -16,7 +16,7 @@ typedef struct ps_report ps_report;
 typedef struct ps_train_row {
     double time_s;  /* seconds since training began */
     uint32_t epoch; /* counts from 1 */
-    uint64_t batch; /* in the epoch, from 1 */
+    uint64_t batch; /* number of the batch in its epoch, from 1 */
     uint64_t step;  /* counts from 1 */
     double loss;
     double accuracy; /* NaN if targets are values, or a program has not said it */
@@ -35,7 +35,7 @@ typedef struct ps_eval_row {
     double loss;
     const double *values;          /* of the metrics, as many as the file was opened with */
     double time_s;                 /* when the evaluation began, in seconds since training began */
-    uint64_t bytes_up, bytes_down; /* since training began, until then */
+    uint64_t bytes_up, bytes_down; /* since training began, until the evaluation began */
 } ps_eval_row;
 
 /* Creates or replaces a TR file with these metrics and writes its header. Numbers have nine digits
@@ -46,7 +46,8 @@ PS_MUST_USE ps_status ps_report_open_train(const char *path, const char *const *
 /* Creates or replaces an EV file with these metrics, as ps_report_open_train does. */
 PS_MUST_USE ps_status ps_report_open_eval(const char *path, const char *const *metrics,
                                           size_t metric_count, ps_report **out);
-/* Appends a line to a TR file. Lines are buffered for at most a second, or until close. */
+/* Appends a line to a TR file. It stays in memory until a line comes at least a second after the
+ * last write, or 64 KiB have gathered; flush and close write it. */
 void ps_report_train(ps_report *report, const ps_train_row *row);
 
 /* Appends a line to an EV file and tries to write it at once. */
@@ -64,7 +65,8 @@ ps_outlet *ps_report_outlet(ps_report *report);
  * title is cut. */
 void ps_artifact_name(char *name, size_t cap, const char *prefix, const char *title, const char *id,
                       const char *suffix);
-/* Writes the name of a file that a job has once, such as "ROUND-{title}.csv", likewise. */
+/* Writes the name of a file of which a job has only one, such as "ROUND-{title}.csv", by the rules
+ * of ps_artifact_name. */
 void ps_artifact_name_of_job(char *name, size_t cap, const char *prefix, const char *title,
                              const char *suffix);
 

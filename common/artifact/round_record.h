@@ -26,20 +26,24 @@
 
 enum { PS_ROUND_METRICS_MAX = 16, PS_ROUND_HEAD_BYTES = 16 };
 
-/* What one rank did in a round. Seconds and bytes are of this round, if nothing else is said; NaN
- * is a value that there is not. */
+/* What one rank did in a round. Bytes and durations are those of this round alone. NaN: there is no
+ * such value. */
 typedef struct ps_round_entry {
     uint64_t round;                /* from 1 */
-    uint64_t steps;                /* local iterations; 0: it took no part */
-    uint64_t bytes_up, bytes_down; /* of its exchange */
-    double time_s;                 /* when its weights were there, since training began */
-    double loss;                   /* mean over its steps */
-    double compute_s;              /* of the training thread, without evaluations and waits */
-    double exchange_s;             /* from its first contribution until all weights were there */
-    double wait_s;                 /* in which the training thread stood still */
-    bool is_evaluated;
+    uint64_t steps;                /* local steps; 0: the rank took no part */
+    uint64_t bytes_up, bytes_down; /* bytes of the exchange that ends the round */
+    /* seconds since training began, when the weights that its exchange made had arrived */
+    double time_s;
+    double loss; /* training loss, mean over its steps */
+    /* computing time of the training thread, without evaluations and waits */
+    double compute_s;
+    /* from the sending of its first contribution until all weights had arrived */
+    double exchange_s;
+    double wait_s;     /* in which the training thread stood still */
+    bool is_evaluated; /* true: test_loss and values are set */
     double test_loss;
-    double values[PS_ROUND_METRICS_MAX]; /* of the job's metrics */
+    /* the job's metrics on the test samples, if is_evaluated */
+    double values[PS_ROUND_METRICS_MAX];
 } ps_round_entry;
 
 /* Returns the bytes of an entry of a job with so many metrics. */
@@ -49,11 +53,13 @@ typedef struct ps_rounds ps_rounds;
 
 /* Creates or replaces a part. One thread at a time. Fails as ps_outlet_open (outlet.h). */
 PS_MUST_USE ps_status ps_rounds_open(const char *path, size_t metric_count, ps_rounds **out);
-/* Appends the entry of one round; rounds ascend. It may be added to others to one that stands for
- * them all: sums, the mean loss over all steps, the last time and the last evaluation. Entries are
- * buffered for at most a second, or until close. */
+/* Appends the entry of one round; rounds ascend. Where an entry of the file stands for several
+ * rounds, their entries are joined: sums of steps, bytes and durations, the mean loss over all
+ * steps, the last time_s and the last evaluation. Entries stay in memory until one comes at least a
+ * second after the last write, or 64 KiB have gathered; flush and close write them. */
 void ps_rounds_add(ps_rounds *rounds, const ps_round_entry *entry);
-/* Appends the entry that waits for further rounds, if there is one: before the file is copied. */
+/* Appends the joined entry to whose rounds more would be added, if there is one. Call it before the
+ * file is copied. */
 void ps_rounds_settle(ps_rounds *rounds);
 /* Writes buffered entries. Fails with RESOURCE_EXHAUSTED while the disk is full. */
 PS_MUST_USE ps_status ps_rounds_flush(ps_rounds *rounds);
@@ -65,21 +71,24 @@ ps_outlet *ps_rounds_outlet(ps_rounds *rounds);
 /* The parts of a job. */
 typedef struct ps_rounds_parts {
     uint32_t ranks;
-    char *const *paths;         /* (ranks): of a rank that left none: NULL, or of no file */
+    /* (ranks): paths of the parts. NULL, or a path without a file: the rank left no part */
+    char *const *paths;
     const char *const *metrics; /* (metric_count) */
     size_t metric_count;
-    bool has_shares; /* evaluations are split, so that no rank knows what came out */
+    /* true: a rank evaluates a share of the test samples, so the CSV has no test values */
+    bool has_shares;
 } ps_rounds_parts;
 
-/* Writes the CSV of all parts, whole or not at all; *is_written is false if there is no part. The
- * rest of a part that is cut or damaged is left out, and logged. Any thread. Fails as files do. */
+/* Writes the CSV of all parts, whole or not at all; *is_written is false if there is no part. Of a
+ * part that is cut or damaged, all from the damage on is left out, and that is logged. Any thread.
+ * Fails as files do. */
 PS_MUST_USE ps_status ps_rounds_merge(const ps_rounds_parts *parts, const char *path,
                                       bool *is_written);
 
 /* Writes "ROUND-{title}.csv", a safe file name, into name[0..cap), cap > PS_NAME_MAX. */
 void ps_rounds_name(char *name, size_t cap, const char *title);
 
-/* How a rank calls its part: prefix and suffix for ps_artifact_name (report.h). */
+/* Prefix and suffix of the name of a rank's part, for ps_artifact_name (report.h). */
 #define PS_ROUNDS_PREFIX "ROUND"
 #define PS_ROUNDS_SUFFIX ".part"
 

@@ -28,7 +28,7 @@ typedef struct ps_meta {
 PS_MUST_USE ps_status ps_safetensors_write(const char *path, const ps_tensor *tensors, size_t count,
                                            const ps_meta *meta, size_t meta_count);
 
-/* Where values come from that are not in memory. */
+/* Gives values that are not in memory. */
 typedef struct ps_tensor_source {
     /* Writes the next n values to `values`: those of the first tensor, then of the second, ... */
     ps_status (*read)(void *arg, float *values, size_t n);
@@ -41,8 +41,9 @@ typedef struct ps_written {
     char sha256[PS_SHA256_HEX_BYTES];
 } ps_written;
 
-/* Does the same with values that the source gives, a piece after the other; `data` is ignored.
- * Returns the first failure of the source; then there is no file. */
+/* Writes a file as ps_safetensors_write does, with values that `source` gives piece by piece;
+ * `data` of the tensors is ignored. Sets *written. Returns the first failure of the source or of
+ * ps_file_writer; then there is no new file. */
 PS_MUST_USE ps_status ps_safetensors_write_from(const char *path, const ps_tensor *tensors,
                                                 size_t count, const ps_meta *meta,
                                                 size_t meta_count, const ps_tensor_source *source,

@@ -2,9 +2,9 @@
 /* thin.h - which rows of a curve are kept, so that a file of rows grows with the logarithm of their
  * number.
  *
- * Rows form windows. Of each window the row with the least value and the row with the greatest value
- * are kept. A window has one row until PS_THIN_ROWS rows are kept, then four; after each further
- * PS_THIN_ROWS kept rows windows have twice as many. Of n rows at most
+ * Rows form windows. Of each window the row with the least value and the row with the greatest
+ * value are kept. A window has one row until PS_THIN_ROWS rows are kept, then four; after each
+ * further PS_THIN_ROWS kept rows windows have twice as many. Of n rows at most
  * PS_THIN_ROWS * (1 + log2(1 + n / PS_THIN_ROWS)) are kept. Pure: no I/O, no rows.
  */
 #ifndef PS_COMMON_ARTIFACT_THIN_H
@@ -16,14 +16,17 @@ enum { PS_THIN_ROWS = 16384, PS_THIN_DOUBLINGS_MAX = 60 };
 
 /* What to do with a row; a set of these. */
 enum {
-    PS_THIN_LEAST = 1,    /* it replaces the row with the least value of its window */
-    PS_THIN_GREATEST = 2, /* it replaces the row with the greatest value */
-    PS_THIN_END = 4       /* its window ends: the two rows are written now */
+    /* its value is the least of its window so far: keep it in place of the one that was */
+    PS_THIN_LEAST = 1,
+    /* its value is the greatest so far: keep it in place of the one that was */
+    PS_THIN_GREATEST = 2,
+    /* its window ends with it: write the two kept rows, or the one row that is both */
+    PS_THIN_END = 4
 };
 
 /* The present window. A zeroed struct has had no rows. */
 typedef struct ps_thin {
-    unsigned doublings; /* 0: windows of one row */
+    unsigned doublings; /* windows have one row if it is 0, else 2^(doublings + 1) rows */
     uint64_t kept;      /* rows that were kept from windows of this size */
     uint64_t rows;      /* rows of the present window so far */
     double least, greatest;

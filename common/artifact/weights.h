@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* weights.h - writes the variables of a model as a safetensors file, and reads them back.
  *
- * The file has one tensor a variable, with its name and shape. State (running statistics) is
- * included. The variables are those of a model or a layout. Their `at` and `size` point into the
- * block.
+ * The file has one tensor a variable, with its name and shape. State of layers (running statistics)
+ * is included. The variables are those of a model or a layout; `at` and `size` of a variable say
+ * where its values lie in the block, in floats.
  */
 #ifndef PS_COMMON_ARTIFACT_WEIGHTS_H
 #define PS_COMMON_ARTIFACT_WEIGHTS_H
@@ -15,8 +15,9 @@
 PS_MUST_USE ps_status ps_weights_write(const char *path, const ps_variable *variables, size_t count,
                                        const float *block, const ps_meta *meta, size_t meta_count);
 
-/* Does the same with values that the source gives in the order of the variables, and says what was
- * written. Errors are those of ps_safetensors_write_from. */
+/* Writes the file as ps_weights_write does, with values that `source` gives in the order of the
+ * variables. Sets *written to its size and digest. Errors are those of
+ * ps_safetensors_write_from. */
 PS_MUST_USE ps_status ps_weights_write_from(const char *path, const ps_variable *variables,
                                             size_t count, const ps_meta *meta, size_t meta_count,
                                             const ps_tensor_source *source, ps_written *written);
@@ -31,8 +32,8 @@ PS_MUST_USE ps_status ps_weights_check_finite(const ps_variable *variables, size
 PS_MUST_USE ps_status ps_weights_check(const char *path, const ps_variable *variables,
                                        size_t count);
 
-/* Checks the same and that all values are finite, then copies them into `block`. After a failure
- * `block` is unchanged. */
+/* Checks the file as ps_weights_check does, and that all values are finite; then copies them into
+ * `block`. After a failure `block` is unchanged. */
 PS_MUST_USE ps_status ps_weights_read(const char *path, const ps_variable *variables, size_t count,
                                       float *block);
 
