@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* codec.h - encodes and decodes slices with the codecs of this build.
  *
- * codec_type.h says what a codec is. Around it go the stages that the numbers of wrap.h choose.
+ * codec_type.h says what a codec is. Functions here also apply the steps around a codec that the
+ * job turns on by numbers: stages.h, wrap.h.
  *
  * Any thread may call any function. n is at most PS_CODEC_VALUES.
  */
@@ -12,12 +13,12 @@
 
 /* Returns the codec with this name, or NULL if there is none. */
 const ps_codec *ps_codec_find(const char *name);
-/* Makes the codec known that decodes encodings of scripts (common/script). Any number of times,
+/* Makes the codec known that decodes encodings of scripts (common/script). It may be called again,
  * with the same table. */
 void ps_codec_know_scripts(const ps_codec *codec);
 
-/* Returns the codec with this member of the oneof, or NULL if there is none. For scripts it is the
- * one of ps_codec_know_scripts, which can check and decode only. */
+/* Returns the codec whose member of the oneof in Encoding this is, or NULL if there is none. For
+ * scripts it is the one of ps_codec_know_scripts, which can check and decode only. */
 const ps_codec *ps_codec_of_wire(Psgd__V1__Encoding__CodecCase wire);
 
 /* Calls fn once per codec, in the order of common/codec/list.h. */
@@ -27,8 +28,8 @@ void ps_codec_each(void (*fn)(const ps_codec *codec, void *arg), void *arg);
  * leave out rows, are not summable unless the codec has sum_add. */
 ps_codec_facts ps_codec_facts_of(const ps_codec *codec, const ps_params *params);
 
-/* Returns whether encodings may be shorter than `size`: the codec's own bytes, or because they
- * are compressed or leave out rows. */
+/* Returns whether encodings may be shorter than `size`: because the number of the codec's own bytes
+ * depends on the values, or because encodings are compressed or leave out rows. */
 bool ps_codec_depends_on_data(const ps_codec *codec, const ps_params *params);
 
 /* Returns whether every encoding is the float32 values in memory order, with none left out. */
@@ -40,28 +41,32 @@ bool ps_encoding_is_plain(const Psgd__V1__Encoding *head);
  * on the data. */
 double ps_codec_bits(const ps_codec *codec, const ps_params *params);
 
-/* Encodes a slice: initialises the head, fills in slice and payload_bytes, leaves out rows of
- * zeros and compresses the bytes as `params` say. Returns payload_bytes, at most size(n). */
+/* Encodes a slice: initialises the head, fills in slice and payload_bytes, leaves out rows of zeros
+ * and compresses the bytes as `params` say. Returns payload_bytes, at most codec->size(params,
+ * n). */
 size_t ps_codec_encode(const ps_codec *codec, const ps_params *params, uint64_t key, uint32_t slice,
                        const float *x, size_t n, uint8_t *out, ps_encoding *head);
 
 /* Returns the floats of state for a slice of n values. It is 0 for encodings that may leave out
  * rows, because state belongs to the values of a whole slice. */
 size_t ps_codec_state_floats(const ps_codec *codec, const ps_params *params, size_t n);
-/* Does what ps_codec_encode does, with the state of the slice, which may be NULL. */
+/* Encodes a slice as ps_codec_encode does, with the slice's state of ps_codec_state_floats floats,
+ * which is read and updated. `state` NULL: there is none. */
 size_t ps_codec_encode_with(const ps_codec *codec, const ps_params *params, float *state,
                             uint64_t key, uint32_t slice, const float *x, size_t n, uint8_t *out,
                             ps_encoding *head);
 
-/* Add a slice to those that this thread encodes or decodes together (ps_codec_ahead), with what
- * ps_codec_encode or ps_codec_decode will have. Return false for most codecs, which gain nothing
- * from it, and if the slice cannot be added to those that are there. */
+/* Add a slice to those that this thread encodes or decodes together at the next ps_codec_run_ahead.
+ * The arguments are those of the later call of ps_codec_encode or ps_codec_decode, which then finds
+ * its result ready. Return false for most codecs, which gain nothing from it, and if the slice
+ * cannot be encoded or decoded together with those that were added before. */
 bool ps_codec_encode_ahead(const ps_codec *codec, const ps_params *params, uint64_t key,
                            const float *x, size_t n);
 bool ps_codec_decode_ahead(const Psgd__V1__Encoding *head, const uint8_t *in, size_t n);
-/* Encodes or decodes those that were added. */
+/* Encodes or decodes the slices that this thread has added. */
 void ps_codec_run_ahead(void);
-/* Forgets what was added, before its values or heads are freed or change. */
+/* Forgets the slices that this thread has added, and their results. To be called before their
+ * values or heads are freed or change. */
 void ps_codec_end_ahead(void);
 
 /* Copies a head and the message of its codec from a received message or another ps_encoding.

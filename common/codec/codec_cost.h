@@ -8,15 +8,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a codec costs a value, on one thread. */
+/* What a codec costs: bytes (heads included) and nanoseconds on one thread, each divided by the
+ * number of values. */
 typedef struct ps_codec_cost {
     double bytes, encode_ns, decode_ns;
-    double error; /* of one encoding of normal draws, relative to them */
+    double error; /* error of one encoding: root of sum((decoded - x)^2) / sum(x^2) */
 } ps_codec_cost;
 
-/* Measures the codec `spec` (codec_spec.h) on `values` normal draws, for_us for each direction: the
- * fastest run. A value is decoded as a server does it: checked when it arrives, then decoded.
- * Blocks. Returns INVALID_ARGUMENT, with what is allowed, for a spec that is none. */
+/* Measures the codec `spec` (codec_spec.h) on `values` normal draws, for for_us microseconds and at
+ * least three runs in each direction; the fastest run counts. Values are decoded as a server does
+ * it: checked when they arrive, then decoded. Blocks. Returns INVALID_ARGUMENT, with what is
+ * allowed, for a spec that is none. */
 PS_MUST_USE ps_status ps_codec_cost_measure(const char *spec, size_t values, int64_t for_us,
                                             ps_codec_cost *out);
 

@@ -10,7 +10,8 @@
 
 enum { PS_STATE_TAG = 2 }; /* floats in front of the codec's own state */
 
-/* Returns whether `key` differs from the key of the last call, and remembers it. */
+/* Returns whether `key` differs from the key of the last call with this state, and stores it in the
+ * tag. If not, the encoding is a repetition. */
 static inline bool ps_state_is_new(float *state, uint64_t key)
 {
     uint64_t last;

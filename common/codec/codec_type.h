@@ -27,8 +27,8 @@
 #include <stdint.h>
 
 enum {
-    PS_CODEC_VALUES = 16384, /* limit of the values of one slice */
-    PS_CODEC_ROOM = 4 * PS_CODEC_VALUES
+    PS_CODEC_VALUES = 16384,            /* limit of the values of one slice */
+    PS_CODEC_ROOM = 4 * PS_CODEC_VALUES /* most bytes of an encoding, and of its float32 values */
 };
 
 /* The properties of a codec with given numbers. */
@@ -86,12 +86,13 @@ typedef enum ps_into {
     PS_INTO_ADD  /* y = y + x */
 } ps_into;
 
-/* For codecs that are slow to call: several slices at a time, by the thread that adds them. `run`
- * encodes or decodes those that were added; `encode` and `decode` of these, with the same key or
- * head and the same memory, then find the result. `end` forgets the rest. */
+/* For codecs that are slow to call: encodes or decodes several slices in one call. A thread adds
+ * slices, and `run` encodes or decodes them. ps_codec.encode and decode then find the result of a
+ * slice that was added with the same key or head and the same memory. `end` forgets slices and
+ * results. */
 typedef struct ps_codec_ahead {
     /* Add a slice, of which nothing is kept but the address. Return false if it cannot be added to
-     * those that are there, which are then to be run and used first. */
+     * those that were added before; the caller then calls run and uses their results first. */
     bool (*encode)(const ps_params *params, uint64_t key, const float *x, size_t n);
     bool (*decode)(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len, size_t n);
     void (*run)(void);

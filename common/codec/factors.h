@@ -30,8 +30,9 @@ static inline size_t ps_factors_stride(size_t columns)
     return (columns + PS_FACTORS_LANES - 1) / PS_FACTORS_LANES * PS_FACTORS_LANES;
 }
 
-/* Returns whether the two factors are shorter than the matrix and its rows are long enough.
- * Narrow matrices would be mostly padding. */
+/* Returns whether it pays to send the two factors of a matrix of n values: they are fewer than n
+ * values, and its rows have at least half of PS_FACTORS_LANES values. Narrower matrices would be
+ * mostly padding. */
 bool ps_factors_pay(size_t rank, size_t rows, size_t columns, size_t n);
 
 /* Writes x[0..n) times 2^-exponent as the rows of M; the last row may be short. */
@@ -72,7 +73,7 @@ typedef struct ps_factors {
 void ps_factors_init(ps_factors *f, size_t rank, size_t rows, size_t columns);
 /* Frees the memory. */
 void ps_factors_fini(ps_factors *f);
-/* Returns the bytes of that memory. */
+/* Returns the bytes that ps_factors_init allocates. */
 size_t ps_factors_memory(const ps_factors *f);
 
 /* Computes P and Q of x (rows, columns), starting from the present Q, whose missing rows are

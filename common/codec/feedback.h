@@ -19,8 +19,8 @@
  * that leaves values out, u becomes 0 where a value was sent (momentum correction and factor
  * masking of DGC, Lin et al. 2018).
  *
- * The codec's own state, if it has any, is part of it. The caller owns the memory: one array of
- * floats per slice, zeros at first.
+ * The codec's own state, if it has any, is a part of the same array. The caller owns the memory:
+ * one array of floats per slice, zeros at first.
  */
 #ifndef PS_COMMON_CODEC_FEEDBACK_H
 #define PS_COMMON_CODEC_FEEDBACK_H

@@ -141,7 +141,7 @@ typedef struct ps_kernels {
 /* Returns the table that a processor of this level runs. */
 const ps_kernels *ps_kernels_of(ps_cpu level);
 
-/* Returns that of ps_cpu_level(). Any thread; costs a load and a few tests. */
+/* Returns the table of ps_cpu_level(). Any thread; costs a load and a few tests. */
 const ps_kernels *ps_kernels_best(void);
 
 extern const ps_kernels ps_kernels_plain;

@@ -78,7 +78,7 @@ PS_BODY void body_fit(const float *x, const float *weights, float inverse, float
 
 /* ---- A grid ---- */
 
-/* Counts how many of edges[1..top] each magnitude reaches. */
+/* Sets reached[i] to how many of edges[1..top] the magnitude m[i] reaches. */
 PS_BODY void grid_reach(const float *m, const float *edges, uint32_t top, int32_t *reached)
 {
     for (size_t i = 0; i < FIT_RUN; i++) {
@@ -93,8 +93,8 @@ PS_BODY void grid_reach(const float *m, const float *edges, uint32_t top, int32_
     }
 }
 
-/* Moves from level[c] to the next level with the probability that keeps the mean. At the
- * highest level `high` equals `low`, and the level stays. */
+/* Adds 1 to reached[i], the index of the highest level that m[i] reaches, with the probability that
+ * keeps the mean. At the highest level `high` equals `low`, and the index stays. */
 PS_BODY void grid_draw(const float *m, const float *level, uint32_t top, uint32_t counter,
                        int32_t *reached)
 {
@@ -174,7 +174,8 @@ PS_BODY void body_grid_fit(const float *x, float inverse, const float *edges, co
 
 /* ---- Small codes ---- */
 
-/* Counts few symbols by comparing: `equal` returns how many of the `step` codes at a place are s. */
+/* Counts few symbols by comparing: `equal` returns how many of the `step` codes at a place are s.
+ */
 PS_BODY void body_count8_compared(const uint8_t *codes, unsigned symbols, uint32_t *counts,
                                   size_t n, size_t step,
                                   unsigned (*equal)(const uint8_t *codes, unsigned s))

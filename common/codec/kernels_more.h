@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernels_more.h - loops of the codecs that quantise, in plain C like kernels_body.h.
  *
- * Unlike there, some loops sum over values: in sixteen partial sums of double, value i in sum i
- * mod 16, added in a fixed order at the end. So vectors of any width give the same bits.
+ * Unlike those of kernels_body.h, some loops sum over values: in sixteen partial sums of double,
+ * value i in sum i mod 16, added in a fixed order at the end. So vectors of any width give the same
+ * bits.
  */
 #ifndef PS_COMMON_CODEC_KERNELS_MORE_H
 #define PS_COMMON_CODEC_KERNELS_MORE_H
@@ -211,8 +212,9 @@ PS_BODY void body_values16(const uint16_t *codes, uint32_t limit, float scale, b
 
 /* ---- powers of two ---- */
 
-/* Adding a draw below the exponent carries into the exponent as often as the fraction demands.
- * Below the lowest power the draw decides between that power and 0. */
+/* Writes codes as ps_kernels.powers says. The draw is added to the fraction of x, so it carries
+ * into the exponent as often as the fraction demands. Below the lowest power the draw decides
+ * between that power and 0. */
 PS_BODY void body_powers(const float *x, uint32_t lowest, unsigned bits, uint32_t key,
                          uint8_t *codes, size_t n)
 {
@@ -282,7 +284,8 @@ PS_BODY size_t body_above(const float *x, uint32_t least, uint16_t *positions, s
     return count;
 }
 
-/* Writes the positions of the set bits, counted from `start`. Returns the new count. */
+/* Appends the positions of the bits that are set in `mask`; bit 0 is position `start`. Returns the
+ * new count. */
 PS_BODY size_t spell(uint32_t mask, size_t start, uint16_t *positions, size_t count)
 {
     for (; mask != 0; mask &= mask - 1) {

@@ -48,8 +48,8 @@ static size_t randomk_size(const ps_params *params, size_t n)
     return count_of(params, n) * sizeof(float);
 }
 
-/* A run: successive values of a slice, of which one is sent (see above). `start` and `chosen` are
- * indices in the slice. */
+/* A run: successive values of a slice, of which one is sent. `start` and `chosen` are indices in
+ * the slice. */
 typedef struct run {
     uint32_t start, length, chosen;
 } run;

@@ -64,8 +64,8 @@ size_t ps_sparse_write(const float *x, size_t n, const uint16_t *positions, size
     return ps_sparse_bytes(n, k);
 }
 
-/* Writes the positions of the set bits. Returns their number, or SIZE_MAX if one is not below
- * n. */
+/* Writes the positions of the bits that are set in a bitmap. Returns their number, or SIZE_MAX if
+ * one is not below n. */
 static size_t read_bitmap(const uint8_t *in, size_t n, uint16_t *positions)
 {
     size_t count = 0;

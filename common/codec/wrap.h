@@ -45,7 +45,7 @@ enum {
      "of the gradient's"}
 /* clang-format on */
 
-/* Returns the value of one of these numbers, a PS_WRAP_ constant. */
+/* Returns the value of the number `which`, a PS_WRAP_ constant. */
 static inline double ps_wrap_of(const ps_codec *codec, const ps_params *params, int which)
 {
     return params->v[codec->own + (size_t)which];
