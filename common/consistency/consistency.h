@@ -34,7 +34,7 @@
 typedef struct ps_clocks {
     uint32_t workers;
     uint32_t contributors;
-    uint32_t live; /* contributors whose workers are not lost */
+    uint32_t live; /* how many contributors belong to workers that are not lost */
     /* (workers): each worker has finished its contributions to the clocks below this */
     const uint64_t *done;
     uint64_t least;   /* minimum of done */
@@ -66,9 +66,10 @@ typedef struct ps_consistency {
     const ps_param *params; /* (optional) */
     /* the same seed gives the same bits: sums are formed in the order of contributors */
     bool is_deterministic;
-    bool survives_loss; /* the job goes on when a worker is lost */
+    bool survives_loss; /* the policy lets the other workers go on when one is lost */
     bool asks_early;    /* workers may ask for the next clock before they have pushed this one */
-    bool has_rounds;    /* see above; requires closes */
+    /* contributions are of rounds, as the head of this file says; requires closes */
+    bool has_rounds;
     /* a round may close before all contributions have arrived; a worker that asks for clock c
      * then contributes nothing more to the clocks before c, and each contributor belongs to one
      * worker */
@@ -77,10 +78,10 @@ typedef struct ps_consistency {
     /* (optional) Checks the numbers against a job with so many contributors. Returns
      * INVALID_ARGUMENT with what is wrong and what is allowed. */
     ps_status (*check)(const ps_params *params, uint32_t contributors);
-    /* (optional) Returns the words of state that a slice needs. NULL: 0. */
+    /* (optional) Returns how many words of state (ps_clocks.state) a slice needs. NULL: 0. */
     size_t (*words)(uint32_t workers, uint32_t contributors);
-    /* Returns how many clocks a worker may be ahead of `clock` when it begins one; UINT64_MAX:
-     * no limit. It limits what a server may have to park. */
+    /* Returns how many clocks a worker that begins a clock may be ahead of ps_clocks.clock;
+     * UINT64_MAX: no limit. It limits what a server may have to park. */
     uint64_t (*lead)(const ps_params *params);
     /* Returns whether `worker` may begin `clock`. Called when the worker pulls for that clock. */
     bool (*admit)(const ps_params *params, const ps_clocks *c, uint32_t worker, uint64_t clock);

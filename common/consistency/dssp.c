@@ -17,7 +17,9 @@
 #include <stdlib.h>
 
 enum { LOWER, UPPER };
-/* words of a worker's state, see above; NEXT: 1 + the clock of its last push, 0: there is none */
+/* Indices of the words of a worker's state. NEXT: 1 + the clock of its last push, 0: there is none.
+ * LAST_US: time of the first contribution to that clock. INTERVAL_US: the interval before that
+ * time. UNTIL: the clock before which its extra clocks end. */
 enum { NEXT, LAST_US, INTERVAL_US, UNTIL, WORDS };
 
 static const ps_param dssp_params[] = {

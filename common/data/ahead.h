@@ -25,21 +25,21 @@ void ps_ahead_destroy(ps_ahead *ahead);
  * most `samples`). Returns false and does nothing if the ring has no room. Never blocks. */
 bool ps_ahead_want(ps_ahead *ahead, uint64_t epoch, const uint32_t *index, uint32_t n);
 
-/* Gathers a block of training samples like ps_feed_gather, and returns whether it was
- * requested. A requested block is waited for if it is not read yet; requests before it are
- * dropped. A block that was not requested is read now, and all requests are dropped. */
+/* Gathers a block of training samples like ps_feed_gather, and returns whether the block was
+ * requested. Blocks until a requested block is read, and drops the requests before it. A block that
+ * was not requested is read by the caller, and all requests are dropped. */
 bool ps_ahead_take(ps_ahead *ahead, uint64_t epoch, const uint32_t *index, uint32_t n, float *x,
                    float *targets);
 
-/* Returns how long ps_ahead_take has waited for blocks that were not read yet, and read blocks that
- * were not requested. */
+/* Returns how long ps_ahead_take has waited for blocks that were not read yet, or has read blocks
+ * itself that were not requested. */
 int64_t ps_ahead_waited_ns(const ps_ahead *ahead);
 
-/* Returns how long the thread has read, also while the caller did something else, with the blocks
- * that were not requested. */
+/* Returns how long files were read: by the thread, also while the caller did something else, and by
+ * ps_ahead_take itself. */
 int64_t ps_ahead_read_ns(const ps_ahead *ahead);
 
-/* Returns the bytes of memory that it holds. */
+/* Returns the bytes of memory that the reader has allocated. */
 size_t ps_ahead_memory(const ps_ahead *ahead);
 
 #endif

@@ -39,7 +39,7 @@ typedef struct ps_assign {
     const char *name;
     const char *summary;
     const ps_param *params; /* (optional) if there is a "redundancy", it is the first */
-    bool is_by_file;        /* as of the assignments that it makes */
+    bool is_by_file;        /* is_by_file of the assignments that `make` makes */
     /* Makes the assignment for `workers` workers; the caller destroys *out. Returns
      * INVALID_ARGUMENT if the numbers do not fit the number of workers. Any thread. */
     PS_MUST_USE ps_status (*make)(uint32_t workers, const ps_params *params, ps_assignment **out);
@@ -70,8 +70,8 @@ static inline uint64_t ps_assignment_step(const ps_assignment *a, uint32_t block
 }
 
 /* Writes the order of the samples of an epoch to `order` (count): a permutation of 0..count-1.
- * Every node can draw the order of every worker again. Workers that share the samples use the order
- * of worker 0. */
+ * Every node can draw the order of every worker again. Unless each worker has an order of its own
+ * (is_by_file, is_whole), all use that of worker 0. */
 void ps_worker_order(uint64_t seed, uint64_t epoch, uint32_t worker, uint32_t *order,
                      uint32_t count);
 

@@ -24,7 +24,7 @@ struct ps_column {
     const char *summary;
     const ps_param *params;
     ps_column_role role;
-    bool has_words; /* its ids are numbers of words, see vocabulary.h */
+    bool has_words; /* its ids are numbers that a vocabulary gives its words (vocabulary.h) */
 };
 
 /* Returns the kind of column with this name, or NULL if there is none. */
@@ -44,10 +44,10 @@ typedef struct ps_column_state {
     const ps_data_column *column;
     uint32_t number;      /* index among the columns of the conf; part of the hash of a category */
     uint64_t count;       /* number of numeric fields seen */
-    double mean, squares; /* their mean, and the sum of the squares of their distances to it */
-    double least, most;
+    double mean, squares; /* mean of these numbers, and the sum of the squared distances from it */
+    double least, most;   /* the least and the greatest of them */
     ps_vocabulary *words; /* NULL unless the kind has words */
-    uint32_t kept;        /* number of words that have an id */
+    uint32_t kept;        /* how many of `words` have an id */
 } ps_column_state;
 
 /* Initialises the state of a column before the first field. */
@@ -63,8 +63,9 @@ PS_MUST_USE ps_status ps_column_see(ps_column_state *state, const char *text, si
  * numbers). Returns INVALID_ARGUMENT if there are none, or more than are allowed. */
 PS_MUST_USE ps_status ps_column_learn(ps_column_state *state, uint32_t *size);
 
-/* Keeps what was learned, or takes what was learned from all files instead of ps_column_see; the
- * first is due after ps_column_learn, the second before it (learned.h). */
+/* ps_column_keep writes what the column has learned to `learned`, after ps_column_learn.
+ * ps_column_recall takes it from `learned`, where it was learned from all files: in place of calls
+ * of ps_column_see, and before ps_column_learn (learned.h). */
 void ps_column_keep(const ps_column_state *state, ps_learned *learned);
 PS_MUST_USE ps_status ps_column_recall(ps_column_state *state, ps_learned *learned);
 

@@ -12,8 +12,9 @@
 #include "common/data/source.h"
 
 enum {
-    PS_DATA_FILES_MAX = 64,   /* entries: names of files, patterns and folders */
-    PS_DATA_LIST_MAX = 16384, /* files that they stand for; their list is one message */
+    PS_DATA_FILES_MAX = 64, /* entries: names of files, patterns and folders */
+    /* files that the entries stand for; the list of their names is one message */
+    PS_DATA_LIST_MAX = 16384,
     PS_DATA_COLUMNS_MAX = 128,
     PS_DATA_NAME_MAX = 64,       /* bytes of the name of a column, with its NUL */
     PS_DATA_FILE_NAME_MAX = 128, /* bytes of the name of a file, with its NUL */
@@ -30,7 +31,7 @@ typedef struct ps_data_column {
 } ps_data_column;
 
 /* Which training files are read of a set whose files are dealt to workers by their numbers: those
- * whose number modulo `of` is first to first + count - 1. train_limit is then the number of samples
+ * whose number modulo `of` is in [first, first + count). train_limit is then the number of samples
  * of an epoch, and no bound of what is loaded. Zeroed: files are not dealt, all are read. */
 typedef struct ps_data_share {
     uint32_t of; /* workers */
@@ -74,13 +75,14 @@ uint32_t ps_data_count(const ps_data_conf *conf, const char *name);
 /* Sets the source's number `name`, which must exist. */
 void ps_data_set(ps_data_conf *conf, const char *name, double value);
 
-/* Returns the path of its folder below the data path. Valid as long as the conf. */
+/* Returns the path of the conf's folder below the data path. Valid as long as the conf. */
 const char *ps_data_folder(const ps_data_conf *conf);
 
-/* Returns the number of its entries: the fixed files of the source, or those of the conf; 0 for a
- * source that the program draws. */
+/* Returns the number of the conf's entries of files: those that are fixed by the source, or those
+ * that the conf names; 0 for a source that the program draws. */
 size_t ps_data_file_count(const ps_data_conf *conf);
-/* Returns entry i, in the same order. Valid as long as the conf. */
+/* Returns entry i of the ps_data_file_count entries: first those of training files. Valid as long
+ * as the conf. */
 const char *ps_data_file_name(const ps_data_conf *conf, size_t i);
 
 enum { PS_DATA_WHO_BYTES = 56 };

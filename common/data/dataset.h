@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dataset.h - data sets: loads that of a conf and gathers its samples.
+/* dataset.h - data sets: loads the data set that a conf chooses, and gathers its samples.
  *
  * A loaded data set is immutable and may be read from any thread. feed.h applies the order and the
  * transforms of a job to it.
@@ -29,7 +29,8 @@ PS_MUST_USE ps_status ps_data_load(const ps_data_conf *conf, const char *folder,
 
 /* Keeps at most so many samples of each split, from the front; 0: all. */
 void ps_dataset_limit(ps_dataset *data, uint32_t train, uint32_t test);
-/* Returns the shapes. The counts are those of the samples that it holds. */
+/* Returns the shapes of the samples. The counts are those of the samples that the data set
+ * holds. */
 const ps_data_facts *ps_dataset_facts(const ps_dataset *data);
 /* Returns the number of samples of a split. */
 uint32_t ps_dataset_count(const ps_dataset *data, ps_split split);
@@ -46,16 +47,17 @@ void ps_dataset_gather(const ps_dataset *data, ps_split split, const uint32_t *i
  * Call it after gathering. */
 PS_MUST_USE ps_status ps_dataset_status(const ps_dataset *data);
 
-/* Returns the words of its texts in the order of their ids, a line each, and their bytes; NULL if
- * its samples are not made of words. A conf with such a file as `vocabulary` gives the same ids.
- * Valid as long as the data set. */
+/* Returns the words of the data set's texts in the order of their ids, a line each, and sets
+ * *bytes; NULL if its samples are not made of words. A conf that names a file of these lines as
+ * `vocabulary` gives the same ids. Valid as long as the data set. */
 const char *ps_dataset_words(const ps_dataset *data, size_t *bytes);
 
-/* Returns the text of the source text, and its bytes; NULL of other sources. Valid as long as the
- * data set. */
+/* Returns the text that the source `text` has read, and sets *bytes; NULL for other sources. Valid
+ * as long as the data set. */
 const char *ps_dataset_text(const ps_dataset *data, size_t *bytes);
 
-/* Returns how many training files with samples it has; 0 unless the names of all end in a number.
+/* Returns how many training files with samples the data set has; 0 if the name of one ends in no
+ * number.
  */
 uint32_t ps_dataset_file_count(const ps_dataset *data);
 

@@ -14,8 +14,10 @@ typedef struct ps_learned_values ps_learned_values; /* learned.h */
 /* Where the samples of a training file begin. */
 typedef struct ps_file_start {
     uint32_t first;  /* index of its first sample */
-    uint32_t number; /* in its name */
-    uint32_t place;  /* index of its first sample among those of all files */
+    uint32_t number; /* the number at the end of its name */
+    /* index of its first sample among the samples of all files of the set, also those of other
+     * processes */
+    uint32_t place;
 } ps_file_start;
 
 struct ps_dataset {
@@ -33,7 +35,8 @@ struct ps_dataset {
     atomic_bool is_lost; /* a sample could not be read back */
 };
 
-/* Creates a data set without samples. The counts are those of `facts`. */
+/* Creates a data set without samples, whose counts are those of `facts`. The caller sets the
+ * splits. */
 ps_dataset *ps_dataset_create(const ps_data_facts *facts);
 
 /* What to gather, and how. */
@@ -44,8 +47,9 @@ typedef struct ps_gathering {
     uint32_t first, n;
     uint32_t soon;           /* so many more samples will be gathered next; they are prefetched */
     const ps_stored *stored; /* (n + soon): stored form of each sample; NULL: not fetched yet */
-    const ps_affine *affine; /* (optional) makes it call make_affine */
-    size_t target_pitch;     /* values from the targets of a sample to those of the next one */
+    /* (optional) samples are made by ps_samples.make_affine with it; NULL: by make */
+    const ps_affine *affine;
+    size_t target_pitch; /* values from the targets of a sample to those of the next one */
 } ps_gathering;
 
 /* Gathers samples like ps_dataset_gather, as `g` says. */
@@ -55,8 +59,8 @@ void ps_dataset_gather_pass(const ps_dataset *data, const ps_gathering *g, float
 /* Returns the key of the random draws for a sample in a pass over the data. */
 uint64_t ps_sample_key(uint64_t seed, uint64_t pass, ps_split split, uint32_t at);
 
-/* Returns the index of a sample among those of all files; that is its own unless it is a training
- * sample of a part. */
+/* Returns the index of a sample among the samples of all files of the set. That is `at`, unless it
+ * is a training sample and other processes have files of the set. */
 uint32_t ps_dataset_place(const ps_dataset *data, ps_split split, uint32_t at);
 
 /* For the sources: returns the smaller of `count` and `limit`; a limit of 0 is none. */

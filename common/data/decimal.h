@@ -10,7 +10,8 @@
  * a whole. The result does not depend on locale or host. */
 bool ps_text_number(const char *text, size_t len, double *value);
 
-/* Does the same for a float; the value must be finite as a float32. */
+/* Converts text (len) to a float as ps_text_number does. Returns false also if the number is not
+ * finite as a float32. */
 bool ps_text_float(const char *text, size_t len, float *value);
 
 #endif

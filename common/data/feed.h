@@ -27,9 +27,9 @@ void ps_feed_destroy(ps_feed *feed);
 
 /* Writes the order of an epoch to `order` (count): which training sample stands at each place, the
  * same on every node, or that of conf->worker. `count` is the number of training samples, and each
- * occurs once unless blocks have pools of their own. Where files are dealt to workers, `count` is
- * any and the samples of the worker's files stand there, again and again. Without a transform of
- * the order it is that of ps_worker_order. */
+ * occurs once unless blocks have pools of their own. Where files are dealt to workers, `count` may
+ * be any number, and the samples of the worker's files fill the places, as often as needed. Without
+ * a transform of the order the order is that of ps_worker_order. */
 void ps_feed_order(const ps_feed *feed, uint64_t epoch, uint32_t *order, uint32_t count);
 
 /* Gathers samples like ps_dataset_gather and transforms them; targets are (n, target_width) of
@@ -45,21 +45,22 @@ size_t ps_feed_room(const ps_feed *feed);
  * sample index[i], in memory or in `room` (n, ps_feed_room), which must be aligned. Any thread. */
 void ps_feed_fetch(const ps_feed *feed, const uint32_t *index, uint32_t n, void *room,
                    ps_stored *stored);
-/* The second half: makes samples of their stored forms, with the bits of ps_feed_gather. */
+/* The second half of ps_feed_gather: makes samples of their stored forms, with the bits that
+ * ps_feed_gather would give. */
 void ps_feed_gather_fetched(const ps_feed *feed, uint64_t epoch, const uint32_t *index, uint32_t n,
                             const ps_stored *stored, float *x, float *targets);
 
 /* Returns whether the training samples lie in a file, so that each gather reads them back. */
 bool ps_feed_is_far(const ps_feed *feed);
 
-/* Returns the words of the data set as ps_dataset_words. */
+/* Returns ps_dataset_words of the feed's data set. */
 const char *ps_feed_words(const ps_feed *feed, size_t *bytes);
 
 /* Returns what transform `place` of the list has measured on the training samples, (*count), valid
  * as long as the feed; NULL if it measures nothing. */
 const float *ps_feed_measured(const ps_feed *feed, uint32_t place, size_t *count);
 
-/* Returns DATA_LOSS as ps_dataset_status. */
+/* Returns the ps_dataset_status of the feed's data set. */
 PS_MUST_USE ps_status ps_feed_status(const ps_feed *feed);
 
 #endif

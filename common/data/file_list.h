@@ -27,9 +27,13 @@ uint32_t ps_file_list_count(const ps_file_list *list);
 
 /* Lists the files of a conf in `folder`. The caller closes the list after success. Looks only for
  * what patterns and folders stand for: a file that is named is in the list whether it exists or
- * not. NOT_FOUND           a pattern or folder stands for no file; names it INVALID_ARGUMENT    a
- * file has a name that ps_name_is_safe refuses, or a link leads out of `folder` RESOURCE_EXHAUSTED
- * there are more than PS_DATA_LIST_MAX files */
+ * not.
+ *
+ *   NOT_FOUND           a pattern or folder stands for no file; the text names it
+ *   INVALID_ARGUMENT    a file has a name that ps_name_is_safe refuses, or a link leads out of
+ *                       `folder`
+ *   RESOURCE_EXHAUSTED  there are more than PS_DATA_LIST_MAX files
+ */
 PS_MUST_USE ps_status ps_file_list_open(const ps_data_conf *conf, const char *folder,
                                         ps_file_list *out);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* identify.h - identifies the data set in a folder by the checksums of its files.
  *
- * Describing MNIST hashes 55 MB. A cache that the caller owns makes that happen once per
- * process and file, not once per job.
+ * Hashing takes time: MNIST has 55 MB. With a cache, which the caller owns, a process hashes each
+ * file once, not once for each job.
  */
 #ifndef PS_COMMON_DATA_IDENTIFY_H
 #define PS_COMMON_DATA_IDENTIFY_H
@@ -36,7 +36,8 @@ void ps_data_files_free(ps_data_files *files);
 PS_MUST_USE ps_status ps_data_describe(const ps_data_conf *conf, const char *folder,
                                        ps_data_files *out);
 
-/* Does the same with the files that were learned in a folder of their own. NULL: without them. */
+/* Describes the files of a conf as ps_data_describe does, and those that were learned (learned.h)
+ * in `learned_folder`. NULL: without learned files. */
 PS_MUST_USE ps_status ps_data_describe_share(const ps_data_conf *conf, const char *folder,
                                              const char *learned_folder, ps_data_files *out);
 
@@ -45,10 +46,10 @@ PS_MUST_USE ps_status ps_data_describe_share(const ps_data_conf *conf, const cha
 void ps_data_files_share(const ps_data_files *files, const ps_data_share *share,
                          ps_data_files *out);
 
-/* Appends a file that was learned. ps_data_files_sum is due then. */
+/* Appends a file that was learned. The caller then calls ps_data_files_sum. */
 void ps_data_files_add_learned(ps_data_files *files, const ps_data_file *file);
 
-/* Computes the checksum of the whole from those of the files. */
+/* Sets `sha256` of the list from the checksums of its files. */
 void ps_data_files_sum(ps_data_files *files);
 
 enum { PS_DATA_CACHE_FILES = 256 };
@@ -65,7 +66,8 @@ typedef struct ps_data_cache {
     size_t count; /* number of entries ever added; the oldest entry is overwritten */
 } ps_data_cache;
 
-/* Does what ps_data_describe does, with a cache, which may be NULL. */
+/* Describes the files of a conf as ps_data_describe does, but hashes only files that the cache does
+ * not know. NULL: there is no cache. */
 PS_MUST_USE ps_status ps_data_describe_cached(ps_data_cache *cache, const ps_data_conf *conf,
                                               const char *folder, ps_data_files *out);
 

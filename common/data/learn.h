@@ -14,8 +14,8 @@
 PS_MUST_USE ps_status ps_data_learn(const ps_data_conf *conf, const ps_feed_conf *feed,
                                     const char *folder, const char *scratch, ps_learned_parts *out);
 
-/* Loads as ps_data_load, also with a part of the training files: what was learned from all is then
- * in `learned_folder`. */
+/* Loads as ps_data_load does. If the conf's share lacks training files, what was learned from all
+ * of them is read from `learned_folder`. */
 PS_MUST_USE ps_status ps_data_load_share(const ps_data_conf *conf, const char *folder,
                                          const char *learned_folder, const char *scratch,
                                          ps_dataset **out);

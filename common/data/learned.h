@@ -7,8 +7,8 @@
  *   PS_LEARNED_FACTS  the records and samples of each training file; the words of texts, labels and
  *                     categories with their counts; means and bounds of columns; what transforms
  *                     measured. Sections of state.h
- *   PS_LEARNED_TEST   the test records, if the set has no test files. Those of each file come behind
- *                     a line that is one NUL, and the file's header, if it has one
+ *   PS_LEARNED_TEST   the test records, if the set has no test files. Those of each file come
+ * behind a line that is one NUL, and the file's header, if it has one
  *
  * A source calls the functions below in both cases: while its look learns, and while it loads a
  * share. conf->learned tells which; it is NULL where nothing of this is needed.
@@ -35,8 +35,10 @@ enum {
 /* A training file of the set. */
 typedef struct ps_learned_file {
     char name[PS_DATA_FILE_NAME_MAX];
-    uint64_t records, first_record; /* its records, and how many are in the files before it */
-    uint32_t samples, first;        /* its training samples, and how many are before it */
+    /* number of its records, and of the records in the files before it */
+    uint64_t records, first_record;
+    /* number of its training samples, and of those in the files before it */
+    uint32_t samples, first;
 } ps_learned_file;
 
 /* The learned properties of a column of numbers, as in ps_column_state. */
@@ -67,26 +69,27 @@ typedef struct ps_learned_parts {
 
 struct ps_learned {
     bool is_learner;
-    const char *folder;     /* of PS_LEARNED_TEST, to load */
+    const char *folder;     /* folder that has PS_LEARNED_TEST, when a share is loaded */
     ps_learned_file *files; /* (file_count): all training files, in the order of the job */
     uint32_t file_count;
-    uint32_t cursor; /* where the next file is sought first */
-    /* To load: by column; text and labels of libsvm have index 0. */
+    uint32_t cursor; /* index in `files` at which ps_learned_find begins to look */
+    /* Set when a share is loaded. Index: the column; 0 for the words of texts and the labels of
+     * libsvm. */
     ps_vocabulary *words[PS_DATA_COLUMNS_MAX];
     ps_learned_column columns[PS_DATA_COLUMNS_MAX];
     bool has_column[PS_DATA_COLUMNS_MAX];
     ps_learned_values values[PS_LEARNED_VALUES_MAX]; /* by the place of the transform */
 
-    /* To learn. */
+    /* Set while a look learns. */
     bool has_walked; /* records were counted and test records copied */
     ps_state_out out;
     ps_learned_part *facts, *test; /* test: NULL if the set has test files */
-    ps_strbuf header;              /* of the file that is read */
+    ps_strbuf header;              /* header line of the training file that is being read */
     uint32_t copied;               /* 1 + index of the file of the last test record; 0: none */
     ps_status status;              /* the first failure */
 };
 
-/* Frees the parts. Zeroed ones are allowed. */
+/* Frees the parts. A zeroed struct is allowed. */
 void ps_learned_parts_free(ps_learned_parts *parts);
 
 /* Reads and checks the facts in `folder` for a share of a conf; keeps `folder`. The caller destroys
@@ -94,6 +97,7 @@ void ps_learned_parts_free(ps_learned_parts *parts);
  * state.h. */
 PS_MUST_USE ps_status ps_learned_open(const char *folder, const ps_data_conf *conf,
                                       ps_learned **out);
+/* Frees what ps_learned_open has made. NULL is allowed. */
 void ps_learned_destroy(ps_learned *learned);
 
 /* Returns what transforms measured, (PS_LEARNED_VALUES_MAX), which the caller frees. */
@@ -121,11 +125,12 @@ typedef struct ps_learned_record {
     size_t len;
 } ps_learned_record;
 
-/* Notes a record of a training file, or its header, before anybody changes its text. */
+/* Counts a record of a training file, and copies it if it is a test record; remembers a header.
+ * Called before anybody changes the text. */
 PS_MUST_USE ps_status ps_learned_see(ps_learned *learned, const ps_learned_record *record);
 /* Notes that a training file has made so many more training samples. */
 void ps_learned_count(ps_learned *learned, uint32_t file, uint64_t samples);
-/* Returns what was learned of a file; NULL if it is none of the set. */
+/* Returns what was learned about the training file `name`; NULL if the set has no such file. */
 const ps_learned_file *ps_learned_find(ps_learned *learned, const char *name);
 
 /* --- for learn.c ---------------------------------------------------------------------- */
@@ -134,8 +139,8 @@ const ps_learned_file *ps_learned_find(ps_learned *learned, const char *name);
 ps_learned *ps_learned_begin(ps_learned_parts *parts, const char *scratch, bool has_test_files);
 /* Writes what a transform has measured. */
 void ps_learned_put_values(ps_learned *learned, uint32_t place, const float *values, size_t count);
-/* Writes the files, if `st` is good, and ends the parts. Frees `learned`, after a failure also the
- * parts. Returns the first failure. */
+/* Writes the list of files, if `st` is OK, and completes the parts. Frees `learned`, and after a
+ * failure the parts too. Returns the first failure. */
 PS_MUST_USE ps_status ps_learned_end(ps_learned *learned, ps_learned_parts *parts, ps_status st);
 
 /* --- for the sources ----------------------------------------------------------------- */
@@ -144,13 +149,15 @@ PS_MUST_USE ps_status ps_learned_end(ps_learned *learned, ps_learned_parts *part
  * field makes them fewer. */
 void ps_learned_put_words(ps_learned *learned, uint32_t index, const ps_vocabulary *words,
                           uint32_t count, const char *advice);
-/* Replaces *words, which is empty, by those that were learned; they are numbered, with counts, and
- * to be ordered. Returns INVALID_ARGUMENT if there are none. */
+/* Replaces *words, which is empty, by the words that were learned, with their numbers and counts.
+ * The caller then calls ps_vocabulary_order. Returns INVALID_ARGUMENT if no words were learned for
+ * `index`. */
 PS_MUST_USE ps_status ps_learned_take_words(ps_learned *learned, uint32_t index,
                                             ps_vocabulary **words);
 /* Writes the properties of a column of numbers. */
 void ps_learned_put_column(ps_learned *learned, uint32_t index, const ps_learned_column *column);
-/* Returns those of a column. Returns INVALID_ARGUMENT if there are none. */
+/* Writes the properties that were learned of a column to *column. Returns INVALID_ARGUMENT if there
+ * are none. */
 PS_MUST_USE ps_status ps_learned_take_column(const ps_learned *learned, uint32_t index,
                                              ps_learned_column *column);
 

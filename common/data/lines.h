@@ -16,9 +16,11 @@ typedef struct ps_learned_file ps_learned_file; /* learned.h */
 /* One line, or one record if records may span lines. */
 typedef struct ps_line {
     const char *file;
-    const ps_learned_file *learned; /* of a training file of a part; else NULL */
-    uint32_t file_index;            /* index among the training files, or among the test files */
-    uint64_t number;                /* number in its file of the record's first line, from 1 */
+    /* what was learned of this file, if it is a training file and other processes have more files
+     * of the set; else NULL */
+    const ps_learned_file *learned;
+    uint32_t file_index; /* index among the training files, or among the test files */
+    uint64_t number;     /* number in its file of the record's first line, from 1 */
     /* number of the record among all records of the training files, or of the test files */
     uint64_t record;
     ps_split split;
@@ -40,10 +42,10 @@ typedef struct ps_line_rule {
     bool (*goes_on)(const char *text, size_t len);
 } ps_line_rule;
 
-/* Calls `fn` for every record of the conf's files in `folder`. If there are no test files, a
- * hash of the record's number decides which records are test records, a share of `test_share`,
- * a number of the source (0.2: 80/20); those of a part are in PS_LEARNED_TEST. Stops at the first
- * failure and returns it. */
+/* Calls `fn` for every record of the conf's files in `folder`. If there are no test files, a hash
+ * of the record's number decides which records are test records, a share of `test_share`, a number
+ * of the source (0.2: 80/20). If other processes have more files of the set, the test records are
+ * read from PS_LEARNED_TEST (learned.h) instead. Stops at the first failure and returns it. */
 PS_MUST_USE ps_status ps_lines_walk(const ps_data_conf *conf, const char *folder,
                                     const ps_line_rule *rule, ps_line_fn *fn, void *arg);
 

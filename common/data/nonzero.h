@@ -11,7 +11,8 @@ typedef struct ps_nonzero ps_nonzero;
 
 /* Creates an empty collection. `scratch` and `memory_max` as in spill.h. */
 ps_nonzero *ps_nonzero_create(uint32_t features, const char *scratch, size_t memory_max);
-/* Frees the collection. NULL is allowed. Not after ps_nonzero_end has succeeded. */
+/* Frees the collection. NULL is allowed. Not to be called after ps_nonzero_end has succeeded,
+ * because the samples then own it. */
 void ps_nonzero_destroy(ps_nonzero *z);
 
 /* Adds a sample x (features). Returns disk errors and RESOURCE_EXHAUSTED. */

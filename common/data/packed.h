@@ -22,8 +22,8 @@ PS_MUST_USE ps_status ps_packed_open(const char *folder, const char *name, ps_pa
                                      struct stat *facts);
 
 /* Bounds the unpacked content of every file, for all threads: a small .gz may unpack to any size.
- * Call it before threads are started. `flag` is what sets it, for the message. 0: no bound, which
- * is so until it is called. */
+ * Call it before threads are started. `flag` names the flag that sets the bound, for the message.
+ * 0: no bound; so it is until the first call. */
 void ps_packed_set_limit(uint64_t bytes, const char *flag);
 
 /* Reads n bytes, fewer only at the end of the content. Returns DATA_LOSS with file and offset

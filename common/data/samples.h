@@ -18,6 +18,7 @@ typedef struct ps_stored {
     size_t bytes;
 } ps_stored;
 
+/* The map of x to (x - mean) * inverse. */
 struct ps_affine {
     float mean, inverse;
 };
@@ -35,16 +36,16 @@ struct ps_samples {
      * `key` determines its random draws in this pass. */
     void (*make)(const ps_samples *samples, const void *stored, uint64_t key, float *x,
                  float *targets);
-    /* (optional) Does the same, followed by (x - mean) * inverse for each x. Only for samples
-     * that draw nothing. */
+    /* (optional) Makes a sample as `make` does, then replaces each x by (x - mean) * inverse. Only
+     * for samples that draw nothing. */
     void (*make_affine)(const ps_samples *samples, const void *stored, const ps_affine *affine,
                         float *x, float *targets);
     /* (optional) Prefetches what `stored` will need for sample `at`. */
     void (*prefetch)(const ps_samples *samples, uint32_t at);
     /* Frees the samples. */
     void (*destroy)(ps_samples *samples);
-    bool draws;  /* false: the key is 0 */
-    bool is_far; /* some of it lies in a file and is read sample by sample */
+    bool draws;  /* true: `make` uses its key for random draws; false: the key is 0 */
+    bool is_far; /* true: some stored forms lie in a file and are read sample by sample */
 };
 
 /* --- byte_records.c: images as bytes, x / 255 - 0.5 -------------------------------- */

@@ -9,13 +9,14 @@
 #include "common/data/spill.h"
 
 typedef struct ps_sink {
-    ps_spill *spill[2];   /* by ps_split; NULL: samples are only counted */
-    uint64_t count[2];    /* number of samples added, also beyond the limits */
-    uint32_t limit[2];    /* number of samples kept; 0: all, as training samples of a share */
+    ps_spill *spill[2]; /* by ps_split; NULL: samples are only counted */
+    uint64_t count[2];  /* number of samples added, also beyond the limits */
+    /* how many samples are kept; 0: all, which is so for training samples of a share */
+    uint32_t limit[2];
     ps_file_start *files; /* (files_cap) training files with samples so far */
     uint32_t files_seen, files_cap;
     uint32_t next_file;  /* a training file with this index or a greater one has not begun */
-    bool has_unnumbered; /* the name of one of them ends in no number */
+    bool has_unnumbered; /* the name of a training file with samples ends in no number */
     ps_learned *learner; /* NULL: nobody learns how many samples files have */
 } ps_sink;
 

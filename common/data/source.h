@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* source.h - what a data source is: a const table (mnist, csv, ngram) that makes data sets.
  *
- * conf.h is the choice of one; dataset.h calls the functions of the source that a conf names. To
- * add a source: write common/data/NAME.c, add a line to list.h and one to CMakeLists.txt.
+ * conf.h chooses a source; dataset.h calls the functions of the source that a conf names. To add a
+ * source: write common/data/NAME.c, add a line to list.h and one to CMakeLists.txt.
  */
 #ifndef PS_COMMON_DATA_SOURCE_H
 #define PS_COMMON_DATA_SOURCE_H
@@ -37,7 +37,7 @@ typedef struct ps_data_source {
     /* Its fixed files (NULL-terminated names, plain or with .gz appended). NULL: the conf names
      * the files if takes_files; else the program draws the samples, and load ignores `folder`. */
     const char *const *files;
-    bool takes_files;        /* the conf names them */
+    bool takes_files;        /* the conf names the files */
     bool takes_columns;      /* the conf names columns */
     bool takes_vocabulary;   /* the conf may name a file of words */
     const char *folder;      /* (optional) path below the data path; NULL: `name` */
@@ -69,7 +69,7 @@ typedef struct ps_data_source {
 
 /* The name of the source of models that users' programs compute. */
 #define PS_DATA_FOREIGN "foreign"
-/* That of texts which code of jobs reads. */
+/* The name of the source of texts that code of jobs reads. */
 #define PS_DATA_TEXT "text"
 
 /* Returns the source with this name, or NULL if there is none. */

@@ -13,7 +13,8 @@ enum {
     PS_SPREAD_GROUP_VALUES = 256
 };
 
-/* of[bits][k]: index, among the non-zero bytes of a group, of byte k; else it is zero. */
+/* of[bits][k]: if bit k of `bits` is 1, the index of byte k among the non-zero bytes of its group;
+ * else 0x80: byte k is zero. */
 typedef struct ps_spread_places {
     uint8_t of[PS_SPREAD_GROUP_VALUES][PS_SPREAD_GROUP];
 } ps_spread_places;

@@ -18,7 +18,7 @@ typedef struct ps_text {
     const ps_data_conf *conf;
     bool has_marks;   /* a line begins with <s> and ends with <e> */
     bool lowers;      /* A to Z count as a to z */
-    bool has_unknown; /* the file of words has a line for words that are not in it */
+    bool has_unknown; /* the file of words has the line "<unk>", for words that are not in it */
     ps_vocabulary *words;
     /* id shared by all words without one of their own; the vocabulary has unknown + 1 ids */
     uint32_t unknown;
@@ -34,8 +34,8 @@ extern const ps_line_rule ps_text_rule;
 typedef uint64_t ps_text_samples_fn(const ps_data_conf *conf, uint32_t words);
 
 /* Opens a text: counts its words, or takes those that were learned if it is a part, and gives them
- * ids. Adds what `each` (optional) returns for each line to `samples` (train, test).
- * `needs_counts`: also those of a given vocabulary are needed. */
+ * ids. Adds what `each` (optional) returns for each line to samples[], by ps_split. `needs_counts`:
+ * words are counted also if the conf gives the vocabulary. */
 PS_MUST_USE ps_status ps_text_open(ps_text *text, const ps_data_conf *conf, const char *folder,
                                    bool has_marks, bool needs_counts, ps_text_samples_fn *each,
                                    uint64_t samples[2]);
@@ -51,9 +51,9 @@ PS_MUST_USE ps_status ps_text_read(ps_text *text, ps_line *line);
 PS_MUST_USE ps_status ps_text_look(ps_data_conf *conf, const char *folder, bool has_marks,
                                    bool needs_counts, ps_text_samples_fn *each);
 
-/* Opens the text and calls add_line(arg, line) for every line. That reads the line with
- * ps_text_read and adds samples to the sink. *out is then a data set whose splits the caller
- * makes from the sink. The caller closes text and sink in any case. */
+/* Opens the text and calls add_line(arg, line) for every line. add_line reads the line with
+ * ps_text_read and adds samples to the sink. *out is then a data set whose splits the caller makes
+ * from the sink. The caller closes text and sink in any case. */
 PS_MUST_USE ps_status ps_text_load(ps_text *text, ps_sink *sink, const ps_data_conf *conf,
                                    const char *folder, const char *scratch, bool has_marks,
                                    bool needs_counts,
@@ -63,7 +63,7 @@ PS_MUST_USE ps_status ps_text_load(ps_text *text, ps_sink *sink, const ps_data_c
 /* Returns the count of the word with this id; for `unknown`, of all words that share it. */
 uint64_t ps_text_times(const ps_text *text, uint32_t id);
 
-/* The numbers that both sources have. */
+/* The numbers that the sources ngram and skipgram both have. */
 #define PS_TEXT_PARAMS(cutoff_value)                                                               \
     {.name = "cutoff",                                                                             \
      .value = (cutoff_value),                                                                      \

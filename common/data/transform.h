@@ -28,7 +28,8 @@ typedef struct ps_feed_conf {
     uint64_t seed;
     uint32_t block_size;
     const ps_assignment *assignment; /* kept */
-    uint32_t worker; /* whose order it is, where every worker has one of its own; else 0 */
+    /* the worker whose order the feed has, where every worker has an order of its own; else 0 */
+    uint32_t worker;
     ps_transform_choice transforms[PS_TRANSFORMS_MAX];
     uint32_t transform_count;
 } ps_feed_conf;
@@ -38,12 +39,12 @@ typedef struct ps_transforming {
     const ps_transform *transform;
     const ps_params *params;
     uint32_t place;
-    ps_data_facts facts; /* shapes of the samples before it */
+    ps_data_facts facts; /* shapes of the samples before this transform */
     const ps_feed_conf *conf;
     const ps_dataset *data;
     const float *known; /* (known_count) what was measured of all samples, if `data` is a part */
     size_t known_count;
-    void *state; /* what it learned: one allocation, or NULL */
+    void *state; /* what `learn` has made: one allocation that the feed frees, or NULL */
 } ps_transforming;
 
 struct ps_transform {
@@ -53,7 +54,7 @@ struct ps_transform {
     bool begins_order;      /* it starts from the order 0, 1, 2 ..., which is not shuffled */
     bool makes_pools;       /* it decides which block gets a sample; at most one in a list */
     bool deals_blocks;      /* what it does to the order depends on who gets which block */
-    bool draws;             /* it draws for each sample; false: its key is 0 */
+    bool draws;             /* `sample` uses its key for random draws; false: the key is 0 */
 
     /* (optional) Changes the shapes to those after it. Returns INVALID_ARGUMENT if the samples
      * do not fit. */
@@ -63,15 +64,17 @@ struct ps_transform {
     bool (*learns)(const ps_params *params);
 
     /* (optional) Learns from the training samples as the source gives them. The feed frees
-     * at->state. If at->known is not NULL it takes that instead of measuring a part of the samples;
-     * returns INVALID_ARGUMENT if it does not fit. */
+     * at->state. If at->known is not NULL, takes these values, which were measured on all samples,
+     * and measures nothing; returns INVALID_ARGUMENT if their number is wrong. */
     PS_MUST_USE ps_status (*learn)(ps_transforming *at);
 
-    /* With `learns`: lends what it has measured, (*count). */
+    /* (optional, with `learns`) Returns what the transform has measured, (*count) values. Valid as
+     * long as the feed. */
     const float *(*measured)(const ps_transforming *at, size_t *count);
 
-    /* (optional) Changes one sample in place: x (features), targets (target_width after it; the
-     * values before it are filled in). If `draws`, `key` determines its random draws. */
+    /* (optional) Changes one sample in place: x (features), and targets, which has room for the
+     * target_width after the transform; as many values as the target_width before it are set. If
+     * `draws`, `key` determines its random draws. */
     void (*sample)(const ps_transforming *at, ps_split split, uint64_t key, float *x,
                    float *targets);
 

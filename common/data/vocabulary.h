@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* vocabulary.h - counts words and numbers them by count.
  *
- * The numbers depend only on the words and their counts, so nodes that read the same files
- * agree. One thread at a time until it is ordered, then any thread.
+ * The numbers depend only on the words and their counts, so nodes that read the same files agree.
+ * One thread at a time until ps_vocabulary_order has returned, then any thread.
  */
 #ifndef PS_COMMON_DATA_VOCABULARY_H
 #define PS_COMMON_DATA_VOCABULARY_H
@@ -17,6 +17,7 @@ enum {
     PS_WORDS_MAX = 1 << 22, /* limit of distinct words */
     PS_WORD_BYTES_MAX = 255
 };
+/* What ps_vocabulary_id returns for a word without a number. */
 #define PS_NO_WORD UINT32_MAX
 
 typedef struct ps_vocabulary ps_vocabulary;
@@ -32,12 +33,13 @@ void ps_vocabulary_destroy(ps_vocabulary *v);
 PS_MUST_USE ps_status ps_vocabulary_count(ps_vocabulary *v, const char *word, size_t len,
                                           uint64_t times);
 
-/* Gives a word the next number, from 0. Either all numbers are given so, before the first count, or
- * ps_vocabulary_order makes them; words without a number are then only counted in the total.
- * Returns INVALID_ARGUMENT if the word has a number, else as ps_vocabulary_count. */
+/* Gives a word the next number, from 0. Either all numbers are given by this function, before the
+ * first count, and words that were not given then count only in the total; or ps_vocabulary_order
+ * makes all numbers. Returns INVALID_ARGUMENT if the word has a number, else as
+ * ps_vocabulary_count. */
 PS_MUST_USE ps_status ps_vocabulary_give(ps_vocabulary *v, const char *word, size_t len);
 
-/* Adds `times` to the sum of all counts alone. */
+/* Adds `times` to the sum of all counts, and to the count of no word. */
 void ps_vocabulary_count_rest(ps_vocabulary *v, uint64_t times);
 
 /* The order of the numbers. */

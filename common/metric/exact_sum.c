@@ -15,7 +15,7 @@ enum { ODD_NAN = 1, ODD_UP = 2, ODD_DOWN = 4, ODD_ALL = 7 };
 static void carry(ps_exact_sum *sum)
 {
     for (int i = 0; i + 1 < PS_SUM_LIMBS; i++) {
-        /* low bits of two's complement, so not negative */
+        /* the low 32 bits of the limb, which are not negative even if the limb is */
         int64_t low = sum->limb[i] & INT64_C(0xffffffff);
 
         sum->limb[i + 1] += (sum->limb[i] - low) / (INT64_C(1) << LIMB_BITS);

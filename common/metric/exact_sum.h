@@ -20,9 +20,10 @@ enum {
 
 /* {0} is an empty sum. Limb i has the weight 2^(32 i - 1152). */
 typedef struct ps_exact_sum {
-    int64_t limb[PS_SUM_LIMBS]; /* carries are pending: each limb is within +-2^62 */
-    uint32_t uncarried;         /* terms added since the last carry */
-    uint32_t odd;               /* special terms: bit 0 a NaN, bit 1 +Inf, bit 2 -Inf */
+    /* each limb is within +-2^62; what exceeds 32 bits is carried to the next limb later */
+    int64_t limb[PS_SUM_LIMBS];
+    uint32_t uncarried; /* terms added since the last carry */
+    uint32_t odd;       /* special terms: bit 0 a NaN, bit 1 +Inf, bit 2 -Inf */
 } ps_exact_sum;
 
 /* Adds x, which may be NaN or infinite. */

@@ -46,7 +46,7 @@ typedef struct ps_metric {
     const char *summary;    /* one line with the formula */
     const ps_param *params; /* (optional); the first of a PS_TARGETS_BINARY metric is `positive` */
     ps_metric_targets targets;
-    bool is_cost; /* less is better */
+    bool is_cost; /* a smaller number is better */
 
     unsigned counts; /* counts that its tally uses, at most PS_TALLY_COUNTS */
     unsigned sums;   /* sums that its tally uses, at most PS_TALLY_SUMS */

@@ -25,7 +25,8 @@ size_t ps_outputs_class(ps_output_link link, const float *row, size_t width);
  * outputs are values. A row with one output has that output as its score. A higher score is
  * more positive; scores of different samples are comparable. */
 double ps_outputs_score(ps_output_link link, const float *row, size_t width, size_t positive);
-/* Returns the score of probability, or value, p. If outputs are logits, 0 < p < 1. */
+/* Returns the score of an output that the loss reads as p: the logit of p if outputs are logits (0
+ * < p < 1), else p itself. */
 double ps_outputs_score_of(ps_output_link link, double p);
 
 /* Returns whether sample i is of class `positive`; for target values, whether its value is

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ranking.h - scores of positive and negative samples, sorted and counted.
  *
- * auc and eer are computed from it: it holds for each distinct score how many negatives and
- * positives have it. Its sorted form depends on the samples and not on their order. Memory: 24
- * bytes per distinct score and up to 16 bytes per sample that is not sorted in yet; less than
- * 100 bytes per such sample while they are sorted in. One thread at a time.
+ * The metrics auc and eer are computed from a ranking. It holds for each distinct score how many
+ * negatives and positives have that score. Its sorted form depends on the samples and not on their
+ * order. Memory: 24 bytes per distinct score and up to 16 bytes per sample that is not sorted in
+ * yet; less than 100 bytes per such sample while they are sorted in. One thread at a time.
  */
 #ifndef PS_COMMON_METRIC_RANKING_H
 #define PS_COMMON_METRIC_RANKING_H
@@ -35,7 +35,7 @@ void ps_ranking_fini(ps_ranking *ranking);
 void ps_ranking_add(ps_ranking *ranking, float score, bool is_positive);
 /* Adds all samples of `other`. May sort. */
 void ps_ranking_merge(ps_ranking *ranking, const ps_ranking *other);
-/* Sorts all samples into `ranks` or `nan`. Without it `ranks` may lack samples. */
+/* Sorts all samples of `fresh` into `ranks`. Until then `ranks` lacks them. */
 void ps_ranking_sort(ps_ranking *ranking);
 
 /* Writes the numbers of negatives and positives of a sorted ranking to `totals`. Samples with

@@ -13,10 +13,10 @@ typedef struct ps_tally {
     const ps_metric *metric;
     ps_params params;
     ps_metric_facts facts;
-    uint64_t samples;
-    uint64_t count[PS_TALLY_COUNTS];
-    ps_exact_sum sum[PS_TALLY_SUMS];
-    ps_ranking ranking;
+    uint64_t samples;                /* number of samples added */
+    uint64_t count[PS_TALLY_COUNTS]; /* (metric->counts) */
+    ps_exact_sum sum[PS_TALLY_SUMS]; /* (metric->sums) */
+    ps_ranking ranking;              /* used if metric->ranks */
     double *p; /* (O): outputs of one sample as the loss reads them; scratch of the metric's add */
 } ps_tally;
 
@@ -25,7 +25,7 @@ void ps_tally_init(ps_tally *tally, const ps_metric *metric, const ps_params *pa
                    const ps_metric_facts *facts);
 /* Frees the memory. A tally of zeros is allowed. */
 void ps_tally_fini(ps_tally *tally);
-/* Empties the tally and keeps its metric. */
+/* Empties the tally and keeps its metric, numbers and facts. */
 void ps_tally_clear(ps_tally *tally);
 
 /* Adds n samples: y (n, O) and their targets. Classes must be below facts.classes. */
@@ -42,8 +42,8 @@ double ps_tally_value(ps_tally *tally);
 size_t ps_tally_bytes(ps_tally *tally);
 /* Serialises the tally to ps_tally_bytes bytes. Equal samples give equal bytes, in any order. */
 void ps_tally_write(ps_tally *tally, uint8_t *bytes);
-/* Gives the tally the values that ps_tally_write has written of a tally of the same metric. Returns DATA_LOSS if the
- * bytes are not of that form; the tally is then unchanged. */
+/* Replaces the values of the tally by those that ps_tally_write has written of a tally of the same
+ * metric. Returns DATA_LOSS if the bytes are not of that form; the tally is then unchanged. */
 PS_MUST_USE ps_status ps_tally_read(ps_tally *tally, const uint8_t *bytes, size_t len);
 
 #endif
