@@ -8,7 +8,7 @@
  *                     categories with their counts; means and bounds of columns; what transforms
  *                     measured. Sections of state.h
  *   PS_LEARNED_TEST   the test records, if the set has no test files. Those of each file come
- * behind a line that is one NUL, and the file's header, if it has one
+ *                     behind a line that is one NUL, and the file's header, if it has one
  *
  * A source calls the functions below in both cases: while its look learns, and while it loads a
  * share. conf->learned tells which; it is NULL where nothing of this is needed.

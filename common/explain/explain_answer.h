@@ -9,26 +9,30 @@
 
 #include "psgd/v1/coordinator.pb-c.h"
 
-/* All that is known of a job. */
+/* What was found about a job. The caller owns what pointers point to. */
 typedef struct ps_explained {
     const ps_explain_rank *ranks; /* (n) */
     size_t n;
-    ps_explanation found;
-    double live_s; /* for how long it was measured while it trained; 0: it is over */
-    const ps_explain_steps *steps; /* the parts of its exchange; NULL: not known */
-    const char *timeline;          /* the file that these come from */
-    const ps_explain_times *times; /* (n) where a step goes; NULL: not known */
-    const ps_foretold *foretold;   /* (foretold_count) */
+    ps_explanation found; /* what bounds the job, as ps_explain says */
+    double live_s;        /* seconds of the measurement of a job that trains; 0: the job is over */
+    const ps_explain_steps *steps; /* the parts of the job's exchange; NULL: not known */
+    const char *timeline;          /* name of the timeline's file from which `steps` were read */
+    /* (n) where the time of a step of each rank goes; NULL: not known */
+    const ps_explain_times *times;
+    const ps_foretold *foretold; /* (foretold_count) forecasts for other settings */
     size_t foretold_count;
-    const char *unknown; /* why the exchange was not taken apart; "": it was, or need not be */
+    /* why the parts of the exchange are not known; NULL or "": they are, or are of no interest */
+    const char *unknown;
 } ps_explained;
 
 enum { PS_EXPLAIN_SENTENCES_MAX = 8 };
 
-/* Returns how sure the cause is, or the part of the exchange if that is known. */
+/* Returns how sure the cause is. If the parts of the exchange are known and two are nearly equal,
+ * returns PS_EXPLAIN_UNSURE. */
 ps_explain_surety ps_explain_how_sure(const ps_explained *e);
 
-/* Writes the sentences (explain_words.c) and returns their number. The caller frees each. */
+/* Writes the answer as sentences for people and returns their number. The caller frees each. In
+ * explain_words.c. */
 size_t ps_explain_words(const ps_explained *e, char *sentences[PS_EXPLAIN_SENTENCES_MAX]);
 
 /* Returns the message. The caller frees it with psgd__v1__explain_job_response__free_unpacked. */

@@ -11,16 +11,19 @@ enum { PS_EXPLAIN_RANKS_MAX = 256, PS_EXPLAIN_NODE_BYTES = 129 };
 
 /* What one rank measured. */
 typedef struct ps_explain_rank {
-    uint32_t number;
+    uint32_t number; /* the rank */
     uint64_t steps;
-    double seconds;   /* that these took */
-    double compute_s; /* in which its training thread computed, took samples or was held up */
-    double wait_s;    /* in which that stood still for weights or acknowledgements */
-    double read_s;    /* of compute_s: in which it stood still for samples from a disk */
-    double disk_s;    /* for which that disk was read, also beside computing and waiting */
-    double bytes_up, bytes_down;         /* on the wire */
-    double float32_up, float32_down;     /* of the same values, as plain float32 */
-    char node_id[PS_EXPLAIN_NODE_BYTES]; /* that carries it; "": not known */
+    double seconds; /* that `steps` took */
+    /* seconds of these in which its training thread computed, took samples or was held up */
+    double compute_s;
+    double wait_s; /* seconds in which that thread stood still for weights or acknowledgements */
+    /* seconds of compute_s in which that thread stood still for samples from a disk */
+    double read_s;
+    /* seconds for which that disk was read, also while the thread computed or waited */
+    double disk_s;
+    double bytes_up, bytes_down;         /* bytes sent and received, as they were on the wire */
+    double float32_up, float32_down;     /* bytes that the same values have as plain float32 */
+    char node_id[PS_EXPLAIN_NODE_BYTES]; /* node that carries the rank; "": not known */
 } ps_explain_rank;
 
 typedef enum ps_explain_cause {
@@ -41,10 +44,11 @@ typedef enum ps_explain_surety {
 typedef struct ps_explanation {
     ps_explain_cause cause;
     ps_explain_surety surety;
-    size_t slowest;         /* the rank that computes longest for a step */
-    uint64_t steps;         /* that this rank was measured for */
-    double steps_per_s;     /* of this rank */
-    bool is_straggler_read; /* most of the share of the straggler is reading from its disk */
+    size_t slowest;     /* index of the rank that computes longest for a step */
+    uint64_t steps;     /* steps of this rank that were measured */
+    double steps_per_s; /* of this rank */
+    /* the slowest rank spends most of the STRAGGLER share on reading from its disk */
+    bool is_straggler_read;
     /* The time of a step of this rank, cut into shares that sum to 1:
      *   COMPUTE    computing, as long as the median rank takes
      *   DATA       reading samples, less what others wait for, which counts as STRAGGLER

@@ -11,14 +11,15 @@
 typedef struct ps_forecast_job {
     const ps_explain_steps *steps;
     double steps_per_s;
-    double values;               /* that a worker sends in a step, and gets */
-    double workers;              /* contributions to a step */
-    double up_bytes, down_bytes; /* of a value, on the wire; above 0 */
-    ps_codec_cost up, down;      /* of its codecs */
+    double values;               /* values that a worker sends in a step; it receives as many */
+    double workers;              /* number of workers, each with a contribution to a step */
+    double up_bytes, down_bytes; /* bytes of a value on the wire; above 0 */
+    ps_codec_cost up, down;      /* costs of the codecs that the job has now */
 } ps_forecast_job;
 
-/* Returns the steps a second with these codecs. What a codec takes is added where it is computed:
- * on the worker, and for all workers on the server's thread. */
+/* Returns the steps a second with these codecs. The time of encoding up and decoding down is added
+ * on the worker, that of decoding up for every worker and of encoding down on the server's
+ * thread. */
 double ps_forecast_codecs(const ps_forecast_job *job, const ps_codec_cost *up_codec,
                           const ps_codec_cost *down);
 

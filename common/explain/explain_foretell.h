@@ -13,15 +13,15 @@
 enum { PS_FORETOLD_MAX = 16, PS_FORETOLD_CODEC_BYTES = 256, PS_CODEC_COSTS_MAX = 32 };
 
 typedef struct ps_foretold {
-    const char *up, *down; /* codecs; "": as now */
-    double servers;        /* times as many */
-    uint32_t local_steps;  /* 0: as now */
-    double steps_per_s;
+    const char *up, *down; /* codecs as codec_spec.h writes them; "": those of the job */
+    double servers;        /* how many times the job's servers; 1: as now */
+    uint32_t local_steps;  /* local steps of a round; 0: as now */
+    double steps_per_s;    /* the forecast */
 } ps_foretold;
 
 /* What codecs cost on this machine: each is measured once. Zeroed memory knows none. */
 typedef struct ps_codec_costs {
-    size_t count; /* that were measured; the newest PS_CODEC_COSTS_MAX are kept */
+    size_t count; /* codecs that were measured so far; the newest PS_CODEC_COSTS_MAX are kept */
     struct ps_known_cost {
         char spec[PS_FORETOLD_CODEC_BYTES];
         ps_codec_cost cost;
@@ -31,8 +31,8 @@ typedef struct ps_codec_costs {
 /* Writes a codec of a job as codec_spec.h has it: "NAME:NUMBER=VALUE,...". */
 void ps_foretell_codec(const Psgd__V1__Choice *choice, char text[PS_FORETOLD_CODEC_BYTES]);
 
-/* Foretells the rate of a job that makes steps_per_s, in rounds of local steps only if it does not
- * take some already. ranks[0..n) have measured what it sends. Blocks for 10 ms for each codec that
+/* Forecasts the rate of a job that makes steps_per_s. Rounds of local steps are forecast only if
+ * job_has_rounds is false. ranks[0..n) say what the job sends. Blocks for 10 ms for each codec that
  * `costs` does not know yet. Returns the number of rows; 0: it is not known what the exchange
  * carries. */
 size_t ps_foretell(ps_codec_costs *costs, const Psgd__V1__JobSpec *spec, bool job_has_rounds,

@@ -11,7 +11,8 @@
 
 #include "psgd/v1/coordinator.pb-c.h"
 
-/* Returns what a rank has measured since its training began. `node_id` carries it. */
+/* Returns what a rank has measured since its training began. `node_id` is the node that carries the
+ * rank. */
 ps_explain_rank ps_explain_rank_of(const Psgd__V1__WorkerProgress *progress, const char *node_id);
 
 /* Replaces what ranks[0..n) have measured by what they did since before[0..n), reports of the same
@@ -24,7 +25,8 @@ PS_MUST_USE ps_status ps_explain_ranks_since(ps_explain_rank *ranks, const ps_ex
 PS_MUST_USE ps_status ps_explain_ranks_read(const json_t *summary, ps_explain_rank *ranks,
                                             size_t *n);
 
-/* Does so with the summary.json in `folder`, of at most 16 MiB. Blocks on the disk. */
+/* Reads the ranks as ps_explain_ranks_read does from the summary.json in `folder`, of at most 16
+ * MiB. Blocks on the disk. */
 PS_MUST_USE ps_status ps_explain_ranks_read_folder(const char *folder, ps_explain_rank *ranks,
                                                    size_t *n);
 

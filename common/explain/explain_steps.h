@@ -29,22 +29,25 @@ const char *ps_explain_way_name(ps_explain_way way);
 
 typedef struct ps_explain_steps {
     size_t count;           /* steps that were looked at */
-    double step_s;          /* seconds of a step */
-    double shares[PS_WAYS]; /* of a step, mean; each at least 0 */
+    double step_s;          /* mean seconds from a step to the next */
+    double shares[PS_WAYS]; /* shares of a step's time, mean over the steps; each at least 0 */
     ps_explain_way way;     /* the largest share */
-    char thread[80];        /* that works longest in the exchange: "server 0, serving" */
-    double error_s;         /* by which the clocks of two processes may differ */
+    /* thread of a server that worked longest in an exchange: "server 0, serving" */
+    char thread[80];
+    /* seconds by which the clocks of two processes in the timeline may differ */
+    double error_s;
 } ps_explain_steps;
 
-/* Reads a timeline. Bounded by its size; members that are not as psgd writes them are left out.
- * NOT_FOUND: it has fewer than three steps with an exchange, for example of a mesh. */
+/* Reads a timeline in time that its size bounds. Members that are not as psgd writes them are left
+ * out. NOT_FOUND: it has fewer than three steps with an exchange through servers; so has the
+ * timeline of a mesh. */
 PS_MUST_USE ps_status ps_explain_timeline(const json_t *timeline, ps_explain_steps *out);
 
-/* Returns whether another share is nearly as large as the largest one. */
+/* Returns whether another share is less than 0.1 below the largest one. */
 bool ps_explain_is_close(const ps_explain_steps *steps);
 
-/* Returns whether the largest share is a way that takes no longer than clocks of processes may
- * differ. */
+/* Returns whether the largest share is the way up or down, and is no longer than the clocks of
+ * processes may differ. */
 bool ps_explain_is_doubtful(const ps_explain_steps *steps);
 
 #endif

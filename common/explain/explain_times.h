@@ -8,7 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Encoding, sending and decoding go on beside the others, on a thread of their own. */
+/* What a worker does with its time. Encoding, sending and decoding go on beside the others, on a
+ * thread of their own. */
 typedef enum ps_explain_work {
     PS_WORK_DATA,
     PS_WORK_COMPUTE, /* forward and backward, without the waits within */
@@ -21,13 +22,14 @@ typedef enum ps_explain_work {
 
 typedef struct ps_explain_times {
     uint64_t steps;      /* whole steps of the rank in the timeline; 0: its times are not known */
-    double ms[PS_WORKS]; /* of a step, mean */
+    double ms[PS_WORKS]; /* milliseconds of a step for each kind of work, mean */
 } ps_explain_times;
 
 /* Returns "data", "compute" and so on. */
 const char *ps_explain_work_name(ps_explain_work work);
 
-/* Reads the times of ranks 0 to n - 1 into out[0..n). Bounded by the size of the timeline. */
+/* Reads the times of ranks 0 to n - 1 into out[0..n), in time that the size of the timeline
+ * bounds. */
 void ps_explain_times_read(const json_t *timeline, ps_explain_times *out, size_t n);
 
 #endif

@@ -66,8 +66,8 @@ static void say_way(words *w, const ps_explain_steps *s)
         100 * s->shares[PS_WAY_CODEC], s->count, SHOWN(1e3 * s->step_s));
 }
 
-/* Appends two sentences: what bounds the job, and the measured evidence. For a job whose exchange
- * is known in parts, say_way does it. */
+/* Appends two sentences: what bounds the job, and the measured evidence. If the parts of the
+ * exchange are known, say_way is called instead. */
 static void say_cause(words *w, const ps_explained *e)
 {
     const ps_explain_rank *slowest = slowest_of(e);

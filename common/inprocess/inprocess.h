@@ -17,7 +17,7 @@
 /* All texts are borrowed until destroy. */
 typedef struct ps_inprocess_job_conf {
     const ps_plan *plan; /* kept */
-    const char *job_id;  /* for the names in files */
+    const char *job_id;  /* the job's id, which its message, files and log lines have */
     /* folder of the job's files, created if it does not exist; NULL: none, for a job that is not
      * started */
     const char *folder;
@@ -58,7 +58,7 @@ PS_MUST_USE ps_status ps_inprocess_job_write_initial(ps_inprocess_job *run);
 
 /* Starts to train. Calls `done` when the job is over, unless the start fails. */
 PS_MUST_USE ps_status ps_inprocess_job_start(ps_inprocess_job *run);
-/* Stops the job: `done` is called soon. Any thread. */
+/* Stops the job: its workers end soon, and `done` is called. Any thread. */
 void ps_inprocess_job_stop(ps_inprocess_job *run);
 
 /* Joins the threads and writes the last files: the model as it is, summary.json, manifest.json.

@@ -26,7 +26,7 @@ typedef struct ps_inprocess_compute ps_inprocess_compute;
 PS_MUST_USE ps_status ps_inprocess_compute_start(const ps_inprocess_compute_conf *conf,
                                                  ps_inprocess_compute **out);
 
-/* Ends the job soon; `done` is called. Any thread. */
+/* Stops the job: the threads end soon, and `done` is called. Any thread. */
 void ps_inprocess_compute_stop(ps_inprocess_compute *run);
 
 /* Returns the job's message: state, partitions that are done, and after finish its files. Valid

@@ -23,7 +23,7 @@ typedef struct inprocess_worker {
     float *weights; /* (param_count) */
     ps_trainer *trainer;
     ps_exchange *exchange;
-    ps_transport *transport; /* of the exchange through the server; NULL in a mesh */
+    ps_transport *transport; /* transport of the exchange through the server; NULL in a mesh */
     ps_turn turn;
 } inprocess_worker;
 
@@ -37,14 +37,15 @@ struct ps_inprocess_job {
     ps_inprocess_job_conf conf;
     const ps_plan *plan;
     ps_dataset *data;
-    /* of a single server, whatever the job says, as the bits do not depend on the number */
+    /* placement on a single server, whatever the job says, as the bits do not depend on the
+     * number */
     ps_placement placement;
     ps_wire_server *server; /* NULL in a mesh */
-    ps_wire_parts parts;    /* the server's */
+    ps_wire_parts parts;    /* the parts of the server */
     ps_direct_hub hub;
     ps_inprocess_mail *mail; /* NULL without a mesh */
     ps_turns turns;
-    bool has_turns;
+    bool has_turns; /* false: all workers compute at the same time */
     uint32_t worker_count;
     inprocess_worker *workers;
     atomic_uint running; /* number of workers that have not ended */
@@ -55,13 +56,14 @@ struct ps_inprocess_job {
     ps_status result;
     bool has_diverged; /* result is the failure of a number that is not finite */
     bool is_unstored;  /* result is that a file of the job could not be written */
-    char reason[PS_STOP_REASON_MAX], message[PS_STOP_TEXT_MAX]; /* of a job that is DONE */
-    int64_t limit_us;      /* end of max_seconds; INT64_MAX: none */
-    pthread_mutex_t mutex; /* guards the two below */
+    /* why a job that is DONE has ended, for machines and for people */
+    char reason[PS_STOP_REASON_MAX], message[PS_STOP_TEXT_MAX];
+    int64_t limit_us;      /* monotonic time at which max_seconds are over; INT64_MAX: never */
+    pthread_mutex_t mutex; /* guards `cause` and `checked` */
     ps_stop_cause cause;   /* why the job ends early */
-    uint32_t checked;      /* evaluations that were compared with stop_at */
+    uint32_t checked;      /* number of the last evaluation that was compared with stop_at */
     uint32_t evaluations; /* number of evaluations that ps_inprocess_job_next_evaluation returned */
-    ps_counts server_counts; /* of all servers, at the end */
+    ps_counts server_counts; /* counters of all servers together; zeros until training is over */
     uint64_t staleness_bins[PS_STALENESS_BINS];
     int64_t began_wall_us, ended_wall_us;
     struct {
@@ -74,14 +76,14 @@ struct ps_inprocess_job {
     Psgd__V1__Progress progress;
     Google__Protobuf__Timestamp began, ended;
     Psgd__V1__Job__ResultEntry results[INPROCESS_RESULTS_MAX], *result_ptrs[INPROCESS_RESULTS_MAX];
-    char whom[160];
+    char whom[160];        /* whom a worker waits for, by name; "": nobody waits */
     inprocess_file *files; /* (file_count) */
     size_t file_count;
     Psgd__V1__Artifact **file_ptrs;
 };
 
-/* Start and end the job's log, which receives the log of the process in between.
- * inprocess_files.c. */
+/* inprocess_log_begin creates the job's log, to which the log of the process then goes too;
+ * inprocess_log_end closes it. In inprocess_files.c. */
 PS_MUST_USE ps_status inprocess_log_begin(ps_inprocess_job *run);
 void inprocess_log_end(ps_inprocess_job *run);
 /* Writes all remaining files and makes the list of files. inprocess_files.c. */
@@ -91,18 +93,18 @@ PS_MUST_USE ps_status inprocess_write_files(ps_inprocess_job *run);
  * This and all functions below are in inprocess_stop.c, for any thread, if nothing else is said. */
 void inprocess_look_for_end(void *arg);
 
-/* Merges the workers' parts of split evaluation `number`. Returns false if one of them has done
- * another one last. */
+/* Merges the workers' parts of split evaluation `number` (from 1). Returns false if the last
+ * evaluation of a worker is another one. */
 bool inprocess_merge_parts(ps_inprocess_job *run, uint32_t number, double *loss, double *values);
 
-/* Computes the means over the workers in evaluation `number`. Returns false if one of them does not
- * have it. */
+/* Computes the means over the workers in evaluation `number` (from 1). Returns false if a worker no
+ * longer has that evaluation, or has not done it yet. */
 bool inprocess_means(ps_inprocess_job *run, uint32_t number, double *loss, double *values);
 
 /* Returns how many evaluations all workers have done. */
 uint32_t inprocess_evaluations_done(ps_inprocess_job *run);
 
-/* Says which bound ended a job that is done. */
+/* Sets run->reason and message: which bound ended a job that is done. */
 void inprocess_describe_end(ps_inprocess_job *run);
 
 /* Returns what a worker has counted, by the table of counters. inprocess_job.c; any thread. */

@@ -22,13 +22,13 @@ ps_inprocess_mail *ps_inprocess_mail_create(uint32_t workers);
 /* Frees the inboxes; all exchanges must have been destroyed. NULL is allowed. */
 void ps_inprocess_mail_destroy(ps_inprocess_mail *mail);
 
-/* All pointers are kept; of grad a reference is taken. */
+/* All pointers are kept. The exchange takes a reference to `grad` of its own. */
 typedef struct ps_inprocess_mesh_conf {
     const ps_plan *plan;
     uint32_t rank;
     ps_inprocess_mail *mail;
     ps_turns *turns; /* (optional) NULL: all workers compute at the same time */
-    float *weights;  /* (param_count), of clock 0 */
+    float *weights;  /* (param_count) weights of clock 0; the exchange updates them */
     ps_buf *grad;    /* param_count floats */
 } ps_inprocess_mesh_conf;
 
@@ -39,10 +39,12 @@ PS_MUST_USE ps_status ps_inprocess_mesh_create(const ps_inprocess_mesh_conf *con
 /* Frees the exchange, after its trainer. */
 void ps_inprocess_mesh_destroy(ps_exchange *exchange);
 
-/* Returns the bytes of blocks, sum, and the optimizer's state. */
+/* Returns the bytes of memory that the worker's machine has: blocks, sum, and the optimizer's
+ * state. */
 size_t ps_inprocess_mesh_memory(const ps_exchange *exchange);
 
-/* Gives the turn of the training thread back. The thread calls it last. */
+/* Gives back the turn that the training thread of this exchange has. That thread calls it as its
+ * last act. */
 void ps_inprocess_mesh_leave(ps_exchange *exchange);
 
 #endif

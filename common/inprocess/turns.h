@@ -12,12 +12,14 @@
 typedef struct ps_turns {
     pthread_mutex_t mutex; /* guards all below */
     pthread_cond_t given;
-    uint64_t asked;   /* tickets drawn so far: ticket i is admitted when i < allowed */
-    uint64_t allowed; /* threads at a time + turns given back */
+    uint64_t asked; /* tickets drawn so far: ticket i is admitted when i < allowed */
+    /* how many tickets are admitted: threads at a time + turns given back so far */
+    uint64_t allowed;
 } ps_turns;
 
 /* Initialises turns for `at_a_time` threads, at least 1. */
 void ps_turns_init(ps_turns *turns, uint32_t at_a_time);
+/* Frees what ps_turns_init has made. Nobody may wait for a turn. */
 void ps_turns_fini(ps_turns *turns);
 
 /* Blocks until the caller has a turn. */
@@ -28,8 +30,8 @@ void ps_turns_give(ps_turns *turns);
  */
 void ps_turns_pass(ps_turns *turns);
 
-/* Time of busy waiting in microseconds if there is no limit: a wait is then shorter than
- * falling asleep and being woken. */
+/* How long a thread waits busily, in microseconds, where the number of threads is not limited: most
+ * waits are then shorter than falling asleep and being woken. */
 enum { PS_TURNS_SPIN_US = 200 };
 
 /* A thread's view of the turns: it knows whether the thread has one. */

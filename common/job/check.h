@@ -11,13 +11,14 @@
 #include "common/job/spec.h"
 #include "common/script/script.h"
 
-enum { PS_FIELD_MAX = 96 }; /* bytes of a path */
+enum { PS_FIELD_MAX = 96 }; /* most bytes of the path of a field, with the NUL */
 
 typedef struct ps_check {
     ps_violate_fn *violate; /* (optional) */
     void *arg;
-    const Psgd__V1__JobSpec *given; /* (optional) before its preset was laid under it */
-    ps_script *const *scripts;      /* (script_count): the job's own plugins */
+    /* (optional) the specification as the user gave it, without what its preset adds */
+    const Psgd__V1__JobSpec *given;
+    ps_script *const *scripts; /* (script_count): the plugins that the job brings along */
     size_t script_count;
     size_t count;
     char first[PS_FIELD_MAX + 512 + 2]; /* path and text of the first report, for a status */
@@ -30,6 +31,7 @@ PS_PRINTF(3, 4) void ps_check_bad(ps_check *check, const char *field, const char
 /* Replaces 0 by the default and checks that the value is within [min, max]. */
 void ps_check_u32(ps_check *check, const char *field, uint32_t *value, uint32_t value_default,
                   uint32_t min, uint32_t max);
+/* Does what ps_check_u32 does, for 64 bits. */
 void ps_check_u64(ps_check *check, const char *field, uint64_t *value, uint64_t value_default,
                   uint64_t min, uint64_t max);
 
@@ -44,7 +46,8 @@ bool ps_check_plugin(ps_check *check, const char *field, const ps_kind *kind, ch
 bool ps_check_numbers(ps_check *check, const char *field, const ps_param *table,
                       ProtobufCMessage *message, ps_params *params);
 
-/* Checks name and numbers of a choice: ps_check_plugin and ps_check_numbers. */
+/* Checks name and numbers of a choice, by ps_check_plugin and ps_check_numbers. Returns false after
+ * a report. */
 bool ps_check_choice(ps_check *check, const char *field, const ps_kind *kind,
                      Psgd__V1__Choice *choice, const char *name_default, ps_params *params);
 

@@ -7,7 +7,7 @@
 #include "common/data/conf.h"
 #include "common/job/check.h"
 
-/* Checks the data set's specification: names, numbers, files and columns. Fills *conf. Returns
+/* Checks the data set's specification (names, numbers, files and columns) and fills *conf. Returns
  * false after a report. */
 bool ps_check_data_conf(ps_check *check, Psgd__V1__DataSpec *spec, ps_data_conf *conf);
 

@@ -18,17 +18,18 @@ uint64_t ps_checkpoint_next(const ps_plan *plan, uint64_t clock);
  * spec.checkpoint.every_steps; 0: there is none. */
 uint64_t ps_checkpoint_last(const ps_plan *plan, uint64_t clock);
 
-/* Returns the steps of a worker that the first `clock` clocks have. */
+/* Returns how many steps a worker has taken when `clock` clocks are over. */
 uint64_t ps_checkpoint_step(const ps_plan *plan, uint64_t clock);
 
-/* Returns the first clock at which `step` steps are over. */
+/* Returns the first clock at whose beginning a worker has taken at least `step` steps. */
 uint64_t ps_checkpoint_clock(const ps_plan *plan, uint64_t step);
 
 /* Writes the name of the file with the state of a server's thread, or of a rank. */
 enum { PS_CHECKPOINT_NAME_MAX = 40 };
 void ps_checkpoint_store_name(char out[PS_CHECKPOINT_NAME_MAX], uint32_t server, uint32_t thread);
 void ps_checkpoint_rank_name(char out[PS_CHECKPOINT_NAME_MAX], uint32_t rank);
-/* Writes the name of the file with the contributions that a rank has kept. */
+/* Writes the name of the file with the newest contributions of a rank, which it keeps so that a
+ * lost server's state can be computed anew (ps_plan_kept_bytes). */
 void ps_checkpoint_kept_name(char out[PS_CHECKPOINT_NAME_MAX], uint32_t rank);
 
 #endif

@@ -8,12 +8,13 @@
 
 enum { PS_CODE_FILES_MAX = 16 };
 
-/* Runs each file of spec->code in a sandbox, and completes its message with what it says of itself.
- * Calls `violate` for each file that is no plugin. Returns INVALID_ARGUMENT then; UNAVAILABLE if no
- * sandbox starts. Blocks, at most some seconds a file. */
+/* Runs each file of spec->code in a sandbox, and completes its message with what the plugin says of
+ * itself: kind, name, numbers, traits. Calls `violate` for each file that is no plugin. Returns
+ * INVALID_ARGUMENT then; UNAVAILABLE if no sandbox starts. Blocks, at most some seconds a file. */
 PS_MUST_USE ps_status ps_code_complete(Psgd__V1__JobSpec *spec, ps_violate_fn *violate, void *arg);
 
-/* Reads a completed message. Returns false if it is not one. */
+/* Reads what a message that ps_code_complete has completed says of its plugin. Returns false if the
+ * message is not completed or its contents are not allowed. */
 bool ps_code_about_of(const Psgd__V1__CodeFile *file, ps_script_about *about);
 
 #endif

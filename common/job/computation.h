@@ -11,13 +11,14 @@
  * one. */
 void ps_compute_part(const ps_plan *plan, const ps_dataset *data, uint32_t part, ps_partition *out);
 
-/* Returns what the code may take for a partition. */
+/* Returns how much time, memory and how many instructions the code may take for a partition. */
 ps_sandbox_budget ps_compute_budget(const ps_plan *plan);
 
 /* Writes the name of the result's file. */
 void ps_compute_result_name(const ps_plan *plan, char *name, size_t cap);
 
-/* Returns the configuration of the result, of the partitions' files in `folder`; keeps both. */
+/* Returns the configuration for writing the result from the partitions' files in `folder`; keeps
+ * `plan` and `folder`. */
 ps_result_conf ps_compute_result(const ps_plan *plan, const char *folder);
 
 #endif

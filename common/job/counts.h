@@ -10,8 +10,8 @@
 
 #include <protobuf-c/protobuf-c.h>
 
-/* Writes every counter of `of` (one of PS_OF_...) to its field; other fields stay. Of a job these
- * are the counters that are merged. */
+/* Writes every counter of `of` (one of PS_OF_...) to its field; other fields stay. For PS_OF_JOB it
+ * leaves out counters that are not merged of ranks (PS_MERGE_NONE). */
 void ps_counts_put(const ps_counts *counts, unsigned of, ProtobufCMessage *message);
 
 /* Returns the counters of `of` from their fields, 0 for all others. */

@@ -6,11 +6,11 @@
 
 #include "common/job/plan.h"
 
-/* Its key in the metadata of a model file. */
+/* The key under which the description stands in the metadata of a model file. */
 #define PS_DESCRIPTION_KEY "spec"
 
-/* Returns a JobSpec with only the plan's model, data and metrics, every default filled in, as JSON
- * in one line. The caller frees it by free(). */
+/* Returns a JobSpec with only the plan's model, data and metrics, and the seed if sparse tables
+ * grow, every default filled in, as JSON in one line. The caller frees it by free(). */
 char *ps_plan_describe(const ps_plan *plan);
 
 #endif

@@ -15,11 +15,11 @@
 enum { PS_SLICE_VALUES = 16384 };
 
 typedef struct ps_slice {
-    uint32_t index;    /* in the layout */
-    uint32_t variable; /* in the model */
-    uint32_t n;        /* values */
-    uint32_t shard;    /* virtual */
-    size_t at;         /* first value, in the block */
+    uint32_t index;    /* its index in the layout */
+    uint32_t variable; /* index of its variable in the model */
+    uint32_t n;        /* number of its values */
+    uint32_t shard;    /* its virtual shard */
+    size_t at;         /* index of its first value in the block of all parameters */
 } ps_slice;
 
 typedef struct ps_layout {
@@ -27,8 +27,10 @@ typedef struct ps_layout {
     uint32_t variable_count;
     ps_variable *variables;
     uint32_t stored_count;
-    ps_variable *stored;   /* (stored_count): variables that have slices: those of model files */
-    uint32_t *first_slice; /* (variable_count + 1): slices of v are [first[v], first[v+1]) */
+    /* (stored_count): the variables that have slices, which are those of model files */
+    ps_variable *stored;
+    /* (variable_count + 1): the slices of variable v are [first_slice[v], first_slice[v + 1]) */
+    uint32_t *first_slice;
     uint32_t slice_count;
     ps_slice *slices; /* ascending `at` */
     uint64_t hash;    /* XXH3-64 over names, shapes and slice size */

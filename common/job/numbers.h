@@ -15,7 +15,7 @@
 #include <stddef.h>
 
 typedef struct ps_number {
-    const char *key; /* the message's */
+    const char *key; /* points into the message */
     double value;
 } ps_number;
 

@@ -28,10 +28,12 @@
 enum {
     PS_PSERVERS_MAX = 64,
     PS_METRICS_MAX = 16,
-    PS_EVALUATION_BATCH = 64,         /* samples of a batch: fast products, little memory */
-    PS_EVALUATION_PART_MAX = 1 << 20, /* bytes of one worker's part of a split evaluation */
-    PS_MATRIX_BYTES_MAX = 1 << 20,    /* encoding of a variable sent whole: one message */
-    PS_NODE_ADDRESS_MAX = 160         /* bytes of host:port with its NUL */
+    /* samples that an evaluation computes at once: fast products, little memory */
+    PS_EVALUATION_BATCH = 64,
+    PS_EVALUATION_PART_MAX = 1 << 20, /* most bytes of a worker's part of a split evaluation */
+    /* most bytes of the encoding of a variable that is sent whole: it is one message */
+    PS_MATRIX_BYTES_MAX = 1 << 20,
+    PS_NODE_ADDRESS_MAX = 160 /* bytes of host:port with its NUL */
 };
 
 /* A codec with its numbers. */
@@ -50,11 +52,14 @@ typedef struct ps_metric_choice {
  * every id has a row, and workers have them all. With it, the table grows: a server makes a
  * row when the first push of its id arrives. */
 typedef struct ps_plan_table {
-    uint32_t variable; /* growing, (table_keys, width): a worker's rows of a batch */
-    uint32_t rows;     /* ids are less than this */
+    /* index of the variable. If the table grows, its shape is (table_keys, width): the rows of a
+     * worker's batch */
+    uint32_t variable;
+    uint32_t rows; /* ids are below this number */
     uint32_t width;
-    uint32_t slice_rows; /* fixed: rows of a slice of the layout */
-    float init_bound;    /* growing: first values are uniform in [-init_bound, init_bound) */
+    uint32_t slice_rows; /* fixed vocabulary: rows of a slice of the layout */
+    /* growing table: first values of a row are uniform in [-init_bound, init_bound) */
+    float init_bound;
 } ps_plan_table;
 
 #define PS_NO_TABLE UINT32_MAX
@@ -62,30 +67,33 @@ typedef struct ps_plan_table {
 typedef struct ps_plan {
     Psgd__V1__JobSpec *spec; /* every default filled in */
 
-    ps_script *scripts[PS_CODE_FILES_MAX]; /* (script_count): of spec.code */
+    ps_script *scripts[PS_CODE_FILES_MAX]; /* (script_count): the plugins of spec.code */
     size_t script_count;
 
-    /* One of them, which computes partitions in place of training (spec.compute); NULL: the job
-     * trains. There are then no variables, and no servers; total_steps is the partitions. */
+    /* The one of `scripts` that computes partitions, for a job with spec.compute; NULL: the job
+     * trains. A job that computes has no variables; its servers, if it has any, reduce the results
+     * by key; total_steps is the number of its partitions. */
     ps_script *compute;
-    ps_params compute_params; /* its numbers */
+    ps_params compute_params; /* the numbers of `compute` */
 
     ps_data_conf data_conf;
-    const ps_data_source *data; /* data_conf's */
-    ps_data_facts facts;        /* of transformed samples; counts before the limits */
+    const ps_data_source *data; /* the source of data_conf */
+    /* shapes of the samples after the transforms; the counts are those before the limits */
+    ps_data_facts facts;
     ps_feed_conf feed_conf;
-    uint32_t train_count, test_count; /* after the limits */
+    uint32_t train_count, test_count; /* numbers of samples after the limits */
 
     ps_layer_spec *layers; /* (layer_count) */
     size_t layer_count;
     const ps_loss *loss;
-    size_t outputs; /* values of the last layer */
+    size_t outputs; /* number of values of the last layer */
     ps_layout layout;
 
-    ps_params table_params; /* common/job/table_numbers.h */
-    uint32_t *table_rows;   /* (layer_count): ids of each embedding; NULL: no table grows */
-    uint32_t table_keys;    /* growing: most different ids of a batch; else 0 */
-    ps_plan_table *tables;  /* (table_count): of the model's embeddings, in their order */
+    ps_params table_params; /* numbers of spec.model.table (table_numbers.h) */
+    /* (layer_count): number of ids of each layer that is an embedding; NULL: no table grows */
+    uint32_t *table_rows;
+    uint32_t table_keys;   /* if tables grow: most different ids of a batch; else 0 */
+    ps_plan_table *tables; /* (table_count): of the model's embeddings, in their order */
     uint32_t table_count;
     uint32_t *table_of; /* (variable_count): index in tables, or PS_NO_TABLE */
 
@@ -93,11 +101,11 @@ typedef struct ps_plan {
     size_t metric_count;
     ps_metric_facts metric_facts; /* shapes of what metrics compare */
 
-    size_t stop_metric; /* of spec.stop_at: 0: the loss, i + 1: metrics[i] */
-    bool stop_is_cost;  /* of it: less is better */
-    /* of spec.checkpoint.best_by, numbered as stop_metric */
+    size_t stop_metric; /* the metric of spec.stop_at: 0: the loss, i + 1: metrics[i] */
+    bool stop_is_cost;  /* a smaller value of that metric is better */
+    /* the metric of spec.checkpoint.best_by, numbered as stop_metric */
     size_t best_metric;
-    bool best_is_cost; /* the least value is the best */
+    bool best_is_cost; /* the smallest value of that metric is the best */
 
     const ps_assign *assign;
     ps_params assign_params;
@@ -116,13 +124,16 @@ typedef struct ps_plan {
      * total_clocks. */
     bool rounds_vary;
 
-    /* The workers' rule, if the update has a `local`; `optim` above is then the servers'. */
+    /* The rule by which workers step, if the update has a `local`; `optim` is then the rule of the
+     * servers. */
     const ps_optim *local_optim; /* NULL: no local steps */
     ps_params local_params;
 
-    /* Both rules with schedule and penalties; these belong to the local rule, if there is one. */
+    /* The rules `optim` and `local_optim` with schedule and penalties. Schedule and penalties
+     * belong to the local rule if there is one, else to the other. */
     ps_descent descent, local_descent;
-    /* A factor of the update's number `compensation`; NULL: the update has none. */
+    /* The schedule by which the update's number `compensation` is multiplied; NULL: the update has
+     * no such number. */
     const ps_schedule *compensation_schedule;
     ps_params compensation_schedule_params;
     const ps_clip *clip;
@@ -140,20 +151,21 @@ typedef struct ps_plan {
 
     const ps_mesh *mesh; /* NULL: the exchange is through parameter servers */
     ps_params mesh_params;
-    ps_mesh_part *mesh_parts; /* (variable_count), with a mesh */
+    ps_mesh_part *mesh_parts; /* (variable_count) how each variable travels; NULL without a mesh */
     ps_assignment *by_worker; /* for a mesh to which workers contribute, not blocks: worker i
                                * contributes block i; else NULL */
 
     uint32_t batches_per_epoch; /* train_count / what a step takes (assign.h), >= 1 */
     uint64_t total_steps;       /* batches_per_epoch * epochs, or less: spec.max_steps */
-    uint64_t total_clocks;      /* exchanges: the steps, or the rounds they make */
+    /* number of exchanges: as many as steps, or as rounds of local steps */
+    uint64_t total_clocks;
 } ps_plan;
 
 /* Returns the script of a kind and name, or NULL. Valid as long as the plan. */
 ps_script *ps_plan_script(const ps_plan *plan, const char *kind, const char *name);
 
-/* Returns the first failure of the job's code in this process, or OK. What was computed since is
- * worthless. Any thread. */
+/* Returns the first failure of the job's code in this process, or OK. After a failure what the code
+ * computes is worthless. Any thread. */
 ps_status ps_plan_code_failure(const ps_plan *plan);
 
 /* Returns whether only users' programs know the model (spec.model.foreign). */
@@ -170,7 +182,8 @@ enum {
 /* Returns the bytes that the program of a rank may keep in checkpoints (named_bytes.h); 0: none. */
 size_t ps_plan_program_bytes(const ps_plan *plan);
 
-/* Returns the ID of an init_from "job:ID", a part of it; NULL if it is a path. */
+/* Returns the ID in an init_from of the form "job:ID", as a pointer into it; NULL: it has another
+ * form. */
 const char *ps_init_from_job(const char *init_from);
 
 /* Most halvings of the learning rate, by spec.recovery.halvings and rollbacks together. */
@@ -188,69 +201,76 @@ enum { PS_REPLICAS_MAX = 2, PS_REPLAY_MIB_MAX = 65536 };
 /* Returns why a job of this plan cannot have checkpoints; NULL: it can. */
 const char *ps_plan_checkpoint_lacks(const ps_plan *plan);
 
-/* Returns whether all ranks save themselves for a checkpoint at the same clock: under bsp and in a
- * mesh. Else each does so at the next clock that it begins, and servers when all ranks have. */
+/* Returns whether all ranks save their state for a checkpoint at the same clock: under bsp and in a
+ * mesh. Else each rank does so at the next clock that it begins, and servers when all ranks
+ * have. */
 bool ps_plan_is_in_step(const ps_plan *plan);
 
-/* Returns why the workers of such a job cannot stop at a checkpoint from which other processes go
- * on; NULL: they can. */
+/* Returns why the workers of a job of this plan cannot stop at a checkpoint from which other
+ * processes go on; NULL: they can. */
 const char *ps_plan_move_lacks(const ps_plan *plan);
 
-/* Returns whether the job goes on by another attempt after such a loss. */
+/* Returns whether a job goes on by another attempt after a loss for which the spec gives this
+ * action: RESTART or REPEAT. */
 bool ps_loss_restarts(Psgd__V1__LossAction action);
 
-/* Returns whether ranks keep something from one clock to the next that servers do not have. False
- * only under bsp on servers. */
+/* Returns whether ranks keep something from one clock to the next that servers do not have, or have
+ * to be treated so. False only under bsp on servers that have slices and can be saved at a
+ * checkpoint. */
 bool ps_plan_ranks_have_state(const ps_plan *plan);
 
 /* Returns whether all ranks of an exchange among workers have the same weights and optimizer state,
- * and nothing else, so that each can give the state of all. */
+ * and no other state, so that each of them can give the state of all. */
 bool ps_plan_ranks_are_alike(const ps_plan *plan);
 
 /* Returns the last clock at which an attempt of the job can begin. It lies before the end of the
  * job, except for ranks that are alike: these may be lost after the last exchange. */
 uint64_t ps_plan_last_begin(const ps_plan *plan);
 
-/* Returns whether the job goes on after the loss of a worker from where its servers are: its ranks
- * have no state of their own, and servers keep what they need to go one clock back. Without
- * servers: from where the other ranks are, as all are alike. */
+/* Returns whether the job, after the loss of a worker, can go on from the clock at which its
+ * servers are: the ranks have no state of their own, servers keep what they need to go one clock
+ * back, and on_worker_loss is REPEAT. Without servers: whether it can go on from the clock of the
+ * other ranks, as all ranks are alike. */
 bool ps_plan_can_rescue(const ps_plan *plan);
 
-/* Returns whether ranks have state of their own, and after the loss of servers alone could go on
- * with it: they are saved where they are, with what they contributed to the clock under way. */
+/* Returns whether ranks that have state of their own could go on with it after the loss of servers
+ * alone. The ranks then save their state at the clock at which they are, with what they contributed
+ * to the clock under way. */
 bool ps_plan_can_carry(const ps_plan *plan);
 
-/* The newest clocks whose contributions such a rank has when it is saved: that of the state that
- * servers give, and the next one. */
+/* How many of the newest clocks' contributions a rank saves when ps_plan_can_carry: those of the
+ * clock of the servers' state, and of the next one. */
 enum { PS_SENT_CLOCKS = 2 };
 
-/* Returns whether workers have the weights of servers to the bit. Else they have what the codec of
- * weights makes of them. */
+/* Returns whether workers receive the weights of servers to the bit. Else they receive what the
+ * codec of weights makes of them. */
 bool ps_plan_gives_exact_weights(const ps_plan *plan);
 
 /* Returns how many bytes of its newest contributions each rank keeps, so that the state of a lost
  * server can be computed anew from a checkpoint; 0: it keeps none, as two intervals of checkpoints
- * do not fit into spec.recovery.replay_mib, or the job does not go on in that way. With copies of
- * shards ranks with state keep PS_SENT_CLOCKS clocks, others none. */
+ * do not fit into spec.recovery.replay_mib, or the job does not go on in that way. If servers have
+ * copies of shards, ranks that can carry their state keep PS_SENT_CLOCKS clocks, others none. */
 size_t ps_plan_kept_bytes(const ps_plan *plan);
 
-/* Returns whether ranks go on with their state: they could, and contributions are kept. */
+/* Returns whether ranks go on with their own state after the loss of servers: ps_plan_can_carry,
+ * and they keep contributions (ps_plan_kept_bytes). */
 bool ps_plan_carries(const ps_plan *plan);
 
-/* Returns whether the job goes on from where its servers are, after the loss of workers
- * (ps_plan_can_rescue) or of servers alone. */
+/* Returns whether the job goes on from the clock of its servers after the loss of workers
+ * (ps_plan_can_rescue), or of servers alone (ps_plan_carries). */
 bool ps_plan_rescues(const ps_plan *plan);
 
-/* Returns why servers cannot have copies of each other's shards, or NULL if they can: the job goes
- * on where its servers are after a loss. */
+/* Returns why the servers of this job cannot have copies of each other's shards, which need a job
+ * that goes on from the clock of its servers after a loss; NULL: they can. */
 const char *ps_plan_copy_lacks(const ps_plan *plan);
 
-/* Returns whether each shard is on two servers (ps_placement_copy), so that the same holds for the
- * loss of a server. */
+/* Returns whether each shard is on two servers (ps_placement_copy), so that the job goes on from
+ * the clock of its servers also after the loss of one of them. */
 bool ps_plan_has_copies(const ps_plan *plan);
 
 /* Reads "checkpoint:JOB@STEP". Returns false if init_from does not begin with "checkpoint:". Sets
- * *step to UINT64_MAX, and *job_id to "", if what follows is not a job's id, @ and a number. */
+ * *step to UINT64_MAX and job_id to "" if what follows "checkpoint:" is not a job's id, @ and a
+ * number. */
 enum { PS_CHECKPOINT_JOB_MAX = 96 };
 bool ps_init_from_checkpoint(const char *init_from, char job_id[PS_CHECKPOINT_JOB_MAX],
                              uint64_t *step);
@@ -294,13 +314,13 @@ PS_MUST_USE ps_status ps_plan_model(const ps_plan *plan, size_t batch, ps_model 
 /* Returns the configuration of the machine of worker `self` in the plan's mesh; keeps the plan. */
 ps_mesh_conf ps_plan_mesh(const ps_plan *plan, uint32_t self);
 
-/* Returns how many bytes PreCommit sends to a node that gets so many slices with so many values in
- * all, without the data set. For deadlines. */
+/* Returns how many bytes the packages of PreCommit have for a node that gets `slices` slices with
+ * `values` values in all, without the data set; rounded up. For deadlines. */
 uint64_t ps_plan_package_bytes(const ps_plan *plan, uint64_t slices, uint64_t values);
 
-/* Returns the deadline of PreCommit for so many bytes, in microseconds: bytes / network_bandwidth *
- * 2
- * + 1 s, between the floor and the cap of the spec. */
+/* Returns the deadline of PreCommit for so many bytes, in microseconds: one second and twice the
+ * time of the bytes at network_bandwidth, but not less than the floor of the spec
+ * (timeouts.pre_commit_floor_ms) and not more than its cap. */
 int64_t ps_plan_pre_commit_us(const ps_plan *plan, uint64_t bytes);
 
 /* ---- Tables ----
@@ -308,8 +328,8 @@ int64_t ps_plan_pre_commit_us(const ps_plan *plan, uint64_t bytes);
  * A fixed vocabulary is a table whose ids all exist. All tables of a job have one, or all grow.
  * These functions say what follows from that. */
 
-/* Returns how many tables have files of their own: all that grow. Rows of a fixed vocabulary are a
- * part of the model's file. */
+/* Returns how many tables have files of their own: all tables of the job if they grow, else 0,
+ * because rows of a fixed vocabulary are a part of the model's file. */
 uint32_t ps_plan_table_files(const ps_plan *plan);
 
 /* Returns how many rows a table has at the start of the job: with a fixed vocabulary all, else 0.
@@ -333,11 +353,12 @@ size_t ps_table_keys_of_message(const ps_plan *plan);
 
 /* Writes the name of the file in which server `rank` leaves its rows of a table. */
 void ps_table_file_name(const ps_plan *plan, uint32_t table, uint32_t rank, char *name, size_t cap);
-/* Writes the name of a file that was saved at `clock`, while the job trained. It ends otherwise, so
- * that nobody takes it for one of the files at the end. */
+/* Writes the name of a file with the rows of server `rank` that was saved at `clock`, while the job
+ * trained. The name has another ending than ps_table_file_name gives, so that nobody takes the file
+ * for one of those at the end. */
 void ps_table_saved_name(const ps_plan *plan, uint32_t table, uint32_t rank, uint64_t clock,
                          char *name, size_t cap);
-/* Returns whether `name` is such a name, of any clock. */
+/* Returns whether ps_table_saved_name gives `name` for some clock. */
 bool ps_table_is_saved_name(const ps_plan *plan, uint32_t table, uint32_t rank, const char *name);
 
 #endif

@@ -11,7 +11,8 @@
 #include "common/job/check.h"
 #include "common/job/plan.h"
 
-/* Checks spec.code, and opens it for the plan and the check. Before every choice. */
+/* Checks spec.code, and opens its scripts for the plan and the check. Before every check of a
+ * choice. */
 void ps_check_code(ps_check *check, ps_plan *plan);
 
 /* Return a plugin by name: a script's or a built-in one; NULL: there is none. */
@@ -32,31 +33,35 @@ bool ps_check_transforms(ps_check *check, ps_plan *plan);
  * is wrong; sizes are then not checked. */
 bool ps_check_model(ps_check *check, ps_plan *plan, const ps_data_facts *facts);
 
-/* Models that users' programs compute. Names the data set of such a job if it has no name; before
- * its preset is applied. */
+/* Names the data set of a job whose model users' programs compute (model.foreign), if it has no
+ * name. Before its preset is applied. */
 void ps_name_foreign_data(Psgd__V1__JobSpec *spec);
-/* Checks that the data set is theirs and no other's; before the data. */
+/* Checks that a job with model.foreign has the data set PS_DATA_FOREIGN, and that no other job has
+ * it. Before ps_check_data. */
 void ps_check_foreign_data(ps_check *check, const ps_plan *plan);
-/* Checks the variables, and that nothing else of the model is given. Fills plan->loss, which nobody
- * computes. */
+/* Checks the variables of model.foreign, and that nothing else of the model is given. Sets
+ * plan->loss, which nobody computes. Returns false after a report. */
 bool ps_check_foreign_variables(ps_check *check, ps_plan *plan);
-/* Checks spec.programs, and sets it for such models. After the scalars. */
+/* Checks spec.programs, and sets it to all workers for a job with model.foreign. After the scalars,
+ * such as spec.workers. */
 void ps_check_programs(ps_check *check, ps_plan *plan);
-/* Reports what such models, and jobs with programs, cannot have. After everything else; does
- * nothing for others. */
+/* Reports what jobs with model.foreign, and other jobs with programs, cannot have; does nothing for
+ * other jobs. After everything else. */
 void ps_check_foreign(ps_check *check, const ps_plan *plan);
-/* Creates the model of the variables, without layers. */
+/* Creates a model without layers that has the variables of model.foreign. */
 PS_MUST_USE ps_status ps_plan_foreign_model(const ps_plan *plan, ps_model **out);
 
-/* Jobs that compute. Names the data set of such a job if it has no name; before its preset is
+/* Names the data set of a job that computes (spec.compute), if it has no name. Before its preset is
  * applied. */
 void ps_name_compute_data(Psgd__V1__JobSpec *spec);
-/* Checks that such a job has a data set that code can read, and others have none of those. */
+/* Checks that a job that computes has a data set that its code can read, and that no other job has
+ * one of those. */
 void ps_check_compute_data(ps_check *check, const ps_plan *plan);
-/* Checks spec.compute and finds its code; reports what only training has. Fills the plan's compute,
- * compute_params and what every plan has. */
+/* Checks spec.compute and finds its code; reports fields that only jobs that train may have. Sets
+ * plan->compute, compute_params and the members that every plan has. */
 void ps_check_compute(ps_check *check, ps_plan *plan);
-/* Removes from the specification of such a job the defaults of what it does not have. */
+/* Removes from the specification of a job that computes the defaults of fields that only training
+ * has. */
 void ps_blank_training(Psgd__V1__JobSpec *spec);
 
 /* Checks the metrics. After the model. */
@@ -79,15 +84,16 @@ bool ps_check_table(ps_check *check, ps_plan *plan, const ps_data_facts *facts);
 /* Fills plan->tables. After the layout. */
 void ps_check_tables_laid(ps_plan *plan);
 
-/* Makes a sparse variable a table with a fixed vocabulary. Returns false if the job's tables grow.
+/* Makes a sparse variable a table with a fixed vocabulary. Returns false, and does nothing, if the
+ * job's tables grow.
  */
 bool ps_check_table_fixed(ps_plan *plan, uint32_t variable);
 
 /* Reports combinations with tables on servers that cannot work. After everything else. */
 void ps_check_tables(ps_check *check, const ps_plan *plan);
 
-/* Returns the number of a metric by its name: 0: the loss, i + 1: plan->metrics[i]; 0 after a
- * complaint. Writes whether less is better. */
+/* Returns the number of the metric `name`: 0: the loss, i + 1: plan->metrics[i]; 0 after a report.
+ * Sets *is_cost to whether a smaller value is better. */
 size_t ps_check_metric(ps_check *check, const ps_plan *plan, const char *field, const char *name,
                        bool *is_cost);
 
@@ -103,8 +109,9 @@ void ps_check_checkpoint(ps_check *check, ps_plan *plan);
 /* Checks spec.recovery and fills in its defaults. After everything else. */
 void ps_check_recovery(ps_check *check, ps_plan *plan);
 
-/* Checks what a job or its tables start from: "job:ID", or a path below the data path; the job also
- * "checkpoint:ID@STEP". */
+/* Checks `from`, which a job (init_from) or its tables (init_tables) start from: "job:ID", or a
+ * path below the data path. If may_be_empty, which is so for init_from, "" and "checkpoint:ID@STEP"
+ * are allowed too. */
 void ps_check_init(ps_check *check, const char *field, const char *from, bool may_be_empty);
 
 /* Checks the update and its local rule, and sets the optimizer's defaults that the update changes.

@@ -29,7 +29,7 @@ extern const ps_presets ps_presets_paddle;       /* PaddlePaddle v2 and Fleet */
 #define PS_ON(data) ",\"data\":{\"name\":\"" data "\"}"
 #define PS_JOB(title, choices)                                                                     \
     "{\"title\":\"" title "\"," PS_NETWORK PS_ON("glyphs") choices "}"
-/* Four workers, each block on so many of them, who exchange without a server. */
+/* Four workers that exchange without a server; each block is on `redundancy` of them. */
 #define PS_PEERS_JOB(title, exchange, redundancy)                                                  \
     "{\"title\":\"" title "\",\"workers\":4," PS_MODEL PS_ON("glyphs")                             \
     ",\"exchange\":" PS_PICK(exchange)                                                             \
@@ -40,7 +40,7 @@ extern const ps_presets ps_presets_paddle;       /* PaddlePaddle v2 and Fleet */
 #define PS_PEERS_PRESET(title, what, exchange, redundancy)                                         \
     {.name = title, .summary = what, .json = PS_PEERS_JOB(title, exchange, redundancy)}
 
-/* A choice by name, and one with numbers: PS_WITH("intn", "\"bits\":8"). */
+/* PS_PICK is a choice by name, PS_WITH one with numbers: PS_WITH("intn", "\"bits\":8"). */
 #define PS_PICK(name) "{\"name\":\"" name "\"}"
 #define PS_WITH(name, numbers) "{\"name\":\"" name "\",\"params\":{" numbers "}}"
 
@@ -52,7 +52,7 @@ extern const ps_presets ps_presets_paddle;       /* PaddlePaddle v2 and Fleet */
 #define PS_DOWN(choice) ",\"codec\":{\"down\":" choice "}"
 #define PS_BOTH(up, down) ",\"codec\":{\"up\":" up ",\"down\":" down "}"
 
-/* The servers' rule, and that of workers who step by themselves. */
+/* PS_RULE sets the rule of the servers, PS_LOCAL that of workers in local steps. */
 #define PS_RULE(rule, rate)                                                                        \
     ",\"optimizer\":{\"rule\":" PS_WITH(rule, "\"lr\":" rate)                                      \
     ",\"side\":\"OPTIMIZER_SIDE_SERVER\"}"

@@ -11,7 +11,8 @@
 
 #include "psgd/v1/job.pb-c.h"
 
-/* Called for each wrong field: its path from "spec"; the value and what is allowed. */
+/* Called for each wrong field. `field` is its path, which begins with "spec"; `text` says the value
+ * and what is allowed. */
 typedef void ps_violate_fn(void *arg, const char *field, const char *text);
 
 /* Returns a copy; the caller frees it by ps_spec_free. */

@@ -20,28 +20,29 @@ typedef enum ps_stop_cause {
     PS_STOP_NONE,
     PS_STOP_GOAL,
     PS_STOP_SECONDS,
-    PS_STOP_ITERATIONS /* of a job whose rounds vary: its workers have taken all steps */
+    /* a job whose rounds vary in length: its workers have taken all steps together */
+    PS_STOP_ITERATIONS
 } ps_stop_cause;
 
 /* Returns whether an evaluation with this loss and these values, of the plan's metrics, is as good
  * as spec.stop_at. False if the job has none, or if the metric is not a number. */
 bool ps_stop_is_reached(const ps_plan *plan, double loss, const double *values);
 
-/* Returns whether all workers find the same in an evaluation, so that each knows by itself that
- * stop_at is reached. */
+/* Returns whether all workers get the same values in an evaluation, so that each knows by itself
+ * that stop_at is reached. */
 bool ps_stop_is_common(const ps_plan *plan);
 
 /* How a job ended. */
 typedef struct ps_stop_end {
-    ps_stop_cause cause; /* NONE: by its steps */
-    uint64_t step;       /* of the slowest worker */
-    bool has_value;      /* of the metric of stop_at, in the last evaluation: */
+    ps_stop_cause cause; /* PS_STOP_NONE: it ended by its steps */
+    uint64_t step;       /* step of the slowest worker */
+    bool has_value;      /* `value` is that of the metric of stop_at in the last evaluation */
     double value;
 } ps_stop_end;
 
 /* Writes for machines and for people which bound ended a job that is DONE: "MAX_STEPS", "ended by
- * max_steps at step 100". Empty if it was the epochs; the text then says if stop_at was not
- * reached. */
+ * max_steps at step 100". `reason` is empty if the epochs ended the job; `text` then says only that
+ * stop_at was not reached, if the job has one. */
 void ps_stop_describe(const ps_plan *plan, const ps_stop_end *end, char reason[PS_STOP_REASON_MAX],
                       char text[PS_STOP_TEXT_MAX]);
 

@@ -24,12 +24,14 @@ enum {
     PS_TABLE_PREFETCH
 };
 
+/* A choice of spec.model.table: "none" or "sparse". */
 typedef struct ps_table_choice {
     const char *name;
     const char *summary;
     const ps_param *params;
 } ps_table_choice;
 
+/* Calls `fn` for each of these choices. */
 void ps_table_choice_each(void (*fn)(const ps_table_choice *choice, void *arg), void *arg);
 
 #endif
