@@ -27,7 +27,8 @@ bool ps_ahead_want(ps_ahead *ahead, uint64_t epoch, const uint32_t *index, uint3
 
 /* Gathers a block of training samples like ps_feed_gather, and returns whether the block was
  * requested. Blocks until a requested block is read, and drops the requests before it. A block that
- * was not requested is read by the caller, and all requests are dropped. */
+ * was not requested is read by the calling thread, after all requested blocks are read; then all
+ * requests are dropped. */
 bool ps_ahead_take(ps_ahead *ahead, uint64_t epoch, const uint32_t *index, uint32_t n, float *x,
                    float *targets);
 

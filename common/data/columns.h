@@ -59,8 +59,10 @@ void ps_column_state_fini(ps_column_state *state);
  * the field. */
 PS_MUST_USE ps_status ps_column_see(ps_column_state *state, const char *text, size_t len);
 
-/* Ends learning, after all training records. Sets *size to the number of ids or classes (0 for
- * numbers). Returns INVALID_ARGUMENT if there are none, or more than are allowed. */
+/* Ends learning, after all training records. Sets *size to the size that the conf gives for the
+ * column, else to the number of ids or classes learned (0 for numbers). Returns INVALID_ARGUMENT if
+ * a label has fewer than 2 classes, more than 65536 or not as many as the conf gives, or if a
+ * one-hot column has more than 65536 categories. */
 PS_MUST_USE ps_status ps_column_learn(ps_column_state *state, uint32_t *size);
 
 /* ps_column_keep writes what the column has learned to `learned`, after ps_column_learn.

@@ -71,8 +71,9 @@ uint32_t ps_data_limited(uint32_t count, uint32_t limit);
 PS_MUST_USE ps_status ps_data_known_counts(const ps_data_conf *conf, ps_data_facts *facts);
 
 /* For sources with a `look` function: writes the numbers of samples that the files have to the
- * limits that are 0. Returns INVALID_ARGUMENT if a split has no samples, or fewer than its
- * limit. */
+ * limits that are 0. Returns INVALID_ARGUMENT if a split has no samples, or fewer than its limit.
+ * For a share, which has only a part of the training files, the training limit is neither written
+ * nor compared. */
 PS_MUST_USE ps_status ps_data_found_counts(ps_data_conf *conf, uint64_t train, uint64_t test);
 
 /* Sets the number `name` that only the files tell, if it is 0. Returns INVALID_ARGUMENT if it

@@ -29,9 +29,12 @@ uint32_t ps_file_list_count(const ps_file_list *list);
  * what patterns and folders stand for: a file that is named is in the list whether it exists or
  * not.
  *
- *   NOT_FOUND           a pattern or folder stands for no file; the text names it
- *   INVALID_ARGUMENT    a file has a name that ps_name_is_safe refuses, or a link leads out of
- *                       `folder`
+ *   NOT_FOUND           a pattern or folder stands for no file; or no training file is left, or
+ *                       there are test entries but no test file is left, since a file that several
+ *                       entries stand for is listed for one of them only
+ *   INVALID_ARGUMENT    a file has a name that ps_name_is_safe refuses, a link leads out of
+ *                       `folder`, or the folder of an entry is itself a pattern; or no training
+ *                       file belongs to the conf's share
  *   RESOURCE_EXHAUSTED  there are more than PS_DATA_LIST_MAX files
  */
 PS_MUST_USE ps_status ps_file_list_open(const ps_data_conf *conf, const char *folder,
@@ -44,7 +47,9 @@ void ps_file_list_close(ps_file_list *list);
  * ends in no number, or a worker has no file whose number modulo `workers` is its own. */
 PS_MUST_USE ps_status ps_file_list_check_numbers(const ps_file_list *list, uint32_t workers);
 
-/* Returns whether a training file is read: all are but those of other shares. */
+/* Returns whether a process that loads `share` reads the training file `name`: it reads all files
+ * but those whose number makes them files of another share. A file whose name has no number is read
+ * by every share. */
 bool ps_file_is_shared(const ps_data_share *share, const char *name);
 
 /* Returns whether an entry is a pattern, by its characters. */

@@ -126,7 +126,8 @@ typedef struct ps_learned_record {
 } ps_learned_record;
 
 /* Counts a record of a training file, and copies it if it is a test record; remembers a header.
- * Called before anybody changes the text. */
+ * Called before anybody changes the text. Does nothing in later passes over the files: the first
+ * pass has counted everything. */
 PS_MUST_USE ps_status ps_learned_see(ps_learned *learned, const ps_learned_record *record);
 /* Notes that a training file has made so many more training samples. */
 void ps_learned_count(ps_learned *learned, uint32_t file, uint64_t samples);

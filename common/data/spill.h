@@ -22,7 +22,8 @@ ps_spill *ps_spill_create(const char *scratch, size_t memory_max);
 /* Frees the spill and its file. NULL is allowed. */
 void ps_spill_destroy(ps_spill *spill);
 
-/* Appends n bytes. Returns disk errors; RESOURCE_EXHAUSTED if the disk is full. */
+/* Appends n bytes. Returns disk errors; RESOURCE_EXHAUSTED if the disk is full, or without
+ * memory. */
 PS_MUST_USE ps_status ps_spill_add(ps_spill *spill, const void *bytes, size_t n);
 /* Ends writing. Call it once, before the first read. Returns disk errors. */
 PS_MUST_USE ps_status ps_spill_end(ps_spill *spill);

@@ -21,7 +21,8 @@ PS_MUST_USE ps_status ps_explain_ranks_since(ps_explain_rank *ranks, const ps_ex
                                              size_t n);
 
 /* Reads the ranks of a job that is over into ranks[0..PS_EXPLAIN_RANKS_MAX), by rank, and sets *n,
- * at least 1. Fails with NOT_FOUND if summary.json does not say where their time went. */
+ * at least 1. Fails with NOT_FOUND if summary.json does not say where their time went, and with
+ * OUT_OF_RANGE if it has more ranks. */
 PS_MUST_USE ps_status ps_explain_ranks_read(const json_t *summary, ps_explain_rank *ranks,
                                             size_t *n);
 

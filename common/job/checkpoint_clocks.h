@@ -18,7 +18,8 @@ uint64_t ps_checkpoint_next(const ps_plan *plan, uint64_t clock);
  * spec.checkpoint.every_steps; 0: there is none. */
 uint64_t ps_checkpoint_last(const ps_plan *plan, uint64_t clock);
 
-/* Returns how many steps a worker has taken when `clock` clocks are over. */
+/* Returns how many steps a worker has taken when `clock` clocks are over; at most the job's
+ * total_steps. */
 uint64_t ps_checkpoint_step(const ps_plan *plan, uint64_t clock);
 
 /* Returns the first clock at whose beginning a worker has taken at least `step` steps. */

@@ -152,8 +152,9 @@ typedef struct ps_plan {
     const ps_mesh *mesh; /* NULL: the exchange is through parameter servers */
     ps_params mesh_params;
     ps_mesh_part *mesh_parts; /* (variable_count) how each variable travels; NULL without a mesh */
-    ps_assignment *by_worker; /* for a mesh to which workers contribute, not blocks: worker i
-                               * contributes block i; else NULL */
+    /* for a mesh to which each worker contributes one sum a step instead of one for each of its
+     * blocks: an assignment in which worker i has block i alone; else NULL */
+    ps_assignment *by_worker;
 
     uint32_t batches_per_epoch; /* train_count / what a step takes (assign.h), >= 1 */
     uint64_t total_steps;       /* batches_per_epoch * epochs, or less: spec.max_steps */
@@ -342,11 +343,12 @@ enum {
 };
 
 /* Returns the number of files and jobs that the tables of a job start from, and lends the list, in
- * order, each entry as in init_tables. 0: all rows begin anew. */
+ * order, each entry as in init_tables. 0: no table starts from a file or job (so it is for a fixed
+ * vocabulary too). */
 size_t ps_table_inits(const ps_plan *plan, char *const **out);
 
-/* Returns the most keys that a message may have: their rows of the widest table, or of all tables
- * that grow, are within a MiB. */
+/* Returns the most keys that a message may have: at most PS_TABLE_KEYS, and so few that their rows
+ * of the widest table, or of all tables that grow, are within a MiB. */
 size_t ps_table_keys_of_message(const ps_plan *plan);
 
 #define PS_TABLE_FILE_ENDING ".psgdtab"
