@@ -32,12 +32,13 @@ typedef struct ps_round_entry {
     uint64_t round;                /* from 1 */
     uint64_t steps;                /* local steps; 0: the rank took no part */
     uint64_t bytes_up, bytes_down; /* bytes of the exchange that ends the round */
-    /* seconds since training began, when the weights that its exchange made had arrived */
+    /* when the weights made by the exchange that ends the round had arrived; seconds since training
+     * began */
     double time_s;
-    double loss; /* training loss, mean over its steps */
+    double loss; /* training loss, mean over the round's steps */
     /* computing time of the training thread, without evaluations and waits */
     double compute_s;
-    /* from the sending of its first contribution until all weights had arrived */
+    /* from when the rank sent the round's first contribution until all weights had arrived */
     double exchange_s;
     double wait_s;     /* in which the training thread stood still */
     bool is_evaluated; /* true: test_loss and values are set */

@@ -18,9 +18,10 @@ enum { PS_THIN_ROWS = 16384, PS_THIN_DOUBLINGS_MAX = 60 };
 enum {
     /* its value is the least of its window so far: keep it in place of the one that was */
     PS_THIN_LEAST = 1,
-    /* its value is the greatest so far: keep it in place of the one that was */
+    /* its value is the greatest of its window so far: keep it in place of the one that was */
     PS_THIN_GREATEST = 2,
-    /* its window ends with it: write the two kept rows, or the one row that is both */
+    /* the row is the last of its window: write the two kept rows of the window, or the one row that
+     * is both */
     PS_THIN_END = 4
 };
 
@@ -32,8 +33,9 @@ typedef struct ps_thin {
     double least, greatest;
 } ps_thin;
 
-/* Returns what to do with the next row, whose value is this. A value that is NaN counts as neither
- * less nor greater than another. */
+/* Returns what to do with the next row, whose value is `value`: a set of PS_THIN_LEAST,
+ * PS_THIN_GREATEST and PS_THIN_END. A value that is NaN counts as neither less nor greater than
+ * another. */
 unsigned ps_thin_add(ps_thin *thin, double value);
 
 #endif

@@ -62,7 +62,7 @@ typedef struct ps_older_args {
 PS_MUST_USE ps_status ps_older_args_init(ps_older_args *args, unsigned who, const char *program,
                                          int argc, char *const *argv, ps_strbuf *said);
 
-/* Returns whether the n bytes of `text` are a name, in which `_` stands for `-` too. */
+/* Returns whether the n bytes of `text` are `name`. Where `name` has `-`, `text` may have `_`. */
 bool ps_older_is_name(const char *text, size_t n, const char *name);
 
 /* Frees the arguments that ps_older_args_init has made. A zeroed struct is allowed. */

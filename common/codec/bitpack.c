@@ -17,7 +17,8 @@ static uint64_t each32(uint64_t m)
     return m * UINT64_C(0x0000000100000001);
 }
 
-/* Joins two fields of 32 bits, with `used` bits each, at the low end. */
+/* x has two fields of 32 bits, of which only the lowest `used` bits are in use. Moves the upper
+ * field down, to just above the used bits of the lower one. */
 static uint64_t join32(uint64_t x, unsigned used)
 {
     return (x & UINT64_C(0xffffffff)) | (x >> 32) << used;
@@ -31,7 +32,7 @@ static uint64_t part32(uint64_t x, unsigned used)
     return (x & mask) | (x >> used & mask) << 32;
 }
 
-/* Joins the two fields of 16 bits in each 32. */
+/* Does in each 32 bits of x what join32 does in 64, with two fields of 16 bits. */
 static uint64_t join16(uint64_t x, unsigned used)
 {
     return (x & each32(0xffff)) | (x >> 16 & each32(0xffff)) << used;
@@ -45,7 +46,7 @@ static uint64_t part16(uint64_t x, unsigned used)
     return (x & mask) | (x >> used & mask) << 16;
 }
 
-/* Joins the two fields of 8 bits in each 16. */
+/* Does in each 16 bits of x what join32 does in 64, with two fields of 8 bits. */
 static uint64_t join8(uint64_t x, unsigned used)
 {
     return (x & each16(0xff)) | (x >> 8 & each16(0xff)) << used;

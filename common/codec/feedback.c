@@ -163,7 +163,8 @@ void ps_feedback_carry(const ps_codec *codec, const ps_params *params, float *st
     }
 }
 
-/* Encodes nothing, which means zeros. */
+/* Encodes 0 values in place of the slice x, which tells the receiver that all its values are
+ * zeros. */
 static size_t leave_out(const ps_codec *codec, const ps_params *params, uint64_t key,
                         uint32_t slice, const float *x, ps_encoding *head)
 {

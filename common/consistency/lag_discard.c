@@ -6,11 +6,11 @@
  *   lag = S - mark[k];  mark[k] = S, where contributor k sends it
  *   dropped if lag >= max(floor(contributors * ratio), contributors + 1)
  *
- * A ratio of 1 or less counts as 1.5, as in PaddlePaddle. Contributors of equal speed have a
- * lag of their number, which must pass; hence the second term. PaddlePaddle lacks it: a job of
- * one worker dropped all contributions, and so did a job of K workers below a ratio of 1 + 1/K.
- * PaddlePaddle reset S and the marks whenever it printed statistics; this policy never resets
- * them.
+ * A ratio of 1 or less counts as 1.5, as in PaddlePaddle. If all contributors are equally fast,
+ * each has a lag of `contributors`, and its contributions must not be dropped; hence the second
+ * term. PaddlePaddle lacks it: a job of one worker dropped all contributions, and so did a job of K
+ * workers below a ratio of 1 + 1/K. PaddlePaddle reset S and the marks whenever it printed
+ * statistics; this policy never resets them.
  *
  * The state: S, and the mark of each contributor.
  */

@@ -11,8 +11,9 @@
 typedef struct float_records {
     ps_samples samples;
     uint32_t targets, stored;
-    size_t bytes;    /* size of a record of (targets + stored) floats */
-    uint32_t *sizes; /* (stored) as of ps_float_records_create; NULL: all 0 */
+    size_t bytes; /* size of a record of (targets + stored) floats */
+    /* (stored) a copy of the argument of ps_float_records_create; NULL: all are 0 */
+    uint32_t *sizes;
     ps_spill *spill;
 } float_records;
 

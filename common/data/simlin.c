@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* simlin.c - synthetic linear data, drawn sample by sample: y = W x + b + noise.
  *
- * The distributions are those of the older system: x uniform in [0, 10), W uniform in [0, 1 /
- * (in out)), b normal with deviation 0.1, no noise. A draw depends only on its key and index, so
- * every node has the same W and the same samples. W and b are kept, and the targets if they are
- * few: computing W x takes longer than drawing x.
+ * The distributions are those of Parallel-SGD's SimLin: x uniform in [0, 10), W uniform in [0, 1 /
+ * (features outputs)), b normal with deviation 0.1. The noise is normal; its deviation is a
+ * parameter, by default 0, as there. A draw depends only on its key and index, so every node has
+ * the same W and the same samples. W and b are kept, and the targets if they are few: computing W x
+ * takes longer than drawing x.
  */
 #include "common/base/clones.h"
 #include "common/base/container_of.h"

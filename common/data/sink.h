@@ -33,8 +33,8 @@ bool ps_sink_wants(const ps_sink *sink, ps_split split);
  * Returns disk errors. */
 PS_MUST_USE ps_status ps_sink_add(ps_sink *sink, const ps_line *line, const void *record, size_t n);
 
-/* Ends the spills, and writes the counts to limits of `conf` that are 0. Returns
- * INVALID_ARGUMENT if there are fewer samples than a limit. */
+/* Ends the spills, and writes the numbers of samples to limits of `conf` that are 0, as
+ * ps_data_found_counts does. Returns its INVALID_ARGUMENT, or disk errors. */
 PS_MUST_USE ps_status ps_sink_end(ps_sink *sink, ps_data_conf *conf);
 
 /* Creates a data set with the shapes and limits of the conf and, if all training files have names

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* preset_impl.h - what presets are put together from, and their tables: one for
- * each system whose names they are. For preset*.c alone.
+/* preset_impl.h - the macros from which presets are put together, and the tables of presets: one
+ * for psgd itself, and one for each older system whose names the presets bear. For preset*.c alone.
  *
- * A row is PS_PRESET(name, summary, choices): the tutorial's network on glyphs, and each
- * choice begins with its comma. The job's title is the preset's name.
+ * A row of a table is PS_PRESET(name, summary, choices): a job with the tutorial's network on
+ * glyphs. `choices` are further fields of the job as JSON text; each begins with a comma. The job's
+ * title is the preset's name.
  */
 #ifndef PS_COMMON_JOB_PRESET_IMPL_H
 #define PS_COMMON_JOB_PRESET_IMPL_H
