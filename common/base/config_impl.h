@@ -26,7 +26,8 @@ typedef struct ps_slots {
     size_t n_args;
 } ps_slots;
 
-/* The options --config, --help and --version, whose struct is ps_slots. */
+/* The option --config, and the options --help and --version. Their values are members of
+ * ps_slots. */
 extern const ps_option ps_config_file_options[];
 extern const ps_option ps_config_help_options[];
 

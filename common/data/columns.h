@@ -24,7 +24,8 @@ struct ps_column {
     const char *summary;
     const ps_param *params;
     ps_column_role role;
-    bool has_words; /* its ids are numbers that a vocabulary gives its words (vocabulary.h) */
+    /* its fields are words; a value is the id that a vocabulary gives the word (vocabulary.h) */
+    bool has_words;
 };
 
 /* Returns the kind of column with this name, or NULL if there is none. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* duplicate.c - groups of r workers, each with a block of its own: block b is on workers br to
- * br + r - 1. n must be a multiple of r. */
+/* duplicate.c - groups of r workers, each group with a block of its own, which all its workers
+ * hold: block b is on workers b * r to (b + 1) * r - 1. The number of workers must be a multiple of
+ * r. */
 #include "common/data/assign.h"
 
 static ps_status duplicate_make(uint32_t workers, const ps_params *params, ps_assignment **out)

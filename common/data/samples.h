@@ -8,7 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The samples of a split, in the form that a source stores; the first member of that form. */
+/* The samples of a split. A source embeds this struct as the first member of its own, which has the
+ * samples as it stores them. */
 typedef struct ps_samples ps_samples;
 typedef struct ps_affine ps_affine;
 
