@@ -21,12 +21,16 @@ Psgd__V1__JobSpec *ps_spec_copy(const Psgd__V1__JobSpec *spec);
 /* Frees a spec with its members. NULL is allowed. */
 void ps_spec_free(Psgd__V1__JobSpec *spec);
 
-/* Creates every message that is unset, empty. */
+/* Creates, empty, those of these messages that are unset: model, data, optimizer, codec, timeouts,
+ * recovery, and the choices of the job, but not those in lists. Messages that only some jobs have,
+ * as stop_at or checkpoint, stay unset. */
 void ps_spec_complete(Psgd__V1__JobSpec *spec);
 
 /* Moves fields from `under` to `spec` that `spec` leaves unset: 0 or empty, as in proto3. Three are
  * not merged, so that `spec` keeps its own: a list that has elements; the numbers of a choice that
- * names another plugin; all of a model or data set that has another name. */
+ * names another plugin, unless both are assignments with the number `redundancy`; all of a model or
+ * data set that has another name. A model given by its layers takes only the loss from `under`, and
+ * one given by its variables (foreign) takes nothing. */
 void ps_spec_underlay(Psgd__V1__JobSpec *spec, Psgd__V1__JobSpec *under);
 
 /* Replaces a string of a message by a copy of `text`, and frees the old one. */

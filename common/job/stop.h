@@ -34,15 +34,18 @@ bool ps_stop_is_common(const ps_plan *plan);
 
 /* How a job ended. */
 typedef struct ps_stop_end {
-    ps_stop_cause cause; /* PS_STOP_NONE: it ended by its steps */
-    uint64_t step;       /* step of the slowest worker */
-    bool has_value;      /* `value` is that of the metric of stop_at in the last evaluation */
+    /* PS_STOP_NONE: the workers were not held, or the coordinator no longer knows why */
+    ps_stop_cause cause;
+    uint64_t step;  /* step of the slowest worker */
+    bool has_value; /* `value` is that of the metric of stop_at in the last evaluation */
     double value;
 } ps_stop_end;
 
-/* Writes for machines and for people which bound ended a job that is DONE: "MAX_STEPS", "ended by
- * max_steps at step 100". `reason` is empty if the epochs ended the job; `text` then says only that
- * stop_at was not reached, if the job has one. */
+/* Writes which bound ended a job that is DONE: `reason` is for machines: "STOP_AT", "MAX_SECONDS",
+ * "MAX_STEPS" or "", and `text` for people: "ended by max_steps at step 100 of 100". A value that
+ * reaches stop_at counts as STOP_AT even if the job ended by its last step. Cause PS_STOP_NONE
+ * before the last step counts as MAX_SECONDS unless rounds vary. `reason` is empty if the epochs
+ * ended the job; `text` then says only that stop_at was not reached, if the job has one. */
 void ps_stop_describe(const ps_plan *plan, const ps_stop_end *end, char reason[PS_STOP_REASON_MAX],
                       char text[PS_STOP_TEXT_MAX]);
 
