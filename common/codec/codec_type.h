@@ -107,7 +107,8 @@ typedef struct ps_codec {
     Psgd__V1__Encoding__CodecCase wire; /* its member of the oneof */
     bool is_identity; /* bytes are the float32 values in memory order, little-endian */
     /* sends two thin matrices. Its numbers are `rank` and `columns`; where the job leaves `columns`
-     * at 0, the variable's shape decides, and a variable may be sent whole (common/wire/matrix.h) */
+     * at 0, the variable's shape decides, and a variable may be sent whole
+     * (common/wire/matrix.h) */
     bool is_low_rank;
 
     /* Returns the properties of the codec with these numbers. */
