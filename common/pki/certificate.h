@@ -14,10 +14,9 @@
 #include <stdint.h>
 
 enum {
-    PS_PKI_FILE_MAX =
-        /* most bytes of a file of certificates; a list of revoked certificates may have
-         * PS_CRL_FILE_MAX */
-    64 << 10,
+    /* most bytes of a file of certificates; a list of revoked certificates may have
+     * PS_CRL_FILE_MAX */
+    PS_PKI_FILE_MAX = 64 << 10,
     /* most bytes of a list of revoked certificates, about 100,000 of them */
     PS_CRL_FILE_MAX = 4 << 20,
     /* certificates begin this many seconds before they are issued, for clocks that are late */

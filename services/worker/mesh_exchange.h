@@ -25,9 +25,8 @@
 
 enum {
     PEER_BATCH = 256, /* most packets in a message */
-    PEER_EARLY_BYTES =
-        /* most bytes of packets for a step that has not begun here, from all peers */
-    256 << 20,
+    /* most bytes of packets for a step that has not begun here, from all peers */
+    PEER_EARLY_BYTES = 256 << 20,
     PEER_LATE_BYTES = 512 << 20 /* most bytes of packets of past steps, for all peers */
 };
 
