@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_campaign.py - nodes are killed, stopped and frozen at random, job after job.
 
-PSGD_CAMPAIGN says how many jobs and faults (short by default), PSGD_SEED draws the same ones again.
+PSGD_CAMPAIGN says how many jobs and faults (short by default), PSGD_SEED which ones are drawn.
 """
 import os
 import pathlib
@@ -12,10 +12,10 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cluster"))
 
 from harness import (ENDLESS, FINAL, SLOW, SMALL, ClusterTest, coordinator_pb2,  # noqa: E402
-                     job_pb2, main)
+                     job_pb2, main, seed)
 
 COUNT = int(os.environ.get("PSGD_CAMPAIGN", "5"))
-SEED = int(os.environ.get("PSGD_SEED", time.time_ns() % 1_000_000))
+SEED = seed("PSGD_SEED")
 LIMIT_MS = int(2000 * SLOW)
 LIMITS = {"canCommitMs": LIMIT_MS, "leaseMs": 2 * LIMIT_MS, "stepMs": 20 * LIMIT_MS}
 # Others give up before the lease is over.

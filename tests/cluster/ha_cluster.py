@@ -7,7 +7,6 @@ import contextlib
 import os
 import pathlib
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -21,7 +20,7 @@ from google.protobuf import json_format
 
 import harness
 from harness import (FINAL, PATIENCE, SLOW, SMALL, ClusterTest, coordinator_pb2, coordinator_pb2_grpc,
-                     job_pb2)
+                     free_ports, job_pb2)
 
 LEASE_S = 2
 # The next leader: the lease, a look of each candidate, and the time to read the registry. On a
@@ -32,14 +31,6 @@ SHORT = {**SMALL, "epochs": 1, "data": {"name": "glyphs", "trainLimit": 200, "te
 # Trains for some ten seconds, whatever the machine.
 PACED = {**SMALL, "title": "paced", "epochs": 5,
          "straggler": {"name": "fixed", "params": {"rank": -1, "ms": 50}}}
-
-
-def free_ports(count):
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
 
 
 class Certificates:

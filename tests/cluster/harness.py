@@ -14,6 +14,7 @@ import io
 import json
 import os
 import pathlib
+import random
 import re
 import select
 import shutil
@@ -66,6 +67,29 @@ _messages()
 from psgd.v1 import (coordinator_pb2, coordinator_pb2_grpc, job_pb2,  # noqa: E402
                      node_pb2, node_pb2_grpc)
 
+LONG = os.environ.get("PSGD_TEST_LONG", "0") == "1"
+
+
+def seed(variable):
+    """The seed of a test that draws: what `variable` says, else a new one in long runs and always the
+    same in those by which a change is judged."""
+    return int(os.environ.get(variable) or (random.SystemRandom().randrange(10 ** 6) if LONG else 20261127))
+
+
+_held = []
+
+
+def free_ports(count, host="127.0.0.1"):
+    """Ports that nobody else on this machine is given while this program runs, also not while a service
+    that had one is dead: a socket that does not listen holds each."""
+    sockets = [socket.socket() for _ in range(count)]
+    for s in sockets:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        s.bind((host, 0))
+    _held.extend(sockets)
+    return [s.getsockname()[1] for s in sockets]
+
+
 FINAL = (job_pb2.JOB_STATE_DONE, job_pb2.JOB_STATE_FAILED, job_pb2.JOB_STATE_CANCELLED)
 
 
@@ -85,6 +109,8 @@ class Process:
         self.args, self.env, self.port = list(args), env or {}, port
         self.host, self.within, self.bin = host, list(within), bin
         self.data_dir = data_dir or folder / name
+        if port == 0 and not within:  # which has a network of its own
+            (self.port,) = free_ports(1, host)
         self.process = None
         self.start()
 
@@ -105,7 +131,7 @@ class Process:
         if not match:
             raise RuntimeError(f"{self.name} did not start: {line!r}\n{self.log()[-6000:]}")
         self.address = match.group(1)
-        self.port = int(match.group(2))  # a restart keeps it
+        self.port = int(match.group(2))
 
     def _first_line(self, seconds):
         ready, _, _ = select.select([self.process.stdout], [], [], seconds)
@@ -199,19 +225,19 @@ class Cluster:
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-cluster-"))
         self.node_args, self.node_data, self.node_env = list(node_args), node_data, node_env
         prepare(self.folder)
-        self.etcd, registry = None, {}
+        self.etcd = None
         if REGISTRY == "etcd":
             import ha_cluster  # which imports this
 
             if not shutil.which("etcd"):
                 raise unittest.SkipTest("no etcd-server")
-            self.etcd, registry = ha_cluster.Etcd(), {"port": ha_cluster.free_ports(1)[0]}
+            self.etcd = ha_cluster.Etcd()
             coordinator_args = ["--registry", self.etcd.url, *coordinator_args]
         self.coordinator = Process(
             "psgd-coordinator", "coordinator", self.folder,
             ["--heartbeat", "200ms", "--lease", f"{int(3000 * SLOW)}ms", *coordinator_args],
             {**({"PSGD_DATA": data} if data else {}), **(coordinator_env or {})},
-            **registry, **self.place("coordinator"))
+            **self.place("coordinator"))
         self.pservers = [self.add("pserver", i) for i in range(pservers)]
         self.workers = [self.add("worker", i) for i in range(workers)]
         self.connect()

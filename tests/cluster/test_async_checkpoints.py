@@ -18,7 +18,7 @@ STEPS, RANKS = 40, 4  # 10 steps an epoch
 # Rank 3 is slower than the others.
 JOB = {**SMALL, "title": "async", "workers": RANKS, "epochs": 4, "seed": 5,
        "optimizer": {"rule": {"name": "adam", "params": {"lr": 0.001}}},
-       "straggler": {"name": "fixed", "params": {"rank": 3, "ms": 100, "others_ms": 60}},
+       "straggler": {"name": "fixed", "params": {"rank": 3, "ms": 200, "others_ms": 150}},
        "timeouts": {"leaseMs": LEASE_MS, "canCommitMs": LEASE_MS, "readyMs": 5 * LEASE_MS}}
 DONE, RUNNING = job_pb2.JOB_STATE_DONE, job_pb2.JOB_STATE_RUNNING
 
@@ -169,11 +169,10 @@ class AsyncCheckpoints(ClusterTest):
         """Its ranks go on from the checkpoint before. Without one there is none."""
         c = self.cluster(workers=2, pservers=1)
         c.wait_nodes(3)
-        pace = {"name": "fixed", "params": {"rank": 3, "ms": 200, "others_ms": 150}}
         for checkpoint in ({"everySteps": 4, "keep": 9}, {}):
             with self.subTest(str(checkpoint)):
                 since = {p: p.log_end() for p in c.pservers}
-                job = c.submit({**JOB, "straggler": pace}, workerProcesses=2, pservers=1, consistency={"name": "asp"},
+                job = c.submit(JOB, workerProcesses=2, pservers=1, consistency={"name": "asp"},
                                checkpoint=checkpoint)
                 at = c.wait(job.id, lambda j: j.progress.step > 4)
                 if checkpoint:

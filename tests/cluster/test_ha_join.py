@@ -11,8 +11,8 @@ import time
 import grpc
 
 import harness
-from ha_cluster import LEASE_S, PACED, SHORT, HaCluster, HaTest, free_ports
-from harness import PATIENCE, SLOW, Process, job_pb2, main
+from ha_cluster import LEASE_S, PACED, SHORT, HaCluster, HaTest
+from harness import PATIENCE, SLOW, Process, free_ports, job_pb2, main
 from test_join import refused
 from tls_cluster import Authority, credentials
 

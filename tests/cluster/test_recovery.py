@@ -21,6 +21,8 @@ LEASE_MS = int(2000 * SLOW)
 JOB = {**SMALL, "title": "lost", "workers": 4, "epochs": 3, "seed": 5,
        "timeouts": {"leaseMs": LEASE_MS, "canCommitMs": LEASE_MS, "readyMs": 5 * LEASE_MS}}
 PACE = {"straggler": {"name": "fixed", "params": {"rank": -1, "ms": 100}}}
+# For jobs that lose processes two or three times, after 2 or 3 steps each: the last kill must not come after the last step.
+MORE = {"epochs": 5}
 # Jobs whose ranks have state of their own: (name, worker processes, how often they lose servers, fields).
 STATES = [("top-k", 4, ({}, {"replicas": 2}),
            {"codec": {"up": {"name": "topk", "params": {"fraction": 0.1, "error_feedback": 1}}}}),
@@ -149,7 +151,7 @@ class Recovery(ClusterTest):
             noticed = r.notice_time.seconds + r.notice_time.nanos * 1e-9 - killed
             print(f"{[v.name for v in victims]} killed at step {before.progress.step}: noticed at {r.step} after {noticed:.2f} s, goes on "
                   f"from {r.from_step} {r.seconds:.2f} s later", flush=True)
-            self.assertLess(noticed, SLOW)
+            self.assertIn("its process has ended", r.message)  # not by its lease
             for victim in victims:
                 victim.start()
             c.wait_nodes(len(c.nodes))
@@ -168,10 +170,10 @@ class Recovery(ClusterTest):
         draw = random.Random(11)
         for name, codec in (("f32", {}), ("int8", {"codec": {"up": {"name": "int8"}, "down": {
                 "name": "int8", "params": {"error_feedback": 1}}}})):
-            straight = self.straight(c, pservers=1, evalEverySteps=4, **codec)
+            straight = self.straight(c, pservers=1, evalEverySteps=4, **MORE, **codec)
             for pservers in (1, 2, 3):
                 with self.subTest(codec=name, pservers=pservers):
-                    self.kill_some(c, {**JOB, **PACE, **codec, "pservers": pservers,
+                    self.kill_some(c, {**JOB, **PACE, **MORE, **codec, "pservers": pservers,
                                        "evalEverySteps": 4, "checkpoint": {"everySteps": 10000}},
                                    straight, draw, lambda d, _: [d.choice(c.workers)], kills=3)
                     c.wait_idle()
@@ -183,7 +185,7 @@ class Recovery(ClusterTest):
         draw = random.Random(23)
         for exchange, lost, more in (("ring", 1, {}), ("plain", 2, {"workerProcesses": 3}), ("ccdc", 1, {}),
                                      ("tree", 1, {"codec": {"up": {"name": "int8"}, "down": {"name": "int8"}}})):
-            fields = {"evalEverySteps": 4, "exchange": {"name": exchange}, **more}
+            fields = {**MORE, "evalEverySteps": 4, "exchange": {"name": exchange}, **more}
             with self.subTest(exchange=exchange, lost=lost, **more):
                 straight = self.straight(c, **fields)
                 self.kill_some(c, {**JOB, **PACE, **fields, "checkpoint": {"everySteps": 10000}}, straight, draw,
@@ -344,10 +346,10 @@ class Recovery(ClusterTest):
 
         for name, fields, counts in (("sgd", {}, (2, 3)), ("adam", {"optimizer": {"rule": {"name": "adam"}}}, (3,)),
                                      ("int8", {"codec": {"up": {"name": "int8"}}}, (2,))):
-            straight = self.straight(c, pservers=1, evalEverySteps=4, **fields)
+            straight = self.straight(c, pservers=1, evalEverySteps=4, **MORE, **fields)
             for pservers in counts:
                 with self.subTest(name, pservers=pservers):
-                    self.kill_some(c, {**JOB, **PACE, **fields, "pservers": pservers,
+                    self.kill_some(c, {**JOB, **PACE, **MORE, **fields, "pservers": pservers,
                                        "evalEverySteps": 4, "recovery": {"replicas": 2}},
                                    straight, draw, choose, kills=3)
                     c.wait_idle()
@@ -366,10 +368,10 @@ class Recovery(ClusterTest):
         for name, every, fields, counts in (("momentum", 10000, {"optimizer": {"rule": {"name": "momentum"}}}, (1, 3)),
                                             ("int8, adam", 7, {"codec": {"up": {"name": "int8"}},
                                                                "optimizer": {"rule": {"name": "adam"}}}, (3,))):
-            straight = self.straight(c, pservers=1, evalEverySteps=4, **fields)
+            straight = self.straight(c, pservers=1, evalEverySteps=4, **MORE, **fields)
             for pservers in counts:
                 with self.subTest(name, pservers=pservers):
-                    self.kill_some(c, {**JOB, **PACE, **fields, "pservers": pservers, "evalEverySteps": 4,
+                    self.kill_some(c, {**JOB, **PACE, **MORE, **fields, "pservers": pservers, "evalEverySteps": 4,
                                        "checkpoint": {"everySteps": every}}, straight, draw, choose, kills=3)
                     c.wait_idle()
 
@@ -382,7 +384,7 @@ class Recovery(ClusterTest):
         c.pservers = [c.add("pserver", i, ["--threads", str(i + 1)]) for i in range(3)]
         c.wait_nodes(7)
         draw = random.Random(16)
-        rows = {**CLICKS, "evalEverySteps": 4}
+        rows = {**CLICKS, **MORE, "evalEverySteps": 4}
         for name, fields in (("sparse", {**rows, "model": {**rows["model"], "table": AGEING}}), ("rows", rows)):
             straight = self.straight(c, pservers=1, **fields)
             with self.subTest(name):
@@ -426,9 +428,9 @@ class Recovery(ClusterTest):
             servers, workers = ([p for p in nodes if p in of] for of in (c.pservers, c.workers))
             return [draw.choice(servers)] + draw.choice([[], [draw.choice(workers)]])
 
-        rows = {**CLICKS, "evalEverySteps": 4}
+        rows = {**CLICKS, **MORE, "evalEverySteps": 4}
         sparse = {**rows, "model": {**rows["model"], "table": AGEING}}
-        for name, fields, pservers in (("sparse", sparse, 2), ("sparse", sparse, 3), ("rows", rows, 2), ("words", WORDS, 3)):
+        for name, fields, pservers in (("sparse", sparse, 2), ("sparse", sparse, 3), ("rows", rows, 2), ("words", {**WORDS, **MORE}, 3)):
             straight = self.straight(c, pservers=1, **fields)
             copied = {**JOB, **PACE, **fields, "pservers": pservers, "recovery": {"replicas": 2}}
             with self.subTest(name, pservers=pservers):
@@ -453,10 +455,10 @@ class Recovery(ClusterTest):
         c.wait_nodes(7)
         draw = random.Random(15)
         for name, processes, ways, fields in STATES:
-            straight = self.straight(c, pservers=1, evalEverySteps=4, **fields)
+            straight = self.straight(c, pservers=1, evalEverySteps=4, **MORE, **fields)
             for recovery in ways:
                 with self.subTest(name, **recovery):
-                    self.kill_some(c, {**JOB, **PACE, **fields, "pservers": 2, "evalEverySteps": 4,
+                    self.kill_some(c, {**JOB, **PACE, **MORE, **fields, "pservers": 2, "evalEverySteps": 4,
                                        "workerProcesses": processes, "recovery": recovery,
                                        "checkpoint": {"everySteps": 10000}}, straight, draw,
                                    lambda d, nodes: [d.choice([p for p in nodes if p in c.pservers])], kills=2)
@@ -498,7 +500,7 @@ class Recovery(ClusterTest):
             took = r.notice_time.seconds + r.notice_time.nanos * 1e-9 - killed
             print(f"{victim.name}: noticed after {took:.3f} s, trains again {r.seconds:.3f} s later",
                   flush=True)
-            self.assertLess(took, SLOW)
+            self.assertLess(took, PATIENCE)  # of the 60 s of its lease
             self.assertIn("its process has ended", r.message)
             c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id), timeout=10 * PATIENCE)
             c.wait(job.id)
@@ -526,7 +528,7 @@ class Recovery(ClusterTest):
                    and j.state == RUNNING and not gone & {at.node_id for at in j.placements})
             took = time.monotonic() - killed
             print(f"{after * 1000:.0f} ms apart: trains again after {took:.2f} s", flush=True)
-            self.assertLess(took, 3 * SLOW)  # a process that is frozen has 5 s to answer Abort
+            self.assertLess(took, 5)  # which a process that is frozen has to answer Abort
             for victim in victims:
                 victim.start()
             c.wait_nodes(5)
@@ -539,7 +541,7 @@ class Recovery(ClusterTest):
         c.wait(job.id, lambda j: j.state == QUEUED and j.attempt == 1)
         took = time.monotonic() - killed
         print(f"not asked any more after {took:.2f} s", flush=True)
-        self.assertLess(took, 3 * SLOW)  # of the 20 s that nodes have to answer
+        self.assertLess(took, 20)  # which nodes have to answer
         c.workers[3].start()
         self.assertEqual(c.wait(job.id).state, DONE)
 

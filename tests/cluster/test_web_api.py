@@ -11,7 +11,7 @@ import subprocess
 import threading
 import urllib.parse
 
-from harness import ENDLESS, PATIENCE, SLOW, ClusterTest, job_pb2, main
+from harness import ENDLESS, PATIENCE, SLOW, ClusterTest, free_ports, job_pb2, main
 from tls_cluster import QUARANTINE_MIB, small_quarantine
 
 
@@ -21,12 +21,11 @@ def page_of(cluster):
 
 
 class Web(ClusterTest):
-    """A cluster whose coordinator serves the page."""
-    web = ["--web", "127.0.0.1:0"]
+    """A cluster whose coordinator serves the page, which stays where it is when the coordinator is restarted."""
 
     def setUp(self):
         with small_quarantine():  # memory is measured
-            self.c = self.cluster(workers=2, pservers=1, coordinator_args=self.web)
+            self.c = self.cluster(workers=2, pservers=1, coordinator_args=["--web", f"127.0.0.1:{free_ports(1)[0]}"])
         self.c.wait_nodes(3)
         self.at = page_of(self.c)
 

@@ -8,7 +8,7 @@ died, honest calls are answered, and an honest job runs to its end. In a build
 with sanitizers their reports, leaks included, fail the test.
 
     PSGD_JUNK_SECONDS=8   how long (60 when PSGD_TEST_LONG=1)
-    PSGD_SEED=N           the seed; printed, and random by default
+    PSGD_SEED=N           the seed; printed, and drawn when PSGD_TEST_LONG=1
 """
 import contextlib
 import os
@@ -27,15 +27,14 @@ import grpc
 from google.protobuf import json_format
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cluster"))
-from harness import (BIN, ENDLESS, FINAL, PATIENCE, SLOW, SMALL, ClusterTest, coordinator_pb2,  # noqa: E402
-                     job_pb2, main, node_pb2, node_pb2_grpc)
+from harness import (BIN, ENDLESS, FINAL, LONG, PATIENCE, SLOW, SMALL, ClusterTest, coordinator_pb2,  # noqa: E402
+                     job_pb2, main, node_pb2, node_pb2_grpc, seed)
 import junk_bytes  # noqa: E402
 import junk_http2  # noqa: E402
 from psgd.v1 import parameter_pb2, peer_pb2  # noqa: E402
 
-LONG = os.environ.get("PSGD_TEST_LONG", "0") == "1"
 SECONDS = float(os.environ.get("PSGD_JUNK_SECONDS", "60" if LONG else "8"))
-SEED = int(os.environ.get("PSGD_SEED", random.SystemRandom().randrange(1 << 32)))
+SEED = seed("PSGD_SEED")
 THREADS = 4
 # The same among workers; and with rows of a sparse table, of a text that the test writes.
 AMONG = {**ENDLESS, "workers": 2, "exchange": {"name": "plain"}}
