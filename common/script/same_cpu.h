@@ -5,6 +5,9 @@
  * In a virtual machine that takes tens of microseconds, and what one of them has written has to
  * travel from one processor's cache to the other's. Nothing is computed meanwhile, because the
  * thread waits. Where the kernel does not allow it, nothing changes.
+ *
+ * The kernel remembers the processors that a thread asked for, and keeps it on them when its cpuset
+ * gains others. So a thread that had all of its cpuset asks for every processor afterwards.
  */
 #ifndef PS_COMMON_SCRIPT_SAME_CPU_H
 #define PS_COMMON_SCRIPT_SAME_CPU_H
@@ -20,6 +23,8 @@ typedef struct ps_same_cpu {
     bool is_waiting; /* the thread is kept there too, and may run on those of `before` else */
     int cpu;
     cpu_set_t before;
+    cpu_set_t seen; /* what a thread may run on that ps_same_cpu_begin has looked at */
+    bool is_whole;  /* `seen` is all of that thread's cpuset */
 } ps_same_cpu;
 
 /* Keeps the calling thread and the process on the processor on which the thread runs. */

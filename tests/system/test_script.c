@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <fcntl.h>
 #include <math.h>
 #include <sched.h>
 #include <signal.h>
@@ -20,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -433,11 +435,86 @@ static void test_whoever_waits_shares_a_processor_until_it_takes_long(void **sta
     assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
+/* Writes `text` to a file of the group at `folder`. Returns false if the kernel refuses it. */
+static bool tell_group(const char *folder, const char *file, const char *text)
+{
+    char path[128];
+    int fd;
+    bool is_told;
+
+    snprintf(path, sizeof path, "%s/%s", folder, file);
+    fd = open(path, O_WRONLY | O_CLOEXEC);
+    is_told = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+    if (fd >= 0) {
+        close(fd);
+    }
+    return is_told;
+}
+
+/* Waits for a process as ps_sandbox_call does, in the group, whose cpuset gains a processor then.
+ * Returns what the thread may do: 0, all; 1, less; 2, no cpusets here. */
+static int gain_a_processor(const char *folder, bool is_limited)
+{
+    ps_same_cpu both = {.pid = getpid()};
+    cpu_set_t first, two;
+
+    CPU_ZERO(&first);
+    CPU_SET(0, &first);
+    two = first;
+    CPU_SET(1, &two);
+    if (!tell_group(folder, "cgroup.procs", "0") || !runs_on(0, &first) ||
+        (is_limited && (!tell_group(folder, "cpuset.cpus", "0-1") ||
+                        sched_setaffinity(0, sizeof first, &first) != 0))) {
+        return 2;
+    }
+    for (int i = 0; i < 2; i++) {
+        ps_same_cpu_begin(&both);
+        ps_same_cpu_end(&both);
+    }
+    if (!tell_group(folder, "cpuset.cpus", "0-1")) {
+        return 2;
+    }
+    return runs_on(0, is_limited ? &first : &two) ? 0 : 1;
+}
+
+static void test_a_thread_that_waited_uses_what_its_cpuset_gains(void **state)
+{
+    bool is_v1 = access("/sys/fs/cgroup/cpuset", W_OK) == 0, is_skipped = false;
+
+    (void)state;
+    for (int is_limited = 0; is_limited < 2 && !is_skipped; is_limited++) {
+        char folder[64];
+        int status = 0;
+        pid_t pid;
+
+        snprintf(folder, sizeof folder, "/sys/fs/cgroup/%spsgd-test-%d", is_v1 ? "cpuset/" : "",
+                 (int)getpid());
+        is_skipped = mkdir(folder, 0700) != 0 ||
+                     (is_v1 && !tell_group(folder, "cpuset.mems", "0")) ||
+                     !tell_group(folder, "cpuset.cpus", "0");
+        pid = is_skipped ? -1 : fork();
+        if (pid == 0) {
+            _exit(gain_a_processor(folder, is_limited));
+        }
+        if (pid > 0) {
+            assert_int_equal(waitpid(pid, &status, 0), pid);
+            assert_true(WIFEXITED(status));
+        }
+        (void)rmdir(folder);
+        is_skipped = is_skipped || WEXITSTATUS(status) == 2;
+        assert_true(is_skipped || WEXITSTATUS(status) == 0);
+    }
+    if (is_skipped) {
+        skip(); /* no right to make a cpuset of two processors */
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         /* first, because the others make calls, which would leave the thread on one processor */
         cmocka_unit_test(test_whoever_waits_shares_a_processor_until_it_takes_long),
+        cmocka_unit_test(test_a_thread_that_waited_uses_what_its_cpuset_gains),
         cmocka_unit_test(test_example_codecs_give_the_values_of_built_in_ones),
         cmocka_unit_test(test_calls_that_are_made_together_give_the_same),
         cmocka_unit_test(test_a_round_trip_gives_the_values_that_receivers_decode),
