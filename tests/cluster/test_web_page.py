@@ -31,6 +31,40 @@ with psgd.join("own", coordinator=sys.argv[1], log_level="info") as worker:  # t
         step.ready()
         time.sleep(0.02)
 """
+# Holds each answer of GetJob back until the page has drawn a later event.
+LATE_ANSWERS = """
+window.lateAnswers = 0;
+const ask = window.fetch, step = () => document.querySelector('.facts dd').textContent;
+window.fetch = async (url, options) => {
+  const answer = await ask(url, options);
+  if (String(url).endsWith('/GetJob')) {
+    for (const before = step(); step() === before;) await new Promise((done) => setTimeout(done, 20));
+    window.lateAnswers++;
+  }
+  return answer;
+};
+"""
+# Chooses the first of two timelines and then the second. The answer with the first is held back until the second has been read.
+LATE_FIRST = """
+window.timelinesRead = 0;
+const [early, late] = arguments, ask = window.fetch, json = Response.prototype.json, files = document.getElementById('timeline');
+let release;
+const released = new Promise((done) => { release = done; });
+window.fetch = async (url, options) => {
+  const answer = await ask(url, options);
+  if (String(url).includes(encodeURIComponent(early))) await released;
+  return answer;
+};
+Response.prototype.json = async function () {
+  const value = await json.call(this);
+  if (value.traceEvents) setTimeout(() => { window.timelinesRead++; release(); });  // when the page has taken it
+  return value;
+};
+for (const name of [early, late]) {
+  files.value = name;
+  files.dispatchEvent(new Event('change'));
+}
+"""
 MARKUP = "<img src=x onerror=document.title='bad'>"
 
 
@@ -135,6 +169,35 @@ class Page(Web):
         self.assertFalse(self.b.find("#record")[0].is_displayed())
         self.silent()
 
+    def test_files_stay_when_the_job_changes_while_they_are_asked_for(self):
+        """The answer to a call is late: it comes when a later event, of progress, has been drawn."""
+        job = self.c.submit({**SLOW, "pservers": 1, "evalEverySteps": 10 ** 6})
+        self.c.wait(job.id, lambda j: j.progress.step > 300)  # the rate of steps is known
+        self.b.open(f"#/job/{job.id}")
+        button = self.until("the button", lambda: (found := self.b.find("#record")) and found[0].is_displayed() and found)[0]
+        self.b.run(LATE_ANSWERS)
+        button.click()
+        self.until("the timeline among the files", lambda: [a for a in self.b.find("td a") if a.text.startswith("TRACE-")])
+        self.assertGreater(self.b.run("return window.lateAnswers"), 0)
+        self.until("the chart", lambda: self.b.find("svg.timeline"))
+        self.silent()
+
+    def test_the_timeline_that_is_chosen_last_is_shown(self):
+        """Also if the one that was chosen before it comes later."""
+        job = self.c.submit({**SLOW, "pservers": 1})
+        self.c.wait(job.id, lambda j: j.progress.step > 300)
+        names = [self.call("TraceJob", {"job_id": job.id, "steps": 3})["name"] for _ in range(2)]
+        self.b.open(f"#/job/{job.id}")
+        self.until("both", lambda: [o.text for o in self.b.find("#timeline option")] == names and self.b.find("svg.timeline"))
+        label = lambda: self.b.find("svg.timeline")[0].get_attribute("aria-label")
+        last = label()
+        self.b.run(LATE_FIRST, *names)
+        self.until("both have come", lambda: self.b.run("return window.timelinesRead") == 2)
+        self.assertEqual(label(), last)
+        step = self.b.run("const s = document.getElementById('step'); s.selectedIndex = (s.selectedIndex + 1) % 3;"
+                          "s.dispatchEvent(new Event('change')); return s.value")
+        self.until("another step of it", lambda: label().startswith(f"Step {step}: "))
+
     def test_what_bounds_a_job_is_said(self):
         slow = {"name": "fixed", "params": {"rank": 1, "ms": 60, "others_ms": 5}}
         job = self.c.submit({**SLOW, "pservers": 1, "straggler": slow})
@@ -171,7 +234,6 @@ class Page(Web):
         self.silent()
 
     def test_the_page_goes_on_after_the_coordinator_is_restarted(self):
-        self.c.coordinator.args = [self.at if a == "127.0.0.1:0" else a for a in self.c.coordinator.args]
         job = self.c.submit(SLOW)
         self.b.open(f"#/job/{job.id}")
         self.until("points", lambda: (p := self.b.points()) and min(p) > 1)
@@ -255,7 +317,6 @@ class Page(Web):
             "time_s,epoch,batch,step,loss,accuracy,samples_per_s,bytes_up,bytes_down,wait_s\n"
             + "".join(f"{i / 1000},1,{i},{i},{losses.get(i, 1 + i % 7 / 10)},0.5,64000,{i * 1000},{i * 1000},{i / 4000}\n"
                       for i in range(1, steps + 1)))
-        self.c.coordinator.args = [self.at if a == "127.0.0.1:0" else a for a in self.c.coordinator.args]
         self.c.coordinator.stop()
         for artifact in done.artifacts:
             artifact.size = size if artifact.name == name else artifact.size

@@ -17,6 +17,9 @@ function trackerLink(tracker) {
   return /^https?:\/\//.test(url) ? h('a', {href: url, rel: 'noreferrer'}, tracker) : tracker;
 }
 
+/** Returns the newer one of two lists of a job's files, to which files are only added. */
+const newer = (a = [], b = []) => (a.length > b.length ? a : b);
+
 export async function jobView(view, [id]) {
   let job = (await call('GetJob', {job_id: id})).job;
   const curves = new Curves(job), reports = new Reports();
@@ -32,7 +35,11 @@ export async function jobView(view, [id]) {
   };
   const cancel = h('button', {class: 'danger', id: 'cancel', on: {click: act('CancelJob', {}, 'The job is being cancelled.')}}, 'Cancel');
   const checkpoint = h('button', {on: {click: act('TakeCheckpoint', {}, 'A checkpoint is being taken.')}}, 'Checkpoint');
-  const changed = async () => { job.artifacts = (await call('GetJob', {job_id: id})).job.artifacts; drawFiles(); };
+  const changed = async () => {
+    const {artifacts} = (await call('GetJob', {job_id: id})).job;
+    job.artifacts = newer(artifacts, job.artifacts); // `job` is read after the wait: an event may have replaced it
+    drawFiles();
+  };
   const timeline = timelines(id, changed), why = explanation(id, changed);
   let timer = 0, logTimer = 0, isGone = false, isDue = false, drawTimer = 0;
 
@@ -132,7 +139,7 @@ export async function jobView(view, [id]) {
     await Promise.allSettled([drawWorkers(), drawLog()]);
   }
   function onEvent(event) {
-    job = {...event.job, spec: event.job.spec ?? job.spec, artifacts: event.job.artifacts ?? job.artifacts,
+    job = {...event.job, spec: event.job.spec ?? job.spec, artifacts: newer(event.job.artifacts, job.artifacts),
       tracker_runs: event.job.tracker_runs ?? job.tracker_runs};
     curves.take(event);
     if (event.kind !== 'JOB_EVENT_KIND_PROGRESS') {

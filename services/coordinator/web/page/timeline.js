@@ -104,14 +104,19 @@ export function timelines(id, changed) {
     shown = name;
     said.textContent = 'Reading…';
     try {
-      file = await read(id, name);
-      if (name !== shown) return;
+      const got = await read(id, name);
+      if (name !== shown) return; // another one was chosen meanwhile
+      file = got;
       const all = [...file.steps.keys()].sort((a, b) => a - b), threadsOf = (s) => new Set(file.steps.get(s).slices.map((e) => `${e.pid}.${e.tid}`)).size;
       steps.replaceChildren(...all.map((s) => h('option', {value: s}, count(s))));
       steps.value = all.reduce((a, s) => (threadsOf(s) > threadsOf(a) ? s : a), all[0]); // a node that heard of it late has not recorded the first ones
       said.textContent = '';
       show();
-    } catch (error) { said.textContent = error.message; }
+    } catch (error) {
+      if (name !== shown) return;
+      shown = ''; // it may be chosen again
+      said.textContent = error.message;
+    }
   }
   record.addEventListener('click', async () => {
     record.disabled = true;
