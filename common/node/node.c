@@ -30,6 +30,11 @@ const ps_session *ps_node_session(const ps_node *node)
     return node->session;
 }
 
+bool ps_node_is_lost(const ps_node *node)
+{
+    return node->is_lost;
+}
+
 ps_phase ps_node_phase(const ps_node *node)
 {
     return node->agent.phase;
@@ -230,7 +235,7 @@ void ps_node_released(ps_node *node)
 
 void ps_node_become_idle(ps_node *node)
 {
-    node->is_releasing = false;
+    node->is_releasing = node->is_lost = false;
     if (node->link != node->home) {
         ps_link_close(node->link);
     }

@@ -150,6 +150,10 @@ uint64_t ps_node_incarnation(const ps_node *node);
 const ps_session *ps_node_session(const ps_node *node);
 ps_phase ps_node_phase(const ps_node *node);
 
+/* Returns, in the hook `release` and until ps_node_released, whether the coordinator has said that
+ * the job is not done by this attempt. */
+bool ps_node_is_lost(const ps_node *node);
+
 /* Returns the host:port by which others reach the node. */
 const char *ps_node_address(const ps_node *node);
 

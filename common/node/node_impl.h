@@ -160,6 +160,7 @@ struct ps_node {
     atomic_bool stop_saving;
 
     /* The attempt that is being released: GetStatus shows it until the end. */
+    bool is_lost; /* the job is not done by the attempt that is being released */
     bool is_releasing;
     ps_agent shown;
     size_t waiting_count;

@@ -203,6 +203,7 @@ static void answer_can_commit(ps_node *node, ps_call *call,
     }
     if (!node->is_releasing && strcmp(node->agent.job_id, request->job_id) == 0 &&
         request->attempt > node->agent.attempt) { /* the held attempt was superseded */
+        node->is_lost = true;
         ps_node_act(node, ps_agent_abort(&node->agent, node->agent.job_id, node->agent.attempt),
                     "a newer attempt of the job has come");
     }
@@ -269,6 +270,7 @@ static void abort_attempt(void *service, const ProtobufCMessage *message, ps_pay
     static const Psgd__V1__AbortResponse reply = PSGD__V1__ABORT_RESPONSE__INIT;
     const Psgd__V1__AbortRequest *request = (const Psgd__V1__AbortRequest *)message;
     ps_node *node = service;
+    ps_agent_action action;
     char why[256];
 
     (void)payload;
@@ -277,7 +279,11 @@ static void abort_attempt(void *service, const ProtobufCMessage *message, ps_pay
         return;
     }
     snprintf(why, sizeof why, "aborted: %.200s", request->why);
-    ps_node_act(node, ps_agent_abort(&node->agent, request->job_id, request->attempt), why);
+    action = ps_agent_abort(&node->agent, request->job_id, request->attempt);
+    if (action == PS_AGENT_RELEASE) {
+        node->is_lost = request->is_lost;
+    }
+    ps_node_act(node, action, why);
     if (node->is_releasing) {
         (void)let_wait(node, call, NULL);
     } else {

@@ -222,6 +222,7 @@ void ps_attempt_node_release(ps_attempt_node *p)
     q.job_id = p->a->job_id;
     q.attempt = p->a->number;
     q.why = why;
+    q.is_lost = c->outcome != PSGD__V1__JOB_STATE__JOB_STATE_DONE;
     p->a->pending++;
     p->aborting = ps_unary_start(p->channel, node_service, "Abort", &q.base,
                                  p->a->commit.conf.abort_us, on_abort, p);

@@ -60,7 +60,7 @@ static void drop_ranks(ps_worker *w)
  * attempt has ended without them. */
 static void tell_program(const ps_worker *w)
 {
-    if (w->link != NULL && w->is_collected && ps_is_ok(&w->result)) {
+    if (w->link != NULL && w->is_collected && ps_is_ok(&w->result) && !ps_node_is_lost(w->node)) {
         ps_loop_link_done(w->link);
     } else if (w->link != NULL) {
         ps_loop_link_over(w->link, &w->result);

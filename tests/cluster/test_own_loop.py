@@ -26,7 +26,7 @@ import numpy as np  # noqa: E402
 import read_events  # noqa: E402
 
 import psgd  # noqa: E402
-from psgd.v1 import job_pb2  # noqa: E402
+from psgd.v1 import coordinator_pb2, job_pb2  # noqa: E402
 
 try:
     import torch
@@ -88,7 +88,7 @@ def wrong(step, before):
         assert str(e) == over, e
 if __name__ == "__main__":
     pause, (trick, *more) = float(sys.argv[2]), (sys.argv[3] if len(sys.argv) > 3 else "").split("+")
-    with psgd.join("line", coordinator=sys.argv[1]) as worker:
+    with psgd.join("line", coordinator=sys.argv[1], **({"fault": "stop-at:FINISHED"} if "stops" in more else {})) as worker:
         print("joined", flush=True)
         step = None
         for before, step in ((step, now) for now in worker.steps(timeout=120)):
@@ -461,6 +461,39 @@ class OwnLoop(harness.ClusterTest):
                     self.assertEqual(steps, [str(i) for i in range(len(steps))])
                 victim.start()
                 cluster.wait_nodes(3)
+
+    def test_a_server_is_lost_when_programs_have_all_steps(self):
+        """The files of both programs are collected then; they are told that the job is done after the step that is repeated."""
+        cluster = self.cluster(workers=0, pservers=2)
+        undisturbed, _ = self.run_line(cluster, "", "")
+        programs = [self.program(cluster, 0), self.program(cluster, 0, "+stops")]
+        job = cluster.submit(LINE)
+        victim = cluster.wait_state(job.id, job_pb2.JOB_STATE_RUNNING)
+        victim = next(p for p in cluster.pservers if p.name in {at.node_id for at in victim.placements})
+        frozen = lambda: [pid for pid in self.children(programs[1].pid) if self.stat(pid)[0] == "T"]
+        (last,) = cluster.poll("one is frozen before it tells that it has finished", frozen, 60)
+        finished = lambda: {n.id for n in cluster.node_list() if n.job_id == job.id and n.phase == coordinator_pb2.NODE_PHASE_FINISHED}
+        cluster.poll("the others have told it", lambda: len(finished()) == 2)
+        victim.freeze()
+        os.kill(last, signal.SIGCONT)
+        folder = cluster.coordinator.data_dir / "jobs" / job.id
+        cluster.poll("files of both are collected", lambda: len(list(folder.glob("EV-line-N(?).csv"))) == 2)
+        victim.kill()
+        (last,) = cluster.poll("it is frozen again, after the step that is repeated", frozen, 60)
+        os.kill(last, signal.SIGCONT)
+        job = cluster.wait(job.id)
+        self.assertEqual((job.state, job.restarts), (job_pb2.JOB_STATE_DONE, 1), job.message)
+        self.assertEqual([p.wait(60) for p in programs], [0, 0], [p.stderr.read() for p in programs])
+        self.assertEqual(self.weights(cluster, job)[1], self.weights(cluster, undisturbed)[1])
+
+    @staticmethod
+    def stat(pid):
+        """State, parent and more of a process."""
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+
+    @staticmethod
+    def children(pid):
+        return [int(child) for task in pathlib.Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()]
 
     def test_a_program_that_is_frozen_is_a_lost_worker(self):
         cluster = self.cluster(workers=0, pservers=1)
