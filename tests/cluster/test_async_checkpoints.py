@@ -13,13 +13,12 @@ from harness import FINAL, PATIENCE, SLOW, SMALL, ClusterTest, coordinator_pb2, 
 from test_checkpoints import CLICKS, write_clicks
 from test_recovery import AGEING, PAIRS, write_words
 
-LEASE_MS = int(2000 * SLOW)
 STEPS, RANKS = 40, 4  # 10 steps an epoch
 # Rank 3 is slower than the others.
 JOB = {**SMALL, "title": "async", "workers": RANKS, "epochs": 4, "seed": 5,
        "optimizer": {"rule": {"name": "adam", "params": {"lr": 0.001}}},
        "straggler": {"name": "fixed", "params": {"rank": 3, "ms": 200, "others_ms": 150}},
-       "timeouts": {"leaseMs": LEASE_MS, "canCommitMs": LEASE_MS, "readyMs": 5 * LEASE_MS}}
+       "timeouts": {"leaseMs": 60000}}  # nobody is lost because the machine has no time for it
 DONE, RUNNING = job_pb2.JOB_STATE_DONE, job_pb2.JOB_STATE_RUNNING
 
 

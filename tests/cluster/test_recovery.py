@@ -23,6 +23,8 @@ JOB = {**SMALL, "title": "lost", "workers": 4, "epochs": 3, "seed": 5,
 PACE = {"straggler": {"name": "fixed", "params": {"rank": -1, "ms": 100}}}
 # For jobs that lose processes two or three times, after 2 or 3 steps each: the last kill must not come after the last step.
 MORE = {"epochs": 5}
+# Where nobody freezes, a lease ends only because the machine has no time for a process.
+NO_LEASE = {"timeouts": {"leaseMs": 60000}}
 # Jobs whose ranks have state of their own: (name, worker processes, how often they lose servers, fields).
 STATES = [("top-k", 4, ({}, {"replicas": 2}),
            {"codec": {"up": {"name": "topk", "params": {"fraction": 0.1, "error_feedback": 1}}}}),
@@ -68,7 +70,7 @@ def times(report):
 
 class Recovery(ClusterTest):
     def straight(self, c, **fields):
-        job = c.wait(c.submit({**JOB, "straggler": {"name": "none"}, **fields}).id)
+        job = c.wait(c.submit({**JOB, **NO_LEASE, "straggler": {"name": "none"}, **fields}).id)
         self.assertEqual(job.state, DONE, job.message)
         self.assertEqual((job.restarts, job.goodput), (0, 1.0))
         return c.files(job.id)
@@ -136,7 +138,7 @@ class Recovery(ClusterTest):
 
     def kill_some(self, c, spec, straight, draw, choose, kills):
         """Runs a job of which the processes that `choose` chooses are killed at random instants."""
-        job = c.submit(spec)
+        job = c.submit({**spec, **NO_LEASE})
         for i in range(kills):
             before = c.wait(job.id, lambda j, i=i: j.restarts == i and j.state == RUNNING
                             and j.progress.step > max([r.from_step for r in j.recoveries] + [1]) + 1)

@@ -78,6 +78,20 @@ class Page(Web):
         super().setUp()
         self.b.turn_to(self.at)
 
+    def click(self, what, css, text=None):
+        """Clicks an element, which the page may draw anew at any time."""
+        def clicked():
+            for e in self.b.find(css):
+                if text in (None, e.text):
+                    e.click()
+                    return True
+            return False
+        self.until(what, clicked)
+
+    def label(self, css):
+        """The label of an element, None if there is none: read at once, as the page may draw it anew."""
+        return self.b.run("return document.querySelector(arguments[0])?.getAttribute('aria-label')", css)
+
     def another_page(self, **look):
         b = Browser(self.at, **look)
         self.addCleanup(b.close)
@@ -121,15 +135,16 @@ class Page(Web):
     def test_curves_of_a_job_grow_and_it_is_cancelled(self):
         job = self.c.submit(SLOW)
         self.b.open()
-        self.until("the job is listed", lambda: [a for a in self.b.find("td.name a") if a.text == job.id])[0].click()
+        self.click("the job is listed", "td.name a", job.id)
         first = self.until("points", lambda: (p := self.b.points()) and min(p) > 1 and p)
         self.until("more points", lambda: min(a - b for a, b in zip(self.b.points(), first)) > 2)
         self.until("the phase", lambda: any("train" in phase.text for phase in self.b.find(".phases [aria-current]")))
         self.until("workers", lambda: "Waits now for" in self.b.text())
-        self.until("shares of time", lambda: re.search(r"\d %\s+\d+\.\d %", self.b.find("[aria-label=Workers]")[0].text))
+        self.until("shares of time", lambda: any(re.search(r"\d %\s+\d+\.\d %", table.text) for table in self.b.find("[aria-label=Workers]")))
         for label in ("Share of waits by rank, steps ", "Staleness by rank, up to "):
-            heat = self.until(label, lambda at=label: self.b.find(f'canvas[aria-label^="{at}"]'))[0]
-            self.assertEqual((heat.get_attribute("height"), int(heat.get_attribute("width")) > 1), ("16", True), label)
+            size = self.until(label, lambda at=label: self.b.run(
+                "const heat = document.querySelector(`canvas[aria-label^=\"${arguments[0]}\"]`); return heat && [heat.height, heat.width]", at))
+            self.assertEqual((size[0], size[1] > 1), (16, True), label)
         later = self.another_page()  # a page that is opened now has the curve from its beginning
         later.open(f"#/job/{job.id}")
         self.until("earlier points", lambda: len(later.points()) == 4 and later.points()[0] >= first[0])
@@ -144,9 +159,9 @@ class Page(Web):
         self.c.wait(job.id, lambda j: j.progress.step > 300)  # the rate of steps is known
         self.b.open(f"#/job/{job.id}")
         self.until("the button", lambda: (found := self.b.find("#record")) and found[0].is_displayed() and found)[0].click()
-        chart = self.until("the chart", lambda: self.b.find("svg.timeline"))[0]
-        self.assertRegex(chart.get_attribute("aria-label"), r"^Step \d+: [\d.]+ ms on 5 threads$")
-        rows = [t.text for t in self.b.find("svg.timeline text")]
+        before = self.until("the chart", lambda: self.label("svg.timeline"))
+        self.assertRegex(before, r"^Step \d+: [\d.]+ ms on 5 threads$")
+        rows = self.b.run("return [...document.querySelectorAll('svg.timeline text')].map((t) => t.textContent)")
         self.assertEqual(rows[:5], ["worker 0, training", "worker 0, messages", "worker 1, training", "worker 1, messages",
                                     "server 0, serving"])
         self.assertEqual(rows[5], "0 ms")
@@ -154,12 +169,11 @@ class Page(Web):
         self.assertTrue(all(of_kind[kind] > 0 for kind in (0, 1, 3, 4, 5)), of_kind)
         self.assertEqual(len(self.b.find("svg.timeline .whole")), 2)
         self.assertGreater(len(self.b.find("svg.timeline .arrow")), 1)
-        said = {t.get_attribute("textContent").split(":")[0] for t in self.b.find("svg.timeline title")}
+        said = {t.split(":")[0] for t in self.b.run("return [...document.querySelectorAll('svg.timeline title')].map((t) => t.textContent)")}
         self.assertTrue({"step", "data", "send", "wait for server 0"} <= said, said)
-        before = chart.get_attribute("aria-label")
         self.b.run("const s = document.getElementById('step'); s.selectedIndex = s.selectedIndex > 0 ? 0 : 9; s.dispatchEvent(new Event('change'))")
-        self.until("another step", lambda: self.b.find("svg.timeline")[0].get_attribute("aria-label") != before)
-        self.b.find("#step-chart summary")[0].click()
+        self.until("another step", lambda: self.label("svg.timeline") not in (None, before))
+        self.click("as a table", "#step-chart summary")
         cells = self.until("the table", lambda: [td.text for td in self.b.find("[aria-label='Times of the step'] td")])
         self.assertEqual(cells[0], "worker 0, training")
         self.until("the timeline among the files", lambda: any(a.text.startswith("TRACE-") for a in self.b.find("td a")))
@@ -189,7 +203,7 @@ class Page(Web):
         names = [self.call("TraceJob", {"job_id": job.id, "steps": 3})["name"] for _ in range(2)]
         self.b.open(f"#/job/{job.id}")
         self.until("both", lambda: [o.text for o in self.b.find("#timeline option")] == names and self.b.find("svg.timeline"))
-        label = lambda: self.b.find("svg.timeline")[0].get_attribute("aria-label")
+        label = lambda: self.label("svg.timeline")
         last = label()
         self.b.run(LATE_FIRST, *names)
         self.until("both have come", lambda: self.b.run("return window.timelinesRead") == 2)
@@ -251,7 +265,7 @@ class Page(Web):
             self.c.wait(job.id)
         self.b.open()
         for job in jobs:
-            self.until("a box", lambda: self.b.find(f"#choose-{job.id}"))[0].click()
+            self.click("a box", f"#choose-{job.id}")
         [b for b in self.b.find("button") if b.text == "Compare 2"][0].click()
         self.until("curves", lambda: (p := self.b.points()) and p[0] > 10)
         said = self.b.text()
