@@ -45,6 +45,11 @@ static void a_lost_worker_is_rescued_while_all_servers_are_there(void **state)
     ps_commit_gone(&w.c, PS0, w.now);
     cm_take(&w);
     assert_int_equal(w.released[W0], 1);
+    ps_commit_gone(&w.c, W0, w.now); /* and the other worker, when it is being let go */
+    ps_commit_gone(&w.c, W0, w.now);
+    assert_string_equal(w.c.message, "worker w1 (h:2) is lost: its process has ended; "
+                                     "parameter server ps0 (h:3) is lost: its process has ended; "
+                                     "worker w0 (h:1) is lost: its process has ended");
     ps_commit_rescued(&w.c, w.now); /* too late: nothing changes */
     cm_release_all(&w);
     assert_int_equal(w.c.state, STATE(QUEUED));

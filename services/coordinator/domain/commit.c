@@ -468,6 +468,8 @@ void ps_commit_gone(ps_commit *c, size_t node, int64_t now_us)
     } else if (m->files != PS_FILES_HERE && c->stage < PS_STAGE_STORE) {
         ps_commit_lose(c, node, "NODE_LOST", process_ended, now_us);
         finish_run(c, now_us);
+    } else {
+        ps_commit_name_too(c, m, "NODE_LOST", process_ended);
     }
     ps_commit_settle(c, now_us);
 }

@@ -525,6 +525,16 @@ static void spare(ps_commit *c, size_t node, const char *reason, const char *wha
     ps_commit_do_at(c, node, PS_COMMIT_SPARED);
 }
 
+void ps_commit_name_too(ps_commit *c, const ps_member *m, const char *reason, const char *why)
+{
+    char what[PS_COMMIT_MESSAGE_MAX];
+
+    if (c->is_recovery && c->stage > PS_STAGE_GOING && c->stage < PS_STAGE_CLOSE) {
+        ps_commit_describe_loss(m, reason, why, what, sizeof what);
+        ps_commit_confess(c, what, "");
+    }
+}
+
 void ps_commit_lose(ps_commit *c, size_t node, const char *reason, const char *why, int64_t now_us)
 {
     ps_member *m = &c->members[node];
@@ -534,6 +544,9 @@ void ps_commit_lose(ps_commit *c, size_t node, const char *reason, const char *w
     if (m->has_diverged) {
         end_diverged(c, m, why, now_us);
         return;
+    }
+    if (strcmp(reason, "NODE_LOST") == 0) {
+        ps_commit_name_too(c, m, reason, why);
     }
     if (survives || strcmp(reason, "NODE_LOST") == 0) {
         m->is_lost = true;

@@ -109,4 +109,8 @@ void ps_commit_give_up(ps_commit *c, const char *why, int64_t now_us);
 /* Goes through the stages of the end as far as possible now. */
 void ps_commit_settle(ps_commit *c, int64_t now_us);
 
+/* Adds a node that is lost after another one to the message, if another attempt follows and the
+ * nodes are not let go yet. */
+void ps_commit_name_too(ps_commit *c, const ps_member *m, const char *reason, const char *why);
+
 #endif
