@@ -518,8 +518,9 @@ bool ps_path_is_safe(const char *path)
     return count >= 1 && count <= PATH_NAMES_MAX;
 }
 
-/* Writes the real path of `path` below `dir` to *real, which the caller frees, and the length of
- * the real path of `dir` to *top; 0 for "/". */
+/* Writes the real path of `path` below `dir` to *real, which the caller frees also after a failure,
+ * and the length of the real path of `dir` to *top; 0 for "/". Returns INVALID_ARGUMENT if links
+ * lead out of `dir`, else the error of the file system. */
 static ps_status resolve_below(const char *dir, const char *path, char **real, size_t *top)
 {
     char *real_dir = realpath(dir, NULL);

@@ -40,7 +40,7 @@ int64_t ps_ahead_waited_ns(const ps_ahead *ahead);
  * ps_ahead_take itself. */
 int64_t ps_ahead_read_ns(const ps_ahead *ahead);
 
-/* Returns the bytes of memory that the reader has allocated. */
+/* Returns the bytes of memory that the reader holds, from create to destroy. Any thread. */
 size_t ps_ahead_memory(const ps_ahead *ahead);
 
 #endif

@@ -420,7 +420,7 @@ ps_inprocess_job_memory ps_inprocess_job_get_memory(const ps_inprocess_job *run)
         }
     }
     kept += plan->optim_on_server ? plan->optim->slots : 0;
-    kept += plan->policy->closes != NULL && run->worker_count > 1; /* a block for the open sum */
+    kept += plan->policy->closes != NULL && run->worker_count > 1; /* the open sum */
     sum.servers += run->server != NULL ? kept * block + memory_of_rows(plan) : 0;
     return sum;
 }

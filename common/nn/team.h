@@ -42,7 +42,7 @@ uint32_t ps_team_threads(const ps_team *team);
 size_t ps_team_memory(const ps_team *team);
 
 /* Returns the scratch memory of thread `number`, below ps_team_threads. Number 0 is the caller's
- * thread, whose scratch is `own`. Contents are undefined at first. */
+ * thread, whose scratch is `own`. A function that uses it finds undefined contents. */
 float *ps_team_scratch(const ps_team *team, uint32_t number, float *own);
 
 /* Returns the team, or NULL if `work` is below `least`, because sharing would then cost more than

@@ -20,8 +20,9 @@ enum { SIDE = 4 };
 /* Letters as in winograd_tiles.h: d is the 4 x 4 window of a tile, B and A are the matrices of
  * Lavin and Gray. The transforms of d and of gradients transform rows first, then columns. */
 
-/* Returns half `h` of the 2 * LANES values of LANES tiles, two a tile. The tiles are of one row, or
- * of several rows, which are `next` values apart. */
+/* Returns half `h`, 0 or 1, of the 2 * LANES values that LANES tiles have next to each other in a
+ * row of the image, two a tile. If a row has only `tiles` of them, the others are in the rows that
+ * follow `next` values apart. */
 ON_INLINE vec half(const float *row, size_t next, unsigned tiles, unsigned h)
 {
     if (tiles == LANES) {

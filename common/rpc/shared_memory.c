@@ -277,7 +277,8 @@ static bool look(ps_shared_memory *m)
     return !m->is_bad;
 }
 
-/* Finds room for a payload, and sets *position. Returns false if there is none. */
+/* Finds room for a payload, and sets *position to where it begins, counted in bytes from the ring's
+ * beginning over all rounds. The room is not taken yet. Returns false if there is none. */
 static bool find_room(ps_shared_memory *m, size_t bytes, uint64_t *position)
 {
     uint64_t at = m->at, offset = at % RING;

@@ -631,7 +631,7 @@ bool ps_trainer_begin_clock(ps_trainer *t, bool *is_end)
         return false;
     }
     if (!*is_end) {
-        /* that step was not the last one; the row of the last step is completed by put_last_row */
+        /* The step before was not the last one. put_last_row completes the row of the last one. */
         ps_trainer_put_held_line(t);
     }
     return true;

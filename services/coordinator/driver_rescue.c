@@ -334,7 +334,8 @@ static bool knows_clock(const ps_attempt *a)
 
 static void ask(ps_attempt *a);
 
-/* Goes on when all that were asked have answered, or have not in time. */
+/* Called when each node that was asked for its clock has answered or has missed its deadline. Asks
+ * again, collects the state at the newest common clock, or ends the rescue if there is none. */
 static void collect(ps_attempt *a)
 {
     ps_status st;

@@ -174,7 +174,7 @@ typedef enum ps_commit_stage {
     PS_STAGE_RESCUE,
     /* the outcome is being saved, so that a later process does not decide otherwise */
     PS_STAGE_DECIDED,
-    PS_STAGE_SALVAGE, /* what a failed or cancelled job has left is being collected */
+    PS_STAGE_SALVAGE, /* files of a failed or cancelled job are being collected from its nodes */
     PS_STAGE_STORE,   /* summary and manifest are being written */
     PS_STAGE_NOTE,    /* the outcome is being saved with the list of files */
     PS_STAGE_RELEASE, /* nodes are being released */

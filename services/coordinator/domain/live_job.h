@@ -42,7 +42,9 @@ struct ps_live {
     bool returns;          /* the job has left its nodes in order to go on with others at once */
     bool is_active;        /* the job has an attempt, and is in ps_jobs.active */
     uint64_t memory_bytes; /* memory of its package; 0: not known yet */
-    int64_t told_us;       /* when the job was last told what it waits for in the queue */
+    /* when the job's message, which users see, last got what the job waits for in the queue; 0:
+     * never */
+    int64_t told_us;
     int64_t lost_us;       /* since when the job waits for nodes after a loss; 0: it does not */
     int64_t not_before_us; /* the job's next attempt does not begin before this time */
     /* pause between the job's last attempts, which were lost before they trained */

@@ -38,7 +38,7 @@ void ps_registry_close(ps_registry *r); /* NULL is allowed */
  * directory has none. */
 const ps_database *ps_registry_database(const ps_registry *r);
 
-/* Returns how many changes by ps_registry_add and ps_registry_save one transaction may have. */
+/* Returns how many calls of ps_registry_add and ps_registry_save one transaction may have. */
 size_t ps_registry_changes_max(const ps_registry *r);
 
 /* Begin and end a transaction. `end` commits it; or rolls it back if a call in it failed, or if *st
