@@ -54,12 +54,13 @@ typedef ps_status ps_table_write_fn(void *arg, const void *bytes, size_t len);
 PS_MUST_USE ps_status ps_table_save(ps_table *table, ps_table_kind kind, ps_table_write_fn *write,
                                     void *arg);
 
-/* Loads a file. Its rows replace those of the same keys, the keys that it lists as removed lose
- * their rows, and its candidates' counts replace those of the table. Virtual shards that the table
- * does not have are skipped, so each server may be given the files of all servers. Load a whole
- * file first, then files of changes in their order. If the file's tick is later than the table's,
- * it becomes the table's. Loaded rows count as changes at the next save. A call that fails changes
- * nothing.
+/* Loads a file. Its rows replace the table's rows and candidates of the same keys. A key that the
+ * file lists as removed loses its row. The file's counts of candidates replace the table's counts
+ * of the same keys; a count for which candidates_max leaves no room is dropped. Other rows and
+ * counts stay. Virtual shards that the table does not have are skipped, so each server may be given
+ * the files of all servers. Load a whole file first, then files of changes in their order. If the
+ * file's tick is later than the table's, it becomes the table's. Loaded rows count as changes at
+ * the next save. A call that fails changes nothing.
  *
  * DATA_LOSS            not such a file, cut, or damaged; names the offset
  * FAILED_PRECONDITION  rows of another width; state of another optimizer, unless

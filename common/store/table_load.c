@@ -217,6 +217,17 @@ static ps_status check_file(const ps_table *t, source in, const ps_table_head *f
     return st;
 }
 
+/* Removes the key's count, which an earlier file may have had, if there is one. */
+static void drop_candidate(ps_table *t, uint64_t key)
+{
+    table_shard *s = &t->shards[ps_table_shard_of(key)];
+    int64_t place = ps_keymap_find(&s->candidate_of, key);
+
+    if (place != PS_KEYMAP_NONE) {
+        table_candidate_remove(t, s, (uint32_t)place);
+    }
+}
+
 static void take_row(ps_table *t, const uint8_t *bytes, const ps_table_head *file)
 {
     size_t values = file->width * sizeof(float), state = t->conf.optim->slots * values;
@@ -226,6 +237,7 @@ static void take_row(ps_table *t, const uint8_t *bytes, const ps_table_head *fil
     memcpy(&head, bytes, sizeof head);
     row = table_find(t, head.key);
     if (row == NULL) {
+        drop_candidate(t, head.key);
         row = table_add(t, head.key);
     }
     row->show = head.show;

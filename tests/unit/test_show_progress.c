@@ -283,6 +283,7 @@ static void numbers_far_from_one_are_short_too(void **state)
 static void control_characters_become_question_marks(void **state)
 {
     char text[] = "a\033[2J\r\n\tb\x7f \xc2\x9b \xc3\xa9 \xc2\xb5 \xc2";
+    char unseen[] = "a\u00ad\u200b\u2060\u2064z\u200dz";
     char turned[] = "a\u202e\u2066b\u200f\u061c\u2028 \u20ac\U0001f600\x9b \xe2\x80";
 
     (void)state;
@@ -290,6 +291,8 @@ static void control_characters_become_question_marks(void **state)
     assert_string_equal(text, "a?[2J???b? ?? \xc3\xa9 \xc2\xb5 ?");
     ps_printable(turned);
     assert_string_equal(turned, "a??????b???????? \u20ac\U0001f600? ??");
+    ps_printable(unseen);
+    assert_string_equal(unseen, "a???????????z\u200dz");
     assert_string_equal(PS_PLAIN("x\u202ey", 20), "x???y");
 }
 

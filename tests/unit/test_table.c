@@ -443,6 +443,33 @@ static void a_forged_file_is_refused_or_taken_whole(void **state)
     free(forged.bytes);
 }
 
+static void a_loaded_row_ends_the_count_of_its_key(void **state)
+{
+    ps_table_conf conf = small("sgd");
+    ps_table *t, *again;
+    file whole, changes;
+
+    (void)state;
+    conf.admission = PS_ADMIT_COUNT;
+    conf.admit_count = 2;
+    t = ps_table_create(&conf);
+    again = ps_table_create(&conf);
+    push_one(t, 7, 1, 1, 0);
+    push_one(t, 8, 1, 1, 0);
+    whole = file_of(t, PS_TABLE_WHOLE);
+    push_one(t, 7, 1, 1, 0);
+    changes = file_of(t, PS_TABLE_CHANGES);
+    assert_int_equal(ps_table_load(again, whole.bytes, whole.len).code, PS_OK);
+    assert_int_equal(ps_table_count(again).candidates, 2);
+    assert_int_equal(ps_table_load(again, changes.bytes, changes.len).code, PS_OK);
+    assert_int_equal(ps_table_count(again).rows, 1);
+    assert_int_equal(ps_table_count(again).candidates, 1);
+    free(whole.bytes);
+    free(changes.bytes);
+    ps_table_destroy(t);
+    ps_table_destroy(again);
+}
+
 static void changes_are_what_changed_since_a_save_that_worked(void **state)
 {
     ps_table_conf conf = small("sgd");
@@ -715,6 +742,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(rows_too_old_for_this_job_are_loaded_and_go_with_its_next_tick),
         cmocka_unit_test(a_forged_file_is_refused_or_taken_whole),
         cmocka_unit_test(changes_are_what_changed_since_a_save_that_worked),
+        cmocka_unit_test(a_loaded_row_ends_the_count_of_its_key),
         cmocka_unit_test(a_table_lives_as_its_naive_twin),
     };
 
