@@ -202,7 +202,8 @@ static ps_status open_file(const ps_memory_offer *offer, int *fd)
     st = check_file(path_fd);
     if (ps_is_ok(&st)) {
         snprintf(path, sizeof path, "/proc/self/fd/%d", path_fd);
-        *fd = open(path, O_RDWR | O_CLOEXEC);
+        /* does not wait for a process that has a lease on the file */
+        *fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
         st = *fd < 0 ? lack(path) : ps_ok();
     }
     close(path_fd);
@@ -210,7 +211,10 @@ static ps_status open_file(const ps_memory_offer *offer, int *fd)
         return st;
     }
     seals = fcntl(*fd, F_GET_SEALS);
-    return seals >= 0 && (seals & SEALS) == SEALS ? ps_ok() : refuse("can change its size");
+    if (seals < 0 || (seals & SEALS) != SEALS) {
+        return refuse("can change its size");
+    }
+    return check_file(*fd); /* again: the size may have changed before it was sealed */
 }
 
 ps_status ps_shared_memory_open(const ps_memory_offer *offer, ps_shared_memory **out)
