@@ -127,7 +127,7 @@ class AsyncCheckpoints(ClusterTest):
         for name, fields, others in (("asp", clicks, (1, 3)), ("ssp", clicks, (3,)), ("asp", PAIRS, (3,))):
             with self.subTest(name, model=fields["model"]["preset"]):
                 spec = {**JOB, **fields, "epochs": 4, "consistency": {"name": name}, "timeouts": {"leaseMs": 60000},
-                        "straggler": {"name": "fixed", "params": {"rank": 3, "ms": 200, "others_ms": 150}}}
+                        "straggler": {"name": "fixed", "params": {"rank": 3, "ms": 300, "others_ms": 200}}}
                 since = {p: p.log_end() for p in c.pservers}
                 job = c.submit(spec, workerProcesses=2, pservers=2, checkpoint={"everySteps": 4, "keep": 9})
                 parents = c.poll("one with the rows that changed", lambda j=job: [p for p in self.listed(c, j.id) if p.parent > 0],

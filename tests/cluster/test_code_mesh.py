@@ -96,10 +96,10 @@ class CodeMesh(CodeTest):
                     self.assertEqual(job.attempt, 1)
 
     def test_a_call_that_takes_longer_than_a_lease_does_not_lose_the_worker(self):
-        """The sandboxes of a worker are stopped, so that its next call lasts as long as it may: 5 seconds."""
+        """The sandboxes of a worker are stopped, so that its next call lasts as long as it may: 5 seconds for each slice."""
         c = self.cluster(workers=3, pservers=0)
         job = c.submit({**MESH, **SLOW, "maxSteps": 1000, "epochs": 100, "exchange": {"name": "ring"},
-                        "timeouts": {"leaseMs": int(2000 * harness.SLOW)}, "code": [example("sgq.lua")], **codec("sgq")})
+                        "timeouts": {"leaseMs": min(4500, int(2000 * harness.SLOW))}, "code": [example("sgq.lua")], **codec("sgq")})
         c.wait(job.id, lambda job: job.progress.step >= 5)
         for pid in self.sandboxes(c.workers[0]):
             os.kill(pid, signal.SIGSTOP)

@@ -42,6 +42,12 @@ class Web(ClusterTest):
         finally:
             connection.close()
 
+    def is_served(self):
+        try:
+            return self.ask("/")[0] == 200
+        except OSError:
+            return False
+
     def call(self, name, body=None, **query):
         status, _, said = self.ask(f"/api/v1/{name}" + (f"?{urllib.parse.urlencode(query)}" if query else ""), body)
         self.assertEqual(status, 200, said)
@@ -173,7 +179,7 @@ class Api(Web):
         before = self.c.wait(job.id, until=lambda j: j.result and j.progress.step > 100).progress.step
         self.c.coordinator.kill()
         self.c.restart_coordinator()
-        self.at = self.c.poll("a page again", lambda: (found := page_of(self.c)) != self.at and found)
+        self.c.poll("a page again", self.is_served)
         curves = self.c.poll("later points", lambda: (found := self.call("curves", job_id=job.id)) and
                              found["step"][-1:] > [before] and found)
         self.assertLess(curves["step"][0], before)
