@@ -60,9 +60,9 @@ typedef struct ps_cli {
     void *arg;
 } ps_cli;
 
-/* A subcommand. `options` is a zeroed struct of options_size bytes, into which the table `options`
- * writes. After its options, the struct may have other members that the subcommand needs while it
- * runs. */
+/* A subcommand. Its functions get a struct of options_size bytes, zeroed at first. The member
+ * `options` is the table of flags, which says where in that struct each value is written. Behind
+ * these the struct may have members that the subcommand uses while it runs. */
 typedef struct ps_subcommand {
     ps_command command; /* its members for tables are not set */
     const ps_option *options;

@@ -16,7 +16,7 @@ typedef struct ps_plot_set {
     size_t n;
     ps_plot_x x;
     ps_plot_facts facts[PS_PLOT_JOBS_MAX]; /* facts of the jobs' specifications */
-    ps_plot_facts differing;               /* paths of facts in which the jobs differ */
+    ps_plot_facts differing;               /* paths of facts in which jobs differ; texts are "" */
     char labels[PS_PLOT_JOBS_MAX][PS_PLOT_LABEL_BYTES];
 } ps_plot_set;
 

@@ -231,7 +231,7 @@ void ps_show_worker(const Psgd__V1__Job *job, const Psgd__V1__WorkerProgress *wo
                          PS_SHORT(node_of(job, worker->rank), 80), (unsigned long long)worker->step,
                          ps_show_number(worker->loss, 4, number));
 
-    /* NaN: the job does not predict classes, so there is no accuracy */
+    /* NaN: the job does not predict classes, or a program has not reported an accuracy */
     if (!isnan(worker->accuracy) && n < cap) {
         n += (size_t)snprintf(text + n, cap - n, "  acc %.3f", worker->accuracy);
     }

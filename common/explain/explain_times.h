@@ -28,8 +28,8 @@ typedef struct ps_explain_times {
 /* Returns "data", "compute" and so on. */
 const char *ps_explain_work_name(ps_explain_work work);
 
-/* Reads the times of ranks 0 to n - 1 into out[0..n), in time that the size of the timeline
- * bounds. */
+/* Reads the times of ranks 0 to n - 1 into out[0..n). How long that takes depends on the number of
+ * events and on n, not on numbers in the events. */
 void ps_explain_times_read(const json_t *timeline, ps_explain_times *out, size_t n);
 
 #endif

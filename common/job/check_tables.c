@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check_tables.c - embeddings whose tables live on the servers: checks the job's tables, and what
- * they exclude.
+/* check_tables.c - checks embeddings whose tables live on servers, and that the job has nothing
+ * that such tables exclude. Fixed vocabularies are such tables too.
  *
- * A worker's embedding has as many rows as a batch can have different ids. The rows of the batch
- * are copied there, and its ids are replaced by their places.
- */
+ * With a table that grows, a worker's embedding has room for as many rows as a batch can have
+ * different ids. The rows of a batch are copied there, and each id of the batch is replaced by the
+ * place of its row. With a fixed vocabulary a worker has all rows. */
 #include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 #include "common/codec/feedback.h"

@@ -346,8 +346,9 @@ static ps_status use_token(void *arg)
     return st;
 }
 
-/* Checks whether a token may be used, without using it up. ps_join_answer calls this first, so that
- * the private key of the authority is read only for a token that may be used. */
+/* Checks whether a token may be used, without using it up. ps_join_answer calls this before it asks
+ * for the approval, so that the private key of the authority is read only for a token that may be
+ * used. */
 static ps_status look_at_token(use u)
 {
     int lock = -1;

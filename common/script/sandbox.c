@@ -35,7 +35,8 @@ struct ps_sandbox {
     ps_same_cpu near;
     int64_t used_us; /* at least the processor time of all calls */
     bool is_over;
-    int status; /* how the process ended, from waitpid; valid if is_over */
+    int status; /* how the process ended, from waitpid; 0: it has not, or waitpid could not say it
+                 */
     atomic_bool is_stopped;
 };
 
@@ -121,7 +122,7 @@ static void look(ps_sandbox *s)
 {
     pid_t pid = s->is_over ? 0 : waitpid(s->pid, &s->status, WNOHANG);
 
-    /* a program that ignores SIGCHLD has no children to wait for */
+    /* ECHILD: this process ignores SIGCHLD, so the kernel has removed its ended child */
     s->is_over = s->is_over || pid == s->pid || (pid < 0 && errno == ECHILD);
 }
 

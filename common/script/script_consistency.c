@@ -70,7 +70,8 @@ static uint64_t lead(const ps_params *params)
     return UINT64_MAX;
 }
 
-/* Lets a worker have weights only when they contain its own contributions to the clocks before. */
+/* Lets a worker have weights for a clock only when its contributions to all earlier clocks have
+ * arrived. A contribution that was dropped counts as arrived. */
 static bool on_pull(const ps_params *params, const ps_clocks *c, uint32_t worker, uint64_t clock)
 {
     (void)params;

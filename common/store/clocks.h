@@ -184,7 +184,8 @@ bool ps_book_admits(const ps_book *book, uint32_t column, uint32_t worker, uint6
  * state for it. */
 bool ps_book_may_pull(const ps_book *book, uint32_t column, uint32_t worker, uint64_t clock);
 
-/* Notes that the worker was given the column in its present version. */
+/* Notes that the worker was given the column. The present version counts as the one it was given.
+ */
 void ps_book_gave(ps_book *book, uint32_t column, uint32_t worker);
 
 /* ---- Progress ---- */

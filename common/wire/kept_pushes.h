@@ -106,7 +106,7 @@ PS_MUST_USE ps_status ps_kept_file_push(ps_kept_file *file, const ps_plan *plan,
 typedef struct ps_kept_contribution {
     uint64_t clock;
     uint32_t block;
-    bool is_nothing;           /* all slices are zeros; the arrays have no elements */
+    bool is_nothing;           /* all slices are zeros: `head` and `bytes` are NULLs, `len` zeros */
     Psgd__V1__Encoding **head; /* (slice_count); owned */
     const uint8_t **bytes;     /* (slice_count); the bytes stay in the file */
     size_t *len;               /* (slice_count) */

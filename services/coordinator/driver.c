@@ -16,7 +16,8 @@
 
 enum {
     ABORT_US = 5000000,
-    /* limit for finding data and model: large files on slow disks take minutes */
+    /* limit for finding data and model, after which the job fails; large files on slow disks take
+     * minutes */
     FIND_US = 600000000,
     MAKE_US = 60000000, /* limit for making the weights; 1 us more for each VALUES_PER_US of them */
     VALUES_PER_US = 5
@@ -118,8 +119,9 @@ static int64_t pre_commit_us(const ps_attempt *a)
     return ps_plan_pre_commit_us(a->plan, bytes);
 }
 
-/* Ends the job when FAILED is stored. If FAILED could not be stored, the job stays without an
- * attempt, and the scheduler tries to start it again. */
+/* Called when FAILED, the answer to a plan that was refused, is stored or could not be stored. Ends
+ * the job in the first case. In the second one it keeps its state and has no attempt, and the queue
+ * tries to start it again. */
 static void refused(void *arg, const ps_status *result)
 {
     ps_live *job = arg;

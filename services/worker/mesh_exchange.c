@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mesh_exchange.c - see mesh_exchange.h: the functions of the trainer, steps, and the end. */
+/* mesh_exchange.c - see mesh_exchange.h: creates, ends and frees an exchange, and has the functions
+ * that the trainer calls. mesh_turn.c finishes steps. */
 #include "services/worker/mesh_exchange_impl.h"
 
 #include "common/base/clock.h"

@@ -258,7 +258,9 @@ static bool check_list(ps_reclaim *r)
     return true;
 }
 
-/* Adds the files that the task has listed to r->items. Returns false if the call was refused. */
+/* Takes what the task has listed into r->items: logs that have bytes, and files, of those that the
+ * client wants. After the first listing, refuses the call if the wanted file does not exist or is
+ * too short. Returns false if it has refused the call. */
 static bool take_list(ps_reclaim *r)
 {
     for (size_t i = 0; i < r->log_count; i++) {

@@ -10,7 +10,8 @@
 enum { NAMES_MAX = 4 }; /* most nodes named in a message; the others are counted */
 
 /* Longest wait for the files of a failed or cancelled job, if conf.collect_us is not shorter. A
- * wait for room on a disk does not count. */
+ * failed job may wait for room on a disk too; each try after such a wait has conf.collect_us. A
+ * cancelled job does not wait for room. */
 static const int64_t salvage_max_us = 10 * 1000 * 1000;
 
 /* Longest wait for the state of the servers after a loss, if conf.collect_us is not shorter. The
