@@ -222,10 +222,13 @@ static void a_process_that_ends_while_nodes_are_released_is_not_waited_for(void 
     ps_commit_rescued(&w.c, w.now);
     cm_take(&w);
     assert_int_equal(w.c.stage, PS_STAGE_RELEASE);
-    ps_commit_released(&w.c, PS0, w.now);
-    cm_take(&w);
-    assert_int_equal(w.c.stage, PS_STAGE_RELEASE); /* W0 has not answered */
     ps_commit_gone(&w.c, W0, w.now);
+    ps_commit_restarted(&w.c, W0, 99, w.now); /* it is named once */
+    assert_string_equal(w.c.message, "worker w1 (h:2) is lost: its process has ended; "
+                                     "worker w0 (h:1) is lost: its process has ended");
+    cm_take(&w);
+    assert_int_equal(w.c.stage, PS_STAGE_RELEASE); /* PS0 has not answered */
+    ps_commit_released(&w.c, PS0, w.now);
     cm_take(&w);
     assert_int_equal(w.c.state, STATE(QUEUED));
     assert_int_equal(w.over, 1);

@@ -478,7 +478,7 @@ void ps_commit_restarted(ps_commit *c, size_t node, uint64_t incarnation, int64_
 {
     ps_member *m = &c->members[node];
 
-    if (m->is_lost || m->incarnation == 0 || m->incarnation == incarnation ||
+    if (m->is_lost || m->is_gone || m->incarnation == 0 || m->incarnation == incarnation ||
         m->files == PS_FILES_HERE) {
         return;
     }
