@@ -240,8 +240,8 @@ static void obey(ps_link *link, const Psgd__V1__HeartbeatResponse *reply)
     ps_checkpoint_obey(node, reply);
     ps_trace_obey(node, reply);
     if (reply->directive == PSGD__V1__NODE_DIRECTIVE__NODE_DIRECTIVE_ABORT && !node->is_releasing) {
-        ps_node_act(node, ps_agent_abort(&node->agent, link->job_id, link->attempt),
-                    "the coordinator no longer has this attempt");
+        ps_node_abort(node, link->job_id, link->attempt, reply->is_lost,
+                      "the coordinator no longer has this attempt");
     }
 }
 

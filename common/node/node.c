@@ -155,6 +155,17 @@ void ps_node_act(ps_node *node, ps_agent_action action, const char *why)
     }
 }
 
+void ps_node_abort(ps_node *node, const char *job_id, uint32_t attempt, bool is_lost,
+                   const char *why)
+{
+    ps_agent_action action = ps_agent_abort(&node->agent, job_id, attempt);
+
+    if (action == PS_AGENT_RELEASE) {
+        node->is_lost = is_lost;
+    }
+    ps_node_act(node, action, why);
+}
+
 void ps_node_finished(ps_node *node, const ps_status *result)
 {
     ps_agent_done(&node->agent, result);

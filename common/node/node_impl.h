@@ -202,6 +202,11 @@ void ps_node_become_idle(ps_node *node);
 /* Carries out an action of the agent. */
 void ps_node_act(ps_node *node, ps_agent_action action, const char *why);
 
+/* Releases the attempt that the node holds, if it is this one or an older one of the job. is_lost:
+ * the job is not done by it. */
+void ps_node_abort(ps_node *node, const char *job_id, uint32_t attempt, bool is_lost,
+                   const char *why);
+
 /* Updates log, links, timer and faults after a possible change of the agent. */
 void ps_node_changed(ps_node *node);
 

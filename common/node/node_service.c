@@ -203,9 +203,8 @@ static void answer_can_commit(ps_node *node, ps_call *call,
     }
     if (!node->is_releasing && strcmp(node->agent.job_id, request->job_id) == 0 &&
         request->attempt > node->agent.attempt) { /* the held attempt was superseded */
-        node->is_lost = true;
-        ps_node_act(node, ps_agent_abort(&node->agent, node->agent.job_id, node->agent.attempt),
-                    "a newer attempt of the job has come");
+        ps_node_abort(node, request->job_id, node->agent.attempt, true,
+                      "a newer attempt of the job has come");
     }
     if (node->is_releasing || node->beginning != NULL) {
         (void)let_wait(node, call, request);
@@ -270,7 +269,6 @@ static void abort_attempt(void *service, const ProtobufCMessage *message, ps_pay
     static const Psgd__V1__AbortResponse reply = PSGD__V1__ABORT_RESPONSE__INIT;
     const Psgd__V1__AbortRequest *request = (const Psgd__V1__AbortRequest *)message;
     ps_node *node = service;
-    ps_agent_action action;
     char why[256];
 
     (void)payload;
@@ -279,11 +277,7 @@ static void abort_attempt(void *service, const ProtobufCMessage *message, ps_pay
         return;
     }
     snprintf(why, sizeof why, "aborted: %.200s", request->why);
-    action = ps_agent_abort(&node->agent, request->job_id, request->attempt);
-    if (action == PS_AGENT_RELEASE) {
-        node->is_lost = request->is_lost;
-    }
-    ps_node_act(node, action, why);
+    ps_node_abort(node, request->job_id, request->attempt, request->is_lost, why);
     if (node->is_releasing) {
         (void)let_wait(node, call, NULL);
     } else {

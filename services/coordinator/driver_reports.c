@@ -106,6 +106,7 @@ void ps_attempt_beat(ps_attempt *a, const Psgd__V1__HeartbeatRequest *beat,
         }
         if (a->commit.members[i].is_lost || a->commit.members[i].is_releasing) {
             answer->directive = PSGD__V1__NODE_DIRECTIVE__NODE_DIRECTIVE_ABORT;
+            answer->is_lost = a->commit.outcome != PSGD__V1__JOB_STATE__JOB_STATE_DONE;
         } else if (beat->n_progress > 0) {
             ps_progress_take(a, &a->nodes[i], beat->progress, beat->n_progress, ps_clock_us());
             ps_attempt_guide(a, answer);

@@ -20,6 +20,7 @@ target_include_directories(ps_coordinator_world SYSTEM PUBLIC ${CMOCKA_INCLUDE_D
 target_link_libraries(ps_coordinator_world PUBLIC ps_coordinator ps_node)
 ps_test(system test_registry_writer ps_coordinator_world)
 ps_test(system test_coordinator ps_coordinator_world PkgConfig::zlib)
+ps_test(system test_coordinator_stale ps_coordinator_world)
 ps_fuzzer(fuzz_checkpoint 100000 ps_coordinator ps_job ps_artifact ps_rpc)
 ps_test(unit test_checkpoints ps_coordinator ps_job ps_rpc)
 ps_test(unit test_log_files ps_coordinator)

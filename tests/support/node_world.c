@@ -123,6 +123,7 @@ static void heartbeat(void *service, const ProtobufCMessage *message, ps_payload
     reply.log_stored = c->log.len;
     if (c->abort_it && request->job_id[0] != '\0') {
         reply.directive = PSGD__V1__NODE_DIRECTIVE__NODE_DIRECTIVE_ABORT;
+        reply.is_lost = c->is_lost;
     }
     forget = c->forget;
     c->forget = false;
@@ -238,6 +239,7 @@ static void release(void *state)
 
     pthread_mutex_lock(&w->mutex);
     w->released++;
+    w->was_lost = ps_node_is_lost(w->node);
     w->session = NULL;
     waits = w->is_releasing = w->release_waits;
     nw_changed(w);

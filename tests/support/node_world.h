@@ -38,6 +38,7 @@ typedef struct nw_coordinator {
     /* What it shall do. */
     bool forget;        /* the next heartbeat is NOT_FOUND */
     bool abort_it;      /* heartbeats about a job answer ABORT */
+    bool is_lost;       /* and that the attempt is lost */
     bool answers_ready; /* at once */
 } nw_coordinator;
 
@@ -57,6 +58,7 @@ struct node_world {
     ps_session *session;
     unsigned prepared, ran, released;
     bool fails_prepare, release_waits, is_releasing;
+    bool was_lost; /* what ps_node_is_lost said at the last release */
 
     bool precommit_is_over, collect_is_over;
 

@@ -633,41 +633,6 @@ static void events_are_resumed_from_a_sequence_number(void **state)
     cw_end(&w);
 }
 
-static void stale_nodes_are_told_so(void **state)
-{
-    Psgd__V1__RegisterNodeRequest reg = PSGD__V1__REGISTER_NODE_REQUEST__INIT;
-    Psgd__V1__HeartbeatRequest beat = PSGD__V1__HEARTBEAT_REQUEST__INIT;
-    Psgd__V1__ReadyRequest ready = PSGD__V1__READY_REQUEST__INIT;
-    Psgd__V1__HeartbeatResponse *r;
-    coordinator_world w;
-    ProtobufCMessage *reply;
-    ps_error error;
-
-    (void)state;
-    cw_begin(&w, 0, 0);
-    reg.node_id = beat.node_id = ready.node_id = (char *)"x";
-    reg.incarnation = beat.incarnation = ready.incarnation = 5;
-    reg.role = PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER;
-    reg.address = (char *)"127.0.0.1:9";
-    assert_null(cw_call(&w, "Heartbeat", &beat.base, &error));
-    assert_int_equal(error.status.code, PS_NOT_FOUND);
-    assert_string_equal(error.reason, "NOT_REGISTERED");
-    reply = cw_call(&w, "RegisterNode", &reg.base, &error);
-    assert_int_equal(((Psgd__V1__RegisterNodeResponse *)reply)->heartbeat_ms, 30);
-    protobuf_c_message_free_unpacked(reply, NULL);
-    beat.phase = PSGD__V1__NODE_PHASE__NODE_PHASE_RUNNING;
-    beat.job_id = ready.job_id = (char *)"gone-aaaaaaaa";
-    beat.attempt = ready.attempt = 1;
-    r = (Psgd__V1__HeartbeatResponse *)cw_call(&w, "Heartbeat", &beat.base, &error);
-    assert_non_null(r);
-    assert_int_equal(r->directive, PSGD__V1__NODE_DIRECTIVE__NODE_DIRECTIVE_ABORT);
-    psgd__v1__heartbeat_response__free_unpacked(r, NULL);
-    assert_null(cw_call(&w, "Ready", &ready.base, &error));
-    assert_int_equal(error.status.code, PS_ABORTED);
-    assert_string_equal(error.reason, "STALE_ATTEMPT");
-    cw_end(&w);
-}
-
 static void lists_come_in_pages(void **state)
 {
     Psgd__V1__ListJobsRequest q = PSGD__V1__LIST_JOBS_REQUEST__INIT;
@@ -765,7 +730,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_restarted_coordinator_takes_up_what_runs),
         cmocka_unit_test(a_crash_leaves_no_litter),
         cmocka_unit_test(events_are_resumed_from_a_sequence_number),
-        cmocka_unit_test(stale_nodes_are_told_so),
         cmocka_unit_test(lists_come_in_pages),
         cmocka_unit_test(the_server_says_what_it_can_do),
     };

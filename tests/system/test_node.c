@@ -340,20 +340,24 @@ static void a_newer_attempt_takes_the_place_of_the_older(void **state)
 
 static void a_heartbeat_may_end_the_attempt(void **state)
 {
-    node_world w;
-    job j = job_of(small_job, "job-1", 1);
-
     (void)state;
-    nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);
-    start(&w, &j);
-    nw_await(&w, is_running, "RUNNING");
-    pthread_mutex_lock(&w.mutex);
-    w.coordinator[0].abort_it = true;
-    pthread_mutex_unlock(&w.mutex);
-    nw_await(&w, is_idle, "IDLE");
-    assert_int_equal(w.released, 1);
-    nw_end(&w);
-    job_fini(&j);
+    for (int is_lost = 0; is_lost <= 1; is_lost++) {
+        node_world w;
+        job j = job_of(small_job, "job-1", 1);
+
+        nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);
+        start(&w, &j);
+        nw_await(&w, is_running, "RUNNING");
+        pthread_mutex_lock(&w.mutex);
+        w.coordinator[0].abort_it = true;
+        w.coordinator[0].is_lost = is_lost;
+        pthread_mutex_unlock(&w.mutex);
+        nw_await(&w, is_idle, "IDLE");
+        assert_int_equal(w.released, 1);
+        assert_int_equal(w.was_lost, is_lost);
+        nw_end(&w);
+        job_fini(&j);
+    }
 }
 
 static bool is_registered_twice(node_world *w)

@@ -224,6 +224,7 @@ void ps_serve_heartbeat(void *service, const ProtobufCMessage *request, ps_paylo
         (!told || !told->attempt || ps_attempt_number(told->attempt) != q->attempt ||
          !ps_attempt_has(told->attempt, q->node_id))) {
         reply.directive = PSGD__V1__NODE_DIRECTIVE__NODE_DIRECTIVE_ABORT;
+        reply.is_lost = told != NULL; /* the job, which is not over, goes on without it */
         /* The log of another attempt is not wanted. The node is told that all is stored, so that it
          * does not send these bytes again. */
         reply.log_stored = q->log_offset + q->log_bytes.len;
