@@ -9,6 +9,7 @@
 #include "services/coordinator/coordinator.h"
 #include "services/coordinator/domain/checkpoints.h"
 #include "services/coordinator/domain/job_message.h"
+#include "services/coordinator/domain/rescue_rounds.h"
 #include "services/coordinator/driver.h"
 #include "services/coordinator/io/artifacts.h"
 #include "services/coordinator/io/attempt_package.h"
@@ -120,16 +121,12 @@ struct ps_attempt {
         bool has_failed;
         bool is_parking, is_collecting, is_replaying;
         bool is_outdated; /* the replay that runs is of no use, because another server was lost */
-        uint32_t asks;    /* how often servers were asked at which clock they are */
-        size_t asked;     /* number of servers that have not answered this */
+        ps_rescue_rounds rounds; /* in which nodes are asked at which clock they are */
+        size_t asked;            /* number of nodes that have not answered in this round */
         /* index of the member whose files are collected: first workers, then servers; a server's
          * files may come from its copy */
         size_t at;
-        size_t from; /* index of the member that was asked for them */
-        /* the least clock of the servers; without servers the greatest clock of the workers */
-        uint64_t clock;
-        /* without servers: the worker at that clock, from which the state is taken */
-        size_t source;
+        size_t from;    /* index of the member that was asked for them */
         uint32_t *lost; /* (lost_count): servers whose state is computed anew */
         size_t lost_count;
     } rescue; /* storing the state that is left after a loss; driver_rescue.c */

@@ -26,7 +26,7 @@
 
 /* How long a server has to say its clock. A worker of a mesh has less, as another one can give the
  * state in its place; if none answers, all are asked again. */
-enum { STATUS_US = 5000000, MESH_STATUS_US = 1000000, ASKS_MAX = 4, MESH_ASKS_MAX = 5 };
+enum { STATUS_US = 5000000, MESH_STATUS_US = 1000000 };
 
 static void end(ps_attempt *a, const ps_status *why)
 {
@@ -75,7 +75,8 @@ static bool has_clock(const ps_attempt *a, size_t node)
 /* Returns whether the node gives state. */
 static bool has_state(const ps_attempt *a, size_t node)
 {
-    return a->plan->mesh != NULL ? node == a->rescue.source : has_part(a, node);
+    return a->plan->mesh != NULL ? a->rescue.rounds.has_source && node == a->rescue.rounds.source
+                                 : has_part(a, node);
 }
 
 /* Returns whether the state of the server is computed anew: find_lost has put it in rescue.lost. */
@@ -100,11 +101,11 @@ static void collect_next(ps_attempt *a)
     }
     if (a->rescue.at < a->commit.count) {
         a->rescue.from = giver(a, a->rescue.at);
-        ps_collect_rescued(&a->nodes[a->rescue.from], a->rescue.clock,
+        ps_collect_rescued(&a->nodes[a->rescue.from], a->rescue.rounds.clock,
                            a->rescue.from != a->rescue.at, a->checkpoints.folder);
     } else {
         a->rescue.is_collecting = false;
-        ps_checkpoint_store_rescued(a, a->rescue.clock);
+        ps_checkpoint_store_rescued(a, a->rescue.rounds.clock);
     }
 }
 
@@ -186,7 +187,7 @@ static void replayed(ps_task *task)
                     "lost servers computed anew, up to clock %" PRIu64, r->clock);
         add_files(a, r->files, r->count);
         free(r->files);
-        a->rescue.clock = r->clock;
+        a->rescue.rounds.clock = r->clock;
         a->rescue.at = 0;
         collect_next(a);
     }
@@ -231,7 +232,7 @@ static void start_replay(ps_attempt *a)
                  .folder = a->checkpoints.folder,
                  .servers = a->rescue.lost,
                  .server_count = a->rescue.lost_count,
-                 .until = a->rescue.clock},
+                 .until = a->rescue.rounds.clock},
         .status = ps_fail(PS_CANCELLED, "the coordinator is stopping"),
     };
     a->pending++;
@@ -327,9 +328,10 @@ static void collect_anew(ps_attempt *a)
 static bool knows_clock(const ps_attempt *a)
 {
     if (a->plan->mesh != NULL) {
-        return a->rescue.source < a->commit.count;
+        return a->rescue.rounds.has_source;
     }
-    return !a->rescue.has_failed && (a->rescue.clock < UINT64_MAX || a->rescue.lost_count > 0);
+    return !a->rescue.has_failed &&
+           (a->rescue.rounds.clock < UINT64_MAX || a->rescue.lost_count > 0);
 }
 
 static void ask(ps_attempt *a);
@@ -340,25 +342,25 @@ static void collect(ps_attempt *a)
 {
     ps_status st;
 
-    if (a->plan->mesh != NULL && !knows_clock(a) && a->rescue.asks < MESH_ASKS_MAX) {
+    if (ps_rescue_rounds_end(&a->rescue.rounds, a->plan->mesh == NULL || knows_clock(a))) {
         ask(a);
         return;
     }
     find_lost(a);
     /* when all clocks are complete, the last one is repeated: servers have what was before it */
-    if (a->plan->mesh == NULL && a->rescue.clock >= a->plan->total_clocks) {
-        a->rescue.clock = a->plan->total_clocks - 1;
+    if (a->plan->mesh == NULL && a->rescue.rounds.clock >= a->plan->total_clocks) {
+        a->rescue.rounds.clock = a->plan->total_clocks - 1;
     }
     if (!knows_clock(a)) {
         st = ps_fail(PS_UNAVAILABLE, "a node does not say at which step it is");
-    } else if (a->rescue.clock <= first_clock(a)) {
+    } else if (a->rescue.rounds.clock <= first_clock(a)) {
         st = ps_ok(); /* servers have nothing newer than what the attempt began with */
     } else {
         st = ps_checkpoint_gather(a->checkpoints.folder, a->folder,
-                                  ps_checkpoint_step(a->plan, a->rescue.clock), a->number);
+                                  ps_checkpoint_step(a->plan, a->rescue.rounds.clock), a->number);
         st = ps_is_ok(&st) ? ps_room_check(ps_coordinator_checkpoint_room(a->c)) : st;
     }
-    if (!ps_is_ok(&st) || a->rescue.clock <= first_clock(a)) {
+    if (!ps_is_ok(&st) || a->rescue.rounds.clock <= first_clock(a)) {
         end(a, &st);
         return;
     }
@@ -379,10 +381,8 @@ static void take_clock(ps_attempt_node *node, const Psgd__V1__GetStatusResponse 
     for (size_t i = 0; i < r->n_progress; i++) {
         uint64_t clock = r->progress[i]->weights_clock;
 
-        if (clock > a->rescue.clock && clock <= ps_plan_last_begin(a->plan) &&
-            is_there(a, node->index)) {
-            a->rescue.clock = clock;
-            a->rescue.source = node->index;
+        if (clock <= ps_plan_last_begin(a->plan) && is_there(a, node->index)) {
+            ps_rescue_rounds_take(&a->rescue.rounds, node->index, clock);
         }
     }
 }
@@ -400,8 +400,9 @@ static void on_status(void *arg, const ps_error *error, const ProtobufCMessage *
                 take_clock(node, r);
             }
         } else if (ps_is_ok(&error->status) && r->counters) {
-            a->rescue.clock =
-                r->counters->version < a->rescue.clock ? r->counters->version : a->rescue.clock;
+            a->rescue.rounds.clock = r->counters->version < a->rescue.rounds.clock
+                                         ? r->counters->version
+                                         : a->rescue.rounds.clock;
         } else {
             /* the server may be lost; its state is then taken from a copy, or computed anew */
             node->is_unheard = true;
@@ -420,9 +421,7 @@ static void ask(ps_attempt *a)
     int64_t answer_us = a->plan->mesh != NULL ? MESH_STATUS_US : STATUS_US;
 
     a->rescue.is_collecting = false;
-    a->rescue.asks++;
-    a->rescue.clock = a->plan->mesh != NULL ? 0 : UINT64_MAX;
-    a->rescue.source = a->commit.count;
+    ps_rescue_rounds_begin(&a->rescue.rounds, a->plan->mesh != NULL ? 0 : UINT64_MAX);
     a->rescue.asked = 1; /* 1 for this loop, so that it is not 0 before all are asked */
     for (size_t i = 0; i < a->commit.count; i++) {
         ps_attempt_node *node = &a->nodes[i];
@@ -463,7 +462,7 @@ static void park_next(ps_attempt *a)
 static void begin(ps_attempt *a)
 {
     a->rescue.is_running = true;
-    a->rescue.asks = 0;
+    a->rescue.rounds = (ps_rescue_rounds){0};
     a->rescue.at = a->commit.conf.carries ? 0 : a->commit.count;
     park_next(a);
 }
@@ -546,7 +545,7 @@ void ps_rescue_collected(ps_attempt_node *node, const ps_status *result)
     }
     ps_checkpoint_discard_gathered(node);
     if (a->commit.stage == PS_STAGE_RESCUE && result->code == PS_FAILED_PRECONDITION &&
-        a->rescue.asks < ASKS_MAX) {
+        ps_rescue_rounds_may_repeat(&a->rescue.rounds)) {
         ask(a); /* contributions that arrived after the server told its clock have moved it on */
         return;
     }

@@ -12,6 +12,7 @@ ps_test(unit test_schedules ps_schedule_world)
 ps_test(unit test_awake_clock ps_commit)
 ps_test(unit test_jobs ps_commit)
 ps_test(unit test_nodes ps_commit)
+ps_test(unit test_rescue_rounds ps_commit)
 ps_test(unit test_scheduler ps_commit)
 ps_test(unit test_registry ps_registry ps_commit PkgConfig::sqlite3)
 
