@@ -144,15 +144,6 @@ static ps_status with_code(const inprocess_mesh *x, ps_status st)
     return ps_is_ok(&of_code) ? st : of_code;
 }
 
-/* Releases the machine. Returns why the job's own code has failed, else `st`, or why the release
- * fails. */
-static ps_status release(inprocess_mesh *x, ps_status st)
-{
-    ps_status released = ps_mesh_release(x->me.mesh);
-
-    return with_code(x, ps_is_ok(&st) ? released : st);
-}
-
 /* Gives the machine all packets that have arrived for its step. Sets *any to whether there was one.
  * Fails if the machine refuses a packet. */
 static ps_status take_all(inprocess_mesh *x, bool *any)
@@ -172,7 +163,7 @@ static ps_status take_all(inprocess_mesh *x, bool *any)
         ps_packet_unref(packet);
     }
     *any = n > 0;
-    return release(x, st);
+    return with_code(x, ps_mesh_release(x->me.mesh, st));
 }
 
 /* Gives the machine its packets and sends what it answers, until no packet is left and no step can
@@ -250,7 +241,8 @@ static void ready(ps_exchange *exchange, uint32_t first_variable, uint32_t count
         return;
     }
     ps_mesh_hold(x->me.mesh);
-    st = release(x, ps_mesh_worker_advance(&x->me, ps_clock_us()));
+    st = ps_mesh_worker_advance(&x->me, ps_clock_us());
+    st = with_code(x, ps_mesh_release(x->me.mesh, st));
     if (!ps_is_ok(&st)) {
         ps_gate_fail(&x->me.gate, &st);
         return;

@@ -196,12 +196,15 @@ void ps_mesh_hold(ps_mesh_machine *m)
     m->is_held = m->may_block;
 }
 
-ps_status ps_mesh_release(ps_mesh_machine *m)
+static bool is_wanted(const ps_mesh_machine *m)
 {
-    ps_status st = ps_ok();
+    return m->conf.is_wanted == NULL || m->conf.is_wanted(m->conf.arg);
+}
 
+ps_status ps_mesh_release(ps_mesh_machine *m, ps_status st)
+{
     while (ps_is_ok(&st) && m->deeds.first < m->deeds.count) {
-        st = do_some(m);
+        st = is_wanted(m) ? do_some(m) : ps_fail(PS_CANCELLED, "the exchange was given up");
     }
     forget(m);
     m->is_held = false;

@@ -97,7 +97,10 @@ typedef struct ps_mesh_conf {
      * before it is kept and passed on. A failure refuses the packet. */
     ps_status (*check_report)(void *arg, uint32_t worker, uint64_t clock, const uint8_t *bytes,
                               size_t len);
-    void *arg; /* of check_report */
+    /* (optional) Returns whether anybody still waits for the exchange. Asked by ps_mesh_release, on
+     * its thread, between calls of a sandbox. */
+    bool (*is_wanted)(void *arg);
+    void *arg; /* of check_report and is_wanted */
     /* microseconds, > 0: time of a step until its rescue, and from the rescue until the step
      * fails */
     int64_t window_us;
@@ -220,8 +223,11 @@ bool ps_mesh_may_block(const ps_mesh_machine *m);
  * ps_mesh_release, which then has such codecs do several cells in one call of the sandbox. Does
  * nothing unless ps_mesh_may_block. */
 void ps_mesh_hold(ps_mesh_machine *m);
-/* Does what was put off and what follows from it. Fails if the code of a codec fails. */
-PS_MUST_USE ps_status ps_mesh_release(ps_mesh_machine *m);
+/* Does what was put off and what follows from it. `st` is what the calls since ps_mesh_hold came
+ * to. Returns `st`, with nothing done, if it is a failure. Else fails if the code of a codec fails,
+ * or with CANCELLED if the exchange is not wanted any more before all is done. After a failure the
+ * machine is of no use. */
+PS_MUST_USE ps_status ps_mesh_release(ps_mesh_machine *m, ps_status st);
 
 /* Tells the machine the time. Begins the rescue when the window of the step is over. Fails with
  * DEADLINE_EXCEEDED when the second window is over too. If a call comes half a window late or more,

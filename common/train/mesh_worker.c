@@ -14,6 +14,14 @@ enum { GATE_SPARE_US = 10000000 };
 static ps_status check_report(void *arg, uint32_t worker, uint64_t clock, const uint8_t *bytes,
                               size_t len);
 
+/* The thread of a turn may call it; the gate outlives the machine's calls. */
+static bool is_wanted(void *arg)
+{
+    ps_mesh_worker *w = arg;
+
+    return ps_gate_is_open(&w->gate);
+}
+
 static void init_gate(ps_mesh_worker *w, int64_t window_us)
 {
     ps_status st;
@@ -54,6 +62,7 @@ ps_status ps_mesh_worker_init(ps_mesh_worker *w, const ps_mesh_worker_conf *conf
     mesh.window_us = conf->window_us;
     mesh.has_reports = conf->has_reports;
     mesh.check_report = check_report;
+    mesh.is_wanted = is_wanted;
     mesh.arg = w;
     *w = (ps_mesh_worker){
         .plan = conf->plan,

@@ -113,7 +113,7 @@ static void run_turn(ps_task *task)
 {
     ps_mesh_exchange *x = PS_CONTAINER_OF(task, ps_mesh_exchange, turn.task);
     mesh_turn *turn = &x->turn;
-    ps_status st = ps_ok(), of_code, released;
+    ps_status st = ps_ok(), of_code;
 
     ps_mesh_hold(x->me.mesh);
     if (turn->advances) {
@@ -128,8 +128,7 @@ static void run_turn(ps_task *task)
         ps_packet_unref(turn->packets[i]);
     }
     turn->count = 0;
-    released = ps_mesh_release(x->me.mesh);
-    st = ps_is_ok(&st) ? released : st;
+    st = ps_mesh_release(x->me.mesh, st);
     if (ps_is_ok(&st) && turn->is_due) {
         st = tick(x);
     }

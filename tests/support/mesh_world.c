@@ -79,6 +79,8 @@ ps_status mesh_world_init_parts(mesh_world *w, const char *mesh, const char *ass
                          .part_count = w->part_count,
                          .seed = seed,
                          .has_reports = w->has_reports,
+                         .is_wanted = w->is_wanted,
+                         .arg = w,
                          .window_us = MESH_WINDOW_US};
     ps_status st;
 
@@ -234,7 +236,7 @@ static void hold(mesh_world *w, uint32_t i)
 static void release(mesh_world *w, uint32_t i)
 {
     w->is_held[i] = false;
-    note(w, i, ps_mesh_release(w->node[i]));
+    note(w, i, ps_mesh_release(w->node[i], ps_ok()));
 }
 
 static void look(mesh_world *w, uint32_t i)

@@ -38,7 +38,9 @@ typedef struct mesh_world {
     bool comes_twice; /* each copy */
     bool ticks_alone; /* when time passes nodes notice it one by one, and all arrives in between */
     int64_t now_us;
-    bool has_reports;       /* set it before mesh_world_init_parts */
+    bool has_reports; /* set it before mesh_world_init_parts */
+    /* (optional) of ps_mesh_conf, whose arg is the world; set it before mesh_world_init_parts */
+    bool (*is_wanted)(void *arg);
     uint64_t wrong_reports; /* of steps that nodes have ended */
     uint64_t events;        /* parts that became ready, and copies that arrived */
     uint64_t kill_at;       /* after so many, `victim` is dead, with half of its copies; 0: never */

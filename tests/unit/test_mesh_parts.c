@@ -122,6 +122,76 @@ static void what_is_put_off_has_the_same_bits(void **state)
     }
 }
 
+/* Takes no cell in addition to others, so each of those put off is done for itself. */
+static bool take_none(const ps_params *params, uint64_t key, const float *x, size_t n)
+{
+    (void)params, (void)key, (void)x, (void)n;
+    given++;
+    return false;
+}
+
+static uint32_t wanted; /* how often the exchange says that it is wanted */
+
+static bool is_wanted(void *arg)
+{
+    (void)arg;
+    return wanted > 0 && wanted-- > 0;
+}
+
+/* Has a node put off all of its first step, and releases it with `st`. Returns what comes of it. */
+static ps_status release_one(const char *mesh, ps_mesh_codec codec, ps_status st)
+{
+    mesh_world w = {.part_count = 2,
+                    .part = {{.n = FIRST, .up = codec, .down = codec},
+                             {.n = SECOND, .up = codec, .down = codec}},
+                    .is_wanted = is_wanted};
+    ps_status failure = mesh_world_init_parts(&w, mesh, "iid", NODES, 1, seed);
+
+    assert_string_equal(failure.text, "");
+    given = 0;
+    ps_mesh_hold(w.node[0]);
+    failure = ps_mesh_begin(w.node[0], 0, w.held[0]);
+    for (uint32_t p = 0; p < w.part_count && ps_is_ok(&failure); p++) {
+        failure = ps_mesh_ready(w.node[0], 0, p, 0);
+    }
+    assert_string_equal(failure.text, "");
+    assert_int_equal(given, 0);
+    st = ps_mesh_release(w.node[0], st);
+    mesh_world_fini(&w);
+    return st;
+}
+
+static void what_is_put_off_is_not_done_when_nobody_wants_it(void **state)
+{
+    static const ps_codec_ahead ahead = {.encode = take_none, .decode = decode_ahead};
+    ps_mesh_codec codec = mesh_world_codec("int8", "");
+    ps_codec slow = *codec.codec;
+    uint32_t most = 0;
+
+    (void)state;
+    slow.ahead = &ahead;
+    codec.codec = &slow;
+    for (size_t m = 0; m < MESHES; m++) {
+        uint32_t all;
+
+        wanted = UINT32_MAX;
+        assert_int_equal(release_one(meshes[m], codec, ps_ok()).code, PS_OK);
+        all = UINT32_MAX - wanted; /* asked before each that is encoded or decoded */
+        most = given > most ? given : most;
+        assert_true(all >= given);
+        for (uint32_t n = 0; n < all; n++) {
+            wanted = n;
+            assert_int_equal(release_one(meshes[m], codec, ps_ok()).code, PS_CANCELLED);
+            assert_true(given <= n);
+        }
+        wanted = UINT32_MAX;
+        assert_int_equal(release_one(meshes[m], codec, ps_fail(PS_DATA_LOSS, "before")).code,
+                         PS_DATA_LOSS);
+        assert_int_equal(given, 0);
+    }
+    assert_true(most > 1);
+}
+
 static void the_way_down_has_codecs_of_its_own(void **state)
 {
     (void)state;
@@ -372,6 +442,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_part_goes_through_its_own_codec),
         cmocka_unit_test(what_is_put_off_has_the_same_bits),
+        cmocka_unit_test(what_is_put_off_is_not_done_when_nobody_wants_it),
         cmocka_unit_test(the_way_down_has_codecs_of_its_own),
         cmocka_unit_test(what_codecs_lose_comes_later_with_error_feedback),
         cmocka_unit_test(packets_that_get_lost_change_no_bit_of_what_is_kept),
