@@ -56,6 +56,7 @@ static ps_snapshot begin(ps_snapshot_fn *write, void *arg)
 {
     ps_snapshot s = {.fd = open_memory(), .copy_fd = -1, .result = PS_RESOURCE_EXHAUSTED};
     pid_t parent = getpid(), copy;
+    ps_status st;
 
     if (s.fd < 0) {
         return s;
@@ -74,8 +75,8 @@ static ps_snapshot begin(ps_snapshot_fn *write, void *arg)
         (void)kill(copy, SIGKILL);
         (void)waitpid(copy, NULL, 0);
     }
-    s.result = ftruncate(s.fd, 0) == 0 && lseek(s.fd, 0, SEEK_SET) == 0 ? write(arg, s.fd).code
-                                                                        : PS_INTERNAL;
+    st = ps_snapshot_empty(s.fd);
+    s.result = ps_is_ok(&st) ? write(arg, s.fd).code : st.code;
     return s;
 }
 
@@ -195,6 +196,13 @@ static ps_status write_all(int fd, off_t at, const uint8_t *bytes, size_t len)
         at = at < 0 ? at : at + n;
     }
     return ps_ok();
+}
+
+ps_status ps_snapshot_empty(int fd)
+{
+    return ftruncate(fd, 0) == 0 && lseek(fd, 0, SEEK_SET) == 0
+               ? ps_ok()
+               : ps_fail(PS_INTERNAL, "a file in memory cannot be emptied: errno %d", errno);
 }
 
 ps_status ps_snapshot_write(void *fd, const void *bytes, size_t len)

@@ -35,7 +35,9 @@ typedef struct ps_snapshot {
 typedef ps_status ps_snapshot_fn(void *arg, int fd);
 
 /* Begins a snapshot: has write(arg, fd) called in a copy of the process, or at once in this one.
- * Never fails; ps_snapshot_wait reports what went wrong. */
+ * Never fails; ps_snapshot_wait reports what went wrong. If a copy was made that cannot be waited
+ * for, `write` is called in this process after the copy, which was killed in the midst of it. So
+ * `write` empties (ps_snapshot_empty) what it writes to besides `fd`. */
 ps_snapshot ps_snapshot_begin(ps_snapshot_fn *write, void *arg);
 
 /* Makes a snapshot of a file of `size` zeros, which others write by ps_snapshot_put. Fails with
@@ -64,6 +66,9 @@ typedef struct ps_spliced {
 
 /* Reads from the spliced file as pread does. Any thread. */
 ssize_t ps_spliced_read(const ps_spliced *file, void *to, size_t len, uint64_t at);
+
+/* Empties the file, so that ps_snapshot_write begins at its start. INTERNAL: it cannot. */
+PS_MUST_USE ps_status ps_snapshot_empty(int fd);
 
 /* Appends to the file: a ps_state_write_fn (state.h) whose arg is a pointer to the fd. */
 PS_MUST_USE ps_status ps_snapshot_write(void *fd, const void *bytes, size_t len);

@@ -243,7 +243,11 @@ static ps_status write_ranks(void *arg, int fd)
     ps_status st = ps_rank_give_alike(g->from, fd);
 
     for (uint32_t rank = 0; rank < g->count && ps_is_ok(&st); rank++) {
-        st = ps_rank_give(g->from, rank, g->files[rank].fd);
+        int own = g->files[rank].fd;
+
+        /* a copy of the process that was killed may have written to it */
+        st = ps_snapshot_empty(own);
+        st = ps_is_ok(&st) ? ps_rank_give(g->from, rank, own) : st;
     }
     return st;
 }

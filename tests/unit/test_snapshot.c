@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { VALUES = 1 << 20 };
@@ -160,6 +161,75 @@ static void several_write_into_one_file(void **state)
     ps_snapshot_drop(&file);
 }
 
+enum { WHOLE = 1000, HALF = WHOLE / 2 };
+
+typedef struct halves {
+    int own;  /* a file that is written besides that of the snapshot */
+    int said; /* the end of a pipe; -1: none */
+} halves;
+
+/* Appends half of its bytes to `own`, then the other half: in between, if there is a pipe, says
+ * that it has, and goes on for ever. */
+static ps_status write_halves(void *arg, int fd)
+{
+    static const uint8_t bytes[WHOLE] = {1, 2, 3};
+    halves *h = arg;
+    ps_status st = ps_snapshot_empty(h->own);
+
+    st = ps_is_ok(&st) ? ps_snapshot_write(&h->own, bytes, HALF) : st;
+    if (ps_is_ok(&st) && h->said >= 0) {
+        return write(h->said, bytes, 1) == 1 ? never_end(arg, fd) : ps_fail(PS_INTERNAL, "-");
+    }
+    return ps_is_ok(&st) ? ps_snapshot_write(&h->own, bytes + HALF, WHOLE - HALF) : st;
+}
+
+/* Leaves no descriptor but one, which the file of a snapshot takes: there is no pidfd. */
+static struct rlimit leave_one(int fd)
+{
+    int next = dup(fd);
+    struct rlimit before, few;
+
+    assert_true(next >= 0);
+    close(next);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = (struct rlimit){.rlim_cur = (rlim_t)next + 1, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    return before;
+}
+
+static void what_a_killed_copy_has_written_does_not_stay(void **state)
+{
+    halves h;
+    ps_snapshot file, s;
+    struct rlimit before;
+    ps_status st = ps_snapshot_blank(0, &file);
+    int ends[2];
+    uint8_t one, head[4];
+
+    (void)state;
+    assert_string_equal(st.text, "");
+    assert_int_equal(pipe(ends), 0);
+    h = (halves){.own = file.fd, .said = ends[1]};
+    s = ps_snapshot_begin(write_halves, &h);
+    assert_int_equal(read(ends[0], &one, 1), 1);
+    ps_snapshot_drop(&s); /* ends it */
+    assert_int_equal(ps_snapshot_size(&file), HALF);
+    h.said = -1;
+    before = leave_one(file.fd);
+    s = ps_snapshot_begin(write_halves, &h);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(s.copy, 0); /* this process has written */
+    st = ps_snapshot_wait(&s, 0);
+    assert_string_equal(st.text, "");
+    assert_int_equal(ps_snapshot_size(&file), WHOLE);
+    assert_int_equal(pread(file.fd, head, sizeof head, 0), sizeof head);
+    assert_memory_equal(head, ((uint8_t[]){1, 2, 3, 0}), sizeof head);
+    ps_snapshot_drop(&s);
+    ps_snapshot_drop(&file);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 enum { FILES = 8, AT = 5, COMMON = 1 << 20, OWN = 12 };
 
 /* Writes `n` bytes of `with` to a file in memory. */
@@ -229,6 +299,7 @@ int main(void)
         cmocka_unit_test(it_has_what_was_in_memory_when_it_was_begun),
         cmocka_unit_test(what_goes_wrong_is_an_error),
         cmocka_unit_test(several_write_into_one_file),
+        cmocka_unit_test(what_a_killed_copy_has_written_does_not_stay),
         cmocka_unit_test(files_with_a_part_in_common_have_it_in_memory_once),
     };
 
