@@ -2,7 +2,9 @@
 """code_jobs.py - jobs that bring code along: what test_code.py and test_code_mesh.py share."""
 import hashlib
 import json
+import os
 import pathlib
+import signal
 import subprocess
 
 from harness import BIN, ClusterTest, job_pb2, tensors
@@ -46,3 +48,14 @@ class CodeTest(ClusterTest):
         found = subprocess.run(["pgrep", "-P", str(process.process.pid), "psgd-sandbox"], capture_output=True, text=True,
                                check=False)
         return [int(pid) for pid in found.stdout.split()]
+
+    def must_fail_without_its_sandboxes(self, c, spec, node, calls):
+        """The node's sandboxes are killed while the job trains, which ends with the name of one of the calls."""
+        job = c.submit(spec)
+        c.wait(job.id, lambda job: job.progress.step >= 5)
+        for pid in self.sandboxes(node):
+            os.kill(pid, signal.SIGKILL)
+        job = c.wait(job.id)
+        self.assertEqual(job_pb2.JobState.Name(job.state), "JOB_STATE_FAILED", job.message)
+        self.assertRegex(job.message, rf"sgq\.lua: {calls}: the sandbox was ended by signal 9")
+        self.assertEqual(job.attempt, 1)

@@ -2,11 +2,8 @@
 """test_code.py - jobs that bring code along, on real clusters and by psgd train."""
 import csv
 import io
-import os
 import pathlib
-import signal
 import subprocess
-import unittest
 
 import grpc
 from code_jobs import EXAMPLES, JOB, SLOW, CodeTest, codec, example
@@ -171,14 +168,8 @@ class Code(CodeTest):
         for way, node, call in (("up", c.workers[0], "encode"), ("down", c.pservers[0], "encode"),
                                 ("down", c.workers[0], "decode")):
             with self.subTest(way, call=call):
-                job = c.submit({**JOB, **SLOW, "pservers": 1, "code": [example("sgq.lua")], **codec("sgq", way)})
-                c.wait(job.id, lambda job: job.progress.step >= 5)
-                for pid in self.sandboxes(node):
-                    os.kill(pid, signal.SIGKILL)
-                job = c.wait(job.id)
-                self.assertEqual(job_pb2.JobState.Name(job.state), "JOB_STATE_FAILED", job.message)
-                self.assertRegex(job.message, fr"sgq\.lua: {call}: the sandbox was ended by signal 9")
-                self.assertEqual(job.attempt, 1)
+                self.must_fail_without_its_sandboxes(
+                    c, {**JOB, **SLOW, "pservers": 1, "code": [example("sgq.lua")], **codec("sgq", way)}, node, call)
 
     def test_wrong_code_is_refused_with_the_field(self):
         c = self.cluster(workers=1, pservers=1)

@@ -85,15 +85,9 @@ class CodeMesh(CodeTest):
         for exchange in ("plain", "ring"):
             for node in c.workers[:2]:
                 with self.subTest(exchange, node=node.name):
-                    job = c.submit({**MESH, **SLOW, "maxSteps": 1000, "epochs": 100, "exchange": {"name": exchange},
-                                    "code": [example("sgq.lua")], **codec("sgq")})
-                    c.wait(job.id, lambda job: job.progress.step >= 5)
-                    for pid in self.sandboxes(node):
-                        os.kill(pid, signal.SIGKILL)
-                    job = c.wait(job.id)
-                    self.assertEqual(job_pb2.JobState.Name(job.state), "JOB_STATE_FAILED", job.message)
-                    self.assertRegex(job.message, r"sgq\.lua: (en|de)code: the sandbox was ended by signal 9")
-                    self.assertEqual(job.attempt, 1)
+                    self.must_fail_without_its_sandboxes(
+                        c, {**MESH, **SLOW, "maxSteps": 1000, "epochs": 100, "exchange": {"name": exchange},
+                            "code": [example("sgq.lua")], **codec("sgq")}, node, "(en|de)code")
 
     def test_a_call_that_takes_longer_than_a_lease_does_not_lose_the_worker(self):
         """The sandboxes of a worker are stopped, so that its next call lasts as long as it may: 5 seconds for each slice."""
