@@ -162,7 +162,8 @@ void ps_trainer_stop_at(ps_trainer *t, uint64_t clock);
  *                        round that touched each, if that is tracked; what the exchange keeps
  *                        (coder.h, mesh_worker.h)
  *   kind 6, before 2     where a rank was parked (ps_trainer_save_parked), or that it has taken
- *                        steps of a round; trainer_place.c has the layout
+ *                        steps of a round, or that the job ends here (stop_at);
+ *                        trainer_place.c has the layout
  *   kind 7               what the program that computes the rank keeps, a block of named_bytes.h;
  *                        only of jobs with program_state_mib
  *   kind 3               f64 seconds of training and of waits; u64 bytes up, down; the curve with

@@ -340,8 +340,13 @@ void ps_trainer_fini_said(ps_trainer *t);
  * exchange has sent. */
 PS_MUST_USE ps_status ps_trainer_put_place(ps_trainer *t, ps_exchange *exchange, bool is_parked,
                                            ps_state_out *out);
-/* Reads the section of ps_trainer_put_place, after the head of the file. */
-PS_MUST_USE ps_status ps_trainer_take_place(ps_trainer *t, ps_exchange *exchange, ps_state_in *in);
+/* Reads the section of ps_trainer_put_place, after the head of the file. has_variables: the file
+ * has sections of variables, as that of every parked rank. */
+PS_MUST_USE ps_status ps_trainer_take_place(ps_trainer *t, ps_exchange *exchange,
+                                            bool has_variables, ps_state_in *in);
+/* Returns whether the weights of t->clock were evaluated and have reached stop_at, so that the job
+ * ends at t->clock. */
+bool ps_trainer_is_at_goal(const ps_trainer *t);
 
 /* trainer_earlier.c */
 

@@ -9,6 +9,11 @@
  * them again it would need its earlier state. A rank that has ended is saved in the same way. A
  * rank that was held because the job ends early is held again, so the job ends where it would have.
  *
+ * A rank that is not parked has this section too if it has taken steps of the round, or if the
+ * evaluation of its weights has reached stop_at: the job ends at t->clock, and the rank must not
+ * train beyond it. In a job that goes on from the checkpoint of another job, the rank evaluates
+ * these weights itself, so that the job has a result.
+ *
  * The section, kind 6 of a rank's file:
  *   u32 bits (below); u32 epoch of the evaluation that is owed; u32 local steps of the round that
  *   were taken, f64 sum of their losses
@@ -18,10 +23,14 @@
  */
 #include "common/train/trainer_impl.h"
 
+#include "common/job/stop.h"
+
 #include <inttypes.h>
 #include <math.h>
 
-enum { IS_PARKED = 1, OWES_EVALUATION = 2, IS_EVALUATED = 4, IS_HELD = 8, ALL_BITS = 15 };
+enum { IS_PARKED = 1, OWES_EVALUATION = 2, IS_EVALUATED = 4, IS_HELD = 8, IS_AT_GOAL = 16 };
+
+static const uint32_t all_bits = 2 * IS_AT_GOAL - 1;
 
 /* Calls fn for each member of a record's entry that the file has, in the order of the file. */
 static void each_of_entry(ps_round_entry *e, trainer_member_fn *fn, void *arg)
@@ -47,6 +56,12 @@ static void take_member(void *arg, void *member, size_t bytes)
     ps_state_take(arg, member, bytes);
 }
 
+bool ps_trainer_is_at_goal(const ps_trainer *t)
+{
+    return t->progress.reached_stop && ps_stop_is_common(t->plan) &&
+           t->evaluated_at == t->clock + 1;
+}
+
 ps_status ps_trainer_put_place(ps_trainer *t, ps_exchange *exchange, bool is_parked,
                                ps_state_out *out)
 {
@@ -57,7 +72,8 @@ ps_status ps_trainer_put_place(ps_trainer *t, ps_exchange *exchange, bool is_par
 
     ps_state_put_u32(out, (is_parked ? IS_PARKED : 0u) | (owes ? OWES_EVALUATION : 0u) |
                               (t->evaluated_at == t->clock + 1 ? IS_EVALUATED : 0u) |
-                              (is_held ? IS_HELD : 0u));
+                              (is_held ? IS_HELD : 0u) |
+                              (ps_trainer_is_at_goal(t) ? IS_AT_GOAL : 0u));
     ps_state_put_u32(out, t->evaluated_epoch);
     ps_state_put_u32(out, t->rounds.stepped);
     ps_state_put(out, &t->record.now.loss, sizeof t->record.now.loss);
@@ -109,20 +125,32 @@ static void take_entry(ps_trainer *t, ps_state_in *in)
     }
 }
 
-ps_status ps_trainer_take_place(ps_trainer *t, ps_exchange *exchange, ps_state_in *in)
+/* Notes what the section says about evaluations and the job's end, except the entry that is
+ * owed. */
+static void take_bits(ps_trainer *t, uint32_t bits, uint32_t epoch)
+{
+    bool is_own = ps_trainer_is_own(t), is_at_goal = (bits & IS_AT_GOAL) != 0;
+
+    t->place.owes_evaluation = (bits & OWES_EVALUATION) != 0 || (is_at_goal && !is_own);
+    t->place.epoch = epoch;
+    t->place.is_held = is_own && ((bits & IS_HELD) != 0 || is_at_goal);
+    t->evaluated_at = is_own && (bits & IS_EVALUATED) ? t->clock + 1 : 0;
+    t->progress.reached_stop = is_own && is_at_goal;
+}
+
+ps_status ps_trainer_take_place(ps_trainer *t, ps_exchange *exchange, bool has_variables,
+                                ps_state_in *in)
 {
     uint32_t bits = ps_state_take_u32(in), epoch = ps_state_take_u32(in);
     uint64_t first = t->conf.first_clock;
     ps_status st;
 
-    if (bits > ALL_BITS || ((bits & OWES_EVALUATION) && epoch > t->plan->spec->epochs)) {
+    if (bits > all_bits || (!has_variables && (bits & IS_PARKED)) ||
+        ((bits & (OWES_EVALUATION | IS_AT_GOAL)) && epoch > t->plan->spec->epochs)) {
         ps_state_fail(in, "bits %" PRIx32 ", epoch %" PRIu32, bits, epoch);
     }
     take_stepped(t, in);
-    t->place.owes_evaluation = (bits & OWES_EVALUATION) != 0;
-    t->place.epoch = epoch;
-    t->place.is_held = (bits & IS_HELD) != 0 && ps_trainer_is_own(t);
-    t->evaluated_at = bits & IS_EVALUATED ? t->clock + 1 : 0;
+    take_bits(t, bits, epoch);
     if (bits & OWES_EVALUATION) {
         take_entry(t, in);
     }

@@ -112,7 +112,7 @@ static ps_status save(ps_trainer *t, ps_exchange *exchange, bool is_parked,
 
     ps_state_out_init(&out, MAGIC, VERSION, write, arg);
     put_head(t, variables, &out);
-    if (is_parked || t->rounds.stepped > 0) {
+    if (is_parked || t->rounds.stepped > 0 || ps_trainer_is_at_goal(t)) {
         ps_state_begin(&out, PLACE, 0);
         st = ps_trainer_put_place(t, exchange, is_parked, &out);
         ps_state_finish(&out);
@@ -368,8 +368,8 @@ ps_status ps_trainer_load(ps_trainer *t, ps_exchange *exchange, const uint8_t *b
             st = ps_trainer_take_said(t, &in, is_own);
             continue;
         }
-        if (ps_is_ok(&st) && has_variables && in.sections == 2 && kind == PLACE && index == 0) {
-            st = ps_trainer_take_place(t, exchange, &in);
+        if (ps_is_ok(&st) && in.sections == 2 && kind == PLACE && index == 0) {
+            st = ps_trainer_take_place(t, exchange, has_variables, &in);
             continue;
         }
         if (ps_is_ok(&st) && has_variables && next == t->plan->layout.variable_count &&

@@ -8,6 +8,7 @@
 #include "tests/support/plan_rig.h"
 #include "tests/support/train_world.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,25 +96,31 @@ static void load(void *arg)
     }
 }
 
+/* Makes servers and ranks that have what was saved. */
+static void begin_again(train_world *w, const char *choices, uint32_t servers, const end *e)
+{
+    tw_begin(w, WORKERS, servers, choices);
+    for (uint32_t i = 0; i < servers; i++) {
+        loading l = {.store = w->servers[i].store, .e = e};
+
+        side_run(w->servers[i].on, load, &l);
+        must(l.st, choices);
+    }
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        memcpy(w->workers[i].session.weights, e->weights,
+               w->job.plan->layout.param_count * sizeof *e->weights);
+        w->workers[i].state = e->ranks[i].data;
+        w->workers[i].state_bytes = e->ranks[i].len;
+    }
+}
+
 /* Goes on from there, on other servers, to the end of the job. Returns the weights, to be freed. */
 static float *live_on(const char *choices, uint32_t servers, const end *e, size_t *n)
 {
     train_world w;
     float *weights;
 
-    tw_begin(&w, WORKERS, servers, choices);
-    for (uint32_t i = 0; i < servers; i++) {
-        loading l = {.store = w.servers[i].store, .e = e};
-
-        side_run(w.servers[i].on, load, &l);
-        must(l.st, choices);
-    }
-    for (uint32_t i = 0; i < WORKERS; i++) {
-        memcpy(w.workers[i].session.weights, e->weights,
-               w.job.plan->layout.param_count * sizeof *e->weights);
-        w.workers[i].state = e->ranks[i].data;
-        w.workers[i].state_bytes = e->ranks[i].len;
-    }
+    begin_again(&w, choices, servers, e);
     tw_start(&w);
     tw_join(&w);
     for (uint32_t i = 0; i < WORKERS; i++) {
@@ -238,6 +245,62 @@ static void any_clock_will_do(void **state)
     must_go_on(choices, 40);
 }
 
+/* ---- Ranks that are saved where the job ends ---- */
+
+enum { GOAL_CLOCK = 7 };
+
+/* Goes on from a checkpoint of job `from` at the clock at which stop_at was reached. No rank may
+ * train beyond it. */
+static void must_stay_at_the_goal(const char *choices, const char *from, uint32_t evaluations)
+{
+    char all[1024];
+    train_world w;
+    end e;
+
+    snprintf(all, sizeof all, "%s, \"init_from\": \"checkpoint:%s@%d\"", choices, from, GOAL_CLOCK);
+    live_to(choices, 2, GOAL_CLOCK, &e);
+    begin_again(&w, all, 3, &e);
+    tw_start(&w);
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        ps_gate *gate = ps_exchange_gate(w.workers[i].exchange);
+        uint64_t held_at;
+
+        while ((held_at = ps_gate_held_at(gate)) == 0) {
+            (void)sched_yield();
+        }
+        if (held_at != GOAL_CLOCK) {
+            fail_msg("%s: rank %u is held at clock %llu; it was saved at %d", all, i,
+                     (unsigned long long)held_at, GOAL_CLOCK);
+        }
+    }
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        ps_gate_end_at(ps_exchange_gate(w.workers[i].exchange), GOAL_CLOCK);
+    }
+    tw_join(&w);
+    tw_must_be_done(&w);
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        assert_int_equal(w.workers[i].progress.step, GOAL_CLOCK);
+        assert_int_equal(w.workers[i].progress.evaluations, evaluations);
+    }
+    tw_end(&w);
+    end_fini(&e);
+}
+
+static void a_rank_that_was_saved_where_stop_at_was_reached_stays_there(void **state)
+{
+    static const char *const jobs[] = {
+        SHORT ", \"eval_every_steps\": 7, \"stop_at\": {\"metric\": \"loss\", \"value\": 1000}",
+        SHORT ", \"eval_every_steps\": 7, \"stop_at\": {\"metric\": \"loss\", \"value\": 1000}, "
+              "\"codec\": {\"up\": {\"name\": \"sign\", \"params\": {\"error_feedback\": 1}}}",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof jobs / sizeof jobs[0]; i++) {
+        must_stay_at_the_goal(jobs[i], "job-1", 0); /* the job's reports have the evaluation */
+        must_stay_at_the_goal(jobs[i], "another", 1);
+    }
+}
+
 /* ---- Files that are not what they should be ---- */
 
 static void must_be_refused(const char *choices, uint32_t rank, const kept_bytes *file,
@@ -286,6 +349,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(each_update_goes_on_with_the_same_bits),
         cmocka_unit_test(whatever_a_codec_keeps_goes_on),
         cmocka_unit_test(any_clock_will_do),
+        cmocka_unit_test(a_rank_that_was_saved_where_stop_at_was_reached_stays_there),
         cmocka_unit_test(a_file_that_is_cut_damaged_or_another_s_is_refused),
     };
 
