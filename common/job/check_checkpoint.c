@@ -134,15 +134,21 @@ bool ps_plan_rescues(const ps_plan *plan)
 
 /* Returns the number of clocks whose contributions a rank must have room for, at most all clocks:
  * two intervals of checkpoints (every_steps), because a checkpoint is stored some time after its
- * clock. Returns 1 if only every_seconds is given, since the interval in clocks is unknown then,
- * and all clocks if neither is given. */
+ * clock. Where the first rounds are shorter than later ones, those are counted, because more of
+ * them are in an interval. Returns 1 if only every_seconds is given, since the interval in clocks
+ * is unknown then, and all clocks if neither is given. */
 static uint64_t kept_clocks(const ps_plan *plan)
 {
     const Psgd__V1__CheckpointSpec *spec = plan->spec->checkpoint;
-    uint64_t most = plan->total_clocks;
+    const ps_local *local = plan->update->local;
+    uint64_t most = plan->total_clocks, steps;
 
     if (spec != NULL && spec->every_steps > 0) {
-        return spec->every_steps < most / 2 ? 2 * spec->every_steps : most;
+        if (spec->every_steps >= plan->total_steps / 2) {
+            return most;
+        }
+        steps = 2 * spec->every_steps;
+        return local != NULL ? ps_local_clocks(local, &plan->update_params, steps) : steps;
     }
     return spec != NULL && spec->every_seconds > 0 ? 1 : most;
 }

@@ -143,6 +143,16 @@ static void contributions_are_kept_where_a_replay_can_use_them(void **state)
         {"{\"max_steps\":30,\"recovery\":{\"replay_mib\":13}}", 0},
         {"{\"max_steps\":30000,\"epochs\":10000}", 0}, /* all steps would be kept */
         {"{\"max_steps\":30000,\"epochs\":10000,\"checkpoint\":{\"every_steps\":20}}", 64},
+        {"{\"max_steps\":30000,\"epochs\":10000,\"checkpoint\":{\"every_steps\":100}}", 0},
+        {"{\"max_steps\":30000,\"epochs\":10000,\"checkpoint\":{\"every_steps\":100},"
+         "\"update\":{\"name\":\"localsgd\",\"params\":{\"steps\":10}}}",
+         64}, /* a round of 10 steps has one contribution */
+        {"{\"max_steps\":30000,\"epochs\":10000,\"checkpoint\":{\"every_steps\":100},"
+         "\"update\":{\"name\":\"post_local\",\"params\":{\"steps\":10,\"start\":1000}}}",
+         0}, /* the first rounds have one step */
+        {"{\"max_steps\":300,\"epochs\":10000,\"checkpoint\":{\"every_steps\":200},"
+         "\"update\":{\"name\":\"localsgd\",\"params\":{\"steps\":10}}}",
+         13.58}, /* all of the job, which has 30 rounds */
         {"{\"max_steps\":30000,\"epochs\":10000,\"checkpoint\":{\"every_seconds\":20}}", 64},
         {"{\"max_steps\":30,\"recovery\":{\"on_server_loss\":\"LOSS_ACTION_RESTART\"}}", 0},
         {"{\"max_steps\":30,\"recovery\":{\"on_worker_loss\":\"LOSS_ACTION_RESTART\"}}", 13.58},
