@@ -77,8 +77,7 @@ static char *make_summary(const ps_attempt *a)
     return text ? text : ps_xstrdup("{}");
 }
 
-/* Adds the files that were written to the job, and tells the commit whether writing has
- * succeeded. */
+/* Adds the files that were written to the job. */
 static void take(ps_attempt *a, const ps_archive *w)
 {
     Psgd__V1__Job *job = a->job->record.job;
@@ -88,7 +87,19 @@ static void take(ps_attempt *a, const ps_archive *w)
 
         ps_job_add_artifact(job, file->name, file->kind, file->size, file->sha256, file->node_id);
     }
-    ps_commit_stored(&a->commit, &w->status, ps_coordinator_now_us(a->c));
+}
+
+static void end(ps_attempt *a, const ps_status *result)
+{
+    ps_commit_stored(&a->commit, result, ps_coordinator_now_us(a->c));
+    ps_attempt_pump(a);
+}
+
+void ps_archive_end(ps_attempt *a)
+{
+    ps_status written = ps_ok();
+
+    end(a, &written);
 }
 
 static void written(ps_archive *w)
@@ -97,7 +108,11 @@ static void written(ps_archive *w)
 
     if (a->job) {
         take(a, w);
-        ps_attempt_pump(a);
+        if (ps_is_ok(&w->status) && a->commit.outcome == PSGD__V1__JOB_STATE__JOB_STATE_DONE) {
+            ps_checkpoints_drop_passing(a);
+        } else {
+            end(a, &w->status);
+        }
     }
     ps_attempt_settle(a);
 }

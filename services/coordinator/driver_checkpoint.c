@@ -262,6 +262,28 @@ static void discard(ps_attempt *a)
     ps_checkpoint_discard_gathered(&a->nodes[a->checkpoints.cuts.at]);
 }
 
+static void run_drop(ps_task *task)
+{
+    ps_checkpoint_drop_passing(PS_CONTAINER_OF(task, storing, task)->job_folder);
+}
+
+static void dropped(ps_task *task)
+{
+    storing *s = PS_CONTAINER_OF(task, storing, task);
+    ps_attempt *a = s->a;
+
+    free(s);
+    if (a->job) {
+        ps_archive_end(a);
+    }
+    ps_attempt_settle(a);
+}
+
+void ps_checkpoints_drop_passing(ps_attempt *a)
+{
+    submit(a, ps_xcalloc(1, sizeof(storing)), NULL, run_drop, dropped);
+}
+
 void ps_checkpoints_end(ps_attempt *a, const ps_status *why)
 {
     ps_checkpoints_tell(a, why);
@@ -291,7 +313,7 @@ bool ps_checkpoints_stop(ps_attempt *a)
 
 /* Starts a task that stores the gathered files as a checkpoint at `clock`, and then calls `done`.
  * Takes the list a->checkpoints.files. */
-static void start_store(ps_attempt *a, uint64_t clock, bool is_rescue, void (*done)(ps_task *task))
+static void start_store(ps_attempt *a, uint64_t clock, bool is_passing, void (*done)(ps_task *task))
 {
     storing *s = ps_xcalloc(1, sizeof *s);
 
@@ -304,7 +326,7 @@ static void start_store(ps_attempt *a, uint64_t clock, bool is_rescue, void (*do
         .placement = &a->placement,
         .facts = {.step = ps_checkpoint_step(a->plan, clock),
                   .clock = clock,
-                  .is_rescue = is_rescue,
+                  .is_passing = is_passing,
                   .plan_hash = ps_plan_hash(a->plan),
                   .ranks = a->plan->spec->workers,
                   .seed = a->plan->spec->seed,
@@ -377,7 +399,9 @@ void ps_checkpoint_collected(ps_attempt_node *node, const ps_status *result,
     } else if (ps_cuts_collected(&a->checkpoints.cuts)) {
         collect_next(a);
     } else {
-        start_store(a, a->checkpoints.cuts.clock, false, stored);
+        start_store(a, a->checkpoints.cuts.clock,
+                    a->plan->spec->checkpoint == NULL && ps_cuts_is_passing(&a->checkpoints.cuts),
+                    stored);
     }
 }
 

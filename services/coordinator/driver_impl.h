@@ -291,6 +291,10 @@ void ps_checkpoints_tell(ps_attempt *a, const ps_status *why);
 /* Frees what is known of checkpoints. Call it when the attempt is freed. */
 void ps_checkpoints_fini(ps_attempt *a);
 
+/* Removes the checkpoints of a job that is DONE for which nobody has asked. Then calls
+ * ps_archive_end. */
+void ps_checkpoints_drop_passing(ps_attempt *a);
+
 /* Gives up the checkpoint that is being taken or collected. Returns true if one is being stored;
  * ps_rescue_go_on is called when that has ended. */
 bool ps_checkpoints_stop(ps_attempt *a);
@@ -408,5 +412,7 @@ void ps_attempt_node_take_log(ps_attempt_node *p, const Psgd__V1__HeartbeatReque
 /* Starts to write the servers' model, the summary and the manifest; reports the result to
  * `commit`. */
 void ps_archive_start(ps_attempt *a);
+/* Continues after ps_checkpoints_drop_passing. */
+void ps_archive_end(ps_attempt *a);
 
 #endif

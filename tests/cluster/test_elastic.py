@@ -124,6 +124,40 @@ class Scale(ElasticTest):
         job = c.wait(job.id)
         self.assertEqual((job.state, len(job.recoveries)), (DONE, 0), job.message)
 
+    def test_checkpoints_for_which_nobody_asked_do_not_stay(self):
+        """Those of `psgd scale` until the next one, and until the job is done; one that was asked for stays."""
+        c = self.cluster(workers=2, pservers=1)
+        job = c.submit({**JOB, **PACE, "workers": 2})
+        folder = c.folder / "coordinator" / "jobs" / job.id / "checkpoints"
+
+        def steps():
+            return [s.step for s in c.api.ListCheckpoints(
+                coordinator_pb2.ListCheckpointsRequest(job_id=job.id), timeout=10 * PATIENCE).checkpoints]
+
+        c.wait(job.id, lambda j: j.progress.step > 1)
+        self.scale(c, job.id, worker_processes=1)
+        first = self.back(c, job.id, 1).recoveries[0].from_step
+        self.assertEqual(steps(), [first])
+        c.api.TakeCheckpoint(coordinator_pb2.TakeCheckpointRequest(job_id=job.id), timeout=10 * PATIENCE)
+        c.wait(job.id, lambda j: j.progress.checkpoints == 2)
+        asked, = steps()
+        self.assertGreater(asked, first)
+        self.scale(c, job.id, worker_processes=2)
+        second = self.back(c, job.id, 2).recoveries[1].from_step
+        self.assertEqual(steps(), [asked, second])
+        self.assertEqual(c.wait(job.id).state, DONE)
+        self.assertEqual(steps(), [asked])
+        self.assertEqual((folder / "LATEST").read_text(), f"{asked:013}\n")
+
+        job = c.submit({**JOB, **PACE, "workers": 2})
+        folder = c.folder / "coordinator" / "jobs" / job.id / "checkpoints"
+        c.wait(job.id, lambda j: j.progress.step > 1)
+        self.scale(c, job.id, worker_processes=1)
+        self.back(c, job.id, 1)
+        self.assertEqual(len(steps()), 1)
+        self.assertEqual(c.wait(job.id).state, DONE)
+        self.assertEqual((steps(), list(folder.iterdir())), ([], []))
+
     def test_a_resumed_job_has_the_numbers_that_it_had_last(self):
         c = self.cluster(workers=2, pservers=2)
         job = c.submit({**JOB, **PACE, "workers": 2, "pservers": 2})

@@ -187,6 +187,30 @@ static void one_that_is_collected_is_too_old_for_a_later_wish(void **state)
     ps_cuts_fini(&c);
 }
 
+static void one_at_which_workers_stay_is_passing_unless_it_was_asked_for_too(void **state)
+{
+    ps_cuts c;
+
+    (void)state;
+    ps_cuts_init(&c, 1, 0, 0);
+    (void)ps_cuts_want(&c, false);
+    ps_cuts_name(&c, 10);
+    assert_false(ps_cuts_is_passing(&c)); /* nobody stays */
+    (void)ps_cuts_told(&c, 0, 0, 10, 1);
+    (void)ps_cuts_want(&c, true);
+    ps_cuts_name(&c, 20);
+    assert_true(c.stays);
+    assert_false(ps_cuts_is_passing(&c)); /* it is for both */
+    ps_cuts_give_up(&c, 2);
+    (void)ps_cuts_want(&c, true);
+    ps_cuts_name(&c, 30);
+    assert_true(ps_cuts_is_passing(&c));
+    assert_true(ps_cuts_told(&c, 0, 30, 0, 3));
+    (void)ps_cuts_want(&c, false);
+    assert_true(ps_cuts_is_passing(&c)); /* it is too old for that */
+    ps_cuts_fini(&c);
+}
+
 static void one_at_which_workers_stay_is_one_of_its_own(void **state)
 {
     ps_cuts c;
@@ -201,6 +225,7 @@ static void one_at_which_workers_stay_is_one_of_its_own(void **state)
     assert_true(ps_cuts_is_due(&c, 0, 2));
     ps_cuts_name(&c, 20);
     assert_true(c.stays);
+    assert_true(ps_cuts_is_passing(&c));
     assert_true(ps_cuts_told(&c, 0, 20, 0, 3));
     assert_int_equal(ps_cuts_want(&c, true), 19); /* nobody is beyond it */
     assert_int_equal(ps_cuts_want(&c, false), 20);
@@ -396,6 +421,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(nobody_waits_for_a_node_that_has_left),
         cmocka_unit_test(one_that_a_node_missed_is_named_later),
         cmocka_unit_test(one_that_is_collected_is_too_old_for_a_later_wish),
+        cmocka_unit_test(one_at_which_workers_stay_is_passing_unless_it_was_asked_for_too),
         cmocka_unit_test(one_at_which_workers_stay_is_one_of_its_own),
         cmocka_unit_test(the_newest_and_multiples_are_kept),
         cmocka_unit_test(what_a_kept_one_needs_is_kept),

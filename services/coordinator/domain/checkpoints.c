@@ -28,6 +28,11 @@ void ps_cuts_fini(ps_cuts *cuts)
     *cuts = (ps_cuts){0};
 }
 
+bool ps_cuts_is_passing(const ps_cuts *cuts)
+{
+    return cuts->stays && !(cuts->wants_copy && cuts->clock > cuts->wanted_after);
+}
+
 uint64_t ps_cuts_want(ps_cuts *cuts, bool stays)
 {
     if (stays && cuts->stays && cuts->stage != PS_CUT_NONE) {
@@ -35,6 +40,7 @@ uint64_t ps_cuts_want(ps_cuts *cuts, bool stays)
     }
     cuts->is_wanted = true;
     cuts->wants_stay |= stays;
+    cuts->wants_copy |= !stays;
     cuts->wanted_after = cuts->stage > PS_CUT_NAMED ? cuts->clock : cuts->done;
     return cuts->wanted_after;
 }
@@ -92,12 +98,13 @@ static void end(ps_cuts *cuts, int64_t now_us)
 }
 
 /* Ends the checkpoint under way. If it `serves` those who asked for one, and its clock is after
- * wanted_after, clears is_wanted; else is_wanted stays as it is. Clears wants_stay if no checkpoint
- * is wanted any more, or if workers stay at this one. */
+ * wanted_after, clears is_wanted and wants_copy; else they stay as they are. Clears wants_stay if
+ * no checkpoint is wanted any more, or if workers stay at this one. */
 static void settle(ps_cuts *cuts, bool serves, int64_t now_us)
 {
     cuts->is_wanted = cuts->is_wanted && (cuts->clock <= cuts->wanted_after || !serves);
     cuts->wants_stay = cuts->wants_stay && cuts->is_wanted && !cuts->stays;
+    cuts->wants_copy = cuts->wants_copy && cuts->is_wanted;
     end(cuts, now_us);
 }
 

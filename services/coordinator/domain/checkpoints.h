@@ -29,6 +29,7 @@ typedef struct ps_cuts {
     /* the checkpoint that was asked for must be of a later clock than this */
     uint64_t wanted_after;
     bool wants_stay; /* workers have to stay at the checkpoint that was asked for */
+    bool wants_copy; /* it was also asked for without `stays`: for itself */
     bool stays;      /* workers stay at the checkpoint under way */
     unsigned misses; /* how often in a row a clock was named too late */
     /* time at which the last checkpoint was stored or given up, or training began */
@@ -59,6 +60,10 @@ bool ps_cuts_is_due(const ps_cuts *cuts, int64_t every_us, int64_t now_us);
  * begin in a second: as many as begin in three heartbeats, so that each node hears of it in time,
  * and more after misses. */
 uint64_t ps_cuts_ahead(const ps_cuts *cuts, double clocks_a_second, int64_t heartbeat_us);
+
+/* Returns whether the checkpoint under way only serves to go on with other processes: workers stay
+ * at it, and nobody has asked for it for itself. */
+bool ps_cuts_is_passing(const ps_cuts *cuts);
 
 /* Names a checkpoint of `clock`. No checkpoint may be under way, or one of a later clock is named
  * and replaced. */

@@ -199,8 +199,8 @@ void ps_checkpoint_find_chain(const char *job_folder, uint64_t *clock, ps_chain 
         return;
     }
     *clock = newest.facts.clock;
-    /* of a rescue no server knows what has changed since */
-    for (const ps_checkpoint *c = &newest; c != NULL && !newest.facts.is_rescue; c = c->parent) {
+    /* since a passing one another attempt has begun, whose servers do not know what has changed */
+    for (const ps_checkpoint *c = &newest; c != NULL && !newest.facts.is_passing; c = c->parent) {
         of[length++] = c;
     }
     while (length > 0) {

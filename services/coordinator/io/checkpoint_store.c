@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_store.c - see checkpoint_store.h. */
-#include "services/coordinator/io/checkpoint_store.h"
+#include "services/coordinator/io/checkpoint_store_impl.h"
 
 #include "common/base/clock.h"
 #include "common/base/files.h"
@@ -28,7 +28,7 @@
 #define MANIFEST "MANIFEST.json"
 #define KIND "checkpoint"
 
-enum { FORMAT = 1, STEP_DIGITS = 13, FACTS_MAX = 64 << 10, MANIFEST_MAX = 4 << 20 };
+enum { FORMAT = 1, FACTS_MAX = 64 << 10, MANIFEST_MAX = 4 << 20 };
 
 /* --- names ------------------------------------------------------------------------ */
 
@@ -37,7 +37,7 @@ static ps_status folder_of(char out[PS_FOLDER_MAX], const char *job_folder)
     return ps_path_join(out, PS_FOLDER_MAX, job_folder, PS_CHECKPOINTS_NAME);
 }
 
-static ps_status path_at(char out[PS_FOLDER_MAX], const char *job_folder, const char *name)
+ps_status ps_checkpoint_path(char out[PS_FOLDER_MAX], const char *job_folder, const char *name)
 {
     char folder[PS_FOLDER_MAX];
     ps_status st = folder_of(folder, job_folder);
@@ -45,9 +45,10 @@ static ps_status path_at(char out[PS_FOLDER_MAX], const char *job_folder, const 
     return ps_is_ok(&st) ? ps_path_join(out, PS_FOLDER_MAX, folder, name) : st;
 }
 
-static void name_step(char out[STEP_DIGITS + 1], uint64_t step)
+void ps_checkpoint_step_name(char out[PS_STEP_DIGITS + 1], uint64_t step)
 {
-    snprintf(out, STEP_DIGITS + 1, "%0*" PRIu64, STEP_DIGITS, step % UINT64_C(10000000000000));
+    snprintf(out, PS_STEP_DIGITS + 1, "%0*" PRIu64, PS_STEP_DIGITS,
+             step % UINT64_C(10000000000000));
 }
 
 ps_status ps_checkpoint_gather(char out[PS_FOLDER_MAX], const char *job_folder, uint64_t step,
@@ -56,7 +57,7 @@ ps_status ps_checkpoint_gather(char out[PS_FOLDER_MAX], const char *job_folder, 
     char name[64];
 
     snprintf(name, sizeof name, ".%" PRIu64 "-%" PRIu32 ".tmp", step, attempt);
-    return path_at(out, job_folder, name);
+    return ps_checkpoint_path(out, job_folder, name);
 }
 
 void ps_checkpoint_discard(const char *gathered)
@@ -86,8 +87,8 @@ static ps_status write_facts(const char *folder, const ps_checkpoint_facts *fact
     if (facts->data[0] != '\0') {
         json_object_set_new(json, "data", json_string(facts->data));
     }
-    if (facts->is_rescue) {
-        json_object_set_new(json, "rescue", json_true());
+    if (facts->is_passing) {
+        json_object_set_new(json, "passing", json_true());
     }
     if (facts->metric[0] != '\0') {
         json_object_set_new(json, "metric", json_string(facts->metric));
@@ -190,7 +191,7 @@ static const char *take_facts(const json_t *json, ps_checkpoint_facts *out)
         return "ranks";
     }
     out->ranks = (uint32_t)ranks;
-    out->is_rescue = json_is_true(json_object_get(json, "rescue"));
+    out->is_passing = json_is_true(json_object_get(json, "passing"));
     if (!take_number(json, "seed", 10, &out->seed)) {
         return "seed";
     }
@@ -344,13 +345,13 @@ ps_status ps_checkpoint_manifest_sha256(const ps_checkpoint *c, char out[PS_SHA2
 ps_status ps_checkpoint_read_alone(const char *job_folder, uint64_t step, bool is_thorough,
                                    ps_checkpoint *out)
 {
-    char name[STEP_DIGITS + 1];
+    char name[PS_STEP_DIGITS + 1];
     struct stat what;
     ps_status st;
 
     *out = (ps_checkpoint){0};
-    name_step(name, step);
-    st = path_at(out->folder, job_folder, name);
+    ps_checkpoint_step_name(name, step);
+    st = ps_checkpoint_path(out->folder, job_folder, name);
     if (ps_is_ok(&st) && (lstat(out->folder, &what) != 0 || !S_ISDIR(what.st_mode))) {
         return ps_fail(PS_NOT_FOUND, "there is no checkpoint of step %" PRIu64, step);
     }
@@ -426,7 +427,8 @@ size_t ps_checkpoint_list(const char *job_folder, uint64_t **steps)
 
     *steps = NULL;
     while (dir != NULL && (at = readdir(dir)) != NULL) {
-        if (strlen(at->d_name) == STEP_DIGITS && strspn(at->d_name, "0123456789") == STEP_DIGITS) {
+        if (strlen(at->d_name) == PS_STEP_DIGITS &&
+            strspn(at->d_name, "0123456789") == PS_STEP_DIGITS) {
             *steps = ps_xrealloc(*steps, (count + 1) * sizeof **steps);
             (*steps)[count++] = strtoull(at->d_name, NULL, 10);
         }
@@ -585,12 +587,12 @@ static ps_status give_name(const ps_checkpoint_conf *conf, const char *name,
 {
     char to[PS_FOLDER_MAX], old[64];
     struct stat what;
-    ps_status st = path_at(to, conf->job_folder, name);
+    ps_status st = ps_checkpoint_path(to, conf->job_folder, name);
 
     aside[0] = '\0';
     if (ps_is_ok(&st) && lstat(to, &what) == 0) {
         snprintf(old, sizeof old, ".%s-old.tmp", name);
-        st = path_at(aside, conf->job_folder, old);
+        st = ps_checkpoint_path(aside, conf->job_folder, old);
         if (ps_is_ok(&st) && rename(to, aside) != 0) {
             st = ps_fail_errno(errno, "move %s", PS_PATH_SHOWN(to));
             aside[0] = '\0';
@@ -599,117 +601,18 @@ static ps_status give_name(const ps_checkpoint_conf *conf, const char *name,
     return ps_is_ok(&st) ? ps_file_replace(conf->gathered, to) : st;
 }
 
-static void forget(const char *job_folder, uint64_t step)
-{
-    char name[STEP_DIGITS + 1], aside[64], from[PS_FOLDER_MAX], to[PS_FOLDER_MAX];
-    ps_status st;
-
-    name_step(name, step);
-    snprintf(aside, sizeof aside, ".%s-del.tmp", name);
-    st = path_at(from, job_folder, name);
-    if (ps_is_ok(&st)) {
-        st = path_at(to, job_folder, aside);
-    }
-    if (ps_is_ok(&st) && rename(from, to) == 0) {
-        ps_checkpoint_discard(to);
-    }
-}
-
-/* Returns the index of the checkpoint of `step` among steps (count); count: it is not there. */
-static size_t index_of(const uint64_t *steps, size_t count, uint64_t step)
-{
-    size_t i = 0;
-
-    while (i < count && steps[i] != step) {
-        i++;
-    }
-    return i;
-}
-
-/* Removes the checkpoints that spec.checkpoint does not keep, and each checkpoint of a rescue that
- * is not the newest, but none that a kept one needs. Damaged checkpoints do not count, and are not
- * removed. */
-static void retain(const ps_checkpoint_conf *conf)
-{
-    const Psgd__V1__CheckpointSpec *spec = conf->plan->spec->checkpoint;
-    uint64_t *steps, *whole;
-    ps_checkpoint_facts *facts;
-    size_t count = ps_checkpoint_list(conf->job_folder, &steps), n = 0;
-    size_t *parent = ps_xcalloc(count + 1, sizeof *parent);
-    bool *drop = ps_xcalloc(count + 1, sizeof *drop);
-
-    whole = ps_xcalloc(count + 1, sizeof *whole);
-    facts = ps_xcalloc(count + 1, sizeof *facts);
-    for (size_t i = 0; i < count; i++) {
-        ps_checkpoint c;
-        ps_status st = ps_checkpoint_read(conf->job_folder, steps[i], false, &c);
-
-        if (ps_is_ok(&st)) {
-            facts[n] = c.facts;
-            whole[n++] = steps[i];
-            ps_checkpoint_fini(&c);
-        }
-    }
-    if (spec != NULL) { /* else all were taken by hand or after a loss: those by hand stay */
-        ps_checkpoints_choose(whole, n, spec->keep, spec->keep_every, ps_checkpoint_best(facts, n),
-                              drop);
-    }
-    for (size_t i = 0; i < n; i++) {
-        drop[i] = drop[i] || (facts[i].is_rescue && i + 1 < n);
-        parent[i] = facts[i].parent > 0 ? index_of(whole, n, facts[i].parent) : n;
-    }
-    ps_checkpoints_keep_parents(parent, n, spec != NULL && spec->keep > 1, drop);
-    for (size_t i = n; i-- > 0;) { /* a parent after all that need it: this may be interrupted */
-        if (drop[i]) {
-            forget(conf->job_folder, whole[i]);
-        }
-    }
-    free(parent);
-    free(steps);
-    free(whole);
-    free(facts);
-    free(drop);
-}
-
-static ps_status set_latest(const char *job_folder, const char *name)
-{
-    char path[PS_FOLDER_MAX], text[STEP_DIGITS + 2];
-    ps_status st = path_at(path, job_folder, "LATEST");
-    int n = snprintf(text, sizeof text, "%s\n", name);
-
-    return ps_is_ok(&st) ? ps_file_write(path, text, (size_t)n) : st;
-}
-
-ps_status ps_checkpoint_go_back(const char *job_folder, uint64_t step)
-{
-    char name[STEP_DIGITS + 1];
-    uint64_t *steps;
-    size_t count = ps_checkpoint_list(job_folder, &steps);
-    ps_status st;
-
-    name_step(name, step);
-    st = set_latest(job_folder, name);
-    for (size_t i = count; i-- > 0 && ps_is_ok(&st);) { /* parents last, as retain() does */
-        if (steps[i] > step) {
-            forget(job_folder, steps[i]);
-        }
-    }
-    free(steps);
-    return st;
-}
-
 /* Removes a checkpoint that could not be stored, and gives the one that it replaces its name back.
  */
 static void take_back(const ps_checkpoint_conf *conf, const char *name, const char *aside)
 {
     char to[PS_FOLDER_MAX];
     struct stat what;
-    ps_status st = path_at(to, conf->job_folder, name);
+    ps_status st = ps_checkpoint_path(to, conf->job_folder, name);
 
     if (lstat(conf->gathered, &what) == 0) {
         ps_checkpoint_discard(conf->gathered);
     } else { /* the folder has its final name already */
-        forget(conf->job_folder, conf->facts.step);
+        ps_checkpoint_forget(conf->job_folder, conf->facts.step);
     }
     if (ps_is_ok(&st) && aside[0] != '\0' && rename(aside, to) != 0) {
         ps_log(PS_LOG_ERROR, "job", "the checkpoint of step %" PRIu64 " before is lost: %s",
@@ -737,14 +640,14 @@ ps_status ps_checkpoint_store(const ps_checkpoint_conf *asked, ps_checkpoint_row
 {
     ps_checkpoint_conf with_parent = *asked;
     const ps_checkpoint_conf *conf = &with_parent;
-    char name[STEP_DIGITS + 1], aside[PS_FOLDER_MAX];
+    char name[PS_STEP_DIGITS + 1], aside[PS_FOLDER_MAX];
     ps_checkpoint back = {0};
     ps_status st = ps_checkpoint_find_parent(asked, &with_parent.facts, rows);
 
     if (ps_is_ok(&st)) {
         st = complete(conf);
     }
-    name_step(name, conf->facts.step);
+    ps_checkpoint_step_name(name, conf->facts.step);
     if (!ps_is_ok(&st)) {
         ps_checkpoint_discard(conf->gathered);
         return st;
@@ -757,7 +660,7 @@ ps_status ps_checkpoint_store(const ps_checkpoint_conf *asked, ps_checkpoint_row
         ps_checkpoint_fini(&back);
     }
     if (ps_is_ok(&st)) {
-        st = set_latest(conf->job_folder, name);
+        st = ps_checkpoint_set_latest(conf->job_folder, name);
     }
     if (!ps_is_ok(&st)) {
         take_back(conf, name, aside);
@@ -766,6 +669,6 @@ ps_status ps_checkpoint_store(const ps_checkpoint_conf *asked, ps_checkpoint_row
     if (aside[0] != '\0') {
         ps_checkpoint_discard(aside);
     }
-    retain(conf);
+    ps_checkpoint_retain(conf);
     return st;
 }

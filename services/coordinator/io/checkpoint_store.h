@@ -31,9 +31,9 @@ typedef struct ps_checkpoint_facts {
     uint64_t step, clock;
     uint64_t plan_hash; /* hash of what the job computes (ps_plan_hash) */
     uint32_t ranks;
-    /* the checkpoint has the state of the servers after a loss; it is kept only until the next
-     * checkpoint */
-    bool is_rescue;
+    /* the checkpoint was taken after a loss, or so that the job goes on with other processes, and
+     * nobody asked for it; it is kept only until the next one, or until the job is DONE */
+    bool is_passing;
     uint64_t seed;
     char version[32];               /* version of psgd */
     char data[PS_SHA256_HEX_BYTES]; /* SHA-256 of the data set (identify.h); "": not known */
@@ -94,6 +94,10 @@ PS_MUST_USE ps_status ps_checkpoint_store(const ps_checkpoint_conf *conf, ps_che
 /* Removes the checkpoints of later steps than `step`, from which the job goes on, because these
  * steps are taken anew at another learning rate. First sets LATEST to `step`. */
 PS_MUST_USE ps_status ps_checkpoint_go_back(const char *job_folder, uint64_t step);
+
+/* Removes the passing checkpoints of a job that is DONE, but none that a kept one needs. First sets
+ * LATEST to the newest one that stays; if none stays, removes LATEST. */
+void ps_checkpoint_drop_passing(const char *job_folder);
 
 /* Removes gathered files. */
 void ps_checkpoint_discard(const char *gathered);
