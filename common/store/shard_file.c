@@ -89,18 +89,22 @@ static void put_snap(const shard_snap *snap, ps_state_out *out)
     put_encoding(out, &snap->head.msg, snap->buf->data, snap->buf->len);
 }
 
-/* Returns whether the encoding of the weights from before the last step must be saved, because it
- * cannot be made again: it depends on the residual that the slice had then. */
-static bool has_snap_before(const ps_store *store, const shard_slice *slice)
+/* Returns whether the file has the encoding of the weights from before the last step. It has it if
+ * the encoding depends on the residual that the slice had then, so that it cannot be made again.
+ * The weights of clock 0 have none: workers begin with them and never pull them. */
+static bool has_snap_before(const ps_store *store, uint32_t s)
 {
-    return slice->kept != NULL && !store->broadcasts;
+    return store->slices[s].kept != NULL && !store->broadcasts &&
+           ps_book_open_clock(&store->book, s) > 1;
 }
 
-static void put_before(const ps_store *store, const shard_slice *slice, ps_state_out *out)
+static void put_before(const ps_store *store, uint32_t s, ps_state_out *out)
 {
+    const shard_slice *slice = &store->slices[s];
+
     ps_state_put_u64(out, slice->before_version);
     ps_state_put(out, slice->other->data, slice->conf.n * sizeof(float));
-    if (has_snap_before(store, slice)) {
+    if (has_snap_before(store, s)) {
         /* if no snapshot was made since the step, the latest one is of the weights before it */
         put_snap(slice->snap.version == slice->before_version ? &slice->snap : &slice->snap_before,
                  out);
@@ -109,9 +113,9 @@ static void put_before(const ps_store *store, const shard_slice *slice, ps_state
 
 /* Writes the values of a slice: weights, state of the optimizer, and each part whose bit is set in
  * `parts`. */
-static void put_memory(const ps_store *store, const shard_slice *slice, uint32_t parts,
-                       ps_state_out *out)
+static void put_memory(const ps_store *store, uint32_t s, uint32_t parts, ps_state_out *out)
 {
+    const shard_slice *slice = &store->slices[s];
     size_t floats = slice->conf.n * sizeof(float);
 
     ps_state_put(out, slice->weights->data, floats);
@@ -140,7 +144,7 @@ static void put_memory(const ps_store *store, const shard_slice *slice, uint32_t
         ps_state_put(out, store->mean_square + slice->at, floats);
     }
     if (parts & HAS_BEFORE) {
-        put_before(store, slice, out);
+        put_before(store, s, out);
     }
 }
 
@@ -154,7 +158,7 @@ static void put_slice(const ps_store *store, uint32_t s, ps_state_out *out)
     ps_state_put_u32(out, parts);
     ps_state_put_u32(out, slice->turn);
     ps_book_put(&store->book, s, out);
-    put_memory(store, slice, parts, out);
+    put_memory(store, s, parts, out);
     put_parked(slice, out);
 }
 
@@ -182,7 +186,7 @@ static void put_slice_at(const ps_store *store, uint32_t s, uint64_t clock, ps_s
     ps_state_put_u32(out, parts);
     ps_state_put_u32(out, 0);
     ps_book_put_at(&store->book, s, is_ahead ? clock + 1 : clock, slice->col->version, out);
-    put_memory(store, slice, parts, out);
+    put_memory(store, s, parts, out);
     ps_state_put_u32(out, 0); /* nothing is parked */
 }
 
@@ -351,8 +355,9 @@ static void check_turn(const ps_store *store, uint32_t s, ps_state_in *in)
     }
 }
 
-static void take_before(ps_store *store, shard_slice *slice, ps_state_in *in)
+static void take_before(ps_store *store, uint32_t s, ps_state_in *in)
 {
+    shard_slice *slice = &store->slices[s];
     uint64_t version = ps_state_take_u64(in);
     float *before = shard_other_to_write(slice);
 
@@ -364,7 +369,7 @@ static void take_before(ps_store *store, shard_slice *slice, ps_state_in *in)
                       slice->conf.index, version, slice->col->clock, slice->col->version);
         return;
     }
-    if (has_snap_before(store, slice)) {
+    if (has_snap_before(store, s)) {
         take_snap(store, slice, &slice->snap_before, version, in);
     }
     slice->has_before = slice->is_ahead = true;
@@ -407,7 +412,7 @@ static void take_memory(ps_store *store, uint32_t s, uint32_t parts, ps_state_in
         ps_state_take(in, store->mean_square + slice->at, floats);
     }
     if (parts & HAS_BEFORE) {
-        take_before(store, slice, in);
+        take_before(store, s, in);
     }
 }
 
