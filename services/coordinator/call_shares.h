@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* call_shares.h - counts, for one kind of task, how many calls of each client address wait.
  *
- * An address may have PS_SHARE_MAX calls waiting, and all addresses together PS_SHARES_MAX. If
- * these are reached, an address without a waiting call may still have one, so no address keeps
- * others out; how many addresses do so is bounded by the queue of tasks. Loop's thread. */
+ * An address may have PS_SHARE_MAX calls waiting, and all addresses together PS_SHARES_MAX. When
+ * PS_SHARES_MAX calls wait, an address without a waiting call may still have one, so that no
+ * address keeps others out. The number of such calls is bounded by the room in the queue of tasks.
+ * Loop's thread. */
 #ifndef PS_COORDINATOR_CALL_SHARES_H
 #define PS_COORDINATOR_CALL_SHARES_H
 
@@ -16,8 +17,9 @@ enum { PS_SHARE_MAX = 250, PS_SHARES_MAX = 1000 };
 typedef struct ps_share {
     struct ps_share *next;
     size_t waiting;
-    /* Tasks of one strand run one after the other, and strands take turns. A caller that submits
-     * the tasks of an address to its strand gives each address the same part of the time. */
+    /* Tasks of one strand run one after the other, and strands take turns. The user of this file
+     * submits the tasks of an address to the strand of its share; so each address gets the same
+     * part of the time. */
     ps_strand strand;
     char host[PS_NODES_HOST_MAX];
 } ps_share;

@@ -111,8 +111,10 @@ struct ps_coordinator {
     ps_quotas *quotas;          /* NULL: no quotas */
     /* attempts that are not freed: they run, or have ended but have calls in progress */
     size_t attempts;
-    uint64_t named_tried; /* number of a queued job that names its nodes; used by job_queue.c */
-    ps_job_store store;   /* the observer that stores jobs */
+    /* number of the last job with named nodes that the last pass over the queue tried; the next
+     * pass begins after that job. 0: it begins with the first. Used by job_queue.c */
+    uint64_t named_tried;
+    ps_job_store store; /* the observer that stores jobs */
     ps_trackers *trackers;
     ps_watcher *watchers;       /* streams of WatchJob */
     ps_probe *probes;           /* calls in progress of node_probe.c */

@@ -5,9 +5,10 @@
 
 #include "services/coordinator/coordinator.h"
 
-/* Creates a coordinator. If no other coordinator can share its registry (conf->etcd is NULL), opens
- * the registry and loads the jobs of the earlier process (startup.h). Waits for the disk, so call
- * it before the server starts. Copies `conf`, keeps the strings in it. */
+/* Creates a coordinator. If its registry is in its own data directory (conf->etcd is NULL), opens
+ * the registry and loads the jobs of the earlier process (startup.h); a registry in etcd is opened
+ * when this coordinator is elected. Waits for the disk, so call it before the server starts. Copies
+ * `conf`, keeps the strings in it. */
 PS_MUST_USE ps_status ps_coordinator_create(ps_loop *loop, const ps_coordinator_conf *conf,
                                             ps_coordinator **out);
 

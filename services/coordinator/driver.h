@@ -2,8 +2,8 @@
 /* driver.h - carries out the decisions of commit.h: the calls to the nodes of one attempt.
  *
  * An attempt belongs to a job that is not over. It exists from its first CanCommit until its nodes
- * are released. Then it tells the job list and frees itself when its last call has ended. Loop's
- * thread. */
+ * are released. Then the attempt tells the list of jobs, and is freed when its last call has ended.
+ * Loop's thread. */
 #ifndef PS_COORDINATOR_DRIVER_H
 #define PS_COORDINATOR_DRIVER_H
 
@@ -31,8 +31,9 @@ enum { PS_LOST_MAX = 256 }; /* most workers of a job */
  * answer->lost_workers has room for PS_LOST_MAX. */
 void ps_attempt_beat(ps_attempt *a, const Psgd__V1__HeartbeatRequest *beat,
                      Psgd__V1__HeartbeatResponse *answer);
-/* Handles the registration of a member. If its incarnation is another one, the member's process was
- * restarted. */
+/* Handles the registration of a member. If the incarnation in `node` is another one than the
+ * member's, the member's process was restarted and no longer holds the attempt
+ * (ps_commit_restarted). */
 void ps_attempt_registered(ps_attempt *a, const ps_node_entry *node);
 /* Ends the lease of a member whose certificate was revoked. */
 void ps_attempt_expel(ps_attempt *a, const char *node_id);
@@ -92,9 +93,10 @@ struct ps_trace_wait {
                  uint64_t from_step);
 };
 
-/* Has nodes record a timeline of `steps` steps, which begins a little later, and calls wait->told,
- * perhaps at once; `wait` is kept until then. The result is FAILED_PRECONDITION if the job does not
- * train, ends earlier, has a timeline by its specification, or another one is being made. */
+/* Makes the nodes record a timeline of `steps` steps that begin a little later, and calls
+ * wait->told when its file is stored, perhaps at once; `wait` is kept until then. The result is
+ * FAILED_PRECONDITION if the job does not train, ends earlier, has a timeline by its specification,
+ * or another one is being made. */
 void ps_attempt_trace(ps_attempt *a, uint32_t steps, ps_trace_wait *wait);
 
 /* Ends the attempt, whose workers stay at the checkpoint of `step`, so that another one begins with
@@ -102,9 +104,10 @@ void ps_attempt_trace(ps_attempt *a, uint32_t steps, ps_trace_wait *wait);
  * attempt is decided. */
 void ps_attempt_move(ps_attempt *a, const char *reason, const char *message, uint64_t step);
 
-/* Lets idle workers and servers join the job: takes a checkpoint and then ends the attempt as
- * ps_attempt_move does. Returns true if that has begun, now or earlier; false if the job does not
- * train, or has not trained for the shortest time between two such changes. */
+/* Lets idle nodes (so many workers and servers) join the job: takes a checkpoint and then ends the
+ * attempt as ps_attempt_move does. Returns true if such a checkpoint is under way, begun now or
+ * earlier; false if the job does not train, or has not trained for the shortest time between two
+ * such changes. */
 bool ps_attempt_grow(ps_attempt *a, uint32_t workers, uint32_t servers);
 
 /* Returns whether the job's specification asks for checkpoints. */

@@ -35,22 +35,23 @@ typedef struct ps_attempt_node {
     ps_collect *saving;  /* collects the files of a checkpoint; NULL: not running */
     ps_collect *tracing; /* collects the node's part of a timeline; NULL: not running */
     bool is_told_of_trace;
-    bool is_unheard; /* of a server, after a loss: it has not said yet at which clock it is */
+    /* of a server, during a rescue: it has not answered yet at which clock it is */
+    bool is_unheard;
     ps_presence *presence;
     ps_call *ready;      /* the node's Ready, which waits at the barrier; NULL: none */
     bool logs_known;     /* log_name was made */
     ps_strand files;     /* strand of the tasks that write the node's log and files */
-    bool log_waits;      /* the last attempt to store a part of its log failed */
-    bool log_busy;       /* a part of its log is being stored */
-    bool log_known;      /* log_stored was read from the file */
-    uint64_t log_stored; /* number of bytes of its log that are stored */
+    bool log_waits;      /* a part of the node's log could not be stored at the last try */
+    bool log_busy;       /* a part of the node's log is being stored */
+    bool log_known;      /* log_stored is set: the length of the file of the node's log was read */
+    uint64_t log_stored; /* number of bytes of the node's log that are stored */
     char log_name[PS_NAME_MAX + 1];
     Psgd__V1__ServerCounters *counters; /* of a server: its counters at the end */
     struct {
         ps_checkpoint_wait wait;
         bool is_asked, is_told;
         uint64_t step; /* 0: the node was told that there is no checkpoint */
-    } last;            /* the checkpoint for which the node has asked because it is to stop */
+    } last;            /* the checkpoint for which the node has asked because it was told to stop */
 } ps_attempt_node;
 
 /* What a rank has reported last. */
@@ -82,9 +83,11 @@ struct ps_attempt {
     ps_partitions *partitions; /* of a job that computes; else NULL */
     ps_timer timer;            /* fires at the deadline of `commit` */
     bool is_pumping;
-    ps_timer limit;                  /* fires when spec.max_seconds have passed */
-    ps_stop_cause end_cause;         /* why the workers end before the last step, if they do */
-    uint64_t end_clock;              /* clock at which they end; 0: not agreed yet */
+    ps_timer limit; /* fires when spec.max_seconds have passed */
+    /* why all workers end before the last step; PS_STOP_NONE: they do not */
+    ps_stop_cause end_cause;
+    /* if end_cause is set: clock at which all workers end; 0: not agreed yet */
+    uint64_t end_clock;
     char waits[PS_COMMIT_WAITS_MAX]; /* value of commit.waits that was published last */
     size_t logging;                  /* number of nodes of whose log a part is being stored */
     bool store_waits;                /* PS_COMMIT_STORE waits until `logging` is 0 */
@@ -113,7 +116,7 @@ struct ps_attempt {
     } checkpoints;
 
     struct {
-        /* is_waiting: until a checkpoint that is being stored is stored */
+        /* is_waiting: the rescue waits until a checkpoint that is being stored is stored */
         bool is_running, is_waiting;
         bool has_begun;
         /* if has_begun: number of steps that were finished when the loss was noticed */
@@ -123,11 +126,12 @@ struct ps_attempt {
         bool is_outdated; /* the replay that runs is of no use, because another server was lost */
         ps_rescue_rounds rounds; /* in which nodes are asked at which clock they are */
         size_t asked;            /* number of nodes that have not answered in this round */
-        /* index of the member whose files are collected: first workers, then servers; a server's
-         * files may come from its copy */
+        /* index of the member whose files are collected now: first each worker, then each server;
+         * the files of a server may come from the server that has its copies */
         size_t at;
-        size_t from;    /* index of the member that was asked for them */
-        uint32_t *lost; /* (lost_count): servers whose state is computed anew */
+        size_t from; /* index of the member that was asked for the files of member `at` */
+        /* (lost_count): ranks of the servers whose state is computed anew (replay.h) */
+        uint32_t *lost;
         size_t lost_count;
     } rescue; /* storing the state that is left after a loss; driver_rescue.c */
 
@@ -150,11 +154,12 @@ struct ps_attempt {
         int64_t asked_wall_us; /* when the change of nodes that is under way was asked for */
         /* clock of the checkpoint at which the workers stay, or stayed last */
         uint64_t stood_clock;
-        int64_t stood_wall_us;   /* when the first worker had taken it */
+        int64_t stood_wall_us;   /* when the first worker had taken that checkpoint */
         uint64_t step;           /* step of the checkpoint from which the next attempt goes on */
         ps_checkpoint_wait wait; /* waits for the checkpoint after which idle workers join */
-        bool grows;              /* `wait` waits: that checkpoint is under way */
-        /* number of idle workers and servers that were to join when it began */
+        /* idle workers are about to join: `wait` waits for a checkpoint that is under way */
+        bool grows;
+        /* if `grows`: number of idle workers and servers that are to join */
         uint32_t idle_workers, idle_servers;
         int64_t since_us; /* since when the attempt has trained, or since when joining has failed */
     } move;
@@ -162,11 +167,11 @@ struct ps_attempt {
     /* number of evaluations whose scores this process knows; the job has those that were
      * reported */
     uint32_t evaluations;
+    /* Two points of the job's progress, about a second apart, from which its rate is computed:
+     * monotonic time in microseconds, samples and step. */
     struct {
         int64_t us;
         uint64_t samples, step;
-        /* two points of the job's progress, about a second apart, from which its rate is computed
-         */
     } rate[2];
 };
 
@@ -221,8 +226,8 @@ void ps_collect_checkpoint(ps_attempt_node *node, uint64_t clock, const char *fo
  * one, of which this one has copies. Calls ps_rescue_collected at the end, unless it is stopped. */
 void ps_collect_rescued(ps_attempt_node *node, uint64_t clock, bool of_copies, const char *folder);
 
-/* Makes the ranks of a worker stand still; asks again until all of them do. Collects no file. Calls
- * ps_rescue_kept at the end, unless it is stopped. */
+/* Calls Collect with `parks`, which makes the ranks of a worker stand still; calls again until all
+ * of them do. Collects no file. Calls ps_rescue_kept at the end, unless it is stopped. */
 void ps_collect_parked(ps_attempt_node *node, const char *folder);
 
 /* Collects the contributions that a worker has kept for the servers rescue.lost; if ranks have
@@ -248,9 +253,10 @@ void ps_traces_end(ps_attempt *a, const ps_status *why);
 
 /* --- driver_checkpoint.c ----------------------------------------------------------- */
 
-/* Return the clock of the slowest rank, which all ranks have reached; and the first clock that no
- * node will have begun when it hears of it. */
+/* Returns the clock of the slowest rank, which all ranks have reached. */
 uint64_t ps_attempt_clock(const ps_attempt *a);
+/* Returns the first clock that no node will have begun when an answer to its heartbeat tells it
+ * that clock. */
 uint64_t ps_attempt_clock_ahead(const ps_attempt *a);
 
 /* Begins with checkpoints. Call it when the job begins to run. */
@@ -258,15 +264,15 @@ void ps_checkpoints_begin(ps_attempt *a);
 
 /* driver_adopted.c: checkpoints of an attempt that was adopted and whose ranks are in step. */
 
-/* Begins to read the newest stored checkpoint, from which the next one may count. No checkpoint up
- * to it is taken again. */
+/* Begins to read the newest stored checkpoint, which may be the parent of the next one
+ * (checkpoints.h). No checkpoint up to its clock is taken again. */
 void ps_checkpoints_look(ps_attempt *a);
 /* Returns whether no checkpoint is to be named yet, because the earlier coordinator may have named
  * one. */
 bool ps_checkpoints_are_silent(const ps_attempt *a);
-/* Names the checkpoint at clock `has`, which a node says it has, if the earlier coordinator has
- * named it, so that nodes keep what they have of it. Does nothing if somebody wants workers to stay
- * at a checkpoint, as they do not stay at this one. */
+/* Handles that a node says that it has the checkpoint at clock `has`. If the earlier coordinator
+ * has named that checkpoint, names it again, so that nodes keep their files of it. Does nothing if
+ * somebody wants workers to stay at a checkpoint, because they do not stay at this one. */
 void ps_checkpoints_adopt(ps_attempt *a, uint64_t has);
 
 /* Handles what a node's heartbeat says about checkpoints, continues the one under way, and writes
@@ -320,14 +326,17 @@ bool ps_partitions_are_done(const ps_attempt *a);
 
 /* Begins to store the state that is left after a loss (PS_COMMIT_RESCUE). */
 void ps_rescue_start(ps_attempt *a);
-/* Continues after the checkpoint that was being stored is stored, or failed. */
+/* Continues a rescue that waited until the end of storing a checkpoint; whether it was stored does
+ * not matter. */
 void ps_rescue_go_on(ps_attempt *a);
 /* Removes what was collected, because the attempt ends. */
 void ps_rescue_end(ps_attempt *a);
-/* Stops waiting for nodes that were lost meanwhile. */
+/* Handles the loss of further nodes during a rescue: does not wait for their answers any more, and
+ * gets their state from other nodes, or has it computed anew. */
 void ps_rescue_lost(ps_attempt *a);
-/* Notes that a worker's kept contributions are stored, or why not. files (count): these, and the
- * states of its ranks. */
+/* Handles the end of ps_collect_parked or ps_collect_kept. *result: OK, or why it failed. files
+ * (count): the files that were collected, of kept contributions and of states of the worker's
+ * ranks. */
 void ps_rescue_kept(ps_attempt_node *node, const ps_status *result, const ps_intake_file *files,
                     size_t count);
 /* Notes that the files of a server were collected and added to a->checkpoints.files, or why not. */
@@ -381,15 +390,17 @@ void ps_progress_waits(ps_attempt *a, int64_t now_us);
 
 /* Starts the timer of spec.max_seconds. Call it when the job begins to run. */
 void ps_attempt_limit(ps_attempt *a);
-/* If the job ends before its last step: tells a worker process, whose progress was handled, that it
- * is held, or where it ends. */
+/* If the workers are to end before the last step of the job: writes the directive HOLD into the
+ * answer to a worker's heartbeat, or END with the clock at which all workers end, once that is
+ * agreed. Call it after the progress in the heartbeat was handled. */
 void ps_attempt_guide(ps_attempt *a, Psgd__V1__HeartbeatResponse *answer);
 /* Returns the clock at which all workers end before the last step of the job; 0: they do not. */
 uint64_t ps_attempt_early_end(const ps_attempt *a);
 /* Returns whether the rank reports that it has ended where all workers end before the last step. */
 bool ps_attempt_ended_early(const ps_attempt *a, uint32_t rank);
-/* If the outcome is DONE because a bound ended the job, gives the outcome that bound as its
- * reason. */
+/* If the outcome is DONE, sets its reason and message to the bound that ended the job (max_seconds,
+ * max_steps or stop_at). If no bound did, only says in the message which value the metric of
+ * stop_at has, if the job has stop_at. */
 void ps_attempt_describe_end(ps_attempt *a);
 
 /* Computes the sums of the servers' counters again, with the counters that servers had at their

@@ -16,7 +16,7 @@ typedef struct ps_coordinator ps_coordinator;
 /* number of jobs at the front of the queue whose messages say what they wait for */
 enum { PS_QUEUE_FRONT = 50 };
 
-/* The message of a job further back. */
+/* The message of a queued job behind the first PS_QUEUE_FRONT. */
 #define PS_QUEUE_BEHIND                                                                            \
     "waits behind other jobs; what it lacks is said when it is among the first 50 of the queue"
 
@@ -24,8 +24,8 @@ enum { PS_QUEUE_FRONT = 50 };
  * may not wait (Job.no_queue) becomes FAILED with the reason WOULD_WAIT instead. */
 void ps_queue_look(ps_coordinator *c);
 
-/* Returns whether a job whose package takes `memory_bytes` could start now. If not, writes what it
- * lacks into message[0..cap), as ps_schedule_job does. */
+/* Returns whether a job whose package takes `memory_bytes` could start now. If not, writes which
+ * nodes or how much memory are lacking to message[0..cap), in the words of ps_schedule_job. */
 bool ps_queue_may_start(ps_coordinator *c, const Psgd__V1__JobSpec *spec, uint64_t memory_bytes,
                         char *message, size_t cap);
 

@@ -13,7 +13,7 @@ typedef struct ps_joins ps_joins;
 PS_MUST_USE ps_status ps_joins_start(ps_coordinator *c, const char *listen, const char *tls_dir,
                                      ps_joins **out);
 
-/* Returns the port. */
+/* Returns the TCP port on which join requests are accepted. */
 int ps_joins_port(const ps_joins *joins);
 
 /* Stops listening. Requests that are being answered end first. Call it while the loop runs. NULL is

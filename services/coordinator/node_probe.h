@@ -5,11 +5,12 @@
 
 typedef struct ps_coordinator ps_coordinator;
 
-/* Calls suspected nodes whose heartbeats arrive, a few at a time. A node that answers may be chosen
- * again. Call it once a second. */
+/* Calls nodes that did not answer an earlier call (ps_node_entry.is_suspect) although their
+ * heartbeats arrive, a few at a time. A node that answers may be chosen for jobs again. Call it
+ * once a second. */
 void ps_probe_nodes(ps_coordinator *c);
 
-/* Cancels the calls in progress. */
+/* Cancels the calls of ps_probe_nodes that are in progress. */
 void ps_probes_end(ps_coordinator *c);
 
 #endif

@@ -45,8 +45,8 @@ PS_MUST_USE ps_status ps_quotas_create(const char *file, ps_quotas **out);
 void ps_quotas_destroy(ps_quotas *quotas); /* NULL is allowed */
 
 /* Reads the file again if it has changed, or could not be used the last time. If it cannot be used,
- * logs the reason once, and the quotas before stay. Blocks on the disk; no other function does,
- * except ps_quotas_create. NULL is allowed. */
+ * logs the reason once and keeps the quotas that were read before. Blocks on the disk; no other
+ * function does, except ps_quotas_create. NULL is allowed. */
 void ps_quotas_refresh(ps_quotas *quotas);
 
 /* Writes how much a caller may have of each kind; UINT64_MAX: no limit. `quotas` NULL: nobody has a

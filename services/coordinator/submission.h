@@ -17,20 +17,20 @@ typedef struct ps_submit {
     uint64_t parameters;           /* number of parameters of its model */
     uint64_t memory_bytes;         /* memory that its package takes */
     bool no_queue;                 /* as in SubmitJobRequest */
-    /* OK; else a failure with which the job is refused, unless an earlier call with the same
-     * request id has made it */
+    /* OK: the job may be accepted. Else the failure with which ps_submit_job refuses it, unless an
+     * earlier call with the same request id has made a job: then the result is that job */
     ps_status place;
     ps_submitted_fn *then;
     void *arg;
 } ps_submit;
 
-/* Adds to *used what a submitter has of the kinds of quotas.h, in jobs that are being stored, wait
- * or run. */
+/* Adds to *used how much the submitter `owner` uses of each kind of quota (quotas.h), in jobs that
+ * are being stored, wait or run. */
 void ps_submit_count(const ps_coordinator *c, const ps_principal *owner, ps_amounts *used);
 
-/* Accepts a job. Calls `then` once, on the loop's thread. The result is ALREADY_EXISTS if the
- * request id has made a job of other content; RESOURCE_EXHAUSTED if there are too many jobs or the
- * disk is nearly full; or `place`. */
+/* Accepts a job. Calls `then` once, on the loop's thread. The result is ALREADY_EXISTS if an
+ * earlier request of this owner with the same id made a job of other content; RESOURCE_EXHAUSTED if
+ * there are too many jobs or the disk is nearly full; or submit->place. */
 void ps_submit_job(ps_coordinator *c, const ps_submit *submit);
 
 #endif

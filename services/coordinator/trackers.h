@@ -19,18 +19,21 @@ typedef struct ps_trackers_conf {
     bool listen_is_loopback, is_insecure;
     const char *logins;                  /* file; NULL or "": none */
     const char *token, *user, *password; /* for trackers that are not in the file; NULL: none */
-    const char *ca;                      /* kept; as in ps_tracker_conf */
+    /* file with certificates of authorities for https (tracker.h); kept */
+    const char *ca;
 } ps_trackers_conf;
 
-/* Reads the settings; NULL: no tracker is allowed. Fails with INVALID_ARGUMENT; with
- * FAILED_PRECONDITION if addresses are given and libcurl is not there. */
+/* Creates the observer from the settings `conf`; conf NULL: no tracker is allowed. Fails with
+ * INVALID_ARGUMENT if a setting is wrong, with FAILED_PRECONDITION if addresses are given but
+ * libcurl cannot be loaded. */
 PS_MUST_USE ps_status ps_trackers_create(ps_coordinator *c, const ps_trackers_conf *conf,
                                          ps_trackers **out);
 
 /* Goes on sending what the earlier process has not sent. Call it when the coordinator leads. */
 void ps_trackers_begin(ps_trackers *trackers);
 
-/* Ends the thread at once. Call it while the loop runs. NULL is allowed. */
+/* Ends the thread that sends to trackers, without waiting for what is still to be sent; the next
+ * process sends it. Call it while the loop runs. NULL is allowed. */
 void ps_trackers_stop(ps_trackers *trackers);
 void ps_trackers_destroy(ps_trackers *trackers);
 

@@ -14,8 +14,8 @@ typedef struct ps_reducer ps_reducer;
 
 typedef struct ps_reducer_conf {
     ps_loop *loop;
-    /* Called once after each ps_reducer_open, unless the reducer is closed before: all records are
-     * reduced. FAILED_PRECONDITION: the job's code has failed. */
+    /* Called once after each ps_reducer_open, unless the reducer is closed before, when all records
+     * are reduced. *result is FAILED_PRECONDITION if the job's code has failed. */
     void (*reduced)(void *arg, const ps_status *result);
     /* Called once after each ps_reducer_close, perhaps within that call. */
     void (*closed)(void *arg);
@@ -33,7 +33,7 @@ ps_service ps_reducer_service(ps_reducer *reducer);
 /* Begins to accept the records of a session, which is kept, and whose job must compute. */
 void ps_reducer_open(ps_reducer *reducer, const ps_session *session);
 
-/* Returns whether there is a session. */
+/* Returns whether the reducer has a session: since ps_reducer_open, until `closed` is called. */
 bool ps_reducer_is_open(const ps_reducer *reducer);
 
 /* Accepts no further records, and stops the sandbox; `closed` is called soon. */

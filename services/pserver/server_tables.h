@@ -10,7 +10,7 @@
 PS_MUST_USE ps_status ps_server_table_write(const ps_session *session, ps_tables *tables,
                                             uint32_t table, const atomic_bool *stop);
 
-/* Writes table `number`, as it is before the step after `clock`, to memory, and gives it to the
+/* Writes table `number` as it is now, at the beginning of `clock`, to memory, and gives it to the
  * node as a file for Collect. Loop's thread. RESOURCE_EXHAUSTED: there is no memory for it. */
 PS_MUST_USE ps_status ps_server_table_keep(ps_node *node, ps_tables *tables, uint32_t number,
                                            uint64_t clock);

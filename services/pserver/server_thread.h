@@ -16,16 +16,19 @@
 typedef struct ps_server_thread ps_server_thread;
 
 typedef struct ps_server_thread_conf {
-    /* NULL is allowed for thread 0 only. Then there are no timers, so no sum is closed by time */
+    /* the node's own loop. NULL is allowed for thread 0 only: then there are no timers, so a policy
+     * with a time limit does not close the sum of a clock when the limit has passed */
     ps_loop *home;
     uint32_t number;
     /* NULL: this one has a thread of its own, or the home loop. Else: this one has the copy of part
      * `number` of the server before, and works on the thread of `beside`, which is destroyed before
      * this one. */
     ps_server_thread *beside;
-    uint64_t drop_ack;           /* fault for tests (wire_server.h) */
-    bool is_sockets_only;        /* no shared memory (ps_wire_server_set_sockets_only) */
-    void (*complete)(void *arg); /* called on the home loop when the part has all contributions */
+    uint64_t drop_ack;    /* fault for tests (wire_server.h) */
+    bool is_sockets_only; /* no shared memory (ps_wire_server_set_sockets_only) */
+    /* called on the home loop when the part has the contributions of all workers to all clocks of
+     * the job */
+    void (*complete)(void *arg);
     /* called on the home loop (ps_wire_server_set_failed) */
     void (*failed)(void *arg, const ps_status *why);
     void *arg;
@@ -39,7 +42,7 @@ PS_MUST_USE ps_status ps_server_thread_create(const ps_server_thread_conf *conf,
  * allowed. */
 void ps_server_thread_destroy(ps_server_thread *t);
 
-/* Returns its ParameterService; valid until destroy. */
+/* Returns the ParameterService of the thread; valid until destroy. */
 ps_service ps_server_thread_service(ps_server_thread *t);
 
 /* Creates the thread's part of `session` and accepts streams of its workers. Keeps the session;
@@ -70,8 +73,8 @@ void ps_server_thread_copy_weights(ps_server_thread *t, float *weights);
  * none. */
 ps_tables *ps_server_thread_close_tables(ps_server_thread *t);
 
-/* Calls fn(arg) on the home loop between two clocks of the tables (ps_store_at_clock). The tables
- * are with thread 0, and the copies of another server's with the copy of its thread 0. fn NULL:
+/* Calls fn(arg) on the home loop between two clocks of the tables (ps_store_at_clock). Thread 0 has
+ * the server's tables; the copy of another server's thread 0 has the copies of its tables. fn NULL:
  * cancels the call that was arranged for `clock`. */
 PS_MUST_USE ps_status ps_server_thread_at_clock(ps_server_thread *t, uint64_t clock,
                                                 ps_store_at_clock_fn *fn, void *arg);
@@ -109,10 +112,10 @@ void ps_server_thread_cut_at(ps_server_thread *t, const ps_server_cut_order *ord
 void ps_server_thread_rescue(ps_server_thread *t, uint64_t clock, int weights,
                              ps_server_cut_fn *done, void *arg);
 
-/* Return whether the thread keeps the reports of ranks (rank_reports.h); and copy to *said what
- * `rank` has reported with its contributions to the clocks before `clock`, or return false if that
- * is not known. */
+/* Returns whether the thread keeps the reports of ranks (rank_reports.h). */
 bool ps_server_thread_keeps_reports(const ps_server_thread *t);
+/* Copies to *said what `rank` has reported with its contributions to the clocks before `clock`.
+ * Returns false if that is not known. */
 bool ps_server_thread_said(ps_server_thread *t, uint32_t rank, uint64_t clock, ps_strbuf *said);
 
 /* Sets is_missing (rank_count) for the workers whose contributions to the part's oldest incomplete
@@ -129,9 +132,9 @@ typedef struct ps_server_counts {
     uint32_t worker_count;
     ps_worker_counters *workers; /* (worker_count) */
     bool *is_lost;               /* (worker_count) */
-    bool has_no_ledger;          /* no column was seen yet, so `ledger` is not set */
-    ps_ledger ledger;            /* ledger of the first column */
-    uint32_t ledgers_differ;     /* number of columns whose ledger differs from it */
+    bool has_no_ledger;          /* no column (clocks.h) was seen yet, so `ledger` is not set */
+    ps_ledger ledger;            /* ledger of the first column that was seen */
+    uint32_t ledgers_differ;     /* number of columns whose ledger differs from `ledger` */
 } ps_server_counts;
 
 /* Adds this thread's counters of the session to *sum. */

@@ -19,16 +19,15 @@ void ps_delivery_routes_destroy(ps_delivery_routes *routes);
 
 /* Called at the end of a delivery.
  * OK                all servers have stored their records
- * UNAVAILABLE       a server has not within the job's step_ms
- * INVALID_ARGUMENT  a server says that these are not records for it
- * CANCELLED         the delivery was stopped
- */
+ * UNAVAILABLE       a server has not stored its records within the job's step_ms
+ * INVALID_ARGUMENT  a server says that it was sent no sorted records, or keys of another server
+ * CANCELLED         the delivery was stopped */
 typedef void ps_delivered_fn(void *arg, const ps_status *result);
 
 /* Creates what a rank uses to deliver records, one partition after the other. Keeps the routes. */
 ps_delivery *ps_delivery_create(ps_delivery_routes *routes, uint32_t rank,
                                 ps_delivered_fn *delivered, void *arg);
-/* No delivery may be running. NULL is allowed. */
+/* Frees what ps_delivery_create has made. ps_delivery_start may not be running. NULL is allowed. */
 void ps_delivery_destroy(ps_delivery *delivery);
 
 /* Copies n bytes of sorted records, at most PS_PART_RECORDS_MAX, for the next delivery. Any thread,
@@ -39,7 +38,8 @@ void ps_delivery_split(ps_delivery *delivery, const uint8_t *records, size_t n);
  * is called at the end. A server that does not take its records is asked again. */
 void ps_delivery_start(ps_delivery *delivery, uint32_t partition);
 
-/* Makes the delivery that is running end soon. Returns false if none is running. */
+/* Makes the delivery that is running end soon; `delivered` is then called with CANCELLED. Returns
+ * false if none is running. */
 bool ps_delivery_stop(ps_delivery *delivery);
 
 #endif

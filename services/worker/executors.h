@@ -3,7 +3,7 @@
  *
  * Each rank asks the coordinator for a partition and lets a sandbox compute its records. It sends
  * the records to the coordinator with the next request, or, if the job has servers, to the servers
- * before that request. So it goes on until all partitions are done. Loop's thread. */
+ * before that request. It repeats this until all partitions are done. Loop's thread. */
 #ifndef PS_SERVICES_WORKER_EXECUTORS_H
 #define PS_SERVICES_WORKER_EXECUTORS_H
 

@@ -3,18 +3,18 @@
  * streams, to the clock of the system and to the weights.
  *
  * Sending. There is an outbox for each peer. Its stream is opened with the first packet. Packets
- * stay in the outbox until the peer acknowledges them. If the stream breaks, it is opened again
- * and they are sent again. Only a rescue can leave a peer more than two steps behind; for such a
- * peer the outbox keeps at most its share of PEER_LATE_BYTES.
+ * stay in the outbox until the peer acknowledges them. If the stream breaks, it is opened again and
+ * they are sent again. Only a rescue can leave a peer more than two steps behind; for such a peer
+ * the outbox keeps at most its share of PEER_LATE_BYTES.
  *
- * Receiving. There is an inbox for each peer, which holds one message. A message stays in the
- * inbox while the machine cannot use it because the peer is a step ahead; meanwhile the next
- * message is not read. Before a step begins here, packets of that step are taken up to
- * PEER_EARLY_BYTES in all.
+ * Receiving. There is an inbox for each peer, which holds one message. A message stays in the inbox
+ * while the machine cannot use it because the peer is a step ahead; meanwhile the next message is
+ * not read. Before a step begins here, packets of that step are taken up to PEER_EARLY_BYTES in
+ * all.
  *
- * common/train/mesh_worker.h has contributions, the step of the weights and the gate. The trainer
- * uses the ps_exchange (common/train/exchange.h). All functions here are for the loop's thread.
- */
+ * The parts of the exchange that need no network are in common/train/mesh_worker.h: contributions,
+ * the optimizer's step on the weights, and the gate. The trainer uses the exchange as a ps_exchange
+ * (common/train/exchange.h). All functions here are for the loop's thread. */
 #ifndef PS_SERVICES_WORKER_MESH_EXCHANGE_H
 #define PS_SERVICES_WORKER_MESH_EXCHANGE_H
 
@@ -50,12 +50,12 @@ typedef struct ps_mesh_exchange_conf {
 PS_MUST_USE ps_status ps_mesh_exchange_create(const ps_mesh_exchange_conf *conf,
                                               ps_mesh_exchange **out);
 
-/* Returns the interface for the trainer. */
+/* Returns the ps_exchange that the trainer uses. */
 ps_exchange *ps_mesh_exchange_base(ps_mesh_exchange *x);
 
 /* Gives the machine the packets of one message, at most PEER_BATCH, from worker `from`. Takes the
- * references. The last message of that worker must have been taken. `taken` is called, at once or
- * later. */
+ * caller's references to the packets. The message before of that worker must have been taken.
+ * `taken` is called when this message is, at once or later. */
 void ps_mesh_exchange_give(ps_mesh_exchange *x, uint32_t from, ps_packet *const *packets,
                            size_t count);
 
@@ -63,7 +63,8 @@ void ps_mesh_exchange_give(ps_mesh_exchange *x, uint32_t from, ps_packet *const 
  * called. The peer sends again what was not acknowledged. */
 void ps_mesh_exchange_forget(ps_mesh_exchange *x, uint32_t from);
 
-/* Notes the traffic so far of the streams from peers to this worker. */
+/* Tells the exchange the traffic so far of all streams from peers to this worker, which it adds to
+ * its counters. */
 void ps_mesh_exchange_served(ps_mesh_exchange *x, const ps_traffic *traffic);
 
 /* Sets peers (rank_count): whether the running step waits for that worker. */
@@ -80,7 +81,7 @@ uint64_t ps_mesh_exchange_clock(const ps_mesh_exchange *x);
 void ps_mesh_exchange_halt(ps_mesh_exchange *x);
 
 /* Returns what a rank has reported with its contributions to the clocks before that of the weights
- * (rank_reports.h); the exchange's. NULL: not known. */
+ * (rank_reports.h). The exchange owns the bytes. NULL: it is not known. */
 const char *ps_mesh_exchange_said(const ps_mesh_exchange *x, uint32_t rank, size_t *len);
 
 /* Ends the exchange; its trainer must have ended. If training has succeeded, first sends what peers

@@ -40,9 +40,9 @@ typedef struct peer_inbox {
     size_t early_bytes;
 } peer_inbox;
 
-/* One turn of the machine: what it is given, and what came of it. If codecs of the job may call a
- * sandbox, which blocks, the turn is a task; the loop then leaves the machine alone until it is
- * done. */
+/* One turn of the machine (mesh.h): the packets and variables that it is given, and the results. If
+ * codecs of the job may call a sandbox, which blocks, the turn runs as a task on another thread;
+ * the loop then does not touch the machine until the task is done. */
 typedef struct mesh_turn {
     ps_task task;
     bool is_under_way;   /* the task runs, or waits to run */
@@ -52,7 +52,8 @@ typedef struct mesh_turn {
     size_t count;
     ps_status *refused; /* (peers): why the machine did not take a packet of the peer */
     ps_status failed;   /* why the exchange has failed in this turn; else OK */
-    bool begins_rescue; /* in this turn the machine began to send all packets of the step again */
+    /* in this turn the machine began a rescue (mesh.h): it sends all packets of the step again */
+    bool begins_rescue;
     /* if is_due: names of the workers for whom the machine waited then */
     char waits_for[160];
 } mesh_turn;
@@ -108,8 +109,8 @@ void exchange_publish(ps_mesh_exchange *x);
 void exchange_init_turn(ps_mesh_exchange *x);
 void exchange_fini_turn(ps_mesh_exchange *x);
 
-/* Gives the machine turns until nothing changes, unless one is under way: moves packets between
- * machine, inboxes and outboxes, and ends the step if its sum is complete. */
+/* Gives the machine turns until nothing changes: moves packets between machine, inboxes and
+ * outboxes, and ends the step if its sum is complete. Does nothing while a turn is under way. */
 void exchange_settle(ps_mesh_exchange *x);
 
 /* Writes the names of the workers in `which` (peers), as in "worker-1, worker-3". */
@@ -121,10 +122,11 @@ void exchange_name_missing(const ps_mesh_exchange *x, char *text, size_t cap);
 
 /* peer_inbox.c */
 
-/* Moves what the machine can use of all inboxes to x->turn. */
+/* Moves the packets of all inboxes that the machine can use now to x->turn. */
 void peer_lend_inboxes(ps_mesh_exchange *x);
 
-/* Ends the messages of which the machine has refused a packet in the turn, or taken all. */
+/* After a turn: empties each inbox whose message the machine has taken completely, or has refused,
+ * and calls `taken` of ps_mesh_exchange_conf for it. */
 void peer_settle_inboxes(ps_mesh_exchange *x);
 
 /* Drops the messages of all inboxes. */

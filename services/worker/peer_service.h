@@ -35,8 +35,9 @@ void ps_peers_open(ps_peers *peers, ps_peer_receiver *receiver, ps_mesh_exchange
  * are allowed. */
 void ps_peers_remove(ps_peers *peers, ps_peer_receiver *receiver, const char *why);
 
-/* Lets the stream of worker `from` go on after the exchange has taken its message; the `taken` of
- * ps_mesh_exchange_conf. `arg` is the ps_peer_receiver. */
+/* Reads the next message from worker `from`, because the exchange has taken the one before; if it
+ * was refused (*st), ends the stream. It is the `taken` of ps_mesh_exchange_conf; `arg` is the
+ * ps_peer_receiver. */
 void ps_peers_taken(void *arg, uint32_t from, const ps_status *st);
 
 #endif

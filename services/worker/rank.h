@@ -27,7 +27,8 @@ typedef struct ps_rank_conf {
      * them. */
     void (*saved)(void *arg, uint32_t rank, uint64_t clock, ps_snapshot state, ps_snapshot weights);
     void *arg;
-    /* the rank's file, from which it goes on; a reference is taken. NULL: it begins at clock 0 */
+    /* the rank's file of a checkpoint, from which the rank goes on; a reference is taken. NULL: it
+     * begins at clock 0 */
     ps_buf *state;
     bool is_sockets_only; /* no payload goes through shared memory */
 } ps_rank_conf;
@@ -36,8 +37,8 @@ typedef struct ps_rank_conf {
  * on, because peers may start first. Fails as ps_trainer_create does. */
 PS_MUST_USE ps_status ps_rank_create(const ps_rank_conf *conf, ps_rank **out);
 
-/* Frees a rank that was not started, or that has ended. A rank that has ended keeps its exchange,
- * without streams, until then, for ps_rank_kept and ps_rank_parked. NULL is allowed. */
+/* Frees a rank that was not started, or that has ended. Until this call a rank that has ended keeps
+ * its exchange, without streams, for ps_rank_kept and ps_rank_parked. NULL is allowed. */
 void ps_rank_destroy(ps_rank *rank);
 
 /* Opens the exchange and begins to train. `ended` is called at the end, also if training fails. */
@@ -54,10 +55,11 @@ void ps_rank_hold(ps_rank *rank);
 /* Lets the rank go on to `clock` and end there, as at the end of the job. */
 void ps_rank_end_at(ps_rank *rank, uint64_t clock);
 
-/* Asks for a checkpoint of the rank at the beginning of `clock`, instead of an earlier request that
- * was not met; 0: withdraws that request. stays: the rank does not begin that clock until the next
- * call. Returns false if the rank is beyond the beginning of `clock`. If the job's ranks are not in
- * step, the rank takes the checkpoint at the next clock that it begins, and does not stay. */
+/* Asks for a checkpoint of the rank at the beginning of `clock`. Replaces an earlier request that
+ * was not met; clock 0 only withdraws that one. stays: the rank does not begin that clock until the
+ * next call. Returns false if the rank is beyond the beginning of `clock`. If the job's ranks are
+ * not in step, the rank takes the checkpoint at the next clock that it begins, and does not stay.
+ */
 bool ps_rank_cut_at(ps_rank *rank, uint64_t clock, bool stays);
 
 /* Writes the kept contributions of the rank that belong to lost servers; see the hook `kept` in
@@ -97,7 +99,7 @@ bool ps_rank_is_running(const ps_rank *rank);
 /* Returns how training ended. OK also if it was stopped. */
 ps_status ps_rank_result(const ps_rank *rank);
 
-/* Returns whether it failed because a loss, gradient or weight is not finite. */
+/* Returns whether the rank has failed because a loss, gradient or weight is not finite. */
 bool ps_rank_has_diverged(const ps_rank *rank);
 
 enum { PS_RANK_TRACKS = 2 };
@@ -112,12 +114,13 @@ void ps_rank_keep_curves(const ps_rank *rank);
 PS_MUST_USE ps_status ps_rank_flush(const ps_rank *rank);
 
 /* In a mesh, for a job that ends before its trainer has written a model: copies the weights as they
- * are after the last complete exchange, once, and registers the model file that ps_rank_write_copy
- * makes of them for Collect. */
+ * are after the last complete exchange; only the first call does. Registers for Collect the model
+ * file that ps_rank_write_copy makes of the copy. */
 void ps_rank_copy_model(ps_rank *rank);
 
-/* Writes the model of ps_rank_copy_model, if that was called. If it cannot be written, logs that
- * and leaves it out. Any thread; waits for the disk. */
+/* Writes the weights that ps_rank_copy_model has copied to the model file; does nothing if that was
+ * not called. If the file cannot be written, logs that and leaves the file out. Any thread; waits
+ * for the disk. */
 void ps_rank_write_copy(const ps_rank *rank);
 
 /* Registers the model files that rank 0 leaves with the node for Collect. */

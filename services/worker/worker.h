@@ -18,7 +18,7 @@ void ps_worker_destroy(ps_worker *worker);
 /* The hooks for ps_node_start; their state is the worker. */
 extern const ps_role_hooks ps_worker_hooks;
 
-/* Returns the service that peers call. */
+/* Returns the PeerService, which workers of the same mesh call. */
 ps_service ps_worker_service(ps_worker *worker);
 
 /* Tells the worker its node, once, before the node's first call. */

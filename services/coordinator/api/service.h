@@ -55,8 +55,8 @@ void ps_explaining_end(ps_coordinator *c);
 
 /* --- what handlers share (service.c) ------------------------------------------ */
 
-/* Ends the call with a code, a reason for machines and the job's id. The text follows as for
- * printf. */
+/* Ends the call with a failure: a code, a reason for machines, the id of the job that the call is
+ * about ("": none), and the text, as for printf. */
 PS_PRINTF(5, 6)
 void ps_refuse(ps_call *call, ps_code code, const char *reason, const char *job_id, const char *fmt,
                ...);
@@ -85,14 +85,14 @@ typedef struct ps_held {
 } ps_held;
 void ps_hold(ps_held *held, ps_coordinator *c, ps_call *call, const char *job_id);
 
-/* Counts a call that has to wait for a task of `tasks`, and sets held->share. `what` names the
- * tasks in the text of a refusal. If too many calls, or too many of the caller's address, wait,
- * refuses the call and returns false. */
+/* Counts a call that has to wait for a task of `tasks`, and sets held->share. If too many calls
+ * wait, in all or from the caller's address, refuses the call and returns false; the text of that
+ * refusal calls the tasks `what`. */
 bool ps_may_wait(ps_tasks *tasks, ps_shares *shares, const char *what, ps_call *call,
                  ps_held *held);
 
-/* Lets the call wait while `task` reads the registry. ps_may_wait must have counted it in
- * c->reading. Addresses take turns. */
+/* Submits `task`, which reads the registry, and keeps the call until the task is done. ps_may_wait
+ * must have counted the call in c->reading. Tasks of different client addresses take turns. */
 void ps_hold_for_read(ps_held *held, ps_coordinator *c, ps_call *call, const char *job_id,
                       ps_task *task);
 

@@ -20,8 +20,8 @@ typedef enum ps_access {
 } ps_access;
 
 /* Returns whether a caller may do `what` to a job of `owner`, a principal as text. `owner` "": the
- * job was submitted in plaintext and belongs to nobody. Whoever may do it to such a job may do it
- * to all jobs. */
+ * job was submitted in plaintext and belongs to nobody. A caller who may do `what` to such a job
+ * may do it to all jobs. */
 bool ps_access_has(const ps_principal *caller, const char *owner, ps_access what);
 
 /* Checks whether a caller may do `what` to this job. Returns PERMISSION_DENIED if not; the text

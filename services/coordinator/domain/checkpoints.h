@@ -3,10 +3,10 @@
  *
  * Pure: no I/O; time is passed in. One checkpoint is under way at a time. First a checkpoint is
  * named: it gets a clock that no node has begun, and answers to heartbeats tell the clock to all
- * nodes. Each node takes the checkpoint, or says that it could not; then the checkpoint is given
- * up, and a later one is named, further ahead. When all nodes have taken it, their files are
- * collected one node after the other, and then stored. Nodes are told up to which clock they may
- * forget their checkpoints. */
+ * nodes. Each node takes the checkpoint, or says that it could not. If a node could not, the
+ * checkpoint is given up, and a later one is named, further ahead. When all nodes have taken it,
+ * their files are collected one node after the other, and then stored. Nodes are told up to which
+ * clock they may forget their checkpoints. */
 #ifndef PS_COORDINATOR_CHECKPOINTS_H
 #define PS_COORDINATOR_CHECKPOINTS_H
 
@@ -23,7 +23,8 @@ typedef enum ps_cut_stage {
 
 typedef struct ps_cuts {
     ps_cut_stage stage;
-    uint64_t clock; /* clock of the checkpoint under way, or of the last one */
+    /* clock of the checkpoint that is under way, else of the last one that was named */
+    uint64_t clock;
     uint64_t done;  /* nodes may forget checkpoints up to this clock */
     bool is_wanted; /* a checkpoint was asked for (ps_cuts_want) and none was stored since */
     /* the checkpoint that was asked for must be of a later clock than this */
@@ -65,8 +66,8 @@ uint64_t ps_cuts_ahead(const ps_cuts *cuts, double clocks_a_second, int64_t hear
  * at it, and nobody has asked for it for itself. */
 bool ps_cuts_is_passing(const ps_cuts *cuts);
 
-/* Names a checkpoint of `clock`. No checkpoint may be under way, or one of a later clock is named
- * and replaced. */
+/* Names a checkpoint of `clock`. No checkpoint may be under way, except one that is only named, for
+ * a later clock: it is replaced. */
 void ps_cuts_name(ps_cuts *cuts, uint64_t clock);
 
 /* Notes that a node takes no checkpoints any more, because it is lost or has done all of its
@@ -129,8 +130,8 @@ size_t ps_checkpoints_best(const double *values, size_t count, bool is_cost);
 
 /* Marks in drop (count) which checkpoints are not to be kept. steps (count) are their steps,
  * ascending; all were read back. These are kept: the newest `keep` (>= 1), those whose step is a
- * multiple of keep_every (0: none), and number `best` (count: none). The newest one is always
- * kept. */
+ * multiple of keep_every (0: none), and the one with index `best` (count: none). The newest one is
+ * always kept. */
 void ps_checkpoints_choose(const uint64_t *steps, size_t count, uint32_t keep, uint64_t keep_every,
                            size_t best, bool *drop);
 

@@ -1,23 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* commit.h - one attempt of a job, as a state machine.
  *
- * Pure: no I/O, no clock. The caller says what happened and when, then takes
- * the actions that follow with ps_commit_next until there are none:
+ * Pure: no I/O, no clock. The caller says what happened and when, then takes the actions that
+ * follow with ps_commit_next until there are none:
  *
  *   CAN_COMMIT -> PRE_COMMIT -> DO_COMMIT -> RUNNING -> COLLECTING -> the end
  *
- * The end is an outcome (DONE, FAILED, CANCELLED, or QUEUED for another try)
- * with its reason, decided once, and then stages (ps_commit_stage). A node is
- * released only after the outcome is saved, and after the files that it gave are
- * stored: until then it keeps them. `state` stays what it was until the attempt is
- * over.
+ * The end is an outcome (DONE, FAILED, CANCELLED, or QUEUED for another try) with its reason,
+ * decided once, and then stages (ps_commit_stage). A node is released only after the outcome is
+ * saved and the files that the node gave are stored; until then the node keeps them. `state` stays
+ * what it was until the attempt is over.
  *
- * What cannot be saved or stored for want of room is tried again, with growing
- * pauses, until it succeeds or the job is cancelled; `waits` says for what. All
- * other stages are bounded.
+ * What cannot be saved or stored for want of room is tried again, with growing pauses, until it
+ * succeeds or the job is cancelled; ps_commit.waits says what waits. All other stages end within a
+ * bounded time.
  *
- * Times are monotonic microseconds. A node is its index in `members`.
- */
+ * Times are monotonic microseconds. Functions name a node by its index in ps_commit.members. */
 #ifndef PS_COORDINATOR_COMMIT_H
 #define PS_COORDINATOR_COMMIT_H
 
@@ -94,15 +92,17 @@ typedef enum ps_commit_action {
     PS_COMMIT_START,   /* call DoCommit */
     PS_COMMIT_OPEN,    /* answer the node's Ready with OK: the barrier is open */
     PS_COMMIT_COLLECT, /* begin Collect */
-    /* the attempt goes on without the node: note the texts in ps_member.spared */
+    /* the attempt goes on without the node: record that in the job, with the reason and message in
+     * ps_member.spared */
     PS_COMMIT_SPARED,
     PS_COMMIT_RELEASE, /* end all other calls with the node, refuse its Ready, and call Abort */
     PS_COMMIT_CHANGED, /* `state` has changed: publish it */
     PS_COMMIT_MAKE,    /* make the packages; then call ps_commit_packaged */
     PS_COMMIT_STORE,   /* write summary and manifest; then call ps_commit_stored */
     PS_COMMIT_RESCUE,  /* store the state that is left after a loss; then call ps_commit_rescued */
-    PS_COMMIT_SAVE,    /* save the job as `stage` says; then call ps_commit_saved */
-    PS_COMMIT_OVER     /* the last action: `state` is saved, and is final or QUEUED */
+    /* save the outcome or the final state, as `stage` says; then call ps_commit_saved */
+    PS_COMMIT_SAVE,
+    PS_COMMIT_OVER /* the last action: `state` is saved, and is final or QUEUED */
 } ps_commit_action;
 
 typedef enum ps_member_step {
@@ -124,8 +124,8 @@ typedef enum ps_member_files {
 } ps_member_files;
 
 typedef struct ps_member {
-    /* Set by the caller before ps_commit_begin. The machine may learn id and incarnation later,
-     * from the node itself. */
+    /* Set by the caller before ps_commit_begin. The state machine may learn id and incarnation
+     * later, from the node's answer to CanCommit. */
     char id[PS_COMMIT_NODE_ID_MAX];
     char address[PS_COMMIT_ADDRESS_MAX];
     Psgd__V1__NodeRole role;
@@ -199,8 +199,8 @@ typedef struct ps_commit {
      * caused. INT64_MAX: no node has reported such a failure. */
     int64_t blame_us;
     bool has_culprit; /* one of the members is a culprit */
-    /* graph of who waits for whom, as each node reported last; of a node that gave up, as it was
-     * then */
+    /* graph of who waits for whom, from the last report of each node; a node that gave up waiting
+     * keeps the edges that it had then */
     ps_waits who_waits;
     bool has_asked;     /* CanCommit was sent */
     bool has_packages;  /* the packages are made */
@@ -224,9 +224,9 @@ typedef struct ps_commit {
 } ps_commit;
 
 /* Begins an attempt in CAN_COMMIT. The caller saves that state, and finds the data and the model
- * for the packages. Then it calls ps_commit_started; if one of the two failed, ps_commit_unstarted
- * or ps_commit_fail. No node is asked before. `members` (count > 0, at least one worker) are
- * copied. */
+ * for the packages. When both have succeeded it calls ps_commit_started; before that no node is
+ * asked. If the state could not be saved, it calls ps_commit_unstarted instead; if data or model
+ * were not found, ps_commit_fail. `members` (count > 0, at least one worker) are copied. */
 void ps_commit_begin(ps_commit *c, const ps_commit_conf *conf, const ps_member *members,
                      size_t count, int64_t now_us);
 
@@ -291,11 +291,14 @@ void ps_commit_lied(ps_commit *c, size_t node, const char *why, int64_t now_us);
 void ps_commit_seen(ps_commit *c, size_t node, int64_t now_us);
 /* Handles that nothing listens at the node's address any more: its process has ended. The node is
  * lost if the attempt still needs it. During CanCommit it counts as a node that does not answer.
- * When nodes are released, its answer is not waited for. */
+ * When nodes are released, its answer to Abort is not waited for. */
 void ps_commit_gone(ps_commit *c, size_t node, int64_t now_us);
-/* Handles a node that has restarted: it has another incarnation. */
+/* Handles a sign of life of a member's process. Does nothing if `incarnation` is the member's. Else
+ * the member's process was restarted and no longer holds the attempt: interrupts the attempt before
+ * training; later the node is lost. */
 void ps_commit_restarted(ps_commit *c, size_t node, uint64_t incarnation, int64_t now_us);
-/* Handles the end of Collect. */
+/* Handles the end of Collect. `result`: OK if all files of the node are stored; else its files are
+ * lost. */
 void ps_commit_collected(ps_commit *c, size_t node, const ps_status *result, int64_t now_us);
 /* Handles a Collect that failed because a disk is full: the node's if `is_its_disk`, else the
  * coordinator's. PS_COMMIT_COLLECT is repeated later. */
@@ -324,20 +327,21 @@ void ps_commit_released(ps_commit *c, size_t node, int64_t now_us);
 /* Cancels the attempt. If the outcome is decided already, only gives up the files that wait for
  * room on the disk: the other files are stored, and `message` says what is lost. */
 void ps_commit_cancel(ps_commit *c, const char *why, int64_t now_us);
-/* Ends an attempt that trains, so that another one with other nodes goes on where the workers are.
- * Does nothing if the outcome is decided. */
+/* Ends an attempt that trains, with the outcome QUEUED, so that the next attempt goes on with other
+ * nodes from the checkpoint at which the workers stay. Does nothing if the outcome is decided. */
 void ps_commit_move(ps_commit *c, const char *reason, const char *message, int64_t now_us);
-/* Fails the attempt because of the coordinator itself. */
+/* Decides FAILED because of something that no node has caused, such as data that the coordinator
+ * does not have, or a failure of the job's code. */
 void ps_commit_fail(ps_commit *c, const char *reason, const ps_status *why, int64_t now_us);
 /* Handles that the job's own checkpoint, which was whole when the attempt began, cannot be read any
  * more. Interrupts the attempt, because the next one chooses a checkpoint that is whole. Does
  * nothing if three attempts in a row were interrupted, or if memory was lacking; then the caller
  * fails the attempt. */
 void ps_commit_torn(ps_commit *c, const ps_status *why, int64_t now_us);
-/* Gives the outcome DONE a reason and a message, namely which bound ended the job, unless it has
- * some. */
+/* Sets the reason and message of the outcome DONE: they say which bound ended the job, such as
+ * max_steps or stop_at. Does nothing if the outcome is another one or has a message. */
 void ps_commit_note(ps_commit *c, const char *reason, const char *message);
-/* Tells the machine the time; call it at ps_commit_deadline. */
+/* Handles the deadlines that have passed at now_us. Call it at the time of ps_commit_deadline. */
 void ps_commit_tick(ps_commit *c, int64_t now_us);
 
 /* --- answers --------------------------------------------------------------- */

@@ -5,7 +5,7 @@
 
 #include "services/coordinator/domain/commit.h"
 
-/* A member for messages: "worker w1 (127.0.0.1:15387)". */
+/* The text by which messages name a member: "worker w1 (127.0.0.1:15387)". */
 typedef struct ps_member_label {
     char text[PS_COMMIT_NODE_ID_MAX + PS_COMMIT_ADDRESS_MAX + 24];
 } ps_member_label;
@@ -31,8 +31,9 @@ void ps_commit_decide_loss(ps_commit *c, bool of_workers, bool of_servers, const
 PS_PRINTF(4, 5)
 void ps_commit_interrupt(ps_commit *c, const char *reason, int64_t now_us, const char *fmt, ...);
 
-/* Handles the loss of a node for this attempt. Goes on without it if the policy survives that; else
- * decides the end with `reason`: QUEUED if another attempt can mend it, else FAILED. */
+/* Handles the loss of a node for this attempt. The attempt goes on without the node if
+ * conf.survives_loss allows that; else decides the end with `reason`: QUEUED if the job may go on
+ * with another attempt, else FAILED. */
 void ps_commit_lose(ps_commit *c, size_t node, const char *reason, const char *why, int64_t now_us);
 
 /* Writes the text by which the job's message describes a lost member, such as "worker w2 (h:3) is
@@ -71,8 +72,9 @@ void ps_commit_name_roots(const ps_commit *c, int64_t now_us, char *buf, size_t 
 /* Sets *of_workers or *of_servers, by the member's role. */
 void ps_commit_note_role(const ps_member *m, bool *of_workers, bool *of_servers);
 
-/* Ends the attempt because the deadline of its state has passed: with `outcome`; if that is FAILED,
- * as ps_commit_decide_loss does. The message names the nodes that have not reached `step`. */
+/* Ends the attempt because the deadline of its state has passed. Members that have not reached
+ * `step` are lost, and the message names them: they "did not `what` within `limit_us`". Decides
+ * `outcome`. But if that is FAILED after CanCommit, decides as ps_commit_decide_loss does. */
 void ps_commit_expire(ps_commit *c, Psgd__V1__JobState outcome, ps_member_step step,
                       const char *reason, const char *what, int64_t limit_us, int64_t now_us);
 
@@ -89,14 +91,15 @@ size_t ps_commit_uncollected(const ps_commit *c, char *names, size_t cap);
 
 /* --- commit_store.c --------------------------------------------------------- */
 
-/* Adds to the job's message that the files `what` are lost, and why. */
+/* Appends `what`, and the reason `why` unless it is "", to the job's message. For what is lost
+ * after the outcome was decided, such as files of a node. */
 void ps_commit_confess(ps_commit *c, const char *what, const char *why);
 
 /* Returns whether files of a member wait for room on the disk. */
 bool ps_commit_is_held(const ps_commit *c);
 
-/* Notes that something could be stored, so the disk has room again, unless files of a member still
- * wait. */
+/* Notes that something could be stored, so the disk has room again: clears `waits` and cancels the
+ * next try. Does nothing while files of a member, or the end, still wait for room. */
 void ps_commit_go_on(ps_commit *c);
 
 /* Tries again whatever could not be stored for lack of room. */
@@ -109,8 +112,8 @@ void ps_commit_give_up(ps_commit *c, const char *why, int64_t now_us);
 /* Goes through the stages of the end as far as possible now. */
 void ps_commit_settle(ps_commit *c, int64_t now_us);
 
-/* Adds a node that is lost after another one to the message, if another attempt follows and the
- * nodes are not let go yet. */
+/* Appends the loss of a member to the job's message, if an earlier loss has ended the attempt. Does
+ * nothing if no other attempt follows, or once the final state is being saved. */
 void ps_commit_name_too(ps_commit *c, const ps_member *m, const char *reason, const char *why);
 
 #endif

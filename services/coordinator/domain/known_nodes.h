@@ -78,16 +78,15 @@ void ps_nodes_init(ps_nodes *nodes, int64_t heartbeat_us, int64_t lease_us);
 void ps_nodes_fini(ps_nodes *nodes);
 
 /* Checks a registration from the client address `host` and adds or updates the node's entry, *out.
- * *is_new: the node's process is another one than before. If there are too many nodes, in all or
- * from that address, drops an entry that never sent a heartbeat or has been silent for longer than
- * its lease.
+ * *is_new: the process has not registered before: the node is new, or was restarted. If there are
+ * too many nodes, in all or from that address, drops an entry that never sent a heartbeat or has
+ * been silent for longer than its lease.
  *
  * INVALID_ARGUMENT     names the field
  * RESOURCE_EXHAUSTED   too many nodes
  * FAILED_PRECONDITION  a process at another address has the id and is alive: it has missed
  *                      fewer than two heartbeats; or a process that was started later has the
- *                      id and still has its lease
- */
+ *                      id and still has its lease */
 PS_MUST_USE ps_status ps_nodes_register(ps_nodes *nodes, const Psgd__V1__RegisterNodeRequest *req,
                                         const char *host, int64_t now_us, int64_t wall_us,
                                         ps_node_entry **out, bool *is_new);
@@ -98,8 +97,11 @@ PS_MUST_USE ps_status ps_nodes_beat(ps_nodes *nodes, const Psgd__V1__HeartbeatRe
 
 /* Returns the node with this id; NULL: there is none. */
 ps_node_entry *ps_nodes_find(const ps_nodes *nodes, const char *id);
+/* Returns the node that is registered with this address and whose lease is valid; NULL: there is
+ * none. */
 ps_node_entry *ps_nodes_find_address(const ps_nodes *nodes, const char *address, int64_t now_us);
 
+/* Returns whether the node's lease is valid: it has not left, and was heard of within lease_us. */
 bool ps_node_is_alive(const ps_nodes *nodes, const ps_node_entry *node, int64_t now_us);
 bool ps_node_is_idle(const ps_node_entry *node);
 
@@ -107,8 +109,9 @@ bool ps_node_is_idle(const ps_node_entry *node);
  * its lease, but should not be given a job. */
 unsigned ps_node_missed(const ps_nodes *nodes, const ps_node_entry *node, int64_t now_us);
 
-/* Note that the node did not answer a call, and that it has answered one. */
+/* Sets is_suspect, because the node did not answer a call. */
 void ps_node_suspect(ps_node_entry *node);
+/* Clears is_suspect, because the node has answered a call. */
 void ps_node_trust(ps_node_entry *node);
 
 /* Notes that the node's disk was full when a job was to begin there. */

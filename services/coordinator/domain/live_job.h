@@ -42,14 +42,14 @@ struct ps_live {
     bool returns;          /* the job has left its nodes in order to go on with others at once */
     bool is_active;        /* the job has an attempt, and is in ps_jobs.active */
     uint64_t memory_bytes; /* memory of its package; 0: not known yet */
-    /* when the job's message, which users see, last got what the job waits for in the queue; 0:
-     * never */
+    /* when it was last written into the job's message what the job waits for in the queue; 0: never
+     */
     int64_t told_us;
     int64_t lost_us;       /* since when the job waits for nodes after a loss; 0: it does not */
     int64_t not_before_us; /* the job's next attempt does not begin before this time */
     /* pause between the job's last attempts, which were lost before they trained */
     int64_t pause_us;
-    /* in the next attempt, ranks go on where they were when the last one was lost */
+    /* in the next attempt, ranks go on where they were when the last attempt was lost */
     bool carries_on;
     int64_t state_us; /* since when the job is in `state_seen`, for metrics; 0: not known */
     Psgd__V1__JobState state_seen; /* the state in which metrics saw the job last */
@@ -94,7 +94,8 @@ void ps_live_publish(ps_live *job, Psgd__V1__JobEventKind kind);
 /* Publishes a progress event, at most every 250 ms. */
 void ps_live_progress(ps_live *job, int64_t now_us);
 
-/* Sets state, reason and message at once; publishes if anything is new. */
+/* Sets state, reason and message without waiting until they are stored. Publishes a STATE event if
+ * one of them has changed. */
 void ps_live_set_state(ps_live *job, Psgd__V1__JobState state, const char *reason,
                        const char *message);
 

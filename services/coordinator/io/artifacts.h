@@ -21,9 +21,10 @@
 
 enum {
     PS_FOLDER_MAX = 1024,
-    PS_CHUNK_MAX = 1 << 20,      /* most bytes of a file in one message */
-    PS_LOG_BYTES_MAX = 64 << 20, /* most bytes of a node's log; later ones are not stored */
-    PS_INTAKE_FILES_MAX = 1056   /* most files of one node, as many as it may leave (node.h) */
+    PS_CHUNK_MAX = 1 << 20, /* most bytes of a file in one message */
+    /* most bytes of a node's log; the bytes behind them are not stored */
+    PS_LOG_BYTES_MAX = 64 << 20,
+    PS_INTAKE_FILES_MAX = 1056 /* most files of one node, as many as it may leave (node.h) */
 };
 
 /* Writes the path of a job's folder to `out`. job_id must come from the registry, because it is not
@@ -63,9 +64,9 @@ void ps_artifacts_log_name(char out[PS_NAME_MAX + 1], const char *title, const c
 /* Returns the bytes of the file; 0 if it does not exist. */
 uint64_t ps_artifacts_size(const char *folder, const char *name);
 
-/* Appends n bytes, which begin at byte `offset` of the node's log, to the file. Skips bytes that
- * the file has already; writes nothing if bytes before them are missing. *stored becomes the length
- * of the file. The folder must exist. */
+/* Appends n bytes, which begin at byte `offset` of the node's log, to the file. Skips those that
+ * the file has already; writes nothing if the file has fewer than `offset` bytes. *stored becomes
+ * the length of the file. The folder must exist. */
 PS_MUST_USE ps_status ps_artifacts_append(const char *folder, const char *name, uint64_t offset,
                                           const void *bytes, size_t n, uint64_t *stored);
 

@@ -25,7 +25,8 @@ typedef struct ps_package_conf {
     const char *job_id;
     bool goes_on;               /* the job may have checkpoints of its own */
     const char *checkpoint_dir; /* as ps_checkpoint_place_give takes it */
-    /* limit of the step of that checkpoint (ps_recovery_rollback_limit) */
+    /* latest step that a checkpoint of its own may have from which the job goes on
+     * (ps_recovery_rollback_limit) */
     uint64_t rollback_limit;
     ps_init_where where; /* the registry and the folders of files */
     /* folder of the job's files, created if it does not exist; borrowed until destroy */
@@ -43,10 +44,11 @@ struct ps_package {
 
     /* The result. The members are valid if status is OK. */
     ps_status status;
-    const char *reason;            /* reason of a failure, for machines, such as "DATA_MISSING" */
-    ps_init_tables tables;         /* files from which the sparse tables start */
-    ps_init_tables servers, ranks; /* files of the checkpoint from which the job goes on */
-    uint64_t first_clock;          /* clock of that checkpoint; 0: the job begins anew */
+    const char *reason;    /* reason of a failure, for machines, such as "DATA_MISSING" */
+    ps_init_tables tables; /* files from which the sparse tables start */
+    /* files of servers and of ranks in the checkpoint from which the job goes on */
+    ps_init_tables servers, ranks;
+    uint64_t first_clock; /* clock of that checkpoint; 0: the job begins anew */
     /* the checkpoint was taken by this very job, so an older one may replace it */
     bool is_own;
     char data_folder[1024];
@@ -70,8 +72,8 @@ void ps_package_find(ps_package *package, ps_tasks *tasks);
 /* Submits the task that makes the weights, after ps_package_find has succeeded. */
 void ps_package_make(ps_package *package, ps_tasks *tasks);
 
-/* Writes the initial weights of an attempt that does not go on from a checkpoint to `block`
- * (param_count). Any thread but the loop's. */
+/* Writes the initial weights of the job, as it begins without a checkpoint, to `block`
+ * (param_count): those of init_from, or drawn ones. Any thread but the loop's. */
 PS_MUST_USE ps_status ps_package_fill(const ps_package *package, float *block);
 
 /* Frees the weights, when all nodes have them. */

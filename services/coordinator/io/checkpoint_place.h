@@ -19,9 +19,9 @@
 PS_MUST_USE ps_status ps_checkpoint_place_open(const char *dir, const char *data_dir, char **out,
                                                int *lock);
 
-/* Makes the job with this folder keep its checkpoints in dir/job_id, unless it has a place for them
- * already. dir NULL: in its own folder. Returns NOT_FOUND if the job's folder has a link that leads
- * nowhere. */
+/* Makes the job with this folder keep its checkpoints in dir/job_id, unless the job has a place for
+ * them already. dir NULL: in the job's folder. Returns NOT_FOUND if the job's folder has a link
+ * that leads nowhere. */
 PS_MUST_USE ps_status ps_checkpoint_place_give(const char *dir, const char *job_folder,
                                                const char *job_id);
 

@@ -8,10 +8,9 @@
  *   state.json                  where the job was, and what it computes
  *   MANIFEST.json               every other file with size and SHA-256; written last
  *
- * A folder is made under another name and gets its own when all of its files are on the disk.
- * LATEST beside it names the newest one that was read back. Waits for the disk: not on the loop's
- * thread.
- */
+ * A folder is made under another name, and is renamed to STEP when all of its files are on the
+ * disk. The file LATEST beside the folders names the newest checkpoint that was read back. Waits
+ * for the disk: not on the loop's thread. */
 #ifndef PS_COORDINATOR_CHECKPOINT_STORE_H
 #define PS_COORDINATOR_CHECKPOINT_STORE_H
 
@@ -86,13 +85,14 @@ typedef struct ps_checkpoint_rows {
 
 /* Makes a checkpoint of gathered files: writes model, facts and manifest, gives the folder its
  * name, reads all files back, sets LATEST, and then removes the checkpoints that spec.checkpoint
- * does not keep. conf->facts.parent is found in the files. After a failure there is no new
- * checkpoint, and all old ones stay. Fails as writing files does, including fsync. DATA_LOSS: what
- * was read back is not what was written, or a file has another parent than conf->base. */
+ * does not keep. conf->facts.parent need not be set, because the gathered files say it. After a
+ * failure there is no new checkpoint, and all old ones stay. Fails as writing files does, including
+ * fsync. DATA_LOSS: what was read back is not what was written, or a file has another parent than
+ * conf->base. */
 PS_MUST_USE ps_status ps_checkpoint_store(const ps_checkpoint_conf *conf, ps_checkpoint_rows *rows);
 
-/* Removes the checkpoints of later steps than `step`, from which the job goes on, because these
- * steps are taken anew at another learning rate. First sets LATEST to `step`. */
+/* Removes the checkpoints of steps after `step`. The job goes on from `step` after a rollback, and
+ * takes the later steps anew at another learning rate. First sets LATEST to `step`. */
 PS_MUST_USE ps_status ps_checkpoint_go_back(const char *job_folder, uint64_t step);
 
 /* Removes the passing checkpoints of a job that is DONE, but none that a kept one needs. First sets
@@ -130,9 +130,10 @@ PS_MUST_USE ps_status ps_checkpoint_find_parent(const ps_checkpoint_conf *conf,
                                                 ps_checkpoint_facts *facts,
                                                 ps_checkpoint_rows *rows);
 
-/* Finds the newest checkpoint of a job: its clock, and the chain that it ends (checkpoints.h), for
- * a coordinator that has not stored it. Zeros: there is none that is whole. The chain is zeros if
- * nothing counts from it. */
+/* Reads the newest checkpoint of a job, for a coordinator that has not stored it itself. Sets its
+ * clock, and the chain (checkpoints.h) as it was after that checkpoint was stored. Both are zeros
+ * if the job has no checkpoint, or the newest one is damaged. The chain is zeros if no checkpoint
+ * may have it as its parent, because it is a rescue. */
 void ps_checkpoint_find_chain(const char *job_folder, uint64_t *clock, ps_chain *chain);
 
 /* Writes the SHA-256 of the checkpoint's manifest. */

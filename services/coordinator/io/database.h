@@ -15,16 +15,18 @@
 
 /* How jobs.db compares with the one with which the directory was last used. */
 typedef enum ps_database_news {
-    PS_DATABASE_AS_BEFORE, /* the same database, or the directory had none */
-    PS_DATABASE_EMPTY,     /* it is empty, and the one before was not */
-    PS_DATABASE_OTHER,     /* it has another identity */
-    PS_DATABASE_OLDER      /* it lacks changes that the one before had */
+    PS_DATABASE_AS_BEFORE, /* the same database, or the directory had none before */
+    PS_DATABASE_EMPTY,     /* this one is empty, and the one before was not */
+    PS_DATABASE_OTHER,     /* this one has another identity than the one before */
+    /* the same identity, but this one lacks changes that were stored: an older copy */
+    PS_DATABASE_OLDER
 } ps_database_news;
 
 typedef struct ps_database {
     sqlite3 *db;
-    ps_stamp stamp;  /* identity and number of changes of this database */
-    ps_stamp before; /* stamp of the one before; empty id: there was none */
+    ps_stamp stamp; /* identity and number of changes of this database */
+    /* stamp of the database with which the folder was last used; empty id: there was none */
+    ps_stamp before;
     ps_database_news news;
     int lock_fd, stamp_fd; /* -1: not open */
 } ps_database;
@@ -33,9 +35,8 @@ typedef struct ps_database {
  * an older schema, after it has copied the file to jobs.db.before-vN. The caller closes *out, also
  * after a failure.
  *
- * FAILED_PRECONDITION  another process has it open, or a newer program made it
- * DATA_LOSS            the file is damaged
- */
+ * FAILED_PRECONDITION  another process has the file open, or a newer program made it
+ * DATA_LOSS            the file is damaged */
 PS_MUST_USE ps_status ps_database_open(const char *folder, ps_database *out);
 
 /* Opens `folder`/jobs.db, which this process has open already, a second time for reading. The

@@ -3,8 +3,8 @@
  *
  * All functions block; call them on any thread but a loop's. The calls run on a loop of their own.
  * A call that gets no answer is repeated at the next member, until its deadline. So a call may be
- * carried out twice: make only calls for which that changes nothing. Failures: UNAVAILABLE if no
- * member answers in time, else what etcd answers. */
+ * carried out twice: make only calls that have the same effect once and twice. Failures:
+ * UNAVAILABLE if no member answers in time, else what etcd answers. */
 #ifndef PS_COORDINATOR_ETCD_H
 #define PS_COORDINATOR_ETCD_H
 
@@ -44,7 +44,7 @@ const char *ps_etcd_prefix(const ps_etcd *etcd);
 /* Receives an answer, which is borrowed. Called on the loop's thread, while ps_etcd_call blocks. */
 typedef void ps_etcd_take_fn(void *arg, const ProtobufCMessage *reply);
 
-/* Calls a method of KV or Lease. `deadline_us` is of ps_clock_us. `take` may be NULL. */
+/* Calls a method of KV or Lease. `deadline_us` is a time of ps_clock_us. `take` may be NULL. */
 PS_MUST_USE ps_status ps_etcd_call(ps_etcd *etcd, const ProtobufCServiceDescriptor *service,
                                    const char *method, const ProtobufCMessage *request,
                                    int64_t deadline_us, ps_etcd_take_fn *take, void *arg);

@@ -7,7 +7,7 @@
 #include "services/coordinator/io/registry_writer.h"
 
 typedef struct ps_job_store {
-    ps_writer *writer; /* must live while changes are published */
+    ps_writer *writer; /* must live as long as jobs publish changes */
     /* fault for tests: the process kills itself when this state is stored; 0: never */
     Psgd__V1__JobState exit_at;
 } ps_job_store;

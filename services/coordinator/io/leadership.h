@@ -38,8 +38,8 @@ typedef struct ps_leadership_conf {
 PS_MUST_USE ps_status ps_leadership_start(const ps_leadership_conf *conf, ps_leadership **out);
 
 /* Gives the leadership up, so that the next coordinator leads at once, and frees it. Blocks until
- * etcd has answered, for at most a second. The loop must still run, or have ended. NULL is
- * allowed. */
+ * etcd has answered, for at most a second. Call it while the loop runs, or after the loop has
+ * ended. NULL is allowed. */
 void ps_leadership_stop(ps_leadership *leadership);
 
 /* Returns the create revision of the leader's key; 0 before the election. Any thread. */

@@ -29,7 +29,7 @@ typedef struct ps_leaver {
     bool is_trace;
 } ps_leaver;
 
-/* Checks name, kind and size of a file that the node offers. Its log may have any name.
+/* Checks name, kind and size of a file that the node offers. A node's log may have any name.
  *
  * INVALID_ARGUMENT  no node of that role and rank leaves it, or it is larger than it can be */
 PS_MUST_USE ps_status ps_left_file_check(const ps_leaver *who, const char *name,

@@ -96,8 +96,8 @@ PS_MUST_USE ps_status ps_registry_next_event(ps_registry *r, uint64_t number, ui
 /* --- a kind of registry -------------------------------------------------------- */
 
 /* What each kind of registry implements; it is one const object for each kind. A registry of the
- * kind begins with a ps_registry. The functions do what the functions above of the same names
- * do. */
+ * kind begins with a ps_registry. Each function does what the function above does that has
+ * "ps_registry_" before the same name. */
 typedef struct ps_registry_type {
     size_t changes_max; /* most changes (add, save) in one transaction */
 

@@ -26,12 +26,12 @@ typedef struct ps_replay_conf {
 } ps_replay_conf;
 
 /* Writes the states and weights of the servers, as files of a collected checkpoint; also files of
- * ranks, if a lost server had kept their reports. *clock becomes `until`, or the last clock before
- * it for which all contributions were kept. Sets *files (*count), which the caller frees.
+ * ranks (rank-RANK.state), if a lost server had kept the reports of ranks (rank_reports.h). *clock
+ * becomes `until`, or the last clock before it for which all contributions were kept. Sets *files
+ * (*count), which the caller frees.
  *
  * NOT_FOUND  there is no state to begin with
- * DATA_LOSS  a file is damaged
- */
+ * DATA_LOSS  a file is damaged */
 PS_MUST_USE ps_status ps_replay(const ps_replay_conf *conf, uint64_t *clock, ps_intake_file **files,
                                 size_t *count);
 

@@ -11,11 +11,10 @@
  *   /api/v1/login         under TLS: has a browser keep {"token": TOKEN}; "": forget it
  *
  * The page is a client: each request becomes a call of the coordinator's own gRPC service, so
- * roles, limits and the audit are those of any other client. Under TLS it is that of a user: by the
- * certificate of the connection, "Authorization: Bearer TOKEN", or the cookie of a log-in.
+ * roles, limits and the audit are those of any other client. Under TLS the caller is a user, known
+ * by the certificate of the connection, "Authorization: Bearer TOKEN", or the cookie of a log-in.
  * libmicrohttpd reads and writes on a thread of its own, calls are made on a second one, and the
- * coordinator's loop sees only calls.
- */
+ * coordinator's loop sees only calls. */
 #ifndef PS_COORDINATOR_WEB_H
 #define PS_COORDINATOR_WEB_H
 
@@ -25,8 +24,9 @@
 
 enum {
     PS_WEB_PORT = 15380,
-    PS_WEB_CONNECTIONS = 256,        /* most connections that are open at a time */
-    PS_WEB_CONNECTIONS_OF_HOST = 64, /* most of them from one address, under TLS */
+    PS_WEB_CONNECTIONS = 256, /* most connections that are open at a time */
+    /* most connections that are open from one client address; only under TLS */
+    PS_WEB_CONNECTIONS_OF_HOST = 64,
     /* seconds after which a connection that takes no bytes is closed */
     PS_WEB_SILENCE_S = 30,
     PS_WEB_BODY_MAX = 512 << 10, /* most bytes of a request's body */

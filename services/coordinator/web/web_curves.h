@@ -3,11 +3,10 @@
  *
  * A curve has at most PS_CURVE_POINTS points. When there are more, two neighbours become one, which
  * keeps the least and the greatest loss of both. A job that trains has one curve, of its progress,
- * with what its programs report (spec.program_metrics).
- * A job that is over has two, from its reports TR- and EV-, and from ROUND- the waits of each rank
- * in at most PS_CURVE_COLUMNS spans of rounds. Of the jobs the newest PS_CURVES_MAX are kept. One
- * thread.
- */
+ * with what its programs report (spec.program_metrics). A job that is over has two, from its
+ * reports TR- and EV-, and from ROUND- the waits of each rank in at most PS_CURVE_COLUMNS spans of
+ * rounds. The curves of PS_CURVES_MAX jobs are kept; a further job replaces the one whose curve got
+ * its last point longest ago. Use it on one thread. */
 #ifndef PS_COORDINATOR_WEB_CURVES_H
 #define PS_COORDINATOR_WEB_CURVES_H
 
@@ -64,10 +63,12 @@ void ps_curve_reader_begin(ps_curve_reader *reader, ps_curve_part part);
  * than PS_CURVE_LINE_MAX bytes. */
 bool ps_curve_reader_take(ps_curve_reader *reader, const void *bytes, size_t n);
 
-/* Replaces the points of the job by those of its reports, and destroys the reader. */
+/* Replaces the job's curves by those that the reader has from the job's reports, and destroys the
+ * reader. */
 void ps_curves_put(ps_curves *curves, ps_curve_reader *reader);
 
-/* Returns whether the job's points come from its reports. */
+/* Returns whether ps_curves_put has set the job's curves, from the reports of a job that is over.
+ */
 bool ps_curves_is_whole(const ps_curves *curves, const char *job_id);
 
 #endif

@@ -42,7 +42,7 @@ struct ps_web_request {
     bool is_reading;   /* used by the loop: the stream's next message was asked for */
     /* used by the loop, for curves of a job that is over: names of its reports */
     char *reports[PS_CURVE_PARTS];
-    bool awaits_reports;         /* used by the loop: the answer waits until these are read */
+    bool awaits_reports;         /* used by the loop: the answer waits until `reports` are read */
     ps_web_request *prev, *next; /* used by the loop: list of all requests whose calls run */
     ps_event posted;
 
@@ -90,9 +90,10 @@ struct ps_web {
     /* used by the loop: reads the reports of reader_id; NULL: none are read */
     ps_curve_reader *reader;
     ps_stream *report; /* used by the loop: the stream with the report that is being read */
-    /* used by the loop: the job, and the names of its reports that are not read yet */
+    /* used by the loop: the job whose reports are read, and the names of those that are not read
+     * yet */
     char *reader_id, *reports[PS_CURVE_PARTS];
-    /* used by the loop: token of the user who asked for them first */
+    /* used by the loop: token of the user who asked first for the curves of reader_id */
     char reader_token[PS_TOKEN_BYTES];
     bool is_draining; /* used by the loop: no further call is made */
     size_t bodies;    /* used by the HTTP thread: bytes of the bodies of all requests */
@@ -104,19 +105,23 @@ struct ps_web {
     bool is_stopping;
 };
 
-/* Posts the request to the loop, which begins its call. The caller holds the mutex. */
+/* Posts the request to the loop, which begins or continues the request's call. The caller holds
+ * web->mutex. */
 void ps_web_post(ps_web_request *r);
 
-/* Fires on the loop for ps_web_post. */
+/* Begins, continues or cancels the call of a request, as the request's members say. Fired on the
+ * loop after ps_web_post. */
 void ps_web_posted(ps_event *event, bool ok);
 
 /* Timer of the loop: keeps streams alive and asks for the progress of jobs. */
 void ps_web_beat(ps_event *event, bool ok);
 
-/* Cancels all calls; later calls are cancelled at once. Blocks. */
+/* Cancels all calls of requests; a request that is posted later is cancelled at once. Blocks until
+ * no call runs. */
 void ps_web_drain(ps_web *web);
 
-/* Answers a request for curves, and drops the loop's part of it. On the loop. */
+/* Answers a request for curves with the curves as they are now, and gives up the loop's hold on the
+ * request (ps_web_drop). On the loop. */
 void ps_web_answer_curves(ps_web_request *r);
 
 /* Handles a request for curves after GetJob has found the job. Answers it at once, or, for a job
@@ -127,8 +132,8 @@ void ps_web_take_job(ps_web_request *r, const Psgd__V1__Job *job);
  * loop. */
 void ps_web_read_reports(ps_web *web);
 
-/* Drops what one thread has of the request; the second call frees it. The caller holds the
- * mutex. */
+/* Ends the hold of one thread on the request (`holders`); frees the request when no thread holds
+ * it. The caller holds web->mutex. */
 void ps_web_drop(ps_web_request *r);
 
 /* Returns an error as JSON, and sets *http_code to the HTTP status for the error's code. */
