@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* last_error.h - the text of a thread's last error, for psgd_last_error. */
+/* last_error.h - keeps the text of a thread's last error, which psgd_last_error returns. */
 #ifndef PSGD_LAST_ERROR_H
 #define PSGD_LAST_ERROR_H
 

@@ -19,9 +19,9 @@
  *
  * Errors: functions that can fail return PSGD_OK or a code, and psgd_last_error then has the text.
  * Content of arguments from elsewhere, such as bytes to decode, never ends the process.
- * Threads: any thread may call any function; a codec does not change after its creation. A state
- * and an output belong to one call at a time.
- * Memory: pointers are borrowed until return, except the codec, which the caller destroys.
+ * Threads: any thread may call any function; a codec does not change after its creation. Two calls
+ * that run at the same time must not share a state or an output. Memory: pointers are borrowed
+ * until return, except the codec, which the caller destroys.
  */
 #ifndef PSGD_H
 #define PSGD_H
@@ -51,11 +51,11 @@ const char *psgd_last_error(void);
 /* Returns the name of codec `index`, or NULL after the last one. Static text. */
 const char *psgd_codec_name(size_t index);
 
-/* A codec with its numbers. */
+/* A codec with values for its numbers, such as topk with fraction 0.01. */
 typedef struct psgd_codec psgd_codec;
 
-/* Creates a codec from "NAME" or "NAME:NUMBER=VALUE,NUMBER=VALUE": a name and numbers of
- * `psgd info codecs`, those left out with their defaults. The caller frees *out with
+/* Creates a codec from "NAME" or "NAME:NUMBER=VALUE,NUMBER=VALUE": a name and numbers that `psgd
+ * info codecs` lists; a number that is left out has its default. The caller frees *out with
  * psgd_codec_destroy.
  *
  * PSGD_INVALID_ARGUMENT: the text names the name or the number, its value and what is allowed. */
@@ -136,10 +136,12 @@ typedef struct psgd_worker psgd_worker;
 
 enum {
     PSGD_STEP = 1, /* compute the gradient */
-    PSGD_DONE = 2, /* the job has all its steps, and `weights` is the model, NULL if nobody has it
-                    * here; the next call waits for another job */
-    PSGD_OVER = 3  /* the attempt has ended early. The job goes on with another one, or has failed
-                    * or was cancelled: its state says which. `text` may say why */
+    /* the job has done all its steps. `weights` is the model, or NULL if this process does not have
+     * it. The next call of psgd_next waits for another job */
+    PSGD_DONE = 2,
+    /* the attempt has ended before its last step. The job goes on with another attempt, has failed
+     * or was cancelled: the job's state says which. `text` may say why */
+    PSGD_OVER = 3
 };
 
 /* A variable of the model. */
@@ -150,14 +152,14 @@ typedef struct psgd_variable {
     size_t at, size; /* its floats are [at, at + size) of weights and of gradients */
 } psgd_variable;
 
-/* A step, and what of it is constant in an attempt. */
+/* What psgd_next returns: a step to compute, or the end of a job or attempt (`kind`). */
 typedef struct psgd_step {
     int kind;
     /* the rank to compute for, and how many ranks the job has. A process may have several ranks;
      * each step is for one of them */
     uint32_t rank, workers;
-    /* number of steps of the job before this one. After a loss a step may come again, so the
-     * samples must follow from clock and rank */
+    /* number of steps of the job before this one. After the loss of a process a step may come
+     * again, so choose the samples of a step by clock and rank alone */
     uint64_t clock;
     uint64_t total_steps;    /* number of steps of the job */
     uint32_t steps_of_epoch; /* number of steps of an epoch of the job */
@@ -177,8 +179,9 @@ typedef struct psgd_step {
  * PSGD_UNAVAILABLE       the program cannot be started */
 int psgd_join(const char *title, const char *const *options, psgd_worker **out);
 
-/* Waits for the next step, at most timeout_ms (-1: for ever), and fills *out. A step that was not
- * answered must be answered first.
+/* Waits for the next step, at most timeout_ms (-1: for ever), and fills *out. All variables of the
+ * step in hand, which is the last one that was returned, must have been made ready first
+ * (psgd_ready).
  *
  * PSGD_DEADLINE_EXCEEDED    nothing has come
  * PSGD_FAILED_PRECONDITION  variables of the step in hand are not ready
@@ -205,12 +208,14 @@ int psgd_report(psgd_worker *worker, const char *name, double value);
 
 /* Reports `count` metrics as psgd_report does, in order: all of them, or on failure none.
  *
- * PSGD_ABORTED  the attempt has ended, perhaps after some were reported, of a step that is lost */
+ * PSGD_ABORTED  the attempt has ended. Some of the metrics may have been reported, but for a step
+ *               that is lost */
 int psgd_report_all(psgd_worker *worker, size_t count, const char *const *names,
                     const double *values);
 
-/* Says that the gradients of the mean loss for the variables [first, first + count) are final. Each
- * variable once in a step, in any order. They are sent while the program computes the others.
+/* Says that the gradients of the mean loss for the variables [first, first + count) are final. Call
+ * it once for each variable of a step, in any order. The worker sends these gradients while the
+ * program computes those of other variables.
  *
  * PSGD_FAILED_PRECONDITION  no loss was reported, there is no step, or a variable was ready before
  * PSGD_INVALID_ARGUMENT     there are no such variables
@@ -220,20 +225,20 @@ int psgd_ready(psgd_worker *worker, uint32_t first, uint32_t count);
 
 /* ---- State of the program ----
  *
- * What a program needs, beside weights and clock, to go on as if nothing had happened: its random
- * numbers, an optimizer of its own, its place in the data. The state is kept for each rank, as
- * bytes by name, in memory that is shared with the worker. A checkpoint of the job at a clock has
- * the state as it was saved before the last psgd_ready of the step before. When a job goes on from
- * a checkpoint, after a loss or because it was resumed, and also in another process that takes the
- * rank over, the state is that of the checkpoint; without a checkpoint there is none. In each step:
- * load, compute, save. A program may skip the load only if its step before was of the same job and
- * rank, and psgd_next returned neither PSGD_OVER nor PSGD_DONE in between.
+ * What a program needs, beside weights and clock, to go on after a loss as if nothing had been
+ * lost: its random numbers, an optimizer of its own, its place in the data. The state is kept for
+ * each rank, as bytes by name, in memory that is shared with the worker. A checkpoint of the job at
+ * a clock has the state as it was saved before the last psgd_ready of the step before. When a job
+ * goes on from a checkpoint, after a loss or because it was resumed, and also in another process
+ * that takes the rank over, the state is that of the checkpoint; without a checkpoint there is
+ * none. In each step: load, compute, save. A program may skip the load only if its step before was
+ * of the same job and rank, and psgd_next returned neither PSGD_OVER nor PSGD_DONE in between.
  *
  * The job says how much state there may be: program_state_mib, 0 to 4096. */
 
-/* Returns the most bytes that the state may take, of the rank of the step in hand or of the step
- * that ended with PSGD_DONE. Each value takes 16 bytes, its own bytes, and those of its name with
- * the NUL. 0: the job keeps no state, or there is no such rank. */
+/* Returns the most bytes that the state may take of the rank of the step in hand, or after
+ * PSGD_DONE of the rank in that answer. Each name with its bytes takes 16 bytes, the bytes, and
+ * those of the name with the NUL. 0: the job keeps no state, or there is no such rank. */
 size_t psgd_state_room(const psgd_worker *worker);
 
 /* Keeps a copy of `len` bytes under this name for the rank of the step in hand; replaces bytes of
@@ -248,8 +253,8 @@ size_t psgd_state_room(const psgd_worker *worker);
  */
 int psgd_state_save(psgd_worker *worker, const char *name, const void *bytes, size_t len);
 
-/* Copies the bytes that are kept under this name, for the rank of the step in hand or of the step
- * that ended with PSGD_DONE, to `out` (size bytes) and sets *len to their number.
+/* Copies the bytes that are kept under this name, for the rank of the step in hand, or after
+ * PSGD_DONE for the rank in that answer, to `out` (size bytes) and sets *len to their number.
  *
  * PSGD_NOT_FOUND            nothing is kept under the name; *len is 0
  * PSGD_RESOURCE_EXHAUSTED   more than `size` bytes are kept: *len says how many; `out` is as before
@@ -265,7 +270,7 @@ int psgd_state_load(const psgd_worker *worker, const char *name, void *out, size
 const char *psgd_state_name(const psgd_worker *worker, size_t index);
 
 /* Ends the worker in order and frees it. A job goes on without it, as when psgd-worker is told to
- * stop. Waits until the worker process has ended, at most 20 s, and then kills it. NULL is
+ * stop. Waits until the worker process has ended; kills it if it has not after 20 s. NULL is
  * allowed. */
 void psgd_leave(psgd_worker *worker);
 

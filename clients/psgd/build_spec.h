@@ -22,7 +22,8 @@ typedef struct ps_spec_flags {
     const char *model, *widths, *activation;
     const char *data, *train_limit, *test_limit;
     const char *assignment, *redundancy;
-    /* of the rule that learns: optimizer.local if the workers step by it, else optimizer.rule */
+    /* name and learning rate of optimizer.local if the job's workers take local steps, else of
+     * optimizer.rule */
     const char *optimizer, *lr;
     const char *server_optimizer, *server_lr, *optimizer_side;
     const char *update, *local_steps, *compensation, *worker_threads;
@@ -36,8 +37,8 @@ typedef struct ps_spec_flags {
 } ps_spec_flags;
 
 /* Builds a spec from the file `path` (NULL: empty; "-": standard input), then from the flags. The
- * caller frees it by psgd__v1__job_spec__free_unpacked(spec, NULL). A flag that names another
- * plugin than the file drops the numbers that the file gave for that plugin.
+ * caller frees it by psgd__v1__job_spec__free_unpacked(spec, NULL). If a flag names another plugin
+ * than the file does in that place, the numbers that the file has for its plugin are dropped.
  *
  * Fails with INVALID_ARGUMENT or the errors of the files. Each wrong value is a violation that
  * names its flag or its field in the file. `error` is initialised here.
@@ -45,7 +46,8 @@ typedef struct ps_spec_flags {
 PS_MUST_USE ps_status ps_spec_build(const char *path, const ps_spec_flags *flags, ps_error *error,
                                     Psgd__V1__JobSpec **out);
 
-/* Does what ps_spec_build does, for a mapping that was read already; errors call it `what`. */
+/* Does what ps_spec_build does, with a JSON object in place of the file; texts of errors call the
+ * object `what`. */
 PS_MUST_USE ps_status ps_spec_build_json(const json_t *json, const char *what,
                                          const ps_spec_flags *flags, ps_error *error,
                                          Psgd__V1__JobSpec **out);

@@ -24,10 +24,10 @@ typedef struct ps_child {
 
 typedef struct ps_child_conf {
     const char *const *argv; /* ends with NULL; argv[0] is a path, or is found in PATH */
-    /* make a pipe for its input, output and errors; else it has /dev/null, our stdout and our
-     * stderr */
+    /* make a pipe for the child's standard input, output or errors. Without one the child has
+     * /dev/null as its input, and this program's stdout and stderr */
     bool has_in, has_out, has_err;
-    bool dies_with_parent; /* it is killed as soon as this program has ended */
+    bool dies_with_parent; /* the child is killed as soon as this program has ended */
 } ps_child_conf;
 
 /* Starts the program. Fails with the reason why it cannot be executed. The caller ends it by

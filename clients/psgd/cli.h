@@ -69,7 +69,8 @@ typedef struct ps_subcommand {
     size_t options_size;
     bool is_local;  /* needs no coordinator: there is a loop but no channel */
     bool takes_job; /* takes the flags that describe a job, also by the names of older systems */
-    /* bits of common/base/older.h: whose older names it takes, besides PS_OLDER_JOB if takes_job */
+    /* bits of common/base/older.h: of which older systems it takes the names of flags, besides
+     * PS_OLDER_JOB if takes_job */
     unsigned older;
     /* (optional) Checks the arguments before there is a connection. Returns false, after a message,
      * if they are wrong. */
@@ -82,8 +83,8 @@ typedef struct ps_subcommand {
     void (*fini)(void *options); /* optional; always called at the end */
 } ps_subcommand;
 
-/* Ends the program. Call it once. No call may be running, except the one from whose last callback
- * this is called. */
+/* Ends the program with this exit code. Call it once. No RPC may be running, except one whose last
+ * callback is the caller. */
 void ps_cli_end(ps_cli *cli, ps_exit code);
 
 /* Starts a unary call of CoordinatorService with the timeout of --timeout. If --coordinator names
@@ -98,8 +99,9 @@ enum { PS_CLI_AGAIN_US = 150 * 1000 };
 /* Returns a deep copy. Free it by protobuf_c_message_free_unpacked. */
 ProtobufCMessage *ps_cli_copy(const ProtobufCMessage *message);
 
-/* Returns how long, in microseconds, one try of a call may take that has left_us of its time left:
- * all of it, unless another coordinator may answer. */
+/* Returns how long, in microseconds, one try of a call may take, if the call has left_us of its
+ * time left. That is left_us, but less if --coordinator names several, so that there is time to ask
+ * another one. */
 int64_t ps_cli_try_us(const ps_cli *cli, int64_t left_us);
 
 /* Writes a failure with its violations to stderr and returns the exit code for it. */

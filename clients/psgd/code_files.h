@@ -8,10 +8,10 @@
 
 #include <jansson.h>
 
-/* Replaces names of files by the files: each string in `code` of a job is the path of a file,
- * relative to the folder of `beside` (the job's file), and becomes {file, text}. Then appends the
- * files `more`, whose paths are relative to the current folder. Fails with the path of a file that
- * cannot be read or is too long. */
+/* Replaces paths of files by their content: each string in `code` of the job is the path of a file,
+ * relative to the folder of the job's file `beside`, and becomes an object {file, text}. Then
+ * appends the files `more`, whose paths are relative to the current folder. Fails with the path of
+ * a file that cannot be read or is too long. */
 PS_MUST_USE ps_status ps_code_files_read(json_t *job, const char *beside,
                                          const ps_option_list *more);
 

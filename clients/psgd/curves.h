@@ -19,9 +19,9 @@ typedef struct ps_curves {
 } ps_curves;
 
 /* Adds a point of training or (is_test) of a test. Values that are not finite are not drawn. If
- * there are more than PS_CURVES_POINTS_MAX points, of neighbours only those with the least and the
- * greatest loss are kept. If the step is before the last one, because the job went back, the points
- * from it on are removed. */
+ * there are more than PS_CURVES_POINTS_MAX points, of four neighbours only those with the least and
+ * the greatest loss are kept. If `step` is lower than that of the last point, because the job went
+ * back, the points from `step` on are removed first. */
 void ps_curves_add(ps_curves *curves, bool is_test, double step, double loss, double accuracy);
 
 /* Appends lines, each ended by \n and at most `columns` wide, for a screen on which `rows` rows are

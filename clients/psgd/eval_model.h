@@ -17,7 +17,7 @@ typedef struct ps_eval_model {
     const char *path, *job_path, *data_path, *split_name;
     ps_spec_flags flags;
     ps_option_list tables;
-    /* What is opened by them. */
+    /* Opened as the options say. */
     /* id and step of the job that left the model, as the model file says; "" if it does not */
     char *job_id, *step;
     ps_plan *plan;

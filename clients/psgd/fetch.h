@@ -18,7 +18,8 @@ typedef struct ps_fetched {
     bool is_verified; /* its SHA-256 was compared with the one that the coordinator has */
 } ps_fetched;
 
-/* Reports the end. The code is CANCELLED after ps_fetch_cancel. */
+/* Reports the end of what ps_fetch_start began. error->status is CANCELLED after ps_fetch_cancel.
+ */
 typedef void ps_fetch_done_fn(void *arg, const ps_error *error);
 
 typedef struct ps_fetch {
@@ -49,7 +50,8 @@ void ps_fetch_init(ps_fetch *fetch, ps_cli *cli, const char *job_id, const char 
                    const Psgd__V1__ArtifactKind *kinds, size_t n_kinds, ps_fetch_done_fn *done,
                    void *arg);
 
-/* Starts to fetch the file `name`, or all if it is NULL. May be called again when it is done. */
+/* Starts to fetch the file `name`, or all files if `name` is NULL. May be called again when `done`
+ * was called. */
 void ps_fetch_start(ps_fetch *fetch, const char *name);
 
 /* Gives up. `done` is still called. */

@@ -13,8 +13,8 @@
  *
  * It writes to its standard output:
  *
- * {"say":"hello","version":V,"folder":DIR,"from":IP,"at":IP}    first; the addresses are those
- *                               that sshd knows
+ * {"say":"hello","version":V,"folder":DIR,"from":IP,"at":IP}    written first; sshd knows the
+ *                               launcher's address as `from`, and this host's as `at`
  * {"say":"request","name":N,"pem":TEXT}         asks for a certificate
  * {"say":"line","name":N,"text":T}              a line of a service's standard output
  * {"say":"log","name":N,"text":T}               a line that a service logs

@@ -27,9 +27,11 @@ typedef struct ps_launch_host {
     ps_strbuf in, out, err; /* err: the last bytes that ssh or the keeper has written to stderr */
     /* monotonic microseconds at which the keeper was last heard of, and last written to */
     int64_t heard_us, said_us;
-    char folder[256];                    /* folder of the keeper */
-    char from[PS_LAUNCH_ADDRESS_BYTES];  /* address of this host, as the other host sees it */
-    char at[PS_LAUNCH_ADDRESS_BYTES];    /* address of the other host, as this host reaches it */
+    char folder[256]; /* folder of the keeper */
+    /* address of this host (the launcher's), as the sshd of the keeper's host sees it */
+    char from[PS_LAUNCH_ADDRESS_BYTES];
+    /* address of the keeper's host, at which this host reaches it */
+    char at[PS_LAUNCH_ADDRESS_BYTES];
     char reason[PS_LAUNCH_REASON_BYTES]; /* why the link has ended, and what the user can do */
 } ps_launch_host;
 

@@ -18,7 +18,8 @@ typedef struct ps_launch_conf {
     const char *format; /* format of what the commands print */
     bool is_insecure;   /* no TLS between hosts */
     bool is_quiet;      /* prints only what the commands print */
-    /* number of worker processes with which the job goes on; 0: it needs all */
+    /* least number of worker processes with which the job goes on when others have ended; 0: it
+     * needs all of them */
     uint64_t workers_min;
     const char *const *submit; /* arguments of psgd submit; ends with NULL */
 } ps_launch_conf;

@@ -18,7 +18,7 @@ typedef struct ps_launch_tls {
 PS_MUST_USE ps_status ps_launch_tls_make(const char *folder, ps_launch_tls *out);
 
 /* Issues a certificate for the request `pem`, which must ask for the principal `who`, and appends
- * the answer with it. */
+ * the answer: certificate and root in PEM. */
 PS_MUST_USE ps_status ps_launch_tls_answer(const ps_launch_tls *tls, const char *who,
                                            const char *pem, ps_strbuf *answer);
 

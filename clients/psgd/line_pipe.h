@@ -22,10 +22,10 @@ bool ps_lines_take(ps_strbuf *buffer, bool is_last, ps_strbuf *line);
  * nobody reads any more. */
 bool ps_lines_write(int fd, ps_strbuf *buffer);
 
-/* Appends a document as a line, and drops the reference. */
+/* Appends a document as a line, and drops the caller's reference to the document. */
 void ps_lines_put(ps_strbuf *buffer, json_t *document);
 
-/* Returns the text of a member; "" if there is none. */
+/* Returns the text of the document's member `member`; "" if there is no such text. */
 const char *ps_lines_text(const json_t *document, const char *member);
 
 #endif

@@ -14,8 +14,10 @@ typedef struct ps_listing {
     json_t *json;        /* the items so far, if the format is a JSON list */
     ps_text_table table; /* the items so far, if the format is a table */
     size_t count;
-    size_t pages;     /* number of pages so far */
-    char *token_seen; /* token of an earlier page, to notice a server that repeats tokens */
+    size_t pages; /* number of pages so far */
+    /* token of an earlier page, to notice a server that sends the same page tokens again and again
+     */
+    char *token_seen;
 } ps_listing;
 
 /* Starts a list. `head` has `columns` texts. `cli` must outlive `rows`. */
@@ -24,8 +26,9 @@ void ps_listing_init(ps_listing *rows, ps_cli *cli, const char *const *head, siz
 /* Adds an item. Returns true if the output is a table; the caller then adds the cells. */
 bool ps_listing_add(ps_listing *rows, const ProtobufCMessage *message);
 
-/* Returns whether there is another page, with this token. If the server repeats tokens, ends the
- * subcommand with an error and returns false. */
+/* Notes that the next page of the list has this token, and returns true. If the token is one of an
+ * earlier page, so that the list would not end, ends the subcommand with an error and returns
+ * false. */
 bool ps_listing_goes_on(ps_listing *rows, const char *token);
 
 /* Prints the items that were not printed yet and ends the subcommand. If the list is empty, a table

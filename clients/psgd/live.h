@@ -12,8 +12,8 @@ enum { PS_LIVE_PERIOD_US = 2 * 1000 * 1000 };
 typedef struct ps_live {
     bool is_terminal;
     bool is_shown;  /* the line of progress is on the terminal */
-    size_t above;   /* number of lines of curves above it, on the terminal */
-    size_t columns; /* width of the terminal when they were drawn */
+    size_t above;   /* number of lines of curves above the line of progress, on the terminal */
+    size_t columns; /* width of the terminal when the curves were drawn, in characters */
     bool is_utf8;   /* the locale uses UTF-8 */
     /* monotonic microseconds at which the last line was written, if this is no terminal; 0: none
      * yet */

@@ -36,7 +36,7 @@ void ps_plot_axis_init(ps_plot_axis *axis, double lo, double hi, ps_plot_unit un
  * have the same unit. Returns `text`. */
 const char *ps_plot_axis_text(const ps_plot_axis *axis, double value, char text[PS_SHOW_BYTES]);
 
-/* Returns where a value lies on the axis: 0 at lo, 1 at hi. */
+/* Returns where a value lies on the axis, linearly: 0 at lo, 1 at hi, beyond that outside of it. */
 double ps_plot_axis_place(const ps_plot_axis *axis, double value);
 
 #endif

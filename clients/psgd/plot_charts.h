@@ -23,8 +23,8 @@ typedef struct ps_plot_set {
 /* Fills facts, differing and labels from the jobs. */
 void ps_plot_set_compare(ps_plot_set *set);
 
-/* Appends the SVG of each chart that has points to an element of `charts`, and returns how many
- * charts these are. */
+/* Draws each chart that has points: appends its SVG to the next element of `charts`. Returns the
+ * number of charts. */
 size_t ps_plot_charts_draw(const ps_plot_set *set, ps_strbuf charts[PS_PLOT_CHARTS_MAX]);
 
 /* Returns the name of the horizontal axis, such as "seconds of training". */

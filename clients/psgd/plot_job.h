@@ -19,8 +19,8 @@ enum {
     PS_PLOT_TIME, /* seconds since training began */
     PS_PLOT_STEP,
     PS_PLOT_UP,   /* bytes that the rank has sent since training began */
-    PS_PLOT_DOWN, /* bytes that the rank has received since then */
-    PS_PLOT_WAIT, /* seconds that the rank has waited since then */
+    PS_PLOT_DOWN, /* bytes that the rank has received since training began */
+    PS_PLOT_WAIT, /* seconds that the rank has waited since training began */
     PS_PLOT_METRICS
 };
 
@@ -30,8 +30,9 @@ typedef struct ps_plot_rows {
 } ps_plot_rows;
 
 typedef struct ps_plot_rank {
-    ps_plot_rows train; /* a row for each step, or two rows for several steps */
-    double compute_s;   /* seconds of computing in all rounds; NaN: not known */
+    /* a row for each step; of a long job two rows for several steps (ps_plot_rows_halve) */
+    ps_plot_rows train;
+    double compute_s; /* seconds of computing in all rounds; NaN: not known */
 } ps_plot_rank;
 
 /* What the horizontal axis is. */
@@ -52,9 +53,10 @@ typedef struct ps_plot_job {
 } ps_plot_job;
 
 /* Reads the reports (TR-, EV-), the records of rounds and summary.json in the folder `path`. Keeps
- * at most `rows_max` rows; if there are more, of neighbours those with the least and the greatest
- * loss. The caller calls ps_plot_job_fini after a failure too. Returns NOT_FOUND if the folder has
- * no reports, DATA_LOSS if a file was not written by psgd; else fails as reading files does. */
+ * at most `rows_max` rows; if the reports have more, keeps of neighbours only those with the least
+ * and the greatest loss. The caller calls ps_plot_job_fini after a failure too. Returns NOT_FOUND
+ * if the folder has no reports, DATA_LOSS if a file was not written by psgd; else fails as reading
+ * files does. */
 PS_MUST_USE ps_status ps_plot_job_read(ps_plot_job *job, const char *path, size_t rows_max);
 
 /* Returns where a row lies on the horizontal axis. */

@@ -22,7 +22,8 @@ typedef struct ps_plot_read {
     /* Private. */
     size_t next; /* index of the next argument */
     ps_fetch fetch;
-    /* by_title: the id of the job being fetched was found by its title */
+    /* is_fetching: files of a job are being fetched; by_title: the argument was a title, and `id`
+     * was found by it */
     bool is_fetching, by_title;
     /* id and folder of the job that is being fetched */
     char id[PS_PLOT_READ_ID_BYTES], folder[PS_PLOT_READ_PATH_BYTES];
@@ -34,8 +35,8 @@ bool ps_plot_read_is_local(const ps_cli *cli);
 /* Lists the newest jobs, for ps_plot_read_newest. */
 void ps_plot_read_list(ps_cli *cli, ps_reply_fn *on_list, void *arg);
 
-/* Replaces the title in id (cap) by the id of the newest of the jobs that has it. If there is none,
- * writes a message to stderr and returns false. */
+/* `id` (cap) has a title: replaces it by the id of the newest of `jobs` with this title. If there
+ * is none, writes a message to stderr and returns false. */
 bool ps_plot_read_newest(char *id, size_t cap, const Psgd__V1__ListJobsResponse *jobs);
 
 /* Starts to read. The caller has set the members above `next`. */

@@ -26,7 +26,7 @@ void ps_predict_csv_close(ps_predict_csv *csv); /* NULL is allowed */
  * end. */
 uint32_t ps_predict_csv_next(ps_predict_csv *csv, uint32_t most, float *x);
 
-/* Returns whether all samples were returned. */
+/* Returns whether ps_predict_csv_next has returned all samples of the file. */
 bool ps_predict_csv_is_over(const ps_predict_csv *csv);
 
 #endif

@@ -25,11 +25,11 @@ typedef struct ps_reader {
     size_t max_bytes;
     const ps_reader_events *events;
     void *arg;
-    ps_stream *stream; /* NULL: lost */
+    ps_stream *stream; /* NULL: the connection is lost, and the stream is not open again yet */
     /* a call of GetJob that runs after a loss, to find out whether the coordinator is back; NULL:
      * none */
     ps_unary *question;
-    ps_timer timer; /* fires when the next such call is due */
+    ps_timer timer; /* fires when the next call of GetJob is due */
     /* monotonic microseconds at which the connection was lost; 0: not lost since the last
      * message */
     int64_t lost_us;

@@ -35,8 +35,8 @@ const char *ps_show_metric(const char *name, double value, int digits,
  * (ps_printable). All text from outside goes through this before it is shown. Returns `out`. */
 const char *ps_show_plainly(const char *text, char *out, size_t cap);
 
-/* Gives a text from outside to printf: at most `bytes` bytes of it (a constant), as ps_show_plainly
- * writes it. Valid until the end of the block. */
+/* For arguments of printf: a text from outside as ps_show_plainly writes it, cut to `bytes` bytes,
+ * which must be a constant. Valid until the end of the enclosing block. */
 #define PS_PLAIN(text, bytes) ps_show_plainly((text), (char[(bytes) + 1]){0}, (bytes) + 1)
 
 /* Writes a duration as "130 ms", or from a second on as "2.4 s". Returns `text`. */

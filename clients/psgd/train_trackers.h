@@ -25,16 +25,18 @@ typedef struct ps_train_trackers {
  * ps_train_trackers_fini after a failure too; a zeroed struct is allowed there. */
 PS_MUST_USE ps_status ps_train_trackers_start(ps_train_trackers *t, const Psgd__V1__Job *job);
 
-/* Send progress, the result of an evaluation, and the end of the job with its files in `folder`. */
+/* Sends the job's progress to its trackers. Does nothing if the job has none. */
 void ps_train_trackers_progress(ps_train_trackers *t, const Psgd__V1__Job *job);
+/* Sends the result of an evaluation to the job's trackers. */
 void ps_train_trackers_result(ps_train_trackers *t, const Psgd__V1__Job *job);
+/* Sends the end of the job and its files, which are in `folder`, to the job's trackers. */
 void ps_train_trackers_end(ps_train_trackers *t, const Psgd__V1__Job *job, const char *folder);
 
-/* Returns whether everything was sent. */
+/* Returns whether all that was given to the functions above was sent. */
 bool ps_train_trackers_is_done(const ps_train_trackers *t);
 
-/* Stops sending, and adds to the job what each tracker has of it; valid until
- * ps_train_trackers_fini. */
+/* Stops sending, and sets job->tracker_runs: what each tracker has of the job, or why it does not
+ * have all. These are valid until ps_train_trackers_fini. */
 void ps_train_trackers_stop(ps_train_trackers *t, Psgd__V1__Job *job);
 
 void ps_train_trackers_fini(ps_train_trackers *t);

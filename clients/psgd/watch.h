@@ -23,7 +23,8 @@ typedef struct ps_watch {
     uint32_t recovered; /* attempt of the last recovery that was shown */
     unsigned trackers;  /* bits: trackers whose message was shown */
     bool is_asking;     /* a call that asks for the workers is running */
-    /* the events have ended; the job is asked for when the call for the workers has ended */
+    /* the stream of events has ended, but a call for the workers is still running: the job is
+     * fetched when that call has ended */
     bool is_over;
     /* when the workers were last asked for, in monotonic microseconds; 0: never */
     int64_t asked_us;
