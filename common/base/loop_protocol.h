@@ -9,9 +9,9 @@
  *            descriptors: the rank's memory and the rank's socket. Its end means that the other
  *            process has ended.
  *   rank     one for each rank of an attempt, until the attempt ends. STEP asks for the gradient of
- *            a clock; LOSS, METRIC for what the program reports, and then READY, until each
- *            variable was ready once, answer. LAST comes in place of a STEP when the rank has all
- *            its steps: the weights are those of the end.
+ *            a clock. The program answers with LOSS, with a METRIC for each metric that it reports,
+ *            and then with READY until each variable was ready once. LAST comes in place of a STEP
+ *            when the rank has done all its steps; the memory then has the final weights.
  *
  * The memory is one file: struct ps_loop_memory | its variables | weights | gradients | state. The
  * worker writes weights between the last READY of a clock and the next STEP or LAST; the program
@@ -41,10 +41,12 @@ typedef enum ps_loop_kind {
     PS_LOOP_LEAVE,     /* control, to the worker: end in order */
     PS_LOOP_STEP,      /* rank, from the worker: value = clock */
     PS_LOOP_LOSS,      /* rank, to the worker: value = clock, number = loss */
-    PS_LOOP_READY,     /* rank, to the worker: value = clock, variables [first, first + count) */
-    PS_LOOP_LAST,      /* rank, from the worker: value = clock after the last step */
-    PS_LOOP_METRIC     /* rank, to the worker: value = clock, metric `first` of the memory, number =
-                        * its value */
+    /* rank, to the worker: value = clock; the gradients of variables [first, first + count) are
+     * written */
+    PS_LOOP_READY,
+    PS_LOOP_LAST,  /* rank, from the worker: value = clock after the last step */
+    PS_LOOP_METRIC /* rank, to the worker: value = clock, metric `first` of the memory, number =
+                    * its value */
 } ps_loop_kind;
 
 typedef struct ps_loop_message {
@@ -65,7 +67,7 @@ typedef struct ps_loop_variable {
 
 typedef struct ps_loop_memory {
     uint32_t magic, variable_count;
-    uint32_t rank, workers;              /* of the job */
+    uint32_t rank, workers; /* number of this rank, from 0; number of workers of the job */
     uint32_t block_size, steps_of_epoch; /* samples of a step of one worker; steps of an epoch */
     uint64_t total_steps, param_count;
     /* offsets in bytes from the beginning of the memory; multiples of 64 */

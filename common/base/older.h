@@ -22,7 +22,7 @@ enum {
 };
 
 typedef enum ps_older_kind {
-    PS_OLDER_IS, /* it is the flag `now` of today, with the same value */
+    PS_OLDER_IS, /* the old name means the flag `now` of today, with the same value */
     /* as PS_OLDER_IS if the value is a list of hosts; else the name itself is a flag of today */
     PS_OLDER_IS_LIST,
     PS_OLDER_IS_MANY, /* as PS_OLDER_IS, but needless if the value is a number of at most 1 */
@@ -33,8 +33,8 @@ typedef enum ps_older_kind {
 } ps_older_kind;
 
 typedef struct ps_older {
-    const char *flag;     /* without dashes, and with `-`, which stands for `_` too; NULL: none */
-    const char *variable; /* of the environment; NULL: none */
+    const char *flag;     /* old flag without dashes; `-` in it stands for `_` too; NULL: none */
+    const char *variable; /* old environment variable; NULL: none */
     unsigned who;         /* PS_OLDER_JOB and so on: which programs understand it */
     ps_older_kind kind;
     const char *now; /* the flag of today, without dashes; NULL: none */

@@ -51,7 +51,7 @@ typedef struct ps_option {
     bool is_required;    /* true: it is an error if neither flag, variable nor file gives it */
     const char *env;     /* environment variable; NULL: none. A list is split at commas */
     const char *value;   /* default as text; NULL: NULL, 0, false or an empty list */
-    double min, max;     /* of int, double, duration (in microseconds); both 0: no bounds */
+    double min, max;     /* bounds of an int, double or duration (in microseconds); both 0: none */
     const char *choices; /* allowed strings, as "text|json"; NULL: any */
     const char *metavar; /* name of the value in the help; NULL: a name by kind */
     const char *help;    /* "" or a sentence without its full stop; NULL hides the option */

@@ -28,7 +28,9 @@ typedef struct ps_snapshot {
     /* result of `write`: in this process, or in the copy once ps_snapshot_wait has seen its end */
     ps_code result;
     int64_t stood_us; /* how long ps_snapshot_begin took */
-    int64_t spent_us; /* processor time of the thread in it; less if others had the processors */
+    /* processor time of the calling thread within stood_us; less than stood_us if the thread waited
+     * for a processor */
+    int64_t spent_us;
 } ps_snapshot;
 
 /* Writes into `fd`, by ps_snapshot_write, what `arg` stands for. */
