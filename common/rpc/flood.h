@@ -13,8 +13,10 @@
 #include <stdint.h>
 
 enum {
-    PS_FLOOD_STREAMS_MAX = 512, /* most concurrent calls of a connection; gRPC enforces it only */
-    /* after the client has acknowledged the settings; most calls that it may begin before */
+    /* most concurrent calls of a connection; gRPC enforces it only after the client has
+     * acknowledged the settings */
+    PS_FLOOD_STREAMS_MAX = 512,
+    /* most calls that a client may begin before it has acknowledged the settings */
     PS_FLOOD_UNCONFIRMED = 100,
     PS_FLOOD_HEADER_BYTES = 65536 /* most bytes of the headers of one call */
 };
@@ -53,7 +55,7 @@ typedef enum ps_flood_verdict { PS_FLOOD_PASS, PS_FLOOD_PAUSE, PS_FLOOD_CLOSE } 
 
 /* One connection. */
 typedef struct ps_flood {
-    bool is_suspect; /* its address has flooded before, so bounds are lower */
+    bool is_suspect; /* the connection's address has flooded before, so bounds are lower */
     /* tokens in each bucket, in millionths; negative: tokens that are owed */
     int64_t level[PS_FLOOD_BUCKETS];
     int64_t filled_us; /* when the buckets were last filled, in monotonic microseconds */

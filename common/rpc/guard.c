@@ -45,14 +45,15 @@ typedef struct connection {
     pthread_mutex_t mutex; /* guards the members below, up to `has_frames` */
     ps_flood flood;
     int64_t resume_us;     /* recvmsg reads nothing before this time; 0: no pause */
-    atomic_bool is_closed; /* it has exceeded a bound: gRPC reads no more of it */
+    atomic_bool is_closed; /* the connection has exceeded a bound: gRPC reads no more of it */
     bool was_paused;
-    uint64_t received;      /* bytes that recvmsg has read */
-    bool has_gone;          /* gRPC has read the end of the connection, or an error that ends it */
-    bool has_frames;        /* frames of the connection were counted */
-    uint64_t id;            /* constant; no other connection of the process has it */
-    ps_remote *remote;      /* constant; NULL: the address is not counted */
-    atomic_bool has_wasted; /* its client wasted too many calls; it is suspect from then on */
+    uint64_t received; /* bytes that recvmsg has read */
+    bool has_gone;     /* gRPC has read the end of the connection, or an error that ends it */
+    bool has_frames;   /* frames of the connection were counted */
+    uint64_t id;       /* constant; no other connection of the process has it */
+    ps_remote *remote; /* constant; NULL: the address is not counted */
+    /* the client wasted too many calls; the connection is suspect from then on */
+    atomic_bool has_wasted;
     char from[PS_GUARD_ADDRESS_BYTES]; /* the client's address, such as "127.0.0.1:40312" */
     struct connection *next; /* next in the same list of the table; guarded by guard.mutex */
 } connection;
@@ -79,7 +80,8 @@ static struct {
     pthread_cond_t changed;
     ps_remotes remotes;
     slot *due;
-    /* next times of return_memory, time of the last line of the log; 0: none */
+    /* return_us, keep_us: when return_memory next returns memory, and when it next has memory kept;
+     * logged_us: time of the last line of the log; 0: none */
     int64_t return_us, keep_us, logged_us;
     ps_bar bar;
     uint64_t last_id;               /* the newest id of a connection */
@@ -209,8 +211,8 @@ static int64_t earlier(int64_t a_us, int64_t b_us)
 }
 
 /* Has the threads return freed memory to the system from return_us on, and keep it again from
- * keep_us on. Returns the time of its next call, or INT64_MAX. Called with guard.mutex, which is
- * unlocked while memory is returned. */
+ * keep_us on. Returns the time at which to call it again; INT64_MAX: never. Called with
+ * guard.mutex, which is unlocked while memory is returned. */
 static int64_t return_memory(int64_t now_us)
 {
     bool returns = guard.return_us != 0 && guard.return_us <= now_us;
@@ -453,7 +455,8 @@ static bool forget(int fd, slot *s, connection *c)
     }
     *at = c->next;
     if (c->was_paused || c->received >= MUCH_BYTES) {
-        guard.return_us = ps_clock_us() + RETURN_US; /* it may have left much free memory */
+        /* the connection may have left much free memory */
+        guard.return_us = ps_clock_us() + RETURN_US;
         pthread_cond_signal(&guard.changed);
     }
     if (!c->has_gone && !c->is_closed && c->remote != NULL &&
@@ -514,9 +517,9 @@ void ps_guard_waste(const char *peer)
     pthread_mutex_unlock(&guard.mutex);
 }
 
-/* Counts a connection that is closed because it exceeded the bound `kind`, which is an offence of
- * its address unless it does not speak HTTP/2. Has memory returned later. Writes a line about
- * floods to the log, once in LOG_US at most. */
+/* Counts a connection that is closed because it exceeded the bound `kind`. That is an offence of
+ * the client's address, except for PS_FLOOD_NOT_HTTP2. Has memory returned later. Writes a line
+ * about floods to the log, once in LOG_US at most. */
 static void note_closed(connection *c, ps_flood_kind kind, int64_t now_us)
 {
     uint64_t closed = atomic_fetch_add(&guard.closed, 1) + 1;

@@ -30,7 +30,7 @@
 typedef struct session {
     ps_guard_ref ref;
     ps_flood flood;
-    bool is_over; /* it has exceeded a bound; gRPC gets no more of it */
+    bool is_over; /* the connection has exceeded a bound; gRPC gets no more bytes of it */
 } session;
 
 /* The functions of libssl and libcrypto, or of a sanitizer, that this file replaces and calls. Set

@@ -25,15 +25,16 @@ typedef struct ps_protect_conf {
     const char *tls_dir; /* NULL or "": none */
     const char *tokens;  /* file of the tokens of users; NULL or "": none */
     bool is_insecure;
-    ps_principal_kind kind; /* whose certificate the service needs */
+    ps_principal_kind kind; /* kind of principal that the service's own certificate must name */
 } ps_protect_conf;
 
 /* Checks whether a service may listen on conf->listen: beyond loopback it needs TLS, or --insecure.
  * Returns INVALID_ARGUMENT, which says what to do. */
 PS_MUST_USE ps_status ps_protect_check(const ps_protect_conf *conf);
 
-/* Checks in the same way whether a service may listen on `at`, complete host:port, which the flag
- * `flag` has set. `more`: flags that it then needs beside --tls-dir, such as " --tokens FILE". */
+/* Checks as ps_protect_check does whether a service may listen on `at`, complete host:port, which
+ * the flag `flag` has set. `more`, for the text of the error: flags that the service then needs
+ * beside --tls-dir, such as " --tokens FILE". */
 PS_MUST_USE ps_status ps_protect_check_at(const ps_protect_conf *conf, const char *flag,
                                           const char *at, const char *more);
 

@@ -21,7 +21,8 @@ enum {
     PS_REMOTE_PER_SECOND = 100,
     /* tokens that a connection costs which gRPC has to end (ps_remote_charge) */
     PS_REMOTE_BROKEN_COST = 20,
-    /* tokens for calm connections; a connection without a token is suspect */
+    /* tokens that keep new connections from being suspect; a connection without one is suspect:
+     * lower bounds hold for it (flood.h) */
     PS_REMOTE_CALM_BURST = 64,
     PS_REMOTE_CALM_PER_SECOND = 50,
     /* microseconds after an offence of an address for which its new connections are suspect. An
@@ -43,7 +44,7 @@ typedef struct ps_remote {
     uint8_t key[8];
     atomic_uint connections; /* number of open connections; any thread may read it */
     int64_t level;           /* bucket of connections */
-    /* bucket of calm connections; below 0: the last connection is suspect */
+    /* bucket of PS_REMOTE_CALM_BURST; below 0: the last connection is suspect */
     int64_t calm;
     /* when `level` and `calm` were last filled, in monotonic microseconds; 0: the entry is empty */
     int64_t filled_us;

@@ -50,11 +50,13 @@ typedef enum ps_may {
 } ps_may;
 
 typedef struct ps_method {
-    const char *name; /* as in the .proto file */
+    const char *name; /* name of the method in the .proto file */
     ps_handler *handle;
-    ps_may may;                   /* who may call it; 0 is refused when the server starts */
-    bool streams_in, streams_out; /* protobuf-c's descriptors do not have this */
-    /* calls of it change something: the end of each call is reported to the service's `audit` */
+    ps_may may; /* who may call it; 0 is refused when the server starts */
+    /* requests, answers are streams; protobuf-c's descriptors do not say it */
+    bool streams_in, streams_out;
+    /* calls of the method change something: the end of each call is reported to the service's
+     * `audit` */
     bool changes;
     /* For a stream: its messages count as answers that the client has not read (unread.h), as those
      * of unary methods do. A client with too many unread bytes can neither begin a call of such a
@@ -68,7 +70,7 @@ typedef struct ps_method {
 /* A call that has ended, for an audit. Texts are valid for the callback. */
 typedef struct ps_ended_call {
     const char *method;         /* "CancelJob" */
-    const ps_principal *caller; /* NONE in plaintext */
+    const ps_principal *caller; /* who called; its kind is NONE in plaintext */
     /* serial number of the caller's certificate, or id of its token, or "" */
     const char *credential;
     const char *from;  /* the client's address, as ps_call_peer returns it */
@@ -130,8 +132,8 @@ void ps_server_set_serving(ps_server *server, const char *service, bool serving)
 void ps_server_stop(ps_server *server, int64_t grace_us, ps_event *done);
 
 /* Registers `gone`. It is called once if the client hangs up, the deadline passes, a message is
- * malformed or the server stops before the call has ended. It must forget `call`, which is freed
- * when it returns. */
+ * malformed or the server stops before the call has ended. `gone` must forget `call`, which is
+ * freed when `gone` returns. */
 void ps_call_on_gone(ps_call *call, void (*gone)(void *arg, ps_call *call), void *arg);
 
 /* Ends a unary call. `reply` is packed before this returns. */

@@ -100,8 +100,8 @@ struct ps_call {
     void (*gone)(void *arg, ps_call *call);
     void *gone_arg;
     ps_tls_identity caller; /* kind NONE in plaintext */
-    bool is_listed;         /* the call is in the server's list of streams, */
-    ps_call *prev, *next;   /* whose links these are, guarded by the server's mutex */
+    bool is_listed;         /* the call is in server->streams */
+    ps_call *prev, *next;   /* links of server->streams, guarded by the server's mutex */
     char about[96];
     char *peer; /* the client's address, asked of gRPC when it is first needed; NULL until then */
 };

@@ -30,8 +30,9 @@ enum {
     HEAD_BYTES = 4096,
     FILE_BYTES = HEAD_BYTES + RING,
     LINE = 64,        /* bytes of a line of the processor's cache */
-    BACKED = 1 << 20, /* pages are taken so many bytes at a time */
-    BLOCK = 16 << 10, /* bytes that are copied and then looked at, while they are in the cache */
+    BACKED = 1 << 20, /* bytes of the ring that get pages at a time */
+    /* bytes that are copied, and then checked while they are in the cache, at a time */
+    BLOCK = 16 << 10,
     SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
     PROC_PATH_BYTES = 64
 };
@@ -41,8 +42,9 @@ _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "processes share counts without a lo
 /* The first page of the memory. Each count has a line of the cache for itself. */
 typedef struct head {
     uint8_t token[PS_SHARED_MEMORY_TOKEN];
-    _Alignas(LINE) atomic_uint_fast64_t put;   /* position behind the last payload that was put */
-    _Alignas(LINE) atomic_uint_fast64_t taken; /* position behind the last one that was taken */
+    _Alignas(LINE) atomic_uint_fast64_t put; /* position behind the last payload that was put */
+    /* position behind the last payload that was taken and given back */
+    _Alignas(LINE) atomic_uint_fast64_t taken;
 } head;
 _Static_assert(sizeof(head) <= HEAD_BYTES, "it is one page");
 
@@ -51,16 +53,21 @@ struct ps_shared_memory {
     head *head; /* the mapping, of FILE_BYTES */
     uint8_t *ring;
     uint8_t token[PS_SHARED_MEMORY_TOKEN];
-    /* Where this end is; the counts of `head` can be changed by the other end. */
-    uint64_t at;   /* behind the last payload that was put, or taken */
-    uint64_t seen; /* the end that puts: `taken`, as last read */
-    uint64_t free; /* the end that puts: what lies before it is free, whatever `taken` says */
-    size_t backed; /* the end that puts: bytes of the ring that have pages */
-    bool is_bad;   /* the end that puts: nothing is put any more */
-    ps_memory_place place; /* the end that takes: in hand; bytes 0: none */
+    /* This end's own copy of positions, because the other end can change the counts of `head`. */
+    /* position behind the last payload that this end has put, or has taken and given back */
+    uint64_t at;
+    uint64_t seen; /* only at the end that puts: head->taken when it was last read */
+    /* only at the end that puts: all bytes before this position are free, even if head->taken is
+     * lower */
+    uint64_t free;
+    size_t backed; /* only at the end that puts: bytes of the ring that have pages */
+    /* only at the end that puts: head->taken was impossible, so nothing is put any more */
+    bool is_bad;
+    ps_memory_place place; /* only at the end that takes: the payload in hand; bytes 0: none */
 };
 
-/* Returns the position behind a payload: the next one begins with a line of the cache. */
+/* Returns the position at which the payload after this one begins: behind its bytes, at the next
+ * line of the cache. */
 static uint64_t behind(uint64_t position, size_t bytes)
 {
     return (position + bytes + LINE - 1) / LINE * LINE;
@@ -88,9 +95,9 @@ static ps_status map(ps_shared_memory *m)
     }
     m->head = at;
     m->ring = (uint8_t *)at + HEAD_BYTES;
-    /* A process that is forked to write a snapshot has no use for it. */
+    /* A copy of the process that writes a snapshot (snapshot.h) does not use the memory. */
     (void)madvise(at, FILE_BYTES, MADV_DONTFORK);
-    /* Fewer page faults, where the system gives shared memory large pages. */
+    /* Large pages save page faults, where the system has them for shared memory. */
     (void)madvise(at, FILE_BYTES, MADV_HUGEPAGE);
     return ps_ok();
 }
@@ -152,7 +159,7 @@ ps_memory_offer ps_shared_memory_offer(const ps_shared_memory *m)
     return offer;
 }
 
-/* Checks that a process has this one's network. */
+/* Checks that the process with this id has the same network namespace as this process. */
 static ps_status check_network(uint32_t process)
 {
     char path[PROC_PATH_BYTES];
@@ -168,7 +175,8 @@ static ps_status check_network(uint32_t process)
     return ps_ok();
 }
 
-/* Checks what a descriptor stands for that was opened as a path only. */
+/* Checks that `path`, a descriptor, stands for a file in memory of the right size that this
+ * process's user owns. The descriptor may have been opened with O_PATH. */
 static ps_status check_file(int path)
 {
     struct stat its;
@@ -186,8 +194,9 @@ static ps_status check_file(int path)
     return ps_ok();
 }
 
-/* Opens the file of an offer. It is opened as a path first, because opening a device or a FIFO has
- * effects of its own. */
+/* Opens the file of an offer and checks it. Opens it with O_PATH first, because really opening a
+ * device or a FIFO has effects. The caller closes *fd, if it is not negative, also after a
+ * failure. */
 static ps_status open_file(const ps_memory_offer *offer, int *fd)
 {
     char path[PROC_PATH_BYTES];
@@ -202,7 +211,7 @@ static ps_status open_file(const ps_memory_offer *offer, int *fd)
     st = check_file(path_fd);
     if (ps_is_ok(&st)) {
         snprintf(path, sizeof path, "/proc/self/fd/%d", path_fd);
-        /* does not wait for a process that has a lease on the file */
+        /* O_NONBLOCK: open() must not wait for a process that has a lease on the file */
         *fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
         st = *fd < 0 ? lack(path) : ps_ok();
     }
@@ -255,8 +264,8 @@ void ps_shared_memory_destroy(ps_shared_memory *m)
 
 /* --- the end that puts ------------------------------------------------------- */
 
-/* Gives the first `bytes` bytes of the ring pages. Without that, a system that has no page left
- * would end the process that writes to one. */
+/* Has the system allocate pages for the first `bytes` bytes of the ring. Returns false if it has
+ * none left. Without that the system would then end the process (SIGBUS) when it writes there. */
 static bool back(ps_shared_memory *m, size_t bytes)
 {
     size_t wanted = (bytes + BACKED - 1) / BACKED * BACKED;
@@ -271,7 +280,8 @@ static bool back(ps_shared_memory *m, size_t bytes)
     return true;
 }
 
-/* Reads how far the other end is. Returns false if it cannot be there. */
+/* Reads up to which position the other end has taken payloads, into m->seen. Returns false, now and
+ * later, if that position is impossible. */
 static bool look(ps_shared_memory *m)
 {
     uint64_t taken = atomic_load_explicit(&m->head->taken, memory_order_acquire);
@@ -291,7 +301,8 @@ static bool find_room(ps_shared_memory *m, size_t bytes, uint64_t *position)
     if (offset > 0 && (is_empty || bytes > RING - offset)) {
         at += RING - offset;
     }
-    /* The other end has `taken` nothing of what an empty ring skips. */
+    /* If the ring is empty, the bytes that `at` skips are free at once, although head->taken is
+     * still before them. */
     m->free = is_empty ? at : m->seen > m->free ? m->seen : m->free;
     *position = at;
     return behind(at, bytes) - m->free <= RING;
@@ -366,7 +377,7 @@ const uint8_t *ps_shared_memory_view_floats(const ps_shared_memory *m, size_t at
         size_t n = len - done < BLOCK ? len - done : BLOCK, floats = n / sizeof(float);
 
         memcpy(to + done, from + done, n);
-        /* The copy is what is looked at: the other end cannot change it any more. */
+        /* Checks the copy, which the other end cannot change any more. */
         *are_finite &= ps_first_nonfinite(to + done, floats) == floats;
     }
     return scratch;

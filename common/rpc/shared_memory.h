@@ -7,8 +7,8 @@
  * waits: a payload without room goes by the stream.
  *
  * Either end creates the memory and offers it in a message of the stream; the other one opens it.
- * It has no name in any file system, so nothing is left of it when both processes have ended,
- * however they end. It is opened only if
+ * The memory has no name in any file system, so nothing is left of it when both processes have
+ * ended, however they end. It is opened only if
  *   - both processes have the same user, and one network, so that a link that is slow on purpose,
  *     or a container with an address of its own, stays as it is;
  *   - its size is sealed, so that no access to it can fail;
@@ -27,14 +27,16 @@
 typedef struct ps_shared_memory ps_shared_memory;
 
 enum {
-    PS_SHARED_MEMORY_BYTES = 16 << 20, /* of the ring; pages count when they are first used */
-    PS_SHARED_MEMORY_LEAST = 4 << 10,  /* shorter payloads are no faster here than on the stream */
-    PS_SHARED_MEMORY_TOKEN = 16        /* bytes of a token */
+    /* bytes of the ring; the system counts a page when it is first used */
+    PS_SHARED_MEMORY_BYTES = 16 << 20,
+    PS_SHARED_MEMORY_LEAST = 4 << 10, /* shorter payloads are no faster here than on the stream */
+    PS_SHARED_MEMORY_TOKEN = 16       /* bytes of a token */
 };
 
 /* Says where another process finds a memory. Whoever has it may open the memory. */
 typedef struct ps_memory_offer {
-    uint32_t process, descriptor; /* of the process that has created it */
+    /* id of the process that has created the memory, and its descriptor of it */
+    uint32_t process, descriptor;
     uint8_t token[PS_SHARED_MEMORY_TOKEN];
 } ps_memory_offer;
 
@@ -62,15 +64,17 @@ void ps_shared_memory_destroy(ps_shared_memory *m);
 /* --- the end that puts ------------------------------------------------------- */
 
 /* Copies a payload of at most PS_PAYLOAD_MAX bytes into the memory and says where it lies. Returns
- * false if it is shorter than PS_SHARED_MEMORY_LEAST, if there is no room for it, or for good if
- * the other end has written nonsense: then it must go by the stream. */
+ * false if the payload is shorter than PS_SHARED_MEMORY_LEAST, or if there is no room for it; also
+ * always after the other end has written an impossible count into the memory. The caller then sends
+ * the payload by the stream. */
 bool ps_shared_memory_put(ps_shared_memory *m, const ps_piece *pieces, size_t piece_count,
                           ps_memory_place *place);
 
 /* --- the end that takes ------------------------------------------------------ */
 
-/* Takes the payload at `place` in hand, until ps_shared_memory_done. Fails with INVALID_ARGUMENT if
- * it is outside of what the other end has put, or before a payload that was taken. */
+/* Makes the payload at `place` the one in hand, which ps_shared_memory_view reads, until
+ * ps_shared_memory_done. Fails with INVALID_ARGUMENT if `place` is outside of what the other end
+ * has put, or lies before the end of a payload that was given back. */
 PS_MUST_USE ps_status ps_shared_memory_take(ps_shared_memory *m, const ps_memory_place *place);
 
 /* Copies the bytes [at, at + len) of the payload in hand to `scratch`, and returns it. Aborts if
@@ -78,12 +82,13 @@ PS_MUST_USE ps_status ps_shared_memory_take(ps_shared_memory *m, const ps_memory
 const uint8_t *ps_shared_memory_view(const ps_shared_memory *m, size_t at, size_t len,
                                      void *scratch);
 
-/* Does the same with bytes that are float32 values. Sets *are_finite to whether all are finite. */
+/* Copies bytes of the payload in hand as ps_shared_memory_view does; they are float32 values. Sets
+ * *are_finite to whether all of them are finite. */
 const uint8_t *ps_shared_memory_view_floats(const ps_shared_memory *m, size_t at, size_t len,
                                             void *scratch, bool *are_finite);
 
-/* Gives the payload in hand, and what lies before it, back to the other end. Does nothing without
- * one. */
+/* Gives the room of the payload in hand, and of all before it, back to the end that puts. Does
+ * nothing if no payload is in hand. */
 void ps_shared_memory_done(ps_shared_memory *m);
 
 #endif

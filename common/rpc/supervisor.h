@@ -15,7 +15,8 @@ typedef struct ps_supervisor {
 } ps_supervisor;
 
 /* Says that the process serves. If the supervisor asks for signs of life (WATCHDOG_USEC,
- * WATCHDOG_PID), the loop sends them twice in that time until it stops. */
+ * WATCHDOG_PID), the loop sends two of them within WATCHDOG_USEC, again and again until it
+ * stops. */
 void ps_supervisor_ready(ps_supervisor *s, ps_loop *loop);
 
 /* Says that the process stops. Signs of life go on, because the process may end a job first. */

@@ -27,7 +27,8 @@ typedef struct ps_task ps_task;
 typedef struct ps_strand ps_strand;
 
 struct ps_task {
-    void (*run)(ps_task *task);  /* on a thread of the queue; touches only what the task owns */
+    /* called on a thread of the queue; may use only what the task owns */
+    void (*run)(ps_task *task);
     void (*done)(ps_task *task); /* called after `run`, on the loop's thread; may free the task */
     bool runs_at_end;            /* the task runs even if the queue is being destroyed */
 

@@ -53,12 +53,13 @@ struct ps_tls {
     char dir[PS_PATH_MAX], tokens_file[PS_PATH_MAX]; /* tokens_file "": no tokens are taken */
     ps_certificate own;
     grpc_tls_certificate_provider *files;
-    bool is_guest;                    /* the program has no certificate; each of its calls brings
-                                       * `token` */
-    char token[PS_TOKEN_BYTES];       /* the token of a guest; "" if it is none */
-    char secret[PS_SHA256_HEX_BYTES]; /* with which ps_tls_vouch marks its texts; of a guest "" */
-    pthread_mutex_t mutex;            /* guards the members below */
-    ps_revoked *revoked;              /* NULL: no certificate was revoked */
+    bool is_guest;              /* the program has no certificate; each of its calls brings
+                                 * `token` */
+    char token[PS_TOKEN_BYTES]; /* the token of a guest; "" if it is none */
+    /* secret with which ps_tls_vouch marks its texts; "" for a guest */
+    char secret[PS_SHA256_HEX_BYTES];
+    pthread_mutex_t mutex; /* guards the members below */
+    ps_revoked *revoked;   /* NULL: no certificate was revoked */
     watched_file crl_file;
     ps_tokens tokens;
     watched_file token_file;

@@ -9,7 +9,8 @@
 /* Bytes include the 5 bytes of each message's prefix. */
 typedef struct ps_traffic {
     uint64_t bytes_in, bytes_out, messages_in, messages_out;
-    uint64_t bytes_through_memory; /* of both, those of payloads that went through shared memory */
+    /* how many of bytes_in and bytes_out were payloads in shared memory */
+    uint64_t bytes_through_memory;
 } ps_traffic;
 
 #endif

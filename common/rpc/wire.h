@@ -26,12 +26,13 @@ enum { PS_WINDOW_BYTES = 2 << 20 };
 enum { PS_FRAME_BYTES = PS_PAYLOAD_MAX + (64 << 10) };
 
 enum {
-    PS_HEAD_MAX = 64 << 10,        /* default bound of a message without its payload */
-    PS_MESSAGE_MAX = 4 << 20,      /* bound of any message, and the default of every gRPC client */
-    PS_WIRE_PREFIX_BYTES = 5,      /* flag and length before each message of gRPC */
-    PS_WIRE_DEPTH_MAX = 16,        /* nesting of messages */
-    PS_WIRE_ARENA_RATIO = 16,      /* memory for unpacking: 16 bytes for each received byte, */
-    PS_WIRE_ARENA_EXTRA = 64 << 10 /* and this much in addition */
+    PS_HEAD_MAX = 64 << 10,   /* default bound of a message without its payload */
+    PS_MESSAGE_MAX = 4 << 20, /* bound of any message, and the default of every gRPC client */
+    PS_WIRE_PREFIX_BYTES = 5, /* flag and length before each message of gRPC */
+    PS_WIRE_DEPTH_MAX = 16,   /* nesting of messages */
+    /* memory for unpacking a message: bytes for each received byte */
+    PS_WIRE_ARENA_RATIO = 16,
+    PS_WIRE_ARENA_EXTRA = 64 << 10 /* memory for unpacking a message: bytes in addition */
 };
 
 /* A received message and all memory that it needs. */
