@@ -25,9 +25,9 @@
 
 enum {
     CONNECTION_BATCH = 256, /* most slices in a message */
-    /* messages become shorter if they take longer than this many microseconds, */
+    /* messages that take longer than this many microseconds are followed by shorter ones */
     CONNECTION_MESSAGE_US = 10000,
-    CONNECTION_MESSAGE_LEAST = 64 << 10, /* but not shorter than this many bytes */
+    CONNECTION_MESSAGE_LEAST = 64 << 10, /* least bytes to which messages are shortened */
     /* most encodings of rows in a message */
     CONNECTION_ROW_HEADS = PS_PAYLOAD_MAX / (4 * PS_CODEC_VALUES) + 1
 };

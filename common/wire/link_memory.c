@@ -49,8 +49,8 @@ ps_shared_memory *ps_link_memory_open(const ps_memory_offer *offer)
     return m;
 }
 
-/* Returns the bytes by which a message would be longer if it had its payload instead of the place
- * of it. */
+/* Returns by how many bytes a message would be longer if it had the payload itself instead of its
+ * place (`place`). */
 static uint64_t bytes_spared(const Psgd__V1__PayloadPlace *place)
 {
     size_t tag_and_length = 2, length = 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* link_memory.h - payloads of push and pull streams in shared memory (common/rpc/shared_memory.h),
- * as the messages of parameter.proto say it.
+ * and the fields of parameter.proto about them.
  *
  * A worker offers a memory with the first message of a stream. Of a push stream the worker is the
  * end that puts, of a pull stream the server. Loop's thread.
@@ -33,14 +33,15 @@ bool ps_link_memory_read(const Psgd__V1__SharedMemory *message, ps_memory_offer 
 ps_shared_memory *ps_link_memory_open(const ps_memory_offer *offer);
 
 /* Puts a payload into the memory and writes its place. Adds it to traffic->bytes_out as if the
- * message had it. Returns false if it has to go by the stream; so it does without a memory. */
+ * message had it. Returns false if the payload has to go by the stream, as always if `m` is
+ * NULL. */
 bool ps_link_memory_put(ps_shared_memory *m, const ps_piece *pieces, size_t count,
                         Psgd__V1__PayloadPlace *place, ps_traffic *traffic);
 
 /* Takes the payload of a received message from the memory, and has *in give its bytes until the
  * next ps_shared_memory_done. Adds it to traffic->bytes_in as if the message had it; NULL: nothing
- * counts it. Fails with INVALID_ARGUMENT if there is no memory, if the message has a payload
- * besides, or as ps_shared_memory_take does. */
+ * counts it. Fails with INVALID_ARGUMENT if `m` is NULL, or if the message itself has a payload
+ * too; else fails as ps_shared_memory_take does. */
 PS_MUST_USE ps_status ps_link_memory_take(ps_shared_memory *m, const Psgd__V1__PayloadPlace *place,
                                           ps_incoming *in, ps_traffic *traffic);
 

@@ -2,7 +2,7 @@
 /* redial.h - opens a stream of an exchange again after its connection broke. If the stream was
  * refused, fails the exchange. Loop's thread.
  *
- * The pause before each attempt is longer than the last one, until an answer comes. */
+ * The pause doubles with each attempt, up to a bound, until an answer comes. */
 #ifndef PS_COMMON_WIRE_REDIAL_H
 #define PS_COMMON_WIRE_REDIAL_H
 
@@ -12,7 +12,7 @@
 typedef struct ps_redial {
     ps_loop *loop;
     ps_gate *gate;
-    ps_timer retry;   /* its event calls the function that opens the stream */
+    ps_timer retry;   /* when it fires, it calls the function that opens the stream */
     int64_t pause_us; /* microseconds before the next attempt */
 } ps_redial;
 

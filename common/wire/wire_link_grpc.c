@@ -23,7 +23,8 @@ enum {
 _Static_assert((int)PS_REPORT_PIECE + CONNECTION_BATCH * 100 <= (int)HEAD_BYTES,
                "a report has room beside the heads of slices");
 
-#define BAD_PLACE "BAD_PLACE" /* reason of a refusal: no payload is where a message says */
+/* reason for machines of a refusal: the place that a message names has no payload */
+#define BAD_PLACE "BAD_PLACE"
 
 static const char *const method_names[] = {
     [PS_WIRE_PUSH] = "PushGradient",
@@ -52,8 +53,9 @@ typedef struct grpc_transport {
     ps_transport base;
     const ps_placement *placement;
     ps_channel **channels; /* (part_count); an element is NULL until a link to its part is opened */
-    ps_traffic *in_memory; /* (part_count): what the channels have not counted */
-    bool is_sockets_only;  /* no memory is offered */
+    /* (part_count): traffic through shared memory, which the channels do not count */
+    ps_traffic *in_memory;
+    bool is_sockets_only; /* no memory is offered */
 } grpc_transport;
 
 typedef struct client_link {
@@ -62,8 +64,9 @@ typedef struct client_link {
     grpc_transport *t;
     uint32_t part;
     ps_wire_stream kind;
-    bool is_offered;          /* the first message was sent, with an offer if there is a memory */
-    bool is_taken;            /* of a push stream: the server has taken the memory */
+    bool is_offered; /* the first message was sent, with an offer if there is a memory */
+    /* of a push stream: the server has opened the memory, so payloads go through it */
+    bool is_taken;
     ps_shared_memory *memory; /* NULL: none */
 } client_link;
 
@@ -102,8 +105,9 @@ static void offer_memory(client_link *link, client_head *out)
     }
 }
 
-/* Copies the head of a message to *out and adds what concerns the memory. If the payload goes
- * through it, sets *count to 0. */
+/* Copies the head of a message to *out. Adds the offer of a memory to the first message; puts the
+ * payload of a later message into the memory if that is possible, and adds its place. If the
+ * payload went there, sets *count to 0. Returns the head to send. */
 static const ProtobufCMessage *client_add(client_link *link, const ProtobufCMessage *head,
                                           const ps_piece *pieces, size_t *count, client_head *out)
 {
@@ -132,8 +136,9 @@ static void client_send(ps_wire_link *link, const ProtobufCMessage *head, const 
     ps_stream_send(client_of(link)->stream, head, pieces, count);
 }
 
-/* The payload in hand is done with when the next message is asked for. Of a push stream the server
- * does so, and of this end nothing is in hand. */
+/* Gives the memory of the last received payload back to the server. Called when the user asks for
+ * the next message, because the payload is valid until then. Does nothing for a push stream, in
+ * whose memory only this end puts payloads. */
 static void client_done(const client_link *link)
 {
     if (link->kind == PS_WIRE_PULL && link->memory != NULL) {
@@ -170,8 +175,8 @@ static const ps_link_ops client_ops = {
     .finish = client_finish,
 };
 
-/* Learns from the first answer on a push stream whether the server has taken the memory; a server
- * on another host has not. */
+/* Learns from the first answer on a push stream whether the server has opened the memory. A server
+ * on another host cannot; the memory is then freed, and payloads go by the stream. */
 static void learn(client_link *link, const Psgd__V1__PushGradientResponse *ack)
 {
     if (link->memory != NULL && !link->is_taken) {
@@ -338,11 +343,12 @@ typedef struct server_link {
     ps_wire_link base;
     ps_call *call;
     ps_wire_stream kind;
-    bool is_offered; /* a memory, which is opened with the first answer */
-    bool has_said;   /* of a push stream: an answer has said whether it was opened */
+    /* the worker has offered a memory (`offer`), which is opened before the first answer is sent */
+    bool is_offered;
+    bool has_said; /* of a push stream: an answer has said that the memory was opened */
     ps_memory_offer offer;
     ps_shared_memory *memory; /* NULL: none */
-    ps_traffic *traffic;      /* NULL: nothing counts it */
+    ps_traffic *traffic;      /* where the messages of the call are counted; NULL: nowhere */
 } server_link;
 
 static server_link *server_of(const ps_wire_link *link)
@@ -373,9 +379,11 @@ typedef struct server_head {
     Psgd__V1__PayloadPlace place;
 } server_head;
 
-/* Copies the head of an answer to *out and adds what concerns the memory. If the payload goes
- * through it, sets *count to 0. A worker is answered only if its identity was right; before, its
- * offer is not looked at. */
+/* Returns the head of an answer to send: `head` itself or, if something is added, a copy of it in
+ * *out. Of a push stream, the first answer says whether the memory was opened. Of a pull stream,
+ * the payload is put into the memory if that is possible; then its place is added and *count
+ * becomes 0. The memory is opened here, with the first answer, because only a worker with the right
+ * identity gets one. */
 static const ProtobufCMessage *server_add(server_link *link, const ProtobufCMessage *head,
                                           const ps_piece *pieces, size_t *count, server_head *out)
 {
@@ -416,7 +424,7 @@ static void server_free(server_link *link)
     free(link);
 }
 
-/* Ends a stream whose message names a place where no payload is. */
+/* Ends a push stream whose message names a place in the memory that has no payload. */
 static void server_break(server_link *link, ps_status why)
 {
     ps_error error;
@@ -449,8 +457,9 @@ static void on_server_message(void *arg, const ProtobufCMessage *message, ps_pay
     }
 }
 
-/* The payload in hand is done with when the next message is asked for. Of a pull stream the worker
- * does so, and of this end nothing is in hand. */
+/* Gives the memory of the last received payload back to the worker. Called when the user asks for
+ * the next message, because the payload is valid until then. Does nothing for a pull stream, in
+ * whose memory only this end puts payloads. */
 static void server_done(const server_link *link)
 {
     if (link->kind == PS_WIRE_PUSH && link->memory != NULL) {

@@ -67,7 +67,8 @@ typedef struct wire_worker {
     /* earliest deadline, in monotonic microseconds, of the shared parts that this thread has
      * entered */
     int64_t again_us;
-    ps_traffic traffic;    /* of this worker's links; zeros in one process */
+    /* traffic of this worker's links; zeros if the job runs in one process */
+    ps_traffic traffic;
     bool is_reading;       /* a read of the pull stream is in flight */
     uint64_t waits;        /* pulls that could not be answered completely at once */
     wire_scratch *scratch; /* the server's; if parts are shared, this worker's own */
@@ -98,13 +99,13 @@ struct ps_wire_server {
     void *failed_arg;
     bool is_sockets_only; /* set by ps_wire_server_set_sockets_only */
     ps_trace_ring *trace; /* records of the server's thread; NULL: nothing is recorded */
+    /* For the trace: the wait, since the last contribution came, for those that the next step still
+     * lacks. */
     struct {
         /* time at which the wait began; 0: the server does not wait, or the wait is not recorded */
         int64_t began_ns;
         /* clock waited for, and the ranks whose contributions are missing, as bits */
         uint64_t step, whom;
-        /* for the trace: the wait, since the last contribution, for those that the next step lacks
-         */
     } wait;
     ps_timer due; /* fires at the earliest deadline of the store */
 
