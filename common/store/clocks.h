@@ -60,10 +60,9 @@ typedef struct ps_book_column {
     /* the contributions of `in` that are not late, so belong to the open clock itself */
     uint32_t due;
     int64_t first_us; /* when the first of the `due` contributions arrived, in the policy's time */
-    int64_t
-        /* the policy's time is now_us - behind_us; a loaded column sets it so that this time goes
-         * on from the saved one */
-        behind_us;
+    /* the policy's time is now_us - behind_us; a loaded column gets the behind_us with which that
+     * time goes on from the saved one */
+    int64_t behind_us;
     uint64_t *words; /* the policy's state; NULL: it has none */
     /* what one contribution to this column adds to the counters; 1 unless the owner sets it */
     uint32_t weight;

@@ -18,69 +18,74 @@
  * Idempotence. A part of a contribution that comes again, from any worker, changes nothing. So a
  * push may be repeated at any time, completely or in part. A call that fails has changed nothing.
  *
- * Policies that buffer (bsp, backup, quorum, half_async) add contributions to an open sum; when it
- * closes, w -= step(sum * scale * merge_scale). Under a deterministic one (bsp) the sum is formed
- * in the order of contributors, whatever the order of arrival, so that the bits of the weights
- * depend on neither the network nor the number of servers: a slice that is early waits encoded in a
- * pooled buffer. Others add on arrival. Rows are added up by key, and each row is stepped once.
- * Policies that apply (ssp, asp and others): each contribution is a step of its own, w -= scale *
- * step(x * merge_scale), in the order of arrival; those of one contributor in the order of their
- * clocks.
+ * Policies that buffer (bsp, backup, quorum, half_async) add contributions to an open sum. When the
+ * sum closes, w -= step(sum * scale * merge_scale). Under a deterministic policy (bsp) the sum is
+ * formed in the order of contributors, whatever the order of arrival, so that the bits of the
+ * weights depend on neither the network nor the number of servers. A contribution that arrives
+ * before its turn is parked: it waits, encoded, in a pooled buffer. The other policies add on
+ * arrival. Rows are added up by key, and each row is stepped once. Policies that apply (ssp, asp
+ * and others) make each contribution a step of its own, w -= scale * step(x * merge_scale), in the
+ * order of arrival; contributions of one contributor come in the order of their clocks.
  *
- * Rounds. Where a policy closes clocks without waiting for everybody, what comes for a closed clock
- * is late: dropped and counted, or added to the open sum and counted, as the policy says. A worker
- * may leave clocks out that are closed; a pull of clock c says that it contributes nothing more to
- * earlier ones. What never came is counted as left out.
+ * Rounds. Some policies close a clock without waiting for every worker. A contribution to a closed
+ * clock is late: it is dropped, or added to the open sum, as the policy says, and counted. A worker
+ * may leave out clocks that are closed: by its pull of clock c it says that it contributes nothing
+ * more to earlier clocks. Contributions that never came are counted as left out.
  *
  * Rows of a contribution that is dropped count neither for admission nor for ageing.
  *
  * Time. The owner tells the store the time by ps_store_tick; policies see the time of the last
  * call. A store that is never told the time closes nothing by time.
  *
- * A sparse variable is rows by id. If ids have a fixed vocabulary, slices of the layout give the
- * rows that there are (ps_store_slice.row) and workers have all of them: a pull of weights also
- * opens one of the rows that were stepped since the worker was given them. A pull of a later clock
- * says that the whole answer before has arrived. Else rows are made when ids are met, and a worker
- * pulls those of some ids. Pushes and steps are the same.
+ * A sparse variable is rows by id, of one of two kinds. With a fixed vocabulary, all rows exist
+ * from the start: slices of the layout say which (ps_store_slice.row). Workers have all of these
+ * rows. A worker's pull of weights then also opens a pull of the rows that were stepped since the
+ * worker was given them; a pull of a later clock says that the whole answer before has arrived. In
+ * a table that grows, rows are made by pushes of new ids (table.h), and a worker pulls the rows of
+ * ids that it names. Pushes and steps are the same for both kinds.
  *
- * Codecs may ask for more (common/codec): sums of their own kind that are not decoded; a step on
- * the standing sum of all that was ever sent, where contributions are differences; weights whose
- * encoding makes up for what the one before left out.
+ * Codecs may need more of a store (common/codec): an open sum in the codec's own form, which is not
+ * decoded; where contributions are differences, a step on the standing sum of all contributions
+ * since the beginning; for weights, a residual of what the encoding before has lost.
  *
- * Memory of slices: weights, optimizer state and one sum (only of a buffering policy, and none of
- * bsp with one contributor) of 4 bytes a value each; 8 bytes for each (slice, contributor) and 20
- * for each (slice, worker); the policy's words for each slice; one encoded snapshot a slice, two if
- * earlier weights are kept and the codec has state, and those older ones that the caller still
- * references (f32 has none: the weights themselves are sent, and a step on a slice that is on its
- * way goes on in a copy). Only a deterministic policy parks; parked bytes are at most (contributors
- * - 1) times the encoded size of all slices; buffers are rounded up to powers of two, and the pool
- * keeps what it once needed. Corrected delays take 4 bytes for each (value, worker) more, and 4 a
- * value when they adapt; a store that broadcasts one snapshot of any codec, and 64 KiB. Of rows:
- * the tables (table.h), if earlier rows are kept copies of those that the last step has changed,
- * and what is not stepped yet, at most keys_max rows of each table a contribution; of a fixed
- * vocabulary also two bits for each (row, worker).
+ * Memory for slices, in bytes: 4 for each value of the weights, of the optimizer's state and of the
+ * open sum (only under a buffering policy, and not under bsp with one contributor); 8 for each
+ * (slice, contributor) and 20 for each (slice, worker); the policy's words for each slice; one
+ * encoded snapshot of each slice, two if earlier weights are kept and the codec has state, and
+ * older snapshots that the caller still references. With the codec f32 there is no snapshot: the
+ * weights themselves are sent, and if a slice is stepped while it is being sent, the step writes to
+ * a copy. Only a deterministic policy parks: at most (contributors - 1) times the encoded size of
+ * all slices, in buffers of powers of two, and the pool never shrinks. Corrected delays take 4 more
+ * for each (value, worker), and 4 for each value if they adapt. A store that broadcasts has one
+ * snapshot of each slice with any codec, and 64 KiB.
  *
- * Virtual shards. Slices and rows of a job are dealt to PS_SHARDS virtual shards
- * (common/base/shards.h). A store is made for a set of them. Which set is up to placement: it
+ * Memory for rows: the tables (table.h); if earlier rows are kept, copies of those that the last
+ * step has changed; contributions that were not stepped on yet, at most keys_max rows of each table
+ * for each; with a fixed vocabulary also two bits for each (row, worker).
+ *
+ * Virtual shards. Each slice and row of a job belongs to one of PS_SHARDS virtual shards
+ * (common/base/shards.h). A store is made for a set of them, which placement chooses. The choice
  * changes no bit of what is computed.
  *
- * Save and load. ps_store_save writes all that the store would need to go on, cut by virtual shard;
- * ps_store_load reads the shards that are its own out of any number of files. So what some stores
- * have written, any other number can read, and the same calls give the same bits as without it.
+ * Save and load. ps_store_save writes all that the store needs to go on, one virtual shard after
+ * the other. ps_store_load reads the store's own virtual shards out of any number of files. So any
+ * number of stores can read what any other number has written. A store that was saved and loaded
+ * gives the same bits for the same calls as one that was not.
  *
- *   - Under bsp a save belongs between two clocks or anywhere else: open sums and what waits for
- *     its turn are in the file.
- *   - Threads of a server may have the slices and the rows of one virtual shard apart. A store
- * takes the sections that are about what it has.
- *   - Slices stand for themselves: files of different clocks go together. Rows of all virtual
- *     shards share their clocks. Under policies that buffer, files go together when they are of the
- *     same ones. Under policies that apply, a contribution that comes again is applied to the rows
- *     of the virtual shards that lack it. The tables get the newest age in the files.
- *   - Not in the file: open pulls (workers pull again), parts of a contribution of rows that
- *     is not whole (it begins again with part 0), which rows a worker was given (it is given all
- *     that were ever stepped), and counters.
- *   - Policies that look at the time go on where the save left them: tell the time
- *     (ps_store_tick) before a save and before a load.
+ *   - A store may be saved at any time, under bsp too: open sums and parked contributions are in
+ *     the file.
+ *   - If one thread of a server has the slices of a virtual shard and another one has its rows,
+ *     each of their stores reads only the sections of what it has.
+ *   - Each slice has clocks of its own, so slices may be read from files of different clocks. The
+ *     rows of all virtual shards share one column of clocks. Under policies that buffer, rows must
+ *     be read from files of the same clock. Under policies that apply, the clocks may differ: a
+ *     contribution that comes again is applied to the rows of those virtual shards that lack it.
+ *     The tables get the newest age in the files.
+ *   - Not in the file: open pulls (workers pull again); parts of a contribution of rows whose last
+ *     part has not arrived (the worker begins again with part 0); which rows a worker was given (it
+ *     is given all that were ever stepped); counters.
+ *   - For policies with deadlines the time goes on where the save left it. Call ps_store_tick
+ *     before a save and before a load.
  *
  * The file is one of common/base/state.h, magic "PSGDSTO1", version 4:
  *
@@ -137,10 +142,10 @@ typedef struct ps_store_slice {
     /* the slice is state of a layer: what is pushed is a decrement, even if an optimizer steps
      * other slices: w -= merged */
     bool is_state;
-    /* For rows of a fixed vocabulary: the values of one row; n is a multiple of it. The slice is
-     * then the rows [first_row, first_row + n / row) of table number `table`, and is neither pushed
-     * nor pulled as a slice. 0: a slice of a dense variable. Must be 0 if the store broadcasts or
-     * corrects delays. */
+    /* For rows of a fixed vocabulary: the number of values of one row; n is a multiple of it. The
+     * slice is then the rows [first_row, first_row + n / row) of table number `table`, and is
+     * neither pushed nor pulled as a slice. 0: a slice of a dense variable. Must be 0 if the store
+     * broadcasts or corrects delays. */
     uint32_t row, table;
     uint64_t first_row;
 } ps_store_slice;
@@ -169,8 +174,8 @@ typedef struct ps_store_conf {
     const ps_store_slice *slices; /* (slice_count); none is allowed */
     /* initial values of conf.slices, one slice after the other; NULL: zeros */
     const float *weights;
-    /* of the same virtual shards; the store takes them. NULL: it has no rows. Tables of a fixed
-     * vocabulary come empty, because conf.slices have their rows */
+    /* the sparse tables, of the same virtual shards as the slices; the store takes them. NULL: it
+     * has no rows. Tables of a fixed vocabulary come empty, because conf.slices have their rows */
     ps_tables *tables;
     /* hash of what the job computes; ps_store_load refuses the file of another job */
     uint64_t job;

@@ -307,8 +307,9 @@ void store_rows_take(ps_store *store, uint32_t shard, bool has_all, ps_state_in 
     }
 }
 
-/* Returns the clock from which a virtual shard that was read lacks the contributor's contributions,
- * or the column does; *last becomes that from which all virtual shards do. */
+/* Returns the first clock of the contributor that the rows of some virtual shard that was read
+ * lack, or that the column of the book has not counted, whichever is less. *last becomes the clock
+ * from which all virtual shards that were read lack the contributor's contributions. */
 static uint64_t first_lack(const ps_store *store, uint32_t contributor, uint64_t *last)
 {
     const store_rows *r = store->rows;

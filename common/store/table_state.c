@@ -24,9 +24,9 @@ typedef struct view {
     const ps_table *table;
     uint32_t shard, tick;
     bool is_before;
-    uint32_t since;    /* only rows whose mark is this or a later one */
+    uint32_t since;    /* only rows whose mark is `since` or later are written */
     ps_state_out *out; /* NULL: rows and candidates are only counted */
-    /* rows, candidates: of the shard; here: rows that are written */
+    /* numbers of rows and candidates in the shard; here: number of rows that are written */
     uint32_t rows, here, candidates;
 } view;
 
