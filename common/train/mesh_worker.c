@@ -14,7 +14,8 @@ enum { GATE_SPARE_US = 10000000 };
 static ps_status check_report(void *arg, uint32_t worker, uint64_t clock, const uint8_t *bytes,
                               size_t len);
 
-/* The thread of a turn may call it; the gate outlives the machine's calls. */
+/* Returns whether the gate is open, so whether the exchange is still wanted. ps_mesh_release calls
+ * it, on any thread; the gate is freed after the machine. */
 static bool is_wanted(void *arg)
 {
     ps_mesh_worker *w = arg;
@@ -185,7 +186,8 @@ void ps_mesh_worker_say(ps_mesh_worker *w, ps_buf *report, bool is_partial)
 {
     ps_buf *said = NULL;
 
-    if (report->len < PS_MESH_REPORT_MAX) { /* else the others know nothing of this clock */
+    /* else no report is sent, so the other workers have none for this clock */
+    if (report->len < PS_MESH_REPORT_MAX) {
         said = ps_buf_create(1 + report->len);
         said->data[0] = is_partial;
         memcpy(said->data + 1, report->data, report->len);
@@ -198,7 +200,8 @@ void ps_mesh_worker_say(ps_mesh_worker *w, ps_buf *report, bool is_partial)
     pthread_mutex_unlock(&w->mutex);
 }
 
-/* Returns what ps_mesh_worker_say has made (len) bytes of. */
+/* Returns the report in bytes (len) that the ps_mesh_worker_say of another worker has made: one
+ * byte with is_partial, then the report. Returns an empty one if there are fewer than 2 bytes. */
 static ps_said unwrap(const uint8_t *bytes, size_t len)
 {
     return len < 2 ? (ps_said){0}

@@ -63,7 +63,7 @@ typedef struct ps_mesh_worker {
     uint32_t in_hand; /* index of the last contribution that was claimed, below `held` */
     size_t untold;    /* bytes of gradients that became final since the carrier was last woken */
 
-    pthread_mutex_t mutex; /* guards the four members that follow */
+    pthread_mutex_t mutex; /* guards given, given_count and said */
     /* (held, variable_count): index of the contribution * variable_count + variable, in the order
      * in which the gradients became final */
     uint32_t *given;

@@ -36,7 +36,7 @@ typedef struct ps_step_metrics {
 /* Initialises the metrics in place. The struct must not be moved afterwards, because `to` points
  * into it. */
 void ps_step_metrics_init(ps_step_metrics *m, const ps_plan *plan);
-void ps_step_metrics_fini(ps_step_metrics *m); /* of zeros too */
+void ps_step_metrics_fini(ps_step_metrics *m); /* a struct of zeros is allowed too */
 
 /* Returns the number of columns, without accuracy, that jobs of this plan have. */
 size_t ps_step_metrics_columns(const ps_plan *plan);

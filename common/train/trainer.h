@@ -27,7 +27,7 @@ enum { PS_EVALUATIONS_KEPT = 32 };
 
 /* The results of an evaluation. */
 typedef struct ps_trainer_evaluation {
-    uint32_t number; /* from 1 */
+    uint32_t number; /* number of the evaluation, from 1 */
     /* number of steps after which the weights were evaluated */
     uint64_t step;
     /* loss: mean over the test set; values: of the plan's metrics */
@@ -43,18 +43,19 @@ typedef struct ps_trainer_times {
     double computing_s;
     /* part of training_s in which its thread stood still for samples that are in a file */
     double reading_s;
-    double disk_s; /* time for which that file was read, in the background too */
+    double disk_s; /* time for which the file of samples was read, in the background too */
 } ps_trainer_times;
 
 /* How far a trainer is. */
 typedef struct ps_trainer_progress {
     uint64_t step;  /* steps finished by the job, counted from its beginning */
-    uint32_t epoch; /* from 1 */
+    uint32_t epoch; /* number of the epoch, from 1 */
     double loss;    /* mean loss of this worker's blocks in the last step */
-    /* fraction of these samples that were predicted right; of a program: the value that it reported
-     * last, or NaN */
+    /* fraction of the samples of these blocks that were predicted right; if a program computes the
+     * model: the accuracy that it reported last, or NaN */
     double accuracy;
-    /* (spec.program_metrics): of a program, the value that it reported last of each; NaN: none */
+    /* (spec.program_metrics): if a program computes the model: the value that it reported last of
+     * each metric; NaN: none */
     double program_metrics[PS_METRICS_MAX];
     uint64_t samples; /* samples that this rank has trained on so far */
     /* steps that this rank computed, without those that it skipped */

@@ -100,7 +100,7 @@ typedef struct trainer_said {
     bool is_on;            /* the rank reports */
     bool is_last_block;    /* the contribution in hand is the rank's last one to the clock */
     uint64_t clock;        /* 1 + the last clock with which it reported; 0: none */
-    ps_strbuf evaluations; /* records of the evaluations since then */
+    ps_strbuf evaluations; /* records of the evaluations since the last report */
     /* the reports (TR, EV, ...) up to the clock at which the rank began; NULL: none, or all of it
      * was sent */
     ps_buf *base;
@@ -146,10 +146,9 @@ struct ps_trainer {
     float *targets;     /* (batch, target_width) */
     ps_feed *feed;
     ps_ahead *ahead; /* reads samples from a file in the background; NULL: samples are in memory */
-    uint64_t
-        /* number, among this worker's blocks of the epoch, of the first that `ahead` was not asked
-         * for */
-        next_wanted;
+    /* number, among this worker's blocks of the epoch, of the first that `ahead` was not asked
+     * for */
+    uint64_t next_wanted;
     uint32_t *order; /* (ps_plan_order_count): indices of the samples in the order of order_epoch */
     size_t batch;    /* number of samples for which x has room */
     ps_evaluation evaluation;
@@ -355,7 +354,7 @@ bool ps_trainer_is_at_goal(const ps_trainer *t);
 ps_buf *ps_trainer_copy_reports(ps_trainer *t);
 /* Reads what ps_trainer_copy_reports has returned, as if it were sections of a checkpoint. */
 PS_MUST_USE ps_status ps_trainer_take_reports(ps_trainer *t, const uint8_t *bytes, size_t len);
-/* Checks that such a file can be read. Fails as ps_trainer_take_reports does. */
+/* Checks that ps_trainer_take_reports could read these bytes. Fails as it does. */
 PS_MUST_USE ps_status ps_trainer_check_reports(const uint8_t *bytes, size_t len);
 
 /* Returns whether the rank's file has no variables: the rank has no state of its own, and its
@@ -385,7 +384,7 @@ void ps_trainer_fini_earlier(ps_trainer *t);
 /* Returns the traffic of the exchange, with that of the job before the checkpoint from which it
  * goes on. */
 ps_exchange_stats ps_trainer_all_stats(const ps_trainer *t);
-/* closes those report files that are open */
+/* Closes those report files that are open. Returns the first failure. */
 PS_MUST_USE ps_status ps_trainer_close_reports(ps_trainer *t);
 /* Adds a row to the training report and to the curves. Of a long job both keep only some rows
  * (thin.h). */
