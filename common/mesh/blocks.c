@@ -120,7 +120,8 @@ static ps_packet **slot_of(const ps_mesh_machine *m, uint32_t block, uint32_t ce
     return &state_of(m)->parked[(size_t)block * m->cells.count + cell];
 }
 
-/* Adds a packet to the sum of its cell; `decoded` follows, perhaps later. */
+/* Adds a packet to the sum of its cell. blocks_decoded is called for it then, or later if the
+ * machine is held. */
 static ps_status add(ps_mesh_machine *m, ps_packet *packet)
 {
     blocks_state *s = state_of(m);
@@ -185,7 +186,8 @@ ps_status blocks_decoded(ps_mesh_machine *m, ps_packet *packet)
     if (++s->turn[cell] == m->conf.assignment->block_count) {
         complete(m, cell);
     }
-    /* Else `advance` has called this function and goes on. */
+    /* If the machine is not held, or the cell is not decoded, `advance` has called this function
+     * and goes on itself. */
     return m->is_held && s->undecoded[cell] == NULL ? advance(m, cell) : ps_ok();
 }
 
@@ -215,7 +217,8 @@ ps_status blocks_encoded(ps_mesh_machine *m, ps_packet *packet)
     uint32_t block = packet->what, cell = packet->piece;
     ps_packet **slot = slot_of(m, block, cell);
 
-    if (block < state_of(m)->turn[cell] || *slot != NULL) { /* again, in a rescue */
+    /* the block was encoded and counted before: this is a rescue */
+    if (block < state_of(m)->turn[cell] || *slot != NULL) {
         say(m, block, packet);
         return ps_ok();
     }
@@ -321,7 +324,7 @@ void blocks_rescue(ps_mesh_machine *m)
             if (!speaks(m, block, cell)) {
                 ps_status st = encode(m, block, cell);
 
-                (void)st; /* blocks_encoded says the packet, which cannot fail */
+                (void)st; /* blocks_encoded only sends the packet, which cannot fail */
             }
         }
     }
@@ -337,7 +340,8 @@ void blocks_missing(const ps_mesh_machine *m, bool *peers)
             if (block < s->turn[cell] || *slot_of(m, block, cell) != NULL) {
                 continue;
             }
-            for (uint32_t i = 0; i < a->redundancy; i++) { /* in a rescue each holder sends it */
+            /* any holder may send the cell in a rescue */
+            for (uint32_t i = 0; i < a->redundancy; i++) {
                 peers[mesh_holders(m, block)[i]] = true;
             }
         }

@@ -37,12 +37,15 @@ typedef struct ccdc_state {
     size_t length;   /* L, the values of a segment */
     uint32_t pieces; /* packets of a segment */
     groups in;       /* the groups with this worker */
-    uint8_t *have;   /* (groups, r + 1, pieces), by group and sender: a value of `had` */
-    size_t left;     /* pieces of other senders that are HAD_NOT */
-    size_t unspoken; /* those that are HAD_OF_ANOTHER: only another member has sent them, in a
-                      * rescue */
-    int32_t *own;    /* (held, n): values of the held blocks, in fixed point */
-    int64_t *sum;    /* (n): all values so far, in fixed point */
+    /* (groups, r + 1, pieces): by group, sender and piece, whether it has arrived: a value of
+     * `had` */
+    uint8_t *have;
+    size_t left; /* number of pieces of other senders that are HAD_NOT */
+    /* number of pieces that are HAD_OF_ANOTHER: not their sender but another member of the group
+     * has sent them, in a rescue */
+    size_t unspoken;
+    int32_t *own; /* (held, n): values of the held blocks, in fixed point */
+    int64_t *sum; /* (n): all values so far, in fixed point */
 } ccdc_state;
 
 static ccdc_state *state_of(const ps_mesh_machine *m)
@@ -50,8 +53,8 @@ static ccdc_state *state_of(const ps_mesh_machine *m)
     return m->state;
 }
 
-/* Checks that a part has the codec f32 without anything that a sender would keep for it: the words
- * of a step are made of its gradients alone. */
+/* Checks that a part has the codec f32 without anything that a sender would keep for it: the
+ * integers that are sent in a step are made from the gradients of that step alone. */
 static ps_status check_part(const ps_mesh_part *part)
 {
     static const int kept[] = {PS_WRAP_FEEDBACK, PS_WRAP_MOMENTUM};
@@ -134,8 +137,8 @@ static uint32_t words_of(const ccdc_state *s, uint32_t piece)
     return left < WORDS ? (uint32_t)left : WORDS;
 }
 
-/* Computes words ^= one piece of a segment of a held block. Values after the gradient's last are
- * taken as zeros. */
+/* Computes words ^= the words (32-bit integers) of one piece of a segment of a held block. Values
+ * after the gradient's last are taken as zeros. */
 static void mix(const ps_mesh_machine *m, uint32_t held, uint32_t segment, uint32_t piece,
                 uint32_t *words)
 {
@@ -220,7 +223,7 @@ static ps_status to_fixed(ps_mesh_machine *m)
     return ps_ok();
 }
 
-/* Returns a packet of zero words for a piece. */
+/* Returns a new packet for a piece, whose words (32-bit integers) are 0. */
 static ps_packet *packet_of(ps_mesh_machine *m, uint32_t what, uint32_t piece)
 {
     uint32_t count = words_of(state_of(m), piece);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cells.c - how parts are cut into what packets hold, and the codecs of these cells. */
+/* cells.c - cuts the parts of a gradient into cells, each of which a packet holds, and has their
+ * codecs. */
 #include "common/mesh/mesh_impl.h"
 
 #include "common/base/xalloc.h"
@@ -11,15 +12,16 @@
 
 /* --- cutting ------------------------------------------------------------------ */
 
-/* A share of a bucket. Values are counted from the start of the bucket, without those between
- * parts. */
+/* A share of a bucket: its values [from, to). They are counted from the start of the bucket; values
+ * between parts do not count. */
 typedef struct span {
     size_t from, to; /* [from, to) */
     uint32_t share;
 } span;
 
-/* Cuts part p where it lies within the span, at multiples of its step. `skip` values of the bucket
- * are before the part. Writes the cells unless `cells` is NULL. Returns their number. */
+/* Cuts that piece of part p which lies within the span into cells, at multiples of the part's
+ * `step`. `skip` values of the bucket are before the part. Writes the cells unless `cells` is NULL.
+ * Returns their number. */
 static uint32_t cut_part(const ps_mesh_part *part, uint32_t p, size_t skip, const span *s,
                          mesh_cell *cells)
 {

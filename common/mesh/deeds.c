@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* deeds.c - what a machine encodes and decodes: at once, or while it is held several together, for
- * codecs that gain from that (ps_codec_ahead). */
+/* deeds.c - encodes and decodes cells (deeds): at once or, if the machine was held, several
+ * together, for codecs that gain from that (ps_codec_ahead). */
 #include "common/mesh/mesh_impl.h"
 
 #include "common/base/draw.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOGETHER = 16 }; /* most deeds of which a codec has the values at a time */
+enum { TOGETHER = 16 }; /* most deeds that are given to a codec at a time */
 
 static const ps_mesh_codec *codec_of(const ps_mesh_machine *m, const mesh_deed *deed)
 {
@@ -22,7 +22,8 @@ static uint64_t key_of(const ps_mesh_machine *m, const mesh_deed *deed)
     return ps_draw_key(m->conf.seed, PS_DRAW_UP, deed->cell, m->clock, deed->contributor);
 }
 
-/* Adds what the codec keeps of the cell to a copy of the values in `room`, once. */
+/* Copies the values to encode to `room` and adds the codec's state of the cell to them; deed->x
+ * becomes this copy. Does nothing if it was done before, or if the cell has no state. */
 static void carry(const ps_mesh_machine *m, mesh_deed *deed, float *room)
 {
     const ps_mesh_codec *c = codec_of(m, deed);
@@ -98,8 +99,9 @@ ps_status mesh_decode(ps_mesh_machine *m, ps_packet *packet, bool is_down, ps_in
     return ps_is_ok(&st) ? put_off(m, &deed) : st;
 }
 
-/* Returns whether a deed can be done with those of [first, at): all encode, or all decode, with
- * codecs that gain from it, and none has to wait for what another one keeps of the same cell. */
+/* Returns whether the deed `at` can be done together with the deeds [first, at): all of them
+ * encode, or all decode; their codecs gain from it; and none of them changes the codec's state that
+ * another one needs, as two encodings of one cell do. */
 static bool goes_with(const ps_mesh_machine *m, size_t first, size_t at)
 {
     const mesh_deed *deeds = m->deeds.deed, *deed = &deeds[at];
@@ -116,8 +118,8 @@ static bool goes_with(const ps_mesh_machine *m, size_t first, size_t at)
     return true;
 }
 
-/* Gives a deed to its codec, to be done with others. Returns false if the codec does not take it
- * in addition to those. */
+/* Gives a deed to its codec, to be done together with those given before. Returns false if the
+ * codec does not take one more. */
 static bool give(ps_mesh_machine *m, mesh_deed *deed, float *room)
 {
     const ps_mesh_codec *c = codec_of(m, deed);
@@ -143,13 +145,15 @@ static ps_status do_some(ps_mesh_machine *m)
     }
     ps_codec_run_ahead();
     for (size_t i = 0; i < given && ps_is_ok(&st); i++) {
-        mesh_deed deed = all->deed[all->first++]; /* what follows from it may move the array */
+        /* a copy: encode and decode may put off more deeds, which moves the array */
+        mesh_deed deed = all->deed[all->first++];
 
         st = deed.packet != NULL ? decode(m, &deed) : encode(m, &deed);
         ps_packet_unref(deed.packet);
     }
     ps_codec_end_ahead();
-    /* The next one may have its residual already, in room that the next deeds use. */
+    /* Does the next deed alone if none could be given, or if `carry` was done for it: its values
+     * are in `room`, which the next call overwrites. */
     if (ps_is_ok(&st) && all->first < all->count &&
         (given == 0 || all->deed[all->first].is_carried)) {
         mesh_deed deed = all->deed[all->first++];

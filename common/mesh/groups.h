@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* groups.h - subsets of the workers, for ccdc.c. Blocks are all subsets of r workers, groups all
- * subsets of r + 1, both in lexicographic order. A `groups` has the groups of one worker. */
+/* groups.h - subsets of the workers, for ccdc.c. Each block belongs to a subset of r workers, its
+ * holders; each group is a subset of r + 1 workers. All subsets occur, in lexicographic order of
+ * their ascending members. A struct groups has the groups of which one worker is a member. */
 #ifndef PS_COMMON_MESH_GROUPS_H
 #define PS_COMMON_MESH_GROUPS_H
 
@@ -9,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { GROUPS_MAX = 1 << 18 }; /* members of all groups together */
+enum { GROUPS_MAX = 1 << 18 }; /* most members of all groups together */
 
 typedef struct groups {
     const ps_assignment *assignment; /* kept */
@@ -17,10 +18,11 @@ typedef struct groups {
     uint32_t total;   /* groups of all workers */
     uint32_t count;   /* groups with this worker */
     uint32_t *member; /* (count, r + 1), ascending */
-    uint32_t *number; /* (count): among all groups, ascending */
+    uint32_t *number; /* (count): number of each group among all groups, ascending */
 } groups;
 
-/* Returns the number of groups of n workers; any number above GROUPS_MAX if there are more. */
+/* Returns the number of groups of `nodes` workers; some number above GROUPS_MAX if there are more
+ * than GROUPS_MAX. */
 uint64_t groups_of(uint32_t nodes, uint32_t r);
 
 /* Returns whether the assignment has a block for every subset of r workers, in that order. */
@@ -42,11 +44,12 @@ bool groups_find(const groups *g, uint32_t number, uint32_t *i);
 /* Returns whether `worker` is one of the `count` members. */
 bool groups_is_in(const uint32_t *group, uint32_t count, uint32_t worker);
 
-/* Returns the place, among the blocks that this worker holds, of the block of all members but
- * `without`, which is another worker. */
+/* Returns the index, among the blocks that this worker holds, of the block that all members of the
+ * group but `without` hold. `without` is a member, and not this worker. */
 uint32_t groups_held_without(const groups *g, const uint32_t *group, uint32_t without);
 
-/* Returns the place of `member` among the members but `without`. */
+/* Returns the index of `member` in the ascending list of the group's members without the member
+ * `without`. */
 uint32_t groups_place_without(const uint32_t *group, uint32_t member, uint32_t without);
 
 #endif

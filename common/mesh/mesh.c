@@ -22,8 +22,8 @@ static const ps_mesh *const meshes[] = {
 enum {
     MESHES = sizeof meshes / sizeof meshes[0],
     EARLY_MAX = 1 << 20,
-    /* Requests of one worker that are answered in a step. Each worker asks once in a step, so two
-     * are usual: one for this step, one for the step before. */
+    /* Most requests of one worker that are answered in a step. Each worker asks once in each of its
+     * steps, so two are usual: one for this step, one for the step before. */
     ANSWERS_MAX = 4
 };
 
@@ -69,7 +69,8 @@ int mesh_place(const ps_mesh_machine *m, uint32_t block, uint32_t holder)
     return -1;
 }
 
-/* Chooses the holders in turn, from block to block, so that all send about as many blocks. */
+/* Takes the holders in turn, from block to block, so that all workers send about the same number of
+ * blocks. */
 uint32_t mesh_sender(const ps_mesh_machine *m, uint32_t block)
 {
     return mesh_holders(m, block)[block % m->conf.assignment->redundancy];
@@ -279,8 +280,9 @@ static ps_status keep_early(ps_mesh_machine *m, ps_packet *packet)
     return ps_ok();
 }
 
-/* Sends the sender of a request everything again that it was sent in the step which the request
- * names: the newest step begun, or the one before. Ignores requests beyond ANSWERS_MAX a step. */
+/* Sends the sender of a request (mesh_again) once more everything that this worker has sent to it
+ * in the step that the request names: the newest step that has begun here, or the one before.
+ * Ignores requests beyond ANSWERS_MAX a step. */
 static void answer(ps_mesh_machine *m, const ps_packet *packet)
 {
     bool has_begun = m->is_running || m->is_done;
@@ -328,8 +330,8 @@ static void say_waits(ps_mesh_machine *m)
     }
 }
 
-/* Notes whether the sender of the packet waits for others itself: it does from a packet that says
- * so until any packet of a later step. Returns true if the packet's only purpose was to say so. */
+/* Notes whether the sender of the packet waits for others itself: it does so from a packet
+ * mesh_waits until a packet of a later step. Returns true if the packet is a mesh_waits. */
 static bool note_waits(ps_mesh_machine *m, const ps_packet *packet)
 {
     uint64_t *waits_in = &m->waits_in[packet->from];
@@ -346,7 +348,7 @@ static bool note_waits(ps_mesh_machine *m, const ps_packet *packet)
 
 ps_status ps_mesh_take(ps_mesh_machine *m, ps_packet *packet)
 {
-    /* The running step, or the next one to begin. */
+    /* clock of the running step or, if none runs, of the next one */
     uint64_t first = m->clock + (m->is_done ? 1 : 0);
     ps_status st;
 
@@ -362,7 +364,7 @@ ps_status ps_mesh_take(ps_mesh_machine *m, ps_packet *packet)
         return ps_ok();
     }
     if (packet->clock < first) {
-        m->counters.duplicates++; /* of a step that has ended */
+        m->counters.duplicates++; /* the packet's step has ended here */
         return ps_ok();
     }
     if (packet->clock > m->clock + 1) {
@@ -382,8 +384,9 @@ ps_status ps_mesh_take(ps_mesh_machine *m, ps_packet *packet)
     return st;
 }
 
-/* Writes who is missing, as in "worker 1, worker 3": those who did not say that they wait
- * themselves; if all have said so, all of them. */
+/* Writes the names of the workers from whom something is missing, as in "worker 1, worker 3".
+ * Leaves out those who have said that they wait for others themselves, unless all of them have said
+ * so. */
 static void name_missing(const ps_mesh_machine *m, char *text, size_t cap)
 {
     bool *peers = ps_xcalloc(m->nodes, sizeof *peers);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reports.c - what workers say with their parts of a step (mesh.h). A report takes the way of the
- * exchange: each worker passes it on to its neighbours, except to the one from which it has come.
- */
+/* reports.c - the reports that workers send with their parts of a step (mesh.h). A report takes the
+ * way of the exchange: each worker passes a report on to its neighbours, except to the one from
+ * which it got the report. */
 #include "common/mesh/mesh_impl.h"
 
 #include "common/base/xalloc.h"
@@ -41,7 +41,7 @@ void mesh_reports_begin(ps_mesh_machine *m)
     m->reports_due = m->conf.has_reports ? m->nodes : 0;
 }
 
-/* Returns the worker from which the report of `origin`, another worker, comes. */
+/* Returns the worker from which this one gets the report of `origin`, another worker. */
 static uint32_t sender_of(const ps_mesh_machine *m, uint32_t origin)
 {
     return m->conf.mesh->towards != NULL ? m->conf.mesh->towards(m, origin) : origin;
@@ -70,7 +70,7 @@ static uint32_t find_heirs(ps_mesh_machine *m, uint32_t origin)
     return kept;
 }
 
-/* Keeps the report of `origin`, and sends it on. Takes over the reference. */
+/* Keeps the report of `origin`, and sends it to the workers of find_heirs. Takes the reference. */
 static void keep(ps_mesh_machine *m, uint32_t origin, ps_packet *packet)
 {
     uint32_t count = find_heirs(m, origin);

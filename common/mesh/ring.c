@@ -21,7 +21,9 @@
 typedef enum way { REDUCE, GATHER, WAYS } way;
 
 typedef struct ring_state {
-    uint8_t *have;      /* (WAYS, cells): the cell's packet of this way has arrived */
+    /* (WAYS, cells): whether the cell's packet has arrived, in the reduce-scatter and in the
+     * all-gather */
+    uint8_t *have;
     uint8_t *is_mine;   /* (cells): this worker's values are in the sum */
     ps_packet **parked; /* (cells): a partial sum that arrived before this worker's were final */
 } ring_state;
@@ -90,8 +92,8 @@ static ps_status pass_on(ps_mesh_machine *m, uint32_t cell)
                        m->cells.sum + cell_of(m, cell)->at);
 }
 
-/* Sends a partial sum. A complete one first replaces this worker's copy by the values that the
- * others will decode. */
+/* Sends a packet with a partial or complete sum. Before that, a complete sum replaces this worker's
+ * copy by the values that the other workers will decode. */
 static ps_status encoded(ps_mesh_machine *m, ps_packet *packet)
 {
     ps_status st = ps_ok();
@@ -105,8 +107,8 @@ static ps_status encoded(ps_mesh_machine *m, ps_packet *packet)
     return st;
 }
 
-/* Goes on with a partial sum that is in this worker's, or sends a complete one to the next worker
- * unless the cell ends there. */
+/* Handles a decoded packet. A partial sum is now added to this worker's values: passes their sum
+ * on. A complete sum: sends the packet to the next worker, unless that one has made it. */
 static ps_status decoded(ps_mesh_machine *m, ps_packet *packet)
 {
     const mesh_cell *cell = cell_of(m, packet->piece);
@@ -173,9 +175,9 @@ static ps_status take_reduce(ps_mesh_machine *m, ps_packet *packet)
     return st;
 }
 
-/* Returns whether a packet is possible: it comes from the worker before, and holds a partial sum
- * that does not begin here, or a complete sum that does not end here and whose partial sum this
- * worker has passed on. */
+/* Returns whether a packet is possible: it comes from the worker before this one, and it has either
+ * a partial sum of a cell that does not start at this worker, or a complete sum of a cell that this
+ * worker does not complete and whose partial sum this worker has passed on. */
 static bool may_send(const ps_mesh_machine *m, const ps_packet *packet)
 {
     const ring_state *s = state_of(m);
@@ -216,8 +218,8 @@ static ps_status take(ps_mesh_machine *m, ps_packet *packet)
     return st;
 }
 
-/* Names the worker before: only that one sends to this one. It is late itself, or waits for
- * another. */
+/* Names the worker before this one, because only that worker sends to this one. It is late itself,
+ * or it waits for another worker. */
 static void missing(const ps_mesh_machine *m, bool *peers)
 {
     peers[(m->conf.self + m->nodes - 1) % m->nodes] = true;

@@ -80,7 +80,8 @@ bool ps_mesh_next(ps_mesh_machine *m, ps_mesh_out *out)
 
 void mesh_repeat(ps_mesh_machine *m, const mesh_step *step, uint32_t to)
 {
-    size_t count = step->count; /* mesh_send_to below may append to this very step */
+    /* mesh_send_to below may append to `step` itself, and what it appends must not be repeated */
+    size_t count = step->count;
 
     for (size_t i = 0; i < count; i++) {
         mesh_sent said = step->said[i];

@@ -20,10 +20,11 @@
 enum { UP, DOWN, CHILDREN = 2 };
 
 typedef struct tree_cell {
-    bool is_mine;                /* this worker's values are in the sum */
-    uint8_t added;               /* number of children whose sums are in it too */
-    bool is_adding;              /* the next child's sum is being added */
-    bool is_said;                /* the sum goes to the parent, or at the root down */
+    bool is_mine;   /* this worker's values are in the sum */
+    uint8_t added;  /* number of children whose sums are in this worker's sum too */
+    bool is_adding; /* the next child's sum is being added */
+    /* the sum was passed on: to the parent or, at the root, to the children */
+    bool is_said;
     bool has_whole;              /* the complete sum has arrived */
     ps_packet *parked[CHILDREN]; /* children's sums that have arrived but are not added yet */
 } tree_cell;
@@ -93,8 +94,8 @@ static void fini(ps_mesh_machine *m)
     free(s->cells);
 }
 
-/* Sends the sum of a cell, this worker's subtree being complete: to the parent, or at the root as
- * the complete sum to the children. `encoded` follows. */
+/* Sends the sum of a cell, which contains all of this worker's subtree: to the parent or, at the
+ * root, as the complete sum to the children. Calls mesh_encode, which calls `encoded`. */
 static ps_status go_up(ps_mesh_machine *m, uint32_t cell)
 {
     bool is_root = m->conf.self == 0;
@@ -144,7 +145,8 @@ static ps_status decoded(ps_mesh_machine *m, ps_packet *packet)
     tree_state *s = state_of(m);
     tree_cell *c = &s->cells[packet->piece];
 
-    if (packet->what == DOWN) { /* this worker's own, or its copy of the parent's */
+    /* the complete sum: made here at the root, or a copy of the parent's packet */
+    if (packet->what == DOWN) {
         c->has_whole = true;
         m->cells.whole++;
         mesh_send(m, ps_packet_ref(packet), s->children, s->child_count);
@@ -153,7 +155,7 @@ static ps_status decoded(ps_mesh_machine *m, ps_packet *packet)
     ps_packet_unref(c->parked[c->added]);
     c->parked[c->added++] = NULL;
     c->is_adding = false;
-    /* Else `advance` has called this function and goes on. */
+    /* If the machine is not held, `advance` has called this function and goes on itself. */
     return m->is_held ? advance(m, packet->piece) : ps_ok();
 }
 
@@ -266,7 +268,8 @@ static uint32_t neighbours(const ps_mesh_machine *m, uint32_t *to)
     return count;
 }
 
-/* Climbs from the worker up to a child of this one, or to the root. */
+/* Climbs from worker `origin` up the tree. Returns the child of this worker that it comes to or, if
+ * `origin` is not below this worker, the parent of this worker. */
 static uint32_t towards(const ps_mesh_machine *m, uint32_t origin)
 {
     while (origin != 0 && (origin - 1) / CHILDREN != m->conf.self) {
