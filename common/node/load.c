@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* load.c - what a node's process and its host use; heartbeats report it. Reads /proc, which never
- * waits for a disk. */
+/* load.c - reads how much processor time and network a node's process and its host use; heartbeats
+ * report it. Reads /proc, which never waits for a disk. */
 #include "common/base/clock.h"
 #include "common/node/node_impl.h"
 

@@ -11,7 +11,7 @@ enum { PS_NODE_SERVICES_MAX = 2 * PS_THREADS_MAX + 1 };
 /* The differences between the two programs. `state` is what create returned. */
 typedef struct ps_node_program {
     const char *name;    /* "psgd-worker" */
-    const char *summary; /* for --help */
+    const char *summary; /* text for --help */
     const char *listen;  /* default of --listen */
     bool has_threads;    /* the program has the option --threads, which sets conf->threads */
     bool has_loop; /* the program has the options --loop and --loop-fd, which set conf->loop and

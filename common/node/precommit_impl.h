@@ -29,18 +29,19 @@ struct ps_precommit {
 
     ps_data_wanted wanted;
     ps_data_files files;
-    ps_storing *storing;      /* writes the set that is received; NULL: none is */
-    ps_data_request *request; /* the request for the set, in progress; NULL: none is */
-    bool is_offer;            /* the result of `request` answers the offer */
-    bool is_sealed;           /* the seal waits for the result of `request` */
+    ps_storing *storing; /* writes the set that is received; NULL: none is */
+    /* the request to datasets.h for the set, in progress; NULL: none is */
+    ps_data_request *request;
+    bool is_offer;  /* the result of `request` answers the offer */
+    bool is_sealed; /* the seal waits for the result of `request` */
 
-    uint32_t slices_in; /* received */
+    uint32_t slices_in; /* number of slices that were received */
     size_t values_in;
     /* read files into the session's tables; NULL: no file has arrived, or there are no such tables
      */
     ps_tables_files *tables[PS_REPLICAS_MAX];
     ps_buf *table_file;   /* the file being received; NULL: none */
-    uint32_t table_files; /* received */
+    uint32_t table_files; /* number of table files that were received completely */
     ps_loading *load;     /* loads the complete table_file; NULL: not running */
     uint32_t state_files; /* files of a checkpoint that have been received */
     XXH3_state_t *hash;
@@ -48,12 +49,11 @@ struct ps_precommit {
 
 /* --- precommit.c ----------------------------------------------------------- */
 
-/* Ends the stream and the attempt, and frees pc. */
+/* Ends the stream with `error`, gives the attempt up, and frees pc. */
 void ps_precommit_give_up(ps_precommit *pc, const ps_error *error);
 void ps_precommit_fail(ps_precommit *pc, ps_status st, const char *reason);
 
-/* Brings n bytes of the payload, from `at` on, to `to`, and adds them to the hash of the package.
- */
+/* Copies n bytes of the payload, from offset `at` on, to `to`, and adds them to pc->hash. */
 void ps_precommit_copy(ps_precommit *pc, ps_payload *payload, size_t at, size_t n, void *to);
 /* Sends an acknowledgement, then reads the next message. */
 void ps_precommit_acknowledge(ps_precommit *pc, Psgd__V1__PackageKind package, bool need_data,
@@ -69,7 +69,8 @@ bool ps_precommit_is_worker(const ps_precommit *pc);
 
 /* Returns how many slices the node is to receive. */
 uint32_t ps_precommit_slice_count(const ps_precommit *pc);
-/* Makes the session's weights, unless they are there. Returns false if it failed. */
+/* Allocates session->weights, unless that was done. If there is no memory, ends the PreCommit and
+ * returns false. */
 bool ps_precommit_make_room(ps_precommit *pc);
 void ps_precommit_take_weights(ps_precommit *pc, const Psgd__V1__WeightsChunk *chunk,
                                ps_payload *payload);
@@ -80,7 +81,8 @@ void ps_precommit_take_offer(ps_precommit *pc, const Psgd__V1__DataPackage *pack
 void ps_precommit_take_data(ps_precommit *pc, const Psgd__V1__DataChunk *chunk,
                             ps_payload *payload);
 
-/* Leaves what was received to a task that removes it, unless the set is complete. */
+/* Called when the PreCommit ends: has a task remove the files of a set that was not received
+ * completely. */
 void ps_precommit_leave_data(ps_precommit *pc);
 
 /* --- precommit_tables.c ---------------------------------------------------- */
@@ -89,7 +91,8 @@ void ps_precommit_leave_data(ps_precommit *pc);
 bool ps_precommit_wants_tables(const ps_precommit *pc);
 void ps_precommit_take_table(ps_precommit *pc, const Psgd__V1__TableChunk *chunk,
                              ps_payload *payload);
-/* Leaves the tables to a running load, which frees them at its end, because the attempt is over. */
+/* Called when the PreCommit ends before its seal: if a task is loading a file into the tables,
+ * leaves the tables to it; it frees them when it has ended. */
 void ps_precommit_leave_tables(ps_precommit *pc);
 /* Ends the files of tables. Fails with FAILED_PRECONDITION if some are missing. */
 PS_MUST_USE ps_status ps_precommit_end_tables(ps_precommit *pc);

@@ -26,12 +26,12 @@ typedef struct ps_session {
      * server's own slices one after the other in ascending order. */
     float *weights;
     size_t weight_count;
-    /* Sparse tables of a server whose rows come from files: first the tables of its own shards,
-     * then those of the shards that it has copies of. NULL: there are no files, so all rows begin
-     * anew, or no copies. A role that takes tables over sets NULL here. */
+    /* Sparse tables of a server whose rows come from files: element 0 has the tables of its own
+     * shards, element 1 those of the shards of which it has copies. NULL: there are no files, so
+     * all rows begin anew; or the server has no copies. A role that takes tables sets NULL here. */
     ps_tables *tables[PS_REPLICAS_MAX];
-    /* Files of the checkpoint that the job goes on from: of each rank of a worker in their order,
-     * of all servers. */
+    /* Files of the checkpoint from which the job goes on. A worker has one for each of its ranks,
+     * in their order; a server has the files of all servers. */
     ps_buf **states;        /* (state_count) */
     uint32_t state_count;   /* 0: the job begins at step 0 */
     uint64_t first_clock;   /* clock of that checkpoint; 0: the job begins anew */
