@@ -179,7 +179,7 @@ bool ps_codec_decode_ahead(const Psgd__V1__Encoding *head, const uint8_t *in, si
            codec->ahead->decode(head, in, head->payload_bytes, n);
 }
 
-/* Runs the calls that were collected ahead; only codecs of scripts collect any. */
+/* Encodes or decodes the slices that this thread has added. Only codecs of scripts take any. */
 void ps_codec_run_ahead(void)
 {
     const ps_codec *codec = atomic_load(&of_scripts);

@@ -102,9 +102,9 @@ typedef struct ps_codec_ahead {
 typedef struct ps_codec {
     const char *name;                   /* name in jobs and documents; never changes */
     const char *summary;                /* one line with the formula */
-    const ps_param *params;             /* its own numbers, then those of wrap.h */
-    size_t own;                         /* count of its own numbers */
-    Psgd__V1__Encoding__CodecCase wire; /* its member of the oneof */
+    const ps_param *params;             /* the codec's own numbers, then those of wrap.h */
+    size_t own;                         /* how many of params are the codec's own */
+    Psgd__V1__Encoding__CodecCase wire; /* the codec's member of the oneof in Encoding */
     bool is_identity; /* bytes are the float32 values in memory order, little-endian */
     /* sends two thin matrices. Its numbers are `rank` and `columns`; where the job leaves `columns`
      * at 0, the variable's shape decides, and a variable may be sent whole
@@ -114,7 +114,7 @@ typedef struct ps_codec {
     /* Returns the properties of the codec with these numbers. */
     ps_codec_facts (*facts)(const ps_params *params);
 
-    bool depends_on_data; /* its encodings may be shorter than `size` */
+    bool depends_on_data; /* encodings may be shorter than `size` says */
     /* Returns the maximum of bytes that encode writes for n values; the exact number unless
      * ps_codec_depends_on_data. It is at most 4 n + 8, and at most 4 * PS_CODEC_VALUES for any
      * n. */

@@ -43,8 +43,9 @@ struct ps_ahead {
     bool is_waiting; /* the caller waits in wait_for */
     bool is_stopping;
 
-    int64_t waited_ns;            /* as of ps_ahead_waited_ns; only the caller's thread uses it */
-    atomic_int_least64_t read_ns; /* as of ps_ahead_read_ns; both threads add to it */
+    /* what ps_ahead_waited_ns returns; only the caller's thread uses it */
+    int64_t waited_ns;
+    atomic_int_least64_t read_ns; /* what ps_ahead_read_ns returns; both threads add to it */
 };
 
 static void *run(void *arg)

@@ -67,7 +67,8 @@ typedef struct table {
     bool is_learning; /* true in the first pass, which makes no samples */
     ps_sink sink;
     uint32_t order[PS_DATA_COLUMNS_MAX]; /* the job's columns in the order of a stored record */
-    float offset[PS_DATA_COLUMNS_MAX];   /* by column of the job: added to ids; else 0 */
+    /* index: a column of the job; what is added to its ids; 0 for other columns */
+    float offset[PS_DATA_COLUMNS_MAX];
     uint32_t sizes[PS_DATA_COLUMNS_MAX]; /* (stored) features of a one-hot column; 0 for others */
     uint32_t targets, stored;
 } table;

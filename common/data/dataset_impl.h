@@ -22,16 +22,16 @@ typedef struct ps_file_start {
 
 struct ps_dataset {
     ps_data_facts facts;
-    ps_samples *split[2]; /* by ps_split; NULL: no samples */
+    ps_samples *split[2]; /* index: a ps_split; NULL: no samples */
     ps_file_start *files; /* (file_count) training files, in order; 0: not all are numbered */
     uint32_t file_count;
-    char *words; /* (word_bytes) as of ps_dataset_words; NULL: none */
+    char *words; /* (word_bytes): what ps_dataset_words returns; NULL: none */
     size_t word_bytes;
-    char *text; /* (text_bytes) as of ps_dataset_text; NULL: none */
+    char *text; /* (text_bytes): what ps_dataset_text returns; NULL: none */
     size_t text_bytes;
     bool is_part; /* other processes have more training files */
-    ps_learned_values
-        *measured;       /* (PS_LEARNED_VALUES_MAX) of a part: what transforms measured of all */
+    /* (PS_LEARNED_VALUES_MAX), if is_part: what transforms measured on the samples of all files */
+    ps_learned_values *measured;
     atomic_bool is_lost; /* a sample could not be read back */
 };
 

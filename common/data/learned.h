@@ -78,7 +78,8 @@ struct ps_learned {
     ps_vocabulary *words[PS_DATA_COLUMNS_MAX];
     ps_learned_column columns[PS_DATA_COLUMNS_MAX];
     bool has_column[PS_DATA_COLUMNS_MAX];
-    ps_learned_values values[PS_LEARNED_VALUES_MAX]; /* by the place of the transform */
+    /* index: the place of the transform in the list */
+    ps_learned_values values[PS_LEARNED_VALUES_MAX];
 
     /* Set while a look learns. */
     bool has_walked; /* records were counted and test records copied */

@@ -64,7 +64,7 @@ static ps_status libsvm_facts(const ps_data_conf *conf, ps_data_facts *facts)
 /* --- samples ------------------------------------------------------------------- */
 
 typedef struct entry {
-    uint32_t index; /* from 0: one less than in the file */
+    uint32_t index; /* index of the feature from 0: one less than in the file */
     float value;
 } entry;
 
@@ -149,7 +149,7 @@ typedef struct loading {
     ps_vocabulary *labels;
     uint32_t features; /* while learning, the greatest index so far; then those of a sample */
     ps_sink sink;
-    ps_spill *entries[2]; /* by split; NULL: a look, which stores no entries */
+    ps_spill *entries[2]; /* index: a ps_split; NULL: a look, which stores no entries */
     uint64_t entry_count[2];
     uint32_t most[2]; /* maximum of stored entries in a record, by split */
 } loading;

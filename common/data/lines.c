@@ -165,7 +165,9 @@ typedef struct walk {
     const ps_line_rule *rule;
     ps_line_fn *fn;
     void *arg;
-    double test_share; /* as of ps_record_is_test; 0: there are test files, or no set */
+    /* share of records that are test records (ps_record_is_test); 0: there are test files, or no
+     * set */
+    double test_share;
     ps_strbuf joined;
 } walk;
 

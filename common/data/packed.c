@@ -21,7 +21,7 @@ static const char *limit_flag = "";
 struct ps_packed {
     const char *name;
     gzFile gz;
-    uint64_t offset; /* of the next byte to read, in the unpacked content */
+    uint64_t offset; /* offset of the next byte to read, in the unpacked content */
 };
 
 static ps_status open_either(const char *folder, const char *name, int *fd, struct stat *facts)

@@ -9,7 +9,7 @@
 #include "common/data/spill.h"
 
 typedef struct ps_sink {
-    ps_spill *spill[2]; /* by ps_split; NULL: samples are only counted */
+    ps_spill *spill[2]; /* index: a ps_split; NULL: samples are only counted */
     uint64_t count[2];  /* number of samples added, also beyond the limits */
     /* how many samples are kept; 0: all, which is so for training samples of a share */
     uint32_t limit[2];

@@ -55,9 +55,10 @@ static ps_status skipgram_facts(const ps_data_conf *conf, ps_data_facts *facts)
 typedef struct noise {
     unsigned users; /* number of splits that use it */
     uint32_t words;
-    uint64_t *below;            /* (words): sum of the weights of words 0 to i */
-    uint64_t part;              /* the least integer above a GUIDES-th of the total */
-    uint32_t guide[GUIDES + 1]; /* by g: the first word whose sum exceeds g parts, or the last */
+    uint64_t *below; /* (words): sum of the weights of words 0 to i */
+    uint64_t part;   /* the least integer above a GUIDES-th of the total */
+    /* guide[g]: the first word whose `below` exceeds g * part, or the last word */
+    uint32_t guide[GUIDES + 1];
 } noise;
 
 static noise *noise_create(const ps_text *text)

@@ -51,10 +51,11 @@ struct ps_transform {
     const char *name;
     const char *summary;
     const ps_param *params; /* (optional) */
-    bool begins_order;      /* it starts from the order 0, 1, 2 ..., which is not shuffled */
-    bool makes_pools;       /* it decides which block gets a sample; at most one in a list */
-    bool deals_blocks;      /* what it does to the order depends on who gets which block */
-    bool draws;             /* `sample` uses its key for random draws; false: the key is 0 */
+    bool begins_order;      /* `order` starts from 0, 1, 2 ..., which is not shuffled */
+    /* the transform decides which block gets a sample; at most one in a list */
+    bool makes_pools;
+    bool deals_blocks; /* the order that it makes depends on who gets which block */
+    bool draws;        /* `sample` uses its key for random draws; false: the key is 0 */
 
     /* (optional) Changes the shapes to those after it. Returns INVALID_ARGUMENT if the samples
      * do not fit. */

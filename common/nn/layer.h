@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* layer.h - one kind of layer: its shapes, its variables, forward and backward.
  *
- * Letters: B samples of a batch; I values of a sample at the input, O at the output; C channels,
- * H rows and W columns of an image (C, H, W). Tensors are float32, row-major; a sample is a row.
- * `plan` is called once; forward and backward never allocate. To add a layer: common/nn/NAME.c, a
- * line in list.h, a line in CMakeLists.txt, and its ONNX nodes in common/artifact/onnx_layers.c.
- */
+ * Letters: B samples of a batch; I values of a sample at the input, O at the output; C channels, H
+ * rows and W columns of an image (C, H, W). Tensors are float32, row-major; a sample is a row. In
+ * names, `slope` means a gradient. `plan` is called once; forward and backward never allocate. To
+ * add a layer: common/nn/NAME.c, a line in list.h, a line in CMakeLists.txt, and its ONNX nodes in
+ * common/artifact/onnx_layers.c. */
 #ifndef PS_COMMON_NN_LAYER_H
 #define PS_COMMON_NN_LAYER_H
 
@@ -92,9 +92,9 @@ struct ps_layer {
      * forward, or backward, for different samples of a batch at once. */
     bool forward_by_sample, backward_by_sample;
 
-    /* (optional) A layer that does the same and then y = max(0, y + pass->added), without further
-     * passes over memory. It has the plan, variables and tape of this layer. It is in no list: a
-     * model uses it where a relu, or an addition and a relu, follow the layer. */
+    /* (optional) A layer that does what this layer does and then y = max(0, y + pass->added),
+     * without further passes over memory. It has the plan, variables and tape of this layer. It is
+     * in no list: a model uses it where a relu, or an addition and a relu, follow the layer. */
     const ps_layer *with_relu;
 
     /* Fills plan->out, vars, var_count and tape_floats. Reads in (or ins and input_count, if

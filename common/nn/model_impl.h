@@ -2,12 +2,12 @@
 /* model_impl.h - what model.c, model_plan.c, model_slopes.c and model_finite.c share; for them
  * only.
  *
- * One block of memory has everything that a pass needs. Forward needs an output for each layer that
- * is no view, the tapes, and one scratch for all layers that need it only while they run. Backward
- * needs slots. A slot holds the gradient of one output at a time, or of several outputs with the
- * same gradient. Slots are planned as a compiler plans registers: layers are visited in reverse; a
- * gradient's life begins at the last layer that reads the output and ends at the layer that
- * computes the output. */
+ * One block of memory has everything that a pass needs. Forward needs an output for each layer
+ * that is no view, the tapes, and one scratch for all layers that need it only while they run.
+ * Backward needs slots. A slot holds the gradient of one output at a time, or of several outputs
+ * with the same gradient. In names, `slope` means the gradient of an output or input. Slots are
+ * planned as a compiler plans registers: layers are visited in reverse; a gradient's life begins
+ * at the last layer that reads the output and ends at the layer that computes the output. */
 #ifndef PS_COMMON_NN_MODEL_IMPL_H
 #define PS_COMMON_NN_MODEL_IMPL_H
 
@@ -18,7 +18,7 @@
 
 /* How the gradient of an input is computed. `to` and `old` are offsets in floats in the block. */
 typedef enum ps_slope_way {
-    PS_SLOPE_NONE,  /* not needed */
+    PS_SLOPE_NONE,  /* the gradient is not needed */
     PS_SLOPE_WRITE, /* the layer writes it to `to` */
     PS_SLOPE_ADD,   /* the layer writes it to `to`; then the values at `old` are added */
     PS_SLOPE_SAME,  /* equal to the output's gradient, whose slot it shares */
@@ -40,12 +40,15 @@ typedef struct ps_placed {
     ps_layer_plan plan;
     char name[64];
     uint32_t first_variable;
-    /* its own index; of a view, the index of the layer whose output it shows, or PS_MODEL_INPUT */
+    /* index of this layer; if it is a view, index of the layer whose output it shows, or
+     * PS_MODEL_INPUT */
     uint32_t root;
     bool is_read; /* a later layer reads its output */
     /* the layer is not computed by itself, because it was merged into an earlier one, its `root` */
     bool is_done;
-    bool has_slope;       /* its output depends on a variable, so it takes part in backward */
+    /* a gradient of its output is needed, because the output depends on a variable; so it takes
+     * part in backward */
+    bool has_slope;
     uint32_t input_count; /* one more than in the plan if an addition was merged into the layer */
     /* inputs as in ps_layer_spec, before views and merges are resolved */
     uint32_t reads[PS_LAYER_INPUTS_MAX];

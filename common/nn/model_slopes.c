@@ -24,7 +24,7 @@ typedef struct planner {
     ps_model *model;
     slot *slots;
     size_t slot_count;
-    int *of; /* by layer: the slot of its output's gradient, or NO_SLOT */
+    int *of; /* of[i]: the slot of the gradient of layer i's output, or NO_SLOT */
 } planner;
 
 /* Takes a free slot: the smallest that is large enough, else the largest, which grows. Makes a new

@@ -11,7 +11,7 @@
 
 typedef struct ps_network {
     const char *name;
-    const char *summary;    /* its usual input, and its number of parameters */
+    const char *summary;    /* one line with the usual input and the number of parameters */
     const ps_param *params; /* (optional) */
     const char *loss;       /* (optional) its usual loss; NULL: softmax_cross_entropy */
     PS_MUST_USE ps_status (*build)(ps_network_build *net);
