@@ -5,9 +5,10 @@
 
 #include <lua.h>
 
-/* Pushes the globals of code: a table that cannot be written, nor can those in it. It has what
- * computes, with the same result in every process: no clock, no addresses, no order of hashes,
- * nothing that loads code, catches errors, or changes metatables. */
+/* Pushes the table of globals for the code of a job. Neither it nor the tables in it can be
+ * written. Its functions only compute, with the same result in every process: there is no clock, no
+ * address, no order of hashes, and nothing that loads code, catches errors or changes
+ * metatables. */
 void ps_allowed_open(lua_State *lua);
 
 /* Writes to `keys` (a new table on the stack) the integer and string keys of the table at `index`:

@@ -3,23 +3,25 @@
  * between them (common/script/record.h).
  *
  *   map(part, params, emit)      is called once for a partition; emit(key, value) makes a record
- *   reduce(key, a, b)            (optional) makes one value of two of the same key, a the earlier
- * one finish(key, value, params)   (optional) makes the result's value; nil leaves the key out
+ *   reduce(key, a, b)            (optional) makes one value of two values of a key; a came first
+ *   finish(key, value, params)   (optional) makes the value of the result; nil leaves the key out
  */
 #ifndef PS_COMMON_SANDBOX_COMPUTE_H
 #define PS_COMMON_SANDBOX_COMPUTE_H
 
 #include <lua.h>
 
-/* Functions for lua_call. Their first argument is the plugin's table. */
+/* The two functions below are called by lua_call. Their first argument is the plugin's table. */
 
-/* The others: number and count of the partition, its key of draws, first and last integer (or nil),
- * text (or nil), the numbers, the writer of the records. */
+/* Makes the records of a partition. The further arguments: number of the partition and of all
+ * partitions, key of its draws, first and last integer (or nil), text (or nil), table of the
+ * plugin's numbers, writer of the records. */
 int ps_compute_map(lua_State *lua);
 
-/* The others: a reader of records in the order of keys, where those of a key are in the order of
- * partitions; whether the last key goes on in another call, so that it is not finished in this one;
- * the numbers; the writer of the records, of which each key has one. */
+/* Makes one record for each key. The further arguments: a reader of records in the order of keys,
+ * and for each key in the order of partitions; whether the last key has more records in another
+ * call, so that its record is not passed to finish in this one; table of the plugin's numbers;
+ * writer of the new records. */
 int ps_compute_merge(lua_State *lua);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* confine.h - takes from the process what it does not need. */
+/* confine.h - takes all rights from the process that it does not need for computing. */
 #ifndef PS_COMMON_SANDBOX_CONFINE_H
 #define PS_COMMON_SANDBOX_CONFINE_H
 
@@ -7,8 +7,9 @@
 
 /* Closes all descriptors, gives up all capabilities, and bounds memory, files and processor time,
  * so that the process can use `memory` bytes beside what it has and `cpu_s` seconds in its life.
- * Then the kernel ends it at any system call but those for memory, a timer, waiting on a futex and
- * ending. Returns NULL, or what could not be done. */
+ * From then on the kernel ends the process at any system call but those for memory, a timer,
+ * waiting on a futex and ending. Returns NULL on success, else a text that says what could not be
+ * done. */
 const char *ps_confine(uint64_t memory, uint64_t cpu_s);
 
 #endif

@@ -16,10 +16,10 @@ typedef struct ps_plugin_numbers {
     bool is_integer[PS_SANDBOX_NUMBERS];
 } ps_plugin_numbers;
 
-/* Writes what the table on the top of the stack says to text, as lines of a key, a blank and a
- * value: kind, name, summary, bits, "trait NAME" for each that is true, and for each number "number
- * NAME DEFAULT MIN MAX INTEGER HELP". Returns the bytes. Raises an error if a field is missing or
- * wrong. */
+/* Writes the description of the plugin whose table is on top of the stack to text (room), as lines
+ * of a key, a blank and a value: kind, name, summary, bits, "trait NAME" for each trait that is
+ * true, and for each number "number NAME DEFAULT MIN MAX INTEGER HELP". Fills *numbers. Returns the
+ * number of bytes. Raises an error if a field is missing or wrong. */
 uint32_t ps_describe_plugin(lua_State *lua, char *text, size_t room, ps_plugin_numbers *numbers);
 
 #endif

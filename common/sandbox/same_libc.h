@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* same_libc.h - what Lua would take from libc, but is not the same in every process.
+/* same_libc.h - functions that Lua would take from libc, but whose results differ between
+ * processors or processes.
  *
- * same_libc.c also defines pow, time and clock. A program's own functions go before those of
- * libraries, so the Lua library calls them: for x ^ y, for the start of hashes, and where sorting
- * looks for a pivot.
- */
+ * same_libc.c also defines pow, time and clock. The linker prefers a program's own functions to
+ * those of libraries, so the Lua library calls these: for x ^ y, for the seed of its hashes, and
+ * for the choice of a pivot in sorting. */
 #ifndef PS_COMMON_SANDBOX_SAME_LIBC_H
 #define PS_COMMON_SANDBOX_SAME_LIBC_H
 

@@ -14,8 +14,8 @@ enum { PS_VECTOR_VALUES = 1 << 20 }; /* most values of a vector */
 
 typedef struct ps_vector {
     size_t n;
-    const float *p;   /* (n): own, or memory that outlives the call */
-    bool has_largest; /* `largest` is that of the kernels, computed when it was first needed */
+    const float *p;   /* (n): the member `own`, or memory that outlives the call */
+    bool has_largest; /* `largest` was computed (ps_vector_largest) */
     uint32_t largest;
     float own[];
 } ps_vector;
@@ -32,7 +32,8 @@ typedef struct ps_codes {
     uint8_t p[];
 } ps_codes;
 
-/* Bytes and how many have been read or written. */
+/* Bytes to read, of which `at` have been read; and room for bytes to write, of which `n` have been
+ * written. */
 typedef struct ps_reader {
     const uint8_t *p;
     size_t n, at;
@@ -53,27 +54,29 @@ uint32_t ps_vector_largest(const ps_vector *v);
 const float *ps_vector_settled(lua_State *lua, const ps_vector *v);
 /* Pushes a number that was computed from values, with one bit pattern for NaN. */
 void ps_push_settled(lua_State *lua, double x);
-/* Returns the argument, or raises an error that names what is wanted. */
+/* Return the argument at `index`, or raise an error that names the expected type. */
 const ps_vector *ps_vector_at(lua_State *lua, int index);
 const ps_positions *ps_positions_at(lua_State *lua, int index);
 const ps_codes *ps_codes_at(lua_State *lua, int index);
 /* Returns the largest code, or 0 if there are none. */
 uint8_t ps_codes_most(const ps_codes *codes);
-/* Push new ones, whose n elements the caller writes. Raise an error above 65536. */
+/* Push new positions, or codes, whose n elements the caller writes. Raise an error if n is above
+ * 65536. */
 uint16_t *ps_positions_new(lua_State *lua, size_t n);
 uint8_t *ps_codes_new(lua_State *lua, size_t n);
 /* Push a reader and a writer; the writer is valid until the call ends. */
 void ps_reader_new(lua_State *lua, const uint8_t *p, size_t n);
 ps_writer *ps_writer_new(lua_State *lua, uint8_t *p, size_t room);
 
-/* Returns an argument that is a whole number from 0 to `most`. */
+/* Returns the argument at `index`, or raises an error unless it is a whole number from 0 to
+ * `most`. */
 size_t ps_count_at(lua_State *lua, int index, size_t most);
 
-/* Make the types known to a state. */
+/* Define the types of this file, with their methods, in a Lua state. */
 void ps_vector_open(lua_State *lua); /* leaves the table `vec` on the stack */
 void ps_pick_open(lua_State *lua);
 void ps_bytes_open(lua_State *lua);
-/* Makes a type: its functions by name, which are called as methods. */
+/* Defines a type in a Lua state: `methods` are called as x:name(), `events` are its metamethods. */
 void ps_type_open(lua_State *lua, const char *name, const luaL_Reg *methods,
                   const luaL_Reg *events);
 

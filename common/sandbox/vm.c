@@ -283,7 +283,7 @@ static int run(lua_State *lua)
     return 0;
 }
 
-/* The second half of a round trip: calls decode for what encode has written. */
+/* The second half of a round trip: calls decode with the bytes that encode has written. */
 static int run_back(lua_State *lua)
 {
     ps_sandbox_memory *shared = vm.shared;

@@ -26,7 +26,8 @@ typedef struct merging {
     uint32_t *heap;   /* (left) files with records left; the first has the least key */
     uint32_t left;
     int64_t deadline_us;
-    uint8_t *in, *out; /* (PS_MERGE_IN_MAX), (PS_MERGE_OUT_MAX) of the executor */
+    /* input and output of ps_executor_merge: (PS_MERGE_IN_MAX), (PS_MERGE_OUT_MAX) */
+    uint8_t *in, *out;
     size_t in_n;
 } merging;
 
@@ -148,9 +149,8 @@ static ps_status check_room(const merging *m, size_t bytes)
                          m->conf->code, m->in_n, bytes, (int)PS_MERGE_IN_MAX);
 }
 
-/* Fills m->in with records of all files, by key, until it is half full: behind one that it may have
- * already, at least one. Sets *goes_on to whether the next call begins with the last key of this
- * one. */
+/* Appends records of all files to m->in, in the order of keys, until it is half full; at least one.
+ * Sets *goes_on to whether the next call begins with the last key of this one. */
 static ps_status gather(merging *m, bool *goes_on)
 {
     ps_keyed last = {.at = NULL};

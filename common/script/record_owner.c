@@ -32,7 +32,7 @@ void ps_records_split(const uint8_t *records, size_t n, uint32_t servers, uint8_
         memcpy(out + *end, record.at, bytes);
         *end += bytes;
     }
-    /* at[s] is now where the records of s end, which is where those of s + 1 begin */
+    /* at[s] is now the offset where the records of server s end, so where those of s + 1 begin */
     memmove(at + 1, at, servers * sizeof *at);
     at[0] = 0;
 }

@@ -9,8 +9,9 @@
  * (XXH3-64). */
 uint32_t ps_record_owner(const ps_keyed *record, uint32_t servers);
 
-/* Copies n bytes of sorted records to `out` (n), those of server 0 first; those of a server stay
- * sorted. Those of server i begin at at[i] (servers + 1) and end at at[i + 1]. */
+/* Copies n bytes of sorted records to `out` (n), ordered by the server that has their key; the
+ * records of each server stay sorted. at (servers + 1): the records of server i are the bytes
+ * [at[i], at[i + 1]) of `out`. */
 void ps_records_split(const uint8_t *records, size_t n, uint32_t servers, uint8_t *out, size_t *at);
 
 /* Returns whether n bytes, which may be anything, are sorted records of keys that `server` has. */

@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXT_BYTES = 1 << 20 }; /* text is written to a file when it is as long */
+/* bytes of text that are collected before they are written to the file */
+enum { TEXT_BYTES = 1 << 20 };
 
 /* A file that grows by records or rows. */
 typedef struct result {
@@ -22,7 +23,7 @@ typedef struct result {
     ps_strbuf text; /* what is not written to the file yet */
     uint32_t width; /* number of values of each key, the same for all in CSV */
     uint64_t rows;
-    uint64_t bytes; /* of records so far */
+    uint64_t bytes; /* bytes of records so far */
 } result;
 
 /* ---- Partitions ---- */

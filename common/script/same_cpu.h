@@ -16,22 +16,26 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* A process and the processor on which it is kept. All zeros but for `pid`: on any. */
+/* A process and the processor on which it is kept. Zeros except for `pid`: it is kept on none
+ * yet. */
 typedef struct ps_same_cpu {
     pid_t pid;
-    bool is_kept;    /* the process is kept on processor `cpu` */
-    bool is_waiting; /* the thread is kept there too, and may run on those of `before` else */
+    bool is_kept; /* the process is kept on processor `cpu` */
+    /* the calling thread is kept on `cpu` too, until ps_same_cpu_end lets it run on all of `before`
+     * again */
+    bool is_waiting;
     int cpu;
     cpu_set_t before;
-    cpu_set_t seen; /* what a thread may run on that ps_same_cpu_begin has looked at */
-    bool is_whole;  /* `seen` is all of that thread's cpuset */
+    /* processors that the last thread which ps_same_cpu_begin looked at could run on */
+    cpu_set_t seen;
+    bool is_whole; /* `seen` is all of that thread's cpuset */
 } ps_same_cpu;
 
 /* Keeps the calling thread and the process on the processor on which the thread runs. */
 void ps_same_cpu_begin(ps_same_cpu *both);
 
-/* Lets both run on each processor that the thread had before. For waits that become long, so that
- * the kernel can spread its load. */
+/* Lets the thread and the process run on each processor on which the thread could run before. For
+ * waits that become long, so that the kernel can spread its load. */
 void ps_same_cpu_loosen(ps_same_cpu *both);
 
 /* Lets the thread that called ps_same_cpu_begin run where it could before. The process stays on its

@@ -4,9 +4,8 @@
  *
  * The service writes a call, sets `turn` to PS_SANDBOX_CALLED and wakes the sandbox by the futex on
  * it. The sandbox answers in the same memory, sets `turn` to PS_SANDBOX_DONE and wakes the service.
- * Nobody writes out of turn, but a sandbox that was taken over may: the service copies what it
- * reads once and checks the copy.
- */
+ * Each side writes only when it is its turn. A sandbox that an attacker has taken over may break
+ * that rule, so the service copies each value once and checks the copy. */
 #ifndef PS_COMMON_SCRIPT_SANDBOX_PROTOCOL_H
 #define PS_COMMON_SCRIPT_SANDBOX_PROTOCOL_H
 
@@ -14,16 +13,19 @@
 #include <stdint.h>
 
 enum {
-    PS_SANDBOX_FD = 3,                        /* the shared memory, in the sandbox process */
-    PS_SANDBOX_TOGETHER = 16,                 /* most calls that are made together */
-    PS_SANDBOX_ARGUMENTS = 64,                /* most arguments of all of them */
-    PS_SANDBOX_RESULTS = 2 * PS_SANDBOX_TOGETHER, /* most results of all of them */
-    PS_SANDBOX_ERROR = 512,                   /* bytes of an error's text */
-    PS_SANDBOX_TEXT_MAX = 65536,              /* bytes of a file of code */
-    PS_SANDBOX_NUMBERS = 12,                  /* most numbers of a plugin */
-    PS_SANDBOX_ROOM = 4 * 1024 * 1024,        /* bytes of `in` and of `out` */
-    PS_SANDBOX_CPU_S = 600, /* processor seconds after which the kernel ends one */
-    PS_SANDBOX_PROTOCOL = 4 /* changes with this file */
+    /* number of the descriptor of the shared memory in the sandbox process */
+    PS_SANDBOX_FD = 3,
+    PS_SANDBOX_TOGETHER = 16, /* most calls that are made together */
+    /* most arguments of all calls that are made together */
+    PS_SANDBOX_ARGUMENTS = 64,
+    /* most results of all calls that are made together */
+    PS_SANDBOX_RESULTS = 2 * PS_SANDBOX_TOGETHER,
+    PS_SANDBOX_ERROR = 512,            /* bytes of an error's text */
+    PS_SANDBOX_TEXT_MAX = 65536,       /* bytes of a file of code */
+    PS_SANDBOX_NUMBERS = 12,           /* most numbers of a plugin */
+    PS_SANDBOX_ROOM = 4 * 1024 * 1024, /* bytes of `in` and of `out` */
+    PS_SANDBOX_CPU_S = 600,            /* processor seconds after which the kernel ends a sandbox */
+    PS_SANDBOX_PROTOCOL = 4            /* changes with this file */
 };
 
 /* Whose turn it is. */
@@ -31,15 +33,18 @@ enum { PS_SANDBOX_STARTED = 1, PS_SANDBOX_CALLED, PS_SANDBOX_DONE };
 
 /* What the sandbox is to do. */
 enum {
-    PS_SANDBOX_LOAD =
-        1, /* compile in[0..bytes) and describe its plugin in out, as script_about.c reads it */
-    PS_SANDBOX_RUN,  /* call a function of the plugin */
-    /* Call encode, and then decode for the bytes that it wrote and the number of values of its
-     * first argument. Each call has two results: the bytes, and what decode returned; nothing if
-     * encode wrote no bytes, which mean zeros. */
+    /* compile the code in `in`, of arguments[0].count bytes, and write the description of its
+     * plugin to `out`, as script_about.c reads it */
+    PS_SANDBOX_LOAD = 1,
+    PS_SANDBOX_RUN, /* call a function of the plugin */
+    /* Call encode, and then decode with the bytes that encode wrote and the number of values of
+     * encode's first argument. There are two results: the bytes, and what decode returned. If
+     * encode wrote no bytes, which mean zeros, decode is not called and the second result is
+     * nil. */
     PS_SANDBOX_ROUND_TRIP,
-    PS_SANDBOX_MAP,  /* of code of the kind compute: make records of a partition */
-    PS_SANDBOX_MERGE /* of the same: make one record for each key of sorted records */
+    PS_SANDBOX_MAP, /* for code of the kind compute: make the records of a partition */
+    /* for code of the kind compute: make one record for each key of sorted records */
+    PS_SANDBOX_MERGE
 };
 
 /* Kinds of values. */
@@ -72,15 +77,19 @@ typedef struct ps_sandbox_memory {
     _Atomic uint32_t turn;
     uint32_t protocol; /* PS_SANDBOX_PROTOCOL of the service */
     uint32_t what;
-    uint32_t failed; /* the answer is the text in `error`: 1, or 2 for decode of a round trip */
+    /* 0: the calls succeeded; else the answer is the text in `error`: 1, or 2 if decode of a round
+     * trip failed */
+    uint32_t failed;
     uint64_t instructions, memory; /* budgets of a call: instructions of Lua; bytes in use */
-    uint64_t nanoseconds;          /* of a function; after those of all calls the sandbox ends */
-    uint64_t service;              /* process id of the service; the sandbox ends with it */
+    /* time budget of a function; the sandbox ends itself after the sum of those of all calls */
+    uint64_t nanoseconds;
+    uint64_t service; /* process id of the service; the sandbox ends with it */
     char function[32];
-    uint32_t argument_count, result_max; /* of one call; the writer's bytes are no result of it */
+    /* arguments, and most results, of one call; the bytes of a writer do not count as a result */
+    uint32_t argument_count, result_max;
     uint32_t repeats;       /* further calls of the function. Their arguments and results follow
                                those of the first call. */
-    uint32_t result_count;  /* of all calls */
+    uint32_t result_count;  /* number of results of all calls */
     uint32_t is_background; /* 1: the sandbox takes the lowest priority (nice 19) */
     ps_sandbox_value arguments[PS_SANDBOX_ARGUMENTS], results[PS_SANDBOX_RESULTS];
     char error[PS_SANDBOX_ERROR];

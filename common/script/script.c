@@ -400,7 +400,8 @@ void ps_script_give_back(ps_script *s, ps_sandbox *sandbox, ps_status *st)
 {
     pthread_mutex_lock(&s->lock);
     if (!ps_is_ok(st)) {
-        st->code = PS_FAILED_PRECONDITION; /* ends the job; other codes would let it begin anew */
+        /* a code that ends the job; with other codes the job would go on with another attempt */
+        st->code = PS_FAILED_PRECONDITION;
         s->failure = ps_is_ok(&s->failure) ? *st : s->failure;
     }
     if (sandbox != NULL && !ps_sandbox_is_over(sandbox) && !ps_sandbox_is_old(sandbox) &&

@@ -22,12 +22,12 @@
 
 enum { PS_SCRIPT_NAME = 32, PS_SCRIPT_SUMMARY = 192 };
 
-/* What a plugin promises, as bits. */
+/* Traits: what a plugin promises of itself, as bits. */
 enum {
     PS_TRAIT_UNBIASED = 1,
     PS_TRAIT_SPARSE = 2,
     PS_TRAIT_KEEPS_ZEROS = 4,
-    PS_TRAIT_COST = 8, /* metric: less is better */
+    PS_TRAIT_COST = 8, /* of a metric: a smaller value is better */
     PS_TRAIT_END = 16
 };
 /* Returns the name of a trait, as files of code have it. */
@@ -39,39 +39,43 @@ typedef struct ps_script_about {
     char name[PS_SCRIPT_NAME];
     char summary[PS_SCRIPT_SUMMARY];
     double bits;     /* of a codec: most bits a value */
-    uint32_t traits; /* of PS_TRAIT_... */
+    uint32_t traits; /* bits PS_TRAIT_... */
     uint32_t number_count;
     ps_param numbers[PS_SANDBOX_NUMBERS + 1]; /* ends with a number without name */
     char names[PS_SANDBOX_NUMBERS][PS_SCRIPT_NAME];
     char help[PS_SANDBOX_NUMBERS][PS_SCRIPT_SUMMARY];
 } ps_script_about;
 
-/* Runs a file in a sandbox and reads its description. Returns INVALID_ARGUMENT with the reason if
- * the file is not a plugin; as ps_sandbox_start if there is no sandbox. Blocks. */
+/* Runs a file in a sandbox and reads the description of its plugin. Returns INVALID_ARGUMENT with
+ * the reason if the file is not a plugin; fails as ps_sandbox_start does if no sandbox starts.
+ * Blocks. */
 PS_MUST_USE ps_status ps_script_describe(const char *text, size_t bytes, ps_script_about *about);
 
 /* Returns how many numbers a plugin of a kind may have. */
 uint32_t ps_script_numbers_max(const char *kind);
 
-/* Points the numbers at the names and texts beside them, after a copy. */
+/* Makes the pointers in about->numbers point to the names and texts in *about itself. Call it after
+ * *about was copied. */
 void ps_script_about_settle(ps_script_about *about);
 
 typedef struct ps_script ps_script;
 
-/* Returns the code of this text, whose description is known. The same text is the same code,
- * however often it is opened; ps_script_close undoes one opening. `file` is for messages. */
+/* Opens the code of this text (bytes), whose description is `about`. Opening the same text again
+ * returns the same script; ps_script_close undoes one opening. `file` is its name for messages. */
 ps_script *ps_script_open(const char *file, const char *text, size_t bytes,
                           const ps_script_about *about);
-/* NULL is allowed. The last one ends the sandboxes. */
+/* Undoes one ps_script_open. The last call for a script ends its sandboxes and frees it. NULL is
+ * allowed. */
 void ps_script_close(ps_script *script);
 
-/* The code's number: the first 53 bits of the SHA-256 of its text, so that a double has it exactly.
- */
+/* Returns the script's number: the first 53 bits of the SHA-256 of its text, which a double has
+ * exactly. */
 uint64_t ps_script_id(const ps_script *script);
-/* Returns the open code with this number, or NULL. Valid while it is open. */
+/* Returns the open script with this number, or NULL. Valid while the script is open. */
 ps_script *ps_script_of_id(uint64_t id);
 const ps_script_about *ps_script_about_of(const ps_script *script);
-/* Return its file, for messages, and its text. Valid while it is open. */
+/* Return the name of the script's file, for messages, and its text. Valid while the script is
+ * open. */
 const char *ps_script_file(const ps_script *script);
 const char *ps_script_text(const ps_script *script, size_t *bytes);
 
@@ -89,12 +93,13 @@ const ps_param *ps_script_params(const ps_script *script);
 /* An argument or a result of a call. */
 typedef struct ps_script_value {
     uint32_t kind; /* PS_SANDBOX_... */
-    uint32_t
-        count; /* of a vector, of bytes, of numbers; of a writer its room, then the bytes written */
+    /* number of elements of a vector, of bytes or of numbers; of a writer its room in bytes, and
+     * after the call the bytes written */
+    uint32_t count;
     double number;
     int64_t integer;
-    const void *in; /* an argument's */
-    void *out;      /* a result's (count), lent by the caller */
+    const void *in; /* of an argument: its elements or bytes */
+    void *out;      /* of a result: room for `count` elements or bytes, the caller's */
 } ps_script_value;
 
 /* Calls a function. Results must be of the kind and, for vectors, the count that `results` says; a

@@ -10,7 +10,7 @@ typedef struct ahead {
     ps_sandbox *sandbox;  /* results stand in its memory until they are taken */
     const char *function; /* NULL: round trips */
     ps_ahead_id ids[PS_SANDBOX_TOGETHER];
-    uint32_t values[PS_SANDBOX_TOGETHER]; /* of the first argument */
+    uint32_t values[PS_SANDBOX_TOGETHER]; /* number of values of the first argument of each call */
     uint32_t count;
     size_t at;     /* bytes that the arguments take so far in the shared memory */
     uint32_t back; /* round trip whose encoding was taken last; `count`: none */

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* script_check.h - tries a plugin of a script before a job is built on it. */
+/* script_check.h - tries the plugin of a script before a job uses it. */
 #ifndef PS_COMMON_SCRIPT_SCRIPT_CHECK_H
 #define PS_COMMON_SCRIPT_SCRIPT_CHECK_H
 
 #include "common/script/script.h"
 
-/* What was measured of a codec, with its default numbers. */
+/* What was measured of a codec with the defaults of its numbers. */
 typedef struct ps_script_measure {
-    double bits;  /* a value of a slice of 16,384 normal draws, without the head */
-    double error; /* root of the mean square of decoded - x, relative to that of x; of that slice */
-    /* mean square of the mean error over KEYS encodings with other keys, relative to what it is if
-     * the mean is right; about 1 if the codec is unbiased */
+    double bits; /* bits per value, without the head, for a slice of 16,384 normal draws */
+    /* root mean square of decoded - x, divided by the root mean square of x, for that slice */
+    double error;
+    /* mean square of the mean errors over many encodings with different keys, divided by the value
+     * that chance alone would give; about 1 if the codec is unbiased */
     double bias;
-    double encode_ns, decode_ns; /* a value, of the slowest slice */
+    double encode_ns, decode_ns; /* nanoseconds per value, for the slowest slice */
 } ps_script_measure;
 
 /* Calls a codec with slices of several lengths and contents, a schedule and a policy with some of
