@@ -70,9 +70,10 @@ PS_MUST_USE ps_status ps_inprocess_job_finish(ps_inprocess_job *run);
  * Valid until the next call. One thread at a time. */
 const Psgd__V1__Job *ps_inprocess_job_now(ps_inprocess_job *run);
 
-/* Returns the same message with the result of the next evaluation that all workers have done and
- * that was not returned yet; NULL if there is none. Skips evaluations that workers have forgotten.
- * If the job splits evaluations, skips all but the last. */
+/* Returns the message of ps_inprocess_job_now with the result of the next evaluation that all
+ * workers have done and that this function has not returned yet; NULL if there is none. Skips
+ * evaluations that workers have forgotten. If the job splits evaluations, skips all but the
+ * last. */
 const Psgd__V1__Job *ps_inprocess_job_next_evaluation(ps_inprocess_job *run);
 
 #endif

@@ -7,22 +7,24 @@
 
 #include "common/job/plan.h"
 
-/* All texts are borrowed until the end. */
+/* All texts are borrowed until ps_inprocess_compute_destroy. */
 typedef struct ps_inprocess_compute_conf {
     const ps_plan *plan; /* kept */
     const char *job_id;
-    const char *folder;    /* of the job's files; created if it does not exist */
+    const char *folder;    /* folder of the job's files; created if it does not exist */
     const char *data_path; /* folder of the data sets; NULL: none */
     uint32_t threads;      /* >= 1 */
-    /* called on one of the job's threads, as its last act */
+    /* called when all threads have ended: on the thread that ends last, as its last act, or on the
+     * thread that starts the job, if a thread cannot be started and the others have ended before */
     void (*done)(void *arg);
     void *arg;
 } ps_inprocess_compute_conf;
 
 typedef struct ps_inprocess_compute ps_inprocess_compute;
 
-/* Loads the text, if there is one, and starts the threads. Errors as of ps_data_load and of files.
- */
+/* Loads the text, if the job has one, and starts the threads. Returns NOT_FOUND if the text needs
+ * files and conf->data_path names no folder, else the failures of ps_data_load and of ps_dir_make.
+ * If not all threads can be started, the job fails instead. */
 PS_MUST_USE ps_status ps_inprocess_compute_start(const ps_inprocess_compute_conf *conf,
                                                  ps_inprocess_compute **out);
 
@@ -33,9 +35,9 @@ void ps_inprocess_compute_stop(ps_inprocess_compute *run);
  * until the next call. One thread at a time. */
 const Psgd__V1__Job *ps_inprocess_compute_now(ps_inprocess_compute *run);
 
-/* Joins the threads, merges the records and writes result, summary.json and manifest.json; after a
- * failure the last two. Call it after `done`. Returns the first failure, CANCELLED if the job was
- * stopped, else OK. */
+/* Joins the threads, merges the records, removes them and writes the result, summary.json and
+ * manifest.json; after a failure only the last two. Call it after `done`. Returns the first
+ * failure, CANCELLED if the job was stopped, else OK. */
 PS_MUST_USE ps_status ps_inprocess_compute_finish(ps_inprocess_compute *run);
 
 /* Frees the job, whose threads do not run. NULL is allowed. */

@@ -54,8 +54,8 @@ struct ps_inprocess_job {
 
     Psgd__V1__JobState state;
     ps_status result;
-    bool has_diverged; /* result is the failure of a number that is not finite */
-    bool is_unstored;  /* result is that a file of the job could not be written */
+    bool has_diverged; /* `result` is the failure that a number is not finite */
+    bool is_unstored;  /* `result` is the failure to write a file of the job */
     /* why a job that is DONE has ended, for machines and for people */
     char reason[PS_STOP_REASON_MAX], message[PS_STOP_TEXT_MAX];
     int64_t limit_us;      /* monotonic time at which max_seconds are over; INT64_MAX: never */
@@ -66,10 +66,12 @@ struct ps_inprocess_job {
     ps_counts server_counts; /* counters of all servers together; zeros until training is over */
     uint64_t staleness_bins[PS_STALENESS_BINS];
     int64_t began_wall_us, ended_wall_us;
+    /* two points from which speeds are measured: [1] is taken anew after each second or more, and
+     * the [1] before becomes [0], to which the present is compared; at first both are the start */
     struct {
         int64_t us;
         uint64_t samples, step;
-    } rate[2]; /* two points that are a second apart or more */
+    } rate[2];
 
     /* what ps_inprocess_job_now returns */
     Psgd__V1__Job job;

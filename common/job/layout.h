@@ -15,10 +15,10 @@
 enum { PS_SLICE_VALUES = 16384 };
 
 typedef struct ps_slice {
-    uint32_t index;    /* its index in the layout */
+    uint32_t index;    /* index of the slice in the layout */
     uint32_t variable; /* index of its variable in the model */
     uint32_t n;        /* number of its values */
-    uint32_t shard;    /* its virtual shard */
+    uint32_t shard;    /* virtual shard of the slice */
     size_t at;         /* index of its first value in the block of all parameters */
 } ps_slice;
 

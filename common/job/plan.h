@@ -215,8 +215,9 @@ const char *ps_plan_move_lacks(const ps_plan *plan);
  * action: RESTART or REPEAT. */
 bool ps_loss_restarts(Psgd__V1__LossAction action);
 
-/* Returns whether ranks keep something from one clock to the next that servers do not have, or have
- * to be treated so. False only under bsp on servers that have slices and can be saved at a
+/* Returns whether ranks keep something from one clock to the next that servers do not have. True
+ * also if the job's servers cannot go back to the beginning of a clock; ranks are then treated as
+ * if they had state. False only under bsp on servers that have slices and can be saved at a
  * checkpoint. */
 bool ps_plan_ranks_have_state(const ps_plan *plan);
 
@@ -342,9 +343,9 @@ enum {
     PS_TABLE_KEYS = 2048, /* most keys of a message */
 };
 
-/* Returns the number of files and jobs that the tables of a job start from, and lends the list, in
- * order, each entry as in init_tables. 0: no table starts from a file or job (so it is for a fixed
- * vocabulary too). */
+/* Returns the number of files and jobs that the tables of a job start from, and sets *out to the
+ * list, in order, each entry as in init_tables; it belongs to the plan. 0: no table starts from a
+ * file or job, as always with a fixed vocabulary. */
 size_t ps_table_inits(const ps_plan *plan, char *const **out);
 
 /* Returns the most keys that a message may have: at most PS_TABLE_KEYS, and so few that their rows

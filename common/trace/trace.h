@@ -100,8 +100,8 @@ int64_t ps_trace_now_ns(void);
 void ps_trace_add(ps_trace_kind kind, int64_t begin_ns, uint32_t number, const char *what,
                   uint64_t detail);
 
-/* Does the same for a record that ends at end_ns. For a duration that is also counted elsewhere, so
- * that both are equal. */
+/* Appends a record as ps_trace_add does, but one that ends at end_ns. For a duration that is also
+ * counted elsewhere, so that both are equal. */
 void ps_trace_add_until(ps_trace_kind kind, int64_t begin_ns, int64_t end_ns, uint32_t number,
                         const char *what, uint64_t detail);
 
@@ -121,7 +121,7 @@ static inline void ps_trace_end(ps_trace_kind kind, int64_t begin_ns, uint32_t n
     }
 }
 
-/* Does the same for a record with a detail and without a text. */
+/* Appends a record as ps_trace_end does, but with a detail and without a text. */
 static inline void ps_trace_end_of(ps_trace_kind kind, int64_t begin_ns, uint32_t number,
                                    uint64_t detail)
 {

@@ -16,15 +16,15 @@ enum { PS_TRACE_CLOCK_SAMPLES = 64 };
 
 /* Converts a time of this process's clock to the other's. */
 typedef struct ps_trace_alignment {
-    int64_t offset_ns; /* to be added to the time */
+    int64_t offset_ns; /* difference to add to a time of this process's clock */
     int64_t error_ns;  /* largest error of the sum; negative: nothing is known */
 } ps_trace_alignment;
 
 /* The round trips so far. A zeroed struct has none. */
 typedef struct ps_trace_clock {
+    /* (count): oldest first; each is the best of `stride` round trips */
     struct {
         int64_t at_ns, offset_ns, error_ns;
-        /* (count): oldest first; each is the best of `stride` round trips */
     } samples[PS_TRACE_CLOCK_SAMPLES];
     size_t count;
     uint64_t stride; /* round trips for each sample but the last */
@@ -35,7 +35,7 @@ typedef struct ps_trace_clock {
  * between. A round trip that ends before it begins is ignored. */
 void ps_trace_clock_add(ps_trace_clock *clock, int64_t sent_ns, int64_t theirs_ns, int64_t got_ns);
 
-/* Returns how to convert the time at_ns. */
+/* Returns how to convert the time at_ns of this process's clock to the other's. */
 ps_trace_alignment ps_trace_clock_at(const ps_trace_clock *clock, int64_t at_ns);
 
 #endif

@@ -41,11 +41,12 @@ typedef struct part_writer {
     ps_strbuf text;
     const ps_trace_alignment *alignment; /* NULL: none */
     const ps_trace_track *track;
-    size_t track_bytes;           /* bytes of this track in the file, without those in `text` */
-    uint64_t left_out;            /* records left out because PS_TRACE_TRACK_BYTES are full */
-    uint64_t pushed[ARROWS_MAX];  /* by part: the last step whose arrow was begun */
-    arrow_end pulled[ARROWS_MAX]; /* by part: the latest weights of the step, not written yet */
-    arrow_end stepped;            /* the latest update of the step by a server, not written yet */
+    size_t track_bytes;          /* bytes of this track in the file, without those in `text` */
+    uint64_t left_out;           /* records left out because PS_TRACE_TRACK_BYTES are full */
+    uint64_t pushed[ARROWS_MAX]; /* index: a part; the last step whose arrow was begun */
+    /* index: a part; the latest weights of the step, not written yet */
+    arrow_end pulled[ARROWS_MAX];
+    arrow_end stepped; /* the latest update of the step by a server, not written yet */
 } part_writer;
 
 /* Writes a member of a JSON object: a time in nanoseconds, as microseconds with three decimals. */
