@@ -23,7 +23,7 @@ typedef struct ps_train_row {
     double samples_per_s;
     uint64_t bytes_up, bytes_down; /* since training began */
     double wait_s;                 /* since training began */
-    const double *values;          /* of the metrics, as many as the file was opened with */
+    const double *values;          /* values of the metrics with which the file was opened */
 } ps_train_row;
 
 /* A line of EV-{title}-N({id}).csv: epoch, step, loss, the job's metrics by name, then
@@ -33,7 +33,7 @@ typedef struct ps_eval_row {
     uint32_t epoch;
     uint64_t step;
     double loss;
-    const double *values;          /* of the metrics, as many as the file was opened with */
+    const double *values;          /* values of the metrics with which the file was opened */
     double time_s;                 /* when the evaluation began, in seconds since training began */
     uint64_t bytes_up, bytes_down; /* since training began, until the evaluation began */
 } ps_eval_row;

@@ -29,7 +29,7 @@ enum { PS_ROUND_METRICS_MAX = 16, PS_ROUND_HEAD_BYTES = 16 };
 /* What one rank did in a round. Bytes and durations are those of this round alone. NaN: there is no
  * such value. */
 typedef struct ps_round_entry {
-    uint64_t round;                /* from 1 */
+    uint64_t round;                /* number of the round, from 1 */
     uint64_t steps;                /* local steps; 0: the rank took no part */
     uint64_t bytes_up, bytes_down; /* bytes of the exchange that ends the round */
     /* when the weights made by the exchange that ends the round had arrived; seconds since training
@@ -38,9 +38,9 @@ typedef struct ps_round_entry {
     double loss; /* training loss, mean over the round's steps */
     /* computing time of the training thread, without evaluations and waits */
     double compute_s;
-    /* from when the rank sent the round's first contribution until all weights had arrived */
+    /* time from when the rank sent the round's first contribution until all weights had arrived */
     double exchange_s;
-    double wait_s;     /* in which the training thread stood still */
+    double wait_s;     /* time for which the training thread stood still */
     bool is_evaluated; /* true: test_loss and values are set */
     double test_loss;
     /* the job's metrics on the test samples, if is_evaluated */

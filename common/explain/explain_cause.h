@@ -13,8 +13,8 @@ enum { PS_EXPLAIN_RANKS_MAX = 256, PS_EXPLAIN_NODE_BYTES = 129 };
 typedef struct ps_explain_rank {
     uint32_t number; /* the rank */
     uint64_t steps;
-    double seconds; /* that `steps` took */
-    /* seconds of these in which its training thread computed, took samples or was held up */
+    double seconds; /* time that `steps` took */
+    /* how much of `seconds` the rank's training thread computed, took samples or was held up */
     double compute_s;
     double wait_s; /* seconds in which that thread stood still for weights or acknowledgements */
     /* seconds of compute_s in which that thread stood still for samples from a disk */
@@ -45,15 +45,15 @@ typedef struct ps_explanation {
     ps_explain_cause cause;
     ps_explain_surety surety;
     size_t slowest;     /* index of the rank that computes longest for a step */
-    uint64_t steps;     /* steps of this rank that were measured */
-    double steps_per_s; /* of this rank */
+    uint64_t steps;     /* steps of the slowest rank that were measured */
+    double steps_per_s; /* steps that the slowest rank makes in a second */
     /* the slowest rank spends most of the STRAGGLER share on reading from its disk */
     bool is_straggler_read;
-    /* The time of a step of this rank, cut into shares that sum to 1:
+    /* The time of a step of the slowest rank, cut into shares that sum to 1:
      *   COMPUTE    computing, as long as the median rank takes
      *   DATA       reading samples, less what others wait for, which counts as STRAGGLER
-     *   STRAGGLER  what it takes longer than the others, while they wait
-     *   EXCHANGE   in which even this rank waits
+     *   STRAGGLER  what the slowest rank takes longer than the others, while they wait
+     *   EXCHANGE   in which even the slowest rank waits
      *   OTHER      the rest */
     double shares[PS_EXPLAIN_CAUSES];
 } ps_explanation;

@@ -14,7 +14,7 @@ enum { PS_FORETOLD_MAX = 16, PS_FORETOLD_CODEC_BYTES = 256, PS_CODEC_COSTS_MAX =
 
 typedef struct ps_foretold {
     const char *up, *down; /* codecs as codec_spec.h writes them; "": those of the job */
-    double servers;        /* how many times the job's servers; 1: as now */
+    double servers;        /* number of servers, as a multiple of the present number; 1: as now */
     uint32_t local_steps;  /* local steps of a round; 0: as now */
     double steps_per_s;    /* the forecast */
 } ps_foretold;

@@ -39,8 +39,8 @@ typedef struct ps_explain_steps {
 } ps_explain_steps;
 
 /* Reads a timeline in time that its size bounds. Members that are not as psgd writes them are left
- * out. NOT_FOUND: it has fewer than three steps with an exchange through servers; so has the
- * timeline of a mesh. */
+ * out. NOT_FOUND: it has fewer than three steps with an exchange through servers, as is always so
+ * for the timeline of a mesh. */
 PS_MUST_USE ps_status ps_explain_timeline(const json_t *timeline, ps_explain_steps *out);
 
 /* Returns whether another share is less than 0.1 below the largest one. */

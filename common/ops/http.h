@@ -35,7 +35,7 @@ typedef struct ps_http_conf {
     const char *tls_dir;  /* HTTPS, with the files of this folder (https.h); NULL: HTTP */
     unsigned flags;       /* MHD_FLAG values beside those that ps_http_start always sets */
     unsigned connections; /* most connections that are open at a time */
-    unsigned of_host;     /* most of them from one address */
+    unsigned of_host;     /* most open connections from one address */
     unsigned silence_s;   /* seconds without traffic after which a connection is closed */
     size_t memory;        /* memory for each connection, in bytes */
     MHD_AccessHandlerCallback answer;

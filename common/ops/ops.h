@@ -18,7 +18,7 @@
 
 enum {
     PS_OPS_CONNECTIONS = 32,        /* most connections that are open at a time */
-    PS_OPS_CONNECTIONS_OF_HOST = 8, /* most of them from one address */
+    PS_OPS_CONNECTIONS_OF_HOST = 8, /* most open connections from one address */
     PS_OPS_SILENCE_S = 15,          /* seconds without traffic after which a connection is closed */
     PS_OPS_WAIT_MS = 2000           /* longest wait for the loop to write a page */
 };

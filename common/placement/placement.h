@@ -50,7 +50,7 @@ typedef struct ps_part {
  * endpoints; then any thread may read it. */
 typedef struct ps_placement {
     const ps_layout *layout; /* kept */
-    uint64_t epoch;          /* from 1 */
+    uint64_t epoch;          /* 1 at first; grows with each change of the placement */
 
     uint32_t server_count;
     uint32_t server_of_shard[PS_SHARDS];
