@@ -249,9 +249,10 @@ enum { PS_SENT_CLOCKS = 2 };
 bool ps_plan_gives_exact_weights(const ps_plan *plan);
 
 /* Returns how many bytes of its newest contributions each rank keeps, so that the state of a lost
- * server can be computed anew from a checkpoint; 0: it keeps none, as two intervals of checkpoints
- * do not fit into spec.recovery.replay_mib, or the job does not go on in that way. If servers have
- * copies of shards, ranks that can carry their state keep PS_SENT_CLOCKS clocks, others none. */
+ * server can be computed anew from a checkpoint; 0: it keeps none, because two intervals of
+ * checkpoints do not fit into spec.recovery.replay_mib, or because the job does not go on in that
+ * way. If servers have copies of shards, ranks that can carry their state keep PS_SENT_CLOCKS
+ * clocks, others none. */
 size_t ps_plan_kept_bytes(const ps_plan *plan);
 
 /* Returns whether ranks go on with their own state after the loss of servers: ps_plan_can_carry,

@@ -72,7 +72,8 @@ struct ps_mesh_machine {
     uint32_t unready;           /* number of (held block, part) pairs that are not final yet */
     bool is_started;            /* `start` of the exchange was called for this step */
     float *scratch;             /* (PS_CODEC_VALUES) */
-    bool may_block, is_held;    /* ps_mesh_may_block; ps_mesh_hold was called */
+    /* what ps_mesh_may_block returns; ps_mesh_hold was called, and not yet ps_mesh_release */
+    bool may_block, is_held;
     mesh_deeds deeds;
     mesh_step now, before;
     ps_packet **early; /* (early_count): received packets of steps that have not begun */

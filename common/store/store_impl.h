@@ -26,8 +26,9 @@ typedef struct shard_slice {
     ps_book_column *col; /* the slice's column of the book */
 
     /* The open sum of a buffering policy. If sums are formed in the order of contributors, `turn`
-     * is the contributor whose contribution is added next. Contributors below it are in the sum or
-     * were dropped; parked contributions are those of it or of later ones. */
+     * is the contributor whose contribution is added next. The contributions of lower contributors
+     * are in the sum or were dropped; parked contributions are those of `turn` or of higher
+     * contributors. */
     uint32_t turn;
     /* (n) sum of the contributions that are not parked; NULL: there are none yet */
     const float *sum;
