@@ -94,8 +94,8 @@ struct ps_learned {
 void ps_learned_parts_free(ps_learned_parts *parts);
 
 /* Reads and checks the facts in `folder` for a share of a conf; keeps `folder`. The caller destroys
- * *out. Returns INVALID_ARGUMENT with the field, its value and what is allowed, DATA_LOSS as
- * state.h. */
+ * *out. Returns NOT_FOUND if the folder has no facts, INVALID_ARGUMENT with the field, its value
+ * and what is allowed, DATA_LOSS as state.h. */
 PS_MUST_USE ps_status ps_learned_open(const char *folder, const ps_data_conf *conf,
                                       ps_learned **out);
 /* Frees what ps_learned_open has made. NULL is allowed. */

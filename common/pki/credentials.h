@@ -44,7 +44,8 @@ PS_MUST_USE ps_status ps_credentials_install(const char *dir, const char *what, 
 PS_MUST_USE ps_status ps_credentials_check(const char *dir, ps_certificate *own);
 
 /* Checks the certificate of a client (`n` bytes of DER) against root.pem, and reads it. Texts of
- * errors begin with `what`. Returns UNAUTHENTICATED if it is not valid now, or cannot be read. */
+ * errors about the certificate begin with `what`. Each failure is UNAUTHENTICATED: the certificate
+ * is not valid now, or it or root.pem cannot be read. */
 PS_MUST_USE ps_status ps_credentials_check_client(const char *dir, const char *what,
                                                   const void *der, size_t n, ps_certificate *out);
 

@@ -68,7 +68,8 @@ PS_MUST_USE ps_status ps_join_read_request(const char *request, size_t n,
 void ps_join_put_refusal(ps_strbuf *out, const ps_status *why);
 
 /* Reads an answer of `n` bytes; *pem becomes the part for ps_credentials_install. If the answer is
- * a refusal, returns PERMISSION_DENIED with its text, or UNAVAILABLE if the node may ask again. */
+ * a refusal, returns PERMISSION_DENIED with its text, or UNAVAILABLE if the node may ask again;
+ * INTERNAL if the bytes are no answer. */
 PS_MUST_USE ps_status ps_join_read_answer(const char *answer, size_t n, const char **pem,
                                           size_t *pem_n);
 

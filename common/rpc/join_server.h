@@ -31,7 +31,8 @@ typedef struct ps_join_conf {
     void *arg;
 } ps_join_conf;
 
-/* Starts a server with a thread of its own. Returns UNAVAILABLE if the address cannot be bound. */
+/* Starts a server with a thread of its own. Returns UNAVAILABLE if the address cannot be bound;
+ * fails also if the files in tls_dir cannot be used. */
 PS_MUST_USE ps_status ps_join_server_start(const ps_join_conf *conf, ps_join_server **out);
 
 /* Returns the port on which it listens. */

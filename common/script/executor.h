@@ -47,7 +47,8 @@ void ps_executor_end(ps_executor *executor);
 /* Makes the records of a partition: writes *n bytes to `records` (PS_PART_RECORDS_MAX), sorted by
  * key and checked. `numbers` are the values of the numbers of the code, in the order of its
  * description. Returns FAILED_PRECONDITION with file, function and reason if the code fails or
- * takes more than its budget, also for a partition with more text than PS_PART_TEXT_MAX. */
+ * takes more than its budget, also for a partition with more text than PS_PART_TEXT_MAX; CANCELLED
+ * after ps_executor_stop. */
 PS_MUST_USE ps_status ps_executor_map(ps_executor *executor, const ps_partition *part,
                                       const double *numbers, uint8_t *records, size_t *n);
 

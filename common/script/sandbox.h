@@ -40,8 +40,8 @@ ps_sandbox_memory *ps_sandbox_shared(ps_sandbox *sandbox);
  * whose arguments follow those of the first one. Blocks until all are answered. `functions`: number
  * of functions of the code that one call runs (2 for a round trip). Returns FAILED_PRECONDITION
  * with the text of the error if the code failed; RESOURCE_EXHAUSTED if all calls together took
- * longer than the time budgets of all their functions, or if the process ended. After
- * RESOURCE_EXHAUSTED the sandbox can only be ended. */
+ * longer than the time budgets of all their functions, or if the process ended. CANCELLED after
+ * ps_sandbox_stop. After RESOURCE_EXHAUSTED or CANCELLED the sandbox can only be ended. */
 PS_MUST_USE ps_status ps_sandbox_call(ps_sandbox *sandbox, uint32_t repeats, uint32_t functions);
 
 /* Makes the running call end soon, and all later calls at once, with CANCELLED. The sandbox can
@@ -52,9 +52,9 @@ void ps_sandbox_stop(ps_sandbox *sandbox);
 bool ps_sandbox_is_over(const ps_sandbox *sandbox);
 
 /* Returns whether the caller should replace the sandbox by a new one before the next call, because
- * it has used up most of the processor time that the kernel grants its process (PS_SANDBOX_CPU_S).
- * That time is bounded so that a process that an attacker has taken over does not outlive its
- * service for long. */
+ * that call might exceed the processor time that the kernel grants the sandbox's process in its
+ * life (PS_SANDBOX_CPU_S). That time is bounded so that a process that an attacker has taken over
+ * does not outlive its service for long. */
 bool ps_sandbox_is_old(const ps_sandbox *sandbox);
 
 /* Returns the id of the sandbox's process, for tests. */
