@@ -93,6 +93,7 @@ static bool install(void)
     ok = ok && allow_if(filter, SCMP_SYS(futex), 1, FUTEX_WAIT) &&
          allow_if(filter, SCMP_SYS(futex), 1, FUTEX_WAKE) &&
          allow_if(filter, SCMP_SYS(setitimer), 0, ITIMER_REAL) &&
+         allow_if(filter, SCMP_SYS(setitimer), 0, ITIMER_PROF) &&
          allow_if(filter, SCMP_SYS(mremap), 3, MREMAP_MAYMOVE);
     /* Private memory that cannot be executed. mprotect, which could change that, is not allowed. */
     ok = ok && seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 2,

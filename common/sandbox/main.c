@@ -6,6 +6,7 @@
  */
 #include "common/base/cpu.h"
 #include "common/sandbox/confine.h"
+#include "common/sandbox/lowest_priority.h"
 #include "common/sandbox/vm.h"
 #include "common/script/sandbox_protocol.h"
 
@@ -14,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
@@ -45,15 +45,25 @@ static void give_turn(ps_sandbox_memory *shared, uint32_t turn)
     syscall(SYS_futex, &shared->turn, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
-/* Has the kernel end the process after so many nanoseconds; 0: never. Counting Lua's instructions
- * is not enough: one library call, such as a search by pattern, can take for ever. */
-static void set_end(uint64_t nanoseconds)
+static void set_timer(__itimer_which_t which, uint64_t nanoseconds)
 {
     const struct itimerval timer = {
         .it_value = {.tv_sec = (time_t)(nanoseconds / 1000000000u),
                      .tv_usec = (suseconds_t)(nanoseconds / 1000 % 1000000)}};
 
-    setitimer(ITIMER_REAL, &timer, NULL);
+    setitimer(which, &timer, NULL);
+}
+
+/* Has the kernel end the process after so many nanoseconds, in the background after so many of
+ * processor time; 0: never. Counting Lua's instructions is not enough: one library call, such as a
+ * search by pattern, can take for ever. */
+static void set_end(const ps_sandbox_memory *shared, uint64_t nanoseconds)
+{
+    if (shared->is_background != 0) {
+        set_timer(ITIMER_PROF, nanoseconds);
+        nanoseconds *= PS_SANDBOX_PATIENCE;
+    }
+    set_timer(ITIMER_REAL, nanoseconds);
 }
 
 int main(void)
@@ -68,9 +78,8 @@ int main(void)
         return 2;
     }
     (void)ps_cpu_level();
-    if (shared->is_background != 0 && setpriority(PRIO_PROCESS, 0, 19) != 0) {
-        wrong = "its priority cannot be lowered";
-    } else {
+    wrong = shared->is_background != 0 ? ps_lowest_priority() : NULL;
+    if (wrong == NULL) {
         wrong = ps_confine(shared->memory + (16u << 20), PS_SANDBOX_CPU_S);
     }
     if (wrong != NULL) {
@@ -82,10 +91,10 @@ int main(void)
     give_turn(shared, PS_SANDBOX_DONE);
     for (;;) {
         wait_for_turn(shared);
-        set_end(shared->nanoseconds * (1u + shared->repeats) *
-                (shared->what == PS_SANDBOX_ROUND_TRIP ? 2 : 1));
+        set_end(shared, shared->nanoseconds * (1u + shared->repeats) *
+                            (shared->what == PS_SANDBOX_ROUND_TRIP ? 2 : 1));
         ps_vm_answer(shared);
-        set_end(0);
+        set_end(shared, 0);
         give_turn(shared, PS_SANDBOX_DONE);
     }
 }

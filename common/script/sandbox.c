@@ -88,8 +88,8 @@ static ps_sandbox_memory *share(int *fd)
 }
 
 /* Starts the program with the shared memory as its only further descriptor, and without environment
- * but for the choice of the processor's code. */
-static int spawn(const char *path, int fd, pid_t *pid)
+ * but for the choice of the processor's code. One in the background takes a session of its own. */
+static int spawn(const char *path, int fd, bool is_background, pid_t *pid)
 {
     const char *cpu = getenv("PSGD_CPU");
     char choice[64];
@@ -109,8 +109,9 @@ static int spawn(const char *path, int fd, pid_t *pid)
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setsigdefault(&attributes, &all);
     posix_spawnattr_setpgroup(&attributes, 0); /* keeps signals of the terminal from the sandbox */
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
-                                              POSIX_SPAWN_SETPGROUP);
+    /* the leader of a group could not begin a session */
+    posix_spawnattr_setflags(&attributes, (short)(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+                                                  (is_background ? 0 : POSIX_SPAWN_SETPGROUP)));
     error = posix_spawn(pid, path, &files, &attributes, arguments, environment);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&files);
@@ -167,10 +168,25 @@ static bool wait_done(ps_sandbox *s, int64_t deadline_us)
     return true;
 }
 
+/* Returns a time of which calls take at least their processor time: of a sandbox in the background
+ * the processor time itself, because it waits for others. */
+static int64_t taken_us(const ps_sandbox *s)
+{
+    struct timespec t;
+    clockid_t clock;
+
+    if (s->budget.is_background && clock_getcpuclockid(s->pid, &clock) == 0 &&
+        clock_gettime(clock, &t) == 0) {
+        return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+    }
+    return s->budget.is_background ? 0 : ps_clock_us();
+}
+
 /* Returns why a call was not answered, after the process is over. */
 static ps_status ended(const ps_sandbox *s, bool was_late)
 {
-    if (was_late || (WIFSIGNALED(s->status) && WTERMSIG(s->status) == SIGALRM)) {
+    if (was_late || (WIFSIGNALED(s->status) &&
+                     (WTERMSIG(s->status) == SIGALRM || WTERMSIG(s->status) == SIGPROF))) {
         return ps_fail(PS_RESOURCE_EXHAUSTED, "takes longer than the %.3g s of its budget",
                        (double)s->budget.time_us / 1e6);
     }
@@ -219,7 +235,7 @@ ps_status ps_sandbox_start(const ps_sandbox_budget *budget, ps_sandbox **out)
         s->shared->service = (uint64_t)getpid();
         s->shared->is_background = budget->is_background;
         atomic_store(&s->shared->turn, PS_SANDBOX_STARTED);
-        error = spawn(path, fd, &s->pid);
+        error = spawn(path, fd, budget->is_background, &s->pid);
         s->near.pid = s->pid;
         close(fd);
     }
@@ -266,8 +282,9 @@ ps_sandbox_memory *ps_sandbox_shared(ps_sandbox *sandbox)
 ps_status ps_sandbox_call(ps_sandbox *sandbox, uint32_t repeats, uint32_t functions)
 {
     ps_sandbox_memory *shared = sandbox->shared;
-    int64_t most_us = (int64_t)sandbox->budget.time_us * (1 + (int64_t)repeats) * functions;
-    int64_t began_us = ps_clock_us(), deadline_us = began_us + most_us + GRACE_US;
+    int64_t most_us = (int64_t)sandbox->budget.time_us * (1 + (int64_t)repeats) * functions *
+                      (sandbox->budget.is_background ? PS_SANDBOX_PATIENCE : 1);
+    int64_t began_us = taken_us(sandbox), deadline_us = ps_clock_us() + most_us + GRACE_US;
     bool was_late, is_done;
 
     shared->repeats = repeats; /* the sandbox may write it too, so no deadline follows from it */
@@ -278,7 +295,7 @@ ps_status ps_sandbox_call(ps_sandbox *sandbox, uint32_t repeats, uint32_t functi
     syscall(SYS_futex, &shared->turn, FUTEX_WAKE, 1, NULL, NULL, 0);
     is_done = wait_done(sandbox, deadline_us);
     ps_same_cpu_end(&sandbox->near);
-    sandbox->used_us += ps_clock_us() - began_us;
+    sandbox->used_us += taken_us(sandbox) - began_us;
     if (is_done) {
         return shared->failed != 0 ? failure(sandbox, PS_FAILED_PRECONDITION) : ps_ok();
     }
@@ -306,6 +323,16 @@ bool ps_sandbox_is_old(const ps_sandbox *sandbox)
     int64_t most_us = PS_SANDBOX_CPU_S * INT64_C(1000000) - spare_us;
 
     return sandbox->used_us + PS_SANDBOX_RESULTS * (int64_t)sandbox->budget.time_us > most_us;
+}
+
+int64_t ps_sandbox_used_us(const ps_sandbox *sandbox)
+{
+    return sandbox->used_us;
+}
+
+bool ps_sandbox_is_background(const ps_sandbox *sandbox)
+{
+    return sandbox->budget.is_background;
 }
 
 int ps_sandbox_pid(const ps_sandbox *sandbox)

@@ -16,8 +16,9 @@ typedef struct ps_sandbox ps_sandbox;
 typedef struct ps_sandbox_budget {
     uint64_t instructions; /* most instructions of Lua */
     uint64_t memory;       /* most bytes that are in use at a time */
-    uint64_t time_us;
-    /* the process runs at the lowest priority, for code that no job needs yet */
+    uint64_t time_us;      /* in the background of processor time */
+    /* the process runs at the lowest priority, for code that no job needs yet; each call may last
+     * PS_SANDBOX_PATIENCE times its budget, because other processes have the processor first */
     bool is_background;
 } ps_sandbox_budget;
 
@@ -56,6 +57,12 @@ bool ps_sandbox_is_over(const ps_sandbox *sandbox);
  * life (PS_SANDBOX_CPU_S). That time is bounded so that a process that an attacker has taken over
  * does not outlive its service for long. */
 bool ps_sandbox_is_old(const ps_sandbox *sandbox);
+
+/* Returns the time of all calls that were answered, in the background their processor time. */
+int64_t ps_sandbox_used_us(const ps_sandbox *sandbox);
+
+/* Returns whether its budget says that it runs at the lowest priority. */
+bool ps_sandbox_is_background(const ps_sandbox *sandbox);
 
 /* Returns the id of the sandbox's process, for tests. */
 int ps_sandbox_pid(const ps_sandbox *sandbox);

@@ -25,7 +25,10 @@ enum {
     PS_SANDBOX_NUMBERS = 12,           /* most numbers of a plugin */
     PS_SANDBOX_ROOM = 4 * 1024 * 1024, /* bytes of `in` and of `out` */
     PS_SANDBOX_CPU_S = 600,            /* processor seconds after which the kernel ends a sandbox */
-    PS_SANDBOX_PROTOCOL = 4            /* changes with this file */
+    /* a call in the background may last so many times its budget, which is of processor time there,
+     * because other processes have the processor first */
+    PS_SANDBOX_PATIENCE = 12,
+    PS_SANDBOX_PROTOCOL = 4 /* changes with this file */
 };
 
 /* Whose turn it is. */
@@ -81,7 +84,8 @@ typedef struct ps_sandbox_memory {
      * trip failed */
     uint32_t failed;
     uint64_t instructions, memory; /* budgets of a call: instructions of Lua; bytes in use */
-    /* time budget of a function; the sandbox ends itself after the sum of those of all calls */
+    /* time budget of a function, in the background of processor time; the sandbox ends itself after
+     * the sum of those of all calls */
     uint64_t nanoseconds;
     uint64_t service; /* process id of the service; the sandbox ends with it */
     char function[32];
@@ -90,7 +94,7 @@ typedef struct ps_sandbox_memory {
     uint32_t repeats;       /* further calls of the function. Their arguments and results follow
                                those of the first call. */
     uint32_t result_count;  /* number of results of all calls */
-    uint32_t is_background; /* 1: the sandbox takes the lowest priority (nice 19) */
+    uint32_t is_background; /* 1: the sandbox takes the lowest priority (lowest_priority.h) */
     ps_sandbox_value arguments[PS_SANDBOX_ARGUMENTS], results[PS_SANDBOX_RESULTS];
     char error[PS_SANDBOX_ERROR];
     _Alignas(64) uint8_t in[PS_SANDBOX_ROOM];

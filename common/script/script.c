@@ -27,6 +27,7 @@ struct ps_script {
     pthread_mutex_t lock; /* guards the members below */
     ps_sandbox *idle[LANES];
     size_t idle_count;
+    uint32_t trials; /* threads that try it out (ps_script_trial_begin) */
     ps_status failure;
 };
 
@@ -388,12 +389,44 @@ ps_status ps_script_load(const char *text, size_t bytes, const ps_sandbox_budget
     return st;
 }
 
-/* Starts a sandbox and loads the code (ps_script_load), with the budget of jobs. */
-static ps_status load(const char *text, size_t bytes, ps_sandbox **out)
+void ps_script_trial_begin(ps_script *s)
 {
-    ps_sandbox_budget budget = ps_sandbox_budget_default();
+    pthread_mutex_lock(&s->lock);
+    s->trials++;
+    pthread_mutex_unlock(&s->lock);
+}
 
-    return ps_script_load(text, bytes, &budget, out);
+int64_t ps_script_trial_us(ps_script *s)
+{
+    int64_t us = 0;
+
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < s->idle_count; i++) {
+        us += ps_sandbox_used_us(s->idle[i]);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return us;
+}
+
+void ps_script_trial_end(ps_script *s)
+{
+    ps_sandbox *slow[LANES];
+    size_t n = 0, kept = 0;
+
+    pthread_mutex_lock(&s->lock);
+    s->trials--;
+    for (size_t i = 0; i < s->idle_count; i++) {
+        if (s->trials == 0 && ps_sandbox_is_background(s->idle[i])) {
+            slow[n++] = s->idle[i];
+        } else {
+            s->idle[kept++] = s->idle[i];
+        }
+    }
+    s->idle_count = kept;
+    pthread_mutex_unlock(&s->lock);
+    while (n > 0) {
+        ps_sandbox_end(slow[--n]);
+    }
 }
 
 void ps_script_give_back(ps_script *s, ps_sandbox *sandbox, ps_status *st)
@@ -405,7 +438,7 @@ void ps_script_give_back(ps_script *s, ps_sandbox *sandbox, ps_status *st)
         s->failure = ps_is_ok(&s->failure) ? *st : s->failure;
     }
     if (sandbox != NULL && !ps_sandbox_is_over(sandbox) && !ps_sandbox_is_old(sandbox) &&
-        s->idle_count < LANES) {
+        s->idle_count < LANES && (s->trials > 0 || !ps_sandbox_is_background(sandbox))) {
         s->idle[s->idle_count++] = sandbox;
         sandbox = NULL;
     }
@@ -415,14 +448,16 @@ void ps_script_give_back(ps_script *s, ps_sandbox *sandbox, ps_status *st)
 
 ps_status ps_script_take(ps_script *s, ps_sandbox **out)
 {
+    ps_sandbox_budget budget = ps_sandbox_budget_default();
     ps_status st;
 
     pthread_mutex_lock(&s->lock);
     st = s->failure;
+    budget.is_background = s->trials > 0;
     *out = ps_is_ok(&st) && s->idle_count > 0 ? s->idle[--s->idle_count] : NULL;
     pthread_mutex_unlock(&s->lock);
     if (ps_is_ok(&st) && *out == NULL) {
-        st = ps_wrap(load(s->text, s->bytes, out), "%s", s->file);
+        st = ps_wrap(ps_script_load(s->text, s->bytes, &budget, out), "%s", s->file);
         if (!ps_is_ok(&st)) {
             ps_script_give_back(s, NULL, &st);
         }

@@ -20,7 +20,8 @@ typedef struct ps_script_measure {
  * their arguments; of other kinds nothing can be tried without data. Returns FAILED_PRECONDITION
  * with the case and the reason if a call fails, or a codec's decoded values are not finite, its
  * bytes differ between two calls, zeros do not stay zeros (keeps_zeros), or its mean is wrong
- * (unbiased). `measure` may be NULL. */
+ * (unbiased). `measure` NULL: nothing is measured, and the code runs at the lowest priority,
+ * because no job needs it yet. */
 PS_MUST_USE ps_status ps_script_check(ps_script *script, ps_script_measure *measure);
 
 #endif

@@ -54,6 +54,14 @@ PS_MUST_USE ps_status ps_script_about_read(char *lines, ps_script_about *about);
 /* Returns the open script that the number `script` among `params` names. */
 ps_script *ps_script_of_params(const ps_params *params);
 
+/* Between them sandboxes of the script start at the lowest priority, because no job needs the code
+ * yet. A call of another thread may get one of them meanwhile; none is kept for later. */
+void ps_script_trial_begin(ps_script *script);
+void ps_script_trial_end(ps_script *script);
+/* Returns the time that calls took so far, at the lowest priority their processor time. For one
+ * thread that tries a script out and makes its only calls. */
+int64_t ps_script_trial_us(ps_script *script);
+
 /* Takes an idle sandbox of the script, or starts a new one. Returns the script's first failure if
  * there is one. */
 PS_MUST_USE ps_status ps_script_take(ps_script *script, ps_sandbox **out);

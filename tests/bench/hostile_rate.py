@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """hostile_rate.py - what hostile code that somebody submits costs a job that trains meanwhile: two workers
 and a server on a cluster. In each round the job runs alone, while hostile programs are looked at one after
-the other on the same machine as psgd looks at them (at the lowest priority), and while the same happens at
-the priority of a job, in turn. One sandbox can take one processor; each program may take the whole budget
+the other on the same machine as psgd looks at them (at the lowest priority), while jobs with hostile codecs
+are submitted one after the other to the cluster's coordinator, which tries them and refuses them, and while
+programs compute at the priority of a job, in turn. One sandbox can take one processor; each program may take the whole budget
 of jobs (20 million instructions, 64 MiB, 5 s). Printed are the medians of the job's steps a second over the
 rounds, and the medians of the ratios to the run alone of the same round."""
 import argparse
+import contextlib
 import csv
 import io
 import os
@@ -17,13 +19,15 @@ import subprocess
 import sys
 import threading
 
+import grpc
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests" / "cluster"), str(ROOT / "tests" / "adversary")]
 from harness import Cluster, job_pb2  # noqa: E402
-from hostile_programs import BOMBS, KNOWN, LOOPS  # noqa: E402
+from hostile_programs import BOMBS, KNOWN, LOOPS, codec  # noqa: E402
 
 BIN = pathlib.Path(os.environ["PSGD_BIN"])
-WAYS = ["alone", "background", "foreground"]
+WAYS = ["alone", "background", "submitted", "foreground"]
 
 
 class Loader:
@@ -55,10 +59,33 @@ class Loader:
         return self.count
 
 
+class Submitter:
+    """Submits jobs with hostile codecs until it is closed."""
+
+    def __init__(self, cluster):
+        self.cluster, self.count, self.is_over = cluster, 0, False
+        self.thread = threading.Thread(target=self._submit, daemon=True)
+        self.thread.start()
+
+    def _submit(self):
+        programs = [codec(program) for program, _ in LOOPS + BOMBS + KNOWN if isinstance(program, str)]
+        while not self.is_over:
+            with contextlib.suppress(grpc.RpcError):
+                self.cluster.submit({
+                    "title": "hostile", "workers": 1, "maxSteps": 1, "model": {"preset": "mlp"}, "data": {"name": "glyphs"},
+                    "code": [{"file": "a.lua", "text": programs[self.count % len(programs)]}]})
+            self.count += 1
+
+    def close(self):
+        self.is_over = True
+        self.thread.join()
+        return self.count
+
+
 def run(cluster, o, way):
     """(steps a second of rank 0 after the first tenth, how many programs were looked at)"""
     cluster.wait_idle()
-    loader = Loader(way) if way != "alone" else None
+    loader = None if way == "alone" else Submitter(cluster) if way == "submitted" else Loader(way)
     try:
         job = cluster.wait(cluster.submit({
             "title": "rate", "seed": 3, "workers": 2, "pservers": 1, "maxSteps": o.steps, "epochs": 1000,
@@ -88,7 +115,7 @@ def main():
         cluster.wait_nodes(3)
         run(cluster, o, "alone")
         for i in range(o.rounds):
-            got = {way: run(cluster, o, way) for way in WAYS[i % 3:] + WAYS[:i % 3]}
+            got = {way: run(cluster, o, way) for way in WAYS[i % 4:] + WAYS[:i % 4]}
             for way in WAYS:
                 rates[way].append(got[way][0])
                 ratios[way].append(got[way][0] / got["alone"][0])
@@ -99,7 +126,7 @@ def main():
     for way in WAYS:
         print("| %s | %.0f | %.3f | %d |" % (
             way, statistics.median(rates[way]), statistics.median(ratios[way]), looked[way]))
-    if statistics.median(ratios["background"]) < o.require:
+    if min(statistics.median(ratios[way]) for way in ("background", "submitted")) < o.require:
         sys.exit(f"below {o.require}")
 
 

@@ -6,6 +6,7 @@
 #include "common/script/same_cpu.h"
 #include "common/script/script.h"
 #include "common/script/script_check.h"
+#include "common/script/script_impl.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -394,6 +396,62 @@ static void test_what_a_plugin_promises_is_tried(void **state)
     }
 }
 
+/* Returns the nice value of the process's session among sessions; 19 if the kernel does not order
+ * processes by sessions. */
+static int nice_of_session(pid_t pid)
+{
+    char path[64];
+    int value = 19;
+    FILE *f;
+
+    snprintf(path, sizeof path, "/proc/%d/autogroup", pid);
+    f = fopen(path, "re");
+    if (f != NULL) {
+        assert_int_equal(fscanf(f, "%*s nice %d", &value), 1);
+        assert_int_equal(getsid(pid), pid);
+        fclose(f);
+    }
+    return value;
+}
+
+static void test_what_is_tried_runs_below_all_others(void **state)
+{
+    ps_script *script = open_example("topk_lua.lua");
+    ps_sandbox *tried, *used;
+    ps_status st;
+
+    (void)state;
+    ps_script_trial_begin(script);
+    st = ps_script_take(script, &tried);
+    assert_true(ps_is_ok(&st));
+    assert_int_equal(getpriority(PRIO_PROCESS, (id_t)ps_sandbox_pid(tried)), 19);
+    assert_int_equal(nice_of_session(ps_sandbox_pid(tried)), 19);
+    ps_script_give_back(script, tried, &st);
+    ps_script_trial_end(script);
+
+    st = ps_script_take(script, &used);
+    assert_true(ps_is_ok(&st));
+    assert_int_equal(getpriority(PRIO_PROCESS, (id_t)ps_sandbox_pid(used)),
+                     getpriority(PRIO_PROCESS, 0));
+    ps_script_give_back(script, used, &st);
+    ps_script_close(script);
+}
+
+static void test_what_is_tried_has_a_budget_of_processor_time(void **state)
+{
+    static const char text[] = "string.find(string.rep('a', 30000), string.rep('a*', 100) .. 'b')";
+    ps_sandbox_budget budget = ps_sandbox_budget_default();
+    ps_sandbox *sandbox;
+    ps_status st;
+
+    (void)state;
+    budget.is_background = true;
+    budget.time_us = 50 * 1000;
+    st = ps_script_load(text, strlen(text), &budget, &sandbox);
+    assert_null(sandbox);
+    assert_non_null(strstr(st.text, "takes longer than the 0.05 s"));
+}
+
 /* Returns whether the process, or the calling thread for 0, may run on these processors alone. */
 static bool runs_on(pid_t pid, const cpu_set_t *wanted)
 {
@@ -522,6 +580,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_round_trip_fails_with_the_function_that_failed),
         cmocka_unit_test(test_calls_that_are_made_together_fail_together),
         cmocka_unit_test(test_what_a_plugin_promises_is_tried),
+        cmocka_unit_test(test_what_is_tried_runs_below_all_others),
+        cmocka_unit_test(test_what_is_tried_has_a_budget_of_processor_time),
         cmocka_unit_test(test_hostile_files_are_refused_with_the_reason),
     };
 
