@@ -14,9 +14,14 @@ enum { PS_VECTOR_VALUES = 1 << 20 }; /* most values of a vector */
 
 typedef struct ps_vector {
     size_t n;
-    const float *p;   /* (n): the member `own`, or memory that outlives the call */
+    /* (n): the member `own`, or memory that outlives the call. NULL: the values of a sparse vector
+     * that ps_vector_at has not formed yet */
+    const float *p;
     bool has_largest; /* `largest` was computed (ps_vector_largest) */
     uint32_t largest;
+    uint32_t kept; /* values of a sparse vector that are not 0 */
+    /* (n) if the values are not elsewhere; of a sparse vector (kept), and behind them the position
+     * of each as uint16_t */
     float own[];
 } ps_vector;
 
@@ -45,6 +50,13 @@ typedef struct ps_writer {
 
 /* Pushes a new vector whose n values the caller writes. Raises an error above PS_VECTOR_VALUES. */
 float *ps_vector_new(lua_State *lua, size_t n);
+/* Pushes a vector of n values, PS_SANDBOX_SPARSE_VALUES at most, that are x at the ascending
+ * positions (k), and else 0; k <= n / 2. */
+void ps_vector_sparse(lua_State *lua, const float *x, const uint16_t *at, size_t k, size_t n);
+/* Returns the vector at `index` if it is sparse and its values were not formed, else NULL. */
+const ps_vector *ps_vector_sparse_at(lua_State *lua, int index);
+/* Returns the positions of a sparse vector. */
+const uint16_t *ps_vector_positions(const ps_vector *v);
 /* Pushes a vector of memory that outlives the call. */
 void ps_vector_view(lua_State *lua, const float *p, size_t n);
 /* Returns the bits of the largest magnitude, as ps_kernels.largest does. */

@@ -73,9 +73,52 @@ void ps_push_settled(lua_State *lua, double x)
     lua_pushnumber(lua, isnan(x) ? (lua_Number)NAN : x);
 }
 
+void ps_vector_sparse(lua_State *lua, const float *x, const uint16_t *at, size_t k, size_t n)
+{
+    ps_vector *v = lua_newuserdatauv(lua, sizeof *v + k * (sizeof *x + sizeof *at), 1);
+
+    *v = (ps_vector){.n = n, .kept = (uint32_t)k};
+    memcpy(v->own, x, k * sizeof *x);
+    memcpy(v->own + k, at, k * sizeof *at);
+    luaL_setmetatable(lua, ps_type_vector);
+}
+
+const uint16_t *ps_vector_positions(const ps_vector *v)
+{
+    return (const uint16_t *)(const void *)(v->own + v->kept);
+}
+
+const ps_vector *ps_vector_sparse_at(lua_State *lua, int index)
+{
+    const ps_vector *v = luaL_checkudata(lua, index, ps_type_vector);
+
+    return v->p == NULL ? v : NULL;
+}
+
+/* Forms the values of a sparse vector, which keeps the vector that has them as its user value. */
+static void form(lua_State *lua, int index, ps_vector *v)
+{
+    const uint16_t *at = ps_vector_positions(v);
+    float *z;
+
+    index = lua_absindex(lua, index);
+    z = ps_vector_new(lua, v->n);
+    memset(z, 0, v->n * sizeof *z);
+    for (size_t i = 0; i < v->kept; i++) {
+        z[at[i]] = v->own[i];
+    }
+    lua_setiuservalue(lua, index, 1);
+    v->p = z;
+}
+
 const ps_vector *ps_vector_at(lua_State *lua, int index)
 {
-    return luaL_checkudata(lua, index, ps_type_vector);
+    ps_vector *v = luaL_checkudata(lua, index, ps_type_vector);
+
+    if (v->p == NULL) {
+        form(lua, index, v);
+    }
+    return v;
 }
 
 size_t ps_count_at(lua_State *lua, int index, size_t most)

@@ -10,6 +10,7 @@
 
 #include <lauxlib.h>
 #include <malloc.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -158,6 +159,20 @@ static void *put(lua_State *lua, size_t bytes, ps_sandbox_value *v)
     return p;
 }
 
+static void take_sparse(lua_State *lua, const ps_vector *x, ps_sandbox_value *v)
+{
+    size_t floats = x->kept * sizeof(float), positions = x->kept * sizeof(uint16_t);
+    float *p = put(lua, floats + positions, v);
+
+    v->kind = PS_SANDBOX_SPARSE;
+    v->count = (uint32_t)x->n;
+    v->as.integer = x->kept;
+    for (size_t i = 0; i < x->kept; i++) {
+        p[i] = isnan(x->own[i]) ? NAN : x->own[i]; /* one bit pattern, as of ps_vector_settled */
+    }
+    memcpy(p + x->kept, ps_vector_positions(x), positions);
+}
+
 static void take_result(lua_State *lua, int index, ps_sandbox_value *v)
 {
     const ps_vector *x;
@@ -188,6 +203,11 @@ static void take_result(lua_State *lua, int index, ps_sandbox_value *v)
         memcpy(put(lua, n, v), text, n);
         break;
     case LUA_TUSERDATA:
+        x = ps_vector_sparse_at(lua, index);
+        if (x != NULL) {
+            take_sparse(lua, x, v);
+            break;
+        }
         x = ps_vector_at(lua, index);
         v->kind = PS_SANDBOX_VECTOR;
         v->count = (uint32_t)x->n;

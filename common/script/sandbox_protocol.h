@@ -28,7 +28,7 @@ enum {
     /* a call in the background may last so many times its budget, which is of processor time there,
      * because other processes have the processor first */
     PS_SANDBOX_PATIENCE = 12,
-    PS_SANDBOX_PROTOCOL = 4 /* changes with this file */
+    PS_SANDBOX_PROTOCOL = 5 /* changes with this file */
 };
 
 /* Whose turn it is. */
@@ -62,8 +62,13 @@ enum {
     PS_SANDBOX_READER,   /* argument: `count` bytes to read from */
     PS_SANDBOX_WRITER,   /* argument: takes up to `count` bytes, which stand in `out`; as a result
                             `count` is their number */
-    PS_SANDBOX_TEXT      /* `count` bytes */
+    PS_SANDBOX_TEXT,     /* `count` bytes */
+    PS_SANDBOX_SPARSE    /* result: a vector of `count` values, of which all but as.integer are 0.
+                            Those stand in `out`, behind them the position of each as uint16_t. */
 };
+
+/* Most values of a vector that is sparse, and of them that are not 0. */
+enum { PS_SANDBOX_SPARSE_VALUES = 16384, PS_SANDBOX_SPARSE_MAX = PS_SANDBOX_SPARSE_VALUES / 2 };
 
 typedef struct ps_sandbox_value {
     uint32_t kind;

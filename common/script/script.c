@@ -287,7 +287,7 @@ static const char *kind_name(uint32_t kind)
         [PS_SANDBOX_NIL] = "nothing",     [PS_SANDBOX_BOOLEAN] = "a boolean",
         [PS_SANDBOX_NUMBER] = "a number", [PS_SANDBOX_INTEGER] = "an integer",
         [PS_SANDBOX_VECTOR] = "a vector", [PS_SANDBOX_WRITER] = "bytes",
-        [PS_SANDBOX_TEXT] = "a string",
+        [PS_SANDBOX_TEXT] = "a string",   [PS_SANDBOX_SPARSE] = "a vector",
     };
     const char *name = kind < sizeof names / sizeof names[0] ? names[kind] : NULL;
 
@@ -302,12 +302,37 @@ static ps_sandbox_value copy_value(const volatile ps_sandbox_value *from)
         .kind = from->kind, .at = from->at, .count = from->count, .as.integer = from->as.integer};
 }
 
+/* Writes the values of a sparse result to y (n). `v` is a copy of what the sandbox wrote, which may
+ * be anything. */
+static ps_status take_sparse(const ps_sandbox_memory *shared, const ps_sandbox_value *v, float *y,
+                             size_t n)
+{
+    uint16_t at[PS_SANDBOX_SPARSE_MAX];
+    size_t k = (uint64_t)v->as.integer <= PS_SANDBOX_SPARSE_MAX ? (size_t)v->as.integer : SIZE_MAX;
+    const uint8_t *floats = shared->out + v->at;
+
+    if (k == SIZE_MAX || v->at > PS_SANDBOX_ROOM ||
+        k * (sizeof *y + sizeof at[0]) > PS_SANDBOX_ROOM - v->at) {
+        return ps_fail(PS_FAILED_PRECONDITION, "returns a sparse vector that is too long");
+    }
+    copy((uint8_t *)at, floats + k * sizeof *y, k * sizeof at[0]);
+    memset(y, 0, n * sizeof *y);
+    for (size_t i = 0; i < k; i++) {
+        if (at[i] >= n) {
+            return ps_fail(PS_FAILED_PRECONDITION, "returns value %u of a vector of %zu", at[i], n);
+        }
+        memcpy(&y[at[i]], floats + i * sizeof *y, sizeof *y);
+    }
+    return ps_ok();
+}
+
 /* Checks one result against the kind and size that *r asks for, and copies it to *r. `v` is a copy
  * of what the sandbox wrote, which may be anything. */
 static ps_status take_result(const ps_sandbox_memory *shared, const ps_sandbox_value *v,
                              ps_script_value *r)
 {
     size_t unit = r->kind == PS_SANDBOX_VECTOR ? sizeof(float) : 1;
+    bool is_sparse = r->kind == PS_SANDBOX_VECTOR && v->kind == PS_SANDBOX_SPARSE;
 
     if (r->kind == PS_SANDBOX_NUMBER &&
         (v->kind == PS_SANDBOX_INTEGER || v->kind == PS_SANDBOX_BOOLEAN)) {
@@ -319,7 +344,7 @@ static ps_status take_result(const ps_sandbox_memory *shared, const ps_sandbox_v
         r->integer = (int64_t)v->as.number;
         return ps_ok();
     }
-    if (v->kind != r->kind) {
+    if (v->kind != r->kind && !is_sparse) {
         return ps_fail(PS_FAILED_PRECONDITION, "returns %s; it has to return %s",
                        kind_name(v->kind), kind_name(r->kind));
     }
@@ -328,6 +353,9 @@ static ps_status take_result(const ps_sandbox_memory *shared, const ps_sandbox_v
     if (r->kind == PS_SANDBOX_VECTOR && v->count != r->count) {
         return ps_fail(PS_FAILED_PRECONDITION, "returns %u values; it has to return %u", v->count,
                        r->count);
+    }
+    if (is_sparse) {
+        return take_sparse(shared, v, r->out, r->count);
     }
     if (r->kind == PS_SANDBOX_VECTOR || r->kind == PS_SANDBOX_WRITER ||
         r->kind == PS_SANDBOX_TEXT) {

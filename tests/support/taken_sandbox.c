@@ -40,6 +40,8 @@ static void flip(void)
 /* Answers at once, before it is called too, with results that change all the time. */
 static void scribble(void)
 {
+    static const uint32_t kinds[] = {PS_SANDBOX_VECTOR, PS_SANDBOX_TEXT, PS_SANDBOX_SPARSE,
+                                     PS_SANDBOX_SPARSE};
     uint64_t state = 1;
 
     for (;;) {
@@ -47,9 +49,10 @@ static void scribble(void)
             state = state * UINT64_C(6364136223846793005) + 1442695040888963407;
             /* often right, so that a reader who looks twice is caught */
             shared->results[i] = (ps_sandbox_value){
-                .kind = state >> 63 != 0 ? PS_SANDBOX_VECTOR : PS_SANDBOX_TEXT,
-                .at = (state >> 62 & 1) != 0 ? 64 : (uint32_t)(state >> 32),
-                .count = (state >> 61 & 1) != 0 ? 4096 : (uint32_t)(state >> 20) % 8192};
+                .kind = kinds[state >> 62],
+                .at = (state >> 61 & 1) != 0 ? 64 : (uint32_t)(state >> 32),
+                .count = (state >> 60 & 1) != 0 ? 4096 : (uint32_t)(state >> 20) % 8192,
+                .as.integer = (state >> 59 & 1) != 0 ? 100 : (int64_t)(state << 8)};
         }
         shared->result_count = (uint32_t)(state >> 40);
         memset(shared->error, (int)(state >> 50), sizeof shared->error);

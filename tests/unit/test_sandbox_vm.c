@@ -58,6 +58,62 @@ static void check_fails(const char *body, const char *why)
     }
 }
 
+/* A vector of scatter is what the same values are that were given one by one, whether it is
+ * returned or computed with. */
+static void test_scattered_values_are_those_of_a_vector(void **state)
+{
+    static const char *const is_same[] = {
+        "local s = x:gather(x:largest(3)):scatter(x:largest(3), 10) return s:sum() == 24 and #s == "
+        "10 and "
+        "s[7] == 0 and s[8] == 7 and s[10] == 9 and 1 or 0",
+        "local s = x:gather(x:largest(3)):scatter(x:largest(3), 10) local t = s + 0 return "
+        "s:dot(t) == "
+        "194 and (s - t):max_abs() == 0 and 1 or 0",
+        "local s = x:gather(x:largest(6)):scatter(x:largest(6), 10) return s:sum() == 39 and 1 or "
+        "0",
+        "local s = vec.of({}):scatter(vec.fill(4, 0):largest(0), 4) return s:sum() == 0 and #s == "
+        "4 "
+        "and 1 or 0",
+    };
+    static const char *const signs[] = {"", "-"}; /* of NaN, which differs between processors */
+    const float nan = NAN;
+    const ps_sandbox_value *v;
+    float values[2];
+    uint16_t at[2];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof is_same / sizeof is_same[0]; i++) {
+        char body[512];
+
+        snprintf(body, sizeof body, "local x = vec.range(10) %s", is_same[i]);
+        assert_true(number(body) == 1.0);
+    }
+    for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++) {
+        char body[512];
+
+        snprintf(body, sizeof body,
+                 "local x = %svec.of{1, 0/0, 3, 0/0} local p = x:largest(2) "
+                 "return x:gather(p):scatter(p, 4)",
+                 signs[i]);
+        v = run(body);
+        assert_non_null(v);
+        assert_int_equal(v->kind, PS_SANDBOX_SPARSE);
+        assert_int_equal(v->count, 4);
+        assert_int_equal(v->as.integer, 2);
+        memcpy(values, memory.out + v->at, sizeof values);
+        memcpy(at, memory.out + v->at + sizeof values, sizeof at);
+        assert_true(at[0] == 1 && at[1] == 3);
+        assert_memory_equal(&values[0], &nan, sizeof nan);
+        assert_memory_equal(&values[1], &nan, sizeof nan);
+    }
+    v = run("local x = vec.range(10) local p = x:largest(2) local s = x:gather(p):scatter(p, 10) "
+            "return s:abs() + s");
+    assert_non_null(v);
+    assert_int_equal(v->kind, PS_SANDBOX_VECTOR);
+    check_fails("local x = vec.range(10) return x:gather(x:largest(2)):scatter(x:largest(2), 9)",
+                "behind the end");
+}
+
 static void check_power(double x, double y)
 {
     double is = ps_same_pow(x, y);
@@ -226,6 +282,7 @@ static void test_calls_share_nothing(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_scattered_values_are_those_of_a_vector),
         cmocka_unit_test(test_powers_are_those_of_c),
         cmocka_unit_test(test_tangents_are_those_of_c),
         cmocka_unit_test(test_there_is_no_clock),
