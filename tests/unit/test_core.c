@@ -51,10 +51,13 @@ static void what_openblas_finds_does_not_matter(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof found / sizeof found[0] && highest > PS_CPU_BASELINE; i++) {
+        /* Zen has kernels for AVX2, as Haswell has: it stays where nothing higher runs */
+        bool stays = highest == PS_CPU_AVX2 && strcmp(found[i], "Zen") == 0;
+
         snprintf(variables, sizeof variables, "-u PSGD_CPU OPENBLAS_CORETYPE=%s", found[i]);
         ask(variables, "found", line);
         snprintf(want, sizeof want, "%s, OpenBLAS %s, own small products and convolutions %s",
-                 ps_cpu_name(highest), core_of(highest), ps_cpu_name(highest));
+                 ps_cpu_name(highest), stays ? found[i] : core_of(highest), ps_cpu_name(highest));
         assert_string_equal(line, want);
     }
 }
