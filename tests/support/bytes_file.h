@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bytes_file.h - what a writer of files gives, kept in memory. */
+/* bytes_file.h - a file in memory, of at most BYTES_FILE_MAX bytes, for code that writes a file
+ * through a callback. */
 #ifndef PS_TESTS_SUPPORT_BYTES_FILE_H
 #define PS_TESTS_SUPPORT_BYTES_FILE_H
 
@@ -16,7 +17,7 @@ typedef struct bytes_file {
     size_t len;
 } bytes_file;
 
-/* Adds to the end of the bytes_file `arg`. */
+/* Appends len bytes to the bytes_file `arg`. Fails the test if they do not fit. */
 static inline ps_status bytes_file_add(void *arg, const void *bytes, size_t len)
 {
     bytes_file *f = arg;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* close.h - comparing what is computed with what should come out. */
+/* close.h - compares computed numbers with expected ones. */
 #ifndef PS_TESTS_SUPPORT_CLOSE_H
 #define PS_TESTS_SUPPORT_CLOSE_H
 
@@ -7,7 +7,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Whether |got - want| <= tolerance; says what was where if not. NaN is close to nothing. */
+/* Returns whether |got - want| <= tolerance; false if one of them is NaN. If not, prints `what`
+ * with the index i and both numbers to stderr. */
 static inline bool is_close(double got, double want, double tolerance, const char *what, size_t i)
 {
     if (fabs(got - want) <= tolerance) {

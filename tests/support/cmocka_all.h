@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmocka_all.h - cmocka with the headers it wants before it. */
+/* cmocka_all.h - includes cmocka.h and the headers that must come before it. */
 #ifndef PS_TESTS_SUPPORT_CMOCKA_ALL_H
 #define PS_TESTS_SUPPORT_CMOCKA_ALL_H
 #include <setjmp.h>

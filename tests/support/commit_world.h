@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* commit_world.h - the commit of a job on two workers and a server, driven by hand. */
+/* commit_world.h - an attempt (commit.h) on two workers and a server, whose events the test makes
+ * one by one. */
 #ifndef PS_TESTS_SUPPORT_COMMIT_WORLD_H
 #define PS_TESTS_SUPPORT_COMMIT_WORLD_H
 
@@ -17,18 +18,18 @@ extern const ps_commit_conf cm_conf;
 extern const ps_member cm_nodes[NODES];
 extern const ps_status cm_ok, cm_full;
 
-/* A machine, and what it wanted. */
+/* A ps_commit with its time, and how often it has returned each action, for each node or in all. */
 typedef struct cm_world {
     ps_commit c;
     int64_t now;
     unsigned asked[NODES], prepared[NODES], started[NODES], opened[NODES], collected[NODES],
         spared[NODES], released[NODES];
     unsigned changed, made, stored, rescued, saved, over;
-    bool is_full; /* SAVE is answered with a failure; else with success */
+    bool is_full; /* true: cm_take answers PS_COMMIT_SAVE with a full disk; false: with success */
 } cm_world;
 
-/* Takes all actions that are due, counting them; SAVE and MAKE are answered at once, the others by
- * the caller. All below do so at their end. */
+/* Takes all actions from ps_commit_next and counts them. Answers SAVE and MAKE at once; the test
+ * answers the others. Every function below calls cm_take at its end. */
 void cm_take(cm_world *w);
 void cm_begin(cm_world *w, const ps_commit_conf *with);
 void cm_reserve_all(cm_world *w);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coordinator_world.h - a coordinator on loopback, and nodes whose role is a
- * sham: the library of the node is the true one, but it trains nothing and
- * finishes when the test says so.
+/* coordinator_world.h - a coordinator on loopback, and nodes that do not train. Each node is a real
+ * ps_node, but its role hooks only pretend to train, and finish when the test says so.
  *
- * All of it is on one loop on a thread of its own; tests call from theirs.
+ * Everything runs on one loop, on a thread of its own; tests call the functions from their own
+ * thread.
  */
 #ifndef PS_TESTS_SUPPORT_COORDINATOR_WORLD_H
 #define PS_TESTS_SUPPORT_COORDINATOR_WORLD_H
@@ -25,12 +25,12 @@ typedef struct cw_node {
     ps_node *node; /* NULL: stopped */
     char id[16];
     ps_session *session;
-    bool finishes;                        /* by itself, as soon as it runs */
-    bool leaves_bad_file, cannot_collect; /* to Collect */
+    bool finishes;                        /* the node finishes by itself as soon as it runs */
+    bool leaves_bad_file, cannot_collect; /* faults of its Collect */
     bool is_running;
     ps_timer finish;
     flag down;
-    /* what progress lends */
+    /* memory of the progress that the node reports */
     Psgd__V1__WorkerProgress progress, *progresses[1];
     Psgd__V1__WorkerProgress__MetricsEntry metric, *metrics[1];
 } cw_node;
@@ -42,7 +42,7 @@ struct coordinator_world {
     ps_coordinator *c;
     ps_service service;
     ps_server *server;
-    int port; /* kept over restarts */
+    int port; /* port of the coordinator; cw_restart keeps it */
     char address[64];
     ps_channel *channel;
     flag down;
@@ -55,7 +55,8 @@ struct coordinator_world {
 void cw_begin(coordinator_world *w, size_t workers, size_t pservers);
 void cw_end(coordinator_world *w);
 
-/* Restarts the coordinator at the same address with the same folder, as a new process would. */
+/* Stops the coordinator and creates another one at the same address, with the same data directory,
+ * as a new process would. */
 void cw_restart(coordinator_world *w);
 void cw_stop_node(coordinator_world *w, size_t index);
 
@@ -80,7 +81,7 @@ Psgd__V1__Job *cw_get(coordinator_world *w, const char *id);
 typedef struct cw_events {
     size_t count;
     Psgd__V1__WatchJobResponse *items[CW_EVENTS_MAX];
-    ps_error error; /* of the end; OK also when stopped at `until` */
+    ps_error error; /* how the stream ended; OK also if cw_watch ended it in state `until` */
 } cw_events;
 void cw_watch(coordinator_world *w, const char *id, uint64_t after, Psgd__V1__JobState until,
               cw_events *out);
@@ -89,7 +90,7 @@ void cw_events_fini(cw_events *events);
 /* Blocks until the job is in the state, or has ended. Returns the last state. */
 Psgd__V1__JobState cw_await(coordinator_world *w, const char *id, Psgd__V1__JobState state);
 
-/* What ReclaimLogs gave. */
+/* A chunk that ReclaimLogs has sent: the message and its payload (n bytes). */
 typedef struct cw_chunk {
     Psgd__V1__ReclaimLogsResponse *head;
     uint8_t *bytes;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* data_rig.h - data sets of a test: files written, looked at and loaded. */
+/* data_rig.h - writes the files of small data sets, and has them looked at (ps_data_look) and
+ * loaded. */
 #ifndef PS_TESTS_SUPPORT_DATA_RIG_H
 #define PS_TESTS_SUPPORT_DATA_RIG_H
 
@@ -11,7 +12,8 @@
 
 #include <string.h>
 
-/* A source with its defaults, so many samples of each split; 0: all. */
+/* Loads a data set of the source `source` with default numbers, and so many training and test
+ * samples; 0: all. */
 static inline ps_status data_rig_load(const char *source, const char *folder, uint32_t train,
                                       uint32_t test, ps_dataset **out)
 {
@@ -25,7 +27,7 @@ static inline ps_status data_rig_load(const char *source, const char *folder, ui
     return ps_data_load(&conf, folder, NULL, out);
 }
 
-/* A conf that reads training file "train" and test file "test". */
+/* Returns a configuration of the source with the training file "train" and the test file "test". */
 static inline ps_data_conf data_rig_conf(const char *source)
 {
     ps_data_conf conf = ps_data_conf_of(ps_data_source_find(source));
@@ -53,7 +55,8 @@ static inline void data_rig_write(const temp_dir *dir, const char *name, const c
     assert_string_equal(st.text, "");
 }
 
-/* Looks at the files, then loads them. */
+/* Calls ps_data_look and ps_data_load for the files in `dir`, asserts that both succeed, and
+ * returns the data set. */
 static inline ps_dataset *data_rig_open(const temp_dir *dir, ps_data_conf *conf)
 {
     ps_dataset *data = NULL;
@@ -65,7 +68,8 @@ static inline ps_dataset *data_rig_open(const temp_dir *dir, ps_data_conf *conf)
     return data;
 }
 
-/* Both a look and a load refuse the set so. */
+/* Asserts that both ps_data_look and ps_data_load fail with this code, and with `text` in their
+ * message. */
 static inline void data_rig_refused(const temp_dir *dir, const ps_data_conf *conf, ps_code code,
                                     const char *text)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* exchange_world.h - a job of fake workers: servers on one loop and workers on another, or a mesh
- * of workers. A twin computes the expected weights. */
+ * of workers. The twin of fake_worker.h computes the expected weights. */
 #ifndef PS_TESTS_SUPPORT_EXCHANGE_WORLD_H
 #define PS_TESTS_SUPPORT_EXCHANGE_WORLD_H
 

@@ -2,10 +2,9 @@
 /* fake_worker.h - a worker whose gradients are known numbers, and a naive twin
  * of the whole job.
  *
- * The real exchange with the real servers, or with the other workers where the job
- * has none; in the trainer's place is a thread
- * that fills gradients with a function of (clock, block, weights). The twin
- * computes in plain loops what weights must come of it, to the bit.
+ * A fake worker uses the real exchange with real servers or, in a mesh, with the other workers. In
+ * place of a trainer, a thread fills the gradients with a function of (clock, block, weights). The
+ * twin computes in plain loops, without an exchange, which weights must result, to the bit.
  */
 #ifndef PS_TESTS_SUPPORT_FAKE_WORKER_H
 #define PS_TESTS_SUPPORT_FAKE_WORKER_H
@@ -36,7 +35,7 @@ typedef void fake_hook(void *arg, fake_worker *w, uint64_t clock, fake_at at);
 
 struct fake_worker {
     dp_job *job;
-    side *on; /* kept: the exchange's loop */
+    side *on; /* loop of the exchange; kept */
     fake_kind kind;
     uint64_t steps;
     uint64_t incarnation;
@@ -53,14 +52,14 @@ struct fake_worker {
     ps_server *server;
     char address[32];
     pthread_t thread;
-    uint64_t skipped; /* steps in which it was overtaken */
-    bool went_home;   /* it returned early because the gate was closed */
+    uint64_t skipped; /* number of steps that the worker left out because it was overtaken */
+    bool went_home;   /* the worker returned before its last step because the gate was closed */
     ps_status failure;
-    ps_exchange_stats stats; /* when its thread had ended */
+    ps_exchange_stats stats; /* counters of the exchange when the worker's thread had ended */
 
     pthread_mutex_t mutex; /* guards clock */
     pthread_cond_t changed;
-    uint64_t clock; /* steps it has finished */
+    uint64_t clock; /* number of steps that the worker has finished */
 };
 
 /* Makes the worker of a job without servers listen: its exchange takes messages, and its address is

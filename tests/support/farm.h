@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* farm.h - a job's slices and rows on any number of stores, and calls that go to whichever store
- * has what they are about. Two farms that are given the same calls must have the same bits. */
+/* farm.h - a job's slices and rows spread over any number of stores. Each call goes to the store
+ * that has the slice or row. Two farms that get the same calls must have the same bits, whatever
+ * their numbers of stores. */
 #ifndef PS_TESTS_SUPPORT_FARM_H
 #define PS_TESTS_SUPPORT_FARM_H
 
@@ -15,7 +16,7 @@ typedef struct farm_job {
     world w;
     bool has_rows, rows_save_changes;
     ps_table_admission admission;
-    float least_score; /* of rows; 0 stands for 0.05 */
+    float least_score; /* least score with which a row survives a tick; 0 stands for 0.05 */
     uint64_t hash;
 } farm_job;
 
@@ -28,15 +29,18 @@ typedef struct farm {
 void farm_begin(farm *f, const farm_job *job, uint32_t count);
 void farm_end(farm *f);
 
-/* Return which store has a virtual shard, or a slice (by its place in the world). */
+/* Returns the index of the store that has a virtual shard. */
 uint32_t farm_owner(const farm *f, uint32_t virtual_shard);
+/* Returns the store that has the slice at `place` of world.slices. */
 ps_store *farm_of_slice(const farm *f, uint32_t place);
 
-/* Push, to the store that owns it: a slice with the world's values (shard_world.h); zeros; rows
- * drawn by (clock, contributor). */
+/* Pushes a contribution to the slice at `place`, with the values of world_values (shard_world.h),
+ * to the store that has it. */
 ps_status farm_push(const farm *f, uint32_t worker, uint64_t clock, uint32_t contributor,
                     uint32_t place, ps_store_outcome *outcome);
+/* Pushes to all stores that the slices of this contribution that have not arrived are zeros. */
 ps_status farm_push_zeros(const farm *f, uint32_t worker, uint64_t clock, uint32_t contributor);
+/* Pushes rows drawn by (clock, contributor) to the stores that have them. */
 ps_status farm_push_rows(const farm *f, uint32_t worker, uint64_t clock, uint32_t contributor);
 void farm_tick(const farm *f, int64_t now_us);
 ps_status farm_lose(const farm *f, uint32_t worker);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kept_bytes.h - a file of any size that a writer gives, kept in memory. */
+/* kept_bytes.h - a file in memory, of any size, for code that writes a file through a callback. */
 #ifndef PS_TESTS_SUPPORT_KEPT_BYTES_H
 #define PS_TESTS_SUPPORT_KEPT_BYTES_H
 
@@ -16,7 +16,7 @@ typedef struct kept_bytes {
     size_t len;
 } kept_bytes;
 
-/* Adds to the end of the kept_bytes `arg`. */
+/* Appends len bytes to the kept_bytes `arg`. */
 static inline ps_status kept_bytes_add(void *arg, const void *data, size_t len)
 {
     kept_bytes *b = arg;

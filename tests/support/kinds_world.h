@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kinds_world.h - a server of KindsService and a channel to it on one loop, for
- * tests of what every server brings along.
+/* kinds_world.h - a server of KindsService and a channel to it on one loop, for tests of what every
+ * server has beside its own service.
  *
- * The test drives the loop step by step: start calls, pump until what they
- * set is there. Everything is on the test's thread.
+ * The test starts calls, and then runs the loop with kinds_world_pump until a flag is set.
+ * Everything runs on the test's thread.
  */
 #ifndef PS_TESTS_SUPPORT_KINDS_WORLD_H
 #define PS_TESTS_SUPPORT_KINDS_WORLD_H
@@ -25,13 +25,14 @@ typedef struct kinds_world {
 
 void kinds_world_begin(kinds_world *w);
 
-/* Lets things happen until *flag; fails the test if they do not. */
+/* Runs the loop until *flag is true. Fails the test if that takes longer than TIMEOUT_US. */
 void kinds_world_pump(kinds_world *w, const bool *flag);
 
-/* Begins the end of the server; is_down tells when it is over. */
+/* Begins to stop the server, and cancels calls that still run after grace_us; is_down becomes true
+ * when it has stopped. */
 void kinds_world_stop(kinds_world *w, int64_t grace_us);
 
-/* Stops what is left and frees it. All calls must be over. */
+/* Stops the server, if it still runs, and frees everything. All calls must have ended. */
 void kinds_world_end(kinds_world *w);
 
 #endif

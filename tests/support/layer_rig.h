@@ -9,11 +9,11 @@ static const uint64_t rig_seed = 20240602;
 
 enum {
     RIG_GUARD = 16, /* guard floats before and behind each tensor */
-    RIG_MORE = 2    /* further inputs of a layer that takes several */
+    RIG_MORE = 2    /* inputs beside the first one, of a layer that takes several */
 };
 
 typedef struct tensor {
-    float *block; /* guard, shift, values, guard */
+    float *block; /* the allocated memory: guard, shift, values, guard */
     float *v;
     size_t n;
 } tensor;
@@ -23,7 +23,7 @@ typedef struct tensor {
 typedef struct rig {
     const ps_layer *layer;
     ps_layer_plan plan;
-    size_t n, in, out; /* samples, values of a sample */
+    size_t n, in, out; /* number of samples; values of a sample of the input and of the output */
     tensor x, y, dx, dy, tape;
     tensor more_x[RIG_MORE], more_dx[RIG_MORE];
     tensor w[PS_LAYER_VARS_MAX], dw[PS_LAYER_VARS_MAX];

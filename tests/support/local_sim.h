@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* local_sim.h - a method with local steps, driven as trainer and servers drive it,
- * over a few values and in step with all.
+/* local_sim.h - simulates an update with local steps as trainer and servers carry it out: W workers
+ * in step, and models of N values.
  *
- * W workers have quadratic losses of their own: the gradient of worker i at x is
- * slope_i (x - centre_i). Value STATE stands for a layer's state: its decrement is
- * 0.1 (x - centre_i), whatever the method. Local steps are plain, at sim_rate.
+ * Each worker has a quadratic loss of its own: the gradient of worker i for value k at x is
+ * sim_slope(i, k) (x - sim_centre(i, k)). Value STATE stands for the state of a layer: each step
+ * subtracts 0.1 (x - sim_centre(i, k)) from it, whatever the update. Local steps are plain gradient
+ * descent at the rate sim_rate.
  */
 #ifndef PS_TESTS_SUPPORT_LOCAL_SIM_H
 #define PS_TESTS_SUPPORT_LOCAL_SIM_H
@@ -25,15 +26,17 @@ typedef struct sim {
     const ps_update *update;
     ps_params params, outer_params;
     const ps_optim *outer;
-    double shares[W]; /* of samples; equal unless set */
+    /* number of samples of each worker, relative to the others; 1 each unless the test sets them */
+    double shares[W];
     uint64_t seed, clock;
     double rate_sum, last_rate_sum;
-    double compensation_factor; /* of the next round */
+    double compensation_factor; /* factor of the schedule of `compensation` in the next round */
     float w[N], outer_state[4 * N];
     fake workers[W];
 } sim;
 
-/* The update's defaults; all workers have as many samples. */
+/* Return slope and centre of the loss of worker i for value k, the gradient of worker i for value k
+ * at x, and the initial value k. */
 double sim_slope(uint32_t i, size_t k);
 double sim_centre(uint32_t i, size_t k);
 double sim_gradient(uint32_t i, size_t k, double x);

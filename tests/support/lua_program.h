@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lua_program.h - writes programs in Lua that look plausible and call what code of jobs may call,
- * with odd arguments. */
+/* lua_program.h - writes programs in Lua, for fuzzing: they look plausible, and call the functions
+ * that a job's code may call, with odd arguments. */
 #ifndef PS_TESTS_LUA_PROGRAM_H
 #define PS_TESTS_LUA_PROGRAM_H
 
@@ -9,12 +9,12 @@
 
 enum { LUA_PROGRAM_CHOICES = 600, LUA_PROGRAM_ROOM = 32768 };
 
-/* Writes the program that these choices mean to text (LUA_PROGRAM_ROOM bytes); choices that are
- * missing count as 0. Some bytes are changed afterwards if the first choice says so. Returns its
- * bytes. */
+/* Writes a program to `text` (LUA_PROGRAM_ROOM bytes). The bytes choices[0..n) decide what is in
+ * it; missing ones count as 0. If the first choice says so, some bytes of the program are changed
+ * afterwards. Returns the number of bytes of the program. */
 size_t lua_program(const uint8_t *choices, size_t n, char *text);
 
-/* Does the same with choices of a seed. */
+/* Does what lua_program does, with LUA_PROGRAM_CHOICES choices drawn from a seed. */
 size_t lua_program_of_seed(uint64_t seed, char *text);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* measured.h - evaluations without what was measured, for comparisons. */
+/* measured.h - removes the measured columns from EV files, so that two runs of a job can be
+ * compared. */
 #ifndef PS_TESTS_SUPPORT_MEASURED_H
 #define PS_TESTS_SUPPORT_MEASURED_H
 

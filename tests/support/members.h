@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* members.h - an authority with members on this host, for tests and benchmarks. A failure aborts.
+/* members.h - a certificate authority with members on this host, for tests and benchmarks. A
+ * failure aborts the process.
  */
 #ifndef PS_TESTS_SUPPORT_MEMBERS_H
 #define PS_TESTS_SUPPORT_MEMBERS_H
@@ -15,7 +16,8 @@ typedef struct members {
 /* Makes an authority below `folder`, in folder/pki. */
 void members_create(members *m, const char *folder);
 
-/* Makes a member, such as "node/worker-1", valid for `valid_s` seconds; writes its folder. */
+/* Makes a certificate for a member, such as "node/worker-1", valid for `valid_s` seconds. Writes
+ * the folder with its files to `dir`. */
 void members_join(const members *m, const char *principal, int64_t valid_s, char dir[256]);
 
 #endif

@@ -11,19 +11,21 @@ typedef struct metric_world {
     ps_metric_facts facts;
     float y[METRIC_N * METRIC_WIDTH_MAX]; /* (METRIC_N, O) */
     float t[METRIC_N * METRIC_WIDTH_MAX]; /* (METRIC_N, target_width) */
-    double p[METRIC_N][METRIC_WIDTH_MAX]; /* as the loss reads y, by libm */
+    /* what the loss makes of y: probabilities, or the values themselves; computed with libm */
+    double p[METRIC_N][METRIC_WIDTH_MAX];
 } metric_world;
 
-/* One of METRIC_KINDS. Outputs are whole eighths, so that many are equal. */
+/* Draws samples of one of METRIC_KINDS kinds of task. Outputs are multiples of 1/8, so that many
+ * are equal. */
 void metric_world_draw(metric_world *at, unsigned kind, uint64_t seed);
 
-/* Targets of the samples from `first`. */
+/* Returns the targets of the samples from `first` on. */
 ps_targets metric_world_targets(const metric_world *at, size_t first);
 
-/* Samples [first, first + n) one after the other. */
+/* Adds the samples [first, first + n) to the tally, one after the other. */
 void metric_world_add(const metric_world *at, size_t first, size_t n, ps_tally *tally);
 
-/* Whether sample i is of the positive class, 1. */
+/* Returns whether sample i is of the positive class, which is class 1. */
 bool metric_world_is_positive(const metric_world *at, size_t i);
 
 #endif

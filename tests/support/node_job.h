@@ -21,7 +21,7 @@ typedef struct job {
     nw_packages packages;
 } job;
 
-/* For a worker, or for a server of rank 0. */
+/* Makes a job from JSON with the packages for a worker of rank 0, or for a server of rank 0. */
 static inline job job_for(Psgd__V1__NodeRole role, const char *json, const char *job_id,
                           uint32_t attempt)
 {

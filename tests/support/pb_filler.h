@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pb_filler.h - protobuf messages filled by their descriptors, for tests that
- * hold for every type. Draws follow from the key. */
+/* pb_filler.h - fills protobuf messages of any type with random values, by their descriptors. The
+ * values depend only on the key. */
 #ifndef PS_TESTS_SUPPORT_PB_FILLER_H
 #define PS_TESTS_SUPPORT_PB_FILLER_H
 
@@ -12,22 +12,23 @@ typedef struct pb_filler {
     uint64_t key, next;
 } pb_filler;
 
-/* PSGD_TEST_SEED, or a fixed one; prints it. */
+/* Returns the seed in the environment variable PSGD_TEST_SEED, else a fixed one, and prints it. */
 uint64_t pb_test_seed(void);
 
 uint64_t pb_draw(pb_filler *f);
 
-/* Gives every field a value that is not its default; of a oneof, one member.
- * depth is 1 for a whole message, more for a smaller one. */
+/* Gives every field of the message a value that is not its default, and one member of each oneof.
+ * depth: 1 fills messages within it too, several levels deep; a greater number fewer levels. */
 void pb_fill(pb_filler *f, ProtobufCMessage *message, unsigned depth);
 
-/* Changes, drops or doubles a few bytes of the text, in place. */
+/* Changes, removes or doubles a few bytes of `text`, in place. */
 void pb_mutate(pb_filler *f, char *text, size_t cap);
 
-/* Fails unless message -> JSON -> text -> JSON -> message is the same bytes. */
+/* Fails the test unless the message, converted to JSON, to text and back, packs to the same bytes.
+ */
 void pb_assert_round_trip(const ProtobufCMessage *message, unsigned flags);
 
-/* Fails unless the message is this compact JSON. */
+/* Fails the test unless the message as compact JSON is `want`. */
 void pb_assert_json(const ProtobufCMessage *message, unsigned flags, const char *want);
 
 #endif

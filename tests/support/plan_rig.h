@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan_rig.h - plans of jobs written as JSON, and what is wrong with those that are refused. */
+/* plan_rig.h - makes plans from JobSpecs in JSON, and checks why a JobSpec is refused. */
 #ifndef PS_TESTS_SUPPORT_PLAN_RIG_H
 #define PS_TESTS_SUPPORT_PLAN_RIG_H
 
@@ -12,7 +12,7 @@
 
 typedef struct found {
     size_t count;
-    char text[4096]; /* "field: text" a line */
+    char text[4096]; /* a line "field: text" for each violation */
 } found;
 
 static inline void note(void *arg, const char *field, const char *text)
@@ -59,7 +59,8 @@ static inline ps_plan *plan_of(const char *json)
     return plan;
 }
 
-/* The job is refused, with exactly one violation: of `field`, with `words` in it. */
+/* Asserts that the job is refused with exactly one violation, which is of `field` and has `words`
+ * in its text. */
 static inline void assert_refused(const char *json, const char *field, const char *words)
 {
     Psgd__V1__JobSpec *spec = spec_of(json);

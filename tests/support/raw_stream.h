@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* raw_stream.h - a stream of ParameterService or PeerService by hand: what a client sends that
- * is not our worker. Everything is called from the test's thread. */
+/* raw_stream.h - a stream of ParameterService or PeerService on which the test sends each message
+ * itself, also those that a worker would not send. Call the functions on the test's thread. */
 #ifndef PS_TESTS_SUPPORT_RAW_STREAM_H
 #define PS_TESTS_SUPPORT_RAW_STREAM_H
 
@@ -12,13 +12,15 @@
 
 enum { RAW_MESSAGES_MAX = 64 };
 
-/* What was received: of all types of response; of rows, `slices` are their keys. */
+/* A response that was received, of any type; the members that its type does not have are 0. If it
+ * has rows, `slices` is the number of their keys. */
 typedef struct raw_message {
     uint64_t taken;
     uint64_t clock, version;
     uint32_t block;
     size_t slices, bytes;
-    size_t bytes_in_memory; /* of the payload, by its place */
+    /* bytes of the payload that lies in shared memory (PayloadPlace.bytes) */
+    size_t bytes_in_memory;
     bool takes_memory;
 } raw_message;
 
@@ -26,36 +28,37 @@ typedef struct raw_stream {
     side *on;
     const char *address, *method;
     const ProtobufCServiceDescriptor *service;
-    bool is_reading; /* asks for message after message by itself */
+    bool is_reading; /* reads messages without being asked */
     ps_channel *channel;
-    ps_stream *stream; /* loop's */
+    ps_stream *stream; /* used on the loop's thread */
 
     pthread_mutex_t mutex; /* guards all below */
     pthread_cond_t changed;
     bool can_send, ended;
     ps_error error; /* when ended */
-    size_t count;   /* messages received; the first ones are kept: */
+    size_t count;   /* number of messages received, of which the first RAW_MESSAGES_MAX are kept: */
     raw_message messages[RAW_MESSAGES_MAX];
     ps_traffic traffic; /* when ended */
 } raw_stream;
 
-/* `method`: of ParameterService, or "Exchange". */
+/* Opens a stream. `method` is one of ParameterService, or "Exchange" of PeerService. */
 void raw_open(raw_stream *s, side *on, const char *address, const char *method, bool is_reading);
 
-/* Waits until the message before is out. False: the stream has ended. */
+/* Sends a message, after waiting until the message before was sent. Returns false if the stream has
+ * ended. */
 bool raw_send(raw_stream *s, const ProtobufCMessage *head, const void *payload, size_t len);
 
-/* Waits until so many messages have come; false: it ended before. */
+/* Waits until `count` messages were received. Returns false if the stream ended before. */
 bool raw_wait(raw_stream *s, size_t count);
 size_t raw_count(raw_stream *s);
 
 void raw_half_close(raw_stream *s);
 void raw_cancel(raw_stream *s);
 
-/* Waits for the end and says how it was; valid until close. */
+/* Waits for the end of the stream and returns its status, which is valid until raw_close. */
 const ps_error *raw_end(raw_stream *s);
 
-/* Cancels it if it has not ended, waits, frees. */
+/* Cancels the stream if it has not ended, waits for its end, and frees it. */
 void raw_close(raw_stream *s);
 
 #endif

@@ -22,7 +22,7 @@ enum {
 };
 
 typedef enum kind {
-    ASK, /* to nodes, from here */
+    ASK, /* from here on, messages to nodes */
     PREPARE,
     START,
     OPEN,
@@ -31,7 +31,7 @@ typedef enum kind {
     DROP,
     REGISTER_AGAIN,
     TO_NODES,
-    RESERVED, /* to the coordinator, from here */
+    RESERVED, /* from here on, messages to the coordinator */
     BUSY,
     PREPARED,
     UNRESERVED,
@@ -42,7 +42,7 @@ typedef enum kind {
     REGISTER,
     GONE,
     FROM_NODES,
-    STORED_START, /* of the coordinator's disk, from here */
+    STORED_START, /* from here on, results of the coordinator's disk */
     STORED_STATE,
     STORED_SAVE
 } kind;
@@ -54,8 +54,8 @@ typedef struct message {
     int holds; /* the job that the node holds; -1: none */
     Psgd__V1__NodePhase phase;
     uint64_t step;
-    unsigned number;   /* of changes to be stored: their order */
-    unsigned restarts; /* of the job, as it is to be stored */
+    unsigned number;   /* of a change to be stored: its number in the order of the changes */
+    unsigned restarts; /* Job.restarts, as it is to be stored */
     Psgd__V1__JobState state, outcome;
 } message;
 
@@ -74,10 +74,10 @@ typedef struct model_job {
     Psgd__V1__Job *msg;
     bool is_acknowledged, is_live, is_over;
     ps_commit commit;
-    unsigned attempt, ended; /* how often it became final */
+    unsigned attempt, ended; /* ended: how often the job's state became final */
     unsigned counts[SW_ATTEMPTS], files[SW_ATTEMPTS];
     uint64_t steps[SW_ATTEMPTS], firsts[SW_ATTEMPTS];
-    uint64_t checkpoint; /* the newest; 0: none */
+    uint64_t checkpoint; /* step of the newest checkpoint; 0: none */
     /* what the disk has */
     unsigned number, stored_number, stored_attempt, stored_restarts;
     Psgd__V1__JobState state, stored_state, stored_outcome;
@@ -88,7 +88,8 @@ typedef struct model_job {
 typedef struct world {
     uint64_t seed, drawn;
     int64_t now;
-    bool drops, dropped, is_up; /* messages get lost; some were; the coordinator runs */
+    /* drops: messages get lost; dropped: some were lost; is_up: the coordinator runs */
+    bool drops, dropped, is_up;
     int64_t up_at;
     ps_nodes nodes;
     model_node node[SW_NODES];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* seed.h - another order of things in every run, and the same again on demand. */
+/* seed.h - a seed for randomised tests: another one in every run, or a given one. */
 #ifndef PS_TESTS_SUPPORT_SEED_H
 #define PS_TESTS_SUPPORT_SEED_H
 
@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* PSGD_SEED, or the time; printed, so that a run that failed can be had again. */
+/* Returns the number in the environment variable PSGD_SEED, else the time. Prints it, so that a
+ * failed run can be repeated with PSGD_SEED. */
 static inline uint64_t test_seed(void)
 {
     const char *given = getenv("PSGD_SEED");

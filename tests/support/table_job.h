@@ -16,14 +16,14 @@ enum { TABLE_JOB_LINES = 400 };
 
 static const char words[] = "one two three four five six seven eight one two three four\n";
 
-/* Two servers; `numbers` of the table. */
+/* The JobSpec in JSON: two servers, and a sparse table with these numbers. */
 #define TABLE_JOB(numbers)                                                                         \
     "{\"workers\":1,\"pservers\":2,\"data\":{\"name\":\"ngram\",\"files\":[\"a\"],"                \
     "\"train_limit\":2000,\"test_limit\":10,\"params\":{\"n\":5,\"words\":11}},"                   \
     "\"model\":{\"preset\":\"ngram\",\"params\":{\"width\":4,\"hidden\":2,\"rows\":1000},"         \
     "\"table\":{\"name\":\"sparse\",\"params\":{" numbers "}}},\"init_tables\":[\"a.psgdtab\"]}"
 
-/* A table with rows of ids 1 to 9. */
+/* Writes the file of a table with rows of the ids 1 to 9. */
 static inline void make_file(const ps_plan *plan, bytes_file *f)
 {
     ps_tables *tables = ps_merge_tables(plan, NULL, 0);
@@ -52,7 +52,8 @@ typedef struct table_job {
     bytes_file f;
 } table_job;
 
-/* With the samples that the job names: a worker may have loaded them before anything else. */
+/* Makes the job with its table file, and also writes the data file that the job names, because a
+ * worker may load its samples before it reads the table. */
 static inline void table_job_begin(table_job *t, const char *json, Psgd__V1__NodeRole role)
 {
     char text[TABLE_JOB_LINES * sizeof words];

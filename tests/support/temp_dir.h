@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* temp_dir.h - a directory of a test's own. */
+/* temp_dir.h - a temporary directory for one test. */
 #ifndef PS_TESTS_SUPPORT_TEMP_DIR_H
 #define PS_TESTS_SUPPORT_TEMP_DIR_H
 
@@ -29,7 +29,7 @@ static inline void temp_dir_destroy(const temp_dir *dir)
     assert_string_equal(st.text, "");
 }
 
-/* "dir/name", valid until the next four calls. */
+/* Returns the path "dir/name". It is valid until the fourth call after this one. */
 static inline const char *temp_dir_file(const temp_dir *dir, const char *name)
 {
     static char paths[4][256];

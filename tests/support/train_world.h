@@ -20,9 +20,11 @@ typedef struct trainee {
     ps_status result;
     ps_trainer_progress progress;
     ps_exchange_stats stats;
-    const uint8_t *state; /* of a rank that was saved, to go on from; NULL: none. The caller's */
+    /* state of a saved rank, from which this one goes on; NULL: none. The caller owns it */
+    const uint8_t *state;
     size_t state_bytes;
-    void (*ended)(void *arg, uint32_t rank); /* (optional) tw_join, while the exchange is there */
+    /* (optional) called by tw_join when the trainer has ended, while its exchange still exists */
+    void (*ended)(void *arg, uint32_t rank);
     void *ended_arg;
 } trainee;
 
@@ -36,19 +38,21 @@ typedef struct train_world {
     uint32_t worker_count, server_count;
 } train_world;
 
-/* Group setup and teardown: the data set is drawn once. */
+/* The data set of jobs that name none. It is drawn once, by tw_draw_glyphs as the setup of a group
+ * of tests, and freed by tw_drop_glyphs as its teardown. */
 extern ps_dataset *tw_glyphs;
-extern ps_dataset *tw_other; /* of jobs whose choices name `data` */
-/* As if training samples lay in a file, so that they are read ahead; or again as they are. */
+extern ps_dataset *tw_other; /* data set for jobs whose `choices` name `data` */
+/* is_far: makes the trainer treat the training samples as if they lay in a file, so that it reads
+ * ahead; false: as they are, in memory. */
 void tw_put_far(ps_dataset *data, bool is_far);
 int tw_draw_glyphs(void **state);
 int tw_drop_glyphs(void **state);
 
-/* Servers run, trainers are made. `choices` are further members of the JobSpec,
- * each with a comma before it; what they do not name is 3 epochs, blocks of 20, a small
- * mlp and adam. */
+/* Starts servers and creates trainers without starting them. `choices` are further members of the
+ * JobSpec in JSON, each with a comma before it. Unless they say otherwise, the job has 3 epochs,
+ * blocks of 20 samples, a small mlp and adam. */
 void tw_begin(train_world *w, uint32_t workers, uint32_t servers, const char *choices);
-/* The same with servers of so many threads, (servers). */
+/* Does what tw_begin does; server i has threads[i] threads. */
 void tw_begin_threads(train_world *w, uint32_t workers, uint32_t servers, const uint32_t *threads,
                       const char *choices);
 void tw_start(train_world *w);
@@ -57,12 +61,14 @@ void tw_end(train_world *w);
 
 void tw_must_be_done(const train_world *w); /* a cmocka assertion: all results are OK */
 
-/* The servers' weights, to be freed. */
+/* Returns the servers' weights, which the caller frees. */
 float *tw_served(train_world *w);
 
-/* Trains a job and returns the servers' weights, to be freed, and their bytes. */
+/* Trains a job from beginning to end. Returns the servers' weights, which the caller frees, and
+ * their number of bytes in *n. */
 float *tw_train_once(uint32_t workers, uint32_t servers, const char *choices, size_t *n);
-/* Two jobs end in the same bits. */
+/* Trains two jobs, with `one` and `other` as choices, and asserts that their weights have the same
+ * bits. */
 void tw_must_train_alike(const char *one, uint32_t one_servers, const char *other,
                          uint32_t other_servers, uint32_t workers);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wire_server_world.h - one parameter server, and messages to it by hand. */
+/* wire_server_world.h - one parameter server, and messages to it that the test makes itself. */
 #ifndef PS_TESTS_SUPPORT_WIRE_SERVER_WORLD_H
 #define PS_TESTS_SUPPORT_WIRE_SERVER_WORLD_H
 
@@ -17,15 +17,16 @@ typedef struct wire_server_world {
     dp_server server;
 } wire_server_world;
 
-/* sgd with rate 1, all weights 1000: sums of whole numbers are exact. `choices`
- * are further members of the JobSpec, each with a comma before it. */
+/* Starts a server of a job with the optimizer sgd at rate 1 and all weights 1000, so that sums of
+ * whole numbers are exact. `choices` are further members of the JobSpec in JSON, each with a comma
+ * before it. */
 void sw_begin(wire_server_world *w, uint32_t workers, const char *choices, uint64_t drop_ack);
 void sw_end(wire_server_world *w);
 
-/* Who is rank `rank`, in its incarnation 5. */
+/* Fills the identity of the worker with this rank, with incarnation 5. */
 void sw_identify(const wire_server_world *w, Psgd__V1__WorkerIdentity *who, uint32_t rank);
 
-/* A push of slices [first, first + count) in f32, every value the same. */
+/* A push of the slices [first, first + count) in f32, in which all values are equal. */
 typedef struct sw_gift {
     push_t head;
     Psgd__V1__WorkerIdentity who;
@@ -34,14 +35,15 @@ typedef struct sw_gift {
     Psgd__V1__Int8 int8;
     char long_name[100 << 10];
     float *values;
-    size_t bytes; /* that are sent as payload */
+    size_t bytes; /* number of bytes of `values` that are sent as payload */
 } sw_gift;
 
-/* An honest one of rank 0, attempt 1, with the identity; whole: of all slices. */
+/* Makes a valid push of rank 0 and attempt 1, with the worker's identity. */
 void sw_gift_init(const wire_server_world *w, sw_gift *g, uint64_t clock, uint32_t first,
                   uint32_t count, float value);
+/* Makes a valid push of all slices, as sw_gift_init does. */
 void sw_gift_whole(const wire_server_world *w, sw_gift *g, uint64_t clock, float value);
-void sw_gift_send(sw_gift *g, raw_stream *s); /* and frees its values */
+void sw_gift_send(sw_gift *g, raw_stream *s); /* sends the push on a stream, and frees its values */
 
 /* Sends a whole contribution and waits for the acknowledgement, on a stream of
  * its own. */
@@ -53,10 +55,10 @@ pull_t sw_pull(uint64_t clock, Psgd__V1__WorkerIdentity *who);
 void sw_open_push(wire_server_world *w, raw_stream *s);
 void sw_open_pull(wire_server_world *w, raw_stream *s, bool is_reading);
 
-/* Value 0 of slice 0, at the server. */
+/* Returns value 0 of slice 0, as the server has it. */
 float sw_first_weight(wire_server_world *w);
 
-/* A cmocka assertion: the stream ends, and so. */
+/* Waits for the end of the stream and asserts that its status has this code and this reason. */
 void sw_must_end(raw_stream *s, ps_code code, const char *reason);
 
 #endif
