@@ -9,8 +9,9 @@
  * next one. Servers keep what slices were before their last step, so all can give their state at
  * the older clock. If that fails, the next attempt goes on from the last checkpoint.
  *
- * In an exchange among workers that are alike (ps_plan_ranks_are_alike), each has the state of all
- * ranks at its clock, and what all have said before. The one that is furthest gives them. */
+ * In a mesh whose workers are alike (ps_plan_ranks_are_alike), each worker has the state of all
+ * ranks at its own clock, and all reports of ranks before it. The worker at the greatest clock
+ * gives them. */
 #include "services/coordinator/driver_impl.h"
 
 #include "common/base/container_of.h"
@@ -372,8 +373,8 @@ static bool may_lack_servers(const ps_attempt *a)
     return a->placement.has_copies || a->commit.conf.has_kept;
 }
 
-/* Takes the clock of a worker that could give the state of all. One that the job does not have is
- * ignored. */
+/* Takes the clock of a worker of a mesh, which could give the state of all ranks. Ignores a clock
+ * that the job does not have. */
 static void take_clock(ps_attempt_node *node, const Psgd__V1__GetStatusResponse *r)
 {
     ps_attempt *a = node->a;
@@ -494,7 +495,8 @@ void ps_rescue_end(ps_attempt *a)
     }
 }
 
-/* Asks for clocks anew, as the worker that gives the state of all is lost. */
+/* Asks the workers of a mesh for their clocks once more, because the worker that was giving the
+ * state of all ranks is lost. */
 static void ask_others(ps_attempt *a, ps_attempt_node *lost)
 {
     if (lost->saving != NULL) {

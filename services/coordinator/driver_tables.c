@@ -36,7 +36,7 @@ typedef struct action {
 /* A call of ActOnTables to one server. */
 typedef struct asking {
     action *of;
-    size_t index; /* the server's, in commit.members */
+    size_t index; /* index of the server in commit.members */
     char node_id[96];
 } asking;
 

@@ -582,7 +582,8 @@ static void shrink_tables(void *arg, ps_tables *tables, uint64_t clock)
            (unsigned long long)clock + 1, (unsigned long long)removed);
 }
 
-/* Saves the tables before the step after `clock`. Logs a failure; the job goes on. */
+/* Saves the tables as they are at the beginning of `clock`. A failure is only logged; the job goes
+ * on. */
 static void save_tables(void *arg, ps_tables *tables, uint64_t clock)
 {
     ps_pserver *p = arg;
@@ -606,8 +607,8 @@ static ps_server_thread *copies_of(const ps_pserver *p)
     return p->part_count > p->thread_count ? p->threads[p->thread_count] : NULL;
 }
 
-/* Has the tables shrink before the step after `clock`, and copies of another server's tables too:
- * both or none. */
+/* Arranges that the tables shrink at the beginning of `clock`, and the copies of another server's
+ * tables too. If one of the two cannot be arranged, neither is. */
 static ps_status arrange_shrink(ps_pserver *p, uint64_t clock)
 {
     ps_server_thread *copies = copies_of(p);
@@ -624,7 +625,7 @@ static ps_status arrange_shrink(ps_pserver *p, uint64_t clock)
     return st;
 }
 
-/* Cancels the action before the step after `clock`. */
+/* Cancels the action that is arranged for the beginning of `clock`. */
 static ps_status cancel(ps_pserver *p, uint64_t clock)
 {
     ps_server_thread *copies = copies_of(p);

@@ -44,7 +44,7 @@ struct ps_delivery {
     uint32_t calling; /* calls in progress */
     bool is_stopped;
     int64_t deadline_us;
-    ps_status failure; /* the last one of this round of calls; OK: none */
+    ps_status failure; /* the last failure in this round of calls; OK: none has failed */
     ps_timer again;
 };
 

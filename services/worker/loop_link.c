@@ -43,7 +43,7 @@ struct ps_loop_rank {
     ps_loop_memory *memory;
     float *weights; /* the weights in `memory` */
     ps_foreign_loop ops;
-    uint64_t clock; /* given to the program last */
+    uint64_t clock; /* clock of the weights that the program was given last */
 };
 
 /* --- the program ------------------------------------------------------------- */

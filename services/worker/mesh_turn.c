@@ -108,7 +108,8 @@ static ps_status tick(ps_mesh_exchange *x)
     return st;
 }
 
-/* The machine's part of a turn. */
+/* Does the machine's part of a turn: gives it the packets and variables, and tells it the time.
+ * Runs as a task if x->tasks is not NULL, else on the loop's thread. */
 static void run_turn(ps_task *task)
 {
     ps_mesh_exchange *x = PS_CONTAINER_OF(task, ps_mesh_exchange, turn.task);
@@ -137,7 +138,8 @@ static void run_turn(ps_task *task)
     turn->failed = ps_is_ok(&of_code) ? st : of_code;
 }
 
-/* The loop's part of a turn: sends what came of it, and ends the step if it is complete. */
+/* Does the loop's part after a turn: fails the exchange if the turn has failed; else empties
+ * inboxes, sends the machine's packets, and ends the step if its sum is complete. */
 static void end_turn(ps_mesh_exchange *x)
 {
     mesh_turn *turn = &x->turn;
@@ -159,7 +161,7 @@ static void end_turn(ps_mesh_exchange *x)
     }
 }
 
-/* The end of a turn that was a task. */
+/* Handles the end of a turn that ran as a task. On the loop's thread. */
 static void on_turn(ps_task *task)
 {
     ps_mesh_exchange *x = PS_CONTAINER_OF(task, ps_mesh_exchange, turn.task);

@@ -29,7 +29,7 @@ enum {
     FOR_MS_LEAST = 500,
     FOR_MS_MOST = 600000,
     STEPS = 10,
-    EXPLAINED_MAX = 32,           /* jobs that train and are measured at the same time */
+    EXPLAINED_MAX = 32,           /* most jobs that train and are measured at the same time */
     TIMELINE_BYTES_MAX = 16 << 20 /* most bytes of the (packed) timeline of a job that is over */
 };
 

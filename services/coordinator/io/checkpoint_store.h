@@ -132,8 +132,8 @@ PS_MUST_USE ps_status ps_checkpoint_find_parent(const ps_checkpoint_conf *conf,
 
 /* Reads the newest checkpoint of a job, for a coordinator that has not stored it itself. Sets its
  * clock, and the chain (checkpoints.h) as it was after that checkpoint was stored. Both are zeros
- * if the job has no checkpoint, or the newest one is damaged. The chain is zeros if no checkpoint
- * may have it as its parent, because it is a rescue. */
+ * if the job has no checkpoint, or the newest one is damaged. The chain is zeros if no later
+ * checkpoint may have that one as its parent, because it is a passing one (is_passing). */
 void ps_checkpoint_find_chain(const char *job_folder, uint64_t *clock, ps_chain *chain);
 
 /* Writes the SHA-256 of the checkpoint's manifest. */

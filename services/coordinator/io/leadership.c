@@ -23,11 +23,12 @@
 #include <string.h>
 #include <time.h>
 
-static const int64_t look_us = 100000;      /* between two looks at who leads */
-static const int64_t again_us = 50000;      /* before a renewal that failed is tried again */
+static const int64_t look_us = 100000;      /* pause between two reads of the leader's key */
+static const int64_t again_us = 50000;      /* pause before a renewal that failed is tried again */
 static const int64_t answer_us = 1500000;   /* longest wait for etcd before this process leads */
 static const int64_t farewell_us = 1000000; /* longest wait for etcd to take a lease back */
-static const int64_t said_us = 30000000;    /* before another reason of a silence is logged */
+/* least time between two log lines about why etcd does not answer */
+static const int64_t said_us = 30000000;
 
 struct ps_leadership {
     ps_leadership_conf conf;
@@ -48,8 +49,8 @@ struct ps_leadership {
     pthread_mutex_t mutex;                        /* guards the members below */
     pthread_cond_t changed;
     bool is_stopping;
-    char leader[PS_LEADER_ADDRESS_MAX]; /* its address; "": no leader is known */
-    ps_status why;                      /* why none is known; else OK */
+    char leader[PS_LEADER_ADDRESS_MAX]; /* address of the leader; "": no leader is known */
+    ps_status why;                      /* why no leader is known; else OK */
 };
 
 /* --- what other threads ask ---------------------------------------------------- */
@@ -188,7 +189,7 @@ static ps_status renew(ps_leadership *l)
 /* What etcd has under the key of the leader. */
 typedef struct holder {
     bool is_there;
-    int64_t lease, revision; /* revision: of its creation */
+    int64_t lease, revision; /* revision at which the key was created */
     int64_t modified;        /* revision of the last put */
     char address[PS_LEADER_ADDRESS_MAX];
 } holder;

@@ -53,7 +53,7 @@ typedef struct etcd_registry {
     ps_etcd_txn *txn;
     int64_t newest;    /* revision at which "order" was put last; 0: nothing was stored yet */
     uint64_t count;    /* transactions of this leadership, for their marks */
-    unsigned depth;    /* nesting depth of begin */
+    unsigned depth;    /* number of calls of begin that no call of end has ended yet */
     ps_status failed;  /* the first failure since the outermost begin */
     uint64_t *numbers; /* (number_cap, number_count used): numbers of the jobs that etcd has;
                         * read_jobs removes all others from the copy */
@@ -366,9 +366,9 @@ typedef struct walk {
     ps_status (*take)(etcd_registry *r, uint64_t number, const ProtobufCMessage *message);
     const ProtobufCMessageDescriptor *type; /* NULL: keys only */
     etcd_key next, end;
-    int64_t revision; /* at which all pages are read */
+    int64_t revision; /* revision of etcd at which all pages are read */
     int64_t since;    /* only keys that were put at a later revision; 0: all */
-    size_t taken;     /* keys of this page */
+    size_t taken;     /* number of keys of the present page that were taken */
     bool more;        /* there are keys behind this page */
     ps_status status;
 } walk;
