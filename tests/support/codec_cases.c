@@ -43,7 +43,7 @@ void codec_each_case(codec_case *fn)
     ps_codec_each(call, &fn);
 }
 
-/* Magnitudes over many powers of two, all normal in binary16. */
+/* Magnitudes from 2^-13 to 2^15, which are all normal numbers in binary16. */
 void codec_fill(float *x, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -79,7 +79,7 @@ void codec_fill_few(float *x, size_t n)
 uint8_t *codec_encoded(const ps_codec *c, const ps_params *params, uint64_t key, const float *x,
                        size_t n, ps_encoding *head)
 {
-    /* Exact, so that ASan sees one byte too many. */
+    /* Exactly as many bytes as the codec may write, so that AddressSanitizer sees one more. */
     size_t room = c->size(params, n), len;
     uint8_t *out = malloc(room + (room == 0));
 

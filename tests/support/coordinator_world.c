@@ -69,7 +69,8 @@ static ps_buf *text_buf(const char *text)
     return buf;
 }
 
-/* A worker leaves a report; a server the weights it was given, each plus one. */
+/* Registers the files of the node: of a worker a report, of a server the weights that it was given,
+ * with 1 added to each. */
 static ps_status collect(void *state)
 {
     cw_node *n = state;
@@ -145,8 +146,7 @@ static void start_coordinator(void *arg)
 {
     coordinator_world *w = arg;
     ps_coordinator_conf conf = {
-        .code = "admin",
-        .data_dir = w->data_dir, .heartbeat_us = 30000, .lease_us = 3000000};
+        .code = "admin", .data_dir = w->data_dir, .heartbeat_us = 30000, .lease_us = 3000000};
     char listen[64];
     ps_status st = ps_coordinator_create(w->s.loop, &conf, &w->c);
 
@@ -196,7 +196,7 @@ static void stop_coordinator(coordinator_world *w)
     side_run(&w->s, drain_coordinator, w);
     flag_wait(&w->down);
     side_run(&w->s, join_helper, w);
-    do { /* behind what the helper has posted */
+    do { /* each turn handles events that the node's helper thread has posted before */
         side_run(&w->s, destroy_coordinator, w);
     } while (w->c != NULL);
 }
@@ -261,7 +261,8 @@ static void await_nodes(coordinator_world *w)
     Psgd__V1__ListNodesRequest q = PSGD__V1__LIST_NODES_REQUEST__INIT;
     size_t known = 0;
 
-    while (known < w->node_count) { /* each turn is a round trip; the test has a time-out */
+    /* asks until all nodes are registered; the test has a time-out */
+    while (known < w->node_count) {
         ps_error error;
         Psgd__V1__ListNodesResponse *r =
             (Psgd__V1__ListNodesResponse *)cw_call(w, "ListNodes", &q.base, &error);
@@ -314,7 +315,8 @@ void cw_end(coordinator_world *w)
 typedef struct errand {
     ps_loop *loop;
     ps_channel *channel;
-    const char *address; /* instead of a channel: one is made for the call */
+    /* address of the callee, if the call needs a channel of its own; else NULL */
+    const char *address;
     const ProtobufCServiceDescriptor *type;
     const char *method;
     const ProtobufCMessage *request;
@@ -452,7 +454,8 @@ static void on_event(watch *s, const ProtobufCMessage *head)
 {
     Psgd__V1__WatchJobResponse *event = (Psgd__V1__WatchJobResponse *)ps_message_copy(head);
 
-    if (s->events->count == CW_EVENTS_MAX) { /* the last counts */
+    /* there is no room: replaces the last event, which is the one that counts */
+    if (s->events->count == CW_EVENTS_MAX) {
         psgd__v1__watch_job_response__free_unpacked(s->events->items[CW_EVENTS_MAX - 1], NULL);
         s->events->count--;
     }

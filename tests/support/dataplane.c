@@ -53,7 +53,8 @@ void dp_job_init(dp_job *job, const char *json)
         char id[PS_ENDPOINT_ID_MAX];
 
         snprintf(id, sizeof id, "worker-%u", i);
-        must(ps_placement_set_rank(&job->placement, i, id, "127.0.0.1:0")); /* known later */
+        /* the real address is set later */
+        must(ps_placement_set_rank(&job->placement, i, id, "127.0.0.1:0"));
     }
     if (ps_plan_has_copies(job->plan)) {
         ps_placement_copy(&job->placement);
@@ -94,7 +95,7 @@ static void session_init(const dp_job *job, uint32_t rank, ps_session *session)
         .attempt = 1,
         .rank = rank,
         .plan = job->plan,
-        .placement = job->placement, /* the job's own lists */
+        .placement = job->placement, /* shares the lists of the job's placement */
     };
     session->weight_count = job->plan->layout.param_count;
     session->weights = ps_xcalloc(session->weight_count, sizeof *session->weights);
@@ -143,7 +144,7 @@ static void open_streams(void *arg)
     serve(s);
 }
 
-/* Makes part `number` of the placement, for server s. */
+/* Writes part `number` of server s, as the placement has it, to *parts. */
 static void make_part(const dp_server *s, uint32_t number, ps_wire_parts *parts)
 {
     const dp_job *job = s->job;

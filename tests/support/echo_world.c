@@ -60,7 +60,7 @@ static void fail_with_violations(const ping_t *ping, ps_call *call)
 
     ps_error_init(e, ps_fail(PS_INVALID_ARGUMENT, "%u fields", (unsigned)ping->number), "BAD_SPEC");
     ps_error_meta(e, "job", "%s", "j-1");
-    ps_error_meta(e, "cut", "%s", "caf\xc3"); /* half a character */
+    ps_error_meta(e, "cut", "%s", "caf\xc3"); /* ends in the middle of a UTF-8 character */
     for (unsigned i = 0; i < ping->number; i++) {
         char field[32];
 
@@ -93,7 +93,9 @@ static void handle_unary(void *state, const ProtobufCMessage *message, ps_payloa
 
 static void count_block(echo_world *w, ps_payload *payload)
 {
-    enum { STEP = 1000 }; /* no divisor of a slice's length */
+    /* does not divide the length of a payload's slices, so some reads cross from one slice to the
+     * next */
+    enum { STEP = 1000 };
     uint8_t scratch[STEP];
     size_t len = ps_payload_len(payload);
 
@@ -213,7 +215,7 @@ static void chatted(void *arg, const ProtobufCMessage *message, ps_payload *payl
     ps_call_send(call, message, &piece, 1, chat_next, w);
     free(copy);
     if (strcmp(((const block_t *)message)->text, "finish") == 0) {
-        ps_call_finish(call); /* while the echo is still going out */
+        ps_call_finish(call); /* ends the call while the echo is still being sent */
     }
 }
 

@@ -14,7 +14,8 @@
 
 /* --- known gradients --------------------------------------------------------- */
 
-/* Values [at, at + n) of a block's gradient, times `scale`, onto or into g. */
+/* Computes the values [at, at + n) of a block's gradient, times `scale`, and adds them to g or
+ * writes them there. */
 static void fill(fake_kind kind, uint64_t clock, uint32_t block, const float *w, size_t at,
                  size_t n, float scale, bool accumulate, float *g)
 {
@@ -49,7 +50,8 @@ static void finished(fake_worker *w, uint64_t clock)
     pthread_mutex_unlock(&w->mutex);
 }
 
-/* Gradients of one block, last variable first, as backpropagation has them. */
+/* Computes the gradients of one block and contributes them, last variable first, as backpropagation
+ * does. Returns false if the exchange was stopped or has failed. */
 static bool send_block(fake_worker *w, uint64_t clock, uint32_t i)
 {
     const ps_plan *plan = w->job->plan;
@@ -271,7 +273,8 @@ void fake_worker_join(fake_worker *w)
     pthread_join(w->thread, NULL);
     run_closing(w, close_exchange);
     if (w->mesh != NULL) {
-        w->stats = ps_exchange_get_stats(w->exchange); /* with what the others still needed */
+        /* after the end, so with the packets that other workers still needed */
+        w->stats = ps_exchange_get_stats(w->exchange);
     } else {
         ps_wire_client_destroy(w->exchange);
     }
@@ -309,7 +312,7 @@ void fake_worker_fini(fake_worker *w)
 
 /* --- the twin ------------------------------------------------------------------ */
 
-/* Encodes n values and decodes them again. */
+/* Encodes n values of `from` and writes what the receiver decodes. */
 static void through(const ps_codec_choice *choice, uint64_t key, const float *from, float *to,
                     size_t n)
 {
@@ -323,8 +326,8 @@ static void through(const ps_codec_choice *choice, uint64_t key, const float *fr
     (void)st;
 }
 
-/* Encodes g, with what was lost before if the codec has error feedback, and decodes
- * it in place. */
+/* Replaces g by what the receiver decodes of it. With error feedback first adds `lost`, the
+ * residuals of earlier encodings, and stores the new residuals there. */
 static void sent(const ps_codec_choice *choice, uint64_t key, float *g, float *lost, size_t n)
 {
     float *p = ps_xcalloc(n, sizeof *p);
@@ -340,8 +343,8 @@ static void sent(const ps_codec_choice *choice, uint64_t key, float *g, float *l
     free(p);
 }
 
-/* What contributor k sends for the clock, as the servers decode it. lost:
- * (workers, param_count). */
+/* Computes what contributor k sends for the clock, as the servers decode it. lost: (workers,
+ * param_count), the residuals. */
 static void contribution(const dp_job *job, fake_kind kind, uint64_t clock, uint32_t k,
                          const float *w, float *lost, float *g)
 {
@@ -407,7 +410,8 @@ void fake_twin(const dp_job *job, fake_kind kind, uint64_t steps, float *servers
     float *lost = ps_xcalloc(n * plan->spec->workers, sizeof *lost);
 
     memcpy(servers, job->weights, n * sizeof *servers);
-    memcpy(workers, job->weights, n * sizeof *workers); /* these come without a codec */
+    /* the weights of clock 0 are in the packages, so no codec has changed them */
+    memcpy(workers, job->weights, n * sizeof *workers);
     for (uint64_t clock = 0; clock < steps; clock++) {
         twin_step(job, kind, clock, workers, servers, state, lost);
         for (uint32_t s = 0; s < layout->slice_count; s++) {

@@ -98,7 +98,8 @@ ps_status farm_push_zeros(const farm *f, uint32_t worker, uint64_t clock, uint32
     return st;
 }
 
-/* Keys of a contribution, ascending: some come often, some once. */
+/* Draws the keys of a contribution, ascending. Some keys are drawn in many contributions, others in
+ * one. */
 static size_t draw_keys(uint64_t clock, uint32_t contributor, uint64_t *keys)
 {
     uint64_t draws = ps_draw_key(9, PS_DRAW_TEST, contributor, clock, 1);
@@ -161,7 +162,7 @@ ps_status farm_push_rows(const farm *f, uint32_t worker, uint64_t clock, uint32_
 
             st = push_part(f, i, part, keys, count);
             if (!ps_is_ok(&st)) {
-                return st; /* all stores say so, or none: their clocks are the same */
+                return st; /* all stores return this or none does, because their clocks are equal */
             }
         }
     }

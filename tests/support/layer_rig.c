@@ -56,13 +56,13 @@ static ps_layer_plan plan_of(const ps_layer *layer, ps_shape in, size_t batch,
     return plan;
 }
 
-/* Such a layer has no slope by its input. */
+/* Returns whether the inputs of the layer are ids. Such a layer has no gradient by its input. */
 static bool reads_ids(const ps_layer *layer)
 {
     return layer->touch != NULL;
 }
 
-/* Rows of the table, some of them often. */
+/* Fills the input with ids of rows of the table, some of them several times. */
 static void draw_ids(rig *at)
 {
     uint64_t key = ps_draw_key(rig_seed, PS_DRAW_TEST, 40, 0, 0);
@@ -167,7 +167,8 @@ void rig_forward(rig *at)
         at->layer->forward_many(&at->plan, x, at->y.v, at->n);
         return;
     }
-    if (at->layer->forward == NULL) { /* a view */
+    /* the layer is a view: its output is its input in another shape */
+    if (at->layer->forward == NULL) {
         memcpy(at->y.v, at->x.v, at->y.n * sizeof(float));
         return;
     }
@@ -211,7 +212,7 @@ void rig_backward(rig *at, float *dx)
                         at->n);
 }
 
-/* sum of dy * y: the number whose gradient backward gives. */
+/* Returns the sum of dy * y, the function whose gradient backward computes. */
 static double objective(rig *at)
 {
     double sum = 0;
@@ -234,7 +235,8 @@ static double objective_at(rig *at, float *value, float x)
     return out;
 }
 
-/* Values 0.01 apart, in any order: no step makes another one the greatest. */
+/* Fills a tensor with values 0.01 apart, in random order, so that a step of finite differences
+ * makes no other value the greatest. */
 static void spread(tensor *x)
 {
     uint32_t *order = ps_xcalloc(x->n, sizeof *order);
@@ -246,9 +248,9 @@ static void spread(tensor *x)
     free(order);
 }
 
-/* Step and tolerance. Straight pieces with kinks between them want a small step: it
- * crosses few kinks (none, with this rig_seed), and where it crosses none there is no
- * error of higher order. A batch's variance bends more than anything else. */
+/* Returns the step of finite differences for a layer, and sets the tolerance. A piecewise linear
+ * layer gets a small step: it crosses few kinks (none with this rig_seed), and between kinks there
+ * is no error of higher order. The variance of a batch has the largest higher derivatives. */
 static float step_of(const ps_layer *layer, double *tolerance)
 {
     *tolerance = 1e-4;
@@ -259,7 +261,8 @@ static float step_of(const ps_layer *layer, double *tolerance)
     return strcmp(layer->kind, "batch_norm") == 0 ? 0x1p-7f : 0x1p-5f;
 }
 
-/* Fourth-order central differences: the error of h^4 is far below that of float32. */
+/* Compares a gradient with central differences of fourth order, whose error of order h^4 is far
+ * below that of float32. */
 static void compare_with_differences(rig *at, tensor *of, const tensor *gradient, const char *what)
 {
     double tolerance;

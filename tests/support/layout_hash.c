@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layout_hash.c - reads a JobSpec as JSON from stdin and prints the hash of its model's layout,
- * which no node tells a stranger. */
+/* layout_hash.c - reads a JobSpec as JSON from stdin and prints the hash of its model's layout.
+ * Python tests need it to talk to a server like a worker, because no node says it. */
 #include "common/job/plan.h"
 #include "common/rpc/error.h"
 #include "common/rpc/pbjson.h"

@@ -64,7 +64,7 @@ void sim_set(sim *s, const char *key, double value)
     s->params.v[at] = value;
 }
 
-/* The values of one variable: the weights, or the state. */
+/* Returns worker i's values of one variable: of the weights, or of the state. */
 static ps_stretch stretch(sim *s, uint32_t i, bool is_state)
 {
     size_t at = is_state ? STATE : 0;
@@ -163,7 +163,7 @@ void sim_must_be(const float *got, const double *want, const char *what, uint64_
     }
 }
 
-/* All but the state, whose mean is taken whatever the method. */
+/* Leaves out the state, which is averaged whatever the update is. */
 void sim_weights_must_be(sim *s, const double *want, const char *what)
 {
     for (size_t k = 0; k < STATE; k++) {
@@ -181,7 +181,7 @@ void sim_start_at(double *w)
     }
 }
 
-/* Plain steps of worker i from x. */
+/* Takes `steps` plain gradient steps of worker i from x, in x. */
 void sim_descend(uint32_t i, double *x, uint32_t steps)
 {
     for (uint32_t j = 0; j < steps; j++) {

@@ -176,7 +176,7 @@ static const char *const reads[] = {"f32",     "floats", "halves", "signs", "pos
 static const char *const binaries[] = {"+",  "-",  "*", "/",  "//", "%",  "^",   "..",
                                        "==", "~=", "<", "<=", ">",  ">=", "and", "or",
                                        "&",  "|",  "~", "<<", ">>", NULL};
-/* What a codec would do, with the right kinds of arguments. */
+/* Expressions such as a codec would have, with arguments of the right types. */
 static const char *const plausible[] = {"x:largest(%s)",
                                         "x:above(%s)",
                                         "x:levels(%s, %s, %s)",
@@ -250,7 +250,7 @@ static void arguments(writer *w, unsigned depth)
     }
 }
 
-/* Writes a pattern in which each %s is a number or an expression. */
+/* Writes a pattern, and for each %s in it a random number or expression. */
 static void filled(writer *w, const char *pattern, unsigned depth)
 {
     for (const char *at = pattern; *at != '\0'; at++) {
@@ -418,7 +418,7 @@ static void codec(writer *w)
     put(w, " end}");
 }
 
-/* Changes, takes out or repeats a few bytes. */
+/* Changes, removes or repeats a few bytes of the program. */
 static void damage(writer *w)
 {
     unsigned times = 1 + choose(w, 4);

@@ -48,7 +48,8 @@ ps_mesh_codec mesh_world_codec(const char *name, const char *numbers)
     return c;
 }
 
-/* The tests' numbers: smaller than 1, a few zeros among them. */
+/* Fills the gradients of all blocks with draws of the normal distribution with deviation 0.1; every
+ * seventh is 0. */
 static void make_blocks(mesh_world *w)
 {
     const ps_assignment *a = w->assignment;
@@ -202,7 +203,7 @@ static void check_reports(mesh_world *w, uint32_t i)
     }
 }
 
-/* Some of what the victim has sent still arrives. */
+/* Makes the victim dead. Drops half of its copies under way; the others still arrive. */
 static void kill_victim(mesh_world *w)
 {
     size_t kept = 0;
@@ -262,7 +263,7 @@ static void begin(mesh_world *w, uint32_t i)
 {
     w->has_begun[i] = true;
     w->given[i] = 0;
-    for (uint32_t p = 0; p < w->part_count; p++) { /* shuffled as it grows */
+    for (uint32_t p = 0; p < w->part_count; p++) { /* draws a random order of the parts */
         uint32_t at = (uint32_t)(draw(w) % (p + 1));
 
         w->order[i][p] = w->order[i][at];
@@ -273,7 +274,8 @@ static void begin(mesh_world *w, uint32_t i)
     look(w, i);
 }
 
-/* Another part of a block is there, if one is left: of one block after the other. */
+/* Gives the machine of node i the next part of its blocks, one block after the other. Returns false
+ * if none is left. */
 static bool give(mesh_world *w, uint32_t i)
 {
     uint32_t at = w->given[i];
@@ -294,7 +296,7 @@ static bool give(mesh_world *w, uint32_t i)
     return true;
 }
 
-/* One copy, drawn from those under way, arrives. */
+/* Delivers one randomly chosen copy of those under way. */
 static void deliver(mesh_world *w)
 {
     size_t at = draw(w) % w->wire_count;
@@ -316,7 +318,7 @@ static void tick(mesh_world *w, uint32_t i)
     look(w, i);
 }
 
-/* Releases a node that is held, if there is one. */
+/* Lets one held node go on. Returns false if none is held. */
 static bool release_one(mesh_world *w)
 {
     for (uint32_t i = 0; i < w->nodes; i++) {
@@ -329,7 +331,7 @@ static bool release_one(mesh_world *w)
     return false;
 }
 
-/* The first whose time has passed, if there is one. */
+/* Tells the time to the first node whose deadline has passed. Returns false if there is none. */
 static bool tick_one(mesh_world *w)
 {
     for (uint32_t i = 0; i < w->nodes; i++) {
@@ -356,7 +358,7 @@ static void pass_time(mesh_world *w)
     }
 }
 
-/* Has everybody who can ended so many steps? */
+/* Returns whether each node that is alive and has not failed has ended so many steps. */
 static bool is_over(const mesh_world *w, uint64_t steps)
 {
     for (uint32_t i = 0; i < w->nodes; i++) {

@@ -171,7 +171,7 @@ struct nw_sender {
     uint64_t offset;
     FILE *open;
     uint32_t slice;
-    bool has_half; /* of the table's file is out */
+    bool has_half; /* the first half of the table's file was sent */
     uint8_t *piece;
 };
 
@@ -183,7 +183,7 @@ static ps_placement dealt_of(const ps_plan *plan)
     return dealt;
 }
 
-/* Of what is sent: the weights, and behind them the table's file. */
+/* Sets p->weights_hash to the hash of all that is sent: the weights, and then the table's file. */
 static void hash_weights(nw_packages *p)
 {
     const ps_layout *layout = &p->plan->layout;
@@ -259,7 +259,8 @@ static void send_settings(nw_sender *s, Psgd__V1__PreCommitRequest *request)
 
         psgd__v1__placement__init(&placements[i]);
         snprintf(names[i], sizeof names[i], "127.0.0.1:%u", 10000 + i);
-        placements[i].node_id = strchr(names[i], ':') + 1; /* its port, as good as any */
+        /* any distinct id does: takes the port of the address */
+        placements[i].node_id = strchr(names[i], ':') + 1;
         placements[i].address = names[i];
         placements[i].role = is_worker ? PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER
                                        : PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER;
@@ -342,7 +343,7 @@ static void send_piece(nw_sender *s, Psgd__V1__PreCommitRequest *request)
     }
 }
 
-/* As many slices as fit a message. */
+/* Sends a message with as many slices of weights as fit. */
 static void send_weights(nw_sender *s, Psgd__V1__PreCommitRequest *request)
 {
     Psgd__V1__WeightsChunk chunk = PSGD__V1__WEIGHTS_CHUNK__INIT;
@@ -368,7 +369,7 @@ static void send_weights(nw_sender *s, Psgd__V1__PreCommitRequest *request)
     transmit(s, request, s->piece, n);
 }
 
-/* One half, then the other. */
+/* Sends one half of the table's file; the next call sends the other half. */
 static void send_table(nw_sender *s, Psgd__V1__PreCommitRequest *request)
 {
     Psgd__V1__TableChunk chunk = PSGD__V1__TABLE_CHUNK__INIT;
@@ -535,7 +536,7 @@ struct nw_collector {
     Psgd__V1__CollectRequest request;
     ps_stream *stream;
     nw_collected *out;
-    const char *wrong; /* NULL: nothing */
+    const char *wrong; /* what was wrong with the answers; NULL: nothing */
     char sha256[PS_SHA256_HEX_BYTES];
     uint64_t size;
 };
@@ -569,7 +570,8 @@ static void on_chunk(void *arg, const ProtobufCMessage *head, ps_payload *payloa
         file->kind = reply->kind;
         c->size = reply->size;
     }
-    snprintf(c->sha256, sizeof c->sha256, "%s", reply->sha256); /* that of the last chunk counts */
+    /* the checksum in the last chunk counts */
+    snprintf(c->sha256, sizeof c->sha256, "%s", reply->sha256);
     if (reply->offset != file->bytes.len) {
         c->wrong = "offset of a chunk";
     }

@@ -5,7 +5,7 @@
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
 #include "common/base/xalloc.h"
-#include "common/node/node_impl.h" /* its helper */
+#include "common/node/node_impl.h" /* for nw_hold_helper, which uses the node's helper thread */
 #include "common/rpc/pbjson.h"
 #include "common/rpc/process.h"
 #include "common/rpc/serve.h"
@@ -350,7 +350,7 @@ static void node_is_down(ps_event *event, bool ok)
     pthread_mutex_unlock(&w->mutex);
 }
 
-/* What nw_begin does on the loop's thread. */
+/* Arguments and results of the part of nw_begin that runs on the loop's thread. */
 typedef struct beginning {
     node_world *w;
     const ps_role_hooks *hooks;

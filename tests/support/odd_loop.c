@@ -16,7 +16,7 @@
 
 enum { ODD_CLOCK = 5, WAIT_MS = 60000, EXITS = 3 };
 
-/* Returns whether a child may not speak for its parent. */
+/* Returns whether the library refuses calls of a forked child. */
 static int child_is_refused(psgd_worker *worker)
 {
     pid_t child = fork();

@@ -15,7 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEPTH_MAX = 5 }; /* of messages filled: some types hold themselves */
+/* deepest nesting of messages that are filled: some types contain themselves */
+enum { DEPTH_MAX = 5 };
 
 uint64_t pb_draw(pb_filler *f)
 {
@@ -69,7 +70,7 @@ static void fill_slot(pb_filler *f, const ProtobufCFieldDescriptor *field, void 
     case PROTOBUF_C_TYPE_SFIXED64:
     case PROTOBUF_C_TYPE_UINT64:
     case PROTOBUF_C_TYPE_FIXED64:
-        *(uint64_t *)slot = pb_draw(f) | 1; /* the upper half, too */
+        *(uint64_t *)slot = pb_draw(f) | 1; /* the upper 32 bits are set, too */
         break;
     case PROTOBUF_C_TYPE_FLOAT:
         *(float *)slot = (float)ps_draw_normal(f->key, f->next++) * 1e-3f;

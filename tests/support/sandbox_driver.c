@@ -19,7 +19,7 @@ enum { VALUES = 64, CODED_BYTES = 1024 };
 static ps_sandbox_budget budget;
 static ps_sandbox *sandbox;
 
-/* Has the sandbox do `what`, and keeps the longest time. */
+/* Makes the sandbox do `what`, and raises *longest to the microseconds that it took. */
 static ps_status call(uint32_t what, const char *function, uint32_t results, int64_t *longest_us)
 {
     ps_sandbox_memory *shared = ps_sandbox_shared(sandbox);
@@ -75,7 +75,7 @@ static ps_status decode(int64_t *longest_us)
     return call(PS_SANDBOX_RUN, "decode", 1, longest_us);
 }
 
-/* Runs one program and writes its line. */
+/* Runs one program in a sandbox and writes the line about it to stdout. */
 static void run(const char *text, size_t bytes)
 {
     int64_t longest_us = 0;

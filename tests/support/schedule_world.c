@@ -104,7 +104,7 @@ void sw_node_beats(world *w, unsigned i)
     n->next_beat = w->now + SW_BEAT_US;
     for (size_t k = 0; k < w->n; k++) {
         if (w->flight[k].kind == BEAT && w->flight[k].node == i) {
-            return; /* a node has one heartbeat under way at a time */
+            return; /* a heartbeat of the node is under way already */
         }
     }
     sw_post(w, m);

@@ -29,15 +29,15 @@ enum {
     TIME_US = 50 * 1000,
     VALUES = 64,
     CODED_BYTES = 1024,
-    LATE_US = 50 * 1000 /* beyond the budget */
+    LATE_US = 50 * 1000 /* microseconds by which a call may exceed its budget */
 };
 
-/* What is counted, shared with the process that runs programs. */
+/* Counters in memory that is shared with the process that runs programs. */
 typedef struct counts {
-    uint64_t at; /* the program that runs */
+    uint64_t at; /* number of the program that runs now */
     uint64_t loaded, encoded, decoded, ended, late;
     int64_t longest_us;
-    uint64_t digest; /* of all that was answered: the same on every processor */
+    uint64_t digest; /* hash of all answers: the same on every processor */
 } counts;
 
 static counts *count;
@@ -50,7 +50,7 @@ static void show(uint64_t seed, const char *why)
     fprintf(stderr, "program %llu: %s\n%.*s\n", (unsigned long long)seed, why, (int)n, text);
 }
 
-/* Writes the call number `which` of a program: load, encode, decode. */
+/* Writes call number `which` to the shared memory: 0 load, 1 encode, 2 decode. */
 static void set_call(ps_sandbox_memory *shared, int which, size_t bytes)
 {
     uint32_t written = shared->results[0].count;
@@ -152,7 +152,7 @@ static int run_sandboxes(uint64_t first, uint64_t end)
 
 /* ---- In this program ---- */
 
-/* Runs one program; returns a hash of all that it answers. */
+/* Runs one program and returns a hash of all of its answers. */
 static uint64_t run_in_vm(ps_sandbox_memory *shared, uint64_t seed, bool counts_it)
 {
     size_t bytes = lua_program_of_seed(seed, text);
@@ -188,7 +188,7 @@ static uint64_t run_in_vm(ps_sandbox_memory *shared, uint64_t seed, bool counts_
     return hash;
 }
 
-/* The process that runs programs until one takes too long. */
+/* Runs programs, in a process of its own, until `end` or until one takes too long. */
 static void run_some(uint64_t end)
 {
     const struct itimerval none = {{0, 0}, {0, 0}}, limit = {{0, 0}, {5, 0}};

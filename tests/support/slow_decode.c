@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* slow_decode.c - to be loaded before libc (LD_PRELOAD): what LZ4 has compressed takes
- * $SLOW_DECODE_MS milliseconds longer to decompress, and no processor meanwhile. So a server with
- * too much to do can be had on a machine that has other things to do, too.
+ * $SLOW_DECODE_MS milliseconds longer to decompress, and no processor meanwhile. So a test can have
+ * an overloaded server without loading the machine.
  */
 #include <dlfcn.h>
 #include <poll.h>

@@ -13,7 +13,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* Returns whether the file is one of the slow disk's. */
+/* Returns whether the file is below $SLOW_DISK_DIR, and the disk is slow now. */
 static bool is_slow(int fd)
 {
     const char *dir = getenv("SLOW_DISK_DIR"), *on = getenv("SLOW_DISK_ON");

@@ -37,7 +37,7 @@ static void flip(void)
     }
 }
 
-/* Answers at once, before it is called too, with results that change all the time. */
+/* Answers at once, even before it is called, with results that change all the time. */
 static void scribble(void)
 {
     static const uint32_t kinds[] = {PS_SANDBOX_VECTOR, PS_SANDBOX_TEXT, PS_SANDBOX_SPARSE,
@@ -47,7 +47,8 @@ static void scribble(void)
     for (;;) {
         for (uint32_t i = 0; i < PS_SANDBOX_RESULTS; i++) {
             state = state * UINT64_C(6364136223846793005) + 1442695040888963407;
-            /* often right, so that a reader who looks twice is caught */
+            /* often valid, so that a reader that checks a value and then reads it again is caught
+             */
             shared->results[i] = (ps_sandbox_value){
                 .kind = kinds[state >> 62],
                 .at = (state >> 61 & 1) != 0 ? 64 : (uint32_t)(state >> 32),
@@ -80,7 +81,7 @@ int main(int argc, char **argv)
 {
     const char *name = argc > 0 ? strrchr(argv[0], '/') + 1 : "";
 
-    alarm(60); /* if the test fails */
+    alarm(60); /* ends the process if the test fails to */
     if (strcmp(name, "ends") == 0) {
         return 7;
     }

@@ -81,7 +81,8 @@ void tw_begin_threads(train_world *w, uint32_t workers, uint32_t servers, const 
 typedef struct opening {
     train_world *w;
     trainee *t;
-    ps_status status; /* for the thread of the test, on which alone a test fails */
+    /* checked on the test's thread, because cmocka's assertions may fail only there */
+    ps_status status;
 } opening;
 
 static void post_done(void *arg)
@@ -169,7 +170,7 @@ void tw_must_be_done(const train_world *w)
     }
 }
 
-/* The servers' weights. */
+/* Gathers the weights from all servers. */
 float *tw_served(train_world *w)
 {
     float *block = ps_xcalloc(w->job.plan->layout.param_count, sizeof *block);
@@ -180,7 +181,7 @@ float *tw_served(train_world *w)
     return block;
 }
 
-/* Trains and returns the servers' weights, to be freed. */
+/* Trains a job from beginning to end, and gathers the servers' weights. */
 float *tw_train_once(uint32_t workers, uint32_t servers, const char *choices, size_t *n)
 {
     train_world w;

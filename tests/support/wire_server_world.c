@@ -21,7 +21,7 @@ void sw_begin(wire_server_world *w, uint32_t workers, const char *choices, uint6
              choices);
     dp_job_init(&w->job, json);
     for (size_t i = 0; i < w->job.plan->layout.param_count; i++) {
-        w->job.weights[i] = 1000.0f; /* whole numbers: sums are exact */
+        w->job.weights[i] = 1000.0f; /* a whole number, so that sums are exact */
     }
     side_start(&w->serving);
     side_start(&w->calling);
