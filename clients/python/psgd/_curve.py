@@ -7,9 +7,9 @@ import math
 import time
 from typing import Any, Iterator, Mapping
 
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 200, 60, 12, 24, 24  # of a panel, and its margins
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 200, 60, 12, 24, 24  # pixels: size of a panel, and its margins
 COLOURS = ("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b")
-POINTS_MAX = 400  # of a curve in the picture: about one for 1.5 pixels
+POINTS_MAX = 400  # most points of a curve in the picture: about one for 1.5 pixels
 
 
 class Curve:

@@ -32,7 +32,7 @@ class _Step(ctypes.Structure):
 
 
 class WorkerError(RuntimeError):
-    """The worker cannot go on; `code` is the number of psgd.h, which has the numbers of gRPC."""
+    """A call of libpsgd has failed. `code` is the code of psgd.h (PSGD_...), which has the numbers of gRPC."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)
@@ -40,7 +40,7 @@ class WorkerError(RuntimeError):
 
 
 def _shown(text: str) -> str:
-    """Returns text for a message: in one line, what cannot be printed as ?, at most 60 characters."""
+    """Returns `text` for use in a message: each character that cannot be printed becomes ?, and at most 60 characters are kept."""
     text = "".join(c if c.isprintable() else "?" for c in text)
     return text if len(text) <= 60 else f"{text[:30]}…{text[-29:]}"
 
@@ -52,14 +52,14 @@ def number(what: str, value: Any, is_finite: bool = True) -> float:
     if not isinstance(value, numbers.Real) and callable(getattr(value, "item", None)):
         try:
             single = value.item()
-        except (TypeError, ValueError, RuntimeError):  # it has several values, or none
+        except (TypeError, ValueError, RuntimeError):  # `value` has several elements, or none
             pass
     try:
         if isinstance(single, numbers.Real) and not isinstance(single, bool):
             result = float(single)
             if not is_finite or math.isfinite(result):
                 return result
-    except OverflowError:  # an int beyond float
+    except OverflowError:  # an int that is too large for a float
         pass
     allowed = "a finite number" if is_finite else "a number"
     raise WorkerError(INVALID_ARGUMENT, f"{what} is {_shown(reprlib.repr(value))}; {allowed} is allowed")
@@ -87,7 +87,7 @@ class Variable:
         self.shape = tuple(from_.dim[:from_.rank])
         self.size = from_.size
         floats = ctypes.c_float * from_.size
-        # as torch warns of what is read only; nobody writes to it
+        # writable, because torch warns of read-only memory; nobody writes to it
         self._weights = memoryview(floats.from_address(step.weights + 4 * from_.at)).cast("B").cast("f")
         self.weights = self._weights.toreadonly()
         self.gradient = None if step.gradients is None else memoryview(
@@ -123,7 +123,7 @@ class State(MutableMapping[str, bytes]):
 
     @staticmethod
     def _name(name: str) -> bytes:
-        """Returns the name for the library, which checks it but takes a NUL for its end."""
+        """Returns the name as bytes for the library, which checks it. Refuses a NUL here, because the library takes it for the end."""
         if "\0" in name:
             raise ValueError(f"the name {name!r} has a NUL")
         return name.encode(errors="replace")
@@ -133,7 +133,7 @@ class State(MutableMapping[str, bytes]):
         code = library().psgd_state_load(self._handle, self._name(name), None, 0, ctypes.byref(size))
         if code == NOT_FOUND:
             raise KeyError(name)
-        if code != RESOURCE_EXHAUSTED:  # it is longer than nothing
+        if code != RESOURCE_EXHAUSTED:  # RESOURCE_EXHAUSTED only says that more than 0 bytes are kept
             _check(code)
         return size.value
 
@@ -201,7 +201,7 @@ class Step:
 
     @property
     def _handle(self) -> ctypes.c_void_p:
-        """The worker's handle, if this step is in hand: its calls do not say which step is meant."""
+        """Returns the worker's handle if this step is in hand; else raises. Calls of the library do not say which step they mean."""
         handle, in_hand = self._worker._live(), self._worker._in_hand
         if self._turn == self._worker._turn:
             return handle
@@ -264,7 +264,7 @@ class Worker:
         handle = pointer()
         self._known: dict[int, tuple[tuple[Any, ...], list[Variable]]] = {}
         self.title, self.last = title, None
-        self._turn, self._in_hand = 0, "no step"  # the step that is in hand, by its number among all, and its name
+        self._turn, self._in_hand = 0, "no step"  # number and name of the step in hand; steps are numbered from 1
         _check(lib.psgd_join(title.encode(), (text * (len(flags) + 1))(*flags, None), ctypes.byref(handle)))
         self._handle: ctypes.c_void_p | None = handle
         self._end = weakref.finalize(self, lib.psgd_leave, handle)
@@ -297,7 +297,7 @@ class Worker:
             code = library().psgd_next(self._live(), left, ctypes.byref(raw))
             if until is not None and time.monotonic() >= until:
                 break
-        if code != FAILED_PRECONDITION:  # else the step in hand is not answered, and still is
+        if code != FAILED_PRECONDITION:  # else variables of the step in hand are not ready, so it stays in hand
             self._turn, self._in_hand = self._turn + 1, "no step"
         _check(code)
         if raw.kind == OVER:
@@ -327,7 +327,7 @@ class Worker:
         """Ends the worker in order: a job goes on without it. Nothing happens if it has left."""
         self._known, self.last = {}, None
         self._end()
-        self._handle = None  # calls of what is left of the worker fail, and do not reach freed memory
+        self._handle = None  # later calls of objects of this worker fail, and do not reach freed memory
 
     def __enter__(self) -> "Worker":
         return self

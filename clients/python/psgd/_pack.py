@@ -34,7 +34,7 @@ def pack(x: Any) -> bytes:
     tensors: list[torch.Tensor] = []
     tree = _put(x, tensors, "state")
     head = json.dumps([tree, [[str(t.dtype).removeprefix("torch."), list(t.shape)] for t in tensors]]).encode()
-    # .numpy() knows no bfloat16, and a view of another type no tensors without dimensions
+    # as bytes, because .numpy() does not know bfloat16; flat, because a tensor without dimensions cannot be viewed as another type
     parts = [t.reshape(-1).view(torch.uint8).numpy().tobytes() if t.numel() else b"" for t in tensors]
     return b"".join([LENGTH.pack(len(head)), head, *parts])
 

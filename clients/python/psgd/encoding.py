@@ -11,7 +11,7 @@ from typing import Any, Sequence
 
 from ._library import Draw, Error, check, library
 
-SLICE = 16384  # values
+SLICE = 16384  # most values of a slice
 COUNT = struct.Struct("<Q")  # an encoding begins with its number of values
 
 
@@ -56,8 +56,8 @@ class Codec:
         worker, for example) choose the random draws. Raises Error if a name or a number is not allowed."""
         self.spec = name + (":" + ",".join(f"{key}={float(value)!r}" for key, value in numbers.items()) if numbers else "")
         self.seed, self.contributor = seed, contributor
-        self.clock = 0  # encodings made so far
-        self._state: Any = None  # (floats), of self._n values
+        self.clock = 0  # number of encodings made so far
+        self._state: Any = None  # what the codec keeps for self._n values; None: nothing yet
         self._n = 0
         self._codec = ctypes.c_void_p()
         check(library().psgd_codec_create(self.spec.encode(), ctypes.byref(self._codec)))

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from typing import Any, Mapping
 
-HEADER_MAX = 16 << 20  # bytes
+HEADER_MAX = 16 << 20  # most bytes of a header
 # by type: bytes of a value, memoryview's format (None: it has none), name in numpy and in torch (None: it has none)
 TYPES: dict[str, tuple[int, str | None, str | None, str]] = {
     "F64": (8, "d", "float64", "float64"), "F32": (4, "f", "float32", "float32"), "F16": (2, None, "float16", "float16"),

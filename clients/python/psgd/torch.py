@@ -33,9 +33,9 @@ from ._pack import pack, unpack
 from .encoding import Codec
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # options of glibc's mallopt
-SEND_VALUES = 65536  # gradients are said in runs of at least so many values, as each costs a message
-KEEP_BYTES = 1 << 30  # of freed memory that malloc keeps, and least size of a block that it takes from the system by itself
-LENGTH = struct.Struct("<Q")  # before an encoding, which has room for the longest one behind it
+SEND_VALUES = 65536  # least values of a run of gradients that are said to be ready together, because each run costs a message
+KEEP_BYTES = 1 << 30  # bytes of freed memory that malloc keeps, and least size of a block for which malloc calls mmap
+LENGTH = struct.Struct("<Q")  # length of an encoding; the encoding follows in a block with room for the longest one
 
 
 class Ddp:
@@ -49,12 +49,12 @@ class Ddp:
         """
         if numbers.get("difference"):
             raise ValueError(f"difference: is {numbers['difference']}; 0 is allowed, as each gradient stands alone")
-        self.group = group  # None: holds none, so that destroy_process_group ends it
+        self.group = group  # None means the default group and is kept as None, so that destroy_process_group can free that group
         self.name, self.seed, self.numbers = name, seed, numbers
         self.ranks, self.rank = dist.get_world_size(self.group), dist.get_rank(self.group)
-        self.bytes_sent = 0  # of encodings; each goes to every other rank
+        self.bytes_sent = 0  # bytes of encodings; each is sent to every other rank
         self._codecs: dict[int, tuple[int, Codec]] = {}
-        self._make(0)  # says what is wrong now, not in the first step
+        self._make(0)  # raises what is wrong with name or numbers now, not in the first step
 
     def _make(self, bucket: int) -> Codec:
         return Codec(self.name, seed=self.seed + bucket, contributor=self.rank, **self.numbers)
@@ -149,11 +149,11 @@ class _Sender:
     """Copies gradients into the step's memory while autograd computes others, and says which are ready."""
 
     def __init__(self, parameters: dict[str, torch.nn.Parameter], overlap: bool) -> None:
-        self._overlap, self.holds = overlap, False  # holds: one variable is not said before end()
+        self._overlap, self.holds = overlap, False  # holds: the readiness of one variable is not said before end()
         self._step: Step | None = None
         self._views: dict[torch.nn.Parameter, tuple[int, torch.Tensor]] = {}
-        self._waiting: dict[int, int] = {}  # values by index of the variable, of those that are ready and were not said
-        self._sent: list[tuple[torch.nn.Parameter, int]] = []  # with the version of the gradient that was sent
+        self._waiting: dict[int, int] = {}  # by index of a variable that is ready but was not said to be: its number of values
+        self._sent: list[tuple[torch.nn.Parameter, int]] = []  # parameters whose gradients were sent, with the gradient's version then
         self._loss: float | None = None
         self._nodes: list[Any] = []
         for p in parameters.values():  # the node that adds to p.grad runs once in a backward pass, when all uses of p are done
@@ -168,7 +168,7 @@ class _Sender:
 
     @property
     def has_begun(self) -> bool:
-        """Whether gradients of the step have been computed that are sent by themselves."""
+        """Returns whether gradients of the step were sent while backward computed others."""
         return bool(self._sent)
 
     def saw(self, loss: float) -> None:
@@ -193,7 +193,7 @@ class _Sender:
             self._say()
 
     def _say(self) -> None:
-        """Says the loss, once, and what is ready, neighbours together."""
+        """Tells the worker the loss, once, and which variables are ready, neighbours in one call."""
         assert self._step is not None
         waiting, self._waiting, first = sorted(self._waiting), {}, 0
         if self._loss is not None:
@@ -205,7 +205,7 @@ class _Sender:
                 first = i
 
     def end(self) -> None:
-        """Sends the rest: all without overlap, and with it what backward has not reached."""
+        """Sends the gradients that were not sent yet: without overlap all, with it those that backward has not reached."""
         if self._loss is None and not self._sent:
             raise RuntimeError("step() without a backward pass: call loss.backward() of a scalar loss before")
         for p, version in self._sent:
@@ -267,10 +267,10 @@ class Worker:
         self._sender = _Sender(self._parameters, overlap)
         self._views: dict[int, _Views] = {}
         self._feeds: dict[int, tuple[tuple, Iterator[Any]]] = {}
-        self._next: Step | None = None  # has come and was not given to the program
+        self._next: Step | None = None  # a step that has arrived and was not given to the program yet
         self._is_done, self._epochs, self._is_answered = False, 0, True
         self._kept: dict[str, Any] = {}
-        self._first: bytes | None = None  # the state before the first step
+        self._first: bytes | None = None  # state of the program before its first step
         self._held: tuple[str, int, int] | None = None  # job, rank and clock whose state the program has
         self._random: torch.Tensor | None = None
         self._worker = _join(title, **options)
@@ -321,7 +321,7 @@ class Worker:
                 raise ValueError(f"job {step.job} has program_state_mib 0; keep({', '.join(self._kept)}) needs 1 to 4096")
             return
         if self._held == (step.job, step.rank, step.clock) and self._random is not None:
-            torch.set_rng_state(self._random)  # whatever the script has drawn since, as to evaluate
+            torch.set_rng_state(self._random)  # undoes draws that the script has made since then, for example to evaluate
             return
         if self._first is None:
             self._first = self._pack()

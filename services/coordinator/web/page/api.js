@@ -23,7 +23,7 @@ export async function call(method, request = {}) {
   return (await checked(answer)).json();
 }
 
-/** Returns an answer that is no error. Whoever has to log in is asked to by app.js. */
+/** Returns an answer, or throws CallError if it is an error. If the user has to log in, app.js asks for the token. */
 async function checked(answer)
 {
     if (answer.ok)
@@ -48,7 +48,7 @@ export async function fileText(jobId, name) {
     return (await checked(await fetch(fileUrl(jobId, name)))).text();
 }
 
-/** Follows a job until it is over or stop() is called; resumes by itself. A page that is hidden holds no connection. */
+/** Follows a job's events until it is over or stop() is called. Resumes after a lost connection. While the page is hidden, no connection is open. */
 export function watch(jobId, onEvent, onLink) {
   let source = null, last = 0, isOver = false;
   const open = () => {

@@ -6,7 +6,7 @@ import {curves} from './api.js';
 export const axes = {step: 'step', epoch: 'epoch', seconds: 'seconds', bytes: 'bytes'};
 const POINTS = 1000;
 
-/** Returns rows. One that stands for several steps becomes two: its least loss midway from the row before, its greatest at its end. */
+/** Returns rows with one loss each. A row of several steps becomes two: its least loss, midway from the row before, and its greatest, at its step. */
 function rowsOf(all) {
   const bytes = all.bytes_up.map((b, i) => b + all.bytes_down[i]);
   const row = (i, isLeast) => {
@@ -43,7 +43,7 @@ export class Curves {
     return this;
   }
 
-  /** Takes an event of the job. */
+  /** Adds the evaluation or progress in an event of the job. */
   take(event) {
     const p = event.job?.progress;
     if (!p?.step) return;

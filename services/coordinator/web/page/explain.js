@@ -11,7 +11,7 @@ const ways = [['the way up', 0, 'up'], ['a server', 1, 'server'], ['the way down
 
 const legend = (parts) => h('div', {class: 'legend'}, parts.map(([text, k]) => h('span', {}, h('i', {class: `k${k}`}), text)));
 
-/** A bar for each row of [[share, colour], ...]. */
+/** Returns a picture with a bar for each row; a row is [[share, colour], ...]. */
 function bars(rows, label) {
   const svg = document.createElementNS(SVG, 'svg');
   for (const [name, value] of Object.entries({class: 'bars', viewBox: `0 0 ${WIDTH} ${rows.length * ROW}`, height: rows.length * ROW, preserveAspectRatio: 'none', role: 'img', 'aria-label': label})) svg.setAttribute(name, value);

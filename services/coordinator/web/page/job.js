@@ -124,7 +124,7 @@ export async function jobView(view, [id]) {
         }).join('\n');
         at.log.scrollTop = at.log.scrollHeight;
       }
-    } catch { /* not there yet */ }
+    } catch { /* the file does not exist yet */ }
     if (!isGone && !isOver(job)) logTimer = setTimeout(drawLog, 2 * EVERY_MS);
   }
   async function poll() {

@@ -77,7 +77,7 @@ export async function jobsView(view) {
     if (!isGone) timer = setTimeout(again, EVERY_MS);
   }
 
-  /** Shows the rows that begin `by` further on; asks for older jobs until there are enough that match. */
+  /** Moves the shown rows by `by` jobs; asks the coordinator for older jobs until enough of them match. */
   async function turn(by) {
     if (isTurning) return;
     isTurning = true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// nodes.js - who is there.
+// nodes.js - the list of nodes: state, job, load and disk of each.
 import {call} from './api.js';
 import {bytes, h, table} from './dom.js';
 
@@ -11,7 +11,7 @@ export async function nodesView(view) {
   let timer = 0, isGone = false;
   view.append(h('h1', {}, 'Nodes'), h('section', {class: 'card'}, list));
 
-  // What its process uses: processors, memory; and what its host receives and sends a second.
+  // What the node's process uses of processors and memory, and how many bytes its host receives and sends a second.
   const used = (l) => (l ? [`${(l.cpu ?? 0).toFixed(2)} of ${l.processors ?? 0}`, `${bytes(l.memory_bytes ?? 0)} of ${bytes(l.host_memory_bytes ?? 0)}`,
     `in ${bytes(l.received_bytes_per_second ?? 0)}/s, out ${bytes(l.sent_bytes_per_second ?? 0)}/s`] : ['–', '–', '–']);
 

@@ -20,7 +20,7 @@ export function heatMap(cells, most, label) {
 export class Reports {
   constructor() { this.columns = []; this.last = new Map(); this.at = 0; this.stride = 1; this.taken = 0; }
 
-  /** Takes what workers say now (milliseconds). Returns by rank how the time since the last report was spent. */
+  /** Adds the workers' reports at `now`, in milliseconds. Returns, by rank, how the time since the last report was spent. */
   take(workers, now) {
     const most = Math.max(0, ...workers.map((w) => Number(w.step ?? 0))), least = Math.min(...workers.map((w) => Number(w.step ?? 0)));
     const elapsed = (now - this.at) / 1000, column = {step: least, waits: [], behind: []}, shares = new Map();
@@ -48,7 +48,7 @@ export class Reports {
     this.taken = this.stride;
   }
 
-  /** The values of one kind as cells[rank][column]. */
+  /** Returns the values of one kind as cells[rank][column]. */
   cells(kind) {
     const ranks = Math.max(0, ...this.columns.map((c) => c[kind].length));
     return Array.from({length: ranks}, (_, k) => this.columns.map((c) => c[kind][k] ?? 0));

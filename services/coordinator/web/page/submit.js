@@ -23,7 +23,7 @@ function put(spec, path, value) {
   for (const k of keys) at = Object.hasOwn(at, k) ? at[k] : (at[k] = {});
   at[last] = value;
 }
-/** Where the numbers of the plugin at this field are. */
+/** Returns the path of the numbers (params) of the plugin that is chosen at a field. */
 const numbersOf = (path) => `${path.replace(/\.[^.]*$/, '')}.params`;
 // A loss has no numbers of its own; model.params are those of the network.
 const hasNumbers = (path) => path !== 'model.loss';
@@ -118,7 +118,7 @@ export async function submitView(view, _, query) {
     }
     try {
       for (const [path, value] of parseMore(more.value)) put(spec, path, value);
-    } catch { /* submit() says so */ }
+    } catch { /* the text is malformed; submit() shows that */ }
     return spec;
   }
   function draw() {
