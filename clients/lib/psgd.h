@@ -124,7 +124,7 @@ int psgd_codec_decode(const psgd_codec *codec, const uint8_t *in, size_t len, fl
  */
 
 enum {
-    PSGD_DEADLINE_EXCEEDED = 4,   /* the time is over; call again */
+    PSGD_DEADLINE_EXCEEDED = 4,   /* timeout_ms have passed; call again */
     PSGD_NOT_FOUND = 5,           /* nothing has this name, or nothing is kept under it */
     PSGD_FAILED_PRECONDITION = 9, /* the call is not allowed now; the text says why */
     /* the attempt has ended while the program computed: call psgd_next */
@@ -135,7 +135,7 @@ enum {
 typedef struct psgd_worker psgd_worker;
 
 enum {
-    PSGD_STEP = 1, /* compute the gradient */
+    PSGD_STEP = 1, /* there is a step: compute its gradients */
     /* the job has done all its steps. `weights` is the model, or NULL if this process does not have
      * it. The next call of psgd_next waits for another job */
     PSGD_DONE = 2,
@@ -148,7 +148,7 @@ enum {
 typedef struct psgd_variable {
     const char *name;
     uint32_t rank;   /* number of dimensions */
-    uint32_t dim[4]; /* outermost first */
+    uint32_t dim[4]; /* lengths of the dimensions, outermost first */
     size_t at, size; /* its floats are [at, at + size) of weights and of gradients */
 } psgd_variable;
 

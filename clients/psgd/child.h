@@ -17,7 +17,7 @@
 enum { PS_CHILD_END_BYTES = 80 };
 
 typedef struct ps_child {
-    pid_t pid;        /* 0: none */
+    pid_t pid;        /* id of the child's process; 0: there is no child */
     int fd;           /* readable when the child has ended (a pidfd); -1: none */
     int in, out, err; /* this side of its pipes, which do not block; -1: none */
 } ps_child;

@@ -22,7 +22,7 @@ typedef struct ps_eval_model {
     char *job_id, *step;
     ps_plan *plan;
     ps_model *model;
-    float *weights;           /* param_count values */
+    float *weights;           /* (param_count): the model's weights */
     ps_evaluation_rows *rows; /* rows of sparse tables; NULL: the model has none */
     ps_dataset *data;
     ps_feed *feed;      /* the data, through the transforms of the job */

@@ -25,8 +25,8 @@ typedef enum ps_launch_role {
 typedef struct ps_launch_place {
     ps_launch_role role;
     unsigned number; /* number of the service among those of its role, from 0 */
-    size_t host;     /* index of its host */
-    uint16_t port;   /* 0: any free one */
+    size_t host;     /* index of the service's host in ps_launch_plan.hosts */
+    uint16_t port;   /* port on which the service listens; 0: any free one */
 } ps_launch_place;
 
 /* Where everything runs. Host 0 is this one, and is not reached by ssh; place 0 is the coordinator,

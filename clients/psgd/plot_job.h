@@ -48,7 +48,7 @@ typedef struct ps_plot_job {
     ps_plot_rows tests;  /* means over ranks, by step, ascending */
     /* Bytes of all ranks at n_moments times that divide 0 to end_s evenly. */
     size_t n_moments;
-    double end_s;      /* the last moment */
+    double end_s;      /* the last of these times, in seconds */
     double *up, *down; /* (n_moments) */
 } ps_plot_job;
 

@@ -52,7 +52,7 @@ typedef struct ps_plot_bars {
     ps_plot_unit unit;
     bool has_colours; /* a square in the colour of the job stands before each label */
     const ps_plot_bar *bars;
-    size_t n; /* at most 24 */
+    size_t n; /* number of bars, at most 24 */
 } ps_plot_bars;
 
 /* Appends text with < > & " ' escaped. Bytes that XML does not allow become U+FFFD. */

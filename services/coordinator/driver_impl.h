@@ -28,7 +28,7 @@ typedef struct ps_attempt_node {
     ps_attempt *a;
     size_t index; /* index of the member in commit.members */
     ps_channel *channel;
-    ps_unary *asking; /* CanCommit or DoCommit */
+    ps_unary *asking; /* the call of CanCommit or DoCommit in progress; NULL: none */
     ps_unary *aborting;
     ps_prepare *prepare;
     ps_collect *collect;

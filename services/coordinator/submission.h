@@ -12,11 +12,12 @@ typedef void ps_submitted_fn(void *arg, const ps_status *result, const char *job
 
 typedef struct ps_submit {
     const Psgd__V1__JobSpec *spec; /* checked, with all defaults */
-    const ps_principal *owner;     /* the principal that submits it */
+    const ps_principal *owner;     /* the principal that submits the job */
     const char *request_id;        /* identifies the request, within those of its owner; "": none */
-    uint64_t parameters;           /* number of parameters of its model */
-    uint64_t memory_bytes;         /* memory that its package takes */
-    bool no_queue;                 /* as in SubmitJobRequest */
+    uint64_t parameters;           /* number of parameters of the job's model */
+    /* bytes of the coordinator's memory that the job's package takes */
+    uint64_t memory_bytes;
+    bool no_queue; /* as in SubmitJobRequest */
     /* OK: the job may be accepted. Else the failure with which ps_submit_job refuses it, unless an
      * earlier call with the same request id has made a job: then the result is that job */
     ps_status place;

@@ -17,7 +17,8 @@ typedef struct ps_trackers ps_trackers;
 typedef struct ps_trackers_conf {
     const char *allowed; /* HOST:PORT,..., "off", or "": those of this host if listen_is_loopback */
     bool listen_is_loopback, is_insecure;
-    const char *logins;                  /* file; NULL or "": none */
+    /* path of the file with logins of trackers; NULL or "": none */
+    const char *logins;
     const char *token, *user, *password; /* for trackers that are not in the file; NULL: none */
     /* file with certificates of authorities for https (tracker.h); kept */
     const char *ca;

@@ -14,7 +14,7 @@ typedef struct ps_rank ps_rank;
 typedef struct ps_rank_conf {
     ps_loop *loop;
     ps_node *node;
-    const ps_session *session; /* the node's; kept */
+    const ps_session *session; /* the node's session; kept */
     uint32_t rank;
     float *weights;  /* (param_count): the initial weights; kept, and written by the exchange */
     ps_peers *peers; /* kept */

@@ -6,7 +6,7 @@
 
 #include "common/codec/codec.h"
 
-enum { N = 1000 }; /* values of most tests */
+enum { N = 1000 }; /* number of values in most tests */
 
 typedef void codec_case(const ps_codec *c, const ps_params *params);
 

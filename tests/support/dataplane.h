@@ -15,7 +15,7 @@
 
 typedef struct dp_job {
     ps_plan *plan;
-    float *weights; /* (param_count), initial */
+    float *weights; /* (param_count): the initial weights of the model */
     /* servers are "ps-0" ... at their addresses; each rank has a process of its own, "worker-0" ...
      */
     ps_placement placement;
@@ -45,16 +45,16 @@ void dp_session_fini(ps_session *session);
  * as an instance of the service. */
 typedef struct dp_part {
     uint32_t number;     /* number of the part in the placement */
-    ps_wire_parts parts; /* one */
+    ps_wire_parts parts; /* has this part alone */
     ps_wire_server *wire;
     char instance[PS_GRPC_WIRE_INSTANCE_BYTES];
 } dp_part;
 
 typedef struct dp_server {
     const dp_job *job;
-    side *on; /* kept */
+    side *on; /* loop of the server; kept */
     ps_session session;
-    ps_wire_parts parts; /* one */
+    ps_wire_parts parts; /* has the server's first part alone */
     ps_store *store;     /* the store of `parts` */
     ps_wire_server *wire;
     dp_part *more; /* (more_count) */

@@ -12,7 +12,7 @@
 #include "common/rpc/server.h"
 #include "tests/support/patience.h"
 
-#define SECOND INT64_C(1000000)                  /* in microseconds */
+#define SECOND INT64_C(1000000)                  /* microseconds in a second */
 #define TIMEOUT_US (PS_TEST_PATIENCE_S * SECOND) /* only a test that fails takes so long */
 
 typedef struct kinds_world {

@@ -49,10 +49,10 @@ struct node_world {
     pthread_cond_t changed;
     temp_dir dir;
     nw_coordinator coordinator[NW_COORDINATORS];
-    ps_channel *channel; /* to the node */
+    ps_channel *channel; /* channel to the node */
     ps_node *node;
     Psgd__V1__NodeRole role;
-    char address[64]; /* the node's */
+    char address[64]; /* address of the node */
 
     /* State of the role hooks that most tests use; guarded by the mutex. */
     ps_session *session;
@@ -148,7 +148,7 @@ typedef struct nw_precommit_result {
     ps_error error;
     unsigned acks;
     bool needed_data, sealed;
-    uint64_t data_bytes; /* sent */
+    uint64_t data_bytes; /* bytes of data files that were sent */
 } nw_precommit_result;
 
 nw_packages nw_packages_of(const ps_plan *plan, Psgd__V1__NodeRole role, uint32_t rank,

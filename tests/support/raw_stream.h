@@ -35,10 +35,10 @@ typedef struct raw_stream {
     pthread_mutex_t mutex; /* guards all below */
     pthread_cond_t changed;
     bool can_send, ended;
-    ps_error error; /* when ended */
+    ps_error error; /* status of the stream; set when it has ended */
     size_t count;   /* number of messages received, of which the first RAW_MESSAGES_MAX are kept: */
     raw_message messages[RAW_MESSAGES_MAX];
-    ps_traffic traffic; /* when ended */
+    ps_traffic traffic; /* set when the stream has ended */
 } raw_stream;
 
 /* Opens a stream. `method` is one of ParameterService, or "Exchange" of PeerService. */

@@ -65,7 +65,7 @@ typedef struct model_node {
     bool is_up, is_hurt; /* it was killed or frozen, since the schedule began */
     int64_t frozen_until, up_at, next_beat;
     uint64_t incarnation;
-    int job; /* -1: idle */
+    int job; /* index of the job that the node holds; -1: none */
     unsigned attempt, newest[SW_JOBS];
     Psgd__V1__NodePhase phase;
 } model_node;
@@ -78,7 +78,7 @@ typedef struct model_job {
     unsigned counts[SW_ATTEMPTS], files[SW_ATTEMPTS];
     uint64_t steps[SW_ATTEMPTS], firsts[SW_ATTEMPTS];
     uint64_t checkpoint; /* step of the newest checkpoint; 0: none */
-    /* what the disk has */
+    /* what the coordinator's disk has of the job */
     unsigned number, stored_number, stored_attempt, stored_restarts;
     Psgd__V1__JobState state, stored_state, stored_outcome;
     ps_member members[SW_NODES];

@@ -110,7 +110,7 @@ typedef enum ps_member_step {
     PS_MEMBER_ASKED,
     PS_MEMBER_RESERVED,
     PS_MEMBER_PREPARED,
-    PS_MEMBER_WAITING, /* at the barrier */
+    PS_MEMBER_WAITING, /* the node has called Ready, and waits at the barrier for the others */
     PS_MEMBER_RUNNING,
     PS_MEMBER_OVER /* has finished or failed, and has files to collect */
 } ps_member_step;
@@ -131,7 +131,7 @@ typedef struct ps_member {
     Psgd__V1__NodeRole role;
     uint32_t rank;        /* number of a server; of a worker process, the first of its ranks */
     uint32_t rank_count;  /* number of ranks of the process, from `rank` on; 1 for a server */
-    uint64_t incarnation; /* 0: not known yet */
+    uint64_t incarnation; /* number of the node's process; 0: not known yet */
     uint32_t threads;     /* number of threads that a server reports; 0: not known yet */
     char version[PS_COMMIT_VERSION_MAX]; /* version of the node's program; "": not known yet */
     bool is_spared; /* the attempt goes on without the node; set by the caller of ps_commit_adopt */
@@ -149,7 +149,7 @@ typedef struct ps_member {
     bool is_blamed;
     bool is_culprit;     /* the node holds up nodes that are blamed */
     bool has_left;       /* the node was told to stop, and that ended the attempt */
-    bool has_low_disk;   /* reports that its disk is nearly full */
+    bool has_low_disk;   /* the node reports that its disk is nearly full */
     bool has_diverged;   /* the node fails because a number of the training is not finite */
     unsigned idle_beats; /* heartbeats in a row without this attempt, while it should run */
     unsigned beats;      /* heartbeats since blame_us was set */

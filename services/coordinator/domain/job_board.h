@@ -29,7 +29,7 @@ typedef void ps_job_observer_fn(void *arg, ps_live *job, ps_job_news what);
 enum { PS_JOB_OBSERVERS_MAX = 8 };
 
 typedef struct ps_job_board {
-    int64_t (*clock)(void); /* monotonic microseconds */
+    int64_t (*clock)(void); /* returns monotonic microseconds */
     bool is_closed;         /* nothing is stored any more, because the process ends */
     size_t unsaved;         /* number of jobs with is_unsaved */
     struct {

@@ -47,7 +47,7 @@ typedef struct ps_node_entry {
 
     /* What the node's last heartbeat reported. */
     Psgd__V1__NodePhase phase;
-    char job_id[96]; /* "" when idle */
+    char job_id[96]; /* id of the job that holds the node; "" when idle */
     uint32_t attempt;
     int64_t seen_us, seen_wall_us;
 

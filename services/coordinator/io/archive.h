@@ -21,8 +21,8 @@ struct ps_archive {
     ps_task task;
 
     /* Set by the caller before it submits the task. */
-    const ps_plan *plan;           /* borrowed until `written` */
-    const ps_placement *placement; /* borrowed until `written` */
+    const ps_plan *plan;           /* borrowed until `written` is called */
+    const ps_placement *placement; /* borrowed until `written` is called */
     char *summary;                 /* the text of summary.json; the archive takes it */
     bool wants_model;              /* write a model: the weights of all servers are in the folder */
     bool wants_result;             /* write the result of a job that computes */

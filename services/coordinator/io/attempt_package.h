@@ -31,7 +31,7 @@ typedef struct ps_package_conf {
     ps_init_where where; /* the registry and the folders of files */
     /* folder of the job's files, created if it does not exist; borrowed until destroy */
     const char *folder;
-    ps_data_cache *cache; /* borrowed until destroy */
+    ps_data_cache *cache; /* borrowed until ps_package_destroy */
     /* Called once after ps_package_find and once after ps_package_make, on the loop's thread. */
     void (*found)(void *arg, ps_package *package);
     void (*made)(void *arg, ps_package *package);
@@ -48,7 +48,8 @@ struct ps_package {
     ps_init_tables tables; /* files from which the sparse tables start */
     /* files of servers and of ranks in the checkpoint from which the job goes on */
     ps_init_tables servers, ranks;
-    uint64_t first_clock; /* clock of that checkpoint; 0: the job begins anew */
+    /* clock of the checkpoint from which the job goes on; 0: the job begins anew */
+    uint64_t first_clock;
     /* the checkpoint was taken by this very job, so an older one may replace it */
     bool is_own;
     char data_folder[1024];

@@ -20,7 +20,8 @@ typedef struct ps_init_where {
     ps_registry *reader;   /* registry that knows the files of jobs */
     const char *data_dir;  /* contains the folders of jobs */
     const char *data_path; /* contains all other files; NULL or "": none */
-    /* must be allowed to see the jobs whose files are used; NULL: not checked */
+    /* principal that must be allowed to see the jobs whose files are used; NULL: that is not
+     * checked */
     const ps_principal *caller;
 } ps_init_where;
 

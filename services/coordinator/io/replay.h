@@ -18,7 +18,8 @@ typedef struct ps_replay_conf {
     /* package of the attempt; NULL: the beginning of the job is not known */
     const ps_package *package;
     const char *job_folder; /* folder with the checkpoints */
-    /* folder with the files of ranks, which are removed; the new states are written there */
+    /* folder with the contributions that ranks have kept, as files, which ps_replay removes; it
+     * writes the new states there */
     const char *folder;
     const uint32_t *servers; /* (server_count >= 1): the servers to compute */
     size_t server_count;

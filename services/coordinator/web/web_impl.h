@@ -27,7 +27,7 @@ typedef struct ps_web_request ps_web_request;
 struct ps_web_request {
     ps_web *web;
     struct MHD_Connection *connection;
-    ps_strbuf body; /* used by the HTTP thread */
+    ps_strbuf body; /* bytes of the request's body so far; used by the HTTP thread */
     /* the user's token; "": none. Set before the request is posted */
     char token[PS_TLS_VOUCHED_BYTES];
     /* used by the HTTP thread: the call was posted, or the answer is queued */
@@ -77,10 +77,10 @@ struct ps_web {
     /* used by the loop: for calls of users, each with the user's token under TLS */
     ps_channel *channel;
     ps_channel *self;         /* used by the loop: for calls of the page itself */
-    ps_timer beat;            /* loop */
-    ps_web_request *requests; /* loop */
-    unsigned beats;           /* loop */
-    ps_curves *curves;        /* loop */
+    ps_timer beat;            /* used by the loop: fires ps_web_beat */
+    ps_web_request *requests; /* used by the loop: all requests whose calls run */
+    unsigned beats;           /* used by the loop: how often `beat` has fired */
+    ps_curves *curves;        /* used by the loop: the curves of jobs */
     /* used by the loop: the call that asks for the running jobs; NULL: none runs */
     ps_unary *list;
     /* used by the loop: the stream that reads the stored events of past_id; NULL: none runs */
