@@ -114,6 +114,7 @@ void ps_session_destroy(ps_session *session, ps_datasets *datasets)
     ps_session_drop_states(session);
     ps_placement_fini(&session->placement);
     free(session->ranks);
+    free(session->shrinks);
     free(session);
 }
 

@@ -126,6 +126,31 @@ static ps_status take_ranks(const Psgd__V1__SettingsPackage *package, ps_session
     return ps_ok();
 }
 
+/* Takes the clocks at which a server's sparse tables shrink. */
+static ps_status take_shrinks(const Psgd__V1__SettingsPackage *package, ps_session *s)
+{
+    size_t count = package->n_table_shrinks;
+    const uint64_t *clocks = package->table_shrinks;
+
+    if (count > PS_SHRINKS_MAX) {
+        return ps_fail(PS_INVALID_ARGUMENT, "table_shrinks: %zu of them; at most %d are allowed",
+                       count, PS_SHRINKS_MAX);
+    }
+    for (size_t i = 1; i < count; i++) {
+        if (clocks[i] <= clocks[i - 1]) {
+            return ps_fail(PS_INVALID_ARGUMENT,
+                           "table_shrinks[%zu]: %" PRIu64 "; ascending clocks are allowed", i,
+                           clocks[i]);
+        }
+    }
+    s->shrinks = ps_xcalloc(count + 1, sizeof *s->shrinks);
+    if (count > 0) {
+        memcpy(s->shrinks, clocks, count * sizeof *clocks);
+    }
+    s->shrink_count = count;
+    return ps_ok();
+}
+
 bool ps_package_settings(const Psgd__V1__SettingsPackage *package, Psgd__V1__NodeRole role,
                          ps_session *session, ps_error *error)
 {
@@ -164,7 +189,8 @@ bool ps_package_settings(const Psgd__V1__SettingsPackage *package, Psgd__V1__Nod
                       "BAD_CHECKPOINT");
     }
     session->first_clock = package->first_clock;
-    return true;
+    st = take_shrinks(package, session);
+    return ps_is_ok(&st) || refuse(error, st, "BAD_TABLES");
 }
 
 /* --- data ------------------------------------------------------------------ */

@@ -30,6 +30,10 @@ typedef struct ps_session {
      * shards, element 1 those of the shards of which it has copies. NULL: there are no files, so
      * all rows begin anew; or the server has no copies. A role that takes tables sets NULL here. */
     ps_tables *tables[PS_REPLICAS_MAX];
+    /* (shrink_count): clocks, ascending, at which a server's sparse tables shrink, as they did in
+     * an earlier attempt (ps_tables_shrink_at) */
+    uint64_t *shrinks;
+    size_t shrink_count;
     /* Files of the checkpoint from which the job goes on. A worker has one for each of its ranks,
      * in their order; a server has the files of all servers. */
     ps_buf **states;        /* (state_count) */

@@ -412,8 +412,16 @@ static void close_sums(ps_store *store)
     }
 }
 
+static void shrink_all(const ps_tables *t)
+{
+    for (uint32_t i = 0; i < t->table_count; i++) {
+        (void)ps_table_shrink(t->tables[i]);
+    }
+}
+
 /* Counts the clocks to which all contributors have contributed. Ages the rows each time t->tick
- * more clocks are complete (0: never). Calls due_fn when its clock is reached. */
+ * more clocks are complete (0: never), and at the clocks of t->shrinks. Calls due_fn when its clock
+ * is reached. */
 static void age(ps_store *store)
 {
     store_rows *r = store->rows;
@@ -422,8 +430,13 @@ static void age(ps_store *store)
 
     while (clock != UINT64_MAX && r->ticked < clock) {
         r->ticked++;
-        for (uint32_t i = 0; t->tick > 0 && r->ticked % t->tick == 0 && i < t->table_count; i++) {
-            (void)ps_table_shrink(t->tables[i]);
+        if (t->tick > 0 && r->ticked % t->tick == 0) {
+            shrink_all(t);
+        }
+        for (size_t i = 0; i < t->shrink_count; i++) {
+            if (t->shrinks[i] == r->ticked) {
+                shrink_all(t);
+            }
         }
         if (r->due_fn != NULL && r->ticked == r->due_clock) {
             r->due_fn(r->due_arg, r->tables, r->due_clock);

@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 ps_tables *ps_tables_create(const ps_tables_conf *conf)
 {
@@ -31,7 +32,19 @@ void ps_tables_destroy(ps_tables *t)
         ps_table_destroy(t->tables[i]);
     }
     free(t->tables);
+    free(t->shrinks);
     free(t);
+}
+
+void ps_tables_shrink_at(ps_tables *t, const uint64_t *clocks, size_t count)
+{
+    assert(count <= PS_SHRINKS_MAX);
+    free(t->shrinks);
+    t->shrinks = ps_xcalloc(count + 1, sizeof *t->shrinks);
+    if (count > 0) {
+        memcpy(t->shrinks, clocks, count * sizeof *clocks);
+    }
+    t->shrink_count = count;
 }
 
 ps_status ps_tables_pull(const ps_tables *t, const uint64_t *keys, size_t count, float *out)

@@ -99,6 +99,8 @@ static void send_settings(ps_prepare *p)
         }
     } else {
         settings.rank = p->rank;
+        settings.n_table_shrinks = job->n_table_shrinks;
+        settings.table_shrinks = job->table_shrinks;
     }
     settings.n_placements = job->n_placements;
     settings.placements = job->placements;

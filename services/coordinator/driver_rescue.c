@@ -145,6 +145,7 @@ typedef struct replaying {
     ps_task task;
     ps_attempt *a;
     ps_replay_conf conf;
+    uint64_t *shrinks; /* (conf.shrink_count): a copy, because the job may get more of them */
     uint64_t clock;
     ps_intake_file *files;
     size_t count;
@@ -192,6 +193,7 @@ static void replayed(ps_task *task)
         a->rescue.at = 0;
         collect_next(a);
     }
+    free(r->shrinks);
     free(r);
     ps_attempt_settle(a);
 }
@@ -214,7 +216,9 @@ static ps_status place_threads(ps_attempt *a)
 
 static void start_replay(ps_attempt *a)
 {
+    const Psgd__V1__Job *job = a->job->record.job;
     replaying *r = ps_xcalloc(1, sizeof *r);
+    uint64_t *shrinks;
     ps_status st = place_threads(a);
 
     if (!ps_is_ok(&st)) {
@@ -222,6 +226,10 @@ static void start_replay(ps_attempt *a)
         free(r);
         end(a, &st);
         return;
+    }
+    shrinks = ps_xcalloc(job->n_table_shrinks + 1, sizeof *shrinks);
+    if (job->n_table_shrinks > 0) {
+        memcpy(shrinks, job->table_shrinks, job->n_table_shrinks * sizeof *shrinks);
     }
     *r = (replaying){
         .task = {.run = run_replay, .done = replayed},
@@ -233,7 +241,10 @@ static void start_replay(ps_attempt *a)
                  .folder = a->checkpoints.folder,
                  .servers = a->rescue.lost,
                  .server_count = a->rescue.lost_count,
-                 .until = a->rescue.rounds.clock},
+                 .until = a->rescue.rounds.clock,
+                 .shrinks = shrinks,
+                 .shrink_count = job->n_table_shrinks},
+        .shrinks = shrinks,
         .status = ps_fail(PS_CANCELLED, "the coordinator is stopping"),
     };
     a->pending++;

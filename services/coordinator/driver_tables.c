@@ -4,11 +4,15 @@
  *
  * The step is about three seconds and eight steps ahead, so that every server learns of it in time.
  * If a server learns of it too late, the others are told to forget it, and a later step is tried:
- * the pace of a job that has just begun is known only roughly. */
+ * the pace of a job that has just begun is known only roughly.
+ *
+ * The job keeps the steps at which its tables shrink: an attempt that begins before them, and the
+ * state of a lost server that is computed anew, shrink at the same steps. */
 #include "services/coordinator/driver_impl.h"
 
 #include "common/base/clock.h"
 #include "common/base/xalloc.h"
+#include "common/store/tables.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,10 +47,41 @@ typedef struct asking {
 static void ask(action *x, Psgd__V1__TablesAction what);
 static bool ask_later(action *x);
 
+static bool has_shrink(const Psgd__V1__Job *job, uint64_t clock)
+{
+    for (size_t i = 0; i < job->n_table_shrinks; i++) {
+        if (job->table_shrinks[i] == clock) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Notes in the job that its tables shrink at `clock`. */
+static void note_shrink(ps_live *live, uint64_t clock)
+{
+    Psgd__V1__Job *job = live->record.job;
+    size_t at = job->n_table_shrinks++;
+
+    job->table_shrinks =
+        ps_xrealloc(job->table_shrinks, job->n_table_shrinks * sizeof *job->table_shrinks);
+    for (; at > 0 && job->table_shrinks[at - 1] > clock; at--) {
+        job->table_shrinks[at] = job->table_shrinks[at - 1];
+    }
+    job->table_shrinks[at] = clock;
+    ps_live_save(live);
+}
+
 static void settle(action *x)
 {
     if (--x->waits > 0) {
         return;
+    }
+    if (ps_is_ok(&x->status) && x->a->job == NULL) {
+        x->status = ps_fail(PS_UNAVAILABLE, "the attempt is over; call again");
+        x->is_forgetting = true; /* its servers have forgotten all of it */
+    } else if (ps_is_ok(&x->status) && x->what == PSGD__V1__TABLES_ACTION__TABLES_ACTION_SHRINK) {
+        note_shrink(x->a->job, x->clock);
     }
     if (!ps_is_ok(&x->status) && !x->is_forgetting) {
         x->is_forgetting = true;
@@ -93,13 +128,18 @@ double ps_attempt_rate(const ps_attempt *a, uint64_t step)
 }
 
 /* Returns a clock that no server will have reached when it learns of it, if the pace of the job is
- * known: STEPS_AHEAD_MIN and the steps of AHEAD_S ahead. */
-static uint64_t clock_ahead(const ps_attempt *a)
+ * known: STEPS_AHEAD_MIN, the steps of AHEAD_S and `more` ahead, but none at which the tables
+ * shrink already, because servers shrink once at a clock. */
+static uint64_t clock_ahead(const ps_attempt *a, uint64_t more)
 {
-    const Psgd__V1__Progress *progress = a->job->record.job->progress;
-    uint64_t step = progress != NULL ? progress->step : 0;
+    const Psgd__V1__Job *job = a->job->record.job;
+    uint64_t step = job->progress != NULL ? job->progress->step : 0;
+    uint64_t clock = step + STEPS_AHEAD_MIN + (uint64_t)(AHEAD_S * ps_attempt_rate(a, step)) + more;
 
-    return step + STEPS_AHEAD_MIN + (uint64_t)(AHEAD_S * ps_attempt_rate(a, step));
+    while (has_shrink(job, clock)) {
+        clock++;
+    }
+    return clock;
 }
 
 static ps_status may_act(const ps_attempt *a, uint64_t clock)
@@ -162,7 +202,7 @@ static bool ask_later(action *x)
         return false;
     }
     x->more *= LATER;
-    clock = clock_ahead(a) + x->more;
+    clock = clock_ahead(a, x->more);
     st = may_act(a, clock);
     if (!ps_is_ok(&st)) {
         x->status = st;
@@ -179,10 +219,16 @@ static bool ask_later(action *x)
 void ps_attempt_act_on_tables(ps_attempt *a, Psgd__V1__TablesAction what,
                               ps_attempt_tables_fn *done, void *arg)
 {
-    uint64_t clock = clock_ahead(a);
+    uint64_t clock = clock_ahead(a, 0);
     ps_status st = may_act(a, clock);
     action *x;
 
+    if (ps_is_ok(&st) && what == PSGD__V1__TABLES_ACTION__TABLES_ACTION_SHRINK &&
+        a->job->record.job->n_table_shrinks >= PS_SHRINKS_MAX) {
+        st = ps_fail(PS_RESOURCE_EXHAUSTED,
+                     "job %s has been told to shrink %d times; no more are kept", a->job_id,
+                     PS_SHRINKS_MAX);
+    }
     if (!ps_is_ok(&st)) {
         done(arg, &st, 0);
         return;

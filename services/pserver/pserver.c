@@ -236,7 +236,13 @@ static ps_tables *take_tables(const ps_session *session, ps_tables **from, uint3
     ps_tables *tables = *from;
 
     *from = NULL;
-    return tables != NULL ? tables : ps_merge_tables(session->plan, &session->placement, rank);
+    if (tables == NULL) {
+        tables = ps_merge_tables(session->plan, &session->placement, rank);
+    }
+    if (tables != NULL) {
+        ps_tables_shrink_at(tables, session->shrinks, session->shrink_count);
+    }
+    return tables;
 }
 
 /* Opens thread number `t` of the session. The first thread has the server's own sparse tables; the

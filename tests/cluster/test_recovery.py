@@ -396,6 +396,51 @@ class Recovery(ClusterTest):
                 self.assertEqual(rows_of(c.files(job.id)), rows_of(straight))
                 c.wait_idle()
 
+    def test_a_shrink_by_call_is_made_again(self):
+        """At the same step: if a server or a worker is lost before that step, and if servers are computed anew behind it, or
+        their copies are used. The straight job has its only tick at that step."""
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-clicks-"))
+        self.addCleanup(shutil.rmtree, folder)
+        write_clicks(folder)
+        c = self.cluster(workers=4, pservers=3, data=str(folder))
+        c.wait_nodes(7)
+        draw = random.Random(20)
+        steps = 120
+
+        def fields_of(tick):
+            return {**CLICKS, "epochs": 1000, "maxSteps": steps, "evalEverySteps": 40,
+                    "model": {**CLICKS["model"], "table": {**AGEING, "params": {**AGEING["params"], "tick": tick}}}}
+
+        def kill(job_id, of):
+            restarts = c.get(job_id).restarts
+            there = {p.node_id for p in c.get(job_id).placements}
+            victim = draw.choice([p for p in of if p.name in there])
+            victim.kill()
+            c.wait(job_id, lambda j: j.restarts == restarts + 1 and j.state == RUNNING)
+            victim.start()
+
+        for recovery, first in (({}, c.pservers), ({"replicas": 2}, c.pservers), ({}, c.workers)):
+            with self.subTest(first=first[0].name, **recovery):
+                job = c.submit({**JOB, **PACE, **fields_of(0), "pservers": 2, "recovery": recovery})
+                # so late that the next multiple of the step is behind the end
+                c.wait(job.id, lambda j: j.progress.step > steps // 2 - 8)
+                shrunk = c.api.ChangeTables(coordinator_pb2.ChangeTablesRequest(
+                    job_id=job.id, action=job_pb2.TABLES_ACTION_SHRINK), timeout=30 * PATIENCE).step
+                self.assertGreater(2 * shrunk, steps)
+                self.assertEqual(list(c.get(job.id).table_shrinks), [shrunk])
+                kill(job.id, first)
+                self.assertLess(c.get(job.id).recoveries[-1].from_step, shrunk)
+                c.wait(job.id, lambda j: j.progress.step > shrunk + 1)
+                kill(job.id, c.pservers)
+                self.assertGreater(c.get(job.id).recoveries[-1].from_step, shrunk)
+                job = c.wait(job.id)
+                self.assertEqual((job.state, job.restarts), (DONE, 2), job.message)
+                straight = self.straight(c, pservers=1, **fields_of(shrunk))
+                files = c.files(job.id)
+                self.assertEqual(model_of(files), model_of(straight))
+                self.assertEqual(rows_of(files), rows_of(straight))
+                c.wait_idle()
+
     def test_a_model_of_nothing_but_sparse_tables_rolls_nothing_back(self):
         """It loses a worker; servers whose rows are computed anew; a server whose rows are on another one."""
         folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-pairs-"))

@@ -280,6 +280,8 @@ static void send_settings(nw_sender *s, Psgd__V1__PreCommitRequest *request)
     settings.n_server_of_shard = spec->pservers > 0 ? PS_SHARDS : 0;
     settings.placement_epoch = dealt.epoch;
     settings.plan_hash = s->p.plan_hash;
+    settings.n_table_shrinks = s->p.shrink_count;
+    settings.table_shrinks = (uint64_t *)s->p.shrinks;
     settings.deadline_ms = s->p.deadline_ms;
     request->package_case = PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_SETTINGS;
     request->settings = &settings;

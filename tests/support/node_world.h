@@ -142,6 +142,8 @@ typedef struct nw_packages {
     size_t table_len;
     uint64_t table_size, table_at;
     uint32_t table_file;
+    const uint64_t *shrinks; /* (shrink_count): of the settings */
+    size_t shrink_count;
 } nw_packages;
 
 typedef struct nw_precommit_result {

@@ -24,11 +24,19 @@ static void assert_spoilt(node_world *w, nw_packages packages, ps_code code, con
 static void packages_that_do_not_fit_end_the_attempt(void **state)
 {
     node_world w;
+    static const uint64_t same[] = {7, 7}, many[1001];
     job j = worker_job_of(small_job, "job-1", 1);
     nw_packages p;
 
     (void)state;
     nw_begin(&w, &nw_worker_hooks, NULL, NULL, 0, NULL);
+    p = j.packages;
+    p.shrinks = same;
+    p.shrink_count = 2;
+    assert_spoilt(&w, p, PS_INVALID_ARGUMENT, "BAD_TABLES");
+    p.shrinks = many;
+    p.shrink_count = 1001;
+    assert_spoilt(&w, p, PS_INVALID_ARGUMENT, "BAD_TABLES");
     p = j.packages;
     p.plan_hash++;
     assert_spoilt(&w, p, PS_FAILED_PRECONDITION, "PLAN_MISMATCH");

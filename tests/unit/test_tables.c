@@ -454,6 +454,23 @@ static void a_call_comes_once_between_two_clocks(void **state)
     ps_store_destroy(t);
 }
 
+static void tables_shrink_once_at_each_of_their_clocks(void **state)
+{
+    static const uint64_t clocks[] = {2, 10, 11}; /* at 10 they age anyway */
+    ps_store *t = make("bsp", 2, 10);
+
+    (void)state;
+    ps_tables_shrink_at(ps_store_tables(t), clocks, 3);
+    for (uint64_t clock = 0; clock < 12; clock++) {
+        unsigned ticks = (clock >= 2) + 2u * (clock >= 10) + (clock >= 11);
+
+        must_push(t, clock, 0, 5, 1);
+        assert_int_equal(ps_table_count(ps_tables_at(ps_store_tables(t), 0)).ticks, ticks);
+        must_push(t, clock, 1, 5, 1);
+    }
+    ps_store_destroy(t);
+}
+
 static void rows_age_by_clocks(void **state)
 {
     ps_store *t = make("bsp", 1, 10);
@@ -485,6 +502,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_cannot_be_is_refused_and_changes_nothing),
         cmocka_unit_test(a_step_is_of_as_many_rows_as_all_bring_together),
         cmocka_unit_test(a_call_comes_once_between_two_clocks),
+        cmocka_unit_test(tables_shrink_once_at_each_of_their_clocks),
         cmocka_unit_test(rows_age_by_clocks),
     };
 

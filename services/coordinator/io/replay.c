@@ -57,7 +57,12 @@ static void make_stores(replay *r, const float *weights)
     for (size_t i = 0; i < r->conf->server_count; i++) {
         uint32_t server = r->conf->servers[i], owned = placement->owned_count[server];
         float *own = ps_xcalloc(ps_placement_value_count(placement, server) + 1, sizeof *own);
+        ps_tables *tables = ps_merge_tables(r->conf->plan, placement, server);
         size_t at = 0;
+
+        if (tables != NULL) {
+            ps_tables_shrink_at(tables, r->conf->shrinks, r->conf->shrink_count);
+        }
 
         for (uint32_t k = 0; weights != NULL && k < owned; k++) {
             const ps_slice *slice = &placement->layout->slices[placement->owned[server][k]];
@@ -65,8 +70,8 @@ static void make_stores(replay *r, const float *weights)
             memcpy(own + at, weights + slice->at, slice->n * sizeof *own);
             at += slice->n;
         }
-        r->stores[server] = ps_merge_store(r->conf->plan, placement->owned[server], owned, own,
-                                           ps_merge_tables(r->conf->plan, placement, server));
+        r->stores[server] =
+            ps_merge_store(r->conf->plan, placement->owned[server], owned, own, tables);
         ps_store_keep_before(r->stores[server]);
         free(own);
     }

@@ -24,6 +24,9 @@ typedef struct ps_replay_conf {
     const uint32_t *servers; /* (server_count >= 1): the servers to compute */
     size_t server_count;
     uint64_t until; /* clock at whose beginning the state is needed */
+    /* (shrink_count): clocks at which the sparse tables have shrunk (ps_tables_shrink_at) */
+    const uint64_t *shrinks;
+    size_t shrink_count;
 } ps_replay_conf;
 
 /* Writes the states and weights of the servers, as files of a collected checkpoint; also files of
