@@ -23,39 +23,6 @@ bool ps_plan_is_in_step(const ps_plan *plan)
     return plan->mesh != NULL || plan->policy->is_deterministic;
 }
 
-const char *ps_plan_checkpoint_lacks(const ps_plan *plan)
-{
-    if (plan->spec->compute != NULL) {
-        return "it computes partitions, whose records are stored one by one";
-    }
-    if (!ps_plan_is_in_step(plan) && plan->policy->closes != NULL) {
-        return "only consistency bsp, asp, ssp, dssp, stale_scaled and lag_discard are allowed";
-    }
-    if (plan->assignment->redundancy > 1) {
-        return "only assignments with redundancy 1 are allowed";
-    }
-    if (plan->update->local != NULL && ps_plan_table_files(plan) > 0) {
-        return "sparse tables together with rounds of local steps are not saved yet";
-    }
-    if (plan->rounds_vary) {
-        return "rounds of the same length on every worker are expected: at_most 0 of the update";
-    }
-    return NULL;
-}
-
-const char *ps_plan_move_lacks(const ps_plan *plan)
-{
-    return ps_plan_is_in_step(plan) ? ps_plan_checkpoint_lacks(plan)
-                                    : "only consistency bsp is allowed";
-}
-
-/* Returns whether the job has servers that can give their state as it was when the present clock
- * began, and accept contributions to that clock again. */
-static bool repeats(const ps_plan *plan)
-{
-    return plan->mesh == NULL && ps_plan_move_lacks(plan) == NULL;
-}
-
 bool ps_plan_gives_exact_weights(const ps_plan *plan)
 {
     for (uint32_t v = 0; v < plan->layout.variable_count; v++) {
@@ -85,14 +52,66 @@ static bool ranks_keep_nothing(const ps_plan *plan)
     return !any;
 }
 
+/* Returns whether several workers hold a block, of which the first one to bring it counts. On
+ * servers a worker that is slower may be overtaken: it then skips steps. */
+static bool shares_blocks(const ps_plan *plan)
+{
+    return plan->update->per_block && plan->assignment->redundancy > 1;
+}
+
+const char *ps_plan_checkpoint_lacks(const ps_plan *plan)
+{
+    if (plan->spec->compute != NULL) {
+        return "it computes partitions, whose records are stored one by one";
+    }
+    if (!ps_plan_is_in_step(plan) && plan->policy->closes != NULL) {
+        return "only consistency bsp, asp, ssp, dssp, stale_scaled and lag_discard are allowed";
+    }
+    /* Such a rank may be overtaken at the clock of the checkpoint. Its weights are then later ones,
+     * so that its file must not have any. */
+    if (plan->mesh == NULL && shares_blocks(plan) &&
+        !(ranks_keep_nothing(plan) && ps_plan_gives_exact_weights(plan))) {
+        return "with redundancy above 1 the optimizer on the servers, weights as f32 and programs "
+               "without state are expected";
+    }
+    if (plan->update->local != NULL && ps_plan_table_files(plan) > 0) {
+        return "sparse tables together with rounds of local steps are not saved yet";
+    }
+    if (plan->rounds_vary) {
+        return "rounds of the same length on every worker are expected: at_most 0 of the update";
+    }
+    return NULL;
+}
+
+const char *ps_plan_move_lacks(const ps_plan *plan)
+{
+    return ps_plan_is_in_step(plan) ? ps_plan_checkpoint_lacks(plan)
+                                    : "only consistency bsp is allowed";
+}
+
+/* Returns whether the job has servers that can be saved at a clock at which all ranks are. */
+static bool is_in_step_on_servers(const ps_plan *plan)
+{
+    return plan->mesh == NULL && ps_plan_move_lacks(plan) == NULL;
+}
+
+/* Returns whether the job has servers that can give their state as it was when the present clock
+ * began, and accept contributions to that clock again. Not if workers skip steps: servers then lack
+ * rows of their reports, and what workers keep has gaps. */
+static bool repeats(const ps_plan *plan)
+{
+    return is_in_step_on_servers(plan) && !shares_blocks(plan);
+}
+
 bool ps_plan_ranks_have_state(const ps_plan *plan)
 {
-    return !repeats(plan) || !ranks_keep_nothing(plan);
+    return !is_in_step_on_servers(plan) || !ranks_keep_nothing(plan);
 }
 
 bool ps_plan_ranks_are_alike(const ps_plan *plan)
 {
-    return plan->mesh != NULL && ps_plan_move_lacks(plan) == NULL && ranks_keep_nothing(plan);
+    return plan->mesh != NULL && ps_plan_move_lacks(plan) == NULL && !shares_blocks(plan) &&
+           ranks_keep_nothing(plan);
 }
 
 uint64_t ps_plan_last_begin(const ps_plan *plan)
@@ -102,7 +121,7 @@ uint64_t ps_plan_last_begin(const ps_plan *plan)
 
 bool ps_plan_can_rescue(const ps_plan *plan)
 {
-    return (ps_plan_ranks_are_alike(plan) || !ps_plan_ranks_have_state(plan)) &&
+    return (ps_plan_ranks_are_alike(plan) || (repeats(plan) && ranks_keep_nothing(plan))) &&
            plan->spec->recovery->on_worker_loss == PSGD__V1__LOSS_ACTION__LOSS_ACTION_REPEAT;
 }
 
@@ -238,6 +257,9 @@ const char *ps_plan_copy_lacks(const ps_plan *plan)
     }
     if (ps_plan_move_lacks(plan) != NULL) {
         return ps_plan_move_lacks(plan);
+    }
+    if (shares_blocks(plan)) {
+        return "redundancy 1 is expected";
     }
     if (!ps_plan_ranks_have_state(plan)) {
         return "on_worker_loss REPEAT is expected";

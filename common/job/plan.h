@@ -230,9 +230,9 @@ bool ps_plan_ranks_are_alike(const ps_plan *plan);
 uint64_t ps_plan_last_begin(const ps_plan *plan);
 
 /* Returns whether the job, after the loss of a worker, can go on from the clock at which its
- * servers are: the ranks have no state of their own, servers keep what they need to go one clock
- * back, and on_worker_loss is REPEAT. Without servers: whether it can go on from the clock of the
- * other ranks, as all ranks are alike. */
+ * servers are: the ranks have no state of their own and skip no steps, servers keep what they need
+ * to go one clock back, and on_worker_loss is REPEAT. Without servers: whether it can go on from
+ * the clock of the other ranks, as all ranks are alike. */
 bool ps_plan_can_rescue(const ps_plan *plan);
 
 /* Returns whether ranks that have state of their own could go on with it after the loss of servers

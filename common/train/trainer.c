@@ -615,19 +615,20 @@ static void fail_with_code(ps_trainer *t)
     }
 }
 
+bool ps_trainer_cut_if_due(ps_trainer *t)
+{
+    uint64_t name = t->conf.saved != NULL ? ps_gate_take_cut(t->gate, t->clock) : 0;
+
+    return name == 0 || cut(t, name);
+}
+
 bool ps_trainer_begin_clock(ps_trainer *t, bool *is_end)
 {
-    uint64_t name;
-
     if (t->conf.beginning != NULL) {
         t->conf.beginning(t->conf.arg);
     }
     fail_with_code(t);
-    name = t->conf.saved != NULL ? ps_gate_take_cut(t->gate, t->clock) : 0;
-    if (name != 0 && !cut(t, name)) {
-        return false;
-    }
-    if (!ps_gate_begin_clock(t->gate, t->clock, is_end)) {
+    if (!ps_trainer_cut_if_due(t) || !ps_gate_begin_clock(t->gate, t->clock, is_end)) {
         return false;
     }
     if (!*is_end) {

@@ -232,6 +232,9 @@ bool ps_trainer_evaluate(ps_trainer *t, uint32_t epoch);
 bool ps_trainer_is_due(const ps_trainer *t, uint64_t before, uint64_t now);
 /* Returns whether t->clock is the clock of ps_trainer_stop_at. */
 bool ps_trainer_is_at_stop(const ps_trainer *t);
+/* Saves the rank at t->clock if a checkpoint that was asked for is due there. Returns false if the
+ * gate was stopped or has failed. */
+bool ps_trainer_cut_if_due(ps_trainer *t);
 /* Call it before t->clock begins. Takes a checkpoint if one is due here. Sets *is_end to whether
  * the workers have agreed that the job ends at t->clock. */
 bool ps_trainer_begin_clock(ps_trainer *t, bool *is_end);

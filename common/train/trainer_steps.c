@@ -187,10 +187,10 @@ static bool train_block(ps_trainer *t, uint32_t epoch, uint32_t i)
 }
 
 /* Passes a step that other holders of this worker's blocks have completed: contributes nothing and
- * goes on to the next clock. */
+ * goes on to the next clock. Saves the rank first if a checkpoint at this clock was asked for. */
 static bool skip_step(ps_trainer *t, uint32_t epoch)
 {
-    bool open = ps_exchange_skip(t->exchange, t->clock);
+    bool open = ps_trainer_cut_if_due(t) && ps_exchange_skip(t->exchange, t->clock);
 
     t->step = ++t->clock;
     pthread_mutex_lock(&t->mutex);

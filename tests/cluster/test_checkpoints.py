@@ -30,12 +30,16 @@ KINDS = {
 }
 
 
+# Six blocks, each at two of four workers; 10 steps an epoch.
+TWICE = {"assignment": {"name": "iid", "params": {"redundancy": 2}}, "blockSize": 33}
 MESHES = {
     "ring": {"exchange": {"name": "ring"}},
     "ring, int8 with error feedback": {
         "exchange": {"name": "ring"},
         "codec": {"up": {"name": "int8", "params": {"error_feedback": 1}}, "down": {"name": "int8"}}},
     "tree": {"exchange": {"name": "tree"}},
+    "plain, redundancy 2": {"exchange": {"name": "plain"}, **TWICE},
+    "ccdc, redundancy 2": {"exchange": {"name": "ccdc"}, **TWICE},
 }
 
 
@@ -141,6 +145,36 @@ class Checkpoints(ClusterTest):
                                               initFrom=f"checkpoint:{job.id}@10").id)
                 self.assertEqual(model_of(files), model_of(straight))
                 self.assertEqual(rows(files["EV-cut-N(0).csv"]), rows(straight["EV-cut-N(0).csv"])[-1:])
+
+    def test_a_job_with_redundancy_goes_on_to_the_bits_of_a_straight_run(self):
+        """Ranks that others overtake skip steps, also those of checkpoints."""
+        c = self.cluster(workers=4, pservers=3)
+        spec = {**JOB, **TWICE, "codec": {"up": {"name": "int8"}},
+                "straggler": {"name": "random", "params": {"probability": 0.3, "mean_ms": 400}}}
+        straight = self.done(c, c.submit(spec, pservers=1).id)
+        skipped = []
+        while not skipped:  # until a rank has skipped the step at which a checkpoint was taken
+            job = c.submit(spec, pservers=1, checkpoint={"everySteps": 5, "keep": 20})
+            files = self.done(c, job.id)
+            self.assertEqual(model_of(files), model_of(straight))
+            taken = [losses(files[f"TR-cut-N({rank}).csv"]) for rank in range(4)]
+            skipped = [p.step for p in self.listed(c, job.id) if any(p.step + 1 not in rows for rows in taken)]
+        for step in skipped:
+            files = self.done(c, c.submit(spec, pservers=3, workerProcesses=2, initFrom=f"checkpoint:{job.id}@{step}").id)
+            self.assertEqual(model_of(files), model_of(straight), step)
+        for victim in (c.workers[0], c.pservers[0]):
+            job = c.submit(spec, pservers=1, checkpoint={"everySteps": 5})
+            c.poll("a checkpoint", lambda job=job: self.listed(c, job.id), seconds=60)
+            victim.kill()
+            self.assertEqual(model_of(self.done(c, job.id)), model_of(straight))
+            self.assertEqual([(list(r.node_ids), r.from_step > 0) for r in c.wait(job.id).recoveries], [([victim.name], True)])
+            victim.start()
+            c.wait_nodes(7)
+        job = c.submit(spec, pservers=1)
+        c.wait(job.id, lambda job: job.progress.step > 1)
+        c.api.ScaleJob(coordinator_pb2.ScaleJobRequest(job_id=job.id, worker_processes=2, pservers=2), timeout=60 * PATIENCE)
+        self.assertEqual(model_of(self.done(c, job.id)), model_of(straight))
+        self.assertEqual([r.reason for r in c.wait(job.id).recoveries], ["SCALED"])
 
     def test_rows_of_tables_go_on_with_their_ages(self):
         folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-clicks-"))
@@ -406,8 +440,8 @@ class Checkpoints(ClusterTest):
     def test_a_job_that_cannot_have_checkpoints_is_told_why(self):
         c = self.cluster(workers=0, pservers=0)
         for fields, text in (({"consistency": {"name": "half_async"}}, "only consistency bsp, asp, ssp, dssp,"),
-                             ({"assignment": {"name": "duplicate", "params": {"redundancy": 2}}},
-                              "redundancy 1"),
+                             ({"assignment": {"name": "duplicate", "params": {"redundancy": 2}},
+                               "codec": {"down": {"name": "int8"}}}, "with redundancy above 1"),
                              ({"checkpoint": {"keep": 1001}}, "keep: is 1001"),
                              ({"checkpoint": {"everySeconds": 0.5}}, "every_seconds: is 0.5")):
             with self.subTest(text), self.assertRaises(grpc.RpcError) as e:

@@ -15,6 +15,43 @@
     "\"test_limit\":100,\"params\":{\"words\":50}},\"model\":{\"preset\":\"skipgram\","            \
     "\"table\":{\"name\":\"sparse\"}}"
 
+#define TWICE "\"workers\":4,\"assignment\":{\"params\":{\"redundancy\":2}}"
+
+/* Ranks with the same block skip steps that others have completed: their files have no weights. */
+static void ranks_with_blocks_in_common_have_checkpoints_if_they_keep_nothing(void **state)
+{
+    static const struct {
+        const char *job;
+        bool may;
+    } jobs[] = {
+        {"{" TWICE "}", true},
+        {"{\"codec\":{\"up\":{\"name\":\"int8\"}}," TWICE "}", true},
+        {"{\"codec\":{\"down\":{\"name\":\"int8\"}}," TWICE "}", false},
+        {"{\"optimizer\":{\"side\":\"OPTIMIZER_SIDE_WORKER\",\"rule\":{\"name\":\"sgd\"}}," TWICE
+         "}",
+         false},
+    };
+    ps_plan *plan;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof jobs / sizeof jobs[0]; i++) {
+        plan = plan_of(jobs[i].job);
+
+        if ((ps_plan_checkpoint_lacks(plan) == NULL) != jobs[i].may) {
+            fail_msg("%s", jobs[i].job);
+        }
+        assert_true(!jobs[i].may || (!ps_plan_ranks_have_state(plan) && !ps_plan_rescues(plan) &&
+                                     ps_plan_kept_bytes(plan) == 0));
+        ps_plan_destroy(plan);
+    }
+    plan = plan_of("{\"exchange\":{\"name\":\"plain\"}," TWICE "}"); /* they skip none */
+    assert_null(ps_plan_checkpoint_lacks(plan));
+    assert_true(ps_plan_ranks_have_state(plan) && !ps_plan_rescues(plan));
+    ps_plan_destroy(plan);
+    assert_refused("{\"recovery\":{\"replicas\":2},\"pservers\":2," TWICE "}",
+                   "spec.recovery.replicas", "redundancy 1");
+}
+
 static bool rescues(const char *job)
 {
     ps_plan *plan = plan_of(job);
@@ -42,6 +79,8 @@ static void a_lost_worker_without_state_may_cost_one_step_only(void **state)
         {NGRAM "\"table\":{\"name\":\"sparse\"}},\"update\":{\"name\":\"localsgd\"}}", false},
         {"{\"codec\":{\"down\":{\"name\":\"int8\",\"params\":{\"error_feedback\":1}}}}", true},
         {"{\"codec\":{\"up\":{\"name\":\"int8\",\"params\":{\"difference\":1}}}}", false},
+        {"{" TWICE "}", false}, /* a slow rank skips steps */
+        {"{\"update\":{\"name\":\"gradient_average\"}," TWICE "}", true},
     };
 
     (void)state;
@@ -261,6 +300,7 @@ static void a_rollback_halves_the_rate_and_goes_on_from_the_same_checkpoints(voi
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_with_blocks_in_common_have_checkpoints_if_they_keep_nothing),
         cmocka_unit_test(a_lost_worker_without_state_may_cost_one_step_only),
         cmocka_unit_test(any_rank_of_an_exchange_can_give_the_state_of_all_if_they_are_alike),
         cmocka_unit_test(ranks_with_state_are_carried_on_where_contributions_are_kept),
