@@ -56,7 +56,7 @@ static ps_status make_ready(ps_executor *x)
     if (x->sandbox == NULL || ps_sandbox_is_over(x->sandbox)) {
         return ps_fail(PS_CANCELLED, "the sandbox has ended");
     }
-    return ps_sandbox_is_old(x->sandbox) ? start_sandbox(x) : ps_ok();
+    return ps_sandbox_is_old(x->sandbox, 1) ? start_sandbox(x) : ps_ok();
 }
 
 ps_status ps_executor_start(ps_script *script, const ps_sandbox_budget *budget, ps_executor **out)

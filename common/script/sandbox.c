@@ -317,12 +317,12 @@ bool ps_sandbox_is_over(const ps_sandbox *sandbox)
     return sandbox->is_over;
 }
 
-bool ps_sandbox_is_old(const ps_sandbox *sandbox)
+bool ps_sandbox_is_old(const ps_sandbox *sandbox, uint32_t functions)
 {
     const int64_t spare_us = 50 * INT64_C(1000000); /* processor time to start and to load code */
     int64_t most_us = PS_SANDBOX_CPU_S * INT64_C(1000000) - spare_us;
 
-    return sandbox->used_us + PS_SANDBOX_RESULTS * (int64_t)sandbox->budget.time_us > most_us;
+    return sandbox->used_us + functions * (int64_t)sandbox->budget.time_us > most_us;
 }
 
 int64_t ps_sandbox_used_us(const ps_sandbox *sandbox)

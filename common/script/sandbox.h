@@ -52,11 +52,11 @@ void ps_sandbox_stop(ps_sandbox *sandbox);
 /* Returns whether the process has ended, or was ended because a call took too long. */
 bool ps_sandbox_is_over(const ps_sandbox *sandbox);
 
-/* Returns whether the caller should replace the sandbox by a new one before the next call, because
- * that call might exceed the processor time that the kernel grants the sandbox's process in its
- * life (PS_SANDBOX_CPU_S). That time is bounded so that a process that an attacker has taken over
- * does not outlive its service for long. */
-bool ps_sandbox_is_old(const ps_sandbox *sandbox);
+/* Returns whether the caller should replace the sandbox by a new one before a call of as many
+ * functions as `functions` says, because that call might exceed the processor time that the kernel
+ * grants the sandbox's process in its life (PS_SANDBOX_CPU_S). That time is bounded so that a
+ * process that an attacker has taken over does not outlive its service for long. */
+bool ps_sandbox_is_old(const ps_sandbox *sandbox, uint32_t functions);
 
 /* Returns the time of all calls that were answered, in the background their processor time. */
 int64_t ps_sandbox_used_us(const ps_sandbox *sandbox);

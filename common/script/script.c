@@ -465,8 +465,9 @@ void ps_script_give_back(ps_script *s, ps_sandbox *sandbox, ps_status *st)
         st->code = PS_FAILED_PRECONDITION;
         s->failure = ps_is_ok(&s->failure) ? *st : s->failure;
     }
-    if (sandbox != NULL && !ps_sandbox_is_over(sandbox) && !ps_sandbox_is_old(sandbox) &&
-        s->idle_count < LANES && (s->trials > 0 || !ps_sandbox_is_background(sandbox))) {
+    if (sandbox != NULL && !ps_sandbox_is_over(sandbox) &&
+        !ps_sandbox_is_old(sandbox, PS_SANDBOX_RESULTS) && s->idle_count < LANES &&
+        (s->trials > 0 || !ps_sandbox_is_background(sandbox))) {
         s->idle[s->idle_count++] = sandbox;
         sandbox = NULL;
     }

@@ -452,6 +452,23 @@ static void test_what_is_tried_has_a_budget_of_processor_time(void **state)
     assert_non_null(strstr(st.text, "takes longer than the 0.05 s"));
 }
 
+/* One that calls a function at a time, with much time for each, is not replaced before each. */
+static void test_a_sandbox_is_old_when_its_next_call_may_take_too_long(void **state)
+{
+    ps_sandbox_budget budget = ps_sandbox_budget_default();
+    ps_sandbox *sandbox;
+    ps_status st;
+
+    (void)state;
+    budget.time_us = 60 * 1000 * 1000;
+    st = ps_sandbox_start(&budget, &sandbox);
+    assert_string_equal(st.text, "");
+    assert_false(ps_sandbox_is_old(sandbox, 1));
+    assert_false(ps_sandbox_is_old(sandbox, 9));
+    assert_true(ps_sandbox_is_old(sandbox, 10)); /* of 600 s, 50 are spared */
+    ps_sandbox_end(sandbox);
+}
+
 /* Returns whether the process, or the calling thread for 0, may run on these processors alone. */
 static bool runs_on(pid_t pid, const cpu_set_t *wanted)
 {
@@ -582,6 +599,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_what_a_plugin_promises_is_tried),
         cmocka_unit_test(test_what_is_tried_runs_below_all_others),
         cmocka_unit_test(test_what_is_tried_has_a_budget_of_processor_time),
+        cmocka_unit_test(test_a_sandbox_is_old_when_its_next_call_may_take_too_long),
         cmocka_unit_test(test_hostile_files_are_refused_with_the_reason),
     };
 
