@@ -232,8 +232,8 @@ static ps_status resolve(const ps_codec *expected, const Psgd__V1__Encoding *hea
     return ps_ok();
 }
 
-/* Decodes the encoding of a script, which can fail in ways that no check foresees, to plain
- * float32. */
+/* Decodes the encoding of a script to plain float32. No check can tell whether the script's code
+ * will fail, so it is run at once. */
 static ps_status decode_script(const ps_codec *expected, const Psgd__V1__Encoding **head,
                                const uint8_t **in, size_t *len, size_t n, Psgd__V1__Encoding *plain,
                                uint8_t *room)

@@ -117,7 +117,7 @@ static ps_status add(names *list, const char *name)
     return ps_ok();
 }
 
-/* Returns whether an entry of the open folder is itself a folder, or a link to one. */
+/* Returns whether an entry of the open folder is a folder, or a symbolic link to a folder. */
 static bool is_folder(DIR *dir, const struct dirent *one)
 {
     struct stat held;

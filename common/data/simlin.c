@@ -113,7 +113,7 @@ static double dot(const float *w, const float *x, size_t n)
     return sum;
 }
 
-/* Draws the inputs of sample `at`. Returns the key of its draws for noise. */
+/* Draws the inputs of sample `at`. Returns its key, from which make_targets draws the noise. */
 static uint64_t make_inputs(const simlin *s, uint32_t at, float *x)
 {
     uint64_t own = ps_draw_key(s->draw, PS_DRAW_SIMLIN, s->split, at, 0);

@@ -155,9 +155,9 @@ ps_status ps_spill_add(ps_spill *spill, const void *bytes, size_t n)
     return ps_ok();
 }
 
-/* Asks for large pages. Samples are read in random order, and with small pages TLB misses made
- * locating the samples of a block as slow as spreading them. Systems without large pages ignore
- * the request. */
+/* Asks for pages of 2 MiB. Samples are read in random order. With small pages, TLB misses made it
+ * as slow to find the samples of a block as to turn them into floats (spread.h). Systems without
+ * large pages ignore the request. */
 static void take_large_pages(const ps_spill *spill)
 {
 #ifdef MADV_COLLAPSE

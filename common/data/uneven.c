@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* uneven.c - workers of different speed: worker w holds as many blocks as its ratio says.
- * ratio_1 is for the first worker, and so on; after the last given ratio the first follows
- * again. */
+/* uneven.c - workers of different speed: each worker holds as many blocks as its ratio says.
+ * Worker 0 has ratio_1, worker 1 has ratio_2. If there are more workers than given ratios (those
+ * above 0), the ratios repeat. */
 #include "common/data/assign.h"
 
 #include <stdio.h>

@@ -19,7 +19,7 @@
 #include <string.h>
 
 enum {
-    PRESETS_MAX = 256, /* most presets with which a misspelt name is compared */
+    PRESETS_MAX = 256, /* an unknown name is compared with at most so many presets */
     NAMES_SHOWN = 40,  /* an error lists presets until their names have so many bytes */
     WORKERS_MAX = 256,
     BLOCK_SIZE_MAX = 65536,

@@ -120,7 +120,8 @@ uint32_t groups_held_without(const groups *g, const uint32_t *group, uint32_t wi
     const ps_assignment *a = g->assignment;
     uint32_t low = 0, high = a->held_count[g->self] - 1;
 
-    while (low < high) { /* held blocks are in the lexicographic order of their holders */
+    /* a binary search: the holders of held blocks ascend in lexicographic order */
+    while (low < high) {
         uint32_t middle = (low + high) / 2;
         const uint32_t *holders = a->holders + (size_t)a->held[g->self][middle] * g->r;
         int order = 0;

@@ -189,7 +189,7 @@ static void take_each(const float *from, size_t stride, float *to, size_t n)
  * to). */
 typedef struct span {
     size_t from, to;
-    size_t first; /* index in the image of the value at `from` */
+    size_t first; /* number of the image's row or column that lies at `from` */
 } span;
 
 static span span_of(const ps_conv_strips *at, size_t phase, size_t size, size_t places)
@@ -271,7 +271,7 @@ static void fill(float value, float *to, size_t n)
     }
 }
 
-/* Returns the grid of the places in a strip. */
+/* Returns the grid of the places in a strip: one place for each value of an output image. */
 static ps_gemm_grid grid_of(const ps_conv_strips *at)
 {
     return (ps_gemm_grid){

@@ -54,7 +54,7 @@ typedef struct ps_gemm_grid {
 typedef struct ps_gemm_grids {
     ps_gemm_grid grid;
     size_t images;
-    size_t a_row;            /* values from a row of a to the next */
+    size_t a_row;            /* distance, in values, between the beginnings of two rows of a */
     size_t a_image, b_image; /* values from an image to the next, in a and in b */
 } ps_gemm_grids;
 

@@ -52,7 +52,7 @@ struct ps_link {
     int64_t pause_us;
     uint64_t failures;
     int64_t sent_ns;      /* when the heartbeat in progress was sent, by this node's clock */
-    ps_trace_clock clock; /* how the coordinator's clock relates to that of this node */
+    ps_trace_clock clock; /* round trips since registration; they give the clocks' difference */
     /* The attempt that the heartbeat in progress, or else the last one, reports; "": none. */
     char job_id[PS_JOB_ID_MAX];
     uint32_t attempt;

@@ -112,8 +112,9 @@ struct ps_node {
     ps_datasets *datasets;
 
     ps_agent agent;
-    ps_timer tick;      /* fires at agent.deadline_us */
-    ps_phase announced; /* the phase that was last logged and sent by heartbeat */
+    ps_timer tick; /* fires at agent.deadline_us */
+    /* the last phase of ps_node_shown that was logged; a heartbeat was then asked for */
+    ps_phase announced;
 
     ps_renewal *renewal; /* NULL: plaintext */
     ps_link *home;

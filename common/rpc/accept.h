@@ -29,7 +29,8 @@ void ps_accept_init(void);
  * by libc, and are not counted here. At most PS_ACCEPT_LEFT_MAX listeners at a time. Any thread. */
 void ps_accept_leave(int listener);
 
-/* Ends ps_accept_leave, before the owner closes the listener. Any thread. */
+/* Ends ps_accept_leave. Call it when the owner has closed the listener: until then a new listener
+ * with the same descriptor is taken for the old one. Any thread. */
 void ps_accept_resume(int listener);
 
 /* Returns the number of connections that were accepted so far. Refused ones count too, unless they

@@ -77,7 +77,7 @@ struct ps_call {
     int64_t begun_us; /* when its head arrived */
     int cancelled;
     bool handed;       /* the first message went to the handler */
-    bool answered;     /* the handler has ended the call or was told that it is gone */
+    bool answered;     /* the handler or the server has ended the call, or it is gone */
     bool headers_sent; /* sent or in flight */
     bool reading, sending;
     bool is_one_batch; /* a send and a read are one batch: `received` fires for both */

@@ -104,8 +104,8 @@ static void create_book(ps_store *store, const ps_store_conf *conf)
         store->pulls[w].want = ps_xcalloc(words, sizeof *store->pulls[w].want);
         store->pulls[w].unchecked = ps_xcalloc(words, sizeof *store->pulls[w].unchecked);
     }
-    /* A single contribution that is stepped on at once is itself the sum, so no memory is
-     * needed. */
+    /* If there is one contributor and sums are in order, each contribution is a whole sum. The
+     * step then uses its values directly, and sums need no memory. */
     if (store->book.buffers && (conf->contributors > 1 || !store->book.in_order)) {
         store->has_sums = true;
         store->sums = zeros(store->value_count);

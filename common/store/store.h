@@ -348,8 +348,8 @@ typedef struct ps_store_rows_answer {
     bool is_last; /* the answer completes the pull */
 } ps_store_rows_answer;
 
-/* Returns whether the worker has an open pull of rows. May be called at any time by the thread that
- * serves the worker's streams. */
+/* Returns whether the worker has a pull of rows that is not answered completely. If threads share
+ * the store, the thread that serves the worker's streams may call this without the lock. */
 bool ps_store_wants_rows(const ps_store *store, uint32_t worker);
 
 /* Gives the next rows of the worker's open pull: all keys that it asked for, or, of a fixed

@@ -281,8 +281,8 @@ uint32_t store_rows_mark_of(const ps_store *store, uint64_t clock);
 bool store_rows_are_ahead_of(const ps_store *store, uint64_t clock);
 /* Returns whether the store has the rows as they were when `clock` began. */
 bool store_rows_have_at(const ps_store *store, uint64_t clock);
-/* Writes the rows of a virtual shard as they were when `clock` began, without any contribution to
- * that clock. */
+/* Writes the rows and clocks of a virtual shard as they were when `clock` began. Leaves out what
+ * has arrived for that clock. store_rows_have_at must be true. */
 void store_rows_put_at(const ps_store *store, uint32_t virtual_shard, uint64_t clock,
                        ps_state_out *out);
 /* Reads the rows and clocks of a virtual shard, into tables to which nothing was pushed. has_all:

@@ -81,8 +81,8 @@ char *ps_mlflow_end_run(const char *run_id, ps_mlflow_end how, int64_t end_ms);
  * is none, or if the experiment was deleted. */
 bool ps_mlflow_read_experiment(const json_t *answer, char id[PS_MLFLOW_ID_BYTES]);
 
-/* Reads the run from the answer to runs/search or runs/create. `url` is the tracker's address.
- * Returns false if there is none. */
+/* Reads the run from the answer to runs/create, or the first run from that to runs/search. `url` is
+ * the tracker's address, with which out->files begins. Returns false if the answer has no run. */
 bool ps_mlflow_read_run(const json_t *answer, const ps_tracker_url *url, ps_mlflow_run *out);
 
 /* Returns the error_code of an answer; "" if it has none. Valid as long as the answer. */

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* identity.h - checks the identity of the worker that sends on a stream of gradients, weights or
- * packets.
+/* identity.h - checks which worker has sent a message: on a stream of gradients, weights or
+ * packets, or with records.
  *
- * The first message of a stream has the identity of its worker; every message has the number of its
- * attempt. docs/wire.md lists what is refused, and why. The functions are pure, except
- * ps_identity_refuse, ps_identity_allows and ps_identity_replace: these end calls, on the loop's
- * thread. */
+ * The first message of a stream has the identity of its worker. Every message has the number of its
+ * attempt. docs/wire.md lists what is refused, and why. ps_identity_refuse, ps_identity_allows and
+ * ps_identity_replace end calls, on the loop's thread. The other functions are pure. */
 #ifndef PS_COMMON_WIRE_IDENTITY_H
 #define PS_COMMON_WIRE_IDENTITY_H
 

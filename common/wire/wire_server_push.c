@@ -353,7 +353,8 @@ static void take_message(wire_worker *w, const Psgd__V1__PushGradientRequest *re
             acknowledge(w, req->clock, req->block);
         }
     } else {
-        ps_link_read(w->push); /* no acknowledgement is due, so the next message is read at once */
+        /* the contribution lacks something, or was acknowledged before */
+        ps_link_read(w->push);
     }
     ps_wire_server_tell(w);
     if (may_complete || s->plan->policy->closes_at != NULL) {

@@ -37,7 +37,7 @@ struct ps_collect {
     ps_stream *stream;
     ps_timer retry;
     uint64_t checkpoint; /* clock of the checkpoint that is collected; 0: none is */
-    /* first step of the timeline of which the node's part is collected; 0: none is */
+    /* 0: no timeline is collected; else the first step of the timeline that is */
     uint64_t trace;
     ps_collect **slot; /* the member of the node that points to this: collect, saving or tracing */
     /* collects the state of a server, or of all ranks of a mesh, after a loss; asks again until the

@@ -154,7 +154,7 @@ struct ps_attempt {
         int64_t asked_wall_us; /* when the change of nodes that is under way was asked for */
         /* clock of the checkpoint at which the workers stay, or stayed last */
         uint64_t stood_clock;
-        int64_t stood_wall_us;   /* when the first worker had taken that checkpoint */
+        int64_t stood_wall_us;   /* when a heartbeat first said that a worker has taken it */
         uint64_t step;           /* step of the checkpoint from which the next attempt goes on */
         ps_checkpoint_wait wait; /* waits for the checkpoint after which idle workers join */
         /* idle workers are about to join: `wait` waits for a checkpoint that is under way */
@@ -334,9 +334,9 @@ void ps_rescue_end(ps_attempt *a);
 /* Handles the loss of further nodes during a rescue: does not wait for their answers any more, and
  * gets their state from other nodes, or has it computed anew. */
 void ps_rescue_lost(ps_attempt *a);
-/* Handles the end of ps_collect_parked or ps_collect_kept. *result: OK, or why it failed. files
- * (count): the files that were collected, of kept contributions and of states of the worker's
- * ranks. */
+/* Called when ps_collect_parked or ps_collect_kept has ended. If *result is OK, goes on with the
+ * rescue; else ends it. files (count): what ps_collect_kept has collected, which is contributions
+ * that the worker has kept, and states of its ranks. */
 void ps_rescue_kept(ps_attempt_node *node, const ps_status *result, const ps_intake_file *files,
                     size_t count);
 /* Notes that the files of a server were collected and added to a->checkpoints.files, or why not. */

@@ -666,7 +666,8 @@ static void lend_program_metrics(ps_rank *r, const double *values)
     r->progress.n_program_metrics = n;
 }
 
-/* Fills in the values of the table of counters, and for whom the exchange waits. */
+/* Sets in r->progress the counters (counter_table.h), and the nodes and ranks for which the rank
+ * waits. */
 static void fill_counts(ps_rank *r, const ps_trainer_progress *progress)
 {
     ps_exchange_stats stats = r->stats;

@@ -189,8 +189,8 @@ static ps_status open_checked(ps_database *d, const char *path, int64_t *version
                        SCHEMA);
     }
     if (ps_is_ok(&st) && *version > 0) {
-        /* Checks every page of the table of jobs. Events are many: they are checked when they are
-         * read. */
+        /* Checks every page of the table of jobs. The table of events is too large for that: each
+         * event is checked when it is read. */
         st = ps_database_check(d->db, "PRAGMA quick_check(jobs)", "check jobs.db");
     }
     if (ps_is_ok(&st)) {
