@@ -225,7 +225,7 @@ ps_status ps_explain_timeline(const json_t *root, ps_explain_steps *out)
     const json_t *events = json_object_get(root, "traceEvents");
     timeline t = {0};
     exchange *all = NULL;
-    uint64_t thread = 0, most_thread = 0;
+    uint64_t thread = 0;
     double length, most = -1;
 
     *out = (ps_explain_steps){0};
@@ -235,8 +235,9 @@ ps_status ps_explain_timeline(const json_t *root, ps_explain_steps *out)
     for (size_t i = 0; length > 0 && i < out->count; i++) {
         const exchange *e = &all[i];
         double up = e->updated - e->computed, down = e->taken - e->updated;
-        double served_up = busiest(&t, true, e->computed, e->updated, &thread);
-        double served_down = busiest(&t, true, e->updated, e->taken, &thread);
+        uint64_t thread_up = 0, thread_down = 0;
+        double served_up = busiest(&t, true, e->computed, e->updated, &thread_up);
+        double served_down = busiest(&t, true, e->updated, e->taken, &thread_down);
         double coded_up = busiest(&t, false, e->computed, e->updated, &(uint64_t){0});
         double coded_down = busiest(&t, false, e->updated, e->taken, &(uint64_t){0});
 
@@ -244,9 +245,9 @@ ps_status ps_explain_timeline(const json_t *root, ps_explain_steps *out)
         out->shares[PS_WAY_CODEC] += coded_up + coded_down;
         out->shares[PS_WAY_UP] += fmax(0, up - served_up - coded_up);
         out->shares[PS_WAY_DOWN] += fmax(0, down - served_down - coded_down);
-        if (served_up + served_down > most) {
-            most = served_up + served_down;
-            most_thread = thread;
+        if (fmax(served_up, served_down) > most) {
+            most = fmax(served_up, served_down);
+            thread = served_up > served_down ? thread_up : thread_down;
         }
     }
     if (length > 0) {
@@ -257,7 +258,7 @@ ps_status ps_explain_timeline(const json_t *root, ps_explain_steps *out)
             out->shares[w] /= (double)out->count * out->step_s * 1e6;
             out->way = out->shares[w] > out->shares[out->way] ? (ps_explain_way)w : out->way;
         }
-        name_thread(events, most_thread, out->thread, sizeof out->thread);
+        name_thread(events, thread, out->thread, sizeof out->thread);
         out->error_s = 2e-6 * json_number_value(json_object_get(json_object_get(root, "otherData"),
                                                                 "clock_error_us"));
     }

@@ -32,7 +32,8 @@ typedef struct ps_explain_steps {
     double step_s;          /* mean seconds from a step to the next */
     double shares[PS_WAYS]; /* shares of a step's time, mean over the steps; each at least 0 */
     ps_explain_way way;     /* the largest share */
-    /* thread of a server that worked longest in an exchange: "server 0, serving" */
+    /* "server 0, serving": the thread of a server that worked longest in one exchange, before its
+     * last update or after it */
     char thread[80];
     /* seconds by which the clocks of two processes in the timeline may differ */
     double error_s;

@@ -106,6 +106,29 @@ static void names_the_largest_part(void **state)
     }
 }
 
+/* The thread that receives, sums and steps works longer than another one that serves weights. */
+static void names_the_thread_that_worked_longest(void **state)
+{
+    const costs c = {10, 50, 400, 50, 20};
+    json_t *root = timeline(&c, 5, true), *events = json_object_get(root, "traceEvents");
+    ps_explain_steps s;
+    ps_status st;
+
+    (void)state;
+    for (int step = 1; step <= 5; step++) {
+        ps_strbuf text = {0};
+
+        add(&text, "server", "serve", 3, 2, step, 1000.0 * step + 660, c.serve / 4 + 5);
+        json_array_append_new(events, json_loads(ps_strbuf_text(&text) + 1, 0, NULL));
+        ps_strbuf_fini(&text);
+    }
+    st = ps_explain_timeline(root, &s);
+    assert_string_equal(st.text, "");
+    assert_int_equal(s.way, PS_WAY_SERVER);
+    assert_string_equal(s.thread, "server 0, serving");
+    json_decref(root);
+}
+
 static void clocks_that_differ_by_more_make_it_doubtful(void **state)
 {
     json_t *root = timeline(&(costs){5, 30, 5, 5, 5}, 4, true);
@@ -256,6 +279,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_the_largest_part),
+        cmocka_unit_test(names_the_thread_that_worked_longest),
         cmocka_unit_test(clocks_that_differ_by_more_make_it_doubtful),
         cmocka_unit_test(what_is_no_timeline_is_refused),
         cmocka_unit_test(half_the_bytes_take_half_the_way),
