@@ -423,7 +423,8 @@ static void show_end(const training *t, const Psgd__V1__Job *job)
     printf("in        %s\n", t->out);
 }
 
-/* Prints how the job has ended, and ends the program with the exit code for that. */
+/* Prints how the job has ended, and the failure in `st` if there is one. Ends the program with the
+ * exit code for `st`. */
 static void end(training *t, const ps_status *st)
 {
     ps_cli *cli = t->cli;

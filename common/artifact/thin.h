@@ -28,7 +28,7 @@ enum {
 /* The present window. A zeroed struct has had no rows. */
 typedef struct ps_thin {
     unsigned doublings; /* windows have one row if it is 0, else 2^(doublings + 1) rows */
-    uint64_t kept;      /* rows that were kept from windows of this size */
+    uint64_t kept;      /* most rows kept from windows of this size: 1 each, 2 if doublings > 0 */
     uint64_t rows;      /* rows of the present window so far */
     double least, greatest;
 } ps_thin;

@@ -228,7 +228,7 @@ uint32_t ps_vocabulary_order(ps_vocabulary *v, ps_word_order by, uint64_t cutoff
     }
     free(v->words);
     v->words = ordered;
-    v->count = v->cap = v->numbered; /* words without a number are not found any more */
+    v->count = v->cap = v->numbered; /* from now on, look-ups find only words with a number */
     fill_slots(v);
     v->is_ordered = true;
     free(keys);

@@ -34,7 +34,7 @@ typedef struct slice {
 } slice;
 
 typedef struct timeline {
-    slice *slices; /* (count), sorted by thread, then by begin */
+    slice *slices; /* (count): sorted by thread; those of one thread by begin */
     size_t count;
 } timeline;
 

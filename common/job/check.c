@@ -117,7 +117,7 @@ typedef struct wanted {
     const char *name;
     ps_plugin found;
     bool is_there;
-    ps_strbuf names; /* the names of all plugins of the kind */
+    ps_strbuf names; /* names of all plugins of the kind, the job's own too, separated by ", " */
     const char *all[NAMES_MAX];
     size_t count;
 } wanted;

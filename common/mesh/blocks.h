@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* blocks.h - exchanges that send each block as it is, not added to others, from its holders to all
- * workers that do not hold it: plain.c and ndc.c, which differ in which holder sends which cells.
+/* blocks.h - exchanges that send each block as it is, not added to others. Holders of a block send
+ * it to all workers that do not hold it. In plain.c one holder sends all cells of the block. In
+ * ndc.c each holder sends its share of the cells.
  *
- * Either one holder sends the whole block (plain), or each holder sends its share of the cells
- * (ndc). A packet has one cell of a block: `what` is the number of the block, `piece` that of the
- * cell. All holders encode a cell of a block to the same bytes.
+ * A packet has one cell of a block: `what` is the number of the block, `piece` that of the cell.
+ * All holders encode a cell of a block to the same bytes.
  *
- * For each cell, blocks are added in the order of their numbers, whatever the order of arrival; a
- * packet that arrives before its turn is parked, encoded. The sum is formed as servers form it:
- * without decoding if the codec has sum_add. If the codec sends differences, the result is the
- * standing sum, which is the sum of all steps' sums.
+ * Each cell has a sum. Blocks are added to it in the order of their numbers, whatever the order of
+ * arrival. A packet that arrives before its turn is parked, encoded. If the codec has sum_add, the
+ * sum is formed without decoding, as on servers. If the codec sends differences, the result is the
+ * standing sum: the sum of the sums of all steps so far.
  *
  * A worker that has no cell to send to another worker sends it an empty packet. A step ends only
- * when a packet from every other worker has arrived, so that workers are at most one step apart;
- * the cells alone do not ensure that if several workers hold each block. After this worker's rescue
- * it does not wait for a silent worker whose blocks other holders have sent. */
+ * when a packet from every other worker has arrived, so workers are at most one step apart. The
+ * cells alone do not ensure that if several workers hold each block. Exceptions: If all workers
+ * hold all blocks, none sends a packet. After its rescue a worker does not wait for a silent worker
+ * whose blocks other holders have sent. */
 #ifndef PS_COMMON_MESH_BLOCKS_H
 #define PS_COMMON_MESH_BLOCKS_H
 

@@ -262,7 +262,8 @@ bool ps_mesh_next(ps_mesh_machine *m, ps_mesh_out *out);
  * until the step begins. */
 bool ps_mesh_has_begun(const ps_mesh_machine *m);
 
-/* Returns whether the step has ended, so that ps_mesh_sum may be called. */
+/* Returns whether a step has ended and the next one has not begun. Only then may ps_mesh_sum be
+ * called. */
 bool ps_mesh_is_done(const ps_mesh_machine *m);
 
 /* Writes the sum of the step that has ended into sum (n). At most once a step. */

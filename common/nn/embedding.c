@@ -68,8 +68,8 @@ static bool row_of(const ps_layer_plan *plan, float id, size_t *row)
     return (float)*row == id;
 }
 
-/* The row of the id so many places ahead is prefetched, as rows lie scattered in a table that is
- * larger than the caches. */
+/* A row is prefetched this many ids before it is used. Rows lie scattered in a table that is larger
+ * than the caches. */
 enum { AHEAD = 8 };
 
 static void prefetch(const ps_layer_plan *plan, const float *table, float id)

@@ -161,8 +161,8 @@ struct ps_node {
         uint64_t from_step;
         bool is_being_read; /* a task reads the rings */
     } trace;
-    /* grows when the files of a checkpoint are dropped; a file that was begun under a lower number
-     * is then dropped when it is written */
+    /* Number of times that files of a checkpoint were dropped. A file that was begun at a lower
+     * number is dropped when it is written. */
     uint64_t cut_number;
     ps_tasks *cut_tasks;  /* one thread, which waits until files of checkpoints are written */
     ps_collect *collects; /* list of the running calls of Collect */

@@ -71,9 +71,9 @@ PS_MUST_USE ps_status ps_tls_identify(ps_tls *tls, const void *der, size_t n, ps
 PS_MUST_USE ps_status ps_tls_identify_token(ps_tls *tls, const char *text, size_t n,
                                             ps_tls_identity *out);
 
-/* Writes a token for a call of this process to its own server, so that the call counts as one of
- * `identity`, who has shown a certificate outside of gRPC (ps_channel_bring). The token contains a
- * secret of the process. */
+/* Writes a token for ps_channel_bring. With it a call of this process to its own server counts as a
+ * call of `identity`, who has shown this process a certificate outside of gRPC. The token contains
+ * a secret of the process. */
 enum { PS_TLS_VOUCHED_BYTES = PS_SHA256_HEX_BYTES + PS_PKI_SERIAL_BYTES + PS_PRINCIPAL_TEXT_BYTES };
 void ps_tls_vouch(const ps_tls *tls, const ps_tls_identity *identity,
                   char out[PS_TLS_VOUCHED_BYTES]);

@@ -114,8 +114,8 @@ typedef struct ps_ahead_id {
 bool ps_script_ahead_add(ps_script *script, const char *function, ps_ahead_id id,
                          const ps_script_value *arguments, size_t count);
 
-/* Makes the calls that this thread has added. After a failure, which the script stores, none of
- * them has a result. */
+/* Makes all calls that this thread has added. If that fails, the script stores the failure, and
+ * none of the calls has a result. */
 void ps_script_ahead_run(void);
 
 /* Reads the result of the call `id`; of a round trip, the result of encode. Returns false if that

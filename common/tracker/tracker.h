@@ -53,7 +53,7 @@ typedef struct ps_track_conf {
     uint64_t sequence;
 } ps_track_conf;
 
-/* What is to be sent at the end of the job. */
+/* How and when the job has ended, and which files are to be sent. */
 typedef struct ps_track_end {
     ps_mlflow_end how;
     int64_t end_ms;

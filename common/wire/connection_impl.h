@@ -77,8 +77,8 @@ void ps_connection_read(ps_connection *conn);
  * `clock` is after the last clock of the job. */
 void ps_connection_request_slices(ps_connection *conn, uint64_t clock);
 
-/* Notes that a request for weights was opened: expects all its slices and, with a fixed vocabulary,
- * its rows. */
+/* Notes that all slices of the request for weights, and with a fixed vocabulary its rows, have yet
+ * to arrive. */
 void ps_connection_expect(ps_connection *conn);
 
 struct connection_rows_way {

@@ -99,12 +99,12 @@ struct ps_wire_server {
     void *failed_arg;
     bool is_sockets_only; /* set by ps_wire_server_set_sockets_only */
     ps_trace_ring *trace; /* records of the server's thread; NULL: nothing is recorded */
-    /* For the trace: the wait, since the last contribution came, for those that the next step still
-     * lacks. */
+    /* For the trace: the wait, between two push messages, for the contributions that the next step
+     * still lacks. */
     struct {
         /* time at which the wait began; 0: the server does not wait, or the wait is not recorded */
         int64_t began_ns;
-        /* clock waited for, and the ranks whose contributions are missing, as bits */
+        /* number of the step waited for, and the ranks whose contributions are missing, as bits */
         uint64_t step, whom;
     } wait;
     ps_timer due; /* fires at the earliest deadline of the store */

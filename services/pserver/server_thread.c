@@ -567,9 +567,10 @@ static void save_in_copy(ps_server_thread *t, saving *x)
            (double)x->cut.state.spent_us * 1e-3);
 }
 
-/* Begins to save the part. Posts the result to the home loop when all is written; at once if a copy
- * of the process writes it or if it fails. `store` NULL: fails, because the part is not at that
- * clock any more. Runs on the thread. */
+/* Begins to save the part. Runs on the thread. Posts the result to the home loop: when all is
+ * written, if the thread itself writes; at once, if a copy of the process writes or if saving
+ * cannot begin. `store` NULL: saving fails, because the part no longer has its state of that
+ * clock. */
 static void save_part(void *arg, uint64_t clock, ps_store *store)
 {
     ps_server_thread *t = arg;

@@ -295,7 +295,7 @@ void ps_mesh_exchange_cut(ps_mesh_exchange *x)
     exchange_end_if_over(x);
 }
 
-/* Checks what another rank says, with which this worker may have to go on for all. */
+/* Checks the report of another rank. After a loss that rank's state may be made of its reports. */
 static ps_status check_said(void *arg, uint32_t worker, uint64_t clock, const ps_said *said)
 {
     const ps_mesh_exchange *x = arg;

@@ -580,8 +580,8 @@ static ps_status write_manifest(const ps_checkpoint_conf *conf, const ps_written
     return st;
 }
 
-/* Gives the folder its name. One of the same step, of an earlier attempt, is moved to `aside`,
- * whose path is "" if there is none. */
+/* Renames the gathered folder to `name`. First moves away a folder of that name, of an earlier
+ * attempt. `aside` becomes the path of the moved folder, "" if there was none. */
 static ps_status give_name(const ps_checkpoint_conf *conf, const char *name,
                            char aside[PS_FOLDER_MAX])
 {

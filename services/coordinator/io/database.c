@@ -86,7 +86,7 @@ static ps_status read_number(sqlite3 *db, const char *sql, int64_t *out)
     return st;
 }
 
-/* Copies jobs.db to jobs.db.before-vN, before this program changes its schema to N. */
+/* Copies jobs.db to jobs.db.before-vN, before its schema changes. N is the new schema's number. */
 static ps_status copy_before(ps_database *d, const char *folder)
 {
     char path[PATH_BYTES], name[40];

@@ -336,7 +336,7 @@ static json_t *column_json(const line *l, size_t k)
     return values;
 }
 
-/* Returns whether column `at` has a value at some point. */
+/* Returns whether the line has at least one point whose value in column `at` is not NaN. */
 static bool has_values(const line *l, size_t at)
 {
     size_t i = 0;
