@@ -184,6 +184,14 @@ class Slurm(unittest.TestCase):
         self.assertIn("Restarts=1", self.ask("scontrol", "show", "job", slow))
         self.assertEqual(self.model(slow), self.model(straight))
 
+    def test_a_signal_before_the_job_is_submitted_is_not_lost(self):
+        job = self.sbatch("--set", "straggler.params.ms=20")
+        self.until((self.work / f"psgd-{job}/pki").exists, "authority")
+        self.ask("scancel", "--batch", "--signal=USR1", job)
+        text = self.end(job, 100)
+        self.assertIn("the time limit is near; a checkpoint of", text)
+        self.assertRegex(text, r"psgd\.sbatch: job \S+, start 1")
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

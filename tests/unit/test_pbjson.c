@@ -95,7 +95,7 @@ static void json_is_written_as_people_expect(void **state)
         "\"no_queue\":false,\"owner\":\"\",\"parameters\":0,\"restarts\":0,\"recoveries\":[],"
         "\"useful_seconds\":0.0,\"goodput\":0.0,\"rollbacks\":0,"
         "\"scaled_processes\":0,\"scaled_pservers\":0,\"tracker_runs\":[],"
-        "\"result_step\":0,\"evaluations\":0}");
+        "\"result_step\":0,\"evaluations\":0,\"table_shrinks\":[]}");
 }
 
 static void odd_values_have_a_json(void **state)
