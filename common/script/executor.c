@@ -30,22 +30,28 @@ static ps_status of_code(ps_executor *x, ps_status st, const char *function)
     return st;
 }
 
-/* Starts a sandbox, loads the code into it, and puts it in place of the present one, which it ends.
- * If the executor was stopped meanwhile, stops the new one too. */
+/* Ends the present sandbox, if there is one, starts another one and loads the code into it: in this
+ * order, as there may be memory for one only. If the executor was stopped meanwhile, stops the new
+ * one too. Returns RESOURCE_EXHAUSTED if none can be started. */
 static ps_status start_sandbox(ps_executor *x)
 {
     ps_sandbox *sandbox = NULL, *before = x->sandbox;
     size_t bytes;
     const char *text = ps_script_text(x->script, &bytes);
-    ps_status st = ps_script_load(text, bytes, &x->budget, &sandbox);
+    ps_status st;
 
+    pthread_mutex_lock(&x->lock);
+    x->sandbox = NULL;
+    pthread_mutex_unlock(&x->lock);
+    ps_sandbox_end(before);
+    st = ps_script_load(text, bytes, &x->budget, &sandbox);
     pthread_mutex_lock(&x->lock);
     x->sandbox = sandbox;
     if (x->is_stopped && ps_is_ok(&st)) {
         ps_sandbox_stop(sandbox);
     }
     pthread_mutex_unlock(&x->lock);
-    ps_sandbox_end(before);
+    st.code = st.code == PS_UNAVAILABLE ? PS_RESOURCE_EXHAUSTED : st.code;
     return ps_wrap(st, "%s", ps_script_file(x->script));
 }
 

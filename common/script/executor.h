@@ -33,8 +33,8 @@ typedef struct ps_partition {
     size_t bytes;
 } ps_partition;
 
-/* Starts a sandbox and loads the code of `script`, which the caller keeps open. Fails as
- * ps_sandbox_start does, and with FAILED_PRECONDITION if the code fails. */
+/* Starts a sandbox and loads the code of `script`, which the caller keeps open. Returns
+ * RESOURCE_EXHAUSTED if the sandbox cannot be started, FAILED_PRECONDITION if the code fails. */
 PS_MUST_USE ps_status ps_executor_start(ps_script *script, const ps_sandbox_budget *budget,
                                         ps_executor **out);
 
@@ -48,7 +48,8 @@ void ps_executor_end(ps_executor *executor);
  * key and checked. `numbers` are the values of the numbers of the code, in the order of its
  * description. Returns FAILED_PRECONDITION with file, function and reason if the code fails or
  * takes more than its budget, also for a partition with more text than PS_PART_TEXT_MAX; CANCELLED
- * after ps_executor_stop. */
+ * after ps_executor_stop; RESOURCE_EXHAUSTED if the sandbox had to be replaced, and none can be
+ * started. */
 PS_MUST_USE ps_status ps_executor_map(ps_executor *executor, const ps_partition *part,
                                       const double *numbers, uint8_t *records, size_t *n);
 

@@ -2,6 +2,7 @@
 /* script.c - see script.h. */
 #include "common/script/script.h"
 
+#include "common/base/clock.h"
 #include "common/base/sha256.h"
 #include "common/base/xalloc.h"
 #include "common/script/script_impl.h"
@@ -12,8 +13,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-enum { LANES = 64 }; /* most idle sandboxes that a script keeps for later calls */
+enum {
+    LANES = 64, /* most idle sandboxes that a script keeps for later calls */
+    /* A thread that has to wait for another one's sandbox tries at such intervals to start one
+     * itself, and gives up after so long. */
+    AGAIN_NS = 200 * 1000 * 1000,
+    WAIT_US = 60 * 1000 * 1000
+};
 
 struct ps_script {
     struct ps_script *next;
@@ -28,7 +36,9 @@ struct ps_script {
     ps_sandbox *idle[LANES];
     size_t idle_count;
     uint32_t trials; /* threads that try it out (ps_script_trial_begin) */
+    size_t lent;     /* sandboxes that threads have taken and not given back */
     ps_status failure;
+    pthread_cond_t given; /* a sandbox was given back, or the script has failed */
 };
 
 /* All open scripts of the process. They are few, so a list is enough. */
@@ -111,6 +121,7 @@ ps_script *ps_script_open(const char *file, const char *text, size_t bytes,
         ps_script_about_settle(&s->about);
         s->failure = ps_ok();
         pthread_mutex_init(&s->lock, NULL);
+        pthread_cond_init(&s->given, NULL);
         make_plugin(s);
         s->next = all;
         all = s;
@@ -140,6 +151,7 @@ void ps_script_close(ps_script *script)
     while (script->idle_count > 0) {
         ps_sandbox_end(script->idle[--script->idle_count]);
     }
+    pthread_cond_destroy(&script->given);
     pthread_mutex_destroy(&script->lock);
     free(script->file);
     free(script->text);
@@ -457,40 +469,91 @@ void ps_script_trial_end(ps_script *s)
     }
 }
 
+/* Keeps the first failure. The caller holds the lock. */
+static void keep_failure(ps_script *s, const ps_status *st)
+{
+    s->failure = ps_is_ok(&s->failure) ? *st : s->failure;
+    pthread_cond_broadcast(&s->given);
+}
+
 void ps_script_give_back(ps_script *s, ps_sandbox *sandbox, ps_status *st)
 {
     pthread_mutex_lock(&s->lock);
     if (!ps_is_ok(st)) {
         /* a code that ends the job; with other codes the job would go on with another attempt */
         st->code = PS_FAILED_PRECONDITION;
-        s->failure = ps_is_ok(&s->failure) ? *st : s->failure;
+        keep_failure(s, st);
     }
+    s->lent -= sandbox != NULL;
     if (sandbox != NULL && !ps_sandbox_is_over(sandbox) &&
         !ps_sandbox_is_old(sandbox, PS_SANDBOX_RESULTS) && s->idle_count < LANES &&
         (s->trials > 0 || !ps_sandbox_is_background(sandbox))) {
         s->idle[s->idle_count++] = sandbox;
         sandbox = NULL;
     }
+    pthread_cond_signal(&s->given);
     pthread_mutex_unlock(&s->lock);
     ps_sandbox_end(sandbox);
+}
+
+/* Takes an idle sandbox. Returns false, with the script's failure in *st, if there is none. */
+static bool take_idle(ps_script *s, ps_sandbox **out, ps_status *st)
+{
+    *st = s->failure;
+    *out = ps_is_ok(st) && s->idle_count > 0 ? s->idle[--s->idle_count] : NULL;
+    s->lent += *out != NULL;
+    return *out != NULL;
+}
+
+/* Blocks until a sandbox was given back or it is time to try again to start one. The caller holds
+ * the lock. */
+static void wait_given(ps_script *s)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += AGAIN_NS;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_cond_timedwait(&s->given, &s->lock, &until);
 }
 
 ps_status ps_script_take(ps_script *s, ps_sandbox **out)
 {
     ps_sandbox_budget budget = ps_sandbox_budget_default();
+    int64_t until_us = ps_clock_us() + WAIT_US;
     ps_status st;
 
     pthread_mutex_lock(&s->lock);
-    st = s->failure;
-    budget.is_background = s->trials > 0;
-    *out = ps_is_ok(&st) && s->idle_count > 0 ? s->idle[--s->idle_count] : NULL;
-    pthread_mutex_unlock(&s->lock);
-    if (ps_is_ok(&st) && *out == NULL) {
-        st = ps_wrap(ps_script_load(s->text, s->bytes, &budget, out), "%s", s->file);
-        if (!ps_is_ok(&st)) {
-            ps_script_give_back(s, NULL, &st);
+    while (!take_idle(s, out, &st) && ps_is_ok(&st)) {
+        s->lent++; /* so that others wait for the sandbox that is being started */
+        budget.is_background = s->trials > 0;
+        pthread_mutex_unlock(&s->lock);
+        st = ps_script_load(s->text, s->bytes, &budget, out);
+        if (st.code == PS_UNAVAILABLE) {
+            /* Whoever waits has no sandbox, so of those that have one nobody waits. */
+            ps_script_ahead_end();
         }
+        pthread_mutex_lock(&s->lock);
+        s->lent -= *out == NULL;
+        if (*out != NULL) {
+            break;
+        }
+        if (st.code == PS_UNAVAILABLE && (s->lent > 0 || s->idle_count > 0) &&
+            ps_clock_us() < until_us) {
+            if (s->idle_count == 0 && ps_is_ok(&s->failure)) {
+                wait_given(s);
+            }
+            continue;
+        }
+        /* The node lacks what a sandbox needs, so the job may go on elsewhere. What code does wrong
+         * it does everywhere. */
+        st.code = st.code == PS_UNAVAILABLE ? PS_RESOURCE_EXHAUSTED : PS_FAILED_PRECONDITION;
+        st = ps_wrap(st, "%s", s->file);
+        keep_failure(s, &st);
+        break;
     }
+    pthread_mutex_unlock(&s->lock);
     return st;
 }
 

@@ -2,8 +2,9 @@
 /* script.h - a plugin that a job brings along: a file of Lua code with its description.
  *
  * The code runs in sandboxes (sandbox.h), as many at a time as threads call it. It has no state, so
- * it does not matter which of them answers. The first failure stays: later calls fail with it at
- * once, and whoever trains or serves ends the job with it. Any thread may call any function.
+ * it does not matter which of them answers. If no more can be started, threads share those that are
+ * there. The first failure stays: later calls fail with it at once, and whoever trains or serves
+ * ends the job with it, or with RESOURCE_EXHAUSTED the attempt. Any thread may call any function.
  */
 #ifndef PS_COMMON_SCRIPT_SCRIPT_H
 #define PS_COMMON_SCRIPT_SCRIPT_H
@@ -105,7 +106,7 @@ typedef struct ps_script_value {
 /* Calls a function. Results must be of the kind and, for vectors, the count that `results` says; a
  * number may be an integer and the other way round if the value is the same. The writer among the
  * arguments, if there is one, is the first result. Returns FAILED_PRECONDITION with file, function
- * and reason. */
+ * and reason; RESOURCE_EXHAUSTED if the script has no sandbox and none can be started. */
 PS_MUST_USE ps_status ps_script_call(ps_script *script, const char *function,
                                      const ps_script_value *arguments, size_t argument_count,
                                      ps_script_value *results, size_t result_count);

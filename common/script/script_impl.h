@@ -62,8 +62,10 @@ void ps_script_trial_end(ps_script *script);
  * thread that tries a script out and makes its only calls. */
 int64_t ps_script_trial_us(ps_script *script);
 
-/* Takes an idle sandbox of the script, or starts a new one. Returns the script's first failure if
- * there is one. */
+/* Takes an idle sandbox of the script, or starts a new one. If none can be started, waits until
+ * another thread gives one back; before that ends the calls that this thread has added
+ * (ps_script_ahead_end). Returns the script's first failure if there is one; RESOURCE_EXHAUSTED:
+ * the script has no sandbox, and none can be started. */
 PS_MUST_USE ps_status ps_script_take(ps_script *script, ps_sandbox **out);
 /* Gives a sandbox, which may be NULL, back to the script. If *st is a failure, stores it as the
  * script's first failure, unless one is stored already, and makes its code FAILED_PRECONDITION: the

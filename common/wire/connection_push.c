@@ -211,13 +211,6 @@ static void put_slice(ps_connection *conn, connection_message *m, uint32_t posit
     m->head.n_slices++;
     size = ps_coder_encode(&x->coder, conn->part, slice->index, conn->clock, conn->block, grad,
                            room, head);
-    if (x->plan->script_count > 0) {
-        ps_status st = ps_plan_code_failure(x->plan);
-
-        if (!ps_is_ok(&st)) {
-            ps_gate_fail(&x->gate, &st);
-        }
-    }
     if (x->kept != NULL && !conn->is_copy) {
         ps_kept_pushes_add(x->kept, &head->msg, is_plain ? (const uint8_t *)grad : room, size);
     }
@@ -378,6 +371,19 @@ static void put_report(const ps_connection *conn, Psgd__V1__PushGradientRequest 
     }
 }
 
+/* Fails the gate and returns true if code of the job has failed. What it has encoded stands for
+ * zeros then, and gradients of data that it has transformed are wrong. So nothing of it may be
+ * sent: the job may go on with another node in place of this one. */
+static bool fails_with_code(const ps_connection *conn)
+{
+    ps_status st = conn->x->plan->script_count > 0 ? ps_plan_code_failure(conn->x->plan) : ps_ok();
+
+    if (!ps_is_ok(&st)) {
+        ps_gate_fail(&conn->x->gate, &st);
+    }
+    return !ps_is_ok(&st);
+}
+
 /* Sends the next message of the contribution if slices or rows are ready. Returns whether it sent
  * one. */
 static bool send_next(ps_connection *conn)
@@ -390,7 +396,7 @@ static bool send_next(ps_connection *conn)
     for (size_t i = 0; i < PS_PIECE_GROUPS; i++) {
         is_any |= ps_connection_groups[i].put(conn, &m);
     }
-    if (!is_any) {
+    if (!is_any || fails_with_code(conn)) {
         return false;
     }
     if (conn->sent_bytes == 0) {

@@ -304,6 +304,18 @@ bool ps_wire_server_allows(ps_wire_link **slot, const ps_refusal *r)
     return r->reason == NULL;
 }
 
+ps_refusal ps_wire_server_check_code(ps_wire_server *s)
+{
+    ps_refusal r = {.why = ps_plan_code_failure(s->plan)};
+
+    r.reason = ps_is_ok(&r.why) ? NULL : "";
+    if (r.why.code == PS_RESOURCE_EXHAUSTED && s->failed != NULL) {
+        s->failed(s->failed_arg, &r.why);
+        r.why.code = PS_UNAVAILABLE; /* it is not the worker that has failed */
+    }
+    return r;
+}
+
 static void begin_push(wire_worker *w, ps_wire_link *link)
 {
     w->push = link;

@@ -46,9 +46,10 @@ void ps_wire_server_open(ps_wire_server *s, const ps_plan *plan, const ps_placem
 void ps_wire_server_set_news(ps_wire_server *s, void (*news)(void *arg, uint32_t worker),
                              void *arg);
 
-/* Sets failed(arg, why), which is called for every push that has a value that is not finite. The
- * push is refused, but the job cannot go on correctly. `why` names the worker. Call it before
- * threads start. */
+/* Sets failed(arg, why), which is called for every push that has a value that is not finite, and
+ * with RESOURCE_EXHAUSTED if code of the job cannot run on this machine. The push or pull is
+ * refused, but the job cannot go on correctly. Of a value that is not finite, `why` names the
+ * worker. Call it before threads start. */
 void ps_wire_server_set_failed(ps_wire_server *s, void (*failed)(void *arg, const ps_status *why),
                                void *arg);
 

@@ -158,6 +158,11 @@ extern const wire_server_group ps_wire_server_groups[PS_PIECE_GROUPS];
 
 extern const ps_link_events ps_wire_server_push_events, ps_wire_server_pull_events;
 
+/* Returns why streams must end because code of the job has failed. If the code cannot run on this
+ * machine, also calls s->failed, and the worker is told UNAVAILABLE, so that this server is blamed
+ * and not the worker. */
+ps_refusal ps_wire_server_check_code(ps_wire_server *s);
+
 /* Returns true if r->reason is NULL. Else refuses the link in *slot, sets *slot to NULL and returns
  * false. */
 bool ps_wire_server_allows(ps_wire_link **slot, const ps_refusal *r);

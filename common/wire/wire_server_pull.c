@@ -116,8 +116,7 @@ static bool may_send(wire_worker *w)
     if (plan->script_count == 0) {
         return true;
     }
-    r.why = ps_plan_code_failure(plan);
-    r.reason = ps_is_ok(&r.why) ? NULL : "";
+    r = ps_wire_server_check_code(w->server);
     if (!ps_wire_server_allows(&w->pull, &r)) {
         ps_wire_server_cancel(w);
         return false;

@@ -326,10 +326,8 @@ static void take_message(wire_worker *w, const Psgd__V1__PushGradientRequest *re
         ps_wire_server_cut(s);
     }
     if (r.reason == NULL) {
-        r.why =
-            /* policies and schedules that the job brings along may have failed */
-            ps_plan_code_failure(s->plan);
-        r.reason = ps_is_ok(&r.why) ? NULL : "";
+        /* policies and schedules that the job brings along may have failed */
+        r = ps_wire_server_check_code(s);
     }
     if (w->is_poisoned) {
         r.reason = PS_DIVERGED;

@@ -62,12 +62,16 @@ ps_status ps_attempt_note_failure(ps_attempt *a, size_t i, const Psgd__V1__Heart
 {
     ps_code code =
         beat->error_code >= 1 && beat->error_code <= 16 ? (ps_code)beat->error_code : PS_UNKNOWN;
+    ps_node_entry *node = ps_nodes_find(&a->c->nodes, beat->node_id);
 
     if (holds && beat->diverged) {
         ps_commit_diverged(&a->commit, i);
     }
     if (holds && beat->disk != NULL && beat->disk->is_low) {
         ps_commit_low_disk(&a->commit, i);
+    }
+    if (holds && code == PS_RESOURCE_EXHAUSTED && node != NULL) {
+        ps_node_set_short(node, ps_coordinator_now_us(a->c)); /* the next attempt tries others */
     }
     return ps_fail(code, "%s", beat->error[0] ? beat->error : "it does not say why");
 }

@@ -125,13 +125,18 @@ static void complete(void *arg)
     finish(p);
 }
 
-/* Fails the job because a worker sent values that are not finite. Does not wait until the worker
- * reports that: the worker may be faulty. */
+/* Fails the job because a worker sent values that are not finite, or the attempt because code of
+ * the job cannot run here. Does not wait until a worker reports that: the worker may be faulty. */
 static void fail(void *arg, const ps_status *why)
 {
     ps_pserver *p = arg;
 
-    if (ps_node_phase(p->node) == PS_PHASE_RUNNING) {
+    if (ps_node_phase(p->node) != PS_PHASE_RUNNING) {
+        return;
+    }
+    if (why->code == PS_RESOURCE_EXHAUSTED) {
+        ps_node_finished(p->node, why);
+    } else {
         ps_node_diverged(p->node, why);
     }
 }

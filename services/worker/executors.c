@@ -45,6 +45,7 @@ struct ps_executors {
     executing *ranks;                /* (count) */
     Psgd__V1__WorkerProgress **list; /* (count) lent */
     uint32_t running;
+    bool has_sandbox; /* one of the ranks could start its sandbox */
     bool is_stopped;
     ps_status result;
     ps_event over;
@@ -93,7 +94,13 @@ static void started(ps_task *task)
     executing *x = PS_CONTAINER_OF(task, executing, task);
 
     x->is_starting = false;
-    if (x->all->is_stopped || !ps_is_ok(&x->status)) {
+    x->all->has_sandbox = x->all->has_sandbox || ps_is_ok(&x->status);
+    if (!x->all->is_stopped && x->status.code == PS_RESOURCE_EXHAUSTED &&
+        (x->all->running > 1 || x->all->has_sandbox)) {
+        ps_log(PS_LOG_WARN, "executors", "the other ranks here compute for rank %" PRIu32 ": %s",
+               x->rank, x->status.text);
+        end(x, ps_ok());
+    } else if (x->all->is_stopped || !ps_is_ok(&x->status)) {
         end(x, x->status);
     } else {
         ask(x);
@@ -118,6 +125,8 @@ static void computed(ps_task *task)
 
     if (x->all->is_stopped) {
         end(x, ps_ok());
+    } else if (x->status.code == PS_RESOURCE_EXHAUSTED) {
+        end(x, x->status); /* no sandbox could be started, so the code is not to blame */
     } else if (ps_is_ok(&x->status) && x->delivery != NULL) {
         ps_delivery_start(x->delivery, x->part.number);
     } else {

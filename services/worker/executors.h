@@ -27,7 +27,9 @@ PS_MUST_USE ps_status ps_executors_create(const ps_executors_conf *conf, ps_exec
 /* Frees ranks that were not started, or have ended. NULL is allowed. */
 void ps_executors_destroy(ps_executors *executors);
 
-/* Starts a sandbox for each rank, and computes. `ended` is called at the end. */
+/* Starts a sandbox for each rank, and computes. A rank whose sandbox cannot be started leaves its
+ * partitions to the other ranks; if none can, the result is RESOURCE_EXHAUSTED. `ended` is called
+ * at the end. */
 void ps_executors_start(ps_executors *executors);
 
 /* Makes the ranks end soon. If they were started and have not ended, `ended` is called then. */

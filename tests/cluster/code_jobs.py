@@ -22,6 +22,23 @@ def codec(name, way="up", **params):
     return {"codec": {way: {"name": name, "params": params}}}
 
 
+ONLY_ONE = """#!/bin/sh
+set -C
+running={folder}/$PPID
+[ -e "$running" ] && ! kill -0 "$(/bin/cat "$running")" && /bin/rm "$running"
+echo $$ > "$running" || exit 9
+exec {sandbox}
+"""
+
+
+def only_one(folder):
+    """A program for PSGD_SANDBOX: of each service it runs one sandbox at a time, and no more."""
+    path = pathlib.Path(folder) / "only-one"
+    path.write_text(ONLY_ONE.format(folder=folder, sandbox=BIN / "psgd-sandbox"))
+    path.chmod(0o755)
+    return str(path)
+
+
 class CodeTest(ClusterTest):
     def model(self, c, job):
         """Shapes and hashes of the servers' model, or of that of all workers of a mesh."""

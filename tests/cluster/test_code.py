@@ -4,9 +4,10 @@ import csv
 import io
 import pathlib
 import subprocess
+import tempfile
 
 import grpc
-from code_jobs import EXAMPLES, JOB, SLOW, CodeTest, codec, example
+from code_jobs import EXAMPLES, JOB, SLOW, CodeTest, codec, example, only_one
 from harness import BIN, job_pb2, main
 
 # Codecs that fail where the coordinator does not try them: with slices of ten values, the last bias.
@@ -170,6 +171,40 @@ class Code(CodeTest):
             with self.subTest(way, call=call):
                 self.must_fail_without_its_sandboxes(
                     c, {**JOB, **SLOW, "pservers": 1, "code": [example("sgq.lua")], **codec("sgq", way)}, node, call)
+
+    def test_threads_of_a_node_share_the_one_sandbox_that_it_can_start(self):
+        """Two ranks of a worker call the same code."""
+        folder = tempfile.TemporaryDirectory(prefix="psgd-one-")
+        self.addCleanup(folder.cleanup)
+        c = self.cluster(workers=1, pservers=1, node_env=lambda name: {"PSGD_SANDBOX": only_one(folder.name)})
+        spec = {**JOB, "pservers": 1, "code": [example("noise.lua")],
+                "data": {"transforms": [{"name": "noise", "params": {"deviation": 0.05}}]}}
+        job = self.done(c, {**spec, "workerProcesses": 1})
+        self.assertEqual(job.restarts, 0, job.recoveries)
+        run, made = self.local(c, spec)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual(self.hashes((made / "MODEL-code-N(ps).safetensors").read_bytes()), self.model(c, job))
+
+    def test_a_node_that_can_start_no_sandbox_is_replaced(self):
+        """By worker and by server: another node has the part of the first one, with the same bits."""
+        for way, role in (("up", "worker"), ("down", "pserver")):
+            with self.subTest(way, role=role):
+                c = self.cluster(workers=3, pservers=2, node_env=lambda name, lacks=role + "-0": (
+                    {"PSGD_SANDBOX": "/nonexistent/sandbox"} if name == lacks else {}))
+                c.wait_nodes(5)
+                spec = {**JOB, "pservers": 1, "code": [example("sgq.lua")], **codec("sgq", way)}
+                job = self.done(c, spec)
+                self.assertEqual([(r.reason, r.from_step) for r in job.recoveries], [("NODE_FAILED", 0)])
+                self.assertRegex(job.recoveries[0].message,
+                                 role + r"-0 .*sgq\.lua: /nonexistent/sandbox cannot be started: No such file or directory")
+                self.assertNotIn(role + "-0", [p.node_id for p in job.placements])
+                self.assertEqual(self.model(c, self.done(c, spec)), self.model(c, job))
+
+    def test_a_job_that_no_node_can_start_a_sandbox_for_ends_with_the_cause(self):
+        c = self.cluster(workers=1, pservers=1, node_env=lambda name: {"PSGD_SANDBOX": "/nonexistent/sandbox"})
+        job = c.wait(c.submit({**JOB, "workers": 1, "pservers": 1, "code": [example("sgq.lua")], **codec("sgq")}).id)
+        self.assertEqual(job_pb2.JobState.Name(job.state), "JOB_STATE_FAILED", job.message)
+        self.assertRegex(job.message, r"worker-0 .*sgq\.lua: /nonexistent/sandbox cannot be started")
 
     def test_wrong_code_is_refused_with_the_field(self):
         c = self.cluster(workers=1, pservers=1)

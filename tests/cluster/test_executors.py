@@ -17,6 +17,7 @@ import grpc
 from google.protobuf import json_format
 
 import harness
+from code_jobs import only_one
 from harness import BIN, PATIENCE, ROOT, ClusterTest, job_pb2
 
 CODE = ROOT / "clients/examples/code"
@@ -96,6 +97,19 @@ class ExecutorTest(ClusterTest):
         (pathlib.Path(folder.name) / "books/a.txt").write_text(text[:half])
         (pathlib.Path(folder.name) / "books/b.txt").write_text(text[half:])
         return folder.name
+
+    def test_ranks_compute_for_those_whose_sandbox_cannot_be_started(self):
+        """Of a worker's three ranks one has a sandbox; the ranks of another worker have none, so that it fails."""
+        folder = tempfile.TemporaryDirectory(prefix="psgd-one-")
+        self.addCleanup(folder.cleanup)
+        c = self.cluster(workers=2, node_env=lambda name: {
+            "PSGD_SANDBOX": only_one(folder.name) if name == "worker-1" else "/nonexistent/sandbox"})
+        c.wait_nodes(3)
+        spec = {**own(SLOW, workers=6, partitions=9), "workerProcesses": 2}
+        self.assertEqual({k: v for k, v in table(self.result(c, spec))[1:]},
+                         {**{str(p): str(SLOW_SUM) for p in range(1, 10)}, "all": "9"})
+        self.assertIn("the other ranks here compute for rank", c.workers[1].log())
+        self.assertRegex(c.workers[0].log(), r"own\.lua: /nonexistent/sandbox cannot be started")
 
     def test_words_sums_settings_and_greetings(self):
         text = "".join(f"It's line {i % 37} of the Text, and word{i % 11}-ish\n" for i in range(5000))

@@ -16,6 +16,7 @@
 #include <cmocka.h>
 #include <fcntl.h>
 #include <math.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -304,6 +305,135 @@ static void test_calls_that_are_made_together_fail_together(void **state)
     ps_codec_end_ahead();
     st = ps_script_failure(script);
     assert_non_null(strstr(st.text, "late.lua: encode: code:2: two"));
+    ps_script_close(script);
+}
+
+/* ---- Sandboxes that cannot be started ---- */
+
+/* Returns an example with one sandbox; no other sandbox can be started until let_start. */
+static ps_script *open_with_one(char *program, size_t room)
+{
+    static float x[OF_EACH];
+    static uint8_t bytes[PS_CODEC_ROOM];
+    ps_script *script = open_example("int8_lua.lua");
+    ps_params params = ps_params_default(ps_script_codec(script)->params);
+    ps_encoding head;
+
+    ps_codec_encode(ps_script_codec(script), &params, 1, 0, x, OF_EACH, bytes, &head);
+    snprintf(program, room, "%s", getenv("PSGD_SANDBOX") != NULL ? getenv("PSGD_SANDBOX") : "");
+    assert_int_equal(setenv("PSGD_SANDBOX", "/nonexistent/sandbox", 1), 0);
+    return script;
+}
+
+static void let_start(const char *program)
+{
+    assert_int_equal(setenv("PSGD_SANDBOX", program, 1), 0);
+}
+
+enum { SHARING = 8, CALLS_OF_EACH = 50 };
+
+/* Encodes and decodes, alone and together with others. Returns NULL if all had the same bytes. */
+static void *call_often(void *arg)
+{
+    ps_script *script = arg;
+    const ps_codec *codec = ps_script_codec(script);
+    ps_params params = ps_params_default(codec->params);
+    float x[OF_EACH], y[OF_EACH];
+    uint8_t first[PS_CODEC_ROOM], bytes[PS_CODEC_ROOM];
+    size_t n = 0;
+
+    fill(x, OF_EACH, 1);
+    for (int i = 0; i < CALLS_OF_EACH; i++) {
+        ps_encoding head;
+        size_t len;
+        ps_status st;
+
+        if (i % 3 == 1) {
+            ps_codec_encode_ahead(codec, &params, 5, x, OF_EACH);
+            ps_codec_run_ahead();
+        }
+        len = ps_codec_encode(codec, &params, 5, 0, x, OF_EACH, i == 0 ? first : bytes, &head);
+        n = i == 0 ? len : n;
+        ps_codec_end_ahead();
+        st = ps_codec_decode(codec, &head.msg, first, len, PS_INTO_SET, y, OF_EACH);
+        if (!ps_is_ok(&st) || len != n || (i > 0 && memcmp(first, bytes, n) != 0)) {
+            return arg;
+        }
+    }
+    return NULL;
+}
+
+/* Threads wait for the sandbox that is there, and get the results that it gives. */
+static void test_threads_share_a_sandbox_if_no_other_can_be_started(void **state)
+{
+    char program[512];
+    ps_script *script = open_with_one(program, sizeof program);
+    pthread_t threads[SHARING];
+    ps_status st;
+
+    (void)state;
+    for (int i = 0; i < SHARING; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, call_often, script), 0);
+    }
+    for (int i = 0; i < SHARING; i++) {
+        void *failed;
+
+        pthread_join(threads[i], &failed);
+        assert_null(failed);
+    }
+    let_start(program);
+    st = ps_script_failure(script);
+    assert_string_equal(st.text, "");
+    ps_script_close(script);
+}
+
+/* A thread that has the only sandbox, for calls that it makes together, does not wait for itself.
+ */
+static void test_a_thread_does_not_wait_for_its_own_sandbox(void **state)
+{
+    static float x[OF_EACH], y[OF_EACH];
+    static uint8_t before[PS_CODEC_ROOM], bytes[PS_CODEC_ROOM];
+    char program[512];
+    ps_script *script = open_with_one(program, sizeof program);
+    const ps_codec *codec = ps_script_codec(script);
+    ps_params params = ps_params_default(codec->params);
+    ps_encoding head;
+    ps_status st;
+    size_t n;
+
+    (void)state;
+    fill(x, OF_EACH, 2);
+    n = ps_codec_encode(codec, &params, 7, 0, x, OF_EACH, before, &head);
+    assert_true(ps_codec_encode_ahead(codec, &params, 7, x, OF_EACH));
+    ps_codec_run_ahead();
+    st = ps_codec_decode(codec, &head.msg, before, n, PS_INTO_SET, y, OF_EACH);
+    assert_string_equal(st.text, "");
+    assert_int_equal(ps_codec_encode(codec, &params, 7, 0, x, OF_EACH, bytes, &head), n);
+    assert_memory_equal(bytes, before, n);
+    ps_codec_end_ahead();
+    let_start(program);
+    ps_script_close(script);
+}
+
+/* The failure has the cause, and a code by which the job goes on elsewhere. */
+static void test_a_script_without_any_sandbox_names_the_cause(void **state)
+{
+    static float x[OF_EACH];
+    static uint8_t bytes[PS_CODEC_ROOM];
+    ps_script *script = open_example("sgq.lua");
+    ps_params params = ps_params_default(ps_script_codec(script)->params);
+    char program[512];
+    ps_encoding head;
+    ps_status st;
+
+    (void)state;
+    ps_script_close(open_with_one(program, sizeof program));
+    ps_codec_encode(ps_script_codec(script), &params, 7, 0, x, OF_EACH, bytes, &head);
+    let_start(program);
+    st = ps_script_failure(script);
+    assert_int_equal(st.code, PS_RESOURCE_EXHAUSTED);
+    assert_string_equal(st.text, "sgq.lua: /nonexistent/sandbox cannot be started: No such file or "
+                                 "directory");
     ps_script_close(script);
 }
 
@@ -596,6 +726,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_round_trip_gives_the_values_that_receivers_decode),
         cmocka_unit_test(test_a_round_trip_fails_with_the_function_that_failed),
         cmocka_unit_test(test_calls_that_are_made_together_fail_together),
+        cmocka_unit_test(test_threads_share_a_sandbox_if_no_other_can_be_started),
+        cmocka_unit_test(test_a_thread_does_not_wait_for_its_own_sandbox),
+        cmocka_unit_test(test_a_script_without_any_sandbox_names_the_cause),
         cmocka_unit_test(test_what_a_plugin_promises_is_tried),
         cmocka_unit_test(test_what_is_tried_runs_below_all_others),
         cmocka_unit_test(test_what_is_tried_has_a_budget_of_processor_time),

@@ -169,6 +169,30 @@ static void nodes_without_room_are_not_taken(void **state)
     ps_nodes_fini(&w.nodes);
 }
 
+static void nodes_that_lacked_something_are_taken_last(void **state)
+{
+    world w;
+
+    (void)state;
+    begin(&w, 1, 0);
+    add(&w, "w1", WORKER, "h:1");
+    add(&w, "w2", WORKER, "h:2");
+    ps_node_set_short(ps_nodes_find(&w.nodes, "w1"), 10 * S);
+    assert_true(ask(&w, 10 * S));
+    assert_string_equal(w.members[0].id, "w2");
+    w.spec.workers = 2;
+    assert_true(ask(&w, 10 * S));
+    assert_int_equal(w.count, 2);
+    w.is_after_loss = true; /* one is enough */
+    assert_true(ask(&w, 10 * S));
+    assert_int_equal(w.count, 1);
+    assert_string_equal(w.members[0].id, "w2");
+    ps_node_set_short(ps_nodes_find(&w.nodes, "w2"), 10 * S);
+    assert_true(ask(&w, 10 * S)); /* there is no other */
+    assert_string_equal(w.members[0].id, "w1");
+    ps_nodes_fini(&w.nodes);
+}
+
 static void silent_nodes_are_not_taken(void **state)
 {
     world w;
@@ -390,6 +414,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(more_may_be_named_than_are_needed),
         cmocka_unit_test(a_named_node_of_another_job_is_waited_for),
         cmocka_unit_test(nodes_without_room_are_not_taken),
+        cmocka_unit_test(nodes_that_lacked_something_are_taken_last),
         cmocka_unit_test(after_a_loss_fewer_nodes_will_do),
         cmocka_unit_test(programs_have_the_last_ranks),
         cmocka_unit_test(after_a_loss_named_nodes_are_waited_for),

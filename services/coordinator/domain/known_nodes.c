@@ -16,7 +16,7 @@ enum { MISSED_MAX = 3 /* a node that has missed so many heartbeats in a row is n
 
 static const int64_t forget_us = 3600 * INT64_C(1000000);
 /* a node whose disk was full when a job was to begin is not chosen for so long */
-static const int64_t full_us = 10 * INT64_C(1000000);
+static const int64_t full_us = 10 * INT64_C(1000000), short_us = 60 * INT64_C(1000000);
 
 void ps_nodes_init(ps_nodes *nodes, int64_t heartbeat_us, int64_t lease_us)
 {
@@ -340,6 +340,16 @@ void ps_node_set_full(ps_node_entry *node, int64_t now_us)
 bool ps_node_lacks_room(const ps_node_entry *node, int64_t now_us)
 {
     return node->is_disk_low || now_us < node->full_until_us;
+}
+
+void ps_node_set_short(ps_node_entry *node, int64_t now_us)
+{
+    node->short_until_us = now_us + short_us;
+}
+
+bool ps_node_is_short(const ps_node_entry *node, int64_t now_us)
+{
+    return now_us < node->short_until_us;
 }
 
 void ps_node_suspect(ps_node_entry *node)

@@ -60,6 +60,9 @@ typedef struct ps_node_entry {
     /* The node's disk was full when a job was to begin: it is not chosen before this time, nor
      * while it reports that its disk is low. */
     int64_t full_until_us;
+    /* The node lacked memory, processes or room for its last job: until then it is chosen only if
+     * there are not enough others. */
+    int64_t short_until_us;
     bool has_disk; /* the node has reported its free space */
     uint64_t disk_free_bytes, disk_needed_bytes;
     bool is_disk_low;
@@ -119,6 +122,11 @@ void ps_node_set_full(ps_node_entry *node, int64_t now_us);
 /* Returns whether the node's disk has too little room for a job, as it reports or as
  * ps_node_set_full noted a short time ago. */
 bool ps_node_lacks_room(const ps_node_entry *node, int64_t now_us);
+
+/* Notes that the node gave up a job for want of memory, processes or room on its disk. */
+void ps_node_set_short(ps_node_entry *node, int64_t now_us);
+/* Returns whether ps_node_set_short noted that a short time ago. */
+bool ps_node_is_short(const ps_node_entry *node, int64_t now_us);
 
 /* Returns whether the node may be given a job now: it is alive, idle, not suspected and not about
  * to stop, has room on its disk, and has missed fewer than three heartbeats. */

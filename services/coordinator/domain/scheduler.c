@@ -151,24 +151,33 @@ void ps_schedule_suspects(const ps_nodes *nodes, char *buf, size_t cap)
 }
 
 /* Takes up to `want` nodes of a role that may be chosen now, workers only with this `loop`: those
- * that have missed fewer heartbeats first, then in the order of ids. If there are fewer than
+ * that have missed fewer heartbeats first, then in the order of ids. Takes nodes that lacked
+ * something for their last job only if there are fewer than `least` others. If there are fewer than
  * `least`, appends to `text` how many are needed, how many there are, and what the others do.
  * Returns the number of nodes taken. */
 static uint32_t pick(const ps_nodes *nodes, Psgd__V1__NodeRole role, const char *loop,
                      uint32_t want, uint32_t least, int64_t now_us, ps_member *members,
                      ps_strbuf *text)
 {
-    uint32_t idle = 0, known = 0, silent = 0;
+    uint32_t idle = 0, taken = 0, known = 0, silent = 0;
     ps_strbuf busy = {0}, suspects = {0}, full = {0};
     unsigned named = 0, suspected = 0, filled = 0;
 
-    for (unsigned missed = 0; missed < MISSED_MAX; missed++) {
+    for (unsigned turn = 0; turn < 2 * MISSED_MAX; turn++) {
+        bool of_short = turn >= MISSED_MAX;
+
         for (size_t i = 0; i < nodes->count; i++) {
             const ps_node_entry *node = nodes->entries[i];
 
-            if (is_of(node, role, loop) && ps_node_may_be_chosen(nodes, node, now_us) &&
-                ps_node_missed(nodes, node, now_us) == missed && idle++ < want) {
-                take(&members[idle - 1], node, idle - 1);
+            if (!is_of(node, role, loop) || !ps_node_may_be_chosen(nodes, node, now_us) ||
+                ps_node_missed(nodes, node, now_us) != turn % MISSED_MAX ||
+                ps_node_is_short(node, now_us) != of_short) {
+                continue;
+            }
+            idle++;
+            if (taken < (of_short ? least : want)) {
+                take(&members[taken], node, taken);
+                taken++;
             }
         }
     }
@@ -216,7 +225,7 @@ static uint32_t pick(const ps_nodes *nodes, Psgd__V1__NodeRole role, const char 
     ps_strbuf_fini(&busy);
     ps_strbuf_fini(&suspects);
     ps_strbuf_fini(&full);
-    return idle < want ? idle : want;
+    return taken;
 }
 
 static const char *holder_of(const char *const *held, const char *address)
