@@ -301,7 +301,7 @@ class Interrupts(CliTest):
         cli = self.cli(c)
         spec = {**SMALL, "epochs": 3, "blockSize": 25, "workers": 2, "metrics": [{"name": "accuracy"}],
                 "checkpoint": {"everySteps": 1, "keep": 1000, "bestBy": "accuracy"},
-                "straggler": {"name": "fixed", "params": {"rank": -1, "ms": 30}}}
+                "straggler": {"name": "fixed", "params": {"rank": -1, "ms": 80}}}
         for is_split in (False, True):
             with self.subTest(is_split=is_split):
                 job = c.submit({**spec, "splitEvaluation": is_split}).id
