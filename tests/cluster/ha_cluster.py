@@ -82,11 +82,11 @@ class Etcd:
         self.url = ("etcds://" if tls else "etcd://") + ",".join(self.clients)
         self.wait()
 
-    def metric(self, i, text):
-        """A figure that member `i` shows of itself."""
+    def metric(self, i, *parts):
+        """The sum of the figures that member `i` shows of itself in lines with all of these parts."""
         with urllib.request.urlopen(f"http://{self.clients[i]}/metrics", timeout=5) as page:
             lines = page.read().decode().splitlines()
-        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(text))
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line[0] != "#" and all(p in line for p in parts))
 
     def start(self, i):
         peer, client = f"http://{self.peers[i]}", f"{self.scheme}://{self.clients[i]}"
