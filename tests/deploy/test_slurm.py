@@ -100,7 +100,7 @@ class Slurm(unittest.TestCase):
         cls.daemon("slurmctld", "-D", "-c")
         for node in nodes:
             cls.daemon("slurmd", "-D", "-N", node)
-        cls.until(lambda: cls.ask("sinfo", "-h", "-N", "-o", "%t").split() == ["idle", "idle"], "idle nodes")
+        cls.until(lambda: cls.ask("sinfo", "-h", "-N", "-o", "%t").split() == ["idle", "idle"], "idle nodes", 120)
         (cls.work / "job.yaml").write_text(JOB)
 
     @classmethod
@@ -181,7 +181,7 @@ class Slurm(unittest.TestCase):
         text = self.end(slow, 100)
         self.assertIn("the time limit is near; a checkpoint of", text)
         self.assertRegex(text, r"psgd\.sbatch: job \S+, start 1")
-        self.assertIn("Restarts=1", self.ask("scontrol", "show", "job", slow))
+        self.assertRegex(self.ask("scontrol", "show", "job", slow), "Restarts=[1-9]")  # each start may be signalled early
         self.assertEqual(self.model(slow), self.model(straight))
 
     def test_a_signal_before_the_job_is_submitted_is_not_lost(self):
