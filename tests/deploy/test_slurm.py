@@ -178,7 +178,7 @@ class Slurm(unittest.TestCase):
         text = self.end(straight, 40)
         self.assertRegex(text, r"(?m)^DONE")
         self.assertNotIn("start 1", text)
-        text = self.end(slow, 100)
+        text = self.end(slow, 200)
         self.assertIn("the time limit is near; a checkpoint of", text)
         self.assertRegex(text, r"psgd\.sbatch: job \S+, start 1")
         self.assertRegex(self.ask("scontrol", "show", "job", slow), "Restarts=[1-9]")  # each start may be signalled early
