@@ -8,7 +8,7 @@
 static void add_row(ps_text_table *table, const Psgd__V1__Checkpoint *c)
 {
     char time[PS_SHOW_BYTES], step[PS_SHOW_BYTES], bytes[PS_SHOW_BYTES],
-        value[PS_SHOW_BYTES] = "-", state[PS_SHOW_BYTES] = "whole";
+        value[PS_SHOW_BYTES] = "-", on[PS_SHOW_BYTES] = "", state[PS_SHOW_BYTES];
 
     snprintf(step, sizeof step, "%llu", (unsigned long long)c->step);
     snprintf(bytes, sizeof bytes, "%llu", (unsigned long long)c->bytes);
@@ -21,8 +21,9 @@ static void add_row(ps_text_table *table, const Psgd__V1__Checkpoint *c)
     }
     ps_text_table_add(table, value);
     if (c->parent > 0) {
-        snprintf(state, sizeof state, "whole, on %llu", (unsigned long long)c->parent);
+        snprintf(on, sizeof on, ", on %llu", (unsigned long long)c->parent);
     }
+    snprintf(state, sizeof state, "whole%s%s", on, c->is_passing ? ", passing" : "");
     ps_text_table_add(table, c->damage[0] == '\0' ? state : c->damage);
 }
 

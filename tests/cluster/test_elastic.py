@@ -130,21 +130,27 @@ class Scale(ElasticTest):
         job = c.submit({**JOB, **PACE, "workers": 2})
         folder = c.folder / "coordinator" / "jobs" / job.id / "checkpoints"
 
+        def listed():
+            return c.api.ListCheckpoints(
+                coordinator_pb2.ListCheckpointsRequest(job_id=job.id), timeout=10 * PATIENCE).checkpoints
+
         def steps():
-            return [s.step for s in c.api.ListCheckpoints(
-                coordinator_pb2.ListCheckpointsRequest(job_id=job.id), timeout=10 * PATIENCE).checkpoints]
+            return [s.step for s in listed()]
 
         c.wait(job.id, lambda j: j.progress.step > 1)
         self.scale(c, job.id, worker_processes=1)
         first = self.back(c, job.id, 1).recoveries[0].from_step
         self.assertEqual(steps(), [first])
+        listing = subprocess.run([BIN / "psgd", "checkpoints", job.id, "--coordinator", c.coordinator.address],
+                                 capture_output=True, text=True, check=True, timeout=60 * PATIENCE).stdout
+        self.assertRegex(listing, rf"(?m)^{first} .* whole, passing$")
         c.api.TakeCheckpoint(coordinator_pb2.TakeCheckpointRequest(job_id=job.id), timeout=10 * PATIENCE)
         c.wait(job.id, lambda j: j.progress.checkpoints == 2)
         asked, = steps()
         self.assertGreater(asked, first)
         self.scale(c, job.id, worker_processes=2)
         second = self.back(c, job.id, 2).recoveries[1].from_step
-        self.assertEqual(steps(), [asked, second])
+        self.assertEqual([(s.step, s.is_passing) for s in listed()], [(asked, False), (second, True)])
         self.assertEqual(c.wait(job.id).state, DONE)
         self.assertEqual(steps(), [asked])
         self.assertEqual((folder / "LATEST").read_text(), f"{asked:013}\n")

@@ -63,6 +63,7 @@ static bool fill(const char *folder, uint64_t step, Psgd__V1__Checkpoint *out,
     out->clock = c.facts.clock;
     out->bytes = c.bytes;
     out->parent = c.facts.parent;
+    out->is_passing = c.facts.is_passing;
     ps_time_set(&out->time, c.stored_s * 1000000);
     *facts = c.facts;
     ps_text_set(&out->metric, facts->metric);
