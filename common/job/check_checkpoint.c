@@ -74,9 +74,6 @@ const char *ps_plan_checkpoint_lacks(const ps_plan *plan)
         return "with redundancy above 1 the optimizer on the servers, weights as f32 and programs "
                "without state are expected";
     }
-    if (plan->update->local != NULL && ps_plan_table_files(plan) > 0) {
-        return "sparse tables together with rounds of local steps are not saved yet";
-    }
     if (plan->rounds_vary) {
         return "rounds of the same length on every worker are expected: at_most 0 of the update";
     }

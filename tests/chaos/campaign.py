@@ -31,7 +31,7 @@ if __name__ == "__main__":
 import grpc  # noqa: E402
 from harness import (SLOW, ClusterTest, coordinator_pb2, evaluated, job_pb2, rows_of,  # noqa: E402
                      tensors)
-from test_checkpoints import CLICKS, JOB, KINDS, losses, write_clicks  # noqa: E402
+from test_checkpoints import CLICKS, JOB, KINDS, losses, rounds, write_clicks  # noqa: E402
 
 DONE = job_pb2.JOB_STATE_DONE
 FINAL = (DONE, job_pb2.JOB_STATE_FAILED, job_pb2.JOB_STATE_CANCELLED)
@@ -57,6 +57,7 @@ JOBS = {**KINDS, "copies": COPIES,
         "plain": {"exchange": {"name": "plain"}, "codec": {"up": {"name": "int8"}}},
         "diloco": {"update": {"name": "diloco", "params": {"steps": 2}}, "optimizer": {}},
         "sparse tables": {**CLICKS, "epochs": 6, "model": {**CLICKS["model"], "table": TABLE}},
+        "rounds with sparse tables": {**CLICKS, **rounds("localsgd"), "epochs": 6, "model": {**CLICKS["model"], "table": TABLE}},
         "copies of sparse tables": {**CLICKS, "epochs": 6, "model": {**CLICKS["model"], "table": TABLE}, "recovery": {"replicas": 2}}}
 # A lost worker's part is missing, unless the job goes on from a checkpoint with all ranks. They learn at this rate whatever the timing.
 LOOSE = {name: {"consistency": {"name": name}, "optimizer": {"rule": {"name": "adam", "params": {"lr": 0.0005}}}}

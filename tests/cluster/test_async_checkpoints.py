@@ -10,7 +10,7 @@ import tempfile
 
 import grpc
 from harness import FINAL, PATIENCE, SLOW, SMALL, ClusterTest, coordinator_pb2, job_pb2, main, rows_of
-from test_checkpoints import CLICKS, write_clicks
+from test_checkpoints import CLICKS, rounds, write_clicks
 from test_recovery import AGEING, PAIRS, write_words
 
 STEPS, RANKS = 40, 4  # 10 steps an epoch
@@ -61,10 +61,10 @@ class AsyncCheckpoints(ClusterTest):
         return set(re.findall(r"ledger: (\d+) contributions to each slice, hash ([0-9a-f]{16}); (\d+) slices differ",
                               "".join(p.log(n) for p, n in since.items())))
 
-    def must_have_counted_once(self, c, job, since):
+    def must_have_counted_once(self, c, job, since, clocks=STEPS):
         """All ranks have done all of their steps, once each."""
         self.assertEqual(job.state, DONE, f"{job.reason} {job.message}")
-        self.assertEqual(self.ledgers(since), {ledger(STEPS)})
+        self.assertEqual(self.ledgers(since), {ledger(clocks)})
         return c.files(job.id)
 
     def must_be_whole(self, c, job, since):
@@ -124,8 +124,10 @@ class AsyncCheckpoints(ClusterTest):
         c = self.cluster(workers=2, pservers=3, data=str(folder))
         c.wait_nodes(5)
         clicks = {**CLICKS, "model": {**CLICKS["model"], "table": AGEING}}
-        for name, fields, others in (("asp", clicks, (1, 3)), ("ssp", clicks, (3,)), ("asp", PAIRS, (3,))):
-            with self.subTest(name, model=fields["model"]["preset"]):
+        local = {**clicks, **rounds("localsgd")}
+        for name, fields, others in (("asp", clicks, (1, 3)), ("ssp", clicks, (3,)), ("asp", PAIRS, (3,)), ("asp", local, (3,))):
+            clocks = STEPS // 2 if fields is local else STEPS
+            with self.subTest(name, model=fields["model"]["preset"], clocks=clocks):
                 spec = {**JOB, **fields, "epochs": 4, "consistency": {"name": name}, "timeouts": {"leaseMs": 60000},
                         "straggler": {"name": "fixed", "params": {"rank": 3, "ms": 300, "others_ms": 200}}}
                 since = {p: p.log_end() for p in c.pservers}
@@ -135,7 +137,7 @@ class AsyncCheckpoints(ClusterTest):
                 lost = next(p for p in c.pservers if p.name in {at.node_id for at in c.get(job.id).placements})
                 lost.kill()
                 job = c.wait(job.id)
-                files = self.must_have_counted_once(c, job, since)
+                files = self.must_have_counted_once(c, job, since, clocks)
                 self.assertEqual(job.restarts, 1, job.recoveries)
                 first = min(float(r[0]["loss"]) for r in self.evaluations(files))
                 self.assertLess(min(float(r[-1]["loss"]) for r in self.evaluations(files)), first)
@@ -149,7 +151,7 @@ class AsyncCheckpoints(ClusterTest):
                     since = {p: p.log_end() for p in c.pservers}
                     again = c.wait(c.submit(spec, workerProcesses=1, pservers=pservers,
                                             initFrom=f"checkpoint:{job.id}@{parents[0].step}").id)
-                    files = self.must_have_counted_once(c, again, since)
+                    files = self.must_have_counted_once(c, again, since, clocks)
                     self.assertTrue(rows_of(files))
                     self.assertLess(min(float(r[-1]["loss"]) for r in self.evaluations(files)), first)
 

@@ -83,6 +83,12 @@ def losses(report):
             for r in csv.DictReader(io.StringIO(report.decode()))}
 
 
+def rounds(update):
+    """Of two local steps with state of their own, and an outer rule that has some."""
+    return {"update": {"name": update, "params": {"steps": 2}},
+            "optimizer": {"rule": {"name": "nesterov", "params": {"lr": 0.5}}, "local": {"name": "adam", "params": {"lr": 0.01}}}}
+
+
 class Checkpoints(ClusterTest):
     def done(self, c, job_id):
         job = c.wait(job_id, seconds=120)
@@ -184,9 +190,11 @@ class Checkpoints(ClusterTest):
         c.pservers = [c.add("pserver", i, ["--threads", n]) for i, n in enumerate((2, 1, 2))]
         growing = {"name": "sparse", "params": {"admit_count": 2, "tick": 3, "decay": 0.9,
                                                 "unseen_max": 4}}
-        for name, table in {"growing": {"table": growing}, "of a fixed vocabulary": {}}.items():
+        kinds = {"growing": ({"table": growing}, {}), "of a fixed vocabulary": ({}, {}),
+                 **{f"growing, {update}": ({"table": growing}, rounds(update)) for update in ("localsgd", "geo_sum_lag")}}
+        for name, (table, extra) in kinds.items():
             with self.subTest(name):
-                spec = {**JOB, **CLICKS, "model": {**CLICKS["model"], **table}}
+                spec = {**JOB, **CLICKS, **extra, "model": {**CLICKS["model"], **table}}
                 straight = self.done(c, c.submit(spec, pservers=1).id)
                 files = self.done(c, self.resume(c, spec, self.cut(c, spec)))
                 self.assertEqual(model_of(files), model_of(straight))

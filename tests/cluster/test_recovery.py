@@ -14,7 +14,7 @@ import time
 
 from harness import (BIN, FRAGILE, PATIENCE, SLOW, SMALL, ClusterTest, coordinator_pb2, evaluated,
                      job_pb2, main, rows_of, tensors)
-from test_checkpoints import CLICKS, write_clicks
+from test_checkpoints import CLICKS, rounds, write_clicks
 
 LEASE_MS = int(2000 * SLOW)
 # 10 steps an epoch.
@@ -395,6 +395,32 @@ class Recovery(ClusterTest):
                                                              d.choice(([c.workers], [c.pservers]))], kills=2)
                 self.assertEqual(rows_of(c.files(job.id)), rows_of(straight))
                 c.wait_idle()
+
+    def test_rounds_with_sparse_tables_go_back_to_their_last_checkpoint(self):
+        """They lose a worker, a server, and one of each; then fewer processes carry their ranks and rows."""
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-clicks-"))
+        self.addCleanup(shutil.rmtree, folder)
+        write_clicks(folder)
+        c = self.cluster(workers=4, pservers=3, data=str(folder))
+        c.wait_nodes(7)
+        for update in ("localsgd", "geo_sum_lag"):
+            fields = {**CLICKS, **rounds(update), **MORE, "model": {**CLICKS["model"], "table": AGEING}}
+            straight = self.straight(c, pservers=1, **fields)
+            with self.subTest(update):
+                job = c.submit({**JOB, **PACE, **fields}, pservers=3, checkpoint={"everySteps": 4})
+                for i, victims in enumerate(([c.workers[0]], [c.pservers[0]], [c.workers[1], c.pservers[1]])):
+                    self.stored(c, job.id, 4 + 4 * i)
+                    for victim in victims:
+                        victim.kill()
+                    c.wait(job.id, lambda j, i=i: j.restarts == i + 1 and j.state == RUNNING)
+                job = c.wait(job.id)
+                files = self.must_be_whole(c, job, straight)
+                self.assertEqual(rows_of(files), rows_of(straight))
+                self.assertEqual([r.from_step % 4 for r in job.recoveries], [0, 0, 0])
+                self.assertTrue(all(r.from_step > 0 for r in job.recoveries), job.recoveries)
+                for victim in (*c.workers[:2], *c.pservers[:2]):
+                    victim.start()
+                c.wait_nodes(7)
 
     def test_a_shrink_by_call_is_made_again(self):
         """At the same step: if a server or a worker is lost before that step, and if servers are computed anew behind it, or

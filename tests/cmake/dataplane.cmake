@@ -7,7 +7,8 @@ add_library(ps_dataplane_world STATIC
     support/raw_stream.c
     support/side.c
     support/wire_server_world.c
-    support/train_world.c)
+    support/train_world.c
+    support/words.c)
 target_include_directories(ps_dataplane_world SYSTEM PRIVATE ${CMOCKA_INCLUDE_DIR})
 target_link_libraries(ps_dataplane_world PUBLIC ps_pserver ps_worker)
 

@@ -4,6 +4,7 @@
 
 #include "common/base/xalloc.h"
 #include "common/data/dataset_impl.h"
+#include "common/train/merge.h"
 #include "tests/support/cmocka_all.h"
 #include "tests/support/data_rig.h"
 
@@ -181,20 +182,55 @@ float *tw_served(train_world *w)
     return block;
 }
 
-/* Trains a job from beginning to end, and gathers the servers' weights. */
+/* Writes the rows of all ids, as a pull gives them, and their number, of all servers, to `to`. */
+static void take_rows(train_world *w, uint32_t ids, size_t width, float *to)
+{
+    uint64_t made = 0;
+
+    for (uint32_t s = 0; s < w->server_count; s++) {
+        made += ps_table_count(ps_tables_at(ps_store_tables(w->servers[s].store), 0)).rows;
+    }
+    to[ids * width] = (float)made;
+    for (uint64_t id = 0; id < ids; id++) {
+        uint32_t server = ps_merge_part_of(w->job.plan, &w->job.placement, 0, id);
+        ps_status st =
+            ps_tables_pull(ps_store_tables(w->servers[server].store), &id, 1, to + id * width);
+
+        assert_string_equal(st.text, "");
+    }
+}
+
+float *tw_left(train_world *w, size_t *n)
+{
+    const ps_plan *plan = w->job.plan;
+    bool grows = plan->table_keys > 0;
+    size_t count = plan->layout.param_count, width = 0;
+    uint32_t ids = grows ? plan->tables[0].rows : 0;
+    float *left = tw_served(w);
+
+    for (uint32_t i = 0; grows && i < plan->table_count; i++) {
+        width += plan->tables[i].width;
+    }
+    *n = (count + (grows ? ids * width + 1 : 0)) * sizeof *left;
+    left = ps_xrealloc(left, *n);
+    if (grows) {
+        take_rows(w, ids, width, left + count);
+    }
+    return left;
+}
+
 float *tw_train_once(uint32_t workers, uint32_t servers, const char *choices, size_t *n)
 {
     train_world w;
-    float *weights;
+    float *left;
 
     tw_begin(&w, workers, servers, choices);
     tw_start(&w);
     tw_join(&w);
     tw_must_be_done(&w);
-    weights = tw_served(&w);
-    *n = w.job.plan->layout.param_count * sizeof *weights;
+    left = tw_left(&w, n);
     tw_end(&w);
-    return weights;
+    return left;
 }
 
 void tw_must_train_alike(const char *one, uint32_t one_servers, const char *other,

@@ -64,11 +64,14 @@ void tw_must_be_done(const train_world *w); /* a cmocka assertion: all results a
 /* Returns the servers' weights, which the caller frees. */
 float *tw_served(train_world *w);
 
-/* Trains a job from beginning to end. Returns the servers' weights, which the caller frees, and
- * their number of bytes in *n. */
+/* Returns what the job has computed, which the caller frees, and its number of bytes in *n: the
+ * servers' weights and, of sparse tables that grow, the rows of all ids and their number. */
+float *tw_left(train_world *w, size_t *n);
+
+/* Trains a job from beginning to end. Returns what tw_left returns. */
 float *tw_train_once(uint32_t workers, uint32_t servers, const char *choices, size_t *n);
-/* Trains two jobs, with `one` and `other` as choices, and asserts that their weights have the same
- * bits. */
+/* Trains two jobs, with `one` and `other` as choices, and asserts that what they have computed has
+ * the same bits. */
 void tw_must_train_alike(const char *one, uint32_t one_servers, const char *other,
                          uint32_t other_servers, uint32_t workers);
 

@@ -3,11 +3,10 @@
  * tables, at a cost that is that of the rows. */
 #include "tests/support/cmocka_all.h"
 
-#include "tests/support/data_rig.h"
 #include "tests/support/train_world.h"
+#include "tests/support/words.h"
 
 #include "common/artifact/weights.h"
-#include "common/base/draw.h"
 #include "common/base/xalloc.h"
 #include "common/inprocess/inprocess.h"
 #include "common/nn/blas.h"
@@ -21,70 +20,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LINES = 300, WORDS = 900, ROWS = 40000 };
-
-static temp_dir folder;
-static uint32_t words, train_count, test_count;
-
-/* Lines of words, some often and most seldom. */
-static int write_text(void **state)
-{
-    static char text[LINES * 100];
-    char *to = text;
-    ps_data_conf conf;
-    ps_data_facts facts;
-    ps_status st;
-
-    (void)state;
-    folder = temp_dir_create();
-    for (uint32_t i = 0; i < LINES; i++) {
-        for (uint32_t j = 0; j < 9; j++) {
-            double at = ps_draw_unit(ps_draw_key(3, PS_DRAW_TEST, i, 0, 0), j);
-
-            to += sprintf(to, "w%u%c", (unsigned)(at * at * WORDS), j == 8 ? '\n' : ' ');
-        }
-    }
-    conf = data_rig_conf("ngram");
-    conf.params.v[ps_param_find(conf.source->params, "cutoff")] = 0;
-    conf.params.v[ps_param_find(conf.source->params, "n")] = 3;
-    data_rig_write(&folder, "train", text);
-    data_rig_write(&folder, "test", text);
-    tw_other = data_rig_open(&folder, &conf);
-    st = conf.source->facts(&conf, &facts);
-    words = facts.vocabulary;
-    train_count = ps_dataset_count(tw_other, PS_TRAIN);
-    test_count = ps_dataset_count(tw_other, PS_TEST);
-    return ps_is_ok(&st) ? 0 : -1;
-}
-
-static int drop_text(void **state)
-{
-    (void)state;
-    ps_dataset_destroy(tw_other);
-    temp_dir_destroy(&folder);
-    return 0;
-}
-
-/* A network over the text, with a table of `rows` rows, what becomes of that, and what the test
- * chooses. */
-static const char *job_with(uint32_t rows, const char *table, const char *choices)
-{
-    static char json[1024];
-
-    snprintf(
-        json, sizeof json,
-        ", \"data\": {\"name\": \"ngram\", \"files\": [\"train\"], \"test_files\": [\"test\"], "
-        "\"train_limit\": %u, \"test_limit\": %u, "
-        "\"params\": {\"n\": 3, \"cutoff\": 0, \"words\": %u}}, "
-        "\"epochs\": 1, \"model\": {\"preset\": \"ngram\", "
-        "\"params\": {\"rows\": %u, \"width\": 10, \"hidden\": 8, \"dropout\": 0}%s}%s",
-        train_count, test_count, words, rows, table, choices);
-    return json;
-}
+enum { ROWS = 40000 };
 
 static const char *job(uint32_t rows, const char *choices)
 {
-    return job_with(rows, "", choices);
+    return words_job(rows, "", choices);
 }
 
 typedef struct outcome {
@@ -241,9 +181,9 @@ static void policies_that_apply_give_a_worker_what_servers_have(void **state)
 typedef struct left {
     float *weights; /* (count) of the servers; to be freed */
     size_t count;
-    float rows[WORDS][10];  /* ids that the text has, in order */
-    uint64_t made, applied; /* rows, and steps of them, on all servers */
-    double loss;            /* on the test set, of worker 0 */
+    float rows[WORDS_MAX][10]; /* ids that the text has, in order */
+    uint64_t made, applied;    /* rows, and steps of them, on all servers */
+    double loss;               /* on the test set, of worker 0 */
     ps_exchange_stats stats;
 } left;
 
@@ -261,7 +201,7 @@ static void take_left(train_world *w, left *l)
         l->made += c.rows;
         l->applied += c.applied;
     }
-    for (uint64_t id = 0; id < words; id++) {
+    for (uint64_t id = 0; id < words_count; id++) {
         uint32_t server = ps_merge_part_of(plan, &w->job.placement, 0, id);
         ps_status st =
             ps_tables_pull(ps_store_tables(w->servers[server].store), &id, 1, l->rows[id]);
@@ -277,7 +217,7 @@ static left *train_sparse(uint32_t workers, uint32_t servers, const char *table,
     left *l = ps_xcalloc(1, sizeof *l);
     train_world w;
 
-    tw_begin(&w, workers, servers, job_with(ROWS, table, choices));
+    tw_begin(&w, workers, servers, words_job(ROWS, table, choices));
     tw_start(&w);
     for (uint32_t i = 0; i < breaks; i++) {
         dp_server_break(&w.servers[i % servers]);
@@ -315,7 +255,7 @@ static void a_sparse_table_ends_in_the_same_bits_however_it_is_served(void **sta
     (void)state;
     must_leave_the_same(a, b);
     must_leave_the_same(a, c);
-    assert_true(a->made > 300 && a->made <= words); /* and no row that nobody has met */
+    assert_true(a->made > 300 && a->made <= words_count); /* and no row that nobody has met */
     drop_left(a);
     drop_left(b);
     drop_left(c);
@@ -335,7 +275,7 @@ static void share_text(const temp_dir *data)
     for (size_t i = 0; i < 2; i++) {
         char from[512], to[32];
 
-        snprintf(from, sizeof from, "%s", temp_dir_file(&folder, names[i]));
+        snprintf(from, sizeof from, "%s", temp_dir_file(&words_folder, names[i]));
         snprintf(to, sizeof to, "text/%s", names[i]);
         assert_int_equal(link(from, temp_dir_file(data, to)), 0);
     }
@@ -384,7 +324,7 @@ static void one_process_leaves_the_bits_of_servers(void **state)
         float *served, *local;
         size_t n;
 
-        tw_begin(&w, 2, 2, job_with(ROWS, tables[i], SGD "}"));
+        tw_begin(&w, 2, 2, words_job(ROWS, tables[i], SGD "}"));
         tw_start(&w);
         tw_join(&w);
         tw_must_be_done(&w);
@@ -555,7 +495,7 @@ static void copies_of_rows_have_the_bits_of_the_rows(void **state)
         for (size_t k = 0; k < sizeof threads / sizeof threads[0]; k++) {
             train_world w;
 
-            tw_begin_threads(&w, 2, 2, threads[k], job_with(ROWS, tables[i], choices));
+            tw_begin_threads(&w, 2, 2, threads[k], words_job(ROWS, tables[i], choices));
             assert_true(w.job.placement.has_copies);
             tw_start(&w);
             for (uint32_t b = 0; k == 1 && b < 4; b++) {
@@ -608,5 +548,5 @@ int main(int argc, char **argv)
     if (argc > 1) {
         cmocka_set_test_filter(argv[1]);
     }
-    return cmocka_run_group_tests(tests, write_text, drop_text);
+    return cmocka_run_group_tests(tests, words_write, words_drop);
 }

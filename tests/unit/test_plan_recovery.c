@@ -52,6 +52,32 @@ static void ranks_with_blocks_in_common_have_checkpoints_if_they_keep_nothing(vo
                    "spec.recovery.replicas", "redundancy 1");
 }
 
+/* They go back to their last checkpoint, whatever is lost. */
+static void rounds_with_sparse_tables_have_checkpoints(void **state)
+{
+    static const char *const updates[] = {"localsgd", "post_local", "parameter_average", "delta",
+                                          "geo_sum_lag"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof updates / sizeof updates[0]; i++) {
+        char job[1024];
+        ps_plan *plan;
+
+        snprintf(job, sizeof job,
+                 NGRAM "\"table\":{\"name\":\"sparse\"}},\"update\":{\"name\":\"%s\"},"
+                       "\"checkpoint\":{\"every_steps\":4},\"pservers\":2}",
+                 updates[i]);
+        plan = plan_of(job);
+        assert_true(plan->table_keys > 0);
+        assert_null(ps_plan_checkpoint_lacks(plan));
+        assert_null(ps_plan_move_lacks(plan));
+        assert_true(ps_plan_ranks_have_state(plan) && !ps_plan_rescues(plan));
+        assert_int_equal(ps_plan_kept_bytes(plan), 0);
+        assert_non_null(strstr(ps_plan_copy_lacks(plan), "together with embeddings by rows"));
+        ps_plan_destroy(plan);
+    }
+}
+
 static bool rescues(const char *job)
 {
     ps_plan *plan = plan_of(job);
@@ -301,6 +327,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_with_blocks_in_common_have_checkpoints_if_they_keep_nothing),
+        cmocka_unit_test(rounds_with_sparse_tables_have_checkpoints),
         cmocka_unit_test(a_lost_worker_without_state_may_cost_one_step_only),
         cmocka_unit_test(any_rank_of_an_exchange_can_give_the_state_of_all_if_they_are_alike),
         cmocka_unit_test(ranks_with_state_are_carried_on_where_contributions_are_kept),
