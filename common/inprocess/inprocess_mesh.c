@@ -200,7 +200,7 @@ static int64_t fetch(void *arg, uint64_t clock, bool is_thorough)
         ps_gate_fail(&x->me.gate, &st);
         return INT64_MAX;
     }
-    hand_out(x); /* the tick may have begun the step's rescue, which sends packets */
+    hand_out(x); /* the tick may have begun the step's repair, which sends packets */
     return ps_mesh_deadline(x->me.mesh);
 }
 

@@ -14,7 +14,7 @@ static blocks_state *state_of(const ps_mesh_machine *m)
 }
 
 /* Returns whether this worker, one of the holders of the block, sends the cell in a step without a
- * rescue: with is_split the holder whose share the cell is, otherwise the block's one sender. */
+ * repair: with is_split the holder whose share the cell is, otherwise the block's one sender. */
 static bool speaks(const ps_mesh_machine *m, uint32_t block, uint32_t cell)
 {
     const blocks_state *s = state_of(m);
@@ -23,7 +23,7 @@ static bool speaks(const ps_mesh_machine *m, uint32_t block, uint32_t cell)
                        : mesh_sender(m, block) == m->conf.self;
 }
 
-/* Returns whether `to` gets any cell from this worker in a step without a rescue. */
+/* Returns whether `to` gets any cell from this worker in a step without a repair. */
 static bool tells(const ps_mesh_machine *m, uint32_t to)
 {
     const ps_assignment *a = m->conf.assignment;
@@ -217,7 +217,7 @@ ps_status blocks_encoded(ps_mesh_machine *m, ps_packet *packet)
     uint32_t block = packet->what, cell = packet->piece;
     ps_packet **slot = slot_of(m, block, cell);
 
-    /* the block was encoded and counted before: this is a rescue */
+    /* the block was encoded and counted before: this is a repair */
     if (block < state_of(m)->turn[cell] || *slot != NULL) {
         say(m, block, packet);
         return ps_ok();
@@ -308,12 +308,12 @@ bool blocks_is_done(const ps_mesh_machine *m)
 {
     const blocks_state *s = state_of(m);
 
-    return mesh_cells_are_whole(m) && (s->unheard == 0 || m->is_rescued);
+    return mesh_cells_are_whole(m) && (s->unheard == 0 || m->is_repaired);
 }
 
 /* Sends the cells of held blocks that other holders should have sent, since those may be gone. The
  * cells that this worker has sent itself are sent again by ps_mesh_tick. */
-void blocks_rescue(ps_mesh_machine *m)
+void blocks_repair(ps_mesh_machine *m)
 {
     const ps_assignment *a = m->conf.assignment;
 
@@ -340,13 +340,13 @@ void blocks_missing(const ps_mesh_machine *m, bool *peers)
             if (block < s->turn[cell] || *slot_of(m, block, cell) != NULL) {
                 continue;
             }
-            /* any holder may send the cell in a rescue */
+            /* any holder may send the cell in a repair */
             for (uint32_t i = 0; i < a->redundancy; i++) {
                 peers[mesh_holders(m, block)[i]] = true;
             }
         }
     }
-    for (uint32_t i = 0; s->unheard > 0 && !m->is_rescued && i < m->nodes; i++) {
+    for (uint32_t i = 0; s->unheard > 0 && !m->is_repaired && i < m->nodes; i++) {
         peers[i] |= i != m->conf.self && !s->is_heard[i];
     }
 }

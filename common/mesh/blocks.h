@@ -14,7 +14,7 @@
  * A worker that has no cell to send to another worker sends it an empty packet. A step ends only
  * when a packet from every other worker has arrived, so workers are at most one step apart. The
  * cells alone do not ensure that if several workers hold each block. Exceptions: If all workers
- * hold all blocks, none sends a packet. After its rescue a worker does not wait for a silent worker
+ * hold all blocks, none sends a packet. After its repair a worker does not wait for a silent worker
  * whose blocks other holders have sent. */
 #ifndef PS_COMMON_MESH_BLOCKS_H
 #define PS_COMMON_MESH_BLOCKS_H
@@ -44,9 +44,9 @@ typedef struct blocks_state {
     .state_size = sizeof(blocks_state), .fini = blocks_fini, .start = blocks_start,                \
     .ready = blocks_ready, .take = blocks_take, .encoded = blocks_encoded,                         \
     .decoded = blocks_decoded, .is_done = blocks_is_done, .finish = mesh_cells_finish,             \
-    .rescue = blocks_rescue, .missing = blocks_missing, .save = blocks_save, .load = blocks_load
+    .repair = blocks_repair, .missing = blocks_missing, .save = blocks_save, .load = blocks_load
 
-/* The functions that BLOCKS_MEMBERS sets; mesh.h says what each has to do. blocks_rescue sends the
+/* The functions that BLOCKS_MEMBERS sets; mesh.h says what each has to do. blocks_repair sends the
  * cells that other holders of this worker's blocks should have sent. blocks_save writes the part's
  * values of the standing sum, if there is one. */
 void blocks_init(ps_mesh_machine *m, bool is_split);
@@ -57,7 +57,7 @@ PS_MUST_USE ps_status blocks_take(ps_mesh_machine *m, ps_packet *packet);
 PS_MUST_USE ps_status blocks_encoded(ps_mesh_machine *m, ps_packet *packet);
 PS_MUST_USE ps_status blocks_decoded(ps_mesh_machine *m, ps_packet *packet);
 bool blocks_is_done(const ps_mesh_machine *m);
-void blocks_rescue(ps_mesh_machine *m);
+void blocks_repair(ps_mesh_machine *m);
 void blocks_missing(const ps_mesh_machine *m, bool *peers);
 void blocks_save(const ps_mesh_machine *m, uint32_t part, ps_state_out *out);
 void blocks_load(ps_mesh_machine *m, uint32_t part, ps_state_in *in);

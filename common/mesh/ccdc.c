@@ -13,7 +13,7 @@
  * r+1) (r+1) multicasts of L values: an r-th of what ndc sends, if the network carries a multicast
  * once.
  *
- * `what` of a packet is the group. In a rescue with r > 1 the other members of S send what a silent
+ * `what` of a packet is the group. In a repair with r > 1 the other members of S send what a silent
  * worker k should have sent: to each j, uncoded, k's segment of the block that all of S but j hold.
  * `what` is then the number of all groups plus group * (r + 1) + the place of k in it.
  */
@@ -42,7 +42,7 @@ typedef struct ccdc_state {
     uint8_t *have;
     size_t left; /* number of pieces of other senders that are HAD_NOT */
     /* number of pieces that are HAD_OF_ANOTHER: not their sender but another member of the group
-     * has sent them, in a rescue */
+     * has sent them, in a repair */
     size_t unspoken;
     int32_t *own; /* (held, n): values of the held blocks, in fixed point */
     int64_t *sum; /* (n): all values so far, in fixed point */
@@ -275,7 +275,7 @@ static uint8_t *have_of(const ccdc_state *s, uint32_t g, uint32_t speaker, uint3
 /* Sends, in place of the silent sender `speaker`, to each further member of group g but this worker
  * one piece of the segment that the speaker owes that member. Sends it uncoded, because nobody
  * knows what the others have received. */
-static void rescue_from(ps_mesh_machine *m, uint32_t g, uint32_t speaker, uint32_t piece)
+static void repair_from(ps_mesh_machine *m, uint32_t g, uint32_t speaker, uint32_t piece)
 {
     const ccdc_state *s = state_of(m);
     const uint32_t *group = groups_members(&s->in, g);
@@ -293,7 +293,7 @@ static void rescue_from(ps_mesh_machine *m, uint32_t g, uint32_t speaker, uint32
     }
 }
 
-static void rescue(ps_mesh_machine *m)
+static void repair(ps_mesh_machine *m)
 {
     const ccdc_state *s = state_of(m);
 
@@ -302,7 +302,7 @@ static void rescue(ps_mesh_machine *m)
             for (uint32_t piece = 0; piece < s->pieces; piece++) {
                 if (groups_members(&s->in, g)[speaker] != m->conf.self &&
                     *have_of(s, g, speaker, piece) != HAD) {
-                    rescue_from(m, g, speaker, piece);
+                    repair_from(m, g, speaker, piece);
                 }
             }
         }
@@ -404,13 +404,13 @@ static ps_status take(ps_mesh_machine *m, ps_packet *packet)
 }
 
 /* Returns whether all values have arrived. If some of them came only from another worker in place
- * of a silent one, the step ends after this worker's own rescue: this worker may be the only one
+ * of a silent one, the step ends after this worker's own repair: this worker may be the only one
  * that holds what a third worker lacks. */
 static bool is_done(const ps_mesh_machine *m)
 {
     const ccdc_state *s = state_of(m);
 
-    return s->left == 0 && (s->unspoken == 0 || m->is_rescued);
+    return s->left == 0 && (s->unspoken == 0 || m->is_repaired);
 }
 
 static void finish(ps_mesh_machine *m, float *sum)
@@ -431,7 +431,7 @@ static void missing(const ps_mesh_machine *m, bool *peers)
             for (uint32_t piece = 0; piece < s->pieces && who != m->conf.self; piece++) {
                 uint8_t have = *have_of(s, g, speaker, piece);
 
-                peers[who] |= have == HAD_NOT || (have != HAD && !m->is_rescued);
+                peers[who] |= have == HAD_NOT || (have != HAD && !m->is_repaired);
             }
         }
     }
@@ -448,6 +448,6 @@ const ps_mesh ps_mesh_ccdc = {
     .take = take,
     .is_done = is_done,
     .finish = finish,
-    .rescue = rescue,
+    .repair = repair,
     .missing = missing,
 };

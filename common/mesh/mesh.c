@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mesh.c - see mesh.h: steps, early packets and rescues, the same in all exchanges. */
+/* mesh.c - see mesh.h: steps, early packets and repairs, the same in all exchanges. */
 #include "common/mesh/mesh_impl.h"
 
 #include "common/base/xalloc.h"
@@ -193,7 +193,7 @@ ps_status ps_mesh_begin(ps_mesh_machine *m, uint64_t clock, const float *const *
     m->clock = clock;
     m->is_running = true;
     m->is_done = false;
-    m->is_rescued = false;
+    m->is_repaired = false;
     m->has_listened = false;
     m->is_started = false;
     memset(m->answers, 0, m->nodes);
@@ -416,22 +416,22 @@ ps_status ps_mesh_tick(ps_mesh_machine *m, int64_t now_us)
     if (now_us < m->deadline_us) {
         return ps_ok();
     }
-    if (m->is_rescued && !m->has_listened && now_us - m->deadline_us >= m->conf.window_us / 2) {
+    if (m->is_repaired && !m->has_listened && now_us - m->deadline_us >= m->conf.window_us / 2) {
         m->has_listened = true;
         m->deadline_us = now_us + m->conf.window_us;
         return ps_ok();
     }
-    if (m->is_rescued) {
+    if (m->is_repaired) {
         name_missing(m, who, sizeof who);
         return ps_fail(PS_DEADLINE_EXCEEDED, "step %llu: nothing for 2 x %lld ms from %s",
                        (unsigned long long)m->clock, (long long)(m->conf.window_us / 1000), who);
     }
-    m->is_rescued = true;
+    m->is_repaired = true;
     m->deadline_us = now_us + m->conf.window_us;
-    m->counters.rescues++;
+    m->counters.repairs++;
     m->before.next = m->now.next = 0;
-    if (m->conf.mesh->rescue != NULL) {
-        m->conf.mesh->rescue(m);
+    if (m->conf.mesh->repair != NULL) {
+        m->conf.mesh->repair(m);
     }
     ask_again(m);
     say_waits(m);

@@ -18,7 +18,7 @@
  * Order. Workers may be one step apart. A packet of the next step is kept until that step begins. A
  * packet that arrives again, or after its step has ended, changes nothing.
  *
- * Rescue. If a step does not end within its window (window_us), the worker sends again what it sent
+ * Repair. If a step does not end within its window (window_us), the worker sends again what it sent
  * in this step and in the one before, because a slower worker may still need that. It also sends
  * what silent workers should have sent, as far as it holds the same blocks. It asks the workers
  * from whom something is missing to send again; they do so even if the step has ended for them.
@@ -105,8 +105,8 @@ typedef struct ps_mesh_conf {
      * the thread that called ps_mesh_release, between calls of a sandbox. */
     bool (*is_wanted)(void *arg);
     void *arg; /* first argument of check_report and is_wanted */
-    /* in microseconds, > 0: time from the last ps_mesh_ready of a step until its rescue, and from
-     * the rescue until the step fails */
+    /* in microseconds, > 0: time from the last ps_mesh_ready of a step until its repair, and from
+     * the repair until the step fails */
     int64_t window_us;
 } ps_mesh_conf;
 
@@ -143,9 +143,9 @@ struct ps_mesh {
     bool (*is_done)(const ps_mesh_machine *m);
     /* Writes the result into sum (n). */
     void (*finish)(ps_mesh_machine *m, float *sum);
-    /* (optional) In a rescue: sends what silent workers should have sent, as far as this worker has
+    /* (optional) In a repair: sends what silent workers should have sent, as far as this worker has
      * it. */
-    void (*rescue)(ps_mesh_machine *m);
+    void (*repair)(ps_mesh_machine *m);
     /* Sets peers[i] (workers) to true for each worker i from which this one still needs a
      * packet. */
     void (*missing)(const ps_mesh_machine *m, bool *peers);
@@ -237,7 +237,7 @@ void ps_mesh_hold(ps_mesh_machine *m);
  * is_wanted becomes false before all is done. After a failure the machine can only be destroyed. */
 PS_MUST_USE ps_status ps_mesh_release(ps_mesh_machine *m, ps_status st);
 
-/* Tells the machine the time. Begins the rescue when the window of the step is over. Fails with
+/* Tells the machine the time. Begins the repair when the window of the step is over. Fails with
  * DEADLINE_EXCEEDED when the second window is over too. If that call comes half a window late or
  * more, this process was probably stopped and has not read its messages: instead of failing, the
  * step then gets one more window. That happens once in a step. */
@@ -280,7 +280,7 @@ typedef struct ps_mesh_counters {
     uint64_t packets, copies, bytes, bytes_copied;
     uint64_t values_copied; /* values that were sent, counted once for each target */
     uint64_t values_taken;  /* values that were received in packets that were not duplicates */
-    uint64_t duplicates, rescues;
+    uint64_t duplicates, repairs;
 } ps_mesh_counters;
 
 const ps_mesh_counters *ps_mesh_counters_of(const ps_mesh_machine *m);

@@ -79,7 +79,7 @@ struct ps_mesh_machine {
     ps_packet **early; /* (early_count): received packets of steps that have not begun */
     size_t early_count, early_cap;
     int64_t deadline_us;
-    bool is_rescued;   /* the step has had its rescue */
+    bool is_repaired;  /* the step has had its repair */
     bool has_listened; /* the step got one more window (ps_mesh_tick) */
     /* (workers): number of requests to send again that were answered to each worker in this step */
     uint8_t *answers;
@@ -172,7 +172,7 @@ static inline const uint32_t *mesh_holders(const ps_mesh_machine *m, uint32_t bl
 int mesh_place(const ps_mesh_machine *m, uint32_t block, uint32_t holder);
 
 /* Returns the sender of a block: the one of its holders that sends it in a step without a
- * rescue. */
+ * repair. */
 uint32_t mesh_sender(const ps_mesh_machine *m, uint32_t block);
 
 /* `what` of a packet that asks its receiver to send the sender everything of the packet's step

@@ -2,7 +2,7 @@
 /* ndc.c - naive duplication: each of the r holders of a block sends one r-th of it.
  *
  * The p-th holder sends values [n p / r, n (p + 1) / r). In all as much is sent as by plain,
- * divided among the holders. In a rescue every holder sends all of its blocks.
+ * divided among the holders. In a repair every holder sends all of its blocks.
  */
 #include "common/mesh/blocks.h"
 

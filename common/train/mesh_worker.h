@@ -26,7 +26,7 @@ typedef struct ps_mesh_worker_conf {
     /* (param_count): the initial weights; kept: every step writes the new weights there */
     float *weights;
     ps_buf *grad; /* (param_count) floats, the gradient block; a reference is taken */
-    /* time in microseconds from the beginning of a step until the machine begins its rescue
+    /* time in microseconds from the beginning of a step until the machine begins its repair
      * (mesh.h) */
     int64_t window_us;
     /* workers send each other reports with their contributions (ps_mesh_worker_say); the same on

@@ -80,7 +80,7 @@ static void begin_at(ps_exchange *exchange, uint64_t clock, bool has_weights)
 }
 
 /* No worker is overtaken: a step ends when all blocks have arrived, from their workers or by a
- * rescue. So may_be_overtaken and leave_out are NULL. */
+ * repair. So may_be_overtaken and leave_out are NULL. */
 static const ps_exchange_ops ops = {
     .begin = begin,
     .ready = ready,
@@ -215,10 +215,10 @@ static void on_over(ps_event *self, bool ok)
 
     ps_log(PS_LOG_INFO, "peers",
            "exchange %s: %llu packets, %llu copies sent, %llu bytes without heads; "
-           "%llu came twice, %llu rescues",
+           "%llu came twice, %llu repairs",
            x->plan->mesh->name, (unsigned long long)c->packets, (unsigned long long)c->copies,
            (unsigned long long)c->bytes_copied, (unsigned long long)c->duplicates,
-           (unsigned long long)c->rescues);
+           (unsigned long long)c->repairs);
     ps_log(PS_LOG_INFO, "peers", "after %llu exchanges the checksum of the weights is %016llx",
            (unsigned long long)x->me.next,
            (unsigned long long)ps_replica_checksum(x->conf.weights, x->plan->layout.param_count));

@@ -4,7 +4,7 @@
  *
  * Sending. There is an outbox for each peer. Its stream is opened with the first packet. Packets
  * stay in the outbox until the peer acknowledges them. If the stream breaks, it is opened again and
- * they are sent again. Only a rescue can leave a peer more than two steps behind; for such a peer
+ * they are sent again. Only a repair can leave a peer more than two steps behind; for such a peer
  * the outbox keeps at most its share of PEER_LATE_BYTES.
  *
  * Receiving. There is an inbox for each peer, which holds one message. A message stays in the inbox

@@ -52,8 +52,8 @@ typedef struct mesh_turn {
     size_t count;
     ps_status *refused; /* (peers): why the machine did not take a packet of the peer */
     ps_status failed;   /* why the exchange has failed in this turn; else OK */
-    /* in this turn the machine began a rescue (mesh.h): it sends all packets of the step again */
-    bool begins_rescue;
+    /* in this turn the machine began a repair (mesh.h): it sends all packets of the step again */
+    bool begins_repair;
     /* if is_due: names of the workers for whom the machine waited then */
     char waits_for[160];
 } mesh_turn;

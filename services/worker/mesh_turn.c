@@ -89,22 +89,22 @@ static bool prepare_turn(ps_mesh_exchange *x)
     x->has_begun |= x->has_given;
     turn->is_due = x->is_due;
     x->has_given = x->is_due = false;
-    turn->begins_rescue = false;
+    turn->begins_repair = false;
     turn->failed = ps_ok();
     peer_lend_inboxes(x);
     return turn->advances || turn->is_due || turn->count > 0;
 }
 
-/* Tells the machine the time, and notes whether it begins a rescue. */
+/* Tells the machine the time, and notes whether it begins a repair. */
 static ps_status tick(ps_mesh_exchange *x)
 {
     const ps_mesh_counters *c = ps_mesh_counters_of(x->me.mesh);
-    uint64_t rescues = c->rescues;
+    uint64_t repairs = c->repairs;
     ps_status st;
 
     exchange_name_missing(x, x->turn.waits_for, sizeof x->turn.waits_for);
     st = ps_mesh_tick(x->me.mesh, ps_clock_us());
-    x->turn.begins_rescue = c->rescues > rescues;
+    x->turn.begins_repair = c->repairs > repairs;
     return st;
 }
 
@@ -150,7 +150,7 @@ static void end_turn(ps_mesh_exchange *x)
     if (x->has_failed) {
         return;
     }
-    if (turn->begins_rescue) {
+    if (turn->begins_repair) {
         ps_log(PS_LOG_WARN, "peers", "step %llu waits for %s: all packets are sent again",
                (unsigned long long)x->me.next, turn->waits_for);
     }

@@ -181,7 +181,7 @@ class Peers(ClusterTest):
                 p, steps = job.progress, job.progress.total_steps
                 text = self.logs(c.files(job.id))
                 said = re.findall(rf"exchange {name}: (\d+) packets, (\d+) copies sent, "
-                                  r"(\d+) bytes without heads; \d+ came twice, 0 rescues", text)
+                                  r"(\d+) bytes without heads; \d+ came twice, 0 repairs", text)
                 self.assertEqual(len(said), WORKERS)
                 if multicasts:
                     self.assertEqual(sum(int(s[0]) for s in said), multicasts * steps)

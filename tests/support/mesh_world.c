@@ -431,7 +431,7 @@ ps_mesh_counters mesh_world_counters(const mesh_world *w)
         sum.bytes += c->bytes;
         sum.bytes_copied += c->bytes_copied;
         sum.duplicates += c->duplicates;
-        sum.rescues += c->rescues;
+        sum.repairs += c->repairs;
     }
     return sum;
 }

@@ -315,7 +315,7 @@ static void who_is_silent_too_long_is_named(void **state)
 }
 
 /* Each block has another holder; the one who was silent then has all that it lacks. */
-static void the_rescue_goes_on_without_one_who_catches_up_later(void **state)
+static void the_repair_goes_on_without_one_who_catches_up_later(void **state)
 {
     static const char *const meshes[] = {HASTY("plain") IID(2), HASTY("ndc") TWICE,
                                          HASTY("ccdc") IID(2)};
@@ -376,7 +376,7 @@ int main(void)
         cmocka_unit_test(gradients_leave_while_others_are_computed),
         cmocka_unit_test(a_stream_that_broke_is_opened_again),
         cmocka_unit_test(who_is_silent_too_long_is_named),
-        cmocka_unit_test(the_rescue_goes_on_without_one_who_catches_up_later),
+        cmocka_unit_test(the_repair_goes_on_without_one_who_catches_up_later),
         cmocka_unit_test(a_stop_ends_the_exchange_in_any_state),
     };
 

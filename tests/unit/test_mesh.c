@@ -331,7 +331,7 @@ static void try_losses(const ps_mesh *mesh, void *arg)
             must_have_one_sum(&w);
             must_be_near(&w, 1e-5);
         }
-        assert_true(mesh_world_counters(&w).rescues > 0);
+        assert_true(mesh_world_counters(&w).repairs > 0);
         mesh_world_fini(&w);
     }
 }
@@ -361,7 +361,7 @@ static void a_silent_worker_is_named_after_the_second_time_out(void **state)
                 assert_int_equal(w.failure[k].code, PS_DEADLINE_EXCEEDED);
                 assert_string_equal(w.failure[k].text,
                                     "step 0: nothing for 2 x 1000 ms from worker 2");
-                assert_int_equal(ps_mesh_counters_of(w.node[k])->rescues, 1);
+                assert_int_equal(ps_mesh_counters_of(w.node[k])->repairs, 1);
             }
         }
         mesh_world_fini(&w);
@@ -410,7 +410,7 @@ static void who_was_away_itself_listens_before_it_blames(void **state)
     begin_whole(&w, 0); /* and hears nothing */
     st = ps_mesh_tick(w.node[0], window);
     assert_string_equal(st.text, "");
-    assert_int_equal(ps_mesh_counters_of(w.node[0])->rescues, 1);
+    assert_int_equal(ps_mesh_counters_of(w.node[0])->repairs, 1);
     assert_int_equal(ps_mesh_deadline(w.node[0]), 2 * window);
     st = ps_mesh_tick(w.node[0], 5 * window / 2);
     assert_string_equal(st.text, "");
@@ -454,7 +454,7 @@ static void a_copy_speaks_for_a_silent_worker(void **state)
         w.is_dead[4] = s.redundancy > 2;
         w.ticks_alone = i >= 9;
         mesh_world_run(&w, 0);
-        assert_int_equal(w.now_us, MESH_WINDOW_US); /* the rescue was enough */
+        assert_int_equal(w.now_us, MESH_WINDOW_US); /* the repair was enough */
         must_be_ok(&w);
         must_have_one_sum(&w);
         must_be_near(&w, 1e-5);

@@ -276,7 +276,7 @@ static void packets_that_get_lost_change_no_bit_of_what_is_kept(void **state)
         }
         must_be_ok(&w);
         must_be_ok(&lossy);
-        assert_true(mesh_world_counters(&lossy).rescues > 0);
+        assert_true(mesh_world_counters(&lossy).repairs > 0);
         assert_memory_equal(w.sum[0], lossy.sum[0], w.n * sizeof(float));
         mesh_world_fini(&w);
         mesh_world_fini(&lossy);
