@@ -32,7 +32,8 @@ ps_codec_facts ps_codec_facts_of(const ps_codec *codec, const ps_params *params)
  * depends on the values, or because encodings are compressed or leave out rows. */
 bool ps_codec_depends_on_data(const ps_codec *codec, const ps_params *params);
 
-/* Returns whether every encoding is the float32 values in memory order, with none left out. */
+/* Returns whether every encoding is the float32 values in memory order, with none left out and
+ * without the number difference, by which changes are sent and not the values. */
 bool ps_codec_is_plain(const ps_codec *codec, const ps_params *params);
 /* Returns whether this encoding is the float32 values in memory order, with none left out. */
 bool ps_encoding_is_plain(const Psgd__V1__Encoding *head);
@@ -42,8 +43,8 @@ bool ps_encoding_is_plain(const Psgd__V1__Encoding *head);
 double ps_codec_bits(const ps_codec *codec, const ps_params *params);
 
 /* Encodes a slice: initialises the head, fills in slice and payload_bytes, leaves out rows of zeros
- * and compresses the bytes as `params` say. Returns payload_bytes, at most codec->size(params,
- * n). */
+ * and compresses the bytes if `params` say so and it pays (stages.h). Returns payload_bytes, at
+ * most codec->size(params, n). */
 size_t ps_codec_encode(const ps_codec *codec, const ps_params *params, uint64_t key, uint32_t slice,
                        const float *x, size_t n, uint8_t *out, ps_encoding *head);
 
@@ -73,24 +74,28 @@ void ps_codec_end_ahead(void);
  * Keeps no pointer into src and drops unknown fields. */
 void ps_encoding_copy(ps_encoding *dst, const Psgd__V1__Encoding *src);
 
-/* Returns the status that ps_codec_decode would return, without decoding.
+/* Returns the status that ps_codec_decode would return, without decoding. Decoding what a script
+ * has encoded may still fail. payload_bytes 0 is accepted with any codec or none.
  *
- *   INVALID_ARGUMENT  no codec, an unknown codec, or another codec than `expected` (NULL: any)
+ *   INVALID_ARGUMENT  no codec, an unknown codec, or another codec than `expected` (NULL: any; a
+ *                     script's: also f32)
  *   DATA_LOSS         len is not payload_bytes; the bytes cannot be decompressed, or to more than n
  *                     values can take; the rows are invalid; or the codec's check fails */
 PS_MUST_USE ps_status ps_codec_check(const ps_codec *expected, const Psgd__V1__Encoding *head,
                                      const uint8_t *in, size_t len, size_t n);
 
 /* Checks that all values of an encoding that ps_codec_check has accepted decode to finite numbers.
- * `room` (n) is scratch. Returns INVALID_ARGUMENT with the first one that does not. */
+ * `room` (n) is scratch. Returns INVALID_ARGUMENT with the first one that does not, or the failure
+ * of a script to decode them. */
 PS_MUST_USE ps_status ps_codec_check_finite(const ps_codec *expected,
                                             const Psgd__V1__Encoding *head, const uint8_t *in,
                                             size_t len, size_t n, float *room);
 
 /* Removes the compression, and decodes what a script encoded, for callers that check an encoding on
  * arrival and decode it later. *head, *in and *len become an encoding of the same values in `plain`
- * and `room` (PS_CODEC_ROOM, aligned for floats); else they stay the same. The old *head must
- * outlive the new one. Fails as ps_codec_check does, but does not run the codec's own check. */
+ * and `room` (PS_CODEC_ROOM, aligned for floats). The old *head must outlive the new one. An
+ * encoding that is neither compressed nor a script's stays as it is, unchecked. Fails as
+ * ps_codec_check does, but does not run the codec's own check; for a script as ps_codec_decode. */
 PS_MUST_USE ps_status ps_codec_decompress(const ps_codec *expected, const Psgd__V1__Encoding **head,
                                           const uint8_t **in, size_t *len, size_t n,
                                           Psgd__V1__Encoding *plain, uint8_t *room);

@@ -10,8 +10,8 @@
 
 enum { PS_STATE_TAG = 2 }; /* floats in front of the codec's own state */
 
-/* Returns whether `key` differs from the key of the last call with this state, and stores it in the
- * tag. If not, the encoding is a repetition. */
+/* Returns whether `key` differs from the key of the last call with this state. If not, the encoding
+ * is a repetition. Stores `key` in the tag, the first PS_STATE_TAG floats of `state`. */
 static inline bool ps_state_is_new(float *state, uint64_t key)
 {
     uint64_t last;

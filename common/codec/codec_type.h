@@ -91,8 +91,9 @@ typedef enum ps_into {
  * slice that was added with the same key or head and the same memory. `end` forgets slices and
  * results. */
 typedef struct ps_codec_ahead {
-    /* Add a slice, of which nothing is kept but the address. Return false if it cannot be added to
-     * those that were added before; the caller then calls run and uses their results first. */
+    /* Add a slice. Its memory must stay and not change until `end`, because the address tells later
+     * which slice it was. Return false if the slice cannot be added to those that were added
+     * before; the caller then calls run and uses their results first. */
     bool (*encode)(const ps_params *params, uint64_t key, const float *x, size_t n);
     bool (*decode)(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len, size_t n);
     void (*run)(void);
@@ -106,9 +107,9 @@ typedef struct ps_codec {
     size_t own;                         /* how many of params are the codec's own */
     Psgd__V1__Encoding__CodecCase wire; /* the codec's member of the oneof in Encoding */
     bool is_identity; /* bytes are the float32 values in memory order, little-endian */
-    /* sends two thin matrices. Its numbers are `rank` and `columns`; where the job leaves `columns`
-     * at 0, the variable's shape decides, and a variable may be sent whole
-     * (common/wire/matrix.h) */
+    /* sends two thin matrices. Its numbers are `rank` and `columns`. Where the job leaves `columns`
+     * at 0, common/job sets it by the variable's shape, and has a variable of several slices sent
+     * whole to servers if that pays (common/wire/matrix.h) */
     bool is_low_rank;
 
     /* Returns the properties of the codec with these numbers. */
@@ -148,8 +149,8 @@ typedef struct ps_codec {
      * if sum_is_vote. */
     void (*sum_value)(const void *sum, float *y, size_t n);
     bool sum_is_vote;
-    /* (optional) Returns whether adding can have made this sum, which was read from a file. Without
-     * it any bytes are a sum. */
+    /* (optional) Returns whether this sum, which was read from a file, is valid: more can be added
+     * to it, and no number in it overflows. Without it any bytes are a valid sum. */
     bool (*sum_check)(const void *sum, size_t n);
 
     /* Checks that decode will accept these bytes. Returns DATA_LOSS with the reason if not.

@@ -42,7 +42,8 @@ void ps_factors_load(const float *x, size_t n, size_t columns, int exponent, flo
  * of lower rank. Other rows stay. */
 void ps_factors_begin(uint32_t key, size_t rank, size_t columns, float *q);
 
-/* Makes the rows of p (rank, rows) orthonormal. A row that depends on the others becomes zeros. */
+/* Makes the rows of p (rank, rows) orthonormal. A row that depends, or nearly depends, on those
+ * before it becomes zeros. */
 void ps_factors_orthonormalise(float *p, size_t rank, size_t rows);
 
 /* Writes n values of Q in the form that is sent: times 2^exponent, clipped so that no sum of
@@ -63,10 +64,12 @@ void ps_factors_multiply(const float *p, size_t p_rows, const float *q, size_t r
 /* A variable of at most PS_FACTORS_COLUMNS_MAX columns, with room for a part of M. */
 typedef struct ps_factors {
     size_t rank, rows, columns, stride;
-    float *p;        /* (rank, rows) */
-    float *q;        /* (rank, stride): Q of the last step, of M scaled; zeros at first */
-    float *sent;     /* (rank, stride): Q in the form that is sent */
-    float *m, *part; /* (panel, stride), (rank, panel): scratch */
+    float *p;    /* (rank, rows) */
+    float *q;    /* (rank, stride): Q of the last step, of M scaled; zeros at first */
+    float *sent; /* (rank, stride): Q in the form that is sent */
+    /* (panel, stride), (rank, panel): scratch; a panel is the rows of M that are processed together
+     */
+    float *m, *part;
 } ps_factors;
 
 /* Allocates the memory for a variable. `q` is zeros. */

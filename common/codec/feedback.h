@@ -57,8 +57,9 @@ size_t ps_feedback_encode(const ps_codec *codec, const ps_params *params, float 
                           uint64_t key, uint32_t slice, const float *x, size_t n, uint8_t *out,
                           ps_encoding *head);
 
-/* For senders that encode by other means: records that the receiver decodes y of x, which
- * ps_feedback_carry has prepared. Call it once per contribution. */
+/* For senders that encode by other means, without the number difference: records that the receiver
+ * decodes y where x was sent, which ps_feedback_carry has prepared. Call it once per contribution.
+ */
 void ps_feedback_keep(const ps_codec *codec, const ps_params *params, float *state, const float *x,
                       const float *y, size_t n);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* levels.h - integers times a step, packed: for intn, laq, norm and qsgd. Private to
+/* levels.h - integers times a step, packed: for intn, intsum, laq, norm and qsgd. Private to
  * common/codec. */
 #ifndef PS_COMMON_CODEC_LEVELS_H
 #define PS_COMMON_CODEC_LEVELS_H

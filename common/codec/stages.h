@@ -2,16 +2,17 @@
 /* stages.h - what an encoding goes through around its codec: rows of zeros are left out before
  * it, the bytes are compressed after it.
  *
- * Either is done only if it makes the encoding shorter, so no encoding is longer than the
- * codec's size. Private to common/codec.
+ * Rows are left out only if the others can take no more bytes than the whole slice can. Bytes are
+ * compressed only if that makes them fewer. So no encoding is longer than the codec's size. Private
+ * to common/codec.
  */
 #ifndef PS_COMMON_CODEC_STAGES_H
 #define PS_COMMON_CODEC_STAGES_H
 
 #include "common/codec/codec_type.h"
 
-/* Encodes like ps_codec.encode, into out[0..codec->size(n)). `state` (optional) is not used if
- * rows are left out, because it belongs to the values of the whole slice. */
+/* Encodes like ps_codec.encode, into out[0..codec->size(n)). `state` (optional) is not used with
+ * the number rows, because it belongs to the values of the whole slice. */
 size_t ps_stages_encode(const ps_codec *codec, const ps_params *params, float *state, uint64_t key,
                         const float *x, size_t n, uint8_t *out, ps_encoding *head);
 
