@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* onnx_graph.h - adds nodes and constants to an ONNX graph. All texts and values are copied. */
+/* onnx_graph.h - adds nodes and constants to an ONNX graph. Texts and values are copied, unless a
+ * function takes ownership of them. */
 #ifndef PS_COMMON_ARTIFACT_ONNX_GRAPH_H
 #define PS_COMMON_ARTIFACT_ONNX_GRAPH_H
 

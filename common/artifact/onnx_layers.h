@@ -3,8 +3,9 @@
  *
  * There is a writer for each kind of layer.
  *
- * Names: the output of layer NAME is "NAME.out", an intermediate value is "NAME.SUFFIX". Variables
- * keep their names in the model, so no two names are equal.
+ * Names: the output of layer NAME is "NAME.out", an intermediate value is "NAME.SUFFIX". The output
+ * of a layer without nodes has the name of its input. Variables keep their names in the model, so
+ * no two names are equal.
  */
 #ifndef PS_COMMON_ARTIFACT_ONNX_LAYERS_H
 #define PS_COMMON_ARTIFACT_ONNX_LAYERS_H
@@ -31,7 +32,7 @@ typedef struct ps_onnx_kind {
     void (*write)(ps_onnx_graph *graph, const ps_onnx_layer *layer);
 } ps_onnx_kind;
 
-/* Returns the writer of this kind of layer, or NULL. */
+/* Returns the writer of this kind of layer, or NULL if there is none. */
 const ps_onnx_kind *ps_onnx_kind_find(const char *kind);
 
 /* Writes the name "layer.suffix" into `out` and returns `out`. */

@@ -16,15 +16,17 @@
 enum { PS_OUTLET_WAITING_MAX = 8 << 20 };
 
 typedef struct ps_outlet {
-    int fd; /* -1: the file could not be created yet */
+    int fd; /* -1: the file could not be created, or emptied to be replaced, yet */
     char *path;
     bool makes_folder; /* true: the folder of the file is made too */
     /* bytes that are not written yet; the caller appends a line here before ps_outlet_row */
     ps_strbuf rows;
-    size_t whole;     /* bytes of `rows` that are complete lines */
-    double flushed_s; /* time_s of the line at which ps_outlet_row last tried to write */
-    ps_status st;     /* result of the last write */
-    uint64_t lost;    /* lines that were dropped because memory for waiting lines was full */
+    size_t whole; /* bytes of `rows` that are complete lines */
+    /* time_s of the line at which ps_outlet_row last tried to write; until then as the opener sets
+     * it, 0 if it does not */
+    double flushed_s;
+    ps_status st;  /* result of the last try to create the file or to write */
+    uint64_t lost; /* lines that were dropped because memory for waiting lines was full */
 } ps_outlet;
 
 /* Creates or empties the file, and makes its folder if `makes_folder`. A full disk is not a
@@ -42,12 +44,12 @@ void ps_outlet_row(ps_outlet *outlet, double time_s);
 /* Appends to *out all lines so far, written or waiting. Reads the file. */
 PS_MUST_USE ps_status ps_outlet_copy(const ps_outlet *outlet, ps_strbuf *out);
 
-/* Replaces all lines so far by these bytes, which are complete lines. A full disk is not a failure:
- * the bytes then wait in `rows` for the next write. */
+/* Replaces all lines so far by these bytes, which are complete lines. If they cannot be written, as
+ * on a full disk, they wait in `rows` for the next write. */
 void ps_outlet_replace(ps_outlet *outlet, const void *bytes, size_t len);
 
 /* Writes the waiting lines, closes the file and frees memory. Fails only if these lines cannot be
- * written; lines that were dropped earlier are logged. */
+ * written or the file cannot be closed. Logs how many lines were dropped earlier. */
 PS_MUST_USE ps_status ps_outlet_close(ps_outlet *outlet);
 
 #endif

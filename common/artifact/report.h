@@ -22,8 +22,8 @@ typedef struct ps_train_row {
     double accuracy; /* NaN if targets are values, or a program has not said it */
     double samples_per_s;
     uint64_t bytes_up, bytes_down; /* since training began */
-    double wait_s;                 /* since training began */
-    const double *values;          /* values of the metrics with which the file was opened */
+    double wait_s;        /* time in which training waited for others, since training began */
+    const double *values; /* values of the metrics with which the file was opened */
 } ps_train_row;
 
 /* A line of EV-{title}-N({id}).csv: epoch, step, loss, the job's metrics by name, then
@@ -38,8 +38,9 @@ typedef struct ps_eval_row {
     uint64_t bytes_up, bytes_down; /* since training began, until the evaluation began */
 } ps_eval_row;
 
-/* Creates or replaces a TR file with these metrics and writes its header. Numbers have nine digits
- * and a point; lines end with \n. One thread at a time. */
+/* Creates or replaces a TR file with these metrics and writes its header. Numbers that are not
+ * whole have up to nine digits, and a point in any locale; lines end with \n. Fails as
+ * ps_outlet_open (outlet.h). One thread at a time. */
 PS_MUST_USE ps_status ps_report_open_train(const char *path, const char *const *metrics,
                                            size_t metric_count, ps_report **out);
 

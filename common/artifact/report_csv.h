@@ -19,8 +19,8 @@ typedef struct ps_report_csv {
 } ps_report_csv;
 
 /* Reads the header of `text`, n bytes of anything, which must live until ps_report_csv_go_on or
- * ps_report_csv_fini. Returns false if there is no header line, or if it has an empty name, a name
- * of PS_REPORT_CSV_NAME_BYTES or more, or too many names. */
+ * ps_report_csv_fini. Returns false if there is no header line, or if it has a NUL, an empty name,
+ * a name of PS_REPORT_CSV_NAME_BYTES or more, or more than PS_REPORT_CSV_COLUMNS_MAX names. */
 bool ps_report_csv_init(ps_report_csv *csv, const char *text, size_t n);
 
 /* Returns the index of the column with this name; n_columns if there is none. */

@@ -80,9 +80,9 @@ typedef struct ps_rounds_parts {
     bool has_shares;
 } ps_rounds_parts;
 
-/* Writes the CSV of all parts, whole or not at all; *is_written is false if there is no part. Of a
- * part that is cut or damaged, all from the damage on is left out, and that is logged. Any thread.
- * Fails as files do. */
+/* Writes the CSV of all parts, whole or not at all; *is_written is false if no part has an entry.
+ * Of a part that is cut or damaged, all from the damage on is left out, and that is logged. Any
+ * thread. Fails as files do. */
 PS_MUST_USE ps_status ps_rounds_merge(const ps_rounds_parts *parts, const char *path,
                                       bool *is_written);
 

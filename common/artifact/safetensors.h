@@ -58,7 +58,8 @@ typedef struct ps_safetensors ps_safetensors;
  *
  *   INVALID_ARGUMENT    names the tensor or the offset, and what is wrong there
  *   RESOURCE_EXHAUSTED  no memory for its data
- *   else                errno's, of open and read
+ *   DATA_LOSS           the file became shorter while it was read
+ *   else                those of ps_file_open (files.h) and of reading
  */
 PS_MUST_USE ps_status ps_safetensors_open(const char *path, ps_safetensors **out);
 

@@ -60,7 +60,7 @@ ps_status ps_weights_write_from(const char *path, const ps_variable *variables, 
     return st;
 }
 
-/* Writes "[3, 5]", cut if it is longer. Returns `out`. */
+/* Writes the shape, as in "[3, 5]", cut to fit `out`. Returns `out`. */
 static const char *shape_text(const ps_tensor *tensor, char out[SHAPE_TEXT])
 {
     size_t n = (size_t)snprintf(out, SHAPE_TEXT, "[");

@@ -35,10 +35,11 @@ PS_MUST_USE ps_status ps_address_complete(const char *flag, const char *text,
 /* Writes "host:port" or "[v6]:port", always with the port. */
 void ps_address_format(const ps_address *address, char out[PS_ADDRESS_TEXT_BYTES]);
 
-/* Returns whether the host is in 127.0.0.0/8, ::1 or "localhost". */
+/* Returns whether the host is in 127.0.0.0/8 (also as an IPv4-mapped IPv6 address), ::1 or
+ * "localhost". */
 bool ps_address_is_loopback(const ps_address *address);
 
-/* Returns whether the host is 0.0.0.0 or ::. */
+/* Returns whether the host is 0.0.0.0, :: or ::ffff:0.0.0.0. */
 bool ps_address_is_any(const ps_address *address);
 
 #endif

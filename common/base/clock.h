@@ -5,14 +5,14 @@
 
 #include <stdint.h>
 
-/* Returns monotonic time in microseconds, for deadlines and durations. Its zero point is arbitrary,
- * so no other process is sent it. Any thread. */
+/* Returns monotonic time in microseconds, for deadlines and durations. Its zero point is arbitrary
+ * and differs between hosts. Any thread. */
 int64_t ps_clock_us(void);
 
 /* Returns the time of ps_clock_us in nanoseconds. Any thread. */
 int64_t ps_clock_ns(void);
 
-/* Returns the processor time of the calling thread in microseconds. */
+/* Returns the processor time that the calling thread has used, in microseconds. */
 int64_t ps_clock_thread_us(void);
 
 /* Returns microseconds since 1970-01-01 UTC, for people and other hosts. May jump. Any thread. */

@@ -7,7 +7,9 @@
  *
  * Flags: --name value, --name=value, -n value, -nvalue, and -abc for bools. A
  * bool is --name, --no-name or --name=false. "--" ends the flags. Flags and
- * other arguments may stand in any order.
+ * other arguments may stand in any order, unless stops_at_argument is set.
+ *
+ * Environment: an empty variable counts as not given. A list is split at commas.
  *
  * File: keys are the names, with - or _. Mappings nest at a "-", so
  * {log: {level: info}} is log-level. A key that is null counts as not given.
@@ -38,7 +40,7 @@ typedef struct ps_command {
     /* true: the first argument ends the flags, and all that stands behind it is an argument, as -y
      * in psgd -x get -y */
     bool stops_at_argument;
-    const char *examples; /* printed as they are, without indent; NULL: none */
+    const char *examples; /* lines, which the help indents and does not wrap; NULL: none */
     const char *notes;    /* last paragraph of the help, wrapped; NULL: none */
 } ps_command;
 
@@ -74,7 +76,7 @@ void ps_config_destroy(ps_config *config);
 ps_config_source ps_config_source_of(const ps_config *config, const char *name);
 
 /* Appends the text of --help: usage, summary, options with defaults and variables, examples.
- * Lines have at most 80 columns. */
+ * Wraps lines at 80 columns, except examples. */
 void ps_config_help(const ps_command *command, ps_strbuf *out);
 
 /* Appends "psgd-worker 0.1.0\n", the commit that was built ("commit 147dde3f2a61\n") if the build

@@ -2,8 +2,8 @@
 /* document.h - parses YAML or JSON text into a tree of jansson values.
  *
  * For files that people write: job files, settings, worker lists. A text has at most 1 MiB and 32
- * levels. Refused are a key that occurs twice in a mapping, anchors, aliases, tags other than
- * !!str, and a second document: they make a small text large, or ambiguous. Plain scalars are those
+ * levels. Refused are a key that occurs twice in a mapping, anchors, aliases, tags other than !!str
+ * and !, and a second document: they make a small text large, or ambiguous. Plain scalars are those
  * of YAML 1.2's core schema: null, true, 12, 0x1f, 1.5e3. Quoted scalars are strings. A whole
  * number that does not fit 64 bits is refused. So are infinities and NaN, because jansson has none.
  *
@@ -20,8 +20,8 @@
 
 enum { PS_TREE_MAX_BYTES = 1 << 20, PS_TREE_MAX_DEPTH = 32 };
 
-/* Parses n bytes. Text that starts with { or [ is JSON, any other is YAML. An empty text is
- * null. */
+/* Parses n bytes. Text whose first character, after white space, is { or [ is JSON, any other is
+ * YAML. An empty text is null. */
 PS_MUST_USE ps_status ps_document_parse(const char *text, size_t n, json_t **out);
 
 /* Parses a file; "-" is standard input. Errors are those of ps_document_parse and of reading the

@@ -17,8 +17,8 @@ typedef struct ps_file_stamp {
 /* Returns whether both stamps are equal. */
 bool ps_file_stamp_is(const ps_file_stamp *a, const ps_file_stamp *b);
 
-/* Returns whether the file at `path` has another stamp than `read`, and if so writes its stamp to
- * *now. A file that cannot be found counts as unchanged. */
+/* Writes the stamp of the file at `path` to *now and returns whether it differs from `read`. A file
+ * that cannot be found counts as unchanged, and *now is not set. */
 bool ps_file_has_changed(const char *path, const ps_file_stamp *read, ps_file_stamp *now);
 
 #endif

@@ -66,7 +66,8 @@ void ps_file_writer_abandon(ps_file_writer *writer);
 PS_MUST_USE ps_status ps_file_copy(const char *from, const char *to);
 
 /* Makes the complete file `from` durable and renames it to `to` in the same directory, replacing
- * an old one. `from` stays as it is after a failure. */
+ * an old one. `from` stays as it is after a failure, unless only the directory could not be
+ * synced. */
 PS_MUST_USE ps_status ps_file_replace(const char *from, const char *to);
 
 /* Appends n bytes to a file; creates it if there is none. Not synced. */
@@ -94,8 +95,9 @@ PS_MUST_USE ps_status ps_disk_free(const char *path, uint64_t *bytes);
  * not enter other file systems. Succeeds if nothing is there. */
 PS_MUST_USE ps_status ps_dir_remove(const char *path);
 
-/* Removes from a folder what processes that were killed had begun to write: names that begin with a
- * dot and end with .tmp. A failure only costs disk space, so it is not reported. */
+/* Removes all entries of a folder whose names begin with a dot and end with .tmp: what processes
+ * that were killed had begun to write. Nobody may be writing there. A failure only costs disk
+ * space, so it is not reported. */
 void ps_dir_sweep(const char *dir);
 
 /* Writes "dir/name" to `out`; an empty `dir` gives the name alone. Fails with OUT_OF_RANGE if
@@ -125,8 +127,8 @@ PS_MUST_USE ps_status ps_path_below(char *out, size_t cap, const char *dir, cons
 PS_MUST_USE ps_status ps_file_open(const char *path, int *fd, struct stat *facts);
 
 /* Opens the file `path` below the folder `dir` as ps_file_open does. Refuses with INVALID_ARGUMENT
- * a path that leads out of `dir` by links or "..". That holds also if somebody puts a link there
- * during the call. */
+ * a path that leads out of `dir` by links or "..". Fails too if somebody puts a link there during
+ * the call. */
 PS_MUST_USE ps_status ps_file_open_below(const char *dir, const char *path, int *fd,
                                          struct stat *facts);
 

@@ -3,8 +3,9 @@
 #ifndef PS_COMMON_BASE_FREE_MEMORY_H
 #define PS_COMMON_BASE_FREE_MEMORY_H
 
-/* Makes malloc keep about 64 MiB of free memory in each of its arenas. Without that every message
- * of 1 MiB costs a series of page faults, which halves the goodput. Any thread. */
+/* Makes each arena of malloc grow by 64 MiB more than it needs, and keep up to 128 MiB of free
+ * memory at its end. Without that every message of 1 MiB costs a series of page faults, which
+ * halves the goodput. Any thread. */
 void ps_free_memory_keep(void);
 
 /* Asks for huge pages for the memory from which malloc serves this thread, as far as it has grown.

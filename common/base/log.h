@@ -71,11 +71,11 @@ void ps_log_with(ps_log_level level, const char *room, const ps_log_field *field
  * goes to stderr, unless the log is quiet. */
 typedef void (*ps_log_sink)(void *arg, ps_log_level level, const char *line);
 
-/* Passes every line to `sink` too, as a job's log needs it; NULL: to none. When this returns, the
- * previous sink runs no more. Not to be called by a sink. */
+/* Passes every line of the levels that are written to `sink` too, as a job's log needs it; NULL: to
+ * none. When this returns, the previous sink runs no more. Not to be called by a sink. */
 void ps_log_set_sink(ps_log_sink sink, void *arg);
 
-/* Keeps the newest lines in memory, `bytes` of them at most. Call it once, before threads start. */
+/* Keeps the newest lines in a buffer of `bytes` bytes. Call it once, before threads start. */
 void ps_log_keep(size_t bytes);
 
 /* Copies the newest lines that ps_log_keep has kept, oldest first, each whole and with its newline,

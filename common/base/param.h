@@ -34,7 +34,8 @@ ps_params ps_params_default(const ps_param *table);
 int ps_param_find(const ps_param *table, const char *name);
 
 /* Sets the number `name` of `params`. Returns INVALID_ARGUMENT, with what is allowed, if the table
- * has no such number or the value is out of its bounds; `params` is then unchanged. */
+ * has no such number, or the value is out of its bounds or not whole where it must be; `params` is
+ * then unchanged. */
 PS_MUST_USE ps_status ps_param_set(const ps_param *table, const char *name, double value,
                                    ps_params *params);
 

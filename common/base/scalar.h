@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 /* Parses a whole text such as -12, +3, 0x1f or 0o17. Returns false if any of it, a space too, is
- * not part of the number; *out is then unchanged. */
+ * not part of the number, or the number does not fit; *out is then unchanged. */
 bool ps_scalar_int(const char *text, int64_t *out);
 
 /* Parses a whole text such as 1, -.5 or 1e-3, in the notation of the C locale. Returns false if

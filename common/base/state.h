@@ -75,9 +75,9 @@ void ps_state_finish(ps_state_out *out);
  * puts the sections of a part into another file. Returns the first failure of `write`. */
 PS_MUST_USE ps_status ps_state_out_part(ps_state_out *out);
 
-/* Appends the sections of a part to the file. `part` is what a writer that ended with
- * ps_state_out_part has written: `len` bytes, the head of a file first, then `sections`
- * sections. */
+/* Appends the sections of a part to the file. `part` is what a writer that began with
+ * ps_state_out_init and ended with ps_state_out_part has written: `len` bytes, the head of a file
+ * first, then `sections` sections. */
 void ps_state_put_part(ps_state_out *out, const uint8_t *part, size_t len, uint32_t sections);
 
 /* Writes the last section and frees the writer's memory. Returns the first failure of `write`. */
@@ -105,7 +105,7 @@ PS_MUST_USE ps_status ps_state_open(ps_state_in *in, const char *magic, uint32_t
 
 /* Moves to the next section, whose payload is then taken member by member. The section before it
  * must be ended by ps_state_done or ps_state_skip. *kind is 0 at the end of the file. With `checks`
- * the checksum is verified, else only the length.
+ * the checksum is verified, else only the length; that of the last section is verified always.
  *
  * Fails with DATA_LOSS if the file is truncated or damaged or has bytes behind the last section.
  * After a failure of an earlier call it fails with that.

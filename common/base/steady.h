@@ -3,7 +3,8 @@
  *
  * libm may differ between versions and processors. These functions consist of sums, products,
  * quotients and exact operations only, so two nodes get the same number. Their relative error is of
- * the order of 2^-52. They are slower than libm's and meant for few values.
+ * the order of 2^-52; that of ps_steady_pow grows with |y ln x|, and the error of ps_steady_cos_pi
+ * is absolute. They are slower than libm's and meant for few values.
  */
 #ifndef PS_COMMON_BASE_STEADY_H
 #define PS_COMMON_BASE_STEADY_H
@@ -14,7 +15,7 @@ double ps_steady_log(double x);
 /* Returns e^x for x <= 700; 0 below -700. */
 double ps_steady_exp(double x);
 
-/* Returns x^y. x is normal and positive, or 0 with y > 0. */
+/* Returns x^y. x is normal and positive, or 0 with y > 0; y ln x is at most 700. */
 double ps_steady_pow(double x, double y);
 
 /* Returns cos(pi x) for x in [0, 1]. */

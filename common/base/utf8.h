@@ -11,6 +11,7 @@
  * U+10FFFF. */
 size_t ps_utf8_length(const char *text, size_t n);
 
+/* Returns whether n bytes are characters in UTF-8 only. */
 bool ps_utf8_is_valid(const char *text, size_t n);
 
 #endif
