@@ -7,10 +7,10 @@
  * only in their policy. docs/consistency.md has every formula with its source. To add a policy:
  * write common/consistency/NAME.c, add a line to list.h and one to CMakeLists.txt.
  *
- * There are two ways to use a contribution. A policy without `closes` *applies*: each
- * contribution is a step of its own on arrival, and the contributions of one contributor arrive
- * in the order of their clocks. A policy with `closes` *buffers*: contributions are added to an
- * open sum, and the slice makes one step on the sum when it closes.
+ * There are two ways to use a contribution that is not dropped. A policy without `closes`
+ * *applies*: each contribution is a step of its own on arrival, and the contributions of one
+ * contributor arrive in the order of their clocks. A policy with `closes` *buffers*:
+ * contributions are added to an open sum, and the slice makes one step on the sum when it closes.
  *
  * Rounds: with `has_rounds` the sum belongs to one clock. No worker may contribute to clock c +
  * 1 before c is closed. A contribution to a closed clock is late; on_push decides what becomes

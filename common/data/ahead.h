@@ -4,8 +4,8 @@
  * It is for samples that lie in a file: reading one back costs a system call, and the time of
  * the disk if the system's cache lacks it. The thread reads the stored form, which is smaller
  * than the samples. The caller makes samples of it as it would of data in memory, so results do
- * not depend on which thread read. Read blocks wait in a ring. The thread is woken when half of
- * the ring is free, so once for many blocks.
+ * not depend on which thread read. Read blocks wait in a ring. The thread is woken when at most
+ * half of the ring has read blocks, so once for many blocks, or when the caller waits.
  */
 #ifndef PS_COMMON_DATA_AHEAD_H
 #define PS_COMMON_DATA_AHEAD_H
@@ -15,8 +15,8 @@
 typedef struct ps_ahead ps_ahead;
 
 /* Creates a reader for blocks of at most `samples` training samples of `feed`, and starts its
- * thread. Keeps `feed`. Only one thread may call the functions below. Returns
- * RESOURCE_EXHAUSTED without memory or a thread. */
+ * thread. Keeps `feed`. Only one thread may call the functions below, unless they say otherwise.
+ * Returns RESOURCE_EXHAUSTED without memory or a thread. */
 PS_MUST_USE ps_status ps_ahead_create(const ps_feed *feed, size_t samples, ps_ahead **out);
 /* Stops the thread and frees the reader. NULL is allowed. */
 void ps_ahead_destroy(ps_ahead *ahead);

@@ -2,8 +2,8 @@
 /* assign.h - assignments: which worker holds which blocks of every global batch.
  *
  * Letters: n workers, r redundancy (copies of a block), S = block_size, B = S * block_count.
- * Block k of step t is the samples [tB + kS, tB + (k+1)S) of the epoch's order. The tail of an
- * epoch that does not fill a global batch is not used.
+ * Block k of step t is the samples [tB + kS, tB + (k+1)S) of the epoch's order, unless is_by_file
+ * or is_whole is true. The tail of an epoch that does not fill a global batch is not used.
  */
 #ifndef PS_COMMON_DATA_ASSIGN_H
 #define PS_COMMON_DATA_ASSIGN_H

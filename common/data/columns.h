@@ -66,10 +66,10 @@ PS_MUST_USE ps_status ps_column_see(ps_column_state *state, const char *text, si
  * one-hot column has more than 65536 categories. */
 PS_MUST_USE ps_status ps_column_learn(ps_column_state *state, uint32_t *size);
 
-/* ps_column_keep writes what the column has learned to `learned`, after ps_column_learn.
- * ps_column_recall takes it from `learned`, where it was learned from all files: in place of calls
- * of ps_column_see, and before ps_column_learn (learned.h). */
+/* Writes what the column has learned to `learned`. Call it after ps_column_learn. */
 void ps_column_keep(const ps_column_state *state, ps_learned *learned);
+/* Takes what the column learned from all files out of `learned` (learned.h). Call it in place of
+ * ps_column_see, before ps_column_learn. Returns INVALID_ARGUMENT if it is not there. */
 PS_MUST_USE ps_status ps_column_recall(ps_column_state *state, ps_learned *learned);
 
 /* Turns a field of any record into its value. Returns INVALID_ARGUMENT with what is expected. */

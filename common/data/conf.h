@@ -61,7 +61,7 @@ struct ps_data_conf {
 /* Returns a conf of this source with the default numbers. */
 ps_data_conf ps_data_conf_of(const ps_data_source *source);
 
-/* Returns whether two confs are equal. */
+/* Returns whether two confs are equal; `learned` does not count. */
 bool ps_data_conf_same(const ps_data_conf *a, const ps_data_conf *b);
 
 /* Returns whether the share lacks training files, so that what was learned from all of them comes

@@ -57,8 +57,7 @@ const char *ps_dataset_words(const ps_dataset *data, size_t *bytes);
 const char *ps_dataset_text(const ps_dataset *data, size_t *bytes);
 
 /* Returns how many training files with samples the data set has; 0 if the name of one ends in no
- * number.
- */
+ * number, or the source does not read lines (lines.h). */
 uint32_t ps_dataset_file_count(const ps_dataset *data);
 
 /* Returns the number in the name of the file that training sample `at` came from. Only for sets

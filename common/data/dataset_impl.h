@@ -41,7 +41,7 @@ ps_dataset *ps_dataset_create(const ps_data_facts *facts);
 
 /* What to gather, and how. */
 typedef struct ps_gathering {
-    uint64_t seed, pass; /* the key of sample i is ps_sample_key(seed, pass, split, i) */
+    uint64_t seed, pass; /* for the key of a sample: see ps_sample_key */
     ps_split split;
     const uint32_t *index; /* (n + soon); NULL: first, first + 1 ... */
     uint32_t first, n;
@@ -56,7 +56,8 @@ typedef struct ps_gathering {
 void ps_dataset_gather_pass(const ps_dataset *data, const ps_gathering *g, float *x,
                             float *targets);
 
-/* Returns the key of the random draws for a sample in a pass over the data. */
+/* Returns the key of the random draws for a sample in a pass over the data. `at` is the sample's
+ * ps_dataset_place. */
 uint64_t ps_sample_key(uint64_t seed, uint64_t pass, ps_split split, uint32_t at);
 
 /* Returns the index of a sample among the samples of all files of the set. That is `at`, unless it

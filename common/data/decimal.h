@@ -6,8 +6,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Converts text (len) to a number. Returns false if it is empty, not finite, or not a number as
- * a whole. The result does not depend on locale or host. */
+/* Converts text (len) to a number, without the spaces around it. Returns false if the rest is
+ * empty, longer than 63 bytes, not finite, or not a decimal number as a whole. The result is the
+ * same on every host, as the programs never leave the C locale. */
 bool ps_text_number(const char *text, size_t len, double *value);
 
 /* Converts text (len) to a float as ps_text_number does. Returns false also if the number is not

@@ -3,12 +3,14 @@
  * folders become the files that they stand for.
  *
  * An entry of the conf is the name of a file, the name of a folder (all its files), or a pattern,
- * in which '*' stands for any characters and '?' for one. Each may lie one folder deeper:
+ * in which '*' stands for any characters but a slash and '?' for one. Each may lie one folder
+ * deeper:
  * "day-1/part-*". Patterns and folders have the files that exist, in the order of the bytes of
  * their names, so part-10 stands before part-2. A final ".gz" of a file does not belong to its
- * name, as for ps_packed_open. Files whose names begin with a dot are left out. A pattern or folder
- * leaves out what another entry names, and patterns for training what test entries stand for. Of
- * the training files the list has those of the conf's share.
+ * name, as for ps_packed_open. Files whose names begin with a dot are left out. A file that several
+ * patterns or folders stand for is listed for one of them: the first test entry, else the first
+ * training entry. They leave out what another entry names, and the conf's file of words. Of the
+ * training files the list has those of the conf's share.
  */
 #ifndef PS_COMMON_DATA_FILE_LIST_H
 #define PS_COMMON_DATA_FILE_LIST_H
@@ -43,13 +45,13 @@ PS_MUST_USE ps_status ps_file_list_open(const ps_data_conf *conf, const char *fo
 /* Frees the names. A zeroed list is allowed. */
 void ps_file_list_close(ps_file_list *list);
 
-/* Returns whether the training files can be dealt by number: INVALID_ARGUMENT if the name of one
- * ends in no number, or a worker has no file whose number modulo `workers` is its own. */
+/* Checks that the training files can be dealt by number. Returns INVALID_ARGUMENT if the name of
+ * one ends in no number, or a worker has no file whose number modulo `workers` is its own. */
 PS_MUST_USE ps_status ps_file_list_check_numbers(const ps_file_list *list, uint32_t workers);
 
 /* Returns whether a process that loads `share` reads the training file `name`: it reads all files
- * but those whose number makes them files of another share. A file whose name has no number is read
- * by every share. */
+ * but those whose number makes them files of another share. A file whose name ends in no number
+ * (ps_data_file_number) is read by every share. */
 bool ps_file_is_shared(const ps_data_share *share, const char *name);
 
 /* Returns whether an entry is a pattern, by its characters. */

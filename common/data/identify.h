@@ -30,9 +30,10 @@ typedef struct ps_data_files {
 /* Frees the list. A zeroed one is allowed. */
 void ps_data_files_free(ps_data_files *files);
 
-/* Describes the (unpacked) files of a conf that exist in `folder`. A drawn source has no files; its
- * checksum is the SHA-256 of "name:version". The caller frees *out after success. Returns NOT_FOUND
- * with the first missing file and its folder, or as ps_file_list_open. */
+/* Describes the files of a conf in `folder`. A drawn source has no files; its checksum is the
+ * SHA-256 of "name:version". The caller frees *out after success. Returns NOT_FOUND with a missing
+ * file and its folder, or as ps_file_list_open. Where some files suffice (source.h), leaves missing
+ * ones out, and returns NOT_FOUND only if all are missing. */
 PS_MUST_USE ps_status ps_data_describe(const ps_data_conf *conf, const char *folder,
                                        ps_data_files *out);
 

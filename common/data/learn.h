@@ -8,7 +8,8 @@
 #include "common/data/transform.h"
 
 /* Learns from all files of `folder`, which a look has found good. `scratch` as in spill.h, kept
- * until the parts are freed. Reads the files twice, and once more if a transform measures samples.
+ * until the parts are freed. Reads the files as ps_data_look does, and if a transform measures
+ * samples as ps_data_load too.
  * The caller frees *out. Returns RESOURCE_EXHAUSTED if there would be more than
  * PS_LEARNED_BYTES_MAX, with the field that bounds them; else as ps_data_load. */
 PS_MUST_USE ps_status ps_data_learn(const ps_data_conf *conf, const ps_feed_conf *feed,

@@ -21,7 +21,8 @@ typedef struct ps_line {
     const ps_learned_file *learned;
     uint32_t file_index; /* index among the training files, or among the test files */
     uint64_t number;     /* number in its file of the record's first line, from 1 */
-    /* number of the record among all records of the training files, or of the test files */
+    /* number of the record, from 0, among all records of the training files, or of the test files
+     */
     uint64_t record;
     ps_split split;
     bool is_header;
@@ -42,14 +43,15 @@ typedef struct ps_line_rule {
     bool (*goes_on)(const char *text, size_t len);
 } ps_line_rule;
 
-/* Calls `fn` for every record of the conf's files in `folder`. If there are no test files, a hash
+/* Calls `fn` for every header and record of the conf's files in `folder`. Fails with
+ * INVALID_ARGUMENT if one is empty. If there are no test files, a hash
  * of the record's number decides which records are test records, a share of `test_share`, a number
  * of the source (0.2: 80/20). If other processes have more files of the set, the test records are
  * read from PS_LEARNED_TEST (learned.h) instead. Stops at the first failure and returns it. */
 PS_MUST_USE ps_status ps_lines_walk(const ps_data_conf *conf, const char *folder,
                                     const ps_line_rule *rule, ps_line_fn *fn, void *arg);
 
-/* Calls `fn` for every line of one file of `folder`, blank lines too. */
+/* Calls `fn` for every line of one file of `folder`, blank lines too. Fails as ps_lines_walk. */
 PS_MUST_USE ps_status ps_lines_of_file(const char *folder, const char *name, ps_line_fn *fn,
                                        void *arg);
 

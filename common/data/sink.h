@@ -38,7 +38,9 @@ PS_MUST_USE ps_status ps_sink_add(ps_sink *sink, const ps_line *line, const void
 PS_MUST_USE ps_status ps_sink_end(ps_sink *sink, ps_data_conf *conf);
 
 /* Creates a data set with the shapes and limits of the conf and, if all training files have names
- * that end in numbers, the borders between them. The caller sets the splits. */
+ * that end in numbers, the borders between them. The caller sets the splits. Returns
+ * INVALID_ARGUMENT if a file of a share has other samples than were learned of it, or as the
+ * source's `facts`. */
 PS_MUST_USE ps_status ps_sink_dataset(ps_sink *sink, const ps_data_conf *conf, ps_dataset **out);
 
 /* Returns the spill of a split, which then belongs to the caller. */

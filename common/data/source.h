@@ -26,7 +26,8 @@ typedef struct ps_data_facts {
     uint32_t classes;    /* 0: targets are values */
     /* target values of a sample; 1 for a class, which is its index */
     uint32_t target_width;
-    uint32_t train_count, test_count; /* numbers of samples, before the limits */
+    /* numbers of samples; the conf's limits may bound them further */
+    uint32_t train_count, test_count;
 } ps_data_facts;
 
 typedef struct ps_data_source {

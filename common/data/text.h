@@ -2,8 +2,9 @@
 /* text.h - what the sources ngram and skipgram share: the words of lines, and their ids.
  *
  * Words are separated by blanks. Ids go by falling count over training and test lines, then by
- * bytes. Words that occur `cutoff` times or less, and "<unk>" itself, share the last id (the
- * rules of imikolov). Or the conf names a file with a word a line, in the order of their ids;
+ * bytes. Words that occur `cutoff` times or less, those beyond the number `most`, and "<unk>"
+ * itself share the last id (the rules of imikolov). Or the conf names a file with a word a line, in
+ * the order of their ids;
  * words that are not in it, and "<unk>" itself, share the last id, of which it may have the line.
  * Private to common/data.
  */

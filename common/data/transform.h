@@ -2,10 +2,11 @@
 /* transform.h - changes of samples, or of their order, before training.
  *
  * A transform is a const table. A job names transforms in order. Transforms of samples change
- * features in place when samples are gathered; their draws depend on (seed, epoch, split,
- * sample), so any process can repeat them. Transforms of the order change the permutation of an
- * epoch; their draws depend on (seed, epoch), so every node has the same order. To add one:
- * write common/data/NAME.c, add a line to list.h and one to CMakeLists.txt.
+ * features or targets in place when samples are gathered; their draws depend on (seed, epoch,
+ * split, sample), for test samples without the epoch, so any process can repeat them. Transforms of
+ * the order change the order of an epoch; their draws depend on (seed, epoch, ps_feed_conf.worker)
+ * at most, so every node can draw the same order. To add one: write common/data/NAME.c, add a line
+ * to list.h and one to CMakeLists.txt.
  */
 #ifndef PS_COMMON_DATA_TRANSFORM_H
 #define PS_COMMON_DATA_TRANSFORM_H
@@ -84,7 +85,8 @@ struct ps_transform {
      * float32 operations, and `sample` is not called. */
     bool (*is_affine)(const ps_transforming *at, ps_affine *out);
 
-    /* (optional) Changes the order of an epoch in place; order (count) is a permutation. */
+    /* (optional) Changes the order (count) of an epoch in place. It is a permutation, unless a
+     * transform with makes_pools has changed it. */
     void (*arrange)(const ps_transforming *at, uint64_t epoch, uint32_t *order, uint32_t count);
 };
 

@@ -27,8 +27,8 @@ typedef struct ps_explained {
 
 enum { PS_EXPLAIN_SENTENCES_MAX = 8 };
 
-/* Returns how sure the cause is. If the parts of the exchange are known and two are nearly equal,
- * returns PS_EXPLAIN_UNSURE. */
+/* Returns how sure the cause is. If the parts of the exchange are known and the two largest are
+ * nearly equal (ps_explain_is_close), returns PS_EXPLAIN_UNSURE. */
 ps_explain_surety ps_explain_how_sure(const ps_explained *e);
 
 /* Writes the answer as sentences for people and returns their number. The caller frees each. In

@@ -27,7 +27,7 @@ typedef struct ps_explain_rank {
 } ps_explain_rank;
 
 typedef enum ps_explain_cause {
-    PS_EXPLAIN_COMPUTE,   /* all ranks compute for most of the time */
+    PS_EXPLAIN_COMPUTE,   /* none of the other causes takes a fifth of a step */
     PS_EXPLAIN_DATA,      /* ranks stand still until samples are read from a disk */
     PS_EXPLAIN_STRAGGLER, /* the others wait for one rank */
     PS_EXPLAIN_EXCHANGE,  /* all ranks wait, the slowest too: links, servers or their disks */
@@ -47,11 +47,11 @@ typedef struct ps_explanation {
     size_t slowest;     /* index of the rank that computes longest for a step */
     uint64_t steps;     /* steps of the slowest rank that were measured */
     double steps_per_s; /* steps that the slowest rank makes in a second */
-    /* the slowest rank spends most of the STRAGGLER share on reading from its disk */
+    /* the slowest rank stands still for its disk for longer than half of the STRAGGLER share */
     bool is_straggler_read;
     /* The time of a step of the slowest rank, cut into shares that sum to 1:
-     *   COMPUTE    computing, as long as the median rank takes
-     *   DATA       reading samples, less what others wait for, which counts as STRAGGLER
+     *   COMPUTE    computing, less DATA and STRAGGLER
+     *   DATA       standing still for samples, less what others wait for, which is STRAGGLER
      *   STRAGGLER  what the slowest rank takes longer than the others, while they wait
      *   EXCHANGE   in which even the slowest rank waits
      *   OTHER      the rest */

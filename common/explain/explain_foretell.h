@@ -28,13 +28,14 @@ typedef struct ps_codec_costs {
     } known[PS_CODEC_COSTS_MAX];
 } ps_codec_costs;
 
-/* Writes a codec of a job as codec_spec.h has it: "NAME:NUMBER=VALUE,...". */
+/* Writes a codec of a job as codec_spec.h has it: "NAME:NUMBER=VALUE,..."; "f32" if `choice` is
+ * NULL or has no name. */
 void ps_foretell_codec(const Psgd__V1__Choice *choice, char text[PS_FORETOLD_CODEC_BYTES]);
 
 /* Forecasts the rate of a job that makes steps_per_s. Rounds of local steps are forecast only if
- * job_has_rounds is false. ranks[0..n) say what the job sends. Blocks for 10 ms for each codec that
- * `costs` does not know yet. Returns the number of rows; 0: it is not known what the exchange
- * carries. */
+ * job_has_rounds is false. ranks[0..n) say what the job sends. Blocks for at least 10 ms for each
+ * codec that `costs` does not know yet. Returns the number of rows; 0: it is not known what the
+ * exchange carries, or what a codec of the job costs. */
 size_t ps_foretell(ps_codec_costs *costs, const Psgd__V1__JobSpec *spec, bool job_has_rounds,
                    const ps_explain_rank *ranks, size_t n, double steps_per_s,
                    const ps_explain_steps *steps, ps_foretold rows[PS_FORETOLD_MAX]);

@@ -4,9 +4,9 @@
  * codecs of the workers. No I/O, no clock.
  *
  * A step's exchange begins when the last worker ends its backward pass. It ends when the last
- * worker has taken the last weights. Between the two lies the last update of a server. What neither
- * this server's thread nor the coding of the workers explains before the update was spent on the
- * way up, and after it on the way down. */
+ * worker has decoded the last weights. Between the two lies the last update of a server. The time
+ * before that update, less what the busiest thread of the servers and that of the workers do in it,
+ * is the way up; the time after it, less the same, is the way down. */
 #ifndef PS_COMMON_EXPLAIN_EXPLAIN_STEPS_H
 #define PS_COMMON_EXPLAIN_EXPLAIN_STEPS_H
 

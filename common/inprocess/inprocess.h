@@ -31,16 +31,19 @@ typedef struct ps_inprocess_job_conf {
 
 typedef struct ps_inprocess_job ps_inprocess_job;
 
-/* Loads the data, draws the weights and allocates all memory. Returns NOT_FOUND if the data set
- * does not exist, RESOURCE_EXHAUSTED without memory, else errors of files. */
+/* Loads the data, draws the weights or reads them (init_from), and allocates all memory. Returns
+ * NOT_FOUND if the data set does not exist, FAILED_PRECONDITION if the job needs a coordinator (for
+ * checkpoints, rollbacks, or a job in init_from), RESOURCE_EXHAUSTED without memory, else errors of
+ * files. */
 PS_MUST_USE ps_status ps_inprocess_job_create(const ps_inprocess_job_conf *conf,
                                               ps_inprocess_job **out);
 
 /* Frees a job whose threads do not run. NULL is allowed. */
 void ps_inprocess_job_destroy(ps_inprocess_job *run);
 
-/* The bytes of all workers together, and of all servers: weights, optimizer state and sums (in a
- * mesh the workers have them). `feedback`: state of error feedback. The data set is not counted. */
+/* The bytes of all workers together, and of all servers: weights, optimizer state and sums; in a
+ * mesh `servers` is what the workers' machines have. `feedback`: what codecs keep on the way to
+ * servers. The data set is not counted. */
 typedef struct ps_inprocess_job_memory {
     ps_train_memory workers;
     size_t servers, feedback;
@@ -48,7 +51,8 @@ typedef struct ps_inprocess_job_memory {
 
 ps_inprocess_job_memory ps_inprocess_job_get_memory(const ps_inprocess_job *run);
 
-/* Returns the peak memory of this process in bytes; 0 if the system does not report it. */
+/* Returns the peak of this process's resident memory in bytes; 0 if the system does not report it.
+ */
 uint64_t ps_inprocess_job_peak_bytes(void);
 
 /* Writes the model that the job starts from, with the files of a job that ended at step 0, instead

@@ -35,9 +35,9 @@ void ps_inprocess_compute_stop(ps_inprocess_compute *run);
  * until the next call. One thread at a time. */
 const Psgd__V1__Job *ps_inprocess_compute_now(ps_inprocess_compute *run);
 
-/* Joins the threads, merges the records, removes them and writes the result, summary.json and
- * manifest.json; after a failure only the last two. Call it after `done`. Returns the first
- * failure, CANCELLED if the job was stopped, else OK. */
+/* Joins the threads, merges the records into the result unless the job was stopped or has failed,
+ * removes the records, and writes summary.json and manifest.json. Call it after `done`. Returns the
+ * first failure, CANCELLED if the job was stopped, else OK. */
 PS_MUST_USE ps_status ps_inprocess_compute_finish(ps_inprocess_compute *run);
 
 /* Frees the job, whose threads do not run. NULL is allowed. */

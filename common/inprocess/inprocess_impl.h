@@ -48,8 +48,9 @@ struct ps_inprocess_job {
     bool has_turns; /* false: all workers compute at the same time */
     uint32_t worker_count;
     inprocess_worker *workers;
-    atomic_uint running; /* number of workers that have not ended */
-    FILE *log;           /* the log of the job, while it receives the process's log */
+    /* number of workers that have not ended, and 1 more while ps_inprocess_job_start runs */
+    atomic_uint running;
+    FILE *log; /* the log of the job, while it receives the process's log */
     char log_name[INPROCESS_NAME_BYTES];
 
     Psgd__V1__JobState state;
@@ -96,7 +97,7 @@ PS_MUST_USE ps_status inprocess_write_files(ps_inprocess_job *run);
 void inprocess_look_for_end(void *arg);
 
 /* Merges the workers' parts of split evaluation `number` (from 1). Returns false if the last
- * evaluation of a worker is another one. */
+ * evaluation of a worker is another one or none, or the parts do not cover the test samples. */
 bool inprocess_merge_parts(ps_inprocess_job *run, uint32_t number, double *loss, double *values);
 
 /* Computes the means over the workers in evaluation `number` (from 1). Returns false if a worker no
@@ -106,7 +107,8 @@ bool inprocess_means(ps_inprocess_job *run, uint32_t number, double *loss, doubl
 /* Returns how many evaluations all workers have done. */
 uint32_t inprocess_evaluations_done(ps_inprocess_job *run);
 
-/* Sets run->reason and message: which bound ended a job that is done. */
+/* Sets run->reason and message: which bound ended a job that is done. ps_inprocess_job_finish calls
+ * it. */
 void inprocess_describe_end(ps_inprocess_job *run);
 
 /* Returns what a worker has counted, by the table of counters. inprocess_job.c; any thread. */
